@@ -1,0 +1,62 @@
+// Hashes: a 128-bit one for chains of KV pages and lookups, SHA-256 where two parties must agree on content.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+#include "absl/strings/string_view.h"
+
+namespace baton {
+
+struct Hash128 {
+  uint64_t high = 0;
+  uint64_t low = 0;
+  friend auto operator<=>(const Hash128&, const Hash128&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const Hash128& hash) {
+    return H::combine(std::move(h), hash.high, hash.low);
+  }
+};
+
+// XXH3-128 of `bytes`, seeded by all of `parent`: a chain. Not collision-proof against an adversary, so whoever finds
+// an entry by it compares what the entry stands for.
+Hash128 ChainHash(const Hash128& parent, absl::string_view bytes);
+
+// SHA-256, fed in pieces.
+class Sha256 {
+ public:
+  Sha256();
+  ~Sha256();
+  Sha256(Sha256&&) noexcept;
+  Sha256& operator=(Sha256&&) noexcept;
+  // A second hash that goes on from the same bytes.
+  Sha256 Clone() const;
+
+  void Update(absl::string_view bytes);
+  // The integer's bytes, little-endian.
+  template <typename T>
+  void UpdateInteger(T value) {
+    static_assert(std::is_integral_v<T>);
+    const auto wide = static_cast<uint64_t>(value);
+    char bytes[sizeof(T)];
+    for (size_t i = 0; i < sizeof(T); ++i) bytes[i] = static_cast<char>(wide >> (8 * i));
+    Update(absl::string_view(bytes, sizeof(T)));
+  }
+  // The 32 bytes. REQUIRES: called once, last.
+  std::string Finish();
+
+ private:
+  struct Free {
+    void operator()(void* context) const;
+  };
+  std::unique_ptr<void, Free> context_;  // EVP_MD_CTX
+};
+
+// Lower-case hexadecimal of any bytes.
+std::string ToHex(absl::string_view bytes);
+
+}  // namespace baton
