@@ -1,0 +1,61 @@
+// Tokenizer of a GGUF file: byte-level BPE ("gpt2") with the pre-tokenizers of the models Baton runs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "common/gguf/gguf_file.h"
+#include "common/tokenizer/text_piece.h"
+
+namespace baton {
+
+struct EncodeOptions {
+  bool add_special_tokens = true;  // BOS before and EOS after, where the file's flags say so
+  bool parse_special = false;      // special-token literals in the text become control tokens
+};
+
+// Immutable after Load and thread-safe; holds no reference to the file.
+class Tokenizer {
+ public:
+  // Refuses by name what it does not know: another tokenizer model, another pre-tokenizer, inconsistent arrays.
+  static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const GgufFile& file);
+  ~Tokenizer();
+
+  // Linear or n log n in the text, whatever it is. Bytes that are not UTF-8 are encoded as they are.
+  std::vector<int32_t> Encode(absl::string_view text, const EncodeOptions& options) const;
+  // The pieces' texts as one text; literals of special tokens are recognised in trusted pieces only.
+  std::vector<int32_t> Encode(absl::Span<const TextPiece> pieces, bool add_special_tokens) const;
+
+  int vocab_size() const;
+  std::optional<int32_t> bos_id() const;
+  std::optional<int32_t> eos_id() const;
+  // Control token (its literal is never part of generated text when special tokens are skipped).
+  bool IsSpecial(int32_t id) const;
+  // Ends a generation unless ignore_eos: EOS, and the end-of-turn tokens of the chat formats.
+  bool EndsGeneration(int32_t id) const;
+  // All ids for which EndsGeneration holds, ascending.
+  const std::vector<int32_t>& end_of_generation_ids() const;
+
+  // The bytes that a token stands for (its literal, for a special token). REQUIRES: 0 <= id < vocab_size().
+  absl::string_view TokenBytes(int32_t id) const;
+  // Bytes of all ids, invalid UTF-8 replaced by U+FFFD.
+  std::string Decode(absl::Span<const int32_t> ids, bool skip_special_tokens) const;
+
+  // The model's own template; empty when the file has none.
+  const std::string& chat_template() const;
+  // SHA-256 that a router and its workers compare.
+  const std::string& digest() const;
+
+ private:
+  struct Rep;
+  explicit Tokenizer(std::unique_ptr<Rep> rep);
+  std::unique_ptr<Rep> rep_;
+};
+
+}  // namespace baton
