@@ -1,0 +1,89 @@
+// Runs sequences on one model: continuous batching over a paged KV cache.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/engine/sequence_request.h"
+#include "common/kv/cache.h"
+#include "common/model/transformer.h"
+
+namespace baton {
+
+struct EngineOptions {
+  int max_model_len = 0;  // tokens of prompt and output; 0: the model's context, or what the cache holds if that is less
+  int max_num_seqs = 64;
+  int max_num_batched_tokens = 512;  // rows of one step
+  int block_size = 32;
+  int num_kv_blocks = 0;
+  KvDtype kv_dtype = KvDtype::kF16;
+  int max_waiting = 1024;               // sequences submitted and not running; more are RESOURCE_EXHAUSTED
+  std::vector<int32_t> end_of_generation_ids;  // from the tokenizer
+};
+
+// Seen from outside; consistent within one step.
+struct EngineStats {
+  uint64_t progress = 0;  // advances at every computed layer
+  int waiting_sequences = 0;
+  int running_sequences = 0;
+  int runnable_sequences = 0;  // could be computed now: not promised, paused or waiting for a peer
+  int64_t waiting_tokens = 0;  // not yet prefilled
+  int total_blocks = 0;
+  int used_blocks = 0;      // held by sequences
+  int promised_blocks = 0;  // not yet taken
+  int free_blocks = 0;      // neither used nor promised
+  int cached_blocks = 0;    // evictable; counted in free_blocks too
+  uint64_t preemptions = 0;
+  uint64_t prompt_tokens_computed = 0;
+  uint64_t prompt_tokens_cached = 0;
+  uint64_t generated_tokens = 0;
+  double tokens_per_second = 0;  // over the last seconds, all kinds
+};
+
+// Thread rule: Submit, OpenReceive, Commit, SetPaused, Release, NextId and Stats may be called from any thread; they only
+// enqueue or read a snapshot. Step and WaitForWork belong to one thread, on which every event is delivered.
+class Engine {
+ public:
+  // Owns the model and its cache from here on. Borrows the backend.
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(std::unique_ptr<Transformer> model,
+                                                        Backend& backend,
+                                                        const EngineOptions& options);
+  ~Engine();
+
+  const EngineOptions& options() const;  // with every default filled in
+  const ModelConfig& model_config() const;
+  KvCache& cache();
+
+  SequenceId NextId();
+  // INVALID_ARGUMENT where the request can never run here (longer than max_model_len, or than all blocks);
+  // RESOURCE_EXHAUSTED when max_waiting sequences wait. No event is delivered after an error.
+  absl::Status Submit(SequenceId id, SequenceRequest request);
+  // kReceive, after SequenceAdmitted: turns the promise into blocks; answered by BlocksGranted.
+  void OpenReceive(SequenceId id);
+  // kReceive, after BlocksGranted, once K and V of all token_ids are written: the sequence joins the batch at the next step
+  // with `first_token`, sampled where it was prefilled, as its next output (not announced again by TokenProduced).
+  void Commit(SequenceId id, OutputToken first_token);
+  // A paused sequence leaves the batch and keeps its blocks.
+  void SetPaused(SequenceId id, bool paused);
+  // Ends the sequence in whatever state it is; the blocks come back at the latest when the step in flight has ended; then
+  // SequenceReleased. REQUIRES: no thread still reads or writes its blocks. Unknown and ended ids are answered by nothing.
+  void Release(SequenceId id);
+
+  EngineStats Stats() const;
+
+  // Takes what was enqueued, chooses a batch, runs it, applies the results. False when there was nothing to compute.
+  bool Step();
+  // Returns when something was enqueued, at the latest after `timeout`.
+  void WaitForWork(absl::Duration timeout);
+
+ private:
+  struct Rep;
+  explicit Engine(std::unique_ptr<Rep> rep);
+  std::unique_ptr<Rep> rep_;
+};
+
+}  // namespace baton

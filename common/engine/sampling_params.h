@@ -1,0 +1,48 @@
+// How a request's tokens are chosen, every default filled in.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+namespace baton {
+
+// Values were validated at the door; units and ranges as in baton.v1.SamplingParams.
+struct SamplingParams {
+  float temperature = 1;  // below 1e-5: greedy
+  float top_p = 1;
+  int top_k = 0;  // 0: off
+  float min_p = 0;
+  float presence_penalty = 0;    // counts output tokens
+  float frequency_penalty = 0;   // counts output tokens
+  float repetition_penalty = 1;  // counts prompt and output tokens
+  int max_tokens = 16;           // of output, counted from prompt_length
+  int min_tokens = 0;            // no EOS and no stop token before so many
+  uint64_t seed = 0;
+  std::vector<int32_t> stop_token_ids;  // ascending; EOS ids are the model's own
+  bool ignore_eos = false;
+  std::optional<int> logprobs;          // 0: of the chosen token; N: and of the N most likely
+  std::map<int32_t, float> logit_bias;  // ordered: added in ascending id
+};
+
+// A chosen token, as it goes to the client.
+struct TokenLogprobs {
+  float logprob = 0;  // log softmax of the raw logits
+  struct Top {
+    int32_t token_id = 0;
+    float logprob = 0;
+  };
+  std::vector<Top> top;  // descending; ties by ascending id
+};
+
+enum class FinishReason { kNone, kStop, kLength };
+
+struct OutputToken {
+  int output_index = 0;  // 0 is the first token after the prompt
+  int32_t token_id = 0;
+  std::optional<TokenLogprobs> logprobs;  // when asked for
+  FinishReason finish_reason = FinishReason::kNone;  // other than kNone: the sequence ends with this token
+};
+
+}  // namespace baton

@@ -1,0 +1,85 @@
+// What an engine is asked to do with one sequence, and what it tells about it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/engine/sampling_params.h"
+
+namespace baton {
+
+// Names one sequence in one engine; drawn by the caller from Engine::NextId(), never used again.
+using SequenceId = uint64_t;
+
+// The blocks for the sequence's tokens (and, in the decoding modes, head-room of one block) are promised: nobody else gets them.
+struct SequenceAdmitted {
+  int cached_tokens = 0;  // prefix that is held already, a multiple of 16, never the last token
+};
+// kReceive, after OpenReceive: the blocks to write the KV of all token_ids into.
+struct BlocksGranted {
+  std::vector<int32_t> block_table;  // [blocks for all tokens]
+  int start_token = 0;               // from here on: what is before is cached
+};
+struct PrefillStarted {
+  int cached_tokens = 0;
+};
+// K and V of tokens [first_token, first_token + token_count) in `layer` are in the cache, with their page CRCs
+// (KvCache::PageCrc), and will not change before Release. first_token is a multiple of 64, or the first one computed.
+struct LayerComputed {
+  int layer = 0;
+  int first_token = 0;
+  int token_count = 0;
+  absl::Span<const int32_t> block_table;  // valid during the call
+};
+// All layers of the tokens before end_token.
+struct ChunkComputed {
+  int end_token = 0;
+};
+struct TokenProduced {
+  OutputToken token;
+};
+struct SequencePreempted {};
+// kReceive and kLocal: the last token was produced, the blocks are given back. kPrefillOnly: the first token was
+// produced, the blocks are held until Release.
+struct SequenceFinished {
+  absl::Duration queue;    // submitted (kReceive: committed) -> first step
+  absl::Duration prefill;  // kPrefillOnly and kLocal: first chunk started -> last computed
+  absl::Duration decode;   // first decode step -> last token
+  int preemptions = 0;
+};
+// This sequence alone failed; its blocks are given back.
+struct SequenceFailed {
+  absl::Status status;
+};
+// The answer to Release, and the last event of every sequence that was released.
+struct SequenceReleased {};
+
+using SequenceEvent =
+    std::variant<SequenceAdmitted, BlocksGranted, PrefillStarted, LayerComputed, ChunkComputed,
+                 TokenProduced, SequencePreempted, SequenceFinished, SequenceFailed,
+                 SequenceReleased>;
+
+struct SequenceRequest {
+  enum class Mode {
+    kPrefillOnly,  // compute the KV of all tokens and one output token, then hold the blocks
+    kReceive,      // promise blocks; the KV comes from elsewhere; then decode
+    kLocal,        // prefill and decode here
+  };
+  Mode mode = Mode::kLocal;
+  std::vector<int32_t> token_ids;  // prompt, then output accepted by earlier attempts; not empty
+  int prompt_length = 0;           // of the original prompt: outputs, penalties and generator count from here
+  int choice = 0;
+  SamplingParams sampling;
+  std::string cache_salt;
+  bool isolate = false;  // nothing else runs meanwhile
+  // Called on the engine's thread; must not block; may call the engine's thread-safe functions.
+  std::function<void(const SequenceEvent&)> on_event;
+};
+
+}  // namespace baton

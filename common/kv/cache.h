@@ -1,0 +1,54 @@
+// The bytes of the KV cache: one allocation of the backend, cut into blocks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/backend/backend.h"
+#include "common/kv/layout.h"
+
+namespace baton {
+
+// Thread rule: who holds a block (see BlockPool) may read and write its bytes and its page CRCs from any thread; the
+// cache itself is immutable after Create. Blocks keep their address for the cache's life. CPU memory for now: a device
+// cache stages its bytes through the backend.
+class KvCache {
+ public:
+  // RESOURCE_EXHAUSTED says what is needed and which flags help.
+  static absl::StatusOr<std::unique_ptr<KvCache>> Create(Backend& backend, const KvLayout& layout,
+                                                         int block_count);
+
+  const KvLayout& layout() const { return layout_; }
+  int block_count() const { return block_count_; }
+
+  // `layout().block_bytes()` bytes. REQUIRES: 0 <= block < block_count().
+  uint8_t* Block(int32_t block) const {
+    return data_ + static_cast<size_t>(block) * layout_.block_bytes();
+  }
+
+  // CRC32C of a page in one layer: its K rows, then its V rows (only the rows of tokens that exist). Made when the page
+  // is complete (or is the sequence's last), kept until the block is used again.
+  uint32_t& PageCrc(int32_t block, int layer, int page_in_block) {
+    return page_crcs_[(static_cast<size_t>(block) * static_cast<size_t>(layout_.layers) +
+                       static_cast<size_t>(layer)) *
+                          static_cast<size_t>(layout_.pages_per_block()) +
+                      static_cast<size_t>(page_in_block)];
+  }
+  // The CRC of the first `tokens` tokens of a page as they are in memory now. REQUIRES: 0 < tokens <= kKvPageTokens.
+  uint32_t ComputePageCrc(int32_t block, int layer, int page_in_block, int tokens) const;
+
+ private:
+  KvCache(const KvLayout& layout, int block_count, BackendBuffer data);
+
+  KvLayout layout_;
+  int block_count_;
+  BackendBuffer buffer_;
+  uint8_t* data_;
+  std::vector<uint32_t> page_crcs_;  // [block][layer][page in block]
+};
+
+}  // namespace baton

@@ -1,0 +1,45 @@
+// The model's mathematics: tokens and KV cache in, logits and more KV cache out.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/backend/backend.h"
+#include "common/gguf/gguf_file.h"
+#include "common/kv/cache.h"
+#include "common/model/batch.h"
+#include "common/model/config.h"
+
+namespace baton {
+
+// Thread rule: one thread at a time. Borrows the backend, which must outlive it; keeps nothing of the file.
+class Transformer {
+ public:
+  // Called with 0..1 while the weights load.
+  using Progress = absl::FunctionRef<void(double)>;
+  static absl::StatusOr<std::unique_ptr<Transformer>> Load(const GgufFile& file, Backend& backend,
+                                                           Progress progress);
+  ~Transformer();
+
+  const ModelConfig& config() const;
+  // Shape of the KV cache it needs.
+  KvLayout MakeKvLayout(int block_size, KvDtype dtype) const;
+
+  // Computes all rows of `batch`, appends their K and V to `cache`, and writes `logits` [logits_rows, vocab_size].
+  // `on_layer(l)` runs on the calling thread as soon as layer l's K and V of all rows are in the cache. The result for a row
+  // depends on its sequence's tokens only, bit for bit, never on the rest of the batch (docs/architecture.md, numerics).
+  // REQUIRES: token ids in the vocabulary, block tables long enough, positions below context_length.
+  void Forward(const Batch& batch, KvCache& cache, absl::FunctionRef<void(int)> on_layer,
+               absl::Span<float> logits);
+
+ private:
+  struct Rep;
+  explicit Transformer(std::unique_ptr<Rep> rep);
+  std::unique_ptr<Rep> rep_;
+};
+
+}  // namespace baton
