@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Installs the Debian 12 packages that are missing. Needs root or sudo only when something is missing.
+#   scripts/install_deps.sh          what building and running needs
+#   scripts/install_deps.sh --test   and what the test suite needs
+set -euo pipefail
+
+packages=(
+  git g++ cmake ninja-build pkg-config ca-certificates
+  libgrpc++-dev libgrpc-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
+  libcli11-dev libpcre2-dev libxxhash-dev nlohmann-json3-dev libssl-dev libspdlog-dev libfmt-dev
+  prometheus-cpp-dev libcpp-httplib-dev libtomlplusplus-dev libc-ares-dev libre2-dev zlib1g-dev
+  python3 python3-pip
+)
+if [[ "${1:-}" == "--test" ]]; then
+  packages+=(
+    libgtest-dev libgmock-dev libbenchmark-dev ccache openssl binutils
+    python3-pytest python3-grpcio python3-protobuf python3-yaml python3-jinja2
+  )
+else
+  packages+=(libgtest-dev libgmock-dev libbenchmark-dev)  # the build configures the tests too
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q '^install ok installed' ||
+    missing+=("$package")
+done
+if [[ ${#missing[@]} -eq 0 ]]; then
+  exit 0
+fi
+
+sudo=()
+if [[ $EUID -ne 0 ]]; then
+  command -v sudo >/dev/null || {
+    echo "install_deps: missing packages, and neither root nor sudo here: apt-get install ${missing[*]}" >&2
+    exit 2
+  }
+  sudo=(sudo)
+fi
+echo "installing ${#missing[@]} packages: ${missing[*]}"
+"${sudo[@]}" apt-get update -qq
+"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+  "${missing[@]}" >/dev/null

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# From a fresh Debian 12 machine to an answer:   scripts/quickstart.sh "What is the capital of France?"
+# Installs what is missing, builds, fetches a small model, starts router + prefill worker + decode worker, and streams
+# the answer. Later runs only do what is new.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+scripts/install_deps.sh
+if [[ ! -f build/release/build.ninja ]]; then
+  cmake --preset release >/dev/null
+fi
+# ninja's own progress line; quiet when there is nothing to build.
+if [[ -n $(ninja -C build/release -n baton baton-router baton-prefill-worker baton-decode-worker |
+             grep -v 'no work to do' | grep -v 'Entering directory') ]]; then
+  echo "building (about 6 minutes on 2 cores the first time)"
+  NINJA_STATUS='[%f/%t, %es] ' ninja -C build/release \
+    baton baton-router baton-prefill-worker baton-decode-worker
+fi
+model=$(scripts/fetch_model.sh)
+exec build/release/bin/baton run --model "$model" --disaggregate always "${@:-What is the capital of France?}"
