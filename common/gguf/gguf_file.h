@@ -1,7 +1,11 @@
-// Reader of the GGUF model file format, versions 2 and 3 (ggml docs/gguf.md), over a read-only memory map.
+// Reader of the GGUF model file format, versions 2 and 3 (ggml docs/gguf.md), over a read-only
+// memory map.
 //
-// The file is not trusted: every count, length, offset and dimension is checked against the bytes that remain before it
-// is used or allocated, and an error names the file, the key or tensor, and the remedy.
+// The file is not trusted: every count, length, offset and dimension is checked against the bytes
+// that remain before it is used or allocated, and an error names the file, the key or tensor, and
+// the remedy. Limits: 65,536 keys of at most 65,535 bytes, 65,536 tensors with names of at most 64
+// bytes and 1 to 4 dimensions, alignment 8 to 4,096. Arrays in arrays, doubled keys or tensor
+// names, overlapping tensors and parts of a split model are refused.
 #pragma once
 
 #include <cstdint>
@@ -9,41 +13,26 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/btree_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
+#include "common/gguf/ggml_type.h"
+
 namespace baton {
-
-// Tensor types by their number in the file. Others are kept as numbers and refused by whoever loads the tensor.
-enum class GgmlType : uint32_t {
-  kF32 = 0,
-  kF16 = 1,
-  kQ4_0 = 2,
-  kQ4_1 = 3,
-  kQ5_0 = 6,
-  kQ5_1 = 7,
-  kQ8_0 = 8,
-  kQ4_K = 12,
-  kQ5_K = 13,
-  kQ6_K = 14,
-  kBf16 = 30,
-};
-
-// "Q4_1"; "type 23" for a number without a name here.
-std::string GgmlTypeName(GgmlType type);
 
 struct GgufTensor {
   std::string name;
   GgmlType type;
-  std::vector<uint64_t> dims;      // innermost (contiguous) first: a [rows, columns] matrix is {columns, rows}
-  absl::Span<const uint8_t> data;  // into the map; its size is what type and dims ask for
+  std::vector<uint64_t>
+      dims;  // innermost (contiguous) first: a [rows, columns] matrix is {columns, rows}
+  absl::Span<const uint8_t>
+      data;  // into the map; its size is what type and dims ask for, never empty
 };
 
-// Immutable after Open: may be read from any thread. Movable; spans and views stay valid while it (or what it was moved
-// into) lives.
+// Immutable after Open: may be read from any thread. Movable; spans and views stay valid while it
+// (or what it was moved into) lives.
 class GgufFile {
  public:
   enum class Part {
@@ -63,8 +52,8 @@ class GgufFile {
   uint64_t size_bytes() const;
 
   bool Has(absl::string_view key) const;
-  // The value of `key`. Integers of any width and sign are accepted where they fit; floats of both widths. NOT_FOUND
-  // names the missing key, INVALID_ARGUMENT the key and the type found.
+  // The value of `key`. Integers of any width and sign are accepted where they fit; floats of both
+  // widths. NOT_FOUND names the missing key, INVALID_ARGUMENT the key and the type found.
   absl::StatusOr<uint64_t> GetUint(absl::string_view key) const;
   absl::StatusOr<double> GetFloat(absl::string_view key) const;
   absl::StatusOr<bool> GetBool(absl::string_view key) const;
@@ -78,7 +67,8 @@ class GgufFile {
   // Null when there is none of that name.
   const GgufTensor* FindTensor(absl::string_view name) const;
 
-  // SHA-256 (32 bytes) over the whole file: the weights' identity. Reads every byte: 0.1 s for 100 MB, once.
+  // SHA-256 (32 bytes) over the whole file: the weights' identity. Reads every byte: 0.1 s for 100
+  // MB, once.
   std::string Digest() const;
   // SHA-256 over the metadata under "tokenizer.": what a router and its workers must agree on.
   std::string TokenizerDigest() const;

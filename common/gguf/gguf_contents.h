@@ -1,0 +1,31 @@
+// The structure of a GGUF file: what its header, metadata and tensor list say, checked, with the
+// values left in place. Internal to common/gguf; everybody else uses gguf_file.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+#include "common/gguf/gguf_file.h"
+#include "common/gguf/gguf_value.h"
+
+namespace baton {
+
+// Views and spans point into the bytes that were parsed.
+struct GgufContents {
+  absl::btree_map<absl::string_view, GgufValue> metadata;
+  std::vector<GgufTensor> tensors;                          // in file order
+  absl::btree_map<absl::string_view, size_t> tensor_index;  // name -> position in `tensors`
+};
+
+// `name` stands before every error. Memory: in proportion to keys and tensors, whose numbers are
+// bounded, whatever the counts in the file say.
+absl::StatusOr<GgufContents> ParseGguf(absl::Span<const uint8_t> bytes, const std::string& name,
+                                       GgufFile::Part part);
+
+}  // namespace baton

@@ -1,0 +1,66 @@
+#include "common/gguf/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace baton {
+namespace {
+
+absl::Status SystemError(int error, const std::string& path, const char* what) {
+  return absl::ErrnoToStatus(error, absl::StrCat(path, ": ", what));
+}
+
+struct FileDescriptor {
+  ~FileDescriptor() {
+    if (fd >= 0) close(fd);
+  }
+  const int fd;
+};
+
+}  // namespace
+
+absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path, bool will_read_all) {
+  // O_NONBLOCK: opening a pipe must not wait for its writer; it means nothing for a regular file.
+  const FileDescriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (file.fd < 0) return SystemError(errno, path, "cannot be opened; check the path to the file");
+  struct stat facts;
+  if (fstat(file.fd, &facts) != 0) return SystemError(errno, path, "cannot be examined");
+  if (S_ISDIR(facts.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": is a directory; give the path of a file inside it"));
+  }
+  if (!S_ISREG(facts.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": is not a regular file; give the path of a file on disk"));
+  }
+  if (facts.st_size == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": is empty; fetch the file again"));
+  }
+  const auto size = static_cast<size_t>(facts.st_size);
+  void* map = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
+  if (map == MAP_FAILED) return SystemError(errno, path, "cannot be mapped into memory");
+  // Advice only: a kernel that refuses it still serves the pages.
+  if (will_read_all) (void)madvise(map, size, MADV_WILLNEED);
+  return MappedFile(absl::MakeConstSpan(static_cast<const uint8_t*>(map), size));
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) munmap(const_cast<uint8_t*>(bytes_.data()), bytes_.size());
+}
+
+}  // namespace baton
