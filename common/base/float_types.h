@@ -13,17 +13,25 @@
 
 namespace baton {
 
+// `yes` or `no`, by masks: a compiler keeps a conditional expression around a float operation as a
+// branch, because the operation could trap, and then does not vectorise the loop.
+constexpr uint32_t SelectBits(bool condition, uint32_t yes, uint32_t no) {
+  const uint32_t mask = 0u - static_cast<uint32_t>(condition);
+  return (yes & mask) | (no & ~mask);
+}
+
 constexpr float F16ToF32(uint16_t half) {
   constexpr uint32_t kInfinity = 0x7c00u << 13;  // at F32's place of the exponent
   constexpr uint32_t kRebias = (127u - 15u) << 23;
   const uint32_t sign = (half & 0x8000u) << 16;
   const uint32_t magnitude = (half & 0x7fffu) << 13;
   const uint32_t normal = magnitude + kRebias;
-  const uint32_t special = (normal + kRebias) | (magnitude > kInfinity ? 0x400000u : 0u);
+  const uint32_t special = (normal + kRebias) | SelectBits(magnitude > kInfinity, 0x400000u, 0u);
   // A subnormal m * 2^-24 is (1 + m * 2^-10) * 2^-14, less 2^-14.
   const float subnormal = std::bit_cast<float>(normal + (1u << 23)) - 0x1p-14f;
-  const uint32_t finite = magnitude < (0x0400u << 13) ? std::bit_cast<uint32_t>(subnormal) : normal;
-  return std::bit_cast<float>(sign | (magnitude >= kInfinity ? special : finite));
+  const uint32_t finite =
+      SelectBits(magnitude < (0x0400u << 13), std::bit_cast<uint32_t>(subnormal), normal);
+  return std::bit_cast<float>(sign | SelectBits(magnitude >= kInfinity, special, finite));
 }
 
 constexpr uint16_t F32ToF16(float value) {
@@ -40,10 +48,11 @@ constexpr uint16_t F32ToF16(float value) {
   // must.
   const uint32_t subnormal =
       std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - (126u << 23);
-  const uint32_t special = magnitude > kInfinity ? 0x7e00u | ((magnitude >> 13) & 0x3ffu) : 0x7c00u;
-  const uint32_t finite = magnitude < kLeastNormal ? subnormal : normal;
+  const uint32_t special =
+      SelectBits(magnitude > kInfinity, 0x7e00u | ((magnitude >> 13) & 0x3ffu), 0x7c00u);
+  const uint32_t finite = SelectBits(magnitude < kLeastNormal, subnormal, normal);
   return static_cast<uint16_t>(((bits >> 16) & 0x8000u) |
-                               (magnitude >= kTooLarge ? special : finite));
+                               SelectBits(magnitude >= kTooLarge, special, finite));
 }
 
 constexpr float Bf16ToF32(uint16_t bits) {
@@ -54,7 +63,7 @@ constexpr uint16_t F32ToBf16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
   const uint32_t quiet = (bits >> 16) | 0x40u;
-  return static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+  return static_cast<uint16_t>(SelectBits((bits & 0x7fffffffu) > 0x7f800000u, quiet, rounded));
 }
 
 }  // namespace baton
