@@ -1,0 +1,69 @@
+// The 16-bit floating-point formats, as their bits: F16 (IEEE binary16) and BF16 (the upper half of
+// a float32).
+//
+// Widening is exact. Narrowing rounds to nearest even; what is too large becomes infinity,
+// subnormals are kept. A NaN stays a NaN with the upper bits of its payload, quiet except from
+// Bf16ToF32, which is a mere shift. F16 gives the bits that F16C gives, so a path may use either.
+// REQUIRES: the default rounding mode, no FTZ/DAZ. Free of branches, so that loops over these
+// vectorise.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace baton {
+
+// `yes` or `no`, by masks: a compiler keeps a conditional expression around a float operation as a
+// branch, because the operation could trap, and then does not vectorise the loop.
+constexpr uint32_t SelectBits(bool condition, uint32_t yes, uint32_t no) {
+  const uint32_t mask = 0u - static_cast<uint32_t>(condition);
+  return (yes & mask) | (no & ~mask);
+}
+
+constexpr float F16ToF32(uint16_t half) {
+  constexpr uint32_t kInfinity = 0x7c00u << 13;  // at F32's place of the exponent
+  constexpr uint32_t kRebias = (127u - 15u) << 23;
+  const uint32_t sign = (half & 0x8000u) << 16;
+  const uint32_t magnitude = (half & 0x7fffu) << 13;
+  const uint32_t normal = magnitude + kRebias;
+  const uint32_t special = (normal + kRebias) | SelectBits(magnitude > kInfinity, 0x400000u, 0u);
+  // A subnormal m * 2^-24 is (1 + m * 2^-10) * 2^-14, less 2^-14.
+  const float subnormal = std::bit_cast<float>(normal + (1u << 23)) - 0x1p-14f;
+  const uint32_t finite =
+      SelectBits(magnitude < (0x0400u << 13), std::bit_cast<uint32_t>(subnormal), normal);
+  return std::bit_cast<float>(sign | SelectBits(magnitude >= kInfinity, special, finite));
+}
+
+constexpr uint16_t F32ToF16(float value) {
+  constexpr uint32_t kInfinity = 0xffu << 23;
+  constexpr uint32_t kTooLarge = (127u + 16u)
+                                 << 23;  // 2^16; from 65520 on, rounding carries into infinity
+  constexpr uint32_t kLeastNormal = (127u - 14u) << 23;  // 2^-14
+  constexpr uint32_t kRebias = (127u - 15u) << 23;
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  const uint32_t odd = (magnitude >> 13) & 1u;
+  const uint32_t normal = (magnitude - kRebias + 0xfffu + odd) >> 13;
+  // The unit of the last place of 0.5f is 2^-24, that of F16's subnormals: the sum rounds as they
+  // must.
+  const uint32_t subnormal =
+      std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - (126u << 23);
+  const uint32_t special =
+      SelectBits(magnitude > kInfinity, 0x7e00u | ((magnitude >> 13) & 0x3ffu), 0x7c00u);
+  const uint32_t finite = SelectBits(magnitude < kLeastNormal, subnormal, normal);
+  return static_cast<uint16_t>(((bits >> 16) & 0x8000u) |
+                               SelectBits(magnitude >= kTooLarge, special, finite));
+}
+
+constexpr float Bf16ToF32(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
+
+constexpr uint16_t F32ToBf16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  const uint32_t quiet = (bits >> 16) | 0x40u;
+  return static_cast<uint16_t>(SelectBits((bits & 0x7fffffffu) > 0x7f800000u, quiet, rounded));
+}
+
+}  // namespace baton

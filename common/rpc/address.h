@@ -1,0 +1,32 @@
+// host:port addresses as flags and messages carry them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace baton {
+
+struct HostPort {
+  std::string host;  // without brackets
+  uint16_t port = 0;
+  // "[::1]:80" where the host has colons.
+  std::string ToString() const;
+};
+
+// "host:port", "[v6]:port", "dns:///host:port", "ipv4:..." and "ipv6:..." (one address).
+// INVALID_ARGUMENT says what is wrong.
+absl::StatusOr<HostPort> ParseHostPort(absl::string_view address);
+
+// 127.0.0.0/8, ::1 and localhost; "unix:..." too. Anything that is not understood is beyond
+// loopback.
+bool IsLoopback(absl::string_view address);
+
+// Whether a server could listen on `address` now: one line that names `flag`, address, reason and
+// remedy otherwise.
+absl::Status CheckListenable(absl::string_view flag, absl::string_view address);
+
+}  // namespace baton

@@ -1,0 +1,48 @@
+// Between the messages of the internal protocol and the engine's own types. Messages come from
+// outside: every value is checked before it becomes a number inside.
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+#include "baton/internal/v1/common.pb.h"
+#include "baton/v1/generation.pb.h"
+#include "common/engine/sampling_params.h"
+#include "common/engine/sequence_request.h"
+#include "common/gguf/gguf_file.h"
+#include "common/kv/layout.h"
+#include "common/model/config.h"
+
+namespace baton {
+
+// "f16" and so on, as flags and the wire spell it.
+const char* KvDtypeName(KvDtype dtype);
+absl::StatusOr<KvDtype> KvDtypeFromName(absl::string_view name);
+
+// INVALID_ARGUMENT names the fields as "sampling.top_p". max_tokens and seed must be set: the
+// router fixes every default.
+absl::StatusOr<SamplingParams> SamplingFromProto(const v1::SamplingParams& params, int vocab_size);
+v1::SamplingParams SamplingToProto(const SamplingParams& params);
+
+// Reads the parts of `spec` that an engine needs; `mode` and `on_event` stay at their defaults.
+// Checks ids against vocab_size, the length against max_model_len, prompt_length, capability (16
+// bytes) and key.
+absl::StatusOr<SequenceRequest> SequenceFromProto(const internal::v1::SequenceSpec& spec,
+                                                  int vocab_size, int max_model_len);
+
+// The token's bytes are left empty: whoever detokenises fills them.
+internal::v1::OutputToken OutputTokenToProto(const OutputToken& token, int choice);
+absl::StatusOr<OutputToken> OutputTokenFromProto(const internal::v1::OutputToken& token,
+                                                 int vocab_size);
+v1::FinishReason FinishReasonToProto(FinishReason reason);
+
+// Reads the whole file once (its digest).
+internal::v1::ModelIdentity MakeIdentity(const GgufFile& file, const ModelConfig& config);
+// `numerics`: backend, mode and KV history. wire_dtypes: the KV type itself.
+internal::v1::KvShape ShapeFromLayout(const KvLayout& layout, const std::string& numerics);
+// INVALID_ARGUMENT as ValidateShape.
+absl::StatusOr<KvLayout> LayoutFromShape(const internal::v1::KvShape& shape);
+
+}  // namespace baton

@@ -1,0 +1,77 @@
+// Command-line flags that are also environment variables and keys of a TOML file.
+//
+// Every flag --some-name is BATON_SOME_NAME in the environment and the key `some-name` of the file
+// that --config names. A flag beats the environment beats the file beats the default. Errors name
+// the flag, where the value came from, the value and what would be right. Numbers of tokens and
+// bytes take suffixes: k M G are powers of 1000 when lower case (or kB, MB, GB), of 1024 when upper
+// case (or KiB, MiB, GiB). Durations: 250ms, 30s, 2m.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace CLI {
+class App;
+}
+
+namespace baton {
+
+// Exit code of a process whose flags, files or addresses are wrong.
+inline constexpr int kExitUsage = 2;
+
+// Single-threaded. The values that flags are bound to are borrowed and must outlive it.
+class FlagSet {
+ public:
+  // A program of its own, with --config, --help and --version.
+  FlagSet(const std::string& program, const std::string& description);
+  // Flags of a (sub)command that somebody else parses; call Resolve() after that. Adds --config.
+  // Borrows `app`.
+  explicit FlagSet(CLI::App& app);
+  ~FlagSet();
+  FlagSet(const FlagSet&) = delete;
+  FlagSet& operator=(const FlagSet&) = delete;
+
+  // `name` without dashes. The value's content is the default. `choices`: the only values, if any.
+  void AddString(const std::string& name, std::string& value, const std::string& help,
+                 std::vector<std::string> choices = {});
+  // Repeated, or separated by commas.
+  void AddStrings(const std::string& name, std::vector<std::string>& values,
+                  const std::string& help);
+  void AddInt(const std::string& name, int& value, int min, int max, const std::string& help);
+  void AddDouble(const std::string& name, double& value, double min, double max,
+                 const std::string& help);
+  void AddBytes(const std::string& name, uint64_t& value, const std::string& help);
+  void AddDuration(const std::string& name, absl::Duration& value, absl::Duration min,
+                   absl::Duration max, const std::string& help);
+  // --name, --name=false, --no-name.
+  void AddBool(const std::string& name, bool& value, const std::string& help);
+
+  // Parses and resolves. INVALID_ARGUMENT holds one line for people.
+  absl::Status Parse(int argc, const char* const* argv);
+  // As Parse. Prints help or version and exits 0; prints the error on stderr and exits with
+  // kExitUsage.
+  void ParseOrExit(int argc, const char* const* argv);
+  // For a FlagSet on somebody else's app, once it is parsed: environment and file, then every
+  // value.
+  absl::Status Resolve();
+
+  // "--name=value" for every flag that was set anywhere (not those left at their default, nor
+  // --config): hands the same settings to another process.
+  std::vector<std::string> GivenArguments() const;
+
+ private:
+  struct Rep;
+  std::unique_ptr<Rep> rep_;
+};
+
+// Prints "PROGRAM: MESSAGE" on stderr and returns kExitUsage: `return ExitUsage("baton-router",
+// status);` in main.
+int ExitUsage(const std::string& program, const absl::Status& status);
+
+}  // namespace baton

@@ -1,0 +1,42 @@
+// Bounds on what a peer may send, in one place.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/time/time.h"
+
+namespace baton {
+
+// Version of the protocol between Baton's parts; unequal versions never work together.
+inline constexpr uint32_t kProtocolVersion = 1;
+
+// Messages. A KV payload is at most 4 MiB - 64 KiB, so that the whole message stays within the
+// bound.
+inline constexpr int kMaxMessageBytes = 4 << 20;
+inline constexpr size_t kMaxKvPayloadBytes = (size_t{4} << 20) - (size_t{64} << 10);
+// A request's token ids between router and workers take up to 5 bytes each.
+inline constexpr int kMaxInternalMessageBytes = 16 << 20;
+
+// Fields of a public request.
+inline constexpr size_t kMaxPromptBytes = size_t{3} << 20;  // of prompt, or of all chat messages
+inline constexpr int kMaxChatMessages = 4096;
+inline constexpr size_t kMaxNameBytes = 256;  // request_id, model, user, cache_salt, role, name
+inline constexpr int kMaxStopStrings = 16;
+inline constexpr size_t kMaxStopStringBytes = 1024;
+inline constexpr int kMaxStopTokenIds = 128;
+inline constexpr int kMaxLogprobs = 20;
+inline constexpr int kMaxLogitBias = 1024;
+inline constexpr uint32_t kMaxChoices = 16;
+
+// Connections between Baton's parts.
+inline constexpr absl::Duration kKeepaliveTime = absl::Seconds(1);
+inline constexpr absl::Duration kKeepaliveTimeout = absl::Seconds(2);
+inline constexpr absl::Duration kMinReceivedPingInterval = absl::Milliseconds(500);
+
+// Watch.
+inline constexpr absl::Duration kWatchInterval = absl::Milliseconds(250);
+inline constexpr absl::Duration kProgressTimeout = absl::Milliseconds(2500);
+inline constexpr int kMaxWatchers = 64;
+
+}  // namespace baton

@@ -1,0 +1,79 @@
+// Errors on the wire: absl::Status inside, grpc::Status with google.rpc details outside, converted
+// here and nowhere else.
+//
+// The details travel as payloads of the absl::Status, so they survive every layer between the place
+// that knows them and the wire, and are there again in the client's status. All functions are
+// thread-safe and keep code, message and other details.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "grpcpp/support/status.h"
+
+namespace baton {
+
+// The message is cut to what fits into a trailer; details that do not fit are left out, the largest
+// first.
+grpc::Status ToGrpcStatus(const absl::Status& status);
+absl::Status FromGrpcStatus(const grpc::Status& status);
+
+// BadRequest. `field` is the path from the request down: "sampling_params.top_p".
+struct FieldViolation {
+  std::string field;
+  std::string description;  // "must be in (0, 1], is 2"
+  friend bool operator==(const FieldViolation&, const FieldViolation&) = default;
+};
+absl::Status InvalidField(absl::string_view field, absl::string_view description);
+// INVALID_ARGUMENT with all of them; OK when there is none.
+absl::Status InvalidFields(std::vector<FieldViolation> violations);
+std::vector<FieldViolation> FieldViolations(const absl::Status& status);
+
+// RetryInfo: with RESOURCE_EXHAUSTED (queue full) and UNAVAILABLE (no ready worker, draining).
+absl::Status WithRetryInfo(absl::Status status, absl::Duration delay);
+std::optional<absl::Duration> RetryDelay(const absl::Status& status);
+
+// Reasons of ErrorInfo, domain "baton".
+inline constexpr char kReasonContextLengthExceeded[] = "CONTEXT_LENGTH_EXCEEDED";
+inline constexpr char kReasonKvTransferFailed[] = "KV_TRANSFER_FAILED";
+inline constexpr char kReasonModelMismatch[] = "MODEL_MISMATCH";
+inline constexpr char kReasonPoisonRequest[] = "POISON_REQUEST";
+inline constexpr char kReasonDraining[] = "DRAINING";
+inline constexpr char kReasonNoReadyWorker[] = "NO_READY_WORKER";
+inline constexpr char kReasonQueueFull[] = "QUEUE_FULL";
+inline constexpr char kReasonOutOfKvBlocks[] = "OUT_OF_KV_BLOCKS";
+inline constexpr char kReasonSuperseded[] = "SUPERSEDED";
+inline constexpr char kReasonWorkerLost[] = "WORKER_LOST";
+
+// Where in a request's life: queue, prefill, transfer, decode.
+inline constexpr char kStageQueue[] = "queue";
+inline constexpr char kStagePrefill[] = "prefill";
+inline constexpr char kStageTransfer[] = "transfer";
+inline constexpr char kStageDecode[] = "decode";
+
+// ErrorInfo. Empty stage and worker are left out.
+struct ErrorInfo {
+  std::string reason;  // UPPER_SNAKE_CASE
+  std::string stage;
+  std::string worker;
+  std::vector<std::pair<std::string, std::string>> metadata;  // besides stage and worker
+};
+absl::Status WithErrorInfo(absl::Status status, const ErrorInfo& info);
+std::optional<ErrorInfo> GetErrorInfo(const absl::Status& status);
+// The reason of its ErrorInfo; empty without one.
+std::string ErrorReason(const absl::Status& status);
+
+// QuotaFailure, ResourceInfo and PreconditionFailure, one entry each.
+absl::Status WithQuotaFailure(absl::Status status, absl::string_view subject,
+                              absl::string_view description);
+absl::Status WithResourceInfo(absl::Status status, absl::string_view type, absl::string_view name,
+                              absl::string_view description);
+absl::Status WithPreconditionFailure(absl::Status status, absl::string_view type,
+                                     absl::string_view subject, absl::string_view description);
+
+}  // namespace baton

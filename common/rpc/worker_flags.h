@@ -1,0 +1,56 @@
+// The flags of both workers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "common/engine/engine.h"
+#include "common/rpc/flags.h"
+#include "common/rpc/server_flags.h"
+
+namespace baton {
+
+struct WorkerFlags {
+  ServerFlags server;
+  std::string model;                    // path of a GGUF file
+  std::string served_model_name;        // empty: the file's own name
+  std::string device = "auto";          // cpu, cuda, cuda:N, auto
+  int threads = 0;                      // 0: one for each core in cpu_set, or of the machine
+  std::string cpu_set;                  // "0-3,8": cores to stay on; empty: no binding
+  std::string cpu_isa = "auto";         // auto, avx512, avx2, portable
+  int block_size = 32;                  // tokens
+  std::string kv_cache_dtype = "auto";  // auto = f16
+  uint64_t kv_cache_memory_bytes = 0;   // 0: by num_kv_blocks, or a default
+  int num_kv_blocks = 0;                // 0: by kv_cache_memory_bytes
+  int max_model_len = 0;                // tokens; 0: the model's context
+  int max_num_seqs = 64;
+  int max_num_batched_tokens = 512;
+  double gpu_memory_utilization = 0.9;
+  bool deterministic = false;
+  int kv_connections = 1;
+  std::string kv_wire_dtype = "auto";  // auto = the KV type
+  bool strict_kv_dtype = false;
+};
+
+void AddWorkerFlags(FlagSet& flags, WorkerFlags& worker);
+
+// What can be said before the model is opened.
+absl::Status ValidateWorkerFlags(const WorkerFlags& worker);
+
+// "0-3,8" -> {0, 1, 2, 3, 8}: ascending, no doubles. INVALID_ARGUMENT names the part that is wrong.
+absl::StatusOr<std::vector<int>> ParseCpuSet(const std::string& text);
+
+// num_kv_blocks as the flags say for this layout (memory divided by the size of a block); 0 of
+// both: 1 GiB, but at least 2 x max_model_len tokens. RESOURCE_EXHAUSTED where not even one
+// sequence of block_size tokens fits.
+absl::StatusOr<int> KvBlockCount(const WorkerFlags& worker, const KvLayout& layout,
+                                 int max_model_len);
+
+// end_of_generation_ids and what the flags do not know stay at their defaults.
+absl::StatusOr<EngineOptions> EngineOptionsFromFlags(const WorkerFlags& worker,
+                                                     const KvLayout& layout, int max_model_len);
+
+}  // namespace baton

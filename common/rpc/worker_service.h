@@ -1,0 +1,64 @@
+// WorkerService.Watch: a worker's state, sent to every router every 250 ms and at once when it
+// changes.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+
+#include "baton/internal/v1/worker.grpc.pb.h"
+#include "common/engine/engine.h"
+#include "common/rpc/health.h"
+
+namespace baton {
+
+// Info about a worker, with an incarnation drawn here. Address and the rest are the caller's.
+internal::v1::WorkerInfo MakeWorkerInfo(internal::v1::WorkerRole role, const std::string& name,
+                                        const internal::v1::ModelIdentity& identity,
+                                        const internal::v1::KvShape& shape);
+
+// Counters of the engine as Watch sends them; prefix is left empty.
+internal::v1::WatchResponse WatchFromStats(ServerState state, const EngineStats& stats);
+
+// Thread-safe. At most kMaxWatchers streams, each with one message in flight and the newest one
+// pending; more watchers get RESOURCE_EXHAUSTED. A thread of its own asks for snapshots.
+class WorkerService final : public internal::v1::WorkerService::CallbackService {
+ public:
+  // `snapshot` gives everything but info; called on this service's thread, must not block.
+  WorkerService(internal::v1::WorkerInfo info,
+                std::function<internal::v1::WatchResponse()> snapshot);
+  ~WorkerService() override;
+
+  grpc::ServerWriteReactor<internal::v1::WatchResponse>* Watch(
+      grpc::CallbackServerContext* context, const internal::v1::WatchRequest* request) override;
+
+  // Sends a snapshot to all watchers at once.
+  void StateChanged();
+  // Ends all streams with UNAVAILABLE and refuses new ones: call before the server is shut down.
+  void Close();
+  int watchers() const;
+
+  const internal::v1::WorkerInfo& info() const { return info_; }
+
+ private:
+  class Watcher;
+  void Loop();
+  void Remove(Watcher* watcher);
+
+  const internal::v1::WorkerInfo info_;
+  const std::function<internal::v1::WatchResponse()> snapshot_;
+  mutable absl::Mutex mutex_;
+  std::vector<Watcher*> watchers_
+      ABSL_GUARDED_BY(mutex_);  // each deletes itself when its stream is done
+  bool changed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace baton
