@@ -8,9 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "common/base/hash.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+
+#include "common/base/hash.h"
 
 namespace baton {
 namespace {
