@@ -55,6 +55,11 @@ TEST(Log, JsonKeepsAMessageThatIsUtf8) {
   EXPECT_EQ(nlohmann::json::parse(line).at("message"), message);
 }
 
+TEST(Log, JsonShowsWhereAMessageWasNotUtf8) {
+  const std::string line = Logged("info", "json", [] { LogInfo("a{}b", "\xff"); });
+  EXPECT_EQ(nlohmann::json::parse(line).at("message"), "a\uFFFDb");
+}
+
 TEST(Log, TextLinesCannotBeForged) {
   const std::string line =
       Logged("info", "text", [] { LogWarning("{}", "a\nforged \x1b[31m\r line"); });
