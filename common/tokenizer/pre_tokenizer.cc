@@ -16,19 +16,33 @@
 namespace baton {
 namespace {
 
-// What \s stands for in the expressions below, always inside brackets: Unicode's White_Space.
-// PCRE2's own \s also holds U+180E, which left that set in Unicode 6.3.
+// What the classes of the expressions below stand for, always inside brackets. The reference
+// tokenizers know Unicode 16, PCRE2 10.42 only Unicode 14, so what was added since is listed here;
+// and PCRE2's own \s holds U+180E, which left White_Space in Unicode 6.3.
 constexpr char kWhiteSpace[] = R"(\p{Z}\x09-\x0D\x85)";
+constexpr char kLetters[] =
+    R"(\p{L}\x{1C89}-\x{1C8A}\x{A7CB}-\x{A7CD}\x{A7DA}-\x{A7DC}\x{105C0}-\x{105F3})"
+    R"(\x{10D4A}-\x{10D65}\x{10D6F}-\x{10D85}\x{10EC2}-\x{10EC4}\x{1123F}-\x{11240})"
+    R"(\x{11380}-\x{11389}\x{1138B}\x{1138E}\x{11390}-\x{113B5}\x{113B7}\x{113D1}\x{113D3})"
+    R"(\x{11BC0}-\x{11BE0}\x{11F02}\x{11F04}-\x{11F10}\x{11F12}-\x{11F33}\x{1342F})"
+    R"(\x{13441}-\x{13446}\x{13460}-\x{143FA}\x{16100}-\x{1611D}\x{16D40}-\x{16D6C}\x{18CFF})"
+    R"(\x{1B132}\x{1B155}\x{1DF25}-\x{1DF2A}\x{1E030}-\x{1E06D}\x{1E4D0}-\x{1E4EB})"
+    R"(\x{1E5D0}-\x{1E5ED}\x{1E5F0}\x{2B739}\x{2EBF0}-\x{2EE5D}\x{31350}-\x{323AF})";
+constexpr char kNumbers[] =
+    R"(\p{N}\x{10D40}-\x{10D49}\x{116D0}-\x{116E3}\x{11BF0}-\x{11BF9}\x{11F50}-\x{11F59})"
+    R"(\x{16130}-\x{16139}\x{16D70}-\x{16D79}\x{1CCF0}-\x{1CCF9}\x{1D2C0}-\x{1D2D3})"
+    R"(\x{1E4F0}-\x{1E4F9}\x{1E5F1}-\x{1E5FA})";
 
 constexpr char kGpt2[] =
-    R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|[\s]+(?![^\s])|[\s]+)";
+    R"('(?:[sdmt]|ll|ve|re)| ?[\p{L}]+| ?[\p{N}]+| ?[^\s\p{L}\p{N}]+|[\s]+(?![^\s])|[\s]+)";
 // "Digits one by one, then the expression of GPT-2" as one expression: a run of spaces ends before
 // a digit as it does before the end of the text.
 constexpr char kDigitsApart[] =
-    R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|[\s]+(?![^\s\p{N}])|[\s]+)";
-constexpr char kLlama3[] = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
-                           R"( ?[^\s\p{L}\p{N}]+[\r\n]*|[\s]*[\r\n]+|[\s]+(?![^\s])|[\s]+)";
-constexpr char kQwen2[] = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
+    R"('(?:[sdmt]|ll|ve|re)| ?[\p{L}]+|[\p{N}]| ?[^\s\p{L}\p{N}]+|[\s]+(?![^\s\p{N}])|[\s]+)";
+constexpr char kLlama3[] =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}]+|[\p{N}]{1,3}|)"
+    R"( ?[^\s\p{L}\p{N}]+[\r\n]*|[\s]*[\r\n]+|[\s]+(?![^\s])|[\s]+)";
+constexpr char kQwen2[] = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}]+|[\p{N}]|)"
                           R"( ?[^\s\p{L}\p{N}]+[\r\n]*|[\s]*[\r\n]+|[\s]+(?![^\s])|[\s]+)";
 
 struct Scheme {
@@ -77,7 +91,8 @@ absl::StatusOr<PreTokenizer> PreTokenizer::Create(absl::string_view name,
   }
   auto rep = std::make_unique<Rep>();
   rep->scheme = scheme;
-  const std::string pattern = absl::StrReplaceAll(scheme->pattern, {{R"(\s)", kWhiteSpace}});
+  const std::string pattern = absl::StrReplaceAll(
+      scheme->pattern, {{R"(\s)", kWhiteSpace}, {R"(\p{L})", kLetters}, {R"(\p{N})", kNumbers}});
   int error = 0;
   PCRE2_SIZE error_offset = 0;
   rep->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),

@@ -172,6 +172,20 @@ TEST(PreTokenizer, SpacesAreThoseOfUnicodeToday) {
   EXPECT_THAT(Pieces(pre_tokenizer, "a\u0085\u00A0b"), ElementsAre("a", "\u0085", "\u00A0", "b"));
 }
 
+TEST(PreTokenizer, LettersAndNumbersAreThoseOfUnicode16) {
+  const PreTokenizer pre_tokenizer = Make("gpt-2");
+  for (const char* letter : {"\u1C89", "\uA7CB", "\U00013460", "\U000143FA", "\U0001611D",
+                             "\U0001E4D0", "\U0002EE5D", "\U000323AF"}) {
+    const std::string word = absl::StrCat("a", letter, "b");
+    EXPECT_THAT(Pieces(pre_tokenizer, word), ElementsAre(word));
+  }
+  for (const char* number : {"\U00010D40", "\U00011F59", "\U0001CCF9", "\U0001E5FA"}) {
+    const std::string digits = absl::StrCat("1", number, "2");
+    EXPECT_THAT(Pieces(pre_tokenizer, digits), ElementsAre(digits));
+  }
+  EXPECT_THAT(Pieces(pre_tokenizer, "a\U000143FBb"), ElementsAre("a", "\U000143FB", "b"));
+}
+
 TEST(PreTokenizer, ContractionsFoldCaseOnlyWhereTheExpressionSaysSo) {
   EXPECT_THAT(Pieces(Make("gpt-2"), "DON'T don't"), ElementsAre("DON", "'", "T", " don", "'t"));
   EXPECT_THAT(Pieces(Make("qwen2"), "DON'T don't"), ElementsAre("DON", "'T", " don", "'t"));
