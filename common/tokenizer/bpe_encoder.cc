@@ -33,18 +33,19 @@ BpeEncoder::BpeEncoder(const std::array<int32_t, 256>& byte_ids, std::vector<Mer
 void BpeEncoder::Encode(absl::string_view piece, Scratch& scratch,
                         std::vector<int32_t>& ids) const {
   BATON_CHECK(piece.size() < kMaxPieceBytes, "piece of a gibibyte or more");
-  if (piece.empty()) return;
   std::vector<Symbol>& symbols = scratch.symbols;
   std::vector<uint64_t>& candidates = scratch.candidates;
-  const auto size = static_cast<uint32_t>(piece.size());
-  symbols.resize(size);
+  symbols.clear();
   candidates.clear();
-  for (uint32_t i = 0; i < size; ++i) {
-    symbols[i] = {.id = byte_ids_[static_cast<uint8_t>(piece[i])],
-                  .next = i + 1 < size ? i + 1 : kNone,
-                  .previous = i > 0 ? i - 1 : kNone};
+  for (const char byte : piece) {
+    const int32_t id = byte_ids_[static_cast<uint8_t>(byte)];
+    if (id == kNoToken) continue;
+    const auto index = static_cast<uint32_t>(symbols.size());
+    symbols.push_back({.id = id, .next = index + 1, .previous = index > 0 ? index - 1 : kNone});
   }
-  for (uint32_t i = 0; i + 1 < size; ++i) AddCandidate(i, scratch);
+  if (symbols.empty()) return;
+  symbols.back().next = kNone;
+  for (uint32_t i = 0; i < symbols.size(); ++i) AddCandidate(i, scratch);
 
   while (!candidates.empty()) {
     std::pop_heap(candidates.begin(), candidates.end(), std::greater<>());
@@ -55,13 +56,10 @@ void BpeEncoder::Encode(absl::string_view piece, Scratch& scratch,
     const auto left = static_cast<uint32_t>(candidate);
     // Tokens only grow, so a pair that still stands where it was found is the pair that was found.
     const uint32_t right = symbols[left].next;
-    if (symbols[left].id != merge.left || right == kNone || symbols[right].id != merge.right)
-      continue;
-    MergeWithNext(left, merge.merged, scratch);
+    const bool stands = symbols[left].id == merge.left && right != kNone;
+    if (stands && symbols[right].id == merge.right) MergeWithNext(left, merge.merged, scratch);
   }
-  for (uint32_t i = 0; i != kNone; i = symbols[i].next) {
-    if (symbols[i].id != kNoToken) ids.push_back(symbols[i].id);
-  }
+  for (uint32_t i = 0; i != kNone; i = symbols[i].next) ids.push_back(symbols[i].id);
 }
 
 void BpeEncoder::AddCandidate(uint32_t left, Scratch& scratch) const {

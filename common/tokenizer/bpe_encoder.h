@@ -38,8 +38,8 @@ class BpeEncoder {
   // first counts. REQUIRES: no token of a merge is empty; fewer than 2^32 merges.
   BpeEncoder(const std::array<int32_t, 256>& byte_ids, std::vector<Merge> merges);
 
-  // Appends the tokens of `piece` to `ids`. A byte without a token is left out and parts its
-  // neighbours. REQUIRES: piece under 1 GiB.
+  // Appends the tokens of `piece` to `ids`. A byte without a token is left out, as if
+  // it had not been there. REQUIRES: piece under 1 GiB.
   void Encode(absl::string_view piece, Scratch& scratch, std::vector<int32_t>& ids) const;
 
  private:

@@ -46,6 +46,7 @@ Model RandomModel(std::mt19937& random) {
 std::vector<int32_t> Naive(const Model& model, const std::string& piece) {
   std::vector<int32_t> ids;
   for (const char byte : piece) ids.push_back(model.byte_ids[static_cast<uint8_t>(byte)]);
+  std::erase(ids, BpeEncoder::kNoToken);
   bool merged = true;
   while (merged) {
     merged = false;
@@ -59,7 +60,6 @@ std::vector<int32_t> Naive(const Model& model, const std::string& piece) {
       if (merged) break;
     }
   }
-  std::erase(ids, BpeEncoder::kNoToken);
   return ids;
 }
 

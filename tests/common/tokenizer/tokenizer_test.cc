@@ -300,6 +300,33 @@ TEST(Tokenizer, RefusesArraysAndIdsThatDoNotFit) {
               HasSubstr("tokenizer.ggml.bos_token_id is missing"));
 }
 
+TEST(Tokenizer, SurvivesRandomDamageToItsFile) {
+  std::mt19937 random(6);
+  const std::string whole = Small("llama-bpe")
+                                .Uint32("tokenizer.ggml.bos_token_id", 4)
+                                .Bool("tokenizer.ggml.add_bos_token", true)
+                                .String("tokenizer.chat_template", "{{ x }}")
+                                .Bytes();
+  int loaded = 0;
+  for (int round = 0; round < 10'000; ++round) {
+    std::string bytes = whole;
+    for (size_t changes = 1 + random() % 3; changes > 0; --changes) {
+      bytes[random() % bytes.size()] = static_cast<char>(random());
+    }
+    const auto file = GgufFile::Parse(bytes, "damaged.gguf", GgufFile::Part::kTokenizer);
+    if (!file.ok()) continue;
+    const auto tokenizer = Tokenizer::Load(*file);
+    if (!tokenizer.ok()) {
+      ASSERT_THAT(std::string(tokenizer.status().message()), HasSubstr("damaged.gguf: "));
+      continue;
+    }
+    ++loaded;
+    const Ids ids = (*tokenizer)->Encode("abb <s>a b\xFF<u>", kParse);
+    (*tokenizer)->Decode(ids, true);
+  }
+  EXPECT_GT(loaded, 100);
+}
+
 TEST(Tokenizer, DigestTellsVocabulariesApart) {
   const auto one = Load(Small("gpt-2"));
   const auto same = Load(Small("gpt-2"));
