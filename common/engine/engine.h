@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+
 #include "common/engine/sequence_request.h"
 #include "common/kv/cache.h"
 #include "common/model/transformer.h"
@@ -15,13 +16,14 @@
 namespace baton {
 
 struct EngineOptions {
-  int max_model_len = 0;  // tokens of prompt and output; 0: the model's context, or what the cache holds if that is less
+  int max_model_len = 0;  // tokens of prompt and output; 0: the model's context, or what the cache
+                          // holds if that is less
   int max_num_seqs = 64;
   int max_num_batched_tokens = 512;  // rows of one step
   int block_size = 32;
   int num_kv_blocks = 0;
   KvDtype kv_dtype = KvDtype::kF16;
-  int max_waiting = 1024;               // sequences submitted and not running; more are RESOURCE_EXHAUSTED
+  int max_waiting = 1024;  // sequences submitted and not running; more are RESOURCE_EXHAUSTED
   std::vector<int32_t> end_of_generation_ids;  // from the tokenizer
 };
 
@@ -44,8 +46,9 @@ struct EngineStats {
   double tokens_per_second = 0;  // over the last seconds, all kinds
 };
 
-// Thread rule: Submit, OpenReceive, Commit, SetPaused, Release, NextId and Stats may be called from any thread; they only
-// enqueue or read a snapshot. Step and WaitForWork belong to one thread, on which every event is delivered.
+// Thread rule: Submit, OpenReceive, Commit, SetPaused, Release, NextId and Stats may be called from
+// any thread; they only enqueue or read a snapshot. Step and WaitForWork belong to one thread, on
+// which every event is delivered.
 class Engine {
  public:
   // Owns the model and its cache from here on. Borrows the backend.
@@ -59,23 +62,27 @@ class Engine {
   KvCache& cache();
 
   SequenceId NextId();
-  // INVALID_ARGUMENT where the request can never run here (longer than max_model_len, or than all blocks);
-  // RESOURCE_EXHAUSTED when max_waiting sequences wait. No event is delivered after an error.
+  // INVALID_ARGUMENT where the request can never run here (longer than max_model_len, or than all
+  // blocks); RESOURCE_EXHAUSTED when max_waiting sequences wait. No event is delivered after an
+  // error.
   absl::Status Submit(SequenceId id, SequenceRequest request);
   // kReceive, after SequenceAdmitted: turns the promise into blocks; answered by BlocksGranted.
   void OpenReceive(SequenceId id);
-  // kReceive, after BlocksGranted, once K and V of all token_ids are written: the sequence joins the batch at the next step
-  // with `first_token`, sampled where it was prefilled, as its next output (not announced again by TokenProduced).
+  // kReceive, after BlocksGranted, once K and V of all token_ids are written: the sequence joins
+  // the batch at the next step with `first_token`, sampled where it was prefilled, as its next
+  // output (not announced again by TokenProduced).
   void Commit(SequenceId id, OutputToken first_token);
   // A paused sequence leaves the batch and keeps its blocks.
   void SetPaused(SequenceId id, bool paused);
-  // Ends the sequence in whatever state it is; the blocks come back at the latest when the step in flight has ended; then
-  // SequenceReleased. REQUIRES: no thread still reads or writes its blocks. Unknown and ended ids are answered by nothing.
+  // Ends the sequence in whatever state it is; the blocks come back at the latest when the step in
+  // flight has ended; then SequenceReleased. REQUIRES: no thread still reads or writes its blocks.
+  // Unknown and ended ids are answered by nothing.
   void Release(SequenceId id);
 
   EngineStats Stats() const;
 
-  // Takes what was enqueued, chooses a batch, runs it, applies the results. False when there was nothing to compute.
+  // Takes what was enqueued, chooses a batch, runs it, applies the results. False when there was
+  // nothing to compute.
   bool Step();
   // Returns when something was enqueued, at the latest after `timeout`.
   void WaitForWork(absl::Duration timeout);

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+
 #include "common/engine/sampling_params.h"
 
 namespace baton {
@@ -17,7 +18,8 @@ namespace baton {
 // Names one sequence in one engine; drawn by the caller from Engine::NextId(), never used again.
 using SequenceId = uint64_t;
 
-// The blocks for the sequence's tokens (and, in the decoding modes, head-room of one block) are promised: nobody else gets them.
+// The blocks for the sequence's tokens (and, in the decoding modes, head-room of one block) are
+// promised: nobody else gets them.
 struct SequenceAdmitted {
   int cached_tokens = 0;  // prefix that is held already, a multiple of 16, never the last token
 };
@@ -29,8 +31,9 @@ struct BlocksGranted {
 struct PrefillStarted {
   int cached_tokens = 0;
 };
-// K and V of tokens [first_token, first_token + token_count) in `layer` are in the cache, with their page CRCs
-// (KvCache::PageCrc), and will not change before Release. first_token is a multiple of 64, or the first one computed.
+// K and V of tokens [first_token, first_token + token_count) in `layer` are in the cache, with
+// their page CRCs (KvCache::PageCrc), and will not change before Release. first_token is a multiple
+// of 64, or the first one computed.
 struct LayerComputed {
   int layer = 0;
   int first_token = 0;
@@ -45,8 +48,8 @@ struct TokenProduced {
   OutputToken token;
 };
 struct SequencePreempted {};
-// kReceive and kLocal: the last token was produced, the blocks are given back. kPrefillOnly: the first token was
-// produced, the blocks are held until Release.
+// kReceive and kLocal: the last token was produced, the blocks are given back. kPrefillOnly: the
+// first token was produced, the blocks are held until Release.
 struct SequenceFinished {
   absl::Duration queue;    // submitted (kReceive: committed) -> first step
   absl::Duration prefill;  // kPrefillOnly and kLocal: first chunk started -> last computed
@@ -60,10 +63,9 @@ struct SequenceFailed {
 // The answer to Release, and the last event of every sequence that was released.
 struct SequenceReleased {};
 
-using SequenceEvent =
-    std::variant<SequenceAdmitted, BlocksGranted, PrefillStarted, LayerComputed, ChunkComputed,
-                 TokenProduced, SequencePreempted, SequenceFinished, SequenceFailed,
-                 SequenceReleased>;
+using SequenceEvent = std::variant<SequenceAdmitted, BlocksGranted, PrefillStarted, LayerComputed,
+                                   ChunkComputed, TokenProduced, SequencePreempted,
+                                   SequenceFinished, SequenceFailed, SequenceReleased>;
 
 struct SequenceRequest {
   enum class Mode {
@@ -73,7 +75,8 @@ struct SequenceRequest {
   };
   Mode mode = Mode::kLocal;
   std::vector<int32_t> token_ids;  // prompt, then output accepted by earlier attempts; not empty
-  int prompt_length = 0;           // of the original prompt: outputs, penalties and generator count from here
+  int prompt_length =
+      0;  // of the original prompt: outputs, penalties and generator count from here
   int choice = 0;
   SamplingParams sampling;
   std::string cache_salt;
