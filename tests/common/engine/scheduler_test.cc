@@ -281,7 +281,7 @@ TEST_F(SchedulerTest, UnderRandomLoadEverybodyFinishesAndNothingIsLeft) {
         << "seed " << seed;
     EXPECT_EQ(pool_->available_blocks(), blocks);
   }
-  EXPECT_GT(preempted, 1000u);
+  EXPECT_GT(preempted, 300u);
 }
 
 }  // namespace
