@@ -18,6 +18,17 @@ namespace baton {
 // Names one sequence in one engine; drawn by the caller from Engine::NextId(), never used again.
 using SequenceId = uint64_t;
 
+// The events of one sequence, in this order:
+//   kPrefillOnly  Admitted PrefillStarted ((LayerComputed, layers ascending)* ChunkComputed)*
+//   TokenProduced Finished kLocal        Admitted PrefillStarted ChunkComputed* TokenProduced*
+//   Finished kReceive      Admitted BlocksGranted (after OpenReceive) TokenProduced* (after Commit)
+//   Finished
+// Preempted may come before any TokenProduced of the last two; what is computed again is told only
+// as ChunkComputed, and only until the first TokenProduced. Failed may take the place of anything
+// after Admitted. After Finished or Failed of kLocal and kReceive, and after Released, nothing
+// follows. Release may be asked at any moment: what the step in flight makes may still be told
+// before Released.
+
 // The blocks for the sequence's tokens (and, in the decoding modes, head-room of one block) are
 // promised: nobody else gets them.
 struct SequenceAdmitted {
@@ -56,11 +67,13 @@ struct SequenceFinished {
   absl::Duration decode;   // first decode step -> last token
   int preemptions = 0;
 };
-// This sequence alone failed; its blocks are given back.
+// This sequence alone failed. Its blocks are given back; those of kPrefillOnly, which a peer may be
+// reading, are held until Release.
 struct SequenceFailed {
   absl::Status status;
 };
-// The answer to Release, and the last event of every sequence that was released.
+// The answer to Release of a sequence that lived: its blocks are given back. A sequence lives from
+// Submit until Finished or Failed (kLocal, kReceive), or until Released.
 struct SequenceReleased {};
 
 using SequenceEvent = std::variant<SequenceAdmitted, BlocksGranted, PrefillStarted, LayerComputed,
@@ -80,7 +93,7 @@ struct SequenceRequest {
   int choice = 0;
   SamplingParams sampling;
   std::string cache_salt;
-  bool isolate = false;  // nothing else runs meanwhile
+  bool isolate = false;  // alone in every batch; others wait until it ends or is paused
   // Called on the engine's thread; must not block; may call the engine's thread-safe functions.
   std::function<void(const SequenceEvent&)> on_event;
 };
