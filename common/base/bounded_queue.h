@@ -2,8 +2,6 @@
 // means.
 #pragma once
 
-#include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -31,12 +29,15 @@ class BoundedQueue {
     return true;
   }
 
-  // The oldest item; nothing after `timeout` (at most a day), or at once when closed and empty.
+  // The oldest item; nothing after `timeout`, or at once when closed and empty.
   std::optional<T> Pop(absl::Duration timeout) {
-    const auto wait = absl::ToChronoNanoseconds(std::min(timeout, absl::Hours(24)));
+    const auto ready = [this] { return closed_ || !items_.empty(); };
     std::unique_lock lock(mutex_);
-    changed_.wait_until(lock, std::chrono::steady_clock::now() + wait,
-                        [this] { return closed_ || !items_.empty(); });
+    if (timeout > kLongestTimedWait) {  // the clock would wrap
+      changed_.wait(lock, ready);
+    } else {
+      changed_.wait_for(lock, absl::ToChronoNanoseconds(timeout), ready);
+    }
     if (items_.empty()) return std::nullopt;
     T item = std::move(items_.front());
     items_.pop_front();
@@ -56,6 +57,8 @@ class BoundedQueue {
   }
 
  private:
+  static constexpr absl::Duration kLongestTimedWait = absl::Hours(24 * 365);
+
   const size_t capacity_;
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
