@@ -1,0 +1,152 @@
+// The `baton` command: subcommands and their flags; the work is in *_command.cc.
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "client/run_command.h"
+#include "client/serve_command.h"
+#include "client/tokenize_command.h"
+#include "common/base/log.h"
+#include "common/rpc/flags.h"
+#include "common/rpc/version.h"
+#include "common/rpc/worker_flags.h"
+
+namespace baton {
+namespace {
+
+// The folder this program is in: the servers are beside it.
+std::string ProgramFolder() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+}
+
+class TokenizeSubcommand {
+ public:
+  explicit TokenizeSubcommand(CLI::App& app)
+      : app_(*app.add_subcommand("tokenize", "Print the token ids of a text as a JSON array")),
+        flags_(app_) {
+    flags_.AddString("model", options_.model, "GGUF file; its metadata part is enough");
+    flags_.AddBool("special", options_.special, "recognise special-token literals");
+    app_.add_option("text", options_.text, "the text; without it stdin, byte for byte");
+  }
+  const CLI::App& app() const { return app_; }
+  int Run() {
+    if (const absl::Status status = flags_.Resolve(); !status.ok()) {
+      return ExitUsage("baton tokenize", status);
+    }
+    return TokenizeCommand(options_);
+  }
+
+ private:
+  CLI::App& app_;
+  FlagSet flags_;
+  TokenizeOptions options_;
+};
+
+class RunSubcommand {
+ public:
+  explicit RunSubcommand(CLI::App& app)
+      : app_(*app.add_subcommand("run", "Stream one answer, or chat when there is no prompt")),
+        flags_(app_) {
+    flags_.AddString("server", options_.server, "host:port of a router; default 127.0.0.1:50051");
+    flags_.AddString("model", options_.model, "GGUF file to serve from here, instead of a server");
+    flags_.AddString("disaggregate", options_.disaggregate,
+                     "with --model: where to prefill (auto, always, never)");
+    flags_.AddDuration("timeout", options_.timeout, absl::Milliseconds(1), absl::Hours(24),
+                       "of one answer");
+    AddTlsFlags(flags_, options_.tls);
+    app_.add_option("prompt", options_.prompt,
+                    "the prompt; without it stdin when piped, else a chat");
+    app_.add_option("--system", options_.system, "system message");
+    app_.add_flag("--raw", options_.raw,
+                  "no chat template: the text as it is, special tokens recognised");
+    app_.add_option("-n,--max-tokens", options_.max_tokens, "most tokens to generate");
+    app_.add_option("--temperature", options_.temperature, "0: greedy");
+    app_.add_option("--top-p", options_.top_p, "in (0, 1]");
+    app_.add_option("--top-k", options_.top_k, "0: off");
+    app_.add_option("--min-p", options_.min_p, "in [0, 1]");
+    app_.add_option("--seed", options_.seed, "same seed, same answer");
+    app_.add_option("--stop", options_.stop, "end before this string; may be repeated")
+        ->allow_extra_args(false);
+    app_.add_flag("--json", options_.json, "print one JSON object instead of the text");
+    app_.add_flag("--stats", options_.stats, "print the timeline and rates on stderr");
+  }
+  const CLI::App& app() const { return app_; }
+  int Run() {
+    if (const absl::Status status = flags_.Resolve(); !status.ok()) {
+      return ExitUsage("baton run", status);
+    }
+    options_.binaries = ProgramFolder();
+    return RunCommand(options_);
+  }
+
+ private:
+  CLI::App& app_;
+  FlagSet flags_;
+  RunOptions options_;
+};
+
+class ServeSubcommand {
+ public:
+  explicit ServeSubcommand(CLI::App& app)
+      : app_(*app.add_subcommand("serve", "Serve a model on this machine: router and workers")),
+        flags_(app_),
+        worker_flags_(app_) {
+    flags_.AddString("listen", options_.listen, "host:port of the router; port 0: a free one");
+    flags_.AddString("metrics-listen", options_.metrics_listen,
+                     "host:port of the router's /metrics");
+    flags_.AddInt("prefill-workers", options_.prefill_workers, 0, 64, "how many");
+    flags_.AddInt("decode-workers", options_.decode_workers, 1, 64, "how many");
+    flags_.AddString("disaggregate", options_.disaggregate,
+                     "where to prefill (auto, always, never)");
+    flags_.AddString("log-level", options_.log_level, "of all parts",
+                     {"trace", "debug", "info", "warning", "error", "off"});
+    flags_.AddDuration("shutdown-timeout", shutdown_timeout_, absl::ZeroDuration(), absl::Hours(1),
+                       "how long running requests have to finish");
+    AddEngineFlags(worker_flags_, worker_);
+  }
+  const CLI::App& app() const { return app_; }
+  int Run() {
+    absl::Status status = flags_.Resolve();
+    if (status.ok()) status = worker_flags_.Resolve();
+    if (status.ok()) status = InitLogging("serve", options_.log_level, "text");
+    if (!status.ok()) return ExitUsage("baton serve", status);
+    options_.binaries = ProgramFolder();
+    options_.model = worker_.model;
+    options_.threads = worker_.threads;
+    options_.worker_args = worker_flags_.GivenArguments();
+    return ServeCommand(options_, shutdown_timeout_);
+  }
+
+ private:
+  CLI::App& app_;
+  FlagSet flags_;
+  FlagSet worker_flags_;
+  LocalClusterOptions options_;
+  WorkerFlags worker_;
+  absl::Duration shutdown_timeout_ = absl::Seconds(30);
+};
+
+int Main(int argc, char** argv) {
+  CLI::App app("Baton serves large language models with prefill and decode on separate workers.",
+               "baton");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", kVersion);
+  RunSubcommand run(app);
+  ServeSubcommand serve(app);
+  TokenizeSubcommand tokenize(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kExitUsage;
+  }
+  if (run.app().parsed()) return run.Run();
+  if (serve.app().parsed()) return serve.Run();
+  return tokenize.Run();
+}
+
+}  // namespace
+}  // namespace baton
+
+int main(int argc, char** argv) { return baton::Main(argc, argv); }
