@@ -65,12 +65,12 @@ std::vector<int> UsableCores() {
 absl::StatusOr<LocalCluster> LocalCluster::Start(const LocalClusterOptions& options) {
   LocalCluster cluster;
   const int workers = options.prefill_workers + options.decode_workers;
-  const std::vector<int> cores = UsableCores();
+  const std::vector<int> cores = options.cores.empty() ? UsableCores() : options.cores;
   const int core_count = static_cast<int>(cores.size());
   const int threads = options.threads > 0 ? options.threads : std::max(1, core_count / workers);
   const bool disjoint = threads * workers <= core_count;
 
-  std::vector<std::string> router_args;
+  std::vector<std::string> worker_addresses;
   for (int w = 0; w < workers; ++w) {
     const bool prefill = w < options.prefill_workers;
     Child child;
@@ -80,17 +80,15 @@ absl::StatusOr<LocalCluster> LocalCluster::Start(const LocalClusterOptions& opti
     BATON_ASSIGN_OR_RETURN(child.health_address, FreeAddress());
     child.argv = {
         absl::StrCat(options.binaries, prefill ? "/baton-prefill-worker" : "/baton-decode-worker"),
-        absl::StrCat("--model=", options.model),
-        absl::StrCat("--listen=", listen),
+        absl::StrCat("--model=", options.model), absl::StrCat("--listen=", listen),
         absl::StrCat("--health-listen=", child.health_address),
-        absl::StrCat("--threads=", threads),
-        absl::StrCat("--log-level=", options.log_level)};
+        absl::StrCat("--threads=", threads)};
     if (disjoint) {
       const auto first = cores.begin() + w * threads;
       child.argv.push_back(absl::StrCat("--cpu-set=", absl::StrJoin(first, first + threads, ",")));
     }
     child.argv.insert(child.argv.end(), options.worker_args.begin(), options.worker_args.end());
-    router_args.push_back(absl::StrCat(prefill ? "--prefill=" : "--decode=", listen));
+    worker_addresses.push_back(absl::StrCat(prefill ? "--prefill=" : "--decode=", listen));
     cluster.children_.push_back(std::move(child));
   }
 
@@ -101,19 +99,16 @@ absl::StatusOr<LocalCluster> LocalCluster::Start(const LocalClusterOptions& opti
   }
   Child router;
   router.name = "router";
-  BATON_ASSIGN_OR_RETURN(router.health_address, FreeAddress());
+  router.health_address = options.health_listen;
+  if (router.health_address.empty()) {
+    BATON_ASSIGN_OR_RETURN(router.health_address, FreeAddress());
+  }
   router.argv = {absl::StrCat(options.binaries, "/baton-router"),
                  absl::StrCat("--model=", options.model),
                  absl::StrCat("--listen=", cluster.address_),
-                 absl::StrCat("--health-listen=", router.health_address),
-                 absl::StrCat("--log-level=", options.log_level)};
-  if (!options.disaggregate.empty()) {
-    router.argv.push_back(absl::StrCat("--disaggregate=", options.disaggregate));
-  }
-  if (!options.metrics_listen.empty()) {
-    router.argv.push_back(absl::StrCat("--metrics-listen=", options.metrics_listen));
-  }
-  router.argv.insert(router.argv.end(), router_args.begin(), router_args.end());
+                 absl::StrCat("--health-listen=", router.health_address)};
+  router.argv.insert(router.argv.end(), options.router_args.begin(), options.router_args.end());
+  router.argv.insert(router.argv.end(), worker_addresses.begin(), worker_addresses.end());
   cluster.children_.push_back(std::move(router));
 
   for (Child& child : cluster.children_) {

@@ -16,12 +16,12 @@ struct LocalClusterOptions {
   std::string binaries;  // folder of baton-router and the workers
   std::string model;
   std::string listen = "127.0.0.1:50051";  // of the router; port 0: a free one
+  std::string health_listen;               // of the router; empty: a free port of loopback
   int prefill_workers = 1;
   int decode_workers = 1;
-  int threads = 0;  // of each worker; 0: the cores divided
-  std::string log_level = "info";
-  std::string disaggregate;              // empty: the router's default
-  std::string metrics_listen;            // of the router; empty: none
+  int threads = 0;                       // of each worker; 0: the cores divided
+  std::vector<int> cores;                // to divide; empty: all that this process may use
+  std::vector<std::string> router_args;  // further flags
   std::vector<std::string> worker_args;  // further flags, for every worker
 };
 

@@ -1,8 +1,10 @@
 // The `baton` command: subcommands and their flags; the work is in *_command.cc.
-#include <cstdio>
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <string>
 
+#include "absl/strings/strip.h"
 #include <CLI/CLI.hpp>
 
 #include "client/run_command.h"
@@ -87,52 +89,69 @@ class RunSubcommand {
   RunOptions options_;
 };
 
+// Flags of `serve` that are about the router or the cluster, not about each worker.
+bool IsWorkerFlag(absl::string_view argument) {
+  static constexpr absl::string_view kOthers[] = {
+      "listen",       "health-listen",   "metrics-listen", "advertise",
+      "check-config", "prefill-workers", "decode-workers", "disaggregate",
+      "model",        "threads",         "cpu-set"};
+  const absl::string_view name = absl::StripPrefix(argument.substr(0, argument.find('=')), "--");
+  return std::find(std::begin(kOthers), std::end(kOthers), name) == std::end(kOthers);
+}
+
+// Flags that the router shares with the workers, or has for itself.
+bool IsRouterFlag(absl::string_view argument) {
+  static constexpr absl::string_view kRouter[] = {
+      "metrics-listen", "disaggregate", "log-level", "log-format", "shutdown-timeout",
+      "tls-cert",       "tls-key",      "tls-ca",    "insecure",   "tls-server-name"};
+  const absl::string_view name = absl::StripPrefix(argument.substr(0, argument.find('=')), "--");
+  return std::find(std::begin(kRouter), std::end(kRouter), name) != std::end(kRouter);
+}
+
 class ServeSubcommand {
  public:
   explicit ServeSubcommand(CLI::App& app)
       : app_(*app.add_subcommand("serve", "Serve a model on this machine: router and workers")),
-        flags_(app_),
-        worker_flags_(app_) {
-    flags_.AddString("listen", options_.listen, "host:port of the router; port 0: a free one");
-    flags_.AddString("metrics-listen", options_.metrics_listen,
-                     "host:port of the router's /metrics");
+        flags_(app_) {
+    AddWorkerFlags(flags_, worker_);
     flags_.AddInt("prefill-workers", options_.prefill_workers, 0, 64, "how many");
     flags_.AddInt("decode-workers", options_.decode_workers, 1, 64, "how many");
-    flags_.AddString("disaggregate", options_.disaggregate,
-                     "where to prefill (auto, always, never)");
-    flags_.AddString("log-level", options_.log_level, "of all parts",
-                     {"trace", "debug", "info", "warning", "error", "off"});
-    flags_.AddDuration("shutdown-timeout", shutdown_timeout_, absl::ZeroDuration(), absl::Hours(1),
-                       "how long running requests have to finish");
-    AddEngineFlags(worker_flags_, worker_);
+    flags_.AddString("disaggregate", disaggregate_, "where to prefill: auto, always, never");
   }
   const CLI::App& app() const { return app_; }
   int Run() {
     absl::Status status = flags_.Resolve();
-    if (status.ok()) status = worker_flags_.Resolve();
-    if (status.ok()) status = InitLogging("serve", options_.log_level, "text");
+    if (status.ok()) status = ValidateWorkerFlags(worker_);
+    if (status.ok()) {
+      status = InitLogging("serve", worker_.server.log_level, worker_.server.log_format);
+    }
     if (!status.ok()) return ExitUsage("baton serve", status);
     options_.binaries = ProgramFolder();
     options_.model = worker_.model;
+    options_.listen = worker_.server.listen;
+    options_.health_listen = worker_.server.health_listen;
     options_.threads = worker_.threads;
-    options_.worker_args = worker_flags_.GivenArguments();
-    return ServeCommand(options_, shutdown_timeout_);
+    if (!worker_.cpu_set.empty()) options_.cores = *ParseCpuSet(worker_.cpu_set);
+    for (const std::string& argument : flags_.GivenArguments()) {
+      if (IsWorkerFlag(argument)) options_.worker_args.push_back(argument);
+      if (IsRouterFlag(argument)) options_.router_args.push_back(argument);
+    }
+    return ServeCommand(options_, worker_.server.shutdown_timeout);
   }
 
  private:
   CLI::App& app_;
   FlagSet flags_;
-  FlagSet worker_flags_;
   LocalClusterOptions options_;
   WorkerFlags worker_;
-  absl::Duration shutdown_timeout_ = absl::Seconds(30);
+  std::string disaggregate_;
 };
 
 int Main(int argc, char** argv) {
   CLI::App app("Baton serves large language models with prefill and decode on separate workers.",
                "baton");
   app.require_subcommand(1);
-  app.set_version_flag("--version", kVersion);
+  app.set_version_flag("--version", Version());
   RunSubcommand run(app);
   ServeSubcommand serve(app);
   TokenizeSubcommand tokenize(app);

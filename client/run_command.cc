@@ -1,5 +1,6 @@
 #include "client/run_command.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -129,11 +130,16 @@ int OneAnswer(GenerateClient& client, const RunOptions& options, const std::stri
 // Starts a cluster for `options.model` and waits until it answers.
 absl::StatusOr<std::unique_ptr<LocalCluster>> StartCluster(const RunOptions& options,
                                                            const std::atomic<bool>& interrupted) {
-  auto started = LocalCluster::Start({.binaries = options.binaries,
-                                      .model = options.model,
-                                      .listen = "127.0.0.1:0",
-                                      .log_level = "warning",
-                                      .disaggregate = options.disaggregate});
+  LocalClusterOptions cluster_options;
+  cluster_options.binaries = options.binaries;
+  cluster_options.model = options.model;
+  cluster_options.listen = "127.0.0.1:0";
+  cluster_options.router_args = {"--log-level=warning"};
+  cluster_options.worker_args = {"--log-level=warning"};
+  if (!options.disaggregate.empty()) {
+    cluster_options.router_args.push_back(absl::StrCat("--disaggregate=", options.disaggregate));
+  }
+  auto started = LocalCluster::Start(cluster_options);
   if (!started.ok()) return started.status();
   auto cluster = std::make_unique<LocalCluster>(*std::move(started));
   const absl::Time begin = SteadyNow();
