@@ -4,6 +4,7 @@
 #include <iterator>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include <CLI/CLI.hpp>
 
@@ -36,6 +37,9 @@ class TokenizeSubcommand {
   int Run() {
     if (const absl::Status status = flags_.Resolve(); !status.ok()) {
       return ExitUsage("baton tokenize", status);
+    }
+    if (options_.model.empty()) {
+      return ExitUsage("baton tokenize", absl::InvalidArgumentError("--model: name a GGUF file"));
     }
     return TokenizeCommand(options_);
   }
@@ -158,7 +162,9 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kExitUsage;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    return ExitUsage("baton",
+                     absl::InvalidArgumentError(absl::StrCat(error.what(), "; see --help")));
   }
   if (run.app().parsed()) return run.Run();
   if (serve.app().parsed()) return serve.Run();
