@@ -1,11 +1,11 @@
 #include "tests/common/engine/engine_harness.h"
 
+#include <gtest/gtest.h>
+
 #include <bit>
 #include <cstring>
 #include <utility>
 #include <variant>
-
-#include <gtest/gtest.h>
 
 #include "common/gguf/gguf_file.h"
 #include "common/model/transformer.h"
@@ -31,7 +31,10 @@ EngineHarness::Options EngineHarness::SmallOptions() {
 
 EngineHarness::EngineHarness(const Options& options) {
   const std::string path = std::string(BATON_TEST_DATA) + "/tiny/" + options.model;
-  auto backend = MakeBackend({.device = "cpu", .threads = options.threads});
+  BackendOptions backend_options;
+  backend_options.device = "cpu";
+  backend_options.threads = options.threads;
+  auto backend = MakeBackend(backend_options);
   EXPECT_TRUE(backend.ok()) << backend.status();
   backend_ = *std::move(backend);
   const auto file = GgufFile::Open(path);

@@ -14,7 +14,8 @@
 
 namespace baton {
 
-// What one sequence was told. Checks the order of events that sequence_request.h promises as they come.
+// What one sequence was told. Checks the order of events that sequence_request.h promises as they
+// come.
 struct EventLog {
   std::vector<OutputToken> tokens;
   std::vector<LayerComputed> layers;  // without their block tables

@@ -1,12 +1,12 @@
 #include "common/engine/engine.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <random>
 #include <utility>
 #include <vector>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "tests/common/engine/engine_harness.h"
 
@@ -85,8 +85,8 @@ TEST(Engine, AResumedSequenceContinuesIdentically) {
       SequenceRequest resumed = request;
       for (size_t i = 0; i < accepted; ++i) resumed.token_ids.push_back(whole.tokens[i].token_id);
       const EventLog rest = harness.RunAlone(resumed);
-      ExpectSameTokens(rest.tokens, {whole.tokens.begin() + static_cast<int>(accepted),
-                                     whole.tokens.end()});
+      ExpectSameTokens(rest.tokens,
+                       {whole.tokens.begin() + static_cast<int>(accepted), whole.tokens.end()});
     }
   }
 }
@@ -115,7 +115,8 @@ TEST(Engine, PreemptedSequencesGetTheTokensOfAnUndisturbedRun) {
   tight.ExpectNothingHeld();
 }
 
-// The hand-off without a network: the very same tokens as one engine gives, whatever the block sizes.
+// The hand-off without a network: the very same tokens as one engine gives, whatever the block
+// sizes.
 TEST(Engine, PrefillHereAndDecodeThereEqualsOneEngine) {
   std::mt19937 random(5);
   for (KvDtype dtype : {KvDtype::kF32, KvDtype::kF16}) {
@@ -241,7 +242,7 @@ TEST(Engine, OutputEndsAtMaxModelLen) {
   EXPECT_EQ(log.tokens.back().finish_reason, FinishReason::kLength);
 }
 
-TEST(Engine, AnInfiniteLogitFailsItsSequenceAlone) {
+TEST(Engine, ALogitThatIsNoNumberFailsItsSequenceAlone) {
   std::mt19937 random(10);
   EngineHarness harness(EngineHarness::SmallOptions());
   const SequenceRequest healthy = LocalRequest(RandomTokens(random, 30), Greedy(20));
@@ -272,9 +273,9 @@ TEST(Engine, AnInfiniteLogitFailsItsSequenceAlone) {
 TEST(Engine, ACommitThatCannotBeTheNextOutputFailsTheSequence) {
   std::mt19937 random(11);
   EngineHarness harness(EngineHarness::SmallOptions());
-  for (const OutputToken& token :
-       {OutputToken{.output_index = 1, .token_id = 5}, OutputToken{.output_index = 0, .token_id = 320},
-        OutputToken{.output_index = 0, .token_id = -1}}) {
+  for (const OutputToken& token : {OutputToken{.output_index = 1, .token_id = 5},
+                                   OutputToken{.output_index = 0, .token_id = 320},
+                                   OutputToken{.output_index = 0, .token_id = -1}}) {
     SequenceRequest request = LocalRequest(RandomTokens(random, 20), Greedy(5));
     request.mode = Mode::kReceive;
     const SequenceId id = harness.Submit(request);
@@ -341,7 +342,11 @@ TEST(Engine, RefusesWhatCanNeverRunAndSaysWhich) {
   expect(refusal([](Request& r) { r.token_ids[3] = 320; }), "token_ids");
   expect(refusal([](Request& r) { r.token_ids[3] = -1; }), "token_ids");
   expect(refusal([](Request& r) { r.token_ids.resize(500, 1); }), "max_model_len");
-  expect(refusal([](Request& r) { r.token_ids.resize(161, 1); }), "--num-kv-blocks");
+  expect(refusal([](Request& r) {
+           r.token_ids.resize(161, 1);
+           r.prompt_length = 161;
+         }),
+         "--num-kv-blocks");
   expect(refusal([](Request& r) { r.sampling.max_tokens = 142; }), "--num-kv-blocks");
   expect(refusal([](Request& r) { r.prompt_length = 21; }), "prompt_length");
   expect(refusal([](Request& r) { r.prompt_length = 15; }), "max_tokens");
@@ -390,7 +395,9 @@ TEST(Engine, AReleasedSequenceIsToldSoOnceAndUnknownIdsNothing) {
 
 TEST(Engine, CreateRefusesOptionsByTheirFlag) {
   const auto create = [](EngineOptions engine_options) {
-    auto backend = MakeBackend({.device = "cpu", .threads = 1});
+    BackendOptions backend_options;
+    backend_options.device = "cpu";
+    auto backend = MakeBackend(backend_options);
     const auto file = GgufFile::Open(std::string(BATON_TEST_DATA) + "/tiny/tiny-llama-f32.gguf");
     auto model = Transformer::Load(*file, **backend, [](double) {});
     return Engine::Create(*std::move(model), **backend, engine_options).status();
