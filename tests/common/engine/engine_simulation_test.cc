@@ -69,10 +69,10 @@ class Simulation {
   bool Chance(int one_in) { return random_() % static_cast<unsigned>(one_in) == 0; }
 
   void NewRequest() {
-    const int length = 1 + static_cast<int>(random_() % 150);
+    const int length = 1 + static_cast<int>(random_() % 60);
     SamplingParams sampling{.temperature = Chance(2) ? 0.0f : 0.8f,
                             .frequency_penalty = 0.2f,
-                            .max_tokens = 2 + static_cast<int>(random_() % 60),
+                            .max_tokens = 2 + static_cast<int>(random_() % 150),
                             .seed = random_(),
                             .ignore_eos = true,
                             .logprobs = 0};

@@ -3,10 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <latch>
 #include <thread>
 #include <vector>
-
-#include "absl/synchronization/blocking_counter.h"
 
 #include "tests/common/engine/engine_harness.h"
 
@@ -23,7 +22,7 @@ TEST(EngineThread, ServesSubmissionsFromManyThreadsAndStopsWhenDestroyed) {
   Engine& engine = harness.engine();
   std::atomic<int> right = 0;
   {
-    absl::BlockingCounter ended(kThreads * kEach);
+    std::latch ended(kThreads * kEach);
     const EngineThread thread(engine);
     std::vector<std::thread> clients;
     for (int i = 0; i < kThreads; ++i) {
@@ -35,9 +34,9 @@ TEST(EngineThread, ServesSubmissionsFromManyThreadsAndStopsWhenDestroyed) {
               tokens.push_back(produced->token.token_id);
             } else if (std::holds_alternative<SequenceFinished>(event)) {
               right += tokens == expected;
-              ended.DecrementCount();
+              ended.count_down();
             } else if (std::holds_alternative<SequenceReleased>(event)) {
-              ended.DecrementCount();
+              ended.count_down();
             }
           };
           const SequenceId id = engine.NextId();
@@ -48,7 +47,7 @@ TEST(EngineThread, ServesSubmissionsFromManyThreadsAndStopsWhenDestroyed) {
       });
     }
     for (std::thread& client : clients) client.join();
-    ended.Wait();
+    ended.wait();
   }
   EXPECT_GE(right, kThreads * kEach * 4 / 5);
   harness.ExpectNothingHeld();
@@ -57,16 +56,16 @@ TEST(EngineThread, ServesSubmissionsFromManyThreadsAndStopsWhenDestroyed) {
 TEST(EngineThread, AnEventMayCallTheEngine) {
   EngineHarness harness(EngineHarness::SmallOptions());
   Engine& engine = harness.engine();
-  absl::BlockingCounter ended(1);
+  std::latch ended(1);
   const SequenceId id = engine.NextId();
   SequenceRequest request = LocalRequest({5, 6, 7}, {.max_tokens = 400, .ignore_eos = true});
   request.on_event = [&](const SequenceEvent& event) {
     if (std::holds_alternative<TokenProduced>(event)) engine.Release(id);
-    if (std::holds_alternative<SequenceReleased>(event)) ended.DecrementCount();
+    if (std::holds_alternative<SequenceReleased>(event)) ended.count_down();
   };
   const EngineThread thread(engine);
   EXPECT_TRUE(engine.Submit(id, std::move(request)).ok());
-  ended.Wait();
+  ended.wait();
   EXPECT_LT(engine.Stats().generated_tokens, 400u);
 }
 
