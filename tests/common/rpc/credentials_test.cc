@@ -64,8 +64,7 @@ class CredentialsTest : public ::testing::Test {
     ServerFlags flags;
     flags.listen = "127.0.0.1:0";
     flags.tls = tls;
-    auto server =
-        ServerProcess::Create({.program = "test", .flags = flags, .health = {}}, metrics_);
+    auto server = ServerProcess::Create({.program = "test", .flags = flags}, metrics_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     ASSERT_TRUE(server_->Serve({&service_}).ok());

@@ -45,8 +45,7 @@ TEST(ProgressJudge, IsStuckOnlyWithWorkAndWithoutProgress) {
 
 TEST(Health, StartupStaysReadinessFollowsTheState) {
   FakeService service;
-  Health health(
-      {.progress = nullptr, .ready = nullptr, .services = {"baton.v1.GenerationService"}});
+  Health health({.services = {"baton.v1.GenerationService"}});
   health.Attach(&service);
   EXPECT_FALSE(service.Get("startup"));
   EXPECT_FALSE(service.Get("readiness"));
@@ -66,8 +65,7 @@ TEST(Health, StartupStaysReadinessFollowsTheState) {
 
 TEST(Health, IsNotReadyWhileItsConditionFails) {
   std::atomic<bool> workers_are_there = false;
-  Health health(
-      {.progress = nullptr, .ready = [&] { return workers_are_there.load(); }, .services = {}});
+  Health health({.ready = [&] { return workers_are_there.load(); }});
   health.SetState(ServerState::kReady);
   EXPECT_FALSE(health.ready());
   workers_are_there = true;
@@ -75,9 +73,8 @@ TEST(Health, IsNotReadyWhileItsConditionFails) {
 }
 
 TEST(Health, AStuckEngineIsFoundWithoutBeingAsked) {
-  Health health({.progress = [] { return ProgressSample{.progress = 1, .runnable_sequences = 1}; },
-                 .ready = nullptr,
-                 .services = {}});
+  Health health(
+      {.progress = [] { return ProgressSample{.progress = 1, .runnable_sequences = 1}; }});
   health.SetState(ServerState::kReady);
   EXPECT_TRUE(health.ready());
   for (int i = 0; i < 100 && health.ready(); ++i) absl::SleepFor(absl::Milliseconds(100));

@@ -53,12 +53,9 @@ class ServerTest : public ::testing::Test {
     ServerFlags flags;
     flags.listen = flags.health_listen = flags.metrics_listen = "127.0.0.1:0";
     flags.shutdown_timeout = absl::Seconds(2);
-    auto server = ServerProcess::Create({.program = "test",
-                                         .flags = flags,
-                                         .health = {.progress = nullptr,
-                                                    .ready = nullptr,
-                                                    .services = {"baton.v1.GenerationService"}}},
-                                        metrics_);
+    auto server = ServerProcess::Create(
+        {.program = "test", .flags = flags, .health = {.services = {"baton.v1.GenerationService"}}},
+        metrics_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }

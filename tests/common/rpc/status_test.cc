@@ -80,8 +80,7 @@ TEST(Status, IsReadableAsGoogleRpcStatus) {
 TEST(Status, FitsATrailerWhateverTheText) {
   std::vector<FieldViolation> violations(100, {std::string(4000, 'f'), std::string(4000, '\xff')});
   absl::Status status = InvalidFields(std::move(violations));
-  status =
-      WithErrorInfo(std::move(status), {.reason = "R", .stage = "", .worker = "", .metadata = {}});
+  status = WithErrorInfo(std::move(status), {.reason = "R"});
   const grpc::Status wire = ToGrpcStatus(status);
   EXPECT_LE(wire.error_message().size() * 3 + wire.error_details().size() * 4 / 3, 8000u);
   EXPECT_EQ(ErrorReason(FromGrpcStatus(wire)), "R") << "the small detail is kept";

@@ -16,8 +16,7 @@ int main(int argc, char** argv) {
   if (flags.check_config) return 0;
   Metrics metrics("router");
   TestService service;
-  auto server =
-      ServerProcess::Create({.program = "test-server", .flags = flags, .health = {}}, metrics);
+  auto server = ServerProcess::Create({.program = "test-server", .flags = flags}, metrics);
   if (!server.ok()) return ExitUsage("test-server", server.status());
   if (const absl::Status status = (*server)->Serve({&service}); !status.ok()) {
     return ExitUsage("test-server", status);
@@ -26,7 +25,6 @@ int main(int argc, char** argv) {
   std::printf("%s %s %s\n", (*server)->listen_address().c_str(),
               (*server)->health_address().c_str(), (*server)->metrics_address().c_str());
   std::fflush(stdout);
-  return (*server)->Run({.begin = nullptr,
-                         .drained = [&] { return service.running() == 0; },
-                         .end_rest = [&] { service.Stop(); }});
+  return (*server)->Run(
+      {.drained = [&] { return service.running() == 0; }, .end_rest = [&] { service.Stop(); }});
 }

@@ -30,9 +30,8 @@ class TestService final : public v1::GenerationService::Service {
                           const v1::DetokenizeRequest* /*request*/,
                           v1::DetokenizeResponse* /*response*/) override {
     return ToGrpcStatus(WithRetryInfo(
-        WithErrorInfo(
-            InvalidFields({{"token_ids", "must not be empty"}, {"model", "is unknown"}}),
-            {.reason = "TEST_REASON", .stage = kStageDecode, .worker = "d-1", .metadata = {}}),
+        WithErrorInfo(InvalidFields({{"token_ids", "must not be empty"}, {"model", "is unknown"}}),
+                      {.reason = "TEST_REASON", .stage = kStageDecode, .worker = "d-1"}),
         absl::Milliseconds(1500)));
   }
 
