@@ -37,21 +37,42 @@ struct AttentionKernel {
            static_cast<size_t>(query) * static_cast<size_t>(args.cache.head_dim + 2);
   }
 
-  // K and V of positions [start, start + count) into the scratch.
+  // K, by dimension, and V of positions [start, start + count) into the scratch.
   [[gnu::always_inline]] static inline void WidenSegment(const AttentionArgs& args, int start,
                                                          int count) {
     const KvLayerView& cache = args.cache;
     const size_t head_offset = static_cast<size_t>(args.task.kv_head) *
                                static_cast<size_t>(cache.head_dim) * cache.element_bytes();
+    alignas(64) float key[kMaxHeadDim];
     for (int i = 0; i < count; ++i) {
       const int32_t block = args.task.sequence->block_table[(start + i) / cache.block_size];
       const int token = (start + i) % cache.block_size;
-      const size_t out = static_cast<size_t>(i) * static_cast<size_t>(cache.head_dim);
-      WidenKvRow(cache.dtype, cache.KeyRow(block, token) + head_offset, cache.head_dim,
-                 args.scratch->keys.data() + out);
+      WidenKvRow(cache.dtype, cache.KeyRow(block, token) + head_offset, cache.head_dim, key);
+      float* column = args.scratch->keys.data() + i;
+      for (int d = 0; d < cache.head_dim; ++d) column[d * kSegment] = key[d];
       WidenKvRow(cache.dtype, cache.ValueRow(block, token) + head_offset, cache.head_dim,
-                 args.scratch->values.data() + out);
+                 args.scratch->values.data() + i * cache.head_dim);
     }
+  }
+
+  // The products of the query with 16 keys; `keys` [head_dim, 256] from the first of them on. Here
+  // vectors hold keys: partial[j] is lane j of each key's product, and the fold adds whole vectors.
+  [[gnu::always_inline]] static inline void ScoreKeys(const float* query, const float* keys,
+                                                      int head_dim, float scale, float* scores) {
+    Lanes partial[kLanes];
+    for (int j = 0; j < kLanes; ++j) {
+      Lanes sum = ZeroLanes();
+      for (int d = j; d < head_dim; d += kLanes) {
+        FusedAddScaled(keys + d * kSegment, query[d], sum);
+      }
+      partial[j] = sum;
+    }
+    for (int width = kLanes / 2; width > 0; width /= 2) {
+      for (int j = 0; j < width; ++j) {
+        for (int l = 0; l < kLanes; ++l) partial[j].v[l] += partial[j + width].v[l];
+      }
+    }
+    for (int l = 0; l < kLanes; ++l) scores[l] = partial[0].v[l] * scale;
   }
 
   // Turns scores [count] into their exponentials, and returns the maximum and the sum of those.
@@ -116,10 +137,8 @@ struct AttentionKernel {
     const float* values = args.scratch->values.data();
     const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(head_dim));
     alignas(64) float scores[kSegment];
-    for (int i = 0; i < count; ++i) {
-      scores[i] =
-          DotLanes(query, keys + static_cast<size_t>(i) * static_cast<size_t>(head_dim), head_dim) *
-          scale;
+    for (int i = 0; i < count; i += kLanes) {  // scores past `count` are never read
+      ScoreKeys(query, keys + i, head_dim, scale, scores + i);
     }
     const Softmax segment = Exponentials(scores, count);
     alignas(64) float sums[kMaxHeadDim];
@@ -181,16 +200,13 @@ void AttendRows(CpuIsa isa, ThreadPool& pool, const Pass& pass, Tensor queries,
   BATON_CHECK(head_dim % kLanes == 0 && head_dim <= kMaxHeadDim, "head dimension");
   const size_t group = static_cast<size_t>(queries.columns / head_dim / cache.kv_heads);
   const std::vector<AttentionTask> tasks = CutTasks(pass, cache.kv_heads);
-  // Interleaved: the later rows of a prompt have more keys.
-  pool.Run([&](int thread) {
+  pool.Run(static_cast<int>(tasks.size()), [&](int thread, int task) {
     AttentionScratch& own = scratch[static_cast<size_t>(thread)];
     own.keys.resize(static_cast<size_t>(kSegment * head_dim));
     own.values.resize(static_cast<size_t>(kSegment * head_dim));
     own.states.resize(kTileRows * group * static_cast<size_t>(head_dim + 2));
-    for (size_t i = static_cast<size_t>(thread); i < tasks.size();
-         i += static_cast<size_t>(pool.size())) {
-      RunOn<AttentionKernel>(isa, AttentionArgs{tasks[i], queries, cache, out, &own});
-    }
+    RunOn<AttentionKernel>(
+        isa, AttentionArgs{tasks[static_cast<size_t>(task)], queries, cache, out, &own});
   });
 }
 

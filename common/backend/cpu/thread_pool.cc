@@ -18,6 +18,9 @@ namespace {
 // scheduler's slice.
 constexpr int kSpins = 1500;
 
+// Few enough that claiming costs nothing, enough that a slow thread leaves its share to the others.
+constexpr int kChunksPerThread = 4;
+
 void Pin(int cpu) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -104,8 +107,21 @@ void ThreadPool::HelperLoop(int thread) {
     AwaitChange(generation_, seen, spins_);
     seen = generation_.load(std::memory_order_acquire);
     if (stopping_.load(std::memory_order_relaxed)) return;
-    (*work_)(thread);
-    if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_one();
+    ComputeChunks(thread);
+  }
+}
+
+void ThreadPool::ComputeChunks(int thread) {
+  uint64_t ticket = ticket_.load(std::memory_order_acquire);
+  while ((ticket & 0xffffffffu) != 0) {
+    if (!ticket_.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acq_rel,
+                                       std::memory_order_acquire)) {
+      continue;
+    }
+    // The claimed chunk keeps the operation open, so `work_` and `chunks_` are its own.
+    (*work_)(thread, chunks_ - static_cast<int>(ticket & 0xffffffffu));
+    if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished_.notify_one();
+    ticket = ticket_.load(std::memory_order_acquire);
   }
 }
 
@@ -115,28 +131,33 @@ void ThreadPool::PinCaller() {
   pinned_caller_ = std::this_thread::get_id();
 }
 
-void ThreadPool::Run(absl::FunctionRef<void(int)> work) {
+void ThreadPool::Run(int chunks, absl::FunctionRef<void(int, int)> work) {
   PinCaller();
-  if (helpers_.empty()) return work(0);
+  if (helpers_.empty() || chunks <= 1) {
+    for (int chunk = 0; chunk < chunks; ++chunk) work(0, chunk);
+    return;
+  }
   work_ = &work;
-  running_.store(static_cast<int>(helpers_.size()), std::memory_order_relaxed);
-  generation_.fetch_add(1, std::memory_order_release);
+  chunks_ = chunks;
+  unfinished_.store(chunks, std::memory_order_relaxed);
+  const uint32_t generation = generation_.load(std::memory_order_relaxed) + 1;
+  ticket_.store(uint64_t{generation} << 32 | static_cast<uint32_t>(chunks),
+                std::memory_order_release);
+  generation_.store(generation, std::memory_order_release);
   generation_.notify_all();
-  work(0);
-  for (int left = running_.load(std::memory_order_acquire); left != 0;
-       left = running_.load(std::memory_order_acquire)) {
-    AwaitChange(running_, left, spins_);
+  ComputeChunks(/*thread=*/0);
+  for (int left = unfinished_.load(std::memory_order_acquire); left != 0;
+       left = unfinished_.load(std::memory_order_acquire)) {
+    AwaitChange(unfinished_, left, spins_);
   }
 }
 
 void ThreadPool::ParallelFor(int count, absl::FunctionRef<void(int, int)> work) {
   if (count <= 0) return;
-  if (count == 1) return work(0, 1);
-  Run([&](int thread) {
-    const int64_t threads = size();
-    const int begin = static_cast<int>(int64_t{count} * thread / threads);
-    const int end = static_cast<int>(int64_t{count} * (thread + 1) / threads);
-    if (begin < end) work(begin, end);
+  const int64_t chunks = size() == 1 ? 1 : std::min(count, size() * kChunksPerThread);
+  Run(static_cast<int>(chunks), [&](int /*thread*/, int chunk) {
+    work(static_cast<int>(count * int64_t{chunk} / chunks),
+         static_cast<int>(count * (int64_t{chunk} + 1) / chunks));
   });
 }
 

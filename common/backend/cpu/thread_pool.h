@@ -1,7 +1,9 @@
-// The threads that compute: a fixed number, woken together, each with a fixed share of the rows.
+// The threads that compute: a fixed number, which share out the chunks of one operation after the
+// other.
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <thread>
@@ -18,9 +20,11 @@ absl::StatusOr<std::vector<int>> ParseCpuSet(const std::string& text);
 // CPUs that this process may run on.
 int AvailableCpus();
 
-// Thread rule: Run and ParallelFor from one thread at a time, which takes part as thread 0. Between
-// calls the helpers spin for some microseconds and then sleep; where there are more threads than
-// CPUs they sleep at once.
+// A chunk goes to whichever thread is free: where another process holds a CPU, the others do its
+// share. Who computes a chunk changes no result. Between operations the helpers spin for some
+// microseconds and then sleep; where there are more threads than CPUs they sleep at once.
+//
+// Thread rule: Run and ParallelFor from one thread at a time, which takes part as thread 0.
 class ThreadPool {
  public:
   // Thread i stays on CPU cpus[i % size] (the caller from its first Run on); empty: not pinned.
@@ -32,21 +36,27 @@ class ThreadPool {
 
   int size() const { return static_cast<int>(helpers_.size()) + 1; }
 
-  // Calls work(thread) once on each thread, and returns when all have returned.
-  void Run(absl::FunctionRef<void(int)> work);
-  // Calls work(begin, end) on each thread with its share of [0, count), in order of threads; on the
-  // caller alone where count is 1.
+  // Calls work(thread, chunk) once for each chunk in [0, chunks), and returns when all have
+  // returned. Calls for one thread never overlap.
+  void Run(int chunks, absl::FunctionRef<void(int, int)> work);
+  // Calls work(begin, end) for consecutive pieces of [0, count), some for each thread.
   void ParallelFor(int count, absl::FunctionRef<void(int, int)> work);
 
  private:
   void HelperLoop(int thread);
+  // Claims and computes chunks until the current operation has none left.
+  void ComputeChunks(int thread);
   void PinCaller();
 
   const std::vector<int> cpus_;
   const int spins_;
-  const absl::FunctionRef<void(int)>* work_ = nullptr;  // of the current generation
-  std::atomic<uint32_t> generation_ = 0;
-  std::atomic<int> running_ = 0;  // helpers that have not returned
+  const absl::FunctionRef<void(int, int)>* work_ = nullptr;  // of the current operation
+  int chunks_ = 0;                                           // of the current operation
+  // The operation's number in the upper half, its unclaimed chunks in the lower: a claim of an old
+  // operation fails.
+  std::atomic<uint64_t> ticket_ = 0;
+  std::atomic<uint32_t> generation_ = 0;  // what helpers sleep on
+  std::atomic<int> unfinished_ = 0;       // chunks that have not returned
   std::atomic<bool> stopping_ = false;
   std::thread::id pinned_caller_;
   std::vector<std::thread> helpers_;
