@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "common/base/check.h"
 #include "common/base/crc32c.h"
 
@@ -80,14 +81,14 @@ void KvReceiver::On(const ControlReceived& event) {
                 absl::InvalidArgumentError("a push message that cannot come now"));
   }
   Refuse(event.stream, PushRefused::REASON_UNKNOWN_ATTEMPT, "the push is not open");
-  actions_.push_back(EndStream{event.stream});
+  actions_.emplace_back(EndStream{event.stream});
 }
 
 void KvReceiver::OnOpen(StreamId stream, const PushOpen& open) {
   // A push that proves nothing must not end the attempt of one that can.
   const auto turn_away = [&](PushRefused::Reason reason, const char* detail) {
     Refuse(stream, reason, detail);
-    actions_.push_back(EndStream{stream});
+    actions_.emplace_back(EndStream{stream});
   };
   if (!SameKey(open.key(), config_.key)) {
     return turn_away(PushRefused::REASON_UNKNOWN_ATTEMPT, "another attempt's key");
@@ -111,7 +112,7 @@ void KvReceiver::OnOpen(StreamId stream, const PushOpen& open) {
   }
   exact_ = open.shape().numerics() == config_.shape.numerics();
   deadline_ = now_ + config_.limits.open_timeout;
-  actions_.push_back(TakeBlocks{});
+  actions_.emplace_back(TakeBlocks{});
 }
 
 absl::Status KvReceiver::CheckShape(const PushOpen& open) const {
@@ -132,8 +133,8 @@ absl::Status KvReceiver::CheckShape(const PushOpen& open) const {
   if (open.token_count() != static_cast<uint32_t>(token_count_)) {
     return mismatch("token_count differs from the sequence's");
   }
-  if (!std::equal(open.page_hashes().begin(), open.page_hashes().end(),
-                  config_.page_hashes.begin(), config_.page_hashes.end())) {
+  if (!std::equal(open.page_hashes().begin(), open.page_hashes().end(), config_.page_hashes.begin(),
+                  config_.page_hashes.end())) {
     return mismatch("page_hashes differ: other tokens, salt or numerics than this sequence's");
   }
   return absl::OkStatus();
@@ -150,25 +151,25 @@ void KvReceiver::On(const Granted& event) {
   Send opened{stream_, {}};
   opened.message.mutable_opened()->set_start_token(static_cast<uint32_t>(start_token_));
   opened.message.mutable_opened()->set_window_bytes(config_.limits.window_bytes);
-  actions_.push_back(std::move(opened));
+  actions_.emplace_back(std::move(opened));
 }
 
 void KvReceiver::On(const DataReceived& event) {
   if (state_ != State::kReceiving || event.stream != stream_) {
-    actions_.push_back(Drop{event.message_id});
+    actions_.emplace_back(Drop{event.message_id});
     if (event.stream == stream_ && state_ == State::kOpen) {
       return Fail(PushRefused::REASON_OUT_OF_RANGE,
                   absl::InvalidArgumentError("data before the push was opened"));
     }
     Refuse(event.stream, PushRefused::REASON_UNKNOWN_ATTEMPT, "the push is not open");
-    actions_.push_back(EndStream{event.stream});
+    actions_.emplace_back(EndStream{event.stream});
     return;
   }
   deadline_ = now_ + config_.limits.receive_timeout;
   Message message{event.stream, event.message_id, event.payload_bytes, {}};
   // A damaged header does not even tell which message to ask for again.
   if (Crc32c(event.header.data(), event.header.size()) != event.header_crc32c) {
-    actions_.push_back(Drop{event.message_id});
+    actions_.emplace_back(Drop{event.message_id});
     return Fail(PushRefused::REASON_CHECKSUM,
                 absl::DataLossError("the CRC of a KvData header does not agree"));
   }
@@ -176,7 +177,7 @@ void KvReceiver::On(const DataReceived& event) {
                             ? CheckHeader(message.header, event.payload_bytes)
                             : absl::InvalidArgumentError("KvData header: not a header");
   if (!status.ok()) {
-    actions_.push_back(Drop{event.message_id});
+    actions_.emplace_back(Drop{event.message_id});
     return Fail(PushRefused::REASON_OUT_OF_RANGE, std::move(status));
   }
   held_bytes_ += message.payload_bytes;
@@ -211,9 +212,8 @@ absl::Status KvReceiver::CheckHeader(const KvDataHeader& header, size_t payload_
   const size_t bytes =
       size_t{header.layer_count()} * header.token_count() * 2 * config_.layout.row_bytes();
   if (payload_bytes != bytes) return refuse("payload size differs from the ranges'");
-  const size_t pages =
-      size_t{header.layer_count()} *
-      static_cast<size_t>(KvPages(static_cast<int>(header.token_count())));
+  const size_t pages = size_t{header.layer_count()} *
+                       static_cast<size_t>(KvPages(static_cast<int>(header.token_count())));
   if (static_cast<size_t>(header.page_crc32c_size()) != pages) {
     return refuse("page_crc32c is not one for each layer and page");
   }
@@ -223,7 +223,8 @@ absl::Status KvReceiver::CheckHeader(const KvDataHeader& header, size_t payload_
   return absl::OkStatus();
 }
 
-// Finds the pages of a checked message that are still empty and has them copied; waits where one is being copied.
+// Finds the pages of a checked message that are still empty and has them copied; waits where one is
+// being copied.
 void KvReceiver::Place(Message message) {
   const KvDataHeader& header = message.header;
   const int first_page = static_cast<int>(header.first_token()) / kKvPageTokens;
@@ -243,19 +244,20 @@ void KvReceiver::Place(Message message) {
       if (state == Page::kCovered) {
         extends = false;
         if (crcs_.At(layer, page) == header.page_crc32c(index)) continue;
-        actions_.push_back(Drop{message.message_id});
+        actions_.emplace_back(Drop{message.message_id});
         held_bytes_ -= message.payload_bytes;
         return Fail(PushRefused::REASON_OUT_OF_RANGE,
                     absl::DataLossError("a page came twice with different bytes"));
       }
       const int first = page * kKvPageTokens;
       if (!extends) runs.push_back({layer, first, 0});
-      runs.back().token_count = std::min(first + kKvPageTokens, end_token) - runs.back().first_token;
+      runs.back().token_count =
+          std::min(first + kKvPageTokens, end_token) - runs.back().first_token;
       extends = true;
     }
   }
   if (runs.empty()) {
-    actions_.push_back(Drop{message.message_id});
+    actions_.emplace_back(Drop{message.message_id});
     return Acknowledge(message);
   }
   for (const Run& run : runs) {
@@ -265,7 +267,7 @@ void KvReceiver::Place(Message message) {
     }
   }
   const uint64_t copy_id = next_copy_id_++;
-  actions_.push_back(Copy{copy_id, message.message_id, header, runs});
+  actions_.emplace_back(Copy{copy_id, message.message_id, header, runs});
   copies_[copy_id] = {std::move(message), std::move(runs)};
 }
 
@@ -274,7 +276,7 @@ void KvReceiver::On(const CopyDone& event) {
   BATON_CHECK(found != copies_.end(), "each copy is answered once");
   const CopyInFlight copy = std::move(found->second);
   copies_.erase(found);
-  actions_.push_back(Drop{copy.message.message_id});
+  actions_.emplace_back(Drop{copy.message.message_id});
   if (state_ == State::kDraining) {
     if (copies_.empty()) Drain();
     return;
@@ -311,7 +313,7 @@ void KvReceiver::On(const CopyDone& event) {
     if (state_ == State::kReceiving) {
       Place(std::move(message));
     } else {
-      actions_.push_back(Drop{message.message_id});
+      actions_.emplace_back(Drop{message.message_id});
     }
   }
 }
@@ -322,7 +324,7 @@ void KvReceiver::Acknowledge(const Message& message) {
   Send ack{message.stream, {}};
   ack.message.mutable_ack()->set_sequence_number(message.header.sequence_number());
   ack.message.mutable_ack()->set_window_bytes(config_.limits.window_bytes);
-  actions_.push_back(std::move(ack));
+  actions_.emplace_back(std::move(ack));
 }
 
 void KvReceiver::AskAgain(const Message& message) {
@@ -370,7 +372,7 @@ void KvReceiver::OnCheckpoint(const internal::v1::PushCheckpoint& checkpoint) {
   checkpointed_tokens_ = std::max(checkpointed_tokens_, end_token);
   Send answer{stream_, {}};
   answer.message.mutable_checkpointed()->set_end_token(end);
-  actions_.push_back(std::move(answer));
+  actions_.emplace_back(std::move(answer));
 }
 
 absl::Status KvReceiver::CheckFirstTokens(const PushCommit& commit) const {
@@ -404,11 +406,11 @@ void KvReceiver::OnCommit(const PushCommit& commit) {
   BATON_CHECK(copies_.empty() && waiting_.empty(), "what is covered is not in copy");
   state_ = State::kCommitted;
   deadline_ = absl::InfiniteFuture();
-  actions_.push_back(CommitSequence{first_token, exact_});
+  actions_.emplace_back(CommitSequence{first_token, exact_});
   Send committed{stream_, {}};
   committed.message.mutable_committed();
-  actions_.push_back(std::move(committed));
-  actions_.push_back(EndStream{stream_});
+  actions_.emplace_back(std::move(committed));
+  actions_.emplace_back(EndStream{stream_});
 }
 
 void KvReceiver::On(const Malformed& event) {
@@ -416,7 +418,7 @@ void KvReceiver::On(const Malformed& event) {
     return Fail(PushRefused::REASON_OUT_OF_RANGE, absl::InvalidArgumentError(event.detail));
   }
   Refuse(event.stream, PushRefused::REASON_OUT_OF_RANGE, event.detail);
-  actions_.push_back(EndStream{event.stream});
+  actions_.emplace_back(EndStream{event.stream});
 }
 
 void KvReceiver::On(const StreamLost& event) {
@@ -433,7 +435,7 @@ void KvReceiver::On(const Cancelled& event) {
     case State::kCommitted:
       state_ = State::kGone;
       deadline_ = absl::InfiniteFuture();
-      actions_.push_back(ReleaseBlocks{});
+      actions_.emplace_back(ReleaseBlocks{});
       return;
     case State::kOpen:
     case State::kReceiving:
@@ -447,8 +449,9 @@ void KvReceiver::On(const Cancelled& event) {
 void KvReceiver::On(const Tick&) {
   if (now_ < deadline_) return;
   if (state_ == State::kPromised) {
-    actions_.push_back(Failed{absl::DeadlineExceededError("no push came for the promised blocks")});
-    actions_.push_back(ReleaseBlocks{});
+    actions_.emplace_back(
+        Failed{absl::DeadlineExceededError("no push came for the promised blocks")});
+    actions_.emplace_back(ReleaseBlocks{});
     state_ = State::kGone;
     deadline_ = absl::InfiniteFuture();
     return;
@@ -463,15 +466,15 @@ void KvReceiver::Refuse(StreamId stream, PushRefused::Reason reason, const std::
   refused.message.mutable_refused()->set_reason(reason);
   refused.message.mutable_refused()->set_detail(detail);
   refused.message.mutable_refused()->set_sequence_number(sequence_number);
-  actions_.push_back(std::move(refused));
+  actions_.emplace_back(std::move(refused));
 }
 
 void KvReceiver::Fail(PushRefused::Reason reason, absl::Status status) {
   Refuse(stream_, reason, std::string(status.message()));
-  actions_.push_back(EndStream{stream_});
-  actions_.push_back(Failed{std::move(status)});
+  actions_.emplace_back(EndStream{stream_});
+  actions_.emplace_back(Failed{std::move(status)});
   for (const Message& message : std::exchange(waiting_, {})) {
-    actions_.push_back(Drop{message.message_id});
+    actions_.emplace_back(Drop{message.message_id});
   }
   state_ = State::kDraining;
   deadline_ = absl::InfiniteFuture();
@@ -480,7 +483,7 @@ void KvReceiver::Fail(PushRefused::Reason reason, absl::Status status) {
 
 void KvReceiver::Drain() {
   state_ = State::kGone;
-  actions_.push_back(ReleaseBlocks{});
+  actions_.emplace_back(ReleaseBlocks{});
 }
 
 }  // namespace baton

@@ -1,16 +1,18 @@
-// The decode worker's end of one hand-off, as a pure state machine: it owns every write into the blocks.
+// The decode worker's end of one hand-off, as a pure state machine: it owns every write into the
+// blocks.
 //
 //   promised -> open -> receiving -> committed -> gone
 //          \_______ \____________ draining ____ /
 //
-// promised: blocks are only counted. open: the push is authenticated, the blocks are being taken. receiving: pages fill.
-// committed: everything is there and belongs to the sequence. draining: the push is over, copies are still in flight; the
-// blocks are given back at the last CopyDone.
+// promised: blocks are only counted. open: the push is authenticated, the blocks are being taken.
+// receiving: pages fill. committed: everything is there and belongs to the sequence. draining: the
+// push is over, copies are still in flight; the blocks are given back at the last CopyDone.
 //
-// A page is empty, in copy, or covered. Bytes are only ever copied to empty pages; a page becomes covered when the CRC of
-// the bytes as they lie in the block after the copy, read back by the copier, equals the one in the message: that guards
-// against damage on the wire, a wrong offset of the copy itself, and memory that changed in between, where a check of the
-// message before the copy would see only the first. Until then nobody else can see the page.
+// A page is empty, in copy, or covered. Bytes are only ever copied to empty pages; a page becomes
+// covered when the CRC of the bytes as they lie in the block after the copy, read back by the
+// copier, equals the one in the message: that guards against damage on the wire, a wrong offset of
+// the copy itself, and memory that changed in between, where a check of the message before the copy
+// would see only the first. Until then nobody else can see the page.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +23,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+
 #include "baton/internal/v1/kv_transfer.pb.h"
 #include "common/kv/layout.h"
 #include "common/rpc/kv_digest.h"
@@ -41,13 +44,13 @@ class KvReceiver {
  public:
   struct Config {
     internal::v1::AttemptKey key;
-    std::string capability;                    // 16 bytes that the push must show
-    internal::v1::ModelIdentity identity;      // this worker's
-    internal::v1::KvShape shape;               // this worker's
-    KvLayout layout;                           // of this worker's cache
-    std::vector<int32_t> token_ids;            // of the whole sequence
-    std::vector<uint64_t> page_hashes;         // of token_ids, as PageHashes makes them
-    int prompt_length = 0;                     // of the original prompt
+    std::string capability;                // 16 bytes that the push must show
+    internal::v1::ModelIdentity identity;  // this worker's
+    internal::v1::KvShape shape;           // this worker's
+    KvLayout layout;                       // of this worker's cache
+    std::vector<int32_t> token_ids;        // of the whole sequence
+    std::vector<uint64_t> page_hashes;     // of token_ids, as PageHashes makes them
+    int prompt_length = 0;                 // of the original prompt
     int vocab_size = 0;
     KvReceiverLimits limits;
   };
@@ -73,7 +76,7 @@ class KvReceiver {
   struct StreamLost {
     StreamId stream = 0;
   };
-  struct Granted {  // the answer to TakeBlocks
+  struct Granted {        // the answer to TakeBlocks
     int start_token = 0;  // a multiple of 16: what is before is held already
   };
   struct CopyDone {
@@ -85,10 +88,11 @@ class KvReceiver {
     internal::v1::PushRefused::Reason reason = internal::v1::PushRefused::REASON_ABORTED;
   };
   struct Tick {};
-  using Event = std::variant<ControlReceived, DataReceived, Malformed, StreamLost, Granted, CopyDone,
-                             Cancelled, Tick>;
+  using Event = std::variant<ControlReceived, DataReceived, Malformed, StreamLost, Granted,
+                             CopyDone, Cancelled, Tick>;
 
-  // Tokens [first_token, first_token + token_count) of one layer, keys and values: whole pages but for the sequence's last.
+  // Tokens [first_token, first_token + token_count) of one layer, keys and values: whole pages but
+  // for the sequence's last.
   struct Run {
     int layer = 0;
     int first_token = 0;
@@ -103,7 +107,8 @@ class KvReceiver {
   struct EndStream {
     StreamId stream = 0;
   };
-  // Answered by CopyDone. The payload is [layer][K, V][token] of the header's ranges; `runs` are the parts of it to write.
+  // Answered by CopyDone. The payload is [layer][K, V][token] of the header's ranges; `runs` are
+  // the parts of it to write.
   struct Copy {
     uint64_t copy_id = 0;
     uint64_t message_id = 0;
@@ -117,12 +122,13 @@ class KvReceiver {
     internal::v1::OutputToken first_token;
     bool exact = false;  // made under the numerics of this worker
   };
-  struct Failed {  // once at most, never after CommitSequence: the attempt cannot be committed any more
+  struct Failed {  // once at most, never after CommitSequence: the attempt cannot be committed any
+                   // more
     absl::Status status;
   };
   struct ReleaseBlocks {};  // once at most: promise or blocks go back, no copy is in flight
-  using Action = std::variant<TakeBlocks, Send, EndStream, Copy, Drop, CommitSequence, Failed,
-                              ReleaseBlocks>;
+  using Action =
+      std::variant<TakeBlocks, Send, EndStream, Copy, Drop, CommitSequence, Failed, ReleaseBlocks>;
 
   enum class State { kPromised, kOpen, kReceiving, kCommitted, kDraining, kGone };
 
@@ -132,7 +138,8 @@ class KvReceiver {
   // When to send Tick at the latest.
   absl::Time NextDeadline() const { return deadline_; }
   State state() const { return state_; }
-  // The tokens whose pages may serve the next attempt of this request: what the last agreed checkpoint said.
+  // The tokens whose pages may serve the next attempt of this request: what the last agreed
+  // checkpoint said.
   int checkpointed_tokens() const { return checkpointed_tokens_; }
 
  private:
@@ -167,8 +174,7 @@ class KvReceiver {
   void Acknowledge(const Message& message);
   void AskAgain(const Message& message);
   bool CoveredBefore(int end_token) const;
-  std::string Digest(int end_token,
-                     absl::Span<const internal::v1::OutputToken> first_tokens) const;
+  std::string Digest(int end_token, absl::Span<const internal::v1::OutputToken> first_tokens) const;
   void Refuse(StreamId stream, internal::v1::PushRefused::Reason reason, const std::string& detail,
               uint64_t sequence_number = 0);
   void Fail(internal::v1::PushRefused::Reason reason, absl::Status status);
@@ -177,7 +183,9 @@ class KvReceiver {
     return pages_[static_cast<size_t>(layer) * static_cast<size_t>(crcs_.pages()) +
                   static_cast<size_t>(page)];
   }
-  Page PageAt(int layer, int page) const { return const_cast<KvReceiver*>(this)->PageAt(layer, page); }
+  Page PageAt(int layer, int page) const {
+    return const_cast<KvReceiver*>(this)->PageAt(layer, page);
+  }
 
   const Config config_;
   const int token_count_;
@@ -195,7 +203,7 @@ class KvReceiver {
   uint64_t held_bytes_ = 0;  // payload of messages in copy or waiting
   uint64_t next_copy_id_ = 1;
   std::map<uint64_t, CopyInFlight> copies_;
-  std::vector<Message> waiting_;  // for a copy into the same page; bounded by held_bytes_
+  std::vector<Message> waiting_;      // for a copy into the same page; bounded by held_bytes_
   std::map<uint64_t, int> refusals_;  // by sequence number; bounded, see AskAgain
 };
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "common/base/check.h"
 
 namespace baton {
@@ -19,9 +20,9 @@ constexpr int kMaxResends = 3;
 constexpr int kMaxPagesPerMessage = 8192;
 
 absl::Status RefusalStatus(const PushRefused& refused) {
-  const std::string text = absl::StrCat("the decode worker refused the push (",
-                                        PushRefused::Reason_Name(refused.reason()),
-                                        "): ", refused.detail());
+  const std::string text =
+      absl::StrCat("the decode worker refused the push (",
+                   PushRefused::Reason_Name(refused.reason()), "): ", refused.detail());
   switch (refused.reason()) {
     case PushRefused::REASON_MODEL_MISMATCH:
     case PushRefused::REASON_SHAPE:
@@ -70,7 +71,7 @@ void KvSender::On(const Begin&) {
   stream_open_ = true;
   OpenStream open;
   *open.first.mutable_open() = config_.open;
-  actions_.push_back(std::move(open));
+  actions_.emplace_back(std::move(open));
 }
 
 void KvSender::On(const LayerReady& event) {
@@ -130,8 +131,8 @@ void KvSender::On(const StreamEnded& event) {
   stream_open_ = false;
   if (finished_) return;
   if (state_ == State::kAborting) return Finish(abort_status_);
-  Finish(absl::UnavailableError(absl::StrCat("the push to the decode worker broke: ",
-                                             std::string(event.status.message()))));
+  Finish(absl::UnavailableError(
+      absl::StrCat("the push to the decode worker broke: ", std::string(event.status.message()))));
 }
 
 void KvSender::On(const SlicesReleased&) {
@@ -149,10 +150,10 @@ void KvSender::On(const Tick&) {
   if (!cancelled_) {
     cancelled_ = true;
     deadline_ = now_ + config_.limits.close_timeout;
-    actions_.push_back(CancelStream{});
+    actions_.emplace_back(CancelStream{});
   } else {
     deadline_ = absl::InfiniteFuture();
-    actions_.push_back(DropChannel{});
+    actions_.emplace_back(DropChannel{});
   }
 }
 
@@ -200,7 +201,7 @@ void KvSender::Resend(const PushRefused& refused) {
   }
   report_.bytes_resent += message.payload_bytes;
   ++live_messages_;
-  actions_.push_back(SendData{message.header, message.payload_bytes});
+  actions_.emplace_back(SendData{message.header, message.payload_bytes});
 }
 
 void KvSender::Pump() {
@@ -210,8 +211,9 @@ void KvSender::Pump() {
   SendCommit();
 }
 
-// One message from the front of what was computed: layers of one range together, pages of one layer apart, as the
-// limits and the window have it. False when there is nothing to send or it has to wait.
+// One message from the front of what was computed: layers of one range together, pages of one layer
+// apart, as the limits and the window have it. False when there is nothing to send or it has to
+// wait.
 bool KvSender::SendNextMessage() {
   while (!computed_.empty() && computed_.front().end_token <= start_token_) computed_.pop_front();
   if (computed_.empty() || unacknowledged_bytes_ >= window_bytes_) return false;
@@ -246,7 +248,8 @@ bool KvSender::SendNextMessage() {
   const size_t bytes = layers * static_cast<size_t>(message_tokens) * token_bytes_;
   if (unacknowledged_bytes_ + bytes > window_bytes_) return false;
 
-  const KvDataHeader header = MakeHeader(front.layer, static_cast<int>(layers), first, message_tokens);
+  const KvDataHeader header =
+      MakeHeader(front.layer, static_cast<int>(layers), first, message_tokens);
   if (message_tokens < tokens) {
     front.first_token = first + message_tokens;
   } else {
@@ -259,7 +262,7 @@ bool KvSender::SendNextMessage() {
   report_.bytes_sent += bytes;
   ++report_.messages;
   ++live_messages_;
-  actions_.push_back(SendData{header, bytes});
+  actions_.emplace_back(SendData{header, bytes});
   return true;
 }
 
@@ -275,7 +278,8 @@ KvDataHeader KvSender::MakeHeader(int first_layer, int layer_count, int first_to
   header.set_first_kv_head(0);
   header.set_kv_head_count(static_cast<uint32_t>(config_.layout.kv_heads));
   for (int layer = first_layer; layer < first_layer + layer_count; ++layer) {
-    for (int page = first_token / kKvPageTokens; page < KvPages(first_token + token_count); ++page) {
+    for (int page = first_token / kKvPageTokens; page < KvPages(first_token + token_count);
+         ++page) {
       header.add_page_crc32c(crcs_.At(layer, page));
     }
   }
@@ -308,7 +312,7 @@ void KvSender::SendCheckpoint() {
                                                                 .end_token = end_token,
                                                                 .first_tokens = {},
                                                                 .crcs = crcs_}));
-  actions_.push_back(std::move(checkpoint));
+  actions_.emplace_back(std::move(checkpoint));
 }
 
 void KvSender::SendCommit() {
@@ -327,7 +331,7 @@ void KvSender::SendCommit() {
                 .end_token = static_cast<int>(config_.token_ids.size()),
                 .first_tokens = absl::MakeConstSpan(&*first_token_, 1),
                 .crcs = crcs_}));
-  actions_.push_back(std::move(commit));
+  actions_.emplace_back(std::move(commit));
 }
 
 void KvSender::StartAbort(PushAbort::Reason reason, absl::Status status) {
@@ -338,7 +342,7 @@ void KvSender::StartAbort(PushAbort::Reason reason, absl::Status status) {
   SendControl abort;
   abort.drop_queued = true;
   abort.message.mutable_abort()->set_reason(reason);
-  actions_.push_back(std::move(abort));
+  actions_.emplace_back(std::move(abort));
 }
 
 void KvSender::Finish(absl::Status status) {
@@ -350,14 +354,14 @@ void KvSender::Finish(absl::Status status) {
   unacknowledged_.clear();
   if (first_sent_ != absl::InfinitePast()) report_.transfer = now_ - first_sent_;
   if (last_computed_ != absl::InfinitePast()) report_.exposed_transfer = now_ - last_computed_;
-  if (stream_open_) actions_.push_back(HalfClose{});
-  actions_.push_back(Finished{std::move(status), report_});
+  if (stream_open_) actions_.emplace_back(HalfClose{});
+  actions_.emplace_back(Finished{std::move(status), report_});
 }
 
 void KvSender::CleanUp() {
   if (finished_ && !released_ && live_messages_ == 0) {
     released_ = true;
-    actions_.push_back(ReleaseBlocks{});
+    actions_.emplace_back(ReleaseBlocks{});
   }
   if (released_ && !stream_open_) state_ = State::kGone;
 }

@@ -3,9 +3,10 @@
 //   idle -> opening -> sending -> committing -> closing -> gone
 //                 \________ aborting ________/
 //
-// Computed layers come in as events, in any order relative to the receiver's answers; messages go out as actions, never
-// more unacknowledged bytes than the receiver's window. A checkpoint and the commit wait for the acknowledgements of all
-// they cover. However the push ends, the blocks are given back when the last slice that points into them is destroyed.
+// Computed layers come in as events, in any order relative to the receiver's answers; messages go
+// out as actions, never more unacknowledged bytes than the receiver's window. A checkpoint and the
+// commit wait for the acknowledgements of all they cover. However the push ends, the blocks are
+// given back when the last slice that points into them is destroyed.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+
 #include "baton/internal/v1/kv_transfer.pb.h"
 #include "common/kv/layout.h"
 #include "common/rpc/kv_digest.h"
@@ -28,10 +30,12 @@ namespace baton {
 // Bounds of one push in bytes and time.
 struct KvSenderLimits {
   size_t max_payload_bytes = kMaxKvPayloadBytes;
-  // Layers of one chunk wait for each other until a message is so large; the chunk's last layer ends the wait.
+  // Layers of one chunk wait for each other until a message is so large; the chunk's last layer
+  // ends the wait.
   size_t min_payload_bytes = size_t{1} << 20;
   absl::Duration open_timeout = absl::Seconds(10);
-  absl::Duration ack_timeout = absl::Seconds(20);  // without any answer while something is unacknowledged
+  absl::Duration ack_timeout =
+      absl::Seconds(20);  // without any answer while something is unacknowledged
   absl::Duration commit_timeout = absl::Seconds(10);
   absl::Duration abort_timeout = absl::Seconds(1);
   absl::Duration close_timeout = absl::Seconds(2);
@@ -60,8 +64,9 @@ class KvSender {
 
   // Events.
   struct Begin {};  // the prompt has started
-  // K and V of tokens [first_token, first_token + token_count) in `layer` will not change any more. REQUIRES: a multiple
-  // of 16 first, whole pages but for the sequence's last, each page of a layer once.
+  // K and V of tokens [first_token, first_token + token_count) in `layer` will not change any more.
+  // REQUIRES: a multiple of 16 first, whole pages but for the sequence's last, each page of a layer
+  // once.
   struct LayerReady {
     int layer = 0;
     int first_token = 0;
@@ -85,8 +90,8 @@ class KvSender {
   };
   struct SlicesReleased {};  // of one SendData
   struct Tick {};
-  using Event = std::variant<Begin, LayerReady, ChunkReady, FirstToken, Abort, Response, StreamEnded,
-                             SlicesReleased, Tick>;
+  using Event = std::variant<Begin, LayerReady, ChunkReady, FirstToken, Abort, Response,
+                             StreamEnded, SlicesReleased, Tick>;
 
   // Actions, to be executed in order.
   struct OpenStream {
@@ -104,7 +109,8 @@ class KvSender {
   struct HalfClose {};
   struct CancelStream {};
   struct DropChannel {};  // the peer does not even take back a cancelled call
-  // Once. OK: committed, or aborted as finished at the first token. FAILED_PRECONDITION: the two sides do not fit.
+  // Once. OK: committed, or aborted as finished at the first token. FAILED_PRECONDITION: the two
+  // sides do not fit.
   struct Finished {
     absl::Status status;
     KvSendReport report;
@@ -172,7 +178,7 @@ class KvSender {
   absl::Time last_answer_;
   std::vector<Action> actions_;
 
-  std::deque<Range> computed_;  // not sent yet: at most layers x chunks
+  std::deque<Range> computed_;   // not sent yet: at most layers x chunks
   std::deque<int> checkpoints_;  // ends of chunks, ascending, not announced yet
   PageCrcTable crcs_;
   int start_token_ = 0;

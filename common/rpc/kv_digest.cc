@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+
 #include "common/base/hash.h"
 #include "common/kv/layout.h"
 

@@ -1,4 +1,5 @@
-// What both ends of a push compute from the same facts: page hashes at its opening, digests at checkpoints and commit.
+// What both ends of a push compute from the same facts: page hashes at its opening, digests at
+// checkpoints and commit.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+
 #include "baton/internal/v1/common.pb.h"
 
 namespace baton {
@@ -30,20 +32,21 @@ class PageCrcTable {
 
 struct KvDigestInput {
   const internal::v1::ModelIdentity& identity;
-  absl::Span<const int32_t> token_ids;  // of the whole sequence
-  int start_token = 0;                  // what is before was not sent
-  int end_token = 0;                    // after start_token
+  absl::Span<const int32_t> token_ids;                       // of the whole sequence
+  int start_token = 0;                                       // what is before was not sent
+  int end_token = 0;                                         // after start_token
   absl::Span<const internal::v1::OutputToken> first_tokens;  // empty for a checkpoint
   const PageCrcTable& crcs;
 };
 
-// SHA-256 over, in this order: the identity (protocol version, then its four byte fields); the token ids before
-// end_token; start_token; the encoded first_tokens; and (layer, page, CRC) for every layer and, within it, every page that
-// covers [start_token, end_token). Integers are 32 bits, little-endian; a field of bytes follows its length, a list its count.
+// SHA-256 over, in this order: the identity (protocol version, then its four byte fields); the
+// token ids before end_token; start_token; the encoded first_tokens; and (layer, page, CRC) for
+// every layer and, within it, every page that covers [start_token, end_token). Integers are 32
+// bits, little-endian; a field of bytes follows its length, a list its count.
 std::string KvDigest(const KvDigestInput& input);
 
-// Two words a page that `token_ids` fill or begin: a 128-bit chain over identity, salt, the numerics under which the
-// receiver stores the page, and the tokens up to its end.
+// Two words a page that `token_ids` fill or begin: a 128-bit chain over identity, salt, the
+// numerics under which the receiver stores the page, and the tokens up to its end.
 std::vector<uint64_t> PageHashes(const internal::v1::ModelIdentity& identity,
                                  const std::string& cache_salt, const std::string& numerics,
                                  absl::Span<const int32_t> token_ids);

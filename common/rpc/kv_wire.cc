@@ -5,16 +5,17 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "common/base/check.h"
 
 namespace baton {
 namespace {
 
 // Protobuf tags: field number << 3 | wire type.
-constexpr uint8_t kDataTag = 3 << 3 | 2;          // PushRequest.data
-constexpr uint8_t kHeaderTag = 1 << 3 | 2;        // KvData.header
-constexpr uint8_t kHeaderCrcTag = 2 << 3 | 5;     // KvData.header_crc32c
-constexpr uint8_t kPayloadTag = 15 << 3 | 2;      // KvData.payload
+constexpr uint8_t kDataTag = 3 << 3 | 2;       // PushRequest.data
+constexpr uint8_t kHeaderTag = 1 << 3 | 2;     // KvData.header
+constexpr uint8_t kHeaderCrcTag = 2 << 3 | 5;  // KvData.header_crc32c
+constexpr uint8_t kPayloadTag = 15 << 3 | 2;   // KvData.payload
 
 size_t VarintBytes(size_t value) {
   size_t bytes = 1;
@@ -53,7 +54,8 @@ absl::Status Malformed(const char* what) {
 std::string EncodeKvDataPrefix(absl::string_view header, uint32_t header_crc32c,
                                size_t payload_bytes) {
   BATON_CHECK(header.size() <= kMaxKvHeaderBytes, "the sender bounds the pages of a message");
-  BATON_CHECK(payload_bytes > 0 && payload_bytes <= kMaxKvPayloadBytes, "the sender bounds payloads");
+  BATON_CHECK(payload_bytes > 0 && payload_bytes <= kMaxKvPayloadBytes,
+              "the sender bounds payloads");
   const size_t data_bytes = 1 + VarintBytes(header.size()) + header.size() + 5 + 1 +
                             VarintBytes(payload_bytes) + payload_bytes;
   std::string out;

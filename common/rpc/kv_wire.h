@@ -1,8 +1,9 @@
-// How a KvData message lies on the wire: small fields first, then the payload as slices that nobody copied.
+// How a KvData message lies on the wire: small fields first, then the payload as slices that nobody
+// copied.
 //
-// The bytes are PushRequest{data{header, header_crc32c, payload}} as any protobuf encoder writes them in field order.
-// Only this envelope is taken apart by hand; the header inside is an ordinary protobuf message, parsed after its CRC
-// agreed.
+// The bytes are PushRequest{data{header, header_crc32c, payload}} as any protobuf encoder writes
+// them in field order. Only this envelope is taken apart by hand; the header inside is an ordinary
+// protobuf message, parsed after its CRC agreed.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +16,11 @@
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/slice.h"
 
+#include "common/rpc/limits.h"
+
 namespace baton {
 
-// Limits of one message: with them it stays below gRPC's default of 4 MiB.
-inline constexpr size_t kMaxKvPayloadBytes = (size_t{4} << 20) - (size_t{64} << 10);
+// With kMaxKvPayloadBytes (limits.h) a message stays below gRPC's default of 4 MiB.
 inline constexpr size_t kMaxKvHeaderBytes = size_t{48} << 10;
 // Every other PushRequest: an open names 16 bytes a page.
 inline constexpr size_t kMaxPushControlBytes = size_t{2} << 20;
@@ -32,7 +34,8 @@ struct KvDataMessage {
   size_t payload_bytes = 0;
 };
 
-// Everything of the message before the payload. REQUIRES: sizes within the limits above, payload_bytes > 0.
+// Everything of the message before the payload. REQUIRES: sizes within the limits above,
+// payload_bytes > 0.
 std::string EncodeKvDataPrefix(absl::string_view header, uint32_t header_crc32c,
                                size_t payload_bytes);
 
