@@ -119,7 +119,8 @@ void AttemptReceiver::Execute(const KvReceiver::Action& action) {
 void AttemptReceiver::CopyNow(const KvReceiver::Copy& copy) {
   const KvReceiver::CopyDone done = CopyPayload(copy, messages_.at(copy.message_id), blocks_);
   if (done.ok) {
-    // The block keeps the CRCs of what lies in it: a wrong one is overwritten by the copy that replaces the page.
+    // The block keeps the CRCs of what lies in it: a wrong one is overwritten by the copy that
+    // replaces the page.
     size_t index = 0;
     const int block_size = blocks_.layout.block_size;
     for (const KvReceiver::Run& run : copy.runs) {

@@ -1,4 +1,5 @@
-// Drives one KvReceiver: messages and grants in, copies, answers and engine calls out, on a thread of its own.
+// Drives one KvReceiver: messages and grants in, copies, answers and engine calls out, on a thread
+// of its own.
 #pragma once
 
 #include <functional>
@@ -9,6 +10,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+
 #include "common/base/bounded_queue.h"
 #include "common/kv/cache.h"
 #include "common/rpc/kv_blocks.h"
@@ -18,8 +20,8 @@
 
 namespace baton {
 
-// Thread-safe; events are handled in the order in which they were posted. Keeps itself alive until the attempt is
-// committed or its blocks went back.
+// Thread-safe; events are handled in the order in which they were posted. Keeps itself alive until
+// the attempt is committed or its blocks went back.
 class AttemptReceiver : public std::enable_shared_from_this<AttemptReceiver> {
  public:
   // On the receiver's thread.
@@ -27,7 +29,7 @@ class AttemptReceiver : public std::enable_shared_from_this<AttemptReceiver> {
     std::function<void()> take_blocks;  // once, answered by Grant
     std::function<void(const internal::v1::OutputToken& first_token, bool exact)> committed;
     std::function<void(const absl::Status&)> failed;
-    std::function<void()> release_blocks;  // once at most, no copy is in flight
+    std::function<void()> release_blocks;    // once at most, no copy is in flight
     std::function<void(uint64_t)> received;  // bytes of payload
   };
 
@@ -38,8 +40,8 @@ class AttemptReceiver : public std::enable_shared_from_this<AttemptReceiver> {
   void Post(KvReceiver::Event event);
   void PostData(KvReceiver::StreamId stream, KvDataMessage message);
   void Grant(std::vector<int32_t> block_table, int start_token);
-  // Answers to its messages go there; it is told ReadNext for each message that it posted. False when nothing is
-  // received any more.
+  // Answers to its messages go there; it is told ReadNext for each message that it posted. False
+  // when nothing is received any more.
   bool AddStream(std::shared_ptr<PushReactor> stream);
   // The attempt ends, whatever it was doing: release_blocks follows if it was not called before.
   void Cancel(internal::v1::PushRefused::Reason reason);

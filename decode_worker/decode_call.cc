@@ -78,8 +78,8 @@ void DecodeCall::OnStart(const internal::v1::DecodeStart& start) {
       SequenceFromProto(spec, engine_.model_config().vocab_size, engine_.options().max_model_len);
   if (!request.ok()) return End(request.status());
   const auto self = shared_from_this();
-  const absl::Status admitted = registry_.Admit(
-      spec.key(), [self](const absl::Status& status) { self->End(status); });
+  const absl::Status admitted =
+      registry_.Admit(spec.key(), [self](const absl::Status& status) { self->End(status); });
   if (!admitted.ok()) return End(admitted);
 
   absl::MutexLock lock(&mutex_);
@@ -130,7 +130,8 @@ void DecodeCall::On(const SequenceAdmitted& event) {
   Queue(std::move(response));
 }
 
-// The engine's own thread-safe functions are all that the receiver needs of it, so they are called without the lock.
+// The engine's own thread-safe functions are all that the receiver needs of it, so they are called
+// without the lock.
 void DecodeCall::ExpectPush() {
   const auto self = shared_from_this();
   AttemptReceiver::Callbacks callbacks;
@@ -183,13 +184,16 @@ void DecodeCall::OnPushFailed(const absl::Status& status) {
   absl::MutexLock lock(&mutex_);
   if (status_.has_value() || stopped_) return;
   if (options_.metrics != nullptr) {
-    options_.metrics->TransferFailed(mismatch ? "mismatch" : absl::StatusCodeToString(status.code()));
+    options_.metrics->TransferFailed(mismatch ? "mismatch"
+                                              : absl::StatusCodeToString(status.code()));
   }
-  EndLocked(WithErrorInfo(
-      absl::Status(mismatch ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kUnavailable,
-                   status.message()),
-      {mismatch ? kReasonModelMismatch : kReasonKvTransferFailed, kStageTransfer,
-       options_.worker_name, {}}));
+  EndLocked(WithErrorInfo(absl::Status(mismatch ? absl::StatusCode::kFailedPrecondition
+                                                : absl::StatusCode::kUnavailable,
+                                       status.message()),
+                          {mismatch ? kReasonModelMismatch : kReasonKvTransferFailed,
+                           kStageTransfer,
+                           options_.worker_name,
+                           {}}));
 }
 
 void DecodeCall::On(const ChunkComputed& event) {
@@ -226,7 +230,8 @@ void DecodeCall::On(const SequenceFinished& event) {
 
 void DecodeCall::On(const SequenceFailed& event) {
   absl::MutexLock lock(&mutex_);
-  EndLocked(WithErrorInfo(event.status, {"SEQUENCE_FAILED", kStageDecode, options_.worker_name, {}}));
+  EndLocked(
+      WithErrorInfo(event.status, {"SEQUENCE_FAILED", kStageDecode, options_.worker_name, {}}));
 }
 
 void DecodeCall::On(const SequenceReleased&) {

@@ -11,6 +11,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+
 #include "baton/internal/v1/decode.grpc.pb.h"
 #include "common/engine/engine.h"
 #include "common/rpc/worker_metrics.h"
@@ -20,8 +21,9 @@
 
 namespace baton {
 
-// Thread-safe. Keeps itself alive until gRPC is done with the call and the engine with its sequence. Tokens wait in one
-// message while another is being written; when too many wait, the sequence pauses.
+// Thread-safe. Keeps itself alive until gRPC is done with the call and the engine with its
+// sequence. Tokens wait in one message while another is being written; when too many wait, the
+// sequence pauses.
 class DecodeCall final
     : public grpc::ServerBidiReactor<internal::v1::DecodeRequest, internal::v1::DecodeResponse>,
       public std::enable_shared_from_this<DecodeCall> {
@@ -83,10 +85,10 @@ class DecodeCall final
   bool started_ ABSL_GUARDED_BY(mutex_) = false;
   bool registered_ ABSL_GUARDED_BY(mutex_) = false;
   bool submitted_ ABSL_GUARDED_BY(mutex_) = false;
-  internal::v1::AttemptKey key_;      // written once, by OnStart
+  internal::v1::AttemptKey key_;  // written once, by OnStart
   std::optional<KvReceiver::Config> receiver_config_ ABSL_GUARDED_BY(mutex_);  // until admitted
-  bool local_ = false;                // written once, by OnStart
-  SequenceId sequence_ = 0;           // written once, by OnStart
+  bool local_ = false;       // written once, by OnStart
+  SequenceId sequence_ = 0;  // written once, by OnStart
   std::shared_ptr<AttemptReceiver> receiver_ ABSL_GUARDED_BY(mutex_);
   bool committed_ ABSL_GUARDED_BY(mutex_) = false;
   bool exact_ ABSL_GUARDED_BY(mutex_) = true;

@@ -1,10 +1,12 @@
-// The decode worker's Decode service: Start, then blocks promised, pushed and committed, then tokens.
+// The decode worker's Decode service: Start, then blocks promised, pushed and committed, then
+// tokens.
 #pragma once
 
 #include <atomic>
 #include <memory>
 
 #include "absl/status/status.h"
+
 #include "baton/internal/v1/decode.grpc.pb.h"
 #include "common/engine/engine.h"
 #include "decode_worker/attempt_registry.h"

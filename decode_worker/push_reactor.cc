@@ -3,10 +3,11 @@
 #include <utility>
 #include <vector>
 
+#include "grpcpp/impl/codegen/proto_utils.h"
+
 #include "common/base/clock.h"
 #include "common/rpc/kv_wire.h"
 #include "decode_worker/attempt_receiver.h"
-#include "grpcpp/impl/codegen/proto_utils.h"
 
 namespace baton {
 namespace {

@@ -8,18 +8,19 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "baton/internal/v1/kv_transfer.pb.h"
-#include "decode_worker/kv_receiver.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
+
+#include "baton/internal/v1/kv_transfer.pb.h"
+#include "decode_worker/kv_receiver.h"
 
 namespace baton {
 
 class AttemptReceiver;
 
-// Thread-safe. The first message must be a PushOpen that `find` knows; from then on everything goes to that receiver.
-// Keeps itself alive until gRPC is done with the call.
+// Thread-safe. The first message must be a PushOpen that `find` knows; from then on everything goes
+// to that receiver. Keeps itself alive until gRPC is done with the call.
 class PushReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                           public std::enable_shared_from_this<PushReactor> {
  public:

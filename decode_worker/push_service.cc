@@ -38,21 +38,20 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* PushService::Push(
   }
   const auto stream = std::make_shared<PushReactor>(
       context, id,
-      PushReactor::Callbacks{
-          .find =
-              [this](const internal::v1::AttemptKey& key,
-                     internal::v1::PushRefused::Reason* reason) {
-                return registry_.Find(key, reason);
-              },
-          .done =
-              [streams = streams_, id] {
-                std::shared_ptr<PushReactor> done;  // destroyed without the lock
-                absl::MutexLock lock(&streams->mutex);
-                const auto found = streams->open.find(id);
-                if (found == streams->open.end()) return;
-                done = std::move(found->second);
-                streams->open.erase(found);
-              }});
+      PushReactor::Callbacks{.find =
+                                 [this](const internal::v1::AttemptKey& key,
+                                        internal::v1::PushRefused::Reason* reason) {
+                                   return registry_.Find(key, reason);
+                                 },
+                             .done =
+                                 [streams = streams_, id] {
+                                   std::shared_ptr<PushReactor> done;  // destroyed without the lock
+                                   absl::MutexLock lock(&streams->mutex);
+                                   const auto found = streams->open.find(id);
+                                   if (found == streams->open.end()) return;
+                                   done = std::move(found->second);
+                                   streams->open.erase(found);
+                                 }});
   {
     absl::MutexLock lock(&streams_->mutex);
     if (streams_->open.size() >= max_streams_) return new RefusedPush();

@@ -8,6 +8,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+
 #include "baton/internal/v1/kv_transfer.grpc.pb.h"
 #include "decode_worker/attempt_registry.h"
 #include "decode_worker/push_reactor.h"

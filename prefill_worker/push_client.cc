@@ -83,17 +83,16 @@ void PushClient::Execute(const KvSender::Action& action) {
 void PushClient::OpenStream(const internal::v1::PushRequest& first) {
   const auto self = shared_from_this();
   stream_ = std::make_shared<PushStream>(
-      channel_, PushStream::Callbacks{
-                    .answered =
-                        [self](internal::v1::PushResponse answer) {
-                          self->Post(KvSender::Response{std::move(answer)});
-                        },
-                    .ended =
-                        [self](const grpc::Status& status) {
-                          self->Post(KvSender::StreamEnded{absl::Status(
-                              static_cast<absl::StatusCode>(status.error_code()),
-                              status.error_message())});
-                        }});
+      channel_, PushStream::Callbacks{.answered =
+                                          [self](internal::v1::PushResponse answer) {
+                                            self->Post(KvSender::Response{std::move(answer)});
+                                          },
+                                      .ended =
+                                          [self](const grpc::Status& status) {
+                                            self->Post(KvSender::StreamEnded{absl::Status(
+                                                static_cast<absl::StatusCode>(status.error_code()),
+                                                status.error_message())});
+                                          }});
   stream_->Start();
   SendControl(first);
 }
@@ -104,9 +103,8 @@ void PushClient::SendControl(const internal::v1::PushRequest& message) {
 
 void PushClient::SendData(const KvSender::SendData& data) {
   const auto self = shared_from_this();
-  stream_->Write(MakeKvBuffer(data.header, blocks_,
-                              [self] { self->Post(KvSender::SlicesReleased{}); }),
-                 true);
+  stream_->Write(
+      MakeKvBuffer(data.header, blocks_, [self] { self->Post(KvSender::SlicesReleased{}); }), true);
 }
 
 }  // namespace baton

@@ -8,16 +8,17 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "grpcpp/channel.h"
+
 #include "common/base/bounded_queue.h"
 #include "common/rpc/kv_blocks.h"
-#include "grpcpp/channel.h"
 #include "prefill_worker/kv_sender.h"
 #include "prefill_worker/push_stream.h"
 
 namespace baton {
 
-// Thread-safe; events are handled in the order of Post. Keeps itself alive until the machine is gone: blocks released and
-// stream ended.
+// Thread-safe; events are handled in the order of Post. Keeps itself alive until the machine is
+// gone: blocks released and stream ended.
 class PushClient : public std::enable_shared_from_this<PushClient> {
  public:
   // On the push's own thread.
@@ -51,13 +52,14 @@ class PushClient : public std::enable_shared_from_this<PushClient> {
   void SendData(const KvSender::SendData& data);
   void SendControl(const internal::v1::PushRequest& message);
 
-  KvSender sender_;                         // of the thread
-  KvBlocks blocks_;                         // of the thread
+  KvSender sender_;  // of the thread
+  KvBlocks blocks_;  // of the thread
   const std::shared_ptr<grpc::Channel> channel_;
   Callbacks callbacks_;
-  std::shared_ptr<PushStream> stream_;      // of the thread; null before it is opened
-  size_t posted_blocks_ = 0;                // of the thread that posts layers
-  // Never full: layers x chunks of one prompt, one answer, and the releases of what is in the window.
+  std::shared_ptr<PushStream> stream_;  // of the thread; null before it is opened
+  size_t posted_blocks_ = 0;            // of the thread that posts layers
+  // Never full: layers x chunks of one prompt, one answer, and the releases of what is in the
+  // window.
   BoundedQueue<Item> queue_;
 };
 

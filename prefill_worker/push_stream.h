@@ -7,12 +7,13 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "baton/internal/v1/kv_transfer.pb.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/client_callback.h"
+
+#include "baton/internal/v1/kv_transfer.pb.h"
 
 namespace baton {
 
