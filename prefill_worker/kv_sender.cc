@@ -55,11 +55,9 @@ std::vector<KvSender::Action> KvSender::Handle(const Event& event, absl::Time no
 
 absl::Time KvSender::NextDeadline() const {
   if (state_ == State::kGone || state_ == State::kIdle) return absl::InfiniteFuture();
-  absl::Time next = deadline_;
-  if (!finished_) next = std::min(next, started_ + config_.limits.push_timeout);
-  if (!finished_ && !unacknowledged_.empty()) {
-    next = std::min(next, last_answer_ + config_.limits.ack_timeout);
-  }
+  if (state_ == State::kAborting || state_ == State::kClosing) return deadline_;
+  absl::Time next = std::min(deadline_, started_ + config_.limits.push_timeout);
+  if (!unacknowledged_.empty()) next = std::min(next, last_answer_ + config_.limits.ack_timeout);
   return next;
 }
 
