@@ -1,4 +1,5 @@
-// A queue between threads with a bound: who puts is told when it is full and decides what that means.
+// A queue between threads with a bound: who puts is told when it is full and decides what that
+// means.
 #pragma once
 
 #include <cstddef>

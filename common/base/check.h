@@ -1,4 +1,5 @@
-// CHECK is for bugs that would corrupt memory or answers; whatever comes from outside gets a Status instead.
+// CHECK is for bugs that would corrupt memory or answers; whatever comes from outside gets a Status
+// instead.
 #pragma once
 
 #include <cstdio>
@@ -15,9 +16,9 @@ namespace baton {
 }  // namespace baton
 
 // Ends the process, in every build type, when `condition` is false. `why` is a string literal.
-#define BATON_CHECK(condition, why)                                    \
-  do {                                                                 \
-    if (!(condition)) [[unlikely]] {                                   \
-      ::baton::CheckFailed(__FILE__, __LINE__, #condition, why);       \
-    }                                                                  \
+#define BATON_CHECK(condition, why)                              \
+  do {                                                           \
+    if (!(condition)) [[unlikely]] {                             \
+      ::baton::CheckFailed(__FILE__, __LINE__, #condition, why); \
+    }                                                            \
   } while (false)

@@ -1,5 +1,5 @@
-// Time inside the process: the steady clock as an absl::Time, so that Duration arithmetic works. Only differences mean
-// something; a change of the wall clock does not move it.
+// Time inside the process: the steady clock as an absl::Time, so that Duration arithmetic works.
+// Only differences mean something; a change of the wall clock does not move it.
 #pragma once
 
 #include <chrono>

@@ -7,15 +7,18 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
+
 #include "common/base/check.h"
 
 namespace baton {
 
 Hash128 ChainHash(const Hash128& parent, absl::string_view bytes) {
-  std::string input(sizeof(parent.high), '\0');
+  // The parent is input, not XXH3's seed: short inputs lose bits of the seed.
+  std::string input(sizeof(parent.high) + sizeof(parent.low), '\0');
   std::memcpy(input.data(), &parent.high, sizeof(parent.high));
+  std::memcpy(input.data() + sizeof(parent.high), &parent.low, sizeof(parent.low));
   input.append(bytes.data(), bytes.size());
-  const XXH128_hash_t hash = XXH3_128bits_withSeed(input.data(), input.size(), parent.low);
+  const XXH128_hash_t hash = XXH3_128bits(input.data(), input.size());
   return {.high = hash.high64, .low = hash.low64};
 }
 
@@ -41,9 +44,9 @@ Sha256 Sha256::Clone() const {
 }
 
 void Sha256::Update(absl::string_view bytes) {
-  BATON_CHECK(EVP_DigestUpdate(static_cast<EVP_MD_CTX*>(context_.get()), bytes.data(),
-                               bytes.size()) == 1,
-              "OpenSSL cannot hash");
+  BATON_CHECK(
+      EVP_DigestUpdate(static_cast<EVP_MD_CTX*>(context_.get()), bytes.data(), bytes.size()) == 1,
+      "OpenSSL cannot hash");
 }
 
 std::string Sha256::Finish() {

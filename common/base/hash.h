@@ -1,12 +1,14 @@
-// Hashes: a 128-bit one for chains of KV pages and lookups, SHA-256 where two parties must agree on content.
+// Hashes: a 128-bit one for chains of KV pages and lookups, SHA-256 where two parties must agree on
+// content.
 #pragma once
 
-#include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "absl/strings/string_view.h"
 
@@ -22,8 +24,8 @@ struct Hash128 {
   }
 };
 
-// XXH3-128 of `bytes`, seeded by all of `parent`: a chain. Not collision-proof against an adversary, so whoever finds
-// an entry by it compares what the entry stands for.
+// XXH3-128 of all of `parent`, then `bytes`: a chain. Not collision-proof against an
+// adversary, so whoever finds an entry by it compares what the entry stands for.
 Hash128 ChainHash(const Hash128& parent, absl::string_view bytes);
 
 // SHA-256, fed in pieces.

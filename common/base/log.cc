@@ -1,11 +1,61 @@
 #include "common/base/log.h"
 
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 
-#include "absl/strings/escaping.h"
+#include <memory>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "nlohmann/json.hpp"
 
 namespace baton {
+namespace {
+
+// The pattern flag %* : the message with control characters escaped, so that a message is one line.
+class OneLineMessage : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&,
+              spdlog::memory_buf_t& line) override {
+    for (const char c : message.payload) {
+      const auto byte = static_cast<unsigned char>(c);
+      if (byte >= 0x20 && byte != 0x7f) {
+        line.push_back(c);
+      } else {
+        const std::string escaped = absl::StrFormat("\\u%04x", byte);
+        line.append(escaped.data(), escaped.data() + escaped.size());
+      }
+    }
+  }
+  std::unique_ptr<spdlog::custom_flag_formatter> clone() const override {
+    return std::make_unique<OneLineMessage>();
+  }
+};
+
+// The pattern flag %* : the message as a JSON string, quotes included. What is not UTF-8 becomes
+// U+FFFD.
+class JsonMessage : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&,
+              spdlog::memory_buf_t& line) override {
+    const nlohmann::json text = std::string(message.payload.data(), message.payload.size());
+    const std::string quoted =
+        text.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);
+    line.append(quoted.data(), quoted.data() + quoted.size());
+  }
+  std::unique_ptr<spdlog::custom_flag_formatter> clone() const override {
+    return std::make_unique<JsonMessage>();
+  }
+};
+
+template <typename Message>
+std::unique_ptr<spdlog::formatter> MakeFormatter(const std::string& pattern) {
+  auto formatter = std::make_unique<spdlog::pattern_formatter>();
+  formatter->add_flag<Message>('*').set_pattern(pattern);
+  return formatter;
+}
+
+}  // namespace
 
 absl::Status InitLogging(const std::string& role, const std::string& level,
                          const std::string& format) {
@@ -18,11 +68,10 @@ absl::Status InitLogging(const std::string& role, const std::string& level,
       role, std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
   logger->set_level(parsed);
   if (format == "text") {
-    logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%L%$ [%n] %v");
+    logger->set_formatter(MakeFormatter<OneLineMessage>("%Y-%m-%dT%H:%M:%S.%e %^%L%$ [%n] %*"));
   } else if (format == "json") {
-    // %v is safe inside a JSON string: messages are our own words, and what comes from outside passes LogSafe().
-    logger->set_pattern(
-        R"({"time":"%Y-%m-%dT%H:%M:%S.%f%z","level":"%l","role":"%n","message":"%v"})");
+    logger->set_formatter(MakeFormatter<JsonMessage>(
+        R"({"time":"%Y-%m-%dT%H:%M:%S.%f%z","level":"%l","role":"%n","message":%*})"));
   } else {
     return absl::InvalidArgumentError(
         absl::StrCat("--log-format: '", format, "' is neither text nor json"));
@@ -33,10 +82,17 @@ absl::Status InitLogging(const std::string& role, const std::string& level,
 
 std::string LogSafe(absl::string_view text) {
   constexpr size_t kMaxBytes = 200;
-  const bool cut = text.size() > kMaxBytes;
-  // CHexEscape escapes quotes and backslashes too, which keeps JSON lines whole once \x is doubled.
-  std::string safe = absl::CHexEscape(text.substr(0, kMaxBytes));
-  return cut ? absl::StrCat(safe, "...") : safe;
+  std::string safe;
+  for (const char c : text.substr(0, kMaxBytes)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte < 0x7f && c != '"' && c != '\\') {
+      safe.push_back(c);
+    } else {
+      absl::StrAppendFormat(&safe, "\\u%04x", byte);
+    }
+  }
+  if (text.size() > kMaxBytes) safe.append("...");
+  return safe;
 }
 
 }  // namespace baton

@@ -1,7 +1,8 @@
 // Logging: spdlog behind one header, on stderr. LogInfo("loaded {} tensors in {}", n, seconds).
 //
-// Thread-safe. Text from outside (prompts, names in files) must pass through LogSafe(): control characters are escaped
-// and the length is bounded, so that a client cannot forge or flood log lines.
+// Thread-safe. A message is one line, and in JSON one valid object, whatever is in it. Text from
+// outside (prompts, names in files) must pass through LogSafe() too, which bounds its length, so
+// that a client cannot flood the log.
 #pragma once
 
 #include <spdlog/spdlog.h>
@@ -14,11 +15,15 @@
 
 namespace baton {
 
-// level: trace, debug, info, warning, error. format: text, json (one object a line). `role` stands in every line.
+// level: trace, debug, info, warning, error, off. format: text, json (one object a line). `role`
+// stands in every line; it is our own word. INVALID_ARGUMENT names the flag of the value that is
+// none of these.
 absl::Status InitLogging(const std::string& role, const std::string& level,
                          const std::string& format);
 
-// At most 200 characters of `text`, everything but printable ASCII escaped.
+// The first 200 bytes of `text`, then "..." when there are more. Each byte but printable ASCII, and
+// the quote and the backslash, is written \u00NN, so that the result may stand inside a JSON string
+// or between quotes.
 std::string LogSafe(absl::string_view text);
 
 template <typename... Args>

@@ -1,4 +1,5 @@
-// Random bits from the operating system: request ids, capabilities, incarnations, default seeds. Never results.
+// Random bits from the operating system: request ids, capabilities, incarnations, default seeds.
+// Never results.
 #pragma once
 
 #include <cstddef>

@@ -7,11 +7,11 @@
 #include "absl/status/statusor.h"
 
 // Returns `expr` from the enclosing function unless it is OK.
-#define BATON_RETURN_IF_ERROR(expr)                     \
-  do {                                                  \
+#define BATON_RETURN_IF_ERROR(expr)                                 \
+  do {                                                              \
     if (::absl::Status baton_status = (expr); !baton_status.ok()) { \
-      return baton_status;                              \
-    }                                                   \
+      return baton_status;                                          \
+    }                                                               \
   } while (false)
 
 #define BATON_STATUS_CONCAT_INNER(a, b) a##b
@@ -21,7 +21,7 @@
 #define BATON_ASSIGN_OR_RETURN(lhs, expr) \
   BATON_ASSIGN_OR_RETURN_IMPL(BATON_STATUS_CONCAT(baton_statusor_, __LINE__), lhs, expr)
 
-#define BATON_ASSIGN_OR_RETURN_IMPL(statusor, lhs, expr) \
-  auto statusor = (expr);                                \
+#define BATON_ASSIGN_OR_RETURN_IMPL(statusor, lhs, expr)   \
+  auto statusor = (expr);                                  \
   if (!statusor.ok()) return std::move(statusor).status(); \
   lhs = *std::move(statusor)

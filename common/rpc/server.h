@@ -18,11 +18,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/server_builder.h"
 
 #include "common/rpc/credentials.h"
 #include "common/rpc/health.h"
+#include "common/rpc/limits.h"
 #include "common/rpc/metrics.h"
 #include "common/rpc/server_flags.h"
 
@@ -44,7 +44,9 @@ class ServerProcess {
     std::string program;  // "baton-router": named in messages
     ServerFlags flags;
     Health::Options health;
-    int max_receive_message_bytes = 0;  // 0: kMaxMessageBytes
+    int max_receive_message_bytes = kMaxMessageBytes;
+    bool internal =
+        false;  // only Baton's own parts call: a peer that falls silent is dropped within 3 s
   };
 
   // Opens --health-listen and --metrics-listen, takes the signals. Errors are one line for people

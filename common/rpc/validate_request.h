@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 #include "baton/v1/generation.pb.h"
 #include "common/rpc/status.h"
@@ -17,9 +18,11 @@ struct RequestLimits {
   uint32_t max_model_len = 0;  // tokens of prompt and output; 0: not checked
 };
 
-// Fields named "sampling_params.top_p" and so on; empty when all is well. Comparisons refuse NaN.
+// Fields named "sampling_params.top_p" and so on (`path` is the part before the dot); empty when
+// all is well. Comparisons refuse NaN.
 std::vector<FieldViolation> SamplingViolations(const v1::SamplingParams& params,
-                                               const RequestLimits& limits);
+                                               const RequestLimits& limits,
+                                               absl::string_view path = "sampling_params");
 
 // Everything that can be said before the prompt is tokenised: INVALID_ARGUMENT with all violations
 // at once.

@@ -1,29 +1,21 @@
-// Streams text to a client: whole UTF-8 characters only, cut at the first stop string, nothing past it ever leaked.
+// Cuts a stream of text at the first stop string; nothing past it ever leaks.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
 
+#include "common/tokenizer/utf8_stream.h"
+
 namespace baton {
 
-// Turns a stream of token bytes into a stream of whole UTF-8 characters. What is invalid becomes U+FFFD, in the same
-// places as in a decoding of the whole sequence at once. One stream's; not thread-safe.
-class Utf8Stream {
- public:
-  // The characters that `bytes` completes.
-  std::string Push(absl::string_view bytes);
-  // What is left at the end: U+FFFD for an unfinished character.
-  std::string Finish();
-
- private:
-  std::string pending_;  // at most 3 bytes
-};
-
-// Finds the first stop string in a stream of text and holds back whatever may be its beginning. One stream's; not
-// thread-safe. Among stops that end at the same place, the one that starts first wins; then the earlier in the list.
+// Finds the first stop string in a stream of text and holds back whatever may be its beginning.
+// First is the one that ends first; among stops that end at the same place, the one that starts
+// first wins; then the earlier in the list. An empty stop never matches. Linear in the text for
+// each stop. One stream's; not thread-safe.
 class StopMatcher {
  public:
   StopMatcher(std::vector<std::string> stops, bool include_stop_in_output);
@@ -38,10 +30,19 @@ class StopMatcher {
   bool matched() const { return matched_; }
 
  private:
-  std::vector<std::string> stops_;
+  // A Knuth-Morris-Pratt automaton: one step for each byte of text, amortised.
+  struct Stop {
+    std::string text;
+    std::vector<size_t> border;  // [i]: longest proper prefix of text that ends text[0..i]
+    size_t progress = 0;         // longest prefix of text that ends the stream so far
+  };
+  static void Advance(Stop& stop, char byte);
+
+  std::vector<Stop> stops_;
   bool include_stop_in_output_;
   bool matched_ = false;
-  std::string held_;  // shorter than the longest stop
+  std::string
+      held_;  // the longest beginning of a stop that ends the stream: shorter than the longest stop
 };
 
 }  // namespace baton

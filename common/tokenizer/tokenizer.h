@@ -1,4 +1,5 @@
-// Tokenizer of a GGUF file: byte-level BPE ("gpt2") with the pre-tokenizers of the models Baton runs.
+// Tokenizer of a GGUF file: byte-level BPE ("gpt2") with the pre-tokenizers of the models Baton
+// runs.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+
 #include "common/gguf/gguf_file.h"
 #include "common/tokenizer/text_piece.h"
 
@@ -23,33 +25,40 @@ struct EncodeOptions {
 // Immutable after Load and thread-safe; holds no reference to the file.
 class Tokenizer {
  public:
-  // Refuses by name what it does not know: another tokenizer model, another pre-tokenizer, inconsistent arrays.
+  // Refuses by name what it does not know: another tokenizer model, another pre-tokenizer,
+  // inconsistent arrays.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const GgufFile& file);
   ~Tokenizer();
 
-  // Linear or n log n in the text, whatever it is. Bytes that are not UTF-8 are encoded as they are.
+  // Linear or n log n in the text, whatever it is. Bytes that are not UTF-8 are encoded as they
+  // are; a byte for which the vocabulary has no token is left out (SmolLM2's lacks 21 values: some
+  // ASCII controls and what UTF-8 never uses). Literals of user-defined tokens are always
+  // recognised. REQUIRES: text under 1 GiB.
   std::vector<int32_t> Encode(absl::string_view text, const EncodeOptions& options) const;
-  // The pieces' texts as one text; literals of special tokens are recognised in trusted pieces only.
+  // The pieces' texts as one text; literals of special tokens are recognised in trusted pieces
+  // only.
   std::vector<int32_t> Encode(absl::Span<const TextPiece> pieces, bool add_special_tokens) const;
 
   int vocab_size() const;
   std::optional<int32_t> bos_id() const;
   std::optional<int32_t> eos_id() const;
-  // Control token (its literal is never part of generated text when special tokens are skipped).
+  // Control or unknown token (its literal is never part of generated text when special tokens are
+  // skipped). REQUIRES, here and below: 0 <= id < vocab_size().
   bool IsSpecial(int32_t id) const;
   // Ends a generation unless ignore_eos: EOS, and the end-of-turn tokens of the chat formats.
   bool EndsGeneration(int32_t id) const;
   // All ids for which EndsGeneration holds, ascending.
   const std::vector<int32_t>& end_of_generation_ids() const;
 
-  // The bytes that a token stands for (its literal, for a special token). REQUIRES: 0 <= id < vocab_size().
+  // The bytes that a token stands for (its literal, for a special token). Lives as long as the
+  // tokenizer.
   absl::string_view TokenBytes(int32_t id) const;
   // Bytes of all ids, invalid UTF-8 replaced by U+FFFD.
   std::string Decode(absl::Span<const int32_t> ids, bool skip_special_tokens) const;
 
   // The model's own template; empty when the file has none.
   const std::string& chat_template() const;
-  // SHA-256 that a router and its workers compare.
+  // SHA-256 (32 bytes) that a router and its workers compare.
   const std::string& digest() const;
 
  private:

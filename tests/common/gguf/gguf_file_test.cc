@@ -1,34 +1,71 @@
 #include "common/gguf/gguf_file.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "common/base/hash.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+
+#include "common/base/hash.h"
+#include "tests/common/gguf/gguf_builder.h"
 
 namespace baton {
 namespace {
 
+using Part = GgufFile::Part;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 std::string TinyPath(const std::string& name) {
   return std::string(BATON_TEST_DATA) + "/tiny/" + name;
 }
 
-GgufFile OpenTiny(const std::string& name) {
-  absl::StatusOr<GgufFile> file = GgufFile::Open(TinyPath(name));
+GgufFile Unwrap(absl::StatusOr<GgufFile> file) {
   if (!file.ok()) {
     ADD_FAILURE() << file.status();
-    std::abort();
+    return *GgufFile::Parse(GgufBuilder().Build(), "nothing.gguf");
   }
   return *std::move(file);
+}
+GgufFile OpenTiny(const std::string& name) { return Unwrap(GgufFile::Open(TinyPath(name))); }
+GgufFile ParseGood(const GgufBuilder& builder) {
+  return Unwrap(GgufFile::Parse(builder.Build(), "good.gguf"));
+}
+
+// A folder that is empty now and gone with the object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() : path_(::testing::TempDir() + "gguf_file_test_" + std::to_string(getpid())) {
+    std::filesystem::remove_all(path_);
+    std::filesystem::create_directory(path_);
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+  std::string File(const std::string& name, const std::string& content) const {
+    const std::string path = path_ + "/" + name;
+    std::ofstream(path, std::ios::binary) << content;
+    return path;
+  }
+
+ private:
+  const std::string path_;
+};
+
+void ExpectOpenRefused(const std::string& path, absl::StatusCode code, const std::string& what) {
+  const absl::Status status = GgufFile::Open(path).status();
+  EXPECT_EQ(status.code(), code) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(what));
+  EXPECT_EQ(status.message().find('\n'), absl::string_view::npos);
 }
 
 TEST(GgufFile, OpensEveryTinyModel) {
@@ -51,6 +88,205 @@ TEST(GgufFile, ReadsTheMetadataOfATinyModel) {
   EXPECT_EQ(file.GetStrings("tokenizer.ggml.tokens")->size(), 320u);
   EXPECT_EQ(file.GetInts("tokenizer.ggml.token_type")->size(), 320u);
   EXPECT_GT(*file.GetFloat("llama.attention.layer_norm_rms_epsilon"), 0.0);
+}
+
+TEST(GgufFile, TensorsHaveTheirShapesAndBytes) {
+  const GgufFile file = OpenTiny("tiny-llama-q4_1.gguf");
+  const GgufTensor* query = file.FindTensor("blk.0.attn_q.weight");
+  ASSERT_NE(query, nullptr);
+  EXPECT_EQ(query->type, GgmlType::kQ4_1);
+  ASSERT_EQ(query->dims.size(), 2u);
+  EXPECT_EQ(query->data.size(), query->dims[0] / 32 * 20 * query->dims[1]);
+  EXPECT_EQ(file.FindTensor("blk.99.attn_q.weight"), nullptr);
+  for (const GgufTensor& tensor : file.tensors()) EXPECT_EQ(file.FindTensor(tensor.name), &tensor);
+}
+
+TEST(GgufFile, DataOfEachTensorIsItsOwn) {
+  GgufBuilder builder;
+  builder.version = 2;
+  builder.Tensor({.name = "second", .dims = {8}, .offset = 64});
+  builder.Tensor({.name = "first", .dims = {4, 2}, .type = 1, .offset = 0});
+  builder.data = std::string(64, 'a') + std::string(32, 'b');
+  const GgufFile file = ParseGood(builder);
+  ASSERT_EQ(file.tensors().size(), 2u);
+  EXPECT_EQ(file.tensors()[0].name, "second");  // the order of the file
+  EXPECT_THAT(file.tensors()[1].dims, ElementsAre(4, 2));
+  const auto text = [&](const char* name) {
+    const absl::Span<const uint8_t> data = file.FindTensor(name)->data;
+    return std::string(data.begin(), data.end());
+  };
+  EXPECT_EQ(text("first"), std::string(16, 'a'));
+  EXPECT_EQ(text("second"), std::string(32, 'b'));
+}
+
+TEST(GgufFile, EveryTypeOfGgmlCanBeSized) {
+  for (const uint32_t type : {0,  1,  2,  3,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17,
+                              18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 34, 35, 39}) {
+    GgufBuilder builder;
+    builder.Tensor({.name = "a", .dims = {256}, .type = type});
+    builder.data = std::string(256 * 8, 'd');
+    const GgufFile file = ParseGood(builder);
+    EXPECT_FALSE(file.FindTensor("a")->data.empty()) << type;
+  }
+}
+
+TEST(GgufFile, IntegersOfEveryWidthAreReadWhereTheyFit) {
+  const GgufFile file = ParseGood(GgufBuilder()
+                                      .Scalar<uint8_t>("u8", 0, 200)
+                                      .Scalar<int8_t>("i8", 1, 100)
+                                      .Scalar<uint16_t>("u16", 2, 60000)
+                                      .Scalar<int16_t>("i16", 3, 30000)
+                                      .Scalar<uint32_t>("u32", 4, 4000000000u)
+                                      .Scalar<int32_t>("i32", 5, 2000000000)
+                                      .Scalar<uint64_t>("u64", 10, UINT64_MAX)
+                                      .Scalar<int64_t>("i64", 11, INT64_MAX)
+                                      .Scalar<int8_t>("minus", 1, -1)
+                                      .Scalar<int64_t>("least", 11, INT64_MIN));
+  EXPECT_EQ(*file.GetUint("u8"), 200u);
+  EXPECT_EQ(*file.GetUint("i8"), 100u);
+  EXPECT_EQ(*file.GetUint("u16"), 60000u);
+  EXPECT_EQ(*file.GetUint("i16"), 30000u);
+  EXPECT_EQ(*file.GetUint("u32"), 4000000000u);
+  EXPECT_EQ(*file.GetUint("i32"), 2000000000u);
+  EXPECT_EQ(*file.GetUint("u64"), UINT64_MAX);
+  EXPECT_EQ(*file.GetUint("i64"), uint64_t{INT64_MAX});
+  EXPECT_THAT(std::string(file.GetUint("minus").status().message()), HasSubstr("is negative"));
+  EXPECT_FALSE(file.GetUint("least").ok());
+}
+
+TEST(GgufFile, ScalarsOfTheOtherTypesAreRead) {
+  const GgufFile file = ParseGood(GgufBuilder()
+                                      .Scalar<float>("f32", 6, 0.5f)
+                                      .Scalar<double>("f64", 12, 1e-300)
+                                      .Scalar<uint8_t>("yes", 7, 1)
+                                      .Scalar<uint8_t>("no", 7, 0)
+                                      .Text("text", std::string("a\0b\xff", 4))
+                                      .Text("nothing", ""));
+  EXPECT_EQ(*file.GetFloat("f32"), 0.5);
+  EXPECT_EQ(*file.GetFloat("f64"), 1e-300);
+  EXPECT_TRUE(*file.GetBool("yes"));
+  EXPECT_FALSE(*file.GetBool("no"));
+  EXPECT_EQ(*file.GetString("text"), absl::string_view("a\0b\xff", 4));
+  EXPECT_EQ(*file.GetString("nothing"), "");
+  EXPECT_TRUE(file.Has("no"));
+  EXPECT_FALSE(file.Has("n"));
+}
+
+TEST(GgufFile, ArraysAreRead) {
+  const GgufFile file = ParseGood(GgufBuilder()
+                                      .Texts("texts", {"", "a", std::string(1000, 'b')})
+                                      .Texts("no texts", {})
+                                      .Array<int32_t>("i32", 5, {-1, INT32_MIN, 7})
+                                      .Array<uint64_t>("u64", 10, {0, INT64_MAX})
+                                      .Array<uint64_t>("too large", 10, {1, UINT64_MAX})
+                                      .Array<float>("f32", 6, {0.25f, -1.0f})
+                                      .Array<double>("f64", 12, {0.1}));
+  EXPECT_THAT(*file.GetStrings("texts"), ElementsAre("", "a", std::string(1000, 'b')));
+  EXPECT_THAT(*file.GetStrings("no texts"), IsEmpty());
+  EXPECT_THAT(*file.GetInts("i32"), ElementsAre(-1, INT32_MIN, 7));
+  EXPECT_THAT(*file.GetInts("u64"), ElementsAre(0, INT64_MAX));
+  EXPECT_THAT(std::string(file.GetInts("too large").status().message()), HasSubstr("position 1"));
+  EXPECT_THAT(*file.GetFloats("f32"), ElementsAre(0.25f, -1.0f));
+  EXPECT_THAT(*file.GetFloats("f64"), ElementsAre(0.1f));
+}
+
+TEST(GgufFile, AMissingKeyAndAWrongTypeAreNamed) {
+  const GgufFile file = ParseGood(GgufBuilder().Text("text", "t").Texts("texts", {"t"}));
+  EXPECT_EQ(file.GetUint("llama.block_count").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(file.GetUint("llama.block_count").status().message()),
+              HasSubstr("good.gguf: metadata key 'llama.block_count' is missing"));
+  EXPECT_EQ(file.GetUint("text").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(file.GetUint("text").status().message()),
+              HasSubstr("'text' is of type string, not an integer"));
+  EXPECT_THAT(std::string(file.GetString("texts").status().message()),
+              HasSubstr("'texts' is of type array of string, not a string"));
+  EXPECT_THAT(std::string(file.GetInts("texts").status().message()),
+              HasSubstr("not array of integers"));
+  EXPECT_FALSE(file.GetStrings("text").ok());
+  EXPECT_FALSE(file.GetFloat("text").ok());
+  EXPECT_FALSE(file.GetBool("text").ok());
+  EXPECT_FALSE(file.GetFloats("texts").ok());
+}
+
+TEST(GgufFile, ViewsStayValidWhenItIsMoved) {
+  // Small enough for a string's own buffer, were it kept in a string that moves.
+  GgufFile file = ParseGood(GgufBuilder().Text("k", "v"));
+  const absl::string_view value = *file.GetString("k");
+  GgufFile moved = std::move(file);
+  EXPECT_EQ(value, "v");
+  GgufFile mapped = OpenTiny("tiny-llama-f16.gguf");
+  const absl::string_view architecture = *mapped.GetString("general.architecture");
+  moved = std::move(mapped);
+  EXPECT_EQ(architecture, "llama");
+  EXPECT_EQ(moved.GetString("general.architecture")->data(), architecture.data());
+}
+
+TEST(GgufFile, TokenizerPartReadsAFileWithoutItsTensors) {
+  std::ifstream whole(TinyPath("tiny-llama-q8_0.gguf"), std::ios::binary);
+  std::string bytes(20000, '\0');
+  whole.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  const TemporaryFolder folder;
+  const std::string path = folder.File("cut.gguf", bytes);
+  EXPECT_FALSE(GgufFile::Open(path).ok());
+  const GgufFile file = Unwrap(GgufFile::Open(path, Part::kTokenizer));
+  EXPECT_EQ(file.GetStrings("tokenizer.ggml.tokens")->size(), 320u);
+  EXPECT_THAT(file.tensors(), IsEmpty());
+  EXPECT_EQ(file.TokenizerDigest(), OpenTiny("tiny-llama-q8_0.gguf").TokenizerDigest());
+}
+
+TEST(GgufFile, TokenizerDigestDependsOnTheTokenizerAlone) {
+  const auto digest = [](const GgufBuilder& builder) {
+    return ParseGood(builder).TokenizerDigest();
+  };
+  const GgufBuilder base = GgufBuilder()
+                               .Texts("tokenizer.ggml.tokens", {"a", "bc"})
+                               .Text("tokenizer.ggml.model", "gpt2");
+  EXPECT_EQ(digest(base), digest(GgufBuilder()
+                                     .Text("general.name", "other")
+                                     .Text("tokenizer.ggml.model", "gpt2")
+                                     .Texts("tokenizer.ggml.tokens", {"a", "bc"})));
+  EXPECT_NE(digest(base), digest(GgufBuilder()
+                                     .Texts("tokenizer.ggml.tokens", {"ab", "c"})
+                                     .Text("tokenizer.ggml.model", "gpt2")));
+  EXPECT_NE(digest(base), digest(GgufBuilder(base).Scalar<uint8_t>("tokenizer.add_bos", 7, 0)));
+  EXPECT_NE(digest(GgufBuilder().Scalar<uint8_t>("tokenizer.a", 0, 1)),
+            digest(GgufBuilder().Scalar<int8_t>("tokenizer.a", 1, 1)));
+  EXPECT_EQ(OpenTiny("tiny-llama-f32.gguf").TokenizerDigest(),
+            OpenTiny("tiny-llama-q4_0.gguf").TokenizerDigest());
+}
+
+TEST(GgufFile, DigestIsOverTheWholeFile) {
+  std::string bytes = GgufBuilder().Text("k", "v").Build();
+  Sha256 hash;
+  hash.Update(bytes);
+  const GgufFile file = Unwrap(GgufFile::Parse(bytes, "good.gguf"));
+  EXPECT_EQ(file.Digest(), hash.Finish());
+  bytes.back() = 'w';
+  EXPECT_NE(Unwrap(GgufFile::Parse(bytes, "good.gguf")).Digest(), file.Digest());
+}
+
+TEST(GgufFile, PathsThatAreNoModelAreRefusedInOneLine) {
+  const TemporaryFolder folder;
+  ExpectOpenRefused(folder.path() + "/missing.gguf", absl::StatusCode::kNotFound, "check the path");
+  ExpectOpenRefused(folder.path(), absl::StatusCode::kInvalidArgument, "is a directory");
+  ExpectOpenRefused(folder.File("empty", ""), absl::StatusCode::kInvalidArgument, "is empty");
+  ExpectOpenRefused(folder.File("four", "GGUF"), absl::StatusCode::kInvalidArgument,
+                    "ends inside its header");
+  ExpectOpenRefused(folder.File("text", "hello, world"), absl::StatusCode::kInvalidArgument,
+                    "is not a GGUF file");
+  ExpectOpenRefused("/dev/null", absl::StatusCode::kInvalidArgument, "is not a regular file");
+  const std::string pipe = folder.path() + "/pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  ExpectOpenRefused(pipe, absl::StatusCode::kInvalidArgument, "is not a regular file");
+}
+
+TEST(GgufFile, AFileReplacedByRenameKeepsItsOldContent) {
+  const TemporaryFolder folder;
+  const std::string path = folder.File("model.gguf", GgufBuilder().Text("k", "old").Build());
+  const GgufFile file = Unwrap(GgufFile::Open(path));
+  std::filesystem::rename(folder.File("new", GgufBuilder().Text("k", "new").Build()), path);
+  EXPECT_EQ(*file.GetString("k"), "old");
+  EXPECT_EQ(*Unwrap(GgufFile::Open(path)).GetString("k"), "new");
 }
 
 TEST(GgufFile, RealModelHasItsTensorsAndDigest) {

@@ -1,0 +1,54 @@
+#include "common/rpc/channel.h"
+
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "grpcpp/create_channel.h"
+
+#include "common/base/status_macros.h"
+#include "common/rpc/address.h"
+#include "common/rpc/limits.h"
+
+namespace baton {
+namespace {
+
+int Milliseconds(absl::Duration duration) {
+  return static_cast<int>(absl::ToInt64Milliseconds(duration));
+}
+
+void SetBetweenParts(grpc::ChannelArguments& arguments) {
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(kKeepaliveTime));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milliseconds(kKeepaliveTimeout));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  // A worker that comes back is tried again at once, not after gRPC's two minutes.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 500);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(absl::string_view address,
+                                                           const Credentials& credentials,
+                                                           ChannelPurpose purpose) {
+  if (!absl::StartsWith(address, "unix:")) {
+    BATON_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(address));
+    if (parsed.port == 0) {
+      return absl::InvalidArgumentError(absl::StrCat("'", address, "': port 0 cannot be called"));
+    }
+  }
+  BATON_RETURN_IF_ERROR(credentials.CheckAddress("connection to", address));
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMaxInternalMessageBytes);
+  arguments.SetMaxSendMessageSize(kMaxInternalMessageBytes);
+  if (purpose != ChannelPurpose::kClient) SetBetweenParts(arguments);
+  if (purpose == ChannelPurpose::kBulk) arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  const auto channel_credentials = credentials.ForChannel(arguments);
+  return grpc::CreateCustomChannel(std::string(address), channel_credentials, arguments);
+}
+
+}  // namespace baton

@@ -1,0 +1,339 @@
+#include "common/tokenizer/tokenizer.h"
+
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+#include "common/tokenizer/utf8_stream.h"
+#include "tests/common/tokenizer/gguf_builder.h"
+
+namespace baton {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Ids = std::vector<int32_t>;
+
+constexpr EncodeOptions kPlain = {.add_special_tokens = false, .parse_special = false};
+constexpr EncodeOptions kParse = {.add_special_tokens = false, .parse_special = true};
+
+const Tokenizer& SmolLm2() {
+  static const Tokenizer* const tokenizer = [] {
+    const auto file = GgufFile::Open(std::string(BATON_TEST_DATA) + "/tokenizer/smollm2-vocab.gguf",
+                                     GgufFile::Part::kTokenizer);
+    if (!file.ok()) {
+      std::cerr << file.status() << "\n";
+      std::abort();
+    }
+    absl::StatusOr<std::unique_ptr<Tokenizer>> loaded = Tokenizer::Load(*file);
+    if (!loaded.ok()) {
+      std::cerr << loaded.status() << "\n";
+      std::abort();
+    }
+    return loaded->release();
+  }();
+  return *tokenizer;
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const GgufBuilder& builder) {
+  const auto file = GgufFile::Parse(builder.Bytes(), "made.gguf", GgufFile::Part::kTokenizer);
+  if (!file.ok()) return file.status();
+  return Tokenizer::Load(*file);
+}
+
+std::string LoadError(const GgufBuilder& builder) {
+  return std::string(Load(builder).status().message());
+}
+
+GgufBuilder Scheme(const std::string& pre) {
+  GgufBuilder builder;
+  builder.String("tokenizer.ggml.model", "gpt2").String("tokenizer.ggml.pre", pre);
+  return builder;
+}
+
+// a=0 b=1 Ġ=2 ab=3 <s>=4 </s>=5 <u>=6 <unk>=7 <|im_end|>=8 abb=9 (abb is no merge's result)
+GgufBuilder Small(const std::string& pre) {
+  return Scheme(pre)
+      .Strings("tokenizer.ggml.tokens",
+               {"a", "b", "Ġ", "ab", "<s>", "</s>", "<u>", "<unk>", "<|im_end|>", "abb"})
+      .Int32s("tokenizer.ggml.token_type", {1, 1, 1, 1, 3, 3, 4, 2, 3, 1})
+      .Strings("tokenizer.ggml.merges", {"a b"});
+}
+
+TEST(Tokenizer, EncodesTheReferenceStringsLikeTheReference) {
+  std::ifstream file(std::string(BATON_TEST_DATA) + "/tokenizer/smollm2_tokenizer.jsonl");
+  int strings = 0;
+  for (std::string line; std::getline(file, line); ++strings) {
+    const nlohmann::json vector = nlohmann::json::parse(line);
+    const std::string text = vector["text"];
+    EXPECT_EQ(SmolLm2().Encode(text, kParse), vector["ids"].get<Ids>()) << text;
+    EXPECT_EQ(SmolLm2().Encode(text, kPlain), vector["ids_plain"].get<Ids>()) << text;
+    EXPECT_EQ(SmolLm2().Decode(vector["ids"].get<Ids>(), false), text);
+  }
+  EXPECT_EQ(strings, 424);
+}
+
+TEST(Tokenizer, KnowsTheFactsOfSmolLm2) {
+  EXPECT_EQ(SmolLm2().vocab_size(), 49152);
+  EXPECT_EQ(SmolLm2().bos_id(), 1);
+  EXPECT_EQ(SmolLm2().eos_id(), 2);
+  EXPECT_THAT(SmolLm2().end_of_generation_ids(), ElementsAre(0, 2));
+  EXPECT_TRUE(SmolLm2().EndsGeneration(2));
+  EXPECT_FALSE(SmolLm2().EndsGeneration(1));
+  EXPECT_TRUE(SmolLm2().IsSpecial(16));
+  EXPECT_FALSE(SmolLm2().IsSpecial(17));
+  EXPECT_THAT(SmolLm2().chat_template(), HasSubstr("<|im_start|>assistant"));
+  EXPECT_EQ(SmolLm2().digest().size(), 32u);
+  // The file's flag says no BOS.
+  EXPECT_EQ(SmolLm2().Encode("Hello, world!", EncodeOptions{}), (Ids{19556, 28, 905, 17}));
+  EXPECT_EQ(SmolLm2().Decode(Ids{1, 19556, 2}, true), "Hello");
+}
+
+TEST(Tokenizer, ALiteralCountsOnlyWhereAllItsBytesAreTrusted) {
+  const auto encode = [](const std::vector<TextPiece>& pieces) {
+    return SmolLm2().Encode(pieces, false);
+  };
+  const Ids plain = SmolLm2().Encode("<|im_end|>", kPlain);
+  EXPECT_EQ(plain.size(), 7u);
+  EXPECT_THAT(encode({{"<|im_end|>", true}}), ElementsAre(2));
+  EXPECT_EQ(encode({{"<|im_end|>", false}}), plain);
+  EXPECT_THAT(encode({{"<|im", true}, {"", false}, {"_end|>", true}}), ElementsAre(2));
+  EXPECT_EQ(encode({{"<|im_", true}, {"end", false}, {"|>", true}}), plain);
+  EXPECT_EQ(encode({{"<|im_end|", true}, {">", false}}), plain);
+  EXPECT_EQ(encode({{"<", false}, {"|im_end|>", true}}), plain);
+  // Ordinary tokens span the pieces, as if the text had come in one.
+  EXPECT_EQ(encode({{"Hel", true}, {"lo, wor", false}, {"ld!", true}}), (Ids{19556, 28, 905, 17}));
+  EXPECT_EQ(encode({{"<|im_start|>", true}, {"<|im_end|>", false}, {"<|im_end|>", true}}).size(),
+            9u);
+  EXPECT_THAT(encode({}), IsEmpty());
+}
+
+TEST(Tokenizer, AnySplitIntoPiecesOfOneTrustEncodesLikeTheWhole) {
+  std::mt19937 random(1);
+  const std::string text = "<|im_start|>user\nnaïve 🚀 <|im_end|>\n<|im_<|im_end|> 12 <repo_name>";
+  for (int round = 0; round < 500; ++round) {
+    const bool trusted = round % 2 == 0;
+    std::vector<TextPiece> pieces;
+    for (size_t position = 0; position < text.size();) {
+      const size_t size = random() % 9;
+      pieces.push_back({text.substr(position, size), trusted});
+      position += size;
+    }
+    ASSERT_EQ(SmolLm2().Encode(pieces, false), SmolLm2().Encode(text, trusted ? kParse : kPlain));
+  }
+}
+
+TEST(Tokenizer, UntrustedTextNeverBecomesASpecialToken) {
+  std::mt19937 random(2);
+  for (int round = 0; round < 5'000; ++round) {
+    std::string text;
+    while (text.size() < 60) {
+      absl::StrAppend(&text, SmolLm2().TokenBytes(static_cast<int32_t>(random() % 24)));
+    }
+    for (const int32_t id : SmolLm2().Encode(text, kPlain)) ASSERT_FALSE(SmolLm2().IsSpecial(id));
+  }
+}
+
+TEST(Tokenizer, AnyTokensBytesComeBack) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 20'000; ++round) {
+    std::string bytes;  // with characters broken apart, as random tokens do
+    for (int i = 0; i < 8; ++i) {
+      absl::StrAppend(&bytes, SmolLm2().TokenBytes(static_cast<int32_t>(random() % 49152)));
+    }
+    std::string back;
+    for (const int32_t id : SmolLm2().Encode(bytes, kPlain)) {
+      absl::StrAppend(&back, SmolLm2().TokenBytes(id));
+    }
+    ASSERT_EQ(back, bytes);
+  }
+}
+
+TEST(Tokenizer, StreamedTokensReadLikeDecodedOnes) {
+  std::mt19937 random(4);
+  for (int round = 0; round < 5'000; ++round) {
+    Ids ids(random() % 20);
+    for (int32_t& id : ids) id = static_cast<int32_t>(random() % 400);  // mostly single bytes
+    Utf8Stream stream;
+    std::string text;
+    for (const int32_t id : ids) text += stream.Push(SmolLm2().TokenBytes(id));
+    text += stream.Finish();
+    ASSERT_EQ(text, SmolLm2().Decode(ids, false));
+  }
+}
+
+TEST(Tokenizer, AMegabyteOfAnyTextComesBack) {
+  constexpr size_t kSize = 1'000'000;
+  std::mt19937 random(5);
+  const std::vector<std::string> units = {
+      "a",    " ",     "\n",           "7",   "'",  "🙂",         "é",
+      "中",   "ab",    " a",           "\t ", "'s", "<|im_start|>", "<|im_",
+      "\xFE", "a\x80", "The cat sat. "};
+  for (const std::string& unit : units) {
+    std::string text;
+    while (text.size() < kSize) text += unit;
+    const auto begin = std::chrono::steady_clock::now();
+    const Ids ids = SmolLm2().Encode(text, kParse);
+    const std::chrono::duration<double, std::milli> spent =
+        std::chrono::steady_clock::now() - begin;
+    std::cout << "1 MB of " << testing::PrintToString(unit) << ": " << ids.size() << " tokens in "
+              << spent.count() << " ms\n";
+    std::string expected = text;
+    std::erase(expected, '\xFE');  // SmolLM2 has no token for this byte
+    std::string back;
+    for (const int32_t id : ids) absl::StrAppend(&back, SmolLm2().TokenBytes(id));
+    EXPECT_TRUE(back == expected) << unit;
+  }
+}
+
+TEST(Tokenizer, ThreadsShareOne) {
+  const std::string text = "Many threads, one tokenizer: 12 naïve 🚀";
+  const Ids expected = SmolLm2().Encode(text, kPlain);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 200; ++round) {
+        EXPECT_EQ(SmolLm2().Encode(text, kPlain), expected);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Tokenizer, UserDefinedLiteralsAreAlwaysRecognised) {
+  const auto tokenizer = Load(Small("gpt-2"));
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_THAT((*tokenizer)->Encode("a<u>b", kPlain), ElementsAre(0, 6, 1));
+  EXPECT_THAT((*tokenizer)->Encode("a<s>b<unk>", kPlain), ElementsAre(0, 1));  // no "<" to fall to
+  EXPECT_THAT((*tokenizer)->Encode("a<s>b<unk>", kParse), ElementsAre(0, 4, 1, 7));
+  EXPECT_EQ((*tokenizer)->Decode(Ids{4, 6, 7, 3}, true), "<u>ab");
+  EXPECT_EQ((*tokenizer)->Decode(Ids{4, 6, 7, 3}, false), "<s><u><unk>ab");
+}
+
+TEST(Tokenizer, OnlyLlamaBpeTakesAPieceThatIsATokenWhole) {
+  EXPECT_THAT((*Load(Small("llama-bpe")))->Encode("abb", kPlain), ElementsAre(9));
+  EXPECT_THAT((*Load(Small("qwen2")))->Encode("abb", kPlain), ElementsAre(3, 1));
+}
+
+TEST(Tokenizer, AddsBosAndEosWhereFileOrSchemeSaySo) {
+  const auto with_ids = [](const std::string& pre) {
+    return Small(pre)
+        .Uint32("tokenizer.ggml.bos_token_id", 4)
+        .Uint32("tokenizer.ggml.eos_token_id", 5);
+  };
+  const auto encode = [](const GgufBuilder& builder) {
+    return (*Load(builder))->Encode("ab", EncodeOptions{});
+  };
+  EXPECT_THAT(encode(with_ids("gpt-2")), ElementsAre(3));
+  EXPECT_THAT(encode(with_ids("llama-bpe")), ElementsAre(4, 3));
+  EXPECT_THAT(encode(Small("llama-bpe")), ElementsAre(3));
+  EXPECT_THAT(encode(with_ids("llama-bpe").Bool("tokenizer.ggml.add_bos_token", false)),
+              ElementsAre(3));
+  const GgufBuilder both = with_ids("gpt-2")
+                               .Bool("tokenizer.ggml.add_bos_token", true)
+                               .Bool("tokenizer.ggml.add_eos_token", true);
+  EXPECT_THAT(encode(both), ElementsAre(4, 3, 5));
+  EXPECT_THAT((*Load(both))->Encode("ab", kPlain), ElementsAre(3));
+  EXPECT_THAT((*Load(both))->Encode(std::vector<TextPiece>{{"ab", false}}, true),
+              ElementsAre(4, 3, 5));
+}
+
+TEST(Tokenizer, GenerationEndsAtTheFilesIdsAndAtEndOfTurnLiterals) {
+  const auto literals_only = Load(Small("gpt-2"));
+  EXPECT_THAT((*literals_only)->end_of_generation_ids(), ElementsAre(5, 8));
+  EXPECT_EQ((*literals_only)->eos_id(), std::nullopt);
+  const auto more = Load(Small("gpt-2")
+                             .Uint32("tokenizer.ggml.eos_token_id", 8)
+                             .Uint32("tokenizer.ggml.eot_token_id", 4)
+                             .Uint32("tokenizer.ggml.eom_token_id", 7));
+  EXPECT_THAT((*more)->end_of_generation_ids(), ElementsAre(4, 5, 7, 8));
+}
+
+TEST(Tokenizer, RefusesByNameWhatItDoesNotKnow) {
+  GgufBuilder llama;
+  llama.String("tokenizer.ggml.model", "llama");
+  EXPECT_THAT(LoadError(llama), HasSubstr("made.gguf: tokenizer.ggml.model: tokenizer \"llama\""));
+  EXPECT_THAT(LoadError(Small("tekken")), HasSubstr("pre-tokenizer \"tekken\" is not supported"));
+  EXPECT_THAT(LoadError(GgufBuilder()), HasSubstr("tokenizer.ggml.model"));
+  GgufBuilder no_pre;
+  no_pre.String("tokenizer.ggml.model", "gpt2");
+  EXPECT_THAT(LoadError(no_pre), HasSubstr("tokenizer.ggml.pre"));
+  EXPECT_THAT(LoadError(Scheme("gpt-2")), HasSubstr("tokenizer.ggml.tokens"));
+  EXPECT_THAT(LoadError(Scheme("gpt-2").Strings("tokenizer.ggml.tokens", {"a"})),
+              HasSubstr("tokenizer.ggml.merges"));
+}
+
+TEST(Tokenizer, RefusesArraysAndIdsThatDoNotFit) {
+  const auto tokens = [](const std::vector<std::string>& texts) {
+    return Scheme("gpt-2").Strings("tokenizer.ggml.tokens", texts);
+  };
+  const auto error_with_merges = [](GgufBuilder builder, const std::vector<std::string>& merges) {
+    return LoadError(builder.Strings("tokenizer.ggml.merges", merges));
+  };
+  EXPECT_THAT(error_with_merges(tokens({}), {}), HasSubstr("tokens has 0 entries"));
+  EXPECT_THAT(error_with_merges(tokens({"a"}), {"a a"}), HasSubstr("merges[0] \"a a\" makes"));
+  EXPECT_THAT(error_with_merges(tokens({"abc"}), {}), HasSubstr("not a byte-level vocabulary"));
+  EXPECT_THAT(error_with_merges(tokens({"a"}).Int32s("tokenizer.ggml.token_type", {1, 1}), {}),
+              HasSubstr("token_type has 2 entries"));
+  EXPECT_THAT(error_with_merges(tokens({"a"}).Int32s("tokenizer.ggml.token_type", {}), {}),
+              HasSubstr("token_type"));
+  EXPECT_THAT(
+      error_with_merges(
+          tokens({"a", std::string(1025, 'x')}).Int32s("tokenizer.ggml.token_type", {1, 3}), {}),
+      HasSubstr("tokens[1], a special token, has 1025 bytes"));
+  EXPECT_THAT(LoadError(Small("gpt-2").Uint32("tokenizer.ggml.eos_token_id", 10)),
+              HasSubstr("tokenizer.ggml.eos_token_id is 10, but the vocabulary has 10 tokens"));
+  EXPECT_THAT(LoadError(Small("gpt-2").Uint32("tokenizer.ggml.eot_token_id", 4'000'000'000u)),
+              HasSubstr("tokenizer.ggml.eot_token_id"));
+  EXPECT_THAT(LoadError(Small("gpt-2").Bool("tokenizer.ggml.add_bos_token", true)),
+              HasSubstr("tokenizer.ggml.bos_token_id is missing"));
+}
+
+TEST(Tokenizer, SurvivesRandomDamageToItsFile) {
+  std::mt19937 random(6);
+  const std::string whole = Small("llama-bpe")
+                                .Uint32("tokenizer.ggml.bos_token_id", 4)
+                                .Bool("tokenizer.ggml.add_bos_token", true)
+                                .String("tokenizer.chat_template", "{{ x }}")
+                                .Bytes();
+  int loaded = 0;
+  for (int round = 0; round < 10'000; ++round) {
+    std::string bytes = whole;
+    for (size_t changes = 1 + random() % 3; changes > 0; --changes) {
+      bytes[random() % bytes.size()] = static_cast<char>(random());
+    }
+    const auto file = GgufFile::Parse(bytes, "damaged.gguf", GgufFile::Part::kTokenizer);
+    if (!file.ok()) continue;
+    const auto tokenizer = Tokenizer::Load(*file);
+    if (!tokenizer.ok()) {
+      ASSERT_THAT(std::string(tokenizer.status().message()), HasSubstr("damaged.gguf: "));
+      continue;
+    }
+    ++loaded;
+    const Ids ids = (*tokenizer)->Encode("abb <s>a b\xFF<u>", kParse);
+    (*tokenizer)->Decode(ids, true);
+  }
+  EXPECT_GT(loaded, 100);
+}
+
+TEST(Tokenizer, DigestTellsVocabulariesApart) {
+  const auto one = Load(Small("gpt-2"));
+  const auto same = Load(Small("gpt-2"));
+  const auto other = Load(Small("qwen2"));
+  EXPECT_EQ((*one)->digest(), (*same)->digest());
+  EXPECT_NE((*one)->digest(), (*other)->digest());
+}
+
+}  // namespace
+}  // namespace baton
