@@ -1,6 +1,7 @@
 #include "router/admission.h"
 
 #include "absl/strings/str_cat.h"
+
 #include "router/request_errors.h"
 
 namespace baton {

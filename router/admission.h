@@ -44,7 +44,8 @@ class Admission {
 
   explicit Admission(const Limits& limits) : limits_(limits) {}
 
-  // RESOURCE_EXHAUSTED with RetryInfo when the queue is full. A request larger than the byte limit is admitted alone.
+  // RESOURCE_EXHAUSTED with RetryInfo when the queue is full. A request larger than the byte limit
+  // is admitted alone.
   absl::StatusOr<Ticket> Admit(uint64_t bytes);
 
   uint32_t waiting_requests() const;

@@ -6,16 +6,18 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "baton/internal/v1/decode.grpc.pb.h"
-#include "common/rpc/status.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/client_callback.h"
+
+#include "baton/internal/v1/decode.grpc.pb.h"
+#include "common/rpc/status.h"
 #include "router/event_loop.h"
 
 namespace baton {
 
-// What a call tells its owner, on the loop's thread. `on_end` comes exactly once and last; the owner may destroy the call in
-// it, and never before. The next message is read when `on_message` has returned: at most one is on the way.
+// What a call tells its owner, on the loop's thread. `on_end` comes exactly once and last; the
+// owner may destroy the call in it, and never before. The next message is read when `on_message`
+// has returned: at most one is on the way.
 template <typename Response>
 struct CallHandlers {
   std::function<void(Response&)> on_message;
@@ -32,7 +34,8 @@ class StreamingCall : public grpc::ClientReadReactor<Response> {
   grpc::ClientContext& context() { return context_; }
   // After the stub's async()->Method(&context(), request, this).
   void Begin() {
-    // Reads are started from outside gRPC's callbacks: the hold keeps OnDone back until the last one is answered.
+    // Reads are started from outside gRPC's callbacks: the hold keeps OnDone back until the last
+    // one is answered.
     this->AddHold();
     this->StartRead(&response_);
     this->StartCall();
@@ -60,10 +63,10 @@ class StreamingCall : public grpc::ClientReadReactor<Response> {
   Response response_;
 };
 
-// DecodeService.Decode. As StreamingCall, with a queue of messages to send (one start, a stop for each choice, a pause or
-// go-on at a time).
-class DecodeCall final : public grpc::ClientBidiReactor<internal::v1::DecodeRequest,
-                                                        internal::v1::DecodeResponse> {
+// DecodeService.Decode. As StreamingCall, with a queue of messages to send (one start, a stop for
+// each choice, a pause or go-on at a time).
+class DecodeCall final
+    : public grpc::ClientBidiReactor<internal::v1::DecodeRequest, internal::v1::DecodeResponse> {
  public:
   DecodeCall(EventLoop& loop, CallHandlers<internal::v1::DecodeResponse> handlers);
 

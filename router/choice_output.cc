@@ -53,7 +53,8 @@ v1::GenerateChunk ChoiceOutput::Push(const internal::v1::OutputToken& token) {
   return {};
 }
 
-// Stop strings count only in text that came after min_tokens tokens; the text before passes by the matcher.
+// Stop strings count only in text that came after min_tokens tokens; the text before passes by the
+// matcher.
 std::string ChoiceOutput::Filter(absl::string_view text) {
   if (completion_tokens_ <= min_tokens_) return std::string(text);
   StopMatcher::Result result = matcher_.Push(text);

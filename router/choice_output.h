@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+
 #include "baton/internal/v1/common.pb.h"
 #include "baton/v1/generation.pb.h"
 #include "common/tokenizer/stop_matcher.h"
@@ -17,7 +18,7 @@ class Tokenizer;
 // What the text pipeline knows of a vocabulary: views into the tokenizer, which outlives the table.
 struct TokenTable {
   std::vector<absl::string_view> bytes;  // [vocab_size]
-  std::vector<bool> special;             // [vocab_size] control token: no text when special tokens are skipped
+  std::vector<bool> special;  // [vocab_size] control token: no text when special tokens are skipped
 
   size_t vocab_size() const { return bytes.size(); }
 };
@@ -25,19 +26,21 @@ TokenTable MakeTokenTable(const Tokenizer& tokenizer);
 
 struct ChoiceOutputOptions {
   uint32_t choice = 0;
-  bool stream = false;            // false: everything is kept for the complete
+  bool stream = false;  // false: everything is kept for the complete
   bool return_token_ids = false;
 };
 
-// Turns accepted tokens into text (whole UTF-8 characters, nothing from a stop string on), ids and logprobs, and decides
-// when a stop string ends the choice. One request's; not thread-safe. `table` outlives it.
+// Turns accepted tokens into text (whole UTF-8 characters, nothing from a stop string on), ids and
+// logprobs, and decides when a stop string ends the choice. One request's; not thread-safe. `table`
+// outlives it.
 class ChoiceOutput {
  public:
   ChoiceOutput(const TokenTable& table, const v1::SamplingParams& sampling,
                const ChoiceOutputOptions& options);
 
-  // Takes the next token, whose id is inside the vocabulary. Returns what may be delivered now: with `stream`, the client's
-  // next chunk (which may be empty, see IsEmpty); otherwise always empty. REQUIRES: !ended().
+  // Takes the next token, whose id is inside the vocabulary. Returns what may be delivered now:
+  // with `stream`, the client's next chunk (which may be empty, see IsEmpty); otherwise always
+  // empty. REQUIRES: !ended().
   v1::GenerateChunk Push(const internal::v1::OutputToken& token);
 
   // The choice is over: by the worker's word or by a stop string.
@@ -47,7 +50,8 @@ class ChoiceOutput {
   // Every token taken, an EOS or stop token too.
   uint32_t completion_tokens() const { return completion_tokens_; }
 
-  // Index, finish reason, matched stop and, without `stream`, text, ids and logprobs. REQUIRES: ended(); once.
+  // Index, finish reason, matched stop and, without `stream`, text, ids and logprobs. REQUIRES:
+  // ended(); once.
   v1::GenerateComplete TakeComplete();
 
   static bool IsEmpty(const v1::GenerateChunk& chunk);

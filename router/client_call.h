@@ -6,9 +6,10 @@
 #include <functional>
 
 #include "absl/status/status.h"
-#include "baton/v1/generation.grpc.pb.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
+
+#include "baton/v1/generation.grpc.pb.h"
 #include "router/event_loop.h"
 
 namespace baton {
@@ -17,8 +18,8 @@ namespace baton {
 inline constexpr size_t kOutboxHighBytes = 64 << 10;
 inline constexpr size_t kOutboxLowBytes = 16 << 10;
 
-// All but gRPC's callbacks and cancelled() on the loop's thread. Owned by the request's runner, which destroys it in
-// `on_done`, the last thing it hears.
+// All but gRPC's callbacks and cancelled() on the loop's thread. Owned by the request's runner,
+// which destroys it in `on_done`, the last thing it hears.
 class ClientCall final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
  public:
   struct Handlers {  // called on the loop's thread
@@ -35,7 +36,8 @@ class ClientCall final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
 
   // While a write is under way, chunks of one choice are joined. REQUIRES: not after Finish.
   void Send(v1::GenerateResponse response);
-  // Ends the stream once what was sent before is written. A bad status drops what is not being written yet.
+  // Ends the stream once what was sent before is written. A bad status drops what is not being
+  // written yet.
   void FinishWith(const absl::Status& status);
   // Breaks the stream, for a client that does not even read its end. Only until `on_done`.
   void Abort();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/synchronization/notification.h"
+
 #include "common/base/clock.h"
 
 namespace baton {
@@ -53,9 +54,8 @@ void EventLoop::Loop() {
 bool EventLoop::TakeTasks(std::vector<Task>* tasks) {
   absl::MutexLock lock(&mutex_);
   if (tasks_.empty() && !stop_) {
-    const absl::Duration wait = timers_.empty()
-                                    ? absl::InfiniteDuration()
-                                    : timers_.begin()->first.at - SteadyNow();
+    const absl::Duration wait =
+        timers_.empty() ? absl::InfiniteDuration() : timers_.begin()->first.at - SteadyNow();
     if (wait > absl::ZeroDuration()) {
       sleeping_ = true;
       posted_.WaitWithTimeout(&mutex_, wait);

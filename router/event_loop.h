@@ -1,4 +1,5 @@
-// The router's one thread: everything about requests and workers happens on it, so none of that needs a lock.
+// The router's one thread: everything about requests and workers happens on it, so none of that
+// needs a lock.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +16,10 @@
 
 namespace baton {
 
-// Runs tasks in the order of their posting, on its own thread. What may be posted is bounded by whoever posts: each
-// open call has at most one read, one write and one end on the way, and calls are bounded by admission and by the
-// workers' promises; the tokenizing pool posts one answer for each admitted request.
+// Runs tasks in the order of their posting, on its own thread. What may be posted is bounded by
+// whoever posts: each open call has at most one read, one write and one end on the way, and calls
+// are bounded by admission and by the workers' promises; the tokenizing pool posts one answer for
+// each admitted request.
 class EventLoop {
  public:
   using Task = absl::AnyInvocable<void()>;
@@ -25,7 +27,9 @@ class EventLoop {
   struct Timer {
     absl::Time at;
     uint64_t number = 0;
-    friend auto operator<=>(const Timer&, const Timer&) = default;
+    friend bool operator<(const Timer& a, const Timer& b) {
+      return a.at != b.at ? a.at < b.at : a.number < b.number;
+    }
   };
 
   EventLoop();

@@ -1,4 +1,5 @@
-// What every thread of the router may know about its workers: a summary that the registry publishes.
+// What every thread of the router may know about its workers: a summary that the registry
+// publishes.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+
 #include "router/placement.h"
 
 namespace baton {
@@ -21,8 +23,7 @@ struct FleetSummary {
 
   // A request could be served.
   bool CanServe(Disaggregation disaggregation) const {
-    return ready_decode > 0 &&
-           (ready_prefill > 0 || disaggregation != Disaggregation::kAlways);
+    return ready_decode > 0 && (ready_prefill > 0 || disaggregation != Disaggregation::kAlways);
   }
 };
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/types/span.h"
+
 #include "router/request_events.h"
 
 namespace baton {
@@ -13,8 +14,8 @@ namespace baton {
 enum class PlacementPolicy { kRoundRobin, kLeastLoaded };
 const char* PlacementPolicyName(PlacementPolicy policy);
 
-// Where prompts are prefilled: kAlways on prefill workers, kNever (on the decode worker), kAuto on prefill workers while
-// one is ready.
+// Where prompts are prefilled: kAlways on prefill workers, kNever (on the decode worker), kAuto on
+// prefill workers while one is ready.
 enum class Disaggregation { kAuto, kAlways, kNever };
 
 // A ready worker, whose tokenizer is the router's.
@@ -24,7 +25,7 @@ struct WorkerSnapshot {
   uint32_t max_model_len = 0;
   uint32_t block_size = 0;  // tokens
   uint32_t free_blocks = 0;
-  uint32_t queued_tokens = 0;      // as it reports
+  uint32_t queued_tokens = 0;       // as it reports
   uint32_t reported_sequences = 0;  // waiting and running, as it reports
   uint32_t own_sequences = 0;       // given to it by this router and not ended
   uint32_t own_prompts = 0;         // of those, with a prompt that is not computed yet
@@ -45,8 +46,8 @@ struct Placement {
     kNoneIsReady,  // none could do it, however long it waits
   };
   Outcome outcome = Outcome::kNoneIsReady;
-  // Indexes. Without a prefill worker the prompt is prefilled on the decode worker; without a decode worker one token
-  // remains, which the prefill worker samples.
+  // Indexes. Without a prefill worker the prompt is prefilled on the decode worker; without a
+  // decode worker one token remains, which the prefill worker samples.
   std::optional<size_t> prefill;
   std::optional<size_t> decode;
 };

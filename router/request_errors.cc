@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "common/rpc/status.h"
 
 namespace baton {
@@ -49,11 +50,11 @@ absl::Status ProtocolBroken(const char* stage, const std::string& worker, const 
 }
 
 absl::Status NoReadyWorker(const std::string& why) {
-  return WithRetryInfo(WithErrorInfo(absl::UnavailableError(why), {.reason = kReasonNoReadyWorker,
-                                                                   .stage = kStageQueue,
-                                                                   .worker = "",
-                                                                   .metadata = {}}),
-                       kRetryDelay);
+  return WithRetryInfo(
+      WithErrorInfo(
+          absl::UnavailableError(why),
+          {.reason = kReasonNoReadyWorker, .stage = kStageQueue, .worker = "", .metadata = {}}),
+      kRetryDelay);
 }
 
 absl::Status QueueFull(const std::string& what) {

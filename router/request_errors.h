@@ -1,4 +1,5 @@
-// How a request's failures are told to its client: code, stage, worker, reason, and when to come again.
+// How a request's failures are told to its client: code, stage, worker, reason, and when to come
+// again.
 #pragma once
 
 #include <string>
@@ -11,8 +12,9 @@ namespace baton {
 // A client that is told UNAVAILABLE or RESOURCE_EXHAUSTED may try again after this.
 inline constexpr absl::Duration kRetryDelay = absl::Seconds(1);
 
-// An attempt that broke. What the worker said about the request itself keeps its code; death, refusal and silence are
-// UNAVAILABLE. `stage` is one of kStage...; `default_reason` stands where the cause names none.
+// An attempt that broke. What the worker said about the request itself keeps its code; death,
+// refusal and silence are UNAVAILABLE. `stage` is one of kStage...; `default_reason` stands where
+// the cause names none.
 absl::Status AttemptBroken(const char* stage, const std::string& worker, const char* default_reason,
                            const absl::Status& cause);
 // INTERNAL: a worker broke the protocol; `what` says how.

@@ -1,4 +1,5 @@
-// What a request's state machine is told, and what it asks for. Plain values: no clock, socket or thread behind them.
+// What a request's state machine is told, and what it asks for. Plain values: no clock, socket or
+// thread behind them.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+
 #include "baton/internal/v1/decode.pb.h"
 #include "baton/internal/v1/prefill.pb.h"
 #include "baton/v1/generation.pb.h"
@@ -95,7 +97,7 @@ struct StartPrefill {  // answered by PrefillMessage, at last PrefillEnded
 struct SendToDecode {  // stop or flow
   internal::v1::DecodeRequest message;
 };
-struct CloseDecode {};    // nothing more to say; the worker ends the call by itself
+struct CloseDecode {};  // nothing more to say; the worker ends the call by itself
 struct CancelDecode {};
 struct CancelPrefill {};
 struct Deliver {
@@ -111,8 +113,9 @@ struct SetTimer {  // replaces the timer before
   absl::Time at;
 };
 
-using RequestAction = std::variant<ChooseWorkers, OpenDecode, StartPrefill, SendToDecode, CloseDecode,
-                                   CancelDecode, CancelPrefill, Deliver, Complete, Fail, SetTimer>;
+using RequestAction =
+    std::variant<ChooseWorkers, OpenDecode, StartPrefill, SendToDecode, CloseDecode, CancelDecode,
+                 CancelPrefill, Deliver, Complete, Fail, SetTimer>;
 using RequestActions = std::vector<RequestAction>;
 
 }  // namespace baton

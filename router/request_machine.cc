@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "common/base/check.h"
 #include "common/rpc/status.h"
 #include "router/request_errors.h"
@@ -19,11 +20,11 @@ RequestMachine::RequestMachine(RequestSpec spec, const TokenTable& table,
                                const RequestMachineOptions& options)
     : spec_(std::move(spec)), table_(table), options_(options) {
   for (uint32_t index = 0; index < spec_.sampling.n(); ++index) {
-    choices_.push_back({.output = ChoiceOutput(table, spec_.sampling,
-                                               {.choice = index,
-                                                .stream = spec_.stream,
-                                                .return_token_ids = spec_.return_token_ids}),
-                        .log = {}});
+    choices_.push_back(
+        {.output = ChoiceOutput(
+             table, spec_.sampling,
+             {.choice = index, .stream = spec_.stream, .return_token_ids = spec_.return_token_ids}),
+         .log = {}});
   }
   usage_.set_prompt_tokens(static_cast<uint32_t>(spec_.prompt_token_ids.size()));
   timings_.set_attempts(attempt_);
@@ -160,9 +161,9 @@ void RequestMachine::Finished(const internal::v1::PrefillFinished& finished) {
 
 void RequestMachine::Finished(const internal::v1::DecodeFinished& finished) {
   if (finished.choice() >= choices_.size() || !choices_[finished.choice()].output.ended()) {
-    return FailWith(ProtocolBroken(kStageDecode, workers_.decode->name,
-                                   absl::StrCat("it finished choice ", finished.choice(),
-                                                " without a last token")));
+    return FailWith(ProtocolBroken(
+        kStageDecode, workers_.decode->name,
+        absl::StrCat("it finished choice ", finished.choice(), " without a last token")));
   }
   choices_[finished.choice()].decode_finished = true;
   AddDecode(finished, timings_.local_prefill(), &timings_);
@@ -219,9 +220,7 @@ void RequestMachine::On(const TimerFired&) {
     return;
   }
   if (now_ >= spec_.deadline) {
-    FailWith(DeadlinePassed(!accepted_     ? kStageQueue
-                            : committed_   ? kStageDecode
-                                           : kStagePrefill));
+    FailWith(DeadlinePassed(!accepted_ ? kStageQueue : committed_ ? kStageDecode : kStagePrefill));
   } else if (now_ >= read_by_) {
     FailWith(ClientStalled(options_.stall_timeout));
   } else if (now_ >= accept_by_) {

@@ -1,10 +1,12 @@
 // The life of one request in the router, as a pure state machine.
 //
-//   choosing -> opening (Decode is open, not accepted) -> prefilling -> decoding (committed) -> finishing -> done
+//   choosing -> opening (Decode is open, not accepted) -> prefilling -> decoding (committed) ->
+//   finishing -> done
 //
-// The decode worker's Accepted comes before Prefill. The first token is delivered from whichever worker's copy comes
-// first; unequal copies end the request INTERNAL. Once the decode worker has committed, nothing that happens to the
-// prefill worker matters. With one token to generate no decode worker is involved; with a local prefill no prefill worker.
+// The decode worker's Accepted comes before Prefill. The first token is delivered from whichever
+// worker's copy comes first; unequal copies end the request INTERNAL. Once the decode worker has
+// committed, nothing that happens to the prefill worker matters. With one token to generate no
+// decode worker is involved; with a local prefill no prefill worker.
 #pragma once
 
 #include <optional>
@@ -14,22 +16,26 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+
 #include "router/choice_output.h"
 #include "router/request_events.h"
 
 namespace baton {
 
 struct RequestMachineOptions {
-  absl::Duration worker_timeout = absl::Seconds(30);  // an admitted request's wait for an accepting worker
-  absl::Duration stall_timeout = absl::Seconds(30);   // of a client that does not read
-  // A prefill that broke after its first token: the decode worker may have committed, and says so within this.
+  absl::Duration worker_timeout =
+      absl::Seconds(30);  // an admitted request's wait for an accepting worker
+  absl::Duration stall_timeout = absl::Seconds(30);  // of a client that does not read
+  // A prefill that broke after its first token: the decode worker may have committed, and says so
+  // within this.
   absl::Duration broken_prefill_wait = absl::Milliseconds(250);
-  absl::Duration commit_wait = absl::Seconds(2);    // prefill finished -> committed
-  absl::Duration timeline_wait = absl::Seconds(1);  // last token -> the workers' accounts of their time
+  absl::Duration commit_wait = absl::Seconds(2);  // prefill finished -> committed
+  absl::Duration timeline_wait =
+      absl::Seconds(1);  // last token -> the workers' accounts of their time
 };
 
-// Not thread-safe. `table` outlives it. Ends with exactly one Complete or Fail; after that every event is ignored and
-// nothing is asked for.
+// Not thread-safe. `table` outlives it. Ends with exactly one Complete or Fail; after that every
+// event is ignored and nothing is asked for.
 class RequestMachine {
  public:
   RequestMachine(RequestSpec spec, const TokenTable& table, const RequestMachineOptions& options);
@@ -57,7 +63,7 @@ class RequestMachine {
   struct Choice {
     ChoiceOutput output;
     std::vector<internal::v1::OutputToken> log;
-    size_t base = 0;             // log.size() when the attempt began
+    size_t base = 0;              // log.size() when the attempt began
     size_t next_from_decode = 0;  // output index that the decode worker sends next
     bool prefill_copy_seen = false;
     bool decode_finished = false;
@@ -124,8 +130,8 @@ class RequestMachine {
 
   v1::Usage usage_;
   v1::RequestTimings timings_;
-  absl::Time now_;           // of the event being handled
-  RequestActions actions_;   // of the event being handled
+  absl::Time now_;          // of the event being handled
+  RequestActions actions_;  // of the event being handled
 };
 
 }  // namespace baton

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "common/rpc/status.h"
 #include "router/request_errors.h"
 #include "router/request_machine.h"

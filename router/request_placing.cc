@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "common/base/clock.h"
 #include "common/base/hash.h"
 #include "common/base/random.h"
@@ -30,8 +31,7 @@ void RequestRunner::PlaceWaiting() {
     }
     const auto prefill = parts_.registry.Ready(internal::v1::WORKER_ROLE_PREFILL);
     const auto decode = parts_.registry.Ready(internal::v1::WORKER_ROLE_DECODE);
-    const Placement placement =
-        Place(entry->needs, prefill, decode, options_.placement, turn_);
+    const Placement placement = Place(entry->needs, prefill, decode, options_.placement, turn_);
     if (placement.outcome == Placement::Outcome::kWait) {
       entry->none_ready_since = absl::InfiniteFuture();
       return;  // nobody overtakes
@@ -77,9 +77,8 @@ void RequestRunner::GiveWorkers(Request& request, Worker* prefill, Worker* decod
     chosen.decode_identity = decode->info.identity();
   }
   const internal::v1::WorkerInfo& last = decode != nullptr ? decode->info : prefill->info;
-  chosen.system_fingerprint =
-      absl::StrCat(ToHex(last.identity().weights_digest().substr(0, 6)), "-",
-                   last.shape().numerics(), "-", last.version());
+  chosen.system_fingerprint = absl::StrCat(ToHex(last.identity().weights_digest().substr(0, 6)),
+                                           "-", last.shape().numerics(), "-", last.version());
   Feed(request, chosen);
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "common/base/clock.h"
 #include "common/base/hash.h"
 #include "common/base/log.h"
@@ -53,13 +54,9 @@ void RequestRunner::Prepared(uint64_t number, absl::StatusOr<RequestSpec> spec,
                              const TokenTable& table) {
   Request& request = *Find(number);
   request.prepared = true;
-  if (!request.ended && !spec.ok()) {
-    parts_.metrics.Refused(spec.status().code());
-    EndClient(request, spec.status(), "");
-  }
-  if (request.ended) return RemoveIfAtRest(request);
-  request.machine =
-      std::make_unique<RequestMachine>(*std::move(spec), table, options_.machine);
+  if (!request.ended && !spec.ok()) return EndClient(request, spec.status(), "");
+  if (request.ended) return request.client->FinishWith(request.end_status);
+  request.machine = std::make_unique<RequestMachine>(*std::move(spec), table, options_.machine);
   DoAll(request, request.machine->Start(SteadyNow()));
 }
 
@@ -110,18 +107,17 @@ void RequestRunner::Do(Request& request, OpenDecode&& action) {
   }
   WorkerLeg& leg = AddLeg(request, action.attempt, action.worker_id);
   leg.decode = std::make_unique<DecodeCall>(
-      parts_.loop,
-      CallHandlers<DecodeResponse>{
-          .on_message =
-              [this, &request, attempt = leg.attempt](DecodeResponse& message) {
-                DecodeMessage event{.attempt = attempt, .message = {}};
-                event.message.Swap(&message);
-                Feed(request, event);
-              },
-          .on_end =
-              [this, number = request.number, &leg](const absl::Status& status) {
-                LegEnded(number, &leg, DecodeEnded{leg.attempt, status});
-              }});
+      parts_.loop, CallHandlers<DecodeResponse>{
+                       .on_message =
+                           [this, &request, attempt = leg.attempt](DecodeResponse& message) {
+                             DecodeMessage event{.attempt = attempt, .message = {}};
+                             event.message.Swap(&message);
+                             Feed(request, event);
+                           },
+                       .on_end =
+                           [this, number = request.number, &leg](const absl::Status& status) {
+                             LegEnded(number, &leg, DecodeEnded{leg.attempt, status});
+                           }});
   leg.decode->Begin(*worker->decode_stub, std::move(action.start));
 }
 
@@ -132,18 +128,17 @@ void RequestRunner::Do(Request& request, StartPrefill&& action) {
   }
   WorkerLeg& leg = AddLeg(request, action.attempt, action.worker_id);
   leg.prefill = std::make_unique<StreamingCall<PrefillResponse>>(
-      parts_.loop,
-      CallHandlers<PrefillResponse>{
-          .on_message =
-              [this, &request, attempt = leg.attempt](PrefillResponse& message) {
-                PrefillMessage event{.attempt = attempt, .message = {}};
-                event.message.Swap(&message);
-                Feed(request, event);
-              },
-          .on_end =
-              [this, number = request.number, &leg](const absl::Status& status) {
-                LegEnded(number, &leg, PrefillEnded{leg.attempt, status});
-              }});
+      parts_.loop, CallHandlers<PrefillResponse>{
+                       .on_message =
+                           [this, &request, attempt = leg.attempt](PrefillResponse& message) {
+                             PrefillMessage event{.attempt = attempt, .message = {}};
+                             event.message.Swap(&message);
+                             Feed(request, event);
+                           },
+                       .on_end =
+                           [this, number = request.number, &leg](const absl::Status& status) {
+                             LegEnded(number, &leg, PrefillEnded{leg.attempt, status});
+                           }});
   worker->prefill_stub->async()->Prefill(&leg.prefill->context(), &action.request,
                                          leg.prefill.get());
   leg.prefill->Begin();
@@ -194,13 +189,10 @@ void RequestRunner::Do(Request& request, Complete&& action) {
   for (v1::GenerateResponse& response : action.responses) {
     request.client->Send(std::move(response));
   }
-  EndClient(request, absl::OkStatus(),
-            reason == v1::FINISH_REASON_LENGTH ? "length" : "stop");
+  EndClient(request, absl::OkStatus(), reason == v1::FINISH_REASON_LENGTH ? "length" : "stop");
 }
 
-void RequestRunner::Do(Request& request, Fail&& action) {
-  EndClient(request, action.status, "");
-}
+void RequestRunner::Do(Request& request, Fail&& action) { EndClient(request, action.status, ""); }
 
 void RequestRunner::Do(Request& request, SetTimer&& action) {
   parts_.loop.Cancel(request.timer);
@@ -215,11 +207,15 @@ void RequestRunner::EndClient(Request& request, const absl::Status& status,
   parts_.metrics.Running(-1);
   if (request.machine != nullptr) {
     parts_.metrics.Ended(*request.machine, status, finish_reason, SteadyNow());
+  } else {
+    parts_.metrics.Refused(status.code());
   }
   if (status.code() == absl::StatusCode::kInternal) {
     LogError("request {}: {}", request.number, LogSafe(status.message()));
   }
-  request.client->FinishWith(status);
+  request.end_status = status;
+  // The end of the call would free the request that is being prepared.
+  if (request.prepared) request.client->FinishWith(status);
   EndLegsLater(request.number);
 }
 

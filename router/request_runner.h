@@ -1,9 +1,10 @@
-// Runs the requests: feeds each one's state machine with what calls and timers report and does what it asks for.
+// Runs the requests: feeds each one's state machine with what calls and timers report and does what
+// it asks for.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+
 #include "router/admission.h"
 #include "router/calls.h"
 #include "router/client_call.h"
@@ -40,8 +42,8 @@ class RequestRunner {
   };
   RequestRunner(const Parts& parts, const Options& options);
 
-  // A client's call that was admitted. Its machine starts with Prepared, unless the client leaves before. Returns the
-  // request's number.
+  // A client's call that was admitted. Its machine starts with Prepared, unless the client leaves
+  // before. Returns the request's number.
   void Arrived(uint64_t number, std::unique_ptr<ClientCall> client, Admission::Ticket ticket);
   // REQUIRES: after Arrived, exactly once for each.
   void Prepared(uint64_t number, absl::StatusOr<RequestSpec> spec, const TokenTable& table);
@@ -70,7 +72,8 @@ class RequestRunner {
     std::unique_ptr<ClientCall> client;  // null: the client's call is gone
     Admission::Ticket ticket;
     bool prepared = false;
-    bool ended = false;  // the client has its status, or is gone
+    bool ended = false;  // the client is told `end_status`, or was
+    absl::Status end_status;
     std::unique_ptr<RequestMachine> machine;
     EventLoop::Timer timer;
     std::vector<std::unique_ptr<WorkerLeg>> legs;
@@ -107,11 +110,13 @@ class RequestRunner {
   // Of the running attempt; null when it has none or it has ended.
   DecodeCall* CurrentDecode(Request& request);
   void LegEnded(uint64_t number, const WorkerLeg* leg, const RequestEvent& event);
-  // Feeds the event later, in a turn of its own: never while actions of the same request are being done.
+  // Feeds the event later, in a turn of its own: never while actions of the same request are being
+  // done.
   void Post(uint64_t number, RequestEvent event);
   // Ends what is left of an ended request's calls, if it does not end by itself.
   void EndLegsLater(uint64_t number);
-  // Gives back what the request no longer holds: its place in the queue, in a worker's queue, on its workers.
+  // Gives back what the request no longer holds: its place in the queue, in a worker's queue, on
+  // its workers.
   void Settle(Request& request);
   void EndClient(Request& request, const absl::Status& status, const std::string& finish_reason);
   void RemoveIfAtRest(Request& request);
@@ -120,7 +125,7 @@ class RequestRunner {
   const Parts parts_;
   const Options options_;
   std::map<uint64_t, std::unique_ptr<Request>> requests_;
-  std::deque<Waiting> waiting_;  // first come, first served
+  std::list<Waiting> waiting_;  // first come, first served
   uint64_t turn_ = 0;
   size_t unended_ = 0;
   bool placing_ = false;  // PlaceWaiting is posted

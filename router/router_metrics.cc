@@ -11,11 +11,10 @@ constexpr size_t kMaxWorkerLabels = 1024;
 
 RouterMetrics::RouterMetrics(Metrics& metrics, const Admission& admission)
     : metrics_(metrics),
-      requests_(metrics,
-                {.running = [this] { return static_cast<double>(running_.load()); },
-                 .waiting = [&admission] {
-                   return static_cast<double>(admission.waiting_requests());
-                 }}) {
+      requests_(
+          metrics,
+          {.running = [this] { return static_cast<double>(running_.load()); },
+           .waiting = [&admission] { return static_cast<double>(admission.waiting_requests()); }}) {
   metrics.AddGauge("baton_router_queue_bytes", "Bytes of requests that wait in the router.", {},
                    [&admission] { return static_cast<double>(admission.waiting_bytes()); });
 }
@@ -38,10 +37,9 @@ void RouterMetrics::Selected(const std::string& worker, PlacementPolicy policy) 
   if (it == selected_.end()) {
     if (selected_.size() >= kMaxWorkerLabels) return;
     it = selected_
-             .emplace(worker, metrics_.AddCounter("baton_worker_selection_total",
-                                                  "Requests given to the worker.",
-                                                  {{"worker", worker},
-                                                   {"policy", PlacementPolicyName(policy)}}))
+             .emplace(worker, metrics_.AddCounter(
+                                  "baton_worker_selection_total", "Requests given to the worker.",
+                                  {{"worker", worker}, {"policy", PlacementPolicyName(policy)}}))
              .first;
   }
   it->second.Add();

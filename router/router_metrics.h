@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+
 #include "common/rpc/metrics.h"
 #include "common/rpc/request_metrics.h"
 #include "router/admission.h"
@@ -38,7 +39,8 @@ class RouterMetrics {
   Metrics& metrics_;
   std::atomic<int64_t> running_ = 0;
   RequestMetrics requests_;
-  // Each lives as long as the Metrics; at most kMaxWorkerLabels, so that a fleet that comes and goes stays bounded.
+  // Each lives as long as the Metrics; at most kMaxWorkerLabels, so that a fleet that comes and
+  // goes stays bounded.
   std::map<std::pair<std::string, std::string>, std::atomic<double>> up_;
   std::map<std::string, Counter> selected_;
 };

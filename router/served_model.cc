@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/limits.h"
@@ -43,9 +44,9 @@ absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const GgufFile& f
   std::unique_ptr<ServedModel> model(new ServedModel());
   const std::filesystem::path path(file.path());
   model->root_ = path.filename();
-  model->name_ = served_name.empty() ? (absl::EndsWith(model->root_, ".gguf") ? path.stem().string()
-                                                                              : model->root_)
-                                     : served_name;
+  model->name_ = served_name.empty()
+                     ? (absl::EndsWith(model->root_, ".gguf") ? path.stem().string() : model->root_)
+                     : served_name;
   BATON_ASSIGN_OR_RETURN(const absl::string_view architecture,
                          file.GetString("general.architecture"));
   BATON_ASSIGN_OR_RETURN(const uint64_t context,
@@ -66,9 +67,9 @@ absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const GgufFile& f
   if (const std::string& source = model->tokenizer_->chat_template(); !source.empty()) {
     absl::StatusOr<ChatTemplate> compiled = ChatTemplate::Compile(source);
     if (!compiled.ok()) {
-      return absl::Status(compiled.status().code(),
-                          absl::StrCat(file.path(), ": tokenizer.chat_template: ",
-                                       compiled.status().message()));
+      return absl::Status(
+          compiled.status().code(),
+          absl::StrCat(file.path(), ": tokenizer.chat_template: ", compiled.status().message()));
     }
     model->chat_template_ = *std::move(compiled);
   }
@@ -84,9 +85,9 @@ absl::Status ServedModel::CheckName(const std::string& name) const {
 
 absl::Status ServedModel::Validate(const v1::GenerateRequest& request) const {
   BATON_RETURN_IF_ERROR(CheckName(request.model()));
-  BATON_RETURN_IF_ERROR(ValidateGenerateRequest(
-      request, {.vocab_size = static_cast<uint32_t>(table_.vocab_size()),
-                .max_model_len = context_length_}));
+  BATON_RETURN_IF_ERROR(
+      ValidateGenerateRequest(request, {.vocab_size = static_cast<uint32_t>(table_.vocab_size()),
+                                        .max_model_len = context_length_}));
   if (request.has_chat() && !chat_template_.has_value()) {
     return InvalidField("chat", "the model has no chat template; send a prompt");
   }
@@ -105,10 +106,9 @@ absl::StatusOr<RequestSpec> ServedModel::Prepare(const v1::GenerateRequest& requ
   if (tokens.empty()) return InvalidField("prompt", "must not be empty");
   const uint32_t max_model_len = MaxModelLen(fleet);
   const auto prompt_tokens = static_cast<uint32_t>(tokens.size());
-  BATON_RETURN_IF_ERROR(
-      CheckContextLength(prompt_tokens, request.sampling_params(),
-                         {.vocab_size = static_cast<uint32_t>(table_.vocab_size()),
-                          .max_model_len = max_model_len}));
+  BATON_RETURN_IF_ERROR(CheckContextLength(
+      prompt_tokens, request.sampling_params(),
+      {.vocab_size = static_cast<uint32_t>(table_.vocab_size()), .max_model_len = max_model_len}));
   RequestSpec spec;
   spec.client_request_id = request.request_id();
   spec.prompt_token_ids.assign(tokens.begin(), tokens.end());
@@ -131,9 +131,9 @@ absl::StatusOr<std::vector<int32_t>> ServedModel::PromptTokens(
       return ChatTokens(request);
     default:
       return tokenizer_->Encode(
-          request.prompt(), {.add_special_tokens =
-                                 !request.has_add_special_tokens() || request.add_special_tokens(),
-                             .parse_special = request.parse_special()});
+          request.prompt(),
+          {.add_special_tokens = !request.has_add_special_tokens() || request.add_special_tokens(),
+           .parse_special = request.parse_special()});
   }
 }
 
@@ -156,8 +156,8 @@ absl::StatusOr<std::vector<int32_t>> ServedModel::ChatTokens(
   if (!pieces.ok()) return InvalidField("chat.messages", std::string(pieces.status().message()));
   std::vector<int32_t> tokens =
       tokenizer_->Encode(absl::MakeConstSpan(*pieces), /*add_special_tokens=*/false);
-  // Most templates write BOS themselves; where they do not, the model's metadata decides. An EOS never follows a prompt
-  // that an answer is to follow.
+  // Most templates write BOS themselves; where they do not, the model's metadata decides. An EOS
+  // never follows a prompt that an answer is to follow.
   const bool wanted = !request.has_add_special_tokens() || request.add_special_tokens();
   const bool missing = tokens.empty() || tokens.front() != tokenizer_->bos_id();
   if (wanted && adds_bos_ && missing) tokens.insert(tokens.begin(), *tokenizer_->bos_id());
@@ -178,9 +178,9 @@ absl::StatusOr<v1::TokenizeResponse> ServedModel::Tokenize(const v1::TokenizeReq
   }
   v1::TokenizeResponse response;
   const std::vector<int32_t> tokens = tokenizer_->Encode(
-      request.text(), {.add_special_tokens =
-                           !request.has_add_special_tokens() || request.add_special_tokens(),
-                       .parse_special = request.parse_special()});
+      request.text(),
+      {.add_special_tokens = !request.has_add_special_tokens() || request.add_special_tokens(),
+       .parse_special = request.parse_special()});
   response.mutable_token_ids()->Add(tokens.begin(), tokens.end());
   response.set_max_model_len(MaxModelLen(fleet));
   return response;
@@ -193,14 +193,14 @@ absl::StatusOr<v1::DetokenizeResponse> ServedModel::Detokenize(
   for (int i = 0; i < request.token_ids_size(); ++i) {
     if (request.token_ids(i) >= table_.vocab_size()) {
       return InvalidField(absl::StrCat("token_ids[", i, "]"),
-                          absl::StrCat("must be below the vocabulary's size ",
-                                       table_.vocab_size(), ", is ", request.token_ids(i)));
+                          absl::StrCat("must be below the vocabulary's size ", table_.vocab_size(),
+                                       ", is ", request.token_ids(i)));
     }
     ids.push_back(static_cast<int32_t>(request.token_ids(i)));
   }
   v1::DetokenizeResponse response;
-  response.set_text(tokenizer_->Decode(
-      ids, !request.has_skip_special_tokens() || request.skip_special_tokens()));
+  response.set_text(
+      tokenizer_->Decode(ids, !request.has_skip_special_tokens() || request.skip_special_tokens()));
   return response;
 }
 

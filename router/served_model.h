@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+
 #include "baton/v1/generation.pb.h"
 #include "common/gguf/gguf_file.h"
 #include "common/rpc/validate_request.h"
@@ -22,7 +23,8 @@ namespace baton {
 // Immutable after Load and thread-safe.
 class ServedModel {
  public:
-  // `file` may be cut off after its metadata. `served_name` empty: the file's name without directory and ".gguf".
+  // `file` may be cut off after its metadata. `served_name` empty: the file's name without
+  // directory and ".gguf".
   static absl::StatusOr<std::unique_ptr<ServedModel>> Load(const GgufFile& file,
                                                            const std::string& served_name);
 
@@ -30,8 +32,8 @@ class ServedModel {
   absl::Status CheckName(const std::string& name) const;
   // All that can be said before the prompt is tokenised, in time linear in the request's fields.
   absl::Status Validate(const v1::GenerateRequest& request) const;
-  // Tokenises, checks token limits, fills every default. `seed` is taken where the request has none. Leaves ids and times
-  // of the spec to the caller.
+  // Tokenises, checks token limits, fills every default. `seed` is taken where the request has
+  // none. Leaves ids and times of the spec to the caller.
   absl::StatusOr<RequestSpec> Prepare(const v1::GenerateRequest& request, const FleetSummary& fleet,
                                       uint64_t seed) const;
 
@@ -53,8 +55,8 @@ class ServedModel {
   uint32_t MaxModelLen(const FleetSummary& fleet) const;
 
   std::string name_;
-  std::string root_;   // the file's name
-  std::string dtype_;  // as the file says, e.g. "Q4_1"; empty when it does not
+  std::string root_;     // the file's name
+  std::string dtype_;    // as the file says, e.g. "Q4_1"; empty when it does not
   int64_t created_ = 0;  // when it was loaded, Unix seconds
   uint32_t context_length_ = 0;
   bool adds_bos_ = false;

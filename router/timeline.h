@@ -2,6 +2,7 @@
 #pragma once
 
 #include "absl/time/time.h"
+
 #include "baton/internal/v1/decode.pb.h"
 #include "baton/internal/v1/prefill.pb.h"
 #include "baton/v1/generation.pb.h"

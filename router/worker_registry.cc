@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "common/base/clock.h"
 #include "common/base/hash.h"
 #include "common/base/log.h"
@@ -21,10 +22,6 @@ using internal::v1::WORKER_ROLE_PREFILL;
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
 constexpr absl::Duration kLongestBackoff = absl::Seconds(2);
 
-std::string RoleName(internal::v1::WorkerRole role) {
-  return role == WORKER_ROLE_PREFILL ? "prefill" : role == WORKER_ROLE_DECODE ? "decode" : "unknown";
-}
-
 absl::Status WorkerLost(const std::string& what) {
   return WithErrorInfo(absl::UnavailableError(what),
                        {.reason = kReasonWorkerLost, .stage = "", .worker = "", .metadata = {}});
@@ -32,10 +29,13 @@ absl::Status WorkerLost(const std::string& what) {
 
 }  // namespace
 
-WorkerRegistry::WorkerRegistry(EventLoop& loop, FleetView& fleet, Options options)
-    : loop_(loop), fleet_(fleet), options_(std::move(options)) {
-  loop_.Post([this] { Tick(); });
+std::string RoleName(internal::v1::WorkerRole role) {
+  if (role == WORKER_ROLE_PREFILL) return "prefill";
+  return role == WORKER_ROLE_DECODE ? "decode" : "unknown";
 }
+
+WorkerRegistry::WorkerRegistry(EventLoop& loop, FleetView& fleet, Options options)
+    : loop_(loop), fleet_(fleet), options_(std::move(options)) {}
 
 void WorkerRegistry::SetTargets(const std::vector<WorkerTarget>& targets) {
   if (closed_) return;
@@ -71,9 +71,10 @@ void WorkerRegistry::Tick() {
   const absl::Time now = SteadyNow();
   for (auto& [target, worker] : workers_) {
     if (worker->id != 0 && now - worker->last_heard > kProgressTimeout) {
-      Lose(*worker, WorkerLost(absl::StrCat("no message for ",
-                                            absl::FormatDuration(kProgressTimeout))));
-      // A stream that is open but silent is called anew, so that the worker introduces itself again.
+      Lose(*worker,
+           WorkerLost(absl::StrCat("no message for ", absl::FormatDuration(kProgressTimeout))));
+      // A stream that is open but silent is called anew, so that the worker introduces itself
+      // again.
       if (worker->watch != nullptr) worker->watch->Cancel();
     }
     if (worker->watch == nullptr && worker->wanted && !closed_ && now >= worker->retry_at) {
@@ -137,7 +138,8 @@ void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& in
   } else if (absl::Status shape = ValidateShape(info.shape()); !shape.ok()) {
     worker.problem = absl::StrCat("has an impossible shape: ", shape.message());
   }
-  // Another model is no error of one side; who is right cannot be known here, so the pair is refused and both are named.
+  // Another model is no error of one side; who is right cannot be known here, so the pair is
+  // refused and both are named.
   for (const auto& [target, other] : workers_) {
     if (other.get() == &worker || other->id == 0 || !worker.problem.empty()) continue;
     const absl::Status same = CheckSameIdentity(other->info.identity(), info.identity());
@@ -151,7 +153,6 @@ void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& in
     LogError("{} worker '{}' at {} is not used: it {}", RoleName(worker.target.role),
              LogSafe(info.name()), worker.target.address, LogSafe(worker.problem));
   }
-  options_.on_new(worker);
 }
 
 void WorkerRegistry::WatchEnded(Worker& worker, const absl::Status& status) {
@@ -188,16 +189,16 @@ std::vector<WorkerSnapshot> WorkerRegistry::Ready(internal::v1::WorkerRole role)
   std::vector<WorkerSnapshot> ready;
   for (const auto& [target, worker] : workers_) {
     if (target.role != role || !worker->ready()) continue;
-    ready.push_back({.id = worker->id,
-                     .identity = worker->identity,
-                     .max_model_len = worker->info.max_model_len(),
-                     .block_size = worker->info.shape().block_size(),
-                     .free_blocks = worker->load.free_blocks() + worker->load.cached_blocks(),
-                     .queued_tokens = worker->load.waiting_tokens(),
-                     .reported_sequences = worker->load.waiting_sequences() +
-                                           worker->load.running_sequences(),
-                     .own_sequences = worker->own_sequences,
-                     .own_prompts = worker->own_prompts});
+    ready.push_back(
+        {.id = worker->id,
+         .identity = worker->identity,
+         .max_model_len = worker->info.max_model_len(),
+         .block_size = worker->info.shape().block_size(),
+         .free_blocks = worker->load.free_blocks() + worker->load.cached_blocks(),
+         .queued_tokens = worker->load.waiting_tokens(),
+         .reported_sequences = worker->load.waiting_sequences() + worker->load.running_sequences(),
+         .own_sequences = worker->own_sequences,
+         .own_prompts = worker->own_prompts});
   }
   return ready;
 }
@@ -219,8 +220,10 @@ void WorkerRegistry::Close(std::function<void()> closed) {
 void WorkerRegistry::Publish() {
   FleetSummary summary;
   for (const auto& [target, worker] : workers_) {
+    if (worker->up != worker->ready()) options_.on_up(target, worker->up = worker->ready());
     if (worker->id != 0 && !worker->problem.empty()) {
-      summary.problem = absl::StrCat("worker '", LogSafe(worker->info.name()), "' ", worker->problem);
+      summary.problem =
+          absl::StrCat("worker '", LogSafe(worker->info.name()), "' ", worker->problem);
     }
     if (!worker->ready()) continue;
     ++(target.role == WORKER_ROLE_PREFILL ? summary.ready_prefill : summary.ready_decode);

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+
 #include "baton/internal/v1/decode.grpc.pb.h"
 #include "baton/internal/v1/prefill.grpc.pb.h"
 #include "baton/internal/v1/worker.grpc.pb.h"
@@ -22,6 +23,9 @@
 
 namespace baton {
 
+// "prefill" or "decode".
+std::string RoleName(internal::v1::WorkerRole role);
+
 // One target and the worker behind it. A worker that restarts gets a new id.
 struct Worker {
   WorkerTarget target;
@@ -31,16 +35,17 @@ struct Worker {
   std::unique_ptr<internal::v1::DecodeService::Stub> decode_stub;
   std::unique_ptr<StreamingCall<internal::v1::WatchResponse>> watch;  // null: none is open
 
-  uint64_t id = 0;          // 0: nothing was heard of it, or it was given up
+  uint64_t id = 0;  // 0: nothing was heard of it, or it was given up
   internal::v1::WorkerInfo info;
-  std::string identity;     // serialised
-  std::string problem;      // why it is never used; empty: nothing is wrong
+  std::string identity;  // serialised
+  std::string problem;   // why it is never used; empty: nothing is wrong
   internal::v1::WorkerState state = internal::v1::WORKER_STATE_UNSPECIFIED;
   internal::v1::WorkerLoad load;
   absl::Time last_heard = absl::InfinitePast();
   absl::Time retry_at = absl::InfinitePast();
   absl::Duration backoff;
-  bool wanted = true;       // among the targets
+  bool wanted = true;  // among the targets
+  bool up = false;     // as last said by on_up
   uint32_t own_sequences = 0;
   uint32_t own_prompts = 0;
 
@@ -56,14 +61,17 @@ class WorkerRegistry {
   struct Options {
     std::string tokenizer_digest;  // of the router: workers with another are never used
     Credentials credentials;
-    // Loads, states or targets may have changed: placement may find more than before. At least every 250 ms.
+    // Loads, states or targets may have changed: placement may find more than before. At least
+    // every 250 ms.
     std::function<void()> on_change;
     // Dead: not heard for kProgressTimeout, or another incarnation answers at its address.
     std::function<void(uint64_t worker_id, const absl::Status& why)> on_lost;
-    std::function<void(const Worker&)> on_new;  // a worker was heard for the first time
+    std::function<void(const WorkerTarget&, bool)> on_up;  // may be used from now on, or no longer
   };
   WorkerRegistry(EventLoop& loop, FleetView& fleet, Options options);
 
+  // Once, before all else.
+  void Start() { Tick(); }
   void SetTargets(const std::vector<WorkerTarget>& targets);
 
   // Ready workers, in the order of their addresses.

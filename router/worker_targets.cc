@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/address.h"
@@ -49,9 +50,8 @@ absl::StatusOr<std::vector<std::string>> Resolve(const std::string& source) {
 absl::Status CheckSource(const char* flag, const std::string& source) {
   const absl::Status status = ParseHostPort(source).status();
   if (status.ok()) return status;
-  return absl::InvalidArgumentError(
-      absl::StrCat(flag, ": '", source, "': ", status.message(),
-                   "; expected host:port or dns:///name:port"));
+  return absl::InvalidArgumentError(absl::StrCat(flag, ": '", source, "': ", status.message(),
+                                                 "; expected host:port or dns:///name:port"));
 }
 
 }  // namespace
@@ -81,8 +81,8 @@ absl::StatusOr<std::vector<WorkerTarget>> ParseWorkersFile(const std::string& pa
     if (line.empty()) continue;
     const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipWhitespace());
     const auto wrong = [&](absl::string_view what) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ":", number, ": ", what, "; expected 'prefill HOST:PORT' or 'decode HOST:PORT'"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, ":", number, ": ", what, "; expected 'prefill HOST:PORT' or 'decode HOST:PORT'"));
     };
     if (words.size() != 2) return wrong(absl::StrCat(words.size(), " words"));
     WorkerTarget target{.address = words[1]};

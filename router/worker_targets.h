@@ -1,4 +1,5 @@
-// Where workers are looked for: addresses given by flags, DNS names polled, a file read again and again.
+// Where workers are looked for: addresses given by flags, DNS names polled, a file read again and
+// again.
 #pragma once
 
 #include <functional>
@@ -11,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+
 #include "baton/internal/v1/worker.pb.h"
 
 namespace baton {
@@ -27,15 +29,17 @@ struct WorkerSources {
   std::string workers_file;  // empty: none
 };
 
-// "--prefill" and so on in the error. What cannot be an address is refused here; a name that does not resolve yet is not.
+// "--prefill" and so on in the error. What cannot be an address is refused here; a name that does
+// not resolve yet is not.
 absl::Status CheckWorkerSources(const WorkerSources& sources);
 
-// A line each: "prefill ADDRESS" or "decode ADDRESS"; empty lines and what follows a # do not count. Errors name the line.
+// A line each: "prefill ADDRESS" or "decode ADDRESS"; empty lines and what follows a # do not
+// count. Errors name the line.
 absl::StatusOr<std::vector<WorkerTarget>> ParseWorkersFile(const std::string& path,
                                                            const std::string& content);
 
-// Looks everything up once. Sorted, each target once. What cannot be looked up now keeps its place in `known`, and is said
-// once in the log.
+// Looks everything up once. Sorted, each target once. What cannot be looked up now keeps its place
+// in `known`, and is said once in the log.
 class TargetLookup {
  public:
   explicit TargetLookup(WorkerSources sources) : sources_(std::move(sources)) {}
