@@ -4,6 +4,7 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 
 #include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -55,28 +56,48 @@ std::unique_ptr<spdlog::formatter> MakeFormatter(const std::string& pattern) {
   return formatter;
 }
 
+std::unique_ptr<spdlog::formatter> MakeTextFormatter() {
+  return MakeFormatter<OneLineMessage>("%Y-%m-%dT%H:%M:%S.%e %^%L%$ [%n] %*");
+}
+std::unique_ptr<spdlog::formatter> MakeJsonFormatter() {
+  return MakeFormatter<JsonMessage>(
+      R"({"time":"%Y-%m-%dT%H:%M:%S.%f%z","level":"%l","role":"%n","message":%*})");
+}
+
+// stderr, because stdout belongs to answers. spdlog wants shared ownership.
+void SetLogger(const std::string& role, spdlog::level::level_enum level,
+               std::unique_ptr<spdlog::formatter> formatter) {
+  auto logger = std::make_shared<spdlog::logger>(
+      role, std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+  logger->set_level(level);
+  logger->set_formatter(std::move(formatter));
+  spdlog::set_default_logger(std::move(logger));
+}
+
 }  // namespace
+
+spdlog::logger& CurrentLogger() {
+  // spdlog's own first logger writes to stdout.
+  [[maybe_unused]] static const bool replaced = [] {
+    SetLogger("baton", spdlog::level::info, MakeTextFormatter());
+    return true;
+  }();
+  return *spdlog::default_logger_raw();
+}
 
 absl::Status InitLogging(const std::string& role, const std::string& level,
                          const std::string& format) {
+  CurrentLogger();  // so that the first message does not undo what follows
   const auto parsed = spdlog::level::from_str(level);
   if (parsed == spdlog::level::off && level != "off") {
     return absl::InvalidArgumentError(absl::StrCat(
         "--log-level: '", level, "' is none of trace, debug, info, warning, error, off"));
   }
-  auto logger = std::make_shared<spdlog::logger>(
-      role, std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
-  logger->set_level(parsed);
-  if (format == "text") {
-    logger->set_formatter(MakeFormatter<OneLineMessage>("%Y-%m-%dT%H:%M:%S.%e %^%L%$ [%n] %*"));
-  } else if (format == "json") {
-    logger->set_formatter(MakeFormatter<JsonMessage>(
-        R"({"time":"%Y-%m-%dT%H:%M:%S.%f%z","level":"%l","role":"%n","message":%*})"));
-  } else {
+  if (format != "text" && format != "json") {
     return absl::InvalidArgumentError(
         absl::StrCat("--log-format: '", format, "' is neither text nor json"));
   }
-  spdlog::set_default_logger(std::move(logger));
+  SetLogger(role, parsed, format == "json" ? MakeJsonFormatter() : MakeTextFormatter());
   return absl::OkStatus();
 }
 

@@ -1,8 +1,9 @@
 // Logging: spdlog behind one header, on stderr. LogInfo("loaded {} tensors in {}", n, seconds).
 //
-// Thread-safe. A message is one line, and in JSON one valid object, whatever is in it. Text from
-// outside (prompts, names in files) must pass through LogSafe() too, which bounds its length, so
-// that a client cannot flood the log.
+// Thread-safe, but for InitLogging, which main calls before it starts threads. A message is one
+// line, and in JSON one valid object, whatever is in it. Text from outside (prompts, names in
+// files) must pass through LogSafe() too, which bounds its length, so that a client cannot flood
+// the log.
 #pragma once
 
 #include <spdlog/spdlog.h>
@@ -26,21 +27,24 @@ absl::Status InitLogging(const std::string& role, const std::string& level,
 // or between quotes.
 std::string LogSafe(absl::string_view text);
 
+// Where messages go: stderr as text from level info up, until InitLogging says otherwise.
+spdlog::logger& CurrentLogger();
+
 template <typename... Args>
 void LogDebug(spdlog::format_string_t<Args...> format, Args&&... args) {
-  spdlog::debug(format, std::forward<Args>(args)...);
+  CurrentLogger().debug(format, std::forward<Args>(args)...);
 }
 template <typename... Args>
 void LogInfo(spdlog::format_string_t<Args...> format, Args&&... args) {
-  spdlog::info(format, std::forward<Args>(args)...);
+  CurrentLogger().info(format, std::forward<Args>(args)...);
 }
 template <typename... Args>
 void LogWarning(spdlog::format_string_t<Args...> format, Args&&... args) {
-  spdlog::warn(format, std::forward<Args>(args)...);
+  CurrentLogger().warn(format, std::forward<Args>(args)...);
 }
 template <typename... Args>
 void LogError(spdlog::format_string_t<Args...> format, Args&&... args) {
-  spdlog::error(format, std::forward<Args>(args)...);
+  CurrentLogger().error(format, std::forward<Args>(args)...);
 }
 
 }  // namespace baton

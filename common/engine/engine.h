@@ -3,11 +3,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+
 #include "common/engine/sequence_request.h"
 #include "common/kv/cache.h"
 #include "common/model/transformer.h"
@@ -15,14 +16,20 @@
 namespace baton {
 
 struct EngineOptions {
-  int max_model_len = 0;  // tokens of prompt and output; 0: the model's context, or what the cache holds if that is less
+  int max_model_len = 0;  // tokens of prompt and output; 0: the model's context, or what the cache
+                          // holds if that is less
   int max_num_seqs = 64;
-  int max_num_batched_tokens = 512;  // rows of one step
+  // Rows of one step, at least kChunkTokens (64); decodes leave prefills at least one chunk beyond
+  // it.
+  int max_num_batched_tokens = 512;
+  // Prefill chunks are cut so that a step takes no longer, from measured speed; never below one of
+  // 64 tokens.
+  absl::Duration max_step_duration = absl::Milliseconds(100);
   int block_size = 32;
   int num_kv_blocks = 0;
   KvDtype kv_dtype = KvDtype::kF16;
-  int max_waiting = 1024;               // sequences submitted and not running; more are RESOURCE_EXHAUSTED
-  std::vector<int32_t> end_of_generation_ids;  // from the tokenizer
+  int max_waiting = 1024;  // sequences submitted and not running; more are RESOURCE_EXHAUSTED
+  std::vector<int32_t> end_of_generation_ids = {};  // from the tokenizer
 };
 
 // Seen from outside; consistent within one step.
@@ -41,11 +48,12 @@ struct EngineStats {
   uint64_t prompt_tokens_computed = 0;
   uint64_t prompt_tokens_cached = 0;
   uint64_t generated_tokens = 0;
-  double tokens_per_second = 0;  // over the last seconds, all kinds
+  double tokens_per_second = 0;  // over the last seconds, prefilled and decoded
 };
 
-// Thread rule: Submit, OpenReceive, Commit, SetPaused, Release, NextId and Stats may be called from any thread; they only
-// enqueue or read a snapshot. Step and WaitForWork belong to one thread, on which every event is delivered.
+// Thread rule: Submit, OpenReceive, Commit, SetPaused, Release, NextId, Wake and Stats may be
+// called from any thread; they only enqueue or read a snapshot. Step and WaitForWork belong to one
+// thread, on which every event is delivered.
 class Engine {
  public:
   // Owns the model and its cache from here on. Borrows the backend.
@@ -59,26 +67,31 @@ class Engine {
   KvCache& cache();
 
   SequenceId NextId();
-  // INVALID_ARGUMENT where the request can never run here (longer than max_model_len, or than all blocks);
-  // RESOURCE_EXHAUSTED when max_waiting sequences wait. No event is delivered after an error.
+  // INVALID_ARGUMENT where the request can never run here (longer than max_model_len, or than all
+  // blocks); RESOURCE_EXHAUSTED when max_waiting sequences wait. No event is delivered after an
+  // error.
   absl::Status Submit(SequenceId id, SequenceRequest request);
   // kReceive, after SequenceAdmitted: turns the promise into blocks; answered by BlocksGranted.
   void OpenReceive(SequenceId id);
-  // kReceive, after BlocksGranted, once K and V of all token_ids are written: the sequence joins the batch at the next step
-  // with `first_token`, sampled where it was prefilled, as its next output (not announced again by TokenProduced).
+  // kReceive, after BlocksGranted, once K and V of all token_ids are written: the sequence joins
+  // the batch at the next step with `first_token`, sampled where it was prefilled, as its next
+  // output (not announced again by TokenProduced).
   void Commit(SequenceId id, OutputToken first_token);
   // A paused sequence leaves the batch and keeps its blocks.
   void SetPaused(SequenceId id, bool paused);
-  // Ends the sequence in whatever state it is; the blocks come back at the latest when the step in flight has ended; then
-  // SequenceReleased. REQUIRES: no thread still reads or writes its blocks. Unknown and ended ids are answered by nothing.
+  // Ends the sequence in whatever state it is; the blocks come back at the latest when the step in
+  // flight has ended; then SequenceReleased. REQUIRES: no thread still reads or writes its blocks.
+  // Unknown and ended ids are answered by nothing.
   void Release(SequenceId id);
 
   EngineStats Stats() const;
 
-  // Takes what was enqueued, chooses a batch, runs it, applies the results. False when there was nothing to compute.
+  // Takes what was enqueued, chooses a batch, runs it, applies the results. False when there was
+  // nothing to compute.
   bool Step();
-  // Returns when something was enqueued, at the latest after `timeout`.
+  // Returns when something was enqueued or Wake was called, at the latest after `timeout`.
   void WaitForWork(absl::Duration timeout);
+  void Wake();  // from any thread
 
  private:
   struct Rep;

@@ -17,6 +17,9 @@ class EngineThread {
   EngineThread& operator=(const EngineThread&) = delete;
 
  private:
+  void Run();
+
+  Engine& engine_;
   std::atomic<bool> stop_ = false;
   std::thread thread_;
 };

@@ -20,10 +20,10 @@ struct SamplingParams {
   int max_tokens = 16;           // of output, counted from prompt_length
   int min_tokens = 0;            // no EOS and no stop token before so many
   uint64_t seed = 0;
-  std::vector<int32_t> stop_token_ids;  // ascending; EOS ids are the model's own
+  std::vector<int32_t> stop_token_ids = {};  // ascending; EOS ids are the model's own
   bool ignore_eos = false;
-  std::optional<int> logprobs;          // 0: of the chosen token; N: and of the N most likely
-  std::map<int32_t, float> logit_bias;  // ordered: added in ascending id
+  std::optional<int> logprobs = std::nullopt;  // 0: of the chosen token; N: and of the top N
+  std::map<int32_t, float> logit_bias = {};    // ordered: added in ascending id
 };
 
 // A chosen token, as it goes to the client.
@@ -33,7 +33,7 @@ struct TokenLogprobs {
     int32_t token_id = 0;
     float logprob = 0;
   };
-  std::vector<Top> top;  // descending; ties by ascending id
+  std::vector<Top> top = {};  // descending; ties by ascending id
 };
 
 enum class FinishReason { kNone, kStop, kLength };
@@ -41,8 +41,8 @@ enum class FinishReason { kNone, kStop, kLength };
 struct OutputToken {
   int output_index = 0;  // 0 is the first token after the prompt
   int32_t token_id = 0;
-  std::optional<TokenLogprobs> logprobs;  // when asked for
-  FinishReason finish_reason = FinishReason::kNone;  // other than kNone: the sequence ends with this token
+  std::optional<TokenLogprobs> logprobs = std::nullopt;  // when asked for
+  FinishReason finish_reason = FinishReason::kNone;      // not kNone: the sequence ends with it
 };
 
 }  // namespace baton

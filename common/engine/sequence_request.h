@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+
 #include "common/engine/sampling_params.h"
 
 namespace baton {
@@ -17,7 +18,19 @@ namespace baton {
 // Names one sequence in one engine; drawn by the caller from Engine::NextId(), never used again.
 using SequenceId = uint64_t;
 
-// The blocks for the sequence's tokens (and, in the decoding modes, head-room of one block) are promised: nobody else gets them.
+// The events of one sequence, in this order:
+//   kPrefillOnly  Admitted PrefillStarted ((LayerComputed, layers ascending)* ChunkComputed)*
+//   TokenProduced Finished kLocal        Admitted PrefillStarted ChunkComputed* TokenProduced*
+//   Finished kReceive      Admitted BlocksGranted (after OpenReceive) TokenProduced* (after Commit)
+//   Finished
+// Preempted may come before any TokenProduced of the last two; what is computed again is told only
+// as ChunkComputed, and only until the first TokenProduced. Failed may take the place of anything
+// after Admitted. After Finished or Failed of kLocal and kReceive, and after Released, nothing
+// follows. Release may be asked at any moment: what the step in flight makes may still be told
+// before Released.
+
+// The blocks for the sequence's tokens (and, in the decoding modes, head-room of one block) are
+// promised: nobody else gets them.
 struct SequenceAdmitted {
   int cached_tokens = 0;  // prefix that is held already, a multiple of 16, never the last token
 };
@@ -29,8 +42,9 @@ struct BlocksGranted {
 struct PrefillStarted {
   int cached_tokens = 0;
 };
-// K and V of tokens [first_token, first_token + token_count) in `layer` are in the cache, with their page CRCs
-// (KvCache::PageCrc), and will not change before Release. first_token is a multiple of 64, or the first one computed.
+// K and V of tokens [first_token, first_token + token_count) in `layer` are in the cache, with
+// their page CRCs (KvCache::PageCrc), and will not change before Release. first_token is a multiple
+// of 64, or the first one computed.
 struct LayerComputed {
   int layer = 0;
   int first_token = 0;
@@ -45,25 +59,26 @@ struct TokenProduced {
   OutputToken token;
 };
 struct SequencePreempted {};
-// kReceive and kLocal: the last token was produced, the blocks are given back. kPrefillOnly: the first token was
-// produced, the blocks are held until Release.
+// kReceive and kLocal: the last token was produced, the blocks are given back. kPrefillOnly: the
+// first token was produced, the blocks are held until Release.
 struct SequenceFinished {
   absl::Duration queue;    // submitted (kReceive: committed) -> first step
   absl::Duration prefill;  // kPrefillOnly and kLocal: first chunk started -> last computed
   absl::Duration decode;   // first decode step -> last token
   int preemptions = 0;
 };
-// This sequence alone failed; its blocks are given back.
+// This sequence alone failed. Its blocks are given back; those of kPrefillOnly, which a peer may be
+// reading, are held until Release.
 struct SequenceFailed {
   absl::Status status;
 };
-// The answer to Release, and the last event of every sequence that was released.
+// The answer to Release of a sequence that lived: its blocks are given back. A sequence lives from
+// Submit until Finished or Failed (kLocal, kReceive), or until Released.
 struct SequenceReleased {};
 
-using SequenceEvent =
-    std::variant<SequenceAdmitted, BlocksGranted, PrefillStarted, LayerComputed, ChunkComputed,
-                 TokenProduced, SequencePreempted, SequenceFinished, SequenceFailed,
-                 SequenceReleased>;
+using SequenceEvent = std::variant<SequenceAdmitted, BlocksGranted, PrefillStarted, LayerComputed,
+                                   ChunkComputed, TokenProduced, SequencePreempted,
+                                   SequenceFinished, SequenceFailed, SequenceReleased>;
 
 struct SequenceRequest {
   enum class Mode {
@@ -73,11 +88,12 @@ struct SequenceRequest {
   };
   Mode mode = Mode::kLocal;
   std::vector<int32_t> token_ids;  // prompt, then output accepted by earlier attempts; not empty
-  int prompt_length = 0;           // of the original prompt: outputs, penalties and generator count from here
+  int prompt_length =
+      0;  // of the original prompt: outputs, penalties and generator count from here
   int choice = 0;
   SamplingParams sampling;
   std::string cache_salt;
-  bool isolate = false;  // nothing else runs meanwhile
+  bool isolate = false;  // alone in every batch; others wait until it ends or is paused
   // Called on the engine's thread; must not block; may call the engine's thread-safe functions.
   std::function<void(const SequenceEvent&)> on_event;
 };

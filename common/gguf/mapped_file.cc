@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -14,8 +15,11 @@
 namespace baton {
 namespace {
 
-absl::Status SystemError(int error, const std::string& path, const char* what) {
-  return absl::ErrnoToStatus(error, absl::StrCat(path, ": ", what));
+absl::Status SystemError(int error, const std::string& path, const char* what, const char* remedy) {
+  const char* why = strerrordesc_np(error);
+  return absl::Status(
+      absl::ErrnoToStatusCode(error),
+      absl::StrCat(path, ": ", what, " (", why != nullptr ? why : "unknown error", "); ", remedy));
 }
 
 struct FileDescriptor {
@@ -30,9 +34,11 @@ struct FileDescriptor {
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path, bool will_read_all) {
   // O_NONBLOCK: opening a pipe must not wait for its writer; it means nothing for a regular file.
   const FileDescriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (file.fd < 0) return SystemError(errno, path, "cannot be opened; check the path to the file");
+  if (file.fd < 0)
+    return SystemError(errno, path, "cannot be opened", "check the path and the permissions");
   struct stat facts;
-  if (fstat(file.fd, &facts) != 0) return SystemError(errno, path, "cannot be examined");
+  if (fstat(file.fd, &facts) != 0)
+    return SystemError(errno, path, "cannot be examined", "check the disk");
   if (S_ISDIR(facts.st_mode)) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": is a directory; give the path of a file inside it"));
@@ -46,7 +52,9 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path, bool will_r
   }
   const auto size = static_cast<size_t>(facts.st_size);
   void* map = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
-  if (map == MAP_FAILED) return SystemError(errno, path, "cannot be mapped into memory");
+  if (map == MAP_FAILED)
+    return SystemError(errno, path, "cannot be mapped into memory",
+                       "free memory or raise the limit on address space");
   // Advice only: a kernel that refuses it still serves the pages.
   if (will_read_all) (void)madvise(map, size, MADV_WILLNEED);
   return MappedFile(absl::MakeConstSpan(static_cast<const uint8_t*>(map), size));

@@ -18,6 +18,7 @@ using ::testing::HasSubstr;
 // What `log` writes to stderr under InitLogging(level, format).
 std::string Logged(const std::string& level, const std::string& format,
                    const std::function<void()>& log) {
+  CurrentLogger();
   const std::shared_ptr<spdlog::logger> before = spdlog::default_logger();
   ::testing::internal::CaptureStderr();
   EXPECT_TRUE(InitLogging("router", level, format).ok());
@@ -55,6 +56,11 @@ TEST(Log, JsonKeepsAMessageThatIsUtf8) {
   EXPECT_EQ(nlohmann::json::parse(line).at("message"), message);
 }
 
+TEST(Log, JsonShowsWhereAMessageWasNotUtf8) {
+  const std::string line = Logged("info", "json", [] { LogInfo("a{}b", "\xff"); });
+  EXPECT_EQ(nlohmann::json::parse(line).at("message"), "a\uFFFDb");
+}
+
 TEST(Log, TextLinesCannotBeForged) {
   const std::string line =
       Logged("info", "text", [] { LogWarning("{}", "a\nforged \x1b[31m\r line"); });
@@ -74,6 +80,14 @@ TEST(Log, LevelDecidesWhatIsWritten) {
   EXPECT_THAT(lines, HasSubstr("w3"));
   EXPECT_THAT(lines, HasSubstr("e4"));
   EXPECT_EQ(Logged("off", "text", log_all), "");
+}
+
+TEST(Log, StdoutIsLeftAloneBeforeInitLoggingToo) {
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  LogInfo("early");
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("[baton] early\n"));
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
 }
 
 TEST(Log, BadFlagsAreRefusedByName) {

@@ -215,14 +215,21 @@ TEST(PreTokenizer, AMatchLimitThatIsReachedLosesNoText) {
   std::mt19937 random(4);
   for (const bool use_jit : {true, false}) {
     for (const char* name : kNames) {
+      const PreTokenizer unlimited = Make(name);
       const PreTokenizer limited = Make(name, {.use_jit = use_jit, .match_limit = 1});
+      int reached = 0;
       for (int round = 0; round < 2'000; ++round) {
-        const std::string text =
-            absl::StrCat(std::string(random() % 40, ' '), "x", RandomText(random, false));
-        ASSERT_EQ(Joined(Pieces(limited, text)), text) << name;
+        const std::string text = RandomText(random, false);
+        const std::vector<std::string> pieces = Pieces(limited, text);
+        ASSERT_EQ(Joined(pieces), text) << name;
+        reached += pieces != Pieces(unlimited, text);
       }
+      EXPECT_GT(reached, 0) << name << use_jit;
     }
   }
+  // Where the expression fails, one character is a piece.
+  const PreTokenizer limited = Make("gpt-2", {.use_jit = false, .match_limit = 1});
+  EXPECT_THAT(Pieces(limited, "é   x 's"), ElementsAre("é", " ", " ", " ", "x", " ", "'", "s"));
 }
 
 TEST(PreTokenizer, RefusesAnUnknownNameAndTellsWhatThereIs) {

@@ -1,0 +1,24 @@
+// What an engine refuses at its door.
+#pragma once
+
+#include "absl/status/status.h"
+
+#include "common/engine/sequence_request.h"
+
+namespace baton {
+
+struct RequestLimits {
+  int vocab_size = 0;
+  int max_model_len = 0;  // tokens
+  int block_size = 0;     // tokens
+  int total_blocks = 0;
+};
+
+// INVALID_ARGUMENT names the field: a request that is malformed, or that could never run within
+// `limits`.
+absl::Status CheckRequest(const SequenceRequest& request, const RequestLimits& limits);
+
+// Ranges of baton.v1.SamplingParams.
+absl::Status CheckSampling(const SamplingParams& sampling, int vocab_size);
+
+}  // namespace baton

@@ -1,0 +1,203 @@
+#include "common/engine/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "absl/numeric/int128.h"
+#include "absl/strings/str_cat.h"
+
+#include "common/base/check.h"
+#include "common/base/exact_math.h"
+#include "common/engine/philox.h"
+
+namespace baton {
+namespace {
+
+constexpr float kGreedyBelow = 1e-5f;
+constexpr float kMinTemperature = 0.01f;
+constexpr float kMasked = -std::numeric_limits<float>::infinity();
+// One in fixed point. A sum over 2^23 tokens still fits 64 bits.
+constexpr float kOne = 0x1p40f;
+
+// exp(x) for x <= 0, rounded down. The product is exact: a power of two.
+uint64_t Weight(float x) { return static_cast<uint64_t>(ExactExp(x) * kOne); }
+
+float ClampFinite(float x) {
+  constexpr float kMax = std::numeric_limits<float>::max();
+  return x == kMasked ? x : std::clamp(x, -kMax, kMax);
+}
+
+int32_t ArgMax(absl::Span<const float> values) {
+  size_t best = 0;
+  for (size_t i = 1; i < values.size(); ++i) {
+    if (values[i] > values[best]) best = i;
+  }
+  return static_cast<int32_t>(best);
+}
+
+bool AllFinite(absl::Span<const float> values) {
+  return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
+}
+
+template <typename Candidates>
+uint64_t TotalWeight(const Candidates& candidates) {
+  uint64_t total = 0;
+  for (const auto& candidate : candidates) total += candidate.weight;
+  return total;
+}
+
+// Before: the likelier, or of two as likely the lower id.
+constexpr auto kLikelierFirst = [](const auto& a, const auto& b) {
+  return a.logit != b.logit ? a.logit > b.logit : a.token_id < b.token_id;
+};
+
+}  // namespace
+
+Sampler::Sampler(int vocab_size, std::vector<int32_t> end_of_generation_ids)
+    : vocab_size_(vocab_size), end_of_generation_ids_(std::move(end_of_generation_ids)) {}
+
+absl::StatusOr<OutputToken> Sampler::Choose(absl::Span<const float> logits,
+                                            const SamplingContext& context) {
+  BATON_CHECK(logits.size() == static_cast<size_t>(vocab_size_), "a row of logits is incomplete");
+  if (!AllFinite(logits)) {
+    return absl::InternalError(absl::StrCat(
+        "the model produced a logit that is no number at output ", context.output_index));
+  }
+  adjusted_.assign(logits.begin(), logits.end());
+  Adjust(context);
+  const int32_t likeliest = ArgMax(adjusted_);
+  const float max_logit = adjusted_[static_cast<size_t>(likeliest)];
+  if (max_logit == kMasked) {
+    return absl::InvalidArgumentError(
+        "sampling_params.stop_token_ids: every token of the vocabulary is masked until min_tokens");
+  }
+  OutputToken token{.output_index = context.output_index};
+  token.token_id =
+      context.sampling.temperature < kGreedyBelow ? likeliest : Draw(context, max_logit);
+  if (context.sampling.logprobs) {
+    token.logprobs = Logprobs(logits, token.token_id, *context.sampling.logprobs);
+  }
+  return token;
+}
+
+FinishReason Sampler::FinishReasonOf(const OutputToken& token, const SamplingParams& sampling,
+                                     int total_tokens, int max_model_len) const {
+  const int output_count = token.output_index + 1;
+  const auto contains = [&](const std::vector<int32_t>& ids) {
+    return std::binary_search(ids.begin(), ids.end(), token.token_id);
+  };
+  if (output_count > sampling.min_tokens &&
+      (contains(sampling.stop_token_ids) ||
+       (!sampling.ignore_eos && contains(end_of_generation_ids_)))) {
+    return FinishReason::kStop;
+  }
+  if (output_count >= sampling.max_tokens || total_tokens >= max_model_len) {
+    return FinishReason::kLength;
+  }
+  return FinishReason::kNone;
+}
+
+void Sampler::Adjust(const SamplingContext& context) {
+  const SamplingParams& sampling = context.sampling;
+  for (const auto& [id, bias] : sampling.logit_bias) {
+    adjusted_[static_cast<size_t>(id)] = ClampFinite(adjusted_[static_cast<size_t>(id)] + bias);
+  }
+  if (context.output_index < sampling.min_tokens) {
+    for (int32_t id : end_of_generation_ids_) adjusted_[static_cast<size_t>(id)] = kMasked;
+    for (int32_t id : sampling.stop_token_ids) adjusted_[static_cast<size_t>(id)] = kMasked;
+  }
+  for (const auto& [id, output_count] : context.counts.output_counts()) {
+    float& logit = adjusted_[static_cast<size_t>(id)];
+    logit = logit > 0 ? logit / sampling.repetition_penalty : logit * sampling.repetition_penalty;
+    if (output_count > 0) {
+      logit -= sampling.frequency_penalty * static_cast<float>(output_count);
+      logit -= sampling.presence_penalty;
+    }
+    logit = ClampFinite(logit);
+  }
+}
+
+int32_t Sampler::Draw(const SamplingContext& context, float max_logit) {
+  const SamplingParams& sampling = context.sampling;
+  const float temperature = std::max(sampling.temperature, kMinTemperature);
+  const uint64_t min_weight = std::max(uint64_t{1}, static_cast<uint64_t>(sampling.min_p * kOne));
+  candidates_.clear();
+  for (int32_t id = 0; id < vocab_size_; ++id) {
+    const float logit = adjusted_[static_cast<size_t>(id)];
+    const uint64_t weight = Weight((logit - max_logit) / temperature);
+    if (weight >= min_weight) candidates_.push_back({weight, logit, id});
+  }
+  if (sampling.top_k > 0) KeepTopK(sampling.top_k);
+  if (sampling.top_p < 1) KeepTopP(sampling.top_p);
+  std::sort(candidates_.begin(), candidates_.end(),
+            [](const Candidate& a, const Candidate& b) { return a.token_id < b.token_id; });
+
+  const PhiloxCounter bits =
+      Philox4x32({static_cast<uint32_t>(context.choice),
+                  static_cast<uint32_t>(context.output_index), /*draw=*/0, 0},
+                 sampling.seed);
+  const uint64_t uniform = (uint64_t{bits[1]} << 32) | bits[0];
+  uint64_t rest =
+      absl::Uint128High64(absl::uint128(uniform) * absl::uint128(TotalWeight(candidates_)));
+  for (const Candidate& candidate : candidates_) {
+    if (rest < candidate.weight) return candidate.token_id;
+    rest -= candidate.weight;
+  }
+  BATON_CHECK(false, "the draw lies beyond the sum of all weights");
+}
+
+void Sampler::KeepTopK(int top_k) {
+  const auto count = static_cast<size_t>(top_k);
+  if (candidates_.size() <= count) return;
+  std::nth_element(candidates_.begin(), candidates_.begin() + top_k, candidates_.end(),
+                   kLikelierFirst);
+  candidates_.resize(count);
+}
+
+// The fewest likeliest tokens whose probabilities sum to top_p. Sorts only as far as needed.
+void Sampler::KeepTopP(float top_p) {
+  const auto share = static_cast<uint64_t>(static_cast<double>(top_p) * 0x1p32);
+  const absl::uint128 wanted = absl::uint128(TotalWeight(candidates_)) * share;
+  absl::uint128 sum = 0;
+  for (size_t sorted = 0, piece = 64; sorted < candidates_.size(); piece *= 4) {
+    const size_t end = std::min(candidates_.size(), sorted + piece);
+    const auto at = [&](size_t i) { return candidates_.begin() + static_cast<std::ptrdiff_t>(i); };
+    std::partial_sort(at(sorted), at(end), candidates_.end(), kLikelierFirst);
+    for (; sorted < end; ++sorted) {
+      sum += candidates_[sorted].weight;
+      if ((sum << 32) >= wanted) {
+        candidates_.resize(sorted + 1);
+        return;
+      }
+    }
+  }
+}
+
+TokenLogprobs Sampler::Logprobs(absl::Span<const float> logits, int32_t token_id,
+                                int top_count) const {
+  const float max_logit = logits[static_cast<size_t>(ArgMax(logits))];
+  uint64_t sum = 0;
+  for (float logit : logits) sum += Weight(logit - max_logit);
+  const float log_sum = ExactLog(static_cast<float>(sum) / kOne);
+  const auto logprob = [&](int32_t id) {
+    return (logits[static_cast<size_t>(id)] - max_logit) - log_sum;
+  };
+
+  TokenLogprobs result{.logprob = logprob(token_id)};
+  const auto wanted = std::min(logits.size(), static_cast<size_t>(top_count));
+  std::vector<Candidate> top;  // likeliest first
+  for (int32_t id = 0; id < vocab_size_ && wanted > 0; ++id) {
+    const Candidate candidate{0, logits[static_cast<size_t>(id)], id};
+    if (top.size() == wanted && !kLikelierFirst(candidate, top.back())) continue;
+    if (top.size() == wanted) top.pop_back();
+    top.insert(std::upper_bound(top.begin(), top.end(), candidate, kLikelierFirst), candidate);
+  }
+  for (const Candidate& candidate : top) {
+    result.top.push_back({candidate.token_id, logprob(candidate.token_id)});
+  }
+  return result;
+}
+
+}  // namespace baton

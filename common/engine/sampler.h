@@ -1,0 +1,66 @@
+// Chooses the next token from a row of logits.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+#include "common/engine/sampling_params.h"
+#include "common/engine/token_counts.h"
+
+namespace baton {
+
+// What the choice depends on besides the logits: nothing of other sequences, of time or of earlier
+// draws.
+struct SamplingContext {
+  const SamplingParams& sampling;
+  const TokenCounts& counts;
+  int choice = 0;
+  int output_index = 0;
+};
+
+// The order of the steps (vLLM's): logit_bias; end and stop tokens masked before min_tokens;
+// repetition, frequency and presence penalty; greedy choice, or temperature, min_p, top_k, top_p
+// and one draw. min_p and top_p see the probabilities that the steps before them left. Ties go to
+// the lower id everywhere. Probabilities are 64-bit fixed point, so their sums do not depend on the
+// order of summation; the draw walks the remaining tokens in ascending id. Logprobs are of the raw
+// logits, before all of this.
+//
+// Thread rule: one thread; keeps scratch memory of one row.
+class Sampler {
+ public:
+  // `end_of_generation_ids`: ascending.
+  Sampler(int vocab_size, std::vector<int32_t> end_of_generation_ids);
+
+  // `logits` [vocab_size]. INTERNAL when one is NaN or infinite, INVALID_ARGUMENT when min_tokens
+  // masks every token. The result's finish_reason is left to the caller.
+  absl::StatusOr<OutputToken> Choose(absl::Span<const float> logits,
+                                     const SamplingContext& context);
+
+  // Why the sequence ends with `token`, its `output_index + 1`st output, if it does. Stop goes
+  // before length.
+  FinishReason FinishReasonOf(const OutputToken& token, const SamplingParams& sampling,
+                              int total_tokens, int max_model_len) const;
+
+ private:
+  struct Candidate {
+    uint64_t weight;  // probability relative to the likeliest token's, fixed point
+    float logit;
+    int32_t token_id;
+  };
+
+  void Adjust(const SamplingContext& context);
+  int32_t Draw(const SamplingContext& context, float max_logit);
+  void KeepTopK(int top_k);
+  void KeepTopP(float top_p);
+  TokenLogprobs Logprobs(absl::Span<const float> logits, int32_t token_id, int top_count) const;
+
+  const int vocab_size_;
+  const std::vector<int32_t> end_of_generation_ids_;
+  std::vector<float> adjusted_;        // [vocab_size]
+  std::vector<Candidate> candidates_;  // at most vocab_size
+};
+
+}  // namespace baton

@@ -1,0 +1,219 @@
+#include "common/engine/scheduler.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace baton {
+
+using Mode = SequenceRequest::Mode;
+using State = Sequence::State;
+
+Scheduler::Scheduler(const SchedulerOptions& options, BlockPool& pool)
+    : options_(options), pool_(pool) {}
+
+Scheduler::~Scheduler() = default;
+
+int Scheduler::BlocksToStart(const Sequence& sequence) const {
+  const int for_tokens = BlocksFor(sequence.token_count());
+  if (sequence.request.mode == Mode::kPrefillOnly) return for_tokens;
+  return std::min(for_tokens + 1, pool_.total_blocks());
+}
+
+Sequence& Scheduler::Add(SequenceId id, SequenceRequest request) {
+  auto sequence = std::make_unique<Sequence>(id, next_arrival_++, std::move(request));
+  const auto [entry, added] = sequences_.emplace(id, std::move(sequence));
+  BATON_CHECK(added, "a sequence id is used twice");
+  waiting_.insert(entry->second.get());
+  return *entry->second;
+}
+
+Sequence* Scheduler::Find(SequenceId id) {
+  const auto entry = sequences_.find(id);
+  return entry == sequences_.end() ? nullptr : entry->second.get();
+}
+
+void Scheduler::OpenReceive(Sequence& sequence) {
+  BATON_CHECK(sequence.state == State::kPromised, "OpenReceive without a promise");
+  for (int needed = BlocksFor(sequence.token_count()); needed > 0; --needed) {
+    AddBlock(sequence, sequence.promise.Take());
+  }
+  sequence.state = State::kReceiving;
+}
+
+void Scheduler::Commit(Sequence& sequence, int32_t first_token) {
+  BATON_CHECK(sequence.state == State::kReceiving, "Commit before blocks were granted");
+  sequence.committed = true;
+  sequence.computed_tokens = sequence.token_count();
+  sequence.prefill_tokens = sequence.token_count();
+  sequence.token_ids.push_back(first_token);
+  sequence.counts.AddOutput(first_token);
+  sequence.state = State::kRunning;
+  running_.insert(&sequence);
+}
+
+void Scheduler::Hold(Sequence& sequence) {
+  running_.erase(&sequence);
+  sequence.state = State::kHeld;
+}
+
+void Scheduler::Remove(Sequence& sequence) {
+  waiting_.erase(&sequence);
+  running_.erase(&sequence);
+  sequences_.erase(sequence.id);
+}
+
+Schedule Scheduler::Next(int row_budget) {
+  Schedule schedule;
+  const std::vector<Sequence*> members = BatchMembers();
+  const int decode_rows = ScheduleDecodes(members, schedule);
+  int room = std::max(row_budget - decode_rows, kChunkTokens);
+  room = SchedulePrefills(members, room, schedule);
+  const bool isolated = !members.empty() && members.front()->request.isolate;
+  Admit(isolated ? 0 : options_.max_num_seqs - static_cast<int>(members.size()), room, schedule);
+  return schedule;
+}
+
+Scheduler::Counts Scheduler::CountSequences() const {
+  Counts counts;
+  counts.waiting = static_cast<int>(waiting_.size());
+  for (const Sequence* sequence : waiting_) {
+    if (!sequence->awaits_kv()) counts.waiting_tokens += sequence->uncomputed_tokens();
+  }
+  for (const Sequence* sequence : running_) {
+    if (!sequence->paused) ++counts.running;
+    if (sequence->uncomputed_tokens() > 1) counts.waiting_tokens += sequence->uncomputed_tokens();
+  }
+  counts.runnable = std::max(0, counts.running - sitting_out_);
+  return counts;
+}
+
+std::vector<Sequence*> Scheduler::BatchMembers() const {
+  std::vector<Sequence*> members;
+  for (Sequence* sequence : running_) {
+    if (sequence->paused) continue;
+    if (sequence->request.isolate) return {sequence};
+    if (static_cast<int>(members.size()) < options_.max_num_seqs) members.push_back(sequence);
+  }
+  return members;
+}
+
+int Scheduler::ScheduleDecodes(const std::vector<Sequence*>& members, Schedule& schedule) {
+  sitting_out_ = 0;
+  for (Sequence* sequence : members) {
+    // A member that an older one has preempted is not running any more.
+    if (sequence->state != State::kRunning || sequence->uncomputed_tokens() != 1) continue;
+    if (GetBlockForNextToken(*sequence, schedule)) {
+      schedule.batch.push_back({sequence, sequence->computed_tokens, 1});
+    } else if (sequence->state == State::kRunning) {
+      ++sitting_out_;
+    }
+  }
+  return static_cast<int>(schedule.batch.size());
+}
+
+int Scheduler::SchedulePrefills(const std::vector<Sequence*>& members, int room,
+                                Schedule& schedule) {
+  for (Sequence* sequence : members) {
+    if (sequence->state != State::kRunning || sequence->uncomputed_tokens() == 1) continue;
+    room -= ScheduleChunk(*sequence, room, schedule);
+  }
+  return room;
+}
+
+void Scheduler::Admit(int places, int room, Schedule& schedule) {
+  for (auto next = waiting_.begin(); next != waiting_.end();) {
+    Sequence& sequence = **next++;
+    const bool computed_here = !sequence.awaits_kv();
+    if (computed_here && (sequence.paused || places <= 0 || room <= 0)) continue;
+    std::optional<BlockPool::Promise> promise = pool_.TryPromise(BlocksToStart(sequence));
+    if (!promise) return;
+    sequence.promise = *std::move(promise);
+    waiting_.erase(&sequence);
+    if (!std::exchange(sequence.admitted, true)) schedule.admitted.push_back(&sequence);
+    if (!computed_here) {
+      sequence.state = State::kPromised;
+      continue;
+    }
+    for (int needed = BlocksFor(sequence.token_count()); needed > 0; --needed) {
+      AddBlock(sequence, sequence.promise.Take());
+    }
+    sequence.prefill_tokens = sequence.token_count();
+    sequence.state = State::kRunning;
+    running_.insert(&sequence);
+    --places;
+    if (sequence.request.isolate) {
+      // Alone from the next step on, in this one if nobody else is in it; nobody starts behind it.
+      places = 0;
+      if (!schedule.batch.empty()) continue;
+    }
+    room -= ScheduleChunk(sequence, room, schedule);
+  }
+}
+
+// Rows added: none when no whole chunk fits.
+int Scheduler::ScheduleChunk(Sequence& sequence, int room, Schedule& schedule) const {
+  int end = sequence.token_count();
+  if (sequence.uncomputed_tokens() > room) {
+    end = sequence.computed_tokens + room;
+    end -= end % kChunkTokens;
+  }
+  const int count = end - sequence.computed_tokens;
+  if (count <= 0) return 0;
+  schedule.batch.push_back({&sequence, sequence.computed_tokens, count});
+  return count;
+}
+
+// False: it was preempted itself, or sits this step out.
+bool Scheduler::GetBlockForNextToken(Sequence& sequence, Schedule& schedule) {
+  while (static_cast<int>(sequence.blocks.size()) < BlocksFor(sequence.token_count())) {
+    if (sequence.promise.count() > 0) {
+      AddBlock(sequence, sequence.promise.Take());
+    } else if (std::optional<BlockPool::Block> block = pool_.TryAllocate()) {
+      AddBlock(sequence, *std::move(block));
+    } else {
+      Sequence* victim = ChooseVictim();
+      if (victim == nullptr) return false;
+      Preempt(*victim, schedule);
+      if (victim == &sequence) return false;
+    }
+  }
+  return true;
+}
+
+// Null when fewer than two could be preempted: the only one keeps its place.
+Sequence* Scheduler::ChooseVictim() const {
+  Sequence* victim = nullptr;
+  int preemptible = 0;
+  for (Sequence* sequence : running_) {
+    if (!sequence->preemptible()) continue;
+    ++preemptible;
+    if (victim == nullptr || sequence->paused >= victim->paused) victim = sequence;
+  }
+  return preemptible < 2 ? nullptr : victim;
+}
+
+void Scheduler::Preempt(Sequence& sequence, Schedule& schedule) {
+  running_.erase(&sequence);
+  sequence.blocks.clear();
+  sequence.block_table.clear();
+  sequence.promise = BlockPool::Promise();
+  sequence.computed_tokens = 0;
+  ++sequence.preemptions;
+  sequence.state = State::kWaiting;
+  waiting_.insert(&sequence);
+  schedule.preempted.push_back(&sequence);
+}
+
+int Scheduler::BlocksFor(int tokens) const {
+  return (tokens + options_.block_size - 1) / options_.block_size;
+}
+
+void Scheduler::AddBlock(Sequence& sequence, BlockPool::Block block) {
+  sequence.block_table.push_back(block.id());
+  sequence.blocks.push_back(std::move(block));
+}
+
+}  // namespace baton

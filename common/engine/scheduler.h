@@ -1,0 +1,117 @@
+// Decides what each step computes and who holds which blocks: continuous batching, chunked prefill,
+// preemption.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "common/engine/sequence.h"
+#include "common/kv/block_pool.h"
+
+namespace baton {
+
+// Prefill chunks end on multiples of this many tokens, the last excepted.
+inline constexpr int kChunkTokens = 64;
+
+struct SchedulerOptions {
+  int max_num_seqs = 0;  // sequences in one step
+  int block_size = 0;    // tokens
+};
+
+// Consecutive tokens of one sequence to compute in a step.
+struct ScheduledTokens {
+  Sequence* sequence = nullptr;
+  int first_token = 0;
+  int token_count = 0;
+  int end_token() const { return first_token + token_count; }
+  bool produces_token() const { return end_token() == sequence->token_count(); }
+};
+
+struct Schedule {
+  std::vector<Sequence*> preempted;
+  std::vector<Sequence*> admitted;  // for the first time
+  std::vector<ScheduledTokens> batch;
+};
+
+// The policy, in order of arrival everywhere:
+//  * Every decode gets one row. The rest of the row budget goes to prefill chunks, at least one of
+//  kChunkTokens, so that
+//    decodes never starve prefills. At most max_num_seqs sequences, the oldest, are in a step.
+//  * Blocks are promised to those who wait for them strictly first come first served: whoever
+//  cannot have his stops all
+//    behind him. Sequences computed here start, and take blocks for all their tokens, when there is
+//    also a place in the batch; lack of a place does not stop promises for sequences that are
+//    computed elsewhere. Decoding modes are promised one more block as head-room.
+//  * A decode that needs a block when none is free preempts: paused sequences first, the youngest
+//  of them first, then
+//    the youngest; it may be itself. The preempted waits for its blocks by its arrival and is
+//    recomputed. Sequences whose blocks a peer reads or writes (kPrefillOnly; kReceive before
+//    Commit) are never preempted. When it is the only one that could be, it keeps its blocks and
+//    sits the step out: those others end by their peers.
+//  * A running `isolate` sequence is alone in the batch until it ends or pauses.
+//
+// Thread rule: one thread. Borrows the pool.
+class Scheduler {
+ public:
+  Scheduler(const SchedulerOptions& options, BlockPool& pool);
+  ~Scheduler();
+
+  // Most blocks that a sequence waits for at once. Its full length must fit in the pool, or it may
+  // never run.
+  int BlocksToStart(const Sequence& sequence) const;
+
+  Sequence& Add(SequenceId id, SequenceRequest request);
+  Sequence* Find(SequenceId id);  // null for an unknown id
+
+  // Turns the promise into blocks for all tokens; head-room stays promised. REQUIRES: kPromised.
+  void OpenReceive(Sequence& sequence);
+  // All tokens are in the cache: joins the batch with `first_token` to compute next. REQUIRES:
+  // kReceiving.
+  void Commit(Sequence& sequence, int32_t first_token);
+  // Leaves the batch, keeps the blocks.
+  void Hold(Sequence& sequence);
+  // Gives back everything and destroys it.
+  void Remove(Sequence& sequence);
+
+  // The next step's batch, at most max(row_budget, decodes + kChunkTokens) rows. Pointers hold
+  // until Remove.
+  Schedule Next(int row_budget);
+
+  struct Counts {
+    int waiting = 0;             // to be admitted, or computed again
+    int running = 0;             // not paused
+    int runnable = 0;            // running, and not sitting out for lack of a block
+    int64_t waiting_tokens = 0;  // to be prefilled here
+  };
+  Counts CountSequences() const;
+
+ private:
+  struct ByArrival {
+    bool operator()(const Sequence* a, const Sequence* b) const { return a->arrival < b->arrival; }
+  };
+  using Line = std::set<Sequence*, ByArrival>;
+
+  std::vector<Sequence*> BatchMembers() const;
+  int ScheduleDecodes(const std::vector<Sequence*>& members, Schedule& schedule);
+  int SchedulePrefills(const std::vector<Sequence*>& members, int room, Schedule& schedule);
+  void Admit(int places, int room, Schedule& schedule);
+  int ScheduleChunk(Sequence& sequence, int room, Schedule& schedule) const;
+  bool GetBlockForNextToken(Sequence& sequence, Schedule& schedule);
+  Sequence* ChooseVictim() const;
+  void Preempt(Sequence& sequence, Schedule& schedule);
+  int BlocksFor(int tokens) const;
+  static void AddBlock(Sequence& sequence, BlockPool::Block block);
+
+  const SchedulerOptions options_;
+  BlockPool& pool_;
+  uint64_t next_arrival_ = 0;
+  std::map<SequenceId, std::unique_ptr<Sequence>> sequences_;
+  Line waiting_;         // state kWaiting
+  Line running_;         // state kRunning, paused ones too
+  int sitting_out_ = 0;  // in the last schedule
+};
+
+}  // namespace baton

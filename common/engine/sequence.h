@@ -1,0 +1,66 @@
+// One sequence inside an engine: its tokens, its blocks and where it stands.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+
+#include "common/engine/sequence_request.h"
+#include "common/engine/token_counts.h"
+#include "common/kv/block_pool.h"
+
+namespace baton {
+
+// Owned by the scheduler, which alone changes state, promise and blocks. Engine's thread only.
+struct Sequence {
+  enum class State {
+    kWaiting,    // for blocks; to be computed here also for a place in the batch
+    kPromised,   // blocks for KV from elsewhere are promised
+    kReceiving,  // these blocks are granted and being written
+    kRunning,    // in the batch unless paused
+    kHeld,       // kPrefillOnly, finished or failed: keeps its blocks until it is released
+  };
+
+  Sequence(SequenceId sequence_id, uint64_t arrival_number, SequenceRequest sequence_request)
+      : id(sequence_id),
+        arrival(arrival_number),
+        request(std::move(sequence_request)),
+        token_ids(std::move(request.token_ids)),
+        counts(request.sampling, token_ids, request.prompt_length) {}
+
+  int token_count() const { return static_cast<int>(token_ids.size()); }
+  int uncomputed_tokens() const { return token_count() - computed_tokens; }
+  int output_count() const { return token_count() - request.prompt_length; }
+  // The KV comes from elsewhere and is not all there.
+  bool awaits_kv() const { return request.mode == SequenceRequest::Mode::kReceive && !committed; }
+  // May be taken out and recomputed. Others' blocks are read or written by a peer.
+  bool preemptible() const {
+    return state == State::kRunning && request.mode != SequenceRequest::Mode::kPrefillOnly;
+  }
+
+  const SequenceId id;
+  const uint64_t arrival;          // the order of fairness; a preempted sequence keeps it
+  SequenceRequest request;         // its token_ids are moved into:
+  std::vector<int32_t> token_ids;  // prompt, then output
+  TokenCounts counts;
+
+  State state = State::kWaiting;
+  bool paused = false;
+  bool admitted = false;    // SequenceAdmitted was told
+  bool committed = false;   // kReceive
+  int computed_tokens = 0;  // whose K and V are in the cache
+  int prefill_tokens = 0;   // that the current stay in the batch has to compute before it decodes
+
+  BlockPool::Promise promise;
+  std::vector<BlockPool::Block> blocks;
+  std::vector<int32_t> block_table;  // ids of blocks
+
+  int preemptions = 0;
+  absl::Time ready;  // submitted, or committed
+  std::optional<absl::Time> first_step, prefill_end, first_decode;
+};
+
+}  // namespace baton

@@ -1,0 +1,171 @@
+#include "common/kv/block_pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace baton {
+namespace {
+
+using Block = BlockPool::Block;
+using Promise = BlockPool::Promise;
+
+TEST(BlockPool, GivesOutEveryBlockOnceAndThenNothing) {
+  BlockPool pool(5);
+  std::vector<Block> blocks;
+  std::set<int32_t> ids;
+  for (int i = 0; i < 5; ++i) {
+    blocks.push_back(*pool.TryAllocate());
+    ids.insert(blocks.back().id());
+  }
+  EXPECT_THAT(ids, testing::ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_FALSE(pool.TryAllocate().has_value());
+  EXPECT_EQ(pool.used_blocks(), 5);
+  blocks.clear();
+  EXPECT_EQ(pool.used_blocks(), 0);
+}
+
+TEST(BlockPool, NeverHandsOutAPromisedBlock) {
+  BlockPool pool(4);
+  Promise promise = *pool.TryPromise(3);
+  std::optional<Block> only = pool.TryAllocate();
+  EXPECT_TRUE(only.has_value());
+  EXPECT_FALSE(pool.TryAllocate().has_value());
+  EXPECT_FALSE(pool.TryPromise(1).has_value());
+  EXPECT_TRUE(pool.TryPromise(0).has_value());
+  std::vector<Block> taken;
+  while (promise.count() > 0) taken.push_back(promise.Take());
+  EXPECT_EQ(taken.size(), 3u);
+  EXPECT_EQ(pool.used_blocks(), 4);
+}
+
+TEST(BlockPool, APromiseIsAllOrNothingAndGivenUpWithItsValue) {
+  BlockPool pool(4);
+  EXPECT_FALSE(pool.TryPromise(5).has_value());
+  EXPECT_EQ(pool.promised_blocks(), 0);
+  {
+    Promise promise = *pool.TryPromise(4);
+    const Block taken = promise.Take();
+    EXPECT_EQ(pool.promised_blocks(), 3);
+  }
+  EXPECT_EQ(pool.promised_blocks(), 0);
+  EXPECT_EQ(pool.available_blocks(), 4);
+}
+
+TEST(BlockPool, ASharedBlockIsFreeWithItsLastReference) {
+  BlockPool pool(1);
+  Block first = *pool.TryAllocate();
+  {
+    Block second = first.Share();
+    EXPECT_EQ(second.id(), first.id());
+    EXPECT_EQ(pool.reference_count(first.id()), 2);
+    first = Block();
+    EXPECT_EQ(pool.free_blocks(), 0);
+  }
+  EXPECT_EQ(pool.free_blocks(), 1);
+}
+
+TEST(BlockPool, AssignmentGivesBackWhatWasHeldAtOnce) {
+  BlockPool pool(2);
+  Block first = *pool.TryAllocate();
+  Block second = *pool.TryAllocate();
+  first = std::move(second);
+  EXPECT_EQ(pool.free_blocks(), 1);
+  Promise promise = *pool.TryPromise(1);
+  Promise other = *pool.TryPromise(0);
+  promise = std::move(other);
+  EXPECT_EQ(pool.promised_blocks(), 0);
+}
+
+TEST(BlockPool, AReusedBlockHasANewGeneration) {
+  BlockPool pool(1);
+  std::optional<Block> block = pool.TryAllocate();
+  const uint32_t first = pool.generation(block->id());
+  block.reset();
+  block = pool.TryAllocate();
+  EXPECT_EQ(pool.generation(block->id()), first + 1);
+}
+
+// 100,000 random operations against maps of references: every count agrees after each.
+TEST(BlockPool, AgreesWithAPlainModel) {
+  constexpr int kBlocks = 24;
+  std::mt19937 random(7);
+  BlockPool pool(kBlocks);
+  std::vector<Block> blocks;
+  std::vector<Promise> promises;
+  std::map<int32_t, int> references;
+  std::map<int32_t, uint32_t> generations;
+  int promised = 0;
+  const auto give_out = [&](Block block) {
+    ASSERT_EQ(references[block.id()], 0) << "block " << block.id() << " has an owner";
+    references[block.id()] = 1;
+    ++generations[block.id()];
+    blocks.push_back(std::move(block));
+  };
+  for (int step = 0; step < 100000; ++step) {
+    int used = 0;
+    for (const auto& [id, count] : references) used += count > 0;
+    const int available = kBlocks - used - promised;
+    switch (random() % 6) {
+      case 0: {
+        std::optional<Block> block = pool.TryAllocate();
+        ASSERT_EQ(block.has_value(), available > 0);
+        if (block) give_out(*std::move(block));
+        break;
+      }
+      case 1: {
+        const int count = static_cast<int>(random() % 6);
+        std::optional<Promise> promise = pool.TryPromise(count);
+        ASSERT_EQ(promise.has_value(), count <= available);
+        if (promise) promised += count, promises.push_back(*std::move(promise));
+        break;
+      }
+      case 2:
+        if (promises.empty()) break;
+        if (Promise& promise = promises[random() % promises.size()]; promise.count() > 0) {
+          --promised;
+          give_out(promise.Take());
+        }
+        break;
+      case 3:
+        if (promises.empty()) break;
+        std::swap(promises[random() % promises.size()], promises.back());
+        promised -= promises.back().count();
+        promises.pop_back();
+        break;
+      case 4:
+        if (blocks.empty()) break;
+        blocks.push_back(blocks[random() % blocks.size()].Share());
+        ++references[blocks.back().id()];
+        break;
+      case 5:
+        for (int drops = 0; drops < 2 && !blocks.empty(); ++drops) {
+          std::swap(blocks[random() % blocks.size()], blocks.back());
+          --references[blocks.back().id()];
+          blocks.pop_back();
+        }
+        break;
+    }
+    pool.CheckInvariants();
+    ASSERT_EQ(pool.promised_blocks(), promised);
+    ASSERT_EQ(pool.used_blocks() + pool.free_blocks(), kBlocks);
+    for (const auto& [id, count] : references) {
+      ASSERT_EQ(pool.reference_count(id), count);
+      ASSERT_EQ(pool.generation(id), generations[id]);
+    }
+  }
+}
+
+TEST(BlockPoolDeathTest, TakingMoreThanWasPromisedIsABug) {
+  BlockPool pool(2);
+  Promise promise = *pool.TryPromise(0);
+  EXPECT_DEATH(promise.Take(), "nothing is promised");
+}
+
+}  // namespace
+}  // namespace baton
