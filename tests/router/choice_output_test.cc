@@ -21,7 +21,8 @@ struct Outcome {
 };
 
 // Pushes `ids` until the choice ends; the last is a LENGTH end.
-Outcome Run(const v1::SamplingParams& sampling, const std::vector<uint32_t>& ids, bool stream) {
+Outcome RunChoice(const v1::SamplingParams& sampling, const std::vector<uint32_t>& ids,
+                  bool stream) {
   ChoiceOutput output(LetterTable(), sampling,
                       {.choice = 0, .stream = stream, .return_token_ids = true});
   Outcome outcome;
@@ -57,11 +58,11 @@ TEST(ChoiceOutput, ShowsWholeCharactersOnly) {
 }
 
 TEST(ChoiceOutput, SkipsSpecialTokensUnlessAskedForThem) {
-  EXPECT_EQ(Run({}, {0, kSpecial, 1}, true).text, "ab");
-  EXPECT_EQ(Run({}, {0, kSpecial, 1}, true).ids, (std::vector<uint32_t>{0, kSpecial, 1}));
+  EXPECT_EQ(RunChoice({}, {0, kSpecial, 1}, true).text, "ab");
+  EXPECT_EQ(RunChoice({}, {0, kSpecial, 1}, true).ids, (std::vector<uint32_t>{0, kSpecial, 1}));
   v1::SamplingParams sampling;
   sampling.set_skip_special_tokens(false);
-  EXPECT_EQ(Run(sampling, {0, kSpecial, 1}, true).text, "a<e>b");
+  EXPECT_EQ(RunChoice(sampling, {0, kSpecial, 1}, true).text, "a<e>b");
 }
 
 TEST(ChoiceOutput, LeavesTheTokenThatEndsItOutOfTextAndIds) {
@@ -98,7 +99,7 @@ TEST(ChoiceOutput, FillsInTheBytesOfLogprobs) {
 TEST(ChoiceOutput, LooksForStopStringsOnlyAfterMinTokens) {
   v1::SamplingParams sampling = Stops({"b"});
   sampling.set_min_tokens(2);
-  const Outcome outcome = Run(sampling, {0, 1, 2, 1, 3}, true);
+  const Outcome outcome = RunChoice(sampling, {0, 1, 2, 1, 3}, true);
   EXPECT_EQ(outcome.text, "abc");
   EXPECT_EQ(outcome.tokens, 4u);
 }
@@ -127,8 +128,8 @@ TEST(ChoiceOutput, CutsAtTheFirstStopStringHoweverTheTextArrives) {
     v1::SamplingParams sampling = Stops(stops);
     const bool include = random() % 2 == 0;
     sampling.set_include_stop_str_in_output(include);
-    const Outcome streamed = Run(sampling, ids, true);
-    const Outcome whole_at_once = Run(sampling, ids, false);
+    const Outcome streamed = RunChoice(sampling, ids, true);
+    const Outcome whole_at_once = RunChoice(sampling, ids, false);
     const bool stopped = end != std::string::npos;
     const std::string expected = stopped ? whole.substr(0, include ? end : begin) : whole;
     ASSERT_EQ(streamed.text, expected) << seed;

@@ -67,7 +67,8 @@ class MachineHarness {
 
   void Feed(const RequestEvent& event) { Take(machine.Handle(event, now)); }
   void Choose(bool prefill, bool decode) {
-    WorkersChosen chosen{.capability = std::string(16, 'c'), .system_fingerprint = "f"};
+    WorkersChosen chosen;
+    chosen.capability = std::string(16, 'c');
     chosen.prefill = prefill ? std::optional(WorkerName{1, "p"}) : std::nullopt;
     chosen.decode = decode ? std::optional(WorkerName{2, "d"}) : std::nullopt;
     chosen.decode_address = "d:1";

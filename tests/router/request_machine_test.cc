@@ -330,7 +330,7 @@ TEST(RequestMachine, EndsOnceWithTheRightTokensUnderAnyInterleaving) {
     uint32_t sent = 0;
     bool committed = false, decode_finished = false, decode_gone = false, prefill_gone = false;
     for (int turn = 0; turn < 200 && harness.terminals() == 0; ++turn) {
-      if (faults && chance(40)) {
+      if (faults && chance(20)) {
         switch (random() % 3) {
           case 0:
             if (!prefill_gone) harness.PrefillEnds(absl::UnavailableError("killed"));
