@@ -1,16 +1,27 @@
 // The device that does the arithmetic: CPU or CUDA, chosen at start, behind one interface.
+//
+// The operations are those of one decoder layer, at the grain of a kernel. On one backend every
+// result depends on the row's own inputs only, bit for bit: never on the other rows, the threads or
+// the block size (docs/architecture.md, numerics). The reductions' order is written at each CPU
+// operation's header.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+#include "common/backend/tensor.h"
+#include "common/gguf/gguf_file.h"
 
 namespace baton {
 
-// Memory of a backend, given back when destroyed.
+// Memory of a backend, given back when destroyed. It must not outlive its backend.
 class BackendBuffer {
  public:
   BackendBuffer() = default;
@@ -24,6 +35,92 @@ class BackendBuffer {
   size_t bytes_ = 0;
 };
 
-class Backend;
+// A matrix [rows out, columns in] in the form its backend multiplies with. Only the backend that
+// loaded it can read it.
+class Weight {
+ public:
+  virtual ~Weight() = default;
+  int rows() const { return rows_; }
+  int columns() const { return columns_; }
+
+ protected:
+  Weight(int rows, int columns) : rows_(rows), columns_(columns) {}
+
+ private:
+  int rows_;
+  int columns_;
+};
+
+// Rows [first_row, first_row + row_count) of a pass: consecutive tokens of one sequence, from
+// `first_position` on.
+struct PassSequence {
+  int first_row = 0;
+  int row_count = 0;
+  int first_position = 0;
+  const int32_t* block_table = nullptr;  // [blocks for first_position + row_count tokens]
+};
+
+enum class RopePairs { kInterleaved, kHalfSplit };  // (2i, 2i+1), or (i, i + dim/2)
+
+// What one forward pass computes; host memory, borrowed from BeginPass to the next BeginPass.
+struct Pass {
+  absl::Span<const int32_t> token_ids;       // [rows]
+  absl::Span<const PassSequence> sequences;  // first_row ascending, without gaps
+  RopePairs rope_pairs = RopePairs::kInterleaved;
+  int rope_dim = 0;                  // rotated dimensions of a head
+  absl::Span<const float> rope_cos;  // [rows, rope_dim / 2]
+  absl::Span<const float> rope_sin;  // [rows, rope_dim / 2]
+};
+
+// Thread rule: one thread at a time (a backend keeps the pass and scratch memory); an engine has
+// its own. Operations may run later, in order; Synchronize waits. Shapes are the caller's duty: a
+// mismatch is a failed CHECK.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // For banners: "cpu avx512, 2 threads".
+  virtual std::string Description() const = 0;
+
+  // Zeroed memory. RESOURCE_EXHAUSTED when there is not as much.
+  virtual absl::StatusOr<BackendBuffer> Allocate(size_t bytes) = 0;
+  // Repacks a matrix with dims {columns, rows}. UNIMPLEMENTED names the tensor, its type and the
+  // supported ones.
+  virtual absl::StatusOr<std::unique_ptr<Weight>> LoadWeight(const GgufTensor& tensor) = 0;
+
+  virtual void BeginPass(const Pass& pass) = 0;
+  // out[r] = table's row token_ids[r]; the same bits as the weight's dequantised value.
+  virtual void Embed(const Weight& table, Tensor out) = 0;
+  // out = in / sqrt(mean(in^2) + epsilon) * gain, by rows. `gain` [columns]. `out` may be `in`.
+  virtual void RmsNorm(Tensor in, const float* gain, float epsilon, Tensor out) = 0;
+  struct ProductOutput {
+    const Weight* weight;  // [out.columns, in.columns]
+    Tensor out;            // [rows, weight rows]
+  };
+  // out = in x weight^T for every output. The input is quantised once for all of them, where their
+  // types ask for it.
+  virtual void Product(Tensor in, absl::Span<const ProductOutput> outputs) = 0;
+  // out += bias, by rows. `bias` [columns].
+  virtual void AddBias(const float* bias, Tensor out) = 0;
+  // Rotates the heads of `queries` and `keys` (in place) by the pass's angles, and stores `keys`
+  // and `values` [rows, kv_heads * head_dim] in the cache.
+  virtual void RotateAndAppend(Tensor queries, Tensor keys, Tensor values,
+                               const KvLayerView& cache) = 0;
+  // Causal softmax attention of every row of `queries` [rows, heads * head_dim] over its sequence's
+  // K and V in the cache, its own included, scaled by 1 / sqrt(head_dim). Query head h reads KV
+  // head h / (heads / kv_heads).
+  virtual void Attention(Tensor queries, const KvLayerView& cache, Tensor out) = 0;
+  // gate = gate / (1 + exp(-gate)) * up.
+  virtual void SiluMultiply(Tensor up, Tensor gate) = 0;
+  // out += in.
+  virtual void Add(Tensor in, Tensor out) = 0;
+  // out[i] = in[rows[i]].
+  virtual void CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) = 0;
+
+  // Between the host's memory and the backend's; Download waits for the operations before it.
+  virtual void Upload(const void* host, size_t bytes, void* device) = 0;
+  virtual void Download(const void* device, size_t bytes, void* host) = 0;
+  virtual void Synchronize() = 0;
+};
 
 }  // namespace baton

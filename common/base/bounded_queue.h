@@ -2,17 +2,19 @@
 // means.
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
 #include <deque>
+#include <mutex>
 #include <optional>
 #include <utility>
 
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
 namespace baton {
 
-// Thread-safe. Any number of producers and consumers.
+// Thread-safe. Any number of producers and consumers. On std::mutex, which the thread sanitizer can
+// follow: a system's absl::Mutex is compiled without it, and each use is then reported as a race.
 template <typename T>
 class BoundedQueue {
  public:
@@ -20,16 +22,22 @@ class BoundedQueue {
 
   // False, and `item` untouched, when the queue is full or closed.
   bool TryPush(T&& item) {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     if (closed_ || items_.size() >= capacity_) return false;
     items_.push_back(std::move(item));
+    changed_.notify_one();
     return true;
   }
 
   // The oldest item; nothing after `timeout`, or at once when closed and empty.
   std::optional<T> Pop(absl::Duration timeout) {
-    absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithTimeout(absl::Condition(this, &BoundedQueue::Ready), timeout);
+    const auto ready = [this] { return closed_ || !items_.empty(); };
+    std::unique_lock lock(mutex_);
+    if (timeout > kLongestTimedWait) {  // the clock would wrap
+      changed_.wait(lock, ready);
+    } else {
+      changed_.wait_for(lock, absl::ToChronoNanoseconds(timeout), ready);
+    }
     if (items_.empty()) return std::nullopt;
     T item = std::move(items_.front());
     items_.pop_front();
@@ -38,22 +46,24 @@ class BoundedQueue {
 
   // No more items are taken; those inside can still be popped.
   void Close() {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     closed_ = true;
+    changed_.notify_all();
   }
 
   size_t size() const {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     return items_.size();
   }
 
  private:
-  bool Ready() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ || !items_.empty(); }
+  static constexpr absl::Duration kLongestTimedWait = absl::Hours(24 * 365);
 
   const size_t capacity_;
-  mutable absl::Mutex mutex_;
-  std::deque<T> items_ ABSL_GUARDED_BY(mutex_);
-  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::deque<T> items_;
+  bool closed_ = false;
 };
 
 }  // namespace baton

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 
 #include "common/base/check.h"
 #include "common/base/clock.h"
@@ -103,10 +103,10 @@ struct Engine::Rep {
 
   std::atomic<uint64_t> last_id = 0;
   std::atomic<uint64_t> progress = 0;
-  EngineStats totals;  // its counters; the engine's thread
-  mutable absl::Mutex stats_mutex;
-  EngineStats stats ABSL_GUARDED_BY(stats_mutex);
-  mutable RateMeter rate ABSL_GUARDED_BY(stats_mutex);
+  EngineStats totals;              // its counters; the engine's thread
+  mutable std::mutex stats_mutex;  // guards what follows
+  EngineStats stats;
+  mutable RateMeter rate;
 };
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::unique_ptr<Transformer> model,
@@ -150,7 +150,7 @@ void Engine::Wake() { rep_->mailbox.Wake(); }
 
 EngineStats Engine::Stats() const {
   const int submissions = rep_->mailbox.submissions();
-  absl::MutexLock lock(&rep_->stats_mutex);
+  const std::lock_guard lock(rep_->stats_mutex);
   EngineStats stats = rep_->stats;
   stats.progress = rep_->progress.load(std::memory_order_relaxed);
   stats.waiting_sequences += submissions;
@@ -207,10 +207,9 @@ void Engine::Rep::CommitFirstToken(Sequence& sequence, const OutputToken& token)
   }
   scheduler.Commit(sequence, token.token_id);
   sequence.ready = SteadyNow();
-  const bool ends =
-      token.finish_reason != FinishReason::kNone ||
-      sampler.FinishReasonOf(token, sequence.request.sampling, sequence.token_count(),
-                             options.max_model_len) != FinishReason::kNone;
+  const bool ends = token.finish_reason != FinishReason::kNone ||
+                    sampler.FinishReasonOf(token, sequence.request.sampling, sequence.token_count(),
+                                           options.max_model_len) != FinishReason::kNone;
   if (ends) Finish(sequence);
 }
 
@@ -252,7 +251,7 @@ void Engine::Rep::Compute(const Schedule& schedule) {
       batch, *cache, [&](int layer) { LayerDone(schedule, layer); }, absl::MakeSpan(logits));
   const absl::Time end = SteadyNow();
   sizer.Observe(batch.rows(), end - start);
-  absl::MutexLock lock(&stats_mutex);
+  const std::lock_guard lock(stats_mutex);
   rate.Add(end, batch.rows());
 }
 
@@ -351,7 +350,7 @@ void Engine::Rep::PublishStats() {
   now.used_blocks = pool.used_blocks();
   now.promised_blocks = pool.promised_blocks();
   now.free_blocks = pool.available_blocks();
-  absl::MutexLock lock(&stats_mutex);
+  const std::lock_guard lock(stats_mutex);
   stats = now;
 }
 

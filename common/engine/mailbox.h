@@ -1,14 +1,14 @@
 // What other threads ask of an engine, until its own thread takes it.
 #pragma once
 
+#include <condition_variable>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
 #include "common/engine/sequence_request.h"
@@ -46,7 +46,7 @@ class Mailbox {
   void Release(SequenceId id);
 
   Contents Take();
-  // Until there is something to take, Wake() is called or `timeout` has passed.
+  // Until there is something to take, Wake() is called or `timeout` (less than a year) has passed.
   void Wait(absl::Duration timeout);
   void Wake();
 
@@ -58,15 +58,18 @@ class Mailbox {
   int submissions() const;  // not taken
 
  private:
-  bool SomethingThere() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Control* ControlOf(SequenceId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Changes what is asked of `id` and wakes the engine's thread; nothing for one that does not
+  // live.
+  template <typename Change>
+  void Ask(SequenceId id, Change change);
 
   const int max_waiting_;
-  mutable absl::Mutex mutex_;
-  int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::set<SequenceId> living_ ABSL_GUARDED_BY(mutex_);
-  Contents contents_ ABSL_GUARDED_BY(mutex_);
-  bool wake_ ABSL_GUARDED_BY(mutex_) = false;
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  int waiting_ = 0;
+  std::set<SequenceId> living_;
+  Contents contents_;
+  bool wake_ = false;
 };
 
 }  // namespace baton

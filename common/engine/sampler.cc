@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "absl/numeric/int128.h"
 #include "absl/strings/str_cat.h"
 
+#include "common/backend/exact_math.h"
 #include "common/base/check.h"
-#include "common/base/exact_math.h"
 #include "common/engine/philox.h"
 
 namespace baton {
@@ -21,8 +22,14 @@ constexpr float kMasked = -std::numeric_limits<float>::infinity();
 // One in fixed point. A sum over 2^23 tokens still fits 64 bits.
 constexpr float kOne = 0x1p40f;
 
-// exp(x) for x <= 0, rounded down. The product is exact: a power of two.
-uint64_t Weight(float x) { return static_cast<uint64_t>(ExactExp(x) * kOne); }
+// exp((logit - max_logit) / temperature) of every logit in fixed point, rounded down; 0 for a
+// masked one. The product by kOne is exact: a power of two.
+[[gnu::target_clones("default", "arch=x86-64-v3")]] void ComputeWeights(
+    const float* logits, size_t count, float max_logit, float temperature, uint64_t* weights) {
+  for (size_t i = 0; i < count; ++i) {
+    weights[i] = static_cast<uint64_t>(ExpF((logits[i] - max_logit) / temperature) * kOne);
+  }
+}
 
 float ClampFinite(float x) {
   constexpr float kMax = std::numeric_limits<float>::max();
@@ -56,7 +63,9 @@ constexpr auto kLikelierFirst = [](const auto& a, const auto& b) {
 }  // namespace
 
 Sampler::Sampler(int vocab_size, std::vector<int32_t> end_of_generation_ids)
-    : vocab_size_(vocab_size), end_of_generation_ids_(std::move(end_of_generation_ids)) {}
+    : vocab_size_(vocab_size),
+      end_of_generation_ids_(std::move(end_of_generation_ids)),
+      weights_(static_cast<size_t>(vocab_size)) {}
 
 absl::StatusOr<OutputToken> Sampler::Choose(absl::Span<const float> logits,
                                             const SamplingContext& context) {
@@ -123,11 +132,11 @@ int32_t Sampler::Draw(const SamplingContext& context, float max_logit) {
   const SamplingParams& sampling = context.sampling;
   const float temperature = std::max(sampling.temperature, kMinTemperature);
   const uint64_t min_weight = std::max(uint64_t{1}, static_cast<uint64_t>(sampling.min_p * kOne));
+  ComputeWeights(adjusted_.data(), adjusted_.size(), max_logit, temperature, weights_.data());
   candidates_.clear();
   for (int32_t id = 0; id < vocab_size_; ++id) {
-    const float logit = adjusted_[static_cast<size_t>(id)];
-    const uint64_t weight = Weight((logit - max_logit) / temperature);
-    if (weight >= min_weight) candidates_.push_back({weight, logit, id});
+    const auto i = static_cast<size_t>(id);
+    if (weights_[i] >= min_weight) candidates_.push_back({weights_[i], adjusted_[i], id});
   }
   if (sampling.top_k > 0) KeepTopK(sampling.top_k);
   if (sampling.top_p < 1) KeepTopP(sampling.top_p);
@@ -175,12 +184,11 @@ void Sampler::KeepTopP(float top_p) {
   }
 }
 
-TokenLogprobs Sampler::Logprobs(absl::Span<const float> logits, int32_t token_id,
-                                int top_count) const {
+TokenLogprobs Sampler::Logprobs(absl::Span<const float> logits, int32_t token_id, int top_count) {
   const float max_logit = logits[static_cast<size_t>(ArgMax(logits))];
-  uint64_t sum = 0;
-  for (float logit : logits) sum += Weight(logit - max_logit);
-  const float log_sum = ExactLog(static_cast<float>(sum) / kOne);
+  ComputeWeights(logits.data(), logits.size(), max_logit, /*temperature=*/1, weights_.data());
+  const uint64_t sum = std::accumulate(weights_.begin(), weights_.end(), uint64_t{0});
+  const auto log_sum = static_cast<float>(Log(static_cast<double>(sum) / kOne));
   const auto logprob = [&](int32_t id) {
     return (logits[static_cast<size_t>(id)] - max_logit) - log_sum;
   };

@@ -55,11 +55,12 @@ class Sampler {
   int32_t Draw(const SamplingContext& context, float max_logit);
   void KeepTopK(int top_k);
   void KeepTopP(float top_p);
-  TokenLogprobs Logprobs(absl::Span<const float> logits, int32_t token_id, int top_count) const;
+  TokenLogprobs Logprobs(absl::Span<const float> logits, int32_t token_id, int top_count);
 
   const int vocab_size_;
   const std::vector<int32_t> end_of_generation_ids_;
   std::vector<float> adjusted_;        // [vocab_size]
+  std::vector<uint64_t> weights_;      // [vocab_size]
   std::vector<Candidate> candidates_;  // at most vocab_size
 };
 

@@ -8,14 +8,15 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+
 #include "common/backend/backend.h"
 #include "common/kv/layout.h"
 
 namespace baton {
 
-// Thread rule: who holds a block (see BlockPool) may read and write its bytes and its page CRCs from any thread; the
-// cache itself is immutable after Create. Blocks keep their address for the cache's life. CPU memory for now: a device
-// cache stages its bytes through the backend.
+// Thread rule: who holds a block (see BlockPool) may read and write its bytes and its page CRCs
+// from any thread; the cache itself is immutable after Create. Blocks keep their address for the
+// cache's life. CPU memory for now: a device cache stages its bytes through the backend.
 class KvCache {
  public:
   // RESOURCE_EXHAUSTED says what is needed and which flags help.
@@ -27,18 +28,23 @@ class KvCache {
 
   // `layout().block_bytes()` bytes. REQUIRES: 0 <= block < block_count().
   uint8_t* Block(int32_t block) const {
-    return data_ + static_cast<size_t>(block) * layout_.block_bytes();
+    return buffer_.data() + static_cast<size_t>(block) * layout_.block_bytes();
   }
 
-  // CRC32C of a page in one layer: its K rows, then its V rows (only the rows of tokens that exist). Made when the page
-  // is complete (or is the sequence's last), kept until the block is used again.
+  // What the backend's operations take.
+  KvLayerView LayerView(int layer) const;
+
+  // CRC32C of a page in one layer: its K rows, then its V rows (only the rows of tokens that
+  // exist). Made when the page is complete (or is the sequence's last), kept until the block is
+  // used again.
   uint32_t& PageCrc(int32_t block, int layer, int page_in_block) {
     return page_crcs_[(static_cast<size_t>(block) * static_cast<size_t>(layout_.layers) +
                        static_cast<size_t>(layer)) *
                           static_cast<size_t>(layout_.pages_per_block()) +
                       static_cast<size_t>(page_in_block)];
   }
-  // The CRC of the first `tokens` tokens of a page as they are in memory now. REQUIRES: 0 < tokens <= kKvPageTokens.
+  // The CRC of the first `tokens` tokens of a page as they are in memory now. REQUIRES: 0 < tokens
+  // <= kKvPageTokens.
   uint32_t ComputePageCrc(int32_t block, int layer, int page_in_block, int tokens) const;
 
  private:
@@ -47,7 +53,6 @@ class KvCache {
   KvLayout layout_;
   int block_count_;
   BackendBuffer buffer_;
-  uint8_t* data_;
   std::vector<uint32_t> page_crcs_;  // [block][layer][page in block]
 };
 

@@ -1,15 +1,16 @@
 // Where the bytes of a KV block are.
 //
-// A block is one contiguous region [layer][K, V][token][kv head][head dim] of `block_size` tokens. Coverage, hashes and
-// CRCs are by pages: 16 tokens at a multiple of 16 (the last page of a sequence may be shorter).
+// A block is one contiguous region [layer][K, V][token][kv head][head dim] of `block_size` tokens.
+// Coverage, hashes and CRCs are by pages: 16 tokens at a multiple of 16 (the last page of a
+// sequence may be shorter).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-namespace baton {
+#include "common/backend/tensor.h"
 
-enum class KvDtype { kF32, kF16, kBf16 };
+namespace baton {
 
 // Tokens per page; block sizes are multiples of it.
 inline constexpr int kKvPageTokens = 16;
@@ -32,11 +33,11 @@ struct KvLayout {
   int pages_per_block() const { return block_size / kKvPageTokens; }
   int BlocksFor(int tokens) const { return (tokens + block_size - 1) / block_size; }
 
-  enum Part { kKeys = 0, kValues = 1 };
-  // Offset in its block of token `token_in_block`'s K or V row in `layer`; the rows of following tokens in the block
-  // follow without a gap.
+  enum Part : size_t { kKeys = 0, kValues = 1 };
+  // Offset in its block of token `token_in_block`'s K or V row in `layer`; the rows of following
+  // tokens in the block follow without a gap.
   size_t RowOffset(int layer, Part part, int token_in_block) const {
-    return ((static_cast<size_t>(layer) * 2 + part) * static_cast<size_t>(block_size) +
+    return ((static_cast<size_t>(layer) * 2 + static_cast<size_t>(part)) * static_cast<size_t>(block_size) +
             static_cast<size_t>(token_in_block)) *
            row_bytes();
   }

@@ -8,19 +8,21 @@
 
 namespace baton {
 
-// Consecutive rows of one sequence: its tokens [first_position, first_position + row_count). K and V of the tokens
-// before are in the cache already.
+// Consecutive rows of one sequence: its tokens [first_position, first_position + row_count). K and
+// V of the tokens before are in the cache already.
 struct BatchSequence {
   int first_row = 0;
   int row_count = 0;
   int first_position = 0;
-  absl::Span<const int32_t> block_table;  // [blocks for first_position + row_count tokens]; borrowed for the pass
+  absl::Span<const int32_t>
+      block_table;  // [blocks for first_position + row_count tokens]; borrowed for the pass
 };
 
 struct Batch {
   std::vector<int32_t> token_ids;        // [rows]
   std::vector<BatchSequence> sequences;  // first_row ascending, without gaps
-  std::vector<int> logits_rows;          // ascending rows whose logits are wanted; often each sequence's last
+  std::vector<int>
+      logits_rows;  // ascending rows whose logits are wanted; often each sequence's last
   int rows() const { return static_cast<int>(token_ids.size()); }
 };
 

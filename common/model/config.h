@@ -5,6 +5,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+
+#include "common/backend/backend.h"
 #include "common/gguf/gguf_file.h"
 
 namespace baton {
@@ -23,7 +25,7 @@ struct ModelConfig {
   int context_length = 0;  // trained positions: the most max_model_len can be
   float norm_epsilon = 0;
 
-  enum class RopePairs { kInterleaved, kHalfSplit };  // (2i, 2i+1), or (i, i + dim/2)
+  using RopePairs = baton::RopePairs;
   RopePairs rope_pairs = RopePairs::kInterleaved;
   int rope_dim = 0;  // rotated dimensions of a head, even
   double rope_base = 10000;

@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+
 #include "common/backend/backend.h"
 #include "common/gguf/gguf_file.h"
 #include "common/kv/cache.h"
@@ -16,7 +18,8 @@
 
 namespace baton {
 
-// Thread rule: one thread at a time. Borrows the backend, which must outlive it; keeps nothing of the file.
+// Thread rule: one thread at a time. Borrows the backend, which must outlive it; keeps nothing of
+// the file.
 class Transformer {
  public:
   // Called with 0..1 while the weights load.
@@ -29,10 +32,15 @@ class Transformer {
   // Shape of the KV cache it needs.
   KvLayout MakeKvLayout(int block_size, KvDtype dtype) const;
 
-  // Computes all rows of `batch`, appends their K and V to `cache`, and writes `logits` [logits_rows, vocab_size].
-  // `on_layer(l)` runs on the calling thread as soon as layer l's K and V of all rows are in the cache. The result for a row
-  // depends on its sequence's tokens only, bit for bit, never on the rest of the batch (docs/architecture.md, numerics).
-  // REQUIRES: token ids in the vocabulary, block tables long enough, positions below context_length.
+  // Takes the memory for passes of up to `max_rows` rows now. RESOURCE_EXHAUSTED when there is not
+  // as much. A larger pass takes it when it comes, and ends the process if it cannot.
+  absl::Status Reserve(int max_rows);
+
+  // Computes all rows of `batch`, appends their K and V to `cache`, and writes `logits`
+  // [logits_rows, vocab_size]. `on_layer(l)` runs on the calling thread as soon as layer l's K and
+  // V of all rows are in the cache. The result for a row depends on its sequence's tokens only, bit
+  // for bit, never on the rest of the batch (docs/architecture.md, numerics). REQUIRES: token ids
+  // in the vocabulary, block tables long enough, positions below context_length.
   void Forward(const Batch& batch, KvCache& cache, absl::FunctionRef<void(int)> on_layer,
                absl::Span<float> logits);
 

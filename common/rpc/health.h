@@ -45,11 +45,11 @@ class ProgressJudge {
 // progress, not alive after 10 s.
 class Health {
  public:
+  // The functions may be empty; they are called on Health's thread and must not block.
   struct Options {
-    std::function<ProgressSample()>
-        progress;                       // may be empty; called on Health's thread, must not block
-    std::function<bool()> ready;        // may be empty; a condition besides the state; as progress
-    std::vector<std::string> services;  // full names
+    std::function<ProgressSample()> progress{};
+    std::function<bool()> ready{};        // a condition besides the state
+    std::vector<std::string> services{};  // full names
   };
   explicit Health(Options options);
   ~Health();

@@ -30,7 +30,6 @@ absl::Status Mismatch(absl::string_view field, absl::string_view ours, absl::str
   status = WithPreconditionFailure(std::move(status), kReasonModelMismatch, field, "must be equal");
   return WithErrorInfo(std::move(status), {.reason = kReasonModelMismatch,
                                            .stage = kStageTransfer,
-                                           .worker = "",
                                            .metadata = {{"field", std::string(field)}}});
 }
 

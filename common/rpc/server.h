@@ -30,10 +30,11 @@ namespace baton {
 
 // How a server ends. All are called on the thread of Run(), may be empty, and must not block.
 struct DrainHooks {
-  std::function<void()> begin;    // refuse what is new: readiness is false already
-  std::function<bool()> drained;  // polled every 20 ms: nothing runs any more
-  std::function<void()>
-      end_rest;  // 5 s before --shutdown-timeout (half of it if shorter): end what still runs
+  std::function<void()> begin{};    // refuse what is new: readiness is false already
+  std::function<bool()> drained{};  // polled every 20 ms: nothing runs any more
+  // Once: when drained, or 5 s before --shutdown-timeout (half of it if shorter). Ends what still
+  // runs, Watch streams too.
+  std::function<void()> end_rest{};
 };
 
 // One of them a process (it takes SIGTERM and SIGINT). Create, Serve and Run belong to one thread;
@@ -42,8 +43,8 @@ class ServerProcess {
  public:
   struct Options {
     std::string program;  // "baton-router": named in messages
-    ServerFlags flags;
-    Health::Options health;
+    ServerFlags flags{};
+    Health::Options health{};
     int max_receive_message_bytes = kMaxMessageBytes;
     bool internal =
         false;  // only Baton's own parts call: a peer that falls silent is dropped within 3 s

@@ -59,9 +59,9 @@ inline constexpr char kStageDecode[] = "decode";
 // ErrorInfo. Empty stage and worker are left out.
 struct ErrorInfo {
   std::string reason;  // UPPER_SNAKE_CASE
-  std::string stage;
-  std::string worker;
-  std::vector<std::pair<std::string, std::string>> metadata;  // besides stage and worker
+  std::string stage{};
+  std::string worker{};
+  std::vector<std::pair<std::string, std::string>> metadata{};  // besides stage and worker
 };
 absl::Status WithErrorInfo(absl::Status status, const ErrorInfo& info);
 std::optional<ErrorInfo> GetErrorInfo(const absl::Status& status);

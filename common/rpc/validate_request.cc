@@ -184,8 +184,6 @@ void CheckInput(const v1::GenerateRequest& request, const RequestLimits& limits,
 absl::Status ContextLengthExceeded(const std::string& message, uint32_t max_model_len) {
   return WithErrorInfo(InvalidField("sampling_params.max_tokens", message),
                        {.reason = kReasonContextLengthExceeded,
-                        .stage = "",
-                        .worker = "",
                         .metadata = {{"max_model_len", absl::StrCat(max_model_len)}}});
 }
 
@@ -233,8 +231,6 @@ absl::Status CheckContextLength(uint32_t prompt_tokens, const v1::SamplingParams
                      absl::StrCat("has ", prompt_tokens, " tokens, the context of ", context,
                                   " tokens leaves none for an answer; shorten it")),
         {.reason = kReasonContextLengthExceeded,
-         .stage = "",
-         .worker = "",
          .metadata = {{"max_model_len", absl::StrCat(context)}}});
   }
   if (params.has_max_tokens() && uint64_t{prompt_tokens} + params.max_tokens() > context) {

@@ -21,7 +21,7 @@ uint32_t Unsigned(int64_t value) {
 absl::Status Closed() {
   return WithErrorInfo(
       WithRetryInfo(absl::UnavailableError("the worker is ending"), absl::Seconds(1)),
-      {.reason = kReasonDraining, .stage = "", .worker = "", .metadata = {}});
+      {.reason = kReasonDraining});
 }
 
 // A stream that is refused at once.

@@ -35,6 +35,7 @@ TEST(BoundedQueue, PopOfAnEmptyQueueEndsAtItsTimeout) {
   BoundedQueue<int> queue(1);
   EXPECT_EQ(queue.Pop(absl::ZeroDuration()), std::nullopt);
   EXPECT_EQ(queue.Pop(absl::Milliseconds(2)), std::nullopt);
+  EXPECT_EQ(queue.Pop(-absl::Seconds(1)), std::nullopt);
 }
 
 TEST(BoundedQueue, AfterCloseTakesNothingButGivesWhatItHas) {

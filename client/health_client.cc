@@ -1,0 +1,30 @@
+#include "client/health_client.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include "absl/strings/str_cat.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+
+#include "common/rpc/status.h"
+
+namespace baton {
+
+absl::Status CheckHealth(const std::string& address, const std::string& service,
+                         absl::Duration timeout) {
+  const auto channel = grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
+  const auto stub = grpc::health::v1::Health::NewStub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service(service);
+  grpc::health::v1::HealthCheckResponse response;
+  if (const grpc::Status status = stub->Check(&context, request, &response); !status.ok()) {
+    return FromGrpcStatus(status);
+  }
+  if (response.status() != grpc::health::v1::HealthCheckResponse::SERVING) {
+    return absl::UnavailableError(absl::StrCat(address, ": ", service, " is not serving"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace baton

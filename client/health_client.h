@@ -1,0 +1,15 @@
+// Asks a server for its health (grpc.health.v1).
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace baton {
+
+// OK when `service` at `address` (host:port, plain) says SERVING within `timeout`.
+absl::Status CheckHealth(const std::string& address, const std::string& service,
+                         absl::Duration timeout);
+
+}  // namespace baton

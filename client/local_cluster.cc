@@ -1,0 +1,185 @@
+#include "client/local_cluster.h"
+
+#include <netinet/in.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+
+#include "client/health_client.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+
+namespace baton {
+namespace {
+
+// The exit code of our binaries for flags, files and ports that are wrong: starting again would not
+// help.
+constexpr int kExitConfiguration = 2;
+constexpr int kDeathsBeforeBackOff = 3;
+constexpr absl::Duration kBackOff = absl::Seconds(2);
+constexpr absl::Duration kHealthTimeout = absl::Milliseconds(500);
+
+// A port of loopback that is free now.
+absl::StatusOr<int> FreePort() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return absl::ResourceExhaustedError("no socket left: raise the limit (ulimit -n)");
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  const bool ok = bind(fd, reinterpret_cast<sockaddr*>(&address), length) == 0 &&
+                  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0;
+  close(fd);
+  if (!ok) return absl::ResourceExhaustedError("no free port on 127.0.0.1");
+  return static_cast<int>(ntohs(address.sin_port));
+}
+
+absl::StatusOr<std::string> FreeAddress() {
+  BATON_ASSIGN_OR_RETURN(const int port, FreePort());
+  return absl::StrCat("127.0.0.1:", port);
+}
+
+std::vector<int> UsableCores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof(set), &set);
+  std::vector<int> cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+}  // namespace
+
+absl::StatusOr<LocalCluster> LocalCluster::Start(const LocalClusterOptions& options) {
+  LocalCluster cluster;
+  const int workers = options.prefill_workers + options.decode_workers;
+  const std::vector<int> cores = options.cores.empty() ? UsableCores() : options.cores;
+  const int core_count = static_cast<int>(cores.size());
+  const int threads = options.threads > 0 ? options.threads : std::max(1, core_count / workers);
+  const bool disjoint = threads * workers <= core_count;
+
+  std::vector<std::string> worker_addresses;
+  for (int w = 0; w < workers; ++w) {
+    const bool prefill = w < options.prefill_workers;
+    Child child;
+    child.name = prefill ? absl::StrCat("prefill-", w)
+                         : absl::StrCat("decode-", w - options.prefill_workers);
+    BATON_ASSIGN_OR_RETURN(const std::string listen, FreeAddress());
+    BATON_ASSIGN_OR_RETURN(child.health_address, FreeAddress());
+    child.argv = {
+        absl::StrCat(options.binaries, prefill ? "/baton-prefill-worker" : "/baton-decode-worker"),
+        absl::StrCat("--model=", options.model), absl::StrCat("--listen=", listen),
+        absl::StrCat("--health-listen=", child.health_address),
+        absl::StrCat("--threads=", threads)};
+    if (disjoint) {
+      const auto first = cores.begin() + w * threads;
+      child.argv.push_back(absl::StrCat("--cpu-set=", absl::StrJoin(first, first + threads, ",")));
+    }
+    child.argv.insert(child.argv.end(), options.worker_args.begin(), options.worker_args.end());
+    worker_addresses.push_back(absl::StrCat(prefill ? "--prefill=" : "--decode=", listen));
+    cluster.children_.push_back(std::move(child));
+  }
+
+  cluster.address_ = options.listen;
+  if (absl::EndsWith(options.listen, ":0")) {
+    BATON_ASSIGN_OR_RETURN(const int port, FreePort());
+    cluster.address_ = absl::StrCat(absl::StripSuffix(options.listen, "0"), port);
+  }
+  Child router;
+  router.name = "router";
+  router.health_address = options.health_listen;
+  if (router.health_address.empty()) {
+    BATON_ASSIGN_OR_RETURN(router.health_address, FreeAddress());
+  }
+  router.argv = {absl::StrCat(options.binaries, "/baton-router"),
+                 absl::StrCat("--model=", options.model),
+                 absl::StrCat("--listen=", cluster.address_),
+                 absl::StrCat("--health-listen=", router.health_address)};
+  router.argv.insert(router.argv.end(), options.router_args.begin(), options.router_args.end());
+  router.argv.insert(router.argv.end(), worker_addresses.begin(), worker_addresses.end());
+  cluster.children_.push_back(std::move(router));
+
+  for (Child& child : cluster.children_) {
+    BATON_ASSIGN_OR_RETURN(ChildProcess process, ChildProcess::Start(child.argv));
+    child.process.push_back(std::move(process));
+  }
+  return cluster;
+}
+
+LocalCluster::~LocalCluster() {
+  if (!children_.empty()) Stop(absl::Seconds(2));
+}
+
+absl::Status LocalCluster::Poll() {
+  const absl::Time now = SteadyNow();
+  for (Child& child : children_) BATON_RETURN_IF_ERROR(PollChild(child, now));
+  const Child& router = children_.back();
+  ready_ = !router.process.empty() && router.was_ready &&
+           (ready_ || CheckHealth(router.health_address, "readiness", kHealthTimeout).ok());
+  return absl::OkStatus();
+}
+
+absl::Status LocalCluster::PollChild(Child& child, absl::Time now) {
+  if (!child.process.empty()) {
+    const auto exit = child.process.front().Poll();
+    if (!exit.has_value()) {
+      // Liveness comes first in a router, whose readiness waits for the workers.
+      child.was_ready =
+          child.was_ready || CheckHealth(child.health_address, "startup", kHealthTimeout).ok();
+      return absl::OkStatus();
+    }
+    child.process.clear();
+    if (exit->signal == 0 && exit->code == kExitConfiguration && !child.was_ready) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(child.name, " cannot run as it is configured; its own words are above"));
+    }
+    child.deaths_before_ready = child.was_ready ? 0 : child.deaths_before_ready + 1;
+    child.was_ready = false;
+    const bool back_off = child.deaths_before_ready >= kDeathsBeforeBackOff;
+    child.restart_at = back_off ? now + kBackOff : now;
+    LogWarning("{} ended ({} {}); starting it again{}", child.name,
+               exit->signal != 0 ? "signal" : "exit code",
+               exit->signal != 0 ? exit->signal : exit->code,
+               back_off ? " in 2 s: it has died three times before it was ready" : "");
+  }
+  if (now < child.restart_at) return absl::OkStatus();
+  BATON_ASSIGN_OR_RETURN(ChildProcess process, ChildProcess::Start(child.argv));
+  child.process.push_back(std::move(process));
+  return absl::OkStatus();
+}
+
+bool LocalCluster::Stop(absl::Duration grace) {
+  const absl::Time deadline = SteadyNow() + grace;
+  bool polite = true;
+  // The router is the last child and the first to go: it lets running streams finish on workers
+  // that still live.
+  for (auto child = children_.rbegin(); child != children_.rend(); ++child) {
+    if (!child->process.empty()) child->process.front().Signal(SIGTERM);
+    if (child == children_.rbegin() && !child->process.empty()) {
+      polite = child->process.front().Wait(deadline - SteadyNow()).has_value() && polite;
+    }
+  }
+  for (Child& child : children_) {
+    if (child.process.empty()) continue;
+    polite = child.process.front()
+                 .Wait(std::max(deadline - SteadyNow(), absl::ZeroDuration()))
+                 .has_value() &&
+             polite;
+  }
+  children_.clear();  // kills what is left
+  return polite;
+}
+
+}  // namespace baton

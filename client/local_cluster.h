@@ -1,0 +1,66 @@
+// Router and workers as child processes on loopback: what `baton serve` runs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "client/child_process.h"
+
+namespace baton {
+
+struct LocalClusterOptions {
+  std::string binaries;  // folder of baton-router and the workers
+  std::string model;
+  std::string listen = "127.0.0.1:50051";  // of the router; port 0: a free one
+  std::string health_listen;               // of the router; empty: a free port of loopback
+  int prefill_workers = 1;
+  int decode_workers = 1;
+  int threads = 0;                       // of each worker; 0: the cores divided
+  std::vector<int> cores;                // to divide; empty: all that this process may use
+  std::vector<std::string> router_args;  // further flags
+  std::vector<std::string> worker_args;  // further flags, for every worker
+};
+
+// Not thread-safe; used from the main thread. Stops all children when destroyed.
+class LocalCluster {
+ public:
+  // Starts the children; they load while the caller polls. Workers get disjoint cores where there
+  // are enough of them.
+  static absl::StatusOr<LocalCluster> Start(const LocalClusterOptions& options);
+  LocalCluster(LocalCluster&&) = default;
+  ~LocalCluster();
+
+  // To be called several times a second: restarts what died. An error means that the cluster cannot
+  // run: a child refused its flags or its model (it has said why on stderr).
+  absl::Status Poll();
+  // A request would succeed: the router is ready.
+  bool ready() const { return ready_; }
+  // host:port of the router.
+  const std::string& address() const { return address_; }
+  // Ends the router first, then the workers, politely for `grace`, then at once. True when none had
+  // to be killed.
+  bool Stop(absl::Duration grace);
+
+ private:
+  struct Child {
+    std::string name;
+    std::vector<std::string> argv;
+    std::string health_address;
+    std::vector<ChildProcess> process;  // one, or none while it waits to be restarted
+    bool was_ready = false;             // since it was last started
+    int deaths_before_ready = 0;        // in a row
+    absl::Time restart_at = absl::InfinitePast();
+  };
+  LocalCluster() = default;
+  absl::Status PollChild(Child& child, absl::Time now);
+
+  std::vector<Child> children_;  // the router is the last
+  std::string address_;
+  bool ready_ = false;
+};
+
+}  // namespace baton

@@ -1,0 +1,177 @@
+// The `baton` command: subcommands and their flags; the work is in *_command.cc.
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include <CLI/CLI.hpp>
+
+#include "client/run_command.h"
+#include "client/serve_command.h"
+#include "client/tokenize_command.h"
+#include "common/base/log.h"
+#include "common/rpc/flags.h"
+#include "common/rpc/version.h"
+#include "common/rpc/worker_flags.h"
+
+namespace baton {
+namespace {
+
+// The folder this program is in: the servers are beside it.
+std::string ProgramFolder() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+}
+
+class TokenizeSubcommand {
+ public:
+  explicit TokenizeSubcommand(CLI::App& app)
+      : app_(*app.add_subcommand("tokenize", "Print the token ids of a text as a JSON array")),
+        flags_(app_) {
+    flags_.AddString("model", options_.model, "GGUF file; its metadata part is enough");
+    flags_.AddBool("special", options_.special, "recognise special-token literals");
+    app_.add_option("text", options_.text, "the text; without it stdin, byte for byte");
+  }
+  const CLI::App& app() const { return app_; }
+  int Run() {
+    if (const absl::Status status = flags_.Resolve(); !status.ok()) {
+      return ExitUsage("baton tokenize", status);
+    }
+    if (options_.model.empty()) {
+      return ExitUsage("baton tokenize", absl::InvalidArgumentError("--model: name a GGUF file"));
+    }
+    return TokenizeCommand(options_);
+  }
+
+ private:
+  CLI::App& app_;
+  FlagSet flags_;
+  TokenizeOptions options_;
+};
+
+class RunSubcommand {
+ public:
+  explicit RunSubcommand(CLI::App& app)
+      : app_(*app.add_subcommand("run", "Stream one answer, or chat when there is no prompt")),
+        flags_(app_) {
+    flags_.AddString("server", options_.server, "host:port of a router; default 127.0.0.1:50051");
+    flags_.AddString("model", options_.model, "GGUF file to serve from here, instead of a server");
+    flags_.AddString("disaggregate", options_.disaggregate,
+                     "with --model: where to prefill (auto, always, never)");
+    flags_.AddDuration("timeout", options_.timeout, absl::Milliseconds(1), absl::Hours(24),
+                       "of one answer");
+    AddTlsFlags(flags_, options_.tls);
+    app_.add_option("prompt", options_.prompt,
+                    "the prompt; without it stdin when piped, else a chat");
+    app_.add_option("--system", options_.system, "system message");
+    app_.add_flag("--raw", options_.raw,
+                  "no chat template: the text as it is, special tokens recognised");
+    app_.add_option("-n,--max-tokens", options_.max_tokens, "most tokens to generate");
+    app_.add_option("--temperature", options_.temperature, "0: greedy");
+    app_.add_option("--top-p", options_.top_p, "in (0, 1]");
+    app_.add_option("--top-k", options_.top_k, "0: off");
+    app_.add_option("--min-p", options_.min_p, "in [0, 1]");
+    app_.add_option("--seed", options_.seed, "same seed, same answer");
+    app_.add_option("--stop", options_.stop, "end before this string; may be repeated")
+        ->allow_extra_args(false);
+    app_.add_flag("--json", options_.json, "print one JSON object instead of the text");
+    app_.add_flag("--stats", options_.stats, "print the timeline and rates on stderr");
+  }
+  const CLI::App& app() const { return app_; }
+  int Run() {
+    if (const absl::Status status = flags_.Resolve(); !status.ok()) {
+      return ExitUsage("baton run", status);
+    }
+    options_.binaries = ProgramFolder();
+    return RunCommand(options_);
+  }
+
+ private:
+  CLI::App& app_;
+  FlagSet flags_;
+  RunOptions options_;
+};
+
+// Flags of `serve` that are about the router or the cluster, not about each worker.
+bool IsWorkerFlag(absl::string_view argument) {
+  static constexpr absl::string_view kOthers[] = {
+      "listen",       "health-listen",   "metrics-listen", "advertise",
+      "check-config", "prefill-workers", "decode-workers", "disaggregate",
+      "model",        "threads",         "cpu-set"};
+  const absl::string_view name = absl::StripPrefix(argument.substr(0, argument.find('=')), "--");
+  return std::find(std::begin(kOthers), std::end(kOthers), name) == std::end(kOthers);
+}
+
+// Flags that the router shares with the workers, or has for itself.
+bool IsRouterFlag(absl::string_view argument) {
+  static constexpr absl::string_view kRouter[] = {
+      "metrics-listen", "disaggregate", "log-level", "log-format", "shutdown-timeout",
+      "tls-cert",       "tls-key",      "tls-ca",    "insecure",   "tls-server-name"};
+  const absl::string_view name = absl::StripPrefix(argument.substr(0, argument.find('=')), "--");
+  return std::find(std::begin(kRouter), std::end(kRouter), name) != std::end(kRouter);
+}
+
+class ServeSubcommand {
+ public:
+  explicit ServeSubcommand(CLI::App& app)
+      : app_(*app.add_subcommand("serve", "Serve a model on this machine: router and workers")),
+        flags_(app_) {
+    AddWorkerFlags(flags_, worker_);
+    flags_.AddInt("prefill-workers", options_.prefill_workers, 0, 64, "how many");
+    flags_.AddInt("decode-workers", options_.decode_workers, 1, 64, "how many");
+    flags_.AddString("disaggregate", disaggregate_, "where to prefill: auto, always, never");
+  }
+  const CLI::App& app() const { return app_; }
+  int Run() {
+    absl::Status status = flags_.Resolve();
+    if (status.ok()) status = ValidateWorkerFlags(worker_);
+    if (status.ok()) {
+      status = InitLogging("serve", worker_.server.log_level, worker_.server.log_format);
+    }
+    if (!status.ok()) return ExitUsage("baton serve", status);
+    options_.binaries = ProgramFolder();
+    options_.model = worker_.model;
+    options_.listen = worker_.server.listen;
+    options_.health_listen = worker_.server.health_listen;
+    options_.threads = worker_.threads;
+    if (!worker_.cpu_set.empty()) options_.cores = *ParseCpuSet(worker_.cpu_set);
+    for (const std::string& argument : flags_.GivenArguments()) {
+      if (IsWorkerFlag(argument)) options_.worker_args.push_back(argument);
+      if (IsRouterFlag(argument)) options_.router_args.push_back(argument);
+    }
+    return ServeCommand(options_, worker_.server.shutdown_timeout);
+  }
+
+ private:
+  CLI::App& app_;
+  FlagSet flags_;
+  LocalClusterOptions options_;
+  WorkerFlags worker_;
+  std::string disaggregate_;
+};
+
+int Main(int argc, char** argv) {
+  CLI::App app("Baton serves large language models with prefill and decode on separate workers.",
+               "baton");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", Version());
+  RunSubcommand run(app);
+  ServeSubcommand serve(app);
+  TokenizeSubcommand tokenize(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    return ExitUsage("baton",
+                     absl::InvalidArgumentError(absl::StrCat(error.what(), "; see --help")));
+  }
+  if (run.app().parsed()) return run.Run();
+  if (serve.app().parsed()) return serve.Run();
+  return tokenize.Run();
+}
+
+}  // namespace
+}  // namespace baton
+
+int main(int argc, char** argv) { return baton::Main(argc, argv); }

@@ -1,0 +1,34 @@
+// Causal softmax attention over the paged cache, the same for prefill and decode rows.
+//
+// Keys are cut at absolute multiples of 256. Within a segment, over the keys up to the query's own
+// position:
+//   score = (query . key) * (1 / sqrt(head_dim)), the product in 16 lanes (lanes.h)
+//   m = max score;  p = exp(score - m);  l = sum of p in lanes of position mod 16, folded by the
+//   tree o = sum of p * value, by fma, positions ascending from +0
+// Segments are merged ascending: with M' = max(M, m), L = fma(l, exp(m - M'), L * exp(M - M')), O
+// likewise; then out = O / L. Later keys are left out by the loops' bounds.
+#pragma once
+
+#include <vector>
+
+#include "common/backend/backend.h"
+#include "common/backend/cpu/isa.h"
+#include "common/backend/cpu/thread_pool.h"
+
+namespace baton {
+
+// Head dimensions are multiples of 16 up to this.
+inline constexpr int kMaxHeadDim = 512;
+
+// Scratch memory of one thread; grows and is used again.
+struct AttentionScratch {
+  std::vector<float> keys;    // [head_dim, 256]
+  std::vector<float> values;  // [256, head_dim]
+  std::vector<float> states;  // [queries of a task, head_dim + 2]: O, M, L
+};
+
+// See Backend::Attention. `scratch` [threads of the pool].
+void AttendRows(CpuIsa isa, ThreadPool& pool, const Pass& pass, Tensor queries,
+                const KvLayerView& cache, Tensor out, std::vector<AttentionScratch>& scratch);
+
+}  // namespace baton

@@ -1,0 +1,130 @@
+#include "common/backend/cpu/cpu_backend.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "common/backend/cpu/cpu_weight.h"
+#include "common/backend/cpu/elementwise.h"
+#include "common/backend/cpu/memory.h"
+#include "common/backend/cpu/product.h"
+#include "common/backend/cpu/rms_norm.h"
+#include "common/backend/cpu/rope.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
+
+namespace baton {
+namespace {
+
+const CpuWeight& AsCpu(const Weight& weight) { return static_cast<const CpuWeight&>(weight); }
+
+bool SameShape(const Tensor& a, const Tensor& b) {
+  return a.rows == b.rows && a.columns == b.columns;
+}
+
+}  // namespace
+
+CpuBackend::CpuBackend(CpuIsa isa, int threads, std::vector<int> cpus)
+    : isa_(isa),
+      pool_(threads, std::move(cpus)),
+      attention_scratch_(static_cast<size_t>(threads)) {}
+
+std::string CpuBackend::Description() const {
+  return absl::StrCat("cpu ", CpuIsaName(isa_), ", ", pool_.size(),
+                      pool_.size() == 1 ? " thread" : " threads");
+}
+
+absl::StatusOr<BackendBuffer> CpuBackend::Allocate(size_t bytes) {
+  return AllocateCpuMemory(bytes);
+}
+
+absl::StatusOr<std::unique_ptr<Weight>> CpuBackend::LoadWeight(const GgufTensor& tensor) {
+  BATON_ASSIGN_OR_RETURN(std::unique_ptr<CpuWeight> weight, CpuWeight::Pack(tensor, pool_));
+  return weight;
+}
+
+void CpuBackend::BeginPass(const Pass& pass) {
+  int rows = 0;
+  for (const PassSequence& sequence : pass.sequences) {
+    BATON_CHECK(sequence.first_row == rows && sequence.row_count > 0, "rows without gaps");
+    rows += sequence.row_count;
+  }
+  BATON_CHECK(rows == static_cast<int>(pass.token_ids.size()), "each row has its token");
+  pass_ = pass;
+}
+
+void CpuBackend::Embed(const Weight& table, Tensor out) {
+  BATON_CHECK(out.rows == static_cast<int>(pass_.token_ids.size()), "one row per token");
+  pool_.ParallelFor(out.rows, [&](int begin, int end) {
+    for (int row = begin; row < end; ++row) {
+      const int32_t token = pass_.token_ids[static_cast<size_t>(row)];
+      BATON_CHECK(token >= 0 && token < table.rows(), "token id in the vocabulary");
+      AsCpu(table).Dequantise(token, out.Row(row));
+    }
+  });
+}
+
+void CpuBackend::RmsNorm(Tensor in, const float* gain, float epsilon, Tensor out) {
+  BATON_CHECK(SameShape(in, out), "shapes");
+  NormalizeRows(isa_, pool_, in, gain, epsilon, out);
+}
+
+void CpuBackend::Product(Tensor in, absl::Span<const ProductOutput> outputs) {
+  const bool quantise = std::any_of(outputs.begin(), outputs.end(), [](const ProductOutput& o) {
+    return AsCpu(*o.weight).quantised();
+  });
+  if (quantise) QuantizeRows(isa_, pool_, in, quantised_);
+  for (const ProductOutput& output : outputs) {
+    BATON_CHECK(output.weight->columns() == in.columns && output.out.rows == in.rows &&
+                    output.out.columns == output.weight->rows(),
+                "shapes");
+    MultiplyWeight(isa_, pool_, in, quantised_, AsCpu(*output.weight), output.out);
+  }
+}
+
+void CpuBackend::AddBias(const float* bias, Tensor out) { AddBiasRows(isa_, pool_, bias, out); }
+
+void CpuBackend::RotateAndAppend(Tensor queries, Tensor keys, Tensor values,
+                                 const KvLayerView& cache) {
+  BATON_CHECK(SameShape(keys, values) && keys.columns == cache.kv_heads * cache.head_dim &&
+                  queries.rows == keys.rows,
+              "shapes");
+  RotateAndAppendRows(isa_, pool_, pass_, queries, keys, values, cache);
+}
+
+void CpuBackend::Attention(Tensor queries, const KvLayerView& cache, Tensor out) {
+  BATON_CHECK(SameShape(queries, out) && queries.columns % (cache.kv_heads * cache.head_dim) == 0,
+              "shapes");
+  AttendRows(isa_, pool_, pass_, queries, cache, out, attention_scratch_);
+}
+
+void CpuBackend::SiluMultiply(Tensor up, Tensor gate) {
+  BATON_CHECK(SameShape(up, gate), "shapes");
+  SiluMultiplyRows(isa_, pool_, up, gate);
+}
+
+void CpuBackend::Add(Tensor in, Tensor out) {
+  BATON_CHECK(SameShape(in, out), "shapes");
+  AddRows(isa_, pool_, in, out);
+}
+
+void CpuBackend::CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) {
+  BATON_CHECK(static_cast<int>(rows.size()) == out.rows && in.columns == out.columns, "shapes");
+  for (int i = 0; i < out.rows; ++i) {
+    const int row = rows[static_cast<size_t>(i)];
+    BATON_CHECK(row >= 0 && row < in.rows, "row of the input");
+    std::memcpy(out.Row(i), in.Row(row), static_cast<size_t>(in.columns) * sizeof(float));
+  }
+}
+
+void CpuBackend::Upload(const void* host, size_t bytes, void* device) {
+  std::memcpy(device, host, bytes);
+}
+
+void CpuBackend::Download(const void* device, size_t bytes, void* host) {
+  std::memcpy(host, device, bytes);
+}
+
+}  // namespace baton

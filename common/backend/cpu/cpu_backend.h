@@ -1,0 +1,50 @@
+// The CPU backend: the operations of common/backend/backend.h on a pool of threads.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/backend/backend.h"
+#include "common/backend/cpu/attention.h"
+#include "common/backend/cpu/isa.h"
+#include "common/backend/cpu/quantize.h"
+#include "common/backend/cpu/thread_pool.h"
+
+namespace baton {
+
+// Operations are done when they return. Thread rule: see Backend.
+class CpuBackend final : public Backend {
+ public:
+  // REQUIRES: CpuHas(isa), threads >= 1; `cpus` as in ThreadPool.
+  CpuBackend(CpuIsa isa, int threads, std::vector<int> cpus);
+
+  std::string Description() const override;
+  absl::StatusOr<BackendBuffer> Allocate(size_t bytes) override;
+  absl::StatusOr<std::unique_ptr<Weight>> LoadWeight(const GgufTensor& tensor) override;
+
+  void BeginPass(const Pass& pass) override;
+  void Embed(const Weight& table, Tensor out) override;
+  void RmsNorm(Tensor in, const float* gain, float epsilon, Tensor out) override;
+  void Product(Tensor in, absl::Span<const ProductOutput> outputs) override;
+  void AddBias(const float* bias, Tensor out) override;
+  void RotateAndAppend(Tensor queries, Tensor keys, Tensor values,
+                       const KvLayerView& cache) override;
+  void Attention(Tensor queries, const KvLayerView& cache, Tensor out) override;
+  void SiluMultiply(Tensor up, Tensor gate) override;
+  void Add(Tensor in, Tensor out) override;
+  void CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) override;
+
+  void Upload(const void* host, size_t bytes, void* device) override;
+  void Download(const void* device, size_t bytes, void* host) override;
+  void Synchronize() override {}
+
+ private:
+  const CpuIsa isa_;
+  ThreadPool pool_;
+  Pass pass_;
+  QuantizedRows quantised_;
+  std::vector<AttentionScratch> attention_scratch_;  // [threads]
+};
+
+}  // namespace baton

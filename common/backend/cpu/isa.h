@@ -1,0 +1,50 @@
+// The instruction sets that the CPU kernels are compiled for, and the choice among them.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace baton {
+
+// kPortable: x86-64 as it began. kAvx2: with FMA and F16C (x86-64-v3). kAvx512: F, BW, CD, DQ, VL
+// (x86-64-v4).
+enum class CpuIsa { kPortable, kAvx2, kAvx512 };
+
+const char* CpuIsaName(CpuIsa isa);
+bool CpuHas(CpuIsa isa);
+// "auto" is the best that this CPU has. INVALID_ARGUMENT for another word, UNIMPLEMENTED for what
+// the CPU lacks.
+absl::StatusOr<CpuIsa> ParseCpuIsa(const std::string& name);
+
+// Kernel::Run(args...) compiled three times. Kernel::Run and all it calls must be always_inline:
+// they take on the target of the function they end in. The kernels' arithmetic has one order, so
+// the bits are the same.
+template <class Kernel, class... Args>
+[[gnu::noinline]] void RunPortable(const Args&... args) {
+  Kernel::Run(args...);
+}
+template <class Kernel, class... Args>
+[[gnu::noinline, gnu::target("arch=x86-64-v3")]] void RunAvx2(const Args&... args) {
+  Kernel::Run(args...);
+}
+template <class Kernel, class... Args>
+[[gnu::noinline, gnu::target("arch=x86-64-v4,prefer-vector-width=512")]] void RunAvx512(
+    const Args&... args) {
+  Kernel::Run(args...);
+}
+
+// REQUIRES: CpuHas(isa).
+template <class Kernel, class... Args>
+void RunOn(CpuIsa isa, const Args&... args) {
+  switch (isa) {
+    case CpuIsa::kPortable:
+      return RunPortable<Kernel>(args...);
+    case CpuIsa::kAvx2:
+      return RunAvx2<Kernel>(args...);
+    case CpuIsa::kAvx512:
+      return RunAvx512<Kernel>(args...);
+  }
+}
+
+}  // namespace baton

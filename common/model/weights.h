@@ -1,0 +1,60 @@
+// A model's weights in its backend's memory, checked against its configuration.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+
+#include "common/backend/backend.h"
+#include "common/gguf/gguf_file.h"
+#include "common/model/config.h"
+
+namespace baton {
+
+// Floats of the backend: a norm's gain or a bias.
+class WeightVector {
+ public:
+  WeightVector() = default;
+  explicit WeightVector(BackendBuffer buffer) : buffer_(std::move(buffer)) {}
+  bool empty() const { return buffer_.size_bytes() == 0; }
+  const float* data() const { return reinterpret_cast<const float*>(buffer_.data()); }
+
+ private:
+  BackendBuffer buffer_;
+};
+
+struct LayerWeights {
+  WeightVector attention_norm;               // [width]
+  std::unique_ptr<Weight> query;             // [heads * head_dim, width]
+  std::unique_ptr<Weight> key;               // [kv_heads * head_dim, width]
+  std::unique_ptr<Weight> value;             // [kv_heads * head_dim, width]
+  WeightVector query_bias;                   // [heads * head_dim] or empty
+  WeightVector key_bias;                     // [kv_heads * head_dim] or empty
+  WeightVector value_bias;                   // [kv_heads * head_dim] or empty
+  std::unique_ptr<Weight> attention_output;  // [width, heads * head_dim]
+  WeightVector feed_forward_norm;            // [width]
+  std::unique_ptr<Weight> gate;              // [feed_forward_width, width]
+  std::unique_ptr<Weight> up;                // [feed_forward_width, width]
+  std::unique_ptr<Weight> down;              // [width, feed_forward_width]
+};
+
+struct ModelWeights {
+  std::unique_ptr<Weight> embedding;  // [vocab_size, width]
+  std::vector<LayerWeights> layers;
+  WeightVector output_norm;          // [width]
+  std::unique_ptr<Weight> output;    // [vocab_size, width]; null: the embedding serves as head
+  std::vector<float> rope_divisors;  // [rope_dim / 2] or empty; on the host
+
+  const Weight& head() const { return output == nullptr ? *embedding : *output; }
+
+  // Reads every tensor once, in order; calls `progress` with 0..1. INVALID_ARGUMENT names a tensor
+  // that is missing or has another shape than `config` asks for, UNIMPLEMENTED one whose type or
+  // role is not supported: no tensor is ignored.
+  static absl::StatusOr<ModelWeights> Load(const GgufFile& file, const ModelConfig& config,
+                                           Backend& backend,
+                                           absl::FunctionRef<void(double)> progress);
+};
+
+}  // namespace baton

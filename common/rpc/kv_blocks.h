@@ -1,0 +1,53 @@
+// The rows of one sequence's tokens, wherever its blocks are: what payloads are cut from and copied
+// to.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "common/base/crc32c.h"
+#include "common/kv/layout.h"
+
+namespace baton {
+
+// Borrows the memory. Whoever holds the blocks may use it from any thread.
+struct KvBlocks {
+  uint8_t* base = nullptr;  // of block 0; blocks follow each other
+  KvLayout layout;
+  std::vector<int32_t> block_table;  // [blocks for all tokens]
+
+  // K or V row of a token in a layer. REQUIRES: the block table reaches it.
+  uint8_t* Row(int layer, KvLayout::Part part, int token) const {
+    const auto block = static_cast<size_t>(
+        block_table[static_cast<size_t>(token) / static_cast<size_t>(layout.block_size)]);
+    return base + block * layout.block_bytes() +
+           layout.RowOffset(layer, part, token % layout.block_size);
+  }
+
+  // Calls visit(first byte, bytes) for the K or V rows of [first_token, end_token), one call for
+  // each block.
+  template <typename Visit>
+  void ForEachRun(int layer, KvLayout::Part part, int first_token, int end_token,
+                  const Visit& visit) const {
+    for (int token = first_token; token < end_token;) {
+      const int next = std::min(end_token, (token / layout.block_size + 1) * layout.block_size);
+      visit(Row(layer, part, token), static_cast<size_t>(next - token) * layout.row_bytes());
+      token = next;
+    }
+  }
+
+  // CRC32C of tokens [first_token, end_token) of one page as they are in memory now: K rows, then V
+  // rows.
+  uint32_t PageCrc(int layer, int first_token, int end_token) const {
+    uint32_t crc = 0;
+    const auto extend = [&crc](const uint8_t* bytes, size_t size) {
+      crc = ExtendCrc32c(crc, bytes, size);
+    };
+    ForEachRun(layer, KvLayout::kKeys, first_token, end_token, extend);
+    ForEachRun(layer, KvLayout::kValues, first_token, end_token, extend);
+    return crc;
+  }
+};
+
+}  // namespace baton

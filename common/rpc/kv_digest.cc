@@ -1,0 +1,91 @@
+#include "common/rpc/kv_digest.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+#include "common/base/hash.h"
+#include "common/kv/layout.h"
+
+namespace baton {
+namespace {
+
+using internal::v1::ModelIdentity;
+using internal::v1::OutputToken;
+
+void UpdateBytes(Sha256& sha, const std::string& bytes) {
+  sha.UpdateInteger(static_cast<uint32_t>(bytes.size()));
+  sha.Update(bytes);
+}
+
+void UpdateIdentity(Sha256& sha, const ModelIdentity& identity) {
+  sha.UpdateInteger(identity.protocol_version());
+  UpdateBytes(sha, identity.weights_digest());
+  UpdateBytes(sha, identity.architecture());
+  UpdateBytes(sha, identity.config_digest());
+  UpdateBytes(sha, identity.tokenizer_digest());
+}
+
+}  // namespace
+
+PageCrcTable::PageCrcTable(int layers, int tokens)
+    : layers_(layers),
+      pages_(KvPages(tokens)),
+      crcs_(static_cast<size_t>(layers) * static_cast<size_t>(pages_)) {}
+
+std::string KvDigest(const KvDigestInput& input) {
+  Sha256 sha;
+  UpdateIdentity(sha, input.identity);
+  sha.UpdateInteger(static_cast<uint32_t>(input.end_token));
+  for (int i = 0; i < input.end_token; ++i) {
+    sha.UpdateInteger(input.token_ids[static_cast<size_t>(i)]);
+  }
+  sha.UpdateInteger(static_cast<uint32_t>(input.start_token));
+  sha.UpdateInteger(static_cast<uint32_t>(input.first_tokens.size()));
+  for (const OutputToken& token : input.first_tokens) UpdateBytes(sha, token.SerializeAsString());
+  for (int layer = 0; layer < input.crcs.layers(); ++layer) {
+    for (int page = input.start_token / kKvPageTokens; page < KvPages(input.end_token); ++page) {
+      sha.UpdateInteger(static_cast<uint32_t>(layer));
+      sha.UpdateInteger(static_cast<uint32_t>(page));
+      sha.UpdateInteger(input.crcs.At(layer, page));
+    }
+  }
+  return sha.Finish();
+}
+
+std::vector<uint64_t> PageHashes(const ModelIdentity& identity, const std::string& cache_salt,
+                                 const std::string& numerics, absl::Span<const int32_t> token_ids) {
+  Sha256 root;
+  UpdateIdentity(root, identity);
+  UpdateBytes(root, cache_salt);
+  UpdateBytes(root, numerics);
+  Hash128 hash = ChainHash(Hash128{}, root.Finish());
+  std::vector<uint64_t> words;
+  for (size_t first = 0; first < token_ids.size(); first += kKvPageTokens) {
+    std::string bytes;
+    for (const int32_t id : token_ids.subspan(first, kKvPageTokens)) {
+      for (int shift = 0; shift < 32; shift += 8) {
+        bytes.push_back(static_cast<char>((static_cast<uint32_t>(id) >> shift) & 0xFF));
+      }
+    }
+    hash = ChainHash(hash, bytes);
+    words.push_back(hash.high);
+    words.push_back(hash.low);
+  }
+  return words;
+}
+
+std::string IdentityText(const ModelIdentity& identity) {
+  return absl::StrCat("{protocol ", identity.protocol_version(), ", architecture ",
+                      identity.architecture(), ", weights ", ToHex(identity.weights_digest()),
+                      ", config ", ToHex(identity.config_digest()), ", tokenizer ",
+                      ToHex(identity.tokenizer_digest()), "}");
+}
+
+bool SameIdentity(const ModelIdentity& a, const ModelIdentity& b) {
+  return a.protocol_version() == b.protocol_version() && a.weights_digest() == b.weights_digest() &&
+         a.architecture() == b.architecture() && a.config_digest() == b.config_digest() &&
+         a.tokenizer_digest() == b.tokenizer_digest();
+}
+
+}  // namespace baton

@@ -1,0 +1,144 @@
+#include "decode_worker/attempt_receiver.h"
+
+#include <algorithm>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "decode_worker/payload_copier.h"
+
+namespace baton {
+namespace {
+
+constexpr size_t kQueueCapacity = 4096;
+
+}  // namespace
+
+AttemptReceiver::AttemptReceiver(KvReceiver::Config config, KvCache& cache, Callbacks callbacks)
+    : cache_(cache),
+      callbacks_(std::move(callbacks)),
+      receiver_(std::move(config), SteadyNow()),
+      blocks_{cache.Block(0), cache.layout(), {}},
+      queue_(kQueueCapacity) {}
+
+void AttemptReceiver::Start() {
+  std::thread([self = shared_from_this()] { self->Run(); }).detach();
+}
+
+void AttemptReceiver::Post(KvReceiver::Event event) { queue_.TryPush(Item(std::move(event))); }
+
+void AttemptReceiver::PostData(KvReceiver::StreamId stream, KvDataMessage message) {
+  queue_.TryPush(Item(Data{stream, std::move(message)}));
+}
+
+void AttemptReceiver::Grant(std::vector<int32_t> block_table, int start_token) {
+  queue_.TryPush(Item(Table{std::move(block_table), start_token}));
+}
+
+bool AttemptReceiver::AddStream(std::shared_ptr<PushReactor> stream) {
+  absl::MutexLock lock(&mutex_);
+  if (closed_) return false;
+  const KvReceiver::StreamId id = stream->id();
+  streams_[id] = std::move(stream);
+  return true;
+}
+
+void AttemptReceiver::Cancel(internal::v1::PushRefused::Reason reason) {
+  // A queue that takes nothing any more belongs to a receiver that has committed or released.
+  if (queue_.TryPush(Item(KvReceiver::Event(KvReceiver::Cancelled{reason})))) return;
+  callbacks_.release_blocks();
+}
+
+void AttemptReceiver::Run() {
+  using State = KvReceiver::State;
+  while (receiver_.state() != State::kGone && receiver_.state() != State::kCommitted) {
+    const absl::Duration wait = receiver_.NextDeadline() - SteadyNow();
+    std::optional<Item> item = queue_.Pop(std::max(wait, absl::ZeroDuration()));
+    HandleItem(item.has_value() ? *std::move(item) : Item(KvReceiver::Event(KvReceiver::Tick{})));
+  }
+  queue_.Close();
+  // What came in between still gets its answer; a cancellation after the commit its release.
+  while (std::optional<Item> item = queue_.Pop(absl::ZeroDuration())) HandleItem(*std::move(item));
+  absl::MutexLock lock(&mutex_);
+  closed_ = true;
+  for (const auto& [id, stream] : std::exchange(streams_, {})) stream->End();
+}
+
+void AttemptReceiver::HandleItem(Item item) {
+  KvReceiver::StreamId read_next = 0;
+  if (auto* data = std::get_if<Data>(&item)) {
+    read_next = data->stream;
+    const uint64_t id = next_message_id_++;
+    KvReceiver::DataReceived event{data->stream, id, std::move(data->message.header),
+                                   data->message.header_crc32c, data->message.payload_bytes};
+    callbacks_.received(data->message.payload_bytes);
+    messages_.emplace(id, std::move(data->message));
+    Handle(event);
+  } else if (auto* table = std::get_if<Table>(&item)) {
+    blocks_.block_table = std::move(table->block_table);
+    Handle(KvReceiver::Granted{table->start_token});
+  } else {
+    const auto& event = std::get<KvReceiver::Event>(item);
+    if (const auto* control = std::get_if<KvReceiver::ControlReceived>(&event)) {
+      read_next = control->stream;
+    }
+    Handle(event);
+  }
+  // The next message comes off the network while this one is copied.
+  if (PushReactor* stream = StreamOf(read_next)) stream->ReadNext();
+  while (!copies_.empty()) {
+    for (const KvReceiver::Copy& copy : std::exchange(copies_, {})) CopyNow(copy);
+  }
+}
+
+void AttemptReceiver::Handle(const KvReceiver::Event& event) {
+  for (const KvReceiver::Action& action : receiver_.Handle(event, SteadyNow())) Execute(action);
+}
+
+void AttemptReceiver::Execute(const KvReceiver::Action& action) {
+  if (std::holds_alternative<KvReceiver::TakeBlocks>(action)) {
+    callbacks_.take_blocks();
+  } else if (const auto* send = std::get_if<KvReceiver::Send>(&action)) {
+    if (PushReactor* stream = StreamOf(send->stream)) stream->Send(send->message);
+  } else if (const auto* end = std::get_if<KvReceiver::EndStream>(&action)) {
+    if (PushReactor* stream = StreamOf(end->stream)) stream->End();
+  } else if (const auto* copy = std::get_if<KvReceiver::Copy>(&action)) {
+    copies_.push_back(*copy);
+  } else if (const auto* drop = std::get_if<KvReceiver::Drop>(&action)) {
+    messages_.erase(drop->message_id);
+  } else if (const auto* commit = std::get_if<KvReceiver::CommitSequence>(&action)) {
+    callbacks_.committed(commit->first_token, commit->exact);
+  } else if (const auto* failed = std::get_if<KvReceiver::Failed>(&action)) {
+    callbacks_.failed(failed->status);
+  } else if (std::holds_alternative<KvReceiver::ReleaseBlocks>(action)) {
+    callbacks_.release_blocks();
+  }
+}
+
+void AttemptReceiver::CopyNow(const KvReceiver::Copy& copy) {
+  const KvReceiver::CopyDone done = CopyPayload(copy, messages_.at(copy.message_id), blocks_);
+  if (done.ok) {
+    // The block keeps the CRCs of what lies in it: a wrong one is overwritten by the copy that
+    // replaces the page.
+    size_t index = 0;
+    const int block_size = blocks_.layout.block_size;
+    for (const KvReceiver::Run& run : copy.runs) {
+      const int end = run.first_token + run.token_count;
+      for (int token = run.first_token; token < end; token += kKvPageTokens) {
+        const int32_t block = blocks_.block_table[static_cast<size_t>(token / block_size)];
+        cache_.PageCrc(block, run.layer, token % block_size / kKvPageTokens) =
+            done.page_crcs[index++];
+      }
+    }
+  }
+  Handle(done);
+}
+
+PushReactor* AttemptReceiver::StreamOf(KvReceiver::StreamId id) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = streams_.find(id);
+  return found == streams_.end() ? nullptr : found->second.get();
+}
+
+}  // namespace baton

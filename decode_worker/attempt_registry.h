@@ -1,0 +1,56 @@
+// The attempts that live on this decode worker, by key: whom a push is for, and who is ended by
+// whom.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+
+#include "baton/internal/v1/kv_transfer.pb.h"
+#include "decode_worker/attempt_fence.h"
+#include "decode_worker/attempt_receiver.h"
+
+namespace baton {
+
+// Thread-safe.
+class AttemptRegistry {
+ public:
+  // Ends the call that holds the attempt; called without a lock, at most once an attempt, from any
+  // thread.
+  using End = std::function<void(const absl::Status&)>;
+
+  explicit AttemptRegistry(size_t max_attempts) : max_attempts_(max_attempts) {}
+
+  // From here on the attempt lives. A lower one of the same choice is ended; ABORTED for a late
+  // lower one, ALREADY_EXISTS for the same, RESOURCE_EXHAUSTED when max_attempts live.
+  absl::Status Admit(const internal::v1::AttemptKey& key, End end);
+  // Pushes for the attempt find this from here on.
+  void Expect(const internal::v1::AttemptKey& key, std::shared_ptr<AttemptReceiver> receiver);
+  void Remove(const internal::v1::AttemptKey& key);
+
+  // Null with *reason when no push is expected for the key.
+  std::shared_ptr<AttemptReceiver> Find(const internal::v1::AttemptKey& key,
+                                        internal::v1::PushRefused::Reason* reason) const;
+  void EndAll(const absl::Status& status);
+  size_t size() const;
+
+ private:
+  struct Attempt {
+    internal::v1::AttemptKey key;
+    End end;
+    std::shared_ptr<AttemptReceiver> receiver;  // null until pushes are expected
+  };
+
+  const size_t max_attempts_;
+  mutable absl::Mutex mutex_;
+  AttemptFence fence_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Attempt> attempts_ ABSL_GUARDED_BY(mutex_);  // by the key's bytes
+};
+
+}  // namespace baton

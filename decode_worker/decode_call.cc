@@ -1,0 +1,356 @@
+#include "decode_worker/decode_call.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/rpc/convert.h"
+#include "common/rpc/duration_proto.h"
+#include "common/rpc/kv_digest.h"
+#include "common/rpc/status.h"
+
+namespace baton {
+namespace {
+
+using internal::v1::DecodeResponse;
+
+}  // namespace
+
+DecodeCall::DecodeCall(Engine& engine, AttemptRegistry& registry,
+                       const DecodeServiceOptions& options, std::function<void()> done)
+    : engine_(engine), registry_(registry), options_(options), done_(std::move(done)) {}
+
+DecodeCall::~DecodeCall() { done_(); }
+
+void DecodeCall::Start() {
+  self_ = shared_from_this();
+  StartRead(&request_);
+}
+
+void DecodeCall::End(const absl::Status& status) {
+  absl::MutexLock lock(&mutex_);
+  EndLocked(status);
+}
+
+void DecodeCall::OnReadDone(bool ok) {
+  if (!ok) {
+    absl::MutexLock lock(&mutex_);
+    if (!started_) EndLocked(InvalidField("start", "must be the first message"));
+    return;
+  }
+  const internal::v1::DecodeRequest request = std::move(request_);
+  switch (request.event_case()) {
+    case internal::v1::DecodeRequest::kStart:
+      OnStart(request.start());
+      break;
+    case internal::v1::DecodeRequest::kFlow: {
+      absl::MutexLock lock(&mutex_);
+      flow_paused_ = request.flow().paused();
+      SetPaused();
+      break;
+    }
+    case internal::v1::DecodeRequest::kStop: {
+      absl::MutexLock lock(&mutex_);
+      if (!started_ || request.stop().choice() != key_.choice()) {
+        EndLocked(InvalidField("stop.choice", "is not a choice of this call"));
+      } else if (!stopped_ && !status_.has_value()) {
+        stopped_ = true;
+        EndSequence();
+      }
+      break;
+    }
+    default:
+      End(InvalidField("event", "must be set"));
+  }
+  absl::MutexLock lock(&mutex_);
+  if (!finished_) StartRead(&request_);
+}
+
+void DecodeCall::OnStart(const internal::v1::DecodeStart& start) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (std::exchange(started_, true)) return EndLocked(InvalidField("start", "was sent before"));
+  }
+  const internal::v1::SequenceSpec& spec = start.sequence();
+  absl::StatusOr<SequenceRequest> request =
+      SequenceFromProto(spec, engine_.model_config().vocab_size, engine_.options().max_model_len);
+  if (!request.ok()) return End(request.status());
+  const auto self = shared_from_this();
+  const absl::Status admitted =
+      registry_.Admit(spec.key(), [self](const absl::Status& status) { self->End(status); });
+  if (!admitted.ok()) return End(admitted);
+
+  absl::MutexLock lock(&mutex_);
+  registered_ = true;
+  if (status_.has_value()) return;
+  key_ = spec.key();
+  local_ = start.prefill_locally();
+  if (!local_) receiver_config_ = ReceiverConfig(spec, request->token_ids);
+  sequence_ = engine_.NextId();
+  request->mode = local_ ? SequenceRequest::Mode::kLocal : SequenceRequest::Mode::kReceive;
+  request->on_event = [self](const SequenceEvent& event) {
+    std::visit([&self](const auto& e) { self->On(e); }, event);
+  };
+  const absl::Status submitted = engine_.Submit(sequence_, *std::move(request));
+  submitted_ = submitted.ok();
+  if (!submitted.ok()) EndLocked(submitted);
+}
+
+KvReceiver::Config DecodeCall::ReceiverConfig(const internal::v1::SequenceSpec& spec,
+                                              const std::vector<int32_t>& token_ids) const {
+  KvReceiver::Config config{
+      .key = spec.key(),
+      .capability = spec.capability(),
+      .identity = options_.identity,
+      .shape = options_.shape,
+      .layout = engine_.cache().layout(),
+      .token_ids = token_ids,
+      .page_hashes =
+          PageHashes(options_.identity, spec.cache_salt(), options_.shape.numerics(), token_ids),
+      .prompt_length = static_cast<int>(spec.prompt_length()),
+      .vocab_size = engine_.model_config().vocab_size,
+      .limits = options_.limits,
+  };
+  if (spec.has_remaining_ms()) {
+    config.limits.promise_timeout = std::min<absl::Duration>(
+        config.limits.promise_timeout, absl::Milliseconds(spec.remaining_ms()));
+  }
+  return config;
+}
+
+void DecodeCall::On(const SequenceAdmitted& event) {
+  absl::MutexLock lock(&mutex_);
+  if (status_.has_value() || stopped_) return;
+  if (!local_) ExpectPush();
+  DecodeResponse response;
+  response.mutable_accepted()->set_cached_tokens(static_cast<uint32_t>(event.cached_tokens));
+  *response.mutable_accepted()->mutable_shape() = options_.shape;
+  Queue(std::move(response));
+}
+
+// The engine's own thread-safe functions are all that the receiver needs of it, so they are called
+// without the lock.
+void DecodeCall::ExpectPush() {
+  const auto self = shared_from_this();
+  AttemptReceiver::Callbacks callbacks;
+  callbacks.take_blocks = [self] { self->engine_.OpenReceive(self->sequence_); };
+  callbacks.release_blocks = [self] { self->engine_.Release(self->sequence_); };
+  callbacks.committed = [self](const internal::v1::OutputToken& first_token, bool exact) {
+    self->OnCommitted(first_token, exact);
+  };
+  callbacks.failed = [self](const absl::Status& status) { self->OnPushFailed(status); };
+  callbacks.received = [self](uint64_t bytes) {
+    if (self->options_.metrics != nullptr) self->options_.metrics->TransferBytes(bytes);
+    absl::MutexLock lock(&self->mutex_);
+    if (self->received_bytes_ == 0) self->first_received_ = SteadyNow();
+    self->received_bytes_ += bytes;
+  };
+  receiver_ = std::make_shared<AttemptReceiver>(*std::move(receiver_config_), engine_.cache(),
+                                                std::move(callbacks));
+  receiver_config_.reset();
+  receiver_->Start();
+  registry_.Expect(key_, receiver_);
+}
+
+void DecodeCall::On(const BlocksGranted& event) {
+  absl::MutexLock lock(&mutex_);
+  if (receiver_ != nullptr) receiver_->Grant(event.block_table, event.start_token);
+}
+
+void DecodeCall::OnCommitted(const internal::v1::OutputToken& first_token, bool exact) {
+  absl::StatusOr<OutputToken> token =
+      OutputTokenFromProto(first_token, engine_.model_config().vocab_size);
+  absl::MutexLock lock(&mutex_);
+  if (status_.has_value() || stopped_) return;  // the receiver was told to release the blocks
+  if (!token.ok()) return EndLocked(token.status());
+  committed_ = true;
+  exact_ = exact;
+  committed_at_ = SteadyNow();
+  if (options_.metrics != nullptr) {
+    options_.metrics->TransferDone(committed_at_ - first_received_, received_bytes_);
+  }
+  DecodeResponse response;
+  response.mutable_committed();
+  Queue(std::move(response));
+  QueueToken(first_token);
+  engine_.Commit(sequence_, *std::move(token));
+  SetPaused();
+}
+
+void DecodeCall::OnPushFailed(const absl::Status& status) {
+  const bool mismatch = absl::IsFailedPrecondition(status);
+  absl::MutexLock lock(&mutex_);
+  if (status_.has_value() || stopped_) return;
+  if (options_.metrics != nullptr) {
+    options_.metrics->TransferFailed(mismatch ? "mismatch"
+                                              : absl::StatusCodeToString(status.code()));
+  }
+  EndLocked(WithErrorInfo(absl::Status(mismatch ? absl::StatusCode::kFailedPrecondition
+                                                : absl::StatusCode::kUnavailable,
+                                       status.message()),
+                          {mismatch ? kReasonModelMismatch : kReasonKvTransferFailed,
+                           kStageTransfer,
+                           options_.worker_name,
+                           {}}));
+}
+
+void DecodeCall::On(const ChunkComputed& event) {
+  absl::MutexLock lock(&mutex_);
+  if (!queue_.empty() && queue_.back().has_prefill_progress()) queue_.pop_back();
+  DecodeResponse response;
+  response.mutable_prefill_progress()->set_computed_tokens(static_cast<uint32_t>(event.end_token));
+  Queue(std::move(response));
+}
+
+void DecodeCall::On(const TokenProduced& event) {
+  absl::MutexLock lock(&mutex_);
+  if (first_step_ == absl::InfinitePast()) first_step_ = SteadyNow();
+  QueueToken(OutputTokenToProto(event.token, static_cast<int>(key_.choice())));
+}
+
+void DecodeCall::On(const SequencePreempted&) {
+  absl::MutexLock lock(&mutex_);
+  ++preemptions_;
+  if (!queue_.empty() && queue_.back().has_preempted()) return;
+  DecodeResponse response;
+  response.mutable_preempted()->set_choice(key_.choice());
+  Queue(std::move(response));
+}
+
+void DecodeCall::On(const SequenceFinished& event) {
+  absl::MutexLock lock(&mutex_);
+  if (options_.metrics != nullptr) {
+    options_.metrics->SequenceDone(event.queue, event.prefill, event.decode);
+  }
+  QueueFinished(event);
+  EndLocked(absl::OkStatus());
+}
+
+void DecodeCall::On(const SequenceFailed& event) {
+  absl::MutexLock lock(&mutex_);
+  EndLocked(
+      WithErrorInfo(event.status, {"SEQUENCE_FAILED", kStageDecode, options_.worker_name, {}}));
+}
+
+void DecodeCall::On(const SequenceReleased&) {
+  absl::MutexLock lock(&mutex_);
+  if (!stopped_ || status_.has_value()) return;
+  const absl::Time now = SteadyNow();
+  SequenceFinished timings;
+  const bool stepped = first_step_ != absl::InfinitePast();
+  if (committed_) timings.queue = (stepped ? first_step_ : now) - committed_at_;
+  if (stepped) timings.decode = now - first_step_;
+  timings.preemptions = preemptions_;
+  QueueFinished(timings);
+  EndLocked(absl::OkStatus());
+}
+
+void DecodeCall::QueueFinished(const SequenceFinished& timings) {
+  DecodeResponse response;
+  internal::v1::DecodeFinished& finished = *response.mutable_finished();
+  *finished.mutable_decode() = DurationToProto(timings.decode);
+  if (local_) {
+    *finished.mutable_prefill_queue() = DurationToProto(timings.queue);
+    *finished.mutable_prefill() = DurationToProto(timings.prefill);
+  } else {
+    *finished.mutable_queue() = DurationToProto(timings.queue);
+  }
+  finished.set_preemptions(static_cast<uint32_t>(timings.preemptions));
+  finished.set_exact(exact_);
+  finished.set_choice(key_.choice());
+  Queue(std::move(response));
+}
+
+void DecodeCall::QueueToken(internal::v1::OutputToken token) {
+  if (status_.has_value() || stopped_) return;
+  ++queued_tokens_;
+  if (!queue_.empty() && queue_.back().has_tokens()) {
+    *queue_.back().mutable_tokens()->add_tokens() = std::move(token);
+  } else {
+    DecodeResponse response;
+    *response.mutable_tokens()->add_tokens() = std::move(token);
+    Queue(std::move(response));
+  }
+  SetPaused();
+}
+
+void DecodeCall::Queue(DecodeResponse response) {
+  if (status_.has_value()) return;
+  queue_.push_back(std::move(response));
+  WriteNext();
+}
+
+void DecodeCall::WriteNext() {
+  if (write_in_flight_ || finished_) return;
+  if (queue_.empty()) {
+    if (!status_.has_value()) return;
+    finished_ = true;
+    Finish(*status_);
+    return;
+  }
+  writing_ = std::move(queue_.front());
+  queue_.pop_front();
+  if (writing_.has_tokens()) {
+    queued_tokens_ -= writing_.tokens().tokens_size();
+    SetPaused();
+  }
+  write_in_flight_ = true;
+  StartWrite(&writing_);
+}
+
+void DecodeCall::SetPaused() {
+  if (!submitted_ || !(committed_ || local_)) return;
+  const bool paused = flow_paused_ || queued_tokens_ >= options_.max_queued_tokens;
+  if (paused == paused_) return;
+  paused_ = paused;
+  engine_.SetPaused(sequence_, paused);
+}
+
+void DecodeCall::OnWriteDone(bool ok) {
+  absl::MutexLock lock(&mutex_);
+  write_in_flight_ = false;
+  if (!ok) EndLocked(absl::CancelledError("the router is gone"));
+  WriteNext();
+}
+
+void DecodeCall::EndLocked(const absl::Status& status) {
+  if (status_.has_value()) return;
+  status_ = ToGrpcStatus(status);
+  if (!status.ok()) {
+    queue_.clear();
+    queued_tokens_ = 0;
+  }
+  EndSequence();
+  WriteNext();
+}
+
+// Whoever may still write into the blocks says when they can go back.
+void DecodeCall::EndSequence() {
+  if (!submitted_) return;
+  if (receiver_ != nullptr) {
+    receiver_->Cancel(internal::v1::PushRefused::REASON_ABORTED);
+  } else {
+    engine_.Release(sequence_);
+  }
+}
+
+void DecodeCall::OnCancel() {
+  absl::MutexLock lock(&mutex_);
+  EndLocked(absl::CancelledError("the call was cancelled"));
+}
+
+void DecodeCall::OnDone() {
+  const std::shared_ptr<DecodeCall> self = std::move(self_);
+  std::shared_ptr<AttemptReceiver> receiver;  // destroyed without the lock
+  bool registered = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    receiver = std::move(receiver_);
+    registered = registered_;
+  }
+  if (registered) registry_.Remove(key_);
+}
+
+}  // namespace baton

@@ -1,0 +1,105 @@
+// One Decode call: the life of one attempt on the decode worker.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+#include "baton/internal/v1/decode.grpc.pb.h"
+#include "common/engine/engine.h"
+#include "common/rpc/worker_metrics.h"
+#include "decode_worker/attempt_receiver.h"
+#include "decode_worker/attempt_registry.h"
+#include "decode_worker/decode_service_options.h"
+
+namespace baton {
+
+// Thread-safe. Keeps itself alive until gRPC is done with the call and the engine with its
+// sequence. Tokens wait in one message while another is being written; when too many wait, the
+// sequence pauses.
+class DecodeCall final
+    : public grpc::ServerBidiReactor<internal::v1::DecodeRequest, internal::v1::DecodeResponse>,
+      public std::enable_shared_from_this<DecodeCall> {
+ public:
+  // Borrows all but `done`, which is called when this is destroyed.
+  DecodeCall(Engine& engine, AttemptRegistry& registry, const DecodeServiceOptions& options,
+             std::function<void()> done);
+  ~DecodeCall() override;
+  void Start();
+  // Ends the call with `status` and whatever it does.
+  void End(const absl::Status& status);
+
+ private:
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+  void OnStart(const internal::v1::DecodeStart& start);
+  KvReceiver::Config ReceiverConfig(const internal::v1::SequenceSpec& spec,
+                                    const std::vector<int32_t>& token_ids) const;
+  void On(const SequenceAdmitted& event);
+  void On(const BlocksGranted& event);
+  void On(const PrefillStarted&) {}
+  void On(const LayerComputed&) {}
+  void On(const ChunkComputed& event);
+  void On(const TokenProduced& event);
+  void On(const SequencePreempted& event);
+  void On(const SequenceFinished& event);
+  void On(const SequenceFailed& event);
+  void On(const SequenceReleased& event);
+  void ExpectPush() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnCommitted(const internal::v1::OutputToken& first_token, bool exact);
+  void OnPushFailed(const absl::Status& status);
+
+  void Queue(internal::v1::DecodeResponse response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void QueueToken(internal::v1::OutputToken token) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void QueueFinished(const SequenceFinished& timings) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetPaused() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndSequence() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  Engine& engine_;
+  AttemptRegistry& registry_;
+  const DecodeServiceOptions& options_;
+  const std::function<void()> done_;
+  std::shared_ptr<DecodeCall> self_;  // until OnDone
+
+  absl::Mutex mutex_;
+  internal::v1::DecodeRequest request_;   // gRPC's while a read is in flight
+  internal::v1::DecodeResponse writing_;  // gRPC's while write_in_flight_
+  bool write_in_flight_ ABSL_GUARDED_BY(mutex_) = false;
+  std::deque<internal::v1::DecodeResponse> queue_ ABSL_GUARDED_BY(mutex_);
+  int queued_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::optional<grpc::Status> status_ ABSL_GUARDED_BY(mutex_);  // the call ends with it
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;               // Finish was called
+
+  bool started_ ABSL_GUARDED_BY(mutex_) = false;
+  bool registered_ ABSL_GUARDED_BY(mutex_) = false;
+  bool submitted_ ABSL_GUARDED_BY(mutex_) = false;
+  internal::v1::AttemptKey key_;  // written once, by OnStart
+  std::optional<KvReceiver::Config> receiver_config_ ABSL_GUARDED_BY(mutex_);  // until admitted
+  bool local_ = false;       // written once, by OnStart
+  SequenceId sequence_ = 0;  // written once, by OnStart
+  std::shared_ptr<AttemptReceiver> receiver_ ABSL_GUARDED_BY(mutex_);
+  bool committed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool exact_ ABSL_GUARDED_BY(mutex_) = true;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  bool flow_paused_ ABSL_GUARDED_BY(mutex_) = false;
+  bool paused_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t received_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Time first_received_ ABSL_GUARDED_BY(mutex_);
+  int preemptions_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Time committed_at_ ABSL_GUARDED_BY(mutex_);
+  absl::Time first_step_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+};
+
+}  // namespace baton

@@ -1,0 +1,42 @@
+#include "decode_worker/decode_service.h"
+
+#include "absl/time/time.h"
+
+#include "common/rpc/status.h"
+#include "decode_worker/decode_call.h"
+
+namespace baton {
+namespace {
+
+using internal::v1::DecodeRequest;
+using internal::v1::DecodeResponse;
+
+class RefusedCall final : public grpc::ServerBidiReactor<DecodeRequest, DecodeResponse> {
+ public:
+  explicit RefusedCall(const absl::Status& status) { Finish(ToGrpcStatus(status)); }
+  void OnDone() override { delete this; }
+};
+
+}  // namespace
+
+grpc::ServerBidiReactor<DecodeRequest, DecodeResponse>* DecodeService::Decode(
+    grpc::CallbackServerContext*) {
+  if (draining_) {
+    return new RefusedCall(
+        WithRetryInfo(WithErrorInfo(absl::UnavailableError("the decode worker is draining"),
+                                    {kReasonDraining, kStageQueue, options_.worker_name, {}}),
+                      absl::Milliseconds(100)));
+  }
+  if (calls_->fetch_add(1) >= static_cast<int>(options_.max_calls)) {
+    calls_->fetch_sub(1);
+    return new RefusedCall(
+        WithRetryInfo(absl::ResourceExhaustedError("too many calls on this decode worker"),
+                      absl::Milliseconds(100)));
+  }
+  const auto call = std::make_shared<DecodeCall>(engine_, registry_, options_,
+                                                 [calls = calls_] { calls->fetch_sub(1); });
+  call->Start();
+  return call.get();
+}
+
+}  // namespace baton

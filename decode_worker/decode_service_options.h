@@ -1,0 +1,24 @@
+// What the decode worker's services know about the worker and its bounds.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "baton/internal/v1/common.pb.h"
+#include "common/rpc/worker_metrics.h"
+#include "decode_worker/kv_receiver.h"
+
+namespace baton {
+
+struct DecodeServiceOptions {
+  std::string worker_name;
+  internal::v1::ModelIdentity identity;
+  internal::v1::KvShape shape;
+  KvReceiverLimits limits;
+  size_t max_calls = 1024;
+  size_t max_streams = 1024;         // of pushes
+  int max_queued_tokens = 256;       // of one call: more pause the sequence
+  WorkerMetrics* metrics = nullptr;  // borrowed; null: nothing is counted
+};
+
+}  // namespace baton

@@ -1,0 +1,489 @@
+#include "decode_worker/kv_receiver.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "common/base/check.h"
+#include "common/base/crc32c.h"
+
+namespace baton {
+namespace {
+
+using internal::v1::AttemptKey;
+using internal::v1::KvDataHeader;
+using internal::v1::OutputToken;
+using internal::v1::PushCommit;
+using internal::v1::PushOpen;
+using internal::v1::PushRefused;
+using internal::v1::PushRequest;
+using internal::v1::PushResponse;
+
+constexpr int kMaxRefusals = 3;
+constexpr size_t kMaxRefusedMessages = 1024;
+
+bool SameKey(const AttemptKey& a, const AttemptKey& b) {
+  return a.request_id_high() == b.request_id_high() && a.request_id_low() == b.request_id_low() &&
+         a.choice() == b.choice() && a.attempt() == b.attempt();
+}
+
+// Looks at every byte whatever the outcome, so that time tells nothing about the secret.
+bool SameSecret(const std::string& a, const std::string& b) {
+  if (a.size() != b.size()) return false;
+  unsigned difference = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference |= static_cast<unsigned>(static_cast<uint8_t>(a[i]) ^ static_cast<uint8_t>(b[i]));
+  }
+  return difference == 0;
+}
+
+}  // namespace
+
+KvReceiver::KvReceiver(Config config, absl::Time now)
+    : config_(std::move(config)),
+      token_count_(static_cast<int>(config_.token_ids.size())),
+      now_(now),
+      deadline_(now + config_.limits.promise_timeout),
+      crcs_(config_.layout.layers, token_count_) {
+  BATON_CHECK(token_count_ > 0, "a sequence has tokens");
+  pages_.resize(static_cast<size_t>(crcs_.layers()) * static_cast<size_t>(crcs_.pages()));
+}
+
+std::vector<KvReceiver::Action> KvReceiver::Handle(const Event& event, absl::Time now) {
+  now_ = now;
+  std::visit([this](const auto& e) { On(e); }, event);
+  return std::exchange(actions_, {});
+}
+
+void KvReceiver::On(const ControlReceived& event) {
+  const bool ours = event.stream == stream_;
+  switch (event.message.event_case()) {
+    case PushRequest::kOpen:
+      return OnOpen(event.stream, event.message.open());
+    case PushRequest::kCheckpoint:
+      if (ours && state_ == State::kReceiving) return OnCheckpoint(event.message.checkpoint());
+      break;
+    case PushRequest::kCommit:
+      if (ours && state_ == State::kReceiving) return OnCommit(event.message.commit());
+      break;
+    case PushRequest::kAbort:
+      if (ours && (state_ == State::kOpen || state_ == State::kReceiving)) {
+        return Fail(PushRefused::REASON_ABORTED,
+                    absl::CancelledError("the prefill worker ended the push"));
+      }
+      break;
+    default:
+      break;
+  }
+  if (ours && (state_ == State::kOpen || state_ == State::kReceiving)) {
+    return Fail(PushRefused::REASON_OUT_OF_RANGE,
+                absl::InvalidArgumentError("a push message that cannot come now"));
+  }
+  Refuse(event.stream, PushRefused::REASON_UNKNOWN_ATTEMPT, "the push is not open");
+  actions_.emplace_back(EndStream{event.stream});
+}
+
+void KvReceiver::OnOpen(StreamId stream, const PushOpen& open) {
+  // A push that proves nothing must not end the attempt of one that can.
+  const auto turn_away = [&](PushRefused::Reason reason, const char* detail) {
+    Refuse(stream, reason, detail);
+    actions_.emplace_back(EndStream{stream});
+  };
+  if (!SameKey(open.key(), config_.key)) {
+    return turn_away(PushRefused::REASON_UNKNOWN_ATTEMPT, "another attempt's key");
+  }
+  if (!SameSecret(open.capability(), config_.capability)) {
+    return turn_away(PushRefused::REASON_CAPABILITY, "the capability is not this attempt's");
+  }
+  if (state_ != State::kPromised) {
+    return turn_away(PushRefused::REASON_UNKNOWN_ATTEMPT, "the push was opened before");
+  }
+  stream_ = stream;
+  state_ = State::kOpen;
+  if (!SameIdentity(open.identity(), config_.identity)) {
+    return Fail(PushRefused::REASON_MODEL_MISMATCH,
+                absl::FailedPreconditionError(
+                    absl::StrCat("the prefill worker runs ", IdentityText(open.identity()),
+                                 ", this decode worker ", IdentityText(config_.identity))));
+  }
+  if (absl::Status status = CheckShape(open); !status.ok()) {
+    return Fail(PushRefused::REASON_SHAPE, std::move(status));
+  }
+  exact_ = open.shape().numerics() == config_.shape.numerics();
+  deadline_ = now_ + config_.limits.open_timeout;
+  actions_.emplace_back(TakeBlocks{});
+}
+
+absl::Status KvReceiver::CheckShape(const PushOpen& open) const {
+  const auto mismatch = [](const char* what) {
+    return absl::FailedPreconditionError(absl::StrCat("push open: ", what));
+  };
+  const internal::v1::KvShape& theirs = open.shape();
+  const internal::v1::KvShape& ours = config_.shape;
+  if (theirs.layers() != ours.layers() || theirs.kv_heads() != ours.kv_heads() ||
+      theirs.head_dim() != ours.head_dim()) {
+    return mismatch("shape.layers, kv_heads or head_dim differ from this worker's");
+  }
+  if (theirs.dtype() != ours.dtype()) return mismatch("shape.dtype differs from this worker's");
+  if (open.wire_dtype() != ours.dtype()) return mismatch("wire_dtype is not one of this worker's");
+  if (theirs.block_size() == 0 || theirs.block_size() % kKvPageTokens != 0) {
+    return mismatch("shape.block_size is not a multiple of 16");
+  }
+  if (open.token_count() != static_cast<uint32_t>(token_count_)) {
+    return mismatch("token_count differs from the sequence's");
+  }
+  if (!std::equal(open.page_hashes().begin(), open.page_hashes().end(), config_.page_hashes.begin(),
+                  config_.page_hashes.end())) {
+    return mismatch("page_hashes differ: other tokens, salt or numerics than this sequence's");
+  }
+  return absl::OkStatus();
+}
+
+void KvReceiver::On(const Granted& event) {
+  if (state_ != State::kOpen) return;
+  BATON_CHECK(event.start_token >= 0 && event.start_token < token_count_ &&
+                  event.start_token % kKvPageTokens == 0,
+              "the last token is never cached, and whole pages are");
+  state_ = State::kReceiving;
+  start_token_ = event.start_token;
+  deadline_ = now_ + config_.limits.receive_timeout;
+  Send opened{stream_, {}};
+  opened.message.mutable_opened()->set_start_token(static_cast<uint32_t>(start_token_));
+  opened.message.mutable_opened()->set_window_bytes(config_.limits.window_bytes);
+  actions_.emplace_back(std::move(opened));
+}
+
+void KvReceiver::On(const DataReceived& event) {
+  if (state_ != State::kReceiving || event.stream != stream_) {
+    actions_.emplace_back(Drop{event.message_id});
+    if (event.stream == stream_ && state_ == State::kOpen) {
+      return Fail(PushRefused::REASON_OUT_OF_RANGE,
+                  absl::InvalidArgumentError("data before the push was opened"));
+    }
+    Refuse(event.stream, PushRefused::REASON_UNKNOWN_ATTEMPT, "the push is not open");
+    actions_.emplace_back(EndStream{event.stream});
+    return;
+  }
+  deadline_ = now_ + config_.limits.receive_timeout;
+  Message message{event.stream, event.message_id, event.payload_bytes, {}};
+  // A damaged header does not even tell which message to ask for again.
+  if (Crc32c(event.header.data(), event.header.size()) != event.header_crc32c) {
+    actions_.emplace_back(Drop{event.message_id});
+    return Fail(PushRefused::REASON_CHECKSUM,
+                absl::DataLossError("the CRC of a KvData header does not agree"));
+  }
+  absl::Status status = message.header.ParseFromString(event.header)
+                            ? CheckHeader(message.header, event.payload_bytes)
+                            : absl::InvalidArgumentError("KvData header: not a header");
+  if (!status.ok()) {
+    actions_.emplace_back(Drop{event.message_id});
+    return Fail(PushRefused::REASON_OUT_OF_RANGE, std::move(status));
+  }
+  held_bytes_ += message.payload_bytes;
+  Place(std::move(message));
+}
+
+absl::Status KvReceiver::CheckHeader(const KvDataHeader& header, size_t payload_bytes) const {
+  const auto refuse = [](const char* what) {
+    return absl::InvalidArgumentError(absl::StrCat("KvData header: ", what));
+  };
+  if (!SameKey(header.key(), config_.key)) return refuse("key of another attempt");
+  if (header.sequence_number() == 0) return refuse("sequence_number is 0");
+  const auto layers = static_cast<uint32_t>(config_.layout.layers);
+  if (header.layer_count() == 0 || header.layer_count() > layers ||
+      header.first_layer() > layers - header.layer_count()) {
+    return refuse("layers out of range");
+  }
+  const auto tokens = static_cast<uint32_t>(token_count_);
+  if (header.token_count() == 0 || header.token_count() > tokens ||
+      header.first_token() > tokens - header.token_count() ||
+      header.first_token() < static_cast<uint32_t>(start_token_)) {
+    return refuse("tokens out of range");
+  }
+  const uint32_t end = header.first_token() + header.token_count();
+  if (header.first_token() % kKvPageTokens != 0 || (end % kKvPageTokens != 0 && end != tokens)) {
+    return refuse("tokens are not whole pages");
+  }
+  if (header.first_kv_head() != 0 ||
+      header.kv_head_count() != static_cast<uint32_t>(config_.layout.kv_heads)) {
+    return refuse("kv heads are not all of the model's");
+  }
+  const size_t bytes =
+      size_t{header.layer_count()} * header.token_count() * 2 * config_.layout.row_bytes();
+  if (payload_bytes != bytes) return refuse("payload size differs from the ranges'");
+  const size_t pages = size_t{header.layer_count()} *
+                       static_cast<size_t>(KvPages(static_cast<int>(header.token_count())));
+  if (static_cast<size_t>(header.page_crc32c_size()) != pages) {
+    return refuse("page_crc32c is not one for each layer and page");
+  }
+  if (held_bytes_ + payload_bytes > config_.limits.window_bytes) {
+    return refuse("more unacknowledged bytes than the window");
+  }
+  return absl::OkStatus();
+}
+
+// Finds the pages of a checked message that are still empty and has them copied; waits where one is
+// being copied.
+void KvReceiver::Place(Message message) {
+  const KvDataHeader& header = message.header;
+  const int first_page = static_cast<int>(header.first_token()) / kKvPageTokens;
+  const int end_token = static_cast<int>(header.first_token() + header.token_count());
+  const int first_layer = static_cast<int>(header.first_layer());
+  const int end_layer = first_layer + static_cast<int>(header.layer_count());
+  std::vector<Run> runs;
+  int index = 0;  // in page_crc32c
+  for (int layer = first_layer; layer < end_layer; ++layer) {
+    bool extends = false;
+    for (int page = first_page; page < KvPages(end_token); ++page, ++index) {
+      const Page state = PageAt(layer, page);
+      if (state == Page::kCopying) {
+        waiting_.push_back(std::move(message));
+        return;
+      }
+      if (state == Page::kCovered) {
+        extends = false;
+        if (crcs_.At(layer, page) == header.page_crc32c(index)) continue;
+        actions_.emplace_back(Drop{message.message_id});
+        held_bytes_ -= message.payload_bytes;
+        return Fail(PushRefused::REASON_OUT_OF_RANGE,
+                    absl::DataLossError("a page came twice with different bytes"));
+      }
+      const int first = page * kKvPageTokens;
+      if (!extends) runs.push_back({layer, first, 0});
+      runs.back().token_count =
+          std::min(first + kKvPageTokens, end_token) - runs.back().first_token;
+      extends = true;
+    }
+  }
+  if (runs.empty()) {
+    actions_.emplace_back(Drop{message.message_id});
+    return Acknowledge(message);
+  }
+  for (const Run& run : runs) {
+    const int end = KvPages(run.first_token + run.token_count);
+    for (int page = run.first_token / kKvPageTokens; page < end; ++page) {
+      PageAt(run.layer, page) = Page::kCopying;
+    }
+  }
+  const uint64_t copy_id = next_copy_id_++;
+  actions_.emplace_back(Copy{copy_id, message.message_id, header, runs});
+  copies_[copy_id] = {std::move(message), std::move(runs)};
+}
+
+void KvReceiver::On(const CopyDone& event) {
+  const auto found = copies_.find(event.copy_id);
+  BATON_CHECK(found != copies_.end(), "each copy is answered once");
+  const CopyInFlight copy = std::move(found->second);
+  copies_.erase(found);
+  actions_.emplace_back(Drop{copy.message.message_id});
+  if (state_ == State::kDraining) {
+    if (copies_.empty()) Drain();
+    return;
+  }
+  const KvDataHeader& header = copy.message.header;
+  const int first_page = static_cast<int>(header.first_token()) / kKvPageTokens;
+  const int message_pages = KvPages(static_cast<int>(header.token_count()));
+  bool all_agree = event.ok;
+  size_t index = 0;  // in event.page_crcs
+  for (const Run& run : copy.runs) {
+    const int end = KvPages(run.first_token + run.token_count);
+    for (int page = run.first_token / kKvPageTokens; page < end; ++page, ++index) {
+      const int in_message =
+          (run.layer - static_cast<int>(header.first_layer())) * message_pages + page - first_page;
+      const uint32_t wanted = header.page_crc32c(in_message);
+      const bool agrees =
+          event.ok && index < event.page_crcs.size() && event.page_crcs[index] == wanted;
+      PageAt(run.layer, page) = agrees ? Page::kCovered : Page::kEmpty;
+      if (agrees) crcs_.At(run.layer, page) = wanted;
+      all_agree = all_agree && agrees;
+    }
+  }
+  if (!event.ok) {
+    held_bytes_ -= copy.message.payload_bytes;
+    return Fail(PushRefused::REASON_ABORTED, absl::InternalError("a copy into the cache failed"));
+  }
+  if (all_agree) {
+    Acknowledge(copy.message);
+  } else {
+    AskAgain(copy.message);
+  }
+  // Not a loop over waiting_ itself: those that still wait come back into it.
+  for (Message& message : std::exchange(waiting_, {})) {
+    if (state_ == State::kReceiving) {
+      Place(std::move(message));
+    } else {
+      actions_.emplace_back(Drop{message.message_id});
+    }
+  }
+}
+
+void KvReceiver::Acknowledge(const Message& message) {
+  held_bytes_ -= message.payload_bytes;
+  refusals_.erase(message.header.sequence_number());
+  Send ack{message.stream, {}};
+  ack.message.mutable_ack()->set_sequence_number(message.header.sequence_number());
+  ack.message.mutable_ack()->set_window_bytes(config_.limits.window_bytes);
+  actions_.emplace_back(std::move(ack));
+}
+
+void KvReceiver::AskAgain(const Message& message) {
+  held_bytes_ -= message.payload_bytes;
+  const uint64_t sequence_number = message.header.sequence_number();
+  if (++refusals_[sequence_number] > kMaxRefusals || refusals_.size() > kMaxRefusedMessages) {
+    return Fail(PushRefused::REASON_CHECKSUM,
+                absl::DataLossError("the CRC of a page did not agree, sent again three times"));
+  }
+  Refuse(message.stream, PushRefused::REASON_CHECKSUM, "the CRC of a page does not agree",
+         sequence_number);
+}
+
+bool KvReceiver::CoveredBefore(int end_token) const {
+  for (int layer = 0; layer < crcs_.layers(); ++layer) {
+    for (int page = start_token_ / kKvPageTokens; page < KvPages(end_token); ++page) {
+      if (PageAt(layer, page) != Page::kCovered) return false;
+    }
+  }
+  return true;
+}
+
+std::string KvReceiver::Digest(int end_token, absl::Span<const OutputToken> first_tokens) const {
+  return KvDigest({.identity = config_.identity,
+                   .token_ids = config_.token_ids,
+                   .start_token = start_token_,
+                   .end_token = end_token,
+                   .first_tokens = first_tokens,
+                   .crcs = crcs_});
+}
+
+void KvReceiver::OnCheckpoint(const internal::v1::PushCheckpoint& checkpoint) {
+  deadline_ = now_ + config_.limits.receive_timeout;
+  const uint32_t end = checkpoint.end_token();
+  if (end > static_cast<uint32_t>(token_count_) || end <= static_cast<uint32_t>(start_token_) ||
+      (end % kKvPageTokens != 0 && end != static_cast<uint32_t>(token_count_))) {
+    return Fail(PushRefused::REASON_OUT_OF_RANGE,
+                absl::InvalidArgumentError("checkpoint: end_token out of range"));
+  }
+  const int end_token = static_cast<int>(end);
+  if (!CoveredBefore(end_token) || Digest(end_token, {}) != checkpoint.digest()) {
+    return Fail(PushRefused::REASON_INCOMPLETE,
+                absl::DataLossError("checkpoint: pages are missing or the digest differs"));
+  }
+  checkpointed_tokens_ = std::max(checkpointed_tokens_, end_token);
+  Send answer{stream_, {}};
+  answer.message.mutable_checkpointed()->set_end_token(end);
+  actions_.emplace_back(std::move(answer));
+}
+
+absl::Status KvReceiver::CheckFirstTokens(const PushCommit& commit) const {
+  const auto refuse = [](const char* what) {
+    return absl::InvalidArgumentError(absl::StrCat("commit: ", what));
+  };
+  if (commit.first_tokens_size() != 1) return refuse("first_tokens is not one for each choice");
+  const OutputToken& token = commit.first_tokens(0);
+  if (token.choice() != config_.key.choice()) return refuse("first_tokens.choice is another's");
+  if (token.output_index() != static_cast<uint32_t>(token_count_ - config_.prompt_length)) {
+    return refuse("first_tokens.output_index is not the next");
+  }
+  if (token.token().token_id() >= static_cast<uint32_t>(config_.vocab_size)) {
+    return refuse("first_tokens.token_id is outside the vocabulary");
+  }
+  if (token.ends_sequence()) return refuse("first_tokens.ends_sequence: nothing to decode");
+  return absl::OkStatus();
+}
+
+void KvReceiver::OnCommit(const PushCommit& commit) {
+  if (absl::Status status = CheckFirstTokens(commit); !status.ok()) {
+    return Fail(PushRefused::REASON_OUT_OF_RANGE, std::move(status));
+  }
+  const OutputToken& first_token = commit.first_tokens(0);
+  if (!CoveredBefore(token_count_)) {
+    return Fail(PushRefused::REASON_INCOMPLETE, absl::DataLossError("commit: pages are missing"));
+  }
+  if (Digest(token_count_, absl::MakeConstSpan(&first_token, 1)) != commit.digest()) {
+    return Fail(PushRefused::REASON_INCOMPLETE, absl::DataLossError("commit: the digest differs"));
+  }
+  BATON_CHECK(copies_.empty() && waiting_.empty(), "what is covered is not in copy");
+  state_ = State::kCommitted;
+  deadline_ = absl::InfiniteFuture();
+  actions_.emplace_back(CommitSequence{first_token, exact_});
+  Send committed{stream_, {}};
+  committed.message.mutable_committed();
+  actions_.emplace_back(std::move(committed));
+  actions_.emplace_back(EndStream{stream_});
+}
+
+void KvReceiver::On(const Malformed& event) {
+  if (event.stream == stream_ && (state_ == State::kOpen || state_ == State::kReceiving)) {
+    return Fail(PushRefused::REASON_OUT_OF_RANGE, absl::InvalidArgumentError(event.detail));
+  }
+  Refuse(event.stream, PushRefused::REASON_OUT_OF_RANGE, event.detail);
+  actions_.emplace_back(EndStream{event.stream});
+}
+
+void KvReceiver::On(const StreamLost& event) {
+  if (event.stream != stream_) return;
+  if (state_ == State::kOpen || state_ == State::kReceiving) {
+    Fail(PushRefused::REASON_ABORTED,
+         absl::UnavailableError("the push from the prefill worker broke before its commit"));
+  }
+}
+
+void KvReceiver::On(const Cancelled& event) {
+  switch (state_) {
+    case State::kPromised:
+    case State::kCommitted:
+      state_ = State::kGone;
+      deadline_ = absl::InfiniteFuture();
+      actions_.emplace_back(ReleaseBlocks{});
+      return;
+    case State::kOpen:
+    case State::kReceiving:
+      return Fail(event.reason, absl::CancelledError("the attempt ended"));
+    case State::kDraining:
+    case State::kGone:
+      return;
+  }
+}
+
+void KvReceiver::On(const Tick&) {
+  if (now_ < deadline_) return;
+  if (state_ == State::kPromised) {
+    actions_.emplace_back(
+        Failed{absl::DeadlineExceededError("no push came for the promised blocks")});
+    actions_.emplace_back(ReleaseBlocks{});
+    state_ = State::kGone;
+    deadline_ = absl::InfiniteFuture();
+    return;
+  }
+  Fail(PushRefused::REASON_ABORTED,
+       absl::UnavailableError("the push from the prefill worker made no progress"));
+}
+
+void KvReceiver::Refuse(StreamId stream, PushRefused::Reason reason, const std::string& detail,
+                        uint64_t sequence_number) {
+  Send refused{stream, {}};
+  refused.message.mutable_refused()->set_reason(reason);
+  refused.message.mutable_refused()->set_detail(detail);
+  refused.message.mutable_refused()->set_sequence_number(sequence_number);
+  actions_.emplace_back(std::move(refused));
+}
+
+void KvReceiver::Fail(PushRefused::Reason reason, absl::Status status) {
+  Refuse(stream_, reason, std::string(status.message()));
+  actions_.emplace_back(EndStream{stream_});
+  actions_.emplace_back(Failed{std::move(status)});
+  for (const Message& message : std::exchange(waiting_, {})) {
+    actions_.emplace_back(Drop{message.message_id});
+  }
+  state_ = State::kDraining;
+  deadline_ = absl::InfiniteFuture();
+  if (copies_.empty()) Drain();
+}
+
+void KvReceiver::Drain() {
+  state_ = State::kGone;
+  actions_.emplace_back(ReleaseBlocks{});
+}
+
+}  // namespace baton

@@ -1,0 +1,17 @@
+// Copies the payload of a KvData message from the network's slices into the blocks it is for.
+#pragma once
+
+#include "common/rpc/kv_blocks.h"
+#include "common/rpc/kv_wire.h"
+#include "decode_worker/kv_receiver.h"
+
+namespace baton {
+
+// Writes the rows of `copy.runs`, nothing else, and answers with the CRCs of the pages as they then
+// lie in the blocks. Not ok, with some rows written perhaps, when the payload is shorter than the
+// header says. REQUIRES: the blocks are the sequence's and hold the header's ranges; `message` is
+// the copy's.
+KvReceiver::CopyDone CopyPayload(const KvReceiver::Copy& copy, const KvDataMessage& message,
+                                 const KvBlocks& blocks);
+
+}  // namespace baton

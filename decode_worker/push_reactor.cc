@@ -1,0 +1,151 @@
+#include "decode_worker/push_reactor.h"
+
+#include <utility>
+#include <vector>
+
+#include "grpcpp/impl/codegen/proto_utils.h"
+
+#include "common/base/clock.h"
+#include "common/rpc/kv_wire.h"
+#include "decode_worker/attempt_receiver.h"
+
+namespace baton {
+namespace {
+
+constexpr absl::Duration kOpenTimeout = absl::Seconds(10);
+
+absl::StatusOr<internal::v1::PushRequest> ParseControl(grpc::ByteBuffer& buffer) {
+  internal::v1::PushRequest message;
+  if (buffer.Length() > kMaxPushControlBytes ||
+      !grpc::SerializationTraits<internal::v1::PushRequest>::Deserialize(&buffer, &message).ok() ||
+      message.has_data()) {
+    return absl::InvalidArgumentError("not a PushRequest");
+  }
+  return message;
+}
+
+}  // namespace
+
+PushReactor::PushReactor(grpc::CallbackServerContext* context, KvReceiver::StreamId id,
+                         Callbacks callbacks)
+    : context_(context), id_(id), started_(SteadyNow()), callbacks_(std::move(callbacks)) {}
+
+void PushReactor::Start() {
+  self_ = shared_from_this();
+  StartRead(&request_);
+}
+
+void PushReactor::Send(const internal::v1::PushResponse& message) {
+  const grpc::Slice slice(message.SerializeAsString());
+  absl::MutexLock lock(&mutex_);
+  if (ending_ || finished_) return;
+  queue_.emplace_back(&slice, 1);
+  WriteNext();
+}
+
+void PushReactor::End() {
+  absl::MutexLock lock(&mutex_);
+  ending_ = true;
+  WriteNext();
+}
+
+void PushReactor::ReadNext() {
+  absl::MutexLock lock(&mutex_);
+  if (!ending_ && !finished_) StartRead(&request_);
+}
+
+void PushReactor::CancelIfUnopened(absl::Time now) {
+  absl::MutexLock lock(&mutex_);
+  if (!opened_ && !finished_ && now > started_ + kOpenTimeout) context_->TryCancel();
+}
+
+void PushReactor::WriteNext() {
+  if (write_in_flight_ || finished_) return;
+  if (queue_.empty()) {
+    if (!ending_) return;
+    finished_ = true;
+    Finish(grpc::Status::OK);
+    return;
+  }
+  writing_.Swap(&queue_.front());
+  queue_.pop_front();
+  write_in_flight_ = true;
+  StartWrite(&writing_);
+}
+
+void PushReactor::OnWriteDone(bool ok) {
+  absl::MutexLock lock(&mutex_);
+  write_in_flight_ = false;
+  writing_.Clear();
+  if (!ok) {
+    queue_.clear();
+    ending_ = true;
+  }
+  WriteNext();
+}
+
+void PushReactor::OnReadDone(bool ok) {
+  if (!ok) {
+    if (receiver_ != nullptr) receiver_->Post(KvReceiver::StreamLost{id_});
+    return End();
+  }
+  if (receiver_ == nullptr) return Open();
+  Dispatch();
+}
+
+void PushReactor::Open() {
+  absl::StatusOr<internal::v1::PushRequest> message = ParseControl(request_);
+  request_.Clear();
+  internal::v1::PushResponse refusal;
+  refusal.mutable_refused()->set_reason(internal::v1::PushRefused::REASON_OUT_OF_RANGE);
+  refusal.mutable_refused()->set_detail("the first message of a push is its open");
+  if (message.ok() && message->has_open()) {
+    internal::v1::PushRefused::Reason reason = internal::v1::PushRefused::REASON_UNKNOWN_ATTEMPT;
+    receiver_ = callbacks_.find(message->open().key(), &reason);
+    refusal.mutable_refused()->set_reason(reason);
+    refusal.mutable_refused()->set_detail("no such attempt is expected here");
+  }
+  if (receiver_ == nullptr || !receiver_->AddStream(shared_from_this())) {
+    receiver_ = nullptr;
+    Send(refusal);
+    return End();
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    opened_ = true;
+  }
+  receiver_->Post(KvReceiver::ControlReceived{id_, *std::move(message)});
+}
+
+void PushReactor::Dispatch() {
+  absl::StatusOr<std::vector<grpc::Slice>> slices = SlicesOf(request_);
+  absl::Status status = slices.status();
+  if (slices.ok() && IsKvData(*slices)) {
+    request_.Clear();
+    absl::StatusOr<KvDataMessage> data = DecodeKvData(*std::move(slices));
+    if (data.ok()) return receiver_->PostData(id_, *std::move(data));
+    status = data.status();
+  } else if (slices.ok()) {
+    absl::StatusOr<internal::v1::PushRequest> message = ParseControl(request_);
+    request_.Clear();
+    if (message.ok()) {
+      return receiver_->Post(KvReceiver::ControlReceived{id_, *std::move(message)});
+    }
+    status = message.status();
+  }
+  receiver_->Post(KvReceiver::Malformed{id_, std::string(status.message())});
+}
+
+void PushReactor::OnCancel() {
+  if (receiver_ != nullptr) receiver_->Post(KvReceiver::StreamLost{id_});
+  End();
+}
+
+void PushReactor::OnDone() {
+  const std::shared_ptr<PushReactor> self = std::move(self_);
+  receiver_ = nullptr;
+  const Callbacks callbacks = std::exchange(callbacks_, {});
+  callbacks.done();
+}
+
+}  // namespace baton

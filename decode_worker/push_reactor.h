@@ -1,0 +1,71 @@
+// The server's end of one Push call: raw messages in, one at a time, answers out.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/server_callback.h"
+
+#include "baton/internal/v1/kv_transfer.pb.h"
+#include "decode_worker/kv_receiver.h"
+
+namespace baton {
+
+class AttemptReceiver;
+
+// Thread-safe. The first message must be a PushOpen that `find` knows; from then on everything goes
+// to that receiver. Keeps itself alive until gRPC is done with the call.
+class PushReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+                          public std::enable_shared_from_this<PushReactor> {
+ public:
+  struct Callbacks {
+    // The attempt's receiver, or null with the reason of the refusal.
+    std::function<std::shared_ptr<AttemptReceiver>(const internal::v1::AttemptKey&,
+                                                   internal::v1::PushRefused::Reason*)>
+        find;
+    std::function<void()> done;  // once, the last call
+  };
+
+  PushReactor(grpc::CallbackServerContext* context, KvReceiver::StreamId id, Callbacks callbacks);
+
+  void Start();
+  KvReceiver::StreamId id() const { return id_; }
+  void Send(const internal::v1::PushResponse& message);
+  void End();       // after what is queued
+  void ReadNext();  // the message before was taken over
+  // Ends a call that never opened, or whose peer takes no answers, by cancelling it.
+  void CancelIfUnopened(absl::Time now);
+
+ private:
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+  void Open();
+  void Dispatch();
+  void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  grpc::CallbackServerContext* const context_;
+  const KvReceiver::StreamId id_;
+  const absl::Time started_;
+  Callbacks callbacks_;
+  std::shared_ptr<PushReactor> self_;
+  std::shared_ptr<AttemptReceiver> receiver_;  // set once, on the reading reaction
+
+  absl::Mutex mutex_;
+  std::deque<grpc::ByteBuffer> queue_ ABSL_GUARDED_BY(mutex_);  // bounded by the window's messages
+  grpc::ByteBuffer writing_;                                    // gRPC's while write_in_flight_
+  grpc::ByteBuffer request_;                                    // gRPC's while a read is in flight
+  bool write_in_flight_ ABSL_GUARDED_BY(mutex_) = false;
+  bool opened_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;  // Finish was called
+};
+
+}  // namespace baton

@@ -1,0 +1,76 @@
+#include "decode_worker/push_service.h"
+
+#include <utility>
+#include <vector>
+
+#include "common/base/clock.h"
+
+namespace baton {
+namespace {
+
+class RefusedPush final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  RefusedPush() {
+    Finish(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "too many pushes at once"));
+  }
+  void OnDone() override { delete this; }
+};
+
+}  // namespace
+
+PushService::PushService(AttemptRegistry& registry, size_t max_streams)
+    : registry_(registry), max_streams_(max_streams), sweeper_([this] { Sweep(); }) {}
+
+PushService::~PushService() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stop_ = true;
+  }
+  sweeper_.join();
+}
+
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* PushService::Push(
+    grpc::CallbackServerContext* context) {
+  KvReceiver::StreamId id = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    id = next_id_++;
+  }
+  const auto stream = std::make_shared<PushReactor>(
+      context, id,
+      PushReactor::Callbacks{.find =
+                                 [this](const internal::v1::AttemptKey& key,
+                                        internal::v1::PushRefused::Reason* reason) {
+                                   return registry_.Find(key, reason);
+                                 },
+                             .done =
+                                 [streams = streams_, id] {
+                                   std::shared_ptr<PushReactor> done;  // destroyed without the lock
+                                   absl::MutexLock lock(&streams->mutex);
+                                   const auto found = streams->open.find(id);
+                                   if (found == streams->open.end()) return;
+                                   done = std::move(found->second);
+                                   streams->open.erase(found);
+                                 }});
+  {
+    absl::MutexLock lock(&streams_->mutex);
+    if (streams_->open.size() >= max_streams_) return new RefusedPush();
+    streams_->open[id] = stream;
+  }
+  stream->Start();
+  return stream.get();
+}
+
+void PushService::Sweep() {
+  absl::MutexLock lock(&mutex_);
+  while (!mutex_.AwaitWithTimeout(absl::Condition(&stop_), absl::Seconds(1))) {
+    std::vector<std::shared_ptr<PushReactor>> streams;
+    {
+      absl::MutexLock streams_lock(&streams_->mutex);
+      for (const auto& [id, stream] : streams_->open) streams.push_back(stream);
+    }
+    for (const auto& stream : streams) stream->CancelIfUnopened(SteadyNow());
+  }
+}
+
+}  // namespace baton

@@ -1,0 +1,45 @@
+// The decode worker's end of KvTransferService, on raw messages so that payloads are copied once.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+#include "baton/internal/v1/kv_transfer.grpc.pb.h"
+#include "decode_worker/attempt_registry.h"
+#include "decode_worker/push_reactor.h"
+
+namespace baton {
+
+// Thread-safe. Borrows the registry. A thread of its own cancels streams that do not open in time.
+class PushService final : public internal::v1::KvTransferService::WithRawCallbackMethod_Push<
+                              internal::v1::KvTransferService::Service> {
+ public:
+  PushService(AttemptRegistry& registry, size_t max_streams);
+  ~PushService() override;
+
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Push(
+      grpc::CallbackServerContext* context) override;
+
+ private:
+  // Outlives the service while a stream does.
+  struct Streams {
+    absl::Mutex mutex;
+    std::map<KvReceiver::StreamId, std::shared_ptr<PushReactor>> open ABSL_GUARDED_BY(mutex);
+  };
+  void Sweep();
+
+  AttemptRegistry& registry_;
+  const size_t max_streams_;
+  const std::shared_ptr<Streams> streams_ = std::make_shared<Streams>();
+  absl::Mutex mutex_;
+  KvReceiver::StreamId next_id_ ABSL_GUARDED_BY(mutex_) = 1;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread sweeper_;
+};
+
+}  // namespace baton

@@ -1,0 +1,202 @@
+// The prefill worker's end of one hand-off, as a pure state machine.
+//
+//   idle -> opening -> sending -> committing -> closing -> gone
+//                 \________ aborting ________/
+//
+// Computed layers come in as events, in any order relative to the receiver's answers; messages go
+// out as actions, never more unacknowledged bytes than the receiver's window. A checkpoint and the
+// commit wait for the acknowledgements of all they cover. However the push ends, the blocks are
+// given back when the last slice that points into them is destroyed.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+#include "baton/internal/v1/kv_transfer.pb.h"
+#include "common/kv/layout.h"
+#include "common/rpc/kv_digest.h"
+#include "common/rpc/kv_wire.h"
+
+namespace baton {
+
+// Bounds of one push in bytes and time.
+struct KvSenderLimits {
+  size_t max_payload_bytes = kMaxKvPayloadBytes;
+  // Layers of one chunk wait for each other until a message is so large; the chunk's last layer
+  // ends the wait.
+  size_t min_payload_bytes = size_t{1} << 20;
+  absl::Duration open_timeout = absl::Seconds(10);
+  absl::Duration ack_timeout =
+      absl::Seconds(20);  // without any answer while something is unacknowledged
+  absl::Duration commit_timeout = absl::Seconds(10);
+  absl::Duration abort_timeout = absl::Seconds(1);
+  absl::Duration close_timeout = absl::Seconds(2);
+  absl::Duration push_timeout = absl::Minutes(10);  // the whole of it
+};
+
+// What the push moved and how long it took, on the sender's clock.
+struct KvSendReport {
+  uint64_t bytes_sent = 0;    // payload of first sends
+  uint64_t bytes_saved = 0;   // held by the receiver already
+  uint64_t bytes_resent = 0;  // payload sent again after a refusal
+  uint32_t messages = 0;
+  absl::Duration transfer;          // first byte sent -> commit answered
+  absl::Duration exposed_transfer;  // last chunk computed -> commit answered
+};
+
+// No clock, socket, thread or randomness inside; the driver's one thread calls it.
+class KvSender {
+ public:
+  struct Config {
+    internal::v1::PushOpen open;     // as it is sent
+    KvLayout layout;                 // of the sender's cache
+    std::vector<int32_t> token_ids;  // of the whole sequence; open.token_count of them
+    KvSenderLimits limits;
+  };
+
+  // Events.
+  struct Begin {};  // the prompt has started
+  // K and V of tokens [first_token, first_token + token_count) in `layer` will not change any more.
+  // REQUIRES: a multiple of 16 first, whole pages but for the sequence's last, each page of a layer
+  // once.
+  struct LayerReady {
+    int layer = 0;
+    int first_token = 0;
+    int token_count = 0;
+    std::vector<uint32_t> page_crcs;
+  };
+  struct ChunkReady {
+    int end_token = 0;  // every layer before it was announced
+  };
+  struct FirstToken {
+    internal::v1::OutputToken token;
+  };
+  struct Abort {
+    internal::v1::PushAbort::Reason reason = internal::v1::PushAbort::REASON_FAILED;
+  };
+  struct Response {
+    internal::v1::PushResponse message;
+  };
+  struct StreamEnded {
+    absl::Status status;
+  };
+  struct SlicesReleased {};  // of one SendData
+  struct Tick {};
+  using Event = std::variant<Begin, LayerReady, ChunkReady, FirstToken, Abort, Response,
+                             StreamEnded, SlicesReleased, Tick>;
+
+  // Actions, to be executed in order.
+  struct OpenStream {
+    internal::v1::PushRequest first;
+  };
+  struct SendControl {
+    internal::v1::PushRequest message;
+    bool drop_queued = false;  // data that was not given to the network yet is not needed any more
+  };
+  // Answered by SlicesReleased, however it ends.
+  struct SendData {
+    internal::v1::KvDataHeader header;
+    size_t payload_bytes = 0;
+  };
+  struct HalfClose {};
+  struct CancelStream {};
+  struct DropChannel {};  // the peer does not even take back a cancelled call
+  // Once. OK: committed, or aborted as finished at the first token. FAILED_PRECONDITION: the two
+  // sides do not fit.
+  struct Finished {
+    absl::Status status;
+    KvSendReport report;
+  };
+  struct ReleaseBlocks {};  // once, after Finished: nothing points into the blocks any more
+  using Action = std::variant<OpenStream, SendControl, SendData, HalfClose, CancelStream,
+                              DropChannel, Finished, ReleaseBlocks>;
+
+  explicit KvSender(Config config);
+
+  std::vector<Action> Handle(const Event& event, absl::Time now);
+  // When to send Tick at the latest.
+  absl::Time NextDeadline() const;
+  // Blocks released and stream ended: no event means anything any more.
+  bool gone() const { return state_ == State::kGone; }
+
+ private:
+  enum class State { kIdle, kOpening, kSending, kCommitting, kAborting, kClosing, kGone };
+  struct Range {
+    int layer = 0;
+    int first_token = 0;
+    int end_token = 0;
+  };
+  struct Unacknowledged {
+    internal::v1::KvDataHeader header;
+    size_t payload_bytes = 0;
+    int resends = 0;
+  };
+
+  void On(const Begin&);
+  void On(const LayerReady& event);
+  void On(const ChunkReady& event);
+  void On(const FirstToken& event);
+  void On(const Abort& event);
+  void On(const Response& event);
+  void On(const StreamEnded& event);
+  void On(const SlicesReleased&);
+  void On(const Tick&);
+
+  void OnOpened(const internal::v1::PushOpened& opened);
+  void OnAck(const internal::v1::PushAck& ack);
+  void OnRefused(const internal::v1::PushRefused& refused);
+  void Resend(const internal::v1::PushRefused& refused);
+  void Pump();
+  bool SendNextMessage();
+  void SendCheckpoint();
+  void SendCommit();
+  bool CoveredBefore(int end_token) const;
+  internal::v1::KvDataHeader MakeHeader(int first_layer, int layer_count, int first_token,
+                                        int token_count);
+  void StartAbort(internal::v1::PushAbort::Reason reason, absl::Status status);
+  void Finish(absl::Status status);
+  void CleanUp();
+  bool WindowHoldsAPage() const {
+    return window_bytes_ >= token_bytes_ * static_cast<size_t>(kKvPageTokens);
+  }
+  bool Active() const { return state_ == State::kSending || state_ == State::kCommitting; }
+
+  const Config config_;
+  const size_t token_bytes_;  // K and V of one token in one layer
+  State state_ = State::kIdle;
+  absl::Time now_;
+  absl::Time started_;
+  absl::Time deadline_ = absl::InfiniteFuture();  // of the state
+  absl::Time last_answer_;
+  std::vector<Action> actions_;
+
+  std::deque<Range> computed_;   // not sent yet: at most layers x chunks
+  std::deque<int> checkpoints_;  // ends of chunks, ascending, not announced yet
+  PageCrcTable crcs_;
+  int start_token_ = 0;
+  uint64_t window_bytes_ = 0;
+  uint64_t unacknowledged_bytes_ = 0;
+  uint64_t next_sequence_number_ = 1;
+  std::map<uint64_t, Unacknowledged> unacknowledged_;
+  std::optional<internal::v1::OutputToken> first_token_;
+  absl::Status abort_status_;
+
+  bool stream_open_ = false;
+  bool cancelled_ = false;
+  bool finished_ = false;
+  bool released_ = false;
+  int live_messages_ = 0;  // SendData whose slices exist
+  absl::Time first_sent_ = absl::InfinitePast();
+  absl::Time last_computed_ = absl::InfinitePast();
+  KvSendReport report_;
+};
+
+}  // namespace baton

@@ -1,0 +1,271 @@
+#include "prefill_worker/prefill_call.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "common/rpc/convert.h"
+#include "common/rpc/duration_proto.h"
+#include "common/rpc/identity.h"
+#include "common/rpc/status.h"
+
+namespace baton {
+namespace {
+
+using internal::v1::PrefillRequest;
+using internal::v1::PrefillResponse;
+using internal::v1::PushAbort;
+
+}  // namespace
+
+PrefillCall::PrefillCall(Engine& engine, ChannelCache& channels,
+                         const PrefillServiceOptions& options, std::function<void()> done)
+    : engine_(engine), channels_(channels), options_(options), done_(std::move(done)) {}
+
+PrefillCall::~PrefillCall() { done_(); }
+
+void PrefillCall::Start(const PrefillRequest& request) {
+  self_ = shared_from_this();
+  if (absl::Status status = Submit(request); !status.ok()) End(status);
+}
+
+void PrefillCall::End(const absl::Status& status) {
+  absl::MutexLock lock(&mutex_);
+  EndLocked(status);
+}
+
+absl::Status PrefillCall::Submit(const PrefillRequest& request) {
+  const internal::v1::SequenceSpec& spec = request.sequence();
+  absl::StatusOr<SequenceRequest> sequence =
+      SequenceFromProto(spec, engine_.model_config().vocab_size, engine_.options().max_model_len);
+  if (!sequence.ok()) return sequence.status();
+  absl::MutexLock lock(&mutex_);
+  choice_ = spec.key().choice();
+  if (!request.decode_address().empty()) {
+    if (absl::Status status = ValidateShape(request.decode_shape()); !status.ok()) return status;
+    if (absl::Status status = CheckSameIdentity(options_.identity, request.decode_identity());
+        !status.ok()) {
+      return status;
+    }
+    absl::StatusOr<std::shared_ptr<grpc::Channel>> channel =
+        channels_.Get(request.decode_address());
+    if (!channel.ok()) return channel.status();
+    channel_ = *std::move(channel);
+    decode_address_ = request.decode_address();
+    sender_config_ = SenderConfig(request, sequence->token_ids);
+  }
+  sequence_ = engine_.NextId();
+  sequence->mode = SequenceRequest::Mode::kPrefillOnly;
+  sequence->on_event = [self = shared_from_this()](const SequenceEvent& event) {
+    std::visit([&self](const auto& e) { self->On(e); }, event);
+  };
+  const absl::Status submitted = engine_.Submit(sequence_, *std::move(sequence));
+  submitted_ = submitted.ok();
+  return submitted;
+}
+
+KvSender::Config PrefillCall::SenderConfig(const PrefillRequest& request,
+                                           std::vector<int32_t> token_ids) const {
+  const internal::v1::SequenceSpec& spec = request.sequence();
+  KvSender::Config config;
+  *config.open.mutable_key() = spec.key();
+  config.open.set_capability(spec.capability());
+  *config.open.mutable_identity() = options_.identity;
+  *config.open.mutable_shape() = options_.shape;
+  config.open.set_wire_dtype(options_.shape.dtype());
+  config.open.set_token_count(static_cast<uint32_t>(token_ids.size()));
+  const std::vector<uint64_t> hashes = PageHashes(options_.identity, spec.cache_salt(),
+                                                  request.decode_shape().numerics(), token_ids);
+  config.open.mutable_page_hashes()->Add(hashes.begin(), hashes.end());
+  config.layout = engine_.cache().layout();
+  config.token_ids = std::move(token_ids);
+  config.limits = options_.limits;
+  return config;
+}
+
+void PrefillCall::On(const PrefillStarted& event) {
+  absl::MutexLock lock(&mutex_);
+  if (status_.has_value()) return;
+  PrefillResponse response;
+  response.mutable_started()->set_cached_tokens(static_cast<uint32_t>(event.cached_tokens));
+  Queue(std::move(response));
+  cached_tokens_ = event.cached_tokens;
+  if (sender_config_.has_value()) StartPush();
+}
+
+void PrefillCall::StartPush() {
+  const auto self = shared_from_this();
+  PushClient::Callbacks callbacks;
+  callbacks.finished = [self](const absl::Status& status, const KvSendReport& report) {
+    self->OnPushFinished(status, report);
+  };
+  callbacks.release_blocks = [self] { self->engine_.Release(self->sequence_); };
+  callbacks.drop_channel = [self] { self->channels_.Drop(self->decode_address_); };
+  push_ = std::make_shared<PushClient>(PushClient::Options{.sender = *std::move(sender_config_),
+                                                           .cache_base = engine_.cache().Block(0),
+                                                           .channel = std::move(channel_),
+                                                           .callbacks = std::move(callbacks)});
+  sender_config_.reset();
+  push_->Start();
+}
+
+void PrefillCall::On(const LayerComputed& event) {
+  absl::MutexLock lock(&mutex_);
+  if (push_ == nullptr || status_.has_value()) return;
+  // The block table comes with the first computed layer; what was computed earlier goes first.
+  if (cached_tokens_ > 0) {
+    const int cached = std::exchange(cached_tokens_, 0);
+    const int layers = engine_.cache().layout().layers;
+    for (int layer = 0; layer < layers; ++layer) PostLayer(layer, 0, cached, event.block_table);
+  }
+  PostLayer(event.layer, event.first_token, event.first_token + event.token_count,
+            event.block_table);
+}
+
+void PrefillCall::PostLayer(int layer, int first_token, int end_token,
+                            absl::Span<const int32_t> block_table) {
+  KvCache& cache = engine_.cache();
+  const int block_size = cache.layout().block_size;
+  KvSender::LayerReady ready{layer, first_token, end_token - first_token, {}};
+  for (int token = first_token; token < end_token; token += kKvPageTokens) {
+    ready.page_crcs.push_back(cache.PageCrc(block_table[static_cast<size_t>(token / block_size)],
+                                            layer, token % block_size / kKvPageTokens));
+  }
+  push_->PostLayer(std::move(ready), block_table);
+}
+
+void PrefillCall::On(const ChunkComputed& event) {
+  absl::MutexLock lock(&mutex_);
+  if (status_.has_value()) return;
+  if (push_ != nullptr) push_->Post(KvSender::ChunkReady{event.end_token});
+  if (!queue_.empty() && queue_.back().has_progress()) queue_.pop_back();
+  PrefillResponse response;
+  response.mutable_progress()->set_computed_tokens(static_cast<uint32_t>(event.end_token));
+  Queue(std::move(response));
+}
+
+void PrefillCall::On(const TokenProduced& event) {
+  absl::MutexLock lock(&mutex_);
+  if (status_.has_value()) return;
+  PrefillResponse response;
+  *response.mutable_first_token() = OutputTokenToProto(event.token, static_cast<int>(choice_));
+  if (push_ != nullptr && event.token.finish_reason == FinishReason::kNone) {
+    push_->Post(KvSender::FirstToken{response.first_token()});
+  } else if (push_ != nullptr) {
+    push_->Post(KvSender::Abort{PushAbort::REASON_FINISHED_AT_FIRST_TOKEN});
+  }
+  Queue(std::move(response));
+}
+
+void PrefillCall::On(const SequenceFinished& event) {
+  absl::MutexLock lock(&mutex_);
+  computed_ = event;
+  MaybeFinish();
+}
+
+void PrefillCall::On(const SequenceFailed& event) {
+  absl::MutexLock lock(&mutex_);
+  EndLocked(
+      WithErrorInfo(event.status, {"SEQUENCE_FAILED", kStagePrefill, options_.worker_name, {}}));
+}
+
+void PrefillCall::OnPushFinished(const absl::Status& status, const KvSendReport& report) {
+  absl::MutexLock lock(&mutex_);
+  if (options_.metrics != nullptr) {
+    options_.metrics->TransferBytes(report.bytes_sent + report.bytes_resent);
+    if (status.ok()) {
+      options_.metrics->TransferDone(report.transfer, report.bytes_sent);
+    } else {
+      options_.metrics->TransferFailed(absl::StatusCodeToString(status.code()));
+    }
+  }
+  pushed_ = report;
+  if (status.ok()) return MaybeFinish();
+  const bool mismatch = absl::IsFailedPrecondition(status);
+  EndLocked(WithErrorInfo(absl::Status(mismatch ? absl::StatusCode::kFailedPrecondition
+                                                : absl::StatusCode::kUnavailable,
+                                       status.message()),
+                          {mismatch ? kReasonModelMismatch : kReasonKvTransferFailed,
+                           kStageTransfer,
+                           options_.worker_name,
+                           {{"decode_address", decode_address_}}}));
+}
+
+void PrefillCall::MaybeFinish() {
+  if (status_.has_value() || !computed_.has_value()) return;
+  if (push_ != nullptr && !pushed_.has_value()) return;
+  PrefillResponse response;
+  internal::v1::PrefillFinished& finished = *response.mutable_finished();
+  *finished.mutable_queue() = DurationToProto(computed_->queue);
+  *finished.mutable_compute() = DurationToProto(computed_->prefill);
+  if (pushed_.has_value()) {
+    *finished.mutable_transfer() = DurationToProto(pushed_->transfer);
+    *finished.mutable_exposed_transfer() = DurationToProto(pushed_->exposed_transfer);
+    finished.set_bytes_sent(pushed_->bytes_sent);
+    finished.set_bytes_saved(pushed_->bytes_saved);
+    finished.set_bytes_resent(pushed_->bytes_resent);
+    finished.set_messages(pushed_->messages);
+    finished.set_wire_dtype(options_.shape.dtype());
+  }
+  if (options_.metrics != nullptr) {
+    options_.metrics->SequenceDone(computed_->queue, computed_->prefill, absl::ZeroDuration());
+  }
+  Queue(std::move(response));
+  EndLocked(absl::OkStatus());
+}
+
+void PrefillCall::Queue(PrefillResponse response) {
+  queue_.push_back(std::move(response));
+  WriteNext();
+}
+
+void PrefillCall::WriteNext() {
+  if (write_in_flight_ || finished_) return;
+  if (queue_.empty()) {
+    if (!status_.has_value()) return;
+    finished_ = true;
+    Finish(*status_);
+    return;
+  }
+  writing_ = std::move(queue_.front());
+  queue_.pop_front();
+  write_in_flight_ = true;
+  StartWrite(&writing_);
+}
+
+void PrefillCall::OnWriteDone(bool ok) {
+  absl::MutexLock lock(&mutex_);
+  write_in_flight_ = false;
+  if (!ok) EndLocked(absl::CancelledError("the router is gone"));
+  WriteNext();
+}
+
+void PrefillCall::EndLocked(const absl::Status& status) {
+  if (status_.has_value()) return;
+  status_ = ToGrpcStatus(status);
+  if (!status.ok()) queue_.clear();
+  EndSequence(absl::IsCancelled(status) ? PushAbort::REASON_CANCELLED : PushAbort::REASON_FAILED);
+  WriteNext();
+}
+
+// A push gives the blocks back itself, when no slice points into them any more.
+void PrefillCall::EndSequence(PushAbort::Reason reason) {
+  if (!submitted_) return;
+  if (push_ != nullptr) {
+    push_->Post(KvSender::Abort{reason});
+  } else {
+    engine_.Release(sequence_);
+  }
+}
+
+void PrefillCall::OnCancel() { End(absl::CancelledError("the call was cancelled")); }
+
+void PrefillCall::OnDone() {
+  const std::shared_ptr<PrefillCall> self = std::move(self_);
+  std::shared_ptr<PushClient> push;  // destroyed without the lock
+  absl::MutexLock lock(&mutex_);
+  push = std::move(push_);
+}
+
+}  // namespace baton

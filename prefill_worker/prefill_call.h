@@ -1,0 +1,99 @@
+// One Prefill call: a prompt computed here and pushed to the decode worker that the router chose.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+#include "baton/internal/v1/prefill.grpc.pb.h"
+#include "common/engine/engine.h"
+#include "common/rpc/worker_metrics.h"
+#include "prefill_worker/channel_cache.h"
+#include "prefill_worker/push_client.h"
+
+namespace baton {
+
+// What the service knows about its worker and its bounds.
+struct PrefillServiceOptions {
+  std::string worker_name;
+  internal::v1::ModelIdentity identity;
+  internal::v1::KvShape shape;
+  KvSenderLimits limits;
+  int max_calls = 1024;
+  WorkerMetrics* metrics = nullptr;  // borrowed; null: nothing is counted
+};
+
+// Thread-safe. Keeps itself alive until gRPC is done with the call, the push with its slices and
+// the engine with its sequence.
+class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillResponse>,
+                          public std::enable_shared_from_this<PrefillCall> {
+ public:
+  // Borrows all but `done`, which is called when this is destroyed.
+  PrefillCall(Engine& engine, ChannelCache& channels, const PrefillServiceOptions& options,
+              std::function<void()> done);
+  ~PrefillCall() override;
+
+  void Start(const internal::v1::PrefillRequest& request);
+  // Ends the call with `status` and whatever it does.
+  void End(const absl::Status& status);
+
+ private:
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+  absl::Status Submit(const internal::v1::PrefillRequest& request);
+  KvSender::Config SenderConfig(const internal::v1::PrefillRequest& request,
+                                std::vector<int32_t> token_ids) const;
+  void On(const SequenceAdmitted&) {}
+  void On(const BlocksGranted&) {}
+  void On(const PrefillStarted& event);
+  void On(const LayerComputed& event);
+  void On(const ChunkComputed& event);
+  void On(const TokenProduced& event);
+  void On(const SequencePreempted&) {}
+  void On(const SequenceFinished& event);
+  void On(const SequenceFailed& event);
+  void On(const SequenceReleased&) {}
+  void StartPush() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PostLayer(int layer, int first_token, int end_token, absl::Span<const int32_t> block_table)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnPushFinished(const absl::Status& status, const KvSendReport& report);
+
+  void Queue(internal::v1::PrefillResponse response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void MaybeFinish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndSequence(internal::v1::PushAbort::Reason reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  Engine& engine_;
+  ChannelCache& channels_;
+  const PrefillServiceOptions& options_;
+  const std::function<void()> done_;
+  std::shared_ptr<PrefillCall> self_;  // until OnDone
+
+  absl::Mutex mutex_;
+  internal::v1::PrefillResponse writing_;  // gRPC's while write_in_flight_
+  bool write_in_flight_ ABSL_GUARDED_BY(mutex_) = false;
+  std::deque<internal::v1::PrefillResponse> queue_ ABSL_GUARDED_BY(mutex_);  // one of each kind
+  std::optional<grpc::Status> status_ ABSL_GUARDED_BY(mutex_);  // the call ends with it
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;               // Finish was called
+
+  std::string decode_address_;  // written once, by Submit; empty: no push
+  uint32_t choice_ = 0;         // written once, by Submit
+  SequenceId sequence_ = 0;     // written once, by Submit
+  bool submitted_ ABSL_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<grpc::Channel> channel_ ABSL_GUARDED_BY(mutex_);
+  std::optional<KvSender::Config> sender_config_ ABSL_GUARDED_BY(mutex_);  // until the push starts
+  std::shared_ptr<PushClient> push_ ABSL_GUARDED_BY(mutex_);
+  int cached_tokens_ ABSL_GUARDED_BY(mutex_) = 0;  // computed earlier, not posted to the push yet
+  std::optional<SequenceFinished> computed_ ABSL_GUARDED_BY(mutex_);
+  std::optional<KvSendReport> pushed_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace baton

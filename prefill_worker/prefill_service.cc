@@ -1,0 +1,66 @@
+#include "prefill_worker/prefill_service.h"
+
+#include <vector>
+
+#include "absl/time/time.h"
+
+#include "common/rpc/status.h"
+
+namespace baton {
+namespace {
+
+using internal::v1::PrefillRequest;
+using internal::v1::PrefillResponse;
+
+class RefusedCall final : public grpc::ServerWriteReactor<PrefillResponse> {
+ public:
+  explicit RefusedCall(const absl::Status& status) { Finish(ToGrpcStatus(status)); }
+  void OnDone() override { delete this; }
+};
+
+}  // namespace
+
+grpc::ServerWriteReactor<PrefillResponse>* PrefillService::Prefill(grpc::CallbackServerContext*,
+                                                                   const PrefillRequest* request) {
+  if (draining_) {
+    return new RefusedCall(
+        WithRetryInfo(WithErrorInfo(absl::UnavailableError("the prefill worker is draining"),
+                                    {kReasonDraining, kStageQueue, options_.worker_name, {}}),
+                      absl::Milliseconds(100)));
+  }
+  std::shared_ptr<PrefillCall> call;
+  {
+    absl::MutexLock lock(&calls_->mutex);
+    if (calls_->live.size() >= static_cast<size_t>(options_.max_calls)) {
+      return new RefusedCall(
+          WithRetryInfo(absl::ResourceExhaustedError("too many calls on this prefill worker"),
+                        absl::Milliseconds(100)));
+    }
+    const uint64_t id = calls_->next_id++;
+    call = std::make_shared<PrefillCall>(engine_, channels_, options_, [calls = calls_, id] {
+      absl::MutexLock inner(&calls->mutex);
+      calls->live.erase(id);
+    });
+    calls_->live[id] = call;
+  }
+  call->Start(*request);
+  return call.get();
+}
+
+void PrefillService::EndAll(const absl::Status& status) {
+  std::vector<std::shared_ptr<PrefillCall>> calls;  // destroyed without the lock
+  {
+    absl::MutexLock lock(&calls_->mutex);
+    for (const auto& [id, call] : calls_->live) {
+      if (auto held = call.lock()) calls.push_back(std::move(held));
+    }
+  }
+  for (const auto& call : calls) call->End(status);
+}
+
+int PrefillService::calls() const {
+  absl::MutexLock lock(&calls_->mutex);
+  return static_cast<int>(calls_->live.size());
+}
+
+}  // namespace baton

@@ -1,0 +1,50 @@
+// The prefill worker's service: one call for each prompt.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+
+#include "baton/internal/v1/prefill.grpc.pb.h"
+#include "common/engine/engine.h"
+#include "prefill_worker/channel_cache.h"
+#include "prefill_worker/prefill_call.h"
+
+namespace baton {
+
+// Thread-safe. Borrows everything, which must outlive calls() > 0.
+class PrefillService final : public internal::v1::PrefillService::CallbackService {
+ public:
+  PrefillService(Engine& engine, ChannelCache& channels, const PrefillServiceOptions& options)
+      : engine_(engine), channels_(channels), options_(options) {}
+
+  grpc::ServerWriteReactor<internal::v1::PrefillResponse>* Prefill(
+      grpc::CallbackServerContext* context, const internal::v1::PrefillRequest* request) override;
+
+  // From here on new calls are refused as draining.
+  void Drain() { draining_ = true; }
+  // Ends all that runs.
+  void EndAll(const absl::Status& status);
+  // Calls that hold anything: blocks count until the engine has them back.
+  int calls() const;
+
+ private:
+  // Shared with the calls: the last one may end on any thread.
+  struct Calls {
+    absl::Mutex mutex;
+    uint64_t next_id ABSL_GUARDED_BY(mutex) = 0;
+    std::map<uint64_t, std::weak_ptr<PrefillCall>> live ABSL_GUARDED_BY(mutex);
+  };
+
+  Engine& engine_;
+  ChannelCache& channels_;
+  const PrefillServiceOptions& options_;
+  std::atomic<bool> draining_ = false;
+  const std::shared_ptr<Calls> calls_ = std::make_shared<Calls>();
+};
+
+}  // namespace baton

@@ -1,0 +1,181 @@
+#include "tests/common/engine/engine_harness.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstring>
+#include <utility>
+#include <variant>
+
+#include "common/gguf/gguf_file.h"
+#include "common/model/transformer.h"
+
+namespace baton {
+
+std::vector<int32_t> EventLog::token_ids() const {
+  std::vector<int32_t> ids;
+  for (const OutputToken& token : tokens) ids.push_back(token.token_id);
+  return ids;
+}
+
+EngineHarness::Options EngineHarness::SmallOptions() {
+  Options options;
+  options.engine = {.max_num_seqs = 8,
+                    .max_num_batched_tokens = 128,
+                    .max_step_duration = absl::InfiniteDuration(),
+                    .block_size = 16,
+                    .num_kv_blocks = 64,
+                    .kv_dtype = KvDtype::kF32};
+  return options;
+}
+
+EngineHarness::EngineHarness(const Options& options) {
+  const std::string path = std::string(BATON_TEST_DATA) + "/tiny/" + options.model;
+  BackendOptions backend_options;
+  backend_options.device = "cpu";
+  backend_options.threads = options.threads;
+  auto backend = MakeBackend(backend_options);
+  EXPECT_TRUE(backend.ok()) << backend.status();
+  backend_ = *std::move(backend);
+  const auto file = GgufFile::Open(path);
+  EXPECT_TRUE(file.ok()) << file.status();
+  auto model = Transformer::Load(*file, *backend_, [](double) {});
+  EXPECT_TRUE(model.ok()) << model.status();
+  auto engine = Engine::Create(*std::move(model), *backend_, options.engine);
+  EXPECT_TRUE(engine.ok()) << engine.status();
+  engine_ = *std::move(engine);
+}
+
+EngineHarness::~EngineHarness() = default;
+
+SequenceId EngineHarness::Submit(SequenceRequest request,
+                                 std::function<void(const SequenceEvent&)> also) {
+  const SequenceId id = engine_->NextId();
+  logs_[id];
+  request.on_event = [this, id, also = std::move(also)](const SequenceEvent& event) {
+    Hear(id, event);
+    if (also) also(event);
+  };
+  const absl::Status status = engine_->Submit(id, std::move(request));
+  EXPECT_TRUE(status.ok()) << status;
+  return id;
+}
+
+void EngineHarness::Run() {
+  for (int idle = 0; idle < 3;) idle = engine_->Step() ? 0 : idle + 1;
+}
+
+EventLog EngineHarness::RunAlone(SequenceRequest request) {
+  const SequenceId id = Submit(std::move(request));
+  Run();
+  return log(id);
+}
+
+void EngineHarness::ExpectNothingHeld() {
+  const EngineStats stats = engine_->Stats();
+  EXPECT_EQ(stats.used_blocks, 0);
+  EXPECT_EQ(stats.promised_blocks, 0);
+  EXPECT_EQ(stats.waiting_sequences, 0);
+  EXPECT_EQ(stats.running_sequences, 0);
+}
+
+void EngineHarness::Hear(SequenceId id, const SequenceEvent& event) {
+  EventLog& log = logs_.at(id);
+  EXPECT_FALSE(log.released) << "an event after SequenceReleased";
+  if (std::holds_alternative<SequenceReleased>(event)) {
+    log.released = true;
+    return;
+  }
+  EXPECT_FALSE(log.ended()) << "an event after the end";
+  EXPECT_EQ(log.admitted, !std::holds_alternative<SequenceAdmitted>(event));
+  if (std::holds_alternative<SequenceAdmitted>(event)) {
+    log.admitted = true;
+  } else if (const auto* granted = std::get_if<BlocksGranted>(&event)) {
+    log.granted = true;
+    log.block_table = granted->block_table;
+  } else if (std::holds_alternative<PrefillStarted>(event)) {
+    EXPECT_FALSE(log.prefill_started);
+    log.prefill_started = true;
+  } else if (const auto* layer = std::get_if<LayerComputed>(&event)) {
+    EXPECT_TRUE(log.prefill_started);
+    log.layers.push_back(*layer);
+    log.layers.back().block_table = {};
+    log.block_table.assign(layer->block_table.begin(), layer->block_table.end());
+  } else if (const auto* chunk = std::get_if<ChunkComputed>(&event)) {
+    EXPECT_TRUE(log.prefill_started);
+    EXPECT_TRUE(log.tokens.empty());
+    log.chunk_ends.push_back(chunk->end_token);
+  } else if (const auto* produced = std::get_if<TokenProduced>(&event)) {
+    if (!log.tokens.empty()) {
+      EXPECT_EQ(produced->token.output_index, log.tokens.back().output_index + 1);
+      EXPECT_EQ(log.tokens.back().finish_reason, FinishReason::kNone);
+    }
+    log.tokens.push_back(produced->token);
+  } else if (std::holds_alternative<SequencePreempted>(event)) {
+    ++log.preempted;
+  } else if (const auto* finished = std::get_if<SequenceFinished>(&event)) {
+    EXPECT_EQ(finished->preemptions, log.preempted);
+    EXPECT_GE(finished->queue, absl::ZeroDuration());
+    EXPECT_GE(finished->prefill, absl::ZeroDuration());
+    EXPECT_GE(finished->decode, absl::ZeroDuration());
+    log.finished = true;
+  } else {
+    log.failure = std::get<SequenceFailed>(event).status;
+    EXPECT_FALSE(log.failure.ok());
+  }
+}
+
+std::vector<int32_t> RandomTokens(std::mt19937& random, int count) {
+  std::vector<int32_t> tokens(static_cast<size_t>(count));
+  for (int32_t& token : tokens) token = static_cast<int32_t>(random() % 256);
+  return tokens;
+}
+
+SequenceRequest LocalRequest(std::vector<int32_t> token_ids, const SamplingParams& sampling) {
+  SequenceRequest request;
+  request.mode = SequenceRequest::Mode::kLocal;
+  request.prompt_length = static_cast<int>(token_ids.size());
+  request.token_ids = std::move(token_ids);
+  request.sampling = sampling;
+  return request;
+}
+
+void CopyKv(const KvCache& source, const std::vector<int32_t>& source_table, const KvCache& target,
+            const std::vector<int32_t>& target_table, int token_count) {
+  const auto row = [](const KvCache& cache, const std::vector<int32_t>& table, int layer,
+                      KvLayout::Part part, int token) {
+    const int block_size = cache.layout().block_size;
+    return cache.Block(table[static_cast<size_t>(token / block_size)]) +
+           cache.layout().RowOffset(layer, part, token % block_size);
+  };
+  for (int layer = 0; layer < source.layout().layers; ++layer) {
+    for (KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
+      for (int token = 0; token < token_count; ++token) {
+        std::memcpy(row(target, target_table, layer, part, token),
+                    row(source, source_table, layer, part, token), source.layout().row_bytes());
+      }
+    }
+  }
+}
+
+void ExpectSameTokens(const std::vector<OutputToken>& a, const std::vector<OutputToken>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].token_id, b[i].token_id) << "output " << i;
+    EXPECT_EQ(a[i].output_index, b[i].output_index);
+    EXPECT_EQ(a[i].finish_reason, b[i].finish_reason);
+    ASSERT_EQ(a[i].logprobs.has_value(), b[i].logprobs.has_value());
+    if (!a[i].logprobs) continue;
+    EXPECT_EQ(std::bit_cast<uint32_t>(a[i].logprobs->logprob),
+              std::bit_cast<uint32_t>(b[i].logprobs->logprob))
+        << "output " << i;
+    ASSERT_EQ(a[i].logprobs->top.size(), b[i].logprobs->top.size());
+    for (size_t k = 0; k < a[i].logprobs->top.size(); ++k) {
+      EXPECT_EQ(a[i].logprobs->top[k].token_id, b[i].logprobs->top[k].token_id);
+      EXPECT_EQ(std::bit_cast<uint32_t>(a[i].logprobs->top[k].logprob),
+                std::bit_cast<uint32_t>(b[i].logprobs->top[k].logprob));
+    }
+  }
+}
+
+}  // namespace baton

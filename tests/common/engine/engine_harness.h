@@ -1,0 +1,75 @@
+// A real engine on a tiny model, driven step by step, with everything it tells written down.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/backend/make_backend.h"
+#include "common/engine/engine.h"
+
+namespace baton {
+
+// What one sequence was told. Checks the order of events that sequence_request.h promises as they
+// come.
+struct EventLog {
+  std::vector<OutputToken> tokens;
+  std::vector<LayerComputed> layers;  // without their block tables
+  std::vector<int> chunk_ends;
+  std::vector<int32_t> block_table;  // granted, or of the last LayerComputed
+  bool admitted = false;
+  bool granted = false;
+  bool prefill_started = false;
+  int preempted = 0;
+  bool finished = false;
+  absl::Status failure;
+  bool released = false;
+
+  bool ended() const { return finished || !failure.ok() || released; }
+  std::vector<int32_t> token_ids() const;
+};
+
+class EngineHarness {
+ public:
+  struct Options {
+    std::string model = "tiny-llama-f32.gguf";
+    int threads = 1;
+    EngineOptions engine;
+  };
+  static Options SmallOptions();
+  explicit EngineHarness(const Options& options);
+  ~EngineHarness();
+
+  Engine& engine() { return *engine_; }
+  // Submits and keeps a log; `also` hears every event after the log.
+  SequenceId Submit(SequenceRequest request,
+                    std::function<void(const SequenceEvent&)> also = nullptr);
+  EventLog& log(SequenceId id) { return logs_.at(id); }
+  // Steps until there is nothing to do.
+  void Run();
+  // Submits, runs to the end and gives the log.
+  EventLog RunAlone(SequenceRequest request);
+  void ExpectNothingHeld();
+
+ private:
+  void Hear(SequenceId id, const SequenceEvent& event);
+
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Engine> engine_;
+  std::map<SequenceId, EventLog> logs_;
+};
+
+// `count` random token ids of the tiny vocabularies.
+std::vector<int32_t> RandomTokens(std::mt19937& random, int count);
+SequenceRequest LocalRequest(std::vector<int32_t> token_ids, const SamplingParams& sampling);
+// Copies the KV of `token_count` tokens from `source`'s blocks to `target`'s, row by row.
+void CopyKv(const KvCache& source, const std::vector<int32_t>& source_table, const KvCache& target,
+            const std::vector<int32_t>& target_table, int token_count);
+// Ids and logprobs, bit by bit.
+void ExpectSameTokens(const std::vector<OutputToken>& a, const std::vector<OutputToken>& b);
+
+}  // namespace baton

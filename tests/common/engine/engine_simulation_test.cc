@@ -1,0 +1,183 @@
+// Random life of two engines on small pools: sequences of every mode, hand-offs between the
+// engines, pauses and releases at any moment. Whoever is not released gets exactly the tokens of an
+// undisturbed run, and at rest nothing is held.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "tests/common/engine/engine_harness.h"
+
+namespace baton {
+namespace {
+
+using Mode = SequenceRequest::Mode;
+
+class Simulation {
+ public:
+  explicit Simulation(unsigned seed)
+      : random_(seed), prefill_(SmallPool(1)), decode_(SmallPool(2)), local_(RoomyPool()) {}
+
+  void Run() {
+    for (int i = 0; i < 12; ++i) NewRequest();
+    for (int tick = 0; tick < 1500; ++tick) {
+      if (Chance(8)) Start();
+      for (Job& job : jobs_) Drive(job);
+      if (Chance(2)) prefill_.engine().Step();
+      if (Chance(2)) decode_.engine().Step();
+    }
+    quiet_ = true;
+    for (int tick = 0; tick < 4000 && !AllEnded(); ++tick) {
+      for (Job& job : jobs_) Drive(job);
+      prefill_.engine().Step();
+      decode_.engine().Step();
+    }
+    ASSERT_TRUE(AllEnded()) << "somebody is stuck";
+    prefill_.Run();
+    decode_.Run();
+    for (Job& job : jobs_) Check(job);
+    prefill_.ExpectNothingHeld();
+    decode_.ExpectNothingHeld();
+  }
+
+  int finished() const { return finished_; }
+  uint64_t preemptions() { return decode_.engine().Stats().preemptions; }
+
+ private:
+  struct Job {
+    size_t request = 0;
+    bool handed_off = false;  // else local, on the decoding engine
+    SequenceId decode_id = 0;
+    SequenceId prefill_id = 0;  // 0: not yet submitted
+    bool opened = false, committed = false, prefill_released = false, released = false;
+    bool paused = false;
+    std::vector<OutputToken> first;  // made by the prefill engine
+  };
+
+  EngineHarness::Options SmallPool(int pages_per_block) {
+    EngineHarness::Options options = EngineHarness::SmallOptions();
+    options.engine.block_size = kKvPageTokens * pages_per_block;
+    options.engine.num_kv_blocks = 14 / pages_per_block + 1 + static_cast<int>(random_() % 3);
+    options.engine.max_num_seqs = 2 + static_cast<int>(random_() % 5);
+    options.engine.max_num_batched_tokens = 64 + static_cast<int>(random_() % 64);
+    return options;
+  }
+  static EngineHarness::Options RoomyPool() { return EngineHarness::SmallOptions(); }
+
+  bool Chance(int one_in) { return random_() % static_cast<unsigned>(one_in) == 0; }
+
+  void NewRequest() {
+    const int length = 1 + static_cast<int>(random_() % 60);
+    SamplingParams sampling{.temperature = Chance(2) ? 0.0f : 0.8f,
+                            .frequency_penalty = 0.2f,
+                            .max_tokens = 2 + static_cast<int>(random_() % 150),
+                            .seed = random_(),
+                            .ignore_eos = true,
+                            .logprobs = 0};
+    requests_.push_back(LocalRequest(RandomTokens(random_, length), sampling));
+    requests_.back().isolate = Chance(15);
+    expected_.push_back(local_.RunAlone(requests_.back()));
+  }
+
+  void Start() {
+    Job job;
+    job.request = random_() % requests_.size();
+    job.handed_off = !Chance(3);
+    SequenceRequest request = requests_[job.request];
+    request.mode = job.handed_off ? Mode::kReceive : Mode::kLocal;
+    job.decode_id = decode_.Submit(request);
+    jobs_.push_back(job);
+  }
+
+  void Drive(Job& job) {
+    EventLog& decode = decode_.log(job.decode_id);
+    if (job.handed_off) DriveHandOff(job, decode);
+    if (job.released || decode.ended()) return;
+    if (quiet_ ? job.paused : Chance(40)) {
+      job.paused = !job.paused;
+      decode_.engine().SetPaused(job.decode_id, job.paused);
+    }
+    // A release waits for nobody, but whoever writes the blocks must have stopped; here writes are
+    // instantaneous.
+    if (!quiet_ && Chance(150)) {
+      decode_.engine().Release(job.decode_id);
+      job.released = true;
+    }
+  }
+
+  void DriveHandOff(Job& job, EventLog& decode) {
+    if (job.prefill_id == 0) {
+      if (!decode.admitted || job.released) return;
+      SequenceRequest request = requests_[job.request];
+      request.mode = Mode::kPrefillOnly;
+      job.prefill_id = prefill_.Submit(request);
+    }
+    if (!job.opened && !job.released && Chance(3)) {
+      decode_.engine().OpenReceive(job.decode_id);
+      job.opened = true;
+    }
+    if (job.prefill_released) return;
+    EventLog& prefill = prefill_.log(job.prefill_id);
+    if (job.released ? Chance(5) : prefill.finished && decode.granted && Chance(3)) {
+      if (!job.released) {
+        CopyKv(prefill_.engine().cache(), prefill.block_table, decode_.engine().cache(),
+               decode.block_table, static_cast<int>(requests_[job.request].token_ids.size()));
+        job.first = prefill.tokens;
+        decode_.engine().Commit(job.decode_id, prefill.tokens[0]);
+      }
+      prefill_.engine().Release(job.prefill_id);
+      job.prefill_released = true;
+    }
+  }
+
+  bool AllEnded() {
+    for (Job& job : jobs_) {
+      if (!decode_.log(job.decode_id).ended()) return false;
+      if (job.prefill_id != 0 && !job.prefill_released) return false;
+    }
+    return true;
+  }
+
+  void Check(Job& job) {
+    const EventLog& decode = decode_.log(job.decode_id);
+    EXPECT_TRUE(decode.failure.ok()) << decode.failure;
+    std::vector<OutputToken> tokens = job.first;
+    tokens.insert(tokens.end(), decode.tokens.begin(), decode.tokens.end());
+    std::vector<OutputToken> expected = expected_[job.request].tokens;
+    if (decode.released) {
+      ASSERT_LE(tokens.size(), expected.size());
+      expected.resize(tokens.size());
+    } else {
+      ++finished_;
+    }
+    ExpectSameTokens(tokens, expected);
+  }
+
+  std::mt19937 random_;
+  EngineHarness prefill_, decode_, local_;
+  std::vector<SequenceRequest> requests_;
+  std::vector<EventLog> expected_;
+  std::vector<Job> jobs_;
+  bool quiet_ = false;
+  int finished_ = 0;
+};
+
+TEST(EngineSimulation, WhoeverIsNotReleasedGetsTheTokensOfAnUndisturbedRun) {
+  int finished = 0;
+  uint64_t preemptions = 0;
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    SCOPED_TRACE(seed);
+    Simulation simulation(seed);
+    simulation.Run();
+    if (testing::Test::HasFailure()) return;
+    finished += simulation.finished();
+    preemptions += simulation.preemptions();
+  }
+  EXPECT_GT(finished, 300);
+  EXPECT_GT(preemptions, 30u);
+}
+
+}  // namespace
+}  // namespace baton

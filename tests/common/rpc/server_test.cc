@@ -1,0 +1,284 @@
+#include "common/rpc/server.h"
+
+#include <httplib.h>
+
+#include <chrono>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "gtest/gtest.h"
+
+#include "common/rpc/address.h"
+#include "common/rpc/channel.h"
+#include "tests/common/rpc/test_process.h"
+#include "tests/common/rpc/test_service.h"
+
+namespace baton {
+namespace {
+
+using grpc::health::v1::HealthCheckResponse;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+void SetDeadline(grpc::ClientContext& context) {
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+}
+
+std::shared_ptr<grpc::Channel> Connect(const std::string& address,
+                                       ChannelPurpose purpose = ChannelPurpose::kControl) {
+  return *MakeChannel(address, Credentials::Loopback(), purpose);
+}
+
+// The status, or the code when there is none.
+std::string CheckHealth(const std::string& address, const std::string& service) {
+  const auto stub = grpc::health::v1::Health::NewStub(Connect(address));
+  grpc::ClientContext context;
+  SetDeadline(context);
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service(service);
+  HealthCheckResponse response;
+  const grpc::Status status = stub->Check(&context, request, &response);
+  return status.ok() ? HealthCheckResponse::ServingStatus_Name(response.status())
+                     : absl::StrCat(FromGrpcStatus(status).ToString());
+}
+
+class ServerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ServerFlags flags;
+    flags.listen = flags.health_listen = flags.metrics_listen = "127.0.0.1:0";
+    flags.shutdown_timeout = absl::Seconds(2);
+    auto server = ServerProcess::Create(
+        {.program = "test", .flags = flags, .health = {.services = {"baton.v1.GenerationService"}}},
+        metrics_);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+
+  Metrics metrics_{"router"};
+  TestService service_;
+  std::unique_ptr<ServerProcess> server_;
+};
+
+TEST_F(ServerTest, ProbesAnswerWhileTheModelLoads) {
+  EXPECT_EQ(CheckHealth(server_->health_address(), "startup"), "NOT_SERVING");
+  EXPECT_EQ(CheckHealth(server_->health_address(), "liveness"), "SERVING");
+  EXPECT_EQ(CheckHealth(server_->health_address(), "readiness"), "NOT_SERVING");
+  ASSERT_TRUE(server_->Serve({&service_}).ok());
+  server_->health().SetState(ServerState::kReady);
+  for (const std::string& address : {server_->health_address(), server_->listen_address()}) {
+    for (const char* name :
+         {"startup", "liveness", "readiness", "", "baton.v1.GenerationService"}) {
+      EXPECT_EQ(CheckHealth(address, name), "SERVING") << name;
+    }
+    EXPECT_THAT(CheckHealth(address, "nonsense"), HasSubstr("NOT_FOUND"));
+  }
+}
+
+TEST_F(ServerTest, DetailsArriveThroughARealCall) {
+  ASSERT_TRUE(server_->Serve({&service_}).ok());
+  const auto stub = v1::GenerationService::NewStub(Connect(server_->listen_address()));
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::DetokenizeResponse response;
+  const absl::Status status = FromGrpcStatus(stub->Detokenize(&context, {}, &response));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ErrorReason(status), "TEST_REASON");
+  EXPECT_EQ(GetErrorInfo(status)->worker, "d-1");
+  EXPECT_EQ(RetryDelay(status), absl::Milliseconds(1500));
+  ASSERT_EQ(FieldViolations(status).size(), 2u);
+  EXPECT_EQ(FieldViolations(status)[1].field, "model");
+}
+
+TEST_F(ServerTest, MetricsAreServedAsText) {
+  const auto address = ParseHostPort(server_->metrics_address());
+  ASSERT_TRUE(address.ok());
+  httplib::Client client(address->host, address->port);
+  const auto found = client.Get("/metrics");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->status, 200);
+  EXPECT_THAT(found->get_header_value("Content-Type"), HasSubstr("version=0.0.4"));
+  EXPECT_THAT(found->body, HasSubstr("# TYPE baton_build_info gauge"));
+  EXPECT_EQ(client.Get("/other")->status, 404);
+}
+
+TEST_F(ServerTest, ManySilentConnectionsDoNotStopTheServer) {
+  const auto address = ParseHostPort(server_->metrics_address());
+  std::vector<std::unique_ptr<httplib::Client>> silent;
+  std::vector<int> sockets;
+  for (int i = 0; i < 3; ++i) {
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(address->port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+    sockets.push_back(fd);
+  }
+  httplib::Client client(address->host, address->port);
+  EXPECT_TRUE(client.Get("/metrics"));
+  for (const int fd : sockets) close(fd);
+}
+
+TEST_F(ServerTest, ReflectionListsTheServices) {
+  ASSERT_TRUE(server_->Serve({&service_}).ok());
+  grpc::GenericStub stub(Connect(server_->listen_address()));
+  grpc::ClientContext context;
+  SetDeadline(context);
+  grpc::CompletionQueue queue;
+  const auto next = [&queue] {
+    void* tag = nullptr;
+    bool ok = false;
+    return queue.Next(&tag, &ok) && ok;
+  };
+  const auto call = stub.PrepareCall(
+      &context, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", &queue);
+  call->StartCall(nullptr);
+  ASSERT_TRUE(next());
+  grpc::Slice list_services("\x3a\x01*");  // field 7 of the request
+  call->WriteLast(grpc::ByteBuffer(&list_services, 1), grpc::WriteOptions(), nullptr);
+  ASSERT_TRUE(next());
+  grpc::ByteBuffer answer;
+  call->Read(&answer, nullptr);
+  ASSERT_TRUE(next());
+  grpc::Slice bytes;
+  ASSERT_TRUE(answer.DumpToSingleSlice(&bytes).ok());
+  const std::string text(reinterpret_cast<const char*>(bytes.begin()), bytes.size());
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("baton.v1.GenerationService"), HasSubstr("grpc.health.v1.Health")));
+  grpc::Status status;
+  call->Finish(&status, nullptr);
+  ASSERT_TRUE(next());
+}
+
+TEST_F(ServerTest, MessagesOverTheLimitAreRefused) {
+  ASSERT_TRUE(server_->Serve({&service_}).ok());
+  const auto stub = v1::GenerationService::NewStub(Connect(server_->listen_address()));
+  const auto tokenize = [&](size_t bytes) {
+    grpc::ClientContext context;
+    SetDeadline(context);
+    v1::TokenizeRequest request;
+    request.set_text(std::string(bytes, 'x'));
+    v1::TokenizeResponse response;
+    return FromGrpcStatus(stub->Tokenize(&context, request, &response)).code();
+  };
+  EXPECT_EQ(tokenize(kMaxMessageBytes - 100), absl::StatusCode::kOk);
+  EXPECT_EQ(tokenize(kMaxMessageBytes + 100), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(tokenize(1), absl::StatusCode::kOk) << "the connection goes on";
+}
+
+TEST_F(ServerTest, DrainingIsNotReadyAndEndsWhatRuns) {
+  ASSERT_TRUE(server_->Serve({&service_}).ok());
+  server_->health().SetState(ServerState::kReady);
+  const auto stub = v1::GenerationService::NewStub(Connect(server_->listen_address()));
+  grpc::ClientContext context;
+  SetDeadline(context);
+  const auto reader = stub->Generate(&context, v1::GenerateRequest());
+  v1::GenerateResponse response;
+  ASSERT_TRUE(reader->Read(&response));
+
+  std::vector<std::string> order;
+  const std::string health = server_->health_address();
+  server_->RequestShutdown();
+  EXPECT_EQ(server_->Run({.begin =
+                              [&] {
+                                order.push_back("begin");
+                                EXPECT_EQ(CheckHealth(health, "readiness"), "NOT_SERVING");
+                                EXPECT_EQ(CheckHealth(health, "liveness"), "SERVING");
+                              },
+                          .drained = [&] { return service_.running() == 0; },
+                          .end_rest =
+                              [&] {
+                                order.push_back("end_rest");
+                                service_.Stop();
+                              }}),
+            0);
+  EXPECT_THAT(order, ::testing::ElementsAre("begin", "end_rest"));
+  EXPECT_FALSE(reader->Read(&response));
+  EXPECT_EQ(reader->Finish().error_message(), "stopped");
+}
+
+std::vector<std::string> TestServer(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), BATON_TEST_SERVER);
+  return arguments;
+}
+
+// listen, health and metrics addresses.
+std::vector<std::string> Addresses(TestProcess& process) {
+  return absl::StrSplit(process.ReadLine(), ' ');
+}
+
+TEST(ServerProcess, APortInUseIsOneLineAndExitCodeTwo) {
+  TestProcess first(TestServer(
+      {"--listen=127.0.0.1:0", "--metrics-listen=127.0.0.1:0", "--health-listen=127.0.0.1:0"}));
+  const std::vector<std::string> addresses = Addresses(first);
+  ASSERT_EQ(addresses.size(), 3u);
+  const char* kFlags[] = {"--listen", "--health-listen", "--metrics-listen"};
+  for (size_t i = 0; i < 3; ++i) {
+    std::vector<std::string> arguments = {"--listen=127.0.0.1:0",
+                                          absl::StrCat(kFlags[i], "=", addresses[i])};
+    TestProcess second(TestServer(arguments));
+    const std::string errors = second.ReadErrors();
+    EXPECT_EQ(second.Wait(), kExitUsage);
+    EXPECT_THAT(errors,
+                AllOf(HasSubstr(absl::StrCat(kFlags[i], " ", addresses[i])), HasSubstr("in use")));
+    EXPECT_EQ(std::count(errors.begin(), errors.end(), '\n'), 1) << errors;
+  }
+}
+
+TEST(ServerProcess, CheckConfigValidatesAndEnds) {
+  TestProcess good(TestServer({"--check-config"}));
+  EXPECT_EQ(good.Wait(), 0);
+  TestProcess bad(TestServer({"--check-config", "--listen=0.0.0.0:1"}));
+  EXPECT_THAT(bad.ReadErrors(), HasSubstr("test-server: --listen 0.0.0.0:1"));
+  EXPECT_EQ(bad.Wait(), kExitUsage);
+  TestProcess unknown(TestServer({"--nonsense"}));
+  EXPECT_THAT(unknown.ReadErrors(), HasSubstr("--nonsense"));
+  EXPECT_EQ(unknown.Wait(), kExitUsage);
+}
+
+TEST(ServerProcess, TheFirstSignalDrainsTheSecondEnds) {
+  TestProcess idle(TestServer({"--listen=127.0.0.1:0"}));
+  Addresses(idle);
+  idle.Signal(SIGINT);
+  EXPECT_EQ(idle.Wait(), 0);
+
+  TestProcess busy(TestServer({"--listen=127.0.0.1:0", "--shutdown-timeout=1h"}));
+  const auto stub = v1::GenerationService::NewStub(Connect(Addresses(busy)[0]));
+  grpc::ClientContext context;
+  SetDeadline(context);
+  const auto reader = stub->Generate(&context, v1::GenerateRequest());
+  v1::GenerateResponse response;
+  ASSERT_TRUE(reader->Read(&response));
+  busy.Signal(SIGTERM);
+  absl::SleepFor(absl::Milliseconds(200));
+  EXPECT_EQ(kill(busy.pid(), 0), 0) << "a stream runs, so it waits";
+  busy.Signal(SIGTERM);
+  EXPECT_EQ(busy.Wait(), 128 + SIGTERM);
+}
+
+// Without keepalive both calls would last until their deadline.
+TEST(ServerProcess, APeerThatIsStoppedIsFoundByKeepalive) {
+  TestProcess server(TestServer({"--listen=127.0.0.1:0"}));
+  const std::string address = Addresses(server)[0];
+  for (const ChannelPurpose purpose : {ChannelPurpose::kControl, ChannelPurpose::kBulk}) {
+    const auto stub = v1::GenerationService::NewStub(Connect(address, purpose));
+    grpc::ClientContext context;
+    SetDeadline(context);
+    const auto reader = stub->Generate(&context, v1::GenerateRequest());
+    v1::GenerateResponse response;
+    ASSERT_TRUE(reader->Read(&response));
+    server.Signal(SIGSTOP);
+    EXPECT_FALSE(reader->Read(&response));
+    EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+    server.Signal(SIGCONT);
+  }
+}
+
+}  // namespace
+}  // namespace baton

@@ -1,0 +1,130 @@
+#include "common/rpc/worker_flags.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "common/rpc/banner.h"
+#include "common/rpc/metrics.h"
+#include "common/rpc/worker_metrics.h"
+
+namespace baton {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+absl::Status Parse(WorkerFlags& worker, std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "worker");
+  FlagSet flags("worker", "A worker.");
+  AddWorkerFlags(flags, worker);
+  if (const absl::Status status = flags.Parse(static_cast<int>(arguments.size()), arguments.data());
+      !status.ok()) {
+    return status;
+  }
+  return ValidateWorkerFlags(worker);
+}
+
+TEST(WorkerFlags, AreReadAndChecked) {
+  WorkerFlags worker;
+  const absl::Status status =
+      Parse(worker, {"--model=/m.gguf", "--max-model-len=4K", "--kv-cache-memory-bytes=2GiB",
+                     "--device=cuda:1", "--cpu-set=0-1", "--listen=127.0.0.1:0"});
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(worker.max_model_len, 4096);
+  EXPECT_EQ(worker.kv_cache_memory_bytes, uint64_t{2} << 30);
+}
+
+TEST(WorkerFlags, ABadOneIsNamed) {
+  const struct {
+    std::vector<const char*> arguments;
+    const char* flag;
+  } kCases[] = {
+      {{}, "--model"},
+      {{"--model=m", "--device=tpu"}, "--device"},
+      {{"--model=m", "--device=cuda:x"}, "--device"},
+      {{"--model=m", "--block-size=24"}, "--block-size"},
+      {{"--model=m", "--cpu-isa=sse"}, "--cpu-isa"},
+      {{"--model=m", "--cpu-set=3-1"}, "--cpu-set"},
+      {{"--model=m", "--cpu-set=0,,1"}, "--cpu-set"},
+      {{"--model=m", "--kv-cache-dtype=int4"}, "--kv-cache-dtype"},
+      {{"--model=m", "--num-kv-blocks=4", "--kv-cache-memory-bytes=1k"}, "--num-kv-blocks"},
+      {{"--model=m", "--listen=0.0.0.0:1"}, "--insecure"}};
+  for (const auto& c : kCases) {
+    WorkerFlags worker;
+    EXPECT_THAT(std::string(Parse(worker, c.arguments).message()), HasSubstr(c.flag));
+  }
+}
+
+TEST(CpuSet, IsAscendingWithoutDoubles) {
+  EXPECT_THAT(*ParseCpuSet("8,0-3,2"), ElementsAre(0, 1, 2, 3, 8));
+  EXPECT_TRUE(ParseCpuSet("")->empty());
+  for (const char* bad : {",", "a", "1-", "-1", "1-2-3", "99999", "1 2"})
+    EXPECT_FALSE(ParseCpuSet(bad).ok()) << bad;
+}
+
+TEST(KvBlocks, ComeFromTheirNumberOrTheMemoryOrTheContext) {
+  const KvLayout layout{.layers = 30, .kv_heads = 3, .head_dim = 64};
+  WorkerFlags worker;
+  worker.num_kv_blocks = 17;
+  EXPECT_EQ(*KvBlockCount(worker, layout, 2048), 17);
+  worker.num_kv_blocks = 0;
+  worker.kv_cache_memory_bytes = 10 * layout.block_bytes() + 1;
+  EXPECT_EQ(*KvBlockCount(worker, layout, 2048), 10);
+  worker.kv_cache_memory_bytes = 100;
+  EXPECT_EQ(KvBlockCount(worker, layout, 2048).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  worker.kv_cache_memory_bytes = 0;
+  EXPECT_EQ(*KvBlockCount(worker, layout, 2048),
+            (1 << 30) / static_cast<int>(layout.block_bytes()));
+  EXPECT_EQ(*KvBlockCount(worker, layout, 1 << 20), 2 * (1 << 20) / 32);
+  const auto options = EngineOptionsFromFlags(worker, layout, 2048);
+  ASSERT_TRUE(options.ok());
+  EXPECT_EQ(options->max_model_len, 2048);
+  EXPECT_EQ(options->kv_dtype, KvDtype::kF16);
+}
+
+TEST(WorkerMetrics, BlocksAndTransfersAreCounted) {
+  Metrics metrics("decode");
+  EngineStats stats;
+  stats.total_blocks = 10;
+  stats.used_blocks = 3;
+  stats.promised_blocks = 1;
+  stats.free_blocks = 6;
+  stats.cached_blocks = 2;
+  WorkerMetrics worker(
+      metrics, [&] { return stats; }, WorkerMetrics::Direction::kReceived);
+  metrics.SetModelName("m");
+  worker.TransferBytes(4096);
+  worker.TransferDone(absl::Milliseconds(20), 4096);
+  worker.TransferFailed("checksum");
+  const std::string text = metrics.Scrape();
+  for (const char* line :
+       {R"(baton_kv_cache_blocks{state="used",model_name="m",role="decode"} 3)",
+        R"(baton_kv_cache_blocks{state="promised",model_name="m",role="decode"} 1)",
+        R"(baton_kv_cache_blocks{state="free",model_name="m",role="decode"} 4)",
+        R"(baton_kv_cache_blocks{state="cached",model_name="m",role="decode"} 2)",
+        R"(baton_kv_cache_usage_ratio{model_name="m",role="decode"} 0.4)",
+        R"(baton_kv_transfer_bytes_total{direction="received",model_name="m",role="decode"} 4096)",
+        R"(baton_kv_transfer_failures_total{reason="checksum",model_name="m",role="decode"} 1)"}) {
+    EXPECT_THAT(text, HasSubstr(std::string(line) + "\n"));
+  }
+}
+
+TEST(Banner, SaysBlocksAsTokens) {
+  const std::string text = Banner({.version = "0.1.0",
+                                   .role = "decode",
+                                   .model = "SmolLM2",
+                                   .weights = "Q4_1",
+                                   .kv_dtype = "f16",
+                                   .device = "cpu",
+                                   .threads = 2,
+                                   .kv_blocks = 128,
+                                   .block_size = 32,
+                                   .max_model_len = 2048,
+                                   .address = "127.0.0.1:50052"});
+  EXPECT_THAT(text, HasSubstr("128 blocks = 4096 tokens (f16), 2 sequences"));
+  EXPECT_THAT(text, HasSubstr("127.0.0.1:50052"));
+}
+
+}  // namespace
+}  // namespace baton

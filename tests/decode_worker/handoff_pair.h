@@ -1,0 +1,113 @@
+// A sender and a receiver connected in one thread over a network that does what a seed says, with
+// an oracle of the bytes.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/rpc/kv_blocks.h"
+#include "decode_worker/kv_receiver.h"
+#include "decode_worker/payload_copier.h"
+#include "prefill_worker/kv_sender.h"
+
+namespace baton {
+
+struct PairOptions {
+  uint64_t seed = 0;
+  int tokens = 100;
+  int cached_by_sender = 0;    // prefix whose pages the sender computed earlier
+  int cached_by_receiver = 0;  // prefix that is not sent
+  int sender_block_size = 16;
+  int receiver_block_size = 32;
+  size_t max_payload_bytes = 1500;
+  size_t min_payload_bytes = 600;
+  uint64_t window_bytes = 6000;
+  // Chances of a fault, in percent: of each data message, but `cut` and `cancel`, which are of each
+  // step.
+  int duplicate = 0;
+  int reorder = 0;
+  int corrupt = 0;
+  int drop = 0;
+  int cut = 0;
+  int cancel_sender = 0;
+  int cancel_receiver = 0;
+  bool finish_at_first_token = false;
+};
+
+class HandoffPair {
+ public:
+  explicit HandoffPair(const PairOptions& options);
+  ~HandoffPair();
+
+  // Runs until nothing more can happen, time passing where only deadlines are left.
+  void Run();
+
+  bool committed() const { return committed_; }
+  std::optional<absl::Status> sender_status() const { return sender_status_; }
+  const KvSendReport& report() const { return report_; }
+  int refusals() const { return refusals_; }
+  int faults() const { return faults_; }
+
+  static KvLayout LayoutOf(int block_size);
+
+ private:
+  struct ToReceiver {
+    bool is_data = false;
+    std::string bytes;  // of a PushRequest
+    std::function<void()> released;
+  };
+  using Page = std::pair<int, int>;  // layer, page
+
+  void Deliver(const KvSender::Event& event);
+  void Deliver(const KvReceiver::Event& event);
+  void Step(int choice);
+  void DeliverToReceiver();
+  void DeliverToSender();
+  void FinishOneCopy();
+  void EndStream();
+  void CheckCopy(const KvReceiver::Copy& copy);
+  void CheckCovered();
+  void CheckSequence();
+  bool Chance(int percent) { return static_cast<int>(random_() % 100) < percent; }
+  bool PageIsRight(int layer, int page) const;
+  std::vector<int> Choices() const;
+
+  const PairOptions options_;
+  std::mt19937_64 random_;
+  absl::Time now_ = absl::UnixEpoch();
+  std::vector<int32_t> tokens_;
+  std::vector<uint8_t> sender_memory_, receiver_memory_;
+  KvBlocks sender_blocks_, receiver_blocks_;
+  std::optional<KvSender> sender_;
+  std::optional<KvReceiver> receiver_;
+
+  std::vector<KvSender::Event> engine_events_;  // of the prefill, in order
+  size_t next_engine_event_ = 0;
+  std::deque<ToReceiver> to_receiver_;
+  std::deque<internal::v1::PushResponse> to_sender_;
+  bool stream_open_ = false;
+  std::map<uint64_t, KvDataMessage> messages_;
+  std::map<uint64_t, internal::v1::KvDataHeader> sent_headers_;
+  std::vector<KvReceiver::Copy> copies_;
+  uint64_t next_message_id_ = 1;
+
+  std::set<Page> in_copy_, covered_;
+  int slices_alive_ = 0;
+  bool granted_ = false;
+  bool committed_ = false;
+  bool sender_released_ = false;
+  bool receiver_released_ = false;
+  int refusals_ = 0;
+  int faults_ = 0;
+  std::optional<absl::Status> sender_status_;
+  KvSendReport report_;
+};
+
+}  // namespace baton

@@ -1,0 +1,166 @@
+#include "tests/decode_worker/worker_pair.h"
+
+#include <thread>
+#include <utility>
+
+#include "gtest/gtest.h"
+
+#include "common/base/clock.h"
+#include "common/gguf/gguf_file.h"
+#include "common/rpc/convert.h"
+#include "common/rpc/credentials.h"
+
+namespace baton {
+
+using internal::v1::DecodeRequest;
+using internal::v1::DecodeResponse;
+using internal::v1::PrefillRequest;
+using internal::v1::PrefillResponse;
+using internal::v1::SequenceSpec;
+
+TestWorker::TestWorker(const Options& options) {
+  auto backend = MakeBackend({.device = "cpu", .threads = 1, .cpu_set = ""});
+  EXPECT_TRUE(backend.ok()) << backend.status();
+  backend_ = *std::move(backend);
+  const auto file = GgufFile::Open(std::string(BATON_TEST_DATA) + "/tiny/" + options.model);
+  EXPECT_TRUE(file.ok()) << file.status();
+  auto model = Transformer::Load(*file, *backend_, [](double) {});
+  EXPECT_TRUE(model.ok()) << model.status();
+  EngineOptions engine_options;
+  engine_options.max_num_batched_tokens = options.max_num_batched_tokens;
+  engine_options.block_size = options.block_size;
+  engine_options.num_kv_blocks = options.num_kv_blocks;
+  auto engine = Engine::Create(*std::move(model), *backend_, engine_options);
+  EXPECT_TRUE(engine.ok()) << engine.status();
+  engine_ = *std::move(engine);
+
+  decode_options_.identity.set_protocol_version(1);
+  decode_options_.identity.set_architecture(options.architecture);
+  decode_options_.identity.set_weights_digest(std::string(32, 'w'));
+  decode_options_.shape = ShapeFromLayout(engine_->cache().layout(), "cpu");
+  decode_options_.limits = options.receiver_limits;
+  decode_options_.max_queued_tokens = options.max_queued_tokens;
+  prefill_options_.identity = decode_options_.identity;
+  prefill_options_.shape = decode_options_.shape;
+  prefill_options_.limits = options.sender_limits;
+  registry_ = std::make_unique<AttemptRegistry>(decode_options_.max_calls);
+  channels_ = std::make_unique<ChannelCache>(Credentials::Loopback());
+  decode_service_ = std::make_unique<DecodeService>(*engine_, *registry_, decode_options_);
+  push_service_ = std::make_unique<PushService>(*registry_, decode_options_.max_streams);
+  prefill_service_ = std::make_unique<PrefillService>(*engine_, *channels_, prefill_options_);
+
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 500);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.RegisterService(decode_service_.get());
+  builder.RegisterService(push_service_.get());
+  builder.RegisterService(prefill_service_.get());
+  server_ = builder.BuildAndStart();
+  EXPECT_NE(server_, nullptr);
+  address_ = "127.0.0.1:" + std::to_string(port);
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  channel_ = grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(), arguments);
+  decode_stub_ = internal::v1::DecodeService::NewStub(channel_);
+  prefill_stub_ = internal::v1::PrefillService::NewStub(channel_);
+  engine_thread_ = std::make_unique<EngineThread>(*engine_);
+}
+
+TestWorker::~TestWorker() {
+  registry_->EndAll(absl::UnavailableError("the worker ends"));
+  prefill_service_->EndAll(absl::UnavailableError("the worker ends"));
+  server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
+  EXPECT_TRUE(ComesToRest());
+}
+
+bool TestWorker::ComesToRest() {
+  const absl::Time deadline = SteadyNow() + absl::Seconds(20);
+  while (SteadyNow() < deadline) {
+    const EngineStats stats = engine_->Stats();
+    if (stats.used_blocks == 0 && stats.promised_blocks == 0 && stats.waiting_sequences == 0 &&
+        stats.running_sequences == 0 && decode_service_->calls() == 0 &&
+        prefill_service_->calls() == 0) {
+      return true;
+    }
+    absl::SleepFor(absl::Milliseconds(2));
+  }
+  return false;
+}
+
+SequenceSpec MakeSpec(std::vector<int32_t> token_ids, const SamplingParams& sampling,
+                      uint64_t request_id, uint32_t attempt) {
+  SequenceSpec spec;
+  spec.mutable_key()->set_request_id_high(request_id);
+  spec.mutable_key()->set_request_id_low(77);
+  spec.mutable_key()->set_attempt(attempt);
+  for (const int32_t id : token_ids) spec.add_token_ids(static_cast<uint32_t>(id));
+  spec.set_prompt_length(static_cast<uint32_t>(token_ids.size()));
+  *spec.mutable_sampling() = SamplingToProto(sampling);
+  spec.set_capability("capability" + std::to_string(100000 + request_id % 100000));
+  return spec;
+}
+
+PrefillRequest PrefillRequestFor(TestWorker& decode, const SequenceSpec& spec) {
+  PrefillRequest request;
+  *request.mutable_sequence() = spec;
+  request.set_decode_address(decode.address());
+  *request.mutable_decode_identity() = decode.identity();
+  *request.mutable_decode_shape() = decode.shape();
+  return request;
+}
+
+namespace {
+
+void RunPrefill(TestWorker& prefill, const PrefillRequest& request, HandoffResult& result) {
+  grpc::ClientContext context;
+  auto call = prefill.prefill().Prefill(&context, request);
+  PrefillResponse response;
+  while (call->Read(&response)) {
+    if (response.has_started()) result.prefill_started = response.started();
+    if (response.has_first_token()) result.first_token = response.first_token();
+    if (response.has_progress()) ++result.progress;
+    if (response.has_finished()) result.prefill_finished = response.finished();
+  }
+  result.prefill_status = call->Finish();
+}
+
+HandoffResult Run(TestWorker* prefill, TestWorker& decode, const SequenceSpec& spec) {
+  HandoffResult result;
+  grpc::ClientContext context;
+  auto call = decode.decode().Decode(&context);
+  DecodeRequest request;
+  *request.mutable_start()->mutable_sequence() = spec;
+  request.mutable_start()->set_prefill_locally(prefill == nullptr);
+  call->Write(request);
+  std::thread prefilling;
+  DecodeResponse response;
+  while (call->Read(&response)) {
+    if (response.has_accepted()) {
+      result.accepted = true;
+      if (prefill != nullptr) {
+        prefilling =
+            std::thread([&] { RunPrefill(*prefill, PrefillRequestFor(decode, spec), result); });
+      }
+    }
+    if (response.has_committed()) result.committed = true;
+    for (const auto& token : response.tokens().tokens()) result.tokens.push_back(token);
+    if (response.has_finished()) result.finished = response.finished();
+  }
+  result.decode_status = call->Finish();
+  if (prefilling.joinable()) prefilling.join();
+  return result;
+}
+
+}  // namespace
+
+HandoffResult RunHandoff(TestWorker& prefill, TestWorker& decode, const SequenceSpec& spec) {
+  return Run(&prefill, decode, spec);
+}
+
+HandoffResult RunLocally(TestWorker& decode, const SequenceSpec& spec) {
+  return Run(nullptr, decode, spec);
+}
+
+}  // namespace baton

@@ -1,0 +1,92 @@
+// A prefill and a decode worker with real engines and real gRPC servers on loopback, and the
+// router's part by hand.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "grpcpp/grpcpp.h"
+
+#include "baton/internal/v1/decode.grpc.pb.h"
+#include "baton/internal/v1/prefill.grpc.pb.h"
+#include "common/backend/make_backend.h"
+#include "common/engine/engine.h"
+#include "common/engine/engine_thread.h"
+#include "decode_worker/attempt_registry.h"
+#include "decode_worker/decode_service.h"
+#include "decode_worker/push_service.h"
+#include "prefill_worker/prefill_service.h"
+
+namespace baton {
+
+// One process' worth of either worker (it can do both), on a tiny model.
+class TestWorker {
+ public:
+  struct Options {
+    int block_size = 16;
+    int num_kv_blocks = 128;
+    int max_num_batched_tokens = 64;
+    std::string model = "tiny-llama-f32.gguf";
+    std::string architecture = "llama";  // of the identity it claims
+    KvSenderLimits sender_limits = {.max_payload_bytes = 4096, .min_payload_bytes = 0};
+    KvReceiverLimits receiver_limits = {.window_bytes = 16384};
+    int max_queued_tokens = 256;
+  };
+  explicit TestWorker(const Options& options);
+  ~TestWorker();
+
+  Engine& engine() { return *engine_; }
+  const std::string& address() const { return address_; }
+  const internal::v1::ModelIdentity& identity() const { return decode_options_.identity; }
+  const internal::v1::KvShape& shape() const { return decode_options_.shape; }
+  internal::v1::DecodeService::Stub& decode() { return *decode_stub_; }
+  internal::v1::PrefillService::Stub& prefill() { return *prefill_stub_; }
+  std::shared_ptr<grpc::Channel> channel() { return channel_; }
+  DecodeService& decode_service() { return *decode_service_; }
+  PrefillService& prefill_service() { return *prefill_service_; }
+  // Waits until no call, block or promise is left; false when that does not come.
+  bool ComesToRest();
+
+ private:
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<EngineThread> engine_thread_;
+  DecodeServiceOptions decode_options_;
+  PrefillServiceOptions prefill_options_;
+  std::unique_ptr<AttemptRegistry> registry_;
+  std::unique_ptr<ChannelCache> channels_;
+  std::unique_ptr<DecodeService> decode_service_;
+  std::unique_ptr<PushService> push_service_;
+  std::unique_ptr<PrefillService> prefill_service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<internal::v1::DecodeService::Stub> decode_stub_;
+  std::unique_ptr<internal::v1::PrefillService::Stub> prefill_stub_;
+};
+
+// What one request gave.
+struct HandoffResult {
+  grpc::Status decode_status;
+  grpc::Status prefill_status;
+  std::vector<internal::v1::OutputToken> tokens;  // from the decode worker
+  bool accepted = false;
+  bool committed = false;
+  internal::v1::DecodeFinished finished;
+  internal::v1::OutputToken first_token;  // from the prefill worker
+  internal::v1::PrefillStarted prefill_started;
+  internal::v1::PrefillFinished prefill_finished;
+  int progress = 0;  // prefill progress messages
+};
+
+internal::v1::SequenceSpec MakeSpec(std::vector<int32_t> token_ids, const SamplingParams& sampling,
+                                    uint64_t request_id, uint32_t attempt = 1);
+// Accepted, then Prefill, then tokens to the end.
+HandoffResult RunHandoff(TestWorker& prefill, TestWorker& decode,
+                         const internal::v1::SequenceSpec& spec);
+HandoffResult RunLocally(TestWorker& decode, const internal::v1::SequenceSpec& spec);
+internal::v1::PrefillRequest PrefillRequestFor(TestWorker& decode,
+                                               const internal::v1::SequenceSpec& spec);
+
+}  // namespace baton

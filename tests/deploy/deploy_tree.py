@@ -1,0 +1,74 @@
+"""Where the manifests are, and what the tests on them share."""
+
+import functools
+import pathlib
+import re
+
+import kustomize_subset
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+KUBERNETES = ROOT / "deploy" / "kubernetes"
+OVERLAYS = sorted(path.parent for path in KUBERNETES.glob("overlays/*/kustomization.yaml"))
+ROLES = ("router", "prefill", "decode")
+BINARIES = {"router": "baton-router", "prefill": "baton-prefill-worker", "decode": "baton-decode-worker"}
+
+
+build = functools.cache(kustomize_subset.build)  # not to be changed by who gets it
+
+
+def objects(overlay, kind):
+    return [item for item in build(overlay) if item["kind"] == kind]
+
+
+def deployments(overlay):
+    """The Deployments by role."""
+    return {
+        item["metadata"]["labels"]["app.kubernetes.io/component"]: item
+        for item in objects(overlay, "Deployment")
+    }
+
+
+def container(deployment):
+    (only,) = kustomize_subset.pod_spec(deployment)["containers"]
+    return only
+
+
+def config_files(overlay, deployment):
+    """The mounted configuration: path in the container -> text."""
+    maps = {item["metadata"]["name"]: item["data"] for item in objects(overlay, "ConfigMap")}
+    volumes = {volume["name"]: volume for volume in kustomize_subset.pod_spec(deployment)["volumes"]}
+    files = {}
+    for mount in container(deployment)["volumeMounts"]:
+        config_map = volumes[mount["name"]].get("configMap")
+        for name, text in maps[config_map["name"]].items() if config_map else ():
+            files[f"{mount['mountPath']}/{name}"] = text
+    return files
+
+
+def parse_toml(text):
+    """Keys of a flat TOML file of strings and lists of strings, which is all that the configuration uses."""
+    values = {}
+    for line in text.splitlines():
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        match = re.fullmatch(r'([a-z-]+) = (?:"([^"]*)"|\[((?:"[^"]*"(?:, )?)*)\])', line)
+        if not match:
+            raise ValueError(f"not in the subset: {line}")
+        key, single, several = match.groups()
+        values[key] = single if single is not None else re.findall(r'"([^"]*)"', several)
+    return values
+
+
+def settings(overlay, deployment):
+    """Flags by name as the server sees them: the file's, then the arguments'."""
+    flags = {}
+    arguments = dict(argument[2:].partition("=")[::2] for argument in container(deployment)["args"])
+    flags.update(parse_toml(config_files(overlay, deployment)[arguments["config"]]))
+    flags.update(arguments)
+    return flags
+
+
+def seconds(duration):
+    match = re.fullmatch(r"(\d+)(s|m)", duration)
+    return int(match.group(1)) * (60 if match.group(2) == "m" else 1)

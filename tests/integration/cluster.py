@@ -1,0 +1,216 @@
+"""A router with its workers as real processes on loopback, for tests."""
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.request
+
+import grpc
+
+from stubs import details_pb, health_pb, pb, rpc, status_pb
+
+BIN = pathlib.Path(os.environ["BATON_BIN"])
+MODEL = os.environ.get("BATON_TEST_MODEL", "")
+READY_TIMEOUT_S = 60
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def wait_until(condition, timeout_s, what):
+    """The first true value of condition(); fails after timeout_s."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout_s} s: {what}")
+        time.sleep(0.01)
+
+
+def is_serving(port, service):
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        check = channel.unary_unary(
+            "/grpc.health.v1.Health/Check",
+            request_serializer=health_pb.HealthCheckRequest.SerializeToString,
+            response_deserializer=health_pb.HealthCheckResponse.FromString,
+        )
+        try:
+            response = check(health_pb.HealthCheckRequest(service=service), timeout=1)
+        except grpc.RpcError:
+            return False
+        return response.status == health_pb.HealthCheckResponse.SERVING
+
+
+class Server:
+    """One of our binaries, with its ports. start() again after it died: the ports stay."""
+
+    def __init__(self, binary, *args):
+        self.port, self.health_port, self.metrics_port = free_port(), free_port(), free_port()
+        self.argv = [str(BIN / binary), f"--listen=127.0.0.1:{self.port}",
+                     f"--health-listen=127.0.0.1:{self.health_port}",
+                     f"--metrics-listen=127.0.0.1:{self.metrics_port}", *args]
+        self.log = tempfile.NamedTemporaryFile(prefix=f"{binary}-", suffix=".log", delete=False)
+        self.process = None
+
+    @property
+    def address(self):
+        return f"127.0.0.1:{self.port}"
+
+    def start(self):
+        self.process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+
+    def stop(self, timeout_s=10):
+        """SIGTERM; the exit code."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            return self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"{self.argv[0]} did not end within {timeout_s} s of SIGTERM:\n{self.log_text()}")
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def serving(self, service="readiness"):
+        if self.process.poll() is not None:
+            raise AssertionError(f"{self.argv} ended with {self.process.returncode}:\n{self.log_text()}")
+        return is_serving(self.health_port, service)
+
+    def log_text(self):
+        return pathlib.Path(self.log.name).read_text(errors="replace")
+
+    def metrics(self):
+        """{'name{label="x"}': value} of the scrape."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=5) as response:
+            text = response.read().decode()
+        samples = re.findall(r"^([a-zA-Z_:][^ ]*) ([^ \n]+)$", text, re.MULTILINE)
+        return {name: float(value) for name, value in samples}
+
+    def metric(self, name, **labels):
+        """The sum of the samples of `name` whose labels include `labels`."""
+        total, seen = 0.0, False
+        for sample, value in self.metrics().items():
+            base = sample.split("{")[0]
+            if base == name and all(f'{k}="{v}"' in sample for k, v in labels.items()):
+                total, seen = total + value, True
+        assert seen, f"no sample {name} {labels} in {sorted(self.metrics())}"
+        return total
+
+
+class Cluster:
+    def __init__(self, prefill=1, decode=1, worker_args=(), decode_args=(), router_args=(), model=None):
+        model = model or MODEL
+        worker = [f"--model={model}", "--threads=1", *worker_args]
+        self.prefill = [Server("baton-prefill-worker", *worker) for _ in range(prefill)]
+        self.decode = [Server("baton-decode-worker", *worker, *decode_args) for _ in range(decode)]
+        self.router = Server(
+            "baton-router", f"--model={model}",
+            *(f"--prefill={w.address}" for w in self.prefill),
+            *(f"--decode={w.address}" for w in self.decode), *router_args)
+        self.channel = None
+
+    @property
+    def servers(self):
+        return [*self.prefill, *self.decode, self.router]
+
+    def __enter__(self):
+        try:
+            for server in self.servers:
+                server.start()
+            self.wait_ready()
+        except BaseException:
+            self.__exit__()
+            raise
+        self.channel = grpc.insecure_channel(self.router.address)
+        self.stub = rpc.GenerationServiceStub(self.channel)
+        return self
+
+    def wait_ready(self):
+        for server in self.servers:
+            wait_until(server.serving, READY_TIMEOUT_S, f"{server.argv[0]} ready\n{server.log_text()}")
+
+    def __exit__(self, *_):
+        if self.channel is not None:
+            self.channel.close()
+        for server in self.servers:
+            if server.process is not None and server.process.poll() is None:
+                server.kill()
+
+    def used_blocks(self):
+        return [w.metric("baton_kv_cache_blocks", state="used") for w in [*self.prefill, *self.decode]]
+
+    def wait_idle(self, timeout_s=5):
+        """Every block is back on every worker."""
+        wait_until(lambda: not any(self.used_blocks()), timeout_s, f"blocks back: {self.used_blocks()}")
+
+
+def request(prompt=None, ids=None, chat=None, stream=False, **sampling):
+    made = pb.GenerateRequest(stream=stream, return_token_ids=True)
+    if prompt is not None:
+        made.prompt = prompt
+    if ids is not None:
+        made.prompt_token_ids.ids.extend(ids)
+    for role, content in chat or ():
+        made.chat.messages.add(role=role, content=content)
+    for name, value in sampling.items():
+        field = getattr(made.sampling_params, name)
+        if name == "logit_bias":
+            field.update(value)
+        elif isinstance(value, (list, tuple)):
+            field.extend(value)
+        else:
+            setattr(made.sampling_params, name, value)
+    return made
+
+
+def complete(stub, made, timeout_s=120):
+    """The one GenerateComplete of a request with stream=false."""
+    responses = list(stub.Generate(made, timeout=timeout_s))
+    assert len(responses) == 1 and responses[0].HasField("complete"), responses
+    return responses[0].complete
+
+
+class Failure:
+    """A gRPC error with its google.rpc details."""
+
+    def __init__(self, error):
+        self.code, self.message = error.code(), error.details()
+        self.fields, self.reason, self.retry_s, self.metadata = [], None, None, {}
+        for key, value in error.trailing_metadata() or ():
+            if key != "grpc-status-details-bin":
+                continue
+            for packed in status_pb.Status.FromString(value).details:
+                name = packed.type_url.split("/")[-1]
+                if name == "google.rpc.BadRequest":
+                    bad = details_pb.BadRequest.FromString(packed.value)
+                    self.fields += [v.field for v in bad.field_violations]
+                elif name == "google.rpc.ErrorInfo":
+                    info = details_pb.ErrorInfo.FromString(packed.value)
+                    self.reason, self.metadata = info.reason, dict(info.metadata)
+                elif name == "google.rpc.RetryInfo":
+                    delay = details_pb.RetryInfo.FromString(packed.value).retry_delay
+                    self.retry_s = delay.seconds + delay.nanos * 1e-9
+
+    def __repr__(self):
+        return f"{self.code} {self.message!r} fields={self.fields} reason={self.reason} retry_s={self.retry_s}"
+
+
+def failure(stub, made, timeout_s=30):
+    """How a request fails; it must."""
+    try:
+        responses = list(stub.Generate(made, timeout=timeout_s))
+    except grpc.RpcError as error:
+        return Failure(error)
+    raise AssertionError(f"succeeded: {responses}")

@@ -1,0 +1,63 @@
+"""A call that is cancelled, in whatever phase, gives its blocks back on both workers."""
+import time
+
+import grpc
+import pytest
+
+from cluster import Cluster, complete, request, wait_until
+
+
+@pytest.fixture(scope="module")
+def cancelled():
+    with Cluster(router_args=["--disaggregate=always"]) as cluster:
+        yield cluster
+
+
+def start(cluster, prompt_tokens, max_tokens):
+    return cluster.stub.Generate(request(ids=[30] * prompt_tokens, stream=True, max_tokens=max_tokens,
+                                         ignore_eos=True, temperature=0))
+
+
+@pytest.mark.parametrize("delay_s", [0, 0.002, 0.01, 0.05, 0.2, 0.5, 1.0, 2.0])
+def test_cancel_after(cancelled, delay_s):
+    call = start(cancelled, 1500, 2000)
+    time.sleep(delay_s)
+    call.cancel()
+    cancelled.wait_idle()
+
+
+def test_cancel_during_prefill(cancelled):
+    call = start(cancelled, 4000, 10)
+    wait_until(lambda: cancelled.used_blocks()[0] > 0, 5, "the prefill holds blocks")
+    call.cancel()
+    cancelled.wait_idle()
+
+
+def test_cancel_during_decode(cancelled):
+    call = start(cancelled, 16, 4000)
+    for _ in range(20):
+        next(call)
+    assert cancelled.used_blocks()[1] > 0
+    call.cancel()
+    cancelled.wait_idle()
+
+
+def test_a_deadline_ends_the_work_everywhere(cancelled):
+    with pytest.raises(grpc.RpcError) as error:
+        list(cancelled.stub.Generate(request(ids=[30] * 16, max_tokens=8000, ignore_eos=True), timeout=1))
+    assert error.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+    cancelled.wait_idle()
+
+
+def test_a_cancelled_neighbour_changes_nothing(cancelled):
+    made = request(prompt="The quick brown fox", max_tokens=40, temperature=0, ignore_eos=True)
+    expected = complete(cancelled.stub, made).text
+    for _ in range(5):
+        call = start(cancelled, 300, 1000)
+        future = cancelled.stub.Generate.future(made) if hasattr(cancelled.stub.Generate, "future") else None
+        assert future is None
+        running = cancelled.stub.Generate(made)
+        time.sleep(0.05)
+        call.cancel()
+        assert list(running)[-1].complete.text == expected
+    cancelled.wait_idle()

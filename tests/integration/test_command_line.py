@@ -1,0 +1,174 @@
+"""The programs as a person runs them: what they print, and how they end."""
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from cluster import BIN, MODEL, free_port, wait_until
+
+PROGRAMS = ["baton-router", "baton-prefill-worker", "baton-decode-worker"]
+
+
+def run(*args, stdin=None, timeout_s=120):
+    return subprocess.run([str(BIN / args[0]), *args[1:]], input=stdin, capture_output=True, timeout=timeout_s)
+
+
+def assert_one_clear_line(done, *words):
+    error = done.stderr.decode()
+    assert done.returncode == 2, error
+    lines = [line for line in error.splitlines() if line.strip()]
+    assert len(lines) == 1, error
+    for word in words:
+        assert word in error, error
+
+
+@pytest.fixture(scope="module")
+def served():
+    """`baton serve`, and what it printed when it was ready."""
+    process = subprocess.Popen([str(BIN / "baton"), "serve", f"--model={MODEL}", "--listen=127.0.0.1:0",
+                                "--prefill-workers=1", "--decode-workers=1"], stdout=subprocess.PIPE, text=True)
+    line = process.stdout.readline()
+    yield process, re.fullmatch(r"ready: grpc://(127\.0\.0\.1:\d+)\n", line).group(1)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(40) == 0
+
+
+def children(process):
+    text = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    return [int(pid) for pid in text.split()]
+
+
+def test_run_streams_an_answer_from_a_server(served):
+    done = run("baton", "run", "--server", served[1], "--temperature", "0", "What is the capital of France?")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode() == "The capital of France is Paris.\n"
+
+
+def test_run_reads_a_piped_prompt_and_prints_json(served):
+    done = run("baton", "run", "--server", served[1], "--temperature", "0", "--json", "--stats",
+               stdin=b"What is the capital of France?\n")
+    answer = json.loads(done.stdout)
+    assert answer["text"] == "The capital of France is Paris."
+    assert answer["finish_reason"] == "stop" and answer["usage"]["prompt_tokens"] == 37
+    stats = done.stderr.decode()
+    for word in ("prefill", "KV transfer", "decode", "first token", "tokens/s"):
+        assert word in stats, stats
+
+
+def test_raw_text_is_sent_as_it_is(served):
+    prompt = "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n"
+    done = run("baton", "run", "--server", served[1], "--temperature", "0", "--raw", "-n", "3", prompt)
+    assert done.stdout.decode() == "The capital of\n"
+
+
+def test_a_worker_that_died_is_started_again(served):
+    process, address = served
+    before = children(process)
+    assert len(before) == 3
+    os.kill(before[0], signal.SIGKILL)
+    wait_until(lambda: len(children(process)) == 3 and before[0] not in children(process), 10, "a new child")
+
+    def answers():
+        return run("baton", "run", "--server", address, "-n", "1", "Hello").returncode == 0
+
+    wait_until(answers, 30, "answers again")
+
+
+def test_run_with_a_model_starts_its_own_servers():
+    done = run("baton", "run", "--model", MODEL, "--temperature", "0", "What is the capital of France?")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode() == "The capital of France is Paris.\n"
+
+
+def test_children_end_with_a_killed_parent():
+    process = subprocess.Popen([str(BIN / "baton"), "serve", f"--model={MODEL}", "--listen=127.0.0.1:0"],
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    pids = wait_until(lambda: len(children(process)) == 3 and children(process), 10, "children")
+    process.kill()
+    process.wait()
+    wait_until(lambda: not any(pathlib.Path(f"/proc/{pid}/cmdline").exists()
+                               and pathlib.Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids),
+               40, "children gone")
+
+
+def test_tokenize_prints_ids_and_needs_only_the_metadata(tmp_path):
+    cut = tmp_path / "vocab.gguf"
+    with open(MODEL, "rb") as model:
+        cut.write_bytes(model.read(4_000_000))
+    done = run("baton", "tokenize", "--model", str(cut), "Hello world<|im_end|>")
+    plain = json.loads(done.stdout)
+    assert 2 not in plain
+    special = json.loads(run("baton", "tokenize", "--model", str(cut), "--special", "Hello world<|im_end|>").stdout)
+    assert special[-1] == 2 and special[:2] == plain[:2]
+    piped = json.loads(run("baton", "tokenize", "--model", str(cut), stdin=b"a\xff\x00b\n").stdout)
+    assert len(piped) >= 4
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_bad_flag_is_one_clear_line(program):
+    assert_one_clear_line(run(program, f"--model={MODEL}", "--no-such-flag=1"), "no-such-flag")
+    assert_one_clear_line(run(program, f"--model={MODEL}", "--listen=nonsense"), "--listen", "nonsense")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_an_unknown_key_in_the_config_file_is_refused(program, tmp_path):
+    config = tmp_path / "config.toml"
+    config.write_text('no-such-key = "1"\n')
+    assert_one_clear_line(run(program, f"--config={config}", f"--model={MODEL}"), "no-such-key")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_check_config_accepts_what_runs(program):
+    workers = ["--prefill=127.0.0.1:1", "--decode=127.0.0.1:2"] if program == "baton-router" else []
+    done = run(program, "--check-config", f"--model={MODEL}", *workers)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("damage", ["missing", "empty", "text", "cut in the metadata", "cut in the tensors"])
+def test_a_damaged_model_is_one_clear_line(program, damage, tmp_path):
+    path = tmp_path / "model.gguf"
+    if damage == "empty":
+        path.write_bytes(b"")
+    elif damage == "text":
+        path.write_text("this is no model")
+    elif damage.startswith("cut"):
+        if damage == "cut in the tensors" and program == "baton-router":
+            pytest.skip("the router reads the metadata only")
+        with open(MODEL, "rb") as model:
+            path.write_bytes(model.read(20_000 if "metadata" in damage else 50_000_000))
+    workers = ["--prefill=127.0.0.1:1", "--decode=127.0.0.1:2"] if program == "baton-router" else []
+    done = run(program, f"--model={path}", "--listen=127.0.0.1:0", *workers)
+    assert_one_clear_line(done, str(path))
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_port_in_use_is_one_clear_line(program):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        workers = ["--prefill=127.0.0.1:1", "--decode=127.0.0.1:2"] if program == "baton-router" else []
+        done = run(program, f"--model={MODEL}", f"--listen={address}", "--log-level=error", *workers)
+        assert_one_clear_line(done, "--listen", address)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_beyond_loopback_needs_certificates_or_a_word(program):
+    workers = ["--prefill=127.0.0.1:1", "--decode=127.0.0.1:2"] if program == "baton-router" else []
+    listen = f"--listen=0.0.0.0:{free_port()}"
+    assert_one_clear_line(run(program, "--check-config", f"--model={MODEL}", listen, *workers), "--insecure")
+    assert run(program, "--check-config", f"--model={MODEL}", listen, "--insecure", *workers).returncode == 0
+
+
+def test_a_request_without_a_server_fails_in_bounded_time():
+    begin = time.monotonic()
+    done = run("baton", "run", "--server", f"127.0.0.1:{free_port()}", "Hello")
+    assert done.returncode == 1 and b"127.0.0.1" in done.stderr
+    assert time.monotonic() - begin < 10

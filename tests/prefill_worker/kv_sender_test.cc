@@ -1,0 +1,262 @@
+#include "prefill_worker/kv_sender.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace baton {
+namespace {
+
+using internal::v1::PushAbort;
+using internal::v1::PushRefused;
+using internal::v1::PushResponse;
+
+constexpr int kTokens = 150;
+
+// A sender of two layers, its events and what it asked for.
+class SenderTest : public ::testing::Test {
+ protected:
+  SenderTest() {
+    KvSender::Config config;
+    config.layout = {.layers = 2, .kv_heads = 1, .head_dim = 4, .block_size = 16};
+    for (int i = 0; i < kTokens; ++i) config.token_ids.push_back(i);
+    config.open.set_token_count(kTokens);
+    config.open.mutable_key()->set_attempt(1);
+    config.limits.max_payload_bytes = 1024;  // 64 tokens of one layer
+    config.limits.min_payload_bytes = 0;
+    sender_.emplace(config);
+  }
+
+  void Do(const KvSender::Event& event) {
+    for (KvSender::Action& action : sender_->Handle(event, now_)) actions_.push_back(action);
+  }
+  void Opened(uint32_t start, uint64_t window) {
+    PushResponse response;
+    response.mutable_opened()->set_start_token(start);
+    response.mutable_opened()->set_window_bytes(window);
+    Do(KvSender::Response{response});
+  }
+  void Ack(uint64_t sequence_number, uint64_t window) {
+    PushResponse response;
+    response.mutable_ack()->set_sequence_number(sequence_number);
+    response.mutable_ack()->set_window_bytes(window);
+    Do(KvSender::Response{response});
+  }
+  void Refuse(PushRefused::Reason reason, uint64_t sequence_number = 0) {
+    PushResponse response;
+    response.mutable_refused()->set_reason(reason);
+    response.mutable_refused()->set_sequence_number(sequence_number);
+    Do(KvSender::Response{response});
+  }
+  void Layer(int layer, int first, int end) {
+    std::vector<uint32_t> crcs(static_cast<size_t>(KvPages(end) - first / kKvPageTokens), 7);
+    Do(KvSender::LayerReady{layer, first, end - first, crcs});
+  }
+  void Prompt() {
+    for (const auto& [first, end] : {std::pair{0, 64}, {64, 128}, {128, kTokens}}) {
+      Layer(0, first, end);
+      Layer(1, first, end);
+      Do(KvSender::ChunkReady{end});
+    }
+    Do(KvSender::FirstToken{});
+  }
+  void Tick(absl::Duration later) {
+    now_ += later;
+    Do(KvSender::Tick{});
+  }
+
+  template <typename A>
+  std::vector<A> Taken() {
+    std::vector<A> taken;
+    for (const KvSender::Action& action : actions_) {
+      if (const A* a = std::get_if<A>(&action)) taken.push_back(*a);
+    }
+    return taken;
+  }
+  size_t Count(internal::v1::PushRequest::EventCase kind) {
+    size_t count = 0;
+    for (const auto& sent : Taken<KvSender::SendControl>()) {
+      if (sent.message.event_case() == kind) ++count;
+    }
+    return count;
+  }
+
+  absl::Time now_ = absl::UnixEpoch();
+  std::optional<KvSender> sender_;
+  std::vector<KvSender::Action> actions_;
+};
+
+using internal::v1::PushRequest;
+
+TEST_F(SenderTest, SendsNothingBeforeThePushIsOpened) {
+  Do(KvSender::Begin{});
+  Prompt();
+  EXPECT_EQ(actions_.size(), 1u);
+  EXPECT_EQ(Taken<KvSender::OpenStream>().size(), 1u);
+}
+
+TEST_F(SenderTest, SendsEachRangeOnceFromTheStartThatTheReceiverNamed) {
+  Do(KvSender::Begin{});
+  Prompt();
+  Opened(80, 1 << 20);
+  std::vector<std::vector<bool>> sent(2, std::vector<bool>(kTokens, false));
+  for (const auto& data : Taken<KvSender::SendData>()) {
+    EXPECT_LE(data.payload_bytes, 1024u);
+    for (uint32_t l = 0; l < data.header.layer_count(); ++l) {
+      for (uint32_t t = 0; t < data.header.token_count(); ++t) {
+        auto at = sent[data.header.first_layer() + l][data.header.first_token() + t];
+        EXPECT_FALSE(at);
+        at = true;
+      }
+    }
+  }
+  for (int layer = 0; layer < 2; ++layer) {
+    for (int token = 0; token < kTokens; ++token) {
+      EXPECT_EQ(sent[static_cast<size_t>(layer)][static_cast<size_t>(token)], token >= 80);
+    }
+  }
+}
+
+TEST_F(SenderTest, NeverHasMoreUnacknowledgedBytesThanTheWindow) {
+  Do(KvSender::Begin{});
+  Prompt();
+  Opened(0, 1500);
+  uint64_t acked = 0;
+  for (int round = 0; round < 20; ++round) {
+    uint64_t outstanding = 0;
+    const auto sent = Taken<KvSender::SendData>();
+    for (size_t i = acked; i < sent.size(); ++i) outstanding += sent[i].payload_bytes;
+    EXPECT_LE(outstanding, 1500u);
+    if (acked < sent.size()) Ack(++acked, 1500);
+  }
+  EXPECT_EQ(Count(PushRequest::kCommit), 1u);
+}
+
+TEST_F(SenderTest, LayersOfAChunkShareAMessageWhenTheyAreSmall) {
+  KvSender::Config config;
+  config.layout = {.layers = 4, .kv_heads = 1, .head_dim = 4, .block_size = 16};
+  config.token_ids.resize(16);
+  config.open.set_token_count(16);
+  config.limits.min_payload_bytes = 600;  // 256 bytes a layer
+  sender_.emplace(config);
+  Do(KvSender::Begin{});
+  Opened(0, 1 << 20);
+  Layer(0, 0, 16);
+  Layer(1, 0, 16);
+  EXPECT_TRUE(Taken<KvSender::SendData>().empty());
+  Layer(2, 0, 16);
+  ASSERT_EQ(Taken<KvSender::SendData>().size(), 1u);
+  EXPECT_EQ(Taken<KvSender::SendData>()[0].header.layer_count(), 3u);
+  Layer(3, 0, 16);  // the last layer ends the wait
+  EXPECT_EQ(Taken<KvSender::SendData>().size(), 2u);
+}
+
+TEST_F(SenderTest, CheckpointsAndCommitWaitForTheAcknowledgements) {
+  Do(KvSender::Begin{});
+  Opened(0, 1 << 20);
+  Prompt();
+  EXPECT_EQ(Count(PushRequest::kCheckpoint), 0u);
+  Ack(2, 1 << 20);
+  EXPECT_EQ(Count(PushRequest::kCheckpoint), 0u);
+  Ack(1, 1 << 20);
+  EXPECT_EQ(Count(PushRequest::kCheckpoint), 1u);
+  for (uint64_t i = 3; i <= Taken<KvSender::SendData>().size(); ++i) {
+    EXPECT_EQ(Count(PushRequest::kCommit), 0u);
+    Ack(i, 1 << 20);
+  }
+  EXPECT_EQ(Count(PushRequest::kCommit), 1u);
+  now_ += absl::Milliseconds(5);
+  PushResponse committed;
+  committed.mutable_committed();
+  Do(KvSender::Response{committed});
+  ASSERT_EQ(Taken<KvSender::Finished>().size(), 1u);
+  EXPECT_TRUE(Taken<KvSender::Finished>()[0].status.ok());
+  EXPECT_EQ(Taken<KvSender::Finished>()[0].report.transfer, absl::Milliseconds(5));
+  EXPECT_EQ(Taken<KvSender::Finished>()[0].report.exposed_transfer, absl::Milliseconds(5));
+}
+
+TEST_F(SenderTest, SendsARefusedMessageAgainThreeTimesAndNoMore) {
+  Do(KvSender::Begin{});
+  Opened(0, 1 << 20);
+  Layer(0, 0, 64);
+  for (int i = 0; i < 3; ++i) Refuse(PushRefused::REASON_CHECKSUM, 1);
+  const auto sent = Taken<KvSender::SendData>();
+  ASSERT_EQ(sent.size(), 4u);
+  EXPECT_EQ(sent[3].header.SerializeAsString(), sent[0].header.SerializeAsString());
+  EXPECT_TRUE(Taken<KvSender::Finished>().empty());
+  Refuse(PushRefused::REASON_CHECKSUM, 1);
+  EXPECT_EQ(Taken<KvSender::SendData>().size(), 4u);
+  EXPECT_EQ(Count(PushRequest::kAbort), 1u);
+}
+
+TEST_F(SenderTest, KeepsTheBlocksUntilTheLastSliceIsGone) {
+  Do(KvSender::Begin{});
+  Opened(0, 1 << 20);
+  Layer(0, 0, 64);
+  Layer(1, 0, 64);
+  Do(KvSender::StreamEnded{absl::UnavailableError("cut")});
+  ASSERT_EQ(Taken<KvSender::Finished>().size(), 1u);
+  EXPECT_EQ(Taken<KvSender::Finished>()[0].status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(Taken<KvSender::ReleaseBlocks>().empty());
+  Do(KvSender::SlicesReleased{});
+  EXPECT_TRUE(Taken<KvSender::ReleaseBlocks>().empty());
+  EXPECT_FALSE(sender_->gone());
+  Do(KvSender::SlicesReleased{});
+  EXPECT_EQ(Taken<KvSender::ReleaseBlocks>().size(), 1u);
+  EXPECT_TRUE(sender_->gone());
+}
+
+TEST_F(SenderTest, AnIncompatibleReceiverIsAFailedPrecondition) {
+  Do(KvSender::Begin{});
+  Refuse(PushRefused::REASON_MODEL_MISMATCH);
+  ASSERT_EQ(Taken<KvSender::Finished>().size(), 1u);
+  EXPECT_EQ(Taken<KvSender::Finished>()[0].status.code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(SenderTest, EveryWaitEnds) {
+  // Opening, unacknowledged data, the commit: each wait leads to an abort, a cancel, and a dropped
+  // channel.
+  for (int stage = 0; stage < 3; ++stage) {
+    SenderTest::SetUp();
+    KvSender::Config config;
+    config.layout = {.layers = 1, .kv_heads = 1, .head_dim = 4, .block_size = 16};
+    config.token_ids.resize(16);
+    config.open.set_token_count(16);
+    sender_.emplace(config);
+    actions_.clear();
+    Do(KvSender::Begin{});
+    if (stage >= 1) {
+      Opened(0, 1 << 20);
+      Layer(0, 0, 16);
+      Do(KvSender::ChunkReady{16});
+      Do(KvSender::FirstToken{});
+    }
+    if (stage >= 2) Ack(1, 1 << 20);
+    const absl::Time start = now_;
+    while (Taken<KvSender::DropChannel>().empty()) {
+      ASSERT_NE(sender_->NextDeadline(), absl::InfiniteFuture());
+      ASSERT_GT(sender_->NextDeadline(), now_);
+      Tick(sender_->NextDeadline() - now_);
+    }
+    EXPECT_LT(now_ - start, absl::Seconds(30));
+    EXPECT_EQ(Taken<KvSender::Finished>().size(), 1u);
+    EXPECT_EQ(Taken<KvSender::CancelStream>().size(), 1u);
+  }
+}
+
+TEST_F(SenderTest, AWindowThatHoldsNoPageEndsThePush) {
+  Do(KvSender::Begin{});
+  Opened(0, 100);
+  EXPECT_EQ(Count(PushRequest::kAbort), 1u);
+}
+
+TEST_F(SenderTest, ACancelBeforeThePushBeganHoldsNothing) {
+  Do(KvSender::Abort{PushAbort::REASON_CANCELLED});
+  EXPECT_EQ(Taken<KvSender::ReleaseBlocks>().size(), 1u);
+  EXPECT_TRUE(sender_->gone());
+}
+
+}  // namespace
+}  // namespace baton
