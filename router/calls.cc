@@ -5,10 +5,11 @@ namespace baton {
 using internal::v1::DecodeRequest;
 using internal::v1::DecodeResponse;
 
-DecodeCall::DecodeCall(EventLoop& loop, CallHandlers<DecodeResponse> handlers)
+DecodeClientCall::DecodeClientCall(EventLoop& loop, CallHandlers<DecodeResponse> handlers)
     : loop_(loop), handlers_(std::move(handlers)) {}
 
-void DecodeCall::Begin(internal::v1::DecodeService::StubInterface& stub, DecodeRequest start) {
+void DecodeClientCall::Begin(internal::v1::DecodeService::StubInterface& stub,
+                             DecodeRequest start) {
   stub.async()->Decode(&context_, this);
   AddHold();
   Send(std::move(start));
@@ -16,19 +17,19 @@ void DecodeCall::Begin(internal::v1::DecodeService::StubInterface& stub, DecodeR
   StartCall();
 }
 
-void DecodeCall::Send(DecodeRequest message) {
+void DecodeClientCall::Send(DecodeRequest message) {
   if (over_ || closing_) return;
   outbox_.push_back(std::move(message));
   WriteNext();
 }
 
-void DecodeCall::Close() {
+void DecodeClientCall::Close() {
   if (over_ || closing_) return;
   closing_ = true;
   WriteNext();
 }
 
-void DecodeCall::WriteNext() {
+void DecodeClientCall::WriteNext() {
   if (over_ || writing_) return;
   if (!outbox_.empty()) {
     writing_ = true;
@@ -39,7 +40,7 @@ void DecodeCall::WriteNext() {
   }
 }
 
-void DecodeCall::OnReadDone(bool ok) {
+void DecodeClientCall::OnReadDone(bool ok) {
   loop_.Post([this, ok] {
     if (!ok) {
       over_ = true;
@@ -50,7 +51,7 @@ void DecodeCall::OnReadDone(bool ok) {
   });
 }
 
-void DecodeCall::OnWriteDone(bool ok) {
+void DecodeClientCall::OnWriteDone(bool ok) {
   loop_.Post([this, ok] {
     writing_ = false;
     outbox_.pop_front();
@@ -58,9 +59,9 @@ void DecodeCall::OnWriteDone(bool ok) {
   });
 }
 
-void DecodeCall::OnWritesDoneDone(bool) {}  // writing_ stays: nothing can follow
+void DecodeClientCall::OnWritesDoneDone(bool) {}  // writing_ stays: nothing can follow
 
-void DecodeCall::OnDone(const grpc::Status& status) {
+void DecodeClientCall::OnDone(const grpc::Status& status) {
   loop_.Post([this, end = FromGrpcStatus(status)] {
     auto on_end = std::move(handlers_.on_end);
     on_end(end);

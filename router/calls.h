@@ -65,10 +65,10 @@ class StreamingCall : public grpc::ClientReadReactor<Response> {
 
 // DecodeService.Decode. As StreamingCall, with a queue of messages to send (one start, a stop for
 // each choice, a pause or go-on at a time).
-class DecodeCall final
+class DecodeClientCall final
     : public grpc::ClientBidiReactor<internal::v1::DecodeRequest, internal::v1::DecodeResponse> {
  public:
-  DecodeCall(EventLoop& loop, CallHandlers<internal::v1::DecodeResponse> handlers);
+  DecodeClientCall(EventLoop& loop, CallHandlers<internal::v1::DecodeResponse> handlers);
 
   void Begin(internal::v1::DecodeService::StubInterface& stub, internal::v1::DecodeRequest start);
   void Send(internal::v1::DecodeRequest message);

@@ -89,6 +89,6 @@ void ClientCall::OnDone() {
   });
 }
 
-RefusedCall::RefusedCall(const absl::Status& status) { Finish(ToGrpcStatus(status)); }
+RefusedGenerate::RefusedGenerate(const absl::Status& status) { Finish(ToGrpcStatus(status)); }
 
 }  // namespace baton

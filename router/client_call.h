@@ -67,9 +67,9 @@ class ClientCall final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
 };
 
 // Answers a call with nothing but a status; deletes itself.
-class RefusedCall final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
+class RefusedGenerate final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
  public:
-  explicit RefusedCall(const absl::Status& status);
+  explicit RefusedGenerate(const absl::Status& status);
 
  private:
   void OnDone() override { delete this; }

@@ -49,7 +49,7 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
   absl::StatusOr<Admission::Ticket> ticket = CheckAndAdmit(*request);
   if (!ticket.ok()) {
     parts_.metrics.Refused(ticket.status().code());
-    return new RefusedCall(ticket.status());
+    return new RefusedGenerate(ticket.status());
   }
   const uint64_t number = next_number_.fetch_add(1);
   const absl::Time deadline = DeadlineOf(*context, received, deadline_);

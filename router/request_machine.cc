@@ -174,6 +174,13 @@ void RequestMachine::On(const DecodeEnded& event) {
   if (event.attempt != attempt_ || !decode_open_) return;
   decode_open_ = false;
   if (phase_ == Phase::kFinishing) return MaybeComplete();
+  // A prefill worker whose first token ends the request aborts its push, and the decode worker may
+  // be heard first.
+  if (prefill_open_ && !committed_ && !prompt_computed()) {
+    decode_end_ = event.status;
+    commit_by_ = now_ + options_.broken_attempt_wait;
+    return;
+  }
   BreakDecode(event.status);
 }
 
@@ -186,7 +193,7 @@ void RequestMachine::On(const PrefillEnded& event) {
   // The decode worker may have all it needs and be about to say so.
   if (event.status.ok() && prefill_finished_) return;
   prefill_end_ = event.status;
-  commit_by_ = now_ + options_.broken_prefill_wait;
+  commit_by_ = now_ + options_.broken_attempt_wait;
 }
 
 void RequestMachine::On(const ClientCancelled&) {
@@ -227,6 +234,7 @@ void RequestMachine::On(const TimerFired&) {
     FailWith(NoReadyWorker(absl::StrCat("no worker took the request within ",
                                         absl::FormatDuration(options_.worker_timeout))));
   } else if (now_ >= commit_by_) {
+    if (decode_end_.has_value()) return BreakDecode(*decode_end_);
     BreakPrefill(prefill_end_);
   }
 }

@@ -27,8 +27,9 @@ struct RequestMachineOptions {
       absl::Seconds(30);  // an admitted request's wait for an accepting worker
   absl::Duration stall_timeout = absl::Seconds(30);  // of a client that does not read
   // A prefill that broke after its first token: the decode worker may have committed, and says so
-  // within this.
-  absl::Duration broken_prefill_wait = absl::Milliseconds(250);
+  // within this. Likewise a hand-off that the decode worker gave up: it may be for a first token
+  // that ended the request.
+  absl::Duration broken_attempt_wait = absl::Milliseconds(250);
   absl::Duration commit_wait = absl::Seconds(2);  // prefill finished -> committed
   absl::Duration timeline_wait =
       absl::Seconds(1);  // last token -> the workers' accounts of their time
@@ -126,6 +127,8 @@ class RequestMachine {
   absl::Time complete_by_ = absl::InfiniteFuture();
   absl::Time read_by_ = absl::InfiniteFuture();
   absl::Status prefill_end_;  // why the prefill's call ended, while the commit is waited for
+  std::optional<absl::Status>
+      decode_end_;  // why the decode's call ended, while the first token is waited for
   absl::Time timer_ = absl::InfiniteFuture();  // as last asked for
 
   v1::Usage usage_;

@@ -39,6 +39,7 @@ void RequestMachine::TakeToken(const OutputToken& token, Source source) {
   const bool copy = token.output_index() < choice.log.size();
   if (copy || choice.output.ended()) return;
   Append(choice, token);
+  if (decode_end_.has_value() && !done() && phase_ != Phase::kFinishing) BreakDecode(*decode_end_);
 }
 
 absl::Status RequestMachine::CheckToken(const OutputToken& token, Source source) {

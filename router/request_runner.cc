@@ -106,7 +106,7 @@ void RequestRunner::Do(Request& request, OpenDecode&& action) {
     return Post(request.number, DecodeEnded{action.attempt, absl::UnavailableError("it is gone")});
   }
   WorkerLeg& leg = AddLeg(request, action.attempt, action.worker_id);
-  leg.decode = std::make_unique<DecodeCall>(
+  leg.decode = std::make_unique<DecodeClientCall>(
       parts_.loop, CallHandlers<DecodeResponse>{
                        .on_message =
                            [this, &request, attempt = leg.attempt](DecodeResponse& message) {
@@ -152,8 +152,8 @@ void RequestRunner::LegEnded(uint64_t number, const WorkerLeg* leg, const Reques
   RemoveIfAtRest(request);
 }
 
-DecodeCall* RequestRunner::CurrentDecode(Request& request) {
-  DecodeCall* current = nullptr;
+DecodeClientCall* RequestRunner::CurrentDecode(Request& request) {
+  DecodeClientCall* current = nullptr;
   for (const auto& leg : request.legs) {
     if (leg->decode != nullptr) current = leg->decode.get();
   }
@@ -161,11 +161,11 @@ DecodeCall* RequestRunner::CurrentDecode(Request& request) {
 }
 
 void RequestRunner::Do(Request& request, SendToDecode&& action) {
-  if (DecodeCall* call = CurrentDecode(request)) call->Send(std::move(action.message));
+  if (DecodeClientCall* call = CurrentDecode(request)) call->Send(std::move(action.message));
 }
 
 void RequestRunner::Do(Request& request, CloseDecode&&) {
-  if (DecodeCall* call = CurrentDecode(request)) call->Close();
+  if (DecodeClientCall* call = CurrentDecode(request)) call->Close();
 }
 
 void RequestRunner::Do(Request& request, CancelDecode&&) {

@@ -64,7 +64,7 @@ class RequestRunner {
   struct WorkerLeg {
     uint32_t attempt = 0;
     uint64_t worker_id = 0;
-    std::unique_ptr<DecodeCall> decode;  // one of the two
+    std::unique_ptr<DecodeClientCall> decode;  // one of the two
     std::unique_ptr<StreamingCall<internal::v1::PrefillResponse>> prefill;
   };
   struct Request {
@@ -108,7 +108,7 @@ class RequestRunner {
   absl::Status WhyNoWorker() const;
   WorkerLeg& AddLeg(Request& request, uint32_t attempt, uint64_t worker_id);
   // Of the running attempt; null when it has none or it has ended.
-  DecodeCall* CurrentDecode(Request& request);
+  DecodeClientCall* CurrentDecode(Request& request);
   void LegEnded(uint64_t number, const WorkerLeg* leg, const RequestEvent& event);
   // Feeds the event later, in a turn of its own: never while actions of the same request are being
   // done.

@@ -196,6 +196,26 @@ TEST(RequestMachine, AFirstTokenThatEndsTheRequestEndsBothWorkersCalls) {
   EXPECT_EQ(harness.complete().usage().completion_tokens(), 1u);
 }
 
+// The abort of its push may reach us through the decode worker before the token that explains it.
+TEST(RequestMachine, ADecodeWorkersEndBeforeTheLastFirstTokenIsForgiven) {
+  MachineHarness harness = Prefilling();
+  harness.DecodeEnds(absl::UnavailableError("the push was aborted"));
+  EXPECT_EQ(harness.terminals(), 0);
+  harness.PrefillSends(LastToken(0, 26, v1::FINISH_REASON_STOP));
+  harness.PrefillFinishes();
+  ASSERT_EQ(harness.Count<Complete>(), 1);
+
+  for (const bool token_comes : {true, false}) {
+    MachineHarness broken = Prefilling();
+    broken.DecodeEnds(absl::UnavailableError("killed"));
+    if (token_comes) broken.PrefillSends(Token(0, 0));
+    if (!token_comes) broken.PassTime(absl::Milliseconds(250));
+    EXPECT_EQ(broken.failure().code(), absl::StatusCode::kUnavailable);
+    EXPECT_EQ(GetErrorInfo(broken.failure())->worker, "d");
+    EXPECT_EQ(broken.Count<CancelPrefill>(), 1);
+  }
+}
+
 TEST(RequestMachine, AStopStringEndsTheDecodingAndNothingPastItLeaks) {
   MachineHarness harness = Prefilling(9, {"bc"});
   harness.PrefillSends(Token(0, 0));
@@ -363,6 +383,10 @@ TEST(RequestMachine, EndsOnceWithTheRightTokensUnderAnyInterleaving) {
               right.begin() + std::min(count, sent + 1 + static_cast<uint32_t>(random() % 3)));
           sent += static_cast<uint32_t>(batch.size());
           harness.DecodeSends(batch);
+        } else if (count == 1 && prefill_step >= 1 && !prefill_gone && chance(4)) {
+          harness.DecodeEnds(absl::UnavailableError("the push was aborted"));
+          decode_gone = true;
+          if (prefill_step == 1) harness.PrefillSends(right[0]), ++prefill_step;
         } else if (sent == count && !decode_finished) {
           harness.DecodeFinishes();
           decode_finished = true;
