@@ -1,0 +1,71 @@
+#include "router/calls.h"
+
+namespace baton {
+
+using internal::v1::DecodeRequest;
+using internal::v1::DecodeResponse;
+
+DecodeClientCall::DecodeClientCall(EventLoop& loop, CallHandlers<DecodeResponse> handlers)
+    : loop_(loop), handlers_(std::move(handlers)) {}
+
+void DecodeClientCall::Begin(internal::v1::DecodeService::StubInterface& stub,
+                             DecodeRequest start) {
+  stub.async()->Decode(&context_, this);
+  AddHold();
+  Send(std::move(start));
+  StartRead(&response_);
+  StartCall();
+}
+
+void DecodeClientCall::Send(DecodeRequest message) {
+  if (over_ || closing_) return;
+  outbox_.push_back(std::move(message));
+  WriteNext();
+}
+
+void DecodeClientCall::Close() {
+  if (over_ || closing_) return;
+  closing_ = true;
+  WriteNext();
+}
+
+void DecodeClientCall::WriteNext() {
+  if (over_ || writing_) return;
+  if (!outbox_.empty()) {
+    writing_ = true;
+    StartWrite(&outbox_.front());
+  } else if (closing_) {
+    writing_ = true;
+    StartWritesDone();
+  }
+}
+
+void DecodeClientCall::OnReadDone(bool ok) {
+  loop_.Post([this, ok] {
+    if (!ok) {
+      over_ = true;
+      return RemoveHold();
+    }
+    handlers_.on_message(response_);
+    StartRead(&response_);
+  });
+}
+
+void DecodeClientCall::OnWriteDone(bool ok) {
+  loop_.Post([this, ok] {
+    writing_ = false;
+    outbox_.pop_front();
+    if (ok) WriteNext();  // otherwise the stream is broken, which the pending read tells
+  });
+}
+
+void DecodeClientCall::OnWritesDoneDone(bool) {}  // writing_ stays: nothing can follow
+
+void DecodeClientCall::OnDone(const grpc::Status& status) {
+  loop_.Post([this, end = FromGrpcStatus(status)] {
+    auto on_end = std::move(handlers_.on_end);
+    on_end(end);
+  });
+}
+
+}  // namespace baton

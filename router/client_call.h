@@ -1,0 +1,78 @@
+// One client's Generate stream: an outbox with a bound in front of gRPC's one write at a time.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+
+#include "absl/status/status.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/server_callback.h"
+
+#include "baton/v1/generation.grpc.pb.h"
+#include "router/event_loop.h"
+
+namespace baton {
+
+// Above the first the client counts as behind, below the second as caught up again.
+inline constexpr size_t kOutboxHighBytes = 64 << 10;
+inline constexpr size_t kOutboxLowBytes = 16 << 10;
+
+// All but gRPC's callbacks and cancelled() on the loop's thread. Owned by the request's runner,
+// which destroys it in `on_done`, the last thing it hears.
+class ClientCall final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
+ public:
+  struct Handlers {  // called on the loop's thread
+    std::function<void()> on_cancelled;
+    std::function<void()> on_behind;
+    std::function<void()> on_caught_up;
+    std::function<void()> on_done;
+  };
+
+  ClientCall(EventLoop& loop, grpc::CallbackServerContext* context);
+
+  // REQUIRES: before any event can be handled, on the loop's thread.
+  void SetHandlers(Handlers handlers) { handlers_ = std::move(handlers); }
+
+  // While a write is under way, chunks of one choice are joined. REQUIRES: not after Finish.
+  void Send(v1::GenerateResponse response);
+  // Ends the stream once what was sent before is written. A bad status drops what is not being
+  // written yet.
+  void FinishWith(const absl::Status& status);
+  // Breaks the stream, for a client that does not even read its end. Only until `on_done`.
+  void Abort();
+
+  bool finishing() const { return finishing_; }
+  // From any thread: work for it is in vain.
+  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+
+ private:
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+  void WriteNext();
+
+  EventLoop& loop_;
+  grpc::CallbackServerContext* const context_;
+  Handlers handlers_;
+  std::deque<v1::GenerateResponse> outbox_;  // the first is being written while writing_
+  size_t outbox_bytes_ = 0;
+  bool writing_ = false;
+  bool behind_ = false;
+  bool broken_ = false;  // a write failed: the client is gone
+  bool finishing_ = false;
+  bool finished_ = false;
+  absl::Status status_;
+  std::atomic<bool> cancelled_ = false;
+};
+
+// Answers a call with nothing but a status; deletes itself.
+class RefusedGenerate final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
+ public:
+  explicit RefusedGenerate(const absl::Status& status);
+
+ private:
+  void OnDone() override { delete this; }
+};
+
+}  // namespace baton

@@ -1,0 +1,47 @@
+// What every thread of the router may know about its workers: a summary that the registry
+// publishes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+#include "router/placement.h"
+
+namespace baton {
+
+struct FleetSummary {
+  uint32_t ready_prefill = 0;
+  uint32_t ready_decode = 0;
+  uint32_t max_model_len = 0;  // the smallest of the ready workers; 0: none is ready
+  std::string kv_cache_dtype;  // of a ready decode worker
+  uint32_t block_size = 0;     // tokens, as kv_cache_dtype
+  std::string problem;         // why known workers are not used; empty: nothing is wrong
+
+  // A request could be served.
+  bool CanServe(Disaggregation disaggregation) const {
+    return ready_decode > 0 && (ready_prefill > 0 || disaggregation != Disaggregation::kAlways);
+  }
+};
+
+// Thread-safe.
+class FleetView {
+ public:
+  void Publish(FleetSummary summary) {
+    absl::MutexLock lock(&mutex_);
+    summary_ = std::move(summary);
+  }
+  FleetSummary Get() const {
+    absl::MutexLock lock(&mutex_);
+    return summary_;
+  }
+
+ private:
+  mutable absl::Mutex mutex_;
+  FleetSummary summary_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace baton

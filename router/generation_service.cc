@@ -1,0 +1,115 @@
+#include "router/generation_service.h"
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "common/base/random.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/status.h"
+#include "router/request_errors.h"
+
+namespace baton {
+namespace {
+
+// The client's deadline on our steady clock, or `otherwise` from now.
+absl::Time DeadlineOf(const grpc::CallbackServerContext& context, absl::Time now,
+                      absl::Duration otherwise) {
+  const auto deadline = context.deadline();
+  if (deadline == std::chrono::system_clock::time_point::max()) return now + otherwise;
+  // gRPC's "none" is not always the last time point.
+  const absl::Duration left = absl::FromChrono(deadline - std::chrono::system_clock::now());
+  return left > absl::Hours(24 * 365) ? now + otherwise : now + left;
+}
+
+// Runs `answer` on the pool, since tokenising takes time that belongs to gRPC's threads.
+grpc::ServerUnaryReactor* AnswerOnPool(PreparingPool& pool, grpc::CallbackServerContext* context,
+                                       std::function<absl::Status()> answer) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  const bool taken = pool.TryRun(
+      [reactor, answer = std::move(answer)]() mutable { reactor->Finish(ToGrpcStatus(answer())); });
+  if (!taken) reactor->Finish(ToGrpcStatus(QueueFull("the tokenizer's threads are busy")));
+  return reactor;
+}
+
+}  // namespace
+
+absl::StatusOr<Admission::Ticket> GenerationServiceImpl::CheckAndAdmit(
+    const v1::GenerateRequest& request) {
+  if (refusing_.load()) return RouterDraining();
+  BATON_RETURN_IF_ERROR(parts_.model.Validate(request));
+  return parts_.admission.Admit(request.ByteSizeLong());
+}
+
+grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
+    grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
+  const absl::Time received = SteadyNow();
+  absl::StatusOr<Admission::Ticket> ticket = CheckAndAdmit(*request);
+  if (!ticket.ok()) {
+    parts_.metrics.Refused(ticket.status().code());
+    return new RefusedGenerate(ticket.status());
+  }
+  const uint64_t number = next_number_.fetch_add(1);
+  const absl::Time deadline = DeadlineOf(*context, received, deadline_);
+  auto owned = std::make_unique<ClientCall>(parts_.loop, context);
+  ClientCall* const call = owned.get();
+  parts_.loop.Post([this, number, owned = std::move(owned), ticket = *std::move(ticket)]() mutable {
+    parts_.runner.Arrived(number, std::move(owned), std::move(ticket));
+  });
+  // `request` and `call` live until the runner has heard of both the preparing's and the call's
+  // end.
+  const auto prepare = [this, number, call, request, received, deadline] {
+    absl::StatusOr<RequestSpec> spec = absl::CancelledError("the client cancelled the call");
+    if (!call->cancelled()) {
+      spec = parts_.model.Prepare(*request, parts_.fleet.Get(), RandomUint64());
+    }
+    if (spec.ok()) {
+      spec->id_high = RandomUint64();
+      spec->id_low = RandomUint64();
+      spec->received = received;
+      spec->deadline = deadline;
+    }
+    parts_.loop.Post([this, number, spec = std::move(spec)]() mutable {
+      parts_.runner.Prepared(number, std::move(spec), parts_.model.token_table());
+    });
+  };
+  if (!parts_.pool.TryRun(prepare)) {
+    parts_.loop.Post([this, number] {
+      parts_.runner.Prepared(number, QueueFull("the tokenizer's threads are busy"),
+                             parts_.model.token_table());
+    });
+  }
+  return call;
+}
+
+grpc::ServerUnaryReactor* GenerationServiceImpl::Tokenize(grpc::CallbackServerContext* context,
+                                                          const v1::TokenizeRequest* request,
+                                                          v1::TokenizeResponse* response) {
+  return AnswerOnPool(parts_.pool, context, [this, request, response] {
+    BATON_ASSIGN_OR_RETURN(*response, parts_.model.Tokenize(*request, parts_.fleet.Get()));
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* GenerationServiceImpl::Detokenize(grpc::CallbackServerContext* context,
+                                                            const v1::DetokenizeRequest* request,
+                                                            v1::DetokenizeResponse* response) {
+  return AnswerOnPool(parts_.pool, context, [this, request, response] {
+    BATON_ASSIGN_OR_RETURN(*response, parts_.model.Detokenize(*request));
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* GenerationServiceImpl::ListModels(grpc::CallbackServerContext* context,
+                                                            const v1::ListModelsRequest*,
+                                                            v1::ListModelsResponse* response) {
+  const FleetSummary fleet = parts_.fleet.Get();
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  *response->add_models() = parts_.model.Card(fleet);
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+}  // namespace baton

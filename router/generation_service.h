@@ -1,0 +1,60 @@
+// The public service: validates, admits, hands over; the work is done elsewhere.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "absl/time/time.h"
+
+#include "baton/v1/generation.grpc.pb.h"
+#include "router/admission.h"
+#include "router/event_loop.h"
+#include "router/fleet_view.h"
+#include "router/preparing_pool.h"
+#include "router/request_runner.h"
+#include "router/router_metrics.h"
+#include "router/served_model.h"
+
+namespace baton {
+
+// Thread-safe, as gRPC calls it from its own threads. Borrows all of Parts.
+class GenerationServiceImpl final : public v1::GenerationService::CallbackService {
+ public:
+  struct Parts {
+    EventLoop& loop;
+    const ServedModel& model;
+    const FleetView& fleet;
+    Admission& admission;
+    PreparingPool& pool;  // its capacity is at least admission's limit of requests
+    RequestRunner& runner;
+    RouterMetrics& metrics;
+  };
+  // `deadline`: of a request whose client gave none.
+  GenerationServiceImpl(const Parts& parts, absl::Duration deadline)
+      : parts_(parts), deadline_(deadline) {}
+
+  grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
+      grpc::CallbackServerContext* context, const v1::GenerateRequest* request) override;
+  grpc::ServerUnaryReactor* Tokenize(grpc::CallbackServerContext* context,
+                                     const v1::TokenizeRequest* request,
+                                     v1::TokenizeResponse* response) override;
+  grpc::ServerUnaryReactor* Detokenize(grpc::CallbackServerContext* context,
+                                       const v1::DetokenizeRequest* request,
+                                       v1::DetokenizeResponse* response) override;
+  grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* context,
+                                       const v1::ListModelsRequest* request,
+                                       v1::ListModelsResponse* response) override;
+
+  // From now on new requests are refused as those of a router that shuts down.
+  void RefuseNew() { refusing_.store(true); }
+
+ private:
+  absl::StatusOr<Admission::Ticket> CheckAndAdmit(const v1::GenerateRequest& request);
+
+  const Parts parts_;
+  const absl::Duration deadline_;
+  std::atomic<bool> refusing_ = false;
+  std::atomic<uint64_t> next_number_ = 1;
+};
+
+}  // namespace baton

@@ -1,0 +1,78 @@
+// baton-router: clients' requests in, work for prefill and decode workers out.
+#include <atomic>
+#include <cstdio>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+
+#include "common/base/log.h"
+#include "common/gguf/gguf_file.h"
+#include "common/rpc/limits.h"
+#include "common/rpc/server.h"
+#include "common/rpc/version.h"
+#include "router/router.h"
+#include "router/router_flags.h"
+
+namespace baton {
+namespace {
+
+constexpr char kProgram[] = "baton-router";
+
+absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const RouterFlags& flags) {
+  absl::StatusOr<GgufFile> file = GgufFile::Open(flags.model, GgufFile::Part::kTokenizer);
+  if (!file.ok()) {
+    return absl::Status(file.status().code(), absl::StrCat("--model: ", file.status().message()));
+  }
+  return ServedModel::Load(*file, flags.served_model_name);
+}
+
+int Main(int argc, char** argv) {
+  RouterFlags flags;
+  FlagSet flag_set(kProgram, "Routes generation requests to prefill and decode workers.");
+  flags.AddTo(flag_set);
+  flag_set.ParseOrExit(argc, argv);
+  if (absl::Status status = flags.Finish(); !status.ok()) return ExitUsage(kProgram, status);
+  if (flags.server.check_config) return 0;
+  if (absl::Status status = InitLogging("router", flags.server.log_level, flags.server.log_format);
+      !status.ok()) {
+    return ExitUsage(kProgram, status);
+  }
+  absl::StatusOr<std::unique_ptr<ServedModel>> model = LoadModel(flags);
+  if (!model.ok()) return ExitUsage(kProgram, model.status());
+
+  Metrics metrics("router");
+  metrics.SetModelName((*model)->name());
+  std::unique_ptr<Router> router;  // outlives the server that calls it
+  std::atomic<Router*> ready_router = nullptr;
+  auto process = ServerProcess::Create({.program = kProgram,
+                                        .flags = flags.server,
+                                        .health = {.progress = nullptr,
+                                                   .ready =
+                                                       [&ready_router] {
+                                                         const Router* r = ready_router.load();
+                                                         return r != nullptr && r->Ready();
+                                                       },
+                                                   .services = {"baton.v1.GenerationService"}}},
+                                       metrics);
+  if (!process.ok()) return ExitUsage(kProgram, process.status());
+  router = std::make_unique<Router>(**model, flags.router, (*process)->credentials(), metrics);
+  ready_router.store(router.get());
+  if (absl::Status status = (*process)->Serve({&router->service()}); !status.ok()) {
+    process->reset();
+    return ExitUsage(kProgram, status);
+  }
+  std::fprintf(stderr, "baton-router %s: model %s at %s\n", Version(), (*model)->name().c_str(),
+               (*process)->listen_address().c_str());
+  (*process)->health().SetState(ServerState::kReady);
+  const int code = (*process)->Run({.begin = [&] { router->RefuseNew(); },
+                                    .drained = [&] { return router->RunningRequests() == 0; },
+                                    .end_rest = [&] { router->EndAll(); }});
+  ready_router.store(nullptr);
+  process->reset();
+  return code;
+}
+
+}  // namespace
+}  // namespace baton
+
+int main(int argc, char** argv) { return baton::Main(argc, argv); }

@@ -1,0 +1,30 @@
+// The threads that tokenise: requests become specs off the RPC threads and off the event loop.
+#pragma once
+
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+
+#include "common/base/bounded_queue.h"
+
+namespace baton {
+
+// Thread-safe. Its destructor runs what was taken.
+class PreparingPool {
+ public:
+  using Job = absl::AnyInvocable<void()>;
+  // `capacity`: jobs that may wait for a thread.
+  PreparingPool(int threads, size_t capacity);
+  ~PreparingPool();
+
+  // False, and `job` is not run, when so many wait already.
+  bool TryRun(Job job) { return jobs_.TryPush(std::move(job)); }
+
+ private:
+  BoundedQueue<Job> jobs_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace baton

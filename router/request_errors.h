@@ -1,0 +1,30 @@
+// How a request's failures are told to its client: code, stage, worker, reason, and when to come
+// again.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace baton {
+
+// A client that is told UNAVAILABLE or RESOURCE_EXHAUSTED may try again after this.
+inline constexpr absl::Duration kRetryDelay = absl::Seconds(1);
+
+// An attempt that broke. What the worker said about the request itself keeps its code; death,
+// refusal and silence are UNAVAILABLE. `stage` is one of kStage...; `default_reason` stands where
+// the cause names none.
+absl::Status AttemptBroken(const char* stage, const std::string& worker, const char* default_reason,
+                           const absl::Status& cause);
+// INTERNAL: a worker broke the protocol; `what` says how.
+absl::Status ProtocolBroken(const char* stage, const std::string& worker, const std::string& what);
+// UNAVAILABLE with RetryInfo.
+absl::Status NoReadyWorker(const std::string& why);
+// RESOURCE_EXHAUSTED with RetryInfo and QuotaFailure.
+absl::Status QueueFull(const std::string& what);
+absl::Status RouterDraining();
+absl::Status DeadlinePassed(const char* stage);
+absl::Status ClientStalled(absl::Duration stall_timeout);
+
+}  // namespace baton

@@ -1,0 +1,297 @@
+#include "router/request_runner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "common/base/clock.h"
+#include "common/base/hash.h"
+#include "common/base/log.h"
+#include "common/base/random.h"
+#include "common/rpc/status.h"
+#include "common/rpc/version.h"
+#include "router/request_errors.h"
+
+namespace baton {
+
+using internal::v1::DecodeResponse;
+using internal::v1::PrefillResponse;
+
+RequestRunner::RequestRunner(const Parts& parts, const Options& options)
+    : parts_(parts), options_(options) {}
+
+void RequestRunner::Arrived(uint64_t number, std::unique_ptr<ClientCall> client,
+                            Admission::Ticket ticket) {
+  auto request = std::make_unique<Request>();
+  request->number = number;
+  request->client = std::move(client);
+  request->ticket = std::move(ticket);
+  request->client->SetHandlers({
+      .on_cancelled =
+          [this, number] {
+            Request* r = Find(number);
+            if (!r->ended) parts_.metrics.Disconnected();
+            if (r->machine != nullptr) return Feed(*r, ClientCancelled{});
+            EndClient(*r, absl::CancelledError("the client cancelled the call"), "");
+          },
+      .on_behind = [this, number] { Post(number, ClientBehind{}); },
+      .on_caught_up = [this, number] { Post(number, ClientCaughtUp{}); },
+      .on_done =
+          [this, number] {
+            Request* r = Find(number);
+            r->client.reset();
+            RemoveIfAtRest(*r);
+          },
+  });
+  ++unended_;
+  parts_.metrics.Running(1);
+  Request& added = *requests_.emplace(number, std::move(request)).first->second;
+  if (closed_) EndClient(added, RouterDraining(), "");
+}
+
+void RequestRunner::Prepared(uint64_t number, absl::StatusOr<RequestSpec> spec,
+                             const TokenTable& table) {
+  Request& request = *Find(number);
+  request.prepared = true;
+  if (!request.ended && !spec.ok()) return EndClient(request, spec.status(), "");
+  if (request.ended) return request.client->FinishWith(request.end_status);
+  request.machine = std::make_unique<RequestMachine>(*std::move(spec), table, options_.machine);
+  DoAll(request, request.machine->Start(SteadyNow()));
+}
+
+void RequestRunner::Feed(Request& request, const RequestEvent& event) {
+  const absl::Time now = SteadyNow();
+  RequestActions actions = request.machine->Handle(event, now);
+  if (const size_t tokens = request.machine->log(0).size(); tokens > request.tokens_seen) {
+    parts_.metrics.TokensDelivered(*request.machine, request.last_token, now);
+    request.tokens_seen = tokens;
+    request.last_token = now;
+  }
+  DoAll(request, std::move(actions));
+}
+
+void RequestRunner::Post(uint64_t number, RequestEvent event) {
+  parts_.loop.Post([this, number, event = std::move(event)] {
+    Request* request = Find(number);
+    if (request != nullptr && request->machine != nullptr) Feed(*request, event);
+  });
+}
+
+void RequestRunner::DoAll(Request& request, RequestActions actions) {
+  for (RequestAction& action : actions) {
+    std::visit([&](auto& a) { Do(request, std::move(a)); }, action);
+  }
+  Settle(request);
+}
+
+void RequestRunner::Do(Request& request, ChooseWorkers&& action) {
+  waiting_.push_back({.number = request.number,
+                      .needs = action.needs,
+                      .none_ready_since = absl::InfiniteFuture()});
+  SchedulePlacing();
+}
+
+RequestRunner::WorkerLeg& RequestRunner::AddLeg(Request& request, uint32_t attempt,
+                                                uint64_t worker_id) {
+  auto leg = std::make_unique<WorkerLeg>();
+  leg->attempt = attempt;
+  leg->worker_id = worker_id;
+  return *request.legs.emplace_back(std::move(leg));
+}
+
+void RequestRunner::Do(Request& request, OpenDecode&& action) {
+  Worker* worker = parts_.registry.Find(action.worker_id);
+  if (worker == nullptr) {
+    return Post(request.number, DecodeEnded{action.attempt, absl::UnavailableError("it is gone")});
+  }
+  WorkerLeg& leg = AddLeg(request, action.attempt, action.worker_id);
+  leg.decode = std::make_unique<DecodeClientCall>(
+      parts_.loop, CallHandlers<DecodeResponse>{
+                       .on_message =
+                           [this, &request, attempt = leg.attempt](DecodeResponse& message) {
+                             DecodeMessage event{.attempt = attempt, .message = {}};
+                             event.message.Swap(&message);
+                             Feed(request, event);
+                           },
+                       .on_end =
+                           [this, number = request.number, &leg](const absl::Status& status) {
+                             LegEnded(number, &leg, DecodeEnded{leg.attempt, status});
+                           }});
+  leg.decode->Begin(*worker->decode_stub, std::move(action.start));
+}
+
+void RequestRunner::Do(Request& request, StartPrefill&& action) {
+  Worker* worker = parts_.registry.Find(action.worker_id);
+  if (worker == nullptr) {
+    return Post(request.number, PrefillEnded{action.attempt, absl::UnavailableError("it is gone")});
+  }
+  WorkerLeg& leg = AddLeg(request, action.attempt, action.worker_id);
+  leg.prefill = std::make_unique<StreamingCall<PrefillResponse>>(
+      parts_.loop, CallHandlers<PrefillResponse>{
+                       .on_message =
+                           [this, &request, attempt = leg.attempt](PrefillResponse& message) {
+                             PrefillMessage event{.attempt = attempt, .message = {}};
+                             event.message.Swap(&message);
+                             Feed(request, event);
+                           },
+                       .on_end =
+                           [this, number = request.number, &leg](const absl::Status& status) {
+                             LegEnded(number, &leg, PrefillEnded{leg.attempt, status});
+                           }});
+  worker->prefill_stub->async()->Prefill(&leg.prefill->context(), &action.request,
+                                         leg.prefill.get());
+  leg.prefill->Begin();
+}
+
+void RequestRunner::LegEnded(uint64_t number, const WorkerLeg* leg, const RequestEvent& event) {
+  Request& request = *Find(number);
+  Feed(request, event);
+  request.legs.erase(std::find_if(request.legs.begin(), request.legs.end(),
+                                  [leg](const auto& l) { return l.get() == leg; }));
+  RemoveIfAtRest(request);
+}
+
+DecodeClientCall* RequestRunner::CurrentDecode(Request& request) {
+  DecodeClientCall* current = nullptr;
+  for (const auto& leg : request.legs) {
+    if (leg->decode != nullptr) current = leg->decode.get();
+  }
+  return current;
+}
+
+void RequestRunner::Do(Request& request, SendToDecode&& action) {
+  if (DecodeClientCall* call = CurrentDecode(request)) call->Send(std::move(action.message));
+}
+
+void RequestRunner::Do(Request& request, CloseDecode&&) {
+  if (DecodeClientCall* call = CurrentDecode(request)) call->Close();
+}
+
+void RequestRunner::Do(Request& request, CancelDecode&&) {
+  for (const auto& leg : request.legs) {
+    if (leg->decode != nullptr) leg->decode->Cancel();
+  }
+}
+
+void RequestRunner::Do(Request& request, CancelPrefill&&) {
+  for (const auto& leg : request.legs) {
+    if (leg->prefill != nullptr) leg->prefill->Cancel();
+  }
+}
+
+void RequestRunner::Do(Request& request, Deliver&& action) {
+  request.client->Send(std::move(action.response));
+}
+
+void RequestRunner::Do(Request& request, Complete&& action) {
+  const v1::FinishReason reason = action.responses.front().complete().finish_reason();
+  for (v1::GenerateResponse& response : action.responses) {
+    request.client->Send(std::move(response));
+  }
+  EndClient(request, absl::OkStatus(), reason == v1::FINISH_REASON_LENGTH ? "length" : "stop");
+}
+
+void RequestRunner::Do(Request& request, Fail&& action) { EndClient(request, action.status, ""); }
+
+void RequestRunner::Do(Request& request, SetTimer&& action) {
+  parts_.loop.Cancel(request.timer);
+  request.timer = parts_.loop.RunAt(action.at, [this, &request] { Feed(request, TimerFired{}); });
+}
+
+void RequestRunner::EndClient(Request& request, const absl::Status& status,
+                              const std::string& finish_reason) {
+  if (request.ended) return;
+  request.ended = true;
+  --unended_;
+  parts_.metrics.Running(-1);
+  if (request.machine != nullptr) {
+    parts_.metrics.Ended(*request.machine, status, finish_reason, SteadyNow());
+  } else {
+    parts_.metrics.Refused(status.code());
+  }
+  if (status.code() == absl::StatusCode::kInternal) {
+    LogError("request {}: {}", request.number, LogSafe(status.message()));
+  }
+  request.end_status = status;
+  // The end of the call would free the request that is being prepared.
+  if (request.prepared) request.client->FinishWith(status);
+  EndLegsLater(request.number);
+}
+
+void RequestRunner::EndLegsLater(uint64_t number) {
+  const absl::Time now = SteadyNow();
+  Request& request = *Find(number);
+  parts_.loop.Cancel(request.timer);
+  request.timer = parts_.loop.RunAt(now + options_.call_end_grace, [this, &request] {
+    for (const auto& leg : request.legs) {
+      if (leg->decode != nullptr) leg->decode->Cancel();
+      if (leg->prefill != nullptr) leg->prefill->Cancel();
+    }
+    // The client has as long to read its end as it had to read anything.
+    request.timer =
+        parts_.loop.RunAt(SteadyNow() + options_.machine.stall_timeout, [this, &request] {
+          if (request.client != nullptr) request.client->Abort();
+        });
+  });
+}
+
+void RequestRunner::Settle(Request& request) {
+  const bool accepted = request.machine != nullptr && request.machine->accepted();
+  if (accepted || request.ended) request.ticket.Release();
+  if (request.prompt_on != 0 && (request.ended || request.machine->prompt_computed())) {
+    Worker* worker = parts_.registry.Find(std::exchange(request.prompt_on, 0));
+    if (worker != nullptr) --worker->own_prompts;
+    SchedulePlacing();
+  }
+  if (!request.ended) return;
+  for (const uint64_t id : std::exchange(request.sequence_on, {})) {
+    if (Worker* worker = parts_.registry.Find(id)) --worker->own_sequences;
+  }
+}
+
+void RequestRunner::RemoveIfAtRest(Request& request) {
+  if (!request.prepared || request.client != nullptr || !request.legs.empty()) return;
+  parts_.loop.Cancel(request.timer);
+  requests_.erase(request.number);
+  if (closed_ && requests_.empty()) closed_();
+}
+
+RequestRunner::Request* RequestRunner::Find(uint64_t number) {
+  const auto it = requests_.find(number);
+  return it == requests_.end() ? nullptr : it->second.get();
+}
+
+void RequestRunner::WorkerLost(uint64_t worker_id, const absl::Status& why) {
+  for (const auto& [number, request] : requests_) {
+    for (const auto& leg : request->legs) {
+      if (leg->worker_id != worker_id) continue;
+      if (leg->decode != nullptr) {
+        leg->decode->Cancel();
+        Post(number, DecodeEnded{leg->attempt, why});
+      } else {
+        leg->prefill->Cancel();
+        Post(number, PrefillEnded{leg->attempt, why});
+      }
+    }
+  }
+}
+
+void RequestRunner::EndAll(const absl::Status& status) {
+  for (const auto& [number, request] : requests_) {
+    if (request->ended) continue;
+    if (request->machine != nullptr) {
+      Post(number, Abandoned{status});
+    } else {
+      EndClient(*request, status, "");
+    }
+  }
+}
+
+void RequestRunner::Close(const absl::Status& status, std::function<void()> closed) {
+  closed_ = std::move(closed);
+  EndAll(status);
+  if (requests_.empty()) closed_();
+}
+
+}  // namespace baton

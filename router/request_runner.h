@@ -1,0 +1,135 @@
+// Runs the requests: feeds each one's state machine with what calls and timers report and does what
+// it asks for.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "router/admission.h"
+#include "router/calls.h"
+#include "router/client_call.h"
+#include "router/event_loop.h"
+#include "router/placement.h"
+#include "router/request_machine.h"
+#include "router/router_metrics.h"
+#include "router/worker_registry.h"
+
+namespace baton {
+
+// Everything on the loop's thread. Borrows all of Parts. Destroyed after Close has called back.
+class RequestRunner {
+ public:
+  struct Parts {
+    EventLoop& loop;
+    WorkerRegistry& registry;
+    RouterMetrics& metrics;
+    const FleetView& fleet;
+  };
+  struct Options {
+    RequestMachineOptions machine;
+    PlacementOptions placement;
+    absl::Duration no_worker_grace = absl::Seconds(2);  // none is ready: one may be about to be
+    absl::Duration call_end_grace = absl::Seconds(1);   // for calls to end by themselves
+  };
+  RequestRunner(const Parts& parts, const Options& options);
+
+  // A client's call that was admitted. Its machine starts with Prepared, unless the client leaves
+  // before. Returns the request's number.
+  void Arrived(uint64_t number, std::unique_ptr<ClientCall> client, Admission::Ticket ticket);
+  // REQUIRES: after Arrived, exactly once for each.
+  void Prepared(uint64_t number, absl::StatusOr<RequestSpec> spec, const TokenTable& table);
+
+  // Workers changed: what waits may be placed.
+  void PlaceWaiting();
+  void WorkerLost(uint64_t worker_id, const absl::Status& why);
+
+  // Requests that have not ended towards their clients.
+  size_t running() const { return unended_; }
+  // Ends all of them with `status`.
+  void EndAll(const absl::Status& status);
+  // As EndAll; `closed` is called once all calls are gone, the clients' too.
+  void Close(const absl::Status& status, std::function<void()> closed);
+
+ private:
+  // A call to a worker, open until its end was heard, and what it holds there.
+  struct WorkerLeg {
+    uint32_t attempt = 0;
+    uint64_t worker_id = 0;
+    std::unique_ptr<DecodeClientCall> decode;  // one of the two
+    std::unique_ptr<StreamingCall<internal::v1::PrefillResponse>> prefill;
+  };
+  struct Request {
+    uint64_t number = 0;
+    std::unique_ptr<ClientCall> client;  // null: the client's call is gone
+    Admission::Ticket ticket;
+    bool prepared = false;
+    bool ended = false;  // the client is told `end_status`, or was
+    absl::Status end_status;
+    std::unique_ptr<RequestMachine> machine;
+    EventLoop::Timer timer;
+    std::vector<std::unique_ptr<WorkerLeg>> legs;
+    // The worker whose queue counts the prompt (0: none), and the ones that count the sequence.
+    uint64_t prompt_on = 0;
+    std::vector<uint64_t> sequence_on;
+    uint64_t tokens_seen = 0;
+    absl::Time last_token = absl::InfinitePast();
+  };
+  struct Waiting {
+    uint64_t number = 0;
+    WorkerNeeds needs;
+    absl::Time none_ready_since;  // InfiniteFuture: some worker is
+  };
+
+  void Feed(Request& request, const RequestEvent& event);
+  void DoAll(Request& request, RequestActions actions);
+  void Do(Request& request, ChooseWorkers&& action);
+  void Do(Request& request, OpenDecode&& action);
+  void Do(Request& request, StartPrefill&& action);
+  void Do(Request& request, SendToDecode&& action);
+  void Do(Request& request, CloseDecode&& action);
+  void Do(Request& request, CancelDecode&& action);
+  void Do(Request& request, CancelPrefill&& action);
+  void Do(Request& request, Deliver&& action);
+  void Do(Request& request, Complete&& action);
+  void Do(Request& request, Fail&& action);
+  void Do(Request& request, SetTimer&& action);
+
+  void SchedulePlacing();
+  void GiveWorkers(Request& request, Worker* prefill, Worker* decode);
+  absl::Status WhyNoWorker() const;
+  WorkerLeg& AddLeg(Request& request, uint32_t attempt, uint64_t worker_id);
+  // Of the running attempt; null when it has none or it has ended.
+  DecodeClientCall* CurrentDecode(Request& request);
+  void LegEnded(uint64_t number, const WorkerLeg* leg, const RequestEvent& event);
+  // Feeds the event later, in a turn of its own: never while actions of the same request are being
+  // done.
+  void Post(uint64_t number, RequestEvent event);
+  // Ends what is left of an ended request's calls, if it does not end by itself.
+  void EndLegsLater(uint64_t number);
+  // Gives back what the request no longer holds: its place in the queue, in a worker's queue, on
+  // its workers.
+  void Settle(Request& request);
+  void EndClient(Request& request, const absl::Status& status, const std::string& finish_reason);
+  void RemoveIfAtRest(Request& request);
+  Request* Find(uint64_t number);
+
+  const Parts parts_;
+  const Options options_;
+  std::map<uint64_t, std::unique_ptr<Request>> requests_;
+  std::list<Waiting> waiting_;  // first come, first served
+  uint64_t turn_ = 0;
+  size_t unended_ = 0;
+  bool placing_ = false;  // PlaceWaiting is posted
+  std::function<void()> closed_;
+};
+
+}  // namespace baton

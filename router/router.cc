@@ -1,0 +1,87 @@
+#include "router/router.h"
+
+#include <utility>
+
+#include "absl/synchronization/notification.h"
+
+#include "router/request_errors.h"
+
+namespace baton {
+namespace {
+
+// Registry and runner know each other through these; both live on the loop's thread.
+WorkerRegistry::Options RegistryOptions(const ServedModel& model, const Credentials& credentials,
+                                        RouterMetrics& metrics,
+                                        std::unique_ptr<RequestRunner>& runner) {
+  return {
+      .tokenizer_digest = model.tokenizer_digest(),
+      .credentials = credentials,
+      .on_change =
+          [&runner] {
+            if (runner != nullptr) runner->PlaceWaiting();
+          },
+      .on_lost = [&runner](uint64_t id, const absl::Status& why) { runner->WorkerLost(id, why); },
+      .on_up = [&metrics](const WorkerTarget& target,
+                          bool up) { metrics.SetUp(target.address, RoleName(target.role), up); }};
+}
+
+}  // namespace
+
+Router::Router(const ServedModel& model, RouterOptions options, const Credentials& credentials,
+               Metrics& metrics)
+    : options_(std::move(options)),
+      admission_(options_.admission),
+      router_metrics_(metrics, admission_),
+      loop_(std::make_unique<EventLoop>()),
+      registry_(std::make_unique<WorkerRegistry>(
+          *loop_, fleet_, RegistryOptions(model, credentials, router_metrics_, runner_))),
+      runner_(std::make_unique<RequestRunner>(
+          RequestRunner::Parts{
+              .loop = *loop_, .registry = *registry_, .metrics = router_metrics_, .fleet = fleet_},
+          options_.runner)),
+      pool_(
+          std::make_unique<PreparingPool>(options_.tokenizer_threads, options_.admission.requests)),
+      service_({.loop = *loop_,
+                .model = model,
+                .fleet = fleet_,
+                .admission = admission_,
+                .pool = *pool_,
+                .runner = *runner_,
+                .metrics = router_metrics_},
+               options_.default_deadline) {
+  loop_->Post([this] { registry_->Start(); });
+  poller_ = std::make_unique<TargetPoller>(
+      options_.workers, options_.poll_interval, [this](std::vector<WorkerTarget> targets) {
+        loop_->Post([this, targets = std::move(targets)] { registry_->SetTargets(targets); });
+      });
+}
+
+Router::~Router() {
+  poller_.reset();
+  service_.RefuseNew();
+  pool_.reset();  // every admitted request is prepared, so that all of them can end
+  absl::Notification requests_gone;
+  loop_->Post([&] { runner_->Close(RouterDraining(), [&] { requests_gone.Notify(); }); });
+  requests_gone.WaitForNotification();
+  absl::Notification watches_gone;
+  loop_->Post([&] { registry_->Close([&] { watches_gone.Notify(); }); });
+  watches_gone.WaitForNotification();
+  loop_.reset();
+}
+
+bool Router::Ready() const {
+  return fleet_.Get().CanServe(options_.runner.placement.disaggregation);
+}
+
+size_t Router::RunningRequests() {
+  size_t running = 0;
+  loop_->Run([&] { running = runner_->running(); });
+  return running;
+}
+
+void Router::EndAll() {
+  service_.RefuseNew();
+  loop_->Post([this] { runner_->EndAll(RouterDraining()); });
+}
+
+}  // namespace baton

@@ -1,0 +1,67 @@
+// The router as a whole, without its process: flags, signals and listening are main's.
+#pragma once
+
+#include <memory>
+
+#include "absl/time/time.h"
+
+#include "common/rpc/credentials.h"
+#include "common/rpc/metrics.h"
+#include "router/admission.h"
+#include "router/event_loop.h"
+#include "router/fleet_view.h"
+#include "router/generation_service.h"
+#include "router/preparing_pool.h"
+#include "router/request_runner.h"
+#include "router/router_metrics.h"
+#include "router/served_model.h"
+#include "router/worker_registry.h"
+#include "router/worker_targets.h"
+
+namespace baton {
+
+struct RouterOptions {
+  WorkerSources workers;
+  absl::Duration poll_interval = absl::Seconds(2);  // of DNS names and the workers file
+  RequestRunner::Options runner;
+  Admission::Limits admission;
+  int tokenizer_threads = 2;
+  absl::Duration default_deadline = absl::Seconds(600);  // of a request whose client gave none
+};
+
+// Thread-safe. A server that serves service() is shut down before the router is destroyed.
+class Router {
+ public:
+  // Borrows `model` and `metrics`.
+  Router(const ServedModel& model, RouterOptions options, const Credentials& credentials,
+         Metrics& metrics);
+  ~Router();
+  Router(const Router&) = delete;
+  Router& operator=(const Router&) = delete;
+
+  grpc::Service& service() { return service_; }
+
+  // A request that came now would find its workers.
+  bool Ready() const;
+  FleetSummary fleet() const { return fleet_.Get(); }
+  uint32_t waiting_requests() const { return admission_.waiting_requests(); }
+
+  void RefuseNew() { service_.RefuseNew(); }
+  size_t RunningRequests();
+  // Refuses new requests, ends those that run with UNAVAILABLE, reason DRAINING.
+  void EndAll();
+
+ private:
+  const RouterOptions options_;
+  FleetView fleet_;
+  Admission admission_;
+  RouterMetrics router_metrics_;
+  std::unique_ptr<EventLoop> loop_;
+  std::unique_ptr<WorkerRegistry> registry_;
+  std::unique_ptr<RequestRunner> runner_;
+  std::unique_ptr<PreparingPool> pool_;
+  GenerationServiceImpl service_;
+  std::unique_ptr<TargetPoller> poller_;
+};
+
+}  // namespace baton

@@ -1,0 +1,31 @@
+// The flags of baton-router.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+
+#include "common/rpc/flags.h"
+#include "common/rpc/server_flags.h"
+#include "router/router.h"
+
+namespace baton {
+
+struct RouterFlags {
+  ServerFlags server;
+  std::string model;              // GGUF file; its tokenizer part is enough
+  std::string served_model_name;  // empty: the file's name
+  std::string policy = "least_loaded";
+  std::string disaggregate = "auto";
+  int max_waiting_requests = 1024;
+  uint64_t max_waiting_bytes = uint64_t{64} << 20;
+  RouterOptions router;
+
+  // Binds --model, --prefill, --decode and so on, and the flags that every server has.
+  void AddTo(FlagSet& flags);
+  // After parsing: checks what flags say together, and fills `router`. Errors are one line that
+  // names the flag.
+  absl::Status Finish();
+};
+
+}  // namespace baton

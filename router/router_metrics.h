@@ -1,0 +1,48 @@
+// What the router tells Prometheus, besides what every server does.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+#include "common/rpc/metrics.h"
+#include "common/rpc/request_metrics.h"
+#include "router/admission.h"
+#include "router/placement.h"
+#include "router/request_machine.h"
+
+namespace baton {
+
+// Borrows Metrics and Admission. Up() and below: on the loop's thread only.
+class RouterMetrics {
+ public:
+  RouterMetrics(Metrics& metrics, const Admission& admission);
+
+  // From any thread: a request that was refused at the door.
+  void Refused(absl::StatusCode code) { requests_.Finished(code, "", absl::ZeroDuration(), 0, 0); }
+
+  // How many workers of each target are ready; Selected counts a placement.
+  void SetUp(const std::string& worker, const std::string& role, bool up);
+  void Selected(const std::string& worker, PlacementPolicy policy);
+
+  void Running(int delta) { running_.fetch_add(delta, std::memory_order_relaxed); }
+  void TokensDelivered(const RequestMachine& machine, absl::Time last, absl::Time now);
+  void Ended(const RequestMachine& machine, const absl::Status& status,
+             const std::string& finish_reason, absl::Time now);
+  void Disconnected() { requests_.Disconnected(); }
+
+ private:
+  Metrics& metrics_;
+  std::atomic<int64_t> running_ = 0;
+  RequestMetrics requests_;
+  // Each lives as long as the Metrics; at most kMaxWorkerLabels, so that a fleet that comes and
+  // goes stays bounded.
+  std::map<std::pair<std::string, std::string>, std::atomic<double>> up_;
+  std::map<std::string, Counter> selected_;
+};
+
+}  // namespace baton

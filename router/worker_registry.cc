@@ -1,0 +1,241 @@
+#include "router/worker_registry.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "common/base/clock.h"
+#include "common/base/hash.h"
+#include "common/base/log.h"
+#include "common/rpc/identity.h"
+#include "common/rpc/limits.h"
+#include "common/rpc/status.h"
+
+namespace baton {
+namespace {
+
+using internal::v1::WatchResponse;
+using internal::v1::WORKER_ROLE_DECODE;
+using internal::v1::WORKER_ROLE_PREFILL;
+
+constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
+constexpr absl::Duration kLongestBackoff = absl::Seconds(2);
+
+absl::Status WorkerLost(const std::string& what) {
+  return WithErrorInfo(absl::UnavailableError(what),
+                       {.reason = kReasonWorkerLost, .stage = "", .worker = "", .metadata = {}});
+}
+
+}  // namespace
+
+std::string RoleName(internal::v1::WorkerRole role) {
+  if (role == WORKER_ROLE_PREFILL) return "prefill";
+  return role == WORKER_ROLE_DECODE ? "decode" : "unknown";
+}
+
+WorkerRegistry::WorkerRegistry(EventLoop& loop, FleetView& fleet, Options options)
+    : loop_(loop), fleet_(fleet), options_(std::move(options)) {}
+
+void WorkerRegistry::SetTargets(const std::vector<WorkerTarget>& targets) {
+  if (closed_) return;
+  for (auto& [target, worker] : workers_) {
+    worker->wanted = std::binary_search(targets.begin(), targets.end(), target);
+    if (!worker->wanted && worker->own_sequences == 0 && worker->watch != nullptr) {
+      worker->watch->Cancel();
+    }
+  }
+  for (const WorkerTarget& target : targets) {
+    if (workers_.count(target) != 0) continue;
+    auto channel = MakeChannel(target.address, options_.credentials, ChannelPurpose::kControl);
+    if (!channel.ok()) {
+      LogError("{} worker {}: {}", RoleName(target.role), target.address,
+               LogSafe(channel.status().message()));
+      continue;
+    }
+    auto worker = std::make_unique<Worker>();
+    worker->target = target;
+    worker->channel = *std::move(channel);
+    worker->watch_stub = internal::v1::WorkerService::NewStub(worker->channel);
+    worker->prefill_stub = internal::v1::PrefillService::NewStub(worker->channel);
+    worker->decode_stub = internal::v1::DecodeService::NewStub(worker->channel);
+    worker->backoff = kFirstBackoff;
+    OpenWatch(*workers_.emplace(target, std::move(worker)).first->second);
+  }
+  DropUnwanted();
+  Publish();
+}
+
+// Every 250 ms: who has not been heard for too long, and who is to be called again.
+void WorkerRegistry::Tick() {
+  const absl::Time now = SteadyNow();
+  for (auto& [target, worker] : workers_) {
+    if (worker->id != 0 && now - worker->last_heard > kProgressTimeout) {
+      Lose(*worker,
+           WorkerLost(absl::StrCat("no message for ", absl::FormatDuration(kProgressTimeout))));
+      // A stream that is open but silent is called anew, so that the worker introduces itself
+      // again.
+      if (worker->watch != nullptr) worker->watch->Cancel();
+    }
+    if (worker->watch == nullptr && worker->wanted && !closed_ && now >= worker->retry_at) {
+      OpenWatch(*worker);
+    }
+  }
+  DropUnwanted();
+  Publish();
+  options_.on_change();
+  if (closed_ && workers_.empty()) {
+    closed_();
+    return;
+  }
+  tick_ = loop_.RunAt(now + (closed_ ? absl::Milliseconds(5) : kWatchInterval), [this] { Tick(); });
+}
+
+void WorkerRegistry::OpenWatch(Worker& worker) {
+  worker.watch = std::make_unique<StreamingCall<WatchResponse>>(
+      loop_, CallHandlers<WatchResponse>{
+                 .on_message = [this, &worker](WatchResponse& message) { Heard(worker, message); },
+                 .on_end = [this, &worker](const absl::Status& s) { WatchEnded(worker, s); }});
+  static const internal::v1::WatchRequest kRequest;
+  worker.watch_stub->async()->Watch(&worker.watch->context(), &kRequest, worker.watch.get());
+  worker.watch->Begin();
+}
+
+void WorkerRegistry::Heard(Worker& worker, const WatchResponse& message) {
+  worker.last_heard = SteadyNow();
+  worker.backoff = kFirstBackoff;
+  const bool was_ready = worker.ready();
+  if (message.has_info()) TakeInfo(worker, message.info());
+  if (worker.id == 0) return;  // given up, and it has not introduced itself again
+  worker.state = message.state();
+  worker.load = message.load();
+  if (worker.ready() != was_ready) {
+    LogInfo("{} worker '{}' at {} is {}", RoleName(worker.target.role), LogSafe(worker.info.name()),
+            worker.target.address, worker.ready() ? "ready" : "not ready");
+    Publish();
+  }
+  options_.on_change();
+}
+
+void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& info) {
+  if (worker.id != 0 && worker.info.incarnation() == info.incarnation()) return;
+  if (worker.id != 0) Lose(worker, WorkerLost("the worker was restarted"));
+  worker.id = next_id_++;
+  worker.info = info;
+  worker.identity = info.identity().SerializeAsString();
+  worker.problem.clear();
+  if (info.role() != worker.target.role) {
+    worker.problem = absl::StrCat("is a ", RoleName(info.role()), " worker, not a ",
+                                  RoleName(worker.target.role), " worker");
+  } else if (info.identity().protocol_version() != kProtocolVersion) {
+    worker.problem = absl::StrCat("speaks protocol version ", info.identity().protocol_version(),
+                                  ", the router ", kProtocolVersion);
+  } else if (info.identity().tokenizer_digest() != options_.tokenizer_digest) {
+    worker.problem = absl::StrCat(
+        "has another tokenizer (", ToHex(info.identity().tokenizer_digest().substr(0, 6)),
+        "...) than the router (", ToHex(options_.tokenizer_digest.substr(0, 6)),
+        "...); give both the same model");
+  } else if (absl::Status shape = ValidateShape(info.shape()); !shape.ok()) {
+    worker.problem = absl::StrCat("has an impossible shape: ", shape.message());
+  }
+  // Another model is no error of one side; who is right cannot be known here, so the pair is
+  // refused and both are named.
+  for (const auto& [target, other] : workers_) {
+    if (other.get() == &worker || other->id == 0 || !worker.problem.empty()) continue;
+    const absl::Status same = CheckSameIdentity(other->info.identity(), info.identity());
+    if (other->problem.empty() && !same.ok()) {
+      LogError("worker '{}' at {} and worker '{}' at {} are never paired: {}", LogSafe(info.name()),
+               worker.target.address, LogSafe(other->info.name()), target.address,
+               LogSafe(same.message()));
+    }
+  }
+  if (!worker.problem.empty()) {
+    LogError("{} worker '{}' at {} is not used: it {}", RoleName(worker.target.role),
+             LogSafe(info.name()), worker.target.address, LogSafe(worker.problem));
+  }
+}
+
+void WorkerRegistry::WatchEnded(Worker& worker, const absl::Status& status) {
+  worker.watch.reset();
+  worker.state = internal::v1::WORKER_STATE_UNSPECIFIED;
+  worker.retry_at = SteadyNow() + worker.backoff;
+  worker.backoff = std::min(2 * worker.backoff, kLongestBackoff);
+  if (worker.id != 0 && !closed_) {
+    LogWarning("{} worker '{}' at {}: watch ended: {}", RoleName(worker.target.role),
+               LogSafe(worker.info.name()), worker.target.address, LogSafe(status.message()));
+  }
+  Publish();
+  options_.on_change();
+}
+
+void WorkerRegistry::Lose(Worker& worker, const absl::Status& why) {
+  LogWarning("{} worker '{}' at {} is lost: {}", RoleName(worker.target.role),
+             LogSafe(worker.info.name()), worker.target.address, LogSafe(why.message()));
+  const uint64_t id = std::exchange(worker.id, 0);
+  worker.own_sequences = worker.own_prompts = 0;
+  options_.on_lost(id, why);
+}
+
+void WorkerRegistry::DropUnwanted() {
+  for (auto it = workers_.begin(); it != workers_.end();) {
+    Worker& worker = *it->second;
+    const bool idle = worker.own_sequences == 0 || closed_;
+    if (!worker.wanted && idle && worker.watch != nullptr) worker.watch->Cancel();
+    it = !worker.wanted && idle && worker.watch == nullptr ? workers_.erase(it) : std::next(it);
+  }
+}
+
+std::vector<WorkerSnapshot> WorkerRegistry::Ready(internal::v1::WorkerRole role) const {
+  std::vector<WorkerSnapshot> ready;
+  for (const auto& [target, worker] : workers_) {
+    if (target.role != role || !worker->ready()) continue;
+    ready.push_back(
+        {.id = worker->id,
+         .identity = worker->identity,
+         .max_model_len = worker->info.max_model_len(),
+         .block_size = worker->info.shape().block_size(),
+         .free_blocks = worker->load.free_blocks() + worker->load.cached_blocks(),
+         .queued_tokens = worker->load.waiting_tokens(),
+         .reported_sequences = worker->load.waiting_sequences() + worker->load.running_sequences(),
+         .own_sequences = worker->own_sequences,
+         .own_prompts = worker->own_prompts});
+  }
+  return ready;
+}
+
+Worker* WorkerRegistry::Find(uint64_t id) {
+  for (auto& [target, worker] : workers_) {
+    if (worker->id == id && id != 0) return worker.get();
+  }
+  return nullptr;
+}
+
+void WorkerRegistry::Close(std::function<void()> closed) {
+  closed_ = std::move(closed);
+  for (auto& [target, worker] : workers_) worker->wanted = false;
+  loop_.Cancel(tick_);
+  Tick();
+}
+
+void WorkerRegistry::Publish() {
+  FleetSummary summary;
+  for (const auto& [target, worker] : workers_) {
+    if (worker->up != worker->ready()) options_.on_up(target, worker->up = worker->ready());
+    if (worker->id != 0 && !worker->problem.empty()) {
+      summary.problem =
+          absl::StrCat("worker '", LogSafe(worker->info.name()), "' ", worker->problem);
+    }
+    if (!worker->ready()) continue;
+    ++(target.role == WORKER_ROLE_PREFILL ? summary.ready_prefill : summary.ready_decode);
+    const uint32_t length = worker->info.max_model_len();
+    summary.max_model_len =
+        summary.max_model_len == 0 ? length : std::min(summary.max_model_len, length);
+    if (target.role == WORKER_ROLE_DECODE) {
+      summary.kv_cache_dtype = worker->info.shape().dtype();
+      summary.block_size = worker->info.shape().block_size();
+    }
+  }
+  fleet_.Publish(std::move(summary));
+}
+
+}  // namespace baton

@@ -1,0 +1,113 @@
+// Every bad input gets its status and the name of its field, from a router over real gRPC.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/router/router_fixture.h"
+
+namespace baton {
+namespace {
+
+class BadInput : public RouterFixture {
+ protected:
+  BadInput() {
+    AddPrefill();
+    AddDecode();
+    Start();
+  }
+  void ExpectField(const std::string& field, const v1::GenerateRequest& request) {
+    const absl::Status status = Generate(request).status;
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << field << ": " << status;
+    const std::vector<FieldViolation> violations = FieldViolations(status);
+    ASSERT_EQ(violations.size(), 1u) << field << ": " << status;
+    EXPECT_EQ(violations[0].field.substr(0, field.size()), field) << status;
+  }
+  // A good request whose sampling parameters `change` spoils.
+  void ExpectSampling(const std::string& field,
+                      const std::function<void(v1::SamplingParams&)>& change) {
+    v1::GenerateRequest request = Request("abc", 10);
+    change(*request.mutable_sampling_params());
+    ExpectField("sampling_params." + field, request);
+  }
+};
+
+TEST_F(BadInput, SamplingFieldsAreNamed) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float infinite = std::numeric_limits<float>::infinity();
+  for (const float value : {nan, infinite, -1.0f}) {
+    ExpectSampling("temperature", [&](auto& p) { p.set_temperature(value); });
+  }
+  for (const float value : {0.0f, 2.0f, nan}) {
+    ExpectSampling("top_p", [&](auto& p) { p.set_top_p(value); });
+  }
+  ExpectSampling("top_k", [](auto& p) { p.set_top_k(-5); });
+  ExpectSampling("min_p", [](auto& p) { p.set_min_p(1.5f); });
+  ExpectSampling("repetition_penalty", [](auto& p) { p.set_repetition_penalty(0); });
+  ExpectSampling("presence_penalty", [](auto& p) { p.set_presence_penalty(3); });
+  ExpectSampling("frequency_penalty", [](auto& p) { p.set_frequency_penalty(-3); });
+  ExpectSampling("max_tokens", [](auto& p) { p.set_max_tokens(0); });
+  ExpectSampling("min_tokens", [](auto& p) { p.set_min_tokens(11); });
+  ExpectSampling("stop", [](auto& p) { p.add_stop(""); });
+  ExpectSampling("stop", [](auto& p) {
+    for (int i = 0; i < 17; ++i) p.add_stop("s");
+  });
+  ExpectSampling("stop_token_ids", [](auto& p) { p.add_stop_token_ids(kVocab); });
+  ExpectSampling("logit_bias", [](auto& p) { (*p.mutable_logit_bias())[kVocab] = 1; });
+  ExpectSampling("logit_bias", [](auto& p) { (*p.mutable_logit_bias())[1] = 101; });
+  ExpectSampling("logprobs", [](auto& p) { p.set_logprobs(21); });
+}
+
+TEST_F(BadInput, FieldsThatAreNotSupportedAreNamed) {
+  ExpectSampling("n", [](auto& p) { p.set_n(2); });
+  ExpectSampling("prompt_logprobs", [](auto& p) { p.set_prompt_logprobs(1); });
+  ExpectSampling("bad_words", [](auto& p) { p.add_bad_words("x"); });
+  ExpectSampling("truncate_prompt_tokens", [](auto& p) { p.set_truncate_prompt_tokens(1); });
+  v1::GenerateRequest echo = Request("abc", 10);
+  echo.set_echo(true);
+  ExpectField("echo", echo);
+  v1::GenerateRequest chat = Request("", 10);
+  chat.mutable_chat()->add_messages()->set_role("user");
+  (*chat.mutable_chat()->mutable_chat_template_kwargs()->mutable_fields())["x"].set_bool_value(1);
+  ExpectField("chat.chat_template_kwargs", chat);
+}
+
+TEST_F(BadInput, PromptsAreNamed) {
+  ExpectField("prompt", Request("", 10));
+  ExpectField("prompt", Request("\x01", 10));  // no token of this vocabulary
+  v1::GenerateRequest ids = Request("", 10);
+  ids.mutable_prompt_token_ids()->add_ids(kVocab);
+  ExpectField("prompt_token_ids", ids);
+  ids.mutable_prompt_token_ids()->clear_ids();
+  ExpectField("prompt_token_ids", ids);
+}
+
+TEST_F(BadInput, WhatExceedsTheContextSaysSo) {
+  for (const v1::GenerateRequest& request :
+       {Request(std::string(kContext + 1, 'a'), 1), Request("abc", kContext)}) {
+    const absl::Status status = Generate(request).status;
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_EQ(ErrorReason(status), kReasonContextLengthExceeded);
+  }
+  v1::GenerateRequest ids = Request("", 1);
+  ids.mutable_prompt_token_ids()->mutable_ids()->Resize(kContext + 1, 0);
+  EXPECT_EQ(ErrorReason(Generate(ids).status), kReasonContextLengthExceeded);
+}
+
+TEST_F(BadInput, AnUnknownModelIsNotFound) {
+  v1::GenerateRequest request = Request("abc", 10);
+  request.set_model("other");
+  EXPECT_EQ(Generate(request).status.code(), absl::StatusCode::kNotFound);
+  request.set_model("letters");
+  EXPECT_TRUE(Generate(request).status.ok());
+}
+
+TEST_F(BadInput, AGoodRequestFillsItsDefaultsAndEndsWithTheContext) {
+  v1::GenerateRequest request = Request(std::string(kContext - 10, 'a'), 1);
+  request.mutable_sampling_params()->clear_max_tokens();
+  const Answer answer = Generate(request);
+  ASSERT_TRUE(answer.status.ok()) << answer.status;
+  EXPECT_EQ(answer.ids.size(), 10u);
+}
+
+}  // namespace
+}  // namespace baton
