@@ -1,7 +1,5 @@
 // baton-decode-worker: KV caches in, tokens out; or prompts, where no prefill worker is wanted.
-#include "absl/status/status.h"
-
-#include "common/rpc/status.h"
+#include "common/rpc/draining.h"
 #include "common/rpc/worker_process.h"
 #include "decode_worker/attempt_registry.h"
 #include "decode_worker/decode_service.h"
@@ -16,6 +14,7 @@ int Main(int argc, char** argv) {
   const DecodeServiceOptions options{.worker_name = process->name(),
                                      .identity = process->identity(),
                                      .shape = process->shape(),
+                                     .limits = {},
                                      .metrics = &process->metrics()};
   AttemptRegistry registry(options.max_calls);
   DecodeService decode(process->engine(), registry, options);

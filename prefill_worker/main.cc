@@ -1,7 +1,5 @@
 // baton-prefill-worker: prompts in, first tokens out, their KV caches to decode workers.
-#include "absl/status/status.h"
-
-#include "common/rpc/status.h"
+#include "common/rpc/draining.h"
 #include "common/rpc/worker_process.h"
 #include "prefill_worker/prefill_service.h"
 
@@ -15,6 +13,7 @@ int Main(int argc, char** argv) {
   const PrefillServiceOptions options{.worker_name = process->name(),
                                       .identity = process->identity(),
                                       .shape = process->shape(),
+                                      .limits = {},
                                       .metrics = &process->metrics()};
   PrefillService service(process->engine(), channels, options);
   return process->Run(
