@@ -94,10 +94,10 @@ absl::Status ValidateWorkerFlags(const WorkerFlags& worker) {
     return absl::InvalidArgumentError(
         "--num-kv-blocks and --kv-cache-memory-bytes say the same; give one of them");
   }
-  return ParseCpuSet(worker.cpu_set).status();
+  return ParseCpuSetFlag(worker.cpu_set).status();
 }
 
-absl::StatusOr<std::vector<int>> ParseCpuSet(const std::string& text) {
+absl::StatusOr<std::vector<int>> ParseCpuSetFlag(const std::string& text) {
   std::set<int> cpus;
   if (text.empty()) return std::vector<int>();
   for (const absl::string_view part : absl::StrSplit(text, ',')) {

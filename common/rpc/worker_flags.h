@@ -41,7 +41,7 @@ void AddWorkerFlags(FlagSet& flags, WorkerFlags& worker);
 absl::Status ValidateWorkerFlags(const WorkerFlags& worker);
 
 // "0-3,8" -> {0, 1, 2, 3, 8}: ascending, no doubles. INVALID_ARGUMENT names the part that is wrong.
-absl::StatusOr<std::vector<int>> ParseCpuSet(const std::string& text);
+absl::StatusOr<std::vector<int>> ParseCpuSetFlag(const std::string& text);
 
 // num_kv_blocks as the flags say for this layout (memory divided by the size of a block); 0 of
 // both: 1 GiB, but at least 2 x max_model_len tokens. RESOURCE_EXHAUSTED where not even one

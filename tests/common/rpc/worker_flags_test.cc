@@ -56,10 +56,10 @@ TEST(WorkerFlags, ABadOneIsNamed) {
 }
 
 TEST(CpuSet, IsAscendingWithoutDoubles) {
-  EXPECT_THAT(*ParseCpuSet("8,0-3,2"), ElementsAre(0, 1, 2, 3, 8));
-  EXPECT_TRUE(ParseCpuSet("")->empty());
+  EXPECT_THAT(*ParseCpuSetFlag("8,0-3,2"), ElementsAre(0, 1, 2, 3, 8));
+  EXPECT_TRUE(ParseCpuSetFlag("")->empty());
   for (const char* bad : {",", "a", "1-", "-1", "1-2-3", "99999", "1 2"})
-    EXPECT_FALSE(ParseCpuSet(bad).ok()) << bad;
+    EXPECT_FALSE(ParseCpuSetFlag(bad).ok()) << bad;
 }
 
 TEST(KvBlocks, ComeFromTheirNumberOrTheMemoryOrTheContext) {
