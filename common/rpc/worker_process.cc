@@ -53,7 +53,6 @@ std::unique_ptr<WorkerProcess> WorkerProcess::Start(const std::string& program,
                                                     char** argv) {
   WorkerFlags flags;
   FlagSet flag_set(program, absl::StrCat("Runs the ", RoleName(role), " phase of inference."));
-  AddServerFlags(flag_set, flags.server);
   AddWorkerFlags(flag_set, flags);
   flag_set.ParseOrExit(argc, argv);
   if (absl::Status status = ValidateWorkerFlags(flags); !status.ok()) {
