@@ -9,6 +9,7 @@
 #include "absl/numeric/int128.h"
 #include "absl/strings/str_cat.h"
 
+#include "common/backend/cpu/isa.h"
 #include "common/backend/exact_math.h"
 #include "common/base/check.h"
 #include "common/engine/philox.h"
@@ -24,19 +25,26 @@ constexpr float kOne = 0x1p40f;
 
 // exp((logit - max_logit) / temperature) of every logit in fixed point, rounded down; 0 for a
 // masked one. The product by kOne is exact: a power of two.
-[[gnu::target_clones("default", "arch=x86-64-v3")]] void ComputeWeights(
-    absl::Span<const float> logits, float max_logit, float temperature,
-    std::vector<uint64_t>& weights) {
-  constexpr size_t kPiece = 64;  // the first loop vectorises, the conversion does not
-  float scaled[kPiece];
-  for (size_t start = 0; start < logits.size(); start += kPiece) {
-    const size_t count = std::min(kPiece, logits.size() - start);
-    const float* piece = logits.data() + start;
-    for (size_t i = 0; i < count; ++i) {
-      scaled[i] = ExpF((piece[i] - max_logit) / temperature) * kOne;
+struct WeightsKernel {
+  [[gnu::always_inline]] static void Run(absl::Span<const float> logits, float max_logit,
+                                         float temperature, uint64_t* weights) {
+    constexpr size_t kPiece = 64;  // the first loop vectorises, the conversion does not
+    float scaled[kPiece];
+    for (size_t start = 0; start < logits.size(); start += kPiece) {
+      const size_t count = std::min(kPiece, logits.size() - start);
+      const float* piece = logits.data() + start;
+      for (size_t i = 0; i < count; ++i) {
+        scaled[i] = ExpF((piece[i] - max_logit) / temperature) * kOne;
+      }
+      for (size_t i = 0; i < count; ++i) weights[start + i] = static_cast<uint64_t>(scaled[i]);
     }
-    for (size_t i = 0; i < count; ++i) weights[start + i] = static_cast<uint64_t>(scaled[i]);
   }
+};
+
+void ComputeWeights(absl::Span<const float> logits, float max_logit, float temperature,
+                    std::vector<uint64_t>& weights) {
+  const CpuIsa isa = CpuHas(CpuIsa::kAvx2) ? CpuIsa::kAvx2 : CpuIsa::kPortable;
+  RunOn<WeightsKernel>(isa, logits, max_logit, temperature, weights.data());
 }
 
 float ClampFinite(float x) {
