@@ -11,6 +11,9 @@ namespace baton {
 namespace {
 
 constexpr int kSegment = 256;  // keys
+// Floats from one dimension's keys to the next one's: at 256 they would all fall into the same few
+// sets of the cache.
+constexpr int kKeyStride = kSegment + kLanes;
 constexpr int kPage = 16;      // tokens: the rows of a page are in one block
 constexpr int kTileRows = 16;  // query rows of a task: they share the widened keys and values
 constexpr int kSlice = 64;     // columns of V that are summed together
@@ -86,22 +89,23 @@ struct AttentionKernel {
         const size_t offset = static_cast<size_t>(i - first) * rows.stride;
         WidenKvRow(dtype, rows.keys + offset, head_dim, key);
         float* column = args.scratch->keys.data() + i;
-        for (int d = 0; d < head_dim; ++d) column[d * kSegment] = key[d];
+        for (int d = 0; d < head_dim; ++d) column[d * kKeyStride] = key[d];
         WidenKvRow(dtype, rows.values + offset, head_dim,
                    args.scratch->values.data() + i * head_dim);
       }
     }
   }
 
-  // The products of the query with 16 keys; `keys` [head_dim, 256] from the first of them on. Here
-  // vectors hold keys: partial[j] is lane j of each key's product, and the fold adds whole vectors.
+  // The products of the query with 16 keys; `keys` [head_dim, stride] from the first of them on.
+  // Here vectors hold keys: partial[j] is lane j of each key's product, and the fold adds whole
+  // vectors.
   [[gnu::always_inline]] static inline void ScoreKeys(const float* query, const float* keys,
                                                       int head_dim, float scale, float* scores) {
     Lanes partial[kLanes];
     for (int j = 0; j < kLanes; ++j) {
       Lanes sum = ZeroLanes();
       for (int d = j; d < head_dim; d += kLanes) {
-        FusedAddScaled(keys + d * kSegment, query[d], sum);
+        FusedAddScaled(keys + d * kKeyStride, query[d], sum);
       }
       partial[j] = sum;
     }
@@ -240,7 +244,7 @@ void AttendRows(CpuIsa isa, ThreadPool& pool, const Pass& pass, Tensor queries,
   const std::vector<AttentionTask> tasks = CutTasks(pass, cache.kv_heads);
   pool.Run(static_cast<int>(tasks.size()), [&](int thread, int task) {
     AttentionScratch& own = scratch[static_cast<size_t>(thread)];
-    own.keys.resize(static_cast<size_t>(kSegment * head_dim));
+    own.keys.resize(static_cast<size_t>(kKeyStride * head_dim));
     own.values.resize(static_cast<size_t>(kSegment * head_dim));
     own.states.resize(kTileRows * group * static_cast<size_t>(head_dim + 2));
     RunOn<AttentionKernel>(
