@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plots the time of a decode step with and without the KV cache.
 
-Offline tool (needs matplotlib): baton-bench-kv-cache MODEL.gguf 512 2 8 > docs/kv_cache_steps.csv
+Offline tool (needs matplotlib): baton-bench-kv-cache MODEL.gguf 512 2 32 > docs/kv_cache_steps.csv
                                  scripts/plot_kv_cache.py docs/kv_cache_steps.csv docs/kv_cache_steps.png
 """
 import argparse
