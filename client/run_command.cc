@@ -61,6 +61,7 @@ std::optional<std::string> ShowAnswer(GenerateClient& client, const v1::Generate
         std::fflush(stdout);
       });
   if (!options.json) std::fputc('\n', stdout);
+  std::fflush(stdout);  // before anything on stderr
   if (!answer.ok()) {
     const bool interrupted = answer.status().code() == absl::StatusCode::kCancelled;
     if (!interrupted) {
@@ -71,8 +72,8 @@ std::optional<std::string> ShowAnswer(GenerateClient& client, const v1::Generate
     return std::nullopt;
   }
   if (options.json) std::printf("%s\n", FormatJson(*answer).c_str());
-  if (options.stats) std::fprintf(stderr, "%s", FormatStats(*answer).c_str());
   std::fflush(stdout);
+  if (options.stats) std::fprintf(stderr, "%s", FormatStats(*answer).c_str());
   *exit_code = 0;
   return answer->text;
 }
@@ -134,8 +135,8 @@ absl::StatusOr<std::unique_ptr<LocalCluster>> StartCluster(const RunOptions& opt
   cluster_options.binaries = options.binaries;
   cluster_options.model = options.model;
   cluster_options.listen = "127.0.0.1:0";
-  cluster_options.router_args = {"--log-level=warning"};
-  cluster_options.worker_args = {"--log-level=warning"};
+  cluster_options.router_args = {"--log-level=error"};
+  cluster_options.worker_args = {"--log-level=error"};
   if (!options.disaggregate.empty()) {
     cluster_options.router_args.push_back(absl::StrCat("--disaggregate=", options.disaggregate));
   }

@@ -61,8 +61,10 @@ int Main(int argc, char** argv) {
     process->reset();
     return ExitUsage(kProgram, status);
   }
-  std::fprintf(stderr, "baton-router %s: model %s at %s\n", Version(), (*model)->name().c_str(),
-               (*process)->listen_address().c_str());
+  if (LogsInfo()) {
+    std::fprintf(stderr, "baton-router %s: model %s at %s\n", Version(), (*model)->name().c_str(),
+                 (*process)->listen_address().c_str());
+  }
   (*process)->health().SetState(ServerState::kReady);
   const int code = (*process)->Run({.begin = [&] { router->RefuseNew(); },
                                     .drained = [&] { return router->RunningRequests() == 0; },

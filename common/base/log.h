@@ -30,6 +30,9 @@ std::string LogSafe(absl::string_view text);
 // Where messages go: stderr as text from level info up, until InitLogging says otherwise.
 spdlog::logger& CurrentLogger();
 
+// Whether LogInfo would write anything.
+inline bool LogsInfo() { return CurrentLogger().should_log(spdlog::level::info); }
+
 template <typename... Args>
 void LogDebug(spdlog::format_string_t<Args...> format, Args&&... args) {
   CurrentLogger().debug(format, std::forward<Args>(args)...);

@@ -29,8 +29,8 @@ namespace {
 
 constexpr absl::Duration kPollInterval = absl::Milliseconds(20);
 constexpr absl::Duration kEndRestBefore = absl::Seconds(5);
-// After what runs was ended: for the last messages to leave.
-constexpr absl::Duration kLastMessages = absl::Seconds(2);
+// For the goodbye to reach idle connections.
+constexpr absl::Duration kIdleConnections = absl::Milliseconds(500);
 constexpr int kSignalExitBase = 128;
 
 // A signal handler can only reach statics; one ServerProcess a process owns them.
@@ -210,7 +210,10 @@ int ServerProcess::Run(const DrainHooks& hooks) {
   if (hooks.end_rest) hooks.end_rest();
   while (!drained() && SteadyNow() < deadline) absl::SleepFor(kPollInterval);
   if (rep_->server != nullptr) {
-    Shutdown(*rep_->server, std::max(deadline - SteadyNow(), std::min(kLastMessages, timeout)));
+    // gRPC waits for idle connections too, and a client that polls nothing never closes its own.
+    const bool nothing_runs = hooks.drained && hooks.drained();
+    const absl::Duration rest = nothing_runs ? kIdleConnections : deadline - SteadyNow();
+    Shutdown(*rep_->server, std::max(rest, std::min(kIdleConnections, timeout)));
     rep_->server->Wait();
   }
   LogInfo("ended");

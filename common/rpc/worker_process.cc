@@ -138,7 +138,7 @@ int WorkerProcess::Run(std::vector<grpc::Service*> services, const DrainHooks& h
     return ExitUsage(program_, status);
   }
   watch_->SetAddress(server_->advertised_address());
-  std::fprintf(stderr, "%s\n", BannerText().c_str());
+  if (LogsInfo()) std::fprintf(stderr, "%s\n", BannerText().c_str());
   server_->health().SetState(ServerState::kReady);
   watch_->StateChanged();
   DrainHooks all = hooks;
