@@ -11,6 +11,7 @@
 #include "client/run_command.h"
 #include "client/serve_command.h"
 #include "client/tokenize_command.h"
+#include "common/backend/cpu/thread_pool.h"
 #include "common/base/log.h"
 #include "common/rpc/flags.h"
 #include "common/rpc/version.h"

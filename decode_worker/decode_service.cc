@@ -2,6 +2,7 @@
 
 #include "absl/time/time.h"
 
+#include "common/rpc/draining.h"
 #include "common/rpc/status.h"
 #include "decode_worker/decode_call.h"
 
@@ -21,12 +22,7 @@ class RefusedCall final : public grpc::ServerBidiReactor<DecodeRequest, DecodeRe
 
 grpc::ServerBidiReactor<DecodeRequest, DecodeResponse>* DecodeService::Decode(
     grpc::CallbackServerContext*) {
-  if (draining_) {
-    return new RefusedCall(
-        WithRetryInfo(WithErrorInfo(absl::UnavailableError("the decode worker is draining"),
-                                    {kReasonDraining, kStageQueue, options_.worker_name, {}}),
-                      absl::Milliseconds(100)));
-  }
+  if (draining_) return new RefusedCall(DrainingStatus(options_.worker_name, kStageQueue));
   if (calls_->fetch_add(1) >= static_cast<int>(options_.max_calls)) {
     calls_->fetch_sub(1);
     return new RefusedCall(

@@ -14,7 +14,7 @@ struct DecodeServiceOptions {
   std::string worker_name;
   internal::v1::ModelIdentity identity;
   internal::v1::KvShape shape;
-  KvReceiverLimits limits;
+  KvReceiverLimits limits = {};
   size_t max_calls = 1024;
   size_t max_streams = 1024;         // of pushes
   int max_queued_tokens = 256;       // of one call: more pause the sequence

@@ -167,6 +167,8 @@ class KvReceiver {
   void OnOpen(StreamId stream, const internal::v1::PushOpen& open);
   void OnCheckpoint(const internal::v1::PushCheckpoint& checkpoint);
   void OnCommit(const internal::v1::PushCommit& commit);
+  static bool SameKey(const internal::v1::AttemptKey& a, const internal::v1::AttemptKey& b);
+  static bool SameSecret(const std::string& a, const std::string& b);
   absl::Status CheckShape(const internal::v1::PushOpen& open) const;
   absl::Status CheckHeader(const internal::v1::KvDataHeader& header, size_t payload_bytes) const;
   absl::Status CheckFirstTokens(const internal::v1::PushCommit& commit) const;

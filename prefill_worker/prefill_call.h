@@ -23,7 +23,7 @@ struct PrefillServiceOptions {
   std::string worker_name;
   internal::v1::ModelIdentity identity;
   internal::v1::KvShape shape;
-  KvSenderLimits limits;
+  KvSenderLimits limits = {};
   int max_calls = 1024;
   WorkerMetrics* metrics = nullptr;  // borrowed; null: nothing is counted
 };

@@ -4,6 +4,7 @@
 
 #include "absl/time/time.h"
 
+#include "common/rpc/draining.h"
 #include "common/rpc/status.h"
 
 namespace baton {
@@ -22,12 +23,7 @@ class RefusedCall final : public grpc::ServerWriteReactor<PrefillResponse> {
 
 grpc::ServerWriteReactor<PrefillResponse>* PrefillService::Prefill(grpc::CallbackServerContext*,
                                                                    const PrefillRequest* request) {
-  if (draining_) {
-    return new RefusedCall(
-        WithRetryInfo(WithErrorInfo(absl::UnavailableError("the prefill worker is draining"),
-                                    {kReasonDraining, kStageQueue, options_.worker_name, {}}),
-                      absl::Milliseconds(100)));
-  }
+  if (draining_) return new RefusedCall(DrainingStatus(options_.worker_name, kStageQueue));
   std::shared_ptr<PrefillCall> call;
   {
     absl::MutexLock lock(&calls_->mutex);

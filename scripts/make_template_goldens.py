@@ -109,7 +109,11 @@ SNIPPETS = r"""
 {{ 'abc'.startswith('a') }} {{ 'abc'.endswith('bc') }} {{ 'abc'.startswith(('x', 'ab')) }} {{ 'abc'.startswith('') }} {{ 'abc'.endswith('abcd') }}
 {{ 'abcabc'.replace('b', 'XX') }} {{ 'abcabc'.replace('b', '', 1) }} {{ 'aaa' | replace('aa', 'b') }} {{ 'abc' | replace('x', 'y') }} {{ 101 | replace('1', '2') }} {{ 'aXbX' | replace('X', '-', 1) }}
 {{ 'hello world' | upper }} {{ 'HeLLo' | lower }} {{ "it's a hello-world x2y" | capitalize }} {{ 'abc'.upper() }} {{ 'hello big world'.title() }} {{ 'hELLO'.capitalize() }} {{ "they're here".title() }} {{ 5 | upper }}
-{{ 'hello world foo' | title }} {{ 'user' | title }}
+{{ (messages | selectattr('role', 'eq', 'nobody')) is sequence }} {{ 'y' if messages | selectattr('role', 'eq', 'nobody') else 'n' }} {{ 'y' if [] | map('upper') | list else 'n' }} {{ missing is callable }} {{ [1, 2] | reverse | list | tojson }}
+{{ messages | selectattr('role', 'eq', 'user') | length }}
+{{ messages | map(attribute='role') | tojson }}
+{{ (messages | map(attribute='role'))[0] }}|
+{{ "it's a,b (c [d <e f-g" | title }} {{ 'hello world foo' | title }} {{ 'user' | title }}
 {{ [1, 2, 3] | join(', ') }} {{ ['a', 'b'] | join }} {{ 'abc' | join('-') }} {{ {'a': 1, 'b': 2} | join('+') }} {{ messages | join('/', attribute='role') }} {{ [none, 1.5, true] | join(' ') }} {{ '-'.join(['x', 'y']) }}
 {{ [1, 2] | length }} {{ {'a': 1} | length }} {{ 'abc' | length }} {{ [] | count }} {{ messages | length }}
 {{ 5 | length }}

@@ -23,7 +23,7 @@ ARROWS = {
     "kv": {"base", "backend"},
     "model": {"base", "gguf", "backend", "kv"},
     "engine": {"base", "gguf", "backend", "kv", "model", "tokenizer"},
-    "rpc": {"base", "engine", "model", "kv", "gguf", "tokenizer"},
+    "rpc": {"base", "backend", "engine", "model", "kv", "gguf", "tokenizer"},
 }
 MAY_USE_GRPC = ("common/rpc/", "router/", "prefill_worker/", "decode_worker/", "client/", "bench/", "tests/")
 GRPC = re.compile(r"^(grpc|grpcpp|google/protobuf|google/rpc|grpc/health)/|\.pb\.h$")

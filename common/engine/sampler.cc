@@ -9,6 +9,7 @@
 #include "absl/numeric/int128.h"
 #include "absl/strings/str_cat.h"
 
+#include "common/backend/cpu/isa.h"
 #include "common/backend/exact_math.h"
 #include "common/base/check.h"
 #include "common/engine/philox.h"
@@ -24,11 +25,26 @@ constexpr float kOne = 0x1p40f;
 
 // exp((logit - max_logit) / temperature) of every logit in fixed point, rounded down; 0 for a
 // masked one. The product by kOne is exact: a power of two.
-[[gnu::target_clones("default", "arch=x86-64-v3")]] void ComputeWeights(
-    const float* logits, size_t count, float max_logit, float temperature, uint64_t* weights) {
-  for (size_t i = 0; i < count; ++i) {
-    weights[i] = static_cast<uint64_t>(ExpF((logits[i] - max_logit) / temperature) * kOne);
+struct WeightsKernel {
+  [[gnu::always_inline]] static void Run(absl::Span<const float> logits, float max_logit,
+                                         float temperature, uint64_t* weights) {
+    constexpr size_t kPiece = 64;  // the first loop vectorises, the conversion does not
+    float scaled[kPiece];
+    for (size_t start = 0; start < logits.size(); start += kPiece) {
+      const size_t count = std::min(kPiece, logits.size() - start);
+      const float* piece = logits.data() + start;
+      for (size_t i = 0; i < count; ++i) {
+        scaled[i] = ExpF((piece[i] - max_logit) / temperature) * kOne;
+      }
+      for (size_t i = 0; i < count; ++i) weights[start + i] = static_cast<uint64_t>(scaled[i]);
+    }
   }
+};
+
+void ComputeWeights(absl::Span<const float> logits, float max_logit, float temperature,
+                    std::vector<uint64_t>& weights) {
+  const CpuIsa isa = CpuHas(CpuIsa::kAvx2) ? CpuIsa::kAvx2 : CpuIsa::kPortable;
+  RunOn<WeightsKernel>(isa, logits, max_logit, temperature, weights.data());
 }
 
 float ClampFinite(float x) {
@@ -132,7 +148,7 @@ int32_t Sampler::Draw(const SamplingContext& context, float max_logit) {
   const SamplingParams& sampling = context.sampling;
   const float temperature = std::max(sampling.temperature, kMinTemperature);
   const uint64_t min_weight = std::max(uint64_t{1}, static_cast<uint64_t>(sampling.min_p * kOne));
-  ComputeWeights(adjusted_.data(), adjusted_.size(), max_logit, temperature, weights_.data());
+  ComputeWeights(adjusted_, max_logit, temperature, weights_);
   candidates_.clear();
   for (int32_t id = 0; id < vocab_size_; ++id) {
     const auto i = static_cast<size_t>(id);
@@ -140,8 +156,10 @@ int32_t Sampler::Draw(const SamplingContext& context, float max_logit) {
   }
   if (sampling.top_k > 0) KeepTopK(sampling.top_k);
   if (sampling.top_p < 1) KeepTopP(sampling.top_p);
-  std::sort(candidates_.begin(), candidates_.end(),
-            [](const Candidate& a, const Candidate& b) { return a.token_id < b.token_id; });
+  const auto by_id = [](const Candidate& a, const Candidate& b) { return a.token_id < b.token_id; };
+  if (!std::is_sorted(candidates_.begin(), candidates_.end(), by_id)) {
+    std::sort(candidates_.begin(), candidates_.end(), by_id);
+  }
 
   const PhiloxCounter bits =
       Philox4x32({static_cast<uint32_t>(context.choice),
@@ -186,7 +204,7 @@ void Sampler::KeepTopP(float top_p) {
 
 TokenLogprobs Sampler::Logprobs(absl::Span<const float> logits, int32_t token_id, int top_count) {
   const float max_logit = logits[static_cast<size_t>(ArgMax(logits))];
-  ComputeWeights(logits.data(), logits.size(), max_logit, /*temperature=*/1, weights_.data());
+  ComputeWeights(logits, max_logit, /*temperature=*/1, weights_);
   const uint64_t sum = std::accumulate(weights_.begin(), weights_.end(), uint64_t{0});
   const auto log_sum = static_cast<float>(Log(static_cast<double>(sum) / kOne));
   const auto logprob = [&](int32_t id) {

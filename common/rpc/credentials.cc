@@ -4,6 +4,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -18,8 +19,6 @@
 
 namespace baton {
 namespace {
-
-constexpr unsigned kReloadSeconds = 30;
 
 using File = std::unique_ptr<FILE, int (*)(FILE*)>;
 using Certificate = std::unique_ptr<X509, void (*)(X509*)>;
@@ -74,7 +73,7 @@ absl::Status CheckFiles(const TlsFlags& tls) {
 
 }  // namespace
 
-absl::StatusOr<Credentials> Credentials::Create(const TlsFlags& tls) {
+absl::StatusOr<Credentials> Credentials::Create(const TlsFlags& tls, absl::Duration reload) {
   Credentials result;
   result.insecure_ = tls.insecure;
   result.server_name_ = tls.server_name;
@@ -94,7 +93,8 @@ absl::StatusOr<Credentials> Credentials::Create(const TlsFlags& tls) {
 
   namespace tls_api = grpc::experimental;
   const auto provider = std::make_shared<tls_api::FileWatcherCertificateProvider>(
-      tls.key_file, tls.cert_file, tls.ca_file, kReloadSeconds);
+      tls.key_file, tls.cert_file, tls.ca_file,
+      static_cast<unsigned>(absl::ToInt64Seconds(std::max(reload, absl::Seconds(1)))));
   tls_api::TlsServerCredentialsOptions server(provider);
   server.watch_root_certs();
   server.watch_identity_key_cert_pairs();

@@ -1,7 +1,7 @@
 // Who may talk to whom: mutual TLS from files, or plain text where that is allowed.
 //
 // With certificates, both sides of every connection show one signed by --tls-ca and check the
-// other's; renewed files are picked up within a minute, without a restart. Without, only loopback
+// other's; renewed files are picked up without a restart. Without, only loopback
 // may be used, unless --insecure says otherwise.
 #pragma once
 
@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "grpcpp/security/credentials.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/support/channel_arguments.h"
@@ -21,8 +22,10 @@ namespace baton {
 // Immutable; may be used from any thread. (gRPC hands its credentials out as shared pointers.)
 class Credentials {
  public:
-  // Reads and checks the files. INVALID_ARGUMENT names the flag, the file and the remedy.
-  static absl::StatusOr<Credentials> Create(const TlsFlags& tls);
+  // Reads and checks the files, and looks for renewed ones every `reload` (whole seconds, at least
+  // 1). INVALID_ARGUMENT names the flag, the file and the remedy.
+  static absl::StatusOr<Credentials> Create(const TlsFlags& tls,
+                                            absl::Duration reload = absl::Seconds(30));
   // Plain text on loopback only: what Create gives without any flag.
   static Credentials Loopback();
 

@@ -44,9 +44,16 @@ void OnSignal(int signal) {
   static_cast<void>(written);
 }
 
-// gRPC's own complaints, which say less than our errors, go to the debug log.
+// gRPC's own complaints: failed handshakes are told nowhere else, but whoever connects can cause
+// them, so at most one a second is a warning and the rest goes to the debug log.
 void LogFromGrpc(gpr_log_func_args* args) {
-  LogDebug("grpc {}:{} {}", args->file, args->line, LogSafe(args->message));
+  static std::atomic<int64_t> last_second{0};
+  const int64_t second = absl::ToUnixSeconds(SteadyNow());
+  if (args->severity == GPR_LOG_SEVERITY_ERROR && last_second.exchange(second) != second) {
+    LogWarning("grpc: {}", LogSafe(args->message));
+  } else {
+    LogDebug("grpc {}:{} {}", args->file, args->line, LogSafe(args->message));
+  }
 }
 
 int Milliseconds(absl::Duration duration) {

@@ -1,35 +1,20 @@
 #include "common/rpc/worker_flags.h"
 
-#include <algorithm>
-#include <set>
-
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
+#include "common/backend/cpu/thread_pool.h"
 #include "common/base/status_macros.h"
-#include "common/rpc/convert.h"
+#include "common/kv/layout.h"
 
 namespace baton {
 namespace {
 
-constexpr int kMaxCpu = 4095;
 constexpr int kMaxThreads = 1024;
 constexpr int kMaxTokens = 1 << 24;
 constexpr int kMaxBlocks = 1 << 24;
 constexpr int kChunkTokens = 64;  // chunks end on multiples of it
-constexpr uint64_t kDefaultKvBytes = uint64_t{1} << 30;
-
-absl::StatusOr<int> ParseCpu(absl::string_view text, absl::string_view part) {
-  int cpu = 0;
-  if (text.empty() || text.find_first_not_of("0123456789") != absl::string_view::npos ||
-      !absl::SimpleAtoi(text, &cpu) || cpu > kMaxCpu) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--cpu-set: '", part, "' is not a core or a range; write for example 0-3,8"));
-  }
-  return cpu;
-}
 
 bool IsDevice(absl::string_view device) {
   if (device == "auto" || device == "cpu" || device == "cuda") return true;
@@ -37,10 +22,6 @@ bool IsDevice(absl::string_view device) {
   return absl::ConsumePrefix(&device, "cuda:") &&
          device.find_first_not_of("0123456789") == absl::string_view::npos &&
          absl::SimpleAtoi(device, &ordinal);
-}
-
-absl::StatusOr<KvDtype> DtypeFromFlag(const std::string& value) {
-  return value == "auto" ? KvDtype::kF16 : KvDtypeFromName(value);
 }
 
 }  // namespace
@@ -95,51 +76,6 @@ absl::Status ValidateWorkerFlags(const WorkerFlags& worker) {
         "--num-kv-blocks and --kv-cache-memory-bytes say the same; give one of them");
   }
   return ParseCpuSet(worker.cpu_set).status();
-}
-
-absl::StatusOr<std::vector<int>> ParseCpuSet(const std::string& text) {
-  std::set<int> cpus;
-  if (text.empty()) return std::vector<int>();
-  for (const absl::string_view part : absl::StrSplit(text, ',')) {
-    const std::pair<absl::string_view, absl::string_view> range =
-        absl::StrSplit(part, absl::MaxSplits('-', 1));
-    BATON_ASSIGN_OR_RETURN(const int first, ParseCpu(range.first, part));
-    const bool is_range = range.first.size() < part.size();
-    BATON_ASSIGN_OR_RETURN(const int last, ParseCpu(is_range ? range.second : range.first, part));
-    if (last < first) return ParseCpu("", part).status();
-    for (int cpu = first; cpu <= last; ++cpu) cpus.insert(cpu);
-  }
-  return std::vector<int>(cpus.begin(), cpus.end());
-}
-
-absl::StatusOr<int> KvBlockCount(const WorkerFlags& worker, const KvLayout& layout,
-                                 int max_model_len) {
-  if (worker.num_kv_blocks > 0) return worker.num_kv_blocks;
-  uint64_t blocks = worker.kv_cache_memory_bytes / layout.block_bytes();
-  if (worker.kv_cache_memory_bytes == 0) {
-    const int two_sequences = 2 * layout.BlocksFor(max_model_len);
-    blocks = std::max(kDefaultKvBytes / layout.block_bytes(), static_cast<uint64_t>(two_sequences));
-  }
-  // One block for the prompt, one of head-room.
-  if (blocks < 2) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("--kv-cache-memory-bytes ", worker.kv_cache_memory_bytes, " holds ", blocks,
-                     " KV blocks of ", layout.block_bytes(),
-                     " bytes, at least 2 are needed; raise it or lower --block-size"));
-  }
-  return static_cast<int>(std::min<uint64_t>(blocks, kMaxBlocks));
-}
-
-absl::StatusOr<EngineOptions> EngineOptionsFromFlags(const WorkerFlags& worker,
-                                                     const KvLayout& layout, int max_model_len) {
-  EngineOptions options;
-  options.max_model_len = max_model_len;
-  options.max_num_seqs = worker.max_num_seqs;
-  options.max_num_batched_tokens = worker.max_num_batched_tokens;
-  options.block_size = worker.block_size;
-  BATON_ASSIGN_OR_RETURN(options.kv_dtype, DtypeFromFlag(worker.kv_cache_dtype));
-  BATON_ASSIGN_OR_RETURN(options.num_kv_blocks, KvBlockCount(worker, layout, max_model_len));
-  return options;
 }
 
 }  // namespace baton

@@ -40,17 +40,4 @@ void AddWorkerFlags(FlagSet& flags, WorkerFlags& worker);
 // What can be said before the model is opened.
 absl::Status ValidateWorkerFlags(const WorkerFlags& worker);
 
-// "0-3,8" -> {0, 1, 2, 3, 8}: ascending, no doubles. INVALID_ARGUMENT names the part that is wrong.
-absl::StatusOr<std::vector<int>> ParseCpuSet(const std::string& text);
-
-// num_kv_blocks as the flags say for this layout (memory divided by the size of a block); 0 of
-// both: 1 GiB, but at least 2 x max_model_len tokens. RESOURCE_EXHAUSTED where not even one
-// sequence of block_size tokens fits.
-absl::StatusOr<int> KvBlockCount(const WorkerFlags& worker, const KvLayout& layout,
-                                 int max_model_len);
-
-// end_of_generation_ids and what the flags do not know stay at their defaults.
-absl::StatusOr<EngineOptions> EngineOptionsFromFlags(const WorkerFlags& worker,
-                                                     const KvLayout& layout, int max_model_len);
-
 }  // namespace baton

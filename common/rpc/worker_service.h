@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -44,6 +45,9 @@ class WorkerService final : public internal::v1::WorkerService::CallbackService 
   void Close();
   int watchers() const;
 
+  // Where others reach this worker, when that is known only now. REQUIRES: nobody can have called
+  // Watch yet.
+  void SetAddress(const std::string& address) { info_.set_address(address); }
   const internal::v1::WorkerInfo& info() const { return info_; }
 
  private:
@@ -51,7 +55,7 @@ class WorkerService final : public internal::v1::WorkerService::CallbackService 
   void Loop();
   void Remove(Watcher* watcher);
 
-  const internal::v1::WorkerInfo info_;
+  internal::v1::WorkerInfo info_;
   const std::function<internal::v1::WatchResponse()> snapshot_;
   mutable absl::Mutex mutex_;
   std::vector<Watcher*> watchers_

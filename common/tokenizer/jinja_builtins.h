@@ -37,7 +37,9 @@ absl::StatusOr<Value> StripText(Workspace& workspace, const Value& subject, cons
                                 bool left, bool right);
 absl::StatusOr<Value> ReplaceText(Workspace& workspace, const Value& subject, const Value& from,
                                   const Value& to, const Value* count);
-enum class LetterCase { kUpper, kLower, kTitle, kCapitalize };
+// kTitle is the method, which starts a word at every letter after something else; kTitleWords the
+// filter, which starts one after white space and opening brackets.
+enum class LetterCase { kUpper, kLower, kTitle, kTitleWords, kCapitalize };
 // ASCII letters only; other characters stay as they are.
 absl::StatusOr<Value> ChangeCase(Workspace& workspace, const Value& subject,
                                  LetterCase letter_case);

@@ -44,7 +44,8 @@ class JsonWriter {
   absl::Status Write(const Value& value, int64_t level) {
     BATON_RETURN_IF_ERROR(workspace_.Step());
     if (const Text* text = value.text()) return WriteText(*text);
-    if (const List* list = value.list()) return WriteList(*list, level);
+    const List* list = value.list();
+    if (list != nullptr && !list->generator) return WriteList(*list, level);
     if (const Dict* dict = value.dict()) return WriteDict(*dict, level);
     if (value.Is<None>()) return builder_.Append("null", true);
     if (const bool* boolean = value.If<bool>()) {

@@ -14,7 +14,8 @@ absl::StatusOr<Value> Length(Workspace& workspace, const Value& subject, Argumen
     BATON_ASSIGN_OR_RETURN(const Text* text, ToText(workspace, subject));
     return Value{static_cast<int64_t>(CharacterCount(text->bytes())), text->trusted()};
   }
-  if (const List* list = subject.list()) return Value{static_cast<int64_t>(list->items.size())};
+  const List* list = subject.list();
+  if (list != nullptr && !list->generator) return Value{static_cast<int64_t>(list->items.size())};
   if (const Dict* dict = subject.dict()) return Value{static_cast<int64_t>(dict->items.size())};
   if (subject.Is<Undefined>()) return Value{int64_t{0}};
   return absl::InvalidArgumentError(absl::StrCat("a ", Describe(subject), " has no length"));
@@ -32,20 +33,23 @@ absl::StatusOr<Value> Last(Workspace& workspace, const Value& subject, Arguments
 
 absl::StatusOr<Value> ToList(Workspace& workspace, const Value& subject, Arguments) {
   BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, subject));
-  return Value{list};
+  return list->generator ? workspace.NewList(list->items) : Value{list};
 }
 
 absl::StatusOr<Value> Reverse(Workspace& workspace, const Value& subject, Arguments) {
   BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, subject));
   BATON_RETURN_IF_ERROR(workspace.Step(list->items.size()));
   std::vector<Value> items(list->items.rbegin(), list->items.rend());
-  if (subject.text() == nullptr) return workspace.NewList(std::move(items));
+  if (subject.text() == nullptr) return workspace.NewGenerator(std::move(items));
   return JoinTexts(workspace, List{.items = std::move(items)}, Text());
 }
 
 absl::StatusOr<Value> Items(Workspace& workspace, const Value& subject, Arguments) {
-  if (const Dict* dict = subject.dict()) return ItemsOf(workspace, *dict);
-  if (subject.Is<Undefined>()) return workspace.NewList({});
+  if (subject.Is<Undefined>()) return workspace.NewGenerator({});
+  if (const Dict* dict = subject.dict()) {
+    BATON_ASSIGN_OR_RETURN(const Value items, ItemsOf(workspace, *dict));
+    return workspace.NewGenerator(items.list()->items);
+  }
   return absl::InvalidArgumentError(absl::StrCat("a ", Describe(subject), " has no items"));
 }
 
@@ -87,7 +91,7 @@ absl::StatusOr<Value> Map(Workspace& workspace, const Value& subject, Arguments 
   BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, subject));
   if (arguments[1] != nullptr) {
     BATON_ASSIGN_OR_RETURN(list, Attributes(workspace, *list, *arguments[1]));
-    return Value{list};
+    return workspace.NewGenerator(list->items);
   }
   if (arguments[0] == nullptr) return absl::InvalidArgumentError("map() lacks a filter");
   BATON_ASSIGN_OR_RETURN(const Builtin* filter, Named(FindFilter, *arguments[0]));
@@ -99,7 +103,7 @@ absl::StatusOr<Value> Map(Workspace& workspace, const Value& subject, Arguments 
     BATON_ASSIGN_OR_RETURN(const Value value, filter->run(workspace, item, none));
     values.push_back(value);
   }
-  return workspace.NewList(std::move(values));
+  return workspace.NewGenerator(std::move(values));
 }
 
 // The items of `list` whose entry in `judged` passes (or, to reject, fails) the test; without one,
@@ -124,7 +128,7 @@ absl::StatusOr<Value> Pick(Workspace& workspace, const List& list, const List& j
     }
     if (IsTrue(verdict) == wanted) picked.push_back(list.items[i]);
   }
-  return workspace.NewList(std::move(picked));
+  return workspace.NewGenerator(std::move(picked));
 }
 
 template <bool wanted>

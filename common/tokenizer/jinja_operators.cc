@@ -110,6 +110,9 @@ absl::StatusOr<Value> Concatenate(Workspace& workspace, const Value& left, const
 }
 
 absl::StatusOr<Value> ConcatenateLists(Workspace& workspace, const List& left, const List& right) {
+  if (left.generator || right.generator) {
+    return absl::InvalidArgumentError("a generator cannot be added to; make it a list first");
+  }
   const size_t size = left.items.size() + right.items.size();
   BATON_RETURN_IF_ERROR(workspace.CheckRoom(size * sizeof(Value)));
   std::vector<Value> items = left.items;
@@ -289,7 +292,8 @@ absl::StatusOr<Value> Subscript(Workspace& workspace, const Value& value, const 
   }
   if (!index.IsInteger()) return Value{Undefined{"list item"}};
   const bool is_text = value.text() != nullptr;
-  if (!is_text && value.list() == nullptr) return Value{Undefined{"list item"}};
+  if (!is_text && (value.list() == nullptr || value.list()->generator))
+    return Value{Undefined{"list item"}};
   int64_t at = index.Integer();
   if (is_text) {
     BATON_RETURN_IF_ERROR(workspace.Step(value.text()->size() / 8));
@@ -317,7 +321,7 @@ absl::StatusOr<Value> Slice(Workspace& workspace, const Value& value, const Valu
     return workspace.NewText(slice.text()->bytes(), false);
   }
   const List* list = value.list();
-  if (list == nullptr) {
+  if (list == nullptr || list->generator) {
     return absl::InvalidArgumentError(absl::StrCat("slice of a ", Describe(value)));
   }
   const auto size = static_cast<int64_t>(list->items.size());

@@ -28,8 +28,12 @@ bool IsTheFalse(const Value& value) { return value.Is<bool>() && !IsTrue(value);
 bool IsIterable(const Value& value) {
   return IsString(value) || IsMapping(value) || value.list() != nullptr || IsUndefined(value);
 }
+bool IsSequence(const Value& value) {
+  return IsIterable(value) && !(value.list() != nullptr && value.list()->generator);
+}
+// An undefined value claims to be callable in Jinja too.
 bool IsCallable(const Value& value) {
-  return value.Is<NativeFunction>() || value.Is<const Statement*>();
+  return IsUndefined(value) || value.Is<NativeFunction>() || value.Is<const Statement*>();
 }
 
 // Whether `divisor` divides the subject, or does not where `wanted` is false.
@@ -129,7 +133,7 @@ absl::Span<const Builtin> Tests() {
       {"true", 0, {}, Is<IsTheTrue>},
       {"false", 0, {}, Is<IsTheFalse>},
       {"iterable", 0, {}, Is<IsIterable>},
-      {"sequence", 0, {}, Is<IsIterable>},
+      {"sequence", 0, {}, Is<IsSequence>},
       {"callable", 0, {}, Is<IsCallable>},
       {"odd", 0, {}, Odd},
       {"even", 0, {}, Even},

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "common/base/status_macros.h"
@@ -188,6 +189,11 @@ absl::StatusOr<Value> ChangeCase(Workspace& workspace, const Value& subject,
         c = ChangedCase(c, starts);
         break;
       }
+      case LetterCase::kTitleWords:
+        in_word =
+            !absl::ascii_isspace(static_cast<unsigned char>(c)) && !absl::StrContains("-({[<", c);
+        c = ChangedCase(c, starts);
+        break;
       case LetterCase::kCapitalize:
         in_word = true;
         c = ChangedCase(c, starts);
@@ -213,7 +219,7 @@ absl::Span<const Builtin> TextFilters() {
       {"trim", 0, {"chars"}, Trim},
       {"upper", 0, {}, Case<LetterCase::kUpper>},
       {"lower", 0, {}, Case<LetterCase::kLower>},
-      {"title", 0, {}, Case<LetterCase::kTitle>},
+      {"title", 0, {}, Case<LetterCase::kTitleWords>},
       {"capitalize", 0, {}, Case<LetterCase::kCapitalize>},
       {"replace", 2, {"old", "new", "count"}, Replace},
       {"tojson", 0, {"indent"}, Json},

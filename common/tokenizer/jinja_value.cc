@@ -112,6 +112,12 @@ absl::StatusOr<Value> Workspace::NewList(std::vector<Value> items) {
   return Value{&lists_.back()};
 }
 
+absl::StatusOr<Value> Workspace::NewGenerator(std::vector<Value> items) {
+  BATON_ASSIGN_OR_RETURN(const Value list, NewList(std::move(items)));
+  lists_.back().generator = true;
+  return list;
+}
+
 absl::StatusOr<Value> Workspace::NewDict(std::vector<std::pair<Value, Value>> items) {
   BATON_RETURN_IF_ERROR(Take(sizeof(Dict) + items.size() * 2 * sizeof(Value)));
   Dict dict;
@@ -166,7 +172,7 @@ bool IsTrue(const Value& value) {
   if (value.Is<Undefined>() || value.Is<None>()) return false;
   if (value.IsNumber()) return value.Number() != 0;
   if (const Text* text = value.text()) return !text->empty();
-  if (const List* list = value.list()) return !list->items.empty();
+  if (const List* list = value.list()) return list->generator || !list->items.empty();
   if (const Dict* dict = value.dict()) return !dict->items.empty();
   return true;
 }
@@ -180,7 +186,7 @@ std::string Describe(const Value& value) {
   if (value.IsInteger()) return "integer";
   if (value.IsNumber()) return "float";
   if (value.text() != nullptr) return "string";
-  if (value.list() != nullptr) return "list";
+  if (const List* list = value.list()) return list->generator ? "generator (use list)" : "list";
   if (value.dict() != nullptr) return "dict";
   if (value.Is<Namespace*>()) return "namespace";
   if (value.Is<const Loop*>()) return "loop variable";

@@ -64,6 +64,8 @@ struct Value {
 struct List {
   std::vector<Value> items;
   int depth = 1;
+  // Made by map, select and their kin: Jinja gives a generator, which is true and has no length.
+  bool generator = false;
 };
 struct Dict {
   std::vector<std::pair<Value, Value>> items;  // keys: strings or numbers, in order of insertion
@@ -103,6 +105,7 @@ class Workspace {
   absl::StatusOr<Value> NewText(Text text);
   absl::StatusOr<Value> NewText(absl::string_view bytes, bool trusted);
   absl::StatusOr<Value> NewList(std::vector<Value> items);
+  absl::StatusOr<Value> NewGenerator(std::vector<Value> items);
   // A later item replaces an earlier one of an equal key. Keys that are neither text nor number are
   // an error.
   absl::StatusOr<Value> NewDict(std::vector<std::pair<Value, Value>> items);

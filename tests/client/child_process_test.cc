@@ -30,7 +30,7 @@ TEST(ChildProcess, TellsTheExitCode) {
 }
 
 TEST(ChildProcess, TellsTheSignalThatEndedIt) {
-  auto child = Shell("sleep 60");
+  auto child = Shell("exec sleep 60");
   ASSERT_TRUE(child.ok()) << child.status();
   EXPECT_FALSE(child->Poll().has_value());
   child->Signal(SIGKILL);
@@ -58,7 +58,7 @@ TEST(ChildProcess, DoesNotInheritOurSettings) {
 TEST(ChildProcess, EndsWhenItIsDestroyed) {
   pid_t pid = -1;
   {
-    auto child = Shell("sleep 60");
+    auto child = Shell("exec sleep 60");
     ASSERT_TRUE(child.ok()) << child.status();
     pid = child->pid();
     EXPECT_EQ(kill(pid, 0), 0);
@@ -71,7 +71,7 @@ TEST(ChildProcess, EndsWithItsParent) {
   ASSERT_EQ(pipe(fds), 0);
   const pid_t parent = fork();
   if (parent == 0) {
-    auto child = Shell("sleep 60");
+    auto child = Shell("exec sleep 60");
     const pid_t pid = child.ok() ? child->pid() : -1;
     if (write(fds[1], &pid, sizeof(pid)) != sizeof(pid)) _exit(1);
     pause();

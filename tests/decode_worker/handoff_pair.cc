@@ -14,7 +14,6 @@ using internal::v1::PushAbort;
 using internal::v1::PushRequest;
 using internal::v1::PushResponse;
 
-constexpr uint8_t kCanary = 0xA5;
 constexpr KvReceiver::StreamId kStream = 1;
 
 std::string Flatten(const grpc::ByteBuffer& buffer) {
@@ -25,13 +24,6 @@ std::string Flatten(const grpc::ByteBuffer& buffer) {
     bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
   }
   return bytes;
-}
-
-// The row of a token is a function of the token and its place, so a misplaced row is seen.
-uint8_t Expected(int layer, int part, int token, size_t byte) {
-  uint64_t x = static_cast<uint64_t>(((layer * 2 + part) * 100003 + token) * 64) + byte;
-  x = (x ^ (x >> 7)) * 0x9E3779B97F4A7C15ULL;
-  return static_cast<uint8_t>(x >> 56);
 }
 
 std::vector<int32_t> ShuffledTable(int blocks, int pool, std::mt19937_64& random) {
@@ -71,7 +63,7 @@ HandoffPair::HandoffPair(const PairOptions& options) : options_(options), random
       for (int token = 0; token < options.tokens; ++token) {
         uint8_t* row = sender_blocks_.Row(layer, static_cast<KvLayout::Part>(part), token);
         for (size_t i = 0; i < sender_layout.row_bytes(); ++i)
-          row[i] = Expected(layer, part, token, i);
+          row[i] = ExpectedByte(layer, part, token, i);
       }
     }
   }
@@ -370,22 +362,6 @@ void HandoffPair::EndStream() {
   Deliver(KvReceiver::StreamLost{kStream});
 }
 
-void HandoffPair::CheckCopy(const KvReceiver::Copy& copy) {
-  EXPECT_TRUE(granted_);
-  EXPECT_FALSE(committed_ || receiver_released_) << "a copy into blocks of somebody else";
-  EXPECT_FALSE(copy.runs.empty());
-  for (const KvReceiver::Run& run : copy.runs) {
-    const int end = run.first_token + run.token_count;
-    EXPECT_GE(run.first_token, options_.cached_by_receiver);
-    EXPECT_LE(end, options_.tokens);
-    for (int page = run.first_token / kKvPageTokens; page < KvPages(end); ++page) {
-      EXPECT_TRUE(in_copy_.insert({run.layer, page}).second) << "two copies into one page";
-      EXPECT_EQ(covered_.count({run.layer, page}), 0u) << "a copy into a covered page";
-    }
-  }
-  copies_.push_back(copy);
-}
-
 void HandoffPair::FinishOneCopy() {
   const size_t index = random_() % copies_.size();
   const KvReceiver::Copy copy = copies_[index];
@@ -399,47 +375,6 @@ void HandoffPair::FinishOneCopy() {
     }
   }
   Deliver(done);
-}
-
-bool HandoffPair::PageIsRight(int layer, int page) const {
-  const int first = page * kKvPageTokens;
-  const int end = std::min(first + kKvPageTokens, options_.tokens);
-  for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
-    for (int token = first; token < end; ++token) {
-      const uint8_t* row = receiver_blocks_.Row(layer, part, token);
-      for (size_t i = 0; i < receiver_blocks_.layout.row_bytes(); ++i) {
-        if (row[i] != Expected(layer, part, token, i)) return false;
-      }
-    }
-  }
-  return true;
-}
-
-void HandoffPair::CheckCovered() {
-  for (const auto& [layer, page] : covered_) {
-    ASSERT_TRUE(PageIsRight(layer, page))
-        << "layer " << layer << " page " << page << " seed " << options_.seed;
-  }
-  const size_t block_bytes = receiver_blocks_.layout.block_bytes();
-  const std::set<int32_t> ours(receiver_blocks_.block_table.begin(),
-                               receiver_blocks_.block_table.end());
-  for (size_t block = 0; block * block_bytes < receiver_memory_.size(); ++block) {
-    if (ours.count(static_cast<int32_t>(block)) > 0) continue;
-    const uint8_t* first = receiver_memory_.data() + block * block_bytes;
-    ASSERT_TRUE(std::all_of(first, first + block_bytes, [](uint8_t b) { return b == kCanary; }))
-        << "a write into somebody else's block";
-  }
-}
-
-void HandoffPair::CheckSequence() {
-  EXPECT_FALSE(committed_ || receiver_released_);
-  committed_ = true;
-  for (int layer = 0; layer < receiver_blocks_.layout.layers; ++layer) {
-    for (int page = options_.cached_by_receiver / kKvPageTokens; page < KvPages(options_.tokens);
-         ++page) {
-      EXPECT_TRUE(PageIsRight(layer, page)) << "committed a wrong page";
-    }
-  }
 }
 
 }  // namespace baton

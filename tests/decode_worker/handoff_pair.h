@@ -63,6 +63,7 @@ class HandoffPair {
     std::string bytes;  // of a PushRequest
     std::function<void()> released;
   };
+  static constexpr uint8_t kCanary = 0xA5;
   using Page = std::pair<int, int>;  // layer, page
 
   void Deliver(const KvSender::Event& event);
@@ -76,6 +77,7 @@ class HandoffPair {
   void CheckCovered();
   void CheckSequence();
   bool Chance(int percent) { return static_cast<int>(random_() % 100) < percent; }
+  static uint8_t ExpectedByte(int layer, int part, int token, size_t byte);
   bool PageIsRight(int layer, int page) const;
   std::vector<int> Choices() const;
 

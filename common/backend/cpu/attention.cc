@@ -11,6 +11,10 @@ namespace baton {
 namespace {
 
 constexpr int kSegment = 256;  // keys
+// Floats from one dimension's keys to the next one's: at 256 they would all fall into the same few
+// sets of the cache.
+constexpr int kKeyStride = kSegment + kLanes;
+constexpr int kPage = 16;      // tokens: the rows of a page are in one block
 constexpr int kTileRows = 16;  // query rows of a task: they share the widened keys and values
 constexpr int kSlice = 64;     // columns of V that are summed together
 
@@ -37,33 +41,71 @@ struct AttentionKernel {
            static_cast<size_t>(query) * static_cast<size_t>(args.cache.head_dim + 2);
   }
 
-  // K, by dimension, and V of positions [start, start + count) into the scratch.
-  [[gnu::always_inline]] static inline void WidenSegment(const AttentionArgs& args, int start,
-                                                         int count) {
+  // The K and V rows of one page, at this task's head; the rows of its tokens follow at `stride`
+  // bytes.
+  struct PageRows {
+    const uint8_t* keys;
+    const uint8_t* values;
+    size_t stride;
+  };
+  [[gnu::always_inline]] static inline PageRows PageAt(const AttentionArgs& args, int position) {
     const KvLayerView& cache = args.cache;
     const size_t head_offset = static_cast<size_t>(args.task.kv_head) *
                                static_cast<size_t>(cache.head_dim) * cache.element_bytes();
-    alignas(64) float key[kMaxHeadDim];
-    for (int i = 0; i < count; ++i) {
-      const int32_t block = args.task.sequence->block_table[(start + i) / cache.block_size];
-      const int token = (start + i) % cache.block_size;
-      WidenKvRow(cache.dtype, cache.KeyRow(block, token) + head_offset, cache.head_dim, key);
-      float* column = args.scratch->keys.data() + i;
-      for (int d = 0; d < cache.head_dim; ++d) column[d * kSegment] = key[d];
-      WidenKvRow(cache.dtype, cache.ValueRow(block, token) + head_offset, cache.head_dim,
-                 args.scratch->values.data() + i * cache.head_dim);
+    const int32_t block = args.task.sequence->block_table[position / cache.block_size];
+    const int token = position % cache.block_size;
+    return {cache.KeyRow(block, token) + head_offset, cache.ValueRow(block, token) + head_offset,
+            cache.row_bytes()};
+  }
+
+  // A head's rows lie apart, where no hardware prefetcher follows in time.
+  [[gnu::always_inline]] static inline void Prefetch(const AttentionArgs& args,
+                                                     const PageRows& page, int count) {
+    constexpr size_t kCacheLine = 64;
+    const size_t bytes = static_cast<size_t>(args.cache.head_dim) * args.cache.element_bytes();
+    for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+      for (size_t byte = 0; byte < bytes; byte += kCacheLine) {
+        __builtin_prefetch(page.keys + i * page.stride + byte);
+        __builtin_prefetch(page.values + i * page.stride + byte);
+      }
     }
   }
 
-  // The products of the query with 16 keys; `keys` [head_dim, 256] from the first of them on. Here
-  // vectors hold keys: partial[j] is lane j of each key's product, and the fold adds whole vectors.
+  // K, by dimension, and V of positions [start, start + count) into the scratch.
+  [[gnu::always_inline]] static inline void WidenSegment(const AttentionArgs& args, int start,
+                                                         int count) {
+    const KvDtype dtype = args.cache.dtype;
+    const int head_dim = args.cache.head_dim;
+    alignas(64) float key[kMaxHeadDim];
+    PageRows page = PageAt(args, start);
+    Prefetch(args, page, std::min(kPage, count));
+    for (int first = 0; first < count; first += kPage) {
+      const PageRows rows = page;
+      if (first + kPage < count) {
+        page = PageAt(args, start + first + kPage);
+        Prefetch(args, page, std::min(kPage, count - first - kPage));
+      }
+      for (int i = first; i < std::min(first + kPage, count); ++i) {
+        const size_t offset = static_cast<size_t>(i - first) * rows.stride;
+        WidenKvRow(dtype, rows.keys + offset, head_dim, key);
+        float* column = args.scratch->keys.data() + i;
+        for (int d = 0; d < head_dim; ++d) column[d * kKeyStride] = key[d];
+        WidenKvRow(dtype, rows.values + offset, head_dim,
+                   args.scratch->values.data() + i * head_dim);
+      }
+    }
+  }
+
+  // The products of the query with 16 keys; `keys` [head_dim, stride] from the first of them on.
+  // Here vectors hold keys: partial[j] is lane j of each key's product, and the fold adds whole
+  // vectors.
   [[gnu::always_inline]] static inline void ScoreKeys(const float* query, const float* keys,
                                                       int head_dim, float scale, float* scores) {
     Lanes partial[kLanes];
     for (int j = 0; j < kLanes; ++j) {
       Lanes sum = ZeroLanes();
       for (int d = j; d < head_dim; d += kLanes) {
-        FusedAddScaled(keys + d * kSegment, query[d], sum);
+        FusedAddScaled(keys + d * kKeyStride, query[d], sum);
       }
       partial[j] = sum;
     }
@@ -202,7 +244,7 @@ void AttendRows(CpuIsa isa, ThreadPool& pool, const Pass& pass, Tensor queries,
   const std::vector<AttentionTask> tasks = CutTasks(pass, cache.kv_heads);
   pool.Run(static_cast<int>(tasks.size()), [&](int thread, int task) {
     AttentionScratch& own = scratch[static_cast<size_t>(thread)];
-    own.keys.resize(static_cast<size_t>(kSegment * head_dim));
+    own.keys.resize(static_cast<size_t>(kKeyStride * head_dim));
     own.values.resize(static_cast<size_t>(kSegment * head_dim));
     own.states.resize(kTileRows * group * static_cast<size_t>(head_dim + 2));
     RunOn<AttentionKernel>(

@@ -22,7 +22,7 @@ inline constexpr int kMaxHeadDim = 512;
 
 // Scratch memory of one thread; grows and is used again.
 struct AttentionScratch {
-  std::vector<float> keys;    // [head_dim, 256]
+  std::vector<float> keys;    // [head_dim, 256 and padding]
   std::vector<float> values;  // [256, head_dim]
   std::vector<float> states;  // [queries of a task, head_dim + 2]: O, M, L
 };

@@ -376,6 +376,14 @@ TEST(Engine, AFullWaitingLineRefusesAndServesAgainOnceItMoves) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   harness.Run();
   harness.RunAlone(request);
+  // Whoever is released while waiting makes room too.
+  for (int i = 0; i < 5; ++i) {
+    const SequenceId id = harness.Submit(request);
+    harness.engine().Release(id);
+    harness.engine().Step();
+    EXPECT_TRUE(harness.log(id).released);
+    EXPECT_FALSE(harness.log(id).admitted);
+  }
   harness.ExpectNothingHeld();
 }
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <string>
@@ -96,7 +97,9 @@ INSTANTIATE_TEST_SUITE_P(Tiny, FloatOracle, testing::ValuesIn(FloatCases()), Cas
 
 class QuantisedOracle : public testing::TestWithParam<Case> {};
 
-// Activations in int8 move the logits; a token is decided where the reference's margin is wide.
+// Activations in int8 move these models' logits by up to 1.5, because random weights amplify every
+// error; a token is decided where the reference's margin is wider. SmolLM2's own test (margin 0.5)
+// is the sharper one.
 TEST_P(QuantisedOracle, TeacherForcedTokensAreTheReferencesWhereItsMarginIsWide) {
   const auto prompts = ReadJson(kData + GetParam().json + ".json")["models"][GetParam().model];
   ASSERT_FALSE(prompts.empty());
@@ -105,14 +108,16 @@ TEST_P(QuantisedOracle, TeacherForcedTokensAreTheReferencesWhereItsMarginIsWide)
     ModelRunner runner = MakeRunner(GetParam(), KvDtype::kF32);
     const int sequence = runner.AddSequence();
     std::vector<float> logits = runner.Append(sequence, prompt["token_ids"]);
-    std::printf("%s %s: %.3f\n", GetParam().file.c_str(), name.c_str(),
-                LargestDifference(logits, prompt["last_logits"]));
+    EXPECT_LE(LargestDifference(logits, prompt["last_logits"]), 1.5f);
     for (size_t i = 0; i < prompt["greedy"].size(); ++i) {
       const int expected = prompt["greedy"][i];
-      if (prompt["margins"][i] >= 0.5) {
-        EXPECT_EQ(ArgMax(logits.data(), runner.vocab_size()), expected)
-            << i << " " << prompt["margins"][i];
-      }
+      const int choice = ArgMax(logits.data(), runner.vocab_size());
+      EXPECT_TRUE(choice == expected || prompt["margins"][i] < 1.5)
+          << "step " << i << ", margin " << prompt["margins"][i];
+      const auto better = std::count_if(logits.begin(), logits.end(), [&](float logit) {
+        return logit > logits[static_cast<size_t>(expected)];
+      });
+      EXPECT_LT(better, 8) << "step " << i;
       logits = runner.Append(sequence, {expected});
     }
   }

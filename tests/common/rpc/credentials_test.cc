@@ -70,11 +70,11 @@ class CredentialsTest : public ::testing::Test {
     ASSERT_TRUE(server_->Serve({&service_}).ok());
   }
 
-  absl::Status Call(const TlsFlags& tls) {
+  absl::Status Call(const TlsFlags& tls) { return Call(server_->listen_address(), tls); }
+  static absl::Status Call(const std::string& address, const TlsFlags& tls) {
     const auto credentials = Credentials::Create(tls);
     if (!credentials.ok()) return credentials.status();
-    const auto channel =
-        MakeChannel(server_->listen_address(), *credentials, ChannelPurpose::kControl);
+    const auto channel = MakeChannel(address, *credentials, ChannelPurpose::kControl);
     if (!channel.ok()) return channel.status();
     const auto stub = v1::GenerationService::NewStub(*channel);
     grpc::ClientContext context;
@@ -135,6 +135,33 @@ TEST_F(CredentialsTest, AnExpiredCertificateIsNamed) {
       "cp worker.key old.key");
   EXPECT_THAT(std::string(Credentials::Create(Tls("old", "ca")).status().message()),
               HasSubstr("has expired"));
+}
+
+TEST_F(CredentialsTest, RenewedFilesAreTakenWithoutARestart) {
+  Run("mkdir -p live && cp worker.pem live/live.pem && cp worker.key live/live.key && cp ca.pem "
+      "live/ca.pem");
+  TlsFlags live;
+  live.cert_file = directory_ + "live/live.pem";
+  live.key_file = directory_ + "live/live.key";
+  live.ca_file = directory_ + "live/ca.pem";
+  const auto credentials = Credentials::Create(live, absl::Seconds(1));
+  ASSERT_TRUE(credentials.ok()) << credentials.status();
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", credentials->ForServer(), &port);
+  builder.RegisterService(&service_);
+  const auto server = builder.BuildAndStart();
+  const std::string address = absl::StrCat("127.0.0.1:", port);
+  EXPECT_TRUE(Call(address, Tls("worker", "ca")).ok());
+  EXPECT_FALSE(Call(address, Tls("foreign", "other")).ok());
+
+  Run("cp foreign.pem live/live.pem && cp foreign.key live/live.key && cp other.pem live/ca.pem");
+  absl::Status status = absl::UnknownError("not called");
+  for (int i = 0; i < 100 && !status.ok(); ++i) {
+    status = Call(address, Tls("foreign", "other"));
+    absl::SleepFor(absl::Milliseconds(100));
+  }
+  EXPECT_TRUE(status.ok()) << status;
 }
 
 TEST(Credentials, PlainTextStaysOnLoopback) {

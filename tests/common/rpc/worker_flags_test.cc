@@ -55,34 +55,6 @@ TEST(WorkerFlags, ABadOneIsNamed) {
   }
 }
 
-TEST(CpuSet, IsAscendingWithoutDoubles) {
-  EXPECT_THAT(*ParseCpuSet("8,0-3,2"), ElementsAre(0, 1, 2, 3, 8));
-  EXPECT_TRUE(ParseCpuSet("")->empty());
-  for (const char* bad : {",", "a", "1-", "-1", "1-2-3", "99999", "1 2"})
-    EXPECT_FALSE(ParseCpuSet(bad).ok()) << bad;
-}
-
-TEST(KvBlocks, ComeFromTheirNumberOrTheMemoryOrTheContext) {
-  const KvLayout layout{.layers = 30, .kv_heads = 3, .head_dim = 64};
-  WorkerFlags worker;
-  worker.num_kv_blocks = 17;
-  EXPECT_EQ(*KvBlockCount(worker, layout, 2048), 17);
-  worker.num_kv_blocks = 0;
-  worker.kv_cache_memory_bytes = 10 * layout.block_bytes() + 1;
-  EXPECT_EQ(*KvBlockCount(worker, layout, 2048), 10);
-  worker.kv_cache_memory_bytes = 100;
-  EXPECT_EQ(KvBlockCount(worker, layout, 2048).status().code(),
-            absl::StatusCode::kResourceExhausted);
-  worker.kv_cache_memory_bytes = 0;
-  EXPECT_EQ(*KvBlockCount(worker, layout, 2048),
-            (1 << 30) / static_cast<int>(layout.block_bytes()));
-  EXPECT_EQ(*KvBlockCount(worker, layout, 1 << 20), 2 * (1 << 20) / 32);
-  const auto options = EngineOptionsFromFlags(worker, layout, 2048);
-  ASSERT_TRUE(options.ok());
-  EXPECT_EQ(options->max_model_len, 2048);
-  EXPECT_EQ(options->kv_dtype, KvDtype::kF16);
-}
-
 TEST(WorkerMetrics, BlocksAndTransfersAreCounted) {
   Metrics metrics("decode");
   EngineStats stats;

@@ -1,0 +1,120 @@
+#include "common/engine/model_runtime.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "common/backend/make_backend.h"
+#include "common/base/status_macros.h"
+#include "common/engine/free_memory.h"
+#include "common/gguf/gguf_file.h"
+
+namespace baton {
+namespace {
+
+constexpr uint64_t kDefaultKvBytes = uint64_t{1} << 30;
+constexpr uint64_t kFreeMemoryShare = 4;  // a quarter
+constexpr uint64_t kMaxBlocks = uint64_t{1} << 24;
+
+absl::StatusOr<KvDtype> KvDtypeOf(const std::string& name) {
+  if (name == "auto" || name == "f16") return KvDtype::kF16;
+  if (name == "f32") return KvDtype::kF32;
+  if (name == "bf16") return KvDtype::kBf16;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--kv-cache-dtype: '", name, "' is not one of auto, f16, f32, bf16"));
+}
+
+absl::Status CheckOptions(const ModelRuntimeOptions& options) {
+  if (options.model.empty()) {
+    return absl::InvalidArgumentError("--model is missing; name a GGUF file");
+  }
+  if (options.num_kv_blocks < 0) {
+    return absl::InvalidArgumentError("--num-kv-blocks: must not be negative");
+  }
+  if (options.num_kv_blocks > 0 && options.kv_cache_memory_bytes > 0) {
+    return absl::InvalidArgumentError(
+        "--num-kv-blocks and --kv-cache-memory-bytes say the same; give one of them");
+  }
+  // The layout below divides by it; the engine checks the rest.
+  if (options.block_size < kKvPageTokens || options.block_size % kKvPageTokens != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("--block-size: must be a multiple of ",
+                                                   kKvPageTokens, ", not ", options.block_size));
+  }
+  return absl::OkStatus();
+}
+
+std::string NameOf(const GgufFile& file, const ModelConfig& config) {
+  if (!config.name.empty()) return config.name;
+  return file.path().substr(file.path().find_last_of('/') + 1);
+}
+
+std::string MostBytesType(const GgufFile& file) {
+  std::map<GgmlType, size_t> bytes;
+  for (const GgufTensor& tensor : file.tensors()) bytes[tensor.type] += tensor.data.size();
+  const auto most = std::max_element(
+      bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == bytes.end() ? "" : GgmlTypeName(most->first);
+}
+
+}  // namespace
+
+absl::StatusOr<int> KvBlockCount(const ModelRuntimeOptions& options, const KvLayout& layout,
+                                 int max_model_len, uint64_t free_memory_bytes) {
+  if (options.num_kv_blocks > 0) return options.num_kv_blocks;
+  uint64_t bytes = options.kv_cache_memory_bytes;
+  if (bytes == 0) {
+    const auto two_sequences = 2 * static_cast<uint64_t>(layout.BlocksFor(max_model_len));
+    bytes = std::max(kDefaultKvBytes, two_sequences * layout.block_bytes());
+    if (free_memory_bytes > 0) bytes = std::min(bytes, free_memory_bytes / kFreeMemoryShare);
+  }
+  const uint64_t blocks = bytes / layout.block_bytes();
+  if (blocks < 2) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "KV cache: ", bytes, " bytes hold ", blocks, " blocks of ", layout.block_bytes(),
+        " bytes and at least 2 are needed; raise --kv-cache-memory-bytes or lower --block-size"));
+  }
+  return static_cast<int>(std::min(blocks, kMaxBlocks));
+}
+
+absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntimeOptions& options) {
+  BATON_RETURN_IF_ERROR(CheckOptions(options));
+  BATON_ASSIGN_OR_RETURN(const KvDtype kv_dtype, KvDtypeOf(options.kv_cache_dtype));
+  BATON_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(options.model));
+  auto runtime = std::make_unique<ModelRuntime>();
+  BATON_ASSIGN_OR_RETURN(runtime->tokenizer, Tokenizer::Load(file));
+  BATON_ASSIGN_OR_RETURN(runtime->backend, MakeBackend({.device = options.device,
+                                                        .threads = options.threads,
+                                                        .cpu_set = options.cpu_set,
+                                                        .cpu_isa = options.cpu_isa}));
+  const auto progress = [&](double done) {
+    if (options.progress) options.progress(done);
+  };
+  BATON_ASSIGN_OR_RETURN(std::unique_ptr<Transformer> model,
+                         Transformer::Load(file, *runtime->backend, progress));
+  runtime->name = NameOf(file, model->config());
+  runtime->weights_type = MostBytesType(file);
+  runtime->weights_digest = file.Digest();
+  runtime->tokenizer_digest = runtime->tokenizer->digest();
+
+  const KvLayout layout = model->MakeKvLayout(options.block_size, kv_dtype);
+  const int longest =
+      options.max_model_len > 0 ? options.max_model_len : model->config().context_length;
+  BATON_ASSIGN_OR_RETURN(const int num_kv_blocks,
+                         KvBlockCount(options, layout, longest, FreeMemoryBytes()));
+  BATON_ASSIGN_OR_RETURN(
+      runtime->engine,
+      Engine::Create(std::move(model), *runtime->backend,
+                     {.max_model_len = options.max_model_len,
+                      .max_num_seqs = options.max_num_seqs,
+                      .max_num_batched_tokens = options.max_num_batched_tokens,
+                      .block_size = options.block_size,
+                      .num_kv_blocks = num_kv_blocks,
+                      .kv_dtype = kv_dtype,
+                      .max_waiting = options.max_waiting,
+                      .end_of_generation_ids = runtime->tokenizer->end_of_generation_ids()}));
+  return runtime;
+}
+
+}  // namespace baton

@@ -1,0 +1,68 @@
+// What the processes of both kinds of worker share: flags, model, health, metrics, Watch, and their
+// end.
+//
+//   auto process = WorkerProcess::Start("baton-prefill-worker", role, argc, argv);   // exits on
+//   bad flags PrefillService service(process->engine(), ...); return process->Run({&service},
+//   hooks);
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "baton/internal/v1/worker.pb.h"
+#include "common/engine/engine_thread.h"
+#include "common/engine/model_runtime.h"
+#include "common/rpc/metrics.h"
+#include "common/rpc/server.h"
+#include "common/rpc/worker_flags.h"
+#include "common/rpc/worker_metrics.h"
+#include "common/rpc/worker_service.h"
+
+namespace baton {
+
+// One of them a process; belongs to the main thread.
+class WorkerProcess {
+ public:
+  // Parses flags, answers probes, loads the model. Exits with 0 for --help, --version and
+  // --check-config, with kExitUsage and one line on stderr where something is wrong.
+  static std::unique_ptr<WorkerProcess> Start(const std::string& program,
+                                              internal::v1::WorkerRole role, int argc, char** argv);
+  ~WorkerProcess();
+
+  Engine& engine() { return *runtime_->engine; }
+  const std::string& name() const { return name_; }
+  const internal::v1::ModelIdentity& identity() const { return identity_; }
+  const internal::v1::KvShape& shape() const { return shape_; }
+  const Credentials& credentials() const { return server_->credentials(); }
+  WorkerMetrics& metrics() { return *worker_metrics_; }
+
+  // Serves `services` and Watch until the process is told to end; the exit code. Nothing calls the
+  // services any more when it returns. All hooks must be set.
+  int Run(std::vector<grpc::Service*> services, const DrainHooks& hooks);
+
+ private:
+  explicit WorkerProcess(std::string program) : program_(std::move(program)) {}
+  absl::Status Prepare(internal::v1::WorkerRole role, WorkerFlags flags);
+  void Describe(internal::v1::WorkerRole role);
+  std::string BannerText() const;
+
+  const std::string program_;
+  WorkerFlags flags_;
+  std::string name_;
+  internal::v1::ModelIdentity identity_;
+  internal::v1::KvShape shape_;
+  std::atomic<Engine*> started_engine_ = nullptr;
+  std::unique_ptr<ModelRuntime> runtime_;
+  std::optional<EngineThread> engine_thread_;
+  std::optional<Metrics> metrics_;
+  std::optional<WorkerMetrics> worker_metrics_;
+  std::unique_ptr<WorkerService> watch_;
+  std::unique_ptr<ServerProcess> server_;  // first to go
+};
+
+}  // namespace baton

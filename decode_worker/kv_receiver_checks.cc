@@ -1,0 +1,130 @@
+// What the receiver compares before it believes anything.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+#include "decode_worker/kv_receiver.h"
+
+namespace baton {
+
+using internal::v1::AttemptKey;
+using internal::v1::KvDataHeader;
+using internal::v1::OutputToken;
+using internal::v1::PushCommit;
+using internal::v1::PushOpen;
+
+bool KvReceiver::SameKey(const AttemptKey& a, const AttemptKey& b) {
+  return a.request_id_high() == b.request_id_high() && a.request_id_low() == b.request_id_low() &&
+         a.choice() == b.choice() && a.attempt() == b.attempt();
+}
+
+// Looks at every byte whatever the outcome, so that time tells nothing about the secret.
+bool KvReceiver::SameSecret(const std::string& a, const std::string& b) {
+  if (a.size() != b.size()) return false;
+  unsigned difference = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference |= static_cast<unsigned>(static_cast<uint8_t>(a[i]) ^ static_cast<uint8_t>(b[i]));
+  }
+  return difference == 0;
+}
+
+absl::Status KvReceiver::CheckShape(const PushOpen& open) const {
+  const auto mismatch = [](const char* what) {
+    return absl::FailedPreconditionError(absl::StrCat("push open: ", what));
+  };
+  const internal::v1::KvShape& theirs = open.shape();
+  const internal::v1::KvShape& ours = config_.shape;
+  if (theirs.layers() != ours.layers() || theirs.kv_heads() != ours.kv_heads() ||
+      theirs.head_dim() != ours.head_dim()) {
+    return mismatch("shape.layers, kv_heads or head_dim differ from this worker's");
+  }
+  if (theirs.dtype() != ours.dtype()) return mismatch("shape.dtype differs from this worker's");
+  if (open.wire_dtype() != ours.dtype()) return mismatch("wire_dtype is not one of this worker's");
+  if (theirs.block_size() == 0 || theirs.block_size() % kKvPageTokens != 0) {
+    return mismatch("shape.block_size is not a multiple of 16");
+  }
+  if (open.token_count() != static_cast<uint32_t>(token_count_)) {
+    return mismatch("token_count differs from the sequence's");
+  }
+  if (!std::equal(open.page_hashes().begin(), open.page_hashes().end(), config_.page_hashes.begin(),
+                  config_.page_hashes.end())) {
+    return mismatch("page_hashes differ: other tokens, salt or numerics than this sequence's");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status KvReceiver::CheckHeader(const KvDataHeader& header, size_t payload_bytes) const {
+  const auto refuse = [](const char* what) {
+    return absl::InvalidArgumentError(absl::StrCat("KvData header: ", what));
+  };
+  if (!SameKey(header.key(), config_.key)) return refuse("key of another attempt");
+  if (header.sequence_number() == 0) return refuse("sequence_number is 0");
+  const auto layers = static_cast<uint32_t>(config_.layout.layers);
+  if (header.layer_count() == 0 || header.layer_count() > layers ||
+      header.first_layer() > layers - header.layer_count()) {
+    return refuse("layers out of range");
+  }
+  const auto tokens = static_cast<uint32_t>(token_count_);
+  if (header.token_count() == 0 || header.token_count() > tokens ||
+      header.first_token() > tokens - header.token_count() ||
+      header.first_token() < static_cast<uint32_t>(start_token_)) {
+    return refuse("tokens out of range");
+  }
+  const uint32_t end = header.first_token() + header.token_count();
+  if (header.first_token() % kKvPageTokens != 0 || (end % kKvPageTokens != 0 && end != tokens)) {
+    return refuse("tokens are not whole pages");
+  }
+  if (header.first_kv_head() != 0 ||
+      header.kv_head_count() != static_cast<uint32_t>(config_.layout.kv_heads)) {
+    return refuse("kv heads are not all of the model's");
+  }
+  const size_t bytes =
+      size_t{header.layer_count()} * header.token_count() * 2 * config_.layout.row_bytes();
+  if (payload_bytes != bytes) return refuse("payload size differs from the ranges'");
+  const size_t pages = size_t{header.layer_count()} *
+                       static_cast<size_t>(KvPages(static_cast<int>(header.token_count())));
+  if (static_cast<size_t>(header.page_crc32c_size()) != pages) {
+    return refuse("page_crc32c is not one for each layer and page");
+  }
+  if (held_bytes_ + payload_bytes > config_.limits.window_bytes) {
+    return refuse("more unacknowledged bytes than the window");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status KvReceiver::CheckFirstTokens(const PushCommit& commit) const {
+  const auto refuse = [](const char* what) {
+    return absl::InvalidArgumentError(absl::StrCat("commit: ", what));
+  };
+  if (commit.first_tokens_size() != 1) return refuse("first_tokens is not one for each choice");
+  const OutputToken& token = commit.first_tokens(0);
+  if (token.choice() != config_.key.choice()) return refuse("first_tokens.choice is another's");
+  if (token.output_index() != static_cast<uint32_t>(token_count_ - config_.prompt_length)) {
+    return refuse("first_tokens.output_index is not the next");
+  }
+  if (token.token().token_id() >= static_cast<uint32_t>(config_.vocab_size)) {
+    return refuse("first_tokens.token_id is outside the vocabulary");
+  }
+  if (token.ends_sequence()) return refuse("first_tokens.ends_sequence: nothing to decode");
+  return absl::OkStatus();
+}
+
+bool KvReceiver::CoveredBefore(int end_token) const {
+  for (int layer = 0; layer < crcs_.layers(); ++layer) {
+    for (int page = start_token_ / kKvPageTokens; page < KvPages(end_token); ++page) {
+      if (PageAt(layer, page) != Page::kCovered) return false;
+    }
+  }
+  return true;
+}
+
+std::string KvReceiver::Digest(int end_token, absl::Span<const OutputToken> first_tokens) const {
+  return KvDigest({.identity = config_.identity,
+                   .token_ids = config_.token_ids,
+                   .start_token = start_token_,
+                   .end_token = end_token,
+                   .first_tokens = first_tokens,
+                   .crcs = crcs_});
+}
+
+}  // namespace baton

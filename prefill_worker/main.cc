@@ -1,0 +1,29 @@
+// baton-prefill-worker: prompts in, first tokens out, their KV caches to decode workers.
+#include "common/rpc/draining.h"
+#include "common/rpc/worker_process.h"
+#include "prefill_worker/prefill_service.h"
+
+namespace baton {
+namespace {
+
+int Main(int argc, char** argv) {
+  const auto process =
+      WorkerProcess::Start("baton-prefill-worker", internal::v1::WORKER_ROLE_PREFILL, argc, argv);
+  ChannelCache channels(process->credentials());
+  const PrefillServiceOptions options{.worker_name = process->name(),
+                                      .identity = process->identity(),
+                                      .shape = process->shape(),
+                                      .limits = {},
+                                      .metrics = &process->metrics()};
+  PrefillService service(process->engine(), channels, options);
+  return process->Run(
+      {&service},
+      {.begin = [&] { service.Drain(); },
+       .drained = [&] { return service.calls() == 0; },
+       .end_rest = [&] { service.EndAll(DrainingStatus(options.worker_name, kStagePrefill)); }});
+}
+
+}  // namespace
+}  // namespace baton
+
+int main(int argc, char** argv) { return baton::Main(argc, argv); }

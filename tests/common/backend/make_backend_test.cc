@@ -1,0 +1,63 @@
+#include "common/backend/make_backend.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "common/backend/cpu/isa.h"
+#include "common/backend/cpu/thread_pool.h"
+
+namespace baton {
+namespace {
+
+void ExpectRefused(const BackendOptions& options, absl::StatusCode code, const std::string& flag,
+                   const std::string& why) {
+  const auto backend = MakeBackend(options);
+  EXPECT_EQ(backend.status().code(), code) << backend.status();
+  EXPECT_THAT(std::string(backend.status().message()),
+              testing::AllOf(testing::HasSubstr(flag), testing::HasSubstr(why)));
+}
+
+TEST(MakeBackend, GivesACpuWhereCudaIsAbsent) {
+  for (const char* device : {"cpu", "auto"}) {
+    const auto backend = MakeBackend({.device = device, .threads = 3});
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    EXPECT_THAT((*backend)->Description(), testing::HasSubstr("3 threads"));
+  }
+}
+
+TEST(MakeBackend, GivesTheInstructionSetAskedForOrRefusesItByName) {
+  for (const CpuIsa isa : {CpuIsa::kPortable, CpuIsa::kAvx2, CpuIsa::kAvx512}) {
+    const BackendOptions options{.device = "cpu", .cpu_isa = CpuIsaName(isa)};
+    if (CpuHas(isa)) {
+      EXPECT_THAT((*MakeBackend(options))->Description(), testing::HasSubstr(CpuIsaName(isa)));
+    } else {
+      ExpectRefused(options, absl::StatusCode::kUnimplemented, "--cpu-isa", CpuIsaName(isa));
+    }
+  }
+}
+
+TEST(MakeBackend, NamesTheFlagThatIsWrong) {
+  const auto kInvalid = absl::StatusCode::kInvalidArgument;
+  ExpectRefused({.device = "cuda"}, absl::StatusCode::kUnimplemented, "--device cuda",
+                "no CUDA; use --device cpu");
+  ExpectRefused({.device = "cuda:1"}, absl::StatusCode::kUnimplemented, "--device cuda", "no CUDA");
+  ExpectRefused({.device = "cuda:x"}, kInvalid, "--device 'cuda:x'", "cuda:N");
+  ExpectRefused({.device = "tpu"}, kInvalid, "--device 'tpu'", "cpu, cuda");
+  ExpectRefused({.device = "cpu", .cpu_isa = "neon"}, kInvalid, "--cpu-isa 'neon'", "portable");
+  ExpectRefused({.device = "cpu", .threads = -1}, kInvalid, "--threads -1", "0 for one per CPU");
+  ExpectRefused({.device = "cpu", .threads = 100000}, kInvalid, "--threads", "1024");
+}
+
+TEST(ParseCpuSet, ReadsNumbersAndRangesOfUsableCpus) {
+  EXPECT_TRUE(ParseCpuSet("")->empty());
+  for (const char* bad : {"x", "0-", "-1", "1-0", "0,0", "0,,1", "0-99999", "1023"}) {
+    const auto cpus = ParseCpuSet(bad);
+    EXPECT_EQ(cpus.status().code(), absl::StatusCode::kInvalidArgument) << bad;
+    EXPECT_THAT(std::string(cpus.status().message()), testing::HasSubstr("--cpu-set"));
+  }
+}
+
+}  // namespace
+}  // namespace baton

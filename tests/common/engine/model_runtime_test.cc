@@ -1,0 +1,118 @@
+#include "common/engine/model_runtime.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "common/engine/free_memory.h"
+
+namespace baton {
+namespace {
+
+using testing::HasSubstr;
+
+ModelRuntimeOptions TinyOptions() {
+  ModelRuntimeOptions options;
+  options.model = std::string(BATON_TEST_DATA) + "/tiny/tiny-llama-q4_1.gguf";
+  options.device = "cpu";
+  options.threads = 1;
+  options.num_kv_blocks = 20;
+  return options;
+}
+
+std::vector<OutputToken> Generate(Engine& engine, SequenceRequest request) {
+  std::vector<OutputToken> tokens;
+  request.on_event = [&](const SequenceEvent& event) {
+    if (const auto* produced = std::get_if<TokenProduced>(&event)) {
+      tokens.push_back(produced->token);
+    }
+  };
+  EXPECT_TRUE(engine.Submit(engine.NextId(), std::move(request)).ok());
+  while (engine.Step()) {
+  }
+  return tokens;
+}
+
+TEST(ModelRuntime, RunsATinyModelFromItsFile) {
+  const auto runtime = LoadModelRuntime(TinyOptions());
+  ASSERT_TRUE(runtime.ok()) << runtime.status();
+  EXPECT_EQ((*runtime)->name, "tiny random llama");
+  EXPECT_EQ((*runtime)->weights_digest.size(), 32u);
+  EXPECT_EQ((*runtime)->tokenizer_digest.size(), 32u);
+  Engine& engine = *(*runtime)->engine;
+  EXPECT_EQ(engine.options().num_kv_blocks, 20);
+  EXPECT_EQ(engine.options().max_model_len, 512);
+  EXPECT_EQ(engine.options().end_of_generation_ids, (*runtime)->tokenizer->end_of_generation_ids());
+  SequenceRequest request;
+  request.token_ids = (*runtime)->tokenizer->Encode("hello", {});
+  request.prompt_length = static_cast<int>(request.token_ids.size());
+  request.sampling = {.temperature = 0, .max_tokens = 5, .ignore_eos = true};
+  EXPECT_EQ(Generate(engine, request).size(), 5u);
+}
+
+TEST(ModelRuntime, SizesTheCacheByBlocksByBytesOrByDefault) {
+  const KvLayout layout{
+      .layers = 2, .kv_heads = 1, .head_dim = 64, .block_size = 32, .dtype = KvDtype::kF16};
+  ASSERT_EQ(layout.block_bytes(), 16384u);
+  constexpr uint64_t kGib = uint64_t{1} << 30;
+  ModelRuntimeOptions options;
+  EXPECT_EQ(*KvBlockCount(options, layout, 1000, 100 * kGib), 65536);
+  EXPECT_EQ(*KvBlockCount(options, layout, 1000, 0), 65536) << "free memory unknown";
+  EXPECT_EQ(*KvBlockCount(options, layout, 32 * 100000, 100 * kGib), 200000);
+  EXPECT_EQ(*KvBlockCount(options, layout, 1000, kGib), 16384) << "a quarter of what is free";
+  options.kv_cache_memory_bytes = 16384 * 7 + 100;
+  EXPECT_EQ(*KvBlockCount(options, layout, 1000, kGib), 7);
+  options.kv_cache_memory_bytes = 16384;
+  EXPECT_THAT(std::string(KvBlockCount(options, layout, 1000, kGib).status().message()),
+              HasSubstr("--kv-cache-memory-bytes"));
+  options = {};
+  options.num_kv_blocks = 3;
+  EXPECT_EQ(*KvBlockCount(options, layout, 1000, kGib), 3);
+}
+
+TEST(ModelRuntime, ErrorsNameFlagOrFile) {
+  const auto message = [](const std::function<void(ModelRuntimeOptions&)>& spoil) {
+    ModelRuntimeOptions options = TinyOptions();
+    spoil(options);
+    return std::string(LoadModelRuntime(options).status().message());
+  };
+  using Options = ModelRuntimeOptions;
+  EXPECT_THAT(message([](Options& o) { o.model = ""; }), HasSubstr("--model"));
+  EXPECT_THAT(message([](Options& o) { o.model = "/nowhere.gguf"; }), HasSubstr("/nowhere.gguf"));
+  EXPECT_THAT(message([](Options& o) { o.kv_cache_dtype = "f8"; }), HasSubstr("--kv-cache-dtype"));
+  EXPECT_THAT(message([](Options& o) { o.kv_cache_memory_bytes = 1; }), HasSubstr("give one"));
+  EXPECT_THAT(message([](Options& o) { o.block_size = 20; }), HasSubstr("--block-size"));
+  EXPECT_THAT(message([](Options& o) { o.device = "tpu"; }), HasSubstr("--device"));
+  EXPECT_THAT(message([](Options& o) { o.max_model_len = 9999; }), HasSubstr("--max-model-len"));
+}
+
+TEST(FreeMemory, IsKnownOnThisMachine) { EXPECT_GT(FreeMemoryBytes(), uint64_t{1} << 20); }
+
+// The real model answers; the file is named from outside and too large to keep here.
+TEST(ModelRuntime, TheRealModelKnowsTheCapitalOfFrance) {
+  const char* path = std::getenv("BATON_TEST_MODEL");
+  if (path == nullptr || *path == '\0') GTEST_SKIP() << "BATON_TEST_MODEL is not set";
+  ModelRuntimeOptions options;
+  options.model = path;
+  options.device = "cpu";
+  const auto runtime = LoadModelRuntime(options);
+  ASSERT_TRUE(runtime.ok()) << runtime.status();
+  SequenceRequest request;
+  request.token_ids = (*runtime)->tokenizer->Encode(
+      "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n",
+      {.add_special_tokens = false, .parse_special = true});
+  request.prompt_length = static_cast<int>(request.token_ids.size());
+  request.sampling = {.temperature = 0, .max_tokens = 40};
+  std::vector<int32_t> ids;
+  const std::vector<OutputToken> tokens = Generate(*(*runtime)->engine, request);
+  for (const OutputToken& token : tokens) ids.push_back(token.token_id);
+  const std::string answer = (*runtime)->tokenizer->Decode(ids, true);
+  EXPECT_THAT(answer, HasSubstr("Paris"));
+  EXPECT_EQ(tokens.back().finish_reason, FinishReason::kStop) << answer;
+}
+
+}  // namespace
+}  // namespace baton
