@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/clock.h"
 #include "common/rpc/status.h"
 
 namespace baton {
@@ -20,7 +21,7 @@ void Join(v1::GenerateResponse* last, v1::GenerateResponse next) {
 }  // namespace
 
 ClientCall::ClientCall(EventLoop& loop, grpc::CallbackServerContext* context)
-    : loop_(loop), context_(context) {}
+    : loop_(loop), context_(context), last_progress_(SteadyNow()) {}
 
 void ClientCall::Send(v1::GenerateResponse response) {
   if (finishing_ || broken_) return;
@@ -64,6 +65,7 @@ void ClientCall::WriteNext() {
 void ClientCall::OnWriteDone(bool ok) {
   loop_.Post([this, ok] {
     writing_ = false;
+    last_progress_ = SteadyNow();
     broken_ = broken_ || !ok;
     outbox_.pop_front();
     if (broken_) outbox_.clear();

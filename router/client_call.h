@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
 
@@ -42,7 +43,8 @@ class ClientCall final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
   // Breaks the stream, for a client that does not even read its end. Only until `on_done`.
   void Abort();
 
-  bool finishing() const { return finishing_; }
+  // When a message was last taken by the client's side of the connection, or the call began.
+  absl::Time last_progress() const { return last_progress_; }
   // From any thread: work for it is in vain.
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
 
@@ -62,6 +64,7 @@ class ClientCall final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
   bool broken_ = false;  // a write failed: the client is gone
   bool finishing_ = false;
   bool finished_ = false;
+  absl::Time last_progress_;
   absl::Status status_;
   std::atomic<bool> cancelled_ = false;
 };

@@ -16,6 +16,7 @@ namespace baton {
 struct FleetSummary {
   uint32_t ready_prefill = 0;
   uint32_t ready_decode = 0;
+  bool has_pair = false;       // a ready prefill and a ready decode worker serve the same model
   uint32_t max_model_len = 0;  // the smallest of the ready workers; 0: none is ready
   std::string kv_cache_dtype;  // of a ready decode worker
   uint32_t block_size = 0;     // tokens, as kv_cache_dtype
@@ -23,7 +24,7 @@ struct FleetSummary {
 
   // A request could be served.
   bool CanServe(Disaggregation disaggregation) const {
-    return ready_decode > 0 && (ready_prefill > 0 || disaggregation != Disaggregation::kAlways);
+    return disaggregation == Disaggregation::kAlways ? has_pair : ready_decode > 0;
   }
 };
 

@@ -86,6 +86,9 @@ absl::Status RequestRunner::WhyNoWorker() const {
   const FleetSummary fleet = parts_.fleet.Get();
   std::string why = absl::StrCat("no worker is ready for the request: ", fleet.ready_prefill,
                                  " prefill and ", fleet.ready_decode, " decode workers are ready");
+  if (fleet.ready_prefill > 0 && fleet.ready_decode > 0 && !fleet.has_pair) {
+    absl::StrAppend(&why, ", none of which serve the same model");
+  }
   if (!fleet.problem.empty()) absl::StrAppend(&why, "; ", fleet.problem);
   return NoReadyWorker(why);
 }

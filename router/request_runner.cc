@@ -210,30 +210,33 @@ void RequestRunner::EndClient(Request& request, const absl::Status& status,
   } else {
     parts_.metrics.Refused(status.code());
   }
-  if (status.code() == absl::StatusCode::kInternal) {
+  if (absl::IsInternal(status)) {
     LogError("request {}: {}", request.number, LogSafe(status.message()));
+  } else if (absl::IsUnavailable(status)) {
+    LogWarning("request {}: {}", request.number, LogSafe(status.message()));
   }
   request.end_status = status;
   // The end of the call would free the request that is being prepared.
   if (request.prepared) request.client->FinishWith(status);
-  EndLegsLater(request.number);
+  EndLegsLater(request);
 }
 
-void RequestRunner::EndLegsLater(uint64_t number) {
-  const absl::Time now = SteadyNow();
-  Request& request = *Find(number);
+void RequestRunner::EndLegsLater(Request& request) {
   parts_.loop.Cancel(request.timer);
-  request.timer = parts_.loop.RunAt(now + options_.call_end_grace, [this, &request] {
+  request.timer = parts_.loop.RunAt(SteadyNow() + options_.call_end_grace, [this, &request] {
     for (const auto& leg : request.legs) {
       if (leg->decode != nullptr) leg->decode->Cancel();
       if (leg->prefill != nullptr) leg->prefill->Cancel();
     }
-    // The client has as long to read its end as it had to read anything.
-    request.timer =
-        parts_.loop.RunAt(SteadyNow() + options_.machine.stall_timeout, [this, &request] {
-          if (request.client != nullptr) request.client->Abort();
-        });
+    AbortClientWhenStalled(request);
   });
+}
+
+void RequestRunner::AbortClientWhenStalled(Request& request) {
+  if (request.client == nullptr) return;
+  const absl::Time until = request.client->last_progress() + options_.machine.stall_timeout;
+  if (SteadyNow() >= until) return request.client->Abort();
+  request.timer = parts_.loop.RunAt(until, [this, &request] { AbortClientWhenStalled(request); });
 }
 
 void RequestRunner::Settle(Request& request) {

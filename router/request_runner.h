@@ -114,7 +114,9 @@ class RequestRunner {
   // done.
   void Post(uint64_t number, RequestEvent event);
   // Ends what is left of an ended request's calls, if it does not end by itself.
-  void EndLegsLater(uint64_t number);
+  void EndLegsLater(Request& request);
+  // Breaks an ended client's stream once it has not read for the stall timeout.
+  void AbortClientWhenStalled(Request& request);
   // Gives back what the request no longer holds: its place in the queue, in a worker's queue, on
   // its workers.
   void Settle(Request& request);

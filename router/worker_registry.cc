@@ -1,6 +1,7 @@
 #include "router/worker_registry.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -219,6 +220,7 @@ void WorkerRegistry::Close(std::function<void()> closed) {
 
 void WorkerRegistry::Publish() {
   FleetSummary summary;
+  std::set<std::string> models[2];  // of the ready prefill and the ready decode workers
   for (const auto& [target, worker] : workers_) {
     if (worker->up != worker->ready()) options_.on_up(target, worker->up = worker->ready());
     if (worker->id != 0 && !worker->problem.empty()) {
@@ -227,6 +229,7 @@ void WorkerRegistry::Publish() {
     }
     if (!worker->ready()) continue;
     ++(target.role == WORKER_ROLE_PREFILL ? summary.ready_prefill : summary.ready_decode);
+    models[target.role == WORKER_ROLE_DECODE].insert(worker->identity);
     const uint32_t length = worker->info.max_model_len();
     summary.max_model_len =
         summary.max_model_len == 0 ? length : std::min(summary.max_model_len, length);
@@ -235,6 +238,8 @@ void WorkerRegistry::Publish() {
       summary.block_size = worker->info.shape().block_size();
     }
   }
+  summary.has_pair = std::any_of(models[0].begin(), models[0].end(),
+                                 [&](const auto& model) { return models[1].count(model) != 0; });
   fleet_.Publish(std::move(summary));
 }
 

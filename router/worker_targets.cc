@@ -79,7 +79,8 @@ absl::StatusOr<std::vector<WorkerTarget>> ParseWorkersFile(const std::string& pa
     ++number;
     line = absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
     if (line.empty()) continue;
-    const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipWhitespace());
+    const std::vector<std::string> words =
+        absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
     const auto wrong = [&](absl::string_view what) {
       return absl::InvalidArgumentError(absl::StrCat(
           path, ":", number, ": ", what, "; expected 'prefill HOST:PORT' or 'decode HOST:PORT'"));

@@ -288,9 +288,11 @@ TEST_F(RouterTest, NeverUsesAWorkerWithAnotherTokenizerOrPairsTwoModels) {
     return router_->fleet().ready_decode == 1 && router_->fleet().ready_prefill == 1 &&
            !router_->fleet().problem.empty();
   });
+  EXPECT_FALSE(router_->Ready());
   const Answer answer = Generate(Request("abc", 10));
   EXPECT_EQ(answer.status.code(), absl::StatusCode::kUnavailable) << answer.status;
   EXPECT_THAT(std::string(answer.status.message()), HasSubstr("tokenizer"));
+  EXPECT_THAT(std::string(answer.status.message()), HasSubstr("none of which serve the same"));
   EXPECT_EQ(stranger.total_calls() + other_model.total_calls(), 0);
 }
 
