@@ -374,6 +374,29 @@ TEST_F(ReceiverTest, CommitsOnlyTheWholeAndTheAgreed) {
   }));
 }
 
+TEST_F(ReceiverTest, ADigestThatLeavesAMissingPageOutDoesNotReplaceCoverage) {
+  Receive();
+  Data(Header(0, 2, 0, 48, 1));
+  FinishCopies();
+  PageCrcTable crcs(2, kTokens);  // the last page as a receiver has it that never saw it
+  for (int layer = 0; layer < 2; ++layer) {
+    for (int page = 0; page < 3; ++page) {
+      crcs.At(layer, page) = source_.PageCrc(layer, page * 16, page * 16 + 16);
+    }
+  }
+  PushRequest commit = CommitMessage();
+  commit.mutable_commit()->set_digest(
+      KvDigest({.identity = config_.identity,
+                .token_ids = config_.token_ids,
+                .start_token = 0,
+                .end_token = kTokens,
+                .first_tokens = absl::MakeConstSpan(&commit.commit().first_tokens(0), 1),
+                .crcs = crcs}));
+  Commit(commit);
+  EXPECT_EQ(receiver_->state(), State::kGone);
+  EXPECT_EQ(LastRefusal(), PushRefused::REASON_INCOMPLETE);
+}
+
 TEST_F(ReceiverTest, ACheckpointIsTrueOrThePushEnds) {
   Receive();
   Data(Header(0, 2, 0, 32, 1));
