@@ -45,16 +45,16 @@ def children(process):
 
 
 def test_run_streams_an_answer_from_a_server(served):
-    done = run("baton", "run", "--server", served[1], "--temperature", "0", "What is the capital of France?")
+    done = run("baton", "run", "--server", served[1], "--temperature", "0", "What is 2+2?")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.decode() == "The capital of France is Paris.\n"
+    assert done.stdout.decode() == "The answer to this classic math problem is 4.\n"
 
 
 def test_run_reads_a_piped_prompt_and_prints_json(served):
     done = run("baton", "run", "--server", served[1], "--temperature", "0", "--json", "--stats",
-               stdin=b"What is the capital of France?\n")
+               stdin=b"What is 2+2?\n")
     answer = json.loads(done.stdout)
-    assert answer["text"] == "The capital of France is Paris."
+    assert answer["text"] == "The answer to this classic math problem is 4."
     assert answer["finish_reason"] == "stop" and answer["usage"]["prompt_tokens"] == 37
     stats = done.stderr.decode()
     for word in ("prefill", "KV transfer", "decode", "first token", "tokens/s"):
@@ -62,9 +62,13 @@ def test_run_reads_a_piped_prompt_and_prints_json(served):
 
 
 def test_raw_text_is_sent_as_it_is(served):
-    prompt = "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n"
-    done = run("baton", "run", "--server", served[1], "--temperature", "0", "--raw", "-n", "3", prompt)
-    assert done.stdout.decode() == "The capital of\n"
+    prompt = ("<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
+              "<|im_start|>user\nWhat is 2+2?<|im_end|>\n<|im_start|>assistant\n")
+    done = run("baton", "run", "--server", served[1], "--temperature", "0", "--raw", prompt)
+    assert done.stdout.decode() == "The answer to this classic math problem is 4.\n"
+    done = run("baton", "run", "--server", served[1], "--temperature", "0", "--raw", "-n", "1",
+               "The capital of France is")
+    assert done.stdout.decode() == " Paris\n"
 
 
 def test_a_worker_that_died_is_started_again(served):
@@ -81,9 +85,9 @@ def test_a_worker_that_died_is_started_again(served):
 
 
 def test_run_with_a_model_starts_its_own_servers():
-    done = run("baton", "run", "--model", MODEL, "--temperature", "0", "What is the capital of France?")
+    done = run("baton", "run", "--model", MODEL, "--temperature", "0", "What is 2+2?")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.decode() == "The capital of France is Paris.\n"
+    assert done.stdout.decode() == "The answer to this classic math problem is 4.\n"
 
 
 def test_children_end_with_a_killed_parent():
