@@ -21,6 +21,7 @@
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/status.h"
 
 namespace baton {
 namespace {
@@ -51,6 +52,14 @@ void AddMessage(v1::GenerateRequest& request, const std::string& role, const std
   message->set_content(content);
 }
 
+// One line for people. A server that cannot be reached is the commonest error, and has a remedy.
+std::string Describe(const absl::Status& status) {
+  const bool unreachable =
+      status.code() == absl::StatusCode::kUnavailable && ErrorReason(status).empty();
+  return absl::StrCat(status.ToString(absl::StatusToStringMode::kWithNoExtraData),
+                      unreachable ? "; `baton serve --model FILE` starts a server" : "");
+}
+
 // Shows one answer as it comes. The answer's text, or nothing after an error, which is printed.
 std::optional<std::string> ShowAnswer(GenerateClient& client, const v1::GenerateRequest& request,
                                       const RunOptions& options, int* exit_code) {
@@ -65,8 +74,7 @@ std::optional<std::string> ShowAnswer(GenerateClient& client, const v1::Generate
   if (!answer.ok()) {
     const bool interrupted = answer.status().code() == absl::StatusCode::kCancelled;
     if (!interrupted) {
-      std::fprintf(stderr, "baton: %s\n",
-                   answer.status().ToString(absl::StatusToStringMode::kWithNoExtraData).c_str());
+      std::fprintf(stderr, "baton: %s\n", Describe(answer.status()).c_str());
     }
     *exit_code = interrupted ? kExitInterrupted : 1;
     return std::nullopt;
@@ -180,7 +188,11 @@ int RunCommand(const RunOptions& options) {
     GenerateClient* client = running;
     if (client != nullptr && number == SIGINT && client->Cancel()) return;
     interrupted = true;
-    if (client != nullptr && (number == SIGTERM || !chat)) _exit(kExitInterrupted);
+    if (client != nullptr && number == SIGINT && chat) {
+      std::fprintf(stderr, "\n/bye or Ctrl-D ends the chat\n>>> ");
+      return;
+    }
+    if (client != nullptr) _exit(kExitInterrupted);
   });
 
   std::unique_ptr<LocalCluster> cluster;

@@ -13,7 +13,7 @@ packages=(
 )
 if [[ "${1:-}" == "--test" ]]; then
   packages+=(
-    libgtest-dev libgmock-dev libbenchmark-dev ccache openssl binutils
+    libgtest-dev libgmock-dev libbenchmark-dev ccache lld openssl binutils
     python3-pytest python3-grpcio python3-protobuf python3-yaml python3-jinja2
   )
 else

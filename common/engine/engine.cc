@@ -133,10 +133,10 @@ KvCache& Engine::cache() { return *rep_->cache; }
 SequenceId Engine::NextId() { return ++rep_->last_id; }
 
 absl::Status Engine::Submit(SequenceId id, SequenceRequest request) {
-  const RequestLimits limits = {.vocab_size = rep_->model->config().vocab_size,
-                                .max_model_len = rep_->options.max_model_len,
-                                .block_size = rep_->options.block_size,
-                                .total_blocks = rep_->options.num_kv_blocks};
+  const EngineLimits limits = {.vocab_size = rep_->model->config().vocab_size,
+                               .max_model_len = rep_->options.max_model_len,
+                               .block_size = rep_->options.block_size,
+                               .total_blocks = rep_->options.num_kv_blocks};
   BATON_RETURN_IF_ERROR(CheckRequest(request, limits));
   return rep_->mailbox.Submit({id, std::move(request), SteadyNow()});
 }

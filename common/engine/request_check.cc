@@ -64,7 +64,7 @@ absl::Status CheckSampling(const SamplingParams& sampling, int vocab_size) {
   return absl::OkStatus();
 }
 
-absl::Status CheckRequest(const SequenceRequest& request, const RequestLimits& limits) {
+absl::Status CheckRequest(const SequenceRequest& request, const EngineLimits& limits) {
   if (request.token_ids.empty()) return Invalid("token_ids: must not be empty");
   if (request.token_ids.size() >= static_cast<size_t>(limits.max_model_len)) {
     return Invalid("token_ids: ", request.token_ids.size(),

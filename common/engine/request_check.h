@@ -7,7 +7,7 @@
 
 namespace baton {
 
-struct RequestLimits {
+struct EngineLimits {
   int vocab_size = 0;
   int max_model_len = 0;  // tokens
   int block_size = 0;     // tokens
@@ -16,7 +16,7 @@ struct RequestLimits {
 
 // INVALID_ARGUMENT names the field: a request that is malformed, or that could never run within
 // `limits`.
-absl::Status CheckRequest(const SequenceRequest& request, const RequestLimits& limits);
+absl::Status CheckRequest(const SequenceRequest& request, const EngineLimits& limits);
 
 // Ranges of baton.v1.SamplingParams.
 absl::Status CheckSampling(const SamplingParams& sampling, int vocab_size);

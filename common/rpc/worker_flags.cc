@@ -75,6 +75,16 @@ absl::Status ValidateWorkerFlags(const WorkerFlags& worker) {
     return absl::InvalidArgumentError(
         "--num-kv-blocks and --kv-cache-memory-bytes say the same; give one of them");
   }
+  if (worker.kv_connections != 1) {
+    return absl::InvalidArgumentError(absl::StrCat("--kv-connections: ", worker.kv_connections,
+                                                   " is not supported; a push uses 1 connection"));
+  }
+  const std::string kv_dtype = worker.kv_cache_dtype == "auto" ? "f16" : worker.kv_cache_dtype;
+  if (worker.kv_wire_dtype != "auto" && worker.kv_wire_dtype != kv_dtype) {
+    return absl::InvalidArgumentError(absl::StrCat("--kv-wire-dtype: ", worker.kv_wire_dtype,
+                                                   " is not supported with a KV cache of ",
+                                                   kv_dtype, "; leave it at auto"));
+  }
   return ParseCpuSet(worker.cpu_set).status();
 }
 

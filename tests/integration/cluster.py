@@ -110,8 +110,9 @@ class Server:
 
 
 class Cluster:
-    def __init__(self, prefill=1, decode=1, worker_args=(), decode_args=(), router_args=(), model=None):
-        model = model or MODEL
+    def __init__(self, prefill=1, decode=1, worker_args=(), decode_args=(), router_args=(), credentials=None):
+        model = MODEL
+        self.credentials = credentials  # of the client's channel; None: plain text
         worker = [f"--model={model}", "--threads=1", *worker_args]
         self.prefill = [Server("baton-prefill-worker", *worker) for _ in range(prefill)]
         self.decode = [Server("baton-decode-worker", *worker, *decode_args) for _ in range(decode)]
@@ -133,7 +134,8 @@ class Cluster:
         except BaseException:
             self.__exit__()
             raise
-        self.channel = grpc.insecure_channel(self.router.address)
+        self.channel = (grpc.secure_channel(self.router.address, self.credentials) if self.credentials
+                        else grpc.insecure_channel(self.router.address))
         self.stub = rpc.GenerationServiceStub(self.channel)
         return self
 

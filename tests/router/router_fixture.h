@@ -18,7 +18,7 @@
 #include "baton/v1/generation.grpc.pb.h"
 #include "common/rpc/status.h"
 #include "router/router.h"
-#include "tests/common/tokenizer/gguf_builder.h"
+#include "tests/support/gguf_builder.h"
 #include "tests/support/mock_worker.h"
 
 namespace baton {
@@ -35,19 +35,19 @@ inline const ServedModel& LetterModel() {
     tokens.insert(tokens.end(), {"<|end|>", "Ġ", "<|im_start|>"});
     types[kEnd] = types[kTurn] = 3;
     GgufBuilder builder;
-    builder.String("general.architecture", "llama")
+    builder.Text("general.architecture", "llama")
         .Uint32("general.file_type", 3)
         .Uint32("llama.context_length", kContext)
-        .String("tokenizer.ggml.model", "gpt2")
-        .String("tokenizer.ggml.pre", "gpt-2")
-        .Strings("tokenizer.ggml.tokens", tokens)
+        .Text("tokenizer.ggml.model", "gpt2")
+        .Text("tokenizer.ggml.pre", "gpt-2")
+        .Texts("tokenizer.ggml.tokens", tokens)
         .Int32s("tokenizer.ggml.token_type", types)
-        .Strings("tokenizer.ggml.merges", {})
+        .Texts("tokenizer.ggml.merges", {})
         .Uint32("tokenizer.ggml.eos_token_id", kEnd)
-        .String("tokenizer.chat_template",
+        .Text("tokenizer.chat_template",
                 "{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}<|end|>{% endfor %}"
                 "{% if add_generation_prompt %}<|im_start|>{% endif %}");
-    auto file = GgufFile::Parse(builder.Bytes(), "dir/letters.gguf", GgufFile::Part::kTokenizer);
+    auto file = GgufFile::Parse(builder.Build(), "dir/letters.gguf", GgufFile::Part::kTokenizer);
     EXPECT_TRUE(file.ok()) << file.status();
     auto model = ServedModel::Load(*file, "");
     EXPECT_TRUE(model.ok()) << model.status();

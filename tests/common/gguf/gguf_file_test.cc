@@ -15,7 +15,7 @@
 #include "gtest/gtest.h"
 
 #include "common/base/hash.h"
-#include "tests/common/gguf/gguf_builder.h"
+#include "tests/support/gguf_builder.h"
 
 namespace baton {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "common/gguf/gguf_file.h"
 #include "tests/common/gguf/allocation_counter.h"
-#include "tests/common/gguf/gguf_builder.h"
+#include "tests/support/gguf_builder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 

@@ -16,7 +16,7 @@
 #include "nlohmann/json.hpp"
 
 #include "common/tokenizer/utf8_stream.h"
-#include "tests/common/tokenizer/gguf_builder.h"
+#include "tests/support/gguf_builder.h"
 
 namespace baton {
 namespace {
@@ -48,7 +48,7 @@ const Tokenizer& SmolLm2() {
 }
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const GgufBuilder& builder) {
-  const auto file = GgufFile::Parse(builder.Bytes(), "made.gguf", GgufFile::Part::kTokenizer);
+  const auto file = GgufFile::Parse(builder.Build(), "made.gguf", GgufFile::Part::kTokenizer);
   if (!file.ok()) return file.status();
   return Tokenizer::Load(*file);
 }
@@ -59,17 +59,17 @@ std::string LoadError(const GgufBuilder& builder) {
 
 GgufBuilder Scheme(const std::string& pre) {
   GgufBuilder builder;
-  builder.String("tokenizer.ggml.model", "gpt2").String("tokenizer.ggml.pre", pre);
+  builder.Text("tokenizer.ggml.model", "gpt2").Text("tokenizer.ggml.pre", pre);
   return builder;
 }
 
 // a=0 b=1 Ġ=2 ab=3 <s>=4 </s>=5 <u>=6 <unk>=7 <|im_end|>=8 abb=9 (abb is no merge's result)
 GgufBuilder Small(const std::string& pre) {
   return Scheme(pre)
-      .Strings("tokenizer.ggml.tokens",
+      .Texts("tokenizer.ggml.tokens",
                {"a", "b", "Ġ", "ab", "<s>", "</s>", "<u>", "<unk>", "<|im_end|>", "abb"})
       .Int32s("tokenizer.ggml.token_type", {1, 1, 1, 1, 3, 3, 4, 2, 3, 1})
-      .Strings("tokenizer.ggml.merges", {"a b"});
+      .Texts("tokenizer.ggml.merges", {"a b"});
 }
 
 TEST(Tokenizer, EncodesTheReferenceStringsLikeTheReference) {
@@ -270,24 +270,24 @@ TEST(Tokenizer, GenerationEndsAtTheFilesIdsAndAtEndOfTurnLiterals) {
 
 TEST(Tokenizer, RefusesByNameWhatItDoesNotKnow) {
   GgufBuilder llama;
-  llama.String("tokenizer.ggml.model", "llama");
+  llama.Text("tokenizer.ggml.model", "llama");
   EXPECT_THAT(LoadError(llama), HasSubstr("made.gguf: tokenizer.ggml.model: tokenizer \"llama\""));
   EXPECT_THAT(LoadError(Small("tekken")), HasSubstr("pre-tokenizer \"tekken\" is not supported"));
   EXPECT_THAT(LoadError(GgufBuilder()), HasSubstr("tokenizer.ggml.model"));
   GgufBuilder no_pre;
-  no_pre.String("tokenizer.ggml.model", "gpt2");
+  no_pre.Text("tokenizer.ggml.model", "gpt2");
   EXPECT_THAT(LoadError(no_pre), HasSubstr("tokenizer.ggml.pre"));
   EXPECT_THAT(LoadError(Scheme("gpt-2")), HasSubstr("tokenizer.ggml.tokens"));
-  EXPECT_THAT(LoadError(Scheme("gpt-2").Strings("tokenizer.ggml.tokens", {"a"})),
+  EXPECT_THAT(LoadError(Scheme("gpt-2").Texts("tokenizer.ggml.tokens", {"a"})),
               HasSubstr("tokenizer.ggml.merges"));
 }
 
 TEST(Tokenizer, RefusesArraysAndIdsThatDoNotFit) {
   const auto tokens = [](const std::vector<std::string>& texts) {
-    return Scheme("gpt-2").Strings("tokenizer.ggml.tokens", texts);
+    return Scheme("gpt-2").Texts("tokenizer.ggml.tokens", texts);
   };
   const auto error_with_merges = [](GgufBuilder builder, const std::vector<std::string>& merges) {
-    return LoadError(builder.Strings("tokenizer.ggml.merges", merges));
+    return LoadError(builder.Texts("tokenizer.ggml.merges", merges));
   };
   EXPECT_THAT(error_with_merges(tokens({}), {}), HasSubstr("tokens has 0 entries"));
   EXPECT_THAT(error_with_merges(tokens({"a"}), {"a a"}), HasSubstr("merges[0] \"a a\" makes"));
@@ -313,8 +313,8 @@ TEST(Tokenizer, SurvivesRandomDamageToItsFile) {
   const std::string whole = Small("llama-bpe")
                                 .Uint32("tokenizer.ggml.bos_token_id", 4)
                                 .Bool("tokenizer.ggml.add_bos_token", true)
-                                .String("tokenizer.chat_template", "{{ x }}")
-                                .Bytes();
+                                .Text("tokenizer.chat_template", "{{ x }}")
+                                .Build();
   int loaded = 0;
   for (int round = 0; round < 10'000; ++round) {
     std::string bytes = whole;

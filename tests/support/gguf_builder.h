@@ -80,6 +80,11 @@ struct GgufBuilder {
     for (const T value : values) payload.Number(value);
     return Key(key, 9, payload.str());
   }
+  GgufBuilder& Uint32(const std::string& key, uint32_t value) { return Scalar(key, 4, value); }
+  GgufBuilder& Bool(const std::string& key, bool value) { return Scalar(key, 7, value); }
+  GgufBuilder& Int32s(const std::string& key, const std::vector<int32_t>& values) {
+    return Array(key, 5, values);
+  }
   GgufBuilder& Tensor(TensorEntry tensor) {
     tensors.push_back(std::move(tensor));
     return *this;
