@@ -5,7 +5,7 @@ set -euo pipefail
 
 readonly name=SmolLM2-135M-Instruct.Q4_1.gguf
 readonly sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
-cache=${BATON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/baton}
+cache=${BATON_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/baton}
 model=$cache/$name
 
 if [[ ! -f $model ]]; then
