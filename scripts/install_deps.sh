@@ -39,5 +39,9 @@ if [[ $EUID -ne 0 ]]; then
 fi
 echo "installing ${#missing[@]} packages: ${missing[*]}"
 "${sudo[@]}" apt-get update -qq
-"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-  "${missing[@]}" >/dev/null
+"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends \
+  "${missing[@]}" |
+  awk '/^Get:/ { printf "\r  fetched %d", ++fetched; fflush() }
+       /^Setting up/ { printf "\r  set up %d     ", ++done; fflush() }
+       /^E:/ { print "\n" $0 }
+       END { print "" }'
