@@ -17,4 +17,7 @@ if [[ -n $(ninja -C build/release -n baton baton-router baton-prefill-worker bat
     baton baton-router baton-prefill-worker baton-decode-worker
 fi
 model=$(scripts/fetch_model.sh)
-exec build/release/bin/baton run --model "$model" --disaggregate always "${@:-What is the capital of France?}"
+# A model this small wanders off when it is sampled, or not told which language to speak.
+exec build/release/bin/baton run --model "$model" --disaggregate always --temperature 0 \
+  --system "You are a helpful assistant. Answer briefly and in English." \
+  "${@:-What is the capital of France?}"
