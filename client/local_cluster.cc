@@ -135,7 +135,7 @@ absl::Status LocalCluster::PollChild(Child& child, absl::Time now) {
   if (!child.process.empty()) {
     const auto exit = child.process.front().Poll();
     if (!exit.has_value()) {
-      // Liveness comes first in a router, whose readiness waits for the workers.
+      // A router has started before its workers are there; only its readiness waits for them.
       child.was_ready =
           child.was_ready || CheckHealth(child.health_address, "startup", kHealthTimeout).ok();
       return absl::OkStatus();

@@ -1,11 +1,11 @@
 // The `baton` command: subcommands and their flags; the work is in *_command.cc.
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/types/span.h"
 #include <CLI/CLI.hpp>
 
 #include "client/run_command.h"
@@ -94,24 +94,22 @@ class RunSubcommand {
   RunOptions options_;
 };
 
-// Flags of `serve` that are about the router or the cluster, not about each worker.
-bool IsWorkerFlag(absl::string_view argument) {
-  static constexpr absl::string_view kOthers[] = {
-      "listen",       "health-listen",   "metrics-listen", "advertise",
-      "check-config", "prefill-workers", "decode-workers", "disaggregate",
-      "model",        "threads",         "cpu-set"};
+// Whether `argument` ("--name=value") is one of the flags `names`.
+bool IsOneOf(absl::string_view argument, absl::Span<const absl::string_view> names) {
   const absl::string_view name = absl::StripPrefix(argument.substr(0, argument.find('=')), "--");
-  return std::find(std::begin(kOthers), std::end(kOthers), name) == std::end(kOthers);
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+// Flags of `serve` that are about the router or the cluster, not about each worker.
+constexpr absl::string_view kNotForWorkers[] = {
+    "listen",       "health-listen",   "metrics-listen", "advertise",
+    "check-config", "prefill-workers", "decode-workers", "disaggregate",
+    "model",        "threads",         "cpu-set"};
+
 // Flags that the router shares with the workers, or has for itself.
-bool IsRouterFlag(absl::string_view argument) {
-  static constexpr absl::string_view kRouter[] = {
-      "metrics-listen", "disaggregate", "log-level", "log-format", "shutdown-timeout",
-      "tls-cert",       "tls-key",      "tls-ca",    "insecure",   "tls-server-name"};
-  const absl::string_view name = absl::StripPrefix(argument.substr(0, argument.find('=')), "--");
-  return std::find(std::begin(kRouter), std::end(kRouter), name) != std::end(kRouter);
-}
+constexpr absl::string_view kForRouter[] = {
+    "metrics-listen", "disaggregate", "log-level", "log-format", "shutdown-timeout",
+    "tls-cert",       "tls-key",      "tls-ca",    "insecure",   "tls-server-name"};
 
 class ServeSubcommand {
  public:
@@ -138,8 +136,8 @@ class ServeSubcommand {
     options_.threads = worker_.threads;
     if (!worker_.cpu_set.empty()) options_.cores = *ParseCpuSet(worker_.cpu_set);
     for (const std::string& argument : flags_.GivenArguments()) {
-      if (IsWorkerFlag(argument)) options_.worker_args.push_back(argument);
-      if (IsRouterFlag(argument)) options_.router_args.push_back(argument);
+      if (!IsOneOf(argument, kNotForWorkers)) options_.worker_args.push_back(argument);
+      if (IsOneOf(argument, kForRouter)) options_.router_args.push_back(argument);
     }
     return ServeCommand(options_, worker_.server.shutdown_timeout);
   }
