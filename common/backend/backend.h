@@ -1,6 +1,7 @@
 // The device that does the arithmetic: CPU or CUDA, chosen at start, behind one interface.
 //
-// The operations are those of one decoder layer, at the grain of a kernel. On one backend every
+// The operations are those of one decoder layer, at the grain of a kernel: what a product reads is
+// normalised or gated on the way in, what it adds to is added on the way out. On one backend every
 // result depends on the row's own inputs only, bit for bit: never on the other rows, the threads or
 // the block size (docs/architecture.md, numerics). The reductions' order is written at each CPU
 // operation's header.
@@ -91,15 +92,20 @@ class Backend {
   virtual void BeginPass(const Pass& pass) = 0;
   // out[r] = table's row token_ids[r]; the same bits as the weight's dequantised value.
   virtual void Embed(const Weight& table, Tensor out) = 0;
-  // out = in / sqrt(mean(in^2) + epsilon) * gain, by rows. `gain` [columns]. `out` may be `in`.
-  virtual void RmsNorm(Tensor in, const float* gain, float epsilon, Tensor out) = 0;
   struct ProductOutput {
-    const Weight* weight;  // [out.columns, in.columns]
-    Tensor out;            // [rows, weight rows]
+    const Weight* weight;     // [out.columns, in.columns]
+    Tensor out;               // [rows, weight rows]
+    bool accumulate = false;  // out += the product, instead of out =
   };
-  // out = in x weight^T for every output. The input is quantised once for all of them, where their
-  // types ask for it.
+  // How finely a quantised product sees its input: kFine costs twice the arithmetic, not the reads.
+  enum class InputPrecision { kUsual, kFine };
+  // out = in x weight^T for every output.
   virtual void Product(Tensor in, absl::Span<const ProductOutput> outputs) = 0;
+  // The same for in / sqrt(mean(in^2) + epsilon) * gain, by rows. `gain` [columns].
+  virtual void NormProduct(Tensor in, const float* gain, float epsilon, InputPrecision precision,
+                           absl::Span<const ProductOutput> outputs) = 0;
+  // The same for gate / (1 + exp(-gate)) * up.
+  virtual void SwiGluProduct(Tensor gate, Tensor up, absl::Span<const ProductOutput> outputs) = 0;
   // out += bias, by rows. `bias` [columns].
   virtual void AddBias(const float* bias, Tensor out) = 0;
   // Rotates the heads of `queries` and `keys` (in place) by the pass's angles, and stores `keys`
@@ -110,10 +116,6 @@ class Backend {
   // K and V in the cache, its own included, scaled by 1 / sqrt(head_dim). Query head h reads KV
   // head h / (heads / kv_heads).
   virtual void Attention(Tensor queries, const KvLayerView& cache, Tensor out) = 0;
-  // gate = gate / (1 + exp(-gate)) * up.
-  virtual void SiluMultiply(Tensor up, Tensor gate) = 0;
-  // out += in.
-  virtual void Add(Tensor in, Tensor out) = 0;
   // out[i] = in[rows[i]].
   virtual void CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) = 0;
 

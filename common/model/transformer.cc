@@ -18,24 +18,22 @@ constexpr int kLogitsRows = 64;
 
 // The buffers of a pass, in one allocation of the backend.
 struct Activations {
-  Tensor residual;   // [rows, width]: what the layers add to
-  Tensor normed;     // [rows, width]
-  Tensor queries;    // [rows, heads * head_dim]
-  Tensor keys;       // [rows, kv_heads * head_dim]
-  Tensor values;     // [rows, kv_heads * head_dim]
-  Tensor attended;   // [rows, heads * head_dim]
-  Tensor projected;  // [rows, width]: what a layer's half adds to the residual
-  Tensor gate;       // [rows, feed_forward_width]
-  Tensor up;         // [rows, feed_forward_width]
-  Tensor last;       // [kLogitsRows, width]: the rows whose logits are wanted
-  Tensor logits;     // [kLogitsRows, vocab_size]
+  Tensor residual;  // [rows, width]: what the layers add to
+  Tensor queries;   // [rows, heads * head_dim]
+  Tensor keys;      // [rows, kv_heads * head_dim]
+  Tensor values;    // [rows, kv_heads * head_dim]
+  Tensor attended;  // [rows, heads * head_dim]
+  Tensor gate;      // [rows, feed_forward_width]
+  Tensor up;        // [rows, feed_forward_width]
+  Tensor last;      // [kLogitsRows, width]: the rows whose logits are wanted
+  Tensor logits;    // [kLogitsRows, vocab_size]
 
   // Calls visit(tensor, rows, columns) for each.
   template <class Visit>
   void ForEach(const ModelConfig& config, int rows, Visit visit) {
     const int query_size = config.heads * config.head_dim;
     const int kv_size = config.kv_heads * config.head_dim;
-    for (Tensor* tensor : {&residual, &normed, &projected}) visit(*tensor, rows, config.width);
+    visit(residual, rows, config.width);
     for (Tensor* tensor : {&queries, &attended}) visit(*tensor, rows, query_size);
     for (Tensor* tensor : {&keys, &values}) visit(*tensor, rows, kv_size);
     for (Tensor* tensor : {&gate, &up}) visit(*tensor, rows, config.feed_forward_width);
@@ -87,9 +85,9 @@ void Transformer::Rep::Layer(int layer, const KvLayerView& cache,
                              absl::FunctionRef<void(int)> on_layer, const Activations& a) {
   const LayerWeights& w = weights.layers[static_cast<size_t>(layer)];
 
-  backend.RmsNorm(a.residual, w.attention_norm.data(), config.norm_epsilon, a.normed);
-  backend.Product(a.normed,
-                  {{w.query.get(), a.queries}, {w.key.get(), a.keys}, {w.value.get(), a.values}});
+  backend.NormProduct(
+      a.residual, w.attention_norm.data(), config.norm_epsilon, Backend::InputPrecision::kUsual,
+      {{w.query.get(), a.queries}, {w.key.get(), a.keys}, {w.value.get(), a.values}});
   if (!w.query_bias.empty()) backend.AddBias(w.query_bias.data(), a.queries);
   if (!w.key_bias.empty()) backend.AddBias(w.key_bias.data(), a.keys);
   if (!w.value_bias.empty()) backend.AddBias(w.value_bias.data(), a.values);
@@ -97,14 +95,12 @@ void Transformer::Rep::Layer(int layer, const KvLayerView& cache,
   backend.Synchronize();
   on_layer(layer);
   backend.Attention(a.queries, cache, a.attended);
-  backend.Product(a.attended, {{w.attention_output.get(), a.projected}});
-  backend.Add(a.projected, a.residual);
+  backend.Product(a.attended, {{w.attention_output.get(), a.residual, /*accumulate=*/true}});
 
-  backend.RmsNorm(a.residual, w.feed_forward_norm.data(), config.norm_epsilon, a.normed);
-  backend.Product(a.normed, {{w.gate.get(), a.gate}, {w.up.get(), a.up}});
-  backend.SiluMultiply(a.up, a.gate);
-  backend.Product(a.gate, {{w.down.get(), a.projected}});
-  backend.Add(a.projected, a.residual);
+  backend.NormProduct(a.residual, w.feed_forward_norm.data(), config.norm_epsilon,
+                      Backend::InputPrecision::kUsual,
+                      {{w.gate.get(), a.gate}, {w.up.get(), a.up}});
+  backend.SwiGluProduct(a.gate, a.up, {{w.down.get(), a.residual, /*accumulate=*/true}});
 }
 
 void Transformer::Rep::Logits(const Batch& batch, const Activations& a, absl::Span<float> logits) {
@@ -115,8 +111,9 @@ void Transformer::Rep::Logits(const Batch& batch, const Activations& a, absl::Sp
     const Tensor last = a.last.First(static_cast<int>(some.size()));
     const Tensor out = a.logits.First(static_cast<int>(some.size()));
     backend.CopyRows(a.residual, some, last);
-    backend.RmsNorm(last, weights.output_norm.data(), config.norm_epsilon, last);
-    backend.Product(last, {{&weights.head(), out}});
+    // The head's own rounding is half of the whole model's divergence; one product more is cheap.
+    backend.NormProduct(last, weights.output_norm.data(), config.norm_epsilon,
+                        Backend::InputPrecision::kFine, {{&weights.head(), out}});
     backend.Download(out.data, some.size() * vocab_size * sizeof(float),
                      logits.data() + first * vocab_size);
   }

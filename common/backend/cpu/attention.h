@@ -12,13 +12,41 @@
 #include <vector>
 
 #include "common/backend/backend.h"
-#include "common/backend/cpu/isa.h"
+#include "common/backend/cpu/lanes.h"
 #include "common/backend/cpu/thread_pool.h"
 
 namespace baton {
 
+struct CpuKernels;
+
 // Head dimensions are multiples of 16 up to this.
 inline constexpr int kMaxHeadDim = 512;
+
+inline constexpr int kSegment = 256;  // keys
+// Floats from one dimension's keys to the next one's: at 256 they would all fall into the same few
+// sets of the cache.
+inline constexpr int kKeyStride = kSegment + kLanes;
+inline constexpr int kPage = 16;   // tokens: the rows of a page are in one block
+inline constexpr int kSlice = 64;  // columns of V that are summed together
+
+// The rows of one sequence that a task serves, for one KV head.
+struct AttentionTask {
+  const PassSequence* sequence;
+  int first_row;
+  int row_count;
+  int kv_head;
+};
+
+// What a kernel computes, with its thread's scratch memory.
+struct AttentionArgs {
+  AttentionTask task;
+  Tensor queries;
+  KvLayerView cache;
+  Tensor out;
+  float* keys;    // [head_dim, kKeyStride]
+  float* values;  // [kSegment, head_dim]
+  float* states;  // [queries, head_dim + 2]
+};
 
 // Scratch memory of one thread; grows and is used again.
 struct AttentionScratch {
@@ -28,7 +56,7 @@ struct AttentionScratch {
 };
 
 // See Backend::Attention. `scratch` [threads of the pool].
-void AttendRows(CpuIsa isa, ThreadPool& pool, const Pass& pass, Tensor queries,
+void AttendRows(const CpuKernels& kernels, ThreadPool& pool, const Pass& pass, Tensor queries,
                 const KvLayerView& cache, Tensor out, std::vector<AttentionScratch>& scratch);
 
 }  // namespace baton

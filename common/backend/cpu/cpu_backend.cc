@@ -6,11 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "common/backend/cpu/add_bias.h"
 #include "common/backend/cpu/cpu_weight.h"
-#include "common/backend/cpu/elementwise.h"
 #include "common/backend/cpu/memory.h"
-#include "common/backend/cpu/product.h"
-#include "common/backend/cpu/rms_norm.h"
 #include "common/backend/cpu/rope.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
@@ -28,7 +26,9 @@ bool SameShape(const Tensor& a, const Tensor& b) {
 
 CpuBackend::CpuBackend(CpuIsa isa, int threads, std::vector<int> cpus)
     : isa_(isa),
+      kernels_(KernelsFor(isa)),
       pool_(threads, std::move(cpus)),
+      product_scratch_(static_cast<size_t>(threads)),
       attention_scratch_(static_cast<size_t>(threads)) {}
 
 std::string CpuBackend::Description() const {
@@ -66,22 +66,36 @@ void CpuBackend::Embed(const Weight& table, Tensor out) {
   });
 }
 
-void CpuBackend::RmsNorm(Tensor in, const float* gain, float epsilon, Tensor out) {
-  BATON_CHECK(SameShape(in, out), "shapes");
-  NormalizeRows(isa_, pool_, in, gain, epsilon, out);
+void CpuBackend::Product(Tensor in, absl::Span<const ProductOutput> outputs) {
+  Multiply({.in = in}, outputs);
 }
 
-void CpuBackend::Product(Tensor in, absl::Span<const ProductOutput> outputs) {
-  const bool quantise = std::any_of(outputs.begin(), outputs.end(), [](const ProductOutput& o) {
-    return AsCpu(*o.weight).quantised();
-  });
-  if (quantise) QuantizeRows(isa_, pool_, in, quantised_);
+void CpuBackend::NormProduct(Tensor in, const float* gain, float epsilon, InputPrecision precision,
+                             absl::Span<const ProductOutput> outputs) {
+  Multiply({.kind = ProductInputArgs::Kind::kNorm,
+            .in = in,
+            .other = gain,
+            .epsilon = epsilon,
+            .terms = precision == InputPrecision::kFine ? 2 : 1},
+           outputs);
+}
+
+void CpuBackend::SwiGluProduct(Tensor gate, Tensor up, absl::Span<const ProductOutput> outputs) {
+  BATON_CHECK(SameShape(gate, up), "shapes");
+  Multiply({.kind = ProductInputArgs::Kind::kSwiGlu, .in = gate, .other = up.data}, outputs);
+}
+
+void CpuBackend::Multiply(const ProductInputArgs& input, absl::Span<const ProductOutput> outputs) {
+  bool quantised = false;
+  bool floats = false;
   for (const ProductOutput& output : outputs) {
-    BATON_CHECK(output.weight->columns() == in.columns && output.out.rows == in.rows &&
+    BATON_CHECK(output.weight->columns() == input.in.columns && output.out.rows == input.in.rows &&
                     output.out.columns == output.weight->rows(),
                 "shapes");
-    MultiplyWeight(isa_, pool_, in, quantised_, AsCpu(*output.weight), output.out);
+    (AsCpu(*output.weight).quantised() ? quantised : floats) = true;
   }
+  product_input_.Prepare(kernels_, pool_, input, quantised, floats);
+  MultiplyWeights(kernels_, pool_, product_input_, outputs, product_scratch_);
 }
 
 void CpuBackend::AddBias(const float* bias, Tensor out) { AddBiasRows(isa_, pool_, bias, out); }
@@ -97,17 +111,7 @@ void CpuBackend::RotateAndAppend(Tensor queries, Tensor keys, Tensor values,
 void CpuBackend::Attention(Tensor queries, const KvLayerView& cache, Tensor out) {
   BATON_CHECK(SameShape(queries, out) && queries.columns % (cache.kv_heads * cache.head_dim) == 0,
               "shapes");
-  AttendRows(isa_, pool_, pass_, queries, cache, out, attention_scratch_);
-}
-
-void CpuBackend::SiluMultiply(Tensor up, Tensor gate) {
-  BATON_CHECK(SameShape(up, gate), "shapes");
-  SiluMultiplyRows(isa_, pool_, up, gate);
-}
-
-void CpuBackend::Add(Tensor in, Tensor out) {
-  BATON_CHECK(SameShape(in, out), "shapes");
-  AddRows(isa_, pool_, in, out);
+  AttendRows(kernels_, pool_, pass_, queries, cache, out, attention_scratch_);
 }
 
 void CpuBackend::CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) {

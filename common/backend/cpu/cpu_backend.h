@@ -8,7 +8,9 @@
 #include "common/backend/backend.h"
 #include "common/backend/cpu/attention.h"
 #include "common/backend/cpu/isa.h"
-#include "common/backend/cpu/quantize.h"
+#include "common/backend/cpu/kernels.h"
+#include "common/backend/cpu/product.h"
+#include "common/backend/cpu/product_input.h"
 #include "common/backend/cpu/thread_pool.h"
 
 namespace baton {
@@ -25,14 +27,14 @@ class CpuBackend final : public Backend {
 
   void BeginPass(const Pass& pass) override;
   void Embed(const Weight& table, Tensor out) override;
-  void RmsNorm(Tensor in, const float* gain, float epsilon, Tensor out) override;
   void Product(Tensor in, absl::Span<const ProductOutput> outputs) override;
+  void NormProduct(Tensor in, const float* gain, float epsilon, InputPrecision precision,
+                   absl::Span<const ProductOutput> outputs) override;
+  void SwiGluProduct(Tensor gate, Tensor up, absl::Span<const ProductOutput> outputs) override;
   void AddBias(const float* bias, Tensor out) override;
   void RotateAndAppend(Tensor queries, Tensor keys, Tensor values,
                        const KvLayerView& cache) override;
   void Attention(Tensor queries, const KvLayerView& cache, Tensor out) override;
-  void SiluMultiply(Tensor up, Tensor gate) override;
-  void Add(Tensor in, Tensor out) override;
   void CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) override;
 
   void Upload(const void* host, size_t bytes, void* device) override;
@@ -40,10 +42,14 @@ class CpuBackend final : public Backend {
   void Synchronize() override {}
 
  private:
+  void Multiply(const ProductInputArgs& input, absl::Span<const ProductOutput> outputs);
+
   const CpuIsa isa_;
+  const CpuKernels& kernels_;
   ThreadPool pool_;
   Pass pass_;
-  QuantizedRows quantised_;
+  ProductInput product_input_;
+  std::vector<ProductScratch> product_scratch_;      // [threads]
   std::vector<AttentionScratch> attention_scratch_;  // [threads]
 };
 

@@ -1,9 +1,23 @@
 #include "common/backend/cpu/isa.h"
 
+#include <cpuid.h>
+
+#include <vector>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
 namespace baton {
+namespace {
+
+// g++ 12 does not know the feature by name.
+bool HasAvxVnni() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  constexpr unsigned kAvxVnniBit = 1u << 4;  // CPUID 7.1, EAX
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & kAvxVnniBit) != 0;
+}
+
+}  // namespace
 
 const char* CpuIsaName(CpuIsa isa) {
   switch (isa) {
@@ -11,6 +25,8 @@ const char* CpuIsaName(CpuIsa isa) {
       return "portable";
     case CpuIsa::kAvx2:
       return "avx2";
+    case CpuIsa::kAvx2Vnni:
+      return "avx2vnni";
     case CpuIsa::kAvx512:
       return "avx512";
   }
@@ -23,22 +39,31 @@ bool CpuHas(CpuIsa isa) {
       return true;
     case CpuIsa::kAvx2:
       return __builtin_cpu_supports("x86-64-v3");
+    case CpuIsa::kAvx2Vnni:
+      return __builtin_cpu_supports("x86-64-v3") && HasAvxVnni();
     case CpuIsa::kAvx512:
-      return __builtin_cpu_supports("x86-64-v4");
+      return __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512vnni");
   }
   return false;
 }
 
 absl::StatusOr<CpuIsa> ParseCpuIsa(const std::string& name) {
-  for (const CpuIsa isa : {CpuIsa::kAvx512, CpuIsa::kAvx2, CpuIsa::kPortable}) {
-    if (name == "auto" && CpuHas(isa)) return isa;
-    if (name != CpuIsaName(isa)) continue;
-    if (CpuHas(isa)) return isa;
-    return absl::UnimplementedError(
-        absl::StrCat("--cpu-isa ", name, ": this CPU does not have it; use auto"));
+  std::vector<CpuIsa> wanted;  // the best first
+  if (name == "auto" || name == "avx512") wanted.push_back(CpuIsa::kAvx512);
+  if (name == "auto" || name == "avx2") {
+    wanted.push_back(CpuIsa::kAvx2Vnni);
+    wanted.push_back(CpuIsa::kAvx2);
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("--cpu-isa '", name, "': must be auto, avx512, avx2 or portable"));
+  if (name == "auto" || name == "portable") wanted.push_back(CpuIsa::kPortable);
+  for (const CpuIsa isa : wanted) {
+    if (CpuHas(isa)) return isa;
+  }
+  if (wanted.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--cpu-isa '", name, "': must be auto, avx512, avx2 or portable"));
+  }
+  return absl::UnimplementedError(
+      absl::StrCat("--cpu-isa ", name, ": this CPU does not have it; use auto"));
 }
 
 }  // namespace baton

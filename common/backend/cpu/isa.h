@@ -7,14 +7,16 @@
 
 namespace baton {
 
-// kPortable: x86-64 as it began. kAvx2: with FMA and F16C (x86-64-v3). kAvx512: F, BW, CD, DQ, VL
-// (x86-64-v4).
-enum class CpuIsa { kPortable, kAvx2, kAvx512 };
+// kPortable: x86-64 as it began. kAvx2: with FMA and F16C (x86-64-v3). kAvx2Vnni: with AVX-VNNI
+// too. kAvx512: F, BW, CD, DQ, VL (x86-64-v4) and VNNI.
+enum class CpuIsa { kPortable, kAvx2, kAvx2Vnni, kAvx512 };
+inline constexpr CpuIsa kAllCpuIsas[] = {CpuIsa::kPortable, CpuIsa::kAvx2, CpuIsa::kAvx2Vnni,
+                                         CpuIsa::kAvx512};
 
 const char* CpuIsaName(CpuIsa isa);
 bool CpuHas(CpuIsa isa);
-// "auto" is the best that this CPU has. INVALID_ARGUMENT for another word, UNIMPLEMENTED for what
-// the CPU lacks.
+// "auto" is the best that this CPU has, "avx2" the better of its two. INVALID_ARGUMENT for another
+// word, UNIMPLEMENTED for what the CPU lacks.
 absl::StatusOr<CpuIsa> ParseCpuIsa(const std::string& name);
 
 // Kernel::Run(args...) compiled three times. Kernel::Run and all it calls must be always_inline:
@@ -41,6 +43,7 @@ void RunOn(CpuIsa isa, const Args&... args) {
     case CpuIsa::kPortable:
       return RunPortable<Kernel>(args...);
     case CpuIsa::kAvx2:
+    case CpuIsa::kAvx2Vnni:
       return RunAvx2<Kernel>(args...);
     case CpuIsa::kAvx512:
       return RunAvx512<Kernel>(args...);

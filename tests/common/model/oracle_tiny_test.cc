@@ -125,24 +125,5 @@ TEST_P(QuantisedOracle, TeacherForcedTokensAreTheReferencesWhereItsMarginIsWide)
 
 INSTANTIATE_TEST_SUITE_P(Tiny, QuantisedOracle, testing::ValuesIn(QuantisedCases()), CaseName);
 
-TEST(Oracle, OtherTensorTypesAreRefusedByName) {
-  const std::vector<std::pair<std::string, std::string>> files = {{"tiny-wide-q4_k", "Q4_K"},
-                                                                  {"tiny-wide-q5_k", "Q5_K"},
-                                                                  {"tiny-wide-q6_k", "Q6_K"},
-                                                                  {"tiny-wide-q5_0", "Q5_0"},
-                                                                  {"tiny-wide-q5_1", "Q5_1"}};
-  auto backend = MakeBackend({.device = "cpu", .threads = 1});
-  ASSERT_TRUE(backend.ok());
-  for (const auto& [name, type] : files) {
-    auto file = GgufFile::Open(kData + name + ".gguf");
-    ASSERT_TRUE(file.ok()) << file.status();
-    const auto model = Transformer::Load(*file, **backend, [](double) {});
-    ASSERT_EQ(model.status().code(), absl::StatusCode::kUnimplemented);
-    EXPECT_THAT(std::string(model.status().message()),
-                testing::AllOf(testing::HasSubstr(name), testing::HasSubstr("token_embd.weight"),
-                               testing::HasSubstr(type), testing::HasSubstr("supported are F32")));
-  }
-}
-
 }  // namespace
 }  // namespace baton

@@ -106,7 +106,7 @@ TEST_P(Exactness, ThreadCountChangesNothing) {
 }
 
 TEST_P(Exactness, InstructionSetChangesNothing) {
-  for (const CpuIsa isa : {CpuIsa::kPortable, CpuIsa::kAvx2, CpuIsa::kAvx512}) {
+  for (const CpuIsa isa : kAllCpuIsas) {
     if (!CpuHas(isa)) continue;
     SCOPED_TRACE(CpuIsaName(isa));
     ModelRunnerOptions options = Options();

@@ -9,6 +9,8 @@
 #include <random>
 #include <vector>
 
+#include "common/backend/cpu/kernels.h"
+
 namespace baton {
 namespace {
 
@@ -56,7 +58,7 @@ class Paged {
     std::vector<float> out(static_cast<size_t>(rows * heads_ * kHeadDim));
     ThreadPool pool(threads, {});
     std::vector<AttentionScratch> scratch(static_cast<size_t>(threads));
-    AttendRows(isa, pool, pass, {Query(first, 0), rows, heads_ * kHeadDim}, view_,
+    AttendRows(KernelsFor(isa), pool, pass, {Query(first, 0), rows, heads_ * kHeadDim}, view_,
                {out.data(), rows, heads_ * kHeadDim}, scratch);
     return out;
   }
@@ -75,7 +77,7 @@ class Paged {
 
 std::vector<CpuIsa> InstructionSets() {
   std::vector<CpuIsa> sets;
-  for (const CpuIsa isa : {CpuIsa::kPortable, CpuIsa::kAvx2, CpuIsa::kAvx512}) {
+  for (const CpuIsa isa : kAllCpuIsas) {
     if (CpuHas(isa)) sets.push_back(isa);
   }
   return sets;

@@ -10,72 +10,58 @@
 #include <vector>
 
 #include "common/backend/cpu/cpu_weight.h"
+#include "common/backend/cpu/kernels.h"
 #include "common/base/float_types.h"
 
 namespace baton {
 namespace {
 
-constexpr int kColumns = 96;
-constexpr int kRows = 37;  // not a multiple of 16
+constexpr int kColumns = 768;  // more than a panel
+constexpr int kRows = 37;      // not a multiple of 16
 
-// A file's tensor with random contents, and what they mean.
+std::vector<CpuIsa> InstructionSets() {
+  std::vector<CpuIsa> sets;
+  for (const CpuIsa isa : kAllCpuIsas) {
+    if (CpuHas(isa)) sets.push_back(isa);
+  }
+  return sets;
+}
+
+struct TypeCase {
+  GgmlType type;
+  int columns;                    // of the file's block
+  size_t bytes;                   // of the file's block
+  std::vector<size_t> half_bits;  // offsets of its F16 values
+};
+const TypeCase kTypes[] = {
+    {GgmlType::kF32, 1, 4, {}},          {GgmlType::kF16, 1, 2, {0}},
+    {GgmlType::kBf16, 1, 2, {}},         {GgmlType::kQ8_0, 32, 34, {0}},
+    {GgmlType::kQ4_0, 32, 18, {0}},      {GgmlType::kQ4_1, 32, 20, {0, 2}},
+    {GgmlType::kQ5_0, 32, 22, {0}},      {GgmlType::kQ5_1, 32, 24, {0, 2}},
+    {GgmlType::kQ4_K, 256, 144, {0, 2}}, {GgmlType::kQ5_K, 256, 176, {0, 2}},
+    {GgmlType::kQ6_K, 256, 210, {208}},
+};
+
+// A file's tensor with random codes and scales.
 struct RandomTensor {
-  RandomTensor(GgmlType type, uint32_t seed) : values(kRows * kColumns) {
+  RandomTensor(const TypeCase& type, uint32_t seed)
+      : bytes(static_cast<size_t>(kRows * kColumns / type.columns) * type.bytes) {
     std::mt19937 random(seed);
     std::normal_distribution<float> normal(0, 1);
-    for (int i = 0; i < kRows * kColumns; i += type_is_quantised(type) ? 32 : 1) {
-      Append(type, i, random, normal);
+    for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
+    for (size_t start = 0; start < bytes.size(); start += type.bytes) {
+      if (type.type == GgmlType::kF32) Put(start, normal(random));
+      if (type.type == GgmlType::kBf16) Put(start, F32ToBf16(normal(random)));
+      for (const size_t offset : type.half_bits) Put(start + offset, F32ToF16(normal(random)));
     }
-    tensor = {"random.weight", type, {kColumns, kRows}, bytes};
+    tensor = {"random.weight", type.type, {kColumns, kRows}, bytes};
   }
 
-  static bool type_is_quantised(GgmlType type) {
-    return type == GgmlType::kQ8_0 || type == GgmlType::kQ4_0 || type == GgmlType::kQ4_1;
+  template <class T>
+  void Put(size_t offset, T value) {
+    std::memcpy(&bytes[offset], &value, sizeof(value));
   }
 
-  void Append16(uint16_t value) {
-    bytes.push_back(static_cast<uint8_t>(value & 255));
-    bytes.push_back(static_cast<uint8_t>(value >> 8));
-  }
-
-  void Append(GgmlType type, int first, std::mt19937& random,
-              std::normal_distribution<float>& normal) {
-    const size_t i = static_cast<size_t>(first);
-    if (type == GgmlType::kF32) {
-      values[i] = normal(random);
-      const uint8_t* raw = reinterpret_cast<const uint8_t*>(&values[i]);
-      bytes.insert(bytes.end(), raw, raw + 4);
-      return;
-    }
-    const uint16_t half = F32ToF16(normal(random));
-    if (type == GgmlType::kF16 || type == GgmlType::kBf16) {
-      values[i] = type == GgmlType::kF16 ? F16ToF32(half) : Bf16ToF32(half);
-      if (!(std::fabs(values[i]) < 100)) values[i] = 0;
-      Append16(values[i] == 0 ? 0 : half);
-      return;
-    }
-    const float scale = F16ToF32(half);
-    Append16(half);
-    float min = type == GgmlType::kQ4_0 ? -8 * scale : 0;
-    if (type == GgmlType::kQ4_1) {
-      const uint16_t min_half = F32ToF16(normal(random));
-      min = F16ToF32(min_half);
-      Append16(min_half);
-    }
-    for (size_t k = 0; k < 32; ++k) {
-      const uint8_t byte = static_cast<uint8_t>(random());
-      if (type == GgmlType::kQ8_0) {
-        bytes.push_back(byte);
-        values[i + k] = scale * static_cast<float>(static_cast<int8_t>(byte));
-      } else if (k < 16) {
-        bytes.push_back(byte);
-        values[i + k] = scale * static_cast<float>(byte & 15) + min;
-        values[i + k + 16] = scale * static_cast<float>(byte >> 4) + min;
-      }
-    }
-  }
-
-  std::vector<float> values;  // [kRows, kColumns]
   std::vector<uint8_t> bytes;
   GgufTensor tensor;
 };
@@ -88,85 +74,136 @@ std::vector<float> RandomInput(int rows, uint32_t seed) {
   return in;
 }
 
-class Product : public testing::TestWithParam<GgmlType> {
+class Product : public testing::TestWithParam<TypeCase> {
  protected:
   static std::vector<float> Multiply(const GgufTensor& tensor, std::vector<float> in, CpuIsa isa,
-                                     int threads, QuantizedRows& quantised) {
+                                     int threads, ProductInput& input, int terms = 1) {
     ThreadPool pool(threads, {});
     const auto weight = CpuWeight::Pack(tensor, pool);
     EXPECT_TRUE(weight.ok()) << weight.status();
     const int rows = static_cast<int>(in.size()) / kColumns;
-    const Tensor input{in.data(), rows, kColumns};
-    if ((*weight)->quantised()) QuantizeRows(isa, pool, input, quantised);
+    const bool quantised = (*weight)->quantised();
+    input.Prepare(KernelsFor(isa), pool, {.in = {in.data(), rows, kColumns}, .terms = terms},
+                  quantised, !quantised);
     std::vector<float> out(static_cast<size_t>(rows * kRows));
-    MultiplyWeight(isa, pool, input, quantised, **weight, {out.data(), rows, kRows});
+    std::vector<ProductScratch> scratch(static_cast<size_t>(threads));
+    MultiplyWeights(KernelsFor(isa), pool, input, {{weight->get(), {out.data(), rows, kRows}}},
+                    scratch);
     return out;
   }
 };
 
 TEST_P(Product, IsTheSumOverTheWeightsThatTheFileMeans) {
   const RandomTensor random(GetParam(), 1);
-  const std::vector<float> in = RandomInput(7, 2);
-  QuantizedRows quantised;
-  const std::vector<float> out = Multiply(random.tensor, in, CpuIsa::kPortable, 1, quantised);
-  for (size_t row = 0; row < 7; ++row) {
-    for (size_t n = 0; n < kRows; ++n) {
-      double expected = 0;
-      double size = 0;
-      for (size_t k = 0; k < kColumns; ++k) {
-        double x = in[row * kColumns + k];
-        if (!quantised.values.empty()) {
-          x = double{quantised.scales[row * 3 + k / 32]} * quantised.values[row * kColumns + k];
+  ThreadPool pool(1, {});
+  const auto weight = CpuWeight::Pack(random.tensor, pool);
+  ASSERT_TRUE(weight.ok()) << weight.status();
+  for (const int terms : {1, 2}) {
+    const std::vector<float> in = RandomInput(7, 2);
+    ProductInput input;
+    const std::vector<float> out = Multiply(random.tensor, in, CpuIsa::kPortable, 1, input, terms);
+    std::vector<float> weights(kColumns);
+    for (int n = 0; n < kRows; ++n) {
+      (*weight)->Dequantise(n, weights.data());
+      for (int row = 0; row < 7; ++row) {
+        double expected = 0;
+        double size = 0;
+        for (int k = 0; k < kColumns; ++k) {
+          double x = in[static_cast<size_t>(row * kColumns + k)];
+          if ((*weight)->quantised()) {
+            constexpr int kBlocks = kColumns / 32;
+            x = 0;
+            for (int term = 0; term < terms; ++term) {
+              const QuantizedBlock& block = input.blocks()[(row * terms + term) * kBlocks + k / 32];
+              x += double{block.scale} * block.values[k % 32];
+            }
+          }
+          expected += x * weights[static_cast<size_t>(k)];
+          size += std::fabs(x * weights[static_cast<size_t>(k)]);
         }
-        expected += x * random.values[n * kColumns + k];
-        size += std::fabs(x * random.values[n * kColumns + k]);
+        ASSERT_NEAR(out[static_cast<size_t>(row * kRows + n)], expected, size * 2e-6)
+            << "terms " << terms << ", row " << row << ", output " << n;
       }
-      EXPECT_NEAR(out[row * kRows + n], expected, size * 1e-6);
     }
   }
 }
 
 TEST_P(Product, HasTheSameBitsForAnyRowsThreadsAndInstructionSet) {
   const RandomTensor random(GetParam(), 3);
-  const std::vector<float> in = RandomInput(11, 4);
-  QuantizedRows scratch;
-  const std::vector<float> expected = Multiply(random.tensor, in, CpuIsa::kPortable, 1, scratch);
-  for (const CpuIsa isa : {CpuIsa::kPortable, CpuIsa::kAvx2, CpuIsa::kAvx512}) {
-    if (!CpuHas(isa)) continue;
-    const std::vector<float> all = Multiply(random.tensor, in, isa, 3, scratch);
-    EXPECT_EQ(std::memcmp(all.data(), expected.data(), all.size() * sizeof(float)), 0);
-    for (int row = 0; row < 11; ++row) {
-      const auto first = in.begin() + row * kColumns;
-      const std::vector<float> one =
-          Multiply(random.tensor, {first, first + kColumns}, isa, 2, scratch);
-      EXPECT_EQ(std::memcmp(one.data(), &expected[static_cast<size_t>(row * kRows)],
-                            kRows * sizeof(float)),
-                0);
+  constexpr int kMost = 27;  // two whole tiles of the widest, and a rest
+  const std::vector<float> in = RandomInput(kMost, 4);
+  ProductInput scratch;
+  for (const int terms : {1, 2}) {
+    const std::vector<float> expected =
+        Multiply(random.tensor, in, CpuIsa::kPortable, 1, scratch, terms);
+    for (const CpuIsa isa : InstructionSets()) {
+      for (int rows = 1; rows <= kMost; ++rows) {
+        const std::vector<float> some =
+            Multiply(random.tensor, {in.begin(), in.begin() + rows * kColumns}, isa,
+                     /*threads=*/1 + rows % 3, scratch, terms);
+        ASSERT_EQ(std::memcmp(some.data(), expected.data(), some.size() * sizeof(float)), 0)
+            << CpuIsaName(isa) << ", " << rows << " rows, " << terms << " terms";
+        if (isa == CpuIsa::kPortable && rows == 5) break;  // slow
+      }
     }
   }
 }
 
-TEST_P(Product, WeightsComeBackAsTheFileMeansThem) {
-  const RandomTensor random(GetParam(), 5);
+INSTANTIATE_TEST_SUITE_P(Types, Product, testing::ValuesIn(kTypes),
+                         [](const auto& type) { return GgmlTypeName(type.param.type); });
+
+TEST(MultiplyWeights, AddsToTheOutputWhereAsked) {
+  const RandomTensor random(kTypes[5], 5);
   ThreadPool pool(2, {});
   const auto weight = CpuWeight::Pack(random.tensor, pool);
   ASSERT_TRUE(weight.ok()) << weight.status();
-  std::vector<float> row(kColumns);
-  for (int n = 0; n < kRows; ++n) {
-    (*weight)->Dequantise(n, row.data());
-    for (size_t k = 0; k < kColumns; ++k) {
-      const float expected = random.values[static_cast<size_t>(n) * kColumns + k];
-      EXPECT_NEAR(row[k], expected, std::fabs(expected) * 1e-6 + 1e-6);
+  std::vector<float> in = RandomInput(9, 6);
+  ProductInput input;
+  std::vector<ProductScratch> scratch(2);
+  for (const CpuIsa isa : InstructionSets()) {
+    input.Prepare(KernelsFor(isa), pool, {.in = {in.data(), 9, kColumns}}, true, false);
+    std::vector<float> plain(9 * kRows);
+    std::vector<float> added(9 * kRows, 0.75f);
+    const Tensor plain_out{plain.data(), 9, kRows};
+    const Tensor added_out{added.data(), 9, kRows};
+    // Several outputs in one operation.
+    MultiplyWeights(KernelsFor(isa), pool, input,
+                    {{weight->get(), plain_out}, {weight->get(), added_out, true}}, scratch);
+    for (size_t i = 0; i < plain.size(); ++i) ASSERT_EQ(added[i], 0.75f + plain[i]);
+  }
+}
+
+TEST(ProductInput, NormalisesAndGatesAsItsHeaderSays) {
+  ThreadPool pool(2, {});
+  std::vector<float> in = RandomInput(3, 7);
+  const std::vector<float> other = RandomInput(3, 8);
+  for (const CpuIsa isa : InstructionSets()) {
+    ProductInput norm, gated;
+    norm.Prepare(KernelsFor(isa), pool,
+                 {.kind = ProductInputArgs::Kind::kNorm,
+                  .in = {in.data(), 3, kColumns},
+                  .other = other.data(),
+                  .epsilon = 0.5f},
+                 true, true);
+    gated.Prepare(KernelsFor(isa), pool,
+                  {.kind = ProductInputArgs::Kind::kSwiGlu,
+                   .in = {in.data(), 3, kColumns},
+                   .other = other.data()},
+                  false, true);
+    for (int row = 0; row < 3; ++row) {
+      double squares = 0;
+      for (int k = 0; k < kColumns; ++k) squares += std::pow(in[row * kColumns + k], 2.0);
+      for (int k = 0; k < kColumns; ++k) {
+        const int i = row * kColumns + k;
+        const double x = in[i];
+        EXPECT_NEAR(norm.floats()[i], x / std::sqrt(squares / kColumns + 0.5) * other[k], 1e-5);
+        EXPECT_NEAR(gated.floats()[i], x / (1 + std::exp(-x)) * other[i], 1e-5);
+      }
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, Product,
-                         testing::Values(GgmlType::kF32, GgmlType::kF16, GgmlType::kBf16,
-                                         GgmlType::kQ8_0, GgmlType::kQ4_0, GgmlType::kQ4_1),
-                         [](const auto& type) { return GgmlTypeName(type.param); });
-
-TEST(QuantizeRows, RoundsToNearestEvenWithinABlocksMaximum) {
+TEST(ProductInput, RoundsToNearestEvenWithinABlocksMaximum) {
   ThreadPool pool(1, {});
   std::vector<float> in(64, 0.0f);
   in[0] = -127.0f;
@@ -174,19 +211,19 @@ TEST(QuantizeRows, RoundsToNearestEvenWithinABlocksMaximum) {
   in[2] = 1.5f;
   in[3] = -2.5f;
   in[4] = 126.6f;
-  for (const CpuIsa isa : {CpuIsa::kPortable, CpuIsa::kAvx2, CpuIsa::kAvx512}) {
-    if (!CpuHas(isa)) continue;
-    QuantizedRows out;
-    QuantizeRows(isa, pool, {in.data(), 1, 64}, out);
-    EXPECT_THAT(std::vector<int16_t>(out.values.begin(), out.values.begin() + 6),
+  for (const CpuIsa isa : InstructionSets()) {
+    ProductInput input;
+    input.Prepare(KernelsFor(isa), pool, {.in = {in.data(), 1, 64}}, true, false);
+    const QuantizedBlock& block = input.blocks()[0];
+    EXPECT_THAT(std::vector<int>(block.values, block.values + 6),
                 testing::ElementsAre(-127, 0, 2, -2, 127, 0));
-    EXPECT_EQ(out.scales[0], 1.0f);
-    EXPECT_EQ(out.sums[0], 0);
-    EXPECT_EQ(out.scales[1], 0.0f);  // a block of zeros
+    EXPECT_EQ(block.scale, 1.0f);
+    EXPECT_EQ(block.negative_sum, 0);
+    EXPECT_EQ(input.blocks()[1].scale, 0.0f);  // a block of zeros
   }
 }
 
-TEST(QuantizeRows, StaysInRangeWhateverTheMagnitude) {
+TEST(ProductInput, StaysInRangeWhateverTheMagnitude) {
   ThreadPool pool(1, {});
   std::mt19937 random(1);
   for (int exponent = -140; exponent < 127; ++exponent) {
@@ -194,22 +231,24 @@ TEST(QuantizeRows, StaysInRangeWhateverTheMagnitude) {
     for (float& x : in) {
       x = std::ldexp(static_cast<float>(random() % 20001) / 10000.0f - 1.0f, exponent);
     }
-    QuantizedRows out;
-    QuantizeRows(CpuIsa::kPortable, pool, {in.data(), 1, 32}, out);
+    ProductInput input;
+    input.Prepare(KernelsFor(CpuIsa::kPortable), pool, {.in = {in.data(), 1, 32}}, true, false);
+    const QuantizedBlock& block = input.blocks()[0];
     for (size_t k = 0; k < 32; ++k) {
-      EXPECT_LE(std::abs(out.values[k]), 127);
-      EXPECT_NEAR(out.scales[0] * static_cast<float>(out.values[k]), in[k],
-                  std::max(out.scales[0] * 0.51f, 1e-30f));
+      EXPECT_LE(std::abs(block.values[k]), 127);
+      EXPECT_NEAR(block.scale * static_cast<float>(block.values[k]), in[k],
+                  std::max(block.scale * 0.51f, 1e-30f));
     }
   }
 }
 
 TEST(CpuWeight, RefusesOtherTypesByName) {
   ThreadPool pool(1, {});
-  const auto weight = CpuWeight::Pack({"blk.0.attn_q.weight", GgmlType::kQ5_0, {32, 16}, {}}, pool);
+  const auto weight =
+      CpuWeight::Pack({"blk.0.attn_q.weight", static_cast<GgmlType>(10), {256, 16}, {}}, pool);
   EXPECT_EQ(weight.status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(weight.status().message()),
-              testing::AllOf(testing::HasSubstr("blk.0.attn_q.weight"), testing::HasSubstr("Q5_0"),
+              testing::AllOf(testing::HasSubstr("blk.0.attn_q.weight"), testing::HasSubstr("Q2_K"),
                              testing::HasSubstr("Q4_1")));
 }
 

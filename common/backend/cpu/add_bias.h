@@ -1,4 +1,4 @@
-// The operations that take one element of each input: bias, gate, residual.
+// The biases of Q, K and V.
 #pragma once
 
 #include "common/backend/cpu/isa.h"
@@ -9,9 +9,5 @@ namespace baton {
 
 // out += bias, by rows. `bias` [columns].
 void AddBiasRows(CpuIsa isa, ThreadPool& pool, const float* bias, Tensor out);
-// gate = (gate / (1 + exp(-gate))) * up.
-void SiluMultiplyRows(CpuIsa isa, ThreadPool& pool, Tensor up, Tensor gate);
-// out += in.
-void AddRows(CpuIsa isa, ThreadPool& pool, Tensor in, Tensor out);
 
 }  // namespace baton

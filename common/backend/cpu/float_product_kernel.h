@@ -1,0 +1,151 @@
+// The computation of product.h for float weights. Included by the sources of the kernel tables only
+// (kernels.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/backend/cpu/product_kernel.h"
+
+namespace baton {
+
+template <class Simd>
+struct F32Element {
+  using Stored = float;
+  [[gnu::always_inline]] static auto Load(const float* x) { return Simd::Load(x); }
+};
+template <class Simd>
+struct F16Element {
+  using Stored = uint16_t;
+  [[gnu::always_inline]] static auto Load(const uint16_t* x) { return Simd::LoadF16(x); }
+};
+template <class Simd>
+struct Bf16Element {
+  using Stored = uint16_t;
+  [[gnu::always_inline]] static auto Load(const uint16_t* x) { return Simd::LoadBf16(x); }
+};
+
+template <class Simd, class Element>
+struct FloatProduct {
+  using F = typename Simd::F;
+  using Stored = typename Element::Stored;
+
+  // Few rows: no panel. One chain of FMAs per output is as slow as an FMA's latency; several groups
+  // together fill it.
+  static constexpr int kDirectRows = 2;
+  static constexpr int kDirectGroups = 4;
+  static constexpr size_t kPrefetchBytes = 1024;
+
+  [[gnu::always_inline]] static const Stored* Group(const ProductArgs& args, int group) {
+    return reinterpret_cast<const Stored*>(args.weight +
+                                           static_cast<size_t>(group) * args.group_bytes);
+  }
+
+  template <int Rows, int Groups>
+  [[gnu::always_inline]] static void DirectTile(const ProductArgs& args, int row, int group) {
+    const size_t columns = static_cast<size_t>(args.columns);
+    const float* input = args.floats + static_cast<size_t>(row) * columns;
+    F sums[Groups][Rows];
+    const Stored* weight[Groups];
+    for (int g = 0; g < Groups; ++g) {
+      weight[g] = Group(args, group + g);
+      for (int r = 0; r < Rows; ++r) sums[g][r] = Simd::Zero();
+    }
+    for (size_t k = 0; k < columns; ++k) {
+      for (int g = 0; g < Groups; ++g) {
+        const Stored* w = weight[g] + k * kLanes;
+        __builtin_prefetch(reinterpret_cast<const uint8_t*>(w) + kPrefetchBytes);
+        const F widened = Element::Load(w);
+        for (int r = 0; r < Rows; ++r) {
+          const F x = Simd::Set(input[static_cast<size_t>(r) * columns + k]);
+          sums[g][r] = Simd::Fma(widened, x, sums[g][r]);
+        }
+      }
+    }
+    for (int g = 0; g < Groups; ++g) StoreOutputs<Simd, Rows>(args, row, group + g, sums[g]);
+  }
+
+  // `Rows` rows against the panel of columns [first, first + count), [column][group][16].
+  template <int Rows, int Groups>
+  [[gnu::noinline]] static void PanelRows(const ProductArgs& args, int row, int group, int first,
+                                          int count) {
+    const size_t columns = static_cast<size_t>(args.columns);
+    const float* input = args.floats + static_cast<size_t>(row) * columns + first;
+    F sums[Groups][Rows];
+    Lanes* saved = args.sums + static_cast<size_t>(row) * Groups;
+    for (int g = 0; g < Groups; ++g) {
+      for (int r = 0; r < Rows; ++r) {
+        sums[g][r] = first == 0 ? Simd::Zero() : Simd::Load(saved[r * Groups + g].v);
+      }
+    }
+    const Lanes* panel = args.float_panel;
+    for (int k = 0; k < count; ++k, panel += Groups) {
+      F weights[Groups];
+      for (int g = 0; g < Groups; ++g) weights[g] = Simd::Load(panel[g].v);
+#pragma GCC unroll 16
+      for (int r = 0; r < Rows; ++r) {
+        const F x = Simd::Set(input[static_cast<size_t>(r) * columns + k]);
+        for (int g = 0; g < Groups; ++g) sums[g][r] = Simd::Fma(weights[g], x, sums[g][r]);
+      }
+    }
+    for (int g = 0; g < Groups; ++g) {
+      if (first + count == args.columns) {
+        StoreOutputs<Simd, Rows>(args, row, group + g, sums[g]);
+      } else {
+        for (int r = 0; r < Rows; ++r) Simd::Store(saved[r * Groups + g].v, sums[g][r]);
+      }
+    }
+  }
+
+  template <int Rows, int Groups>
+  static void PanelRest(const ProductArgs& args, int row, int group, int first, int count) {
+    if constexpr (Rows > 0) {
+      if (args.rows - row == Rows) return PanelRows<Rows, Groups>(args, row, group, first, count);
+      PanelRest<Rows - 1, Groups>(args, row, group, first, count);
+    }
+  }
+
+  template <int Groups>
+  static void Panels(const ProductArgs& args, int group) {
+    constexpr int kRows = Simd::kFloatTileRows;
+    for (int first = 0; first < args.columns; first += kFloatPanelColumns) {
+      const int left = args.columns - first;
+      const int count = left < kFloatPanelColumns ? left : kFloatPanelColumns;
+      for (int g = 0; g < Groups; ++g) {
+        const Stored* weight = Group(args, group + g) + static_cast<size_t>(first) * kLanes;
+        for (int k = 0; k < count; ++k) {
+          Simd::Store(args.float_panel[k * Groups + g].v, Element::Load(weight + k * kLanes));
+        }
+      }
+      int row = 0;
+      for (; row + kRows <= args.rows; row += kRows) {
+        PanelRows<kRows, Groups>(args, row, group, first, count);
+      }
+      PanelRest<kRows - 1, Groups>(args, row, group, first, count);
+    }
+  }
+
+  template <int Groups>
+  [[gnu::always_inline]] static void Direct(const ProductArgs& args, int group) {
+    if (args.rows == 1) DirectTile<1, Groups>(args, 0, group);
+    if (args.rows == 2) DirectTile<2, Groups>(args, 0, group);
+  }
+
+  // Groups [begin, end).
+  static void Run(const ProductArgs& args, int begin, int end) {
+    int group = begin;
+    if (args.rows <= kDirectRows) {
+      for (; group + kDirectGroups <= end; group += kDirectGroups) {
+        Direct<kDirectGroups>(args, group);
+      }
+      for (; group < end; ++group) Direct<1>(args, group);
+      return;
+    }
+    for (; group + Simd::kTileGroups <= end; group += Simd::kTileGroups) {
+      Panels<Simd::kTileGroups>(args, group);
+    }
+    for (; group < end; ++group) Panels<1>(args, group);
+  }
+};
+
+}  // namespace baton

@@ -1,0 +1,106 @@
+// The computation of product_input.h. Included by the sources of the kernel tables only
+// (kernels.h).
+#pragma once
+
+#include <bit>
+#include <cstddef>
+
+#include "common/backend/cpu/lanes.h"
+#include "common/backend/cpu/product_input.h"
+#include "common/backend/exact_math.h"
+
+namespace baton {
+
+template <class Simd>
+struct ProductInputKernel {
+  [[gnu::always_inline]] static float MaxMagnitude(const float* x) {
+    // Compared as integers, which orders non-negative floats and vectorises.
+    uint32_t max_bits = 0;
+    for (int k = 0; k < kQuantBlock; ++k) {
+      const uint32_t bits = std::bit_cast<uint32_t>(x[k]) & 0x7fffffffu;
+      max_bits = bits > max_bits ? bits : max_bits;
+    }
+    return std::bit_cast<float>(max_bits);
+  }
+
+  [[gnu::always_inline]] static void Quantise(const float* x, QuantizedBlock& out) {
+    constexpr float kRound = 0x1.8p23f;  // adding it leaves the nearest integer in the low bits
+    const float max = MaxMagnitude(x);
+    const bool zero = max < 0x1p-100f;
+    const float inverse = zero ? 0.0f : 127.0f / max;
+    int32_t values[kQuantBlock];
+    for (int k = 0; k < kQuantBlock; ++k) {
+      const uint32_t bits = std::bit_cast<uint32_t>(x[k] * inverse + kRound);
+      values[k] = static_cast<int32_t>(bits - std::bit_cast<uint32_t>(kRound));
+    }
+    int32_t halves[2] = {0, 0};
+    for (int k = 0; k < kQuantBlock / 2; ++k) {
+      halves[0] -= values[k];
+      halves[1] -= values[k + kQuantBlock / 2];
+    }
+    for (int k = 0; k < kQuantBlock; ++k) out.values[k] = static_cast<int8_t>(values[k]);
+    out.scale = zero ? 0.0f : max / 127.0f;
+    out.negative_sums[0] = halves[0];
+    out.negative_sums[1] = halves[1];
+    out.negative_sum = halves[0] + halves[1];
+    out.scaled_sum = out.scale * static_cast<float>(-out.negative_sum);
+  }
+
+  [[gnu::always_inline]] static void QuantiseRest(const float* x, const QuantizedBlock& first,
+                                                  QuantizedBlock& out) {
+    float rest[kQuantBlock];
+    for (int k = 0; k < kQuantBlock; ++k) {
+      rest[k] = __builtin_fmaf(-static_cast<float>(first.values[k]), first.scale, x[k]);
+    }
+    Quantise(rest, out);
+  }
+
+  // `count` values of the row from `column` on.
+  [[gnu::always_inline]] static void Values(const ProductInputArgs& args, int row, int column,
+                                            int count, float inverse_norm, float* x) {
+    using Kind = ProductInputArgs::Kind;
+    const size_t columns = static_cast<size_t>(args.in.columns);
+    const float* in = args.in.data + static_cast<size_t>(row) * columns + column;
+    if (args.kind == Kind::kNorm) {
+      for (int k = 0; k < count; ++k) x[k] = in[k] * inverse_norm * args.other[column + k];
+    } else if (args.kind == Kind::kSwiGlu) {
+      const float* other = args.other + static_cast<size_t>(row) * columns + column;
+      for (int k = 0; k < count; ++k) x[k] = SiluF(in[k]) * other[k];
+    } else {
+      for (int k = 0; k < count; ++k) x[k] = in[k];
+    }
+  }
+
+  static void Run(const ProductInputArgs& args, int begin, int end) {
+    const int columns = args.in.columns;
+    const size_t blocks = static_cast<size_t>(columns / kQuantBlock);
+    for (int row = begin; row < end; ++row) {
+      const size_t start = static_cast<size_t>(row) * static_cast<size_t>(columns);
+      float inverse_norm = 0;
+      if (args.kind == ProductInputArgs::Kind::kNorm) {
+        const float* in = args.in.data + start;
+        const float mean = DotLanes(in, in, columns) / static_cast<float>(columns);
+        inverse_norm = 1.0f / __builtin_sqrtf(mean + args.epsilon);
+      }
+      size_t block = static_cast<size_t>(row * args.terms) * blocks;
+      for (int column = 0; column < columns; column += kQuantBlock, ++block) {
+        alignas(64) float x[kQuantBlock];
+        const int rest = columns - column;
+        if (rest >= kQuantBlock) {
+          Values(args, row, column, kQuantBlock, inverse_norm, x);
+        } else {
+          Values(args, row, column, rest, inverse_norm, x);
+        }
+        if (args.floats != nullptr) {
+          const int count = rest < kQuantBlock ? rest : kQuantBlock;
+          std::memcpy(args.floats + start + column, x, static_cast<size_t>(count) * sizeof(float));
+        }
+        if (args.blocks == nullptr) continue;
+        Quantise(x, args.blocks[block]);
+        if (args.terms == 2) QuantiseRest(x, args.blocks[block], args.blocks[block + blocks]);
+      }
+    }
+  }
+};
+
+}  // namespace baton

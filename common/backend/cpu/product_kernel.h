@@ -1,0 +1,227 @@
+// The computation of product.h for quantised weights; float weights are in float_product_kernel.h.
+// Included by the sources of the kernel tables only (kernels.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/backend/cpu/product.h"
+#include "common/backend/cpu/product_formats.h"
+
+namespace baton {
+
+// Writes the sums of `Rows` rows for a group.
+template <class Simd, int Rows>
+[[gnu::always_inline]] inline void StoreOutputs(const ProductArgs& args, int row, int group,
+                                                const typename Simd::F (&sums)[Rows]) {
+  const int first = group * kLanes;
+  const int left = args.out_columns - first;
+  const int terms = args.terms;
+  for (int r = 0; r < Rows; r += terms) {
+    typename Simd::F sum = sums[r];
+    if (terms == 2 && r + 1 < Rows) sum = Simd::Add(sum, sums[r + 1]);
+    float* out = args.out +
+                 static_cast<size_t>((row + r) / terms) * static_cast<size_t>(args.out_columns) +
+                 first;
+    if (left >= kLanes) {
+      if (args.accumulate) sum = Simd::Add(Simd::Load(out), sum);
+      Simd::Store(out, sum);
+      continue;
+    }
+    Lanes lanes;
+    Simd::Store(lanes.v, sum);
+    for (int l = 0; l < left; ++l) out[l] = args.accumulate ? out[l] + lanes.v[l] : lanes.v[l];
+  }
+}
+
+template <class Simd, class Format>
+struct QuantisedProduct {
+  using F = typename Simd::F;
+  using I = typename Simd::I;
+  using Bytes = typename Simd::Bytes;
+
+  // Few rows: no panel.
+  static constexpr int kDirectRows = 4;
+  static constexpr size_t kPrefetchBytes = 2048;
+
+  // Where the integer sum of a block (or of one of its halves) starts: what the codes' offset adds.
+  [[gnu::always_inline]] static I Start(const QuantizedBlock& x, int half) {
+    if constexpr (Format::kHasMin) return Simd::SetInt(0);
+    const int32_t sum = Format::kHalfScales ? x.negative_sums[half] : x.negative_sum;
+    return Simd::template ShiftLeft<Format::kOffsetBits>(Simd::SetInt(sum));
+  }
+
+  [[gnu::always_inline]] static F AddScaled(I integer, F scale, const QuantizedBlock& x, F sum) {
+    return Simd::Fma(Simd::FromInt(integer), Simd::Mul(scale, Simd::Set(x.scale)), sum);
+  }
+
+  template <int Rows>
+  [[gnu::always_inline]] static void DirectTile(const ProductArgs& args, int row, int group) {
+    const uint8_t* weight = args.weight + static_cast<size_t>(group) * args.group_bytes;
+    const int blocks = args.columns / kQuantBlock;
+    const size_t block_bytes = args.group_bytes / static_cast<size_t>(blocks);
+    const QuantizedBlock* input =
+        args.blocks + static_cast<size_t>(row) * static_cast<size_t>(blocks);
+    F sums[Rows];
+    for (int r = 0; r < Rows; ++r) sums[r] = Simd::Zero();
+    for (int b = 0; b < blocks; ++b) {
+      const uint8_t* ahead = weight + static_cast<size_t>(b) * block_bytes + kPrefetchBytes;
+      for (size_t byte = 0; byte < block_bytes; byte += 64) __builtin_prefetch(ahead + byte);
+      Bytes quads[kQuads];
+      Format::Codes(weight, b, quads);
+      const F scale = Format::Scale(weight, b, 0);
+      for (int r = 0; r < Rows; ++r) {
+        const QuantizedBlock& x = input[static_cast<size_t>(r) * static_cast<size_t>(blocks) + b];
+        I integer = Start(x, 0);
+        for (int q = 0; q < kQuads; ++q) {
+          if (Format::kHalfScales && q == kQuads / 2) {
+            sums[r] = AddScaled(integer, scale, x, sums[r]);
+            integer = Start(x, 1);
+          }
+          integer =
+              Simd::template Dot<Format::kWide>(integer, quads[q], Simd::SetQuad(x.values + 4 * q));
+        }
+        if constexpr (Format::kHalfScales) {
+          sums[r] = AddScaled(integer, Format::Scale(weight, b, 1), x, sums[r]);
+        } else {
+          sums[r] = AddScaled(integer, scale, x, sums[r]);
+        }
+        if constexpr (Format::kHasMin) {
+          sums[r] = Simd::Fma(Format::Min(weight, b), Simd::Set(x.scaled_sum), sums[r]);
+        }
+      }
+    }
+    StoreOutputs<Simd, Rows>(args, row, group, sums);
+  }
+
+  [[gnu::always_inline]] static void Unpack(const uint8_t* group, int first, int count,
+                                            PanelBlock* panel) {
+    for (int b = first; b < first + count; ++b, ++panel) {
+      Bytes quads[kQuads];
+      Format::Codes(group, b, quads);
+      for (int q = 0; q < kQuads; ++q) Simd::StoreBytes(panel->codes[q], quads[q]);
+      Simd::Store(panel->scale[0], Format::Scale(group, b, 0));
+      if constexpr (Format::kHalfScales) Simd::Store(panel->scale[1], Format::Scale(group, b, 1));
+      if constexpr (Format::kHasMin) Simd::Store(panel->min, Format::Min(group, b));
+    }
+  }
+
+  // Adds the panel's `count` blocks of `Groups` groups to the sums of `Rows` rows. `input`: the
+  // first row's block that belongs to the panel's first.
+  template <int Rows, int Groups>
+  [[gnu::always_inline]] static void PanelTile(const PanelBlock* panel, int count,
+                                               const QuantizedBlock* input, size_t stride,
+                                               F (&sums)[Groups][Rows]) {
+    for (int b = 0; b < count; ++b, ++panel, ++input) {
+      I integers[Groups][Rows];
+      for (int half = 0; half < (Format::kHalfScales ? 2 : 1); ++half) {
+        constexpr int kSteps = Format::kHalfScales ? kQuads / 2 : kQuads;
+#pragma GCC unroll 8
+        for (int r = 0; r < Rows; ++r) {
+          const I start = Start(input[static_cast<size_t>(r) * stride], half);
+          for (int g = 0; g < Groups; ++g) integers[g][r] = start;
+        }
+#pragma GCC unroll 8
+        for (int step = 0; step < kSteps; ++step) {
+          const int q = half * kSteps + step;
+          Bytes codes[Groups];
+          for (int g = 0; g < Groups; ++g) {
+            codes[g] = Simd::LoadBytes(panel[g * kPanelBlocks].codes[q]);
+          }
+#pragma GCC unroll 8
+          for (int r = 0; r < Rows; ++r) {
+            const Bytes quad = Simd::SetQuad(input[static_cast<size_t>(r) * stride].values + 4 * q);
+            for (int g = 0; g < Groups; ++g) {
+              integers[g][r] = Simd::template Dot<Format::kWide>(integers[g][r], codes[g], quad);
+            }
+          }
+        }
+#pragma GCC unroll 8
+        for (int g = 0; g < Groups; ++g) {
+          const F scale = Simd::Load(panel[g * kPanelBlocks].scale[half]);
+#pragma GCC unroll 8
+          for (int r = 0; r < Rows; ++r) {
+            const QuantizedBlock& x = input[static_cast<size_t>(r) * stride];
+            sums[g][r] = AddScaled(integers[g][r], scale, x, sums[g][r]);
+            if constexpr (Format::kHasMin) {
+              sums[g][r] = Simd::Fma(Simd::Load(panel[g * kPanelBlocks].min),
+                                     Simd::Set(x.scaled_sum), sums[g][r]);
+            }
+          }
+        }
+      }
+    }
+  }
+
+  // `Rows` rows against the panel of blocks [first, first + count) of groups [group, group +
+  // Groups).
+  template <int Rows, int Groups>
+  [[gnu::noinline]] static void PanelRows(const ProductArgs& args, int row, int group, int first,
+                                          int count) {
+    const size_t blocks = static_cast<size_t>(args.columns / kQuantBlock);
+    F sums[Groups][Rows];
+    Lanes* saved = args.sums + static_cast<size_t>(row) * Groups;
+    for (int g = 0; g < Groups; ++g) {
+      for (int r = 0; r < Rows; ++r) {
+        sums[g][r] = first == 0 ? Simd::Zero() : Simd::Load(saved[r * Groups + g].v);
+      }
+    }
+    PanelTile<Rows, Groups>(args.panel, count,
+                            args.blocks + static_cast<size_t>(row) * blocks + first, blocks, sums);
+    const bool last = static_cast<size_t>(first + count) == blocks;
+    for (int g = 0; g < Groups; ++g) {
+      if (last) {
+        StoreOutputs<Simd, Rows>(args, row, group + g, sums[g]);
+      } else {
+        for (int r = 0; r < Rows; ++r) Simd::Store(saved[r * Groups + g].v, sums[g][r]);
+      }
+    }
+  }
+
+  // The rows that are left of a whole tile.
+  template <int Rows, int Groups>
+  static void PanelRest(const ProductArgs& args, int row, int group, int first, int count) {
+    if constexpr (Rows > 0) {
+      if (args.rows - row == Rows) return PanelRows<Rows, Groups>(args, row, group, first, count);
+      PanelRest<Rows - 1, Groups>(args, row, group, first, count);
+    }
+  }
+
+  template <int Groups>
+  static void Panels(const ProductArgs& args, int group) {
+    constexpr int kRows = Simd::kTileRows;
+    const int blocks = args.columns / kQuantBlock;
+    for (int first = 0; first < blocks; first += kPanelBlocks) {
+      const int count = blocks - first < kPanelBlocks ? blocks - first : kPanelBlocks;
+      for (int g = 0; g < Groups; ++g) {
+        Unpack(args.weight + static_cast<size_t>(group + g) * args.group_bytes, first, count,
+               args.panel + g * kPanelBlocks);
+      }
+      int row = 0;
+      for (; row + kRows <= args.rows; row += kRows) {
+        PanelRows<kRows, Groups>(args, row, group, first, count);
+      }
+      PanelRest<kRows - 1, Groups>(args, row, group, first, count);
+    }
+  }
+
+  // Groups [begin, end).
+  static void Run(const ProductArgs& args, int begin, int end) {
+    if (args.rows <= kDirectRows) {
+      for (int group = begin; group < end; ++group) {
+        if (args.rows == 1) DirectTile<1>(args, 0, group);
+        if (args.rows == 2) DirectTile<2>(args, 0, group);
+        if (args.rows == 3) DirectTile<3>(args, 0, group);
+        if (args.rows == 4) DirectTile<4>(args, 0, group);
+      }
+      return;
+    }
+    int group = begin;
+    for (; group + Simd::kTileGroups <= end; group += Simd::kTileGroups) {
+      Panels<Simd::kTileGroups>(args, group);
+    }
+    for (; group < end; ++group) Panels<1>(args, group);
+  }
+};
+
+}  // namespace baton

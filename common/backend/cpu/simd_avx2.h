@@ -1,0 +1,147 @@
+// Sixteen lanes as two registers of AVX2, with FMA and F16C; with AVX-VNNI where the source file is
+// compiled for it. What a Simd type offers is said in simd_portable.h; the results are the same
+// bits.
+//
+// Only a source file compiled for this instruction set may include it, and nothing else may stand
+// in such a file (see kernels.h).
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+#include <cstring>
+
+namespace baton {
+
+struct Avx2 {
+  struct F {
+    __m256 low, high;
+  };
+  struct I {
+    __m256i low, high;
+  };
+  using Bytes = I;
+
+  static constexpr int kTileGroups = 1;
+  static constexpr int kTileRows = 4;
+  static constexpr int kFloatTileRows = 6;
+
+  [[gnu::always_inline]] static F Zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+  [[gnu::always_inline]] static F Set(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+  [[gnu::always_inline]] static F Load(const float* x) {
+    return {_mm256_loadu_ps(x), _mm256_loadu_ps(x + 8)};
+  }
+  [[gnu::always_inline]] static F LoadF16(const uint16_t* x) {
+    return {_mm256_cvtph_ps(Load128(x)), _mm256_cvtph_ps(Load128(x + 8))};
+  }
+  [[gnu::always_inline]] static F LoadBf16(const uint16_t* x) {
+    const auto widen = [](__m128i halves) __attribute__((always_inline)) {
+      return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+    };
+    return {widen(Load128(x)), widen(Load128(x + 8))};
+  }
+  [[gnu::always_inline]] static F LoadU8(const uint8_t* x) {
+    return FromInt({_mm256_cvtepu8_epi32(Load64(x)), _mm256_cvtepu8_epi32(Load64(x + 8))});
+  }
+  [[gnu::always_inline]] static F LoadS8(const int8_t* x) {
+    return FromInt({_mm256_cvtepi8_epi32(Load64(x)), _mm256_cvtepi8_epi32(Load64(x + 8))});
+  }
+  [[gnu::always_inline]] static void Store(float* x, F a) {
+    _mm256_storeu_ps(x, a.low);
+    _mm256_storeu_ps(x + 8, a.high);
+  }
+  [[gnu::always_inline]] static F Add(F a, F b) {
+    return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)};
+  }
+  [[gnu::always_inline]] static F Mul(F a, F b) {
+    return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)};
+  }
+  [[gnu::always_inline]] static F Fma(F a, F b, F c) {
+    return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
+  }
+  [[gnu::always_inline]] static F FromInt(I a) {
+    return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)};
+  }
+
+  [[gnu::always_inline]] static I SetInt(int32_t x) {
+    return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)};
+  }
+  template <int kShift>
+  [[gnu::always_inline]] static I ShiftLeft(I a) {
+    return {_mm256_slli_epi32(a.low, kShift), _mm256_slli_epi32(a.high, kShift)};
+  }
+
+  [[gnu::always_inline]] static Bytes LoadBytes(const uint8_t* x) {
+    const auto* registers = reinterpret_cast<const __m256i*>(x);
+    return {_mm256_loadu_si256(registers), _mm256_loadu_si256(registers + 1)};
+  }
+  [[gnu::always_inline]] static void StoreBytes(uint8_t* x, Bytes a) {
+    auto* registers = reinterpret_cast<__m256i*>(x);
+    _mm256_storeu_si256(registers, a.low);
+    _mm256_storeu_si256(registers + 1, a.high);
+  }
+  [[gnu::always_inline]] static Bytes SetQuad(const int8_t* x) {
+    int32_t quad;
+    std::memcpy(&quad, x, sizeof(quad));
+    return SetInt(quad);
+  }
+  template <int kShift, int kMask>
+  [[gnu::always_inline]] static Bytes ShiftMask(Bytes a) {
+    const __m256i mask = _mm256_set1_epi8(kMask);
+    return {_mm256_and_si256(Shift<kShift>(a.low), mask),
+            _mm256_and_si256(Shift<kShift>(a.high), mask)};
+  }
+  template <int kShift, int kMask>
+  [[gnu::always_inline]] static Bytes OrShiftMask(Bytes low, Bytes a) {
+    const Bytes bits = ShiftMask<kShift, kMask>(a);
+    return {_mm256_or_si256(low.low, bits.low), _mm256_or_si256(low.high, bits.high)};
+  }
+  template <bool kWide>
+  [[gnu::always_inline]] static I Dot(I sum, Bytes codes, Bytes quad) {
+    return {DotHalf<kWide>(sum.low, codes.low, quad.low),
+            DotHalf<kWide>(sum.high, codes.high, quad.high)};
+  }
+
+ private:
+  [[gnu::always_inline]] static __m128i Load128(const void* x) {
+    return _mm_loadu_si128(static_cast<const __m128i*>(x));
+  }
+  [[gnu::always_inline]] static __m128i Load64(const void* x) {
+    return _mm_loadl_epi64(static_cast<const __m128i*>(x));
+  }
+  template <int kShift>
+  [[gnu::always_inline]] static __m256i Shift(__m256i a) {
+    if constexpr (kShift > 0) {
+      return _mm256_srli_epi16(a, kShift);
+    } else if constexpr (kShift < 0) {
+      return _mm256_slli_epi16(a, -kShift);
+    } else {
+      return a;
+    }
+  }
+  // maddubs adds two products in 16 bits and saturates: codes over 127 go in two parts, of which
+  // neither can reach the bound.
+  template <bool kWide>
+  [[gnu::always_inline]] static __m256i DotHalf(__m256i sum, __m256i codes, __m256i quad) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    if constexpr (kWide) {
+      const __m256i low = _mm256_and_si256(codes, _mm256_set1_epi8(0x7f));
+      const __m256i top = _mm256_andnot_si256(_mm256_set1_epi8(0x7f), codes);
+      sum = _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(top, quad), ones));
+      codes = low;
+    }
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(codes, quad), ones));
+  }
+};
+
+#ifdef __AVXVNNI__
+struct Avx2Vnni : Avx2 {
+  template <bool kWide>
+  [[gnu::always_inline]] static I Dot(I sum, Bytes codes, Bytes quad) {
+    return {_mm256_dpbusd_avx_epi32(sum.low, codes.low, quad.low),
+            _mm256_dpbusd_avx_epi32(sum.high, codes.high, quad.high)};
+  }
+};
+#endif
+
+}  // namespace baton

@@ -1,0 +1,89 @@
+// Sixteen lanes with AVX-512 and VNNI. What a Simd type offers is said in simd_portable.h; the
+// results of all three are the same bits.
+//
+// Only a source file compiled for this instruction set may include it, and nothing else may stand
+// in such a file (see kernels.h).
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+#include <cstring>
+
+namespace baton {
+
+struct Avx512 {
+  using F = __m512;
+  using I = __m512i;
+  using Bytes = __m512i;
+
+  // 12 sums of integers, 12 of floats, 2 weights, 1 input; for floats 24 sums.
+  static constexpr int kTileGroups = 2;
+  static constexpr int kTileRows = 6;
+  static constexpr int kFloatTileRows = 12;
+
+  [[gnu::always_inline]] static F Zero() { return _mm512_setzero_ps(); }
+  [[gnu::always_inline]] static F Set(float x) { return _mm512_set1_ps(x); }
+  [[gnu::always_inline]] static F Load(const float* x) { return _mm512_loadu_ps(x); }
+  [[gnu::always_inline]] static F LoadF16(const uint16_t* x) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x)));
+  }
+  [[gnu::always_inline]] static F LoadBf16(const uint16_t* x) {
+    const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+  }
+  [[gnu::always_inline]] static F LoadU8(const uint8_t* x) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes));
+  }
+  [[gnu::always_inline]] static F LoadS8(const int8_t* x) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
+  }
+  [[gnu::always_inline]] static void Store(float* x, F a) { _mm512_storeu_ps(x, a); }
+  [[gnu::always_inline]] static F Add(F a, F b) { return _mm512_add_ps(a, b); }
+  [[gnu::always_inline]] static F Mul(F a, F b) { return _mm512_mul_ps(a, b); }
+  [[gnu::always_inline]] static F Fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
+  [[gnu::always_inline]] static F FromInt(I a) { return _mm512_cvtepi32_ps(a); }
+
+  [[gnu::always_inline]] static I SetInt(int32_t x) { return _mm512_set1_epi32(x); }
+  template <int kShift>
+  [[gnu::always_inline]] static I ShiftLeft(I a) {
+    return _mm512_slli_epi32(a, kShift);
+  }
+
+  [[gnu::always_inline]] static Bytes LoadBytes(const uint8_t* x) { return _mm512_loadu_si512(x); }
+  [[gnu::always_inline]] static void StoreBytes(uint8_t* x, Bytes a) { _mm512_storeu_si512(x, a); }
+  [[gnu::always_inline]] static Bytes SetQuad(const int8_t* x) {
+    int32_t quad;
+    std::memcpy(&quad, x, sizeof(quad));
+    return _mm512_set1_epi32(quad);
+  }
+  template <int kShift, int kMask>
+  [[gnu::always_inline]] static Bytes ShiftMask(Bytes a) {
+    return _mm512_and_si512(Shift<kShift>(a), _mm512_set1_epi8(kMask));
+  }
+  template <int kShift, int kMask>
+  [[gnu::always_inline]] static Bytes OrShiftMask(Bytes low, Bytes a) {
+    constexpr int kOrAnd = 0xf8;  // low | (a & mask)
+    return _mm512_ternarylogic_epi64(low, Shift<kShift>(a), _mm512_set1_epi8(kMask), kOrAnd);
+  }
+  template <bool kWide>
+  [[gnu::always_inline]] static I Dot(I sum, Bytes codes, Bytes quad) {
+    return _mm512_dpbusd_epi32(sum, codes, quad);
+  }
+
+ private:
+  template <int kShift>
+  [[gnu::always_inline]] static Bytes Shift(Bytes a) {
+    if constexpr (kShift > 0) {
+      return _mm512_srli_epi16(a, kShift);
+    } else if constexpr (kShift < 0) {
+      return _mm512_slli_epi16(a, -kShift);
+    } else {
+      return a;
+    }
+  }
+};
+
+}  // namespace baton

@@ -1,0 +1,116 @@
+// Sixteen lanes in portable C++: what every Simd type offers, and what it means.
+//
+// A Simd type has vectors F (16 floats), I (16 int32) and Bytes (64 bytes, four to a lane). Its
+// operations are those of IEEE single precision, rounded to nearest even, and of two's complement;
+// so all Simd types give the same bits.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "common/backend/cpu/lanes.h"
+#include "common/base/float_types.h"
+
+namespace baton {
+
+struct Portable {
+  // The compiler's own vectors: it keeps them in whatever registers there are.
+  using F [[gnu::vector_size(64)]] = float;
+  using I [[gnu::vector_size(64)]] = int32_t;
+  using Bytes [[gnu::vector_size(64)]] = uint8_t;
+
+  // A product's tile: groups of 16 outputs, and rows of the input, that share its registers.
+  static constexpr int kTileGroups = 1;
+  static constexpr int kTileRows = 2;       // quantised
+  static constexpr int kFloatTileRows = 2;  // of floats
+
+  [[gnu::always_inline]] static F Zero() { return F{}; }
+  [[gnu::always_inline]] static F Set(float x) { return F{} + x; }
+  [[gnu::always_inline]] static F Load(const float* x) {
+    F a;
+    std::memcpy(&a, x, sizeof(a));
+    return a;
+  }
+  [[gnu::always_inline]] static F LoadF16(const uint16_t* x) {
+    Lanes a;
+    for (int l = 0; l < kLanes; ++l) a.v[l] = F16ToF32(x[l]);
+    return Load(a.v);
+  }
+  [[gnu::always_inline]] static F LoadBf16(const uint16_t* x) {
+    Lanes a;
+    for (int l = 0; l < kLanes; ++l) a.v[l] = Bf16ToF32(x[l]);
+    return Load(a.v);
+  }
+  [[gnu::always_inline]] static F LoadU8(const uint8_t* x) {
+    Lanes a;
+    for (int l = 0; l < kLanes; ++l) a.v[l] = static_cast<float>(x[l]);
+    return Load(a.v);
+  }
+  [[gnu::always_inline]] static F LoadS8(const int8_t* x) {
+    Lanes a;
+    for (int l = 0; l < kLanes; ++l) a.v[l] = static_cast<float>(x[l]);
+    return Load(a.v);
+  }
+  [[gnu::always_inline]] static void Store(float* x, F a) { std::memcpy(x, &a, sizeof(a)); }
+  [[gnu::always_inline]] static F Add(F a, F b) { return a + b; }
+  [[gnu::always_inline]] static F Mul(F a, F b) { return a * b; }
+  // a * b + c, rounded once.
+  [[gnu::always_inline]] static F Fma(F a, F b, F c) {
+    Lanes x, y, z;
+    Store(x.v, a);
+    Store(y.v, b);
+    Store(z.v, c);
+    for (int l = 0; l < kLanes; ++l) z.v[l] = __builtin_fmaf(x.v[l], y.v[l], z.v[l]);
+    return Load(z.v);
+  }
+  [[gnu::always_inline]] static F FromInt(I a) { return __builtin_convertvector(a, F); }
+
+  [[gnu::always_inline]] static I SetInt(int32_t x) { return I{} + x; }
+  template <int kShift>
+  [[gnu::always_inline]] static I ShiftLeft(I a) {
+    return a << kShift;
+  }
+
+  [[gnu::always_inline]] static Bytes LoadBytes(const uint8_t* x) {
+    Bytes a;
+    std::memcpy(&a, x, sizeof(a));
+    return a;
+  }
+  [[gnu::always_inline]] static void StoreBytes(uint8_t* x, Bytes a) {
+    std::memcpy(x, &a, sizeof(a));
+  }
+  // The four bytes at `x` in every lane.
+  [[gnu::always_inline]] static Bytes SetQuad(const int8_t* x) {
+    int32_t quad;
+    std::memcpy(&quad, x, sizeof(quad));
+    return (Bytes)SetInt(quad);
+  }
+  // (a >> kShift) & kMask by bytes; a negative shift goes left. REQUIRES: the mask keeps only bits
+  // of the same byte.
+  template <int kShift, int kMask>
+  [[gnu::always_inline]] static Bytes ShiftMask(Bytes a) {
+    if constexpr (kShift >= 0) {
+      return (a >> kShift) & static_cast<uint8_t>(kMask);
+    } else {
+      return (a << -kShift) & static_cast<uint8_t>(kMask);
+    }
+  }
+  template <int kShift, int kMask>
+  [[gnu::always_inline]] static Bytes OrShiftMask(Bytes low, Bytes a) {
+    return low | ShiftMask<kShift, kMask>(a);
+  }
+  // sum + the four products of unsigned `codes` and signed `quad`, by lanes. kWide: codes may be
+  // over 127. REQUIRES: quad in [-127, 127].
+  template <bool kWide>
+  [[gnu::always_inline]] static I Dot(I sum, Bytes codes, Bytes quad) {
+    using U [[gnu::vector_size(64)]] = uint32_t;
+    const U c = (U)codes;
+    const U q = (U)quad;
+    for (int shift = 0; shift < 32; shift += 8) {
+      sum += (I)((c >> shift) & 255) * ((I)(q << (24 - shift)) >> 24);
+    }
+    return sum;
+  }
+};
+
+}  // namespace baton

@@ -1,0 +1,22 @@
+// Rows of a GGUF tensor into the CPU's packed groups, and single values out of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/gguf/ggml_type.h"
+
+namespace baton {
+
+// Bytes of a packed group of 16 rows; 0 for a type that is not supported or whose blocks do not
+// divide `columns`.
+size_t PackedGroupBytes(GgmlType type, size_t columns);
+
+// One row as the file has it into lane `lane` of its group.
+void PackRow(GgmlType type, const uint8_t* file, int columns, int lane, uint8_t* group);
+
+// The row in lane `lane` of a group as floats, each the value that the file's format defines,
+// rounded once. `out` [columns].
+void DequantiseRow(GgmlType type, const uint8_t* group, int columns, int lane, float* out);
+
+}  // namespace baton
