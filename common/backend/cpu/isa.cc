@@ -24,9 +24,9 @@ const char* CpuIsaName(CpuIsa isa) {
     case CpuIsa::kPortable:
       return "portable";
     case CpuIsa::kAvx2:
-      return "avx2";
+      return "avx2-no-vnni";
     case CpuIsa::kAvx2Vnni:
-      return "avx2vnni";
+      return "avx2-vnni";
     case CpuIsa::kAvx512:
       return "avx512";
   }
@@ -49,18 +49,19 @@ bool CpuHas(CpuIsa isa) {
 
 absl::StatusOr<CpuIsa> ParseCpuIsa(const std::string& name) {
   std::vector<CpuIsa> wanted;  // the best first
-  if (name == "auto" || name == "avx512") wanted.push_back(CpuIsa::kAvx512);
-  if (name == "auto" || name == "avx2") {
-    wanted.push_back(CpuIsa::kAvx2Vnni);
-    wanted.push_back(CpuIsa::kAvx2);
+  for (const CpuIsa isa : {CpuIsa::kAvx512, CpuIsa::kAvx2Vnni, CpuIsa::kAvx2, CpuIsa::kPortable}) {
+    const bool any_avx2 = isa == CpuIsa::kAvx2 || isa == CpuIsa::kAvx2Vnni;
+    if (name == "auto" || name == CpuIsaName(isa) || (name == "avx2" && any_avx2)) {
+      wanted.push_back(isa);
+    }
   }
-  if (name == "auto" || name == "portable") wanted.push_back(CpuIsa::kPortable);
   for (const CpuIsa isa : wanted) {
     if (CpuHas(isa)) return isa;
   }
   if (wanted.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--cpu-isa '", name, "': must be auto, avx512, avx2 or portable"));
+        absl::StrCat("--cpu-isa '", name,
+                     "': must be auto, avx512, avx2 (or avx2-vnni, avx2-no-vnni) or portable"));
   }
   return absl::UnimplementedError(
       absl::StrCat("--cpu-isa ", name, ": this CPU does not have it; use auto"));

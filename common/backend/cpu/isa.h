@@ -15,8 +15,8 @@ inline constexpr CpuIsa kAllCpuIsas[] = {CpuIsa::kPortable, CpuIsa::kAvx2, CpuIs
 
 const char* CpuIsaName(CpuIsa isa);
 bool CpuHas(CpuIsa isa);
-// "auto" is the best that this CPU has, "avx2" the better of its two. INVALID_ARGUMENT for another
-// word, UNIMPLEMENTED for what the CPU lacks.
+// "auto" is the best that this CPU has, "avx2" the better of its two; else CpuIsaName.
+// INVALID_ARGUMENT for another word, UNIMPLEMENTED for what the CPU lacks.
 absl::StatusOr<CpuIsa> ParseCpuIsa(const std::string& name);
 
 // Kernel::Run(args...) compiled three times. Kernel::Run and all it calls must be always_inline:
