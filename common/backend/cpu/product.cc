@@ -47,9 +47,11 @@ void MultiplyWeights(const CpuKernels& kernels, ThreadPool& pool, const ProductI
   for (const Backend::ProductOutput& output : outputs) {
     tiles += (AsCpu(*output.weight).groups() + kMaxTileGroups - 1) / kMaxTileGroups;
   }
+  // With many rows a tile takes long enough to be a chunk of its own.
   constexpr int kChunksPerThread = 4;
+  const bool many = input.rows() * input.terms() > kMaxDirectRows;
   const int64_t chunks =
-      std::min<int64_t>(tiles, pool.size() == 1 ? 1 : pool.size() * kChunksPerThread);
+      pool.size() == 1 ? 1 : many ? tiles : std::min<int64_t>(tiles, pool.size() * kChunksPerThread);
   pool.Run(static_cast<int>(chunks), [&](int thread, int chunk) {
     ProductScratch& own = scratch[static_cast<size_t>(thread)];
     Grow(input.rows() * input.terms(), own);

@@ -36,6 +36,8 @@ struct alignas(64) PanelBlock {
 inline constexpr int kPanelBlocks = 16;         // columns of a quantised panel, in blocks
 inline constexpr int kFloatPanelColumns = 256;  // columns of a panel of floats
 inline constexpr int kMaxTileGroups = 2;
+// So many rows of a quantised product do without a panel.
+inline constexpr int kMaxDirectRows = 16;
 
 // One thread's; grows and is used again.
 struct ProductScratch {

@@ -40,8 +40,7 @@ struct QuantisedProduct {
   using I = typename Simd::I;
   using Bytes = typename Simd::Bytes;
 
-  // Few rows: no panel.
-  static constexpr int kDirectRows = 4;
+  static constexpr int kDirectTileRows = Simd::kDirectTileRows;
   static constexpr size_t kPrefetchBytes = 2048;
 
   // Where the integer sum of a block (or of one of its halves) starts: what the codes' offset adds.
@@ -92,6 +91,18 @@ struct QuantisedProduct {
       }
     }
     StoreOutputs<Simd, Rows>(args, row, group, sums);
+  }
+
+  template <int Rows>
+  [[gnu::noinline]] static void DirectRows(const ProductArgs& args, int row, int group) {
+    DirectTile<Rows>(args, row, group);
+  }
+  template <int Rows>
+  static void DirectRest(const ProductArgs& args, int row, int group) {
+    if constexpr (Rows > 0) {
+      if (args.rows - row == Rows) return DirectRows<Rows>(args, row, group);
+      DirectRest<Rows - 1>(args, row, group);
+    }
   }
 
   [[gnu::always_inline]] static void Unpack(const uint8_t* group, int first, int count,
@@ -207,12 +218,13 @@ struct QuantisedProduct {
 
   // Groups [begin, end).
   static void Run(const ProductArgs& args, int begin, int end) {
-    if (args.rows <= kDirectRows) {
+    if (args.rows <= kMaxDirectRows) {
       for (int group = begin; group < end; ++group) {
-        if (args.rows == 1) DirectTile<1>(args, 0, group);
-        if (args.rows == 2) DirectTile<2>(args, 0, group);
-        if (args.rows == 3) DirectTile<3>(args, 0, group);
-        if (args.rows == 4) DirectTile<4>(args, 0, group);
+        int row = 0;
+        for (; row + kDirectTileRows <= args.rows; row += kDirectTileRows) {
+          DirectRows<kDirectTileRows>(args, row, group);
+        }
+        DirectRest<kDirectTileRows - 1>(args, row, group);
       }
       return;
     }

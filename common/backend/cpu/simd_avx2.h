@@ -23,6 +23,7 @@ struct Avx2 {
   using Bytes = I;
 
   static constexpr int kTileGroups = 1;
+  static constexpr int kDirectTileRows = 4;
   static constexpr int kTileRows = 4;
   static constexpr int kFloatTileRows = 6;
 

@@ -19,6 +19,7 @@ struct Avx512 {
 
   // 12 sums of integers, 12 of floats, 2 weights, 1 input; for floats 24 sums.
   static constexpr int kTileGroups = 2;
+  static constexpr int kDirectTileRows = 8;
   static constexpr int kTileRows = 6;
   static constexpr int kFloatTileRows = 12;
 

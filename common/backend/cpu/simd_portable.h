@@ -21,6 +21,7 @@ struct Portable {
 
   // A product's tile: groups of 16 outputs, and rows of the input, that share its registers.
   static constexpr int kTileGroups = 1;
+  static constexpr int kDirectTileRows = 2;  // rows that share weights in registers
   static constexpr int kTileRows = 2;       // quantised
   static constexpr int kFloatTileRows = 2;  // of floats
 
