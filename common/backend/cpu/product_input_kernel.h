@@ -2,7 +2,6 @@
 // (kernels.h).
 #pragma once
 
-#include <bit>
 #include <cstddef>
 
 #include "common/backend/cpu/lanes.h"
@@ -13,36 +12,16 @@ namespace baton {
 
 template <class Simd>
 struct ProductInputKernel {
-  [[gnu::always_inline]] static float MaxMagnitude(const float* x) {
-    // Compared as integers, which orders non-negative floats and vectorises.
-    uint32_t max_bits = 0;
-    for (int k = 0; k < kQuantBlock; ++k) {
-      const uint32_t bits = std::bit_cast<uint32_t>(x[k]) & 0x7fffffffu;
-      max_bits = bits > max_bits ? bits : max_bits;
-    }
-    return std::bit_cast<float>(max_bits);
-  }
-
   [[gnu::always_inline]] static void Quantise(const float* x, QuantizedBlock& out) {
-    constexpr float kRound = 0x1.8p23f;  // adding it leaves the nearest integer in the low bits
-    const float max = MaxMagnitude(x);
+    const auto low = Simd::Load(x);
+    const auto high = Simd::Load(x + kLanes);
+    const float max = Simd::MaxMagnitude(low, high);
     const bool zero = max < 0x1p-100f;
-    const float inverse = zero ? 0.0f : 127.0f / max;
-    int32_t values[kQuantBlock];
-    for (int k = 0; k < kQuantBlock; ++k) {
-      const uint32_t bits = std::bit_cast<uint32_t>(x[k] * inverse + kRound);
-      values[k] = static_cast<int32_t>(bits - std::bit_cast<uint32_t>(kRound));
-    }
-    int32_t halves[2] = {0, 0};
-    for (int k = 0; k < kQuantBlock / 2; ++k) {
-      halves[0] -= values[k];
-      halves[1] -= values[k + kQuantBlock / 2];
-    }
-    for (int k = 0; k < kQuantBlock; ++k) out.values[k] = static_cast<int8_t>(values[k]);
+    const auto inverse = Simd::Set(zero ? 0.0f : 127.0f / max);
     out.scale = zero ? 0.0f : max / 127.0f;
-    out.negative_sums[0] = halves[0];
-    out.negative_sums[1] = halves[1];
-    out.negative_sum = halves[0] + halves[1];
+    out.negative_sums[0] = -Simd::StoreRounded(out.values, Simd::Mul(low, inverse));
+    out.negative_sums[1] = -Simd::StoreRounded(out.values + kLanes, Simd::Mul(high, inverse));
+    out.negative_sum = out.negative_sums[0] + out.negative_sums[1];
     out.scaled_sum = out.scale * static_cast<float>(-out.negative_sum);
   }
 

@@ -8,6 +8,7 @@
 
 #include <immintrin.h>
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -63,6 +64,28 @@ struct Avx2 {
   [[gnu::always_inline]] static F FromInt(I a) {
     return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)};
   }
+  [[gnu::always_inline]] static float MaxMagnitude(F a, F b) {
+    const __m256i max = _mm256_max_epu32(_mm256_max_epu32(Magnitude(a.low), Magnitude(a.high)),
+                                         _mm256_max_epu32(Magnitude(b.low), Magnitude(b.high)));
+    __m128i four = _mm_max_epu32(_mm256_castsi256_si128(max), _mm256_extracti128_si256(max, 1));
+    four = _mm_max_epu32(four, _mm_shuffle_epi32(four, 0x4e));
+    four = _mm_max_epu32(four, _mm_shuffle_epi32(four, 0xb1));
+    return std::bit_cast<float>(_mm_cvtsi128_si32(four));
+  }
+  [[gnu::always_inline]] static int32_t StoreRounded(int8_t* x, F a) {
+    const __m256i low = _mm256_cvtps_epi32(a.low);
+    const __m256i high = _mm256_cvtps_epi32(a.high);
+    const __m256i halves = _mm256_packs_epi32(low, high);  // by 128-bit lanes: 0-3 8-11, 4-7 12-15
+    const __m256i ordered = _mm256_permute4x64_epi64(halves, 0xd8);
+    _mm_storeu_si128(
+        reinterpret_cast<__m128i*>(x),
+        _mm_packs_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1)));
+    const __m256i sum = _mm256_add_epi32(low, high);
+    __m128i four = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
+    four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+    four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0xb1));
+    return _mm_cvtsi128_si32(four);
+  }
 
   [[gnu::always_inline]] static I SetInt(int32_t x) {
     return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)};
@@ -104,6 +127,9 @@ struct Avx2 {
   }
 
  private:
+  [[gnu::always_inline]] static __m256i Magnitude(__m256 a) {
+    return _mm256_and_si256(_mm256_castps_si256(a), _mm256_set1_epi32(0x7fffffff));
+  }
   [[gnu::always_inline]] static __m128i Load128(const void* x) {
     return _mm_loadu_si128(static_cast<const __m128i*>(x));
   }

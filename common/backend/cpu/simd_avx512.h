@@ -7,6 +7,7 @@
 
 #include <immintrin.h>
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -46,6 +47,17 @@ struct Avx512 {
   [[gnu::always_inline]] static F Mul(F a, F b) { return _mm512_mul_ps(a, b); }
   [[gnu::always_inline]] static F Fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
   [[gnu::always_inline]] static F FromInt(I a) { return _mm512_cvtepi32_ps(a); }
+  [[gnu::always_inline]] static float MaxMagnitude(F a, F b) {
+    const I mask = _mm512_set1_epi32(0x7fffffff);
+    const I max = _mm512_max_epu32(_mm512_and_si512(_mm512_castps_si512(a), mask),
+                                   _mm512_and_si512(_mm512_castps_si512(b), mask));
+    return std::bit_cast<float>(_mm512_reduce_max_epu32(max));
+  }
+  [[gnu::always_inline]] static int32_t StoreRounded(int8_t* x, F a) {
+    const I rounded = _mm512_cvtps_epi32(a);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(x), _mm512_cvtepi32_epi8(rounded));
+    return _mm512_reduce_add_epi32(rounded);
+  }
 
   [[gnu::always_inline]] static I SetInt(int32_t x) { return _mm512_set1_epi32(x); }
   template <int kShift>

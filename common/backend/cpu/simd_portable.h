@@ -5,6 +5,7 @@
 // so all Simd types give the same bits.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -22,8 +23,8 @@ struct Portable {
   // A product's tile: groups of 16 outputs, and rows of the input, that share its registers.
   static constexpr int kTileGroups = 1;
   static constexpr int kDirectTileRows = 2;  // rows that share weights in registers
-  static constexpr int kTileRows = 2;       // quantised
-  static constexpr int kFloatTileRows = 2;  // of floats
+  static constexpr int kTileRows = 2;        // quantised
+  static constexpr int kFloatTileRows = 2;   // of floats
 
   [[gnu::always_inline]] static F Zero() { return F{}; }
   [[gnu::always_inline]] static F Set(float x) { return F{} + x; }
@@ -65,6 +66,32 @@ struct Portable {
     return Load(z.v);
   }
   [[gnu::always_inline]] static F FromInt(I a) { return __builtin_convertvector(a, F); }
+  // The largest magnitude in both; a NaN counts as larger than all.
+  [[gnu::always_inline]] static float MaxMagnitude(F a, F b) {
+    Lanes x, y;
+    Store(x.v, a);
+    Store(y.v, b);
+    // Compared as integers, which orders non-negative floats.
+    uint32_t max = 0;
+    for (int l = 0; l < kLanes; ++l) {
+      const uint32_t p = std::bit_cast<uint32_t>(x.v[l]) & 0x7fffffffu;
+      const uint32_t q = std::bit_cast<uint32_t>(y.v[l]) & 0x7fffffffu;
+      max = p > max ? p : max;
+      max = q > max ? q : max;
+    }
+    return std::bit_cast<float>(max);
+  }
+  // Stores the nearest integers, ties to even, and returns their sum. REQUIRES: |a| <= 127.
+  [[gnu::always_inline]] static int32_t StoreRounded(int8_t* x, F a) {
+    constexpr float kRound = 0x1.8p23f;  // adding it leaves the nearest integer in the low bits
+    const I rounded = (I)(a + kRound) - std::bit_cast<int32_t>(kRound);
+    int32_t sum = 0;
+    for (int l = 0; l < kLanes; ++l) {
+      x[l] = static_cast<int8_t>(rounded[l]);
+      sum += x[l];
+    }
+    return sum;
+  }
 
   [[gnu::always_inline]] static I SetInt(int32_t x) { return I{} + x; }
   template <int kShift>
