@@ -1,7 +1,7 @@
 #include "common/engine/sampler.h"
 
 #include <algorithm>
-#include <cmath>
+#include <bit>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -41,10 +41,11 @@ struct WeightsKernel {
   }
 };
 
+CpuIsa SamplerIsa() { return CpuHas(CpuIsa::kAvx2) ? CpuIsa::kAvx2 : CpuIsa::kPortable; }
+
 void ComputeWeights(absl::Span<const float> logits, float max_logit, float temperature,
                     std::vector<uint64_t>& weights) {
-  const CpuIsa isa = CpuHas(CpuIsa::kAvx2) ? CpuIsa::kAvx2 : CpuIsa::kPortable;
-  RunOn<WeightsKernel>(isa, logits, max_logit, temperature, weights.data());
+  RunOn<WeightsKernel>(SamplerIsa(), logits, max_logit, temperature, weights.data());
 }
 
 float ClampFinite(float x) {
@@ -52,16 +53,43 @@ float ClampFinite(float x) {
   return x == kMasked ? x : std::clamp(x, -kMax, kMax);
 }
 
-int32_t ArgMax(absl::Span<const float> values) {
-  size_t best = 0;
-  for (size_t i = 1; i < values.size(); ++i) {
-    if (values[i] > values[best]) best = i;
+struct Extremes {
+  float max = 0;
+  bool all_finite = true;
+};
+
+// Compared as integers, because their maximum vectorises: magnitudes in their order, infinity and
+// NaN above all others; values with the lower bits of the negative ones turned round.
+struct ExtremesKernel {
+  [[gnu::always_inline]] static void Run(absl::Span<const float> values, Extremes* const& out) {
+    constexpr int32_t kMagnitude = 0x7fffffff;
+    constexpr int32_t kInfinity = 0x7f800000;
+    int32_t max = std::numeric_limits<int32_t>::min();
+    int32_t magnitude = 0;
+    const float* x = values.data();
+    const size_t count = values.size();
+    for (size_t i = 0; i < count; ++i) {
+      const int32_t bits = std::bit_cast<int32_t>(x[i]);
+      const int32_t order = bits ^ ((bits >> 31) & kMagnitude);
+      max = order > max ? order : max;
+      magnitude = (bits & kMagnitude) > magnitude ? bits & kMagnitude : magnitude;
+    }
+    out->max = std::bit_cast<float>(max ^ ((max >> 31) & kMagnitude));
+    out->all_finite = magnitude < kInfinity;
   }
-  return static_cast<int32_t>(best);
+};
+
+Extremes FindExtremes(absl::Span<const float> values) {
+  Extremes extremes;
+  Extremes* out = &extremes;
+  RunOn<ExtremesKernel>(SamplerIsa(), values, out);
+  return extremes;
 }
 
-bool AllFinite(absl::Span<const float> values) {
-  return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
+// The lowest id of the largest value.
+int32_t ArgMax(absl::Span<const float> values) {
+  const float max = FindExtremes(values).max;
+  return static_cast<int32_t>(std::find(values.begin(), values.end(), max) - values.begin());
 }
 
 template <typename Candidates>
@@ -86,7 +114,7 @@ Sampler::Sampler(int vocab_size, std::vector<int32_t> end_of_generation_ids)
 absl::StatusOr<OutputToken> Sampler::Choose(absl::Span<const float> logits,
                                             const SamplingContext& context) {
   BATON_CHECK(logits.size() == static_cast<size_t>(vocab_size_), "a row of logits is incomplete");
-  if (!AllFinite(logits)) {
+  if (!FindExtremes(logits).all_finite) {
     return absl::InternalError(absl::StrCat(
         "the model produced a logit that is no number at output ", context.output_index));
   }
