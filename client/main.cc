@@ -11,7 +11,7 @@
 #include "client/run_command.h"
 #include "client/serve_command.h"
 #include "client/tokenize_command.h"
-#include "common/backend/cpu/thread_pool.h"
+#include "common/backend/cpu/cpu_set.h"
 #include "common/base/log.h"
 #include "common/rpc/flags.h"
 #include "common/rpc/version.h"
