@@ -18,7 +18,7 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::steady_clock;
 
-constexpr auto kPatience = std::chrono::seconds(20);  // for what happens at once unless broken
+constexpr auto kPatience = std::chrono::seconds(10);  // for what happens at once unless broken
 
 template <class Condition>
 bool Await(Condition condition) {
@@ -106,7 +106,7 @@ TEST(ThreadPool, OthersTakeOverWhatAHeldUpThreadHasNotBegun) {
     pool.Run(kChunks, [&](int thread, int /*chunk*/) {
       if (thread == 1) {
         begun = true;
-        EXPECT_TRUE(Await([&] { return done == kChunks - 1; }));
+        EXPECT_TRUE(HasFailure() || Await([&] { return done == kChunks - 1; }));
       } else {
         EXPECT_TRUE(Await([&] { return begun.load(); }));
       }
@@ -136,8 +136,9 @@ TEST(ThreadPool, AThreadComputesTheSameChunksOperationAfterOperation) {
 }
 
 TEST(ThreadPool, HelpersThatHaveNothingToDoUseNoCpu) {
-  ThreadPool pool(4, {});
-  pool.Run(4, [](int, int) {});
+  const int threads = std::max(2, AvailableCpus());  // no more: then they would not spin
+  ThreadPool pool(threads, {});
+  pool.Run(threads, [](int, int) {});
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   const double before = CpuSecondsOfThisProcess();
   std::this_thread::sleep_for(std::chrono::seconds(1));
