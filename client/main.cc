@@ -134,7 +134,7 @@ class ServeSubcommand {
     options_.listen = worker_.server.listen;
     options_.health_listen = worker_.server.health_listen;
     options_.threads = worker_.threads;
-    if (!worker_.cpu_set.empty()) options_.cores = *ParseCpuSet(worker_.cpu_set);
+    if (!worker_.cpu_set.empty()) options_.cpus = *ParseCpuSet(worker_.cpu_set);
     for (const std::string& argument : flags_.GivenArguments()) {
       if (!IsOneOf(argument, kNotForWorkers)) options_.worker_args.push_back(argument);
       if (IsOneOf(argument, kForRouter)) options_.router_args.push_back(argument);
