@@ -18,8 +18,8 @@ struct WorkerCores {
   std::vector<int> cpus;  // for its threads alone; empty: shared with the others, not pinned
 };
 
-// One element per worker, the prefill workers first. Workers whose threads share CPUs make a third
-// less than workers with CPUs of their own, so no two have one in common; what cannot be divided
+// One element per worker, the prefill workers first. Workers whose threads share CPUs are slower
+// together (bench/shared_cores.cc), so no two have one in common; what cannot be divided
 // evenly goes to the decode workers. Where there are fewer CPUs than workers, or than the threads
 // asked for, all share all. REQUIRES: cpus and workers.
 std::vector<WorkerCores> DivideCores(const CoreDivisionOptions& options);
