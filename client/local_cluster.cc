@@ -1,7 +1,6 @@
 #include "client/local_cluster.h"
 
 #include <netinet/in.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,7 +13,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 
+#include "client/core_division.h"
 #include "client/health_client.h"
+#include "common/backend/cpu/cpu_set.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
@@ -49,30 +50,21 @@ absl::StatusOr<std::string> FreeAddress() {
   return absl::StrCat("127.0.0.1:", port);
 }
 
-std::vector<int> UsableCores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  sched_getaffinity(0, sizeof(set), &set);
-  std::vector<int> cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  }
-  return cores;
-}
-
 }  // namespace
 
 absl::StatusOr<LocalCluster> LocalCluster::Start(const LocalClusterOptions& options) {
   LocalCluster cluster;
   const int workers = options.prefill_workers + options.decode_workers;
-  const std::vector<int> cores = options.cores.empty() ? UsableCores() : options.cores;
-  const int core_count = static_cast<int>(cores.size());
-  const int threads = options.threads > 0 ? options.threads : std::max(1, core_count / workers);
-  const bool disjoint = threads * workers <= core_count;
+  const std::vector<WorkerCores> division =
+      DivideCores({.cpus = options.cpus.empty() ? UsableCpus() : options.cpus,
+                   .prefill_workers = options.prefill_workers,
+                   .decode_workers = options.decode_workers,
+                   .threads = options.threads});
 
   std::vector<std::string> worker_addresses;
   for (int w = 0; w < workers; ++w) {
     const bool prefill = w < options.prefill_workers;
+    const WorkerCores& cores = division[static_cast<size_t>(w)];
     Child child;
     child.name = prefill ? absl::StrCat("prefill-", w)
                          : absl::StrCat("decode-", w - options.prefill_workers);
@@ -82,11 +74,11 @@ absl::StatusOr<LocalCluster> LocalCluster::Start(const LocalClusterOptions& opti
         absl::StrCat(options.binaries, prefill ? "/baton-prefill-worker" : "/baton-decode-worker"),
         absl::StrCat("--model=", options.model), absl::StrCat("--listen=", listen),
         absl::StrCat("--health-listen=", child.health_address),
-        absl::StrCat("--threads=", threads)};
-    if (disjoint) {
-      const auto first = cores.begin() + w * threads;
-      child.argv.push_back(absl::StrCat("--cpu-set=", absl::StrJoin(first, first + threads, ",")));
+        absl::StrCat("--threads=", cores.threads)};
+    if (!cores.cpus.empty()) {
+      child.argv.push_back(absl::StrCat("--cpu-set=", absl::StrJoin(cores.cpus, ",")));
     }
+    LogInfo("{}: {}", child.name, DescribeCores(cores));
     child.argv.insert(child.argv.end(), options.worker_args.begin(), options.worker_args.end());
     worker_addresses.push_back(absl::StrCat(prefill ? "--prefill=" : "--decode=", listen));
     cluster.children_.push_back(std::move(child));

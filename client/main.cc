@@ -11,7 +11,7 @@
 #include "client/run_command.h"
 #include "client/serve_command.h"
 #include "client/tokenize_command.h"
-#include "common/backend/cpu/thread_pool.h"
+#include "common/backend/cpu/cpu_set.h"
 #include "common/base/log.h"
 #include "common/rpc/flags.h"
 #include "common/rpc/version.h"
@@ -134,7 +134,7 @@ class ServeSubcommand {
     options_.listen = worker_.server.listen;
     options_.health_listen = worker_.server.health_listen;
     options_.threads = worker_.threads;
-    if (!worker_.cpu_set.empty()) options_.cores = *ParseCpuSet(worker_.cpu_set);
+    if (!worker_.cpu_set.empty()) options_.cpus = *ParseCpuSet(worker_.cpu_set);
     for (const std::string& argument : flags_.GivenArguments()) {
       if (!IsOneOf(argument, kNotForWorkers)) options_.worker_args.push_back(argument);
       if (IsOneOf(argument, kForRouter)) options_.router_args.push_back(argument);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "common/backend/cpu/cpu_set.h"
 #include "common/backend/make_backend.h"
 #include "common/base/status_macros.h"
 #include "common/engine/free_memory.h"
@@ -80,6 +81,8 @@ absl::StatusOr<int> KvBlockCount(const ModelRuntimeOptions& options, const KvLay
 
 absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntimeOptions& options) {
   BATON_RETURN_IF_ERROR(CheckOptions(options));
+  // The pool pins whoever packs the weights; that thread goes on to start others.
+  const CpuAffinityGuard affinity;
   BATON_ASSIGN_OR_RETURN(const KvDtype kv_dtype, KvDtypeOf(options.kv_cache_dtype));
   BATON_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(options.model));
   auto runtime = std::make_unique<ModelRuntime>();

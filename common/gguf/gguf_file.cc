@@ -157,9 +157,18 @@ const GgufTensor* GgufFile::FindTensor(absl::string_view name) const {
                                                     : &rep_->contents.tensors[found->second];
 }
 
+void GgufFile::Release(const GgufTensor& tensor) const {
+  if (rep_->map.has_value()) rep_->map->Release(tensor.data);
+}
+
 std::string GgufFile::Digest() const {
+  constexpr size_t kPieceBytes = size_t{8} << 20;
   Sha256 hash;
-  hash.Update(AsText(rep_->bytes));
+  for (size_t at = 0; at < rep_->bytes.size(); at += kPieceBytes) {
+    const absl::Span<const uint8_t> piece = rep_->bytes.subspan(at, kPieceBytes);
+    hash.Update(AsText(piece));
+    if (rep_->map.has_value()) rep_->map->Release(piece);
+  }
   return hash.Finish();
 }
 

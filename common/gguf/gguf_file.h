@@ -67,8 +67,12 @@ class GgufFile {
   // Null when there is none of that name.
   const GgufTensor* FindTensor(absl::string_view name) const;
 
-  // SHA-256 (32 bytes) over the whole file: the weights' identity. Reads every byte: 0.1 s for 100
-  // MB, once.
+  // Takes the tensor's mapped bytes out of this process's memory: for whoever has made what it
+  // needs of them. They stay readable, from the file.
+  void Release(const GgufTensor& tensor) const;
+
+  // SHA-256 (32 bytes) over the whole file: the weights' identity. Reads every byte: 0.05 s for 100
+  // MB where the CPU has instructions for it. What it has read is released as Release does.
   std::string Digest() const;
   // SHA-256 over the metadata under "tokenizer.": what a router and its workers must agree on.
   std::string TokenizerDigest() const;

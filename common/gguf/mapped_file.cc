@@ -60,6 +60,15 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path, bool will_r
   return MappedFile(absl::MakeConstSpan(static_cast<const uint8_t*>(map), size));
 }
 
+void MappedFile::Release(absl::Span<const uint8_t> part) const {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(part.data());
+  const uintptr_t first = (begin + page - 1) / page * page;
+  const uintptr_t end = (begin + part.size()) / page * page;
+  // Advice only: what stays is still right.
+  if (first < end) (void)madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
+}
+
 MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {

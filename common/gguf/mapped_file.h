@@ -23,6 +23,9 @@ class MappedFile {
   ~MappedFile();
 
   absl::Span<const uint8_t> bytes() const { return bytes_; }
+  // The whole pages inside `part` leave this process's memory; they come back from the file when
+  // they are read again. REQUIRES: `part` lies in bytes().
+  void Release(absl::Span<const uint8_t> part) const;
 
  private:
   explicit MappedFile(absl::Span<const uint8_t> bytes) : bytes_(bytes) {}

@@ -29,6 +29,7 @@ class TensorLoader {
                                                                  static_cast<uint64_t>(rows)}));
     absl::StatusOr<std::unique_ptr<Weight>> weight = backend_.LoadWeight(*tensor);
     if (!weight.ok()) return InFile(weight.status());
+    file_.Release(*tensor);
     out = *std::move(weight);
     return absl::OkStatus();
   }

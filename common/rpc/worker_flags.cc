@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
-#include "common/backend/cpu/thread_pool.h"
+#include "common/backend/cpu/cpu_set.h"
 #include "common/base/status_macros.h"
 #include "common/kv/layout.h"
 

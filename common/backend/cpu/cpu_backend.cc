@@ -36,12 +36,11 @@ std::string CpuBackend::Description() const {
                       pool_.size() == 1 ? " thread" : " threads");
 }
 
-absl::StatusOr<BackendBuffer> CpuBackend::Allocate(size_t bytes) {
-  return AllocateCpuMemory(bytes);
-}
+absl::StatusOr<BackendBuffer> CpuBackend::Allocate(size_t bytes) { return memory_.Allocate(bytes); }
 
 absl::StatusOr<std::unique_ptr<Weight>> CpuBackend::LoadWeight(const GgufTensor& tensor) {
-  BATON_ASSIGN_OR_RETURN(std::unique_ptr<CpuWeight> weight, CpuWeight::Pack(tensor, pool_));
+  BATON_ASSIGN_OR_RETURN(std::unique_ptr<CpuWeight> weight,
+                         CpuWeight::Pack(tensor, pool_, memory_));
   return weight;
 }
 

@@ -9,6 +9,7 @@
 #include "common/backend/cpu/attention.h"
 #include "common/backend/cpu/isa.h"
 #include "common/backend/cpu/kernels.h"
+#include "common/backend/cpu/memory.h"
 #include "common/backend/cpu/product.h"
 #include "common/backend/cpu/product_input.h"
 #include "common/backend/cpu/thread_pool.h"
@@ -46,6 +47,7 @@ class CpuBackend final : public Backend {
 
   const CpuIsa isa_;
   const CpuKernels& kernels_;
+  CpuMemory memory_;
   ThreadPool pool_;
   Pass pass_;
   ProductInput product_input_;

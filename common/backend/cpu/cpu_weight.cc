@@ -20,7 +20,7 @@ CpuWeight::CpuWeight(const GgufTensor& tensor, size_t group_bytes, BackendBuffer
       data_(std::move(data)) {}
 
 absl::StatusOr<std::unique_ptr<CpuWeight>> CpuWeight::Pack(const GgufTensor& tensor,
-                                                           ThreadPool& pool) {
+                                                           ThreadPool& pool, CpuMemory& memory) {
   if (tensor.dims.size() != 2 || tensor.dims[0] == 0 || tensor.dims[1] == 0 ||
       tensor.dims[0] > INT_MAX / 64 || tensor.dims[1] > INT_MAX / 64) {
     return absl::InvalidArgumentError(
@@ -37,7 +37,7 @@ absl::StatusOr<std::unique_ptr<CpuWeight>> CpuWeight::Pack(const GgufTensor& ten
   const int columns = static_cast<int>(tensor.dims[0]);
   const int groups = (rows + kLanes - 1) / kLanes;
   BATON_ASSIGN_OR_RETURN(BackendBuffer data,
-                         AllocateCpuMemory(static_cast<size_t>(groups) * group_bytes));
+                         memory.Allocate(static_cast<size_t>(groups) * group_bytes));
   const size_t row_bytes = tensor.data.size() / tensor.dims[1];
   pool.ParallelFor(groups, [&](int begin, int end) {
     for (int row = begin * kLanes; row < std::min(end * kLanes, rows); ++row) {

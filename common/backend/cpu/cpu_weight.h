@@ -13,6 +13,7 @@
 
 #include "common/backend/backend.h"
 #include "common/backend/cpu/lanes.h"
+#include "common/backend/cpu/memory.h"
 #include "common/backend/cpu/packed_weight.h"
 #include "common/backend/cpu/thread_pool.h"
 #include "common/gguf/gguf_file.h"
@@ -23,8 +24,8 @@ class CpuWeight final : public Weight {
  public:
   // Packs on the pool's threads. UNIMPLEMENTED names the tensor and its type, INVALID_ARGUMENT its
   // shape.
-  static absl::StatusOr<std::unique_ptr<CpuWeight>> Pack(const GgufTensor& tensor,
-                                                         ThreadPool& pool);
+  static absl::StatusOr<std::unique_ptr<CpuWeight>> Pack(const GgufTensor& tensor, ThreadPool& pool,
+                                                         CpuMemory& memory);
 
   GgmlType type() const { return type_; }
   bool quantised() const;

@@ -3,38 +3,36 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "absl/status/statusor.h"
 
 namespace baton {
 
-// "0,2-5" -> {0, 2, 3, 4, 5}. INVALID_ARGUMENT names --cpu-set; so does a CPU that this process may
-// not use.
-absl::StatusOr<std::vector<int>> ParseCpuSet(const std::string& text);
-// CPUs that this process may run on.
-int AvailableCpus();
-
-// A chunk goes to whichever thread is free: where another process holds a CPU, the others do its
-// share. Who computes a chunk changes no result. Between operations the helpers spin for some
-// microseconds and then sleep; where there are more threads than CPUs they sleep at once.
+// Made for operations of 5 to 500 microseconds. Thread t of n begins with the same share of an
+// operation's chunks each time, the t-th n-th of them in ascending order; when it has none left it
+// takes over, from the end, what another has not begun: where another process holds a CPU, the
+// others do its share. Who computes a chunk changes no result. Between operations the helpers spin
+// for less than 100 microseconds and then sleep, as the caller does for chunks that others still
+// compute; where there are more threads than CPUs they sleep at once.
 //
 // Thread rule: Run and ParallelFor from one thread at a time, which takes part as thread 0.
 class ThreadPool {
  public:
-  // Thread i stays on CPU cpus[i % size] (the caller from its first Run on); empty: not pinned.
-  // REQUIRES: threads >= 1.
+  // Thread i stays on CPU cpus[i % size] (the caller from its first Run on, for good); empty: not
+  // pinned. REQUIRES: threads >= 1.
   ThreadPool(int threads, std::vector<int> cpus);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  int size() const { return static_cast<int>(helpers_.size()) + 1; }
+  int size() const { return threads_; }
 
   // Calls work(thread, chunk) once for each chunk in [0, chunks), and returns when all have
   // returned. Calls for one thread never overlap.
@@ -43,22 +41,46 @@ class ThreadPool {
   void ParallelFor(int count, absl::FunctionRef<void(int, int)> work);
 
  private:
-  void HelperLoop(int thread);
-  // Claims and computes chunks until the current operation has none left.
-  void ComputeChunks(int thread);
-  void PinCaller();
+  // Two cache lines: some CPUs fetch lines in pairs.
+  static constexpr size_t kApart = 128;
 
+  // One thread's side of the current operation. A line travels between two CPUs in 50 to 250 ns, so
+  // all that starts a thread is on one line, and nothing that others touch meanwhile.
+  struct Slot {
+    // Chunks that nobody has begun: the first in the upper half, past the last in the lower. That
+    // is all a claim depends on, so one that was prepared during an earlier operation is valid.
+    alignas(kApart) std::atomic<uint64_t> chunks = 0;
+    std::optional<absl::FunctionRef<void(int, int)>> work;  // stays while a claimed chunk runs
+    // Counts the operations that this thread had a share of.
+    std::atomic<uint32_t> calls = 0;
+    // Chunks that this thread has finished since the beginning, modulo 2^32.
+    alignas(kApart) std::atomic<uint32_t> finished = 0;
+    alignas(kApart) std::atomic<uint32_t> asleep = 0;  // what the thread sleeps on
+  };
+
+  void HelperLoop(int thread);
+  void PinCaller();
+  // Gives each thread its share, and wakes those that sleep.
+  void Start(int chunks, absl::FunctionRef<void(int, int)> work);
+  // Computes the thread's own chunks, then those that the others have not begun, unless it is
+  // called again: its own come first. `call` is what own.calls was.
+  void Compute(int thread, uint32_t call);
+  // Says that the thread has finished `count` chunks more.
+  void Report(Slot& own, uint32_t count);
+  void AwaitAll();
+  bool AllFinished() const;
+  // False when `ready` has not come true while it pays to spin.
+  template <class Ready>
+  bool Spin(Ready ready) const;
+
+  const int threads_;
   const std::vector<int> cpus_;
-  const int spins_;
-  const absl::FunctionRef<void(int, int)>* work_ = nullptr;  // of the current operation
-  int chunks_ = 0;                                           // of the current operation
-  // The operation's number in the upper half, its unclaimed chunks in the lower: a claim of an old
-  // operation fails.
-  std::atomic<uint64_t> ticket_ = 0;
-  std::atomic<uint32_t> generation_ = 0;  // what helpers sleep on
-  std::atomic<int> unfinished_ = 0;       // chunks that have not returned
-  std::atomic<bool> stopping_ = false;
+  const std::chrono::nanoseconds spin_time_;
+  const std::unique_ptr<Slot[]> slots_;  // [threads]
+  uint32_t started_ = 0;                 // chunks since the beginning, modulo 2^32
   std::thread::id pinned_caller_;
+  alignas(kApart) std::atomic<uint32_t> caller_asleep_ = 0;
+  std::atomic<bool> stopping_ = false;
   std::vector<std::thread> helpers_;
 };
 

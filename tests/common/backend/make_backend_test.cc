@@ -6,7 +6,6 @@
 #include <string>
 
 #include "common/backend/cpu/isa.h"
-#include "common/backend/cpu/thread_pool.h"
 
 namespace baton {
 namespace {
@@ -48,15 +47,6 @@ TEST(MakeBackend, NamesTheFlagThatIsWrong) {
   ExpectRefused({.device = "cpu", .cpu_isa = "neon"}, kInvalid, "--cpu-isa 'neon'", "portable");
   ExpectRefused({.device = "cpu", .threads = -1}, kInvalid, "--threads -1", "0 for one per CPU");
   ExpectRefused({.device = "cpu", .threads = 100000}, kInvalid, "--threads", "1024");
-}
-
-TEST(ParseCpuSet, ReadsNumbersAndRangesOfUsableCpus) {
-  EXPECT_TRUE(ParseCpuSet("")->empty());
-  for (const char* bad : {"x", "0-", "-1", "1-0", "0,0", "0,,1", "0-99999", "1023"}) {
-    const auto cpus = ParseCpuSet(bad);
-    EXPECT_EQ(cpus.status().code(), absl::StatusCode::kInvalidArgument) << bad;
-    EXPECT_THAT(std::string(cpus.status().message()), testing::HasSubstr("--cpu-set"));
-  }
 }
 
 }  // namespace

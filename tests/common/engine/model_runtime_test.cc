@@ -3,11 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
+#include "common/backend/cpu/cpu_set.h"
+#include "common/backend/cpu/weight_packing.h"
+#include "common/base/clock.h"
 #include "common/engine/free_memory.h"
+#include "common/gguf/gguf_file.h"
+#include "tests/support/resident_memory.h"
 
 namespace baton {
 namespace {
@@ -89,7 +97,49 @@ TEST(ModelRuntime, ErrorsNameFlagOrFile) {
   EXPECT_THAT(message([](Options& o) { o.max_model_len = 9999; }), HasSubstr("--max-model-len"));
 }
 
+TEST(ModelRuntime, LeavesTheThreadThatLoadsOnItsCpus) {
+  const std::vector<int> cpus = UsableCpus();
+  ModelRuntimeOptions options = TinyOptions();
+  options.cpu_set = absl::StrCat(cpus.back());
+  ASSERT_TRUE(LoadModelRuntime(options).ok());
+  EXPECT_EQ(UsableCpus(), cpus) << "threads that it starts would share one CPU";
+}
+
 TEST(FreeMemory, IsKnownOnThisMachine) { EXPECT_GT(FreeMemoryBytes(), uint64_t{1} << 20); }
+
+// Bytes of the file's matrices once they are repacked.
+int64_t RepackedBytes(const std::string& path) {
+  const auto file = GgufFile::Open(path);
+  size_t bytes = 0;
+  for (const GgufTensor& tensor : file->tensors()) {
+    if (tensor.dims.size() != 2) continue;
+    bytes += PackedGroupBytes(tensor.type, tensor.dims[0]) * ((tensor.dims[1] + 15) / 16);
+  }
+  return static_cast<int64_t>(bytes);
+}
+
+TEST(ModelRuntime, HoldsTheRepackedWeightsAndNotTheFileToo) {
+  const char* path = std::getenv("BATON_TEST_MODEL");
+  if (path == nullptr || *path == '\0') GTEST_SKIP() << "BATON_TEST_MODEL is not set";
+  constexpr int64_t kMib = int64_t{1} << 20;
+  const int64_t weights = RepackedBytes(path);
+  const int64_t before = ProcessMemoryBytes("VmRSS");
+  ResetPeakMemory();
+  ModelRuntimeOptions options;
+  options.model = path;
+  options.device = "cpu";
+  const auto start = SteadyNow();
+  const auto runtime = LoadModelRuntime(options);
+  ASSERT_TRUE(runtime.ok()) << runtime.status();
+  const int64_t peak = ProcessMemoryBytes("VmHWM") - before;
+  const int64_t resident = ProcessMemoryBytes("VmRSS") - before;
+  std::printf("weights %ld MiB, resident %ld MiB, peak while loading %ld MiB, %ld ms\n",
+              weights / kMib, resident / kMib, peak / kMib,
+              static_cast<long>(absl::ToInt64Milliseconds(SteadyNow() - start)));
+  // The KV cache (1 GiB) is not resident before it is used.
+  EXPECT_LT(resident, weights + 100 * kMib);
+  EXPECT_LT(peak, weights + 100 * kMib);
+}
 
 // The real model answers; the file is named from outside and too large to keep here.
 TEST(ModelRuntime, TheRealModelKnowsTheCapitalOfFrance) {

@@ -16,6 +16,7 @@
 
 #include "common/base/hash.h"
 #include "tests/support/gguf_builder.h"
+#include "tests/support/resident_memory.h"
 
 namespace baton {
 namespace {
@@ -59,6 +60,30 @@ class TemporaryFolder {
  private:
   const std::string path_;
 };
+
+TEST(GgufFile, ReleasesWhatWasReadAndReadsItAgain) {
+  constexpr int64_t kMib = int64_t{1} << 20;
+  constexpr uint64_t kElements = 8 * uint64_t{kMib};
+  GgufBuilder builder;
+  builder.Tensor({.name = "t", .dims = {kElements}});
+  builder.data = std::string(kElements * 4, 'x');
+  const TemporaryFolder folder;
+  const GgufFile file = Unwrap(GgufFile::Open(folder.File("large.gguf", builder.Build())));
+  const GgufTensor& tensor = file.tensors()[0];
+  const auto sum = [&] {
+    uint64_t total = 0;
+    for (const uint8_t byte : tensor.data) total += byte;
+    return total;
+  };
+  const int64_t before = ProcessMemoryBytes("RssFile");
+  EXPECT_EQ(sum(), kElements * 4 * 'x');
+  EXPECT_GT(ProcessMemoryBytes("RssFile") - before, 30 * kMib);
+  file.Release(tensor);
+  EXPECT_LT(ProcessMemoryBytes("RssFile") - before, kMib);
+  EXPECT_EQ(file.Digest().size(), 32u);
+  EXPECT_LT(ProcessMemoryBytes("RssFile") - before, kMib);
+  EXPECT_EQ(sum(), kElements * 4 * 'x');
+}
 
 void ExpectOpenRefused(const std::string& path, absl::StatusCode code, const std::string& what) {
   const absl::Status status = GgufFile::Open(path).status();

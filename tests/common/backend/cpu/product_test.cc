@@ -79,7 +79,8 @@ class Product : public testing::TestWithParam<TypeCase> {
   static std::vector<float> Multiply(const GgufTensor& tensor, std::vector<float> in, CpuIsa isa,
                                      int threads, ProductInput& input, int terms = 1) {
     ThreadPool pool(threads, {});
-    const auto weight = CpuWeight::Pack(tensor, pool);
+    CpuMemory memory;
+    const auto weight = CpuWeight::Pack(tensor, pool, memory);
     EXPECT_TRUE(weight.ok()) << weight.status();
     const int rows = static_cast<int>(in.size()) / kColumns;
     const bool quantised = (*weight)->quantised();
@@ -96,7 +97,8 @@ class Product : public testing::TestWithParam<TypeCase> {
 TEST_P(Product, IsTheSumOverTheWeightsThatTheFileMeans) {
   const RandomTensor random(GetParam(), 1);
   ThreadPool pool(1, {});
-  const auto weight = CpuWeight::Pack(random.tensor, pool);
+  CpuMemory memory;
+  const auto weight = CpuWeight::Pack(random.tensor, pool, memory);
   ASSERT_TRUE(weight.ok()) << weight.status();
   for (const int terms : {1, 2}) {
     const std::vector<float> in = RandomInput(7, 2);
@@ -155,7 +157,8 @@ INSTANTIATE_TEST_SUITE_P(Types, Product, testing::ValuesIn(kTypes),
 TEST(MultiplyWeights, AddsToTheOutputWhereAsked) {
   const RandomTensor random(kTypes[5], 5);
   ThreadPool pool(2, {});
-  const auto weight = CpuWeight::Pack(random.tensor, pool);
+  CpuMemory memory;
+  const auto weight = CpuWeight::Pack(random.tensor, pool, memory);
   ASSERT_TRUE(weight.ok()) << weight.status();
   std::vector<float> in = RandomInput(9, 6);
   ProductInput input;
@@ -244,8 +247,9 @@ TEST(ProductInput, StaysInRangeWhateverTheMagnitude) {
 
 TEST(CpuWeight, RefusesOtherTypesByName) {
   ThreadPool pool(1, {});
-  const auto weight =
-      CpuWeight::Pack({"blk.0.attn_q.weight", static_cast<GgmlType>(10), {256, 16}, {}}, pool);
+  CpuMemory memory;
+  const auto weight = CpuWeight::Pack(
+      {"blk.0.attn_q.weight", static_cast<GgmlType>(10), {256, 16}, {}}, pool, memory);
   EXPECT_EQ(weight.status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(weight.status().message()),
               testing::AllOf(testing::HasSubstr("blk.0.attn_q.weight"), testing::HasSubstr("Q2_K"),

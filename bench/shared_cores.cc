@@ -1,0 +1,173 @@
+// Two processes decode on the model at once: once with pools of two threads on the same two CPUs,
+// once with one thread each on a CPU of its own. Prints the total tokens/s of both and their ratio;
+// the exit code is 1 where CPUs of one's own bring less than 1.3 times.
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "common/backend/cpu/cpu_set.h"
+#include "common/backend/make_backend.h"
+#include "common/gguf/gguf_file.h"
+#include "common/kv/cache.h"
+#include "common/model/transformer.h"
+
+namespace baton {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr double kLeastRatio = 1.3;
+constexpr int kRounds = 5;
+constexpr int kContext = 256;  // tokens of a sequence, after which it begins again
+constexpr auto kTimeout = std::chrono::seconds(60);
+constexpr auto kMeasured = std::chrono::milliseconds(1000);
+
+struct Pipe {
+  int read_end = -1;
+  int write_end = -1;
+};
+
+std::optional<Pipe> MakePipe() {
+  std::array<int, 2> ends{};
+  if (pipe(ends.data()) != 0) return std::nullopt;
+  return Pipe{ends[0], ends[1]};
+}
+
+// Decodes one sequence after the other for `kMeasured`; tokens/s.
+double MeasureDecode(Transformer& model, KvCache& cache) {
+  std::vector<int32_t> block_table(static_cast<size_t>(cache.block_count()));
+  std::iota(block_table.begin(), block_table.end(), 0);
+  std::vector<float> logits(static_cast<size_t>(model.config().vocab_size));
+  const auto start = steady_clock::now();
+  int32_t token = 1;
+  int tokens = 0;
+  for (; steady_clock::now() - start < kMeasured; ++tokens) {
+    const std::vector<int32_t> ids = {token};
+    const Batch batch{.token_ids = ids,
+                      .sequences = {{0, 1, tokens % kContext, block_table}},
+                      .logits_rows = {0}};
+    model.Forward(
+        batch, cache, [](int) {}, absl::MakeSpan(logits));
+    token = static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  }
+  return tokens / std::chrono::duration<double>(steady_clock::now() - start).count();
+}
+
+// A child process: says a byte when the model is loaded, and a rate for every byte it is told.
+int DecodeWhenTold(const std::string& path, int threads, const std::string& cpu_set, Pipe orders,
+                   Pipe answers) {
+  const auto file = GgufFile::Open(path);
+  if (!file.ok()) return std::fprintf(stderr, "%s\n", file.status().ToString().c_str()), 2;
+  const auto backend = MakeBackend({.device = "cpu", .threads = threads, .cpu_set = cpu_set});
+  if (!backend.ok()) return std::fprintf(stderr, "%s\n", backend.status().ToString().c_str()), 2;
+  const auto model = Transformer::Load(*file, **backend, [](double) {});
+  if (!model.ok()) return std::fprintf(stderr, "%s\n", model.status().ToString().c_str()), 2;
+  const KvLayout layout = (*model)->MakeKvLayout(/*block_size=*/32, KvDtype::kF16);
+  const auto cache = KvCache::Create(**backend, layout, layout.BlocksFor(kContext));
+  if (!cache.ok()) return std::fprintf(stderr, "%s\n", cache.status().ToString().c_str()), 2;
+  double rate = 0;
+  do {
+    if (write(answers.write_end, &rate, sizeof(rate)) != sizeof(rate)) return 2;
+    char order = 0;
+    if (read(orders.read_end, &order, 1) != 1) return 0;  // the parent has ended
+    rate = MeasureDecode(**model, **cache);
+  } while (true);
+}
+
+struct Child {
+  Pipe orders;
+  Pipe answers;
+
+  void Go() const { (void)!write(orders.write_end, "g", 1); }
+  // Nothing when the child has failed.
+  std::optional<double> Answer() const {
+    pollfd waiting{.fd = answers.read_end, .events = POLLIN, .revents = 0};
+    const auto timeout_ms = std::chrono::milliseconds(kTimeout).count();
+    double rate = 0;
+    if (poll(&waiting, 1, static_cast<int>(timeout_ms)) != 1) return std::nullopt;
+    if (read(answers.read_end, &rate, sizeof(rate)) != sizeof(rate)) return std::nullopt;
+    return rate;
+  }
+};
+
+std::optional<Child> StartChild(const std::string& path, int threads, const std::string& cpu_set) {
+  const auto orders = MakePipe();
+  const auto answers = MakePipe();
+  if (!orders || !answers) return std::nullopt;
+  const pid_t child = fork();
+  if (child < 0) return std::nullopt;
+  if (child == 0) {
+    close(orders->write_end);
+    close(answers->read_end);
+    _exit(DecodeWhenTold(path, threads, cpu_set, *orders, *answers));
+  }
+  close(orders->read_end);
+  close(answers->write_end);
+  return Child{*orders, *answers};
+}
+
+// Total tokens/s of two children that decode at once.
+std::optional<double> Together(const std::array<Child, 2>& children) {
+  for (const Child& child : children) child.Go();
+  double total = 0;
+  for (const Child& child : children) {
+    const auto rate = child.Answer();
+    if (!rate) return std::nullopt;
+    total += *rate;
+  }
+  return total;
+}
+
+int Main(const std::string& path) {
+  const std::vector<int> cpus = UsableCpus();
+  if (cpus.size() < 2) return std::fprintf(stderr, "needs two CPUs\n"), 2;
+  const std::string both = absl::StrCat(cpus[0], ",", cpus[1]);
+  std::vector<Child> started;
+  for (const auto& [threads, cpu_set] : std::vector<std::pair<int, std::string>>{
+           {2, both}, {2, both}, {1, absl::StrCat(cpus[0])}, {1, absl::StrCat(cpus[1])}}) {
+    const auto child = StartChild(path, threads, cpu_set);
+    if (!child || !child->Answer()) return std::fprintf(stderr, "a child has failed\n"), 2;
+    started.push_back(*child);
+  }
+  std::vector<double> shared;
+  std::vector<double> own;
+  for (int round = 0; round < kRounds; ++round) {
+    const auto a = Together({started[0], started[1]});
+    const auto b = Together({started[2], started[3]});
+    if (!a || !b) return std::fprintf(stderr, "a child has failed\n"), 2;
+    shared.push_back(*a);
+    own.push_back(*b);
+  }
+  std::sort(shared.begin(), shared.end());
+  std::sort(own.begin(), own.end());
+  const double ratio = own[kRounds / 2] / shared[kRounds / 2];
+  std::printf("2 threads each on CPUs %s: %.0f tokens/s together (%.0f to %.0f)\n", both.c_str(),
+              shared[kRounds / 2], shared.front(), shared.back());
+  std::printf("1 thread each on a CPU of its own: %.0f tokens/s together (%.0f to %.0f)\n",
+              own[kRounds / 2], own.front(), own.back());
+  std::printf("ratio of the medians of %d rounds: %.2f (at least %.1f)\n", kRounds, ratio,
+              kLeastRatio);
+  return ratio >= kLeastRatio ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace baton
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: %s MODEL.gguf\n", argv[0]);
+    return 2;
+  }
+  return baton::Main(argv[1]);
+}

@@ -1,0 +1,43 @@
+#include "client/core_division.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "common/base/check.h"
+
+namespace baton {
+
+std::vector<WorkerCores> DivideCores(const CoreDivisionOptions& options) {
+  const int workers = options.prefill_workers + options.decode_workers;
+  const int cpus = static_cast<int>(options.cpus.size());
+  BATON_CHECK(workers > 0 && cpus > 0, "something to divide, and somebody to have it");
+  std::vector<WorkerCores> division(static_cast<size_t>(workers));
+  const int even = options.threads > 0 ? options.threads : std::max(1, cpus / workers);
+  for (WorkerCores& cores : division) cores.threads = even;
+  if (even * workers > cpus) return division;
+
+  if (options.threads == 0 && options.decode_workers > 0) {
+    for (int rest = cpus - even * workers; rest > 0; --rest) {
+      ++division[static_cast<size_t>(options.prefill_workers + rest % options.decode_workers)]
+            .threads;
+    }
+  }
+  auto next = options.cpus.begin();
+  for (WorkerCores& cores : division) {
+    cores.cpus.assign(next, next + cores.threads);
+    next += cores.threads;
+  }
+  return division;
+}
+
+std::string DescribeCores(const WorkerCores& cores) {
+  const std::string threads =
+      absl::StrCat(cores.threads, cores.threads == 1 ? " thread" : " threads");
+  if (cores.cpus.empty()) return absl::StrCat(threads, ", not pinned");
+  return absl::StrCat(threads, " on CPU", cores.cpus.size() == 1 ? " " : "s ",
+                      absl::StrJoin(cores.cpus, ","));
+}
+
+}  // namespace baton

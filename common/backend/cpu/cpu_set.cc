@@ -1,0 +1,73 @@
+#include "common/backend/cpu/cpu_set.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace baton {
+namespace {
+
+void StayOn(const std::vector<int>& cpus) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int cpu : cpus) CPU_SET(static_cast<size_t>(cpu), &set);
+  sched_setaffinity(0, sizeof(set), &set);
+}
+
+}  // namespace
+
+std::vector<int> UsableCpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof(set), &set);
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(static_cast<size_t>(cpu), &set)) cpus.push_back(cpu);
+  }
+  // A machine with more CPUs than the set has room for answers nothing.
+  return cpus.empty() ? std::vector<int>{0} : cpus;
+}
+
+int AvailableCpus() { return static_cast<int>(UsableCpus().size()); }
+
+void PinThisThread(int cpu) { StayOn({cpu}); }
+
+CpuAffinityGuard::~CpuAffinityGuard() { StayOn(cpus_); }
+
+absl::StatusOr<std::vector<int>> ParseCpuSet(const std::string& text) {
+  const auto invalid = [&](absl::string_view why) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--cpu-set '", text, "': ", why, "; write CPU numbers like 0,2-5"));
+  };
+  const std::vector<int> usable = UsableCpus();
+  std::vector<int> cpus;
+  if (text.empty()) return cpus;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    const std::pair<absl::string_view, absl::string_view> ends =
+        absl::StrSplit(part, absl::MaxSplits('-', 1));
+    int first = 0;
+    if (!absl::SimpleAtoi(ends.first, &first)) return invalid("not a number");
+    int last = first;
+    if (part.find('-') != absl::string_view::npos && !absl::SimpleAtoi(ends.second, &last)) {
+      return invalid("not a number");
+    }
+    if (first < 0 || last < first || last >= CPU_SETSIZE) return invalid("not a range");
+    for (int cpu = first; cpu <= last; ++cpu) {
+      if (!std::binary_search(usable.begin(), usable.end(), cpu)) {
+        return invalid(absl::StrCat("CPU ", cpu, " is not one that this process may use"));
+      }
+      if (std::find(cpus.begin(), cpus.end(), cpu) != cpus.end()) {
+        return invalid(absl::StrCat("CPU ", cpu, " is named twice"));
+      }
+      cpus.push_back(cpu);
+    }
+  }
+  return cpus;
+}
+
+}  // namespace baton
