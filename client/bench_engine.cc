@@ -68,24 +68,7 @@ class TestRun {
   TestRun(const BenchEngineOptions& options, EngineBench& bench)
       : options_(options), bench_(bench) {}
 
-  absl::StatusOr<std::vector<BenchResult>> All() {
-    BATON_RETURN_IF_ERROR(Reserve());
-    for (const int depth : options_.depths) {
-      for (const int tokens : options_.prompts) {
-        if (tokens > 0) Prefill(tokens, depth);
-      }
-      for (const int batch : options_.batches) {
-        for (const int steps : options_.generations) {
-          if (steps > 0) Decode(steps, depth, batch);
-        }
-      }
-    }
-    if (Largest(options_.prompts) > 0) BATON_RETURN_IF_ERROR(Products());
-    return std::move(results_);
-  }
-
- private:
-  // One cache for the largest of the tests.
+  // One cache for the largest of the tests. An error names the flags.
   absl::Status Reserve() {
     const int depth = Largest(options_.depths);
     const int prompt = Largest(options_.prompts);
@@ -104,6 +87,23 @@ class TestRun {
                         absl::StrCat(status.message(), "; lower --batch or --n-depth"));
   }
 
+  // REQUIRES: Reserve() before.
+  absl::StatusOr<std::vector<BenchResult>> All() {
+    for (const int depth : options_.depths) {
+      for (const int tokens : options_.prompts) {
+        if (tokens > 0) Prefill(tokens, depth);
+      }
+      for (const int batch : options_.batches) {
+        for (const int steps : options_.generations) {
+          if (steps > 0) Decode(steps, depth, batch);
+        }
+      }
+    }
+    if (Largest(options_.prompts) > 0) BATON_RETURN_IF_ERROR(Products());
+    return std::move(results_);
+  }
+
+ private:
   void Prefill(int tokens, int depth) {
     ProgressLine progress(absl::StrCat("pp", tokens, " at depth ", depth));
     bench_.Prepare(depth, /*sequences=*/1, [&] { progress.Tick(); });
@@ -213,9 +213,11 @@ absl::StatusOr<BenchReport> Measure(const BenchEngineOptions& options) {
                      .cpu = CpuName(),
                      .isa = CpuIsaName(cpu.isa),
                      .threads = cpu.threads};
+  TestRun tests(options, *bench);
+  BATON_RETURN_IF_ERROR(tests.Reserve());
   // Before and after the tests, so that a time when the machine was slower shows less.
   BATON_ASSIGN_OR_RETURN(const CpuPeaks before, MeasurePeaks(cpu, bench->weights_type()));
-  BATON_ASSIGN_OR_RETURN(report.results, TestRun(options, *bench).All());
+  BATON_ASSIGN_OR_RETURN(report.results, tests.All());
   BATON_ASSIGN_OR_RETURN(const CpuPeaks after, MeasurePeaks(cpu, bench->weights_type()));
   report.peaks = Better(before, after);
   return report;

@@ -23,7 +23,7 @@ struct BenchResult {
   int depth = 0;     // tokens in the cache before
   int batch = 1;     // sequences
   Limit limit = Limit::kPeak;
-  BenchWork work;  // per token
+  BenchWork work = {};  // per token
   std::vector<double> samples =
       {};  // tokens/s of each repetition, all sequences together; not empty
 

@@ -18,6 +18,7 @@ namespace baton {
 namespace {
 
 constexpr double kProductsOps = 100e9;  // of one repetition: long against the clock, short to wait
+constexpr int64_t kMaxBlocks = int64_t{1} << 24;
 constexpr uint64_t kFreeMemoryParts = 10;  // one of them stays free
 
 // The prompt: any tokens will do, and the same at every position of every run.
@@ -83,8 +84,8 @@ EngineBench::EngineBench(const GgufFile& file, const EngineBenchOptions& options
 absl::StatusOr<std::unique_ptr<EngineBench>> EngineBench::Load(const std::string& path,
                                                                const EngineBenchOptions& options,
                                                                Transformer::Progress progress) {
-  BATON_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(path));
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, MakeBackend(options.backend));
+  BATON_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(path));
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<Transformer> model,
                          Transformer::Load(file, *backend, progress));
   return std::unique_ptr<EngineBench>(
@@ -95,15 +96,15 @@ absl::Status EngineBench::Reserve(int first_tokens, int tokens, int sequences) {
   const KvLayout layout = model_->MakeKvLayout(options_.block_size, options_.kv_dtype);
   const int blocks_each = layout.BlocksFor(tokens);
   const int blocks_more = std::max(0, layout.BlocksFor(first_tokens) - blocks_each);
-  const int blocks = blocks_each * sequences + blocks_more;
+  const int64_t blocks = int64_t{blocks_each} * sequences + blocks_more;
   const uint64_t bytes = uint64_t{layout.block_bytes()} * static_cast<uint64_t>(blocks);
   const uint64_t free = FreeMemoryBytes();
-  if (free > 0 && bytes > free - free / kFreeMemoryParts) {
+  if (blocks > kMaxBlocks || (free > 0 && bytes > free - free / kFreeMemoryParts)) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the KV cache takes ", bytes >> 20, " MiB, and ", free >> 20, " MiB of memory are free"));
   }
   cache_.reset();
-  BATON_ASSIGN_OR_RETURN(cache_, KvCache::Create(*backend_, layout, blocks));
+  BATON_ASSIGN_OR_RETURN(cache_, KvCache::Create(*backend_, layout, static_cast<int>(blocks)));
   block_tables_.assign(static_cast<size_t>(sequences), {});
   for (int s = 0; s < sequences; ++s) {
     // Sequences side by side, as they grow together in an engine.

@@ -19,6 +19,7 @@
 #include "client/gguf_writer.h"
 #include "client/random_blocks.h"
 #include "common/base/status_macros.h"
+#include "common/engine/free_memory.h"
 
 namespace baton {
 namespace {
@@ -210,6 +211,14 @@ absl::Status WriteRandomModel(const ModelShape& shape, GgmlType type, const std:
 
 absl::StatusOr<RandomModelFile> RandomModelFile::Create(const ModelShape& shape, GgmlType type) {
   BATON_RETURN_IF_ERROR(CheckRows(shape, type));
+  uint64_t bytes = 0;
+  for (const GgufTensorEntry& tensor : TensorsOf(shape, type)) bytes += tensor.size_bytes();
+  const uint64_t free = FreeMemoryBytes();
+  if (free > 0 && 2 * bytes > free) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "a random ", shape.name, " takes ", bytes >> 20, " MiB twice while it loads, and ",
+        free >> 20, " MiB are free; choose another --shape or --weights, or --write-gguf"));
+  }
   RandomModelFile model(memfd_create(shape.name, MFD_CLOEXEC));
   const int copy = model.fd_ < 0 ? -1 : dup(model.fd_);
   if (copy < 0) return SystemError("the random model", "cannot be made");

@@ -1,6 +1,7 @@
 #include "common/backend/cpu/peaks.h"
 
 #include <cpuid.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -20,7 +21,8 @@
 namespace baton {
 namespace {
 
-constexpr size_t kReadBytes = size_t{1} << 30;
+constexpr size_t kLeastReadBytes = size_t{1} << 29;
+constexpr size_t kReadPerCache = 4;             // times the last cache
 constexpr size_t kReadPiece = size_t{1} << 21;  // what a thread takes at a time
 constexpr int kReadRuns = 8;
 constexpr int kArithmeticRuns = 12;
@@ -33,20 +35,22 @@ double Seconds(absl::FunctionRef<void()> work) {
 }
 
 absl::StatusOr<double> ReadGbPerSecond(const PeakLoops& loops, ThreadPool& pool) {
-  BATON_ASSIGN_OR_RETURN(const BackendBuffer memory, AllocateCpuMemory(kReadBytes));
-  const int pieces = static_cast<int>(kReadBytes / kReadPiece);
+  const size_t cache_bytes = static_cast<size_t>(std::max<long>(0, sysconf(_SC_LEVEL3_CACHE_SIZE)));
+  const size_t pieces = std::max(kLeastReadBytes, kReadPerCache * cache_bytes) / kReadPiece;
+  BATON_ASSIGN_OR_RETURN(const BackendBuffer memory, AllocateCpuMemory(pieces * kReadPiece));
   const auto piece = [&](int index) { return memory.data() + index * kReadPiece; };
   // Ones: untouched pages would all be the same one.
-  pool.Run(pieces, [&](int, int index) { std::memset(piece(index), 1, kReadPiece); });
-  std::vector<float> sums(static_cast<size_t>(pieces));  // kept, so that the reads are
+  pool.Run(static_cast<int>(pieces),
+           [&](int, int index) { std::memset(piece(index), 1, kReadPiece); });
+  std::vector<float> sums(pieces);  // kept, so that the reads are
   double best = 0;
   for (int run = 0; run < kReadRuns; ++run) {
     const double seconds = Seconds([&] {
-      pool.Run(pieces, [&](int, int index) {
+      pool.Run(static_cast<int>(pieces), [&](int, int index) {
         sums[static_cast<size_t>(index)] = loops.read(piece(index), kReadPiece);
       });
     });
-    best = std::max(best, static_cast<double>(kReadBytes) / seconds);
+    best = std::max(best, static_cast<double>(memory.size_bytes()) / seconds);
   }
   return best * 1e-9;
 }
