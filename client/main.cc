@@ -8,6 +8,7 @@
 #include "absl/types/span.h"
 #include <CLI/CLI.hpp>
 
+#include "client/bench_engine.h"
 #include "client/run_command.h"
 #include "client/serve_command.h"
 #include "client/tokenize_command.h"
@@ -150,6 +151,52 @@ class ServeSubcommand {
   std::string disaggregate_;
 };
 
+class BenchEngineSubcommand {
+ public:
+  explicit BenchEngineSubcommand(CLI::App& bench)
+      : app_(*bench.add_subcommand("engine", "Time prefill and decode, without servers")),
+        flags_(app_) {
+    flags_.AddString("model", options_.model, "GGUF file");
+    flags_.AddString("shape", options_.shape,
+                     "instead: random weights in the shape of smollm2-135m, qwen2.5-0.5b, "
+                     "llama-3.2-1b, llama-3.2-3b or llama-3.1-8b");
+    flags_.AddString("weights", options_.weights, "their type, such as q4_1, q8_0, q4_k, bf16");
+    flags_.AddString("write-gguf", options_.write_gguf, "write the --shape there, measure nothing");
+    AddComputeFlags(flags_, compute_);
+    AddNumbers("-p,--n-prompt", options_.prompts, "tokens to prefill; 0: none");
+    AddNumbers("-n,--n-gen", options_.generations, "steps to decode; 0: none");
+    AddNumbers("-d,--n-depth", options_.depths, "tokens in the cache before");
+    AddNumbers("-b,--batch", options_.batches, "sequences that decode together");
+    app_.add_option("-r,--repetitions", options_.repetitions, "of each test");
+    app_.add_flag("--json", options_.json, "print JSON instead of a table");
+  }
+  const CLI::App& app() const { return app_; }
+  int Run() {
+    if (const absl::Status status = flags_.Resolve(); !status.ok()) {
+      return ExitUsage("baton bench engine", status);
+    }
+    options_.backend = {.device = compute_.device,
+                        .threads = compute_.threads,
+                        .cpu_set = compute_.cpu_set,
+                        .cpu_isa = compute_.cpu_isa};
+    options_.block_size = compute_.block_size;
+    options_.kv_cache_dtype = compute_.kv_cache_dtype;
+    options_.max_num_batched_tokens = compute_.max_num_batched_tokens;
+    return BenchEngineCommand(options_);
+  }
+
+ private:
+  // A flag for one or more numbers, separated by commas.
+  void AddNumbers(const std::string& names, std::vector<int>& values, const std::string& help) {
+    app_.add_option(names, values, help)->delimiter(',')->allow_extra_args(false);
+  }
+
+  CLI::App& app_;
+  FlagSet flags_;
+  BenchEngineOptions options_;
+  WorkerFlags compute_;
+};
+
 int Main(int argc, char** argv) {
   CLI::App app("Baton serves large language models with prefill and decode on separate workers.",
                "baton");
@@ -158,6 +205,9 @@ int Main(int argc, char** argv) {
   RunSubcommand run(app);
   ServeSubcommand serve(app);
   TokenizeSubcommand tokenize(app);
+  CLI::App& bench = *app.add_subcommand("bench", "Measure speed");
+  bench.require_subcommand(1);
+  BenchEngineSubcommand bench_engine(bench);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -167,6 +217,7 @@ int Main(int argc, char** argv) {
   }
   if (run.app().parsed()) return run.Run();
   if (serve.app().parsed()) return serve.Run();
+  if (bench_engine.app().parsed()) return bench_engine.Run();
   return tokenize.Run();
 }
 

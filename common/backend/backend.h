@@ -43,6 +43,8 @@ class Weight {
   virtual ~Weight() = default;
   int rows() const { return rows_; }
   int columns() const { return columns_; }
+  // What a product over few rows reads of memory.
+  virtual size_t size_bytes() const = 0;
 
  protected:
   Weight(int rows, int columns) : rows_(rows), columns_(columns) {}

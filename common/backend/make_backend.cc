@@ -19,6 +19,13 @@ namespace {
 constexpr int kMaxThreads = 1024;
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const BackendOptions& options) {
+  BATON_ASSIGN_OR_RETURN(CpuSettings cpu, ResolveCpuSettings(options));
+  return std::make_unique<CpuBackend>(cpu.isa, cpu.threads, std::move(cpu.cpus));
+}
+
+}  // namespace
+
+absl::StatusOr<CpuSettings> ResolveCpuSettings(const BackendOptions& options) {
   BATON_ASSIGN_OR_RETURN(const CpuIsa isa, ParseCpuIsa(options.cpu_isa));
   BATON_ASSIGN_OR_RETURN(std::vector<int> cpus, ParseCpuSet(options.cpu_set));
   if (options.threads < 0 || options.threads > kMaxThreads) {
@@ -27,10 +34,8 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const BackendOptions& op
   }
   int threads = options.threads;
   if (threads == 0) threads = cpus.empty() ? AvailableCpus() : static_cast<int>(cpus.size());
-  return std::make_unique<CpuBackend>(isa, threads, std::move(cpus));
+  return CpuSettings{isa, threads, std::move(cpus)};
 }
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const BackendOptions& options) {
   if (options.device == "cpu") return MakeCpuBackend(options);

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 
 #include "common/backend/backend.h"
+#include "common/backend/cpu/isa.h"
 
 namespace baton {
 
@@ -19,6 +20,15 @@ struct BackendOptions {
       "";  // CPU: "0,2-5": thread i stays on the list's i-th CPU; empty: not pinned
   std::string cpu_isa = "auto";  // CPU: auto, avx512, avx2 or portable; the same bits on each
 };
+
+// What the CPU backend makes of the options.
+struct CpuSettings {
+  CpuIsa isa;
+  int threads;            // at least 1
+  std::vector<int> cpus;  // as in ThreadPool
+};
+// Errors as MakeBackend's. Ignores `device`.
+absl::StatusOr<CpuSettings> ResolveCpuSettings(const BackendOptions& options);
 
 // INVALID_ARGUMENT names the flag and its values; UNIMPLEMENTED says what this build or this CPU
 // lacks.

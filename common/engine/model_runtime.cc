@@ -19,14 +19,6 @@ constexpr uint64_t kDefaultKvBytes = uint64_t{1} << 30;
 constexpr uint64_t kFreeMemoryShare = 4;  // a quarter
 constexpr uint64_t kMaxBlocks = uint64_t{1} << 24;
 
-absl::StatusOr<KvDtype> KvDtypeOf(const std::string& name) {
-  if (name == "auto" || name == "f16") return KvDtype::kF16;
-  if (name == "f32") return KvDtype::kF32;
-  if (name == "bf16") return KvDtype::kBf16;
-  return absl::InvalidArgumentError(
-      absl::StrCat("--kv-cache-dtype: '", name, "' is not one of auto, f16, f32, bf16"));
-}
-
 absl::Status CheckOptions(const ModelRuntimeOptions& options) {
   if (options.model.empty()) {
     return absl::InvalidArgumentError("--model is missing; name a GGUF file");
@@ -61,6 +53,14 @@ std::string MostBytesType(const GgufFile& file) {
 
 }  // namespace
 
+absl::StatusOr<KvDtype> ParseKvDtype(const std::string& name) {
+  if (name == "auto" || name == "f16") return KvDtype::kF16;
+  if (name == "f32") return KvDtype::kF32;
+  if (name == "bf16") return KvDtype::kBf16;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--kv-cache-dtype: '", name, "' is not one of auto, f16, f32, bf16"));
+}
+
 absl::StatusOr<int> KvBlockCount(const ModelRuntimeOptions& options, const KvLayout& layout,
                                  int max_model_len, uint64_t free_memory_bytes) {
   if (options.num_kv_blocks > 0) return options.num_kv_blocks;
@@ -81,9 +81,13 @@ absl::StatusOr<int> KvBlockCount(const ModelRuntimeOptions& options, const KvLay
 
 absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntimeOptions& options) {
   BATON_RETURN_IF_ERROR(CheckOptions(options));
+<<<<<<< HEAD
   // The pool pins whoever packs the weights; that thread goes on to start others.
   const CpuAffinityGuard affinity;
   BATON_ASSIGN_OR_RETURN(const KvDtype kv_dtype, KvDtypeOf(options.kv_cache_dtype));
+=======
+  BATON_ASSIGN_OR_RETURN(const KvDtype kv_dtype, ParseKvDtype(options.kv_cache_dtype));
+>>>>>>> benchcli
   BATON_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(options.model));
   auto runtime = std::make_unique<ModelRuntime>();
   BATON_ASSIGN_OR_RETURN(runtime->tokenizer, Tokenizer::Load(file));

@@ -50,6 +50,9 @@ struct ModelRuntime {
 // Errors name file or flag, and the remedy.
 absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntimeOptions& options);
 
+// "auto" is f16. INVALID_ARGUMENT names --kv-cache-dtype and its values.
+absl::StatusOr<KvDtype> ParseKvDtype(const std::string& name);
+
 // Blocks of the KV cache as the options say. RESOURCE_EXHAUSTED when they are fewer than two: one
 // to begin with and one of head-room.
 absl::StatusOr<int> KvBlockCount(const ModelRuntimeOptions& options, const KvLayout& layout,

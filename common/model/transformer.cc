@@ -8,7 +8,6 @@
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/model/rope_table.h"
-#include "common/model/weights.h"
 
 namespace baton {
 namespace {
@@ -136,6 +135,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const GgufFile& f
 }
 
 const ModelConfig& Transformer::config() const { return rep_->config; }
+const ModelWeights& Transformer::weights() const { return rep_->weights; }
 
 KvLayout Transformer::MakeKvLayout(int block_size, KvDtype dtype) const {
   return {.layers = rep_->config.layers,

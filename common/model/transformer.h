@@ -15,6 +15,7 @@
 #include "common/kv/cache.h"
 #include "common/model/batch.h"
 #include "common/model/config.h"
+#include "common/model/weights.h"
 
 namespace baton {
 
@@ -29,6 +30,8 @@ class Transformer {
   ~Transformer();
 
   const ModelConfig& config() const;
+  // In the backend's memory; for measurements.
+  const ModelWeights& weights() const;
   // Shape of the KV cache it needs.
   KvLayout MakeKvLayout(int block_size, KvDtype dtype) const;
 

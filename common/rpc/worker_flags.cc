@@ -26,11 +26,7 @@ bool IsDevice(absl::string_view device) {
 
 }  // namespace
 
-void AddWorkerFlags(FlagSet& flags, WorkerFlags& worker) {
-  AddServerFlags(flags, worker.server);
-  flags.AddString("model", worker.model, "Model file (GGUF)");
-  flags.AddString("served-model-name", worker.served_model_name,
-                  "Name of the model in metrics and messages; default: the file's own");
+void AddComputeFlags(FlagSet& flags, WorkerFlags& worker) {
   flags.AddString("device", worker.device, "cpu, cuda, cuda:N or auto");
   flags.AddInt("threads", worker.threads, 0, kMaxThreads, "Compute threads; 0: one for each core");
   flags.AddString("cpu-set", worker.cpu_set, "Cores to stay on, such as 0-3,8");
@@ -39,6 +35,16 @@ void AddWorkerFlags(FlagSet& flags, WorkerFlags& worker) {
   flags.AddInt("block-size", worker.block_size, 16, 1024, "Tokens in a KV block, a multiple of 16");
   flags.AddString("kv-cache-dtype", worker.kv_cache_dtype, "Type of the KV cache",
                   {"auto", "f16", "f32", "bf16"});
+  flags.AddInt("max-num-batched-tokens", worker.max_num_batched_tokens, kChunkTokens, 1 << 20,
+               "Tokens in one step");
+}
+
+void AddWorkerFlags(FlagSet& flags, WorkerFlags& worker) {
+  AddServerFlags(flags, worker.server);
+  flags.AddString("model", worker.model, "Model file (GGUF)");
+  flags.AddString("served-model-name", worker.served_model_name,
+                  "Name of the model in metrics and messages; default: the file's own");
+  AddComputeFlags(flags, worker);
   flags.AddBytes("kv-cache-memory-bytes", worker.kv_cache_memory_bytes,
                  "Memory for the KV cache; 0: from --num-kv-blocks, else 1 GiB or more");
   flags.AddInt("num-kv-blocks", worker.num_kv_blocks, 0, kMaxBlocks,
@@ -46,8 +52,6 @@ void AddWorkerFlags(FlagSet& flags, WorkerFlags& worker) {
   flags.AddInt("max-model-len", worker.max_model_len, 0, kMaxTokens,
                "Tokens of prompt and output; 0: the model's context");
   flags.AddInt("max-num-seqs", worker.max_num_seqs, 1, 4096, "Sequences in one batch");
-  flags.AddInt("max-num-batched-tokens", worker.max_num_batched_tokens, kChunkTokens, 1 << 20,
-               "Tokens in one step");
   flags.AddDouble("gpu-memory-utilization", worker.gpu_memory_utilization, 0.05, 1.0,
                   "Part of the GPU's memory to use");
   flags.AddBool("deterministic", worker.deterministic, "Same bits for any batch on CUDA too");

@@ -27,6 +27,7 @@ class CpuWeight final : public Weight {
   static absl::StatusOr<std::unique_ptr<CpuWeight>> Pack(const GgufTensor& tensor, ThreadPool& pool,
                                                          CpuMemory& memory);
 
+  size_t size_bytes() const override { return data_.size_bytes(); }
   GgmlType type() const { return type_; }
   bool quantised() const;
   int groups() const { return (rows() + kLanes - 1) / kLanes; }

@@ -4,6 +4,7 @@
 #include "common/backend/cpu/attention_kernel.h"
 #include "common/backend/cpu/float_product_kernel.h"
 #include "common/backend/cpu/kernels.h"
+#include "common/backend/cpu/peak_kernel.h"
 #include "common/backend/cpu/product_input_kernel.h"
 #include "common/backend/cpu/product_kernel.h"
 
@@ -45,7 +46,8 @@ template <class Simd>
 constexpr CpuKernels MakeKernels() {
   return {.prepare_input = &ProductInputKernel<Simd>::Run,
           .product = &AnyProduct<Simd>::Run,
-          .attend = &AttentionKernel<Simd>::Run};
+          .attend = &AttentionKernel<Simd>::Run,
+          .peak = MakePeakLoops<Simd>()};
 }
 
 }  // namespace baton

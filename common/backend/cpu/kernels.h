@@ -12,6 +12,7 @@
 
 #include "common/backend/cpu/attention.h"
 #include "common/backend/cpu/isa.h"
+#include "common/backend/cpu/peaks.h"
 #include "common/backend/cpu/product.h"
 #include "common/backend/cpu/product_input.h"
 
@@ -23,6 +24,7 @@ struct CpuKernels {
   // Groups [begin, end) of 16 outputs.
   void (*product)(const ProductArgs& args, int begin, int end);
   void (*attend)(const AttentionArgs& args);
+  PeakLoops peak;
 };
 
 extern const CpuKernels kPortableKernels;

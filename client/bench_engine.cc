@@ -1,0 +1,249 @@
+#include "client/bench_engine.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+
+#include "client/bench_report.h"
+#include "client/engine_bench.h"
+#include "client/progress_line.h"
+#include "client/random_model.h"
+#include "common/backend/cpu/peaks.h"
+#include "common/base/status_macros.h"
+#include "common/engine/model_runtime.h"
+#include "common/kv/layout.h"
+#include "common/rpc/flags.h"
+
+namespace baton {
+namespace {
+
+constexpr char kProgram[] = "baton bench engine";
+constexpr int kMaxTokens = 1 << 24;
+constexpr int kMaxSequences = 4096;
+constexpr int kMaxRepetitions = 1000;
+constexpr int kProductRows = 512;
+
+absl::Status CheckEach(const char* flag, const std::vector<int>& values, int min, int max) {
+  for (const int value : values) {
+    if (value >= min && value <= max) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag, " ", value, ": must be ", min, " to ", max));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOptions(const BenchEngineOptions& options) {
+  if (options.model.empty() == options.shape.empty()) {
+    return absl::InvalidArgumentError(options.model.empty()
+                                          ? "--model is missing; name a GGUF file, or a --shape"
+                                          : "--model and --shape say the same; give one of them");
+  }
+  if (!options.write_gguf.empty() && options.shape.empty()) {
+    return absl::InvalidArgumentError("--write-gguf is for random weights; name a --shape");
+  }
+  BATON_RETURN_IF_ERROR(CheckEach("--n-prompt", options.prompts, 0, kMaxTokens));
+  BATON_RETURN_IF_ERROR(CheckEach("--n-gen", options.generations, 0, kMaxTokens));
+  BATON_RETURN_IF_ERROR(CheckEach("--n-depth", options.depths, 0, kMaxTokens));
+  BATON_RETURN_IF_ERROR(CheckEach("--batch", options.batches, 1, kMaxSequences));
+  BATON_RETURN_IF_ERROR(CheckEach("--repetitions", {options.repetitions}, 1, kMaxRepetitions));
+  if (options.block_size % kKvPageTokens != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("--block-size: ", options.block_size,
+                                                   " is not a multiple of ", kKvPageTokens));
+  }
+  return absl::OkStatus();
+}
+
+int Largest(const std::vector<int>& values) {
+  return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
+}
+
+// Runs the tests that the options name, in order, and keeps their results.
+class TestRun {
+ public:
+  TestRun(const BenchEngineOptions& options, EngineBench& bench)
+      : options_(options), bench_(bench) {}
+
+  // One cache for the largest of the tests. An error names the flags.
+  absl::Status Reserve() {
+    const int depth = Largest(options_.depths);
+    const int prompt = Largest(options_.prompts);
+    const int steps = Largest(options_.generations);
+    for (const auto& [flag, tokens] :
+         {std::pair("--n-prompt ", prompt), std::pair("--n-gen ", steps)}) {
+      if (depth + tokens <= bench_.config().context_length) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(flag, tokens, " at --n-depth ", depth, ": ", depth + tokens,
+                       " tokens exceed the model's context of ", bench_.config().context_length));
+    }
+    const int batch = steps > 0 ? Largest(options_.batches) : 1;
+    const absl::Status status = bench_.Reserve(depth + prompt, depth + steps, batch);
+    if (status.ok()) return status;
+    return absl::Status(status.code(),
+                        absl::StrCat(status.message(), "; lower --batch or --n-depth"));
+  }
+
+  // REQUIRES: Reserve() before.
+  absl::StatusOr<std::vector<BenchResult>> All() {
+    for (const int depth : options_.depths) {
+      for (const int tokens : options_.prompts) {
+        if (tokens > 0) Prefill(tokens, depth);
+      }
+      for (const int batch : options_.batches) {
+        for (const int steps : options_.generations) {
+          if (steps > 0) Decode(steps, depth, batch);
+        }
+      }
+    }
+    if (Largest(options_.prompts) > 0) BATON_RETURN_IF_ERROR(Products());
+    return std::move(results_);
+  }
+
+ private:
+  void Prefill(int tokens, int depth) {
+    ProgressLine progress(absl::StrCat("pp", tokens, " at depth ", depth));
+    bench_.Prepare(depth, /*sequences=*/1, [&] { progress.Tick(); });
+    Repeat({.test = absl::StrCat("pp", tokens),
+            .depth = depth,
+            .limit = BenchResult::Limit::kPeak,
+            .work = bench_.PrefillWork(tokens)},
+           tokens, progress, [&] { return bench_.Prefill(tokens); });
+  }
+
+  void Decode(int steps, int depth, int batch) {
+    ProgressLine progress(absl::StrCat("tg", steps, " at depth ", depth, ", batch ", batch));
+    bench_.Prepare(depth, batch, [&] { progress.Tick(); });
+    Repeat({.test = absl::StrCat("tg", steps),
+            .depth = depth,
+            .batch = batch,
+            .limit = BenchResult::Limit::kBandwidth,
+            .work = bench_.DecodeWork(depth, steps, batch)},
+           steps * batch, progress, [&] { return bench_.Decode(steps); });
+  }
+
+  absl::Status Products() {
+    ProgressLine progress("matrix products");
+    BATON_ASSIGN_OR_RETURN(ProductBuffers buffers, bench_.MakeProductBuffers(kProductRows));
+    Repeat({.test = absl::StrCat("gemm", kProductRows),
+            .limit = BenchResult::Limit::kPeak,
+            .work = bench_.ProductsWork(kProductRows)},
+           kProductRows, progress, [&] { return bench_.Products(buffers); });
+    return absl::OkStatus();
+  }
+
+  // Adds `result` with a sample of each repetition; the first one warms up. Each computes `tokens`
+  // tokens.
+  void Repeat(BenchResult result, int tokens, ProgressLine& progress,
+              absl::FunctionRef<absl::Duration()> compute) {
+    for (int i = 0; i <= options_.repetitions; ++i) {
+      const absl::Duration elapsed = compute();
+      if (i > 0) result.samples.push_back(tokens / absl::ToDoubleSeconds(elapsed));
+      progress.Tick();
+    }
+    results_.push_back(std::move(result));
+  }
+
+  const BenchEngineOptions& options_;
+  EngineBench& bench_;
+  std::vector<BenchResult> results_;
+};
+
+absl::StatusOr<CpuPeaks> MeasurePeaks(const CpuSettings& cpu, GgmlType weights_type) {
+  ProgressLine progress("what the machine can do");
+  const auto peaks = MeasureCpuPeaks(
+      {.isa = cpu.isa, .threads = cpu.threads, .cpus = cpu.cpus, .weights_type = weights_type});
+  progress.Tick();
+  return peaks;
+}
+
+// Other programs of the machine, and its clock's changes, only ever lower a peak.
+CpuPeaks Better(const CpuPeaks& a, const CpuPeaks& b) {
+  return {.memory_read_gb_s = std::max(a.memory_read_gb_s, b.memory_read_gb_s),
+          .int8_gops = std::max(a.int8_gops, b.int8_gops),
+          .f32_gflops = std::max(a.f32_gflops, b.f32_gflops)};
+}
+
+const char* NameOf(KvDtype dtype) {
+  switch (dtype) {
+    case KvDtype::kF32:
+      return "f32";
+    case KvDtype::kF16:
+      return "f16";
+    case KvDtype::kBf16:
+      return "bf16";
+  }
+  return "";
+}
+
+absl::StatusOr<std::unique_ptr<EngineBench>> LoadModel(const BenchEngineOptions& options,
+                                                       KvDtype kv_dtype) {
+  std::string path = options.model;
+  std::optional<RandomModelFile> random;
+  ProgressLine progress("loading the model");
+  if (!options.shape.empty()) {
+    BATON_ASSIGN_OR_RETURN(const ModelShape shape, FindModelShape(options.shape));
+    BATON_ASSIGN_OR_RETURN(const GgmlType type, ParseWeightsType(options.weights));
+    BATON_ASSIGN_OR_RETURN(RandomModelFile file, RandomModelFile::Create(shape, type));
+    path = file.path();
+    random.emplace(std::move(file));
+  }
+  return EngineBench::Load(path,
+                           {.backend = options.backend,
+                            .block_size = options.block_size,
+                            .kv_dtype = kv_dtype,
+                            .max_num_batched_tokens = options.max_num_batched_tokens},
+                           [&](double) { progress.Tick(); });
+}
+
+absl::StatusOr<BenchReport> Measure(const BenchEngineOptions& options) {
+  BATON_ASSIGN_OR_RETURN(const KvDtype kv_dtype, ParseKvDtype(options.kv_cache_dtype));
+  BATON_ASSIGN_OR_RETURN(const CpuSettings cpu, ResolveCpuSettings(options.backend));
+  BATON_ASSIGN_OR_RETURN(const std::unique_ptr<EngineBench> bench, LoadModel(options, kv_dtype));
+  BenchReport report{.model = bench->config().name.empty()
+                                  ? options.model.substr(options.model.find_last_of('/') + 1)
+                                  : bench->config().name,
+                     .weights_type = GgmlTypeName(bench->weights_type()),
+                     .model_bytes = bench->model_bytes(),
+                     .repacked_bytes = bench->repacked_bytes(),
+                     .kv_cache_dtype = NameOf(kv_dtype),
+                     .cpu = CpuName(),
+                     .isa = CpuIsaName(cpu.isa),
+                     .threads = cpu.threads};
+  TestRun tests(options, *bench);
+  BATON_RETURN_IF_ERROR(tests.Reserve());
+  // Before and after the tests, so that a time when the machine was slower shows less.
+  BATON_ASSIGN_OR_RETURN(const CpuPeaks before, MeasurePeaks(cpu, bench->weights_type()));
+  BATON_ASSIGN_OR_RETURN(report.results, tests.All());
+  BATON_ASSIGN_OR_RETURN(const CpuPeaks after, MeasurePeaks(cpu, bench->weights_type()));
+  report.peaks = Better(before, after);
+  return report;
+}
+
+absl::Status WriteModel(const BenchEngineOptions& options) {
+  BATON_ASSIGN_OR_RETURN(const ModelShape shape, FindModelShape(options.shape));
+  BATON_ASSIGN_OR_RETURN(const GgmlType type, ParseWeightsType(options.weights));
+  return WriteRandomModel(shape, type, options.write_gguf);
+}
+
+}  // namespace
+
+int BenchEngineCommand(const BenchEngineOptions& options) {
+  if (const absl::Status status = CheckOptions(options); !status.ok()) {
+    return ExitUsage(kProgram, status);
+  }
+  if (!options.write_gguf.empty()) {
+    const absl::Status status = WriteModel(options);
+    return status.ok() ? 0 : ExitUsage(kProgram, status);
+  }
+  const absl::StatusOr<BenchReport> report = Measure(options);
+  if (!report.ok()) return ExitUsage(kProgram, report.status());
+  const std::string text = options.json ? FormatJson(*report) + "\n" : FormatTable(*report);
+  std::fputs(text.c_str(), stdout);
+  return 0;
+}
+
+}  // namespace baton

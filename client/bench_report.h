@@ -1,0 +1,56 @@
+// The results of `baton bench engine`, as JSON and as a table.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "common/backend/cpu/peaks.h"
+
+namespace baton {
+
+// What computing one token takes at least, on average over the test.
+struct BenchWork {
+  double bytes = 0;     // read from memory: weights and KV cache
+  double int8_ops = 0;  // of products with quantised weights
+  double f32_ops = 0;   // of products with float weights
+};
+
+struct BenchResult {
+  enum class Limit { kBandwidth, kPeak };  // what the test's share is of
+
+  std::string test;  // "pp512", "tg64", "gemm512"
+  int depth = 0;     // tokens in the cache before
+  int batch = 1;     // sequences
+  Limit limit = Limit::kPeak;
+  BenchWork work = {};  // per token
+  std::vector<double> samples =
+      {};  // tokens/s of each repetition, all sequences together; not empty
+
+  double Mean() const;
+  double Stdev() const;  // of the sample (n - 1); 0 for one repetition
+  // The part of what the peaks would allow; 1 is the wall. Integer and float products follow one
+  // another, so their times add up.
+  double Share(const CpuPeaks& peaks) const;
+};
+
+struct BenchReport {
+  std::string model;
+  std::string weights_type;    // of most bytes, "Q4_1"
+  size_t model_bytes = 0;      // of the tensors in the file
+  size_t repacked_bytes = 0;   // of the weights in memory
+  std::string kv_cache_dtype;  // "f16"
+  std::string cpu;
+  std::string isa;
+  int threads = 0;
+  CpuPeaks peaks = {};
+  std::vector<BenchResult> results = {};
+};
+
+// {"model", "cpu", "isa", "threads", "memory_read_gb_s", "int8_gops", "f32_gflops", "results":
+// [{"test", "depth", "batch", "tokens_per_s", "stdev", "samples", "share_of_bandwidth" or
+// "share_of_peak"}], ...}, on several lines.
+std::string FormatJson(const BenchReport& report);
+std::string FormatTable(const BenchReport& report);
+
+}  // namespace baton

@@ -1,0 +1,272 @@
+#include "client/engine_bench.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "common/base/check.h"
+#include "common/base/clock.h"
+#include "common/base/status_macros.h"
+#include "common/engine/free_memory.h"
+#include "common/engine/scheduler.h"
+
+namespace baton {
+namespace {
+
+constexpr double kProductsOps = 100e9;  // of one repetition: long against the clock, short to wait
+constexpr int64_t kMaxBlocks = int64_t{1} << 24;
+constexpr uint64_t kFreeMemoryParts = 10;  // one of them stays free
+
+// The prompt: any tokens will do, and the same at every position of every run.
+int32_t TokenAt(int position, int vocab_size) {
+  const uint64_t mixed = (static_cast<uint64_t>(position) + 1) * 0x9e3779b97f4a7c15u;
+  return static_cast<int32_t>((mixed >> 33) % static_cast<uint64_t>(vocab_size));
+}
+
+// The largest value's index, the lower one of equals: first the value, so that the loop vectorises.
+int32_t LikeliestToken(absl::Span<const float> logits) {
+  constexpr size_t kLanes = 32;
+  float best[kLanes];
+  std::fill(std::begin(best), std::end(best), logits[0]);
+  size_t i = 0;
+  for (; i + kLanes <= logits.size(); i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      const float value = logits[i + lane];
+      best[lane] = best[lane] < value ? value : best[lane];
+    }
+  }
+  float max = *std::max_element(std::begin(best), std::end(best));
+  for (; i < logits.size(); ++i) max = std::max(max, logits[i]);
+  const auto found = std::find(logits.begin(), logits.end(), max);
+  return found == logits.end() ? 0 : static_cast<int32_t>(found - logits.begin());
+}
+
+bool IsFloatType(GgmlType type) {
+  return type == GgmlType::kF32 || type == GgmlType::kF16 || type == GgmlType::kBf16;
+}
+
+template <class Visit>
+void ForEachMatrix(const LayerWeights& layer, Visit visit) {
+  for (const std::unique_ptr<Weight>* weight :
+       {&layer.query, &layer.key, &layer.value, &layer.attention_output, &layer.gate, &layer.up,
+        &layer.down}) {
+    visit(**weight);
+  }
+}
+
+}  // namespace
+
+EngineBench::EngineBench(const GgufFile& file, const EngineBenchOptions& options,
+                         std::unique_ptr<Backend> backend, std::unique_ptr<Transformer> model)
+    : options_(options), backend_(std::move(backend)), model_(std::move(model)) {
+  std::map<GgmlType, size_t> bytes_of_type;
+  const bool tied = file.FindTensor("output.weight") == nullptr;
+  for (const GgufTensor& tensor : file.tensors()) {
+    model_bytes_ += tensor.data.size();
+    bytes_of_type[tensor.type] += tensor.data.size();
+    if (tensor.dims.size() != 2) continue;
+    const bool is_head = tensor.name == (tied ? "token_embd.weight" : "output.weight");
+    if (!is_head && !absl::StartsWith(tensor.name, "blk.")) continue;
+    RowOps& ops = is_head ? head_ops_ : layers_ops_;
+    (IsFloatType(tensor.type) ? ops.f32 : ops.int8) +=
+        2.0 * static_cast<double>(tensor.dims[0]) * static_cast<double>(tensor.dims[1]);
+  }
+  const auto most =
+      std::max_element(bytes_of_type.begin(), bytes_of_type.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most != bytes_of_type.end()) weights_type_ = most->first;
+}
+
+absl::StatusOr<std::unique_ptr<EngineBench>> EngineBench::Load(const std::string& path,
+                                                               const EngineBenchOptions& options,
+                                                               Transformer::Progress progress) {
+  BATON_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, MakeBackend(options.backend));
+  BATON_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(path));
+  BATON_ASSIGN_OR_RETURN(std::unique_ptr<Transformer> model,
+                         Transformer::Load(file, *backend, progress));
+  return std::unique_ptr<EngineBench>(
+      new EngineBench(file, options, std::move(backend), std::move(model)));
+}
+
+absl::Status EngineBench::Reserve(int first_tokens, int tokens, int sequences) {
+  const KvLayout layout = model_->MakeKvLayout(options_.block_size, options_.kv_dtype);
+  const int blocks_each = layout.BlocksFor(tokens);
+  const int blocks_more = std::max(0, layout.BlocksFor(first_tokens) - blocks_each);
+  const int64_t blocks = int64_t{blocks_each} * sequences + blocks_more;
+  const uint64_t bytes = uint64_t{layout.block_bytes()} * static_cast<uint64_t>(blocks);
+  const uint64_t free = FreeMemoryBytes();
+  if (blocks > kMaxBlocks || (free > 0 && bytes > free - free / kFreeMemoryParts)) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the KV cache takes ", bytes >> 20, " MiB, and ", free >> 20, " MiB of memory are free"));
+  }
+  cache_.reset();
+  BATON_ASSIGN_OR_RETURN(cache_, KvCache::Create(*backend_, layout, static_cast<int>(blocks)));
+  block_tables_.assign(static_cast<size_t>(sequences), {});
+  for (int s = 0; s < sequences; ++s) {
+    // Sequences side by side, as they grow together in an engine.
+    for (int b = 0; b < blocks_each; ++b) {
+      block_tables_[static_cast<size_t>(s)].push_back(b * sequences + s);
+    }
+  }
+  for (int b = 0; b < blocks_more; ++b) {
+    block_tables_[0].push_back(blocks_each * sequences + b);
+  }
+  depth_ = sequences_ = prompt_in_cache_ = 0;
+  logits_.resize(static_cast<size_t>(sequences) * static_cast<size_t>(config().vocab_size));
+  return model_->Reserve(std::max(options_.max_num_batched_tokens, sequences));
+}
+
+int EngineBench::ChunkEnd(int first_position, int end) const {
+  if (end - first_position <= options_.max_num_batched_tokens) return end;
+  const int cut = first_position + options_.max_num_batched_tokens;
+  return cut - cut % kChunkTokens;
+}
+
+void EngineBench::RunPrompt(int first_position, int end, bool want_logits,
+                            absl::FunctionRef<void()> tick) {
+  while (first_position < end) {
+    const int chunk_end = ChunkEnd(first_position, end);
+    Batch batch;
+    batch.sequences = {{0, chunk_end - first_position, first_position, block_tables_[0]}};
+    for (int position = first_position; position < chunk_end; ++position) {
+      batch.token_ids.push_back(TokenAt(position, config().vocab_size));
+    }
+    if (want_logits && chunk_end == end) batch.logits_rows = {batch.rows() - 1};
+    const absl::Span<float> logits = absl::MakeSpan(logits_).first(
+        batch.logits_rows.size() * static_cast<size_t>(config().vocab_size));
+    model_->Forward(
+        batch, *cache_, [](int) {}, logits);
+    first_position = chunk_end;
+    tick();
+  }
+  prompt_in_cache_ = std::max(prompt_in_cache_, end);
+}
+
+void EngineBench::Prepare(int depth, int sequences, absl::FunctionRef<void()> tick) {
+  BATON_CHECK(sequences <= static_cast<int>(block_tables_.size()), "room for the sequences");
+  if (prompt_in_cache_ < depth) RunPrompt(prompt_in_cache_, depth, /*want_logits=*/false, tick);
+  // The same tokens have the same K and V, so the others' are copied.
+  const int blocks = cache_->layout().BlocksFor(depth);
+  for (size_t s = 1; s < static_cast<size_t>(sequences); ++s) {
+    for (size_t b = 0; b < static_cast<size_t>(blocks); ++b) {
+      std::memcpy(cache_->Block(block_tables_[s][b]), cache_->Block(block_tables_[0][b]),
+                  cache_->layout().block_bytes());
+    }
+  }
+  depth_ = depth;
+  sequences_ = sequences;
+}
+
+absl::Duration EngineBench::Prefill(int tokens) {
+  const absl::Time start = SteadyNow();
+  RunPrompt(depth_, depth_ + tokens, /*want_logits=*/true, [] {});
+  LikeliestToken(absl::MakeConstSpan(logits_).first(static_cast<size_t>(config().vocab_size)));
+  return SteadyNow() - start;
+}
+
+absl::Duration EngineBench::Decode(int steps) {
+  const size_t vocab_size = static_cast<size_t>(config().vocab_size);
+  Batch batch;
+  for (int s = 0; s < sequences_; ++s) {
+    batch.sequences.push_back({s, 1, depth_, block_tables_[static_cast<size_t>(s)]});
+    batch.token_ids.push_back(TokenAt(depth_ + s, config().vocab_size));
+    batch.logits_rows.push_back(s);
+  }
+  prompt_in_cache_ = std::min(prompt_in_cache_, depth_);
+  const absl::Span<float> logits =
+      absl::MakeSpan(logits_).first(batch.logits_rows.size() * vocab_size);
+  const absl::Time start = SteadyNow();
+  for (int step = 0; step < steps; ++step) {
+    model_->Forward(
+        batch, *cache_, [](int) {}, logits);
+    for (size_t s = 0; s < batch.sequences.size(); ++s) {
+      batch.token_ids[s] = LikeliestToken(logits.subspan(s * vocab_size, vocab_size));
+      ++batch.sequences[s].first_position;
+    }
+  }
+  return SteadyNow() - start;
+}
+
+int EngineBench::ProductLayers(int rows) const {
+  const double ops_of_layer = rows * (layers_ops_.int8 + layers_ops_.f32) / config().layers;
+  return static_cast<int>(std::clamp<double>(kProductsOps / ops_of_layer, 1, config().layers));
+}
+
+absl::StatusOr<ProductBuffers> EngineBench::MakeProductBuffers(int rows) {
+  const int query_size = config().heads * config().head_dim;
+  const int kv_size = config().kv_heads * config().head_dim;
+  ProductBuffers buffers;
+  const std::pair<Tensor*, int> tensors[] = {{&buffers.residual, config().width},
+                                             {&buffers.projected, config().width},
+                                             {&buffers.attended, query_size},
+                                             {&buffers.queries, query_size},
+                                             {&buffers.keys, kv_size},
+                                             {&buffers.values, kv_size},
+                                             {&buffers.gate, config().feed_forward_width},
+                                             {&buffers.up, config().feed_forward_width}};
+  for (const auto& [tensor, columns] : tensors) {
+    std::vector<float> values(static_cast<size_t>(rows) * static_cast<size_t>(columns));
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<float>(i % 251) / 125.0f - 1.0f;
+    }
+    const size_t bytes = values.size() * sizeof(float);
+    BATON_ASSIGN_OR_RETURN(BackendBuffer memory, backend_->Allocate(bytes));
+    backend_->Upload(values.data(), bytes, memory.data());
+    *tensor = {reinterpret_cast<float*>(memory.data()), rows, columns};
+    buffers.memory.push_back(std::move(memory));
+  }
+  return buffers;
+}
+
+absl::Duration EngineBench::Products(const ProductBuffers& b) {
+  const absl::Time start = SteadyNow();
+  for (int layer = 0; layer < ProductLayers(b.residual.rows); ++layer) {
+    const LayerWeights& w = model_->weights().layers[static_cast<size_t>(layer)];
+    backend_->Product(
+        b.residual, {{w.query.get(), b.queries}, {w.key.get(), b.keys}, {w.value.get(), b.values}});
+    backend_->Product(b.attended, {{w.attention_output.get(), b.projected}});
+    backend_->Product(b.residual, {{w.gate.get(), b.gate}, {w.up.get(), b.up}});
+    backend_->Product(b.up, {{w.down.get(), b.projected}});
+  }
+  backend_->Synchronize();
+  return SteadyNow() - start;
+}
+
+BenchWork EngineBench::PrefillWork(int tokens) const {
+  return {.int8_ops = layers_ops_.int8 + head_ops_.int8 / tokens,
+          .f32_ops = layers_ops_.f32 + head_ops_.f32 / tokens};
+}
+
+BenchWork EngineBench::DecodeWork(int depth, int steps, int sequences) const {
+  const KvLayout layout = model_->MakeKvLayout(options_.block_size, options_.kv_dtype);
+  const double context = depth + (steps + 1) / 2.0;  // tokens that a step attends to, on average
+  return {.bytes = static_cast<double>(WeightBytesPerPass()) / sequences +
+                   context * static_cast<double>(layout.bytes_per_token()),
+          .int8_ops = layers_ops_.int8 + head_ops_.int8,
+          .f32_ops = layers_ops_.f32 + head_ops_.f32};
+}
+
+BenchWork EngineBench::ProductsWork(int rows) const {
+  const double part = static_cast<double>(ProductLayers(rows)) / config().layers;
+  return {.int8_ops = part * layers_ops_.int8, .f32_ops = part * layers_ops_.f32};
+}
+
+size_t EngineBench::WeightBytesPerPass() const {
+  const ModelWeights& weights = model_->weights();
+  size_t bytes = weights.head().size_bytes();
+  for (const LayerWeights& layer : weights.layers) {
+    ForEachMatrix(layer, [&](const Weight& weight) { bytes += weight.size_bytes(); });
+  }
+  return bytes;
+}
+
+size_t EngineBench::repacked_bytes() const {
+  const ModelWeights& weights = model_->weights();
+  return WeightBytesPerPass() + (weights.output == nullptr ? 0 : weights.embedding->size_bytes());
+}
+
+}  // namespace baton

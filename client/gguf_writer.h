@@ -1,0 +1,65 @@
+// Writes a GGUF (version 3) file: the metadata and the tensors' list at once, then the tensors one
+// after the other, so that a file may be larger than memory.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+
+#include "common/gguf/ggml_type.h"
+
+namespace baton {
+
+struct GgufTensorEntry {
+  std::string name;
+  GgmlType type = GgmlType::kF32;
+  std::vector<uint64_t> dims;  // innermost first; dims[0] is a multiple of the type's block
+
+  size_t size_bytes() const;
+};
+
+// The keys and values, as the file holds them.
+class GgufMetadata {
+ public:
+  void Text(const std::string& key, const std::string& value);
+  void Uint32(const std::string& key, uint32_t value);
+  void Float32(const std::string& key, float value);
+  void Texts(const std::string& key, const std::vector<std::string>& values);
+  void Int32s(const std::string& key, const std::vector<int32_t>& values);
+
+  uint64_t count() const { return count_; }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  void Begin(const std::string& key, uint32_t type);
+
+  uint64_t count_ = 0;
+  std::string bytes_;
+};
+
+// Single-threaded. Borrows the file, which is open for writing.
+class GgufWriter {
+ public:
+  // `name` stands for the file in errors.
+  GgufWriter(std::FILE* file, std::string name) : file_(file), name_(std::move(name)) {}
+
+  // Everything before the data. Errors say what the system said.
+  absl::Status WriteHeader(const GgufMetadata& metadata, absl::Span<const GgufTensorEntry> tensors);
+  // The next tensor's bytes, in the order of the header; a tensor in several pieces if need be.
+  absl::Status WriteData(absl::Span<const uint8_t> bytes);
+  // After the last byte of a tensor.
+  absl::Status EndTensor();
+
+ private:
+  absl::Status Write(const void* bytes, size_t size);
+
+  std::FILE* file_;
+  std::string name_;
+  uint64_t written_ = 0;  // bytes of the whole file
+};
+
+}  // namespace baton
