@@ -3,7 +3,7 @@
 Runs in the environment that compare_peers.py makes:    peer_models.py SMOLLM2.Q4_1.gguf FOLDER TYPE...
 
 The K-quants, whose blocks of 256 do not divide SmolLM2's width, are random blocks in the shape of Llama-3.2-1B. The
-other types are SmolLM2, dequantised and quantised again; as in the Q4_1 file the embedding, which is the head too, stays
+other types are SmolLM2, dequantised and quantised again; as in the Q4_1 file the embedding, which is the head too, is
 Q8_0 in types below 8 bits. A file is made once: its name holds a digest of what it is made of.
 """
 
@@ -155,6 +155,8 @@ def main() -> None:
         if type_name == "Q4_1" or path.exists():
             continue
         print(f"writing {path.name}", file=sys.stderr, flush=True)
+        for old in folder.glob(f"{shape}.{type_name}.*"):
+            old.unlink()
         partial = f"{path}.{os.getpid()}.partial"
         if type_name in K_BLOCKS:
             write_random(partial, type_name)
