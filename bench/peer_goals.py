@@ -1,0 +1,149 @@
+"""The goals of the CPU engine against its peers: the rows of the table, how a ratio is formed, how it is judged."""
+
+from dataclasses import dataclass, field
+from statistics import median
+
+BATON = "Baton"
+LLAMA = "llama.cpp"
+OPENVINO = "OpenVINO GenAI"
+
+
+@dataclass(frozen=True)
+class Test:
+    """One figure of one model file: tokens/s of `name` (pp512: prefill of 512 tokens, tg64: 64 steps of decode)."""
+
+    __test__ = False  # not a test case of pytest
+
+    model: str  # weight type of the file, "Q4_1"
+    name: str
+    depth: int = 0  # tokens in the cache before
+    batch: int = 1  # sequences at once; the figure is of all together
+
+    def __str__(self) -> str:
+        at = f" at depth {self.depth}" if self.depth else ""
+        return f"{self.model} {self.name}{at}" + (f", {self.batch} sequences" if self.batch > 1 else "")
+
+
+@dataclass(frozen=True)
+class Goal:
+    """One row. With `peers` the ratio is our tokens/s over the best peer's; without, it is our share of a limit."""
+
+    key: str  # for --rows
+    what: str
+    ours: Test
+    at_least: float
+    aim: float
+    peers: dict[str, Test] = field(default_factory=dict)  # peer -> what of it counts
+
+
+@dataclass(frozen=True)
+class Figure:
+    """The median of one participant's samples, in the setting that gave it the highest."""
+
+    value: float
+    setting: str = ""  # "flash attention on"; empty where there is only one
+
+
+@dataclass(frozen=True)
+class Row:
+    goal: Goal
+    ours: Figure | None  # None: not measured
+    peers: dict[str, Figure]  # the peers that read this type
+    ratio: float | None
+
+    @property
+    def verdict(self) -> str:
+        if self.ratio is None:
+            return "not measured"
+        if self.ratio >= self.goal.aim:
+            return "aim"
+        return "yes" if self.ratio >= self.goal.at_least else "no"
+
+    @property
+    def met(self) -> bool:
+        return self.verdict in ("yes", "aim")
+
+
+class Samples:
+    """What was measured: tokens/s (for ours, where `share` is set, parts of the machine's limit), one per turn."""
+
+    def __init__(self) -> None:
+        self.values: dict[tuple[str, str, Test, bool], list[float]] = {}
+
+    def add(self, participant: str, setting: str, test: Test, value: float, share: bool = False) -> None:
+        self.values.setdefault((participant, setting, test, share), []).append(value)
+
+    def best(self, participant: str, test: Test, share: bool = False) -> Figure | None:
+        figures = [
+            Figure(median(values), setting)
+            for (who, setting, what, is_share), values in self.values.items()
+            if (who, what, is_share) == (participant, test, share)
+        ]
+        return max(figures, key=lambda figure: figure.value, default=None)
+
+
+def judge(goal: Goal, samples: Samples) -> Row:
+    """REQUIRES nothing: what is missing makes a row that is not met."""
+    ours = samples.best(BATON, goal.ours, share=not goal.peers)
+    found = {peer: samples.best(peer, test) for peer, test in goal.peers.items()}
+    peers = {peer: figure for peer, figure in found.items() if figure is not None}
+    if ours is None or (goal.peers and not peers):
+        return Row(goal, ours, peers, None)
+    ratio = ours.value / max(figure.value for figure in peers.values()) if peers else ours.value
+    return Row(goal, ours, peers, ratio)
+
+
+def make_goals() -> list[Goal]:
+    q4_1 = Test("Q4_1", "pp512")
+    long_prompt = Test("Q4_1", "pp2048")
+    decode = Test("Q4_1", "tg64")
+    deep = Test("Q4_1", "tg64", depth=4096)
+    batched = Test("Q4_1", "tg64", batch=16)
+    goals = [
+        Goal("prefill", "Q4_1: prefill, 512 tokens, same file", q4_1, 5, 9, {LLAMA: q4_1}),
+        Goal("prefill-openvino", "Q4_1: prefill, 512 tokens, against Q8_0", q4_1, 1.2, 1.9,
+             {OPENVINO: Test("Q8_0", "pp512")}),
+        Goal("prefill-2048", "Q4_1: prefill, 2048 tokens, same file", long_prompt, 5, 7, {LLAMA: long_prompt}),
+        Goal("decode", "Q4_1: decode, 64 tokens, same file", decode, 1.7, 2.3, {LLAMA: decode}),
+        Goal("decode-4-bit", "Q4_1: decode, 64 tokens, against Q4_0", decode, 1.3, 1.8, {LLAMA: Test("Q4_0", "tg64")}),
+        Goal("decode-4096", "Q4_1: decode at depth 4096, same file", deep, 2.2, 3, {LLAMA: deep}),
+        Goal("decode-batch", "Q4_1: decode, 16 sequences at once, same file", batched, 3, 6, {LLAMA: batched}),
+        Goal("bandwidth", "Q4_1: decode, bytes read of the read bandwidth", decode, 0.70, 0.88),
+        Goal("gemm", "Q4_1: products of 512 rows, of a register-only loop", Test("Q4_1", "gemm512"), 0.65, 0.85),
+    ]
+    for model in ("Q8_0", "Q4_0", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K", "F16", "BF16"):
+        is_float = model in ("F16", "BF16")
+        for name, test, at_least, aim in (
+            ("prefill", Test(model, "pp512"), *((0.5, 0.8) if is_float else (0.95, 1.5))),
+            ("decode", Test(model, "tg64"), *((0.95, 1.1) if is_float else (0.95, 1.5))),
+        ):
+            tokens = "512 tokens" if name == "prefill" else "64 tokens"
+            shape = ", 1B shape" if model.endswith("_K") else ""
+            goals.append(Goal(f"{model.lower()}-{name}", f"{model}{shape}: {name}, {tokens}", test, at_least, aim,
+                              {LLAMA: test, OPENVINO: test}))
+    return goals
+
+
+def _cell(figure: Figure | None, is_share: bool = False) -> str:
+    if figure is None:
+        return "-"
+    if is_share:
+        return f"{figure.value:.2f}"
+    setting = f" ({figure.setting})" if figure.setting else ""
+    return f"{figure.value:,.0f}{setting}"
+
+
+def format_table(rows: list[Row]) -> str:
+    """A Markdown table; tokens/s, and a ratio for each row."""
+    lines = [
+        f"| what | {BATON} | {LLAMA} | {OPENVINO} | ratio | at least | aim | met |",
+        "|---|---:|---:|---:|---:|---:|---:|---|",
+    ]
+    for row in rows:
+        ratio = "-" if row.ratio is None else f"{row.ratio:.2f}"
+        lines.append(
+            f"| {row.goal.what} | {_cell(row.ours, not row.goal.peers)} | {_cell(row.peers.get(LLAMA))} "
+            f"| {_cell(row.peers.get(OPENVINO))} | {ratio} | {row.goal.at_least:g} | {row.goal.aim:g} "
+            f"| {row.verdict} |"
+        )
+    return "\n".join(lines) + "\n"
