@@ -81,13 +81,9 @@ absl::StatusOr<int> KvBlockCount(const ModelRuntimeOptions& options, const KvLay
 
 absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntimeOptions& options) {
   BATON_RETURN_IF_ERROR(CheckOptions(options));
-<<<<<<< HEAD
   // The pool pins whoever packs the weights; that thread goes on to start others.
   const CpuAffinityGuard affinity;
-  BATON_ASSIGN_OR_RETURN(const KvDtype kv_dtype, KvDtypeOf(options.kv_cache_dtype));
-=======
   BATON_ASSIGN_OR_RETURN(const KvDtype kv_dtype, ParseKvDtype(options.kv_cache_dtype));
->>>>>>> benchcli
   BATON_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(options.model));
   auto runtime = std::make_unique<ModelRuntime>();
   BATON_ASSIGN_OR_RETURN(runtime->tokenizer, Tokenizer::Load(file));

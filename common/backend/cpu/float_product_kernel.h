@@ -97,17 +97,8 @@ struct FloatProduct {
     }
   }
 
-  template <int Rows, int Groups>
-  static void PanelRest(const ProductArgs& args, int row, int group, int first, int count) {
-    if constexpr (Rows > 0) {
-      if (args.rows - row == Rows) return PanelRows<Rows, Groups>(args, row, group, first, count);
-      PanelRest<Rows - 1, Groups>(args, row, group, first, count);
-    }
-  }
-
   template <int Groups>
   static void Panels(const ProductArgs& args, int group) {
-    constexpr int kRows = Simd::kFloatTileRows;
     for (int first = 0; first < args.columns; first += kFloatPanelColumns) {
       const int left = args.columns - first;
       const int count = left < kFloatPanelColumns ? left : kFloatPanelColumns;
@@ -117,11 +108,9 @@ struct FloatProduct {
           Simd::Store(args.float_panel[k * Groups + g].v, Element::Load(weight + k * kLanes));
         }
       }
-      int row = 0;
-      for (; row + kRows <= args.rows; row += kRows) {
-        PanelRows<kRows, Groups>(args, row, group, first, count);
-      }
-      PanelRest<kRows - 1, Groups>(args, row, group, first, count);
+      ForTiles<Simd::kFloatTileRows>(args.rows, [&](auto rows, int row) {
+        PanelRows<rows(), Groups>(args, row, group, first, count);
+      });
     }
   }
 

@@ -7,7 +7,8 @@
 // ..._kernel.h. The sources kernels_*.cc are each compiled for their instruction set and
 // instantiate all of them. Nothing else is compiled so: an inline function that two sources share
 // would otherwise reach, through the linker's choice, a CPU that cannot run it. Therefore kernels
-// call only templates over their Simd type and always_inline functions (tests/kernel_symbols_test.py).
+// call only templates over their Simd type and always_inline functions
+// (tests/kernel_symbols_test.py).
 #pragma once
 
 #include "common/backend/cpu/attention.h"

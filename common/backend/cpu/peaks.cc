@@ -37,7 +37,8 @@ double Seconds(absl::FunctionRef<void()> work) {
 absl::StatusOr<double> ReadGbPerSecond(const PeakLoops& loops, ThreadPool& pool) {
   const size_t cache_bytes = static_cast<size_t>(std::max<long>(0, sysconf(_SC_LEVEL3_CACHE_SIZE)));
   const size_t pieces = std::max(kLeastReadBytes, kReadPerCache * cache_bytes) / kReadPiece;
-  BATON_ASSIGN_OR_RETURN(const BackendBuffer memory, AllocateCpuMemory(pieces * kReadPiece));
+  CpuMemory cpu_memory;
+  BATON_ASSIGN_OR_RETURN(const BackendBuffer memory, cpu_memory.Allocate(pieces * kReadPiece));
   const auto piece = [&](int index) { return memory.data() + index * kReadPiece; };
   // Ones: untouched pages would all be the same one.
   pool.Run(static_cast<int>(pieces),

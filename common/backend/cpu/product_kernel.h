@@ -4,13 +4,26 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "common/backend/cpu/product.h"
 #include "common/backend/cpu/product_formats.h"
 
 namespace baton {
 
-// Writes the sums of `Rows` rows for a group.
+// Calls tile(rows, first_row) for consecutive tiles of `rows()` rows: as many of `Most` as there
+// are, then of the powers of two below, so that each size is compiled once.
+template <int Most, class Tile>
+[[gnu::always_inline]] inline void ForTiles(int rows, Tile tile, int first = 0) {
+  for (; first + Most <= rows; first += Most) tile(std::integral_constant<int, Most>(), first);
+  if constexpr (Most > 1) {
+    constexpr int kNext = Most > 8 ? 8 : Most > 4 ? 4 : Most > 2 ? 2 : 1;
+    ForTiles<kNext>(rows, tile, first);
+  }
+}
+
+// Writes the sums of `Rows` rows for a group. With two terms a row's two are in one tile: their
+// number is even, and so are all tiles then.
 template <class Simd, int Rows>
 [[gnu::always_inline]] inline void StoreOutputs(const ProductArgs& args, int row, int group,
                                                 const typename Simd::F (&sums)[Rows]) {
@@ -40,7 +53,6 @@ struct QuantisedProduct {
   using I = typename Simd::I;
   using Bytes = typename Simd::Bytes;
 
-  static constexpr int kDirectTileRows = Simd::kDirectTileRows;
   static constexpr size_t kPrefetchBytes = 2048;
 
   // Where the integer sum of a block (or of one of its halves) starts: what the codes' offset adds.
@@ -55,7 +67,7 @@ struct QuantisedProduct {
   }
 
   template <int Rows>
-  [[gnu::always_inline]] static void DirectTile(const ProductArgs& args, int row, int group) {
+  [[gnu::noinline]] static void DirectRows(const ProductArgs& args, int row, int group) {
     const uint8_t* weight = args.weight + static_cast<size_t>(group) * args.group_bytes;
     const int blocks = args.columns / kQuantBlock;
     const size_t block_bytes = args.group_bytes / static_cast<size_t>(blocks);
@@ -91,18 +103,6 @@ struct QuantisedProduct {
       }
     }
     StoreOutputs<Simd, Rows>(args, row, group, sums);
-  }
-
-  template <int Rows>
-  [[gnu::noinline]] static void DirectRows(const ProductArgs& args, int row, int group) {
-    DirectTile<Rows>(args, row, group);
-  }
-  template <int Rows>
-  static void DirectRest(const ProductArgs& args, int row, int group) {
-    if constexpr (Rows > 0) {
-      if (args.rows - row == Rows) return DirectRows<Rows>(args, row, group);
-      DirectRest<Rows - 1>(args, row, group);
-    }
   }
 
   [[gnu::always_inline]] static void Unpack(const uint8_t* group, int first, int count,
@@ -189,18 +189,8 @@ struct QuantisedProduct {
     }
   }
 
-  // The rows that are left of a whole tile.
-  template <int Rows, int Groups>
-  static void PanelRest(const ProductArgs& args, int row, int group, int first, int count) {
-    if constexpr (Rows > 0) {
-      if (args.rows - row == Rows) return PanelRows<Rows, Groups>(args, row, group, first, count);
-      PanelRest<Rows - 1, Groups>(args, row, group, first, count);
-    }
-  }
-
   template <int Groups>
   static void Panels(const ProductArgs& args, int group) {
-    constexpr int kRows = Simd::kTileRows;
     const int blocks = args.columns / kQuantBlock;
     for (int first = 0; first < blocks; first += kPanelBlocks) {
       const int count = blocks - first < kPanelBlocks ? blocks - first : kPanelBlocks;
@@ -208,11 +198,9 @@ struct QuantisedProduct {
         Unpack(args.weight + static_cast<size_t>(group + g) * args.group_bytes, first, count,
                args.panel + g * kPanelBlocks);
       }
-      int row = 0;
-      for (; row + kRows <= args.rows; row += kRows) {
-        PanelRows<kRows, Groups>(args, row, group, first, count);
-      }
-      PanelRest<kRows - 1, Groups>(args, row, group, first, count);
+      ForTiles<Simd::kTileRows>(args.rows, [&](auto rows, int row) {
+        PanelRows<rows(), Groups>(args, row, group, first, count);
+      });
     }
   }
 
@@ -220,11 +208,8 @@ struct QuantisedProduct {
   static void Run(const ProductArgs& args, int begin, int end) {
     if (args.rows <= kMaxDirectRows) {
       for (int group = begin; group < end; ++group) {
-        int row = 0;
-        for (; row + kDirectTileRows <= args.rows; row += kDirectTileRows) {
-          DirectRows<kDirectTileRows>(args, row, group);
-        }
-        DirectRest<kDirectTileRows - 1>(args, row, group);
+        ForTiles<Simd::kDirectTileRows>(
+            args.rows, [&](auto rows, int row) { DirectRows<rows()>(args, row, group); });
       }
       return;
     }
