@@ -77,11 +77,17 @@ void Scheduler::Remove(Sequence& sequence) {
 
 Schedule Scheduler::Next(int row_budget) {
   Schedule schedule;
-  const std::vector<Sequence*> members = BatchMembers();
-  const int decode_rows = ScheduleDecodes(members, schedule);
+  sitting_out_ = 0;
+  std::vector<Sequence*> members = BatchMembers();
+  int decode_rows = ScheduleDecodes(members, schedule);
+  const bool isolated = !members.empty() && members.front()->request.isolate;
+  if (isolated && sitting_out_ > 0) {
+    // It waits for blocks of those who must run to their end to give them back.
+    members = BatchMembers(/*without=*/members.front());
+    decode_rows = ScheduleDecodes(members, schedule);
+  }
   int room = std::max(row_budget - decode_rows, kChunkTokens);
   room = SchedulePrefills(members, room, schedule);
-  const bool isolated = !members.empty() && members.front()->request.isolate;
   Admit(isolated ? 0 : options_.max_num_seqs - static_cast<int>(members.size()), room, schedule);
   return schedule;
 }
@@ -100,10 +106,10 @@ Scheduler::Counts Scheduler::CountSequences() const {
   return counts;
 }
 
-std::vector<Sequence*> Scheduler::BatchMembers() const {
+std::vector<Sequence*> Scheduler::BatchMembers(const Sequence* without) const {
   std::vector<Sequence*> members;
   for (Sequence* sequence : running_) {
-    if (sequence->paused) continue;
+    if (sequence->paused || sequence == without) continue;
     if (sequence->request.isolate) return {sequence};
     if (static_cast<int>(members.size()) < options_.max_num_seqs) members.push_back(sequence);
   }
@@ -111,7 +117,6 @@ std::vector<Sequence*> Scheduler::BatchMembers() const {
 }
 
 int Scheduler::ScheduleDecodes(const std::vector<Sequence*>& members, Schedule& schedule) {
-  sitting_out_ = 0;
   for (Sequence* sequence : members) {
     // A member that an older one has preempted is not running any more.
     if (sequence->state != State::kRunning || sequence->uncomputed_tokens() != 1) continue;

@@ -52,7 +52,8 @@ struct Schedule {
 //    recomputed. Sequences whose blocks a peer reads or writes (kPrefillOnly; kReceive before
 //    Commit) are never preempted. When it is the only one that could be, it keeps its blocks and
 //    sits the step out: those others end by their peers.
-//  * A running `isolate` sequence is alone in the batch until it ends or pauses.
+//  * A running `isolate` sequence is alone in the batch until it ends or pauses, but for steps that
+//  it sits out.
 //  * Whole blocks go to the prefix cache as soon as their K and V are there (received ones at
 //  Commit), and a sequence computed here begins behind the longest prefix found in it. So what was
 //  preempted finds most of its blocks again unless they were needed.
@@ -103,7 +104,7 @@ class Scheduler {
   };
   using Line = std::set<Sequence*, ByArrival>;
 
-  std::vector<Sequence*> BatchMembers() const;
+  std::vector<Sequence*> BatchMembers(const Sequence* without = nullptr) const;
   int ScheduleDecodes(const std::vector<Sequence*>& members, Schedule& schedule);
   int SchedulePrefills(const std::vector<Sequence*>& members, int room, Schedule& schedule);
   void Admit(int places, int room, Schedule& schedule);

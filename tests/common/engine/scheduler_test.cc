@@ -224,6 +224,19 @@ TEST_F(SchedulerTest, AnIsolatedSequenceIsAloneInItsBatches) {
   EXPECT_EQ(later.state, State::kRunning);
 }
 
+TEST_F(SchedulerTest, AnIsolatedSequenceThatSitsOutLetsThoseFinishWhoHaveTheBlocks) {
+  Make(15);
+  Sequence& sent = Add(Mode::kPrefillOnly, 200);
+  Add(Mode::kLocal, 15, 30, /*isolate=*/true);
+  Step(100);
+  for (int i = 0; i < 30; ++i) Step();
+  EXPECT_TRUE(finished_.empty());
+  EXPECT_EQ(sent.state, State::kHeld);
+  scheduler_->Remove(sent);
+  for (int i = 0; i < 30; ++i) Step(64);
+  EXPECT_THAT(finished_, testing::ElementsAre(2));
+}
+
 // Random life on small pools: the books balance after every step, nobody is stuck, whoever is not
 // released finishes, and at rest nothing is used or promised.
 TEST_F(SchedulerTest, UnderRandomLoadEverybodyFinishesAndNothingIsLeft) {
