@@ -55,10 +55,10 @@ TEST(PrefixReuse, TokensAndLogitBitsAreThoseOfARunWithoutTheCache) {
   std::mt19937 random(1);
   const std::vector<int32_t> text = RandomTokens(random, 300);
   for (KvDtype dtype : {KvDtype::kF32, KvDtype::kF16, KvDtype::kBf16}) {
-    for (int block_size : {16, 48, 64}) {
+    for (int block_size : {16, 48}) {
       EngineHarness plain(With(dtype, block_size, false));
       EngineHarness caching(With(dtype, block_size, true));
-      for (uint64_t i = 0; i < 8; ++i) {
+      for (uint64_t i = 0; i < 6; ++i) {
         // Beginnings of one text, with ends of their own: hits of every length.
         std::vector<int32_t> tokens(text.begin(), text.begin() + static_cast<int>(random() % 300));
         for (int32_t token : RandomTokens(random, 1 + static_cast<int>(random() % 40))) {
@@ -67,7 +67,7 @@ TEST(PrefixReuse, TokensAndLogitBitsAreThoseOfARunWithoutTheCache) {
         const SequenceRequest request = LocalRequest(tokens, Sampling(6, i));
         ExpectSameTokens(caching.RunAlone(request).tokens, plain.RunAlone(request).tokens);
       }
-      EXPECT_GT(caching.engine().Stats().prompt_tokens_cached, 200u);
+      EXPECT_GT(caching.engine().Stats().prompt_tokens_cached, 100u);
       EXPECT_EQ(plain.engine().Stats().prompt_tokens_cached, 0u);
       EXPECT_GT(caching.engine().Stats().cached_blocks, 0);
       caching.ExpectNothingHeld();
@@ -165,14 +165,14 @@ TEST(PrefixReuse, APrefillWithAHitHoldsTheSamePagesAndCrcs) {
 TEST(PrefixReuse, PreemptedAtAnyStepAndResumedItGoesOnAsIfNothingWas) {
   std::mt19937 random(5);
   const SequenceRequest older = LocalRequest(RandomTokens(random, 16), Sampling(150, 2));
-  const SequenceRequest request = LocalRequest(RandomTokens(random, 20), Sampling(40, 3));
+  const SequenceRequest request = LocalRequest(RandomTokens(random, 20), Sampling(24, 3));
   EngineHarness plain(With(KvDtype::kF16, 16, false));
   const EventLog expected_older = plain.RunAlone(older);
   const EventLog expected = plain.RunAlone(request);
   for (const bool caching : {true, false}) {
     EngineHarness::Options options = With(KvDtype::kF16, 16, caching);
     options.engine.num_kv_blocks = 12;  // the older one needs 11
-    for (size_t step = 0; step < 40; ++step) {
+    for (size_t step = 0; step < 24; step += caching ? 1 : 7) {
       EngineHarness harness(options);
       const SequenceId older_id = harness.Submit(older);
       const SequenceId id = harness.Submit(request);
