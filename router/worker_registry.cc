@@ -195,7 +195,7 @@ std::vector<WorkerSnapshot> WorkerRegistry::Ready(internal::v1::WorkerRole role)
          .identity = worker->identity,
          .max_model_len = worker->info.max_model_len(),
          .block_size = worker->info.shape().block_size(),
-         .free_blocks = worker->load.free_blocks() + worker->load.cached_blocks(),
+         .free_blocks = worker->load.free_blocks(),
          .queued_tokens = worker->load.waiting_tokens(),
          .reported_sequences = worker->load.waiting_sequences() + worker->load.running_sequences(),
          .own_sequences = worker->own_sequences,

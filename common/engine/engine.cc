@@ -70,14 +70,16 @@ struct Engine::Rep {
         model(std::move(transformer)),
         cache(std::move(kv_cache)),
         pool(options.num_kv_blocks),
-        scheduler({.max_num_seqs = options.max_num_seqs, .block_size = options.block_size}, pool),
+        prefix_cache(options.prefix_identity, options.block_size, pool),
+        scheduler({.max_num_seqs = options.max_num_seqs, .block_size = options.block_size}, pool,
+                  options.enable_prefix_caching ? &prefix_cache : nullptr),
         sampler(model->config().vocab_size, options.end_of_generation_ids),
         mailbox(options.max_waiting),
         sizer(options.max_num_batched_tokens, options.max_step_duration) {}
 
   void TakeCommands();
   void Obey(SequenceId id, Mailbox::Control& control);
-  void CommitFirstToken(Sequence& sequence, const OutputToken& token);
+  void CommitFirstToken(Sequence& sequence, const Mailbox::Commitment& commitment);
   void Announce(const Schedule& schedule);
   void Compute(const Schedule& schedule);
   void LayerDone(const Schedule& schedule, int layer);
@@ -95,6 +97,7 @@ struct Engine::Rep {
   const std::unique_ptr<Transformer> model;
   const std::unique_ptr<KvCache> cache;
   BlockPool pool;
+  PrefixCache prefix_cache;
   Scheduler scheduler;
   Sampler sampler;
   Mailbox mailbox;
@@ -142,8 +145,8 @@ absl::Status Engine::Submit(SequenceId id, SequenceRequest request) {
 }
 
 void Engine::OpenReceive(SequenceId id) { rep_->mailbox.OpenReceive(id); }
-void Engine::Commit(SequenceId id, OutputToken first_token) {
-  rep_->mailbox.Commit(id, std::move(first_token));
+void Engine::Commit(SequenceId id, OutputToken first_token, bool exact_kv) {
+  rep_->mailbox.Commit(id, {std::move(first_token), exact_kv});
 }
 void Engine::SetPaused(SequenceId id, bool paused) { rep_->mailbox.SetPaused(id, paused); }
 void Engine::Release(SequenceId id) { rep_->mailbox.Release(id); }
@@ -199,7 +202,8 @@ void Engine::Rep::Obey(SequenceId id, Mailbox::Control& control) {
   if (control.commit) CommitFirstToken(*sequence, *control.commit);
 }
 
-void Engine::Rep::CommitFirstToken(Sequence& sequence, const OutputToken& token) {
+void Engine::Rep::CommitFirstToken(Sequence& sequence, const Mailbox::Commitment& commitment) {
+  const OutputToken& token = commitment.first_token;
   const int output_index = sequence.output_count();
   if (token.token_id < 0 || token.token_id >= model->config().vocab_size ||
       token.output_index != output_index) {
@@ -207,7 +211,7 @@ void Engine::Rep::CommitFirstToken(Sequence& sequence, const OutputToken& token)
                               "transfer: token ", token.token_id, " at output ", token.output_index,
                               " cannot be committed as output ", output_index)));
   }
-  scheduler.Commit(sequence, token.token_id);
+  scheduler.Commit(sequence, token.token_id, commitment.exact_kv);
   sequence.ready = SteadyNow();
   const bool ends = token.finish_reason != FinishReason::kNone ||
                     sampler.FinishReasonOf(token, sequence.request.sampling, sequence.token_count(),
@@ -222,7 +226,7 @@ void Engine::Rep::Announce(const Schedule& schedule) {
   }
   for (const Sequence* sequence : schedule.admitted) {
     mailbox.Admitted();
-    Tell(*sequence, SequenceAdmitted{.cached_tokens = 0});
+    Tell(*sequence, SequenceAdmitted{.cached_tokens = sequence->cached_tokens});
   }
   const absl::Time now = SteadyNow();
   for (const ScheduledTokens& scheduled : schedule.batch) {
@@ -231,7 +235,7 @@ void Engine::Rep::Announce(const Schedule& schedule) {
     if (decodes && !sequence.first_decode) sequence.first_decode = now;
     if (sequence.first_step) continue;
     sequence.first_step = now;
-    if (!decodes) Tell(sequence, PrefillStarted{.cached_tokens = 0});
+    if (!decodes) Tell(sequence, PrefillStarted{.cached_tokens = sequence.cached_tokens});
   }
 }
 
@@ -261,9 +265,9 @@ void Engine::Rep::LayerDone(const Schedule& schedule, int layer) {
   progress.fetch_add(1, std::memory_order_relaxed);
   for (const ScheduledTokens& scheduled : schedule.batch) {
     const Sequence& sequence = *scheduled.sequence;
-    if (sequence.request.mode != Mode::kPrefillOnly) continue;
     StorePageCrcs(*cache, sequence.block_table, layer, scheduled.first_token,
                   scheduled.end_token());
+    if (sequence.request.mode != Mode::kPrefillOnly) continue;
     Tell(sequence, LayerComputed{.layer = layer,
                                  .first_token = scheduled.first_token,
                                  .token_count = scheduled.token_count,
@@ -277,9 +281,12 @@ void Engine::Rep::Apply(const Schedule& schedule) {
   for (const ScheduledTokens& scheduled : schedule.batch) {
     Sequence& sequence = *scheduled.sequence;
     const bool produces = scheduled.produces_token();
-    sequence.computed_tokens = scheduled.end_token();
+    scheduler.MarkComputed(sequence, scheduled.end_token());
     if (scheduled.first_token < sequence.prefill_tokens) {
       totals.prompt_tokens_computed += static_cast<uint64_t>(scheduled.token_count);
+      if (scheduled.first_token == sequence.cached_tokens) {
+        totals.prompt_tokens_cached += static_cast<uint64_t>(sequence.cached_tokens);
+      }
       if (!sequence.prefill_end && !sequence.committed) {
         if (produces) sequence.prefill_end = SteadyNow();
         Tell(sequence, ChunkComputed{.end_token = scheduled.end_token()});
@@ -330,6 +337,7 @@ void Engine::Rep::Finish(Sequence& sequence) {
 }
 
 void Engine::Rep::Fail(Sequence& sequence, absl::Status status) {
+  scheduler.ForgetBlocks(sequence);
   const SequenceFailed failed = {std::move(status)};
   if (sequence.request.mode == Mode::kPrefillOnly) {
     scheduler.Hold(sequence);
@@ -352,6 +360,7 @@ void Engine::Rep::PublishStats() {
   now.used_blocks = pool.used_blocks();
   now.promised_blocks = pool.promised_blocks();
   now.free_blocks = pool.available_blocks();
+  now.cached_blocks = std::min(pool.kept_blocks(), now.free_blocks);
   const std::lock_guard lock(stats_mutex);
   stats = now;
 }

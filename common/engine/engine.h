@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,6 +29,8 @@ struct EngineOptions {
   int block_size = 32;
   int num_kv_blocks = 0;
   KvDtype kv_dtype = KvDtype::kF16;
+  bool enable_prefix_caching = true;  // sequences that begin alike share their blocks
+  std::string prefix_identity = {};   // of weights, architecture, numerics: begins every prefix
   int max_waiting = 1024;  // sequences submitted and not running; more are RESOURCE_EXHAUSTED
   std::vector<int32_t> end_of_generation_ids = {};  // from the tokenizer
 };
@@ -40,10 +43,10 @@ struct EngineStats {
   int runnable_sequences = 0;  // could be computed now: not promised, paused or waiting for a peer
   int64_t waiting_tokens = 0;  // not yet prefilled
   int total_blocks = 0;
-  int used_blocks = 0;      // held by sequences
+  int used_blocks = 0;      // by sequences
   int promised_blocks = 0;  // not yet taken
   int free_blocks = 0;      // neither used nor promised
-  int cached_blocks = 0;    // evictable; counted in free_blocks too
+  int cached_blocks = 0;    // hold a prefix that nobody uses: counted in free_blocks too
   uint64_t preemptions = 0;
   uint64_t prompt_tokens_computed = 0;
   uint64_t prompt_tokens_cached = 0;
@@ -75,8 +78,9 @@ class Engine {
   void OpenReceive(SequenceId id);
   // kReceive, after BlocksGranted, once K and V of all token_ids are written: the sequence joins
   // the batch at the next step with `first_token`, sampled where it was prefilled, as its next
-  // output (not announced again by TokenProduced).
-  void Commit(SequenceId id, OutputToken first_token);
+  // output (not announced again by TokenProduced). `exact_kv`: K and V are the very bytes that this
+  // engine would have computed; only then others may find them in the prefix cache.
+  void Commit(SequenceId id, OutputToken first_token, bool exact_kv);
   // A paused sequence leaves the batch and keeps its blocks.
   void SetPaused(SequenceId id, bool paused);
   // Ends the sequence in whatever state it is; the blocks come back at the latest when the step in

@@ -33,8 +33,8 @@ void Mailbox::OpenReceive(SequenceId id) {
   Ask(id, [](Control& control) { control.open_receive = true; });
 }
 
-void Mailbox::Commit(SequenceId id, OutputToken first_token) {
-  Ask(id, [&](Control& control) { control.commit = std::move(first_token); });
+void Mailbox::Commit(SequenceId id, Commitment commitment) {
+  Ask(id, [&](Control& control) { control.commit = std::move(commitment); });
 }
 
 void Mailbox::SetPaused(SequenceId id, bool paused) {

@@ -24,9 +24,13 @@ class Mailbox {
     SequenceRequest request;
     absl::Time submitted;
   };
+  struct Commitment {
+    OutputToken first_token;
+    bool exact_kv = false;
+  };
   struct Control {
     bool open_receive = false;
-    std::optional<OutputToken> commit;
+    std::optional<Commitment> commit;
     std::optional<bool> paused;
     bool release = false;
   };
@@ -41,7 +45,7 @@ class Mailbox {
   absl::Status Submit(Submission submission);
   // Dropped where `id` does not live.
   void OpenReceive(SequenceId id);
-  void Commit(SequenceId id, OutputToken first_token);
+  void Commit(SequenceId id, Commitment commitment);
   void SetPaused(SequenceId id, bool paused);
   void Release(SequenceId id);
 

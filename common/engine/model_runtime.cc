@@ -106,6 +106,8 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
       options.max_model_len > 0 ? options.max_model_len : model->config().context_length;
   BATON_ASSIGN_OR_RETURN(const int num_kv_blocks,
                          KvBlockCount(options, layout, longest, FreeMemoryBytes()));
+  std::string prefix_identity = absl::StrCat(runtime->weights_digest, model->config().Digest(),
+                                             "cpu/", static_cast<int>(kv_dtype));
   BATON_ASSIGN_OR_RETURN(
       runtime->engine,
       Engine::Create(std::move(model), *runtime->backend,
@@ -115,6 +117,8 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
                       .block_size = options.block_size,
                       .num_kv_blocks = num_kv_blocks,
                       .kv_dtype = kv_dtype,
+                      .enable_prefix_caching = options.enable_prefix_caching,
+                      .prefix_identity = std::move(prefix_identity),
                       .max_waiting = options.max_waiting,
                       .end_of_generation_ids = runtime->tokenizer->end_of_generation_ids()}));
   return runtime;

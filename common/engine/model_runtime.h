@@ -29,6 +29,7 @@ struct ModelRuntimeOptions {
   int max_model_len = 0;  // tokens; 0: the model's context, or what the cache holds if that is less
   int max_num_seqs = 64;
   int max_num_batched_tokens = 512;
+  bool enable_prefix_caching = true;
   int max_waiting = 1024;
   // Called with 0..1 while the weights load.
   std::function<void(double)> progress = nullptr;

@@ -11,8 +11,8 @@ namespace baton {
 using Mode = SequenceRequest::Mode;
 using State = Sequence::State;
 
-Scheduler::Scheduler(const SchedulerOptions& options, BlockPool& pool)
-    : options_(options), pool_(pool) {}
+Scheduler::Scheduler(const SchedulerOptions& options, BlockPool& pool, PrefixCache* prefix_cache)
+    : options_(options), pool_(pool), prefix_cache_(prefix_cache) {}
 
 Scheduler::~Scheduler() = default;
 
@@ -37,21 +37,30 @@ Sequence* Scheduler::Find(SequenceId id) {
 
 void Scheduler::OpenReceive(Sequence& sequence) {
   BATON_CHECK(sequence.state == State::kPromised, "OpenReceive without a promise");
-  for (int needed = BlocksFor(sequence.token_count()); needed > 0; --needed) {
-    AddBlock(sequence, sequence.promise.Take());
-  }
+  TakePromisedBlocks(sequence);
   sequence.state = State::kReceiving;
 }
 
-void Scheduler::Commit(Sequence& sequence, int32_t first_token) {
+void Scheduler::Commit(Sequence& sequence, int32_t first_token, bool exact_kv) {
   BATON_CHECK(sequence.state == State::kReceiving, "Commit before blocks were granted");
   sequence.committed = true;
-  sequence.computed_tokens = sequence.token_count();
+  sequence.exact_kv = exact_kv;
+  MarkComputed(sequence, sequence.token_count());
   sequence.prefill_tokens = sequence.token_count();
   sequence.token_ids.push_back(first_token);
   sequence.counts.AddOutput(first_token);
   sequence.state = State::kRunning;
   running_.insert(&sequence);
+}
+
+void Scheduler::MarkComputed(Sequence& sequence, int end_token) {
+  sequence.computed_tokens = end_token;
+  if (prefix_cache_ != nullptr && sequence.exact_kv) EnterBlocks(sequence);
+}
+
+void Scheduler::ForgetBlocks(Sequence& sequence) {
+  if (prefix_cache_ == nullptr) return;
+  for (const int32_t block : sequence.block_table) prefix_cache_->Forget(block);
 }
 
 void Scheduler::Hold(Sequence& sequence) {
@@ -62,16 +71,23 @@ void Scheduler::Hold(Sequence& sequence) {
 void Scheduler::Remove(Sequence& sequence) {
   waiting_.erase(&sequence);
   running_.erase(&sequence);
+  GiveBackBlocks(sequence);
   sequences_.erase(sequence.id);
 }
 
 Schedule Scheduler::Next(int row_budget) {
   Schedule schedule;
-  const std::vector<Sequence*> members = BatchMembers();
-  const int decode_rows = ScheduleDecodes(members, schedule);
+  sitting_out_ = 0;
+  std::vector<Sequence*> members = BatchMembers();
+  int decode_rows = ScheduleDecodes(members, schedule);
+  const bool isolated = !members.empty() && members.front()->request.isolate;
+  if (isolated && sitting_out_ > 0) {
+    // It waits for blocks of those who must run to their end to give them back.
+    members = BatchMembers(/*without=*/members.front());
+    decode_rows = ScheduleDecodes(members, schedule);
+  }
   int room = std::max(row_budget - decode_rows, kChunkTokens);
   room = SchedulePrefills(members, room, schedule);
-  const bool isolated = !members.empty() && members.front()->request.isolate;
   Admit(isolated ? 0 : options_.max_num_seqs - static_cast<int>(members.size()), room, schedule);
   return schedule;
 }
@@ -90,10 +106,10 @@ Scheduler::Counts Scheduler::CountSequences() const {
   return counts;
 }
 
-std::vector<Sequence*> Scheduler::BatchMembers() const {
+std::vector<Sequence*> Scheduler::BatchMembers(const Sequence* without) const {
   std::vector<Sequence*> members;
   for (Sequence* sequence : running_) {
-    if (sequence->paused) continue;
+    if (sequence->paused || sequence == without) continue;
     if (sequence->request.isolate) return {sequence};
     if (static_cast<int>(members.size()) < options_.max_num_seqs) members.push_back(sequence);
   }
@@ -101,7 +117,6 @@ std::vector<Sequence*> Scheduler::BatchMembers() const {
 }
 
 int Scheduler::ScheduleDecodes(const std::vector<Sequence*>& members, Schedule& schedule) {
-  sitting_out_ = 0;
   for (Sequence* sequence : members) {
     // A member that an older one has preempted is not running any more.
     if (sequence->state != State::kRunning || sequence->uncomputed_tokens() != 1) continue;
@@ -128,18 +143,14 @@ void Scheduler::Admit(int places, int room, Schedule& schedule) {
     Sequence& sequence = **next++;
     const bool computed_here = !sequence.awaits_kv();
     if (computed_here && (sequence.paused || places <= 0 || room <= 0)) continue;
-    std::optional<BlockPool::Promise> promise = pool_.TryPromise(BlocksToStart(sequence));
-    if (!promise) return;
-    sequence.promise = *std::move(promise);
+    if (!PromiseBlocks(sequence)) return;
     waiting_.erase(&sequence);
     if (!std::exchange(sequence.admitted, true)) schedule.admitted.push_back(&sequence);
     if (!computed_here) {
       sequence.state = State::kPromised;
       continue;
     }
-    for (int needed = BlocksFor(sequence.token_count()); needed > 0; --needed) {
-      AddBlock(sequence, sequence.promise.Take());
-    }
+    TakePromisedBlocks(sequence);
     sequence.prefill_tokens = sequence.token_count();
     sequence.state = State::kRunning;
     running_.insert(&sequence);
@@ -151,6 +162,29 @@ void Scheduler::Admit(int places, int room, Schedule& schedule) {
     }
     room -= ScheduleChunk(sequence, room, schedule);
   }
+}
+
+// With them come the blocks that the prefix cache has for it.
+bool Scheduler::PromiseBlocks(Sequence& sequence) {
+  std::vector<int32_t> cached;
+  if (prefix_cache_ != nullptr && !sequence.awaits_kv()) {
+    cached = prefix_cache_->Find(sequence.token_ids, sequence.request.cache_salt);
+  }
+  const auto used = std::count_if(cached.begin(), cached.end(), [this](int32_t block) {
+    return pool_.reference_count(block) > 0;
+  });
+  std::optional<BlockPool::Promise> promise =
+      pool_.TryPromise(BlocksToStart(sequence) - static_cast<int>(used));
+  if (!promise) return false;
+  sequence.promise = *std::move(promise);
+  for (const int32_t block : cached) {
+    const bool is_used = pool_.reference_count(block) > 0;
+    AddBlock(sequence, is_used ? pool_.Share(block) : sequence.promise.TakeKept(block));
+  }
+  sequence.entered_blocks = cached.size();
+  sequence.cached_tokens = static_cast<int>(cached.size()) * options_.block_size;
+  sequence.computed_tokens = sequence.cached_tokens;
+  return true;
 }
 
 // Rows added: none when no whole chunk fits.
@@ -197,10 +231,9 @@ Sequence* Scheduler::ChooseVictim() const {
 
 void Scheduler::Preempt(Sequence& sequence, Schedule& schedule) {
   running_.erase(&sequence);
-  sequence.blocks.clear();
-  sequence.block_table.clear();
-  sequence.promise = BlockPool::Promise();
+  GiveBackBlocks(sequence);
   sequence.computed_tokens = 0;
+  sequence.exact_kv = true;  // computed here from now on
   ++sequence.preemptions;
   sequence.state = State::kWaiting;
   waiting_.insert(&sequence);
@@ -211,9 +244,39 @@ int Scheduler::BlocksFor(int tokens) const {
   return (tokens + options_.block_size - 1) / options_.block_size;
 }
 
+// As many as its tokens still lack.
+void Scheduler::TakePromisedBlocks(Sequence& sequence) {
+  while (static_cast<int>(sequence.blocks.size()) < BlocksFor(sequence.token_count())) {
+    AddBlock(sequence, sequence.promise.Take());
+  }
+}
+
+// Tells the prefix cache of every whole block that is computed, and goes on with the blocks that it
+// gives for them.
+void Scheduler::EnterBlocks(Sequence& sequence) {
+  const size_t whole = static_cast<size_t>(sequence.computed_tokens / options_.block_size);
+  for (size_t& next = sequence.entered_blocks; next < whole; ++next) {
+    BlockPool::Block block = prefix_cache_->Insert(sequence.token_ids, sequence.request.cache_salt,
+                                                   sequence.blocks, next);
+    if (block.id() == sequence.blocks[next].id()) continue;
+    sequence.block_table[next] = block.id();
+    std::swap(sequence.blocks[next], block);
+    const bool peer_reads = sequence.request.mode == Mode::kPrefillOnly;
+    if (peer_reads) sequence.replaced.push_back(std::move(block));
+  }
+}
+
 void Scheduler::AddBlock(Sequence& sequence, BlockPool::Block block) {
   sequence.block_table.push_back(block.id());
   sequence.blocks.push_back(std::move(block));
+}
+
+// The last block first: the prefix cache evicts what was given back first.
+void Scheduler::GiveBackBlocks(Sequence& sequence) {
+  while (!sequence.blocks.empty()) sequence.blocks.pop_back();
+  sequence.block_table.clear();
+  sequence.entered_blocks = 0;
+  sequence.promise = BlockPool::Promise();
 }
 
 }  // namespace baton

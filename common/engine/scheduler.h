@@ -10,6 +10,7 @@
 
 #include "common/engine/sequence.h"
 #include "common/kv/block_pool.h"
+#include "common/kv/prefix_cache.h"
 
 namespace baton {
 
@@ -51,12 +52,17 @@ struct Schedule {
 //    recomputed. Sequences whose blocks a peer reads or writes (kPrefillOnly; kReceive before
 //    Commit) are never preempted. When it is the only one that could be, it keeps its blocks and
 //    sits the step out: those others end by their peers.
-//  * A running `isolate` sequence is alone in the batch until it ends or pauses.
+//  * A running `isolate` sequence is alone in the batch until it ends or pauses, but for steps that
+//  it sits out.
+//  * Whole blocks go to the prefix cache as soon as their K and V are there (received ones at
+//  Commit), and a sequence computed here begins behind the longest prefix found in it. So what was
+//  preempted finds most of its blocks again unless they were needed.
 //
-// Thread rule: one thread. Borrows the pool.
+// Thread rule: one thread. Borrows the pool and the prefix cache.
 class Scheduler {
  public:
-  Scheduler(const SchedulerOptions& options, BlockPool& pool);
+  // `prefix_cache`, of the same pool and block size; null: nothing is shared.
+  Scheduler(const SchedulerOptions& options, BlockPool& pool, PrefixCache* prefix_cache);
   ~Scheduler();
 
   // Most blocks that a sequence waits for at once. Its full length must fit in the pool, or it may
@@ -68,9 +74,13 @@ class Scheduler {
 
   // Turns the promise into blocks for all tokens; head-room stays promised. REQUIRES: kPromised.
   void OpenReceive(Sequence& sequence);
-  // All tokens are in the cache: joins the batch with `first_token` to compute next. REQUIRES:
-  // kReceiving.
-  void Commit(Sequence& sequence, int32_t first_token);
+  // All tokens are in the cache: joins the batch with `first_token` to compute next. `exact_kv`:
+  // with the very bytes that would have been computed here. REQUIRES: kReceiving.
+  void Commit(Sequence& sequence, int32_t first_token, bool exact_kv);
+  // A step has computed the tokens before `end_token`.
+  void MarkComputed(Sequence& sequence, int end_token);
+  // What it computed is wrong: nobody else may find it.
+  void ForgetBlocks(Sequence& sequence);
   // Leaves the batch, keeps the blocks.
   void Hold(Sequence& sequence);
   // Gives back everything and destroys it.
@@ -94,19 +104,24 @@ class Scheduler {
   };
   using Line = std::set<Sequence*, ByArrival>;
 
-  std::vector<Sequence*> BatchMembers() const;
+  std::vector<Sequence*> BatchMembers(const Sequence* without = nullptr) const;
   int ScheduleDecodes(const std::vector<Sequence*>& members, Schedule& schedule);
   int SchedulePrefills(const std::vector<Sequence*>& members, int room, Schedule& schedule);
   void Admit(int places, int room, Schedule& schedule);
+  bool PromiseBlocks(Sequence& sequence);
   int ScheduleChunk(Sequence& sequence, int room, Schedule& schedule) const;
   bool GetBlockForNextToken(Sequence& sequence, Schedule& schedule);
   Sequence* ChooseVictim() const;
   void Preempt(Sequence& sequence, Schedule& schedule);
   int BlocksFor(int tokens) const;
+  void TakePromisedBlocks(Sequence& sequence);
+  void EnterBlocks(Sequence& sequence);
   static void AddBlock(Sequence& sequence, BlockPool::Block block);
+  static void GiveBackBlocks(Sequence& sequence);
 
   const SchedulerOptions options_;
   BlockPool& pool_;
+  PrefixCache* const prefix_cache_;
   uint64_t next_arrival_ = 0;
   std::map<SequenceId, std::unique_ptr<Sequence>> sequences_;
   Line waiting_;         // state kWaiting

@@ -51,12 +51,16 @@ struct Sequence {
   bool paused = false;
   bool admitted = false;    // SequenceAdmitted was told
   bool committed = false;   // kReceive
+  bool exact_kv = true;     // false: K and V were made elsewhere under other numerics
   int computed_tokens = 0;  // whose K and V are in the cache
+  int cached_tokens = 0;    // of them found in the prefix cache when it was last admitted
   int prefill_tokens = 0;   // that the current stay in the batch has to compute before it decodes
 
   BlockPool::Promise promise;
   std::vector<BlockPool::Block> blocks;
-  std::vector<int32_t> block_table;  // ids of blocks
+  std::vector<int32_t> block_table;        // ids of blocks
+  size_t entered_blocks = 0;               // the first of them, which the prefix cache was told of
+  std::vector<BlockPool::Block> replaced;  // others stand for them, a peer still reads them
 
   int preemptions = 0;
   absl::Time ready;  // submitted, or committed

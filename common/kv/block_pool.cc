@@ -27,8 +27,7 @@ int32_t BlockPool::Block::id() const {
 
 BlockPool::Block BlockPool::Block::Share() const {
   BATON_CHECK(pool_ != nullptr, "an empty block cannot be shared");
-  ++pool_->references_[static_cast<size_t>(id_)];
-  return Block(pool_, id_);
+  return pool_->Share(id_);
 }
 
 BlockPool::Promise::Promise(Promise&& other) noexcept
@@ -52,10 +51,20 @@ BlockPool::Block BlockPool::Promise::Take() {
   return pool_->TakeFree();
 }
 
+BlockPool::Block BlockPool::Promise::TakeKept(int32_t id) {
+  BATON_CHECK(count_ > 0, "nothing is promised any more");
+  State& state = pool_->At(id);
+  BATON_CHECK(state.references == 0 && state.keep, "nothing free is kept in that block");
+  --count_;
+  --pool_->promised_;
+  pool_->kept_.erase(state.freed_at);
+  state.references = 1;
+  return Block(pool_, id);
+}
+
 BlockPool::BlockPool(int block_count) {
   BATON_CHECK(block_count >= 0, "a pool cannot have less than no blocks");
-  references_.resize(static_cast<size_t>(block_count));
-  generations_.resize(static_cast<size_t>(block_count));
+  states_.resize(static_cast<size_t>(block_count));
   free_.reserve(static_cast<size_t>(block_count));
   for (int32_t id = block_count - 1; id >= 0; --id) free_.push_back(id);
 }
@@ -76,37 +85,75 @@ std::optional<BlockPool::Promise> BlockPool::TryPromise(int count) {
   return Promise(this, count);
 }
 
-int BlockPool::reference_count(int32_t id) const { return references_[static_cast<size_t>(id)]; }
+BlockPool::Block BlockPool::Share(int32_t id) {
+  BATON_CHECK(At(id).references > 0, "a free block cannot be shared");
+  ++At(id).references;
+  return Block(this, id);
+}
 
-uint32_t BlockPool::generation(int32_t id) const { return generations_[static_cast<size_t>(id)]; }
+void BlockPool::Keep(int32_t id) {
+  BATON_CHECK(At(id).references > 0, "only a used block holds anything new");
+  At(id).keep = true;
+}
+
+void BlockPool::StopKeeping(int32_t id) {
+  State& state = At(id);
+  if (!std::exchange(state.keep, false) || state.references > 0) return;
+  kept_.erase(state.freed_at);
+  free_.push_back(id);
+}
+
+int BlockPool::reference_count(int32_t id) const { return At(id).references; }
+
+uint32_t BlockPool::generation(int32_t id) const { return At(id).generation; }
 
 void BlockPool::CheckInvariants() const {
   BATON_CHECK(promised_ >= 0 && promised_ <= free_blocks(), "more is promised than is free");
-  std::vector<bool> listed(references_.size());
-  for (int32_t id : free_) {
+  std::vector<bool> listed(states_.size());
+  const auto list = [&](int32_t id, bool kept) {
     BATON_CHECK(!listed[static_cast<size_t>(id)], "a block is free twice");
-    BATON_CHECK(reference_count(id) == 0, "a free block has references");
+    BATON_CHECK(At(id).references == 0, "a free block has references");
+    BATON_CHECK(At(id).keep == kept, "a free block is in the wrong line");
     listed[static_cast<size_t>(id)] = true;
+  };
+  for (int32_t id : free_) list(id, false);
+  for (const auto& [freed_at, id] : kept_) {
+    list(id, true);
+    BATON_CHECK(At(id).freed_at == freed_at, "a kept block is out of line");
   }
-  for (size_t id = 0; id < references_.size(); ++id) {
-    BATON_CHECK(listed[id] || references_[id] > 0, "a block is neither free nor used");
+  for (size_t id = 0; id < states_.size(); ++id) {
+    BATON_CHECK(listed[id] || states_[id].references > 0, "a block is neither free nor used");
   }
 }
 
 BlockPool::Block BlockPool::TakeFree() {
-  BATON_CHECK(!free_.empty(), "a promised block is not there");
-  const int32_t id = free_.back();
-  free_.pop_back();
-  BATON_CHECK(references_[static_cast<size_t>(id)] == 0, "a free block has references");
-  references_[static_cast<size_t>(id)] = 1;
-  ++generations_[static_cast<size_t>(id)];
+  BATON_CHECK(free_blocks() > 0, "a promised block is not there");
+  int32_t id = 0;
+  if (!free_.empty()) {
+    id = free_.back();
+    free_.pop_back();
+  } else {
+    id = kept_.begin()->second;
+    kept_.erase(kept_.begin());
+  }
+  State& state = At(id);
+  BATON_CHECK(state.references == 0, "a free block has references");
+  state.references = 1;
+  state.keep = false;
+  ++state.generation;
   return Block(this, id);
 }
 
 void BlockPool::Drop(int32_t id) {
-  int& references = references_[static_cast<size_t>(id)];
-  BATON_CHECK(references > 0, "a block is given back twice");
-  if (--references == 0) free_.push_back(id);
+  State& state = At(id);
+  BATON_CHECK(state.references > 0, "a block is given back twice");
+  if (--state.references > 0) return;
+  if (state.keep) {
+    state.freed_at = drops_++;
+    kept_.emplace(state.freed_at, id);
+  } else {
+    free_.push_back(id);
+  }
 }
 
 }  // namespace baton

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -9,8 +10,9 @@ namespace baton {
 
 // Thread rule: one thread (the engine's), its blocks and promises too; these must not outlive it. A
 // block is free or has references; a promise sets free blocks aside without naming them, so that
-// what was promised can always be taken and nobody else gets it. Always: used + free = total,
-// promised <= free.
+// what was promised can always be taken and nobody else gets it. A free block may be kept for what
+// it holds: it is given out anew only when no other is free, the one that was used least recently
+// first. Always: used + free = total, promised <= free, kept <= free.
 class BlockPool {
  public:
   // One reference to one block, given back when destroyed. Empty when default-constructed or moved
@@ -43,6 +45,9 @@ class BlockPool {
     int count() const { return count_; }
     // Turns one of the promised blocks into a block. REQUIRES: count() > 0.
     Block Take();
+    // Turns one of them into that block, with what it holds. REQUIRES: it is free and kept;
+    // count() > 0.
+    Block TakeKept(int32_t id);
 
    private:
     friend class BlockPool;
@@ -62,9 +67,18 @@ class BlockPool {
   // All or nothing. First come first served: who asks decides the order of asking.
   std::optional<Promise> TryPromise(int count);
 
-  int total_blocks() const { return static_cast<int>(references_.size()); }
+  // One more reference. REQUIRES: it is used.
+  Block Share(int32_t id);
+
+  // What a used block holds is worth keeping from now on, until the block is given out anew or
+  // dropped from keeping.
+  void Keep(int32_t id);
+  void StopKeeping(int32_t id);
+
+  int total_blocks() const { return static_cast<int>(states_.size()); }
   int used_blocks() const { return total_blocks() - free_blocks(); }
-  int free_blocks() const { return static_cast<int>(free_.size()); }
+  int free_blocks() const { return static_cast<int>(free_.size() + kept_.size()); }
+  int kept_blocks() const { return static_cast<int>(kept_.size()); }  // of the free ones
   int promised_blocks() const { return promised_; }
   int available_blocks() const { return free_blocks() - promised_; }  // free and not promised
   int reference_count(int32_t id) const;
@@ -74,12 +88,21 @@ class BlockPool {
   void CheckInvariants() const;
 
  private:
+  struct State {
+    int references = 0;
+    uint32_t generation = 0;
+    bool keep = false;      // when it is free
+    uint64_t freed_at = 0;  // its key in kept_
+  };
+  State& At(int32_t id) { return states_[static_cast<size_t>(id)]; }
+  const State& At(int32_t id) const { return states_[static_cast<size_t>(id)]; }
   Block TakeFree();
   void Drop(int32_t id);
 
-  std::vector<int> references_;        // [block]
-  std::vector<uint32_t> generations_;  // [block]
-  std::vector<int32_t> free_;          // given out from the back
+  std::vector<State> states_;         // [block]
+  std::vector<int32_t> free_;         // not kept; given out from the back
+  std::map<uint64_t, int32_t> kept_;  // [freed_at]: the first is the least recently used
+  uint64_t drops_ = 0;                // the clock of freed_at
   int promised_ = 0;
 };
 

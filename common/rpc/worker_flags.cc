@@ -36,7 +36,7 @@ void AddComputeFlags(FlagSet& flags, WorkerFlags& worker) {
   flags.AddString("kv-cache-dtype", worker.kv_cache_dtype, "Type of the KV cache",
                   {"auto", "f16", "f32", "bf16"});
   flags.AddInt("max-num-batched-tokens", worker.max_num_batched_tokens, kChunkTokens, 1 << 20,
-               "Tokens in one step");
+               "Tokens in one step at most; prefills take as many as 100 ms allow, at least 64");
 }
 
 void AddWorkerFlags(FlagSet& flags, WorkerFlags& worker) {
@@ -45,13 +45,17 @@ void AddWorkerFlags(FlagSet& flags, WorkerFlags& worker) {
   flags.AddString("served-model-name", worker.served_model_name,
                   "Name of the model in metrics and messages; default: the file's own");
   AddComputeFlags(flags, worker);
-  flags.AddBytes("kv-cache-memory-bytes", worker.kv_cache_memory_bytes,
-                 "Memory for the KV cache; 0: from --num-kv-blocks, else 1 GiB or more");
+  flags.AddBytes(
+      "kv-cache-memory-bytes", worker.kv_cache_memory_bytes,
+      "Memory for the KV cache; 0: by --num-kv-blocks, else 1 GiB or two sequences of the "
+      "longest length, at most a quarter of the free memory");
   flags.AddInt("num-kv-blocks", worker.num_kv_blocks, 0, kMaxBlocks,
                "Blocks of the KV cache, instead of its memory");
   flags.AddInt("max-model-len", worker.max_model_len, 0, kMaxTokens,
                "Tokens of prompt and output; 0: the model's context");
   flags.AddInt("max-num-seqs", worker.max_num_seqs, 1, 4096, "Sequences in one batch");
+  flags.AddBool("enable-prefix-caching", worker.enable_prefix_caching,
+                "Keep KV blocks for later prompts that begin alike");
   flags.AddDouble("gpu-memory-utilization", worker.gpu_memory_utilization, 0.05, 1.0,
                   "Part of the GPU's memory to use");
   flags.AddBool("deterministic", worker.deterministic, "Same bits for any batch on CUDA too");

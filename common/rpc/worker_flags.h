@@ -28,6 +28,7 @@ struct WorkerFlags {
   int max_model_len = 0;                // tokens; 0: the model's context
   int max_num_seqs = 64;
   int max_num_batched_tokens = 512;
+  bool enable_prefix_caching = true;
   double gpu_memory_utilization = 0.9;
   bool deterministic = false;
   int kv_connections = 1;

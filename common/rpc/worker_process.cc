@@ -43,6 +43,7 @@ ModelRuntimeOptions RuntimeOptions(const WorkerFlags& flags) {
   options.max_model_len = flags.max_model_len;
   options.max_num_seqs = flags.max_num_seqs;
   options.max_num_batched_tokens = flags.max_num_batched_tokens;
+  options.enable_prefix_caching = flags.enable_prefix_caching;
   return options;
 }
 

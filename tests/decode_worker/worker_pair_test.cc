@@ -96,14 +96,24 @@ INSTANTIATE_TEST_SUITE_P(BlockSizes, WorkerPair,
                          ::testing::Values(std::pair(16, 16), std::pair(16, 32), std::pair(32, 16),
                                            std::pair(48, 32)));
 
-TEST(WorkerPairTest, TheSamePromptAgainGivesTheSameTokensWhateverIsCached) {
+TEST(WorkerPairTest, ThePromptThatThePrefillWorkerHasCachedIsStillPushedWhole) {
   TestWorker prefill(WithBlocks(32));
   TestWorker decode(WithBlocks(16));
   const auto prompt = Prompt(120, 5);
   const HandoffResult first = RunHandoff(prefill, decode, MakeSpec(prompt, Greedy(8), 1));
   const HandoffResult second = RunHandoff(prefill, decode, MakeSpec(prompt, Greedy(8), 2));
   ASSERT_TRUE(second.decode_status.ok()) << second.decode_status.error_message();
+  EXPECT_EQ(first.prefill_started.cached_tokens(), 0u);
+  EXPECT_EQ(second.prefill_started.cached_tokens(), 96u);
+  EXPECT_EQ(second.prefill_finished.bytes_sent(), first.prefill_finished.bytes_sent());
+  EXPECT_EQ(second.prefill_finished.bytes_resent(), 0u);
+  EXPECT_TRUE(second.finished.exact());
   ExpectSameTokens(first, second);
+  // What the decode worker received and decoded serves its own prefills.
+  ExpectSameTokens(first, RunLocally(decode, MakeSpec(prompt, Greedy(8), 3)));
+  EXPECT_EQ(decode.engine().Stats().prompt_tokens_cached, 112u);
+  EXPECT_TRUE(prefill.ComesToRest());
+  EXPECT_TRUE(decode.ComesToRest());
 }
 
 TEST(WorkerPairTest, AFirstTokenThatEndsTheRequestNeedsNoCommit) {

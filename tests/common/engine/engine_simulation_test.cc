@@ -125,7 +125,7 @@ class Simulation {
         CopyKv(prefill_.engine().cache(), prefill.block_table, decode_.engine().cache(),
                decode.block_table, static_cast<int>(requests_[job.request].token_ids.size()));
         job.first = prefill.tokens;
-        decode_.engine().Commit(job.decode_id, prefill.tokens[0]);
+        decode_.engine().Commit(job.decode_id, prefill.tokens[0], true);
       }
       prefill_.engine().Release(job.prefill_id);
       job.prefill_released = true;

@@ -119,7 +119,7 @@ TEST(Engine, PreemptedSequencesGetTheTokensOfAnUndisturbedRun) {
 // sizes.
 TEST(Engine, PrefillHereAndDecodeThereEqualsOneEngine) {
   std::mt19937 random(5);
-  for (KvDtype dtype : {KvDtype::kF32, KvDtype::kF16}) {
+  for (KvDtype dtype : {KvDtype::kF32, KvDtype::kF16, KvDtype::kBf16}) {
     EngineHarness::Options options = EngineHarness::SmallOptions();
     options.engine.kv_dtype = dtype;
     EngineHarness prefill(options);
@@ -154,7 +154,7 @@ TEST(Engine, PrefillHereAndDecodeThereEqualsOneEngine) {
       prefill.Run();
       EXPECT_TRUE(prefill.log(sent).released);
 
-      decode.engine().Commit(received, prefilled.tokens[0]);
+      decode.engine().Commit(received, prefilled.tokens[0], true);
       decode.Run();
       std::vector<OutputToken> tokens = prefilled.tokens;
       const EventLog& decoded = decode.log(received);
@@ -261,7 +261,7 @@ TEST(Engine, ALogitThatIsNoNumberFailsItsSequenceAlone) {
   }
   const SequenceId healthy_id = harness.Submit(healthy);
   harness.engine().Step();
-  harness.engine().Commit(broken_id, {.output_index = 0, .token_id = 5});
+  harness.engine().Commit(broken_id, {.output_index = 0, .token_id = 5}, true);
   harness.Run();
   EXPECT_EQ(harness.log(broken_id).failure.code(), absl::StatusCode::kInternal);
   ExpectSameTokens(harness.log(healthy_id).tokens, expected.tokens);
@@ -282,7 +282,7 @@ TEST(Engine, ACommitThatCannotBeTheNextOutputFailsTheSequence) {
     harness.Run();
     harness.engine().OpenReceive(id);
     harness.Run();
-    harness.engine().Commit(id, token);
+    harness.engine().Commit(id, token, true);
     harness.Run();
     EXPECT_EQ(harness.log(id).failure.code(), absl::StatusCode::kInvalidArgument);
   }
@@ -298,7 +298,7 @@ TEST(Engine, ACommittedTokenThatEndsTheSequenceFinishesItAtOnce) {
   harness.Run();
   harness.engine().OpenReceive(id);
   harness.Run();
-  harness.engine().Commit(id, {.output_index = 0, .token_id = 5});
+  harness.engine().Commit(id, {.output_index = 0, .token_id = 5}, true);
   harness.Run();
   EXPECT_TRUE(harness.log(id).finished);
   EXPECT_TRUE(harness.log(id).tokens.empty());

@@ -33,7 +33,7 @@ class SchedulerTest : public testing::Test {
   void Make(int blocks, int max_num_seqs = 8) {
     pool_ = std::make_unique<BlockPool>(blocks);
     scheduler_ = std::make_unique<Scheduler>(
-        SchedulerOptions{.max_num_seqs = max_num_seqs, .block_size = kBlockSize}, *pool_);
+        SchedulerOptions{.max_num_seqs = max_num_seqs, .block_size = kBlockSize}, *pool_, nullptr);
   }
   Sequence& Add(Mode mode, int tokens, int max_tokens = 1000, bool isolate = false) {
     return scheduler_->Add(next_id_++, MakeRequest(mode, tokens, max_tokens, isolate));
@@ -46,7 +46,7 @@ class SchedulerTest : public testing::Test {
     for (const ScheduledTokens& scheduled : schedule.batch) {
       Sequence& sequence = *scheduled.sequence;
       batch_ids_.push_back(sequence.id);
-      sequence.computed_tokens = scheduled.end_token();
+      scheduler_->MarkComputed(sequence, scheduled.end_token());
       if (sequence.uncomputed_tokens() > 0) continue;
       if (sequence.request.mode == Mode::kPrefillOnly) {
         scheduler_->Hold(sequence);
@@ -134,7 +134,7 @@ TEST_F(SchedulerTest, APromiseIsForAllTokensAndOneBlockOfHeadRoom) {
   EXPECT_EQ(sequence.block_table.size(), 3u);
   EXPECT_EQ(pool_->promised_blocks(), 1);
   EXPECT_TRUE(Step().batch.empty());
-  scheduler_->Commit(sequence, 5);
+  scheduler_->Commit(sequence, 5, true);
   const Schedule first = Step();
   ASSERT_EQ(first.batch.size(), 1u);
   EXPECT_EQ(first.batch[0].first_token, 33);
@@ -200,7 +200,7 @@ TEST_F(SchedulerTest, NeverPreemptsWhosePeerReadsOrWritesTheBlocks) {
   EXPECT_TRUE(Step().batch.empty());
   EXPECT_EQ(scheduler_->CountSequences().runnable, 0);
   // Once committed, the older one uses its head-room, and the end of the peer's lets both go on.
-  scheduler_->Commit(received, 1);
+  scheduler_->Commit(received, 1, true);
   EXPECT_EQ(Step().batch.size(), 1u);
   scheduler_->Remove(sent);
   EXPECT_EQ(Step().batch.size(), 2u);
@@ -222,6 +222,19 @@ TEST_F(SchedulerTest, AnIsolatedSequenceIsAloneInItsBatches) {
                                       testing::Each(testing::ElementsAre(SequenceId{2}))));
   Step();
   EXPECT_EQ(later.state, State::kRunning);
+}
+
+TEST_F(SchedulerTest, AnIsolatedSequenceThatSitsOutLetsThoseFinishWhoHaveTheBlocks) {
+  Make(15);
+  Sequence& sent = Add(Mode::kPrefillOnly, 200);
+  Add(Mode::kLocal, 15, 30, /*isolate=*/true);
+  Step(100);
+  for (int i = 0; i < 30; ++i) Step();
+  EXPECT_TRUE(finished_.empty());
+  EXPECT_EQ(sent.state, State::kHeld);
+  scheduler_->Remove(sent);
+  for (int i = 0; i < 30; ++i) Step(64);
+  EXPECT_THAT(finished_, testing::ElementsAre(2));
 }
 
 // Random life on small pools: the books balance after every step, nobody is stuck, whoever is not
@@ -256,7 +269,7 @@ TEST_F(SchedulerTest, UnderRandomLoadEverybodyFinishesAndNothingIsLeft) {
         if (sequence->state == State::kPromised && random() % 4 == 0) {
           scheduler_->OpenReceive(*sequence);
         } else if (sequence->state == State::kReceiving && random() % 4 == 0) {
-          scheduler_->Commit(*sequence, 1);
+          scheduler_->Commit(*sequence, 1, true);
         } else if (sequence->state == State::kHeld ? random() % 4 == 0
                                                    : !quiet && random() % 60 == 0) {
           scheduler_->Remove(*sequence);

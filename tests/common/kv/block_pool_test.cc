@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <set>
@@ -101,8 +102,26 @@ TEST(BlockPool, AgreesWithAPlainModel) {
   std::map<int32_t, int> references;
   std::map<int32_t, uint32_t> generations;
   int promised = 0;
+  std::set<int32_t> keep;           // whenever they are free
+  std::vector<int32_t> kept_order;  // free ones of them, the least recently used first
+  const auto unlist = [&](int32_t id) {
+    kept_order.erase(std::remove(kept_order.begin(), kept_order.end(), id), kept_order.end());
+  };
+  const auto drop = [&](size_t index) {
+    std::swap(blocks[index], blocks.back());
+    const int32_t id = blocks.back().id();
+    if (--references[id] == 0 && keep.contains(id)) kept_order.push_back(id);
+    blocks.pop_back();
+  };
   const auto give_out = [&](Block block) {
     ASSERT_EQ(references[block.id()], 0) << "block " << block.id() << " has an owner";
+    if (keep.erase(block.id()) > 0) {
+      ASSERT_EQ(kept_order.front(), block.id()) << "not the least recently used";
+      unlist(block.id());
+      int used = 1;
+      for (const auto& [id, count] : references) used += count > 0;
+      ASSERT_EQ(used + static_cast<int>(kept_order.size()), kBlocks) << "others were free";
+    }
     references[block.id()] = 1;
     ++generations[block.id()];
     blocks.push_back(std::move(block));
@@ -111,7 +130,7 @@ TEST(BlockPool, AgreesWithAPlainModel) {
     int used = 0;
     for (const auto& [id, count] : references) used += count > 0;
     const int available = kBlocks - used - promised;
-    switch (random() % 6) {
+    switch (random() % 9) {
       case 0: {
         std::optional<Block> block = pool.TryAllocate();
         ASSERT_EQ(block.has_value(), available > 0);
@@ -145,13 +164,36 @@ TEST(BlockPool, AgreesWithAPlainModel) {
         break;
       case 5:
         for (int drops = 0; drops < 2 && !blocks.empty(); ++drops) {
-          std::swap(blocks[random() % blocks.size()], blocks.back());
-          --references[blocks.back().id()];
-          blocks.pop_back();
+          drop(random() % blocks.size());
         }
         break;
+      case 6:
+        if (blocks.empty()) break;
+        keep.insert(blocks.back().id());
+        pool.Keep(blocks.back().id());
+        break;
+      case 7: {
+        if (random() % 4 != 0) break;
+        const auto id = static_cast<int32_t>(random() % kBlocks);
+        keep.erase(id);
+        unlist(id);
+        pool.StopKeeping(id);
+        break;
+      }
+      case 8: {
+        if (promises.empty() || kept_order.empty()) break;
+        Promise& promise = promises[random() % promises.size()];
+        if (promise.count() == 0) break;
+        const int32_t id = kept_order[random() % kept_order.size()];
+        blocks.push_back(promise.TakeKept(id));
+        references[id] = 1;
+        unlist(id);
+        --promised;
+        break;
+      }
     }
     pool.CheckInvariants();
+    ASSERT_EQ(pool.kept_blocks(), static_cast<int>(kept_order.size()));
     ASSERT_EQ(pool.promised_blocks(), promised);
     ASSERT_EQ(pool.used_blocks() + pool.free_blocks(), kBlocks);
     for (const auto& [id, count] : references) {

@@ -1,0 +1,94 @@
+#include "common/kv/prefix_cache.h"
+
+#include <cstring>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace baton {
+
+PrefixCache::PrefixCache(const std::string& identity, int block_size, BlockPool& pool,
+                         HashFunction hash)
+    : block_size_(static_cast<size_t>(block_size)),
+      pool_(pool),
+      hash_(hash),
+      root_(hash(Hash128{}, identity)),
+      entries_(static_cast<size_t>(pool.total_blocks())) {}
+
+std::vector<int32_t> PrefixCache::Find(absl::Span<const int32_t> token_ids,
+                                       const std::string& salt) const {
+  std::vector<int32_t> found;
+  Hash128 hash = root_;
+  uint64_t parent = 0;
+  while ((found.size() + 1) * block_size_ < token_ids.size()) {
+    const std::string content = Content(token_ids, salt, found.size());
+    hash = hash_(hash, content);
+    const int32_t block = Lookup(hash, parent, content);
+    if (block < 0) break;
+    parent = At(block).serial;
+    found.push_back(block);
+  }
+  return found;
+}
+
+BlockPool::Block PrefixCache::Insert(absl::Span<const int32_t> token_ids, const std::string& salt,
+                                     const std::vector<BlockPool::Block>& blocks, size_t index) {
+  BATON_CHECK((index + 1) * block_size_ <= token_ids.size(), "only whole blocks are held");
+  const BlockPool::Block& own = blocks[index];
+  Hash128 hash = root_;
+  uint64_t parent = 0;
+  if (index > 0) {
+    const int32_t before = blocks[index - 1].id();
+    if (!Holds(before)) return own.Share();
+    hash = At(before).hash;
+    parent = At(before).serial;
+  }
+  std::string content = Content(token_ids, salt, index);
+  hash = hash_(hash, content);
+  const int32_t same = Lookup(hash, parent, content);
+  if (same >= 0 && pool_.reference_count(same) > 0) return pool_.Share(same);
+  // A free block that holds the same hands its entry on, so that what continues it is still found.
+  const uint64_t serial = same >= 0 ? At(same).serial : ++last_serial_;
+  if (const auto other = blocks_.find(hash); other != blocks_.end()) Forget(other->second);
+  Forget(own.id());
+  pool_.Keep(own.id());
+  blocks_[hash] = own.id();
+  entries_[static_cast<size_t>(own.id())] = {.serial = serial,
+                                             .parent = parent,
+                                             .generation = pool_.generation(own.id()),
+                                             .hash = hash,
+                                             .content = std::move(content)};
+  return own.Share();
+}
+
+void PrefixCache::Forget(int32_t block) {
+  const Entry& entry = At(block);
+  if (entry.serial == 0) return;
+  if (Holds(block)) pool_.StopKeeping(block);
+  blocks_.erase(entry.hash);
+  entries_[static_cast<size_t>(block)] = Entry();
+}
+
+bool PrefixCache::Holds(int32_t block) const {
+  return At(block).serial != 0 && At(block).generation == pool_.generation(block);
+}
+
+int32_t PrefixCache::Lookup(const Hash128& hash, uint64_t parent,
+                            const std::string& content) const {
+  const auto found = blocks_.find(hash);
+  if (found == blocks_.end() || !Holds(found->second)) return -1;
+  const Entry& entry = At(found->second);
+  return entry.parent == parent && entry.content == content ? found->second : -1;
+}
+
+// The tokens' bytes; where a sequence begins, the salt too, which so is compared as they are.
+std::string PrefixCache::Content(absl::Span<const int32_t> token_ids, const std::string& salt,
+                                 size_t index) const {
+  const absl::Span<const int32_t> tokens = token_ids.subspan(index * block_size_, block_size_);
+  std::string content(tokens.size() * sizeof(int32_t), '\0');
+  std::memcpy(content.data(), tokens.data(), content.size());
+  if (index == 0) content += salt;
+  return content;
+}
+
+}  // namespace baton

@@ -1,0 +1,356 @@
+// Pool, prefix cache and scheduler under random operations, against a plain model: what every token
+// of every block stands for (its whole prefix, as a node of a tree), who uses which block, and
+// which prefixes are held.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/engine/scheduler.h"
+
+namespace baton {
+namespace {
+
+using Mode = SequenceRequest::Mode;
+using State = Sequence::State;
+using Node = int64_t;  // a salt and a sequence of tokens; 0: none
+
+constexpr int kBlockSize = 16;
+constexpr Node kForeign = Node{1} << 40;  // added: computed under other numerics
+constexpr Node kBroken = Node{1} << 41;   // added: computed wrongly
+
+// Two bits: collisions everywhere.
+Hash128 WeakHash(const Hash128& parent, absl::string_view bytes) {
+  return {.high = 0, .low = ChainHash(parent, bytes).low & 3};
+}
+
+class Model {
+ public:
+  Model(unsigned seed, bool collisions)
+      : random_(seed),
+        collisions_(collisions),
+        blocks_(8 + Random(16)),
+        pool_(blocks_),
+        cache_("model", kBlockSize, pool_, collisions ? WeakHash : ChainHash),
+        scheduler_({.max_num_seqs = 1 + Random(6), .block_size = kBlockSize}, pool_, &cache_),
+        content_(static_cast<size_t>(blocks_), std::vector<Node>(kBlockSize)) {
+    for (std::vector<int32_t>& text : texts_) {
+      for (int i = 0; i < 400; ++i) text.push_back(Random(3));
+    }
+  }
+
+  void Run(int operations) {
+    for (int i = 0; i < operations && !testing::Test::HasFatalFailure(); ++i) {
+      Operate();
+      Check();
+    }
+    quiet_ = true;
+    idle_steps_ = 0;
+    for (int i = 0; i < 3000 && !alive_.empty() && !testing::Test::HasFatalFailure(); ++i) {
+      for (SequenceId id : Ids()) Serve(*scheduler_.Find(id));
+      Step();
+      Check();
+    }
+    if (testing::Test::HasFatalFailure()) return;
+    ASSERT_TRUE(alive_.empty()) << alive_.size() << " are stuck";
+    ASSERT_EQ(pool_.used_blocks(), 0);
+    ASSERT_EQ(pool_.promised_blocks(), 0);
+  }
+
+  int64_t cached_tokens() const { return cached_tokens_; }
+  int64_t preempted() const { return preempted_; }
+  int64_t evicted() const { return evicted_; }
+  int64_t failed() const { return failed_; }
+
+ private:
+  struct Shadow {
+    std::vector<Node> nodes;  // [token]
+    bool foreign = false;
+  };
+  struct Held {
+    int32_t block = 0;
+    uint32_t generation = 0;
+  };
+
+  int Random(int below) { return static_cast<int>(random_() % static_cast<unsigned>(below)); }
+  bool Chance(int of) { return Random(of) == 0; }
+  std::vector<SequenceId> Ids() const { return {alive_.begin(), alive_.end()}; }
+
+  Node Child(Node parent, int32_t token) {
+    const auto [entry, added] = children_.try_emplace({parent, token}, next_node_);
+    if (added) parents_.push_back(parent), ++next_node_;
+    return entry->second;
+  }
+  Node Parent(Node node) const { return parents_[static_cast<size_t>(node)]; }
+  std::vector<Node> NodesOf(const std::vector<int32_t>& tokens, const std::string& salt) {
+    std::vector<Node> nodes;
+    Node node = Child(0, salt.empty() ? -1 : -2);
+    for (int32_t token : tokens) nodes.push_back(node = Child(node, token));
+    return nodes;
+  }
+
+  void Operate() {
+    switch (Random(10)) {
+      case 0:
+        if (alive_.size() < 16) Add();
+        break;
+      case 1:
+        CheckFind();
+        break;
+      case 2:
+      case 3:
+        if (!alive_.empty()) {
+          const std::vector<SequenceId> ids = Ids();
+          Serve(*scheduler_.Find(ids[random_() % ids.size()]));
+        }
+        break;
+      default:
+        Step();
+    }
+  }
+
+  std::vector<int32_t> RandomTokens(int count) {
+    const std::vector<int32_t>& text = texts_[random_() % 3];
+    std::vector<int32_t> tokens(text.begin(), text.begin() + count);
+    for (int i = Random(count + 20); i < count; ++i) tokens[static_cast<size_t>(i)] = Random(2);
+    return tokens;
+  }
+
+  void Add() {
+    SequenceRequest request;
+    const int most = blocks_ * kBlockSize;
+    request.mode = static_cast<Mode>(Random(3));
+    request.token_ids = RandomTokens(1 + Random(std::min(most - 1, 150)));
+    request.prompt_length = static_cast<int>(request.token_ids.size());
+    request.sampling.max_tokens = 1 + Random(std::min(most - request.prompt_length + 1, 150));
+    request.cache_salt = Chance(4) ? "salt" : "";
+    request.isolate = Chance(30);
+    shadows_[next_id_] = {NodesOf(request.token_ids, request.cache_salt), false};
+    alive_.insert(next_id_);
+    scheduler_.Add(next_id_++, std::move(request));
+  }
+
+  // What the worlds outside asks of one sequence.
+  void Serve(Sequence& sequence) {
+    if (sequence.state == State::kPromised) {
+      scheduler_.OpenReceive(sequence);
+    } else if (sequence.state == State::kReceiving) {
+      Commit(sequence);
+    } else if (sequence.state == State::kHeld || (!quiet_ && Chance(100))) {
+      Remove(sequence);
+      return;
+    }
+    sequence.paused = !quiet_ && Chance(5);
+  }
+
+  void Commit(Sequence& sequence) {
+    Shadow& shadow = shadows_.at(sequence.id);
+    shadow.foreign = Chance(4);
+    Write(sequence, 0, sequence.token_count(), shadow.foreign ? kForeign : 0);
+    scheduler_.Commit(sequence, Random(2), !shadow.foreign);
+    shadow.nodes.push_back(Child(shadow.nodes.back(), sequence.token_ids.back()));
+    if (!shadow.foreign) Enter(sequence, 0);
+  }
+
+  void Remove(Sequence& sequence) {
+    alive_.erase(sequence.id);
+    shadows_.erase(sequence.id);
+    scheduler_.Remove(sequence);
+  }
+
+  Node& At(const Sequence& sequence, int token) {
+    const int32_t block = sequence.block_table[static_cast<size_t>(token / kBlockSize)];
+    return content_[static_cast<size_t>(block)][static_cast<size_t>(token % kBlockSize)];
+  }
+
+  void Write(const Sequence& sequence, int first, int end, Node mark) {
+    const Shadow& shadow = shadows_.at(sequence.id);
+    for (int token = first; token < end; ++token) {
+      const int32_t block = sequence.block_table[static_cast<size_t>(token / kBlockSize)];
+      ASSERT_EQ(pool_.reference_count(block), 1) << "writes where others read";
+      At(sequence, token) = shadow.nodes[static_cast<size_t>(token)] + mark;
+    }
+  }
+
+  void Step() {
+    const Schedule schedule = scheduler_.Next(64 + Random(100));
+    for (Sequence* sequence : schedule.preempted) shadows_.at(sequence->id).foreign = false;
+    preempted_ += static_cast<int64_t>(schedule.preempted.size());
+    idle_steps_ = schedule.batch.empty() && schedule.preempted.empty() ? idle_steps_ + 1 : 0;
+    if (quiet_) {
+      ASSERT_LT(idle_steps_, 100) << alive_.size() << " are stuck";
+    }
+    std::set<SequenceId> broken;
+    for (const ScheduledTokens& scheduled : schedule.batch) {
+      const Sequence& sequence = *scheduled.sequence;
+      const Shadow& shadow = shadows_.at(sequence.id);
+      const Node mark = shadow.foreign ? kForeign : 0;
+      ASSERT_EQ(scheduled.first_token, sequence.computed_tokens);
+      ASSERT_TRUE(scheduled.produces_token() || scheduled.end_token() % kChunkTokens == 0);
+      for (int token = 0; token < scheduled.first_token; ++token) {
+        ASSERT_EQ(At(sequence, token), shadow.nodes[static_cast<size_t>(token)] + mark)
+            << "reads the KV of other tokens";
+      }
+      const bool fails = scheduled.produces_token() && !quiet_ && Chance(60);
+      if (fails) broken.insert(sequence.id);
+      Write(sequence, scheduled.first_token, scheduled.end_token(), fails ? kBroken : mark);
+    }
+    for (const ScheduledTokens& scheduled : schedule.batch) {
+      if (scheduled.first_token == scheduled.sequence->cached_tokens) {
+        cached_tokens_ += scheduled.first_token;
+      }
+      Apply(scheduled, broken.contains(scheduled.sequence->id));
+    }
+  }
+
+  void Apply(const ScheduledTokens& scheduled, bool fails) {
+    Sequence& sequence = *scheduled.sequence;
+    Shadow& shadow = shadows_.at(sequence.id);
+    scheduler_.MarkComputed(sequence, scheduled.end_token());
+    if (!shadow.foreign) Enter(sequence, scheduled.first_token);
+    if (!scheduled.produces_token()) return;
+    if (fails) {
+      ++failed_;
+      scheduler_.ForgetBlocks(sequence);
+      for (size_t end = kBlockSize; end <= shadow.nodes.size(); end += kBlockSize) {
+        Forget(shadow.nodes[end - 1], sequence.block_table[end / kBlockSize - 1]);
+      }
+    }
+    if (sequence.request.mode == Mode::kPrefillOnly) return scheduler_.Hold(sequence);
+    if (fails) return Remove(sequence);
+    const auto token = static_cast<int32_t>(shadow.nodes.back() % 2);
+    sequence.token_ids.push_back(token);
+    shadow.nodes.push_back(Child(shadow.nodes.back(), token));
+    if (sequence.output_count() >= sequence.request.sampling.max_tokens) Remove(sequence);
+  }
+
+  // The plain cache, below. With collisions it holds less, which is not modelled.
+  bool IsHeld(Node node) const {
+    const auto held = held_.find(node);
+    return held != held_.end() && pool_.generation(held->second.block) == held->second.generation;
+  }
+
+  void Enter(const Sequence& sequence, int first_token) {
+    const std::vector<Node>& nodes = shadows_.at(sequence.id).nodes;
+    for (int end = (first_token / kBlockSize + 1) * kBlockSize; end <= sequence.computed_tokens;
+         end += kBlockSize) {
+      const auto index = static_cast<size_t>(end / kBlockSize) - 1;
+      const auto node_at = [&](int token) { return nodes[static_cast<size_t>(token)]; };
+      const int32_t block = sequence.block_table[index];
+      if (end > kBlockSize) {
+        const Node before = node_at(end - 1 - kBlockSize);
+        if (!IsHeld(before) || held_.at(before).block != sequence.block_table[index - 1]) return;
+      }
+      // Either it uses what was held, or what it computed is held now.
+      held_[node_at(end - 1)] = {block, pool_.generation(block)};
+    }
+  }
+
+  void Forget(Node node, int32_t block) {
+    if (!IsHeld(node) || held_.at(node).block != block) return;
+    for (auto entry = held_.begin(); entry != held_.end();) {
+      Node ancestor = entry->first;
+      while (ancestor > node) ancestor = Parent(ancestor);
+      entry = ancestor == node ? held_.erase(entry) : std::next(entry);
+    }
+  }
+
+  void CheckFind() {
+    const std::vector<int32_t> tokens = RandomTokens(1 + Random(200));
+    const std::string salt = Chance(4) ? "salt" : "";
+    const std::vector<Node> nodes = NodesOf(tokens, salt);
+    const std::vector<int32_t> found = cache_.Find(tokens, salt);
+    ASSERT_TRUE(found.size() * kBlockSize < tokens.size()) << "the last token is cached";
+    for (size_t i = 0; i < found.size() * kBlockSize; ++i) {
+      ASSERT_EQ(content_[static_cast<size_t>(found[i / kBlockSize])][i % kBlockSize], nodes[i])
+          << "finds the KV of other tokens";
+    }
+    if (collisions_) return;
+    std::vector<int32_t> expected;
+    for (size_t end = kBlockSize; end < nodes.size() && IsHeld(nodes[end - 1]); end += kBlockSize) {
+      expected.push_back(held_.at(nodes[end - 1]).block);
+    }
+    ASSERT_EQ(found, expected);
+  }
+
+  void Check() {
+    pool_.CheckInvariants();
+    std::vector<int> references(static_cast<size_t>(blocks_));
+    for (SequenceId id : alive_) {
+      const Sequence& sequence = *scheduler_.Find(id);
+      ASSERT_EQ(sequence.blocks.size(), sequence.block_table.size());
+      for (size_t i = 0; i < sequence.blocks.size(); ++i) {
+        const int32_t block = sequence.blocks[i].id();
+        ASSERT_EQ(block, sequence.block_table[i]);
+        ++references[static_cast<size_t>(block)];
+      }
+      for (const BlockPool::Block& block : sequence.replaced) {
+        ++references[static_cast<size_t>(block.id())];
+      }
+    }
+    for (int32_t block = 0; block < blocks_; ++block) {
+      ASSERT_EQ(pool_.reference_count(block), references[static_cast<size_t>(block)]) << block;
+    }
+    for (auto entry = held_.begin(); entry != held_.end();) {
+      if (IsHeld(entry->first)) {
+        ++entry;
+      } else {
+        ++evicted_;
+        entry = held_.erase(entry);
+      }
+    }
+    if (collisions_) return;
+    for (const auto& [node, held] : held_) {
+      Node before = node;
+      for (int i = 0; i < kBlockSize; ++i) before = Parent(before);
+      const bool begins = Parent(before) == 0;
+      ASSERT_TRUE(begins || held_.contains(before)) << "evicted before what continues it";
+    }
+  }
+
+  std::mt19937 random_;
+  const bool collisions_;
+  const int blocks_;
+  BlockPool pool_;
+  PrefixCache cache_;
+  Scheduler scheduler_;
+  std::vector<std::vector<Node>> content_;  // [block][token]
+  std::vector<int32_t> texts_[3];
+  std::map<std::pair<Node, int32_t>, Node> children_;
+  std::vector<Node> parents_ = {0};  // [node], always less than the node
+  Node next_node_ = 1;
+  std::map<Node, Held> held_;  // [last token of a whole block]
+  std::map<SequenceId, Shadow> shadows_;
+  std::set<SequenceId> alive_;
+  SequenceId next_id_ = 1;
+  bool quiet_ = false;
+  int idle_steps_ = 0;
+  int64_t cached_tokens_ = 0, preempted_ = 0, evicted_ = 0, failed_ = 0;
+};
+
+TEST(SharedBlocks, AgreeWithAPlainModelOver100000RandomOperations) {
+  int64_t cached_tokens = 0, preempted = 0, evicted = 0, failed = 0;
+  for (unsigned seed = 0; seed < 50; ++seed) {
+    SCOPED_TRACE(seed);
+    Model model(seed, seed % 3 == 2);
+    model.Run(2000);
+    if (HasFatalFailure()) return;
+    cached_tokens += model.cached_tokens();
+    preempted += model.preempted();
+    evicted += model.evicted();
+    failed += model.failed();
+  }
+  EXPECT_GT(cached_tokens, 10000);
+  EXPECT_GT(preempted, 200);
+  EXPECT_GT(evicted, 5000);
+  EXPECT_GT(failed, 100);
+}
+
+}  // namespace
+}  // namespace baton

@@ -1,0 +1,179 @@
+#include "common/kv/prefix_cache.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace baton {
+namespace {
+
+using Block = BlockPool::Block;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr int kBlockSize = 4;
+
+Hash128 EverythingCollides(const Hash128&, absl::string_view) { return {}; }
+
+class PrefixCacheTest : public testing::Test {
+ protected:
+  void Make(int blocks, PrefixCache::HashFunction hash = ChainHash) {
+    pool_ = std::make_unique<BlockPool>(blocks);
+    cache_ = std::make_unique<PrefixCache>("model", kBlockSize, *pool_, hash);
+  }
+  // Blocks for whole blocks of `tokens`, computed, entered and still used.
+  std::vector<Block> Compute(const std::vector<int32_t>& tokens, const std::string& salt = "") {
+    std::vector<Block> blocks;
+    while ((blocks.size() + 1) * kBlockSize <= tokens.size()) {
+      blocks.push_back(*pool_->TryAllocate());
+      blocks.back() = cache_->Insert(tokens, salt, blocks, blocks.size() - 1);
+    }
+    return blocks;
+  }
+  static std::vector<int32_t> Ids(const std::vector<Block>& blocks) {
+    std::vector<int32_t> ids;
+    for (const Block& block : blocks) ids.push_back(block.id());
+    return ids;
+  }
+  static void GiveBack(std::vector<Block>& blocks) {
+    while (!blocks.empty()) blocks.pop_back();
+  }
+
+  std::unique_ptr<BlockPool> pool_;
+  std::unique_ptr<PrefixCache> cache_;
+};
+
+TEST_F(PrefixCacheTest, FindsTheLongestPrefixOfWholeBlocksAndNeverTheLastToken) {
+  Make(10);
+  const std::vector<Block> blocks = Compute({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  const std::vector<int32_t> ids = Ids(blocks);
+  EXPECT_THAT(cache_->Find({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}, ""), ids);
+  EXPECT_THAT(cache_->Find({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, ""),
+              ElementsAre(ids[0], ids[1]));
+  EXPECT_THAT(cache_->Find({1, 2, 3, 4, 5, 6, 7, 7, 9, 10, 11, 12, 13}, ""), ElementsAre(ids[0]));
+  EXPECT_THAT(cache_->Find({1, 2, 3, 4}, ""), IsEmpty());
+  EXPECT_THAT(cache_->Find({5, 6, 7, 8, 9}, ""), IsEmpty())
+      << "a block in the middle begins nothing";
+}
+
+TEST_F(PrefixCacheTest, SaltsDoNotSeeEachOther) {
+  Make(10);
+  const std::vector<Block> blocks = Compute({1, 2, 3, 4}, "a");
+  EXPECT_THAT(cache_->Find({1, 2, 3, 4, 5}, "a"), Ids(blocks));
+  EXPECT_THAT(cache_->Find({1, 2, 3, 4, 5}, ""), IsEmpty());
+  EXPECT_THAT(cache_->Find({1, 2, 3, 4, 5}, "b"), IsEmpty());
+}
+
+TEST_F(PrefixCacheTest, ACollisionOfHashesIsNeverServed) {
+  Make(10, EverythingCollides);
+  const std::vector<Block> first = Compute({1, 2, 3, 4}, "a");
+  EXPECT_THAT(cache_->Find({1, 2, 3, 4, 5}, "a"), Ids(first));
+  EXPECT_THAT(cache_->Find({1, 2, 3, 4, 5}, "b"), IsEmpty());
+  EXPECT_THAT(cache_->Find({1, 2, 3, 9, 5}, "a"), IsEmpty());
+  const std::vector<Block> second = Compute({6, 7, 8, 9});
+  EXPECT_THAT(cache_->Find({6, 7, 8, 9, 5}, ""), Ids(second)) << "the later one is held";
+  EXPECT_THAT(cache_->Find({1, 2, 3, 4, 5}, "a"), IsEmpty());
+}
+
+TEST_F(PrefixCacheTest, WhatContinuesAnotherBeginningIsNotServed) {
+  // Blocks of equal tokens collide, whatever comes before them.
+  Make(10, [](const Hash128&, absl::string_view bytes) { return ChainHash({}, bytes); });
+  std::vector<Block> blocks = Compute({1, 2, 3, 4, 9, 9, 9, 9});
+  const std::vector<Block> other = Compute({5, 6, 7, 8});
+  EXPECT_THAT(cache_->Find({5, 6, 7, 8, 9, 9, 9, 9, 0}, ""), Ids(other));
+  EXPECT_THAT(cache_->Find({1, 2, 3, 4, 9, 9, 9, 9, 0}, ""), Ids(blocks));
+}
+
+TEST_F(PrefixCacheTest, AnUnusedBlockIsFreeAndEvictedOnlyWhenNoOtherIs) {
+  Make(4);
+  std::vector<Block> blocks = Compute({1, 2, 3, 4, 5, 6, 7, 8});
+  GiveBack(blocks);
+  EXPECT_EQ(pool_->used_blocks(), 0);
+  EXPECT_EQ(pool_->kept_blocks(), 2);
+  EXPECT_EQ(pool_->available_blocks(), 4);
+  std::vector<Block> taken;
+  for (int i = 0; i < 2; ++i) taken.push_back(*pool_->TryAllocate());
+  EXPECT_EQ(cache_->Find({1, 2, 3, 4, 5, 6, 7, 8, 9}, "").size(), 2u);
+  taken.push_back(*pool_->TryAllocate());
+  EXPECT_EQ(cache_->Find({1, 2, 3, 4, 5, 6, 7, 8, 9}, "").size(), 1u) << "leaves go first";
+  taken.push_back(*pool_->TryAllocate());
+  EXPECT_EQ(cache_->Find({1, 2, 3, 4, 5, 6, 7, 8, 9}, "").size(), 0u);
+  EXPECT_FALSE(pool_->TryAllocate().has_value());
+}
+
+TEST_F(PrefixCacheTest, TheLeastRecentlyUsedGoesFirst) {
+  Make(3);
+  std::vector<Block> a = Compute({1, 1, 1, 1}), b = Compute({2, 2, 2, 2}),
+                     c = Compute({3, 3, 3, 3});
+  GiveBack(a);
+  GiveBack(b);
+  GiveBack(c);
+  const auto use = [&](int32_t token) {
+    const std::vector<int32_t> found = cache_->Find({token, token, token, token, token}, "");
+    ASSERT_EQ(found.size(), 1u);
+    pool_->TryPromise(1)->TakeKept(found[0]);
+  };
+  use(1);
+  const auto held = [&](int32_t token) {
+    return !cache_->Find({token, token, token, token, token}, "").empty();
+  };
+  const Block first = *pool_->TryAllocate();
+  EXPECT_TRUE(held(1) && !held(2) && held(3));
+  const Block second = *pool_->TryAllocate();
+  EXPECT_TRUE(held(1) && !held(3));
+}
+
+TEST_F(PrefixCacheTest, AHeldBlockThatIsUsedIsNeverGivenOut) {
+  Make(2);
+  std::vector<Block> blocks = Compute({1, 2, 3, 4});
+  const std::vector<int32_t> found = cache_->Find({1, 2, 3, 4, 5}, "");
+  const Block shared = pool_->Share(found[0]);
+  GiveBack(blocks);
+  const std::optional<Block> other = pool_->TryAllocate();
+  EXPECT_NE(other->id(), shared.id());
+  EXPECT_FALSE(pool_->TryAllocate().has_value());
+  EXPECT_THAT(cache_->Find({1, 2, 3, 4, 5}, ""), found);
+}
+
+TEST_F(PrefixCacheTest, EqualBlocksComputedTwiceBecomeOneWhileTheFirstIsUsed) {
+  Make(6);
+  const std::vector<Block> first = Compute({1, 2, 3, 4});
+  const std::vector<Block> second = Compute({1, 2, 3, 4, 5, 6, 7, 8});
+  EXPECT_EQ(second[0].id(), first[0].id());
+  EXPECT_EQ(pool_->used_blocks(), 2);
+}
+
+TEST_F(PrefixCacheTest, AComputedBlockTakesThePlaceOfAFreeOneThatHoldsTheSame) {
+  Make(6);
+  std::vector<Block> own;
+  own.push_back(*pool_->TryAllocate());
+  std::vector<Block> first = Compute({1, 2, 3, 4, 5, 6, 7, 8});
+  const int32_t continued = first[1].id();
+  GiveBack(first);
+  own[0] = cache_->Insert({1, 2, 3, 4}, "", own, 0);
+  EXPECT_EQ(pool_->used_blocks(), 1);
+  EXPECT_EQ(pool_->kept_blocks(), 1) << "one copy is enough";
+  EXPECT_THAT(cache_->Find({1, 2, 3, 4, 5, 6, 7, 8, 9}, ""), ElementsAre(own[0].id(), continued));
+}
+
+TEST_F(PrefixCacheTest, WhatIsForgottenIsNotFoundNorWhatContinuesIt) {
+  Make(6);
+  std::vector<Block> blocks = Compute({1, 2, 3, 4, 5, 6, 7, 8});
+  cache_->Forget(blocks[0].id());
+  EXPECT_THAT(cache_->Find({1, 2, 3, 4, 5, 6, 7, 8, 9}, ""), IsEmpty());
+  const std::vector<Block> again = Compute({1, 2, 3, 4});
+  EXPECT_NE(again[0].id(), blocks[0].id());
+  EXPECT_THAT(cache_->Find({1, 2, 3, 4, 5, 6, 7, 8, 9}, ""), Ids(again));
+  // Whoever still computes behind what was forgotten enters nothing.
+  blocks.push_back(*pool_->TryAllocate());
+  blocks.erase(blocks.begin() + 1);
+  blocks[1] = cache_->Insert({1, 2, 3, 4, 5, 6, 7, 8}, "", blocks, 1);
+  EXPECT_THAT(cache_->Find({1, 2, 3, 4, 5, 6, 7, 8, 9}, ""), Ids(again));
+  pool_->CheckInvariants();
+}
+
+}  // namespace
+}  // namespace baton
