@@ -89,6 +89,14 @@ struct GgufBuilder {
     tensors.push_back(std::move(tensor));
     return *this;
   }
+  // A tensor with its bytes, at the next aligned place of the data section.
+  GgufBuilder& TensorWithData(const std::string& name, std::vector<uint64_t> dims, uint32_t type,
+                              const std::string& bytes) {
+    data.resize((data.size() + alignment - 1) / alignment * alignment);
+    tensors.push_back({.name = name, .dims = std::move(dims), .type = type, .offset = data.size()});
+    data += bytes;
+    return *this;
+  }
 
   std::string Build() const {
     GgufBytes bytes;

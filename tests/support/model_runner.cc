@@ -1,8 +1,10 @@
 #include "tests/support/model_runner.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 
 #include "common/base/check.h"
 
@@ -25,13 +27,24 @@ std::string TestModelPath() {
   return path == nullptr ? "" : path;
 }
 
+absl::Status LoadStatus(const GgufFile& file) {
+  const auto backend = OrDie(MakeBackend({.device = "cpu", .threads = 1}));
+  return Transformer::Load(file, *backend, [](double) {}).status();
+}
+
 ModelRunner::ModelRunner(const ModelRunnerOptions& options)
     : backend_(OrDie(MakeBackend(options.backend))) {
-  const GgufFile file = OrDie(GgufFile::Open(options.path));
+  std::optional<GgufFile> opened;
+  if (options.file == nullptr) opened = OrDie(GgufFile::Open(options.path));
+  const GgufFile& file = options.file == nullptr ? *opened : *options.file;
   transformer_ = OrDie(Transformer::Load(file, *backend_, [](double) {}));
   const KvLayout layout = transformer_->MakeKvLayout(options.block_size, options.kv_dtype);
   const int blocks = layout.BlocksFor(options.max_tokens) + 8;
   cache_ = OrDie(KvCache::Create(*backend_, layout, blocks));
+  constexpr uint8_t kNan = 0xff;  // in every byte, a NaN of every type
+  for (int block = 0; block < blocks; ++block) {
+    std::fill_n(cache_->Block(block), layout.block_bytes(), kNan);
+  }
   // Every third block, then the ones between, so that no test passes by contiguous blocks alone.
   for (int start = 0; start < 3; ++start) {
     for (int block = start; block < blocks; block += 3) free_blocks_.push_back(block);
@@ -44,19 +57,66 @@ int ModelRunner::AddSequence() {
   return static_cast<int>(lengths_.size()) - 1;
 }
 
+void ModelRunner::Extend(int sequence, int tokens) {
+  std::vector<int32_t>& table = block_tables_[static_cast<size_t>(sequence)];
+  while (static_cast<int>(table.size()) < cache_->layout().BlocksFor(tokens)) {
+    BATON_CHECK(!free_blocks_.empty(), "max_tokens is enough for the test");
+    table.push_back(free_blocks_.back());
+    free_blocks_.pop_back();
+  }
+}
+
+template <class Visit>
+void ModelRunner::ForEachRow(int sequence, const Visit& visit) const {
+  const KvLayout& layout = cache_->layout();
+  const std::vector<int32_t>& table = block_tables_[static_cast<size_t>(sequence)];
+  for (int layer = 0; layer < layout.layers; ++layer) {
+    for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
+      for (int token = 0; token < length(sequence); ++token) {
+        const int32_t block = table[static_cast<size_t>(token / layout.block_size)];
+        visit(cache_->Block(block) + layout.RowOffset(layer, part, token % layout.block_size));
+      }
+    }
+  }
+}
+
+int ModelRunner::AddSequenceSharing(int other, int tokens) {
+  const KvLayout& layout = cache_->layout();
+  BATON_CHECK(tokens % layout.block_size == 0 && tokens <= length(other), "whole blocks");
+  const int sequence = AddSequence();
+  const auto shared = block_tables_[static_cast<size_t>(other)].begin();
+  block_tables_[static_cast<size_t>(sequence)].assign(shared, shared + layout.BlocksFor(tokens));
+  lengths_[static_cast<size_t>(sequence)] = tokens;
+  return sequence;
+}
+
+int ModelRunner::AddSequenceWithKv(const std::vector<uint8_t>& kv, int tokens) {
+  BATON_CHECK(kv.size() == cache_->layout().bytes_per_token() * static_cast<size_t>(tokens), "kv");
+  const int sequence = AddSequence();
+  Extend(sequence, tokens);
+  lengths_[static_cast<size_t>(sequence)] = tokens;
+  const uint8_t* from = kv.data();
+  ForEachRow(sequence, [&](uint8_t* row) {
+    std::copy_n(from, cache_->layout().row_bytes(), row);
+    from += cache_->layout().row_bytes();
+  });
+  return sequence;
+}
+
+void ModelRunner::Release(int sequence) {
+  std::vector<int32_t>& table = block_tables_[static_cast<size_t>(sequence)];
+  free_blocks_.insert(free_blocks_.end(), table.begin(), table.end());
+  table.clear();
+  lengths_[static_cast<size_t>(sequence)] = 0;
+}
+
 std::vector<float> ModelRunner::Run(const std::vector<Rows>& rows, bool all_logits) {
   Batch batch;
   for (const Rows& entry : rows) {
     const size_t sequence = static_cast<size_t>(entry.sequence);
     const int count = static_cast<int>(entry.tokens.size());
-    std::vector<int32_t>& table = block_tables_[sequence];
-    while (static_cast<int>(table.size()) <
-           cache_->layout().BlocksFor(lengths_[sequence] + count)) {
-      BATON_CHECK(!free_blocks_.empty(), "max_tokens is enough for the test");
-      table.push_back(free_blocks_.back());
-      free_blocks_.pop_back();
-    }
-    batch.sequences.push_back({batch.rows(), count, lengths_[sequence], table});
+    Extend(entry.sequence, lengths_[sequence] + count);
+    batch.sequences.push_back({batch.rows(), count, lengths_[sequence], block_tables_[sequence]});
     for (const int32_t token : entry.tokens) {
       if (all_logits) batch.logits_rows.push_back(batch.rows());
       batch.token_ids.push_back(token);
@@ -77,19 +137,10 @@ std::vector<float> ModelRunner::Append(int sequence, const std::vector<int32_t>&
 }
 
 std::vector<uint8_t> ModelRunner::KvBytes(int sequence) const {
-  const KvLayout& layout = cache_->layout();
   std::vector<uint8_t> bytes;
-  for (int layer = 0; layer < layout.layers; ++layer) {
-    for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
-      for (int token = 0; token < length(sequence); ++token) {
-        const int32_t block = block_tables_[static_cast<size_t>(sequence)]
-                                           [static_cast<size_t>(token / layout.block_size)];
-        const uint8_t* row =
-            cache_->Block(block) + layout.RowOffset(layer, part, token % layout.block_size);
-        bytes.insert(bytes.end(), row, row + layout.row_bytes());
-      }
-    }
-  }
+  const size_t row_bytes = cache_->layout().row_bytes();
+  ForEachRow(sequence,
+             [&](const uint8_t* row) { bytes.insert(bytes.end(), row, row + row_bytes); });
   return bytes;
 }
 

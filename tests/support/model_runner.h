@@ -1,4 +1,4 @@
-// A model with its backend and one sequence's cache, driven by hand.
+// A model with its backend and its sequences' cache, driven by hand.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,18 @@ std::string TestModelPath();
 
 struct ModelRunnerOptions {
   std::string path;
+  const GgufFile* file = nullptr;  // instead of `path`; read while the runner is made
   BackendOptions backend = {.device = "cpu", .threads = 2};
   int block_size = 32;
   KvDtype kv_dtype = KvDtype::kF16;
   int max_tokens = 512;  // room in the cache, over all sequences
 };
 
-// Ends the process where something cannot be loaded: a test has no use for the status.
+// What loading the model says, for tests whose models may not be supported.
+absl::Status LoadStatus(const GgufFile& file);
+
+// Ends the process where something cannot be loaded: a test has no use for the status. The cache's
+// bytes are NaNs at first, so that nothing is read that was not written.
 class ModelRunner {
  public:
   explicit ModelRunner(const ModelRunnerOptions& options);
@@ -34,6 +39,13 @@ class ModelRunner {
 
   // A new sequence; its blocks come from the cache's free ones, in an order that is not ascending.
   int AddSequence();
+  // A new sequence whose first `tokens` tokens are those of another, in the same blocks. REQUIRES:
+  // `tokens` a multiple of the block size; Release neither before both are done with.
+  int AddSequenceSharing(int other, int tokens);
+  // A new sequence of `tokens` tokens whose K and V another runner computed: its KvBytes.
+  int AddSequenceWithKv(const std::vector<uint8_t>& kv, int tokens);
+  // Gives the sequence's blocks back, with what is in them; it is then of no tokens.
+  void Release(int sequence);
   // Tokens of a sequence that are in the cache.
   int length(int sequence) const { return lengths_[static_cast<size_t>(sequence)]; }
 
@@ -51,6 +63,11 @@ class ModelRunner {
 
  private:
   std::vector<float> Run(const std::vector<Rows>& rows, bool all_logits);
+  // Takes blocks until the sequence has those for `tokens` tokens.
+  void Extend(int sequence, int tokens);
+  // Calls visit(bytes) for each K and V row of a sequence, by layer, part and token.
+  template <class Visit>
+  void ForEachRow(int sequence, const Visit& visit) const;
 
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Transformer> transformer_;

@@ -9,48 +9,13 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/base/check.h"
+#include "tests/support/ggml_blocks.h"
 
 namespace baton {
 namespace {
 
 constexpr int kPanel = 64;
 constexpr int kTileRows = 4;
-
-float HalfToFloat(const uint8_t* bytes) {
-  uint16_t bits;
-  std::memcpy(&bits, bytes, 2);
-  const int exponent = bits >> 10 & 31;
-  const float fraction = static_cast<float>(bits & 1023) / 1024.0f;
-  const float magnitude =
-      exponent == 0 ? std::ldexp(fraction, -14) : std::ldexp(1.0f + fraction, exponent - 15);
-  return bits >> 15 != 0 ? -magnitude : magnitude;
-}
-
-// A tensor's values in the file's order.
-std::vector<float> Dequantise(const GgufTensor& tensor) {
-  size_t count = 1;
-  for (const uint64_t dim : tensor.dims) count *= dim;
-  std::vector<float> out(count);
-  const uint8_t* data = tensor.data.data();
-  if (tensor.type == GgmlType::kF32) {
-    std::memcpy(out.data(), data, count * sizeof(float));
-  } else if (tensor.type == GgmlType::kQ8_0) {
-    for (size_t i = 0; i < count; ++i) {
-      const uint8_t* block = data + i / 32 * 34;
-      out[i] = HalfToFloat(block) * static_cast<float>(static_cast<int8_t>(block[2 + i % 32]));
-    }
-  } else if (tensor.type == GgmlType::kQ4_1) {
-    for (size_t i = 0; i < count; ++i) {
-      const uint8_t* block = data + i / 32 * 20;
-      const int byte = block[4 + i % 16];
-      const int code = i % 32 < 16 ? byte & 15 : byte >> 4;
-      out[i] = HalfToFloat(block) * static_cast<float>(code) + HalfToFloat(block + 2);
-    }
-  } else {
-    BATON_CHECK(false, "a tensor type of SmolLM2");
-  }
-  return out;
-}
 
 // out[r][0..64) for `rows` <= 4 rows of in: the sum over k of in[r][k] * panel[k].
 [[gnu::target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")]] void MultiplyPanel(
@@ -87,7 +52,7 @@ ReferenceModel::Matrix ReferenceModel::LoadMatrix(const GgufFile& file, const st
   const GgufTensor* tensor = file.FindTensor(name);
   BATON_CHECK(tensor != nullptr && tensor->dims.size() == 2, "matrix");
   Matrix matrix{static_cast<int>(tensor->dims[1]), static_cast<int>(tensor->dims[0]), {}};
-  const std::vector<float> values = Dequantise(*tensor);
+  const std::vector<float> values = DequantiseBlocks(tensor->type, tensor->data);
   const int panels = (matrix.rows + kPanel - 1) / kPanel;
   matrix.panels.resize(static_cast<size_t>(panels) * matrix.columns * kPanel);
   for (int row = 0; row < matrix.rows; ++row) {
@@ -108,7 +73,9 @@ ReferenceModel::ReferenceModel(const GgufFile& file) {
   width_ = static_cast<int>(ValueOrDie(file.GetUint("llama.embedding_length")));
   heads_ = static_cast<int>(ValueOrDie(file.GetUint("llama.attention.head_count")));
   kv_heads_ = static_cast<int>(ValueOrDie(file.GetUint("llama.attention.head_count_kv")));
-  head_dim_ = width_ / heads_;
+  head_dim_ = file.Has("llama.attention.key_length")
+                  ? static_cast<int>(ValueOrDie(file.GetUint("llama.attention.key_length")))
+                  : width_ / heads_;
   rope_base_ = ValueOrDie(file.GetFloat("llama.rope.freq_base"));
   epsilon_ =
       static_cast<float>(ValueOrDie(file.GetFloat("llama.attention.layer_norm_rms_epsilon")));
@@ -116,7 +83,7 @@ ReferenceModel::ReferenceModel(const GgufFile& file) {
     if (tensor.dims.size() == 2) {
       matrices_[tensor.name] = LoadMatrix(file, tensor.name);
     } else {
-      vectors_[tensor.name] = Dequantise(tensor);
+      vectors_[tensor.name] = DequantiseBlocks(tensor.type, tensor.data);
     }
   }
   vocab_size_ = matrices_.at("token_embd.weight").rows;
@@ -177,6 +144,7 @@ void ReferenceModel::Rotate(std::vector<float>& heads, int width) const {
 std::vector<float> ReferenceModel::Attention(const std::vector<float>& queries,
                                              const std::vector<float>& keys,
                                              const std::vector<float>& values) const {
+  const int query_width = heads_ * head_dim_;
   const int kv_width = kv_heads_ * head_dim_;
   const int tokens = static_cast<int>(keys.size()) / kv_width;
   std::vector<float> out(queries.size());
@@ -184,7 +152,7 @@ std::vector<float> ReferenceModel::Attention(const std::vector<float>& queries,
     const int kv_offset = head / (heads_ / kv_heads_) * head_dim_;
     std::vector<float> p(tokens);
     for (int t = 0; t < tokens; ++t) {
-      const float* q = queries.data() + static_cast<size_t>(t) * width_ + head * head_dim_;
+      const float* q = queries.data() + static_cast<size_t>(t) * query_width + head * head_dim_;
       float max = -INFINITY;
       for (int j = 0; j <= t; ++j) {
         const float* k = keys.data() + static_cast<size_t>(j) * kv_width + kv_offset;
@@ -195,7 +163,7 @@ std::vector<float> ReferenceModel::Attention(const std::vector<float>& queries,
       }
       float sum = 0;
       for (int j = 0; j <= t; ++j) sum += p[j] = std::exp(p[j] - max);
-      float* o = out.data() + static_cast<size_t>(t) * width_ + head * head_dim_;
+      float* o = out.data() + static_cast<size_t>(t) * query_width + head * head_dim_;
       for (int j = 0; j <= t; ++j) {
         const float* v = values.data() + static_cast<size_t>(j) * kv_width + kv_offset;
         for (int d = 0; d < head_dim_; ++d) o[d] += p[j] / sum * v[d];
@@ -223,7 +191,7 @@ std::vector<float> ReferenceModel::Forward(const std::vector<int32_t>& tokens,
     std::vector<float> q = Product(h, blk + "attn_q.weight");
     std::vector<float> k = Product(h, blk + "attn_k.weight");
     const std::vector<float> v = Product(h, blk + "attn_v.weight");
-    Rotate(q, width_);
+    Rotate(q, heads_ * head_dim_);
     Rotate(k, kv_heads_ * head_dim_);
     if (kv != nullptr) {
       kv->keys.push_back(k);

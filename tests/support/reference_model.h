@@ -18,8 +18,8 @@ struct ReferenceKv {
   std::vector<std::vector<float>> values;  // [layers]
 };
 
-// Immutable once built. Of the "llama" architecture only (interleaved rotation, no bias), tied
-// head: what SmolLM2 is.
+// Immutable once built. Of the "llama" architecture only (interleaved rotation, no bias, whole
+// heads rotated), tied head: what SmolLM2 is. Every weight type.
 class ReferenceModel {
  public:
   // Ends the process on a file that it does not understand.

@@ -1,0 +1,20 @@
+// The instruction sets that the tests run on this CPU.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/backend/cpu/isa.h"
+
+namespace baton {
+
+// Those of kAllCpuIsas that this CPU has.
+inline std::vector<CpuIsa> InstructionSets() {
+  std::vector<CpuIsa> sets;
+  for (const CpuIsa isa : kAllCpuIsas) {
+    if (CpuHas(isa)) sets.push_back(isa);
+  }
+  return sets;
+}
+
+}  // namespace baton

@@ -1,0 +1,61 @@
+#include "tests/support/requantise.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "common/base/check.h"
+#include "common/base/float_types.h"
+#include "tests/support/ggml_blocks.h"
+#include "tests/support/gguf_builder.h"
+
+namespace baton {
+namespace {
+
+// `values` [32].
+void AppendQ8Block(const float* values, std::string& bytes) {
+  float largest = 0;
+  for (int i = 0; i < 32; ++i) largest = std::max(largest, std::fabs(values[i]));
+  BlockContents block;
+  block.scale = F16ToF32(F32ToF16(largest / 127.0f));
+  for (size_t i = 0; i < 32 && block.scale > 0; ++i) {
+    block.codes[i] = std::clamp(static_cast<int>(std::lround(values[i] / block.scale)), -127, 127);
+  }
+  bytes += EncodeBlock(GgmlType::kQ8_0, block);
+}
+
+}  // namespace
+
+GgufFile RequantiseToQ8(const GgufFile& file) {
+  constexpr uint32_t kFloat32 = 6;
+  GgufBuilder builder;
+  builder.Text("general.architecture", "llama");
+  for (const char* name : {"block_count", "embedding_length", "feed_forward_length",
+                           "context_length", "attention.head_count", "attention.head_count_kv"}) {
+    const std::string key = absl::StrCat("llama.", name);
+    builder.Uint32(key, static_cast<uint32_t>(*file.GetUint(key)));
+  }
+  for (const char* name : {"attention.layer_norm_rms_epsilon", "rope.freq_base"}) {
+    const std::string key = absl::StrCat("llama.", name);
+    builder.Scalar(key, kFloat32, static_cast<float>(*file.GetFloat(key)));
+  }
+  for (const GgufTensor& tensor : file.tensors()) {
+    const std::string old(tensor.data.begin(), tensor.data.end());
+    if (tensor.dims.size() == 1) {
+      builder.TensorWithData(tensor.name, tensor.dims, static_cast<uint32_t>(tensor.type), old);
+      continue;
+    }
+    std::string bytes;
+    const std::vector<float> values = DequantiseBlocks(tensor.type, tensor.data);
+    for (size_t i = 0; i < values.size(); i += 32) AppendQ8Block(&values[i], bytes);
+    builder.TensorWithData(tensor.name, tensor.dims, static_cast<uint32_t>(GgmlType::kQ8_0), bytes);
+  }
+  auto made = GgufFile::Parse(builder.Build(), "requantised.gguf");
+  BATON_CHECK(made.ok(), "a sound file");
+  return *std::move(made);
+}
+
+}  // namespace baton
