@@ -4,9 +4,9 @@
 //   kNorm    x = in * (1 / sqrt(mean(in^2) + epsilon)) * gain, left to right; the squares are
 //            summed in 16 lanes (lanes.h)
 //   kSwiGlu  x = in / (1 + exp(-in)) * other
-// Quantised by blocks of 32 columns: scale = max|x| / 127, value = x * (127 / max|x|) rounded to
-// the nearest even integer, in [-127, 127]; a block whose maximum is below 2^-100 is zero. With two
-// terms the second quantises what the first left over, fma(-value, scale, x), in the same way.
+// Quantised by blocks of 32 columns: scale = max|x| * (1 / 127), value = x * (127 / max|x|) rounded
+// to the nearest even integer, in [-127, 127]; a block whose maximum is below 2^-100 is zero. With
+// two terms the second quantises what the first left over, fma(-value, scale, x), in the same way.
 #pragma once
 
 #include <cstdint>

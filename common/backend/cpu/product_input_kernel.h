@@ -18,10 +18,12 @@ struct ProductInputKernel {
     const float max = Simd::MaxMagnitude(low, high);
     const bool zero = max < 0x1p-100f;
     const auto inverse = Simd::Set(zero ? 0.0f : 127.0f / max);
-    out.scale = zero ? 0.0f : max / 127.0f;
-    out.negative_sums[0] = -Simd::StoreRounded(out.values, Simd::Mul(low, inverse));
-    out.negative_sums[1] = -Simd::StoreRounded(out.values + kLanes, Simd::Mul(high, inverse));
-    out.negative_sum = out.negative_sums[0] + out.negative_sums[1];
+    out.scale = zero ? 0.0f : max * (1.0f / 127.0f);
+    int32_t sums[2];
+    Simd::StoreRounded(out.values, Simd::Mul(low, inverse), Simd::Mul(high, inverse), sums);
+    out.negative_sums[0] = -sums[0];
+    out.negative_sums[1] = -sums[1];
+    out.negative_sum = -(sums[0] + sums[1]);
     out.scaled_sum = out.scale * static_cast<float>(-out.negative_sum);
   }
 

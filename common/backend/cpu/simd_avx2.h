@@ -72,19 +72,19 @@ struct Avx2 {
     four = _mm_max_epu32(four, _mm_shuffle_epi32(four, 0xb1));
     return std::bit_cast<float>(_mm_cvtsi128_si32(four));
   }
-  [[gnu::always_inline]] static int32_t StoreRounded(int8_t* x, F a) {
-    const __m256i low = _mm256_cvtps_epi32(a.low);
-    const __m256i high = _mm256_cvtps_epi32(a.high);
-    const __m256i halves = _mm256_packs_epi32(low, high);  // by 128-bit lanes: 0-3 8-11, 4-7 12-15
-    const __m256i ordered = _mm256_permute4x64_epi64(halves, 0xd8);
-    _mm_storeu_si128(
-        reinterpret_cast<__m128i*>(x),
-        _mm_packs_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1)));
-    const __m256i sum = _mm256_add_epi32(low, high);
-    __m128i four = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
-    four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
-    four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0xb1));
-    return _mm_cvtsi128_si32(four);
+  [[gnu::always_inline]] static void StoreRounded(int8_t* x, F a, F b, int32_t (&sums)[2]) {
+    // Packing goes by 128-bit lanes; the permutation puts groups of four back in order.
+    const __m256i low = _mm256_packs_epi32(_mm256_cvtps_epi32(a.low), _mm256_cvtps_epi32(a.high));
+    const __m256i high = _mm256_packs_epi32(_mm256_cvtps_epi32(b.low), _mm256_cvtps_epi32(b.high));
+    const __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high),
+                                                      _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(x), bytes);
+    // Sums of eight unsigned bytes, each 128 more than the value.
+    const __m256i eights =
+        _mm256_sad_epu8(_mm256_xor_si256(bytes, _mm256_set1_epi8(-128)), _mm256_setzero_si256());
+    const __m256i halves = _mm256_add_epi64(eights, _mm256_bsrli_epi128(eights, 8));
+    sums[0] = _mm_cvtsi128_si32(_mm256_castsi256_si128(halves)) - 16 * 128;
+    sums[1] = _mm_cvtsi128_si32(_mm256_extracti128_si256(halves, 1)) - 16 * 128;
   }
 
   [[gnu::always_inline]] static I SetInt(int32_t x) {

@@ -53,10 +53,17 @@ struct Avx512 {
                                    _mm512_and_si512(_mm512_castps_si512(b), mask));
     return std::bit_cast<float>(_mm512_reduce_max_epu32(max));
   }
-  [[gnu::always_inline]] static int32_t StoreRounded(int8_t* x, F a) {
-    const I rounded = _mm512_cvtps_epi32(a);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(x), _mm512_cvtepi32_epi8(rounded));
-    return _mm512_reduce_add_epi32(rounded);
+  [[gnu::always_inline]] static void StoreRounded(int8_t* x, F a, F b, int32_t (&sums)[2]) {
+    const __m128i low = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a));
+    const __m128i high = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(b));
+    const __m256i bytes = _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(x), bytes);
+    // Sums of eight unsigned bytes, each 128 more than the value.
+    const __m256i eights =
+        _mm256_sad_epu8(_mm256_xor_si256(bytes, _mm256_set1_epi8(-128)), _mm256_setzero_si256());
+    const __m256i halves = _mm256_add_epi64(eights, _mm256_bsrli_epi128(eights, 8));
+    sums[0] = _mm_cvtsi128_si32(_mm256_castsi256_si128(halves)) - 16 * 128;
+    sums[1] = _mm_cvtsi128_si32(_mm256_extracti128_si256(halves, 1)) - 16 * 128;
   }
 
   [[gnu::always_inline]] static I SetInt(int32_t x) { return _mm512_set1_epi32(x); }

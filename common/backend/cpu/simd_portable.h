@@ -81,16 +81,11 @@ struct Portable {
     }
     return std::bit_cast<float>(max);
   }
-  // Stores the nearest integers, ties to even, and returns their sum. REQUIRES: |a| <= 127.
-  [[gnu::always_inline]] static int32_t StoreRounded(int8_t* x, F a) {
-    constexpr float kRound = 0x1.8p23f;  // adding it leaves the nearest integer in the low bits
-    const I rounded = (I)(a + kRound) - std::bit_cast<int32_t>(kRound);
-    int32_t sum = 0;
-    for (int l = 0; l < kLanes; ++l) {
-      x[l] = static_cast<int8_t>(rounded[l]);
-      sum += x[l];
-    }
-    return sum;
+  // Stores the nearest integers of 32 floats, ties to even; sums[0] and sums[1] are those of `a`
+  // and of `b`. REQUIRES: |a|, |b| <= 127.
+  [[gnu::always_inline]] static void StoreRounded(int8_t* x, F a, F b, int32_t (&sums)[2]) {
+    sums[0] = RoundedSum(x, a);
+    sums[1] = RoundedSum(x + kLanes, b);
   }
 
   [[gnu::always_inline]] static I SetInt(int32_t x) { return I{} + x; }
@@ -136,6 +131,18 @@ struct Portable {
     const U q = (U)quad;
     for (int shift = 0; shift < 32; shift += 8) {
       sum += (I)((c >> shift) & 255) * ((I)(q << (24 - shift)) >> 24);
+    }
+    return sum;
+  }
+
+ private:
+  [[gnu::always_inline]] static int32_t RoundedSum(int8_t* x, F a) {
+    constexpr float kRound = 0x1.8p23f;  // adding it leaves the nearest integer in the low bits
+    const I rounded = (I)(a + kRound) - std::bit_cast<int32_t>(kRound);
+    int32_t sum = 0;
+    for (int l = 0; l < kLanes; ++l) {
+      x[l] = static_cast<int8_t>(rounded[l]);
+      sum += x[l];
     }
     return sum;
   }
