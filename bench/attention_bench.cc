@@ -13,6 +13,7 @@
 
 #include "common/backend/cpu/attention.h"
 #include "common/backend/cpu/kernels.h"
+#include "common/backend/cpu/memory.h"
 #include "common/base/float_types.h"
 
 namespace baton {
@@ -42,12 +43,14 @@ void BM_Attention(benchmark::State& state) {
   const int blocks = (tokens + kBlockSize - 1) / kBlockSize;
   const size_t half = size_t{kBlockSize} * kKvHeads * kHeadDim * sizeof(uint16_t);
   std::mt19937 random(1);
-  std::vector<uint16_t> cache(static_cast<size_t>(blocks * sequences) * kLayers * half);  // K and V
+  const size_t elements = static_cast<size_t>(blocks * sequences) * kLayers * half;  // K and V
+  const BackendBuffer memory = *AllocateCpuMemory(elements * sizeof(uint16_t));
+  auto* cache = reinterpret_cast<uint16_t*>(memory.data());
   std::vector<uint16_t> pattern(4099);  // a prime: rows differ
   for (uint16_t& x : pattern) {
     x = F32ToF16(std::uniform_real_distribution<float>(-1, 1)(random));
   }
-  for (size_t i = 0; i < cache.size(); ++i) cache[i] = pattern[i % pattern.size()];
+  for (size_t i = 0; i < elements; ++i) cache[i] = pattern[i % pattern.size()];
   std::vector<float> queries(static_cast<size_t>(rows * sequences * kHeads * kHeadDim));
   for (size_t i = 0; i < queries.size(); ++i) {
     queries[i] = F16ToF32(pattern[i * 7 % pattern.size()]);
@@ -67,7 +70,7 @@ void BM_Attention(benchmark::State& state) {
   const CpuKernels& kernels = KernelsFor(Isa());
   for (auto _ : state) {
     for (size_t layer = 0; layer < kLayers; ++layer) {
-      const KvLayerView view = {.blocks = reinterpret_cast<uint8_t*>(cache.data()),
+      const KvLayerView view = {.blocks = memory.data(),
                                 .block_bytes = kLayers * 2 * half,
                                 .keys_offset = layer * 2 * half,
                                 .values_offset = layer * 2 * half + half,
@@ -101,7 +104,6 @@ BENCHMARK(BM_Attention)
     ->Args({512, 512, 1})
     ->Args({512, 2048, 1})
     ->Args({2048, 2048, 1})
-    ->MinTime(0.3)
     ->Unit(benchmark::kMillisecond)
     ->UseRealTime();
 

@@ -18,37 +18,43 @@ struct AttentionRowKernel {
   static constexpr int kSegmentVectors = kSegment / kLanes;
   static constexpr int kPrefetchPages = 2;
 
+  // The rows of a page at one KV head, keys or values, and those of a page that is wanted soon.
   // Rows of a head lie apart, and blocks anywhere: no hardware prefetcher follows in time.
-  template <class Stored>
-  [[gnu::always_inline]] static void Prefetch(const Stored* rows, size_t stride, size_t elements) {
-    constexpr size_t kCacheLine = 64;
-    for (int i = 0; i < kPage; ++i) {
-      const auto* row = reinterpret_cast<const uint8_t*>(rows + static_cast<size_t>(i) * stride);
-      for (size_t byte = 0; byte < elements * sizeof(Stored); byte += kCacheLine) {
-        __builtin_prefetch(row + byte);
-      }
-    }
-  }
+  template <class Element>
+  struct PageRows {
+    using Stored = typename Element::Stored;
+    const Stored* rows;
+    const Stored* ahead;
+    size_t stride;
+    int count;
 
-  // The scores of the first `count` keys of a page, for kCount queries; `scores`: of the first
-  // query, at the page.
+    [[gnu::always_inline]] const Stored* Row(int i) const {
+      return rows + static_cast<size_t>(i) * stride;
+    }
+    // A few lines at a time, because a burst would make the loads wait.
+    [[gnu::always_inline]] void PrefetchRow(int i, int head_dim) const {
+      constexpr int kCacheLine = 64 / sizeof(Stored);
+      const Stored* row = ahead + static_cast<size_t>(i) * stride;
+      for (int d = 0; d < head_dim; d += kCacheLine) __builtin_prefetch(row + d);
+    }
+  };
+
+  // The scores of a page's keys for kCount queries; `scores`: of the first query, at the page.
   template <class Element, int kCount>
-  [[gnu::always_inline]] static void ScorePage(const typename Element::Stored* keys, size_t stride,
-                                               int count, const float* queries, int head_dim,
-                                               Lanes* scores) {
+  [[gnu::noinline]] static void ScorePage(const PageRows<Element>& page, const float* queries,
+                                          int head_dim, Lanes* scores) {
     constexpr int kKeys = Simd::kRowKeys;
     Lanes products[kCount][kPage];
-    for (int key = 0; key < count; key += kKeys) {
+    for (int key = 0; key < page.count; key += kKeys) {
       F sums[kCount][kKeys];
-      for (int q = 0; q < kCount; ++q) {
-        for (int k = 0; k < kKeys; ++k) sums[q][k] = Simd::Zero();
+#pragma GCC unroll 4
+      for (int k = 0; k < kKeys; ++k) {
+        page.PrefetchRow(key + k, head_dim);
+        for (int q = 0; q < kCount; ++q) sums[q][k] = Simd::Zero();
       }
-      const auto* row = keys + static_cast<size_t>(key) * stride;
       for (int d = 0; d < head_dim; d += kLanes) {
         F widened[kKeys];
-        for (int k = 0; k < kKeys; ++k) {
-          widened[k] = Element::Load(row + static_cast<size_t>(k) * stride + d);
-        }
+        for (int k = 0; k < kKeys; ++k) widened[k] = Element::Load(page.Row(key + k) + d);
         for (int q = 0; q < kCount; ++q) {
           const F query = Simd::Load(queries + q * head_dim + d);
           for (int k = 0; k < kKeys; ++k) sums[q][k] = Simd::Fma(widened[k], query, sums[q][k]);
@@ -66,20 +72,21 @@ struct AttentionRowKernel {
     }
   }
 
-  // Adds the values of the first `count` keys of a page to the sums of kCount queries, for kColumns
-  // vectors of columns. `weights`, `sums`: the first query's.
+  // Adds the values of a page to the sums of kCount queries, for the kColumns vectors of columns
+  // from `column` on. `weights`, `sums`: the first query's, at the page and at the column.
   template <class Element, int kCount, int kColumns>
-  [[gnu::always_inline]] static void AddValues(const typename Element::Stored* values,
-                                               size_t stride, int count, const Lanes* weights,
-                                               bool first, int state_lanes, Lanes* sums) {
+  [[gnu::always_inline]] static void AddColumns(const PageRows<Element>& page, int column,
+                                                const Lanes* weights, bool first, int state_lanes,
+                                                Lanes* sums) {
     F tile[kCount][kColumns];
     for (int q = 0; q < kCount; ++q) {
       for (int c = 0; c < kColumns; ++c) {
         tile[q][c] = first ? Simd::Zero() : Simd::Load(sums[q * state_lanes + c].v);
       }
     }
-    for (int i = 0; i < count; ++i) {
-      const auto* row = values + static_cast<size_t>(i) * stride;
+    for (int i = 0; i < page.count; ++i) {
+      if (column == 0) page.PrefetchRow(i, (state_lanes - 1) * kLanes);
+      const auto* row = page.Row(i) + column;
       F columns[kColumns];
       for (int c = 0; c < kColumns; ++c) columns[c] = Element::Load(row + c * kLanes);
       for (int q = 0; q < kCount; ++q) {
@@ -92,28 +99,19 @@ struct AttentionRowKernel {
     }
   }
 
-  // One page for kCount queries of one KV head.
+  // The same for all columns. `first`: the sums begin here.
   template <class Element, int kCount>
-  [[gnu::noinline]] static void ScoreQueries(const RowAttentionArgs& args,
-                                             const KvPage<Element>& page, int count,
-                                             const float* queries, Lanes* scores) {
-    ScorePage<Element, kCount>(page.keys, page.stride, count, queries, args.operands.cache.head_dim,
-                               scores);
-  }
-  template <class Element, int kCount>
-  [[gnu::noinline]] static void SumQueries(const RowAttentionArgs& args,
-                                           const KvPage<Element>& page, int count,
-                                           const Lanes* weights, bool first, Lanes* sums) {
+  [[gnu::noinline]] static void AddValues(const PageRows<Element>& page, const Lanes* weights,
+                                          bool first, int state_lanes, Lanes* sums) {
     constexpr int kColumns = Simd::kRowVectors;
-    const int vectors = args.operands.cache.head_dim / kLanes;
+    const int vectors = state_lanes - 1;
     int c = 0;
     for (; c + kColumns <= vectors; c += kColumns) {
-      AddValues<Element, kCount, kColumns>(page.values + c * kLanes, page.stride, count, weights,
-                                           first, vectors + 1, sums + c);
+      AddColumns<Element, kCount, kColumns>(page, c * kLanes, weights, first, state_lanes,
+                                            sums + c);
     }
     for (; c < vectors; ++c) {
-      AddValues<Element, kCount, 1>(page.values + c * kLanes, page.stride, count, weights, first,
-                                    vectors + 1, sums + c);
+      AddColumns<Element, kCount, 1>(page, c * kLanes, weights, first, state_lanes, sums + c);
     }
   }
 
@@ -136,31 +134,29 @@ struct AttentionRowKernel {
     const int state_lanes = operands.state_lanes();
     const int start = args.segment * kSegment;
     const int count = Least(kSegment, args.sequence->first_position + 1 - start);
+    const int pages = (count + kPage - 1) / kPage * kPage;  // in keys
     const float* queries =
         operands.queries.Row(args.sequence->first_row) + args.first_head * group * head_dim;
     Lanes* states = args.states + static_cast<size_t>(args.segment) * args.segment_stride;
-    const size_t width = static_cast<size_t>(args.head_count * head_dim);
     const auto page_at = [&](int key) __attribute__((always_inline)) {
       return KvPageAt<Element>(cache, *args.sequence, start + key, args.first_head);
     };
-    const int ahead = kPrefetchPages * kPage;
-    for (int key = 0; key < Least(count, ahead); key += kPage) {
-      Prefetch(page_at(key).keys, page_at(key).stride, width);
-    }
     for (int key = 0; key < count; key += kPage) {
-      KvPage<Element> page = page_at(key);
-      if (key + ahead < count) Prefetch(page_at(key + ahead).keys, page.stride, width);
+      const KvPage<Element> page = page_at(key);
+      const int ahead = key + kPrefetchPages * kPage;
       // The first values follow the last keys.
-      else
-        Prefetch(page_at((key + ahead - count) / kPage * kPage).values, page.stride, width);
-      for (int head = 0; head < args.head_count; ++head, page.keys += head_dim) {
+      PageRows<Element> rows = {
+          page.keys, ahead < pages ? page_at(ahead).keys : page_at((ahead - pages) % pages).values,
+          page.stride, Least(kPage, count - key)};
+      for (int head = 0; head < args.head_count; ++head) {
         ForQueries(
             group, [&]<int kCount>(int query) __attribute__((always_inline)) {
               const int index = head * group + query;
-              ScoreQueries<Element, kCount>(args, page, Least(kPage, count - key),
-                                            queries + index * head_dim,
-                                            args.scores + index * kSegmentVectors + key / kLanes);
+              ScorePage<Element, kCount>(rows, queries + index * head_dim, head_dim,
+                                         args.scores + index * kSegmentVectors + key / kLanes);
             });
+        rows.rows += head_dim;
+        rows.ahead += head_dim;
       }
     }
     for (int query = 0; query < args.head_count * group; ++query) {
@@ -171,16 +167,19 @@ struct AttentionRowKernel {
       last.v[1] = result.sum;
     }
     for (int key = 0; key < count; key += kPage) {
-      KvPage<Element> page = page_at(key);
-      if (key + ahead < count) Prefetch(page_at(key + ahead).values, page.stride, width);
-      for (int head = 0; head < args.head_count; ++head, page.values += head_dim) {
+      const KvPage<Element> page = page_at(key);
+      const int ahead = key + kPrefetchPages * kPage;
+      PageRows<Element> rows = {page.values, page_at(ahead < pages ? ahead : key).values,
+                                page.stride, Least(kPage, count - key)};
+      for (int head = 0; head < args.head_count; ++head) {
         ForQueries(
             group, [&]<int kCount>(int query) __attribute__((always_inline)) {
               const int index = head * group + query;
-              SumQueries<Element, kCount>(args, page, Least(kPage, count - key),
-                                          args.scores + index * kSegmentVectors + key / kLanes,
-                                          key == 0, states + index * state_lanes);
+              AddValues<Element, kCount>(rows, args.scores + index * kSegmentVectors + key / kLanes,
+                                         key == 0, state_lanes, states + index * state_lanes);
             });
+        rows.rows += head_dim;
+        rows.ahead += head_dim;
       }
     }
   }

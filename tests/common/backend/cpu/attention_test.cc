@@ -300,12 +300,13 @@ TEST_P(AttentionShapes, IsTheDefinitionBitForBitOnEveryInstructionSet) {
     EXPECT_TRUE(SameBits(runner.out(0), first)) << CpuIsaName(isa);
     for (const int token : {0, 1, 15, 16, 17, 100, 255, 256, 257, 511, 512, shape.tokens - 1}) {
       if (token >= shape.tokens) continue;
+      if (isa != CpuIsa::kPortable) continue;  // the others were found equal to it
       for (int head = 0; head < shape.heads; ++head) {
         const std::vector<float> expected = Contexts(shape, sequences[0], token, head);
         ASSERT_EQ(std::memcmp(runner.Out(0, token, head), expected.data(),
                               expected.size() * sizeof(float)),
                   0)
-            << CpuIsaName(isa) << ", token " << token << ", head " << head;
+            << "token " << token << ", head " << head;
         const std::vector<double> exact = ExactContexts(shape, sequences[0], token, head);
         for (size_t d = 0; d < exact.size(); ++d) ASSERT_NEAR(expected[d], exact[d], 2e-5);
       }
