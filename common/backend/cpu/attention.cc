@@ -1,6 +1,7 @@
 #include "common/backend/cpu/attention.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "common/backend/cpu/kernels.h"
 #include "common/base/check.h"
@@ -8,41 +9,159 @@
 namespace baton {
 namespace {
 
-constexpr int kTileRows = 16;  // query rows of a task: they share the widened keys and values
+using Task = AttentionScratch::Task;
 
-std::vector<AttentionTask> CutTasks(const Pass& pass, int kv_heads) {
-  std::vector<AttentionTask> tasks;
-  for (const PassSequence& sequence : pass.sequences) {
-    for (int row = 0; row < sequence.row_count; row += kTileRows) {
-      for (int kv_head = 0; kv_head < kv_heads; ++kv_head) {
-        tasks.push_back({&sequence, sequence.first_row + row,
-                         std::min(kTileRows, sequence.row_count - row), kv_head});
+constexpr int kMinTasksPerThread = 4;
+constexpr int kTileQueries = 96;  // so many share the work of widening a segment
+constexpr int kMinTileRows = 8;
+
+int Segments(int tokens) { return (tokens + kSegment - 1) / kSegment; }
+
+class Planner {
+ public:
+  Planner(const AttentionOperands& operands, int threads, AttentionScratch& scratch)
+      : operands_(operands), min_tasks_(threads * kMinTasksPerThread), scratch_(scratch) {}
+
+  void Plan(const Pass& pass) {
+    scratch_.tasks.clear();
+    scratch_.unmerged.clear();
+    int rows = 0;      // of tiles
+    int segments = 0;  // of single rows
+    for (const PassSequence& sequence : pass.sequences) {
+      if (sequence.row_count == 1) {
+        segments += Segments(sequence.first_position + 1);
+      } else {
+        rows += sequence.row_count;
+      }
+    }
+    // Tiles first: they are the larger tasks.
+    for (const PassSequence& sequence : pass.sequences) {
+      if (sequence.row_count > 1) AddTiles(sequence, TileRows(rows));
+    }
+    const int kv_heads = operands_.cache.kv_heads;
+    const int heads_per_task = segments >= min_tasks_ ? kv_heads : 1;
+    size_t lanes = 0;
+    for (const PassSequence& sequence : pass.sequences) {
+      for (int head = 0; sequence.row_count == 1 && head < kv_heads; head += heads_per_task) {
+        lanes += AddSegments(sequence, head, std::min(heads_per_task, kv_heads - head), lanes);
+      }
+    }
+    if (scratch_.states.size() < lanes) scratch_.states.resize(lanes);
+  }
+
+ private:
+  // As many as are worth a widening of keys and values, but enough tasks for all threads.
+  int TileRows(int rows) const {
+    int tile = std::max(kMinTileRows, kTileQueries / operands_.group());
+    while (tile > kMinTileRows &&
+           (rows + tile - 1) / tile * operands_.cache.kv_heads < min_tasks_) {
+      tile /= 2;
+    }
+    return std::max(tile, kMinTileRows);
+  }
+
+  // The last rows first: they see the most keys.
+  void AddTiles(const PassSequence& sequence, int tile_rows) {
+    for (int end = sequence.row_count; end > 0; end -= tile_rows) {
+      const int begin = std::max(0, end - tile_rows);
+      for (int head = 0; head < operands_.cache.kv_heads; ++head) {
+        scratch_.tasks.push_back({.sequence = &sequence,
+                                  .first_head = head,
+                                  .head_count = 1,
+                                  .first_row = sequence.first_row + begin,
+                                  .row_count = end - begin,
+                                  .segment = 0,
+                                  .states = 0,
+                                  .counter = 0});
       }
     }
   }
-  return tasks;
+
+  // Returns the lanes of the states.
+  size_t AddSegments(const PassSequence& sequence, int first_head, int head_count, size_t states) {
+    const int segments = Segments(sequence.first_position + 1);
+    for (int segment = 0; segment < segments; ++segment) {
+      scratch_.tasks.push_back({.sequence = &sequence,
+                                .first_head = first_head,
+                                .head_count = head_count,
+                                .first_row = sequence.first_row,
+                                .row_count = 0,
+                                .segment = segment,
+                                .states = states,
+                                .counter = scratch_.unmerged.size()});
+    }
+    scratch_.unmerged.push_back(segments);
+    return static_cast<size_t>(segments) * SegmentStride(operands_, head_count);
+  }
+
+ public:
+  static size_t SegmentStride(const AttentionOperands& operands, int head_count) {
+    return static_cast<size_t>(head_count * operands.group() * operands.state_lanes());
+  }
+
+ private:
+  const AttentionOperands& operands_;
+  const int min_tasks_;
+  AttentionScratch& scratch_;
+};
+
+Lanes* Grow(std::vector<Lanes>& lanes, size_t size) {
+  if (lanes.size() < size) lanes.resize(size);
+  return lanes.data();
+}
+
+void AttendTile(const CpuKernels& kernels, const AttentionOperands& operands, const Task& task,
+                AttentionScratch::Thread& own) {
+  const size_t vectors = static_cast<size_t>(operands.cache.head_dim / kLanes);
+  const size_t queries = static_cast<size_t>(task.row_count * operands.group());
+  kernels.attend_tile({.operands = operands,
+                       .sequence = task.sequence,
+                       .first_row = task.first_row,
+                       .row_count = task.row_count,
+                       .kv_head = task.first_head,
+                       .keys = Grow(own.keys, kSegment * vectors),
+                       .values = Grow(own.values, kSegment * vectors),
+                       .scores = Grow(own.scores, kQueryBatch * kSegment / kLanes),
+                       .sums = Grow(own.sums, kQueryBatch * vectors),
+                       .states = Grow(own.states, queries * (vectors + 1))});
+}
+
+void AttendSegment(const CpuKernels& kernels, const AttentionOperands& operands, const Task& task,
+                   AttentionScratch& scratch, AttentionScratch::Thread& own) {
+  const size_t queries = static_cast<size_t>(task.head_count * operands.group());
+  const RowAttentionArgs args = {
+      .operands = operands,
+      .sequence = task.sequence,
+      .segment = task.segment,
+      .first_head = task.first_head,
+      .head_count = task.head_count,
+      .scores = Grow(own.scores, queries * kSegment / kLanes),
+      .states = scratch.states.data() + task.states,
+      .segment_stride = Planner::SegmentStride(operands, task.head_count)};
+  kernels.attend_row_segment(args);
+  // Whoever ends last merges, in the segments' order.
+  const std::atomic_ref<int> unmerged(scratch.unmerged[task.counter]);
+  if (unmerged.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    kernels.merge_row_segments(args, Segments(task.sequence->first_position + 1));
+  }
 }
 
 }  // namespace
 
 void AttendRows(const CpuKernels& kernels, ThreadPool& pool, const Pass& pass, Tensor queries,
-                const KvLayerView& cache, Tensor out, std::vector<AttentionScratch>& scratch) {
-  const int head_dim = cache.head_dim;
-  BATON_CHECK(head_dim % kLanes == 0 && head_dim <= kMaxHeadDim, "head dimension");
-  const size_t group = static_cast<size_t>(queries.columns / head_dim / cache.kv_heads);
-  const std::vector<AttentionTask> tasks = CutTasks(pass, cache.kv_heads);
-  pool.Run(static_cast<int>(tasks.size()), [&](int thread, int task) {
-    AttentionScratch& own = scratch[static_cast<size_t>(thread)];
-    own.keys.resize(static_cast<size_t>(kKeyStride * head_dim));
-    own.values.resize(static_cast<size_t>(kSegment * head_dim));
-    own.states.resize(kTileRows * group * static_cast<size_t>(head_dim + 2));
-    kernels.attend({.task = tasks[static_cast<size_t>(task)],
-                    .queries = queries,
-                    .cache = cache,
-                    .out = out,
-                    .keys = own.keys.data(),
-                    .values = own.values.data(),
-                    .states = own.states.data()});
+                const KvLayerView& cache, Tensor out, AttentionScratch& scratch) {
+  BATON_CHECK(cache.head_dim % kLanes == 0 && cache.head_dim <= kMaxHeadDim, "head dimension");
+  const AttentionOperands operands{queries, cache, out};
+  Planner(operands, pool.size(), scratch).Plan(pass);
+  scratch.threads.resize(static_cast<size_t>(pool.size()));
+  pool.Run(static_cast<int>(scratch.tasks.size()), [&](int thread, int index) {
+    const Task& task = scratch.tasks[static_cast<size_t>(index)];
+    AttentionScratch::Thread& own = scratch.threads[static_cast<size_t>(thread)];
+    if (task.row_count > 0) {
+      AttendTile(kernels, operands, task, own);
+    } else {
+      AttendSegment(kernels, operands, task, scratch, own);
+    }
   });
 }
 

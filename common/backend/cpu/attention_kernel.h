@@ -1,197 +1,109 @@
-// The computation of attention.h. Included by the sources of the kernel tables only (kernels.h).
+// What the two kernels of attention.h have in common. Included by the sources of the kernel tables
+// only (kernels.h).
 #pragma once
 
+#include <cstddef>
+
 #include "common/backend/cpu/attention.h"
+#include "common/backend/cpu/exp_kernel.h"
 #include "common/backend/cpu/kv_element.h"
 #include "common/backend/cpu/lanes.h"
 #include "common/backend/exact_math.h"
 
 namespace baton {
 
+[[gnu::always_inline]] inline int Least(int a, int b) { return a < b ? a : b; }
+
+// The K and V rows of one page at some KV head; the rows of its tokens follow at `stride` elements.
+template <class Element>
+struct KvPage {
+  using Stored = typename Element::Stored;
+  const Stored* keys;
+  const Stored* values;
+  size_t stride;
+};
+
+// REQUIRES: `position` is a multiple of kPage.
+template <class Element>
+[[gnu::always_inline]] inline KvPage<Element> KvPageAt(const KvLayerView& cache,
+                                                       const PassSequence& sequence, int position,
+                                                       int kv_head) {
+  using Stored = typename Element::Stored;
+  const int32_t block = sequence.block_table[position / cache.block_size];
+  const int token = position % cache.block_size;
+  const size_t head = static_cast<size_t>(kv_head) * static_cast<size_t>(cache.head_dim);
+  return {reinterpret_cast<const Stored*>(cache.KeyRow(block, token)) + head,
+          reinterpret_cast<const Stored*>(cache.ValueRow(block, token)) + head,
+          static_cast<size_t>(cache.kv_heads) * static_cast<size_t>(cache.head_dim)};
+}
+
+[[gnu::always_inline]] inline float ScoreScale(int head_dim) {
+  return 1.0f / __builtin_sqrtf(static_cast<float>(head_dim));
+}
+
 template <class Simd>
-struct AttentionKernel {
-  [[gnu::always_inline]] static int Least(int a, int b) { return a < b ? a : b; }
+struct Softmax {
+  using F = typename Simd::F;
 
-  // Running softmax of one query: [head_dim] sums, then maximum and denominator.
-  [[gnu::always_inline]] static inline float* State(const AttentionArgs& args, int query) {
-    return args.states + static_cast<size_t>(query) * static_cast<size_t>(args.cache.head_dim + 2);
-  }
-
-  // The K and V rows of one page, at this task's head; the rows of its tokens follow at `stride`
-  // bytes.
-  struct PageRows {
-    const uint8_t* keys;
-    const uint8_t* values;
-    size_t stride;
-  };
-  [[gnu::always_inline]] static inline PageRows PageAt(const AttentionArgs& args, int position) {
-    const KvLayerView& cache = args.cache;
-    const size_t head_offset = static_cast<size_t>(args.task.kv_head) *
-                               static_cast<size_t>(cache.head_dim) * cache.element_bytes();
-    const int32_t block = args.task.sequence->block_table[position / cache.block_size];
-    const int token = position % cache.block_size;
-    return {cache.KeyRow(block, token) + head_offset, cache.ValueRow(block, token) + head_offset,
-            cache.row_bytes()};
-  }
-
-  // A head's rows lie apart, where no hardware prefetcher follows in time.
-  [[gnu::always_inline]] static inline void Prefetch(const AttentionArgs& args,
-                                                     const PageRows& page, int count) {
-    constexpr size_t kCacheLine = 64;
-    const size_t bytes = static_cast<size_t>(args.cache.head_dim) * args.cache.element_bytes();
-    for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
-      for (size_t byte = 0; byte < bytes; byte += kCacheLine) {
-        __builtin_prefetch(page.keys + i * page.stride + byte);
-        __builtin_prefetch(page.values + i * page.stride + byte);
-      }
-    }
-  }
-
-  // K, by dimension, and V of positions [start, start + count) into the scratch.
-  [[gnu::always_inline]] static inline void WidenSegment(const AttentionArgs& args, int start,
-                                                         int count) {
-    const KvDtype dtype = args.cache.dtype;
-    const int head_dim = args.cache.head_dim;
-    alignas(64) float key[kMaxHeadDim];
-    PageRows page = PageAt(args, start);
-    Prefetch(args, page, Least(kPage, count));
-    for (int first = 0; first < count; first += kPage) {
-      const PageRows rows = page;
-      if (first + kPage < count) {
-        page = PageAt(args, start + first + kPage);
-        Prefetch(args, page, Least(kPage, count - first - kPage));
-      }
-      for (int i = first; i < Least(first + kPage, count); ++i) {
-        const size_t offset = static_cast<size_t>(i - first) * rows.stride;
-        WidenKvRow(dtype, rows.keys + offset, head_dim, key);
-        float* column = args.keys + i;
-        for (int d = 0; d < head_dim; ++d) column[d * kKeyStride] = key[d];
-        WidenKvRow(dtype, rows.values + offset, head_dim, args.values + i * head_dim);
-      }
-    }
-  }
-
-  // The products of the query with 16 keys; `keys` [head_dim, stride] from the first of them on.
-  // Here vectors hold keys: partial[j] is lane j of each key's product, and the fold adds whole
-  // vectors.
-  [[gnu::always_inline]] static inline void ScoreKeys(const float* query, const float* keys,
-                                                      int head_dim, float scale, float* scores) {
-    Lanes partial[kLanes];
-    for (int j = 0; j < kLanes; ++j) {
-      Lanes sum = ZeroLanes();
-      for (int d = j; d < head_dim; d += kLanes) {
-        FusedAddScaled(keys + d * kKeyStride, query[d], sum);
-      }
-      partial[j] = sum;
-    }
-    for (int width = kLanes / 2; width > 0; width /= 2) {
-      for (int j = 0; j < width; ++j) {
-        for (int l = 0; l < kLanes; ++l) partial[j].v[l] += partial[j + width].v[l];
-      }
-    }
-    for (int l = 0; l < kLanes; ++l) scores[l] = partial[0].v[l] * scale;
-  }
-
-  // Turns scores [count] into their exponentials, and returns the maximum and the sum of those.
-  struct Softmax {
+  struct Result {
     float max;
     float sum;
   };
-  [[gnu::always_inline]] static inline Softmax Exponentials(float* scores, int count) {
-    float max = scores[0];
-    for (int i = 1; i < count; ++i) max = scores[i] > max ? scores[i] : max;
-    for (int i = 0; i < count; ++i) scores[i] = ExpF(scores[i] - max);
-    Lanes sums = ZeroLanes();
-    int i = 0;
-    for (; i + kLanes <= count; i += kLanes) {
-      for (int l = 0; l < kLanes; ++l) sums.v[l] += scores[i + l];
+
+  // Turns scores [count] into their exponentials; `scores` has space up to a multiple of kLanes.
+  [[gnu::always_inline]] static Result Exponentials(Lanes* scores, int count) {
+    const int vectors = (count + kLanes - 1) / kLanes;
+    // What follows the last key weighs exactly nothing in the sum.
+    for (int l = count - (vectors - 1) * kLanes; l < kLanes; ++l) {
+      scores[vectors - 1].v[l] = -__builtin_inff();
     }
-    for (int l = 0; i + l < count; ++l) sums.v[l] += scores[i + l];
-    return {max, FoldLanes(sums)};
+    F highest = Simd::Load(scores[0].v);
+    for (int i = 1; i < vectors; ++i) highest = Simd::Max(Simd::Load(scores[i].v), highest);
+    Lanes lanes;
+    Simd::Store(lanes.v, highest);
+    float max = lanes.v[0];
+    for (int l = 1; l < kLanes; ++l) max = lanes.v[l] > max ? lanes.v[l] : max;
+    const F maxima = Simd::Set(max);
+    F sums = Simd::Zero();
+    for (int i = 0; i < vectors; ++i) {
+      const F p = ExpLanes<Simd>(Simd::Sub(Simd::Load(scores[i].v), maxima));
+      Simd::Store(scores[i].v, p);
+      sums = Simd::Add(sums, p);
+    }
+    Simd::Store(lanes.v, sums);
+    return {max, FoldLanes(lanes)};
   }
 
-  // out[d] = the sum over i of weights[i] * values[i][d], for Columns columns.
-  template <int Columns>
-  [[gnu::always_inline]] static inline void WeightedSum(const float* weights, int count,
-                                                        const float* values, int stride,
-                                                        float* out) {
-    Lanes sums[Columns / kLanes];
-    for (Lanes& lanes : sums) lanes = ZeroLanes();
-    for (int i = 0; i < count; ++i) {
-      const float* row = values + static_cast<size_t>(i) * static_cast<size_t>(stride);
-      for (int s = 0; s < Columns / kLanes; ++s) {
-        FusedAddScaled(row + s * kLanes, weights[i], sums[s]);
-      }
-    }
-    std::memcpy(out, sums, sizeof(sums));
+  // The running softmax of a query: O, M, L. Sets it to one segment's, of which O is `sums`.
+  [[gnu::always_inline]] static void Begin(const Result& segment, const Lanes* sums, int vectors,
+                                           Lanes* state) {
+    for (int i = 0; i < vectors; ++i) Simd::Store(state[i].v, Simd::Load(sums[i].v));
+    state[vectors].v[0] = segment.max;
+    state[vectors].v[1] = segment.sum;
   }
 
-  // Merges a segment's softmax into the state.
-  [[gnu::always_inline]] static inline void Merge(const Softmax& segment, const float* sums,
-                                                  int head_dim, bool first, float* state) {
-    if (first) {
-      std::memcpy(state, sums, static_cast<size_t>(head_dim) * sizeof(float));
-      state[head_dim] = segment.max;
-      state[head_dim + 1] = segment.sum;
-      return;
-    }
-    const float max = segment.max > state[head_dim] ? segment.max : state[head_dim];
-    const float old_scale = ExpF(state[head_dim] - max);
+  // Merges the next segment.
+  [[gnu::always_inline]] static void Merge(const Result& segment, const Lanes* sums, int vectors,
+                                           Lanes* state) {
+    float& running_max = state[vectors].v[0];
+    float& running_sum = state[vectors].v[1];
+    const float max = segment.max > running_max ? segment.max : running_max;
+    const float old_scale = ExpF(running_max - max);
     const float new_scale = ExpF(segment.max - max);
-    for (int d = 0; d < head_dim; ++d) {
-      state[d] = __builtin_fmaf(sums[d], new_scale, state[d] * old_scale);
+    const F old_scales = Simd::Set(old_scale);
+    const F new_scales = Simd::Set(new_scale);
+    for (int i = 0; i < vectors; ++i) {
+      const F old = Simd::Mul(Simd::Load(state[i].v), old_scales);
+      Simd::Store(state[i].v, Simd::Fma(Simd::Load(sums[i].v), new_scales, old));
     }
-    state[head_dim + 1] = __builtin_fmaf(segment.sum, new_scale, state[head_dim + 1] * old_scale);
-    state[head_dim] = max;
+    running_sum = __builtin_fmaf(segment.sum, new_scale, running_sum * old_scale);
+    running_max = max;
   }
 
-  // One query against the `count` keys of a segment.
-  [[gnu::always_inline]] static inline void AttendSegment(const AttentionArgs& args,
-                                                          const float* query, int count, bool first,
-                                                          float* state) {
-    const int head_dim = args.cache.head_dim;
-    const float* keys = args.keys;
-    const float* values = args.values;
-    const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(head_dim));
-    alignas(64) float scores[kSegment];
-    for (int i = 0; i < count; i += kLanes) {  // scores past `count` are never read
-      ScoreKeys(query, keys + i, head_dim, scale, scores + i);
-    }
-    const Softmax segment = Exponentials(scores, count);
-    alignas(64) float sums[kMaxHeadDim];
-    int d = 0;
-    for (; d + kSlice <= head_dim; d += kSlice) {
-      WeightedSum<kSlice>(scores, count, values + d, head_dim, sums + d);
-    }
-    for (; d < head_dim; d += kLanes) {
-      WeightedSum<kLanes>(scores, count, values + d, head_dim, sums + d);
-    }
-    Merge(segment, sums, head_dim, first, state);
-  }
-
-  static void Run(const AttentionArgs& args) {
-    const AttentionTask& task = args.task;
-    const int head_dim = args.cache.head_dim;
-    const int group = args.queries.columns / head_dim / args.cache.kv_heads;
-    const int first_position =
-        task.sequence->first_position + task.first_row - task.sequence->first_row;
-    const int end = first_position + task.row_count;  // past the last row's position
-    for (int start = 0; start < end; start += kSegment) {
-      WidenSegment(args, start, Least(kSegment, end - start));
-      for (int query = 0; query < task.row_count * group; ++query) {
-        const int row = query / group;
-        const int count = Least(kSegment, first_position + row + 1 - start);
-        if (count <= 0) continue;
-        const int head = task.kv_head * group + query % group;
-        AttendSegment(args, args.queries.Row(task.first_row + row) + head * head_dim, count,
-                      start == 0, State(args, query));
-      }
-    }
-    for (int query = 0; query < task.row_count * group; ++query) {
-      const int head = task.kv_head * group + query % group;
-      float* out = args.out.Row(task.first_row + query / group) + head * head_dim;
-      const float* state = State(args, query);
-      for (int d = 0; d < head_dim; ++d) out[d] = state[d] / state[head_dim + 1];
+  [[gnu::always_inline]] static void Finish(const Lanes* state, int vectors, float* out) {
+    const F sum = Simd::Set(state[vectors].v[1]);
+    for (int i = 0; i < vectors; ++i) {
+      Simd::Store(out + i * kLanes, Simd::Div(Simd::Load(state[i].v), sum));
     }
   }
 };

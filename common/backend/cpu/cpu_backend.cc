@@ -28,8 +28,7 @@ CpuBackend::CpuBackend(CpuIsa isa, int threads, std::vector<int> cpus)
     : isa_(isa),
       kernels_(KernelsFor(isa)),
       pool_(threads, std::move(cpus)),
-      product_scratch_(static_cast<size_t>(threads)),
-      attention_scratch_(static_cast<size_t>(threads)) {}
+      product_scratch_(static_cast<size_t>(threads)) {}
 
 std::string CpuBackend::Description() const {
   return absl::StrCat("cpu ", CpuIsaName(isa_), ", ", pool_.size(),

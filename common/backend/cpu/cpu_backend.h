@@ -51,8 +51,8 @@ class CpuBackend final : public Backend {
   ThreadPool pool_;
   Pass pass_;
   ProductInput product_input_;
-  std::vector<ProductScratch> product_scratch_;      // [threads]
-  std::vector<AttentionScratch> attention_scratch_;  // [threads]
+  std::vector<ProductScratch> product_scratch_;  // [threads]
+  AttentionScratch attention_scratch_;
 };
 
 }  // namespace baton

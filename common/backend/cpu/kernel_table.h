@@ -1,7 +1,8 @@
 // Instantiates all kernels for one Simd type. Included by the sources kernels_*.cc only.
 #pragma once
 
-#include "common/backend/cpu/attention_kernel.h"
+#include "common/backend/cpu/attention_row_kernel.h"
+#include "common/backend/cpu/attention_tile_kernel.h"
 #include "common/backend/cpu/float_product_kernel.h"
 #include "common/backend/cpu/kernels.h"
 #include "common/backend/cpu/peak_kernel.h"
@@ -46,7 +47,9 @@ template <class Simd>
 constexpr CpuKernels MakeKernels() {
   return {.prepare_input = &ProductInputKernel<Simd>::Run,
           .product = &AnyProduct<Simd>::Run,
-          .attend = &AttentionKernel<Simd>::Run,
+          .attend_tile = &AttentionTileKernel<Simd>::Run,
+          .attend_row_segment = &AttentionRowKernel<Simd>::Run,
+          .merge_row_segments = &AttentionRowKernel<Simd>::Merge,
           .peak = MakePeakLoops<Simd>()};
 }
 

@@ -24,7 +24,10 @@ struct CpuKernels {
   void (*prepare_input)(const ProductInputArgs& args, int begin, int end);
   // Groups [begin, end) of 16 outputs.
   void (*product)(const ProductArgs& args, int begin, int end);
-  void (*attend)(const AttentionArgs& args);
+  void (*attend_tile)(const TileAttentionArgs& args);
+  void (*attend_row_segment)(const RowAttentionArgs& args);
+  // Of the first `segments` segments; the args' own is not read.
+  void (*merge_row_segments)(const RowAttentionArgs& args, int segments);
   PeakLoops peak;
 };
 

@@ -1,4 +1,5 @@
-// Rows of the KV cache to and from floats: widened exactly, stored rounded to nearest even.
+// Elements of the KV cache to and from sixteen lanes of floats: widened exactly, stored rounded to
+// nearest even. For kernels.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +10,33 @@
 
 namespace baton {
 
-[[gnu::always_inline]] inline void WidenKvRow(KvDtype dtype, const uint8_t* row, int count,
-                                              float* out) {
-  const auto* halves = reinterpret_cast<const uint16_t*>(row);
-  switch (dtype) {
-    case KvDtype::kF32:
-      std::memcpy(out, row, static_cast<size_t>(count) * sizeof(float));
-      return;
-    case KvDtype::kF16:
-      for (int i = 0; i < count; ++i) out[i] = F16ToF32(halves[i]);
-      return;
-    case KvDtype::kBf16:
-      for (int i = 0; i < count; ++i) out[i] = Bf16ToF32(halves[i]);
-      return;
+template <class Simd, KvDtype kDtype>
+struct KvElement;
+
+template <class Simd>
+struct KvElement<Simd, KvDtype::kF32> {
+  using Stored = float;
+  [[gnu::always_inline]] static auto Load(const float* x) { return Simd::Load(x); }
+  [[gnu::always_inline]] static void Store(float* x, typename Simd::F a) { Simd::Store(x, a); }
+};
+
+template <class Simd>
+struct KvElement<Simd, KvDtype::kF16> {
+  using Stored = uint16_t;
+  [[gnu::always_inline]] static auto Load(const uint16_t* x) { return Simd::LoadF16(x); }
+  [[gnu::always_inline]] static void Store(uint16_t* x, typename Simd::F a) {
+    Simd::StoreF16(x, a);
   }
-}
+};
+
+template <class Simd>
+struct KvElement<Simd, KvDtype::kBf16> {
+  using Stored = uint16_t;
+  [[gnu::always_inline]] static auto Load(const uint16_t* x) { return Simd::LoadBf16(x); }
+  [[gnu::always_inline]] static void Store(uint16_t* x, typename Simd::F a) {
+    Simd::StoreBf16(x, a);
+  }
+};
 
 [[gnu::always_inline]] inline void StoreKvRow(KvDtype dtype, const float* values, int count,
                                               uint8_t* row) {

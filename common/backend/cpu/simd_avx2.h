@@ -27,6 +27,12 @@ struct Avx2 {
   static constexpr int kDirectTileRows = 4;
   static constexpr int kTileRows = 4;
   static constexpr int kFloatTileRows = 6;
+  static constexpr int kScoreQueries = 4;
+  static constexpr int kScoreVectors = 1;
+  static constexpr int kValueQueries = 3;
+  static constexpr int kValueVectors = 2;
+  static constexpr int kRowKeys = 1;
+  static constexpr int kRowVectors = 2;
 
   [[gnu::always_inline]] static F Zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
   [[gnu::always_inline]] static F Set(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
@@ -61,6 +67,39 @@ struct Avx2 {
   [[gnu::always_inline]] static F Fma(F a, F b, F c) {
     return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
   }
+  [[gnu::always_inline]] static F Sub(F a, F b) {
+    return {_mm256_sub_ps(a.low, b.low), _mm256_sub_ps(a.high, b.high)};
+  }
+  [[gnu::always_inline]] static F Div(F a, F b) {
+    return {_mm256_div_ps(a.low, b.low), _mm256_div_ps(a.high, b.high)};
+  }
+  [[gnu::always_inline]] static F Max(F a, F b) {
+    return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)};
+  }
+  [[gnu::always_inline]] static F Min(F a, F b) {
+    return {_mm256_min_ps(a.low, b.low), _mm256_min_ps(a.high, b.high)};
+  }
+  [[gnu::always_inline]] static F ScaleByPowerOfTwo(F a, F n) {
+    return {ScaleHalf(a.low, n.low), ScaleHalf(a.high, n.high)};
+  }
+  [[gnu::always_inline]] static void Transpose(F (&x)[16]) {
+    __m256 corner[2][2][8];  // [vectors from 8i on][lanes from 8j on]
+    for (int i = 0; i < 8; ++i) {
+      corner[0][0][i] = x[i].low;
+      corner[0][1][i] = x[i].high;
+      corner[1][0][i] = x[8 + i].low;
+      corner[1][1][i] = x[8 + i].high;
+    }
+    Transpose8(corner[0][0]);
+    Transpose8(corner[0][1]);
+    Transpose8(corner[1][0]);
+    Transpose8(corner[1][1]);
+    for (int i = 0; i < 8; ++i) {
+      x[i] = {corner[0][0][i], corner[1][0][i]};
+      x[8 + i] = {corner[0][1][i], corner[1][1][i]};
+    }
+  }
+  [[gnu::always_inline]] static F FoldAll(const F (&x)[16]) { return {Fold8(x), Fold8(x + 8)}; }
   [[gnu::always_inline]] static F FromInt(I a) {
     return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)};
   }
@@ -135,6 +174,55 @@ struct Avx2 {
   }
   [[gnu::always_inline]] static __m128i Load64(const void* x) {
     return _mm_loadl_epi64(static_cast<const __m128i*>(x));
+  }
+  // 2^n in two factors: one alone would leave the range of normal numbers.
+  [[gnu::always_inline]] static __m256 ScaleHalf(__m256 a, __m256 n) {
+    const __m256i exponent = _mm256_cvtps_epi32(n);
+    const __m256i half = _mm256_srai_epi32(exponent, 1);
+    const auto power = [](__m256i e) __attribute__((always_inline)) {
+      return _mm256_castsi256_ps(
+          _mm256_slli_epi32(_mm256_add_epi32(e, _mm256_set1_epi32(127)), 23));
+    };
+    return _mm256_mul_ps(_mm256_mul_ps(a, power(half)), power(_mm256_sub_epi32(exponent, half)));
+  }
+  // Two lanes of `a`, then two of `b`, in each half.
+  template <int kPick>
+  [[gnu::always_inline]] static __m256 Shuffle(__m256 a, __m256 b) {
+    return _mm256_shuffle_ps(a, b, kPick);
+  }
+  [[gnu::always_inline]] static void Transpose8(__m256 (&x)[8]) {
+    __m256 pairs[8];
+    for (int i = 0; i < 8; i += 2) {
+      pairs[i] = _mm256_unpacklo_ps(x[i], x[i + 1]);
+      pairs[i + 1] = _mm256_unpackhi_ps(x[i], x[i + 1]);
+    }
+    __m256 quads[8];  // [i + c]: lanes c and 4 + c of vectors i to i + 3
+    for (int i = 0; i < 8; i += 4) {
+      quads[i] = Shuffle<0x44>(pairs[i], pairs[i + 2]);
+      quads[i + 1] = Shuffle<0xee>(pairs[i], pairs[i + 2]);
+      quads[i + 2] = Shuffle<0x44>(pairs[i + 1], pairs[i + 3]);
+      quads[i + 3] = Shuffle<0xee>(pairs[i + 1], pairs[i + 3]);
+    }
+    for (int c = 0; c < 4; ++c) {
+      x[c] = _mm256_permute2f128_ps(quads[c], quads[4 + c], 0x20);
+      x[4 + c] = _mm256_permute2f128_ps(quads[c], quads[4 + c], 0x31);
+    }
+  }
+  // FoldAll of eight.
+  [[gnu::always_inline]] static __m256 Fold8(const F* x) {
+    __m256 eights[8];
+    for (int i = 0; i < 8; ++i) eights[i] = _mm256_add_ps(x[i].low, x[i].high);
+    __m256 fours[4];
+    for (int i = 0; i < 4; ++i) {
+      fours[i] = _mm256_add_ps(_mm256_permute2f128_ps(eights[i], eights[4 + i], 0x20),
+                               _mm256_permute2f128_ps(eights[i], eights[4 + i], 0x31));
+    }
+    __m256 twos[2];
+    for (int i = 0; i < 2; ++i) {
+      twos[i] = _mm256_add_ps(Shuffle<0x44>(fours[2 * i], fours[2 * i + 1]),
+                              Shuffle<0xee>(fours[2 * i], fours[2 * i + 1]));
+    }
+    return _mm256_add_ps(Shuffle<0x88>(twos[0], twos[1]), Shuffle<0xdd>(twos[0], twos[1]));
   }
   template <int kShift>
   [[gnu::always_inline]] static __m256i Shift(__m256i a) {

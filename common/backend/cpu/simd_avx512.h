@@ -23,6 +23,12 @@ struct Avx512 {
   static constexpr int kDirectTileRows = 8;
   static constexpr int kTileRows = 6;
   static constexpr int kFloatTileRows = 12;
+  static constexpr int kScoreQueries = 6;
+  static constexpr int kScoreVectors = 2;
+  static constexpr int kValueQueries = 6;
+  static constexpr int kValueVectors = 4;
+  static constexpr int kRowKeys = 4;
+  static constexpr int kRowVectors = 4;
 
   [[gnu::always_inline]] static F Zero() { return _mm512_setzero_ps(); }
   [[gnu::always_inline]] static F Set(float x) { return _mm512_set1_ps(x); }
@@ -46,6 +52,11 @@ struct Avx512 {
   [[gnu::always_inline]] static F Add(F a, F b) { return _mm512_add_ps(a, b); }
   [[gnu::always_inline]] static F Mul(F a, F b) { return _mm512_mul_ps(a, b); }
   [[gnu::always_inline]] static F Fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
+  [[gnu::always_inline]] static F Sub(F a, F b) { return _mm512_sub_ps(a, b); }
+  [[gnu::always_inline]] static F Div(F a, F b) { return _mm512_div_ps(a, b); }
+  [[gnu::always_inline]] static F Max(F a, F b) { return _mm512_max_ps(a, b); }
+  [[gnu::always_inline]] static F Min(F a, F b) { return _mm512_min_ps(a, b); }
+  [[gnu::always_inline]] static F ScaleByPowerOfTwo(F a, F n) { return _mm512_scalef_ps(a, n); }
   [[gnu::always_inline]] static F FromInt(I a) { return _mm512_cvtepi32_ps(a); }
   [[gnu::always_inline]] static float MaxMagnitude(F a, F b) {
     const I mask = _mm512_set1_epi32(0x7fffffff);
@@ -64,6 +75,49 @@ struct Avx512 {
     const __m256i halves = _mm256_add_epi64(eights, _mm256_bsrli_epi128(eights, 8));
     sums[0] = _mm_cvtsi128_si32(_mm256_castsi256_si128(halves)) - 16 * 128;
     sums[1] = _mm_cvtsi128_si32(_mm256_extracti128_si256(halves, 1)) - 16 * 128;
+  }
+
+  [[gnu::always_inline]] static void Transpose(F (&x)[16]) {
+    F pairs[16];
+    for (int i = 0; i < 16; i += 2) {
+      pairs[i] = _mm512_unpacklo_ps(x[i], x[i + 1]);
+      pairs[i + 1] = _mm512_unpackhi_ps(x[i], x[i + 1]);
+    }
+    F quads[16];  // [i + c]: in each quarter q, lane 4q + c of vectors i to i + 3
+    for (int i = 0; i < 16; i += 4) {
+      quads[i] = Shuffle<0x44>(pairs[i], pairs[i + 2]);
+      quads[i + 1] = Shuffle<0xee>(pairs[i], pairs[i + 2]);
+      quads[i + 2] = Shuffle<0x44>(pairs[i + 1], pairs[i + 3]);
+      quads[i + 3] = Shuffle<0xee>(pairs[i + 1], pairs[i + 3]);
+    }
+    for (int c = 0; c < 4; ++c) {
+      const F even_low = Quarters<0x88>(quads[c], quads[4 + c]);
+      const F even_high = Quarters<0x88>(quads[8 + c], quads[12 + c]);
+      const F odd_low = Quarters<0xdd>(quads[c], quads[4 + c]);
+      const F odd_high = Quarters<0xdd>(quads[8 + c], quads[12 + c]);
+      x[c] = Quarters<0x88>(even_low, even_high);
+      x[4 + c] = Quarters<0x88>(odd_low, odd_high);
+      x[8 + c] = Quarters<0xdd>(even_low, even_high);
+      x[12 + c] = Quarters<0xdd>(odd_low, odd_high);
+    }
+  }
+  [[gnu::always_inline]] static F FoldAll(const F (&x)[16]) {
+    F eights[8];  // of vectors i and i + 4, or 8 further
+    for (int i = 0; i < 4; ++i) {
+      eights[i] = AddHalves(x[i], x[4 + i]);
+      eights[4 + i] = AddHalves(x[8 + i], x[12 + i]);
+    }
+    F fours[4];
+    for (int i = 0; i < 4; ++i) {
+      fours[i] =
+          Add(Quarters<0x88>(eights[i], eights[4 + i]), Quarters<0xdd>(eights[i], eights[4 + i]));
+    }
+    F twos[2];
+    for (int i = 0; i < 2; ++i) {
+      twos[i] = Add(Shuffle<0x44>(fours[2 * i], fours[2 * i + 1]),
+                    Shuffle<0xee>(fours[2 * i], fours[2 * i + 1]));
+    }
+    return Add(Shuffle<0x88>(twos[0], twos[1]), Shuffle<0xdd>(twos[0], twos[1]));
   }
 
   [[gnu::always_inline]] static I SetInt(int32_t x) { return _mm512_set1_epi32(x); }
@@ -94,6 +148,19 @@ struct Avx512 {
   }
 
  private:
+  // Two lanes of `a`, then two of `b`, in each quarter; the same with whole quarters.
+  template <int kPick>
+  [[gnu::always_inline]] static F Shuffle(F a, F b) {
+    return _mm512_shuffle_ps(a, b, kPick);
+  }
+  template <int kPick>
+  [[gnu::always_inline]] static F Quarters(F a, F b) {
+    return _mm512_shuffle_f32x4(a, b, kPick);
+  }
+  // The sum of the halves of `a`, then that of `b`.
+  [[gnu::always_inline]] static F AddHalves(F a, F b) {
+    return Add(_mm512_mask_blend_ps(0xff00, a, b), Quarters<0x4e>(a, b));
+  }
   template <int kShift>
   [[gnu::always_inline]] static Bytes Shift(Bytes a) {
     if constexpr (kShift > 0) {

@@ -25,6 +25,14 @@ struct Portable {
   static constexpr int kDirectTileRows = 2;  // rows that share weights in registers
   static constexpr int kTileRows = 2;        // quantised
   static constexpr int kFloatTileRows = 2;   // of floats
+  // Attention's tiles: queries, and vectors of keys for the scores, of columns for the values.
+  static constexpr int kScoreQueries = 1;
+  static constexpr int kScoreVectors = 1;
+  static constexpr int kValueQueries = 1;
+  static constexpr int kValueVectors = 1;
+  // The same for a single row's queries: keys, and vectors of columns.
+  static constexpr int kRowKeys = 1;
+  static constexpr int kRowVectors = 1;
 
   [[gnu::always_inline]] static F Zero() { return F{}; }
   [[gnu::always_inline]] static F Set(float x) { return F{} + x; }
@@ -64,6 +72,38 @@ struct Portable {
     Store(z.v, c);
     for (int l = 0; l < kLanes; ++l) z.v[l] = __builtin_fmaf(x.v[l], y.v[l], z.v[l]);
     return Load(z.v);
+  }
+  [[gnu::always_inline]] static F Sub(F a, F b) { return a - b; }
+  [[gnu::always_inline]] static F Div(F a, F b) { return a / b; }
+  // a > b ? a : b, so `b` where either is NaN; Min alike.
+  [[gnu::always_inline]] static F Max(F a, F b) { return a > b ? a : b; }
+  [[gnu::always_inline]] static F Min(F a, F b) { return a < b ? a : b; }
+  // a * 2^n, rounded once. REQUIRES: n is an integer in [-150, 128], |a| in [1/2, 2]; or a is NaN.
+  [[gnu::always_inline]] static F ScaleByPowerOfTwo(F a, F n) {
+    // In two factors: one alone would leave the range of normal numbers.
+    const I exponent = __builtin_convertvector(n, I);
+    const I half = exponent >> 1;
+    return a * (F)((half + 127) << 23) * (F)((exponent - half + 127) << 23);
+  }
+  // Lane j of vector i becomes lane i of vector j.
+  [[gnu::always_inline]] static void Transpose(F (&x)[16]) {
+    Lanes lanes[16];
+    for (int i = 0; i < 16; ++i) Store(lanes[i].v, x[i]);
+    for (int i = 0; i < 16; ++i) {
+      Lanes column;
+      for (int j = 0; j < 16; ++j) column.v[j] = lanes[j].v[i];
+      x[i] = Load(column.v);
+    }
+  }
+  // Lane i is FoldLanes of x[i].
+  [[gnu::always_inline]] static F FoldAll(const F (&x)[16]) {
+    Lanes folded;
+    for (int i = 0; i < 16; ++i) {
+      Lanes lanes;
+      Store(lanes.v, x[i]);
+      folded.v[i] = FoldLanes(lanes);
+    }
+    return Load(folded.v);
   }
   [[gnu::always_inline]] static F FromInt(I a) { return __builtin_convertvector(a, F); }
   // The largest magnitude in both; a NaN counts as larger than all.

@@ -5,74 +5,23 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <random>
 #include <vector>
 
 #include "common/backend/cpu/kernels.h"
+#include "common/backend/exact_math.h"
+#include "common/base/float_types.h"
 
 namespace baton {
 namespace {
 
-constexpr int kHeadDim = 16;
-
-// A cache of one layer with F32 elements, and the keys, values and queries that a test puts in.
-class Paged {
- public:
-  Paged(int tokens, int heads, int kv_heads, int block_size)
-      : tokens_(tokens), heads_(heads), kv_heads_(kv_heads) {
-    const int blocks = (tokens + block_size - 1) / block_size;
-    for (int i = 0; i < blocks; ++i) table_.push_back(blocks - 1 - i);
-    const size_t half = static_cast<size_t>(block_size * kv_heads * kHeadDim) * sizeof(float);
-    bytes_.resize(static_cast<size_t>(blocks) * 2 * half);
-    // What nobody wrote must never be read: it would make every result NaN.
-    std::fill_n(reinterpret_cast<float*>(bytes_.data()), bytes_.size() / sizeof(float),
-                std::numeric_limits<float>::quiet_NaN());
-    view_ = {.blocks = bytes_.data(),
-             .block_bytes = 2 * half,
-             .keys_offset = 0,
-             .values_offset = half,
-             .block_size = block_size,
-             .kv_heads = kv_heads,
-             .head_dim = kHeadDim,
-             .dtype = KvDtype::kF32};
-    queries_.resize(static_cast<size_t>(tokens * heads * kHeadDim));
-  }
-
-  float* Key(int token, int kv_head) {
-    return reinterpret_cast<float*>(view_.KeyRow(Block(token), token % view_.block_size)) +
-           kv_head * kHeadDim;
-  }
-  float* Value(int token, int kv_head) {
-    return reinterpret_cast<float*>(view_.ValueRow(Block(token), token % view_.block_size)) +
-           kv_head * kHeadDim;
-  }
-  float* Query(int token, int head) { return queries_.data() + (token * heads_ + head) * kHeadDim; }
-
-  // The contexts of tokens [first, tokens), [rows, heads * kHeadDim].
-  std::vector<float> Attend(int first, CpuIsa isa, int threads) {
-    const int rows = tokens_ - first;
-    const PassSequence sequence{0, rows, first, table_.data()};
-    Pass pass;
-    pass.sequences = absl::MakeConstSpan(&sequence, 1);
-    std::vector<float> out(static_cast<size_t>(rows * heads_ * kHeadDim));
-    ThreadPool pool(threads, {});
-    std::vector<AttentionScratch> scratch(static_cast<size_t>(threads));
-    AttendRows(KernelsFor(isa), pool, pass, {Query(first, 0), rows, heads_ * kHeadDim}, view_,
-               {out.data(), rows, heads_ * kHeadDim}, scratch);
-    return out;
-  }
-
- private:
-  int32_t Block(int token) const { return table_[static_cast<size_t>(token / view_.block_size)]; }
-
-  int tokens_;
-  int heads_;
-  int kv_heads_;
-  std::vector<int32_t> table_;
-  std::vector<uint8_t> bytes_;
-  std::vector<float> queries_;
-  KvLayerView view_;
+struct Shape {
+  int head_dim;
+  int heads;
+  int kv_heads;
+  int block_size;
+  KvDtype dtype;
+  int tokens;
 };
 
 std::vector<CpuIsa> InstructionSets() {
@@ -83,6 +32,222 @@ std::vector<CpuIsa> InstructionSets() {
   return sets;
 }
 
+// The keys, values and queries of one sequence, and its one-layer cache, in blocks of a cache that
+// sequences may share.
+class Sequence {
+ public:
+  Sequence(const Shape& shape, int seed) : shape_(shape) {
+    keys_.resize(Elements(shape.kv_heads));
+    values_.resize(keys_.size());
+    queries_.resize(Elements(shape.heads));
+    std::mt19937 random(static_cast<unsigned>(seed));
+    std::normal_distribution<float> normal(0, 1.5);
+    for (std::vector<float>* floats : {&keys_, &values_, &queries_}) {
+      for (float& x : *floats) x = normal(random);
+    }
+  }
+
+  float* Key(int token, int kv_head) { return At(keys_, token, kv_head, shape_.kv_heads); }
+  float* Value(int token, int kv_head) { return At(values_, token, kv_head, shape_.kv_heads); }
+  float* Query(int token, int head) { return At(queries_, token, head, shape_.heads); }
+  int BlockCount() const { return (shape_.tokens + shape_.block_size - 1) / shape_.block_size; }
+
+  // What a key or value is once it was in the cache.
+  float Stored(float x) const {
+    if (shape_.dtype == KvDtype::kF16) return F16ToF32(F32ToF16(x));
+    if (shape_.dtype == KvDtype::kBf16) return Bf16ToF32(F32ToBf16(x));
+    return x;
+  }
+
+ private:
+  size_t Elements(int heads) const {
+    return static_cast<size_t>(shape_.tokens * heads * shape_.head_dim);
+  }
+  float* At(std::vector<float>& floats, int token, int head, int heads) const {
+    return floats.data() + (token * heads + head) * shape_.head_dim;
+  }
+
+  Shape shape_;
+  std::vector<float> keys_;
+  std::vector<float> values_;
+  std::vector<float> queries_;
+};
+
+// Runs passes over sequences as an engine would: what no pass has appended is not in the cache.
+class Runner {
+ public:
+  Runner(const Shape& shape, std::vector<Sequence>& sequences, CpuIsa isa, int threads)
+      : shape_(shape), sequences_(sequences), kernels_(KernelsFor(isa)), pool_(threads, {}) {
+    int blocks = 0;
+    for (Sequence& sequence : sequences) blocks += sequence.BlockCount();
+    view_ = {.block_size = shape.block_size,
+             .kv_heads = shape.kv_heads,
+             .head_dim = shape.head_dim,
+             .dtype = shape.dtype};
+    const size_t half = view_.row_bytes() * static_cast<size_t>(shape.block_size);
+    // Every pattern of ones is a NaN: what nobody wrote would show in the result.
+    bytes_.assign(static_cast<size_t>(blocks) * 2 * half, 0xff);
+    view_.blocks = bytes_.data();
+    view_.block_bytes = 2 * half;
+    view_.values_offset = half;
+    for (size_t i = 0; i < sequences.size(); ++i) {
+      tables_.emplace_back();
+      for (int block = 0; block < sequences[i].BlockCount(); ++block) {
+        tables_.back().push_back(--blocks);
+      }
+      out_.emplace_back(static_cast<size_t>(shape.tokens * shape.heads * shape.head_dim), -1.0f);
+    }
+  }
+
+  struct Rows {
+    int sequence;
+    int first;
+    int count;
+  };
+  void Pass(const std::vector<Rows>& all) {
+    const int columns = shape_.heads * shape_.head_dim;
+    std::vector<PassSequence> of_pass;
+    std::vector<float> queries;
+    for (const Rows& rows : all) {
+      of_pass.push_back({static_cast<int>(queries.size()) / columns, rows.count, rows.first,
+                         tables_[static_cast<size_t>(rows.sequence)].data()});
+      const float* first = sequences_[static_cast<size_t>(rows.sequence)].Query(rows.first, 0);
+      queries.insert(queries.end(), first, first + rows.count * columns);
+      for (int token = rows.first; token < rows.first + rows.count; ++token) Append(rows, token);
+    }
+    std::vector<float> out(queries.size());
+    const int row_count = static_cast<int>(queries.size()) / columns;
+    baton::Pass pass;
+    pass.sequences = of_pass;
+    AttendRows(kernels_, pool_, pass, {queries.data(), row_count, columns}, view_,
+               {out.data(), row_count, columns}, scratch_);
+    const float* from = out.data();
+    for (const Rows& rows : all) {
+      std::copy_n(from, rows.count * columns,
+                  out_[static_cast<size_t>(rows.sequence)].data() + rows.first * columns);
+      from += rows.count * columns;
+    }
+  }
+
+  const std::vector<float>& out(int sequence) const { return out_[static_cast<size_t>(sequence)]; }
+  const float* Out(int sequence, int token, int head) const {
+    return out(sequence).data() + (token * shape_.heads + head) * shape_.head_dim;
+  }
+
+ private:
+  void Append(const Rows& rows, int token) {
+    Sequence& sequence = sequences_[static_cast<size_t>(rows.sequence)];
+    const int32_t block =
+        tables_[static_cast<size_t>(rows.sequence)][static_cast<size_t>(token / view_.block_size)];
+    const int row = token % view_.block_size;
+    Store(sequence.Key(token, 0), view_.KeyRow(block, row));
+    Store(sequence.Value(token, 0), view_.ValueRow(block, row));
+  }
+  void Store(const float* x, uint8_t* row) const {
+    for (int i = 0; i < shape_.kv_heads * shape_.head_dim; ++i) {
+      const uint16_t half = shape_.dtype == KvDtype::kF16 ? F32ToF16(x[i]) : F32ToBf16(x[i]);
+      if (shape_.dtype == KvDtype::kF32) {
+        std::memcpy(row + 4 * i, &x[i], sizeof(float));
+      } else {
+        std::memcpy(row + 2 * i, &half, sizeof(half));
+      }
+    }
+  }
+
+  Shape shape_;
+  std::vector<Sequence>& sequences_;
+  const CpuKernels& kernels_;
+  ThreadPool pool_;
+  KvLayerView view_;
+  std::vector<uint8_t> bytes_;
+  std::vector<std::vector<int32_t>> tables_;
+  std::vector<std::vector<float>> out_;
+  AttentionScratch scratch_;
+};
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+float Fold(const float (&in)[16]) {
+  float lanes[16];
+  std::copy_n(in, 16, lanes);
+  for (const int width : {8, 4, 2, 1}) {
+    for (int l = 0; l < width; ++l) lanes[l] += lanes[l + width];
+  }
+  return lanes[0];
+}
+
+// attention.h, word by word.
+std::vector<float> Contexts(const Shape& shape, Sequence& sequence, int token, int head) {
+  const int kv_head = head / (shape.heads / shape.kv_heads);
+  const size_t head_dim = static_cast<size_t>(shape.head_dim);
+  const float scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
+  std::vector<float> running(head_dim);
+  float running_max = 0;
+  float running_sum = 0;
+  for (int start = 0; start <= token; start += 256) {
+    const int end = std::min(start + 256, token + 1);
+    std::vector<float> p;
+    for (int key = start; key < end; ++key) {
+      float lanes[16] = {};
+      for (int d = 0; d < shape.head_dim; ++d) {
+        lanes[d % 16] = std::fma(sequence.Stored(sequence.Key(key, kv_head)[d]),
+                                 sequence.Query(token, head)[d], lanes[d % 16]);
+      }
+      p.push_back(Fold(lanes) * scale);
+    }
+    const float max = *std::max_element(p.begin(), p.end());
+    float lanes[16] = {};
+    std::vector<float> sums(head_dim);
+    for (size_t i = 0; i < p.size(); ++i) {
+      p[i] = ExpF(p[i] - max);
+      lanes[i % 16] += p[i];
+      const float* value = sequence.Value(start + static_cast<int>(i), kv_head);
+      for (size_t d = 0; d < head_dim; ++d) {
+        sums[d] = std::fma(sequence.Stored(value[d]), p[i], sums[d]);
+      }
+    }
+    if (start == 0) {
+      running = sums;
+      running_max = max;
+      running_sum = Fold(lanes);
+      continue;
+    }
+    const float both = std::max(running_max, max);
+    const float old_scale = ExpF(running_max - both);
+    const float new_scale = ExpF(max - both);
+    for (size_t d = 0; d < head_dim; ++d) {
+      running[d] = std::fma(sums[d], new_scale, running[d] * old_scale);
+    }
+    running_sum = std::fma(Fold(lanes), new_scale, running_sum * old_scale);
+    running_max = both;
+  }
+  for (float& x : running) x /= running_sum;
+  return running;
+}
+
+// The definition in double.
+std::vector<double> ExactContexts(const Shape& shape, Sequence& sequence, int token, int head) {
+  const int kv_head = head / (shape.heads / shape.kv_heads);
+  std::vector<double> contexts(static_cast<size_t>(shape.head_dim));
+  double sum = 0;
+  for (int key = 0; key <= token; ++key) {
+    double score = 0;
+    for (int d = 0; d < shape.head_dim; ++d) {
+      score +=
+          double{sequence.Query(token, head)[d]} * sequence.Stored(sequence.Key(key, kv_head)[d]);
+    }
+    const double p = std::exp(score / std::sqrt(shape.head_dim));
+    sum += p;
+    for (size_t d = 0; d < contexts.size(); ++d) {
+      contexts[d] += p * sequence.Stored(sequence.Value(key, kv_head)[d]);
+    }
+  }
+  for (double& x : contexts) x /= sum;
+  return contexts;
+}
+
 // Four tokens with values 10, 20, 1, 5. Heads average over the tokens at even positions (from 1),
 // the last token, the first token, all tokens, up to and including the current one. A softmax
 // always averages over something: the "none" of the first token is a sink before it, which holds
@@ -90,75 +255,148 @@ std::vector<CpuIsa> InstructionSets() {
 TEST(Attention, GivesTheContextsOfTheWorkedExample) {
   constexpr float kStrong = 400;  // a score 100 above the others: they weigh nothing
   const std::vector<float> values = {0, 10, 20, 1, 5};  // the sink's first
-  Paged paged(/*tokens=*/5, /*heads=*/4, /*kv_heads=*/1, /*block_size=*/16);
+  const Shape shape = {16, /*heads=*/4, /*kv_heads=*/1, 16, KvDtype::kF32, /*tokens=*/5};
+  std::vector<Sequence> sequences = {Sequence(shape, 1)};
+  Sequence& sequence = sequences[0];
   for (int token = 0; token < 5; ++token) {
     const bool sink = token == 0;
     // A key says: even position, order, the sink itself.
-    std::fill_n(paged.Key(token, 0), kHeadDim, 0.0f);
-    paged.Key(token, 0)[0] = sink ? 0.0f : token % 2 == 0 ? 1.0f : -1.0f;
-    paged.Key(token, 0)[1] = static_cast<float>(token);
-    paged.Key(token, 0)[2] = sink ? 1.0f : 0.0f;
-    std::fill_n(paged.Value(token, 0), kHeadDim, values[static_cast<size_t>(token)]);
-    paged.Query(token, 0)[0] = kStrong;
-    paged.Query(token, 1)[1] = kStrong;
-    paged.Query(token, 2)[1] = -kStrong;
-    for (const int head : {2, 3}) paged.Query(token, head)[2] = -100 * kStrong;
+    std::fill_n(sequence.Key(token, 0), 16, 0.0f);
+    sequence.Key(token, 0)[0] = sink ? 0.0f : token % 2 == 0 ? 1.0f : -1.0f;
+    sequence.Key(token, 0)[1] = static_cast<float>(token);
+    sequence.Key(token, 0)[2] = sink ? 1.0f : 0.0f;
+    std::fill_n(sequence.Value(token, 0), 16, values[static_cast<size_t>(token)]);
+    std::fill_n(sequence.Query(token, 0), 4 * 16, 0.0f);
+    sequence.Query(token, 0)[0] = kStrong;
+    sequence.Query(token, 1)[1] = kStrong;
+    sequence.Query(token, 2)[1] = -kStrong;
+    for (const int head : {2, 3}) sequence.Query(token, head)[2] = -100 * kStrong;
   }
   const float kNone = 0;
   const float expected[4][4] = {
       {kNone, 10, 10, 10}, {20, 20, 10, 15}, {20, 1, 10, 31.0f / 3}, {12.5, 5, 10, 9}};
   for (const CpuIsa isa : InstructionSets()) {
-    const std::vector<float> contexts = paged.Attend(/*first=*/1, isa, /*threads=*/2);
+    Runner runner(shape, sequences, isa, /*threads=*/2);
+    runner.Pass({{0, 0, 5}});
     for (int token = 0; token < 4; ++token) {
       for (int head = 0; head < 4; ++head) {
-        EXPECT_NEAR(contexts[static_cast<size_t>((token * 4 + head) * kHeadDim)],
-                    expected[token][head], 1e-5)
+        EXPECT_NEAR(*runner.Out(0, token + 1, head), expected[token][head], 1e-5)
             << CpuIsaName(isa) << ", token " << token + 1 << ", head " << head + 1;
       }
     }
   }
 }
 
-// Random keys over several segments, against the definition in double.
-TEST(Attention, IsTheSoftmaxAverageOfTheValuesUpToEachPosition) {
-  constexpr int kTokens = 700;
-  constexpr int kHeads = 4;
-  constexpr int kKvHeads = 2;
-  Paged paged(kTokens, kHeads, kKvHeads, /*block_size=*/32);
-  std::mt19937 random(1);
-  std::normal_distribution<float> normal(0, 2);
-  for (int token = 0; token < kTokens; ++token) {
-    for (int i = 0; i < kKvHeads * kHeadDim; ++i) paged.Key(token, 0)[i] = normal(random);
-    for (int i = 0; i < kKvHeads * kHeadDim; ++i) paged.Value(token, 0)[i] = normal(random);
-    for (int i = 0; i < kHeads * kHeadDim; ++i) paged.Query(token, 0)[i] = normal(random);
-  }
-  const std::vector<float> out = paged.Attend(0, CpuIsa::kPortable, 1);
-  for (const int token : {0, 1, 15, 16, 255, 256, 257, 511, 512, 699}) {
-    for (int head = 0; head < kHeads; ++head) {
-      std::vector<double> weights;
-      double sum = 0;
-      for (int key = 0; key <= token; ++key) {
-        double score = 0;
-        for (int d = 0; d < kHeadDim; ++d) {
-          score += double{paged.Query(token, head)[d]} * paged.Key(key, head / 2)[d];
-        }
-        weights.push_back(std::exp(score / 4));
-        sum += weights.back();
-      }
-      for (int d = 0; d < kHeadDim; ++d) {
-        double expected = 0;
-        for (int key = 0; key <= token; ++key) {
-          expected += weights[static_cast<size_t>(key)] / sum * paged.Value(key, head / 2)[d];
-        }
-        EXPECT_NEAR(out[static_cast<size_t>((token * kHeads + head) * kHeadDim + d)], expected,
-                    2e-5);
+class AttentionShapes : public testing::TestWithParam<Shape> {};
+
+TEST_P(AttentionShapes, IsTheDefinitionBitForBitOnEveryInstructionSet) {
+  const Shape shape = GetParam();
+  std::vector<Sequence> sequences = {Sequence(shape, 1)};
+  std::vector<float> first;
+  for (const CpuIsa isa : InstructionSets()) {
+    Runner runner(shape, sequences, isa, /*threads=*/3);
+    runner.Pass({{0, 0, shape.tokens}});
+    if (first.empty()) first = runner.out(0);
+    EXPECT_TRUE(SameBits(runner.out(0), first)) << CpuIsaName(isa);
+    for (const int token : {0, 1, 15, 16, 17, 100, 255, 256, 257, 511, 512, shape.tokens - 1}) {
+      if (token >= shape.tokens) continue;
+      if (isa != CpuIsa::kPortable) continue;  // the others were found equal to it
+      for (int head = 0; head < shape.heads; ++head) {
+        const std::vector<float> expected = Contexts(shape, sequences[0], token, head);
+        ASSERT_EQ(std::memcmp(runner.Out(0, token, head), expected.data(),
+                              expected.size() * sizeof(float)),
+                  0)
+            << "token " << token << ", head " << head;
+        const std::vector<double> exact = ExactContexts(shape, sequences[0], token, head);
+        for (size_t d = 0; d < exact.size(); ++d) ASSERT_NEAR(expected[d], exact[d], 2e-5);
       }
     }
   }
+}
+
+// Chunks of any size, single rows, other sequences in the pass and the number of threads.
+TEST_P(AttentionShapes, GivesARowTheSameBitsInAnyCompany) {
+  const Shape shape = GetParam();
+  std::vector<Sequence> sequences = {Sequence(shape, 1), Sequence(shape, 2), Sequence(shape, 3)};
+  std::vector<std::vector<float>> alone;
+  const std::vector<CpuIsa> sets = InstructionSets();
+  {
+    Runner runner(shape, sequences, sets.back(), 1);
+    for (int i = 0; i < 3; ++i) {
+      runner.Pass({{i, 0, shape.tokens}});
+      alone.push_back(runner.out(i));
+    }
+  }
+  std::mt19937 random(1);
+  for (const CpuIsa isa : sets) {
+    if (isa == CpuIsa::kPortable) continue;  // slow, and its cuts are those of the others
+    for (int threads = 1; threads <= 4; ++threads) {
+      Runner runner(shape, sequences, isa, threads);
+      int done[3] = {};
+      while (*std::min_element(done, done + 3) < shape.tokens) {
+        std::vector<Runner::Rows> rows;
+        for (const int i : {1, 0, 2}) {
+          // Mostly decode rows and large chunks.
+          const int sizes[] = {0, 1, 1, 2, 7, 40, 64, 150};
+          const int count = std::min(sizes[random() % 8], shape.tokens - done[i]);
+          if (count > 0) rows.push_back({i, done[i], count});
+          done[i] += count;
+        }
+        if (!rows.empty()) runner.Pass(rows);
+      }
+      for (int i = 0; i < 3; ++i) {
+        EXPECT_TRUE(SameBits(runner.out(i), alone[static_cast<size_t>(i)]))
+            << CpuIsaName(isa) << ", " << threads << " threads, sequence " << i;
+      }
+    }
+  }
+}
+
+TEST_P(AttentionShapes, GivesDecodeStepsTheBitsOfPrefill) {
+  const Shape shape = GetParam();
+  std::vector<Sequence> sequences = {Sequence(shape, 1)};
   for (const CpuIsa isa : InstructionSets()) {
-    const std::vector<float> other = paged.Attend(0, isa, 3);
-    EXPECT_EQ(std::memcmp(other.data(), out.data(), out.size() * sizeof(float)), 0)
-        << CpuIsaName(isa);
+    Runner prefill(shape, sequences, isa, 2);
+    prefill.Pass({{0, 0, shape.tokens}});
+    Runner decode(shape, sequences, isa, 2);
+    for (int token = 0; token < shape.tokens; ++token) decode.Pass({{0, token, 1}});
+    EXPECT_TRUE(SameBits(decode.out(0), prefill.out(0))) << CpuIsaName(isa);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, AttentionShapes,
+                         testing::Values(Shape{16, 3, 3, 16, KvDtype::kF32, 600},
+                                         Shape{64, 6, 2, 32, KvDtype::kF16, 600},
+                                         Shape{80, 4, 1, 64, KvDtype::kBf16, 530},
+                                         Shape{128, 7, 1, 32, KvDtype::kF16, 300},
+                                         Shape{96, 9, 1, 16, KvDtype::kF32, 270},
+                                         Shape{512, 1, 1, 48, KvDtype::kBf16, 260}),
+                         [](const testing::TestParamInfo<Shape>& shape) {
+                           return "HeadDim" + std::to_string(shape.param.head_dim);
+                         });
+
+// Scores far apart, and equal ones: exponentials of 0, subnormal ones, and sums of many.
+TEST(Attention, KeepsItsBitsWithExtremeScores) {
+  const Shape shape = {32, 3, 1, 32, KvDtype::kF32, 560};
+  std::vector<Sequence> sequences = {Sequence(shape, 1)};
+  for (int token = 0; token < shape.tokens; ++token) {
+    for (int d = 0; d < shape.head_dim; ++d) {
+      sequences[0].Key(token, 0)[d] *= token % 3 == 0 ? 8.0f : token % 3 == 1 ? 0.0f : 2.0f;
+    }
+  }
+  for (const CpuIsa isa : InstructionSets()) {
+    Runner runner(shape, sequences, isa, 2);
+    runner.Pass({{0, 0, 300}});
+    for (int token = 300; token < shape.tokens; ++token) runner.Pass({{0, token, 1}});
+    for (int token = 0; token < shape.tokens; token += 13) {
+      for (int head = 0; head < shape.heads; ++head) {
+        const std::vector<float> expected = Contexts(shape, sequences[0], token, head);
+        ASSERT_EQ(std::memcmp(runner.Out(0, token, head), expected.data(),
+                              expected.size() * sizeof(float)),
+                  0)
+            << CpuIsaName(isa) << ", token " << token << ", head " << head;
+      }
+    }
   }
 }
 

@@ -1,0 +1,113 @@
+// Times CPU attention over the KV of a whole model, one layer after another, so that the caches
+// help only as much as they do in a forward pass.
+//
+// Arguments of a benchmark: query rows, tokens in the cache with them, sequences of that kind.
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/backend/cpu/attention.h"
+#include "common/backend/cpu/kernels.h"
+#include "common/backend/cpu/memory.h"
+#include "common/base/float_types.h"
+
+namespace baton {
+namespace {
+
+constexpr int kLayers = 30;
+constexpr int kHeads = 9;
+constexpr int kKvHeads = 3;
+constexpr int kHeadDim = 64;
+constexpr int kBlockSize = 32;
+
+// The instruction set and the threads: of the environment, so that a run can be repeated with
+// others.
+CpuIsa Isa() {
+  const char* name = std::getenv("BATON_BENCH_ISA");
+  return *ParseCpuIsa(name == nullptr ? "auto" : name);
+}
+int Threads() {
+  const char* threads = std::getenv("BATON_BENCH_THREADS");
+  return threads == nullptr ? 2 : std::atoi(threads);
+}
+
+void BM_Attention(benchmark::State& state) {
+  const int rows = static_cast<int>(state.range(0));
+  const int tokens = static_cast<int>(state.range(1));
+  const int sequences = static_cast<int>(state.range(2));
+  const int blocks = (tokens + kBlockSize - 1) / kBlockSize;
+  const size_t half = size_t{kBlockSize} * kKvHeads * kHeadDim * sizeof(uint16_t);
+  std::mt19937 random(1);
+  const size_t elements = static_cast<size_t>(blocks * sequences) * kLayers * half;  // K and V
+  const BackendBuffer memory = *AllocateCpuMemory(elements * sizeof(uint16_t));
+  auto* cache = reinterpret_cast<uint16_t*>(memory.data());
+  std::vector<uint16_t> pattern(4099);  // a prime: rows differ
+  for (uint16_t& x : pattern) {
+    x = F32ToF16(std::uniform_real_distribution<float>(-1, 1)(random));
+  }
+  for (size_t i = 0; i < elements; ++i) cache[i] = pattern[i % pattern.size()];
+  std::vector<float> queries(static_cast<size_t>(rows * sequences * kHeads * kHeadDim));
+  for (size_t i = 0; i < queries.size(); ++i) {
+    queries[i] = F16ToF32(pattern[i * 7 % pattern.size()]);
+  }
+  std::vector<float> out(queries.size());
+  std::vector<int32_t> table(static_cast<size_t>(blocks * sequences));
+  std::iota(table.begin(), table.end(), 0);
+  std::vector<PassSequence> of_pass;
+  for (int i = 0; i < sequences; ++i) {
+    of_pass.push_back({i * rows, rows, tokens - rows, table.data() + i * blocks});
+  }
+  Pass pass;
+  pass.sequences = of_pass;
+
+  ThreadPool pool(Threads(), {});
+  AttentionScratch scratch;
+  const CpuKernels& kernels = KernelsFor(Isa());
+  for (auto _ : state) {
+    for (size_t layer = 0; layer < kLayers; ++layer) {
+      const KvLayerView view = {.blocks = memory.data(),
+                                .block_bytes = kLayers * 2 * half,
+                                .keys_offset = layer * 2 * half,
+                                .values_offset = layer * 2 * half + half,
+                                .block_size = kBlockSize,
+                                .kv_heads = kKvHeads,
+                                .head_dim = kHeadDim,
+                                .dtype = KvDtype::kF16};
+      AttendRows(kernels, pool, pass, {queries.data(), rows * sequences, kHeads * kHeadDim}, view,
+                 {out.data(), rows * sequences, kHeads * kHeadDim}, scratch);
+    }
+  }
+  // Pairs of a query and a key it sees, each a multiplication and an addition in either product.
+  double pairs = 0;
+  for (int row = 0; row < rows; ++row) pairs += tokens - rows + row + 1;
+  pairs *= sequences;
+  const double passes = static_cast<double>(state.iterations());
+  state.counters["FLOP/s"] = benchmark::Counter(passes * kLayers * pairs * kHeads * kHeadDim * 4,
+                                                benchmark::Counter::kIsRate);
+  state.counters["KV B/s"] = benchmark::Counter(
+      passes * sequences * tokens * kLayers * kKvHeads * kHeadDim * 4, benchmark::Counter::kIsRate);
+}
+
+BENCHMARK(BM_Attention)
+    ->Args({1, 1, 1})
+    ->Args({1, 100, 1})
+    ->Args({1, 500, 1})
+    ->Args({1, 4096, 1})
+    ->Args({1, 500, 8})
+    ->Args({16, 500, 1})
+    ->Args({64, 4096, 1})
+    ->Args({512, 512, 1})
+    ->Args({512, 2048, 1})
+    ->Args({2048, 2048, 1})
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
+
+}  // namespace
+}  // namespace baton
+
+BENCHMARK_MAIN();
