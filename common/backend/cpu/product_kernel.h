@@ -22,8 +22,8 @@ template <int Most, class Tile>
   }
 }
 
-// Writes the sums of `Rows` rows for a group. With two terms a row's two are in one tile: their
-// number is even, and so are all tiles then.
+// Writes the sums of `Rows` rows for a group. With two terms a row's two are in the same
+// tile: all tiles are even then.
 template <class Simd, int Rows>
 [[gnu::always_inline]] inline void StoreOutputs(const ProductArgs& args, int row, int group,
                                                 const typename Simd::F (&sums)[Rows]) {
@@ -198,9 +198,14 @@ struct QuantisedProduct {
         Unpack(args.weight + static_cast<size_t>(group + g) * args.group_bytes, first, count,
                args.panel + g * kPanelBlocks);
       }
-      ForTiles<Simd::kTileRows>(args.rows, [&](auto rows, int row) {
+      const auto tile = [&](auto rows, int row) __attribute__((always_inline)) {
         PanelRows<rows(), Groups>(args, row, group, first, count);
-      });
+      };
+      if (args.terms == 2) {  // pairs of rows stay together
+        ForTiles<Simd::kTileRows & ~1>(args.rows, tile);
+      } else {
+        ForTiles<Simd::kTileRows>(args.rows, tile);
+      }
     }
   }
 

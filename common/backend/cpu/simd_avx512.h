@@ -18,10 +18,10 @@ struct Avx512 {
   using I = __m512i;
   using Bytes = __m512i;
 
-  // 12 sums of integers, 12 of floats, 2 weights, 1 input; for floats 24 sums.
+  // 10 sums of integers, 10 of floats, 2 weights, 1 input; for floats 24 sums.
   static constexpr int kTileGroups = 2;
   static constexpr int kDirectTileRows = 8;
-  static constexpr int kTileRows = 6;
+  static constexpr int kTileRows = 5;
   static constexpr int kFloatTileRows = 12;
   static constexpr int kScoreQueries = 6;
   static constexpr int kScoreVectors = 2;
