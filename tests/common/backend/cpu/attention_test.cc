@@ -272,9 +272,8 @@ TEST(Attention, GivesTheContextsOfTheWorkedExample) {
     sequence.Query(token, 2)[1] = -kStrong;
     for (const int head : {2, 3}) sequence.Query(token, head)[2] = -100 * kStrong;
   }
-  const float kNone = 0;
   const float expected[4][4] = {
-      {kNone, 10, 10, 10}, {20, 20, 10, 15}, {20, 1, 10, 31.0f / 3}, {12.5, 5, 10, 9}};
+      {/*none*/ 0, 10, 10, 10}, {20, 20, 10, 15}, {20, 1, 10, 31.0f / 3}, {12.5, 5, 10, 9}};
   for (const CpuIsa isa : InstructionSets()) {
     Runner runner(shape, sequences, isa, /*threads=*/2);
     runner.Pass({{0, 0, 5}});
@@ -320,12 +319,10 @@ TEST_P(AttentionShapes, GivesARowTheSameBitsInAnyCompany) {
   std::vector<Sequence> sequences = {Sequence(shape, 1), Sequence(shape, 2), Sequence(shape, 3)};
   std::vector<std::vector<float>> alone;
   const std::vector<CpuIsa> sets = InstructionSets();
-  {
-    Runner runner(shape, sequences, sets.back(), 1);
-    for (int i = 0; i < 3; ++i) {
-      runner.Pass({{i, 0, shape.tokens}});
-      alone.push_back(runner.out(i));
-    }
+  Runner whole(shape, sequences, sets.back(), 1);
+  for (int i = 0; i < 3; ++i) {
+    whole.Pass({{i, 0, shape.tokens}});
+    alone.push_back(whole.out(i));
   }
   std::mt19937 random(1);
   for (int threads = 1; threads <= 4; ++threads) {
