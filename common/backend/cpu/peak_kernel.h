@@ -51,7 +51,7 @@ struct PeakKernels {
     F sums[kGroups][kRows];
     for (int g = 0; g < kGroups; ++g) {
       for (int r = 0; r < kRows; ++r) {
-        integers[g][r] = Simd::SetInt(r);
+        integers[g][r] = Simd::SetInt(r * kGroups + g);  // equal ones would be computed once
         sums[g][r] = Simd::Zero();
       }
     }
