@@ -67,7 +67,7 @@ enum class RopePairs { kInterleaved, kHalfSplit };  // (2i, 2i+1), or (i, i + di
 
 // What one forward pass computes; host memory, borrowed from BeginPass to the next BeginPass.
 struct Pass {
-  absl::Span<const int32_t> token_ids;       // [rows]
+  int rows = 0;
   absl::Span<const PassSequence> sequences;  // first_row ascending, without gaps
   RopePairs rope_pairs = RopePairs::kInterleaved;
   int rope_dim = 0;                  // rotated dimensions of a head
@@ -92,8 +92,9 @@ class Backend {
   virtual absl::StatusOr<std::unique_ptr<Weight>> LoadWeight(const GgufTensor& tensor) = 0;
 
   virtual void BeginPass(const Pass& pass) = 0;
-  // out[r] = table's row token_ids[r]; the same bits as the weight's dequantised value.
-  virtual void Embed(const Weight& table, Tensor out) = 0;
+  // out[r] = table's row token_ids[r]; the same bits as the weight's dequantised value. `token_ids`
+  // [out.rows].
+  virtual void Embed(const Weight& table, absl::Span<const int32_t> token_ids, Tensor out) = 0;
   struct ProductOutput {
     const Weight* weight;     // [out.columns, in.columns]
     Tensor out;               // [rows, weight rows]
@@ -118,7 +119,7 @@ class Backend {
   // K and V in the cache, its own included, scaled by 1 / sqrt(head_dim). Query head h reads KV
   // head h / (heads / kv_heads).
   virtual void Attention(Tensor queries, const KvLayerView& cache, Tensor out) = 0;
-  // out[i] = in[rows[i]].
+  // out[i] = in[rows[i]]. `out` may be the first rows of `in`. REQUIRES: rows ascend.
   virtual void CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) = 0;
 
   // Between the host's memory and the backend's; Download waits for the operations before it.

@@ -27,6 +27,16 @@ struct Activations {
   Tensor last;      // [kLogitsRows, width]: the rows whose logits are wanted
   Tensor logits;    // [kLogitsRows, vocab_size]
 
+  // The first `rows` rows of all of them.
+  Activations First(int rows) const {
+    Activations first = *this;
+    for (Tensor* tensor : {&first.residual, &first.queries, &first.keys, &first.values,
+                           &first.attended, &first.gate, &first.up}) {
+      *tensor = tensor->First(rows);
+    }
+    return first;
+  }
+
   // Calls visit(tensor, rows, columns) for each.
   template <class Visit>
   void ForEach(const ModelConfig& config, int rows, Visit visit) {
@@ -36,10 +46,23 @@ struct Activations {
     for (Tensor* tensor : {&queries, &attended}) visit(*tensor, rows, query_size);
     for (Tensor* tensor : {&keys, &values}) visit(*tensor, rows, kv_size);
     for (Tensor* tensor : {&gate, &up}) visit(*tensor, rows, config.feed_forward_width);
-    visit(last, kLogitsRows, config.width);
     visit(logits, kLogitsRows, config.vocab_size);
   }
 };
+
+// The pass of the rows whose logits are wanted: each goes on alone, at its own position.
+std::vector<PassSequence> WantedRows(const Batch& batch) {
+  std::vector<PassSequence> wanted;
+  auto sequence = batch.sequences.begin();
+  for (const int row : batch.logits_rows) {
+    while (row >= sequence->first_row + sequence->row_count) ++sequence;
+    wanted.push_back({.first_row = static_cast<int>(wanted.size()),
+                      .row_count = 1,
+                      .first_position = sequence->first_position + row - sequence->first_row,
+                      .block_table = sequence->block_table.data()});
+  }
+  return wanted;
+}
 
 }  // namespace
 
@@ -53,10 +76,11 @@ struct Transformer::Rep {
 
   // Buffers for `rows` rows.
   absl::StatusOr<Activations> Arrange(int rows);
+  // Queries of all rows; their keys and values go into the cache.
+  void ProjectAndAppend(const LayerWeights& w, const KvLayerView& cache, const Activations& a);
   // Adds one layer's attention and feed-forward to the residual stream.
-  void Layer(int layer, const KvLayerView& cache, absl::FunctionRef<void(int)> on_layer,
-             const Activations& a);
-  void Logits(const Batch& batch, const Activations& a, absl::Span<float> logits);
+  void AttendAndFeedForward(const LayerWeights& w, const KvLayerView& cache, const Activations& a);
+  void Logits(const Activations& a, absl::Span<float> logits);
 };
 
 absl::StatusOr<Activations> Transformer::Rep::Arrange(int rows) {
@@ -80,10 +104,8 @@ absl::StatusOr<Activations> Transformer::Rep::Arrange(int rows) {
   return a;
 }
 
-void Transformer::Rep::Layer(int layer, const KvLayerView& cache,
-                             absl::FunctionRef<void(int)> on_layer, const Activations& a) {
-  const LayerWeights& w = weights.layers[static_cast<size_t>(layer)];
-
+void Transformer::Rep::ProjectAndAppend(const LayerWeights& w, const KvLayerView& cache,
+                                        const Activations& a) {
   backend.NormProduct(
       a.residual, w.attention_norm.data(), config.norm_epsilon, Backend::InputPrecision::kUsual,
       {{w.query.get(), a.queries}, {w.key.get(), a.keys}, {w.value.get(), a.values}});
@@ -91,8 +113,10 @@ void Transformer::Rep::Layer(int layer, const KvLayerView& cache,
   if (!w.key_bias.empty()) backend.AddBias(w.key_bias.data(), a.keys);
   if (!w.value_bias.empty()) backend.AddBias(w.value_bias.data(), a.values);
   backend.RotateAndAppend(a.queries, a.keys, a.values, cache);
-  backend.Synchronize();
-  on_layer(layer);
+}
+
+void Transformer::Rep::AttendAndFeedForward(const LayerWeights& w, const KvLayerView& cache,
+                                            const Activations& a) {
   backend.Attention(a.queries, cache, a.attended);
   backend.Product(a.attended, {{w.attention_output.get(), a.residual, /*accumulate=*/true}});
 
@@ -102,19 +126,17 @@ void Transformer::Rep::Layer(int layer, const KvLayerView& cache,
   backend.SwiGluProduct(a.gate, a.up, {{w.down.get(), a.residual, /*accumulate=*/true}});
 }
 
-void Transformer::Rep::Logits(const Batch& batch, const Activations& a, absl::Span<float> logits) {
-  const absl::Span<const int> rows = batch.logits_rows;
-  const size_t vocab_size = static_cast<size_t>(config.vocab_size);
-  for (size_t first = 0; first < rows.size(); first += kLogitsRows) {
-    const absl::Span<const int> some = rows.subspan(first, kLogitsRows);
-    const Tensor last = a.last.First(static_cast<int>(some.size()));
-    const Tensor out = a.logits.First(static_cast<int>(some.size()));
-    backend.CopyRows(a.residual, some, last);
+void Transformer::Rep::Logits(const Activations& a, absl::Span<float> logits) {
+  for (int first = 0; first < a.residual.rows; first += kLogitsRows) {
+    const int count = std::min(kLogitsRows, a.residual.rows - first);
+    const Tensor rows = {a.residual.Row(first), count, config.width};
+    const Tensor out = a.logits.First(count);
     // The head's own rounding is half of the whole model's divergence; one product more is cheap.
-    backend.NormProduct(last, weights.output_norm.data(), config.norm_epsilon,
+    backend.NormProduct(rows, weights.output_norm.data(), config.norm_epsilon,
                         Backend::InputPrecision::kFine, {{&weights.head(), out}});
-    backend.Download(out.data, some.size() * vocab_size * sizeof(float),
-                     logits.data() + first * vocab_size);
+    const size_t size = static_cast<size_t>(config.vocab_size);
+    backend.Download(out.data, static_cast<size_t>(count) * size * sizeof(float),
+                     logits.data() + static_cast<size_t>(first) * size);
   }
 }
 
@@ -149,14 +171,15 @@ absl::Status Transformer::Reserve(int max_rows) { return rep_->Arrange(max_rows)
 
 void Transformer::Forward(const Batch& batch, KvCache& cache, absl::FunctionRef<void(int)> on_layer,
                           absl::Span<float> logits) {
-  BATON_CHECK(
-      logits.size() == batch.logits_rows.size() * static_cast<size_t>(rep_->config.vocab_size),
-      "logits [logits_rows, vocab_size]");
+  const ModelConfig& config = rep_->config;
+  Backend& backend = rep_->backend;
+  BATON_CHECK(logits.size() == batch.logits_rows.size() * static_cast<size_t>(config.vocab_size),
+              "logits [logits_rows, vocab_size]");
   std::vector<PassSequence> sequences;
   std::vector<int> positions;  // [rows]
   for (const BatchSequence& s : batch.sequences) {
     const int end = s.first_position + s.row_count;
-    BATON_CHECK(s.row_count > 0 && s.first_position >= 0 && end <= rep_->config.context_length,
+    BATON_CHECK(s.row_count > 0 && s.first_position >= 0 && end <= config.context_length,
                 "positions below context_length");
     BATON_CHECK(static_cast<int>(s.block_table.size()) >= cache.layout().BlocksFor(end),
                 "block table long enough");
@@ -166,21 +189,37 @@ void Transformer::Forward(const Batch& batch, KvCache& cache, absl::FunctionRef<
   std::vector<float> cosines;
   std::vector<float> sines;
   rep_->rope.Fill(positions, cosines, sines);
-  rep_->backend.BeginPass({.token_ids = batch.token_ids,
-                           .sequences = sequences,
-                           .rope_pairs = rep_->config.rope_pairs,
-                           .rope_dim = rep_->config.rope_dim,
-                           .rope_cos = cosines,
-                           .rope_sin = sines});
+  backend.BeginPass({.rows = batch.rows(),
+                     .sequences = sequences,
+                     .rope_pairs = config.rope_pairs,
+                     .rope_dim = config.rope_dim,
+                     .rope_cos = cosines,
+                     .rope_sin = sines});
 
-  const absl::StatusOr<Activations> activations = rep_->Arrange(batch.rows());
-  BATON_CHECK(activations.ok(), "memory for the rows: Reserve them before");
-  rep_->backend.Embed(*rep_->weights.embedding, activations->residual);
-  for (int layer = 0; layer < rep_->config.layers; ++layer) {
-    rep_->Layer(layer, cache.LayerView(layer), on_layer, *activations);
+  absl::StatusOr<Activations> arranged = rep_->Arrange(batch.rows());
+  BATON_CHECK(arranged.ok(), "memory for the rows: Reserve them before");
+  Activations a = *arranged;
+  backend.Embed(*rep_->weights.embedding, batch.token_ids, a.residual);
+  const std::vector<PassSequence> wanted = WantedRows(batch);
+  for (int layer = 0; layer < config.layers; ++layer) {
+    const LayerWeights& w = rep_->weights.layers[static_cast<size_t>(layer)];
+    const KvLayerView layer_cache = cache.LayerView(layer);
+    rep_->ProjectAndAppend(w, layer_cache, a);
+    backend.Synchronize();
+    on_layer(layer);
+    if (layer == config.layers - 1) {
+      // Above the last keys and values only the rows whose logits are wanted are needed.
+      const int rows = static_cast<int>(wanted.size());
+      if (rows == 0) return;
+      backend.CopyRows(a.residual, batch.logits_rows, a.residual.First(rows));
+      backend.CopyRows(a.queries, batch.logits_rows, a.queries.First(rows));
+      a = a.First(rows);
+      backend.BeginPass({.rows = rows, .sequences = wanted});
+    }
+    rep_->AttendAndFeedForward(w, layer_cache, a);
   }
-  rep_->Logits(batch, *activations, logits);
-  rep_->backend.Synchronize();
+  rep_->Logits(a, logits);
+  backend.Synchronize();
 }
 
 }  // namespace baton

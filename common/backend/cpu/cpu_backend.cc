@@ -49,15 +49,15 @@ void CpuBackend::BeginPass(const Pass& pass) {
     BATON_CHECK(sequence.first_row == rows && sequence.row_count > 0, "rows without gaps");
     rows += sequence.row_count;
   }
-  BATON_CHECK(rows == static_cast<int>(pass.token_ids.size()), "each row has its token");
+  BATON_CHECK(rows == pass.rows, "each row has its sequence");
   pass_ = pass;
 }
 
-void CpuBackend::Embed(const Weight& table, Tensor out) {
-  BATON_CHECK(out.rows == static_cast<int>(pass_.token_ids.size()), "one row per token");
+void CpuBackend::Embed(const Weight& table, absl::Span<const int32_t> token_ids, Tensor out) {
+  BATON_CHECK(out.rows == static_cast<int>(token_ids.size()), "one row per token");
   pool_.ParallelFor(out.rows, [&](int begin, int end) {
     for (int row = begin; row < end; ++row) {
-      const int32_t token = pass_.token_ids[static_cast<size_t>(row)];
+      const int32_t token = token_ids[static_cast<size_t>(row)];
       BATON_CHECK(token >= 0 && token < table.rows(), "token id in the vocabulary");
       AsCpu(table).Dequantise(token, out.Row(row));
     }
@@ -116,7 +116,8 @@ void CpuBackend::CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) {
   BATON_CHECK(static_cast<int>(rows.size()) == out.rows && in.columns == out.columns, "shapes");
   for (int i = 0; i < out.rows; ++i) {
     const int row = rows[static_cast<size_t>(i)];
-    BATON_CHECK(row >= 0 && row < in.rows, "row of the input");
+    BATON_CHECK(row >= i && row < in.rows, "ascending rows of the input");
+    if (out.Row(i) == in.Row(row)) continue;
     std::memcpy(out.Row(i), in.Row(row), static_cast<size_t>(in.columns) * sizeof(float));
   }
 }

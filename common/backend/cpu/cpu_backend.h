@@ -27,7 +27,7 @@ class CpuBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<Weight>> LoadWeight(const GgufTensor& tensor) override;
 
   void BeginPass(const Pass& pass) override;
-  void Embed(const Weight& table, Tensor out) override;
+  void Embed(const Weight& table, absl::Span<const int32_t> token_ids, Tensor out) override;
   void Product(Tensor in, absl::Span<const ProductOutput> outputs) override;
   void NormProduct(Tensor in, const float* gain, float epsilon, InputPrecision precision,
                    absl::Span<const ProductOutput> outputs) override;

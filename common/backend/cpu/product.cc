@@ -50,8 +50,9 @@ void MultiplyWeights(const CpuKernels& kernels, ThreadPool& pool, const ProductI
   // With many rows a tile takes long enough to be a chunk of its own.
   constexpr int kChunksPerThread = 4;
   const bool many = input.rows() * input.terms() > kMaxDirectRows;
-  const int64_t chunks =
-      pool.size() == 1 ? 1 : many ? tiles : std::min<int64_t>(tiles, pool.size() * kChunksPerThread);
+  const int64_t chunks = pool.size() == 1 ? 1
+                         : many           ? tiles
+                                : std::min<int64_t>(tiles, pool.size() * kChunksPerThread);
   pool.Run(static_cast<int>(chunks), [&](int thread, int chunk) {
     ProductScratch& own = scratch[static_cast<size_t>(thread)];
     Grow(input.rows() * input.terms(), own);

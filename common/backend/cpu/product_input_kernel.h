@@ -36,6 +36,21 @@ struct ProductInputKernel {
     Quantise(rest, out);
   }
 
+  [[gnu::always_inline]] static float SumOfSquares(const float* x, int count) {
+    auto sums = Simd::Zero();
+    int i = 0;
+    for (; i + kLanes <= count; i += kLanes) {
+      const auto some = Simd::Load(x + i);
+      sums = Simd::Fma(some, some, sums);
+    }
+    Lanes lanes;
+    Simd::Store(lanes.v, sums);
+    for (int l = 0; i + l < count; ++l) {
+      lanes.v[l] = __builtin_fmaf(x[i + l], x[i + l], lanes.v[l]);
+    }
+    return FoldLanes(lanes);
+  }
+
   // `count` values of the row from `column` on.
   [[gnu::always_inline]] static void Values(const ProductInputArgs& args, int row, int column,
                                             int count, float inverse_norm, float* x) {
@@ -60,7 +75,7 @@ struct ProductInputKernel {
       float inverse_norm = 0;
       if (args.kind == ProductInputArgs::Kind::kNorm) {
         const float* in = args.in.data + start;
-        const float mean = DotLanes(in, in, columns) / static_cast<float>(columns);
+        const float mean = SumOfSquares(in, columns) / static_cast<float>(columns);
         inverse_norm = 1.0f / __builtin_sqrtf(mean + args.epsilon);
       }
       size_t block = static_cast<size_t>(row * args.terms) * blocks;
