@@ -33,7 +33,7 @@ struct alignas(64) PanelBlock {
   float min[kLanes];
 };
 
-inline constexpr int kPanelBlocks = 16;         // columns of a quantised panel, in blocks
+inline constexpr int kPanelBlocks = 18;         // columns of a quantised panel, in blocks
 inline constexpr int kFloatPanelColumns = 256;  // columns of a panel of floats
 inline constexpr int kMaxTileGroups = 2;
 // So many rows of a quantised product do without a panel.

@@ -192,8 +192,10 @@ struct QuantisedProduct {
   template <int Groups>
   static void Panels(const ProductArgs& args, int group) {
     const int blocks = args.columns / kQuantBlock;
-    for (int first = 0; first < blocks; first += kPanelBlocks) {
-      const int count = blocks - first < kPanelBlocks ? blocks - first : kPanelBlocks;
+    const int panels = (blocks + kPanelBlocks - 1) / kPanelBlocks;
+    const int most = (blocks + panels - 1) / panels;  // a short last panel would cost most
+    for (int first = 0; first < blocks; first += most) {
+      const int count = blocks - first < most ? blocks - first : most;
       for (int g = 0; g < Groups; ++g) {
         Unpack(args.weight + static_cast<size_t>(group + g) * args.group_bytes, first, count,
                args.panel + g * kPanelBlocks);
