@@ -57,6 +57,7 @@ absl::StatusOr<LocalCluster> LocalCluster::Start(const LocalClusterOptions& opti
   const int workers = options.prefill_workers + options.decode_workers;
   const std::vector<WorkerCores> division =
       DivideCores({.cpus = options.cpus.empty() ? UsableCpus() : options.cpus,
+                   .quota = options.cpus.empty() ? AvailableCpus() : 0,
                    .prefill_workers = options.prefill_workers,
                    .decode_workers = options.decode_workers,
                    .threads = options.threads});
@@ -78,7 +79,7 @@ absl::StatusOr<LocalCluster> LocalCluster::Start(const LocalClusterOptions& opti
     if (!cores.cpus.empty()) {
       child.argv.push_back(absl::StrCat("--cpu-set=", absl::StrJoin(cores.cpus, ",")));
     }
-    LogInfo("{}: {}", child.name, DescribeCores(cores));
+    LogInfo("{}: {}", child.name, DescribeThreads(cores.threads, cores.cpus));
     child.argv.insert(child.argv.end(), options.worker_args.begin(), options.worker_args.end());
     worker_addresses.push_back(absl::StrCat(prefill ? "--prefill=" : "--decode=", listen));
     cluster.children_.push_back(std::move(child));

@@ -1,47 +1,38 @@
-// Shows that something long is going on: a line that is redrawn on a terminal, a line every 5 s
+// Shows that something long is going on: a bar on a terminal, now and then a line in the log
 // elsewhere.
 #pragma once
 
-#include <unistd.h>
-
-#include <cstdio>
+#include <optional>
 #include <string>
-#include <utility>
 
-#include "absl/strings/str_format.h"
 #include "absl/time/time.h"
-
-#include "common/base/clock.h"
 
 namespace baton {
 
-// Not thread-safe. Nothing is shown for what takes less than half a second.
+// Nothing is shown for what takes less than a second, nor where the log takes no information. The
+// terminal belongs to its foreground: a process started in the background, as the workers of `baton
+// serve` are, writes to the log. Not thread-safe.
 class ProgressLine {
  public:
-  explicit ProgressLine(std::string what)
-      : what_(std::move(what)), terminal_(isatty(STDERR_FILENO) != 0), begin_(SteadyNow()) {}
-  ~ProgressLine() {
-    if (terminal_ && shown_) std::fprintf(stderr, "\r\033[K");
-  }
+  explicit ProgressLine(std::string what);
+  // Takes the bar away.
+  ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  // To be called often.
-  void Tick() {
-    const absl::Duration elapsed = SteadyNow() - begin_;
-    if (elapsed < next_) return;
-    next_ = elapsed + (terminal_ ? absl::Milliseconds(100) : absl::Seconds(5));
-    shown_ = true;
-    const std::string line = absl::StrFormat("%s: %.1f s", what_, absl::ToDoubleSeconds(elapsed));
-    std::fprintf(stderr, terminal_ ? "\r%s" : "%s\n", line.c_str());
-  }
+  // To be called often. `done`: 0..1, where that is known.
+  void Tick(std::optional<double> done = std::nullopt);
 
  private:
   const std::string what_;
-  const bool terminal_;
+  const bool bar_;
   const absl::Time begin_;
-  absl::Duration next_ = absl::Milliseconds(500);
+  absl::Duration next_;
   bool shown_ = false;
 };
+
+// "loading [#####---------------]  25%, 1.5 s", or "loading, 1.5 s".
+std::string FormatProgress(const std::string& what, std::optional<double> done,
+                           absl::Duration elapsed);
 
 }  // namespace baton
