@@ -54,6 +54,8 @@ absl::StatusOr<std::string> FreeAddress() {
 
 absl::StatusOr<LocalCluster> LocalCluster::Start(const LocalClusterOptions& options) {
   LocalCluster cluster;
+  // The children stay there too, whether or not there is a CPU for each of their threads.
+  if (!options.cpus.empty()) KeepThisThreadOn(options.cpus);
   const int workers = options.prefill_workers + options.decode_workers;
   const std::vector<WorkerCores> division =
       DivideCores({.cpus = options.cpus.empty() ? UsableCpus() : options.cpus,
@@ -61,6 +63,11 @@ absl::StatusOr<LocalCluster> LocalCluster::Start(const LocalClusterOptions& opti
                    .prefill_workers = options.prefill_workers,
                    .decode_workers = options.decode_workers,
                    .threads = options.threads});
+  if (workers > 1 && division.front().cpus.empty()) {
+    LogWarning(
+        "the workers share {} CPU(s), which makes each slower; give every thread one of its own",
+        AvailableCpus());
+  }
 
   std::vector<std::string> worker_addresses;
   for (int w = 0; w < workers; ++w) {

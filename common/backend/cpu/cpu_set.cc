@@ -13,17 +13,6 @@
 #include "common/backend/cpu/cpu_quota.h"
 
 namespace baton {
-namespace {
-
-void StayOn(const std::vector<int>& cpus) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (const int cpu : cpus) CPU_SET(static_cast<size_t>(cpu), &set);
-  sched_setaffinity(0, sizeof(set), &set);
-}
-
-}  // namespace
-
 std::vector<int> UsableCpus() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -51,9 +40,16 @@ std::string DescribeThreads(int threads, const std::vector<int>& cpus) {
       absl::StrJoin(cpus.begin(), cpus.begin() + static_cast<std::ptrdiff_t>(used), ","));
 }
 
-void PinThisThread(int cpu) { StayOn({cpu}); }
+void PinThisThread(int cpu) { KeepThisThreadOn({cpu}); }
 
-CpuAffinityGuard::~CpuAffinityGuard() { StayOn(cpus_); }
+void KeepThisThreadOn(const std::vector<int>& cpus) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int cpu : cpus) CPU_SET(static_cast<size_t>(cpu), &set);
+  sched_setaffinity(0, sizeof(set), &set);
+}
+
+CpuAffinityGuard::~CpuAffinityGuard() { KeepThisThreadOn(cpus_); }
 
 absl::StatusOr<std::vector<int>> ParseCpuSet(const std::string& text) {
   const auto invalid = [&](absl::string_view why) {

@@ -23,6 +23,8 @@ std::string DescribeThreads(int threads, const std::vector<int>& cpus);
 // The calling thread stays on `cpu` from now on. Where that CPU was taken away since the flag was
 // checked, it stays where it is.
 void PinThisThread(int cpu);
+// So do, on `cpus`, the calling thread and the threads and processes that it starts.
+void KeepThisThreadOn(const std::vector<int>& cpus);
 
 // Gives the thread that made it its CPUs back when destroyed: for a thread that another object
 // pins, and that has other work later or starts threads, which inherit its CPUs.
