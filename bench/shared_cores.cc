@@ -1,6 +1,9 @@
-// Two processes decode on the model at once: once with pools of two threads on the same two CPUs,
-// once with one thread each on a CPU of its own. Prints the total tokens/s of both and their ratio;
-// the exit code is 1 where CPUs of one's own bring less than 1.3 times.
+// Two processes decode on the model at once, each one sequence unless told otherwise: once with
+// pools of two threads on the same two CPUs, once with one thread each on a CPU of its own. Prints
+// the total tokens/s of both and their ratio; the exit code is 1 where CPUs of one's own bring less
+// than 1.3 times. One sequence is the worst case for pools that overlap: its operations are the
+// shortest, so that threads wait for one another most often (measured: 1.33 for one sequence each,
+// 1.23 for four, 1.11 for eight).
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 #include "common/backend/cpu/cpu_set.h"
@@ -29,6 +33,8 @@ using std::chrono::steady_clock;
 
 constexpr double kLeastRatio = 1.3;
 constexpr int kRounds = 5;
+constexpr int kSequences = 1;
+constexpr int kMaxSequences = 64;
 constexpr int kContext = 256;  // tokens of a sequence, after which it begins again
 constexpr auto kTimeout = std::chrono::seconds(60);
 constexpr auto kMeasured = std::chrono::milliseconds(1000);
@@ -44,44 +50,61 @@ std::optional<Pipe> MakePipe() {
   return Pipe{ends[0], ends[1]};
 }
 
-// Decodes one sequence after the other for `kMeasured`; tokens/s.
-double MeasureDecode(Transformer& model, KvCache& cache) {
-  std::vector<int32_t> block_table(static_cast<size_t>(cache.block_count()));
-  std::iota(block_table.begin(), block_table.end(), 0);
-  std::vector<float> logits(static_cast<size_t>(model.config().vocab_size));
+// Decodes `sequences` at once for `kMeasured`; tokens/s.
+double MeasureDecode(Transformer& model, KvCache& cache, int sequences) {
+  const auto vocab_size = static_cast<std::ptrdiff_t>(model.config().vocab_size);
+  const int blocks = cache.block_count() / sequences;
+  std::vector<std::vector<int32_t>> block_tables;
+  Batch batch;
+  for (int i = 0; i < sequences; ++i) {
+    std::vector<int32_t>& table = block_tables.emplace_back(static_cast<size_t>(blocks));
+    std::iota(table.begin(), table.end(), i * blocks);
+    batch.token_ids.push_back(i + 1);
+    batch.logits_rows.push_back(i);
+  }
+  std::vector<float> logits(static_cast<size_t>(sequences * vocab_size));
   const auto start = steady_clock::now();
-  int32_t token = 1;
-  int tokens = 0;
-  for (; steady_clock::now() - start < kMeasured; ++tokens) {
-    const std::vector<int32_t> ids = {token};
-    const Batch batch{.token_ids = ids,
-                      .sequences = {{0, 1, tokens % kContext, block_table}},
-                      .logits_rows = {0}};
+  int steps = 0;
+  for (; steady_clock::now() - start < kMeasured; ++steps) {
+    batch.sequences.clear();
+    for (int i = 0; i < sequences; ++i) {
+      batch.sequences.push_back({i, 1, steps % kContext, block_tables[static_cast<size_t>(i)]});
+    }
     model.Forward(
         batch, cache, [](int) {}, absl::MakeSpan(logits));
-    token = static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+    for (int i = 0; i < sequences; ++i) {
+      const auto row = logits.begin() + i * vocab_size;
+      batch.token_ids[static_cast<size_t>(i)] =
+          static_cast<int32_t>(std::max_element(row, row + vocab_size) - row);
+    }
   }
-  return tokens / std::chrono::duration<double>(steady_clock::now() - start).count();
+  return steps * sequences / std::chrono::duration<double>(steady_clock::now() - start).count();
 }
 
+struct Work {
+  std::string model;  // path
+  int sequences = 1;  // that each process decodes at once
+};
+
 // A child process: says a byte when the model is loaded, and a rate for every byte it is told.
-int DecodeWhenTold(const std::string& path, int threads, const std::string& cpu_set, Pipe orders,
+int DecodeWhenTold(const Work& work, int threads, const std::string& cpu_set, Pipe orders,
                    Pipe answers) {
-  const auto file = GgufFile::Open(path);
+  const auto file = GgufFile::Open(work.model);
   if (!file.ok()) return std::fprintf(stderr, "%s\n", file.status().ToString().c_str()), 2;
   const auto backend = MakeBackend({.device = "cpu", .threads = threads, .cpu_set = cpu_set});
   if (!backend.ok()) return std::fprintf(stderr, "%s\n", backend.status().ToString().c_str()), 2;
   const auto model = Transformer::Load(*file, **backend, [](double) {});
   if (!model.ok()) return std::fprintf(stderr, "%s\n", model.status().ToString().c_str()), 2;
   const KvLayout layout = (*model)->MakeKvLayout(/*block_size=*/32, KvDtype::kF16);
-  const auto cache = KvCache::Create(**backend, layout, layout.BlocksFor(kContext));
+  const auto cache =
+      KvCache::Create(**backend, layout, work.sequences * layout.BlocksFor(kContext));
   if (!cache.ok()) return std::fprintf(stderr, "%s\n", cache.status().ToString().c_str()), 2;
   double rate = 0;
   do {
     if (write(answers.write_end, &rate, sizeof(rate)) != sizeof(rate)) return 2;
     char order = 0;
     if (read(orders.read_end, &order, 1) != 1) return 0;  // the parent has ended
-    rate = MeasureDecode(**model, **cache);
+    rate = MeasureDecode(**model, **cache, work.sequences);
   } while (true);
 }
 
@@ -101,7 +124,7 @@ struct Child {
   }
 };
 
-std::optional<Child> StartChild(const std::string& path, int threads, const std::string& cpu_set) {
+std::optional<Child> StartChild(const Work& work, int threads, const std::string& cpu_set) {
   const auto orders = MakePipe();
   const auto answers = MakePipe();
   if (!orders || !answers) return std::nullopt;
@@ -110,7 +133,7 @@ std::optional<Child> StartChild(const std::string& path, int threads, const std:
   if (child == 0) {
     close(orders->write_end);
     close(answers->read_end);
-    _exit(DecodeWhenTold(path, threads, cpu_set, *orders, *answers));
+    _exit(DecodeWhenTold(work, threads, cpu_set, *orders, *answers));
   }
   close(orders->read_end);
   close(answers->write_end);
@@ -129,14 +152,14 @@ std::optional<double> Together(const std::array<Child, 2>& children) {
   return total;
 }
 
-int Main(const std::string& path) {
+int Main(const Work& work) {
   const std::vector<int> cpus = UsableCpus();
   if (cpus.size() < 2) return std::fprintf(stderr, "needs two CPUs\n"), 2;
   const std::string both = absl::StrCat(cpus[0], ",", cpus[1]);
   std::vector<Child> started;
   for (const auto& [threads, cpu_set] : std::vector<std::pair<int, std::string>>{
            {2, both}, {2, both}, {1, absl::StrCat(cpus[0])}, {1, absl::StrCat(cpus[1])}}) {
-    const auto child = StartChild(path, threads, cpu_set);
+    const auto child = StartChild(work, threads, cpu_set);
     if (!child || !child->Answer()) return std::fprintf(stderr, "a child has failed\n"), 2;
     started.push_back(*child);
   }
@@ -165,9 +188,13 @@ int Main(const std::string& path) {
 }  // namespace baton
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: %s MODEL.gguf\n", argv[0]);
+  baton::Work work{.model = argc > 1 ? argv[1] : "", .sequences = baton::kSequences};
+  const bool usable = argc == 2 || (argc == 3 && absl::SimpleAtoi(argv[2], &work.sequences) &&
+                                    work.sequences > 0 && work.sequences <= baton::kMaxSequences);
+  if (!usable) {
+    std::fprintf(stderr, "usage: %s MODEL.gguf [SEQUENCES, 1 to %d; default %d]\n", argv[0],
+                 baton::kMaxSequences, baton::kSequences);
     return 2;
   }
-  return baton::Main(argv[1]);
+  return baton::Main(work);
 }

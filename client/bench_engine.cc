@@ -11,9 +11,9 @@
 
 #include "client/bench_report.h"
 #include "client/engine_bench.h"
-#include "client/progress_line.h"
 #include "client/random_model.h"
 #include "common/backend/cpu/peaks.h"
+#include "common/base/progress_line.h"
 #include "common/base/status_macros.h"
 #include "common/engine/model_runtime.h"
 #include "common/kv/layout.h"
@@ -196,7 +196,7 @@ absl::StatusOr<std::unique_ptr<EngineBench>> LoadModel(const BenchEngineOptions&
                             .block_size = options.block_size,
                             .kv_dtype = kv_dtype,
                             .max_num_batched_tokens = options.max_num_batched_tokens},
-                           [&](double) { progress.Tick(); });
+                           [&](double done) { progress.Tick(done); });
 }
 
 absl::StatusOr<BenchReport> Measure(const BenchEngineOptions& options) {

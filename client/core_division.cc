@@ -2,16 +2,14 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-
 #include "common/base/check.h"
 
 namespace baton {
 
 std::vector<WorkerCores> DivideCores(const CoreDivisionOptions& options) {
   const int workers = options.prefill_workers + options.decode_workers;
-  const int cpus = static_cast<int>(options.cpus.size());
+  const int all_cpus = static_cast<int>(options.cpus.size());
+  const int cpus = options.quota > 0 ? std::min(options.quota, all_cpus) : all_cpus;
   BATON_CHECK(workers > 0 && cpus > 0, "something to divide, and somebody to have it");
   std::vector<WorkerCores> division(static_cast<size_t>(workers));
   const int even = options.threads > 0 ? options.threads : std::max(1, cpus / workers);
@@ -24,20 +22,13 @@ std::vector<WorkerCores> DivideCores(const CoreDivisionOptions& options) {
             .threads;
     }
   }
+  if (cpus < all_cpus) return division;
   auto next = options.cpus.begin();
   for (WorkerCores& cores : division) {
     cores.cpus.assign(next, next + cores.threads);
     next += cores.threads;
   }
   return division;
-}
-
-std::string DescribeCores(const WorkerCores& cores) {
-  const std::string threads =
-      absl::StrCat(cores.threads, cores.threads == 1 ? " thread" : " threads");
-  if (cores.cpus.empty()) return absl::StrCat(threads, ", not pinned");
-  return absl::StrCat(threads, " on CPU", cores.cpus.size() == 1 ? " " : "s ",
-                      absl::StrJoin(cores.cpus, ","));
 }
 
 }  // namespace baton

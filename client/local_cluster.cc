@@ -54,12 +54,20 @@ absl::StatusOr<std::string> FreeAddress() {
 
 absl::StatusOr<LocalCluster> LocalCluster::Start(const LocalClusterOptions& options) {
   LocalCluster cluster;
+  // The children stay there too, whether or not there is a CPU for each of their threads.
+  if (!options.cpus.empty()) KeepThisThreadOn(options.cpus);
   const int workers = options.prefill_workers + options.decode_workers;
   const std::vector<WorkerCores> division =
       DivideCores({.cpus = options.cpus.empty() ? UsableCpus() : options.cpus,
+                   .quota = options.cpus.empty() ? AvailableCpus() : 0,
                    .prefill_workers = options.prefill_workers,
                    .decode_workers = options.decode_workers,
                    .threads = options.threads});
+  if (workers > 1 && division.front().cpus.empty()) {
+    LogWarning(
+        "the workers share {} CPU(s), which makes each slower; give every thread one of its own",
+        AvailableCpus());
+  }
 
   std::vector<std::string> worker_addresses;
   for (int w = 0; w < workers; ++w) {
@@ -78,7 +86,7 @@ absl::StatusOr<LocalCluster> LocalCluster::Start(const LocalClusterOptions& opti
     if (!cores.cpus.empty()) {
       child.argv.push_back(absl::StrCat("--cpu-set=", absl::StrJoin(cores.cpus, ",")));
     }
-    LogInfo("{}: {}", child.name, DescribeCores(cores));
+    LogInfo("{}: {}", child.name, DescribeThreads(cores.threads, cores.cpus));
     child.argv.insert(child.argv.end(), options.worker_args.begin(), options.worker_args.end());
     worker_addresses.push_back(absl::StrCat(prefill ? "--prefill=" : "--decode=", listen));
     cluster.children_.push_back(std::move(child));

@@ -20,7 +20,7 @@ struct LocalClusterOptions {
   int prefill_workers = 1;
   int decode_workers = 1;
   int threads = 0;                       // of each worker; 0: as many as it has CPUs
-  std::vector<int> cpus;                 // to divide; empty: all that this process may use
+  std::vector<int> cpus;                 // to stay on; empty: all that this process may use
   std::vector<std::string> router_args;  // further flags
   std::vector<std::string> worker_args;  // further flags, for every worker
 };
@@ -28,8 +28,9 @@ struct LocalClusterOptions {
 // Not thread-safe; used from the main thread. Stops all children when destroyed.
 class LocalCluster {
  public:
-  // Starts the children; they load while the caller polls. Workers get CPUs of their own where
-  // there are enough (client/core_division.h); the log says which.
+  // Confines the calling thread to `cpus` and starts the children; they load while the caller
+  // polls. Workers get CPUs of their own where there are enough (client/core_division.h); the log
+  // says which.
   static absl::StatusOr<LocalCluster> Start(const LocalClusterOptions& options);
   LocalCluster(LocalCluster&&) = default;
   ~LocalCluster();

@@ -82,7 +82,7 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  // For banners: "cpu avx512, 2 threads".
+  // For banners: "cpu avx512, 2 threads on CPUs 0,1".
   virtual std::string Description() const = 0;
 
   // Zeroed memory. RESOURCE_EXHAUSTED when there is not as much.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "absl/numeric/int128.h"
@@ -20,15 +19,15 @@ namespace {
 constexpr float kGreedyBelow = 1e-5f;
 constexpr float kMinTemperature = 0.01f;
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
-// One in fixed point. A sum over 2^23 tokens still fits 64 bits.
+// One in fixed point. A sum over 2^22 tokens still fits 63 bits.
 constexpr float kOne = 0x1p40f;
 
 // exp((logit - max_logit) / temperature) of every logit in fixed point, rounded down; 0 for a
-// masked one. The product by kOne is exact: a power of two.
+// masked one and for what is less than `min_weight`. The product by kOne is exact: a power of two.
 struct WeightsKernel {
   [[gnu::always_inline]] static void Run(absl::Span<const float> logits, float max_logit,
-                                         float temperature, uint64_t* weights) {
-    constexpr size_t kPiece = 64;  // the first loop vectorises, the conversion does not
+                                         float temperature, int64_t min_weight, int64_t* weights) {
+    constexpr size_t kPiece = 64;  // the first loop vectorises everywhere, the second with AVX-512
     float scaled[kPiece];
     for (size_t start = 0; start < logits.size(); start += kPiece) {
       const size_t count = std::min(kPiece, logits.size() - start);
@@ -36,16 +35,53 @@ struct WeightsKernel {
       for (size_t i = 0; i < count; ++i) {
         scaled[i] = ExpF((piece[i] - max_logit) / temperature) * kOne;
       }
-      for (size_t i = 0; i < count; ++i) weights[start + i] = static_cast<uint64_t>(scaled[i]);
+      for (size_t i = 0; i < count; ++i) {
+        const auto weight = static_cast<int64_t>(scaled[i]);
+        weights[start + i] = weight >= min_weight ? weight : 0;
+      }
     }
   }
 };
 
-CpuIsa SamplerIsa() { return CpuHas(CpuIsa::kAvx2) ? CpuIsa::kAvx2 : CpuIsa::kPortable; }
+CpuIsa SamplerIsa() {
+  if (CpuHas(CpuIsa::kAvx512)) return CpuIsa::kAvx512;
+  return CpuHas(CpuIsa::kAvx2) ? CpuIsa::kAvx2 : CpuIsa::kPortable;
+}
 
 void ComputeWeights(absl::Span<const float> logits, float max_logit, float temperature,
-                    std::vector<uint64_t>& weights) {
-  RunOn<WeightsKernel>(SamplerIsa(), logits, max_logit, temperature, weights.data());
+                    int64_t min_weight, std::vector<int64_t>& weights) {
+  RunOn<WeightsKernel>(SamplerIsa(), logits, max_logit, temperature, min_weight, weights.data());
+}
+
+struct SumKernel {
+  [[gnu::always_inline]] static void Run(absl::Span<const int64_t> weights, int64_t* const& out) {
+    int64_t sum = 0;
+    for (const int64_t weight : weights) sum += weight;
+    *out = sum;
+  }
+};
+
+int64_t Sum(absl::Span<const int64_t> weights) {
+  int64_t sum = 0;
+  int64_t* out = &sum;
+  RunOn<SumKernel>(SamplerIsa(), weights, out);
+  return sum;
+}
+
+// The first token whose weight and those before it sum to more than `rest`.
+size_t Walk(absl::Span<const int64_t> weights, int64_t rest) {
+  constexpr size_t kStride = 1024;  // summed as a whole, which is faster
+  size_t start = 0;
+  for (; start < weights.size(); start += kStride) {
+    const int64_t sum = Sum(weights.subspan(start, kStride));
+    if (rest < sum) break;
+    rest -= sum;
+  }
+  for (size_t i = start; i < weights.size(); ++i) {
+    if (rest < weights[i]) return i;
+    rest -= weights[i];
+  }
+  BATON_CHECK(false, "the draw lies beyond the sum of all weights");
 }
 
 float ClampFinite(float x) {
@@ -90,13 +126,6 @@ Extremes FindExtremes(absl::Span<const float> values) {
 int32_t ArgMax(absl::Span<const float> values) {
   const float max = FindExtremes(values).max;
   return static_cast<int32_t>(std::find(values.begin(), values.end(), max) - values.begin());
-}
-
-template <typename Candidates>
-uint64_t TotalWeight(const Candidates& candidates) {
-  uint64_t total = 0;
-  for (const auto& candidate : candidates) total += candidate.weight;
-  return total;
 }
 
 // Before: the likelier, or of two as likely the lower id.
@@ -175,32 +204,34 @@ void Sampler::Adjust(const SamplingContext& context) {
 int32_t Sampler::Draw(const SamplingContext& context, float max_logit) {
   const SamplingParams& sampling = context.sampling;
   const float temperature = std::max(sampling.temperature, kMinTemperature);
-  const uint64_t min_weight = std::max(uint64_t{1}, static_cast<uint64_t>(sampling.min_p * kOne));
-  ComputeWeights(adjusted_, max_logit, temperature, weights_);
-  candidates_.clear();
-  for (int32_t id = 0; id < vocab_size_; ++id) {
-    const auto i = static_cast<size_t>(id);
-    if (weights_[i] >= min_weight) candidates_.push_back({weights_[i], adjusted_[i], id});
-  }
-  if (sampling.top_k > 0) KeepTopK(sampling.top_k);
-  if (sampling.top_p < 1) KeepTopP(sampling.top_p);
-  const auto by_id = [](const Candidate& a, const Candidate& b) { return a.token_id < b.token_id; };
-  if (!std::is_sorted(candidates_.begin(), candidates_.end(), by_id)) {
-    std::sort(candidates_.begin(), candidates_.end(), by_id);
-  }
+  const auto min_weight = static_cast<int64_t>(sampling.min_p * kOne);
+  ComputeWeights(adjusted_, max_logit, temperature, min_weight, weights_);
+  if (sampling.top_k > 0 || sampling.top_p < 1) KeepCandidates(sampling);
 
   const PhiloxCounter bits =
       Philox4x32({static_cast<uint32_t>(context.choice),
                   static_cast<uint32_t>(context.output_index), /*draw=*/0, 0},
                  sampling.seed);
   const uint64_t uniform = (uint64_t{bits[1]} << 32) | bits[0];
-  uint64_t rest =
-      absl::Uint128High64(absl::uint128(uniform) * absl::uint128(TotalWeight(candidates_)));
-  for (const Candidate& candidate : candidates_) {
-    if (rest < candidate.weight) return candidate.token_id;
-    rest -= candidate.weight;
+  const auto total = static_cast<uint64_t>(Sum(weights_));
+  const uint64_t rest = absl::Uint128High64(absl::uint128(uniform) * absl::uint128(total));
+  return static_cast<int32_t>(Walk(weights_, static_cast<int64_t>(rest)));
+}
+
+// Leaves the others no weight.
+void Sampler::KeepCandidates(const SamplingParams& sampling) {
+  candidates_.clear();
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    if (weights_[i] > 0) {
+      candidates_.push_back({weights_[i], adjusted_[i], static_cast<int32_t>(i)});
+    }
   }
-  BATON_CHECK(false, "the draw lies beyond the sum of all weights");
+  if (sampling.top_k > 0) KeepTopK(sampling.top_k);
+  if (sampling.top_p < 1) KeepTopP(sampling.top_p);
+  std::fill(weights_.begin(), weights_.end(), 0);
+  for (const Candidate& candidate : candidates_) {
+    weights_[static_cast<size_t>(candidate.token_id)] = candidate.weight;
+  }
 }
 
 void Sampler::KeepTopK(int top_k) {
@@ -214,14 +245,16 @@ void Sampler::KeepTopK(int top_k) {
 // The fewest likeliest tokens whose probabilities sum to top_p. Sorts only as far as needed.
 void Sampler::KeepTopP(float top_p) {
   const auto share = static_cast<uint64_t>(static_cast<double>(top_p) * 0x1p32);
-  const absl::uint128 wanted = absl::uint128(TotalWeight(candidates_)) * share;
+  uint64_t total = 0;
+  for (const Candidate& candidate : candidates_) total += static_cast<uint64_t>(candidate.weight);
+  const absl::uint128 wanted = absl::uint128(total) * share;
   absl::uint128 sum = 0;
   for (size_t sorted = 0, piece = 64; sorted < candidates_.size(); piece *= 4) {
     const size_t end = std::min(candidates_.size(), sorted + piece);
     const auto at = [&](size_t i) { return candidates_.begin() + static_cast<std::ptrdiff_t>(i); };
     std::partial_sort(at(sorted), at(end), candidates_.end(), kLikelierFirst);
     for (; sorted < end; ++sorted) {
-      sum += candidates_[sorted].weight;
+      sum += absl::uint128(candidates_[sorted].weight);
       if ((sum << 32) >= wanted) {
         candidates_.resize(sorted + 1);
         return;
@@ -232,9 +265,8 @@ void Sampler::KeepTopP(float top_p) {
 
 TokenLogprobs Sampler::Logprobs(absl::Span<const float> logits, int32_t token_id, int top_count) {
   const float max_logit = logits[static_cast<size_t>(ArgMax(logits))];
-  ComputeWeights(logits, max_logit, /*temperature=*/1, weights_);
-  const uint64_t sum = std::accumulate(weights_.begin(), weights_.end(), uint64_t{0});
-  const auto log_sum = static_cast<float>(Log(static_cast<double>(sum) / kOne));
+  ComputeWeights(logits, max_logit, /*temperature=*/1, /*min_weight=*/0, weights_);
+  const auto log_sum = static_cast<float>(Log(static_cast<double>(Sum(weights_)) / kOne));
   const auto logprob = [&](int32_t id) {
     return (logits[static_cast<size_t>(id)] - max_logit) - log_sum;
   };

@@ -46,13 +46,14 @@ class Sampler {
 
  private:
   struct Candidate {
-    uint64_t weight;  // probability relative to the likeliest token's, fixed point
+    int64_t weight;  // probability relative to the likeliest token's, fixed point
     float logit;
     int32_t token_id;
   };
 
   void Adjust(const SamplingContext& context);
   int32_t Draw(const SamplingContext& context, float max_logit);
+  void KeepCandidates(const SamplingParams& sampling);
   void KeepTopK(int top_k);
   void KeepTopP(float top_p);
   TokenLogprobs Logprobs(absl::Span<const float> logits, int32_t token_id, int top_count);
@@ -60,7 +61,7 @@ class Sampler {
   const int vocab_size_;
   const std::vector<int32_t> end_of_generation_ids_;
   std::vector<float> adjusted_;        // [vocab_size]
-  std::vector<uint64_t> weights_;      // [vocab_size]
+  std::vector<int64_t> weights_;       // [vocab_size]
   std::vector<Candidate> candidates_;  // at most vocab_size
 };
 

@@ -4,7 +4,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +11,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/progress_line.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/banner.h"
 #include "common/rpc/convert.h"
@@ -94,7 +94,12 @@ absl::Status WorkerProcess::Prepare(internal::v1::WorkerRole role, WorkerFlags f
                              .internal = true},
                             *metrics_));
   const absl::Time start = SteadyNow();
-  BATON_ASSIGN_OR_RETURN(runtime_, LoadModelRuntime(RuntimeOptions(flags_)));
+  {
+    ProgressLine line("loading the model");
+    ModelRuntimeOptions options = RuntimeOptions(flags_);
+    options.progress = [&line](double done) { line.Tick(done); };
+    BATON_ASSIGN_OR_RETURN(runtime_, LoadModelRuntime(options));
+  }
   const std::string model_name =
       flags_.served_model_name.empty() ? runtime_->name : flags_.served_model_name;
   metrics_->SetModelName(model_name);
@@ -165,15 +170,12 @@ int WorkerProcess::Run(std::vector<grpc::Service*> services, const DrainHooks& h
 
 std::string WorkerProcess::BannerText() const {
   const Engine& engine = *runtime_->engine;
-  const int threads =
-      flags_.threads > 0 ? flags_.threads : static_cast<int>(std::thread::hardware_concurrency());
   return Banner({.version = Version(),
                  .role = name_.substr(0, name_.find('@')),
                  .model = runtime_->name,
                  .weights = runtime_->weights_type,
                  .kv_dtype = shape_.dtype(),
-                 .device = "cpu",
-                 .threads = threads,
+                 .device = runtime_->backend->Description(),
                  .kv_blocks = engine.Stats().total_blocks,
                  .block_size = engine.options().block_size,
                  .max_model_len = engine.options().max_model_len,

@@ -63,10 +63,12 @@ TEST(DivideCores, KeepsToTheThreadsAskedForAndSharesWhereTheyAreTooMany) {
   }
 }
 
-TEST(DescribeCores, SaysHowManyThreadsAndWhere) {
-  EXPECT_EQ(DescribeCores({1, {4}}), "1 thread on CPU 4");
-  EXPECT_EQ(DescribeCores({2, {4, 6}}), "2 threads on CPUs 4,6");
-  EXPECT_EQ(DescribeCores({1, {}}), "1 thread, not pinned");
+TEST(DivideCores, PinsNobodyUnderAQuotaAndStartsNoMoreThreadsThanItIsWorth) {
+  const auto division = DivideCores(
+      {.cpus = Cpus(64), .quota = 5, .prefill_workers = 1, .decode_workers = 1, .threads = 0});
+  EXPECT_EQ(division[0].threads, 2);
+  EXPECT_EQ(division[1].threads, 3);
+  for (const WorkerCores& cores : division) EXPECT_THAT(cores.cpus, IsEmpty());
 }
 
 }  // namespace

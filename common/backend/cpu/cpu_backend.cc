@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/backend/cpu/add_bias.h"
+#include "common/backend/cpu/cpu_set.h"
 #include "common/backend/cpu/cpu_weight.h"
 #include "common/backend/cpu/memory.h"
 #include "common/backend/cpu/rope.h"
@@ -31,8 +32,7 @@ CpuBackend::CpuBackend(CpuIsa isa, int threads, std::vector<int> cpus)
       product_scratch_(static_cast<size_t>(threads)) {}
 
 std::string CpuBackend::Description() const {
-  return absl::StrCat("cpu ", CpuIsaName(isa_), ", ", pool_.size(),
-                      pool_.size() == 1 ? " thread" : " threads");
+  return absl::StrCat("cpu ", CpuIsaName(isa_), ", ", DescribeThreads(pool_.size(), pool_.cpus()));
 }
 
 absl::StatusOr<BackendBuffer> CpuBackend::Allocate(size_t bytes) { return memory_.Allocate(bytes); }

@@ -7,20 +7,12 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
+#include "common/backend/cpu/cpu_quota.h"
+
 namespace baton {
-namespace {
-
-void StayOn(const std::vector<int>& cpus) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (const int cpu : cpus) CPU_SET(static_cast<size_t>(cpu), &set);
-  sched_setaffinity(0, sizeof(set), &set);
-}
-
-}  // namespace
-
 std::vector<int> UsableCpus() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -33,11 +25,31 @@ std::vector<int> UsableCpus() {
   return cpus.empty() ? std::vector<int>{0} : cpus;
 }
 
-int AvailableCpus() { return static_cast<int>(UsableCpus().size()); }
+int AvailableCpus() {
+  const int usable = static_cast<int>(UsableCpus().size());
+  const int quota = QuotaCpus();
+  return quota > 0 ? std::min(usable, quota) : usable;
+}
 
-void PinThisThread(int cpu) { StayOn({cpu}); }
+std::string DescribeThreads(int threads, const std::vector<int>& cpus) {
+  const std::string count = absl::StrCat(threads, threads == 1 ? " thread" : " threads");
+  if (cpus.empty()) return absl::StrCat(count, ", not pinned");
+  const auto used = std::min(cpus.size(), static_cast<size_t>(threads));
+  return absl::StrCat(
+      count, used == 1 ? " on CPU " : " on CPUs ",
+      absl::StrJoin(cpus.begin(), cpus.begin() + static_cast<std::ptrdiff_t>(used), ","));
+}
 
-CpuAffinityGuard::~CpuAffinityGuard() { StayOn(cpus_); }
+void PinThisThread(int cpu) { KeepThisThreadOn({cpu}); }
+
+void KeepThisThreadOn(const std::vector<int>& cpus) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int cpu : cpus) CPU_SET(static_cast<size_t>(cpu), &set);
+  sched_setaffinity(0, sizeof(set), &set);
+}
+
+CpuAffinityGuard::~CpuAffinityGuard() { KeepThisThreadOn(cpus_); }
 
 absl::StatusOr<std::vector<int>> ParseCpuSet(const std::string& text) {
   const auto invalid = [&](absl::string_view why) {

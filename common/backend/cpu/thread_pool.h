@@ -33,6 +33,7 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int size() const { return threads_; }
+  const std::vector<int>& cpus() const { return cpus_; }
 
   // Calls work(thread, chunk) once for each chunk in [0, chunks), and returns when all have
   // returned. Calls for one thread never overlap.

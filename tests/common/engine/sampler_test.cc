@@ -163,6 +163,32 @@ TEST(Sampler, ChoosesAsANaiveReferenceDoesWhateverTheParameters) {
   EXPECT_GT(compared, 4900);
 }
 
+TEST(Sampler, DrawsFromALargeVocabularyTheSameWithAFilterThatRestrictsNothing) {
+  constexpr int kLarge = 2500;  // several strides of the walk, the last one short
+  std::mt19937 random(7);
+  Sampler sampler(kLarge, kEndIds);
+  for (int round = 0; round < 200; ++round) {
+    const std::vector<float> logits = RandomLogits(random, kLarge);
+    SamplingParams params;
+    params.seed = random();
+    params.temperature = 0.5f + static_cast<float>(random() % 8);
+    params.min_p = random() % 2 ? 1e-3f : 0;
+    const Reference reference = Choose(logits, params, {}, {}, /*choice=*/0);
+    const int32_t token_id = Sample(sampler, logits, params).token_id;
+    if (!reference.on_a_border) {
+      EXPECT_EQ(token_id, reference.token_id);
+    }
+    params.top_k = kLarge;
+    EXPECT_EQ(Sample(sampler, logits, params).token_id, token_id) << "top_k";
+    params.top_k = 0;
+    params.top_p = 1 - 0x1p-24f;  // the largest below 1: all but a vanishing share
+    const int32_t with_top_p = Sample(sampler, logits, params).token_id;
+    if (params.min_p > 0) {
+      EXPECT_EQ(with_top_p, token_id) << "top_p";
+    }
+  }
+}
+
 TEST(Sampler, DrawsWithTheProbabilitiesOfTheSoftmax) {
   std::mt19937 random(2);
   constexpr int kSmallVocab = 12;

@@ -90,14 +90,14 @@ TEST(Banner, SaysBlocksAsTokens) {
                                    .model = "SmolLM2",
                                    .weights = "Q4_1",
                                    .kv_dtype = "f16",
-                                   .device = "cpu",
-                                   .threads = 2,
+                                   .device = "cpu avx2, 2 threads",
                                    .kv_blocks = 128,
                                    .block_size = 32,
                                    .max_model_len = 2048,
                                    .address = "127.0.0.1:50052"});
   EXPECT_THAT(text, HasSubstr("128 blocks = 4096 tokens (f16), 2 sequences"));
   EXPECT_THAT(text, HasSubstr("127.0.0.1:50052"));
+  EXPECT_THAT(text, HasSubstr("device   cpu avx2, 2 threads\n"));
 }
 
 }  // namespace

@@ -25,6 +25,14 @@ TEST(ParseCpuSet, ReadsNumbersAndRangesOfUsableCpus) {
   }
 }
 
+TEST(DescribeThreads, SaysHowManyThereAreAndWhere) {
+  EXPECT_EQ(DescribeThreads(1, {4}), "1 thread on CPU 4");
+  EXPECT_EQ(DescribeThreads(2, {4, 6}), "2 threads on CPUs 4,6");
+  EXPECT_EQ(DescribeThreads(1, {4, 6}), "1 thread on CPU 4") << "the second has no thread";
+  EXPECT_EQ(DescribeThreads(3, {4, 6}), "3 threads on CPUs 4,6");
+  EXPECT_EQ(DescribeThreads(2, {}), "2 threads, not pinned");
+}
+
 TEST(CpuAffinityGuard, GivesAPinnedThreadItsCpusBack) {
   const std::vector<int> usable = UsableCpus();
   const int last = usable.back();
