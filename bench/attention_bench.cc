@@ -44,7 +44,8 @@ void BM_Attention(benchmark::State& state) {
   const size_t half = size_t{kBlockSize} * kKvHeads * kHeadDim * sizeof(uint16_t);
   std::mt19937 random(1);
   const size_t elements = static_cast<size_t>(blocks * sequences) * kLayers * half;  // K and V
-  const BackendBuffer memory = *AllocateCpuMemory(elements * sizeof(uint16_t));
+  CpuMemory cpu_memory;
+  const BackendBuffer memory = *cpu_memory.Allocate(elements * sizeof(uint16_t));
   auto* cache = reinterpret_cast<uint16_t*>(memory.data());
   std::vector<uint16_t> pattern(4099);  // a prime: rows differ
   for (uint16_t& x : pattern) {
