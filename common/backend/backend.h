@@ -71,8 +71,8 @@ struct Pass {
   absl::Span<const PassSequence> sequences;  // first_row ascending, without gaps
   RopePairs rope_pairs = RopePairs::kInterleaved;
   int rope_dim = 0;                  // rotated dimensions of a head
-  absl::Span<const float> rope_cos;  // [rows, rope_dim / 2]
-  absl::Span<const float> rope_sin;  // [rows, rope_dim / 2]
+  absl::Span<const float> rope_cos = {};  // [rows, rope_dim / 2]
+  absl::Span<const float> rope_sin = {};  // [rows, rope_dim / 2]
 };
 
 // Thread rule: one thread at a time (a backend keeps the pass and scratch memory); an engine has

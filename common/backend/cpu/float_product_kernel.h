@@ -34,7 +34,7 @@ struct FloatProduct {
   // together fill it.
   static constexpr int kDirectRows = 2;
   static constexpr int kDirectGroups = 4;
-  static constexpr size_t kPrefetchBytes = 1024;
+  static constexpr size_t kPrefetchBytes = 3072;
 
   [[gnu::always_inline]] static const Stored* Group(const ProductArgs& args, int group) {
     return reinterpret_cast<const Stored*>(args.weight +

@@ -53,7 +53,7 @@ struct QuantisedProduct {
   using I = typename Simd::I;
   using Bytes = typename Simd::Bytes;
 
-  static constexpr size_t kPrefetchBytes = 2048;
+  static constexpr size_t kPrefetchBytes = 8192;
 
   // Where the integer sum of a block (or of one of its halves) starts: what the codes' offset adds.
   [[gnu::always_inline]] static I Start(const QuantizedBlock& x, int half) {
