@@ -27,11 +27,6 @@ struct alignas(64) Lanes {
   for (int l = 0; l < kLanes; ++l) sum.v[l] = __builtin_fmaf(a[l], b[l], sum.v[l]);
 }
 
-// sum += a * b with one `b` for all lanes, fused.
-[[gnu::always_inline]] inline void FusedAddScaled(const float* a, float b, Lanes& sum) {
-  for (int l = 0; l < kLanes; ++l) sum.v[l] = __builtin_fmaf(a[l], b, sum.v[l]);
-}
-
 [[gnu::always_inline]] inline float FoldLanes(const Lanes& in) {
   Lanes lanes = in;
   for (int l = 0; l < 8; ++l) lanes.v[l] += lanes.v[l + 8];
