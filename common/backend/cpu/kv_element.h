@@ -1,5 +1,5 @@
-// Elements of the KV cache to and from sixteen lanes of floats: widened exactly, stored rounded to
-// nearest even. For kernels.
+// Elements of the KV cache: widened exactly to sixteen lanes of floats, stored rounded to nearest
+// even. For kernels.
 #pragma once
 
 #include <cstdint>
@@ -17,25 +17,18 @@ template <class Simd>
 struct KvElement<Simd, KvDtype::kF32> {
   using Stored = float;
   [[gnu::always_inline]] static auto Load(const float* x) { return Simd::Load(x); }
-  [[gnu::always_inline]] static void Store(float* x, typename Simd::F a) { Simd::Store(x, a); }
 };
 
 template <class Simd>
 struct KvElement<Simd, KvDtype::kF16> {
   using Stored = uint16_t;
   [[gnu::always_inline]] static auto Load(const uint16_t* x) { return Simd::LoadF16(x); }
-  [[gnu::always_inline]] static void Store(uint16_t* x, typename Simd::F a) {
-    Simd::StoreF16(x, a);
-  }
 };
 
 template <class Simd>
 struct KvElement<Simd, KvDtype::kBf16> {
   using Stored = uint16_t;
   [[gnu::always_inline]] static auto Load(const uint16_t* x) { return Simd::LoadBf16(x); }
-  [[gnu::always_inline]] static void Store(uint16_t* x, typename Simd::F a) {
-    Simd::StoreBf16(x, a);
-  }
 };
 
 [[gnu::always_inline]] inline void StoreKvRow(KvDtype dtype, const float* values, int count,
