@@ -2,7 +2,7 @@
 // worker does: once with pools of two threads on the same two CPUs, once with one thread each on a
 // CPU of its own. Prints the total tokens/s of both and their ratio; the exit code is 1 where CPUs
 // of one's own bring less than 1.3 times. Measured on an idle machine: 1.19 with one sequence each
-// (there the memory is the limit), 1.22 with two, 1.30 with four, 1.26 with eight.
+// (there the memory is the limit), 1.22 with two, 1.28 to 1.30 with four, 1.26 with eight.
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
