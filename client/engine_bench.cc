@@ -12,6 +12,7 @@
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/engine/free_memory.h"
+#include "common/engine/sampler.h"
 #include "common/engine/scheduler.h"
 
 namespace baton {
@@ -25,24 +26,6 @@ constexpr uint64_t kFreeMemoryParts = 10;  // one of them stays free
 int32_t TokenAt(int position, int vocab_size) {
   const uint64_t mixed = (static_cast<uint64_t>(position) + 1) * 0x9e3779b97f4a7c15u;
   return static_cast<int32_t>((mixed >> 33) % static_cast<uint64_t>(vocab_size));
-}
-
-// The largest value's index, the lower one of equals: first the value, so that the loop vectorises.
-int32_t LikeliestToken(absl::Span<const float> logits) {
-  constexpr size_t kLanes = 32;
-  float best[kLanes];
-  std::fill(std::begin(best), std::end(best), logits[0]);
-  size_t i = 0;
-  for (; i + kLanes <= logits.size(); i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      const float value = logits[i + lane];
-      best[lane] = best[lane] < value ? value : best[lane];
-    }
-  }
-  float max = *std::max_element(std::begin(best), std::end(best));
-  for (; i < logits.size(); ++i) max = std::max(max, logits[i]);
-  const auto found = std::find(logits.begin(), logits.end(), max);
-  return found == logits.end() ? 0 : static_cast<int32_t>(found - logits.begin());
 }
 
 bool IsFloatType(GgmlType type) {
@@ -164,7 +147,7 @@ void EngineBench::Prepare(int depth, int sequences, absl::FunctionRef<void()> ti
 absl::Duration EngineBench::Prefill(int tokens) {
   const absl::Time start = SteadyNow();
   RunPrompt(depth_, depth_ + tokens, /*want_logits=*/true, [] {});
-  LikeliestToken(absl::MakeConstSpan(logits_).first(static_cast<size_t>(config().vocab_size)));
+  ArgMax(absl::MakeConstSpan(logits_).first(static_cast<size_t>(config().vocab_size)));
   return SteadyNow() - start;
 }
 
@@ -184,7 +167,7 @@ absl::Duration EngineBench::Decode(int steps) {
     model_->Forward(
         batch, *cache_, [](int) {}, logits);
     for (size_t s = 0; s < batch.sequences.size(); ++s) {
-      batch.token_ids[s] = LikeliestToken(logits.subspan(s * vocab_size, vocab_size));
+      batch.token_ids[s] = ArgMax(logits.subspan(s * vocab_size, vocab_size));
       ++batch.sequences[s].first_position;
     }
   }

@@ -43,14 +43,9 @@ struct WeightsKernel {
   }
 };
 
-CpuIsa SamplerIsa() {
-  if (CpuHas(CpuIsa::kAvx512)) return CpuIsa::kAvx512;
-  return CpuHas(CpuIsa::kAvx2) ? CpuIsa::kAvx2 : CpuIsa::kPortable;
-}
-
 void ComputeWeights(absl::Span<const float> logits, float max_logit, float temperature,
                     int64_t min_weight, std::vector<int64_t>& weights) {
-  RunOn<WeightsKernel>(SamplerIsa(), logits, max_logit, temperature, min_weight, weights.data());
+  RunOn<WeightsKernel>(BestCpuIsa(), logits, max_logit, temperature, min_weight, weights.data());
 }
 
 struct SumKernel {
@@ -64,7 +59,7 @@ struct SumKernel {
 int64_t Sum(absl::Span<const int64_t> weights) {
   int64_t sum = 0;
   int64_t* out = &sum;
-  RunOn<SumKernel>(SamplerIsa(), weights, out);
+  RunOn<SumKernel>(BestCpuIsa(), weights, out);
   return sum;
 }
 
@@ -118,14 +113,8 @@ struct ExtremesKernel {
 Extremes FindExtremes(absl::Span<const float> values) {
   Extremes extremes;
   Extremes* out = &extremes;
-  RunOn<ExtremesKernel>(SamplerIsa(), values, out);
+  RunOn<ExtremesKernel>(BestCpuIsa(), values, out);
   return extremes;
-}
-
-// The lowest id of the largest value.
-int32_t ArgMax(absl::Span<const float> values) {
-  const float max = FindExtremes(values).max;
-  return static_cast<int32_t>(std::find(values.begin(), values.end(), max) - values.begin());
 }
 
 // Before: the likelier, or of two as likely the lower id.
@@ -134,6 +123,11 @@ constexpr auto kLikelierFirst = [](const auto& a, const auto& b) {
 };
 
 }  // namespace
+
+int32_t ArgMax(absl::Span<const float> logits) {
+  const auto found = std::find(logits.begin(), logits.end(), FindExtremes(logits).max);
+  return found == logits.end() ? 0 : static_cast<int32_t>(found - logits.begin());
+}
 
 Sampler::Sampler(int vocab_size, std::vector<int32_t> end_of_generation_ids)
     : vocab_size_(vocab_size),

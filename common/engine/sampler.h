@@ -21,6 +21,9 @@ struct SamplingContext {
   int output_index = 0;
 };
 
+// The lowest id of the largest logit; any id where one is NaN. REQUIRES: not empty.
+int32_t ArgMax(absl::Span<const float> logits);
+
 // The order of the steps (vLLM's): logit_bias; end and stop tokens masked before min_tokens;
 // repetition, frequency and presence penalty; greedy choice, or temperature, min_p, top_k, top_p
 // and one draw. min_p and top_p see the probabilities that the steps before them left. Ties go to

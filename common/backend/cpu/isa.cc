@@ -2,8 +2,6 @@
 
 #include <cpuid.h>
 
-#include <vector>
-
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
@@ -47,24 +45,30 @@ bool CpuHas(CpuIsa isa) {
   return false;
 }
 
-absl::StatusOr<CpuIsa> ParseCpuIsa(const std::string& name) {
-  std::vector<CpuIsa> wanted;  // the best first
-  for (const CpuIsa isa : {CpuIsa::kAvx512, CpuIsa::kAvx2Vnni, CpuIsa::kAvx2, CpuIsa::kPortable}) {
-    const bool any_avx2 = isa == CpuIsa::kAvx2 || isa == CpuIsa::kAvx2Vnni;
-    if (name == "auto" || name == CpuIsaName(isa) || (name == "avx2" && any_avx2)) {
-      wanted.push_back(isa);
-    }
-  }
-  for (const CpuIsa isa : wanted) {
+CpuIsa BestCpuIsa() {
+  for (const CpuIsa isa : {CpuIsa::kAvx512, CpuIsa::kAvx2Vnni, CpuIsa::kAvx2}) {
     if (CpuHas(isa)) return isa;
   }
-  if (wanted.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--cpu-isa '", name,
-                     "': must be auto, avx512, avx2 (or avx2-vnni, avx2-no-vnni) or portable"));
+  return CpuIsa::kPortable;
+}
+
+absl::StatusOr<CpuIsa> ParseCpuIsa(const std::string& name) {
+  if (name == "auto") return BestCpuIsa();
+  if (name == "avx2" && CpuHas(CpuIsa::kAvx2Vnni)) return CpuIsa::kAvx2Vnni;
+  if (name == "avx2" && CpuHas(CpuIsa::kAvx2)) return CpuIsa::kAvx2;
+  bool known = name == "avx2";
+  for (const CpuIsa isa : kAllCpuIsas) {
+    if (name != CpuIsaName(isa)) continue;
+    if (CpuHas(isa)) return isa;
+    known = true;
   }
-  return absl::UnimplementedError(
-      absl::StrCat("--cpu-isa ", name, ": this CPU does not have it; use auto"));
+  if (known) {
+    return absl::UnimplementedError(
+        absl::StrCat("--cpu-isa ", name, ": this CPU does not have it; use auto"));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--cpu-isa '", name,
+                   "': must be auto, avx512, avx2 (or avx2-vnni, avx2-no-vnni) or portable"));
 }
 
 }  // namespace baton

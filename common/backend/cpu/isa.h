@@ -15,6 +15,7 @@ inline constexpr CpuIsa kAllCpuIsas[] = {CpuIsa::kPortable, CpuIsa::kAvx2, CpuIs
 
 const char* CpuIsaName(CpuIsa isa);
 bool CpuHas(CpuIsa isa);
+CpuIsa BestCpuIsa();  // of those that this CPU has
 // "auto" is the best that this CPU has, "avx2" the better of its two; else CpuIsaName.
 // INVALID_ARGUMENT for another word, UNIMPLEMENTED for what the CPU lacks.
 absl::StatusOr<CpuIsa> ParseCpuIsa(const std::string& name);

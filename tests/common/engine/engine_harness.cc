@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <utility>
 #include <variant>
@@ -58,6 +60,20 @@ SequenceId EngineHarness::Submit(SequenceRequest request,
   };
   const absl::Status status = engine_->Submit(id, std::move(request));
   EXPECT_TRUE(status.ok()) << status;
+  return id;
+}
+
+SequenceId EngineHarness::SubmitWithNanKv(SequenceRequest request) {
+  request.mode = SequenceRequest::Mode::kReceive;
+  const SequenceId id = Submit(std::move(request));
+  Run();
+  engine_->OpenReceive(id);
+  Run();
+  const KvCache& cache = engine_->cache();
+  for (int32_t block : log(id).block_table) {
+    auto* values = reinterpret_cast<float*>(cache.Block(block));
+    std::fill(values, values + cache.layout().block_bytes() / sizeof(float), std::nanf(""));
+  }
   return id;
 }
 

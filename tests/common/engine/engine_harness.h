@@ -48,6 +48,8 @@ class EngineHarness {
   // Submits and keeps a log; `also` hears every event after the log.
   SequenceId Submit(SequenceRequest request,
                     std::function<void(const SequenceEvent&)> also = nullptr);
+  // Submits it to receive its KV, which is all NaN: it is ready for Commit.
+  SequenceId SubmitWithNanKv(SequenceRequest request);
   EventLog& log(SequenceId id) { return logs_.at(id); }
   // Steps until there is nothing to do.
   void Run();

@@ -248,17 +248,7 @@ TEST(Engine, ALogitThatIsNoNumberFailsItsSequenceAlone) {
   const SequenceRequest healthy = LocalRequest(RandomTokens(random, 30), Greedy(20));
   const EventLog expected = harness.RunAlone(healthy);
 
-  SequenceRequest broken = healthy;
-  broken.mode = Mode::kReceive;
-  const SequenceId broken_id = harness.Submit(broken);
-  harness.Run();
-  harness.engine().OpenReceive(broken_id);
-  harness.Run();
-  const KvCache& cache = harness.engine().cache();
-  for (int32_t block : harness.log(broken_id).block_table) {
-    auto* values = reinterpret_cast<float*>(cache.Block(block));
-    std::fill(values, values + cache.layout().block_bytes() / sizeof(float), std::nanf(""));
-  }
+  const SequenceId broken_id = harness.SubmitWithNanKv(healthy);
   const SequenceId healthy_id = harness.Submit(healthy);
   harness.engine().Step();
   harness.engine().Commit(broken_id, {.output_index = 0, .token_id = 5}, true);

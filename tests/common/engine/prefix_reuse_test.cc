@@ -198,17 +198,7 @@ TEST(PrefixReuse, KvThatFailedASequenceIsNotFoundByTheNext) {
   EngineHarness harness(With(KvDtype::kF32, 16, true));
   const SequenceRequest healthy = LocalRequest(RandomTokens(random, 60), Sampling(20, 1));
   const SequenceRequest same = LocalRequest(RandomTokens(random, 60), Sampling(5, 0));
-  SequenceRequest broken = same;
-  broken.mode = Mode::kReceive;
-  const SequenceId broken_id = harness.Submit(broken);
-  harness.Run();
-  harness.engine().OpenReceive(broken_id);
-  harness.Run();
-  const KvCache& cache = harness.engine().cache();
-  for (int32_t block : harness.log(broken_id).block_table) {
-    auto* values = reinterpret_cast<float*>(cache.Block(block));
-    std::fill(values, values + cache.layout().block_bytes() / sizeof(float), std::nanf(""));
-  }
+  const SequenceId broken_id = harness.SubmitWithNanKv(same);
   const SequenceId healthy_id = harness.Submit(healthy);
   harness.engine().Step();
   harness.engine().Commit(broken_id, {.output_index = 0, .token_id = 5}, true);
