@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/backend/cpu/product_kernel.h"
+#include "common/backend/cpu/product_tile.h"
 
 namespace baton {
 
@@ -45,7 +45,8 @@ struct FloatProduct {
   [[gnu::always_inline]] static void DirectTile(const ProductArgs& args, int row, int group) {
     const size_t columns = static_cast<size_t>(args.columns);
     const float* input = args.floats + static_cast<size_t>(row) * columns;
-    F sums[Groups][Rows];
+    using Tile = ProductTile<Simd, Rows, Groups>;
+    typename Tile::Sums sums;
     const Stored* weight[Groups];
     for (int g = 0; g < Groups; ++g) {
       weight[g] = Group(args, group + g);
@@ -62,7 +63,7 @@ struct FloatProduct {
         }
       }
     }
-    for (int g = 0; g < Groups; ++g) StoreOutputs<Simd, Rows>(args, row, group + g, sums[g]);
+    Tile::Finish(args, row, group, sums);
   }
 
   // `Rows` rows against the panel of columns [first, first + count), [column][group][16].
@@ -71,13 +72,10 @@ struct FloatProduct {
                                           int count) {
     const size_t columns = static_cast<size_t>(args.columns);
     const float* input = args.floats + static_cast<size_t>(row) * columns + first;
-    F sums[Groups][Rows];
+    using Tile = ProductTile<Simd, Rows, Groups>;
+    typename Tile::Sums sums;
     Lanes* saved = args.sums + static_cast<size_t>(row) * Groups;
-    for (int g = 0; g < Groups; ++g) {
-      for (int r = 0; r < Rows; ++r) {
-        sums[g][r] = first == 0 ? Simd::Zero() : Simd::Load(saved[r * Groups + g].v);
-      }
-    }
+    Tile::Load(saved, first == 0, sums);
     const Lanes* panel = args.float_panel;
     for (int k = 0; k < count; ++k, panel += Groups) {
       F weights[Groups];
@@ -88,12 +86,10 @@ struct FloatProduct {
         for (int g = 0; g < Groups; ++g) sums[g][r] = Simd::Fma(weights[g], x, sums[g][r]);
       }
     }
-    for (int g = 0; g < Groups; ++g) {
-      if (first + count == args.columns) {
-        StoreOutputs<Simd, Rows>(args, row, group + g, sums[g]);
-      } else {
-        for (int r = 0; r < Rows; ++r) Simd::Store(saved[r * Groups + g].v, sums[g][r]);
-      }
+    if (first + count == args.columns) {
+      Tile::Finish(args, row, group, sums);
+    } else {
+      Tile::Save(sums, saved);
     }
   }
 

@@ -4,48 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include "common/backend/cpu/product.h"
 #include "common/backend/cpu/product_formats.h"
+#include "common/backend/cpu/product_tile.h"
 
 namespace baton {
-
-// Calls tile(rows, first_row) for consecutive tiles of `rows()` rows: as many of `Most` as there
-// are, then of the powers of two below, so that each size is compiled once.
-template <int Most, class Tile>
-[[gnu::always_inline]] inline void ForTiles(int rows, Tile tile, int first = 0) {
-  for (; first + Most <= rows; first += Most) tile(std::integral_constant<int, Most>(), first);
-  if constexpr (Most > 1) {
-    constexpr int kNext = Most > 8 ? 8 : Most > 4 ? 4 : Most > 2 ? 2 : 1;
-    ForTiles<kNext>(rows, tile, first);
-  }
-}
-
-// Writes the sums of `Rows` rows for a group. With two terms a row's two are in the same
-// tile: all tiles are even then.
-template <class Simd, int Rows>
-[[gnu::always_inline]] inline void StoreOutputs(const ProductArgs& args, int row, int group,
-                                                const typename Simd::F (&sums)[Rows]) {
-  const int first = group * kLanes;
-  const int left = args.out_columns - first;
-  const int terms = args.terms;
-  for (int r = 0; r < Rows; r += terms) {
-    typename Simd::F sum = sums[r];
-    if (terms == 2 && r + 1 < Rows) sum = Simd::Add(sum, sums[r + 1]);
-    float* out = args.out +
-                 static_cast<size_t>((row + r) / terms) * static_cast<size_t>(args.out_columns) +
-                 first;
-    if (left >= kLanes) {
-      if (args.accumulate) sum = Simd::Add(Simd::Load(out), sum);
-      Simd::Store(out, sum);
-      continue;
-    }
-    Lanes lanes;
-    Simd::Store(lanes.v, sum);
-    for (int l = 0; l < left; ++l) out[l] = args.accumulate ? out[l] + lanes.v[l] : lanes.v[l];
-  }
-}
 
 template <class Simd, class Format>
 struct QuantisedProduct {
@@ -73,7 +37,8 @@ struct QuantisedProduct {
     const size_t block_bytes = args.group_bytes / static_cast<size_t>(blocks);
     const QuantizedBlock* input =
         args.blocks + static_cast<size_t>(row) * static_cast<size_t>(blocks);
-    F sums[Rows];
+    typename ProductTile<Simd, Rows, 1>::Sums tile;
+    auto& sums = tile[0];
     for (int r = 0; r < Rows; ++r) sums[r] = Simd::Zero();
     for (int b = 0; b < blocks; ++b) {
       const uint8_t* ahead = weight + static_cast<size_t>(b) * block_bytes + kPrefetchBytes;
@@ -102,7 +67,7 @@ struct QuantisedProduct {
         }
       }
     }
-    StoreOutputs<Simd, Rows>(args, row, group, sums);
+    ProductTile<Simd, Rows, 1>::Finish(args, row, group, tile);
   }
 
   [[gnu::always_inline]] static void Unpack(const uint8_t* group, int first, int count,
@@ -170,22 +135,16 @@ struct QuantisedProduct {
   [[gnu::noinline]] static void PanelRows(const ProductArgs& args, int row, int group, int first,
                                           int count) {
     const size_t blocks = static_cast<size_t>(args.columns / kQuantBlock);
-    F sums[Groups][Rows];
+    using Tile = ProductTile<Simd, Rows, Groups>;
+    typename Tile::Sums sums;
     Lanes* saved = args.sums + static_cast<size_t>(row) * Groups;
-    for (int g = 0; g < Groups; ++g) {
-      for (int r = 0; r < Rows; ++r) {
-        sums[g][r] = first == 0 ? Simd::Zero() : Simd::Load(saved[r * Groups + g].v);
-      }
-    }
+    Tile::Load(saved, first == 0, sums);
     PanelTile<Rows, Groups>(args.panel, count,
                             args.blocks + static_cast<size_t>(row) * blocks + first, blocks, sums);
-    const bool last = static_cast<size_t>(first + count) == blocks;
-    for (int g = 0; g < Groups; ++g) {
-      if (last) {
-        StoreOutputs<Simd, Rows>(args, row, group + g, sums[g]);
-      } else {
-        for (int r = 0; r < Rows; ++r) Simd::Store(saved[r * Groups + g].v, sums[g][r]);
-      }
+    if (static_cast<size_t>(first + count) == blocks) {
+      Tile::Finish(args, row, group, sums);
+    } else {
+      Tile::Save(sums, saved);
     }
   }
 
