@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 
+#include "common/backend/cpu/exp_kernel.h"
 #include "common/backend/cpu/lanes.h"
 #include "common/backend/cpu/product_input.h"
 #include "common/backend/exact_math.h"
@@ -12,35 +14,83 @@ namespace baton {
 
 template <class Simd>
 struct ProductInputKernel {
-  [[gnu::always_inline]] static void Quantise(const float* x, QuantizedBlock& out) {
-    const auto low = Simd::Load(x);
-    const auto high = Simd::Load(x + kLanes);
-    const float max = Simd::MaxMagnitude(low, high);
-    const bool zero = max < 0x1p-100f;
-    const auto inverse = Simd::Set(zero ? 0.0f : 127.0f / max);
-    out.scale = zero ? 0.0f : max * (1.0f / 127.0f);
-    int32_t sums[2];
-    Simd::StoreRounded(out.values, Simd::Mul(low, inverse), Simd::Mul(high, inverse), sums);
-    out.negative_sums[0] = -sums[0];
-    out.negative_sums[1] = -sums[1];
-    out.negative_sum = -(sums[0] + sums[1]);
-    out.scaled_sum = out.scale * static_cast<float>(-out.negative_sum);
+  using F = typename Simd::F;
+
+  // Blocks on their way to being quantised, whatever rows they are of: a vector then holds one
+  // number of each, and nothing is folded for a block by itself.
+  struct Batch {
+    alignas(64) float x[kLanes][kQuantBlock];
+    QuantizedBlock* out[kLanes];
+    int size = 0;
+  };
+
+  [[gnu::always_inline]] static void Quantise(const Batch& batch) {
+    F maxima[kLanes];
+    for (int i = 0; i < kLanes; ++i) {
+      maxima[i] = i < batch.size
+                      ? Simd::MaxMagnitude(Simd::Load(batch.x[i]), Simd::Load(batch.x[i] + kLanes))
+                      : Simd::Zero();
+    }
+    Simd::Transpose(maxima);
+    F max = maxima[0];
+    for (int i = 1; i < kLanes; ++i) max = Simd::MaxMagnitude(max, maxima[i]);
+    Lanes scales, inverses;
+    Simd::Store(scales.v, max);
+    for (int i = 0; i < kLanes; ++i) {
+      const bool zero = scales.v[i] < 0x1p-100f;
+      inverses.v[i] = (zero ? 0.0f : 127.0f) / (zero ? 1.0f : scales.v[i]);
+      scales.v[i] = (zero ? 0.0f : scales.v[i]) * (1.0f / 127.0f);
+    }
+    F low[kLanes], high[kLanes];
+    for (int i = 0; i < kLanes; ++i) {
+      const F inverse = Simd::Set(inverses.v[i]);
+      const auto first = Simd::Round(Simd::Mul(Simd::Load(batch.x[i]), inverse));
+      const auto second = Simd::Round(Simd::Mul(Simd::Load(batch.x[i] + kLanes), inverse));
+      Simd::StoreNarrow(batch.out[i]->values, first, second);
+      low[i] = Simd::FromInt(first);
+      high[i] = Simd::FromInt(second);
+    }
+    // Sums of integers below 2^24: exact in any order.
+    Lanes sums[2];
+    Simd::Store(sums[0].v, Simd::FoldAll(low));
+    Simd::Store(sums[1].v, Simd::FoldAll(high));
+    for (int i = 0; i < kLanes; ++i) {
+      QuantizedBlock& out = *batch.out[i];
+      out.scale = scales.v[i];
+      out.scaled_sum = scales.v[i] * (sums[0].v[i] + sums[1].v[i]);
+      out.negative_sums[0] = -static_cast<int32_t>(sums[0].v[i]);
+      out.negative_sums[1] = -static_cast<int32_t>(sums[1].v[i]);
+      out.negative_sum = out.negative_sums[0] + out.negative_sums[1];
+    }
   }
 
-  [[gnu::always_inline]] static void QuantiseRest(const float* x, const QuantizedBlock& first,
-                                                  QuantizedBlock& out) {
-    float rest[kQuantBlock];
-    for (int k = 0; k < kQuantBlock; ++k) {
-      rest[k] = __builtin_fmaf(-static_cast<float>(first.values[k]), first.scale, x[k]);
+  // The first term of every block, and with two terms what it left over, `blocks` further on.
+  [[gnu::noinline]] static void Flush(Batch& batch, int terms, size_t blocks) {
+    QuantizedBlock nobody;
+    for (int i = batch.size; i < kLanes; ++i) {
+      std::memset(batch.x[i], 0, sizeof(batch.x[i]));
+      batch.out[i] = &nobody;
     }
-    Quantise(rest, out);
+    Quantise(batch);
+    if (terms == 2) {
+      for (int i = 0; i < batch.size; ++i) {
+        const QuantizedBlock& first = *batch.out[i];
+        for (int k = 0; k < kQuantBlock; ++k) {
+          batch.x[i][k] =
+              __builtin_fmaf(-static_cast<float>(first.values[k]), first.scale, batch.x[i][k]);
+        }
+        batch.out[i] += blocks;
+      }
+      Quantise(batch);
+    }
+    batch.size = 0;
   }
 
   [[gnu::always_inline]] static float SumOfSquares(const float* x, int count) {
-    auto sums = Simd::Zero();
+    F sums = Simd::Zero();
     int i = 0;
     for (; i + kLanes <= count; i += kLanes) {
-      const auto some = Simd::Load(x + i);
+      const F some = Simd::Load(x + i);
       sums = Simd::Fma(some, some, sums);
     }
     Lanes lanes;
@@ -51,51 +101,69 @@ struct ProductInputKernel {
     return FoldLanes(lanes);
   }
 
+  static float InverseNorm(const ProductInputArgs& args, int row) {
+    const int columns = args.in.columns;
+    const float mean = SumOfSquares(args.in.Row(row), columns) / static_cast<float>(columns);
+    return 1.0f / __builtin_sqrtf(mean + args.epsilon);
+  }
+
+  [[gnu::always_inline]] static F Silu(F x) {
+    const F denominator = Simd::Add(Simd::Set(1.0f), ExpLanes<Simd>(Simd::Sub(Simd::Zero(), x)));
+    return Simd::Div(x, denominator);
+  }
+
   // `count` values of the row from `column` on.
   [[gnu::always_inline]] static void Values(const ProductInputArgs& args, int row, int column,
                                             int count, float inverse_norm, float* x) {
     using Kind = ProductInputArgs::Kind;
-    const size_t columns = static_cast<size_t>(args.in.columns);
-    const float* in = args.in.data + static_cast<size_t>(row) * columns + column;
-    if (args.kind == Kind::kNorm) {
-      for (int k = 0; k < count; ++k) x[k] = in[k] * inverse_norm * args.other[column + k];
-    } else if (args.kind == Kind::kSwiGlu) {
-      const float* other = args.other + static_cast<size_t>(row) * columns + column;
-      for (int k = 0; k < count; ++k) x[k] = SiluF(in[k]) * other[k];
+    const float* in = args.in.Row(row) + column;
+    const float* other = args.other;
+    int k = 0;
+    if (args.kind == Kind::kPlain) {
+      std::memcpy(x, in, static_cast<size_t>(count) * sizeof(float));
+    } else if (args.kind == Kind::kNorm) {
+      other += column;
+      const F inverse = Simd::Set(inverse_norm);
+      for (; k + kLanes <= count; k += kLanes) {
+        Simd::Store(x + k,
+                    Simd::Mul(Simd::Mul(Simd::Load(in + k), inverse), Simd::Load(other + k)));
+      }
+      for (; k < count; ++k) x[k] = in[k] * inverse_norm * other[k];
     } else {
-      for (int k = 0; k < count; ++k) x[k] = in[k];
+      other += static_cast<size_t>(row) * static_cast<size_t>(args.in.columns) + column;
+      for (; k + kLanes <= count; k += kLanes) {
+        Simd::Store(x + k, Simd::Mul(Silu(Simd::Load(in + k)), Simd::Load(other + k)));
+      }
+      for (; k < count; ++k) x[k] = SiluF(in[k]) * other[k];
+    }
+  }
+
+  static void RunFloats(const ProductInputArgs& args, int begin, int end) {
+    for (int row = begin; row < end; ++row) {
+      const bool norm = args.kind == ProductInputArgs::Kind::kNorm;
+      Values(args, row, 0, args.in.columns, norm ? InverseNorm(args, row) : 0,
+             args.floats + static_cast<size_t>(row) * static_cast<size_t>(args.in.columns));
     }
   }
 
   static void Run(const ProductInputArgs& args, int begin, int end) {
+    if (args.blocks == nullptr) return RunFloats(args, begin, end);
     const int columns = args.in.columns;
     const size_t blocks = static_cast<size_t>(columns / kQuantBlock);
+    Batch batch;
     for (int row = begin; row < end; ++row) {
-      const size_t start = static_cast<size_t>(row) * static_cast<size_t>(columns);
-      float inverse_norm = 0;
-      if (args.kind == ProductInputArgs::Kind::kNorm) {
-        const float* in = args.in.data + start;
-        const float mean = SumOfSquares(in, columns) / static_cast<float>(columns);
-        inverse_norm = 1.0f / __builtin_sqrtf(mean + args.epsilon);
-      }
-      size_t block = static_cast<size_t>(row * args.terms) * blocks;
-      for (int column = 0; column < columns; column += kQuantBlock, ++block) {
-        alignas(64) float x[kQuantBlock];
-        const int rest = columns - column;
-        if (rest >= kQuantBlock) {
-          Values(args, row, column, kQuantBlock, inverse_norm, x);
-        } else {
-          Values(args, row, column, rest, inverse_norm, x);
-        }
-        if (args.floats != nullptr) {
-          const int count = rest < kQuantBlock ? rest : kQuantBlock;
-          std::memcpy(args.floats + start + column, x, static_cast<size_t>(count) * sizeof(float));
-        }
-        if (args.blocks == nullptr) continue;
-        Quantise(x, args.blocks[block]);
-        if (args.terms == 2) QuantiseRest(x, args.blocks[block], args.blocks[block + blocks]);
+      const bool norm = args.kind == ProductInputArgs::Kind::kNorm;
+      const float inverse_norm = norm ? InverseNorm(args, row) : 0;
+      QuantizedBlock* out = args.blocks + static_cast<size_t>(row * args.terms) * blocks;
+      for (int column = 0; column < columns; column += kQuantBlock, ++out) {
+        float* x = batch.x[batch.size];
+        Values(args, row, column, kQuantBlock, inverse_norm, x);
+        batch.out[batch.size++] = out;
+        if (batch.size == kLanes) Flush(batch, args.terms, blocks);
       }
     }
+    if (batch.size > 0) Flush(batch, args.terms, blocks);
+    if (args.floats != nullptr) RunFloats(args, begin, end);
   }
 };
 

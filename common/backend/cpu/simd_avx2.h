@@ -8,7 +8,6 @@
 
 #include <immintrin.h>
 
-#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -103,27 +102,20 @@ struct Avx2 {
   [[gnu::always_inline]] static F FromInt(I a) {
     return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)};
   }
-  [[gnu::always_inline]] static float MaxMagnitude(F a, F b) {
-    const __m256i max = _mm256_max_epu32(_mm256_max_epu32(Magnitude(a.low), Magnitude(a.high)),
-                                         _mm256_max_epu32(Magnitude(b.low), Magnitude(b.high)));
-    __m128i four = _mm_max_epu32(_mm256_castsi256_si128(max), _mm256_extracti128_si256(max, 1));
-    four = _mm_max_epu32(four, _mm_shuffle_epi32(four, 0x4e));
-    four = _mm_max_epu32(four, _mm_shuffle_epi32(four, 0xb1));
-    return std::bit_cast<float>(_mm_cvtsi128_si32(four));
+  [[gnu::always_inline]] static F MaxMagnitude(F a, F b) {
+    return {_mm256_castsi256_ps(_mm256_max_epu32(Magnitude(a.low), Magnitude(b.low))),
+            _mm256_castsi256_ps(_mm256_max_epu32(Magnitude(a.high), Magnitude(b.high)))};
   }
-  [[gnu::always_inline]] static void StoreRounded(int8_t* x, F a, F b, int32_t (&sums)[2]) {
+  [[gnu::always_inline]] static I Round(F a) {
+    return {_mm256_cvtps_epi32(a.low), _mm256_cvtps_epi32(a.high)};
+  }
+  [[gnu::always_inline]] static void StoreNarrow(int8_t* x, I low, I high) {
     // Packing goes by 128-bit lanes; the permutation puts groups of four back in order.
-    const __m256i low = _mm256_packs_epi32(_mm256_cvtps_epi32(a.low), _mm256_cvtps_epi32(a.high));
-    const __m256i high = _mm256_packs_epi32(_mm256_cvtps_epi32(b.low), _mm256_cvtps_epi32(b.high));
-    const __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high),
+    const __m256i words_low = _mm256_packs_epi32(low.low, low.high);
+    const __m256i words_high = _mm256_packs_epi32(high.low, high.high);
+    const __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(words_low, words_high),
                                                       _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(x), bytes);
-    // Sums of eight unsigned bytes, each 128 more than the value.
-    const __m256i eights =
-        _mm256_sad_epu8(_mm256_xor_si256(bytes, _mm256_set1_epi8(-128)), _mm256_setzero_si256());
-    const __m256i halves = _mm256_add_epi64(eights, _mm256_bsrli_epi128(eights, 8));
-    sums[0] = _mm_cvtsi128_si32(_mm256_castsi256_si128(halves)) - 16 * 128;
-    sums[1] = _mm_cvtsi128_si32(_mm256_extracti128_si256(halves, 1)) - 16 * 128;
   }
 
   [[gnu::always_inline]] static I SetInt(int32_t x) {

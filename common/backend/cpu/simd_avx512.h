@@ -7,7 +7,6 @@
 
 #include <immintrin.h>
 
-#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -58,23 +57,15 @@ struct Avx512 {
   [[gnu::always_inline]] static F Min(F a, F b) { return _mm512_min_ps(a, b); }
   [[gnu::always_inline]] static F ScaleByPowerOfTwo(F a, F n) { return _mm512_scalef_ps(a, n); }
   [[gnu::always_inline]] static F FromInt(I a) { return _mm512_cvtepi32_ps(a); }
-  [[gnu::always_inline]] static float MaxMagnitude(F a, F b) {
+  [[gnu::always_inline]] static F MaxMagnitude(F a, F b) {
     const I mask = _mm512_set1_epi32(0x7fffffff);
-    const I max = _mm512_max_epu32(_mm512_and_si512(_mm512_castps_si512(a), mask),
-                                   _mm512_and_si512(_mm512_castps_si512(b), mask));
-    return std::bit_cast<float>(_mm512_reduce_max_epu32(max));
+    return _mm512_castsi512_ps(_mm512_max_epu32(_mm512_and_si512(_mm512_castps_si512(a), mask),
+                                                _mm512_and_si512(_mm512_castps_si512(b), mask)));
   }
-  [[gnu::always_inline]] static void StoreRounded(int8_t* x, F a, F b, int32_t (&sums)[2]) {
-    const __m128i low = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a));
-    const __m128i high = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(b));
-    const __m256i bytes = _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(x), bytes);
-    // Sums of eight unsigned bytes, each 128 more than the value.
-    const __m256i eights =
-        _mm256_sad_epu8(_mm256_xor_si256(bytes, _mm256_set1_epi8(-128)), _mm256_setzero_si256());
-    const __m256i halves = _mm256_add_epi64(eights, _mm256_bsrli_epi128(eights, 8));
-    sums[0] = _mm_cvtsi128_si32(_mm256_castsi256_si128(halves)) - 16 * 128;
-    sums[1] = _mm_cvtsi128_si32(_mm256_extracti128_si256(halves, 1)) - 16 * 128;
+  [[gnu::always_inline]] static I Round(F a) { return _mm512_cvtps_epi32(a); }
+  [[gnu::always_inline]] static void StoreNarrow(int8_t* x, I low, I high) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(x), _mm512_cvtepi32_epi8(low));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(x + 16), _mm512_cvtepi32_epi8(high));
   }
 
   [[gnu::always_inline]] static void Transpose(F (&x)[16]) {

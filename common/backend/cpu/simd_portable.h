@@ -106,26 +106,24 @@ struct Portable {
     return Load(folded.v);
   }
   [[gnu::always_inline]] static F FromInt(I a) { return __builtin_convertvector(a, F); }
-  // The largest magnitude in both; a NaN counts as larger than all.
-  [[gnu::always_inline]] static float MaxMagnitude(F a, F b) {
-    Lanes x, y;
-    Store(x.v, a);
-    Store(y.v, b);
+  // The larger magnitude, by lanes; a NaN counts as larger than all.
+  [[gnu::always_inline]] static F MaxMagnitude(F a, F b) {
     // Compared as integers, which orders non-negative floats.
-    uint32_t max = 0;
-    for (int l = 0; l < kLanes; ++l) {
-      const uint32_t p = std::bit_cast<uint32_t>(x.v[l]) & 0x7fffffffu;
-      const uint32_t q = std::bit_cast<uint32_t>(y.v[l]) & 0x7fffffffu;
-      max = p > max ? p : max;
-      max = q > max ? q : max;
-    }
-    return std::bit_cast<float>(max);
+    const I p = (I)a & 0x7fffffff;
+    const I q = (I)b & 0x7fffffff;
+    return (F)(p > q ? p : q);
   }
-  // Stores the nearest integers of 32 floats, ties to even; sums[0] and sums[1] are those of `a`
-  // and of `b`. REQUIRES: |a|, |b| <= 127.
-  [[gnu::always_inline]] static void StoreRounded(int8_t* x, F a, F b, int32_t (&sums)[2]) {
-    sums[0] = RoundedSum(x, a);
-    sums[1] = RoundedSum(x + kLanes, b);
+  // The nearest integers, ties to even. REQUIRES: |a| <= 127; a NaN gives any integer.
+  [[gnu::always_inline]] static I Round(F a) {
+    constexpr float kRound = 0x1.8p23f;  // adding it leaves the nearest integer in the low bits
+    return (I)(a + kRound) - std::bit_cast<int32_t>(kRound);
+  }
+  // The low bytes of 16 integers, then of 16 more.
+  [[gnu::always_inline]] static void StoreNarrow(int8_t* x, I low, I high) {
+    for (int l = 0; l < kLanes; ++l) {
+      x[l] = static_cast<int8_t>(low[l]);
+      x[l + kLanes] = static_cast<int8_t>(high[l]);
+    }
   }
 
   [[gnu::always_inline]] static I SetInt(int32_t x) { return I{} + x; }
@@ -171,18 +169,6 @@ struct Portable {
     const U q = (U)quad;
     for (int shift = 0; shift < 32; shift += 8) {
       sum += (I)((c >> shift) & 255) * ((I)(q << (24 - shift)) >> 24);
-    }
-    return sum;
-  }
-
- private:
-  [[gnu::always_inline]] static int32_t RoundedSum(int8_t* x, F a) {
-    constexpr float kRound = 0x1.8p23f;  // adding it leaves the nearest integer in the low bits
-    const I rounded = (I)(a + kRound) - std::bit_cast<int32_t>(kRound);
-    int32_t sum = 0;
-    for (int l = 0; l < kLanes; ++l) {
-      x[l] = static_cast<int8_t>(rounded[l]);
-      sum += x[l];
     }
     return sum;
   }
