@@ -59,10 +59,7 @@ struct Softmax {
     }
     F highest = Simd::Load(scores[0].v);
     for (int i = 1; i < vectors; ++i) highest = Simd::Max(Simd::Load(scores[i].v), highest);
-    Lanes lanes;
-    Simd::Store(lanes.v, highest);
-    float max = lanes.v[0];
-    for (int l = 1; l < kLanes; ++l) max = lanes.v[l] > max ? lanes.v[l] : max;
+    const float max = Simd::Largest(highest);
     const F maxima = Simd::Set(max);
     F sums = Simd::Zero();
     for (int i = 0; i < vectors; ++i) {
@@ -70,8 +67,7 @@ struct Softmax {
       Simd::Store(scores[i].v, p);
       sums = Simd::Add(sums, p);
     }
-    Simd::Store(lanes.v, sums);
-    return {max, FoldLanes(lanes)};
+    return {max, Simd::Fold(sums)};
   }
 
   // The running softmax of a query: O, M, L. Sets it to one segment's, of which O is `sums`.

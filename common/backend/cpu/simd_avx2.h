@@ -118,6 +118,19 @@ struct Avx2 {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(x), bytes);
   }
 
+  [[gnu::always_inline]] static float Fold(F a) {
+    const __m256 eight = _mm256_add_ps(a.low, a.high);
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+  }
+  [[gnu::always_inline]] static float Largest(F a) {
+    const __m256 eight = _mm256_max_ps(a.low, a.high);
+    const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+  }
+
   [[gnu::always_inline]] static I SetInt(int32_t x) {
     return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)};
   }

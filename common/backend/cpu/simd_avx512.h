@@ -111,6 +111,19 @@ struct Avx512 {
     return Add(Shuffle<0x88>(twos[0], twos[1]), Shuffle<0xdd>(twos[0], twos[1]));
   }
 
+  [[gnu::always_inline]] static float Fold(F a) {
+    const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+  }
+  [[gnu::always_inline]] static float Largest(F a) {
+    const __m256 eight = _mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+  }
+
   [[gnu::always_inline]] static I SetInt(int32_t x) { return _mm512_set1_epi32(x); }
   template <int kShift>
   [[gnu::always_inline]] static I ShiftLeft(I a) {

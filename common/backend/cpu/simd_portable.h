@@ -95,14 +95,22 @@ struct Portable {
       x[i] = Load(column.v);
     }
   }
+  // FoldLanes.
+  [[gnu::always_inline]] static float Fold(F a) {
+    Lanes lanes;
+    Store(lanes.v, a);
+    return FoldLanes(lanes);
+  }
+  // The largest lane; any value where one is NaN.
+  [[gnu::always_inline]] static float Largest(F a) {
+    float largest = a[0];
+    for (int l = 1; l < kLanes; ++l) largest = a[l] > largest ? a[l] : largest;
+    return largest;
+  }
   // Lane i is FoldLanes of x[i].
   [[gnu::always_inline]] static F FoldAll(const F (&x)[16]) {
     Lanes folded;
-    for (int i = 0; i < 16; ++i) {
-      Lanes lanes;
-      Store(lanes.v, x[i]);
-      folded.v[i] = FoldLanes(lanes);
-    }
+    for (int i = 0; i < 16; ++i) folded.v[i] = Fold(x[i]);
     return Load(folded.v);
   }
   [[gnu::always_inline]] static F FromInt(I a) { return __builtin_convertvector(a, F); }
