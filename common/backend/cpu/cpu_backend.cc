@@ -103,7 +103,7 @@ void CpuBackend::RotateAndAppend(Tensor queries, Tensor keys, Tensor values,
   BATON_CHECK(SameShape(keys, values) && keys.columns == cache.kv_heads * cache.head_dim &&
                   queries.rows == keys.rows,
               "shapes");
-  RotateAndAppendRows(isa_, pool_, pass_, queries, keys, values, cache);
+  RotateAndAppendRows(kernels_, pool_, pass_, queries, keys, values, cache);
 }
 
 void CpuBackend::Attention(Tensor queries, const KvLayerView& cache, Tensor out) {

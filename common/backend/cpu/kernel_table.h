@@ -8,6 +8,7 @@
 #include "common/backend/cpu/peak_kernel.h"
 #include "common/backend/cpu/product_input_kernel.h"
 #include "common/backend/cpu/product_kernel.h"
+#include "common/backend/cpu/rope_kernel.h"
 
 namespace baton {
 
@@ -47,6 +48,7 @@ template <class Simd>
 constexpr CpuKernels MakeKernels() {
   return {.prepare_input = &ProductInputKernel<Simd>::Run,
           .product = &AnyProduct<Simd>::Run,
+          .rotate_and_append = &RopeKernel<Simd>::Run,
           .attend_tile = &AttentionTileKernel<Simd>::Run,
           .attend_row_segment = &AttentionRowKernel<Simd>::Run,
           .merge_row_segments = &AttentionRowKernel<Simd>::Merge,

@@ -16,6 +16,7 @@
 #include "common/backend/cpu/peaks.h"
 #include "common/backend/cpu/product.h"
 #include "common/backend/cpu/product_input.h"
+#include "common/backend/cpu/rope.h"
 
 namespace baton {
 
@@ -24,6 +25,8 @@ struct CpuKernels {
   void (*prepare_input)(const ProductInputArgs& args, int begin, int end);
   // Groups [begin, end) of 16 outputs.
   void (*product)(const ProductArgs& args, int begin, int end);
+  // Rows [begin, end).
+  void (*rotate_and_append)(const RopeArgs& args, int begin, int end);
   void (*attend_tile)(const TileAttentionArgs& args);
   void (*attend_row_segment)(const RowAttentionArgs& args);
   // Of the first `segments` segments; the args' own is not read.

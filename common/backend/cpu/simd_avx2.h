@@ -118,6 +118,12 @@ struct Avx2 {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(x), bytes);
   }
 
+  [[gnu::always_inline]] static F Evens(F a) {
+    return {_mm256_moveldup_ps(a.low), _mm256_moveldup_ps(a.high)};
+  }
+  [[gnu::always_inline]] static F Odds(F a) {
+    return {_mm256_movehdup_ps(a.low), _mm256_movehdup_ps(a.high)};
+  }
   [[gnu::always_inline]] static float Fold(F a) {
     const __m256 eight = _mm256_add_ps(a.low, a.high);
     const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));

@@ -111,6 +111,8 @@ struct Avx512 {
     return Add(Shuffle<0x88>(twos[0], twos[1]), Shuffle<0xdd>(twos[0], twos[1]));
   }
 
+  [[gnu::always_inline]] static F Evens(F a) { return _mm512_moveldup_ps(a); }
+  [[gnu::always_inline]] static F Odds(F a) { return _mm512_movehdup_ps(a); }
   [[gnu::always_inline]] static float Fold(F a) {
     const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
     const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));

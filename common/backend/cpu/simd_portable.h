@@ -95,6 +95,15 @@ struct Portable {
       x[i] = Load(column.v);
     }
   }
+  // Lanes 2i and 2i + 1 have what was in lane 2i; in Odds, in lane 2i + 1.
+  [[gnu::always_inline]] static F Evens(F a) {
+    for (int l = 0; l < kLanes; l += 2) a[l + 1] = a[l];
+    return a;
+  }
+  [[gnu::always_inline]] static F Odds(F a) {
+    for (int l = 0; l < kLanes; l += 2) a[l] = a[l + 1];
+    return a;
+  }
   // FoldLanes.
   [[gnu::always_inline]] static float Fold(F a) {
     Lanes lanes;
