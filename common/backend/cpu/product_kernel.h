@@ -11,6 +11,28 @@
 
 namespace baton {
 
+// Brings the weights of the `groups` groups after `group`, which the thread most likely takes next,
+// into its second cache: some lines with each of `tiles` tiles.
+class NextGroups {
+ public:
+  [[gnu::always_inline]] NextGroups(const ProductArgs& args, int group, int groups, int tiles)
+      : ahead_(args.weight + static_cast<size_t>(group + groups) * args.group_bytes),
+        lines_(static_cast<size_t>(groups) * args.group_bytes / kLine /
+                   static_cast<size_t>(tiles + 1) +
+               1) {}
+
+  [[gnu::always_inline]] void PrefetchSome() {
+    for (size_t line = 0; line < lines_; ++line, ahead_ += kLine) {
+      __builtin_prefetch(ahead_, /*rw=*/0, /*locality=*/2);
+    }
+  }
+
+ private:
+  static constexpr size_t kLine = 64;
+  const uint8_t* ahead_;
+  const size_t lines_;
+};
+
 template <class Simd, class Format>
 struct QuantisedProduct {
   using F = typename Simd::F;
@@ -153,6 +175,7 @@ struct QuantisedProduct {
     const int blocks = args.columns / kQuantBlock;
     const int panels = (blocks + kPanelBlocks - 1) / kPanelBlocks;
     const int most = (blocks + panels - 1) / panels;  // a short last panel would cost most
+    NextGroups next(args, group, Groups, args.rows / Simd::kTileRows * panels);
     for (int first = 0; first < blocks; first += most) {
       const int count = blocks - first < most ? blocks - first : most;
       for (int g = 0; g < Groups; ++g) {
@@ -160,6 +183,7 @@ struct QuantisedProduct {
                args.panel + g * kPanelBlocks);
       }
       const auto tile = [&](auto rows, int row) __attribute__((always_inline)) {
+        next.PrefetchSome();
         PanelRows<rows(), Groups>(args, row, group, first, count);
       };
       if (args.terms == 2) {  // pairs of rows stay together
