@@ -10,7 +10,14 @@
 namespace baton {
 namespace {
 
+using internal::v1::PushResponse;
+
 constexpr size_t kQueueCapacity = size_t{1} << 20;
+
+KvSender::Config WithStreams(KvSender::Config config, size_t streams) {
+  config.streams = static_cast<int>(streams);
+  return config;
+}
 
 grpc::ByteBuffer Serialize(const internal::v1::PushRequest& message) {
   const grpc::Slice slice(message.SerializeAsString());
@@ -20,10 +27,11 @@ grpc::ByteBuffer Serialize(const internal::v1::PushRequest& message) {
 }  // namespace
 
 PushClient::PushClient(Options options)
-    : sender_(options.sender),
+    : sender_(WithStreams(options.sender, options.channels.size())),
       blocks_{options.cache_base, options.sender.layout, {}},
-      channel_(std::move(options.channel)),
+      channels_(std::move(options.channels)),
       callbacks_(std::move(options.callbacks)),
+      streams_(channels_.size()),
       queue_(kQueueCapacity) {}
 
 void PushClient::Start() {
@@ -51,8 +59,8 @@ void PushClient::Run() {
     for (const KvSender::Action& action : sender_.Handle(item->event, SteadyNow())) {
       Execute(action);
     }
-    if (std::holds_alternative<KvSender::Response>(item->event) && stream_ != nullptr) {
-      stream_->ReadNext();
+    if (const auto* response = std::get_if<KvSender::Response>(&item->event)) {
+      Stream(response->stream).ReadNext();
     }
   }
   queue_.Close();
@@ -61,16 +69,16 @@ void PushClient::Run() {
 
 void PushClient::Execute(const KvSender::Action& action) {
   if (const auto* open = std::get_if<KvSender::OpenStream>(&action)) {
-    OpenStream(open->first);
+    OpenStream(*open);
   } else if (const auto* data = std::get_if<KvSender::SendData>(&action)) {
     SendData(*data);
   } else if (const auto* control = std::get_if<KvSender::SendControl>(&action)) {
-    if (control->drop_queued) stream_->DropQueuedData();
-    SendControl(control->message);
-  } else if (std::holds_alternative<KvSender::HalfClose>(action)) {
-    stream_->HalfClose();
-  } else if (std::holds_alternative<KvSender::CancelStream>(action)) {
-    stream_->Cancel();
+    if (control->drop_queued) Stream(0).DropQueuedData();
+    Stream(0).Write(Serialize(control->message), false);
+  } else if (const auto* half_close = std::get_if<KvSender::HalfClose>(&action)) {
+    Stream(half_close->stream).HalfClose();
+  } else if (const auto* cancel = std::get_if<KvSender::CancelStream>(&action)) {
+    Stream(cancel->stream).Cancel();
   } else if (std::holds_alternative<KvSender::DropChannel>(action)) {
     callbacks_.drop_channel();
   } else if (const auto* finished = std::get_if<KvSender::Finished>(&action)) {
@@ -80,31 +88,27 @@ void PushClient::Execute(const KvSender::Action& action) {
   }
 }
 
-void PushClient::OpenStream(const internal::v1::PushRequest& first) {
-  const auto self = shared_from_this();
-  stream_ = std::make_shared<PushStream>(
-      channel_, PushStream::Callbacks{.answered =
-                                          [self](internal::v1::PushResponse answer) {
-                                            self->Post(KvSender::Response{std::move(answer)});
-                                          },
-                                      .ended =
-                                          [self](const grpc::Status& status) {
-                                            self->Post(KvSender::StreamEnded{absl::Status(
-                                                static_cast<absl::StatusCode>(status.error_code()),
-                                                status.error_message())});
-                                          }});
-  stream_->Start();
-  SendControl(first);
-}
-
-void PushClient::SendControl(const internal::v1::PushRequest& message) {
-  stream_->Write(Serialize(message), false);
+void PushClient::OpenStream(const KvSender::OpenStream& open) {
+  const auto index = static_cast<size_t>(open.stream);
+  PushStream::Callbacks callbacks;
+  callbacks.answered = [self = shared_from_this(), stream = open.stream](PushResponse answer) {
+    self->Post(KvSender::Response{std::move(answer), stream});
+  };
+  callbacks.ended = [self = shared_from_this(), stream = open.stream](const grpc::Status& status) {
+    self->Post(KvSender::StreamEnded{
+        absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message()),
+        stream});
+  };
+  streams_[index] = std::make_shared<PushStream>(channels_[index], std::move(callbacks));
+  streams_[index]->Start();
+  streams_[index]->Write(Serialize(open.first), false);
 }
 
 void PushClient::SendData(const KvSender::SendData& data) {
   const auto self = shared_from_this();
-  stream_->Write(
-      MakeKvBuffer(data.header, blocks_, [self] { self->Post(KvSender::SlicesReleased{}); }), true);
+  Stream(data.stream)
+      .Write(MakeKvBuffer(data.header, blocks_, [self] { self->Post(KvSender::SlicesReleased{}); }),
+             true);
 }
 
 }  // namespace baton

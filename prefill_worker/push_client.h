@@ -1,4 +1,5 @@
-// Drives one KvSender: events in, gRPC calls out, on a thread of its own.
+// Drives one KvSender: events in, gRPC calls out, on a thread of its own, each stream on a channel
+// of its own.
 #pragma once
 
 #include <functional>
@@ -28,9 +29,9 @@ class PushClient : public std::enable_shared_from_this<PushClient> {
     std::function<void()> drop_channel;    // the peer holds on to a cancelled call
   };
   struct Options {
-    KvSender::Config sender;
+    KvSender::Config sender;        // as many streams as there are channels
     uint8_t* cache_base = nullptr;  // of block 0
-    std::shared_ptr<grpc::Channel> channel;
+    std::vector<std::shared_ptr<grpc::Channel>> channels;
     Callbacks callbacks;
   };
 
@@ -48,18 +49,18 @@ class PushClient : public std::enable_shared_from_this<PushClient> {
   };
   void Run();
   void Execute(const KvSender::Action& action);
-  void OpenStream(const internal::v1::PushRequest& first);
+  void OpenStream(const KvSender::OpenStream& open);
   void SendData(const KvSender::SendData& data);
-  void SendControl(const internal::v1::PushRequest& message);
+  PushStream& Stream(int stream) { return *streams_[static_cast<size_t>(stream)]; }
 
   KvSender sender_;  // of the thread
   KvBlocks blocks_;  // of the thread
-  const std::shared_ptr<grpc::Channel> channel_;
+  const std::vector<std::shared_ptr<grpc::Channel>> channels_;
   Callbacks callbacks_;
-  std::shared_ptr<PushStream> stream_;  // of the thread; null before it is opened
-  size_t posted_blocks_ = 0;            // of the thread that posts layers
-  // Never full: layers x chunks of one prompt, one answer, and the releases of what is in the
-  // window.
+  std::vector<std::shared_ptr<PushStream>> streams_;  // of the thread; null before they are opened
+  size_t posted_blocks_ = 0;                          // of the thread that posts layers
+  // Never full: layers x chunks of one prompt, an answer for each stream, and the releases of what
+  // is in the window.
   BoundedQueue<Item> queue_;
 };
 
