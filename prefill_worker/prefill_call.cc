@@ -101,10 +101,13 @@ void PrefillCall::StartPush() {
   };
   callbacks.release_blocks = [self] { self->engine_.Release(self->sequence_); };
   callbacks.drop_channel = [self] { self->channels_.Drop(self->decode_address_); };
-  push_ = std::make_shared<PushClient>(PushClient::Options{.sender = *std::move(sender_config_),
-                                                           .cache_base = engine_.cache().Block(0),
-                                                           .channels = std::move(push_channels_),
-                                                           .callbacks = std::move(callbacks)});
+  push_ = std::make_shared<PushClient>(PushClient::Options{
+      .sender = *std::move(sender_config_),
+      .cache_base = engine_.cache().Block(0),
+      .block_generation = [&engine =
+                               engine_](int32_t block) { return engine.BlockGeneration(block); },
+      .channels = std::move(push_channels_),
+      .callbacks = std::move(callbacks)});
   sender_config_.reset();
   push_->Start();
 }
