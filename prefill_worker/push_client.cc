@@ -69,6 +69,9 @@ void PushClient::Handle(PushInbox::Item item) {
   for (const KvSender::Action& action : sender_.Handle(item.event, SteadyNow())) Execute(action);
   if (const auto* response = std::get_if<KvSender::Response>(&item.event)) {
     Stream(response->stream).ReadNext();
+  } else if (const auto* ended = std::get_if<KvSender::StreamEnded>(&item.event)) {
+    // A call whose connection broke holds slices until it is destroyed.
+    streams_[static_cast<size_t>(ended->stream)].reset();
   }
 }
 

@@ -54,6 +54,7 @@ class PushClient : public std::enable_shared_from_this<PushClient> {
   void Execute(const KvSender::Action& action);
   void OpenStream(const KvSender::OpenStream& open);
   void SendData(const KvSender::SendData& data);
+  // REQUIRES: it was opened and has not ended; the machine asks nothing of others.
   PushStream& Stream(int stream) { return *streams_[static_cast<size_t>(stream)]; }
 
   KvSender sender_;                    // of the thread
@@ -61,7 +62,7 @@ class PushClient : public std::enable_shared_from_this<PushClient> {
   std::vector<uint32_t> generations_;  // [blocks_.block_table], of the thread
   const std::vector<std::shared_ptr<grpc::Channel>> channels_;
   Callbacks callbacks_;
-  std::vector<std::shared_ptr<PushStream>> streams_;  // of the thread; null before they are opened
+  std::vector<std::shared_ptr<PushStream>> streams_;  // of the thread; null before and after
   size_t posted_blocks_ = 0;                          // of the thread that posts layers
   const std::shared_ptr<PushInbox> inbox_;            // slices keep it too
 };
