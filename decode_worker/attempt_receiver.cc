@@ -84,6 +84,7 @@ void AttemptReceiver::HandleItem(Item item) {
       read_next = control->stream;
     }
     Handle(event);
+    if (const auto* lost = std::get_if<KvReceiver::StreamLost>(&event)) Forget(lost->stream);
   }
   // The next message comes off the network while this one is copied.
   if (PushReactor* stream = StreamOf(read_next)) stream->ReadNext();
@@ -133,6 +134,15 @@ void AttemptReceiver::CopyNow(const KvReceiver::Copy& copy) {
     }
   }
   Handle(done);
+}
+
+void AttemptReceiver::Forget(KvReceiver::StreamId id) {
+  std::shared_ptr<PushReactor> lost;  // destroyed without the lock
+  absl::MutexLock lock(&mutex_);
+  const auto found = streams_.find(id);
+  if (found == streams_.end()) return;
+  lost = std::move(found->second);
+  streams_.erase(found);
 }
 
 PushReactor* AttemptReceiver::StreamOf(KvReceiver::StreamId id) {

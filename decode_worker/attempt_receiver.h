@@ -62,7 +62,8 @@ class AttemptReceiver : public std::enable_shared_from_this<AttemptReceiver> {
   void Handle(const KvReceiver::Event& event);
   void Execute(const KvReceiver::Action& action);
   void CopyNow(const KvReceiver::Copy& copy);
-  PushReactor* StreamOf(KvReceiver::StreamId id);
+  PushReactor* StreamOf(KvReceiver::StreamId id);  // the thread's, which alone forgets streams
+  void Forget(KvReceiver::StreamId id);
 
   KvCache& cache_;
   const Callbacks callbacks_;

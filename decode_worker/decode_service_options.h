@@ -16,7 +16,7 @@ struct DecodeServiceOptions {
   internal::v1::KvShape shape;
   KvReceiverLimits limits = {};
   size_t max_calls = 1024;
-  size_t max_streams = 1024;         // of pushes
+  size_t max_streams = 4096;         // of pushes: several a call
   int max_queued_tokens = 256;       // of one call: more pause the sequence
   WorkerMetrics* metrics = nullptr;  // borrowed; null: nothing is counted
 };

@@ -46,6 +46,8 @@ void KvReceiver::On(const ControlReceived& event) {
   switch (event.message.event_case()) {
     case PushRequest::kOpen:
       return OnOpen(event.stream, event.message.open());
+    case PushRequest::kJoin:
+      return OnJoin(event.stream, event.message.join());
     case PushRequest::kCheckpoint:
       if (ours && state_ == State::kReceiving) return OnCheckpoint(event.message.checkpoint());
       break;
@@ -61,28 +63,17 @@ void KvReceiver::On(const ControlReceived& event) {
     default:
       break;
   }
-  if (ours && (state_ == State::kOpen || state_ == State::kReceiving)) {
+  if (Carries(event.stream) && (state_ == State::kOpen || state_ == State::kReceiving)) {
     return Fail(PushRefused::REASON_OUT_OF_RANGE,
                 absl::InvalidArgumentError("a push message that cannot come now"));
   }
-  Refuse(event.stream, PushRefused::REASON_UNKNOWN_ATTEMPT, "the push is not open");
-  actions_.emplace_back(EndStream{event.stream});
+  TurnAway(event.stream, PushRefused::REASON_UNKNOWN_ATTEMPT, "the push is not open");
 }
 
 void KvReceiver::OnOpen(StreamId stream, const PushOpen& open) {
-  // A push that proves nothing must not end the attempt of one that can.
-  const auto turn_away = [&](PushRefused::Reason reason, const char* detail) {
-    Refuse(stream, reason, detail);
-    actions_.emplace_back(EndStream{stream});
-  };
-  if (!SameKey(open.key(), config_.key)) {
-    return turn_away(PushRefused::REASON_UNKNOWN_ATTEMPT, "another attempt's key");
-  }
-  if (!SameSecret(open.capability(), config_.capability)) {
-    return turn_away(PushRefused::REASON_CAPABILITY, "the capability is not this attempt's");
-  }
+  if (!Authenticate(stream, open.key(), open.capability())) return;
   if (state_ != State::kPromised) {
-    return turn_away(PushRefused::REASON_UNKNOWN_ATTEMPT, "the push was opened before");
+    return TurnAway(stream, PushRefused::REASON_UNKNOWN_ATTEMPT, "the push was opened before");
   }
   stream_ = stream;
   state_ = State::kOpen;
@@ -96,6 +87,7 @@ void KvReceiver::OnOpen(StreamId stream, const PushOpen& open) {
     return Fail(PushRefused::REASON_SHAPE, std::move(status));
   }
   exact_ = open.shape().numerics() == config_.shape.numerics();
+  push_deadline_ = now_ + config_.limits.push_timeout;
   deadline_ = now_ + config_.limits.open_timeout;
   actions_.emplace_back(TakeBlocks{});
 }
@@ -107,7 +99,7 @@ void KvReceiver::On(const Granted& event) {
               "the last token is never cached, and whole pages are");
   state_ = State::kReceiving;
   start_token_ = event.start_token;
-  deadline_ = now_ + config_.limits.receive_timeout;
+  ExpectMore();
   Send opened{stream_, {}};
   opened.message.mutable_opened()->set_start_token(static_cast<uint32_t>(start_token_));
   opened.message.mutable_opened()->set_window_bytes(config_.limits.window_bytes);
@@ -115,32 +107,35 @@ void KvReceiver::On(const Granted& event) {
 }
 
 void KvReceiver::On(const DataReceived& event) {
-  if (state_ != State::kReceiving || event.stream != stream_) {
+  if (state_ != State::kReceiving || !Carries(event.stream)) {
     actions_.emplace_back(Drop{event.message_id});
     if (event.stream == stream_ && state_ == State::kOpen) {
       return Fail(PushRefused::REASON_OUT_OF_RANGE,
                   absl::InvalidArgumentError("data before the push was opened"));
     }
-    Refuse(event.stream, PushRefused::REASON_UNKNOWN_ATTEMPT, "the push is not open");
-    actions_.emplace_back(EndStream{event.stream});
-    return;
+    return TurnAway(event.stream, PushRefused::REASON_UNKNOWN_ATTEMPT, "the push is not open");
   }
-  deadline_ = now_ + config_.limits.receive_timeout;
-  Message message{event.stream, event.message_id, event.payload_bytes, {}};
+  ExpectMore();
+  Message message{event.stream, event.message_id, event.payload_bytes, {}, 0};
   // A damaged header does not even tell which message to ask for again.
   if (Crc32c(event.header.data(), event.header.size()) != event.header_crc32c) {
     actions_.emplace_back(Drop{event.message_id});
     return Fail(PushRefused::REASON_CHECKSUM,
                 absl::DataLossError("the CRC of a KvData header does not agree"));
   }
-  absl::Status status = message.header.ParseFromString(event.header)
-                            ? CheckHeader(message.header, event.payload_bytes)
-                            : absl::InvalidArgumentError("KvData header: not a header");
+  absl::Status status = absl::InvalidArgumentError("KvData header: not a header");
+  if (message.header.ParseFromString(event.header)) {
+    message.window_bytes = WindowBytesOf(message);
+    status = CheckHeader(message.header, event.payload_bytes);
+    if (status.ok() && held_bytes_ + message.window_bytes > config_.limits.window_bytes) {
+      status = absl::InvalidArgumentError("KvData: more unacknowledged bytes than the window");
+    }
+  }
   if (!status.ok()) {
     actions_.emplace_back(Drop{event.message_id});
     return Fail(PushRefused::REASON_OUT_OF_RANGE, std::move(status));
   }
-  held_bytes_ += message.payload_bytes;
+  held_bytes_ += message.window_bytes;
   Place(std::move(message));
 }
 
@@ -166,7 +161,7 @@ void KvReceiver::Place(Message message) {
         extends = false;
         if (crcs_.At(layer, page) == header.page_crc32c(index)) continue;
         actions_.emplace_back(Drop{message.message_id});
-        held_bytes_ -= message.payload_bytes;
+        held_bytes_ -= message.window_bytes;
         return Fail(PushRefused::REASON_OUT_OF_RANGE,
                     absl::DataLossError("a page came twice with different bytes"));
       }
@@ -221,7 +216,7 @@ void KvReceiver::On(const CopyDone& event) {
     }
   }
   if (!event.ok) {
-    held_bytes_ -= copy.message.payload_bytes;
+    held_bytes_ -= copy.message.window_bytes;
     return Fail(PushRefused::REASON_ABORTED, absl::InternalError("a copy into the cache failed"));
   }
   if (all_agree) {
@@ -240,8 +235,9 @@ void KvReceiver::On(const CopyDone& event) {
 }
 
 void KvReceiver::Acknowledge(const Message& message) {
-  held_bytes_ -= message.payload_bytes;
+  held_bytes_ -= message.window_bytes;
   refusals_.erase(message.header.sequence_number());
+  if (!Carries(message.stream)) return;
   Send ack{message.stream, {}};
   ack.message.mutable_ack()->set_sequence_number(message.header.sequence_number());
   ack.message.mutable_ack()->set_window_bytes(config_.limits.window_bytes);
@@ -249,7 +245,8 @@ void KvReceiver::Acknowledge(const Message& message) {
 }
 
 void KvReceiver::AskAgain(const Message& message) {
-  held_bytes_ -= message.payload_bytes;
+  held_bytes_ -= message.window_bytes;
+  if (!Carries(message.stream)) return;
   const uint64_t sequence_number = message.header.sequence_number();
   if (++refusals_[sequence_number] > kMaxRefusals || refusals_.size() > kMaxRefusedMessages) {
     return Fail(PushRefused::REASON_CHECKSUM,
@@ -260,7 +257,7 @@ void KvReceiver::AskAgain(const Message& message) {
 }
 
 void KvReceiver::OnCheckpoint(const internal::v1::PushCheckpoint& checkpoint) {
-  deadline_ = now_ + config_.limits.receive_timeout;
+  ExpectMore();
   const uint32_t end = checkpoint.end_token();
   if (end > static_cast<uint32_t>(token_count_) || end <= static_cast<uint32_t>(start_token_) ||
       (end % kKvPageTokens != 0 && end != static_cast<uint32_t>(token_count_))) {
@@ -296,23 +293,7 @@ void KvReceiver::OnCommit(const PushCommit& commit) {
   Send committed{stream_, {}};
   committed.message.mutable_committed();
   actions_.emplace_back(std::move(committed));
-  actions_.emplace_back(EndStream{stream_});
-}
-
-void KvReceiver::On(const Malformed& event) {
-  if (event.stream == stream_ && (state_ == State::kOpen || state_ == State::kReceiving)) {
-    return Fail(PushRefused::REASON_OUT_OF_RANGE, absl::InvalidArgumentError(event.detail));
-  }
-  Refuse(event.stream, PushRefused::REASON_OUT_OF_RANGE, event.detail);
-  actions_.emplace_back(EndStream{event.stream});
-}
-
-void KvReceiver::On(const StreamLost& event) {
-  if (event.stream != stream_) return;
-  if (state_ == State::kOpen || state_ == State::kReceiving) {
-    Fail(PushRefused::REASON_ABORTED,
-         absl::UnavailableError("the push from the prefill worker broke before its commit"));
-  }
+  EndStreams();
 }
 
 void KvReceiver::On(const Cancelled& event) {
@@ -346,18 +327,9 @@ void KvReceiver::On(const Tick&) {
        absl::UnavailableError("the push from the prefill worker made no progress"));
 }
 
-void KvReceiver::Refuse(StreamId stream, PushRefused::Reason reason, const std::string& detail,
-                        uint64_t sequence_number) {
-  Send refused{stream, {}};
-  refused.message.mutable_refused()->set_reason(reason);
-  refused.message.mutable_refused()->set_detail(detail);
-  refused.message.mutable_refused()->set_sequence_number(sequence_number);
-  actions_.emplace_back(std::move(refused));
-}
-
 void KvReceiver::Fail(PushRefused::Reason reason, absl::Status status) {
   Refuse(stream_, reason, std::string(status.message()));
-  actions_.emplace_back(EndStream{stream_});
+  EndStreams();
   actions_.emplace_back(Failed{std::move(status)});
   for (const Message& message : std::exchange(waiting_, {})) {
     actions_.emplace_back(Drop{message.message_id});

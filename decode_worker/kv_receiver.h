@@ -13,10 +13,15 @@
 // copier, equals the one in the message: that guards against damage on the wire, a wrong offset of
 // the copy itself, and memory that changed in between, where a check of the message before the copy
 // would see only the first. Until then nobody else can see the page.
+//
+// The stream that opened the push carries its checkpoints and its commit, and ends it when it is
+// lost. Streams that joined carry data only; one that is lost is forgotten: its messages in copy
+// finish, and nobody hears of them.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -37,6 +42,7 @@ struct KvReceiverLimits {
   absl::Duration promise_timeout = absl::Minutes(10);
   absl::Duration open_timeout = absl::Seconds(30);     // the engine takes the promised blocks
   absl::Duration receive_timeout = absl::Seconds(30);  // without any message
+  absl::Duration push_timeout = absl::Minutes(10);     // from open to commit, whatever comes
 };
 
 // No clock, socket, thread or randomness inside; the driver's one thread calls it.
@@ -54,7 +60,8 @@ class KvReceiver {
     int vocab_size = 0;
     KvReceiverLimits limits;
   };
-  // Which stream of the push a message came on, drawn by the driver. Answers go to the same.
+  // Which stream of the push a message came on, drawn by the driver, never 0. Answers go to the
+  // same.
   using StreamId = uint64_t;
 
   // Events.
@@ -149,6 +156,7 @@ class KvReceiver {
     uint64_t message_id = 0;
     size_t payload_bytes = 0;
     internal::v1::KvDataHeader header;
+    size_t window_bytes = 0;  // of held_bytes_
   };
   struct CopyInFlight {
     Message message;
@@ -165,6 +173,16 @@ class KvReceiver {
   void On(const Tick&);
 
   void OnOpen(StreamId stream, const internal::v1::PushOpen& open);
+  void OnJoin(StreamId stream, const internal::v1::PushJoin& join);
+  // Whether the push may be heard on a stream at all; if not, it was turned away.
+  bool Authenticate(StreamId stream, const internal::v1::AttemptKey& key,
+                    const std::string& capability);
+  bool Carries(StreamId stream) const { return stream == stream_ || joined_.count(stream) > 0; }
+  size_t WindowBytesOf(const Message& message) const;
+  void TurnAway(StreamId stream, internal::v1::PushRefused::Reason reason,
+                const std::string& detail);
+  void EndStreams();
+  void ExpectMore();
   void OnCheckpoint(const internal::v1::PushCheckpoint& checkpoint);
   void OnCommit(const internal::v1::PushCommit& commit);
   static bool SameKey(const internal::v1::AttemptKey& a, const internal::v1::AttemptKey& b);
@@ -196,7 +214,9 @@ class KvReceiver {
   absl::Time deadline_;
   std::vector<Action> actions_;
 
-  StreamId stream_ = 0;  // the push's, from `open` on
+  StreamId stream_ = 0;        // the push's own, from `open` on
+  std::set<StreamId> joined_;  // at most kMaxKvStreams with it
+  absl::Time push_deadline_;   // from `open` on
   bool exact_ = false;
   int start_token_ = 0;
   int checkpointed_tokens_ = 0;

@@ -7,26 +7,10 @@
 
 namespace baton {
 
-using internal::v1::AttemptKey;
 using internal::v1::KvDataHeader;
 using internal::v1::OutputToken;
 using internal::v1::PushCommit;
 using internal::v1::PushOpen;
-
-bool KvReceiver::SameKey(const AttemptKey& a, const AttemptKey& b) {
-  return a.request_id_high() == b.request_id_high() && a.request_id_low() == b.request_id_low() &&
-         a.choice() == b.choice() && a.attempt() == b.attempt();
-}
-
-// Looks at every byte whatever the outcome, so that time tells nothing about the secret.
-bool KvReceiver::SameSecret(const std::string& a, const std::string& b) {
-  if (a.size() != b.size()) return false;
-  unsigned difference = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    difference |= static_cast<unsigned>(static_cast<uint8_t>(a[i]) ^ static_cast<uint8_t>(b[i]));
-  }
-  return difference == 0;
-}
 
 absl::Status KvReceiver::CheckShape(const PushOpen& open) const {
   const auto mismatch = [](const char* what) {
@@ -85,9 +69,6 @@ absl::Status KvReceiver::CheckHeader(const KvDataHeader& header, size_t payload_
                        static_cast<size_t>(KvPages(static_cast<int>(header.token_count())));
   if (static_cast<size_t>(header.page_crc32c_size()) != pages) {
     return refuse("page_crc32c is not one for each layer and page");
-  }
-  if (held_bytes_ + payload_bytes > config_.limits.window_bytes) {
-    return refuse("more unacknowledged bytes than the window");
   }
   return absl::OkStatus();
 }

@@ -13,6 +13,7 @@ namespace baton {
 namespace {
 
 constexpr absl::Duration kOpenTimeout = absl::Seconds(10);
+constexpr absl::Duration kEndTimeout = absl::Seconds(5);
 
 absl::StatusOr<internal::v1::PushRequest> ParseControl(grpc::ByteBuffer& buffer) {
   internal::v1::PushRequest message;
@@ -45,8 +46,13 @@ void PushReactor::Send(const internal::v1::PushResponse& message) {
 
 void PushReactor::End() {
   absl::MutexLock lock(&mutex_);
-  ending_ = true;
+  EndLocked();
   WriteNext();
+}
+
+void PushReactor::EndLocked() {
+  if (!ending_) ending_since_ = SteadyNow();
+  ending_ = true;
 }
 
 void PushReactor::ReadNext() {
@@ -54,9 +60,10 @@ void PushReactor::ReadNext() {
   if (!ending_ && !finished_) StartRead(&request_);
 }
 
-void PushReactor::CancelIfUnopened(absl::Time now) {
+void PushReactor::CancelIfOverdue(absl::Time now) {
   absl::MutexLock lock(&mutex_);
-  if (!opened_ && !finished_ && now > started_ + kOpenTimeout) context_->TryCancel();
+  const bool unopened = !opened_ && now > started_ + kOpenTimeout;
+  if (unopened || now > ending_since_ + kEndTimeout) context_->TryCancel();
 }
 
 void PushReactor::WriteNext() {
@@ -79,7 +86,7 @@ void PushReactor::OnWriteDone(bool ok) {
   writing_.Clear();
   if (!ok) {
     queue_.clear();
-    ending_ = true;
+    EndLocked();
   }
   WriteNext();
 }
@@ -98,10 +105,11 @@ void PushReactor::Open() {
   request_.Clear();
   internal::v1::PushResponse refusal;
   refusal.mutable_refused()->set_reason(internal::v1::PushRefused::REASON_OUT_OF_RANGE);
-  refusal.mutable_refused()->set_detail("the first message of a push is its open");
-  if (message.ok() && message->has_open()) {
+  refusal.mutable_refused()->set_detail("the first message of a stream is its open or join");
+  if (message.ok() && (message->has_open() || message->has_join())) {
     internal::v1::PushRefused::Reason reason = internal::v1::PushRefused::REASON_UNKNOWN_ATTEMPT;
-    receiver_ = callbacks_.find(message->open().key(), &reason);
+    receiver_ = callbacks_.find(message->has_open() ? message->open().key() : message->join().key(),
+                                &reason);
     refusal.mutable_refused()->set_reason(reason);
     refusal.mutable_refused()->set_detail("no such attempt is expected here");
   }

@@ -19,8 +19,8 @@ namespace baton {
 
 class AttemptReceiver;
 
-// Thread-safe. The first message must be a PushOpen that `find` knows; from then on everything goes
-// to that receiver. Keeps itself alive until gRPC is done with the call.
+// Thread-safe. The first message must be a PushOpen or PushJoin whose key `find` knows; from then
+// on everything goes to that receiver. Keeps itself alive until gRPC is done with the call.
 class PushReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                           public std::enable_shared_from_this<PushReactor> {
  public:
@@ -39,8 +39,8 @@ class PushReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   void Send(const internal::v1::PushResponse& message);
   void End();       // after what is queued
   void ReadNext();  // the message before was taken over
-  // Ends a call that never opened, or whose peer takes no answers, by cancelling it.
-  void CancelIfUnopened(absl::Time now);
+  // Ends a call that does not open, or whose peer does not take the last answers, by cancelling it.
+  void CancelIfOverdue(absl::Time now);
 
  private:
   void OnReadDone(bool ok) override;
@@ -50,6 +50,7 @@ class PushReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   void Open();
   void Dispatch();
   void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   grpc::CallbackServerContext* const context_;
   const KvReceiver::StreamId id_;
@@ -65,6 +66,7 @@ class PushReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   bool write_in_flight_ ABSL_GUARDED_BY(mutex_) = false;
   bool opened_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Time ending_since_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;  // Finish was called
 };
 

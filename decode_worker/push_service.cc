@@ -69,7 +69,7 @@ void PushService::Sweep() {
       absl::MutexLock streams_lock(&streams_->mutex);
       for (const auto& [id, stream] : streams_->open) streams.push_back(stream);
     }
-    for (const auto& stream : streams) stream->CancelIfUnopened(SteadyNow());
+    for (const auto& stream : streams) stream->CancelIfOverdue(SteadyNow());
   }
 }
 

@@ -15,7 +15,8 @@
 
 namespace baton {
 
-// Thread-safe. Borrows the registry. A thread of its own cancels streams that do not open in time.
+// Thread-safe. Borrows the registry. A thread of its own cancels streams that do not open
+// or end in time.
 class PushService final : public internal::v1::KvTransferService::WithRawCallbackMethod_Push<
                               internal::v1::KvTransferService::Service> {
  public:

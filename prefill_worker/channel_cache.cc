@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/status_macros.h"
 #include "common/rpc/address.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status.h"
 
 namespace baton {
 
-absl::StatusOr<std::shared_ptr<grpc::Channel>> ChannelCache::Get(const std::string& address) {
+absl::StatusOr<ChannelCache::Channels> ChannelCache::Get(const std::string& address) {
   if (absl::StatusOr<HostPort> parsed = ParseHostPort(address); !parsed.ok()) {
     return InvalidField("decode_address", std::string(parsed.status().message()));
   }
@@ -18,14 +19,17 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ChannelCache::Get(const std::stri
                                   [&](const Entry& entry) { return entry.address == address; });
   if (found != entries_.end()) {
     entries_.splice(entries_.begin(), entries_, found);
-    return entries_.front().channel;
+    return entries_.front().channels;
   }
-  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel =
-      MakeChannel(address, credentials_, ChannelPurpose::kBulk);
-  if (!channel.ok()) return channel;
-  entries_.push_front({address, *channel});
-  if (entries_.size() > capacity_) entries_.pop_back();
-  return channel;
+  Channels channels;
+  for (int i = 0; i < options_.connections; ++i) {
+    BATON_ASSIGN_OR_RETURN(auto channel,
+                           MakeChannel(address, options_.credentials, ChannelPurpose::kBulk));
+    channels.push_back(std::move(channel));
+  }
+  entries_.push_front({address, channels});
+  if (entries_.size() > options_.capacity) entries_.pop_back();
+  return channels;
 }
 
 void ChannelCache::Drop(const std::string& address) {

@@ -1,10 +1,11 @@
-// Channels to decode workers, one for each address.
+// Channels to decode workers, several connections for each address.
 #pragma once
 
 #include <cstddef>
 #include <list>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
@@ -15,26 +16,32 @@
 
 namespace baton {
 
-// Thread-safe. Keeps the `capacity` channels used last; pushes under way keep theirs.
+// Thread-safe. Keeps the channels of the `capacity` addresses used last; pushes under way keep
+// theirs.
 class ChannelCache {
  public:
-  explicit ChannelCache(Credentials credentials, size_t capacity = 64)
-      : credentials_(std::move(credentials)), capacity_(capacity) {}
+  using Channels = std::vector<std::shared_ptr<grpc::Channel>>;
+  struct Options {
+    Credentials credentials;
+    int connections = 1;   // to each address
+    size_t capacity = 64;  // addresses
+  };
+  explicit ChannelCache(Options options) : options_(std::move(options)) {}
 
+  // `connections` channels, each a TCP connection of its own that is made when it is first used.
   // INVALID_ARGUMENT where `address` is no host:port, PERMISSION_DENIED where plain text may not go
   // there.
-  absl::StatusOr<std::shared_ptr<grpc::Channel>> Get(const std::string& address);
-  // The next Get makes a new connection.
+  absl::StatusOr<Channels> Get(const std::string& address);
+  // The next Get makes new connections.
   void Drop(const std::string& address);
-  size_t size() const;
+  size_t size() const;  // addresses
 
  private:
   struct Entry {
     std::string address;
-    std::shared_ptr<grpc::Channel> channel;
+    Channels channels;
   };
-  const Credentials credentials_;
-  const size_t capacity_;
+  const Options options_;
   mutable absl::Mutex mutex_;
   std::list<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // used last first
 };

@@ -1,5 +1,6 @@
 #include "prefill_worker/kv_buffer.h"
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <string>
@@ -11,6 +12,9 @@
 
 namespace baton {
 namespace {
+
+// Below the size from which malloc asks the system for each allocation.
+constexpr size_t kStagingBytes = size_t{64} << 10;
 
 // One reference for each slice and one for the builder; deletes itself with the last.
 class Pin {
@@ -29,6 +33,42 @@ class Pin {
   const std::function<void()> released_;
 };
 
+// Bytes that lie together in the blocks.
+struct Run {
+  uint8_t* bytes = nullptr;
+  size_t size = 0;
+};
+
+void AddRun(std::vector<Run>& runs, uint8_t* bytes, size_t size) {
+  if (!runs.empty() && runs.back().bytes + runs.back().size == bytes) {
+    runs.back().size += size;
+  } else {
+    runs.push_back({bytes, size});
+  }
+}
+
+// Short runs that follow each other become one slice of copied bytes.
+void AddSlices(const std::vector<Run>& runs, Pin* pin, std::vector<grpc::Slice>& slices) {
+  for (size_t i = 0; i < runs.size();) {
+    if (runs[i].size >= kMinKvSliceBytes) {
+      pin->Add();
+      slices.emplace_back(runs[i].bytes, runs[i].size, &Pin::Remove, pin);
+      ++i;
+      continue;
+    }
+    size_t end = i;
+    size_t size = 0;
+    while (end < runs.size() && runs[end].size < kMinKvSliceBytes &&
+           size + runs[end].size <= kStagingBytes) {
+      size += runs[end++].size;
+    }
+    grpc::Slice copy(size);
+    auto* to = const_cast<uint8_t*>(copy.begin());
+    for (; i < end; ++i) to = std::copy_n(runs[i].bytes, runs[i].size, to);
+    slices.push_back(std::move(copy));
+  }
+}
+
 }  // namespace
 
 grpc::ByteBuffer MakeKvBuffer(const internal::v1::KvDataHeader& header, const KvBlocks& blocks,
@@ -44,15 +84,14 @@ grpc::ByteBuffer MakeKvBuffer(const internal::v1::KvDataHeader& header, const Kv
   std::vector<grpc::Slice> slices;
   slices.emplace_back(EncodeKvDataPrefix(
       header_bytes, Crc32c(header_bytes.data(), header_bytes.size()), payload_bytes));
-  const auto add = [&](uint8_t* bytes, size_t size) {
-    pin->Add();
-    slices.emplace_back(bytes, size, &Pin::Remove, pin);
-  };
+  std::vector<Run> runs;
+  const auto add = [&runs](uint8_t* bytes, size_t size) { AddRun(runs, bytes, size); };
   for (int layer = first_layer; layer < first_layer + static_cast<int>(header.layer_count());
        ++layer) {
     blocks.ForEachRun(layer, KvLayout::kKeys, first, end, add);
     blocks.ForEachRun(layer, KvLayout::kValues, first, end, add);
   }
+  AddSlices(runs, pin, slices);
   grpc::ByteBuffer buffer(slices.data(), slices.size());
   slices.clear();
   Pin::Remove(pin);

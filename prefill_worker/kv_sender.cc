@@ -12,29 +12,10 @@ namespace {
 
 using internal::v1::KvDataHeader;
 using internal::v1::PushAbort;
-using internal::v1::PushRefused;
 using internal::v1::PushRequest;
 
-constexpr int kMaxResends = 3;
 // 4 bytes of header each.
 constexpr int kMaxPagesPerMessage = 8192;
-
-absl::Status RefusalStatus(const PushRefused& refused) {
-  const std::string text =
-      absl::StrCat("the decode worker refused the push (",
-                   PushRefused::Reason_Name(refused.reason()), "): ", refused.detail());
-  switch (refused.reason()) {
-    case PushRefused::REASON_MODEL_MISMATCH:
-    case PushRefused::REASON_SHAPE:
-      return absl::FailedPreconditionError(text);
-    case PushRefused::REASON_SUPERSEDED:
-    case PushRefused::REASON_UNKNOWN_ATTEMPT:
-    case PushRefused::REASON_ABORTED:
-      return absl::AbortedError(text);
-    default:
-      return absl::UnavailableError(text);
-  }
-}
 
 }  // namespace
 
@@ -43,6 +24,7 @@ KvSender::KvSender(Config config)
       token_bytes_(2 * config_.layout.row_bytes()),
       crcs_(config_.layout.layers, static_cast<int>(config_.token_ids.size())) {
   BATON_CHECK(config_.open.token_count() == config_.token_ids.size(), "one count of tokens");
+  BATON_CHECK(config_.streams >= 1 && config_.streams <= kMaxKvStreams, "1 to 16 streams");
 }
 
 std::vector<KvSender::Action> KvSender::Handle(const Event& event, absl::Time now) {
@@ -56,9 +38,8 @@ std::vector<KvSender::Action> KvSender::Handle(const Event& event, absl::Time no
 absl::Time KvSender::NextDeadline() const {
   if (state_ == State::kGone || state_ == State::kIdle) return absl::InfiniteFuture();
   if (state_ == State::kAborting || state_ == State::kClosing) return deadline_;
-  absl::Time next = std::min(deadline_, started_ + config_.limits.push_timeout);
-  if (!unacknowledged_.empty()) next = std::min(next, last_answer_ + config_.limits.ack_timeout);
-  return next;
+  return std::min({deadline_, started_ + config_.limits.push_timeout,
+                   unacknowledged_.NextSilence(config_.limits.ack_timeout)});
 }
 
 void KvSender::On(const Begin&) {
@@ -66,7 +47,7 @@ void KvSender::On(const Begin&) {
   state_ = State::kOpening;
   started_ = now_;
   deadline_ = now_ + config_.limits.open_timeout;
-  stream_open_ = true;
+  streams_.insert(0);
   OpenStream open;
   *open.first.mutable_open() = config_.open;
   actions_.emplace_back(std::move(open));
@@ -103,20 +84,23 @@ void KvSender::On(const Abort& event) {
 }
 
 void KvSender::On(const Response& event) {
-  if (finished_) return;
-  last_answer_ = now_;
+  if (finished_ || !unacknowledged_.Carries(event.stream)) return;
+  unacknowledged_.Answered(event.stream, now_);
+  const bool joined = event.stream != 0;
   switch (event.message.event_case()) {
     case internal::v1::PushResponse::kOpened:
-      return OnOpened(event.message.opened());
+      if (!joined) return OnOpened(event.message.opened());
+      break;
     case internal::v1::PushResponse::kAck:
       return OnAck(event.message.ack());
     case internal::v1::PushResponse::kRefused:
-      return OnRefused(event.message.refused());
+      return OnRefused(event.message.refused(), event.stream);
     case internal::v1::PushResponse::kCommitted:
-      if (state_ == State::kCommitting) return Finish(absl::OkStatus());
+      if (!joined && state_ == State::kCommitting) return Finish(absl::OkStatus());
       break;
     case internal::v1::PushResponse::kCheckpointed:
-      return;
+      if (!joined) return;
+      break;
     default:
       break;
   }
@@ -126,29 +110,45 @@ void KvSender::On(const Response& event) {
 }
 
 void KvSender::On(const StreamEnded& event) {
-  stream_open_ = false;
+  streams_.erase(event.stream);
   if (finished_) return;
+  if (event.stream != 0) return LoseStream(event.stream);
   if (state_ == State::kAborting) return Finish(abort_status_);
   Finish(absl::UnavailableError(
       absl::StrCat("the push to the decode worker broke: ", std::string(event.status.message()))));
 }
 
-void KvSender::On(const SlicesReleased&) {
+void KvSender::On(const SlicesReleased& event) {
   BATON_CHECK(live_messages_ > 0, "each message is released once");
   --live_messages_;
+  if (event.intact) return;
+  ++report_.stale_messages;
+  if (finished_) return;
+  absl::Status status =
+      absl::InternalError("a KV block was given to somebody else while it was being sent");
+  if (state_ == State::kAborting) {
+    abort_status_ = std::move(status);
+  } else {
+    StartAbort(PushAbort::REASON_FAILED, std::move(status));
+  }
 }
 
 void KvSender::On(const Tick&) {
   if (state_ == State::kGone || now_ < NextDeadline()) return;
   if (state_ == State::kAborting) return Finish(abort_status_);
   if (state_ != State::kClosing) {
+    const int silent = unacknowledged_.Silent(config_.limits.ack_timeout, now_).value_or(0);
+    if (silent > 0) {
+      actions_.emplace_back(CancelStream{silent});
+      return LoseStream(silent);
+    }
     return StartAbort(PushAbort::REASON_FAILED,
                       absl::UnavailableError("the decode worker did not answer the push in time"));
   }
   if (!cancelled_) {
     cancelled_ = true;
     deadline_ = now_ + config_.limits.close_timeout;
-    actions_.emplace_back(CancelStream{});
+    for (const int stream : streams_) actions_.emplace_back(CancelStream{stream});
   } else {
     deadline_ = absl::InfiniteFuture();
     actions_.emplace_back(DropChannel{});
@@ -169,37 +169,17 @@ void KvSender::OnOpened(const internal::v1::PushOpened& opened) {
   deadline_ = absl::InfiniteFuture();
   start_token_ = static_cast<int>(start);
   report_.bytes_saved = start * config_.layout.bytes_per_token();
+  JoinStreams();
 }
 
 void KvSender::OnAck(const internal::v1::PushAck& ack) {
-  const auto found = unacknowledged_.find(ack.sequence_number());
-  if (found == unacknowledged_.end()) return;  // a duplicate was acknowledged too
-  unacknowledged_bytes_ -= found->second.payload_bytes;
-  unacknowledged_.erase(found);
+  // A duplicate is acknowledged too.
+  if (!unacknowledged_.Acknowledge(ack.sequence_number())) return;
   window_bytes_ = ack.window_bytes();
   if (Active() && !WindowHoldsAPage()) {
     StartAbort(PushAbort::REASON_FAILED,
                absl::UnavailableError("the decode worker's window holds no page"));
   }
-}
-
-void KvSender::OnRefused(const PushRefused& refused) {
-  if (state_ == State::kAborting) return Finish(abort_status_);
-  if (Active() && refused.reason() == PushRefused::REASON_CHECKSUM &&
-      unacknowledged_.count(refused.sequence_number()) > 0) {
-    return Resend(refused);
-  }
-  Finish(RefusalStatus(refused));
-}
-
-void KvSender::Resend(const PushRefused& refused) {
-  Unacknowledged& message = unacknowledged_.at(refused.sequence_number());
-  if (++message.resends > kMaxResends) {
-    return StartAbort(PushAbort::REASON_FAILED, RefusalStatus(refused));
-  }
-  report_.bytes_resent += message.payload_bytes;
-  ++live_messages_;
-  actions_.emplace_back(SendData{message.header, message.payload_bytes});
 }
 
 void KvSender::Pump() {
@@ -214,7 +194,7 @@ void KvSender::Pump() {
 // wait.
 bool KvSender::SendNextMessage() {
   while (!computed_.empty() && computed_.front().end_token <= start_token_) computed_.pop_front();
-  if (computed_.empty() || unacknowledged_bytes_ >= window_bytes_) return false;
+  if (computed_.empty() || unacknowledged_.bytes() >= window_bytes_) return false;
   const size_t limit = std::min<size_t>(config_.limits.max_payload_bytes, window_bytes_);
   Range& front = computed_.front();
   const int first = std::max(front.first_token, start_token_);
@@ -244,7 +224,7 @@ bool KvSender::SendNextMessage() {
     }
   }
   const size_t bytes = layers * static_cast<size_t>(message_tokens) * token_bytes_;
-  if (unacknowledged_bytes_ + bytes > window_bytes_) return false;
+  if (unacknowledged_.bytes() + bytes > window_bytes_) return false;
 
   const KvDataHeader header =
       MakeHeader(front.layer, static_cast<int>(layers), first, message_tokens);
@@ -253,14 +233,11 @@ bool KvSender::SendNextMessage() {
   } else {
     computed_.erase(computed_.begin(), computed_.begin() + static_cast<std::ptrdiff_t>(layers));
   }
-  if (unacknowledged_.empty()) last_answer_ = now_;
   if (report_.messages == 0) first_sent_ = now_;
-  unacknowledged_[header.sequence_number()] = {header, bytes, 0};
-  unacknowledged_bytes_ += bytes;
   report_.bytes_sent += bytes;
   ++report_.messages;
   ++live_messages_;
-  actions_.emplace_back(SendData{header, bytes});
+  actions_.emplace_back(SendData{header, bytes, unacknowledged_.Add(header, bytes, now_)});
   return true;
 }
 
@@ -288,7 +265,7 @@ bool KvSender::CoveredBefore(int end_token) const {
   for (const Range& range : computed_) {
     if (range.first_token < end_token) return false;
   }
-  for (const auto& [sequence_number, message] : unacknowledged_) {
+  for (const auto& [sequence_number, message] : unacknowledged_.messages()) {
     if (static_cast<int>(message.header.first_token()) < end_token) return false;
   }
   return true;
@@ -337,6 +314,7 @@ void KvSender::StartAbort(PushAbort::Reason reason, absl::Status status) {
   state_ = State::kAborting;
   deadline_ = now_ + config_.limits.abort_timeout;
   abort_status_ = std::move(status);
+  CloseJoinedStreams();
   SendControl abort;
   abort.drop_queued = true;
   abort.message.mutable_abort()->set_reason(reason);
@@ -346,13 +324,16 @@ void KvSender::StartAbort(PushAbort::Reason reason, absl::Status status) {
 void KvSender::Finish(absl::Status status) {
   finished_ = true;
   state_ = State::kClosing;
-  deadline_ = stream_open_ ? now_ + config_.limits.close_timeout : absl::InfiniteFuture();
+  if (!status.ok()) CloseJoinedStreams();
+  deadline_ = streams_.empty() ? absl::InfiniteFuture() : now_ + config_.limits.close_timeout;
   computed_.clear();
   checkpoints_.clear();
-  unacknowledged_.clear();
+  unacknowledged_.Clear();
   if (first_sent_ != absl::InfinitePast()) report_.transfer = now_ - first_sent_;
   if (last_computed_ != absl::InfinitePast()) report_.exposed_transfer = now_ - last_computed_;
-  if (stream_open_) actions_.emplace_back(HalfClose{});
+  for (const int stream : streams_) {
+    if (unacknowledged_.Carries(stream)) actions_.emplace_back(HalfClose{stream});
+  }
   actions_.emplace_back(Finished{std::move(status), report_});
 }
 
@@ -361,7 +342,7 @@ void KvSender::CleanUp() {
     released_ = true;
     actions_.emplace_back(ReleaseBlocks{});
   }
-  if (released_ && !stream_open_) state_ = State::kGone;
+  if (released_ && streams_.empty()) state_ = State::kGone;
 }
 
 }  // namespace baton

@@ -7,12 +7,16 @@
 // out as actions, never more unacknowledged bytes than the receiver's window. A checkpoint and the
 // commit wait for the acknowledgements of all they cover. However the push ends, the blocks are
 // given back when the last slice that points into them is destroyed.
+//
+// Stream 0 carries open, checkpoints and commit; once the open was answered, others may join and
+// carry data, each message on the stream that has the least to acknowledge. The push ends with
+// stream 0. A joined stream that is refused, lost or silent gives its messages to the rest.
 #pragma once
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -24,6 +28,7 @@
 #include "common/kv/layout.h"
 #include "common/rpc/kv_digest.h"
 #include "common/rpc/kv_wire.h"
+#include "prefill_worker/send_window.h"
 
 namespace baton {
 
@@ -34,8 +39,8 @@ struct KvSenderLimits {
   // ends the wait.
   size_t min_payload_bytes = size_t{1} << 20;
   absl::Duration open_timeout = absl::Seconds(10);
-  absl::Duration ack_timeout =
-      absl::Seconds(20);  // without any answer while something is unacknowledged
+  // Without any answer on a stream while something on it is unacknowledged.
+  absl::Duration ack_timeout = absl::Seconds(20);
   absl::Duration commit_timeout = absl::Seconds(10);
   absl::Duration abort_timeout = absl::Seconds(1);
   absl::Duration close_timeout = absl::Seconds(2);
@@ -46,8 +51,9 @@ struct KvSenderLimits {
 struct KvSendReport {
   uint64_t bytes_sent = 0;    // payload of first sends
   uint64_t bytes_saved = 0;   // held by the receiver already
-  uint64_t bytes_resent = 0;  // payload sent again after a refusal
+  uint64_t bytes_resent = 0;  // payload sent again, after a refusal or the loss of a stream
   uint32_t messages = 0;
+  uint32_t stale_messages = 0;      // whose blocks were given to somebody else while they were sent
   absl::Duration transfer;          // first byte sent -> commit answered
   absl::Duration exposed_transfer;  // last chunk computed -> commit answered
 };
@@ -60,9 +66,10 @@ class KvSender {
     KvLayout layout;                 // of the sender's cache
     std::vector<int32_t> token_ids;  // of the whole sequence; open.token_count of them
     KvSenderLimits limits;
+    int streams = 1;  // to carry data at most, 1 to kMaxKvStreams; few messages need fewer
   };
 
-  // Events.
+  // Events. `stream`: 0 is the push's own, the others joined it.
   struct Begin {};  // the prompt has started
   // K and V of tokens [first_token, first_token + token_count) in `layer` will not change any more.
   // REQUIRES: a multiple of 16 first, whole pages but for the sequence's last, each page of a layer
@@ -84,11 +91,15 @@ class KvSender {
   };
   struct Response {
     internal::v1::PushResponse message;
+    int stream = 0;
   };
   struct StreamEnded {
     absl::Status status;
+    int stream = 0;
   };
-  struct SlicesReleased {};  // of one SendData
+  struct SlicesReleased {  // of one SendData
+    bool intact = true;    // false: a block was given away before
+  };
   struct Tick {};
   using Event = std::variant<Begin, LayerReady, ChunkReady, FirstToken, Abort, Response,
                              StreamEnded, SlicesReleased, Tick>;
@@ -96,8 +107,9 @@ class KvSender {
   // Actions, to be executed in order.
   struct OpenStream {
     internal::v1::PushRequest first;
+    int stream = 0;
   };
-  struct SendControl {
+  struct SendControl {  // on stream 0
     internal::v1::PushRequest message;
     bool drop_queued = false;  // data that was not given to the network yet is not needed any more
   };
@@ -105,9 +117,14 @@ class KvSender {
   struct SendData {
     internal::v1::KvDataHeader header;
     size_t payload_bytes = 0;
+    int stream = 0;
   };
-  struct HalfClose {};
-  struct CancelStream {};
+  struct HalfClose {
+    int stream = 0;
+  };
+  struct CancelStream {
+    int stream = 0;
+  };
   struct DropChannel {};  // the peer does not even take back a cancelled call
   // Once. OK: committed, or aborted as finished at the first token. FAILED_PRECONDITION: the two
   // sides do not fit.
@@ -124,7 +141,7 @@ class KvSender {
   std::vector<Action> Handle(const Event& event, absl::Time now);
   // When to send Tick at the latest.
   absl::Time NextDeadline() const;
-  // Blocks released and stream ended: no event means anything any more.
+  // Blocks released and streams ended: no event means anything any more.
   bool gone() const { return state_ == State::kGone; }
 
  private:
@@ -134,11 +151,6 @@ class KvSender {
     int first_token = 0;
     int end_token = 0;
   };
-  struct Unacknowledged {
-    internal::v1::KvDataHeader header;
-    size_t payload_bytes = 0;
-    int resends = 0;
-  };
 
   void On(const Begin&);
   void On(const LayerReady& event);
@@ -147,13 +159,17 @@ class KvSender {
   void On(const Abort& event);
   void On(const Response& event);
   void On(const StreamEnded& event);
-  void On(const SlicesReleased&);
+  void On(const SlicesReleased& event);
   void On(const Tick&);
 
   void OnOpened(const internal::v1::PushOpened& opened);
   void OnAck(const internal::v1::PushAck& ack);
-  void OnRefused(const internal::v1::PushRefused& refused);
+  void OnRefused(const internal::v1::PushRefused& refused, int stream);
+  void JoinStreams();
+  void LoseStream(int stream);
+  void CloseJoinedStreams();
   void Resend(const internal::v1::PushRefused& refused);
+  void SendAgain(uint64_t sequence_number);
   void Pump();
   bool SendNextMessage();
   void SendCheckpoint();
@@ -175,7 +191,6 @@ class KvSender {
   absl::Time now_;
   absl::Time started_;
   absl::Time deadline_ = absl::InfiniteFuture();  // of the state
-  absl::Time last_answer_;
   std::vector<Action> actions_;
 
   std::deque<Range> computed_;   // not sent yet: at most layers x chunks
@@ -183,13 +198,12 @@ class KvSender {
   PageCrcTable crcs_;
   int start_token_ = 0;
   uint64_t window_bytes_ = 0;
-  uint64_t unacknowledged_bytes_ = 0;
   uint64_t next_sequence_number_ = 1;
-  std::map<uint64_t, Unacknowledged> unacknowledged_;
+  SendWindow unacknowledged_;
   std::optional<internal::v1::OutputToken> first_token_;
   absl::Status abort_status_;
 
-  bool stream_open_ = false;
+  std::set<int> streams_;  // opened and not ended
   bool cancelled_ = false;
   bool finished_ = false;
   bool released_ = false;

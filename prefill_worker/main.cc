@@ -9,7 +9,8 @@ namespace {
 int Main(int argc, char** argv) {
   const auto process =
       WorkerProcess::Start("baton-prefill-worker", internal::v1::WORKER_ROLE_PREFILL, argc, argv);
-  ChannelCache channels(process->credentials());
+  ChannelCache channels(
+      {.credentials = process->credentials(), .connections = process->flags().kv_connections});
   const PrefillServiceOptions options{.worker_name = process->name(),
                                       .identity = process->identity(),
                                       .shape = process->shape(),

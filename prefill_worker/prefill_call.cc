@@ -48,10 +48,9 @@ absl::Status PrefillCall::Submit(const PrefillRequest& request) {
         !status.ok()) {
       return status;
     }
-    absl::StatusOr<std::shared_ptr<grpc::Channel>> channel =
-        channels_.Get(request.decode_address());
-    if (!channel.ok()) return channel.status();
-    channel_ = *std::move(channel);
+    absl::StatusOr<ChannelCache::Channels> channels = channels_.Get(request.decode_address());
+    if (!channels.ok()) return channels.status();
+    push_channels_ = *std::move(channels);
     decode_address_ = request.decode_address();
     sender_config_ = SenderConfig(request, sequence->token_ids);
   }
@@ -102,10 +101,13 @@ void PrefillCall::StartPush() {
   };
   callbacks.release_blocks = [self] { self->engine_.Release(self->sequence_); };
   callbacks.drop_channel = [self] { self->channels_.Drop(self->decode_address_); };
-  push_ = std::make_shared<PushClient>(PushClient::Options{.sender = *std::move(sender_config_),
-                                                           .cache_base = engine_.cache().Block(0),
-                                                           .channel = std::move(channel_),
-                                                           .callbacks = std::move(callbacks)});
+  push_ = std::make_shared<PushClient>(PushClient::Options{
+      .sender = *std::move(sender_config_),
+      .cache_base = engine_.cache().Block(0),
+      .block_generation = [&engine =
+                               engine_](int32_t block) { return engine.BlockGeneration(block); },
+      .channels = std::move(push_channels_),
+      .callbacks = std::move(callbacks)});
   sender_config_.reset();
   push_->Start();
 }

@@ -88,7 +88,7 @@ class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillR
   uint32_t choice_ = 0;         // written once, by Submit
   SequenceId sequence_ = 0;     // written once, by Submit
   bool submitted_ ABSL_GUARDED_BY(mutex_) = false;
-  std::shared_ptr<grpc::Channel> channel_ ABSL_GUARDED_BY(mutex_);
+  ChannelCache::Channels push_channels_ ABSL_GUARDED_BY(mutex_);
   std::optional<KvSender::Config> sender_config_ ABSL_GUARDED_BY(mutex_);  // until the push starts
   std::shared_ptr<PushClient> push_ ABSL_GUARDED_BY(mutex_);
   int cached_tokens_ ABSL_GUARDED_BY(mutex_) = 0;  // computed earlier, not posted to the push yet

@@ -1,16 +1,21 @@
 #include "prefill_worker/push_client.h"
 
-#include <algorithm>
 #include <thread>
 #include <utility>
 
 #include "common/base/clock.h"
+#include "common/base/log.h"
 #include "prefill_worker/kv_buffer.h"
 
 namespace baton {
 namespace {
 
-constexpr size_t kQueueCapacity = size_t{1} << 20;
+using internal::v1::PushResponse;
+
+KvSender::Config WithStreams(KvSender::Config config, size_t streams) {
+  config.streams = static_cast<int>(streams);
+  return config;
+}
 
 grpc::ByteBuffer Serialize(const internal::v1::PushRequest& message) {
   const grpc::Slice slice(message.SerializeAsString());
@@ -20,57 +25,79 @@ grpc::ByteBuffer Serialize(const internal::v1::PushRequest& message) {
 }  // namespace
 
 PushClient::PushClient(Options options)
-    : sender_(options.sender),
+    : sender_(WithStreams(options.sender, options.channels.size())),
       blocks_{options.cache_base, options.sender.layout, {}},
-      channel_(std::move(options.channel)),
+      channels_(std::move(options.channels)),
       callbacks_(std::move(options.callbacks)),
-      queue_(kQueueCapacity) {}
+      streams_(channels_.size()),
+      inbox_(std::make_shared<PushInbox>(std::move(options.block_generation))) {}
 
 void PushClient::Start() {
   Post(KvSender::Begin{});
   std::thread([self = shared_from_this()] { self->Run(); }).detach();
 }
 
-void PushClient::Post(KvSender::Event event) { queue_.TryPush({std::move(event), {}}); }
+void PushClient::Post(KvSender::Event event) { inbox_->Post({std::move(event), {}, {}}); }
 
 void PushClient::PostLayer(KvSender::LayerReady layer, absl::Span<const int32_t> block_table) {
-  Item item{std::move(layer), {}};
+  PushInbox::Item item{std::move(layer), {}, {}};
   if (block_table.size() > posted_blocks_) {
     posted_blocks_ = block_table.size();
     item.block_table.assign(block_table.begin(), block_table.end());
+    for (const int32_t block : block_table) {
+      item.generations.push_back(inbox_->GenerationOf(block));
+    }
   }
-  queue_.TryPush(std::move(item));
+  inbox_->Post(std::move(item));
 }
 
 void PushClient::Run() {
   while (!sender_.gone()) {
-    const absl::Duration wait = sender_.NextDeadline() - SteadyNow();
-    std::optional<Item> item = queue_.Pop(std::max(wait, absl::ZeroDuration()));
-    if (!item.has_value()) item = Item{KvSender::Tick{}, {}};
-    if (!item->block_table.empty()) blocks_.block_table = std::move(item->block_table);
-    for (const KvSender::Action& action : sender_.Handle(item->event, SteadyNow())) {
-      Execute(action);
-    }
-    if (std::holds_alternative<KvSender::Response>(item->event) && stream_ != nullptr) {
-      stream_->ReadNext();
-    }
+    std::optional<PushInbox::Item> item = inbox_->Next(sender_.NextDeadline() - SteadyNow());
+    Handle(item.has_value() ? *std::move(item) : PushInbox::Item{KvSender::Tick{}, {}, {}});
   }
-  queue_.Close();
+  inbox_->Close();
   callbacks_ = {};
+}
+
+void PushClient::Handle(PushInbox::Item item) {
+  if (!item.block_table.empty()) SetBlocks(std::move(item.block_table), item.generations);
+  const auto* released = std::get_if<KvSender::SlicesReleased>(&item.event);
+  if (released != nullptr && !released->intact) {
+    LogError("a KV block was given to somebody else while a push was sending it");
+  }
+  for (const KvSender::Action& action : sender_.Handle(item.event, SteadyNow())) Execute(action);
+  if (const auto* response = std::get_if<KvSender::Response>(&item.event)) {
+    Stream(response->stream).ReadNext();
+  } else if (const auto* ended = std::get_if<KvSender::StreamEnded>(&item.event)) {
+    // A call whose connection broke holds slices until it is destroyed.
+    streams_[static_cast<size_t>(ended->stream)].reset();
+  }
+}
+
+// What was posted before stays as it was then.
+void PushClient::SetBlocks(std::vector<int32_t> block_table,
+                           const std::vector<uint32_t>& generations) {
+  std::vector<uint32_t> merged = generations;
+  for (size_t i = 0; i < generations_.size(); ++i) {
+    if (blocks_.block_table[i] == block_table[i]) merged[i] = generations_[i];
+  }
+  blocks_.block_table = std::move(block_table);
+  generations_ = std::move(merged);
 }
 
 void PushClient::Execute(const KvSender::Action& action) {
   if (const auto* open = std::get_if<KvSender::OpenStream>(&action)) {
-    OpenStream(open->first);
+    OpenStream(*open);
   } else if (const auto* data = std::get_if<KvSender::SendData>(&action)) {
     SendData(*data);
   } else if (const auto* control = std::get_if<KvSender::SendControl>(&action)) {
-    if (control->drop_queued) stream_->DropQueuedData();
-    SendControl(control->message);
-  } else if (std::holds_alternative<KvSender::HalfClose>(action)) {
-    stream_->HalfClose();
-  } else if (std::holds_alternative<KvSender::CancelStream>(action)) {
-    stream_->Cancel();
+    if (control->drop_queued) Stream(0).DropQueuedData();
+    Stream(0).Write(Serialize(control->message), false);
+  } else if (const auto* half_close = std::get_if<KvSender::HalfClose>(&action)) {
+    Stream(half_close->stream).HalfClose();
+  } else if (const auto* cancel = std::get_if<KvSender::CancelStream>(&action)) {
+    Stream(cancel->stream).Cancel();
   } else if (std::holds_alternative<KvSender::DropChannel>(action)) {
     callbacks_.drop_channel();
   } else if (const auto* finished = std::get_if<KvSender::Finished>(&action)) {
@@ -80,31 +107,33 @@ void PushClient::Execute(const KvSender::Action& action) {
   }
 }
 
-void PushClient::OpenStream(const internal::v1::PushRequest& first) {
-  const auto self = shared_from_this();
-  stream_ = std::make_shared<PushStream>(
-      channel_, PushStream::Callbacks{.answered =
-                                          [self](internal::v1::PushResponse answer) {
-                                            self->Post(KvSender::Response{std::move(answer)});
-                                          },
-                                      .ended =
-                                          [self](const grpc::Status& status) {
-                                            self->Post(KvSender::StreamEnded{absl::Status(
-                                                static_cast<absl::StatusCode>(status.error_code()),
-                                                status.error_message())});
-                                          }});
-  stream_->Start();
-  SendControl(first);
-}
-
-void PushClient::SendControl(const internal::v1::PushRequest& message) {
-  stream_->Write(Serialize(message), false);
+void PushClient::OpenStream(const KvSender::OpenStream& open) {
+  const auto index = static_cast<size_t>(open.stream);
+  PushStream::Callbacks callbacks;
+  callbacks.answered = [self = shared_from_this(), stream = open.stream](PushResponse answer) {
+    self->Post(KvSender::Response{std::move(answer), stream});
+  };
+  callbacks.ended = [self = shared_from_this(), stream = open.stream](const grpc::Status& status) {
+    self->Post(KvSender::StreamEnded{
+        absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message()),
+        stream});
+  };
+  streams_[index] = std::make_shared<PushStream>(channels_[index], std::move(callbacks));
+  streams_[index]->Start();
+  streams_[index]->Write(Serialize(open.first), false);
 }
 
 void PushClient::SendData(const KvSender::SendData& data) {
-  const auto self = shared_from_this();
-  stream_->Write(
-      MakeKvBuffer(data.header, blocks_, [self] { self->Post(KvSender::SlicesReleased{}); }), true);
+  const auto block_size = static_cast<size_t>(blocks_.layout.block_size);
+  const size_t end = size_t{data.header.first_token()} + data.header.token_count();
+  std::vector<PushInbox::HeldBlock> held;
+  for (size_t i = data.header.first_token() / block_size; i * block_size < end; ++i) {
+    held.push_back({blocks_.block_table[i], generations_[i]});
+  }
+  const bool intact = inbox_->Intact(held);
+  std::function<void()> released = PushInbox::Track(inbox_, std::move(held));
+  if (!intact) return released();
+  Stream(data.stream).Write(MakeKvBuffer(data.header, blocks_, std::move(released)), true);
 }
 
 }  // namespace baton

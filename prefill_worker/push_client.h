@@ -1,4 +1,5 @@
-// Drives one KvSender: events in, gRPC calls out, on a thread of its own.
+// Drives one KvSender: events in, gRPC calls out, on a thread of its own, each stream on a channel
+// of its own.
 #pragma once
 
 #include <functional>
@@ -10,9 +11,9 @@
 #include "absl/types/span.h"
 #include "grpcpp/channel.h"
 
-#include "common/base/bounded_queue.h"
 #include "common/rpc/kv_blocks.h"
 #include "prefill_worker/kv_sender.h"
+#include "prefill_worker/push_inbox.h"
 #include "prefill_worker/push_stream.h"
 
 namespace baton {
@@ -28,9 +29,12 @@ class PushClient : public std::enable_shared_from_this<PushClient> {
     std::function<void()> drop_channel;    // the peer holds on to a cancelled call
   };
   struct Options {
-    KvSender::Config sender;
+    KvSender::Config sender;        // as many streams as there are channels
     uint8_t* cache_base = nullptr;  // of block 0
-    std::shared_ptr<grpc::Channel> channel;
+    // Tells a block that is somebody else's by now from the one that was posted. Default: of blocks
+    // that never change hands.
+    PushInbox::Generation block_generation = [](int32_t) { return 0u; };
+    std::vector<std::shared_ptr<grpc::Channel>> channels;
     Callbacks callbacks;
   };
 
@@ -38,29 +42,29 @@ class PushClient : public std::enable_shared_from_this<PushClient> {
   // Begins the push.
   void Start();
   void Post(KvSender::Event event);
-  // A computed layer; `block_table` covers at least its tokens.
+  // A computed layer; `block_table` covers at least its tokens. Called on the thread that could
+  // give the blocks away. A block that is nevertheless another's when a message with it is
+  // enqueued, or when its slices are destroyed, ends the push as failed, and an error is logged.
   void PostLayer(KvSender::LayerReady layer, absl::Span<const int32_t> block_table);
 
  private:
-  struct Item {
-    KvSender::Event event;
-    std::vector<int32_t> block_table;  // empty: as before
-  };
   void Run();
+  void Handle(PushInbox::Item item);
+  void SetBlocks(std::vector<int32_t> block_table, const std::vector<uint32_t>& generations);
   void Execute(const KvSender::Action& action);
-  void OpenStream(const internal::v1::PushRequest& first);
+  void OpenStream(const KvSender::OpenStream& open);
   void SendData(const KvSender::SendData& data);
-  void SendControl(const internal::v1::PushRequest& message);
+  // REQUIRES: it was opened and has not ended; the machine asks nothing of others.
+  PushStream& Stream(int stream) { return *streams_[static_cast<size_t>(stream)]; }
 
-  KvSender sender_;  // of the thread
-  KvBlocks blocks_;  // of the thread
-  const std::shared_ptr<grpc::Channel> channel_;
+  KvSender sender_;                    // of the thread
+  KvBlocks blocks_;                    // of the thread
+  std::vector<uint32_t> generations_;  // [blocks_.block_table], of the thread
+  const std::vector<std::shared_ptr<grpc::Channel>> channels_;
   Callbacks callbacks_;
-  std::shared_ptr<PushStream> stream_;  // of the thread; null before it is opened
-  size_t posted_blocks_ = 0;            // of the thread that posts layers
-  // Never full: layers x chunks of one prompt, one answer, and the releases of what is in the
-  // window.
-  BoundedQueue<Item> queue_;
+  std::vector<std::shared_ptr<PushStream>> streams_;  // of the thread; null before and after
+  size_t posted_blocks_ = 0;                          // of the thread that posts layers
+  const std::shared_ptr<PushInbox> inbox_;            // slices keep it too
 };
 
 }  // namespace baton

@@ -133,6 +133,7 @@ Engine::~Engine() = default;
 const EngineOptions& Engine::options() const { return rep_->options; }
 const ModelConfig& Engine::model_config() const { return rep_->model->config(); }
 KvCache& Engine::cache() { return *rep_->cache; }
+uint32_t Engine::BlockGeneration(int32_t block) const { return rep_->pool.generation(block); }
 SequenceId Engine::NextId() { return ++rep_->last_id; }
 
 absl::Status Engine::Submit(SequenceId id, SequenceRequest request) {

@@ -68,6 +68,9 @@ class Engine {
   const EngineOptions& options() const;  // with every default filled in
   const ModelConfig& model_config() const;
   KvCache& cache();
+  // Of a block of the cache: advances each time it is given to somebody else. On any thread,
+  // without waiting.
+  uint32_t BlockGeneration(int32_t block) const;
 
   SequenceId NextId();
   // INVALID_ARGUMENT where the request can never run here (longer than max_model_len, or than all

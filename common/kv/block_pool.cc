@@ -1,5 +1,6 @@
 #include "common/kv/block_pool.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/check.h"
@@ -62,9 +63,8 @@ BlockPool::Block BlockPool::Promise::TakeKept(int32_t id) {
   return Block(pool_, id);
 }
 
-BlockPool::BlockPool(int block_count) {
+BlockPool::BlockPool(int block_count) : states_(static_cast<size_t>(std::max(block_count, 0))) {
   BATON_CHECK(block_count >= 0, "a pool cannot have less than no blocks");
-  states_.resize(static_cast<size_t>(block_count));
   free_.reserve(static_cast<size_t>(block_count));
   for (int32_t id = block_count - 1; id >= 0; --id) free_.push_back(id);
 }

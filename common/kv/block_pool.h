@@ -1,6 +1,7 @@
 // Which KV blocks are free, promised or used: ids and reference counts, no bytes.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -82,7 +83,8 @@ class BlockPool {
   int promised_blocks() const { return promised_; }
   int available_blocks() const { return free_blocks() - promised_; }  // free and not promised
   int reference_count(int32_t id) const;
-  // Advances each time the block is given out anew: tells a block from its earlier lives.
+  // Advances each time the block is given out anew: tells a block from its earlier lives. May be
+  // asked for on any thread.
   uint32_t generation(int32_t id) const;
   // Ends the process if the books do not balance. Linear in the blocks: for tests.
   void CheckInvariants() const;
@@ -90,7 +92,7 @@ class BlockPool {
  private:
   struct State {
     int references = 0;
-    uint32_t generation = 0;
+    std::atomic<uint32_t> generation = 0;
     bool keep = false;      // when it is free
     uint64_t freed_at = 0;  // its key in kept_
   };

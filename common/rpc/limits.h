@@ -15,6 +15,7 @@ inline constexpr uint32_t kProtocolVersion = 1;
 // bound.
 inline constexpr int kMaxMessageBytes = 4 << 20;
 inline constexpr size_t kMaxKvPayloadBytes = (size_t{4} << 20) - (size_t{64} << 10);
+inline constexpr int kMaxKvStreams = 16;  // connections of one push
 // A request's token ids between router and workers take up to 5 bytes each.
 inline constexpr int kMaxInternalMessageBytes = 16 << 20;
 

@@ -7,6 +7,7 @@
 #include "common/backend/cpu/cpu_set.h"
 #include "common/base/status_macros.h"
 #include "common/kv/layout.h"
+#include "common/rpc/limits.h"
 
 namespace baton {
 namespace {
@@ -59,7 +60,7 @@ void AddWorkerFlags(FlagSet& flags, WorkerFlags& worker) {
   flags.AddDouble("gpu-memory-utilization", worker.gpu_memory_utilization, 0.05, 1.0,
                   "Part of the GPU's memory to use");
   flags.AddBool("deterministic", worker.deterministic, "Same bits for any batch on CUDA too");
-  flags.AddInt("kv-connections", worker.kv_connections, 1, 16,
+  flags.AddInt("kv-connections", worker.kv_connections, 1, kMaxKvStreams,
                "Connections to one decode worker for KV transfer");
   flags.AddString("kv-wire-dtype", worker.kv_wire_dtype, "Type of KV on the wire",
                   {"auto", "f16", "f32", "bf16"});
@@ -82,10 +83,6 @@ absl::Status ValidateWorkerFlags(const WorkerFlags& worker) {
   if (worker.num_kv_blocks > 0 && worker.kv_cache_memory_bytes > 0) {
     return absl::InvalidArgumentError(
         "--num-kv-blocks and --kv-cache-memory-bytes say the same; give one of them");
-  }
-  if (worker.kv_connections != 1) {
-    return absl::InvalidArgumentError(absl::StrCat("--kv-connections: ", worker.kv_connections,
-                                                   " is not supported; a push uses 1 connection"));
   }
   const std::string kv_dtype = worker.kv_cache_dtype == "auto" ? "f16" : worker.kv_cache_dtype;
   if (worker.kv_wire_dtype != "auto" && worker.kv_wire_dtype != kv_dtype) {

@@ -38,6 +38,7 @@ class WorkerProcess {
   const std::string& name() const { return name_; }
   const internal::v1::ModelIdentity& identity() const { return identity_; }
   const internal::v1::KvShape& shape() const { return shape_; }
+  const WorkerFlags& flags() const { return flags_; }
   const Credentials& credentials() const { return server_->credentials(); }
   WorkerMetrics& metrics() { return *worker_metrics_; }
 

@@ -1,30 +1,14 @@
 #include "tests/decode_worker/handoff_pair.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "gtest/gtest.h"
-
-#include "prefill_worker/kv_buffer.h"
 
 namespace baton {
 namespace {
 
 using internal::v1::PushAbort;
 using internal::v1::PushRequest;
-using internal::v1::PushResponse;
-
-constexpr KvReceiver::StreamId kStream = 1;
-
-std::string Flatten(const grpc::ByteBuffer& buffer) {
-  std::vector<grpc::Slice> slices;
-  EXPECT_TRUE(buffer.Dump(&slices).ok());
-  std::string bytes;
-  for (const grpc::Slice& slice : slices) {
-    bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
-  }
-  return bytes;
-}
 
 std::vector<int32_t> ShuffledTable(int blocks, int pool, std::mt19937_64& random) {
   std::vector<int32_t> ids(static_cast<size_t>(pool));
@@ -103,7 +87,8 @@ HandoffPair::HandoffPair(const PairOptions& options) : options_(options), random
                                    .layout = sender_layout,
                                    .token_ids = tokens_,
                                    .limits = {.max_payload_bytes = options.max_payload_bytes,
-                                              .min_payload_bytes = options.min_payload_bytes}});
+                                              .min_payload_bytes = options.min_payload_bytes},
+                                   .streams = options.streams});
 
   engine_events_.push_back(KvSender::Begin{});
   for (int first = 0; first < options.tokens;) {
@@ -132,22 +117,21 @@ HandoffPair::HandoffPair(const PairOptions& options) : options_(options), random
 
 HandoffPair::~HandoffPair() = default;
 
-std::vector<int> HandoffPair::Choices() const {
-  std::vector<int> choices;
-  if (next_engine_event_ < engine_events_.size()) choices.push_back(0);
-  if (!to_receiver_.empty()) choices.push_back(1);
-  if (!to_sender_.empty()) choices.push_back(2);
-  if (!copies_.empty()) choices.push_back(3);
+std::vector<std::pair<int, int>> HandoffPair::Choices() const {
+  std::vector<std::pair<int, int>> choices;
+  if (next_engine_event_ < engine_events_.size()) choices.emplace_back(0, 0);
+  for (const auto& [id, stream] : streams_) {
+    if (!stream.to_receiver.empty()) choices.emplace_back(1, id);
+    if (!stream.to_sender.empty()) choices.emplace_back(2, id);
+  }
+  if (!copies_.empty()) choices.emplace_back(3, 0);
   return choices;
 }
 
 void HandoffPair::Run() {
   for (int step = 0; step < 20000; ++step) {
     now_ += absl::Milliseconds(1);
-    if (stream_open_ && Chance(options_.cut)) {
-      ++faults_;
-      EndStream();
-    }
+    CutStreams();
     if (!sender_status_ && Chance(options_.cancel_sender)) {
       ++faults_;
       Deliver(KvSender::Abort{PushAbort::REASON_CANCELLED});
@@ -156,9 +140,10 @@ void HandoffPair::Run() {
       ++faults_;
       Deliver(KvReceiver::Cancelled{});
     }
-    const std::vector<int> choices = Choices();
+    const auto choices = Choices();
     if (!choices.empty()) {
-      Step(choices[random_() % choices.size()]);
+      const auto [choice, stream] = choices[random_() % choices.size()];
+      Step(choice, stream);
     } else {
       const absl::Time next = std::min(sender_->NextDeadline(), receiver_->NextDeadline());
       if (next == absl::InfiniteFuture()) break;
@@ -177,14 +162,14 @@ void HandoffPair::Run() {
   EXPECT_TRUE(messages_.empty());
 }
 
-void HandoffPair::Step(int choice) {
+void HandoffPair::Step(int choice, int stream) {
   switch (choice) {
     case 0:
       return Deliver(engine_events_[next_engine_event_++]);
     case 1:
-      return DeliverToReceiver();
+      return DeliverToReceiver(stream);
     case 2:
-      return DeliverToSender();
+      return DeliverToSender(stream);
     default:
       return FinishOneCopy();
   }
@@ -194,48 +179,24 @@ void HandoffPair::Deliver(const KvSender::Event& event) {
   for (const KvSender::Action& action : sender_->Handle(event, now_)) {
     std::visit(Overloaded{
                    [&](const KvSender::OpenStream& open) {
-                     stream_open_ = true;
-                     to_receiver_.push_back({false, open.first.SerializeAsString(), nullptr});
+                     EXPECT_LT(open.stream, options_.streams);
+                     EXPECT_EQ(streams_.count(open.stream), 0u);
+                     streams_[open.stream].open = true;
+                     streams_[open.stream].to_receiver.push_back(
+                         {false, open.first.SerializeAsString(), nullptr});
                    },
                    [&](const KvSender::SendControl& control) {
-                     if (!stream_open_) return;
-                     if (control.drop_queued) {
-                       std::deque<ToReceiver> kept;
-                       for (ToReceiver& message : to_receiver_) {
-                         if (message.is_data) {
-                           message.released();
-                         } else {
-                           kept.push_back(std::move(message));
-                         }
-                       }
-                       to_receiver_ = std::move(kept);
-                     }
-                     to_receiver_.push_back({false, control.message.SerializeAsString(), nullptr});
+                     if (!streams_[0].open) return;
+                     if (control.drop_queued) DropQueuedData();
+                     streams_[0].to_receiver.push_back(
+                         {false, control.message.SerializeAsString(), nullptr});
                    },
-                   [&](const KvSender::SendData& data) {
-                     EXPECT_LE(data.payload_bytes, options_.max_payload_bytes);
-                     ++slices_alive_;
-                     sent_headers_[data.header.sequence_number()] = data.header;
-                     const auto released = [this] {
-                       --slices_alive_;
-                       Deliver(KvSender::SlicesReleased{});
-                     };
-                     // Flattened at delivery only: until then the slices are alive.
-                     ToReceiver message{
-                         true, Flatten(MakeKvBuffer(data.header, sender_blocks_, [] {})), released};
-                     to_receiver_.push_back(std::move(message));
-                     if (!stream_open_) {
-                       to_receiver_.back().released();
-                       to_receiver_.pop_back();
-                     } else if (to_receiver_.size() > 1 && Chance(options_.reorder)) {
-                       ++faults_;
-                       ToReceiver& other = to_receiver_[to_receiver_.size() - 2];
-                       if (other.is_data) std::swap(other, to_receiver_.back());
-                     }
-                   },
+                   [&](const KvSender::SendData& data) { SendData(data); },
                    [&](const KvSender::HalfClose&) {},
-                   [&](const KvSender::CancelStream&) { EndStream(); },
-                   [&](const KvSender::DropChannel&) { EndStream(); },
+                   [&](const KvSender::CancelStream& cancel) { EndStream(cancel.stream); },
+                   [&](const KvSender::DropChannel&) {
+                     for (const auto& [id, stream] : streams_) EndStream(id);
+                   },
                    [&](const KvSender::Finished& finished) {
                      EXPECT_FALSE(sender_status_) << "finished once";
                      sender_status_ = finished.status;
@@ -271,12 +232,13 @@ void HandoffPair::Deliver(const KvReceiver::Event& event) {
                        }
                      }
                      if (send.message.has_refused()) ++refusals_;
-                     if (stream_open_) to_sender_.push_back(send.message);
+                     Stream& stream = streams_.at(AtSender(send.stream));
+                     if (stream.open) stream.to_sender.push_back(send.message);
                    },
-                   [&](const KvReceiver::EndStream&) {
+                   [&](const KvReceiver::EndStream& end) {
                      // The answers sent before still arrive.
-                     PushResponse last;
-                     to_sender_.push_back(last);
+                     Stream& stream = streams_.at(AtSender(end.stream));
+                     if (stream.open) stream.to_sender.emplace_back();
                    },
                    [&](const KvReceiver::Copy& copy) { CheckCopy(copy); },
                    [&](const KvReceiver::Drop& drop) {
@@ -294,87 +256,6 @@ void HandoffPair::Deliver(const KvReceiver::Event& event) {
                },
                action);
   }
-}
-
-void HandoffPair::DeliverToReceiver() {
-  ToReceiver message = std::move(to_receiver_.front());
-  to_receiver_.pop_front();
-  std::vector<std::string> copies = {message.bytes};
-  if (message.is_data) {
-    if (Chance(options_.drop)) {
-      ++faults_;
-      copies.clear();
-    } else if (Chance(options_.duplicate)) {
-      ++faults_;
-      copies.push_back(message.bytes);
-    }
-    if (!copies.empty() && Chance(options_.corrupt)) {
-      ++faults_;
-      std::string& bytes = copies[random_() % copies.size()];
-      bytes[random_() % bytes.size()] ^= static_cast<char>(1 << random_() % 8);
-    }
-    message.released();
-  }
-  for (const std::string& bytes : copies) {
-    std::vector<grpc::Slice> slices;
-    for (size_t at = 0; at < bytes.size();) {
-      const size_t count = std::min<size_t>(bytes.size() - at, 1 + random_() % 700);
-      slices.emplace_back(bytes.data() + at, count);
-      at += count;
-    }
-    if (!IsKvData(slices)) {
-      KvReceiver::ControlReceived control{kStream, {}};
-      if (control.message.ParseFromString(bytes)) {
-        Deliver(control);
-      } else {
-        Deliver(KvReceiver::Malformed{kStream, "not a message"});
-      }
-      continue;
-    }
-    absl::StatusOr<KvDataMessage> data = DecodeKvData(std::move(slices));
-    if (!data.ok()) {
-      Deliver(KvReceiver::Malformed{kStream, std::string(data.status().message())});
-      continue;
-    }
-    const uint64_t id = next_message_id_++;
-    const KvReceiver::DataReceived received{kStream, id, data->header, data->header_crc32c,
-                                            data->payload_bytes};
-    messages_.emplace(id, *std::move(data));
-    Deliver(received);
-  }
-}
-
-void HandoffPair::DeliverToSender() {
-  const PushResponse message = std::move(to_sender_.front());
-  to_sender_.pop_front();
-  if (message.event_case() == PushResponse::EVENT_NOT_SET) return EndStream();
-  Deliver(KvSender::Response{message});
-}
-
-void HandoffPair::EndStream() {
-  if (!stream_open_) return;
-  stream_open_ = false;
-  for (ToReceiver& message : std::exchange(to_receiver_, {})) {
-    if (message.is_data) message.released();
-  }
-  to_sender_.clear();
-  Deliver(KvSender::StreamEnded{absl::UnavailableError("stream ended")});
-  Deliver(KvReceiver::StreamLost{kStream});
-}
-
-void HandoffPair::FinishOneCopy() {
-  const size_t index = random_() % copies_.size();
-  const KvReceiver::Copy copy = copies_[index];
-  copies_.erase(copies_.begin() + static_cast<std::ptrdiff_t>(index));
-  const KvReceiver::CopyDone done =
-      CopyPayload(copy, messages_.at(copy.message_id), receiver_blocks_);
-  for (const KvReceiver::Run& run : copy.runs) {
-    const int end = KvPages(run.first_token + run.token_count);
-    for (int page = run.first_token / kKvPageTokens; page < end; ++page) {
-      in_copy_.erase({run.layer, page});
-    }
-  }
-  Deliver(done);
 }
 
 }  // namespace baton

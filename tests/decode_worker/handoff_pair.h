@@ -29,6 +29,7 @@ struct PairOptions {
   size_t max_payload_bytes = 1500;
   size_t min_payload_bytes = 600;
   uint64_t window_bytes = 6000;
+  int streams = 1;
   // Chances of a fault, in percent: of each data message, but `cut` and `cancel`, which are of each
   // step.
   int duplicate = 0;
@@ -36,6 +37,7 @@ struct PairOptions {
   int corrupt = 0;
   int drop = 0;
   int cut = 0;
+  int cut_joined = 0;  // of a stream that joined
   int cancel_sender = 0;
   int cancel_receiver = 0;
   bool finish_at_first_token = false;
@@ -54,6 +56,7 @@ class HandoffPair {
   const KvSendReport& report() const { return report_; }
   int refusals() const { return refusals_; }
   int faults() const { return faults_; }
+  int streams_used() const { return static_cast<int>(carried_.size()); }  // by data
 
   static KvLayout LayoutOf(int block_size);
 
@@ -68,18 +71,25 @@ class HandoffPair {
 
   void Deliver(const KvSender::Event& event);
   void Deliver(const KvReceiver::Event& event);
-  void Step(int choice);
-  void DeliverToReceiver();
-  void DeliverToSender();
+  void Step(int choice, int stream);
+  void DeliverToReceiver(int stream);
+  void DeliverToSender(int stream);
   void FinishOneCopy();
-  void EndStream();
+  void EndStream(int stream);
+  void CutStreams();
+  void SendData(const KvSender::SendData& data);
+  void DropQueuedData();
   void CheckCopy(const KvReceiver::Copy& copy);
   void CheckCovered();
   void CheckSequence();
   bool Chance(int percent) { return static_cast<int>(random_() % 100) < percent; }
+  static KvReceiver::StreamId AtReceiver(int stream) {
+    return static_cast<KvReceiver::StreamId>(stream + 1);
+  }
+  static int AtSender(KvReceiver::StreamId stream) { return static_cast<int>(stream) - 1; }
   static uint8_t ExpectedByte(int layer, int part, int token, size_t byte);
   bool PageIsRight(int layer, int page) const;
-  std::vector<int> Choices() const;
+  std::vector<std::pair<int, int>> Choices() const;  // what, stream
 
   const PairOptions options_;
   std::mt19937_64 random_;
@@ -92,9 +102,13 @@ class HandoffPair {
 
   std::vector<KvSender::Event> engine_events_;  // of the prefill, in order
   size_t next_engine_event_ = 0;
-  std::deque<ToReceiver> to_receiver_;
-  std::deque<internal::v1::PushResponse> to_sender_;
-  bool stream_open_ = false;
+  struct Stream {
+    bool open = false;
+    std::deque<ToReceiver> to_receiver;
+    std::deque<internal::v1::PushResponse> to_sender;
+  };
+  std::map<int, Stream> streams_;
+  std::set<int> carried_;
   std::map<uint64_t, KvDataMessage> messages_;
   std::map<uint64_t, internal::v1::KvDataHeader> sent_headers_;
   std::vector<KvReceiver::Copy> copies_;

@@ -26,6 +26,7 @@ PairOptions Draw(uint64_t seed) {
   options.max_payload_bytes = 256 + random() % 4000;
   options.min_payload_bytes = random() % 1000;
   options.window_bytes = options.max_payload_bytes + random() % 6000;
+  options.streams = 1 + static_cast<int>(random() % 4);
   return options;
 }
 
@@ -53,6 +54,31 @@ TEST(HandoffPair, SendsWhatTheReceiverHoldsNotAtAll) {
   const uint64_t token_bytes = HandoffPair::LayoutOf(16).bytes_per_token();
   EXPECT_EQ(pair.report().bytes_sent, (150 - 96) * token_bytes);
   EXPECT_EQ(pair.report().bytes_saved, 96 * token_bytes);
+}
+
+TEST(HandoffPair, LosingJoinedStreamsLosesNothing) {
+  int losses = 0;
+  int used = 0;
+  uint64_t resent = 0;
+  for (uint64_t seed = 0; seed < 600; ++seed) {
+    PairOptions options = Draw(seed);
+    options.streams = 2 + static_cast<int>(seed % 15);
+    options.max_payload_bytes = 256 + seed % 512;
+    options.window_bytes = options.max_payload_bytes * (1 + seed % 8);
+    options.cut_joined = 1 + static_cast<int>(seed % 5);
+    HandoffPair pair(options);
+    pair.Run();
+    ASSERT_TRUE(pair.committed()) << "seed " << seed;
+    ASSERT_TRUE(pair.sender_status()->ok()) << *pair.sender_status();
+    ASSERT_EQ(pair.refusals(), 0) << "seed " << seed;
+    ASSERT_FALSE(HasFailure()) << "seed " << seed;
+    losses += pair.faults();
+    used += pair.streams_used();
+    resent += pair.report().bytes_resent;
+  }
+  EXPECT_GT(losses, 500);
+  EXPECT_GT(used, 1500);
+  EXPECT_GT(resent, 0u);
 }
 
 TEST(HandoffPair, DuplicatesAndReorderingChangeNothing) {
@@ -104,6 +130,7 @@ TEST(HandoffPair, EndsInBoundedTimeWithOneOwnerUnderEveryFault) {
     options.corrupt = chance(20);
     options.drop = chance(10);
     options.cut = chance(3);
+    options.cut_joined = chance(3);
     options.cancel_sender = chance(3);
     options.cancel_receiver = chance(3);
     options.finish_at_first_token = random() % 8 == 0;

@@ -76,6 +76,22 @@ class ReceiverTest : public ::testing::Test {
     Open();
     Do(KvReceiver::Granted{0});
   }
+  internal::v1::PushRequest JoinMessage() const {
+    internal::v1::PushRequest request;
+    *request.mutable_join()->mutable_key() = config_.key;
+    request.mutable_join()->set_capability(config_.capability);
+    return request;
+  }
+  void Join(KvReceiver::StreamId stream) { Do(KvReceiver::ControlReceived{stream, JoinMessage()}); }
+  std::vector<uint64_t> AcksOn(KvReceiver::StreamId stream) const {
+    std::vector<uint64_t> acks;
+    for (const auto& send : Taken<KvReceiver::Send>()) {
+      if (send.stream == stream && send.message.has_ack()) {
+        acks.push_back(send.message.ack().sequence_number());
+      }
+    }
+    return acks;
+  }
   internal::v1::KvDataHeader Header(int layer, int layers, int first, int end,
                                     uint64_t sequence_number) const {
     internal::v1::KvDataHeader header;
@@ -94,20 +110,20 @@ class ReceiverTest : public ::testing::Test {
     return header;
   }
   // The message as it arrives; what the receiver asked for afterwards stays in actions_.
-  uint64_t Data(const internal::v1::KvDataHeader& header) {
+  uint64_t Data(const internal::v1::KvDataHeader& header, KvReceiver::StreamId stream = kStream) {
     std::vector<grpc::Slice> slices;
     EXPECT_TRUE(MakeKvBuffer(header, source_, [] {}).Dump(&slices).ok());
-    return Arrive(std::move(slices));
+    return Arrive(std::move(slices), stream);
   }
-  uint64_t Arrive(std::vector<grpc::Slice> slices) {
+  uint64_t Arrive(std::vector<grpc::Slice> slices, KvReceiver::StreamId stream = kStream) {
     auto message = DecodeKvData(std::move(slices));
     if (!message.ok()) {
-      Do(KvReceiver::Malformed{kStream, "malformed"});
+      Do(KvReceiver::Malformed{stream, "malformed"});
       return 0;
     }
     const uint64_t id = next_message_++;
     messages_[id] = *message;
-    Do(KvReceiver::DataReceived{kStream, id, message->header, message->header_crc32c,
+    Do(KvReceiver::DataReceived{stream, id, message->header, message->header_crc32c,
                                 message->payload_bytes});
     return id;
   }

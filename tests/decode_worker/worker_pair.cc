@@ -44,7 +44,8 @@ TestWorker::TestWorker(const Options& options) {
   prefill_options_.shape = decode_options_.shape;
   prefill_options_.limits = options.sender_limits;
   registry_ = std::make_unique<AttemptRegistry>(decode_options_.max_calls);
-  channels_ = std::make_unique<ChannelCache>(Credentials::Loopback());
+  channels_ = std::make_unique<ChannelCache>(ChannelCache::Options{
+      .credentials = Credentials::Loopback(), .connections = options.kv_connections});
   decode_service_ = std::make_unique<DecodeService>(*engine_, *registry_, decode_options_);
   push_service_ = std::make_unique<PushService>(*registry_, decode_options_.max_streams);
   prefill_service_ = std::make_unique<PrefillService>(*engine_, *channels_, prefill_options_);

@@ -32,6 +32,7 @@ class TestWorker {
     KvSenderLimits sender_limits = {.max_payload_bytes = 4096, .min_payload_bytes = 0};
     KvReceiverLimits receiver_limits = {.window_bytes = 16384};
     int max_queued_tokens = 256;
+    int kv_connections = 3;
   };
   explicit TestWorker(const Options& options);
   ~TestWorker();

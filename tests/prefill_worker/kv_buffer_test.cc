@@ -16,8 +16,8 @@ using internal::v1::KvDataHeader;
 using internal::v1::PushRequest;
 
 struct Fixture {
-  explicit Fixture(int block_size)
-      : layout{.layers = 4, .kv_heads = 2, .head_dim = 8, .block_size = block_size} {
+  explicit Fixture(int block_size, int head_dim = 8)
+      : layout{.layers = 4, .kv_heads = 2, .head_dim = head_dim, .block_size = block_size} {
     memory.resize(layout.block_bytes() * 8);
     for (size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<uint8_t>(i * 131 >> 3);
     blocks = {memory.data(), layout, {5, 2, 7, 0, 3, 1}};
@@ -76,32 +76,69 @@ TEST(KvBuffer, IsTheMessageThatProtobufWouldHaveMade) {
   }
 }
 
-TEST(KvBuffer, SlicesPointIntoTheBlocks) {
-  Fixture f(32);
+std::vector<grpc::Slice> SlicesOf(const Fixture& f) {
   std::vector<grpc::Slice> slices;
-  ASSERT_TRUE(MakeKvBuffer(f.header, f.blocks, [] {}).Dump(&slices).ok());
-  size_t inside = 0;
-  for (const grpc::Slice& slice : slices) {
-    const bool in_memory =
-        slice.begin() >= f.memory.data() && slice.end() <= f.memory.data() + f.memory.size();
-    if (in_memory) inside += slice.size();
+  EXPECT_TRUE(MakeKvBuffer(f.header, f.blocks, [] {}).Dump(&slices).ok());
+  return slices;
+}
+
+bool PointsIntoTheBlocks(const grpc::Slice& slice, const Fixture& f) {
+  return slice.begin() >= f.memory.data() && slice.end() <= f.memory.data() + f.memory.size();
+}
+
+TEST(KvBuffer, LongRunsPointIntoTheBlocksAndShortOnesAreCopiedTogether) {
+  for (const int head_dim : {8, 64, 96, 128, 192}) {  // runs of a block: 1 to 24 KiB
+    const Fixture f(32, head_dim);
+    const auto slices = SlicesOf(f);
+    size_t bytes = 0;
+    for (size_t i = 1; i < slices.size(); ++i) {
+      bytes += slices[i].size();
+      if (PointsIntoTheBlocks(slices[i], f)) {
+        EXPECT_GE(slices[i].size(), kMinKvSliceBytes);
+      } else if (i + 1 < slices.size() && !PointsIntoTheBlocks(slices[i + 1], f)) {
+        EXPECT_GT(slices[i].size(), kMinKvSliceBytes) << "what follows could have been in it";
+      }
+    }
+    EXPECT_EQ(bytes, f.payload_bytes());
+    EXPECT_EQ(Bytes(MakeKvBuffer(f.header, f.blocks, [] {})).substr(slices[0].size()),
+              ExpectedPayload(f));
   }
-  EXPECT_EQ(inside, f.payload_bytes());
+}
+
+TEST(KvBuffer, LayersOfOneBlockAreOneSlice) {
+  Fixture f(64, 128);
+  f.header.set_first_token(64);
+  f.header.set_token_count(64);
+  f.header.set_layer_count(3);
+  EXPECT_EQ(SlicesOf(f).size(), 2u);
+  f.header.set_token_count(128);  // K of two blocks, V of two blocks, three times
+  EXPECT_EQ(SlicesOf(f).size(), 13u);
 }
 
 TEST(KvBuffer, ReleasesOnceWhenTheLastSliceIsGone) {
-  Fixture f(16);
+  Fixture f(32, 192);
   std::vector<grpc::Slice> slices;
   {
     const grpc::ByteBuffer buffer = MakeKvBuffer(f.header, f.blocks, [&f] { ++f.released; });
     ASSERT_TRUE(buffer.Dump(&slices).ok());
   }
   std::reverse(slices.begin(), slices.end());
-  while (slices.size() > 2) {  // the first slice, now the last, is the prefix and pins nothing
+  size_t pinned = 0;
+  for (const grpc::Slice& slice : slices) pinned += PointsIntoTheBlocks(slice, f) ? 1 : 0;
+  ASSERT_GT(pinned, 4u);
+  while (pinned > 0) {
     EXPECT_EQ(f.released, 0);
+    pinned -= PointsIntoTheBlocks(slices.back(), f) ? 1 : 0;
     slices.pop_back();
   }
+  EXPECT_EQ(f.released, 1);
   slices.clear();
+  EXPECT_EQ(f.released, 1);
+}
+
+TEST(KvBuffer, ReleasesAtOnceWhereEveryByteWasCopied) {
+  Fixture f(16);
+  const grpc::ByteBuffer buffer = MakeKvBuffer(f.header, f.blocks, [&f] { ++f.released; });
   EXPECT_EQ(f.released, 1);
 }
 

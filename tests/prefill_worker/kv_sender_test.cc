@@ -1,94 +1,18 @@
-#include "prefill_worker/kv_sender.h"
-
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 
+#include "tests/prefill_worker/sender_fixture.h"
+
 namespace baton {
 namespace {
 
 using internal::v1::PushAbort;
 using internal::v1::PushRefused;
-using internal::v1::PushResponse;
-
-constexpr int kTokens = 150;
-
-// A sender of two layers, its events and what it asked for.
-class SenderTest : public ::testing::Test {
- protected:
-  SenderTest() {
-    KvSender::Config config;
-    config.layout = {.layers = 2, .kv_heads = 1, .head_dim = 4, .block_size = 16};
-    for (int i = 0; i < kTokens; ++i) config.token_ids.push_back(i);
-    config.open.set_token_count(kTokens);
-    config.open.mutable_key()->set_attempt(1);
-    config.limits.max_payload_bytes = 1024;  // 64 tokens of one layer
-    config.limits.min_payload_bytes = 0;
-    sender_.emplace(config);
-  }
-
-  void Do(const KvSender::Event& event) {
-    for (KvSender::Action& action : sender_->Handle(event, now_)) actions_.push_back(action);
-  }
-  void Opened(uint32_t start, uint64_t window) {
-    PushResponse response;
-    response.mutable_opened()->set_start_token(start);
-    response.mutable_opened()->set_window_bytes(window);
-    Do(KvSender::Response{response});
-  }
-  void Ack(uint64_t sequence_number, uint64_t window) {
-    PushResponse response;
-    response.mutable_ack()->set_sequence_number(sequence_number);
-    response.mutable_ack()->set_window_bytes(window);
-    Do(KvSender::Response{response});
-  }
-  void Refuse(PushRefused::Reason reason, uint64_t sequence_number = 0) {
-    PushResponse response;
-    response.mutable_refused()->set_reason(reason);
-    response.mutable_refused()->set_sequence_number(sequence_number);
-    Do(KvSender::Response{response});
-  }
-  void Layer(int layer, int first, int end) {
-    std::vector<uint32_t> crcs(static_cast<size_t>(KvPages(end) - first / kKvPageTokens), 7);
-    Do(KvSender::LayerReady{layer, first, end - first, crcs});
-  }
-  void Prompt() {
-    for (const auto& [first, end] : {std::pair{0, 64}, {64, 128}, {128, kTokens}}) {
-      Layer(0, first, end);
-      Layer(1, first, end);
-      Do(KvSender::ChunkReady{end});
-    }
-    Do(KvSender::FirstToken{});
-  }
-  void Tick(absl::Duration later) {
-    now_ += later;
-    Do(KvSender::Tick{});
-  }
-
-  template <typename A>
-  std::vector<A> Taken() {
-    std::vector<A> taken;
-    for (const KvSender::Action& action : actions_) {
-      if (const A* a = std::get_if<A>(&action)) taken.push_back(*a);
-    }
-    return taken;
-  }
-  size_t Count(internal::v1::PushRequest::EventCase kind) {
-    size_t count = 0;
-    for (const auto& sent : Taken<KvSender::SendControl>()) {
-      if (sent.message.event_case() == kind) ++count;
-    }
-    return count;
-  }
-
-  absl::Time now_ = absl::UnixEpoch();
-  std::optional<KvSender> sender_;
-  std::vector<KvSender::Action> actions_;
-};
-
 using internal::v1::PushRequest;
+using internal::v1::PushResponse;
 
 TEST_F(SenderTest, SendsNothingBeforeThePushIsOpened) {
   Do(KvSender::Begin{});

@@ -1,0 +1,110 @@
+// The streams of a push: who is heard on which, and how they end.
+#include <algorithm>
+
+#include "decode_worker/kv_receiver.h"
+
+namespace baton {
+
+using internal::v1::AttemptKey;
+using internal::v1::PushJoin;
+using internal::v1::PushRefused;
+
+bool KvReceiver::SameKey(const AttemptKey& a, const AttemptKey& b) {
+  return a.request_id_high() == b.request_id_high() && a.request_id_low() == b.request_id_low() &&
+         a.choice() == b.choice() && a.attempt() == b.attempt();
+}
+
+// Looks at every byte whatever the outcome, so that time tells nothing about the secret.
+bool KvReceiver::SameSecret(const std::string& a, const std::string& b) {
+  if (a.size() != b.size()) return false;
+  unsigned difference = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference |= static_cast<unsigned>(static_cast<uint8_t>(a[i]) ^ static_cast<uint8_t>(b[i]));
+  }
+  return difference == 0;
+}
+
+// A push that proves nothing must not end the attempt of one that can.
+bool KvReceiver::Authenticate(StreamId stream, const AttemptKey& key,
+                              const std::string& capability) {
+  if (!SameKey(key, config_.key)) {
+    TurnAway(stream, PushRefused::REASON_UNKNOWN_ATTEMPT, "another attempt's key");
+    return false;
+  }
+  if (!SameSecret(capability, config_.capability)) {
+    TurnAway(stream, PushRefused::REASON_CAPABILITY, "the capability is not this attempt's");
+    return false;
+  }
+  return true;
+}
+
+void KvReceiver::OnJoin(StreamId stream, const PushJoin& join) {
+  if (!Authenticate(stream, join.key(), join.capability())) return;
+  if (state_ != State::kReceiving) {
+    return TurnAway(stream, PushRefused::REASON_UNKNOWN_ATTEMPT,
+                    "a stream joins after the open was answered and before the commit");
+  }
+  if (Carries(stream)) {
+    return Fail(PushRefused::REASON_OUT_OF_RANGE,
+                absl::InvalidArgumentError("a stream joins once, and not its own push"));
+  }
+  if (1 + joined_.size() >= static_cast<size_t>(kMaxKvStreams)) {
+    return TurnAway(stream, PushRefused::REASON_OUT_OF_RANGE, "a push has at most 16 streams");
+  }
+  joined_.insert(stream);
+}
+
+void KvReceiver::On(const Malformed& event) {
+  if (Carries(event.stream) && (state_ == State::kOpen || state_ == State::kReceiving)) {
+    return Fail(PushRefused::REASON_OUT_OF_RANGE, absl::InvalidArgumentError(event.detail));
+  }
+  TurnAway(event.stream, PushRefused::REASON_OUT_OF_RANGE, event.detail);
+}
+
+void KvReceiver::On(const StreamLost& event) {
+  if (joined_.erase(event.stream) > 0 || event.stream != stream_) return;
+  if (state_ == State::kOpen || state_ == State::kReceiving) {
+    Fail(PushRefused::REASON_ABORTED,
+         absl::UnavailableError("the push from the prefill worker broke before its commit"));
+  }
+}
+
+// A message whose stream was lost comes again on another, perhaps before the loss is known here or
+// its copy is made; the window of the sender counts it once. Only one for each stream goes free.
+size_t KvReceiver::WindowBytesOf(const Message& message) const {
+  bool held_from_other = false;
+  bool held_from_this = false;
+  const auto look = [&](const Message& held) {
+    if (held.header.sequence_number() != message.header.sequence_number()) return;
+    (held.stream == message.stream ? held_from_this : held_from_other) = true;
+  };
+  for (const Message& held : waiting_) look(held);
+  for (const auto& [id, copy] : copies_) look(copy.message);
+  return held_from_other && !held_from_this ? 0 : message.payload_bytes;
+}
+
+void KvReceiver::ExpectMore() {
+  deadline_ = std::min(now_ + config_.limits.receive_timeout, push_deadline_);
+}
+
+void KvReceiver::Refuse(StreamId stream, PushRefused::Reason reason, const std::string& detail,
+                        uint64_t sequence_number) {
+  Send refused{stream, {}};
+  refused.message.mutable_refused()->set_reason(reason);
+  refused.message.mutable_refused()->set_detail(detail);
+  refused.message.mutable_refused()->set_sequence_number(sequence_number);
+  actions_.emplace_back(std::move(refused));
+}
+
+void KvReceiver::TurnAway(StreamId stream, PushRefused::Reason reason, const std::string& detail) {
+  Refuse(stream, reason, detail);
+  actions_.emplace_back(EndStream{stream});
+}
+
+void KvReceiver::EndStreams() {
+  actions_.emplace_back(EndStream{stream_});
+  for (const StreamId stream : joined_) actions_.emplace_back(EndStream{stream});
+  joined_.clear();
+}
+
+}  // namespace baton

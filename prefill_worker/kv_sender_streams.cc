@@ -1,0 +1,97 @@
+// The streams of a push: joining, losing, sending again.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+#include "prefill_worker/kv_sender.h"
+
+namespace baton {
+namespace {
+
+using internal::v1::PushAbort;
+using internal::v1::PushRefused;
+
+constexpr int kMaxResends = 3;
+
+absl::Status RefusalStatus(const PushRefused& refused) {
+  const std::string text =
+      absl::StrCat("the decode worker refused the push (",
+                   PushRefused::Reason_Name(refused.reason()), "): ", refused.detail());
+  switch (refused.reason()) {
+    case PushRefused::REASON_MODEL_MISMATCH:
+    case PushRefused::REASON_SHAPE:
+      return absl::FailedPreconditionError(text);
+    case PushRefused::REASON_SUPERSEDED:
+    case PushRefused::REASON_UNKNOWN_ATTEMPT:
+    case PushRefused::REASON_ABORTED:
+      return absl::AbortedError(text);
+    default:
+      return absl::UnavailableError(text);
+  }
+}
+
+}  // namespace
+
+// As many as there are full messages to send: a short prompt is not worth another call.
+void KvSender::JoinStreams() {
+  const size_t bytes = (config_.token_ids.size() - static_cast<size_t>(start_token_)) *
+                       config_.layout.bytes_per_token();
+  const size_t messages = bytes / config_.limits.max_payload_bytes;
+  const int count =
+      static_cast<int>(std::clamp<size_t>(messages, 1, static_cast<size_t>(config_.streams)));
+  unacknowledged_.OpenStreams(count);
+  for (int stream = 1; stream < count; ++stream) {
+    streams_.insert(stream);
+    OpenStream open{{}, stream};
+    *open.first.mutable_join()->mutable_key() = config_.open.key();
+    open.first.mutable_join()->set_capability(config_.open.capability());
+    actions_.emplace_back(std::move(open));
+  }
+}
+
+void KvSender::LoseStream(int stream) {
+  if (!unacknowledged_.Carries(stream)) return;
+  const std::vector<uint64_t> left = unacknowledged_.CloseStream(stream);
+  if (!Active()) return;
+  for (const uint64_t sequence_number : left) SendAgain(sequence_number);
+}
+
+// Their slices are not needed any more: a cancelled call gives them back soonest.
+void KvSender::CloseJoinedStreams() {
+  for (const int stream : streams_) {
+    if (stream == 0 || !unacknowledged_.Carries(stream)) continue;
+    unacknowledged_.CloseStream(stream);
+    actions_.emplace_back(CancelStream{stream});
+  }
+}
+
+void KvSender::OnRefused(const PushRefused& refused, int stream) {
+  if (state_ == State::kAborting) return Finish(abort_status_);
+  if (Active() && refused.reason() == PushRefused::REASON_CHECKSUM &&
+      unacknowledged_.Find(refused.sequence_number()) != nullptr) {
+    return Resend(refused);
+  }
+  if (stream != 0 && refused.sequence_number() == 0) {  // its join
+    actions_.emplace_back(CancelStream{stream});
+    return LoseStream(stream);
+  }
+  Finish(RefusalStatus(refused));
+}
+
+void KvSender::Resend(const PushRefused& refused) {
+  if (++unacknowledged_.Find(refused.sequence_number())->resends > kMaxResends) {
+    return StartAbort(PushAbort::REASON_FAILED, RefusalStatus(refused));
+  }
+  SendAgain(refused.sequence_number());
+}
+
+// The slices sent before may still be alive.
+void KvSender::SendAgain(uint64_t sequence_number) {
+  const int stream = unacknowledged_.Move(sequence_number, now_);
+  const SendWindow::Message& message = *unacknowledged_.Find(sequence_number);
+  report_.bytes_resent += message.payload_bytes;
+  ++live_messages_;
+  actions_.emplace_back(SendData{message.header, message.payload_bytes, stream});
+}
+
+}  // namespace baton

@@ -1,0 +1,198 @@
+// One push over several streams.
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "tests/prefill_worker/sender_fixture.h"
+
+namespace baton {
+namespace {
+
+using internal::v1::PushAbort;
+using internal::v1::PushRefused;
+using internal::v1::PushRequest;
+using internal::v1::PushResponse;
+
+constexpr uint64_t kWindow = uint64_t{1} << 20;
+
+class SenderStreamsTest : public SenderTest {
+ protected:
+  // Five messages in flight: 1 and 4, 2 and 5, 3. All are of 1024 bytes but the last, of 704.
+  void SendOnThree() {
+    Restart(3);
+    Do(KvSender::Begin{});
+    Prompt();
+    Opened(0, kWindow);
+  }
+  std::map<int, std::vector<uint64_t>> SentBy() {
+    std::map<int, std::vector<uint64_t>> sent;
+    for (const auto& data : Taken<KvSender::SendData>()) {
+      sent[data.stream].push_back(data.header.sequence_number());
+    }
+    return sent;
+  }
+  std::vector<int> Cancelled() {
+    std::vector<int> streams;
+    for (const auto& cancel : Taken<KvSender::CancelStream>()) streams.push_back(cancel.stream);
+    return streams;
+  }
+};
+
+TEST_F(SenderStreamsTest, OthersJoinOnceTheOpenIsAnsweredWithTheSameKeyAndCapability) {
+  Restart(3);
+  Do(KvSender::Begin{});
+  ASSERT_EQ(Taken<KvSender::OpenStream>().size(), 1u);
+  EXPECT_TRUE(Taken<KvSender::OpenStream>()[0].first.has_open());
+  Opened(0, kWindow);
+  const auto opened = Taken<KvSender::OpenStream>();
+  ASSERT_EQ(opened.size(), 3u);
+  for (int stream = 1; stream < 3; ++stream) {
+    const auto& open = opened[static_cast<size_t>(stream)];
+    EXPECT_EQ(open.stream, stream);
+    ASSERT_TRUE(open.first.has_join());
+    EXPECT_EQ(open.first.join().key().attempt(), 1u);
+    EXPECT_EQ(open.first.join().capability(), "secret");
+  }
+}
+
+TEST_F(SenderStreamsTest, FewMessagesNeedFewStreams) {
+  // 32 bytes a token: 4800 bytes are four full messages, 704 are none.
+  for (const auto& [start, streams] : {std::pair{0u, 4u}, {80u, 2u}, {128u, 1u}}) {
+    Restart(16);
+    Do(KvSender::Begin{});
+    Opened(start, kWindow);
+    EXPECT_EQ(Taken<KvSender::OpenStream>().size(), streams) << start;
+  }
+}
+
+TEST_F(SenderStreamsTest, MessagesAreSpreadAndControlStaysOnStreamZero) {
+  SendOnThree();
+  const std::map<int, std::vector<uint64_t>> wanted = {{0, {1, 4}}, {1, {2, 5}}, {2, {3}}};
+  EXPECT_EQ(SentBy(), wanted);
+  for (uint64_t id = 1; id <= 5; ++id) Ack(id, kWindow, static_cast<int>(id + 2) % 3);
+  EXPECT_EQ(Count(PushRequest::kCommit), 1u);
+}
+
+TEST_F(SenderStreamsTest, TheWindowCountsForTheWholePush) {
+  Restart(3);
+  Do(KvSender::Begin{});
+  Prompt();
+  Opened(0, 2048);  // two messages of 1024
+  EXPECT_EQ(Taken<KvSender::SendData>().size(), 2u);
+  Ack(2, 2048, 1);
+  EXPECT_EQ(Taken<KvSender::SendData>().size(), 3u);
+}
+
+TEST_F(SenderStreamsTest, ALostJoinedStreamGivesItsMessagesToTheRest) {
+  SendOnThree();
+  Ack(2, kWindow, 1);
+  Do(KvSender::StreamEnded{absl::UnavailableError("cut"), 1});
+  EXPECT_TRUE(Taken<KvSender::Finished>().empty());
+  const auto sent = Taken<KvSender::SendData>();
+  ASSERT_EQ(sent.size(), 6u) << "5 again, and 2 was acknowledged";
+  EXPECT_EQ(sent[5].header.SerializeAsString(), sent[4].header.SerializeAsString());
+  EXPECT_EQ(sent[5].stream, 2) << "1024 bytes there, 2048 on stream 0";
+  for (const uint64_t id : {1, 3, 4, 5}) Ack(id, kWindow, id % 3 == 1 ? 0 : 2);
+  EXPECT_EQ(Count(PushRequest::kCommit), 1u);
+  PushResponse committed;
+  committed.mutable_committed();
+  Do(KvSender::Response{committed});
+  ASSERT_EQ(Taken<KvSender::Finished>().size(), 1u);
+  EXPECT_TRUE(Taken<KvSender::Finished>()[0].status.ok());
+  EXPECT_EQ(Taken<KvSender::Finished>()[0].report.bytes_resent, sent[5].payload_bytes);
+  EXPECT_EQ(Taken<KvSender::HalfClose>().size(), 2u);
+}
+
+TEST_F(SenderStreamsTest, SlicesOfBothSendsCountUntilTheyAreGone) {
+  SendOnThree();
+  Do(KvSender::StreamEnded{absl::UnavailableError("cut"), 1});
+  const size_t sends = Taken<KvSender::SendData>().size();
+  ASSERT_EQ(sends, 7u);
+  Do(KvSender::Abort{PushAbort::REASON_CANCELLED});
+  Do(KvSender::StreamEnded{absl::CancelledError("done"), 0});
+  Do(KvSender::StreamEnded{absl::CancelledError("done"), 2});
+  for (size_t i = 0; i < sends; ++i) {
+    EXPECT_TRUE(Taken<KvSender::ReleaseBlocks>().empty());
+    EXPECT_FALSE(sender_->gone());
+    Do(KvSender::SlicesReleased{});
+  }
+  EXPECT_EQ(Taken<KvSender::ReleaseBlocks>().size(), 1u);
+  EXPECT_TRUE(sender_->gone());
+}
+
+TEST_F(SenderStreamsTest, LosingStreamZeroEndsThePush) {
+  SendOnThree();
+  Do(KvSender::StreamEnded{absl::UnavailableError("cut"), 0});
+  ASSERT_EQ(Taken<KvSender::Finished>().size(), 1u);
+  EXPECT_FALSE(Taken<KvSender::Finished>()[0].status.ok());
+  EXPECT_EQ(Cancelled(), (std::vector<int>{1, 2}));
+  for (int i = 0; i < 5; ++i) Do(KvSender::SlicesReleased{});
+  EXPECT_FALSE(sender_->gone()) << "two streams are still open";
+  Do(KvSender::StreamEnded{absl::CancelledError("done"), 1});
+  Do(KvSender::StreamEnded{absl::CancelledError("done"), 2});
+  EXPECT_TRUE(sender_->gone());
+}
+
+TEST_F(SenderStreamsTest, ARefusedJoinMeansOneStreamLess) {
+  SendOnThree();
+  Refuse(PushRefused::REASON_UNKNOWN_ATTEMPT, 0, 2);
+  EXPECT_TRUE(Taken<KvSender::Finished>().empty());
+  EXPECT_EQ(Cancelled(), (std::vector<int>{2}));
+  EXPECT_EQ(Taken<KvSender::SendData>().size(), 6u);
+  const size_t before = SentBy()[2].size();
+  Do(KvSender::StreamEnded{absl::CancelledError("done"), 2});
+  Refuse(PushRefused::REASON_CHECKSUM, 1, 0);
+  EXPECT_EQ(SentBy()[2].size(), before) << "nothing goes there any more";
+  Refuse(PushRefused::REASON_OUT_OF_RANGE, 0, 0);
+  EXPECT_EQ(Taken<KvSender::Finished>().size(), 1u) << "on stream 0 it ends the push";
+}
+
+TEST_F(SenderStreamsTest, ADamagedMessageMayGoOutAgainOnAnyStream) {
+  SendOnThree();
+  Ack(1, kWindow, 0);
+  Ack(4, kWindow, 0);
+  Refuse(PushRefused::REASON_CHECKSUM, 2, 1);
+  const auto sent = Taken<KvSender::SendData>();
+  EXPECT_EQ(sent.back().header.sequence_number(), 2u);
+  EXPECT_EQ(sent.back().stream, 0) << "it carries nothing";
+}
+
+TEST_F(SenderStreamsTest, ASilentJoinedStreamIsGivenUpAndASilentStreamZeroEndsThePush) {
+  SendOnThree();
+  now_ += absl::Seconds(19);
+  for (const int stream : {0, 2}) Ack(static_cast<uint64_t>(stream + 1), kWindow, stream);
+  Tick(absl::Seconds(1));
+  EXPECT_EQ(Cancelled(), (std::vector<int>{1}));
+  EXPECT_TRUE(Taken<KvSender::Finished>().empty());
+  EXPECT_EQ(Taken<KvSender::SendData>().size(), 7u);
+  Tick(sender_->NextDeadline() - now_);
+  EXPECT_EQ(Count(PushRequest::kAbort), 1u);
+}
+
+TEST_F(SenderStreamsTest, ABlockThatWasGivenAwayEndsThePushAsFailed) {
+  SendOnThree();
+  Do(KvSender::SlicesReleased{.intact = false});
+  EXPECT_EQ(Count(PushRequest::kAbort), 1u);
+  Do(KvSender::StreamEnded{absl::OkStatus(), 0});
+  ASSERT_EQ(Taken<KvSender::Finished>().size(), 1u);
+  EXPECT_EQ(Taken<KvSender::Finished>()[0].status.code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(Taken<KvSender::Finished>()[0].report.stale_messages, 1u);
+}
+
+TEST_F(SenderStreamsTest, EveryStreamIsCancelledAndThenTheChannelsAreDropped) {
+  SendOnThree();
+  Do(KvSender::Abort{PushAbort::REASON_CANCELLED});
+  while (Taken<KvSender::DropChannel>().empty()) {
+    ASSERT_NE(sender_->NextDeadline(), absl::InfiniteFuture());
+    Tick(sender_->NextDeadline() - now_);
+  }
+  EXPECT_LE(now_ - absl::UnixEpoch(), absl::Seconds(5));
+  const auto cancelled = Cancelled();
+  EXPECT_EQ(std::set<int>(cancelled.begin(), cancelled.end()), (std::set<int>{0, 1, 2}));
+}
+
+}  // namespace
+}  // namespace baton
