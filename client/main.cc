@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include "client/bench_engine.h"
+#include "client/bench_transfer.h"
 #include "client/run_command.h"
 #include "client/serve_command.h"
 #include "client/tokenize_command.h"
@@ -197,6 +198,31 @@ class BenchEngineSubcommand {
   WorkerFlags compute_;
 };
 
+class BenchTransferSubcommand {
+ public:
+  explicit BenchTransferSubcommand(CLI::App& bench)
+      : app_(*bench.add_subcommand("transfer",
+                                   "Time a KV cache's way between two processes on loopback")) {
+    app_.add_option("--shape", options_.shape, "whose KV cache: as in `bench engine`");
+    app_.add_option("--bytes", options_.bytes, "of the cache, about");
+    app_.add_option("--message", options_.message_bytes,
+                    "bytes of the messages to try, and of the socket's calls")
+        ->delimiter(',')
+        ->allow_extra_args(false);
+    app_.add_option("--rounds", options_.rounds, "of everything in turn; medians count");
+    app_.add_flag("--json", options_.json, "print JSON instead of a table");
+  }
+  const CLI::App& app() const { return app_; }
+  int Run() {
+    options_.unchecked_program = ProgramFolder() + "/baton-bench-unchecked";
+    return BenchTransferCommand(options_);
+  }
+
+ private:
+  CLI::App& app_;
+  BenchTransferOptions options_;
+};
+
 int Main(int argc, char** argv) {
   CLI::App app("Baton serves large language models with prefill and decode on separate workers.",
                "baton");
@@ -208,6 +234,7 @@ int Main(int argc, char** argv) {
   CLI::App& bench = *app.add_subcommand("bench", "Measure speed");
   bench.require_subcommand(1);
   BenchEngineSubcommand bench_engine(bench);
+  BenchTransferSubcommand bench_transfer(bench);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -218,6 +245,7 @@ int Main(int argc, char** argv) {
   if (run.app().parsed()) return run.Run();
   if (serve.app().parsed()) return serve.Run();
   if (bench_engine.app().parsed()) return bench_engine.Run();
+  if (bench_transfer.app().parsed()) return bench_transfer.Run();
   return tokenize.Run();
 }
 

@@ -26,6 +26,27 @@ void UpdateIdentity(Sha256& sha, const ModelIdentity& identity) {
   UpdateBytes(sha, identity.tokenizer_digest());
 }
 
+// Many integers for one hash, in few calls: a call costs more than hashing four bytes.
+class IntegerUpdates {
+ public:
+  explicit IntegerUpdates(Sha256& sha) : sha_(sha) { bytes_.reserve(kBytes); }
+  void Add(uint32_t value) {
+    for (int shift = 0; shift < 32; shift += 8) {
+      bytes_.push_back(static_cast<char>((value >> shift) & 0xFF));
+    }
+    if (bytes_.size() == kBytes) Flush();
+  }
+  void Flush() {
+    sha_.Update(bytes_);
+    bytes_.clear();
+  }
+
+ private:
+  static constexpr size_t kBytes = 4096;
+  Sha256& sha_;
+  std::string bytes_;
+};
+
 }  // namespace
 
 PageCrcTable::PageCrcTable(int layers, int tokens)
@@ -36,20 +57,23 @@ PageCrcTable::PageCrcTable(int layers, int tokens)
 std::string KvDigest(const KvDigestInput& input) {
   Sha256 sha;
   UpdateIdentity(sha, input.identity);
-  sha.UpdateInteger(static_cast<uint32_t>(input.end_token));
+  IntegerUpdates integers(sha);
+  integers.Add(static_cast<uint32_t>(input.end_token));
   for (int i = 0; i < input.end_token; ++i) {
-    sha.UpdateInteger(input.token_ids[static_cast<size_t>(i)]);
+    integers.Add(static_cast<uint32_t>(input.token_ids[static_cast<size_t>(i)]));
   }
+  integers.Flush();
   sha.UpdateInteger(static_cast<uint32_t>(input.start_token));
   sha.UpdateInteger(static_cast<uint32_t>(input.first_tokens.size()));
   for (const OutputToken& token : input.first_tokens) UpdateBytes(sha, token.SerializeAsString());
   for (int layer = 0; layer < input.crcs.layers(); ++layer) {
     for (int page = input.start_token / kKvPageTokens; page < KvPages(input.end_token); ++page) {
-      sha.UpdateInteger(static_cast<uint32_t>(layer));
-      sha.UpdateInteger(static_cast<uint32_t>(page));
-      sha.UpdateInteger(input.crcs.At(layer, page));
+      integers.Add(static_cast<uint32_t>(layer));
+      integers.Add(static_cast<uint32_t>(page));
+      integers.Add(input.crcs.At(layer, page));
     }
   }
+  integers.Flush();
   return sha.Finish();
 }
 

@@ -14,6 +14,7 @@
 #include "common/base/progress_line.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/banner.h"
+#include "common/rpc/bulk_tuning.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/flags.h"
 #include "common/rpc/limits.h"
@@ -52,6 +53,7 @@ ModelRuntimeOptions RuntimeOptions(const WorkerFlags& flags) {
 std::unique_ptr<WorkerProcess> WorkerProcess::Start(const std::string& program,
                                                     internal::v1::WorkerRole role, int argc,
                                                     char** argv) {
+  TuneProcessForBulk();
   WorkerFlags flags;
   FlagSet flag_set(program, absl::StrCat("Runs the ", RoleName(role), " phase of inference."));
   AddWorkerFlags(flag_set, flags);

@@ -15,7 +15,8 @@ using Extend = uint32_t (*)(uint32_t, const void*, size_t);
 
 std::vector<Extend> EveryWay() {
   std::vector<Extend> ways = {&ExtendCrc32c, &ExtendCrc32cPortable};
-  if (__builtin_cpu_supports("sse4.2")) ways.push_back(&ExtendCrc32cSse42);
+  if (HasCrc32cSse42()) ways.push_back(&ExtendCrc32cSse42);
+  if (HasCrc32cAvx512()) ways.push_back(&ExtendCrc32cAvx512);
   return ways;
 }
 
@@ -36,18 +37,39 @@ TEST(Crc32c, GivesTheVectorsOfRfc3720) {
   }
 }
 
-TEST(Crc32c, IsTheSameEveryWayForEveryLengthAlignmentAndSplit) {
+std::vector<uint8_t> RandomBytes(size_t size) {
   std::mt19937 random(7);
-  std::vector<uint8_t> bytes(600);
+  std::vector<uint8_t> bytes(size);
   for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
-  for (size_t start = 0; start < 9; ++start) {
-    for (size_t size = 0; size < 300; ++size) {
-      const uint32_t whole = ExtendCrc32cPortable(0, bytes.data() + start, size);
-      const size_t split = random() % (size + 1);
+  return bytes;
+}
+
+// Sizes around every change of step: 8, 64, 256, 3 * 128 and 3 * 1024 bytes.
+TEST(Crc32c, IsTheSameEveryWayForEveryLengthAndSplit) {
+  const std::vector<uint8_t> bytes = RandomBytes(4200);
+  const uint32_t before = 0x1234567u;
+  uint32_t whole = before;
+  std::mt19937 random(8);
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    const size_t split = random() % (size + 1);
+    for (const Extend extend : EveryWay()) {
+      const uint32_t first = extend(before, bytes.data(), split);
+      ASSERT_EQ(extend(first, bytes.data() + split, size - split), whole) << size << " " << split;
+      ASSERT_EQ(extend(before, bytes.data(), size), whole) << size;
+    }
+    whole = ExtendCrc32cPortable(whole, bytes.data() + size, 1);
+  }
+}
+
+TEST(Crc32c, IsTheSameEveryWayForEveryAlignmentAndLongPieces) {
+  const std::vector<uint8_t> bytes = RandomBytes(size_t{1} << 17);
+  for (size_t start = 0; start < 65; ++start) {
+    for (const size_t size : {size_t{255}, size_t{700}, size_t{6144}, size_t{12288} + start,
+                              size_t{65536} - start, bytes.size() - start}) {
+      if (start + size > bytes.size()) continue;
+      const uint32_t whole = ExtendCrc32cPortable(~0u, bytes.data() + start, size);
       for (const Extend extend : EveryWay()) {
-        const uint32_t first = extend(0, bytes.data() + start, split);
-        ASSERT_EQ(extend(first, bytes.data() + start + split, size - split), whole);
-        ASSERT_EQ(extend(0, bytes.data() + start, size), whole);
+        ASSERT_EQ(extend(~0u, bytes.data() + start, size), whole) << start << " " << size;
       }
     }
   }

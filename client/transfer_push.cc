@@ -1,0 +1,220 @@
+// Baton's own way: what a prefill worker does after each layer, and a decode worker's push service.
+#include <algorithm>
+#include <future>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+#include "client/transfer_bench.h"
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+#include "common/engine/page_crcs.h"
+#include "common/rpc/bulk_tuning.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/convert.h"
+#include "common/rpc/kv_digest.h"
+#include "common/rpc/metrics.h"
+#include "common/rpc/server.h"
+#include "decode_worker/attempt_receiver.h"
+#include "decode_worker/attempt_registry.h"
+#include "decode_worker/push_service.h"
+#include "prefill_worker/push_client.h"
+
+namespace baton {
+namespace {
+
+constexpr uint64_t kRequestId = 0xBA70;
+constexpr char kCapability[] = "bench-capability";  // 16 bytes
+constexpr int kVocabulary = 1000;
+constexpr size_t kMaxAttempts = 1024;
+
+internal::v1::AttemptKey KeyOf(uint32_t attempt) {
+  internal::v1::AttemptKey key;
+  key.set_request_id_high(kRequestId);
+  key.set_choice(0);
+  key.set_attempt(attempt);
+  return key;
+}
+
+internal::v1::ModelIdentity Identity() {
+  internal::v1::ModelIdentity identity;
+  identity.set_protocol_version(kProtocolVersion);
+  identity.set_architecture("bench");
+  return identity;
+}
+
+std::vector<int32_t> TokenIds(const TransferCase& transfer) {
+  std::vector<int32_t> ids(static_cast<size_t>(transfer.tokens));
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i % kVocabulary);
+  return ids;
+}
+
+std::vector<uint64_t> Hashes(const TransferCase& transfer, const internal::v1::KvShape& shape) {
+  return PageHashes(Identity(), /*cache_salt=*/"", shape.numerics(), TokenIds(transfer));
+}
+
+KvReceiver::Config ReceiverConfig(const TransferCase& transfer, uint32_t attempt) {
+  KvReceiver::Config config;
+  config.key = KeyOf(attempt);
+  config.capability = kCapability;
+  config.identity = Identity();
+  config.shape = ShapeFromLayout(transfer.layout, "bench");
+  config.layout = transfer.layout;
+  config.token_ids = TokenIds(transfer);
+  config.page_hashes = Hashes(transfer, config.shape);
+  config.prompt_length = transfer.tokens;
+  config.vocab_size = kVocabulary;
+  return config;
+}
+
+KvSender::Config SenderConfig(const TransferCase& transfer, uint32_t attempt,
+                              std::optional<size_t> message_bytes) {
+  KvSender::Config config;
+  *config.open.mutable_key() = KeyOf(attempt);
+  config.open.set_capability(kCapability);
+  *config.open.mutable_identity() = Identity();
+  *config.open.mutable_shape() = ShapeFromLayout(transfer.layout, "bench");
+  config.open.set_wire_dtype(config.open.shape().dtype());
+  config.open.set_token_count(static_cast<uint32_t>(transfer.tokens));
+  const std::vector<uint64_t> hashes = Hashes(transfer, config.open.shape());
+  config.open.mutable_page_hashes()->Add(hashes.begin(), hashes.end());
+  config.layout = transfer.layout;
+  config.token_ids = TokenIds(transfer);
+  if (message_bytes.has_value()) {
+    config.limits.max_payload_bytes = std::min(*message_bytes, kMaxKvPayloadBytes);
+    config.limits.min_payload_bytes = config.limits.max_payload_bytes;
+  }
+  return config;
+}
+
+// A decode worker without an engine: the attempts 1 to `attempts` find their blocks granted.
+absl::Status Receive(const TransferCase& transfer, uint32_t attempts, const ReadyFunction& ready) {
+  TuneProcessForBulk();
+  BATON_RETURN_IF_ERROR(InitLogging("bench", "warning", "text"));
+  BATON_ASSIGN_OR_RETURN(const TransferCache cache, TransferCache::Create(transfer));
+  AttemptRegistry registry(kMaxAttempts);
+  PushService push(registry, kMaxAttempts);
+  Metrics metrics("bench");
+  ServerProcess::Options options{.program = "baton bench transfer"};
+  options.flags.listen = "127.0.0.1:0";
+  options.max_receive_message_bytes = kMaxInternalMessageBytes;
+  options.internal = true;
+  BATON_ASSIGN_OR_RETURN(const auto server, ServerProcess::Create(std::move(options), metrics));
+  // A higher attempt would end the one before it: they are made one after the other.
+  std::function<void(uint32_t)> expect = [&](uint32_t attempt) {
+    if (attempt > attempts) return;
+    auto receiver = std::make_shared<std::weak_ptr<AttemptReceiver>>();
+    AttemptReceiver::Callbacks callbacks;
+    callbacks.take_blocks = [&cache, receiver] {
+      if (const auto self = receiver->lock()) self->Grant(cache.block_table, /*start_token=*/0);
+    };
+    callbacks.committed = [&expect, attempt](const internal::v1::OutputToken&, bool) {
+      expect(attempt + 1);
+    };
+    callbacks.failed = [](const absl::Status& status) {
+      LogWarning("receiver: {}", std::string(status.message()));
+    };
+    callbacks.release_blocks = [] {};
+    callbacks.received = [](uint64_t) {};
+    const auto made = std::make_shared<AttemptReceiver>(ReceiverConfig(transfer, attempt),
+                                                        *cache.cache, std::move(callbacks));
+    *receiver = made;
+    const absl::Status admitted = registry.Admit(KeyOf(attempt), [](const absl::Status&) {});
+    if (!admitted.ok()) LogWarning("receiver: {}", std::string(admitted.message()));
+    made->Start();
+    registry.Expect(KeyOf(attempt), made);
+  };
+  expect(1);
+  BATON_RETURN_IF_ERROR(server->Serve({&push}));
+  ready(server->listen_address());
+  server->Run({});
+  return absl::CancelledError("the receiver was told to end");
+}
+
+// What the engine's thread and a prefill call do, as fast as they can.
+void AnnounceAll(const TransferCase& transfer, TransferCache& cache, PushClient& push) {
+  const int block_size = transfer.layout.block_size;
+  for (int first = 0; first < transfer.tokens; first += transfer.chunk_tokens) {
+    const int end = std::min(first + transfer.chunk_tokens, transfer.tokens);
+    for (int layer = 0; layer < transfer.layout.layers; ++layer) {
+      StorePageCrcs(*cache.cache, cache.block_table, layer, first, end);
+      KvSender::LayerReady ready{layer, first, end - first, {}};
+      for (int token = first; token < end; token += kKvPageTokens) {
+        ready.page_crcs.push_back(
+            cache.cache->PageCrc(cache.block_table[static_cast<size_t>(token / block_size)], layer,
+                                 token % block_size / kKvPageTokens));
+      }
+      push.PostLayer(std::move(ready), cache.block_table);
+    }
+    push.Post(KvSender::ChunkReady{end});
+  }
+  internal::v1::OutputToken token;
+  token.mutable_token()->set_token_id(1);
+  push.Post(KvSender::FirstToken{std::move(token)});
+}
+
+absl::StatusOr<TransferSample> PushOnce(const TransferCase& transfer, TransferCache& cache,
+                                        KvSender::Config config,
+                                        const std::shared_ptr<grpc::Channel>& channel,
+                                        pid_t receiver) {
+  std::promise<absl::Status> finished;
+  std::promise<void> released;
+  const auto push = std::make_shared<PushClient>(
+      PushClient::Options{.sender = std::move(config),
+                          .cache_base = cache.data(),
+                          .channel = channel,
+                          .callbacks = {
+                              .finished = [&](const absl::Status& status,
+                                              const KvSendReport&) { finished.set_value(status); },
+                              .release_blocks = [&] { released.set_value(); },
+                              .drop_channel = [] {},
+                          }});
+  const TransferMeter meter(receiver);
+  push->Start();
+  AnnounceAll(transfer, cache, *push);
+  const absl::Status status = finished.get_future().get();
+  const TransferSample sample = meter.Stop(transfer.bytes());
+  released.get_future().get();
+  if (!status.ok()) return status;
+  return sample;
+}
+
+absl::StatusOr<std::vector<TransferSample>> Send(
+    const TransferCase& transfer, const std::vector<std::optional<size_t>>& message_bytes,
+    const std::string& address, pid_t receiver) {
+  TuneProcessForBulk();
+  BATON_RETURN_IF_ERROR(InitLogging("bench", "warning", "text"));
+  BATON_ASSIGN_OR_RETURN(TransferCache cache, TransferCache::Create(transfer));
+  cache.Fill();
+  BATON_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                         MakeChannel(address, Credentials::Loopback(), ChannelPurpose::kBulk));
+  uint32_t attempt = 1;
+  BATON_RETURN_IF_ERROR(PushOnce(transfer, cache,
+                                 SenderConfig(transfer, attempt, message_bytes.front()), channel,
+                                 receiver)
+                            .status());
+  std::vector<TransferSample> samples;
+  for (const std::optional<size_t>& bytes : message_bytes) {
+    BATON_ASSIGN_OR_RETURN(
+        const TransferSample sample,
+        PushOnce(transfer, cache, SenderConfig(transfer, ++attempt, bytes), channel, receiver));
+    samples.push_back(sample);
+  }
+  return samples;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<TransferSample>> MeasureKvPush(
+    const TransferCase& transfer, const std::vector<std::optional<size_t>>& message_bytes) {
+  const auto attempts = static_cast<uint32_t>(message_bytes.size() + 1);
+  return RunForkedPair(
+      [&](const ReadyFunction& ready) { return Receive(transfer, attempts, ready); },
+      [&](const std::string& address, pid_t receiver) {
+        return Send(transfer, message_bytes, address, receiver);
+      },
+      kTransferTimeout);
+}
+
+}  // namespace baton
