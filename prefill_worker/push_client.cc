@@ -54,6 +54,8 @@ void PushClient::Run() {
     if (std::holds_alternative<KvSender::Response>(item->event) && stream_ != nullptr) {
       stream_->ReadNext();
     }
+    // A call whose connection broke holds slices until it is destroyed.
+    if (std::holds_alternative<KvSender::StreamEnded>(item->event)) stream_.reset();
   }
   queue_.Close();
   callbacks_ = {};
