@@ -31,12 +31,11 @@ absl::Status AttemptBroken(const char* stage, const std::string& worker, const c
   const absl::StatusCode code = CodeForClient(cause.code());
   const std::string why =
       cause.ok() ? "it ended the call before its work was done" : std::string(cause.message());
-  absl::Status status(code, absl::StrCat(stage, " on worker '", worker, "' failed: ", why));
-  const std::string reason = ErrorReason(cause);
-  status = WithErrorInfo(std::move(status), {.reason = reason.empty() ? default_reason : reason,
-                                             .stage = stage,
-                                             .worker = worker,
-                                             .metadata = {}});
+  const ErrorInfo told = GetErrorInfo(cause).value_or(ErrorInfo{.reason = default_reason});
+  const std::string where = told.stage.empty() ? stage : told.stage;
+  absl::Status status(code, absl::StrCat(where, " on worker '", worker, "' failed: ", why));
+  status = WithErrorInfo(std::move(status),
+                         {.reason = told.reason, .stage = where, .worker = worker, .metadata = {}});
   if (code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kResourceExhausted) {
     status = WithRetryInfo(std::move(status), RetryDelay(cause).value_or(kRetryDelay));
   }

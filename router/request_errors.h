@@ -13,7 +13,7 @@ namespace baton {
 inline constexpr absl::Duration kRetryDelay = absl::Seconds(1);
 
 // An attempt that broke. What the worker said about the request itself keeps its code; death,
-// refusal and silence are UNAVAILABLE. `stage` is one of kStage...; `default_reason` stands where
+// refusal and silence are UNAVAILABLE. `stage`, one of kStage..., and `default_reason` stand where
 // the cause names none.
 absl::Status AttemptBroken(const char* stage, const std::string& worker, const char* default_reason,
                            const absl::Status& cause);

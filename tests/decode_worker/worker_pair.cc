@@ -127,8 +127,11 @@ void RunPrefill(TestWorker& prefill, const PrefillRequest& request, HandoffResul
   result.prefill_status = call->Finish();
 }
 
-HandoffResult Run(TestWorker* prefill, TestWorker& decode, const SequenceSpec& spec) {
+HandoffResult Run(TestWorker* prefill, TestWorker& decode, const SequenceSpec& spec,
+                  const std::string& decode_address) {
   HandoffResult result;
+  PrefillRequest prefill_request = PrefillRequestFor(decode, spec);
+  if (!decode_address.empty()) prefill_request.set_decode_address(decode_address);
   grpc::ClientContext context;
   auto call = decode.decode().Decode(&context);
   DecodeRequest request;
@@ -141,8 +144,7 @@ HandoffResult Run(TestWorker* prefill, TestWorker& decode, const SequenceSpec& s
     if (response.has_accepted()) {
       result.accepted = true;
       if (prefill != nullptr) {
-        prefilling =
-            std::thread([&] { RunPrefill(*prefill, PrefillRequestFor(decode, spec), result); });
+        prefilling = std::thread([&] { RunPrefill(*prefill, prefill_request, result); });
       }
     }
     if (response.has_committed()) result.committed = true;
@@ -156,12 +158,13 @@ HandoffResult Run(TestWorker* prefill, TestWorker& decode, const SequenceSpec& s
 
 }  // namespace
 
-HandoffResult RunHandoff(TestWorker& prefill, TestWorker& decode, const SequenceSpec& spec) {
-  return Run(&prefill, decode, spec);
+HandoffResult RunHandoff(TestWorker& prefill, TestWorker& decode, const SequenceSpec& spec,
+                         const std::string& decode_address) {
+  return Run(&prefill, decode, spec, decode_address);
 }
 
 HandoffResult RunLocally(TestWorker& decode, const SequenceSpec& spec) {
-  return Run(nullptr, decode, spec);
+  return Run(nullptr, decode, spec, "");
 }
 
 }  // namespace baton

@@ -83,9 +83,11 @@ struct HandoffResult {
 
 internal::v1::SequenceSpec MakeSpec(std::vector<int32_t> token_ids, const SamplingParams& sampling,
                                     uint64_t request_id, uint32_t attempt = 1);
-// Accepted, then Prefill, then tokens to the end.
+// Accepted, then Prefill, then tokens to the end. `decode_address`: where the push goes, empty for
+// the decode worker's own.
 HandoffResult RunHandoff(TestWorker& prefill, TestWorker& decode,
-                         const internal::v1::SequenceSpec& spec);
+                         const internal::v1::SequenceSpec& spec,
+                         const std::string& decode_address = "");
 HandoffResult RunLocally(TestWorker& decode, const internal::v1::SequenceSpec& spec);
 internal::v1::PrefillRequest PrefillRequestFor(TestWorker& decode,
                                                const internal::v1::SequenceSpec& spec);

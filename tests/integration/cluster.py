@@ -11,6 +11,7 @@ import urllib.request
 
 import grpc
 
+from fault_proxy import FaultProxy
 from stubs import details_pb, health_pb, pb, rpc, status_pb
 
 BIN = pathlib.Path(os.environ["BATON_BIN"])
@@ -110,7 +111,11 @@ class Server:
 
 
 class Cluster:
-    def __init__(self, prefill=1, decode=1, worker_args=(), decode_args=(), router_args=(), credentials=None):
+    """`with_links`: each prefill worker reaches the decode worker decode[i] through the FaultProxy links[i], and the router
+    every worker directly."""
+
+    def __init__(self, prefill=1, decode=1, worker_args=(), decode_args=(), router_args=(), credentials=None,
+                 with_links=False):
         model = MODEL
         self.credentials = credentials  # of the client's channel; None: plain text
         worker = [f"--model={model}", "--threads=1", *worker_args]
@@ -121,6 +126,9 @@ class Cluster:
             *(f"--prefill={w.address}" for w in self.prefill),
             *(f"--decode={w.address}" for w in self.decode), *router_args)
         self.channel = None
+        self.links = [FaultProxy(worker.port, seed) for seed, worker in enumerate(self.decode)] if with_links else []
+        for worker, link in zip(self.decode, self.links):
+            worker.argv.append(f"--advertise={link.address}")
 
     @property
     def servers(self):
@@ -149,13 +157,19 @@ class Cluster:
         for server in self.servers:
             if server.process is not None and server.process.poll() is None:
                 server.kill()
+        for link in self.links:
+            link.close()
 
     def used_blocks(self):
         return [w.metric("baton_kv_cache_blocks", state="used") for w in [*self.prefill, *self.decode]]
 
     def wait_idle(self, timeout_s=5):
-        """Every block is back on every worker."""
-        wait_until(lambda: not any(self.used_blocks()), timeout_s, f"blocks back: {self.used_blocks()}")
+        """Every block and every promise of one is back on every worker."""
+        def idle():
+            return not any(w.metric("baton_kv_cache_blocks", state=state)
+                           for w in [*self.prefill, *self.decode] for state in ("used", "promised"))
+
+        wait_until(idle, timeout_s, f"blocks back: {self.used_blocks()}")
 
 
 def request(prompt=None, ids=None, chat=None, stream=False, **sampling):

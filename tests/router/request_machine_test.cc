@@ -169,6 +169,16 @@ TEST(RequestMachine, AWorkersDeathIsUnavailableWithStageWorkerAndRetry) {
   EXPECT_EQ(decode.Count<CancelPrefill>(), 1);
 }
 
+// A push breaks while the prompt is still computed: the worker knows better than the router.
+TEST(RequestMachine, TheStageOfAFailureIsTheOneThatTheWorkerNames) {
+  MachineHarness harness = Prefilling();
+  harness.PrefillEnds(WithErrorInfo(absl::UnavailableError("the push broke"),
+                                    {kReasonKvTransferFailed, kStageTransfer, "p", {}}));
+  EXPECT_EQ(harness.failure().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(GetErrorInfo(harness.failure())->stage, kStageTransfer);
+  EXPECT_EQ(ErrorReason(harness.failure()), kReasonKvTransferFailed);
+}
+
 TEST(RequestMachine, OneTokenNeedsNoDecodeWorker) {
   MachineHarness harness(MachineHarness::Spec(1));
   EXPECT_FALSE(harness.Last<ChooseWorkers>()->needs.decode);

@@ -1,0 +1,185 @@
+"""The connection from the prefill to the decode worker breaks, in whatever way, while both and the router are well: every
+request ends with the right tokens or with a typed error, soon, and every block is back on both workers.
+
+The router does not try a request a second time yet, so a broken transfer is the request's error."""
+import itertools
+import random
+import signal
+import time
+
+import grpc
+import pytest
+
+from cluster import Cluster, Failure, complete, request, wait_until
+
+# Workers hear within 3 s that a peer is silent (a ping each second, two seconds for its answer). All other limits of a
+# transfer are 10 s and more, so a fault found within this was found by that.
+SILENCE_S = 8
+SLOW = 6e6  # bytes per second: a push of LONG tokens takes a second and more
+LONG = 500
+OUTPUT = 4
+
+
+@pytest.fixture(scope="module")
+def pair():
+    with Cluster(router_args=["--disaggregate=always"], with_links=True) as cluster:
+        yield cluster
+
+
+@pytest.fixture(autouse=True)
+def healed(pair):
+    yield
+    pair.links[0].heal()
+    wait_until(lambda: isinstance(outcome(pair, 1, 20), list), 10, "requests work again")
+    pair.wait_idle()
+
+
+salts = itertools.count()
+
+
+def greedy(seed, length):
+    """Never finds a cached prefix: all of its KV cache goes over the link."""
+    rng = random.Random(seed)
+    made = request(ids=[rng.randrange(17, 49152) for _ in range(length)], max_tokens=OUTPUT, temperature=0,
+                   ignore_eos=True)
+    made.cache_salt = str(next(salts))
+    return made
+
+
+def outcome(cluster, seed, length):
+    """The tokens, or the Failure."""
+    try:
+        return list(complete(cluster.stub, greedy(seed, length), timeout_s=SILENCE_S).token_ids)
+    except grpc.RpcError as error:
+        return Failure(error)
+
+
+def assert_transfer_failed(failed):
+    assert failed.code == grpc.StatusCode.UNAVAILABLE, failed
+    assert failed.reason == "KV_TRANSFER_FAILED" and failed.metadata["stage"] == "transfer", (failed, failed.metadata)
+    assert failed.retry_s is not None, failed
+
+
+def break_in_mid_push(cluster, seed, break_it):
+    """Starts a request, calls break_it() once a part of its push has arrived; the outcome, within SILENCE_S."""
+    cluster.links[0].set("up", bytes_per_second=SLOW)
+    arrived = cluster.decode[0].metric("baton_kv_transfer_bytes_total", direction="received")
+    call = cluster.stub.Generate(greedy(seed, LONG), timeout=60)
+    wait_until(lambda: cluster.decode[0].metric("baton_kv_transfer_bytes_total", direction="received") > arrived, 10,
+               "the first bytes of the push")
+    break_it()
+    begin = time.monotonic()
+    try:
+        list(call)
+        failed = None
+    except grpc.RpcError as error:
+        failed = Failure(error)
+    assert time.monotonic() - begin < SILENCE_S, failed
+    return failed
+
+
+@pytest.mark.parametrize("name,up,down", [
+    ("partition", "swallow", "swallow"),
+    ("nothing reaches the decode worker", "swallow", "forward"),
+    ("nothing reaches the prefill worker", "forward", "swallow"),
+    ("half-open, nobody reads", "stall", "stall"),
+])
+def test_a_silent_connection_is_noticed_and_ends_the_request(pair, name, up, down):
+    link = pair.links[0]
+
+    def break_it():
+        link.set("up", flow=up, bytes_per_second=SLOW)
+        link.set("down", flow=down)
+
+    assert_transfer_failed(break_in_mid_push(pair, 10, break_it))
+    pair.wait_idle()  # the fault is still there
+    failed = outcome(pair, 11, 20)
+    assert_transfer_failed(failed)
+    pair.wait_idle()
+
+
+def test_requests_with_one_token_do_not_notice_a_partition(pair):
+    pair.links[0].set("both", flow="swallow")
+    assert complete(pair.stub, request(ids=[30] * 100, max_tokens=1, temperature=0)).token_ids
+
+
+@pytest.mark.parametrize("how", ["cut", "crash"])
+def test_a_connection_that_is_cut_ends_its_request_alone(pair, how):
+    assert_transfer_failed(break_in_mid_push(pair, 20, lambda: pair.links[0].command(how)))
+    assert isinstance(outcome(pair, 21, 20), list)
+
+
+def test_a_decode_worker_that_refuses_connections_is_an_error_at_once(pair):
+    pair.links[0].command("refuse on")
+    pair.links[0].command("crash")
+    assert_transfer_failed(outcome(pair, 30, 20))
+
+
+def reference(cluster, seeds, length):
+    done = [outcome(cluster, seed, length) for seed in seeds]
+    assert all(isinstance(d, list) and len(d) == OUTPUT for d in done), done
+    return done
+
+
+def assert_right_or_typed(cluster, seeds, length, right):
+    """How many requests succeeded."""
+    succeeded = 0
+    for seed, tokens in zip(seeds, right):
+        got = outcome(cluster, seed, length)
+        if isinstance(got, list):
+            assert got == tokens, seed
+            succeeded += 1
+        else:
+            assert_transfer_failed(got)
+    return succeeded
+
+
+def test_with_five_percent_of_messages_reset_tokens_are_right_or_the_error_is_typed(pair):
+    seeds, link = range(40, 65), pair.links[0]
+    right = reference(pair, seeds, 130)
+    before = link.stats()
+    link.set("both", resets_per_mib=0.05)  # a message is about 1 MiB
+    succeeded = assert_right_or_typed(pair, seeds, 130, right)
+    resets = link.stats()["resets"] - before["resets"]
+    assert resets > 0 and succeeded >= len(seeds) - resets, (resets, succeeded)
+    assert succeeded > 0
+
+
+def test_flipped_bits_never_become_tokens(pair):
+    seeds, link = range(70, 90), pair.links[0]
+    right = reference(pair, seeds, 60)
+    before = link.stats()
+    link.set("up", flips_per_mib=0.5)
+    succeeded = assert_right_or_typed(pair, seeds, 60, right)
+    assert link.stats()["flips"] - before["flips"] >= 5 and succeeded > len(seeds) / 2
+
+
+def test_a_damaged_page_is_sent_again(pair):
+    right = outcome(pair, 99, 200)
+    pair.links[0].command("crash")  # a new connection, whose fourth MiB is in the middle of the push
+    pair.links[0].set("up", flip_at=3 << 20)
+    done = complete(pair.stub, greedy(99, 200))
+    assert list(done.token_ids) == right and done.timings.kv_transfer_bytes_resent > 0
+
+
+@pytest.mark.parametrize("role", ["prefill", "decode"])
+def test_a_worker_that_stops_in_mid_push_ends_the_request_and_wakes_up_harmless(pair, role):
+    worker, other = (pair.prefill[0], pair.decode[0]) if role == "prefill" else (pair.decode[0], pair.prefill[0])
+    try:
+        failed = break_in_mid_push(pair, 100, lambda: worker.process.send_signal(signal.SIGSTOP))
+        assert failed.code == grpc.StatusCode.UNAVAILABLE and failed.retry_s is not None, failed
+        assert failed.metadata["stage"] in ("transfer", "prefill"), failed.metadata
+        wait_until(lambda: not other.metric("baton_kv_cache_blocks", state="used"), SILENCE_S, "blocks of the other back")
+    finally:
+        worker.process.send_signal(signal.SIGCONT)
+    pair.wait_idle()
+    wait_until(pair.router.serving, 10, "the router uses the worker again")
+
+
+def test_a_slow_link_delays_and_nothing_else(pair):
+    right = outcome(pair, 110, 300)
+    pair.links[0].set("up", bytes_per_second=2.5e6, delay_ms=20, jitter_ms=10)  # 20 Mbit/s: 3 s
+    pair.links[0].set("down", delay_ms=20, jitter_ms=10)
+    done = complete(pair.stub, greedy(110, 300))
+    assert list(done.token_ids) == right
+    assert done.timings.kv_transfer_bytes_resent == 0
