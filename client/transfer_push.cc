@@ -163,7 +163,7 @@ absl::StatusOr<TransferSample> PushOnce(const TransferCase& transfer, TransferCa
   const auto push = std::make_shared<PushClient>(
       PushClient::Options{.sender = std::move(config),
                           .cache_base = cache.data(),
-                          .channel = channel,
+                          .channels = {channel},
                           .callbacks = {
                               .finished = [&](const absl::Status& status,
                                               const KvSendReport&) { finished.set_value(status); },
