@@ -22,7 +22,8 @@ constexpr uint64_t kMinMessageBytes = 16 << 10;
 constexpr uint64_t kMaxMessageBytes = 64 << 20;
 constexpr int kMaxRounds = 1000;
 constexpr size_t kUsualCallBytes = size_t{1} << 20;  // of the socket, and of a protobuf field
-constexpr size_t kPushesARound = 3;  // with and without checks: their difference is small
+// Of what the first figures are about: pushes with and without checks, calls of 1 MiB.
+constexpr size_t kSamplesARound = 3;
 
 absl::Status CheckOptions(const BenchTransferOptions& options) {
   if (options.message_bytes.empty()) {
@@ -48,11 +49,11 @@ class Rounds {
   Rounds(const BenchTransferOptions& options, const TransferCase& transfer)
       : options_(options),
         transfer_(transfer),
-        messages_(kPushesARound),
+        messages_(kSamplesARound),
+        calls_(kSamplesARound, kUsualCallBytes),
         pushes_(options.message_bytes.size()),
         sockets_(options.message_bytes.size()) {
     messages_.insert(messages_.end(), options.message_bytes.begin(), options.message_bytes.end());
-    calls_.push_back(kUsualCallBytes);
     calls_.insert(calls_.end(), options.message_bytes.begin(), options.message_bytes.end());
   }
 
@@ -61,24 +62,24 @@ class Rounds {
     BATON_ASSIGN_OR_RETURN(
         const Samples unchecked,
         RunMeasuringProgram({options_.unchecked_program, options_.shape,
-                             absl::StrCat(options_.bytes), absl::StrCat(kPushesARound)},
+                             absl::StrCat(options_.bytes), absl::StrCat(kSamplesARound)},
                             kTransferTimeout));
     BATON_ASSIGN_OR_RETURN(const Samples sockets, MeasureSocket(transfer_, calls_));
     BATON_ASSIGN_OR_RETURN(const Samples protobufs,
                            MeasureProtobufBytes(transfer_, {kUsualCallBytes}));
-    if (pushed.size() != messages_.size() || unchecked.size() != kPushesARound ||
+    if (pushed.size() != messages_.size() || unchecked.size() != kSamplesARound ||
         sockets.size() != calls_.size() || protobufs.size() != 1) {
       return absl::InternalError("a participant gave fewer figures than it was asked for");
     }
-    for (size_t i = 0; i < kPushesARound; ++i) {
+    for (size_t i = 0; i < kSamplesARound; ++i) {
       checked_.push_back(pushed[i]);
       unchecked_.push_back(unchecked[i]);
+      socket_.push_back(sockets[i]);
     }
-    socket_.push_back(sockets[0]);
     protobuf_.push_back(protobufs[0]);
     for (size_t i = 0; i < pushes_.size(); ++i) {
-      pushes_[i].push_back(pushed[kPushesARound + i]);
-      sockets_[i].push_back(sockets[1 + i]);
+      pushes_[i].push_back(pushed[kSamplesARound + i]);
+      sockets_[i].push_back(sockets[kSamplesARound + i]);
     }
     return absl::OkStatus();
   }

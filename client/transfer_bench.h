@@ -37,8 +37,9 @@ inline constexpr absl::Duration kTransferTimeout = absl::Seconds(60);
 // entry of its list, and gives a sample for each. What is received lies in the receiver's cache.
 // REQUIRES: as RunForkedPair.
 
-// PushClient to PushService, with page CRCs made on the way, coverage and digest. An entry is the
-// size of messages to aim at; nullopt: the sender's own choice.
+// PushClient to PushService with everything that guards a push. The sender's page CRCs are there
+// before, as a prefill worker makes them when it computes a page. An entry is the size of messages
+// to aim at; nullopt: the sender's own choice.
 absl::StatusOr<std::vector<TransferSample>> MeasureKvPush(
     const TransferCase& transfer, const std::vector<std::optional<size_t>>& message_bytes);
 

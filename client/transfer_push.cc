@@ -132,13 +132,19 @@ absl::Status Receive(const TransferCase& transfer, uint32_t attempts, const Read
   return absl::CancelledError("the receiver was told to end");
 }
 
-// What the engine's thread and a prefill call do, as fast as they can.
-void AnnounceAll(const TransferCase& transfer, TransferCache& cache, PushClient& push) {
+// What the engine does as it computes pages, long before most of them are sent.
+void StoreAllPageCrcs(const TransferCase& transfer, TransferCache& cache) {
+  for (int layer = 0; layer < transfer.layout.layers; ++layer) {
+    StorePageCrcs(*cache.cache, cache.block_table, layer, 0, transfer.tokens);
+  }
+}
+
+// What a prefill call does, as if the computation took no time.
+void AnnounceAll(const TransferCase& transfer, const TransferCache& cache, PushClient& push) {
   const int block_size = transfer.layout.block_size;
   for (int first = 0; first < transfer.tokens; first += transfer.chunk_tokens) {
     const int end = std::min(first + transfer.chunk_tokens, transfer.tokens);
     for (int layer = 0; layer < transfer.layout.layers; ++layer) {
-      StorePageCrcs(*cache.cache, cache.block_table, layer, first, end);
       KvSender::LayerReady ready{layer, first, end - first, {}};
       for (int token = first; token < end; token += kKvPageTokens) {
         ready.page_crcs.push_back(
@@ -154,7 +160,7 @@ void AnnounceAll(const TransferCase& transfer, TransferCache& cache, PushClient&
   push.Post(KvSender::FirstToken{std::move(token)});
 }
 
-absl::StatusOr<TransferSample> PushOnce(const TransferCase& transfer, TransferCache& cache,
+absl::StatusOr<TransferSample> PushOnce(const TransferCase& transfer, const TransferCache& cache,
                                         KvSender::Config config,
                                         const std::shared_ptr<grpc::Channel>& channel,
                                         pid_t receiver) {
@@ -187,6 +193,7 @@ absl::StatusOr<std::vector<TransferSample>> Send(
   BATON_RETURN_IF_ERROR(InitLogging("bench", "warning", "text"));
   BATON_ASSIGN_OR_RETURN(TransferCache cache, TransferCache::Create(transfer));
   cache.Fill();
+  StoreAllPageCrcs(transfer, cache);
   BATON_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
                          MakeChannel(address, Credentials::Loopback(), ChannelPurpose::kBulk));
   uint32_t attempt = 1;
