@@ -37,8 +37,11 @@ TEST(TransferCaseFor, IsWholeBlocksOfTheShapeAndNoMoreThanAsked) {
   EXPECT_FALSE(TransferCaseFor("gpt-5", 1 << 30).ok());
 }
 
-TEST(MeasureKvPush, MovesTheCacheWithEachSizeOfMessages) {
-  ExpectSamples(MeasureKvPush(SmallCase(), {std::nullopt, 16 << 10, 1 << 20}), 3);
+TEST(MeasureKvPush, MovesTheCacheWithEachSizeOfMessagesAndNumberOfConnections) {
+  ExpectSamples(MeasureKvPush(SmallCase(), {{.message_bytes = {}, .connections = 1},
+                                            {.message_bytes = 16 << 10, .connections = 1},
+                                            {.message_bytes = 1 << 20, .connections = 3}}),
+                3);
 }
 
 TEST(MeasureSocket, MovesTheCacheWithEachSizeOfCalls) {

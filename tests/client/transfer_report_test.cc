@@ -29,6 +29,7 @@ TransferReport MakeReport() {
                      .push = {.gb_s = 3.9, .cpu_s_per_gb = 0.41},
                      .socket = {.gb_s = 6, .cpu_s_per_gb = 0.25}},
                     {.bytes = 4 << 20,
+                     .connections = 2,
                      .push = {.gb_s = 3.8, .cpu_s_per_gb = 0.42},
                      .socket = {.gb_s = 5.5, .cpu_s_per_gb = 0.26}}}};
 }
@@ -72,6 +73,8 @@ TEST(FormatJson, HasExactlyTheAgreedFields) {
   EXPECT_DOUBLE_EQ(json["crc_share"], 0.05);
   ASSERT_EQ(json["sweep"].size(), 3u);
   EXPECT_EQ(json["sweep"][1]["bytes"], 2 << 20);
+  EXPECT_EQ(json["sweep"][1]["connections"], 1);
+  EXPECT_EQ(json["sweep"][2]["connections"], 2);
   EXPECT_DOUBLE_EQ(json["sweep"][1]["grpc_gb_s"], 3.9);
   EXPECT_DOUBLE_EQ(json["sweep"][1]["grpc_cpu_s_per_gb"], 0.41);
   EXPECT_DOUBLE_EQ(json["sweep"][1]["socket_gb_s"], 6);

@@ -5,7 +5,8 @@ import pytest
 
 from test_command_line import assert_one_clear_line, run
 
-SMALL = ("--shape=smollm2-135m", "--bytes=3000000", "--message=65536,1048576", "--rounds=1")
+SMALL = ("--shape=smollm2-135m", "--bytes=3000000", "--message=65536,1048576", "--connections=1,2",
+         "--rounds=1")
 
 
 def bench(*args):
@@ -22,7 +23,8 @@ def test_json_has_exactly_the_agreed_fields():
         assert report[name] > 0, name
     assert report["crc_share"] < 1
     assert report["socket_best_gb_s"] >= report["socket_gb_s"]
-    assert [row["bytes"] for row in report["sweep"]] == [65536, 1048576]
+    assert [(row["bytes"], row["connections"]) for row in report["sweep"]] == [
+        (65536, 1), (1048576, 1), (65536, 2), (1048576, 2)]
     for row in report["sweep"]:
         assert row["grpc_gb_s"] > 0 and row["socket_gb_s"] > 0
         assert row["grpc_cpu_s_per_gb"] > 0 and row["socket_cpu_s_per_gb"] > 0
@@ -41,6 +43,7 @@ def test_the_table_is_for_people():
     (["--bytes=1000"], ["--bytes", "1000", "4194304"]),
     (["--bytes=x"], ["--bytes", "x"]),
     (["--message=1"], ["--message", "16384"]),
+    (["--connections=0"], ["--connections", "0"]),
     (["--rounds=0"], ["--rounds", "0"]),
     (["--no-crc"], ["--no-crc"]),
 ])
