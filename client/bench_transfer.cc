@@ -1,7 +1,6 @@
 #include "client/bench_transfer.h"
 
 #include <cstdio>
-#include <optional>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -13,6 +12,7 @@
 #include "common/base/progress_line.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/flags.h"
+#include "common/rpc/limits.h"
 
 namespace baton {
 namespace {
@@ -22,7 +22,9 @@ constexpr uint64_t kMinMessageBytes = 16 << 10;
 constexpr uint64_t kMaxMessageBytes = 64 << 20;
 constexpr int kMaxRounds = 1000;
 constexpr size_t kUsualCallBytes = size_t{1} << 20;  // of the socket, and of a protobuf field
-constexpr size_t kPushesARound = 3;  // with and without checks: their difference is small
+constexpr int kUsualConnections = 1;                 // as --kv-connections of a worker
+// Of what the first figures are about: pushes with and without checks, calls of 1 MiB.
+constexpr size_t kSamplesARound = 3;
 
 absl::Status CheckOptions(const BenchTransferOptions& options) {
   if (options.message_bytes.empty()) {
@@ -32,6 +34,14 @@ absl::Status CheckOptions(const BenchTransferOptions& options) {
     if (bytes >= kMinMessageBytes && bytes <= kMaxMessageBytes) continue;
     return absl::InvalidArgumentError(absl::StrCat("--message ", bytes, ": must be ",
                                                    kMinMessageBytes, " to ", kMaxMessageBytes));
+  }
+  if (options.connections.empty()) {
+    return absl::InvalidArgumentError("--connections: name at least one number");
+  }
+  for (const int connections : options.connections) {
+    if (connections >= 1 && connections <= kMaxKvStreams) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--connections ", connections, ": must be 1 to ", kMaxKvStreams));
   }
   if (options.rounds < 1 || options.rounds > kMaxRounds) {
     return absl::InvalidArgumentError(
@@ -48,38 +58,37 @@ class Rounds {
   Rounds(const BenchTransferOptions& options, const TransferCase& transfer)
       : options_(options),
         transfer_(transfer),
-        messages_(kPushesARound),
-        pushes_(options.message_bytes.size()),
-        sockets_(options.message_bytes.size()) {
-    messages_.insert(messages_.end(), options.message_bytes.begin(), options.message_bytes.end());
-    calls_.push_back(kUsualCallBytes);
+        variants_(kSamplesARound, {.connections = kUsualConnections}),
+        calls_(kSamplesARound, kUsualCallBytes) {
+    for (const int connections : options.connections) {
+      for (const uint64_t bytes : options.message_bytes) {
+        variants_.push_back({.message_bytes = bytes, .connections = connections});
+      }
+    }
     calls_.insert(calls_.end(), options.message_bytes.begin(), options.message_bytes.end());
+    pushes_.resize(variants_.size());
+    sockets_.resize(calls_.size());
   }
 
   absl::Status Run() {
-    BATON_ASSIGN_OR_RETURN(const Samples pushed, MeasureKvPush(transfer_, messages_));
+    BATON_ASSIGN_OR_RETURN(const Samples pushed, MeasureKvPush(transfer_, variants_));
     BATON_ASSIGN_OR_RETURN(
         const Samples unchecked,
-        RunMeasuringProgram({options_.unchecked_program, options_.shape,
-                             absl::StrCat(options_.bytes), absl::StrCat(kPushesARound)},
-                            kTransferTimeout));
+        RunMeasuringProgram(
+            {options_.unchecked_program, options_.shape, absl::StrCat(options_.bytes),
+             absl::StrCat(kUsualConnections), absl::StrCat(kSamplesARound)},
+            kTransferTimeout));
     BATON_ASSIGN_OR_RETURN(const Samples sockets, MeasureSocket(transfer_, calls_));
     BATON_ASSIGN_OR_RETURN(const Samples protobufs,
                            MeasureProtobufBytes(transfer_, {kUsualCallBytes}));
-    if (pushed.size() != messages_.size() || unchecked.size() != kPushesARound ||
+    if (pushed.size() != variants_.size() || unchecked.size() != kSamplesARound ||
         sockets.size() != calls_.size() || protobufs.size() != 1) {
       return absl::InternalError("a participant gave fewer figures than it was asked for");
     }
-    for (size_t i = 0; i < kPushesARound; ++i) {
-      checked_.push_back(pushed[i]);
-      unchecked_.push_back(unchecked[i]);
-    }
-    socket_.push_back(sockets[0]);
+    for (size_t i = 0; i < pushed.size(); ++i) pushes_[i].push_back(pushed[i]);
+    for (size_t i = 0; i < sockets.size(); ++i) sockets_[i].push_back(sockets[i]);
+    unchecked_.insert(unchecked_.end(), unchecked.begin(), unchecked.end());
     protobuf_.push_back(protobufs[0]);
-    for (size_t i = 0; i < pushes_.size(); ++i) {
-      pushes_[i].push_back(pushed[kPushesARound + i]);
-      sockets_[i].push_back(sockets[1 + i]);
-    }
     return absl::OkStatus();
   }
 
@@ -87,30 +96,40 @@ class Rounds {
     TransferReport report{.cpu = CpuName(),
                           .shape = options_.shape,
                           .bytes = transfer_.bytes(),
-                          .push = MedianOf(checked_),
-                          .socket = MedianOf(socket_),
+                          .push = MedianOf(FirstSamples(pushes_)),
+                          .socket = MedianOf(FirstSamples(sockets_)),
                           .protobuf = MedianOf(protobuf_),
-                          .crc_share = CheckShare(checked_, unchecked_),
+                          .crc_share = CheckShare(FirstSamples(pushes_), unchecked_),
                           .sweep = {}};
-    for (size_t i = 0; i < pushes_.size(); ++i) {
-      report.sweep.push_back({.bytes = options_.message_bytes[i],
+    const size_t sizes = options_.message_bytes.size();
+    for (size_t i = kSamplesARound; i < variants_.size(); ++i) {
+      const size_t call = kSamplesARound + (i - kSamplesARound) % sizes;
+      report.sweep.push_back({.bytes = *variants_[i].message_bytes,
+                              .connections = variants_[i].connections,
                               .push = MedianOf(pushes_[i]),
-                              .socket = MedianOf(sockets_[i])});
+                              .socket = MedianOf(sockets_[call])});
     }
     return report;
   }
 
  private:
+  // Round by round, what was measured alike kSamplesARound times.
+  static Samples FirstSamples(const std::vector<Samples>& by_entry) {
+    Samples samples;
+    for (size_t round = 0; round < by_entry.front().size(); ++round) {
+      for (size_t i = 0; i < kSamplesARound; ++i) samples.push_back(by_entry[i][round]);
+    }
+    return samples;
+  }
+
   const BenchTransferOptions& options_;
   const TransferCase& transfer_;
-  std::vector<std::optional<size_t>> messages_;
-  std::vector<size_t> calls_;
-  Samples checked_;
-  Samples unchecked_;
-  Samples socket_;
-  Samples protobuf_;
-  std::vector<Samples> pushes_;   // [entry of the sweep]
-  std::vector<Samples> sockets_;  // [entry of the sweep]
+  std::vector<PushVariant> variants_;  // kSamplesARound of the usual, then the sweep
+  std::vector<size_t> calls_;          // likewise, for the socket
+  std::vector<Samples> pushes_;        // [variant], of each round
+  std::vector<Samples> sockets_;       // [call], of each round
+  Samples unchecked_;                  // kSamplesARound of each round
+  Samples protobuf_;                   // one of each round
 };
 
 absl::StatusOr<TransferReport> Measure(const BenchTransferOptions& options) {

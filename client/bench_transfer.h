@@ -13,7 +13,8 @@ struct BenchTransferOptions {
   uint64_t bytes = uint64_t{512} << 20;
   // Of the sweep: aimed at by messages of the push, given to each call of the socket.
   std::vector<uint64_t> message_bytes = {64 << 10, 256 << 10, 1 << 20, 2 << 20, 4 << 20};
-  int rounds = 5;  // of all participants in turn; medians count
+  std::vector<int> connections = {1, 2, 4};  // of the sweep, each with every size of messages
+  int rounds = 5;                            // of all participants in turn; medians count
   bool json = false;
   std::string unchecked_program;  // path of baton-bench-unchecked
 };

@@ -1,8 +1,8 @@
-// baton-bench-unchecked SHAPE BYTES PUSHES: the pushes of `baton bench transfer` without CRCs and
-// digests, to see what these cost. The linker puts the two functions below in the place of the real
-// ones (--wrap), in this program and no other: no flag of Baton can leave a check out.
+// baton-bench-unchecked SHAPE BYTES CONNECTIONS PUSHES: the pushes of `baton bench transfer`
+// without CRCs and digests, to see what these cost. The linker puts the two functions below in the
+// place of the real ones (--wrap), in this program and no other: no flag of Baton can leave a check
+// out.
 #include <cstdio>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +14,7 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/flags.h"
 #include "common/rpc/kv_digest.h"
+#include "common/rpc/limits.h"
 
 namespace baton {
 
@@ -41,14 +42,17 @@ absl::Status CheckUnchecked() {
 
 absl::StatusOr<std::vector<TransferSample>> Measure(int argc, char** argv) {
   uint64_t bytes = 0;
+  int connections = 0;
   size_t pushes = 0;
-  if (argc != 4 || !absl::SimpleAtoi(argv[2], &bytes) || !absl::SimpleAtoi(argv[3], &pushes) ||
+  if (argc != 5 || !absl::SimpleAtoi(argv[2], &bytes) || !absl::SimpleAtoi(argv[3], &connections) ||
+      !absl::SimpleAtoi(argv[4], &pushes) || connections < 1 || connections > kMaxKvStreams ||
       pushes == 0) {
-    return absl::InvalidArgumentError("SHAPE BYTES PUSHES, as `baton bench transfer` says them");
+    return absl::InvalidArgumentError(
+        "SHAPE BYTES CONNECTIONS PUSHES, as `baton bench transfer` says them");
   }
   BATON_RETURN_IF_ERROR(CheckUnchecked());
   BATON_ASSIGN_OR_RETURN(const TransferCase transfer, TransferCaseFor(argv[1], bytes));
-  return MeasureKvPush(transfer, std::vector<std::optional<size_t>>(pushes));
+  return MeasureKvPush(transfer, std::vector<PushVariant>(pushes, {.connections = connections}));
 }
 
 int Main(int argc, char** argv) {

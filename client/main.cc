@@ -209,6 +209,9 @@ class BenchTransferSubcommand {
                     "bytes of the messages to try, and of the socket's calls")
         ->delimiter(',')
         ->allow_extra_args(false);
+    app_.add_option("--connections", options_.connections, "of the push, to try")
+        ->delimiter(',')
+        ->allow_extra_args(false);
     app_.add_option("--rounds", options_.rounds, "of everything in turn; medians count");
     app_.add_flag("--json", options_.json, "print JSON instead of a table");
   }

@@ -37,10 +37,14 @@ inline constexpr absl::Duration kTransferTimeout = absl::Seconds(60);
 // entry of its list, and gives a sample for each. What is received lies in the receiver's cache.
 // REQUIRES: as RunForkedPair.
 
-// PushClient to PushService, with page CRCs made on the way, coverage and digest. An entry is the
-// size of messages to aim at; nullopt: the sender's own choice.
-absl::StatusOr<std::vector<TransferSample>> MeasureKvPush(
-    const TransferCase& transfer, const std::vector<std::optional<size_t>>& message_bytes);
+struct PushVariant {
+  std::optional<size_t> message_bytes = {};  // to aim at; nullopt: the sender's own choice
+  int connections = 1;
+};
+// PushClient to PushService with everything that guards a push. The sender's page CRCs are there
+// before, as a prefill worker makes them when it computes a page.
+absl::StatusOr<std::vector<TransferSample>> MeasureKvPush(const TransferCase& transfer,
+                                                          const std::vector<PushVariant>& variants);
 
 // A TCP socket with default buffers between two regions of the cache's size. An entry is the bytes
 // of each read and write.

@@ -132,13 +132,19 @@ absl::Status Receive(const TransferCase& transfer, uint32_t attempts, const Read
   return absl::CancelledError("the receiver was told to end");
 }
 
-// What the engine's thread and a prefill call do, as fast as they can.
-void AnnounceAll(const TransferCase& transfer, TransferCache& cache, PushClient& push) {
+// What the engine does as it computes pages, long before most of them are sent.
+void StoreAllPageCrcs(const TransferCase& transfer, TransferCache& cache) {
+  for (int layer = 0; layer < transfer.layout.layers; ++layer) {
+    StorePageCrcs(*cache.cache, cache.block_table, layer, 0, transfer.tokens);
+  }
+}
+
+// What a prefill call does, as if the computation took no time.
+void AnnounceAll(const TransferCase& transfer, const TransferCache& cache, PushClient& push) {
   const int block_size = transfer.layout.block_size;
   for (int first = 0; first < transfer.tokens; first += transfer.chunk_tokens) {
     const int end = std::min(first + transfer.chunk_tokens, transfer.tokens);
     for (int layer = 0; layer < transfer.layout.layers; ++layer) {
-      StorePageCrcs(*cache.cache, cache.block_table, layer, first, end);
       KvSender::LayerReady ready{layer, first, end - first, {}};
       for (int token = first; token < end; token += kKvPageTokens) {
         ready.page_crcs.push_back(
@@ -154,22 +160,24 @@ void AnnounceAll(const TransferCase& transfer, TransferCache& cache, PushClient&
   push.Post(KvSender::FirstToken{std::move(token)});
 }
 
-absl::StatusOr<TransferSample> PushOnce(const TransferCase& transfer, TransferCache& cache,
-                                        KvSender::Config config,
-                                        const std::shared_ptr<grpc::Channel>& channel,
+using Channels = std::vector<std::shared_ptr<grpc::Channel>>;
+
+absl::StatusOr<TransferSample> PushOnce(const TransferCase& transfer, const TransferCache& cache,
+                                        KvSender::Config config, Channels channels,
                                         pid_t receiver) {
   std::promise<absl::Status> finished;
   std::promise<void> released;
-  const auto push = std::make_shared<PushClient>(
-      PushClient::Options{.sender = std::move(config),
-                          .cache_base = cache.data(),
-                          .channels = {channel},
-                          .callbacks = {
-                              .finished = [&](const absl::Status& status,
-                                              const KvSendReport&) { finished.set_value(status); },
-                              .release_blocks = [&] { released.set_value(); },
-                              .drop_channel = [] {},
-                          }});
+  PushClient::Options options;
+  options.sender = std::move(config);
+  options.cache_base = cache.data();
+  options.channels = std::move(channels);
+  options.callbacks = {
+      .finished = [&](const absl::Status& status,
+                      const KvSendReport&) { finished.set_value(status); },
+      .release_blocks = [&] { released.set_value(); },
+      .drop_channel = [] {},
+  };
+  const auto push = std::make_shared<PushClient>(std::move(options));
   const TransferMeter meter(receiver);
   push->Start();
   AnnounceAll(transfer, cache, *push);
@@ -180,25 +188,30 @@ absl::StatusOr<TransferSample> PushOnce(const TransferCase& transfer, TransferCa
   return sample;
 }
 
-absl::StatusOr<std::vector<TransferSample>> Send(
-    const TransferCase& transfer, const std::vector<std::optional<size_t>>& message_bytes,
-    const std::string& address, pid_t receiver) {
+absl::StatusOr<std::vector<TransferSample>> Send(const TransferCase& transfer,
+                                                 const std::vector<PushVariant>& variants,
+                                                 const std::string& address, pid_t receiver) {
   TuneProcessForBulk();
   BATON_RETURN_IF_ERROR(InitLogging("bench", "warning", "text"));
   BATON_ASSIGN_OR_RETURN(TransferCache cache, TransferCache::Create(transfer));
   cache.Fill();
-  BATON_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
-                         MakeChannel(address, Credentials::Loopback(), ChannelPurpose::kBulk));
-  uint32_t attempt = 1;
-  BATON_RETURN_IF_ERROR(PushOnce(transfer, cache,
-                                 SenderConfig(transfer, attempt, message_bytes.front()), channel,
-                                 receiver)
-                            .status());
+  StoreAllPageCrcs(transfer, cache);
+  Channels channels;  // each with a connection of its own
+  uint32_t attempt = 0;
+  const auto push = [&](const PushVariant& variant) -> absl::StatusOr<TransferSample> {
+    const auto connections = static_cast<size_t>(variant.connections);
+    while (channels.size() < connections) {
+      BATON_ASSIGN_OR_RETURN(auto channel,
+                             MakeChannel(address, Credentials::Loopback(), ChannelPurpose::kBulk));
+      channels.push_back(std::move(channel));
+    }
+    return PushOnce(transfer, cache, SenderConfig(transfer, ++attempt, variant.message_bytes),
+                    Channels(channels.begin(), channels.begin() + variant.connections), receiver);
+  };
+  BATON_RETURN_IF_ERROR(push(variants.front()).status());
   std::vector<TransferSample> samples;
-  for (const std::optional<size_t>& bytes : message_bytes) {
-    BATON_ASSIGN_OR_RETURN(
-        const TransferSample sample,
-        PushOnce(transfer, cache, SenderConfig(transfer, ++attempt, bytes), channel, receiver));
+  for (const PushVariant& variant : variants) {
+    BATON_ASSIGN_OR_RETURN(const TransferSample sample, push(variant));
     samples.push_back(sample);
   }
   return samples;
@@ -207,12 +220,12 @@ absl::StatusOr<std::vector<TransferSample>> Send(
 }  // namespace
 
 absl::StatusOr<std::vector<TransferSample>> MeasureKvPush(
-    const TransferCase& transfer, const std::vector<std::optional<size_t>>& message_bytes) {
-  const auto attempts = static_cast<uint32_t>(message_bytes.size() + 1);
+    const TransferCase& transfer, const std::vector<PushVariant>& variants) {
+  const auto attempts = static_cast<uint32_t>(variants.size() + 1);
   return RunForkedPair(
       [&](const ReadyFunction& ready) { return Receive(transfer, attempts, ready); },
       [&](const std::string& address, pid_t receiver) {
-        return Send(transfer, message_bytes, address, receiver);
+        return Send(transfer, variants, address, receiver);
       },
       kTransferTimeout);
 }

@@ -53,6 +53,7 @@ std::string FormatJson(const TransferReport& report) {
   json["sweep"] = nlohmann::ordered_json::array();
   for (const TransferReport::Row& row : report.sweep) {
     json["sweep"].push_back({{"bytes", row.bytes},
+                             {"connections", row.connections},
                              {"grpc_gb_s", row.push.gb_s},
                              {"grpc_cpu_s_per_gb", row.push.cpu_s_per_gb},
                              {"socket_gb_s", row.socket.gb_s},
@@ -67,12 +68,12 @@ std::string FormatTable(const TransferReport& report) {
       "%.1f MiB of KV cache in the shape of %s, between two processes on loopback\n"
       "%s; medians\n\n",
       static_cast<double>(report.bytes) / kMebi, report.shape, report.cpu);
-  absl::StrAppendFormat(&out, "| %-26s | %7s | %13s | %8s |\n", "way", "GB/s", "of the socket",
+  absl::StrAppendFormat(&out, "| %-38s | %7s | %13s | %8s |\n", "way", "GB/s", "of the socket",
                         "CPU s/GB");
-  absl::StrAppendFormat(&out, "| %s | %s: | %s: | %s: |\n", std::string(26, '-'),
+  absl::StrAppendFormat(&out, "| %s | %s: | %s: | %s: |\n", std::string(38, '-'),
                         std::string(6, '-'), std::string(12, '-'), std::string(7, '-'));
   const auto line = [&](const std::string& way, const TransferFigure& figure) {
-    absl::StrAppendFormat(&out, "| %-26s | %7.2f | %13.2f | %8.3f |\n", way, figure.gb_s,
+    absl::StrAppendFormat(&out, "| %-38s | %7.2f | %13.2f | %8.3f |\n", way, figure.gb_s,
                           figure.gb_s / report.socket.gb_s, figure.cpu_s_per_gb);
   };
   line("push, checked", report.push);
@@ -80,8 +81,12 @@ std::string FormatTable(const TransferReport& report) {
   line("socket, calls of 1 MiB", report.socket);
   for (const TransferReport::Row& row : report.sweep) {
     const double mebibytes = static_cast<double>(row.bytes) / kMebi;
-    line(absl::StrFormat("push, messages of %.4g MiB", mebibytes), row.push);
-    line(absl::StrFormat("socket, calls of %.4g MiB", mebibytes), row.socket);
+    if (row.connections == report.sweep.front().connections) {
+      line(absl::StrFormat("socket, calls of %.4g MiB", mebibytes), row.socket);
+    }
+    line(absl::StrFormat("push, %.4g MiB messages, %d connection%s", mebibytes, row.connections,
+                         row.connections == 1 ? "" : "s"),
+         row.push);
   }
   absl::StrAppendFormat(&out, "\nCRC and digest take %.1f %% of the rate.\n",
                         100 * report.crc_share);

@@ -23,7 +23,8 @@ double CheckShare(const std::vector<TransferSample>& checked,
 
 struct TransferReport {
   struct Row {
-    size_t bytes = 0;  // of a message's payload, or of a call of the socket
+    size_t bytes = 0;     // of a message's payload, or of a call of the socket
+    int connections = 1;  // of the push; the socket has one
     TransferFigure push;
     TransferFigure socket;
   };
@@ -41,8 +42,8 @@ struct TransferReport {
 };
 
 // {"grpc_gb_s", "socket_gb_s", "socket_best_gb_s", "protobuf_bytes_gb_s", "grpc_cpu_s_per_gb",
-// "socket_cpu_s_per_gb", "crc_share", "sweep": [{"bytes", "grpc_gb_s", "grpc_cpu_s_per_gb",
-// "socket_gb_s", "socket_cpu_s_per_gb"}]}, on several lines.
+// "socket_cpu_s_per_gb", "crc_share", "sweep": [{"bytes", "connections", "grpc_gb_s",
+// "grpc_cpu_s_per_gb", "socket_gb_s", "socket_cpu_s_per_gb"}]}, on several lines.
 std::string FormatJson(const TransferReport& report);
 std::string FormatTable(const TransferReport& report);
 

@@ -29,22 +29,22 @@ void UpdateIdentity(Sha256& sha, const ModelIdentity& identity) {
 // Many integers for one hash, in few calls: a call costs more than hashing four bytes.
 class IntegerUpdates {
  public:
-  explicit IntegerUpdates(Sha256& sha) : sha_(sha) { bytes_.reserve(kBytes); }
+  explicit IntegerUpdates(Sha256& sha) : sha_(sha) {}
   void Add(uint32_t value) {
+    if (size_ == sizeof(bytes_)) Flush();
     for (int shift = 0; shift < 32; shift += 8) {
-      bytes_.push_back(static_cast<char>((value >> shift) & 0xFF));
+      bytes_[size_++] = static_cast<char>((value >> shift) & 0xFF);
     }
-    if (bytes_.size() == kBytes) Flush();
   }
   void Flush() {
-    sha_.Update(bytes_);
-    bytes_.clear();
+    sha_.Update(absl::string_view(bytes_, size_));
+    size_ = 0;
   }
 
  private:
-  static constexpr size_t kBytes = 4096;
   Sha256& sha_;
-  std::string bytes_;
+  char bytes_[4096];
+  size_t size_ = 0;
 };
 
 }  // namespace
