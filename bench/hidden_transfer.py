@@ -1,12 +1,12 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """How much of the KV transfer the prefill does not hide: a router, a prefill and a decode worker with one thread and one CPU
 each, a new prompt for each sample.
 
     bench/hidden_transfer.py --bin build/dev/bin --model MODEL.gguf [--prompt 2000] [--repeat 5] [--link-mbit 100]
 
 Prints the exposed transfer and its share of the time to first token; with --link-mbit, where the prefill worker reaches the
-decode worker through a link of that rate, also what was predicted:
-max(last message / B, bytes / B - (prefill - time to the first message))."""
+decode worker through a link of that rate, also what was predicted: max(last message / B, bytes / B - prefill). (The time to
+the first layer, by which the transfer begins after the prefill, is a thousandth of the prefill and left out.)"""
 import argparse
 import os
 import pathlib
@@ -44,10 +44,8 @@ def sample(timings, bytes_per_second):
            "exposed_ms": exposed, "share": exposed / ms("time_to_first_token"),
            "mb": timings.kv_transfer_bytes * 1e-6, "messages": timings.kv_transfer_messages}
     if bytes_per_second:
-        to_first_message = prefill + exposed - ms("kv_transfer")
-        message = timings.kv_transfer_bytes / timings.kv_transfer_messages
-        row["predicted_ms"] = max(message / bytes_per_second * 1e3,
-                                  timings.kv_transfer_bytes / bytes_per_second * 1e3 - (prefill - to_first_message))
+        on_wire_ms = timings.kv_transfer_bytes / bytes_per_second * 1e3
+        row["predicted_ms"] = max(on_wire_ms / timings.kv_transfer_messages, on_wire_ms - prefill)
         row["ratio"] = exposed / row["predicted_ms"]
     return row
 
