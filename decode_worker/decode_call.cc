@@ -156,6 +156,7 @@ void DecodeCall::ExpectPush() {
 
 void DecodeCall::On(const BlocksGranted& event) {
   absl::MutexLock lock(&mutex_);
+  if (options_.metrics != nullptr) inflight_.emplace(*options_.metrics);
   if (receiver_ != nullptr) receiver_->Grant(event.block_table, event.start_token);
 }
 
@@ -163,13 +164,14 @@ void DecodeCall::OnCommitted(const internal::v1::OutputToken& first_token, bool 
   absl::StatusOr<OutputToken> token =
       OutputTokenFromProto(first_token, engine_.model_config().vocab_size);
   absl::MutexLock lock(&mutex_);
+  inflight_.reset();
   if (status_.has_value() || stopped_) return;  // the receiver was told to release the blocks
   if (!token.ok()) return EndLocked(token.status());
   committed_ = true;
   exact_ = exact;
-  committed_at_ = SteadyNow();
   if (options_.metrics != nullptr) {
-    options_.metrics->TransferDone(committed_at_ - first_received_, received_bytes_);
+    options_.metrics->TransferDone(
+        {.duration = SteadyNow() - first_received_, .bytes = received_bytes_});
   }
   DecodeResponse response;
   response.mutable_committed();
@@ -182,11 +184,9 @@ void DecodeCall::OnCommitted(const internal::v1::OutputToken& first_token, bool 
 void DecodeCall::OnPushFailed(const absl::Status& status) {
   const bool mismatch = absl::IsFailedPrecondition(status);
   absl::MutexLock lock(&mutex_);
+  inflight_.reset();
   if (status_.has_value() || stopped_) return;
-  if (options_.metrics != nullptr) {
-    options_.metrics->TransferFailed(mismatch ? "mismatch"
-                                              : absl::StatusCodeToString(status.code()));
-  }
+  if (options_.metrics != nullptr) options_.metrics->TransferFailed(status);
   EndLocked(WithErrorInfo(absl::Status(mismatch ? absl::StatusCode::kFailedPrecondition
                                                 : absl::StatusCode::kUnavailable,
                                        status.message()),
@@ -206,13 +206,11 @@ void DecodeCall::On(const ChunkComputed& event) {
 
 void DecodeCall::On(const TokenProduced& event) {
   absl::MutexLock lock(&mutex_);
-  if (first_step_ == absl::InfinitePast()) first_step_ = SteadyNow();
   QueueToken(OutputTokenToProto(event.token, static_cast<int>(key_.choice())));
 }
 
 void DecodeCall::On(const SequencePreempted&) {
   absl::MutexLock lock(&mutex_);
-  ++preemptions_;
   if (!queue_.empty() && queue_.back().has_preempted()) return;
   DecodeResponse response;
   response.mutable_preempted()->set_choice(key_.choice());
@@ -234,16 +232,14 @@ void DecodeCall::On(const SequenceFailed& event) {
       WithErrorInfo(event.status, {"SEQUENCE_FAILED", kStageDecode, options_.worker_name, {}}));
 }
 
-void DecodeCall::On(const SequenceReleased&) {
+void DecodeCall::On(const SequenceReleased& event) {
   absl::MutexLock lock(&mutex_);
   if (!stopped_ || status_.has_value()) return;
-  const absl::Time now = SteadyNow();
-  SequenceFinished timings;
-  const bool stepped = first_step_ != absl::InfinitePast();
-  if (committed_) timings.queue = (stepped ? first_step_ : now) - committed_at_;
-  if (stepped) timings.decode = now - first_step_;
-  timings.preemptions = preemptions_;
-  QueueFinished(timings);
+  if (options_.metrics != nullptr) {
+    options_.metrics->SequenceDone(event.timings.queue, event.timings.prefill,
+                                   event.timings.decode);
+  }
+  QueueFinished(event.timings);
   EndLocked(absl::OkStatus());
 }
 

@@ -91,15 +91,13 @@ class DecodeCall final
   SequenceId sequence_ = 0;  // written once, by OnStart
   std::shared_ptr<AttemptReceiver> receiver_ ABSL_GUARDED_BY(mutex_);
   bool committed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<WorkerMetrics::InFlight> inflight_ ABSL_GUARDED_BY(mutex_);  // blocks granted
   bool exact_ ABSL_GUARDED_BY(mutex_) = true;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   bool flow_paused_ ABSL_GUARDED_BY(mutex_) = false;
   bool paused_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t received_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time first_received_ ABSL_GUARDED_BY(mutex_);
-  int preemptions_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::Time committed_at_ ABSL_GUARDED_BY(mutex_);
-  absl::Time first_step_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
 };
 
 }  // namespace baton

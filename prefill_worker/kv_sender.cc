@@ -69,7 +69,8 @@ void KvSender::On(const LayerReady& event) {
 void KvSender::On(const ChunkReady& event) {
   if (finished_) return;
   checkpoints_.push_back(event.end_token);
-  if (event.end_token == static_cast<int>(config_.token_ids.size())) last_computed_ = now_;
+  if (event.end_token == static_cast<int>(config_.token_ids.size()))
+    last_computed_ = std::min(event.at, now_);
 }
 
 void KvSender::On(const FirstToken& event) {
@@ -96,8 +97,9 @@ void KvSender::On(const Response& event) {
     case internal::v1::PushResponse::kRefused:
       return OnRefused(event.message.refused(), event.stream);
     case internal::v1::PushResponse::kCommitted:
-      if (!joined && state_ == State::kCommitting) return Finish(absl::OkStatus());
-      break;
+      if (joined || state_ != State::kCommitting) break;
+      report_.committed = true;
+      return Finish(absl::OkStatus());
     case internal::v1::PushResponse::kCheckpointed:
       if (!joined) return;
       break;
@@ -329,8 +331,11 @@ void KvSender::Finish(absl::Status status) {
   computed_.clear();
   checkpoints_.clear();
   unacknowledged_.Clear();
-  if (first_sent_ != absl::InfinitePast()) report_.transfer = now_ - first_sent_;
-  if (last_computed_ != absl::InfinitePast()) report_.exposed_transfer = now_ - last_computed_;
+  const bool all_computed = last_computed_ != absl::InfinitePast();
+  if (all_computed) report_.exposed_transfer = now_ - last_computed_;
+  if (report_.messages > 0) {
+    report_.transfer = now_ - (all_computed ? std::min(first_sent_, last_computed_) : first_sent_);
+  }
   for (const int stream : streams_) {
     if (unacknowledged_.Carries(stream)) actions_.emplace_back(HalfClose{stream});
   }

@@ -53,8 +53,10 @@ struct KvSendReport {
   uint64_t bytes_saved = 0;   // held by the receiver already
   uint64_t bytes_resent = 0;  // payload sent again, after a refusal or the loss of a stream
   uint32_t messages = 0;
-  uint32_t stale_messages = 0;      // whose blocks were given to somebody else while they were sent
-  absl::Duration transfer;          // first byte sent -> commit answered
+  uint32_t stale_messages = 0;  // whose blocks were given to somebody else while they were sent
+  bool committed = false;       // false with an OK status: ended by the first token
+  // First byte sent, or all computed where the open was answered later, -> commit answered.
+  absl::Duration transfer;
   absl::Duration exposed_transfer;  // last chunk computed -> commit answered
 };
 
@@ -81,7 +83,8 @@ class KvSender {
     std::vector<uint32_t> page_crcs;
   };
   struct ChunkReady {
-    int end_token = 0;  // every layer before it was announced
+    int end_token = 0;                       // every layer before it was announced
+    absl::Time at = absl::InfiniteFuture();  // when it was computed; at the latest when handled
   };
   struct FirstToken {
     internal::v1::OutputToken token;

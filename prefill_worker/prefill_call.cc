@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/duration_proto.h"
 #include "common/rpc/identity.h"
@@ -109,6 +110,7 @@ void PrefillCall::StartPush() {
       .channels = std::move(push_channels_),
       .callbacks = std::move(callbacks)});
   sender_config_.reset();
+  if (options_.metrics != nullptr) inflight_.emplace(*options_.metrics);
   push_->Start();
 }
 
@@ -140,7 +142,7 @@ void PrefillCall::PostLayer(int layer, int first_token, int end_token,
 void PrefillCall::On(const ChunkComputed& event) {
   absl::MutexLock lock(&mutex_);
   if (status_.has_value()) return;
-  if (push_ != nullptr) push_->Post(KvSender::ChunkReady{event.end_token});
+  if (push_ != nullptr) push_->Post(KvSender::ChunkReady{event.end_token, SteadyNow()});
   if (!queue_.empty() && queue_.back().has_progress()) queue_.pop_back();
   PrefillResponse response;
   response.mutable_progress()->set_computed_tokens(static_cast<uint32_t>(event.end_token));
@@ -176,12 +178,18 @@ void PrefillCall::OnPushFinished(const absl::Status& status, const KvSendReport&
   absl::MutexLock lock(&mutex_);
   if (options_.metrics != nullptr) {
     options_.metrics->TransferBytes(report.bytes_sent + report.bytes_resent);
-    if (status.ok()) {
-      options_.metrics->TransferDone(report.transfer, report.bytes_sent);
-    } else {
-      options_.metrics->TransferFailed(absl::StatusCodeToString(status.code()));
+    options_.metrics->BytesResent(report.bytes_resent);
+    if (!status.ok()) {
+      options_.metrics->TransferFailed(status);
+    } else if (report.committed) {
+      options_.metrics->TransferDone({.duration = report.transfer,
+                                      .bytes = report.bytes_sent,
+                                      .exposed = report.exposed_transfer,
+                                      .bytes_saved = report.bytes_saved,
+                                      .messages = report.messages});
     }
   }
+  inflight_.reset();
   pushed_ = report;
   if (status.ok()) return MaybeFinish();
   const bool mismatch = absl::IsFailedPrecondition(status);

@@ -91,6 +91,7 @@ class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillR
   ChannelCache::Channels push_channels_ ABSL_GUARDED_BY(mutex_);
   std::optional<KvSender::Config> sender_config_ ABSL_GUARDED_BY(mutex_);  // until the push starts
   std::shared_ptr<PushClient> push_ ABSL_GUARDED_BY(mutex_);
+  std::optional<WorkerMetrics::InFlight> inflight_ ABSL_GUARDED_BY(mutex_);  // of the push
   int cached_tokens_ ABSL_GUARDED_BY(mutex_) = 0;  // computed earlier, not posted to the push yet
   std::optional<SequenceFinished> computed_ ABSL_GUARDED_BY(mutex_);
   std::optional<KvSendReport> pushed_ ABSL_GUARDED_BY(mutex_);

@@ -72,6 +72,7 @@ void RequestMachine::On(const WorkersChosen& event) {
   timings_.set_decode_worker(workers_.decode->name);
   decode_open_ = true;
   phase_ = Phase::kOpening;
+  SetDuration(timings_.mutable_queue(), now_ - spec_.received);
   OpenDecode open{.attempt = attempt_, .worker_id = workers_.decode->id, .start = {}};
   *open.start.mutable_start()->mutable_sequence() = MakeSequence();
   open.start.mutable_start()->set_prefill_locally(!workers_.prefill.has_value());
@@ -127,12 +128,12 @@ void RequestMachine::Accepted(const internal::v1::DecodeAccepted& accepted) {
   accepted_ = true;
   accept_by_ = absl::InfiniteFuture();
   phase_ = Phase::kPrefilling;
-  SetDuration(timings_.mutable_queue(), now_ - spec_.received);
   if (!workers_.prefill.has_value()) {
     usage_.set_cached_tokens(std::min(accepted.cached_tokens(), usage_.prompt_tokens()));
     return;
   }
   prefill_open_ = true;
+  SetDuration(timings_.mutable_queue(), now_ - spec_.received);
   StartPrefill start{.attempt = attempt_, .worker_id = workers_.prefill->id, .request = {}};
   *start.request.mutable_sequence() = MakeSequence();
   start.request.set_decode_address(workers_.decode_address);

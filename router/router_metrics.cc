@@ -65,6 +65,11 @@ void RouterMetrics::Ended(const RequestMachine& machine, const absl::Status& sta
   requests_.PromptTokens(usage.prompt_tokens() - usage.cached_tokens(), usage.cached_tokens());
   requests_.Queued(GetDuration(timings.queue()), GetDuration(timings.prefill_queue()),
                    GetDuration(timings.decode_queue()));
+  if (generated > 1) {
+    const absl::Duration rest =
+        GetDuration(timings.total()) - GetDuration(timings.time_to_first_token());
+    requests_.PerOutputToken(rest / static_cast<double>(generated - 1));
+  }
   requests_.Computed(GetDuration(timings.prefill()), GetDuration(timings.decode()));
 }
 

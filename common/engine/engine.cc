@@ -60,6 +60,16 @@ EngineOptions FillDefaults(EngineOptions options, const ModelConfig& config) {
   return options;
 }
 
+SequenceFinished TimingsUntil(absl::Time now, const Sequence& sequence) {
+  const absl::Time first_step = sequence.first_step.value_or(now);
+  return {
+      .queue = first_step - sequence.ready,
+      .prefill = sequence.prefill_end.value_or(first_step) - first_step,
+      .decode = now - sequence.first_decode.value_or(now),
+      .preemptions = sequence.preemptions,
+  };
+}
+
 }  // namespace
 
 // What a step runs over. The functions are the engine's thread's, but for those of the mailbox.
@@ -189,10 +199,11 @@ void Engine::Rep::Obey(SequenceId id, Mailbox::Control& control) {
   if (sequence == nullptr) return;
   if (control.release) {
     const auto on_event = std::move(sequence->request.on_event);
+    const SequenceReleased released = {TimingsUntil(SteadyNow(), *sequence)};
     if (!sequence->admitted) mailbox.Admitted();
     scheduler.Remove(*sequence);
     mailbox.Ended(id);
-    if (on_event) on_event(SequenceReleased{});
+    if (on_event) on_event(released);
     return;
   }
   if (control.paused) sequence->paused = *control.paused;
@@ -319,14 +330,7 @@ void Engine::Rep::Produce(Sequence& sequence, absl::Span<const float> row) {
 }
 
 void Engine::Rep::Finish(Sequence& sequence) {
-  const absl::Time now = SteadyNow();
-  const absl::Time first_step = sequence.first_step.value_or(now);
-  const SequenceFinished finished = {
-      .queue = first_step - sequence.ready,
-      .prefill = sequence.prefill_end.value_or(first_step) - first_step,
-      .decode = now - sequence.first_decode.value_or(now),
-      .preemptions = sequence.preemptions,
-  };
+  const SequenceFinished finished = TimingsUntil(SteadyNow(), sequence);
   if (sequence.request.mode == Mode::kPrefillOnly) {
     scheduler.Hold(sequence);
     return Tell(sequence, finished);

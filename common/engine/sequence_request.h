@@ -74,7 +74,9 @@ struct SequenceFailed {
 };
 // The answer to Release of a sequence that lived: its blocks are given back. A sequence lives from
 // Submit until Finished or Failed (kLocal, kReceive), or until Released.
-struct SequenceReleased {};
+struct SequenceReleased {
+  SequenceFinished timings;  // until now
+};
 
 using SequenceEvent = std::variant<SequenceAdmitted, BlocksGranted, PrefillStarted, LayerComputed,
                                    ChunkComputed, TokenProduced, SequencePreempted,

@@ -33,6 +33,9 @@ RequestMetrics::RequestMetrics(Metrics& metrics, Gauges gauges)
       inter_token_(metrics.AddHistogram("baton_inter_token_latency_seconds",
                                         "Between two tokens of a stream.", InterTokenBuckets(),
                                         {})),
+      per_output_token_(metrics.AddHistogram("baton_request_time_per_output_token_seconds",
+                                             "Mean time of a request's tokens after the first.",
+                                             InterTokenBuckets(), {})),
       queue_router_(Queue(metrics, "router")),
       queue_prefill_(Queue(metrics, "prefill")),
       queue_decode_(Queue(metrics, "decode")),
@@ -90,6 +93,10 @@ void RequestMetrics::FirstToken(absl::Duration since_received) {
 
 void RequestMetrics::NextToken(absl::Duration since_last_token) {
   inter_token_.Observe(Seconds(since_last_token));
+}
+
+void RequestMetrics::PerOutputToken(absl::Duration mean) {
+  per_output_token_.Observe(Seconds(mean));
 }
 
 void RequestMetrics::Queued(absl::Duration in_router, absl::Duration at_prefill,

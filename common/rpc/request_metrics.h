@@ -32,6 +32,7 @@ class RequestMetrics {
   void PromptTokens(uint64_t computed, uint64_t cached);
   void FirstToken(absl::Duration since_received);
   void NextToken(absl::Duration since_last_token);
+  void PerOutputToken(absl::Duration mean);  // of one request, its first token left out
   void Queued(absl::Duration in_router, absl::Duration at_prefill, absl::Duration at_decode);
   void Computed(absl::Duration prefill, absl::Duration decode);
   // leg: prefill, decode.
@@ -52,6 +53,7 @@ class RequestMetrics {
   Histogram duration_;
   Histogram first_token_;
   Histogram inter_token_;
+  Histogram per_output_token_;
   Histogram queue_router_;
   Histogram queue_prefill_;
   Histogram queue_decode_;

@@ -20,6 +20,27 @@ const char* Name(WorkerMetrics::Direction direction) {
   return direction == WorkerMetrics::Direction::kSent ? "sent" : "received";
 }
 
+constexpr const char* kFailureReasons[] = {"mismatch", "damaged", "refused",
+                                           "lost",     "timeout", "internal"};
+
+const char* FailureReason(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kFailedPrecondition:
+      return "mismatch";  // identity or shape
+    case absl::StatusCode::kDataLoss:
+      return "damaged";  // a CRC or a digest
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kInvalidArgument:
+      return "refused";  // by the protocol: superseded, unknown, out of range
+    case absl::StatusCode::kUnavailable:
+      return "lost";  // the connection, or a peer that is silent
+    case absl::StatusCode::kDeadlineExceeded:
+      return "timeout";  // nothing ever came
+    default:
+      return "internal";
+  }
+}
+
 // Adds what is read from one snapshot: `field` takes a number from it.
 class StatsAdder {
  public:
@@ -84,8 +105,7 @@ void AddEngineMetrics(Metrics& metrics, const std::function<EngineStats()>& stat
 
 WorkerMetrics::WorkerMetrics(Metrics& metrics, std::function<EngineStats()> stats,
                              Direction direction)
-    : metrics_(metrics),
-      bytes_(metrics.AddCounter("baton_kv_transfer_bytes_total", "KV bytes on the wire.",
+    : bytes_(metrics.AddCounter("baton_kv_transfer_bytes_total", "KV bytes on the wire.",
                                 {{"direction", Name(direction)}})),
       transfer_duration_(metrics.AddHistogram("baton_kv_transfer_duration_seconds",
                                               "From a transfer's first byte to its commit.",
@@ -101,26 +121,42 @@ WorkerMetrics::WorkerMetrics(Metrics& metrics, std::function<EngineStats()> stat
                                    "From the first decode step to the last token.",
                                    RequestDurationBuckets(), {})) {
   AddEngineMetrics(metrics, stats);
+  metrics.AddGauge("baton_kv_transfer_inflight", "Transfers under way.", {},
+                   [this] { return static_cast<double>(inflight_.load()); });
+  for (const char* reason : kFailureReasons) {
+    failures_.emplace(reason, metrics.AddCounter("baton_kv_transfer_failures_total",
+                                                 "Transfers that failed.", {{"reason", reason}}));
+  }
+  if (direction != Direction::kSent) return;
+  exposed_ = metrics.AddHistogram(
+      "baton_kv_transfer_exposed_seconds",
+      "Part of a transfer that the prefill did not hide: from the last chunk to the commit.",
+      TransferDurationBuckets(), {});
+  bytes_saved_ = metrics.AddCounter("baton_kv_transfer_saved_bytes_total",
+                                    "KV bytes not sent because the receiver held them.", {});
+  bytes_resent_ = metrics.AddCounter("baton_kv_transfer_resent_bytes_total",
+                                     "KV bytes sent again after damage or a lost connection.", {});
+  messages_ = metrics.AddCounter("baton_kv_transfer_messages_total",
+                                 "KV messages of committed transfers.", {});
 }
 
 void WorkerMetrics::TransferBytes(uint64_t bytes) { bytes_.Add(static_cast<double>(bytes)); }
 
-void WorkerMetrics::TransferDone(absl::Duration duration, uint64_t bytes) {
-  transfer_duration_.Observe(Seconds(duration));
-  transfer_bytes_.Observe(static_cast<double>(bytes));
+void WorkerMetrics::BytesResent(uint64_t bytes) {
+  if (bytes_resent_.has_value()) bytes_resent_->Add(static_cast<double>(bytes));
 }
 
-void WorkerMetrics::TransferFailed(const std::string& reason) {
-  absl::MutexLock lock(&mutex_);
-  auto found = failures_.find(reason);
-  if (found == failures_.end()) {
-    found =
-        failures_
-            .emplace(reason, metrics_.AddCounter("baton_kv_transfer_failures_total",
-                                                 "Transfers that failed.", {{"reason", reason}}))
-            .first;
-  }
-  found->second.Add();
+void WorkerMetrics::TransferDone(const Transfer& transfer) {
+  transfer_duration_.Observe(Seconds(transfer.duration));
+  transfer_bytes_.Observe(static_cast<double>(transfer.bytes));
+  if (!exposed_.has_value()) return;
+  exposed_->Observe(Seconds(transfer.exposed));
+  bytes_saved_->Add(static_cast<double>(transfer.bytes_saved));
+  messages_->Add(static_cast<double>(transfer.messages));
+}
+
+void WorkerMetrics::TransferFailed(const absl::Status& status) {
+  if (!absl::IsCancelled(status)) failures_.at(FailureReason(status)).Add();
 }
 
 void WorkerMetrics::SequenceDone(absl::Duration queue, absl::Duration prefill,

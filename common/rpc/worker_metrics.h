@@ -1,13 +1,15 @@
 // What a worker counts: its engine's statistics and its transfers.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 
 #include "common/engine/engine.h"
@@ -23,23 +25,53 @@ class WorkerMetrics {
 
   WorkerMetrics(Metrics& metrics, std::function<EngineStats()> stats, Direction direction);
 
-  void TransferBytes(uint64_t bytes);  // of payload, as it goes
-  void TransferDone(absl::Duration duration, uint64_t bytes);
-  // reason: a bounded set such as checksum, refused, lost, aborted.
-  void TransferFailed(const std::string& reason);
+  // One transfer that is counted as under way until this is destroyed. Movable.
+  class InFlight {
+   public:
+    explicit InFlight(WorkerMetrics& metrics) : count_(&metrics.inflight_) { ++*count_; }
+    InFlight(InFlight&& other) noexcept : count_(std::exchange(other.count_, nullptr)) {}
+    InFlight& operator=(InFlight&& other) noexcept {
+      std::swap(count_, other.count_);
+      return *this;
+    }
+    ~InFlight() {
+      if (count_ != nullptr) --*count_;
+    }
+
+   private:
+    std::atomic<int64_t>* count_;
+  };
+
+  // A transfer that was committed.
+  struct Transfer {
+    absl::Duration duration;  // first byte -> commit
+    uint64_t bytes = 0;       // of payload
+    // Known to the sender.
+    absl::Duration exposed = {};  // last chunk computed -> commit answered
+    uint64_t bytes_saved = 0;     // the receiver held them
+    uint64_t messages = 0;
+  };
+
+  void TransferBytes(uint64_t bytes);  // of payload
+  void BytesResent(uint64_t bytes);    // of them, what had been sent before
+  void TransferDone(const Transfer& transfer);
+  // Counted by the kind of its code. CANCELLED is none: nobody wanted the transfer any more.
+  void TransferFailed(const absl::Status& status);
   // One sequence that ended here.
   void SequenceDone(absl::Duration queue, absl::Duration prefill, absl::Duration decode);
 
  private:
-  Metrics& metrics_;
-  absl::Mutex mutex_;
-  std::map<std::string, Counter> failures_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<int64_t> inflight_ = 0;
+  std::map<std::string, Counter> failures_;  // all reasons, from the beginning
   Counter bytes_;
   Histogram transfer_duration_;
   Histogram transfer_bytes_;
   Histogram queue_;
   Histogram prefill_;
   Histogram decode_;
+  // Of a sender.
+  std::optional<Histogram> exposed_;
+  std::optional<Counter> bytes_saved_, bytes_resent_, messages_;
 };
 
 }  // namespace baton

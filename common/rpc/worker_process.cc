@@ -106,7 +106,7 @@ absl::Status WorkerProcess::Prepare(internal::v1::WorkerRole role, WorkerFlags f
       flags_.served_model_name.empty() ? runtime_->name : flags_.served_model_name;
   metrics_->SetModelName(model_name);
   const double load_seconds = absl::ToDoubleSeconds(SteadyNow() - start);
-  metrics_->AddGauge("model_load_seconds", "Time from start until the model was loaded", {},
+  metrics_->AddGauge("baton_model_load_seconds", "Time from start until the model was loaded.", {},
                      [load_seconds] { return load_seconds; });
   worker_metrics_.emplace(
       *metrics_, [this] { return engine().Stats(); },

@@ -101,6 +101,43 @@ TEST_F(SenderTest, CheckpointsAndCommitWaitForTheAcknowledgements) {
   EXPECT_EQ(Taken<KvSender::Finished>()[0].report.exposed_transfer, absl::Milliseconds(5));
 }
 
+TEST_F(SenderTest, ExposedTransferBeginsWithTheLastComputedChunkHoweverLateThePushIsOpened) {
+  Do(KvSender::Begin{});
+  Layer(0, 0, 64);
+  Layer(1, 0, 64);
+  Do(KvSender::ChunkReady{64, now_});
+  Layer(0, 64, kTokens);
+  Layer(1, 64, kTokens);
+  const absl::Time computed = now_;
+  now_ += absl::Milliseconds(2);  // until the event is handled
+  Do(KvSender::ChunkReady{kTokens, computed});
+  Do(KvSender::FirstToken{});
+  now_ += absl::Milliseconds(10);
+  Opened(0, 1 << 20);
+  now_ += absl::Milliseconds(3);
+  for (uint64_t i = 1; i <= Taken<KvSender::SendData>().size(); ++i) Ack(i, 1 << 20);
+  PushResponse committed;
+  committed.mutable_committed();
+  Do(KvSender::Response{committed});
+  const auto finished = Taken<KvSender::Finished>();
+  ASSERT_EQ(finished.size(), 1u);
+  EXPECT_TRUE(finished[0].report.committed);
+  EXPECT_EQ(finished[0].report.exposed_transfer, absl::Milliseconds(15));
+  EXPECT_EQ(finished[0].report.transfer, absl::Milliseconds(15)) << "never less than exposed";
+}
+
+TEST_F(SenderTest, APushThatEndsWithTheFirstTokenWasNotCommitted) {
+  Do(KvSender::Begin{});
+  Opened(0, 1 << 20);
+  Layer(0, 0, 64);
+  Do(KvSender::Abort{PushAbort::REASON_FINISHED_AT_FIRST_TOKEN});
+  Refuse(PushRefused::REASON_ABORTED);
+  const auto finished = Taken<KvSender::Finished>();
+  ASSERT_EQ(finished.size(), 1u);
+  EXPECT_TRUE(finished[0].status.ok());
+  EXPECT_FALSE(finished[0].report.committed);
+}
+
 TEST_F(SenderTest, SendsARefusedMessageAgainThreeTimesAndNoMore) {
   Do(KvSender::Begin{});
   Opened(0, 1 << 20);

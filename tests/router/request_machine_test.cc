@@ -5,6 +5,7 @@
 #include <random>
 
 #include "common/rpc/status.h"
+#include "router/timeline.h"
 #include "tests/router/machine_harness.h"
 
 namespace baton {
@@ -265,6 +266,28 @@ TEST(RequestMachine, PrefillsOnTheDecodeWorkerWhenThereIsNoOther) {
   ASSERT_EQ(harness.Count<Complete>(), 1);
   EXPECT_TRUE(harness.complete().timings().local_prefill());
   EXPECT_EQ(harness.text, "abc");
+}
+
+// What the worker then waits for is in its own account.
+TEST(RequestMachine, TheTimeInTheRoutersQueueEndsWhenTheWorkerThatPrefillsHasTheRequest) {
+  for (const bool local : {false, true}) {
+    MachineHarness harness(MachineHarness::Spec(3));
+    harness.now += absl::Milliseconds(3);
+    harness.Choose(!local, true);
+    harness.now += absl::Milliseconds(7);
+    harness.DecodeAccepts();
+    harness.now += absl::Milliseconds(50);
+    if (!local) {
+      harness.PrefillSends(Abc()[0]);
+      harness.PrefillFinishes();
+      harness.DecodeCommits();
+    }
+    harness.DecodeSends(Abc());
+    harness.DecodeFinishes();
+    ASSERT_EQ(harness.Count<Complete>(), 1);
+    EXPECT_EQ(GetDuration(harness.complete().timings().queue()),
+              absl::Milliseconds(local ? 3 : 10));
+  }
 }
 
 TEST(RequestMachine, CancellingInAnyPhaseReachesTheWorkersThatHaveACall) {

@@ -37,6 +37,7 @@ TEST(Metrics, CountsRequestsTokensAndTimes) {
   requests.PromptTokens(16, 4);
   requests.FirstToken(absl::Milliseconds(50));
   requests.NextToken(absl::Milliseconds(3));
+  requests.PerOutputToken(absl::Milliseconds(4));
   const std::string text = metrics.Scrape();
   const auto expect = [&](const std::string& name, const std::string& labels,
                           const std::string& value) {
@@ -51,6 +52,7 @@ TEST(Metrics, CountsRequestsTokensAndTimes) {
   expect("baton_prompt_tokens_total", R"(source="cached")", "4");
   expect("baton_request_duration_seconds_count", "", "3");
   expect("baton_inter_token_latency_seconds_sum", "", "0.003");
+  expect("baton_request_time_per_output_token_seconds_sum", "", "0.004");
   EXPECT_THAT(text, HasSubstr(R"(le="0.06"} 1)")) << "50 ms is in the bucket up to 60 ms";
   waiting = 0;
   EXPECT_THAT(

@@ -57,33 +57,6 @@ TEST(WorkerFlags, ABadOneIsNamed) {
   }
 }
 
-TEST(WorkerMetrics, BlocksAndTransfersAreCounted) {
-  Metrics metrics("decode");
-  EngineStats stats;
-  stats.total_blocks = 10;
-  stats.used_blocks = 3;
-  stats.promised_blocks = 1;
-  stats.free_blocks = 6;
-  stats.cached_blocks = 2;
-  WorkerMetrics worker(
-      metrics, [&] { return stats; }, WorkerMetrics::Direction::kReceived);
-  metrics.SetModelName("m");
-  worker.TransferBytes(4096);
-  worker.TransferDone(absl::Milliseconds(20), 4096);
-  worker.TransferFailed("checksum");
-  const std::string text = metrics.Scrape();
-  for (const char* line :
-       {R"(baton_kv_cache_blocks{state="used",model_name="m",role="decode"} 3)",
-        R"(baton_kv_cache_blocks{state="promised",model_name="m",role="decode"} 1)",
-        R"(baton_kv_cache_blocks{state="free",model_name="m",role="decode"} 4)",
-        R"(baton_kv_cache_blocks{state="cached",model_name="m",role="decode"} 2)",
-        R"(baton_kv_cache_usage_ratio{model_name="m",role="decode"} 0.4)",
-        R"(baton_kv_transfer_bytes_total{direction="received",model_name="m",role="decode"} 4096)",
-        R"(baton_kv_transfer_failures_total{reason="checksum",model_name="m",role="decode"} 1)"}) {
-    EXPECT_THAT(text, HasSubstr(std::string(line) + "\n"));
-  }
-}
-
 TEST(Banner, SaysBlocksAsTokens) {
   const std::string text = Banner({.version = "0.1.0",
                                    .role = "decode",
