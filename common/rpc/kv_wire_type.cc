@@ -86,10 +86,9 @@ struct EncodeInt8 {
 template <class To>
 struct DecodeInt8 {
   [[gnu::always_inline]] static void Run(const uint8_t* values, const uint8_t* scales, size_t heads,
-                                         size_t head_dim, uint8_t* to, bool* sound) {
+                                         size_t head_dim, uint8_t* to) {
     for (size_t head = 0; head < heads; ++head) {
       const float scale = LoadAt<float>(scales, head);
-      *sound = *sound && scale >= 0 && scale <= 0x1p127f / 127;
       for (size_t i = 0; i < head_dim; ++i) {
         StoreAt(To::Narrow(static_cast<float>(static_cast<int8_t>(values[i])) * scale), to, i);
       }
@@ -185,14 +184,12 @@ bool KvWireFormat::Encode(const uint8_t* rows, size_t count, uint8_t* values,
   return sayable;
 }
 
-bool KvWireFormat::Decode(const uint8_t* values, const uint8_t* scales, size_t count,
+void KvWireFormat::Decode(const uint8_t* values, const uint8_t* scales, size_t count,
                           uint8_t* rows) const {
   BATON_CHECK(converts_, "nothing to convert");
-  bool sound = true;
   WithDtype(dtype_, [&](auto to) {
     if (type_ == KvWireType::kInt8) {
-      RunOn<DecodeInt8<decltype(to)>>(isa_, values, scales, count * heads_, head_dim_, rows,
-                                      &sound);
+      RunOn<DecodeInt8<decltype(to)>>(isa_, values, scales, count * heads_, head_dim_, rows);
     } else {
       WithFloatType(type_, [&](auto from) {
         RunOn<Convert<decltype(from), decltype(to)>>(isa_, values, count * heads_ * head_dim_,
@@ -200,7 +197,6 @@ bool KvWireFormat::Decode(const uint8_t* values, const uint8_t* scales, size_t c
       });
     }
   });
-  return sound;
 }
 
 }  // namespace baton

@@ -59,10 +59,9 @@ class KvWireFormat {
   // too. REQUIRES: converts().
   [[nodiscard]] bool Encode(const uint8_t* rows, size_t count, uint8_t* values,
                             uint8_t* scales) const;
-  // The way back, to [count * layout.row_bytes()]. False where a scale is one that Encode never
-  // makes. REQUIRES: converts().
-  [[nodiscard]] bool Decode(const uint8_t* values, const uint8_t* scales, size_t count,
-                            uint8_t* rows) const;
+  // The way back, to [count * layout.row_bytes()]. What Encode never makes becomes something too.
+  // REQUIRES: converts().
+  void Decode(const uint8_t* values, const uint8_t* scales, size_t count, uint8_t* rows) const;
 
  private:
   KvWireType type_;
