@@ -275,6 +275,15 @@ TEST_F(PayloadCopier, APayloadThatIsTooShortIsNotOk) {
   EXPECT_FALSE(CopyPayload(CopyOf(header, KvWireType::kInt8), message, target.blocks).ok);
 }
 
+TEST_F(PayloadCopier, ABlockThatDoesNotKeepWhatWasConvertedIntoItIsNotOk) {
+  Blocks source = Source(KvDtype::kF16);
+  Blocks target(KvDtype::kF16, 48, {5, 5});  // tokens 16 and 64 have one place
+  const KvWireFormat sent(source.layout, KvWireType::kInt8);
+  const KvDataHeader header = Header(source, sent);
+  const KvDataMessage message = Message(source, sent, header);
+  EXPECT_FALSE(CopyPayload(CopyOf(header, KvWireType::kInt8), message, target.blocks).ok);
+}
+
 TEST(PageEncoder, APageThatChangedSinceItWasComputedIsNotSent) {
   Blocks source(KvDtype::kF16, 16, {4, 0, 6, 2, 5});
   Fill(source);

@@ -128,6 +128,12 @@ TEST(WorkerPairTypes, AWiderWireTypeBetweenEqualCachesKeepsEveryBit) {
     // Exact, so it serves others: all whole blocks of the prompt that are not its last token's.
     ExpectSameTokens(result, RunLocally(decode, Spec(2)));
     EXPECT_EQ(decode.engine().Stats().prompt_tokens_cached, 128u);
+    // And goes on to a third worker, with the CRCs of the pages as they were stored.
+    TestWorker third(Kv(dtype));
+    const HandoffResult passed_on = RunHandoff(decode, third, Spec(3));
+    EXPECT_EQ(passed_on.prefill_started.cached_tokens(), 128u);
+    EXPECT_EQ(passed_on.prefill_finished.bytes_resent(), 0u);
+    ExpectSameTokens(passed_on, result);
   }
 }
 
