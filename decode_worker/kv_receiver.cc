@@ -7,6 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/base/crc32c.h"
+#include "common/rpc/identity_text.h"
 #include "common/rpc/kv_wire_choice.h"
 
 namespace baton {

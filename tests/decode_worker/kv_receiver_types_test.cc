@@ -189,5 +189,17 @@ TEST_F(ReceiverTypes, AConvertedPageWhoseWireBytesAreDamagedIsAskedForAgain) {
   EXPECT_EQ(Acks(), 1u);
 }
 
+TEST_F(ReceiverTypes, ABlockThatChangedAfterItsPagesWereAnnouncedIsSeen) {
+  Restart("int8", false);
+  const KvWireFormat wire(layout_, KvWireType::kInt8);
+  OpenWith(OpenAs("f16", "cpu/f16", "int8"));
+  Do(KvReceiver::Granted{0});
+  const KvDataHeader header = WireHeader(wire, 0, 32, 1);
+  source_.Row(1, KvLayout::kKeys, 17)[5] ^= 0x20;  // twice or half its exponent's worth
+  ArriveAs(wire, header);
+  FinishCopies();
+  EXPECT_EQ(LastRefusal(), PushRefused::REASON_CHECKSUM);
+}
+
 }  // namespace
 }  // namespace baton
