@@ -62,8 +62,8 @@ class PushClient : public std::enable_shared_from_this<PushClient> {
   KvSender sender_;                    // of the thread
   KvBlocks blocks_;                    // of the thread
   std::vector<uint32_t> generations_;  // [blocks_.block_table], of the thread
-  const std::vector<std::shared_ptr<grpc::Channel>> channels_;
   const KvWireFormat wire_;
+  const std::vector<std::shared_ptr<grpc::Channel>> channels_;
   Callbacks callbacks_;
   std::vector<std::shared_ptr<PushStream>> streams_;  // of the thread; null before and after
   size_t posted_blocks_ = 0;                          // of the thread that posts layers
