@@ -122,14 +122,14 @@ void AttemptReceiver::CopyNow(const KvReceiver::Copy& copy) {
   if (done.ok) {
     // The block keeps the CRCs of what lies in it: a wrong one is overwritten by the copy that
     // replaces the page.
+    const std::vector<uint32_t>& crcs = done.block_crcs.empty() ? done.page_crcs : done.block_crcs;
     size_t index = 0;
     const int block_size = blocks_.layout.block_size;
     for (const KvReceiver::Run& run : copy.runs) {
       const int end = run.first_token + run.token_count;
       for (int token = run.first_token; token < end; token += kKvPageTokens) {
         const int32_t block = blocks_.block_table[static_cast<size_t>(token / block_size)];
-        cache_.PageCrc(block, run.layer, token % block_size / kKvPageTokens) =
-            done.page_crcs[index++];
+        cache_.PageCrc(block, run.layer, token % block_size / kKvPageTokens) = crcs[index++];
       }
     }
   }

@@ -109,6 +109,8 @@ KvReceiver::Config DecodeCall::ReceiverConfig(const internal::v1::SequenceSpec& 
       .token_ids = token_ids,
       .page_hashes =
           PageHashes(options_.identity, spec.cache_salt(), options_.shape.numerics(), token_ids),
+      .cache_salt = spec.cache_salt(),
+      .strict_kv_dtype = options_.strict_kv_dtype,
       .prompt_length = static_cast<int>(spec.prompt_length()),
       .vocab_size = engine_.model_config().vocab_size,
       .limits = options_.limits,

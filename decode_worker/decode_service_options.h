@@ -14,6 +14,7 @@ struct DecodeServiceOptions {
   std::string worker_name;
   internal::v1::ModelIdentity identity;
   internal::v1::KvShape shape;
+  bool strict_kv_dtype = false;
   KvReceiverLimits limits = {};
   size_t max_calls = 1024;
   size_t max_streams = 4096;         // of pushes: several a call

@@ -7,6 +7,8 @@
 
 #include "common/base/check.h"
 #include "common/base/crc32c.h"
+#include "common/rpc/identity_text.h"
+#include "common/rpc/kv_wire_choice.h"
 
 namespace baton {
 namespace {
@@ -30,6 +32,7 @@ KvReceiver::KvReceiver(Config config, absl::Time now)
       token_count_(static_cast<int>(config_.token_ids.size())),
       now_(now),
       deadline_(now + config_.limits.promise_timeout),
+      wire_(config_.layout, WireTypeOf(config_.layout.dtype)),
       crcs_(config_.layout.layers, token_count_) {
   BATON_CHECK(token_count_ > 0, "a sequence has tokens");
   pages_.resize(static_cast<size_t>(crcs_.layers()) * static_cast<size_t>(crcs_.pages()));
@@ -86,8 +89,14 @@ void KvReceiver::OnOpen(StreamId stream, const PushOpen& open) {
   if (absl::Status status = CheckShape(open); !status.ok()) {
     return Fail(PushRefused::REASON_SHAPE, std::move(status));
   }
-  exact_ = open.shape().numerics() == config_.shape.numerics();
   push_deadline_ = now_ + config_.limits.push_timeout;
+  const KvWireType wire_type = *KvWireTypeFromName(open.wire_dtype());
+  const std::string numerics = StoredNumerics(open.shape(), wire_type, config_.shape);
+  if (absl::Status status = CheckPageHashes(open, numerics); !status.ok()) {
+    return Fail(PushRefused::REASON_SHAPE, std::move(status));
+  }
+  wire_ = KvWireFormat(config_.layout, wire_type);
+  exact_ = numerics == config_.shape.numerics();
   deadline_ = now_ + config_.limits.open_timeout;
   actions_.emplace_back(TakeBlocks{});
 }
@@ -183,7 +192,7 @@ void KvReceiver::Place(Message message) {
     }
   }
   const uint64_t copy_id = next_copy_id_++;
-  actions_.emplace_back(Copy{copy_id, message.message_id, header, runs});
+  actions_.emplace_back(Copy{copy_id, message.message_id, header, runs, wire_.type()});
   copies_[copy_id] = {std::move(message), std::move(runs)};
 }
 

@@ -14,6 +14,10 @@
 // the copy itself, and memory that changed in between, where a check of the message before the copy
 // would see only the first. Until then nobody else can see the page.
 //
+// Where the wire type is not the cache's, the copier converts, and the CRC compared is that of the
+// bytes on the wire, taken as they are read; that the block has what came out of the conversion is
+// the copier's own check (payload_copier.h).
+//
 // The stream that opened the push carries its checkpoints and its commit, and ends it when it is
 // lost. Streams that joined carry data only; one that is lost is forgotten: its messages in copy
 // finish, and nobody hears of them.
@@ -33,6 +37,7 @@
 #include "common/kv/layout.h"
 #include "common/rpc/kv_digest.h"
 #include "common/rpc/kv_wire.h"
+#include "common/rpc/kv_wire_type.h"
 
 namespace baton {
 
@@ -56,6 +61,8 @@ class KvReceiver {
     KvLayout layout;                       // of this worker's cache
     std::vector<int32_t> token_ids;        // of the whole sequence
     std::vector<uint64_t> page_hashes;     // of token_ids, as PageHashes makes them
+    std::string cache_salt = {};           // of page_hashes
+    bool strict_kv_dtype = false;          // another KV type than this worker's is refused
     int prompt_length = 0;                 // of the original prompt
     int vocab_size = 0;
     KvReceiverLimits limits;
@@ -89,7 +96,10 @@ class KvReceiver {
   struct CopyDone {
     uint64_t copy_id = 0;
     bool ok = false;
-    std::vector<uint32_t> page_crcs;  // of the bytes in place, for each run's pages in order
+    // To compare with the header's, for each run's pages in order: of the bytes in place, or of
+    // those on the wire where the copy converted them.
+    std::vector<uint32_t> page_crcs;
+    std::vector<uint32_t> block_crcs;  // of the bytes in place where the copy converted
   };
   struct Cancelled {  // the attempt ends: its call is over, or a higher attempt arrived
     internal::v1::PushRefused::Reason reason = internal::v1::PushRefused::REASON_ABORTED;
@@ -121,6 +131,7 @@ class KvReceiver {
     uint64_t message_id = 0;
     internal::v1::KvDataHeader header;
     std::vector<Run> runs;  // ascending by layer, then token
+    KvWireType wire_type;   // of the payload
   };
   struct Drop {  // the message is not needed any more
     uint64_t message_id = 0;
@@ -188,6 +199,8 @@ class KvReceiver {
   static bool SameKey(const internal::v1::AttemptKey& a, const internal::v1::AttemptKey& b);
   static bool SameSecret(const std::string& a, const std::string& b);
   absl::Status CheckShape(const internal::v1::PushOpen& open) const;
+  absl::Status CheckPageHashes(const internal::v1::PushOpen& open,
+                               const std::string& stored_numerics) const;
   absl::Status CheckHeader(const internal::v1::KvDataHeader& header, size_t payload_bytes) const;
   absl::Status CheckFirstTokens(const internal::v1::PushCommit& commit) const;
   void Place(Message message);
@@ -217,6 +230,7 @@ class KvReceiver {
   StreamId stream_ = 0;        // the push's own, from `open` on
   std::set<StreamId> joined_;  // at most kMaxKvStreams with it
   absl::Time push_deadline_;   // from `open` on
+  KvWireFormat wire_;          // of this push, from `open` on
   bool exact_ = false;
   int start_token_ = 0;
   int checkpointed_tokens_ = 0;

@@ -2,7 +2,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
+#include "common/base/log.h"
 #include "decode_worker/kv_receiver.h"
 
 namespace baton {
@@ -13,7 +15,7 @@ using internal::v1::PushCommit;
 using internal::v1::PushOpen;
 
 absl::Status KvReceiver::CheckShape(const PushOpen& open) const {
-  const auto mismatch = [](const char* what) {
+  const auto mismatch = [](const std::string& what) {
     return absl::FailedPreconditionError(absl::StrCat("push open: ", what));
   };
   const internal::v1::KvShape& theirs = open.shape();
@@ -22,19 +24,36 @@ absl::Status KvReceiver::CheckShape(const PushOpen& open) const {
       theirs.head_dim() != ours.head_dim()) {
     return mismatch("shape.layers, kv_heads or head_dim differ from this worker's");
   }
-  if (theirs.dtype() != ours.dtype()) return mismatch("shape.dtype differs from this worker's");
-  if (open.wire_dtype() != ours.dtype()) return mismatch("wire_dtype is not one of this worker's");
+  if (config_.strict_kv_dtype && theirs.dtype() != ours.dtype()) {
+    return mismatch(absl::StrCat("shape.dtype is ", LogSafe(theirs.dtype()),
+                                 ", this worker's KV is ", ours.dtype(),
+                                 ", and it runs with --strict-kv-dtype"));
+  }
+  const auto& types = ours.wire_dtypes();
+  if (std::find(types.begin(), types.end(), open.wire_dtype()) == types.end() ||
+      !KvWireTypeFromName(open.wire_dtype()).ok()) {
+    return mismatch(absl::StrCat("wire_dtype is ", LogSafe(open.wire_dtype()),
+                                 ", this worker takes ", absl::StrJoin(types, ", ")));
+  }
   if (theirs.block_size() == 0 || theirs.block_size() % kKvPageTokens != 0) {
     return mismatch("shape.block_size is not a multiple of 16");
   }
   if (open.token_count() != static_cast<uint32_t>(token_count_)) {
     return mismatch("token_count differs from the sequence's");
   }
-  if (!std::equal(open.page_hashes().begin(), open.page_hashes().end(), config_.page_hashes.begin(),
-                  config_.page_hashes.end())) {
-    return mismatch("page_hashes differ: other tokens, salt or numerics than this sequence's");
-  }
   return absl::OkStatus();
+}
+
+absl::Status KvReceiver::CheckPageHashes(const PushOpen& open,
+                                         const std::string& stored_numerics) const {
+  const auto& theirs = open.page_hashes();
+  const std::vector<uint64_t> ours =
+      stored_numerics == config_.shape.numerics()
+          ? config_.page_hashes
+          : PageHashes(config_.identity, config_.cache_salt, stored_numerics, config_.token_ids);
+  if (std::equal(theirs.begin(), theirs.end(), ours.begin(), ours.end())) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "push open: page_hashes differ: other tokens, salt or numerics than this sequence's");
 }
 
 absl::Status KvReceiver::CheckHeader(const KvDataHeader& header, size_t payload_bytes) const {
@@ -62,8 +81,7 @@ absl::Status KvReceiver::CheckHeader(const KvDataHeader& header, size_t payload_
       header.kv_head_count() != static_cast<uint32_t>(config_.layout.kv_heads)) {
     return refuse("kv heads are not all of the model's");
   }
-  const size_t bytes =
-      size_t{header.layer_count()} * header.token_count() * 2 * config_.layout.row_bytes();
+  const size_t bytes = size_t{header.layer_count()} * header.token_count() * 2 * wire_.row_bytes();
   if (payload_bytes != bytes) return refuse("payload size differs from the ranges'");
   const size_t pages = size_t{header.layer_count()} *
                        static_cast<size_t>(KvPages(static_cast<int>(header.token_count())));

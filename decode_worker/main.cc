@@ -14,6 +14,7 @@ int Main(int argc, char** argv) {
   const DecodeServiceOptions options{.worker_name = process->name(),
                                      .identity = process->identity(),
                                      .shape = process->shape(),
+                                     .strict_kv_dtype = process->flags().strict_kv_dtype,
                                      .limits = {},
                                      .metrics = &process->metrics()};
   AttemptRegistry registry(options.max_calls);

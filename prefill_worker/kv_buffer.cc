@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include "common/base/crc32c.h"
 #include "common/rpc/kv_wire.h"
+#include "prefill_worker/page_encoder.h"
 
 namespace baton {
 namespace {
@@ -69,6 +71,16 @@ void AddSlices(const std::vector<Run>& runs, Pin* pin, std::vector<grpc::Slice>&
   }
 }
 
+// A payload that is nowhere else. Deletes itself with its slice.
+struct Converted {
+  std::vector<uint8_t> payload;
+  std::function<void()> released;
+  static void Destroy(void* message) {
+    const std::unique_ptr<Converted> self(static_cast<Converted*>(message));
+    self->released();
+  }
+};
+
 }  // namespace
 
 grpc::ByteBuffer MakeKvBuffer(const internal::v1::KvDataHeader& header, const KvBlocks& blocks,
@@ -96,6 +108,34 @@ grpc::ByteBuffer MakeKvBuffer(const internal::v1::KvDataHeader& header, const Kv
   slices.clear();
   Pin::Remove(pin);
   return buffer;
+}
+
+grpc::ByteBuffer MakeConvertedKvBuffer(const internal::v1::KvDataHeader& header,
+                                       const KvBlocks& blocks, const KvWireFormat& format,
+                                       std::function<void()> released) {
+  const int first = static_cast<int>(header.first_token());
+  const int end = first + static_cast<int>(header.token_count());
+  const int first_layer = static_cast<int>(header.first_layer());
+  const size_t part_bytes = header.token_count() * format.row_bytes();
+  auto* message = new Converted{std::vector<uint8_t>(header.layer_count() * 2 * part_bytes),
+                                std::move(released)};
+  uint8_t* to = message->payload.data();
+  for (int layer = first_layer; layer < first_layer + static_cast<int>(header.layer_count());
+       ++layer) {
+    for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
+      // What cannot be said was refused when the pages' CRCs were made; if it came since, they
+      // tell.
+      (void)EncodeTokens(blocks, format, layer, part, first, end, to);
+      to += part_bytes;
+    }
+  }
+  const std::string header_bytes = header.SerializeAsString();
+  const size_t payload_bytes = message->payload.size();
+  const grpc::Slice slices[] = {
+      EncodeKvDataPrefix(header_bytes, Crc32c(header_bytes.data(), header_bytes.size()),
+                         payload_bytes),
+      grpc::Slice(message->payload.data(), payload_bytes, &Converted::Destroy, message)};
+  return grpc::ByteBuffer(slices, std::size(slices));
 }
 
 }  // namespace baton

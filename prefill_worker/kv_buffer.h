@@ -1,4 +1,5 @@
-// A KvData message as gRPC sends it: its payload is slices that point into the KV blocks.
+// A KvData message as gRPC sends it: its payload is slices that point into the KV blocks, or, in a
+// wire type that is not the cache's, bytes made for it.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +9,7 @@
 
 #include "baton/internal/v1/kv_transfer.pb.h"
 #include "common/rpc/kv_blocks.h"
+#include "common/rpc/kv_wire_type.h"
 
 namespace baton {
 
@@ -22,5 +24,11 @@ inline constexpr size_t kMinKvSliceBytes = size_t{12} << 10;
 // ranges lie within the blocks.
 grpc::ByteBuffer MakeKvBuffer(const internal::v1::KvDataHeader& header, const KvBlocks& blocks,
                               std::function<void()> released);
+
+// The same in `format`, which converts: the payload is made now, and belongs to the message. The
+// rows must keep their bytes until `released` all the same: it may be asked for once more.
+grpc::ByteBuffer MakeConvertedKvBuffer(const internal::v1::KvDataHeader& header,
+                                       const KvBlocks& blocks, const KvWireFormat& format,
+                                       std::function<void()> released);
 
 }  // namespace baton

@@ -17,11 +17,17 @@ using internal::v1::PushRequest;
 // 4 bytes of header each.
 constexpr int kMaxPagesPerMessage = 8192;
 
+KvWireFormat WireFormatOf(const KvSender::Config& config) {
+  const absl::StatusOr<KvWireType> type = KvWireTypeFromName(config.open.wire_dtype());
+  BATON_CHECK(type.ok(), "a push opens with a wire type that it knows");
+  return KvWireFormat(config.layout, *type);
+}
+
 }  // namespace
 
 KvSender::KvSender(Config config)
     : config_(std::move(config)),
-      token_bytes_(2 * config_.layout.row_bytes()),
+      token_bytes_(2 * WireFormatOf(config_).row_bytes()),
       crcs_(config_.layout.layers, static_cast<int>(config_.token_ids.size())) {
   BATON_CHECK(config_.open.token_count() == config_.token_ids.size(), "one count of tokens");
   BATON_CHECK(config_.streams >= 1 && config_.streams <= kMaxKvStreams, "1 to 16 streams");
@@ -80,8 +86,10 @@ void KvSender::On(const FirstToken& event) {
 void KvSender::On(const Abort& event) {
   if (finished_ || state_ == State::kAborting) return;
   const bool finished = event.reason == PushAbort::REASON_FINISHED_AT_FIRST_TOKEN;
-  StartAbort(event.reason, finished ? absl::OkStatus()
-                                    : absl::CancelledError("the prefill ended before its commit"));
+  absl::Status status = event.status;
+  if (status.ok() && !finished)
+    status = absl::CancelledError("the prefill ended before its commit");
+  StartAbort(event.reason, std::move(status));
 }
 
 void KvSender::On(const Response& event) {
@@ -170,7 +178,7 @@ void KvSender::OnOpened(const internal::v1::PushOpened& opened) {
   state_ = State::kSending;
   deadline_ = absl::InfiniteFuture();
   start_token_ = static_cast<int>(start);
-  report_.bytes_saved = start * config_.layout.bytes_per_token();
+  report_.bytes_saved = start * static_cast<size_t>(config_.layout.layers) * token_bytes_;
   JoinStreams();
 }
 

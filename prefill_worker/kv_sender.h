@@ -28,6 +28,7 @@
 #include "common/kv/layout.h"
 #include "common/rpc/kv_digest.h"
 #include "common/rpc/kv_wire.h"
+#include "common/rpc/kv_wire_type.h"
 #include "prefill_worker/send_window.h"
 
 namespace baton {
@@ -64,7 +65,7 @@ struct KvSendReport {
 class KvSender {
  public:
   struct Config {
-    internal::v1::PushOpen open;     // as it is sent
+    internal::v1::PushOpen open;     // as it is sent; wire_dtype is a known one
     KvLayout layout;                 // of the sender's cache
     std::vector<int32_t> token_ids;  // of the whole sequence; open.token_count of them
     KvSenderLimits limits;
@@ -80,7 +81,7 @@ class KvSender {
     int layer = 0;
     int first_token = 0;
     int token_count = 0;
-    std::vector<uint32_t> page_crcs;
+    std::vector<uint32_t> page_crcs;  // of the pages as they go over the wire
   };
   struct ChunkReady {
     int end_token = 0;                       // every layer before it was announced
@@ -91,6 +92,7 @@ class KvSender {
   };
   struct Abort {
     internal::v1::PushAbort::Reason reason = internal::v1::PushAbort::REASON_FAILED;
+    absl::Status status = absl::OkStatus();  // how the push ends; OK: as the reason says
   };
   struct Response {
     internal::v1::PushResponse message;
@@ -189,7 +191,7 @@ class KvSender {
   bool Active() const { return state_ == State::kSending || state_ == State::kCommitting; }
 
   const Config config_;
-  const size_t token_bytes_;  // K and V of one token in one layer
+  const size_t token_bytes_;  // K and V of one token in one layer, on the wire
   State state_ = State::kIdle;
   absl::Time now_;
   absl::Time started_;

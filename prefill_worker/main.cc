@@ -14,6 +14,8 @@ int Main(int argc, char** argv) {
   const PrefillServiceOptions options{.worker_name = process->name(),
                                       .identity = process->identity(),
                                       .shape = process->shape(),
+                                      .kv_wire_dtype = process->flags().kv_wire_dtype,
+                                      .strict_kv_dtype = process->flags().strict_kv_dtype,
                                       .limits = {},
                                       .metrics = &process->metrics()};
   PrefillService service(process->engine(), channels, options);

@@ -9,6 +9,8 @@
 #include "common/rpc/convert.h"
 #include "common/rpc/duration_proto.h"
 #include "common/rpc/identity.h"
+#include "common/rpc/kv_digest.h"
+#include "common/rpc/kv_wire_choice.h"
 #include "common/rpc/status.h"
 
 namespace baton {
@@ -53,7 +55,17 @@ absl::Status PrefillCall::Submit(const PrefillRequest& request) {
     if (!channels.ok()) return channels.status();
     push_channels_ = *std::move(channels);
     decode_address_ = request.decode_address();
-    sender_config_ = SenderConfig(request, sequence->token_ids);
+    absl::StatusOr<KvWireType> wire = ChooseWireType(
+        options_.shape, options_.kv_wire_dtype, options_.strict_kv_dtype, request.decode_shape());
+    if (!wire.ok()) {
+      return WithErrorInfo(wire.status(),
+                           {kReasonModelMismatch,
+                            kStageTransfer,
+                            options_.worker_name,
+                            {{"field", "shape"}, {"decode_address", decode_address_}}});
+    }
+    wire_dtype_ = KvWireTypeName(*wire);
+    sender_config_ = SenderConfig(request, *wire, sequence->token_ids);
   }
   sequence_ = engine_.NextId();
   sequence->mode = SequenceRequest::Mode::kPrefillOnly;
@@ -65,7 +77,7 @@ absl::Status PrefillCall::Submit(const PrefillRequest& request) {
   return submitted;
 }
 
-KvSender::Config PrefillCall::SenderConfig(const PrefillRequest& request,
+KvSender::Config PrefillCall::SenderConfig(const PrefillRequest& request, KvWireType wire,
                                            std::vector<int32_t> token_ids) const {
   const internal::v1::SequenceSpec& spec = request.sequence();
   KvSender::Config config;
@@ -73,10 +85,11 @@ KvSender::Config PrefillCall::SenderConfig(const PrefillRequest& request,
   config.open.set_capability(spec.capability());
   *config.open.mutable_identity() = options_.identity;
   *config.open.mutable_shape() = options_.shape;
-  config.open.set_wire_dtype(options_.shape.dtype());
+  config.open.set_wire_dtype(KvWireTypeName(wire));
   config.open.set_token_count(static_cast<uint32_t>(token_ids.size()));
-  const std::vector<uint64_t> hashes = PageHashes(options_.identity, spec.cache_salt(),
-                                                  request.decode_shape().numerics(), token_ids);
+  const std::vector<uint64_t> hashes =
+      PageHashes(options_.identity, spec.cache_salt(),
+                 StoredNumerics(options_.shape, wire, request.decode_shape()), token_ids);
   config.open.mutable_page_hashes()->Add(hashes.begin(), hashes.end());
   config.layout = engine_.cache().layout();
   config.token_ids = std::move(token_ids);
@@ -216,7 +229,7 @@ void PrefillCall::MaybeFinish() {
     finished.set_bytes_saved(pushed_->bytes_saved);
     finished.set_bytes_resent(pushed_->bytes_resent);
     finished.set_messages(pushed_->messages);
-    finished.set_wire_dtype(options_.shape.dtype());
+    finished.set_wire_dtype(wire_dtype_);
   }
   if (options_.metrics != nullptr) {
     options_.metrics->SequenceDone(computed_->queue, computed_->prefill, absl::ZeroDuration());

@@ -23,6 +23,8 @@ struct PrefillServiceOptions {
   std::string worker_name;
   internal::v1::ModelIdentity identity;
   internal::v1::KvShape shape;
+  std::string kv_wire_dtype = "auto";  // as the flag
+  bool strict_kv_dtype = false;
   KvSenderLimits limits = {};
   int max_calls = 1024;
   WorkerMetrics* metrics = nullptr;  // borrowed; null: nothing is counted
@@ -48,7 +50,7 @@ class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillR
   void OnDone() override;
 
   absl::Status Submit(const internal::v1::PrefillRequest& request);
-  KvSender::Config SenderConfig(const internal::v1::PrefillRequest& request,
+  KvSender::Config SenderConfig(const internal::v1::PrefillRequest& request, KvWireType wire,
                                 std::vector<int32_t> token_ids) const;
   void On(const SequenceAdmitted&) {}
   void On(const BlocksGranted&) {}
@@ -85,6 +87,7 @@ class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillR
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;               // Finish was called
 
   std::string decode_address_;  // written once, by Submit; empty: no push
+  std::string wire_dtype_;      // written once, by Submit
   uint32_t choice_ = 0;         // written once, by Submit
   SequenceId sequence_ = 0;     // written once, by Submit
   bool submitted_ ABSL_GUARDED_BY(mutex_) = false;

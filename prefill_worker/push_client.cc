@@ -6,6 +6,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "prefill_worker/kv_buffer.h"
+#include "prefill_worker/page_encoder.h"
 
 namespace baton {
 namespace {
@@ -27,6 +28,7 @@ grpc::ByteBuffer Serialize(const internal::v1::PushRequest& message) {
 PushClient::PushClient(Options options)
     : sender_(WithStreams(options.sender, options.channels.size())),
       blocks_{options.cache_base, options.sender.layout, {}},
+      wire_(options.sender.layout, *KvWireTypeFromName(options.sender.open.wire_dtype())),
       channels_(std::move(options.channels)),
       callbacks_(std::move(options.callbacks)),
       streams_(channels_.size()),
@@ -62,6 +64,9 @@ void PushClient::Run() {
 
 void PushClient::Handle(PushInbox::Item item) {
   if (!item.block_table.empty()) SetBlocks(std::move(item.block_table), item.generations);
+  if (auto* layer = std::get_if<KvSender::LayerReady>(&item.event)) {
+    item.event = OnTheWire(std::move(*layer));
+  }
   const auto* released = std::get_if<KvSender::SlicesReleased>(&item.event);
   if (released != nullptr && !released->intact) {
     LogError("a KV block was given to somebody else while a push was sending it");
@@ -84,6 +89,17 @@ void PushClient::SetBlocks(std::vector<int32_t> block_table,
   }
   blocks_.block_table = std::move(block_table);
   generations_ = std::move(merged);
+}
+
+// The layer with the CRCs of what is sent of it, or why it cannot be sent.
+KvSender::Event PushClient::OnTheWire(KvSender::LayerReady layer) const {
+  if (!wire_.converts()) return layer;
+  absl::StatusOr<std::vector<uint32_t>> crcs =
+      WirePageCrcs(blocks_, wire_, layer.layer, layer.first_token,
+                   layer.first_token + layer.token_count, layer.page_crcs);
+  if (!crcs.ok()) return KvSender::Abort{internal::v1::PushAbort::REASON_FAILED, crcs.status()};
+  layer.page_crcs = *std::move(crcs);
+  return layer;
 }
 
 void PushClient::Execute(const KvSender::Action& action) {
@@ -133,7 +149,11 @@ void PushClient::SendData(const KvSender::SendData& data) {
   const bool intact = inbox_->Intact(held);
   std::function<void()> released = PushInbox::Track(inbox_, std::move(held));
   if (!intact) return released();
-  Stream(data.stream).Write(MakeKvBuffer(data.header, blocks_, std::move(released)), true);
+  Stream(data.stream)
+      .Write(wire_.converts()
+                 ? MakeConvertedKvBuffer(data.header, blocks_, wire_, std::move(released))
+                 : MakeKvBuffer(data.header, blocks_, std::move(released)),
+             true);
 }
 
 }  // namespace baton

@@ -12,6 +12,7 @@
 #include "grpcpp/channel.h"
 
 #include "common/rpc/kv_blocks.h"
+#include "common/rpc/kv_wire_type.h"
 #include "prefill_worker/kv_sender.h"
 #include "prefill_worker/push_inbox.h"
 #include "prefill_worker/push_stream.h"
@@ -51,6 +52,7 @@ class PushClient : public std::enable_shared_from_this<PushClient> {
   void Run();
   void Handle(PushInbox::Item item);
   void SetBlocks(std::vector<int32_t> block_table, const std::vector<uint32_t>& generations);
+  KvSender::Event OnTheWire(KvSender::LayerReady layer) const;
   void Execute(const KvSender::Action& action);
   void OpenStream(const KvSender::OpenStream& open);
   void SendData(const KvSender::SendData& data);
@@ -60,6 +62,7 @@ class PushClient : public std::enable_shared_from_this<PushClient> {
   KvSender sender_;                    // of the thread
   KvBlocks blocks_;                    // of the thread
   std::vector<uint32_t> generations_;  // [blocks_.block_table], of the thread
+  const KvWireFormat wire_;
   const std::vector<std::shared_ptr<grpc::Channel>> channels_;
   Callbacks callbacks_;
   std::vector<std::shared_ptr<PushStream>> streams_;  // of the thread; null before and after

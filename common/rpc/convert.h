@@ -40,7 +40,7 @@ v1::FinishReason FinishReasonToProto(FinishReason reason);
 
 // Reads the whole file once (its digest).
 internal::v1::ModelIdentity MakeIdentity(const GgufFile& file, const ModelConfig& config);
-// `numerics`: backend, mode and KV history. wire_dtypes: the KV type itself.
+// `numerics`: backend, mode and KV type. wire_dtypes: the KV type itself.
 internal::v1::KvShape ShapeFromLayout(const KvLayout& layout, const std::string& numerics);
 // INVALID_ARGUMENT as ValidateShape.
 absl::StatusOr<KvLayout> LayoutFromShape(const internal::v1::KvShape& shape);

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
 #include "common/base/hash.h"
 #include "common/base/log.h"
+#include "common/rpc/identity_text.h"
 #include "common/rpc/status.h"
 
 namespace baton {
@@ -23,16 +25,6 @@ constexpr std::array<absl::string_view, 5> kDtypes = {"f16", "bf16", "f32", "int
 constexpr int kMaxWireDtypes = 8;
 constexpr size_t kMaxNumericsBytes = 256;
 
-absl::Status Mismatch(absl::string_view field, absl::string_view ours, absl::string_view theirs) {
-  absl::Status status = absl::FailedPreconditionError(
-      absl::StrCat("the two workers do not serve the same model: ", field, " is ", ours,
-                   " here and ", theirs, " there; start both with the same file and version"));
-  status = WithPreconditionFailure(std::move(status), kReasonModelMismatch, field, "must be equal");
-  return WithErrorInfo(std::move(status), {.reason = kReasonModelMismatch,
-                                           .stage = kStageTransfer,
-                                           .metadata = {{"field", std::string(field)}}});
-}
-
 std::string ShortHex(const std::string& digest) { return ToHex(digest).substr(0, 16); }
 
 bool IsDtype(absl::string_view name) {
@@ -43,23 +35,35 @@ bool IsDtype(absl::string_view name) {
 
 absl::Status CheckSameIdentity(const internal::v1::ModelIdentity& ours,
                                const internal::v1::ModelIdentity& theirs) {
+  const auto mismatch = [&](absl::string_view field, absl::string_view here,
+                            absl::string_view there) {
+    absl::Status status = absl::FailedPreconditionError(absl::StrCat(
+        "the two workers do not serve the same model: ", field, " is ", here, " here and ", there,
+        " there; start both with the same file and version. Here: ", IdentityText(ours),
+        ", there: ", IdentityText(theirs)));
+    status =
+        WithPreconditionFailure(std::move(status), kReasonModelMismatch, field, "must be equal");
+    return WithErrorInfo(std::move(status), {.reason = kReasonModelMismatch,
+                                             .stage = kStageTransfer,
+                                             .metadata = {{"field", std::string(field)}}});
+  };
   if (ours.protocol_version() != theirs.protocol_version()) {
-    return Mismatch("protocol_version", absl::StrCat(ours.protocol_version()),
+    return mismatch("protocol_version", absl::StrCat(ours.protocol_version()),
                     absl::StrCat(theirs.protocol_version()));
   }
   if (ours.architecture() != theirs.architecture()) {
-    return Mismatch("architecture", ours.architecture(), LogSafe(theirs.architecture()));
+    return mismatch("architecture", ours.architecture(), LogSafe(theirs.architecture()));
   }
   if (ours.config_digest() != theirs.config_digest()) {
-    return Mismatch("config_digest", ShortHex(ours.config_digest()),
+    return mismatch("config_digest", ShortHex(ours.config_digest()),
                     ShortHex(theirs.config_digest()));
   }
   if (ours.weights_digest() != theirs.weights_digest()) {
-    return Mismatch("weights_digest", ShortHex(ours.weights_digest()),
+    return mismatch("weights_digest", ShortHex(ours.weights_digest()),
                     ShortHex(theirs.weights_digest()));
   }
   if (ours.tokenizer_digest() != theirs.tokenizer_digest()) {
-    return Mismatch("tokenizer_digest", ShortHex(ours.tokenizer_digest()),
+    return mismatch("tokenizer_digest", ShortHex(ours.tokenizer_digest()),
                     ShortHex(theirs.tokenizer_digest()));
   }
   return absl::OkStatus();

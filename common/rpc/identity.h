@@ -7,7 +7,8 @@
 
 namespace baton {
 
-// FAILED_PRECONDITION, reason MODEL_MISMATCH, names the first field that differs.
+// FAILED_PRECONDITION, reason MODEL_MISMATCH, names the first field that differs and spells both
+// out.
 absl::Status CheckSameIdentity(const internal::v1::ModelIdentity& ours,
                                const internal::v1::ModelIdentity& theirs);
 

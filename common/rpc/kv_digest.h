@@ -51,8 +51,4 @@ std::vector<uint64_t> PageHashes(const internal::v1::ModelIdentity& identity,
                                  const std::string& cache_salt, const std::string& numerics,
                                  absl::Span<const int32_t> token_ids);
 
-// Every field, spelled out for an error message; digests in hexadecimal.
-std::string IdentityText(const internal::v1::ModelIdentity& identity);
-bool SameIdentity(const internal::v1::ModelIdentity& a, const internal::v1::ModelIdentity& b);
-
 }  // namespace baton

@@ -62,8 +62,9 @@ void AddWorkerFlags(FlagSet& flags, WorkerFlags& worker) {
   flags.AddBool("deterministic", worker.deterministic, "Same bits for any batch on CUDA too");
   flags.AddInt("kv-connections", worker.kv_connections, 1, kMaxKvStreams,
                "Connections to one decode worker for KV transfer");
-  flags.AddString("kv-wire-dtype", worker.kv_wire_dtype, "Type of KV on the wire",
-                  {"auto", "f16", "f32", "bf16"});
+  flags.AddString("kv-wire-dtype", worker.kv_wire_dtype,
+                  "Type of KV on the wire; int8 is lossy and needs both workers",
+                  {"auto", "f16", "f32", "bf16", "int8"});
   flags.AddBool("strict-kv-dtype", worker.strict_kv_dtype, "Refuse a peer whose KV type differs");
 }
 
@@ -85,10 +86,11 @@ absl::Status ValidateWorkerFlags(const WorkerFlags& worker) {
         "--num-kv-blocks and --kv-cache-memory-bytes say the same; give one of them");
   }
   const std::string kv_dtype = worker.kv_cache_dtype == "auto" ? "f16" : worker.kv_cache_dtype;
-  if (worker.kv_wire_dtype != "auto" && worker.kv_wire_dtype != kv_dtype) {
-    return absl::InvalidArgumentError(absl::StrCat("--kv-wire-dtype: ", worker.kv_wire_dtype,
-                                                   " is not supported with a KV cache of ",
-                                                   kv_dtype, "; leave it at auto"));
+  if (worker.strict_kv_dtype && worker.kv_wire_dtype != "auto" &&
+      worker.kv_wire_dtype != kv_dtype) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--kv-wire-dtype: ", worker.kv_wire_dtype, " converts a KV cache of ",
+                     kv_dtype, ", which --strict-kv-dtype forbids; give one of them"));
   }
   return ParseCpuSet(worker.cpu_set).status();
 }

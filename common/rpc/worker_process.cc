@@ -17,6 +17,7 @@
 #include "common/rpc/bulk_tuning.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/flags.h"
+#include "common/rpc/kv_wire_choice.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/version.h"
 
@@ -127,6 +128,7 @@ void WorkerProcess::Describe(internal::v1::WorkerRole role) {
   identity_.set_tokenizer_digest(runtime_->tokenizer_digest);
   const KvLayout& layout = engine().cache().layout();
   shape_ = ShapeFromLayout(layout, absl::StrCat("cpu/", KvDtypeName(layout.dtype)));
+  SetWireTypes(flags_.kv_wire_dtype, flags_.strict_kv_dtype, shape_);
   char host[256] = "localhost";
   gethostname(host, sizeof(host) - 1);
   name_ = absl::StrCat(RoleName(role), "@", host, ":", getpid());

@@ -64,6 +64,7 @@ HandoffPair::HandoffPair(const PairOptions& options) : options_(options), random
   open.mutable_shape()->set_kv_heads(1);
   open.mutable_shape()->set_head_dim(4);
   open.mutable_shape()->set_dtype("f16");
+  open.mutable_shape()->add_wire_dtypes("f16");
   open.mutable_shape()->set_block_size(static_cast<uint32_t>(options.sender_block_size));
   open.set_wire_dtype("f16");
   open.set_token_count(static_cast<uint32_t>(options.tokens));

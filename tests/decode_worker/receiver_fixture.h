@@ -44,6 +44,7 @@ class ReceiverTest : public ::testing::Test {
     config_.shape.set_kv_heads(1);
     config_.shape.set_head_dim(4);
     config_.shape.set_dtype("f16");
+    config_.shape.add_wire_dtypes("f16");
     config_.shape.set_block_size(32);
     config_.layout = layout_;
     for (int i = 0; i < kTokens; ++i) config_.token_ids.push_back(i);

@@ -9,6 +9,7 @@
 #include "common/gguf/gguf_file.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/credentials.h"
+#include "common/rpc/kv_wire_choice.h"
 
 namespace baton {
 
@@ -19,7 +20,8 @@ using internal::v1::PrefillResponse;
 using internal::v1::SequenceSpec;
 
 TestWorker::TestWorker(const Options& options) {
-  auto backend = MakeBackend({.device = "cpu", .threads = 1, .cpu_set = ""});
+  auto backend = MakeBackend(
+      {.device = "cpu", .threads = options.threads, .cpu_set = "", .cpu_isa = options.cpu_isa});
   EXPECT_TRUE(backend.ok()) << backend.status();
   backend_ = *std::move(backend);
   const auto file = GgufFile::Open(std::string(BATON_TEST_DATA) + "/tiny/" + options.model);
@@ -30,6 +32,7 @@ TestWorker::TestWorker(const Options& options) {
   engine_options.max_num_batched_tokens = options.max_num_batched_tokens;
   engine_options.block_size = options.block_size;
   engine_options.num_kv_blocks = options.num_kv_blocks;
+  engine_options.kv_dtype = options.kv_dtype;
   auto engine = Engine::Create(*std::move(model), *backend_, engine_options);
   EXPECT_TRUE(engine.ok()) << engine.status();
   engine_ = *std::move(engine);
@@ -37,11 +40,16 @@ TestWorker::TestWorker(const Options& options) {
   decode_options_.identity.set_protocol_version(1);
   decode_options_.identity.set_architecture(options.architecture);
   decode_options_.identity.set_weights_digest(std::string(32, 'w'));
-  decode_options_.shape = ShapeFromLayout(engine_->cache().layout(), "cpu");
+  decode_options_.shape = ShapeFromLayout(engine_->cache().layout(),
+                                          std::string("cpu/") + KvDtypeName(options.kv_dtype));
+  SetWireTypes(options.kv_wire_dtype, options.strict_kv_dtype, decode_options_.shape);
+  decode_options_.strict_kv_dtype = options.strict_kv_dtype;
   decode_options_.limits = options.receiver_limits;
   decode_options_.max_queued_tokens = options.max_queued_tokens;
   prefill_options_.identity = decode_options_.identity;
   prefill_options_.shape = decode_options_.shape;
+  prefill_options_.kv_wire_dtype = options.kv_wire_dtype;
+  prefill_options_.strict_kv_dtype = options.strict_kv_dtype;
   prefill_options_.limits = options.sender_limits;
   registry_ = std::make_unique<AttemptRegistry>(decode_options_.max_calls);
   channels_ = std::make_unique<ChannelCache>(ChannelCache::Options{

@@ -29,6 +29,11 @@ class TestWorker {
     int max_num_batched_tokens = 64;
     std::string model = "tiny-llama-f32.gguf";
     std::string architecture = "llama";  // of the identity it claims
+    int threads = 1;
+    std::string cpu_isa = "auto";
+    KvDtype kv_dtype = KvDtype::kF16;
+    std::string kv_wire_dtype = "auto";
+    bool strict_kv_dtype = false;
     KvSenderLimits sender_limits = {.max_payload_bytes = 4096, .min_payload_bytes = 0};
     KvReceiverLimits receiver_limits = {.window_bytes = 16384};
     int max_queued_tokens = 256;

@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 
 #include "common/base/clock.h"
+#include "common/rpc/identity_text.h"
 #include "common/rpc/status.h"
 
 namespace baton {
@@ -190,6 +191,11 @@ TEST(WorkerPairTest, AnotherModelIsRefusedWithBothIdentities) {
   }());
   EXPECT_EQ(result.prefill_status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(ErrorReason(FromGrpcStatus(result.prefill_status)), kReasonModelMismatch);
+  for (const TestWorker* worker : {&prefill, &decode}) {
+    EXPECT_NE(result.prefill_status.error_message().find(IdentityText(worker->identity())),
+              std::string::npos)
+        << result.prefill_status.error_message();
+  }
   EXPECT_FALSE(result.decode_status.ok());
   EXPECT_TRUE(decode.ComesToRest());
 }

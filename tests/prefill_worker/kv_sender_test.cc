@@ -58,11 +58,45 @@ TEST_F(SenderTest, NeverHasMoreUnacknowledgedBytesThanTheWindow) {
   EXPECT_EQ(Count(PushRequest::kCommit), 1u);
 }
 
+TEST_F(SenderTest, CountsTheBytesOfTheWireTypeAndNotOfTheCache) {
+  KvSender::Config config;
+  config.layout = {.layers = 2, .kv_heads = 3, .head_dim = 20, .block_size = 16};
+  config.token_ids.resize(64);
+  config.open.set_token_count(64);
+  config.open.set_wire_dtype("int8");
+  config.limits.min_payload_bytes = 0;
+  sender_.emplace(config);
+  Do(KvSender::Begin{});
+  Opened(16, 1 << 20);
+  for (const int layer : {0, 1}) Layer(layer, 0, 64);
+  constexpr size_t kTokenBytes = 2 * 3 * (20 + 4);
+  const auto sent = Taken<KvSender::SendData>();
+  ASSERT_EQ(sent.size(), 2u);
+  for (const auto& data : sent) EXPECT_EQ(data.payload_bytes, 48 * kTokenBytes);
+  Do(KvSender::Abort{});
+  Do(KvSender::StreamEnded{});
+  const auto finished = Taken<KvSender::Finished>();
+  ASSERT_EQ(finished.size(), 1u);
+  EXPECT_EQ(finished[0].report.bytes_sent, 2 * 48 * kTokenBytes);
+  EXPECT_EQ(finished[0].report.bytes_saved, 2 * 16 * kTokenBytes);
+}
+
+TEST_F(SenderTest, EndsWithTheReasonWhyALayerCannotBeSent) {
+  Do(KvSender::Begin{});
+  Opened(0, 1 << 20);
+  Do(KvSender::Abort{PushAbort::REASON_FAILED, absl::DataLossError("a page changed")});
+  Do(KvSender::StreamEnded{});
+  const auto finished = Taken<KvSender::Finished>();
+  ASSERT_EQ(finished.size(), 1u);
+  EXPECT_EQ(finished[0].status, absl::DataLossError("a page changed"));
+}
+
 TEST_F(SenderTest, LayersOfAChunkShareAMessageWhenTheyAreSmall) {
   KvSender::Config config;
   config.layout = {.layers = 4, .kv_heads = 1, .head_dim = 4, .block_size = 16};
   config.token_ids.resize(16);
   config.open.set_token_count(16);
+  config.open.set_wire_dtype("f16");
   config.limits.min_payload_bytes = 600;  // 256 bytes a layer
   sender_.emplace(config);
   Do(KvSender::Begin{});
@@ -185,6 +219,7 @@ TEST_F(SenderTest, EveryWaitEnds) {
     config.layout = {.layers = 1, .kv_heads = 1, .head_dim = 4, .block_size = 16};
     config.token_ids.resize(16);
     config.open.set_token_count(16);
+    config.open.set_wire_dtype("f16");
     sender_.emplace(config);
     actions_.clear();
     Do(KvSender::Begin{});

@@ -23,6 +23,7 @@ class SenderTest : public ::testing::Test {
     config.layout = {.layers = 2, .kv_heads = 1, .head_dim = 4, .block_size = 16};
     for (int i = 0; i < kTokens; ++i) config.token_ids.push_back(i);
     config.open.set_token_count(kTokens);
+    config.open.set_wire_dtype("f16");
     config.open.mutable_key()->set_attempt(1);
     config.open.set_capability("secret");
     config.limits.max_payload_bytes = 1024;  // 64 tokens of one layer

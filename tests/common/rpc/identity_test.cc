@@ -5,6 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "common/rpc/identity_text.h"
 #include "common/rpc/status.h"
 
 namespace baton {
@@ -32,6 +33,8 @@ TEST(Identity, NamesTheFieldThatDiffers) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_EQ(ErrorReason(status), kReasonModelMismatch);
     EXPECT_THAT(std::string(status.message()), HasSubstr(field));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("Here: " + IdentityText(ours)));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("there: " + IdentityText(theirs)));
   }
 }
 

@@ -49,7 +49,8 @@ TEST(WorkerFlags, ABadOneIsNamed) {
       {{"--model=m", "--kv-cache-dtype=int4"}, "--kv-cache-dtype"},
       {{"--model=m", "--num-kv-blocks=4", "--kv-cache-memory-bytes=1k"}, "--num-kv-blocks"},
       {{"--model=m", "--kv-connections=17"}, "--kv-connections"},
-      {{"--model=m", "--kv-wire-dtype=f32"}, "--kv-wire-dtype"},
+      {{"--model=m", "--kv-wire-dtype=fp8"}, "--kv-wire-dtype"},
+      {{"--model=m", "--kv-wire-dtype=f32", "--strict-kv-dtype"}, "--kv-wire-dtype"},
       {{"--model=m", "--listen=0.0.0.0:1"}, "--insecure"}};
   for (const auto& c : kCases) {
     WorkerFlags worker;

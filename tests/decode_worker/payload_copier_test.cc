@@ -1,0 +1,320 @@
+#include "decode_worker/payload_copier.h"
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "common/base/float_types.h"
+#include "prefill_worker/kv_buffer.h"
+#include "prefill_worker/page_encoder.h"
+
+namespace baton {
+namespace {
+
+using internal::v1::KvDataHeader;
+using ::testing::HasSubstr;
+
+constexpr int kTokens = 75;  // pages of 16, 16, 16, 16 and 11
+constexpr uint8_t kUntouched = 0xEE;
+constexpr KvDtype kDtypes[] = {KvDtype::kF32, KvDtype::kF16, KvDtype::kBf16};
+
+float Load(KvDtype dtype, const uint8_t* row, int index) {
+  if (dtype == KvDtype::kF32) {
+    float value;
+    std::memcpy(&value, row + 4 * index, 4);
+    return value;
+  }
+  uint16_t half;
+  std::memcpy(&half, row + 2 * index, 2);
+  return dtype == KvDtype::kF16 ? F16ToF32(half) : Bf16ToF32(half);
+}
+
+void Store(KvDtype dtype, float value, uint8_t* row, int index) {
+  const uint16_t half = dtype == KvDtype::kF16 ? F32ToF16(value) : F32ToBf16(value);
+  if (dtype == KvDtype::kF32) {
+    std::memcpy(row + 4 * index, &value, 4);
+  } else {
+    std::memcpy(row + 2 * index, &half, 2);
+  }
+}
+
+// What a value of the wire's float type becomes on its way.
+float Narrowed(KvWireType wire, float value) {
+  switch (wire) {
+    case KvWireType::kF16:
+      return F16ToF32(F32ToF16(value));
+    case KvWireType::kBf16:
+      return Bf16ToF32(F32ToBf16(value));
+    default:
+      return value;
+  }
+}
+
+// The blocks of a sequence in shuffled order, in memory of their own.
+struct Blocks {
+  Blocks(KvDtype dtype, int block_size, std::vector<int32_t> table)
+      : layout{.layers = 3,
+               .kv_heads = 2,
+               .head_dim = 24,
+               .block_size = block_size,
+               .dtype = dtype},
+        memory(layout.block_bytes() * 8, kUntouched),
+        blocks{memory.data(), layout, std::move(table)} {}
+  int values() const { return layout.kv_heads * layout.head_dim; }
+
+  KvLayout layout;
+  std::vector<uint8_t> memory;
+  KvBlocks blocks;
+};
+
+template <class Visit>
+void ForEachRow(const Visit& visit) {
+  for (int layer = 0; layer < 3; ++layer) {
+    for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
+      for (int token = 0; token < kTokens; ++token) visit(layer, part, token);
+    }
+  }
+}
+
+void Fill(Blocks& blocks) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> value(0, 3);
+  ForEachRow([&](int layer, KvLayout::Part part, int token) {
+    for (int i = 0; i < blocks.values(); ++i) {
+      Store(blocks.layout.dtype, value(random), blocks.blocks.Row(layer, part, token), i);
+    }
+  });
+}
+
+std::vector<uint32_t> CachedCrcs(const KvBlocks& blocks, int layer, int first, int end) {
+  std::vector<uint32_t> crcs;
+  for (; first < end; first += kKvPageTokens) {
+    crcs.push_back(blocks.PageCrc(layer, first, std::min(end, first + kKvPageTokens)));
+  }
+  return crcs;
+}
+
+// Layers 1 and 2, tokens 16 to the end.
+KvDataHeader Header(const Blocks& source, const KvWireFormat& format) {
+  KvDataHeader header;
+  header.set_sequence_number(1);
+  header.set_first_layer(1);
+  header.set_layer_count(2);
+  header.set_first_token(16);
+  header.set_token_count(kTokens - 16);
+  header.set_kv_head_count(2);
+  for (int layer = 1; layer < 3; ++layer) {
+    std::vector<uint32_t> crcs = CachedCrcs(source.blocks, layer, 16, kTokens);
+    if (format.converts()) {
+      crcs = *WirePageCrcs(source.blocks, format, layer, 16, kTokens, crcs);
+    }
+    header.mutable_page_crc32c()->Add(crcs.begin(), crcs.end());
+  }
+  return header;
+}
+
+KvDataMessage Message(const Blocks& source, const KvWireFormat& format,
+                      const KvDataHeader& header) {
+  const grpc::ByteBuffer buffer = format.converts()
+                                      ? MakeConvertedKvBuffer(header, source.blocks, format, [] {})
+                                      : MakeKvBuffer(header, source.blocks, [] {});
+  std::string bytes;
+  std::vector<grpc::Slice> slices;
+  EXPECT_TRUE(buffer.Dump(&slices).ok());
+  for (const grpc::Slice& slice : slices) {
+    bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  }
+  // In slices that end anywhere.
+  slices.clear();
+  for (size_t at = 0; at < bytes.size(); at += 1001) {
+    slices.emplace_back(bytes.data() + at, std::min<size_t>(1001, bytes.size() - at));
+  }
+  auto message = DecodeKvData(std::move(slices));
+  EXPECT_TRUE(message.ok()) << message.status();
+  EXPECT_EQ(message->payload_bytes, 2 * 2 * (kTokens - 16) * format.row_bytes());
+  return *std::move(message);
+}
+
+KvReceiver::Copy CopyOf(const KvDataHeader& header, KvWireType wire) {
+  // All of layer 1; of layer 2 a page in the middle, and the last.
+  return {.copy_id = 9,
+          .message_id = 1,
+          .header = header,
+          .runs = {{1, 16, kTokens - 16}, {2, 32, 16}, {2, 64, kTokens - 64}},
+          .wire_type = wire};
+}
+
+bool Copied(int layer, int token) {
+  return token >= 16 &&
+         (layer == 1 || (layer == 2 && ((token >= 32 && token < 48) || token >= 64)));
+}
+
+struct Case {
+  KvDtype from;
+  KvWireType wire;
+  KvDtype to;
+};
+std::vector<Case> AllCases() {
+  std::vector<Case> cases;
+  for (const KvDtype from : kDtypes) {
+    for (const KvWireType wire : kAllKvWireTypes) {
+      for (const KvDtype to : kDtypes) cases.push_back({from, wire, to});
+    }
+  }
+  return cases;
+}
+std::string Name(const Case& c) {
+  return std::string(KvWireTypeName(WireTypeOf(c.from))) + " over " + KvWireTypeName(c.wire) +
+         " into " + KvWireTypeName(WireTypeOf(c.to));
+}
+
+class PayloadCopier : public ::testing::Test {
+ protected:
+  // Source blocks of 16 tokens, target blocks of 48.
+  static Blocks Source(KvDtype dtype) {
+    Blocks source(dtype, 16, {4, 0, 6, 2, 5});
+    Fill(source);
+    return source;
+  }
+  static Blocks Target(KvDtype dtype) { return Blocks(dtype, 48, {5, 2}); }
+};
+
+TEST_F(PayloadCopier, EveryTypeArrivesInEveryOtherAsItsRoundingSays) {
+  for (const Case& c : AllCases()) {
+    SCOPED_TRACE(Name(c));
+    Blocks source = Source(c.from);
+    Blocks target = Target(c.to);
+    const KvWireFormat sent(source.layout, c.wire);
+    const KvDataHeader header = Header(source, sent);
+    const KvDataMessage message = Message(source, sent, header);
+    const KvReceiver::CopyDone done = CopyPayload(CopyOf(header, c.wire), message, target.blocks);
+    ASSERT_TRUE(done.ok);
+    EXPECT_EQ(done.copy_id, 9u);
+    const std::vector<int> in_header = {0, 1, 2, 3, 5, 7};
+    ASSERT_EQ(done.page_crcs.size(), in_header.size());
+    const std::vector<uint32_t>& in_place =
+        done.block_crcs.empty() ? done.page_crcs : done.block_crcs;
+    const std::pair<int, int> pages[] = {{1, 16}, {1, 32}, {1, 48}, {1, 64}, {2, 32}, {2, 64}};
+    for (size_t i = 0; i < in_header.size(); ++i) {
+      EXPECT_EQ(done.page_crcs[i], header.page_crc32c(in_header[i])) << i;
+      const auto [layer, first] = pages[i];
+      EXPECT_EQ(in_place[i], CachedCrcs(target.blocks, layer, first,
+                                        std::min(kTokens, first + kKvPageTokens))[0]);
+    }
+    double most = 0;
+    ForEachRow([&](int layer, KvLayout::Part part, int token) {
+      const uint8_t* from = source.blocks.Row(layer, part, token);
+      const uint8_t* to = target.blocks.Row(layer, part, token);
+      for (int i = 0; i < source.values(); ++i) {
+        if (!Copied(layer, token)) continue;
+        const float value = Load(c.from, from, i);
+        if (c.wire == KvWireType::kInt8) {
+          most = std::max(most, double{std::fabs(Load(c.to, to, i) - value)});
+          continue;
+        }
+        uint8_t expected[4];
+        Store(c.to, Narrowed(c.wire, value), expected, 0);
+        const size_t bytes = target.layout.element_bytes();
+        ASSERT_EQ(std::memcmp(to + bytes * static_cast<size_t>(i), expected, bytes), 0)
+            << "layer " << layer << " token " << token << " value " << i;
+      }
+      for (size_t i = 0; i < target.layout.row_bytes() && !Copied(layer, token); ++i) {
+        ASSERT_EQ(to[i], kUntouched) << "layer " << layer << " token " << token;
+      }
+    });
+    // Half a scale of heads whose largest value is below 16, and a bf16's half unit.
+    EXPECT_LT(most, 16.0 / 127 / 2 + 16.0 / 256);
+    EXPECT_EQ(most > 0, c.wire == KvWireType::kInt8);
+  }
+}
+
+TEST_F(PayloadCopier, AFlippedBitOfAPageShowsInItsCrcWhateverTheTypes) {
+  std::mt19937 random(3);
+  for (const Case& c : {Case{KvDtype::kF16, KvWireType::kF16, KvDtype::kF16},
+                        Case{KvDtype::kF32, KvWireType::kF32, KvDtype::kF16},
+                        Case{KvDtype::kF16, KvWireType::kInt8, KvDtype::kBf16}}) {
+    SCOPED_TRACE(Name(c));
+    Blocks source = Source(c.from);
+    const KvWireFormat sent(source.layout, c.wire);
+    const KvDataHeader header = Header(source, sent);
+    KvReceiver::Copy copy = CopyOf(header, c.wire);
+    copy.runs = {{1, 16, kTokens - 16}, {2, 16, kTokens - 16}};
+    for (int flip = 0; flip < 200; ++flip) {
+      const KvDataMessage message = Message(source, sent, header);
+      std::string payload(message.payload_bytes, '\0');
+      SliceReader reader(message.slices, message.payload_offset);
+      ASSERT_TRUE(reader.Read(payload.data(), payload.size()));
+      const size_t at = random() % payload.size();
+      payload[at] = static_cast<char>(payload[at] ^ (1 << random() % 8));
+      KvDataMessage damaged;
+      damaged.slices = {grpc::Slice(payload)};
+      damaged.payload_bytes = payload.size();
+      Blocks target = Target(c.to);
+      const KvReceiver::CopyDone done = CopyPayload(copy, damaged, target.blocks);
+      ASSERT_TRUE(done.ok);
+      int different = 0;
+      for (int i = 0; i < header.page_crc32c_size(); ++i) {
+        different += done.page_crcs[static_cast<size_t>(i)] != header.page_crc32c(i);
+      }
+      EXPECT_EQ(different, 1) << "byte " << at;
+    }
+  }
+}
+
+TEST_F(PayloadCopier, APayloadThatIsTooShortIsNotOk) {
+  Blocks source = Source(KvDtype::kF16);
+  Blocks target = Target(KvDtype::kF16);
+  const KvWireFormat sent(source.layout, KvWireType::kInt8);
+  const KvDataHeader header = Header(source, sent);
+  KvDataMessage message = Message(source, sent, header);
+  message.slices.pop_back();
+  EXPECT_FALSE(CopyPayload(CopyOf(header, KvWireType::kInt8), message, target.blocks).ok);
+}
+
+TEST_F(PayloadCopier, ABlockThatDoesNotKeepWhatWasConvertedIntoItIsNotOk) {
+  Blocks source = Source(KvDtype::kF16);
+  Blocks target(KvDtype::kF16, 48, {5, 5});  // tokens 16 and 64 have one place
+  const KvWireFormat sent(source.layout, KvWireType::kInt8);
+  const KvDataHeader header = Header(source, sent);
+  const KvDataMessage message = Message(source, sent, header);
+  EXPECT_FALSE(CopyPayload(CopyOf(header, KvWireType::kInt8), message, target.blocks).ok);
+}
+
+TEST(PageEncoder, APageThatChangedSinceItWasComputedIsNotSent) {
+  Blocks source(KvDtype::kF16, 16, {4, 0, 6, 2, 5});
+  Fill(source);
+  const KvWireFormat format(source.layout, KvWireType::kInt8);
+  const std::vector<uint32_t> crcs = CachedCrcs(source.blocks, 1, 0, kTokens);
+  ASSERT_TRUE(WirePageCrcs(source.blocks, format, 1, 0, kTokens, crcs).ok());
+  source.blocks.Row(1, KvLayout::kValues, 70)[3] ^= 1;
+  const absl::Status status = WirePageCrcs(source.blocks, format, 1, 0, kTokens, crcs).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("layer 1, tokens 64 to 74"));
+  EXPECT_TRUE(
+      WirePageCrcs(source.blocks, format, 2, 0, kTokens, CachedCrcs(source.blocks, 2, 0, kTokens))
+          .ok());
+}
+
+TEST(PageEncoder, AnInfiniteValueIsRefusedAsInt8AndTheRemedyNamed) {
+  Blocks source(KvDtype::kBf16, 16, {4, 0, 6, 2, 5});
+  Fill(source);
+  Store(KvDtype::kBf16, INFINITY, source.blocks.Row(0, KvLayout::kKeys, 20), 47);
+  const std::vector<uint32_t> crcs = CachedCrcs(source.blocks, 0, 0, kTokens);
+  const absl::Status status =
+      WirePageCrcs(source.blocks, KvWireFormat(source.layout, KvWireType::kInt8), 0, 0, kTokens,
+                   crcs)
+          .status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("layer 0, tokens 16 to 31"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--kv-wire-dtype"));
+  EXPECT_TRUE(WirePageCrcs(source.blocks, KvWireFormat(source.layout, KvWireType::kF32), 0, 0,
+                           kTokens, crcs)
+                  .ok());
+}
+
+}  // namespace
+}  // namespace baton
