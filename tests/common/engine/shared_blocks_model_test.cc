@@ -214,6 +214,9 @@ class Model {
     for (int token = 0; token < held; ++token) {
       ASSERT_EQ(At(sequence, token), NodeAt(shadow, token)) << "holds the KV of other tokens";
     }
+    ASSERT_EQ(sequence.promise.count(),
+              scheduler_.BlocksToStart(sequence) - static_cast<int>(sequence.blocks.size()))
+        << "nothing is promised for what is shared";
     pinned_tokens_ += shared;
     shadow.pinned_tokens = shared;
     if (held > shared) CheckLeft(sequence, shadow, held);
