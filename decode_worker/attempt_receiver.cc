@@ -47,7 +47,7 @@ bool AttemptReceiver::AddStream(std::shared_ptr<PushReactor> stream) {
 void AttemptReceiver::Cancel(internal::v1::PushRefused::Reason reason) {
   // A queue that takes nothing any more belongs to a receiver that has committed or released.
   if (queue_.TryPush(Item(KvReceiver::Event(KvReceiver::Cancelled{reason})))) return;
-  callbacks_.release_blocks();
+  callbacks_.release_blocks({});
 }
 
 void AttemptReceiver::Run() {
@@ -98,8 +98,8 @@ void AttemptReceiver::Handle(const KvReceiver::Event& event) {
 }
 
 void AttemptReceiver::Execute(const KvReceiver::Action& action) {
-  if (std::holds_alternative<KvReceiver::TakeBlocks>(action)) {
-    callbacks_.take_blocks();
+  if (const auto* take = std::get_if<KvReceiver::TakeBlocks>(&action)) {
+    callbacks_.take_blocks(*take);
   } else if (const auto* send = std::get_if<KvReceiver::Send>(&action)) {
     if (PushReactor* stream = StreamOf(send->stream)) stream->Send(send->message);
   } else if (const auto* end = std::get_if<KvReceiver::EndStream>(&action)) {
@@ -112,8 +112,8 @@ void AttemptReceiver::Execute(const KvReceiver::Action& action) {
     callbacks_.committed(commit->first_token, commit->exact);
   } else if (const auto* failed = std::get_if<KvReceiver::Failed>(&action)) {
     callbacks_.failed(failed->status);
-  } else if (std::holds_alternative<KvReceiver::ReleaseBlocks>(action)) {
-    callbacks_.release_blocks();
+  } else if (const auto* release = std::get_if<KvReceiver::ReleaseBlocks>(&action)) {
+    callbacks_.release_blocks(*release);
   }
 }
 

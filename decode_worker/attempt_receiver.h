@@ -26,11 +26,11 @@ class AttemptReceiver : public std::enable_shared_from_this<AttemptReceiver> {
  public:
   // On the receiver's thread.
   struct Callbacks {
-    std::function<void()> take_blocks;  // once, answered by Grant
+    std::function<void(const KvReceiver::TakeBlocks&)> take_blocks;  // once, answered by Grant
     std::function<void(const internal::v1::OutputToken& first_token, bool exact)> committed;
     std::function<void(const absl::Status&)> failed;
-    std::function<void()> release_blocks;    // once at most, no copy is in flight
-    std::function<void(uint64_t)> received;  // bytes of payload
+    std::function<void(const KvReceiver::ReleaseBlocks&)> release_blocks;  // no copy is in flight
+    std::function<void(uint64_t)> received;                                // bytes of payload
   };
 
   // Borrows the cache.

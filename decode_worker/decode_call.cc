@@ -4,6 +4,8 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/str_cat.h"
+
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/rpc/convert.h"
@@ -15,6 +17,12 @@ namespace baton {
 namespace {
 
 using internal::v1::DecodeResponse;
+using internal::v1::PushRefused;
+
+// The same in every attempt at one choice.
+std::string ResumeKey(const internal::v1::AttemptKey& key) {
+  return absl::StrCat(key.request_id_high(), ".", key.request_id_low(), ".", key.choice());
+}
 
 }  // namespace
 
@@ -57,7 +65,7 @@ void DecodeCall::OnReadDone(bool ok) {
         EndLocked(InvalidField("stop.choice", "is not a choice of this call"));
       } else if (!stopped_ && !status_.has_value()) {
         stopped_ = true;
-        EndSequence();
+        EndSequence(PushRefused::REASON_ABORTED);
       }
       break;
     }
@@ -90,6 +98,7 @@ void DecodeCall::OnStart(const internal::v1::DecodeStart& start) {
   if (!local_) receiver_config_ = ReceiverConfig(spec, request->token_ids);
   sequence_ = engine_.NextId();
   request->mode = local_ ? SequenceRequest::Mode::kLocal : SequenceRequest::Mode::kReceive;
+  request->resume_key = ResumeKey(spec.key());
   request->on_event = [self](const SequenceEvent& event) {
     std::visit([&self](const auto& e) { self->On(e); }, event);
   };
@@ -137,8 +146,12 @@ void DecodeCall::On(const SequenceAdmitted& event) {
 void DecodeCall::ExpectPush() {
   const auto self = shared_from_this();
   AttemptReceiver::Callbacks callbacks;
-  callbacks.take_blocks = [self] { self->engine_.OpenReceive(self->sequence_); };
-  callbacks.release_blocks = [self] { self->engine_.Release(self->sequence_); };
+  callbacks.take_blocks = [self](const KvReceiver::TakeBlocks& take) {
+    self->engine_.OpenReceive(self->sequence_, take.numerics);
+  };
+  callbacks.release_blocks = [self](const KvReceiver::ReleaseBlocks& release) {
+    self->engine_.Release(self->sequence_, release.resume_tokens);
+  };
   callbacks.committed = [self](const internal::v1::OutputToken& first_token, bool exact) {
     self->OnCommitted(first_token, exact);
   };
@@ -179,7 +192,7 @@ void DecodeCall::OnCommitted(const internal::v1::OutputToken& first_token, bool 
   response.mutable_committed();
   Queue(std::move(response));
   QueueToken(first_token);
-  engine_.Commit(sequence_, *std::move(token), exact);
+  engine_.Commit(sequence_, *std::move(token));
   SetPaused();
 }
 
@@ -320,15 +333,17 @@ void DecodeCall::EndLocked(const absl::Status& status) {
     queue_.clear();
     queued_tokens_ = 0;
   }
-  EndSequence();
+  EndSequence(ErrorReason(status) == kReasonSuperseded ? PushRefused::REASON_SUPERSEDED
+                                                       : PushRefused::REASON_ABORTED);
   WriteNext();
 }
 
-// Whoever may still write into the blocks says when they can go back.
-void DecodeCall::EndSequence() {
+// Whoever may still write into the blocks says when they can go back, and what of them a higher
+// attempt goes on with.
+void DecodeCall::EndSequence(PushRefused::Reason reason) {
   if (!submitted_) return;
   if (receiver_ != nullptr) {
-    receiver_->Cancel(internal::v1::PushRefused::REASON_ABORTED);
+    receiver_->Cancel(reason);
   } else {
     engine_.Release(sequence_);
   }

@@ -65,7 +65,7 @@ class DecodeCall final
   void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetPaused() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void EndSequence() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndSequence(internal::v1::PushRefused::Reason reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Engine& engine_;
   AttemptRegistry& registry_;

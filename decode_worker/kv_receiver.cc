@@ -16,6 +16,7 @@ namespace {
 using internal::v1::AttemptKey;
 using internal::v1::KvDataHeader;
 using internal::v1::OutputToken;
+using internal::v1::PushAbort;
 using internal::v1::PushCommit;
 using internal::v1::PushOpen;
 using internal::v1::PushRefused;
@@ -59,6 +60,7 @@ void KvReceiver::On(const ControlReceived& event) {
       break;
     case PushRequest::kAbort:
       if (ours && (state_ == State::kOpen || state_ == State::kReceiving)) {
+        resumable_ = event.message.abort().reason() != PushAbort::REASON_FINISHED_AT_FIRST_TOKEN;
         return Fail(PushRefused::REASON_ABORTED,
                     absl::CancelledError("the prefill worker ended the push"));
       }
@@ -98,7 +100,12 @@ void KvReceiver::OnOpen(StreamId stream, const PushOpen& open) {
   wire_ = KvWireFormat(config_.layout, wire_type);
   exact_ = numerics == config_.shape.numerics();
   deadline_ = now_ + config_.limits.open_timeout;
-  actions_.emplace_back(TakeBlocks{});
+  TakeBlocks take;
+  if (!exact_) {
+    take.numerics =
+        absl::StrCat(open.shape().numerics(), " ", open.shape().dtype(), " ", open.wire_dtype());
+  }
+  actions_.emplace_back(std::move(take));
 }
 
 void KvReceiver::On(const Granted& event) {
@@ -108,6 +115,7 @@ void KvReceiver::On(const Granted& event) {
               "the last token is never cached, and whole pages are");
   state_ = State::kReceiving;
   start_token_ = event.start_token;
+  checkpointed_tokens_ = start_token_;
   ExpectMore();
   Send opened{stream_, {}};
   opened.message.mutable_opened()->set_start_token(static_cast<uint32_t>(start_token_));
@@ -186,6 +194,7 @@ void KvReceiver::Place(Message message) {
     return Acknowledge(message);
   }
   for (const Run& run : runs) {
+    BATON_CHECK(run.first_token >= start_token_, "others read the blocks before start_token");
     const int end = KvPages(run.first_token + run.token_count);
     for (int page = run.first_token / kKvPageTokens; page < end; ++page) {
       PageAt(run.layer, page) = Page::kCopying;
@@ -315,6 +324,7 @@ void KvReceiver::On(const Cancelled& event) {
       return;
     case State::kOpen:
     case State::kReceiving:
+      resumable_ = event.reason == PushRefused::REASON_SUPERSEDED;
       return Fail(event.reason, absl::CancelledError("the attempt ended"));
     case State::kDraining:
     case State::kGone:
@@ -350,7 +360,9 @@ void KvReceiver::Fail(PushRefused::Reason reason, absl::Status status) {
 
 void KvReceiver::Drain() {
   state_ = State::kGone;
-  actions_.emplace_back(ReleaseBlocks{});
+  ReleaseBlocks release;
+  if (resumable_) release.resume_tokens = checkpointed_tokens_;
+  actions_.emplace_back(release);
 }
 
 }  // namespace baton

@@ -25,6 +25,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <variant>
@@ -116,7 +117,11 @@ class KvReceiver {
     int token_count = 0;
   };
   // Actions, to be executed in order.
-  struct TakeBlocks {};
+  struct TakeBlocks {
+    // How K and V were made and travel, where they are not the bytes that this worker would have
+    // computed. Held pages of other numerics cannot stand before them.
+    std::string numerics;
+  };
   struct Send {
     StreamId stream = 0;
     internal::v1::PushResponse message;
@@ -144,7 +149,12 @@ class KvReceiver {
                    // more
     absl::Status status;
   };
-  struct ReleaseBlocks {};  // once at most: promise or blocks go back, no copy is in flight
+  // Once at most: promise or blocks go back, no copy is in flight.
+  struct ReleaseBlocks {
+    // Set where the attempt broke and the request goes on: the pages before it may serve the next
+    // attempt at it.
+    std::optional<int> resume_tokens;
+  };
   using Action =
       std::variant<TakeBlocks, Send, EndStream, Copy, Drop, CommitSequence, Failed, ReleaseBlocks>;
 
@@ -156,8 +166,8 @@ class KvReceiver {
   // When to send Tick at the latest.
   absl::Time NextDeadline() const { return deadline_; }
   State state() const { return state_; }
-  // The tokens whose pages may serve the next attempt of this request: what the last agreed
-  // checkpoint said.
+  // The tokens whose pages may serve the next attempt of this request: what was held at the start,
+  // or what the last agreed checkpoint said.
   int checkpointed_tokens() const { return checkpointed_tokens_; }
 
  private:
@@ -234,6 +244,7 @@ class KvReceiver {
   bool exact_ = false;
   int start_token_ = 0;
   int checkpointed_tokens_ = 0;
+  bool resumable_ = true;    // not when the request is over with this attempt
   std::vector<Page> pages_;  // [layers][pages]
   PageCrcTable crcs_;        // of covered pages
   uint64_t held_bytes_ = 0;  // payload of messages in copy or waiting

@@ -81,15 +81,17 @@ struct Engine::Rep {
         cache(std::move(kv_cache)),
         pool(options.num_kv_blocks),
         prefix_cache(options.prefix_identity, options.block_size, pool),
-        scheduler({.max_num_seqs = options.max_num_seqs, .block_size = options.block_size}, pool,
-                  options.enable_prefix_caching ? &prefix_cache : nullptr),
+        scheduler({.max_num_seqs = options.max_num_seqs,
+                   .block_size = options.block_size,
+                   .retained = {.lifetime = options.resume_timeout}},
+                  pool, options.enable_prefix_caching ? &prefix_cache : nullptr),
         sampler(model->config().vocab_size, options.end_of_generation_ids),
         mailbox(options.max_waiting),
         sizer(options.max_num_batched_tokens, options.max_step_duration) {}
 
   void TakeCommands();
   void Obey(SequenceId id, Mailbox::Control& control);
-  void CommitFirstToken(Sequence& sequence, const Mailbox::Commitment& commitment);
+  void CommitFirstToken(Sequence& sequence, const OutputToken& token);
   void Announce(const Schedule& schedule);
   void Compute(const Schedule& schedule);
   void LayerDone(const Schedule& schedule, int layer);
@@ -155,13 +157,20 @@ absl::Status Engine::Submit(SequenceId id, SequenceRequest request) {
   return rep_->mailbox.Submit({id, std::move(request), SteadyNow()});
 }
 
-void Engine::OpenReceive(SequenceId id) { rep_->mailbox.OpenReceive(id); }
-void Engine::Commit(SequenceId id, OutputToken first_token, bool exact_kv) {
-  rep_->mailbox.Commit(id, {std::move(first_token), exact_kv});
+void Engine::OpenReceive(SequenceId id, std::string kv_numerics) {
+  rep_->mailbox.OpenReceive(id, std::move(kv_numerics));
+}
+void Engine::Commit(SequenceId id, OutputToken first_token) {
+  rep_->mailbox.Commit(id, std::move(first_token));
 }
 void Engine::SetPaused(SequenceId id, bool paused) { rep_->mailbox.SetPaused(id, paused); }
-void Engine::Release(SequenceId id) { rep_->mailbox.Release(id); }
-void Engine::WaitForWork(absl::Duration timeout) { rep_->mailbox.Wait(timeout); }
+void Engine::Release(SequenceId id, std::optional<int> resume_tokens) {
+  rep_->mailbox.Release(id, resume_tokens);
+}
+void Engine::WaitForWork(absl::Duration timeout) {
+  const absl::Duration expiry = rep_->scheduler.NextExpiry() - SteadyNow();
+  rep_->mailbox.Wait(std::clamp(expiry, absl::ZeroDuration(), timeout));
+}
 void Engine::Wake() { rep_->mailbox.Wake(); }
 
 EngineStats Engine::Stats() const {
@@ -187,6 +196,7 @@ bool Engine::Step() {
 }
 
 void Engine::Rep::TakeCommands() {
+  scheduler.ForgetExpired(SteadyNow());
   Mailbox::Contents contents = mailbox.Take();
   for (Mailbox::Submission& submission : contents.submissions) {
     scheduler.Add(submission.id, std::move(submission.request)).ready = submission.submitted;
@@ -201,6 +211,9 @@ void Engine::Rep::Obey(SequenceId id, Mailbox::Control& control) {
     const auto on_event = std::move(sequence->request.on_event);
     const SequenceReleased released = {TimingsUntil(SteadyNow(), *sequence)};
     if (!sequence->admitted) mailbox.Admitted();
+    if (control.resume_tokens) {
+      scheduler.Retain(*sequence, *control.resume_tokens, SteadyNow());
+    }
     scheduler.Remove(*sequence);
     mailbox.Ended(id);
     if (on_event) on_event(released);
@@ -208,14 +221,14 @@ void Engine::Rep::Obey(SequenceId id, Mailbox::Control& control) {
   }
   if (control.paused) sequence->paused = *control.paused;
   if (control.open_receive) {
-    scheduler.OpenReceive(*sequence);
-    Tell(*sequence, BlocksGranted{.block_table = sequence->block_table, .start_token = 0});
+    scheduler.OpenReceive(*sequence, *std::move(control.open_receive));
+    Tell(*sequence, BlocksGranted{.block_table = sequence->block_table,
+                                  .start_token = sequence->cached_tokens});
   }
   if (control.commit) CommitFirstToken(*sequence, *control.commit);
 }
 
-void Engine::Rep::CommitFirstToken(Sequence& sequence, const Mailbox::Commitment& commitment) {
-  const OutputToken& token = commitment.first_token;
+void Engine::Rep::CommitFirstToken(Sequence& sequence, const OutputToken& token) {
   const int output_index = sequence.output_count();
   if (token.token_id < 0 || token.token_id >= model->config().vocab_size ||
       token.output_index != output_index) {
@@ -223,7 +236,7 @@ void Engine::Rep::CommitFirstToken(Sequence& sequence, const Mailbox::Commitment
                               "transfer: token ", token.token_id, " at output ", token.output_index,
                               " cannot be committed as output ", output_index)));
   }
-  scheduler.Commit(sequence, token.token_id, commitment.exact_kv);
+  scheduler.Commit(sequence, token.token_id);
   sequence.ready = SteadyNow();
   const bool ends = token.finish_reason != FinishReason::kNone ||
                     sampler.FinishReasonOf(token, sequence.request.sampling, sequence.token_count(),

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,8 @@ struct EngineOptions {
   KvDtype kv_dtype = KvDtype::kF16;
   bool enable_prefix_caching = true;  // sequences that begin alike share their blocks
   std::string prefix_identity = {};   // of weights, architecture, numerics: begins every prefix
+  // What a broken hand-off left waits so long for the next attempt at its request.
+  absl::Duration resume_timeout = absl::Seconds(30);
   int max_waiting = 1024;  // sequences submitted and not running; more are RESOURCE_EXHAUSTED
   std::vector<int32_t> end_of_generation_ids = {};  // from the tokenizer
 };
@@ -77,19 +80,24 @@ class Engine {
   // blocks); RESOURCE_EXHAUSTED when max_waiting sequences wait. No event is delivered after an
   // error.
   absl::Status Submit(SequenceId id, SequenceRequest request);
-  // kReceive, after SequenceAdmitted: turns the promise into blocks; answered by BlocksGranted.
-  void OpenReceive(SequenceId id);
-  // kReceive, after BlocksGranted, once K and V of all token_ids are written: the sequence joins
+  // kReceive, after SequenceAdmitted: turns the promise into blocks, of which the first are those
+  // that hold K and V already; answered by BlocksGranted. `kv_numerics` says how K and V will have
+  // been made: empty, they are the very bytes that this engine would have computed, and only then
+  // the prefix cache serves them or is told of them; another text equals that of an earlier attempt
+  // only where the bytes do.
+  void OpenReceive(SequenceId id, std::string kv_numerics);
+  // kReceive, after BlocksGranted, once K and V from start_token on are written: the sequence joins
   // the batch at the next step with `first_token`, sampled where it was prefilled, as its next
-  // output (not announced again by TokenProduced). `exact_kv`: K and V are the very bytes that this
-  // engine would have computed; only then others may find them in the prefix cache.
-  void Commit(SequenceId id, OutputToken first_token, bool exact_kv);
+  // output (not announced again by TokenProduced).
+  void Commit(SequenceId id, OutputToken first_token);
   // A paused sequence leaves the batch and keeps its blocks.
   void SetPaused(SequenceId id, bool paused);
   // Ends the sequence in whatever state it is; the blocks come back at the latest when the step in
   // flight has ended; then SequenceReleased. REQUIRES: no thread still reads or writes its blocks.
   // Unknown and ended ids are answered by nothing.
-  void Release(SequenceId id);
+  // `resume_tokens`, of a kReceive sequence before Commit: the pages before it, and those that were
+  // held at the start, wait for the next sequence of the same resume_key, and for nobody else.
+  void Release(SequenceId id, std::optional<int> resume_tokens = std::nullopt);
 
   EngineStats Stats() const;
 

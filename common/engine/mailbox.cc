@@ -29,20 +29,23 @@ void Mailbox::Ask(SequenceId id, Change change) {
   changed_.notify_one();
 }
 
-void Mailbox::OpenReceive(SequenceId id) {
-  Ask(id, [](Control& control) { control.open_receive = true; });
+void Mailbox::OpenReceive(SequenceId id, std::string kv_numerics) {
+  Ask(id, [&](Control& control) { control.open_receive = std::move(kv_numerics); });
 }
 
-void Mailbox::Commit(SequenceId id, Commitment commitment) {
-  Ask(id, [&](Control& control) { control.commit = std::move(commitment); });
+void Mailbox::Commit(SequenceId id, OutputToken first_token) {
+  Ask(id, [&](Control& control) { control.commit = std::move(first_token); });
 }
 
 void Mailbox::SetPaused(SequenceId id, bool paused) {
   Ask(id, [&](Control& control) { control.paused = paused; });
 }
 
-void Mailbox::Release(SequenceId id) {
-  Ask(id, [](Control& control) { control.release = true; });
+void Mailbox::Release(SequenceId id, std::optional<int> resume_tokens) {
+  Ask(id, [resume_tokens](Control& control) {
+    control.release = true;
+    if (resume_tokens) control.resume_tokens = resume_tokens;
+  });
 }
 
 Mailbox::Contents Mailbox::Take() {

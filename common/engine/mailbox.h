@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -24,15 +25,12 @@ class Mailbox {
     SequenceRequest request;
     absl::Time submitted;
   };
-  struct Commitment {
-    OutputToken first_token;
-    bool exact_kv = false;
-  };
   struct Control {
-    bool open_receive = false;
-    std::optional<Commitment> commit;
+    std::optional<std::string> open_receive;  // kv_numerics
+    std::optional<OutputToken> commit;        // the first token
     std::optional<bool> paused;
     bool release = false;
+    std::optional<int> resume_tokens;  // of the release
   };
   struct Contents {
     std::vector<Submission> submissions;     // oldest first
@@ -44,10 +42,10 @@ class Mailbox {
   // RESOURCE_EXHAUSTED when max_waiting sequences are submitted and not admitted.
   absl::Status Submit(Submission submission);
   // Dropped where `id` does not live.
-  void OpenReceive(SequenceId id);
-  void Commit(SequenceId id, Commitment commitment);
+  void OpenReceive(SequenceId id, std::string kv_numerics);
+  void Commit(SequenceId id, OutputToken first_token);
   void SetPaused(SequenceId id, bool paused);
-  void Release(SequenceId id);
+  void Release(SequenceId id, std::optional<int> resume_tokens = std::nullopt);
 
   Contents Take();
   // Until there is something to take, Wake() is called or `timeout` (less than a year) has passed.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/kv/layout.h"
 
 namespace baton {
 
@@ -12,7 +13,10 @@ using Mode = SequenceRequest::Mode;
 using State = Sequence::State;
 
 Scheduler::Scheduler(const SchedulerOptions& options, BlockPool& pool, PrefixCache* prefix_cache)
-    : options_(options), pool_(pool), prefix_cache_(prefix_cache) {}
+    : options_(options),
+      pool_(pool),
+      prefix_cache_(prefix_cache),
+      retained_(options.block_size, options.retained, pool) {}
 
 Scheduler::~Scheduler() = default;
 
@@ -35,16 +39,22 @@ Sequence* Scheduler::Find(SequenceId id) {
   return entry == sequences_.end() ? nullptr : entry->second.get();
 }
 
-void Scheduler::OpenReceive(Sequence& sequence) {
+void Scheduler::OpenReceive(Sequence& sequence, std::string kv_numerics) {
   BATON_CHECK(sequence.state == State::kPromised, "OpenReceive without a promise");
+  sequence.kv_numerics = std::move(kv_numerics);
+  const HeldPrefix held = FindHeld(sequence);
+  TakeHeld(sequence, held);
+  sequence.promise.GiveUp(held.used_blocks);
   TakePromisedBlocks(sequence);
+  CheckWrittenBlocksAreItsOwn(sequence);
   sequence.state = State::kReceiving;
 }
 
-void Scheduler::Commit(Sequence& sequence, int32_t first_token, bool exact_kv) {
+void Scheduler::Commit(Sequence& sequence, int32_t first_token) {
   BATON_CHECK(sequence.state == State::kReceiving, "Commit before blocks were granted");
+  CheckWrittenBlocksAreItsOwn(sequence);
+  retained_.Forget(sequence.request.resume_key);
   sequence.committed = true;
-  sequence.exact_kv = exact_kv;
   MarkComputed(sequence, sequence.token_count());
   sequence.prefill_tokens = sequence.token_count();
   sequence.token_ids.push_back(first_token);
@@ -55,7 +65,20 @@ void Scheduler::Commit(Sequence& sequence, int32_t first_token, bool exact_kv) {
 
 void Scheduler::MarkComputed(Sequence& sequence, int end_token) {
   sequence.computed_tokens = end_token;
-  if (prefix_cache_ != nullptr && sequence.exact_kv) EnterBlocks(sequence);
+  if (prefix_cache_ != nullptr && sequence.shareable()) EnterBlocks(sequence);
+}
+
+void Scheduler::Retain(Sequence& sequence, int received_tokens, absl::Time now) {
+  if (sequence.state != State::kReceiving || sequence.request.resume_key.empty()) return;
+  BATON_CHECK(received_tokens <= sequence.token_count(), "no more is received than there is");
+  int tokens = std::max(received_tokens, sequence.cached_tokens);
+  tokens -= tokens % kKvPageTokens;
+  const auto begin = sequence.token_ids.begin();
+  retained_.Retain(sequence.request.resume_key,
+                   {.token_ids = {begin, begin + tokens},
+                    .numerics = sequence.kv_numerics,
+                    .first_block = sequence.entered_blocks},
+                   sequence.blocks, now);
 }
 
 void Scheduler::ForgetBlocks(Sequence& sequence) {
@@ -164,27 +187,63 @@ void Scheduler::Admit(int places, int room, Schedule& schedule) {
   }
 }
 
-// With them come the blocks that the prefix cache has for it.
+// With them come the blocks that are held for one that is computed here. What comes from elsewhere
+// takes them when it is opened: until then they are only looked at.
 bool Scheduler::PromiseBlocks(Sequence& sequence) {
-  std::vector<int32_t> cached;
-  if (prefix_cache_ != nullptr && !sequence.awaits_kv()) {
-    cached = prefix_cache_->Find(sequence.token_ids, sequence.request.cache_salt);
-  }
-  const auto used = std::count_if(cached.begin(), cached.end(), [this](int32_t block) {
-    return pool_.reference_count(block) > 0;
-  });
+  HeldPrefix held;
+  if (!sequence.awaits_kv()) held = FindHeld(sequence);
   std::optional<BlockPool::Promise> promise =
-      pool_.TryPromise(BlocksToStart(sequence) - static_cast<int>(used));
+      pool_.TryPromise(BlocksToStart(sequence) - held.used_blocks);
   if (!promise) return false;
   sequence.promise = *std::move(promise);
-  for (const int32_t block : cached) {
+  if (sequence.awaits_kv()) {
+    sequence.cached_tokens = FindHeld(sequence).tokens;
+    return true;
+  }
+  TakeHeld(sequence, held);
+  sequence.computed_tokens = held.tokens;
+  sequence.vouched = held.shared == held.blocks.size();
+  return true;
+}
+
+Scheduler::HeldPrefix Scheduler::FindHeld(const Sequence& sequence) const {
+  HeldPrefix held;
+  if (prefix_cache_ != nullptr && sequence.kv_numerics.empty()) {
+    held.blocks = prefix_cache_->Find(sequence.token_ids, sequence.request.cache_salt);
+  }
+  held.shared = held.blocks.size();
+  held.tokens = static_cast<int>(held.shared) * options_.block_size;
+  const RetainedPrefixes::Match more = retained_.Find(
+      sequence.request.resume_key, sequence.kv_numerics, sequence.token_ids, held.shared);
+  if (more.tokens > 0) {
+    held.blocks.insert(held.blocks.end(), more.blocks.begin(), more.blocks.end());
+    held.tokens = more.tokens;
+  }
+  held.used_blocks =
+      static_cast<int>(std::count_if(held.blocks.begin(), held.blocks.end(), [this](int32_t block) {
+        return pool_.reference_count(block) > 0;
+      }));
+  return held;
+}
+
+// Those that nobody uses come out of the promise.
+void Scheduler::TakeHeld(Sequence& sequence, const HeldPrefix& held) {
+  for (const int32_t block : held.blocks) {
     const bool is_used = pool_.reference_count(block) > 0;
     AddBlock(sequence, is_used ? pool_.Share(block) : sequence.promise.TakeKept(block));
   }
-  sequence.entered_blocks = cached.size();
-  sequence.cached_tokens = static_cast<int>(cached.size()) * options_.block_size;
-  sequence.computed_tokens = sequence.cached_tokens;
-  return true;
+  sequence.entered_blocks = held.shared;
+  sequence.cached_tokens = held.tokens;
+  retained_.Forget(sequence.request.resume_key);
+}
+
+// A peer writes from the end of what was held on: into nothing that others read.
+void Scheduler::CheckWrittenBlocksAreItsOwn(const Sequence& sequence) const {
+  for (size_t index = static_cast<size_t>(sequence.cached_tokens / options_.block_size);
+       index < sequence.blocks.size(); ++index) {
+    BATON_CHECK(pool_.reference_count(sequence.blocks[index].id()) == 1,
+                "a block to be written is shared");
+  }
 }
 
 // Rows added: none when no whole chunk fits.
@@ -233,7 +292,7 @@ void Scheduler::Preempt(Sequence& sequence, Schedule& schedule) {
   running_.erase(&sequence);
   GiveBackBlocks(sequence);
   sequence.computed_tokens = 0;
-  sequence.exact_kv = true;  // computed here from now on
+  sequence.kv_numerics.clear();  // computed here from now on
   ++sequence.preemptions;
   sequence.state = State::kWaiting;
   waiting_.insert(&sequence);

@@ -6,11 +6,13 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "common/engine/sequence.h"
 #include "common/kv/block_pool.h"
 #include "common/kv/prefix_cache.h"
+#include "common/kv/retained_prefixes.h"
 
 namespace baton {
 
@@ -20,6 +22,7 @@ inline constexpr int kChunkTokens = 64;
 struct SchedulerOptions {
   int max_num_seqs = 0;  // sequences in one step
   int block_size = 0;    // tokens
+  RetainedPrefixes::Bounds retained = {};
 };
 
 // Consecutive tokens of one sequence to compute in a step.
@@ -55,8 +58,11 @@ struct Schedule {
 //  * A running `isolate` sequence is alone in the batch until it ends or pauses, but for steps that
 //  it sits out.
 //  * Whole blocks go to the prefix cache as soon as their K and V are there (received ones at
-//  Commit), and a sequence computed here begins behind the longest prefix found in it. So what was
-//  preempted finds most of its blocks again unless they were needed.
+//  Commit), and a sequence begins behind the longest prefix found in it: one computed here when it
+//  is given its blocks, one computed elsewhere when it is opened. So what was preempted finds most
+//  of its blocks again unless they were needed.
+//  * What a hand-off that broke had received is retained for the next attempt at the same request,
+//  which goes on behind it, in the middle of a block too.
 //
 // Thread rule: one thread. Borrows the pool and the prefix cache.
 class Scheduler {
@@ -72,11 +78,20 @@ class Scheduler {
   Sequence& Add(SequenceId id, SequenceRequest request);
   Sequence* Find(SequenceId id);  // null for an unknown id
 
-  // Turns the promise into blocks for all tokens; head-room stays promised. REQUIRES: kPromised.
-  void OpenReceive(Sequence& sequence);
-  // All tokens are in the cache: joins the batch with `first_token` to compute next. `exact_kv`:
-  // with the very bytes that would have been computed here. REQUIRES: kReceiving.
-  void Commit(Sequence& sequence, int32_t first_token, bool exact_kv);
+  // Turns the promise into blocks for all tokens; head-room stays promised. The first cached_tokens
+  // of them are held: their blocks may be others' too, all from there on are the sequence's alone.
+  // `kv_numerics`: see Engine::OpenReceive. REQUIRES: kPromised.
+  void OpenReceive(Sequence& sequence, std::string kv_numerics);
+  // All tokens are in the cache: joins the batch with `first_token` to compute next. REQUIRES:
+  // kReceiving.
+  void Commit(Sequence& sequence, int32_t first_token);
+  // Before Remove: what it holds and has received before `received_tokens`, by whole pages, waits
+  // for the next sequence of its resume_key. Nothing where it is not kReceiving. REQUIRES: nothing
+  // writes into its blocks any more.
+  void Retain(Sequence& sequence, int received_tokens, absl::Time now);
+  void ForgetExpired(absl::Time now) { retained_.ForgetExpired(now); }
+  // Of what is retained: when to call ForgetExpired at the latest.
+  absl::Time NextExpiry() const { return retained_.NextExpiry(); }
   // A step has computed the tokens before `end_token`.
   void MarkComputed(Sequence& sequence, int end_token);
   // What it computed is wrong: nobody else may find it.
@@ -103,12 +118,22 @@ class Scheduler {
     bool operator()(const Sequence* a, const Sequence* b) const { return a->arrival < b->arrival; }
   };
   using Line = std::set<Sequence*, ByArrival>;
+  // What is held of a sequence before it starts.
+  struct HeldPrefix {
+    std::vector<int32_t> blocks;
+    size_t shared = 0;  // the first of them are the prefix cache's, the rest retained
+    int tokens = 0;
+    int used_blocks = 0;  // by others
+  };
 
   std::vector<Sequence*> BatchMembers(const Sequence* without = nullptr) const;
   int ScheduleDecodes(const std::vector<Sequence*>& members, Schedule& schedule);
   int SchedulePrefills(const std::vector<Sequence*>& members, int room, Schedule& schedule);
   void Admit(int places, int room, Schedule& schedule);
   bool PromiseBlocks(Sequence& sequence);
+  HeldPrefix FindHeld(const Sequence& sequence) const;
+  void TakeHeld(Sequence& sequence, const HeldPrefix& held);
+  void CheckWrittenBlocksAreItsOwn(const Sequence& sequence) const;
   int ScheduleChunk(Sequence& sequence, int room, Schedule& schedule) const;
   bool GetBlockForNextToken(Sequence& sequence, Schedule& schedule);
   Sequence* ChooseVictim() const;
@@ -122,6 +147,7 @@ class Scheduler {
   const SchedulerOptions options_;
   BlockPool& pool_;
   PrefixCache* const prefix_cache_;
+  RetainedPrefixes retained_;
   uint64_t next_arrival_ = 0;
   std::map<SequenceId, std::unique_ptr<Sequence>> sequences_;
   Line waiting_;         // state kWaiting

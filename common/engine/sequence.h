@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,8 @@ struct Sequence {
   int output_count() const { return token_count() - request.prompt_length; }
   // The KV comes from elsewhere and is not all there.
   bool awaits_kv() const { return request.mode == SequenceRequest::Mode::kReceive && !committed; }
+  // The prefix cache may hold what it computed or received.
+  bool shareable() const { return kv_numerics.empty() && vouched; }
   // May be taken out and recomputed. Others' blocks are read or written by a peer.
   bool preemptible() const {
     return state == State::kRunning && request.mode != SequenceRequest::Mode::kPrefillOnly;
@@ -51,15 +54,16 @@ struct Sequence {
   bool paused = false;
   bool admitted = false;    // SequenceAdmitted was told
   bool committed = false;   // kReceive
-  bool exact_kv = true;     // false: K and V were made elsewhere under other numerics
+  std::string kv_numerics;  // under which K and V are made; empty: this engine's own
+  bool vouched = true;      // false: begins with pages that no commit has vouched for
   int computed_tokens = 0;  // whose K and V are in the cache
-  int cached_tokens = 0;    // of them found in the prefix cache when it was last admitted
+  int cached_tokens = 0;    // that were held already when it was last given its blocks
   int prefill_tokens = 0;   // that the current stay in the batch has to compute before it decodes
 
   BlockPool::Promise promise;
   std::vector<BlockPool::Block> blocks;
   std::vector<int32_t> block_table;        // ids of blocks
-  size_t entered_blocks = 0;               // the first of them, which the prefix cache was told of
+  size_t entered_blocks = 0;               // the first of them, which the prefix cache has
   std::vector<BlockPool::Block> replaced;  // others stand for them, a peer still reads them
 
   int preemptions = 0;

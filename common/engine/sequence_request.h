@@ -32,12 +32,15 @@ using SequenceId = uint64_t;
 // The blocks for the sequence's tokens (and, in the decoding modes, head-room of one block) are
 // promised: nobody else gets them.
 struct SequenceAdmitted {
-  int cached_tokens = 0;  // prefix that is held already, a multiple of 16, never the last token
+  // Prefix that is held already, a multiple of 16, never the last token. kReceive: as it is now;
+  // what counts is BlocksGranted.
+  int cached_tokens = 0;
 };
 // kReceive, after OpenReceive: the blocks to write the KV of all token_ids into.
 struct BlocksGranted {
   std::vector<int32_t> block_table;  // [blocks for all tokens]
-  int start_token = 0;               // from here on: what is before is cached
+  int start_token = 0;               // from here on, a multiple of 16: others may read what is
+                                     // before, which is held already
 };
 struct PrefillStarted {
   int cached_tokens = 0;
@@ -95,6 +98,9 @@ struct SequenceRequest {
   int choice = 0;
   SamplingParams sampling;
   std::string cache_salt;
+  // Names the request that this is an attempt at: what an earlier attempt left here serves it.
+  // Empty: none did.
+  std::string resume_key;
   bool isolate = false;  // alone in every batch; others wait until it ends or is paused
   // Called on the engine's thread; must not block; may call the engine's thread-safe functions.
   std::function<void(const SequenceEvent&)> on_event;

@@ -63,6 +63,13 @@ BlockPool::Block BlockPool::Promise::TakeKept(int32_t id) {
   return Block(pool_, id);
 }
 
+void BlockPool::Promise::GiveUp(int count) {
+  BATON_CHECK(count >= 0 && count <= count_, "so many are not promised");
+  if (count == 0) return;
+  count_ -= count;
+  pool_->promised_ -= count;
+}
+
 BlockPool::BlockPool(int block_count) : states_(static_cast<size_t>(std::max(block_count, 0))) {
   BATON_CHECK(block_count >= 0, "a pool cannot have less than no blocks");
   free_.reserve(static_cast<size_t>(block_count));

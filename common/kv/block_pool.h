@@ -49,6 +49,8 @@ class BlockPool {
     // Turns one of them into that block, with what it holds. REQUIRES: it is free and kept;
     // count() > 0.
     Block TakeKept(int32_t id);
+    // So many of them are not needed. REQUIRES: 0 <= count <= count().
+    void GiveUp(int count);
 
    private:
     friend class BlockPool;

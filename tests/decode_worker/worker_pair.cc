@@ -33,6 +33,7 @@ TestWorker::TestWorker(const Options& options) {
   engine_options.block_size = options.block_size;
   engine_options.num_kv_blocks = options.num_kv_blocks;
   engine_options.kv_dtype = options.kv_dtype;
+  engine_options.resume_timeout = options.resume_timeout;
   auto engine = Engine::Create(*std::move(model), *backend_, engine_options);
   EXPECT_TRUE(engine.ok()) << engine.status();
   engine_ = *std::move(engine);

@@ -38,6 +38,7 @@ class TestWorker {
     KvReceiverLimits receiver_limits = {.window_bytes = 16384};
     int max_queued_tokens = 256;
     int kv_connections = 3;
+    absl::Duration resume_timeout = absl::Seconds(30);
   };
   explicit TestWorker(const Options& options);
   ~TestWorker();

@@ -97,12 +97,13 @@ INSTANTIATE_TEST_SUITE_P(BlockSizes, WorkerPair,
                          ::testing::Values(std::pair(16, 16), std::pair(16, 32), std::pair(32, 16),
                                            std::pair(48, 32)));
 
-TEST(WorkerPairTest, ThePromptThatThePrefillWorkerHasCachedIsStillPushedWhole) {
+TEST(WorkerPairTest, WhatThePrefillWorkerHasCachedIsPushedWhereTheDecodeWorkerHasItNot) {
   TestWorker prefill(WithBlocks(32));
   TestWorker decode(WithBlocks(16));
+  TestWorker other(WithBlocks(16));
   const auto prompt = Prompt(120, 5);
   const HandoffResult first = RunHandoff(prefill, decode, MakeSpec(prompt, Greedy(8), 1));
-  const HandoffResult second = RunHandoff(prefill, decode, MakeSpec(prompt, Greedy(8), 2));
+  const HandoffResult second = RunHandoff(prefill, other, MakeSpec(prompt, Greedy(8), 2));
   ASSERT_TRUE(second.decode_status.ok()) << second.decode_status.error_message();
   EXPECT_EQ(first.prefill_started.cached_tokens(), 0u);
   EXPECT_EQ(second.prefill_started.cached_tokens(), 96u);

@@ -1,4 +1,4 @@
-"""A prompt that begins like an earlier one: its prefix is found on the prefill worker, and nothing else changes."""
+"""A prompt that begins like an earlier one: its prefix is found on both workers, and nothing else changes."""
 import pytest
 
 from cluster import Cluster, complete, request
@@ -23,9 +23,12 @@ def test_the_same_prompt_again_is_cached_and_answered_the_same(dtype):
         assert list(second.token_ids) == list(first.token_ids)
         assert second.logprobs == first.logprobs
         assert second.timings.exact
-        # The decode worker gets all of it, whoever computed it when.
-        kv_bytes = len(PROMPT) * BYTES_PER_TOKEN * (2 if dtype == "f32" else 1)
-        assert second.timings.kv_transfer_bytes == kv_bytes
+        # What the decode worker holds is not sent.
+        token_bytes = BYTES_PER_TOKEN * (2 if dtype == "f32" else 1)
+        assert first.timings.kv_transfer_bytes == len(PROMPT) * token_bytes
+        assert first.timings.kv_transfer_bytes_saved == 0
+        assert second.timings.kv_transfer_bytes == (len(PROMPT) - HELD) * token_bytes
+        assert second.timings.kv_transfer_bytes_saved == HELD * token_bytes
         assert second.timings.kv_wire_dtype == ("f16" if dtype == "auto" else dtype)
         prefill = cluster.prefill[0]
         assert prefill.metric("baton_prefix_cache_hits_total") == HELD

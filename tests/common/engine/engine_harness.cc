@@ -67,11 +67,14 @@ SequenceId EngineHarness::SubmitWithNanKv(SequenceRequest request) {
   request.mode = SequenceRequest::Mode::kReceive;
   const SequenceId id = Submit(std::move(request));
   Run();
-  engine_->OpenReceive(id);
+  engine_->OpenReceive(id, "");
   Run();
   const KvCache& cache = engine_->cache();
-  for (int32_t block : log(id).block_table) {
-    auto* values = reinterpret_cast<float*>(cache.Block(block));
+  const EventLog& granted = log(id);
+  EXPECT_EQ(granted.start_token % cache.layout().block_size, 0);
+  for (size_t i = static_cast<size_t>(granted.start_token / cache.layout().block_size);
+       i < granted.block_table.size(); ++i) {
+    auto* values = reinterpret_cast<float*>(cache.Block(granted.block_table[i]));
     std::fill(values, values + cache.layout().block_bytes() / sizeof(float), std::nanf(""));
   }
   return id;
@@ -109,6 +112,7 @@ void EngineHarness::Hear(SequenceId id, const SequenceEvent& event) {
   } else if (const auto* granted = std::get_if<BlocksGranted>(&event)) {
     log.granted = true;
     log.block_table = granted->block_table;
+    log.start_token = granted->start_token;
   } else if (std::holds_alternative<PrefillStarted>(event)) {
     EXPECT_FALSE(log.prefill_started);
     log.prefill_started = true;
@@ -157,7 +161,7 @@ SequenceRequest LocalRequest(std::vector<int32_t> token_ids, const SamplingParam
 }
 
 void CopyKv(const KvCache& source, const std::vector<int32_t>& source_table, const KvCache& target,
-            const std::vector<int32_t>& target_table, int token_count) {
+            const std::vector<int32_t>& target_table, TokenRange tokens) {
   const auto row = [](const KvCache& cache, const std::vector<int32_t>& table, int layer,
                       KvLayout::Part part, int token) {
     const int block_size = cache.layout().block_size;
@@ -166,7 +170,7 @@ void CopyKv(const KvCache& source, const std::vector<int32_t>& source_table, con
   };
   for (int layer = 0; layer < source.layout().layers; ++layer) {
     for (KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
-      for (int token = 0; token < token_count; ++token) {
+      for (int token = tokens.first; token < tokens.end; ++token) {
         std::memcpy(row(target, target_table, layer, part, token),
                     row(source, source_table, layer, part, token), source.layout().row_bytes());
       }

@@ -23,6 +23,7 @@ struct EventLog {
   std::vector<int32_t> block_table;  // granted, or of the last LayerComputed
   bool admitted = false;
   bool granted = false;
+  int start_token = 0;  // of the grant
   bool prefill_started = false;
   int preempted = 0;
   bool finished = false;
@@ -48,7 +49,8 @@ class EngineHarness {
   // Submits and keeps a log; `also` hears every event after the log.
   SequenceId Submit(SequenceRequest request,
                     std::function<void(const SequenceEvent&)> also = nullptr);
-  // Submits it to receive its KV, which is all NaN: it is ready for Commit.
+  // Submits it to receive its KV, which is all NaN but for what is held already: it is ready for
+  // Commit.
   SequenceId SubmitWithNanKv(SequenceRequest request);
   EventLog& log(SequenceId id) { return logs_.at(id); }
   // Steps until there is nothing to do.
@@ -68,9 +70,13 @@ class EngineHarness {
 // `count` random token ids of the tiny vocabularies.
 std::vector<int32_t> RandomTokens(std::mt19937& random, int count);
 SequenceRequest LocalRequest(std::vector<int32_t> token_ids, const SamplingParams& sampling);
-// Copies the KV of `token_count` tokens from `source`'s blocks to `target`'s, row by row.
+struct TokenRange {
+  int first = 0;
+  int end = 0;
+};
+// Copies the tokens' KV from `source`'s blocks to `target`'s, row by row.
 void CopyKv(const KvCache& source, const std::vector<int32_t>& source_table, const KvCache& target,
-            const std::vector<int32_t>& target_table, int token_count);
+            const std::vector<int32_t>& target_table, TokenRange tokens);
 // Ids and logprobs, bit by bit.
 void ExpectSameTokens(const std::vector<OutputToken>& a, const std::vector<OutputToken>& b);
 

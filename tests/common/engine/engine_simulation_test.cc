@@ -1,11 +1,13 @@
 // Random life of two engines on small pools: sequences of every mode, hand-offs between the
-// engines, pauses and releases at any moment. Whoever is not released gets exactly the tokens of an
-// undisturbed run, and at rest nothing is held.
+// engines that break and are tried again, pauses and releases at any moment. Whoever is not
+// released gets exactly the tokens of an undisturbed run, and at rest nothing is held.
 #include <gtest/gtest.h>
 
 #include <map>
 #include <optional>
 #include <random>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/common/engine/engine_harness.h"
@@ -24,6 +26,7 @@ class Simulation {
     for (int i = 0; i < 12; ++i) NewRequest();
     for (int tick = 0; tick < 1500; ++tick) {
       if (Chance(8)) Start();
+      for (Job& job : std::exchange(again_, {})) Submit(std::move(job));
       for (Job& job : jobs_) Drive(job);
       if (Chance(2)) prefill_.engine().Step();
       if (Chance(2)) decode_.engine().Step();
@@ -43,17 +46,21 @@ class Simulation {
   }
 
   int finished() const { return finished_; }
+  int broken() const { return broken_; }
+  // Without the hand-offs that broke, nothing would begin in the middle of a block.
+  int resumed_in_a_block() const { return resumed_in_a_block_; }
   uint64_t preemptions() { return decode_.engine().Stats().preemptions; }
 
  private:
   struct Job {
     size_t request = 0;
+    std::string resume_key = {};
     bool handed_off = false;  // else local, on the decoding engine
     SequenceId decode_id = 0;
     SequenceId prefill_id = 0;  // 0: not yet submitted
     bool opened = false, committed = false, prefill_released = false, released = false;
     bool paused = false;
-    std::vector<OutputToken> first;  // made by the prefill engine
+    std::vector<OutputToken> first = {};  // made by the prefill engine
   };
 
   EngineHarness::Options SmallPool(int pages_per_block) {
@@ -85,10 +92,34 @@ class Simulation {
     Job job;
     job.request = random_() % requests_.size();
     job.handed_off = !Chance(3);
+    job.resume_key = std::to_string(jobs_.size());
+    Submit(std::move(job));
+  }
+
+  void Submit(Job job) {
     SequenceRequest request = requests_[job.request];
     request.mode = job.handed_off ? Mode::kReceive : Mode::kLocal;
+    request.resume_key = job.resume_key;
     job.decode_id = decode_.Submit(request);
-    jobs_.push_back(job);
+    jobs_.push_back(std::move(job));
+  }
+
+  // Of the pages some have arrived. The next attempt goes on behind them: another hand-off, or
+  // without one.
+  void Break(Job& job) {
+    const EventLog& decode = decode_.log(job.decode_id);
+    const EventLog& prefill = prefill_.log(job.prefill_id);
+    const auto tokens = static_cast<int>(requests_[job.request].token_ids.size());
+    const int pages = (tokens - decode.start_token) / kKvPageTokens;
+    const int end = decode.start_token +
+                    kKvPageTokens * static_cast<int>(random_() % static_cast<unsigned>(pages + 1));
+    CopyKv(prefill_.engine().cache(), prefill.block_table, decode_.engine().cache(),
+           decode.block_table, {decode.start_token, end});
+    decode_.engine().Release(job.decode_id, end);
+    job.released = true;
+    ++broken_;
+    again_.push_back(
+        {.request = job.request, .resume_key = job.resume_key, .handed_off = !Chance(3)});
   }
 
   void Drive(Job& job) {
@@ -115,17 +146,19 @@ class Simulation {
       job.prefill_id = prefill_.Submit(request);
     }
     if (!job.opened && !job.released && Chance(3)) {
-      decode_.engine().OpenReceive(job.decode_id);
+      decode_.engine().OpenReceive(job.decode_id, "");
       job.opened = true;
     }
     if (job.prefill_released) return;
     EventLog& prefill = prefill_.log(job.prefill_id);
+    if (!job.released && !quiet_ && prefill.finished && decode.granted && Chance(6)) Break(job);
     if (job.released ? Chance(5) : prefill.finished && decode.granted && Chance(3)) {
       if (!job.released) {
         CopyKv(prefill_.engine().cache(), prefill.block_table, decode_.engine().cache(),
-               decode.block_table, static_cast<int>(requests_[job.request].token_ids.size()));
+               decode.block_table,
+               {decode.start_token, static_cast<int>(requests_[job.request].token_ids.size())});
         job.first = prefill.tokens;
-        decode_.engine().Commit(job.decode_id, prefill.tokens[0], true);
+        decode_.engine().Commit(job.decode_id, prefill.tokens[0]);
       }
       prefill_.engine().Release(job.prefill_id);
       job.prefill_released = true;
@@ -143,6 +176,8 @@ class Simulation {
   void Check(Job& job) {
     const EventLog& decode = decode_.log(job.decode_id);
     EXPECT_TRUE(decode.failure.ok()) << decode.failure;
+    const int block_size = decode_.engine().options().block_size;
+    if (decode.start_token % block_size != 0) ++resumed_in_a_block_;
     std::vector<OutputToken> tokens = job.first;
     tokens.insert(tokens.end(), decode.tokens.begin(), decode.tokens.end());
     std::vector<OutputToken> expected = expected_[job.request].tokens;
@@ -160,12 +195,17 @@ class Simulation {
   std::vector<SequenceRequest> requests_;
   std::vector<EventLog> expected_;
   std::vector<Job> jobs_;
+  std::vector<Job> again_;  // to be submitted
   bool quiet_ = false;
+  int broken_ = 0;
+  int resumed_in_a_block_ = 0;
   int finished_ = 0;
 };
 
 TEST(EngineSimulation, WhoeverIsNotReleasedGetsTheTokensOfAnUndisturbedRun) {
   int finished = 0;
+  int broken = 0;
+  int resumed_in_a_block = 0;
   uint64_t preemptions = 0;
   for (unsigned seed = 0; seed < 12; ++seed) {
     SCOPED_TRACE(seed);
@@ -173,9 +213,13 @@ TEST(EngineSimulation, WhoeverIsNotReleasedGetsTheTokensOfAnUndisturbedRun) {
     simulation.Run();
     if (testing::Test::HasFailure()) return;
     finished += simulation.finished();
+    broken += simulation.broken();
+    resumed_in_a_block += simulation.resumed_in_a_block();
     preemptions += simulation.preemptions();
   }
   EXPECT_GT(finished, 300);
+  EXPECT_GT(broken, 50);
+  EXPECT_GT(resumed_in_a_block, 3);
   EXPECT_GT(preemptions, 30u);
 }
 

@@ -137,7 +137,7 @@ TEST(Engine, PrefillHereAndDecodeThereEqualsOneEngine) {
       const SequenceId received = decode.Submit(request);
       decode.Run();
       ASSERT_TRUE(decode.log(received).admitted);
-      decode.engine().OpenReceive(received);
+      decode.engine().OpenReceive(received, "");
       decode.Run();
       ASSERT_TRUE(decode.log(received).granted);
 
@@ -149,12 +149,12 @@ TEST(Engine, PrefillHereAndDecodeThereEqualsOneEngine) {
       ASSERT_EQ(prefilled.tokens.size(), 1u);
       EXPECT_GT(prefill.engine().Stats().used_blocks, 0) << "held until Release";
       CopyKv(prefill.engine().cache(), prefilled.block_table, decode.engine().cache(),
-             decode.log(received).block_table, length);
+             decode.log(received).block_table, {decode.log(received).start_token, length});
       prefill.engine().Release(sent);
       prefill.Run();
       EXPECT_TRUE(prefill.log(sent).released);
 
-      decode.engine().Commit(received, prefilled.tokens[0], true);
+      decode.engine().Commit(received, prefilled.tokens[0]);
       decode.Run();
       std::vector<OutputToken> tokens = prefilled.tokens;
       const EventLog& decoded = decode.log(received);
@@ -251,7 +251,7 @@ TEST(Engine, ALogitThatIsNoNumberFailsItsSequenceAlone) {
   const SequenceId broken_id = harness.SubmitWithNanKv(healthy);
   const SequenceId healthy_id = harness.Submit(healthy);
   harness.engine().Step();
-  harness.engine().Commit(broken_id, {.output_index = 0, .token_id = 5}, true);
+  harness.engine().Commit(broken_id, {.output_index = 0, .token_id = 5});
   harness.Run();
   EXPECT_EQ(harness.log(broken_id).failure.code(), absl::StatusCode::kInternal);
   ExpectSameTokens(harness.log(healthy_id).tokens, expected.tokens);
@@ -270,9 +270,9 @@ TEST(Engine, ACommitThatCannotBeTheNextOutputFailsTheSequence) {
     request.mode = Mode::kReceive;
     const SequenceId id = harness.Submit(request);
     harness.Run();
-    harness.engine().OpenReceive(id);
+    harness.engine().OpenReceive(id, "");
     harness.Run();
-    harness.engine().Commit(id, token, true);
+    harness.engine().Commit(id, token);
     harness.Run();
     EXPECT_EQ(harness.log(id).failure.code(), absl::StatusCode::kInvalidArgument);
   }
@@ -286,9 +286,9 @@ TEST(Engine, ACommittedTokenThatEndsTheSequenceFinishesItAtOnce) {
   request.mode = Mode::kReceive;
   const SequenceId id = harness.Submit(request);
   harness.Run();
-  harness.engine().OpenReceive(id);
+  harness.engine().OpenReceive(id, "");
   harness.Run();
-  harness.engine().Commit(id, {.output_index = 0, .token_id = 5}, true);
+  harness.engine().Commit(id, {.output_index = 0, .token_id = 5});
   harness.Run();
   EXPECT_TRUE(harness.log(id).finished);
   EXPECT_TRUE(harness.log(id).tokens.empty());

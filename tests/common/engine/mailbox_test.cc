@@ -32,13 +32,23 @@ TEST(Mailbox, AsksOncePerLivingSequenceAndDropsWhatIsForOthers) {
     mailbox.SetPaused(8, true);
     mailbox.Release(static_cast<SequenceId>(100 + i));
   }
-  mailbox.Commit(7, {.first_token = {.token_id = 5}, .exact_kv = true});
+  mailbox.Commit(7, {.token_id = 5});
   const Mailbox::Contents contents = mailbox.Take();
   ASSERT_EQ(contents.controls.size(), 1u);
   const Mailbox::Control& control = contents.controls.at(7);
   EXPECT_EQ(control.paused, false) << "the last word counts";
-  EXPECT_EQ(control.commit->first_token.token_id, 5);
+  EXPECT_EQ(control.commit->token_id, 5);
   EXPECT_FALSE(control.release);
+}
+
+TEST(Mailbox, AReleaseThatLeavesSomethingForTheNextAttemptIsNotTakenBackByAnother) {
+  Mailbox mailbox(2);
+  ASSERT_TRUE(Submit(mailbox, 7).ok());
+  mailbox.Release(7, 32);
+  mailbox.Release(7);
+  const Mailbox::Control control = mailbox.Take().controls.at(7);
+  EXPECT_TRUE(control.release);
+  EXPECT_EQ(control.resume_tokens, 32);
 }
 
 TEST(Mailbox, ForgetsWhatWasAskedOfASequenceThatEnded) {

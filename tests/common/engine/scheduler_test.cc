@@ -130,11 +130,11 @@ TEST_F(SchedulerTest, APromiseIsForAllTokensAndOneBlockOfHeadRoom) {
   const Schedule schedule = Step();
   EXPECT_THAT(schedule.admitted, testing::ElementsAre(&sequence));
   EXPECT_EQ(pool_->promised_blocks(), 4);
-  scheduler_->OpenReceive(sequence);
+  scheduler_->OpenReceive(sequence, "");
   EXPECT_EQ(sequence.block_table.size(), 3u);
   EXPECT_EQ(pool_->promised_blocks(), 1);
   EXPECT_TRUE(Step().batch.empty());
-  scheduler_->Commit(sequence, 5, true);
+  scheduler_->Commit(sequence, 5);
   const Schedule first = Step();
   ASSERT_EQ(first.batch.size(), 1u);
   EXPECT_EQ(first.batch[0].first_token, 33);
@@ -192,7 +192,7 @@ TEST_F(SchedulerTest, NeverPreemptsWhosePeerReadsOrWritesTheBlocks) {
   Sequence& received = Add(Mode::kReceive, 16);
   Sequence& local = Add(Mode::kLocal, 16);
   Step();
-  scheduler_->OpenReceive(received);
+  scheduler_->OpenReceive(received, "");
   for (int i = 0; i < 40; ++i) EXPECT_TRUE(Step().preempted.empty());
   EXPECT_EQ(sent.blocks.size(), 3u);
   EXPECT_EQ(received.blocks.size(), 1u);
@@ -200,10 +200,19 @@ TEST_F(SchedulerTest, NeverPreemptsWhosePeerReadsOrWritesTheBlocks) {
   EXPECT_TRUE(Step().batch.empty());
   EXPECT_EQ(scheduler_->CountSequences().runnable, 0);
   // Once committed, the older one uses its head-room, and the end of the peer's lets both go on.
-  scheduler_->Commit(received, 1, true);
+  scheduler_->Commit(received, 1);
   EXPECT_EQ(Step().batch.size(), 1u);
   scheduler_->Remove(sent);
   EXPECT_EQ(Step().batch.size(), 2u);
+}
+
+TEST_F(SchedulerTest, ABlockThatAPeerWritesIsNobodyElses) {
+  Make(8);
+  Sequence& received = Add(Mode::kReceive, 40);
+  Step();
+  scheduler_->OpenReceive(received, "");
+  const BlockPool::Block other = pool_->Share(received.block_table[1]);
+  EXPECT_DEATH(scheduler_->Commit(received, 1), "a block to be written is shared");
 }
 
 TEST_F(SchedulerTest, AnIsolatedSequenceIsAloneInItsBatches) {
@@ -267,9 +276,9 @@ TEST_F(SchedulerTest, UnderRandomLoadEverybodyFinishesAndNothingIsLeft) {
         if (quiet) sequence->paused = false;
         if (!quiet && random() % 10 == 0) sequence->paused = random() % 2 == 0;
         if (sequence->state == State::kPromised && random() % 4 == 0) {
-          scheduler_->OpenReceive(*sequence);
+          scheduler_->OpenReceive(*sequence, "");
         } else if (sequence->state == State::kReceiving && random() % 4 == 0) {
-          scheduler_->Commit(*sequence, 1, true);
+          scheduler_->Commit(*sequence, 1);
         } else if (sequence->state == State::kHeld ? random() % 4 == 0
                                                    : !quiet && random() % 60 == 0) {
           scheduler_->Remove(*sequence);

@@ -1,6 +1,6 @@
-// Pool, prefix cache and scheduler under random operations, against a plain model: what every token
-// of every block stands for (its whole prefix, as a node of a tree), who uses which block, and
-// which prefixes are held.
+// Pool, prefix cache, retained prefixes and scheduler under random operations, against a plain
+// model: what every token of every block stands for (its whole prefix, as a node of a tree), who
+// uses which block, which prefixes are held, and what broken attempts left for the next.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,10 @@ using Mode = SequenceRequest::Mode;
 using State = Sequence::State;
 using Node = int64_t;  // a salt and a sequence of tokens; 0: none
 
-constexpr int kBlockSize = 16;
+constexpr int kBlockSize = 32;
+constexpr int kPage = 16;
+constexpr absl::Duration kLifetime = absl::Seconds(20);
+constexpr Node kGarbage = -1;             // nothing that anybody may read
 constexpr Node kForeign = Node{1} << 40;  // added: computed under other numerics
 constexpr Node kBroken = Node{1} << 41;   // added: computed wrongly
 
@@ -35,10 +38,15 @@ class Model {
   Model(unsigned seed, bool collisions)
       : random_(seed),
         collisions_(collisions),
+        fails_(seed % 2 == 0),
         blocks_(8 + Random(16)),
+        most_alive_(static_cast<size_t>(2 + Random(14))),
         pool_(blocks_),
         cache_("model", kBlockSize, pool_, collisions ? WeakHash : ChainHash),
-        scheduler_({.max_num_seqs = 1 + Random(6), .block_size = kBlockSize}, pool_, &cache_),
+        scheduler_({.max_num_seqs = 1 + Random(6),
+                    .block_size = kBlockSize,
+                    .retained = {.lifetime = kLifetime, .max_prefixes = 3}},
+                   pool_, &cache_),
         content_(static_cast<size_t>(blocks_), std::vector<Node>(kBlockSize)) {
     for (std::vector<int32_t>& text : texts_) {
       for (int i = 0; i < 400; ++i) text.push_back(Random(3));
@@ -61,21 +69,41 @@ class Model {
     ASSERT_TRUE(alive_.empty()) << alive_.size() << " are stuck";
     ASSERT_EQ(pool_.used_blocks(), 0);
     ASSERT_EQ(pool_.promised_blocks(), 0);
+    // What is retained ends by time alone, and nothing but the prefix cache keeps blocks then.
+    scheduler_.ForgetExpired(now_ + kLifetime);
+    ASSERT_EQ(scheduler_.NextExpiry(), absl::InfiniteFuture());
+    Check();
+    // Blocks that continue a forgotten one are kept, though nobody finds them.
+    if (!collisions_ && failed_ == 0) {
+      ASSERT_EQ(pool_.kept_blocks(), static_cast<int>(held_.size()));
+    }
   }
 
   int64_t cached_tokens() const { return cached_tokens_; }
   int64_t preempted() const { return preempted_; }
   int64_t evicted() const { return evicted_; }
   int64_t failed() const { return failed_; }
+  int64_t broken() const { return broken_; }
+  int64_t resumed_tokens() const { return resumed_tokens_; }
+  int64_t resumed_in_a_block() const { return resumed_in_a_block_; }
+  int64_t pinned_tokens() const { return pinned_tokens_; }
 
  private:
   struct Shadow {
     std::vector<Node> nodes;  // [token]
     bool foreign = false;
+    int pinned_tokens = 0;    // found in the prefix cache at the opening
+    int received_tokens = 0;  // they, and what came
+    bool started = false;     // to be computed here
   };
   struct Held {
     int32_t block = 0;
     uint32_t generation = 0;
+  };
+  struct Left {  // by a broken attempt, at the most
+    std::vector<int32_t> tokens;
+    bool foreign = false;
+    absl::Time expiry;
   };
 
   int Random(int below) { return static_cast<int>(random_() % static_cast<unsigned>(below)); }
@@ -98,16 +126,16 @@ class Model {
   void Operate() {
     switch (Random(10)) {
       case 0:
-        if (alive_.size() < 16) Add();
+        if (alive_.size() < most_alive_) {
+          Add(Chance(2) ? std::string(1, static_cast<char>('a' + Random(6))) : "");
+        }
         break;
       case 1:
         CheckFind();
         break;
       case 2:
-      case 3:
-        if (!alive_.empty()) {
-          const std::vector<SequenceId> ids = Ids();
-          Serve(*scheduler_.Find(ids[random_() % ids.size()]));
+        for (SequenceId id : Ids()) {
+          if (scheduler_.Find(id) != nullptr && Chance(3)) Serve(*scheduler_.Find(id));
         }
         break;
       default:
@@ -122,16 +150,32 @@ class Model {
     return tokens;
   }
 
-  void Add() {
+  // Of the next attempt at a request: what it had, changed at times, and goes on.
+  std::vector<int32_t> TokensAfter(const std::vector<int32_t>& tokens, size_t most) {
+    std::vector<int32_t> next = tokens;
+    if (Chance(4)) next.resize(1 + random_() % next.size());
+    if (Chance(4)) next[random_() % next.size()] = Random(3);
+    for (int i = Random(40); i > 0 && next.size() < most; --i) next.push_back(Random(3));
+    return next;
+  }
+
+  void Add(const std::string& resume_key) {
     SequenceRequest request;
     const int most = blocks_ * kBlockSize;
     request.mode = static_cast<Mode>(Random(3));
+    if (!resume_key.empty()) request.mode = Chance(3) ? Mode::kLocal : Mode::kReceive;
     request.token_ids = RandomTokens(1 + Random(std::min(most - 1, 150)));
+    request.resume_key = resume_key;
+    if (const auto left = retained_.find(resume_key);
+        left != retained_.end() && !left->second.tokens.empty()) {
+      request.token_ids = TokensAfter(left->second.tokens, static_cast<size_t>(most) - 1);
+    }
     request.prompt_length = static_cast<int>(request.token_ids.size());
     request.sampling.max_tokens = 1 + Random(std::min(most - request.prompt_length + 1, 150));
-    request.cache_salt = Chance(4) ? "salt" : "";
+    request.cache_salt = Chance(4) || request.resume_key == "a" ? "salt" : "";
+    if (request.resume_key > "a") request.cache_salt = "";
     request.isolate = Chance(30);
-    shadows_[next_id_] = {NodesOf(request.token_ids, request.cache_salt), false};
+    shadows_[next_id_] = {NodesOf(request.token_ids, request.cache_salt)};
     alive_.insert(next_id_);
     scheduler_.Add(next_id_++, std::move(request));
   }
@@ -139,7 +183,10 @@ class Model {
   // What the worlds outside asks of one sequence.
   void Serve(Sequence& sequence) {
     if (sequence.state == State::kPromised) {
-      scheduler_.OpenReceive(sequence);
+      Open(sequence);
+    } else if (sequence.state == State::kReceiving && !quiet_ && Chance(2)) {
+      Receive(sequence);
+      if (Chance(2)) return Break(sequence);
     } else if (sequence.state == State::kReceiving) {
       Commit(sequence);
     } else if (sequence.state == State::kHeld || (!quiet_ && Chance(100))) {
@@ -149,13 +196,89 @@ class Model {
     sequence.paused = !quiet_ && Chance(5);
   }
 
-  void Commit(Sequence& sequence) {
+  // What is held stands for its tokens, under its numerics, and was left by its own request or is
+  // in the prefix cache.
+  void Open(Sequence& sequence) {
     Shadow& shadow = shadows_.at(sequence.id);
     shadow.foreign = Chance(4);
-    Write(sequence, 0, sequence.token_count(), shadow.foreign ? kForeign : 0);
-    scheduler_.Commit(sequence, Random(2), !shadow.foreign);
+    const std::vector<int32_t> found =
+        shadow.foreign ? std::vector<int32_t>()
+                       : cache_.Find(sequence.token_ids, sequence.request.cache_salt);
+    const int shared = static_cast<int>(found.size()) * kBlockSize;
+    scheduler_.OpenReceive(sequence, shadow.foreign ? "foreign" : "");
+    const int held = sequence.cached_tokens;
+    ASSERT_EQ(held % kPage, 0);
+    ASSERT_LT(held, sequence.token_count());
+    ASSERT_GE(held, shared);
+    ASSERT_TRUE(std::equal(found.begin(), found.end(), sequence.block_table.begin()));
+    for (int token = 0; token < held; ++token) {
+      ASSERT_EQ(At(sequence, token), NodeAt(shadow, token)) << "holds the KV of other tokens";
+    }
+    ASSERT_EQ(sequence.promise.count(),
+              scheduler_.BlocksToStart(sequence) - static_cast<int>(sequence.blocks.size()))
+        << "nothing is promised for what is shared";
+    pinned_tokens_ += shared;
+    shadow.pinned_tokens = shared;
+    if (held > shared) CheckLeft(sequence, shadow, held);
+    retained_.erase(sequence.request.resume_key);
+    shadow.received_tokens = held;
+    for (int token = held; token < sequence.token_count(); ++token) At(sequence, token) = kGarbage;
+  }
+
+  // One that is computed here may go on with what a broken attempt received, too.
+  void NoteStart(const Sequence& sequence) {
+    Shadow& shadow = shadows_.at(sequence.id);
+    if (sequence.state != State::kRunning || std::exchange(shadow.started, true)) return;
+    if (!sequence.vouched) CheckLeft(sequence, shadow, sequence.cached_tokens);
+    retained_.erase(sequence.request.resume_key);
+  }
+
+  void CheckLeft(const Sequence& sequence, const Shadow& shadow, int held) {
+    const auto left = retained_.find(sequence.request.resume_key);
+    ASSERT_NE(left, retained_.end()) << "gets what nobody left for it";
+    ASSERT_EQ(left->second.foreign, shadow.foreign);
+    ASSERT_GT(left->second.expiry, now_);
+    ASSERT_LE(static_cast<size_t>(held), left->second.tokens.size());
+    ASSERT_TRUE(std::equal(sequence.token_ids.begin(), sequence.token_ids.begin() + held,
+                           left->second.tokens.begin()));
+    resumed_tokens_ += held;
+    if (held % kBlockSize != 0) ++resumed_in_a_block_;
+  }
+
+  // Some pages more, and a part of one that nobody may use.
+  void Receive(Sequence& sequence) {
+    Shadow& shadow = shadows_.at(sequence.id);
+    const int pages = (sequence.token_count() - shadow.received_tokens) / kPage;
+    const int end = shadow.received_tokens + Random(pages + 1) * kPage;
+    Write(sequence, shadow.received_tokens, end, shadow.foreign ? kForeign : 0);
+    shadow.received_tokens = end;
+  }
+
+  void Break(Sequence& sequence) {
+    ++broken_;
+    const Shadow& shadow = shadows_.at(sequence.id);
+    const auto begin = sequence.token_ids.begin();
+    if (!sequence.request.resume_key.empty()) {
+      retained_[sequence.request.resume_key] = {
+          {begin, begin + shadow.received_tokens}, shadow.foreign, now_ + kLifetime};
+    }
+    scheduler_.Retain(sequence, shadow.received_tokens, now_);
+    const std::string resume_key = sequence.request.resume_key;
+    Remove(sequence);
+    if (!Chance(4)) Add(resume_key);
+  }
+
+  Node NodeAt(const Shadow& shadow, int token) const {
+    return shadow.nodes[static_cast<size_t>(token)] + (shadow.foreign ? kForeign : 0);
+  }
+
+  void Commit(Sequence& sequence) {
+    Shadow& shadow = shadows_.at(sequence.id);
+    Write(sequence, shadow.received_tokens, sequence.token_count(), shadow.foreign ? kForeign : 0);
+    scheduler_.Commit(sequence, Random(2));
+    retained_.erase(sequence.request.resume_key);
     shadow.nodes.push_back(Child(shadow.nodes.back(), sequence.token_ids.back()));
-    if (!shadow.foreign) Enter(sequence, 0);
+    if (!shadow.foreign) Enter(sequence, shadow.pinned_tokens);
   }
 
   void Remove(Sequence& sequence) {
@@ -179,8 +302,14 @@ class Model {
   }
 
   void Step() {
+    now_ += absl::Milliseconds(Random(100));
+    scheduler_.ForgetExpired(now_);
     const Schedule schedule = scheduler_.Next(64 + Random(100));
-    for (Sequence* sequence : schedule.preempted) shadows_.at(sequence->id).foreign = false;
+    for (Sequence* sequence : schedule.preempted) {
+      shadows_.at(sequence->id).foreign = false;
+      shadows_.at(sequence->id).started = false;
+    }
+    for (SequenceId id : alive_) NoteStart(*scheduler_.Find(id));
     preempted_ += static_cast<int64_t>(schedule.preempted.size());
     idle_steps_ = schedule.batch.empty() && schedule.preempted.empty() ? idle_steps_ + 1 : 0;
     if (quiet_) {
@@ -197,7 +326,7 @@ class Model {
         ASSERT_EQ(At(sequence, token), shadow.nodes[static_cast<size_t>(token)] + mark)
             << "reads the KV of other tokens";
       }
-      const bool fails = scheduled.produces_token() && !quiet_ && Chance(60);
+      const bool fails = scheduled.produces_token() && !quiet_ && fails_ && Chance(40);
       if (fails) broken.insert(sequence.id);
       Write(sequence, scheduled.first_token, scheduled.end_token(), fails ? kBroken : mark);
     }
@@ -213,7 +342,7 @@ class Model {
     Sequence& sequence = *scheduled.sequence;
     Shadow& shadow = shadows_.at(sequence.id);
     scheduler_.MarkComputed(sequence, scheduled.end_token());
-    if (!shadow.foreign) Enter(sequence, scheduled.first_token);
+    if (!shadow.foreign && sequence.vouched) Enter(sequence, scheduled.first_token);
     if (!scheduled.produces_token()) return;
     if (fails) {
       ++failed_;
@@ -316,7 +445,9 @@ class Model {
 
   std::mt19937 random_;
   const bool collisions_;
+  const bool fails_;
   const int blocks_;
+  const size_t most_alive_;
   BlockPool pool_;
   PrefixCache cache_;
   Scheduler scheduler_;
@@ -329,13 +460,17 @@ class Model {
   std::map<SequenceId, Shadow> shadows_;
   std::set<SequenceId> alive_;
   SequenceId next_id_ = 1;
+  std::map<std::string, Left> retained_;  // [resume_key]
+  absl::Time now_;
   bool quiet_ = false;
   int idle_steps_ = 0;
+  int64_t broken_ = 0, resumed_tokens_ = 0, resumed_in_a_block_ = 0, pinned_tokens_ = 0;
   int64_t cached_tokens_ = 0, preempted_ = 0, evicted_ = 0, failed_ = 0;
 };
 
 TEST(SharedBlocks, AgreeWithAPlainModelOver100000RandomOperations) {
   int64_t cached_tokens = 0, preempted = 0, evicted = 0, failed = 0;
+  int64_t broken = 0, pinned_tokens = 0, resumed_tokens = 0, resumed_in_a_block = 0;
   for (unsigned seed = 0; seed < 50; ++seed) {
     SCOPED_TRACE(seed);
     Model model(seed, seed % 3 == 2);
@@ -345,11 +480,19 @@ TEST(SharedBlocks, AgreeWithAPlainModelOver100000RandomOperations) {
     preempted += model.preempted();
     evicted += model.evicted();
     failed += model.failed();
+    broken += model.broken();
+    pinned_tokens += model.pinned_tokens();
+    resumed_tokens += model.resumed_tokens();
+    resumed_in_a_block += model.resumed_in_a_block();
   }
   EXPECT_GT(cached_tokens, 10000);
   EXPECT_GT(preempted, 200);
-  EXPECT_GT(evicted, 5000);
+  EXPECT_GT(evicted, 3000);
   EXPECT_GT(failed, 100);
+  EXPECT_GT(broken, 300);
+  EXPECT_GT(pinned_tokens, 4000);
+  EXPECT_GT(resumed_tokens, 2000);
+  EXPECT_GT(resumed_in_a_block, 20);
 }
 
 }  // namespace
