@@ -1,0 +1,62 @@
+"""Workers whose KV caches, and what travels between them, are of different types."""
+import grpc
+import pytest
+
+from cluster import Cluster, complete, failure, request
+
+PROMPT = [1] + [30 + i % 900 for i in range(199)]
+VALUES = 30 * 2 * 3 * 64  # of one token: layers, K and V, KV heads, head dim
+
+
+def ask(cluster):
+    return complete(cluster.stub, request(ids=PROMPT, temperature=0, ignore_eos=True, max_tokens=8, logprobs=1))
+
+
+def cluster_of(prefill, decode):
+    cluster = Cluster(router_args=["--disaggregate=always"])
+    cluster.prefill[0].argv += prefill
+    cluster.decode[0].argv += decode
+    return cluster
+
+
+@pytest.fixture(scope="module")
+def undisturbed():
+    with cluster_of([], []) as cluster:
+        answer = ask(cluster)
+        assert answer.timings.exact and answer.timings.kv_transfer_bytes == len(PROMPT) * VALUES * 2
+        return answer
+
+
+@pytest.mark.parametrize("prefill, decode, wire, token_bytes", [
+    (["--kv-cache-dtype=f32"], [], "f32", VALUES * 4),
+    (["--kv-cache-dtype=f32", "--kv-wire-dtype=f16"], ["--block-size=16"], "f16", VALUES * 2),
+    (["--kv-wire-dtype=int8"], ["--kv-wire-dtype=int8"], "int8", VALUES + VALUES // 64 * 4),
+])
+def test_the_answer_says_what_travelled_and_that_it_is_not_exact(undisturbed, prefill, decode, wire, token_bytes):
+    with cluster_of(prefill, decode) as cluster:
+        answer = ask(cluster)
+        assert answer.timings.kv_wire_dtype == wire
+        assert answer.timings.kv_transfer_bytes == len(PROMPT) * token_bytes
+        assert answer.timings.kv_transfer_bytes_resent == 0
+        assert not answer.timings.exact
+        assert len(answer.token_ids) == 8
+        # What is sampled first comes from the prefill worker's own KV, the second from what travelled.
+        for ours, theirs in list(zip(answer.logprobs, undisturbed.logprobs))[:2]:
+            assert ours.token_id == theirs.token_id
+            assert abs(ours.logprob - theirs.logprob) < 0.3
+        cluster.wait_idle()
+
+
+def test_a_decode_worker_that_does_not_take_the_type_is_named():
+    with cluster_of(["--kv-wire-dtype=int8"], []) as cluster:
+        refused = failure(cluster.stub, request(ids=PROMPT, max_tokens=8))
+        assert refused.code == grpc.StatusCode.FAILED_PRECONDITION
+        assert "sends KV as int8" in refused.message and "takes f16, f32, bf16" in refused.message
+        cluster.wait_idle()
+
+
+def test_a_strict_decode_worker_refuses_another_type():
+    with cluster_of(["--kv-cache-dtype=f32"], ["--strict-kv-dtype"]) as cluster:
+        refused = failure(cluster.stub, request(ids=PROMPT, max_tokens=8))
+        assert refused.code == grpc.StatusCode.FAILED_PRECONDITION
+        cluster.wait_idle()
