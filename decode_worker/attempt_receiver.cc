@@ -104,6 +104,7 @@ void AttemptReceiver::Execute(const KvReceiver::Action& action) {
     if (PushReactor* stream = StreamOf(send->stream)) stream->Send(send->message);
   } else if (const auto* end = std::get_if<KvReceiver::EndStream>(&action)) {
     if (PushReactor* stream = StreamOf(end->stream)) stream->End();
+    Forget(end->stream);
   } else if (const auto* copy = std::get_if<KvReceiver::Copy>(&action)) {
     copies_.push_back(*copy);
   } else if (const auto* drop = std::get_if<KvReceiver::Drop>(&action)) {

@@ -335,7 +335,7 @@ void KvSender::Finish(absl::Status status) {
   finished_ = true;
   state_ = State::kClosing;
   if (!status.ok()) CloseJoinedStreams();
-  deadline_ = streams_.empty() ? absl::InfiniteFuture() : now_ + config_.limits.close_timeout;
+  deadline_ = now_ + config_.limits.close_timeout;
   computed_.clear();
   checkpoints_.clear();
   unacknowledged_.Clear();

@@ -43,8 +43,10 @@ struct KvSenderLimits {
   // Without any answer on a stream while something on it is unacknowledged.
   absl::Duration ack_timeout = absl::Seconds(20);
   absl::Duration commit_timeout = absl::Seconds(10);
-  absl::Duration abort_timeout = absl::Seconds(1);
-  absl::Duration close_timeout = absl::Seconds(2);
+  // A peer that answers nothing is cancelled after the first two, and its connections are given up
+  // after one more close_timeout: within 3 s the blocks are back.
+  absl::Duration abort_timeout = absl::Milliseconds(500);
+  absl::Duration close_timeout = absl::Seconds(1);
   absl::Duration push_timeout = absl::Minutes(10);  // the whole of it
 };
 
@@ -130,7 +132,7 @@ class KvSender {
   struct CancelStream {
     int stream = 0;
   };
-  struct DropChannel {};  // the peer does not even take back a cancelled call
+  struct DropChannel {};  // cancelled calls do not end, or their slices are not given back
   // Once. OK: committed, or aborted as finished at the first token. FAILED_PRECONDITION: the two
   // sides do not fit.
   struct Finished {

@@ -35,7 +35,7 @@ absl::Status RefusalStatus(const PushRefused& refused) {
 // As many as there are full messages to send: a short prompt is not worth another call.
 void KvSender::JoinStreams() {
   const size_t bytes = (config_.token_ids.size() - static_cast<size_t>(start_token_)) *
-                       config_.layout.bytes_per_token();
+                       static_cast<size_t>(config_.layout.layers) * token_bytes_;
   const size_t messages = bytes / config_.limits.max_payload_bytes;
   const int count =
       static_cast<int>(std::clamp<size_t>(messages, 1, static_cast<size_t>(config_.streams)));

@@ -60,6 +60,7 @@ void PushClient::Run() {
   }
   inbox_->Close();
   callbacks_ = {};
+  channels_.clear();  // here, not where the last reference to this goes: see PushStream
 }
 
 void PushClient::Handle(PushInbox::Item item) {
@@ -68,7 +69,7 @@ void PushClient::Handle(PushInbox::Item item) {
     item.event = OnTheWire(std::move(*layer));
   }
   const auto* released = std::get_if<KvSender::SlicesReleased>(&item.event);
-  if (released != nullptr && !released->intact) {
+  if (released != nullptr && !released->intact && !std::exchange(stale_, true)) {
     LogError("a KV block was given to somebody else while a push was sending it");
   }
   for (const KvSender::Action& action : sender_.Handle(item.event, SteadyNow())) Execute(action);
@@ -116,6 +117,7 @@ void PushClient::Execute(const KvSender::Action& action) {
     Stream(cancel->stream).Cancel();
   } else if (std::holds_alternative<KvSender::DropChannel>(action)) {
     callbacks_.drop_channel();
+    channels_.clear();  // a connection is closed with its last user
   } else if (const auto* finished = std::get_if<KvSender::Finished>(&action)) {
     callbacks_.finished(finished->status, finished->report);
   } else if (std::holds_alternative<KvSender::ReleaseBlocks>(action)) {
@@ -129,10 +131,11 @@ void PushClient::OpenStream(const KvSender::OpenStream& open) {
   callbacks.answered = [self = shared_from_this(), stream = open.stream](PushResponse answer) {
     self->Post(KvSender::Response{std::move(answer), stream});
   };
-  callbacks.ended = [self = shared_from_this(), stream = open.stream](const grpc::Status& status) {
-    self->Post(KvSender::StreamEnded{
-        absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message()),
-        stream});
+  callbacks.ended = [self = shared_from_this(), stream = open.stream](
+                        const grpc::Status& status, std::shared_ptr<PushStream> ended) {
+    const absl::Status why(static_cast<absl::StatusCode>(status.error_code()),
+                           status.error_message());
+    self->inbox_->Post({KvSender::StreamEnded{why, stream}, {}, {}, std::move(ended)});
   };
   streams_[index] = std::make_shared<PushStream>(channels_[index], std::move(callbacks));
   streams_[index]->Start();

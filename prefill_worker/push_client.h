@@ -27,7 +27,7 @@ class PushClient : public std::enable_shared_from_this<PushClient> {
   struct Callbacks {
     std::function<void(const absl::Status&, const KvSendReport&)> finished;  // once
     std::function<void()> release_blocks;  // once, after finished: no slice points into them
-    std::function<void()> drop_channel;    // the peer holds on to a cancelled call
+    std::function<void()> drop_channel;    // nobody should use these connections any more
   };
   struct Options {
     KvSender::Config sender;        // as many streams as there are channels
@@ -63,9 +63,10 @@ class PushClient : public std::enable_shared_from_this<PushClient> {
   KvBlocks blocks_;                    // of the thread
   std::vector<uint32_t> generations_;  // [blocks_.block_table], of the thread
   const KvWireFormat wire_;
-  const std::vector<std::shared_ptr<grpc::Channel>> channels_;
+  std::vector<std::shared_ptr<grpc::Channel>> channels_;  // of the thread
   Callbacks callbacks_;
   std::vector<std::shared_ptr<PushStream>> streams_;  // of the thread; null before and after
+  bool stale_ = false;                                // of the thread: it was logged
   size_t posted_blocks_ = 0;                          // of the thread that posts layers
   const std::shared_ptr<PushInbox> inbox_;            // slices keep it too
 };

@@ -22,8 +22,9 @@ class PushInbox {
  public:
   struct Item {
     KvSender::Event event;
-    std::vector<int32_t> block_table;   // empty: as before
-    std::vector<uint32_t> generations;  // of its blocks
+    std::vector<int32_t> block_table;          // empty: as before
+    std::vector<uint32_t> generations;         // of its blocks
+    std::shared_ptr<void> last_use = nullptr;  // destroyed with the item, on the push's thread
   };
   // Of a block; callable on any thread, without waiting.
   using Generation = std::function<uint32_t(int32_t block)>;

@@ -89,7 +89,6 @@ void PushStream::OnReadDone(bool ok) {
 }
 
 void PushStream::OnDone(const grpc::Status& status) {
-  const std::shared_ptr<PushStream> self = std::move(self_);
   {
     absl::MutexLock lock(&mutex_);
     ended_ = true;
@@ -97,7 +96,7 @@ void PushStream::OnDone(const grpc::Status& status) {
     writing_.Clear();
   }
   const Callbacks callbacks = std::exchange(callbacks_, {});
-  callbacks.ended(status);
+  callbacks.ended(status, std::move(self_));
 }
 
 }  // namespace baton

@@ -25,7 +25,9 @@ class PushStream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
   struct Callbacks {
     // One answer; the next comes after ReadNext(). What cannot be read is an empty message.
     std::function<void(internal::v1::PushResponse)> answered;
-    std::function<void(const grpc::Status&)> ended;  // once, the last call
+    // Once, the last call. `self` is to be destroyed on another thread than gRPC's: with it may go
+    // the process' last channel, and gRPC then joins its threads, the one of this call among them.
+    std::function<void(const grpc::Status&, std::shared_ptr<PushStream> self)> ended;
   };
 
   PushStream(std::shared_ptr<grpc::Channel> channel, Callbacks callbacks);

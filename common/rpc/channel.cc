@@ -30,6 +30,11 @@ void SetBetweenParts(grpc::ChannelArguments& arguments) {
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
 }
 
+// What megabytes of KV on one connection ask for.
+void SetBulk(grpc::ChannelArguments& arguments) {
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a TCP connection of its own
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(absl::string_view address,
@@ -46,7 +51,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(absl::string_view add
   arguments.SetMaxReceiveMessageSize(kMaxInternalMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxInternalMessageBytes);
   if (purpose != ChannelPurpose::kClient) SetBetweenParts(arguments);
-  if (purpose == ChannelPurpose::kBulk) arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  if (purpose == ChannelPurpose::kBulk) SetBulk(arguments);
   const auto channel_credentials = credentials.ForChannel(arguments);
   return grpc::CreateCustomChannel(std::string(address), channel_credentials, arguments);
 }

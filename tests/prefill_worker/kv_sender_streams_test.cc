@@ -189,9 +189,23 @@ TEST_F(SenderStreamsTest, EveryStreamIsCancelledAndThenTheChannelsAreDropped) {
     ASSERT_NE(sender_->NextDeadline(), absl::InfiniteFuture());
     Tick(sender_->NextDeadline() - now_);
   }
-  EXPECT_LE(now_ - absl::UnixEpoch(), absl::Seconds(5));
+  EXPECT_LE(now_ - absl::UnixEpoch(), absl::Seconds(3));
   const auto cancelled = Cancelled();
   EXPECT_EQ(std::set<int>(cancelled.begin(), cancelled.end()), (std::set<int>{0, 1, 2}));
+}
+
+TEST_F(SenderStreamsTest, SlicesThatDoNotComeBackCostTheConnections) {
+  SendOnThree();
+  for (const int stream : {0, 1, 2}) {
+    Do(KvSender::StreamEnded{absl::UnavailableError("cut"), stream});
+  }
+  while (Taken<KvSender::DropChannel>().empty()) {
+    ASSERT_NE(sender_->NextDeadline(), absl::InfiniteFuture());
+    Tick(sender_->NextDeadline() - now_);
+  }
+  EXPECT_LE(now_ - absl::UnixEpoch(), absl::Seconds(3));
+  EXPECT_TRUE(Taken<KvSender::ReleaseBlocks>().empty());
+  EXPECT_EQ(sender_->NextDeadline(), absl::InfiniteFuture());
 }
 
 }  // namespace
