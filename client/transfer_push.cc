@@ -106,7 +106,7 @@ absl::Status Receive(const TransferCase& transfer, uint32_t attempts, const Read
     if (attempt > attempts) return;
     auto receiver = std::make_shared<std::weak_ptr<AttemptReceiver>>();
     AttemptReceiver::Callbacks callbacks;
-    callbacks.take_blocks = [&cache, receiver] {
+    callbacks.take_blocks = [&cache, receiver](const KvReceiver::TakeBlocks&) {
       if (const auto self = receiver->lock()) self->Grant(cache.block_table, /*start_token=*/0);
     };
     callbacks.committed = [&expect, attempt](const internal::v1::OutputToken&, bool) {
@@ -115,7 +115,7 @@ absl::Status Receive(const TransferCase& transfer, uint32_t attempts, const Read
     callbacks.failed = [](const absl::Status& status) {
       LogWarning("receiver: {}", std::string(status.message()));
     };
-    callbacks.release_blocks = [] {};
+    callbacks.release_blocks = [](const KvReceiver::ReleaseBlocks&) {};
     callbacks.received = [](uint64_t) {};
     const auto made = std::make_shared<AttemptReceiver>(ReceiverConfig(transfer, attempt),
                                                         *cache.cache, std::move(callbacks));
