@@ -10,8 +10,8 @@ namespace {
 
 constexpr const char* kSenderStates[] = {"idle",     "opening", "sending", "committing",
                                          "aborting", "closing", "gone"};
-constexpr const char* kSenderEvents[] = {"Begin",      "LayerReady", "ChunkReady",
-                                         "FirstToken", "Abort",      "Response",
+constexpr const char* kSenderEvents[] = {"Begin",       "LayerReady",     "ChunkReady",
+                                         "FirstToken",  "Abort",          "Response",
                                          "StreamEnded", "SlicesReleased", "Tick"};
 constexpr const char* kReceiverStates[] = {"promised",  "open",     "receiving",
                                            "committed", "draining", "gone"};
@@ -107,12 +107,15 @@ constexpr Transition kReceiver[] = {
     {"gone", "StreamLost", "gone"},
 };
 
-constexpr int kRefusals[] = {
-    internal::v1::PushRefused::REASON_UNKNOWN_ATTEMPT, internal::v1::PushRefused::REASON_SUPERSEDED,
-    internal::v1::PushRefused::REASON_CAPABILITY,      internal::v1::PushRefused::REASON_MODEL_MISMATCH,
-    internal::v1::PushRefused::REASON_SHAPE,           internal::v1::PushRefused::REASON_CHECKSUM,
-    internal::v1::PushRefused::REASON_OUT_OF_RANGE,    internal::v1::PushRefused::REASON_INCOMPLETE,
-    internal::v1::PushRefused::REASON_ABORTED};
+constexpr int kRefusals[] = {internal::v1::PushRefused::REASON_UNKNOWN_ATTEMPT,
+                             internal::v1::PushRefused::REASON_SUPERSEDED,
+                             internal::v1::PushRefused::REASON_CAPABILITY,
+                             internal::v1::PushRefused::REASON_MODEL_MISMATCH,
+                             internal::v1::PushRefused::REASON_SHAPE,
+                             internal::v1::PushRefused::REASON_CHECKSUM,
+                             internal::v1::PushRefused::REASON_OUT_OF_RANGE,
+                             internal::v1::PushRefused::REASON_INCOMPLETE,
+                             internal::v1::PushRefused::REASON_ABORTED};
 
 template <size_t n>
 size_t Place(const char* const (&names)[n], const std::string& name) {
@@ -129,8 +132,8 @@ std::string MissingOf(const char* machine, const Coverage::Transitions& counts,
                       const Transition (&wanted)[transitions]) {
   std::string missing;
   for (const Transition& t : wanted) {
-    if (counts[Place(state_names, t.from)][Place(event_names, t.event)]
-              [Place(state_names, t.to)] == 0) {
+    if (counts[Place(state_names, t.from)][Place(event_names, t.event)][Place(state_names, t.to)] ==
+        0) {
       absl::StrAppend(&missing, machine, ": ", t.from, " -", t.event, "-> ", t.to, "\n");
     }
   }
@@ -185,11 +188,10 @@ std::string Coverage::Table() const {
   std::string table = TableOf("sender", sender, kSenderStates, kSenderEvents);
   table += TableOf("receiver", receiver, kReceiverStates, kReceiverEvents);
   for (const int reason : kRefusals) {
-    absl::StrAppendFormat(
-        &table, "refusal   %-41s %11d\n",
-        internal::v1::PushRefused::Reason_Name(
-            static_cast<internal::v1::PushRefused::Reason>(reason)),
-        refusals[static_cast<size_t>(reason)]);
+    absl::StrAppendFormat(&table, "refusal   %-41s %11d\n",
+                          internal::v1::PushRefused::Reason_Name(
+                              static_cast<internal::v1::PushRefused::Reason>(reason)),
+                          refusals[static_cast<size_t>(reason)]);
   }
   for (size_t i = 0; i < kFaultKinds; ++i) {
     absl::StrAppendFormat(&table, "fault     %-41s %11d\n", FaultName(static_cast<Fault>(i)),
@@ -212,7 +214,8 @@ std::string Coverage::Missing() const {
                     "\n");
   }
   for (size_t i = 0; i < kFaultKinds; ++i) {
-    if (faults[i] == 0) absl::StrAppend(&missing, "fault: ", FaultName(static_cast<Fault>(i)), "\n");
+    if (faults[i] == 0)
+      absl::StrAppend(&missing, "fault: ", FaultName(static_cast<Fault>(i)), "\n");
   }
   if (cached_tokens == 0) absl::StrAppend(&missing, "nothing was ever held already\n");
   return missing;

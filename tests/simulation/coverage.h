@@ -16,8 +16,7 @@ struct Coverage {
   static constexpr size_t kStates = 8;
   static constexpr size_t kEvents = 16;
   // [state before][event, by its place in the variant][state after]
-  using Transitions =
-      std::array<std::array<std::array<uint64_t, kStates>, kEvents>, kStates>;
+  using Transitions = std::array<std::array<std::array<uint64_t, kStates>, kEvents>, kStates>;
   static_assert(std::variant_size_v<KvSender::Event> <= kEvents);
   static_assert(std::variant_size_v<KvReceiver::Event> <= kEvents);
 

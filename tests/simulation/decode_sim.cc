@@ -78,17 +78,17 @@ DecodeSim::Call* DecodeSim::Find(Key key) {
 std::unique_ptr<KvReceiver> DecodeSim::MakeReceiver(const SimAttempt& attempt) {
   const std::vector<uint64_t> hashes = PageHashes(SimIdentity(), "", "cpu", attempt.token_ids);
   return std::make_unique<KvReceiver>(
-      KvReceiver::Config{.key = attempt.key,
-                         .capability = attempt.capability,
-                         .identity = SimIdentity(),
-                         .shape = SimShape(layout_.block_size),
-                         .layout = layout_,
-                         .token_ids = attempt.token_ids,
-                         .page_hashes = hashes,
-                         .prompt_length = attempt.prompt_length,
-                         .vocab_size = kSimVocab,
-                         .limits = {.window_bytes = window_bytes_,
-                                    .promise_timeout = absl::Seconds(30)}},
+      KvReceiver::Config{
+          .key = attempt.key,
+          .capability = attempt.capability,
+          .identity = SimIdentity(),
+          .shape = SimShape(layout_.block_size),
+          .layout = layout_,
+          .token_ids = attempt.token_ids,
+          .page_hashes = hashes,
+          .prompt_length = attempt.prompt_length,
+          .vocab_size = kSimVocab,
+          .limits = {.window_bytes = window_bytes_, .promise_timeout = absl::Seconds(30)}},
       sim_.queue.time());
 }
 

@@ -26,8 +26,8 @@ constexpr std::array<Kind, kFaultKinds> kKinds = {{
     {"slow copy", 30},
     {"failed copy", 4},
     {"stale source", 6},
-    {"stuck channel", 250},
-    {"lost cancel", 300},
+    {"stuck channel", 800},
+    {"lost cancel", 700},
     {"other model", 60},
     {"other shape", 60},
     {"cut", 0},
@@ -58,8 +58,8 @@ FaultPlan::FaultPlan(SimRandom& random) {
     fault.fault =
         static_cast<Fault>(random.Between(kFirstTimed, static_cast<int64_t>(kFaultKinds) - 1));
     fault.choice = random.Next();
-    fault.duration = random.Chance(300) ? random.Between(1'000, 50'000'000)
-                                        : random.Between(1'000, 1'000'000);
+    fault.duration =
+        random.Chance(300) ? random.Between(1'000, 50'000'000) : random.Between(1'000, 1'000'000);
     timed.push_back(fault);
     heal_at = std::max(heal_at, fault.at + fault.duration);
   }

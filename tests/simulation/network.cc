@@ -113,18 +113,19 @@ void Network::Damage(std::string& bytes, bool is_data) {
   }
   // The header, with its page CRCs, and the envelope are the first bytes; the payload the last.
   if (sim_.Strikes(Fault::kCorruptHeader)) flip(0, std::min<size_t>(bytes.size(), 60));
-  if (sim_.Strikes(Fault::kCorruptPayload)) flip(bytes.size() - 200, bytes.size());
+  if (sim_.Strikes(Fault::kCorruptPayload)) {
+    flip(bytes.size() - std::min<size_t>(bytes.size(), 200), bytes.size());
+  }
   if (sim_.Strikes(Fault::kTruncate)) {
-    bytes.resize(static_cast<size_t>(
-        sim_.random.Between(1, static_cast<int64_t>(bytes.size()) - 1)));
+    bytes.resize(
+        static_cast<size_t>(sim_.random.Between(1, static_cast<int64_t>(bytes.size()) - 1)));
   }
 }
 
 // Old messages again: on the stream that they came on, on another attempt's, on a new one.
 void Network::Replay(Stream& stream) {
   const auto any = [&](const std::vector<std::string>& sent) {
-    return sent[static_cast<size_t>(
-        sim_.random.Between(0, static_cast<int64_t>(sent.size()) - 1))];
+    return sent[static_cast<size_t>(sim_.random.Between(0, static_cast<int64_t>(sent.size()) - 1))];
   };
   if (!stream.sent.empty() && sim_.Strikes(Fault::kReplayOnSameStream)) {
     Deliver(stream.id, any(stream.sent));
@@ -150,7 +151,7 @@ void Network::Imitate(int decode, const std::string& open) {
     stream.prefill_open = false;
     stream.prefill_told = true;
     Deliver(id, bytes);
-    TellDecode(id, 5'000'000);
+    TellDecode(id, sim_.random.Between(1'000'000, 60'000'000));
   };
   if (sim_.Strikes(Fault::kReplayedOpen)) send(open);
   if (sim_.Strikes(Fault::kForgedOpen)) {
@@ -183,8 +184,8 @@ void Network::Answer(StreamId id, const std::string& bytes) {
   if (sim_.queue.now() < stream->black_until || sim_.Strikes(Fault::kLoseAnswer)) return;
   std::string sent = bytes;
   if (!sent.empty() && sim_.Strikes(Fault::kCorruptAnswer)) {
-    const auto at = static_cast<size_t>(
-        sim_.random.Between(0, static_cast<int64_t>(sent.size()) - 1));
+    const auto at =
+        static_cast<size_t>(sim_.random.Between(0, static_cast<int64_t>(sent.size()) - 1));
     sent[at] = static_cast<char>(sent[at] ^ (1 << sim_.random.Between(0, 7)));
   }
   stream->last_answer = std::max(stream->last_answer, sim_.queue.now() + Latency());

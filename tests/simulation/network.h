@@ -65,7 +65,7 @@ class Network {
     bool stuck = false;
     bool half_closed = false;
     bool transmitting = false;
-    bool opened = false;     // its first message was sent
+    bool opened = false;  // its first message was sent
     bool in_flight_lost = false;
     Micros black_until = 0;
     Micros last_request = 0;  // when it arrives

@@ -349,7 +349,8 @@ void PrefillSim::Squeeze() {
   while (pool_->available_blocks() > 2) {
     squeezed_.push_back(*pool_->TryAllocate());
     CheckUnused(squeezed_.back());
-    uint8_t* first = memory_.data() + static_cast<size_t>(squeezed_.back().id()) * layout_.block_bytes();
+    uint8_t* first =
+        memory_.data() + static_cast<size_t>(squeezed_.back().id()) * layout_.block_bytes();
     std::fill(first, first + layout_.block_bytes(), static_cast<uint8_t>(sim_.random.Next()));
   }
 }

@@ -53,8 +53,9 @@ class PrefillSim {
     SimAttempt attempt;
     std::unique_ptr<KvSender> sender;
     std::vector<BlockPool::Block> blocks;
-    std::vector<BlockPool::Block> replaced;  // by equal ones of the prefix cache; the peer reads them
-    size_t entered_blocks = 0;               // in the prefix cache
+    std::vector<BlockPool::Block>
+        replaced;               // by equal ones of the prefix cache; the peer reads them
+    size_t entered_blocks = 0;  // in the prefix cache
     KvBlocks memory;
     std::vector<uint32_t> generations;  // [block]
     int cached_tokens = 0;

@@ -190,7 +190,9 @@ void RouterSim::FailAttempt(int index) {
   // Late news of the failed attempt do not count; the number is used up.
   ++request.attempt.attempt;
   request.last_news = sim_.queue.now();
-  sim_.queue.After(sim_.random.Between(500, 200'000), [this, index] { StartAttempt(index); });
+  ++request.failures;
+  const Micros patience = std::min<Micros>(100'000 * request.failures, 3'000'000);
+  sim_.queue.After(sim_.random.Between(500, patience), [this, index] { StartAttempt(index); });
 }
 
 void RouterSim::End(int index, Outcome outcome) {
@@ -217,9 +219,11 @@ bool RouterSim::busy() const {
 
 void RouterSim::CheckAtRest() {
   for (size_t i = 0; i < requests_.size(); ++i) {
-    if (requests_[i].ends != 1) sim_.Violation("request ", i, " ended ", requests_[i].ends, " times");
+    if (requests_[i].ends != 1)
+      sim_.Violation("request ", i, " ended ", requests_[i].ends, " times");
     const bool whole = static_cast<int>(requests_[i].log.size()) == requests_[i].output_tokens;
-    if (requests_[i].outcome == Outcome::kOk && !whole) sim_.Violation("request ", i, " lacks tokens");
+    if (requests_[i].outcome == Outcome::kOk && !whole)
+      sim_.Violation("request ", i, " lacks tokens");
   }
 }
 

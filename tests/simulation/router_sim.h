@@ -49,14 +49,13 @@ class RouterSim {
     std::vector<int32_t> log;  // accepted output
     Outcome outcome = Outcome::kRunning;
     int ends = 0;
+    int failures = 0;    // of attempts
     SimAttempt attempt;  // the current one
     bool committed = false;
     Micros last_news = 0;
   };
 
-  Request& Of(const SimAttempt& attempt) {
-    return requests_[static_cast<size_t>(attempt.request)];
-  }
+  Request& Of(const SimAttempt& attempt) { return requests_[static_cast<size_t>(attempt.request)]; }
   // Whether the news is of the attempt that counts.
   bool Current(const SimAttempt& attempt);
   void StartAttempt(int request);

@@ -43,8 +43,8 @@ struct Sim {
   std::string violation;  // the first; empty: none
 
   void Trace(uint64_t what, uint64_t a = 0, uint64_t b = 0) {
-    trace = Mix64(trace ^ Mix64(static_cast<uint64_t>(queue.now()) ^
-                                Mix64(what ^ Mix64(a ^ Mix64(b)))));
+    trace = Mix64(trace ^
+                  Mix64(static_cast<uint64_t>(queue.now()) ^ Mix64(what ^ Mix64(a ^ Mix64(b)))));
   }
   template <typename... Parts>
   void Violation(const Parts&... parts) {

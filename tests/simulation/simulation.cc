@@ -40,13 +40,14 @@ Simulation::Simulation(uint64_t seed)
         DecodeSim::Callbacks{
             .accepted = [this, in_order](
                             const SimAttempt& a) { in_order([this, a] { router_.Accepted(a); }); },
-            .committed = [this, in_order](
-                             const SimAttempt& a) { in_order([this, a] { router_.Committed(a); }); },
+            .committed =
+                [this, in_order](const SimAttempt& a) {
+                  in_order([this, a] { router_.Committed(a); });
+                },
             .token =
                 [this, in_order](const SimAttempt& a, int output_index, int32_t token) {
-                  in_order([this, a, output_index, token] {
-                    router_.Token(a, output_index, token);
-                  });
+                  in_order(
+                      [this, a, output_index, token] { router_.Token(a, output_index, token); });
                 },
             .failed =
                 [this, in_order](const SimAttempt& a, const absl::Status&) {
