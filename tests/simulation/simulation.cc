@@ -8,7 +8,7 @@ namespace {
 // After healing everything ends within this: a promise expires after 30 s, an unanswered push after
 // 20 s and its abort, an attempt without news after 60 s.
 constexpr Micros kTimeToRest = 300'000'000;
-constexpr Micros kTryAgain = 3'000;
+constexpr Micros kTryAgain = 10'000;
 constexpr Micros kTimeToNotice = 2'500'000;  // a worker without progress
 
 }  // namespace
