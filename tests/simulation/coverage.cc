@@ -178,6 +178,10 @@ void Coverage::Add(const Coverage& other) {
   messages += other.messages;
   copies += other.copies;
   cached_tokens += other.cached_tokens;
+  resumed_tokens += other.resumed_tokens;
+  joins += other.joins;
+  joined_streams_lost += other.joined_streams_lost;
+  reordered += other.reordered;
 }
 
 uint64_t Coverage::FaultCount() const {
@@ -199,7 +203,9 @@ std::string Coverage::Table() const {
   }
   absl::StrAppend(&table, requests_ok, " requests done, ", requests_cancelled, " cancelled, ",
                   attempts, " attempts, ", messages, " messages delivered, ", copies, " copies, ",
-                  cached_tokens, " tokens held already\n");
+                  cached_tokens, " tokens held already, ", resumed_tokens, " resumed, ", joins,
+                  " streams joined, ", joined_streams_lost, " of them lost under way, ", reordered,
+                  " messages overtaken\n");
   return table;
 }
 
@@ -217,7 +223,13 @@ std::string Coverage::Missing() const {
     if (faults[i] == 0)
       absl::StrAppend(&missing, "fault: ", FaultName(static_cast<Fault>(i)), "\n");
   }
-  if (cached_tokens == 0) absl::StrAppend(&missing, "nothing was ever held already\n");
+  const auto want = [&missing](uint64_t count, const char* what) {
+    if (count == 0) absl::StrAppend(&missing, what, "\n");
+  };
+  want(cached_tokens, "a prefix held already");
+  want(resumed_tokens, "an attempt resumed behind a checkpoint");
+  want(joined_streams_lost, "a joined stream lost while the push went on");
+  want(reordered, "a message overtaken on another stream");
   return missing;
 }
 

@@ -28,15 +28,6 @@ std::vector<grpc::Slice> Chop(const std::string& bytes, SimRandom& random) {
   return slices;
 }
 
-template <typename Visit>
-void ForEachPage(const KvReceiver::Run& run, const Visit& visit) {
-  const int end = run.first_token + run.token_count;
-  for (int token = run.first_token; token < end; token += kKvPageTokens) {
-    visit(std::pair<int, int>(run.layer, token / kKvPageTokens), token,
-          std::min(token + kKvPageTokens, end));
-  }
-}
-
 }  // namespace
 
 DecodeSim::DecodeSim(Sim& sim, Network& network, int index, Callbacks callbacks)
@@ -59,6 +50,7 @@ void DecodeSim::Restart() {
   fence_.emplace(4);
   pool_.emplace(kBlocks);
   prefix_cache_.emplace("sim", layout_.block_size, *pool_);
+  retained_.emplace(layout_.block_size, RetainedPrefixes::Bounds{.max_prefixes = 4}, *pool_);
 }
 
 void DecodeSim::Crash() {
@@ -66,6 +58,7 @@ void DecodeSim::Crash() {
   streams_.clear();
   calls_.clear();
   squeezed_.clear();
+  retained_.reset();
   prefix_cache_.reset();
   pool_.reset();
 }
@@ -101,7 +94,7 @@ void DecodeSim::Start(const SimAttempt& attempt) {
   if (superseded != 0) {
     SimAttempt lower = attempt;
     lower.attempt = superseded;
-    Cancel(lower);
+    Cancel(lower, PushRefused::REASON_SUPERSEDED);
   }
   const int tokens = static_cast<int>(attempt.token_ids.size());
   auto promise = pool_->TryPromise(layout_.BlocksFor(tokens) + 1);
@@ -117,12 +110,12 @@ void DecodeSim::Start(const SimAttempt& attempt) {
   callbacks_.accepted(attempt);
 }
 
-void DecodeSim::Cancel(const SimAttempt& attempt) {
+void DecodeSim::Cancel(const SimAttempt& attempt, PushRefused::Reason reason) {
   const Key key{attempt.request, attempt.attempt};
   Call* call = Find(key);
   if (call == nullptr) return;
   call->cancelled = true;
-  Deliver(key, KvReceiver::Cancelled{});
+  Deliver(key, KvReceiver::Cancelled{reason});
 }
 
 void DecodeSim::Request(Network::StreamId stream, const std::string& bytes) {
@@ -147,6 +140,8 @@ void DecodeSim::Request(Network::StreamId stream, const std::string& bytes) {
   if (Crc32c(data->header.data(), data->header.size()) == data->header_crc32c &&
       header.ParseFromString(data->header)) {
     call->headers[header.sequence_number()] = header;
+    if (header.sequence_number() < call->highest_number) ++sim_.coverage.reordered;
+    call->highest_number = std::max(call->highest_number, header.sequence_number());
   }
   const uint64_t id = next_message_id_++;
   const KvReceiver::DataReceived received{stream, id, data->header, data->header_crc32c,
@@ -155,12 +150,12 @@ void DecodeSim::Request(Network::StreamId stream, const std::string& bytes) {
   Deliver(key, received);
 }
 
-// The first message of a stream must open a push that is expected.
+// The first message of a stream must open or join a push that is expected.
 void DecodeSim::Open(Network::StreamId stream, const std::string& bytes) {
   PushRequest message;
   PushRefused::Reason reason = PushRefused::REASON_OUT_OF_RANGE;
-  if (message.ParseFromString(bytes) && message.has_open()) {
-    const auto& key = message.open().key();
+  if (message.ParseFromString(bytes) && (message.has_open() || message.has_join())) {
+    const auto& key = message.has_open() ? message.open().key() : message.join().key();
     const auto verdict = fence_->Check(key);
     reason = verdict == AttemptFence::Verdict::kSuperseded ? PushRefused::REASON_SUPERSEDED
                                                            : PushRefused::REASON_UNKNOWN_ATTEMPT;
@@ -184,7 +179,11 @@ void DecodeSim::Lost(Network::StreamId stream) {
   if (bound == streams_.end()) return;
   const Key key = bound->second;
   Deliver(key, KvReceiver::StreamLost{stream});
-  if (Call* call = Find(key)) call->streams.erase(stream);
+  if (Call* call = Find(key)) {
+    call->streams.erase(stream);
+    const bool goes_on = call->receiver->state() == KvReceiver::State::kReceiving;
+    if (goes_on) ++sim_.coverage.joined_streams_lost;
+  }
   streams_.erase(stream);
 }
 
@@ -237,32 +236,12 @@ void DecodeSim::Execute(Key key, Call& call, const KvReceiver::Action& action) {
     process_.After(sim_.random.Between(1, 200), [this, key] {
       if (Find(key) != nullptr) Deliver(key, KvReceiver::Cancelled{});
     });
-  } else if (std::holds_alternative<KvReceiver::ReleaseBlocks>(action)) {
+  } else if (const auto* release = std::get_if<KvReceiver::ReleaseBlocks>(&action)) {
     if (call.released) sim_.Violation("blocks are given back twice");
     if (!call.copies.empty()) sim_.Violation("blocks are given back under a copy");
+    if (release->resume_tokens.has_value()) Retain(call, *release->resume_tokens);
     Release(call);
   }
-}
-
-void DecodeSim::OnSend(Call& call, const KvReceiver::Send& send) {
-  if (send.message.has_refused()) {
-    ++sim_.coverage.refusals[static_cast<size_t>(send.message.refused().reason())];
-  }
-  if (send.message.has_ack()) {
-    const auto found = call.headers.find(send.message.ack().sequence_number());
-    if (found == call.headers.end()) return sim_.Violation("an ack for nothing");
-    const KvDataHeader& header = found->second;
-    const int first = static_cast<int>(header.first_token());
-    const int last = first + static_cast<int>(header.token_count()) - 1;
-    for (uint32_t i = 0; i < header.layer_count(); ++i) {
-      for (int page = first / kKvPageTokens; page <= last / kKvPageTokens; ++page) {
-        if (call.right.count({static_cast<int>(header.first_layer() + i), page}) == 0) {
-          sim_.Violation("an ack for a page that is not there");
-        }
-      }
-    }
-  }
-  network_.Answer(send.stream, send.message.SerializeAsString());
 }
 
 // The engine turns the promise into blocks; what the prefix cache holds is pinned.
@@ -274,17 +253,22 @@ void DecodeSim::Grant(Key key) {
   }
   const std::vector<int32_t>& tokens = call->attempt.token_ids;
   const std::vector<int32_t> cached = prefix_cache_->Find(tokens, "");
+  const std::string name = std::to_string(key.first);
+  const RetainedPrefixes::Match more = retained_->Find(name, "", tokens, cached.size());
   for (const int32_t id : cached) {
     call->blocks.push_back(pool_->reference_count(id) == 0 ? call->promise.TakeKept(id)
                                                            : pool_->Share(id));
   }
-  const auto needed = static_cast<size_t>(layout_.BlocksFor(static_cast<int>(tokens.size())));
-  while (call->blocks.size() < needed) {
-    call->blocks.push_back(call->promise.Take());
-    const Call*& owner = owners_[static_cast<size_t>(call->blocks.back().id())];
+  const auto own = [&](BlockPool::Block block) {
+    const Call*& owner = owners_[static_cast<size_t>(block.id())];
     if (owner != nullptr) sim_.Violation("a block has two owners");
     owner = call;
-  }
+    call->blocks.push_back(std::move(block));
+  };
+  for (const int32_t id : more.blocks) own(call->promise.TakeKept(id));
+  retained_->Forget(name);
+  const auto needed = static_cast<size_t>(layout_.BlocksFor(static_cast<int>(tokens.size())));
+  while (call->blocks.size() < needed) own(call->promise.Take());
   call->memory = {memory_.data(), layout_, {}};
   for (const BlockPool::Block& block : call->blocks) {
     call->memory.block_table.push_back(block.id());
@@ -292,74 +276,11 @@ void DecodeSim::Grant(Key key) {
   }
   call->granted = true;
   call->shared_blocks = cached.size();
-  call->start_token = static_cast<int>(cached.size()) * layout_.block_size;
-  sim_.coverage.cached_tokens += static_cast<uint64_t>(call->start_token);
+  const int cached_tokens = static_cast<int>(cached.size()) * layout_.block_size;
+  call->start_token = std::max(cached_tokens, more.tokens);
+  sim_.coverage.cached_tokens += static_cast<uint64_t>(cached_tokens);
+  sim_.coverage.resumed_tokens += static_cast<uint64_t>(call->start_token - cached_tokens);
   Deliver(key, KvReceiver::Granted{call->start_token});
-}
-
-// I3: only into blocks of this attempt, in the life in which it took them.
-bool DecodeSim::MayWrite(const Call& call, const KvReceiver::Run& run) {
-  if (!call.granted || call.released || call.committed) return false;
-  const int tokens = static_cast<int>(call.attempt.token_ids.size());
-  const int end = run.first_token + run.token_count;
-  if (run.layer < 0 || run.layer >= layout_.layers || run.first_token < call.start_token ||
-      end > tokens) {
-    return false;
-  }
-  for (int token = run.first_token; token < end; token += kKvPageTokens) {
-    const auto index = static_cast<size_t>(token / layout_.block_size);
-    const int32_t block = call.memory.block_table[index];
-    if (owners_[static_cast<size_t>(block)] != &call) return false;
-    if (pool_->generation(block) != call.generations[index]) return false;
-  }
-  return true;
-}
-
-void DecodeSim::BeginCopy(Key key, Call& call, const KvReceiver::Copy& copy) {
-  ++sim_.coverage.copies;
-  if (call.messages.count(copy.message_id) == 0) sim_.Violation("a copy without its message");
-  if (copy.runs.empty()) sim_.Violation("a copy of nothing");
-  for (const KvReceiver::Run& run : copy.runs) {
-    if (!MayWrite(call, run)) return sim_.Violation("a copy into somebody else's block");
-    ForEachPage(run, [&](const Page& page, int, int) {
-      if (!call.in_copy.insert(page).second) sim_.Violation("two copies into one page");
-      if (call.right.count(page) > 0) sim_.Violation("a copy into a covered page");
-    });
-  }
-  call.copies[copy.copy_id] = copy;
-  const Micros delay = sim_.Strikes(Fault::kSlowCopy) ? sim_.random.Between(1'000, 5'000'000)
-                                                      : sim_.random.Between(5, 300);
-  process_.After(delay, [this, key, id = copy.copy_id] { FinishCopy(key, id); });
-}
-
-void DecodeSim::FinishCopy(Key key, uint64_t copy_id) {
-  Call* call = Find(key);
-  if (call == nullptr || call->copies.count(copy_id) == 0) {
-    return sim_.Violation("a copy outlives its attempt");
-  }
-  const KvReceiver::Copy copy = call->copies.at(copy_id);
-  call->copies.erase(copy_id);
-  for (const KvReceiver::Run& run : copy.runs) {
-    if (!MayWrite(*call, run)) return sim_.Violation("a late write into somebody else's block");
-  }
-  KvReceiver::CopyDone done = CopyPayload(copy, call->messages.at(copy.message_id), call->memory);
-  if (sim_.Strikes(Fault::kFailedCopy)) done = {copy_id, false, {}};
-  for (const KvReceiver::Run& run : copy.runs) {
-    ForEachPage(run, [&](const Page& page, int first, int end) {
-      call->in_copy.erase(page);
-      const bool right = call->attempt.content->Holds(call->memory, run.layer, first, end);
-      if (done.ok && right) call->right.insert(page);
-    });
-  }
-  Deliver(key, done);
-}
-
-void DecodeSim::CheckContent(const Call& call, int tokens, const char* when) {
-  for (int layer = 0; layer < layout_.layers; ++layer) {
-    if (!call.attempt.content->Holds(call.memory, layer, 0, tokens)) {
-      sim_.Violation("wrong KV in layer ", layer, " of request ", call.attempt.request, " ", when);
-    }
-  }
 }
 
 // I1, I5: what is committed is exactly the KV of these tokens.
@@ -379,6 +300,7 @@ void DecodeSim::Commit(Key key, Call& call, const KvReceiver::CommitSequence& co
     call.memory.block_table[i] = call.blocks[i].id();
     call.generations[i] = pool_->generation(call.blocks[i].id());
   }
+  retained_->Forget(std::to_string(key.first));
   callbacks_.committed(call.attempt);
   callbacks_.token(call.attempt, OutputIndex(call.attempt), token);
   process_.After(sim_.random.Between(500, 4'000), [this, key] { Decode(key); });
@@ -408,6 +330,20 @@ void DecodeSim::Decode(Key key) {
   callbacks_.token(call->attempt, OutputIndex(call->attempt) + call->decoded_tokens,
                    call->attempt.content->NextToken(tokens + 1));
   process_.After(sim_.random.Between(500, 4'000), [this, key] { Decode(key); });
+}
+
+// What the attempt had received waits for the next one at the same request, and for nobody else.
+void DecodeSim::Retain(const Call& call, int tokens) {
+  if (!call.granted) return;
+  tokens = std::max(tokens, call.start_token);
+  tokens -= tokens % kKvPageTokens;
+  CheckContent(call, tokens, "when it was retained");
+  const auto begin = call.attempt.token_ids.begin();
+  retained_->Retain(
+      std::to_string(call.attempt.request),
+      {.token_ids = {begin, begin + tokens}, .numerics = "", .first_block = call.shared_blocks},
+      call.blocks, sim_.queue.time());
+  process_.After(30'000'001, [this] { retained_->ForgetExpired(sim_.queue.time()); });
 }
 
 void DecodeSim::Release(Call& call) {
@@ -447,17 +383,5 @@ void DecodeSim::Squeeze() {
 }
 
 void DecodeSim::Relax() { squeezed_.clear(); }
-
-void DecodeSim::CheckAtRest() {
-  if (!calls_.empty() || !streams_.empty()) {
-    sim_.Violation("decode worker ", index_, " still has ", calls_.size(), " attempts and ",
-                   streams_.size(), " streams");
-  }
-  if (pool_->used_blocks() != 0 || pool_->promised_blocks() != 0) {
-    sim_.Violation("decode worker ", index_, " has ", pool_->used_blocks(), " blocks in use, ",
-                   pool_->promised_blocks(), " promised");
-  }
-  pool_->CheckInvariants();
-}
 
 }  // namespace baton

@@ -11,6 +11,7 @@
 
 #include "common/kv/block_pool.h"
 #include "common/kv/prefix_cache.h"
+#include "common/kv/retained_prefixes.h"
 #include "common/rpc/kv_blocks.h"
 #include "decode_worker/attempt_fence.h"
 #include "decode_worker/kv_receiver.h"
@@ -35,7 +36,8 @@ class DecodeSim {
   SimProcess& process() { return process_; }
   // The router's calls.
   void Start(const SimAttempt& attempt);
-  void Cancel(const SimAttempt& attempt);
+  void Cancel(const SimAttempt& attempt,
+              internal::v1::PushRefused::Reason reason = internal::v1::PushRefused::REASON_ABORTED);
   // The network's.
   void Request(Network::StreamId stream, const std::string& bytes);
   void Lost(Network::StreamId stream);
@@ -65,6 +67,7 @@ class DecodeSim {
     std::map<uint64_t, internal::v1::KvDataHeader> headers;  // by sequence number, as received
     std::set<Page> in_copy, right;                           // right: copied well, never again
     std::set<Network::StreamId> streams;
+    uint64_t highest_number = 0;  // of a data message received
     bool granted = false;
     bool committed = false;
     bool cancelled = false;
@@ -85,6 +88,7 @@ class DecodeSim {
   void FinishCopy(Key key, uint64_t copy_id);
   void Commit(Key key, Call& call, const KvReceiver::CommitSequence& commit);
   void Decode(Key key);
+  void Retain(const Call& call, int tokens);
   void Release(Call& call);
   void Arm(Key key, Call& call);
   bool MayWrite(const Call& call, const KvReceiver::Run& run);
@@ -102,6 +106,7 @@ class DecodeSim {
   std::optional<AttemptFence> fence_;
   std::optional<BlockPool> pool_;
   std::optional<PrefixCache> prefix_cache_;
+  std::optional<RetainedPrefixes> retained_;
   std::map<Key, Call> calls_;
   std::map<Network::StreamId, Key> streams_;
   uint64_t next_message_id_ = 1;

@@ -140,8 +140,8 @@ void Network::Replay(Stream& stream) {
   }
 }
 
-// Somebody who has seen an open sends it on a stream of his own, as it is or with a secret that he
-// guesses.
+// Somebody who has seen an open or a join sends it on a stream of his own, as it is or with a
+// secret that he guesses.
 void Network::Imitate(int decode, const std::string& open) {
   const auto send = [&](const std::string& bytes) {
     const StreamId id = next_id_++;
@@ -156,10 +156,10 @@ void Network::Imitate(int decode, const std::string& open) {
   if (sim_.Strikes(Fault::kReplayedOpen)) send(open);
   if (sim_.Strikes(Fault::kForgedOpen)) {
     PushRequest forged;
-    if (forged.ParseFromString(open) && forged.has_open()) {
-      forged.mutable_open()->set_capability(std::string(16, 'x'));
-      send(forged.SerializeAsString());
-    }
+    if (!forged.ParseFromString(open)) return;
+    if (forged.has_open()) forged.mutable_open()->set_capability(std::string(16, 'x'));
+    if (forged.has_join()) forged.mutable_join()->set_capability(std::string(16, 'x'));
+    send(forged.SerializeAsString());
   }
 }
 

@@ -26,7 +26,8 @@ PrefillSim::PrefillSim(Sim& sim, Network& network, int index, Callbacks callback
       process_(sim),
       layout_(SimLayout(16 * static_cast<int>(sim.random.Between(1, 3)))),
       max_payload_bytes_(static_cast<size_t>(sim.random.Between(256, 700))),
-      min_payload_bytes_(static_cast<size_t>(sim.random.Between(0, 600))) {
+      min_payload_bytes_(static_cast<size_t>(sim.random.Between(0, 600))),
+      max_streams_(static_cast<int>(sim.random.Between(1, 4))) {
   memory_.resize(static_cast<size_t>(kBlocks) * layout_.block_bytes());
   page_crcs_.resize(static_cast<size_t>(kBlocks * layout_.layers * layout_.pages_per_block()));
   Restart();
@@ -123,7 +124,8 @@ void PrefillSim::StartWaiting() {
                          .layout = layout_,
                          .token_ids = push.attempt.token_ids,
                          .limits = {.max_payload_bytes = max_payload_bytes_,
-                                    .min_payload_bytes = min_payload_bytes_}});
+                                    .min_payload_bytes = min_payload_bytes_},
+                         .streams = max_streams_});
     pushes_.emplace(key, std::move(push));
     process_.After(sim_.random.Between(0, 2'000), [this, key] {
       Deliver(key, KvSender::Begin{});
@@ -215,15 +217,17 @@ void PrefillSim::Answer(Network::StreamId stream, const std::string& bytes) {
   if (found == streams_.end()) return;
   PushResponse answer;
   if (!answer.ParseFromString(bytes)) answer.Clear();
-  Deliver(found->second, KvSender::Response{answer});
+  const auto [key, number] = found->second;
+  Deliver(key, KvSender::Response{answer, number});
 }
 
 void PrefillSim::Ended(Network::StreamId stream, const absl::Status& status) {
   const auto found = streams_.find(stream);
   if (found == streams_.end()) return;
-  const Key key = found->second;
+  const auto [key, number] = found->second;
   streams_.erase(found);
-  Deliver(key, KvSender::StreamEnded{status});
+  if (Push* push = Find(key)) push->streams.erase(number);
+  Deliver(key, KvSender::StreamEnded{status, number});
 }
 
 void PrefillSim::Deliver(Key key, const KvSender::Event& event) {
@@ -239,31 +243,37 @@ void PrefillSim::Deliver(Key key, const KvSender::Event& event) {
   if (!push->blocks_back || push->live_messages > 0) {
     sim_.Violation("a sender is gone before its blocks are back");
   }
-  if (push->stream != 0) streams_.erase(push->stream);
+  if (!push->streams.empty()) sim_.Violation("a sender is gone before its streams");
   pushes_.erase(key);
 }
 
 void PrefillSim::Execute(Push& push, const KvSender::Action& action) {
-  const auto send = [&](const internal::v1::PushRequest& message) {
-    network_.Send(push.stream, {.is_data = false,
-                                .bytes = [bytes = message.SerializeAsString()] { return bytes; },
-                                .released = nullptr});
+  const auto send = [&](int stream, const internal::v1::PushRequest& message) {
+    if (push.streams.count(stream) == 0) return;
+    network_.Send(push.streams[stream],
+                  {.is_data = false,
+                   .bytes = [bytes = message.SerializeAsString()] { return bytes; },
+                   .released = nullptr});
   };
   if (const auto* open = std::get_if<KvSender::OpenStream>(&action)) {
-    push.stream = network_.Open(index_, push.attempt.decode);
-    streams_[push.stream] = {push.attempt.request, push.attempt.attempt};
-    send(open->first);
+    const Network::StreamId id = network_.Open(index_, push.attempt.decode);
+    push.streams[open->stream] = id;
+    streams_[id] = {Key{push.attempt.request, push.attempt.attempt}, open->stream};
+    if (open->stream > 0) ++sim_.coverage.joins;
+    send(open->stream, open->first);
   } else if (const auto* data = std::get_if<KvSender::SendData>(&action)) {
     SendData(push, *data);
   } else if (const auto* control = std::get_if<KvSender::SendControl>(&action)) {
-    if (control->drop_queued) network_.DropQueuedData(push.stream);
-    send(control->message);
-  } else if (std::holds_alternative<KvSender::HalfClose>(action)) {
-    network_.HalfClose(push.stream);
-  } else if (std::holds_alternative<KvSender::CancelStream>(action)) {
-    network_.Cancel(push.stream);
+    if (control->drop_queued) {
+      for (const auto& [number, id] : push.streams) network_.DropQueuedData(id);
+    }
+    send(0, control->message);
+  } else if (const auto* close = std::get_if<KvSender::HalfClose>(&action)) {
+    if (push.streams.count(close->stream) > 0) network_.HalfClose(push.streams[close->stream]);
+  } else if (const auto* cancel = std::get_if<KvSender::CancelStream>(&action)) {
+    if (push.streams.count(cancel->stream) > 0) network_.Cancel(push.streams[cancel->stream]);
   } else if (std::holds_alternative<KvSender::DropChannel>(action)) {
-    network_.DropChannel(push.stream);
+    for (const auto& [number, id] : push.streams) network_.DropChannel(id);
   } else if (const auto* finished = std::get_if<KvSender::Finished>(&action)) {
     push.engine_stopped = true;
     callbacks_.finished(push.attempt, finished->status);
@@ -288,7 +298,8 @@ void PrefillSim::SendData(Push& push, const KvSender::SendData& data) {
     blocks.push_back(push.memory.block_table[static_cast<size_t>(token / layout_.block_size)]);
   }
   for (const int32_t block : blocks) ++live_slices_[static_cast<size_t>(block)];
-  network_.Send(push.stream,
+  const auto stream = push.streams.find(data.stream);
+  network_.Send(stream == push.streams.end() ? 0 : stream->second,
                 {.is_data = true,
                  .bytes = [this, key, header = data.header] { return Flatten(key, header); },
                  .released =
@@ -303,9 +314,16 @@ void PrefillSim::SendData(Push& push, const KvSender::SendData& data) {
                            return sim_.Violation("slices outlive their sender");
                          }
                          --released->live_messages;
-                         Deliver(key, KvSender::SlicesReleased{});
+                         Deliver(key, KvSender::SlicesReleased{Intact(*released)});
                        });
                      }});
+}
+
+bool PrefillSim::Intact(const Push& push) const {
+  for (size_t i = 0; i < push.generations.size(); ++i) {
+    if (pool_->generation(push.memory.block_table[i]) != push.generations[i]) return false;
+  }
+  return true;
 }
 
 // The bytes of a data message as they are in the blocks when the network takes them.
@@ -315,11 +333,7 @@ std::string PrefillSim::Flatten(Key key, const internal::v1::KvDataHeader& heade
     sim_.Violation("the network reads blocks that were given back");
     return "?";
   }
-  for (size_t i = 0; i < push->generations.size(); ++i) {
-    if (pool_->generation(push->memory.block_table[i]) != push->generations[i]) {
-      sim_.Violation("the network reads a block in its next life");
-    }
-  }
+  if (!Intact(*push)) sim_.Violation("the network reads a block in its next life");
   std::vector<grpc::Slice> slices;
   const grpc::ByteBuffer buffer = MakeKvBuffer(header, push->memory, [] {});
   if (!buffer.Dump(&slices).ok()) return "?";

@@ -64,7 +64,7 @@ class PrefillSim {
     bool engine_stopped = false;
     bool blocks_back = false;
     Micros timer = -1;
-    Network::StreamId stream = 0;
+    std::map<int, Network::StreamId> streams;  // that are open, by the sender's number
     absl::Status finished;
   };
 
@@ -82,6 +82,7 @@ class PrefillSim {
   uint32_t& PageCrc(int32_t block, int layer, int page_in_block);
   Push* Find(Key key);
   void CheckUnused(const BlockPool::Block& block);
+  bool Intact(const Push& push) const;
   void MaybeRot(const Push& push, int layer, int token);
 
   Sim& sim_;
@@ -92,6 +93,7 @@ class PrefillSim {
   KvLayout layout_;
   size_t max_payload_bytes_ = 0;
   size_t min_payload_bytes_ = 0;
+  int max_streams_ = 1;
   std::vector<uint8_t> memory_;
   std::vector<uint32_t> page_crcs_;  // [block][layer][page]
   std::vector<int> live_slices_;     // [block]: messages that point into it
@@ -99,7 +101,7 @@ class PrefillSim {
   std::optional<PrefixCache> prefix_cache_;
   std::deque<SimAttempt> waiting_;  // for blocks
   std::map<Key, Push> pushes_;
-  std::map<Network::StreamId, Key> streams_;
+  std::map<Network::StreamId, std::pair<Key, int>> streams_;
   std::vector<BlockPool::Block> squeezed_;
 };
 
