@@ -148,6 +148,7 @@ class KvSender {
   State state() const { return state_; }
 
  private:
+  friend struct MachineState;  // of a test that compares states
   struct Range {
     int layer = 0;
     int first_token = 0;

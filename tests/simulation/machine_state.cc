@@ -45,12 +45,11 @@ void MachineState::Append(const KvSender& sender, std::string& out) {
 
 void MachineState::Append(const KvReceiver& receiver, std::string& out) {
   const auto add_message = [&out](const KvReceiver::Message& message) {
-    Add(out, message.stream, message.message_id, message.payload_bytes, ",",
-        message.window_bytes);
+    Add(out, message.stream, message.message_id, message.payload_bytes, ",", message.window_bytes);
     out += message.header.SerializeAsString();
   };
   Add(out, "R", static_cast<int>(receiver.state_), Nanos(receiver.deadline_), receiver.stream_,
-      receiver.exact_, receiver.start_token_, receiver.checkpointed_tokens_, receiver.resumable_,
+      receiver.exact_, receiver.start_token_, receiver.checkpointed_tokens_,
       Nanos(receiver.push_deadline_), receiver.held_bytes_, receiver.next_copy_id_);
   for (const KvReceiver::StreamId stream : receiver.joined_) Add(out, stream);
   for (const KvReceiver::Page page : receiver.pages_) Add(out, static_cast<int>(page));
