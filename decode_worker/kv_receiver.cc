@@ -100,12 +100,7 @@ void KvReceiver::OnOpen(StreamId stream, const PushOpen& open) {
   wire_ = KvWireFormat(config_.layout, wire_type);
   exact_ = numerics == config_.shape.numerics();
   deadline_ = now_ + config_.limits.open_timeout;
-  TakeBlocks take;
-  if (!exact_) {
-    take.numerics =
-        absl::StrCat(open.shape().numerics(), " ", open.shape().dtype(), " ", open.wire_dtype());
-  }
-  actions_.emplace_back(std::move(take));
+  actions_.emplace_back(TakeBlocks{exact_ ? "" : numerics});
 }
 
 void KvReceiver::On(const Granted& event) {

@@ -171,6 +171,7 @@ class KvReceiver {
   int checkpointed_tokens() const { return checkpointed_tokens_; }
 
  private:
+  friend struct MachineState;  // of a test that compares states
   enum class Page : uint8_t { kEmpty, kCopying, kCovered };
   struct Message {
     StreamId stream = 0;

@@ -143,6 +143,8 @@ class KvSender {
   using Action = std::variant<OpenStream, SendControl, SendData, HalfClose, CancelStream,
                               DropChannel, Finished, ReleaseBlocks>;
 
+  enum class State { kIdle, kOpening, kSending, kCommitting, kAborting, kClosing, kGone };
+
   explicit KvSender(Config config);
 
   std::vector<Action> Handle(const Event& event, absl::Time now);
@@ -150,9 +152,10 @@ class KvSender {
   absl::Time NextDeadline() const;
   // Blocks released and streams ended: no event means anything any more.
   bool gone() const { return state_ == State::kGone; }
+  State state() const { return state_; }
 
  private:
-  enum class State { kIdle, kOpening, kSending, kCommitting, kAborting, kClosing, kGone };
+  friend struct MachineState;  // of a test that compares states
   struct Range {
     int layer = 0;
     int first_token = 0;

@@ -136,9 +136,13 @@ TEST_F(KvReceiverResume, SaysHowKvWasMadeOnlyWhereThisWorkerWouldNotHaveMadeIt) 
   Restart();
   PushRequest open = OpenMessage();
   open.mutable_open()->mutable_shape()->set_numerics("another's");
+  const std::string numerics = "another's over f16 into ";
+  const std::vector<uint64_t> hashes =
+      PageHashes(config_.identity, "", numerics, config_.token_ids);
+  open.mutable_open()->mutable_page_hashes()->Assign(hashes.begin(), hashes.end());
   Do(KvReceiver::ControlReceived{kStream, open});
   ASSERT_EQ(Taken<KvReceiver::TakeBlocks>().size(), 1u);
-  EXPECT_EQ(Taken<KvReceiver::TakeBlocks>()[0].numerics, "another's f16 f16");
+  EXPECT_EQ(Taken<KvReceiver::TakeBlocks>()[0].numerics, numerics);
 }
 
 }  // namespace

@@ -1,0 +1,299 @@
+#include "tests/fuzz/receiver_harness.h"
+
+#include <algorithm>
+
+#include "common/base/check.h"
+#include "prefill_worker/kv_buffer.h"
+
+namespace baton {
+
+using internal::v1::KvDataHeader;
+using internal::v1::PushRequest;
+
+namespace {
+
+constexpr uint8_t kCanary = 0xEE;
+constexpr size_t kForeignBlock = 0;  // of the target's memory
+
+}  // namespace
+
+ReceiverHarness::ReceiverHarness() {
+  layout_ = {.layers = kLayers, .kv_heads = 1, .head_dim = 4, .block_size = 32};
+  source_memory_.resize(layout_.block_bytes() * 2);
+  for (size_t i = 0; i < source_memory_.size(); ++i) {
+    source_memory_[i] = static_cast<uint8_t>((i * 2654435761u) >> 13);
+  }
+  target_memory_.assign(layout_.block_bytes() * 3, kCanary);
+  source_ = {source_memory_.data(), layout_, {1, 0}};
+  target_ = {target_memory_.data(), layout_, {2, 1}};
+  config_.key.set_request_id_low(5);
+  config_.key.set_attempt(2);
+  config_.capability = "0123456789abcdef";
+  config_.identity.set_architecture("llama");
+  config_.shape.set_layers(kLayers);
+  config_.shape.set_kv_heads(1);
+  config_.shape.set_head_dim(4);
+  config_.shape.set_dtype("f16");
+  config_.shape.add_wire_dtypes("f16");
+  config_.shape.set_block_size(32);
+  config_.layout = layout_;
+  for (int i = 0; i < kTokens; ++i) config_.token_ids.push_back(i);
+  config_.page_hashes = PageHashes(config_.identity, "", "", config_.token_ids);
+  config_.prompt_length = kTokens;
+  config_.vocab_size = 100;
+  config_.limits.window_bytes = 4000;
+  receiver_.emplace(config_, now_);
+}
+
+void ReceiverHarness::Do(const KvReceiver::Event& event) {
+  for (const KvReceiver::Action& action : receiver_->Handle(event, now_)) Execute(action);
+  CheckMemory();
+}
+
+void ReceiverHarness::Arrive(KvReceiver::StreamId stream, const std::string& bytes) {
+  if (bytes.empty()) return;
+  const size_t half = bytes.size() / 2;
+  std::vector<grpc::Slice> slices;
+  slices.emplace_back(bytes.data(), half);
+  slices.emplace_back(bytes.data() + half, bytes.size() - half);
+  if (!IsKvData(slices)) {
+    PushRequest message;
+    if (!message.ParseFromString(bytes) || message.has_data()) {
+      return Do(KvReceiver::Malformed{stream, "not a message"});
+    }
+    return Do(KvReceiver::ControlReceived{stream, message});
+  }
+  absl::StatusOr<KvDataMessage> data = DecodeKvData(std::move(slices));
+  if (!data.ok()) {
+    return Do(KvReceiver::Malformed{stream, std::string(data.status().message())});
+  }
+  KvDataHeader header;
+  if (header.ParseFromString(data->header)) headers_[header.sequence_number()].push_back(header);
+  const uint64_t id = next_message_++;
+  const KvReceiver::DataReceived received{stream, id, data->header, data->header_crc32c,
+                                          data->payload_bytes};
+  messages_.emplace(id, *std::move(data));
+  Do(received);
+}
+
+void ReceiverHarness::Grant(int start_token) {
+  if (!asked_ || granted_) return;
+  granted_ = true;
+  start_token_ = start_token;
+  // What is held already was checked when it was received.
+  for (int layer = 0; layer < kLayers; ++layer) {
+    for (const auto part : {KvLayout::kKeys, KvLayout::kValues}) {
+      for (int token = 0; token < start_token; ++token) {
+        std::copy_n(source_.Row(layer, part, token), layout_.row_bytes(),
+                    target_.Row(layer, part, token));
+      }
+    }
+  }
+  Do(KvReceiver::Granted{start_token});
+}
+
+void ReceiverHarness::FinishCopy(size_t index, bool ok, bool damage) {
+  if (copies_.empty()) return;
+  index %= copies_.size();
+  const KvReceiver::Copy copy = copies_[index];
+  copies_.erase(copies_.begin() + static_cast<std::ptrdiff_t>(index));
+  KvReceiver::CopyDone done = CopyPayload(copy, messages_.at(copy.message_id), target_);
+  BATON_CHECK(done.ok, "a checked message has all its payload");
+  if (damage) {
+    const KvReceiver::Run& run = copy.runs.front();
+    *target_.Row(run.layer, KvLayout::kKeys, run.first_token) ^= 1;
+    done.page_crcs.front() = TargetCrc({run.layer, run.first_token / kKvPageTokens});
+  }
+  done.ok = ok;
+  for (const KvReceiver::Run& run : copy.runs) {
+    const int end = KvPages(run.first_token + run.token_count);
+    for (int page = run.first_token / kKvPageTokens; page < end; ++page) {
+      in_copy_.erase({run.layer, page});
+    }
+  }
+  Do(done);
+}
+
+void ReceiverHarness::Pass(absl::Duration time) {
+  now_ += time;
+  if (receiver_->NextDeadline() <= now_) Do(KvReceiver::Tick{});
+}
+
+void ReceiverHarness::End() {
+  Do(KvReceiver::Cancelled{});
+  while (!copies_.empty()) FinishCopy(0, true, false);
+  BATON_CHECK(receiver_->state() == KvReceiver::State::kGone, "a cancelled attempt goes");
+  BATON_CHECK(released_, "its blocks come back");
+  BATON_CHECK(messages_.empty(), "it holds no message");
+}
+
+void ReceiverHarness::Execute(const KvReceiver::Action& action) {
+  if (std::holds_alternative<KvReceiver::TakeBlocks>(action)) {
+    BATON_CHECK(!asked_, "blocks are taken once");
+    asked_ = true;
+  } else if (const auto* send = std::get_if<KvReceiver::Send>(&action)) {
+    if (send->message.has_ack()) OnAck(send->message.ack().sequence_number());
+  } else if (const auto* copy = std::get_if<KvReceiver::Copy>(&action)) {
+    OnCopy(*copy);
+  } else if (const auto* drop = std::get_if<KvReceiver::Drop>(&action)) {
+    BATON_CHECK(messages_.erase(drop->message_id) == 1, "a message is dropped once");
+  } else if (std::holds_alternative<KvReceiver::CommitSequence>(action)) {
+    OnCommit();
+  } else if (std::holds_alternative<KvReceiver::Failed>(action)) {
+    BATON_CHECK(!committed_ && !failed_ && !released_, "one end");
+    failed_ = true;
+  } else if (std::holds_alternative<KvReceiver::ReleaseBlocks>(action)) {
+    BATON_CHECK(!released_ && copies_.empty(), "blocks go back once, and not under a copy");
+    released_ = true;
+  }
+}
+
+void ReceiverHarness::OnCommit() {
+  BATON_CHECK(!committed_ && !failed_ && !released_ && copies_.empty(), "one end, no copy");
+  committed_ = true;
+  const PageCrcTable right = SourceCrcs();
+  for (int layer = 0; layer < kLayers; ++layer) {
+    for (int page = 0; page < KvPages(kTokens); ++page) {
+      BATON_CHECK(TargetCrc({layer, page}) == right.At(layer, page), "committed what it is not");
+    }
+  }
+}
+
+void ReceiverHarness::OnCopy(const KvReceiver::Copy& copy) {
+  BATON_CHECK(granted_ && !committed_ && !released_ && !failed_, "a copy into others' blocks");
+  BATON_CHECK(messages_.count(copy.message_id) == 1 && !copy.runs.empty(), "a copy of nothing");
+  for (const KvReceiver::Run& run : copy.runs) {
+    const int end = run.first_token + run.token_count;
+    BATON_CHECK(run.layer >= 0 && run.layer < kLayers && run.first_token >= start_token_ &&
+                    run.token_count > 0 && end <= kTokens,
+                "a copy outside of the sequence");
+    for (int page = run.first_token / kKvPageTokens; page < KvPages(end); ++page) {
+      BATON_CHECK(in_copy_.insert({run.layer, page}).second, "two copies into a page");
+      BATON_CHECK(covered_.count({run.layer, page}) == 0, "a copy into a covered page");
+    }
+  }
+  copies_.push_back(copy);
+}
+
+bool ReceiverHarness::InPlace(const KvDataHeader& header, std::map<Page, uint32_t>& pages) const {
+  int index = 0;  // in page_crc32c
+  const uint64_t end_layer = uint64_t{header.first_layer()} + header.layer_count();
+  const int64_t end = int64_t{header.first_token()} + header.token_count();
+  for (uint64_t layer = header.first_layer(); layer < end_layer; ++layer) {
+    for (int64_t page = header.first_token() / kKvPageTokens; page * kKvPageTokens < end; ++page) {
+      if (layer >= kLayers || page >= KvPages(kTokens)) return false;
+      const Page place{static_cast<int>(layer), static_cast<int>(page)};
+      if (index >= header.page_crc32c_size() || in_copy_.count(place) > 0) return false;
+      if (TargetCrc(place) != header.page_crc32c(index)) return false;
+      pages[place] = header.page_crc32c(index++);
+    }
+  }
+  return true;
+}
+
+// Some message of that number has all its pages in place, as it described them.
+void ReceiverHarness::OnAck(uint64_t sequence_number) {
+  for (const KvDataHeader& header : headers_[sequence_number]) {
+    std::map<Page, uint32_t> pages;
+    if (!InPlace(header, pages)) continue;
+    covered_.merge(pages);
+    return;
+  }
+  BATON_CHECK(false, "an ack for what is not there");
+}
+
+void ReceiverHarness::CheckMemory() const {
+  const uint8_t* foreign = target_memory_.data() + kForeignBlock * layout_.block_bytes();
+  BATON_CHECK(
+      std::all_of(foreign, foreign + layout_.block_bytes(), [](uint8_t b) { return b == kCanary; }),
+      "a write into somebody else's block");
+  for (const auto& [page, crc] : covered_) {
+    BATON_CHECK(TargetCrc(page) == crc, "accepted bytes have changed");
+  }
+}
+
+uint32_t ReceiverHarness::TargetCrc(const Page& page) const {
+  const int first = page.second * kKvPageTokens;
+  return target_.PageCrc(page.first, first, std::min(first + kKvPageTokens, kTokens));
+}
+
+PageCrcTable ReceiverHarness::SourceCrcs() const {
+  PageCrcTable crcs(kLayers, kTokens);
+  for (int layer = 0; layer < kLayers; ++layer) {
+    for (int page = 0; page < KvPages(kTokens); ++page) {
+      const int first = page * kKvPageTokens;
+      crcs.At(layer, page) =
+          source_.PageCrc(layer, first, std::min(first + kKvPageTokens, kTokens));
+    }
+  }
+  return crcs;
+}
+
+PushRequest ReceiverHarness::Open() const {
+  PushRequest request;
+  auto& open = *request.mutable_open();
+  *open.mutable_key() = config_.key;
+  open.set_capability(config_.capability);
+  *open.mutable_identity() = config_.identity;
+  *open.mutable_shape() = config_.shape;
+  open.set_wire_dtype("f16");
+  open.set_token_count(kTokens);
+  open.mutable_page_hashes()->Add(config_.page_hashes.begin(), config_.page_hashes.end());
+  return request;
+}
+
+PushRequest ReceiverHarness::Checkpoint(int end_token) const {
+  PushRequest request;
+  request.mutable_checkpoint()->set_end_token(static_cast<uint32_t>(end_token));
+  request.mutable_checkpoint()->set_digest(KvDigest({.identity = config_.identity,
+                                                     .token_ids = config_.token_ids,
+                                                     .start_token = start_token_,
+                                                     .end_token = end_token,
+                                                     .first_tokens = {},
+                                                     .crcs = SourceCrcs()}));
+  return request;
+}
+
+PushRequest ReceiverHarness::Commit() const {
+  PushRequest request;
+  auto& token = *request.mutable_commit()->add_first_tokens();
+  token.mutable_token()->set_token_id(3);
+  request.mutable_commit()->set_digest(KvDigest({.identity = config_.identity,
+                                                 .token_ids = config_.token_ids,
+                                                 .start_token = start_token_,
+                                                 .end_token = kTokens,
+                                                 .first_tokens = absl::MakeConstSpan(&token, 1),
+                                                 .crcs = SourceCrcs()}));
+  return request;
+}
+
+KvDataHeader ReceiverHarness::Header(int layer, int layers, int first_page, int end_page,
+                                     uint64_t sequence_number) const {
+  const PageCrcTable crcs = SourceCrcs();
+  const int first = first_page * kKvPageTokens;
+  const int end = std::min(end_page * kKvPageTokens, kTokens);
+  KvDataHeader header;
+  *header.mutable_key() = config_.key;
+  header.set_sequence_number(sequence_number);
+  header.set_first_layer(static_cast<uint32_t>(layer));
+  header.set_layer_count(static_cast<uint32_t>(layers));
+  header.set_first_token(static_cast<uint32_t>(first));
+  header.set_token_count(static_cast<uint32_t>(end - first));
+  header.set_kv_head_count(1);
+  for (int l = layer; l < layer + layers; ++l) {
+    for (int page = first_page; page < end_page; ++page) header.add_page_crc32c(crcs.At(l, page));
+  }
+  return header;
+}
+
+std::string ReceiverHarness::Data(const KvDataHeader& header) const {
+  std::vector<grpc::Slice> slices;
+  BATON_CHECK(MakeKvBuffer(header, source_, [] {}).Dump(&slices).ok(), "a buffer");
+  std::string bytes;
+  for (const grpc::Slice& slice : slices) {
+    bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  }
+  return bytes;
+}
+
+}  // namespace baton

@@ -1,0 +1,234 @@
+#include "tests/simulation/coverage.h"
+
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace baton {
+namespace {
+
+constexpr const char* kSenderStates[] = {"idle",     "opening", "sending", "committing",
+                                         "aborting", "closing", "gone"};
+constexpr const char* kSenderEvents[] = {"Begin",       "LayerReady",     "ChunkReady",
+                                         "FirstToken",  "Abort",          "Response",
+                                         "StreamEnded", "SlicesReleased", "Tick"};
+constexpr const char* kReceiverStates[] = {"promised",  "open",     "receiving",
+                                           "committed", "draining", "gone"};
+constexpr const char* kReceiverEvents[] = {"ControlReceived", "DataReceived", "Malformed",
+                                           "StreamLost",      "Granted",      "CopyDone",
+                                           "Cancelled",       "Tick"};
+static_assert(std::size(kSenderEvents) == std::variant_size_v<KvSender::Event>);
+static_assert(std::size(kReceiverEvents) == std::variant_size_v<KvReceiver::Event>);
+
+struct Transition {
+  const char* from;
+  const char* event;
+  const char* to;
+};
+
+// What can happen to a push that the router and the network do not spare.
+constexpr Transition kSender[] = {
+    {"idle", "Begin", "opening"},
+    {"idle", "Abort", "gone"},
+    {"opening", "Response", "sending"},
+    {"opening", "Response", "closing"},
+    {"opening", "Response", "aborting"},
+    {"opening", "StreamEnded", "gone"},
+    {"opening", "Abort", "aborting"},
+    {"opening", "Tick", "aborting"},
+    {"opening", "LayerReady", "opening"},
+    {"sending", "Response", "sending"},
+    {"sending", "Response", "committing"},
+    {"sending", "FirstToken", "committing"},
+    {"sending", "Response", "aborting"},
+    {"sending", "Response", "closing"},
+    {"sending", "StreamEnded", "closing"},
+    {"sending", "StreamEnded", "gone"},
+    {"sending", "Abort", "aborting"},
+    {"sending", "Tick", "aborting"},
+    {"committing", "Response", "closing"},
+    {"committing", "StreamEnded", "gone"},
+    {"committing", "Abort", "aborting"},
+    {"committing", "Tick", "aborting"},
+    {"aborting", "Response", "aborting"},
+    {"aborting", "Response", "closing"},
+    {"aborting", "StreamEnded", "gone"},
+    {"aborting", "StreamEnded", "closing"},
+    {"aborting", "SlicesReleased", "aborting"},
+    {"aborting", "Tick", "closing"},
+    {"closing", "StreamEnded", "gone"},
+    {"closing", "SlicesReleased", "closing"},
+    {"closing", "SlicesReleased", "gone"},
+    {"closing", "Response", "closing"},
+    {"closing", "Abort", "closing"},
+    {"closing", "Tick", "closing"},
+};
+
+constexpr Transition kReceiver[] = {
+    {"promised", "ControlReceived", "promised"},
+    {"promised", "ControlReceived", "open"},
+    {"promised", "ControlReceived", "gone"},
+    {"promised", "Cancelled", "gone"},
+    {"promised", "Tick", "gone"},
+    {"open", "Granted", "receiving"},
+    {"open", "ControlReceived", "open"},
+    {"open", "Cancelled", "gone"},
+    {"open", "StreamLost", "gone"},
+    {"receiving", "DataReceived", "receiving"},
+    {"receiving", "DataReceived", "gone"},
+    {"receiving", "DataReceived", "draining"},
+    {"receiving", "ControlReceived", "receiving"},
+    {"receiving", "ControlReceived", "committed"},
+    {"receiving", "ControlReceived", "gone"},
+    {"receiving", "ControlReceived", "draining"},
+    {"receiving", "CopyDone", "receiving"},
+    {"receiving", "CopyDone", "gone"},
+    {"receiving", "CopyDone", "draining"},
+    {"receiving", "Malformed", "gone"},
+    {"receiving", "Malformed", "draining"},
+    {"receiving", "StreamLost", "gone"},
+    {"receiving", "StreamLost", "draining"},
+    {"receiving", "Cancelled", "gone"},
+    {"receiving", "Cancelled", "draining"},
+    {"receiving", "Tick", "gone"},
+    {"draining", "CopyDone", "draining"},
+    {"draining", "CopyDone", "gone"},
+    {"draining", "DataReceived", "draining"},
+    {"draining", "ControlReceived", "draining"},
+    {"draining", "Cancelled", "draining"},
+    {"draining", "StreamLost", "draining"},
+    {"committed", "Cancelled", "gone"},
+    {"committed", "DataReceived", "committed"},
+    {"committed", "ControlReceived", "committed"},
+    {"committed", "StreamLost", "committed"},
+    {"gone", "DataReceived", "gone"},
+    {"gone", "ControlReceived", "gone"},
+    {"gone", "StreamLost", "gone"},
+};
+
+constexpr int kRefusals[] = {internal::v1::PushRefused::REASON_UNKNOWN_ATTEMPT,
+                             internal::v1::PushRefused::REASON_SUPERSEDED,
+                             internal::v1::PushRefused::REASON_CAPABILITY,
+                             internal::v1::PushRefused::REASON_MODEL_MISMATCH,
+                             internal::v1::PushRefused::REASON_SHAPE,
+                             internal::v1::PushRefused::REASON_CHECKSUM,
+                             internal::v1::PushRefused::REASON_OUT_OF_RANGE,
+                             internal::v1::PushRefused::REASON_INCOMPLETE,
+                             internal::v1::PushRefused::REASON_ABORTED};
+
+template <size_t n>
+size_t Place(const char* const (&names)[n], const std::string& name) {
+  for (size_t i = 0; i < n; ++i) {
+    if (name == names[i]) return i;
+  }
+  return 0;
+}
+
+template <size_t states, size_t events, size_t transitions>
+std::string MissingOf(const char* machine, const Coverage::Transitions& counts,
+                      const char* const (&state_names)[states],
+                      const char* const (&event_names)[events],
+                      const Transition (&wanted)[transitions]) {
+  std::string missing;
+  for (const Transition& t : wanted) {
+    if (counts[Place(state_names, t.from)][Place(event_names, t.event)][Place(state_names, t.to)] ==
+        0) {
+      absl::StrAppend(&missing, machine, ": ", t.from, " -", t.event, "-> ", t.to, "\n");
+    }
+  }
+  return missing;
+}
+
+template <size_t states, size_t events>
+std::string TableOf(const char* machine, const Coverage::Transitions& counts,
+                    const char* const (&state_names)[states],
+                    const char* const (&event_names)[events]) {
+  std::string table;
+  for (size_t from = 0; from < states; ++from) {
+    for (size_t event = 0; event < events; ++event) {
+      for (size_t to = 0; to < states; ++to) {
+        const uint64_t count = counts[from][event][to];
+        if (count == 0) continue;
+        absl::StrAppendFormat(&table, "%-9s %-11s %-16s %-11s %12d\n", machine, state_names[from],
+                              event_names[event], state_names[to], count);
+      }
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+void Coverage::Add(const Coverage& other) {
+  const auto add = [](Transitions& to, const Transitions& from) {
+    for (size_t a = 0; a < kStates; ++a) {
+      for (size_t e = 0; e < kEvents; ++e) {
+        for (size_t b = 0; b < kStates; ++b) to[a][e][b] += from[a][e][b];
+      }
+    }
+  };
+  add(sender, other.sender);
+  add(receiver, other.receiver);
+  for (size_t i = 0; i < faults.size(); ++i) faults[i] += other.faults[i];
+  for (size_t i = 0; i < refusals.size(); ++i) refusals[i] += other.refusals[i];
+  requests_ok += other.requests_ok;
+  requests_cancelled += other.requests_cancelled;
+  attempts += other.attempts;
+  messages += other.messages;
+  copies += other.copies;
+  cached_tokens += other.cached_tokens;
+  joins += other.joins;
+  joined_streams_lost += other.joined_streams_lost;
+  reordered += other.reordered;
+}
+
+uint64_t Coverage::FaultCount() const {
+  return std::accumulate(faults.begin(), faults.end(), uint64_t{0});
+}
+
+std::string Coverage::Table() const {
+  std::string table = TableOf("sender", sender, kSenderStates, kSenderEvents);
+  table += TableOf("receiver", receiver, kReceiverStates, kReceiverEvents);
+  for (const int reason : kRefusals) {
+    absl::StrAppendFormat(&table, "refusal   %-41s %11d\n",
+                          internal::v1::PushRefused::Reason_Name(
+                              static_cast<internal::v1::PushRefused::Reason>(reason)),
+                          refusals[static_cast<size_t>(reason)]);
+  }
+  for (size_t i = 0; i < kFaultKinds; ++i) {
+    absl::StrAppendFormat(&table, "fault     %-41s %11d\n", FaultName(static_cast<Fault>(i)),
+                          faults[i]);
+  }
+  absl::StrAppend(&table, requests_ok, " requests done, ", requests_cancelled, " cancelled, ",
+                  attempts, " attempts, ", messages, " messages delivered, ", copies, " copies, ",
+                  cached_tokens, " tokens held already, ", joins, " streams joined, ",
+                  joined_streams_lost, " of them lost under way, ", reordered,
+                  " messages overtaken\n");
+  return table;
+}
+
+std::string Coverage::Missing() const {
+  std::string missing = MissingOf("sender", sender, kSenderStates, kSenderEvents, kSender);
+  missing += MissingOf("receiver", receiver, kReceiverStates, kReceiverEvents, kReceiver);
+  for (const int reason : kRefusals) {
+    if (refusals[static_cast<size_t>(reason)] > 0) continue;
+    absl::StrAppend(&missing, "refusal: ",
+                    internal::v1::PushRefused::Reason_Name(
+                        static_cast<internal::v1::PushRefused::Reason>(reason)),
+                    "\n");
+  }
+  for (size_t i = 0; i < kFaultKinds; ++i) {
+    if (faults[i] == 0)
+      absl::StrAppend(&missing, "fault: ", FaultName(static_cast<Fault>(i)), "\n");
+  }
+  const auto want = [&missing](uint64_t count, const char* what) {
+    if (count == 0) absl::StrAppend(&missing, what, "\n");
+  };
+  want(cached_tokens, "a prefix held already");
+  want(joined_streams_lost, "a joined stream lost while the push went on");
+  want(reordered, "a message overtaken on another stream");
+  return missing;
+}
+
+}  // namespace baton

@@ -1,0 +1,53 @@
+// Which transitions of the two machines and which faults a set of runs has exercised.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "decode_worker/kv_receiver.h"
+#include "prefill_worker/kv_sender.h"
+#include "tests/simulation/fault_plan.h"
+
+namespace baton {
+
+struct Coverage {
+  static constexpr size_t kStates = 8;
+  static constexpr size_t kEvents = 16;
+  // [state before][event, by its place in the variant][state after]
+  using Transitions = std::array<std::array<std::array<uint64_t, kStates>, kEvents>, kStates>;
+  static_assert(std::variant_size_v<KvSender::Event> <= kEvents);
+  static_assert(std::variant_size_v<KvReceiver::Event> <= kEvents);
+
+  Transitions sender{};
+  Transitions receiver{};
+  std::array<uint64_t, kFaultKinds> faults{};
+  std::array<uint64_t, 32> refusals{};  // [reason that the receiver answered]
+  uint64_t requests_ok = 0;
+  uint64_t requests_cancelled = 0;
+  uint64_t attempts = 0;
+  uint64_t messages = 0;  // delivered
+  uint64_t copies = 0;
+  uint64_t cached_tokens = 0;        // of other requests, held by a receiver already, not sent
+  uint64_t joins = 0;                // streams that joined a push
+  uint64_t joined_streams_lost = 0;  // while their push went on
+  uint64_t reordered = 0;  // messages that came after one of a higher number on another stream
+
+  void Count(KvSender::State before, const KvSender::Event& event, KvSender::State after) {
+    ++sender[static_cast<size_t>(before)][event.index()][static_cast<size_t>(after)];
+  }
+  void Count(KvReceiver::State before, const KvReceiver::Event& event, KvReceiver::State after) {
+    ++receiver[static_cast<size_t>(before)][event.index()][static_cast<size_t>(after)];
+  }
+  void Count(Fault fault) { ++faults[static_cast<size_t>(fault)]; }
+
+  void Add(const Coverage& other);
+  uint64_t FaultCount() const;
+  // All that was counted, for people.
+  std::string Table() const;
+  // Faults, refusals and transitions that can happen and were not counted, one a line.
+  std::string Missing() const;
+};
+
+}  // namespace baton

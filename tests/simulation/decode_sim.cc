@@ -1,0 +1,371 @@
+#include "tests/simulation/decode_sim.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/crc32c.h"
+#include "tests/simulation/sim_open.h"
+
+namespace baton {
+
+using internal::v1::KvDataHeader;
+using internal::v1::PushRefused;
+using internal::v1::PushRequest;
+using internal::v1::PushResponse;
+
+namespace {
+
+constexpr int kBlocks = 44;
+
+std::vector<grpc::Slice> Chop(const std::string& bytes, SimRandom& random) {
+  std::vector<grpc::Slice> slices;
+  for (size_t at = 0; at < bytes.size();) {
+    const auto piece = static_cast<size_t>(random.Between(1, 500));
+    const size_t count = std::min(bytes.size() - at, piece);
+    slices.emplace_back(bytes.data() + at, count);
+    at += count;
+  }
+  return slices;
+}
+
+}  // namespace
+
+DecodeSim::DecodeSim(Sim& sim, Network& network, int index, Callbacks callbacks)
+    : sim_(sim),
+      network_(network),
+      index_(index),
+      callbacks_(std::move(callbacks)),
+      process_(sim),
+      layout_(SimLayout(16 * static_cast<int>(sim.random.Between(1, 3)))),
+      window_bytes_(static_cast<uint64_t>(sim.random.Between(1'600, 6'000))) {
+  memory_.resize(static_cast<size_t>(kBlocks) * layout_.block_bytes());
+  Restart();
+}
+
+DecodeSim::~DecodeSim() { Crash(); }
+
+void DecodeSim::Restart() {
+  process_.Start();
+  owners_.assign(kBlocks, nullptr);
+  fence_.emplace(4);
+  pool_.emplace(kBlocks);
+  prefix_cache_.emplace("sim", layout_.block_size, *pool_);
+}
+
+void DecodeSim::Crash() {
+  process_.Die();
+  streams_.clear();
+  calls_.clear();
+  squeezed_.clear();
+  prefix_cache_.reset();
+  pool_.reset();
+}
+
+DecodeSim::Call* DecodeSim::Find(Key key) {
+  const auto found = calls_.find(key);
+  return found == calls_.end() ? nullptr : &found->second;
+}
+
+std::unique_ptr<KvReceiver> DecodeSim::MakeReceiver(const SimAttempt& attempt) {
+  const std::vector<uint64_t> hashes = PageHashes(SimIdentity(), "", "cpu", attempt.token_ids);
+  return std::make_unique<KvReceiver>(
+      KvReceiver::Config{
+          .key = attempt.key,
+          .capability = attempt.capability,
+          .identity = SimIdentity(),
+          .shape = SimShape(layout_.block_size),
+          .layout = layout_,
+          .token_ids = attempt.token_ids,
+          .page_hashes = hashes,
+          .prompt_length = attempt.prompt_length,
+          .vocab_size = kSimVocab,
+          .limits = {.window_bytes = window_bytes_, .promise_timeout = absl::Seconds(30)}},
+      sim_.queue.time());
+}
+
+void DecodeSim::Start(const SimAttempt& attempt) {
+  const Key key{attempt.request, attempt.attempt};
+  uint32_t superseded = 0;
+  if (fence_->Admit(attempt.key, &superseded) != AttemptFence::Verdict::kCurrent) {
+    return callbacks_.failed(attempt, absl::AbortedError("superseded"));
+  }
+  if (superseded != 0) {
+    SimAttempt lower = attempt;
+    lower.attempt = superseded;
+    Cancel(lower, PushRefused::REASON_SUPERSEDED);
+  }
+  const int tokens = static_cast<int>(attempt.token_ids.size());
+  auto promise = pool_->TryPromise(layout_.BlocksFor(tokens) + 1);
+  if (!promise.has_value()) {
+    fence_->End(attempt.key);
+    return callbacks_.failed(attempt, absl::ResourceExhaustedError("no blocks"));
+  }
+  Call& call = calls_[key];
+  call.attempt = attempt;
+  call.promise = *std::move(promise);
+  call.receiver = MakeReceiver(attempt);
+  Arm(key, call);
+  callbacks_.accepted(attempt);
+}
+
+void DecodeSim::Cancel(const SimAttempt& attempt, PushRefused::Reason reason) {
+  const Key key{attempt.request, attempt.attempt};
+  Call* call = Find(key);
+  if (call == nullptr) return;
+  call->cancelled = true;
+  Deliver(key, KvReceiver::Cancelled{reason});
+}
+
+void DecodeSim::Request(Network::StreamId stream, const std::string& bytes) {
+  const auto bound = streams_.find(stream);
+  if (bound == streams_.end()) return Open(stream, bytes);
+  const Key key = bound->second;
+  Call* call = Find(key);
+  if (call == nullptr) return;
+  std::vector<grpc::Slice> slices = Chop(bytes, sim_.random);
+  if (!IsKvData(slices)) {
+    KvReceiver::ControlReceived control{stream, {}};
+    if (!control.message.ParseFromString(bytes)) {
+      return Deliver(key, KvReceiver::Malformed{stream, "not a message"});
+    }
+    return Deliver(key, control);
+  }
+  absl::StatusOr<KvDataMessage> data = DecodeKvData(std::move(slices));
+  if (!data.ok()) {
+    return Deliver(key, KvReceiver::Malformed{stream, std::string(data.status().message())});
+  }
+  KvDataHeader header;
+  if (Crc32c(data->header.data(), data->header.size()) == data->header_crc32c &&
+      header.ParseFromString(data->header)) {
+    call->headers[header.sequence_number()] = header;
+    if (header.sequence_number() < call->highest_number) ++sim_.coverage.reordered;
+    call->highest_number = std::max(call->highest_number, header.sequence_number());
+  }
+  const uint64_t id = next_message_id_++;
+  const KvReceiver::DataReceived received{stream, id, data->header, data->header_crc32c,
+                                          data->payload_bytes};
+  call->messages.emplace(id, *std::move(data));
+  Deliver(key, received);
+}
+
+// The first message of a stream must open or join a push that is expected.
+void DecodeSim::Open(Network::StreamId stream, const std::string& bytes) {
+  PushRequest message;
+  PushRefused::Reason reason = PushRefused::REASON_OUT_OF_RANGE;
+  if (message.ParseFromString(bytes) && (message.has_open() || message.has_join())) {
+    const auto& key = message.has_open() ? message.open().key() : message.join().key();
+    const auto verdict = fence_->Check(key);
+    reason = verdict == AttemptFence::Verdict::kSuperseded ? PushRefused::REASON_SUPERSEDED
+                                                           : PushRefused::REASON_UNKNOWN_ATTEMPT;
+    const Key own{static_cast<int>(key.request_id_low()), key.attempt()};
+    Call* call = verdict == AttemptFence::Verdict::kSuperseded ? nullptr : Find(own);
+    if (call != nullptr) {
+      streams_[stream] = own;
+      call->streams.insert(stream);
+      const auto before = call->receiver->state();
+      Deliver(own, KvReceiver::ControlReceived{stream, message});
+      const bool guessed =
+          message.has_open() && message.open().capability() != call->attempt.capability;
+      if (guessed && call->receiver->state() != before) {
+        sim_.Violation("a push opened without its attempt's secret");
+      }
+      return;
+    }
+  }
+  ++sim_.coverage.refusals[static_cast<size_t>(reason)];
+  PushResponse refusal;
+  refusal.mutable_refused()->set_reason(reason);
+  network_.Answer(stream, refusal.SerializeAsString());
+  network_.End(stream);
+}
+
+void DecodeSim::Lost(Network::StreamId stream) {
+  const auto bound = streams_.find(stream);
+  if (bound == streams_.end()) return;
+  const Key key = bound->second;
+  Deliver(key, KvReceiver::StreamLost{stream});
+  if (Call* call = Find(key)) {
+    call->streams.erase(stream);
+    const bool goes_on = call->receiver->state() == KvReceiver::State::kReceiving;
+    if (goes_on) ++sim_.coverage.joined_streams_lost;
+  }
+  streams_.erase(stream);
+}
+
+void DecodeSim::Deliver(Key key, const KvReceiver::Event& event) {
+  Call* call = Find(key);
+  if (call == nullptr) return;
+  const KvReceiver::State before = call->receiver->state();
+  const std::vector<KvReceiver::Action> actions = call->receiver->Handle(event, sim_.queue.time());
+  const KvReceiver::State after = call->receiver->state();
+  sim_.coverage.Count(before, event, after);
+  sim_.Trace(40 + event.index(), static_cast<uint64_t>(key.first), static_cast<uint64_t>(after));
+  for (const KvReceiver::Action& action : actions) Execute(key, *call, action);
+  if (!call->released || !call->messages.empty()) return Arm(key, *call);
+  if (after != KvReceiver::State::kGone) sim_.Violation("blocks went back before the end");
+  // Late messages still reach the machine for a moment, as one that was being read would.
+  process_.After(sim_.random.Between(0, 2'000), [this, key] {
+    Call* over = Find(key);
+    if (over == nullptr || !over->copies.empty() || !over->messages.empty()) return;
+    for (const Network::StreamId stream : over->streams) {
+      network_.End(stream);
+      streams_.erase(stream);
+    }
+    fence_->End(over->attempt.key);
+    calls_.erase(key);
+  });
+}
+
+void DecodeSim::Execute(Key key, Call& call, const KvReceiver::Action& action) {
+  if (std::holds_alternative<KvReceiver::TakeBlocks>(action)) {
+    process_.After(sim_.random.Between(10, 5'000), [this, key] { Grant(key); });
+  } else if (const auto* send = std::get_if<KvReceiver::Send>(&action)) {
+    OnSend(call, *send);
+  } else if (const auto* end = std::get_if<KvReceiver::EndStream>(&action)) {
+    process_.After(sim_.random.Between(0, 1'000),
+                   [this, stream = end->stream] { network_.End(stream); });
+  } else if (const auto* copy = std::get_if<KvReceiver::Copy>(&action)) {
+    BeginCopy(key, call, *copy);
+  } else if (const auto* drop = std::get_if<KvReceiver::Drop>(&action)) {
+    if (call.messages.erase(drop->message_id) != 1) sim_.Violation("a message is dropped twice");
+    for (const auto& [id, in_flight] : call.copies) {
+      if (in_flight.message_id == drop->message_id) sim_.Violation("a message in copy is dropped");
+    }
+  } else if (const auto* commit = std::get_if<KvReceiver::CommitSequence>(&action)) {
+    Commit(key, call, *commit);
+  } else if (const auto* failed = std::get_if<KvReceiver::Failed>(&action)) {
+    if (call.committed || call.failed) sim_.Violation("an attempt fails after its end");
+    call.failed = true;
+    callbacks_.failed(call.attempt, failed->status);
+    // The call ends with it, and so does the attempt.
+    process_.After(sim_.random.Between(1, 200), [this, key] {
+      if (Find(key) != nullptr) Deliver(key, KvReceiver::Cancelled{});
+    });
+  } else if (std::holds_alternative<KvReceiver::ReleaseBlocks>(action)) {
+    if (call.released) sim_.Violation("blocks are given back twice");
+    if (!call.copies.empty()) sim_.Violation("blocks are given back under a copy");
+    Release(call);
+  }
+}
+
+// The engine turns the promise into blocks; what the prefix cache holds is pinned.
+void DecodeSim::Grant(Key key) {
+  Call* call = Find(key);
+  if (call == nullptr || call->granted || call->released ||
+      call->receiver->state() != KvReceiver::State::kOpen) {
+    return;
+  }
+  const std::vector<int32_t>& tokens = call->attempt.token_ids;
+  const std::vector<int32_t> cached = prefix_cache_->Find(tokens, "");
+  for (const int32_t id : cached) {
+    call->blocks.push_back(pool_->reference_count(id) == 0 ? call->promise.TakeKept(id)
+                                                           : pool_->Share(id));
+  }
+  const auto own = [&](BlockPool::Block block) {
+    const Call*& owner = owners_[static_cast<size_t>(block.id())];
+    if (owner != nullptr) sim_.Violation("a block has two owners");
+    owner = call;
+    call->blocks.push_back(std::move(block));
+  };
+  const auto needed = static_cast<size_t>(layout_.BlocksFor(static_cast<int>(tokens.size())));
+  while (call->blocks.size() < needed) own(call->promise.Take());
+  call->memory = {memory_.data(), layout_, {}};
+  for (const BlockPool::Block& block : call->blocks) {
+    call->memory.block_table.push_back(block.id());
+    call->generations.push_back(pool_->generation(block.id()));
+  }
+  call->granted = true;
+  call->shared_blocks = cached.size();
+  const int cached_tokens = static_cast<int>(cached.size()) * layout_.block_size;
+  call->start_token = cached_tokens;
+  sim_.coverage.cached_tokens += static_cast<uint64_t>(cached_tokens);
+  Deliver(key, KvReceiver::Granted{call->start_token});
+}
+
+// I1, I5: what is committed is exactly the KV of these tokens.
+void DecodeSim::Commit(Key key, Call& call, const KvReceiver::CommitSequence& commit) {
+  const int tokens = static_cast<int>(call.attempt.token_ids.size());
+  if (call.committed || call.failed || call.released) sim_.Violation("a commit after the end");
+  if (!call.copies.empty()) sim_.Violation("a commit under a copy");
+  call.committed = true;
+  CheckContent(call, tokens, "at its commit");
+  const auto token = static_cast<int32_t>(commit.first_token.token().token_id());
+  if (token != call.attempt.content->NextToken(tokens)) sim_.Violation("a wrong first token");
+  for (size_t i = call.shared_blocks; i < static_cast<size_t>(tokens / layout_.block_size); ++i) {
+    auto block = prefix_cache_->Insert(call.attempt.token_ids, "", call.blocks, i);
+    const Call*& owner = owners_[static_cast<size_t>(call.blocks[i].id())];
+    if (block.id() != call.blocks[i].id() && owner == &call) owner = nullptr;
+    call.blocks[i] = std::move(block);
+    call.memory.block_table[i] = call.blocks[i].id();
+    call.generations[i] = pool_->generation(call.blocks[i].id());
+  }
+  callbacks_.committed(call.attempt);
+  callbacks_.token(call.attempt, OutputIndex(call.attempt), token);
+  process_.After(sim_.random.Between(500, 4'000), [this, key] { Decode(key); });
+}
+
+// One step of the sequence: the token's own KV, then the next token.
+void DecodeSim::Decode(Key key) {
+  Call* call = Find(key);
+  if (call == nullptr || call->released || call->cancelled) return;
+  const int tokens = static_cast<int>(call->attempt.token_ids.size()) + call->decoded_tokens;
+  if (call->decoded_tokens + 1 == call->attempt.remaining_tokens) {
+    CheckContent(*call, tokens, "at its end");
+    return Deliver(key, KvReceiver::Cancelled{});
+  }
+  const auto needed = static_cast<size_t>(layout_.BlocksFor(tokens + 1));
+  if (call->blocks.size() < needed) {
+    call->blocks.push_back(call->promise.Take());
+    const int32_t id = call->blocks.back().id();
+    owners_[static_cast<size_t>(id)] = call;
+    call->memory.block_table.push_back(id);
+    call->generations.push_back(pool_->generation(id));
+  }
+  for (int layer = 0; layer < layout_.layers; ++layer) {
+    call->attempt.content->Write(call->memory, layer, tokens, tokens + 1);
+  }
+  ++call->decoded_tokens;
+  callbacks_.token(call->attempt, OutputIndex(call->attempt) + call->decoded_tokens,
+                   call->attempt.content->NextToken(tokens + 1));
+  process_.After(sim_.random.Between(500, 4'000), [this, key] { Decode(key); });
+}
+
+void DecodeSim::Release(Call& call) {
+  call.released = true;
+  for (const Call*& owner : owners_) {
+    if (owner == &call) owner = nullptr;
+  }
+  while (!call.blocks.empty()) call.blocks.pop_back();  // the last block first
+  call.promise = BlockPool::Promise();
+}
+
+void DecodeSim::Arm(Key key, Call& call) {
+  const absl::Time deadline = call.receiver->NextDeadline();
+  if (deadline == absl::InfiniteFuture()) return;
+  const Micros at = absl::ToInt64Microseconds(deadline - absl::UnixEpoch()) + 1;
+  if (call.timer >= sim_.queue.now() && call.timer <= at) return;
+  call.timer = at;
+  process_.After(at - sim_.queue.now(), [this, key] {
+    Call* due = Find(key);
+    if (due == nullptr) return;
+    due->timer = -1;
+    if (due->receiver->NextDeadline() <= sim_.queue.time()) {
+      return Deliver(key, KvReceiver::Tick{});
+    }
+    Arm(key, *due);
+  });
+}
+
+void DecodeSim::Squeeze() {
+  while (pool_->available_blocks() > 2) {
+    squeezed_.push_back(*pool_->TryAllocate());
+    const auto id = static_cast<size_t>(squeezed_.back().id());
+    if (owners_[id] != nullptr) sim_.Violation("a block has two owners");
+    uint8_t* first = memory_.data() + id * layout_.block_bytes();
+    std::fill(first, first + layout_.block_bytes(), static_cast<uint8_t>(sim_.random.Next()));
+  }
+}
+
+void DecodeSim::Relax() { squeezed_.clear(); }
+
+}  // namespace baton

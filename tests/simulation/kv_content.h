@@ -1,0 +1,63 @@
+// What the K and V rows of a token must be: a function of all tokens up to it, the layer and the
+// part, so that a stale, misplaced or foreign row is never equal to the right one.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "common/rpc/kv_blocks.h"
+#include "tests/simulation/sim_random.h"
+
+namespace baton {
+
+inline constexpr int kSimVocab = 1000;
+inline constexpr int kSimLayers = 3;
+
+// One K or V row is one 64-bit word.
+inline KvLayout SimLayout(int block_size) {
+  return {.layers = kSimLayers, .kv_heads = 1, .head_dim = 4, .block_size = block_size};
+}
+
+class KvContent {
+ public:
+  explicit KvContent(const std::vector<int32_t>& token_ids) {
+    uint64_t prefix = 0;
+    for (const int32_t id : token_ids) {
+      prefix = Mix64(prefix ^ (static_cast<uint64_t>(id) + 1));
+      prefixes_.push_back(prefix);
+    }
+  }
+
+  uint64_t Row(int layer, KvLayout::Part part, int token) const {
+    return Mix64(prefixes_[static_cast<size_t>(token)] + static_cast<uint64_t>(layer) * 2 + part);
+  }
+  // What follows the first `tokens` tokens: the one answer of the model.
+  int32_t NextToken(int tokens) const {
+    return static_cast<int32_t>(Mix64(prefixes_[static_cast<size_t>(tokens) - 1] ^ 0x5EED) %
+                                kSimVocab);
+  }
+
+  void Write(const KvBlocks& blocks, int layer, int first_token, int end_token) const {
+    for (int token = first_token; token < end_token; ++token) {
+      for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
+        const uint64_t row = Row(layer, part, token);
+        std::memcpy(blocks.Row(layer, part, token), &row, sizeof(row));
+      }
+    }
+  }
+  bool Holds(const KvBlocks& blocks, int layer, int first_token, int end_token) const {
+    for (int token = first_token; token < end_token; ++token) {
+      for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
+        const uint64_t row = Row(layer, part, token);
+        if (std::memcmp(blocks.Row(layer, part, token), &row, sizeof(row)) != 0) return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  std::vector<uint64_t> prefixes_;  // [token]: hash of all tokens up to it
+};
+
+}  // namespace baton

@@ -1,0 +1,108 @@
+// A prefill worker of the simulated cluster: a real block pool, prefix cache and KvSenders, memory
+// with KV in it, and an engine that takes its time.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/kv/block_pool.h"
+#include "common/kv/prefix_cache.h"
+#include "common/rpc/kv_blocks.h"
+#include "prefill_worker/kv_sender.h"
+#include "tests/simulation/network.h"
+#include "tests/simulation/sim.h"
+
+namespace baton {
+
+class PrefillSim {
+ public:
+  // What the router hears.
+  struct Callbacks {
+    std::function<void(const SimAttempt&, int32_t token, bool ends)> first_token;
+    std::function<void(const SimAttempt&, const absl::Status&)> finished;
+  };
+  PrefillSim(Sim& sim, Network& network, int index, Callbacks callbacks);
+  ~PrefillSim();
+
+  SimProcess& process() { return process_; }
+  // The router's calls.
+  void Start(const SimAttempt& attempt);
+  void Cancel(const SimAttempt& attempt);
+  // The network's.
+  void Answer(Network::StreamId stream, const std::string& bytes);
+  void Ended(Network::StreamId stream, const absl::Status& status);
+
+  // Faults.
+  void Crash();
+  void Restart();
+  // Takes most of the free blocks and writes into them; gives them back.
+  void Squeeze();
+  void Relax();
+
+  // Whether nothing is left of any attempt.
+  void CheckAtRest();
+
+ private:
+  using Key = std::pair<int, uint32_t>;  // request, attempt
+  struct Push {
+    SimAttempt attempt;
+    std::unique_ptr<KvSender> sender;
+    std::vector<BlockPool::Block> blocks;
+    std::vector<BlockPool::Block>
+        replaced;               // by equal ones of the prefix cache; the peer reads them
+    size_t entered_blocks = 0;  // in the prefix cache
+    KvBlocks memory;
+    std::vector<uint32_t> generations;  // [block]
+    int cached_tokens = 0;
+    int computed_tokens = 0;
+    int live_messages = 0;
+    bool engine_stopped = false;
+    bool blocks_back = false;
+    Micros timer = -1;
+    std::map<int, Network::StreamId> streams;  // that are open, by the sender's number
+    absl::Status finished;
+  };
+
+  void StartWaiting();
+  bool TakeBlocks(Push& push);
+  void Begin(SimAttempt attempt);
+  void Compute(Key key, int layer);
+  void ChunkDone(Push& push);
+  void Deliver(Key key, const KvSender::Event& event);
+  void Execute(Push& push, const KvSender::Action& action);
+  void SendData(Push& push, const KvSender::SendData& data);
+  std::string Flatten(Key key, const internal::v1::KvDataHeader& header);
+  void Arm(Key key, Push& push);
+  KvSender::LayerReady Ready(const Push& push, int layer, int first, int end) const;
+  uint32_t& PageCrc(int32_t block, int layer, int page_in_block);
+  Push* Find(Key key);
+  void CheckUnused(const BlockPool::Block& block);
+  bool Intact(const Push& push) const;
+  void MaybeRot(const Push& push, int layer, int token);
+
+  Sim& sim_;
+  Network& network_;
+  const int index_;
+  const Callbacks callbacks_;
+  SimProcess process_;
+  KvLayout layout_;
+  size_t max_payload_bytes_ = 0;
+  size_t min_payload_bytes_ = 0;
+  int max_streams_ = 1;
+  std::vector<uint8_t> memory_;
+  std::vector<uint32_t> page_crcs_;  // [block][layer][page]
+  std::vector<int> live_slices_;     // [block]: messages that point into it
+  std::optional<BlockPool> pool_;
+  std::optional<PrefixCache> prefix_cache_;
+  std::deque<SimAttempt> waiting_;  // for blocks
+  std::map<Key, Push> pushes_;
+  std::map<Network::StreamId, std::pair<Key, int>> streams_;
+  std::vector<BlockPool::Block> squeezed_;
+};
+
+}  // namespace baton

@@ -1,0 +1,106 @@
+// What the parts of a simulated cluster share: time, chance, the faults to come, the trace, and the
+// first thing that was wrong.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "tests/simulation/coverage.h"
+#include "tests/simulation/event_queue.h"
+#include "tests/simulation/fault_plan.h"
+#include "tests/simulation/kv_content.h"
+#include "tests/simulation/sim_random.h"
+
+namespace baton {
+
+// One attempt at one request, as the router hands it to both workers.
+struct SimAttempt {
+  int request = 0;
+  uint32_t attempt = 0;
+  int prefill = 0;  // worker
+  int decode = 0;
+  std::vector<int32_t> token_ids;  // prompt, then the output so far
+  int prompt_length = 0;
+  int remaining_tokens = 0;  // of the output
+  const KvContent* content = nullptr;
+  internal::v1::AttemptKey key;
+  std::string capability;
+};
+
+struct Sim {
+  explicit Sim(uint64_t seed) : random(seed), plan(random) {}
+
+  EventQueue queue;
+  SimRandom random;
+  FaultPlan plan;
+  Coverage coverage;
+  bool healed = false;
+  uint64_t trace = 0;     // a hash of everything that happened, in order
+  std::string violation;  // the first; empty: none
+
+  void Trace(uint64_t what, uint64_t a = 0, uint64_t b = 0) {
+    trace = Mix64(trace ^
+                  Mix64(static_cast<uint64_t>(queue.now()) ^ Mix64(what ^ Mix64(a ^ Mix64(b)))));
+  }
+  template <typename... Parts>
+  void Violation(const Parts&... parts) {
+    if (violation.empty()) violation = absl::StrCat("at ", queue.now(), " us: ", parts...);
+  }
+  // Whether that fault happens now; counts it.
+  bool Strikes(Fault fault) {
+    const int chance = healed ? 0 : plan.Chance(fault);
+    if (chance == 0 || !random.Chance(chance)) return false;
+    coverage.Count(fault);
+    Trace(1000 + static_cast<uint64_t>(fault));
+    return true;
+  }
+};
+
+// A process of the cluster: it can stop for a while, and what comes in meanwhile is handled when it
+// wakes up; it can die, and nothing that it had asked for happens any more.
+class SimProcess {
+ public:
+  explicit SimProcess(Sim& sim) : sim_(sim) {}
+  bool up() const { return up_; }
+  bool paused() const { return paused_; }
+  uint64_t life() const { return life_; }
+
+  void Post(std::function<void()> what) {
+    if (!up_) return;
+    if (paused_) {
+      waiting_.push_back(std::move(what));
+    } else {
+      what();
+    }
+  }
+  void After(Micros delay, std::function<void()> what) {
+    sim_.queue.After(delay, [this, life = life_, what = std::move(what)]() mutable {
+      if (life == life_) Post(std::move(what));
+    });
+  }
+  void Pause() { paused_ = true; }
+  void Wake() {
+    if (!paused_) return;
+    paused_ = false;
+    for (auto& what : std::exchange(waiting_, {})) Post(std::move(what));
+  }
+  void Die() {
+    up_ = paused_ = false;
+    ++life_;
+    waiting_.clear();
+  }
+  void Start() { up_ = true; }
+
+ private:
+  Sim& sim_;
+  bool up_ = true;
+  bool paused_ = false;
+  uint64_t life_ = 0;
+  std::vector<std::function<void()>> waiting_;
+};
+
+}  // namespace baton

@@ -1,0 +1,52 @@
+// A cluster of two prefill and two decode workers and a router, in virtual time: one seed, one run.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "tests/simulation/coverage.h"
+#include "tests/simulation/decode_sim.h"
+#include "tests/simulation/network.h"
+#include "tests/simulation/prefill_sim.h"
+#include "tests/simulation/router_sim.h"
+#include "tests/simulation/sim.h"
+
+namespace baton {
+
+struct SimResult {
+  std::string violation;  // of I1 to I5; empty: none
+  uint64_t trace = 0;     // equal for equal seeds
+  Micros healed_at = 0;
+  Micros rested_at = 0;
+  Coverage coverage;
+};
+
+// Runs until nothing is left to happen. In the same process, equal seeds give equal results.
+SimResult RunSimulation(uint64_t seed);
+
+class Simulation {
+ public:
+  explicit Simulation(uint64_t seed);
+  SimResult Run();
+
+ private:
+  Network::Ends MakeEnds();
+  // Waits for a moment when the fault can strike.
+  void Strike(const TimedFault& fault);
+  // False when there is nothing to strike now.
+  bool TryStrike(const TimedFault& fault);
+  bool StrikeStream(const TimedFault& fault);
+  void Heal();
+  template <typename Worker>
+  bool StrikeOn(Worker& worker, bool is_prefill, int index, const TimedFault& fault);
+
+  Sim sim_;
+  Network network_;
+  std::array<std::unique_ptr<PrefillSim>, RouterSim::kWorkers> prefill_;
+  std::array<std::unique_ptr<DecodeSim>, RouterSim::kWorkers> decode_;
+  RouterSim router_;
+};
+
+}  // namespace baton

@@ -1,0 +1,63 @@
+// Sender, receiver, fence and block pools under everything that a network and a cluster can do.
+//
+// BATON_SIM_SEEDS and BATON_SIM_FIRST choose other seeds than the fixed ones (a failure names its
+// seed).
+#include "tests/simulation/simulation.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+
+#include "google/protobuf/stubs/logging.h"
+#include "gtest/gtest.h"
+
+namespace baton {
+namespace {
+
+uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
+}
+
+// The sanitizers make it ten times slower; what is never exercised is found without them.
+#ifdef __SANITIZE_ADDRESS__
+constexpr uint64_t kSeeds = 60;
+#else
+constexpr uint64_t kSeeds = 1000;
+#endif
+
+TEST(Simulation, HoldsItsInvariantsOverEverySeedAndExercisesAllOfIt) {
+  const uint64_t first = FromEnvironment("BATON_SIM_FIRST", 1);
+  const uint64_t seeds = FromEnvironment("BATON_SIM_SEEDS", kSeeds);
+  google::protobuf::LogSilencer silencer;  // damaged messages are the point
+  Coverage all;
+  uint64_t fewest_messages = UINT64_MAX;
+  uint64_t fewest_faults = UINT64_MAX;
+  Micros longest_rest = 0;
+  const auto start = std::chrono::steady_clock::now();
+  for (uint64_t seed = first; seed < first + seeds; ++seed) {
+    const SimResult once = RunSimulation(seed);
+    const SimResult again = RunSimulation(seed);
+    ASSERT_EQ(once.violation, "") << "seed " << seed;
+    ASSERT_EQ(once.trace, again.trace) << "seed " << seed << " is not deterministic";
+    fewest_messages = std::min(fewest_messages, once.coverage.messages);
+    fewest_faults = std::min(fewest_faults, once.coverage.FaultCount());
+    longest_rest = std::max(longest_rest, once.rested_at - once.healed_at);
+    ASSERT_GE(once.coverage.messages, 300u) << "seed " << seed << " is too easy";
+    ASSERT_GE(once.coverage.FaultCount(), 3u) << "seed " << seed << " is too easy";
+    all.Add(once.coverage);
+  }
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  std::cout << all.Table() << seeds << " seeds, each twice, in " << seconds << " s ("
+            << static_cast<double>(seeds) / seconds << " a second); at least " << fewest_messages
+            << " messages and " << fewest_faults << " faults; at rest at most "
+            << static_cast<double>(longest_rest) / 1e6 << " s after healing\n";
+  if (seeds >= 1000) {
+    EXPECT_EQ(all.Missing(), "") << "never exercised";
+  }
+}
+
+}  // namespace
+}  // namespace baton
