@@ -178,6 +178,7 @@ void Coverage::Add(const Coverage& other) {
   messages += other.messages;
   copies += other.copies;
   cached_tokens += other.cached_tokens;
+  resumed_tokens += other.resumed_tokens;
   joins += other.joins;
   joined_streams_lost += other.joined_streams_lost;
   reordered += other.reordered;
@@ -202,8 +203,8 @@ std::string Coverage::Table() const {
   }
   absl::StrAppend(&table, requests_ok, " requests done, ", requests_cancelled, " cancelled, ",
                   attempts, " attempts, ", messages, " messages delivered, ", copies, " copies, ",
-                  cached_tokens, " tokens held already, ", joins, " streams joined, ",
-                  joined_streams_lost, " of them lost under way, ", reordered,
+                  cached_tokens, " tokens held already, ", resumed_tokens, " resumed, ", joins,
+                  " streams joined, ", joined_streams_lost, " of them lost under way, ", reordered,
                   " messages overtaken\n");
   return table;
 }
@@ -226,6 +227,7 @@ std::string Coverage::Missing() const {
     if (count == 0) absl::StrAppend(&missing, what, "\n");
   };
   want(cached_tokens, "a prefix held already");
+  want(resumed_tokens, "an attempt resumed behind a checkpoint");
   want(joined_streams_lost, "a joined stream lost while the push went on");
   want(reordered, "a message overtaken on another stream");
   return missing;

@@ -30,6 +30,7 @@ struct Coverage {
   uint64_t messages = 0;  // delivered
   uint64_t copies = 0;
   uint64_t cached_tokens = 0;        // of other requests, held by a receiver already, not sent
+  uint64_t resumed_tokens = 0;       // received by a broken attempt at the same request, not sent
   uint64_t joins = 0;                // streams that joined a push
   uint64_t joined_streams_lost = 0;  // while their push went on
   uint64_t reordered = 0;  // messages that came after one of a higher number on another stream

@@ -50,6 +50,7 @@ void DecodeSim::Restart() {
   fence_.emplace(4);
   pool_.emplace(kBlocks);
   prefix_cache_.emplace("sim", layout_.block_size, *pool_);
+  retained_.emplace(layout_.block_size, RetainedPrefixes::Bounds{.max_prefixes = 4}, *pool_);
 }
 
 void DecodeSim::Crash() {
@@ -57,6 +58,7 @@ void DecodeSim::Crash() {
   streams_.clear();
   calls_.clear();
   squeezed_.clear();
+  retained_.reset();
   prefix_cache_.reset();
   pool_.reset();
 }
@@ -241,9 +243,10 @@ void DecodeSim::Execute(Key key, Call& call, const KvReceiver::Action& action) {
     process_.After(sim_.random.Between(1, 200), [this, key] {
       if (Find(key) != nullptr) Deliver(key, KvReceiver::Cancelled{});
     });
-  } else if (std::holds_alternative<KvReceiver::ReleaseBlocks>(action)) {
+  } else if (const auto* release = std::get_if<KvReceiver::ReleaseBlocks>(&action)) {
     if (call.released) sim_.Violation("blocks are given back twice");
     if (!call.copies.empty()) sim_.Violation("blocks are given back under a copy");
+    if (release->resume_tokens.has_value()) Retain(call, *release->resume_tokens);
     Release(call);
   }
 }
@@ -257,6 +260,8 @@ void DecodeSim::Grant(Key key) {
   }
   const std::vector<int32_t>& tokens = call->attempt.token_ids;
   const std::vector<int32_t> cached = prefix_cache_->Find(tokens, "");
+  const std::string name = std::to_string(key.first);
+  const RetainedPrefixes::Match more = retained_->Find(name, "", tokens, cached.size());
   for (const int32_t id : cached) {
     call->blocks.push_back(pool_->reference_count(id) == 0 ? call->promise.TakeKept(id)
                                                            : pool_->Share(id));
@@ -267,6 +272,8 @@ void DecodeSim::Grant(Key key) {
     owner = call;
     call->blocks.push_back(std::move(block));
   };
+  for (const int32_t id : more.blocks) own(call->promise.TakeKept(id));
+  retained_->Forget(name);
   const auto needed = static_cast<size_t>(layout_.BlocksFor(static_cast<int>(tokens.size())));
   while (call->blocks.size() < needed) own(call->promise.Take());
   call->memory = {memory_.data(), layout_, {}};
@@ -277,8 +284,9 @@ void DecodeSim::Grant(Key key) {
   call->granted = true;
   call->shared_blocks = cached.size();
   const int cached_tokens = static_cast<int>(cached.size()) * layout_.block_size;
-  call->start_token = cached_tokens;
+  call->start_token = std::max(cached_tokens, more.tokens);
   sim_.coverage.cached_tokens += static_cast<uint64_t>(cached_tokens);
+  sim_.coverage.resumed_tokens += static_cast<uint64_t>(call->start_token - cached_tokens);
   Deliver(key, KvReceiver::Granted{call->start_token});
 }
 
@@ -299,6 +307,7 @@ void DecodeSim::Commit(Key key, Call& call, const KvReceiver::CommitSequence& co
     call.memory.block_table[i] = call.blocks[i].id();
     call.generations[i] = pool_->generation(call.blocks[i].id());
   }
+  retained_->Forget(std::to_string(key.first));
   callbacks_.committed(call.attempt);
   callbacks_.token(call.attempt, OutputIndex(call.attempt), token);
   process_.After(sim_.random.Between(500, 4'000), [this, key] { Decode(key); });
@@ -328,6 +337,20 @@ void DecodeSim::Decode(Key key) {
   callbacks_.token(call->attempt, OutputIndex(call->attempt) + call->decoded_tokens,
                    call->attempt.content->NextToken(tokens + 1));
   process_.After(sim_.random.Between(500, 4'000), [this, key] { Decode(key); });
+}
+
+// What the attempt had received waits for the next one at the same request, and for nobody else.
+void DecodeSim::Retain(const Call& call, int tokens) {
+  if (!call.granted) return;
+  tokens = std::max(tokens, call.start_token);
+  tokens -= tokens % kKvPageTokens;
+  CheckContent(call, tokens, "when it was retained");
+  const auto begin = call.attempt.token_ids.begin();
+  retained_->Retain(
+      std::to_string(call.attempt.request),
+      {.token_ids = {begin, begin + tokens}, .numerics = "", .first_block = call.shared_blocks},
+      call.blocks, sim_.queue.time());
+  process_.After(30'000'001, [this] { retained_->ForgetExpired(sim_.queue.time()); });
 }
 
 void DecodeSim::Release(Call& call) {

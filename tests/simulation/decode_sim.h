@@ -11,6 +11,7 @@
 
 #include "common/kv/block_pool.h"
 #include "common/kv/prefix_cache.h"
+#include "common/kv/retained_prefixes.h"
 #include "common/rpc/kv_blocks.h"
 #include "decode_worker/attempt_fence.h"
 #include "decode_worker/kv_receiver.h"
@@ -87,6 +88,7 @@ class DecodeSim {
   void FinishCopy(Key key, uint64_t copy_id);
   void Commit(Key key, Call& call, const KvReceiver::CommitSequence& commit);
   void Decode(Key key);
+  void Retain(const Call& call, int tokens);
   void Release(Call& call);
   void Arm(Key key, Call& call);
   bool MayWrite(const Call& call, const KvReceiver::Run& run);
@@ -104,6 +106,7 @@ class DecodeSim {
   std::optional<AttemptFence> fence_;
   std::optional<BlockPool> pool_;
   std::optional<PrefixCache> prefix_cache_;
+  std::optional<RetainedPrefixes> retained_;
   std::map<Key, Call> calls_;
   std::map<Network::StreamId, Key> streams_;
   uint64_t next_message_id_ = 1;

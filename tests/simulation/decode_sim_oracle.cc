@@ -116,6 +116,7 @@ void DecodeSim::CheckAtRest() {
     sim_.Violation("decode worker ", index_, " has ", pool_->used_blocks(), " blocks in use, ",
                    pool_->promised_blocks(), " promised");
   }
+  if (retained_->size() != 0) sim_.Violation("what was retained has not expired");
   pool_->CheckInvariants();
 }
 

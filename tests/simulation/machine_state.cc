@@ -49,7 +49,7 @@ void MachineState::Append(const KvReceiver& receiver, std::string& out) {
     out += message.header.SerializeAsString();
   };
   Add(out, "R", static_cast<int>(receiver.state_), Nanos(receiver.deadline_), receiver.stream_,
-      receiver.exact_, receiver.start_token_, receiver.checkpointed_tokens_,
+      receiver.exact_, receiver.start_token_, receiver.checkpointed_tokens_, receiver.resumable_,
       Nanos(receiver.push_deadline_), receiver.held_bytes_, receiver.next_copy_id_);
   for (const KvReceiver::StreamId stream : receiver.joined_) Add(out, stream);
   for (const KvReceiver::Page page : receiver.pages_) Add(out, static_cast<int>(page));
