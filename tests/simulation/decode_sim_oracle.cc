@@ -88,7 +88,7 @@ void DecodeSim::FinishCopy(Key key, uint64_t copy_id) {
     if (!MayWrite(*call, run)) return sim_.Violation("a late write into somebody else's block");
   }
   KvReceiver::CopyDone done = CopyPayload(copy, call->messages.at(copy.message_id), call->memory);
-  if (sim_.Strikes(Fault::kFailedCopy)) done = {copy_id, false, {}};
+  if (sim_.Strikes(Fault::kFailedCopy)) done = {copy_id, false, {}, {}};
   for (const KvReceiver::Run& run : copy.runs) {
     ForEachPage(run, [&](const Page& page, int first, int end) {
       call->in_copy.erase(page);

@@ -313,7 +313,7 @@ void InterleavingWorld::FinishCopy(int request, uint64_t copy_id) {
   const KvReceiver::Copy copy = side.copies.at(copy_id);
   side.copies.erase(copy_id);
   if (decode_owner_ != request) return Violation("a late write into somebody else's block");
-  KvReceiver::CopyDone done{copy_id, true, {}};
+  KvReceiver::CopyDone done{copy_id, true, {}, {}};
   const int content = side.held.at(copy.message_id).content;
   for (const KvReceiver::Run& run : copy.runs) {
     const int end = KvPages(run.first_token + run.token_count);
