@@ -54,7 +54,7 @@ FaultPlan::FaultPlan(SimRandom& random) {
   const int64_t count = random.Between(4, 10);
   for (int64_t i = 0; i < count; ++i) {
     TimedFault fault;
-    fault.at = random.Between(1'000, i < 4 ? 40'000 : 400'000);
+    fault.at = random.Between(1'000, i < 4 ? 20'000 : 400'000);
     fault.fault =
         static_cast<Fault>(random.Between(kFirstTimed, static_cast<int64_t>(kFaultKinds) - 1));
     fault.choice = random.Next();

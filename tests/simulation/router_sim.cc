@@ -34,7 +34,8 @@ void RouterSim::AddRequests() {
       request.all_tokens.push_back(so_far.NextToken(static_cast<int>(request.all_tokens.size())));
     }
     request.content = std::make_unique<KvContent>(request.all_tokens);
-    sim_.queue.At(sim_.random.Between(0, 300'000), [this, i] {
+    // The first come at once, so that the first faults have something to strike.
+    sim_.queue.At(i < 4 ? 0 : sim_.random.Between(0, 300'000), [this, i] {
       StartAttempt(i);
       WatchProgress(i);
     });
@@ -206,10 +207,13 @@ void RouterSim::End(int index, Outcome outcome) {
 }
 
 bool RouterSim::ClientCancels(uint64_t choice) {
-  const size_t index = choice % requests_.size();
-  if (requests_[index].outcome != Outcome::kRunning) return false;
-  End(static_cast<int>(index), Outcome::kCancelled);
-  return true;
+  for (size_t i = 0; i < requests_.size(); ++i) {
+    const size_t index = (choice + i) % requests_.size();
+    if (requests_[index].outcome != Outcome::kRunning) continue;
+    End(static_cast<int>(index), Outcome::kCancelled);
+    return true;
+  }
+  return false;
 }
 
 bool RouterSim::busy() const {

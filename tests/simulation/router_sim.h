@@ -24,7 +24,7 @@ class RouterSim {
 
   // Draws the requests of the run and has them come in.
   void AddRequests();
-  bool ClientCancels(uint64_t choice);           // false when that request is over
+  bool ClientCancels(uint64_t choice);           // one that runs; false when none does
   void WorkerGone(bool is_prefill, int worker);  // dead, or without progress
 
   // The workers' answers.

@@ -8,7 +8,7 @@ namespace {
 // After healing everything ends within this: a promise expires after 30 s, an unanswered push after
 // 20 s and its abort, an attempt without news after 60 s.
 constexpr Micros kTimeToRest = 300'000'000;
-constexpr Micros kTryAgain = 10'000;
+constexpr Micros kTryAgain = 5'000;
 constexpr Micros kTimeToNotice = 2'500'000;  // a worker without progress
 
 }  // namespace
@@ -112,11 +112,13 @@ bool Simulation::TryStrike(const TimedFault& fault) {
     case Fault::kCrashPrefill:
     case Fault::kPausePrefill:
     case Fault::kPressurePrefill:
-      return StrikeOn(*prefill_[static_cast<size_t>(worker)], true, worker, fault);
+      return StrikeOn(*prefill_[static_cast<size_t>(worker)], true, worker, fault) ||
+             StrikeOn(*prefill_[static_cast<size_t>(1 - worker)], true, 1 - worker, fault);
     case Fault::kCrashDecode:
     case Fault::kPauseDecode:
     case Fault::kPressureDecode:
-      return StrikeOn(*decode_[static_cast<size_t>(worker)], false, worker, fault);
+      return StrikeOn(*decode_[static_cast<size_t>(worker)], false, worker, fault) ||
+             StrikeOn(*decode_[static_cast<size_t>(1 - worker)], false, 1 - worker, fault);
     default:
       return router_.ClientCancels(fault.choice);
   }
