@@ -116,7 +116,7 @@ def main():
     tests = sorted({test for bug in bugs for test in bug.tests})
     built = build(scratch, tests, options.jobs)
     if built.returncode != 0:
-        sys.exit(built.stdout[-4000:])
+        sys.exit((built.stdout + built.stderr)[-4000:])
     failing = [test for test in tests if run(scratch, test)]
     if failing:
         sys.exit(f"without any bug these fail: {', '.join(failing)}")
