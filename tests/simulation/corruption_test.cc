@@ -70,7 +70,7 @@ class Corruption : public ::testing::Test {
  protected:
   Corruption() : random_(20261121) {
     layout_ = {.layers = kLayers, .kv_heads = 1, .head_dim = 64, .block_size = 32};
-    source_memory_.resize(layout_.block_bytes() * 3);
+    source_memory_.resize(layout_.block_bytes() * 4);
     for (size_t i = 0; i + 8 <= source_memory_.size(); i += 8) {
       const uint64_t word = Mix64(i);
       std::copy_n(reinterpret_cast<const uint8_t*>(&word), 8,
