@@ -1,7 +1,6 @@
 #include "client/engine_bench.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <utility>
 
@@ -11,7 +10,6 @@
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
-#include "common/engine/free_memory.h"
 #include "common/engine/sampler.h"
 #include "common/engine/scheduler.h"
 
@@ -81,7 +79,7 @@ absl::Status EngineBench::Reserve(int first_tokens, int tokens, int sequences) {
   const int blocks_more = std::max(0, layout.BlocksFor(first_tokens) - blocks_each);
   const int64_t blocks = int64_t{blocks_each} * sequences + blocks_more;
   const uint64_t bytes = uint64_t{layout.block_bytes()} * static_cast<uint64_t>(blocks);
-  const uint64_t free = FreeMemoryBytes();
+  const uint64_t free = backend_->FreeMemoryBytes();
   if (blocks > kMaxBlocks || (free > 0 && bytes > free - free / kFreeMemoryParts)) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the KV cache takes ", bytes >> 20, " MiB, and ", free >> 20, " MiB of memory are free"));
@@ -133,11 +131,12 @@ void EngineBench::Prepare(int depth, int sequences, absl::FunctionRef<void()> ti
   BATON_CHECK(sequences <= static_cast<int>(block_tables_.size()), "room for the sequences");
   if (prompt_in_cache_ < depth) RunPrompt(prompt_in_cache_, depth, /*want_logits=*/false, tick);
   // The same tokens have the same K and V, so the others' are copied.
-  const int blocks = cache_->layout().BlocksFor(depth);
-  for (size_t s = 1; s < static_cast<size_t>(sequences); ++s) {
-    for (size_t b = 0; b < static_cast<size_t>(blocks); ++b) {
-      std::memcpy(cache_->Block(block_tables_[s][b]), cache_->Block(block_tables_[0][b]),
-                  cache_->layout().block_bytes());
+  const int blocks = sequences > 1 ? cache_->layout().BlocksFor(depth) : 0;
+  std::vector<uint8_t> bytes(cache_->layout().block_bytes());
+  for (size_t b = 0; b < static_cast<size_t>(blocks); ++b) {
+    backend_->Download(cache_->Block(block_tables_[0][b]), bytes.size(), bytes.data());
+    for (size_t s = 1; s < static_cast<size_t>(sequences); ++s) {
+      backend_->Upload(bytes.data(), bytes.size(), cache_->Block(block_tables_[s][b]));
     }
   }
   depth_ = depth;

@@ -18,8 +18,8 @@
 
 #include "client/gguf_writer.h"
 #include "client/random_blocks.h"
+#include "common/base/free_memory.h"
 #include "common/base/status_macros.h"
-#include "common/engine/free_memory.h"
 
 namespace baton {
 namespace {

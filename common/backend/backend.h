@@ -1,9 +1,9 @@
 // The device that does the arithmetic: CPU or CUDA, chosen at start, behind one interface.
 //
 // The operations are those of one decoder layer, at the grain of a kernel: what a product reads is
-// normalised or gated on the way in, what it adds to is added on the way out. On one backend every
+// normalised or gated on the way in, what it adds to is added on the way out. On the CPU every
 // result depends on the row's own inputs only, bit for bit: never on the other rows, the threads or
-// the block size (docs/architecture.md, numerics). The reductions' order is written at each CPU
+// the block size (docs/architecture.md, numerics). The reductions' order is written at each
 // operation's header.
 #pragma once
 
@@ -60,7 +60,8 @@ struct PassSequence {
   int first_row = 0;
   int row_count = 0;
   int first_position = 0;
-  const int32_t* block_table = nullptr;  // [blocks for first_position + row_count tokens]
+  const int32_t* block_table = nullptr;  // [block_count]
+  int block_count = 0;                   // enough for first_position + row_count tokens
 };
 
 enum class RopePairs { kInterleaved, kHalfSplit };  // (2i, 2i+1), or (i, i + dim/2)
@@ -70,7 +71,7 @@ struct Pass {
   int rows = 0;
   absl::Span<const PassSequence> sequences;  // first_row ascending, without gaps
   RopePairs rope_pairs = RopePairs::kInterleaved;
-  int rope_dim = 0;                  // rotated dimensions of a head
+  int rope_dim = 0;                       // rotated dimensions of a head
   absl::Span<const float> rope_cos = {};  // [rows, rope_dim / 2]
   absl::Span<const float> rope_sin = {};  // [rows, rope_dim / 2]
 };
@@ -82,8 +83,15 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
+  // "cpu" or "cuda": of --device, and part of the numerics of what it computes.
+  virtual const char* Name() const = 0;
   // For banners: "cpu avx512, 2 threads on CPUs 0,1".
   virtual std::string Description() const = 0;
+  // Whether the host reads and writes the memory of Allocate by itself, once what was asked for
+  // before is done (Synchronize). Else only Upload and Download reach it.
+  virtual bool host_memory() const = 0;
+  // Bytes that Allocate could still give, about; 0: unknown.
+  virtual uint64_t FreeMemoryBytes() const = 0;
 
   // Zeroed memory. RESOURCE_EXHAUSTED when there is not as much.
   virtual absl::StatusOr<BackendBuffer> Allocate(size_t bytes) = 0;

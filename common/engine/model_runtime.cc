@@ -9,7 +9,6 @@
 #include "common/backend/cpu/cpu_set.h"
 #include "common/backend/make_backend.h"
 #include "common/base/status_macros.h"
-#include "common/engine/free_memory.h"
 #include "common/gguf/gguf_file.h"
 
 namespace baton {
@@ -36,6 +35,22 @@ absl::Status CheckOptions(const ModelRuntimeOptions& options) {
                                                    kKvPageTokens, ", not ", options.block_size));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeBackendFor(const ModelRuntimeOptions& options) {
+  const bool only_cpu = options.kv_in_host_memory && options.device == "auto";
+  BATON_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend,
+                         MakeBackend({.device = only_cpu ? "cpu" : options.device,
+                                      .threads = options.threads,
+                                      .cpu_set = options.cpu_set,
+                                      .cpu_isa = options.cpu_isa}));
+  if (options.kv_in_host_memory && !backend->host_memory()) {
+    return absl::UnimplementedError(
+        absl::StrCat("--device ", options.device,
+                     ": K and V in a device's memory cannot be handed to another worker yet; "
+                     "use --device cpu"));
+  }
+  return backend;
 }
 
 std::string NameOf(const GgufFile& file, const ModelConfig& config) {
@@ -87,10 +102,7 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
   BATON_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(options.model));
   auto runtime = std::make_unique<ModelRuntime>();
   BATON_ASSIGN_OR_RETURN(runtime->tokenizer, Tokenizer::Load(file));
-  BATON_ASSIGN_OR_RETURN(runtime->backend, MakeBackend({.device = options.device,
-                                                        .threads = options.threads,
-                                                        .cpu_set = options.cpu_set,
-                                                        .cpu_isa = options.cpu_isa}));
+  BATON_ASSIGN_OR_RETURN(runtime->backend, MakeBackendFor(options));
   const auto progress = [&](double done) {
     if (options.progress) options.progress(done);
   };
@@ -104,10 +116,12 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
   const KvLayout layout = model->MakeKvLayout(options.block_size, kv_dtype);
   const int longest =
       options.max_model_len > 0 ? options.max_model_len : model->config().context_length;
-  BATON_ASSIGN_OR_RETURN(const int num_kv_blocks,
-                         KvBlockCount(options, layout, longest, FreeMemoryBytes()));
-  std::string prefix_identity = absl::StrCat(runtime->weights_digest, model->config().Digest(),
-                                             "cpu/", static_cast<int>(kv_dtype));
+  BATON_ASSIGN_OR_RETURN(
+      const int num_kv_blocks,
+      KvBlockCount(options, layout, longest, runtime->backend->FreeMemoryBytes()));
+  std::string prefix_identity =
+      absl::StrCat(runtime->weights_digest, model->config().Digest(), runtime->backend->Name(), "/",
+                   static_cast<int>(kv_dtype));
   BATON_ASSIGN_OR_RETURN(
       runtime->engine,
       Engine::Create(std::move(model), *runtime->backend,

@@ -11,9 +11,11 @@
 namespace baton {
 
 // Of one layer, for the pages that tokens [first_token, end_token) begin or make whole; a last page
-// that is not full gets the CRC of what it has.
+// that is not full gets the CRC of what it has. Nothing for a cache that the host cannot read: its
+// pages get their CRCs when they are staged.
 inline void StorePageCrcs(KvCache& cache, absl::Span<const int32_t> block_table, int layer,
                           int first_token, int end_token) {
+  if (!cache.host_memory()) return;
   const int pages_per_block = cache.layout().pages_per_block();
   for (int page = first_token / kKvPageTokens; page < KvPages(end_token); ++page) {
     const int begin = page * kKvPageTokens;

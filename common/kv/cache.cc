@@ -31,12 +31,14 @@ absl::StatusOr<std::unique_ptr<KvCache>> KvCache::Create(Backend& backend, const
         "KV cache of ", block_count, " blocks x ", layout.block_bytes(),
         " bytes: ", data.status().message(), "; lower --num-kv-blocks or --kv-cache-memory-bytes"));
   }
-  return std::unique_ptr<KvCache>(new KvCache(layout, block_count, *std::move(data)));
+  return std::unique_ptr<KvCache>(
+      new KvCache(layout, block_count, backend.host_memory(), *std::move(data)));
 }
 
-KvCache::KvCache(const KvLayout& layout, int block_count, BackendBuffer data)
+KvCache::KvCache(const KvLayout& layout, int block_count, bool host_memory, BackendBuffer data)
     : layout_(layout),
       block_count_(block_count),
+      host_memory_(host_memory),
       buffer_(std::move(data)),
       page_crcs_(static_cast<size_t>(block_count) * static_cast<size_t>(layout.layers) *
                  static_cast<size_t>(layout.pages_per_block())) {}
@@ -53,6 +55,7 @@ KvLayerView KvCache::LayerView(int layer) const {
 }
 
 uint32_t KvCache::ComputePageCrc(int32_t block, int layer, int page_in_block, int tokens) const {
+  BATON_CHECK(host_memory_, "pages that the host can read");
   BATON_CHECK(block >= 0 && block < block_count_ && tokens > 0 && tokens <= kKvPageTokens,
               "page of the cache");
   const size_t bytes = layout_.row_bytes() * static_cast<size_t>(tokens);

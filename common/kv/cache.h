@@ -16,7 +16,8 @@ namespace baton {
 
 // Thread rule: who holds a block (see BlockPool) may read and write its bytes and its page CRCs
 // from any thread; the cache itself is immutable after Create. Blocks keep their address for the
-// cache's life. CPU memory for now: a device cache stages its bytes through the backend.
+// cache's life. In a device's memory (host_memory() is false) only the backend's operations, Upload
+// and Download reach them.
 class KvCache {
  public:
   // RESOURCE_EXHAUSTED says what is needed and which flags help.
@@ -25,6 +26,8 @@ class KvCache {
 
   const KvLayout& layout() const { return layout_; }
   int block_count() const { return block_count_; }
+  // Whether the host may read and write the blocks' bytes by itself.
+  bool host_memory() const { return host_memory_; }
 
   // `layout().block_bytes()` bytes. REQUIRES: 0 <= block < block_count().
   uint8_t* Block(int32_t block) const {
@@ -35,23 +38,24 @@ class KvCache {
   KvLayerView LayerView(int layer) const;
 
   // CRC32C of a page in one layer: its K rows, then its V rows (only the rows of tokens that
-  // exist). Made when the page is complete (or is the sequence's last), kept until the block is
-  // used again.
+  // exist). Made when the page is complete (or is the sequence's last; in a device's memory when it
+  // is first staged), kept until the block is used again.
   uint32_t& PageCrc(int32_t block, int layer, int page_in_block) {
     return page_crcs_[(static_cast<size_t>(block) * static_cast<size_t>(layout_.layers) +
                        static_cast<size_t>(layer)) *
                           static_cast<size_t>(layout_.pages_per_block()) +
                       static_cast<size_t>(page_in_block)];
   }
-  // The CRC of the first `tokens` tokens of a page as they are in memory now. REQUIRES: 0 < tokens
-  // <= kKvPageTokens.
+  // The CRC of the first `tokens` tokens of a page as they are in memory now. REQUIRES:
+  // host_memory(), 0 < tokens <= kKvPageTokens.
   uint32_t ComputePageCrc(int32_t block, int layer, int page_in_block, int tokens) const;
 
  private:
-  KvCache(const KvLayout& layout, int block_count, BackendBuffer data);
+  KvCache(const KvLayout& layout, int block_count, bool host_memory, BackendBuffer data);
 
   KvLayout layout_;
   int block_count_;
+  bool host_memory_;
   BackendBuffer buffer_;
   std::vector<uint32_t> page_crcs_;  // [block][layer][page in block]
 };

@@ -59,7 +59,8 @@ std::vector<PassSequence> WantedRows(const Batch& batch) {
     wanted.push_back({.first_row = static_cast<int>(wanted.size()),
                       .row_count = 1,
                       .first_position = sequence->first_position + row - sequence->first_row,
-                      .block_table = sequence->block_table.data()});
+                      .block_table = sequence->block_table.data(),
+                      .block_count = static_cast<int>(sequence->block_table.size())});
   }
   return wanted;
 }
@@ -181,9 +182,9 @@ void Transformer::Forward(const Batch& batch, KvCache& cache, absl::FunctionRef<
     const int end = s.first_position + s.row_count;
     BATON_CHECK(s.row_count > 0 && s.first_position >= 0 && end <= config.context_length,
                 "positions below context_length");
-    BATON_CHECK(static_cast<int>(s.block_table.size()) >= cache.layout().BlocksFor(end),
-                "block table long enough");
-    sequences.push_back({s.first_row, s.row_count, s.first_position, s.block_table.data()});
+    const int blocks = cache.layout().BlocksFor(end);
+    BATON_CHECK(static_cast<int>(s.block_table.size()) >= blocks, "block table long enough");
+    sequences.push_back({s.first_row, s.row_count, s.first_position, s.block_table.data(), blocks});
     for (int i = s.first_position; i < end; ++i) positions.push_back(i);
   }
   std::vector<float> cosines;
@@ -205,20 +206,22 @@ void Transformer::Forward(const Batch& batch, KvCache& cache, absl::FunctionRef<
     const LayerWeights& w = rep_->weights.layers[static_cast<size_t>(layer)];
     const KvLayerView layer_cache = cache.LayerView(layer);
     rep_->ProjectAndAppend(w, layer_cache, a);
-    backend.Synchronize();
+    if (cache.host_memory()) backend.Synchronize();
     on_layer(layer);
     if (layer == config.layers - 1) {
       // Above the last keys and values only the rows whose logits are wanted are needed.
       const int rows = static_cast<int>(wanted.size());
-      if (rows == 0) return;
-      backend.CopyRows(a.residual, batch.logits_rows, a.residual.First(rows));
-      backend.CopyRows(a.queries, batch.logits_rows, a.queries.First(rows));
-      a = a.First(rows);
-      backend.BeginPass({.rows = rows, .sequences = wanted});
+      if (rows == 0) break;
+      if (rows < batch.rows()) {
+        backend.CopyRows(a.residual, batch.logits_rows, a.residual.First(rows));
+        backend.CopyRows(a.queries, batch.logits_rows, a.queries.First(rows));
+        a = a.First(rows);
+        backend.BeginPass({.rows = rows, .sequences = wanted});
+      }
     }
     rep_->AttendAndFeedForward(w, layer_cache, a);
   }
-  rep_->Logits(a, logits);
+  if (!wanted.empty()) rep_->Logits(a, logits);
   backend.Synchronize();
 }
 

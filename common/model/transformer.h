@@ -41,9 +41,12 @@ class Transformer {
 
   // Computes all rows of `batch`, appends their K and V to `cache`, and writes `logits`
   // [logits_rows, vocab_size]. `on_layer(l)` runs on the calling thread as soon as layer l's K and
-  // V of all rows are in the cache. The result for a row depends on its sequence's tokens only, bit
-  // for bit, never on the rest of the batch (docs/architecture.md, numerics). REQUIRES: token ids
-  // in the vocabulary, block tables long enough, positions below context_length.
+  // V of all rows are in the cache; where the host cannot read the cache (host_memory()), as soon
+  // as the operations that put them there are asked for, so that whatever the backend is asked for
+  // next finds them. All is done when Forward returns. The result for a row depends on its
+  // sequence's tokens only (on the CPU bit for bit), never on the rest of the batch
+  // (docs/architecture.md, numerics). REQUIRES: token ids in the vocabulary, block tables long
+  // enough, positions below context_length.
   void Forward(const Batch& batch, KvCache& cache, absl::FunctionRef<void(int)> on_layer,
                absl::Span<float> logits);
 

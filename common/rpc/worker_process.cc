@@ -46,6 +46,7 @@ ModelRuntimeOptions RuntimeOptions(const WorkerFlags& flags) {
   options.max_num_seqs = flags.max_num_seqs;
   options.max_num_batched_tokens = flags.max_num_batched_tokens;
   options.enable_prefix_caching = flags.enable_prefix_caching;
+  options.kv_in_host_memory = true;  // the hand-off copies from and into the blocks
   return options;
 }
 
@@ -127,7 +128,8 @@ void WorkerProcess::Describe(internal::v1::WorkerRole role) {
   identity_.set_config_digest(engine().model_config().Digest());
   identity_.set_tokenizer_digest(runtime_->tokenizer_digest);
   const KvLayout& layout = engine().cache().layout();
-  shape_ = ShapeFromLayout(layout, absl::StrCat("cpu/", KvDtypeName(layout.dtype)));
+  shape_ = ShapeFromLayout(layout,
+                           absl::StrCat(runtime_->backend->Name(), "/", KvDtypeName(layout.dtype)));
   SetWireTypes(flags_.kv_wire_dtype, flags_.strict_kv_dtype, shape_);
   char host[256] = "localhost";
   gethostname(host, sizeof(host) - 1);

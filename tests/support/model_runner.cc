@@ -42,8 +42,9 @@ ModelRunner::ModelRunner(const ModelRunnerOptions& options)
   const int blocks = layout.BlocksFor(options.max_tokens) + 8;
   cache_ = OrDie(KvCache::Create(*backend_, layout, blocks));
   constexpr uint8_t kNan = 0xff;  // in every byte, a NaN of every type
+  const std::vector<uint8_t> nans(layout.block_bytes(), kNan);
   for (int block = 0; block < blocks; ++block) {
-    std::fill_n(cache_->Block(block), layout.block_bytes(), kNan);
+    backend_->Upload(nans.data(), nans.size(), cache_->Block(block));
   }
   // Every third block, then the ones between, so that no test passes by contiguous blocks alone.
   for (int start = 0; start < 3; ++start) {
@@ -97,7 +98,7 @@ int ModelRunner::AddSequenceWithKv(const std::vector<uint8_t>& kv, int tokens) {
   lengths_[static_cast<size_t>(sequence)] = tokens;
   const uint8_t* from = kv.data();
   ForEachRow(sequence, [&](uint8_t* row) {
-    std::copy_n(from, cache_->layout().row_bytes(), row);
+    backend_->Upload(from, cache_->layout().row_bytes(), row);
     from += cache_->layout().row_bytes();
   });
   return sequence;
@@ -137,10 +138,13 @@ std::vector<float> ModelRunner::Append(int sequence, const std::vector<int32_t>&
 }
 
 std::vector<uint8_t> ModelRunner::KvBytes(int sequence) const {
-  std::vector<uint8_t> bytes;
-  const size_t row_bytes = cache_->layout().row_bytes();
-  ForEachRow(sequence,
-             [&](const uint8_t* row) { bytes.insert(bytes.end(), row, row + row_bytes); });
+  std::vector<uint8_t> bytes(cache_->layout().bytes_per_token() *
+                             static_cast<size_t>(length(sequence)));
+  uint8_t* to = bytes.data();
+  ForEachRow(sequence, [&](const uint8_t* row) {
+    backend_->Download(row, cache_->layout().row_bytes(), to);
+    to += cache_->layout().row_bytes();
+  });
   return bytes;
 }
 

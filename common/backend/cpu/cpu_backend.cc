@@ -12,6 +12,7 @@
 #include "common/backend/cpu/memory.h"
 #include "common/backend/cpu/rope.h"
 #include "common/base/check.h"
+#include "common/base/free_memory.h"
 #include "common/base/status_macros.h"
 
 namespace baton {
@@ -34,6 +35,8 @@ CpuBackend::CpuBackend(CpuIsa isa, int threads, std::vector<int> cpus)
 std::string CpuBackend::Description() const {
   return absl::StrCat("cpu ", CpuIsaName(isa_), ", ", DescribeThreads(pool_.size(), pool_.cpus()));
 }
+
+uint64_t CpuBackend::FreeMemoryBytes() const { return baton::FreeMemoryBytes(); }
 
 absl::StatusOr<BackendBuffer> CpuBackend::Allocate(size_t bytes) { return memory_.Allocate(bytes); }
 

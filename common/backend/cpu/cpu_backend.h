@@ -22,7 +22,10 @@ class CpuBackend final : public Backend {
   // REQUIRES: CpuHas(isa), threads >= 1; `cpus` as in ThreadPool.
   CpuBackend(CpuIsa isa, int threads, std::vector<int> cpus);
 
+  const char* Name() const override { return "cpu"; }
   std::string Description() const override;
+  bool host_memory() const override { return true; }
+  uint64_t FreeMemoryBytes() const override;
   absl::StatusOr<BackendBuffer> Allocate(size_t bytes) override;
   absl::StatusOr<std::unique_ptr<Weight>> LoadWeight(const GgufTensor& tensor) override;
 

@@ -38,6 +38,7 @@ class EngineHarness {
  public:
   struct Options {
     std::string model = "tiny-llama-f32.gguf";
+    std::string device = "cpu";
     int threads = 1;
     EngineOptions engine;
   };

@@ -13,7 +13,7 @@
 #include "common/backend/cpu/cpu_set.h"
 #include "common/backend/cpu/weight_packing.h"
 #include "common/base/clock.h"
-#include "common/engine/free_memory.h"
+#include "common/base/free_memory.h"
 #include "common/gguf/gguf_file.h"
 #include "tests/support/resident_memory.h"
 

@@ -1,4 +1,4 @@
-#include "common/engine/free_memory.h"
+#include "common/base/free_memory.h"
 
 #include <algorithm>
 #include <fstream>
