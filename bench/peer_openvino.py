@@ -1,11 +1,13 @@
 """One turn of OpenVINO GenAI: loads a GGUF file and prints {"pp512": tokens/s, "tg64": tokens/s} as JSON.
 
-Runs in the environment that compare_peers.py makes:    peer_openvino.py FILE THREADS TEST...
+Each figure is the median of RUNS runs after one that warms up.
+Runs in the environment that compare_peers.py makes:    peer_openvino.py FILE THREADS RUNS TEST...
 """
 
 import json
 import random
 import re
+import statistics
 import sys
 
 import numpy
@@ -30,19 +32,21 @@ def generate(pipeline: openvino_genai.LLMPipeline, prompt_tokens: int, new_token
     return [step / 1e6 for step in metrics.raw_metrics.token_infer_durations]
 
 
+def measure(pipeline: openvino_genai.LLMPipeline, test: str) -> float:
+    kind, tokens = re.fullmatch(r"(pp|tg)(\d+)", test).groups()
+    if kind == "pp":
+        return int(tokens) / generate(pipeline, int(tokens), 1)[0]
+    steps = generate(pipeline, SHORT_PROMPT, int(tokens) + 1)
+    return (len(steps) - 1) / sum(steps[1:])
+
+
 def main() -> None:
-    path, threads, *tests = sys.argv[1:]
+    path, threads, runs, *tests = sys.argv[1:]
     pipeline = openvino_genai.LLMPipeline(path, "CPU", INFERENCE_NUM_THREADS=int(threads))
     results = {}
     for test in tests:
-        kind, tokens = re.fullmatch(r"(pp|tg)(\d+)", test).groups()
-        for _ in range(2):  # the first one warms up
-            if kind == "pp":
-                steps = generate(pipeline, int(tokens), 1)
-                results[test] = int(tokens) / steps[0]
-            else:
-                steps = generate(pipeline, SHORT_PROMPT, int(tokens) + 1)
-                results[test] = (len(steps) - 1) / sum(steps[1:])
+        samples = [measure(pipeline, test) for _ in range(1 + int(runs))]
+        results[test] = statistics.median(samples[1:])
     print(json.dumps(results))
 
 

@@ -5,6 +5,7 @@ import os
 import pathlib
 import resource
 import shutil
+import statistics
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ LLAMA_OPTIONS = (
     "-DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_OPENSSL=OFF"
 )
 TURN_TIMEOUT_S = 300
+SHORT_RUNS = 3  # of a short test in each turn, whose median counts: one prefill of 512 tokens takes 0.1 s
 BENCH = pathlib.Path(__file__).resolve().parent
 QUIET_SHARE = 0.10  # of the CPUs: what other programs may take during a run; the kernel's ticks alone err by 0.05
 FLASH_ATTENTION = {"flash attention on": ["-fa", "on"], "flash attention off": ["-fa", "off"]}
@@ -135,14 +137,14 @@ class Turns:
         """One short run for each group of tests; no result for those that the participant cannot do."""
         if participant == OPENVINO:
             return self._openvino(path, tests)
-        one_by_one = [test for test in tests if test.batch > 1 or test.depth > 0 or test.name == "pp2048"]
-        groups = [[test for test in tests if test not in one_by_one], *([test] for test in one_by_one)]
+        short = [test for test in tests if self._is_short(test)]
+        groups = [short, *([test] for test in tests if test not in short)]
         runner = self._baton if participant == BATON else self._llama
         return [result for group in groups if group for result in runner(path, group, arguments)]
 
     def _baton(self, path: str, tests: list[Test], _arguments: list[str]) -> list[Result]:
         output = self._run([self.baton, "bench", "engine", "--model", path, "--threads", str(len(self.cpus)),
-                            "--repetitions", "1", "--json", *self._shape(tests, gemm=True),
+                            "--repetitions", self._runs(tests), "--json", *self._shape(tests, gemm=True),
                             "-b", str(tests[0].batch)])
         if output is None:
             return []
@@ -153,7 +155,7 @@ class Turns:
         for test in tests:
             result = found[(test.name, test.depth, test.batch)]
             share = result.get("share_of_bandwidth", result.get("share_of_peak"))
-            results.append(Result(test, result["tokens_per_s"], share))
+            results.append(Result(test, statistics.median(result["samples"]), share))
         return results
 
     def _llama(self, path: str, tests: list[Test], arguments: list[str]) -> list[Result]:
@@ -170,21 +172,28 @@ class Turns:
             if not lines:
                 raise PeerError("llama-batched-bench printed no result")
             return [Result(test, json.loads(lines[-1])["speed_tg"])]
-        output = self._run([str(self.environment.programs / "llama-bench"), "-m", path, *pinned, "-r", "1",
-                            "-o", "json", *self._shape(tests, gemm=False), *arguments])
+        output = self._run([str(self.environment.programs / "llama-bench"), "-m", path, *pinned, "-r",
+                            self._runs(tests), "-o", "json", *self._shape(tests, gemm=False), *arguments])
         if output is None:
             return []
-        found = {f"pp{run['n_prompt']}" if run["n_prompt"] else f"tg{run['n_gen']}": run["avg_ts"]
-                 for run in json.loads(output)}
+        found = {f"pp{run['n_prompt']}" if run["n_prompt"] else f"tg{run['n_gen']}":
+                 statistics.median(run["samples_ts"]) for run in json.loads(output)}
         return [Result(test, found[test.name]) for test in tests]
 
     def _openvino(self, path: str, tests: list[Test]) -> list[Result]:
         output = self._run([str(self.environment.python), str(BENCH / "peer_openvino.py"), path,
-                            str(len(self.cpus)), *(test.name for test in tests)])
+                            str(len(self.cpus)), self._runs(tests), *(test.name for test in tests)])
         if output is None:
             return []
         found = json.loads(output.splitlines()[-1])
         return [Result(test, found[test.name]) for test in tests]
+
+    @staticmethod
+    def _is_short(test: Test) -> bool:
+        return test.batch == 1 and test.depth == 0 and test.name != "pp2048"
+
+    def _runs(self, tests: list[Test]) -> str:
+        return str(SHORT_RUNS if all(map(self._is_short, tests)) else 1)
 
     @staticmethod
     def _shape(tests: list[Test], gemm: bool) -> list[str]:

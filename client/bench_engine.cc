@@ -65,8 +65,8 @@ int Largest(const std::vector<int>& values) {
 // Runs the tests that the options name, in order, and keeps their results.
 class TestRun {
  public:
-  TestRun(const BenchEngineOptions& options, EngineBench& bench)
-      : options_(options), bench_(bench) {}
+  TestRun(const BenchEngineOptions& options, EngineBench& bench, MemoryReader& memory)
+      : options_(options), bench_(bench), memory_(memory) {}
 
   // One cache for the largest of the tests. An error names the flags.
   absl::Status Reserve() {
@@ -139,9 +139,16 @@ class TestRun {
   // tokens.
   void Repeat(BenchResult result, int tokens, ProgressLine& progress,
               absl::FunctionRef<absl::Duration()> compute) {
+    const bool reads = result.limit == BenchResult::Limit::kBandwidth;
+    double before = 0;
     for (int i = 0; i <= options_.repetitions; ++i) {
       const absl::Duration elapsed = compute();
       if (i > 0) result.samples.push_back(tokens / absl::ToDoubleSeconds(elapsed));
+      if (reads) {
+        const double after = memory_.GbPerSecond();
+        if (i > 0) result.read_gb_s.push_back((before + after) / 2);
+        before = after;
+      }
       progress.Tick();
     }
     results_.push_back(std::move(result));
@@ -149,6 +156,7 @@ class TestRun {
 
   const BenchEngineOptions& options_;
   EngineBench& bench_;
+  MemoryReader& memory_;
   std::vector<BenchResult> results_;
 };
 
@@ -213,7 +221,9 @@ absl::StatusOr<BenchReport> Measure(const BenchEngineOptions& options) {
                      .cpu = CpuName(),
                      .isa = CpuIsaName(cpu.isa),
                      .threads = cpu.threads};
-  TestRun tests(options, *bench);
+  const CpuPeakOptions threads = {.isa = cpu.isa, .threads = cpu.threads, .cpus = cpu.cpus};
+  BATON_ASSIGN_OR_RETURN(const std::unique_ptr<MemoryReader> memory, MemoryReader::Create(threads));
+  TestRun tests(options, *bench, *memory);
   BATON_RETURN_IF_ERROR(tests.Reserve());
   // Before and after the tests, so that a time when the machine was slower shows less.
   BATON_ASSIGN_OR_RETURN(const CpuPeaks before, MeasurePeaks(cpu, bench->weights_type()));

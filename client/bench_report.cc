@@ -1,11 +1,14 @@
 #include "client/bench_report.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include <nlohmann/json.hpp>
+
+#include "common/base/check.h"
 
 namespace baton {
 namespace {
@@ -35,11 +38,17 @@ double BenchResult::Stdev() const {
 }
 
 double BenchResult::Share(const CpuPeaks& peaks) const {
-  const double least_seconds =
-      limit == Limit::kBandwidth
-          ? work.bytes / (peaks.memory_read_gb_s * kGiga)
-          : work.int8_ops / (peaks.int8_gops * kGiga) + work.f32_ops / (peaks.f32_gflops * kGiga);
-  return Mean() * least_seconds;
+  if (limit == Limit::kPeak) {
+    return Mean() *
+           (work.int8_ops / (peaks.int8_gops * kGiga) + work.f32_ops / (peaks.f32_gflops * kGiga));
+  }
+  BATON_CHECK(read_gb_s.size() == samples.size(), "one rate for each sample");
+  std::vector<double> shares;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    shares.push_back(samples[i] * work.bytes / (read_gb_s[i] * kGiga));
+  }
+  std::sort(shares.begin(), shares.end());
+  return (shares[(shares.size() - 1) / 2] + shares[shares.size() / 2]) / 2;
 }
 
 std::string FormatJson(const BenchReport& report) {

@@ -26,11 +26,13 @@ struct BenchResult {
   BenchWork work = {};  // per token
   std::vector<double> samples =
       {};  // tokens/s of each repetition, all sequences together; not empty
+  std::vector<double> read_gb_s = {};  // kBandwidth: of memory, before and after each repetition
 
   double Mean() const;
   double Stdev() const;  // of the sample (n - 1); 0 for one repetition
-  // The part of what the peaks would allow; 1 is the wall. Integer and float products follow one
-  // another, so their times add up.
+  // The part of what the machine would allow; 1 is the wall. kBandwidth: the median over the
+  // repetitions, each against the memory's rate around it. kPeak: integer and float products follow
+  // one another, so their times add up.
   double Share(const CpuPeaks& peaks) const;
 };
 

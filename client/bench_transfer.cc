@@ -22,7 +22,7 @@ constexpr uint64_t kMinMessageBytes = 16 << 10;
 constexpr uint64_t kMaxMessageBytes = 64 << 20;
 constexpr int kMaxRounds = 1000;
 constexpr size_t kUsualCallBytes = size_t{1} << 20;  // of the socket, and of a protobuf field
-constexpr int kUsualConnections = 1;                 // as --kv-connections of a worker
+constexpr int kUsualConnections = 2;                 // as --kv-connections of a worker
 // Of what the first figures are about: pushes with and without checks, calls of 1 MiB.
 constexpr size_t kSamplesARound = 3;
 

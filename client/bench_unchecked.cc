@@ -20,11 +20,11 @@ namespace baton {
 
 uint32_t NoCrc32c(uint32_t crc, const void* data,
                   size_t size) __asm__("__wrap__ZN5baton12ExtendCrc32cEjPKvm");
-std::string NoDigest(const KvDigestInput& input) __asm__(
-    "__wrap__ZN5baton8KvDigestB5cxx11ERKNS_13KvDigestInputE");
+std::string NoDigest(KvDigester* digester, const KvDigestInput& input) __asm__(
+    "__wrap__ZN5baton10KvDigester6DigestB5cxx11ERKNS_13KvDigestInputE");
 
 uint32_t NoCrc32c(uint32_t, const void*, size_t) { return 0; }
-std::string NoDigest(const KvDigestInput&) { return "unchecked"; }
+std::string NoDigest(KvDigester*, const KvDigestInput&) { return "unchecked"; }
 
 namespace {
 
@@ -34,8 +34,8 @@ constexpr char kProgram[] = "baton-bench-unchecked";
 absl::Status CheckUnchecked() {
   const internal::v1::ModelIdentity identity;
   const PageCrcTable crcs(1, 1);
-  const std::string digest =
-      KvDigest({.identity = identity, .token_ids = {}, .first_tokens = {}, .crcs = crcs});
+  const std::string digest = KvDigester().Digest(
+      {.identity = identity, .token_ids = {}, .first_tokens = {}, .crcs = crcs});
   if (Crc32c("123456789", 9) == 0 && digest == "unchecked") return absl::OkStatus();
   return absl::InternalError("this build checks all the same");
 }

@@ -272,7 +272,8 @@ void KvReceiver::AskAgain(const Message& message) {
 void KvReceiver::OnCheckpoint(const internal::v1::PushCheckpoint& checkpoint) {
   ExpectMore();
   const uint32_t end = checkpoint.end_token();
-  if (end > static_cast<uint32_t>(token_count_) || end <= static_cast<uint32_t>(start_token_) ||
+  if (end > static_cast<uint32_t>(token_count_) ||
+      end <= static_cast<uint32_t>(checkpointed_tokens_) ||
       (end % kKvPageTokens != 0 && end != static_cast<uint32_t>(token_count_))) {
     return Fail(PushRefused::REASON_OUT_OF_RANGE,
                 absl::InvalidArgumentError("checkpoint: end_token out of range"));
@@ -282,7 +283,7 @@ void KvReceiver::OnCheckpoint(const internal::v1::PushCheckpoint& checkpoint) {
     return Fail(PushRefused::REASON_INCOMPLETE,
                 absl::DataLossError("checkpoint: pages are missing or the digest differs"));
   }
-  checkpointed_tokens_ = std::max(checkpointed_tokens_, end_token);
+  checkpointed_tokens_ = end_token;
   Send answer{stream_, {}};
   answer.message.mutable_checkpointed()->set_end_token(end);
   actions_.emplace_back(std::move(answer));

@@ -218,7 +218,7 @@ class KvReceiver {
   void Acknowledge(const Message& message);
   void AskAgain(const Message& message);
   bool CoveredBefore(int end_token) const;
-  std::string Digest(int end_token, absl::Span<const internal::v1::OutputToken> first_tokens) const;
+  std::string Digest(int end_token, absl::Span<const internal::v1::OutputToken> first_tokens);
   void Refuse(StreamId stream, internal::v1::PushRefused::Reason reason, const std::string& detail,
               uint64_t sequence_number = 0);
   void Fail(internal::v1::PushRefused::Reason reason, absl::Status status);
@@ -248,6 +248,7 @@ class KvReceiver {
   bool resumable_ = true;    // not when the request is over with this attempt
   std::vector<Page> pages_;  // [layers][pages]
   PageCrcTable crcs_;        // of covered pages
+  KvDigester digester_;
   uint64_t held_bytes_ = 0;  // payload of messages in copy or waiting
   uint64_t next_copy_id_ = 1;
   std::map<uint64_t, CopyInFlight> copies_;

@@ -117,13 +117,13 @@ bool KvReceiver::CoveredBefore(int end_token) const {
   return true;
 }
 
-std::string KvReceiver::Digest(int end_token, absl::Span<const OutputToken> first_tokens) const {
-  return KvDigest({.identity = config_.identity,
-                   .token_ids = config_.token_ids,
-                   .start_token = start_token_,
-                   .end_token = end_token,
-                   .first_tokens = first_tokens,
-                   .crcs = crcs_});
+std::string KvReceiver::Digest(int end_token, absl::Span<const OutputToken> first_tokens) {
+  return digester_.Digest({.identity = config_.identity,
+                           .token_ids = config_.token_ids,
+                           .start_token = start_token_,
+                           .end_token = end_token,
+                           .first_tokens = first_tokens,
+                           .crcs = crcs_});
 }
 
 }  // namespace baton

@@ -291,12 +291,7 @@ void KvSender::SendCheckpoint() {
   if (end_token <= start_token_) return;
   SendControl checkpoint;
   checkpoint.message.mutable_checkpoint()->set_end_token(static_cast<uint32_t>(end_token));
-  checkpoint.message.mutable_checkpoint()->set_digest(KvDigest({.identity = config_.open.identity(),
-                                                                .token_ids = config_.token_ids,
-                                                                .start_token = start_token_,
-                                                                .end_token = end_token,
-                                                                .first_tokens = {},
-                                                                .crcs = crcs_}));
+  checkpoint.message.mutable_checkpoint()->set_digest(Digest(end_token, {}));
   actions_.emplace_back(std::move(checkpoint));
 }
 
@@ -310,13 +305,18 @@ void KvSender::SendCommit() {
   SendControl commit;
   *commit.message.mutable_commit()->add_first_tokens() = *first_token_;
   commit.message.mutable_commit()->set_digest(
-      KvDigest({.identity = config_.open.identity(),
-                .token_ids = config_.token_ids,
-                .start_token = start_token_,
-                .end_token = static_cast<int>(config_.token_ids.size()),
-                .first_tokens = absl::MakeConstSpan(&*first_token_, 1),
-                .crcs = crcs_}));
+      Digest(static_cast<int>(config_.token_ids.size()), absl::MakeConstSpan(&*first_token_, 1)));
   actions_.emplace_back(std::move(commit));
+}
+
+std::string KvSender::Digest(int end_token,
+                             absl::Span<const internal::v1::OutputToken> first_tokens) {
+  return digester_.Digest({.identity = config_.open.identity(),
+                           .token_ids = config_.token_ids,
+                           .start_token = start_token_,
+                           .end_token = end_token,
+                           .first_tokens = first_tokens,
+                           .crcs = crcs_});
 }
 
 void KvSender::StartAbort(PushAbort::Reason reason, absl::Status status) {

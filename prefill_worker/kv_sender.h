@@ -184,6 +184,7 @@ class KvSender {
   bool SendNextMessage();
   void SendCheckpoint();
   void SendCommit();
+  std::string Digest(int end_token, absl::Span<const internal::v1::OutputToken> first_tokens);
   bool CoveredBefore(int end_token) const;
   internal::v1::KvDataHeader MakeHeader(int first_layer, int layer_count, int first_token,
                                         int token_count);
@@ -206,6 +207,7 @@ class KvSender {
   std::deque<Range> computed_;   // not sent yet: at most layers x chunks
   std::deque<int> checkpoints_;  // ends of chunks, ascending, not announced yet
   PageCrcTable crcs_;
+  KvDigester digester_;
   int start_token_ = 0;
   uint64_t window_bytes_ = 0;
   uint64_t next_sequence_number_ = 1;

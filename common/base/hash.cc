@@ -35,12 +35,12 @@ Sha256::~Sha256() = default;
 Sha256::Sha256(Sha256&&) noexcept = default;
 Sha256& Sha256::operator=(Sha256&&) noexcept = default;
 
-Sha256 Sha256::Clone() const {
-  Sha256 clone;
-  BATON_CHECK(EVP_MD_CTX_copy_ex(static_cast<EVP_MD_CTX*>(clone.context_.get()),
-                                 static_cast<const EVP_MD_CTX*>(context_.get())) == 1,
+Sha256::Sha256(const Sha256& other) : Sha256() { *this = other; }
+Sha256& Sha256::operator=(const Sha256& other) {
+  BATON_CHECK(EVP_MD_CTX_copy_ex(static_cast<EVP_MD_CTX*>(context_.get()),
+                                 static_cast<const EVP_MD_CTX*>(other.context_.get())) == 1,
               "OpenSSL cannot copy a SHA-256 context");
-  return clone;
+  return *this;
 }
 
 void Sha256::Update(absl::string_view bytes) {

@@ -35,8 +35,9 @@ class Sha256 {
   ~Sha256();
   Sha256(Sha256&&) noexcept;
   Sha256& operator=(Sha256&&) noexcept;
-  // A second hash that goes on from the same bytes.
-  Sha256 Clone() const;
+  // A copy goes on from the same bytes.
+  Sha256(const Sha256& other);
+  Sha256& operator=(const Sha256& other);
 
   void Update(absl::string_view bytes);
   // The integer's bytes, little-endian.

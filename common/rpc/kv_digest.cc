@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/base/hash.h"
+#include "common/base/check.h"
 #include "common/kv/layout.h"
 
 namespace baton {
@@ -45,6 +45,24 @@ class IntegerUpdates {
   size_t size_ = 0;
 };
 
+void AddTokens(IntegerUpdates& integers, absl::Span<const int32_t> token_ids, int first, int end) {
+  for (int i = first; i < end; ++i) {
+    integers.Add(static_cast<uint32_t>(token_ids[static_cast<size_t>(i)]));
+  }
+}
+
+void AddPages(Sha256& sha, const KvDigestInput& input, int first, int end) {
+  IntegerUpdates integers(sha);
+  for (int page = first; page < end; ++page) {
+    const int token = page * kKvPageTokens;
+    AddTokens(integers, input.token_ids, token, std::min(token + kKvPageTokens, input.end_token));
+    for (int layer = 0; layer < input.crcs.layers(); ++layer) {
+      integers.Add(input.crcs.At(layer, page));
+    }
+  }
+  integers.Flush();
+}
+
 }  // namespace
 
 PageCrcTable::PageCrcTable(int layers, int tokens)
@@ -52,26 +70,28 @@ PageCrcTable::PageCrcTable(int layers, int tokens)
       pages_(KvPages(tokens)),
       crcs_(static_cast<size_t>(layers) * static_cast<size_t>(pages_)) {}
 
-std::string KvDigest(const KvDigestInput& input) {
-  Sha256 sha;
-  UpdateIdentity(sha, input.identity);
-  IntegerUpdates integers(sha);
-  integers.Add(static_cast<uint32_t>(input.end_token));
-  for (int i = 0; i < input.end_token; ++i) {
-    integers.Add(static_cast<uint32_t>(input.token_ids[static_cast<size_t>(i)]));
+std::string KvDigest(const KvDigestInput& input) { return KvDigester().Digest(input); }
+
+std::string KvDigester::Digest(const KvDigestInput& input) {
+  if (!sha_.has_value()) {
+    sha_.emplace();
+    UpdateIdentity(*sha_, input.identity);
+    IntegerUpdates integers(*sha_);
+    integers.Add(static_cast<uint32_t>(input.start_token));
+    AddTokens(integers, input.token_ids, 0, input.start_token);
+    integers.Flush();
+    next_page_ = input.start_token / kKvPageTokens;
   }
-  integers.Flush();
-  sha.UpdateInteger(static_cast<uint32_t>(input.start_token));
+  const int whole_pages = input.end_token / kKvPageTokens;
+  BATON_CHECK(next_page_ <= whole_pages, "digests of ascending ends");
+  AddPages(*sha_, input, next_page_, whole_pages);
+  next_page_ = whole_pages;
+
+  Sha256 sha = *sha_;
+  AddPages(sha, input, whole_pages, KvPages(input.end_token));
+  sha.UpdateInteger(static_cast<uint32_t>(input.end_token));
   sha.UpdateInteger(static_cast<uint32_t>(input.first_tokens.size()));
   for (const OutputToken& token : input.first_tokens) UpdateBytes(sha, token.SerializeAsString());
-  for (int layer = 0; layer < input.crcs.layers(); ++layer) {
-    for (int page = input.start_token / kKvPageTokens; page < KvPages(input.end_token); ++page) {
-      integers.Add(static_cast<uint32_t>(layer));
-      integers.Add(static_cast<uint32_t>(page));
-      integers.Add(input.crcs.At(layer, page));
-    }
-  }
-  integers.Flush();
   return sha.Finish();
 }
 

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/types/span.h"
 
 #include "baton/internal/v1/common.pb.h"
+#include "common/base/hash.h"
 
 namespace baton {
 
@@ -39,11 +41,25 @@ struct KvDigestInput {
   const PageCrcTable& crcs;
 };
 
-// SHA-256 over, in this order: the identity (protocol version, then its four byte fields); the
-// token ids before end_token; start_token; the encoded first_tokens; and (layer, page, CRC) for
-// every layer and, within it, every page that covers [start_token, end_token). Integers are 32
-// bits, little-endian; a field of bytes follows its length, a list its count.
+// SHA-256 over, in this order: the identity (protocol version, then its four byte fields);
+// start_token; the token ids before it; for every page that covers [start_token, end_token), its
+// token ids before end_token and its CRCs, layers ascending; end_token; the encoded first_tokens.
+// Integers are 32 bits, little-endian; a field of bytes follows its length, first_tokens their
+// count.
 std::string KvDigest(const KvDigestInput& input);
+
+// The digests of one push: each page is hashed once, so that those of all checkpoints together cost
+// no more than the commit's.
+class KvDigester {
+ public:
+  // As KvDigest(input). REQUIRES: no less an end_token than before, and else the same input for all
+  // that was hashed before.
+  std::string Digest(const KvDigestInput& input);
+
+ private:
+  std::optional<Sha256> sha_;  // to the last page that was whole
+  int next_page_ = 0;
+};
 
 // Two words a page that `token_ids` fill or begin: a 128-bit chain over identity, salt, the
 // numerics under which the receiver stores the page, and the tokens up to its end.

@@ -31,7 +31,7 @@ struct WorkerFlags {
   bool enable_prefix_caching = true;
   double gpu_memory_utilization = 0.9;
   bool deterministic = false;
-  int kv_connections = 1;
+  int kv_connections = 2;
   std::string kv_wire_dtype = "auto";  // auto = the KV type; int8 is sent and taken only if asked
   bool strict_kv_dtype = false;
 };

@@ -28,7 +28,8 @@ BenchReport MakeReport() {
                        .batch = 16,
                        .limit = BenchResult::Limit::kBandwidth,
                        .work = {.bytes = 1e8, .int8_ops = 1, .f32_ops = 1},
-                       .samples = {300}}}};
+                       .samples = {300},
+                       .read_gb_s = {40}}}};
 }
 
 TEST(BenchResult, TakesMeanAndSampleDeviation) {
@@ -44,6 +45,21 @@ TEST(BenchResult, SharesAreOfTheWallThatLimitsTheTest) {
   const BenchReport report = MakeReport();
   EXPECT_DOUBLE_EQ(report.results[0].Share(report.peaks), 5000 * 2e8 / 2000e9);
   EXPECT_DOUBLE_EQ(report.results[1].Share(report.peaks), 300 * 1e8 / 40e9);
+}
+
+TEST(BenchResult, HoldsEachDecodeAgainstTheMemoryAroundIt) {
+  const BenchResult result{.test = "t",
+                           .limit = BenchResult::Limit::kBandwidth,
+                           .work = {.bytes = 1e9},
+                           .samples = {10, 40, 30},
+                           .read_gb_s = {20, 50, 100}};  // 0.5, 0.8, 0.3
+  EXPECT_DOUBLE_EQ(result.Share({.memory_read_gb_s = 1000, .int8_gops = 1, .f32_gflops = 1}), 0.5);
+  const BenchResult two{.test = "t",
+                        .limit = BenchResult::Limit::kBandwidth,
+                        .work = {.bytes = 1e9},
+                        .samples = {10, 40},
+                        .read_gb_s = {20, 50}};
+  EXPECT_DOUBLE_EQ(two.Share({}), 0.65);
 }
 
 TEST(BenchResult, AddsTheTimesOfIntegerAndFloatProducts) {

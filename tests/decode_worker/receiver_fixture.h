@@ -14,6 +14,7 @@
 #include "decode_worker/kv_receiver.h"
 #include "decode_worker/payload_copier.h"
 #include "prefill_worker/kv_buffer.h"
+#include "tests/support/push_messages.h"
 
 namespace baton {
 
@@ -35,22 +36,7 @@ class ReceiverTest : public ::testing::Test {
   void Restart() {
     target_memory_.assign(layout_.block_bytes() * 3, 0xEE);
     target_ = {target_memory_.data(), layout_, {2, 1}};
-    config_ = {};
-    config_.key.set_request_id_low(5);
-    config_.key.set_attempt(2);
-    config_.capability = "0123456789abcdef";
-    config_.identity.set_architecture("llama");
-    config_.shape.set_layers(2);
-    config_.shape.set_kv_heads(1);
-    config_.shape.set_head_dim(4);
-    config_.shape.set_dtype("f16");
-    config_.shape.add_wire_dtypes("f16");
-    config_.shape.set_block_size(32);
-    config_.layout = layout_;
-    for (int i = 0; i < kTokens; ++i) config_.token_ids.push_back(i);
-    config_.page_hashes = PageHashes(config_.identity, "", "", config_.token_ids);
-    config_.prompt_length = kTokens;
-    config_.vocab_size = 100;
+    config_ = MakeReceiverConfig(layout_, kTokens);
     config_.limits.window_bytes = 4000;
     receiver_.emplace(config_, now_);
     actions_.clear();
@@ -60,18 +46,7 @@ class ReceiverTest : public ::testing::Test {
   void Do(const KvReceiver::Event& event) {
     for (KvReceiver::Action& action : receiver_->Handle(event, now_)) actions_.push_back(action);
   }
-  internal::v1::PushRequest OpenMessage() const {
-    internal::v1::PushRequest request;
-    auto& open = *request.mutable_open();
-    *open.mutable_key() = config_.key;
-    open.set_capability(config_.capability);
-    *open.mutable_identity() = config_.identity;
-    *open.mutable_shape() = config_.shape;
-    open.set_wire_dtype("f16");
-    open.set_token_count(kTokens);
-    open.mutable_page_hashes()->Add(config_.page_hashes.begin(), config_.page_hashes.end());
-    return request;
-  }
+  internal::v1::PushRequest OpenMessage() const { return MakeOpen(config_); }
   void Open() { Do(KvReceiver::ControlReceived{kStream, OpenMessage()}); }
   void Receive() {
     Open();
@@ -95,20 +70,7 @@ class ReceiverTest : public ::testing::Test {
   }
   internal::v1::KvDataHeader Header(int layer, int layers, int first, int end,
                                     uint64_t sequence_number) const {
-    internal::v1::KvDataHeader header;
-    *header.mutable_key() = config_.key;
-    header.set_sequence_number(sequence_number);
-    header.set_first_layer(static_cast<uint32_t>(layer));
-    header.set_layer_count(static_cast<uint32_t>(layers));
-    header.set_first_token(static_cast<uint32_t>(first));
-    header.set_token_count(static_cast<uint32_t>(end - first));
-    header.set_kv_head_count(1);
-    for (int l = layer; l < layer + layers; ++l) {
-      for (int token = first; token < end; token += kKvPageTokens) {
-        header.add_page_crc32c(source_.PageCrc(l, token, std::min(end, token + kKvPageTokens)));
-      }
-    }
-    return header;
+    return MakeDataHeader(config_, source_, layer, layers, first, end, sequence_number);
   }
   // The message as it arrives; what the receiver asked for afterwards stays in actions_.
   uint64_t Data(const internal::v1::KvDataHeader& header, KvReceiver::StreamId stream = kStream) {
@@ -142,24 +104,7 @@ class ReceiverTest : public ::testing::Test {
       }
     }
   }
-  internal::v1::PushRequest CommitMessage() const {
-    PageCrcTable crcs(2, kTokens);
-    for (int layer = 0; layer < 2; ++layer) {
-      for (int page = 0; page < 4; ++page) {
-        crcs.At(layer, page) = source_.PageCrc(layer, page * 16, std::min(kTokens, page * 16 + 16));
-      }
-    }
-    internal::v1::PushRequest request;
-    auto& token = *request.mutable_commit()->add_first_tokens();
-    token.mutable_token()->set_token_id(3);
-    request.mutable_commit()->set_digest(KvDigest({.identity = config_.identity,
-                                                   .token_ids = config_.token_ids,
-                                                   .start_token = 0,
-                                                   .end_token = kTokens,
-                                                   .first_tokens = absl::MakeConstSpan(&token, 1),
-                                                   .crcs = crcs}));
-    return request;
-  }
+  internal::v1::PushRequest CommitMessage() const { return MakeCommit(config_, source_, 0); }
   void Commit(const internal::v1::PushRequest& commit) {
     Do(KvReceiver::ControlReceived{kStream, commit});
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
-#include "prefill_worker/kv_buffer.h"
+#include "tests/support/push_messages.h"
 
 namespace baton {
 
@@ -26,21 +26,7 @@ ReceiverHarness::ReceiverHarness() {
   target_memory_.assign(layout_.block_bytes() * 3, kCanary);
   source_ = {source_memory_.data(), layout_, {1, 0}};
   target_ = {target_memory_.data(), layout_, {2, 1}};
-  config_.key.set_request_id_low(5);
-  config_.key.set_attempt(2);
-  config_.capability = "0123456789abcdef";
-  config_.identity.set_architecture("llama");
-  config_.shape.set_layers(kLayers);
-  config_.shape.set_kv_heads(1);
-  config_.shape.set_head_dim(4);
-  config_.shape.set_dtype("f16");
-  config_.shape.add_wire_dtypes("f16");
-  config_.shape.set_block_size(32);
-  config_.layout = layout_;
-  for (int i = 0; i < kTokens; ++i) config_.token_ids.push_back(i);
-  config_.page_hashes = PageHashes(config_.identity, "", "", config_.token_ids);
-  config_.prompt_length = kTokens;
-  config_.vocab_size = 100;
+  config_ = MakeReceiverConfig(layout_, kTokens);
   config_.limits.window_bytes = 4000;
   receiver_.emplace(config_, now_);
 }
@@ -151,7 +137,7 @@ void ReceiverHarness::Execute(const KvReceiver::Action& action) {
 void ReceiverHarness::OnCommit() {
   BATON_CHECK(!committed_ && !failed_ && !released_ && copies_.empty(), "one end, no copy");
   committed_ = true;
-  const PageCrcTable right = SourceCrcs();
+  const PageCrcTable right = PageCrcsOf(source_, kTokens);
   for (int layer = 0; layer < kLayers; ++layer) {
     for (int page = 0; page < KvPages(kTokens); ++page) {
       BATON_CHECK(TargetCrc({layer, page}) == right.At(layer, page), "committed what it is not");
@@ -217,83 +203,22 @@ uint32_t ReceiverHarness::TargetCrc(const Page& page) const {
   return target_.PageCrc(page.first, first, std::min(first + kKvPageTokens, kTokens));
 }
 
-PageCrcTable ReceiverHarness::SourceCrcs() const {
-  PageCrcTable crcs(kLayers, kTokens);
-  for (int layer = 0; layer < kLayers; ++layer) {
-    for (int page = 0; page < KvPages(kTokens); ++page) {
-      const int first = page * kKvPageTokens;
-      crcs.At(layer, page) =
-          source_.PageCrc(layer, first, std::min(first + kKvPageTokens, kTokens));
-    }
-  }
-  return crcs;
-}
-
-PushRequest ReceiverHarness::Open() const {
-  PushRequest request;
-  auto& open = *request.mutable_open();
-  *open.mutable_key() = config_.key;
-  open.set_capability(config_.capability);
-  *open.mutable_identity() = config_.identity;
-  *open.mutable_shape() = config_.shape;
-  open.set_wire_dtype("f16");
-  open.set_token_count(kTokens);
-  open.mutable_page_hashes()->Add(config_.page_hashes.begin(), config_.page_hashes.end());
-  return request;
-}
+PushRequest ReceiverHarness::Open() const { return MakeOpen(config_); }
 
 PushRequest ReceiverHarness::Checkpoint(int end_token) const {
-  PushRequest request;
-  request.mutable_checkpoint()->set_end_token(static_cast<uint32_t>(end_token));
-  request.mutable_checkpoint()->set_digest(KvDigest({.identity = config_.identity,
-                                                     .token_ids = config_.token_ids,
-                                                     .start_token = start_token_,
-                                                     .end_token = end_token,
-                                                     .first_tokens = {},
-                                                     .crcs = SourceCrcs()}));
-  return request;
+  return MakeCheckpoint(config_, source_, start_token_, end_token);
 }
 
-PushRequest ReceiverHarness::Commit() const {
-  PushRequest request;
-  auto& token = *request.mutable_commit()->add_first_tokens();
-  token.mutable_token()->set_token_id(3);
-  request.mutable_commit()->set_digest(KvDigest({.identity = config_.identity,
-                                                 .token_ids = config_.token_ids,
-                                                 .start_token = start_token_,
-                                                 .end_token = kTokens,
-                                                 .first_tokens = absl::MakeConstSpan(&token, 1),
-                                                 .crcs = SourceCrcs()}));
-  return request;
-}
+PushRequest ReceiverHarness::Commit() const { return MakeCommit(config_, source_, start_token_); }
 
 KvDataHeader ReceiverHarness::Header(int layer, int layers, int first_page, int end_page,
                                      uint64_t sequence_number) const {
-  const PageCrcTable crcs = SourceCrcs();
-  const int first = first_page * kKvPageTokens;
-  const int end = std::min(end_page * kKvPageTokens, kTokens);
-  KvDataHeader header;
-  *header.mutable_key() = config_.key;
-  header.set_sequence_number(sequence_number);
-  header.set_first_layer(static_cast<uint32_t>(layer));
-  header.set_layer_count(static_cast<uint32_t>(layers));
-  header.set_first_token(static_cast<uint32_t>(first));
-  header.set_token_count(static_cast<uint32_t>(end - first));
-  header.set_kv_head_count(1);
-  for (int l = layer; l < layer + layers; ++l) {
-    for (int page = first_page; page < end_page; ++page) header.add_page_crc32c(crcs.At(l, page));
-  }
-  return header;
+  return MakeDataHeader(config_, source_, layer, layers, first_page * kKvPageTokens,
+                        std::min(end_page * kKvPageTokens, kTokens), sequence_number);
 }
 
 std::string ReceiverHarness::Data(const KvDataHeader& header) const {
-  std::vector<grpc::Slice> slices;
-  BATON_CHECK(MakeKvBuffer(header, source_, [] {}).Dump(&slices).ok(), "a buffer");
-  std::string bytes;
-  for (const grpc::Slice& slice : slices) {
-    bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
-  }
-  return bytes;
+  return EncodeData(header, source_);
 }
 
 }  // namespace baton

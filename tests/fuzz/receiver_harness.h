@@ -53,7 +53,6 @@ class ReceiverHarness {
   bool InPlace(const internal::v1::KvDataHeader& header, std::map<Page, uint32_t>& pages) const;
   void CheckMemory() const;
   uint32_t TargetCrc(const Page& page) const;
-  PageCrcTable SourceCrcs() const;
 
   absl::Time now_ = absl::UnixEpoch();
   KvLayout layout_;

@@ -19,6 +19,7 @@
 #include "decode_worker/payload_copier.h"
 #include "prefill_worker/kv_buffer.h"
 #include "tests/simulation/sim_random.h"
+#include "tests/support/push_messages.h"
 
 namespace baton {
 namespace {
@@ -79,48 +80,9 @@ class Corruption : public ::testing::Test {
     target_memory_.resize(layout_.block_bytes() * 4);
     source_ = {source_memory_.data(), layout_, {2, 0}};
     target_ = {target_memory_.data(), layout_, {1, 3}};
-    config_.key.set_request_id_low(5);
-    config_.key.set_attempt(1);
-    config_.capability = "0123456789abcdef";
-    config_.identity.set_architecture("llama");
-    config_.shape.set_layers(kLayers);
-    config_.shape.set_kv_heads(1);
-    config_.shape.set_head_dim(64);
-    config_.shape.set_dtype("f16");
-    config_.shape.add_wire_dtypes("f16");
-    config_.shape.set_block_size(32);
-    config_.layout = layout_;
-    for (int i = 0; i < kTokens; ++i) config_.token_ids.push_back(i);
-    config_.page_hashes = PageHashes(config_.identity, "", "", config_.token_ids);
-    config_.prompt_length = kTokens;
-    config_.vocab_size = 100;
-    auto& open = *open_.mutable_open();
-    *open.mutable_key() = config_.key;
-    open.set_capability(config_.capability);
-    *open.mutable_identity() = config_.identity;
-    *open.mutable_shape() = config_.shape;
-    open.set_wire_dtype("f16");
-    open.set_token_count(kTokens);
-    open.mutable_page_hashes()->Add(config_.page_hashes.begin(), config_.page_hashes.end());
-    MakeCommit();
-  }
-
-  void MakeCommit() {
-    PageCrcTable crcs(kLayers, kTokens);
-    for (int layer = 0; layer < kLayers; ++layer) {
-      for (int token = 0; token < kTokens; token += kKvPageTokens) {
-        crcs.At(layer, token / kKvPageTokens) =
-            source_.PageCrc(layer, token, token + kKvPageTokens);
-      }
-    }
-    auto& token = *commit_.mutable_commit()->add_first_tokens();
-    token.mutable_token()->set_token_id(3);
-    commit_.mutable_commit()->set_digest(KvDigest({.identity = config_.identity,
-                                                   .token_ids = config_.token_ids,
-                                                   .start_token = 0,
-                                                   .end_token = kTokens,
-                                                   .first_tokens = absl::MakeConstSpan(&token, 1),
-                                                   .crcs = crcs}));
+    config_ = MakeReceiverConfig(layout_, kTokens);
+    open_ = MakeOpen(config_);
+    commit_ = MakeCommit(config_, source_, 0);
   }
 
   void Restart() {
@@ -180,29 +142,8 @@ class Corruption : public ::testing::Test {
     return range;
   }
   KvDataHeader Header(const Range& range, const KvBlocks& crcs_of) {
-    KvDataHeader header;
-    *header.mutable_key() = config_.key;
-    header.set_sequence_number(next_sequence_++);
-    header.set_first_layer(static_cast<uint32_t>(range.layer));
-    header.set_layer_count(static_cast<uint32_t>(range.layers));
-    header.set_first_token(static_cast<uint32_t>(range.first));
-    header.set_token_count(static_cast<uint32_t>(range.tokens));
-    header.set_kv_head_count(1);
-    for (int layer = range.layer; layer < range.layer + range.layers; ++layer) {
-      for (int token = range.first; token < range.first + range.tokens; token += kKvPageTokens) {
-        header.add_page_crc32c(crcs_of.PageCrc(layer, token, token + kKvPageTokens));
-      }
-    }
-    return header;
-  }
-  static std::string Flatten(const KvDataHeader& header, const KvBlocks& blocks) {
-    std::vector<grpc::Slice> slices;
-    EXPECT_TRUE(MakeKvBuffer(header, blocks, [] {}).Dump(&slices).ok());
-    std::string bytes;
-    for (const grpc::Slice& slice : slices) {
-      bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
-    }
-    return bytes;
+    return MakeDataHeader(config_, crcs_of, range.layer, range.layers, range.first,
+                          range.first + range.tokens, next_sequence_++);
   }
   size_t PayloadBytes(const Range& range) const {
     return static_cast<size_t>(range.layers * range.tokens) * 2 * layout_.row_bytes();
@@ -254,7 +195,7 @@ std::string Corruption::WrongSource(const Range& range) {
   } else {
     shifted.base += layout_.row_bytes() * static_cast<size_t>(random_.Between(1, 32));
   }
-  return Flatten(header, shifted);
+  return EncodeData(header, shifted);
 }
 
 // Every CRC of the message agrees, but its payload belongs elsewhere: only what the commit compares
@@ -273,7 +214,7 @@ std::string Corruption::WrongTarget(const Range& range) {
   header.set_first_layer(static_cast<uint32_t>(wrong.layer));
   header.set_first_token(static_cast<uint32_t>(wrong.first));
   const std::string header_bytes = header.SerializeAsString();
-  const std::string right = Flatten(Header(range, source_), source_);
+  const std::string right = EncodeData(Header(range, source_), source_);
   return EncodeKvDataPrefix(header_bytes, Crc32c(header_bytes.data(), header_bytes.size()),
                             PayloadBytes(range)) +
          right.substr(right.size() - PayloadBytes(range));
@@ -289,11 +230,11 @@ std::string Corruption::Damaged(Damage damage, const Range& range) {
     uint8_t* bytes = source_.Row(range.layer, KvLayout::kValues, token);
     const std::string before(bytes, bytes + row);
     for (size_t i = 0; i < row; ++i) bytes[i] = static_cast<uint8_t>(random_.Next());
-    std::string message = Flatten(header, source_);
+    std::string message = EncodeData(header, source_);
     std::copy(before.begin(), before.end(), bytes);
     return message;
   }
-  std::string bytes = Flatten(header, source_);
+  std::string bytes = EncodeData(header, source_);
   const size_t payload = bytes.size() - PayloadBytes(range);
   const auto any = [&](size_t first, size_t end) {
     return static_cast<size_t>(
@@ -311,7 +252,7 @@ std::string Corruption::Damaged(Damage damage, const Range& range) {
       const size_t end = std::min(bytes.size(), first + any(2, 4096));
       for (size_t i = first; i < end; ++i) bytes[i] = static_cast<char>(random_.Next());
       bytes[first] = static_cast<char>(bytes[first] ^ 1);  // a burst may repeat what was there
-      if (bytes == Flatten(header, source_)) Flip(bytes, payload, bytes.size());
+      if (bytes == EncodeData(header, source_)) Flip(bytes, payload, bytes.size());
       break;
     }
     case Damage::kSwapRows: {
@@ -332,7 +273,7 @@ std::string Corruption::Damaged(Damage damage, const Range& range) {
         Flip(bytes, payload, bytes.size());
         break;
       }
-      const std::string theirs = Flatten(Header(other, source_), source_);
+      const std::string theirs = EncodeData(Header(other, source_), source_);
       bytes.replace(payload, std::string::npos, theirs.substr(theirs.size() - PayloadBytes(range)));
       break;
     }
@@ -359,8 +300,8 @@ TEST_F(Corruption, EveryFaultIsDetectedAndNoneIsServed) {
     Arrive(Damaged(damage, range));
     bool detected = acks_ == 0;
     // What the receiver believes to have must be right: the clean message adds the rest.
-    if (receiving()) Arrive(Flatten(Header(range, source_), source_));
-    if (receiving()) Arrive(Flatten(Header({0, kLayers, 0, kTokens}, source_), source_));
+    if (receiving()) Arrive(EncodeData(Header(range, source_), source_));
+    if (receiving()) Arrive(EncodeData(Header({0, kLayers, 0, kTokens}, source_), source_));
     if (receiving()) Do(KvReceiver::ControlReceived{kStream, commit_});
     if (committed_) {
       ASSERT_TRUE(TargetHolds({0, kLayers, 0, kTokens}))
@@ -384,11 +325,11 @@ TEST_F(Corruption, WhatIsCleanIsNeverRefused) {
     Restart();
     uint64_t expected_acks = 0;
     for (int i = 0; i < 4; ++i) {  // overlapping ranges: duplicates and fresh pages
-      Arrive(Flatten(Header(AnyRange(), source_), source_));
+      Arrive(EncodeData(Header(AnyRange(), source_), source_));
       ++expected_acks;
     }
     for (int layer = 0; layer < kLayers; ++layer) {
-      Arrive(Flatten(Header({layer, 1, 0, kTokens}, source_), source_));
+      Arrive(EncodeData(Header({layer, 1, 0, kTokens}, source_), source_));
       ++expected_acks;
     }
     sent += expected_acks;

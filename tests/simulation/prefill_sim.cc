@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "prefill_worker/kv_buffer.h"
 #include "tests/simulation/sim_open.h"
+#include "tests/support/push_messages.h"
 
 namespace baton {
 
@@ -334,14 +334,7 @@ std::string PrefillSim::Flatten(Key key, const internal::v1::KvDataHeader& heade
     return "?";
   }
   if (!Intact(*push)) sim_.Violation("the network reads a block in its next life");
-  std::vector<grpc::Slice> slices;
-  const grpc::ByteBuffer buffer = MakeKvBuffer(header, push->memory, [] {});
-  if (!buffer.Dump(&slices).ok()) return "?";
-  std::string bytes;
-  for (const grpc::Slice& slice : slices) {
-    bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
-  }
-  return bytes;
+  return EncodeData(header, push->memory);
 }
 
 void PrefillSim::Arm(Key key, Push& push) {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -32,28 +34,6 @@ double Seconds(absl::FunctionRef<void()> work) {
   const absl::Time start = SteadyNow();
   work();
   return absl::ToDoubleSeconds(SteadyNow() - start);
-}
-
-absl::StatusOr<double> ReadGbPerSecond(const PeakLoops& loops, ThreadPool& pool) {
-  const size_t cache_bytes = static_cast<size_t>(std::max<long>(0, sysconf(_SC_LEVEL3_CACHE_SIZE)));
-  const size_t pieces = std::max(kLeastReadBytes, kReadPerCache * cache_bytes) / kReadPiece;
-  CpuMemory cpu_memory;
-  BATON_ASSIGN_OR_RETURN(const BackendBuffer memory, cpu_memory.Allocate(pieces * kReadPiece));
-  const auto piece = [&](int index) { return memory.data() + index * kReadPiece; };
-  // Ones: untouched pages would all be the same one.
-  pool.Run(static_cast<int>(pieces),
-           [&](int, int index) { std::memset(piece(index), 1, kReadPiece); });
-  std::vector<float> sums(pieces);  // kept, so that the reads are
-  double best = 0;
-  for (int run = 0; run < kReadRuns; ++run) {
-    const double seconds = Seconds([&] {
-      pool.Run(static_cast<int>(pieces), [&](int, int index) {
-        sums[static_cast<size_t>(index)] = loops.read(piece(index), kReadPiece);
-      });
-    });
-    best = std::max(best, static_cast<double>(memory.size_bytes()) / seconds);
-  }
-  return best * 1e-9;
 }
 
 PeakMix MixOf(GgmlType type) {
@@ -90,11 +70,53 @@ double GigaOpsPerSecond(float (*loop)(int64_t), double ops, ThreadPool& pool) {
 
 }  // namespace
 
+struct MemoryReader::Rep {
+  const PeakLoops& loops;
+  ThreadPool pool;
+  CpuMemory cpu_memory = {};
+  BackendBuffer memory = {};
+  std::vector<float> sums = {};  // kept, so that the reads are
+
+  uint8_t* Piece(int index) const {
+    return memory.data() + static_cast<size_t>(index) * kReadPiece;
+  }
+};
+
+MemoryReader::MemoryReader(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
+MemoryReader::~MemoryReader() = default;
+
+absl::StatusOr<std::unique_ptr<MemoryReader>> MemoryReader::Create(const CpuPeakOptions& options) {
+  auto rep = std::unique_ptr<Rep>(
+      new Rep{KernelsFor(options.isa).peak, ThreadPool(options.threads, options.cpus)});
+  const size_t cache_bytes = static_cast<size_t>(std::max<long>(0, sysconf(_SC_LEVEL3_CACHE_SIZE)));
+  const size_t pieces = std::max(kLeastReadBytes, kReadPerCache * cache_bytes) / kReadPiece;
+  BATON_ASSIGN_OR_RETURN(rep->memory, rep->cpu_memory.Allocate(pieces * kReadPiece));
+  rep->sums.resize(pieces);
+  // Ones: untouched pages would all be the same one.
+  rep->pool.Run(static_cast<int>(pieces),
+                [&](int, int index) { std::memset(rep->Piece(index), 1, kReadPiece); });
+  return std::unique_ptr<MemoryReader>(new MemoryReader(std::move(rep)));
+}
+
+double MemoryReader::GbPerSecond() {
+  const double seconds = Seconds([&] {
+    rep_->pool.Run(static_cast<int>(rep_->sums.size()), [&](int, int index) {
+      rep_->sums[static_cast<size_t>(index)] = rep_->loops.read(rep_->Piece(index), kReadPiece);
+    });
+  });
+  return static_cast<double>(rep_->memory.size_bytes()) / seconds * 1e-9;
+}
+
 absl::StatusOr<CpuPeaks> MeasureCpuPeaks(const CpuPeakOptions& options) {
+  CpuPeaks peaks;
+  {
+    BATON_ASSIGN_OR_RETURN(const auto reader, MemoryReader::Create(options));
+    for (int run = 0; run < kReadRuns; ++run) {
+      peaks.memory_read_gb_s = std::max(peaks.memory_read_gb_s, reader->GbPerSecond());
+    }
+  }
   const PeakLoops& loops = KernelsFor(options.isa).peak;
   ThreadPool pool(options.threads, options.cpus);
-  CpuPeaks peaks;
-  BATON_ASSIGN_OR_RETURN(peaks.memory_read_gb_s, ReadGbPerSecond(loops, pool));
   peaks.int8_gops = GigaOpsPerSecond(loops.integer_product[MixOf(options.weights_type)],
                                      loops.integer_ops_per_block, pool);
   peaks.f32_gflops = GigaOpsPerSecond(loops.float_product, loops.float_ops_per_column, pool);

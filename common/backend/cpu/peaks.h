@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,24 @@ struct CpuPeakOptions {
 // Runs the loops below on threads of its own, some tenths of a second each, and keeps the best of
 // several runs. RESOURCE_EXHAUSTED without memory to read. REQUIRES: CpuHas(isa).
 absl::StatusOr<CpuPeaks> MeasureCpuPeaks(const CpuPeakOptions& options);
+
+// Memory far larger than the caches, to be read again and again: what there is to be had changes
+// from second to second where a host has other guests, so a rate is held against the reads just
+// before and after it.
+class MemoryReader {
+ public:
+  // REQUIRES: as MeasureCpuPeaks.
+  static absl::StatusOr<std::unique_ptr<MemoryReader>> Create(const CpuPeakOptions& options);
+  ~MemoryReader();
+
+  // Of one read of all of it, some hundredths of a second.
+  double GbPerSecond();
+
+ private:
+  struct Rep;
+  explicit MemoryReader(std::unique_ptr<Rep> rep);
+  std::unique_ptr<Rep> rep_;
+};
 
 // As the CPU calls itself.
 std::string CpuName();

@@ -162,12 +162,16 @@ struct ProductInputKernel {
       for (int column = 0; column < columns; column += kQuantBlock, ++out) {
         float* x = batch.x[batch.size];
         Values(args, row, column, kQuantBlock, inverse_norm, x);
+        if (args.floats != nullptr) {
+          std::memcpy(
+              args.floats + static_cast<size_t>(row) * static_cast<size_t>(columns) + column, x,
+              sizeof(batch.x[0]));
+        }
         batch.out[batch.size++] = out;
         if (batch.size == kLanes) Flush(batch, args.terms, blocks);
       }
     }
     if (batch.size > 0) Flush(batch, args.terms, blocks);
-    if (args.floats != nullptr) RunFloats(args, begin, end);
   }
 };
 

@@ -35,7 +35,7 @@ TEST(Sha256, TakesItsInputInAnyPieces) {
 TEST(Sha256, CloneGoesOnByItself) {
   Sha256 hash;
   hash.Update("ab");
-  Sha256 clone = hash.Clone();
+  Sha256 clone = hash;
   hash.Update("c");
   clone.Update("d");
   EXPECT_EQ(ToHex(hash.Finish()), Sha256Hex("abc"));

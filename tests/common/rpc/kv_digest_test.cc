@@ -1,7 +1,9 @@
 // What both ends of a push compare: every part of it counts, in the order that the header says.
 #include "common/rpc/kv_digest.h"
 
+#include <algorithm>
 #include <numeric>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -96,18 +98,20 @@ TEST(KvDigest, IsTheSha256ThatTheProtocolSpellsOut) {
   bytes("llama");
   bytes("");
   bytes("");
-  expected.UpdateInteger(uint32_t{kTokens});
-  for (const int32_t id : token_ids) expected.UpdateInteger(static_cast<uint32_t>(id));
   expected.UpdateInteger(uint32_t{kStart});
+  const auto add_tokens = [&](int begin, int end) {
+    for (int i = begin; i < end; ++i) {
+      expected.UpdateInteger(static_cast<uint32_t>(token_ids[static_cast<size_t>(i)]));
+    }
+  };
+  add_tokens(0, kStart);
+  for (int page = kStart / kKvPageTokens; page < KvPages(kTokens); ++page) {
+    add_tokens(page * kKvPageTokens, std::min(page * kKvPageTokens + kKvPageTokens, kTokens));
+    for (int layer = 0; layer < kLayers; ++layer) expected.UpdateInteger(crcs.At(layer, page));
+  }
+  expected.UpdateInteger(uint32_t{kTokens});
   expected.UpdateInteger(uint32_t{1});
   bytes(first.SerializeAsString());
-  for (int layer = 0; layer < kLayers; ++layer) {
-    for (int page = kStart / kKvPageTokens; page < KvPages(kTokens); ++page) {
-      expected.UpdateInteger(static_cast<uint32_t>(layer));
-      expected.UpdateInteger(static_cast<uint32_t>(page));
-      expected.UpdateInteger(crcs.At(layer, page));
-    }
-  }
   EXPECT_EQ(ToHex(KvDigest({.identity = identity,
                             .token_ids = token_ids,
                             .start_token = kStart,
@@ -115,6 +119,23 @@ TEST(KvDigest, IsTheSha256ThatTheProtocolSpellsOut) {
                             .first_tokens = absl::MakeConstSpan(&first, 1),
                             .crcs = crcs})),
             ToHex(expected.Finish()));
+}
+
+// However many checkpoints there were before, in whole pages.
+TEST_F(KvDigestTest, OfAPushThatGoesOnIsTheDigestOfTheWhole) {
+  for (const std::vector<int>& ends :
+       {std::vector<int>{40}, {32, 40}, {32, 32, 40, 40}, {16, 32, 40}}) {
+    KvDigester digester;
+    for (const int end : ends) {
+      const KvDigestInput input = {.identity = identity_,
+                                   .token_ids = token_ids_,
+                                   .start_token = start_token_,
+                                   .end_token = end,
+                                   .first_tokens = {},
+                                   .crcs = crcs_};
+      EXPECT_EQ(ToHex(digester.Digest(input)), ToHex(KvDigest(input))) << "end " << end;
+    }
+  }
 }
 
 }  // namespace
