@@ -20,9 +20,13 @@ namespace {
 constexpr std::align_val_t kAlignment{256};
 constexpr size_t kDeviceBytes = size_t{4} << 30;
 constexpr int kMultiprocessors = 8;
-constexpr int kVersion = 13000;
 
 thread_local cudaError_t last_error = cudaSuccess;
+
+Machine& TheMachine() {
+  static Machine machine;
+  return machine;
+}
 
 cudaError_t Report(cudaError_t error) {
   if (error != cudaSuccess) last_error = error;
@@ -103,6 +107,8 @@ bool WithinLimits(const dim3& grid, const dim3& block) {
 
 }  // namespace
 
+void SetMachine(const Machine& machine) { TheMachine() = machine; }
+
 cudaError_t LaunchKernel(const cudaLaunchConfig_t& config, const void* kernel,
                          void (*run_thread)(const void* arguments), const void* arguments) {
   if (!WithinLimits(config.gridDim, config.blockDim)) return Report(cudaErrorInvalidConfiguration);
@@ -134,6 +140,12 @@ const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorMemoryAllocation";
     case cudaErrorInvalidConfiguration:
       return "cudaErrorInvalidConfiguration";
+    case cudaErrorCudartUnloading:
+      return "cudaErrorCudartUnloading";
+    case cudaErrorInsufficientDriver:
+      return "cudaErrorInsufficientDriver";
+    case cudaErrorNoKernelImageForDevice:
+      return "cudaErrorNoKernelImageForDevice";
     case cudaErrorNoDevice:
       return "cudaErrorNoDevice";
     case cudaErrorInvalidDevice:
@@ -148,8 +160,8 @@ cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); 
 cudaError_t cudaPeekAtLastError() { return last_error; }
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
-  return cudaSuccess;
+  *count = TheMachine().devices;
+  return Report(TheMachine().count_error);
 }
 cudaError_t cudaSetDevice(int device) { return ReportUnless(device == 0, cudaErrorInvalidDevice); }
 cudaError_t cudaGetDevice(int* device) {
@@ -163,10 +175,10 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
       *value = kMultiprocessors;
       return cudaSuccess;
     case cudaDevAttrComputeCapabilityMajor:
-      *value = 9;
+      *value = TheMachine().major;
       return cudaSuccess;
     case cudaDevAttrComputeCapabilityMinor:
-      *value = 0;
+      *value = TheMachine().minor;
       return cudaSuccess;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:
       *value = static_cast<int>(kSharedBytesMost);
@@ -181,8 +193,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
                  .sharedMemPerBlock = kSharedBytesUsual,
                  .sharedMemPerBlockOptin = kSharedBytesMost,
                  .multiProcessorCount = kMultiprocessors,
-                 .major = 9,
-                 .minor = 0,
+                 .major = TheMachine().major,
+                 .minor = TheMachine().minor,
                  .l2CacheSize = 1 << 20};
   return cudaSuccess;
 }
@@ -192,10 +204,13 @@ cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   return cudaSuccess;
 }
 cudaError_t cudaRuntimeGetVersion(int* version) {
-  *version = kVersion;
+  *version = CUDART_VERSION;
   return cudaSuccess;
 }
-cudaError_t cudaDriverGetVersion(int* version) { return cudaRuntimeGetVersion(version); }
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = TheMachine().driver_version;
+  return cudaSuccess;
+}
 cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 
 cudaError_t cudaMalloc(void** data, size_t bytes) {
@@ -287,6 +302,10 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
 
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* /*kernel*/) {
+  attributes->maxThreadsPerBlock = kThreadsMost;
+  return ReportUnless(TheMachine().has_code, cudaErrorNoKernelImageForDevice);
+}
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int value) {
   if (value < 0 || static_cast<size_t>(value) > kSharedBytesMost) {
     return Report(cudaErrorInvalidValue);

@@ -12,13 +12,18 @@
 #include "tests/support/cuda_shim/fibers.h"
 #include "tests/support/cuda_shim/vector_types.h"
 
+#define CUDART_VERSION 13000
+
 enum cudaError_t {
   cudaSuccess = 0,
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
+  cudaErrorCudartUnloading = 4,
   cudaErrorInvalidConfiguration = 9,
+  cudaErrorInsufficientDriver = 35,
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
+  cudaErrorNoKernelImageForDevice = 209,
   cudaErrorNotReady = 600,
 };
 const char* cudaGetErrorName(cudaError_t error);
@@ -26,7 +31,22 @@ const char* cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetLastError();  // of this thread; forgets it
 cudaError_t cudaPeekAtLastError();
 
-// One device, of compute capability 9.0, so that what needs it is taken.
+namespace baton::cuda_shim {
+
+// The machine that programs find; the usual one has what all of them need.
+struct Machine {
+  int driver_version = CUDART_VERSION;    // 0: no driver
+  cudaError_t count_error = cudaSuccess;  // of cudaGetDeviceCount
+  int devices = 1;                        // only the first can be used
+  int major = 9;                          // compute capability
+  int minor = 0;
+  bool has_code = true;  // kernels for it
+};
+// REQUIRES: no other thread calls anything here.
+void SetMachine(const Machine& machine);
+
+}  // namespace baton::cuda_shim
+
 enum cudaDeviceAttr {
   cudaDevAttrMultiProcessorCount = 16,
   cudaDevAttrComputeCapabilityMajor = 75,
@@ -104,6 +124,10 @@ cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
 
+struct cudaFuncAttributes {
+  int maxThreadsPerBlock;
+};
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel);
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
 template <class... Parameters>
