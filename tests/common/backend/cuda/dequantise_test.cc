@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "common/backend/cuda/embed.h"
 #include "common/base/float_types.h"
 #include "tests/common/backend/cuda/test_matrix.h"
 #include "tests/support/cuda_shim/device_array.h"
@@ -18,7 +19,7 @@ constexpr int kRows = 9;
 constexpr int kColumns = 1280;  // more quads than a block has threads
 
 using Dequantise = EveryFiberOrder;
-INSTANTIATE_TEST_SUITE_P(, Dequantise, testing::ValuesIn(cuda_shim::kAllFiberOrders));
+INSTANTIATE_TEST_SUITE_P(Orders, Dequantise, testing::ValuesIn(cuda_shim::kAllFiberOrders));
 
 TEST_P(Dequantise, GivesTheValuesThatTheCpuBackendSees) {
   std::mt19937 random(1);
@@ -56,6 +57,27 @@ TEST_P(Dequantise, LooksRowsUp) {
     for (size_t i = 0; i < values.size(); ++i) {
       const size_t row = static_cast<size_t>(ids[i / kColumns]);
       ASSERT_EQ(values[i], table.values()[row * kColumns + i % kColumns]);
+    }
+  }
+}
+
+// Rows that are padded to 16 bytes, and quantised ones.
+TEST_P(Dequantise, IsHowAnEmbeddingReadsATable) {
+  std::mt19937 random(3);
+  for (const TestElement& element : kTestElements) {
+    const int columns = WholeBlocks(element, 37);
+    const TestMatrix table(element, kRows, columns, random);
+    const std::vector<int32_t> ids = {5, 8, 0};
+    const DeviceArray<int32_t> device_ids(ids);
+    const DeviceArray<float> out(ids.size() * static_cast<size_t>(columns));
+    LaunchEmbed(table.Matrix(), device_ids.data(), {out.data(), 3, columns}, nullptr);
+    const std::vector<float> values = out.Download();
+    for (int row = 0; row < 3; ++row) {
+      for (int k = 0; k < columns; ++k) {
+        ASSERT_EQ(values[static_cast<size_t>(row * columns + k)],
+                  table.Value(ids[static_cast<size_t>(row)], k))
+            << GgmlTypeName(element.type);
+      }
     }
   }
 }
