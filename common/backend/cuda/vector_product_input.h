@@ -7,6 +7,7 @@
 
 #include "common/backend/cuda/device.h"
 #include "common/backend/cuda/vector_product_tile.h"
+#include "common/backend/exact_math.h"
 
 namespace baton {
 
@@ -53,10 +54,6 @@ __device__ void ComputeNormScales(const VectorArgs& args, const VectorShared<Til
   }
 }
 
-__device__ __forceinline__ float SwiGlu(float gate, float up) {
-  return gate / (1.0f + expf(-gate)) * up;
-}
-
 // Columns `column` to `column + 3` of the product's input.
 __device__ __forceinline__ float4 InputQuad(const VectorArgs& args, int row, int column,
                                             const float* norm_scales) {
@@ -70,7 +67,7 @@ __device__ __forceinline__ float4 InputQuad(const VectorArgs& args, int row, int
                        x.w * scale * gain.w);
   }
   const float4 up = LoadQuad(args.other + first, column, args.columns);
-  return make_float4(SwiGlu(x.x, up.x), SwiGlu(x.y, up.y), SwiGlu(x.z, up.z), SwiGlu(x.w, up.w));
+  return make_float4(SiluF(x.x) * up.x, SiluF(x.y) * up.y, SiluF(x.z) * up.z, SiluF(x.w) * up.w);
 }
 
 // Brings the tile that begins with chunk `first_chunk` into shared memory.

@@ -126,7 +126,7 @@ bool SameBits(const std::vector<float>& a, const float* b) {
 }
 
 using VectorProduct = EveryFiberOrder;
-INSTANTIATE_TEST_SUITE_P(, VectorProduct, testing::ValuesIn(cuda_shim::kAllFiberOrders));
+INSTANTIATE_TEST_SUITE_P(Orders, VectorProduct, testing::ValuesIn(cuda_shim::kAllFiberOrders));
 
 TEST_P(VectorProduct, IsTheProductOfTheInputThatItsKindMakes) {
   std::mt19937 random(1);
