@@ -89,10 +89,10 @@ __attribute__((target("sse4.2,pclmul"))) uint32_t ThreeStreams(uint32_t state,
 
 // Constants that carry the low and the high word of 128 bits over `bits` more: of degree below 32
 // in 64 reflected bits.
-consteval int64_t CarryLow(int bits) {
+constexpr int64_t CarryLow(int bits) {
   return static_cast<int64_t>(uint64_t{PowerOfX(bits + 63)} << 32);
 }
-consteval int64_t CarryHigh(int bits) {
+constexpr int64_t CarryHigh(int bits) {
   return static_cast<int64_t>(uint64_t{PowerOfX(bits - 1)} << 32);
 }
 
