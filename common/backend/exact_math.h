@@ -2,9 +2,9 @@
 // libm only sqrt and fma are used, which are exact by definition. REQUIRES: rounding to nearest, no
 // FTZ/DAZ.
 //
-// ExpF is for kernels: inlined, without branches, so that a loop over it vectorises. The functions
-// of double are for tables and sampling: their error is a few units in the last place, far below
-// what a float can show. What is constexpr here gives the same bits in CUDA device code.
+// ExpF is for kernels: inlined, without branches, so that a loop over it vectorises; constexpr, so
+// that device code may call it, as Log is. The functions of double are for tables and sampling:
+// their error is a few units in the last place, far below what a float can show.
 #pragma once
 
 #include <bit>
