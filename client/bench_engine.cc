@@ -13,6 +13,7 @@
 #include "client/engine_bench.h"
 #include "client/random_model.h"
 #include "common/backend/cpu/peaks.h"
+#include "common/backend/cuda/cuda_peaks.h"
 #include "common/base/progress_line.h"
 #include "common/base/status_macros.h"
 #include "common/engine/model_runtime.h"
@@ -62,11 +63,63 @@ int Largest(const std::vector<int>& values) {
   return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
 }
 
+// Where the model is computed, and what that can do at most.
+class Processor {
+ public:
+  static absl::StatusOr<Processor> Of(const BenchEngineOptions& options, const EngineBench& bench) {
+    Processor processor;
+    processor.weights_type_ = bench.weights_type();
+    if (bench.backend().Name() != std::string("cpu")) return processor;
+    BATON_ASSIGN_OR_RETURN(processor.cpu_, ResolveCpuSettings(options.backend));
+    BATON_ASSIGN_OR_RETURN(processor.memory_, MemoryReader::Create(processor.PeakOptions()));
+    return processor;
+  }
+
+  void Describe(const EngineBench& bench, BenchReport& report) const {
+    report.device = bench.backend().Name();
+    report.name = cpu_ ? CpuName() : bench.backend().Description();
+    if (!cpu_) return;
+    report.isa = CpuIsaName(cpu_->isa);
+    report.threads = cpu_->threads;
+  }
+
+  absl::StatusOr<BenchPeaks> Measure() {
+    ProgressLine progress("what the machine can do");
+    progress.Tick();
+    if (!cpu_) {
+      BATON_ASSIGN_OR_RETURN(const CudaPeaks peaks,
+                             MeasureCudaPeaks({.weights_type = weights_type_}));
+      copy_gb_s_ = peaks.copy_gb_s;
+      return BenchPeaks{.memory_gb_s = peaks.copy_gb_s, .float_gflops = peaks.gemm_gflops};
+    }
+    BATON_ASSIGN_OR_RETURN(const CpuPeaks peaks, MeasureCpuPeaks(PeakOptions()));
+    return BenchPeaks{.memory_gb_s = peaks.memory_read_gb_s,
+                      .int8_gops = peaks.int8_gops,
+                      .float_gflops = peaks.f32_gflops};
+  }
+
+  // What memory gives just now; a GPU's is nobody else's, so that it is what Measure found.
+  double MemoryGbPerSecond() { return memory_ ? memory_->GbPerSecond() : copy_gb_s_; }
+
+ private:
+  CpuPeakOptions PeakOptions() const {
+    return {.isa = cpu_->isa,
+            .threads = cpu_->threads,
+            .cpus = cpu_->cpus,
+            .weights_type = weights_type_};
+  }
+
+  GgmlType weights_type_ = GgmlType::kF32;
+  std::optional<CpuSettings> cpu_;
+  std::unique_ptr<MemoryReader> memory_;  // of a CPU
+  double copy_gb_s_ = 0;
+};
+
 // Runs the tests that the options name, in order, and keeps their results.
 class TestRun {
  public:
-  TestRun(const BenchEngineOptions& options, EngineBench& bench, MemoryReader& memory)
-      : options_(options), bench_(bench), memory_(memory) {}
+  TestRun(const BenchEngineOptions& options, EngineBench& bench, Processor& processor)
+      : options_(options), bench_(bench), processor_(processor) {}
 
   // One cache for the largest of the tests. An error names the flags.
   absl::Status Reserve() {
@@ -145,7 +198,7 @@ class TestRun {
       const absl::Duration elapsed = compute();
       if (i > 0) result.samples.push_back(tokens / absl::ToDoubleSeconds(elapsed));
       if (reads) {
-        const double after = memory_.GbPerSecond();
+        const double after = processor_.MemoryGbPerSecond();
         if (i > 0) result.read_gb_s.push_back((before + after) / 2);
         before = after;
       }
@@ -156,23 +209,15 @@ class TestRun {
 
   const BenchEngineOptions& options_;
   EngineBench& bench_;
-  MemoryReader& memory_;
+  Processor& processor_;
   std::vector<BenchResult> results_;
 };
 
-absl::StatusOr<CpuPeaks> MeasurePeaks(const CpuSettings& cpu, GgmlType weights_type) {
-  ProgressLine progress("what the machine can do");
-  const auto peaks = MeasureCpuPeaks(
-      {.isa = cpu.isa, .threads = cpu.threads, .cpus = cpu.cpus, .weights_type = weights_type});
-  progress.Tick();
-  return peaks;
-}
-
 // Other programs of the machine, and its clock's changes, only ever lower a peak.
-CpuPeaks Better(const CpuPeaks& a, const CpuPeaks& b) {
-  return {.memory_read_gb_s = std::max(a.memory_read_gb_s, b.memory_read_gb_s),
+BenchPeaks Better(const BenchPeaks& a, const BenchPeaks& b) {
+  return {.memory_gb_s = std::max(a.memory_gb_s, b.memory_gb_s),
           .int8_gops = std::max(a.int8_gops, b.int8_gops),
-          .f32_gflops = std::max(a.f32_gflops, b.f32_gflops)};
+          .float_gflops = std::max(a.float_gflops, b.float_gflops)};
 }
 
 const char* NameOf(KvDtype dtype) {
@@ -209,26 +254,22 @@ absl::StatusOr<std::unique_ptr<EngineBench>> LoadModel(const BenchEngineOptions&
 
 absl::StatusOr<BenchReport> Measure(const BenchEngineOptions& options) {
   BATON_ASSIGN_OR_RETURN(const KvDtype kv_dtype, ParseKvDtype(options.kv_cache_dtype));
-  BATON_ASSIGN_OR_RETURN(const CpuSettings cpu, ResolveCpuSettings(options.backend));
   BATON_ASSIGN_OR_RETURN(const std::unique_ptr<EngineBench> bench, LoadModel(options, kv_dtype));
+  BATON_ASSIGN_OR_RETURN(Processor processor, Processor::Of(options, *bench));
   BenchReport report{.model = bench->config().name.empty()
                                   ? options.model.substr(options.model.find_last_of('/') + 1)
                                   : bench->config().name,
                      .weights_type = GgmlTypeName(bench->weights_type()),
                      .model_bytes = bench->model_bytes(),
                      .repacked_bytes = bench->repacked_bytes(),
-                     .kv_cache_dtype = NameOf(kv_dtype),
-                     .cpu = CpuName(),
-                     .isa = CpuIsaName(cpu.isa),
-                     .threads = cpu.threads};
-  const CpuPeakOptions threads = {.isa = cpu.isa, .threads = cpu.threads, .cpus = cpu.cpus};
-  BATON_ASSIGN_OR_RETURN(const std::unique_ptr<MemoryReader> memory, MemoryReader::Create(threads));
-  TestRun tests(options, *bench, *memory);
+                     .kv_cache_dtype = NameOf(kv_dtype)};
+  processor.Describe(*bench, report);
+  TestRun tests(options, *bench, processor);
   BATON_RETURN_IF_ERROR(tests.Reserve());
   // Before and after the tests, so that a time when the machine was slower shows less.
-  BATON_ASSIGN_OR_RETURN(const CpuPeaks before, MeasurePeaks(cpu, bench->weights_type()));
+  BATON_ASSIGN_OR_RETURN(const BenchPeaks before, processor.Measure());
   BATON_ASSIGN_OR_RETURN(report.results, tests.All());
-  BATON_ASSIGN_OR_RETURN(const CpuPeaks after, MeasurePeaks(cpu, bench->weights_type()));
+  BATON_ASSIGN_OR_RETURN(const BenchPeaks after, processor.Measure());
   report.peaks = Better(before, after);
   return report;
 }

@@ -23,6 +23,18 @@ std::string Title(const BenchResult& result) {
   return title;
 }
 
+// The processor, and what it can do.
+std::string Device(const BenchReport& report) {
+  const BenchPeaks& peaks = report.peaks;
+  if (report.device != "cpu") {
+    return absl::StrFormat("%s: copies %.0f GB/s, products %.0f GFLOP/s", report.name,
+                           peaks.memory_gb_s, peaks.float_gflops);
+  }
+  return absl::StrFormat("%s, %s, %d thread%s: reads %.1f GB/s, int8 %.0f GOP/s, f32 %.0f GFLOP/s",
+                         report.name, report.isa, report.threads, report.threads == 1 ? "" : "s",
+                         peaks.memory_gb_s, peaks.int8_gops, peaks.float_gflops);
+}
+
 }  // namespace
 
 double BenchResult::Mean() const {
@@ -37,10 +49,12 @@ double BenchResult::Stdev() const {
   return std::sqrt(squares / static_cast<double>(samples.size() - 1));
 }
 
-double BenchResult::Share(const CpuPeaks& peaks) const {
+double BenchResult::Share(const BenchPeaks& peaks) const {
   if (limit == Limit::kPeak) {
-    return Mean() *
-           (work.int8_ops / (peaks.int8_gops * kGiga) + work.f32_ops / (peaks.f32_gflops * kGiga));
+    double least_seconds = 0;
+    if (work.int8_ops > 0) least_seconds += work.int8_ops / (peaks.int8_gops * kGiga);
+    if (work.f32_ops > 0) least_seconds += work.f32_ops / (peaks.float_gflops * kGiga);
+    return Mean() * least_seconds;
   }
   BATON_CHECK(read_gb_s.size() == samples.size(), "one rate for each sample");
   std::vector<double> shares;
@@ -58,12 +72,19 @@ std::string FormatJson(const BenchReport& report) {
   json["model_bytes"] = report.model_bytes;
   json["repacked_bytes"] = report.repacked_bytes;
   json["kv_cache_dtype"] = report.kv_cache_dtype;
-  json["cpu"] = report.cpu;
-  json["isa"] = report.isa;
-  json["threads"] = report.threads;
-  json["memory_read_gb_s"] = report.peaks.memory_read_gb_s;
-  json["int8_gops"] = report.peaks.int8_gops;
-  json["f32_gflops"] = report.peaks.f32_gflops;
+  json["device"] = report.device;
+  if (report.device == "cpu") {
+    json["cpu"] = report.name;
+    json["isa"] = report.isa;
+    json["threads"] = report.threads;
+    json["memory_read_gb_s"] = report.peaks.memory_gb_s;
+    json["int8_gops"] = report.peaks.int8_gops;
+    json["f32_gflops"] = report.peaks.float_gflops;
+  } else {
+    json["gpu"] = report.name;
+    json["copy_gb_s"] = report.peaks.memory_gb_s;
+    json["gemm_gflops"] = report.peaks.float_gflops;
+  }
   json["results"] = nlohmann::ordered_json::array();
   for (const BenchResult& result : report.results) {
     nlohmann::ordered_json row;
@@ -83,20 +104,18 @@ std::string FormatJson(const BenchReport& report) {
 std::string FormatTable(const BenchReport& report) {
   constexpr double kMebi = 1024.0 * 1024.0;
   std::string out = absl::StrFormat(
-      "%s, %s, %.1f MiB (%.1f MiB in memory), KV cache %s\n%s, %s, %d thread%s: "
-      "reads %.1f GB/s, int8 %.0f GOP/s, f32 %.0f GFLOP/s\n\n",
-      report.model, report.weights_type, static_cast<double>(report.model_bytes) / kMebi,
-      static_cast<double>(report.repacked_bytes) / kMebi, report.kv_cache_dtype, report.cpu,
-      report.isa, report.threads, report.threads == 1 ? "" : "s", report.peaks.memory_read_gb_s,
-      report.peaks.int8_gops, report.peaks.f32_gflops);
+      "%s, %s, %.1f MiB (%.1f MiB in memory), KV cache %s\n%s\n\n", report.model,
+      report.weights_type, static_cast<double>(report.model_bytes) / kMebi,
+      static_cast<double>(report.repacked_bytes) / kMebi, report.kv_cache_dtype, Device(report));
   absl::StrAppendFormat(&out, "| %-28s | %20s | %20s |\n", "test", "tokens/s", "share");
   absl::StrAppendFormat(&out, "| %s | %s: | %s: |\n", std::string(28, '-'), std::string(19, '-'),
                         std::string(19, '-'));
   for (const BenchResult& result : report.results) {
     const std::string rate = absl::StrFormat("%.2f +- %.2f", result.Mean(), result.Stdev());
-    const std::string share =
-        absl::StrFormat("%.1f %% of %s", 100 * result.Share(report.peaks),
-                        result.limit == BenchResult::Limit::kBandwidth ? "reads" : "peak");
+    const std::string share = absl::StrFormat("%.1f %% of %s", 100 * result.Share(report.peaks),
+                                              result.limit == BenchResult::Limit::kPeak ? "peak"
+                                              : report.device == "cpu"                  ? "reads"
+                                                                                        : "copies");
     absl::StrAppendFormat(&out, "| %-28s | %20s | %20s |\n", Title(result), rate, share);
   }
   return out;

@@ -5,9 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "common/backend/cpu/peaks.h"
-
 namespace baton {
+
+// What the device can do at most, measured in the same run.
+struct BenchPeaks {
+  double memory_gb_s = 0;   // CPU: reads; CUDA: copies, what is read and what is written
+  double int8_gops = 0;     // CPU: of products with quantised weights
+  double float_gflops = 0;  // of products with float weights
+};
 
 // What computing one token takes at least, on average over the test.
 struct BenchWork {
@@ -33,7 +38,7 @@ struct BenchResult {
   // The part of what the machine would allow; 1 is the wall. kBandwidth: the median over the
   // repetitions, each against the memory's rate around it. kPeak: integer and float products follow
   // one another, so their times add up.
-  double Share(const CpuPeaks& peaks) const;
+  double Share(const BenchPeaks& peaks) const;
 };
 
 struct BenchReport {
@@ -42,16 +47,19 @@ struct BenchReport {
   size_t model_bytes = 0;      // of the tensors in the file
   size_t repacked_bytes = 0;   // of the weights in memory
   std::string kv_cache_dtype;  // "f16"
-  std::string cpu;
-  std::string isa;
+  std::string device = {};     // "cpu" or "cuda"
+  std::string name = {};       // as the processor calls itself
+  // Of a CPU only:
+  std::string isa = {};
   int threads = 0;
-  CpuPeaks peaks = {};
+  BenchPeaks peaks = {};
   std::vector<BenchResult> results = {};
 };
 
-// {"model", "cpu", "isa", "threads", "memory_read_gb_s", "int8_gops", "f32_gflops", "results":
-// [{"test", "depth", "batch", "tokens_per_s", "stdev", "samples", "share_of_bandwidth" or
-// "share_of_peak"}], ...}, on several lines.
+// {"model", "device", then of a CPU "cpu", "isa", "threads", "memory_read_gb_s", "int8_gops",
+// "f32_gflops", of a GPU "gpu", "copy_gb_s", "gemm_gflops", "results": [{"test", "depth", "batch",
+// "tokens_per_s", "stdev", "samples", "share_of_bandwidth" or "share_of_peak"}], ...}, on several
+// lines.
 std::string FormatJson(const BenchReport& report);
 std::string FormatTable(const BenchReport& report);
 

@@ -15,10 +15,11 @@ BenchReport MakeReport() {
           .model_bytes = 1000,
           .repacked_bytes = 1100,
           .kv_cache_dtype = "f16",
-          .cpu = "CPU",
+          .device = "cpu",
+          .name = "CPU",
           .isa = "avx2",
           .threads = 2,
-          .peaks = {.memory_read_gb_s = 40, .int8_gops = 2000, .f32_gflops = 500},
+          .peaks = {.memory_gb_s = 40, .int8_gops = 2000, .float_gflops = 500},
           .results = {{.test = "pp512",
                        .depth = 64,
                        .limit = BenchResult::Limit::kPeak,
@@ -53,7 +54,7 @@ TEST(BenchResult, HoldsEachDecodeAgainstTheMemoryAroundIt) {
                            .work = {.bytes = 1e9},
                            .samples = {10, 40, 30},
                            .read_gb_s = {20, 50, 100}};  // 0.5, 0.8, 0.3
-  EXPECT_DOUBLE_EQ(result.Share({.memory_read_gb_s = 1000, .int8_gops = 1, .f32_gflops = 1}), 0.5);
+  EXPECT_DOUBLE_EQ(result.Share({.memory_gb_s = 1000, .int8_gops = 1, .float_gflops = 1}), 0.5);
   const BenchResult two{.test = "t",
                         .limit = BenchResult::Limit::kBandwidth,
                         .work = {.bytes = 1e9},
@@ -67,13 +68,14 @@ TEST(BenchResult, AddsTheTimesOfIntegerAndFloatProducts) {
                           .limit = BenchResult::Limit::kPeak,
                           .work = {.int8_ops = 1e9, .f32_ops = 1e9},
                           .samples = {100}};
-  const CpuPeaks peaks{.memory_read_gb_s = 1, .int8_gops = 1000, .f32_gflops = 250};
+  const BenchPeaks peaks{.memory_gb_s = 1, .int8_gops = 1000, .float_gflops = 250};
   EXPECT_DOUBLE_EQ(mixed.Share(peaks), 100 * (1e-3 + 4e-3));
 }
 
 TEST(FormatJson, HoldsEveryFieldThatAComparisonReads) {
   const auto json = nlohmann::json::parse(FormatJson(MakeReport()));
   EXPECT_EQ(json["model"], "tiny \"x\"");
+  EXPECT_EQ(json["device"], "cpu");
   EXPECT_EQ(json["cpu"], "CPU");
   EXPECT_EQ(json["isa"], "avx2");
   EXPECT_EQ(json["threads"], 2);
@@ -94,6 +96,36 @@ TEST(FormatJson, HoldsEveryFieldThatAComparisonReads) {
   EXPECT_EQ(decode["batch"], 16);
   EXPECT_DOUBLE_EQ(decode["share_of_bandwidth"], 0.75);
   EXPECT_FALSE(decode.contains("share_of_peak"));
+}
+
+BenchReport MakeGpuReport() {
+  BenchReport report = MakeReport();
+  report.device = "cuda";
+  report.name = "cuda:0 GPU";
+  report.isa = "";
+  report.threads = 0;
+  report.peaks = {.memory_gb_s = 4000, .float_gflops = 800000};
+  report.results[0].work = {.f32_ops = 4e10};
+  report.results[1].read_gb_s = {3000};
+  return report;
+}
+
+TEST(FormatJson, NamesAGpusOwnWalls) {
+  const auto json = nlohmann::json::parse(FormatJson(MakeGpuReport()));
+  EXPECT_EQ(json["device"], "cuda");
+  EXPECT_EQ(json["gpu"], "cuda:0 GPU");
+  EXPECT_DOUBLE_EQ(json["copy_gb_s"], 4000);
+  EXPECT_DOUBLE_EQ(json["gemm_gflops"], 800000);
+  for (const char* key : {"cpu", "isa", "threads", "int8_gops"}) EXPECT_FALSE(json.contains(key));
+  EXPECT_DOUBLE_EQ(json["results"][0]["share_of_peak"], 0.25);
+}
+
+TEST(FormatTable, NamesAGpusOwnWalls) {
+  const std::string table = FormatTable(MakeGpuReport());
+  for (const char* part : {"cuda:0 GPU: copies 4000 GB/s, products 800000 GFLOP/s\n",
+                           "25.0 % of peak", "1.0 % of copies"}) {
+    EXPECT_NE(table.find(part), std::string::npos) << part << "\n" << table;
+  }
 }
 
 TEST(FormatTable, HasALineForEachTest) {
