@@ -1,0 +1,293 @@
+#include "common/backend/cuda/cuda_backend.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "common/backend/cuda/attention.h"
+#include "common/backend/cuda/cuda_error.h"
+#include "common/backend/cuda/cuda_weight.h"
+#include "common/backend/cuda/embed.h"
+#include "common/backend/cuda/pass_upload.h"
+#include "common/backend/cuda/product_input.h"
+#include "common/backend/cuda/rotate_append.h"
+#include "common/backend/cuda/row_operations.h"
+#include "common/backend/cuda/weight_layout.h"
+#include "common/backend/cuda/weight_product.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
+
+namespace baton {
+namespace {
+
+// What a quantised weight is dequantised to for the library: as wide a range as the activations'.
+constexpr CudaElement kDequantisedElement = CudaElement::kBf16;
+// Of it at a time: small enough to stay in the L2 cache until it is multiplied.
+constexpr size_t kDequantisedBytes = size_t{32} << 20;
+
+CudaMatrix MatrixOf(const Weight& weight) {
+  return static_cast<const CudaWeight&>(weight).Matrix();
+}
+
+bool SameShape(const Tensor& a, const Tensor& b) {
+  return a.rows == b.rows && a.columns == b.columns;
+}
+
+DeviceLimits LimitsOf(int device) {
+  int multiprocessors = 0;
+  int shared_bytes = 0;
+  CheckCuda(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
+            "cudaDeviceGetAttribute");
+  CheckCuda(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+            "cudaDeviceGetAttribute");
+  return {.multiprocessors = multiprocessors, .shared_bytes = static_cast<size_t>(shared_bytes)};
+}
+
+// Calls visit(element, outputs) for the outputs of each element type of their weights.
+template <class Visit>
+void ByElement(absl::Span<const Backend::ProductOutput> outputs, const Visit& visit) {
+  std::vector<bool> done(outputs.size());
+  std::vector<VectorOutput> together;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (done[i]) continue;
+    const CudaElement element = MatrixOf(*outputs[i].weight).element;
+    together.clear();
+    for (size_t j = i; j < outputs.size(); ++j) {
+      const CudaMatrix matrix = MatrixOf(*outputs[j].weight);
+      if (matrix.element != element) continue;
+      done[j] = true;
+      together.push_back({matrix, outputs[j].out, outputs[j].accumulate});
+    }
+    visit(element, std::span<const VectorOutput>(together));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(int device,
+                                                                 std::string description) {
+  BATON_ASSIGN_OR_RETURN(std::unique_ptr<Gemm> gemm, Gemm::Create());
+  return std::unique_ptr<CudaBackend>(
+      new CudaBackend(device, std::move(description), std::move(gemm)));
+}
+
+CudaBackend::CudaBackend(int device, std::string description, std::unique_ptr<Gemm> gemm)
+    : device_(device),
+      description_(std::move(description)),
+      limits_(LimitsOf(device)),
+      stream_(MakeCudaStream()),
+      uploads_(stream_.get()),
+      gemm_(std::move(gemm)) {}
+
+CudaBackend::~CudaBackend() { Synchronize(); }
+
+void CudaBackend::UseDevice() const { CheckCuda(cudaSetDevice(device_), "cudaSetDevice"); }
+
+uint64_t CudaBackend::FreeMemoryBytes() const {
+  UseDevice();
+  size_t free = 0;
+  size_t total = 0;
+  CheckCuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return free;
+}
+
+absl::StatusOr<BackendBuffer> CudaBackend::Allocate(size_t bytes) {
+  UseDevice();
+  return AllocateDeviceMemory(bytes);
+}
+
+absl::StatusOr<std::unique_ptr<Weight>> CudaBackend::LoadWeight(const GgufTensor& tensor) {
+  UseDevice();
+  BATON_ASSIGN_OR_RETURN(std::unique_ptr<CudaWeight> weight,
+                         CudaWeight::Load(tensor, AllocateDeviceMemory));
+  return weight;
+}
+
+void CudaBackend::BeginPass(const Pass& pass) {
+  UseDevice();
+  int rows = 0;
+  for (const PassSequence& sequence : pass.sequences) {
+    BATON_CHECK(sequence.first_row == rows && sequence.row_count > 0, "rows without gaps");
+    rows += sequence.row_count;
+  }
+  BATON_CHECK(rows == pass.rows && rows > 0, "each row has its sequence");
+  sequences_.assign(pass.sequences.begin(), pass.sequences.end());
+  planned_tile_rows_ = -1;
+  const PassLayout layout(pass);
+  FillPass(pass, layout, uploads_.Next(layout.bytes));
+  GrowDeviceMemory(layout.bytes, pass_arrays_);
+  uploads_.Send(layout.bytes, pass_arrays_.data());
+  pass_ = PassAt(pass, layout, pass_arrays_.data());
+}
+
+const int32_t* CudaBackend::UploadIds(absl::Span<const int32_t> ids, BackendBuffer& buffer) {
+  const size_t bytes = ids.size() * sizeof(int32_t);
+  std::memcpy(uploads_.Next(bytes), ids.data(), bytes);
+  GrowDeviceMemory(bytes, buffer);
+  uploads_.Send(bytes, buffer.data());
+  return reinterpret_cast<const int32_t*>(buffer.data());
+}
+
+void CudaBackend::Embed(const Weight& table, absl::Span<const int32_t> token_ids, Tensor out) {
+  BATON_CHECK(out.rows == static_cast<int>(token_ids.size()) && out.columns == table.columns(),
+              "one row per token");
+  for (const int32_t token : token_ids) {
+    BATON_CHECK(token >= 0 && token < table.rows(), "token id in the vocabulary");
+  }
+  LaunchEmbed(MatrixOf(table), UploadIds(token_ids, token_ids_), out, stream_.get());
+}
+
+void CudaBackend::Product(Tensor in, absl::Span<const ProductOutput> outputs) {
+  Multiply({.in = in}, outputs);
+}
+
+void CudaBackend::NormProduct(Tensor in, const float* gain, float epsilon,
+                              InputPrecision /*precision*/,
+                              absl::Span<const ProductOutput> outputs) {
+  Multiply({.kind = VectorInput::Kind::kNorm, .in = in, .other = gain, .epsilon = epsilon},
+           outputs);
+}
+
+void CudaBackend::SwiGluProduct(Tensor gate, Tensor up, absl::Span<const ProductOutput> outputs) {
+  BATON_CHECK(SameShape(gate, up), "shapes");
+  Multiply({.kind = VectorInput::Kind::kSwiGlu, .in = gate, .other = up.data}, outputs);
+}
+
+void CudaBackend::Multiply(const VectorInput& input, absl::Span<const ProductOutput> outputs) {
+  for (const ProductOutput& output : outputs) {
+    BATON_CHECK(output.weight->columns() == input.in.columns && output.out.rows == input.in.rows &&
+                    output.out.columns == output.weight->rows(),
+                "shapes");
+  }
+  if (input.in.rows <= kMaxVectorRows) {
+    MultiplyFewRows(input, outputs);
+  } else {
+    MultiplyManyRows(input, outputs);
+  }
+}
+
+void CudaBackend::MultiplyFewRows(const VectorInput& input,
+                                  absl::Span<const ProductOutput> outputs) {
+  ByElement(outputs, [&](CudaElement /*element*/, std::span<const VectorOutput> together) {
+    for (size_t first = 0; first < together.size(); first += kMaxVectorOutputs) {
+      const size_t count = std::min<size_t>(kMaxVectorOutputs, together.size() - first);
+      LaunchVectorProduct(input, together.subspan(first, count), limits_, stream_.get());
+    }
+  });
+}
+
+void CudaBackend::ReserveDequantised(std::span<const VectorOutput> outputs) {
+  size_t bytes = 0;
+  for (const VectorOutput& output : outputs) {
+    const size_t row_bytes = CudaRowBytes(kDequantisedElement, output.weight.columns);
+    const size_t whole = row_bytes * static_cast<size_t>(output.weight.rows);
+    bytes = std::max({bytes, row_bytes, std::min(whole, kDequantisedBytes)});
+  }
+  GrowDeviceMemory(bytes, dequantised_);
+}
+
+void CudaBackend::PrepareGemmInput(const VectorInput& input, CudaElement element) {
+  const auto elements = static_cast<size_t>(input.in.rows) * static_cast<size_t>(input.in.columns);
+  GrowDeviceMemory(elements * ElementBytes(element), gemm_input_);
+  switch (input.kind) {
+    case VectorInput::Kind::kPlain:
+      return LaunchConvertRows(input.in, element, gemm_input_.data(), stream_.get());
+    case VectorInput::Kind::kNorm:
+      return LaunchNormRows(input.in, input.other, input.epsilon, element, gemm_input_.data(),
+                            stream_.get());
+    case VectorInput::Kind::kSwiGlu:
+      return LaunchSwiGluRows(input.in,
+                              {const_cast<float*>(input.other), input.in.rows, input.in.columns},
+                              element, gemm_input_.data(), stream_.get());
+  }
+}
+
+void CudaBackend::MultiplyManyRows(const VectorInput& input,
+                                   absl::Span<const ProductOutput> outputs) {
+  ByElement(outputs, [&](CudaElement element, std::span<const VectorOutput> together) {
+    const CudaElement in_element = IsQuantised(element) ? kDequantisedElement : element;
+    PrepareGemmInput(input, in_element);
+    if (IsQuantised(element)) ReserveDequantised(together);
+    for (const VectorOutput& output : together) {
+      const absl::Status status = MultiplyWeight(
+          *gemm_,
+          {.in = gemm_input_.data(),
+           .rows = input.in.rows,
+           .weight = output.weight,
+           .out = output.out.data,
+           .out_stride = output.out.columns,
+           .accumulate = output.accumulate},
+          in_element, {dequantised_.data(), dequantised_.size_bytes()}, stream_.get());
+      if (!status.ok()) EndAfterCudaError(status.ToString());
+    }
+  });
+}
+
+void CudaBackend::AddBias(const float* bias, Tensor out) {
+  LaunchAddBias(bias, out, stream_.get());
+}
+
+void CudaBackend::RotateAndAppend(Tensor queries, Tensor keys, Tensor values,
+                                  const KvLayerView& cache) {
+  BATON_CHECK(SameShape(keys, values) && keys.columns == cache.kv_heads * cache.head_dim &&
+                  queries.rows == keys.rows && queries.rows == pass_.rows,
+              "shapes");
+  LaunchRotateAndAppend(pass_, queries, keys, values, cache, stream_.get());
+}
+
+void CudaBackend::PlanPass(int tile_rows) {
+  if (tile_rows == planned_tile_rows_) return;
+  planned_tile_rows_ = tile_rows;
+  PlanAttention(sequences_, tile_rows, plan_);
+  UploadIds(plan_.words, plan_words_);
+  work_ = plan_.At(plan_words_.data());
+}
+
+void CudaBackend::Attention(Tensor queries, const KvLayerView& cache, Tensor out) {
+  BATON_CHECK(SameShape(queries, out) && queries.rows == pass_.rows &&
+                  queries.columns % (cache.kv_heads * cache.head_dim) == 0,
+              "shapes");
+  const int heads = queries.columns / cache.head_dim;
+  PlanPass(PrefillTileRows(heads, cache));
+  GrowDeviceMemory(AttentionPartialBytes(plan_.partials, heads, cache.head_dim), partials_);
+  GrowDeviceMemory(static_cast<size_t>(pass_.rows) * static_cast<size_t>(heads) * sizeof(int32_t),
+                   arrivals_);
+  LaunchAttention(pass_, work_, queries, cache, out,
+                  {.partials = reinterpret_cast<float*>(partials_.data()),
+                   .arrivals = reinterpret_cast<int32_t*>(arrivals_.data())},
+                  stream_.get());
+}
+
+void CudaBackend::CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) {
+  BATON_CHECK(static_cast<int>(rows.size()) == out.rows && in.columns == out.columns, "shapes");
+  for (int i = 0; i < out.rows; ++i) {
+    const int row = rows[static_cast<size_t>(i)];
+    BATON_CHECK(row >= i && row < in.rows && (i == 0 || row > rows[static_cast<size_t>(i) - 1]),
+                "ascending rows of the input");
+  }
+  LaunchCopyRows(in, UploadIds(rows, copied_rows_), out, stream_.get());
+}
+
+void CudaBackend::Upload(const void* host, size_t bytes, void* device) {
+  UseDevice();
+  CheckCuda(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_.get()),
+            "cudaMemcpyAsync");
+  Synchronize();
+}
+
+void CudaBackend::Download(const void* device, size_t bytes, void* host) {
+  UseDevice();
+  CheckCuda(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_.get()),
+            "cudaMemcpyAsync");
+  Synchronize();
+}
+
+void CudaBackend::Synchronize() {
+  UseDevice();
+  CheckCuda(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
+}
+
+}  // namespace baton

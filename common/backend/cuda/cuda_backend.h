@@ -1,0 +1,100 @@
+// The CUDA backend: the operations of common/backend/backend.h on one NVIDIA GPU.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/backend/backend.h"
+#include "common/backend/cuda/attention_plan.h"
+#include "common/backend/cuda/cuda_memory.h"
+#include "common/backend/cuda/gemm.h"
+#include "common/backend/cuda/operands.h"
+#include "common/backend/cuda/upload_ring.h"
+#include "common/backend/cuda/vector_product.h"
+
+namespace baton {
+
+// Operations are enqueued on one stream and return at once; only Allocate, LoadWeight, Upload,
+// Download and Synchronize wait. A CUDA call that fails ends the process (cuda_error.h).
+//
+// Products of up to kMaxVectorRows rows are kernels of its own, in float32; larger ones are the
+// library's, which see their input rounded to the weights' type (quantised weights and their input
+// rounded to BF16). A row's bits therefore depend on
+// how many rows a pass has. InputPrecision changes nothing.
+//
+// Thread rule: see Backend. The device is made current on the calling thread by BeginPass, and by
+// whatever waits.
+class CudaBackend final : public Backend {
+ public:
+  // NOT_FOUND or RESOURCE_EXHAUSTED as Gemm::Create. REQUIRES: a device that MakeCudaBackend
+  // accepts, current on the calling thread.
+  static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(int device, std::string description);
+  ~CudaBackend() override;
+
+  const char* Name() const override { return "cuda"; }
+  std::string Description() const override { return description_; }
+  bool host_memory() const override { return false; }
+  uint64_t FreeMemoryBytes() const override;
+  absl::StatusOr<BackendBuffer> Allocate(size_t bytes) override;
+  absl::StatusOr<std::unique_ptr<Weight>> LoadWeight(const GgufTensor& tensor) override;
+
+  void BeginPass(const Pass& pass) override;
+  void Embed(const Weight& table, absl::Span<const int32_t> token_ids, Tensor out) override;
+  void Product(Tensor in, absl::Span<const ProductOutput> outputs) override;
+  void NormProduct(Tensor in, const float* gain, float epsilon, InputPrecision precision,
+                   absl::Span<const ProductOutput> outputs) override;
+  void SwiGluProduct(Tensor gate, Tensor up, absl::Span<const ProductOutput> outputs) override;
+  void AddBias(const float* bias, Tensor out) override;
+  void RotateAndAppend(Tensor queries, Tensor keys, Tensor values,
+                       const KvLayerView& cache) override;
+  void Attention(Tensor queries, const KvLayerView& cache, Tensor out) override;
+  void CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) override;
+
+  void Upload(const void* host, size_t bytes, void* device) override;
+  void Download(const void* device, size_t bytes, void* host) override;
+  void Synchronize() override;
+
+ private:
+  CudaBackend(int device, std::string description, std::unique_ptr<Gemm> gemm);
+
+  void UseDevice() const;
+  // Copies `ids` to `buffer`, in the stream's order.
+  const int32_t* UploadIds(absl::Span<const int32_t> ids, BackendBuffer& buffer);
+  // out = input x weight^T, or out += it, for every output.
+  void Multiply(const VectorInput& input, absl::Span<const ProductOutput> outputs);
+  void MultiplyFewRows(const VectorInput& input, absl::Span<const ProductOutput> outputs);
+  void MultiplyManyRows(const VectorInput& input, absl::Span<const ProductOutput> outputs);
+  // The input as the library's products read it, in gemm_input_.
+  void PrepareGemmInput(const VectorInput& input, CudaElement element);
+  // Memory to dequantise some rows of each weight to.
+  void ReserveDequantised(std::span<const VectorOutput> outputs);
+  // Plans the pass's attention, unless it is planned for such tiles already.
+  void PlanPass(int tile_rows);
+
+  const int device_;
+  const std::string description_;
+  const DeviceLimits limits_;
+  const CudaStream stream_;
+  UploadRing uploads_;
+  const std::unique_ptr<Gemm> gemm_;
+
+  std::vector<PassSequence> sequences_;  // of the pass
+  BackendBuffer pass_arrays_;            // in device memory, as are all buffers
+  CudaPass pass_;
+  AttentionPlan plan_;
+  int planned_tile_rows_ = -1;  // -1: the pass is not planned yet
+  BackendBuffer plan_words_;
+  AttentionWork work_;
+  BackendBuffer token_ids_;
+  BackendBuffer copied_rows_;
+  BackendBuffer gemm_input_;  // [rows, columns] of a weight's element type
+  BackendBuffer dequantised_;
+  BackendBuffer partials_;
+  BackendBuffer arrivals_;
+};
+
+}  // namespace baton

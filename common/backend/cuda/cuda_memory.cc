@@ -1,0 +1,89 @@
+#include "common/backend/cuda/cuda_memory.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+#include "common/backend/cuda/cuda_error.h"
+#include "common/base/check.h"
+
+namespace baton {
+namespace {
+
+// Before the static destructors are done the runtime may be gone, and its memory with it.
+void CheckFree(cudaError_t error, const char* call) {
+  if (error != cudaErrorCudartUnloading) CheckCuda(error, call);
+}
+
+// What an allocation says. Not enough memory leaves the device as it was, so that it is the
+// caller's to judge.
+absl::Status AllocationStatus(cudaError_t error, const char* call, size_t bytes, const char* what) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  if (error != cudaErrorMemoryAllocation) CheckCuda(error, call);
+  cudaGetLastError();  // else the next check of a launch would find it
+  size_t free = 0;
+  size_t total = 0;
+  CheckCuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return absl::ResourceExhaustedError(absl::StrCat("no ", bytes, " bytes of ", what, " (",
+                                                   free >> 20, " of ", total >> 20,
+                                                   " MiB of device memory are free)"));
+}
+
+}  // namespace
+
+void CudaStreamDeleter::operator()(cudaStream_t stream) const {
+  CheckFree(cudaStreamDestroy(stream), "cudaStreamDestroy");
+}
+
+CudaStream MakeCudaStream() {
+  cudaStream_t stream = nullptr;
+  CheckCuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  return CudaStream(stream);
+}
+
+void CudaEventDeleter::operator()(cudaEvent_t event) const {
+  CheckFree(cudaEventDestroy(event), "cudaEventDestroy");
+}
+
+CudaEvent MakeCudaEvent() {
+  cudaEvent_t event = nullptr;
+  CheckCuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  return CudaEvent(event);
+}
+
+absl::StatusOr<BackendBuffer> AllocateDeviceMemory(size_t bytes) {
+  bytes = std::max<size_t>(bytes, 1);
+  void* data = nullptr;
+  const absl::Status status =
+      AllocationStatus(cudaMalloc(&data, bytes), "cudaMalloc", bytes, "device memory");
+  if (!status.ok()) return status;
+  BackendBuffer buffer(static_cast<uint8_t*>(data), bytes,
+                       [](uint8_t* memory) { CheckFree(cudaFree(memory), "cudaFree"); });
+  CheckCuda(cudaMemset(data, 0, bytes), "cudaMemset");
+  // The streams here do not wait for the default one, which writes the zeros.
+  CheckCuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  return buffer;
+}
+
+absl::StatusOr<BackendBuffer> AllocatePinnedMemory(size_t bytes) {
+  bytes = std::max<size_t>(bytes, 1);
+  void* data = nullptr;
+  const absl::Status status =
+      AllocationStatus(cudaMallocHost(&data, bytes), "cudaMallocHost", bytes, "pinned host memory");
+  if (!status.ok()) return status;
+  return BackendBuffer(static_cast<uint8_t*>(data), bytes,
+                       [](uint8_t* memory) { CheckFree(cudaFreeHost(memory), "cudaFreeHost"); });
+}
+
+void GrowDeviceMemory(size_t bytes, BackendBuffer& buffer) {
+  if (bytes <= buffer.size_bytes()) return;
+  CheckCuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  buffer = BackendBuffer();
+  absl::StatusOr<BackendBuffer> grown = AllocateDeviceMemory(bytes);
+  BATON_CHECK(grown.ok(), "device memory for the rows of a pass; lower --max-num-batched-tokens");
+  buffer = *std::move(grown);
+}
+
+}  // namespace baton

@@ -1,0 +1,112 @@
+#include "common/backend/cuda/make_cuda_backend.h"
+
+#include <cuda_runtime.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+#include "common/backend/cuda/cuda_backend.h"
+#include "common/backend/cuda/device_code.h"
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+
+namespace baton {
+namespace {
+
+constexpr int kLeastMajor = 8;  // compute capability: bf16 in tensor cores, asynchronous copies
+
+// 13000 is "13.0".
+std::string VersionText(int version) {
+  return absl::StrCat(version / 1000, ".", version % 1000 / 10);
+}
+
+absl::Status Refuse(int device, const std::string& why, const std::string& remedy) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("--device cuda:", device, ": ", why, "; ", remedy, ", or use --device cpu"));
+}
+
+std::string ErrorText(cudaError_t error) {
+  return absl::StrCat(cudaGetErrorName(error), " (", cudaGetErrorString(error), ")");
+}
+
+// How many devices there are; more than 0.
+absl::StatusOr<int> CountDevices(int device) {
+  int driver = 0;
+  cudaDriverGetVersion(&driver);
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  cudaGetLastError();  // what these two say is answered here
+  const std::string needed = VersionText(CUDART_VERSION);
+  if (driver == 0) {
+    return Refuse(device, "found no NVIDIA driver",
+                  absl::StrCat("install one for CUDA ", needed, " or newer"));
+  }
+  if (error == cudaErrorInsufficientDriver) {
+    return Refuse(device,
+                  absl::StrCat("the NVIDIA driver is for CUDA ", VersionText(driver),
+                               " and this build for ", needed),
+                  "update the driver");
+  }
+  if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) {
+    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    return Refuse(device, "the NVIDIA driver finds no GPU",
+                  visible == nullptr ? "check nvidia-smi"
+                                     : absl::StrCat("check nvidia-smi and CUDA_VISIBLE_DEVICES='",
+                                                    LogSafe(visible), "'"));
+  }
+  if (error != cudaSuccess) {
+    return Refuse(device, absl::StrCat("cannot ask for GPUs: ", ErrorText(error)),
+                  "check nvidia-smi");
+  }
+  return count;
+}
+
+absl::StatusOr<cudaDeviceProp> FindDevice(int device) {
+  BATON_ASSIGN_OR_RETURN(const int count, CountDevices(device));
+  if (device >= count) {
+    return Refuse(device, absl::StrCat("the machine has ", count, count == 1 ? " GPU" : " GPUs"),
+                  count == 1 ? "use cuda:0" : absl::StrCat("use cuda:0 to cuda:", count - 1));
+  }
+  cudaDeviceProp properties;
+  const cudaError_t error = cudaGetDeviceProperties(&properties, device);
+  if (error != cudaSuccess) {
+    cudaGetLastError();
+    return Refuse(device, absl::StrCat("cannot describe it: ", ErrorText(error)),
+                  "check nvidia-smi");
+  }
+  if (properties.major < kLeastMajor) {
+    return Refuse(device,
+                  absl::StrCat(properties.name, " has compute capability ", properties.major, ".",
+                               properties.minor),
+                  absl::StrCat("use a GPU of ", kLeastMajor, ".0 or newer"));
+  }
+  return properties;
+}
+
+}  // namespace
+
+bool CudaAvailable() { return FindDevice(0).ok(); }
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int device) {
+  BATON_ASSIGN_OR_RETURN(const cudaDeviceProp properties, FindDevice(device));
+  const std::string name = absl::StrFormat(
+      "%s, compute capability %d.%d, %.1f GiB", properties.name, properties.major, properties.minor,
+      static_cast<double>(properties.totalGlobalMem) / (1024.0 * 1024 * 1024));
+  if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess) {
+    cudaGetLastError();
+    return Refuse(device, absl::StrCat("cannot use ", name, ": ", ErrorText(error)),
+                  "check nvidia-smi for who else uses it");
+  }
+  if (const cudaError_t error = LoadDeviceCode(); error != cudaSuccess) {
+    return Refuse(
+        device, absl::StrCat("no kernels for ", name, ": ", ErrorText(error)),
+        absl::StrCat("build with BATON_CUDA_ARCHITECTURES=", properties.major, properties.minor));
+  }
+  return CudaBackend::Create(device, absl::StrCat("cuda:", device, " ", name));
+}
+
+}  // namespace baton

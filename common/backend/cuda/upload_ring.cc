@@ -1,0 +1,44 @@
+#include "common/backend/cuda/upload_ring.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/backend/cuda/cuda_error.h"
+#include "common/base/check.h"
+
+namespace baton {
+namespace {
+
+constexpr size_t kLeastBytes = size_t{16} << 10;  // so that most slots never grow
+
+}  // namespace
+
+UploadRing::UploadRing(cudaStream_t stream) : stream_(stream) {
+  for (Slot& slot : slots_) slot.copied = MakeCudaEvent();
+}
+
+UploadRing::~UploadRing() { CheckCuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
+
+uint8_t* UploadRing::Next(size_t bytes) {
+  current_ = (current_ + 1) % kSlots;
+  Slot& slot = slots_[current_];
+  if (slot.in_flight) CheckCuda(cudaEventSynchronize(slot.copied.get()), "cudaEventSynchronize");
+  slot.in_flight = false;
+  if (bytes > slot.memory.size_bytes()) {
+    absl::StatusOr<BackendBuffer> memory = AllocatePinnedMemory(std::max(bytes, kLeastBytes));
+    BATON_CHECK(memory.ok(), "pinned memory for the arrays of a pass");
+    slot.memory = *std::move(memory);
+  }
+  return slot.memory.data();
+}
+
+void UploadRing::Send(size_t bytes, void* device) {
+  Slot& slot = slots_[current_];
+  BATON_CHECK(!slot.in_flight && bytes <= slot.memory.size_bytes(), "what Next gave");
+  CheckCuda(cudaMemcpyAsync(device, slot.memory.data(), bytes, cudaMemcpyHostToDevice, stream_),
+            "cudaMemcpyAsync");
+  CheckCuda(cudaEventRecord(slot.copied.get(), stream_), "cudaEventRecord");
+  slot.in_flight = true;
+}
+
+}  // namespace baton

@@ -1,0 +1,45 @@
+// Small things on their way to the device, without waiting for it.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "common/backend/cuda/cuda_memory.h"
+
+namespace baton {
+
+// Pinned host memory that is filled, copied in the stream's order, and filled again once that copy
+// is done: a few of them in turn, so that the host waits only when it is that far ahead. Thread
+// rule: one thread. Borrows the stream.
+class UploadRing {
+ public:
+  explicit UploadRing(cudaStream_t stream);
+  // Waits for the copies.
+  ~UploadRing();
+  UploadRing(const UploadRing&) = delete;
+  UploadRing& operator=(const UploadRing&) = delete;
+
+  // Host memory of at least `bytes`, aligned to 256, to be filled before Send. Ends the process
+  // where there is none.
+  uint8_t* Next(size_t bytes);
+  // Copies the first `bytes` of what Next gave last to `device`, after what the stream was asked
+  // for before. REQUIRES: one Send for each Next.
+  void Send(size_t bytes, void* device);
+
+ private:
+  static constexpr size_t kSlots = 8;  // a pass takes four at most: two passes ahead
+  struct Slot {
+    BackendBuffer memory;
+    CudaEvent copied;
+    bool in_flight = false;
+  };
+
+  const cudaStream_t stream_;
+  std::array<Slot, kSlots> slots_;
+  size_t current_ = 0;
+};
+
+}  // namespace baton

@@ -1,0 +1,81 @@
+#include "common/backend/cuda/make_cuda_backend.h"
+
+#include <cuda_runtime.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace baton {
+namespace {
+
+using cuda_shim::Machine;
+using cuda_shim::SetMachine;
+
+class MakeCudaBackend : public testing::Test {
+ protected:
+  MakeCudaBackend() { unsetenv("CUDA_VISIBLE_DEVICES"); }
+  ~MakeCudaBackend() override { SetMachine({}); }
+
+  // That `device` is refused on `machine` with all of `words`, and auto does without.
+  void ExpectRefused(const Machine& machine, int device, const std::vector<std::string>& words) {
+    SetMachine(machine);
+    const auto backend = baton::MakeCudaBackend(device);
+    EXPECT_EQ(backend.status().code(), absl::StatusCode::kInvalidArgument) << backend.status();
+    for (const std::string& word : words) {
+      EXPECT_THAT(std::string(backend.status().message()), testing::HasSubstr(word));
+    }
+    EXPECT_THAT(std::string(backend.status().message()), testing::EndsWith("or use --device cpu"));
+    EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "left for the next check to find";
+  }
+};
+
+TEST_F(MakeCudaBackend, GivesADeviceThatItDescribes) {
+  EXPECT_TRUE(CudaAvailable());
+  const auto backend = baton::MakeCudaBackend(0);
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  EXPECT_EQ((*backend)->Description(), "cuda:0 fibers, compute capability 9.0, 4.0 GiB");
+}
+
+TEST_F(MakeCudaBackend, SaysThatTheDriverIsMissing) {
+  ExpectRefused({.driver_version = 0, .count_error = cudaErrorInsufficientDriver}, 0,
+                {"--device cuda:0", "no NVIDIA driver", "install one for CUDA 13.0"});
+  EXPECT_FALSE(CudaAvailable());
+}
+
+TEST_F(MakeCudaBackend, SaysThatTheDriverIsTooOld) {
+  ExpectRefused({.driver_version = 12040, .count_error = cudaErrorInsufficientDriver}, 0,
+                {"for CUDA 12.4 and this build for 13.0", "update the driver"});
+  EXPECT_FALSE(CudaAvailable());
+}
+
+TEST_F(MakeCudaBackend, SaysThatThereIsNoGpuAndWhatHidesIt) {
+  ExpectRefused({.count_error = cudaErrorNoDevice}, 0, {"finds no GPU", "nvidia-smi"});
+  setenv("CUDA_VISIBLE_DEVICES", "-1", 1);
+  ExpectRefused({.count_error = cudaErrorNoDevice}, 0, {"CUDA_VISIBLE_DEVICES='-1'"});
+  EXPECT_FALSE(CudaAvailable());
+}
+
+TEST_F(MakeCudaBackend, NamesAnErrorThatItDoesNotKnow) {
+  ExpectRefused({.count_error = cudaErrorNotReady}, 0, {"cudaErrorNotReady"});
+}
+
+TEST_F(MakeCudaBackend, SaysWhichDevicesThereAre) {
+  ExpectRefused({}, 3, {"--device cuda:3", "1 GPU;", "use cuda:0,"});
+  ExpectRefused({.devices = 2}, 2, {"2 GPUs", "use cuda:0 to cuda:1"});
+}
+
+TEST_F(MakeCudaBackend, RefusesADeviceThatIsTooOldByItsCapability) {
+  ExpectRefused({.major = 7, .minor = 5}, 0, {"fibers has compute capability 7.5", "8.0 or newer"});
+  EXPECT_FALSE(CudaAvailable());
+}
+
+TEST_F(MakeCudaBackend, RefusesADeviceThatTheBuildHasNoCodeFor) {
+  ExpectRefused({.major = 12, .has_code = false}, 0,
+                {"cudaErrorNoKernelImageForDevice", "BATON_CUDA_ARCHITECTURES=120"});
+}
+
+}  // namespace
+}  // namespace baton

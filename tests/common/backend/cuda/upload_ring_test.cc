@@ -1,0 +1,49 @@
+#include "common/backend/cuda/upload_ring.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "common/backend/cuda/cuda_error.h"
+
+namespace baton {
+namespace {
+
+TEST(UploadRing, BringsEachOfManyUploadsOfAllSizes) {
+  const CudaStream stream = MakeCudaStream();
+  UploadRing ring(stream.get());
+  auto device = AllocateDeviceMemory(size_t{1} << 20);
+  ASSERT_TRUE(device.ok());
+  for (size_t i = 1; i < 60; ++i) {
+    const size_t bytes = i * i * i;
+    const std::string sent(bytes, static_cast<char>(i));
+    std::memcpy(ring.Next(bytes), sent.data(), bytes);
+    ring.Send(bytes, device->data());
+    std::string received(bytes, '\0');
+    CheckCuda(cudaMemcpyAsync(received.data(), device->data(), bytes, cudaMemcpyDeviceToHost,
+                              stream.get()),
+              "cudaMemcpyAsync");
+    CheckCuda(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
+    ASSERT_EQ(received, sent);
+  }
+}
+
+TEST(UploadRing, GivesMemoryThatNoUploadOfTheLastFewIsIn) {
+  const CudaStream stream = MakeCudaStream();
+  UploadRing ring(stream.get());
+  auto device = AllocateDeviceMemory(64);
+  ASSERT_TRUE(device.ok());
+  const uint8_t* last = nullptr;
+  for (int i = 0; i < 20; ++i) {
+    uint8_t* const memory = ring.Next(64);
+    EXPECT_NE(memory, last);
+    std::memset(memory, i, 64);
+    ring.Send(64, device->data());
+    last = memory;
+  }
+}
+
+}  // namespace
+}  // namespace baton

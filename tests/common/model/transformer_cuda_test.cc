@@ -1,0 +1,171 @@
+// The tiny models on the CUDA backend: against the reference's logits and greedy tokens
+// (tests/data/README.md), and against themselves, computed in other passes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "nlohmann/json.hpp"
+
+#include "tests/support/model_runner.h"
+
+namespace baton {
+namespace {
+
+const char* const kData = BATON_TEST_DATA "/tiny/";
+
+constexpr size_t kSteps = 2;  // decoded after a prompt
+
+struct Case {
+  std::string file;   // without .gguf
+  std::string json;   // without .json
+  std::string model;  // its name in the json
+  // How far a logit may be from the reference's (they reach 30), where the products of 16 rows and
+  // more round their input to the weights' type.
+  float tolerance;
+};
+
+std::vector<Case> Cases() {
+  return {{"tiny-llama-f32", "tiny-llama", "f32", 1e-3f},
+          {"tiny-llama-f16", "tiny-llama", "f16", 0.05f},
+          {"tiny-llama-bf16", "tiny-llama", "bf16", 0.4f},
+          {"tiny-mha-untied", "tiny-more", "tiny-mha-untied", 1e-3f},
+          {"tiny-mqa-linear-rope", "tiny-more", "tiny-mqa-linear-rope", 1e-3f},
+          {"tiny-llama3-rope", "tiny-more", "tiny-llama3-rope", 1e-3f},
+          {"tiny-qwen2-bias", "tiny-more", "tiny-qwen2-bias", 1e-3f},
+          {"tiny-llama-q4_1", "tiny-llama", "q4_1", 0.4f},
+          {"tiny-wide-q4_k", "tiny-more", "tiny-wide-q4_k", 0.8f}};
+}
+// Those that pass composition is tested with: one type without rounding, one with.
+std::vector<Case> PassCases() {
+  const std::vector<Case> all = Cases();
+  return {all[0], all[2]};
+}
+
+std::string CaseName(const testing::TestParamInfo<Case>& info) {
+  std::string name = info.param.file;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+nlohmann::json PromptsOf(const Case& model) {
+  std::ifstream in(kData + model.json + ".json");
+  return nlohmann::json::parse(in)["models"][model.model];
+}
+
+ModelRunner MakeRunner(const Case& model, KvDtype kv_dtype) {
+  return ModelRunner(
+      {.path = kData + model.file + ".gguf", .backend = {.device = "cuda"}, .kv_dtype = kv_dtype});
+}
+
+float LargestDifference(const std::vector<float>& logits, const std::vector<float>& expected) {
+  float largest = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (!std::isfinite(logits[i])) return INFINITY;
+    largest = std::max(largest, std::fabs(logits[i] - expected[i]));
+  }
+  return largest;
+}
+
+std::vector<int32_t> Slice(const std::vector<int32_t>& tokens, size_t first, size_t count) {
+  const auto begin = tokens.begin() + static_cast<int>(first);
+  return {begin, begin + static_cast<int>(std::min(count, tokens.size() - first))};
+}
+
+class CudaModel : public testing::TestWithParam<Case> {};
+
+TEST_P(CudaModel, HasTheReferencesLogitsAndGreedyTokens) {
+  const auto prompts = PromptsOf(GetParam());
+  ASSERT_FALSE(prompts.empty());
+  ModelRunner runner = MakeRunner(GetParam(), KvDtype::kF32);
+  for (const char* name : {"short", "long"}) {
+    SCOPED_TRACE(name);
+    const auto& prompt = prompts[name];
+    const int sequence = runner.AddSequence();
+    std::vector<float> logits = runner.Append(sequence, prompt["token_ids"]);
+    EXPECT_LE(LargestDifference(logits, prompt["last_logits"]), GetParam().tolerance);
+    for (size_t i = 0; i < kSteps; ++i) {
+      const int expected = prompt["greedy"][i];
+      const int token = ArgMax(logits.data(), runner.vocab_size());
+      ASSERT_TRUE(token == expected || prompt["margins"][i] < 2 * GetParam().tolerance)
+          << "step " << i;
+      logits = runner.Append(sequence, {expected});
+    }
+    runner.Release(sequence);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiny, CudaModel, testing::ValuesIn(Cases()), CaseName);
+
+TEST(CudaKv, OfNarrowTypesGivesLogitsNearTheReferences) {
+  const Case model = Cases()[0];
+  const auto prompts = PromptsOf(model);
+  for (const auto& [dtype, tolerance] :
+       {std::pair(KvDtype::kF16, 0.05f), std::pair(KvDtype::kBf16, 0.5f)}) {
+    ModelRunner runner = MakeRunner(model, dtype);
+    for (const auto& [name, prompt] : prompts.items()) {
+      SCOPED_TRACE(name);
+      const int sequence = runner.AddSequence();
+      const std::vector<float> logits = runner.Append(sequence, prompt["token_ids"]);
+      EXPECT_LE(LargestDifference(logits, prompt["last_logits"]), tolerance);
+      runner.Release(sequence);
+    }
+  }
+}
+
+class CudaPasses : public testing::TestWithParam<Case> {
+ protected:
+  const std::vector<int32_t> tokens_ = PromptsOf(GetParam())["long"]["token_ids"];
+  ModelRunner runner_ = MakeRunner(GetParam(), KvDtype::kF32);
+};
+
+TEST_P(CudaPasses, ComputeAPromptInChunksAsAtOnce) {
+  const std::vector<int32_t> tokens = Slice(tokens_, 0, 80);
+  const std::vector<float> whole = runner_.Append(runner_.AddSequence(), tokens);
+  for (const std::vector<size_t>& chunks : {std::vector<size_t>{64, 16}, {7, 1, 40, 32}}) {
+    const int sequence = runner_.AddSequence();
+    std::vector<float> logits;
+    size_t first = 0;
+    for (const size_t chunk : chunks) {
+      logits = runner_.Append(sequence, Slice(tokens, first, chunk));
+      first += chunk;
+    }
+    EXPECT_LE(LargestDifference(logits, whole), GetParam().tolerance) << "from " << chunks[0];
+    runner_.Release(sequence);
+  }
+}
+
+// A long prompt's chunk, a short one and decode steps, each with the logits it has alone.
+TEST_P(CudaPasses, ComputeSeveralSequencesTogetherAsEachAlone) {
+  struct Part {
+    size_t before;
+    size_t count;
+  };
+  std::vector<ModelRunner::Rows> together;
+  std::vector<float> alone;
+  for (const Part& part : {Part{0, 1}, Part{64, 33}, Part{40, 1}, Part{0, 20}, Part{31, 2}}) {
+    for (const bool in_batch : {false, true}) {
+      const int sequence = runner_.AddSequence();
+      if (part.before > 0) runner_.Append(sequence, Slice(tokens_, 0, part.before));
+      const ModelRunner::Rows rows = {sequence, Slice(tokens_, part.before, part.count)};
+      if (in_batch) {
+        together.push_back(rows);
+        continue;
+      }
+      const std::vector<float> logits = runner_.Forward({rows});
+      alone.insert(alone.end(), logits.begin(), logits.end());
+      runner_.Release(sequence);
+    }
+  }
+  const std::vector<float> logits = runner_.Forward(together);
+  ASSERT_EQ(logits.size(), alone.size());
+  EXPECT_LE(LargestDifference(logits, alone), GetParam().tolerance);
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiny, CudaPasses, testing::ValuesIn(PassCases()), CaseName);
+
+}  // namespace
+}  // namespace baton
