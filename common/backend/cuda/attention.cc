@@ -16,7 +16,7 @@ int PrefillTileRows(int heads, const KvLayerView& cache) {
 }
 
 void LaunchAttention(const CudaPass& pass, const AttentionWork& work, Tensor queries,
-                     const KvLayerView& cache, Tensor out, const AttentionScratch& scratch,
+                     const KvLayerView& cache, Tensor out, const CudaAttentionScratch& scratch,
                      cudaStream_t stream) {
   BATON_CHECK(cache.head_dim % kAttentionPage == 0 && cache.head_dim <= kMaxVectorHeadDim,
               "head dimension");

@@ -57,7 +57,7 @@ struct AttentionWork {
 };
 
 // Device memory that all layers share, and whatever else runs on the same stream.
-struct AttentionScratch {
+struct CudaAttentionScratch {
   float* partials = nullptr;  // AttentionPartialBytes
   int32_t* arrivals =
       nullptr;  // [rows of the pass, heads]: zero before the first launch and after each
@@ -81,7 +81,7 @@ int PrefillTileRows(int heads, const KvLayerView& cache);
 // values of every position up to the rows' own are in the cache; work planned for this pass with
 // PrefillTileRows(heads, cache); head_dim a multiple of 16, at most kMaxVectorHeadDim.
 void LaunchAttention(const CudaPass& pass, const AttentionWork& work, Tensor queries,
-                     const KvLayerView& cache, Tensor out, const AttentionScratch& scratch,
+                     const KvLayerView& cache, Tensor out, const CudaAttentionScratch& scratch,
                      cudaStream_t stream);
 
 }  // namespace baton

@@ -14,7 +14,7 @@ struct AttentionArgs {
   Tensor queries;  // [rows, heads * head_dim]
   KvLayerView cache;
   Tensor out;  // [rows, heads * head_dim]
-  AttentionScratch scratch;
+  CudaAttentionScratch scratch;
   int heads;
   int group;    // query heads of a KV head
   float scale;  // log2(e) / sqrt(head_dim): scores are exponents of 2
