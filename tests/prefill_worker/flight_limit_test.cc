@@ -30,12 +30,14 @@ TEST(FlightLimit, ComesToHalfASecondOfTheLinkAndNeverMuchAboveIt) {
   }
 }
 
-TEST(FlightLimit, OneAnswerAllowsFourTimesItsFlightAndNoMore) {
+TEST(FlightLimit, OneAnswerAllowsAMebibyteAtFirstAndThenFourTimesItsFlightAndNoMore) {
   FlightLimit limit;
   limit.Acknowledged(FlightLimit::kFirstBytes, absl::Microseconds(100));
-  EXPECT_EQ(limit.bytes(), 4 * FlightLimit::kFirstBytes);
+  EXPECT_EQ(limit.bytes(), uint64_t{1} << 20);
   limit.Acknowledged(1000, absl::Microseconds(100));
-  EXPECT_EQ(limit.bytes(), 4 * FlightLimit::kFirstBytes) << "little was sent, and little is shown";
+  EXPECT_EQ(limit.bytes(), uint64_t{1} << 20) << "little was sent, and little is shown";
+  limit.Acknowledged(uint64_t{1} << 20, absl::Microseconds(100));
+  EXPECT_EQ(limit.bytes(), uint64_t{4} << 20);
 }
 
 TEST(FlightLimit, FollowsALinkThatBecomesSlower) {
