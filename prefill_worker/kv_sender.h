@@ -39,7 +39,7 @@ namespace baton {
 
 // Bounds of one push in bytes and time.
 struct KvSenderLimits {
-  size_t max_payload_bytes = kMaxKvPayloadBytes;  // half of the flight at most
+  size_t max_payload_bytes = kMaxKvPayloadBytes;  // a third of the flight at most
   // Layers of one chunk wait for each other until a message is so large; the chunk's last layer
   // ends the wait.
   size_t min_payload_bytes = size_t{1} << 20;

@@ -23,11 +23,11 @@ void KvSender::Pump() {
   SendCommit();
 }
 
-// Two at least fit into the flight, so that there is one under way while another is acknowledged.
+// Three fit into the flight, so that some are under way while another is acknowledged.
 size_t KvSender::PayloadLimit() const {
-  const size_t half_flight = unacknowledged_.flight_limit_bytes() / 3;
+  const size_t third_of_flight = unacknowledged_.flight_limit_bytes() / 3;
   return std::min({config_.limits.max_payload_bytes, size_t{window_bytes_},
-                   std::max(half_flight, page_bytes())});
+                   std::max(third_of_flight, page_bytes())});
 }
 
 // One message from the front of what was computed: layers of one range together, pages of one layer
