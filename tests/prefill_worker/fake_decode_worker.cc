@@ -40,7 +40,7 @@ grpc::Status FakeDecodeWorker::Push(grpc::ServerContext* context, Stream* stream
     }
     if (!Answer(request, context->peer(), stream)) return grpc::Status::OK;
     read_bytes_ += request.data().payload().size();
-    while (behaviour_.stall && read_bytes_ > kReadBeforeStall && !context->IsCancelled()) {
+    while (behaviour_.stall && read_bytes_ >= behaviour_.reads_bytes && !context->IsCancelled()) {
       stalled_ = true;
       absl::SleepFor(absl::Milliseconds(1));
     }

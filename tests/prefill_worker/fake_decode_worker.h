@@ -19,14 +19,14 @@ namespace baton {
 class FakeDecodeWorker final : public internal::v1::KvTransferService::Service {
  public:
   struct Behaviour {
-    bool stall = false;         // reads nothing any more after kReadBeforeStall bytes of payload
+    bool stall = false;  // reads nothing any more after the first `reads_bytes` of payload
+    // Enough for a sender to have learnt that it may send more than gRPC takes for a receiver that
+    // does not read.
+    size_t reads_bytes = size_t{7} << 20;
     bool refuse_joins = false;  // by name
     bool lose_joined = false;   // ends a joined stream at its first message, unanswered
     uint64_t window_bytes = uint64_t{64} << 20;
   };
-  // Enough for a sender to have learnt that it may send more than gRPC takes for a receiver that
-  // does not read.
-  static constexpr size_t kReadBeforeStall = size_t{7} << 20;
   // Every message of data that was acknowledged, on which connection.
   struct Received {
     std::string peer;
