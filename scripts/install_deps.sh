@@ -13,11 +13,11 @@ packages=(
 )
 if [[ "${1:-}" == "--test" ]]; then
   packages+=(
-    libgtest-dev libgmock-dev libbenchmark-dev ccache lld openssl binutils
+    libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev ccache lld openssl binutils
     python3-pytest python3-grpcio python3-protobuf python3-yaml python3-jinja2
   )
 else
-  packages+=(libgtest-dev libgmock-dev libbenchmark-dev)  # the build configures the tests too
+  packages+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev)  # the build configures the tests too
 fi
 
 missing=()

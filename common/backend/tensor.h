@@ -12,11 +12,11 @@ struct Tensor {
   int rows = 0;
   int columns = 0;
 
-  float* Row(int row) const {
+  constexpr float* Row(int row) const {
     return data + static_cast<size_t>(row) * static_cast<size_t>(columns);
   }
   // The first `count` rows. REQUIRES: count <= rows.
-  Tensor First(int count) const { return {data, count, columns}; }
+  constexpr Tensor First(int count) const { return {data, count, columns}; }
 };
 
 // Element type of the KV cache.
@@ -34,15 +34,15 @@ struct KvLayerView {
   int head_dim = 0;
   KvDtype dtype = KvDtype::kF16;
 
-  size_t element_bytes() const { return dtype == KvDtype::kF32 ? 4 : 2; }
-  size_t row_bytes() const {
+  constexpr size_t element_bytes() const { return dtype == KvDtype::kF32 ? 4 : 2; }
+  constexpr size_t row_bytes() const {
     return static_cast<size_t>(kv_heads) * static_cast<size_t>(head_dim) * element_bytes();
   }
-  uint8_t* KeyRow(int32_t block, int token_in_block) const {
+  constexpr uint8_t* KeyRow(int32_t block, int token_in_block) const {
     return blocks + static_cast<size_t>(block) * block_bytes + keys_offset +
            static_cast<size_t>(token_in_block) * row_bytes();
   }
-  uint8_t* ValueRow(int32_t block, int token_in_block) const {
+  constexpr uint8_t* ValueRow(int32_t block, int token_in_block) const {
     return KeyRow(block, token_in_block) - keys_offset + values_offset;
   }
 };

@@ -1,0 +1,84 @@
+// How kernels are launched. Kernels are functions or templates of namespace baton itself, not of an
+// anonymous one, `static`, with no shared memory but
+//   extern __shared__ __align__(16) uint8_t shared_memory[];
+// declared inside them, so that tests can run them without a GPU.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+namespace baton {
+
+struct LaunchOptions {
+  dim3 grid = 1;            // blocks, at least one
+  dim3 block = 1;           // threads
+  size_t shared_bytes = 0;  // of dynamic shared memory
+  cudaStream_t stream = nullptr;
+  // The kernel may begin before the one before it has ended (programmatic dependent launch; where
+  // the device has none, nothing changes). Then every thread, one that has nothing to do too, calls
+  // WaitForPreviousKernel() of ptx.h, before it reads what a kernel wrote and before it writes at
+  // all.
+  bool may_start_early = false;
+};
+
+[[noreturn]] inline void LaunchFailed(const LaunchOptions& options, cudaError_t error) {
+  std::fprintf(
+      stderr,
+      "cuda: cannot launch a kernel of %u x %u x %u blocks of %u x %u x %u threads and %zu "
+      "bytes of shared memory: %s\n",
+      options.grid.x, options.grid.y, options.grid.z, options.block.x, options.block.y,
+      options.block.z, options.shared_bytes, cudaGetErrorString(error));
+  std::abort();
+}
+
+// Of the device that is current at the first call: a process uses one.
+inline bool KernelsMayStartEarly() {
+  static const bool may = [] {
+    int device = 0;
+    int major = 0;
+    return cudaGetDevice(&device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) ==
+               cudaSuccess &&
+           major >= 9;
+  }();
+  return may;
+}
+
+// Blocks for `items`, when each takes `per_block` of them.
+template <class Count, class PerBlock>
+unsigned BlocksFor(Count items, PerBlock per_block) {
+  const size_t each = static_cast<size_t>(per_block);
+  return static_cast<unsigned>((static_cast<size_t>(items) + each - 1) / each);
+}
+
+// Enqueues kernel(arguments...), which are copied. Ends the process when the launch is refused: its
+// shape is wrong, or an earlier kernel has failed and the context is lost.
+template <class... Parameters, class... Arguments>
+void Launch(void (*kernel)(Parameters...), const LaunchOptions& options, Arguments&&... arguments) {
+  constexpr size_t kSharedBytesUnasked = 48 * 1024;
+  if (options.shared_bytes > kSharedBytesUnasked) {
+    const cudaError_t error =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(options.shared_bytes));
+    if (error != cudaSuccess) LaunchFailed(options, error);
+  }
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = options.grid;
+  config.blockDim = options.block;
+  config.dynamicSmemBytes = options.shared_bytes;
+  config.stream = options.stream;
+  config.attrs = &early;
+  config.numAttrs = options.may_start_early && KernelsMayStartEarly() ? 1 : 0;
+  const cudaError_t error =
+      cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...);
+  if (error != cudaSuccess) LaunchFailed(options, error);
+}
+
+}  // namespace baton

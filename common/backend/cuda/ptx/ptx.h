@@ -1,0 +1,123 @@
+// The instructions that CUDA C++ has no function for. Included as "ptx.h": the include path chooses
+// between this file and, where kernels run on the CPU, one of the same name with the same functions
+// in plain C++. PTX ISA: https://docs.nvidia.com/cuda/parallel-thread-execution/
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace baton {
+
+// --- Copies from global to shared memory that the thread does not wait for. Both addresses are
+// multiples of 16. What was copied may be read by the thread after WaitForCopies, by others after a
+// barrier that follows it.
+
+__device__ inline uint32_t SharedAddress(const void* shared) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+}
+
+__device__ inline void CopyAsync16(void* shared, const void* global) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(SharedAddress(shared)), "l"(global)
+               : "memory");
+}
+
+// Reads the first `valid_bytes` of 16 (0 to 16); the rest becomes zero.
+__device__ inline void CopyAsync16(void* shared, const void* global, int valid_bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(SharedAddress(shared)),
+               "l"(global), "r"(valid_bytes)
+               : "memory");
+}
+
+// Ends a group: the thread's copies since the last one.
+__device__ inline void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Waits until at most the last kPending groups of the thread are under way.
+template <int kPending>
+__device__ inline void WaitForCopies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+// --- Tensor cores. All 32 lanes of a warp call them together. With g = lane / 4 and t = lane % 4,
+// a lane's registers hold, two 16-bit elements each, the lower column (of b: row) in the lower
+// half:
+//   a [16, 16]: a[0] row g, columns 2t, 2t + 1; a[1] row g + 8; a[2], a[3] the same, columns + 8
+//   b [16, 8]:  b[0] rows 2t, 2t + 1 of column g; b[1] rows + 8
+//   d [16, 8]:  d[0], d[1] row g, columns 2t, 2t + 1; d[2], d[3] row g + 8
+
+// d += a x b.
+__device__ inline void MultiplyF16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+__device__ inline void MultiplyBf16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// Matrices [8, 8] of 16-bit elements from shared memory. Lane 8m + i names the 16 bytes of row i of
+// matrix m; the lane gets of each matrix row g, columns 2t and 2t + 1. Transposed: of column g,
+// rows 2t and 2t + 1. With two matrices the addresses of lanes 16 to 31 are not used, but must be
+// valid.
+__device__ inline void LoadMatrices(uint32_t (&out)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+               : "r"(SharedAddress(row))
+               : "memory");
+}
+__device__ inline void LoadMatrices(uint32_t (&out)[2], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+               : "=r"(out[0]), "=r"(out[1])
+               : "r"(SharedAddress(row))
+               : "memory");
+}
+__device__ inline void LoadMatricesTransposed(uint32_t (&out)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+               : "r"(SharedAddress(row))
+               : "memory");
+}
+__device__ inline void LoadMatricesTransposed(uint32_t (&out)[2], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+               : "=r"(out[0]), "=r"(out[1])
+               : "r"(SharedAddress(row))
+               : "memory");
+}
+
+// --- Memory.
+
+// 16 bytes that nobody reads again soon, a weight's: they take no place in the L1 cache. What is
+// read must not be written while the kernel runs.
+__device__ inline uint4 LoadStreamed16(const void* global) {
+  uint4 out;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(out.x), "=r"(out.y), "=r"(out.z), "=r"(out.w)
+               : "l"(global));
+  return out;
+}
+
+// --- Kernels that follow one another (LaunchOptions::may_start_early).
+
+// Returns when the kernel before has ended and what it wrote can be seen. Before it, a kernel may
+// read weights and the like, and write nothing.
+__device__ inline void WaitForPreviousKernel() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// When all threads have called it or ended, the next kernel may begin with what it does before its
+// wait.
+__device__ inline void LetNextKernelStart() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+}  // namespace baton

@@ -1,0 +1,45 @@
+// Device memory of a test: poisoned, or a copy of host memory. Given back when destroyed.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "common/base/check.h"
+
+namespace baton {
+
+template <class T>
+class DeviceArray {
+ public:
+  explicit DeviceArray(size_t size) : size_(size) {
+    BATON_CHECK(cudaMalloc(&data_, size * sizeof(T)) == cudaSuccess, "device memory");
+  }
+  explicit DeviceArray(const std::vector<T>& host) : DeviceArray(host.size()) { Upload(host); }
+  ~DeviceArray() { BATON_CHECK(cudaFree(data_) == cudaSuccess, "memory that cudaMalloc gave"); }
+  DeviceArray(const DeviceArray&) = delete;
+  DeviceArray& operator=(const DeviceArray&) = delete;
+
+  T* data() const { return data_; }
+  size_t size() const { return size_; }
+  void Upload(const std::vector<T>& host) {
+    BATON_CHECK(host.size() == size_, "sizes");
+    BATON_CHECK(
+        cudaMemcpy(data_, host.data(), size_ * sizeof(T), cudaMemcpyHostToDevice) == cudaSuccess,
+        "upload");
+  }
+  std::vector<T> Download() const {
+    std::vector<T> host(size_);
+    BATON_CHECK(
+        cudaMemcpy(host.data(), data_, size_ * sizeof(T), cudaMemcpyDeviceToHost) == cudaSuccess,
+        "download");
+    return host;
+  }
+
+ private:
+  T* data_ = nullptr;
+  size_t size_;
+};
+
+}  // namespace baton

@@ -1,0 +1,297 @@
+#include "tests/support/cuda_shim/host_functions.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <new>
+
+struct CUstream_st {};
+struct CUevent_st {
+  std::chrono::steady_clock::time_point recorded;
+};
+
+namespace baton::cuda_shim {
+namespace {
+
+constexpr std::align_val_t kAlignment{256};
+constexpr size_t kDeviceBytes = size_t{4} << 30;
+constexpr int kMultiprocessors = 8;
+constexpr int kVersion = 13000;
+
+thread_local cudaError_t last_error = cudaSuccess;
+
+cudaError_t Report(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
+  return error;
+}
+cudaError_t ReportUnless(bool fine, cudaError_t error) {
+  return Report(fine ? cudaSuccess : error);
+}
+
+// What cudaMalloc gave out.
+class DeviceMemory {
+ public:
+  void* Allocate(size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    if (bytes > kDeviceBytes - used_) return nullptr;
+    auto* const data = static_cast<uint8_t*>(::operator new(bytes, kAlignment));
+    std::memset(data, kPoison, bytes);
+    sizes_[data] = bytes;
+    used_ += bytes;
+    return data;
+  }
+
+  bool Free(void* data) {
+    const std::lock_guard lock(mutex_);
+    const auto found = sizes_.find(static_cast<const uint8_t*>(data));
+    if (found == sizes_.end()) return false;
+    used_ -= found->second;
+    sizes_.erase(found);
+    ::operator delete(data, kAlignment);
+    return true;
+  }
+
+  bool Contains(const void* data, size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    const auto* const first = static_cast<const uint8_t*>(data);
+    auto next = sizes_.upper_bound(first);
+    if (next == sizes_.begin()) return false;
+    --next;
+    return first + bytes <= next->first + next->second;
+  }
+
+  size_t free_bytes() {
+    const std::lock_guard lock(mutex_);
+    return kDeviceBytes - used_;
+  }
+
+ private:
+  std::mutex mutex_;
+  size_t used_ = 0;
+  std::map<const uint8_t*, size_t> sizes_;
+};
+
+DeviceMemory& TheDeviceMemory() {
+  static DeviceMemory memory;
+  return memory;
+}
+
+// Bytes of shared memory that kernels asked for beyond the usual.
+std::mutex shared_limits_mutex;
+std::map<const void*, size_t>& SharedLimits() {
+  static std::map<const void*, size_t> limits;
+  return limits;
+}
+
+size_t SharedLimit(const void* kernel) {
+  const std::lock_guard lock(shared_limits_mutex);
+  const auto found = SharedLimits().find(kernel);
+  return found == SharedLimits().end() ? kSharedBytesUsual
+                                       : std::max(kSharedBytesUsual, found->second);
+}
+
+bool WithinLimits(const dim3& grid, const dim3& block) {
+  const auto at_least_one = [](const dim3& size) { return size.x > 0 && size.y > 0 && size.z > 0; };
+  return at_least_one(grid) && at_least_one(block) && grid.x <= 0x7fffffffu && grid.y <= 0xffffu &&
+         grid.z <= 0xffffu && block.z <= 64 &&
+         size_t{block.x} * block.y * block.z <= size_t{kThreadsMost};
+}
+
+}  // namespace
+
+cudaError_t LaunchKernel(const cudaLaunchConfig_t& config, const void* kernel,
+                         void (*run_thread)(const void* arguments), const void* arguments) {
+  if (!WithinLimits(config.gridDim, config.blockDim)) return Report(cudaErrorInvalidConfiguration);
+  if (config.dynamicSmemBytes > SharedLimit(kernel)) return Report(cudaErrorInvalidValue);
+  bool early = false;
+  for (unsigned i = 0; i < config.numAttrs; ++i) {
+    early |= config.attrs[i].val.programmaticStreamSerializationAllowed != 0;
+  }
+  RunKernel({.grid = config.gridDim,
+             .block = config.blockDim,
+             .shared_bytes = config.dynamicSmemBytes,
+             .may_start_early = early,
+             .run_thread = run_thread,
+             .arguments = arguments});
+  return cudaSuccess;
+}
+
+}  // namespace baton::cuda_shim
+
+using namespace baton::cuda_shim;
+
+const char* cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "cudaSuccess";
+    case cudaErrorInvalidValue:
+      return "cudaErrorInvalidValue";
+    case cudaErrorMemoryAllocation:
+      return "cudaErrorMemoryAllocation";
+    case cudaErrorInvalidConfiguration:
+      return "cudaErrorInvalidConfiguration";
+    case cudaErrorNoDevice:
+      return "cudaErrorNoDevice";
+    case cudaErrorInvalidDevice:
+      return "cudaErrorInvalidDevice";
+    case cudaErrorNotReady:
+      return "cudaErrorNotReady";
+  }
+  return "unknown error";
+}
+const char* cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }
+cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
+cudaError_t cudaPeekAtLastError() { return last_error; }
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) { return ReportUnless(device == 0, cudaErrorInvalidDevice); }
+cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  if (device != 0) return Report(cudaErrorInvalidDevice);
+  switch (attribute) {
+    case cudaDevAttrMultiProcessorCount:
+      *value = kMultiprocessors;
+      return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = 9;
+      return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor:
+      *value = 0;
+      return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = static_cast<int>(kSharedBytesMost);
+      return cudaSuccess;
+  }
+  return Report(cudaErrorInvalidValue);
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  if (device != 0) return Report(cudaErrorInvalidDevice);
+  *properties = {.name = "fibers",
+                 .totalGlobalMem = kDeviceBytes,
+                 .sharedMemPerBlock = kSharedBytesUsual,
+                 .sharedMemPerBlockOptin = kSharedBytesMost,
+                 .multiProcessorCount = kMultiprocessors,
+                 .major = 9,
+                 .minor = 0,
+                 .l2CacheSize = 1 << 20};
+  return cudaSuccess;
+}
+cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
+  *free_bytes = TheDeviceMemory().free_bytes();
+  *total_bytes = kDeviceBytes;
+  return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = kVersion;
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) { return cudaRuntimeGetVersion(version); }
+cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+
+cudaError_t cudaMalloc(void** data, size_t bytes) {
+  *data = bytes == 0 ? nullptr : TheDeviceMemory().Allocate(bytes);
+  return ReportUnless(bytes == 0 || *data != nullptr, cudaErrorMemoryAllocation);
+}
+cudaError_t cudaFree(void* data) {
+  return ReportUnless(data == nullptr || TheDeviceMemory().Free(data), cudaErrorInvalidValue);
+}
+cudaError_t cudaMallocHost(void** data, size_t bytes) {
+  *data = ::operator new(bytes, kAlignment);
+  std::memset(*data, kPoison, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned) {
+  return cudaMallocHost(data, bytes);
+}
+cudaError_t cudaFreeHost(void* data) {
+  ::operator delete(data, kAlignment);
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  if (bytes == 0) return cudaSuccess;
+  const bool to_device = TheDeviceMemory().Contains(to, bytes);
+  const bool from_device = TheDeviceMemory().Contains(from, bytes);
+  const bool to_should = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+  const bool from_should = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+  if (kind != cudaMemcpyDefault && (to_device != to_should || from_device != from_should)) {
+    return Report(cudaErrorInvalidValue);
+  }
+  std::memmove(to, from, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMemset(void* data, int byte, size_t bytes) {
+  if (bytes > 0 && !TheDeviceMemory().Contains(data, bytes)) return Report(cudaErrorInvalidValue);
+  std::memset(data, byte, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t) {
+  return cudaMemcpy(to, from, bytes, kind);
+}
+cudaError_t cudaMemsetAsync(void* data, int byte, size_t bytes, cudaStream_t) {
+  return cudaMemset(data, byte, bytes);
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+  *stream = new CUstream_st;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  return cudaStreamCreate(stream);
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
+  return cudaStreamCreate(stream);
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  delete stream;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaLaunchHostFunc(cudaStream_t, void (*function)(void*), void* data) {
+  function(data);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  *event = new CUevent_st;
+  return cudaSuccess;
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  return cudaEventCreate(event);
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+  event->recorded = std::chrono::steady_clock::now();
+  return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
+  const std::chrono::duration<float, std::milli> elapsed = end->recorded - start->recorded;
+  *milliseconds = elapsed.count();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
+
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int value) {
+  if (value < 0 || static_cast<size_t>(value) > kSharedBytesMost) {
+    return Report(cudaErrorInvalidValue);
+  }
+  const std::lock_guard lock(shared_limits_mutex);
+  SharedLimits()[kernel] = static_cast<size_t>(value);
+  return cudaSuccess;
+}

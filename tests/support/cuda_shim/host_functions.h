@@ -1,0 +1,152 @@
+// The CUDA runtime's host functions, on host memory: everything is done when it returns, so streams
+// and events only have to exist. Pointers to device memory are told from others, so that a copy in
+// the wrong direction fails here as it would there.
+//
+// Thread rule: as CUDA's, any thread.
+#pragma once
+
+#include <cstddef>
+#include <tuple>
+#include <utility>
+
+#include "tests/support/cuda_shim/fibers.h"
+#include "tests/support/cuda_shim/vector_types.h"
+
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInvalidConfiguration = 9,
+  cudaErrorNoDevice = 100,
+  cudaErrorInvalidDevice = 101,
+  cudaErrorNotReady = 600,
+};
+const char* cudaGetErrorName(cudaError_t error);
+const char* cudaGetErrorString(cudaError_t error);
+cudaError_t cudaGetLastError();  // of this thread; forgets it
+cudaError_t cudaPeekAtLastError();
+
+// One device, of compute capability 9.0, so that what needs it is taken.
+enum cudaDeviceAttr {
+  cudaDevAttrMultiProcessorCount = 16,
+  cudaDevAttrComputeCapabilityMajor = 75,
+  cudaDevAttrComputeCapabilityMinor = 76,
+  cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
+};
+struct cudaDeviceProp {
+  char name[256];
+  size_t totalGlobalMem;
+  size_t sharedMemPerBlock;
+  size_t sharedMemPerBlockOptin;
+  int multiProcessorCount;
+  int major;
+  int minor;
+  int l2CacheSize;
+};
+cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDevice(int* device);
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes);
+cudaError_t cudaRuntimeGetVersion(int* version);
+cudaError_t cudaDriverGetVersion(int* version);
+cudaError_t cudaDeviceSynchronize();
+
+enum cudaMemcpyKind {
+  cudaMemcpyHostToHost,
+  cudaMemcpyHostToDevice,
+  cudaMemcpyDeviceToHost,
+  cudaMemcpyDeviceToDevice,
+  cudaMemcpyDefault
+};
+inline constexpr unsigned cudaHostAllocDefault = 0;
+inline constexpr unsigned cudaHostAllocPortable = 1;
+cudaError_t cudaMalloc(void** data, size_t bytes);
+template <class T>
+cudaError_t cudaMalloc(T** data, size_t bytes) {
+  return cudaMalloc(reinterpret_cast<void**>(data), bytes);
+}
+cudaError_t cudaFree(void* data);
+cudaError_t cudaMallocHost(void** data, size_t bytes);
+template <class T>
+cudaError_t cudaMallocHost(T** data, size_t bytes) {
+  return cudaMallocHost(reinterpret_cast<void**>(data), bytes);
+}
+cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned flags);
+cudaError_t cudaFreeHost(void* data);
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind);
+cudaError_t cudaMemset(void* data, int byte, size_t bytes);
+
+using cudaStream_t = struct CUstream_st*;
+inline constexpr unsigned cudaStreamDefault = 0;
+inline constexpr unsigned cudaStreamNonBlocking = 1;
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream = nullptr);
+cudaError_t cudaMemsetAsync(void* data, int byte, size_t bytes, cudaStream_t stream = nullptr);
+cudaError_t cudaStreamCreate(cudaStream_t* stream);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamQuery(cudaStream_t stream);
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, void (*function)(void*), void* data);
+
+using cudaEvent_t = struct CUevent_st*;
+inline constexpr unsigned cudaEventDefault = 0;
+inline constexpr unsigned cudaEventDisableTiming = 2;
+cudaError_t cudaEventCreate(cudaEvent_t* event);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
+
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
+template <class... Parameters>
+cudaError_t cudaFuncSetAttribute(void (*kernel)(Parameters...), cudaFuncAttribute attribute,
+                                 int value) {
+  return cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), attribute, value);
+}
+
+enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
+struct cudaLaunchAttribute {
+  cudaLaunchAttributeID id;
+  struct {
+    int programmaticStreamSerializationAllowed;
+  } val;
+};
+struct cudaLaunchConfig_t {
+  dim3 gridDim;
+  dim3 blockDim;
+  size_t dynamicSmemBytes = 0;
+  cudaStream_t stream = nullptr;
+  cudaLaunchAttribute* attrs = nullptr;
+  unsigned numAttrs = 0;
+};
+
+namespace baton::cuda_shim {
+// Checks what the device would, and runs.
+cudaError_t LaunchKernel(const cudaLaunchConfig_t& config, const void* kernel,
+                         void (*run_thread)(const void* arguments), const void* arguments);
+}  // namespace baton::cuda_shim
+
+template <class... Parameters, class... Arguments>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
+                               Arguments&&... arguments) {
+  // A kernel has copies of its arguments, each thread its own.
+  struct Call {
+    void (*kernel)(Parameters...);
+    std::tuple<Parameters...> arguments;
+  };
+  const Call call{kernel, {std::forward<Arguments>(arguments)...}};
+  const auto run_thread = [](const void* data) {
+    const Call& made = *static_cast<const Call*>(data);
+    std::apply(made.kernel, made.arguments);
+  };
+  return baton::cuda_shim::LaunchKernel(*config, reinterpret_cast<const void*>(kernel), run_thread,
+                                        &call);
+}

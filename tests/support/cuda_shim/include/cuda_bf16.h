@@ -1,0 +1,35 @@
+// In place of the toolkit's header of this name: bfloat16 as a storage type.
+#pragma once
+
+#include "common/base/float_types.h"
+#include "tests/support/cuda_shim/vector_types.h"
+
+struct __nv_bfloat16 {
+  uint16_t bits;
+};
+struct alignas(4) __nv_bfloat162 {
+  __nv_bfloat16 x, y;
+};
+
+inline __nv_bfloat16 __ushort_as_bfloat16(unsigned short bits) { return {bits}; }
+inline unsigned short __bfloat16_as_ushort(__nv_bfloat16 value) { return value.bits; }
+inline float __bfloat162float(__nv_bfloat16 value) { return baton::Bf16ToF32(value.bits); }
+inline __nv_bfloat16 __float2bfloat16_rn(float value) { return {baton::F32ToBf16(value)}; }
+inline __nv_bfloat16 __float2bfloat16(float value) { return __float2bfloat16_rn(value); }
+
+inline __nv_bfloat162 __halves2bfloat162(__nv_bfloat16 low, __nv_bfloat16 high) {
+  return {low, high};
+}
+inline __nv_bfloat16 __low2bfloat16(__nv_bfloat162 pair) { return pair.x; }
+inline __nv_bfloat16 __high2bfloat16(__nv_bfloat162 pair) { return pair.y; }
+inline float __low2float(__nv_bfloat162 pair) { return __bfloat162float(pair.x); }
+inline float __high2float(__nv_bfloat162 pair) { return __bfloat162float(pair.y); }
+inline __nv_bfloat162 __floats2bfloat162_rn(float low, float high) {
+  return {__float2bfloat16_rn(low), __float2bfloat16_rn(high)};
+}
+inline __nv_bfloat162 __float22bfloat162_rn(float2 pair) {
+  return __floats2bfloat162_rn(pair.x, pair.y);
+}
+inline float2 __bfloat1622float2(__nv_bfloat162 pair) {
+  return {__low2float(pair), __high2float(pair)};
+}

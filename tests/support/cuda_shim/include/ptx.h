@@ -1,0 +1,41 @@
+// In place of common/backend/cuda/ptx/ptx.h, which describes the functions: the same in plain C++.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <cstring>
+
+namespace baton {
+
+// The copy is made as late as it may be: the target is poisoned until the wait.
+void CopyAsync16(void* shared, const void* global);
+void CopyAsync16(void* shared, const void* global, int valid_bytes);
+void CommitCopies();
+namespace cuda_shim {
+void WaitForCopies(int pending_groups);
+}
+template <int kPending>
+void WaitForCopies() {
+  static_assert(kPending >= 0);
+  cuda_shim::WaitForCopies(kPending);
+}
+
+// Products are exact; their sum is rounded after each, in ascending order of columns.
+void MultiplyF16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], BATON_SHIM_SITE);
+void MultiplyBf16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], BATON_SHIM_SITE);
+void LoadMatrices(uint32_t (&out)[4], const void* row, BATON_SHIM_SITE);
+void LoadMatrices(uint32_t (&out)[2], const void* row, BATON_SHIM_SITE);
+void LoadMatricesTransposed(uint32_t (&out)[4], const void* row, BATON_SHIM_SITE);
+void LoadMatricesTransposed(uint32_t (&out)[2], const void* row, BATON_SHIM_SITE);
+
+inline uint4 LoadStreamed16(const void* global) {
+  uint4 out;
+  std::memcpy(&out, __builtin_assume_aligned(global, 16), sizeof(out));
+  return out;
+}
+
+inline void WaitForPreviousKernel() { cuda_shim::MarkWaitedForPreviousKernel(); }
+inline void LetNextKernelStart() {}
+
+}  // namespace baton

@@ -1,0 +1,150 @@
+#include "tests/support/cuda_shim/include/ptx.h"
+
+#include <algorithm>
+
+#include "common/base/float_types.h"
+
+namespace baton {
+namespace {
+
+using cuda_shim::LaneData;
+using cuda_shim::MeetInWarp;
+
+constexpr int kLanes = 32;
+
+// --- mma.m16n8k16
+
+struct MultiplyData {
+  uint32_t a[4];
+  uint32_t b[2];
+  float d[4];
+};
+static_assert(sizeof(MultiplyData) <= sizeof(LaneData::bytes));
+
+template <float (*kToFloat)(uint16_t)>
+void MultiplyTiles(LaneData* lanes) {
+  float a[16][16];  // [row, column]
+  float b[16][8];
+  float d[16][8];
+  for (int lane = 0; lane < kLanes; ++lane) {
+    MultiplyData data;
+    std::memcpy(&data, lanes[lane].bytes, sizeof(data));
+    const int group = lane / 4;
+    const int pair = lane % 4 * 2;
+    for (int half = 0; half < 2; ++half) {
+      const auto element = [half](uint32_t bits) {
+        return kToFloat(static_cast<uint16_t>(bits >> (16 * half)));
+      };
+      for (int i = 0; i < 4; ++i) {
+        a[group + i % 2 * 8][pair + half + i / 2 * 8] = element(data.a[i]);
+      }
+      for (int i = 0; i < 2; ++i) b[pair + half + i * 8][group] = element(data.b[i]);
+      for (int i = 0; i < 2; ++i) d[group + i * 8][pair + half] = data.d[2 * i + half];
+    }
+  }
+  for (int row = 0; row < 16; ++row) {
+    for (int k = 0; k < 16; ++k) {
+      for (int column = 0; column < 8; ++column) d[row][column] += a[row][k] * b[k][column];
+    }
+  }
+  for (int lane = 0; lane < kLanes; ++lane) {
+    float out[4];
+    for (int i = 0; i < 4; ++i) out[i] = d[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
+    std::memcpy(lanes[lane].bytes, out, sizeof(out));
+  }
+}
+
+void Multiply(const char* collective, float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
+              const std::source_location& site, void (*complete)(LaneData*)) {
+  MultiplyData data;
+  std::memcpy(data.a, a, sizeof(a));
+  std::memcpy(data.b, b, sizeof(b));
+  std::memcpy(data.d, d, sizeof(d));
+  const LaneData* const lanes =
+      MeetInWarp(collective, 0xffffffffu, &data, sizeof(data), site, complete);
+  std::memcpy(d, lanes[cuda_shim::ThreadLane()].bytes, sizeof(d));
+}
+
+// --- ldmatrix
+
+// Brought: the address; taken: kCount registers.
+template <int kCount, bool kTransposed>
+void LoadTiles(LaneData* lanes) {
+  const uint8_t* rows[kLanes];
+  for (int lane = 0; lane < kLanes; ++lane) std::memcpy(&rows[lane], lanes[lane].bytes, 8);
+  for (int lane = 0; lane < kLanes; ++lane) {
+    for (int matrix = 0; matrix < kCount; ++matrix) {
+      uint16_t pair[2];
+      for (int i = 0; i < 2; ++i) {
+        const int row = kTransposed ? lane % 4 * 2 + i : lane / 4;
+        const int column = kTransposed ? lane / 4 : lane % 4 * 2 + i;
+        std::memcpy(&pair[i], rows[matrix * 8 + row] + column * 2, 2);
+      }
+      std::memcpy(lanes[lane].bytes + matrix * 4, pair, 4);
+    }
+  }
+}
+
+template <int kCount, bool kTransposed>
+void Load(uint32_t (&out)[kCount], const void* row, const std::source_location& site) {
+  constexpr const char* kName = "ldmatrix";
+  cuda_shim::RequireShared(row, 16, kName);
+  const LaneData* const lanes =
+      MeetInWarp(kName, 0xffffffffu, &row, sizeof(row), site, &LoadTiles<kCount, kTransposed>);
+  std::memcpy(out, lanes[cuda_shim::ThreadLane()].bytes, sizeof(out));
+}
+
+}  // namespace
+
+void CopyAsync16(void* shared, const void* global) { CopyAsync16(shared, global, 16); }
+
+void CopyAsync16(void* shared, const void* global, int valid_bytes) {
+  cuda_shim::RequireShared(shared, 16, "cp.async");
+  if (reinterpret_cast<uintptr_t>(global) % 16 != 0) {
+    cuda_shim::Fail("cp.async: %p is not a multiple of 16", global);
+  }
+  if (valid_bytes < 0 || valid_bytes > 16) {
+    cuda_shim::Fail("cp.async: %d valid bytes of 16", valid_bytes);
+  }
+  std::memset(shared, cuda_shim::kPoison, 16);
+  cuda_shim::AsyncCopies& copies = cuda_shim::ThreadAsyncCopies();
+  copies.pending.push_back({shared, global, valid_bytes, copies.committed_groups});
+}
+
+void CommitCopies() { ++cuda_shim::ThreadAsyncCopies().committed_groups; }
+
+void cuda_shim::WaitForCopies(int pending_groups) {
+  AsyncCopies& copies = ThreadAsyncCopies();
+  const int last_group = copies.committed_groups - pending_groups;  // exclusive
+  auto& pending = copies.pending;
+  size_t done = 0;
+  for (; done < pending.size() && pending[done].group < last_group; ++done) {
+    uint8_t bytes[16] = {};
+    std::memcpy(bytes, pending[done].from, static_cast<size_t>(pending[done].valid_bytes));
+    std::memcpy(pending[done].to, bytes, sizeof(bytes));
+  }
+  pending.erase(pending.begin(), pending.begin() + static_cast<ptrdiff_t>(done));
+}
+
+void MultiplyF16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
+                 const std::source_location& site) {
+  Multiply("mma f16", d, a, b, site, &MultiplyTiles<F16ToF32>);
+}
+void MultiplyBf16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
+                  const std::source_location& site) {
+  Multiply("mma bf16", d, a, b, site, &MultiplyTiles<Bf16ToF32>);
+}
+void LoadMatrices(uint32_t (&out)[4], const void* row, const std::source_location& site) {
+  Load<4, false>(out, row, site);
+}
+void LoadMatrices(uint32_t (&out)[2], const void* row, const std::source_location& site) {
+  Load<2, false>(out, row, site);
+}
+void LoadMatricesTransposed(uint32_t (&out)[4], const void* row, const std::source_location& site) {
+  Load<4, true>(out, row, site);
+}
+void LoadMatricesTransposed(uint32_t (&out)[2], const void* row, const std::source_location& site) {
+  Load<2, true>(out, row, site);
+}
+
+}  // namespace baton
