@@ -9,7 +9,6 @@ namespace baton {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kLn2High = 0x1.62e42fefa39efp-1;
 constexpr double kLn2Low = 0x1.abc9e3b39803fp-56;
 
@@ -65,30 +64,6 @@ double Exp(double x) {
   const int exponent = static_cast<int>(n);
   const int half = exponent / 2;
   return sum * PowerOfTwo(half) * PowerOfTwo(exponent - half);
-}
-
-double Log(double x) {
-  if (std::isnan(x) || x < 0) return kNaN;
-  if (x == 0) return -kInfinity;
-  if (std::isinf(x)) return x;
-  int exponent = 0;
-  if (x < 0x1p-1022) {  // subnormal
-    x *= 0x1p54;
-    exponent = -54;
-  }
-  const uint64_t bits = std::bit_cast<uint64_t>(x);
-  exponent += static_cast<int>(bits >> 52) - 1023;
-  double m = std::bit_cast<double>((bits & 0xfffffffffffffull) | (1023ull << 52));  // [1, 2)
-  if (m > 0x1.6a09e667f3bcdp+0) {
-    m *= 0.5;
-    ++exponent;
-  }
-  // ln m = 2 artanh s; |s| <= 0.172.
-  const double s = (m - 1.0) / (m + 1.0);
-  const double s2 = s * s;
-  double sum = 0;
-  for (int k = 25; k >= 3; k -= 2) sum = (sum + 1.0 / k) * s2;
-  return std::fma(exponent, kLn2High, std::fma(exponent, kLn2Low, 2.0 * s + 2.0 * s * sum));
 }
 
 double Pow(double base, double exponent) { return Exp(exponent * Log(base)); }

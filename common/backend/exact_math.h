@@ -3,12 +3,13 @@
 // FTZ/DAZ.
 //
 // ExpF is for kernels: inlined, without branches, so that a loop over it vectorises; constexpr, so
-// that device code may call it. The functions of double are for tables and sampling: their error is
-// a few units in the last place, far below what a float can show.
+// that device code may call it, as Log is. The functions of double are for tables and sampling:
+// their error is a few units in the last place, far below what a float can show.
 #pragma once
 
 #include <bit>
 #include <cstdint>
+#include <limits>
 
 namespace baton {
 
@@ -44,10 +45,36 @@ namespace baton {
 // x / (1 + e^-x).
 [[gnu::always_inline]] constexpr float SiluF(float x) { return x / (1.0f + ExpF(-x)); }
 
+// Natural logarithm; -infinity for 0, NaN below.
+constexpr double Log(double x) {
+  if (x != x || x < 0) return std::numeric_limits<double>::quiet_NaN();
+  if (x == 0) return -std::numeric_limits<double>::infinity();
+  if (x == std::numeric_limits<double>::infinity()) return x;
+  int exponent = 0;
+  if (x < 0x1p-1022) {  // subnormal
+    x *= 0x1p54;
+    exponent = -54;
+  }
+  const auto bits = std::bit_cast<uint64_t>(x);
+  exponent += static_cast<int>(bits >> 52) - 1023;
+  double m = std::bit_cast<double>((bits & 0xfffffffffffffull) | (1023ull << 52));  // [1, 2)
+  if (m > 0x1.6a09e667f3bcdp+0) {
+    m *= 0.5;
+    ++exponent;
+  }
+  // ln m = 2 artanh s; |s| <= 0.172.
+  const double s = (m - 1.0) / (m + 1.0);
+  const double s2 = s * s;
+  double sum = 0;
+  for (int k = 25; k >= 3; k -= 2) sum = (sum + 1.0 / k) * s2;
+  constexpr double kLn2High = 0x1.62e42fefa39efp-1;
+  constexpr double kLn2Low = 0x1.abc9e3b39803fp-56;
+  return __builtin_fma(exponent, kLn2High,
+                       __builtin_fma(exponent, kLn2Low, 2.0 * s + 2.0 * s * sum));
+}
+
 // e^x; infinity above 709.78, zero below -745.2; NaN for NaN.
 double Exp(double x);
-// Natural logarithm; -infinity for 0, NaN below.
-double Log(double x);
 // e^(exponent * ln base). REQUIRES: base > 0.
 double Pow(double base, double exponent);
 // REQUIRES: |x| <= 2^30.

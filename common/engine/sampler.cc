@@ -5,25 +5,16 @@
 #include <limits>
 #include <utility>
 
-#include "absl/numeric/int128.h"
 #include "absl/strings/str_cat.h"
 
 #include "common/backend/cpu/isa.h"
-#include "common/backend/exact_math.h"
+#include "common/backend/sampling_math.h"
 #include "common/base/check.h"
-#include "common/engine/philox.h"
 
 namespace baton {
 namespace {
 
-constexpr float kGreedyBelow = 1e-5f;
-constexpr float kMinTemperature = 0.01f;
-constexpr float kMasked = -std::numeric_limits<float>::infinity();
-// One in fixed point. A sum over 2^22 tokens still fits 63 bits.
-constexpr float kOne = 0x1p40f;
-
-// exp((logit - max_logit) / temperature) of every logit in fixed point, rounded down; 0 for a
-// masked one and for what is less than `min_weight`. The product by kOne is exact: a power of two.
+// Every logit's weight; 0 for a masked one and for what is less than `min_weight`.
 struct WeightsKernel {
   [[gnu::always_inline]] static void Run(absl::Span<const float> logits, float max_logit,
                                          float temperature, int64_t min_weight, int64_t* weights) {
@@ -33,7 +24,7 @@ struct WeightsKernel {
       const size_t count = std::min(kPiece, logits.size() - start);
       const float* piece = logits.data() + start;
       for (size_t i = 0; i < count; ++i) {
-        scaled[i] = ExpF((piece[i] - max_logit) / temperature) * kOne;
+        scaled[i] = ScaledWeight(piece[i], max_logit, temperature);
       }
       for (size_t i = 0; i < count; ++i) {
         const auto weight = static_cast<int64_t>(scaled[i]);
@@ -77,11 +68,6 @@ size_t Walk(absl::Span<const int64_t> weights, int64_t rest) {
     rest -= weights[i];
   }
   BATON_CHECK(false, "the draw lies beyond the sum of all weights");
-}
-
-float ClampFinite(float x) {
-  constexpr float kMax = std::numeric_limits<float>::max();
-  return x == kMasked ? x : std::clamp(x, -kMax, kMax);
 }
 
 struct Extremes {
@@ -145,7 +131,7 @@ absl::StatusOr<OutputToken> Sampler::Choose(absl::Span<const float> logits,
   Adjust(context);
   const int32_t likeliest = ArgMax(adjusted_);
   const float max_logit = adjusted_[static_cast<size_t>(likeliest)];
-  if (max_logit == kMasked) {
+  if (max_logit == kMaskedLogit) {
     return absl::InvalidArgumentError(
         "sampling_params.stop_token_ids: every token of the vocabulary is masked until min_tokens");
   }
@@ -178,37 +164,28 @@ FinishReason Sampler::FinishReasonOf(const OutputToken& token, const SamplingPar
 void Sampler::Adjust(const SamplingContext& context) {
   const SamplingParams& sampling = context.sampling;
   for (const auto& [id, bias] : sampling.logit_bias) {
-    adjusted_[static_cast<size_t>(id)] = ClampFinite(adjusted_[static_cast<size_t>(id)] + bias);
+    adjusted_[static_cast<size_t>(id)] = ClampLogit(adjusted_[static_cast<size_t>(id)] + bias);
   }
   if (context.output_index < sampling.min_tokens) {
-    for (int32_t id : end_of_generation_ids_) adjusted_[static_cast<size_t>(id)] = kMasked;
-    for (int32_t id : sampling.stop_token_ids) adjusted_[static_cast<size_t>(id)] = kMasked;
+    for (int32_t id : end_of_generation_ids_) adjusted_[static_cast<size_t>(id)] = kMaskedLogit;
+    for (int32_t id : sampling.stop_token_ids) adjusted_[static_cast<size_t>(id)] = kMaskedLogit;
   }
+  const Penalties penalties = {.presence = sampling.presence_penalty,
+                               .frequency = sampling.frequency_penalty,
+                               .repetition = sampling.repetition_penalty};
   for (const auto& [id, output_count] : context.counts.output_counts()) {
     float& logit = adjusted_[static_cast<size_t>(id)];
-    logit = logit > 0 ? logit / sampling.repetition_penalty : logit * sampling.repetition_penalty;
-    if (output_count > 0) {
-      logit -= sampling.frequency_penalty * static_cast<float>(output_count);
-      logit -= sampling.presence_penalty;
-    }
-    logit = ClampFinite(logit);
+    logit = PenalizedLogit(logit, output_count, penalties);
   }
 }
 
 int32_t Sampler::Draw(const SamplingContext& context, float max_logit) {
   const SamplingParams& sampling = context.sampling;
   const float temperature = std::max(sampling.temperature, kMinTemperature);
-  const auto min_weight = static_cast<int64_t>(sampling.min_p * kOne);
-  ComputeWeights(adjusted_, max_logit, temperature, min_weight, weights_);
+  ComputeWeights(adjusted_, max_logit, temperature, MinWeight(sampling.min_p), weights_);
   if (sampling.top_k > 0 || sampling.top_p < 1) KeepCandidates(sampling);
-
-  const PhiloxCounter bits =
-      Philox4x32({static_cast<uint32_t>(context.choice),
-                  static_cast<uint32_t>(context.output_index), /*draw=*/0, 0},
-                 sampling.seed);
-  const uint64_t uniform = (uint64_t{bits[1]} << 32) | bits[0];
   const auto total = static_cast<uint64_t>(Sum(weights_));
-  const uint64_t rest = absl::Uint128High64(absl::uint128(uniform) * absl::uint128(total));
+  const uint64_t rest = DrawPoint(sampling.seed, context.choice, context.output_index, total);
   return static_cast<int32_t>(Walk(weights_, static_cast<int64_t>(rest)));
 }
 
@@ -238,18 +215,17 @@ void Sampler::KeepTopK(int top_k) {
 
 // The fewest likeliest tokens whose probabilities sum to top_p. Sorts only as far as needed.
 void Sampler::KeepTopP(float top_p) {
-  const auto share = static_cast<uint64_t>(static_cast<double>(top_p) * 0x1p32);
   uint64_t total = 0;
   for (const Candidate& candidate : candidates_) total += static_cast<uint64_t>(candidate.weight);
-  const absl::uint128 wanted = absl::uint128(total) * share;
-  absl::uint128 sum = 0;
+  const uint64_t wanted = TopPWeight(total, top_p);
+  uint64_t sum = 0;
   for (size_t sorted = 0, piece = 64; sorted < candidates_.size(); piece *= 4) {
     const size_t end = std::min(candidates_.size(), sorted + piece);
     const auto at = [&](size_t i) { return candidates_.begin() + static_cast<std::ptrdiff_t>(i); };
     std::partial_sort(at(sorted), at(end), candidates_.end(), kLikelierFirst);
     for (; sorted < end; ++sorted) {
-      sum += absl::uint128(candidates_[sorted].weight);
-      if ((sum << 32) >= wanted) {
+      sum += static_cast<uint64_t>(candidates_[sorted].weight);
+      if (sum >= wanted) {
         candidates_.resize(sorted + 1);
         return;
       }
@@ -260,7 +236,7 @@ void Sampler::KeepTopP(float top_p) {
 TokenLogprobs Sampler::Logprobs(absl::Span<const float> logits, int32_t token_id, int top_count) {
   const float max_logit = logits[static_cast<size_t>(ArgMax(logits))];
   ComputeWeights(logits, max_logit, /*temperature=*/1, /*min_weight=*/0, weights_);
-  const auto log_sum = static_cast<float>(Log(static_cast<double>(Sum(weights_)) / kOne));
+  const float log_sum = LogOfWeights(Sum(weights_));
   const auto logprob = [&](int32_t id) {
     return (logits[static_cast<size_t>(id)] - max_logit) - log_sum;
   };

@@ -10,7 +10,7 @@
 #include <random>
 #include <set>
 
-#include "common/engine/philox.h"
+#include "common/base/philox.h"
 
 namespace baton {
 namespace {

@@ -1,4 +1,4 @@
-#include "common/engine/philox.h"
+#include "common/base/philox.h"
 
 #include <gtest/gtest.h>
 

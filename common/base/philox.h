@@ -10,7 +10,7 @@ namespace baton {
 
 using PhiloxCounter = std::array<uint32_t, 4>;
 
-inline PhiloxCounter Philox4x32(PhiloxCounter counter, uint64_t key) {
+constexpr PhiloxCounter Philox4x32(PhiloxCounter counter, uint64_t key) {
   auto key_low = static_cast<uint32_t>(key);
   auto key_high = static_cast<uint32_t>(key >> 32);
   for (int round = 0; round < 10; ++round) {
