@@ -2,9 +2,9 @@
 // libm only sqrt and fma are used, which are exact by definition. REQUIRES: rounding to nearest, no
 // FTZ/DAZ.
 //
-// ExpF is for kernels: inlined, without branches, so that a loop over it vectorises. The functions
-// of double are for tables and sampling: their error is a few units in the last place, far below
-// what a float can show.
+// ExpF is for kernels: inlined, without branches, so that a loop over it vectorises; constexpr, so
+// that device code may call it. The functions of double are for tables and sampling: their error is
+// a few units in the last place, far below what a float can show.
 #pragma once
 
 #include <bit>
@@ -14,7 +14,7 @@ namespace baton {
 
 // e^x within 1 ulp, subnormal results within 1 of their units; above 88.73 infinity, below -103.98
 // zero; NaN for NaN.
-[[gnu::always_inline]] inline float ExpF(float x) {
+[[gnu::always_inline]] constexpr float ExpF(float x) {
   constexpr float kRound = 0x1.8p23f;  // adding it leaves the nearest integer in the low bits
   constexpr float kLog2E = 0x1.715476p+0f;
   constexpr float kLn2High = 0x1.62e43p-1f;
@@ -42,7 +42,7 @@ namespace baton {
 }
 
 // x / (1 + e^-x).
-[[gnu::always_inline]] inline float SiluF(float x) { return x / (1.0f + ExpF(-x)); }
+[[gnu::always_inline]] constexpr float SiluF(float x) { return x / (1.0f + ExpF(-x)); }
 
 // e^x; infinity above 709.78, zero below -745.2; NaN for NaN.
 double Exp(double x);

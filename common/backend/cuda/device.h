@@ -5,7 +5,9 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <initializer_list>
 
 #include "common/backend/cuda/operands.h"
@@ -96,42 +98,69 @@ void WithElement(KvDtype element, const Visit& visit) {
 
 // --- Elements by up to 16 bytes at once.
 
-template <class Element, int kCount>
-struct alignas(sizeof(Element) * kCount) Pack {
-  static_assert(sizeof(Element) * kCount <= 16);
-  Element values[kCount];
-};
 template <int kCount>
 struct Floats {
   float values[kCount];
 };
 
+// The type that is loaded and stored by one instruction.
+template <size_t kBytes>
+struct OneAccess;
+template <>
+struct OneAccess<2> {
+  using Type = uint16_t;
+};
+template <>
+struct OneAccess<4> {
+  using Type = uint32_t;
+};
+template <>
+struct OneAccess<8> {
+  using Type = uint2;
+};
+template <>
+struct OneAccess<16> {
+  using Type = uint4;
+};
+
+// Elements of one access, when kCount of them are wanted.
+template <class Element, int kCount>
+inline constexpr int kElementsPerAccess = kCount * sizeof(Element) < 16
+                                              ? kCount
+                                              : static_cast<int>(16 / sizeof(Element));
+
 // kCount (1, 2, 4 or 8) elements. REQUIRES: the address is a multiple of their bytes, or of 16 if
 // they are more.
 template <int kCount, class Element>
 __device__ inline Floats<kCount> LoadFloats(const Element* at) {
-  constexpr int kMost = 16 / static_cast<int>(sizeof(Element));
-  constexpr int kEach = kCount < kMost ? kCount : kMost;
+  constexpr int kEach = kElementsPerAccess<Element, kCount>;
+  using Access = typename OneAccess<kEach * sizeof(Element)>::Type;
   Floats<kCount> out;
 #pragma unroll
   for (int i = 0; i < kCount; i += kEach) {
-    const auto pack = *reinterpret_cast<const Pack<Element, kEach>*>(at + i);
+    const Access access = *reinterpret_cast<const Access*>(at + i);
+    Element elements[kEach];
+    memcpy(elements, &access, sizeof(access));
 #pragma unroll
-    for (int k = 0; k < kEach; ++k) out.values[i + k] = ToFloat(pack.values[k]);
+    for (int k = 0; k < kEach; ++k) out.values[i + k] = ToFloat(elements[k]);
   }
   return out;
 }
 
+// The same for global memory. By name: the compiler splits a plain store of 16 bytes where it loses
+// sight of the alignment.
 template <class Element, int kCount>
 __device__ inline void StoreFloats(Element* at, const Floats<kCount>& floats) {
-  constexpr int kMost = 16 / static_cast<int>(sizeof(Element));
-  constexpr int kEach = kCount < kMost ? kCount : kMost;
+  constexpr int kEach = kElementsPerAccess<Element, kCount>;
+  using Access = typename OneAccess<kEach * sizeof(Element)>::Type;
 #pragma unroll
   for (int i = 0; i < kCount; i += kEach) {
-    Pack<Element, kEach> pack;
+    Element elements[kEach];
 #pragma unroll
-    for (int k = 0; k < kEach; ++k) pack.values[k] = FromFloat<Element>(floats.values[i + k]);
-    *reinterpret_cast<Pack<Element, kEach>*>(at + i) = pack;
+    for (int k = 0; k < kEach; ++k) elements[k] = FromFloat<Element>(floats.values[i + k]);
+    Access access;
+    memcpy(&access, elements, sizeof(access));
+    __stwb(reinterpret_cast<Access*>(at + i), access);
   }
 }
 

@@ -134,6 +134,10 @@ void __stcs(T* at, T value) {
   *at = value;
 }
 template <class T>
+void __stwb(T* at, T value) {
+  *at = value;
+}
+template <class T>
 void __stcg(T* at, T value) {
   *at = value;
 }

@@ -11,11 +11,13 @@
 
 namespace baton {
 
-inline void PrintTo(cuda_shim::FiberOrder order, std::ostream* out) {
-  *out << (order == cuda_shim::FiberOrder::kForward   ? "forward"
-           : order == cuda_shim::FiberOrder::kReverse ? "reverse"
-                                                      : "seeded");
+namespace cuda_shim {
+inline void PrintTo(FiberOrder order, std::ostream* out) {
+  *out << (order == FiberOrder::kForward   ? "forward"
+           : order == FiberOrder::kReverse ? "reverse"
+                                           : "seeded");
 }
+}  // namespace cuda_shim
 
 // Each test runs in every order.
 class EveryFiberOrder : public testing::TestWithParam<cuda_shim::FiberOrder> {

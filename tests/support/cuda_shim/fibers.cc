@@ -275,7 +275,7 @@ const LaneData* Executor::Meet(const char* collective, uint32_t mask, const void
   warp.collective = collective;
   warp.site = site;
   LaneData* const lanes = warp.lanes[warp.phase];
-  std::memcpy(lanes[lane()].bytes, data, bytes);
+  if (bytes > 0) std::memcpy(lanes[lane()].bytes, data, bytes);
   current().state = Thread::State::kInWarp;
   if (++warp.arrived == kLanes) {
     warp.arrived = 0;

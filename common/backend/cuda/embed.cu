@@ -1,0 +1,51 @@
+#include "common/backend/cuda/device.h"
+#include "common/backend/cuda/embed.h"
+#include "common/backend/cuda/launch.h"
+#include "ptx.h"
+
+namespace baton {
+
+constexpr int kEmbedThreads = 128;
+
+// Block (row, part of the columns); a thread has kCount columns.
+template <class Element, int kCount>
+static __global__ void __launch_bounds__(kEmbedThreads)
+    EmbedKernel(const Element* table, const int32_t* token_ids, int columns, float* out) {
+  WaitForPreviousKernel();
+  LetNextKernelStart();
+  const size_t row = blockIdx.x;
+  const size_t column = (size_t{blockIdx.y} * kEmbedThreads + threadIdx.x) * kCount;
+  if (column >= static_cast<size_t>(columns)) return;
+  const size_t token = static_cast<size_t>(token_ids[row]);
+  const Floats<kCount> values =
+      LoadFloats<kCount>(table + token * static_cast<size_t>(columns) + column);
+  StoreFloats(out + row * static_cast<size_t>(columns) + column, values);
+}
+
+template <class Element, int kCount>
+static void EmbedBy(const CudaMatrix& table, const int32_t* token_ids, Tensor out,
+                    cudaStream_t stream) {
+  Launch(
+      EmbedKernel<Element, kCount>,
+      {.grid = {static_cast<unsigned>(out.rows), BlocksFor(table.columns, kEmbedThreads * kCount)},
+       .block = kEmbedThreads,
+       .stream = stream,
+       .may_start_early = true},
+      static_cast<const Element*>(table.data), token_ids, table.columns, out.data);
+}
+
+void LaunchEmbed(const CudaMatrix& table, const int32_t* token_ids, Tensor out,
+                 cudaStream_t stream) {
+  if (out.rows == 0) return;
+  WithElement(table.element, [&](auto element) {
+    using Element = decltype(element);
+    constexpr int kMost = 16 / static_cast<int>(sizeof(Element));
+    if (table.columns % kMost == 0 && MultiplesOf16({table.data, out.data})) {
+      EmbedBy<Element, kMost>(table, token_ids, out, stream);
+    } else {
+      EmbedBy<Element, 1>(table, token_ids, out, stream);
+    }
+  });
+}
+
+}  // namespace baton

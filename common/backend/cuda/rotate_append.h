@@ -1,0 +1,17 @@
+// Rotary positions, and the way of K and V into the paged cache: the CPU's bits (cpu/rope.h).
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "common/backend/cuda/operands.h"
+#include "common/backend/tensor.h"
+
+namespace baton {
+
+// Rotates the heads of `queries` [rows, heads * head_dim] and `keys` [rows, kv_heads * head_dim] in
+// place by the pass' angles, and stores `keys` and `values` (shaped like it) in the cache at the
+// rows' positions. REQUIRES: head_dim and rope_dim are even, rope_dim <= head_dim.
+void LaunchRotateAndAppend(const CudaPass& pass, Tensor queries, Tensor keys, Tensor values,
+                           const KvLayerView& cache, cudaStream_t stream);
+
+}  // namespace baton
