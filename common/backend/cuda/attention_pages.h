@@ -1,0 +1,216 @@
+// Pages of keys and values in shared memory, and their products on the tensor cores.
+//
+// An M tile is 16 rows of queries. As an mma's accumulator lies, a lane has rows lane / 4 and lane
+// / 4
+// + 8 of each; of 8 columns 2 * (lane % 4) and the next. Everything here is called by whole warps.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "common/backend/cuda/attention_args.h"
+#include "common/backend/cuda/device.h"
+#include "ptx.h"
+
+namespace baton {
+
+// Rows of `kHeadDim` 16-bit elements in shared memory: an odd number of times 16 bytes, so that the
+// same 16 bytes of eight following rows lie in different banks.
+template <int kHeadDim>
+struct PageShape {
+  static constexpr int kChunks = kHeadDim / 8;  // of 16 bytes
+  static constexpr int kRowBytes = (kChunks | 1) * 16;
+  static constexpr int kBytes = kAttentionPage * kRowBytes;
+};
+
+// Calls visit(Element{}, std::integral_constant<int, head_dim>{}) and returns true where the tensor
+// cores take such a cache.
+template <class Visit>
+bool WithPageShape(const KvLayerView& cache, const Visit& visit) {
+  if (cache.dtype == KvDtype::kF32) return false;
+  const auto with_head_dim = [&](auto head_dim) {
+    if (cache.dtype == KvDtype::kF16) {
+      visit(__half{}, head_dim);
+    } else {
+      visit(__nv_bfloat16{}, head_dim);
+    }
+    return true;
+  };
+  switch (cache.head_dim) {
+    case 64:
+      return with_head_dim(std::integral_constant<int, 64>{});
+    case 80:
+      return with_head_dim(std::integral_constant<int, 80>{});
+    case 96:
+      return with_head_dim(std::integral_constant<int, 96>{});
+    case 128:
+      return with_head_dim(std::integral_constant<int, 128>{});
+    case 256:
+      return with_head_dim(std::integral_constant<int, 256>{});
+    default:
+      return false;
+  }
+}
+
+// Two elements in a register, `low` in its lower half.
+template <class Element>
+__device__ uint32_t PackPair(float low, float high);
+template <>
+__device__ inline uint32_t PackPair<__half>(float low, float high) {
+  const __half2 pair = __floats2half2_rn(low, high);
+  uint32_t bits;
+  memcpy(&bits, &pair, sizeof(bits));
+  return bits;
+}
+template <>
+__device__ inline uint32_t PackPair<__nv_bfloat16>(float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  uint32_t bits;
+  memcpy(&bits, &pair, sizeof(bits));
+  return bits;
+}
+
+template <class Element>
+__device__ void Multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
+template <>
+__device__ inline void Multiply<__half>(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
+                                        uint32_t b1) {
+  MultiplyF16(d, a, {b0, b1});
+}
+template <>
+__device__ inline void Multiply<__nv_bfloat16>(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
+                                               uint32_t b1) {
+  MultiplyBf16(d, a, {b0, b1});
+}
+
+// Rows [0, row_count * group) of queries, scaled and rounded: row i is the query of the pass's row
+// first_row + i / group and head kv_head * group + i % group. The other rows, up to `rows`, are
+// zero. `to` [rows, kRowBytes]. All threads of the block call it.
+template <class Element, int kHeadDim>
+__device__ void StoreQueries(const AttentionArgs& args, PrefillTile tile, int kv_head, int rows,
+                             uint8_t* to) {
+  using Shape = PageShape<kHeadDim>;
+  const int used = tile.row_count * args.group;
+  for (int i = static_cast<int>(threadIdx.x); i < rows * Shape::kChunks; i += kAttentionThreads) {
+    const int row = i / Shape::kChunks;
+    const int chunk = i % Shape::kChunks;
+    uint4 packed = {0, 0, 0, 0};
+    if (row < used) {
+      const int head = kv_head * args.group + row % args.group;
+      const float* const query =
+          args.queries.Row(tile.first_row + row / args.group) + head * kHeadDim + chunk * 8;
+      Floats<8> x = LoadFloats<8>(query);
+#pragma unroll
+      for (float& element : x.values) element *= args.scale;
+      packed = {
+          PackPair<Element>(x.values[0], x.values[1]), PackPair<Element>(x.values[2], x.values[3]),
+          PackPair<Element>(x.values[4], x.values[5]), PackPair<Element>(x.values[6], x.values[7])};
+    }
+    *reinterpret_cast<uint4*>(to + row * Shape::kRowBytes + chunk * 16) = packed;
+  }
+}
+
+// Begins to copy the first `rows` rows of a page, `row_bytes` from one to the next, to `to`
+// [kAttentionPage, kRowBytes]. The others become zero, whatever lies there: a weight of 0 times a
+// NaN would be one.
+template <int kHeadDim>
+__device__ void CopyPage(const uint8_t* from, size_t row_bytes, int rows, uint8_t* to, int lane) {
+  using Shape = PageShape<kHeadDim>;
+  static_assert(kAttentionPage * Shape::kChunks % 32 == 0);
+#pragma unroll
+  for (int i = 0; i < kAttentionPage * Shape::kChunks / 32; ++i) {
+    const int row = (i * 32 + lane) / Shape::kChunks;
+    const int chunk = (i * 32 + lane) % Shape::kChunks;
+    CopyAsync16(to + row * Shape::kRowBytes + chunk * 16,
+                from + static_cast<size_t>(row) * row_bytes + chunk * 16, row < rows ? 16 : 0);
+  }
+}
+
+// scores[t][p] += M tile t of `queries` [kTiles * 16, kHeadDim] times the transpose of page p of
+// `keys` [kPages * 16, kHeadDim], for the first `pages`; [2] halves of a page's keys.
+template <class Element, int kHeadDim, int kTiles, int kPages>
+__device__ void MultiplyKeys(const uint8_t* queries, const uint8_t* keys, int pages,
+                             float (&scores)[kTiles][kPages][2][4]) {
+  using Shape = PageShape<kHeadDim>;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  // What each lane names of four matrices. Queries: rows 0-7, rows 8-15, then both with the next 8
+  // columns. Keys: 0-7, then with the next 8 columns, then keys 8-15 likewise.
+  const uint8_t* const query = queries + lane % 16 * Shape::kRowBytes + lane / 16 * 16;
+  const uint8_t* const key =
+      keys + (lane / 16 * 8 + lane % 8) * Shape::kRowBytes + lane / 8 % 2 * 16;
+#pragma unroll
+  for (int d = 0; d < kHeadDim / 16; ++d) {
+    uint32_t a[kTiles][4];
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) LoadMatrices(a[t], query + t * Shape::kBytes + d * 32);
+#pragma unroll
+    for (int p = 0; p < kPages; ++p) {
+      if (p >= pages) continue;
+      uint32_t b[4];
+      LoadMatrices(b, key + p * Shape::kBytes + d * 32);
+#pragma unroll
+      for (int t = 0; t < kTiles; ++t) {
+        Multiply<Element>(scores[t][p][0], a[t], b[0], b[1]);
+        Multiply<Element>(scores[t][p][1], a[t], b[2], b[3]);
+      }
+    }
+  }
+}
+
+// The weights of an M tile and a page, as accumulators have them, become an operand.
+template <class Element>
+__device__ void RoundWeights(const float (&weights)[2][4], uint32_t (&a)[4]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float(&half)[4] = weights[i / 2];
+    a[i] = PackPair<Element>(half[i % 2 * 2], half[i % 2 * 2 + 1]);
+  }
+}
+
+// What a lane names of four matrices of values, which are transposed: keys 0-7, keys 8-15, then
+// both with the next 8 columns.
+template <int kHeadDim>
+__device__ const uint8_t* ValueRows(const uint8_t* values, int lane) {
+  return values + lane % 16 * PageShape<kHeadDim>::kRowBytes + lane / 16 * 16;
+}
+
+// Columns [16 * d, 16 * d + 16) of the sums of all M tiles += weights `a` times values `b`.
+template <class Element, int kTiles, int kColumns>
+__device__ void MultiplyBoth(const uint32_t (&a)[kTiles][4], const uint32_t (&b)[4],
+                             float (&sums)[kTiles][kColumns][4], int d) {
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+    Multiply<Element>(sums[t][d * 2], a[t], b[0], b[1]);
+    Multiply<Element>(sums[t][d * 2 + 1], a[t], b[2], b[3]);
+  }
+}
+
+// sums[t] += the weights of M tile t, `scores` rounded, times the first `pages` pages of `values`
+// [kPages * 16, kHeadDim].
+template <class Element, int kHeadDim, int kTiles, int kPages>
+__device__ void MultiplyValues(const float (&scores)[kTiles][kPages][2][4], const uint8_t* values,
+                               int pages, float (&sums)[kTiles][kHeadDim / 8][4]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const uint8_t* const value = ValueRows<kHeadDim>(values, lane);
+#pragma unroll
+  for (int p = 0; p < kPages; ++p) {
+    if (p >= pages) continue;
+    uint32_t a[kTiles][4];
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) RoundWeights<Element>(scores[t][p], a[t]);
+#pragma unroll
+    for (int d = 0; d < kHeadDim / 16; ++d) {
+      uint32_t b[4];
+      LoadMatricesTransposed(b, value + p * PageShape<kHeadDim>::kBytes + d * 32);
+      MultiplyBoth<Element>(a, b, sums, d);
+    }
+  }
+}
+
+}  // namespace baton

@@ -1,0 +1,160 @@
+// The end of a decode task: the states of a block's warps become one, and those of a row's tasks
+// the row's context. A state is [PartialStride(head_dim)]: O, the sum of 2^(score - maximum) *
+// value; the maximum; the sum of 2^(score - maximum). A state that saw no key has O = 0, the
+// maximum -infinity and the sum 0.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "common/backend/cuda/attention_args.h"
+#include "common/backend/cuda/device.h"
+
+namespace baton {
+
+// Query heads [first_head, first_head + count) of a task's row.
+struct TaskHeads {
+  DecodeTask task;
+  int first_head;
+  int count;  // at most kMaxTaskHeads
+};
+inline constexpr int kMaxTaskHeads = 16;
+inline constexpr int kTaskSharedBytes = (kMaxTaskHeads + 4) * 4;  // see EndTask
+
+__device__ inline float4 AddScaled(float4 sum, float scale, float4 x) {
+  return {__fmaf_rn(scale, x.x, sum.x), __fmaf_rn(scale, x.y, sum.y), __fmaf_rn(scale, x.z, sum.z),
+          __fmaf_rn(scale, x.w, sum.w)};
+}
+
+// States that are merged in ascending order: state i is at `first + i * stride`.
+struct States {
+  const float* first;
+  size_t stride;
+  int count;
+};
+
+// Four neighbouring elements of the merged O and the merged sum, for the merged maximum.
+struct Merged {
+  float4 o;
+  float sum;
+};
+__device__ inline Merged MergeStates(const States& states, int head_dim, int element, float max) {
+  Merged merged = {{0, 0, 0, 0}, 0};
+#pragma unroll 4
+  for (int i = 0; i < states.count; ++i) {
+    const float* const state = states.first + static_cast<size_t>(i) * states.stride;
+    const float scale = exp2f(state[head_dim] - max);
+    merged.o = AddScaled(merged.o, scale, *reinterpret_cast<const float4*>(state + element));
+    merged.sum = __fmaf_rn(scale, state[head_dim + 1], merged.sum);
+  }
+  return merged;
+}
+
+// The state of the task's row and query head `head` of all, in scratch.
+__device__ inline float* PartialAt(const AttentionArgs& args, int partial, int head) {
+  return args.scratch.partials + (static_cast<size_t>(partial) * static_cast<size_t>(args.heads) +
+                                  static_cast<size_t>(head)) *
+                                     static_cast<size_t>(PartialStride(args.cache.head_dim));
+}
+
+__device__ inline void StoreContext(const AttentionArgs& args, int row, int head, int element,
+                                    const Merged& merged) {
+  const float inverse = 1.0f / merged.sum;
+  float* const to = args.out.Row(row) + head * args.cache.head_dim + element;
+  *reinterpret_cast<float4*>(to) = {merged.o.x * inverse, merged.o.y * inverse,
+                                    merged.o.z * inverse, merged.o.w * inverse};
+}
+
+// The states of the warps, [kAttentionWarps][heads.count, stride] in shared memory, `warp_stride`
+// floats from one warp's to the next, become the row's partial result, or its context where the
+// task has all of its keys.
+__device__ inline void MergeWarps(const AttentionArgs& args, const TaskHeads& heads,
+                                  const float* states, size_t warp_stride) {
+  const int head_dim = args.cache.head_dim;
+  const int quads = head_dim / 4;
+  for (int i = static_cast<int>(threadIdx.x); i < heads.count * quads; i += kAttentionThreads) {
+    const int head = i / quads;
+    const int element = i % quads * 4;
+    const States of_head = {states + head * PartialStride(head_dim), warp_stride, kAttentionWarps};
+    float max = of_head.first[head_dim];
+    for (int warp = 1; warp < kAttentionWarps; ++warp) {
+      max = fmaxf(max, of_head.first[static_cast<size_t>(warp) * warp_stride + head_dim]);
+    }
+    const Merged merged = MergeStates(of_head, head_dim, element, max);
+    if (heads.task.first_partial < 0) {
+      StoreContext(args, heads.task.row, heads.first_head + head, element, merged);
+      continue;
+    }
+    float* const to =
+        PartialAt(args, heads.task.first_partial + heads.task.first_key / kAttentionSplit,
+                  heads.first_head + head);
+    *reinterpret_cast<float4*>(to + element) = merged.o;
+    if (element == 0) {
+      *reinterpret_cast<float2*>(to + head_dim) = {max, merged.sum};
+    }
+  }
+}
+
+// Whether this block is the last of `expected` that come here, and so sees what they all wrote. The
+// counter is zero again then. `shared` [1].
+__device__ inline bool ComesLast(int32_t* counter, int expected, int32_t* shared) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    *shared = atomicAdd(counter, 1) == expected - 1;
+    __threadfence();
+    if (*shared != 0) *counter = 0;
+  }
+  __syncthreads();
+  return *shared != 0;
+}
+
+// The partial results of a row become its context. `shared` [heads.count].
+__device__ inline void MergePartials(const AttentionArgs& args, const TaskHeads& heads, int count,
+                                     float* shared) {
+  const int head_dim = args.cache.head_dim;
+  const size_t stride =
+      static_cast<size_t>(args.heads) * static_cast<size_t>(PartialStride(head_dim));
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  for (int head = static_cast<int>(threadIdx.x) / 32; head < heads.count; head += kAttentionWarps) {
+    const float* const first = PartialAt(args, heads.task.first_partial, heads.first_head + head);
+    float max = -INFINITY;
+    for (int i = lane; i < count; i += 32) {
+      max = fmaxf(max, first[static_cast<size_t>(i) * stride + head_dim]);
+    }
+    max = WarpMax(max);
+    if (lane == 0) shared[head] = max;
+  }
+  __syncthreads();
+  const int quads = head_dim / 4;
+  for (int i = static_cast<int>(threadIdx.x); i < heads.count * quads; i += kAttentionThreads) {
+    const int head = i / quads;
+    const int element = i % quads * 4;
+    const States of_head = {PartialAt(args, heads.task.first_partial, heads.first_head + head),
+                            stride, count};
+    StoreContext(args, heads.task.row, heads.first_head + head, element,
+                 MergeStates(of_head, head_dim, element, shared[head]));
+  }
+}
+
+// Called by all threads, as the last thing they do, once each warp's states (MergeWarps) are in
+// shared memory. `shared` [kTaskSharedBytes].
+__device__ inline void EndTask(const AttentionArgs& args, const TaskHeads& heads,
+                               const float* states, size_t warp_stride, uint8_t* shared) {
+  __syncthreads();
+  MergeWarps(args, heads, states, warp_stride);
+  if (heads.task.first_partial >= 0) {
+    const int count = args.pass.positions[heads.task.row] / kAttentionSplit + 1;
+    int32_t* const counter = args.scratch.arrivals +
+                             static_cast<size_t>(heads.task.row) * static_cast<size_t>(args.heads) +
+                             static_cast<size_t>(heads.first_head);
+    if (ComesLast(counter, count, reinterpret_cast<int32_t*>(shared))) {
+      MergePartials(args, heads, count, reinterpret_cast<float*>(shared) + 4);
+    }
+  }
+}
+
+}  // namespace baton

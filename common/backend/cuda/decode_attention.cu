@@ -1,0 +1,158 @@
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cmath>
+
+#include "common/backend/cuda/attention_pages.h"
+#include "common/backend/cuda/attention_partials.h"
+#include "common/backend/cuda/attention_softmax.h"
+#include "common/backend/cuda/decode_attention.h"
+#include "common/backend/cuda/device.h"
+#include "common/backend/cuda/launch.h"
+#include "ptx.h"
+
+namespace baton {
+
+// Shared memory: [queries][EndTask's][warps][2 buffers][K, V page], a warp's part later its states.
+template <int kHeadDim>
+struct DecodeShape {
+  static constexpr int kBufferBytes = 2 * PageShape<kHeadDim>::kBytes;
+  static constexpr int kWarpBytes = 2 * kBufferBytes;
+  static constexpr int kWarpsAt = PageShape<kHeadDim>::kBytes + (kTaskSharedBytes + 15) / 16 * 16;
+  static constexpr int kSharedBytes = kWarpsAt + kAttentionWarps * kWarpBytes;
+  static constexpr int kBlocks = kHeadDim > 128 ? 1 : 3;  // at least, on a multiprocessor
+  static_assert(kAttentionPage * PartialStride(kHeadDim) * 4 <= kWarpBytes);
+};
+
+// Where a task's pages are: lane i knows the block of its i-th page.
+struct TaskPages {
+  DecodeTask task;
+  int kv_head;
+  int32_t block;
+};
+
+static __device__ inline TaskPages FindPages(const AttentionArgs& args, const DecodeTask& task,
+                                             int kv_head) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int key = min(task.first_key + lane * kAttentionPage, task.end_key - 1);
+  return {.task = task,
+          .kv_head = kv_head,
+          .block = BlockTable(args.pass, task.row)[key / args.cache.block_size]};
+}
+
+// Begins to copy keys and values of the task's page `page` to `buffer`.
+template <int kHeadDim>
+static __device__ void CopyTaskPage(const AttentionArgs& args, const TaskPages& pages, int page,
+                                    uint8_t* buffer) {
+  const KvLayerView& cache = args.cache;
+  const int key = pages.task.first_key + page * kAttentionPage;
+  const size_t row_bytes = cache.row_bytes();
+  const int32_t block = __shfl_sync(kAllLanes, pages.block, page);
+  const uint8_t* const keys = KeyAt(cache, block, key % cache.block_size, pages.kv_head);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int rows = pages.task.end_key - key;
+  CopyPage<kHeadDim>(keys, row_bytes, rows, buffer, lane);
+  CopyPage<kHeadDim>(keys + (cache.values_offset - cache.keys_offset), row_bytes, rows,
+                     buffer + PageShape<kHeadDim>::kBytes, lane);
+  CommitCopies();
+}
+
+// The state of every fourth page of the task, from this warp's on. `buffers` [2].
+template <class Element, int kHeadDim>
+static __device__ void AttendPages(const AttentionArgs& args, const DecodeTask& task, int kv_head,
+                                   const uint8_t* queries, uint8_t* buffers,
+                                   SoftmaxState<1, kHeadDim>& state) {
+  constexpr int kBufferBytes = DecodeShape<kHeadDim>::kBufferBytes;
+  const TaskPages pages = FindPages(args, task, kv_head);
+  const int page_count = (task.end_key - task.first_key + kAttentionPage - 1) / kAttentionPage;
+  int page = static_cast<int>(threadIdx.x) / 32;
+  if (page < page_count) CopyTaskPage<kHeadDim>(args, pages, page, buffers);
+  for (int buffer = 0; page < page_count; page += kAttentionWarps, buffer ^= 1) {
+    WaitForCopies<0>();
+    __syncwarp();
+    const uint8_t* const keys = buffers + buffer * kBufferBytes;
+    const int next = page + kAttentionWarps;
+    if (next < page_count) {
+      CopyTaskPage<kHeadDim>(args, pages, next, buffers + (buffer ^ 1) * kBufferBytes);
+    }
+    float scores[1][1][2][4] = {};
+    MultiplyKeys<Element, kHeadDim, 1, 1>(queries, keys, 1, scores);
+    const int first_key =
+        task.first_key + page * kAttentionPage + static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (first_key + i / 4 * 8 + i % 2 >= task.end_key) scores[0][0][i / 4][i % 4] = -INFINITY;
+    }
+    TakeScores(scores, state);
+    MultiplyValues<Element, kHeadDim, 1, 1>(scores, keys + PageShape<kHeadDim>::kBytes, 1, state.o);
+  }
+  FoldSums(state);
+}
+
+// Rows [0, rows) of the state's M tile as states (attention_partials.h), at `to`.
+template <int kHeadDim>
+static __device__ void StoreState(const SoftmaxState<1, kHeadDim>& state, int rows, float* to) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int row = lane / 4 + r * 8;
+    if (row >= rows) continue;
+    float* const at = to + row * PartialStride(kHeadDim);
+#pragma unroll
+    for (int d = 0; d < kHeadDim / 8; ++d) {
+      *reinterpret_cast<float2*>(at + d * 8 + lane % 4 * 2) = {state.o[0][d][r * 2],
+                                                               state.o[0][d][r * 2 + 1]};
+    }
+    if (lane % 4 == 0) {
+      *reinterpret_cast<float2*>(at + kHeadDim) = {state.max[0][r], state.sum[0][r]};
+    }
+  }
+}
+
+template <class Element, int kHeadDim>
+static __global__ void __launch_bounds__(kAttentionThreads, DecodeShape<kHeadDim>::kBlocks)
+    DecodeAttentionKernel(const __grid_constant__ AttentionArgs args) {
+  extern __shared__ __align__(16) uint8_t shared_memory[];
+  using Shape = DecodeShape<kHeadDim>;
+  WaitForPreviousKernel();
+  LetNextKernelStart();
+  uint8_t* const end_shared = shared_memory + PageShape<kHeadDim>::kBytes;
+  uint8_t* const warps = shared_memory + Shape::kWarpsAt;
+  uint8_t* const own = warps + static_cast<int>(threadIdx.x) / 32 * Shape::kWarpBytes;
+  const int item = static_cast<int>(blockIdx.x) / args.cache.kv_heads;
+  if (item >= args.work.counts[0]) return;
+  const DecodeTask task = args.work.tasks[item];
+  const int kv_head = static_cast<int>(blockIdx.x) % args.cache.kv_heads;
+  StoreQueries<Element, kHeadDim>(args, {task.row, 1}, kv_head, kAttentionPage, shared_memory);
+  __syncthreads();
+  SoftmaxState<1, kHeadDim> state;
+  ClearState(state);
+  AttendPages<Element, kHeadDim>(args, task, kv_head, shared_memory, own, state);
+  __syncwarp();
+  StoreState(state, args.group, reinterpret_cast<float*>(own));
+  EndTask(args, {task, kv_head * args.group, args.group}, reinterpret_cast<const float*>(warps),
+          Shape::kWarpBytes / sizeof(float), end_shared);
+}
+
+template <class Element, int kHeadDim>
+static void LaunchFor(const AttentionArgs& args, cudaStream_t stream) {
+  Launch(DecodeAttentionKernel<Element, kHeadDim>,
+         {.grid = static_cast<unsigned>(args.work.max_tasks * args.cache.kv_heads),
+          .block = kAttentionThreads,
+          .shared_bytes = DecodeShape<kHeadDim>::kSharedBytes,
+          .stream = stream,
+          .may_start_early = true},
+         args);
+}
+
+bool DecodeAttentionTakes(const KvLayerView& cache, int group) {
+  return group <= kMaxTaskHeads && WithPageShape(cache, [](auto, auto) {});
+}
+
+void LaunchDecodeAttention(const AttentionArgs& args, cudaStream_t stream) {
+  WithPageShape(args.cache, [&](auto element, auto head_dim) {
+    LaunchFor<decltype(element), decltype(head_dim)::value>(args, stream);
+  });
+}
+
+}  // namespace baton

@@ -1,0 +1,156 @@
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cmath>
+
+#include "common/backend/cuda/attention_partials.h"
+#include "common/backend/cuda/device.h"
+#include "common/backend/cuda/launch.h"
+#include "common/backend/cuda/vector_attention.h"
+#include "ptx.h"
+
+namespace baton {
+
+constexpr int kLaneElements = kMaxVectorHeadDim / 32;
+
+// A query head of a task, as one warp sees it.
+struct HeadWork {
+  DecodeTask task;
+  int kv_head;
+  int head_dim;
+  const KvLayerView& cache;
+  const int32_t* block_table;
+};
+
+// The running state of a row: the maximum and the sum of a lane's keys, and a lane's elements of O.
+struct LaneState {
+  float max;
+  float sum;
+  float o[kLaneElements];
+};
+
+// The lane's share of `query` [head_dim] times its key.
+template <class Element>
+static __device__ float MultiplyKey(const float* query, const Element* key, int head_dim) {
+  constexpr int kElements = 16 / sizeof(Element);
+  float sum = 0;
+  const int half = static_cast<int>(threadIdx.x) / 16 % 2;
+  for (int d = half * kElements; d < head_dim; d += 2 * kElements) {
+    const Floats<kElements> chunk = LoadFloats<kElements>(key + d);
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) sum = __fmaf_rn(chunk.values[i], query[d + i], sum);
+  }
+  return sum;
+}
+
+// The page of keys [first_key, first_key + 16) of the work.
+template <class Element>
+static __device__ void AttendPage(const HeadWork& work, const float* query, int first_key,
+                                  LaneState& state) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int keys = min(kAttentionPage, work.task.end_key - first_key);
+  const KvLayerView& cache = work.cache;
+  const uint8_t* const page = KeyAt(cache, work.block_table[first_key / cache.block_size],
+                                    first_key % cache.block_size, work.kv_head);
+  const size_t row_bytes = cache.row_bytes();
+  float score = 0;
+  if (lane % 16 < keys) {
+    score = MultiplyKey(
+        query, reinterpret_cast<const Element*>(page + static_cast<size_t>(lane % 16) * row_bytes),
+        work.head_dim);
+  }
+  score += __shfl_xor_sync(kAllLanes, score, 16);
+  if (lane % 16 >= keys) score = -INFINITY;
+  float max = fmaxf(state.max, score);
+  for (int mask = 8; mask > 0; mask /= 2) max = fmaxf(max, __shfl_xor_sync(kAllLanes, max, mask));
+  const float scale = exp2f(state.max - max);
+  const float weight = exp2f(score - max);
+  state.max = max;
+  state.sum = __fmaf_rn(state.sum, scale, weight);
+#pragma unroll
+  for (int i = 0; i < kLaneElements; ++i) state.o[i] *= scale;
+  for (int key = 0; key < keys; ++key) {
+    const float key_weight = __shfl_sync(kAllLanes, weight, key);
+    const auto* const value = reinterpret_cast<const Element*>(
+        page + (cache.values_offset - cache.keys_offset) + static_cast<size_t>(key) * row_bytes);
+#pragma unroll
+    for (int i = 0; i < kLaneElements; ++i) {
+      const int element = i * 32 + lane;
+      if (element < work.head_dim) {
+        state.o[i] = __fmaf_rn(key_weight, ToFloat(value[element]), state.o[i]);
+      }
+    }
+  }
+}
+
+// Every fourth page, from this warp's on. `to` [PartialStride(head_dim)] becomes the state.
+template <class Element>
+static __device__ void AttendPages(const HeadWork& work, const float* query, float* to) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  LaneState state = {-INFINITY, 0, {}};
+  for (int key = work.task.first_key + warp * kAttentionPage; key < work.task.end_key;
+       key += kAttentionWarps * kAttentionPage) {
+    AttendPage<Element>(work, query, key, state);
+  }
+  // Lanes 16 to 31 have the same keys as lanes 0 to 15.
+  for (int mask = 8; mask > 0; mask /= 2) {
+    state.sum += __shfl_xor_sync(kAllLanes, state.sum, mask);
+  }
+#pragma unroll
+  for (int i = 0; i < kLaneElements; ++i) {
+    if (i * 32 + lane < work.head_dim) to[i * 32 + lane] = state.o[i];
+  }
+  if (lane == 0) *reinterpret_cast<float2*>(to + work.head_dim) = {state.max, state.sum};
+}
+
+// Shared memory: [EndTask's][query, head_dim][warps][PartialStride(head_dim)].
+constexpr int kQueryAt = (kTaskSharedBytes + 15) / 16 * 16;
+static int SharedBytes(int head_dim) {
+  return kQueryAt + (head_dim + kAttentionWarps * PartialStride(head_dim)) * 4;
+}
+
+template <class Element>
+static __global__ void __launch_bounds__(kAttentionThreads)
+    VectorAttentionKernel(const __grid_constant__ AttentionArgs args) {
+  extern __shared__ __align__(16) uint8_t shared_memory[];
+  WaitForPreviousKernel();
+  LetNextKernelStart();
+  const int head_dim = args.cache.head_dim;
+  auto* const query = reinterpret_cast<float*>(shared_memory + kQueryAt);
+  float* const states = query + head_dim;
+  const int item = static_cast<int>(blockIdx.x) / args.heads;
+  if (item >= args.work.counts[0]) return;
+  const DecodeTask task = args.work.tasks[item];
+  const int head = static_cast<int>(blockIdx.x) % args.heads;
+  const float* const from = args.queries.Row(task.row) + head * head_dim;
+  for (int i = static_cast<int>(threadIdx.x); i < head_dim; i += kAttentionThreads) {
+    query[i] = from[i] * args.scale;
+  }
+  __syncthreads();
+  const HeadWork work = {.task = task,
+                         .kv_head = head / args.group,
+                         .head_dim = head_dim,
+                         .cache = args.cache,
+                         .block_table = BlockTable(args.pass, task.row)};
+  const size_t stride = static_cast<size_t>(PartialStride(head_dim));
+  AttendPages<Element>(work, query, states + threadIdx.x / 32 * stride);
+  EndTask(args, {task, head, 1}, states, stride, shared_memory);
+}
+
+template <class Element>
+static void LaunchFor(const AttentionArgs& args, cudaStream_t stream) {
+  Launch(VectorAttentionKernel<Element>,
+         {.grid = static_cast<unsigned>(args.work.max_tasks * args.heads),
+          .block = kAttentionThreads,
+          .shared_bytes = static_cast<size_t>(SharedBytes(args.cache.head_dim)),
+          .stream = stream,
+          .may_start_early = true},
+         args);
+}
+
+void LaunchVectorAttention(const AttentionArgs& args, cudaStream_t stream) {
+  WithElement(args.cache.dtype, [&](auto element) { LaunchFor<decltype(element)>(args, stream); });
+}
+
+}  // namespace baton
