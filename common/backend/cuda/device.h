@@ -12,6 +12,7 @@
 
 #include "common/backend/cuda/operands.h"
 #include "common/backend/tensor.h"
+#include "common/base/check.h"
 
 namespace baton {
 
@@ -72,7 +73,8 @@ __device__ inline __nv_bfloat16 FromFloat<__nv_bfloat16>(float value) {
   return __float2bfloat16_rn(value);
 }
 
-// For launch functions: calls visit(Element{}), to choose a kernel's template argument.
+// For launch functions: calls visit(Element{}), to choose a kernel's template argument. REQUIRES:
+// not quantised.
 template <class Visit>
 void WithElement(CudaElement element, const Visit& visit) {
   switch (element) {
@@ -82,6 +84,8 @@ void WithElement(CudaElement element, const Visit& visit) {
       return visit(__half{});
     case CudaElement::kBf16:
       return visit(__nv_bfloat16{});
+    default:
+      BATON_CHECK(false, "a float type");
   }
 }
 template <class Visit>

@@ -1,6 +1,8 @@
+#include "common/backend/cuda/dequantise.h"
 #include "common/backend/cuda/device.h"
 #include "common/backend/cuda/embed.h"
 #include "common/backend/cuda/launch.h"
+#include "common/backend/cuda/weight_layout.h"
 #include "ptx.h"
 
 namespace baton {
@@ -10,15 +12,15 @@ constexpr int kEmbedThreads = 128;
 // Block (row, part of the columns); a thread has kCount columns.
 template <class Element, int kCount>
 static __global__ void __launch_bounds__(kEmbedThreads)
-    EmbedKernel(const Element* table, const int32_t* token_ids, int columns, float* out) {
+    EmbedKernel(const Element* table, size_t row_stride, const int32_t* token_ids, int columns,
+                float* out) {
   WaitForPreviousKernel();
   LetNextKernelStart();
   const size_t row = blockIdx.x;
   const size_t column = (size_t{blockIdx.y} * kEmbedThreads + threadIdx.x) * kCount;
   if (column >= static_cast<size_t>(columns)) return;
   const size_t token = static_cast<size_t>(token_ids[row]);
-  const Floats<kCount> values =
-      LoadFloats<kCount>(table + token * static_cast<size_t>(columns) + column);
+  const Floats<kCount> values = LoadFloats<kCount>(table + token * row_stride + column);
   StoreFloats(out + row * static_cast<size_t>(columns) + column, values);
 }
 
@@ -31,12 +33,15 @@ static void EmbedBy(const CudaMatrix& table, const int32_t* token_ids, Tensor ou
        .block = kEmbedThreads,
        .stream = stream,
        .may_start_early = true},
-      static_cast<const Element*>(table.data), token_ids, table.columns, out.data);
+      static_cast<const Element*>(table.data),
+      CudaRowBytes(table.element, table.columns) / sizeof(Element), token_ids, table.columns,
+      out.data);
 }
 
 void LaunchEmbed(const CudaMatrix& table, const int32_t* token_ids, Tensor out,
                  cudaStream_t stream) {
   if (out.rows == 0) return;
+  if (IsQuantised(table.element)) return LaunchDequantiseRows(table, token_ids, out, stream);
   WithElement(table.element, [&](auto element) {
     using Element = decltype(element);
     constexpr int kMost = 16 / static_cast<int>(sizeof(Element));

@@ -1,15 +1,17 @@
-// What the CUDA kernels are called with, beside tensor.h: plain structs of device pointers, for host
-// code and kernels alike.
+// What the CUDA kernels are called with, beside tensor.h: plain structs of device pointers, for
+// host code and kernels alike.
 #pragma once
 
 #include <cstdint>
 
 namespace baton {
 
-enum class CudaElement { kF32, kF16, kBf16 };
+// The last five are of weights only: codes with common scales, as in GGUF.
+enum class CudaElement { kF32, kF16, kBf16, kQ8_0, kQ4_0, kQ4_1, kQ4_K, kQ6_K };
+constexpr bool IsQuantised(CudaElement element) { return element > CudaElement::kBf16; }
 
-// A row-major matrix [rows, columns] in device memory; borrowed. Its data and each of its rows begin
-// at multiples of 16 bytes.
+// A row-major matrix [rows, columns] in device memory; borrowed. Its data and each of its rows
+// begin at multiples of 16 bytes; weight_layout.h says how a row lies there.
 struct CudaMatrix {
   const void* data = nullptr;
   CudaElement element = CudaElement::kF32;

@@ -102,6 +102,13 @@ __device__ inline uint4 LoadStreamed16(const void* global) {
   return out;
 }
 
+// Has `bytes` bytes brought into the L2 cache, where the device can. Both are multiples of 16.
+__device__ inline void PrefetchToL2(const void* global, int bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes) : "memory");
+#endif
+}
+
 // --- Kernels that follow one another (LaunchOptions::may_start_early).
 
 // Returns when the kernel before has ended and what it wrote can be seen. Before it, a kernel may

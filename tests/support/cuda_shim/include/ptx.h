@@ -35,6 +35,15 @@ inline uint4 LoadStreamed16(const void* global) {
   return out;
 }
 
+// Reads what it is to bring, so that a sanitizer sees where that is.
+inline void PrefetchToL2(const void* global, int bytes) {
+  const auto* const data = static_cast<const volatile uint8_t*>(global);
+  if (bytes % 16 != 0 || reinterpret_cast<uintptr_t>(global) % 16 != 0) {
+    cuda_shim::Fail("PrefetchToL2(%p, %d): not multiples of 16", global, bytes);
+  }
+  for (int i = 0; i < bytes; i += 16) static_cast<void>(data[i]);
+}
+
 inline void WaitForPreviousKernel() { cuda_shim::MarkWaitedForPreviousKernel(); }
 inline void LetNextKernelStart() {}
 
