@@ -137,8 +137,12 @@ void KvReceiver::On(const DataReceived& event) {
   }
   absl::Status status = absl::InvalidArgumentError("KvData header: not a header");
   if (message.header.ParseFromString(event.header)) {
-    message.window_bytes = WindowBytesOf(message);
     status = CheckHeader(message.header, event.payload_bytes);
+    if (status.ok() && HoldsTheSame(message)) {
+      actions_.emplace_back(Drop{event.message_id});
+      return;
+    }
+    if (status.ok()) message.window_bytes = WindowBytesOf(message);
     if (status.ok() && held_bytes_ + message.window_bytes > config_.limits.window_bytes) {
       status = absl::InvalidArgumentError("KvData: more unacknowledged bytes than the window");
     }

@@ -200,6 +200,8 @@ class KvReceiver {
   bool Authenticate(StreamId stream, const internal::v1::AttemptKey& key,
                     const std::string& capability);
   bool Carries(StreamId stream) const { return stream == stream_ || joined_.count(stream) > 0; }
+  bool HoldsTheSame(const Message& message) const;
+  bool Covers(const internal::v1::KvDataHeader& header) const;
   size_t WindowBytesOf(const Message& message) const;
   void TurnAway(StreamId stream, internal::v1::PushRefused::Reason reason,
                 const std::string& detail);

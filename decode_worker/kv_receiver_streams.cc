@@ -6,6 +6,7 @@
 namespace baton {
 
 using internal::v1::AttemptKey;
+using internal::v1::KvDataHeader;
 using internal::v1::PushJoin;
 using internal::v1::PushRefused;
 
@@ -69,9 +70,37 @@ void KvReceiver::On(const StreamLost& event) {
   }
 }
 
-// A message whose stream was lost comes again on another, perhaps before the loss is known here or
-// its copy is made; the window of the sender counts it once. Only one for each stream goes free.
+// The sender has missed our answer, or has not had the time to see it. It comes once that copy is
+// made.
+bool KvReceiver::HoldsTheSame(const Message& message) const {
+  const auto same = [&](const Message& held) {
+    return held.stream == message.stream &&
+           held.header.sequence_number() == message.header.sequence_number() &&
+           held.header.SerializeAsString() == message.header.SerializeAsString();
+  };
+  return std::any_of(waiting_.begin(), waiting_.end(), same) ||
+         std::any_of(copies_.begin(), copies_.end(),
+                     [&](const auto& copy) { return same(copy.second.message); });
+}
+
+bool KvReceiver::Covers(const KvDataHeader& header) const {
+  const int first_layer = static_cast<int>(header.first_layer());
+  const int first_page = static_cast<int>(header.first_token()) / kKvPageTokens;
+  const int end_page = KvPages(static_cast<int>(header.first_token() + header.token_count()));
+  for (int layer = first_layer; layer < first_layer + static_cast<int>(header.layer_count());
+       ++layer) {
+    for (int page = first_page; page < end_page; ++page) {
+      if (PageAt(layer, page) != Page::kCovered) return false;
+    }
+  }
+  return true;
+}
+
+// A message that the sender repeats because it missed our answer is dropped at once and needs no
+// window. One whose stream was lost comes again on another, perhaps before the loss is known here
+// or its copy is made; the window of the sender counts it once. Only one for each stream goes free.
 size_t KvReceiver::WindowBytesOf(const Message& message) const {
+  if (Covers(message.header)) return 0;
   bool held_from_other = false;
   bool held_from_this = false;
   const auto look = [&](const Message& held) {

@@ -10,12 +10,7 @@
 namespace baton {
 namespace {
 
-using internal::v1::KvDataHeader;
 using internal::v1::PushAbort;
-using internal::v1::PushRequest;
-
-// 4 bytes of header each.
-constexpr int kMaxPagesPerMessage = 8192;
 
 KvWireFormat WireFormatOf(const KvSender::Config& config) {
   const absl::StatusOr<KvWireType> type = KvWireTypeFromName(config.open.wire_dtype());
@@ -44,7 +39,7 @@ std::vector<KvSender::Action> KvSender::Handle(const Event& event, absl::Time no
 absl::Time KvSender::NextDeadline() const {
   if (state_ == State::kGone || state_ == State::kIdle) return absl::InfiniteFuture();
   if (state_ == State::kAborting || state_ == State::kClosing) return deadline_;
-  return std::min({deadline_, started_ + config_.limits.push_timeout,
+  return std::min({deadline_, started_ + config_.limits.push_timeout, unacknowledged_.NextMissed(),
                    unacknowledged_.NextSilence(config_.limits.ack_timeout)});
 }
 
@@ -101,7 +96,7 @@ void KvSender::On(const Response& event) {
       if (!joined) return OnOpened(event.message.opened());
       break;
     case internal::v1::PushResponse::kAck:
-      return OnAck(event.message.ack());
+      return OnAck(event.message.ack(), event.stream);
     case internal::v1::PushResponse::kRefused:
       return OnRefused(event.message.refused(), event.stream);
     case internal::v1::PushResponse::kCommitted:
@@ -147,11 +142,13 @@ void KvSender::On(const Tick&) {
   if (state_ == State::kGone || now_ < NextDeadline()) return;
   if (state_ == State::kAborting) return Finish(abort_status_);
   if (state_ != State::kClosing) {
-    const int silent = unacknowledged_.Silent(config_.limits.ack_timeout, now_).value_or(0);
-    if (silent > 0) {
-      actions_.emplace_back(CancelStream{silent});
-      return LoseStream(silent);
+    const std::optional<int> silent = unacknowledged_.Silent(config_.limits.ack_timeout, now_);
+    if (silent.value_or(0) > 0) {
+      actions_.emplace_back(CancelStream{*silent});
+      return LoseStream(*silent);
     }
+    const absl::Time end = std::min(deadline_, started_ + config_.limits.push_timeout);
+    if (!silent.has_value() && now_ < end) return;  // something is missed only
     return StartAbort(PushAbort::REASON_FAILED,
                       absl::UnavailableError("the decode worker did not answer the push in time"));
   }
@@ -180,143 +177,6 @@ void KvSender::OnOpened(const internal::v1::PushOpened& opened) {
   start_token_ = static_cast<int>(start);
   report_.bytes_saved = start * static_cast<size_t>(config_.layout.layers) * token_bytes_;
   JoinStreams();
-}
-
-void KvSender::OnAck(const internal::v1::PushAck& ack) {
-  // A duplicate is acknowledged too.
-  if (!unacknowledged_.Acknowledge(ack.sequence_number())) return;
-  window_bytes_ = ack.window_bytes();
-  if (Active() && !WindowHoldsAPage()) {
-    StartAbort(PushAbort::REASON_FAILED,
-               absl::UnavailableError("the decode worker's window holds no page"));
-  }
-}
-
-void KvSender::Pump() {
-  while (SendNextMessage()) {
-  }
-  SendCheckpoint();
-  SendCommit();
-}
-
-// One message from the front of what was computed: layers of one range together, pages of one layer
-// apart, as the limits and the window have it. False when there is nothing to send or it has to
-// wait.
-bool KvSender::SendNextMessage() {
-  while (!computed_.empty() && computed_.front().end_token <= start_token_) computed_.pop_front();
-  if (computed_.empty() || unacknowledged_.bytes() >= window_bytes_) return false;
-  const size_t limit = std::min<size_t>(config_.limits.max_payload_bytes, window_bytes_);
-  Range& front = computed_.front();
-  const int first = std::max(front.first_token, start_token_);
-  const int tokens = front.end_token - first;
-  const size_t layer_bytes = static_cast<size_t>(tokens) * token_bytes_;
-
-  size_t layers = 1;
-  int message_tokens = tokens;
-  const int pages = KvPages(tokens);
-  if (layer_bytes > limit || pages > kMaxPagesPerMessage) {
-    const size_t page_bytes = token_bytes_ * static_cast<size_t>(kKvPageTokens);
-    const auto fit = static_cast<int>(std::min<size_t>(limit / page_bytes, kMaxPagesPerMessage));
-    message_tokens = fit * kKvPageTokens;
-  } else {
-    while (layers < computed_.size() && (layers + 1) * layer_bytes <= limit &&
-           static_cast<int>(layers + 1) * pages <= kMaxPagesPerMessage &&
-           computed_[layers].layer == front.layer + static_cast<int>(layers) &&
-           computed_[layers].first_token == front.first_token &&
-           computed_[layers].end_token == front.end_token) {
-      ++layers;
-    }
-    const bool may_grow = layers == computed_.size() &&
-                          front.layer + static_cast<int>(layers) < config_.layout.layers;
-    if (may_grow && layers * layer_bytes < config_.limits.min_payload_bytes &&
-        (layers + 1) * layer_bytes <= limit) {
-      return false;
-    }
-  }
-  const size_t bytes = layers * static_cast<size_t>(message_tokens) * token_bytes_;
-  if (unacknowledged_.bytes() + bytes > window_bytes_) return false;
-
-  const KvDataHeader header =
-      MakeHeader(front.layer, static_cast<int>(layers), first, message_tokens);
-  if (message_tokens < tokens) {
-    front.first_token = first + message_tokens;
-  } else {
-    computed_.erase(computed_.begin(), computed_.begin() + static_cast<std::ptrdiff_t>(layers));
-  }
-  if (report_.messages == 0) first_sent_ = now_;
-  report_.bytes_sent += bytes;
-  ++report_.messages;
-  ++live_messages_;
-  actions_.emplace_back(SendData{header, bytes, unacknowledged_.Add(header, bytes, now_)});
-  return true;
-}
-
-KvDataHeader KvSender::MakeHeader(int first_layer, int layer_count, int first_token,
-                                  int token_count) {
-  KvDataHeader header;
-  *header.mutable_key() = config_.open.key();
-  header.set_sequence_number(next_sequence_number_++);
-  header.set_first_layer(static_cast<uint32_t>(first_layer));
-  header.set_layer_count(static_cast<uint32_t>(layer_count));
-  header.set_first_token(static_cast<uint32_t>(first_token));
-  header.set_token_count(static_cast<uint32_t>(token_count));
-  header.set_first_kv_head(0);
-  header.set_kv_head_count(static_cast<uint32_t>(config_.layout.kv_heads));
-  for (int layer = first_layer; layer < first_layer + layer_count; ++layer) {
-    for (int page = first_token / kKvPageTokens; page < KvPages(first_token + token_count);
-         ++page) {
-      header.add_page_crc32c(crcs_.At(layer, page));
-    }
-  }
-  return header;
-}
-
-bool KvSender::CoveredBefore(int end_token) const {
-  for (const Range& range : computed_) {
-    if (range.first_token < end_token) return false;
-  }
-  for (const auto& [sequence_number, message] : unacknowledged_.messages()) {
-    if (static_cast<int>(message.header.first_token()) < end_token) return false;
-  }
-  return true;
-}
-
-void KvSender::SendCheckpoint() {
-  if (state_ != State::kSending) return;
-  int end_token = 0;
-  while (!checkpoints_.empty() && CoveredBefore(checkpoints_.front())) {
-    end_token = checkpoints_.front();
-    checkpoints_.pop_front();
-  }
-  if (end_token <= start_token_) return;
-  SendControl checkpoint;
-  checkpoint.message.mutable_checkpoint()->set_end_token(static_cast<uint32_t>(end_token));
-  checkpoint.message.mutable_checkpoint()->set_digest(Digest(end_token, {}));
-  actions_.emplace_back(std::move(checkpoint));
-}
-
-void KvSender::SendCommit() {
-  if (state_ != State::kSending || !first_token_.has_value() || !checkpoints_.empty() ||
-      last_computed_ == absl::InfinitePast() || !computed_.empty() || !unacknowledged_.empty()) {
-    return;
-  }
-  state_ = State::kCommitting;
-  deadline_ = now_ + config_.limits.commit_timeout;
-  SendControl commit;
-  *commit.message.mutable_commit()->add_first_tokens() = *first_token_;
-  commit.message.mutable_commit()->set_digest(
-      Digest(static_cast<int>(config_.token_ids.size()), absl::MakeConstSpan(&*first_token_, 1)));
-  actions_.emplace_back(std::move(commit));
-}
-
-std::string KvSender::Digest(int end_token,
-                             absl::Span<const internal::v1::OutputToken> first_tokens) {
-  return digester_.Digest({.identity = config_.open.identity(),
-                           .token_ids = config_.token_ids,
-                           .start_token = start_token_,
-                           .end_token = end_token,
-                           .first_tokens = first_tokens,
-                           .crcs = crcs_});
 }
 
 void KvSender::StartAbort(PushAbort::Reason reason, absl::Status status) {

@@ -4,13 +4,17 @@
 //                 \________ aborting ________/
 //
 // Computed layers come in as events, in any order relative to the receiver's answers; messages go
-// out as actions, never more unacknowledged bytes than the receiver's window. A checkpoint and the
-// commit wait for the acknowledgements of all they cover. However the push ends, the blocks are
-// given back when the last slice that points into them is destroyed.
+// out as actions, never more unacknowledged bytes than the receiver's window, nor than the network
+// has shown to take (flight_limit.h). A checkpoint and the commit wait for the acknowledgements of
+// all they cover. However the push ends, the blocks are given back when the last slice that points
+// into them is destroyed.
 //
 // Stream 0 carries open, checkpoints and commit; once the open was answered, others may join and
 // carry data, each message on the stream that has the least to acknowledge. The push ends with
 // stream 0. A joined stream that is refused, lost or silent gives its messages to the rest.
+//
+// Acknowledgements carry no CRC. One that is damaged at worst acknowledges a message that was not
+// received: the receiver then refuses the commit. One that is missed has its message repeated.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +39,7 @@ namespace baton {
 
 // Bounds of one push in bytes and time.
 struct KvSenderLimits {
-  size_t max_payload_bytes = kMaxKvPayloadBytes;
+  size_t max_payload_bytes = kMaxKvPayloadBytes;  // a third of the flight at most
   // Layers of one chunk wait for each other until a message is so large; the chunk's last layer
   // ends the wait.
   size_t min_payload_bytes = size_t{1} << 20;
@@ -54,7 +58,7 @@ struct KvSenderLimits {
 struct KvSendReport {
   uint64_t bytes_sent = 0;    // payload of first sends
   uint64_t bytes_saved = 0;   // held by the receiver already
-  uint64_t bytes_resent = 0;  // payload sent again, after a refusal or the loss of a stream
+  uint64_t bytes_resent = 0;  // payload sent again: refused, or its stream or answer was lost
   uint32_t messages = 0;
   uint32_t stale_messages = 0;  // whose blocks were given to somebody else while they were sent
   bool committed = false;       // false with an OK status: ended by the first token
@@ -173,15 +177,18 @@ class KvSender {
   void On(const Tick&);
 
   void OnOpened(const internal::v1::PushOpened& opened);
-  void OnAck(const internal::v1::PushAck& ack);
+  void OnAck(const internal::v1::PushAck& ack, int stream);
   void OnRefused(const internal::v1::PushRefused& refused, int stream);
   void JoinStreams();
   void LoseStream(int stream);
   void CloseJoinedStreams();
   void Resend(const internal::v1::PushRefused& refused);
   void SendAgain(uint64_t sequence_number);
+  void Repeat(uint64_t sequence_number);
   void Pump();
   bool SendNextMessage();
+  size_t PayloadLimit() const;
+  std::optional<Range> NextMessage(size_t* layers) const;
   void SendCheckpoint();
   void SendCommit();
   std::string Digest(int end_token, absl::Span<const internal::v1::OutputToken> first_tokens);
@@ -191,9 +198,8 @@ class KvSender {
   void StartAbort(internal::v1::PushAbort::Reason reason, absl::Status status);
   void Finish(absl::Status status);
   void CleanUp();
-  bool WindowHoldsAPage() const {
-    return window_bytes_ >= token_bytes_ * static_cast<size_t>(kKvPageTokens);
-  }
+  size_t page_bytes() const { return token_bytes_ * static_cast<size_t>(kKvPageTokens); }
+  bool WindowHoldsAPage() const { return window_bytes_ >= page_bytes(); }
   bool Active() const { return state_ == State::kSending || state_ == State::kCommitting; }
 
   const Config config_;

@@ -1,4 +1,4 @@
-// The streams of a push: joining, losing, sending again.
+// The streams of a push: joining, losing, what they acknowledge, sending again.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +9,7 @@ namespace baton {
 namespace {
 
 using internal::v1::PushAbort;
+using internal::v1::PushAck;
 using internal::v1::PushRefused;
 
 constexpr int kMaxResends = 3;
@@ -65,6 +66,36 @@ void KvSender::CloseJoinedStreams() {
   }
 }
 
+void KvSender::OnAck(const PushAck& ack, int stream) {
+  switch (unacknowledged_.Acknowledge(ack.sequence_number(), stream, now_)) {
+    case SendWindow::Answer::kRepeated:
+      return;
+    case SendWindow::Answer::kUnknown:
+      // Damaged on its way: the stream finished some message, the one that it carries longest most
+      // likely. If it was another, that one is missed later.
+      if (const auto oldest = unacknowledged_.Oldest(stream); Active() && oldest.has_value()) {
+        Repeat(*oldest);
+      }
+      return;
+    case SendWindow::Answer::kAcknowledged:
+      break;
+  }
+  window_bytes_ = ack.window_bytes();
+  if (Active() && !WindowHoldsAPage()) {
+    StartAbort(PushAbort::REASON_FAILED,
+               absl::UnavailableError("the decode worker's window holds no page"));
+  }
+}
+
+// The slices sent before may still be alive, here and in SendAgain.
+void KvSender::Repeat(uint64_t sequence_number) {
+  unacknowledged_.Repeat(sequence_number, now_);
+  const SendWindow::Message& message = *unacknowledged_.Find(sequence_number);
+  report_.bytes_resent += message.payload_bytes;
+  ++live_messages_;
+  actions_.emplace_back(SendData{message.header, message.payload_bytes, message.stream});
+}
+
 void KvSender::OnRefused(const PushRefused& refused, int stream) {
   if (state_ == State::kAborting) return Finish(abort_status_);
   if (Active() && refused.reason() == PushRefused::REASON_CHECKSUM &&
@@ -85,7 +116,6 @@ void KvSender::Resend(const PushRefused& refused) {
   SendAgain(refused.sequence_number());
 }
 
-// The slices sent before may still be alive.
 void KvSender::SendAgain(uint64_t sequence_number) {
   const int stream = unacknowledged_.Move(sequence_number, now_);
   const SendWindow::Message& message = *unacknowledged_.Find(sequence_number);

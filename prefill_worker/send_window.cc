@@ -5,6 +5,13 @@
 #include "common/base/check.h"
 
 namespace baton {
+namespace {
+
+// Copies into the cache may end in another order than they began, but hardly so late.
+constexpr int kMaxOvertaken = 8;
+constexpr int kMaxRepeats = 3;
+
+}  // namespace
 
 using internal::v1::KvDataHeader;
 
@@ -29,6 +36,7 @@ int SendWindow::Add(const KvDataHeader& header, size_t payload_bytes, absl::Time
   message.header = header;
   message.payload_bytes = payload_bytes;
   bytes_ += payload_bytes;
+  message.flight_bytes = bytes_;
   Assign(message, now);
   return message.stream;
 }
@@ -36,6 +44,7 @@ int SendWindow::Add(const KvDataHeader& header, size_t payload_bytes, absl::Time
 int SendWindow::Move(uint64_t sequence_number, absl::Time now) {
   Message& message = messages_.at(sequence_number);
   if (Carries(message.stream)) At(message.stream).bytes -= message.payload_bytes;
+  message.flight_bytes = 0;
   Assign(message, now);
   return message.stream;
 }
@@ -46,18 +55,48 @@ void SendWindow::Assign(Message& message, absl::Time now) {
     if (streams_[stream].open && streams_[stream].bytes < streams_[least].bytes) least = stream;
   }
   Stream& stream = streams_[least];
-  if (stream.bytes == 0) stream.last_answer = now;
+  if (stream.bytes == 0) {
+    stream.last_answer = now;
+    stream.repeats = 0;
+  }
   stream.bytes += message.payload_bytes;
   message.stream = static_cast<int>(least);
+  message.place = next_place_++;
+  message.sent = now;
+  message.overtaken = 0;
 }
 
-bool SendWindow::Acknowledge(uint64_t sequence_number) {
+void SendWindow::Repeat(uint64_t sequence_number, absl::Time now) {
+  Message& message = messages_.at(sequence_number);
+  ++message.repeats;
+  ++repeated_[sequence_number];
+  message.flight_bytes = 0;  // which of the two an answer is for cannot be told
+  message.place = next_place_++;
+  message.sent = now;
+  message.overtaken = 0;
+  At(message.stream).last_repeat = now;
+  ++At(message.stream).repeats;
+}
+
+SendWindow::Answer SendWindow::Acknowledge(uint64_t sequence_number, int stream, absl::Time now) {
   const auto found = messages_.find(sequence_number);
-  if (found == messages_.end()) return false;
-  At(found->second.stream).bytes -= found->second.payload_bytes;
-  bytes_ -= found->second.payload_bytes;
+  if (found == messages_.end()) {
+    const auto repeated = repeated_.find(sequence_number);
+    if (repeated == repeated_.end()) return Answer::kUnknown;
+    if (--repeated->second == 0) repeated_.erase(repeated);
+    return Answer::kRepeated;
+  }
+  const Message message = std::move(found->second);
   messages_.erase(found);
-  return true;
+  At(message.stream).bytes -= message.payload_bytes;
+  bytes_ -= message.payload_bytes;
+  if (message.stream != stream) return Answer::kAcknowledged;
+  if (message.flight_bytes > 0)
+    flight_limit_.Acknowledged(message.flight_bytes, now - message.sent);
+  for (auto& [number, earlier] : messages_) {
+    if (earlier.stream == stream && earlier.place < message.place) ++earlier.overtaken;
+  }
+  return Answer::kAcknowledged;
 }
 
 SendWindow::Message* SendWindow::Find(uint64_t sequence_number) {
@@ -67,11 +106,56 @@ SendWindow::Message* SendWindow::Find(uint64_t sequence_number) {
 
 void SendWindow::Clear() {
   messages_.clear();
+  repeated_.clear();
   bytes_ = 0;
   for (Stream& stream : streams_) stream.bytes = 0;
 }
 
-void SendWindow::Answered(int stream, absl::Time now) { At(stream).last_answer = now; }
+const SendWindow::Message* SendWindow::OldestOf(int stream) const {
+  const Message* oldest = nullptr;
+  for (const auto& [number, message] : messages_) {
+    if (message.stream != stream) continue;
+    if (oldest == nullptr || message.place < oldest->place) oldest = &message;
+  }
+  return oldest;
+}
+
+std::optional<uint64_t> SendWindow::Oldest(int stream) const {
+  const Message* oldest = OldestOf(stream);
+  if (oldest == nullptr || oldest->repeats >= kMaxRepeats) return std::nullopt;
+  return oldest->header.sequence_number();
+}
+
+absl::Time SendWindow::MissedAt(int stream) const {
+  const Stream& of = At(stream);
+  const Message* oldest = of.bytes > 0 && of.repeats < kMaxRepeats ? OldestOf(stream) : nullptr;
+  if (oldest == nullptr || oldest->repeats >= kMaxRepeats) return absl::InfiniteFuture();
+  if (oldest->overtaken >= kMaxOvertaken) return absl::InfinitePast();
+  // Each time it waits twice as long: what it repeats in vain is in the way of the rest.
+  return std::max({of.last_answer, of.last_repeat, oldest->sent}) +
+         flight_limit_.Patience() * (1 << of.repeats);
+}
+
+std::optional<uint64_t> SendWindow::Missed(absl::Time now) const {
+  for (size_t stream = 0; stream < streams_.size(); ++stream) {
+    const auto index = static_cast<int>(stream);
+    if (MissedAt(index) <= now) return Oldest(index);
+  }
+  return std::nullopt;
+}
+
+absl::Time SendWindow::NextMissed() const {
+  absl::Time next = absl::InfiniteFuture();
+  for (size_t stream = 0; stream < streams_.size(); ++stream) {
+    next = std::min(next, MissedAt(static_cast<int>(stream)));
+  }
+  return next;
+}
+
+void SendWindow::Answered(int stream, absl::Time now) {
+  At(stream).last_answer = now;
+  At(stream).repeats = 0;
+}
 
 std::optional<int> SendWindow::Silent(absl::Duration timeout, absl::Time now) const {
   for (size_t stream = 0; stream < streams_.size(); ++stream) {

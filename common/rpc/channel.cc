@@ -18,9 +18,12 @@ int Milliseconds(absl::Duration duration) {
   return static_cast<int>(absl::ToInt64Milliseconds(duration));
 }
 
-void SetBetweenParts(grpc::ChannelArguments& arguments) {
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(kKeepaliveTime));
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milliseconds(kKeepaliveTimeout));
+// Of an argument that is set twice gRPC takes the first.
+void SetBetweenParts(bool bulk, grpc::ChannelArguments& arguments) {
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,
+                   Milliseconds(bulk ? kBulkKeepaliveTime : kKeepaliveTime));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                   Milliseconds(bulk ? kBulkKeepaliveTimeout : kKeepaliveTimeout));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
@@ -50,8 +53,9 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(absl::string_view add
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxInternalMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxInternalMessageBytes);
-  if (purpose != ChannelPurpose::kClient) SetBetweenParts(arguments);
-  if (purpose == ChannelPurpose::kBulk) SetBulk(arguments);
+  const bool bulk = purpose == ChannelPurpose::kBulk;
+  if (purpose != ChannelPurpose::kClient) SetBetweenParts(bulk, arguments);
+  if (bulk) SetBulk(arguments);
   const auto channel_credentials = credentials.ForChannel(arguments);
   return grpc::CreateCustomChannel(std::string(address), channel_credentials, arguments);
 }

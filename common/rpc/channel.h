@@ -14,7 +14,8 @@ namespace baton {
 enum class ChannelPurpose {
   kClient,   // an end user's program to a router: gRPC's defaults for retries and keepalive
   kControl,  // between Baton's parts: keepalive 1 s / 2 s, no retries by gRPC
-  kBulk,     // KV transfer: as kControl, and a TCP connection of its own for each channel
+  kBulk,     // KV transfer: as kControl, but a silent peer is given up within 3 s of its last byte
+             // whenever it pings, and each channel has a TCP connection of its own
 };
 
 // Does not connect yet. The error names the address: one that does not parse, or one that the

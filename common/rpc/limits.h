@@ -33,6 +33,11 @@ inline constexpr uint32_t kMaxChoices = 16;
 // Connections between Baton's parts.
 inline constexpr absl::Duration kKeepaliveTime = absl::Seconds(1);
 inline constexpr absl::Duration kKeepaliveTimeout = absl::Seconds(2);
+// Where KV is pushed. Sooner than the other side pings: gRPC begins its wait anew with whatever it
+// reads, and a peer that hears nothing still pings once. gRPC sends no two pings within a second,
+// and its timers are late by up to a quarter of one: 3 s is what all of it takes at most.
+inline constexpr absl::Duration kBulkKeepaliveTime = absl::Milliseconds(700);
+inline constexpr absl::Duration kBulkKeepaliveTimeout = absl::Milliseconds(1700);
 inline constexpr absl::Duration kMinReceivedPingInterval = absl::Milliseconds(500);
 
 // Watch.

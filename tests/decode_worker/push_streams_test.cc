@@ -169,12 +169,12 @@ TEST(PushStreams, ASilentPushDelaysNoOtherPairOnEitherSide) {
   EXPECT_TRUE(push.Ask(OpenFor(decode, silent)).has_opened());
   joined.call->Write(JoinFor(silent));
   EXPECT_TRUE(joined.Ask(PageFor(decode, silent, 0, 1)).has_ack());
-  FakeDecodeWorker stalled({.stall = true});
+  FakeDecodeWorker stalled({.stall = true, .reads_bytes = 0});
   auto request = PrefillRequestFor(decode, Spec(100, 2));
   request.set_decode_address(stalled.address());
   grpc::ClientContext stalled_context;
   auto stalled_prefill = prefill.prefill().Prefill(&stalled_context, request);
-  while (stalled.streams() == 0) absl::SleepFor(absl::Milliseconds(1));
+  while (!stalled.stalled()) absl::SleepFor(absl::Milliseconds(1));
 
   const SequenceSpec spec = Spec(130, 3);
   const HandoffResult result = RunHandoff(prefill, decode, spec);

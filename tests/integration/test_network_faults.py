@@ -2,6 +2,7 @@
 request ends with the right tokens or with a typed error, soon, and every block is back on both workers.
 
 The router does not try a request a second time yet, so a broken transfer is the request's error."""
+import concurrent.futures
 import itertools
 import random
 import signal
@@ -176,10 +177,22 @@ def test_a_worker_that_stops_in_mid_push_ends_the_request_and_wakes_up_harmless(
     wait_until(pair.router.serving, 10, "the router uses the worker again")
 
 
-def test_a_slow_link_delays_and_nothing_else(pair):
-    right = outcome(pair, 110, 300)
-    pair.links[0].set("up", bytes_per_second=2.5e6, delay_ms=20, jitter_ms=10)  # 20 Mbit/s: 3 s
-    pair.links[0].set("down", delay_ms=20, jitter_ms=10)
-    done = complete(pair.stub, greedy(110, 300))
+@pytest.mark.parametrize("length,mbit,delay_ms,jitter_ms", [(300, 20, 20, 10), (300, 10, 30, 40), (45, 1, 100, 0)])
+def test_a_slow_link_delays_and_nothing_else(pair, length, mbit, delay_ms, jitter_ms):
+    """Takes longer than a dead connection is given: what lies below us, a ping has to wait for."""
+    right = outcome(pair, 110, length)
+    for direction in ("up", "down"):
+        pair.links[0].set(direction, bytes_per_second=mbit * 1e6 / 8, delay_ms=delay_ms, jitter_ms=jitter_ms)
+    done = complete(pair.stub, greedy(110, length))
     assert list(done.token_ids) == right
     assert done.timings.kv_transfer_bytes_resent == 0
+
+
+def test_pushes_share_a_slow_link(pair):
+    seeds, length = range(120, 124), 80
+    right = reference(pair, seeds, length)
+    for direction in ("up", "down"):
+        pair.links[0].set(direction, bytes_per_second=1.25e6, delay_ms=30, jitter_ms=40)
+    with concurrent.futures.ThreadPoolExecutor(len(right)) as pool:
+        done = list(pool.map(lambda seed: complete(pair.stub, greedy(seed, length)), seeds))
+    assert [list(d.token_ids) for d in done] == right

@@ -39,7 +39,11 @@ grpc::Status FakeDecodeWorker::Push(grpc::ServerContext* context, Stream* stream
       return grpc::Status(grpc::StatusCode::UNAVAILABLE, "lost");
     }
     if (!Answer(request, context->peer(), stream)) return grpc::Status::OK;
-    while (behaviour_.stall && !context->IsCancelled()) absl::SleepFor(absl::Milliseconds(1));
+    read_bytes_ += request.data().payload().size();
+    while (behaviour_.stall && read_bytes_ >= behaviour_.reads_bytes && !context->IsCancelled()) {
+      stalled_ = true;
+      absl::SleepFor(absl::Milliseconds(1));
+    }
   }
   return grpc::Status::OK;
 }

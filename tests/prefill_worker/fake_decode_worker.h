@@ -19,7 +19,10 @@ namespace baton {
 class FakeDecodeWorker final : public internal::v1::KvTransferService::Service {
  public:
   struct Behaviour {
-    bool stall = false;         // answers the open and reads nothing any more
+    bool stall = false;  // reads nothing any more after the first `reads_bytes` of payload
+    // Enough for a sender to have learnt that it may send more than gRPC takes for a receiver that
+    // does not read.
+    size_t reads_bytes = size_t{7} << 20;
     bool refuse_joins = false;  // by name
     bool lose_joined = false;   // ends a joined stream at its first message, unanswered
     uint64_t window_bytes = uint64_t{64} << 20;
@@ -38,6 +41,7 @@ class FakeDecodeWorker final : public internal::v1::KvTransferService::Service {
   std::vector<Received> received() const;
   int streams() const { return streams_; }
   bool committed() const { return committed_; }
+  bool stalled() const { return stalled_; }
 
  private:
   using Stream = grpc::ServerReaderWriter<internal::v1::PushResponse, internal::v1::PushRequest>;
@@ -49,6 +53,8 @@ class FakeDecodeWorker final : public internal::v1::KvTransferService::Service {
   std::unique_ptr<grpc::Server> server_;
   std::atomic<int> streams_ = 0;
   std::atomic<bool> committed_ = false;
+  std::atomic<size_t> read_bytes_ = 0;  // of payload
+  std::atomic<bool> stalled_ = false;
   mutable absl::Mutex mutex_;
   std::vector<Received> received_ ABSL_GUARDED_BY(mutex_);
 };

@@ -20,7 +20,7 @@ namespace baton {
 namespace {
 
 constexpr int kTokens = 500;    // 2 MB of K and V
-constexpr int kTooMany = 4000;  // more than gRPC takes for a receiver that does not read
+constexpr int kTooMany = 6000;  // more than gRPC takes for a receiver that stalls
 constexpr KvLayout kLayout = {.layers = 4, .kv_heads = 2, .head_dim = 128, .block_size = 32};
 
 ChannelCache::Channels ChannelsTo(const std::string& address, int connections) {
@@ -174,6 +174,7 @@ TEST(PushClient, AReceiverThatReadsNothingDelaysNoOtherPushAndItsSlicesComeBack)
   quick.Announce();
   EXPECT_TRUE(quick.Finished().ok());
   quick.ExpectAllOf(good.received());
+  while (!stalled.stalled()) absl::SleepFor(absl::Milliseconds(1));
   EXPECT_FALSE(slow.ReleasedWithin(absl::ZeroDuration())) << "its slices live";
   slow.Abort();
   EXPECT_EQ(slow.Finished().code(), absl::StatusCode::kCancelled);
@@ -197,7 +198,7 @@ TEST(PushClient, ABlockThatIsAnothersUnderLiveSlicesFailsThePush) {
   Pusher pusher(stalled.address(), 1, kTooMany);
   pusher.Start();
   pusher.Announce();
-  while (stalled.streams() == 0) absl::SleepFor(absl::Milliseconds(1));
+  while (!stalled.stalled()) absl::SleepFor(absl::Milliseconds(1));
   absl::SleepFor(absl::Milliseconds(5));  // what is not on its way by then is found at its enqueue
   pusher.GiveBlocksAway();
   pusher.Abort();

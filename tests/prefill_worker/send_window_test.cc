@@ -26,9 +26,9 @@ TEST(SendWindow, TheLeastLoadedStreamIsNextAndTheLowestOfEqualOnes) {
   EXPECT_EQ(window.Add(Header(3), 100, now), 2);
   EXPECT_EQ(window.Add(Header(4), 40, now), 1);  // 50 are the least
   EXPECT_EQ(window.Add(Header(5), 1, now), 1);   // 90
-  EXPECT_TRUE(window.Acknowledge(3));
+  EXPECT_EQ(window.Acknowledge(3, 2, now), SendWindow::Answer::kAcknowledged);
   EXPECT_EQ(window.Add(Header(6), 1, now), 2);
-  EXPECT_FALSE(window.Acknowledge(3));
+  EXPECT_EQ(window.Acknowledge(3, 2, now), SendWindow::Answer::kUnknown);
 }
 
 // Against a model that adds up every time.
@@ -66,7 +66,8 @@ TEST(SendWindow, AgreesWithAPlainModel) {
         ASSERT_EQ(window.Add(Header(next), bytes, now), wanted);
         sent[next++] = {bytes, wanted};
       } else if (random() % 2 == 0) {
-        ASSERT_EQ(window.Acknowledge(some), sent.erase(some) == 1);
+        const SendWindow::Answer answer = window.Acknowledge(some, stream, now);
+        ASSERT_EQ(answer == SendWindow::Answer::kAcknowledged, sent.erase(some) == 1);
       } else if (random() % 4 != 0 && window.Find(some) != nullptr) {
         const int wanted = least(some);
         ASSERT_EQ(window.Move(some, now), wanted);
@@ -106,10 +107,48 @@ TEST(SendWindow, AStreamIsSilentFromWhenItCarriesSomething) {
   EXPECT_EQ(window.NextSilence(timeout), start + absl::Seconds(125));
   EXPECT_FALSE(window.Silent(timeout, start + absl::Seconds(124)).has_value());
   EXPECT_EQ(window.Silent(timeout, start + absl::Seconds(125)), 1);
-  EXPECT_TRUE(window.Acknowledge(2));
+  window.Acknowledge(2, 1, start + absl::Seconds(125));
   EXPECT_EQ(window.Silent(timeout, start + absl::Seconds(130)), 0);
-  EXPECT_TRUE(window.Acknowledge(1));
+  window.Acknowledge(1, 0, start + absl::Seconds(130));
   EXPECT_EQ(window.NextSilence(timeout), absl::InfiniteFuture());
+}
+
+TEST(SendWindow, TheOldestOfAStreamIsMissedOnceEightLaterOnesWereAnswered) {
+  SendWindow window;
+  window.OpenStreams(2);
+  const absl::Time now = absl::UnixEpoch();
+  for (uint64_t id = 1; id <= 22; ++id) window.Add(Header(id), 10, now);  // odd ones on stream 0
+  for (uint64_t id = 2; id <= 22; id += 2) window.Acknowledge(id, 1, now);
+  EXPECT_FALSE(window.Missed(now).has_value());
+  for (uint64_t id = 3; id <= 15; id += 2) window.Acknowledge(id, 0, now);
+  EXPECT_FALSE(window.Missed(now).has_value()) << "copies may end in another order";
+  window.Acknowledge(17, 0, now);
+  EXPECT_EQ(window.Missed(now), 1u);
+  window.Repeat(1, now);
+  EXPECT_FALSE(window.Missed(now).has_value());
+  EXPECT_EQ(window.Oldest(0), 19u) << "it went to the end of the stream";
+  EXPECT_EQ(window.Acknowledge(1, 0, now), SendWindow::Answer::kAcknowledged);
+  EXPECT_EQ(window.Acknowledge(1, 0, now), SendWindow::Answer::kRepeated);
+  EXPECT_EQ(window.Acknowledge(1, 0, now), SendWindow::Answer::kUnknown);
+}
+
+TEST(SendWindow, OnASilentStreamOneAfterTheOtherIsMissedAndEverLater) {
+  SendWindow window;
+  absl::Time now = absl::UnixEpoch();
+  for (uint64_t id = 1; id <= 5; ++id) window.Add(Header(id), 10, now);
+  absl::Duration last;
+  for (uint64_t id = 1; id <= 3; ++id) {
+    const absl::Duration wait = window.NextMissed() - now;
+    EXPECT_GT(wait, last);
+    EXPECT_FALSE(window.Missed(now + wait - absl::Nanoseconds(1)).has_value());
+    now += wait;
+    last = wait;
+    ASSERT_EQ(window.Missed(now), id);
+    window.Repeat(id, now);
+  }
+  EXPECT_EQ(window.NextMissed(), absl::InfiniteFuture());
+  window.Answered(0, now);
+  EXPECT_LT(window.NextMissed(), absl::InfiniteFuture());
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ constexpr std::array<Kind, kFaultKinds> kKinds = {{
     {"corrupt header", 6},
     {"corrupt control", 20},
     {"corrupt answer", 4},
+    {"wrong acknowledgement", 25},
     {"truncate", 4},
     {"replay on the same stream", 30},
     {"replay on another stream", 6},

@@ -20,6 +20,7 @@ enum class Fault {
   kCorruptHeader,
   kCorruptControl,
   kCorruptAnswer,
+  kWrongAck,  // an acknowledgement that names another message
   kTruncate,
   kReplayOnSameStream,   // an old message of the same push
   kReplayOnOtherStream,  // an old message of another attempt

@@ -1,5 +1,7 @@
 #include "tests/simulation/machine_state.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace baton {
@@ -30,11 +32,19 @@ void MachineState::Append(const KvSender& sender, std::string& out) {
   Add(out, "checkpoints");
   for (const int end : sender.checkpoints_) Add(out, end);
   AddCrcs(sender.crcs_, out);
+  uint64_t first_place = UINT64_MAX;
   for (const auto& [number, message] : sender.unacknowledged_.messages()) {
-    Add(out, number, message.payload_bytes, message.resends, message.stream);
+    first_place = std::min(first_place, message.place);
+  }
+  for (const auto& [number, message] : sender.unacknowledged_.messages()) {
+    Add(out, number, message.place - first_place, message.payload_bytes, message.resends,
+        message.stream, message.repeats, Nanos(message.sent), message.flight_bytes,
+        message.overtaken);
     out += message.header.SerializeAsString();
   }
-  Add(out, Nanos(sender.unacknowledged_.NextSilence(sender.config_.limits.ack_timeout)));
+  Add(out, Nanos(sender.unacknowledged_.NextSilence(sender.config_.limits.ack_timeout)),
+      Nanos(sender.unacknowledged_.NextMissed()), sender.unacknowledged_.flight_limit_bytes());
+  for (const auto& [number, answers] : sender.unacknowledged_.repeated_) Add(out, number, answers);
   for (const int stream : sender.streams_) {
     Add(out, stream, sender.unacknowledged_.Carries(stream) ? "carries" : "idle");
   }

@@ -1,5 +1,6 @@
 #include "tests/simulation/network.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace baton {
@@ -178,11 +179,24 @@ void Network::Deliver(StreamId id, std::string bytes) {
   });
 }
 
+// An acknowledgement names a message that was sent before, is on its way, or will be sent.
+void Network::MistakeAck(std::string& bytes) {
+  internal::v1::PushResponse answer;
+  if (!answer.ParseFromString(bytes) || !answer.has_ack() || !sim_.Strikes(Fault::kWrongAck))
+    return;
+  const auto right = static_cast<int64_t>(answer.ack().sequence_number());
+  const int64_t wrong = sim_.random.Between(std::max<int64_t>(right - 6, 0), right + 5);
+  answer.mutable_ack()->set_sequence_number(
+      static_cast<uint64_t>(wrong + (wrong >= right ? 1 : 0)));
+  bytes = answer.SerializeAsString();
+}
+
 void Network::Answer(StreamId id, const std::string& bytes) {
   Stream* stream = Find(id);
   if (stream == nullptr || !stream->decode_open || !stream->prefill_open) return;
   if (sim_.queue.now() < stream->black_until || sim_.Strikes(Fault::kLoseAnswer)) return;
   std::string sent = bytes;
+  MistakeAck(sent);
   if (!sent.empty() && sim_.Strikes(Fault::kCorruptAnswer)) {
     const auto at =
         static_cast<size_t>(sim_.random.Between(0, static_cast<int64_t>(sent.size()) - 1));

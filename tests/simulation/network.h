@@ -82,6 +82,7 @@ class Network {
   void Replay(Stream& stream);
   void Imitate(int decode, const std::string& open);
   void Damage(std::string& bytes, bool is_data);
+  void MistakeAck(std::string& bytes);
   void Release(const Request& request);
   void TellPrefill(StreamId id, Micros delay, const absl::Status& status);
   void TellDecode(StreamId id, Micros delay);

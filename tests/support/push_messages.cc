@@ -49,6 +49,7 @@ PushRequest MakeCheckpoint(const KvReceiver::Config& config, const KvBlocks& sou
   const int tokens = static_cast<int>(config.token_ids.size());
   PushRequest request;
   request.mutable_checkpoint()->set_end_token(static_cast<uint32_t>(end_token));
+  if (end_token <= start_token || end_token > tokens) return request;
   request.mutable_checkpoint()->set_digest(KvDigest({.identity = config.identity,
                                                      .token_ids = config.token_ids,
                                                      .start_token = start_token,

@@ -16,6 +16,7 @@ KvReceiver::Config MakeReceiverConfig(const KvLayout& layout, int tokens);
 
 // Those that a sender with its K and V in `source` sends to the receiver of `config`.
 internal::v1::PushRequest MakeOpen(const KvReceiver::Config& config);
+// Without a digest where no sender would make one.
 internal::v1::PushRequest MakeCheckpoint(const KvReceiver::Config& config, const KvBlocks& source,
                                          int start_token, int end_token);
 internal::v1::PushRequest MakeCommit(const KvReceiver::Config& config, const KvBlocks& source,

@@ -103,10 +103,8 @@ __device__ void StoreQueries(const AttentionArgs& args, PrefillTile tile, int kv
     uint4 packed = {0, 0, 0, 0};
     if (row < used) {
       const int head = kv_head * args.group + row % args.group;
-      const float* const query = args.queries.data +
-                                 static_cast<size_t>(tile.first_row + row / args.group) *
-                                     static_cast<size_t>(args.queries.columns) +
-                                 static_cast<size_t>(head * kHeadDim + chunk * 8);
+      const float* const query =
+          args.queries.Row(tile.first_row + row / args.group) + head * kHeadDim + chunk * 8;
       Floats<8> x = LoadFloats<8>(query);
 #pragma unroll
       for (float& element : x.values) element *= args.scale;

@@ -62,11 +62,10 @@ __device__ inline float* PartialAt(const AttentionArgs& args, int partial, int h
 
 __device__ inline void StoreContext(const AttentionArgs& args, int row, int head, int element,
                                     const Merged& merged) {
-  const size_t at = static_cast<size_t>(row) * static_cast<size_t>(args.out.columns) +
-                    static_cast<size_t>(head * args.cache.head_dim + element);
   const float inverse = 1.0f / merged.sum;
-  *reinterpret_cast<float4*>(args.out.data + at) = {merged.o.x * inverse, merged.o.y * inverse,
-                                                    merged.o.z * inverse, merged.o.w * inverse};
+  float* const to = args.out.Row(row) + head * args.cache.head_dim + element;
+  *reinterpret_cast<float4*>(to) = {merged.o.x * inverse, merged.o.y * inverse,
+                                    merged.o.z * inverse, merged.o.w * inverse};
 }
 
 // The states of the warps, [kAttentionWarps][heads.count, stride] in shared memory, `warp_stride`

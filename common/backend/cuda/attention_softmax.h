@@ -64,6 +64,8 @@ __device__ void TakeScores(float (&scores)[kTiles][kPages][2][4],
       }
       state.sum[t][r] = sum;
     }
+    // Most maxima are found early.
+    if (__all_sync(kAllLanes, scale[0] == 1 && scale[1] == 1)) continue;
 #pragma unroll
     for (int d = 0; d < kHeadDim / 8; ++d) {
 #pragma unroll

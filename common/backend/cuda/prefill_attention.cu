@@ -17,7 +17,7 @@ template <int kHeadDim>
 struct PrefillShape {
   static constexpr int kQueries = PrefillQueries(kHeadDim);
   static constexpr int kTiles = kQueries / 16 / kAttentionWarps;  // M tiles of a warp
-  static constexpr int kPages = kHeadDim > 96 ? 2 : 4;            // of a key tile
+  static constexpr int kPages = kHeadDim > 80 ? 2 : 4;            // of a key tile
   static constexpr int kKeys = kPages * kAttentionPage;
   static constexpr int kPartBytes = kPages * PageShape<kHeadDim>::kBytes;
   static constexpr int kBuffersAt = kQueries * PageShape<kHeadDim>::kRowBytes;
@@ -250,12 +250,9 @@ static __device__ void StoreContexts(const AttentionArgs& args, const TileWork& 
       if (own_row >= rows.used) continue;
       const int row = rows.first + own_row;
       const float inverse = 1.0f / state.sum[t][r];
+      const int head = work.kv_head * args.group + row % args.group;
       float* const to =
-          args.out.data +
-          static_cast<size_t>(work.tile.first_row + row / args.group) *
-              static_cast<size_t>(args.out.columns) +
-          static_cast<size_t>((work.kv_head * args.group + row % args.group) * kHeadDim +
-                              lane % 4 * 2);
+          args.out.Row(work.tile.first_row + row / args.group) + head * kHeadDim + lane % 4 * 2;
 #pragma unroll
       for (int d = 0; d < kHeadDim / 8; ++d) {
         *reinterpret_cast<float2*>(to + d * 8) = {state.o[t][d][r * 2] * inverse,

@@ -4,6 +4,7 @@
 #include "common/backend/cuda/sampler_choice.h"
 #include "common/backend/cuda/sampler_row.h"
 #include "common/backend/cuda/sampler_slices.h"
+#include "common/base/check.h"
 #include "ptx.h"
 
 namespace baton {
@@ -102,6 +103,9 @@ size_t SamplerScratchBytes(int rows, int vocab_size) {
 }
 
 void LaunchSample(const SamplerBatch& batch, const SamplerShape& shape, cudaStream_t stream) {
+  BATON_CHECK(batch.rows > 0, "a launch without rows");
+  BATON_CHECK(batch.vocab_size > 0 && batch.vocab_size <= kMaxSampledVocab,
+              "the sums of weights would overflow");
   const Slicing slicing = CutVocabulary(batch.vocab_size, shape.slice_tokens);
   const dim3 slices(static_cast<unsigned>(slicing.count), static_cast<unsigned>(batch.rows));
   const dim3 slice_block(static_cast<unsigned>(shape.slice_threads));

@@ -71,7 +71,7 @@ struct SamplerShape {
 // All of it in device memory, borrowed, at addresses that stay: a captured launch may be replayed
 // with other contents. Rows of one batch name different slots.
 struct SamplerBatch {
-  int rows = 0;
+  int rows = 0;                        // at least one
   int vocab_size = 0;                  // at most 2^22
   const float* logits = nullptr;       // [rows, vocab_size]
   const SamplerRow* params = nullptr;  // [rows]

@@ -122,7 +122,7 @@ __device__ __forceinline__ void MultiplyChunks(
 __device__ __forceinline__ void StoreSum(const VectorArgs& args, const VectorUnit& unit, int row,
                                          int input, float sum) {
   const VectorArgs::Matrix& matrix = args.matrices[unit.matrix];
-  if (!unit.valid || unit.first_row + row >= matrix.rows || input >= args.rows) return;
+  if (unit.first_row + row >= matrix.rows) return;
   float* out = matrix.out + static_cast<int64_t>(input) * matrix.rows + unit.first_row + row;
   *out = matrix.accumulate ? *out + sum : sum;
 }
@@ -140,7 +140,7 @@ __device__ void FinishUnit(const VectorArgs& args, int round, const VectorShared
   for (int row = 0; row < Tile::kUnitRows; ++row) {
 #pragma unroll
     for (int input = 0; input < Tile::kMaxRows; ++input) {
-      if (input >= args.rows) break;
+      if (input >= args.rows || !unit.valid) break;
       const float sum = WarpSum(sums[row][input]);
       if (lane != 0) continue;
       if (args.team_warps == 1) {
@@ -152,7 +152,7 @@ __device__ void FinishUnit(const VectorArgs& args, int round, const VectorShared
   }
   if (args.team_warps == 1) return;
   __syncthreads();
-  if (warp % args.team_warps != 0) return;
+  if (warp % args.team_warps != 0 || !unit.valid) return;
   for (int i = lane; i < Tile::kUnitSums; i += 32) {
     if (i % Tile::kMaxRows >= args.rows) continue;
     float sum = buffer[warp * Tile::kUnitSums + i];

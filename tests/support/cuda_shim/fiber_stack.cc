@@ -8,7 +8,7 @@ namespace baton::cuda_shim {
 
 constexpr size_t kPageBytes = 4096;
 
-FiberStack::FiberStack() {
+FiberStack::FiberStack(size_t index) : colour_(index * 7 % 64 * 64) {
   void* const mapping = mmap(nullptr, kPageBytes + size(), PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   BATON_CHECK(mapping != MAP_FAILED, "memory for a fiber's stack");
@@ -21,7 +21,7 @@ FiberStack::~FiberStack() { munmap(mapping_, kPageBytes + size()); }
 
 FiberStack* FiberStackPool::Take() {
   if (free_.empty()) {
-    stacks_.push_back(std::make_unique<FiberStack>());
+    stacks_.push_back(std::make_unique<FiberStack>(stacks_.size()));
     return stacks_.back().get();
   }
   FiberStack* const stack = free_.back();

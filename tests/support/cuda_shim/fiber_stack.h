@@ -44,18 +44,22 @@ inline void UnpoisonAddresses(const void*, size_t) {}
 // Memory that grows downwards from top(), with a page below it that no one may touch.
 class FiberStack {
  public:
-  FiberStack();
+  // `index`: of the stacks of a pool. Their tops would else share the few places that a cache has
+  // for equal page offsets.
+  explicit FiberStack(size_t index);
   ~FiberStack();
   FiberStack(const FiberStack&) = delete;
   FiberStack& operator=(const FiberStack&) = delete;
 
-  void* top() const { return bottom_ + size(); }
+  void* top() const { return bottom_ + size() - colour_; }
+  size_t usable_bytes() const { return size() - colour_; }
   static constexpr size_t size() { return 128 * 1024; }
   SanitizerStack bounds() const { return {bottom_, size()}; }
 
  private:
   char* mapping_;
   char* bottom_;
+  size_t colour_;  // bytes
 };
 
 // Stacks are made when there are not enough and used again.

@@ -184,7 +184,8 @@ void Executor::Enter(int thread) {
   Thread& entered = current();
   if (entered.state == Thread::State::kFresh) {
     entered.stack = stacks_.Take();
-    entered.context = make_fcontext(entered.stack->top(), entered.stack->size(), &FiberMain);
+    entered.context =
+        make_fcontext(entered.stack->top(), entered.stack->usable_bytes(), &FiberMain);
   } else {
     entered.state = Thread::State::kSuspended;
     threadIdx = entered.index;

@@ -75,7 +75,7 @@ TEST_P(CudaSampler, ChoosesWhatTheCpuChooses) {
   const std::vector<int> vocab_sizes = {1,   2,   3,   31,  32,  33,  64,
                                         100, 150, 255, 256, 257, 700, 2500};
   Questions questions(1 + static_cast<uint32_t>(GetParam()));
-  for (int round = 0; round < 112; ++round) {
+  for (int round = 0; round < 56; ++round) {
     const int vocab_size = vocab_sizes[static_cast<size_t>(round) % vocab_sizes.size()];
     const std::vector<int32_t> end_ids = SomeEndIds(questions, vocab_size);
     Sampler sampler(vocab_size, end_ids);
@@ -96,7 +96,7 @@ TEST_P(CudaSampler, ChoosesWhatTheCpuChoosesFromALargeVocabulary) {
   Questions questions(7);
   Sampler sampler(kVocab, {2, 49999});
   std::vector<Question> batch;
-  for (int row = 0; row < 12; ++row) batch.push_back(questions.Next(kVocab));
+  for (int row = 0; row < 6; ++row) batch.push_back(questions.Next(kVocab));
   for (float top_p : {1.0f, 0.9f}) {  // flat, over all the vocabulary
     batch.push_back({.logits = std::vector<float>(kVocab, -1.5f),
                      .params = {.top_p = top_p, .top_k = 30000, .seed = 5, .logprobs = 20}});
@@ -118,7 +118,7 @@ TEST_P(CudaSampler, GivesTheSameHoweverARowIsCut) {
   Questions questions(11);
   Sampler sampler(kVocab, {1});
   std::vector<Question> batch;
-  for (int row = 0; row < 12; ++row) batch.push_back(questions.Next(kVocab));
+  for (int row = 0; row < 6; ++row) batch.push_back(questions.Next(kVocab));
   for (const SamplerShape& shape : shapes) {
     const std::vector<Answer> answers = Ask(batch, {1}, shape);
     for (size_t row = 0; row < batch.size(); ++row) {

@@ -161,8 +161,8 @@ TEST_P(VectorProduct, GivesARowTheSameBitsAloneAndInAnyBatch) {
     Problem problem(kind, kMaxVectorRows, columns, {{element, outputs}}, 2);
     problem.in[static_cast<size_t>(3 * columns)] = std::numeric_limits<float>::quiet_NaN();
     const std::vector<float> all = problem.Run(0, kMaxVectorRows)[0];
-    for (const int batch : {1, 3, 4, 7, 8, 14}) {
-      for (int first = 0; first + batch <= kMaxVectorRows; first += batch) {
+    for (const int batch : {1, 4, 8, 11}) {
+      for (const int first : {0, (kMaxVectorRows - batch) / 2, kMaxVectorRows - batch}) {
         const std::vector<float> some = problem.Run(first, batch)[0];
         for (int row = 0; row < batch; ++row) {
           if (first + row == 3) continue;  // NaN, which no other row may see
@@ -180,16 +180,16 @@ TEST_P(VectorProduct, GivesARowTheSameBitsAloneAndInAnyBatch) {
 // With one multiprocessor and little shared memory every loop of the kernel goes round several
 // times.
 TEST_P(VectorProduct, GivesTheSameBitsOnEveryDevice) {
-  constexpr DeviceLimits kLarge = {.multiprocessors = 7, .shared_bytes = 227 * 1024};
+  constexpr DeviceLimits kLarge = {.multiprocessors = 2, .shared_bytes = 227 * 1024};
   struct Case {
     int rows;
     int columns;
     DeviceLimits small;
   };
-  constexpr Case kCases[] = {{1, 2560, {1, 16 * 1024}},
+  constexpr Case kCases[] = {{1, 1536, {1, 8 * 1024}},
                              {3, 1280, {1, 16 * 1024}},
-                             {8, 1280, {2, 40 * 1024}},
-                             {15, 1280, {1, 72 * 1024}}};
+                             {8, 768, {1, 24 * 1024}},
+                             {15, 1024, {1, 56 * 1024}}};
   for (const TestElement& element : kTestElements) {
     for (const Case& one : kCases) {
       const Problem problem(Kind::kNorm, one.rows, one.columns, {{element, 26}, {element, 13}}, 3);
