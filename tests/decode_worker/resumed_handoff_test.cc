@@ -379,6 +379,7 @@ TEST(ResumedHandoffTest, WhatTheDecodeWorkerHoldsIsPinnedAndNotSent) {
   std::copy(prompt.begin(), prompt.begin() + 100, other.begin());
   const HandoffResult first = RunHandoff(prefill, decode, SpecOf(prompt, 1, 1));
   EXPECT_EQ(first.prefill_finished.bytes_saved(), 0u);
+  EXPECT_TRUE(decode.ComesToRest());
   {
     BrokenAttempt pinned(prefill, decode, SpecOf(other, 2, 1));
     EXPECT_EQ(pinned.Open(), 96);

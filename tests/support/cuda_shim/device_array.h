@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "common/base/check.h"
@@ -17,9 +18,9 @@ class DeviceArray {
     BATON_CHECK(cudaMalloc(&data_, size * sizeof(T)) == cudaSuccess, "device memory");
   }
   explicit DeviceArray(const std::vector<T>& host) : DeviceArray(host.size()) { Upload(host); }
+  DeviceArray(DeviceArray&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(other.size_) {}
   ~DeviceArray() { BATON_CHECK(cudaFree(data_) == cudaSuccess, "memory that cudaMalloc gave"); }
-  DeviceArray(const DeviceArray&) = delete;
-  DeviceArray& operator=(const DeviceArray&) = delete;
 
   T* data() const { return data_; }
   size_t size() const { return size_; }

@@ -14,7 +14,7 @@
 
 #include "common/backend/cuda/attention_plan.h"
 #include "common/base/float_types.h"
-#include "tests/common/backend/cuda/device_array.h"
+#include "tests/support/cuda_shim/device_array.h"
 #include "tests/support/cuda_shim/fibers.h"
 
 namespace baton {
@@ -155,12 +155,12 @@ class Device {
 
   // [rows, columns]
   std::vector<float> Run() {
-    out_->Set(std::vector<float>(static_cast<size_t>(pass_.rows * shape_.columns()), NAN));
+    out_->Upload(std::vector<float>(static_cast<size_t>(pass_.rows * shape_.columns()), NAN));
     LaunchAttention(pass_, work_, {queries_->data(), pass_.rows, shape_.columns()}, view_,
                     {out_->data(), pass_.rows, shape_.columns()},
                     {partials_->data(), arrivals_->data()}, /*stream=*/nullptr);
-    std::vector<float> out = out_->Get();
-    for (const int32_t arrived : arrivals_->Get()) EXPECT_EQ(arrived, 0);
+    std::vector<float> out = out_->Download();
+    for (const int32_t arrived : arrivals_->Download()) EXPECT_EQ(arrived, 0);
     return out;
   }
 
