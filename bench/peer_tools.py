@@ -137,8 +137,8 @@ class Turns:
         """One short run for each group of tests; no result for those that the participant cannot do."""
         if participant == OPENVINO:
             return self._openvino(path, tests)
-        short = [test for test in tests if self._is_short(test)]
-        groups = [short, *([test] for test in tests if test not in short)]
+        usual = [test for test in tests if self._is_usual(test)]
+        groups = [usual, *([test] for test in tests if test not in usual)]
         runner = self._baton if participant == BATON else self._llama
         return [result for group in groups if group for result in runner(path, group, arguments)]
 
@@ -189,11 +189,13 @@ class Turns:
         return [Result(test, found[test.name]) for test in tests]
 
     @staticmethod
-    def _is_short(test: Test) -> bool:
+    def _is_usual(test: Test) -> bool:
         return test.batch == 1 and test.depth == 0 and test.name != "pp2048"
 
     def _runs(self, tests: list[Test]) -> str:
-        return str(SHORT_RUNS if all(map(self._is_short, tests)) else 1)
+        """The K-quants' model is eight times as large: a run takes a second and more."""
+        short = all(self._is_usual(test) and not test.model.endswith("_K") for test in tests)
+        return str(SHORT_RUNS if short else 1)
 
     @staticmethod
     def _shape(tests: list[Test], gemm: bool) -> list[str]:
