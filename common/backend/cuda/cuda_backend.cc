@@ -171,12 +171,15 @@ void CudaBackend::Multiply(const VectorInput& input, absl::Span<const ProductOut
 
 void CudaBackend::MultiplyFewRows(const VectorInput& input,
                                   absl::Span<const ProductOutput> outputs) {
-  ByElement(outputs, [&](CudaElement /*element*/, std::span<const VectorOutput> together) {
-    for (size_t first = 0; first < together.size(); first += kMaxVectorOutputs) {
-      const size_t count = std::min<size_t>(kMaxVectorOutputs, together.size() - first);
-      LaunchVectorProduct(input, together.subspan(first, count), limits_, stream_.get());
-    }
-  });
+  std::vector<VectorOutput> all;
+  for (const ProductOutput& output : outputs) {
+    all.push_back({MatrixOf(*output.weight), output.out, output.accumulate});
+  }
+  for (size_t first = 0; first < all.size(); first += kMaxVectorOutputs) {
+    const size_t count = std::min<size_t>(kMaxVectorOutputs, all.size() - first);
+    LaunchVectorProduct(input, std::span<const VectorOutput>(all).subspan(first, count), limits_,
+                        stream_.get());
+  }
 }
 
 void CudaBackend::ReserveDequantised(std::span<const VectorOutput> outputs) {

@@ -57,7 +57,7 @@ struct DeviceLimits {
 // together.
 int VectorTeamWarps(CudaElement element, int64_t outputs, int columns);
 
-// One kernel for the outputs whose weights are of one element type. REQUIRES: 1 to kMaxVectorRows
+// One kernel for each element type that the weights have. REQUIRES: 1 to kMaxVectorRows
 // rows, 1 to kMaxVectorOutputs outputs, none of which overlaps the input or another.
 void LaunchVectorProduct(const VectorInput& input, std::span<const VectorOutput> outputs,
                          const DeviceLimits& limits, cudaStream_t stream);
