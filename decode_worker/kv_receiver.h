@@ -219,6 +219,7 @@ class KvReceiver {
   void Place(Message message);
   void Acknowledge(const Message& message);
   void AskAgain(const Message& message);
+  bool Covered(int first_layer, int end_layer, int first_page, int end_page) const;
   bool CoveredBefore(int end_token) const;
   std::string Digest(int end_token, absl::Span<const internal::v1::OutputToken> first_tokens);
   void Refuse(StreamId stream, internal::v1::PushRefused::Reason reason, const std::string& detail,

@@ -108,13 +108,17 @@ absl::Status KvReceiver::CheckFirstTokens(const PushCommit& commit) const {
   return absl::OkStatus();
 }
 
-bool KvReceiver::CoveredBefore(int end_token) const {
-  for (int layer = 0; layer < crcs_.layers(); ++layer) {
-    for (int page = start_token_ / kKvPageTokens; page < KvPages(end_token); ++page) {
+bool KvReceiver::Covered(int first_layer, int end_layer, int first_page, int end_page) const {
+  for (int layer = first_layer; layer < end_layer; ++layer) {
+    for (int page = first_page; page < end_page; ++page) {
       if (PageAt(layer, page) != Page::kCovered) return false;
     }
   }
   return true;
+}
+
+bool KvReceiver::CoveredBefore(int end_token) const {
+  return Covered(0, crcs_.layers(), start_token_ / kKvPageTokens, KvPages(end_token));
 }
 
 std::string KvReceiver::Digest(int end_token, absl::Span<const OutputToken> first_tokens) {

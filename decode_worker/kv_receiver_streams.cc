@@ -87,13 +87,8 @@ bool KvReceiver::Covers(const KvDataHeader& header) const {
   const int first_layer = static_cast<int>(header.first_layer());
   const int first_page = static_cast<int>(header.first_token()) / kKvPageTokens;
   const int end_page = KvPages(static_cast<int>(header.first_token() + header.token_count()));
-  for (int layer = first_layer; layer < first_layer + static_cast<int>(header.layer_count());
-       ++layer) {
-    for (int page = first_page; page < end_page; ++page) {
-      if (PageAt(layer, page) != Page::kCovered) return false;
-    }
-  }
-  return true;
+  return Covered(first_layer, first_layer + static_cast<int>(header.layer_count()), first_page,
+                 end_page);
 }
 
 // A message that the sender repeats because it missed our answer is dropped at once and needs no
