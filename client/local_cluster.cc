@@ -19,6 +19,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/rpc/health.h"
 
 namespace baton {
 namespace {
@@ -126,8 +127,11 @@ absl::Status LocalCluster::Poll() {
   const absl::Time now = SteadyNow();
   for (Child& child : children_) BATON_RETURN_IF_ERROR(PollChild(child, now));
   const Child& router = children_.back();
+  const auto serves = [&router](const char* service) {
+    return CheckHealth(router.health_address, service, kHealthTimeout).ok();
+  };
   ready_ = !router.process.empty() && router.was_ready &&
-           (ready_ || CheckHealth(router.health_address, "readiness", kHealthTimeout).ok());
+           (ready_ || (serves("readiness") && serves(kAllWorkersHealth)));
   return absl::OkStatus();
 }
 

@@ -38,7 +38,7 @@ class LocalCluster {
   // To be called several times a second: restarts what died. An error means that the cluster cannot
   // run: a child refused its flags or its model (it has said why on stderr).
   absl::Status Poll();
-  // A request would succeed: the router is ready.
+  // The router is ready and knows every worker as ready. Stays so when one of them is restarted.
   bool ready() const { return ready_; }
   // host:port of the router.
   const std::string& address() const { return address_; }

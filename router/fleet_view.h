@@ -16,6 +16,7 @@ namespace baton {
 struct FleetSummary {
   uint32_t ready_prefill = 0;
   uint32_t ready_decode = 0;
+  bool all_ready = false;      // every worker that is known by address; false while none is
   bool has_pair = false;       // a ready prefill and a ready decode worker serve the same model
   uint32_t max_model_len = 0;  // the smallest of the ready workers; 0: none is ready
   std::string kv_cache_dtype;  // of a ready decode worker

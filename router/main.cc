@@ -44,16 +44,20 @@ int Main(int argc, char** argv) {
   metrics.SetModelName((*model)->name());
   std::unique_ptr<Router> router;  // outlives the server that calls it
   std::atomic<Router*> ready_router = nullptr;
-  auto process = ServerProcess::Create({.program = kProgram,
-                                        .flags = flags.server,
-                                        .health = {.progress = nullptr,
-                                                   .ready =
-                                                       [&ready_router] {
-                                                         const Router* r = ready_router.load();
-                                                         return r != nullptr && r->Ready();
-                                                       },
-                                                   .services = {"baton.v1.GenerationService"}}},
-                                       metrics);
+  const auto when = [&ready_router](bool (Router::*condition)() const) {
+    return [&ready_router, condition] {
+      const Router* r = ready_router.load();
+      return r != nullptr && (r->*condition)();
+    };
+  };
+  auto process = ServerProcess::Create(
+      {.program = kProgram,
+       .flags = flags.server,
+       .health = {.progress = nullptr,
+                  .ready = when(&Router::Ready),
+                  .services = {"baton.v1.GenerationService"},
+                  .conditions = {{kAllWorkersHealth, when(&Router::AllWorkersReady)}}}},
+      metrics);
   if (!process.ok()) return ExitUsage(kProgram, process.status());
   router = std::make_unique<Router>(**model, flags.router, (*process)->credentials(), metrics);
   ready_router.store(router.get());

@@ -43,6 +43,8 @@ class Router {
 
   // A request that came now would find its workers.
   bool Ready() const;
+  // Every worker that it was told of is ready.
+  bool AllWorkersReady() const { return fleet_.Get().all_ready; }
   FleetSummary fleet() const { return fleet_.Get(); }
   uint32_t waiting_requests() const { return admission_.waiting_requests(); }
 

@@ -221,12 +221,14 @@ void WorkerRegistry::Close(std::function<void()> closed) {
 void WorkerRegistry::Publish() {
   FleetSummary summary;
   std::set<std::string> models[2];  // of the ready prefill and the ready decode workers
+  summary.all_ready = !workers_.empty();
   for (const auto& [target, worker] : workers_) {
     if (worker->up != worker->ready()) options_.on_up(target, worker->up = worker->ready());
     if (worker->id != 0 && !worker->problem.empty()) {
       summary.problem =
           absl::StrCat("worker '", LogSafe(worker->info.name()), "' ", worker->problem);
     }
+    summary.all_ready &= worker->ready();
     if (!worker->ready()) continue;
     ++(target.role == WORKER_ROLE_PREFILL ? summary.ready_prefill : summary.ready_decode);
     models[target.role == WORKER_ROLE_DECODE].insert(worker->identity);

@@ -1,6 +1,7 @@
 #include "common/rpc/health.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/base/clock.h"
 #include "common/rpc/limits.h"
@@ -56,7 +57,10 @@ bool Health::live() const {
 bool Health::Refresh() {
   const ProgressSample sample = options_.progress ? options_.progress() : ProgressSample{};
   const bool condition = !options_.ready || options_.ready();
+  std::map<std::string, bool> conditions;
+  for (const auto& [name, holds] : options_.conditions) conditions[name] = holds();
   absl::MutexLock lock(&mutex_);
+  conditions_ = std::move(conditions);
   judge_.Observe(sample, SteadyNow());
   ready_ = state_ == ServerState::kReady && condition && judge_.stuck() < kProgressTimeout;
   live_ = judge_.stuck() < kLivenessTimeout;
@@ -82,6 +86,7 @@ void Health::Publish() {
     service->SetServingStatus("readiness", ready_);
     service->SetServingStatus("", ready_);
     for (const std::string& name : options_.services) service->SetServingStatus(name, ready_);
+    for (const auto& [name, holds] : conditions_) service->SetServingStatus(name, holds);
   }
 }
 

@@ -2,11 +2,12 @@
 //
 // gRPC health services: "startup" (serving once the first SetState(kReady) was called), "liveness"
 // (the engine advances), "readiness" (ready, advancing and not draining), "" and every service's
-// full name as "readiness".
+// full name as "readiness"; and those of Options::conditions.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,9 @@
 #include "grpcpp/health_check_service_interface.h"
 
 namespace baton {
+
+// Of a router: every worker that it was told of is ready. What it serves may need fewer.
+inline constexpr char kAllWorkersHealth[] = "all_workers";
 
 enum class ServerState { kStarting, kReady, kDraining };
 
@@ -50,6 +54,7 @@ class Health {
     std::function<ProgressSample()> progress{};
     std::function<bool()> ready{};        // a condition besides the state
     std::vector<std::string> services{};  // full names
+    std::map<std::string, std::function<bool()>> conditions{};  // further services, by name
   };
   explicit Health(Options options);
   ~Health();
@@ -78,6 +83,7 @@ class Health {
   bool started_ ABSL_GUARDED_BY(mutex_) = false;
   bool ready_ ABSL_GUARDED_BY(mutex_) = false;
   bool live_ ABSL_GUARDED_BY(mutex_) = true;
+  std::map<std::string, bool> conditions_ ABSL_GUARDED_BY(mutex_);  // as they last were
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   ProgressJudge judge_ ABSL_GUARDED_BY(mutex_);
   std::vector<grpc::HealthCheckServiceInterface*> attached_ ABSL_GUARDED_BY(mutex_);

@@ -150,6 +150,9 @@ class Cluster:
     def wait_ready(self):
         for server in self.servers:
             wait_until(server.serving, READY_TIMEOUT_S, f"{server.argv[0]} ready\n{server.log_text()}")
+        # The router may serve before it knows all of them: a decode worker prefills too.
+        wait_until(lambda: self.router.serving("all_workers"), READY_TIMEOUT_S,
+                   f"the router knows its workers\n{self.router.log_text()}")
 
     def __exit__(self, *_):
         if self.channel is not None:

@@ -72,6 +72,19 @@ TEST(Health, IsNotReadyWhileItsConditionFails) {
   EXPECT_TRUE(health.Refresh());
 }
 
+TEST(Health, AConditionIsAServiceOfItsOwn) {
+  FakeService service;
+  std::atomic<bool> all_there = false;
+  Health health({.conditions = {{"all_workers", [&] { return all_there.load(); }}}});
+  health.Attach(&service);
+  health.SetState(ServerState::kReady);
+  EXPECT_FALSE(service.Get("all_workers"));
+  EXPECT_TRUE(service.Get("readiness"));
+  all_there = true;
+  health.Refresh();
+  EXPECT_TRUE(service.Get("all_workers"));
+}
+
 TEST(Health, AStuckEngineIsFoundWithoutBeingAsked) {
   Health health(
       {.progress = [] { return ProgressSample{.progress = 1, .runnable_sequences = 1}; }});
