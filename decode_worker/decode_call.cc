@@ -189,7 +189,7 @@ void DecodeCall::OnCommitted(const internal::v1::OutputToken& first_token, bool 
         {.duration = SteadyNow() - first_received_, .bytes = received_bytes_});
   }
   DecodeResponse response;
-  response.mutable_committed();
+  response.mutable_committed()->set_exact(exact);
   Queue(std::move(response));
   QueueToken(first_token);
   engine_.Commit(sequence_, *std::move(token));

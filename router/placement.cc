@@ -39,6 +39,14 @@ std::vector<size_t> Ranked(absl::Span<const WorkerSnapshot> workers, const Worke
     std::sort(order.begin(), order.end(),
               [&](size_t a, size_t b) { return load(workers[a]) < load(workers[b]); });
   }
+  // Among equals as before.
+  const auto wish = [&](size_t i) {
+    const uint64_t id = workers[i].id;
+    if (id == needs.prefer_decode) return 0;
+    return std::count(needs.avoid.begin(), needs.avoid.end(), id) == 0 ? 1 : 2;
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return wish(a) < wish(b); });
   return order;
 }
 

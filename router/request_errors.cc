@@ -72,6 +72,16 @@ absl::Status RouterDraining() {
       kRetryDelay);
 }
 
+absl::Status PoisonRequest(const absl::Status& failure) {
+  ErrorInfo info = GetErrorInfo(failure).value_or(ErrorInfo{});
+  info.reason = kReasonPoisonRequest;
+  return WithErrorInfo(
+      absl::InternalError(absl::StrCat("every worker that computed the request died at the same "
+                                       "place of it; it is not tried again: ",
+                                       failure.message())),
+      info);
+}
+
 absl::Status DeadlinePassed(const char* stage) {
   return WithErrorInfo(
       absl::DeadlineExceededError(absl::StrCat("the deadline passed in stage ", stage)),

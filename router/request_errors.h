@@ -24,6 +24,8 @@ absl::Status NoReadyWorker(const std::string& why);
 // RESOURCE_EXHAUSTED with RetryInfo and QuotaFailure.
 absl::Status QueueFull(const std::string& what);
 absl::Status RouterDraining();
+// INTERNAL: wherever it runs, its worker dies. `failure` is the last attempt's.
+absl::Status PoisonRequest(const absl::Status& failure);
 absl::Status DeadlinePassed(const char* stage);
 absl::Status ClientStalled(absl::Duration stall_timeout);
 

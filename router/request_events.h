@@ -36,6 +36,10 @@ struct WorkerNeeds {
   bool decode = true;  // false: one token remains, which the prefill worker samples
   uint32_t prompt_tokens = 0;
   uint32_t max_total_tokens = 0;  // prompt and output
+  // Of a request whose earlier attempts broke:
+  bool resumed = false;           // it was served before: it waits for a worker as long as it may
+  std::vector<uint64_t> avoid{};  // workers that broke them, taken only where there is no other
+  uint64_t prefer_decode = 0;     // may hold pages that an earlier attempt pushed; 0: none
 };
 
 struct WorkerName {
@@ -51,6 +55,8 @@ struct WorkersChosen {
   internal::v1::ModelIdentity decode_identity;
   std::string capability;          // 16 random bytes
   std::string system_fingerprint;  // of model, numerics and version
+  std::string prefill_numerics;    // of whoever computes the prompt
+  std::string decode_numerics;
 };
 struct Abandoned {  // the router gives the request up: no worker in time, shutdown
   absl::Status status;
@@ -94,12 +100,16 @@ struct StartPrefill {  // answered by PrefillMessage, at last PrefillEnded
   uint64_t worker_id = 0;
   internal::v1::PrefillRequest request;
 };
-struct SendToDecode {  // stop or flow
+struct SendToDecode {  // stop or flow, to the latest attempt
   internal::v1::DecodeRequest message;
 };
 struct CloseDecode {};  // nothing more to say; the worker ends the call by itself
-struct CancelDecode {};
-struct CancelPrefill {};
+struct CancelDecode {
+  uint32_t attempt = 0;
+};
+struct CancelPrefill {
+  uint32_t attempt = 0;
+};
 struct Deliver {
   v1::GenerateResponse response;
 };

@@ -18,7 +18,7 @@ using internal::v1::PrefillResponse;
 
 RequestMachine::RequestMachine(RequestSpec spec, const TokenTable& table,
                                const RequestMachineOptions& options)
-    : spec_(std::move(spec)), table_(table), options_(options) {
+    : spec_(std::move(spec)), table_(table), options_(options), history_(options.worker_timeout) {
   for (uint32_t index = 0; index < spec_.sampling.n(); ++index) {
     choices_.push_back(
         {.output = ChoiceOutput(
@@ -32,12 +32,9 @@ RequestMachine::RequestMachine(RequestSpec spec, const TokenTable& table,
 
 RequestActions RequestMachine::Start(absl::Time now) {
   now_ = now;
+  waits_since_ = spec_.received;
   accept_by_ = now + options_.worker_timeout;
-  const uint32_t remaining = remaining_tokens();
-  const auto tokens = static_cast<uint32_t>(spec_.prompt_token_ids.size() + choices_[0].log.size());
-  Ask(ChooseWorkers{.needs = {.decode = remaining > 1,
-                              .prompt_tokens = tokens,
-                              .max_total_tokens = tokens + remaining}});
+  AskForWorkers();
   timer_ = NextTimer();
   Ask(SetTimer{timer_});
   return std::exchange(actions_, {});
@@ -54,16 +51,27 @@ RequestActions RequestMachine::Handle(const RequestEvent& event, absl::Time now)
   return std::exchange(actions_, {});
 }
 
+void RequestMachine::AskForWorkers() {
+  const uint32_t remaining = remaining_tokens();
+  needs_.decode = remaining > 1;
+  needs_.prompt_tokens =
+      static_cast<uint32_t>(spec_.prompt_token_ids.size() + choices_[0].log.size());
+  needs_.max_total_tokens = needs_.prompt_tokens + remaining;
+  Ask(ChooseWorkers{needs_});
+}
+
 void RequestMachine::On(const WorkersChosen& event) {
   BATON_CHECK(phase_ == Phase::kChoosing, "workers chosen twice for one attempt");
   BATON_CHECK(event.prefill.has_value() || event.decode.has_value(), "no worker was chosen");
   workers_ = event;
+  ContinueNumerics();
   timings_.set_local_prefill(!workers_.prefill.has_value());
   if (workers_.prefill.has_value()) timings_.set_prefill_worker(workers_.prefill->name);
   if (!workers_.decode.has_value()) {
+    CancelOldDecode();
     prefill_open_ = true;
     phase_ = Phase::kPrefilling;
-    SetDuration(timings_.mutable_queue(), now_ - spec_.received);
+    EndQueue();
     StartPrefill start{.attempt = attempt_, .worker_id = workers_.prefill->id, .request = {}};
     *start.request.mutable_sequence() = MakeSequence();
     Ask(std::move(start));
@@ -72,22 +80,25 @@ void RequestMachine::On(const WorkersChosen& event) {
   timings_.set_decode_worker(workers_.decode->name);
   decode_open_ = true;
   phase_ = Phase::kOpening;
-  SetDuration(timings_.mutable_queue(), now_ - spec_.received);
+  EndQueue();
   OpenDecode open{.attempt = attempt_, .worker_id = workers_.decode->id, .start = {}};
   *open.start.mutable_start()->mutable_sequence() = MakeSequence();
   open.start.mutable_start()->set_prefill_locally(!workers_.prefill.has_value());
   Ask(std::move(open));
+  if (old_decode_.has_value() && old_decode_->worker_id != workers_.decode->id) CancelOldDecode();
+  if (paused_) SendFlow();
 }
 
 void RequestMachine::On(const Abandoned& event) { FailWith(event.status); }
 
 void RequestMachine::On(const DecodeMessage& event) {
   if (event.attempt != attempt_ || !decode_open_) return;
+  CancelOldDecode();  // its worker has ended it by now, if it is the same
   switch (event.message.event_case()) {
     case DecodeResponse::kAccepted:
       return Accepted(event.message.accepted());
     case DecodeResponse::kCommitted:
-      return Committed();
+      return Committed(event.message.committed().exact());
     case DecodeResponse::kTokens:
       for (const OutputToken& token : event.message.tokens().tokens()) {
         if (!done()) TakeToken(token, Source::kDecode);
@@ -95,8 +106,10 @@ void RequestMachine::On(const DecodeMessage& event) {
       return;
     case DecodeResponse::kFinished:
       return Finished(event.message.finished());
-    case DecodeResponse::kPreempted:
     case DecodeResponse::kPrefillProgress:
+      computed_tokens_ = event.message.prefill_progress().computed_tokens();
+      return;
+    case DecodeResponse::kPreempted:
     case DecodeResponse::EVENT_NOT_SET:  // of a newer worker: nothing we need
       return;
   }
@@ -106,8 +119,8 @@ void RequestMachine::On(const PrefillMessage& event) {
   if (event.attempt != attempt_ || !prefill_open_) return;
   switch (event.message.event_case()) {
     case PrefillResponse::kStarted:
-      accepted_ = true;
-      accept_by_ = absl::InfiniteFuture();
+      TakenUp();
+      if (attempt_ > 1) return;
       usage_.set_cached_tokens(
           std::min(event.message.started().cached_tokens(), usage_.prompt_tokens()));
       return;
@@ -116,6 +129,8 @@ void RequestMachine::On(const PrefillMessage& event) {
     case PrefillResponse::kFinished:
       return Finished(event.message.finished());
     case PrefillResponse::kProgress:
+      computed_tokens_ = event.message.progress().computed_tokens();
+      return;
     case PrefillResponse::EVENT_NOT_SET:
       return;
   }
@@ -125,15 +140,15 @@ void RequestMachine::Accepted(const internal::v1::DecodeAccepted& accepted) {
   if (phase_ != Phase::kOpening) {
     return FailWith(ProtocolBroken(kStageQueue, workers_.decode->name, "it accepted twice"));
   }
-  accepted_ = true;
-  accept_by_ = absl::InfiniteFuture();
+  TakenUp();
   phase_ = Phase::kPrefilling;
   if (!workers_.prefill.has_value()) {
+    if (attempt_ > 1) return;
     usage_.set_cached_tokens(std::min(accepted.cached_tokens(), usage_.prompt_tokens()));
     return;
   }
   prefill_open_ = true;
-  SetDuration(timings_.mutable_queue(), now_ - spec_.received);
+  EndQueue();
   StartPrefill start{.attempt = attempt_, .worker_id = workers_.prefill->id, .request = {}};
   *start.request.mutable_sequence() = MakeSequence();
   start.request.set_decode_address(workers_.decode_address);
@@ -143,12 +158,22 @@ void RequestMachine::Accepted(const internal::v1::DecodeAccepted& accepted) {
   Ask(std::move(start));
 }
 
-void RequestMachine::Committed() {
+void RequestMachine::TakenUp() {
+  accepted_ = admitted_ = true;
+  accept_by_ = absl::InfiniteFuture();
+}
+
+void RequestMachine::EndQueue() {
+  SetDuration(timings_.mutable_queue(), queued_before_ + (now_ - waits_since_));
+}
+
+void RequestMachine::Committed(bool exact) {
   if (phase_ == Phase::kOpening) {
     return FailWith(ProtocolBroken(kStageTransfer, workers_.decode->name,
                                    "it committed a prompt that it had not accepted"));
   }
   committed_ = true;
+  committed_exact_ = exact;
   commit_by_ = absl::InfiniteFuture();
   if (phase_ == Phase::kPrefilling) phase_ = Phase::kDecoding;
 }
@@ -172,6 +197,7 @@ void RequestMachine::Finished(const internal::v1::DecodeFinished& finished) {
 }
 
 void RequestMachine::On(const DecodeEnded& event) {
+  if (old_decode_.has_value() && event.attempt == old_decode_->attempt) old_decode_.reset();
   if (event.attempt != attempt_ || !decode_open_) return;
   decode_open_ = false;
   if (phase_ == Phase::kFinishing) return MaybeComplete();
@@ -190,7 +216,14 @@ void RequestMachine::On(const PrefillEnded& event) {
   prefill_open_ = false;
   if (phase_ == Phase::kFinishing) return MaybeComplete();
   if (committed_) return;
-  if (!prompt_computed() || !workers_.decode.has_value()) return BreakPrefill(event.status);
+  if (!prompt_computed() || !workers_.decode.has_value()) {
+    // What ended the decode worker's call first may be what ended this one; a transfer broke
+    // because this worker did.
+    if (decode_end_.has_value() && ErrorReason(*decode_end_) != kReasonKvTransferFailed) {
+      return BreakDecode(*decode_end_);
+    }
+    return BreakPrefill(event.status);
+  }
   // The decode worker may have all it needs and be about to say so.
   if (event.status.ok() && prefill_finished_) return;
   prefill_end_ = event.status;
@@ -205,20 +238,20 @@ void RequestMachine::On(const ClientBehind&) {
   if (paused_) return;
   paused_ = true;
   read_by_ = now_ + options_.stall_timeout;
-  if (!decode_open_) return;
-  SendToDecode pause;
-  pause.message.mutable_flow()->set_paused(true);
-  Ask(std::move(pause));
+  if (decode_open_) SendFlow();
 }
 
 void RequestMachine::On(const ClientCaughtUp&) {
   if (!paused_) return;
   paused_ = false;
   read_by_ = absl::InfiniteFuture();
-  if (!decode_open_) return;
-  SendToDecode go_on;
-  go_on.message.mutable_flow()->set_paused(false);
-  Ask(std::move(go_on));
+  if (decode_open_) SendFlow();
+}
+
+void RequestMachine::SendFlow() {
+  SendToDecode flow;
+  flow.message.mutable_flow()->set_paused(paused_);
+  Ask(std::move(flow));
 }
 
 void RequestMachine::On(const TimerFired&) {
@@ -232,25 +265,17 @@ void RequestMachine::On(const TimerFired&) {
   } else if (now_ >= read_by_) {
     FailWith(ClientStalled(options_.stall_timeout));
   } else if (now_ >= accept_by_) {
-    FailWith(NoReadyWorker(absl::StrCat("no worker took the request within ",
-                                        absl::FormatDuration(options_.worker_timeout))));
+    FailWith(!failure_.ok()
+                 ? failure_
+                 : NoReadyWorker(absl::StrCat("no worker took the request within ",
+                                              absl::FormatDuration(options_.worker_timeout))));
+  } else if (now_ >= choose_at_) {
+    choose_at_ = absl::InfiniteFuture();
+    AskForWorkers();
   } else if (now_ >= commit_by_) {
     if (decode_end_.has_value()) return BreakDecode(*decode_end_);
     BreakPrefill(prefill_end_);
   }
-}
-
-void RequestMachine::BreakPrefill(const absl::Status& cause) {
-  const bool transfer = prompt_computed() && workers_.decode.has_value();
-  FailWith(AttemptBroken(transfer ? kStageTransfer : kStagePrefill, workers_.prefill->name,
-                         transfer ? kReasonKvTransferFailed : kReasonWorkerLost, cause));
-}
-
-void RequestMachine::BreakDecode(const absl::Status& cause) {
-  const char* stage = kStageQueue;
-  if (accepted_) stage = timings_.local_prefill() ? kStagePrefill : kStageTransfer;
-  if (committed_) stage = kStageDecode;
-  FailWith(AttemptBroken(stage, workers_.decode->name, kReasonWorkerLost, cause));
 }
 
 void RequestMachine::FailWith(absl::Status status) {
@@ -260,9 +285,10 @@ void RequestMachine::FailWith(absl::Status status) {
 }
 
 void RequestMachine::CancelCalls() {
-  if (prefill_open_) Ask(CancelPrefill{});
-  if (decode_open_) Ask(CancelDecode{});
+  if (prefill_open_) Ask(CancelPrefill{attempt_});
+  if (decode_open_) Ask(CancelDecode{attempt_});
   prefill_open_ = decode_open_ = false;
+  CancelOldDecode();
 }
 
 internal::v1::SequenceSpec RequestMachine::MakeSequence() const {
@@ -277,6 +303,7 @@ internal::v1::SequenceSpec RequestMachine::MakeSequence() const {
   *sequence.mutable_sampling() = spec_.sampling;
   sequence.set_cache_salt(spec_.cache_salt);
   sequence.set_capability(workers_.capability);
+  sequence.set_isolate(history_.isolate());
   const int64_t left = absl::ToInt64Milliseconds(spec_.deadline - now_);
   sequence.set_remaining_ms(static_cast<uint32_t>(std::clamp<int64_t>(left, 1, UINT32_MAX)));
   return sequence;
@@ -287,7 +314,7 @@ uint32_t RequestMachine::remaining_tokens() const {
 }
 
 absl::Time RequestMachine::NextTimer() const {
-  return std::min({spec_.deadline, accept_by_, commit_by_, complete_by_,
+  return std::min({spec_.deadline, choose_at_, accept_by_, commit_by_, complete_by_,
                    phase_ == Phase::kFinishing ? absl::InfiniteFuture() : read_by_});
 }
 

@@ -32,7 +32,7 @@ void RequestMachine::TakeToken(const OutputToken& token, Source source) {
   Choice& choice = choices_[token.choice()];
   if (source == Source::kDecode) {
     ++choice.next_from_decode;
-    if (!committed_) Committed();  // it decodes, so it has the prompt
+    if (!committed_) Committed(timings_.local_prefill());  // it decodes, so it has the prompt
   } else {
     choice.prefill_copy_seen = true;
   }
@@ -82,6 +82,9 @@ absl::Status RequestMachine::CheckToken(const OutputToken& token, Source source)
 }
 
 void RequestMachine::Append(Choice& choice, const OutputToken& token) {
+  if (numerics_.empty()) {
+    numerics_ = workers_.prefill.has_value() ? workers_.prefill_numerics : workers_.decode_numerics;
+  }
   choice.log.push_back(token);
   if (!timings_.has_time_to_first_token()) {
     SetDuration(timings_.mutable_time_to_first_token(), now_ - spec_.received);
@@ -129,7 +132,8 @@ void RequestMachine::CompleteNow() {
   const bool decode_told = std::all_of(choices_.begin(), choices_.end(),
                                        [](const Choice& choice) { return choice.decode_finished; });
   const bool decoded = committed_ || timings_.local_prefill();
-  if (!decoded) timings_.set_exact(true);  // all of it from one worker, undisturbed
+  if (!decoded) timings_.set_exact(true);  // what this attempt gave is one worker's
+  timings_.set_exact(timings_.exact() && exact_so_far_);
   if (decode_open_ && decode_told) {
     decode_open_ = false;
     Ask(CloseDecode{});

@@ -46,7 +46,7 @@ void RequestRunner::PlaceWaiting() {
       continue;
     }
     entry->none_ready_since = std::min(entry->none_ready_since, now);
-    if (now - entry->none_ready_since < options_.no_worker_grace) {
+    if (entry->needs.resumed || now - entry->none_ready_since < options_.no_worker_grace) {
       ++entry;
       continue;
     }
@@ -69,9 +69,11 @@ void RequestRunner::GiveWorkers(Request& request, Worker* prefill, Worker* decod
   }
   if (prefill != nullptr) {
     chosen.prefill = WorkerName{.id = prefill->id, .name = prefill->info.name()};
+    chosen.prefill_numerics = prefill->info.shape().numerics();
   }
   if (decode != nullptr) {
     chosen.decode = WorkerName{.id = decode->id, .name = decode->info.name()};
+    chosen.decode_numerics = decode->info.shape().numerics();
     chosen.decode_address =
         decode->info.address().empty() ? decode->target.address : decode->info.address();
     chosen.decode_identity = decode->info.identity();

@@ -62,13 +62,24 @@ void RequestRunner::Prepared(uint64_t number, absl::StatusOr<RequestSpec> spec,
 
 void RequestRunner::Feed(Request& request, const RequestEvent& event) {
   const absl::Time now = SteadyNow();
+  const uint32_t attempt = request.machine->attempt();
   RequestActions actions = request.machine->Handle(event, now);
+  if (request.machine->attempt() != attempt) AttemptBroke(request);
   if (const size_t tokens = request.machine->log(0).size(); tokens > request.tokens_seen) {
     parts_.metrics.TokensDelivered(*request.machine, request.last_token, now);
     request.tokens_seen = tokens;
     request.last_token = now;
   }
   DoAll(request, std::move(actions));
+}
+
+void RequestRunner::AttemptBroke(Request& request) {
+  const absl::Status& failure = request.machine->last_failure();
+  LogWarning("request {}: attempt {} follows, after {} tokens: {}", request.number,
+             request.machine->attempt(), request.machine->log(0).size(),
+             LogSafe(failure.message()));
+  parts_.metrics.Retried(failure);
+  GiveBackWorkers(request);
 }
 
 void RequestRunner::Post(uint64_t number, RequestEvent event) {
@@ -86,9 +97,13 @@ void RequestRunner::DoAll(Request& request, RequestActions actions) {
 }
 
 void RequestRunner::Do(Request& request, ChooseWorkers&& action) {
-  waiting_.push_back({.number = request.number,
-                      .needs = action.needs,
-                      .none_ready_since = absl::InfiniteFuture()});
+  // In the order of arrival: a request that was served before is not behind those that came later.
+  const auto behind = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& other) {
+    return other.number > request.number;
+  });
+  waiting_.insert(behind, {.number = request.number,
+                           .needs = std::move(action.needs),
+                           .none_ready_since = absl::InfiniteFuture()});
   SchedulePlacing();
 }
 
@@ -168,15 +183,15 @@ void RequestRunner::Do(Request& request, CloseDecode&&) {
   if (DecodeClientCall* call = CurrentDecode(request)) call->Close();
 }
 
-void RequestRunner::Do(Request& request, CancelDecode&&) {
+void RequestRunner::Do(Request& request, CancelDecode&& action) {
   for (const auto& leg : request.legs) {
-    if (leg->decode != nullptr) leg->decode->Cancel();
+    if (leg->decode != nullptr && leg->attempt == action.attempt) leg->decode->Cancel();
   }
 }
 
-void RequestRunner::Do(Request& request, CancelPrefill&&) {
+void RequestRunner::Do(Request& request, CancelPrefill&& action) {
   for (const auto& leg : request.legs) {
-    if (leg->prefill != nullptr) leg->prefill->Cancel();
+    if (leg->prefill != nullptr && leg->attempt == action.attempt) leg->prefill->Cancel();
   }
 }
 
@@ -240,14 +255,21 @@ void RequestRunner::AbortClientWhenStalled(Request& request) {
 }
 
 void RequestRunner::Settle(Request& request) {
-  const bool accepted = request.machine != nullptr && request.machine->accepted();
-  if (accepted || request.ended) request.ticket.Release();
-  if (request.prompt_on != 0 && (request.ended || request.machine->prompt_computed())) {
-    Worker* worker = parts_.registry.Find(std::exchange(request.prompt_on, 0));
-    if (worker != nullptr) --worker->own_prompts;
-    SchedulePlacing();
-  }
-  if (!request.ended) return;
+  const bool admitted = request.machine != nullptr && request.machine->admitted();
+  if (admitted || request.ended) request.ticket.Release();
+  if (request.ended) return GiveBackWorkers(request);
+  if (request.machine->prompt_computed()) GiveBackPromptPlace(request);
+}
+
+void RequestRunner::GiveBackPromptPlace(Request& request) {
+  if (request.prompt_on == 0) return;
+  Worker* worker = parts_.registry.Find(std::exchange(request.prompt_on, 0));
+  if (worker != nullptr) --worker->own_prompts;
+  SchedulePlacing();
+}
+
+void RequestRunner::GiveBackWorkers(Request& request) {
+  GiveBackPromptPlace(request);
   for (const uint64_t id : std::exchange(request.sequence_on, {})) {
     if (Worker* worker = parts_.registry.Find(id)) --worker->own_sequences;
   }

@@ -90,6 +90,8 @@ class RequestRunner {
   };
 
   void Feed(Request& request, const RequestEvent& event);
+  // The machine goes on with the next attempt.
+  void AttemptBroke(Request& request);
   void DoAll(Request& request, RequestActions actions);
   void Do(Request& request, ChooseWorkers&& action);
   void Do(Request& request, OpenDecode&& action);
@@ -120,6 +122,8 @@ class RequestRunner {
   // Gives back what the request no longer holds: its place in the queue, in a worker's queue, on
   // its workers.
   void Settle(Request& request);
+  void GiveBackPromptPlace(Request& request);
+  void GiveBackWorkers(Request& request);
   void EndClient(Request& request, const absl::Status& status, const std::string& finish_reason);
   void RemoveIfAtRest(Request& request);
   Request* Find(uint64_t number);
@@ -127,7 +131,7 @@ class RequestRunner {
   const Parts parts_;
   const Options options_;
   std::map<uint64_t, std::unique_ptr<Request>> requests_;
-  std::list<Waiting> waiting_;  // first come, first served
+  std::list<Waiting> waiting_;  // by number: first come, first served
   uint64_t turn_ = 0;
   size_t unended_ = 0;
   bool placing_ = false;  // PlaceWaiting is posted

@@ -1,5 +1,6 @@
 #include "router/router_metrics.h"
 
+#include "common/rpc/status.h"
 #include "router/timeline.h"
 
 namespace baton {
@@ -52,6 +53,11 @@ void RouterMetrics::TokensDelivered(const RequestMachine& machine, absl::Time la
   } else {
     requests_.NextToken(now - last);
   }
+}
+
+void RouterMetrics::Retried(const absl::Status& failure) {
+  const std::string stage = GetErrorInfo(failure).value_or(ErrorInfo{}).stage;
+  requests_.Retried(stage == kStageDecode ? "decode" : "prefill");
 }
 
 void RouterMetrics::Ended(const RequestMachine& machine, const absl::Status& status,

@@ -33,6 +33,8 @@ class RouterMetrics {
   void TokensDelivered(const RequestMachine& machine, absl::Time last, absl::Time now);
   void Ended(const RequestMachine& machine, const absl::Status& status,
              const std::string& finish_reason, absl::Time now);
+  // An attempt follows one that ended with `failure`.
+  void Retried(const absl::Status& failure);
   void Disconnected() { requests_.Disconnected(); }
 
  private:

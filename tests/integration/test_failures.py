@@ -1,4 +1,5 @@
-"""A worker that is missing or dies: a typed error in bounded time, and the next request works once it is back."""
+"""The only worker of its kind is missing or dies: a typed error in bounded time, and the next request works once it is back.
+What happens where there are others is in test_resume.py."""
 import time
 
 import grpc
@@ -12,7 +13,7 @@ SHORT = dict(prompt="Hello", max_tokens=3, temperature=0)
 
 @pytest.fixture(scope="module")
 def fragile():
-    with Cluster(router_args=["--disaggregate=always"]) as cluster:
+    with Cluster(router_args=["--disaggregate=always", "--resume-timeout=500ms"]) as cluster:
         yield cluster
 
 

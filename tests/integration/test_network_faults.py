@@ -1,7 +1,8 @@
 """The connection from the prefill to the decode worker breaks, in whatever way, while both and the router are well: every
 request ends with the right tokens or with a typed error, soon, and every block is back on both workers.
 
-The router does not try a request a second time yet, so a broken transfer is the request's error."""
+The router tries a broken transfer again, from what arrived. With one worker of each kind and a fault that stays it gives up
+after RESUME_S without having come to decode."""
 import concurrent.futures
 import itertools
 import random
@@ -14,16 +15,18 @@ import pytest
 from cluster import Cluster, Failure, complete, request, wait_until
 
 # Workers hear within 3 s that a peer is silent (a ping each second, two seconds for its answer). All other limits of a
-# transfer are 10 s and more, so a fault found within this was found by that.
-SILENCE_S = 8
+# transfer are 10 s and more, so a fault found twice within this, in the request's first attempt and in the one that gives up,
+# was found by that.
+SILENCE_S = 9
+RESUME_S = 1
 SLOW = 6e6  # bytes per second: a push of LONG tokens takes a second and more
 LONG = 500
-OUTPUT = 4
+OUTPUT = 6
 
 
 @pytest.fixture(scope="module")
 def pair():
-    with Cluster(router_args=["--disaggregate=always"], with_links=True) as cluster:
+    with Cluster(router_args=["--disaggregate=always", f"--resume-timeout={RESUME_S}s"], with_links=True) as cluster:
         yield cluster
 
 
@@ -62,7 +65,7 @@ def assert_transfer_failed(failed):
 
 
 def break_in_mid_push(cluster, seed, break_it):
-    """Starts a request, calls break_it() once a part of its push has arrived; the outcome, within SILENCE_S."""
+    """Starts a request, calls break_it() once a part of its push has arrived; its complete or the Failure, within SILENCE_S."""
     cluster.links[0].set("up", bytes_per_second=SLOW)
     arrived = cluster.decode[0].metric("baton_kv_transfer_bytes_total", direction="received")
     call = cluster.stub.Generate(greedy(seed, LONG), timeout=60)
@@ -71,12 +74,11 @@ def break_in_mid_push(cluster, seed, break_it):
     break_it()
     begin = time.monotonic()
     try:
-        list(call)
-        failed = None
+        ended = list(call)[-1].complete
     except grpc.RpcError as error:
-        failed = Failure(error)
-    assert time.monotonic() - begin < SILENCE_S, failed
-    return failed
+        ended = Failure(error)
+    assert time.monotonic() - begin < SILENCE_S, ended
+    return ended
 
 
 @pytest.mark.parametrize("name,up,down", [
@@ -105,9 +107,10 @@ def test_requests_with_one_token_do_not_notice_a_partition(pair):
 
 
 @pytest.mark.parametrize("how", ["cut", "crash"])
-def test_a_connection_that_is_cut_ends_its_request_alone(pair, how):
-    assert_transfer_failed(break_in_mid_push(pair, 20, lambda: pair.links[0].command(how)))
-    assert isinstance(outcome(pair, 21, 20), list)
+def test_a_request_whose_connection_is_cut_is_tried_again(pair, how):
+    right = outcome(pair, 20, LONG)
+    done = break_in_mid_push(pair, 20, lambda: pair.links[0].command(how))
+    assert list(done.token_ids) == right and done.timings.attempts > 1
 
 
 def test_a_decode_worker_that_refuses_connections_is_an_error_at_once(pair):
@@ -135,15 +138,13 @@ def assert_right_or_typed(cluster, seeds, length, right):
     return succeeded
 
 
-def test_with_five_percent_of_messages_reset_tokens_are_right_or_the_error_is_typed(pair):
+def test_with_five_percent_of_messages_reset_every_request_gets_its_tokens(pair):
     seeds, link = range(40, 65), pair.links[0]
     right = reference(pair, seeds, 130)
     before = link.stats()
     link.set("both", resets_per_mib=0.05)  # a message is about 1 MiB
     succeeded = assert_right_or_typed(pair, seeds, 130, right)
-    resets = link.stats()["resets"] - before["resets"]
-    assert resets > 0 and succeeded >= len(seeds) - resets, (resets, succeeded)
-    assert succeeded > 0
+    assert link.stats()["resets"] > before["resets"] and succeeded == len(seeds), succeeded
 
 
 def test_flipped_bits_never_become_tokens(pair):
@@ -169,7 +170,7 @@ def test_a_worker_that_stops_in_mid_push_ends_the_request_and_wakes_up_harmless(
     try:
         failed = break_in_mid_push(pair, 100, lambda: worker.process.send_signal(signal.SIGSTOP))
         assert failed.code == grpc.StatusCode.UNAVAILABLE and failed.retry_s is not None, failed
-        assert failed.metadata["stage"] in ("transfer", "prefill"), failed.metadata
+        assert failed.metadata["stage"] in ("transfer", "prefill", "queue"), failed.metadata
         wait_until(lambda: not other.metric("baton_kv_cache_blocks", state="used"), SILENCE_S, "blocks of the other back")
     finally:
         worker.process.send_signal(signal.SIGCONT)

@@ -66,52 +66,56 @@ class MachineHarness {
   }
 
   void Feed(const RequestEvent& event) { Take(machine.Handle(event, now)); }
-  void Choose(bool prefill, bool decode) {
+  static WorkersChosen Chosen(bool prefill, bool decode) {
     WorkersChosen chosen;
     chosen.capability = std::string(16, 'c');
     chosen.prefill = prefill ? std::optional(WorkerName{1, "p"}) : std::nullopt;
     chosen.decode = decode ? std::optional(WorkerName{2, "d"}) : std::nullopt;
     chosen.decode_address = "d:1";
-    Feed(chosen);
+    chosen.prefill_numerics = chosen.decode_numerics = "cpu";
+    return chosen;
   }
+  void Choose(bool prefill, bool decode) { Feed(Chosen(prefill, decode)); }
   void DecodeAccepts() {
-    DecodeMessage event{.attempt = 1, .message = {}};
+    DecodeMessage event{.attempt = machine.attempt(), .message = {}};
     event.message.mutable_accepted()->set_cached_tokens(0);
     Feed(event);
   }
   void DecodeCommits() {
-    DecodeMessage event{.attempt = 1, .message = {}};
-    event.message.mutable_committed();
+    DecodeMessage event{.attempt = machine.attempt(), .message = {}};
+    event.message.mutable_committed()->set_exact(true);
     Feed(event);
   }
   void DecodeSends(const std::vector<internal::v1::OutputToken>& tokens) {
-    DecodeMessage event{.attempt = 1, .message = {}};
+    DecodeMessage event{.attempt = machine.attempt(), .message = {}};
     event.message.mutable_tokens();
     for (const auto& token : tokens) *event.message.mutable_tokens()->add_tokens() = token;
     Feed(event);
   }
   void DecodeFinishes() {
-    DecodeMessage event{.attempt = 1, .message = {}};
+    DecodeMessage event{.attempt = machine.attempt(), .message = {}};
     event.message.mutable_finished()->set_exact(true);
     Feed(event);
   }
-  void DecodeEnds(absl::Status status) { Feed(DecodeEnded{1, std::move(status)}); }
+  void DecodeEnds(absl::Status status) { Feed(DecodeEnded{machine.attempt(), std::move(status)}); }
   void PrefillStarts(uint32_t cached_tokens = 0) {
-    PrefillMessage event{.attempt = 1, .message = {}};
+    PrefillMessage event{.attempt = machine.attempt(), .message = {}};
     event.message.mutable_started()->set_cached_tokens(cached_tokens);
     Feed(event);
   }
   void PrefillSends(const internal::v1::OutputToken& token) {
-    PrefillMessage event{.attempt = 1, .message = {}};
+    PrefillMessage event{.attempt = machine.attempt(), .message = {}};
     *event.message.mutable_first_token() = token;
     Feed(event);
   }
   void PrefillFinishes() {
-    PrefillMessage event{.attempt = 1, .message = {}};
+    PrefillMessage event{.attempt = machine.attempt(), .message = {}};
     event.message.mutable_finished()->set_bytes_sent(1000);
     Feed(event);
   }
-  void PrefillEnds(absl::Status status) { Feed(PrefillEnded{1, std::move(status)}); }
+  void PrefillEnds(absl::Status status) {
+    Feed(PrefillEnded{machine.attempt(), std::move(status)});
+  }
   // To the moment the machine asked to be woken, at most by `most`.
   void PassTime(absl::Duration most) {
     now = std::min(timer, now + most);

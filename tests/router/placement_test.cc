@@ -41,6 +41,31 @@ TEST(Placement, PrefersADecodeWorkerWithRoomForThePrompt) {
   EXPECT_EQ(Place(kNeeds, p, d, {}, 0).decode, 1u);
 }
 
+TEST(Placement, TakesAWorkerThatBrokeTheRequestOnlyWhereThereIsNoOther) {
+  std::vector<WorkerSnapshot> p{Worker(1), Worker(2)}, d{Worker(3), Worker(4)};
+  p[1].own_prompts = 1;
+  d[1].own_sequences = 9;
+  WorkerNeeds needs = kNeeds;
+  needs.avoid = {1, 3};
+  for (const auto policy : {PlacementPolicy::kLeastLoaded, PlacementPolicy::kRoundRobin}) {
+    const Placement placement = Place(needs, p, d, {.policy = policy}, 0);
+    EXPECT_EQ(placement.prefill, 1u);
+    EXPECT_EQ(placement.decode, 1u);
+  }
+  needs.avoid = {1, 2, 3, 4};
+  EXPECT_EQ(Place(needs, p, d, {}, 0).decode, 0u);
+}
+
+TEST(Placement, PrefersTheDecodeWorkerThatHoldsPagesOfTheRequest) {
+  std::vector<WorkerSnapshot> p{Worker(1)}, d{Worker(2), Worker(3)};
+  d[1].own_sequences = 9;
+  WorkerNeeds needs = kNeeds;
+  needs.prefer_decode = 3;
+  EXPECT_EQ(Place(needs, p, d, {}, 0).decode, 1u);
+  needs.prefer_decode = 77;  // gone
+  EXPECT_EQ(Place(needs, p, d, {}, 0).decode, 0u);
+}
+
 TEST(Placement, RoundRobinTakesTurns) {
   std::vector<WorkerSnapshot> p{Worker(1), Worker(2)}, d{Worker(3), Worker(4), Worker(5)};
   d[1].own_sequences = 9;

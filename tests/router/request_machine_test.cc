@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include "common/rpc/status.h"
 #include "router/timeline.h"
 #include "tests/router/machine_harness.h"
@@ -144,30 +142,10 @@ TEST(RequestMachine, WaitsAQuarterOfASecondForTheCommitOfABrokenPrefill) {
   lost.PrefillSends(Abc()[0]);
   lost.PrefillEnds(absl::UnavailableError("killed"));
   lost.PassTime(absl::Milliseconds(250));
-  EXPECT_EQ(lost.failure().code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(ErrorReason(lost.failure()), kReasonKvTransferFailed);
-  EXPECT_EQ(GetErrorInfo(lost.failure())->stage, kStageTransfer);
-  EXPECT_EQ(GetErrorInfo(lost.failure())->worker, "p");
-  EXPECT_EQ(lost.Count<CancelDecode>(), 1);
-}
-
-TEST(RequestMachine, AWorkersDeathIsUnavailableWithStageWorkerAndRetry) {
-  MachineHarness prefill = Prefilling();
-  prefill.PrefillEnds(absl::UnavailableError("killed"));
-  EXPECT_EQ(prefill.failure().code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(GetErrorInfo(prefill.failure())->stage, kStagePrefill);
-  EXPECT_EQ(GetErrorInfo(prefill.failure())->worker, "p");
-  EXPECT_TRUE(RetryDelay(prefill.failure()).has_value());
-  EXPECT_EQ(prefill.Count<CancelDecode>(), 1);
-
-  MachineHarness decode = Prefilling();
-  decode.PrefillSends(Abc()[0]);
-  decode.DecodeCommits();
-  decode.DecodeEnds(absl::CancelledError("killed"));
-  EXPECT_EQ(decode.failure().code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(GetErrorInfo(decode.failure())->stage, kStageDecode);
-  EXPECT_EQ(GetErrorInfo(decode.failure())->worker, "d");
-  EXPECT_EQ(decode.Count<CancelPrefill>(), 1);
+  EXPECT_EQ(lost.machine.attempt(), 2u);
+  EXPECT_EQ(ErrorReason(lost.machine.last_failure()), kReasonKvTransferFailed);
+  EXPECT_EQ(GetErrorInfo(lost.machine.last_failure())->stage, kStageTransfer);
+  EXPECT_EQ(GetErrorInfo(lost.machine.last_failure())->worker, "p");
 }
 
 // A push breaks while the prompt is still computed: the worker knows better than the router.
@@ -175,9 +153,9 @@ TEST(RequestMachine, TheStageOfAFailureIsTheOneThatTheWorkerNames) {
   MachineHarness harness = Prefilling();
   harness.PrefillEnds(WithErrorInfo(absl::UnavailableError("the push broke"),
                                     {kReasonKvTransferFailed, kStageTransfer, "p", {}}));
-  EXPECT_EQ(harness.failure().code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(GetErrorInfo(harness.failure())->stage, kStageTransfer);
-  EXPECT_EQ(ErrorReason(harness.failure()), kReasonKvTransferFailed);
+  EXPECT_TRUE(absl::IsUnavailable(harness.machine.last_failure()));
+  EXPECT_EQ(GetErrorInfo(harness.machine.last_failure())->stage, kStageTransfer);
+  EXPECT_EQ(ErrorReason(harness.machine.last_failure()), kReasonKvTransferFailed);
 }
 
 TEST(RequestMachine, OneTokenNeedsNoDecodeWorker) {
@@ -221,8 +199,8 @@ TEST(RequestMachine, ADecodeWorkersEndBeforeTheLastFirstTokenIsForgiven) {
     broken.DecodeEnds(absl::UnavailableError("killed"));
     if (token_comes) broken.PrefillSends(Token(0, 0));
     if (!token_comes) broken.PassTime(absl::Milliseconds(250));
-    EXPECT_EQ(broken.failure().code(), absl::StatusCode::kUnavailable);
-    EXPECT_EQ(GetErrorInfo(broken.failure())->worker, "d");
+    EXPECT_EQ(broken.machine.attempt(), 2u);
+    EXPECT_EQ(GetErrorInfo(broken.machine.last_failure())->worker, "d");
     EXPECT_EQ(broken.Count<CancelPrefill>(), 1);
   }
 }
@@ -356,100 +334,6 @@ TEST(RequestMachine, IgnoresEventsOfOtherAttempts) {
   harness.Feed(DecodeEnded{2, absl::UnavailableError("other")});
   harness.Feed(PrefillEnded{0, absl::UnavailableError("other")});
   EXPECT_EQ(harness.terminals(), 0);
-}
-
-// Each worker's events come in its own order, the two interleaved in any way; now and then a worker
-// dies, the client leaves or time passes. Whatever happens: one terminal, and what was delivered is
-// a beginning of the right tokens.
-TEST(RequestMachine, EndsOnceWithTheRightTokensUnderAnyInterleaving) {
-  int completed = 0, failed = 0;
-  for (uint32_t seed = 0; seed < 3000; ++seed) {
-    std::mt19937 random(seed);
-    const auto chance = [&](uint32_t of) { return random() % of == 0; };
-    const uint32_t count = 1 + random() % 8;
-    std::vector<OutputToken> right;
-    for (uint32_t i = 0; i + 1 < count; ++i) right.push_back(Token(i, random() % 26));
-    right.push_back(chance(2) ? LastToken(count - 1, random() % 26, v1::FINISH_REASON_LENGTH)
-                              : LastToken(count - 1, 26, v1::FINISH_REASON_STOP));
-    const bool faults = chance(2);
-    MachineHarness harness(MachineHarness::Spec(
-        std::max(count, 2u) +
-        random() % 2 * (right.back().finish_reason() == v1::FINISH_REASON_STOP)));
-    harness.Choose(true, true);
-    harness.DecodeAccepts();
-
-    // The prefill worker: started, first token, then (once committed) finished, end.
-    int prefill_step = 0;
-    uint32_t sent = 0;
-    bool committed = false, decode_finished = false, decode_gone = false, prefill_gone = false;
-    for (int turn = 0; turn < 200 && harness.terminals() == 0; ++turn) {
-      if (faults && chance(20)) {
-        switch (random() % 3) {
-          case 0:
-            if (!prefill_gone) harness.PrefillEnds(absl::UnavailableError("killed"));
-            prefill_gone = true;
-            break;
-          case 1:
-            if (!decode_gone) harness.DecodeEnds(absl::UnavailableError("killed"));
-            decode_gone = true;
-            break;
-          default:
-            harness.Feed(ClientCancelled{});
-        }
-      } else if (chance(2) && !prefill_gone) {
-        if (prefill_step == 0)
-          harness.PrefillStarts(), ++prefill_step;
-        else if (prefill_step == 1)
-          harness.PrefillSends(right[0]), ++prefill_step;
-        else if (prefill_step == 2 && (committed || count == 1))
-          harness.PrefillFinishes(), ++prefill_step;
-        else if (prefill_step == 3)
-          harness.PrefillEnds(absl::OkStatus()), prefill_gone = true;
-      } else if (!decode_gone) {
-        // It can commit once the prefill worker has its first token, delivered to us or not.
-        if (!committed && count > 1 && prefill_step >= 1 && !prefill_gone) {
-          harness.DecodeCommits();
-          committed = true;
-        } else if (committed && sent < count) {
-          std::vector<OutputToken> batch(
-              right.begin() + sent,
-              right.begin() + std::min(count, sent + 1 + static_cast<uint32_t>(random() % 3)));
-          sent += static_cast<uint32_t>(batch.size());
-          harness.DecodeSends(batch);
-        } else if (count == 1 && prefill_step >= 1 && !prefill_gone && chance(4)) {
-          harness.DecodeEnds(absl::UnavailableError("the push was aborted"));
-          decode_gone = true;
-          if (prefill_step == 1) harness.PrefillSends(right[0]), ++prefill_step;
-        } else if (sent == count && !decode_finished) {
-          harness.DecodeFinishes();
-          decode_finished = true;
-        }
-      }
-      if (chance(8)) harness.PassTime(absl::Milliseconds(random() % 100));
-    }
-    for (int i = 0; i < 20 && harness.terminals() == 0; ++i) harness.PassTime(absl::Hours(1));
-    ASSERT_EQ(harness.terminals(), 1) << seed;
-    const size_t visible =
-        right.back().finish_reason() == v1::FINISH_REASON_STOP ? count - 1 : count;
-    ASSERT_LE(harness.ids.size(), visible) << seed;
-    for (size_t i = 0; i < harness.ids.size(); ++i) {
-      ASSERT_EQ(harness.ids[i], right[i].token().token_id()) << seed;
-    }
-    if (harness.Count<Complete>() == 1) {
-      ++completed;
-      ASSERT_EQ(harness.ids.size(), visible) << seed;
-      ASSERT_EQ(harness.complete().usage().completion_tokens(), count) << seed;
-    } else {
-      ++failed;
-      ASSERT_TRUE(faults) << seed << " " << harness.failure();
-    }
-    const size_t actions_at_end = harness.actions.size();
-    harness.DecodeSends({Token(0, 1)});
-    harness.Feed(ClientCancelled{});
-    ASSERT_EQ(harness.actions.size(), actions_at_end) << "nothing follows the terminal";
-  }
-  EXPECT_GT(completed, 1500);
-  EXPECT_GT(failed, 300);
 }
 
 }  // namespace

@@ -45,8 +45,8 @@ inline const ServedModel& LetterModel() {
         .Texts("tokenizer.ggml.merges", {})
         .Uint32("tokenizer.ggml.eos_token_id", kEnd)
         .Text("tokenizer.chat_template",
-                "{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}<|end|>{% endfor %}"
-                "{% if add_generation_prompt %}<|im_start|>{% endif %}");
+              "{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}<|end|>{% endfor %}"
+              "{% if add_generation_prompt %}<|im_start|>{% endif %}");
     auto file = GgufFile::Parse(builder.Build(), "dir/letters.gguf", GgufFile::Part::kTokenizer);
     EXPECT_TRUE(file.ok()) << file.status();
     auto model = ServedModel::Load(*file, "");

@@ -143,9 +143,10 @@ TEST_F(RouterTest, OneTokenNeedsOnlyThePrefillWorker) {
   EXPECT_EQ(decode.total_calls(), 0);
 }
 
-TEST_F(RouterTest, APrefillWorkersDeathIsATypedErrorAndTheNextRequestWorksOnceItIsBack) {
+TEST_F(RouterTest, TheDeathOfTheOnlyPrefillWorkerIsATypedErrorAndTheNextRequestWorksOnceItIsBack) {
   MockWorker& prefill = AddPrefill();
   AddDecode();
+  options_.runner.machine.worker_timeout = absl::Milliseconds(300);
   Start();
   prefill.Behave({.before_first_token = absl::Hours(1)});
   std::thread killer([&] {
@@ -168,8 +169,9 @@ TEST_F(RouterTest, APrefillWorkersDeathIsATypedErrorAndTheNextRequestWorksOnceIt
   Eventually([&] { return Generate(Request("abc", 10)).status.ok(); });
 }
 
-TEST_F(RouterTest, ADecodeWorkersDeathEndsTheStreamWithATypedError) {
+TEST_F(RouterTest, TheDeathOfTheOnlyDecodeWorkerEndsTheStreamWithATypedError) {
   AddPrefill();
+  options_.runner.machine.worker_timeout = absl::Milliseconds(300);
   MockWorker& decode = AddDecode();
   decode.Behave({.between_tokens = absl::Milliseconds(2)});
   Start();
@@ -190,7 +192,86 @@ TEST_F(RouterTest, ADecodeWorkersDeathEndsTheStreamWithATypedError) {
   ExpectNothingLeft();
 }
 
+TEST_F(RouterTest, AStreamGoesOnWithTheVeryTokensWhenItsWorkersDie) {
+  for (int i = 0; i < 2; ++i) AddPrefill();
+  for (int i = 0; i < 4; ++i) AddDecode();
+  for (size_t i = 2; i < 6; ++i) workers_[i]->Behave({.between_tokens = absl::Milliseconds(2)});
+  Start();
+  const v1::GenerateRequest request = Request("abc", 300);
+  grpc::ClientContext context;
+  auto reader = stub_->Generate(&context, request);
+  Answer answer;
+  int deaths = 0;
+  for (v1::GenerateResponse response; reader->Read(&response);) {
+    Collect(response, &answer);
+    if (answer.ids.size() < 50 * static_cast<size_t>(deaths + 1) || deaths == 3) continue;
+    for (size_t i = 2; i < 6; ++i) {
+      if (workers_[i]->active_calls() == 0) continue;
+      workers_[i]->Kill();
+      ++deaths;
+      break;
+    }
+  }
+  answer.status = FromGrpcStatus(reader->Finish());
+  ASSERT_TRUE(answer.status.ok()) << answer.status;
+  EXPECT_EQ(answer.ids, Expected(request));
+  EXPECT_EQ(deaths, 3);
+  EXPECT_EQ(answer.completes[0].timings().attempts(), 4u);
+  EXPECT_EQ(answer.completes[0].usage().completion_tokens(), 300u);
+  EXPECT_TRUE(answer.completes[0].timings().exact());
+  ExpectNothingLeft();
+}
+
+TEST_F(RouterTest, AnotherPrefillWorkerTakesOverAPromptWhoseOwnHasDied) {
+  MockWorker& first = AddPrefill();
+  MockWorker& second = AddPrefill();
+  AddDecode();
+  Start();
+  for (MockWorker* worker : {&first, &second}) {
+    worker->Behave({.before_first_token = absl::Hours(1)});
+  }
+  std::thread killer([&] {
+    Eventually([&] { return first.active_calls() + second.active_calls() == 1; });
+    MockWorker& victim = first.active_calls() == 1 ? first : second;
+    (&victim == &first ? second : first).Behave({});
+    victim.Kill();
+  });
+  const v1::GenerateRequest request = Request("abc", 10);
+  const Answer answer = Generate(request);
+  killer.join();
+  ASSERT_TRUE(answer.status.ok()) << answer.status;
+  EXPECT_EQ(answer.ids, Expected(request));
+  EXPECT_EQ(answer.completes[0].timings().attempts(), 2u);
+  ExpectNothingLeft();
+}
+
+TEST_F(RouterTest, ARequestWaitsForAWorkerThatIsRestarted) {
+  AddPrefill();
+  MockWorker& decode = AddDecode();
+  decode.Behave({.between_tokens = absl::Milliseconds(2)});
+  Start();
+  const v1::GenerateRequest request = Request("abc", 100);
+  grpc::ClientContext context;
+  auto reader = stub_->Generate(&context, request);
+  Answer answer;
+  bool restarted = false;
+  for (v1::GenerateResponse response; reader->Read(&response);) {
+    Collect(response, &answer);
+    if (answer.ids.size() < 20 || std::exchange(restarted, true)) continue;
+    decode.Kill();
+    MockWorker::Options same_place;
+    const std::string address = decode.address();
+    same_place.port = static_cast<uint16_t>(std::stoi(address.substr(address.find(':') + 1)));
+    AddWorker(WORKER_ROLE_DECODE, same_place);
+  }
+  answer.status = FromGrpcStatus(reader->Finish());
+  ASSERT_TRUE(answer.status.ok()) << answer.status;
+  EXPECT_EQ(answer.ids, Expected(request));
+  EXPECT_EQ(answer.completes[0].timings().attempts(), 2u);
+}
+
 TEST_F(RouterTest, AWorkerThatFallsSilentIsGivenUp) {
+  options_.runner.machine.worker_timeout = absl::Seconds(3);
   for (const bool prefill_stops : {true, false}) {
     MockWorker& prefill = AddPrefill();
     MockWorker& decode = AddDecode();
@@ -384,6 +465,23 @@ TEST_F(RouterTest, FindsWorkersInAFileThatChanges) {
   EXPECT_TRUE(Generate(Request("abc", 10)).status.ok());
   std::ofstream(path) << "decode " << workers_[1]->address() << "\n";
   Eventually([&] { return router_->fleet().ready_prefill == 0; });
+}
+
+TEST_F(RouterTest, IsReadyWithoutAPrefillWorkerButNotAllWorkersAre) {
+  const std::string path = testing::TempDir() + "/baton_router_test_all_workers";
+  std::ofstream(path) << "# none yet\n";
+  options_.workers.workers_file = path;
+  options_.poll_interval = absl::Milliseconds(20);
+  options_.runner.placement.disaggregation = Disaggregation::kAuto;
+  StartOnly();
+  EXPECT_FALSE(router_->AllWorkersReady()) << "nobody is no fleet";
+  const std::string decode = AddDecode().address();
+  std::ofstream(path) << "decode " << decode << "\nprefill 127.0.0.1:1\n";
+  Eventually([&] { return router_->Ready(); });
+  EXPECT_FALSE(router_->AllWorkersReady());
+  std::ofstream(path) << "decode " << decode << "\nprefill " << AddPrefill().address() << "\n";
+  Eventually([&] { return router_->AllWorkersReady(); });
+  EXPECT_EQ(router_->fleet().ready_prefill, 1u);
 }
 
 TEST_F(RouterTest, TokenizesAndListsWithoutAWorker) {

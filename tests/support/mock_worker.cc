@@ -34,23 +34,22 @@ std::string HandOffKey(const std::string& address, const AttemptKey& key) {
   return absl::StrCat(address, " ", key.SerializeAsString());
 }
 
-std::vector<uint32_t> Prompt(const SequenceSpec& sequence) {
-  return {sequence.token_ids().begin(),
-          sequence.token_ids().begin() + static_cast<int>(sequence.prompt_length())};
-}
-
 }  // namespace
 
 std::vector<OutputToken> MockTokens(const std::vector<uint32_t>& prompt,
                                     const v1::SamplingParams& sampling, uint32_t vocab_size,
-                                    uint32_t eos_id) {
+                                    uint32_t eos_id, const std::vector<uint32_t>& output) {
   const std::string bytes(reinterpret_cast<const char*>(prompt.data()), prompt.size() * 4);
   Hash128 history = ChainHash({.high = sampling.seed(), .low = 0}, bytes);
+  const auto append = [&history](uint32_t id) {
+    history = ChainHash(history, absl::string_view(reinterpret_cast<const char*>(&id), 4));
+  };
+  for (const uint32_t id : output) append(id);
   std::vector<OutputToken> tokens;
-  for (uint32_t index = 0; index < sampling.max_tokens(); ++index) {
+  for (auto index = static_cast<uint32_t>(output.size()); index < sampling.max_tokens(); ++index) {
     const Hash128 hash = history;
     const auto id = static_cast<uint32_t>(hash.low % vocab_size);
-    history = ChainHash(history, absl::string_view(reinterpret_cast<const char*>(&id), 4));
+    append(id);
     OutputToken& token = tokens.emplace_back();
     token.set_output_index(index);
     token.mutable_token()->set_token_id(id);
@@ -101,6 +100,8 @@ struct MockWorker::Rep : public internal::v1::WorkerService::Service,
   grpc::Status Decode(grpc::ServerContext* context,
                       grpc::ServerReaderWriter<DecodeResponse, DecodeRequest>* stream) override;
   // The answers to `start`, until the sequence ends, is stopped, or the call is gone.
+  // What the mock engine says next, after the output that the sequence has.
+  std::vector<OutputToken> Remaining(const SequenceSpec& sequence) const;
   void RunDecode(grpc::ServerContext* context, const internal::v1::DecodeStart& start,
                  const std::atomic<bool>& stopped, const std::atomic<bool>& paused,
                  grpc::ServerReaderWriter<DecodeResponse, DecodeRequest>* stream);
@@ -158,6 +159,12 @@ grpc::Status MockWorker::Rep::Watch(grpc::ServerContext* context, const internal
   return grpc::Status::OK;
 }
 
+std::vector<OutputToken> MockWorker::Rep::Remaining(const SequenceSpec& sequence) const {
+  const auto prompt_end = sequence.token_ids().begin() + static_cast<int>(sequence.prompt_length());
+  return MockTokens({sequence.token_ids().begin(), prompt_end}, sequence.sampling(),
+                    options.vocab_size, options.eos_id, {prompt_end, sequence.token_ids().end()});
+}
+
 grpc::Status MockWorker::Rep::Prefill(grpc::ServerContext* context, const PrefillRequest* request,
                                       grpc::ServerWriter<PrefillResponse>* writer) {
   ++active;
@@ -171,8 +178,7 @@ grpc::Status MockWorker::Rep::Prefill(grpc::ServerContext* context, const Prefil
   if (!Sleep(*context, b.before_first_token)) return grpc::Status::CANCELLED;
   response.mutable_progress()->set_computed_tokens(request->sequence().prompt_length());
   writer->Write(response);
-  OutputToken first = MockTokens(Prompt(request->sequence()), request->sequence().sampling(),
-                                 options.vocab_size, options.eos_id)[0];
+  OutputToken first = Remaining(request->sequence())[0];
   const uint32_t id = first.token().token_id();
   if (b.wrong_first_token) first.mutable_token()->set_token_id((id + 1) % options.vocab_size);
   *response.mutable_first_token() = first;
@@ -231,12 +237,10 @@ void MockWorker::Rep::RunDecode(grpc::ServerContext* context,
     while (!hand_off.Committed(address, sequence.key())) {
       if (!Sleep(*context, kPoll)) return;
     }
-    response.mutable_committed();
+    response.mutable_committed()->set_exact(true);
     stream->Write(response);
   }
-  const auto tokens =
-      MockTokens(Prompt(sequence), sequence.sampling(), options.vocab_size, options.eos_id);
-  for (const OutputToken& token : tokens) {
+  for (const OutputToken& token : Remaining(sequence)) {
     while (paused && Sleep(*context, kPoll)) continue;
     if (stopped) break;
     if (b.skip_a_token && token.output_index() == 1) continue;

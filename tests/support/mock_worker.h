@@ -19,11 +19,12 @@
 
 namespace baton {
 
-// The tokens of the mock engine for a request: ids below `vocab_size`, of which `eos_id` ends it
-// unless ignore_eos.
+// The tokens of the mock engine for a request that has `output` already: ids below `vocab_size`, of
+// which `eos_id` ends it unless ignore_eos.
 std::vector<internal::v1::OutputToken> MockTokens(const std::vector<uint32_t>& prompt,
                                                   const v1::SamplingParams& sampling,
-                                                  uint32_t vocab_size, uint32_t eos_id);
+                                                  uint32_t vocab_size, uint32_t eos_id,
+                                                  const std::vector<uint32_t>& output = {});
 
 // Tells decode workers what prefill workers committed, in place of KV transfers. Thread-safe.
 class MockHandOff {

@@ -1,0 +1,62 @@
+// How often one request has lost the workers that computed it, and what follows from that: try
+// again, alone, or not at all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "absl/time/time.h"
+
+namespace baton {
+
+// Pure; not thread-safe.
+//
+// A *place* is where the computation stood when its worker died. Twice at one place, and the next
+// attempts run alone, so that the death of others' work does not count against them; twice more
+// there, alone, and the request is what kills the workers. Deaths elsewhere do not add up.
+class AttemptHistory {
+ public:
+  struct Place {
+    enum class Phase { kPrefill, kDecode };
+    Phase phase = Phase::kPrefill;
+    size_t output_index = 0;       // that was computed next
+    uint32_t computed_tokens = 0;  // prefill: of the prompt; compared in steps of kPlaceTokens
+  };
+  // What a step computes is cut by speed and load: two deaths in one step are not always reported
+  // at the very same token.
+  static constexpr uint32_t kPlaceTokens = 512;
+  static constexpr int kDeathsBeforeIsolation = 2;
+  static constexpr int kDeathsInIsolation = 2;
+
+  enum class Verdict {
+    kResume,
+    kGiveUp,  // nothing was gained for `patience`
+    kPoison,
+  };
+  explicit AttemptHistory(absl::Duration patience) : patience_(patience) {}
+
+  // An attempt broke. `died` is set where its worker died while it computed the request. `gained`:
+  // it got as far as decoding; the one token that comes with a prefill says nothing about the
+  // hand-off after it.
+  Verdict Broke(const std::optional<Place>& died, bool gained, absl::Time now);
+
+  // Of the next attempt: it runs alone.
+  bool isolate() const { return isolate_; }
+  // Of the next attempt: how long it waits. At first it does not; then longer each time that
+  // nothing was gained, up to two seconds.
+  absl::Duration delay() const;
+
+ private:
+  using Key = std::tuple<int, size_t, uint32_t>;
+
+  const absl::Duration patience_;
+  std::map<Key, int> deaths_;
+  bool isolate_ = false;
+  int breaks_ = 0;  // since something was gained
+  absl::Time first_break_;
+};
+
+}  // namespace baton
