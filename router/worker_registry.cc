@@ -110,6 +110,7 @@ void WorkerRegistry::Heard(Worker& worker, const WatchResponse& message) {
   if (worker.id == 0) return;  // given up, and it has not introduced itself again
   worker.state = message.state();
   worker.load = message.load();
+  JudgeProgress(worker, message);
   if (worker.ready() != was_ready) {
     LogInfo("{} worker '{}' at {} is {}", RoleName(worker.target.role), LogSafe(worker.info.name()),
             worker.target.address, worker.ready() ? "ready" : "not ready");
@@ -118,11 +119,26 @@ void WorkerRegistry::Heard(Worker& worker, const WatchResponse& message) {
   options_.on_change();
 }
 
+// Its RPC threads may answer while its engine hangs: what it was given is moved elsewhere, and it
+// gets nothing until it advances.
+void WorkerRegistry::JudgeProgress(Worker& worker, const WatchResponse& message) {
+  worker.progress.Observe({message.progress(), message.runnable_sequences()}, worker.last_heard);
+  const bool stuck = worker.progress.stuck() >= kProgressTimeout;
+  if (stuck && !worker.stuck) {
+    Lose(worker,
+         WorkerLost(absl::StrCat("no progress for ", absl::FormatDuration(kProgressTimeout))));
+    worker.id = next_id_++;
+  }
+  worker.stuck = stuck;
+}
+
 void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& info) {
   if (worker.id != 0 && worker.info.incarnation() == info.incarnation()) return;
   if (worker.id != 0) Lose(worker, WorkerLost("the worker was restarted"));
   worker.id = next_id_++;
   worker.info = info;
+  worker.progress = {};
+  worker.stuck = false;
   worker.identity = info.identity().SerializeAsString();
   worker.problem.clear();
   if (info.role() != worker.target.role) {

@@ -15,6 +15,7 @@
 #include "baton/internal/v1/prefill.grpc.pb.h"
 #include "baton/internal/v1/worker.grpc.pb.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/health.h"
 #include "router/calls.h"
 #include "router/event_loop.h"
 #include "router/fleet_view.h"
@@ -41,6 +42,8 @@ struct Worker {
   std::string problem;   // why it is never used; empty: nothing is wrong
   internal::v1::WorkerState state = internal::v1::WORKER_STATE_UNSPECIFIED;
   internal::v1::WorkerLoad load;
+  ProgressJudge progress;
+  bool stuck = false;  // it has had work and not advanced for kProgressTimeout
   absl::Time last_heard = absl::InfinitePast();
   absl::Time retry_at = absl::InfinitePast();
   absl::Duration backoff;
@@ -50,7 +53,7 @@ struct Worker {
   uint32_t own_prompts = 0;
 
   bool ready() const {
-    return id != 0 && wanted && watch != nullptr && problem.empty() &&
+    return id != 0 && wanted && watch != nullptr && problem.empty() && !stuck &&
            state == internal::v1::WORKER_STATE_READY;
   }
 };
@@ -64,7 +67,8 @@ class WorkerRegistry {
     // Loads, states or targets may have changed: placement may find more than before. At least
     // every 250 ms.
     std::function<void()> on_change;
-    // Dead: not heard for kProgressTimeout, or another incarnation answers at its address.
+    // Dead: not heard for kProgressTimeout, without progress for as long though it had work, or
+    // another incarnation answers at its address.
     std::function<void(uint64_t worker_id, const absl::Status& why)> on_lost;
     std::function<void(const WorkerTarget&, bool)> on_up;  // may be used from now on, or no longer
   };
@@ -88,6 +92,7 @@ class WorkerRegistry {
   void Heard(Worker& worker, const internal::v1::WatchResponse& message);
   void TakeInfo(Worker& worker, const internal::v1::WorkerInfo& info);
   void WatchEnded(Worker& worker, const absl::Status& status);
+  void JudgeProgress(Worker& worker, const internal::v1::WatchResponse& message);
   void Lose(Worker& worker, const absl::Status& why);
   void DropUnwanted();
   void Publish();

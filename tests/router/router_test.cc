@@ -286,6 +286,32 @@ TEST_F(RouterTest, AWorkerThatFallsSilentIsGivenUp) {
   }
 }
 
+TEST_F(RouterTest, LeavesAWorkerWhoseEngineHangsUntilItAdvances) {
+  AddPrefill();
+  MockWorker& first = AddDecode();
+  MockWorker& second = AddDecode();
+  for (MockWorker* worker : {&first, &second}) {
+    worker->Behave({.between_tokens = absl::Milliseconds(2)});
+  }
+  Start();
+  const v1::GenerateRequest request = Request("abc", 100);
+  grpc::ClientContext context;
+  auto reader = stub_->Generate(&context, request);
+  Answer answer;
+  MockWorker* stuck = nullptr;
+  for (v1::GenerateResponse response; reader->Read(&response);) {
+    Collect(response, &answer);
+    if (answer.ids.size() < 10 || stuck != nullptr) continue;
+    stuck = first.active_calls() == 1 ? &first : &second;
+    stuck->Behave({.stuck = true});
+  }
+  ASSERT_TRUE(reader->Finish().ok());
+  EXPECT_EQ(answer.ids, Expected(request));
+  EXPECT_EQ(answer.completes[0].timings().attempts(), 2u);
+  stuck->Behave({});
+  Eventually([&] { return router_->fleet().ready_decode == 2; });
+}
+
 TEST_F(RouterTest, WorkersThatBreakTheProtocolEndTheRequestInternal) {
   MockWorker& prefill = AddPrefill();
   MockWorker& decode = AddDecode();

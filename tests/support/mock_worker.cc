@@ -85,10 +85,12 @@ struct MockWorker::Rep : public internal::v1::WorkerService::Service,
     return behaviour_now;
   }
   bool Gone(const grpc::ServerContext& context) const { return context.IsCancelled() || killed; }
-  // False when the call has ended meanwhile. A silent worker does not advance.
+  // False when the call has ended meanwhile. A silent or stuck worker does not advance.
   bool Sleep(const grpc::ServerContext& context, absl::Duration duration) const {
     const absl::Time until = absl::Now() + duration;
-    while (!Gone(context) && (absl::Now() < until || behaviour().silent)) absl::SleepFor(kPoll);
+    while (!Gone(context) && (absl::Now() < until || behaviour().silent || behaviour().stuck)) {
+      absl::SleepFor(kPoll);
+    }
     return !Gone(context);
   }
 
@@ -99,9 +101,9 @@ struct MockWorker::Rep : public internal::v1::WorkerService::Service,
                        grpc::ServerWriter<PrefillResponse>* writer) override;
   grpc::Status Decode(grpc::ServerContext* context,
                       grpc::ServerReaderWriter<DecodeResponse, DecodeRequest>* stream) override;
-  // The answers to `start`, until the sequence ends, is stopped, or the call is gone.
   // What the mock engine says next, after the output that the sequence has.
   std::vector<OutputToken> Remaining(const SequenceSpec& sequence) const;
+  // The answers to `start`, until the sequence ends, is stopped, or the call is gone.
   void RunDecode(grpc::ServerContext* context, const internal::v1::DecodeStart& start,
                  const std::atomic<bool>& stopped, const std::atomic<bool>& paused,
                  grpc::ServerReaderWriter<DecodeResponse, DecodeRequest>* stream);
@@ -113,6 +115,7 @@ struct MockWorker::Rep : public internal::v1::WorkerService::Service,
   MockBehaviour behaviour_now ABSL_GUARDED_BY(mutex);
   std::atomic<bool> killed = false;
   std::atomic<bool> saw_pause = false;
+  std::atomic<uint64_t> progress = 0;
   std::atomic<int> active = 0;
   std::atomic<int> total = 0;
   std::string address;
@@ -150,6 +153,9 @@ grpc::Status MockWorker::Rep::Watch(grpc::ServerContext* context, const internal
       if (first) *message.mutable_info() = Info();
       first = false;
       message.set_state(internal::v1::WORKER_STATE_READY);
+      if (!behaviour().stuck) ++progress;
+      message.set_progress(progress);
+      message.set_runnable_sequences(static_cast<uint32_t>(active));
       message.mutable_load()->set_free_blocks(1000);
       if (!writer->Write(message)) break;
     }

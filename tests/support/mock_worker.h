@@ -45,6 +45,7 @@ struct MockBehaviour {
   absl::Duration between_tokens = absl::ZeroDuration();  // decode
   bool wrong_first_token = false;                        // prefill
   bool skip_a_token = false;                             // decode: output 1 is never sent
+  bool stuck = false;   // Watch says that nothing advances; calls do not either
   bool silent = false;  // Watch is open and says nothing more; calls do not advance
 };
 

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Serves requests of a trace on prefill and decode workers that are killed and restarted all the time, and compares every
+# token with an undisturbed run:   scripts/chaos.sh [--requests 1000] [--kill-every 2] [--seed 1] [--prefill 3] [--decode 3]
+# Builds what is missing first. Prints a JSON report; the exit code is 1 where anything was lost.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+scripts/install_deps.sh --test
+[[ -f build/dev/build.ninja ]] || cmake --preset dev >/dev/null
+NINJA_STATUS='[%f/%t, %es] ' ninja -C build/dev baton-router baton-prefill-worker baton-decode-worker >&2
+export BATON_TEST_MODEL=${BATON_TEST_MODEL:-$(scripts/fetch_model.sh)}
+export BATON_BIN=$PWD/build/dev/bin BATON_STUBS=$PWD/build/dev/python_stubs PYTHONDONTWRITEBYTECODE=1
+exec /usr/bin/python3 tests/integration/chaos.py "$@"
