@@ -132,8 +132,10 @@ void RequestMachine::CompleteNow() {
   const bool decode_told = std::all_of(choices_.begin(), choices_.end(),
                                        [](const Choice& choice) { return choice.decode_finished; });
   const bool decoded = committed_ || timings_.local_prefill();
-  if (!decoded) timings_.set_exact(true);  // what this attempt gave is one worker's
-  timings_.set_exact(timings_.exact() && exact_so_far_);
+  // Of what one worker gave there is no doubt; of a hand-off the decode worker said so when it
+  // committed, and says so again at its end, if it lives to say it.
+  const bool exact = !decoded || (committed_exact_ && (!decode_told || timings_.exact()));
+  timings_.set_exact(exact && exact_so_far_);
   if (decode_open_ && decode_told) {
     decode_open_ = false;
     Ask(CloseDecode{});

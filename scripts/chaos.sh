@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Serves requests of a trace on prefill and decode workers that are killed and restarted all the time, and compares every
-# token with an undisturbed run:   scripts/chaos.sh [--requests 1000] [--kill-every 2] [--seed 1] [--prefill 3] [--decode 3]
+# Serves requests of a trace on prefill and decode workers that are killed, restarted or stopped all the time, and compares
+# every token with an undisturbed run:
+#   scripts/chaos.sh [--requests 1000] [--how kill|restart|stop] [--every 2] [--seed 1] [--prefill 3] [--decode 3]
 # Builds what is missing first. Prints a JSON report; the exit code is 1 where anything was lost.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -321,12 +321,15 @@ TEST(RequestMachine, PausesDecodingForASlowClientAndEndsItWhenItNeverReads) {
 }
 
 TEST(RequestMachine, CompletesWithoutATimelineThatNeverComes) {
-  MachineHarness harness = Prefilling();
-  harness.DecodeSends(Abc());
-  harness.PassTime(absl::Seconds(1));
-  ASSERT_EQ(harness.Count<Complete>(), 1);
-  EXPECT_EQ(harness.Count<CancelDecode>(), 1);
-  EXPECT_FALSE(harness.complete().timings().exact()) << "the worker did not say so";
+  for (const bool committed : {false, true}) {
+    MachineHarness harness = Prefilling();
+    if (committed) harness.DecodeCommits();
+    harness.DecodeSends(Abc());
+    harness.PassTime(absl::Seconds(1));
+    ASSERT_EQ(harness.Count<Complete>(), 1);
+    EXPECT_EQ(harness.Count<CancelDecode>(), 1);
+    EXPECT_EQ(harness.complete().timings().exact(), committed) << "what the worker said of it";
+  }
 }
 
 TEST(RequestMachine, IgnoresEventsOfOtherAttempts) {
