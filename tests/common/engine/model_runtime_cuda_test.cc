@@ -41,12 +41,12 @@ class ModelRuntimeOnCuda : public testing::Test {
   }
 };
 
-// Submits prompts of these lengths together, and steps to the end.
+// Submits prompts of these lengths together, one the beginning of the other, and steps to the end.
 void Serve(Engine& engine, const std::vector<int>& lengths, int max_tokens) {
   int finished = 0;
   for (const int length : lengths) {
     SequenceRequest request;
-    for (int i = 0; i < length; ++i) request.token_ids.push_back((i * 7 + length) % 200 + 20);
+    for (int i = 0; i < length; ++i) request.token_ids.push_back(i * 7 % 200 + 20);
     request.prompt_length = length;
     request.sampling = {.temperature = 0, .max_tokens = max_tokens, .ignore_eos = true};
     request.on_event = [&](const SequenceEvent& event) {
@@ -73,17 +73,18 @@ TEST_F(ModelRuntimeOnCuda, GivesTheCacheWhatTheShareLeavesAndStaysWithinIt) {
   EXPECT_EQ(AllocatedDeviceBytes(), 0u);
 }
 
-// The longest sequences that there can be, all at once and one after the other.
+// Chunks of all rows, then the longest sequences that there can be, all at once.
 TEST_F(ModelRuntimeOnCuda, TakesNoMoreOfTheDeviceOnceItHasStarted) {
   ModelRuntimeOptions options = SmallOptions();
-  options.max_model_len = 300;
+  options.max_model_len = 272;
   const auto runtime = LoadModelRuntime(options);
   ASSERT_TRUE(runtime.ok()) << runtime.status();
   const size_t taken = AllocatedDeviceBytes();
-  Serve(*(*runtime)->engine, {290, 291, 292, 260, 270}, 8);
-  EXPECT_EQ(AllocatedDeviceBytes(), taken);
-  Serve(*(*runtime)->engine, {1, 2, 40}, 3);
-  EXPECT_EQ(AllocatedDeviceBytes(), taken);
+  for (const std::vector<int>& lengths :
+       {std::vector<int>{257, 3, 1}, {270, 269, 268, 258, 267}, {2}}) {
+    Serve(*(*runtime)->engine, lengths, 2);
+    EXPECT_EQ(AllocatedDeviceBytes(), taken) << lengths.size() << " prompts";
+  }
 }
 
 TEST_F(ModelRuntimeOnCuda, TakesTheFlagsWordForTheCache) {
