@@ -81,9 +81,11 @@ absl::StatusOr<LocalCluster> LocalCluster::Start(const LocalClusterOptions& opti
     BATON_ASSIGN_OR_RETURN(child.health_address, FreeAddress());
     child.argv = {
         absl::StrCat(options.binaries, prefill ? "/baton-prefill-worker" : "/baton-decode-worker"),
-        absl::StrCat("--model=", options.model), absl::StrCat("--listen=", listen),
+        absl::StrCat("--model=", options.model),
+        absl::StrCat("--listen=", listen),
         absl::StrCat("--health-listen=", child.health_address),
-        absl::StrCat("--threads=", cores.threads)};
+        absl::StrCat("--threads=", cores.threads),
+        absl::StrCat("--gpu-memory-utilization=", options.gpu_memory_utilization / workers)};
     if (!cores.cpus.empty()) {
       child.argv.push_back(absl::StrCat("--cpu-set=", absl::StrJoin(cores.cpus, ",")));
     }

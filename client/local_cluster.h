@@ -21,6 +21,7 @@ struct LocalClusterOptions {
   int decode_workers = 1;
   int threads = 0;                       // of each worker; 0: as many as it has CPUs
   std::vector<int> cpus;                 // to stay on; empty: all that this process may use
+  double gpu_memory_utilization = 0.9;   // of all workers together, if they run on a GPU
   std::vector<std::string> router_args;  // further flags
   std::vector<std::string> worker_args;  // further flags, for every worker
 };

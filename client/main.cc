@@ -106,7 +106,7 @@ bool IsOneOf(absl::string_view argument, absl::Span<const absl::string_view> nam
 constexpr absl::string_view kNotForWorkers[] = {
     "listen",       "health-listen",   "metrics-listen", "advertise",
     "check-config", "prefill-workers", "decode-workers", "disaggregate",
-    "model",        "threads",         "cpu-set"};
+    "model",        "threads",         "cpu-set",        "gpu-memory-utilization"};
 
 // Flags that the router shares with the workers, or has for itself.
 constexpr absl::string_view kForRouter[] = {
@@ -136,6 +136,7 @@ class ServeSubcommand {
     options_.listen = worker_.server.listen;
     options_.health_listen = worker_.server.health_listen;
     options_.threads = worker_.threads;
+    options_.gpu_memory_utilization = worker_.gpu_memory_utilization;
     if (!worker_.cpu_set.empty()) options_.cpus = *ParseCpuSet(worker_.cpu_set);
     for (const std::string& argument : flags_.GivenArguments()) {
       if (!IsOneOf(argument, kNotForWorkers)) options_.worker_args.push_back(argument);

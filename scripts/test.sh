@@ -21,6 +21,7 @@ NINJA_STATUS='[%f/%t, %es] ' ninja -C build/dev
 echo "== build: unit tests under asan"
 NINJA_STATUS='[%f/%t, %es] ' ninja -C build/asan unit_tests
 
+cuda=
 nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
 toolkit=${nvcc:+$(dirname "$(dirname "$(readlink -f "$nvcc")")")}
 if [[ -n "$toolkit" && -n "$(find -L "$toolkit" -name cublasLt.h -print -quit)" &&
@@ -29,12 +30,18 @@ if [[ -n "$toolkit" && -n "$(find -L "$toolkit" -name cublasLt.h -print -quit)" 
   # As the dev build is compiled, so that ccache has all but the backend itself.
   cmake --preset cuda -DCMAKE_BUILD_TYPE=RelWithDebInfo -DBATON_CUDA_ARCHITECTURES=90a-real \
     -DCMAKE_CUDA_COMPILER="$nvcc" -DCMAKE_CUDA_FLAGS="-Werror all-warnings" >/dev/null
-  NINJA_STATUS='[%f/%t, %es] ' ninja -C build/cuda baton baton-router baton-prefill-worker baton-decode-worker
+  NINJA_STATUS='[%f/%t, %es] ' ninja -C build/cuda baton baton-router baton-prefill-worker baton-decode-worker gpu_tests
+  cuda=yes
 else
   echo "== build: cuda SKIPPED: no CUDA Toolkit here (nvcc, cublasLt.h and libcudart_static.a, 12.4 or newer)"
 fi
 
 echo "== tests: unit tests under asan (those of the real model, which would take minutes there, skip)"
 env -u BATON_TEST_MODEL ctest --test-dir build/asan -L unit --output-on-failure -j "$(nproc)" "$@"
+if [[ -n $cuda ]]; then
+  echo "== tests: the kernels on a GPU; without one they skip, and say why"
+  ctest --test-dir build/cuda -L gpu --output-on-failure "$@"
+  sed -n 's/^SKIPPED \([0-9]* tests\) of [^ ]*\/\([^ /]*\): /\2: \1 skipped: /p' build/cuda/Testing/Temporary/LastTest.log || true
+fi
 echo "== tests: dev"
 ctest --test-dir build/dev --output-on-failure "$@"

@@ -64,6 +64,22 @@ struct PassSequence {
   int block_count = 0;                   // enough for first_position + row_count tokens
 };
 
+// Of a device's own memory, in bytes.
+struct DeviceMemoryUse {
+  uint64_t total = 0;  // 0: the backend's memory is the host's
+  uint64_t free = 0;   // whoever takes it
+  uint64_t taken = 0;  // by this process: Allocate, weights, scratch
+};
+
+// The largest passes to come.
+struct PassLimits {
+  int rows = 0;
+  int sequences = 0;
+  int tokens = 0;  // of one sequence, those in the cache included
+  int heads = 0;
+  KvLayerView cache;  // its shape
+};
+
 enum class RopePairs { kInterleaved, kHalfSplit };  // (2i, 2i+1), or (i, i + dim/2)
 
 // What one forward pass computes; host memory, borrowed from BeginPass to the next BeginPass.
@@ -92,6 +108,11 @@ class Backend {
   virtual bool host_memory() const = 0;
   // Bytes that Allocate could still give, about; 0: unknown.
   virtual uint64_t FreeMemoryBytes() const = 0;
+  virtual DeviceMemoryUse MemoryUse() const = 0;
+  // Takes now what passes within `limits` need of the device's memory for their arrays and
+  // attention, which grows with the length of sequences. What products need comes with the first
+  // pass of as many rows. RESOURCE_EXHAUSTED as Allocate.
+  virtual absl::Status ReservePasses(const PassLimits& limits) = 0;
 
   // Zeroed memory. RESOURCE_EXHAUSTED when there is not as much.
   virtual absl::StatusOr<BackendBuffer> Allocate(size_t bytes) = 0;

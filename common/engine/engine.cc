@@ -10,6 +10,7 @@
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
+#include "common/engine/largest_step.h"
 #include "common/engine/mailbox.h"
 #include "common/engine/page_crcs.h"
 #include "common/engine/rate_meter.h"
@@ -129,8 +130,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::unique_ptr<Transform
                                                        const EngineOptions& options) {
   BATON_RETURN_IF_ERROR(CheckOptions(options, model->config()));
   const EngineOptions filled = FillDefaults(options, model->config());
-  BATON_RETURN_IF_ERROR(
-      model->Reserve(std::max(filled.max_num_batched_tokens, filled.max_num_seqs + kChunkTokens)));
+  BATON_RETURN_IF_ERROR(model->Reserve(LargestStepRows(filled)));
   const KvLayout layout = model->MakeKvLayout(filled.block_size, filled.kv_dtype);
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<KvCache> cache,
                          KvCache::Create(backend, layout, filled.num_kv_blocks));

@@ -9,6 +9,8 @@
 #include "common/backend/cpu/cpu_set.h"
 #include "common/backend/make_backend.h"
 #include "common/base/status_macros.h"
+#include "common/engine/device_memory.h"
+#include "common/engine/largest_step.h"
 #include "common/gguf/gguf_file.h"
 
 namespace baton {
@@ -29,6 +31,7 @@ absl::Status CheckOptions(const ModelRuntimeOptions& options) {
     return absl::InvalidArgumentError(
         "--num-kv-blocks and --kv-cache-memory-bytes say the same; give one of them");
   }
+  BATON_RETURN_IF_ERROR(CheckUtilization(options.gpu_memory_utilization));
   // The layout below divides by it; the engine checks the rest.
   if (options.block_size < kKvPageTokens || options.block_size % kKvPageTokens != 0) {
     return absl::InvalidArgumentError(absl::StrCat("--block-size: must be a multiple of ",
@@ -51,6 +54,44 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackendFor(const ModelRuntimeOption
                      "use --device cpu"));
   }
   return backend;
+}
+
+DeviceShare ShareOf(const ModelRuntimeOptions& options) {
+  return {.utilization = options.gpu_memory_utilization,
+          .num_kv_blocks = options.num_kv_blocks,
+          .kv_cache_memory_bytes = options.kv_cache_memory_bytes};
+}
+
+uint64_t TensorBytes(const GgufFile& file) {
+  uint64_t bytes = 0;
+  for (const GgufTensor& tensor : file.tensors()) bytes += tensor.data.size();
+  return bytes;
+}
+
+// What a device has room for, once the largest step has taken what it needs.
+absl::StatusOr<int> DeviceBlocks(const ModelRuntimeOptions& options, const EngineOptions& engine,
+                                 Transformer& model, Backend& backend) {
+  const absl::Status step = RunLargestStep(engine, model, backend);
+  if (!step.ok()) return WithDeviceMemoryAdvice(step);
+  const ModelConfig& config = model.config();
+  const KvLayout layout = model.MakeKvLayout(engine.block_size, engine.kv_dtype);
+  BATON_ASSIGN_OR_RETURN(
+      const int most, DeviceKvBlocks(ShareOf(options), layout.block_bytes(), backend.MemoryUse()));
+  const int longest = engine.max_model_len > 0
+                          ? std::min(engine.max_model_len, config.context_length)
+                          : config.context_length;
+  const absl::Status reserved = backend.ReservePasses(
+      {.rows = LargestStepRows(engine),
+       .sequences = engine.max_num_seqs,
+       // No sequence is longer than the cache.
+       .tokens = static_cast<int>(std::min<int64_t>(longest, int64_t{most} * engine.block_size)),
+       .heads = config.heads,
+       .cache = {.block_size = layout.block_size,
+                 .kv_heads = layout.kv_heads,
+                 .head_dim = layout.head_dim,
+                 .dtype = layout.dtype}});
+  if (!reserved.ok()) return WithDeviceMemoryAdvice(reserved);
+  return DeviceKvBlocks(ShareOf(options), layout.block_bytes(), backend.MemoryUse());
 }
 
 std::string NameOf(const GgufFile& file, const ModelConfig& config) {
@@ -106,35 +147,43 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
   const auto progress = [&](double done) {
     if (options.progress) options.progress(done);
   };
-  BATON_ASSIGN_OR_RETURN(std::unique_ptr<Transformer> model,
-                         Transformer::Load(file, *runtime->backend, progress));
+  const bool in_device = !runtime->backend->host_memory();
+  if (in_device) {
+    BATON_RETURN_IF_ERROR(
+        CheckWeightsFit(TensorBytes(file), ShareOf(options), runtime->backend->MemoryUse()));
+  }
+  absl::StatusOr<std::unique_ptr<Transformer>> loaded =
+      Transformer::Load(file, *runtime->backend, progress);
+  if (!loaded.ok()) return in_device ? WithDeviceMemoryAdvice(loaded.status()) : loaded.status();
+  std::unique_ptr<Transformer> model = *std::move(loaded);
   runtime->name = NameOf(file, model->config());
   runtime->weights_type = MostBytesType(file);
   runtime->weights_digest = file.Digest();
   runtime->tokenizer_digest = runtime->tokenizer->digest();
 
-  const KvLayout layout = model->MakeKvLayout(options.block_size, kv_dtype);
-  const int longest =
-      options.max_model_len > 0 ? options.max_model_len : model->config().context_length;
-  BATON_ASSIGN_OR_RETURN(
-      const int num_kv_blocks,
-      KvBlockCount(options, layout, longest, runtime->backend->FreeMemoryBytes()));
-  std::string prefix_identity =
-      absl::StrCat(runtime->weights_digest, model->config().Digest(), runtime->backend->Name(), "/",
-                   static_cast<int>(kv_dtype));
-  BATON_ASSIGN_OR_RETURN(
-      runtime->engine,
-      Engine::Create(std::move(model), *runtime->backend,
-                     {.max_model_len = options.max_model_len,
-                      .max_num_seqs = options.max_num_seqs,
-                      .max_num_batched_tokens = options.max_num_batched_tokens,
-                      .block_size = options.block_size,
-                      .num_kv_blocks = num_kv_blocks,
-                      .kv_dtype = kv_dtype,
-                      .enable_prefix_caching = options.enable_prefix_caching,
-                      .prefix_identity = std::move(prefix_identity),
-                      .max_waiting = options.max_waiting,
-                      .end_of_generation_ids = runtime->tokenizer->end_of_generation_ids()}));
+  EngineOptions engine = {
+      .max_model_len = options.max_model_len,
+      .max_num_seqs = options.max_num_seqs,
+      .max_num_batched_tokens = options.max_num_batched_tokens,
+      .block_size = options.block_size,
+      .kv_dtype = kv_dtype,
+      .enable_prefix_caching = options.enable_prefix_caching,
+      .prefix_identity = absl::StrCat(runtime->weights_digest, model->config().Digest(),
+                                      runtime->backend->Name(), "/", static_cast<int>(kv_dtype)),
+      .max_waiting = options.max_waiting,
+      .end_of_generation_ids = runtime->tokenizer->end_of_generation_ids()};
+  if (in_device) {
+    BATON_ASSIGN_OR_RETURN(engine.num_kv_blocks,
+                           DeviceBlocks(options, engine, *model, *runtime->backend));
+  } else {
+    const KvLayout layout = model->MakeKvLayout(options.block_size, kv_dtype);
+    const int longest =
+        options.max_model_len > 0 ? options.max_model_len : model->config().context_length;
+    BATON_ASSIGN_OR_RETURN(engine.num_kv_blocks, KvBlockCount(options, layout, longest,
+                                                              runtime->backend->FreeMemoryBytes()));
+  }
+  BATON_ASSIGN_OR_RETURN(runtime->engine,
+                         Engine::Create(std::move(model), *runtime->backend, engine));
   return runtime;
 }
 

@@ -25,6 +25,7 @@ struct ModelRuntimeOptions {
   int block_size = 32;                  // tokens
   std::string kv_cache_dtype = "auto";  // auto = f16; f32, bf16
   uint64_t kv_cache_memory_bytes = 0;   // 0: by num_kv_blocks, or the default
+  double gpu_memory_utilization = 0.9;  // part of a GPU's memory that this process may take
   int num_kv_blocks = 0;                // 0: by kv_cache_memory_bytes
   int max_model_len = 0;  // tokens; 0: the model's context, or what the cache holds if that is less
   int max_num_seqs = 64;
@@ -49,16 +50,18 @@ struct ModelRuntime {
   std::unique_ptr<Engine> engine;
 };
 
-// Without num_kv_blocks and kv_cache_memory_bytes the cache gets 1 GiB, or room for two sequences
-// of the longest length if that is more, but never more than a quarter of the memory that is free.
-// Errors name file or flag, and the remedy.
+// Without num_kv_blocks and kv_cache_memory_bytes the cache gets, in the host's memory, 1 GiB, or
+// room for two sequences of the longest length if that is more, but never more than a quarter of
+// the memory that is free; in a device's, what gpu_memory_utilization leaves once the weights are
+// loaded and the largest step has been run (device_memory.h). Errors name file or flag, and the
+// remedy; a model that does not fit is refused before it is loaded where its file tells.
 absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntimeOptions& options);
 
 // "auto" is f16. INVALID_ARGUMENT names --kv-cache-dtype and its values.
 absl::StatusOr<KvDtype> ParseKvDtype(const std::string& name);
 
-// Blocks of the KV cache as the options say. RESOURCE_EXHAUSTED when they are fewer than two: one
-// to begin with and one of head-room.
+// Blocks of a KV cache in the host's memory as the options say. RESOURCE_EXHAUSTED when they are
+// fewer than two: one to begin with and one of head-room.
 absl::StatusOr<int> KvBlockCount(const ModelRuntimeOptions& options, const KvLayout& layout,
                                  int max_model_len, uint64_t free_memory_bytes);
 

@@ -6,6 +6,7 @@
 
 #include "common/backend/cpu/cpu_set.h"
 #include "common/base/status_macros.h"
+#include "common/engine/device_memory.h"
 #include "common/kv/layout.h"
 #include "common/rpc/limits.h"
 
@@ -48,8 +49,9 @@ void AddWorkerFlags(FlagSet& flags, WorkerFlags& worker) {
   AddComputeFlags(flags, worker);
   flags.AddBytes(
       "kv-cache-memory-bytes", worker.kv_cache_memory_bytes,
-      "Memory for the KV cache; 0: by --num-kv-blocks, else 1 GiB or two sequences of the "
-      "longest length, at most a quarter of the free memory");
+      "Memory for the KV cache; 0: by --num-kv-blocks, else on a GPU what "
+      "--gpu-memory-utilization leaves, on a CPU 1 GiB or two sequences of the longest length, at "
+      "most a quarter of the free memory");
   flags.AddInt("num-kv-blocks", worker.num_kv_blocks, 0, kMaxBlocks,
                "Blocks of the KV cache, instead of its memory");
   flags.AddInt("max-model-len", worker.max_model_len, 0, kMaxTokens,
@@ -57,8 +59,9 @@ void AddWorkerFlags(FlagSet& flags, WorkerFlags& worker) {
   flags.AddInt("max-num-seqs", worker.max_num_seqs, 1, 4096, "Sequences in one batch");
   flags.AddBool("enable-prefix-caching", worker.enable_prefix_caching,
                 "Keep KV blocks for later prompts that begin alike");
-  flags.AddDouble("gpu-memory-utilization", worker.gpu_memory_utilization, 0.05, 1.0,
-                  "Part of the GPU's memory to use");
+  flags.AddDouble("gpu-memory-utilization", worker.gpu_memory_utilization, 0, 1,
+                  "Part of the GPU's memory to use: weights, the largest step, and the KV cache, "
+                  "which gets the rest; above 0");
   flags.AddBool("deterministic", worker.deterministic, "Same bits for any batch on CUDA too");
   flags.AddInt("kv-connections", worker.kv_connections, 1, kMaxKvStreams,
                "Connections to one decode worker for KV transfer");
@@ -85,6 +88,7 @@ absl::Status ValidateWorkerFlags(const WorkerFlags& worker) {
     return absl::InvalidArgumentError(
         "--num-kv-blocks and --kv-cache-memory-bytes say the same; give one of them");
   }
+  BATON_RETURN_IF_ERROR(CheckUtilization(worker.gpu_memory_utilization));
   const std::string kv_dtype = worker.kv_cache_dtype == "auto" ? "f16" : worker.kv_cache_dtype;
   if (worker.strict_kv_dtype && worker.kv_wire_dtype != "auto" &&
       worker.kv_wire_dtype != kv_dtype) {

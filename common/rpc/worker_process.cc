@@ -42,6 +42,7 @@ ModelRuntimeOptions RuntimeOptions(const WorkerFlags& flags) {
   options.kv_cache_dtype = flags.kv_cache_dtype;
   options.kv_cache_memory_bytes = flags.kv_cache_memory_bytes;
   options.num_kv_blocks = flags.num_kv_blocks;
+  options.gpu_memory_utilization = flags.gpu_memory_utilization;
   options.max_model_len = flags.max_model_len;
   options.max_num_seqs = flags.max_num_seqs;
   options.max_num_batched_tokens = flags.max_num_batched_tokens;

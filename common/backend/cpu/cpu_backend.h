@@ -26,6 +26,8 @@ class CpuBackend final : public Backend {
   std::string Description() const override;
   bool host_memory() const override { return true; }
   uint64_t FreeMemoryBytes() const override;
+  DeviceMemoryUse MemoryUse() const override { return {}; }
+  absl::Status ReservePasses(const PassLimits&) override { return absl::OkStatus(); }
   absl::StatusOr<BackendBuffer> Allocate(size_t bytes) override;
   absl::StatusOr<std::unique_ptr<Weight>> LoadWeight(const GgufTensor& tensor) override;
 

@@ -86,12 +86,39 @@ CudaBackend::~CudaBackend() { Synchronize(); }
 
 void CudaBackend::UseDevice() const { CheckCuda(cudaSetDevice(device_), "cudaSetDevice"); }
 
-uint64_t CudaBackend::FreeMemoryBytes() const {
+DeviceMemoryUse CudaBackend::MemoryUse() const {
   UseDevice();
   size_t free = 0;
   size_t total = 0;
   CheckCuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-  return free;
+  return {.total = total, .free = free, .taken = AllocatedDeviceBytes()};
+}
+
+absl::Status CudaBackend::ReservePasses(const PassLimits& limits) {
+  UseDevice();
+  const auto rows = static_cast<size_t>(limits.rows);
+  const auto sequences = static_cast<size_t>(limits.sequences);
+  const std::vector<PassSequence> longest(
+      sequences, PassSequence{.block_count = limits.tokens / limits.cache.block_size + 1});
+  // No more than half of a head's dimensions have an angle.
+  const absl::Span<const float> angles(nullptr,
+                                       rows * static_cast<size_t>(limits.cache.head_dim) / 2);
+  const PassLayout layout(
+      {.rows = limits.rows, .sequences = longest, .rope_cos = angles, .rope_sin = angles});
+  const int splits = (limits.tokens + kAttentionSplit - 1) / kAttentionSplit;
+  const size_t partial_bytes =
+      AttentionPartialBytes(limits.sequences * splits, limits.heads, limits.cache.head_dim);
+  const std::pair<BackendBuffer*, size_t> buffers[] = {
+      {&pass_arrays_, layout.bytes},
+      {&plan_words_, MaxAttentionPlanBytes(limits.rows, limits.sequences, limits.tokens)},
+      {&partials_, splits > 1 ? partial_bytes : 0},
+      {&arrivals_, rows * static_cast<size_t>(limits.heads) * sizeof(int32_t)},
+      {&token_ids_, rows * sizeof(int32_t)},
+      {&copied_rows_, rows * sizeof(int32_t)}};
+  for (const auto& [buffer, bytes] : buffers) {
+    BATON_RETURN_IF_ERROR(ReserveDeviceMemory(bytes, *buffer));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<BackendBuffer> CudaBackend::Allocate(size_t bytes) {

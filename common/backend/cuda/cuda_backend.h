@@ -38,7 +38,9 @@ class CudaBackend final : public Backend {
   const char* Name() const override { return "cuda"; }
   std::string Description() const override { return description_; }
   bool host_memory() const override { return false; }
-  uint64_t FreeMemoryBytes() const override;
+  uint64_t FreeMemoryBytes() const override { return MemoryUse().free; }
+  DeviceMemoryUse MemoryUse() const override;
+  absl::Status ReservePasses(const PassLimits& limits) override;
   absl::StatusOr<BackendBuffer> Allocate(size_t bytes) override;
   absl::StatusOr<std::unique_ptr<Weight>> LoadWeight(const GgufTensor& tensor) override;
 

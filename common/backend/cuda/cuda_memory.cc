@@ -1,16 +1,19 @@
 #include "common/backend/cuda/cuda_memory.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
 #include "common/backend/cuda/cuda_error.h"
-#include "common/base/check.h"
+#include "common/base/status_macros.h"
 
 namespace baton {
 namespace {
+
+std::atomic<size_t> allocated_bytes = 0;
 
 // Before the static destructors are done the runtime may be gone, and its memory with it.
 void CheckFree(cudaError_t error, const char* call) {
@@ -59,13 +62,18 @@ absl::StatusOr<BackendBuffer> AllocateDeviceMemory(size_t bytes) {
   const absl::Status status =
       AllocationStatus(cudaMalloc(&data, bytes), "cudaMalloc", bytes, "device memory");
   if (!status.ok()) return status;
-  BackendBuffer buffer(static_cast<uint8_t*>(data), bytes,
-                       [](uint8_t* memory) { CheckFree(cudaFree(memory), "cudaFree"); });
+  allocated_bytes += bytes;
+  BackendBuffer buffer(static_cast<uint8_t*>(data), bytes, [bytes](uint8_t* memory) {
+    CheckFree(cudaFree(memory), "cudaFree");
+    allocated_bytes -= bytes;
+  });
   CheckCuda(cudaMemset(data, 0, bytes), "cudaMemset");
   // The streams here do not wait for the default one, which writes the zeros.
   CheckCuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   return buffer;
 }
+
+size_t AllocatedDeviceBytes() { return allocated_bytes; }
 
 absl::StatusOr<BackendBuffer> AllocatePinnedMemory(size_t bytes) {
   bytes = std::max<size_t>(bytes, 1);
@@ -77,13 +85,21 @@ absl::StatusOr<BackendBuffer> AllocatePinnedMemory(size_t bytes) {
                        [](uint8_t* memory) { CheckFree(cudaFreeHost(memory), "cudaFreeHost"); });
 }
 
-void GrowDeviceMemory(size_t bytes, BackendBuffer& buffer) {
-  if (bytes <= buffer.size_bytes()) return;
+absl::Status ReserveDeviceMemory(size_t bytes, BackendBuffer& buffer) {
+  if (bytes <= buffer.size_bytes()) return absl::OkStatus();
   CheckCuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   buffer = BackendBuffer();
-  absl::StatusOr<BackendBuffer> grown = AllocateDeviceMemory(bytes);
-  BATON_CHECK(grown.ok(), "device memory for the rows of a pass; lower --max-num-batched-tokens");
-  buffer = *std::move(grown);
+  BATON_ASSIGN_OR_RETURN(buffer, AllocateDeviceMemory(bytes));
+  return absl::OkStatus();
+}
+
+void GrowDeviceMemory(size_t bytes, BackendBuffer& buffer) {
+  const absl::Status status = ReserveDeviceMemory(bytes, buffer);
+  if (!status.ok()) {
+    EndAfterCudaError(
+        absl::StrCat(status.message(),
+                     " for a pass; lower --max-num-batched-tokens or --gpu-memory-utilization"));
+  }
 }
 
 }  // namespace baton

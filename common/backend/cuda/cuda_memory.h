@@ -8,6 +8,7 @@
 #include <memory>
 #include <type_traits>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 #include "common/backend/backend.h"
@@ -31,13 +32,16 @@ CudaEvent MakeCudaEvent();
 // Device memory, zeroed when it returns, aligned to 256 bytes. RESOURCE_EXHAUSTED says how much was
 // asked for and how much is free.
 absl::StatusOr<BackendBuffer> AllocateDeviceMemory(size_t bytes);
+// Bytes that AllocateDeviceMemory gave to this process and that were not given back. Any thread.
+size_t AllocatedDeviceBytes();
 // Page-locked host memory, which copies reach without the host's help; not zeroed.
 // RESOURCE_EXHAUSTED as above.
 absl::StatusOr<BackendBuffer> AllocatePinnedMemory(size_t bytes);
 
-// Makes `buffer` hold at least `bytes`, losing what it held. Waits for the device when it grows,
-// and ends the process where there is no memory: it is for what a pass needs beside the
-// activations.
+// Makes `buffer` hold at least `bytes`, losing what it held. Waits for the device when it grows.
+// RESOURCE_EXHAUSTED as above, and the buffer is empty.
+absl::Status ReserveDeviceMemory(size_t bytes, BackendBuffer& buffer);
+// The same in the middle of a pass: ends the process (cuda_error.h) where there is no memory.
 void GrowDeviceMemory(size_t bytes, BackendBuffer& buffer);
 
 }  // namespace baton

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
+#include "common/backend/cuda/cuda_error.h"
 #include "common/backend/cuda/weight_layout.h"
 #include "common/base/status_macros.h"
 
@@ -42,15 +43,12 @@ std::optional<CudaElement> ElementOf(GgmlType type) {
   }
 }
 
-absl::Status CopyToDevice(const uint8_t* host, size_t bytes, uint8_t* device) {
-  const cudaError_t error = cudaMemcpy(device, host, bytes, cudaMemcpyHostToDevice);
-  if (error == cudaSuccess) return absl::OkStatus();
-  return absl::InternalError(
-      absl::StrCat("copy of ", bytes, " bytes to the device: ", cudaGetErrorString(error)));
+void CopyToDevice(const uint8_t* host, size_t bytes, uint8_t* device) {
+  CheckCuda(cudaMemcpy(device, host, bytes, cudaMemcpyHostToDevice), "copy of a weight");
 }
 
 // The file's rows to `device` [rows, CudaRowBytes].
-absl::Status CopyRows(const GgufTensor& tensor, CudaElement element, uint8_t* device) {
+void CopyRows(const GgufTensor& tensor, CudaElement element, uint8_t* device) {
   const size_t rows = tensor.dims[1];
   const int columns = static_cast<int>(tensor.dims[0]);
   const size_t file_row_bytes = tensor.data.size() / rows;
@@ -67,9 +65,8 @@ absl::Status CopyRows(const GgufTensor& tensor, CudaElement element, uint8_t* de
       PackCudaRow(element, tensor.data.data() + (first + row) * file_row_bytes, columns,
                   &staging[row * row_bytes]);
     }
-    BATON_RETURN_IF_ERROR(CopyToDevice(staging.data(), staging.size(), device + first * row_bytes));
+    CopyToDevice(staging.data(), staging.size(), device + first * row_bytes);
   }
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -97,7 +94,7 @@ absl::StatusOr<std::unique_ptr<CudaWeight>> CudaWeight::Load(const GgufTensor& t
   }
   BATON_ASSIGN_OR_RETURN(BackendBuffer data,
                          allocate(tensor.dims[1] * CudaRowBytes(*element, columns)));
-  BATON_RETURN_IF_ERROR(CopyRows(tensor, *element, data.data()));
+  CopyRows(tensor, *element, data.data());
   return std::unique_ptr<CudaWeight>(new CudaWeight(rows, columns, *element, std::move(data)));
 }
 

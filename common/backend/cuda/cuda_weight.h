@@ -19,7 +19,7 @@ class CudaWeight final : public Weight {
   using Allocate = absl::FunctionRef<absl::StatusOr<BackendBuffer>(size_t bytes)>;
 
   // Copies the tensor to the device; done with its bytes on return. UNIMPLEMENTED names the tensor,
-  // its type and the supported ones, INVALID_ARGUMENT its shape, INTERNAL the device's error.
+  // its type and the supported ones, INVALID_ARGUMENT its shape, RESOURCE_EXHAUSTED as `allocate`.
   static absl::StatusOr<std::unique_ptr<CudaWeight>> Load(const GgufTensor& tensor,
                                                           Allocate allocate);
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/backend/cuda/cublaslt_api.h"
+#include "common/backend/cuda/cuda_memory.h"
 #include "common/backend/cuda/gemm.h"
 #include "common/backend/cuda/recent_cache.h"
 #include "common/backend/cuda/weight_layout.h"
@@ -153,11 +154,10 @@ absl::StatusOr<Plan> MakePlan(const CublasLtApi& api, cublasLtHandle_t handle, c
 struct Gemm::Rep {
   CublasLtApi api;
   cublasLtHandle_t handle = nullptr;
-  void* workspace = nullptr;
+  BackendBuffer workspace;
   RecentCache<Shape, Plan> plans{kMaxShapes};
 
   ~Rep() {
-    cudaFree(workspace);
     if (handle != nullptr) api.destroy(handle);
   }
 };
@@ -169,11 +169,7 @@ absl::StatusOr<std::unique_ptr<Gemm>> Gemm::Create() {
   auto rep = std::make_unique<Rep>();
   BATON_ASSIGN_OR_RETURN(rep->api, CublasLtApi::Load());
   BATON_RETURN_IF_ERROR(rep->api.ToStatus(rep->api.create(&rep->handle), "start"));
-  if (const cudaError_t error = cudaMalloc(&rep->workspace, kWorkspaceBytes);
-      error != cudaSuccess) {
-    return absl::ResourceExhaustedError(absl::StrCat("cuBLASLt's workspace of ", kWorkspaceBytes,
-                                                     " bytes: ", cudaGetErrorString(error)));
-  }
+  BATON_ASSIGN_OR_RETURN(rep->workspace, AllocateDeviceMemory(kWorkspaceBytes));
   return std::unique_ptr<Gemm>(new Gemm(std::move(rep)));
 }
 
@@ -191,7 +187,7 @@ absl::Status Gemm::Multiply(const Product& product, cudaStream_t stream) {
       rep_->api.matmul(rep_->handle, plan->operation.get(), &one, product.weight.data,
                        plan->weight.get(), product.in, plan->in.get(), &beta, product.out,
                        plan->out.get(), product.out, plan->out.get(), &plan->algorithm,
-                       rep_->workspace, kWorkspaceBytes, stream),
+                       rep_->workspace.data(), kWorkspaceBytes, stream),
       Describe(shape));
 }
 

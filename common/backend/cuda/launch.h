@@ -8,8 +8,9 @@
 
 #include <cstddef>
 #include <cstdio>
-#include <cstdlib>
 #include <utility>
+
+#include "common/backend/cuda/cuda_error.h"
 
 namespace baton {
 
@@ -25,14 +26,18 @@ struct LaunchOptions {
   bool may_start_early = false;
 };
 
-[[noreturn]] inline void LaunchFailed(const LaunchOptions& options, cudaError_t error) {
-  std::fprintf(
-      stderr,
-      "cuda: cannot launch a kernel of %u x %u x %u blocks of %u x %u x %u threads and %zu "
-      "bytes of shared memory: %s\n",
-      options.grid.x, options.grid.y, options.grid.z, options.block.x, options.block.y,
-      options.block.z, options.shared_bytes, cudaGetErrorString(error));
-  std::abort();
+// CheckCuda with what was to be launched.
+inline void CheckLaunch(cudaError_t error, const LaunchOptions& options) {
+  if (error == cudaSuccess) [[likely]] {
+    return;
+  }
+  char what[160];
+  std::snprintf(what, sizeof(what),
+                "launch of %u x %u x %u blocks of %u x %u x %u threads and %zu bytes of shared "
+                "memory",
+                options.grid.x, options.grid.y, options.grid.z, options.block.x, options.block.y,
+                options.block.z, options.shared_bytes);
+  CheckCuda(error, what);
 }
 
 // Of the device that is current at the first call: a process uses one.
@@ -55,16 +60,15 @@ unsigned BlocksFor(Count items, PerBlock per_block) {
   return static_cast<unsigned>((static_cast<size_t>(items) + each - 1) / each);
 }
 
-// Enqueues kernel(arguments...), which are copied. Ends the process when the launch is refused: its
-// shape is wrong, or an earlier kernel has failed and the context is lost.
+// Enqueues kernel(arguments...), which are copied. Ends the process (cuda_error.h) when the launch
+// is refused: its shape is wrong, or an earlier kernel has failed and the context is lost.
 template <class... Parameters, class... Arguments>
 void Launch(void (*kernel)(Parameters...), const LaunchOptions& options, Arguments&&... arguments) {
   constexpr size_t kSharedBytesUnasked = 48 * 1024;
   if (options.shared_bytes > kSharedBytesUnasked) {
-    const cudaError_t error =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(options.shared_bytes));
-    if (error != cudaSuccess) LaunchFailed(options, error);
+    CheckLaunch(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                     static_cast<int>(options.shared_bytes)),
+                options);
   }
   cudaLaunchAttribute early = {};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -76,9 +80,7 @@ void Launch(void (*kernel)(Parameters...), const LaunchOptions& options, Argumen
   config.stream = options.stream;
   config.attrs = &early;
   config.numAttrs = options.may_start_early && KernelsMayStartEarly() ? 1 : 0;
-  const cudaError_t error =
-      cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...);
-  if (error != cudaSuccess) LaunchFailed(options, error);
+  CheckLaunch(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), options);
 }
 
 }  // namespace baton

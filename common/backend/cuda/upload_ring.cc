@@ -26,7 +26,7 @@ uint8_t* UploadRing::Next(size_t bytes) {
   slot.in_flight = false;
   if (bytes > slot.memory.size_bytes()) {
     absl::StatusOr<BackendBuffer> memory = AllocatePinnedMemory(std::max(bytes, kLeastBytes));
-    BATON_CHECK(memory.ok(), "pinned memory for the arrays of a pass");
+    if (!memory.ok()) EndAfterCudaError(memory.status().ToString());
     slot.memory = *std::move(memory);
   }
   return slot.memory.data();

@@ -48,6 +48,8 @@ TEST(WorkerFlags, ABadOneIsNamed) {
       {{"--model=m", "--cpu-set=0,,1"}, "--cpu-set"},
       {{"--model=m", "--kv-cache-dtype=int4"}, "--kv-cache-dtype"},
       {{"--model=m", "--num-kv-blocks=4", "--kv-cache-memory-bytes=1k"}, "--num-kv-blocks"},
+      {{"--model=m", "--gpu-memory-utilization=0"}, "--gpu-memory-utilization"},
+      {{"--model=m", "--gpu-memory-utilization=1.5"}, "--gpu-memory-utilization"},
       {{"--model=m", "--kv-connections=17"}, "--kv-connections"},
       {{"--model=m", "--kv-wire-dtype=fp8"}, "--kv-wire-dtype"},
       {{"--model=m", "--kv-wire-dtype=f32", "--strict-kv-dtype"}, "--kv-wire-dtype"},

@@ -1,13 +1,16 @@
-// Device memory of a test: poisoned, or a copy of host memory. Given back when destroyed.
+// Device memory of a test: poisoned, or a copy of host memory. Given back when destroyed. On the
+// shim and on a GPU (test_device.h).
 #pragma once
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 #include <vector>
 
 #include "common/base/check.h"
+#include "test_device.h"
 
 namespace baton {
 
@@ -15,7 +18,9 @@ template <class T>
 class DeviceArray {
  public:
   explicit DeviceArray(size_t size) : size_(size) {
-    BATON_CHECK(cudaMalloc(&data_, size * sizeof(T)) == cudaSuccess, "device memory");
+    const size_t bytes = std::max<size_t>(size * sizeof(T), 1);
+    BATON_CHECK(cudaMalloc(&data_, bytes) == cudaSuccess, "device memory");
+    PoisonDeviceMemory(data_, bytes);
   }
   explicit DeviceArray(const std::vector<T>& host) : DeviceArray(host.size()) { Upload(host); }
   DeviceArray(DeviceArray&& other) noexcept

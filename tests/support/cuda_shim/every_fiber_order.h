@@ -3,20 +3,15 @@
 
 #include <gtest/gtest.h>
 
-#include <utility>
-#include <vector>
+#include <ostream>
 
 #include "common/backend/cuda/launch.h"
-#include "tests/support/cuda_shim/fibers.h"
+#include "test_device.h"
 
 namespace baton {
 
 namespace cuda_shim {
-inline void PrintTo(FiberOrder order, std::ostream* out) {
-  *out << (order == FiberOrder::kForward   ? "forward"
-           : order == FiberOrder::kReverse ? "reverse"
-                                           : "seeded");
-}
+inline void PrintTo(FiberOrder order, std::ostream* out) { *out << FiberOrderName(order); }
 }  // namespace cuda_shim
 
 // Each test runs in every order.

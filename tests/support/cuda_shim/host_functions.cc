@@ -18,7 +18,6 @@ namespace baton::cuda_shim {
 namespace {
 
 constexpr std::align_val_t kAlignment{256};
-constexpr size_t kDeviceBytes = size_t{4} << 30;
 constexpr int kMultiprocessors = 8;
 
 thread_local cudaError_t last_error = cudaSuccess;
@@ -41,7 +40,7 @@ class DeviceMemory {
  public:
   void* Allocate(size_t bytes) {
     const std::lock_guard lock(mutex_);
-    if (bytes > kDeviceBytes - used_) return nullptr;
+    if (bytes > TheMachine().device_bytes - used_) return nullptr;
     auto* const data = static_cast<uint8_t*>(::operator new(bytes, kAlignment));
     std::memset(data, kPoison, bytes);
     sizes_[data] = bytes;
@@ -70,7 +69,7 @@ class DeviceMemory {
 
   size_t free_bytes() {
     const std::lock_guard lock(mutex_);
-    return kDeviceBytes - used_;
+    return TheMachine().device_bytes - used_;
   }
 
  private:
@@ -189,7 +188,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (device != 0) return Report(cudaErrorInvalidDevice);
   *properties = {.name = "fibers",
-                 .totalGlobalMem = kDeviceBytes,
+                 .totalGlobalMem = TheMachine().device_bytes,
                  .sharedMemPerBlock = kSharedBytesUsual,
                  .sharedMemPerBlockOptin = kSharedBytesMost,
                  .multiProcessorCount = kMultiprocessors,
@@ -200,7 +199,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 }
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   *free_bytes = TheDeviceMemory().free_bytes();
-  *total_bytes = kDeviceBytes;
+  *total_bytes = TheMachine().device_bytes;
   return cudaSuccess;
 }
 cudaError_t cudaRuntimeGetVersion(int* version) {

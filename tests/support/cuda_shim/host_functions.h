@@ -41,8 +41,9 @@ struct Machine {
   int major = 9;                          // compute capability
   int minor = 0;
   bool has_code = true;  // kernels for it
+  size_t device_bytes = size_t{4} << 30;
 };
-// REQUIRES: no other thread calls anything here.
+// REQUIRES: no other thread calls anything here; no more device memory is taken than there will be.
 void SetMachine(const Machine& machine);
 
 }  // namespace baton::cuda_shim

@@ -14,8 +14,8 @@
 
 #include "common/backend/cuda/attention_plan.h"
 #include "common/base/float_types.h"
+#include "test_device.h"
 #include "tests/support/cuda_shim/device_array.h"
-#include "tests/support/cuda_shim/fibers.h"
 
 namespace baton {
 namespace {

@@ -108,6 +108,14 @@ void ExpectConverted(Bits (*narrowed)(float), float (*widened)(Bits)) {
   }
 }
 
+TEST(LaunchDeathTest, OfAShapeThatNoDeviceHasEndsTheProcessWithItsNumbers) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a GPU is not there for a forked process
+  EXPECT_EXIT(Launch(WarpKernel, {.block = 2048}, nullptr, nullptr, nullptr),
+              testing::ExitedWithCode(kCudaErrorExitStatus),
+              "CUDA: launch of 1 x 1 x 1 blocks of 2048 x 1 x 1 threads and 0 bytes of shared "
+              "memory failed: cudaErrorInvalid");
+}
+
 TEST(Device, ElementsAreLoadedAndStoredRoundedInGroupsOfAnySize) {
   const auto expect = []<int kCount>(std::integral_constant<int, kCount>) {
     ExpectConverted<float, kCount, float>([](float x) { return x; }, [](float x) { return x; });

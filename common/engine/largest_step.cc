@@ -1,0 +1,94 @@
+#include "common/engine/largest_step.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "common/base/status_macros.h"
+#include "common/engine/scheduler.h"
+#include "common/kv/cache.h"
+
+namespace baton {
+namespace {
+
+constexpr int kLogitsRows = 64;  // more are computed one after the other
+
+// Sequences over blocks of their own; rows of one token each share a block.
+class StepBuilder {
+ public:
+  StepBuilder(const KvLayout& layout, int context_length)
+      : layout_(layout), context_length_(context_length) {}
+
+  void AddSingleRows(int count) {
+    const int positions = std::min(layout_.block_size, context_length_);
+    for (int i = 0; i < count; ++i) {
+      if (i % positions == 0) ++blocks_;
+      Add({blocks_ - 1}, i % positions, 1);
+    }
+  }
+
+  void AddChunk(int rows) {
+    for (int done = 0; done < rows;) {
+      const int count = std::min(rows - done, context_length_);
+      std::vector<int32_t> table;
+      for (int i = 0; i < layout_.BlocksFor(count); ++i) table.push_back(blocks_++);
+      Add(std::move(table), 0, count);
+      done += count;
+    }
+  }
+
+  int blocks() const { return blocks_; }
+
+  // Borrows the builder's tables.
+  Batch Build() const {
+    Batch batch;
+    for (size_t s = 0; s < tables_.size(); ++s) {
+      const auto& [position, count] = ranges_[s];
+      batch.sequences.push_back({batch.rows(), count, position, tables_[s]});
+      batch.token_ids.resize(batch.token_ids.size() + static_cast<size_t>(count), 0);
+      if (s < kLogitsRows) batch.logits_rows.push_back(batch.rows() - 1);
+    }
+    return batch;
+  }
+
+ private:
+  void Add(std::vector<int32_t> table, int position, int count) {
+    tables_.push_back(std::move(table));
+    ranges_.emplace_back(position, count);
+  }
+
+  const KvLayout layout_;
+  const int context_length_;
+  int blocks_ = 0;
+  std::vector<std::vector<int32_t>> tables_;
+  std::vector<std::pair<int, int>> ranges_;  // first position, rows
+};
+
+}  // namespace
+
+int LargestStepRows(const EngineOptions& options) {
+  return std::max(options.max_num_batched_tokens, options.max_num_seqs + kChunkTokens);
+}
+
+absl::Status RunLargestStep(const EngineOptions& options, Transformer& model, Backend& backend) {
+  const int rows = LargestStepRows(options);
+  BATON_RETURN_IF_ERROR(model.Reserve(rows));
+  const KvLayout layout = model.MakeKvLayout(options.block_size, options.kv_dtype);
+  StepBuilder largest(layout, model.config().context_length);
+  largest.AddSingleRows(options.max_num_seqs - 1);
+  largest.AddChunk(rows - (options.max_num_seqs - 1));
+  StepBuilder least(layout, model.config().context_length);
+  least.AddSingleRows(1);
+  BATON_ASSIGN_OR_RETURN(const std::unique_ptr<KvCache> cache,
+                         KvCache::Create(backend, layout, largest.blocks()));
+  for (const StepBuilder* step : {&largest, &least}) {
+    const Batch batch = step->Build();
+    std::vector<float> logits(batch.logits_rows.size() *
+                              static_cast<size_t>(model.config().vocab_size));
+    model.Forward(
+        batch, *cache, [](int) {}, absl::MakeSpan(logits));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace baton

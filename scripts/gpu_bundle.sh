@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Packs programs, their shared libraries, the GPU tests and scripts/gpu_check.sh into a folder and an archive that run on any
+# x86-64 Linux with glibc 2.36 or newer and an NVIDIA driver. cuBLASLt, ten times as large as all of it, is not in it: the
+# programs find it there (a CUDA Toolkit, or Python's package nvidia-cublas) or say where they looked.
+#   scripts/gpu_bundle.sh [architectures, as BATON_CUDA_ARCHITECTURES; default 90a-real]
+# Writes build/baton-gpu/ and build/baton-gpu.tar.gz; ends with 1 where the archive is larger than 60 MiB or needs something
+# that is not in it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+limit_bytes=$((60 << 20))
+newest_glibc=2.36
+architectures=${1:-90a-real}
+build=$PWD/build/cuda
+bundle=$PWD/build/baton-gpu
+archive=$bundle.tar.gz
+programs=(baton baton-router baton-prefill-worker baton-decode-worker baton-bench-unchecked baton-bench-device-attention)
+
+nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
+if [[ -z $nvcc ]]; then
+  echo "gpu_bundle: no nvcc in PATH or /usr/local/cuda/bin; install the CUDA Toolkit, 12.4 or newer" >&2
+  exit 2
+fi
+# As scripts/test.sh compiles it, so that ccache has most of it.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+cmake --preset cuda -DCMAKE_BUILD_TYPE=RelWithDebInfo -DBATON_CUDA_ARCHITECTURES="$architectures" \
+  -DCMAKE_CUDA_COMPILER="$nvcc" -DCMAKE_CUDA_FLAGS="-Werror all-warnings" >/dev/null
+NINJA_STATUS='[%f/%t, %es] ' ninja -C "$build" "${programs[@]}" gpu_tests
+
+rm -rf "$bundle" "$archive"
+mkdir -p "$bundle"/{bin,lib,scripts,tests/data}
+for program in "${programs[@]}"; do cp "$build/bin/$program" "$bundle/bin/"; done
+cp "$build"/tests/gpu_*_test "$bundle/tests/"
+cp -r tests/data/tiny "$bundle/tests/data/"
+cp scripts/gpu_check.sh "$bundle/scripts/"
+cp LICENSE "$bundle/"
+cat >"$bundle/README.txt" <<EOF
+Baton $("$build/bin/baton" --version), GPU code for $architectures.
+
+  scripts/gpu_check.sh --out gpu_check    checks everything and measures it, in under 8 minutes
+  bin/baton --help
+
+Needs an NVIDIA driver for CUDA $("$nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p') or newer, and libcublasLt of a CUDA Toolkit or of Python's package
+nvidia-cublas. Everything else is in lib/.
+EOF
+
+# What glibc, the loader and the driver give is the machine's own.
+machines_own='^(ld-linux.*|libc|libm|libmvec|libdl|librt|libpthread|libresolv|libutil|libanl|libnsl|libnss_.*|libcuda|libnvidia.*)\.so'
+ldd "$bundle"/bin/* "$bundle"/tests/gpu_* | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
+  while read -r library; do
+    name=${library##*/}
+    [[ $name =~ $machines_own ]] || cp -L "$library" "$bundle/lib/$name"
+  done
+strip --strip-unneeded "$bundle"/bin/* "$bundle"/tests/gpu_* "$bundle"/lib/*
+
+tar -C "$bundle/.." --sort=name --owner=0 --group=0 -cf - baton-gpu | gzip -9 >"$archive"
+bytes=$(stat -c %s "$archive")
+echo "$archive: $((bytes / 1024)) KiB packed, $(du -sk "$bundle" | cut -f1) KiB unpacked, $(ls "$bundle/lib" | wc -l) libraries"
+
+# As another machine sees it: unpacked elsewhere, nobody's environment.
+elsewhere=$(mktemp -d)
+trap 'rm -rf "$elsewhere"' EXIT
+tar -C "$elsewhere" -xf "$archive"
+foreign=$(env -i /bin/sh -c "ldd '$elsewhere'/baton-gpu/bin/* '$elsewhere'/baton-gpu/tests/gpu_*" |
+  awk '$2 == "=>"' | grep -v "=> $elsewhere/baton-gpu/" | awk '{ print $1, $2, $3, $4 }' | sort -u |
+  grep -Ev "$machines_own" || true)
+if [[ -n $foreign ]]; then
+  printf 'gpu_bundle: not in the bundle:\n%s\n' "$foreign" >&2
+  exit 1
+fi
+wanted=$(objdump -T "$elsewhere"/baton-gpu/{bin,lib,tests}/* 2>/dev/null | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
+if [[ $(printf '%s\nGLIBC_%s\n' "$wanted" "$newest_glibc" | sort -V | tail -n 1) != "GLIBC_$newest_glibc" ]]; then
+  echo "gpu_bundle: needs $wanted; GLIBC_$newest_glibc is the newest that it may" >&2
+  exit 1
+fi
+env -i "$elsewhere/baton-gpu/bin/baton" --help >/dev/null
+if ((bytes > limit_bytes)); then
+  echo "gpu_bundle: $bytes bytes are more than 60 MiB" >&2
+  exit 1
+fi
