@@ -118,7 +118,7 @@ absl::Status Receive(const TransferCase& transfer, uint32_t attempts, const Read
     callbacks.release_blocks = [](const KvReceiver::ReleaseBlocks&) {};
     callbacks.received = [](uint64_t) {};
     const auto made = std::make_shared<AttemptReceiver>(ReceiverConfig(transfer, attempt),
-                                                        *cache.cache, std::move(callbacks));
+                                                        *cache.cache, nullptr, std::move(callbacks));
     *receiver = made;
     const absl::Status admitted = registry.Admit(KeyOf(attempt), [](const absl::Status&) {});
     if (!admitted.ok()) LogWarning("receiver: {}", std::string(admitted.message()));

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/clock.h"
 #include "decode_worker/payload_copier.h"
 
@@ -15,25 +16,32 @@ constexpr size_t kQueueCapacity = 4096;
 
 }  // namespace
 
-AttemptReceiver::AttemptReceiver(KvReceiver::Config config, KvCache& cache, Callbacks callbacks)
+AttemptReceiver::AttemptReceiver(KvReceiver::Config config, KvCache& cache, KvStaging* staging,
+                                 Callbacks callbacks)
     : cache_(cache),
       callbacks_(std::move(callbacks)),
       receiver_(std::move(config), SteadyNow()),
       blocks_{cache.Block(0), cache.layout(), {}},
-      queue_(kQueueCapacity) {}
+      queue_(std::make_shared<Queue>(kQueueCapacity)) {
+  BATON_CHECK(cache.host_memory() == (staging == nullptr), "staging for a device's memory");
+  if (staging == nullptr) return;
+  staged_.emplace(*staging, [queue = queue_](StagedCopier::Event event) {
+    queue->TryPush(Item(std::move(event)));
+  });
+}
 
 void AttemptReceiver::Start() {
   std::thread([self = shared_from_this()] { self->Run(); }).detach();
 }
 
-void AttemptReceiver::Post(KvReceiver::Event event) { queue_.TryPush(Item(std::move(event))); }
+void AttemptReceiver::Post(KvReceiver::Event event) { queue_->TryPush(Item(std::move(event))); }
 
 void AttemptReceiver::PostData(KvReceiver::StreamId stream, KvDataMessage message) {
-  queue_.TryPush(Item(Data{stream, std::move(message)}));
+  queue_->TryPush(Item(Data{stream, std::move(message)}));
 }
 
 void AttemptReceiver::Grant(std::vector<int32_t> block_table, int start_token) {
-  queue_.TryPush(Item(Table{std::move(block_table), start_token}));
+  queue_->TryPush(Item(Table{std::move(block_table), start_token}));
 }
 
 bool AttemptReceiver::AddStream(std::shared_ptr<PushReactor> stream) {
@@ -46,7 +54,7 @@ bool AttemptReceiver::AddStream(std::shared_ptr<PushReactor> stream) {
 
 void AttemptReceiver::Cancel(internal::v1::PushRefused::Reason reason) {
   // A queue that takes nothing any more belongs to a receiver that has committed or released.
-  if (queue_.TryPush(Item(KvReceiver::Event(KvReceiver::Cancelled{reason})))) return;
+  if (queue_->TryPush(Item(KvReceiver::Event(KvReceiver::Cancelled{reason})))) return;
   callbacks_.release_blocks({});
 }
 
@@ -54,12 +62,13 @@ void AttemptReceiver::Run() {
   using State = KvReceiver::State;
   while (receiver_.state() != State::kGone && receiver_.state() != State::kCommitted) {
     const absl::Duration wait = receiver_.NextDeadline() - SteadyNow();
-    std::optional<Item> item = queue_.Pop(std::max(wait, absl::ZeroDuration()));
+    std::optional<Item> item = queue_->Pop(std::max(wait, absl::ZeroDuration()));
     HandleItem(item.has_value() ? *std::move(item) : Item(KvReceiver::Event(KvReceiver::Tick{})));
   }
-  queue_.Close();
+  queue_->Close();
   // What came in between still gets its answer; a cancellation after the commit its release.
-  while (std::optional<Item> item = queue_.Pop(absl::ZeroDuration())) HandleItem(*std::move(item));
+  while (std::optional<Item> item = queue_->Pop(absl::ZeroDuration())) HandleItem(*std::move(item));
+  staged_.reset();
   absl::MutexLock lock(&mutex_);
   closed_ = true;
   for (const auto& [id, stream] : std::exchange(streams_, {})) stream->End();
@@ -78,6 +87,8 @@ void AttemptReceiver::HandleItem(Item item) {
   } else if (auto* table = std::get_if<Table>(&item)) {
     blocks_.block_table = std::move(table->block_table);
     Handle(KvReceiver::Granted{table->start_token});
+  } else if (auto* staged = std::get_if<StagedCopier::Event>(&item)) {
+    staged_->On(std::move(*staged));
   } else {
     const auto& event = std::get<KvReceiver::Event>(item);
     if (const auto* control = std::get_if<KvReceiver::ControlReceived>(&event)) {
@@ -88,9 +99,23 @@ void AttemptReceiver::HandleItem(Item item) {
   }
   // The next message comes off the network while this one is copied.
   if (PushReactor* stream = StreamOf(read_next)) stream->ReadNext();
-  while (!copies_.empty()) {
-    for (const KvReceiver::Copy& copy : std::exchange(copies_, {})) CopyNow(copy);
-  }
+  MakeCopies();
+}
+
+// What is done may let others begin.
+void AttemptReceiver::MakeCopies() {
+  do {
+    for (const KvReceiver::Copy& copy : std::exchange(copies_, {})) {
+      if (staged_.has_value()) {
+        staged_->Add(copy, messages_.at(copy.message_id));
+      } else {
+        CopyNow(copy);
+      }
+    }
+    if (!staged_.has_value()) continue;
+    const bool abandon = receiver_.state() == KvReceiver::State::kDraining;
+    for (const KvReceiver::CopyDone& done : staged_->Advance(blocks_, abandon)) Handle(done);
+  } while (!copies_.empty());
 }
 
 void AttemptReceiver::Handle(const KvReceiver::Event& event) {

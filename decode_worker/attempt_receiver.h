@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "common/rpc/kv_wire.h"
 #include "decode_worker/kv_receiver.h"
 #include "decode_worker/push_reactor.h"
+#include "decode_worker/staged_copier.h"
 
 namespace baton {
 
@@ -33,8 +35,9 @@ class AttemptReceiver : public std::enable_shared_from_this<AttemptReceiver> {
     std::function<void(uint64_t)> received;                                // bytes of payload
   };
 
-  // Borrows the cache.
-  AttemptReceiver(KvReceiver::Config config, KvCache& cache, Callbacks callbacks);
+  // Borrows the cache, and its staging where it is in a device's memory (else null).
+  AttemptReceiver(KvReceiver::Config config, KvCache& cache, KvStaging* staging,
+                  Callbacks callbacks);
   void Start();
 
   void Post(KvReceiver::Event event);
@@ -55,12 +58,15 @@ class AttemptReceiver : public std::enable_shared_from_this<AttemptReceiver> {
     std::vector<int32_t> block_table;
     int start_token = 0;
   };
-  using Item = std::variant<KvReceiver::Event, Data, Table>;
+  using Item = std::variant<KvReceiver::Event, Data, Table, StagedCopier::Event>;
+  // Copies to a device may end when this is gone.
+  using Queue = BoundedQueue<Item>;
 
   void Run();
   void HandleItem(Item item);
   void Handle(const KvReceiver::Event& event);
   void Execute(const KvReceiver::Action& action);
+  void MakeCopies();
   void CopyNow(const KvReceiver::Copy& copy);
   PushReactor* StreamOf(KvReceiver::StreamId id);  // the thread's, which alone forgets streams
   void Forget(KvReceiver::StreamId id);
@@ -73,11 +79,13 @@ class AttemptReceiver : public std::enable_shared_from_this<AttemptReceiver> {
   std::map<uint64_t, KvDataMessage> messages_;
   uint64_t next_message_id_ = 1;
   std::vector<KvReceiver::Copy> copies_;  // to be made once the event is handled
+  std::optional<StagedCopier> staged_;    // where the cache is in a device's memory
 
   absl::Mutex mutex_;
   std::map<KvReceiver::StreamId, std::shared_ptr<PushReactor>> streams_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  BoundedQueue<Item> queue_;  // never full: one message a stream, and a handful of others
+  // Never full: one message a stream, the pieces on their way, and a handful of others.
+  const std::shared_ptr<Queue> queue_;
 };
 
 }  // namespace baton

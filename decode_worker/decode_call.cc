@@ -163,7 +163,7 @@ void DecodeCall::ExpectPush() {
     self->received_bytes_ += bytes;
   };
   receiver_ = std::make_shared<AttemptReceiver>(*std::move(receiver_config_), engine_.cache(),
-                                                std::move(callbacks));
+                                                options_.staging, std::move(callbacks));
   receiver_config_.reset();
   receiver_->Start();
   registry_.Expect(key_, receiver_);

@@ -16,6 +16,7 @@ int Main(int argc, char** argv) {
                                      .shape = process->shape(),
                                      .strict_kv_dtype = process->flags().strict_kv_dtype,
                                      .limits = {},
+                                     .staging = process->staging(),
                                      .metrics = &process->metrics()};
   AttemptRegistry registry(options.max_calls);
   DecodeService decode(process->engine(), registry, options);

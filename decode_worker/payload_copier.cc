@@ -9,64 +9,78 @@ namespace {
 
 using Run = KvReceiver::Run;
 
-// One layer's K or V rows of the message: those of [run, run_end) are written, the others skipped.
-bool CopyRows(SliceReader& reader, const KvBlocks& blocks, const internal::v1::KvDataHeader& header,
-              KvLayout::Part part, const Run* run, const Run* run_end, int layer) {
-  const size_t row_bytes = blocks.layout.row_bytes();
-  int token = static_cast<int>(header.first_token());
-  const int end = token + static_cast<int>(header.token_count());
-  bool ok = true;
-  const auto read = [&](uint8_t* to, size_t bytes) { ok = ok && reader.Read(to, bytes); };
-  for (; run != run_end; ++run) {
-    ok = ok && reader.Skip(static_cast<size_t>(run->first_token - token) * row_bytes);
-    token = run->first_token + run->token_count;
-    if (ok) blocks.ForEachRun(layer, part, run->first_token, token, read);
-  }
-  return ok && reader.Skip(static_cast<size_t>(end - token) * row_bytes);
-}
+// Where a run's K or V is in the payload.
+class RunPayload {
+ public:
+  RunPayload(const KvReceiver::Copy& copy, const KvDataMessage& message, const KvWireFormat& format,
+             const Run& run, KvLayout::Part part)
+      : message_(message),
+        format_(format),
+        tokens_(copy.header.token_count()),
+        before_(static_cast<size_t>(run.first_token) - copy.header.first_token()),
+        begin_((2 * (static_cast<size_t>(run.layer) - copy.header.first_layer()) + part) * tokens_ *
+               format.row_bytes()) {}
 
-// visit(first token, end token) of each page of the runs, in order.
+  // At the first of the run's values, or scales; false where the payload is too short.
+  bool Find(SliceReader& reader, bool scales) const {
+    const size_t offset = scales ? tokens_ * format_.value_bytes() + before_ * format_.scale_bytes()
+                                 : before_ * format_.value_bytes();
+    return reader.Skip(begin_ + offset);
+  }
+  bool Read(bool scales, std::vector<uint8_t>& to) const {
+    SliceReader reader = Reader();
+    return Find(reader, scales) && reader.Read(to.data(), to.size());
+  }
+  SliceReader Reader() const { return SliceReader(message_.slices, message_.payload_offset); }
+
+ private:
+  const KvDataMessage& message_;
+  const KvWireFormat& format_;
+  const size_t tokens_;  // of the message
+  const size_t before_;  // of these, those before the run
+  const size_t begin_;   // bytes of the payload before this K or V
+};
+
+// visit(first token, end token) of each page of the run, in order.
 template <class Visit>
-void ForEachPage(const Run* run, const Run* run_end, const Visit& visit) {
-  for (; run != run_end; ++run) {
-    const int end = run->first_token + run->token_count;
-    for (int first = run->first_token; first < end; first += kKvPageTokens) {
-      visit(first, std::min(first + kKvPageTokens, end));
-    }
+void ForEachPage(const Run& run, const Visit& visit) {
+  const int end = run.first_token + run.token_count;
+  for (int first = run.first_token; first < end; first += kKvPageTokens) {
+    visit(first, std::min(first + kKvPageTokens, end));
   }
 }
 
-// One layer of a message whose type is not the cache's. Each page is converted beside the blocks
-// first, so that what was written can be compared with what was meant.
-bool ConvertLayer(SliceReader& reader, const KvBlocks& blocks, const KvWireFormat& format,
-                  const internal::v1::KvDataHeader& header, const Run* run, const Run* run_end,
-                  int layer, KvReceiver::CopyDone& done) {
-  const auto tokens = static_cast<size_t>(header.token_count());
-  const int message_first = static_cast<int>(header.first_token());
-  std::vector<uint8_t> part_bytes(tokens * format.row_bytes());
-  std::vector<uint8_t> rows(size_t{kKvPageTokens} * blocks.layout.row_bytes());
+// A run whose type on the wire is not the cache's. Each page is converted beside its place first, so
+// that what was written can be compared with what was meant.
+bool ConvertRun(const KvReceiver::Copy& copy, const KvDataMessage& message,
+                const KvWireFormat& format, const Run& run, const KvLayerRows& to,
+                KvReceiver::CopyDone& done) {
+  const auto tokens = static_cast<size_t>(run.token_count);
+  const size_t row_bytes = to.blocks->layout.row_bytes();
+  std::vector<uint8_t> values(tokens * format.value_bytes());
+  std::vector<uint8_t> scales(tokens * format.scale_bytes());
+  std::vector<uint8_t> rows(size_t{kKvPageTokens} * row_bytes);
   struct Crcs {
     uint32_t wire = 0;
     uint32_t converted = 0;
   };
-  std::vector<Crcs> crcs(static_cast<size_t>(KvPages(static_cast<int>(tokens))));
+  std::vector<Crcs> crcs(static_cast<size_t>(KvPages(run.token_count)));
   for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
-    if (!reader.Read(part_bytes.data(), part_bytes.size())) return false;
+    const RunPayload payload(copy, message, format, run, part);
+    if (!payload.Read(false, values) || !payload.Read(true, scales)) return false;
     Crcs* page = crcs.data();
-    ForEachPage(run, run_end, [&](int first, int end) {
+    ForEachPage(run, [&](int first, int end) {
       const auto count = static_cast<size_t>(end - first);
-      const auto before = static_cast<size_t>(first - message_first);
-      const uint8_t* values = part_bytes.data() + before * format.value_bytes();
-      const uint8_t* scales =
-          part_bytes.data() + tokens * format.value_bytes() + before * format.scale_bytes();
-      page->wire = ExtendCrc32c(page->wire, values, count * format.value_bytes());
-      page->wire = ExtendCrc32c(page->wire, scales, count * format.scale_bytes());
-      format.Decode(values, scales, count, rows.data());
-      page->converted =
-          ExtendCrc32c(page->converted, rows.data(), count * blocks.layout.row_bytes());
+      const auto before = static_cast<size_t>(first - run.first_token);
+      const uint8_t* page_values = values.data() + before * format.value_bytes();
+      const uint8_t* page_scales = scales.data() + before * format.scale_bytes();
+      page->wire = ExtendCrc32c(page->wire, page_values, count * format.value_bytes());
+      page->wire = ExtendCrc32c(page->wire, page_scales, count * format.scale_bytes());
+      format.Decode(page_values, page_scales, count, rows.data());
+      page->converted = ExtendCrc32c(page->converted, rows.data(), count * row_bytes);
       const uint8_t* from = rows.data();
-      blocks.ForEachRun(layer, part, first, end, [&from](uint8_t* to, size_t bytes) {
-        std::memcpy(to, from, bytes);
+      to.ForEachRun(part, first, end, [&from](uint8_t* place, size_t bytes) {
+        std::memcpy(place, from, bytes);
         from += bytes;
       });
       ++page;
@@ -74,8 +88,8 @@ bool ConvertLayer(SliceReader& reader, const KvBlocks& blocks, const KvWireForma
   }
   bool in_place = true;
   const Crcs* page = crcs.data();
-  ForEachPage(run, run_end, [&](int first, int end) {
-    in_place = in_place && blocks.PageCrc(layer, first, end) == page->converted;
+  ForEachPage(run, [&](int first, int end) {
+    in_place = in_place && to.PageCrc(first, end) == page->converted;
     done.page_crcs.push_back(page->wire);
     done.block_crcs.push_back(page->converted);
     ++page;
@@ -83,38 +97,34 @@ bool ConvertLayer(SliceReader& reader, const KvBlocks& blocks, const KvWireForma
   return in_place;
 }
 
-// One layer of a message of the cache's type.
-bool CopyLayer(SliceReader& reader, const KvBlocks& blocks,
-               const internal::v1::KvDataHeader& header, const Run* run, const Run* run_end,
-               int layer, KvReceiver::CopyDone& done) {
-  for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
-    if (!CopyRows(reader, blocks, header, part, run, run_end, layer)) return false;
+}  // namespace
+
+bool CopyRun(const KvReceiver::Copy& copy, const KvDataMessage& message, const KvWireFormat& format,
+             const Run& run, const KvLayerRows& to, KvReceiver::CopyDone& done) {
+  if (format.converts()) {
+    done.ok = ConvertRun(copy, message, format, run, to, done) && done.ok;
+    return done.ok;
   }
-  ForEachPage(run, run_end, [&](int first, int end) {
-    done.page_crcs.push_back(blocks.PageCrc(layer, first, end));
-  });
+  for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
+    const RunPayload payload(copy, message, format, run, part);
+    SliceReader reader = payload.Reader();
+    done.ok = done.ok && payload.Find(reader, false);
+    to.ForEachRun(part, run.first_token, run.first_token + run.token_count,
+                  [&](uint8_t* place, size_t bytes) {
+                    done.ok = done.ok && reader.Read(place, bytes);
+                  });
+  }
+  if (!done.ok) return false;
+  ForEachPage(run, [&](int first, int end) { done.page_crcs.push_back(to.PageCrc(first, end)); });
   return true;
 }
-
-}  // namespace
 
 KvReceiver::CopyDone CopyPayload(const KvReceiver::Copy& copy, const KvDataMessage& message,
                                  const KvBlocks& blocks) {
   KvReceiver::CopyDone done{copy.copy_id, true, {}, {}};
   const KvWireFormat format(blocks.layout, copy.wire_type);
-  SliceReader reader(message.slices, message.payload_offset);
-  const Run* run = copy.runs.data();
-  const Run* const end = run + copy.runs.size();
-  const int first_layer = static_cast<int>(copy.header.first_layer());
-  const int end_layer = first_layer + static_cast<int>(copy.header.layer_count());
-  for (int layer = first_layer; layer < end_layer; ++layer) {
-    const Run* const layer_end =
-        std::find_if(run, end, [layer](const Run& r) { return r.layer != layer; });
-    done.ok = done.ok &&
-              (format.converts()
-                   ? ConvertLayer(reader, blocks, format, copy.header, run, layer_end, layer, done)
-                   : CopyLayer(reader, blocks, copy.header, run, layer_end, layer, done));
-    run = layer_end;
+  for (const Run& run : copy.runs) {
+    if (!CopyRun(copy, message, format, run, RowsOfLayer(blocks, run.layer), done)) break;
   }
   return done;
 }

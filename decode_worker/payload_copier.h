@@ -19,4 +19,9 @@ namespace baton {
 KvReceiver::CopyDone CopyPayload(const KvReceiver::Copy& copy, const KvDataMessage& message,
                                  const KvBlocks& blocks);
 
+// The same of one run, or of whole pages of one, to wherever `to` is; its CRCs are added to `done`.
+// False where `done` is not ok. `format` is that of the copy, for the layout of `to`.
+bool CopyRun(const KvReceiver::Copy& copy, const KvDataMessage& message, const KvWireFormat& format,
+             const KvReceiver::Run& run, const KvLayerRows& to, KvReceiver::CopyDone& done);
+
 }  // namespace baton

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/crc32c.h"
 #include "common/rpc/kv_wire.h"
 #include "prefill_worker/page_encoder.h"
@@ -81,16 +82,37 @@ struct Converted {
   }
 };
 
+std::vector<KvLayerRows> RowsInBlocks(const internal::v1::KvDataHeader& header,
+                                      const KvBlocks& blocks) {
+  std::vector<KvLayerRows> layers;
+  for (uint32_t i = 0; i < header.layer_count(); ++i) {
+    layers.push_back(RowsOfLayer(blocks, static_cast<int>(header.first_layer() + i)));
+  }
+  return layers;
+}
+
 }  // namespace
 
 grpc::ByteBuffer MakeKvBuffer(const internal::v1::KvDataHeader& header, const KvBlocks& blocks,
                               std::function<void()> released) {
+  return MakeKvBuffer(header, RowsInBlocks(header, blocks), std::move(released));
+}
+
+grpc::ByteBuffer MakeConvertedKvBuffer(const internal::v1::KvDataHeader& header,
+                                       const KvBlocks& blocks, const KvWireFormat& format,
+                                       std::function<void()> released) {
+  return MakeConvertedKvBuffer(header, RowsInBlocks(header, blocks), format, std::move(released));
+}
+
+grpc::ByteBuffer MakeKvBuffer(const internal::v1::KvDataHeader& header,
+                              absl::Span<const KvLayerRows> layers,
+                              std::function<void()> released) {
+  BATON_CHECK(layers.size() == header.layer_count(), "the rows of each layer");
   const int first = static_cast<int>(header.first_token());
   const int end = first + static_cast<int>(header.token_count());
-  const int first_layer = static_cast<int>(header.first_layer());
   const std::string header_bytes = header.SerializeAsString();
   const size_t payload_bytes =
-      size_t{header.layer_count()} * header.token_count() * 2 * blocks.layout.row_bytes();
+      layers.size() * header.token_count() * 2 * layers.front().blocks->layout.row_bytes();
 
   auto* pin = new Pin(std::move(released));
   std::vector<grpc::Slice> slices;
@@ -98,10 +120,9 @@ grpc::ByteBuffer MakeKvBuffer(const internal::v1::KvDataHeader& header, const Kv
       header_bytes, Crc32c(header_bytes.data(), header_bytes.size()), payload_bytes));
   std::vector<Run> runs;
   const auto add = [&runs](uint8_t* bytes, size_t size) { AddRun(runs, bytes, size); };
-  for (int layer = first_layer; layer < first_layer + static_cast<int>(header.layer_count());
-       ++layer) {
-    blocks.ForEachRun(layer, KvLayout::kKeys, first, end, add);
-    blocks.ForEachRun(layer, KvLayout::kValues, first, end, add);
+  for (const KvLayerRows& layer : layers) {
+    layer.ForEachRun(KvLayout::kKeys, first, end, add);
+    layer.ForEachRun(KvLayout::kValues, first, end, add);
   }
   AddSlices(runs, pin, slices);
   grpc::ByteBuffer buffer(slices.data(), slices.size());
@@ -111,21 +132,20 @@ grpc::ByteBuffer MakeKvBuffer(const internal::v1::KvDataHeader& header, const Kv
 }
 
 grpc::ByteBuffer MakeConvertedKvBuffer(const internal::v1::KvDataHeader& header,
-                                       const KvBlocks& blocks, const KvWireFormat& format,
-                                       std::function<void()> released) {
+                                       absl::Span<const KvLayerRows> layers,
+                                       const KvWireFormat& format, std::function<void()> released) {
+  BATON_CHECK(layers.size() == header.layer_count(), "the rows of each layer");
   const int first = static_cast<int>(header.first_token());
   const int end = first + static_cast<int>(header.token_count());
-  const int first_layer = static_cast<int>(header.first_layer());
   const size_t part_bytes = header.token_count() * format.row_bytes();
-  auto* message = new Converted{std::vector<uint8_t>(header.layer_count() * 2 * part_bytes),
-                                std::move(released)};
+  auto* message =
+      new Converted{std::vector<uint8_t>(layers.size() * 2 * part_bytes), std::move(released)};
   uint8_t* to = message->payload.data();
-  for (int layer = first_layer; layer < first_layer + static_cast<int>(header.layer_count());
-       ++layer) {
+  for (const KvLayerRows& layer : layers) {
     for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
       // What cannot be said was refused when the pages' CRCs were made; if it came since, they
       // tell.
-      (void)EncodeTokens(blocks, format, layer, part, first, end, to);
+      (void)EncodeTokens(layer, format, part, first, end, to);
       to += part_bytes;
     }
   }

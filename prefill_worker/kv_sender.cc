@@ -67,6 +67,10 @@ void KvSender::On(const LayerReady& event) {
   computed_.push_back({event.layer, event.first_token, end});
 }
 
+void KvSender::On(const Flush&) {
+  for (Range& range : computed_) range.waits = false;
+}
+
 void KvSender::On(const ChunkReady& event) {
   if (finished_) return;
   checkpoints_.push_back(event.end_token);

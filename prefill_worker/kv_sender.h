@@ -89,6 +89,8 @@ class KvSender {
     int token_count = 0;
     std::vector<uint32_t> page_crcs;  // of the pages as they go over the wire
   };
+  // What was announced goes out without waiting for more layers: they come after it only.
+  struct Flush {};
   struct ChunkReady {
     int end_token = 0;                       // every layer before it was announced
     absl::Time at = absl::InfiniteFuture();  // when it was computed; at the latest when handled
@@ -112,7 +114,7 @@ class KvSender {
     bool intact = true;    // false: a block was given away before
   };
   struct Tick {};
-  using Event = std::variant<Begin, LayerReady, ChunkReady, FirstToken, Abort, Response,
+  using Event = std::variant<Begin, LayerReady, Flush, ChunkReady, FirstToken, Abort, Response,
                              StreamEnded, SlicesReleased, Tick>;
 
   // Actions, to be executed in order.
@@ -157,6 +159,14 @@ class KvSender {
   // Blocks released and streams ended: no event means anything any more.
   bool gone() const { return state_ == State::kGone; }
   State state() const { return state_; }
+  // The receiver holds what is before; known while something may be sent.
+  int start_token() const { return start_token_; }
+  // How much the network has shown to take at once, of payload.
+  uint64_t flight_limit_bytes() const { return unacknowledged_.flight_limit_bytes(); }
+  // Whether that message may have to be sent once more.
+  bool MaySendAgain(uint64_t sequence_number) const {
+    return unacknowledged_.messages().count(sequence_number) > 0;
+  }
 
  private:
   friend struct MachineState;  // of a test that compares states
@@ -164,10 +174,12 @@ class KvSender {
     int layer = 0;
     int first_token = 0;
     int end_token = 0;
+    bool waits = true;  // for more layers, where the message would be small
   };
 
   void On(const Begin&);
   void On(const LayerReady& event);
+  void On(const Flush&);
   void On(const ChunkReady& event);
   void On(const FirstToken& event);
   void On(const Abort& event);

@@ -56,8 +56,8 @@ std::optional<KvSender::Range> KvSender::NextMessage(size_t* layers) const {
          follows(computed_[*layers])) {
     ++*layers;
   }
-  const bool may_grow =
-      *layers == computed_.size() && next.layer + static_cast<int>(*layers) < config_.layout.layers;
+  const bool may_grow = *layers == computed_.size() && computed_.back().waits &&
+                        next.layer + static_cast<int>(*layers) < config_.layout.layers;
   if (may_grow && *layers * layer_bytes < config_.limits.min_payload_bytes &&
       (*layers + 1) * layer_bytes <= limit) {
     return std::nullopt;

@@ -17,6 +17,7 @@ int Main(int argc, char** argv) {
                                       .kv_wire_dtype = process->flags().kv_wire_dtype,
                                       .strict_kv_dtype = process->flags().strict_kv_dtype,
                                       .limits = {},
+                                      .staging = process->staging(),
                                       .metrics = &process->metrics()};
   PrefillService service(process->engine(), channels, options);
   return process->Run(

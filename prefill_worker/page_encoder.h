@@ -20,17 +20,19 @@ namespace baton {
 
 // Writes K or V of tokens [first_token, end_token) of a layer as a message has them: values, then
 // scales; (end_token - first_token) * format.row_bytes() bytes. False where a value cannot be said
-// in the wire type. REQUIRES: format.converts(); the blocks hold the tokens.
-[[nodiscard]] bool EncodeTokens(const KvBlocks& blocks, const KvWireFormat& format, int layer,
+// in the wire type. REQUIRES: format.converts(); the rows hold the tokens.
+[[nodiscard]] bool EncodeTokens(const KvLayerRows& rows, const KvWireFormat& format,
                                 KvLayout::Part part, int first_token, int end_token, uint8_t* to);
 
 // The CRC32C of each page of [first_token, end_token) as it goes over the wire: K values, K scales,
 // V values, V scales. `cached_crcs`: of the pages in the cache. DATA_LOSS where a page is not what
 // its CRC in the cache says, INVALID_ARGUMENT where the wire type cannot say a value. REQUIRES: as
 // EncodeTokens; whole pages but for the sequence's last.
-absl::StatusOr<std::vector<uint32_t>> WirePageCrcs(const KvBlocks& blocks,
-                                                   const KvWireFormat& format, int layer,
-                                                   int first_token, int end_token,
+absl::StatusOr<std::vector<uint32_t>> WirePageCrcs(const KvLayerRows& rows,
+                                                   const KvWireFormat& format, int first_token,
+                                                   int end_token,
                                                    absl::Span<const uint32_t> cached_crcs);
+// The first of these errors, for a page of tokens [first_token, end_token).
+absl::Status ChangedSinceComputed(int layer, int first_token, int end_token);
 
 }  // namespace baton

@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/duration_proto.h"
@@ -108,6 +109,8 @@ void PrefillCall::On(const PrefillStarted& event) {
 }
 
 void PrefillCall::StartPush() {
+  BATON_CHECK(engine_.cache().host_memory() == (options_.staging == nullptr),
+              "staging for a device's memory");
   const auto self = shared_from_this();
   PushClient::Callbacks callbacks;
   callbacks.finished = [self](const absl::Status& status, const KvSendReport& report) {
@@ -118,6 +121,7 @@ void PrefillCall::StartPush() {
   push_ = std::make_shared<PushClient>(PushClient::Options{
       .sender = *std::move(sender_config_),
       .cache_base = engine_.cache().Block(0),
+      .staging = options_.staging,
       .block_generation = [&engine =
                                engine_](int32_t block) { return engine.BlockGeneration(block); },
       .channels = std::move(push_channels_),
@@ -134,22 +138,22 @@ void PrefillCall::On(const LayerComputed& event) {
   if (cached_tokens_ > 0) {
     const int cached = std::exchange(cached_tokens_, 0);
     const int layers = engine_.cache().layout().layers;
-    for (int layer = 0; layer < layers; ++layer) PostLayer(layer, 0, cached, event.block_table);
+    for (int layer = 0; layer < layers; ++layer) PostLayer(layer, 0, cached, event);
   }
-  PostLayer(event.layer, event.first_token, event.first_token + event.token_count,
-            event.block_table);
+  PostLayer(event.layer, event.first_token, event.first_token + event.token_count, event);
 }
 
-void PrefillCall::PostLayer(int layer, int first_token, int end_token,
-                            absl::Span<const int32_t> block_table) {
+void PrefillCall::PostLayer(int layer, int first_token, int end_token, const LayerComputed& event) {
   KvCache& cache = engine_.cache();
   const int block_size = cache.layout().block_size;
   KvSender::LayerReady ready{layer, first_token, end_token - first_token, {}};
-  for (int token = first_token; token < end_token; token += kKvPageTokens) {
-    ready.page_crcs.push_back(cache.PageCrc(block_table[static_cast<size_t>(token / block_size)],
-                                            layer, token % block_size / kKvPageTokens));
+  // Elsewhere the push makes the CRCs, when it has staged the pages.
+  for (int token = first_token; token < end_token && cache.host_memory(); token += kKvPageTokens) {
+    ready.page_crcs.push_back(
+        cache.PageCrc(event.block_table[static_cast<size_t>(token / block_size)], layer,
+                      token % block_size / kKvPageTokens));
   }
-  push_->PostLayer(std::move(ready), block_table);
+  push_->PostLayer(std::move(ready), event.block_table, event.copies_after);
 }
 
 void PrefillCall::On(const ChunkComputed& event) {

@@ -26,6 +26,7 @@ struct PrefillServiceOptions {
   std::string kv_wire_dtype = "auto";  // as the flag
   bool strict_kv_dtype = false;
   KvSenderLimits limits = {};
+  KvStaging* staging = nullptr;  // borrowed; of the engine's cache where it is a device's, else null
   int max_calls = 1024;
   WorkerMetrics* metrics = nullptr;  // borrowed; null: nothing is counted
 };
@@ -63,7 +64,7 @@ class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillR
   void On(const SequenceFailed& event);
   void On(const SequenceReleased&) {}
   void StartPush() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void PostLayer(int layer, int first_token, int end_token, absl::Span<const int32_t> block_table)
+  void PostLayer(int layer, int first_token, int end_token, const LayerComputed& event)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnPushFinished(const absl::Status& status, const KvSendReport& report);
 

@@ -32,7 +32,20 @@ PushClient::PushClient(Options options)
       channels_(std::move(options.channels)),
       callbacks_(std::move(options.callbacks)),
       streams_(channels_.size()),
-      inbox_(std::make_shared<PushInbox>(std::move(options.block_generation))) {}
+      inbox_(std::make_shared<PushInbox>(std::move(options.block_generation))) {
+  if (options.staging == nullptr) return;
+  stager_.emplace(LayerStager::Options{
+      .staging = options.staging,
+      .wire = wire_,
+      .post =
+          [inbox = inbox_](LayerStager::Event event) {
+            PushInbox::Item item{KvSender::Tick{}, {}, {}};
+            item.staged = std::move(event);
+            inbox->Post(std::move(item));
+          },
+      .block_generation = [inbox = inbox_](
+                              int32_t block) { return inbox->GenerationOf(block); }});
+}
 
 void PushClient::Start() {
   Post(KvSender::Begin{});
@@ -41,8 +54,10 @@ void PushClient::Start() {
 
 void PushClient::Post(KvSender::Event event) { inbox_->Post({std::move(event), {}, {}}); }
 
-void PushClient::PostLayer(KvSender::LayerReady layer, absl::Span<const int32_t> block_table) {
+void PushClient::PostLayer(KvSender::LayerReady layer, absl::Span<const int32_t> block_table,
+                           uint64_t copies_after) {
   PushInbox::Item item{std::move(layer), {}, {}};
+  item.copies_after = copies_after;
   if (block_table.size() > posted_blocks_) {
     posted_blocks_ = block_table.size();
     item.block_table.assign(block_table.begin(), block_table.end());
@@ -54,31 +69,66 @@ void PushClient::PostLayer(KvSender::LayerReady layer, absl::Span<const int32_t>
 }
 
 void PushClient::Run() {
-  while (!sender_.gone()) {
+  while (!sender_.gone() || may_release_) {
     std::optional<PushInbox::Item> item = inbox_->Next(sender_.NextDeadline() - SteadyNow());
     Handle(item.has_value() ? *std::move(item) : PushInbox::Item{KvSender::Tick{}, {}, {}});
   }
   inbox_->Close();
+  stager_.reset();
   callbacks_ = {};
   channels_.clear();  // here, not where the last reference to this goes: see PushStream
 }
 
 void PushClient::Handle(PushInbox::Item item) {
   if (!item.block_table.empty()) SetBlocks(std::move(item.block_table), item.generations);
-  if (auto* layer = std::get_if<KvSender::LayerReady>(&item.event)) {
-    item.event = OnTheWire(std::move(*layer));
+  if (ForMachine(item)) Tell(item.event);
+  if (stager_.has_value()) {
+    for (const KvSender::Event& event : stager_->Advance(sender_, {blocks_, generations_})) {
+      Tell(event);
+    }
   }
-  const auto* released = std::get_if<KvSender::SlicesReleased>(&item.event);
-  if (released != nullptr && !released->intact && !std::exchange(stale_, true)) {
-    LogError("a KV block was given to somebody else while a push was sending it");
-  }
-  for (const KvSender::Action& action : sender_.Handle(item.event, SteadyNow())) Execute(action);
+  ReleaseIfIdle();
   if (const auto* response = std::get_if<KvSender::Response>(&item.event)) {
     Stream(response->stream).ReadNext();
   } else if (const auto* ended = std::get_if<KvSender::StreamEnded>(&item.event)) {
     // A call whose connection broke holds slices until it is destroyed.
     streams_[static_cast<size_t>(ended->stream)].reset();
   }
+}
+
+bool PushClient::ForMachine(PushInbox::Item& item) {
+  if (const auto* released = std::get_if<KvSender::SlicesReleased>(&item.event)) {
+    if (stager_.has_value()) stager_->Released(item.sequence_number);
+    if (!released->intact && !std::exchange(stale_, true)) {
+      LogError("a KV block was given to somebody else while a push was sending it");
+    }
+  }
+  auto* layer = std::get_if<KvSender::LayerReady>(&item.event);
+  if (!stager_.has_value()) {
+    if (layer != nullptr) item.event = OnTheWire(std::move(*layer));
+    return true;
+  }
+  if (item.staged.has_value()) stager_->On(*std::move(item.staged));
+  if (layer != nullptr) {
+    stager_->Add(*layer, item.copies_after);
+    return false;
+  }
+  if (const auto* chunk = std::get_if<KvSender::ChunkReady>(&item.event)) {
+    stager_->Add(*chunk);
+    return false;
+  }
+  return true;
+}
+
+void PushClient::Tell(const KvSender::Event& event) {
+  for (const KvSender::Action& action : sender_.Handle(event, SteadyNow())) Execute(action);
+}
+
+// Copies read the blocks after the machine has forgotten them.
+void PushClient::ReleaseIfIdle() {
+  if (!may_release_ || (stager_.has_value() && !stager_->idle())) return;
+  may_release_ = false;
+  callbacks_.release_blocks();
 }
 
 // What was posted before stays as it was then.
@@ -96,7 +146,7 @@ void PushClient::SetBlocks(std::vector<int32_t> block_table,
 KvSender::Event PushClient::OnTheWire(KvSender::LayerReady layer) const {
   if (!wire_.converts()) return layer;
   absl::StatusOr<std::vector<uint32_t>> crcs =
-      WirePageCrcs(blocks_, wire_, layer.layer, layer.first_token,
+      WirePageCrcs(RowsOfLayer(blocks_, layer.layer), wire_, layer.first_token,
                    layer.first_token + layer.token_count, layer.page_crcs);
   if (!crcs.ok()) return KvSender::Abort{internal::v1::PushAbort::REASON_FAILED, crcs.status()};
   layer.page_crcs = *std::move(crcs);
@@ -121,7 +171,7 @@ void PushClient::Execute(const KvSender::Action& action) {
   } else if (const auto* finished = std::get_if<KvSender::Finished>(&action)) {
     callbacks_.finished(finished->status, finished->report);
   } else if (std::holds_alternative<KvSender::ReleaseBlocks>(action)) {
-    callbacks_.release_blocks();
+    may_release_ = true;
   }
 }
 
@@ -150,13 +200,23 @@ void PushClient::SendData(const KvSender::SendData& data) {
     held.push_back({blocks_.block_table[i], generations_[i]});
   }
   const bool intact = inbox_->Intact(held);
-  std::function<void()> released = PushInbox::Track(inbox_, std::move(held));
+  std::function<void()> released =
+      PushInbox::Track(inbox_, std::move(held), data.header.sequence_number());
+  std::vector<KvLayerRows> staged;
+  if (stager_.has_value()) staged = stager_->Send(data.header);
   if (!intact) return released();
-  Stream(data.stream)
-      .Write(wire_.converts()
-                 ? MakeConvertedKvBuffer(data.header, blocks_, wire_, std::move(released))
-                 : MakeKvBuffer(data.header, blocks_, std::move(released)),
-             true);
+  Stream(data.stream).Write(MakeBuffer(data.header, staged, std::move(released)), true);
+}
+
+grpc::ByteBuffer PushClient::MakeBuffer(const internal::v1::KvDataHeader& header,
+                                        const std::vector<KvLayerRows>& staged,
+                                        std::function<void()> released) const {
+  if (stager_.has_value()) {
+    return wire_.converts() ? MakeConvertedKvBuffer(header, staged, wire_, std::move(released))
+                            : MakeKvBuffer(header, staged, std::move(released));
+  }
+  return wire_.converts() ? MakeConvertedKvBuffer(header, blocks_, wire_, std::move(released))
+                          : MakeKvBuffer(header, blocks_, std::move(released));
 }
 
 }  // namespace baton

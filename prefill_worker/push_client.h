@@ -14,6 +14,7 @@
 #include "common/rpc/kv_blocks.h"
 #include "common/rpc/kv_wire_type.h"
 #include "prefill_worker/kv_sender.h"
+#include "prefill_worker/layer_stager.h"
 #include "prefill_worker/push_inbox.h"
 #include "prefill_worker/push_stream.h"
 
@@ -32,6 +33,7 @@ class PushClient : public std::enable_shared_from_this<PushClient> {
   struct Options {
     KvSender::Config sender;        // as many streams as there are channels
     uint8_t* cache_base = nullptr;  // of block 0
+    KvStaging* staging = nullptr;   // borrowed; of a cache in a device's memory, else null
     // Tells a block that is somebody else's by now from the one that was posted. Default: of blocks
     // that never change hands.
     PushInbox::Generation block_generation = [](int32_t) { return 0u; };
@@ -46,16 +48,26 @@ class PushClient : public std::enable_shared_from_this<PushClient> {
   // A computed layer; `block_table` covers at least its tokens. Called on the thread that could
   // give the blocks away. A block that is nevertheless another's when a message with it is
   // enqueued, or when its slices are destroyed, ends the push as failed, and an error is logged.
-  void PostLayer(KvSender::LayerReady layer, absl::Span<const int32_t> block_table);
+  // Where it has to be staged it comes without CRCs, and is there after the mark `copies_after` of
+  // DeviceCopies.
+  void PostLayer(KvSender::LayerReady layer, absl::Span<const int32_t> block_table,
+                 uint64_t copies_after = 0);
 
  private:
   void Run();
   void Handle(PushInbox::Item item);
+  // False where the event has to wait until what it is about is staged.
+  bool ForMachine(PushInbox::Item& item);
+  void Tell(const KvSender::Event& event);
+  void ReleaseIfIdle();
   void SetBlocks(std::vector<int32_t> block_table, const std::vector<uint32_t>& generations);
   KvSender::Event OnTheWire(KvSender::LayerReady layer) const;
   void Execute(const KvSender::Action& action);
   void OpenStream(const KvSender::OpenStream& open);
   void SendData(const KvSender::SendData& data);
+  grpc::ByteBuffer MakeBuffer(const internal::v1::KvDataHeader& header,
+                              const std::vector<KvLayerRows>& staged,
+                              std::function<void()> released) const;
   // REQUIRES: it was opened and has not ended; the machine asks nothing of others.
   PushStream& Stream(int stream) { return *streams_[static_cast<size_t>(stream)]; }
 
@@ -67,6 +79,8 @@ class PushClient : public std::enable_shared_from_this<PushClient> {
   Callbacks callbacks_;
   std::vector<std::shared_ptr<PushStream>> streams_;  // of the thread; null before and after
   bool stale_ = false;                                // of the thread: it was logged
+  std::optional<LayerStager> stager_;                 // of the thread
+  bool may_release_ = false;                          // of the thread: no slice points anywhere
   size_t posted_blocks_ = 0;                          // of the thread that posts layers
   const std::shared_ptr<PushInbox> inbox_;            // slices keep it too
 };

@@ -28,8 +28,9 @@ void PushInbox::Post(Item item) {
 }
 
 std::function<void()> PushInbox::Track(std::shared_ptr<PushInbox> inbox,
-                                       std::vector<HeldBlock> blocks) {
-  auto* message = new Message{std::move(inbox), std::move(blocks)};
+                                       std::vector<HeldBlock> blocks,
+                                       uint64_t sequence_number) {
+  auto* message = new Message{std::move(inbox), std::move(blocks), sequence_number};
   return [message] { Released(message); };
 }
 
@@ -60,7 +61,9 @@ std::optional<PushInbox::Item> PushInbox::TakeReleased() {
   }
   if (taken_ == nullptr) return std::nullopt;
   const std::unique_ptr<Message> message(std::exchange(taken_, taken_->next));
-  return Item{KvSender::SlicesReleased{message->intact}, {}, {}};
+  Item item{KvSender::SlicesReleased{message->intact}, {}, {}};
+  item.sequence_number = message->sequence_number;
+  return item;
 }
 
 // More posts than waits only make a later wait look once too often.

@@ -14,6 +14,7 @@
 
 #include "common/base/bounded_queue.h"
 #include "prefill_worker/kv_sender.h"
+#include "prefill_worker/layer_stager.h"
 
 namespace baton {
 
@@ -25,6 +26,9 @@ class PushInbox {
     std::vector<int32_t> block_table;          // empty: as before
     std::vector<uint32_t> generations;         // of its blocks
     std::shared_ptr<void> last_use = nullptr;  // destroyed with the item, on the push's thread
+    uint64_t copies_after = 0;                 // of a layer: the mark that its operations have
+    std::optional<LayerStager::Event> staged = std::nullopt;  // beside the event
+    uint64_t sequence_number = 0;                             // of SlicesReleased: the message
   };
   // Of a block; callable on any thread, without waiting.
   using Generation = std::function<uint32_t(int32_t block)>;
@@ -43,7 +47,7 @@ class PushInbox {
   // nothing. It looks whether all `blocks` are still what they were. Next then answers
   // SlicesReleased.
   static std::function<void()> Track(std::shared_ptr<PushInbox> inbox,
-                                     std::vector<HeldBlock> blocks);
+                                     std::vector<HeldBlock> blocks, uint64_t sequence_number = 0);
   uint32_t GenerationOf(int32_t block) const { return generation_(block); }
   bool Intact(const std::vector<HeldBlock>& blocks) const;
 
@@ -55,6 +59,7 @@ class PushInbox {
   struct Message {
     std::shared_ptr<PushInbox> inbox;
     std::vector<HeldBlock> blocks;
+    uint64_t sequence_number = 0;
     bool intact = true;
     Message* next = nullptr;
   };

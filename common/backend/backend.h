@@ -22,6 +22,8 @@
 
 namespace baton {
 
+class DeviceCopies;
+
 // Memory of a backend, given back when destroyed. It must not outlive its backend.
 class BackendBuffer {
  public:
@@ -155,6 +157,8 @@ class Backend {
   virtual void Upload(const void* host, size_t bytes, void* device) = 0;
   virtual void Download(const void* device, size_t bytes, void* host) = 0;
   virtual void Synchronize() = 0;
+  // Copies from and to this backend's memory that nobody waits for; null where host_memory().
+  virtual DeviceCopies* device_copies() { return nullptr; }
 };
 
 }  // namespace baton

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "common/backend/device_copies.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
@@ -288,15 +289,18 @@ void Engine::Rep::Compute(const Schedule& schedule) {
 
 void Engine::Rep::LayerDone(const Schedule& schedule, int layer) {
   progress.fetch_add(1, std::memory_order_relaxed);
+  uint64_t mark = 0;  // of the layer, where somebody may copy it from the device's memory
   for (const ScheduledTokens& scheduled : schedule.batch) {
     const Sequence& sequence = *scheduled.sequence;
     StorePageCrcs(*cache, sequence.block_table, layer, scheduled.first_token,
                   scheduled.end_token());
     if (sequence.request.mode != Mode::kPrefillOnly) continue;
+    if (mark == 0 && !cache->host_memory()) mark = cache->device_copies()->Mark();
     Tell(sequence, LayerComputed{.layer = layer,
                                  .first_token = scheduled.first_token,
                                  .token_count = scheduled.token_count,
-                                 .block_table = sequence.block_table});
+                                 .block_table = sequence.block_table,
+                                 .copies_after = mark});
   }
 }
 

@@ -40,22 +40,6 @@ absl::Status CheckOptions(const ModelRuntimeOptions& options) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Backend>> MakeBackendFor(const ModelRuntimeOptions& options) {
-  const bool only_cpu = options.kv_in_host_memory && options.device == "auto";
-  BATON_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend,
-                         MakeBackend({.device = only_cpu ? "cpu" : options.device,
-                                      .threads = options.threads,
-                                      .cpu_set = options.cpu_set,
-                                      .cpu_isa = options.cpu_isa}));
-  if (options.kv_in_host_memory && !backend->host_memory()) {
-    return absl::UnimplementedError(
-        absl::StrCat("--device ", options.device,
-                     ": K and V in a device's memory cannot be handed to another worker yet; "
-                     "use --device cpu"));
-  }
-  return backend;
-}
-
 DeviceShare ShareOf(const ModelRuntimeOptions& options) {
   return {.utilization = options.gpu_memory_utilization,
           .num_kv_blocks = options.num_kv_blocks,
@@ -143,7 +127,10 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
   BATON_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(options.model));
   auto runtime = std::make_unique<ModelRuntime>();
   BATON_ASSIGN_OR_RETURN(runtime->tokenizer, Tokenizer::Load(file));
-  BATON_ASSIGN_OR_RETURN(runtime->backend, MakeBackendFor(options));
+  BATON_ASSIGN_OR_RETURN(runtime->backend, MakeBackend({.device = options.device,
+                                                        .threads = options.threads,
+                                                        .cpu_set = options.cpu_set,
+                                                        .cpu_isa = options.cpu_isa}));
   const auto progress = [&](double done) {
     if (options.progress) options.progress(done);
   };

@@ -32,9 +32,6 @@ struct ModelRuntimeOptions {
   int max_num_batched_tokens = 512;
   bool enable_prefix_caching = true;
   int max_waiting = 1024;
-  // Others read and write the KV cache's bytes: "auto" is cpu then, and a device whose memory the
-  // host cannot read is UNIMPLEMENTED.
-  bool kv_in_host_memory = false;
   // Called with 0..1 while the weights load.
   std::function<void(double)> progress = nullptr;
 };

@@ -46,13 +46,15 @@ struct PrefillStarted {
   int cached_tokens = 0;
 };
 // K and V of tokens [first_token, first_token + token_count) in `layer` are in the cache, with
-// their page CRCs (KvCache::PageCrc), and will not change before Release. first_token is a multiple
-// of 64, or the first one computed.
+// their page CRCs (KvCache::PageCrc), and will not change before Release. Where the cache is in a
+// device's memory they are there once the operations of the mark `copies_after` are done
+// (DeviceCopies), and have no CRCs. first_token is a multiple of 64, or the first one computed.
 struct LayerComputed {
   int layer = 0;
   int first_token = 0;
   int token_count = 0;
   absl::Span<const int32_t> block_table;  // valid during the call
+  uint64_t copies_after = 0;
 };
 // All layers of the tokens before end_token.
 struct ChunkComputed {

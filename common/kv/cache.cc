@@ -15,6 +15,8 @@ absl::StatusOr<std::unique_ptr<KvCache>> KvCache::Create(Backend& backend, const
                                                          int block_count) {
   BATON_CHECK(layout.block_size > 0 && layout.block_size % kKvPageTokens == 0,
               "blocks are whole pages");
+  BATON_CHECK(backend.host_memory() == (backend.device_copies() == nullptr),
+              "what the host cannot reach is copied");
   BATON_CHECK(layout.layers > 0 && layout.kv_heads > 0 && layout.head_dim > 0, "layout");
   if (block_count <= 0) {
     return absl::InvalidArgumentError(
@@ -32,16 +34,16 @@ absl::StatusOr<std::unique_ptr<KvCache>> KvCache::Create(Backend& backend, const
         " bytes: ", data.status().message(), "; lower --num-kv-blocks or --kv-cache-memory-bytes"));
   }
   return std::unique_ptr<KvCache>(
-      new KvCache(layout, block_count, backend.host_memory(), *std::move(data)));
+      new KvCache(layout, block_count, backend.device_copies(), *std::move(data)));
 }
 
-KvCache::KvCache(const KvLayout& layout, int block_count, bool host_memory, BackendBuffer data)
+KvCache::KvCache(const KvLayout& layout, int block_count, DeviceCopies* copies, BackendBuffer data)
     : layout_(layout),
       block_count_(block_count),
-      host_memory_(host_memory),
+      copies_(copies),
       buffer_(std::move(data)),
-      page_crcs_(static_cast<size_t>(block_count) * static_cast<size_t>(layout.layers) *
-                 static_cast<size_t>(layout.pages_per_block())) {}
+      page_crcs_(host_memory() ? PageIndex(block_count, 0, 0) : 0),
+      staged_page_crcs_(host_memory() ? 0 : PageIndex(block_count, 0, 0)) {}
 
 KvLayerView KvCache::LayerView(int layer) const {
   return {.blocks = buffer_.data(),
@@ -55,7 +57,7 @@ KvLayerView KvCache::LayerView(int layer) const {
 }
 
 uint32_t KvCache::ComputePageCrc(int32_t block, int layer, int page_in_block, int tokens) const {
-  BATON_CHECK(host_memory_, "pages that the host can read");
+  BATON_CHECK(host_memory(), "pages that the host can read");
   BATON_CHECK(block >= 0 && block < block_count_ && tokens > 0 && tokens <= kKvPageTokens,
               "page of the cache");
   const size_t bytes = layout_.row_bytes() * static_cast<size_t>(tokens);
@@ -63,6 +65,19 @@ uint32_t KvCache::ComputePageCrc(int32_t block, int layer, int page_in_block, in
   const uint8_t* data = Block(block);
   const uint32_t keys = Crc32c(data + layout_.RowOffset(layer, KvLayout::kKeys, token), bytes);
   return ExtendCrc32c(keys, data + layout_.RowOffset(layer, KvLayout::kValues, token), bytes);
+}
+
+bool KvCache::KeepStagedPageCrc(int32_t block, uint32_t generation, int layer, int page_in_block,
+                                uint32_t crc) {
+  BATON_CHECK(!host_memory(), "pages that are staged");
+  const uint64_t life = (uint64_t{generation} + 1) << 32;
+  std::atomic<uint64_t>& kept = staged_page_crcs_[PageIndex(block, layer, page_in_block)];
+  uint64_t found = kept.load();
+  // Two may stage the page first at the same time: one of them compares.
+  while (found >> 32 != life >> 32) {
+    if (kept.compare_exchange_weak(found, life | crc)) return true;
+  }
+  return static_cast<uint32_t>(found) == crc;
 }
 
 }  // namespace baton

@@ -50,4 +50,24 @@ struct KvBlocks {
   }
 };
 
+// The rows of one layer of a sequence: in its blocks, or, from `first_token` on, in other memory that
+// is laid out as a block. Borrows the blocks.
+struct KvLayerRows {
+  const KvBlocks* blocks = nullptr;
+  int layer = 0;            // of the sequence
+  int layer_in_blocks = 0;  // the same in them
+  int first_token = 0;      // which is token 0 of the blocks
+
+  template <typename Visit>
+  void ForEachRun(KvLayout::Part part, int first, int end, const Visit& visit) const {
+    blocks->ForEachRun(layer_in_blocks, part, first - first_token, end - first_token, visit);
+  }
+  uint32_t PageCrc(int first, int end) const {
+    return blocks->PageCrc(layer_in_blocks, first - first_token, end - first_token);
+  }
+};
+inline KvLayerRows RowsOfLayer(const KvBlocks& blocks, int layer) {
+  return {.blocks = &blocks, .layer = layer, .layer_in_blocks = layer};
+}
+
 }  // namespace baton

@@ -54,6 +54,8 @@ void AddWorkerFlags(FlagSet& flags, WorkerFlags& worker) {
       "most a quarter of the free memory");
   flags.AddInt("num-kv-blocks", worker.num_kv_blocks, 0, kMaxBlocks,
                "Blocks of the KV cache, instead of its memory");
+  flags.AddBytes("kv-staging-memory-bytes", worker.kv_staging_memory_bytes,
+                 "Pinned memory of the host for KV on its way from or to a GPU");
   flags.AddInt("max-model-len", worker.max_model_len, 0, kMaxTokens,
                "Tokens of prompt and output; 0: the model's context");
   flags.AddInt("max-num-seqs", worker.max_num_seqs, 1, 4096, "Sequences in one batch");

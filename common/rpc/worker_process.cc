@@ -47,7 +47,6 @@ ModelRuntimeOptions RuntimeOptions(const WorkerFlags& flags) {
   options.max_num_seqs = flags.max_num_seqs;
   options.max_num_batched_tokens = flags.max_num_batched_tokens;
   options.enable_prefix_caching = flags.enable_prefix_caching;
-  options.kv_in_host_memory = true;  // the hand-off copies from and into the blocks
   return options;
 }
 
@@ -104,6 +103,12 @@ absl::Status WorkerProcess::Prepare(internal::v1::WorkerRole role, WorkerFlags f
     ModelRuntimeOptions options = RuntimeOptions(flags_);
     options.progress = [&line](double done) { line.Tick(done); };
     BATON_ASSIGN_OR_RETURN(runtime_, LoadModelRuntime(options));
+  }
+  if (!engine().cache().host_memory()) {
+    BATON_ASSIGN_OR_RETURN(
+        staging_, KvStaging::Create(engine().cache(),
+                                    {.bytes = flags_.kv_staging_memory_bytes,
+                                     .chunk_tokens = engine().options().max_num_batched_tokens}));
   }
   const std::string model_name =
       flags_.served_model_name.empty() ? runtime_->name : flags_.served_model_name;

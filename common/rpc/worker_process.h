@@ -17,6 +17,7 @@
 #include "baton/internal/v1/worker.pb.h"
 #include "common/engine/engine_thread.h"
 #include "common/engine/model_runtime.h"
+#include "common/kv/staging.h"
 #include "common/rpc/metrics.h"
 #include "common/rpc/server.h"
 #include "common/rpc/worker_flags.h"
@@ -35,6 +36,8 @@ class WorkerProcess {
   ~WorkerProcess();
 
   Engine& engine() { return *runtime_->engine; }
+  // Of the engine's cache where it is in a device's memory; else null.
+  KvStaging* staging() { return staging_.get(); }
   const std::string& name() const { return name_; }
   const internal::v1::ModelIdentity& identity() const { return identity_; }
   const internal::v1::KvShape& shape() const { return shape_; }
@@ -59,6 +62,7 @@ class WorkerProcess {
   internal::v1::KvShape shape_;
   std::atomic<Engine*> started_engine_ = nullptr;
   std::unique_ptr<ModelRuntime> runtime_;
+  std::unique_ptr<KvStaging> staging_;
   std::optional<EngineThread> engine_thread_;
   std::optional<Metrics> metrics_;
   std::optional<WorkerMetrics> worker_metrics_;

@@ -77,7 +77,7 @@ class ReceiverTypes : public ReceiverTest {
     for (int token = first; token < end; token += kKvPageTokens) {
       cached.push_back(source_.PageCrc(layer, token, std::min(end, token + kKvPageTokens)));
     }
-    return *WirePageCrcs(source_, wire, layer, first, end, cached);
+    return *WirePageCrcs(RowsOfLayer(source_, layer), wire, first, end, cached);
   }
   void ArriveAs(const KvWireFormat& wire, const KvDataHeader& header) {
     std::vector<grpc::Slice> slices;

@@ -1,5 +1,6 @@
 #include "tests/decode_worker/worker_pair.h"
 
+#include <cstdlib>
 #include <thread>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "common/rpc/convert.h"
 #include "common/rpc/credentials.h"
 #include "common/rpc/kv_wire_choice.h"
+#include "tests/support/late_backend.h"
 
 namespace baton {
 
@@ -20,10 +22,21 @@ using internal::v1::PrefillResponse;
 using internal::v1::SequenceSpec;
 
 TestWorker::TestWorker(const Options& options) {
-  auto backend = MakeBackend(
-      {.device = "cpu", .threads = options.threads, .cpu_set = "", .cpu_isa = options.cpu_isa});
+  const char* elsewhere = std::getenv("BATON_TEST_DEVICE");
+  const std::string device = elsewhere != nullptr ? elsewhere : options.device;
+  const bool late = device == "late";
+  auto backend = MakeBackend({.device = late ? "cpu" : device,
+                              .threads = options.threads,
+                              .cpu_set = "",
+                              .cpu_isa = options.cpu_isa});
   EXPECT_TRUE(backend.ok()) << backend.status();
   backend_ = *std::move(backend);
+  if (late) {
+    auto late_backend =
+        std::make_unique<LateBackend>(std::move(backend_), LateBackend::Memory::kNear, /*seed=*/1);
+    late_backend->copies().StartThread();
+    backend_ = std::move(late_backend);
+  }
   const auto file = GgufFile::Open(std::string(BATON_TEST_DATA) + "/tiny/" + options.model);
   EXPECT_TRUE(file.ok()) << file.status();
   auto model = Transformer::Load(*file, *backend_, [](double) {});
@@ -37,21 +50,31 @@ TestWorker::TestWorker(const Options& options) {
   auto engine = Engine::Create(*std::move(model), *backend_, engine_options);
   EXPECT_TRUE(engine.ok()) << engine.status();
   engine_ = *std::move(engine);
+  if (!engine_->cache().host_memory()) {
+    auto staging = KvStaging::Create(
+        engine_->cache(),
+        {.bytes = options.staging_bytes, .chunk_tokens = options.max_num_batched_tokens});
+    EXPECT_TRUE(staging.ok()) << staging.status();
+    staging_ = *std::move(staging);
+  }
 
   decode_options_.identity.set_protocol_version(1);
   decode_options_.identity.set_architecture(options.architecture);
   decode_options_.identity.set_weights_digest(std::string(32, 'w'));
-  decode_options_.shape = ShapeFromLayout(engine_->cache().layout(),
-                                          std::string("cpu/") + KvDtypeName(options.kv_dtype));
+  decode_options_.shape =
+      ShapeFromLayout(engine_->cache().layout(),
+                      std::string(backend_->Name()) + "/" + KvDtypeName(options.kv_dtype));
   SetWireTypes(options.kv_wire_dtype, options.strict_kv_dtype, decode_options_.shape);
   decode_options_.strict_kv_dtype = options.strict_kv_dtype;
   decode_options_.limits = options.receiver_limits;
+  decode_options_.staging = staging_.get();
   decode_options_.max_queued_tokens = options.max_queued_tokens;
   prefill_options_.identity = decode_options_.identity;
   prefill_options_.shape = decode_options_.shape;
   prefill_options_.kv_wire_dtype = options.kv_wire_dtype;
   prefill_options_.strict_kv_dtype = options.strict_kv_dtype;
   prefill_options_.limits = options.sender_limits;
+  prefill_options_.staging = staging_.get();
   registry_ = std::make_unique<AttemptRegistry>(decode_options_.max_calls);
   channels_ = std::make_unique<ChannelCache>(ChannelCache::Options{
       .credentials = Credentials::Loopback(), .connections = options.kv_connections});
@@ -91,7 +114,8 @@ bool TestWorker::ComesToRest() {
     const EngineStats stats = engine_->Stats();
     if (stats.used_blocks == 0 && stats.promised_blocks == 0 && stats.waiting_sequences == 0 &&
         stats.running_sequences == 0 && decode_service_->calls() == 0 &&
-        prefill_service_->calls() == 0) {
+        prefill_service_->calls() == 0 &&
+        (staging_ == nullptr || staging_->free_slots() == staging_->slot_count())) {
       return true;
     }
     absl::SleepFor(absl::Milliseconds(2));

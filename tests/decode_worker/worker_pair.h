@@ -29,6 +29,9 @@ class TestWorker {
     int max_num_batched_tokens = 64;
     std::string model = "tiny-llama-f32.gguf";
     std::string architecture = "llama";  // of the identity it claims
+    // cpu, or cuda; or late: the CPU behind a LateBackend. BATON_TEST_DEVICE names it too.
+    std::string device = "cpu";
+    uint64_t staging_bytes = uint64_t{64} << 10;  // of a device
     int threads = 1;
     std::string cpu_isa = "auto";
     KvDtype kv_dtype = KvDtype::kF16;
@@ -44,6 +47,7 @@ class TestWorker {
   ~TestWorker();
 
   Engine& engine() { return *engine_; }
+  KvStaging* staging() { return staging_.get(); }
   const std::string& address() const { return address_; }
   const internal::v1::ModelIdentity& identity() const { return decode_options_.identity; }
   const internal::v1::KvShape& shape() const { return decode_options_.shape; }
@@ -58,6 +62,7 @@ class TestWorker {
  private:
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Engine> engine_;
+  std::unique_ptr<KvStaging> staging_;
   std::unique_ptr<EngineThread> engine_thread_;
   DecodeServiceOptions decode_options_;
   PrefillServiceOptions prefill_options_;

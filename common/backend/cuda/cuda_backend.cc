@@ -80,6 +80,7 @@ CudaBackend::CudaBackend(int device, std::string description, std::unique_ptr<Ge
       limits_(LimitsOf(device)),
       stream_(MakeCudaStream()),
       uploads_(stream_.get()),
+      copies_(device, stream_.get()),
       gemm_(std::move(gemm)) {}
 
 CudaBackend::~CudaBackend() { Synchronize(); }

@@ -10,6 +10,7 @@
 
 #include "common/backend/backend.h"
 #include "common/backend/cuda/attention_plan.h"
+#include "common/backend/cuda/cuda_copies.h"
 #include "common/backend/cuda/cuda_memory.h"
 #include "common/backend/cuda/gemm.h"
 #include "common/backend/cuda/operands.h"
@@ -59,6 +60,7 @@ class CudaBackend final : public Backend {
   void Upload(const void* host, size_t bytes, void* device) override;
   void Download(const void* device, size_t bytes, void* host) override;
   void Synchronize() override;
+  DeviceCopies* device_copies() override { return &copies_; }
 
  private:
   CudaBackend(int device, std::string description, std::unique_ptr<Gemm> gemm);
@@ -82,6 +84,7 @@ class CudaBackend final : public Backend {
   const DeviceLimits limits_;
   const CudaStream stream_;
   UploadRing uploads_;
+  CudaCopies copies_;
   const std::unique_ptr<Gemm> gemm_;
 
   std::vector<PassSequence> sequences_;  // of the pass

@@ -252,6 +252,17 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
                             cudaStream_t) {
   return cudaMemcpy(to, from, bytes, kind);
 }
+cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                              size_t bytes, size_t rows, cudaMemcpyKind kind, cudaStream_t) {
+  if (to_pitch < bytes || from_pitch < bytes) return Report(cudaErrorInvalidValue);
+  for (size_t row = 0; row < rows; ++row) {
+    const cudaError_t error = cudaMemcpy(static_cast<uint8_t*>(to) + row * to_pitch,
+                                         static_cast<const uint8_t*>(from) + row * from_pitch,
+                                         bytes, kind);
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
 cudaError_t cudaMemsetAsync(void* data, int byte, size_t bytes, cudaStream_t) {
   return cudaMemset(data, byte, bytes);
 }

@@ -1,0 +1,43 @@
+// DeviceCopies of an NVIDIA GPU: copy engines instead of kernels, so that the multiprocessors keep
+// computing.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+#include "common/backend/cuda/copy_queue.h"
+#include "common/backend/cuda/cuda_memory.h"
+#include "common/backend/device_copies.h"
+
+namespace baton {
+
+// Each direction has a stream of its own, so that neither waits for the other. Borrows the stream of
+// the backend's operations.
+class CudaCopies final : public DeviceCopies {
+ public:
+  CudaCopies(int device, cudaStream_t operations);
+
+  absl::StatusOr<BackendBuffer> AllocatePinned(size_t bytes) override;
+  uint64_t Mark() override;
+  void ToHost(absl::Span<const DeviceCopy> copies, uint64_t after, Done done) override;
+  void ToDevice(absl::Span<const DeviceCopy> copies, Done done) override;
+
+ private:
+  // A mark's event is that of the mark kMarks later too: who waits for it then waits for more.
+  static constexpr size_t kMarks = 64;
+
+  const int device_;
+  const cudaStream_t operations_;
+  std::mutex mutex_;  // guards what follows
+  std::array<CudaEvent, kMarks> marks_;
+  uint64_t last_mark_ = 0;
+
+  CopyQueue to_host_;  // these end first
+  CopyQueue to_device_;
+};
+
+}  // namespace baton

@@ -1,0 +1,233 @@
+#include "prefill_worker/layer_stager.h"
+
+#include <algorithm>
+
+#include "absl/status/status.h"
+
+#include "common/base/check.h"
+#include "common/rpc/staged_copies.h"
+#include "prefill_worker/page_encoder.h"
+
+namespace baton {
+namespace {
+
+// One is copied while another is sent.
+constexpr uint64_t kLeastSlots = 2;
+
+bool MaySend(const KvSender& sender) {
+  return sender.state() == KvSender::State::kSending;
+}
+
+bool Ended(const KvSender& sender) {
+  using State = KvSender::State;
+  return sender.state() == State::kAborting || sender.state() == State::kClosing || sender.gone();
+}
+
+}  // namespace
+
+LayerStager::LayerStager(Options options)
+    : options_(std::move(options)),
+      staging_(*options_.staging),
+      user_(staging_, [post = options_.post](KvStaging::Slot slot) { post(std::move(slot)); }) {}
+
+void LayerStager::Add(const KvSender::LayerReady& layer, uint64_t after) {
+  if (stopped_) return;
+  computed_.push_back(
+      Computed{layer.layer, layer.first_token, layer.first_token + layer.token_count, after});
+}
+
+void LayerStager::Add(const KvSender::ChunkReady& chunk) {
+  if (!stopped_) computed_.push_back(chunk);
+}
+
+void LayerStager::On(Event event) {
+  if (auto* slot = std::get_if<KvStaging::Slot>(&event)) {
+    waiting_for_slot_ = false;
+    if (!stopped_) granted_ = std::move(*slot);
+    return;
+  }
+  const Copied& copied = std::get<Copied>(event);
+  --copying_;
+  pieces_.at({copied.layer, copied.first_token}).copied = true;
+}
+
+std::vector<KvSender::Event> LayerStager::Advance(const KvSender& sender, const Blocks& blocks) {
+  if (Ended(sender)) Stop();
+  Forget([&sender](uint64_t number) { return sender.MaySendAgain(number); });
+  std::vector<KvSender::Event> events;
+  if (computed_.empty()) granted_ = {};
+  if (stopped_ || !MaySend(sender)) return events;
+  StageComputed(sender, blocks);
+  TellMachine(blocks, events);
+  // What the machine waits for would wait for it.
+  if (!computed_.empty() && copying_ == 0 && std::exchange(told_since_flush_, false)) {
+    events.push_back(KvSender::Flush{});
+  }
+  return events;
+}
+
+void LayerStager::StageComputed(const KvSender& sender, const Blocks& blocks) {
+  // What the receiver holds is neither staged nor told of.
+  while (!computed_.empty()) {
+    auto* layer = std::get_if<Computed>(&computed_.front());
+    if (layer == nullptr) {
+      staging_order_.push_back(std::get<KvSender::ChunkReady>(computed_.front()));
+      computed_.pop_front();
+      continue;
+    }
+    layer->first_token = std::max(layer->first_token, sender.start_token());
+    if (layer->first_token >= layer->end_token) {
+      computed_.pop_front();
+    } else if (!StageNext(blocks, 2 * sender.flight_limit_bytes())) {
+      break;
+    }
+  }
+  if (computed_.empty()) granted_ = {};
+}
+
+void LayerStager::TellMachine(const Blocks& blocks, std::vector<KvSender::Event>& events) {
+  for (; !staging_order_.empty(); staging_order_.pop_front()) {
+    if (const auto* chunk = std::get_if<KvSender::ChunkReady>(&staging_order_.front())) {
+      events.push_back(*chunk);
+      continue;
+    }
+    Piece& piece = pieces_.at(std::get<Place>(staging_order_.front()));
+    if (!piece.copied) return;
+    absl::StatusOr<KvSender::Event> ready = Ready(piece, blocks.blocks.layout);
+    if (!ready.ok()) {
+      events.push_back(KvSender::Abort{internal::v1::PushAbort::REASON_FAILED, ready.status()});
+      return Stop();
+    }
+    events.push_back(*std::move(ready));
+    told_since_flush_ = true;
+  }
+}
+
+// The next piece of the first computed layer; false where it has to wait for room.
+bool LayerStager::StageNext(const Blocks& blocks, uint64_t most_bytes) {
+  const uint64_t most = std::max(most_bytes, kLeastSlots * staging_.slot_bytes());
+  if (held_bytes() + staging_.slot_bytes() > most) return false;
+  if (granted_.empty()) {
+    if (waiting_for_slot_) return false;
+    granted_ = user_.Take();
+    waiting_for_slot_ = granted_.empty();
+    if (waiting_for_slot_) return false;
+  }
+  Computed& layer = std::get<Computed>(computed_.front());
+  Computed piece = layer;
+  piece.end_token = std::min(layer.end_token, layer.first_token + staging_.slot_tokens());
+  Copy(piece, std::exchange(granted_, {}), blocks);
+  layer.first_token = piece.end_token;
+  if (layer.first_token == layer.end_token) computed_.pop_front();
+  return true;
+}
+
+void LayerStager::Copy(const Computed& computed, KvStaging::Slot slot, const Blocks& blocks) {
+  const Place place(computed.layer, computed.first_token);
+  Piece& piece = pieces_[place];
+  BATON_CHECK(piece.slot.empty(), "each page of a layer is computed once");
+  piece.staged = {slot.data(), staging_.layout(), {0}};
+  piece.slot = std::move(slot);
+  piece.layer = computed.layer;
+  piece.first_token = computed.first_token;
+  piece.end_token = computed.end_token;
+  piece.unsent_tokens = computed.end_token - computed.first_token;
+  const int block_size = blocks.blocks.layout.block_size;
+  for (int i = piece.first_token / block_size; i * block_size < piece.end_token; ++i) {
+    const auto index = static_cast<size_t>(i);
+    piece.blocks.emplace_back(blocks.blocks.block_table[index], blocks.generations[index]);
+  }
+  staging_order_.push_back(place);
+  ++copying_;
+  staging_.copies().ToHost(StagedCopies(RowsOfLayer(blocks.blocks, computed.layer), piece.rows(),
+                                        piece.first_token, piece.end_token),
+                           computed.after, [post = options_.post, place] {
+                             post(Copied{place.first, place.second});
+                           });
+}
+
+// The layer as the machine takes it, with its CRCs on the wire; or why it cannot be sent.
+absl::StatusOr<KvSender::Event> LayerStager::Ready(Piece& piece, const KvLayout& cache_layout) {
+  for (const auto& [block, generation] : piece.blocks) {
+    if (options_.block_generation(block) != generation) {
+      return absl::InternalError("a KV block was given to somebody else while it was being staged");
+    }
+  }
+  KvSender::LayerReady ready{piece.layer, piece.first_token, piece.end_token - piece.first_token,
+                             {}};
+  const int block_size = cache_layout.block_size;
+  const int first_block = piece.first_token / block_size;
+  for (int first = piece.first_token; first < piece.end_token; first += kKvPageTokens) {
+    const int end = std::min(first + kKvPageTokens, piece.end_token);
+    const uint32_t crc = piece.rows().PageCrc(first, end);
+    const auto& [block, generation] =
+        piece.blocks[static_cast<size_t>(first / block_size - first_block)];
+    // A page that is not whole may still grow, in a sequence that goes on here.
+    const bool whole = end - first == kKvPageTokens;
+    if (whole && !staging_.cache().KeepStagedPageCrc(block, generation, piece.layer,
+                                                     first % block_size / kKvPageTokens, crc)) {
+      return ChangedSinceComputed(piece.layer, first, end);
+    }
+    ready.page_crcs.push_back(crc);
+  }
+  if (!options_.wire.converts()) return ready;
+  absl::StatusOr<std::vector<uint32_t>> on_wire = WirePageCrcs(
+      piece.rows(), options_.wire, piece.first_token, piece.end_token, ready.page_crcs);
+  if (!on_wire.ok()) return on_wire.status();
+  ready.page_crcs = *std::move(on_wire);
+  return ready;
+}
+
+LayerStager::Piece& LayerStager::PieceOf(int layer, int token) {
+  const auto next = pieces_.upper_bound({layer, token});
+  BATON_CHECK(next != pieces_.begin(), "what is sent is staged");
+  Piece& piece = std::prev(next)->second;
+  BATON_CHECK(piece.layer == layer && token < piece.end_token && piece.copied,
+              "what is sent is staged");
+  return piece;
+}
+
+std::vector<KvLayerRows> LayerStager::Send(const internal::v1::KvDataHeader& header) {
+  Message& message = messages_[header.sequence_number()];
+  ++message.alive;
+  const bool first_time = message.pieces.empty();
+  const int first_token = static_cast<int>(header.first_token());
+  const int token_count = static_cast<int>(header.token_count());
+  std::vector<KvLayerRows> rows;
+  for (uint32_t i = 0; i < header.layer_count(); ++i) {
+    Piece& piece = PieceOf(static_cast<int>(header.first_layer() + i), first_token);
+    BATON_CHECK(first_token + token_count <= piece.end_token, "a message is of one piece a layer");
+    rows.push_back(piece.rows());
+    if (!first_time) continue;
+    message.pieces.emplace_back(piece.layer, piece.first_token);
+    piece.unsent_tokens -= token_count;
+    ++piece.messages;
+  }
+  return rows;
+}
+
+void LayerStager::Released(uint64_t sequence_number) { --messages_.at(sequence_number).alive; }
+
+// Gives back what is neither read nor to be sent any more.
+void LayerStager::Forget(absl::FunctionRef<bool(uint64_t)> may_send_again) {
+  for (auto next = messages_.begin(); next != messages_.end();) {
+    const auto message = next++;
+    if (message->second.alive > 0 || may_send_again(message->first)) continue;
+    for (const Place& place : message->second.pieces) --pieces_.at(place).messages;
+    messages_.erase(message);
+  }
+  for (auto next = pieces_.begin(); next != pieces_.end();) {
+    const auto piece = next++;
+    const bool sent = piece->second.unsent_tokens == 0 || stopped_;
+    if (piece->second.copied && sent && piece->second.messages == 0) pieces_.erase(piece);
+  }
+}
+
+void LayerStager::Stop() {
+  stopped_ = true;
+  computed_.clear();
+  staging_order_.clear();
+  granted_ = {};
+}
+
+}  // namespace baton

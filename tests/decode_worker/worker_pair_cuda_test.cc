@@ -1,0 +1,61 @@
+// The hand-off between real workers on the CUDA backend: its kernels and copies, on the CPU.
+#include <random>
+
+#include "gtest/gtest.h"
+
+#include "tests/decode_worker/worker_pair.h"
+
+namespace baton {
+namespace {
+
+internal::v1::SequenceSpec Spec(int length, uint64_t id) {
+  std::mt19937 random(static_cast<uint32_t>(length));
+  std::vector<int32_t> ids;
+  for (int i = 0; i < length; ++i) ids.push_back(static_cast<int32_t>(random() % 200));
+  SamplingParams sampling;
+  sampling.temperature = 0;
+  sampling.max_tokens = 4;
+  sampling.ignore_eos = true;
+  return MakeSpec(ids, sampling, id);
+}
+
+TestWorker::Options On(const std::string& device, int block_size) {
+  TestWorker::Options options;
+  options.device = device;
+  options.block_size = block_size;
+  options.kv_dtype = KvDtype::kF32;
+  return options;
+}
+
+std::vector<uint32_t> Tokens(const HandoffResult& result) {
+  EXPECT_TRUE(result.decode_status.ok()) << result.decode_status.error_message();
+  std::vector<uint32_t> ids;
+  for (const auto& token : result.tokens) ids.push_back(token.token().token_id());
+  return ids;
+}
+
+TEST(WorkerPairCuda, GivesTheTokensOfOneEngineAlone) {
+  TestWorker prefill(On("cuda", 32));
+  TestWorker decode(On("cuda", 16));
+  TestWorker alone(On("cuda", 16));
+  TestWorker cpu(On("cpu", 16));
+  uint64_t id = 1;
+  for (const int length : {3, 100}) {
+    const HandoffResult result = RunHandoff(prefill, decode, Spec(length, id++));
+    EXPECT_TRUE(result.prefill_status.ok()) << result.prefill_status.error_message();
+    EXPECT_TRUE(result.committed);
+    EXPECT_EQ(result.prefill_finished.bytes_resent(), 0u);
+    const std::vector<uint32_t> tokens = Tokens(result);
+    EXPECT_EQ(tokens.size(), 4u);
+    EXPECT_EQ(tokens, Tokens(RunLocally(alone, Spec(length, id++))));
+    // The other backend, on either side.
+    EXPECT_EQ(tokens, Tokens(RunHandoff(cpu, decode, Spec(length, id++))));
+    EXPECT_EQ(tokens, Tokens(RunHandoff(prefill, cpu, Spec(length, id++))));
+  }
+  EXPECT_GT(prefill.engine().Stats().prompt_tokens_cached, 0u) << "pages staged a second time";
+  EXPECT_TRUE(prefill.ComesToRest());
+  EXPECT_TRUE(decode.ComesToRest());
+}
+
+}  // namespace
+}  // namespace baton

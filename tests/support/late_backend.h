@@ -1,0 +1,72 @@
+// A backend whose memory is a device's, as far as others can tell: the CPU's, with LateCopies.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/backend/backend.h"
+#include "tests/support/late_copies.h"
+
+namespace baton {
+
+// Computes what `inner` computes.
+class LateBackend final : public Backend {
+ public:
+  // What Allocate gives is in its place, and everything works; or far away, for tests that compute
+  // nothing: only copies reach it then.
+  enum class Memory { kNear, kFar };
+  LateBackend(std::unique_ptr<Backend> inner, Memory memory, uint64_t seed);
+
+  LateCopies& copies() { return copies_; }
+  // Where the bytes are that the device has there.
+  uint8_t* Near(uint8_t* device) const { return device - distance_; }
+
+  const char* Name() const override { return inner_->Name(); }
+  std::string Description() const override { return inner_->Description(); }
+  bool host_memory() const override { return false; }
+  uint64_t FreeMemoryBytes() const override { return inner_->FreeMemoryBytes(); }
+  absl::StatusOr<BackendBuffer> Allocate(size_t bytes) override;
+  absl::StatusOr<std::unique_ptr<Weight>> LoadWeight(const GgufTensor& tensor) override {
+    return inner_->LoadWeight(tensor);
+  }
+  void BeginPass(const Pass& pass) override { inner_->BeginPass(pass); }
+  void Embed(const Weight& table, absl::Span<const int32_t> token_ids, Tensor out) override {
+    inner_->Embed(table, token_ids, out);
+  }
+  void Product(Tensor in, absl::Span<const ProductOutput> outputs) override {
+    inner_->Product(in, outputs);
+  }
+  void NormProduct(Tensor in, const float* gain, float epsilon, InputPrecision precision,
+                   absl::Span<const ProductOutput> outputs) override {
+    inner_->NormProduct(in, gain, epsilon, precision, outputs);
+  }
+  void SwiGluProduct(Tensor gate, Tensor up, absl::Span<const ProductOutput> outputs) override {
+    inner_->SwiGluProduct(gate, up, outputs);
+  }
+  void AddBias(const float* bias, Tensor out) override { inner_->AddBias(bias, out); }
+  void RotateAndAppend(Tensor queries, Tensor keys, Tensor values,
+                       const KvLayerView& cache) override {
+    inner_->RotateAndAppend(queries, keys, values, cache);
+  }
+  void Attention(Tensor queries, const KvLayerView& cache, Tensor out) override {
+    inner_->Attention(queries, cache, out);
+  }
+  void CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) override {
+    inner_->CopyRows(in, rows, out);
+  }
+  void Upload(const void* host, size_t bytes, void* device) override {
+    inner_->Upload(host, bytes, device);
+  }
+  void Download(const void* device, size_t bytes, void* host) override {
+    inner_->Download(device, bytes, host);
+  }
+  void Synchronize() override { inner_->Synchronize(); }
+  DeviceCopies* device_copies() override { return &copies_; }
+
+ private:
+  const std::unique_ptr<Backend> inner_;
+  const uintptr_t distance_;
+  LateCopies copies_;
+};
+
+}  // namespace baton
