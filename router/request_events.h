@@ -51,6 +51,7 @@ struct WorkersChosen {
   internal::v1::ModelIdentity decode_identity;
   std::string capability;          // 16 random bytes
   std::string system_fingerprint;  // of model, numerics and version
+  bool promises_bits = true;       // the prefill worker's numerics do
 };
 struct Abandoned {  // the router gives the request up: no worker in time, shutdown
   absl::Status status;

@@ -129,7 +129,7 @@ void RequestMachine::CompleteNow() {
   const bool decode_told = std::all_of(choices_.begin(), choices_.end(),
                                        [](const Choice& choice) { return choice.decode_finished; });
   const bool decoded = committed_ || timings_.local_prefill();
-  if (!decoded) timings_.set_exact(true);  // all of it from one worker, undisturbed
+  if (!decoded) timings_.set_exact(workers_.promises_bits);  // all of it from one worker
   if (decode_open_ && decode_told) {
     decode_open_ = false;
     Ask(CloseDecode{});

@@ -5,6 +5,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/hash.h"
+#include "common/base/numerics.h"
 #include "common/base/random.h"
 #include "common/rpc/status.h"
 #include "router/request_errors.h"
@@ -69,6 +70,7 @@ void RequestRunner::GiveWorkers(Request& request, Worker* prefill, Worker* decod
   }
   if (prefill != nullptr) {
     chosen.prefill = WorkerName{.id = prefill->id, .name = prefill->info.name()};
+    chosen.promises_bits = PromisesBits(prefill->info.shape().numerics());
   }
   if (decode != nullptr) {
     chosen.decode = WorkerName{.id = decode->id, .name = decode->info.name()};

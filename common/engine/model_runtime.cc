@@ -43,7 +43,8 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackendFor(const ModelRuntimeOption
                          MakeBackend({.device = only_cpu ? "cpu" : options.device,
                                       .threads = options.threads,
                                       .cpu_set = options.cpu_set,
-                                      .cpu_isa = options.cpu_isa}));
+                                      .cpu_isa = options.cpu_isa,
+                                      .deterministic = options.deterministic}));
   if (options.kv_in_host_memory && !backend->host_memory()) {
     return absl::UnimplementedError(
         absl::StrCat("--device ", options.device,
@@ -120,8 +121,8 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
       const int num_kv_blocks,
       KvBlockCount(options, layout, longest, runtime->backend->FreeMemoryBytes()));
   std::string prefix_identity =
-      absl::StrCat(runtime->weights_digest, model->config().Digest(), runtime->backend->Name(), "/",
-                   static_cast<int>(kv_dtype));
+      absl::StrCat(runtime->weights_digest, model->config().Digest(), runtime->backend->Numerics(),
+                   "/", static_cast<int>(kv_dtype));
   BATON_ASSIGN_OR_RETURN(
       runtime->engine,
       Engine::Create(std::move(model), *runtime->backend,

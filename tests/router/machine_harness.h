@@ -66,8 +66,9 @@ class MachineHarness {
   }
 
   void Feed(const RequestEvent& event) { Take(machine.Handle(event, now)); }
-  void Choose(bool prefill, bool decode) {
+  void Choose(bool prefill, bool decode, bool promises_bits = true) {
     WorkersChosen chosen;
+    chosen.promises_bits = promises_bits;
     chosen.capability = std::string(16, 'c');
     chosen.prefill = prefill ? std::optional(WorkerName{1, "p"}) : std::nullopt;
     chosen.decode = decode ? std::optional(WorkerName{2, "d"}) : std::nullopt;

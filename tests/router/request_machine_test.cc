@@ -195,6 +195,15 @@ TEST(RequestMachine, OneTokenNeedsNoDecodeWorker) {
   EXPECT_TRUE(harness.complete().timings().exact());
 }
 
+TEST(RequestMachine, OneTokenIsExactWhereItsWorkerPromisesTheSameBits) {
+  MachineHarness harness(MachineHarness::Spec(1));
+  harness.Choose(true, false, /*promises_bits=*/false);
+  harness.PrefillStarts();
+  harness.PrefillSends(LastToken(0, 0, v1::FINISH_REASON_LENGTH));
+  harness.PrefillFinishes();
+  EXPECT_FALSE(harness.complete().timings().exact());
+}
+
 TEST(RequestMachine, AFirstTokenThatEndsTheRequestEndsBothWorkersCalls) {
   MachineHarness harness = Prefilling();
   harness.PrefillSends(LastToken(0, 26, v1::FINISH_REASON_STOP));
