@@ -180,7 +180,8 @@ class BenchEngineSubcommand {
     options_.backend = {.device = compute_.device,
                         .threads = compute_.threads,
                         .cpu_set = compute_.cpu_set,
-                        .cpu_isa = compute_.cpu_isa};
+                        .cpu_isa = compute_.cpu_isa,
+                        .deterministic = compute_.deterministic};
     options_.block_size = compute_.block_size;
     options_.kv_cache_dtype = compute_.kv_cache_dtype;
     options_.max_num_batched_tokens = compute_.max_num_batched_tokens;

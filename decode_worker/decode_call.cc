@@ -8,6 +8,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/numerics.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/duration_proto.h"
 #include "common/rpc/kv_digest.h"
@@ -95,6 +96,7 @@ void DecodeCall::OnStart(const internal::v1::DecodeStart& start) {
   if (status_.has_value()) return;
   key_ = spec.key();
   local_ = start.prefill_locally();
+  exact_ = PromisesBits(options_.shape.numerics());
   if (!local_) receiver_config_ = ReceiverConfig(spec, request->token_ids);
   sequence_ = engine_.NextId();
   request->mode = local_ ? SequenceRequest::Mode::kLocal : SequenceRequest::Mode::kReceive;

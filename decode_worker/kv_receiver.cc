@@ -7,6 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/base/crc32c.h"
+#include "common/base/numerics.h"
 #include "common/rpc/identity_text.h"
 #include "common/rpc/kv_wire_choice.h"
 
@@ -98,9 +99,10 @@ void KvReceiver::OnOpen(StreamId stream, const PushOpen& open) {
     return Fail(PushRefused::REASON_SHAPE, std::move(status));
   }
   wire_ = KvWireFormat(config_.layout, wire_type);
-  exact_ = numerics == config_.shape.numerics();
+  const bool own_numerics = numerics == config_.shape.numerics();
+  exact_ = own_numerics && PromisesBits(numerics);
   deadline_ = now_ + config_.limits.open_timeout;
-  actions_.emplace_back(TakeBlocks{exact_ ? "" : numerics});
+  actions_.emplace_back(TakeBlocks{own_numerics ? "" : numerics});
 }
 
 void KvReceiver::On(const Granted& event) {

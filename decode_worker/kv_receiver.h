@@ -143,7 +143,7 @@ class KvReceiver {
   };
   struct CommitSequence {
     internal::v1::OutputToken first_token;
-    bool exact = false;  // made under the numerics of this worker
+    bool exact = false;  // made under the numerics of this worker, which promise the same bits
   };
   struct Failed {  // once at most, never after CommitSequence: the attempt cannot be committed any
                    // more

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "common/base/numerics.h"
 #include "common/rpc/status.h"
 #include "router/request_errors.h"
 #include "router/request_machine.h"
@@ -129,7 +130,7 @@ void RequestMachine::ContinueNumerics() {
   if (numerics_.empty()) return;
   const std::string& computes =
       workers_.prefill.has_value() ? workers_.prefill_numerics : workers_.decode_numerics;
-  exact_so_far_ &= computes == numerics_;
+  exact_so_far_ &= computes == numerics_ && PromisesBits(computes);
 }
 
 }  // namespace baton

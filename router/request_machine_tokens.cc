@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "common/base/numerics.h"
 #include "common/rpc/status.h"
 #include "router/request_errors.h"
 #include "router/request_machine.h"
@@ -132,9 +133,10 @@ void RequestMachine::CompleteNow() {
   const bool decode_told = std::all_of(choices_.begin(), choices_.end(),
                                        [](const Choice& choice) { return choice.decode_finished; });
   const bool decoded = committed_ || timings_.local_prefill();
-  // Of what one worker gave there is no doubt; of a hand-off the decode worker said so when it
-  // committed, and says so again at its end, if it lives to say it.
-  const bool exact = !decoded || (committed_exact_ && (!decode_told || timings_.exact()));
+  // What one worker gave is as exact as its numerics promise; of a hand-off the decode worker said
+  // so when it committed, and says so again at its end, if it lives to say it.
+  const bool exact = decoded ? committed_exact_ && (!decode_told || timings_.exact())
+                             : PromisesBits(workers_.prefill_numerics);
   timings_.set_exact(exact && exact_so_far_);
   if (decode_open_ && decode_told) {
     decode_open_ = false;

@@ -5,6 +5,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/hash.h"
+#include "common/base/numerics.h"
 #include "common/base/random.h"
 #include "common/rpc/status.h"
 #include "router/request_errors.h"

@@ -1,10 +1,10 @@
 // The device that does the arithmetic: CPU or CUDA, chosen at start, behind one interface.
 //
 // The operations are those of one decoder layer, at the grain of a kernel: what a product reads is
-// normalised or gated on the way in, what it adds to is added on the way out. On the CPU every
-// result depends on the row's own inputs only, bit for bit: never on the other rows, the threads or
-// the block size (docs/architecture.md, numerics). The reductions' order is written at each
-// operation's header.
+// normalised or gated on the way in, what it adds to is added on the way out. On the CPU, and on
+// CUDA with --deterministic, every result depends on the row's own inputs only, bit for bit: never
+// on the other rows, the threads or the block size (docs/architecture.md, numerics). The
+// reductions' order is written at each operation's header.
 #pragma once
 
 #include <cstddef>
@@ -101,8 +101,10 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  // "cpu" or "cuda": of --device, and part of the numerics of what it computes.
+  // "cpu" or "cuda": of --device.
   virtual const char* Name() const = 0;
+  // What the bits of its results depend on beside the inputs (common/base/numerics.h).
+  virtual std::string Numerics() const = 0;
   // For banners: "cpu avx512, 2 threads on CPUs 0,1".
   virtual std::string Description() const = 0;
   // Whether the host reads and writes the memory of Allocate by itself, once what was asked for

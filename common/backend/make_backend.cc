@@ -40,14 +40,14 @@ absl::StatusOr<CpuSettings> ResolveCpuSettings(const BackendOptions& options) {
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const BackendOptions& options) {
   if (options.device == "cpu") return MakeCpuBackend(options);
   if (options.device == "auto") {
-    return CudaAvailable() ? MakeCudaBackend(0) : MakeCpuBackend(options);
+    return CudaAvailable() ? MakeCudaBackend(0, options.deterministic) : MakeCpuBackend(options);
   }
   absl::string_view rest = options.device;
   int device = 0;
   if (absl::ConsumePrefix(&rest, "cuda") &&
       (rest.empty() ||
        (absl::ConsumePrefix(&rest, ":") && absl::SimpleAtoi(rest, &device) && device >= 0))) {
-    return MakeCudaBackend(device);
+    return MakeCudaBackend(device, options.deterministic);
   }
   return absl::InvalidArgumentError(
       absl::StrCat("--device '", options.device, "': must be cpu, cuda, cuda:N or auto"));

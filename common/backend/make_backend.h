@@ -19,6 +19,7 @@ struct BackendOptions {
   std::string cpu_set =
       "";  // CPU: "0,2-5": thread i stays on the list's i-th CPU; empty: not pinned
   std::string cpu_isa = "auto";  // CPU: auto, avx512, avx2 or portable; the same bits on each
+  bool deterministic = false;    // CUDA: a row's bits depend on it alone, as on the CPU
 };
 
 // What the CPU backend makes of the options.

@@ -130,7 +130,8 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
   BATON_ASSIGN_OR_RETURN(runtime->backend, MakeBackend({.device = options.device,
                                                         .threads = options.threads,
                                                         .cpu_set = options.cpu_set,
-                                                        .cpu_isa = options.cpu_isa}));
+                                                        .cpu_isa = options.cpu_isa,
+                                                        .deterministic = options.deterministic}));
   const auto progress = [&](double done) {
     if (options.progress) options.progress(done);
   };
@@ -156,7 +157,7 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
       .kv_dtype = kv_dtype,
       .enable_prefix_caching = options.enable_prefix_caching,
       .prefix_identity = absl::StrCat(runtime->weights_digest, model->config().Digest(),
-                                      runtime->backend->Name(), "/", static_cast<int>(kv_dtype)),
+                                      runtime->backend->Numerics(), "/", static_cast<int>(kv_dtype)),
       .max_waiting = options.max_waiting,
       .end_of_generation_ids = runtime->tokenizer->end_of_generation_ids()};
   if (in_device) {

@@ -22,6 +22,7 @@ struct ModelRuntimeOptions {
   int threads = 0;                      // 0: one for each CPU it may run on
   std::string cpu_set;                  // "0-3,8"
   std::string cpu_isa = "auto";         // auto, avx512, avx2, portable
+  bool deterministic = false;           // CUDA: as BackendOptions
   int block_size = 32;                  // tokens
   std::string kv_cache_dtype = "auto";  // auto = f16; f32, bf16
   uint64_t kv_cache_memory_bytes = 0;   // 0: by num_kv_blocks, or the default

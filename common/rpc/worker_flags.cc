@@ -34,6 +34,8 @@ void AddComputeFlags(FlagSet& flags, WorkerFlags& worker) {
   flags.AddString("cpu-set", worker.cpu_set, "Cores to stay on, such as 0-3,8");
   flags.AddString("cpu-isa", worker.cpu_isa, "Instruction set",
                   {"auto", "avx512", "avx2", "portable"});
+  flags.AddBool("deterministic", worker.deterministic,
+                "On CUDA too the same bits in any batch, chunk or step, at some cost of speed");
   flags.AddInt("block-size", worker.block_size, 16, 1024, "Tokens in a KV block, a multiple of 16");
   flags.AddString("kv-cache-dtype", worker.kv_cache_dtype, "Type of the KV cache",
                   {"auto", "f16", "f32", "bf16"});
@@ -64,7 +66,6 @@ void AddWorkerFlags(FlagSet& flags, WorkerFlags& worker) {
   flags.AddDouble("gpu-memory-utilization", worker.gpu_memory_utilization, 0, 1,
                   "Part of the GPU's memory to use: weights, the largest step, and the KV cache, "
                   "which gets the rest; above 0");
-  flags.AddBool("deterministic", worker.deterministic, "Same bits for any batch on CUDA too");
   flags.AddInt("kv-connections", worker.kv_connections, 1, kMaxKvStreams,
                "Connections to one decode worker for KV transfer");
   flags.AddString("kv-wire-dtype", worker.kv_wire_dtype,

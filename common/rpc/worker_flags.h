@@ -38,8 +38,8 @@ struct WorkerFlags {
   bool strict_kv_dtype = false;
 };
 
-// How a model is computed: device, threads, cpu-set, cpu-isa, block-size, kv-cache-dtype,
-// max-num-batched-tokens.
+// How a model is computed: device, threads, cpu-set, cpu-isa, deterministic, block-size,
+// kv-cache-dtype, max-num-batched-tokens.
 void AddComputeFlags(FlagSet& flags, WorkerFlags& worker);
 // All of them, those too.
 void AddWorkerFlags(FlagSet& flags, WorkerFlags& worker);

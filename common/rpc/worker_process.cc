@@ -38,6 +38,7 @@ ModelRuntimeOptions RuntimeOptions(const WorkerFlags& flags) {
   options.threads = flags.threads;
   options.cpu_set = flags.cpu_set;
   options.cpu_isa = flags.cpu_isa;
+  options.deterministic = flags.deterministic;
   options.block_size = flags.block_size;
   options.kv_cache_dtype = flags.kv_cache_dtype;
   options.kv_cache_memory_bytes = flags.kv_cache_memory_bytes;
@@ -134,8 +135,8 @@ void WorkerProcess::Describe(internal::v1::WorkerRole role) {
   identity_.set_config_digest(engine().model_config().Digest());
   identity_.set_tokenizer_digest(runtime_->tokenizer_digest);
   const KvLayout& layout = engine().cache().layout();
-  shape_ = ShapeFromLayout(layout,
-                           absl::StrCat(runtime_->backend->Name(), "/", KvDtypeName(layout.dtype)));
+  shape_ = ShapeFromLayout(
+      layout, absl::StrCat(runtime_->backend->Numerics(), "/", KvDtypeName(layout.dtype)));
   SetWireTypes(flags_.kv_wire_dtype, flags_.strict_kv_dtype, shape_);
   char host[256] = "localhost";
   gethostname(host, sizeof(host) - 1);

@@ -141,7 +141,7 @@ TEST_F(ReceiverTypes, OnlyWhatKeepsEveryBitIsCommittedAsExact) {
   };
   for (const Case& c : {Case{"f16", "cpu/f16", KvWireType::kF32, true},
                         Case{"f32", "cpu/f32", KvWireType::kF32, false},
-                        Case{"f16", "cuda/f16", KvWireType::kF32, false},
+                        Case{"f16", "cuda-sm90-invariant1/f16", KvWireType::kF32, false},
                         Case{"f16", "cpu/f16", KvWireType::kInt8, false}}) {
     Restart("int8", false);
     const KvWireFormat wire(layout_, c.wire);
@@ -157,6 +157,25 @@ TEST_F(ReceiverTypes, OnlyWhatKeepsEveryBitIsCommittedAsExact) {
     ASSERT_EQ(Taken<KvReceiver::CommitSequence>().size(), 1u);
     EXPECT_EQ(Taken<KvReceiver::CommitSequence>()[0].exact, c.exact) << c.numerics;
   }
+}
+
+// On CUDA without --deterministic: shared as this worker's own, and promised to nobody.
+TEST_F(ReceiverTypes, WhatVariesIsKeptAsItsOwnAndNeverExact) {
+  Restart("auto", false);
+  config_.shape.set_numerics("cuda-varying/f16");
+  config_.page_hashes = PageHashes(config_.identity, "salt", "cuda-varying/f16", config_.token_ids);
+  receiver_.emplace(config_, now_);
+  const KvWireFormat wire(layout_, KvWireType::kF16);
+  OpenWith(OpenAs("f16", "cuda-varying/f16", "f16"));
+  ASSERT_EQ(Taken<KvReceiver::TakeBlocks>().size(), 1u);
+  EXPECT_EQ(Taken<KvReceiver::TakeBlocks>()[0].numerics, "");
+  Do(KvReceiver::Granted{0});
+  ArriveAs(wire, WireHeader(wire, 0, 32, 1));
+  ArriveAs(wire, WireHeader(wire, 32, kTokens, 2));
+  FinishCopies();
+  Commit(CommitOf(wire));
+  ASSERT_EQ(Taken<KvReceiver::CommitSequence>().size(), 1u);
+  EXPECT_FALSE(Taken<KvReceiver::CommitSequence>()[0].exact);
 }
 
 TEST_F(ReceiverTypes, APayloadOfTheCachesSizeIsOutOfRangeWhereAnotherTypeWasOpened) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "common/base/numerics.h"
 #include "common/rpc/status.h"
 #include "router/timeline.h"
 #include "tests/router/machine_harness.h"
@@ -171,6 +172,17 @@ TEST(RequestMachine, OneTokenNeedsNoDecodeWorker) {
   ASSERT_EQ(harness.Count<Complete>(), 1);
   EXPECT_EQ(harness.text, "a");
   EXPECT_TRUE(harness.complete().timings().exact());
+}
+
+TEST(RequestMachine, OneTokenIsExactWhereItsWorkerPromisesTheSameBits) {
+  MachineHarness harness(MachineHarness::Spec(1));
+  WorkersChosen chosen = MachineHarness::Chosen(true, false);
+  chosen.prefill_numerics = std::string("cuda") + kVaryingNumerics + "/f16";
+  harness.Feed(chosen);
+  harness.PrefillStarts();
+  harness.PrefillSends(LastToken(0, 0, v1::FINISH_REASON_LENGTH));
+  harness.PrefillFinishes();
+  EXPECT_FALSE(harness.complete().timings().exact());
 }
 
 TEST(RequestMachine, AFirstTokenThatEndsTheRequestEndsBothWorkersCalls) {

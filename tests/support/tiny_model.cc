@@ -27,13 +27,19 @@ struct Shape {
   int head_dim;
 };
 
-Shape ShapeFor(const TinyModelOptions& options) {
+Shape UsualShapeFor(const TinyModelOptions& options) {
   const std::vector<GgmlType>& types = options.types;
   if (std::any_of(types.begin(), types.end(), IsKQuant)) {
     return {1, 256, options.qwen2 ? 256 : 32, 2, 1, 16};
   }
   if (std::all_of(types.begin(), types.end(), IsFloatType)) return {1, 44, 34, 2, 1, 48};
   return {1, 96, 32, 2, 1, 16};
+}
+
+Shape ShapeFor(const TinyModelOptions& options) {
+  Shape shape = UsualShapeFor(options);
+  if (options.head_dim > 0) shape.head_dim = options.head_dim;
+  return shape;
 }
 
 // The type itself, or for rows that are no whole blocks of it a type of as many bits.

@@ -29,6 +29,7 @@ struct TinyModelOptions {
   uint32_t seed = 1;
   // "qwen2": biases, half-split rotation, a head of its own. Else "llama", the embedding as head.
   bool qwen2 = false;
+  int head_dim = 0;  // 0: 16 or 48, which no attention kernel has a tile for
 };
 
 inline constexpr int kTinyVocabSize = 37;  // more than two groups of 16 rows, the last one partly

@@ -23,6 +23,7 @@ class CpuBackend final : public Backend {
   CpuBackend(CpuIsa isa, int threads, std::vector<int> cpus);
 
   const char* Name() const override { return "cpu"; }
+  std::string Numerics() const override { return "cpu"; }
   std::string Description() const override;
   bool host_memory() const override { return true; }
   uint64_t FreeMemoryBytes() const override;

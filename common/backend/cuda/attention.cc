@@ -5,6 +5,7 @@
 
 #include "common/backend/cuda/decode_attention.h"
 #include "common/backend/cuda/prefill_attention.h"
+#include "common/backend/cuda/segment_attention.h"
 #include "common/backend/cuda/vector_attention.h"
 #include "common/base/check.h"
 
@@ -42,6 +43,11 @@ void LaunchAttention(const CudaPass& pass, const AttentionWork& work, Tensor que
   if (!DecodeAttentionTakes(cache, group)) {
     BATON_CHECK(work.max_tiles == 0, "a plan for prefill tiles");
     if (work.max_tasks > 0) LaunchVectorAttention(args, stream);
+    return;
+  }
+  if (work.cut == AttentionCut::kAlike) {
+    if (work.max_tiles > 0) LaunchSegmentTiles(args, stream);
+    if (work.max_tasks > 0) LaunchSegmentTasks(args, stream);
     return;
   }
   if (work.max_tiles > 0) LaunchPrefillAttention(args, stream);

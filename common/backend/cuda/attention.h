@@ -8,7 +8,8 @@
 //
 // What a row comes to depends on its own sequence and on how many rows of it the pass has, one or
 // more: never on the rest of the batch, nor on the grids. So does the cut of its keys, at absolute
-// positions (attention_plan.h).
+// positions (attention_plan.h). With AttentionCut::kAlike it depends on the sequence alone: on the
+// tensor cores all rows go through segment_attention.h, elsewhere each is one task.
 //
 // Under a CUDA graph nothing that changes from step to step may be an argument. All of it is in
 // device memory whose addresses a graph may keep: the pass's arrays, the counts and lists of
@@ -47,6 +48,9 @@ struct PrefillTile {
   int32_t row_count;
 };
 
+// Whether single rows are cut for speed, or so that they have the bits that they have in a run.
+enum class AttentionCut { kByRowCount, kAlike };
+
 // The work of a pass, in device memory; borrowed.
 struct AttentionWork {
   const int32_t* counts = nullptr;     // [2]: how many tasks and tiles there are
@@ -54,6 +58,7 @@ struct AttentionWork {
   const PrefillTile* tiles = nullptr;  // [max_tiles]
   int max_tasks = 0;                   // at least the counts
   int max_tiles = 0;
+  AttentionCut cut = AttentionCut::kByRowCount;
 };
 
 // Device memory that all layers share, and whatever else runs on the same stream.

@@ -91,13 +91,13 @@ __device__ inline void Multiply<__nv_bfloat16>(float (&d)[4], const uint32_t (&a
 
 // Rows [0, row_count * group) of queries, scaled and rounded: row i is the query of the pass's row
 // first_row + i / group and head kv_head * group + i % group. The other rows, up to `rows`, are
-// zero. `to` [rows, kRowBytes]. All threads of the block call it.
-template <class Element, int kHeadDim>
+// zero. `to` [rows, kRowBytes]. All kThreads threads of the block call it.
+template <class Element, int kHeadDim, int kThreads = kAttentionThreads>
 __device__ void StoreQueries(const AttentionArgs& args, PrefillTile tile, int kv_head, int rows,
                              uint8_t* to) {
   using Shape = PageShape<kHeadDim>;
   const int used = tile.row_count * args.group;
-  for (int i = static_cast<int>(threadIdx.x); i < rows * Shape::kChunks; i += kAttentionThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < rows * Shape::kChunks; i += kThreads) {
     const int row = i / Shape::kChunks;
     const int chunk = i % Shape::kChunks;
     uint4 packed = {0, 0, 0, 0};
@@ -192,10 +192,10 @@ __device__ void MultiplyBoth(const uint32_t (&a)[kTiles][4], const uint32_t (&b)
 }
 
 // sums[t] += the weights of M tile t, `scores` rounded, times the first `pages` pages of `values`
-// [kPages * 16, kHeadDim].
-template <class Element, int kHeadDim, int kTiles, int kPages>
+// [kPages * 16, kHeadDim], or 8 * kFragments columns of them.
+template <class Element, int kHeadDim, int kTiles, int kPages, int kFragments>
 __device__ void MultiplyValues(const float (&scores)[kTiles][kPages][2][4], const uint8_t* values,
-                               int pages, float (&sums)[kTiles][kHeadDim / 8][4]) {
+                               int pages, float (&sums)[kTiles][kFragments][4]) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const uint8_t* const value = ValueRows<kHeadDim>(values, lane);
 #pragma unroll
@@ -205,7 +205,7 @@ __device__ void MultiplyValues(const float (&scores)[kTiles][kPages][2][4], cons
 #pragma unroll
     for (int t = 0; t < kTiles; ++t) RoundWeights<Element>(scores[t][p], a[t]);
 #pragma unroll
-    for (int d = 0; d < kHeadDim / 16; ++d) {
+    for (int d = 0; d < kFragments / 2; ++d) {
       uint32_t b[4];
       LoadMatricesTransposed(b, value + p * PageShape<kHeadDim>::kBytes + d * 32);
       MultiplyBoth<Element>(a, b, sums, d);

@@ -67,15 +67,19 @@ AttentionWork AttentionPlan::At(const void* device) const {
           .tasks = reinterpret_cast<const DecodeTask*>(at + kHeaderWords),
           .tiles = reinterpret_cast<const PrefillTile*>(at + tiles_at),
           .max_tasks = task_count,
-          .max_tiles = tile_count};
+          .max_tiles = tile_count,
+          .cut = cut};
 }
 
-void PlanAttention(absl::Span<const PassSequence> sequences, int tile_rows, AttentionPlan& plan) {
+void PlanAttention(absl::Span<const PassSequence> sequences, int tile_rows, AttentionPlan& plan,
+                   AttentionCut cut) {
   BATON_CHECK(tile_rows >= 0, "rows of a tile");
   plan.words.assign(kHeaderWords, 0);
   plan.task_count = plan.tile_count = plan.partials = 0;
+  plan.cut = cut;
+  const bool whole_rows = tile_rows == 0 && cut == AttentionCut::kAlike;
   for (const PassSequence& sequence : sequences) {
-    if (sequence.row_count == 1) {
+    if (sequence.row_count == 1 && !whole_rows) {
       AddSplits(sequence, plan);
     } else if (tile_rows == 0) {
       AddWholeRows(sequence, plan);

@@ -11,6 +11,7 @@
 #include "common/backend/cuda/cuda_error.h"
 #include "common/backend/cuda/cuda_weight.h"
 #include "common/backend/cuda/embed.h"
+#include "common/backend/cuda/invariant_product.h"
 #include "common/backend/cuda/pass_upload.h"
 #include "common/backend/cuda/product_input.h"
 #include "common/backend/cuda/rotate_append.h"
@@ -65,19 +66,32 @@ void ByElement(absl::Span<const Backend::ProductOutput> outputs, const Visit& vi
   }
 }
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(int device,
-                                                                 std::string description) {
-  BATON_ASSIGN_OR_RETURN(std::unique_ptr<Gemm> gemm, Gemm::Create());
-  return std::unique_ptr<CudaBackend>(
-      new CudaBackend(device, std::move(description), std::move(gemm)));
+// Calls visit(outputs) for as many of them at a time as one launch takes.
+template <class Visit>
+void ForEachFew(absl::Span<const Backend::ProductOutput> outputs, const Visit& visit) {
+  std::vector<VectorOutput> all;
+  for (const Backend::ProductOutput& output : outputs) {
+    all.push_back({MatrixOf(*output.weight), output.out, output.accumulate});
+  }
+  for (size_t first = 0; first < all.size(); first += kMaxVectorOutputs) {
+    const size_t count = std::min<size_t>(kMaxVectorOutputs, all.size() - first);
+    visit(std::span<const VectorOutput>(all).subspan(first, count));
+  }
 }
 
-CudaBackend::CudaBackend(int device, std::string description, std::unique_ptr<Gemm> gemm)
-    : device_(device),
-      description_(std::move(description)),
-      limits_(LimitsOf(device)),
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(CudaBackendOptions options) {
+  std::unique_ptr<Gemm> gemm;
+  if (!options.deterministic) {
+    BATON_ASSIGN_OR_RETURN(gemm, Gemm::Create());
+  }
+  return std::unique_ptr<CudaBackend>(new CudaBackend(std::move(options), std::move(gemm)));
+}
+
+CudaBackend::CudaBackend(CudaBackendOptions options, std::unique_ptr<Gemm> gemm)
+    : options_(std::move(options)),
+      limits_(LimitsOf(options_.device)),
       stream_(MakeCudaStream()),
       uploads_(stream_.get()),
       copies_(device, stream_.get()),
@@ -85,7 +99,7 @@ CudaBackend::CudaBackend(int device, std::string description, std::unique_ptr<Ge
 
 CudaBackend::~CudaBackend() { Synchronize(); }
 
-void CudaBackend::UseDevice() const { CheckCuda(cudaSetDevice(device_), "cudaSetDevice"); }
+void CudaBackend::UseDevice() const { CheckCuda(cudaSetDevice(options_.device), "cudaSetDevice"); }
 
 DeviceMemoryUse CudaBackend::MemoryUse() const {
   UseDevice();
@@ -169,45 +183,52 @@ void CudaBackend::Embed(const Weight& table, absl::Span<const int32_t> token_ids
 }
 
 void CudaBackend::Product(Tensor in, absl::Span<const ProductOutput> outputs) {
-  Multiply({.in = in}, outputs);
+  Multiply({.in = in}, InputPrecision::kUsual, outputs);
 }
 
-void CudaBackend::NormProduct(Tensor in, const float* gain, float epsilon,
-                              InputPrecision /*precision*/,
+void CudaBackend::NormProduct(Tensor in, const float* gain, float epsilon, InputPrecision precision,
                               absl::Span<const ProductOutput> outputs) {
   Multiply({.kind = VectorInput::Kind::kNorm, .in = in, .other = gain, .epsilon = epsilon},
-           outputs);
+           precision, outputs);
 }
 
 void CudaBackend::SwiGluProduct(Tensor gate, Tensor up, absl::Span<const ProductOutput> outputs) {
   BATON_CHECK(SameShape(gate, up), "shapes");
-  Multiply({.kind = VectorInput::Kind::kSwiGlu, .in = gate, .other = up.data}, outputs);
+  Multiply({.kind = VectorInput::Kind::kSwiGlu, .in = gate, .other = up.data},
+           InputPrecision::kUsual, outputs);
 }
 
-void CudaBackend::Multiply(const VectorInput& input, absl::Span<const ProductOutput> outputs) {
+void CudaBackend::Multiply(const VectorInput& input, InputPrecision precision,
+                           absl::Span<const ProductOutput> outputs) {
   for (const ProductOutput& output : outputs) {
     BATON_CHECK(output.weight->columns() == input.in.columns && output.out.rows == input.in.rows &&
                     output.out.columns == output.weight->rows(),
                 "shapes");
   }
-  if (input.in.rows <= kMaxVectorRows) {
+  if (options_.deterministic) {
+    MultiplyInvariant(input, precision, outputs);
+  } else if (input.in.rows <= kMaxVectorRows) {
     MultiplyFewRows(input, outputs);
   } else {
     MultiplyManyRows(input, outputs);
   }
 }
 
+void CudaBackend::MultiplyInvariant(const VectorInput& input, InputPrecision precision,
+                                    absl::Span<const ProductOutput> outputs) {
+  const int terms = precision == InputPrecision::kFine ? 2 : 1;
+  GrowDeviceMemory(ProductTermBytes(terms, input.in.rows, input.in.columns), product_terms_);
+  const ProductTerms in = LaunchProductTerms(input, terms, product_terms_.data(), stream_.get());
+  ForEachFew(outputs, [&](std::span<const VectorOutput> few) {
+    LaunchInvariantProduct(in, few, stream_.get());
+  });
+}
+
 void CudaBackend::MultiplyFewRows(const VectorInput& input,
                                   absl::Span<const ProductOutput> outputs) {
-  std::vector<VectorOutput> all;
-  for (const ProductOutput& output : outputs) {
-    all.push_back({MatrixOf(*output.weight), output.out, output.accumulate});
-  }
-  for (size_t first = 0; first < all.size(); first += kMaxVectorOutputs) {
-    const size_t count = std::min<size_t>(kMaxVectorOutputs, all.size() - first);
-    LaunchVectorProduct(input, std::span<const VectorOutput>(all).subspan(first, count), limits_,
-                        stream_.get());
-  }
+  ForEachFew(outputs, [&](std::span<const VectorOutput> few) {
+    LaunchVectorProduct(input, few, limits_, stream_.get());
+  });
 }
 
 void CudaBackend::ReserveDequantised(std::span<const VectorOutput> outputs) {
@@ -272,7 +293,8 @@ void CudaBackend::RotateAndAppend(Tensor queries, Tensor keys, Tensor values,
 void CudaBackend::PlanPass(int tile_rows) {
   if (tile_rows == planned_tile_rows_) return;
   planned_tile_rows_ = tile_rows;
-  PlanAttention(sequences_, tile_rows, plan_);
+  PlanAttention(sequences_, tile_rows, plan_,
+                options_.deterministic ? AttentionCut::kAlike : AttentionCut::kByRowCount);
   UploadIds(plan_.words, plan_words_);
   work_ = plan_.At(plan_words_.data());
 }

@@ -24,20 +24,32 @@ namespace baton {
 //
 // Products of up to kMaxVectorRows rows are kernels of its own, in float32; larger ones are the
 // library's, which see their input rounded to the weights' type (quantised weights and their input
-// rounded to BF16). A row's bits therefore depend on
-// how many rows a pass has. InputPrecision changes nothing.
+// rounded to BF16). A row's bits therefore depend on how many rows a pass has, and InputPrecision
+// changes nothing.
+//
+// `deterministic`: products are those of invariant_product.h, and attention is the one kernel for
+// all rows (attention_plan.h); no library is needed. Every operation then gives a row the same bits
+// in every pass, on every device of one compute capability.
 //
 // Thread rule: see Backend. The device is made current on the calling thread by BeginPass, and by
 // whatever waits.
+struct CudaBackendOptions {
+  int device = 0;
+  std::string description;
+  std::string numerics;
+  bool deterministic = false;
+};
+
 class CudaBackend final : public Backend {
  public:
   // NOT_FOUND or RESOURCE_EXHAUSTED as Gemm::Create. REQUIRES: a device that MakeCudaBackend
   // accepts, current on the calling thread.
-  static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(int device, std::string description);
+  static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(CudaBackendOptions options);
   ~CudaBackend() override;
 
   const char* Name() const override { return "cuda"; }
-  std::string Description() const override { return description_; }
+  std::string Numerics() const override { return options_.numerics; }
+  std::string Description() const override { return options_.description; }
   bool host_memory() const override { return false; }
   uint64_t FreeMemoryBytes() const override { return MemoryUse().free; }
   DeviceMemoryUse MemoryUse() const override;
@@ -63,13 +75,16 @@ class CudaBackend final : public Backend {
   DeviceCopies* device_copies() override { return &copies_; }
 
  private:
-  CudaBackend(int device, std::string description, std::unique_ptr<Gemm> gemm);
+  CudaBackend(CudaBackendOptions options, std::unique_ptr<Gemm> gemm);
 
   void UseDevice() const;
   // Copies `ids` to `buffer`, in the stream's order.
   const int32_t* UploadIds(absl::Span<const int32_t> ids, BackendBuffer& buffer);
   // out = input x weight^T, or out += it, for every output.
-  void Multiply(const VectorInput& input, absl::Span<const ProductOutput> outputs);
+  void Multiply(const VectorInput& input, InputPrecision precision,
+                absl::Span<const ProductOutput> outputs);
+  void MultiplyInvariant(const VectorInput& input, InputPrecision precision,
+                         absl::Span<const ProductOutput> outputs);
   void MultiplyFewRows(const VectorInput& input, absl::Span<const ProductOutput> outputs);
   void MultiplyManyRows(const VectorInput& input, absl::Span<const ProductOutput> outputs);
   // The input as the library's products read it, in gemm_input_.
@@ -79,13 +94,12 @@ class CudaBackend final : public Backend {
   // Plans the pass's attention, unless it is planned for such tiles already.
   void PlanPass(int tile_rows);
 
-  const int device_;
-  const std::string description_;
+  const CudaBackendOptions options_;
   const DeviceLimits limits_;
   const CudaStream stream_;
   UploadRing uploads_;
   CudaCopies copies_;
-  const std::unique_ptr<Gemm> gemm_;
+  const std::unique_ptr<Gemm> gemm_;  // none if deterministic
 
   std::vector<PassSequence> sequences_;  // of the pass
   BackendBuffer pass_arrays_;            // in device memory, as are all buffers
@@ -96,6 +110,7 @@ class CudaBackend final : public Backend {
   AttentionWork work_;
   BackendBuffer token_ids_;
   BackendBuffer copied_rows_;
+  BackendBuffer product_terms_;
   BackendBuffer gemm_input_;  // [rows, columns] of a weight's element type
   BackendBuffer dequantised_;
   BackendBuffer partials_;

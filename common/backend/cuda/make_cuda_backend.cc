@@ -11,7 +11,9 @@
 
 #include "common/backend/cuda/cuda_backend.h"
 #include "common/backend/cuda/device_code.h"
+#include "common/backend/cuda/invariant_product.h"
 #include "common/base/log.h"
+#include "common/base/numerics.h"
 #include "common/base/status_macros.h"
 
 namespace baton {
@@ -87,11 +89,17 @@ absl::StatusOr<cudaDeviceProp> FindDevice(int device) {
   return properties;
 }
 
+// The tensor cores of another compute capability may add in another order.
+std::string InvariantNumerics(const cudaDeviceProp& properties) {
+  return absl::StrCat("cuda-sm", properties.major, properties.minor, "-invariant",
+                      kInvariantVersion);
+}
+
 }  // namespace
 
 bool CudaAvailable() { return FindDevice(0).ok(); }
 
-absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int device) {
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int device, bool deterministic) {
   BATON_ASSIGN_OR_RETURN(const cudaDeviceProp properties, FindDevice(device));
   const std::string name = absl::StrFormat(
       "%s, compute capability %d.%d, %.1f GiB", properties.name, properties.major, properties.minor,
@@ -106,7 +114,12 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int device) {
         device, absl::StrCat("no kernels for ", name, ": ", ErrorText(error)),
         absl::StrCat("build with BATON_CUDA_ARCHITECTURES=", properties.major, properties.minor));
   }
-  return CudaBackend::Create(device, absl::StrCat("cuda:", device, " ", name));
+  return CudaBackend::Create({.device = device,
+                              .description = absl::StrCat("cuda:", device, " ", name,
+                                                          deterministic ? ", deterministic" : ""),
+                              .numerics = deterministic ? InvariantNumerics(properties)
+                                                        : absl::StrCat("cuda", kVaryingNumerics),
+                              .deterministic = deterministic});
 }
 
 }  // namespace baton

@@ -92,7 +92,8 @@ using Batch = std::vector<Sequence>;
 // A batch in device memory. What no token wrote is NaN; the blocks of the sequences are mixed.
 class Device {
  public:
-  Device(const Shape& shape, const Batch& batch) : shape_(shape), view_(shape.View()) {
+  Device(const Shape& shape, const Batch& batch, AttentionCut cut = AttentionCut::kByRowCount)
+      : shape_(shape), view_(shape.View()) {
     std::vector<int32_t> sequence_of_row;
     std::vector<int32_t> positions;
     std::vector<int32_t> first_rows = {0};
@@ -142,7 +143,7 @@ class Device {
     out_ = std::make_unique<DeviceArray<float>>(std::vector<float>(queries.size(), NAN));
     cache_ = std::make_unique<DeviceArray<uint8_t>>(bytes);
     view_.blocks = cache_->data();
-    PlanAttention(sequences_, PrefillTileRows(shape.heads(), view_), plan_);
+    PlanAttention(sequences_, PrefillTileRows(shape.heads(), view_), plan_, cut);
     work_ = plan_.At(Upload(plan_.words));
     partials_ = std::make_unique<DeviceArray<float>>(std::vector<float>(
         AttentionPartialBytes(plan_.partials, shape.heads(), shape.head_dim) / sizeof(float) + 1,
@@ -323,6 +324,53 @@ TEST_P(CudaAttention, GivesARowTheSameBitsAloneAndInAnyBatch) {
   }
 }
 
+TEST_P(CudaAttention, CutAlikeIsTheDefinitionWhateverTheOrderOfThreads) {
+  const Batch batch = RandomBatch(GetParam(), 6);
+  Device device(GetParam(), batch, AttentionCut::kAlike);
+  std::vector<float> first;
+  for (const FiberOrder order : cuda_shim::kAllFiberOrders) {
+    cuda_shim::SetFiberOrder(order);
+    const std::vector<float> out = device.Run();
+    if (first.empty()) {
+      first = out;
+      ExpectDefinition(GetParam(), batch, out);
+    }
+    EXPECT_TRUE(SameBits(out, first));
+  }
+}
+
+// Rows [begin, end) of a sequence, with the keys and values that they see.
+Sequence Part(const Shape& shape, const Sequence& sequence, int begin, int end) {
+  const auto slice = [](const std::vector<float>& values, int from, int to) {
+    return std::vector<float>(values.begin() + from, values.begin() + to);
+  };
+  const int tokens = sequence.first_position + end;
+  return {sequence.first_position + begin, end - begin,
+          slice(sequence.queries, begin * shape.columns(), end * shape.columns()),
+          slice(sequence.keys, 0, tokens * shape.kv_columns()),
+          slice(sequence.values, 0, tokens * shape.kv_columns())};
+}
+
+// Alone and in runs of any length, over the borders of pages, tiles and segments.
+TEST_P(CudaAttention, CutAlikeGivesARowTheSameBitsInEveryRun) {
+  const Shape& shape = GetParam();
+  std::mt19937 random(7);
+  const int tile = shape.tensor_cores() ? PrefillTileRows(shape.heads(), shape.View()) : 8;
+  for (const int first : {245, 500}) {
+    const int rows = std::min(tile + 3, 24);
+    const Sequence whole = RandomSequence(shape, first, rows, random);
+    const std::vector<float> expected = Device(shape, {whole}, AttentionCut::kAlike).Run();
+    for (const int count : {1, 13}) {
+      Batch batch;
+      for (int begin = 0; begin < rows; begin += count) {
+        batch.push_back(Part(shape, whole, begin, std::min(begin + count, rows)));
+      }
+      const std::vector<float> out = Device(shape, batch, AttentionCut::kAlike).Run();
+      EXPECT_TRUE(SameBits(out, expected)) << count << " rows at a time from " << first;
+    }
+  }
+}
+
 std::string ShapeName(const testing::TestParamInfo<Shape>& shape) { return Name(shape.param); }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -368,12 +416,19 @@ TEST(CudaAttentionGrid, ChangesNoBit) {
 // Rows of a chunk see nothing of the rows behind them, be they infinite or no numbers; those that
 // see them are no numbers either.
 TEST(CudaAttentionMask, KeepsLaterTokensFromEarlierRows) {
-  for (const KvDtype dtype : {KvDtype::kBf16, KvDtype::kF16, KvDtype::kF32}) {
+  struct Case {
+    KvDtype dtype;
+    AttentionCut cut;
+  };
+  for (const auto& [dtype, cut] : {Case{KvDtype::kBf16, AttentionCut::kByRowCount},
+                                   {KvDtype::kF16, AttentionCut::kByRowCount},
+                                   {KvDtype::kF32, AttentionCut::kByRowCount},
+                                   {KvDtype::kF16, AttentionCut::kAlike}}) {
     Shape shape = kUsual;
     shape.dtype = dtype;
     std::mt19937 random(4);
     const Sequence clean = RandomSequence(shape, 40, 50, random);
-    const std::vector<float> expected = Device(shape, {clean}).Run();
+    const std::vector<float> expected = Device(shape, {clean}, cut).Run();
     bool keys_too = false;
     for (const int poisoned : {41, 64, 79, 89}) {
       Sequence sequence = clean;
@@ -381,7 +436,7 @@ TEST(CudaAttentionMask, KeepsLaterTokensFromEarlierRows) {
       std::fill(sequence.values.begin() + from, sequence.values.end(), keys_too ? NAN : INFINITY);
       if (keys_too) std::fill(sequence.keys.begin() + from, sequence.keys.end(), NAN);
       keys_too = !keys_too;
-      const std::vector<float> out = Device(shape, {sequence}).Run();
+      const std::vector<float> out = Device(shape, {sequence}, cut).Run();
       const auto border = static_cast<ptrdiff_t>((poisoned - 40) * shape.columns());
       EXPECT_TRUE(SameBits({out.begin(), out.begin() + border},
                            {expected.begin(), expected.begin() + border}))

@@ -22,7 +22,7 @@ class MakeCudaBackend : public testing::Test {
   // That `device` is refused on `machine` with all of `words`, and auto does without.
   void ExpectRefused(const Machine& machine, int device, const std::vector<std::string>& words) {
     SetMachine(machine);
-    const auto backend = baton::MakeCudaBackend(device);
+    const auto backend = baton::MakeCudaBackend(device, /*deterministic=*/false);
     EXPECT_EQ(backend.status().code(), absl::StatusCode::kInvalidArgument) << backend.status();
     for (const std::string& word : words) {
       EXPECT_THAT(std::string(backend.status().message()), testing::HasSubstr(word));
@@ -34,7 +34,7 @@ class MakeCudaBackend : public testing::Test {
 
 TEST_F(MakeCudaBackend, GivesADeviceThatItDescribes) {
   EXPECT_TRUE(CudaAvailable());
-  const auto backend = baton::MakeCudaBackend(0);
+  const auto backend = baton::MakeCudaBackend(0, /*deterministic=*/false);
   ASSERT_TRUE(backend.ok()) << backend.status();
   EXPECT_EQ((*backend)->Description(), "cuda:0 fibers, compute capability 9.0, 4.0 GiB");
 }

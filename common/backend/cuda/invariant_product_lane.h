@@ -1,0 +1,197 @@
+// What both kernels of invariant_product.h do in one lane: read weights, make mma operands of them,
+// multiply. The order of an element's sum is here and nowhere else.
+//
+// With g = lane / 4 and t = lane % 4 an mma's A has 16 outputs (of a lane: g and g + 8), its B 8
+// rows of the input (of a lane: g), and D of a lane outputs g and g + 8 of rows 2t and 2t + 1.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#include "common/backend/cuda/invariant_product.h"
+#include "common/backend/cuda/weight_format.h"
+#include "ptx.h"
+
+namespace baton {
+
+struct InvariantArgs {
+  struct Matrix {
+    const uint8_t* weight;  // [rows, row_bytes]
+    float* out;             // [input rows, rows]
+    int rows;
+    int first_unit;
+    bool accumulate;
+  };
+  const uint8_t* terms;  // as in ProductTerms
+  int term_count;
+  int64_t term_bytes;      // from one term to the next
+  int64_t term_row_bytes;  // from one row to the next
+  int rows;
+  int row_tiles;
+  int columns;
+  int tiles;       // of kTileColumns
+  int part_tiles;  // of a part
+  int64_t row_bytes;
+  int matrix_count;
+  Matrix matrices[kMaxVectorOutputs];
+};
+
+// Two elements in a register, `low` in its lower half.
+__device__ __forceinline__ uint32_t PackBf16(float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  uint32_t bits;
+  memcpy(&bits, &pair, sizeof(bits));
+  return bits;
+}
+
+// A block of columns: what the four lanes of a row hold at a time.
+template <CudaElement kElement_>
+struct InvariantBlock {
+  using Format = WeightFormat<kElement_>;
+  static constexpr CudaElement kElement = kElement_;
+  static constexpr int kLaneColumns = std::max(8, Format::kColumns);
+  static constexpr int kChunks = kLaneColumns / Format::kColumns;  // of a lane
+  static constexpr int kPairs = kLaneColumns / 8;                  // of mma steps
+  static constexpr int kColumns = 4 * kLaneColumns;
+  static constexpr int kOfTile = kTileColumns / kColumns;
+  // BF16 terms of a weight.
+  static constexpr int kTerms =
+      kElement == CudaElement::kF32 || kElement == CudaElement::kF16 ? 2 : 1;
+};
+
+// The first of the 8 columns, from a tile's first, that lane `t` of four multiplies in pair `pair`
+// of the tile.
+template <class Block>
+__device__ __forceinline__ int PairColumn(int pair, int t) {
+  return pair / Block::kPairs * Block::kColumns + t * Block::kLaneColumns +
+         pair % Block::kPairs * 8;
+}
+// The other way round: where the columns from 8 * `eight` on belong.
+struct PairPlace {
+  int pair;
+  int t;
+};
+template <class Block>
+__device__ __forceinline__ PairPlace PlaceOf(int eight) {
+  const int in_block = eight * 8 % Block::kColumns;
+  return {eight * 8 / Block::kColumns * Block::kPairs + in_block % Block::kLaneColumns / 8,
+          in_block / Block::kLaneColumns};
+}
+
+// A lane's part of a block, of one output.
+template <class Block>
+struct LaneWeights {
+  typename Block::Format::Chunk chunks[Block::kChunks];
+
+  // Of block `block` of the row; zeros behind its end.
+  __device__ __forceinline__ void Load(const uint8_t* row, int columns, int block, int t) {
+#pragma unroll
+    for (int i = 0; i < Block::kChunks; ++i) {
+      const int chunk = (block * 4 + t) * Block::kChunks + i;
+      chunks[i] = chunk * Block::Format::kColumns < columns
+                      ? Block::Format::Load(row, columns, chunk)
+                      : typename Block::Format::Chunk{};
+    }
+  }
+
+  // The terms of its columns 4 * step to 4 * step + 3, two to a register.
+  __device__ __forceinline__ void Quad(int step, uint2 (&terms)[Block::kTerms]) const {
+    constexpr int kQuads = Block::Format::kColumns / 4;
+    const auto& chunk = chunks[step / kQuads];
+    if constexpr (Block::kElement == CudaElement::kBf16) {
+      terms[0] = {WordOf(chunk, 2 * (step % kQuads)), WordOf(chunk, 2 * (step % kQuads) + 1)};
+      return;
+    }
+    const float4 x = Block::Format::Quad(chunk, step % kQuads);
+    terms[0] = {PackBf16(x.x, x.y), PackBf16(x.z, x.w)};
+    if constexpr (Block::kTerms == 2) {
+      const auto lost = [](float value, uint32_t rounded) {
+        return value - std::bit_cast<float>(rounded);
+      };
+      terms[1] = {PackBf16(lost(x.x, terms[0].x << 16), lost(x.y, terms[0].x & 0xffff0000u)),
+                  PackBf16(lost(x.z, terms[0].y << 16), lost(x.w, terms[0].y & 0xffff0000u))};
+    }
+  }
+};
+
+// The A operands of a pair's two steps, for kTiles times 16 outputs.
+template <class Block, int kTiles>
+struct PairWeights {
+  uint32_t a[2][kTiles][Block::kTerms][4];
+
+  // `weights` [tile][output g, output g + 8]; `pair` of the block.
+  __device__ __forceinline__ PairWeights(const LaneWeights<Block> (&weights)[kTiles][2], int pair) {
+#pragma unroll
+    for (int step = 0; step < 2; ++step) {
+#pragma unroll
+      for (int tile = 0; tile < kTiles; ++tile) {
+        uint2 upper[Block::kTerms];
+        uint2 lower[Block::kTerms];
+        weights[tile][0].Quad(2 * pair + step, upper);
+        weights[tile][1].Quad(2 * pair + step, lower);
+#pragma unroll
+        for (int term = 0; term < Block::kTerms; ++term) {
+          a[step][tile][term][0] = upper[term].x;
+          a[step][tile][term][1] = lower[term].x;
+          a[step][tile][term][2] = upper[term].y;
+          a[step][tile][term][3] = lower[term].y;
+        }
+      }
+    }
+  }
+
+  // sums[tile] += step `step` of them times the same of one term of the input: `x` has 8 columns of
+  // this lane's row.
+  template <bool kLowTerm>
+  __device__ __forceinline__ void Multiply(int step, const uint4& x,
+                                           float (&sums)[kTiles][4]) const {
+    const uint2 b = step == 0 ? make_uint2(x.x, x.y) : make_uint2(x.z, x.w);
+#pragma unroll
+    for (int term = 0; term < (kLowTerm ? 1 : Block::kTerms); ++term) {
+#pragma unroll
+      for (int tile = 0; tile < kTiles; ++tile) {
+        MultiplyBf16(sums[tile], a[step][tile][term], {b.x, b.y});
+      }
+    }
+  }
+
+  // The whole pair. `high` and `low` as above; `low` counts if `two_terms`.
+  __device__ __forceinline__ void MultiplyBoth(const uint4& high, const uint4& low, bool two_terms,
+                                               float (&sums)[kTiles][4]) const {
+#pragma unroll
+    for (int step = 0; step < 2; ++step) {
+      Multiply<false>(step, high, sums);
+      if (two_terms) Multiply<true>(step, low, sums);
+    }
+  }
+};
+
+// The matrix of a unit of outputs.
+__device__ __forceinline__ const InvariantArgs::Matrix& MatrixOfUnit(const InvariantArgs& args,
+                                                                     int unit) {
+  int matrix = 0;
+  while (matrix + 1 < args.matrix_count && unit >= args.matrices[matrix + 1].first_unit) ++matrix;
+  return args.matrices[matrix];
+}
+
+// The weights' row of output `output`; those behind the last one read it, and nobody stores them.
+__device__ __forceinline__ const uint8_t* WeightRow(const InvariantArgs& args,
+                                                    const InvariantArgs::Matrix& matrix,
+                                                    int output) {
+  return matrix.weight + min(output, matrix.rows - 1) * args.row_bytes;
+}
+
+__device__ __forceinline__ void StoreOutput(const InvariantArgs& args,
+                                            const InvariantArgs::Matrix& matrix, int row,
+                                            int output, float sum) {
+  if (row >= args.rows || output >= matrix.rows) return;
+  float* const out = matrix.out + static_cast<int64_t>(row) * matrix.rows + output;
+  *out = matrix.accumulate ? *out + sum : sum;
+}
+
+}  // namespace baton

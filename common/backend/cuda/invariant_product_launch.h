@@ -1,0 +1,90 @@
+// From a product's description to the launch of its kernel: for the sources that instantiate
+// invariant_product_kernels.h, each for some element types.
+#pragma once
+
+#include <limits>
+#include <span>
+
+#include "common/backend/cuda/invariant_product_kernels.h"
+#include "common/backend/cuda/launch.h"
+#include "common/backend/cuda/weight_layout.h"
+#include "common/base/check.h"
+
+namespace baton {
+
+// From so many rows on the tiles are faster; no bit depends on it.
+inline constexpr int kInvariantTilesFrom = 65;
+
+// `unit_outputs` and `tile_rows`: of a block of threads.
+template <class Block>
+InvariantArgs InvariantArgsFor(const ProductTerms& in, std::span<const VectorOutput> outputs,
+                               int unit_outputs, int tile_rows, unsigned* blocks) {
+  const int stride = ProductTermStride(in.columns);
+  InvariantArgs args = {
+      .terms = static_cast<const uint8_t*>(in.data),
+      .term_count = in.terms,
+      .term_bytes = int64_t{2} * stride * in.rows,
+      .term_row_bytes = int64_t{2} * stride,
+      .rows = in.rows,
+      .row_tiles = (in.rows + tile_rows - 1) / tile_rows,
+      .columns = in.columns,
+      .tiles = ColumnTiles(in.columns),
+      .part_tiles = InvariantPartTiles(in.columns),
+      .row_bytes = static_cast<int64_t>(CudaRowBytes(Block::kElement, in.columns)),
+      .matrix_count = 0,
+      .matrices = {}};
+  int units = 0;
+  for (const VectorOutput& output : outputs) {
+    const CudaMatrix& weight = output.weight;
+    if (weight.element != Block::kElement) continue;
+    args.matrices[args.matrix_count++] = {static_cast<const uint8_t*>(weight.data), output.out.data,
+                                          weight.rows, units, output.accumulate};
+    units += (weight.rows + unit_outputs - 1) / unit_outputs;
+  }
+  const int64_t all = int64_t{units} * args.row_tiles;
+  BATON_CHECK(all <= std::numeric_limits<int>::max(), "blocks of a launch");
+  *blocks = static_cast<unsigned>(all);
+  return args;
+}
+
+template <class Block, int kRowTiles, int kDepth, int kOccupancy>
+void LaunchParts(const ProductTerms& in, std::span<const VectorOutput> outputs,
+                 cudaStream_t stream) {
+  unsigned blocks = 0;
+  const InvariantArgs args =
+      InvariantArgsFor<Block>(in, outputs, kPartOutputs, kRowTiles * 8, &blocks);
+  if (blocks == 0) return;
+  Launch(InvariantPartsKernel<Block, kRowTiles, kDepth, kOccupancy>,
+         {.grid = blocks,
+          .block = kInvariantThreads,
+          .shared_bytes = sizeof(float) * kInvariantWarps * kRowTiles * 8 * kPartOutputs,
+          .stream = stream,
+          .may_start_early = true},
+         args);
+}
+
+// What a lane holds of weights under way is 2 to 4 KB of a warp.
+template <CudaElement kElement>
+void LaunchInvariantElement(const ProductTerms& in, std::span<const VectorOutput> outputs,
+                            cudaStream_t stream) {
+  using Block = InvariantBlock<kElement>;
+  constexpr int kDepth = Block::kLaneColumns == 8 && Block::kChunks == 1 ? 4 : 2;
+  if (in.rows <= 8) return LaunchParts<Block, 1, kDepth, 3>(in, outputs, stream);
+  if (in.rows < kInvariantTilesFrom) return LaunchParts<Block, 4, kDepth, 2>(in, outputs, stream);
+  unsigned blocks = 0;
+  const InvariantArgs args = InvariantArgsFor<Block>(in, outputs, kTileOutputs, kTileRows, &blocks);
+  if (blocks == 0) return;
+  Launch(InvariantTileKernel<Block>,
+         {.grid = blocks,
+          .block = kInvariantThreads,
+          .shared_bytes = static_cast<size_t>(TileSharedBytes(in.terms)),
+          .stream = stream,
+          .may_start_early = true},
+         args);
+}
+
+// The outputs whose weights are quantised (invariant_product_quantised.cu).
+void LaunchQuantisedInvariantProduct(const ProductTerms& in, std::span<const VectorOutput> outputs,
+                                     cudaStream_t stream);
+
+}  // namespace baton

@@ -1,0 +1,15 @@
+// The kernels of quantised weights, apart from the others because they take long to compile.
+#include "common/backend/cuda/invariant_product_launch.h"
+
+namespace baton {
+
+void LaunchQuantisedInvariantProduct(const ProductTerms& in, std::span<const VectorOutput> outputs,
+                                     cudaStream_t stream) {
+  LaunchInvariantElement<CudaElement::kQ8_0>(in, outputs, stream);
+  LaunchInvariantElement<CudaElement::kQ4_0>(in, outputs, stream);
+  LaunchInvariantElement<CudaElement::kQ4_1>(in, outputs, stream);
+  LaunchInvariantElement<CudaElement::kQ4_K>(in, outputs, stream);
+  LaunchInvariantElement<CudaElement::kQ6_K>(in, outputs, stream);
+}
+
+}  // namespace baton

@@ -1,0 +1,315 @@
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cmath>
+
+#include "common/backend/cuda/attention_partials.h"
+#include "common/backend/cuda/attention_tile.h"
+#include "common/backend/cuda/device.h"
+#include "common/backend/cuda/launch.h"
+#include "common/backend/cuda/segment_attention.h"
+#include "ptx.h"
+
+namespace baton {
+
+// Shared memory: [queries][2 buffers][K, V][pages].
+template <int kHeadDim, int kWarps_>
+struct SegmentShape {
+  static constexpr int kWarps = kWarps_;
+  static constexpr int kThreads = kWarps * 32;
+  static constexpr int kHalves = kHeadDim > 128 ? 2 : 1;  // warps for each M tile
+  static constexpr int kColumns = kHeadDim / kHalves;     // of the values, for each of them
+  static constexpr int kQueries = kWarps / kHalves * 16;
+  static constexpr int kPages = kHeadDim > 80 ? 2 : 4;  // of a key tile
+  static constexpr int kKeys = kPages * kAttentionPage;
+  static constexpr int kPartBytes = kPages * PageShape<kHeadDim>::kBytes;
+  static constexpr int kBuffersAt = kQueries * PageShape<kHeadDim>::kRowBytes;
+  static constexpr int kSharedBytes = kBuffersAt + 4 * kPartBytes;
+  static_assert(kAttentionSplit % kKeys == 0 && kAttentionSplit / kAttentionPage <= 32);
+};
+
+template <class Shape>
+static __device__ void MeetAll() {
+  if constexpr (Shape::kWarps == 1) {
+    __syncwarp();
+  } else {
+    __syncthreads();
+  }
+}
+
+// The block of lane i's page, the i-th of the segment at `first_key`.
+static __device__ inline int32_t FindBlocks(const AttentionArgs& args, const TileWork& work,
+                                            int first_key) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int key = min(first_key + lane * kAttentionPage, work.end_key - 1);
+  return work.block_table[key / args.cache.block_size];
+}
+
+// Begins to copy the key tile at `first_key` to `buffer` [K, V][pages]. `blocks`: of its segment.
+template <class Shape, int kHeadDim>
+static __device__ void CopyTile(const AttentionArgs& args, const TileWork& work, int first_key,
+                                int32_t blocks, uint8_t* buffer) {
+  const KvLayerView& cache = args.cache;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int i = static_cast<int>(threadIdx.x) / 32; i < 2 * Shape::kPages; i += Shape::kWarps) {
+    const int page = i % Shape::kPages;
+    const int part = i / Shape::kPages;
+    const int key = first_key + page * kAttentionPage;
+    const int32_t block = __shfl_sync(kAllLanes, blocks, key % kAttentionSplit / kAttentionPage);
+    if (key >= work.end_key) continue;
+    const uint8_t* const keys = KeyAt(cache, block, key % cache.block_size, work.kv_head);
+    CopyPage<kHeadDim>(keys + (part == 0 ? 0 : cache.values_offset - cache.keys_offset),
+                       cache.row_bytes(), work.end_key - key,
+                       buffer + part * Shape::kPartBytes + page * PageShape<kHeadDim>::kBytes,
+                       lane);
+  }
+  CommitCopies();
+}
+
+// How a segment's state joins what is before it: both are scaled to the new maximum.
+struct MergeScales {
+  float max;
+  float total;
+  float segment;
+};
+static __device__ inline MergeScales ScalesFor(float total_max, float segment_max) {
+  const float max = fmaxf(total_max, segment_max);
+  return {max, exp2f(total_max - max), exp2f(segment_max - max)};
+}
+static __device__ inline float MergeValue(const MergeScales& scales, float total, float segment) {
+  return __fmaf_rn(segment, scales.segment, total * scales.total);
+}
+
+// total += segment, for the rows that see one of its keys.
+template <int kColumns>
+static __device__ void MergeSegment(const WarpRows<1>& rows, int first_key,
+                                    const SoftmaxState<1, kColumns>& segment,
+                                    SoftmaxState<1, kColumns>& total) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    if (rows.last_key[0][r] < first_key) continue;
+    const MergeScales scales = ScalesFor(total.max[0][r], segment.max[0][r]);
+    total.max[0][r] = scales.max;
+    total.sum[0][r] = MergeValue(scales, total.sum[0][r], segment.sum[0][r]);
+#pragma unroll
+    for (int i = 0; i < kColumns / 4; ++i) {
+      float& sum = total.o[0][i / 2][r * 2 + i % 2];
+      sum = MergeValue(scales, sum, segment.o[0][i / 2][r * 2 + i % 2]);
+    }
+  }
+}
+
+// Keys [first_key, work.end_key), from a segment's beginning on. Calls end_segment(its first key,
+// state) after each.
+template <class Element, class Shape, int kHeadDim, class EndSegment>
+static __device__ void AttendSegments(const AttentionArgs& args, const TileWork& work,
+                                      int first_key, const WarpRows<1>& rows, uint8_t* shared,
+                                      const EndSegment& end_segment) {
+  const uint8_t* const queries = shared + rows.first * PageShape<kHeadDim>::kRowBytes;
+  const int first_column =
+      static_cast<int>(threadIdx.x) / 32 % Shape::kHalves * Shape::kColumns;  // of the values
+  uint8_t* const buffers = shared + Shape::kBuffersAt;
+  int32_t blocks = FindBlocks(args, work, first_key);
+  int32_t next_blocks = FindBlocks(args, work, first_key + kAttentionSplit);
+  CopyTile<Shape, kHeadDim>(args, work, first_key, blocks, buffers);
+  SoftmaxState<1, Shape::kColumns> state;
+  ClearState(state);
+  for (int buffer = 0; first_key < work.end_key; first_key += Shape::kKeys, buffer ^= 1) {
+    WaitForCopies<0>();
+    MeetAll<Shape>();  // copied by all warps; and none reads the other buffer any more
+    const int next = first_key + Shape::kKeys;
+    if (next % kAttentionSplit == 0) {
+      blocks = next_blocks;
+      next_blocks = FindBlocks(args, work, next + kAttentionSplit);
+    }
+    if (next < work.end_key) {
+      CopyTile<Shape, kHeadDim>(args, work, next, blocks,
+                                buffers + (buffer ^ 1) * 2 * Shape::kPartBytes);
+    }
+    const uint8_t* const keys = buffers + buffer * 2 * Shape::kPartBytes;
+    const uint8_t* const values = keys + Shape::kPartBytes + first_column * sizeof(Element);
+    if (next <= rows.all_end && rows.used > 0) {
+      AttendKeys<Element, kHeadDim, Shape::kPages, true>(rows, first_key, queries, keys, values,
+                                                         state);
+    } else if (first_key < rows.end_key) {
+      AttendKeys<Element, kHeadDim, Shape::kPages, false>(rows, first_key, queries, keys, values,
+                                                          state);
+    }
+    if (next % kAttentionSplit == 0 || next >= work.end_key) {
+      FoldSums(state);
+      end_segment(first_key / kAttentionSplit * kAttentionSplit, state);
+      ClearState(state);
+    }
+  }
+}
+
+// --- Runs of rows.
+
+template <class Shape, int kHeadDim>
+static __device__ void StoreContexts(const AttentionArgs& args, const TileWork& work,
+                                     const WarpRows<1>& rows,
+                                     const SoftmaxState<1, Shape::kColumns>& state) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int first_column = static_cast<int>(threadIdx.x) / 32 % Shape::kHalves * Shape::kColumns;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int own_row = r * 8 + lane / 4;
+    if (own_row >= rows.used) continue;
+    const int row = rows.first + own_row;
+    const float inverse = 1.0f / state.sum[0][r];
+    const int head = work.kv_head * args.group + row % args.group;
+    float* const to = args.out.Row(work.tile.first_row + row / args.group) + head * kHeadDim +
+                      first_column + lane % 4 * 2;
+#pragma unroll
+    for (int d = 0; d < Shape::kColumns / 8; ++d) {
+      *reinterpret_cast<float2*>(to + d * 8) = {state.o[0][d][r * 2] * inverse,
+                                                state.o[0][d][r * 2 + 1] * inverse};
+    }
+  }
+}
+
+template <class Element, class Shape, int kHeadDim>
+static __global__ void __launch_bounds__(Shape::kThreads)
+    SegmentTileKernel(const __grid_constant__ AttentionArgs args) {
+  extern __shared__ __align__(16) uint8_t shared_memory[];
+  WaitForPreviousKernel();
+  LetNextKernelStart();
+  const int item = static_cast<int>(blockIdx.x) / args.cache.kv_heads;
+  if (item >= args.work.counts[1]) return;
+  const PrefillTile tile = args.work.tiles[item];
+  const int first_position = args.pass.positions[tile.first_row];
+  const TileWork work = {.tile = tile,
+                         .kv_head = static_cast<int>(blockIdx.x) % args.cache.kv_heads,
+                         .first_position = first_position,
+                         .end_key = first_position + tile.row_count,
+                         .block_table = BlockTable(args.pass, tile.first_row)};
+  StoreQueries<Element, kHeadDim, Shape::kThreads>(args, tile, work.kv_head, Shape::kQueries,
+                                                   shared_memory);
+  const WarpRows rows =
+      FindRows<1>(args, work, static_cast<int>(threadIdx.x) / 32 / Shape::kHalves);
+  SoftmaxState<1, Shape::kColumns> total;
+  ClearState(total);
+  AttendSegments<Element, Shape, kHeadDim>(
+      args, work, 0, rows, shared_memory,
+      [&](int first_key, const SoftmaxState<1, Shape::kColumns>& segment) {
+        MergeSegment(rows, first_key, segment, total);
+      });
+  StoreContexts<Shape, kHeadDim>(args, work, rows, total);
+}
+
+// --- Tasks: segments of single rows.
+
+// The state of the row's heads to its place in scratch.
+template <class Shape, int kHeadDim>
+static __device__ void StorePartial(const AttentionArgs& args, const TaskHeads& heads,
+                                    const SoftmaxState<1, Shape::kColumns>& state) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int first_column = static_cast<int>(threadIdx.x) / 32 * Shape::kColumns;
+  const int partial = heads.task.first_partial + heads.task.first_key / kAttentionSplit;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int head = r * 8 + lane / 4;
+    if (head >= heads.count) continue;
+    float* const to = PartialAt(args, partial, heads.first_head + head);
+#pragma unroll
+    for (int d = 0; d < Shape::kColumns / 8; ++d) {
+      *reinterpret_cast<float2*>(to + first_column + d * 8 + lane % 4 * 2) = {
+          state.o[0][d][r * 2], state.o[0][d][r * 2 + 1]};
+    }
+    if (lane % 4 == 0 && first_column == 0) {
+      *reinterpret_cast<float2*>(to + kHeadDim) = {state.max[0][r], state.sum[0][r]};
+    }
+  }
+}
+
+// The row's partial results become its context.
+template <class Shape, int kHeadDim>
+static __device__ void MergeStored(const AttentionArgs& args, const TaskHeads& heads, int count) {
+  constexpr int kQuads = kHeadDim / 4;
+  const size_t stride =
+      static_cast<size_t>(args.heads) * static_cast<size_t>(PartialStride(kHeadDim));
+  for (int i = static_cast<int>(threadIdx.x); i < heads.count * kQuads; i += Shape::kThreads) {
+    const int head = heads.first_head + i / kQuads;
+    const int element = i % kQuads * 4;
+    const float* partial = PartialAt(args, heads.task.first_partial, head);
+    float max = -INFINITY;
+    Merged total = {{0, 0, 0, 0}, 0};
+#pragma unroll 8
+    for (int k = 0; k < count; ++k, partial += stride) {
+      const float4 o = *reinterpret_cast<const float4*>(partial + element);
+      const float2 max_and_sum = *reinterpret_cast<const float2*>(partial + kHeadDim);
+      const MergeScales scales = ScalesFor(max, max_and_sum.x);
+      max = scales.max;
+      total.sum = MergeValue(scales, total.sum, max_and_sum.y);
+      total.o = {MergeValue(scales, total.o.x, o.x), MergeValue(scales, total.o.y, o.y),
+                 MergeValue(scales, total.o.z, o.z), MergeValue(scales, total.o.w, o.w)};
+    }
+    StoreContext(args, heads.task.row, head, element, total);
+  }
+}
+
+template <class Element, class Shape, int kHeadDim>
+static __global__ void __launch_bounds__(Shape::kThreads)
+    SegmentTaskKernel(const __grid_constant__ AttentionArgs args) {
+  extern __shared__ __align__(16) uint8_t shared_memory[];
+  WaitForPreviousKernel();
+  LetNextKernelStart();
+  const int item = static_cast<int>(blockIdx.x) / args.cache.kv_heads;
+  if (item >= args.work.counts[0]) return;
+  const DecodeTask task = args.work.tasks[item];
+  const TileWork work = {.tile = {task.row, 1},
+                         .kv_head = static_cast<int>(blockIdx.x) % args.cache.kv_heads,
+                         .first_position = args.pass.positions[task.row],
+                         .end_key = task.end_key,
+                         .block_table = BlockTable(args.pass, task.row)};
+  StoreQueries<Element, kHeadDim, Shape::kThreads>(args, work.tile, work.kv_head, kAttentionPage,
+                                                   shared_memory);
+  const WarpRows rows = FindRows<1>(args, work, 0);
+  const TaskHeads heads = {task, work.kv_head * args.group, args.group};
+  AttendSegments<Element, Shape, kHeadDim>(
+      args, work, task.first_key, rows, shared_memory,
+      [&](int first_key, const SoftmaxState<1, Shape::kColumns>& segment) {
+        if (task.first_partial >= 0) return StorePartial<Shape, kHeadDim>(args, heads, segment);
+        SoftmaxState<1, Shape::kColumns> total;
+        ClearState(total);
+        MergeSegment(rows, first_key, segment, total);
+        StoreContexts<Shape, kHeadDim>(args, work, rows, total);
+      });
+  if (task.first_partial < 0) return;
+  const int count = work.first_position / kAttentionSplit + 1;
+  int32_t* const counter = args.scratch.arrivals +
+                           static_cast<size_t>(task.row) * static_cast<size_t>(args.heads) +
+                           static_cast<size_t>(heads.first_head);
+  if (ComesLast(counter, count, reinterpret_cast<int32_t*>(shared_memory))) {
+    MergeStored<Shape, kHeadDim>(args, heads, count);
+  }
+}
+
+template <class Shape>
+static LaunchOptions OptionsFor(int items, const AttentionArgs& args, cudaStream_t stream) {
+  return {.grid = static_cast<unsigned>(items * args.cache.kv_heads),
+          .block = Shape::kThreads,
+          .shared_bytes = Shape::kSharedBytes,
+          .stream = stream,
+          .may_start_early = true};
+}
+
+void LaunchSegmentTiles(const AttentionArgs& args, cudaStream_t stream) {
+  WithPageShape(args.cache, [&](auto element, auto head_dim) {
+    using Shape = SegmentShape<decltype(head_dim)::value, 8>;
+    Launch(SegmentTileKernel<decltype(element), Shape, decltype(head_dim)::value>,
+           OptionsFor<Shape>(args.work.max_tiles, args, stream), args);
+  });
+}
+
+void LaunchSegmentTasks(const AttentionArgs& args, cudaStream_t stream) {
+  WithPageShape(args.cache, [&](auto element, auto head_dim) {
+    constexpr int kHeadDim = decltype(head_dim)::value;
+    using Shape = SegmentShape<kHeadDim, SegmentShape<kHeadDim, 2>::kHalves>;
+    Launch(SegmentTaskKernel<decltype(element), Shape, kHeadDim>,
+           OptionsFor<Shape>(args.work.max_tasks, args, stream), args);
+  });
+}
+
+}  // namespace baton
