@@ -22,9 +22,14 @@ class LateBackend final : public Backend {
   uint8_t* Near(uint8_t* device) const { return device - distance_; }
 
   const char* Name() const override { return inner_->Name(); }
+  std::string Numerics() const override { return inner_->Numerics(); }
   std::string Description() const override { return inner_->Description(); }
   bool host_memory() const override { return false; }
   uint64_t FreeMemoryBytes() const override { return inner_->FreeMemoryBytes(); }
+  DeviceMemoryUse MemoryUse() const override { return inner_->MemoryUse(); }
+  absl::Status ReservePasses(const PassLimits& limits) override {
+    return inner_->ReservePasses(limits);
+  }
   absl::StatusOr<BackendBuffer> Allocate(size_t bytes) override;
   absl::StatusOr<std::unique_ptr<Weight>> LoadWeight(const GgufTensor& tensor) override {
     return inner_->LoadWeight(tensor);

@@ -94,7 +94,7 @@ CudaBackend::CudaBackend(CudaBackendOptions options, std::unique_ptr<Gemm> gemm)
       limits_(LimitsOf(options_.device)),
       stream_(MakeCudaStream()),
       uploads_(stream_.get()),
-      copies_(device, stream_.get()),
+      copies_(options_.device, stream_.get()),
       gemm_(std::move(gemm)) {}
 
 CudaBackend::~CudaBackend() { Synchronize(); }
