@@ -10,14 +10,6 @@ namespace {
 using internal::v1::PushAbort;
 using internal::v1::PushRequest;
 
-std::vector<int32_t> ShuffledTable(int blocks, int pool, std::mt19937_64& random) {
-  std::vector<int32_t> ids(static_cast<size_t>(pool));
-  for (int i = 0; i < pool; ++i) ids[static_cast<size_t>(i)] = i;
-  std::shuffle(ids.begin(), ids.end(), random);
-  ids.resize(static_cast<size_t>(blocks));
-  return ids;
-}
-
 template <class... Visitors>
 struct Overloaded : Visitors... {
   using Visitors::operator()...;
@@ -35,13 +27,8 @@ HandoffPair::HandoffPair(const PairOptions& options) : options_(options), random
   const KvLayout sender_layout = LayoutOf(options.sender_block_size);
   const KvLayout receiver_layout = LayoutOf(options.receiver_block_size);
   for (int i = 0; i < options.tokens; ++i) tokens_.push_back(i * 7 + 1);
-  const int pool = 40;
-  sender_memory_.assign(static_cast<size_t>(pool) * sender_layout.block_bytes(), kCanary);
-  receiver_memory_.assign(static_cast<size_t>(pool) * receiver_layout.block_bytes(), kCanary);
-  sender_blocks_ = {sender_memory_.data(), sender_layout,
-                    ShuffledTable(sender_layout.BlocksFor(options.tokens), pool, random_)};
-  receiver_blocks_ = {receiver_memory_.data(), receiver_layout,
-                      ShuffledTable(receiver_layout.BlocksFor(options.tokens), pool, random_)};
+  sender_memory_ = MakeMemory(options.sender_block_size, options.sender_staging_pages);
+  receiver_memory_ = MakeMemory(options.receiver_block_size, options.receiver_staging_pages);
   for (int layer = 0; layer < sender_layout.layers; ++layer) {
     for (int part = 0; part < 2; ++part) {
       for (int token = 0; token < options.tokens; ++token) {
@@ -114,9 +101,8 @@ HandoffPair::HandoffPair(const PairOptions& options) : options_(options), random
     first_token.token.mutable_token()->set_token_id(5);
     engine_events_.push_back(first_token);
   }
+  MakeStagers();
 }
-
-HandoffPair::~HandoffPair() = default;
 
 std::vector<std::pair<int, int>> HandoffPair::Choices() const {
   std::vector<std::pair<int, int>> choices;
@@ -125,7 +111,15 @@ std::vector<std::pair<int, int>> HandoffPair::Choices() const {
     if (!stream.to_receiver.empty()) choices.emplace_back(1, id);
     if (!stream.to_sender.empty()) choices.emplace_back(2, id);
   }
-  if (!copies_.empty()) choices.emplace_back(3, 0);
+  if (!copies_.empty() && !copier_.has_value()) choices.emplace_back(3, 0);
+  if (stager_.has_value() && sender_memory_.backend->copies().to_host() > 0) {
+    choices.emplace_back(4, 0);
+  }
+  if (!sender_staged_.empty()) choices.emplace_back(5, 0);
+  if (copier_.has_value() && receiver_memory_.backend->copies().to_device() > 0) {
+    choices.emplace_back(6, 0);
+  }
+  if (!receiver_staged_.empty()) choices.emplace_back(7, 0);
   return choices;
 }
 
@@ -141,6 +135,7 @@ void HandoffPair::Run() {
       ++faults_;
       Deliver(KvReceiver::Cancelled{});
     }
+    Settle();
     const auto choices = Choices();
     if (!choices.empty()) {
       const auto [choice, stream] = choices[random_() % choices.size()];
@@ -152,6 +147,7 @@ void HandoffPair::Run() {
       Deliver(KvSender::Tick{});
       Deliver(KvReceiver::Tick{});
     }
+    Settle();
     CheckCovered();
     if (::testing::Test::HasFailure()) return;
   }
@@ -161,18 +157,38 @@ void HandoffPair::Run() {
   EXPECT_EQ(slices_alive_, 0);
   EXPECT_TRUE(committed_ != receiver_released_) << "one owner of the blocks, always";
   EXPECT_TRUE(messages_.empty());
+  for (const Memory* memory : {&sender_memory_, &receiver_memory_}) {
+    if (memory->staging == nullptr) continue;
+    EXPECT_EQ(memory->staging->free_slots(), memory->staging->slot_count());
+  }
 }
 
 void HandoffPair::Step(int choice, int stream) {
   switch (choice) {
     case 0:
-      return Deliver(engine_events_[next_engine_event_++]);
+      if (!EngineEventIsStaged(engine_events_[next_engine_event_])) {
+        Deliver(engine_events_[next_engine_event_]);
+      }
+      ++next_engine_event_;
+      return;
     case 1:
       return DeliverToReceiver(stream);
     case 2:
       return DeliverToSender(stream);
-    default:
+    case 3:
       return FinishOneCopy();
+    case 4:
+      EXPECT_TRUE(sender_memory_.backend->copies().EndOne());
+      return;
+    case 5:
+      stager_->On(std::move(sender_staged_.front()));
+      return sender_staged_.pop_front();
+    case 6:
+      EXPECT_TRUE(receiver_memory_.backend->copies().EndOne());
+      return;
+    default:
+      copier_->On(std::move(receiver_staged_.front()));
+      return receiver_staged_.pop_front();
   }
 }
 
@@ -205,8 +221,8 @@ void HandoffPair::Deliver(const KvSender::Event& event) {
                    },
                    [&](const KvSender::ReleaseBlocks&) {
                      EXPECT_EQ(slices_alive_, 0) << "blocks given back under live slices";
-                     EXPECT_FALSE(sender_released_);
-                     sender_released_ = true;
+                     EXPECT_FALSE(sender_released_ || sender_may_release_);
+                     sender_may_release_ = true;
                    },
                },
                action);
@@ -241,7 +257,10 @@ void HandoffPair::Deliver(const KvReceiver::Event& event) {
                      Stream& stream = streams_.at(AtSender(end.stream));
                      if (stream.open) stream.to_sender.emplace_back();
                    },
-                   [&](const KvReceiver::Copy& copy) { CheckCopy(copy); },
+                   [&](const KvReceiver::Copy& copy) {
+                     CheckCopy(copy);
+                     if (copier_.has_value()) new_copies_.push_back(copy);
+                   },
                    [&](const KvReceiver::Drop& drop) {
                      EXPECT_EQ(messages_.erase(drop.message_id), 1u) << "dropped once";
                    },
@@ -251,6 +270,9 @@ void HandoffPair::Deliver(const KvReceiver::Event& event) {
                    },
                    [&](const KvReceiver::ReleaseBlocks&) {
                      EXPECT_TRUE(copies_.empty()) << "blocks given back under a copy";
+                     if (copier_.has_value()) {
+                       EXPECT_EQ(receiver_memory_.backend->copies().to_device(), 0);
+                     }
                      EXPECT_FALSE(receiver_released_);
                      receiver_released_ = true;
                    },

@@ -6,16 +6,21 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <random>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "common/kv/staging.h"
 #include "common/rpc/kv_blocks.h"
 #include "decode_worker/kv_receiver.h"
 #include "decode_worker/payload_copier.h"
+#include "decode_worker/staged_copier.h"
 #include "prefill_worker/kv_sender.h"
+#include "prefill_worker/layer_stager.h"
+#include "tests/support/late_backend.h"
 
 namespace baton {
 
@@ -41,12 +46,14 @@ struct PairOptions {
   int cancel_sender = 0;
   int cancel_receiver = 0;
   bool finish_at_first_token = false;
+  // Pages that the staging of a side holds; 0: its blocks are in the host's memory.
+  int sender_staging_pages = 0;
+  int receiver_staging_pages = 0;
 };
 
 class HandoffPair {
  public:
   explicit HandoffPair(const PairOptions& options);
-  ~HandoffPair();
 
   // Runs until nothing more can happen, time passing where only deadlines are left.
   void Run();
@@ -65,9 +72,29 @@ class HandoffPair {
     bool is_data = false;
     std::string bytes;  // of a PushRequest
     std::function<void()> released;
+    grpc::ByteBuffer slices = {};  // where the bytes of data are from
   };
   static constexpr uint8_t kCanary = 0xA5;
+  static constexpr int kPool = 40;   // blocks of each side
   using Page = std::pair<int, int>;  // layer, page
+
+  // One side's cache.
+  struct Memory {
+    std::unique_ptr<LateBackend> backend;  // of a device, else null; the rest too
+    std::unique_ptr<KvCache> cache;
+    std::unique_ptr<KvStaging> staging;
+    std::vector<uint8_t> host;
+    KvBlocks blocks;  // where the bytes are
+    KvBlocks device;  // where the device has them
+  };
+  Memory MakeMemory(int block_size, int staging_pages);
+  void MakeStagers();
+  // What becomes possible when something was delivered.
+  void Settle();
+  void SettleSender();
+  void SettleReceiver();
+  void CopyIsDone(const KvReceiver::CopyDone& done);
+  bool EngineEventIsStaged(const KvSender::Event& event);
 
   void Deliver(const KvSender::Event& event);
   void Deliver(const KvReceiver::Event& event);
@@ -80,6 +107,7 @@ class HandoffPair {
   void SendData(const KvSender::SendData& data);
   void DropQueuedData();
   void CheckCopy(const KvReceiver::Copy& copy);
+  void CheckCopyDone(const KvReceiver::Copy& copy);
   void CheckCovered();
   void CheckSequence();
   bool Chance(int percent) { return static_cast<int>(random_() % 100) < percent; }
@@ -95,8 +123,8 @@ class HandoffPair {
   std::mt19937_64 random_;
   absl::Time now_ = absl::UnixEpoch();
   std::vector<int32_t> tokens_;
-  std::vector<uint8_t> sender_memory_, receiver_memory_;
-  KvBlocks sender_blocks_, receiver_blocks_;
+  Memory sender_memory_, receiver_memory_;
+  KvBlocks &sender_blocks_ = sender_memory_.blocks, &receiver_blocks_ = receiver_memory_.blocks;
   std::optional<KvSender> sender_;
   std::optional<KvReceiver> receiver_;
 
@@ -115,6 +143,15 @@ class HandoffPair {
   uint64_t next_message_id_ = 1;
 
   std::set<Page> in_copy_, covered_;
+  // Of sides in a device's memory.
+  std::optional<LayerStager> stager_;
+  std::deque<LayerStager::Event> sender_staged_;
+  std::vector<uint32_t> generations_;
+  bool sender_may_release_ = false;
+  std::optional<StagedCopier> copier_;
+  std::deque<StagedCopier::Event> receiver_staged_;
+  std::vector<KvReceiver::Copy> new_copies_;
+
   int slices_alive_ = 0;
   bool granted_ = false;
   bool committed_ = false;

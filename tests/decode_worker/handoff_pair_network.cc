@@ -41,15 +41,19 @@ void HandoffPair::SendData(const KvSender::SendData& data) {
   ++slices_alive_;
   carried_.insert(data.stream);
   sent_headers_[data.header.sequence_number()] = data.header;
-  const auto released = [this] {
+  const auto released = [this, number = data.header.sequence_number()] {
     --slices_alive_;
+    if (stager_.has_value()) stager_->Released(number);
     Deliver(KvSender::SlicesReleased{});
   };
+  const grpc::ByteBuffer slices = stager_.has_value()
+                                      ? MakeKvBuffer(data.header, stager_->Send(data.header), [] {})
+                                      : MakeKvBuffer(data.header, sender_blocks_, [] {});
   Stream& stream = streams_.at(data.stream);
   if (!stream.open) return released();
   std::deque<ToReceiver>& queue = stream.to_receiver;
-  // Flattened at delivery only: until then the slices are alive.
-  queue.push_back({true, Flatten(MakeKvBuffer(data.header, sender_blocks_, [] {})), released});
+  // The slices are alive until it is delivered.
+  queue.push_back({true, Flatten(slices), released, slices});
   if (queue.size() > 1 && Chance(options_.reorder)) {
     ++faults_;
     ToReceiver& other = queue[queue.size() - 2];
@@ -63,6 +67,7 @@ void HandoffPair::DeliverToReceiver(int stream) {
   streams_[stream].to_receiver.pop_front();
   std::vector<std::string> copies = {message.bytes};
   if (message.is_data) {
+    EXPECT_EQ(Flatten(message.slices), message.bytes) << "changed under live slices";
     if (Chance(options_.drop)) {
       ++faults_;
       copies.clear();
@@ -132,12 +137,7 @@ void HandoffPair::FinishOneCopy() {
   copies_.erase(copies_.begin() + static_cast<std::ptrdiff_t>(index));
   const KvReceiver::CopyDone done =
       CopyPayload(copy, messages_.at(copy.message_id), receiver_blocks_);
-  for (const KvReceiver::Run& run : copy.runs) {
-    const int end = KvPages(run.first_token + run.token_count);
-    for (int page = run.first_token / kKvPageTokens; page < end; ++page) {
-      in_copy_.erase({run.layer, page});
-    }
-  }
+  CheckCopyDone(copy);
   Deliver(done);
 }
 

@@ -30,6 +30,15 @@ void HandoffPair::CheckCopy(const KvReceiver::Copy& copy) {
   copies_.push_back(copy);
 }
 
+void HandoffPair::CheckCopyDone(const KvReceiver::Copy& copy) {
+  for (const KvReceiver::Run& run : copy.runs) {
+    const int end = KvPages(run.first_token + run.token_count);
+    for (int page = run.first_token / kKvPageTokens; page < end; ++page) {
+      EXPECT_EQ(in_copy_.erase({run.layer, page}), 1u);
+    }
+  }
+}
+
 bool HandoffPair::PageIsRight(int layer, int page) const {
   const int first = page * kKvPageTokens;
   const int end = std::min(first + kKvPageTokens, options_.tokens);
@@ -52,9 +61,9 @@ void HandoffPair::CheckCovered() {
   const size_t block_bytes = receiver_blocks_.layout.block_bytes();
   const std::set<int32_t> ours(receiver_blocks_.block_table.begin(),
                                receiver_blocks_.block_table.end());
-  for (size_t block = 0; block * block_bytes < receiver_memory_.size(); ++block) {
-    if (ours.count(static_cast<int32_t>(block)) > 0) continue;
-    const uint8_t* first = receiver_memory_.data() + block * block_bytes;
+  for (int32_t block = 0; block < kPool; ++block) {
+    if (ours.count(block) > 0) continue;
+    const uint8_t* first = receiver_blocks_.base + static_cast<size_t>(block) * block_bytes;
     ASSERT_TRUE(std::all_of(first, first + block_bytes, [](uint8_t b) { return b == kCanary; }))
         << "a write into somebody else's block";
   }

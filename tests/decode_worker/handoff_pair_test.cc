@@ -30,6 +30,27 @@ PairOptions Draw(uint64_t seed) {
   return options;
 }
 
+// Blocks of one side or both in a device's memory, and little room to stage them.
+PairOptions DrawStaged(uint64_t seed) {
+  PairOptions options = Draw(seed);
+  std::mt19937_64 random(seed * 104729);
+  if (seed % 3 != 0) options.sender_staging_pages = 1 + static_cast<int>(random() % 20);
+  if (seed % 3 != 1) options.receiver_staging_pages = 1 + static_cast<int>(random() % 20);
+  return options;
+}
+
+TEST(HandoffPair, CommitsTheSameBytesByWayOfStaging) {
+  for (uint64_t seed = 0; seed < 250; ++seed) {
+    HandoffPair pair(DrawStaged(seed));
+    pair.Run();
+    ASSERT_TRUE(pair.committed()) << "seed " << seed;
+    ASSERT_TRUE(pair.sender_status().has_value());
+    ASSERT_TRUE(pair.sender_status()->ok()) << *pair.sender_status();
+    ASSERT_EQ(pair.refusals(), 0);
+    ASSERT_FALSE(HasFailure()) << "seed " << seed;
+  }
+}
+
 TEST(HandoffPair, CommitsTheSameBytesWhateverTheShapes) {
   uint64_t sent = 0;
   uint64_t resent = 0;
@@ -123,8 +144,8 @@ TEST(HandoffPair, DamagedMessagesAreSentAgainOrEndThePush) {
 TEST(HandoffPair, EndsInBoundedTimeWithOneOwnerUnderEveryFault) {
   int committed = 0;
   int failed = 0;
-  for (uint64_t seed = 0; seed < 3000; ++seed) {
-    PairOptions options = Draw(seed);
+  for (uint64_t seed = 0; seed < 3600; ++seed) {
+    PairOptions options = seed < 3000 ? Draw(seed) : DrawStaged(seed);
     std::mt19937_64 random(seed);
     const auto chance = [&random](int percent) {
       return random() % 3 == 0 ? static_cast<int>(random() % static_cast<uint64_t>(percent + 1))
