@@ -167,6 +167,7 @@ probe_gpu() {
     return
   fi
   no_gpu=$(last_words "$out/probe.log")
+  no_gpu=${no_gpu#baton bench engine: }
   if command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then
     row machine device failed "$no_gpu"
   else
@@ -212,6 +213,7 @@ serve() {
     return 1
   fi
   stop_at=$((SECONDS + limit))
+  : >"$log"
   "$bin/baton" serve --listen=127.0.0.1:0 --disaggregate=always "$@" >"$log" 2>"$log.err" </dev/null &
   server=$!
   while ((SECONDS < stop_at && SECONDS < end)) && kill -0 "$server" 2>/dev/null; do
