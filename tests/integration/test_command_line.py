@@ -111,6 +111,11 @@ def test_serve_stays_on_the_cpus_that_it_is_given():
     assert "share 1 CPU(s)" in log, log
 
 
+def test_serve_divides_the_share_of_a_gpu_among_its_workers(served):
+    commands = [pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0") for pid in children(served[0])]
+    assert sum(b"--gpu-memory-utilization=0.45" in command for command in commands) == 2, commands
+
+
 def test_a_worker_that_died_is_started_again(served):
     process, address = served
     before = children(process)
