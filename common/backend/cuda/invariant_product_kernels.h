@@ -189,16 +189,16 @@ static __global__ void __launch_bounds__(kInvariantThreads)
   const int warp_row = warp % 2 * 64;
 
   LetNextKernelStart();
-  LaneWeights<Block> next[kWarpOutputTiles][2];
-  const auto load_next = [&](int block) {
+  LaneWeights<Block> weights[kWarpOutputTiles][2];
+  const auto load = [&](int block) {
     if (block >= args.tiles * Block::kOfTile) return;
 #pragma unroll
     for (int i = 0; i < kWarpOutputTiles * 2; ++i) {
-      next[i / 2][i % 2].Load(WeightRow(args, matrix, first_output + i * 8 + group), args.columns,
-                              block, t);
+      weights[i / 2][i % 2].Load(WeightRow(args, matrix, first_output + i * 8 + group),
+                                 args.columns, block, t);
     }
   };
-  load_next(0);
+  load(0);
   WaitForPreviousKernel();
   const int buffer_bytes = args.term_count * kTermTileBytes;
   CopyRows<Block>(args, first_row, 0, shared_memory);
@@ -214,14 +214,13 @@ static __global__ void __launch_bounds__(kInvariantThreads)
         shared_memory + tile % 2 * buffer_bytes + (warp_row + group) * 64 + t * 16;
 #pragma unroll
     for (int block = 0; block < Block::kOfTile; ++block) {
-      LaneWeights<Block> weights[kWarpOutputTiles][2];
-#pragma unroll
-      for (int i = 0; i < kWarpOutputTiles * 2; ++i) weights[i / 2][i % 2] = next[i / 2][i % 2];
-      load_next(tile * Block::kOfTile + block + 1);
 #pragma unroll
       for (int pair = 0; pair < Block::kPairs; ++pair) {
-        MultiplyShared<Block>(args, x + (block * Block::kPairs + pair) * kTileRows * 64,
-                              PairWeights<Block, kWarpOutputTiles>(weights, pair), sums);
+        const PairWeights<Block, kWarpOutputTiles> operands(weights, pair);
+        // The next block is on its way while the last pair of this one is multiplied.
+        if (pair == Block::kPairs - 1) load(tile * Block::kOfTile + block + 1);
+        MultiplyShared<Block>(args, x + (block * Block::kPairs + pair) * kTileRows * 64, operands,
+                              sums);
       }
     }
     if ((tile + 1) % args.part_tiles == 0 || tile + 1 == args.tiles) {
