@@ -224,8 +224,11 @@ void CudaBackend::MultiplyInvariant(const VectorInput& input, InputPrecision pre
   });
 }
 
-void CudaBackend::MultiplyFewRows(const VectorInput& input,
-                                  absl::Span<const ProductOutput> outputs) {
+void CudaBackend::MultiplyFewRows(VectorInput input, absl::Span<const ProductOutput> outputs) {
+  if (input.kind == VectorInput::Kind::kSwiGlu && MakeGatesFirst(input.in.rows, input.in.columns)) {
+    PrepareGemmInput(input, CudaElement::kF32);
+    input = {.in = {reinterpret_cast<float*>(gemm_input_.data()), input.in.rows, input.in.columns}};
+  }
   ForEachFew(outputs, [&](std::span<const VectorOutput> few) {
     LaunchVectorProduct(input, few, limits_, stream_.get());
   });

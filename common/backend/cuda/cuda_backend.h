@@ -85,9 +85,9 @@ class CudaBackend final : public Backend {
                 absl::Span<const ProductOutput> outputs);
   void MultiplyInvariant(const VectorInput& input, InputPrecision precision,
                          absl::Span<const ProductOutput> outputs);
-  void MultiplyFewRows(const VectorInput& input, absl::Span<const ProductOutput> outputs);
+  void MultiplyFewRows(VectorInput input, absl::Span<const ProductOutput> outputs);
   void MultiplyManyRows(const VectorInput& input, absl::Span<const ProductOutput> outputs);
-  // The input as the library's products read it, in gemm_input_.
+  // The input, normalised or gated, in gemm_input_.
   void PrepareGemmInput(const VectorInput& input, CudaElement element);
   // Memory to dequantise some rows of each weight to.
   void ReserveDequantised(std::span<const VectorOutput> outputs);

@@ -39,6 +39,12 @@ int VectorTeamWarps(CudaElement element, int64_t outputs, int columns) {
   return warps;
 }
 
+bool MakeGatesFirst(int rows, int columns) {
+  constexpr int64_t kMostGates = 16384;  // of a multiprocessor
+  const int blocks = rows == 1 ? 2 : 1;  // on it (LaunchElement)
+  return int64_t{rows} * columns * blocks > kMostGates;
+}
+
 void LaunchVectorProduct(const VectorInput& input, std::span<const VectorOutput> outputs,
                          const DeviceLimits& limits, cudaStream_t stream) {
   BATON_CHECK(input.in.rows >= 1 && input.in.rows <= kMaxVectorRows, "rows of a vector product");

@@ -275,6 +275,14 @@ TEST_F(CudaProduct, OfManyRowsIsTheCpusWithinTheRoundingOfItsInput) {
   }
 }
 
+TEST_F(CudaProduct, OfGatesThatAreMadeFirstIsTheCpus) {
+  ASSERT_FALSE(MakeGatesFirst(1, 8192));
+  for (const auto& [rows, columns] : {std::pair{1, 8196}, {9, 1824}}) {
+    ASSERT_TRUE(MakeGatesFirst(rows, columns));
+    Run({InputKind::kSwiGlu, rows, columns, {GgmlType::kBf16}, {9}, /*accumulate=*/true});
+  }
+}
+
 TEST_F(CudaProduct, TakesAnyNumberOfWeightsOfAnyTypes) {
   for (const int rows : {3, 20}) {
     Run({InputKind::kNorm,
