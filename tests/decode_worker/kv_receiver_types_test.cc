@@ -165,8 +165,8 @@ TEST_F(ReceiverTypes, WhatVariesIsKeptAsItsOwnAndNeverExact) {
   config_.shape.set_numerics("cuda-varying/f16");
   config_.page_hashes = PageHashes(config_.identity, "salt", "cuda-varying/f16", config_.token_ids);
   receiver_.emplace(config_, now_);
-  const KvWireFormat wire(layout_, KvWireType::kF16);
-  OpenWith(OpenAs("f16", "cuda-varying/f16", "f16"));
+  const KvWireFormat wire(layout_, KvWireType::kF32);
+  OpenWith(OpenAs("f16", "cuda-varying/f16", "f32"));
   ASSERT_EQ(Taken<KvReceiver::TakeBlocks>().size(), 1u);
   EXPECT_EQ(Taken<KvReceiver::TakeBlocks>()[0].numerics, "");
   Do(KvReceiver::Granted{0});

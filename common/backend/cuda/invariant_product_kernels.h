@@ -24,8 +24,8 @@ inline constexpr int kPartOutputs = 16;
 // same.
 template <class Block, int kRowTiles>
 __device__ __forceinline__ void MultiplyRows(const InvariantArgs& args, const uint8_t* x,
-                                             int first_row, const PairWeights<Block, 1>& weights,
-                                             float (&sums)[kRowTiles][1][4]) {
+                                             int first_row, const PairWeights<Block>& weights,
+                                             float (&sums)[kRowTiles][4]) {
 #pragma unroll
   for (int n = 0; n < kRowTiles; ++n) {
     uint4 high = {0, 0, 0, 0};
@@ -35,7 +35,7 @@ __device__ __forceinline__ void MultiplyRows(const InvariantArgs& args, const ui
       high = *reinterpret_cast<const uint4*>(at);
       if (args.term_count == 2) low = *reinterpret_cast<const uint4*>(at + args.term_bytes);
     }
-    weights.MultiplyBoth(high, low, args.term_count == 2, sums[n]);
+    weights.Multiply(high, low, args.term_count == 2, sums[n]);
   }
 }
 
@@ -71,17 +71,17 @@ static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
                                   WeightRow(args, matrix, first_output + group + 8)};
   const int end = min(args.tiles, (warp + 1) * args.part_tiles) * Block::kOfTile;
   int block = warp * args.part_tiles * Block::kOfTile;
-  LaneWeights<Block> weights[kDepth][1][2];
-  const auto load = [&](int next, LaneWeights<Block>(&to)[1][2]) {
+  LaneWeights<Block> weights[kDepth][2];
+  const auto load = [&](int next, LaneWeights<Block>(&to)[2]) {
     if (next >= end) return;
-    to[0][0].Load(rows[0], args.columns, next, t);
-    to[0][1].Load(rows[1], args.columns, next, t);
+    to[0].Load(rows[0], args.columns, next, t);
+    to[1].Load(rows[1], args.columns, next, t);
   };
 #pragma unroll
   for (int d = 0; d < kDepth; ++d) load(block + d, weights[d]);
   WaitForPreviousKernel();
   const uint8_t* const x = args.terms + (first_row + group) * args.term_row_bytes;
-  float sums[kRowTiles][1][4] = {};
+  float sums[kRowTiles][4] = {};
   for (; block < end; block += kDepth) {
 #pragma unroll
     for (int d = 0; d < kDepth; ++d) {
@@ -90,7 +90,7 @@ static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
         for (int pair = 0; pair < Block::kPairs; ++pair) {
           const int column = (block + d) * Block::kColumns + PairColumn<Block>(pair, t);
           MultiplyRows<Block>(args, x + 2 * static_cast<int64_t>(column), first_row + group,
-                              PairWeights<Block, 1>(weights[d], pair), sums);
+                              PairWeights<Block>(weights[d], pair), sums);
         }
       }
       load(block + d + kDepth, weights[d]);
@@ -102,16 +102,17 @@ static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
   for (int n = 0; n < kRowTiles; ++n) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      own[(n * 8 + t * 2 + i % 2) * kPartOutputs + group + i / 2 * 8] = sums[n][0][i];
+      own[(n * 8 + t * 2 + i % 2) * kPartOutputs + group + i / 2 * 8] = sums[n][i];
     }
   }
   __syncthreads();
   StoreParts<kRowTiles>(args, matrix, first_output, first_row, all);
 }
 
-// --- Many rows: tiles of 128 outputs and 128 rows, of which a warp has 32 and 64. The input's rows
-// come into shared memory tile by tile, [buffer][term][pair][row][lane of four], 16 bytes each, so
-// that the eight lanes that are served together find theirs side by side.
+// --- Many rows: tiles of 128 outputs and 128 rows, of which a warp has 16 outputs, so that each
+// weight is read and widened by one warp only. The input's rows come into shared memory tile by
+// tile, [buffer][term][pair][row][lane of four], 16 bytes each, so that the eight lanes that are
+// served together find theirs side by side.
 
 inline constexpr int kTileOutputs = 128;
 inline constexpr int kTileRows = 128;
@@ -140,16 +141,14 @@ __device__ void CopyRows(const InvariantArgs& args, int first_row, int tile, uin
   CommitCopies();
 }
 
-// A warp's 2 x 16 outputs and 8 x 8 rows.
-inline constexpr int kWarpOutputTiles = 2;
-inline constexpr int kWarpRowTiles = 8;
-using TileSums = float[kWarpRowTiles][kWarpOutputTiles][4];
+// A warp's 16 outputs by all rows.
+inline constexpr int kWarpRowTiles = kTileRows / 8;
+using TileSums = float[kWarpRowTiles][4];
 
-// sums += the warp's tile of a pair; `x` is this lane's place in the first of its rows.
+// sums += the warp's tile of a pair; `x` is this lane's place in the first of the rows.
 template <class Block>
 __device__ __forceinline__ void MultiplyShared(const InvariantArgs& args, const uint8_t* x,
-                                               const PairWeights<Block, kWarpOutputTiles>& weights,
-                                               TileSums& sums) {
+                                               const PairWeights<Block>& weights, TileSums& sums) {
 #pragma unroll
   for (int n = 0; n < kWarpRowTiles; ++n) {
     const uint4 high = *reinterpret_cast<const uint4*>(x + n * 8 * 64);
@@ -157,7 +156,7 @@ __device__ __forceinline__ void MultiplyShared(const InvariantArgs& args, const 
     if (args.term_count == 2) {
       low = *reinterpret_cast<const uint4*>(x + kTermTileBytes + n * 8 * 64);
     }
-    weights.MultiplyBoth(high, low, args.term_count == 2, sums[n]);
+    weights.Multiply(high, low, args.term_count == 2, sums[n]);
   }
 }
 
@@ -166,9 +165,9 @@ __device__ __forceinline__ void EndPart(bool first, TileSums& sums, TileSums& to
 #pragma unroll
   for (int n = 0; n < kWarpRowTiles; ++n) {
 #pragma unroll
-    for (int i = 0; i < kWarpOutputTiles * 4; ++i) {
-      float& sum = sums[n][i / 4][i % 4];
-      float& all = total[n][i / 4][i % 4];
+    for (int i = 0; i < 4; ++i) {
+      float& sum = sums[n][i];
+      float& all = total[n][i];
       all = first ? sum : all + sum;
       sum = 0;
     }
@@ -185,18 +184,16 @@ static __global__ void __launch_bounds__(kInvariantThreads)
   const int unit = static_cast<int>(blockIdx.x) / args.row_tiles;
   const int first_row = static_cast<int>(blockIdx.x) % args.row_tiles * kTileRows;
   const InvariantArgs::Matrix& matrix = MatrixOfUnit(args, unit);
-  const int first_output = (unit - matrix.first_unit) * kTileOutputs + warp / 2 * 32;
-  const int warp_row = warp % 2 * 64;
+  const int first_output = (unit - matrix.first_unit) * kTileOutputs + warp * 16;
 
   LetNextKernelStart();
-  LaneWeights<Block> weights[kWarpOutputTiles][2];
+  const uint8_t* const rows[2] = {WeightRow(args, matrix, first_output + group),
+                                  WeightRow(args, matrix, first_output + group + 8)};
+  LaneWeights<Block> weights[2];
   const auto load = [&](int block) {
     if (block >= args.tiles * Block::kOfTile) return;
-#pragma unroll
-    for (int i = 0; i < kWarpOutputTiles * 2; ++i) {
-      weights[i / 2][i % 2].Load(WeightRow(args, matrix, first_output + i * 8 + group),
-                                 args.columns, block, t);
-    }
+    weights[0].Load(rows[0], args.columns, block, t);
+    weights[1].Load(rows[1], args.columns, block, t);
   };
   load(0);
   WaitForPreviousKernel();
@@ -210,13 +207,12 @@ static __global__ void __launch_bounds__(kInvariantThreads)
     if (tile + 1 < args.tiles) {
       CopyRows<Block>(args, first_row, tile + 1, shared_memory + (tile + 1) % 2 * buffer_bytes);
     }
-    const uint8_t* const x =
-        shared_memory + tile % 2 * buffer_bytes + (warp_row + group) * 64 + t * 16;
+    const uint8_t* const x = shared_memory + tile % 2 * buffer_bytes + group * 64 + t * 16;
 #pragma unroll
     for (int block = 0; block < Block::kOfTile; ++block) {
 #pragma unroll
       for (int pair = 0; pair < Block::kPairs; ++pair) {
-        const PairWeights<Block, kWarpOutputTiles> operands(weights, pair);
+        const PairWeights<Block> operands(weights, pair);
         // The next block is on its way while the last pair of this one is multiplied.
         if (pair == Block::kPairs - 1) load(tile * Block::kOfTile + block + 1);
         MultiplyShared<Block>(args, x + (block * Block::kPairs + pair) * kTileRows * 64, operands,
@@ -230,9 +226,9 @@ static __global__ void __launch_bounds__(kInvariantThreads)
 #pragma unroll
   for (int n = 0; n < kWarpRowTiles; ++n) {
 #pragma unroll
-    for (int i = 0; i < kWarpOutputTiles * 4; ++i) {
-      StoreOutput(args, matrix, first_row + warp_row + n * 8 + t * 2 + i % 2,
-                  first_output + i / 4 * 16 + group + i / 2 % 2 * 8, total[n][i / 4][i % 4]);
+    for (int i = 0; i < 4; ++i) {
+      StoreOutput(args, matrix, first_row + n * 8 + t * 2 + i % 2, first_output + group + i / 2 * 8,
+                  total[n][i]);
     }
   }
 }

@@ -119,54 +119,42 @@ struct LaneWeights {
   }
 };
 
-// The A operands of a pair's two steps, for kTiles times 16 outputs.
-template <class Block, int kTiles>
+// The A operands of a pair's two steps.
+template <class Block>
 struct PairWeights {
-  uint32_t a[2][kTiles][Block::kTerms][4];
+  uint32_t a[2][Block::kTerms][4];
 
-  // `weights` [tile][output g, output g + 8]; `pair` of the block.
-  __device__ __forceinline__ PairWeights(const LaneWeights<Block> (&weights)[kTiles][2], int pair) {
+  // `weights` [output g, output g + 8]; `pair` of the block.
+  __device__ __forceinline__ PairWeights(const LaneWeights<Block> (&weights)[2], int pair) {
 #pragma unroll
     for (int step = 0; step < 2; ++step) {
+      uint2 upper[Block::kTerms];
+      uint2 lower[Block::kTerms];
+      weights[0].Quad(2 * pair + step, upper);
+      weights[1].Quad(2 * pair + step, lower);
 #pragma unroll
-      for (int tile = 0; tile < kTiles; ++tile) {
-        uint2 upper[Block::kTerms];
-        uint2 lower[Block::kTerms];
-        weights[tile][0].Quad(2 * pair + step, upper);
-        weights[tile][1].Quad(2 * pair + step, lower);
-#pragma unroll
-        for (int term = 0; term < Block::kTerms; ++term) {
-          a[step][tile][term][0] = upper[term].x;
-          a[step][tile][term][1] = lower[term].x;
-          a[step][tile][term][2] = upper[term].y;
-          a[step][tile][term][3] = lower[term].y;
-        }
+      for (int term = 0; term < Block::kTerms; ++term) {
+        a[step][term][0] = upper[term].x;
+        a[step][term][1] = lower[term].x;
+        a[step][term][2] = upper[term].y;
+        a[step][term][3] = lower[term].y;
       }
     }
   }
 
-  // sums[tile] += step `step` of them times the same of one term of the input: `x` has 8 columns of
-  // this lane's row.
-  template <bool kLowTerm>
-  __device__ __forceinline__ void Multiply(int step, const uint4& x,
-                                           float (&sums)[kTiles][4]) const {
-    const uint2 b = step == 0 ? make_uint2(x.x, x.y) : make_uint2(x.z, x.w);
-#pragma unroll
-    for (int term = 0; term < (kLowTerm ? 1 : Block::kTerms); ++term) {
-#pragma unroll
-      for (int tile = 0; tile < kTiles; ++tile) {
-        MultiplyBf16(sums[tile], a[step][tile][term], {b.x, b.y});
-      }
-    }
-  }
-
-  // The whole pair. `high` and `low` as above; `low` counts if `two_terms`.
-  __device__ __forceinline__ void MultiplyBoth(const uint4& high, const uint4& low, bool two_terms,
-                                               float (&sums)[kTiles][4]) const {
+  // sums += them times the same columns of eight rows: of this lane's row `high`, and `low`, its
+  // second term, if there are two.
+  __device__ __forceinline__ void Multiply(const uint4& high, const uint4& low, bool two_terms,
+                                           float (&sums)[4]) const {
+    const uint2 highs[2] = {{high.x, high.y}, {high.z, high.w}};
+    const uint2 lows[2] = {{low.x, low.y}, {low.z, low.w}};
 #pragma unroll
     for (int step = 0; step < 2; ++step) {
-      Multiply<false>(step, high, sums);
-      if (two_terms) Multiply<true>(step, low, sums);
+#pragma unroll
+      for (int term = 0; term < Block::kTerms; ++term) {
+        MultiplyBf16(sums, a[step][term], {highs[step].x, highs[step].y});
+      }
+      if (two_terms) MultiplyBf16(sums, a[step][0], {lows[step].x, lows[step].y});
     }
   }
 };
