@@ -14,7 +14,7 @@
 // has the whole device read; the other tiles of 128 x 128 with all parts in one warp, in turn. Both
 // call the same instructions for an element of `out`, in the same order.
 //
-// Bytes in flight, for one row: 24 warps on a multiprocessor with 2 to 4 KB of weights each.
+// Bytes in flight, for one row: 16 or 24 warps on a multiprocessor with 2 to 4 KB of weights each.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -69,7 +69,12 @@ void LaunchInvariantElement(const ProductTerms& in, std::span<const VectorOutput
                             cudaStream_t stream) {
   using Block = InvariantBlock<kElement>;
   constexpr int kDepth = Block::kLaneColumns == 8 && Block::kChunks == 1 ? 4 : 2;
-  if (in.rows <= 8) return LaunchParts<Block, 1, kDepth, 3>(in, outputs, stream);
+  // The others take more than the 80 registers of three blocks on a multiprocessor.
+  constexpr bool kThreeBlocks =
+      Block::kTerms == 1 && kElement != CudaElement::kQ4_K && kElement != CudaElement::kQ6_K;
+  if (in.rows <= 8) {
+    return LaunchParts < Block, 1, kDepth, kThreeBlocks ? 3 : 2 > (in, outputs, stream);
+  }
   if (in.rows < kInvariantTilesFrom) return LaunchParts<Block, 4, kDepth, 2>(in, outputs, stream);
   unsigned blocks = 0;
   const InvariantArgs args = InvariantArgsFor<Block>(in, outputs, kTileOutputs, kTileRows, &blocks);

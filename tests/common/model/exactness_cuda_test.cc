@@ -22,6 +22,8 @@ struct Model {
   KvDtype kv_dtype;
 };
 
+void PrintTo(const Model& model, std::ostream* out) { *out << model.name; }
+
 // Weights of all types, caches of all types, attention with tensor cores and without.
 std::vector<Model> Models() {
   using enum GgmlType;
