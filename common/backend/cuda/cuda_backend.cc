@@ -220,7 +220,7 @@ void CudaBackend::MultiplyInvariant(const VectorInput& input, InputPrecision pre
   GrowDeviceMemory(ProductTermBytes(terms, input.in.rows, input.in.columns), product_terms_);
   const ProductTerms in = LaunchProductTerms(input, terms, product_terms_.data(), stream_.get());
   ForEachFew(outputs, [&](std::span<const VectorOutput> few) {
-    LaunchInvariantProduct(in, few, stream_.get());
+    LaunchInvariantProduct(in, few, limits_, stream_.get());
   });
 }
 

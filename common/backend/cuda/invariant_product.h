@@ -36,6 +36,6 @@ constexpr int InvariantPartTiles(int columns) { return (ColumnTiles(columns) + 7
 // One kernel for each element type that the weights have. REQUIRES: 1 to kMaxVectorOutputs outputs,
 // none of which overlaps another.
 void LaunchInvariantProduct(const ProductTerms& in, std::span<const VectorOutput> outputs,
-                            cudaStream_t stream);
+                            const DeviceLimits& limits, cudaStream_t stream);
 
 }  // namespace baton

@@ -12,8 +12,12 @@
 
 namespace baton {
 
-// From so many rows on the tiles are faster; no bit depends on it.
+// Tiles multiply about 2.5 times as fast as parts, if they are on every multiprocessor: from so
+// many rows on, and if there are enough of them.
 inline constexpr int kInvariantTilesFrom = 65;
+inline bool EnoughTiles(unsigned tiles, int multiprocessors) {
+  return static_cast<int64_t>(tiles) * 5 >= int64_t{multiprocessors} * 2;
+}
 
 // `unit_outputs` and `tile_rows`: of a block of threads.
 template <class Block>
@@ -63,22 +67,22 @@ void LaunchParts(const ProductTerms& in, std::span<const VectorOutput> outputs,
          args);
 }
 
-// What a lane holds of weights under way is 2 to 4 KB of a warp.
 template <CudaElement kElement>
 void LaunchInvariantElement(const ProductTerms& in, std::span<const VectorOutput> outputs,
-                            cudaStream_t stream) {
+                            const DeviceLimits& limits, cudaStream_t stream) {
   using Block = InvariantBlock<kElement>;
+  // So that a warp has 2 to 4 KB of weights under way.
   constexpr int kDepth = Block::kLaneColumns == 8 && Block::kChunks == 1 ? 4 : 2;
   // The others take more than the 80 registers of three blocks on a multiprocessor.
   constexpr bool kThreeBlocks =
       Block::kTerms == 1 && kElement != CudaElement::kQ4_K && kElement != CudaElement::kQ6_K;
-  if (in.rows <= 8) {
-    return LaunchParts < Block, 1, kDepth, kThreeBlocks ? 3 : 2 > (in, outputs, stream);
-  }
-  if (in.rows < kInvariantTilesFrom) return LaunchParts<Block, 4, kDepth, 2>(in, outputs, stream);
+  constexpr int kOccupancy = kThreeBlocks ? 3 : 2;
+  if (in.rows <= 8) return LaunchParts<Block, 1, kDepth, kOccupancy>(in, outputs, stream);
   unsigned blocks = 0;
   const InvariantArgs args = InvariantArgsFor<Block>(in, outputs, kTileOutputs, kTileRows, &blocks);
-  if (blocks == 0) return;
+  if (in.rows < kInvariantTilesFrom || !EnoughTiles(blocks, limits.multiprocessors)) {
+    return LaunchParts<Block, 4, kDepth, 2>(in, outputs, stream);
+  }
   Launch(InvariantTileKernel<Block>,
          {.grid = blocks,
           .block = kInvariantThreads,
@@ -90,6 +94,6 @@ void LaunchInvariantElement(const ProductTerms& in, std::span<const VectorOutput
 
 // The outputs whose weights are quantised (invariant_product_quantised.cu).
 void LaunchQuantisedInvariantProduct(const ProductTerms& in, std::span<const VectorOutput> outputs,
-                                     cudaStream_t stream);
+                                     const DeviceLimits& limits, cudaStream_t stream);
 
 }  // namespace baton

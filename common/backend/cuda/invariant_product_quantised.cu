@@ -4,12 +4,12 @@
 namespace baton {
 
 void LaunchQuantisedInvariantProduct(const ProductTerms& in, std::span<const VectorOutput> outputs,
-                                     cudaStream_t stream) {
-  LaunchInvariantElement<CudaElement::kQ8_0>(in, outputs, stream);
-  LaunchInvariantElement<CudaElement::kQ4_0>(in, outputs, stream);
-  LaunchInvariantElement<CudaElement::kQ4_1>(in, outputs, stream);
-  LaunchInvariantElement<CudaElement::kQ4_K>(in, outputs, stream);
-  LaunchInvariantElement<CudaElement::kQ6_K>(in, outputs, stream);
+                                     const DeviceLimits& limits, cudaStream_t stream) {
+  LaunchInvariantElement<CudaElement::kQ8_0>(in, outputs, limits, stream);
+  LaunchInvariantElement<CudaElement::kQ4_0>(in, outputs, limits, stream);
+  LaunchInvariantElement<CudaElement::kQ4_1>(in, outputs, limits, stream);
+  LaunchInvariantElement<CudaElement::kQ4_K>(in, outputs, limits, stream);
+  LaunchInvariantElement<CudaElement::kQ6_K>(in, outputs, limits, stream);
 }
 
 }  // namespace baton

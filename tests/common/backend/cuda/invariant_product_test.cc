@@ -41,8 +41,8 @@ struct Problem {
   }
 
   // The outputs of all weights for rows [first, first + count), [weight][row, output].
-  std::vector<std::vector<float>> Run(int first, int count, int terms,
-                                      const float* start = nullptr) const {
+  std::vector<std::vector<float>> Run(int first, int count, int terms, const float* start = nullptr,
+                                      int multiprocessors = 2) const {
     const auto rows_of = [&](const std::vector<float>& values) {
       return std::vector<float>(values.begin() + first * columns,
                                 values.begin() + (first + count) * columns);
@@ -65,7 +65,7 @@ struct Problem {
                          .out = {outs.back().data(), count, weight.rows()},
                          .accumulate = start != nullptr});
     }
-    LaunchInvariantProduct(prepared, outputs, nullptr);
+    LaunchInvariantProduct(prepared, outputs, {.multiprocessors = multiprocessors}, nullptr);
     std::vector<std::vector<float>> results;
     for (const DeviceArray<float>& out : outs) results.push_back(out.Download());
     return results;
@@ -176,6 +176,12 @@ TEST_P(InvariantProduct, GivesARowTheSameBitsAloneAndInAnyBatch) {
       }
     }
   }
+}
+
+// A large one has too little to do for tiles.
+TEST_P(InvariantProduct, GivesTheSameBitsOnEveryDevice) {
+  const Problem problem(Kind::kPlain, 1284, {kTestElements[2]}, 19, 5);
+  EXPECT_EQ(problem.Run(0, kRows, 1, nullptr, 132), problem.Run(0, kRows, 1));
 }
 
 TEST_P(InvariantProduct, AddsToTheOutputInOneRounding) {
