@@ -106,6 +106,14 @@ absl::StatusOr<std::unique_ptr<Weight>> CudaBackend::LoadWeight(const GgufTensor
   return weight;
 }
 
+absl::StatusOr<std::unique_ptr<StepSampler>> CudaBackend::MakeStepSampler(
+    const StepSamplerOptions& options) {
+  UseDevice();
+  BATON_ASSIGN_OR_RETURN(std::unique_ptr<CudaStepSampler> sampler,
+                         CudaStepSampler::Create(device_, stream_.get(), options));
+  return sampler;
+}
+
 void CudaBackend::BeginPass(const Pass& pass) {
   UseDevice();
   int rows = 0;
@@ -121,6 +129,9 @@ void CudaBackend::BeginPass(const Pass& pass) {
   GrowDeviceMemory(layout.bytes, pass_arrays_);
   uploads_.Send(layout.bytes, pass_arrays_.data());
   pass_ = PassAt(pass, layout, pass_arrays_.data());
+  token_ids_ = pass.token_ids;
+  choices_ = pass.choices;
+  pass_token_ids_ = reinterpret_cast<int32_t*>(pass_arrays_.data() + layout.token_ids);
 }
 
 const int32_t* CudaBackend::UploadIds(absl::Span<const int32_t> ids, BackendBuffer& buffer) {
@@ -131,13 +142,15 @@ const int32_t* CudaBackend::UploadIds(absl::Span<const int32_t> ids, BackendBuff
   return reinterpret_cast<const int32_t*>(buffer.data());
 }
 
-void CudaBackend::Embed(const Weight& table, absl::Span<const int32_t> token_ids, Tensor out) {
-  BATON_CHECK(out.rows == static_cast<int>(token_ids.size()) && out.columns == table.columns(),
+void CudaBackend::Embed(const Weight& table, Tensor out) {
+  BATON_CHECK(out.rows == static_cast<int>(token_ids_.size()) && out.columns == table.columns(),
               "one row per token");
-  for (const int32_t token : token_ids) {
-    BATON_CHECK(token >= 0 && token < table.rows(), "token id in the vocabulary");
+  for (const int32_t token : token_ids_) {
+    BATON_CHECK((token >= 0 || choices_ != nullptr) && token < table.rows(),
+                "token id in the vocabulary");
   }
-  LaunchEmbed(MatrixOf(table), UploadIds(token_ids, token_ids_), out, stream_.get());
+  if (choices_ != nullptr) LaunchTakeChoices(choices_, out.rows, pass_token_ids_, stream_.get());
+  LaunchEmbed(MatrixOf(table), pass_token_ids_, out, stream_.get());
 }
 
 void CudaBackend::Product(Tensor in, absl::Span<const ProductOutput> outputs) {
