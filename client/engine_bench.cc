@@ -7,10 +7,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
+#include "common/backend/cpu/sampler.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
-#include "common/engine/sampler.h"
 #include "common/engine/scheduler.h"
 
 namespace baton {

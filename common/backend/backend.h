@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
+#include "common/backend/step_sampler.h"
 #include "common/backend/tensor.h"
 #include "common/gguf/gguf_file.h"
 
@@ -87,6 +88,9 @@ enum class RopePairs { kInterleaved, kHalfSplit };  // (2i, 2i+1), or (i, i + di
 // What one forward pass computes; host memory, borrowed from BeginPass to the next BeginPass.
 struct Pass {
   int rows = 0;
+  // [rows]; empty where nothing is embedded. One below 0 stands for choices[~token_id].
+  absl::Span<const int32_t> token_ids = {};
+  const int32_t* choices = nullptr;          // StepSampler's
   absl::Span<const PassSequence> sequences;  // first_row ascending, without gaps
   RopePairs rope_pairs = RopePairs::kInterleaved;
   int rope_dim = 0;                       // rotated dimensions of a head
@@ -110,6 +114,9 @@ class Backend {
   // Whether the host reads and writes the memory of Allocate by itself, once what was asked for
   // before is done (Synchronize). Else only Upload and Download reach it.
   virtual bool host_memory() const = 0;
+  // How many steps may be asked for before the oldest one's tokens are taken: 0 where operations
+  // are done when they return.
+  virtual int steps_ahead() const = 0;
   // Bytes that Allocate could still give, about; 0: unknown.
   virtual uint64_t FreeMemoryBytes() const = 0;
   virtual DeviceMemoryUse MemoryUse() const = 0;
@@ -124,10 +131,14 @@ class Backend {
   // supported ones.
   virtual absl::StatusOr<std::unique_ptr<Weight>> LoadWeight(const GgufTensor& tensor) = 0;
 
+  // Of an engine. RESOURCE_EXHAUSTED when there is not as much memory. It must not outlive the
+  // backend.
+  virtual absl::StatusOr<std::unique_ptr<StepSampler>> MakeStepSampler(
+      const StepSamplerOptions& options) = 0;
+
   virtual void BeginPass(const Pass& pass) = 0;
-  // out[r] = table's row token_ids[r]; the same bits as the weight's dequantised value. `token_ids`
-  // [out.rows].
-  virtual void Embed(const Weight& table, absl::Span<const int32_t> token_ids, Tensor out) = 0;
+  // out[r] = table's row of the pass's token r; the same bits as the weight's dequantised value.
+  virtual void Embed(const Weight& table, Tensor out) = 0;
   struct ProductOutput {
     const Weight* weight;     // [out.columns, in.columns]
     Tensor out;               // [rows, weight rows]

@@ -36,6 +36,9 @@ struct EngineOptions {
   absl::Duration resume_timeout = absl::Seconds(30);
   int max_waiting = 1024;  // sequences submitted and not running; more are RESOURCE_EXHAUSTED
   std::vector<int32_t> end_of_generation_ids = {};  // from the tokenizer
+  // Steps that are asked for before the oldest one's tokens are known, 0 or 1: as the backend likes
+  // it where none is given. Changes when tokens come, never which.
+  std::optional<int> steps_ahead = std::nullopt;
 };
 
 // Seen from outside; consistent within one step.
@@ -92,17 +95,18 @@ class Engine {
   void Commit(SequenceId id, OutputToken first_token);
   // A paused sequence leaves the batch and keeps its blocks.
   void SetPaused(SequenceId id, bool paused);
-  // Ends the sequence in whatever state it is; the blocks come back at the latest when the step in
-  // flight has ended; then SequenceReleased. REQUIRES: no thread still reads or writes its blocks.
-  // Unknown and ended ids are answered by nothing.
-  // `resume_tokens`, of a kReceive sequence before Commit: the pages before it, and those that were
-  // held at the start, wait for the next sequence of the same resume_key, and for nobody else.
+  // Ends the sequence in whatever state it is; the blocks come back at the latest when the steps in
+  // flight have ended, two at most; then SequenceReleased. REQUIRES: no thread still reads or
+  // writes its blocks. Unknown and ended ids are answered by nothing. `resume_tokens`, of a
+  // kReceive sequence before Commit: the pages before it, and those that were held at the start,
+  // wait for the next sequence of the same resume_key, and for nobody else.
   void Release(SequenceId id, std::optional<int> resume_tokens = std::nullopt);
 
   EngineStats Stats() const;
 
-  // Takes what was enqueued, chooses a batch, runs it, applies the results. False when there was
-  // nothing to compute.
+  // Takes what was enqueued, chooses a batch, runs it, applies the results: its own, or with
+  // steps_ahead those of the step before, while it runs. False when there was nothing to compute
+  // and no result was awaited.
   bool Step();
   // Returns when something was enqueued or Wake was called, at the latest after `timeout`.
   void WaitForWork(absl::Duration timeout);

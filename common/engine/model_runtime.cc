@@ -75,6 +75,9 @@ absl::StatusOr<int> DeviceBlocks(const ModelRuntimeOptions& options, const Engin
                  .head_dim = layout.head_dim,
                  .dtype = layout.dtype}});
   if (!reserved.ok()) return WithDeviceMemoryAdvice(reserved);
+  // The engine makes one like it.
+  const auto sampler = backend.MakeStepSampler(SamplerOptionsOf(engine, config));
+  if (!sampler.ok()) return WithDeviceMemoryAdvice(sampler.status());
   return DeviceKvBlocks(ShareOf(options), layout.block_bytes(), backend.MemoryUse());
 }
 

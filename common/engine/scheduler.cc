@@ -30,8 +30,12 @@ Sequence& Scheduler::Add(SequenceId id, SequenceRequest request) {
   auto sequence = std::make_unique<Sequence>(id, next_arrival_++, std::move(request));
   const auto [entry, added] = sequences_.emplace(id, std::move(sequence));
   BATON_CHECK(added, "a sequence id is used twice");
-  waiting_.insert(entry->second.get());
-  return *entry->second;
+  Sequence& newest = *entry->second;
+  newest.most_tokens = static_cast<int>(
+      std::min(int64_t{newest.request.prompt_length} + newest.request.sampling.max_tokens,
+               int64_t{options_.max_model_len}));
+  waiting_.insert(&newest);
+  return newest;
 }
 
 Sequence* Scheduler::Find(SequenceId id) {
@@ -57,15 +61,43 @@ void Scheduler::Commit(Sequence& sequence, int32_t first_token) {
   sequence.committed = true;
   MarkComputed(sequence, sequence.token_count());
   sequence.prefill_tokens = sequence.token_count();
-  sequence.token_ids.push_back(first_token);
-  sequence.counts.AddOutput(first_token);
+  AddOutput(sequence, first_token);
   sequence.state = State::kRunning;
   running_.insert(&sequence);
 }
 
+void Scheduler::StepEnqueued(const Schedule& schedule) {
+  ++enqueued_steps_;
+  for (const ScheduledTokens& scheduled : schedule.batch) {
+    Sequence& sequence = *scheduled.sequence;
+    sequence.computed_tokens = scheduled.end_token();
+    sequence.last_step = enqueued_steps_;
+    const bool decodes_here = sequence.request.mode != Mode::kPrefillOnly;
+    if (scheduled.produces_token && decodes_here) ++sequence.pending_outputs;
+  }
+}
+
+std::vector<Scheduler::Leaving> Scheduler::StepDone() {
+  BATON_CHECK(done_steps_ < enqueued_steps_, "a step in flight");
+  ++done_steps_;
+  std::vector<Leaving> left;
+  std::vector<Leaving> staying;
+  for (Leaving& leaving : leaving_) {
+    (leaving.last_step <= done_steps_ ? left : staying).push_back(std::move(leaving));
+  }
+  leaving_ = std::move(staying);
+  return left;
+}
+
 void Scheduler::MarkComputed(Sequence& sequence, int end_token) {
-  sequence.computed_tokens = end_token;
-  if (prefix_cache_ != nullptr && sequence.shareable()) EnterBlocks(sequence);
+  sequence.computed_tokens = std::max(sequence.computed_tokens, end_token);
+  if (prefix_cache_ != nullptr && sequence.shareable()) EnterBlocks(sequence, end_token);
+}
+
+void Scheduler::AddOutput(Sequence& sequence, int32_t token_id) {
+  sequence.token_ids.push_back(token_id);
+  sequence.counts.AddOutput(token_id);
+  sequence.pending_outputs = std::max(0, sequence.pending_outputs - 1);
 }
 
 void Scheduler::Retain(Sequence& sequence, int received_tokens, absl::Time now) {
@@ -94,8 +126,22 @@ void Scheduler::Hold(Sequence& sequence) {
 void Scheduler::Remove(Sequence& sequence) {
   waiting_.erase(&sequence);
   running_.erase(&sequence);
-  GiveBackBlocks(sequence);
-  sequences_.erase(sequence.id);
+  auto entry = sequences_.extract(sequence.id);
+  if (!InFlight(sequence)) return;
+  sequence.state = State::kEnded;
+  sequence.promise = BlockPool::Promise();
+  leaving_.push_back({.last_step = sequence.last_step, .sequence = std::move(entry.mapped())});
+}
+
+// Not exactly: those that ScheduleDecodes would not come to may be counted too.
+bool Scheduler::MayPreempt() const {
+  int lacking = 0;
+  for (const Sequence* sequence : BatchMembers()) {
+    if (sequence->uncomputed_tokens() != 1 || sequence->complete()) continue;
+    const int blocks = static_cast<int>(sequence->blocks.size()) + sequence->promise.count();
+    lacking += std::max(0, BlocksFor(sequence->token_count()) - blocks);
+  }
+  return lacking > pool_.available_blocks();
 }
 
 Schedule Scheduler::Next(int row_budget) {
@@ -142,9 +188,12 @@ std::vector<Sequence*> Scheduler::BatchMembers(const Sequence* without) const {
 int Scheduler::ScheduleDecodes(const std::vector<Sequence*>& members, Schedule& schedule) {
   for (Sequence* sequence : members) {
     // A member that an older one has preempted is not running any more.
-    if (sequence->state != State::kRunning || sequence->uncomputed_tokens() != 1) continue;
+    if (sequence->state != State::kRunning || sequence->uncomputed_tokens() != 1 ||
+        sequence->complete()) {
+      continue;
+    }
     if (GetBlockForNextToken(*sequence, schedule)) {
-      schedule.batch.push_back({sequence, sequence->computed_tokens, 1});
+      schedule.batch.push_back({sequence, sequence->computed_tokens, 1, /*produces_token=*/true});
     } else if (sequence->state == State::kRunning) {
       ++sitting_out_;
     }
@@ -255,7 +304,8 @@ int Scheduler::ScheduleChunk(Sequence& sequence, int room, Schedule& schedule) c
   }
   const int count = end - sequence.computed_tokens;
   if (count <= 0) return 0;
-  schedule.batch.push_back({&sequence, sequence.computed_tokens, count});
+  schedule.batch.push_back(
+      {&sequence, sequence.computed_tokens, count, end == sequence.token_count()});
   return count;
 }
 
@@ -289,8 +339,9 @@ Sequence* Scheduler::ChooseVictim() const {
 }
 
 void Scheduler::Preempt(Sequence& sequence, Schedule& schedule) {
+  BATON_CHECK(!InFlight(sequence) && sequence.pending_outputs == 0, "no step has it");
   running_.erase(&sequence);
-  GiveBackBlocks(sequence);
+  sequence.GiveBackBlocks();
   sequence.computed_tokens = 0;
   sequence.kv_numerics.clear();  // computed here from now on
   ++sequence.preemptions;
@@ -312,8 +363,8 @@ void Scheduler::TakePromisedBlocks(Sequence& sequence) {
 
 // Tells the prefix cache of every whole block that is computed, and goes on with the blocks that it
 // gives for them.
-void Scheduler::EnterBlocks(Sequence& sequence) {
-  const size_t whole = static_cast<size_t>(sequence.computed_tokens / options_.block_size);
+void Scheduler::EnterBlocks(Sequence& sequence, int computed_tokens) {
+  const size_t whole = static_cast<size_t>(computed_tokens / options_.block_size);
   for (size_t& next = sequence.entered_blocks; next < whole; ++next) {
     BlockPool::Block block = prefix_cache_->Insert(sequence.token_ids, sequence.request.cache_salt,
                                                    sequence.blocks, next);
@@ -321,21 +372,17 @@ void Scheduler::EnterBlocks(Sequence& sequence) {
     sequence.block_table[next] = block.id();
     std::swap(sequence.blocks[next], block);
     const bool peer_reads = sequence.request.mode == Mode::kPrefillOnly;
-    if (peer_reads) sequence.replaced.push_back(std::move(block));
+    if (peer_reads) {
+      sequence.replaced.push_back(std::move(block));
+    } else if (InFlight(sequence)) {
+      leaving_.push_back({.last_step = sequence.last_step, .block = std::move(block)});
+    }
   }
 }
 
 void Scheduler::AddBlock(Sequence& sequence, BlockPool::Block block) {
   sequence.block_table.push_back(block.id());
   sequence.blocks.push_back(std::move(block));
-}
-
-// The last block first: the prefix cache evicts what was given back first.
-void Scheduler::GiveBackBlocks(Sequence& sequence) {
-  while (!sequence.blocks.empty()) sequence.blocks.pop_back();
-  sequence.block_table.clear();
-  sequence.entered_blocks = 0;
-  sequence.promise = BlockPool::Promise();
 }
 
 }  // namespace baton

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -22,6 +23,7 @@ inline constexpr int kChunkTokens = 64;
 struct SchedulerOptions {
   int max_num_seqs = 0;  // sequences in one step
   int block_size = 0;    // tokens
+  int max_model_len = std::numeric_limits<int>::max();
   RetainedPrefixes::Bounds retained = {};
 };
 
@@ -30,8 +32,8 @@ struct ScheduledTokens {
   Sequence* sequence = nullptr;
   int first_token = 0;
   int token_count = 0;
+  bool produces_token = false;  // these are the last it has
   int end_token() const { return first_token + token_count; }
-  bool produces_token() const { return end_token() == sequence->token_count(); }
 };
 
 struct Schedule {
@@ -61,6 +63,9 @@ struct Schedule {
 //  Commit), and a sequence begins behind the longest prefix found in it: one computed here when it
 //  is given its blocks, one computed elsewhere when it is opened. So what was preempted finds most
 //  of its blocks again unless they were needed.
+//  * A step may be asked for before the last one's tokens are known: its decodes go on behind
+//  outputs that are pending. Blocks come back no sooner than the last step that may touch them is
+//  done.
 //  * What a hand-off that broke had received is retained for the next attempt at the same request,
 //  which goes on behind it, in the middle of a block too.
 //
@@ -92,17 +97,35 @@ class Scheduler {
   void ForgetExpired(absl::Time now) { retained_.ForgetExpired(now); }
   // Of what is retained: when to call ForgetExpired at the latest.
   absl::Time NextExpiry() const { return retained_.NextExpiry(); }
-  // A step has computed the tokens before `end_token`.
+  // The step that computes the schedule's batch is in flight from here on: what is scheduled next
+  // comes behind it.
+  void StepEnqueued(const Schedule& schedule);
+  // Sequences and blocks that a step in flight may touch and nobody else does any more.
+  struct Leaving {
+    uint64_t last_step = 0;
+    std::unique_ptr<Sequence> sequence = nullptr;
+    BlockPool::Block block = {};
+  };
+  // The oldest step in flight is done. What only waited for it is given back with the result: until
+  // then the step's pointers hold. REQUIRES: there is one.
+  std::vector<Leaving> StepDone();
+  bool InFlight(const Sequence& sequence) const { return sequence.last_step > done_steps_; }
+  // A step that is done has computed the tokens before `end_token`.
   void MarkComputed(Sequence& sequence, int end_token);
+  // The id of its oldest pending output, or of one more where none is.
+  void AddOutput(Sequence& sequence, int32_t token_id);
   // What it computed is wrong: nobody else may find it.
   void ForgetBlocks(Sequence& sequence);
   // Leaves the batch, keeps the blocks.
   void Hold(Sequence& sequence);
-  // Gives back everything and destroys it.
+  // Gives back everything and destroys it, at the latest when the steps in flight are done; until
+  // then it is kEnded.
   void Remove(Sequence& sequence);
 
+  // Whether Next might preempt. REQUIRES then, before Next: no step is in flight.
+  bool MayPreempt() const;
   // The next step's batch, at most max(row_budget, decodes + kChunkTokens) rows. Pointers hold
-  // until Remove.
+  // until Remove, and until StepDone of a step that has them.
   Schedule Next(int row_budget);
 
   struct Counts {
@@ -140,9 +163,8 @@ class Scheduler {
   void Preempt(Sequence& sequence, Schedule& schedule);
   int BlocksFor(int tokens) const;
   void TakePromisedBlocks(Sequence& sequence);
-  void EnterBlocks(Sequence& sequence);
+  void EnterBlocks(Sequence& sequence, int computed_tokens);
   static void AddBlock(Sequence& sequence, BlockPool::Block block);
-  static void GiveBackBlocks(Sequence& sequence);
 
   const SchedulerOptions options_;
   BlockPool& pool_;
@@ -153,6 +175,9 @@ class Scheduler {
   Line waiting_;         // state kWaiting
   Line running_;         // state kRunning, paused ones too
   int sitting_out_ = 0;  // in the last schedule
+  uint64_t enqueued_steps_ = 0;
+  uint64_t done_steps_ = 0;
+  std::vector<Leaving> leaving_;
 };
 
 }  // namespace baton

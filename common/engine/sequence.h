@@ -9,8 +9,8 @@
 
 #include "absl/time/time.h"
 
+#include "common/backend/token_counts.h"
 #include "common/engine/sequence_request.h"
-#include "common/engine/token_counts.h"
 #include "common/kv/block_pool.h"
 
 namespace baton {
@@ -23,6 +23,7 @@ struct Sequence {
     kReceiving,  // these blocks are granted and being written
     kRunning,    // in the batch unless paused
     kHeld,       // kPrefillOnly, finished or failed: keeps its blocks until it is released
+    kEnded,      // removed; a step that is not done has it
   };
 
   Sequence(SequenceId sequence_id, uint64_t arrival_number, SequenceRequest sequence_request)
@@ -31,12 +32,23 @@ struct Sequence {
         request(std::move(sequence_request)),
         token_ids(std::move(request.token_ids)),
         counts(request.sampling, token_ids, request.prompt_length) {}
+  // The last block first: the prefix cache evicts what was given back first.
+  ~Sequence() { GiveBackBlocks(); }
 
-  int token_count() const { return static_cast<int>(token_ids.size()); }
+  void GiveBackBlocks() {
+    while (!blocks.empty()) blocks.pop_back();
+    block_table.clear();
+    entered_blocks = 0;
+    promise = BlockPool::Promise();
+  }
+
+  int token_count() const { return static_cast<int>(token_ids.size()) + pending_outputs; }
   int uncomputed_tokens() const { return token_count() - computed_tokens; }
   int output_count() const { return token_count() - request.prompt_length; }
   // The KV comes from elsewhere and is not all there.
   bool awaits_kv() const { return request.mode == SequenceRequest::Mode::kReceive && !committed; }
+  // Its last output is pending: there is nothing to compute behind it.
+  bool complete() const { return pending_outputs > 0 && token_count() >= most_tokens; }
   // The prefix cache may hold what it computed or received.
   bool shareable() const { return kv_numerics.empty() && vouched; }
   // May be taken out and recomputed. Others' blocks are read or written by a peer.
@@ -47,8 +59,13 @@ struct Sequence {
   const SequenceId id;
   const uint64_t arrival;          // the order of fairness; a preempted sequence keeps it
   SequenceRequest request;         // its token_ids are moved into:
-  std::vector<int32_t> token_ids;  // prompt, then output
-  TokenCounts counts;
+  std::vector<int32_t> token_ids;  // prompt, then output that is known
+  TokenCounts counts;              // of token_ids
+  // Outputs that the steps in flight choose: as good as tokens, but for their ids.
+  int pending_outputs = 0;
+  int pending_choice = 0;  // of them the last one: which choice of its step it is
+  int most_tokens = 0;     // at which it ends at the latest
+  uint64_t last_step = 0;  // that has it; numbered from 1
 
   State state = State::kWaiting;
   bool paused = false;
@@ -56,7 +73,7 @@ struct Sequence {
   bool committed = false;   // kReceive
   std::string kv_numerics;  // under which K and V are made; empty: this engine's own
   bool vouched = true;      // false: begins with pages that no commit has vouched for
-  int computed_tokens = 0;  // whose K and V are in the cache
+  int computed_tokens = 0;  // whose K and V are in the cache once the steps in flight are done
   int cached_tokens = 0;    // that were held already when it was last given its blocks
   int prefill_tokens = 0;   // that the current stay in the batch has to compute before it decodes
 

@@ -11,7 +11,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 
-#include "common/engine/sampling_params.h"
+#include "common/backend/sampling_params.h"
 
 namespace baton {
 
@@ -26,8 +26,8 @@ using SequenceId = uint64_t;
 // Preempted may come before any TokenProduced of the last two; what is computed again is told only
 // as ChunkComputed, and only until the first TokenProduced. Failed may take the place of anything
 // after Admitted. After Finished or Failed of kLocal and kReceive, and after Released, nothing
-// follows. Release may be asked at any moment: what the step in flight makes may still be told
-// before Released.
+// follows. Release may be asked at any moment: what the steps in flight make may still be
+// told before Released.
 
 // The blocks for the sequence's tokens (and, in the decoding modes, head-room of one block) are
 // promised: nobody else gets them.
@@ -64,7 +64,8 @@ struct TokenProduced {
   OutputToken token;
 };
 struct SequencePreempted {};
-// kReceive and kLocal: the last token was produced, the blocks are given back. kPrefillOnly: the
+// kReceive and kLocal: the last token was produced, the blocks are given back as soon as no step in
+// flight may touch them. kPrefillOnly: the
 // first token was produced, the blocks are held until Release.
 struct SequenceFinished {
   absl::Duration queue;    // submitted (kReceive: committed) -> first step
@@ -72,8 +73,8 @@ struct SequenceFinished {
   absl::Duration decode;   // first decode step -> last token
   int preemptions = 0;
 };
-// This sequence alone failed. Its blocks are given back; those of kPrefillOnly, which a peer may be
-// reading, are held until Release.
+// This sequence alone failed. Its blocks are given back likewise; those of kPrefillOnly, which a
+// peer may be reading, are held until Release.
 struct SequenceFailed {
   absl::Status status;
 };

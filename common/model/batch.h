@@ -19,7 +19,9 @@ struct BatchSequence {
 };
 
 struct Batch {
-  std::vector<int32_t> token_ids;        // [rows]
+  // [rows]. One below 0 stands for choices[~token_id], as it is when the pass is computed.
+  std::vector<int32_t> token_ids;
+  const int32_t* choices = nullptr;      // StepSampler's
   std::vector<BatchSequence> sequences;  // first_row ascending, without gaps
   std::vector<int>
       logits_rows;  // ascending rows whose logits are wanted; often each sequence's last

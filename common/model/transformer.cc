@@ -81,7 +81,7 @@ struct Transformer::Rep {
   void ProjectAndAppend(const LayerWeights& w, const KvLayerView& cache, const Activations& a);
   // Adds one layer's attention and feed-forward to the residual stream.
   void AttendAndFeedForward(const LayerWeights& w, const KvLayerView& cache, const Activations& a);
-  void Logits(const Activations& a, absl::Span<float> logits);
+  void Logits(const Activations& a, absl::FunctionRef<void(int, Tensor)> on_logits);
 };
 
 absl::StatusOr<Activations> Transformer::Rep::Arrange(int rows) {
@@ -127,7 +127,8 @@ void Transformer::Rep::AttendAndFeedForward(const LayerWeights& w, const KvLayer
   backend.SwiGluProduct(a.gate, a.up, {{w.down.get(), a.residual, /*accumulate=*/true}});
 }
 
-void Transformer::Rep::Logits(const Activations& a, absl::Span<float> logits) {
+void Transformer::Rep::Logits(const Activations& a,
+                              absl::FunctionRef<void(int, Tensor)> on_logits) {
   for (int first = 0; first < a.residual.rows; first += kLogitsRows) {
     const int count = std::min(kLogitsRows, a.residual.rows - first);
     const Tensor rows = {a.residual.Row(first), count, config.width};
@@ -135,9 +136,7 @@ void Transformer::Rep::Logits(const Activations& a, absl::Span<float> logits) {
     // The head's own rounding is half of the whole model's divergence; one product more is cheap.
     backend.NormProduct(rows, weights.output_norm.data(), config.norm_epsilon,
                         Backend::InputPrecision::kFine, {{&weights.head(), out}});
-    const size_t size = static_cast<size_t>(config.vocab_size);
-    backend.Download(out.data, static_cast<size_t>(count) * size * sizeof(float),
-                     logits.data() + static_cast<size_t>(first) * size);
+    on_logits(first, out);
   }
 }
 
@@ -172,10 +171,21 @@ absl::Status Transformer::Reserve(int max_rows) { return rep_->Arrange(max_rows)
 
 void Transformer::Forward(const Batch& batch, KvCache& cache, absl::FunctionRef<void(int)> on_layer,
                           absl::Span<float> logits) {
+  Backend& backend = rep_->backend;
+  const auto vocab_size = static_cast<size_t>(rep_->config.vocab_size);
+  BATON_CHECK(logits.size() == batch.logits_rows.size() * vocab_size,
+              "logits [logits_rows, vocab_size]");
+  Enqueue(batch, cache, on_layer, [&](int first, Tensor rows) {
+    backend.Download(rows.data, static_cast<size_t>(rows.rows) * vocab_size * sizeof(float),
+                     logits.data() + static_cast<size_t>(first) * vocab_size);
+  });
+  backend.Synchronize();
+}
+
+void Transformer::Enqueue(const Batch& batch, KvCache& cache, absl::FunctionRef<void(int)> on_layer,
+                          absl::FunctionRef<void(int, Tensor)> on_logits) {
   const ModelConfig& config = rep_->config;
   Backend& backend = rep_->backend;
-  BATON_CHECK(logits.size() == batch.logits_rows.size() * static_cast<size_t>(config.vocab_size),
-              "logits [logits_rows, vocab_size]");
   std::vector<PassSequence> sequences;
   std::vector<int> positions;  // [rows]
   for (const BatchSequence& s : batch.sequences) {
@@ -191,6 +201,8 @@ void Transformer::Forward(const Batch& batch, KvCache& cache, absl::FunctionRef<
   std::vector<float> sines;
   rep_->rope.Fill(positions, cosines, sines);
   backend.BeginPass({.rows = batch.rows(),
+                     .token_ids = batch.token_ids,
+                     .choices = batch.choices,
                      .sequences = sequences,
                      .rope_pairs = config.rope_pairs,
                      .rope_dim = config.rope_dim,
@@ -200,7 +212,7 @@ void Transformer::Forward(const Batch& batch, KvCache& cache, absl::FunctionRef<
   absl::StatusOr<Activations> arranged = rep_->Arrange(batch.rows());
   BATON_CHECK(arranged.ok(), "memory for the rows: Reserve them before");
   Activations a = *arranged;
-  backend.Embed(*rep_->weights.embedding, batch.token_ids, a.residual);
+  backend.Embed(*rep_->weights.embedding, a.residual);
   const std::vector<PassSequence> wanted = WantedRows(batch);
   for (int layer = 0; layer < config.layers; ++layer) {
     const LayerWeights& w = rep_->weights.layers[static_cast<size_t>(layer)];
@@ -221,8 +233,7 @@ void Transformer::Forward(const Batch& batch, KvCache& cache, absl::FunctionRef<
     }
     rep_->AttendAndFeedForward(w, layer_cache, a);
   }
-  if (!wanted.empty()) rep_->Logits(a, logits);
-  backend.Synchronize();
+  if (!wanted.empty()) rep_->Logits(a, on_logits);
 }
 
 }  // namespace baton

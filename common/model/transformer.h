@@ -39,14 +39,19 @@ class Transformer {
   // as much. A larger pass takes it when it comes, and ends the process if it cannot.
   absl::Status Reserve(int max_rows);
 
-  // Computes all rows of `batch`, appends their K and V to `cache`, and writes `logits`
-  // [logits_rows, vocab_size]. `on_layer(l)` runs on the calling thread as soon as layer l's K and
-  // V of all rows are in the cache; where the host cannot read the cache (host_memory()), as soon
-  // as the operations that put them there are asked for, so that whatever the backend is asked for
-  // next finds them. All is done when Forward returns. The result for a row depends on its
-  // sequence's tokens only (on the CPU bit for bit), never on the rest of the batch
-  // (docs/architecture.md, numerics). REQUIRES: token ids in the vocabulary, block tables long
-  // enough, positions below context_length.
+  // Asks the backend for a pass over all rows of `batch`, which appends their K and V to `cache`.
+  // `on_layer(l)` runs on the calling thread as soon as layer l's K and V of all rows are in the
+  // cache; where the host cannot read the cache (host_memory()), as soon as the operations that put
+  // them there are asked for, so that whatever the backend is asked for next finds them.
+  // `on_logits(i, logits)` runs as soon as those of batch.logits_rows[i] and following are asked
+  // for: [at most 64, vocab_size] in the backend's memory, until the next ones take their place.
+  // Nothing is borrowed any longer when it returns. The result for a row depends on its sequence's
+  // tokens only (on the CPU bit for bit), never on the rest of the batch (docs/architecture.md,
+  // numerics). REQUIRES: token ids in the vocabulary, block tables long enough, positions below
+  // context_length.
+  void Enqueue(const Batch& batch, KvCache& cache, absl::FunctionRef<void(int)> on_layer,
+               absl::FunctionRef<void(int, Tensor)> on_logits);
+  // The same, and waits for it. Writes `logits` [logits_rows, vocab_size].
   void Forward(const Batch& batch, KvCache& cache, absl::FunctionRef<void(int)> on_layer,
                absl::Span<float> logits);
 

@@ -9,7 +9,7 @@
 
 #include "baton/internal/v1/common.pb.h"
 #include "baton/v1/generation.pb.h"
-#include "common/engine/sampling_params.h"
+#include "common/backend/sampling_params.h"
 #include "common/engine/sequence_request.h"
 #include "common/gguf/gguf_file.h"
 #include "common/kv/layout.h"

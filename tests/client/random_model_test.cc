@@ -59,7 +59,9 @@ TEST(RandomBlocks, HaveTheDeviationThatWasAskedForAndAMeanNearZero) {
     std::vector<float> values(kRows * kColumns);
     std::vector<int32_t> tokens;
     for (int i = 0; i < kRows; ++i) tokens.push_back(i);
-    backend->Embed(*weight, tokens, {values.data(), kRows, kColumns});
+    const std::vector<PassSequence> sequences = {{.row_count = kRows}};
+    backend->BeginPass({.rows = kRows, .token_ids = tokens, .sequences = sequences});
+    backend->Embed(*weight, {values.data(), kRows, kColumns});
     double sum = 0;
     double squares = 0;
     for (const float value : values) {

@@ -25,6 +25,7 @@ class LateBackend final : public Backend {
   std::string Numerics() const override { return inner_->Numerics(); }
   std::string Description() const override { return inner_->Description(); }
   bool host_memory() const override { return false; }
+  int steps_ahead() const override { return inner_->steps_ahead(); }
   uint64_t FreeMemoryBytes() const override { return inner_->FreeMemoryBytes(); }
   DeviceMemoryUse MemoryUse() const override { return inner_->MemoryUse(); }
   absl::Status ReservePasses(const PassLimits& limits) override {
@@ -34,10 +35,12 @@ class LateBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<Weight>> LoadWeight(const GgufTensor& tensor) override {
     return inner_->LoadWeight(tensor);
   }
-  void BeginPass(const Pass& pass) override { inner_->BeginPass(pass); }
-  void Embed(const Weight& table, absl::Span<const int32_t> token_ids, Tensor out) override {
-    inner_->Embed(table, token_ids, out);
+  absl::StatusOr<std::unique_ptr<StepSampler>> MakeStepSampler(
+      const StepSamplerOptions& options) override {
+    return inner_->MakeStepSampler(options);
   }
+  void BeginPass(const Pass& pass) override { inner_->BeginPass(pass); }
+  void Embed(const Weight& table, Tensor out) override { inner_->Embed(table, out); }
   void Product(Tensor in, absl::Span<const ProductOutput> outputs) override {
     inner_->Product(in, outputs);
   }

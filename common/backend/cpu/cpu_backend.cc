@@ -8,6 +8,7 @@
 
 #include "common/backend/cpu/add_bias.h"
 #include "common/backend/cpu/cpu_set.h"
+#include "common/backend/cpu/cpu_step_sampler.h"
 #include "common/backend/cpu/cpu_weight.h"
 #include "common/backend/cpu/memory.h"
 #include "common/backend/cpu/rope.h"
@@ -46,6 +47,11 @@ absl::StatusOr<std::unique_ptr<Weight>> CpuBackend::LoadWeight(const GgufTensor&
   return weight;
 }
 
+absl::StatusOr<std::unique_ptr<StepSampler>> CpuBackend::MakeStepSampler(
+    const StepSamplerOptions& options) {
+  return std::make_unique<CpuStepSampler>(options);
+}
+
 void CpuBackend::BeginPass(const Pass& pass) {
   int rows = 0;
   for (const PassSequence& sequence : pass.sequences) {
@@ -56,11 +62,12 @@ void CpuBackend::BeginPass(const Pass& pass) {
   pass_ = pass;
 }
 
-void CpuBackend::Embed(const Weight& table, absl::Span<const int32_t> token_ids, Tensor out) {
-  BATON_CHECK(out.rows == static_cast<int>(token_ids.size()), "one row per token");
+void CpuBackend::Embed(const Weight& table, Tensor out) {
+  BATON_CHECK(out.rows == static_cast<int>(pass_.token_ids.size()), "one row per token");
   pool_.ParallelFor(out.rows, [&](int begin, int end) {
     for (int row = begin; row < end; ++row) {
-      const int32_t token = token_ids[static_cast<size_t>(row)];
+      const int32_t known = pass_.token_ids[static_cast<size_t>(row)];
+      const int32_t token = known >= 0 ? known : pass_.choices[~known];
       BATON_CHECK(token >= 0 && token < table.rows(), "token id in the vocabulary");
       AsCpu(table).Dequantise(token, out.Row(row));
     }

@@ -26,14 +26,18 @@ class CpuBackend final : public Backend {
   std::string Numerics() const override { return "cpu"; }
   std::string Description() const override;
   bool host_memory() const override { return true; }
+  int steps_ahead() const override { return 0; }
   uint64_t FreeMemoryBytes() const override;
   DeviceMemoryUse MemoryUse() const override { return {}; }
   absl::Status ReservePasses(const PassLimits&) override { return absl::OkStatus(); }
   absl::StatusOr<BackendBuffer> Allocate(size_t bytes) override;
   absl::StatusOr<std::unique_ptr<Weight>> LoadWeight(const GgufTensor& tensor) override;
 
+  absl::StatusOr<std::unique_ptr<StepSampler>> MakeStepSampler(
+      const StepSamplerOptions& options) override;
+
   void BeginPass(const Pass& pass) override;
-  void Embed(const Weight& table, absl::Span<const int32_t> token_ids, Tensor out) override;
+  void Embed(const Weight& table, Tensor out) override;
   void Product(Tensor in, absl::Span<const ProductOutput> outputs) override;
   void NormProduct(Tensor in, const float* gain, float epsilon, InputPrecision precision,
                    absl::Span<const ProductOutput> outputs) override;

@@ -118,8 +118,11 @@ absl::Status CudaBackend::ReservePasses(const PassLimits& limits) {
   // No more than half of a head's dimensions have an angle.
   const absl::Span<const float> angles(nullptr,
                                        rows * static_cast<size_t>(limits.cache.head_dim) / 2);
-  const PassLayout layout(
-      {.rows = limits.rows, .sequences = longest, .rope_cos = angles, .rope_sin = angles});
+  const PassLayout layout({.rows = limits.rows,
+                           .token_ids = absl::Span<const int32_t>(nullptr, rows),
+                           .sequences = longest,
+                           .rope_cos = angles,
+                           .rope_sin = angles});
   const int splits = (limits.tokens + kAttentionSplit - 1) / kAttentionSplit;
   const size_t partial_bytes =
       AttentionPartialBytes(limits.sequences * splits, limits.heads, limits.cache.head_dim);
@@ -128,7 +131,6 @@ absl::Status CudaBackend::ReservePasses(const PassLimits& limits) {
       {&plan_words_, MaxAttentionPlanBytes(limits.rows, limits.sequences, limits.tokens)},
       {&partials_, splits > 1 ? partial_bytes : 0},
       {&arrivals_, rows * static_cast<size_t>(limits.heads) * sizeof(int32_t)},
-      {&token_ids_, rows * sizeof(int32_t)},
       {&copied_rows_, rows * sizeof(int32_t)}};
   for (const auto& [buffer, bytes] : buffers) {
     BATON_RETURN_IF_ERROR(ReserveDeviceMemory(bytes, *buffer));
@@ -148,6 +150,14 @@ absl::StatusOr<std::unique_ptr<Weight>> CudaBackend::LoadWeight(const GgufTensor
   return weight;
 }
 
+absl::StatusOr<std::unique_ptr<StepSampler>> CudaBackend::MakeStepSampler(
+    const StepSamplerOptions& options) {
+  UseDevice();
+  BATON_ASSIGN_OR_RETURN(std::unique_ptr<CudaStepSampler> sampler,
+                         CudaStepSampler::Create(options_.device, stream_.get(), options));
+  return sampler;
+}
+
 void CudaBackend::BeginPass(const Pass& pass) {
   UseDevice();
   int rows = 0;
@@ -163,6 +173,9 @@ void CudaBackend::BeginPass(const Pass& pass) {
   GrowDeviceMemory(layout.bytes, pass_arrays_);
   uploads_.Send(layout.bytes, pass_arrays_.data());
   pass_ = PassAt(pass, layout, pass_arrays_.data());
+  token_ids_ = pass.token_ids;
+  choices_ = pass.choices;
+  pass_token_ids_ = reinterpret_cast<int32_t*>(pass_arrays_.data() + layout.token_ids);
 }
 
 const int32_t* CudaBackend::UploadIds(absl::Span<const int32_t> ids, BackendBuffer& buffer) {
@@ -173,13 +186,15 @@ const int32_t* CudaBackend::UploadIds(absl::Span<const int32_t> ids, BackendBuff
   return reinterpret_cast<const int32_t*>(buffer.data());
 }
 
-void CudaBackend::Embed(const Weight& table, absl::Span<const int32_t> token_ids, Tensor out) {
-  BATON_CHECK(out.rows == static_cast<int>(token_ids.size()) && out.columns == table.columns(),
+void CudaBackend::Embed(const Weight& table, Tensor out) {
+  BATON_CHECK(out.rows == static_cast<int>(token_ids_.size()) && out.columns == table.columns(),
               "one row per token");
-  for (const int32_t token : token_ids) {
-    BATON_CHECK(token >= 0 && token < table.rows(), "token id in the vocabulary");
+  for (const int32_t token : token_ids_) {
+    BATON_CHECK((token >= 0 || choices_ != nullptr) && token < table.rows(),
+                "token id in the vocabulary");
   }
-  LaunchEmbed(MatrixOf(table), UploadIds(token_ids, token_ids_), out, stream_.get());
+  if (choices_ != nullptr) LaunchTakeChoices(choices_, out.rows, pass_token_ids_, stream_.get());
+  LaunchEmbed(MatrixOf(table), pass_token_ids_, out, stream_.get());
 }
 
 void CudaBackend::Product(Tensor in, absl::Span<const ProductOutput> outputs) {

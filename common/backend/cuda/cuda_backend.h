@@ -12,6 +12,7 @@
 #include "common/backend/cuda/attention_plan.h"
 #include "common/backend/cuda/cuda_copies.h"
 #include "common/backend/cuda/cuda_memory.h"
+#include "common/backend/cuda/cuda_step_sampler.h"
 #include "common/backend/cuda/gemm.h"
 #include "common/backend/cuda/operands.h"
 #include "common/backend/cuda/upload_ring.h"
@@ -51,14 +52,18 @@ class CudaBackend final : public Backend {
   std::string Numerics() const override { return options_.numerics; }
   std::string Description() const override { return options_.description; }
   bool host_memory() const override { return false; }
+  int steps_ahead() const override { return CudaStepSampler::kStepsAhead; }
   uint64_t FreeMemoryBytes() const override { return MemoryUse().free; }
   DeviceMemoryUse MemoryUse() const override;
   absl::Status ReservePasses(const PassLimits& limits) override;
   absl::StatusOr<BackendBuffer> Allocate(size_t bytes) override;
   absl::StatusOr<std::unique_ptr<Weight>> LoadWeight(const GgufTensor& tensor) override;
 
+  absl::StatusOr<std::unique_ptr<StepSampler>> MakeStepSampler(
+      const StepSamplerOptions& options) override;
+
   void BeginPass(const Pass& pass) override;
-  void Embed(const Weight& table, absl::Span<const int32_t> token_ids, Tensor out) override;
+  void Embed(const Weight& table, Tensor out) override;
   void Product(Tensor in, absl::Span<const ProductOutput> outputs) override;
   void NormProduct(Tensor in, const float* gain, float epsilon, InputPrecision precision,
                    absl::Span<const ProductOutput> outputs) override;
@@ -104,11 +109,13 @@ class CudaBackend final : public Backend {
   std::vector<PassSequence> sequences_;  // of the pass
   BackendBuffer pass_arrays_;            // in device memory, as are all buffers
   CudaPass pass_;
+  absl::Span<const int32_t> token_ids_;  // of the pass, in the host's memory
+  const int32_t* choices_ = nullptr;     // of the pass
+  int32_t* pass_token_ids_ = nullptr;    // in pass_arrays_
   AttentionPlan plan_;
   int planned_tile_rows_ = -1;  // -1: the pass is not planned yet
   BackendBuffer plan_words_;
   AttentionWork work_;
-  BackendBuffer token_ids_;
   BackendBuffer copied_rows_;
   BackendBuffer product_terms_;
   BackendBuffer gemm_input_;  // [rows, columns] of a weight's element type

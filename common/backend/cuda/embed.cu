@@ -24,6 +24,15 @@ static __global__ void __launch_bounds__(kEmbedThreads)
   StoreFloats(out + row * static_cast<size_t>(columns) + column, values);
 }
 
+static __global__ void TakeChoicesKernel(const int32_t* choices, int count, int32_t* token_ids) {
+  WaitForPreviousKernel();
+  LetNextKernelStart();
+  const int row = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (row >= count) return;
+  const int32_t token = token_ids[row];
+  if (token < 0) token_ids[row] = choices[~token];
+}
+
 template <class Element, int kCount>
 static void EmbedBy(const CudaMatrix& table, const int32_t* token_ids, Tensor out,
                     cudaStream_t stream) {
@@ -36,6 +45,16 @@ static void EmbedBy(const CudaMatrix& table, const int32_t* token_ids, Tensor ou
       static_cast<const Element*>(table.data),
       CudaRowBytes(table.element, table.columns) / sizeof(Element), token_ids, table.columns,
       out.data);
+}
+
+void LaunchTakeChoices(const int32_t* choices, int count, int32_t* token_ids, cudaStream_t stream) {
+  if (count == 0) return;
+  Launch(TakeChoicesKernel,
+         {.grid = BlocksFor(count, kEmbedThreads),
+          .block = kEmbedThreads,
+          .stream = stream,
+          .may_start_early = true},
+         choices, count, token_ids);
 }
 
 void LaunchEmbed(const CudaMatrix& table, const int32_t* token_ids, Tensor out,

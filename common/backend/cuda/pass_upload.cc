@@ -29,6 +29,7 @@ PassLayout::PassLayout(const Pass& pass) {
   sequence_of_row = add(rows);
   positions = add(rows);
   first_rows = add(pass.sequences.size() + 1);
+  token_ids = add(pass.token_ids.size());
   block_tables = add(pass.sequences.size() * static_cast<size_t>(table_stride));
   rope_cos = add(pass.rope_cos.size());
   rope_sin = add(pass.rope_sin.size());
@@ -51,6 +52,7 @@ void FillPass(const Pass& pass, const PassLayout& layout, uint8_t* memory) {
     table += layout.table_stride;
   }
   first_rows[pass.sequences.size()] = pass.rows;
+  std::copy(pass.token_ids.begin(), pass.token_ids.end(), At<int32_t>(memory, layout.token_ids));
   std::copy(pass.rope_cos.begin(), pass.rope_cos.end(), At<float>(memory, layout.rope_cos));
   std::copy(pass.rope_sin.begin(), pass.rope_sin.end(), At<float>(memory, layout.rope_sin));
 }

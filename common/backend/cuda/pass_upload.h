@@ -19,6 +19,7 @@ struct PassLayout {
   size_t sequence_of_row = 0;
   size_t positions = 0;
   size_t first_rows = 0;
+  size_t token_ids = 0;
   size_t block_tables = 0;
   size_t rope_cos = 0;
   size_t rope_sin = 0;

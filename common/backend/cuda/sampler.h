@@ -1,7 +1,7 @@
 // The sampler on the device: from the same logits the very token, and the very logprobs, that the
-// CPU's sampler (common/engine/sampler.h, which states the order of the steps) chooses. Sums are of
-// integers and every order is total, so neither how the work is cut nor which thread comes first
-// can show in a result.
+// CPU's sampler (common/backend/cpu/sampler.h, which states the order of the steps) chooses. Sums
+// are of integers and every order is total, so neither how the work is cut nor which thread comes
+// first can show in a result.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,7 +19,7 @@ struct LogitBias {
   float bias = 0;
 };
 
-// One entry of common/engine/token_counts.h: 0 for a token that is in the prompt only.
+// One entry of common/backend/token_counts.h: 0 for a token that is in the prompt only.
 struct TokenCount {
   int32_t token_id = 0;
   int32_t output_count = 0;

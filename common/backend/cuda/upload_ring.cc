@@ -32,11 +32,15 @@ uint8_t* UploadRing::Next(size_t bytes) {
   return slot.memory.data();
 }
 
-void UploadRing::Send(size_t bytes, void* device) {
+void UploadRing::Send(absl::Span<const Part> parts) {
   Slot& slot = slots_[current_];
-  BATON_CHECK(!slot.in_flight && bytes <= slot.memory.size_bytes(), "what Next gave");
-  CheckCuda(cudaMemcpyAsync(device, slot.memory.data(), bytes, cudaMemcpyHostToDevice, stream_),
-            "cudaMemcpyAsync");
+  BATON_CHECK(!slot.in_flight, "one Send for each Next");
+  for (const Part& part : parts) {
+    BATON_CHECK(part.offset + part.bytes <= slot.memory.size_bytes(), "what Next gave");
+    CheckCuda(cudaMemcpyAsync(part.device, slot.memory.data() + part.offset, part.bytes,
+                              cudaMemcpyHostToDevice, stream_),
+              "cudaMemcpyAsync");
+  }
   CheckCuda(cudaEventRecord(slot.copied.get(), stream_), "cudaEventRecord");
   slot.in_flight = true;
 }

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/types/span.h"
+
 #include "common/backend/cuda/cuda_memory.h"
 
 namespace baton {
@@ -25,12 +27,19 @@ class UploadRing {
   // Host memory of at least `bytes`, aligned to 256, to be filled before Send. Ends the process
   // where there is none.
   uint8_t* Next(size_t bytes);
-  // Copies the first `bytes` of what Next gave last to `device`, after what the stream was asked
-  // for before. REQUIRES: one Send for each Next.
-  void Send(size_t bytes, void* device);
+  struct Part {
+    size_t offset = 0;  // in what Next gave
+    size_t bytes = 0;
+    void* device = nullptr;
+  };
+  // Copies the parts of what Next gave last to their places on the device, after what the stream
+  // was asked for before. REQUIRES: one Send for each Next.
+  void Send(absl::Span<const Part> parts);
+  // All of the first `bytes`.
+  void Send(size_t bytes, void* device) { Send({{.bytes = bytes, .device = device}}); }
 
  private:
-  static constexpr size_t kSlots = 8;  // a pass takes four at most: two passes ahead
+  static constexpr size_t kSlots = 16;  // a pass takes six at most: two passes ahead
   struct Slot {
     BackendBuffer memory;
     CudaEvent copied;

@@ -1,8 +1,10 @@
 // Random life of two engines on small pools: sequences of every mode, hand-offs between the
-// engines that break and are tried again, pauses and releases at any moment. Whoever is not
-// released gets exactly the tokens of an undisturbed run, and at rest nothing is held.
+// engines that break and are tried again, pauses, stop tokens and releases at any moment. Whoever
+// is not released gets exactly the tokens of an undisturbed run, which knows each step's tokens
+// before the next, and at rest nothing is held.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <random>
@@ -19,8 +21,12 @@ using Mode = SequenceRequest::Mode;
 
 class Simulation {
  public:
-  explicit Simulation(unsigned seed)
-      : random_(seed), prefill_(SmallPool(1)), decode_(SmallPool(2)), local_(RoomyPool()) {}
+  Simulation(unsigned seed, int steps_ahead)
+      : random_(seed),
+        steps_ahead_(steps_ahead),
+        prefill_(SmallPool(1)),
+        decode_(SmallPool(2)),
+        local_(RoomyPool()) {}
 
   void Run() {
     for (int i = 0; i < 12; ++i) NewRequest();
@@ -46,6 +52,7 @@ class Simulation {
   }
 
   int finished() const { return finished_; }
+  int stopped() const { return stopped_; }
   int broken() const { return broken_; }
   // Without the hand-offs that broke, nothing would begin in the middle of a block.
   int resumed_in_a_block() const { return resumed_in_a_block_; }
@@ -69,6 +76,7 @@ class Simulation {
     options.engine.num_kv_blocks = 14 / pages_per_block + 1 + static_cast<int>(random_() % 3);
     options.engine.max_num_seqs = 2 + static_cast<int>(random_() % 5);
     options.engine.max_num_batched_tokens = 64 + static_cast<int>(random_() % 64);
+    options.engine.steps_ahead = steps_ahead_;
     return options;
   }
   static EngineHarness::Options RoomyPool() { return EngineHarness::SmallOptions(); }
@@ -83,6 +91,10 @@ class Simulation {
                             .seed = random_(),
                             .ignore_eos = true,
                             .logprobs = 0};
+    for (int i = 0; i < 3; ++i) {
+      sampling.stop_token_ids.push_back(static_cast<int32_t>(random_() % 256));
+    }
+    std::sort(sampling.stop_token_ids.begin(), sampling.stop_token_ids.end());
     requests_.push_back(LocalRequest(RandomTokens(random_, length), sampling));
     requests_.back().isolate = Chance(15);
     expected_.push_back(local_.RunAlone(requests_.back()));
@@ -186,11 +198,13 @@ class Simulation {
       expected.resize(tokens.size());
     } else {
       ++finished_;
+      if (!tokens.empty() && tokens.back().finish_reason == FinishReason::kStop) ++stopped_;
     }
     ExpectSameTokens(tokens, expected);
   }
 
   std::mt19937 random_;
+  const int steps_ahead_;
   EngineHarness prefill_, decode_, local_;
   std::vector<SequenceRequest> requests_;
   std::vector<EventLog> expected_;
@@ -200,28 +214,36 @@ class Simulation {
   int broken_ = 0;
   int resumed_in_a_block_ = 0;
   int finished_ = 0;
+  int stopped_ = 0;
 };
 
-TEST(EngineSimulation, WhoeverIsNotReleasedGetsTheTokensOfAnUndisturbedRun) {
+class EngineSimulation : public testing::TestWithParam<int> {};  // steps_ahead
+
+TEST_P(EngineSimulation, WhoeverIsNotReleasedGetsTheTokensOfAnUndisturbedRun) {
   int finished = 0;
+  int stopped = 0;
   int broken = 0;
   int resumed_in_a_block = 0;
   uint64_t preemptions = 0;
-  for (unsigned seed = 0; seed < 12; ++seed) {
+  for (unsigned seed = 0; seed < 8; ++seed) {
     SCOPED_TRACE(seed);
-    Simulation simulation(seed);
+    Simulation simulation(seed, GetParam());
     simulation.Run();
     if (testing::Test::HasFailure()) return;
     finished += simulation.finished();
+    stopped += simulation.stopped();
     broken += simulation.broken();
     resumed_in_a_block += simulation.resumed_in_a_block();
     preemptions += simulation.preemptions();
   }
-  EXPECT_GT(finished, 300);
-  EXPECT_GT(broken, 50);
-  EXPECT_GT(resumed_in_a_block, 3);
-  EXPECT_GT(preemptions, 30u);
+  EXPECT_GT(finished, 200);
+  EXPECT_GT(stopped, 60);
+  EXPECT_GT(broken, 30);
+  EXPECT_GT(resumed_in_a_block, 0);
+  EXPECT_GT(preemptions, 20u);
 }
+
+INSTANTIATE_TEST_SUITE_P(StepsAhead, EngineSimulation, testing::Values(0, 1));
 
 }  // namespace
 }  // namespace baton

@@ -321,12 +321,12 @@ class Model {
       const Shadow& shadow = shadows_.at(sequence.id);
       const Node mark = shadow.foreign ? kForeign : 0;
       ASSERT_EQ(scheduled.first_token, sequence.computed_tokens);
-      ASSERT_TRUE(scheduled.produces_token() || scheduled.end_token() % kChunkTokens == 0);
+      ASSERT_TRUE(scheduled.produces_token || scheduled.end_token() % kChunkTokens == 0);
       for (int token = 0; token < scheduled.first_token; ++token) {
         ASSERT_EQ(At(sequence, token), shadow.nodes[static_cast<size_t>(token)] + mark)
             << "reads the KV of other tokens";
       }
-      const bool fails = scheduled.produces_token() && !quiet_ && fails_ && Chance(40);
+      const bool fails = scheduled.produces_token && !quiet_ && fails_ && Chance(40);
       if (fails) broken.insert(sequence.id);
       Write(sequence, scheduled.first_token, scheduled.end_token(), fails ? kBroken : mark);
     }
@@ -343,7 +343,7 @@ class Model {
     Shadow& shadow = shadows_.at(sequence.id);
     scheduler_.MarkComputed(sequence, scheduled.end_token());
     if (!shadow.foreign && sequence.vouched) Enter(sequence, scheduled.first_token);
-    if (!scheduled.produces_token()) return;
+    if (!scheduled.produces_token) return;
     if (fails) {
       ++failed_;
       scheduler_.ForgetBlocks(sequence);

@@ -52,7 +52,9 @@ void ExpectTheCpusRows(const ElementCase& element, int table_rows, int columns, 
   const auto weight = cpu.LoadWeight(tensor);
   ASSERT_TRUE(weight.ok()) << weight.status();
   std::vector<float> expected(size);
-  cpu.Embed(**weight, ids, {expected.data(), rows, columns});
+  const std::vector<PassSequence> sequences = {{.row_count = rows}};
+  cpu.BeginPass({.rows = rows, .token_ids = ids, .sequences = sequences});
+  cpu.Embed(**weight, {expected.data(), rows, columns});
 
   const DeviceArray<uint8_t> table(bytes);
   const DeviceArray<int32_t> device_ids(ids);

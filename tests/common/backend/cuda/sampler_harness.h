@@ -11,8 +11,8 @@
 #include <random>
 #include <vector>
 
+#include "common/backend/cpu/sampler.h"
 #include "common/backend/cuda/sampler.h"
-#include "common/engine/sampler.h"
 #include "tests/support/cuda_shim/device_array.h"
 
 namespace baton {
@@ -30,10 +30,7 @@ struct Question {
     all.insert(all.end(), output.begin(), output.end());
     return TokenCounts(params, all, static_cast<int>(prompt.size()));
   }
-  bool counts_tokens() const {
-    return params.presence_penalty != 0 || params.frequency_penalty != 0 ||
-           params.repetition_penalty != 1;
-  }
+  bool counts_tokens() const { return TokenCounts::AskedFor(params); }
 };
 
 inline void PrintTo(const Question& question, std::ostream* out) {

@@ -9,7 +9,7 @@
 #include <map>
 #include <vector>
 
-#include "common/engine/sampler.h"
+#include "common/backend/cpu/sampler.h"
 #include "tests/common/backend/cuda/sampler_harness.h"
 #include "tests/support/cuda_shim/every_fiber_order.h"
 

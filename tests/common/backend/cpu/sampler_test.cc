@@ -1,4 +1,4 @@
-#include "common/engine/sampler.h"
+#include "common/backend/cpu/sampler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -315,29 +315,6 @@ TEST(Sampler, RefusesARequestWhoseMaskLeavesNoToken) {
   const auto token =
       sampler.Choose(std::vector<float>{1, 2}, {.sampling = params, .counts = counts});
   EXPECT_EQ(token.status().code(), absl::StatusCode::kInvalidArgument);
-}
-
-TEST(FinishReason, StopGoesBeforeLengthAndHoldsFromMinTokensOn) {
-  const Sampler sampler(kVocab, kEndIds);
-  const auto reason = [&](int32_t token_id, int output_index, const SamplingParams& params) {
-    return sampler.FinishReasonOf({.output_index = output_index, .token_id = token_id}, params,
-                                  /*total_tokens=*/10 + output_index + 1, /*max_model_len=*/100);
-  };
-  const SamplingParams params{.max_tokens = 8, .stop_token_ids = {50}};
-  EXPECT_EQ(reason(1, 0, params), FinishReason::kNone);
-  EXPECT_EQ(reason(3, 0, params), FinishReason::kStop);
-  EXPECT_EQ(reason(50, 0, params), FinishReason::kStop);
-  EXPECT_EQ(reason(1, 7, params), FinishReason::kLength);
-  EXPECT_EQ(reason(17, 7, params), FinishReason::kStop);
-  SamplingParams ignoring = params;
-  ignoring.ignore_eos = true;
-  EXPECT_EQ(reason(3, 0, ignoring), FinishReason::kNone);
-  EXPECT_EQ(reason(50, 0, ignoring), FinishReason::kStop);
-  SamplingParams later = params;
-  later.min_tokens = 3;
-  EXPECT_EQ(reason(3, 2, later), FinishReason::kNone);
-  EXPECT_EQ(reason(3, 3, later), FinishReason::kStop);
-  EXPECT_EQ(reason(1, 89, {.max_tokens = 1000}), FinishReason::kLength);
 }
 
 }  // namespace

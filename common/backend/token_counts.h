@@ -6,13 +6,18 @@
 #include "absl/container/btree_map.h"
 #include "absl/types/span.h"
 
-#include "common/engine/sampling_params.h"
+#include "common/backend/sampling_params.h"
 
 namespace baton {
 
 // Stays empty when no penalty is set.
 class TokenCounts {
  public:
+  static bool AskedFor(const SamplingParams& sampling) {
+    return sampling.presence_penalty != 0 || sampling.frequency_penalty != 0 ||
+           sampling.repetition_penalty != 1;
+  }
+
   // `token_ids`: prompt_length tokens of the prompt, then output.
   TokenCounts(const SamplingParams& sampling, absl::Span<const int32_t> token_ids,
               int prompt_length)

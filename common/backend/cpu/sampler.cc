@@ -1,11 +1,9 @@
-#include "common/engine/sampler.h"
+#include "common/backend/cpu/sampler.h"
 
 #include <algorithm>
 #include <bit>
 #include <limits>
 #include <utility>
-
-#include "absl/strings/str_cat.h"
 
 #include "common/backend/cpu/isa.h"
 #include "common/backend/sampling_math.h"
@@ -123,18 +121,12 @@ Sampler::Sampler(int vocab_size, std::vector<int32_t> end_of_generation_ids)
 absl::StatusOr<OutputToken> Sampler::Choose(absl::Span<const float> logits,
                                             const SamplingContext& context) {
   BATON_CHECK(logits.size() == static_cast<size_t>(vocab_size_), "a row of logits is incomplete");
-  if (!FindExtremes(logits).all_finite) {
-    return absl::InternalError(absl::StrCat(
-        "the model produced a logit that is no number at output ", context.output_index));
-  }
+  if (!FindExtremes(logits).all_finite) return LogitNotFinite(context.output_index);
   adjusted_.assign(logits.begin(), logits.end());
   Adjust(context);
   const int32_t likeliest = ArgMax(adjusted_);
   const float max_logit = adjusted_[static_cast<size_t>(likeliest)];
-  if (max_logit == kMaskedLogit) {
-    return absl::InvalidArgumentError(
-        "sampling_params.stop_token_ids: every token of the vocabulary is masked until min_tokens");
-  }
+  if (max_logit == kMaskedLogit) return AllMasked();
   OutputToken token{.output_index = context.output_index};
   token.token_id =
       context.sampling.temperature < kGreedyBelow ? likeliest : Draw(context, max_logit);
@@ -142,23 +134,6 @@ absl::StatusOr<OutputToken> Sampler::Choose(absl::Span<const float> logits,
     token.logprobs = Logprobs(logits, token.token_id, *context.sampling.logprobs);
   }
   return token;
-}
-
-FinishReason Sampler::FinishReasonOf(const OutputToken& token, const SamplingParams& sampling,
-                                     int total_tokens, int max_model_len) const {
-  const int output_count = token.output_index + 1;
-  const auto contains = [&](const std::vector<int32_t>& ids) {
-    return std::binary_search(ids.begin(), ids.end(), token.token_id);
-  };
-  if (output_count > sampling.min_tokens &&
-      (contains(sampling.stop_token_ids) ||
-       (!sampling.ignore_eos && contains(end_of_generation_ids_)))) {
-    return FinishReason::kStop;
-  }
-  if (output_count >= sampling.max_tokens || total_tokens >= max_model_len) {
-    return FinishReason::kLength;
-  }
-  return FinishReason::kNone;
 }
 
 void Sampler::Adjust(const SamplingContext& context) {

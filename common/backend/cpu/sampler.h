@@ -1,4 +1,4 @@
-// Chooses the next token from a row of logits.
+// The CPU's sampler: chooses the next token from a row of logits.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,9 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
-#include "common/engine/sampling_params.h"
-#include "common/engine/token_counts.h"
+#include "common/backend/sampling_params.h"
+#include "common/backend/step_sampler.h"
+#include "common/backend/token_counts.h"
 
 namespace baton {
 
@@ -37,15 +38,10 @@ class Sampler {
   // `end_of_generation_ids`: ascending.
   Sampler(int vocab_size, std::vector<int32_t> end_of_generation_ids);
 
-  // `logits` [vocab_size]. INTERNAL when one is NaN or infinite, INVALID_ARGUMENT when min_tokens
-  // masks every token. The result's finish_reason is left to the caller.
+  // `logits` [vocab_size]. LogitNotFinite or AllMasked. The result's finish_reason is left to the
+  // caller.
   absl::StatusOr<OutputToken> Choose(absl::Span<const float> logits,
                                      const SamplingContext& context);
-
-  // Why the sequence ends with `token`, its `output_index + 1`st output, if it does. Stop goes
-  // before length.
-  FinishReason FinishReasonOf(const OutputToken& token, const SamplingParams& sampling,
-                              int total_tokens, int max_model_len) const;
 
  private:
   struct Candidate {

@@ -1,0 +1,30 @@
+// StepSampler on the CPU: tokens are chosen when they are asked for.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "common/backend/cpu/sampler.h"
+#include "common/backend/step_sampler.h"
+
+namespace baton {
+
+class CpuStepSampler final : public StepSampler {
+ public:
+  explicit CpuStepSampler(const StepSamplerOptions& options);
+
+  void Begin(absl::Span<const SamplingRow> rows) override;
+  void Sample(int first_row, Tensor logits) override;
+  void End() override;
+  std::vector<absl::StatusOr<OutputToken>> Take() override;
+  const int32_t* choices() const override { return choices_.data(); }
+
+ private:
+  Sampler sampler_;
+  std::vector<SamplingRow> rows_;                                // of the step
+  std::vector<int32_t> choices_;                                 // [max_rows]
+  std::vector<int32_t> last_choices_;                            // of the step before
+  std::deque<std::vector<absl::StatusOr<OutputToken>>> chosen_;  // the oldest step first
+};
+
+}  // namespace baton

@@ -1,0 +1,77 @@
+// StepSampler on the device: one token id for each row comes back, and logprobs where asked for.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/backend/cuda/cuda_memory.h"
+#include "common/backend/cuda/sampler.h"
+#include "common/backend/cuda/sampler_rows.h"
+#include "common/backend/cuda/upload_ring.h"
+#include "common/backend/step_sampler.h"
+
+namespace baton {
+
+// Begin uploads how the rows are sampled, Sample launches, End has the results copied to pinned
+// memory; only Take waits, for the copy of its step. Device and stream are the backend's.
+class CudaStepSampler final : public StepSampler {
+ public:
+  static constexpr int kStepsAhead = 1;
+
+  static absl::StatusOr<std::unique_ptr<CudaStepSampler>> Create(int device, cudaStream_t stream,
+                                                                 const StepSamplerOptions& options);
+  // Waits for the stream.
+  ~CudaStepSampler() override;
+
+  void Begin(absl::Span<const SamplingRow> rows) override;
+  // May have more rows than the step, up to max_rows: those choose anything, and nobody hears of
+  // it.
+  void Sample(int first_row, Tensor logits) override;
+  void End() override;
+  std::vector<absl::StatusOr<OutputToken>> Take() override;
+  const int32_t* choices() const override;
+
+ private:
+  // What comes back of a step, in pinned memory, and what was asked.
+  struct Result {
+    BackendBuffer choices;   // token_ids [max_rows], errors [max_rows]
+    BackendBuffer logprobs;  // [max_rows]
+    CudaEvent copied;
+    std::vector<SamplerRow> rows;
+  };
+
+  CudaStepSampler(int device, cudaStream_t stream, const StepSamplerOptions& options);
+  absl::Status Allocate(const std::vector<int32_t>& end_of_generation_ids);
+  void Upload(const SamplerRows& packed);
+
+  const int device_;
+  const cudaStream_t stream_;
+  const int vocab_size_;
+  const int max_rows_;
+  const int counts_capacity_;  // tokens of a slot
+  CountsSlots slots_;
+  UploadRing uploads_;
+
+  // Device memory.
+  BackendBuffer rows_;    // [max_rows]
+  BackendBuffer biases_;  // of a step, as are the stop ids
+  BackendBuffer stop_ids_;
+  BackendBuffer end_ids_;      // [end_id_count_]
+  BackendBuffer counts_;       // [slots, counts_capacity]
+  BackendBuffer count_sizes_;  // [slots]
+  BackendBuffer scratch_;      // of kRowsTogether rows
+  BackendBuffer choices_;      // token_ids [max_rows], errors [max_rows]
+  BackendBuffer logprobs_;     // [max_rows]
+  int end_id_count_ = 0;
+
+  std::array<Result, kStepsAhead + 1> results_;
+  std::vector<SamplerRow> step_rows_;  // of the step that has begun
+  uint64_t ended_ = 0;                 // steps
+  uint64_t taken_ = 0;
+};
+
+}  // namespace baton

@@ -1,0 +1,17 @@
+#include "common/backend/step_sampler.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace baton {
+
+absl::Status LogitNotFinite(int output_index) {
+  return absl::InternalError(
+      absl::StrCat("the model produced a logit that is no number at output ", output_index));
+}
+
+absl::Status AllMasked() {
+  return absl::InvalidArgumentError(
+      "sampling_params.stop_token_ids: every token of the vocabulary is masked until min_tokens");
+}
+
+}  // namespace baton

@@ -1,0 +1,81 @@
+// What an engine's steps run over: the state behind engine.h.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+
+#include "common/backend/step_sampler.h"
+#include "common/engine/engine.h"
+#include "common/engine/mailbox.h"
+#include "common/engine/rate_meter.h"
+#include "common/engine/scheduler.h"
+#include "common/engine/step_sizer.h"
+
+namespace baton {
+
+// The functions are the engine's thread's, but for those of the mailbox.
+struct Engine::Rep {
+  // Asked for; its tokens are not taken.
+  struct Step {
+    Schedule schedule;
+    int rows = 0;
+    absl::Time enqueued;
+  };
+
+  Rep(const EngineOptions& engine_options, std::unique_ptr<Transformer> transformer,
+      std::unique_ptr<KvCache> kv_cache, std::unique_ptr<StepSampler> step_sampler);
+
+  void TakeCommands();
+  void Obey(SequenceId id, Mailbox::Control& control);
+  void Release(Sequence& sequence, const Mailbox::Control& control);
+  void CommitFirstToken(Sequence& sequence, const OutputToken& token);
+  void PublishStats();
+
+  // engine_step.cc
+  void Announce(const Schedule& schedule);
+  void Enqueue(Schedule schedule);
+  void LayerDone(const Schedule& schedule, int layer);
+  // Takes and applies the oldest steps until at most `count` are in flight.
+  void ApplyUntil(size_t count);
+  void Apply(const Schedule& schedule, absl::Span<absl::StatusOr<OutputToken>> tokens);
+  void Produce(Sequence& sequence, absl::StatusOr<OutputToken> token);
+  void Finish(Sequence& sequence);
+  void Fail(Sequence& sequence, absl::Status status);
+  // That many steps may be in flight while the next one is chosen.
+  size_t StepsAhead(const Schedule& schedule) const;
+  FinishReason FinishReasonOf(const Sequence& sequence, const OutputToken& token) const;
+
+  static void Tell(const Sequence& sequence, const SequenceEvent& event) {
+    if (sequence.request.on_event) sequence.request.on_event(event);
+  }
+  static SequenceFinished TimingsUntil(absl::Time now, const Sequence& sequence);
+
+  const EngineOptions options;
+  const std::unique_ptr<Transformer> model;
+  const std::unique_ptr<KvCache> cache;
+  const std::unique_ptr<StepSampler> sampler;
+  BlockPool pool;
+  PrefixCache prefix_cache;
+  Scheduler scheduler;
+  Mailbox mailbox;
+  StepSizer sizer;
+  std::deque<Step> in_flight;                   // the oldest first; at most options.steps_ahead + 1
+  absl::Time last_done = absl::InfinitePast();  // of a step
+
+  std::atomic<uint64_t> last_id = 0;
+  std::atomic<uint64_t> progress = 0;
+  EngineStats totals;              // its counters; the engine's thread
+  mutable std::mutex stats_mutex;  // guards what follows
+  EngineStats stats;
+  mutable RateMeter rate;
+};
+
+}  // namespace baton

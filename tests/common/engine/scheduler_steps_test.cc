@@ -1,0 +1,174 @@
+// The scheduler with a step in flight while the next one is chosen.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "common/engine/scheduler.h"
+
+namespace baton {
+namespace {
+
+constexpr int kBlockSize = 16;
+constexpr int kMaxModelLen = 120;
+
+class Steps {
+ public:
+  explicit Steps(unsigned seed)
+      : random_(seed),
+        pool_(11),
+        prefix_cache_("model", kBlockSize, pool_),
+        scheduler_({.max_num_seqs = 4, .block_size = kBlockSize, .max_model_len = kMaxModelLen},
+                   pool_, &prefix_cache_) {}
+
+  void Run(int ticks) {
+    for (int tick = 0; tick < ticks; ++tick) {
+      if (Chance(4)) Add();
+      if (Chance(20)) RemoveOne();
+      if (Chance(20)) PauseOne();
+      if (!in_flight_.empty() && scheduler_.MayPreempt()) DoneUntil(0);
+      Enqueue();
+      pool_.CheckInvariants();
+      if (testing::Test::HasFailure()) return;
+    }
+    DoneUntil(0);
+    while (!ids_.empty()) RemoveOne();
+    EXPECT_EQ(pool_.used_blocks(), 0);
+    EXPECT_EQ(pool_.promised_blocks(), 0);
+  }
+
+  int over_runs() const { return over_runs_; }
+  int preemptions() const { return preemptions_; }
+  int replaced() const { return replaced_; }
+
+ private:
+  struct Held {
+    int32_t block;
+    uint32_t generation;
+  };
+  struct Step {
+    Schedule schedule;
+    std::vector<Held> blocks;  // that it may touch
+  };
+
+  bool Chance(int one_in) { return random_() % static_cast<unsigned>(one_in) == 0; }
+
+  // Prompts begin alike, so that they find and enter the same blocks.
+  void Add() {
+    SequenceRequest request;
+    request.token_ids.assign(1 + random_() % 70, 7);
+    if (Chance(2)) request.token_ids.back() = 8;
+    request.prompt_length = static_cast<int>(request.token_ids.size());
+    request.sampling.max_tokens = 1 + static_cast<int>(random_() % 60);
+    scheduler_.Add(++last_id_, std::move(request));
+    ids_.push_back(last_id_);
+  }
+
+  Sequence* AnyOne() {
+    return ids_.empty() ? nullptr : scheduler_.Find(ids_[random_() % ids_.size()]);
+  }
+
+  void RemoveOne() {
+    Sequence* sequence = AnyOne();
+    if (sequence == nullptr) return;
+    const SequenceId id = sequence->id;
+    if (scheduler_.InFlight(*sequence)) DoneUntil(0);
+    sequence = scheduler_.Find(id);
+    if (sequence != nullptr) Remove(*sequence);
+  }
+
+  void PauseOne() {
+    Sequence* sequence = AnyOne();
+    if (sequence != nullptr) sequence->paused = !sequence->paused;
+  }
+
+  void Remove(Sequence& sequence) {
+    std::erase(ids_, sequence.id);
+    scheduler_.Remove(sequence);
+  }
+
+  void Enqueue() {
+    Step step = {.schedule = scheduler_.Next(/*row_budget=*/128), .blocks = {}};
+    preemptions_ += static_cast<int>(step.schedule.preempted.size());
+    if (step.schedule.batch.empty()) return DoneUntil(0);
+    for (const ScheduledTokens& scheduled : step.schedule.batch) {
+      const Sequence& sequence = *scheduled.sequence;
+      EXPECT_LT(scheduled.end_token(), kMaxModelLen);
+      EXPECT_LE(scheduled.end_token(),
+                sequence.request.prompt_length + sequence.request.sampling.max_tokens - 1);
+      EXPECT_LE(scheduled.end_token(), static_cast<int>(sequence.blocks.size()) * kBlockSize);
+      for (const int32_t block : sequence.block_table) {
+        step.blocks.push_back({block, pool_.generation(block)});
+      }
+    }
+    scheduler_.StepEnqueued(step.schedule);
+    in_flight_.push_back(std::move(step));
+    DoneUntil(1);
+  }
+
+  void DoneUntil(size_t count) {
+    while (in_flight_.size() > count) {
+      const Step step = std::move(in_flight_.front());
+      in_flight_.pop_front();
+      for (const Held& held : step.blocks) {
+        EXPECT_GT(pool_.reference_count(held.block), 0) << "a step in flight has it";
+        EXPECT_EQ(pool_.generation(held.block), held.generation) << "a step in flight has it";
+      }
+      const std::vector<Scheduler::Leaving> leaving = scheduler_.StepDone();
+      for (const ScheduledTokens& scheduled : step.schedule.batch) Apply(scheduled);
+    }
+  }
+
+  void Apply(const ScheduledTokens& scheduled) {
+    Sequence& sequence = *scheduled.sequence;
+    if (sequence.state == Sequence::State::kEnded) {
+      ++over_runs_;
+      return;
+    }
+    const std::vector<int32_t> table = sequence.block_table;
+    scheduler_.MarkComputed(sequence, scheduled.end_token());
+    if (sequence.block_table != table) ++replaced_;
+    if (!scheduled.produces_token) return;
+    EXPECT_EQ(static_cast<int>(sequence.token_ids.size()), scheduled.end_token());
+    scheduler_.AddOutput(sequence, 7);
+    const int tokens = static_cast<int>(sequence.token_ids.size());
+    if (tokens >= sequence.most_tokens || Chance(15)) Remove(sequence);
+  }
+
+  std::mt19937 random_;
+  BlockPool pool_;
+  PrefixCache prefix_cache_;
+  Scheduler scheduler_;
+  SequenceId last_id_ = 0;
+  std::vector<SequenceId> ids_;
+  std::deque<Step> in_flight_;
+  int over_runs_ = 0;
+  int preemptions_ = 0;
+  int replaced_ = 0;
+};
+
+TEST(SchedulerSteps, GivesNoBlockThatAStepInFlightMayTouchToAnybodyElse) {
+  int over_runs = 0;
+  int preemptions = 0;
+  int replaced = 0;
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
+    Steps steps(seed);
+    steps.Run(1500);
+    if (testing::Test::HasFailure()) return;
+    over_runs += steps.over_runs();
+    preemptions += steps.preemptions();
+    replaced += steps.replaced();
+  }
+  EXPECT_GT(over_runs, 500);
+  EXPECT_GT(preemptions, 50);
+  EXPECT_GT(replaced, 500);
+}
+
+}  // namespace
+}  // namespace baton
