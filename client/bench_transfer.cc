@@ -76,7 +76,7 @@ class Rounds {
         const Samples unchecked,
         RunMeasuringProgram(
             {options_.unchecked_program, options_.shape, absl::StrCat(options_.bytes),
-             absl::StrCat(kUsualConnections), absl::StrCat(kSamplesARound)},
+             absl::StrCat(kUsualConnections), absl::StrCat(kSamplesARound), options_.device},
             kTransferTimeout));
     BATON_ASSIGN_OR_RETURN(const Samples sockets, MeasureSocket(transfer_, calls_));
     BATON_ASSIGN_OR_RETURN(const Samples protobufs,
@@ -94,6 +94,7 @@ class Rounds {
 
   TransferReport Report() const {
     TransferReport report{.cpu = CpuName(),
+                          .device = options_.device,
                           .shape = options_.shape,
                           .bytes = transfer_.bytes(),
                           .push = MedianOf(FirstSamples(pushes_)),
@@ -134,8 +135,8 @@ class Rounds {
 
 absl::StatusOr<TransferReport> Measure(const BenchTransferOptions& options) {
   BATON_RETURN_IF_ERROR(CheckOptions(options));
-  BATON_ASSIGN_OR_RETURN(const TransferCase transfer,
-                         TransferCaseFor(options.shape, options.bytes));
+  BATON_ASSIGN_OR_RETURN(TransferCase transfer, TransferCaseFor(options.shape, options.bytes));
+  transfer.device = options.device;
   Rounds rounds(options, transfer);
   ProgressLine progress("moving KV caches");
   for (int round = 0; round < options.rounds; ++round) {

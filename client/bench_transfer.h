@@ -11,6 +11,7 @@ namespace baton {
 struct BenchTransferOptions {
   std::string shape = "llama-3.1-8b";  // whose layers, KV heads and head dimension
   uint64_t bytes = uint64_t{512} << 20;
+  std::string device = "cpu";  // cpu, cuda, cuda:N: in whose memory both caches of a push are
   // Of the sweep: aimed at by messages of the push, given to each call of the socket.
   std::vector<uint64_t> message_bytes = {64 << 10, 256 << 10, 1 << 20, 2 << 20, 4 << 20};
   std::vector<int> connections = {1, 2, 4};  // of the sweep, each with every size of messages

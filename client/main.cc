@@ -207,6 +207,8 @@ class BenchTransferSubcommand {
                                    "Time a KV cache's way between two processes on loopback")) {
     app_.add_option("--shape", options_.shape, "whose KV cache: as in `bench engine`");
     app_.add_option("--bytes", options_.bytes, "of the cache, about");
+    app_.add_option("--device", options_.device,
+                    "in whose memory the pushed caches are: cpu, cuda or cuda:N");
     app_.add_option("--message", options_.message_bytes,
                     "bytes of the messages to try, and of the socket's calls")
         ->delimiter(',')

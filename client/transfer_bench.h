@@ -15,6 +15,7 @@
 #include "common/backend/backend.h"
 #include "common/kv/cache.h"
 #include "common/kv/layout.h"
+#include "common/kv/staging.h"
 
 namespace baton {
 
@@ -22,7 +23,8 @@ namespace baton {
 struct TransferCase {
   KvLayout layout;
   int tokens = 0;
-  int chunk_tokens = 512;  // announced together, as a prefill step computes them
+  int chunk_tokens = 512;      // announced together, as a prefill step computes them
+  std::string device = "cpu";  // whose memory has the cache that is pushed: cpu, cuda, cuda:N
 
   size_t bytes() const { return static_cast<size_t>(tokens) * layout.bytes_per_token(); }
 };
@@ -42,7 +44,8 @@ struct PushVariant {
   int connections = 1;
 };
 // PushClient to PushService with everything that guards a push. The sender's page CRCs are there
-// before, as a prefill worker makes them when it computes a page.
+// before, as a prefill worker makes them when it computes a page; in a device's memory they are
+// made and compared as the push stages the pages. Errors of the device name --device.
 absl::StatusOr<std::vector<TransferSample>> MeasureKvPush(const TransferCase& transfer,
                                                           const std::vector<PushVariant>& variants);
 
@@ -58,13 +61,15 @@ absl::StatusOr<std::vector<TransferSample>> MeasureProtobufBytes(
 
 // A cache that holds the case's sequence, in blocks that do not follow each other.
 struct TransferCache {
-  static absl::StatusOr<TransferCache> Create(const TransferCase& transfer);
+  static absl::StatusOr<TransferCache> Create(const TransferCase& transfer,
+                                              const std::string& device = "cpu");
   // Random bytes everywhere.
   void Fill();
   uint8_t* data() const { return cache->Block(0); }
 
   std::unique_ptr<Backend> backend;
   std::unique_ptr<KvCache> cache;
+  std::unique_ptr<KvStaging> staging;  // where the cache is in a device's memory; else null
   std::vector<int32_t> block_table;
 };
 

@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <random>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -32,12 +32,18 @@ absl::StatusOr<TransferCase> TransferCaseFor(const std::string& shape, uint64_t 
   return transfer;
 }
 
-absl::StatusOr<TransferCache> TransferCache::Create(const TransferCase& transfer) {
+absl::StatusOr<TransferCache> TransferCache::Create(const TransferCase& transfer,
+                                                    const std::string& device) {
   TransferCache created;
   BATON_ASSIGN_OR_RETURN(created.backend,
-                         MakeBackend({.device = "cpu", .threads = 1, .cpu_set = ""}));
+                         MakeBackend({.device = device, .threads = 1, .cpu_set = ""}));
   const int blocks = transfer.layout.BlocksFor(transfer.tokens);
   BATON_ASSIGN_OR_RETURN(created.cache, KvCache::Create(*created.backend, transfer.layout, blocks));
+  if (!created.cache->host_memory()) {
+    BATON_ASSIGN_OR_RETURN(
+        created.staging,
+        KvStaging::Create(*created.cache, {.chunk_tokens = transfer.chunk_tokens}));
+  }
   created.block_table.resize(static_cast<size_t>(blocks));
   std::iota(created.block_table.begin(), created.block_table.end(), 0);
   std::shuffle(created.block_table.begin(), created.block_table.end(), std::mt19937(1));
@@ -45,13 +51,16 @@ absl::StatusOr<TransferCache> TransferCache::Create(const TransferCase& transfer
 }
 
 void TransferCache::Fill() {
-  const size_t bytes = cache->layout().block_bytes() * static_cast<size_t>(cache->block_count());
+  std::vector<uint64_t> block(cache->layout().block_bytes() / sizeof(uint64_t));
   uint64_t state = 1;
-  for (size_t at = 0; at + sizeof(state) <= bytes; at += sizeof(state)) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    std::memcpy(data() + at, &state, sizeof(state));
+  for (int32_t i = 0; i < cache->block_count(); ++i) {
+    for (uint64_t& word : block) {
+      state ^= state << 13;
+      state ^= state >> 7;
+      state ^= state << 17;
+      word = state;
+    }
+    backend->Upload(block.data(), block.size() * sizeof(uint64_t), cache->Block(i));
   }
 }
 

@@ -92,7 +92,8 @@ KvSender::Config SenderConfig(const TransferCase& transfer, uint32_t attempt,
 absl::Status Receive(const TransferCase& transfer, uint32_t attempts, const ReadyFunction& ready) {
   TuneProcessForBulk();
   BATON_RETURN_IF_ERROR(InitLogging("bench", "warning", "text"));
-  BATON_ASSIGN_OR_RETURN(const TransferCache cache, TransferCache::Create(transfer));
+  BATON_ASSIGN_OR_RETURN(const TransferCache cache,
+                         TransferCache::Create(transfer, transfer.device));
   AttemptRegistry registry(kMaxAttempts);
   PushService push(registry, kMaxAttempts);
   Metrics metrics("bench");
@@ -117,8 +118,8 @@ absl::Status Receive(const TransferCase& transfer, uint32_t attempts, const Read
     };
     callbacks.release_blocks = [](const KvReceiver::ReleaseBlocks&) {};
     callbacks.received = [](uint64_t) {};
-    const auto made = std::make_shared<AttemptReceiver>(ReceiverConfig(transfer, attempt),
-                                                        *cache.cache, nullptr, std::move(callbacks));
+    const auto made = std::make_shared<AttemptReceiver>(
+        ReceiverConfig(transfer, attempt), *cache.cache, cache.staging.get(), std::move(callbacks));
     *receiver = made;
     const absl::Status admitted = registry.Admit(KeyOf(attempt), [](const absl::Status&) {});
     if (!admitted.ok()) LogWarning("receiver: {}", std::string(admitted.message()));
@@ -146,7 +147,7 @@ void AnnounceAll(const TransferCase& transfer, const TransferCache& cache, PushC
     const int end = std::min(first + transfer.chunk_tokens, transfer.tokens);
     for (int layer = 0; layer < transfer.layout.layers; ++layer) {
       KvSender::LayerReady ready{layer, first, end - first, {}};
-      for (int token = first; token < end; token += kKvPageTokens) {
+      for (int token = first; token < end && cache.staging == nullptr; token += kKvPageTokens) {
         ready.page_crcs.push_back(
             cache.cache->PageCrc(cache.block_table[static_cast<size_t>(token / block_size)], layer,
                                  token % block_size / kKvPageTokens));
@@ -170,6 +171,7 @@ absl::StatusOr<TransferSample> PushOnce(const TransferCase& transfer, const Tran
   PushClient::Options options;
   options.sender = std::move(config);
   options.cache_base = cache.data();
+  options.staging = cache.staging.get();
   options.channels = std::move(channels);
   options.callbacks = {
       .finished = [&](const absl::Status& status,
@@ -193,7 +195,7 @@ absl::StatusOr<std::vector<TransferSample>> Send(const TransferCase& transfer,
                                                  const std::string& address, pid_t receiver) {
   TuneProcessForBulk();
   BATON_RETURN_IF_ERROR(InitLogging("bench", "warning", "text"));
-  BATON_ASSIGN_OR_RETURN(TransferCache cache, TransferCache::Create(transfer));
+  BATON_ASSIGN_OR_RETURN(TransferCache cache, TransferCache::Create(transfer, transfer.device));
   cache.Fill();
   StoreAllPageCrcs(transfer, cache);
   Channels channels;  // each with a connection of its own

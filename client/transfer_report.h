@@ -29,6 +29,7 @@ struct TransferReport {
     TransferFigure socket;
   };
   std::string cpu;
+  std::string device = "cpu";  // whose memory has the caches of the pushes
   std::string shape;
   size_t bytes = 0;         // of the cache that was moved
   TransferFigure push;      // messages of the prefill worker's own choice
@@ -41,9 +42,9 @@ struct TransferReport {
   const Row& BestSocket() const;
 };
 
-// {"grpc_gb_s", "socket_gb_s", "socket_best_gb_s", "protobuf_bytes_gb_s", "grpc_cpu_s_per_gb",
-// "socket_cpu_s_per_gb", "crc_share", "sweep": [{"bytes", "connections", "grpc_gb_s",
-// "grpc_cpu_s_per_gb", "socket_gb_s", "socket_cpu_s_per_gb"}]}, on several lines.
+// {"device", "grpc_gb_s", "socket_gb_s", "socket_best_gb_s", "protobuf_bytes_gb_s",
+// "grpc_cpu_s_per_gb", "socket_cpu_s_per_gb", "crc_share", "sweep": [{"bytes", "connections",
+// "grpc_gb_s", "grpc_cpu_s_per_gb", "socket_gb_s", "socket_cpu_s_per_gb"}]}, on several lines.
 std::string FormatJson(const TransferReport& report);
 std::string FormatTable(const TransferReport& report);
 

@@ -20,10 +20,11 @@ namespace baton {
 // work is by slice, and at 384 bytes each it takes 0.25 CPU seconds for a GB, more than the copy.
 inline constexpr size_t kMinKvSliceBytes = size_t{12} << 10;
 
-// `layers` are the rows of the header's layers, in order; or else they are those of `blocks`. `released` is called once, when the last
-// slice that points into them is destroyed (now, if there is none), on whatever thread that happens,
-// possibly deep inside gRPC: it must not call gRPC nor wait. Until then the rows named by `header`
-// must keep their bytes. REQUIRES: the header's ranges lie within them.
+// `layers` are the rows of the header's layers, in order; or else they are those of `blocks`.
+// `released` is called once, when the last slice that points into them is destroyed (now, if there
+// is none), on whatever thread that happens, possibly deep inside gRPC: it must not call gRPC nor
+// wait. Until then the rows named by `header` must keep their bytes. REQUIRES: the header's ranges
+// lie within them.
 grpc::ByteBuffer MakeKvBuffer(const internal::v1::KvDataHeader& header,
                               absl::Span<const KvLayerRows> layers, std::function<void()> released);
 grpc::ByteBuffer MakeKvBuffer(const internal::v1::KvDataHeader& header, const KvBlocks& blocks,

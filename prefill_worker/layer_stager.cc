@@ -14,9 +14,7 @@ namespace {
 // One is copied while another is sent.
 constexpr uint64_t kLeastSlots = 2;
 
-bool MaySend(const KvSender& sender) {
-  return sender.state() == KvSender::State::kSending;
-}
+bool MaySend(const KvSender& sender) { return sender.state() == KvSender::State::kSending; }
 
 bool Ended(const KvSender& sender) {
   using State = KvSender::State;
@@ -153,8 +151,8 @@ absl::StatusOr<KvSender::Event> LayerStager::Ready(Piece& piece, const KvLayout&
       return absl::InternalError("a KV block was given to somebody else while it was being staged");
     }
   }
-  KvSender::LayerReady ready{piece.layer, piece.first_token, piece.end_token - piece.first_token,
-                             {}};
+  KvSender::LayerReady ready{
+      piece.layer, piece.first_token, piece.end_token - piece.first_token, {}};
   const int block_size = cache_layout.block_size;
   const int first_block = piece.first_token / block_size;
   for (int first = piece.first_token; first < piece.end_token; first += kKvPageTokens) {

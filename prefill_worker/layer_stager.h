@@ -19,11 +19,12 @@
 
 namespace baton {
 
-// Stands between the engine's events and the machine: a computed layer waits here, as a few numbers,
-// until there is room to stage it; is then copied in pieces beside the computation of the next; has
-// its CRCs made, or compared with those made before; and only then is ready for the machine. The
-// machine hears everything in the order in which it was computed. A piece stays where it is until it
-// was sent and acknowledged and its last slice is gone, so that a message can be repeated.
+// Stands between the engine's events and the machine: a computed layer waits here, as a few
+// numbers, until there is room to stage it; is then copied in pieces beside the computation of the
+// next; has its CRCs made, or compared with those made before; and only then is ready for the
+// machine. The machine hears everything in the order in which it was computed. A piece stays where
+// it is until it was sent and acknowledged and its last slice is gone, so that a message can be
+// repeated.
 //
 // How much is staged follows the machine's flight limit: what a slow peer has no use for stays in
 // the blocks, and the room is others'.
@@ -80,7 +81,7 @@ class LayerStager {
   };
   struct Piece {
     KvStaging::Slot slot;
-    KvBlocks staged;  // one block, of the slot
+    KvBlocks staged;                                   // one block, of the slot
     std::vector<std::pair<int32_t, uint32_t>> blocks;  // that it is from, and their generations
     int layer = 0;
     int first_token = 0;

@@ -54,10 +54,10 @@ absl::StatusOr<std::vector<uint32_t>> WirePageCrcs(const KvLayerRows& rows,
     uint32_t crc = 0;
     for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
       if (!EncodeTokens(rows, format, part, first, end, page.data())) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            Where(rows.layer, first, end),
-            ": a value that is not finite, or too large, cannot be sent as ",
-            KvWireTypeName(format.type()), "; use --kv-wire-dtype=auto"));
+        return absl::InvalidArgumentError(
+            absl::StrCat(Where(rows.layer, first, end),
+                         ": a value that is not finite, or too large, cannot be sent as ",
+                         KvWireTypeName(format.type()), "; use --kv-wire-dtype=auto"));
       }
       crc = ExtendCrc32c(crc, page.data(), static_cast<size_t>(end - first) * format.row_bytes());
     }

@@ -26,7 +26,8 @@ struct PrefillServiceOptions {
   std::string kv_wire_dtype = "auto";  // as the flag
   bool strict_kv_dtype = false;
   KvSenderLimits limits = {};
-  KvStaging* staging = nullptr;  // borrowed; of the engine's cache where it is a device's, else null
+  KvStaging* staging =
+      nullptr;  // borrowed; of the engine's cache where it is a device's, else null
   int max_calls = 1024;
   WorkerMetrics* metrics = nullptr;  // borrowed; null: nothing is counted
 };

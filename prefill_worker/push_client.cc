@@ -29,11 +29,12 @@ PushClient::PushClient(Options options)
     : sender_(WithStreams(options.sender, options.channels.size())),
       blocks_{options.cache_base, options.sender.layout, {}},
       wire_(options.sender.layout, *KvWireTypeFromName(options.sender.open.wire_dtype())),
+      staged_(options.staging != nullptr),
       channels_(std::move(options.channels)),
       callbacks_(std::move(options.callbacks)),
       streams_(channels_.size()),
       inbox_(std::make_shared<PushInbox>(std::move(options.block_generation))) {
-  if (options.staging == nullptr) return;
+  if (!staged_) return;
   stager_.emplace(LayerStager::Options{
       .staging = options.staging,
       .wire = wire_,
@@ -43,8 +44,7 @@ PushClient::PushClient(Options options)
             item.staged = std::move(event);
             inbox->Post(std::move(item));
           },
-      .block_generation = [inbox = inbox_](
-                              int32_t block) { return inbox->GenerationOf(block); }});
+      .block_generation = [inbox = inbox_](int32_t block) { return inbox->GenerationOf(block); }});
 }
 
 void PushClient::Start() {
@@ -74,7 +74,6 @@ void PushClient::Run() {
     Handle(item.has_value() ? *std::move(item) : PushInbox::Item{KvSender::Tick{}, {}, {}});
   }
   inbox_->Close();
-  stager_.reset();
   callbacks_ = {};
   channels_.clear();  // here, not where the last reference to this goes: see PushStream
 }
@@ -82,12 +81,7 @@ void PushClient::Run() {
 void PushClient::Handle(PushInbox::Item item) {
   if (!item.block_table.empty()) SetBlocks(std::move(item.block_table), item.generations);
   if (ForMachine(item)) Tell(item.event);
-  if (stager_.has_value()) {
-    for (const KvSender::Event& event : stager_->Advance(sender_, {blocks_, generations_})) {
-      Tell(event);
-    }
-  }
-  ReleaseIfIdle();
+  Advance();
   if (const auto* response = std::get_if<KvSender::Response>(&item.event)) {
     Stream(response->stream).ReadNext();
   } else if (const auto* ended = std::get_if<KvSender::StreamEnded>(&item.event)) {
@@ -104,30 +98,33 @@ bool PushClient::ForMachine(PushInbox::Item& item) {
     }
   }
   auto* layer = std::get_if<KvSender::LayerReady>(&item.event);
-  if (!stager_.has_value()) {
+  if (!staged_) {
     if (layer != nullptr) item.event = OnTheWire(std::move(*layer));
     return true;
   }
-  if (item.staged.has_value()) stager_->On(*std::move(item.staged));
-  if (layer != nullptr) {
-    stager_->Add(*layer, item.copies_after);
-    return false;
+  const auto* chunk = std::get_if<KvSender::ChunkReady>(&item.event);
+  if (stager_.has_value()) {
+    if (item.staged.has_value()) stager_->On(*std::move(item.staged));
+    if (layer != nullptr) stager_->Add(*layer, item.copies_after);
+    if (chunk != nullptr) stager_->Add(*chunk);
   }
-  if (const auto* chunk = std::get_if<KvSender::ChunkReady>(&item.event)) {
-    stager_->Add(*chunk);
-    return false;
-  }
-  return true;
+  return layer == nullptr && chunk == nullptr;
 }
 
 void PushClient::Tell(const KvSender::Event& event) {
   for (const KvSender::Action& action : sender_.Handle(event, SteadyNow())) Execute(action);
 }
 
-// Copies read the blocks after the machine has forgotten them.
-void PushClient::ReleaseIfIdle() {
+// Copies may read the blocks when the machine has forgotten them.
+void PushClient::Advance() {
+  if (stager_.has_value()) {
+    for (const KvSender::Event& event : stager_->Advance(sender_, {blocks_, generations_})) {
+      Tell(event);
+    }
+  }
   if (!may_release_ || (stager_.has_value() && !stager_->idle())) return;
   may_release_ = false;
+  stager_.reset();
   callbacks_.release_blocks();
 }
 

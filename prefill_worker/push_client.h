@@ -27,8 +27,9 @@ class PushClient : public std::enable_shared_from_this<PushClient> {
   // On the push's own thread.
   struct Callbacks {
     std::function<void(const absl::Status&, const KvSendReport&)> finished;  // once
-    std::function<void()> release_blocks;  // once, after finished: no slice points into them
-    std::function<void()> drop_channel;    // nobody should use these connections any more
+    // Once, after finished: no slice points into them, and nothing of the push is staged.
+    std::function<void()> release_blocks;
+    std::function<void()> drop_channel;  // nobody should use these connections any more
   };
   struct Options {
     KvSender::Config sender;        // as many streams as there are channels
@@ -56,10 +57,10 @@ class PushClient : public std::enable_shared_from_this<PushClient> {
  private:
   void Run();
   void Handle(PushInbox::Item item);
+  void Advance();
   // False where the event has to wait until what it is about is staged.
   bool ForMachine(PushInbox::Item& item);
   void Tell(const KvSender::Event& event);
-  void ReleaseIfIdle();
   void SetBlocks(std::vector<int32_t> block_table, const std::vector<uint32_t>& generations);
   KvSender::Event OnTheWire(KvSender::LayerReady layer) const;
   void Execute(const KvSender::Action& action);
@@ -75,11 +76,12 @@ class PushClient : public std::enable_shared_from_this<PushClient> {
   KvBlocks blocks_;                    // of the thread
   std::vector<uint32_t> generations_;  // [blocks_.block_table], of the thread
   const KvWireFormat wire_;
+  const bool staged_;                                     // the host does not reach the blocks
   std::vector<std::shared_ptr<grpc::Channel>> channels_;  // of the thread
   Callbacks callbacks_;
   std::vector<std::shared_ptr<PushStream>> streams_;  // of the thread; null before and after
   bool stale_ = false;                                // of the thread: it was logged
-  std::optional<LayerStager> stager_;                 // of the thread
+  std::optional<LayerStager> stager_;                 // of the thread; none after the release
   bool may_release_ = false;                          // of the thread: no slice points anywhere
   size_t posted_blocks_ = 0;                          // of the thread that posts layers
   const std::shared_ptr<PushInbox> inbox_;            // slices keep it too

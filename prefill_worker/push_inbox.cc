@@ -28,8 +28,7 @@ void PushInbox::Post(Item item) {
 }
 
 std::function<void()> PushInbox::Track(std::shared_ptr<PushInbox> inbox,
-                                       std::vector<HeldBlock> blocks,
-                                       uint64_t sequence_number) {
+                                       std::vector<HeldBlock> blocks, uint64_t sequence_number) {
   auto* message = new Message{std::move(inbox), std::move(blocks), sequence_number};
   return [message] { Released(message); };
 }

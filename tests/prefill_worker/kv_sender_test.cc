@@ -111,6 +111,30 @@ TEST_F(SenderTest, LayersOfAChunkShareAMessageWhenTheyAreSmall) {
   EXPECT_EQ(Taken<KvSender::SendData>().size(), 2u);
 }
 
+TEST_F(SenderTest, WhatIsFlushedDoesNotWaitForMoreLayersAndWhatFollowsDoes) {
+  KvSender::Config config;
+  config.layout = {.layers = 4, .kv_heads = 1, .head_dim = 4, .block_size = 16};
+  config.token_ids.resize(32);
+  config.open.set_token_count(32);
+  config.open.set_wire_dtype("f16");
+  config.limits.min_payload_bytes = 600;  // 256 bytes a layer of 16 tokens
+  sender_.emplace(config);
+  Do(KvSender::Begin{});
+  Opened(0, 1 << 20);
+  Do(KvSender::Flush{});
+  Layer(0, 0, 16);
+  Layer(1, 0, 16);
+  EXPECT_TRUE(Taken<KvSender::SendData>().empty()) << "there was nothing to flush";
+  Do(KvSender::Flush{});
+  ASSERT_EQ(Taken<KvSender::SendData>().size(), 1u);
+  EXPECT_EQ(Taken<KvSender::SendData>()[0].header.layer_count(), 2u);
+  Layer(2, 0, 16);
+  EXPECT_EQ(Taken<KvSender::SendData>().size(), 1u);
+  Layer(3, 0, 16);
+  ASSERT_EQ(Taken<KvSender::SendData>().size(), 2u);
+  EXPECT_EQ(Taken<KvSender::SendData>()[1].header.layer_count(), 2u);
+}
+
 TEST_F(SenderTest, CheckpointsAndCommitWaitForTheAcknowledgements) {
   Do(KvSender::Begin{});
   Opened(0, 1 << 20);

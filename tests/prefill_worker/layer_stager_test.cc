@@ -1,0 +1,215 @@
+#include "prefill_worker/layer_stager.h"
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "common/backend/make_backend.h"
+#include "tests/support/late_backend.h"
+
+namespace baton {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr KvLayout kLayout = {.layers = 3, .kv_heads = 1, .head_dim = 128, .block_size = 32};
+constexpr size_t kPageBytes = 2 * 16 * 256;  // K and V of 16 tokens in one layer
+constexpr int kTokens = 256;
+
+// A prompt whose layers are all computed, its machine and its stager.
+class LayerStagerTest : public testing::Test {
+ protected:
+  void Start(int staging_pages, uint32_t start_token = 0) {
+    backend_ = std::make_unique<LateBackend>(*MakeBackend({.device = "cpu", .threads = 1}),
+                                             LateBackend::Memory::kFar, 1);
+    const int blocks = kLayout.BlocksFor(kTokens);
+    cache_ = *KvCache::Create(*backend_, kLayout, blocks);
+    staging_ = *KvStaging::Create(
+        *cache_, {.bytes = static_cast<uint64_t>(staging_pages) * kPageBytes, .chunk_tokens = 64});
+    blocks_ = {cache_->Block(0), kLayout, std::vector<int32_t>(static_cast<size_t>(blocks))};
+    std::iota(blocks_.block_table.begin(), blocks_.block_table.end(), 0);
+    generations_.assign(static_cast<size_t>(blocks), 1);
+    NewPush(start_token);
+  }
+  ~LayerStagerTest() override {
+    if (backend_ == nullptr) return;
+    while (backend_->copies().EndOne()) {
+    }
+    events_.clear();
+    stager_.reset();
+    EXPECT_EQ(staging_->free_slots(), staging_->slot_count());
+  }
+
+  void NewPush(uint32_t start_token) {
+    events_.clear();
+    stager_.emplace(LayerStager::Options{
+        .staging = staging_.get(),
+        .wire = KvWireFormat(kLayout, KvWireType::kF16),
+        .post = [this](LayerStager::Event event) { events_.push_back(std::move(event)); },
+        .block_generation = [this](int32_t) { return generation_; }});
+    KvSender::Config config;
+    config.layout = kLayout;
+    config.token_ids.resize(kTokens);
+    config.open.set_token_count(kTokens);
+    config.open.set_wire_dtype("f16");
+    config.limits.min_payload_bytes = 0;
+    sender_.emplace(config);
+    Tell(KvSender::Begin{});
+    for (int first = 0; first < kTokens; first += 64) {
+      for (int layer = 0; layer < kLayout.layers; ++layer) {
+        stager_->Add(KvSender::LayerReady{layer, first, 64, {}}, backend_->copies().Mark());
+      }
+      stager_->Add(KvSender::ChunkReady{first + 64});
+    }
+    Advance();
+    EXPECT_TRUE(told_.empty() && stager_->idle()) << "the push is not open";
+    internal::v1::PushResponse opened;
+    opened.mutable_opened()->set_start_token(start_token);
+    opened.mutable_opened()->set_window_bytes(1 << 20);
+    Tell(KvSender::Response{opened});
+    Advance();
+  }
+
+  void Tell(const KvSender::Event& event) {
+    for (KvSender::Action& action : sender_->Handle(event, absl::UnixEpoch())) {
+      if (const auto* data = std::get_if<KvSender::SendData>(&action)) {
+        sent_.push_back(data->header);
+        stager_->Send(data->header);
+      }
+    }
+  }
+  void Advance() {
+    for (KvSender::Event& event : stager_->Advance(*sender_, {blocks_, generations_})) {
+      Tell(event);
+      told_.push_back(std::move(event));
+    }
+  }
+  // Ends all copies, hears of them, and goes on; false when there was nothing to hear of.
+  bool CopiesEnd() {
+    if (!backend_->copies().EndOne() && events_.empty()) return false;
+    while (backend_->copies().EndOne()) {
+    }
+    for (; !events_.empty(); events_.pop_front()) stager_->On(std::move(events_.front()));
+    Advance();
+    return true;
+  }
+  template <class Kind>
+  int Told() const {
+    return static_cast<int>(std::count_if(told_.begin(), told_.end(), [](const auto& event) {
+      return std::holds_alternative<Kind>(event);
+    }));
+  }
+  absl::Status AbortStatus() const {
+    const auto* abort = told_.empty() ? nullptr : std::get_if<KvSender::Abort>(&told_.back());
+    return abort == nullptr ? absl::OkStatus() : abort->status;
+  }
+
+  std::unique_ptr<LateBackend> backend_;
+  std::unique_ptr<KvCache> cache_;
+  std::unique_ptr<KvStaging> staging_;
+  KvBlocks blocks_;
+  std::vector<uint32_t> generations_;
+  uint32_t generation_ = 1;
+  std::deque<LayerStager::Event> events_;
+  std::optional<LayerStager> stager_;
+  std::optional<KvSender> sender_;
+  std::vector<KvSender::Event> told_;
+  std::vector<internal::v1::KvDataHeader> sent_;
+};
+
+TEST_F(LayerStagerTest, TellsLayersInOrderAndAChunkWhenAllItsLayersAreStaged) {
+  Start(/*staging_pages=*/1000);
+  EXPECT_TRUE(told_.empty()) << "no copy has ended";
+  while (CopiesEnd() || !sent_.empty()) {
+    // Acknowledged as soon as sent: the flight grows, and the room is free again.
+    for (const auto& header : std::exchange(sent_, {})) {
+      stager_->Released(header.sequence_number());
+      internal::v1::PushResponse ack;
+      ack.mutable_ack()->set_sequence_number(header.sequence_number());
+      ack.mutable_ack()->set_window_bytes(1 << 20);
+      Tell(KvSender::Response{ack});
+    }
+    Advance();
+  }
+  std::vector<std::pair<int, int>> places;
+  int chunks = 0;
+  for (const KvSender::Event& event : told_) {
+    if (const auto* layer = std::get_if<KvSender::LayerReady>(&event)) {
+      places.emplace_back(layer->first_token / 64, layer->layer);
+      EXPECT_EQ(layer->page_crcs.size(), static_cast<size_t>(layer->token_count / 16));
+    } else if (const auto* chunk = std::get_if<KvSender::ChunkReady>(&event)) {
+      EXPECT_EQ(chunk->end_token, 64 * ++chunks);
+      EXPECT_EQ(places.back(), std::pair(chunks - 1, kLayout.layers - 1));
+    }
+  }
+  EXPECT_EQ(chunks, 4);
+  EXPECT_TRUE(std::is_sorted(places.begin(), places.end()));
+  EXPECT_EQ(stager_->held_bytes(), 0u);
+}
+
+TEST_F(LayerStagerTest, WhatTheReceiverHoldsIsNeitherStagedNorTold) {
+  Start(/*staging_pages=*/1000, /*start_token=*/144);
+  while (CopiesEnd()) {
+  }
+  ASSERT_GT(Told<KvSender::LayerReady>(), 0);
+  for (const KvSender::Event& event : told_) {
+    if (const auto* layer = std::get_if<KvSender::LayerReady>(&event)) {
+      EXPECT_GE(layer->first_token, 144);
+    }
+  }
+}
+
+TEST_F(LayerStagerTest, StagesNoMoreThanThePeerHasUseFor) {
+  Start(/*staging_pages=*/1000);
+  while (CopiesEnd()) {
+    EXPECT_LE(stager_->held_bytes(), 2 * sender_->flight_limit_bytes());
+  }
+  EXPECT_GT(stager_->held_bytes(), sender_->flight_limit_bytes()) << "nothing was acknowledged";
+  EXPECT_LT(Told<KvSender::ChunkReady>(), 4);
+}
+
+TEST_F(LayerStagerTest, APageThatIsStagedAgainMustHaveItsCrc) {
+  Start(/*staging_pages=*/1000);
+  while (CopiesEnd()) {
+  }
+  ASSERT_TRUE(AbortStatus().ok());
+  told_.clear();
+  backend_->Near(cache_->Block(0))[kLayout.RowOffset(2, KvLayout::kKeys, 17)] ^= 4;
+  NewPush(0);
+  while (CopiesEnd()) {
+  }
+  EXPECT_EQ(AbortStatus().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(AbortStatus().message()), HasSubstr("layer 2, tokens 16 to 31"));
+  EXPECT_EQ(Told<KvSender::Abort>(), 1);
+}
+
+TEST_F(LayerStagerTest, ABlockThatIsAnothersBeforeItsCopyHasEndedEndsThePush) {
+  Start(/*staging_pages=*/1000);
+  generation_ = 2;
+  EXPECT_TRUE(CopiesEnd());
+  EXPECT_EQ(AbortStatus().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(Told<KvSender::LayerReady>(), 0);
+}
+
+TEST_F(LayerStagerTest, AnEndedPushHoldsNoSlotAndIsIdleWithItsLastCopyOnly) {
+  Start(/*staging_pages=*/8);
+  EXPECT_FALSE(stager_->idle());
+  Tell(KvSender::Abort{});
+  Advance();
+  EXPECT_FALSE(stager_->idle()) << "copies read the blocks";
+  EXPECT_LT(staging_->free_slots(), staging_->slot_count());
+  while (CopiesEnd()) {
+  }
+  EXPECT_TRUE(stager_->idle());
+  EXPECT_EQ(staging_->free_slots(), staging_->slot_count());
+  EXPECT_EQ(Told<KvSender::LayerReady>(), 0);
+}
+
+}  // namespace
+}  // namespace baton
