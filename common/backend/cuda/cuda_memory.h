@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <type_traits>
 
@@ -39,5 +40,14 @@ absl::StatusOr<BackendBuffer> AllocatePinnedMemory(size_t bytes);
 // and ends the process where there is no memory: it is for what a pass needs beside the
 // activations.
 void GrowDeviceMemory(size_t bytes, BackendBuffer& buffer);
+
+// How often memory that grows has moved: whoever remembers addresses compares.
+struct MemoryMoves {
+  uint64_t count = 0;
+};
+inline void GrowDeviceMemory(size_t bytes, BackendBuffer& buffer, MemoryMoves& moves) {
+  if (bytes > buffer.size_bytes()) ++moves.count;
+  GrowDeviceMemory(bytes, buffer);
+}
 
 }  // namespace baton
