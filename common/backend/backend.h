@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
+#include "common/backend/pass_recordings.h"
 #include "common/backend/step_sampler.h"
 #include "common/backend/tensor.h"
 #include "common/gguf/gguf_file.h"
@@ -88,6 +89,8 @@ enum class RopePairs { kInterleaved, kHalfSplit };  // (2i, 2i+1), or (i, i + di
 // What one forward pass computes; host memory, borrowed from BeginPass to the next BeginPass.
 struct Pass {
   int rows = 0;
+  // PassRecordings::Run comes next: rows behind the sequences' are padding.
+  bool recorded = false;
   // [rows]; empty where nothing is embedded. One below 0 stands for choices[~token_id].
   absl::Span<const int32_t> token_ids = {};
   const int32_t* choices = nullptr;          // StepSampler's
@@ -135,6 +138,8 @@ class Backend {
   // backend.
   virtual absl::StatusOr<std::unique_ptr<StepSampler>> MakeStepSampler(
       const StepSamplerOptions& options) = 0;
+
+  virtual std::unique_ptr<PassRecordings> MakeRecordings() = 0;  // likewise
 
   virtual void BeginPass(const Pass& pass) = 0;
   // out[r] = table's row of the pass's token r; the same bits as the weight's dequantised value.

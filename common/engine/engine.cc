@@ -63,11 +63,13 @@ EngineOptions FillDefaults(EngineOptions options, const ModelConfig& config,
 }  // namespace
 
 Engine::Rep::Rep(const EngineOptions& engine_options, std::unique_ptr<Transformer> transformer,
-                 std::unique_ptr<KvCache> kv_cache, std::unique_ptr<StepSampler> step_sampler)
+                 std::unique_ptr<KvCache> kv_cache, std::unique_ptr<StepSampler> step_sampler,
+                 std::unique_ptr<PassRecordings> pass_recordings)
     : options(engine_options),
       model(std::move(transformer)),
       cache(std::move(kv_cache)),
       sampler(std::move(step_sampler)),
+      recordings(std::move(pass_recordings)),
       pool(options.num_kv_blocks),
       prefix_cache(options.prefix_identity, options.block_size, pool),
       scheduler({.max_num_seqs = options.max_num_seqs,
@@ -87,9 +89,12 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::unique_ptr<Transform
   const KvLayout layout = model->MakeKvLayout(filled.block_size, filled.kv_dtype);
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<KvCache> cache,
                          KvCache::Create(backend, layout, filled.num_kv_blocks));
+  std::unique_ptr<PassRecordings> recordings = backend.MakeRecordings();
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<StepSampler> sampler,
-                         backend.MakeStepSampler(SamplerOptionsOf(filled, model->config())));
-  auto rep = std::make_unique<Rep>(filled, std::move(model), std::move(cache), std::move(sampler));
+                         backend.MakeStepSampler(SamplerOptionsOf(
+                             filled, model->config(), recordings->PassRows(filled.max_num_seqs))));
+  auto rep = std::make_unique<Rep>(filled, std::move(model), std::move(cache), std::move(sampler),
+                                   std::move(recordings));
   rep->PublishStats();
   return std::unique_ptr<Engine>(new Engine(std::move(rep)));
 }

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 
+#include "common/backend/pass_recordings.h"
 #include "common/backend/step_sampler.h"
 #include "common/engine/engine.h"
 #include "common/engine/mailbox.h"
@@ -31,7 +32,8 @@ struct Engine::Rep {
   };
 
   Rep(const EngineOptions& engine_options, std::unique_ptr<Transformer> transformer,
-      std::unique_ptr<KvCache> kv_cache, std::unique_ptr<StepSampler> step_sampler);
+      std::unique_ptr<KvCache> kv_cache, std::unique_ptr<StepSampler> step_sampler,
+      std::unique_ptr<PassRecordings> pass_recordings);
 
   void TakeCommands();
   void Obey(SequenceId id, Mailbox::Control& control);
@@ -49,8 +51,6 @@ struct Engine::Rep {
   void Produce(Sequence& sequence, absl::StatusOr<OutputToken> token);
   void Finish(Sequence& sequence);
   void Fail(Sequence& sequence, absl::Status status);
-  // That many steps may be in flight while the next one is chosen.
-  size_t StepsAhead(const Schedule& schedule) const;
   FinishReason FinishReasonOf(const Sequence& sequence, const OutputToken& token) const;
 
   static void Tell(const Sequence& sequence, const SequenceEvent& event) {
@@ -62,6 +62,7 @@ struct Engine::Rep {
   const std::unique_ptr<Transformer> model;
   const std::unique_ptr<KvCache> cache;
   const std::unique_ptr<StepSampler> sampler;
+  const std::unique_ptr<PassRecordings> recordings;
   BlockPool pool;
   PrefixCache prefix_cache;
   Scheduler scheduler;

@@ -10,6 +10,19 @@ namespace baton {
 
 using Mode = SequenceRequest::Mode;
 
+namespace {
+
+// A peer hears of each layer of a chunk as it is computed, then of the chunk, then of the next
+// one's layers: such a step is neither replayed nor left behind.
+bool TellsLayers(const Schedule& schedule) {
+  return std::any_of(schedule.batch.begin(), schedule.batch.end(),
+                     [](const ScheduledTokens& scheduled) {
+                       return scheduled.sequence->request.mode == Mode::kPrefillOnly;
+                     });
+}
+
+}  // namespace
+
 bool Engine::Step() {
   rep_->TakeCommands();
   // Who is preempted gives blocks that others get at once.
@@ -19,21 +32,11 @@ bool Engine::Step() {
   rep_->PublishStats();
   const bool computes = !schedule.batch.empty();
   if (!computes && rep_->in_flight.empty()) return !schedule.preempted.empty();
-  const size_t ahead = rep_->StepsAhead(schedule);
+  const int ahead = computes && !TellsLayers(schedule) ? *rep_->options.steps_ahead : 0;
   if (computes) rep_->Enqueue(std::move(schedule));
-  rep_->ApplyUntil(ahead);
+  rep_->ApplyUntil(static_cast<size_t>(ahead));
   rep_->PublishStats();
   return true;
-}
-
-size_t Engine::Rep::StepsAhead(const Schedule& schedule) const {
-  // A peer hears of the layers of a chunk, then of the chunk, then of the next one's layers.
-  const bool tells_layers = std::any_of(
-      schedule.batch.begin(), schedule.batch.end(), [](const ScheduledTokens& scheduled) {
-        return scheduled.sequence->request.mode == Mode::kPrefillOnly;
-      });
-  if (schedule.batch.empty() || tells_layers) return 0;
-  return static_cast<size_t>(*options.steps_ahead);
 }
 
 void Engine::Rep::Announce(const Schedule& schedule) {
@@ -86,7 +89,8 @@ void Engine::Rep::Enqueue(Schedule schedule) {
   sampler->Begin(sampled);
   batch.choices = sampler->choices();
   model->Enqueue(
-      batch, *cache, [&](int layer) { LayerDone(schedule, layer); },
+      batch, *cache, TellsLayers(schedule) ? nullptr : recordings.get(),
+      [&](int layer) { LayerDone(schedule, layer); },
       [&](int first_row, Tensor logits) { sampler->Sample(first_row, logits); });
   sampler->End();
   scheduler.StepEnqueued(schedule);

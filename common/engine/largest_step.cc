@@ -70,12 +70,13 @@ int LargestStepRows(const EngineOptions& options) {
   return std::max(options.max_num_batched_tokens, options.max_num_seqs + kChunkTokens);
 }
 
-StepSamplerOptions SamplerOptionsOf(const EngineOptions& options, const ModelConfig& config) {
-  return {.vocab_size = config.vocab_size,
-          .end_of_generation_ids = options.end_of_generation_ids,
-          .max_rows = options.max_num_seqs,
-          .max_model_len =
-              options.max_model_len > 0 ? options.max_model_len : config.context_length};
+StepSamplerOptions SamplerOptionsOf(const EngineOptions& options, const ModelConfig& config,
+                                    int max_rows) {
+  return {
+      .vocab_size = config.vocab_size,
+      .end_of_generation_ids = options.end_of_generation_ids,
+      .max_rows = max_rows,
+      .max_model_len = options.max_model_len > 0 ? options.max_model_len : config.context_length};
 }
 
 absl::Status RunLargestStep(const EngineOptions& options, Transformer& model, Backend& backend) {

@@ -13,8 +13,9 @@ namespace baton {
 // Rows of the largest step: the batch, and as many decodes leave a prefill at least one chunk.
 int LargestStepRows(const EngineOptions& options);
 
-// Of the sampler of an engine's steps.
-StepSamplerOptions SamplerOptionsOf(const EngineOptions& options, const ModelConfig& config);
+// Of the sampler of an engine's steps; `max_rows` as the backend's recordings have them.
+StepSamplerOptions SamplerOptionsOf(const EngineOptions& options, const ModelConfig& config,
+                                    int max_rows);
 
 // Runs a step of LargestStepRows rows, of max_num_seqs sequences with the logits of up to 64 of
 // them, then one of a single row (whose kernels are others), over a cache of their own.

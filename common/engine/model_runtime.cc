@@ -76,7 +76,8 @@ absl::StatusOr<int> DeviceBlocks(const ModelRuntimeOptions& options, const Engin
                  .dtype = layout.dtype}});
   if (!reserved.ok()) return WithDeviceMemoryAdvice(reserved);
   // The engine makes one like it.
-  const auto sampler = backend.MakeStepSampler(SamplerOptionsOf(engine, config));
+  const int sampled_rows = backend.MakeRecordings()->PassRows(engine.max_num_seqs);
+  const auto sampler = backend.MakeStepSampler(SamplerOptionsOf(engine, config, sampled_rows));
   if (!sampler.ok()) return WithDeviceMemoryAdvice(sampler.status());
   return DeviceKvBlocks(ShareOf(options), layout.block_bytes(), backend.MemoryUse());
 }
@@ -152,17 +153,17 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
   runtime->weights_digest = file.Digest();
   runtime->tokenizer_digest = runtime->tokenizer->digest();
 
-  EngineOptions engine = {
-      .max_model_len = options.max_model_len,
-      .max_num_seqs = options.max_num_seqs,
-      .max_num_batched_tokens = options.max_num_batched_tokens,
-      .block_size = options.block_size,
-      .kv_dtype = kv_dtype,
-      .enable_prefix_caching = options.enable_prefix_caching,
-      .prefix_identity = absl::StrCat(runtime->weights_digest, model->config().Digest(),
-                                      runtime->backend->Numerics(), "/", static_cast<int>(kv_dtype)),
-      .max_waiting = options.max_waiting,
-      .end_of_generation_ids = runtime->tokenizer->end_of_generation_ids()};
+  EngineOptions engine = {.max_model_len = options.max_model_len,
+                          .max_num_seqs = options.max_num_seqs,
+                          .max_num_batched_tokens = options.max_num_batched_tokens,
+                          .block_size = options.block_size,
+                          .kv_dtype = kv_dtype,
+                          .enable_prefix_caching = options.enable_prefix_caching,
+                          .prefix_identity = absl::StrCat(
+                              runtime->weights_digest, model->config().Digest(),
+                              runtime->backend->Numerics(), "/", static_cast<int>(kv_dtype)),
+                          .max_waiting = options.max_waiting,
+                          .end_of_generation_ids = runtime->tokenizer->end_of_generation_ids()};
   if (in_device) {
     BATON_ASSIGN_OR_RETURN(engine.num_kv_blocks,
                            DeviceBlocks(options, engine, *model, *runtime->backend));

@@ -65,6 +65,12 @@ std::vector<PassSequence> WantedRows(const Batch& batch) {
   return wanted;
 }
 
+// And all logits are wanted.
+bool OneRowEach(const Batch& batch) {
+  const size_t rows = batch.token_ids.size();
+  return batch.sequences.size() == rows && batch.logits_rows.size() == rows;
+}
+
 }  // namespace
 
 struct Transformer::Rep {
@@ -82,6 +88,10 @@ struct Transformer::Rep {
   // Adds one layer's attention and feed-forward to the residual stream.
   void AttendAndFeedForward(const LayerWeights& w, const KvLayerView& cache, const Activations& a);
   void Logits(const Activations& a, absl::FunctionRef<void(int, Tensor)> on_logits);
+  // The operations of the pass that has begun.
+  void Compute(const Batch& batch, KvCache& cache, Activations a,
+               absl::FunctionRef<void(int)> on_layer,
+               absl::FunctionRef<void(int, Tensor)> on_logits);
 };
 
 absl::StatusOr<Activations> Transformer::Rep::Arrange(int rows) {
@@ -175,17 +185,19 @@ void Transformer::Forward(const Batch& batch, KvCache& cache, absl::FunctionRef<
   const auto vocab_size = static_cast<size_t>(rep_->config.vocab_size);
   BATON_CHECK(logits.size() == batch.logits_rows.size() * vocab_size,
               "logits [logits_rows, vocab_size]");
-  Enqueue(batch, cache, on_layer, [&](int first, Tensor rows) {
+  Enqueue(batch, cache, /*recordings=*/nullptr, on_layer, [&](int first, Tensor rows) {
     backend.Download(rows.data, static_cast<size_t>(rows.rows) * vocab_size * sizeof(float),
                      logits.data() + static_cast<size_t>(first) * vocab_size);
   });
   backend.Synchronize();
 }
 
-void Transformer::Enqueue(const Batch& batch, KvCache& cache, absl::FunctionRef<void(int)> on_layer,
+void Transformer::Enqueue(const Batch& batch, KvCache& cache, PassRecordings* recordings,
+                          absl::FunctionRef<void(int)> on_layer,
                           absl::FunctionRef<void(int, Tensor)> on_logits) {
   const ModelConfig& config = rep_->config;
-  Backend& backend = rep_->backend;
+  const bool recorded = recordings != nullptr && OneRowEach(batch);
+  const int rows = recorded ? recordings->PassRows(batch.rows()) : batch.rows();
   std::vector<PassSequence> sequences;
   std::vector<int> positions;  // [rows]
   for (const BatchSequence& s : batch.sequences) {
@@ -197,27 +209,40 @@ void Transformer::Enqueue(const Batch& batch, KvCache& cache, absl::FunctionRef<
     sequences.push_back({s.first_row, s.row_count, s.first_position, s.block_table.data(), blocks});
     for (int i = s.first_position; i < end; ++i) positions.push_back(i);
   }
+  std::vector<int32_t> token_ids = batch.token_ids;
+  token_ids.resize(static_cast<size_t>(rows));
+  positions.resize(static_cast<size_t>(rows));
   std::vector<float> cosines;
   std::vector<float> sines;
   rep_->rope.Fill(positions, cosines, sines);
-  backend.BeginPass({.rows = batch.rows(),
-                     .token_ids = batch.token_ids,
-                     .choices = batch.choices,
-                     .sequences = sequences,
-                     .rope_pairs = config.rope_pairs,
-                     .rope_dim = config.rope_dim,
-                     .rope_cos = cosines,
-                     .rope_sin = sines});
+  rep_->backend.BeginPass({.rows = rows,
+                           .recorded = recorded,
+                           .token_ids = token_ids,
+                           .choices = batch.choices,
+                           .sequences = sequences,
+                           .rope_pairs = config.rope_pairs,
+                           .rope_dim = config.rope_dim,
+                           .rope_cos = cosines,
+                           .rope_sin = sines});
 
-  absl::StatusOr<Activations> arranged = rep_->Arrange(batch.rows());
-  BATON_CHECK(arranged.ok(), "memory for the rows: Reserve them before");
-  Activations a = *arranged;
-  backend.Embed(*rep_->weights.embedding, a.residual);
+  BATON_CHECK(!recorded || rows <= rep_->memory_rows, "recorded passes are of reserved rows");
+  const absl::StatusOr<Activations> activations = rep_->Arrange(rows);
+  BATON_CHECK(activations.ok(), "memory for the rows: Reserve them before");
+  const auto compute = [&] { rep_->Compute(batch, cache, *activations, on_layer, on_logits); };
+  if (!recorded) return compute();
+  if (recordings->Run(compute)) return;
+  for (int layer = 0; layer < config.layers; ++layer) on_layer(layer);
+}
+
+void Transformer::Rep::Compute(const Batch& batch, KvCache& cache, Activations a,
+                               absl::FunctionRef<void(int)> on_layer,
+                               absl::FunctionRef<void(int, Tensor)> on_logits) {
+  backend.Embed(*weights.embedding, a.residual);
   const std::vector<PassSequence> wanted = WantedRows(batch);
   for (int layer = 0; layer < config.layers; ++layer) {
-    const LayerWeights& w = rep_->weights.layers[static_cast<size_t>(layer)];
+    const LayerWeights& w = weights.layers[static_cast<size_t>(layer)];
     const KvLayerView layer_cache = cache.LayerView(layer);
-    rep_->ProjectAndAppend(w, layer_cache, a);
+    ProjectAndAppend(w, layer_cache, a);
     if (cache.host_memory()) backend.Synchronize();
     on_layer(layer);
     if (layer == config.layers - 1) {
@@ -231,9 +256,9 @@ void Transformer::Enqueue(const Batch& batch, KvCache& cache, absl::FunctionRef<
         backend.BeginPass({.rows = rows, .sequences = wanted});
       }
     }
-    rep_->AttendAndFeedForward(w, layer_cache, a);
+    AttendAndFeedForward(w, layer_cache, a);
   }
-  if (!wanted.empty()) rep_->Logits(a, on_logits);
+  if (!wanted.empty()) Logits(a, on_logits);
 }
 
 }  // namespace baton

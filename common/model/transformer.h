@@ -45,11 +45,16 @@ class Transformer {
   // them there are asked for, so that whatever the backend is asked for next finds them.
   // `on_logits(i, logits)` runs as soon as those of batch.logits_rows[i] and following are asked
   // for: [at most 64, vocab_size] in the backend's memory, until the next ones take their place.
-  // Nothing is borrowed any longer when it returns. The result for a row depends on its sequence's
+  // `recordings`, which may be null, serves a pass of one row for each sequence whose logits are
+  // all wanted: where it replays one, the operations of on_logits are repeated without a call, and
+  // on_layer comes for all layers at the end. `logits` may have rows of padding then, behind all
+  // others. Nothing is borrowed any longer when it returns. The result for a row depends on its
+  // sequence's
   // tokens only (on the CPU bit for bit), never on the rest of the batch (docs/architecture.md,
   // numerics). REQUIRES: token ids in the vocabulary, block tables long enough, positions below
   // context_length.
-  void Enqueue(const Batch& batch, KvCache& cache, absl::FunctionRef<void(int)> on_layer,
+  void Enqueue(const Batch& batch, KvCache& cache, PassRecordings* recordings,
+               absl::FunctionRef<void(int)> on_layer,
                absl::FunctionRef<void(int, Tensor)> on_logits);
   // The same, and waits for it. Writes `logits` [logits_rows, vocab_size].
   void Forward(const Batch& batch, KvCache& cache, absl::FunctionRef<void(int)> on_layer,

@@ -10,9 +10,9 @@ namespace {
 
 constexpr const char* kSenderStates[] = {"idle",     "opening", "sending", "committing",
                                          "aborting", "closing", "gone"};
-constexpr const char* kSenderEvents[] = {"Begin",       "LayerReady",     "ChunkReady",
-                                         "FirstToken",  "Abort",          "Response",
-                                         "StreamEnded", "SlicesReleased", "Tick"};
+constexpr const char* kSenderEvents[] = {"Begin",          "LayerReady", "Flush",    "ChunkReady",
+                                         "FirstToken",     "Abort",      "Response", "StreamEnded",
+                                         "SlicesReleased", "Tick"};
 constexpr const char* kReceiverStates[] = {"promised",  "open",     "receiving",
                                            "committed", "draining", "gone"};
 constexpr const char* kReceiverEvents[] = {"ControlReceived", "DataReceived", "Malformed",
@@ -38,6 +38,7 @@ constexpr Transition kSender[] = {
     {"opening", "Abort", "aborting"},
     {"opening", "Tick", "aborting"},
     {"opening", "LayerReady", "opening"},
+    {"sending", "Flush", "sending"},
     {"sending", "Response", "sending"},
     {"sending", "Response", "committing"},
     {"sending", "FirstToken", "committing"},

@@ -39,6 +39,7 @@ class LateBackend final : public Backend {
       const StepSamplerOptions& options) override {
     return inner_->MakeStepSampler(options);
   }
+  std::unique_ptr<PassRecordings> MakeRecordings() override { return inner_->MakeRecordings(); }
   void BeginPass(const Pass& pass) override { inner_->BeginPass(pass); }
   void Embed(const Weight& table, Tensor out) override { inner_->Embed(table, out); }
   void Product(Tensor in, absl::Span<const ProductOutput> outputs) override {

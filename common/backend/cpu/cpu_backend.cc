@@ -25,6 +25,16 @@ bool SameShape(const Tensor& a, const Tensor& b) {
   return a.rows == b.rows && a.columns == b.columns;
 }
 
+// Asking for an operation is running it: there is nothing to gain.
+class NoRecordings final : public PassRecordings {
+ public:
+  int PassRows(int rows) const override { return rows; }
+  bool Run(absl::FunctionRef<void()> operations) override {
+    operations();
+    return true;
+  }
+};
+
 }  // namespace
 
 CpuBackend::CpuBackend(CpuIsa isa, int threads, std::vector<int> cpus)
@@ -50,6 +60,10 @@ absl::StatusOr<std::unique_ptr<Weight>> CpuBackend::LoadWeight(const GgufTensor&
 absl::StatusOr<std::unique_ptr<StepSampler>> CpuBackend::MakeStepSampler(
     const StepSamplerOptions& options) {
   return std::make_unique<CpuStepSampler>(options);
+}
+
+std::unique_ptr<PassRecordings> CpuBackend::MakeRecordings() {
+  return std::make_unique<NoRecordings>();
 }
 
 void CpuBackend::BeginPass(const Pass& pass) {

@@ -36,6 +36,8 @@ class CpuBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<StepSampler>> MakeStepSampler(
       const StepSamplerOptions& options) override;
 
+  std::unique_ptr<PassRecordings> MakeRecordings() override;
+
   void BeginPass(const Pass& pass) override;
   void Embed(const Weight& table, Tensor out) override;
   void Product(Tensor in, absl::Span<const ProductOutput> outputs) override;

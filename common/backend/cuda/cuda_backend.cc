@@ -9,6 +9,7 @@
 
 #include "common/backend/cuda/attention.h"
 #include "common/backend/cuda/cuda_error.h"
+#include "common/backend/cuda/cuda_recordings.h"
 #include "common/backend/cuda/cuda_weight.h"
 #include "common/backend/cuda/embed.h"
 #include "common/backend/cuda/invariant_product.h"
@@ -154,8 +155,26 @@ absl::StatusOr<std::unique_ptr<StepSampler>> CudaBackend::MakeStepSampler(
     const StepSamplerOptions& options) {
   UseDevice();
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<CudaStepSampler> sampler,
-                         CudaStepSampler::Create(options_.device, stream_.get(), options));
+                         CudaStepSampler::Create(options_.device, stream_.get(), options, moves_));
   return sampler;
+}
+
+std::unique_ptr<PassRecordings> CudaBackend::MakeRecordings() {
+  return std::make_unique<CudaRecordings>(stream_.get(), shape_, moves_);
+}
+
+void CudaBackend::PlanRecordedPass(const Pass& pass) {
+  PlanAttention(pass.sequences, /*tile_rows=*/0, plan_);
+  shape_ = RecordedShape(pass.rows, pass.sequences, plan_.task_count);
+  plan_.partials = shape_.max_tasks;
+  // Room for all tasks that the shape may have: the memory must not move for the next pass.
+  plan_.words.resize(
+      std::max(plan_.words.size(),
+               MaxAttentionPlanBytes(shape_.max_tasks, /*sequences=*/0, /*max_tokens=*/0) /
+                   sizeof(int32_t)));
+  UploadIds(plan_.words, plan_words_);
+  work_ = plan_.At(plan_words_.data());
+  work_.max_tasks = shape_.max_tasks;
 }
 
 void CudaBackend::BeginPass(const Pass& pass) {
@@ -165,12 +184,15 @@ void CudaBackend::BeginPass(const Pass& pass) {
     BATON_CHECK(sequence.first_row == rows && sequence.row_count > 0, "rows without gaps");
     rows += sequence.row_count;
   }
-  BATON_CHECK(rows == pass.rows && rows > 0, "each row has its sequence");
+  BATON_CHECK((rows == pass.rows || (pass.recorded && rows < pass.rows)) && rows > 0,
+              "each row has its sequence");
   sequences_.assign(pass.sequences.begin(), pass.sequences.end());
   planned_tile_rows_ = -1;
-  const PassLayout layout(pass);
+  recorded_ = pass.recorded;
+  if (recorded_) PlanRecordedPass(pass);
+  const PassLayout layout(pass, recorded_ ? shape_.table_stride : 0);
   FillPass(pass, layout, uploads_.Next(layout.bytes));
-  GrowDeviceMemory(layout.bytes, pass_arrays_);
+  Grow(layout.bytes, pass_arrays_);
   uploads_.Send(layout.bytes, pass_arrays_.data());
   pass_ = PassAt(pass, layout, pass_arrays_.data());
   token_ids_ = pass.token_ids;
@@ -181,7 +203,7 @@ void CudaBackend::BeginPass(const Pass& pass) {
 const int32_t* CudaBackend::UploadIds(absl::Span<const int32_t> ids, BackendBuffer& buffer) {
   const size_t bytes = ids.size() * sizeof(int32_t);
   std::memcpy(uploads_.Next(bytes), ids.data(), bytes);
-  GrowDeviceMemory(bytes, buffer);
+  Grow(bytes, buffer);
   uploads_.Send(bytes, buffer.data());
   return reinterpret_cast<const int32_t*>(buffer.data());
 }
@@ -256,12 +278,12 @@ void CudaBackend::ReserveDequantised(std::span<const VectorOutput> outputs) {
     const size_t whole = row_bytes * static_cast<size_t>(output.weight.rows);
     bytes = std::max({bytes, row_bytes, std::min(whole, kDequantisedBytes)});
   }
-  GrowDeviceMemory(bytes, dequantised_);
+  Grow(bytes, dequantised_);
 }
 
 void CudaBackend::PrepareGemmInput(const VectorInput& input, CudaElement element) {
   const auto elements = static_cast<size_t>(input.in.rows) * static_cast<size_t>(input.in.columns);
-  GrowDeviceMemory(elements * ElementBytes(element), gemm_input_);
+  Grow(elements * ElementBytes(element), gemm_input_);
   switch (input.kind) {
     case VectorInput::Kind::kPlain:
       return LaunchConvertRows(input.in, element, gemm_input_.data(), stream_.get());
@@ -309,7 +331,7 @@ void CudaBackend::RotateAndAppend(Tensor queries, Tensor keys, Tensor values,
 }
 
 void CudaBackend::PlanPass(int tile_rows) {
-  if (tile_rows == planned_tile_rows_) return;
+  if (recorded_ || tile_rows == planned_tile_rows_) return;
   planned_tile_rows_ = tile_rows;
   PlanAttention(sequences_, tile_rows, plan_,
                 options_.deterministic ? AttentionCut::kAlike : AttentionCut::kByRowCount);
@@ -323,9 +345,8 @@ void CudaBackend::Attention(Tensor queries, const KvLayerView& cache, Tensor out
               "shapes");
   const int heads = queries.columns / cache.head_dim;
   PlanPass(PrefillTileRows(heads, cache));
-  GrowDeviceMemory(AttentionPartialBytes(plan_.partials, heads, cache.head_dim), partials_);
-  GrowDeviceMemory(static_cast<size_t>(pass_.rows) * static_cast<size_t>(heads) * sizeof(int32_t),
-                   arrivals_);
+  Grow(AttentionPartialBytes(plan_.partials, heads, cache.head_dim), partials_);
+  Grow(static_cast<size_t>(pass_.rows) * static_cast<size_t>(heads) * sizeof(int32_t), arrivals_);
   LaunchAttention(pass_, work_, queries, cache, out,
                   {.partials = reinterpret_cast<float*>(partials_.data()),
                    .arrivals = reinterpret_cast<int32_t*>(arrivals_.data())},

@@ -15,6 +15,7 @@
 #include "common/backend/cuda/cuda_step_sampler.h"
 #include "common/backend/cuda/gemm.h"
 #include "common/backend/cuda/operands.h"
+#include "common/backend/cuda/pass_shape.h"
 #include "common/backend/cuda/upload_ring.h"
 #include "common/backend/cuda/vector_product.h"
 
@@ -62,6 +63,8 @@ class CudaBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<StepSampler>> MakeStepSampler(
       const StepSamplerOptions& options) override;
 
+  std::unique_ptr<PassRecordings> MakeRecordings() override;
+
   void BeginPass(const Pass& pass) override;
   void Embed(const Weight& table, Tensor out) override;
   void Product(Tensor in, absl::Span<const ProductOutput> outputs) override;
@@ -83,6 +86,7 @@ class CudaBackend final : public Backend {
   CudaBackend(CudaBackendOptions options, std::unique_ptr<Gemm> gemm);
 
   void UseDevice() const;
+  void Grow(size_t bytes, BackendBuffer& buffer) { GrowDeviceMemory(bytes, buffer, moves_); }
   // Copies `ids` to `buffer`, in the stream's order.
   const int32_t* UploadIds(absl::Span<const int32_t> ids, BackendBuffer& buffer);
   // out = input x weight^T, or out += it, for every output.
@@ -96,8 +100,10 @@ class CudaBackend final : public Backend {
   void PrepareGemmInput(const VectorInput& input, CudaElement element);
   // Memory to dequantise some rows of each weight to.
   void ReserveDequantised(std::span<const VectorOutput> outputs);
-  // Plans the pass's attention, unless it is planned for such tiles already.
+  // Plans the pass's attention, unless it is planned for such tiles already, or recorded.
   void PlanPass(int tile_rows);
+  // The shape that it shares with others, and its plan, which depends on no tiles.
+  void PlanRecordedPass(const Pass& pass);
 
   const CudaBackendOptions options_;
   const DeviceLimits limits_;
@@ -106,7 +112,11 @@ class CudaBackend final : public Backend {
   CudaCopies copies_;
   const std::unique_ptr<Gemm> gemm_;  // none if deterministic
 
+  MemoryMoves moves_;  // of what may be among the arguments of a recorded operation
+
   std::vector<PassSequence> sequences_;  // of the pass
+  bool recorded_ = false;                // the pass is
+  PassShape shape_;                      // of a recorded pass
   BackendBuffer pass_arrays_;            // in device memory, as are all buffers
   CudaPass pass_;
   absl::Span<const int32_t> token_ids_;  // of the pass, in the host's memory

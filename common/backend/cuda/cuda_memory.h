@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <type_traits>
 
@@ -43,5 +44,14 @@ absl::StatusOr<BackendBuffer> AllocatePinnedMemory(size_t bytes);
 absl::Status ReserveDeviceMemory(size_t bytes, BackendBuffer& buffer);
 // The same in the middle of a pass: ends the process (cuda_error.h) where there is no memory.
 void GrowDeviceMemory(size_t bytes, BackendBuffer& buffer);
+
+// How often memory that grows has moved: whoever remembers addresses compares.
+struct MemoryMoves {
+  uint64_t count = 0;
+};
+inline void GrowDeviceMemory(size_t bytes, BackendBuffer& buffer, MemoryMoves& moves) {
+  if (bytes > buffer.size_bytes()) ++moves.count;
+  GrowDeviceMemory(bytes, buffer);
+}
 
 }  // namespace baton

@@ -42,15 +42,17 @@ TokenLogprobs ToLogprobs(const SamplerLogprobs& from) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CudaStepSampler>> CudaStepSampler::Create(
-    int device, cudaStream_t stream, const StepSamplerOptions& options) {
-  std::unique_ptr<CudaStepSampler> sampler(new CudaStepSampler(device, stream, options));
+    int device, cudaStream_t stream, const StepSamplerOptions& options, MemoryMoves& moves) {
+  std::unique_ptr<CudaStepSampler> sampler(new CudaStepSampler(device, stream, options, moves));
   BATON_RETURN_IF_ERROR(sampler->Allocate(options.end_of_generation_ids));
   return sampler;
 }
 
-CudaStepSampler::CudaStepSampler(int device, cudaStream_t stream, const StepSamplerOptions& options)
+CudaStepSampler::CudaStepSampler(int device, cudaStream_t stream, const StepSamplerOptions& options,
+                                 MemoryMoves& moves)
     : device_(device),
       stream_(stream),
+      moves_(moves),
       vocab_size_(options.vocab_size),
       max_rows_(options.max_rows),
       counts_capacity_(std::min(options.vocab_size, options.max_model_len)),
@@ -96,8 +98,8 @@ void CudaStepSampler::Begin(absl::Span<const SamplingRow> rows) {
 }
 
 void CudaStepSampler::Upload(const SamplerRows& packed) {
-  GrowDeviceMemory(BytesOf(packed.biases), biases_);
-  GrowDeviceMemory(BytesOf(packed.stop_ids), stop_ids_);
+  GrowDeviceMemory(BytesOf(packed.biases), biases_, moves_);
+  GrowDeviceMemory(BytesOf(packed.stop_ids), stop_ids_, moves_);
   std::vector<uint8_t> host;
   std::vector<UploadRing::Part> parts;
   const auto add = [&](const void* data, size_t bytes, void* device) {

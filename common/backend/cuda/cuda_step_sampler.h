@@ -23,7 +23,8 @@ class CudaStepSampler final : public StepSampler {
   static constexpr int kStepsAhead = 1;
 
   static absl::StatusOr<std::unique_ptr<CudaStepSampler>> Create(int device, cudaStream_t stream,
-                                                                 const StepSamplerOptions& options);
+                                                                 const StepSamplerOptions& options,
+                                                                 MemoryMoves& moves);
   // Waits for the stream.
   ~CudaStepSampler() override;
 
@@ -44,12 +45,14 @@ class CudaStepSampler final : public StepSampler {
     std::vector<SamplerRow> rows;
   };
 
-  CudaStepSampler(int device, cudaStream_t stream, const StepSamplerOptions& options);
+  CudaStepSampler(int device, cudaStream_t stream, const StepSamplerOptions& options,
+                  MemoryMoves& moves);
   absl::Status Allocate(const std::vector<int32_t>& end_of_generation_ids);
   void Upload(const SamplerRows& packed);
 
   const int device_;
   const cudaStream_t stream_;
+  MemoryMoves& moves_;
   const int vocab_size_;
   const int max_rows_;
   const int counts_capacity_;  // tokens of a slot

@@ -24,7 +24,7 @@ struct CudaPass {
   int rows = 0;
   int sequences = 0;
   const int32_t* sequence_of_row = nullptr;  // [rows]
-  const int32_t* positions = nullptr;        // [rows]
+  const int32_t* positions = nullptr;        // [rows]; -1: the row is padding
   const int32_t* first_rows = nullptr;       // [sequences + 1]
   const int32_t* block_tables = nullptr;     // [sequences, table_stride]
   int table_stride = 0;                      // blocks of the longest table

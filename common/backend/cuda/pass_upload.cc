@@ -15,7 +15,9 @@ T* At(uint8_t* memory, size_t offset) {
 
 }  // namespace
 
-PassLayout::PassLayout(const Pass& pass) {
+PassLayout::PassLayout(const Pass& pass, int least_stride)
+    : sequences(pass.recorded ? pass.rows : static_cast<int>(pass.sequences.size())),
+      table_stride(least_stride) {
   for (const PassSequence& sequence : pass.sequences) {
     table_stride = std::max(table_stride, sequence.block_count);
   }
@@ -28,9 +30,10 @@ PassLayout::PassLayout(const Pass& pass) {
   const auto rows = static_cast<size_t>(pass.rows);
   sequence_of_row = add(rows);
   positions = add(rows);
-  first_rows = add(pass.sequences.size() + 1);
+  const auto tables = static_cast<size_t>(sequences);
+  first_rows = add(tables + 1);
   token_ids = add(pass.token_ids.size());
-  block_tables = add(pass.sequences.size() * static_cast<size_t>(table_stride));
+  block_tables = add(tables * static_cast<size_t>(table_stride));
   rope_cos = add(pass.rope_cos.size());
   rope_sin = add(pass.rope_sin.size());
 }
@@ -51,7 +54,13 @@ void FillPass(const Pass& pass, const PassLayout& layout, uint8_t* memory) {
     std::fill(table + sequence.block_count, table + layout.table_stride, 0);
     table += layout.table_stride;
   }
-  first_rows[pass.sequences.size()] = pass.rows;
+  int rows = pass.sequences.empty() ? 0 : pass.sequences.back().first_row;
+  if (!pass.sequences.empty()) rows += pass.sequences.back().row_count;
+  std::fill(first_rows + pass.sequences.size(), first_rows + layout.sequences + 1, rows);
+  std::fill(sequence_of_row + rows, sequence_of_row + pass.rows, 0);
+  std::fill(positions + rows, positions + pass.rows, -1);
+  std::fill(table,
+            At<int32_t>(memory, layout.block_tables) + layout.sequences * layout.table_stride, 0);
   std::copy(pass.token_ids.begin(), pass.token_ids.end(), At<int32_t>(memory, layout.token_ids));
   std::copy(pass.rope_cos.begin(), pass.rope_cos.end(), At<float>(memory, layout.rope_cos));
   std::copy(pass.rope_sin.begin(), pass.rope_sin.end(), At<float>(memory, layout.rope_sin));
@@ -65,7 +74,7 @@ CudaPass PassAt(const Pass& pass, const PassLayout& layout, const uint8_t* memor
     return reinterpret_cast<const float*>(memory + offset);
   };
   return {.rows = pass.rows,
-          .sequences = static_cast<int>(pass.sequences.size()),
+          .sequences = layout.sequences,
           .sequence_of_row = ints(layout.sequence_of_row),
           .positions = ints(layout.positions),
           .first_rows = ints(layout.first_rows),

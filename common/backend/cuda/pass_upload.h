@@ -13,9 +13,11 @@ namespace baton {
 
 // Where the arrays of a pass lie in one piece of memory; each begins at a multiple of 16 bytes.
 struct PassLayout {
-  explicit PassLayout(const Pass& pass);
+  // `least_stride`: of the tables, which have room for `pass.rows` sequences where it is recorded.
+  explicit PassLayout(const Pass& pass, int least_stride = 0);
 
-  int table_stride = 0;  // blocks of the longest table
+  int sequences = 0;
+  int table_stride = 0;  // blocks of the longest table, or more
   size_t sequence_of_row = 0;
   size_t positions = 0;
   size_t first_rows = 0;
@@ -27,6 +29,7 @@ struct PassLayout {
 };
 
 // Writes the arrays of `pass` to `memory` [layout.bytes], the rests of shorter block tables as 0.
+// Rows behind the sequences' are at position -1.
 void FillPass(const Pass& pass, const PassLayout& layout, uint8_t* memory);
 // The arrays at `memory`.
 CudaPass PassAt(const Pass& pass, const PassLayout& layout, const uint8_t* memory);

@@ -103,6 +103,7 @@ static __global__ void __launch_bounds__(kRotateThreads)
   }
   if (query) return;
   const int position = pass.positions[row];
+  if (position < 0) return;
   const size_t table =
       static_cast<size_t>(pass.sequence_of_row[row]) * static_cast<size_t>(pass.table_stride);
   const int32_t block = pass.block_tables[table + static_cast<size_t>(position / cache.block_size)];

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/common/engine/engine_harness.h"
+#include "tests/support/cuda_shim/streams.h"
 
 namespace baton {
 namespace {
@@ -41,6 +42,55 @@ TEST(CudaEngine, ServesTheTokensOfTheCpuToAllAtOnce) {
     EXPECT_EQ(cuda.log(ids[i]).token_ids(), cpu.RunAlone(requests[i]).token_ids()) << i;
   }
   cuda.ExpectNothingHeld();
+}
+
+// Streams that put off what they are asked for until somebody waits: nothing is read too early, nor
+// is memory that a copy still reads filled anew. Most steps are replayed.
+TEST(CudaEngine, AStepAheadChoosesAsTheCpuWhateverIsAskedFor) {
+  cuda_shim::SetStreamsWait(true);
+  const int launches_before = cuda_shim::GraphLaunches();
+  {
+    EngineHarness cpu(EngineHarness::SmallOptions());
+    EngineHarness cuda(CudaOptions());
+    EXPECT_EQ(cuda.engine().options().steps_ahead, 1);
+    std::mt19937 random(3);
+    std::vector<SequenceRequest> requests;
+    for (int i = 0; i < 6; ++i) {
+      SamplingParams sampling = {.temperature = i % 2 == 0 ? 0.0f : 0.8f,
+                                 .top_p = i == 3 ? 0.9f : 1,
+                                 .max_tokens = 12,
+                                 .min_tokens = i,
+                                 .seed = random(),
+                                 .ignore_eos = true};
+      if (i % 3 != 0) sampling.presence_penalty = 1.5f;
+      if (i % 3 == 2) sampling.repetition_penalty = 1.2f;
+      if (i > 2) sampling.logprobs = i - 3;
+      sampling.logit_bias = {{i, 2.0f}, {100 + i, -5.0f}};
+      requests.push_back(LocalRequest(RandomTokens(random, 10 + 7 * i), sampling));
+      if (i < 4) continue;
+      const std::vector<int32_t> tokens = cpu.RunAlone(requests.back()).token_ids();
+      requests.back().sampling.stop_token_ids = {tokens[8]};
+    }
+    std::vector<SequenceId> ids;
+    for (const SequenceRequest& request : requests) ids.push_back(cuda.Submit(request));
+    cuda.Run();
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const EventLog& log = cuda.log(ids[i]);
+      const EventLog expected = cpu.RunAlone(requests[i]);
+      EXPECT_TRUE(log.finished) << log.failure;
+      ASSERT_EQ(log.token_ids(), expected.token_ids()) << i;
+      for (size_t k = 0; k < log.tokens.size(); ++k) {
+        EXPECT_EQ(log.tokens[k].finish_reason, expected.tokens[k].finish_reason);
+        ASSERT_EQ(log.tokens[k].logprobs.has_value(), i > 2);
+        if (i < 3) continue;
+        EXPECT_NEAR(log.tokens[k].logprobs->logprob, expected.tokens[k].logprobs->logprob, 1e-3f);
+        EXPECT_EQ(log.tokens[k].logprobs->top.size(), i - 3);
+      }
+    }
+    cuda.ExpectNothingHeld();
+  }
+  EXPECT_GT(cuda_shim::GraphLaunches(), launches_before + 4);
+  cuda_shim::SetStreamsWait(false);
 }
 
 TEST(CudaEngine, ContinuesFromASharedPrefix) {

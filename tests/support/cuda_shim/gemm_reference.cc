@@ -7,6 +7,7 @@
 #include "common/backend/cuda/weight_layout.h"
 #include "common/base/check.h"
 #include "common/base/float_types.h"
+#include "tests/support/cuda_shim/streams.h"
 
 namespace baton {
 namespace {
@@ -30,20 +31,8 @@ float Dot(const std::vector<float>& a, const float* b) {
   return sum;
 }
 
-}  // namespace
-
-struct Gemm::Rep {};
-
-Gemm::Gemm(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
-Gemm::~Gemm() = default;
-
-absl::StatusOr<std::unique_ptr<Gemm>> Gemm::Create() {
-  return std::unique_ptr<Gemm>(new Gemm(std::make_unique<Rep>()));
-}
-
-absl::Status Gemm::Multiply(const Product& product, cudaStream_t /*stream*/) {
+void MultiplyNow(const Gemm::Product& product) {
   const CudaMatrix& weight = product.weight;
-  BATON_CHECK(product.rows > 0 && product.out_stride >= weight.rows, "rows of the product");
   const size_t columns = static_cast<size_t>(weight.columns);
   const size_t rows = static_cast<size_t>(product.rows);
   std::vector<float> in(rows * columns);
@@ -61,6 +50,22 @@ absl::Status Gemm::Multiply(const Product& product, cudaStream_t /*stream*/) {
       out = product.accumulate ? out + sum : sum;
     }
   }
+}
+
+}  // namespace
+
+struct Gemm::Rep {};
+
+Gemm::Gemm(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
+Gemm::~Gemm() = default;
+
+absl::StatusOr<std::unique_ptr<Gemm>> Gemm::Create() {
+  return std::unique_ptr<Gemm>(new Gemm(std::make_unique<Rep>()));
+}
+
+absl::Status Gemm::Multiply(const Product& product, cudaStream_t stream) {
+  BATON_CHECK(product.rows > 0 && product.out_stride >= product.weight.rows, "rows of the product");
+  cuda_shim::Enqueue(stream, [product] { MultiplyNow(product); });
   return absl::OkStatus();
 }
 

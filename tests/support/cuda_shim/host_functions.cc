@@ -1,7 +1,6 @@
 #include "tests/support/cuda_shim/host_functions.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -9,10 +8,7 @@
 #include <mutex>
 #include <new>
 
-struct CUstream_st {};
-struct CUevent_st {
-  std::chrono::steady_clock::time_point recorded;
-};
+#include "tests/support/cuda_shim/streams.h"
 
 namespace baton::cuda_shim {
 namespace {
@@ -109,19 +105,25 @@ bool WithinLimits(const dim3& grid, const dim3& block) {
 void SetMachine(const Machine& machine) { TheMachine() = machine; }
 
 cudaError_t LaunchKernel(const cudaLaunchConfig_t& config, const void* kernel,
-                         void (*run_thread)(const void* arguments), const void* arguments) {
+                         std::function<void()> run_thread) {
   if (!WithinLimits(config.gridDim, config.blockDim)) return Report(cudaErrorInvalidConfiguration);
   if (config.dynamicSmemBytes > SharedLimit(kernel)) return Report(cudaErrorInvalidValue);
   bool early = false;
   for (unsigned i = 0; i < config.numAttrs; ++i) {
     early |= config.attrs[i].val.programmaticStreamSerializationAllowed != 0;
   }
-  RunKernel({.grid = config.gridDim,
-             .block = config.blockDim,
-             .shared_bytes = config.dynamicSmemBytes,
-             .may_start_early = early,
-             .run_thread = run_thread,
-             .arguments = arguments});
+  const KernelLaunch launch = {.grid = config.gridDim,
+                               .block = config.blockDim,
+                               .shared_bytes = config.dynamicSmemBytes,
+                               .may_start_early = early};
+  Enqueue(config.stream, [launch, run_thread = std::move(run_thread)] {
+    KernelLaunch now = launch;
+    now.run_thread = [](const void* thread) {
+      (*static_cast<const std::function<void()>*>(thread))();
+    };
+    now.arguments = &run_thread;
+    RunKernel(now);
+  });
   return cudaSuccess;
 }
 
@@ -151,6 +153,8 @@ const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorInvalidDevice";
     case cudaErrorNotReady:
       return "cudaErrorNotReady";
+    case cudaErrorStreamCaptureUnsupported:
+      return "cudaErrorStreamCaptureUnsupported";
   }
   return "unknown error";
 }
@@ -210,13 +214,15 @@ cudaError_t cudaDriverGetVersion(int* version) {
   *version = TheMachine().driver_version;
   return cudaSuccess;
 }
-cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 
 cudaError_t cudaMalloc(void** data, size_t bytes) {
+  if (Capturing()) return Report(cudaErrorStreamCaptureUnsupported);
   *data = bytes == 0 ? nullptr : TheDeviceMemory().Allocate(bytes);
   return ReportUnless(bytes == 0 || *data != nullptr, cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFree(void* data) {
+  if (Capturing()) return Report(cudaErrorStreamCaptureUnsupported);
+  RunStreams();
   return ReportUnless(data == nullptr || TheDeviceMemory().Free(data), cudaErrorInvalidValue);
 }
 cudaError_t cudaMallocHost(void** data, size_t bytes) {
@@ -228,10 +234,12 @@ cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned) {
   return cudaMallocHost(data, bytes);
 }
 cudaError_t cudaFreeHost(void* data) {
+  RunStreams();
   ::operator delete(data, kAlignment);
   return cudaSuccess;
 }
-cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
   if (bytes == 0) return cudaSuccess;
   const bool to_device = TheDeviceMemory().Contains(to, bytes);
   const bool from_device = TheDeviceMemory().Contains(from, bytes);
@@ -240,77 +248,31 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind 
   if (kind != cudaMemcpyDefault && (to_device != to_should || from_device != from_should)) {
     return Report(cudaErrorInvalidValue);
   }
-  std::memmove(to, from, bytes);
+  Enqueue(stream, [=] { std::memmove(to, from, bytes); });
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  return cudaMemcpyAsync(to, from, bytes, kind, nullptr);
+}
+cudaError_t cudaMemsetAsync(void* data, int byte, size_t bytes, cudaStream_t stream) {
+  if (bytes > 0 && !TheDeviceMemory().Contains(data, bytes)) return Report(cudaErrorInvalidValue);
+  Enqueue(stream, [=] { std::memset(data, byte, bytes); });
   return cudaSuccess;
 }
 cudaError_t cudaMemset(void* data, int byte, size_t bytes) {
-  if (bytes > 0 && !TheDeviceMemory().Contains(data, bytes)) return Report(cudaErrorInvalidValue);
-  std::memset(data, byte, bytes);
-  return cudaSuccess;
-}
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
-                            cudaStream_t) {
-  return cudaMemcpy(to, from, bytes, kind);
+  return cudaMemsetAsync(data, byte, bytes, nullptr);
 }
 cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
-                              size_t bytes, size_t rows, cudaMemcpyKind kind, cudaStream_t) {
+                              size_t bytes, size_t rows, cudaMemcpyKind kind, cudaStream_t stream) {
   if (to_pitch < bytes || from_pitch < bytes) return Report(cudaErrorInvalidValue);
   for (size_t row = 0; row < rows; ++row) {
-    const cudaError_t error = cudaMemcpy(static_cast<uint8_t*>(to) + row * to_pitch,
-                                         static_cast<const uint8_t*>(from) + row * from_pitch,
-                                         bytes, kind);
+    const cudaError_t error =
+        cudaMemcpyAsync(static_cast<uint8_t*>(to) + row * to_pitch,
+                        static_cast<const uint8_t*>(from) + row * from_pitch, bytes, kind, stream);
     if (error != cudaSuccess) return error;
   }
   return cudaSuccess;
 }
-cudaError_t cudaMemsetAsync(void* data, int byte, size_t bytes, cudaStream_t) {
-  return cudaMemset(data, byte, bytes);
-}
-
-cudaError_t cudaStreamCreate(cudaStream_t* stream) {
-  *stream = new CUstream_st;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  return cudaStreamCreate(stream);
-}
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
-  return cudaStreamCreate(stream);
-}
-cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  delete stream;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaLaunchHostFunc(cudaStream_t, void (*function)(void*), void* data) {
-  function(data);
-  return cudaSuccess;
-}
-
-cudaError_t cudaEventCreate(cudaEvent_t* event) {
-  *event = new CUevent_st;
-  return cudaSuccess;
-}
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  return cudaEventCreate(event);
-}
-cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete event;
-  return cudaSuccess;
-}
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
-  event->recorded = std::chrono::steady_clock::now();
-  return cudaSuccess;
-}
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
-  const std::chrono::duration<float, std::milli> elapsed = end->recorded - start->recorded;
-  *milliseconds = elapsed.count();
-  return cudaSuccess;
-}
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* /*kernel*/) {
   attributes->maxThreadsPerBlock = kThreadsMost;

@@ -1,11 +1,12 @@
-// The CUDA runtime's host functions, on host memory: everything is done when it returns, so streams
-// and events only have to exist. Pointers to device memory are told from others, so that a copy in
-// the wrong direction fails here as it would there.
+// The CUDA runtime's host functions, on host memory; streams.h says when streams do what they are
+// asked for. Pointers to device memory are told from others, so that a copy in the wrong direction
+// fails here as it would there.
 //
 // Thread rule: as CUDA's, any thread.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <tuple>
 #include <utility>
 
@@ -25,6 +26,7 @@ enum cudaError_t {
   cudaErrorInvalidDevice = 101,
   cudaErrorNoKernelImageForDevice = 209,
   cudaErrorNotReady = 600,
+  cudaErrorStreamCaptureUnsupported = 900,
 };
 const char* cudaGetErrorName(cudaError_t error);
 const char* cudaGetErrorString(cudaError_t error);
@@ -129,6 +131,21 @@ cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
 
+using cudaGraph_t = struct CUgraph_st*;
+using cudaGraphExec_t = struct CUgraphExec_st*;
+enum cudaStreamCaptureMode {
+  cudaStreamCaptureModeGlobal,
+  cudaStreamCaptureModeThreadLocal,
+  cudaStreamCaptureModeRelaxed
+};
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                 unsigned long long flags = 0);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
+
 struct cudaFuncAttributes {
   int maxThreadsPerBlock;
 };
@@ -158,24 +175,16 @@ struct cudaLaunchConfig_t {
 };
 
 namespace baton::cuda_shim {
-// Checks what the device would, and runs.
+// Checks what the device would, and enqueues it. `run_thread` runs one thread.
 cudaError_t LaunchKernel(const cudaLaunchConfig_t& config, const void* kernel,
-                         void (*run_thread)(const void* arguments), const void* arguments);
+                         std::function<void()> run_thread);
 }  // namespace baton::cuda_shim
 
 template <class... Parameters, class... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
   // A kernel has copies of its arguments, each thread its own.
-  struct Call {
-    void (*kernel)(Parameters...);
-    std::tuple<Parameters...> arguments;
-  };
-  const Call call{kernel, {std::forward<Arguments>(arguments)...}};
-  const auto run_thread = [](const void* data) {
-    const Call& made = *static_cast<const Call*>(data);
-    std::apply(made.kernel, made.arguments);
-  };
-  return baton::cuda_shim::LaunchKernel(*config, reinterpret_cast<const void*>(kernel), run_thread,
-                                        &call);
+  const std::tuple<Parameters...> copies{std::forward<Arguments>(arguments)...};
+  return baton::cuda_shim::LaunchKernel(*config, reinterpret_cast<const void*>(kernel),
+                                        [kernel, copies] { std::apply(kernel, copies); });
 }

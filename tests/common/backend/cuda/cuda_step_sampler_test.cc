@@ -61,7 +61,7 @@ class TwoSamplers {
                                         .max_rows = kRows,
                                         .max_model_len = 400};
     stream_ = MakeCudaStream();
-    auto cuda = CudaStepSampler::Create(0, stream_.get(), options);
+    auto cuda = CudaStepSampler::Create(0, stream_.get(), options, moves_);
     EXPECT_TRUE(cuda.ok()) << cuda.status();
     cuda_ = *std::move(cuda);
     cpu_ = std::make_unique<CpuStepSampler>(options);
@@ -165,6 +165,7 @@ class TwoSamplers {
 
   Questions questions_;
   CudaStream stream_;
+  MemoryMoves moves_;
   std::unique_ptr<CudaStepSampler> cuda_;
   std::unique_ptr<CpuStepSampler> cpu_;
   std::map<uint64_t, std::unique_ptr<TestSequence>> sequences_;

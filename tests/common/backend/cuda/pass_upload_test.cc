@@ -47,6 +47,26 @@ TEST(PassUpload, HasEachRowsSequenceAndPositionAndTheTablesSideBySide) {
   EXPECT_THAT(Values(device.rope_sin, 6), ElementsAreArray(sines));
 }
 
+TEST(PassUpload, HasRowsOfPaddingAtNoPositionAndTablesAsLongAsAskedFor) {
+  const int32_t table[] = {7, 3};
+  const std::vector<PassSequence> sequences = {{0, 1, 20, table, 2}};
+  const std::vector<int32_t> token_ids = {5, 0, 0};
+  const Pass pass = {.rows = 3, .recorded = true, .token_ids = token_ids, .sequences = sequences};
+  const PassLayout layout(pass, /*least_stride=*/4);
+  std::vector<uint8_t> memory(layout.bytes, 0xff);
+  FillPass(pass, layout, memory.data());
+  const CudaPass device = PassAt(pass, layout, memory.data());
+  EXPECT_EQ(device.rows, 3);
+  EXPECT_EQ(device.sequences, 3);
+  EXPECT_EQ(device.table_stride, 4);
+  EXPECT_THAT(Values(device.sequence_of_row, 3), ElementsAre(0, 0, 0));
+  EXPECT_THAT(Values(device.positions, 3), ElementsAre(20, -1, -1));
+  EXPECT_THAT(Values(device.first_rows, 4), ElementsAre(0, 1, 1, 1));
+  EXPECT_THAT(Values(device.block_tables, 12), ElementsAre(7, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
+  const auto* const ids = reinterpret_cast<const int32_t*>(memory.data() + layout.token_ids);
+  EXPECT_THAT(Values(ids, 3), ElementsAre(5, 0, 0));
+}
+
 TEST(PassUpload, BeginsEachArrayAtAMultipleOf16Bytes) {
   const int32_t table[] = {1};
   const std::vector<PassSequence> sequences = {{0, 5, 3, table, 1}};

@@ -1,0 +1,47 @@
+// PassRecordings as CUDA graphs.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+#include "common/backend/cuda/cuda_memory.h"
+#include "common/backend/cuda/pass_shape.h"
+#include "common/backend/cuda/recent_cache.h"
+#include "common/backend/pass_recordings.h"
+
+namespace baton {
+
+// The first pass of a shape runs as it is, so that all memory that it needs is there; the second is
+// captured, and its graph launched for it and all later ones. When memory that a graph knows has
+// moved, all graphs are made anew.
+class CudaRecordings final : public PassRecordings {
+ public:
+  // Shapes whose graph is kept; beyond them the least recently used is captured anew.
+  static constexpr size_t kMaxShapes = 64;
+
+  // Borrows all of them: `shape` is that of the pass that has begun.
+  CudaRecordings(cudaStream_t stream, const PassShape& shape, const MemoryMoves& moves)
+      : stream_(stream), shape_(shape), moves_(moves), graphs_(kMaxShapes) {}
+
+  int PassRows(int rows) const override { return RecordedRows(rows); }
+  bool Run(absl::FunctionRef<void()> operations) override;
+
+ private:
+  struct GraphDeleter {
+    void operator()(cudaGraphExec_t graph) const;
+  };
+  using Graph = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, GraphDeleter>;
+
+  Graph Capture(absl::FunctionRef<void()> operations) const;
+
+  const cudaStream_t stream_;
+  const PassShape& shape_;
+  const MemoryMoves& moves_;
+  uint64_t known_moves_ = 0;              // what the graphs know
+  RecentCache<PassShape, Graph> graphs_;  // null: one pass of the shape has been run
+};
+
+}  // namespace baton

@@ -1,0 +1,166 @@
+// Decode passes of the CUDA backend that are replayed as graphs, against the same passes computed
+// operation by operation: whatever changes from one to the next must be in memory.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "common/backend/make_backend.h"
+#include "common/base/check.h"
+#include "common/model/transformer.h"
+#include "tests/support/cuda_shim/streams.h"
+
+namespace baton {
+namespace {
+
+constexpr int kBlockSize = 16;
+constexpr int kSequences = 16;
+constexpr int kMaxTokens = 340;  // over the border of an attention split
+
+template <class T>
+T OrDie(absl::StatusOr<T> value) {
+  BATON_CHECK(value.ok(), "what a test needs");
+  return *std::move(value);
+}
+
+// One model on a backend, with sequences of random tokens that grow.
+class Side {
+ public:
+  explicit Side(bool recorded)
+      : backend_(OrDie(MakeBackend({.device = "cuda"}))),
+        model_(OrDie(
+            Transformer::Load(OrDie(GgufFile::Open(BATON_TEST_DATA "/tiny/tiny-llama-f32.gguf")),
+                              *backend_, [](double) {}))),
+        cache_(OrDie(KvCache::Create(*backend_, model_->MakeKvLayout(kBlockSize, KvDtype::kF16),
+                                     kSequences * kBlocks))),
+        tables_(kSequences),
+        lengths_(kSequences) {
+    BATON_CHECK(model_->Reserve(128).ok(), "memory");
+    if (recorded) recordings_ = backend_->MakeRecordings();
+    for (int block = 0; block < kSequences * kBlocks; ++block) {
+      tables_[static_cast<size_t>(block % kSequences)].push_back(block);
+    }
+  }
+
+  // The logits of the last tokens, [sequences, vocab_size], of padding's rows none.
+  std::vector<float> Append(const std::vector<int>& sequences, int tokens_each, unsigned seed) {
+    std::mt19937 random(seed);
+    Batch batch;
+    for (const int s : sequences) {
+      const auto sequence = static_cast<size_t>(s);
+      batch.sequences.push_back({.first_row = batch.rows(),
+                                 .row_count = tokens_each,
+                                 .first_position = lengths_[sequence],
+                                 .block_table = tables_[sequence]});
+      for (int i = 0; i < tokens_each; ++i) {
+        batch.token_ids.push_back(static_cast<int32_t>(random() % 256));
+      }
+      batch.logits_rows.push_back(batch.rows() - 1);
+      lengths_[sequence] += tokens_each;
+    }
+    const int count = recordings_ == nullptr ? batch.rows() : recordings_->PassRows(batch.rows());
+    model_->Enqueue(
+        batch, *cache_, recordings_.get(), [&](int layer) { EXPECT_EQ(layer, layers_++); },
+        [&](int, Tensor rows) { logits_[count] = rows; });
+    EXPECT_EQ(layers_, model_->config().layers);
+    layers_ = 0;
+    const Tensor& logits = logits_[count];
+    std::vector<float> values(sequences.size() * static_cast<size_t>(logits.columns));
+    backend_->Download(logits.data, values.size() * sizeof(float), values.data());
+    return values;
+  }
+
+  std::vector<uint8_t> CacheBytes() {
+    std::vector<uint8_t> bytes(static_cast<size_t>(cache_->block_count()) *
+                               cache_->layout().block_bytes());
+    backend_->Download(cache_->Block(0), bytes.size(), bytes.data());
+    return bytes;
+  }
+  int length(int sequence) const { return lengths_[static_cast<size_t>(sequence)]; }
+
+ private:
+  static constexpr int kBlocks = (kMaxTokens + kBlockSize - 1) / kBlockSize;
+
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Transformer> model_;
+  std::unique_ptr<KvCache> cache_;
+  std::unique_ptr<PassRecordings> recordings_;
+  std::vector<std::vector<int32_t>> tables_;
+  std::vector<int> lengths_;
+  std::map<int, Tensor> logits_;  // [rows of the pass]: where it leaves them, replayed or not
+  int layers_ = 0;
+};
+
+class RecordedPasses : public testing::Test {
+ protected:
+  RecordedPasses() { cuda_shim::SetStreamsWait(true); }
+  ~RecordedPasses() override { cuda_shim::SetStreamsWait(false); }
+};
+
+std::vector<int> FirstOnes(int count) {
+  std::vector<int> sequences;
+  for (int i = 0; i < count; ++i) sequences.push_back(i);
+  return sequences;
+}
+
+TEST_F(RecordedPasses, ComputeWhatTheirOperationsWouldAsLengthsAndCompanyChange) {
+  Side plain(/*recorded=*/false);
+  Side recorded(/*recorded=*/true);
+  std::mt19937 random(1);
+  const int launches_before = cuda_shim::GraphLaunches();
+  unsigned seed = 0;
+  // Some sequences begin long: their tables and tasks are of another shape, and one crosses the
+  // border of a split.
+  for (const auto& [sequence, tokens] : {std::pair(0, 100), {1, 30}, {2, 1}, {0, 120}, {0, 34}}) {
+    for (Side* side : {&plain, &recorded}) side->Append({sequence}, tokens, seed);
+    ++seed;
+  }
+  for (int step = 0; step < 32; ++step) {
+    // The most that products sum as they do one row.
+    std::vector<int> sequences = FirstOnes(12);
+    std::shuffle(sequences.begin(), sequences.end(), random);
+    sequences.resize(step % 3 == 0 ? 3 : step % 3 == 1 ? 1 + random() % 4 : 1 + random() % 12);
+    std::sort(sequences.begin(), sequences.end());
+    const std::vector<float> expected = plain.Append(sequences, 1, seed);
+    const std::vector<float> logits = recorded.Append(sequences, 1, seed++);
+    ASSERT_EQ(logits, expected) << "step " << step << ", " << sequences.size() << " sequences";
+  }
+  EXPECT_GT(recorded.length(0), 256);
+  EXPECT_EQ(recorded.CacheBytes(), plain.CacheBytes()) << "padding has touched a block";
+  EXPECT_GT(cuda_shim::GraphLaunches(), launches_before + 12);
+}
+
+TEST_F(RecordedPasses, AreRecordedAnewWhenMemoryHasMoved) {
+  Side plain(/*recorded=*/false);
+  Side recorded(/*recorded=*/true);
+  unsigned seed = 0;
+  const int captured_before = cuda_shim::GraphsCaptured();
+  for (const int prompt : {20, 100, 130}) {
+    for (Side* side : {&plain, &recorded}) side->Append({3, 4}, prompt / 2, seed);
+    ++seed;
+    for (int step = 0; step < 5; ++step) {
+      const std::vector<float> expected = plain.Append({0, 1}, 1, seed);
+      ASSERT_EQ(recorded.Append({0, 1}, 1, seed++), expected) << prompt << ", step " << step;
+    }
+  }
+  EXPECT_GT(cuda_shim::GraphsCaptured(), captured_before + 1);
+}
+
+TEST_F(RecordedPasses, OfManyRowsComeNearThoseOfFewerRows) {
+  Side plain(/*recorded=*/false);
+  Side recorded(/*recorded=*/true);
+  for (unsigned seed = 0; seed < 4; ++seed) {
+    const std::vector<float> expected = plain.Append(FirstOnes(13), 1, seed);
+    const std::vector<float> logits = recorded.Append(FirstOnes(13), 1, seed);
+    ASSERT_EQ(logits.size(), expected.size());
+    for (size_t i = 0; i < logits.size(); ++i) ASSERT_NEAR(logits[i], expected[i], 0.02f);
+  }
+}
+
+}  // namespace
+}  // namespace baton
