@@ -166,7 +166,7 @@ void PrefillSim::Compute(Key key, int layer) {
   MaybeRot(*push, layer, first);
   Deliver(key, Ready(*push, layer, first, end));
   // As where layers are staged and there is no room for the next before this one is sent.
-  if (key.attempt % 2 == 0) Deliver(key, KvSender::Flush{});
+  if (key.second % 2 == 0) Deliver(key, KvSender::Flush{});
   push = Find(key);
   if (push == nullptr) return;
   if (layer + 1 == layout_.layers) {
