@@ -43,7 +43,7 @@ const TransferReport::Row& TransferReport::BestSocket() const {
 
 std::string FormatJson(const TransferReport& report) {
   nlohmann::ordered_json json;
-  json["device"] = report.device;
+  if (report.device != "cpu") json["device"] = report.device;
   json["grpc_gb_s"] = report.push.gb_s;
   json["socket_gb_s"] = report.socket.gb_s;
   json["socket_best_gb_s"] = std::max(report.socket.gb_s, report.BestSocket().socket.gb_s);

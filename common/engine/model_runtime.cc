@@ -64,9 +64,10 @@ absl::StatusOr<int> DeviceBlocks(const ModelRuntimeOptions& options, const Engin
   const int longest = engine.max_model_len > 0
                           ? std::min(engine.max_model_len, config.context_length)
                           : config.context_length;
+  const int decode_rows = backend.MakeRecordings()->PassRows(engine.max_num_seqs);
   const absl::Status reserved = backend.ReservePasses(
-      {.rows = LargestStepRows(engine),
-       .sequences = engine.max_num_seqs,
+      {.rows = std::max(LargestStepRows(engine), decode_rows),
+       .sequences = decode_rows,
        // No sequence is longer than the cache.
        .tokens = static_cast<int>(std::min<int64_t>(longest, int64_t{most} * engine.block_size)),
        .heads = config.heads,
@@ -76,8 +77,7 @@ absl::StatusOr<int> DeviceBlocks(const ModelRuntimeOptions& options, const Engin
                  .dtype = layout.dtype}});
   if (!reserved.ok()) return WithDeviceMemoryAdvice(reserved);
   // The engine makes one like it.
-  const int sampled_rows = backend.MakeRecordings()->PassRows(engine.max_num_seqs);
-  const auto sampler = backend.MakeStepSampler(SamplerOptionsOf(engine, config, sampled_rows));
+  const auto sampler = backend.MakeStepSampler(SamplerOptionsOf(engine, config, decode_rows));
   if (!sampler.ok()) return WithDeviceMemoryAdvice(sampler.status());
   return DeviceKvBlocks(ShareOf(options), layout.block_bytes(), backend.MemoryUse());
 }
