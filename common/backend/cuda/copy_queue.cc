@@ -1,16 +1,15 @@
 #include "common/backend/cuda/copy_queue.h"
 
 #include <climits>
-#include <optional>
 #include <utility>
 
 #include "common/backend/cuda/cuda_error.h"
-#include "common/base/check.h"
 
 namespace baton {
 namespace {
 
-constexpr size_t kCapacity = size_t{1} << 20;
+// The engine copies one while the thread that begins the next wakes up.
+constexpr size_t kAhead = 4;
 
 // Whoever waits for it sleeps.
 CudaEvent MakeBlockingEvent() {
@@ -28,21 +27,20 @@ size_t Distance(const uint8_t* from, const uint8_t* to, size_t bytes) {
 
 }  // namespace
 
-CopyQueue::CopyQueue(int device, cudaMemcpyKind direction)
+CopyQueue::CopyQueue(int device, cudaMemcpyKind direction, WaitFor wait_for)
     : device_(device),
       direction_(direction),
+      wait_for_(std::move(wait_for)),
       stream_(MakeCudaStream()),
-      pending_(kCapacity),
       thread_([this] { Run(); }) {}
 
 CopyQueue::~CopyQueue() {
-  pending_.Close();
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    changed_.notify_all();
+  }
   thread_.join();
-}
-
-void CopyQueue::WaitFor(cudaEvent_t event) {
-  const std::lock_guard lock(mutex_);
-  CheckCuda(cudaStreamWaitEvent(stream_.get(), event, 0), "cudaStreamWaitEvent");
 }
 
 CudaEvent CopyQueue::TakeEvent() {
@@ -52,13 +50,24 @@ CudaEvent CopyQueue::TakeEvent() {
   return event;
 }
 
-void CopyQueue::Add(absl::Span<const DeviceCopy> copies, DeviceCopies::Done done) {
-  const std::lock_guard lock(mutex_);
+void CopyQueue::Add(absl::Span<const DeviceCopy> copies, uint64_t after, DeviceCopies::Done done) {
   CheckCuda(cudaSetDevice(device_), "cudaSetDevice");
-  while (!copies.empty()) copies.remove_prefix(CopyFirst(copies));
-  Pending pending{TakeEvent(), std::move(done)};
-  CheckCuda(cudaEventRecord(pending.copied.get(), stream_.get()), "cudaEventRecord");
-  BATON_CHECK(pending_.TryPush(std::move(pending)), "no more copies than there is memory for");
+  const std::lock_guard lock(mutex_);
+  waiting_.emplace(after, Waiting{{copies.begin(), copies.end()}, std::move(done)});
+  BeginNext();
+}
+
+void CopyQueue::BeginNext() {
+  while (begun_.size() < kAhead && !waiting_.empty()) {
+    const auto next = waiting_.begin();
+    if (next->first != 0) wait_for_(stream_.get(), next->first);
+    absl::Span<const DeviceCopy> copies = next->second.copies;
+    while (!copies.empty()) copies.remove_prefix(CopyFirst(copies));
+    begun_.push_back({TakeEvent(), std::move(next->second.done)});
+    CheckCuda(cudaEventRecord(begun_.back().copied.get(), stream_.get()), "cudaEventRecord");
+    waiting_.erase(next);
+    changed_.notify_all();
+  }
 }
 
 // A call costs as much as 64 KiB of copying; K and V of a block are one.
@@ -77,22 +86,31 @@ size_t CopyQueue::CopyFirst(absl::Span<const DeviceCopy> copies) {
     host_pitch = here;
   }
   const bool to_host = direction_ == cudaMemcpyDeviceToHost;
-  CheckCuda(cudaMemcpy2DAsync(to_host ? first.host : first.device,
-                              to_host ? host_pitch : device_pitch,
-                              to_host ? first.device : first.host,
-                              to_host ? device_pitch : host_pitch, first.bytes, count, direction_,
-                              stream_.get()),
-            "cudaMemcpy2DAsync");
+  CheckCuda(
+      cudaMemcpy2DAsync(to_host ? first.host : first.device, to_host ? host_pitch : device_pitch,
+                        to_host ? first.device : first.host, to_host ? device_pitch : host_pitch,
+                        first.bytes, count, direction_, stream_.get()),
+      "cudaMemcpy2DAsync");
   return count;
 }
 
 void CopyQueue::Run() {
   CheckCuda(cudaSetDevice(device_), "cudaSetDevice");
-  while (std::optional<Pending> pending = pending_.Pop(absl::InfiniteDuration())) {
-    CheckCuda(cudaEventSynchronize(pending->copied.get()), "cudaEventSynchronize");
-    pending->done();
-    const std::lock_guard lock(mutex_);
-    events_.push_back(std::move(pending->copied));
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return closed_ || !begun_.empty(); });
+    if (begun_.empty()) return;
+    const cudaEvent_t copied = begun_.front().copied.get();
+    lock.unlock();
+    CheckCuda(cudaEventSynchronize(copied), "cudaEventSynchronize");
+    lock.lock();
+    const DeviceCopies::Done done = std::move(begun_.front().done);
+    events_.push_back(std::move(begun_.front().copied));
+    begun_.pop_front();
+    BeginNext();
+    lock.unlock();
+    done();
+    lock.lock();
   }
 }
 

@@ -3,15 +3,15 @@
 #include <utility>
 
 #include "common/backend/cuda/cuda_error.h"
-#include "common/base/check.h"
 
 namespace baton {
 
 CudaCopies::CudaCopies(int device, cudaStream_t operations)
     : device_(device),
       operations_(operations),
-      to_host_(device, cudaMemcpyDeviceToHost),
-      to_device_(device, cudaMemcpyHostToDevice) {
+      to_host_(device, cudaMemcpyDeviceToHost,
+               [this](cudaStream_t stream, uint64_t mark) { WaitFor(stream, mark); }),
+      to_device_(device, cudaMemcpyHostToDevice, nullptr) {
   for (CudaEvent& mark : marks_) mark = MakeCudaEvent();
 }
 
@@ -27,18 +27,17 @@ uint64_t CudaCopies::Mark() {
   return mark;
 }
 
+void CudaCopies::WaitFor(cudaStream_t stream, uint64_t mark) {
+  const std::lock_guard lock(mutex_);
+  CheckCuda(cudaStreamWaitEvent(stream, marks_[mark % kMarks].get(), 0), "cudaStreamWaitEvent");
+}
+
 void CudaCopies::ToHost(absl::Span<const DeviceCopy> copies, uint64_t after, Done done) {
-  if (after != 0) {
-    CheckCuda(cudaSetDevice(device_), "cudaSetDevice");
-    const std::lock_guard lock(mutex_);
-    BATON_CHECK(after <= last_mark_, "a mark that was given");
-    to_host_.WaitFor(marks_[after % kMarks].get());
-  }
-  to_host_.Add(copies, std::move(done));
+  to_host_.Add(copies, after, std::move(done));
 }
 
 void CudaCopies::ToDevice(absl::Span<const DeviceCopy> copies, Done done) {
-  to_device_.Add(copies, std::move(done));
+  to_device_.Add(copies, 0, std::move(done));
 }
 
 }  // namespace baton

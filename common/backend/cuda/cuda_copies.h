@@ -15,8 +15,8 @@
 
 namespace baton {
 
-// Each direction has a stream of its own, so that neither waits for the other. Borrows the stream of
-// the backend's operations.
+// Each direction has a stream of its own, so that neither waits for the other. Borrows the stream
+// of the backend's operations.
 class CudaCopies final : public DeviceCopies {
  public:
   CudaCopies(int device, cudaStream_t operations);
@@ -29,6 +29,7 @@ class CudaCopies final : public DeviceCopies {
  private:
   // A mark's event is that of the mark kMarks later too: who waits for it then waits for more.
   static constexpr size_t kMarks = 64;
+  void WaitFor(cudaStream_t stream, uint64_t mark);
 
   const int device_;
   const cudaStream_t operations_;

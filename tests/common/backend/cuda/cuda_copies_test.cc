@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
@@ -113,6 +114,31 @@ TEST_F(CudaCopiesTest, MarksAscendAndAnOldOneStillServes) {
   copies_.ToHost({&run, 1}, 0, calls_.Next());
   copies_.ToHost({}, last, calls_.Next());
   calls_.WaitForAll();
+}
+
+TEST_F(CudaCopiesTest, CopiesOfEarlierOperationsOvertakeThoseOfLaterOnes) {
+  const DeviceCopy run = {device_.data(), host_.data(), 16};
+  std::mutex gate;
+  std::vector<int> order;
+  gate.lock();
+  // The thread waits in the first; then as many as may be ahead, in order.
+  copies_.ToHost({&run, 1}, 0, [&gate, call = calls_.Next()] {
+    const std::lock_guard lock(gate);
+    call();
+  });
+  std::vector<uint64_t> marks(20);
+  for (uint64_t& mark : marks) mark = copies_.Mark();
+  for (int i = 19; i >= 0; --i) {
+    copies_.ToHost({&run, 1}, marks[static_cast<size_t>(i)], [&order, i, call = calls_.Next()] {
+      order.push_back(i);
+      call();
+    });
+  }
+  gate.unlock();
+  calls_.WaitForAll();
+  ASSERT_EQ(order.size(), 20u);
+  EXPECT_EQ(order.front(), 19);
+  EXPECT_TRUE(std::is_sorted(order.begin() + 5, order.end()));
 }
 
 TEST(CudaCopies, EndOnlyWhenEverybodyWasTold) {
