@@ -1,6 +1,7 @@
 #include "common/backend/cuda/cuda_backend.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -114,8 +115,12 @@ absl::Status CudaBackend::ReservePasses(const PassLimits& limits) {
   UseDevice();
   const auto rows = static_cast<size_t>(limits.rows);
   const auto sequences = static_cast<size_t>(limits.sequences);
+  // As recorded passes have them: RecordedShape rounds up.
+  const auto rounded = [](int count) {
+    return static_cast<int>(std::bit_ceil(static_cast<unsigned>(count)));
+  };
   const std::vector<PassSequence> longest(
-      sequences, PassSequence{.block_count = limits.tokens / limits.cache.block_size + 1});
+      sequences, PassSequence{.block_count = rounded(limits.tokens / limits.cache.block_size + 1)});
   // No more than half of a head's dimensions have an angle.
   const absl::Span<const float> angles(nullptr,
                                        rows * static_cast<size_t>(limits.cache.head_dim) / 2);
@@ -125,12 +130,12 @@ absl::Status CudaBackend::ReservePasses(const PassLimits& limits) {
                            .rope_cos = angles,
                            .rope_sin = angles});
   const int splits = (limits.tokens + kAttentionSplit - 1) / kAttentionSplit;
-  const size_t partial_bytes =
-      AttentionPartialBytes(limits.sequences * splits, limits.heads, limits.cache.head_dim);
+  const int tasks = rounded(limits.sequences * std::max(splits, 1));
   const std::pair<BackendBuffer*, size_t> buffers[] = {
       {&pass_arrays_, layout.bytes},
-      {&plan_words_, MaxAttentionPlanBytes(limits.rows, limits.sequences, limits.tokens)},
-      {&partials_, splits > 1 ? partial_bytes : 0},
+      {&plan_words_, std::max(MaxAttentionPlanBytes(limits.rows, limits.sequences, limits.tokens),
+                              MaxAttentionPlanBytes(tasks, /*sequences=*/0, /*max_tokens=*/0))},
+      {&partials_, AttentionPartialBytes(tasks, limits.heads, limits.cache.head_dim)},
       {&arrivals_, rows * static_cast<size_t>(limits.heads) * sizeof(int32_t)},
       {&copied_rows_, rows * sizeof(int32_t)}};
   for (const auto& [buffer, bytes] : buffers) {
