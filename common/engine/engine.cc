@@ -85,9 +85,6 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::unique_ptr<Transform
   const EngineOptions filled = FillDefaults(options, model->config(), backend);
   BATON_RETURN_IF_ERROR(
       model->Reserve(std::max(filled.max_num_batched_tokens, filled.max_num_seqs + kChunkTokens)));
-  const KvLayout layout = model->MakeKvLayout(filled.block_size, filled.kv_dtype);
-  BATON_ASSIGN_OR_RETURN(std::unique_ptr<KvCache> cache,
-                         KvCache::Create(backend, layout, filled.num_kv_blocks));
   std::unique_ptr<PassRecordings> recordings = backend.MakeRecordings();
   BATON_ASSIGN_OR_RETURN(
       std::unique_ptr<StepSampler> sampler,
@@ -95,6 +92,9 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::unique_ptr<Transform
                                .end_of_generation_ids = filled.end_of_generation_ids,
                                .max_rows = recordings->PassRows(filled.max_num_seqs),
                                .max_model_len = filled.max_model_len}));
+  const KvLayout layout = model->MakeKvLayout(filled.block_size, filled.kv_dtype);
+  BATON_ASSIGN_OR_RETURN(std::unique_ptr<KvCache> cache,
+                         KvCache::Create(backend, layout, filled.num_kv_blocks));
   auto rep = std::make_unique<Rep>(filled, std::move(model), std::move(cache), std::move(sampler),
                                    std::move(recordings));
   rep->PublishStats();
