@@ -98,7 +98,12 @@ absl::Status EngineBench::Reserve(int first_tokens, int tokens, int sequences) {
   }
   depth_ = sequences_ = prompt_in_cache_ = 0;
   logits_.resize(static_cast<size_t>(sequences) * static_cast<size_t>(config().vocab_size));
-  return model_->Reserve(std::max(options_.max_num_batched_tokens, sequences));
+  recordings_ = backend_->MakeRecordings();
+  const int rows = recordings_->PassRows(sequences);
+  BATON_ASSIGN_OR_RETURN(sampler_, backend_->MakeStepSampler({.vocab_size = config().vocab_size,
+                                                              .max_rows = rows,
+                                                              .max_model_len = tokens}));
+  return model_->Reserve(std::max(options_.max_num_batched_tokens, rows));
 }
 
 int EngineBench::ChunkEnd(int first_position, int end) const {
@@ -151,25 +156,35 @@ absl::Duration EngineBench::Prefill(int tokens) {
 }
 
 absl::Duration EngineBench::Decode(int steps) {
-  const size_t vocab_size = static_cast<size_t>(config().vocab_size);
+  const SamplingParams greedy = {.temperature = 0};
+  const TokenCounts no_counts(greedy, {}, 0);
+  std::vector<SamplingRow> rows;
   Batch batch;
+  batch.choices = sampler_->choices();
   for (int s = 0; s < sequences_; ++s) {
     batch.sequences.push_back({s, 1, depth_, block_tables_[static_cast<size_t>(s)]});
     batch.token_ids.push_back(TokenAt(depth_ + s, config().vocab_size));
     batch.logits_rows.push_back(s);
+    rows.push_back(
+        {.sequence = static_cast<uint64_t>(s), .sampling = &greedy, .counts = &no_counts});
   }
   prompt_in_cache_ = std::min(prompt_in_cache_, depth_);
-  const absl::Span<float> logits =
-      absl::MakeSpan(logits_).first(batch.logits_rows.size() * vocab_size);
   const absl::Time start = SteadyNow();
+  int taken = 0;
   for (int step = 0; step < steps; ++step) {
-    model_->Forward(
-        batch, *cache_, [](int) {}, logits);
-    for (size_t s = 0; s < batch.sequences.size(); ++s) {
-      batch.token_ids[s] = ArgMax(logits.subspan(s * vocab_size, vocab_size));
-      ++batch.sequences[s].first_position;
+    sampler_->Begin(rows);
+    model_->Enqueue(
+        batch, *cache_, recordings_.get(), [](int) {},
+        [&](int first_row, Tensor logits) { sampler_->Sample(first_row, logits); });
+    sampler_->End();
+    for (; taken <= step - backend_->steps_ahead(); ++taken) sampler_->Take();
+    for (int s = 0; s < sequences_; ++s) {
+      batch.token_ids[static_cast<size_t>(s)] = ~s;  // what the step has chosen
+      ++batch.sequences[static_cast<size_t>(s)].first_position;
+      ++rows[static_cast<size_t>(s)].output_index;  // no counts: what is pending does not matter
     }
   }
+  for (; taken < steps; ++taken) sampler_->Take();
   return SteadyNow() - start;
 }
 

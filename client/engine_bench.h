@@ -58,7 +58,8 @@ class EngineBench {
   // Computes `tokens` more tokens of the first sequence, in chunks as the scheduler cuts them, and
   // the logits of the last one.
   absl::Duration Prefill(int tokens);
-  // `steps` steps of all prepared sequences together, each from logits to the likeliest next token.
+  // `steps` steps of all prepared sequences together, each to the likeliest next tokens; as an
+  // engine asks for them: on a device the next one before the last one's tokens are known.
   absl::Duration Decode(int steps);
   // The products of layers over the buffers' rows, each layer's weights once; of as many layers as
   // make about 100 GOP. All layers multiply the same inputs, so quantising them is next to nothing.
@@ -106,6 +107,8 @@ class EngineBench {
   int sequences_ = 0;                               // prepared
   int prompt_in_cache_ = 0;  // tokens of the first sequence that are the prompt's
   std::vector<float> logits_;
+  std::unique_ptr<StepSampler> sampler_;  // of `sequences` rows, as the recordings
+  std::unique_ptr<PassRecordings> recordings_;
 };
 
 }  // namespace baton

@@ -86,13 +86,13 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::unique_ptr<Transform
   BATON_RETURN_IF_ERROR(CheckOptions(options, model->config()));
   const EngineOptions filled = FillDefaults(options, model->config(), backend);
   BATON_RETURN_IF_ERROR(model->Reserve(LargestStepRows(filled)));
-  const KvLayout layout = model->MakeKvLayout(filled.block_size, filled.kv_dtype);
-  BATON_ASSIGN_OR_RETURN(std::unique_ptr<KvCache> cache,
-                         KvCache::Create(backend, layout, filled.num_kv_blocks));
   std::unique_ptr<PassRecordings> recordings = backend.MakeRecordings();
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<StepSampler> sampler,
                          backend.MakeStepSampler(SamplerOptionsOf(
                              filled, model->config(), recordings->PassRows(filled.max_num_seqs))));
+  const KvLayout layout = model->MakeKvLayout(filled.block_size, filled.kv_dtype);
+  BATON_ASSIGN_OR_RETURN(std::unique_ptr<KvCache> cache,
+                         KvCache::Create(backend, layout, filled.num_kv_blocks));
   auto rep = std::make_unique<Rep>(filled, std::move(model), std::move(cache), std::move(sampler),
                                    std::move(recordings));
   rep->PublishStats();

@@ -26,8 +26,8 @@ using SequenceId = uint64_t;
 // Preempted may come before any TokenProduced of the last two; what is computed again is told only
 // as ChunkComputed, and only until the first TokenProduced. Failed may take the place of anything
 // after Admitted. After Finished or Failed of kLocal and kReceive, and after Released, nothing
-// follows. Release may be asked at any moment: what the steps in flight make may still be
-// told before Released.
+// follows. Release may be asked at any moment: what the steps in flight make may still be told
+// before Released.
 
 // The blocks for the sequence's tokens (and, in the decoding modes, head-room of one block) are
 // promised: nobody else gets them.
@@ -65,8 +65,8 @@ struct TokenProduced {
 };
 struct SequencePreempted {};
 // kReceive and kLocal: the last token was produced, the blocks are given back as soon as no step in
-// flight may touch them. kPrefillOnly: the
-// first token was produced, the blocks are held until Release.
+// flight may touch them. kPrefillOnly: the first token was produced, the blocks are held until
+// Release.
 struct SequenceFinished {
   absl::Duration queue;    // submitted (kReceive: committed) -> first step
   absl::Duration prefill;  // kPrefillOnly and kLocal: first chunk started -> last computed

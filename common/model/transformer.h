@@ -49,10 +49,9 @@ class Transformer {
   // all wanted: where it replays one, the operations of on_logits are repeated without a call, and
   // on_layer comes for all layers at the end. `logits` may have rows of padding then, behind all
   // others. Nothing is borrowed any longer when it returns. The result for a row depends on its
-  // sequence's
-  // tokens only (on the CPU bit for bit), never on the rest of the batch (docs/architecture.md,
-  // numerics). REQUIRES: token ids in the vocabulary, block tables long enough, positions below
-  // context_length.
+  // sequence's tokens only (on the CPU bit for bit), never on the rest of the batch
+  // (docs/architecture.md, numerics). REQUIRES: token ids in the vocabulary, block tables long
+  // enough, positions below context_length; a recorded pass's rows are reserved.
   void Enqueue(const Batch& batch, KvCache& cache, PassRecordings* recordings,
                absl::FunctionRef<void(int)> on_layer,
                absl::FunctionRef<void(int, Tensor)> on_logits);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/backend/cuda/cuda_error.h"
+#include "tests/support/cuda_shim/streams.h"
 
 namespace baton {
 namespace {
@@ -43,6 +44,28 @@ TEST(UploadRing, GivesMemoryThatNoUploadOfTheLastFewIsIn) {
     ring.Send(64, device->data());
     last = memory;
   }
+}
+
+TEST(UploadRing, FillsNoMemoryThatACopyStillReads) {
+  cuda_shim::SetStreamsWait(true);
+  {
+    const CudaStream stream = MakeCudaStream();
+    UploadRing ring(stream.get());
+    auto device = AllocateDeviceMemory(60 * sizeof(int));
+    ASSERT_TRUE(device.ok());
+    std::vector<int> sent(60);
+    for (int i = 0; i < 60; ++i) {
+      sent[static_cast<size_t>(i)] = i;
+      std::memcpy(ring.Next(sizeof(int)), &i, sizeof(int));
+      ring.Send(sizeof(int), device->data() + static_cast<size_t>(i) * sizeof(int));
+    }
+    CheckCuda(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
+    std::vector<int> received(60);
+    CheckCuda(cudaMemcpy(received.data(), device->data(), 60 * sizeof(int), cudaMemcpyDeviceToHost),
+              "cudaMemcpy");
+    EXPECT_EQ(received, sent);
+  }
+  cuda_shim::SetStreamsWait(false);
 }
 
 }  // namespace
