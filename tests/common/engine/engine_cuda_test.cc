@@ -97,7 +97,8 @@ TEST(CudaEngine, AStepAheadChoosesAsTheCpuWhateverIsAskedFor) {
 // replayed.
 TEST(CudaEngine, IsExactWithTheDeterministicFlagWhateverElseRuns) {
   EngineHarness::Options options = CudaOptions();
-  options.model = "tiny-llama-bf16.gguf";
+  options.model = "tiny-wide-q4_k.gguf";
+  options.engine.kv_dtype = KvDtype::kF16;  // attention on the tensor cores
   options.deterministic = true;
   EngineHarness alone(options);
   options.engine.num_kv_blocks = 12;  // 4 for each at its end
