@@ -9,7 +9,7 @@
 // What a row comes to depends on its own sequence and on how many rows of it the pass has, one or
 // more: never on the rest of the batch, nor on the grids. So does the cut of its keys, at absolute
 // positions (attention_plan.h). With AttentionCut::kAlike it depends on the sequence alone: on the
-// tensor cores all rows go through segment_attention.h, elsewhere each is one task.
+// tensor cores all rows go through segment_attention.h, elsewhere splits are merged in one order.
 //
 // Under a CUDA graph nothing that changes from step to step may be an argument. All of it is in
 // device memory whose addresses a graph may keep: the pass's arrays, the counts and lists of
@@ -48,7 +48,7 @@ struct PrefillTile {
   int32_t row_count;
 };
 
-// Whether single rows are cut for speed, or so that they have the bits that they have in a run.
+// Whether work is cut and merged for speed, or so that a row has the same bits alone and in a run.
 enum class AttentionCut { kByRowCount, kAlike };
 
 // The work of a pass, in device memory; borrowed.

@@ -112,6 +112,73 @@ __device__ inline bool ComesLast(int32_t* counter, int expected, int32_t* shared
   return *shared != 0;
 }
 
+// --- States that are merged one after the other, as AttentionCut::kAlike has it: whoever merges
+// them, and when, they come to the same.
+
+// How a state joins what is before it: both are scaled to the new maximum.
+struct MergeScales {
+  float max;
+  float total;
+  float state;
+};
+__device__ inline MergeScales ScalesFor(float total_max, float state_max) {
+  const float max = fmaxf(total_max, state_max);
+  return {max, exp2f(total_max - max), exp2f(state_max - max)};
+}
+__device__ inline float MergeValue(const MergeScales& scales, float total, float state) {
+  return __fmaf_rn(state, scales.state, total * scales.total);
+}
+
+// Four neighbouring elements of what is merged so far.
+struct MergedInOrder {
+  float max = -INFINITY;
+  Merged total = {{0, 0, 0, 0}, 0};
+
+  // REQUIRES: the state saw a key.
+  __device__ void Take(const Merged& state, float state_max) {
+    const MergeScales scales = ScalesFor(max, state_max);
+    max = scales.max;
+    total.sum = MergeValue(scales, total.sum, state.sum);
+    total.o = {MergeValue(scales, total.o.x, state.o.x), MergeValue(scales, total.o.y, state.o.y),
+               MergeValue(scales, total.o.z, state.o.z), MergeValue(scales, total.o.w, state.o.w)};
+  }
+};
+
+// The `count` partial results of a row become its context. Called by all kThreads threads.
+template <int kThreads>
+__device__ inline void MergePartialsInOrder(const AttentionArgs& args, const TaskHeads& heads,
+                                            int count) {
+  const int head_dim = args.cache.head_dim;
+  const int quads = head_dim / 4;
+  const size_t stride =
+      static_cast<size_t>(args.heads) * static_cast<size_t>(PartialStride(head_dim));
+  for (int i = static_cast<int>(threadIdx.x); i < heads.count * quads; i += kThreads) {
+    const int head = heads.first_head + i / quads;
+    const int element = i % quads * 4;
+    const float* partial = PartialAt(args, heads.task.first_partial, head);
+    MergedInOrder merged;
+#pragma unroll 8
+    for (int k = 0; k < count; ++k, partial += stride) {
+      const float2 max_and_sum = *reinterpret_cast<const float2*>(partial + head_dim);
+      merged.Take({*reinterpret_cast<const float4*>(partial + element), max_and_sum.y},
+                  max_and_sum.x);
+    }
+    StoreContext(args, heads.task.row, head, element, merged.total);
+  }
+}
+
+// Whether the block is the last of its row's tasks to end; the row's counter is that of the first
+// head. `shared` [1].
+__device__ inline bool EndsRow(const AttentionArgs& args, const TaskHeads& heads, int count,
+                               int32_t* shared) {
+  int32_t* const counter = args.scratch.arrivals +
+                           static_cast<size_t>(heads.task.row) * static_cast<size_t>(args.heads) +
+                           static_cast<size_t>(heads.first_head);
+  return ComesLast(counter, count, shared);
+}
+
+// --- States that are merged at once, for the maximum of all.
+
 // The partial results of a row become its context. `shared` [heads.count].
 __device__ inline void MergePartials(const AttentionArgs& args, const TaskHeads& heads, int count,
                                      float* shared) {
@@ -148,10 +215,7 @@ __device__ inline void EndTask(const AttentionArgs& args, const TaskHeads& heads
   MergeWarps(args, heads, states, warp_stride);
   if (heads.task.first_partial >= 0) {
     const int count = args.pass.positions[heads.task.row] / kAttentionSplit + 1;
-    int32_t* const counter = args.scratch.arrivals +
-                             static_cast<size_t>(heads.task.row) * static_cast<size_t>(args.heads) +
-                             static_cast<size_t>(heads.first_head);
-    if (ComesLast(counter, count, reinterpret_cast<int32_t*>(shared))) {
+    if (EndsRow(args, heads, count, reinterpret_cast<int32_t*>(shared))) {
       MergePartials(args, heads, count, reinterpret_cast<float*>(shared) + 4);
     }
   }

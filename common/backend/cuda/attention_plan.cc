@@ -77,9 +77,8 @@ void PlanAttention(absl::Span<const PassSequence> sequences, int tile_rows, Atte
   plan.words.assign(kHeaderWords, 0);
   plan.task_count = plan.tile_count = plan.partials = 0;
   plan.cut = cut;
-  const bool whole_rows = tile_rows == 0 && cut == AttentionCut::kAlike;
   for (const PassSequence& sequence : sequences) {
-    if (sequence.row_count == 1 && !whole_rows) {
+    if (sequence.row_count == 1) {
       AddSplits(sequence, plan);
     } else if (tile_rows == 0) {
       AddWholeRows(sequence, plan);

@@ -3,8 +3,7 @@
 // The only row of a sequence becomes a task for each kAttentionSplit keys, cut at absolute
 // multiples of it; their partial results are merged in ascending order by the last to end. More
 // rows become tiles, counted from the sequence's first row of the pass, or where there are no tiles
-// one task each, with all of its keys; with kAlike single rows do so too. A sequence's part of the
-// plan does not depend on the others.
+// one task each, with all of its keys. A sequence's part of the plan does not depend on the others.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +23,8 @@ struct AttentionPlan {
   std::vector<int32_t> words;
   int task_count = 0;
   int tile_count = 0;
-  int partials = 0;  // for AttentionPartialBytes
-  AttentionCut cut = AttentionCut::kByRowCount;
+  int partials = 0;                              // for AttentionPartialBytes
+  AttentionCut cut = AttentionCut::kByRowCount;  // of the work
 
   size_t bytes() const { return words.size() * sizeof(int32_t); }
   // The work once `words` has been copied to `device`, which is aligned to 16 bytes.

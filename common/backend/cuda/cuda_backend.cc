@@ -94,6 +94,7 @@ absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(CudaBackendOpti
 CudaBackend::CudaBackend(CudaBackendOptions options, std::unique_ptr<Gemm> gemm)
     : options_(std::move(options)),
       limits_(LimitsOf(options_.device)),
+      cut_(options_.deterministic ? AttentionCut::kAlike : AttentionCut::kByRowCount),
       stream_(MakeCudaStream()),
       uploads_(stream_.get()),
       copies_(options_.device, stream_.get()),
@@ -169,7 +170,7 @@ std::unique_ptr<PassRecordings> CudaBackend::MakeRecordings() {
 }
 
 void CudaBackend::PlanRecordedPass(const Pass& pass) {
-  PlanAttention(pass.sequences, /*tile_rows=*/0, plan_);
+  PlanAttention(pass.sequences, /*tile_rows=*/0, plan_, cut_);
   shape_ = RecordedShape(pass.rows, pass.sequences, plan_.task_count);
   plan_.partials = shape_.max_tasks;
   // Room for all tasks that the shape may have: the memory must not move for the next pass.
@@ -259,7 +260,7 @@ void CudaBackend::Multiply(const VectorInput& input, InputPrecision precision,
 void CudaBackend::MultiplyInvariant(const VectorInput& input, InputPrecision precision,
                                     absl::Span<const ProductOutput> outputs) {
   const int terms = precision == InputPrecision::kFine ? 2 : 1;
-  GrowDeviceMemory(ProductTermBytes(terms, input.in.rows, input.in.columns), product_terms_);
+  Grow(ProductTermBytes(terms, input.in.rows, input.in.columns), product_terms_);
   const ProductTerms in = LaunchProductTerms(input, terms, product_terms_.data(), stream_.get());
   ForEachFew(outputs, [&](std::span<const VectorOutput> few) {
     LaunchInvariantProduct(in, few, limits_, stream_.get());
@@ -338,8 +339,7 @@ void CudaBackend::RotateAndAppend(Tensor queries, Tensor keys, Tensor values,
 void CudaBackend::PlanPass(int tile_rows) {
   if (recorded_ || tile_rows == planned_tile_rows_) return;
   planned_tile_rows_ = tile_rows;
-  PlanAttention(sequences_, tile_rows, plan_,
-                options_.deterministic ? AttentionCut::kAlike : AttentionCut::kByRowCount);
+  PlanAttention(sequences_, tile_rows, plan_, cut_);
   UploadIds(plan_.words, plan_words_);
   work_ = plan_.At(plan_words_.data());
 }

@@ -29,9 +29,9 @@ namespace baton {
 // rounded to BF16). A row's bits therefore depend on how many rows a pass has, and InputPrecision
 // changes nothing.
 //
-// `deterministic`: products are those of invariant_product.h, and attention is the one kernel for
-// all rows (attention_plan.h); no library is needed. Every operation then gives a row the same bits
-// in every pass, on every device of one compute capability.
+// `deterministic`: products are those of invariant_product.h, and attention's work is
+// cut alike for all rows (attention.h); no library is needed. Every operation then gives a row the
+// same bits in every pass, on every device of one compute capability.
 //
 // Thread rule: see Backend. The device is made current on the calling thread by BeginPass, and by
 // whatever waits.
@@ -107,6 +107,7 @@ class CudaBackend final : public Backend {
 
   const CudaBackendOptions options_;
   const DeviceLimits limits_;
+  const AttentionCut cut_;
   const CudaStream stream_;
   UploadRing uploads_;
   CudaCopies copies_;

@@ -116,7 +116,6 @@ static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
 
 inline constexpr int kTileOutputs = 128;
 inline constexpr int kTileRows = 128;
-inline constexpr int kTilePairs = kTileColumns / 32;
 inline constexpr int kTermTileBytes = kTileRows * kTileColumns * 2;
 constexpr int TileSharedBytes(int terms) { return 2 * terms * kTermTileBytes; }
 

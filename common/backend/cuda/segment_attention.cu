@@ -67,20 +67,6 @@ static __device__ void CopyTile(const AttentionArgs& args, const TileWork& work,
   CommitCopies();
 }
 
-// How a segment's state joins what is before it: both are scaled to the new maximum.
-struct MergeScales {
-  float max;
-  float total;
-  float segment;
-};
-static __device__ inline MergeScales ScalesFor(float total_max, float segment_max) {
-  const float max = fmaxf(total_max, segment_max);
-  return {max, exp2f(total_max - max), exp2f(segment_max - max)};
-}
-static __device__ inline float MergeValue(const MergeScales& scales, float total, float segment) {
-  return __fmaf_rn(segment, scales.segment, total * scales.total);
-}
-
 // total += segment, for the rows that see one of its keys.
 template <int kColumns>
 static __device__ void MergeSegment(const WarpRows<1>& rows, int first_key,
@@ -223,32 +209,6 @@ static __device__ void StorePartial(const AttentionArgs& args, const TaskHeads& 
   }
 }
 
-// The row's partial results become its context.
-template <class Shape, int kHeadDim>
-static __device__ void MergeStored(const AttentionArgs& args, const TaskHeads& heads, int count) {
-  constexpr int kQuads = kHeadDim / 4;
-  const size_t stride =
-      static_cast<size_t>(args.heads) * static_cast<size_t>(PartialStride(kHeadDim));
-  for (int i = static_cast<int>(threadIdx.x); i < heads.count * kQuads; i += Shape::kThreads) {
-    const int head = heads.first_head + i / kQuads;
-    const int element = i % kQuads * 4;
-    const float* partial = PartialAt(args, heads.task.first_partial, head);
-    float max = -INFINITY;
-    Merged total = {{0, 0, 0, 0}, 0};
-#pragma unroll 8
-    for (int k = 0; k < count; ++k, partial += stride) {
-      const float4 o = *reinterpret_cast<const float4*>(partial + element);
-      const float2 max_and_sum = *reinterpret_cast<const float2*>(partial + kHeadDim);
-      const MergeScales scales = ScalesFor(max, max_and_sum.x);
-      max = scales.max;
-      total.sum = MergeValue(scales, total.sum, max_and_sum.y);
-      total.o = {MergeValue(scales, total.o.x, o.x), MergeValue(scales, total.o.y, o.y),
-                 MergeValue(scales, total.o.z, o.z), MergeValue(scales, total.o.w, o.w)};
-    }
-    StoreContext(args, heads.task.row, head, element, total);
-  }
-}
-
 template <class Element, class Shape, int kHeadDim>
 static __global__ void __launch_bounds__(Shape::kThreads)
     SegmentTaskKernel(const __grid_constant__ AttentionArgs args) {
@@ -278,11 +238,8 @@ static __global__ void __launch_bounds__(Shape::kThreads)
       });
   if (task.first_partial < 0) return;
   const int count = work.first_position / kAttentionSplit + 1;
-  int32_t* const counter = args.scratch.arrivals +
-                           static_cast<size_t>(task.row) * static_cast<size_t>(args.heads) +
-                           static_cast<size_t>(heads.first_head);
-  if (ComesLast(counter, count, reinterpret_cast<int32_t*>(shared_memory))) {
-    MergeStored<Shape, kHeadDim>(args, heads, count);
+  if (EndsRow(args, heads, count, reinterpret_cast<int32_t*>(shared_memory))) {
+    MergePartialsInOrder<Shape::kThreads>(args, heads, count);
   }
 }
 

@@ -104,6 +104,50 @@ static __device__ void AttendPages(const HeadWork& work, const float* query, flo
   if (lane == 0) *reinterpret_cast<float2*>(to + work.head_dim) = {state.max, state.sum};
 }
 
+// The task for AttentionCut::kAlike: a state for each kAttentionSplit keys, merged one after the
+// other here, where the task has all keys of its row, or by the last of the row's tasks. `states`
+// [warps][stride].
+template <class Element>
+static __device__ void AttendAlike(const AttentionArgs& args, HeadWork work, int head,
+                                   const float* query, float* states, size_t stride,
+                                   uint8_t* shared) {
+  const DecodeTask task = work.task;
+  const TaskHeads heads = {task, head, 1};
+  const int head_dim = work.head_dim;
+  const int element = static_cast<int>(threadIdx.x) * 4;
+  static_assert(kMaxVectorHeadDim <= 4 * kAttentionThreads);
+  MergedInOrder merged;
+  for (int key = task.first_key; key < task.end_key; key += kAttentionSplit) {
+    work.task.first_key = key;
+    work.task.end_key = min(key + kAttentionSplit, task.end_key);
+    AttendPages<Element>(work, query, states + threadIdx.x / 32 * stride);
+    __syncthreads();
+    if (element < head_dim) {
+      float max = states[head_dim];
+      for (int warp = 1; warp < kAttentionWarps; ++warp) {
+        max = fmaxf(max, states[static_cast<size_t>(warp) * stride + head_dim]);
+      }
+      const Merged state = MergeStates({states, stride, kAttentionWarps}, head_dim, element, max);
+      if (task.first_partial < 0) {
+        merged.Take(state, max);
+      } else {
+        float* const to = PartialAt(args, task.first_partial + key / kAttentionSplit, head);
+        *reinterpret_cast<float4*>(to + element) = state.o;
+        if (element == 0) *reinterpret_cast<float2*>(to + head_dim) = {max, state.sum};
+      }
+    }
+    __syncthreads();  // nobody reads the states any more
+  }
+  if (task.first_partial < 0) {
+    if (element < head_dim) StoreContext(args, task.row, head, element, merged.total);
+    return;
+  }
+  const int count = args.pass.positions[task.row] / kAttentionSplit + 1;
+  if (EndsRow(args, heads, count, reinterpret_cast<int32_t*>(shared))) {
+    MergePartialsInOrder<kAttentionThreads>(args, heads, count);
+  }
+}
+
 // Shared memory: [EndTask's][query, head_dim][warps][PartialStride(head_dim)].
 constexpr int kQueryAt = (kTaskSharedBytes + 15) / 16 * 16;
 static int SharedBytes(int head_dim) {
@@ -134,6 +178,9 @@ static __global__ void __launch_bounds__(kAttentionThreads)
                          .cache = args.cache,
                          .block_table = BlockTable(args.pass, task.row)};
   const size_t stride = static_cast<size_t>(PartialStride(head_dim));
+  if (args.work.cut == AttentionCut::kAlike) {
+    return AttendAlike<Element>(args, work, head, query, states, stride, shared_memory);
+  }
   AttendPages<Element>(work, query, states + threadIdx.x / 32 * stride);
   EndTask(args, {task, head, 1}, states, stride, shared_memory);
 }

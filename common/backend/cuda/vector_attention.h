@@ -5,6 +5,9 @@
 //
 // Within a page a lane has a key's product with one half of the 16-byte chunks (lane / 16, then
 // every second), and of the values the elements lane, lane + 32, ...
+//
+// With AttentionCut::kAlike a task with all keys goes through the splits that other rows have as
+// tasks, so that both come to the same.
 #pragma once
 
 #include "common/backend/cuda/attention_args.h"

@@ -93,6 +93,37 @@ TEST(CudaEngine, AStepAheadChoosesAsTheCpuWhateverIsAskedFor) {
   cuda_shim::SetStreamsWait(false);
 }
 
+// Some have to wait for others, or are preempted and computed again in one pass; most steps are
+// replayed.
+TEST(CudaEngine, IsExactWithTheDeterministicFlagWhateverElseRuns) {
+  EngineHarness::Options options = CudaOptions();
+  options.model = "tiny-wide-q4_k.gguf";
+  options.engine.kv_dtype = KvDtype::kF16;  // attention on the tensor cores
+  options.deterministic = true;
+  EngineHarness alone(options);
+  options.engine.num_kv_blocks = 12;  // 4 for each at its end
+  options.engine.enable_prefix_caching = false;
+  EngineHarness tight(options);
+  const int launches_before = cuda_shim::GraphLaunches();
+  std::mt19937 random(3);
+  std::vector<SequenceRequest> requests;
+  std::vector<SequenceId> ids;
+  for (const int length : {14, 12, 15, 13}) {
+    requests.push_back(
+        LocalRequest(RandomTokens(random, length),
+                     {.max_tokens = 40, .seed = random(), .ignore_eos = true, .logprobs = 2}));
+    ids.push_back(tight.Submit(requests.back()));
+  }
+  tight.Run();
+  EXPECT_GT(cuda_shim::GraphLaunches(), launches_before + 20);
+  int preempted = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    preempted += tight.log(ids[i]).preempted;
+    ExpectSameTokens(tight.log(ids[i]).tokens, alone.RunAlone(requests[i]).tokens);
+  }
+  EXPECT_GT(preempted, 0);
+}
+
 TEST(CudaEngine, ContinuesFromASharedPrefix) {
   EngineHarness cuda(CudaOptions());
   std::mt19937 random(2);

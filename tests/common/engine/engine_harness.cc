@@ -35,6 +35,7 @@ EngineHarness::EngineHarness(const Options& options) {
   const std::string path = std::string(BATON_TEST_DATA) + "/tiny/" + options.model;
   BackendOptions backend_options;
   backend_options.device = options.device;
+  backend_options.deterministic = options.deterministic;
   backend_options.threads = options.threads;
   auto backend = MakeBackend(backend_options);
   EXPECT_TRUE(backend.ok()) << backend.status();

@@ -39,6 +39,7 @@ class EngineHarness {
   struct Options {
     std::string model = "tiny-llama-f32.gguf";
     std::string device = "cpu";
+    bool deterministic = false;
     int threads = 1;
     EngineOptions engine;
   };
