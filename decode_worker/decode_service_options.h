@@ -17,7 +17,8 @@ struct DecodeServiceOptions {
   internal::v1::KvShape shape;
   bool strict_kv_dtype = false;
   KvReceiverLimits limits = {};
-  KvStaging* staging = nullptr;  // borrowed; of the engine's cache where it is a device's, else null
+  KvStaging* staging =
+      nullptr;  // borrowed; of the engine's cache where it is a device's, else null
   size_t max_calls = 1024;
   size_t max_streams = 4096;         // of pushes: several a call
   int max_queued_tokens = 256;       // of one call: more pause the sequence

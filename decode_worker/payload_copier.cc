@@ -50,8 +50,8 @@ void ForEachPage(const Run& run, const Visit& visit) {
   }
 }
 
-// A run whose type on the wire is not the cache's. Each page is converted beside its place first, so
-// that what was written can be compared with what was meant.
+// A run whose type on the wire is not the cache's. Each page is converted beside its place first,
+// so that what was written can be compared with what was meant.
 bool ConvertRun(const KvReceiver::Copy& copy, const KvDataMessage& message,
                 const KvWireFormat& format, const Run& run, const KvLayerRows& to,
                 KvReceiver::CopyDone& done) {
@@ -109,10 +109,9 @@ bool CopyRun(const KvReceiver::Copy& copy, const KvDataMessage& message, const K
     const RunPayload payload(copy, message, format, run, part);
     SliceReader reader = payload.Reader();
     done.ok = done.ok && payload.Find(reader, false);
-    to.ForEachRun(part, run.first_token, run.first_token + run.token_count,
-                  [&](uint8_t* place, size_t bytes) {
-                    done.ok = done.ok && reader.Read(place, bytes);
-                  });
+    to.ForEachRun(
+        part, run.first_token, run.first_token + run.token_count,
+        [&](uint8_t* place, size_t bytes) { done.ok = done.ok && reader.Read(place, bytes); });
   }
   if (!done.ok) return false;
   ForEachPage(run, [&](int first, int end) { done.page_crcs.push_back(to.PageCrc(first, end)); });

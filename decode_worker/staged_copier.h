@@ -46,7 +46,7 @@ class StagedCopier {
     const KvDataMessage* message;
     KvReceiver::CopyDone done;
     size_t next_run = 0;
-    int next_token = 0;  // of that run, from its first on
+    int next_token = 0;                 // of that run, from its first on
     std::vector<uint64_t> pieces = {};  // on their way
     bool filled() const { return next_run == copy.runs.size(); }
   };

@@ -104,7 +104,10 @@ void LayerStager::TellMachine(const Blocks& blocks, std::vector<KvSender::Event>
 // The next piece of the first computed layer; false where it has to wait for room.
 bool LayerStager::StageNext(const Blocks& blocks, uint64_t most_bytes) {
   const uint64_t most = std::max(most_bytes, kLeastSlots * staging_.slot_bytes());
-  if (held_bytes() + staging_.slot_bytes() > most) return false;
+  if (held_bytes() + staging_.slot_bytes() > most) {
+    granted_ = {};
+    return false;
+  }
   if (granted_.empty()) {
     if (waiting_for_slot_) return false;
     granted_ = user_.Take();

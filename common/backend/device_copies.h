@@ -23,10 +23,10 @@ struct DeviceCopy {
 // Thread rule: any thread, but Mark, which is the backend's. Nothing here waits for the device, but
 // the destructor.
 //
-// From the call of ToHost or ToDevice until its `done` is called, what is copied must neither change
-// nor be given back, and nobody may read what it is copied to. `done` is called once, on a thread of
-// its own, not necessarily in the order of the calls; it must not wait. A copy that fails ends the
-// process, as an operation of the backend does.
+// From the call of ToHost or ToDevice until its `done` is called, what is copied must neither
+// change nor be given back, and nobody may read what it is copied to. `done` is called once, on a
+// thread of its own, not necessarily in the order of the calls; it must not wait. A copy that fails
+// ends the process, as an operation of the backend does.
 class DeviceCopies {
  public:
   using Done = std::function<void()>;
@@ -34,8 +34,8 @@ class DeviceCopies {
   // Waits for all copies and their `done`.
   virtual ~DeviceCopies() = default;
 
-  // Memory of the host that copies reach without its help; not zeroed. RESOURCE_EXHAUSTED when there
-  // is not as much. To be given back before this is destroyed.
+  // Memory of the host that copies reach without its help; not zeroed. RESOURCE_EXHAUSTED when
+  // there is not as much. To be given back before this is destroyed.
   virtual absl::StatusOr<BackendBuffer> AllocatePinned(size_t bytes) = 0;
 
   // Names all operations that the backend was asked for until now; never 0, and ascending.

@@ -41,8 +41,8 @@ class KvCache {
   KvLayerView LayerView(int layer) const;
 
   // CRC32C of a page in one layer: its K rows, then its V rows (only the rows of tokens that
-  // exist). Made when the page is complete (or is the sequence's last), kept until the block is used
-  // again. REQUIRES: host_memory().
+  // exist). Made when the page is complete (or is the sequence's last), kept until the block is
+  // used again. REQUIRES: host_memory().
   uint32_t& PageCrc(int32_t block, int layer, int page_in_block) {
     return page_crcs_[PageIndex(block, layer, page_in_block)];
   }

@@ -30,8 +30,8 @@ absl::StatusOr<std::unique_ptr<KvStaging>> KvStaging::Create(KvCache& cache,
   BATON_CHECK(!cache.host_memory() && options.chunk_tokens > 0, "what has to be staged");
   const size_t page_bytes = LayoutOf(cache.layout(), 1).block_bytes();
   const uint64_t most = std::min<uint64_t>(kSlotBytes, options.bytes / kLeastSlots) / page_bytes;
-  const auto pages = static_cast<int>(std::clamp<uint64_t>(
-      most, 1, static_cast<uint64_t>(KvPages(options.chunk_tokens))));
+  const auto pages = static_cast<int>(
+      std::clamp<uint64_t>(most, 1, static_cast<uint64_t>(KvPages(options.chunk_tokens))));
   const KvLayout layout = LayoutOf(cache.layout(), pages);
   const uint64_t slots = options.bytes / layout.block_bytes();
   if (slots == 0) {
@@ -42,9 +42,9 @@ absl::StatusOr<std::unique_ptr<KvStaging>> KvStaging::Create(KvCache& cache,
   const size_t bytes = slots * layout.block_bytes();
   absl::StatusOr<BackendBuffer> memory = cache.device_copies()->AllocatePinned(bytes);
   if (!memory.ok()) {
-    return absl::ResourceExhaustedError(absl::StrCat("staging of K and V: ",
-                                                     std::string(memory.status().message()),
-                                                     "; lower --kv-staging-memory-bytes"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("staging of K and V: ", std::string(memory.status().message()),
+                     "; lower --kv-staging-memory-bytes"));
   }
   return std::unique_ptr<KvStaging>(
       new KvStaging(cache, layout, static_cast<int>(slots), *std::move(memory)));

@@ -50,8 +50,8 @@ struct KvBlocks {
   }
 };
 
-// The rows of one layer of a sequence: in its blocks, or, from `first_token` on, in other memory that
-// is laid out as a block. Borrows the blocks.
+// The rows of one layer of a sequence: in its blocks, or, from `first_token` on, in other memory
+// that is laid out as a block. Borrows the blocks.
 struct KvLayerRows {
   const KvBlocks* blocks = nullptr;
   int layer = 0;            // of the sequence

@@ -291,12 +291,13 @@ TEST(PageEncoder, APageThatChangedSinceItWasComputedIsNotSent) {
   const std::vector<uint32_t> crcs = CachedCrcs(source.blocks, 1, 0, kTokens);
   ASSERT_TRUE(WirePageCrcs(RowsOfLayer(source.blocks, 1), format, 0, kTokens, crcs).ok());
   source.blocks.Row(1, KvLayout::kValues, 70)[3] ^= 1;
-  const absl::Status status = WirePageCrcs(RowsOfLayer(source.blocks, 1), format, 0, kTokens, crcs).status();
+  const absl::Status status =
+      WirePageCrcs(RowsOfLayer(source.blocks, 1), format, 0, kTokens, crcs).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()), HasSubstr("layer 1, tokens 64 to 74"));
-  EXPECT_TRUE(
-      WirePageCrcs(RowsOfLayer(source.blocks, 2), format, 0, kTokens, CachedCrcs(source.blocks, 2, 0, kTokens))
-          .ok());
+  EXPECT_TRUE(WirePageCrcs(RowsOfLayer(source.blocks, 2), format, 0, kTokens,
+                           CachedCrcs(source.blocks, 2, 0, kTokens))
+                  .ok());
 }
 
 TEST(PageEncoder, AnInfiniteValueIsRefusedAsInt8AndTheRemedyNamed) {
@@ -305,14 +306,14 @@ TEST(PageEncoder, AnInfiniteValueIsRefusedAsInt8AndTheRemedyNamed) {
   Store(KvDtype::kBf16, INFINITY, source.blocks.Row(0, KvLayout::kKeys, 20), 47);
   const std::vector<uint32_t> crcs = CachedCrcs(source.blocks, 0, 0, kTokens);
   const absl::Status status =
-      WirePageCrcs(RowsOfLayer(source.blocks, 0), KvWireFormat(source.layout, KvWireType::kInt8), 0, kTokens,
-                   crcs)
+      WirePageCrcs(RowsOfLayer(source.blocks, 0), KvWireFormat(source.layout, KvWireType::kInt8), 0,
+                   kTokens, crcs)
           .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("layer 0, tokens 16 to 31"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("--kv-wire-dtype"));
-  EXPECT_TRUE(WirePageCrcs(RowsOfLayer(source.blocks, 0), KvWireFormat(source.layout, KvWireType::kF32), 0,
-                           kTokens, crcs)
+  EXPECT_TRUE(WirePageCrcs(RowsOfLayer(source.blocks, 0),
+                           KvWireFormat(source.layout, KvWireType::kF32), 0, kTokens, crcs)
                   .ok());
 }
 

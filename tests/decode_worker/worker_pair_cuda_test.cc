@@ -4,6 +4,7 @@
 #include "gtest/gtest.h"
 
 #include "tests/decode_worker/worker_pair.h"
+#include "tests/support/cuda_shim/streams.h"
 
 namespace baton {
 namespace {
@@ -34,7 +35,15 @@ std::vector<uint32_t> Tokens(const HandoffResult& result) {
   return ids;
 }
 
-TEST(WorkerPairCuda, GivesTheTokensOfOneEngineAlone) {
+// Whether streams put off what they are asked for: copies end late then.
+class WorkerPairCuda : public testing::TestWithParam<bool> {
+ protected:
+  WorkerPairCuda() { cuda_shim::SetStreamsWait(GetParam()); }
+  ~WorkerPairCuda() override { cuda_shim::SetStreamsWait(false); }
+};
+INSTANTIATE_TEST_SUITE_P(StreamsWait, WorkerPairCuda, testing::Bool());
+
+TEST_P(WorkerPairCuda, GivesTheTokensOfOneEngineAlone) {
   TestWorker prefill(On("cuda", 32));
   TestWorker decode(On("cuda", 16));
   TestWorker alone(On("cuda", 16));

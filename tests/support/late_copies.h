@@ -1,5 +1,5 @@
-// DeviceCopies over host memory that end late and in another order than they began: when a test says
-// so, or on a thread of their own.
+// DeviceCopies over host memory that end late and in another order than they began: when a test
+// says so, or on a thread of their own.
 #pragma once
 
 #include <condition_variable>

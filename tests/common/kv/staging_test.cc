@@ -122,8 +122,8 @@ TEST_F(KvStagingTest, NeverGivesASlotTwiceNorMoreThanAnEqualPart) {
         size_t sharers = 0;
         for (const auto& holder : holders) sharers += holder->waiting || !holder->slots.empty();
         if (holders[index]->slots.size() > held) {
-          EXPECT_LT(held, std::max<size_t>(
-                              1, static_cast<size_t>(staging->slot_count()) / sharers));
+          EXPECT_LT(held,
+                    std::max<size_t>(1, static_cast<size_t>(staging->slot_count()) / sharers));
         }
       }
       check();

@@ -37,7 +37,7 @@ namespace {
 std::recursive_mutex mutex;  // guards what follows
 bool streams_wait = false;
 uint64_t last_stream = 0;
-int capturing = 0;
+thread_local int capturing = 0;  // as in the mode cudaStreamCaptureModeThreadLocal
 int graphs_captured = 0;
 int graph_launches = 0;
 std::map<uint64_t, cudaStream_t>& Streams() {
@@ -85,10 +85,7 @@ void RunStreams() {
   for (const auto& [id, stream] : Streams()) RunUntil(stream, stream->enqueued);
 }
 
-bool Capturing() {
-  const std::lock_guard lock(mutex);
-  return capturing > 0;
-}
+bool Capturing() { return capturing > 0; }
 int GraphsCaptured() {
   const std::lock_guard lock(mutex);
   return graphs_captured;
@@ -177,16 +174,17 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
   const std::lock_guard lock(mutex);
   if (stream == nullptr || stream->capturing) return cudaErrorStreamCaptureUnsupported;
+  if (mode != cudaStreamCaptureModeThreadLocal) return cudaErrorInvalidValue;
   stream->capturing = true;
   ++capturing;
   return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   const std::lock_guard lock(mutex);
-  if (!stream->capturing) return cudaErrorInvalidValue;
+  if (!stream->capturing || capturing == 0) return cudaErrorInvalidValue;
   stream->capturing = false;
   --capturing;
   ++graphs_captured;

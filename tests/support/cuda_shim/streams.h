@@ -20,7 +20,8 @@ void SetStreamsWait(bool wait);
 void Enqueue(cudaStream_t stream, std::function<void()> operation);
 // Runs what all streams have put off.
 void RunStreams();
-// Whether a stream is captured: then nothing may be waited for or allocated.
+// Whether this thread captures a stream: then it may neither wait for anything nor allocate. Others
+// may, so only the mode cudaStreamCaptureModeThreadLocal is known.
 bool Capturing();
 
 // Of this process.
