@@ -19,10 +19,10 @@
 
 namespace baton {
 
-// A fixed number of slots, each for the K and V of some tokens in one layer. They are given to users
-// (a push, or what receives one) in turn: while somebody waits, nobody gets more than an equal part,
-// but each at least one. So whoever needs one slot at a time goes on as long as those who hold slots
-// do.
+// A fixed number of slots, each for the K and V of some tokens in one layer. They are given to
+// users (a push, or what receives one) in turn: while somebody waits, nobody gets more than an
+// equal part, but each at least one. So whoever needs one slot at a time goes on as long as those
+// who hold slots do.
 //
 // Thread-safe. Borrows the cache, and must outlive its users and slots.
 class KvStaging {
@@ -31,8 +31,8 @@ class KvStaging {
     uint64_t bytes = uint64_t{256} << 20;  // at most
     int chunk_tokens = 512;                // that are computed together: no more come at once
   };
-  // RESOURCE_EXHAUSTED or INVALID_ARGUMENT names --kv-staging-memory-bytes. REQUIRES: the cache is in
-  // a device's memory.
+  // RESOURCE_EXHAUSTED or INVALID_ARGUMENT names --kv-staging-memory-bytes. REQUIRES: the cache is
+  // in a device's memory.
   static absl::StatusOr<std::unique_ptr<KvStaging>> Create(KvCache& cache, const Options& options);
   ~KvStaging();
 
@@ -67,8 +67,8 @@ class KvStaging {
   // One who takes slots; on one thread. Slots may outlive it.
   class User {
    public:
-    // `granted` is called with a slot that Take did not have at once, on any thread; it must neither
-    // wait nor take slots. It may be called once more while this is being destroyed.
+    // `granted` is called with a slot that Take did not have at once, on any thread; it must
+    // neither wait nor take slots. It may be called once more while this is being destroyed.
     User(KvStaging& staging, std::function<void(Slot)> granted);
     // Nothing is waited for any more.
     ~User();

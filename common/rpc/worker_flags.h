@@ -27,7 +27,7 @@ struct WorkerFlags {
   uint64_t kv_cache_memory_bytes = 0;   // 0: by num_kv_blocks, or a default
   int num_kv_blocks = 0;                // 0: by kv_cache_memory_bytes
   uint64_t kv_staging_memory_bytes = KvStaging::Options().bytes;  // of a GPU's worker
-  int max_model_len = 0;                // tokens; 0: the model's context
+  int max_model_len = 0;                                          // tokens; 0: the model's context
   int max_num_seqs = 64;
   int max_num_batched_tokens = 512;
   bool enable_prefix_caching = true;
