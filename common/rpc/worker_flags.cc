@@ -92,7 +92,8 @@ absl::Status ValidateWorkerFlags(const WorkerFlags& worker) {
         "--num-kv-blocks and --kv-cache-memory-bytes say the same; give one of them");
   }
   BATON_RETURN_IF_ERROR(CheckUtilization(worker.gpu_memory_utilization));
-  const std::string kv_dtype = worker.kv_cache_dtype == "auto" ? "f16" : worker.kv_cache_dtype;
+  const std::string& asked = worker.kv_cache_dtype;
+  const std::string kv_dtype = asked == "auto" ? "f16" : asked == "fp8_e4m3" ? "fp8" : asked;
   if (worker.strict_kv_dtype && worker.kv_wire_dtype != "auto" &&
       worker.kv_wire_dtype != kv_dtype) {
     return absl::InvalidArgumentError(

@@ -426,16 +426,21 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Shape{64, 3, 2, 16, KvDtype::kF16}, Shape{80, 4, 1, 32, KvDtype::kBf16},
                     Shape{96, 5, 1, 64, KvDtype::kF16}, Shape{128, 4, 2, 32, KvDtype::kBf16},
                     Shape{256, 2, 1, 64, KvDtype::kF16}, Shape{80, 2, 1, 16, KvDtype::kF32},
-                    Shape{64, 4, 2, 16, KvDtype::kInt8}, Shape{80, 3, 2, 32, KvDtype::kFp8},
-                    Shape{96, 2, 1, 48, KvDtype::kInt8}, Shape{128, 8, 1, 32, KvDtype::kFp8},
-                    Shape{256, 2, 2, 32, KvDtype::kInt8}, Shape{48, 2, 3, 16, KvDtype::kFp8}),
+                    Shape{64, 4, 2, 16, KvDtype::kInt8}, Shape{80, 3, 1, 32, KvDtype::kFp8}),
     ShapeName);
 
 class CudaAttentionMoreShapes : public CudaAttention {};
 
 TEST_P(CudaAttentionMoreShapes, AreTheDefinition) {
   const Batch batch = RandomBatch(GetParam(), 4);
-  ExpectDefinition(GetParam(), batch, Device(GetParam(), batch).Run());
+  Device device(GetParam(), batch);
+  const std::vector<float> out = device.Run();
+  ExpectDefinition(GetParam(), batch, out);
+  if (!IsQuantised(GetParam().dtype)) return;
+  for (const FiberOrder order : cuda_shim::kAllFiberOrders) {
+    cuda_shim::SetFiberOrder(order);
+    EXPECT_TRUE(SameBits(device.Run(), out));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -446,9 +451,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Shape{128, 3, 1, 32, KvDtype::kF32}, Shape{256, 1, 1, 16, KvDtype::kF32},
                     Shape{48, 2, 1, 16, KvDtype::kBf16}, Shape{512, 1, 1, 16, KvDtype::kF16},
                     Shape{16, 18, 1, 16, KvDtype::kF16}, Shape{64, 16, 1, 32, KvDtype::kFp8},
-                    Shape{80, 1, 3, 16, KvDtype::kInt8}, Shape{96, 6, 1, 64, KvDtype::kFp8},
-                    Shape{128, 4, 1, 16, KvDtype::kInt8}, Shape{256, 1, 1, 16, KvDtype::kFp8},
-                    Shape{512, 1, 2, 16, KvDtype::kInt8}, Shape{64, 18, 1, 32, KvDtype::kInt8}),
+                    Shape{80, 1, 2, 16, KvDtype::kInt8}, Shape{96, 4, 1, 64, KvDtype::kFp8},
+                    Shape{128, 8, 1, 16, KvDtype::kInt8}, Shape{256, 2, 1, 32, KvDtype::kFp8},
+                    Shape{256, 1, 1, 16, KvDtype::kInt8}, Shape{48, 2, 2, 16, KvDtype::kFp8},
+                    Shape{512, 1, 1, 16, KvDtype::kInt8}),
     ShapeName);
 
 // How far a quantised cache's contexts are from those of a float32 cache, against their size.
