@@ -228,6 +228,10 @@ const char* NameOf(KvDtype dtype) {
       return "f16";
     case KvDtype::kBf16:
       return "bf16";
+    case KvDtype::kInt8:
+      return "int8";
+    case KvDtype::kFp8:
+      return "fp8";
   }
   return "";
 }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 
 #include "common/base/log.h"
+#include "common/rpc/kv_wire_choice.h"
 #include "decode_worker/kv_receiver.h"
 
 namespace baton {
@@ -29,11 +30,10 @@ absl::Status KvReceiver::CheckShape(const PushOpen& open) const {
                                  ", this worker's KV is ", ours.dtype(),
                                  ", and it runs with --strict-kv-dtype"));
   }
-  const auto& types = ours.wire_dtypes();
-  if (std::find(types.begin(), types.end(), open.wire_dtype()) == types.end() ||
-      !KvWireTypeFromName(open.wire_dtype()).ok()) {
+  const auto wire = KvWireTypeFromName(open.wire_dtype());
+  if (!wire.ok() || !TakesWireType(theirs, *wire, ours)) {
     return mismatch(absl::StrCat("wire_dtype is ", LogSafe(open.wire_dtype()),
-                                 ", this worker takes ", absl::StrJoin(types, ", ")));
+                                 ", this worker takes ", absl::StrJoin(ours.wire_dtypes(), ", ")));
   }
   if (theirs.block_size() == 0 || theirs.block_size() % kKvPageTokens != 0) {
     return mismatch("shape.block_size is not a multiple of 16");

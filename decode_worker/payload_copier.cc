@@ -1,7 +1,6 @@
 #include "decode_worker/payload_copier.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 namespace baton {
@@ -57,9 +56,11 @@ bool ConvertRun(const KvReceiver::Copy& copy, const KvDataMessage& message,
                 KvReceiver::CopyDone& done) {
   const auto tokens = static_cast<size_t>(run.token_count);
   const size_t row_bytes = to.blocks->layout.row_bytes();
+  const size_t scale_bytes = to.blocks->layout.scale_bytes();
   std::vector<uint8_t> values(tokens * format.value_bytes());
   std::vector<uint8_t> scales(tokens * format.scale_bytes());
-  std::vector<uint8_t> rows(size_t{kKvPageTokens} * row_bytes);
+  std::vector<uint8_t> rows(kKvPageTokens * row_bytes);
+  std::vector<uint8_t> row_scales(kKvPageTokens * scale_bytes);
   struct Crcs {
     uint32_t wire = 0;
     uint32_t converted = 0;
@@ -76,12 +77,13 @@ bool ConvertRun(const KvReceiver::Copy& copy, const KvDataMessage& message,
       const uint8_t* page_scales = scales.data() + before * format.scale_bytes();
       page->wire = ExtendCrc32c(page->wire, page_values, count * format.value_bytes());
       page->wire = ExtendCrc32c(page->wire, page_scales, count * format.scale_bytes());
-      format.Decode(page_values, page_scales, count, rows.data());
+      format.Decode(page_values, page_scales, count, rows.data(), row_scales.data());
       page->converted = ExtendCrc32c(page->converted, rows.data(), count * row_bytes);
-      const uint8_t* from = rows.data();
-      to.ForEachRun(part, first, end, [&from](uint8_t* place, size_t bytes) {
-        std::memcpy(place, from, bytes);
-        from += bytes;
+      page->converted = ExtendCrc32c(page->converted, row_scales.data(), count * scale_bytes);
+      // A page is whole in its block.
+      to.ForEachBlock(part, first, end, [&](uint8_t* place, uint8_t* scales_place, size_t) {
+        std::copy_n(rows.data(), count * row_bytes, place);
+        std::copy_n(row_scales.data(), count * scale_bytes, scales_place);
       });
       ++page;
     });
@@ -107,11 +109,16 @@ bool CopyRun(const KvReceiver::Copy& copy, const KvDataMessage& message, const K
   }
   for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
     const RunPayload payload(copy, message, format, run, part);
-    SliceReader reader = payload.Reader();
-    done.ok = done.ok && payload.Find(reader, false);
-    to.ForEachRun(
-        part, run.first_token, run.first_token + run.token_count,
-        [&](uint8_t* place, size_t bytes) { done.ok = done.ok && reader.Read(place, bytes); });
+    for (const bool scales : {false, true}) {
+      const size_t token_bytes = scales ? format.scale_bytes() : format.value_bytes();
+      SliceReader reader = payload.Reader();
+      done.ok = done.ok && payload.Find(reader, scales);
+      to.ForEachBlock(part, run.first_token, run.first_token + run.token_count,
+                      [&](uint8_t* rows, uint8_t* row_scales, size_t tokens) {
+                        uint8_t* const place = scales ? row_scales : rows;
+                        done.ok = done.ok && reader.Read(place, tokens * token_bytes);
+                      });
+    }
   }
   if (!done.ok) return false;
   ForEachPage(run, [&](int first, int end) { done.page_crcs.push_back(to.PageCrc(first, end)); });

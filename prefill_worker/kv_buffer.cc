@@ -111,8 +111,9 @@ grpc::ByteBuffer MakeKvBuffer(const internal::v1::KvDataHeader& header,
   const int first = static_cast<int>(header.first_token());
   const int end = first + static_cast<int>(header.token_count());
   const std::string header_bytes = header.SerializeAsString();
+  const KvLayout& layout = layers.front().blocks->layout;
   const size_t payload_bytes =
-      layers.size() * header.token_count() * 2 * layers.front().blocks->layout.row_bytes();
+      layers.size() * header.token_count() * 2 * (layout.row_bytes() + layout.scale_bytes());
 
   auto* pin = new Pin(std::move(released));
   std::vector<grpc::Slice> slices;

@@ -25,16 +25,15 @@ absl::Status ChangedSinceComputed(int layer, int first_token, int end_token) {
 
 bool EncodeTokens(const KvLayerRows& rows, const KvWireFormat& format, KvLayout::Part part,
                   int first_token, int end_token, uint8_t* to) {
-  const size_t row_bytes = rows.blocks->layout.row_bytes();
   uint8_t* values = to;
   uint8_t* scales = to + static_cast<size_t>(end_token - first_token) * format.value_bytes();
   bool sayable = true;
-  rows.ForEachRun(part, first_token, end_token, [&](const uint8_t* run, size_t bytes) {
-    const size_t count = bytes / row_bytes;
-    sayable = format.Encode(run, count, values, scales) && sayable;
-    values += count * format.value_bytes();
-    scales += count * format.scale_bytes();
-  });
+  rows.ForEachBlock(part, first_token, end_token,
+                    [&](const uint8_t* from, const uint8_t* from_scales, size_t count) {
+                      sayable = format.Encode(from, from_scales, count, values, scales) && sayable;
+                      values += count * format.value_bytes();
+                      scales += count * format.scale_bytes();
+                    });
   return sayable;
 }
 

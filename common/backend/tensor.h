@@ -19,31 +19,82 @@ struct Tensor {
   constexpr Tensor First(int count) const { return {data, count, columns}; }
 };
 
-// Element type of the KV cache.
-enum class KvDtype { kF32, kF16, kBf16 };
+// Element type of the KV cache. Elements of one byte are codes, which have a float32 scale for each
+// token and KV head beside them (kv_codes.h).
+enum class KvDtype { kF32, kF16, kBf16, kInt8, kFp8 };
+
+constexpr bool IsQuantised(KvDtype dtype) {
+  return dtype == KvDtype::kInt8 || dtype == KvDtype::kFp8;
+}
+constexpr size_t KvElementBytes(KvDtype dtype) {
+  return dtype == KvDtype::kF32 ? 4 : IsQuantised(dtype) ? 1 : 2;
+}
+constexpr size_t KvScaleBytes(KvDtype dtype) { return IsQuantised(dtype) ? sizeof(float) : 0; }
+
+// K or V of one layer in one block is [block_size] rows [kv_heads, head_dim], then [block_size]
+// rows of scales [kv_heads], if any. Where these are is said here and nowhere else.
+struct KvPartShape {
+  int block_size = 0;  // tokens
+  int kv_heads = 0;
+  int head_dim = 0;
+  KvDtype dtype = KvDtype::kF16;
+
+  // Of one KV head of one token.
+  constexpr size_t head_bytes() const {
+    return static_cast<size_t>(head_dim) * KvElementBytes(dtype);
+  }
+  // Of one token, without its scales.
+  constexpr size_t row_bytes() const { return static_cast<size_t>(kv_heads) * head_bytes(); }
+  // The scales of one token.
+  constexpr size_t scale_bytes() const {
+    return static_cast<size_t>(kv_heads) * KvScaleBytes(dtype);
+  }
+  // A multiple of 16, as block_size is.
+  constexpr size_t bytes() const {
+    return static_cast<size_t>(block_size) * (row_bytes() + scale_bytes());
+  }
+  constexpr size_t RowOffset(int token_in_block) const {
+    return static_cast<size_t>(token_in_block) * row_bytes();
+  }
+  constexpr size_t ScaleOffset(int token_in_block) const {
+    return static_cast<size_t>(block_size) * row_bytes() +
+           static_cast<size_t>(token_in_block) * scale_bytes();
+  }
+};
 
 // One layer of the paged KV cache. The rows of a block's tokens follow one another; a row is
 // [kv_heads, head_dim].
 struct KvLayerView {
   uint8_t* blocks = nullptr;  // block 0
   size_t block_bytes = 0;     // from one block to the next, all layers included
-  size_t keys_offset = 0;     // bytes from a block's start to this layer's K rows
+  size_t keys_offset = 0;     // bytes from a block's start to this layer's K
   size_t values_offset = 0;   // the same for V
   int block_size = 0;         // tokens per block
   int kv_heads = 0;
   int head_dim = 0;
   KvDtype dtype = KvDtype::kF16;
 
-  constexpr size_t element_bytes() const { return dtype == KvDtype::kF32 ? 4 : 2; }
-  constexpr size_t row_bytes() const {
-    return static_cast<size_t>(kv_heads) * static_cast<size_t>(head_dim) * element_bytes();
-  }
+  // Of K, and of V.
+  constexpr KvPartShape part() const { return {block_size, kv_heads, head_dim, dtype}; }
+  constexpr size_t row_bytes() const { return part().row_bytes(); }
+
   constexpr uint8_t* KeyRow(int32_t block, int token_in_block) const {
-    return blocks + static_cast<size_t>(block) * block_bytes + keys_offset +
-           static_cast<size_t>(token_in_block) * row_bytes();
+    return Keys(block) + part().RowOffset(token_in_block);
   }
   constexpr uint8_t* ValueRow(int32_t block, int token_in_block) const {
     return KeyRow(block, token_in_block) - keys_offset + values_offset;
+  }
+  // [kv_heads] floats, where the type has them.
+  constexpr uint8_t* KeyScales(int32_t block, int token_in_block) const {
+    return Keys(block) + part().ScaleOffset(token_in_block);
+  }
+  constexpr uint8_t* ValueScales(int32_t block, int token_in_block) const {
+    return KeyScales(block, token_in_block) - keys_offset + values_offset;
+  }
+
+ private:
+  constexpr uint8_t* Keys(int32_t block) const {
+    return blocks + static_cast<size_t>(block) * block_bytes + keys_offset;
   }
 };
 

@@ -101,8 +101,10 @@ absl::StatusOr<KvDtype> ParseKvDtype(const std::string& name) {
   if (name == "auto" || name == "f16") return KvDtype::kF16;
   if (name == "f32") return KvDtype::kF32;
   if (name == "bf16") return KvDtype::kBf16;
+  if (name == "int8") return KvDtype::kInt8;
+  if (name == "fp8" || name == "fp8_e4m3") return KvDtype::kFp8;
   return absl::InvalidArgumentError(
-      absl::StrCat("--kv-cache-dtype: '", name, "' is not one of auto, f16, f32, bf16"));
+      absl::StrCat("--kv-cache-dtype: '", name, "' is not one of auto, f16, f32, bf16, int8, fp8"));
 }
 
 absl::StatusOr<int> KvBlockCount(const ModelRuntimeOptions& options, const KvLayout& layout,

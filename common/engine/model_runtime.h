@@ -24,7 +24,7 @@ struct ModelRuntimeOptions {
   std::string cpu_isa = "auto";         // auto, avx512, avx2, portable
   bool deterministic = false;           // CUDA: as BackendOptions
   int block_size = 32;                  // tokens
-  std::string kv_cache_dtype = "auto";  // auto = f16; f32, bf16
+  std::string kv_cache_dtype = "auto";  // auto = f16; f32, bf16, int8, fp8
   uint64_t kv_cache_memory_bytes = 0;   // 0: by num_kv_blocks, or the default
   double gpu_memory_utilization = 0.9;  // part of a GPU's memory that this process may take
   int num_kv_blocks = 0;                // 0: by kv_cache_memory_bytes

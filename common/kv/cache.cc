@@ -60,11 +60,17 @@ uint32_t KvCache::ComputePageCrc(int32_t block, int layer, int page_in_block, in
   BATON_CHECK(host_memory(), "pages that the host can read");
   BATON_CHECK(block >= 0 && block < block_count_ && tokens > 0 && tokens <= kKvPageTokens,
               "page of the cache");
-  const size_t bytes = layout_.row_bytes() * static_cast<size_t>(tokens);
+  const auto count = static_cast<size_t>(tokens);
   const int token = page_in_block * kKvPageTokens;
   const uint8_t* data = Block(block);
-  const uint32_t keys = Crc32c(data + layout_.RowOffset(layer, KvLayout::kKeys, token), bytes);
-  return ExtendCrc32c(keys, data + layout_.RowOffset(layer, KvLayout::kValues, token), bytes);
+  uint32_t crc = 0;
+  for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
+    crc = ExtendCrc32c(crc, data + layout_.RowOffset(layer, part, token),
+                       count * layout_.row_bytes());
+    crc = ExtendCrc32c(crc, data + layout_.ScaleOffset(layer, part, token),
+                       count * layout_.scale_bytes());
+  }
+  return crc;
 }
 
 bool KvCache::KeepStagedPageCrc(int32_t block, uint32_t generation, int layer, int page_in_block,

@@ -40,9 +40,9 @@ class KvCache {
   // What the backend's operations take.
   KvLayerView LayerView(int layer) const;
 
-  // CRC32C of a page in one layer: its K rows, then its V rows (only the rows of tokens that
-  // exist). Made when the page is complete (or is the sequence's last), kept until the block is
-  // used again. REQUIRES: host_memory().
+  // CRC32C of a page in one layer: its K rows and scales, then V's (only of tokens that exist).
+  // Made when the page is complete (or is the sequence's last), kept until the block is used again.
+  // REQUIRES: host_memory().
   uint32_t& PageCrc(int32_t block, int layer, int page_in_block) {
     return page_crcs_[PageIndex(block, layer, page_in_block)];
   }

@@ -25,10 +25,12 @@ struct DtypeName {
   KvDtype dtype;
   const char* name;
 };
-constexpr std::array<DtypeName, 3> kDtypes = {{
+constexpr std::array<DtypeName, 5> kDtypes = {{
     {KvDtype::kF32, "f32"},
     {KvDtype::kF16, "f16"},
     {KvDtype::kBf16, "bf16"},
+    {KvDtype::kInt8, "int8"},
+    {KvDtype::kFp8, "fp8"},
 }};
 
 absl::Status CheckSequence(const internal::v1::SequenceSpec& spec, int max_model_len) {
@@ -73,8 +75,8 @@ absl::StatusOr<KvDtype> KvDtypeFromName(absl::string_view name) {
   for (const DtypeName& entry : kDtypes) {
     if (name == entry.name) return entry.dtype;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("KV type '", name.substr(0, 32), "' is not supported; f16, bf16 and f32 are"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "KV type '", name.substr(0, 32), "' is not supported; f16, bf16, f32, int8 and fp8 are"));
 }
 
 absl::StatusOr<SamplingParams> SamplingFromProto(const v1::SamplingParams& params, int vocab_size) {

@@ -52,8 +52,8 @@ class Health {
   // The functions may be empty; they are called on Health's thread and must not block.
   struct Options {
     std::function<ProgressSample()> progress{};
-    std::function<bool()> ready{};        // a condition besides the state
-    std::vector<std::string> services{};  // full names
+    std::function<bool()> ready{};                              // a condition besides the state
+    std::vector<std::string> services{};                        // full names
     std::map<std::string, std::function<bool()>> conditions{};  // further services, by name
   };
   explicit Health(Options options);

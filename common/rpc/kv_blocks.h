@@ -19,26 +19,43 @@ struct KvBlocks {
 
   // K or V row of a token in a layer. REQUIRES: the block table reaches it.
   uint8_t* Row(int layer, KvLayout::Part part, int token) const {
-    const auto block = static_cast<size_t>(
-        block_table[static_cast<size_t>(token) / static_cast<size_t>(layout.block_size)]);
-    return base + block * layout.block_bytes() +
-           layout.RowOffset(layer, part, token % layout.block_size);
+    return Block(token) + layout.RowOffset(layer, part, token % layout.block_size);
   }
 
-  // Calls visit(first byte, bytes) for the K or V rows of [first_token, end_token), one call for
-  // each block.
+  // The scales of that row: layout.scale_bytes() bytes.
+  uint8_t* Scales(int layer, KvLayout::Part part, int token) const {
+    return Block(token) + layout.ScaleOffset(layer, part, token % layout.block_size);
+  }
+
+  // Calls visit(rows, their scales, tokens) for K or V of [first_token, end_token), once for each
+  // block.
   template <typename Visit>
-  void ForEachRun(int layer, KvLayout::Part part, int first_token, int end_token,
-                  const Visit& visit) const {
+  void ForEachBlock(int layer, KvLayout::Part part, int first_token, int end_token,
+                    const Visit& visit) const {
     for (int token = first_token; token < end_token;) {
       const int next = std::min(end_token, (token / layout.block_size + 1) * layout.block_size);
-      visit(Row(layer, part, token), static_cast<size_t>(next - token) * layout.row_bytes());
+      visit(Row(layer, part, token), Scales(layer, part, token), static_cast<size_t>(next - token));
       token = next;
     }
   }
 
-  // CRC32C of tokens [first_token, end_token) of one page as they are in memory now: K rows, then V
-  // rows.
+  // Calls visit(first byte, bytes) for K or V of [first_token, end_token) in the order of the wire:
+  // the rows, once for each block, then their scales, if any, in the same way.
+  template <typename Visit>
+  void ForEachRun(int layer, KvLayout::Part part, int first_token, int end_token,
+                  const Visit& visit) const {
+    ForEachBlock(layer, part, first_token, end_token, [&](uint8_t* rows, uint8_t*, size_t tokens) {
+      visit(rows, tokens * layout.row_bytes());
+    });
+    if (layout.scale_bytes() == 0) return;
+    ForEachBlock(layer, part, first_token, end_token,
+                 [&](uint8_t*, uint8_t* scales, size_t tokens) {
+                   visit(scales, tokens * layout.scale_bytes());
+                 });
+  }
+
+  // CRC32C of tokens [first_token, end_token) of one page as they are in memory now: K rows and
+  // scales, then V's.
   uint32_t PageCrc(int layer, int first_token, int end_token) const {
     uint32_t crc = 0;
     const auto extend = [&crc](const uint8_t* bytes, size_t size) {
@@ -47,6 +64,13 @@ struct KvBlocks {
     ForEachRun(layer, KvLayout::kKeys, first_token, end_token, extend);
     ForEachRun(layer, KvLayout::kValues, first_token, end_token, extend);
     return crc;
+  }
+
+ private:
+  uint8_t* Block(int token) const {
+    const auto block = static_cast<size_t>(
+        block_table[static_cast<size_t>(token) / static_cast<size_t>(layout.block_size)]);
+    return base + block * layout.block_bytes();
   }
 };
 
@@ -58,6 +82,10 @@ struct KvLayerRows {
   int layer_in_blocks = 0;  // the same in them
   int first_token = 0;      // which is token 0 of the blocks
 
+  template <typename Visit>
+  void ForEachBlock(KvLayout::Part part, int first, int end, const Visit& visit) const {
+    blocks->ForEachBlock(layer_in_blocks, part, first - first_token, end - first_token, visit);
+  }
   template <typename Visit>
   void ForEachRun(KvLayout::Part part, int first, int end, const Visit& visit) const {
     blocks->ForEachRun(layer_in_blocks, part, first - first_token, end - first_token, visit);

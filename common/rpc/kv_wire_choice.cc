@@ -16,6 +16,14 @@ bool Takes(const internal::v1::KvShape& receiver, const std::string& wire) {
   return std::find(types.begin(), types.end(), wire) != types.end();
 }
 
+// The sender's own quantised type asks for no consent: the loss is its KV's, not the wire's. Who
+// lists another type than its own converts, and knows them all.
+bool TakesAsItIs(const internal::v1::KvShape& sender, KvWireType wire,
+                 const internal::v1::KvShape& receiver) {
+  return IsQuantised(wire) && KvWireTypeName(wire) == sender.dtype() &&
+         receiver.wire_dtypes_size() > 1;
+}
+
 void AddWireType(const std::string& name, internal::v1::KvShape& receiver) {
   if (!Takes(receiver, name)) receiver.add_wire_dtypes(name);
 }
@@ -25,11 +33,19 @@ void AddWireType(const std::string& name, internal::v1::KvShape& receiver) {
 std::string StoredNumerics(const internal::v1::KvShape& sender, KvWireType wire,
                            const internal::v1::KvShape& receiver) {
   const bool same = sender.numerics() == receiver.numerics() && sender.dtype() == receiver.dtype();
-  // float32 holds every value of the others.
-  const bool lossless = KvWireTypeName(wire) == receiver.dtype() || wire == KvWireType::kF32;
+  // float32 holds every value of the other float types; a quantised one is not what it was when its
+  // scales have been made once more.
+  const auto dtype = KvWireTypeFromName(receiver.dtype());
+  const bool lossless = KvWireTypeName(wire) == receiver.dtype() ||
+                        (wire == KvWireType::kF32 && dtype.ok() && !IsQuantised(*dtype));
   if (same && lossless) return receiver.numerics();
   return absl::StrCat(sender.numerics(), " over ", KvWireTypeName(wire), " into ",
                       receiver.numerics());
+}
+
+bool TakesWireType(const internal::v1::KvShape& sender, KvWireType wire,
+                   const internal::v1::KvShape& receiver) {
+  return Takes(receiver, KvWireTypeName(wire)) || TakesAsItIs(sender, wire, receiver);
 }
 
 absl::StatusOr<KvWireType> ChooseWireType(const internal::v1::KvShape& sender,
@@ -44,7 +60,7 @@ absl::StatusOr<KvWireType> ChooseWireType(const internal::v1::KvShape& sender,
   }
   const std::string& name = wanted == "auto" ? sender.dtype() : wanted;
   BATON_ASSIGN_OR_RETURN(const KvWireType wire, KvWireTypeFromName(name));
-  if (Takes(receiver, name)) return wire;
+  if (TakesWireType(sender, wire, receiver)) return wire;
   return absl::FailedPreconditionError(
       absl::StrCat("the prefill worker sends KV as ", name, ", the decode worker takes ",
                    LogSafe(absl::StrJoin(receiver.wire_dtypes(), ", ")),

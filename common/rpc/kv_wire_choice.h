@@ -16,6 +16,11 @@ namespace baton {
 std::string StoredNumerics(const internal::v1::KvShape& sender, KvWireType wire,
                            const internal::v1::KvShape& receiver);
 
+// Whether the receiver takes this wire type from this sender: one that it lists, or, where it
+// converts between types at all, a quantised type that is the sender's own.
+bool TakesWireType(const internal::v1::KvShape& sender, KvWireType wire,
+                   const internal::v1::KvShape& receiver);
+
 // The wire type of a push. `wanted` is the sender's --kv-wire-dtype: "auto" is its KV type.
 // FAILED_PRECONDITION, naming both sides, where the receiver does not take it, or where
 // `strict_kv_dtype` is set and the KV types differ.
@@ -24,8 +29,8 @@ absl::StatusOr<KvWireType> ChooseWireType(const internal::v1::KvShape& sender,
                                           const internal::v1::KvShape& receiver);
 
 // What a receiver whose flags are these can take, best first: the type it asks for (`wanted`, not
-// "auto"), its own, and, unless `strict_kv_dtype`, the other float types. int8 only where it asks
-// for it.
+// "auto"), its own, and, unless `strict_kv_dtype`, the float types. int8 and fp8, which lose what a
+// float type has, only where it asks for them.
 void SetWireTypes(const std::string& wanted, bool strict_kv_dtype, internal::v1::KvShape& receiver);
 
 }  // namespace baton

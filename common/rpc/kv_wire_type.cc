@@ -1,11 +1,12 @@
 #include "common/rpc/kv_wire_type.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
+#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 
+#include "common/backend/kv_codes.h"
 #include "common/base/check.h"
 #include "common/base/float_types.h"
 #include "common/base/log.h"
@@ -13,11 +14,9 @@
 namespace baton {
 namespace {
 
-constexpr const char* kNames[] = {"f16", "bf16", "f32", "int8"};  // [KvWireType]
-constexpr int32_t kMagnitude = 0x7fffffff;
-constexpr int32_t kTooLarge = 0x7f000000;  // bits of 2^127; infinity and NaNs are above
-constexpr float kRound = 0x1.8p23f;        // added to what is below 2^22, it rounds to an integer
+constexpr const char* kNames[] = {"f16", "bf16", "f32", "int8", "fp8"};  // [KvWireType]
 
+// The types of the cache and of the wire: an element as float32, and back where it has no scale.
 struct F16 {
   using Stored = uint16_t;
   [[gnu::always_inline]] static float Widen(uint16_t bits) { return F16ToF32(bits); }
@@ -34,6 +33,12 @@ struct F32 {
   [[gnu::always_inline]] static float Narrow(float value) { return value; }
 };
 
+template <class Code>
+struct Codes {
+  using Stored = Code;
+  [[gnu::always_inline]] static float Widen(Code code) { return code.Value(); }
+};
+
 // Nothing here is aligned: a slice of the network begins anywhere.
 template <class T>
 [[gnu::always_inline]] inline T LoadAt(const uint8_t* from, size_t index) {
@@ -46,53 +51,52 @@ template <class T>
   std::memcpy(to + index * sizeof(T), &value, sizeof(T));
 }
 
+template <class From>
+inline constexpr bool kIsCode = sizeof(typename From::Stored) == 1;
+
+// Element `i` of the head at `values`.
+template <class From>
+[[gnu::always_inline]] inline float WidenAt(const uint8_t* values, size_t i, float scale) {
+  const float value = From::Widen(LoadAt<typename From::Stored>(values, i));
+  return kIsCode<From> ? value * scale : value;
+}
+
+// The codes of a head, and its scale. Returns its largest magnitude's bits.
+template <class From, class Code>
+[[gnu::always_inline]] inline int32_t QuantiseHead(const uint8_t* from, float from_scale,
+                                                   size_t head_dim, uint8_t* to, float* scale) {
+  int32_t most = 0;
+  for (size_t i = 0; i < head_dim; ++i) {
+    most = std::max(most, MagnitudeBits(WidenAt<From>(from, i, from_scale)));
+  }
+  *scale = KvScale<Code>(most);
+  const float divisor = KvDivisor(*scale);
+  for (size_t i = 0; i < head_dim; ++i) {
+    to[i] = KvCode<Code>(WidenAt<From>(from, i, from_scale), divisor).bits;
+  }
+  return most;
+}
+
+// `sayable` becomes false where the values of some head cannot be said.
 template <class From, class To>
 struct Convert {
-  [[gnu::always_inline]] static void Run(const uint8_t* from, size_t count, uint8_t* to) {
-    for (size_t i = 0; i < count; ++i) {
-      StoreAt(To::Narrow(From::Widen(LoadAt<typename From::Stored>(from, i))), to, i);
-    }
-  }
-};
-
-template <class From>
-struct EncodeInt8 {
-  [[gnu::always_inline]] static void Run(const uint8_t* from, size_t heads, size_t head_dim,
-                                         uint8_t* values, uint8_t* scales, bool* sayable) {
-    using Stored = typename From::Stored;
+  [[gnu::always_inline]] static void Run(const uint8_t* from, const uint8_t* from_scales,
+                                         size_t heads, size_t head_dim, uint8_t* to,
+                                         uint8_t* to_scales, bool* sayable) {
     for (size_t head = 0; head < heads; ++head) {
-      // Magnitudes compare as the integers of their bits do, and a loop over those vectorises.
-      int32_t most = 0;
-      for (size_t i = 0; i < head_dim; ++i) {
-        const float value = From::Widen(LoadAt<Stored>(from, i));
-        most = std::max(most, std::bit_cast<int32_t>(value) & kMagnitude);
+      const float from_scale = kIsCode<From> ? LoadAt<float>(from_scales, head) : 1;
+      if constexpr (kIsCode<To>) {
+        float scale = 0;
+        const int32_t most =
+            QuantiseHead<From, typename To::Stored>(from, from_scale, head_dim, to, &scale);
+        *sayable = *sayable && most < kKvSaturation;
+        StoreAt(scale, to_scales, head);
+      } else {
+        for (size_t i = 0; i < head_dim; ++i) {
+          StoreAt(To::Narrow(WidenAt<From>(from, i, from_scale)), to, i);
+        }
       }
-      *sayable = *sayable && most < kTooLarge;
-      const float largest = std::bit_cast<float>(most);
-      const bool zero = !(largest >= kLeastInt8Head) || most >= kTooLarge;
-      const float divisor = zero ? std::numeric_limits<float>::max() : largest / 127;
-      for (size_t i = 0; i < head_dim; ++i) {
-        const float rounded = From::Widen(LoadAt<Stored>(from, i)) / divisor + kRound;
-        const int32_t bits = std::bit_cast<int32_t>(rounded) - std::bit_cast<int32_t>(kRound);
-        values[i] = static_cast<uint8_t>(bits);
-      }
-      StoreAt(zero ? 0.0f : divisor, scales, head);
-      from += head_dim * sizeof(Stored);
-      values += head_dim;
-    }
-  }
-};
-
-template <class To>
-struct DecodeInt8 {
-  [[gnu::always_inline]] static void Run(const uint8_t* values, const uint8_t* scales, size_t heads,
-                                         size_t head_dim, uint8_t* to) {
-    for (size_t head = 0; head < heads; ++head) {
-      const float scale = LoadAt<float>(scales, head);
-      for (size_t i = 0; i < head_dim; ++i) {
-        StoreAt(To::Narrow(static_cast<float>(static_cast<int8_t>(values[i])) * scale), to, i);
-      }
-      values += head_dim;
+      from += head_dim * sizeof(typename From::Stored);
       to += head_dim * sizeof(typename To::Stored);
     }
   }
@@ -103,7 +107,7 @@ CpuIsa ThisCpusIsa() {
   return isa;
 }
 
-// visit(type) with the type of the cache's values.
+// visit(type) with one of those above.
 template <class Visit>
 void WithDtype(KvDtype dtype, const Visit& visit) {
   switch (dtype) {
@@ -113,19 +117,45 @@ void WithDtype(KvDtype dtype, const Visit& visit) {
       return visit(Bf16());
     case KvDtype::kF32:
       return visit(F32());
+    case KvDtype::kInt8:
+      return visit(Codes<KvInt8>());
+    case KvDtype::kFp8:
+      return visit(Codes<KvFp8>());
   }
 }
-// The same for a wire type, which is not int8.
-template <class Visit>
-void WithFloatType(KvWireType type, const Visit& visit) {
-  WithDtype(type == KvWireType::kF16    ? KvDtype::kF16
-            : type == KvWireType::kBf16 ? KvDtype::kBf16
-                                        : KvDtype::kF32,
-            visit);
+
+// The cache's type that lies in memory as this one on the wire.
+KvDtype DtypeOf(KvWireType type) {
+  constexpr KvDtype kDtypes[] = {KvDtype::kF16, KvDtype::kBf16, KvDtype::kF32, KvDtype::kInt8,
+                                 KvDtype::kFp8};  // [KvWireType]
+  return kDtypes[static_cast<size_t>(type)];
 }
 
-size_t WireElementBytes(KvWireType type) {
-  return type == KvWireType::kF32 ? 4 : type == KvWireType::kInt8 ? 1 : 2;
+struct Values {
+  const uint8_t* from;
+  const uint8_t* from_scales;
+  uint8_t* to;
+  uint8_t* to_scales;
+};
+
+bool ConvertHeads(CpuIsa isa, KvDtype from, KvDtype to, const Values& values, size_t heads,
+                  size_t head_dim) {
+  if (!IsQuantised(from) && !IsQuantised(to)) {
+    head_dim *= heads;  // one long loop
+    heads = 1;
+  }
+  bool sayable = true;
+  WithDtype(from, [&](auto source) {
+    WithDtype(to, [&](auto target) {
+      using Source = decltype(source);
+      using Target = decltype(target);
+      if constexpr (!std::is_same_v<Source, Target>) {
+        RunOn<Convert<Source, Target>>(isa, values.from, values.from_scales, heads, head_dim,
+                                       values.to, values.to_scales, &sayable);
+      }
+    });
+  });
+  return sayable;
 }
 
 }  // namespace
@@ -138,20 +168,17 @@ absl::StatusOr<KvWireType> KvWireTypeFromName(absl::string_view name) {
   }
   return absl::InvalidArgumentError(absl::StrCat("wire type '", LogSafe(name.substr(0, 32)),
                                                  "' is not one of f16, bf16, f32, "
-                                                 "int8"));
+                                                 "int8, fp8"));
 }
 
 KvWireType WireTypeOf(KvDtype dtype) {
-  switch (dtype) {
-    case KvDtype::kF16:
-      return KvWireType::kF16;
-    case KvDtype::kBf16:
-      return KvWireType::kBf16;
-    case KvDtype::kF32:
-      break;
+  for (const KvWireType type : kAllKvWireTypes) {
+    if (DtypeOf(type) == dtype) return type;
   }
-  return KvWireType::kF32;
+  BATON_CHECK(false, "a wire type for each KV type");
 }
+
+bool IsQuantised(KvWireType type) { return IsQuantised(DtypeOf(type)); }
 
 KvWireFormat::KvWireFormat(const KvLayout& layout, KvWireType type)
     : KvWireFormat(layout, type, ThisCpusIsa()) {}
@@ -162,41 +189,26 @@ KvWireFormat::KvWireFormat(const KvLayout& layout, KvWireType type, CpuIsa isa)
       isa_(isa),
       converts_(type != WireTypeOf(layout.dtype)),
       heads_(static_cast<size_t>(layout.kv_heads)),
-      head_dim_(static_cast<size_t>(layout.head_dim)),
-      value_bytes_(heads_ * head_dim_ * WireElementBytes(type)),
-      scale_bytes_(type == KvWireType::kInt8 ? heads_ * sizeof(float) : 0) {}
-
-bool KvWireFormat::Encode(const uint8_t* rows, size_t count, uint8_t* values,
-                          uint8_t* scales) const {
-  BATON_CHECK(converts_, "nothing to convert");
-  bool sayable = true;
-  WithDtype(dtype_, [&](auto from) {
-    if (type_ == KvWireType::kInt8) {
-      RunOn<EncodeInt8<decltype(from)>>(isa_, rows, count * heads_, head_dim_, values, scales,
-                                        &sayable);
-    } else {
-      WithFloatType(type_, [&](auto to) {
-        RunOn<Convert<decltype(from), decltype(to)>>(isa_, rows, count * heads_ * head_dim_,
-                                                     values);
-      });
-    }
-  });
-  return sayable;
+      head_dim_(static_cast<size_t>(layout.head_dim)) {
+  KvLayout wire = layout;
+  wire.dtype = DtypeOf(type);
+  value_bytes_ = wire.row_bytes();
+  scale_bytes_ = wire.scale_bytes();
 }
 
-void KvWireFormat::Decode(const uint8_t* values, const uint8_t* scales, size_t count,
-                          uint8_t* rows) const {
+bool KvWireFormat::Encode(const uint8_t* rows, const uint8_t* row_scales, size_t count,
+                          uint8_t* values, uint8_t* scales) const {
   BATON_CHECK(converts_, "nothing to convert");
-  WithDtype(dtype_, [&](auto to) {
-    if (type_ == KvWireType::kInt8) {
-      RunOn<DecodeInt8<decltype(to)>>(isa_, values, scales, count * heads_, head_dim_, rows);
-    } else {
-      WithFloatType(type_, [&](auto from) {
-        RunOn<Convert<decltype(from), decltype(to)>>(isa_, values, count * heads_ * head_dim_,
-                                                     rows);
-      });
-    }
-  });
+  return ConvertHeads(isa_, dtype_, DtypeOf(type_), {rows, row_scales, values, scales},
+                      count * heads_, head_dim_);
+}
+
+void KvWireFormat::Decode(const uint8_t* values, const uint8_t* scales, size_t count, uint8_t* rows,
+                          uint8_t* row_scales) const {
+  BATON_CHECK(converts_, "nothing to convert");
+  // What a cache's type cannot say becomes what the append would have made of it.
+  (void)ConvertHeads(isa_, DtypeOf(type_), dtype_, {values, scales, rows, row_scales},
+                     count * heads_, head_dim_);
 }
 
 }  // namespace baton

@@ -38,7 +38,7 @@ void AddComputeFlags(FlagSet& flags, WorkerFlags& worker) {
                 "On CUDA too the same bits in any batch, chunk or step, at some cost of speed");
   flags.AddInt("block-size", worker.block_size, 16, 1024, "Tokens in a KV block, a multiple of 16");
   flags.AddString("kv-cache-dtype", worker.kv_cache_dtype, "Type of the KV cache",
-                  {"auto", "f16", "f32", "bf16"});
+                  {"auto", "f16", "f32", "bf16", "int8", "fp8", "fp8_e4m3"});
   flags.AddInt("max-num-batched-tokens", worker.max_num_batched_tokens, kChunkTokens, 1 << 20,
                "Tokens in one step at most; prefills take as many as 100 ms allow, at least 64");
 }
@@ -69,8 +69,8 @@ void AddWorkerFlags(FlagSet& flags, WorkerFlags& worker) {
   flags.AddInt("kv-connections", worker.kv_connections, 1, kMaxKvStreams,
                "Connections to one decode worker for KV transfer");
   flags.AddString("kv-wire-dtype", worker.kv_wire_dtype,
-                  "Type of KV on the wire; int8 is lossy and needs both workers",
-                  {"auto", "f16", "f32", "bf16", "int8"});
+                  "Type of KV on the wire; int8 and fp8 are lossy and need both workers",
+                  {"auto", "f16", "f32", "bf16", "int8", "fp8"});
   flags.AddBool("strict-kv-dtype", worker.strict_kv_dtype, "Refuse a peer whose KV type differs");
 }
 
@@ -92,7 +92,8 @@ absl::Status ValidateWorkerFlags(const WorkerFlags& worker) {
         "--num-kv-blocks and --kv-cache-memory-bytes say the same; give one of them");
   }
   BATON_RETURN_IF_ERROR(CheckUtilization(worker.gpu_memory_utilization));
-  const std::string kv_dtype = worker.kv_cache_dtype == "auto" ? "f16" : worker.kv_cache_dtype;
+  const std::string& asked = worker.kv_cache_dtype;
+  const std::string kv_dtype = asked == "auto" ? "f16" : asked == "fp8_e4m3" ? "fp8" : asked;
   if (worker.strict_kv_dtype && worker.kv_wire_dtype != "auto" &&
       worker.kv_wire_dtype != kv_dtype) {
     return absl::InvalidArgumentError(

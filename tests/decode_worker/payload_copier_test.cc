@@ -1,5 +1,6 @@
 #include "decode_worker/payload_copier.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -11,6 +12,7 @@
 #include "common/base/float_types.h"
 #include "prefill_worker/kv_buffer.h"
 #include "prefill_worker/page_encoder.h"
+#include "tests/support/stored_head.h"
 
 namespace baton {
 namespace {
@@ -20,38 +22,23 @@ using ::testing::HasSubstr;
 
 constexpr int kTokens = 75;  // pages of 16, 16, 16, 16 and 11
 constexpr uint8_t kUntouched = 0xEE;
-constexpr KvDtype kDtypes[] = {KvDtype::kF32, KvDtype::kF16, KvDtype::kBf16};
+constexpr KvDtype kDtypes[] = {KvDtype::kF32, KvDtype::kF16, KvDtype::kBf16, KvDtype::kInt8,
+                               KvDtype::kFp8};
+constexpr KvDtype kWireDtypes[] = {KvDtype::kF16, KvDtype::kBf16, KvDtype::kF32, KvDtype::kInt8,
+                                   KvDtype::kFp8};  // in the order of KvWireType
 
-float Load(KvDtype dtype, const uint8_t* row, int index) {
-  if (dtype == KvDtype::kF32) {
-    float value;
-    std::memcpy(&value, row + 4 * index, 4);
-    return value;
+// What `values`, whole heads, become when they are stored as `dtype`.
+std::vector<float> As(KvDtype dtype, std::vector<float> values, int head_dim) {
+  const auto step = static_cast<size_t>(head_dim);
+  for (size_t i = 0; IsQuantised(dtype) && i < values.size(); i += step) {
+    const StoredHead head = StoreHead(dtype, &values[i], head_dim);
+    std::copy(head.values.begin(), head.values.end(), &values[i]);
   }
-  uint16_t half;
-  std::memcpy(&half, row + 2 * index, 2);
-  return dtype == KvDtype::kF16 ? F16ToF32(half) : Bf16ToF32(half);
-}
-
-void Store(KvDtype dtype, float value, uint8_t* row, int index) {
-  const uint16_t half = dtype == KvDtype::kF16 ? F32ToF16(value) : F32ToBf16(value);
-  if (dtype == KvDtype::kF32) {
-    std::memcpy(row + 4 * index, &value, 4);
-  } else {
-    std::memcpy(row + 2 * index, &half, 2);
+  for (float& value : values) {
+    if (dtype == KvDtype::kF16) value = F16ToF32(F32ToF16(value));
+    if (dtype == KvDtype::kBf16) value = Bf16ToF32(F32ToBf16(value));
   }
-}
-
-// What a value of the wire's float type becomes on its way.
-float Narrowed(KvWireType wire, float value) {
-  switch (wire) {
-    case KvWireType::kF16:
-      return F16ToF32(F32ToF16(value));
-    case KvWireType::kBf16:
-      return Bf16ToF32(F32ToBf16(value));
-    default:
-      return value;
-  }
+  return values;
 }
 
 // The blocks of a sequence in shuffled order, in memory of their own.
@@ -64,7 +51,41 @@ struct Blocks {
                .dtype = dtype},
         memory(layout.block_bytes() * 8, kUntouched),
         blocks{memory.data(), layout, std::move(table)} {}
-  int values() const { return layout.kv_heads * layout.head_dim; }
+  size_t values() const { return static_cast<size_t>(layout.kv_heads * layout.head_dim); }
+
+  void Set(int layer, KvLayout::Part part, int token, const std::vector<float>& x) {
+    uint8_t* const row = blocks.Row(layer, part, token);
+    if (IsQuantised(layout.dtype)) {
+      StoreHeads({layout.block_size, layout.kv_heads, layout.head_dim, layout.dtype}, x.data(), row,
+                 blocks.Scales(layer, part, token));
+    } else if (layout.dtype == KvDtype::kF32) {
+      std::memcpy(row, x.data(), layout.row_bytes());
+    } else {
+      for (size_t i = 0; i < x.size(); ++i) {
+        const uint16_t half = layout.dtype == KvDtype::kF16 ? F32ToF16(x[i]) : F32ToBf16(x[i]);
+        std::memcpy(row + 2 * i, &half, 2);
+      }
+    }
+  }
+  std::vector<float> Get(int layer, KvLayout::Part part, int token) const {
+    const uint8_t* const row = blocks.Row(layer, part, token);
+    std::vector<float> x(values());
+    for (size_t i = 0; i < x.size(); ++i) {
+      uint16_t half = 0;
+      if (IsQuantised(layout.dtype)) {
+        const size_t head = i / static_cast<size_t>(layout.head_dim);
+        std::memcpy(&x[i], blocks.Scales(layer, part, token) + 4 * head, 4);
+        x[i] *= layout.dtype == KvDtype::kInt8 ? static_cast<float>(static_cast<int8_t>(row[i]))
+                                               : static_cast<float>(ValueOfE4m3(row[i]));
+      } else if (layout.dtype == KvDtype::kF32) {
+        std::memcpy(&x[i], row + 4 * i, 4);
+      } else {
+        std::memcpy(&half, row + 2 * i, 2);
+        x[i] = layout.dtype == KvDtype::kF16 ? F16ToF32(half) : Bf16ToF32(half);
+      }
+    }
+    return x;
+  }
 
   KvLayout layout;
   std::vector<uint8_t> memory;
@@ -84,10 +105,14 @@ void Fill(Blocks& blocks) {
   std::mt19937 random(7);
   std::normal_distribution<float> value(0, 3);
   ForEachRow([&](int layer, KvLayout::Part part, int token) {
-    for (int i = 0; i < blocks.values(); ++i) {
-      Store(blocks.layout.dtype, value(random), blocks.blocks.Row(layer, part, token), i);
-    }
+    std::vector<float> x(blocks.values());
+    for (float& element : x) element = value(random);
+    blocks.Set(layer, part, token, x);
   });
+}
+
+bool AllUntouched(const uint8_t* bytes, size_t count) {
+  return std::all_of(bytes, bytes + count, [](uint8_t byte) { return byte == kUntouched; });
 }
 
 std::vector<uint32_t> CachedCrcs(const KvBlocks& blocks, int layer, int first, int end) {
@@ -205,30 +230,45 @@ TEST_F(PayloadCopier, EveryTypeArrivesInEveryOtherAsItsRoundingSays) {
       EXPECT_EQ(in_place[i], CachedCrcs(target.blocks, layer, first,
                                         std::min(kTokens, first + kKvPageTokens))[0]);
     }
-    double most = 0;
     ForEachRow([&](int layer, KvLayout::Part part, int token) {
-      const uint8_t* from = source.blocks.Row(layer, part, token);
-      const uint8_t* to = target.blocks.Row(layer, part, token);
-      for (int i = 0; i < source.values(); ++i) {
-        if (!Copied(layer, token)) continue;
-        const float value = Load(c.from, from, i);
-        if (c.wire == KvWireType::kInt8) {
-          most = std::max(most, double{std::fabs(Load(c.to, to, i) - value)});
-          continue;
-        }
-        uint8_t expected[4];
-        Store(c.to, Narrowed(c.wire, value), expected, 0);
-        const size_t bytes = target.layout.element_bytes();
-        ASSERT_EQ(std::memcmp(to + bytes * static_cast<size_t>(i), expected, bytes), 0)
-            << "layer " << layer << " token " << token << " value " << i;
+      if (!Copied(layer, token)) {
+        const KvBlocks& there = target.blocks;
+        const KvLayout& layout = target.layout;
+        EXPECT_TRUE(AllUntouched(there.Row(layer, part, token), layout.row_bytes()));
+        EXPECT_TRUE(AllUntouched(there.Scales(layer, part, token), layout.scale_bytes()));
+        return;
       }
-      for (size_t i = 0; i < target.layout.row_bytes() && !Copied(layer, token); ++i) {
-        ASSERT_EQ(to[i], kUntouched) << "layer " << layer << " token " << token;
-      }
+      // Each type on the way that is not the one before it rounds once more.
+      const int head_dim = source.layout.head_dim;
+      const KvDtype wire = kWireDtypes[static_cast<size_t>(c.wire)];
+      std::vector<float> expected = source.Get(layer, part, token);
+      if (wire != c.from) expected = As(wire, expected, head_dim);
+      if (c.to != wire) expected = As(c.to, expected, head_dim);
+      ASSERT_EQ(target.Get(layer, part, token), expected)
+          << "layer " << layer << " token " << token;
     });
-    // Half a scale of heads whose largest value is below 16, and a bf16's half unit.
-    EXPECT_LT(most, 16.0 / 127 / 2 + 16.0 / 256);
-    EXPECT_EQ(most > 0, c.wire == KvWireType::kInt8);
+  }
+}
+
+TEST_F(PayloadCopier, ACacheOfAnyTypeArrivesAsItIsInOneOfItsOwnType) {
+  for (const KvDtype dtype : kDtypes) {
+    Blocks source = Source(dtype);
+    Blocks target = Target(dtype);
+    const KvWireFormat sent(source.layout, WireTypeOf(dtype));
+    ASSERT_FALSE(sent.converts());
+    const KvDataHeader header = Header(source, sent);
+    const KvDataMessage message = Message(source, sent, header);
+    ASSERT_TRUE(CopyPayload(CopyOf(header, sent.type()), message, target.blocks).ok);
+    ForEachRow([&](int layer, KvLayout::Part part, int token) {
+      if (!Copied(layer, token)) return;
+      const KvLayout& layout = source.layout;
+      EXPECT_EQ(std::memcmp(source.blocks.Row(layer, part, token),
+                            target.blocks.Row(layer, part, token), layout.row_bytes()),
+                0);
+      EXPECT_EQ(std::memcmp(source.blocks.Scales(layer, part, token),
+                            target.blocks.Scales(layer, part, token), layout.scale_bytes()),
+                0);
+    });
   }
 }
 
@@ -236,7 +276,9 @@ TEST_F(PayloadCopier, AFlippedBitOfAPageShowsInItsCrcWhateverTheTypes) {
   std::mt19937 random(3);
   for (const Case& c : {Case{KvDtype::kF16, KvWireType::kF16, KvDtype::kF16},
                         Case{KvDtype::kF32, KvWireType::kF32, KvDtype::kF16},
-                        Case{KvDtype::kF16, KvWireType::kInt8, KvDtype::kBf16}}) {
+                        Case{KvDtype::kF16, KvWireType::kInt8, KvDtype::kBf16},
+                        Case{KvDtype::kFp8, KvWireType::kFp8, KvDtype::kFp8},
+                        Case{KvDtype::kInt8, KvWireType::kInt8, KvDtype::kF16}}) {
     SCOPED_TRACE(Name(c));
     Blocks source = Source(c.from);
     const KvWireFormat sent(source.layout, c.wire);
@@ -303,7 +345,9 @@ TEST(PageEncoder, APageThatChangedSinceItWasComputedIsNotSent) {
 TEST(PageEncoder, AnInfiniteValueIsRefusedAsInt8AndTheRemedyNamed) {
   Blocks source(KvDtype::kBf16, 16, {4, 0, 6, 2, 5});
   Fill(source);
-  Store(KvDtype::kBf16, INFINITY, source.blocks.Row(0, KvLayout::kKeys, 20), 47);
+  std::vector<float> row = source.Get(0, KvLayout::kKeys, 20);
+  row[47] = INFINITY;
+  source.Set(0, KvLayout::kKeys, 20, row);
   const std::vector<uint32_t> crcs = CachedCrcs(source.blocks, 0, 0, kTokens);
   const absl::Status status =
       WirePageCrcs(RowsOfLayer(source.blocks, 0), KvWireFormat(source.layout, KvWireType::kInt8), 0,

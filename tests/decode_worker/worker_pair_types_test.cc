@@ -92,7 +92,10 @@ TEST(WorkerPairTypes, AnotherKvTypeIsConvertedAndTheAnswerSaysThatItIsNotExact) 
   for (const Types& types :
        {Types{KvDtype::kF32, "auto", KvDtype::kF16}, Types{KvDtype::kF16, "auto", KvDtype::kF32},
         Types{KvDtype::kBf16, "auto", KvDtype::kF16}, Types{KvDtype::kF16, "auto", KvDtype::kBf16},
-        Types{KvDtype::kF32, "bf16", KvDtype::kF16}}) {
+        Types{KvDtype::kF32, "bf16", KvDtype::kF16}, Types{KvDtype::kInt8, "auto", KvDtype::kF16},
+        Types{KvDtype::kF16, "auto", KvDtype::kInt8}, Types{KvDtype::kFp8, "auto", KvDtype::kF32},
+        Types{KvDtype::kBf16, "auto", KvDtype::kFp8}, Types{KvDtype::kInt8, "auto", KvDtype::kFp8},
+        Types{KvDtype::kInt8, "f16", KvDtype::kInt8}}) {
     TestWorker prefill(Kv(types.prefill, types.wire, 32));
     TestWorker decode(Kv(types.decode));
     const KvWireType wire =
@@ -114,16 +117,20 @@ TEST(WorkerPairTypes, AnotherKvTypeIsConvertedAndTheAnswerSaysThatItIsNotExact) 
   }
 }
 
-TEST(WorkerPairTypes, AWiderWireTypeBetweenEqualCachesKeepsEveryBit) {
-  for (const KvDtype dtype : {KvDtype::kF16, KvDtype::kBf16}) {
-    TestWorker prefill(Kv(dtype, "f32", 48));
+// A wider float type, or a quantised cache's own.
+TEST(WorkerPairTypes, AWireTypeThatLosesNothingBetweenEqualCachesKeepsEveryBit) {
+  for (const auto& [dtype, wire] :
+       {std::pair(KvDtype::kF16, KvWireType::kF32), std::pair(KvDtype::kBf16, KvWireType::kF32),
+        std::pair(KvDtype::kInt8, KvWireType::kInt8), std::pair(KvDtype::kFp8, KvWireType::kFp8)}) {
+    SCOPED_TRACE(KvWireTypeName(wire));
+    TestWorker prefill(Kv(dtype, wire == WireTypeOf(dtype) ? "auto" : "f32", 48));
     TestWorker decode(Kv(dtype));
     TestWorker local(Kv(dtype));
     const HandoffResult result = RunHandoff(prefill, decode, Spec(1));
     ASSERT_TRUE(result.decode_status.ok()) << result.decode_status.error_message();
     EXPECT_TRUE(result.finished.exact());
-    EXPECT_EQ(result.prefill_finished.wire_dtype(), "f32");
-    EXPECT_EQ(result.prefill_finished.bytes_sent(), BytesOf(prefill, KvWireType::kF32));
+    EXPECT_EQ(result.prefill_finished.wire_dtype(), KvWireTypeName(wire));
+    EXPECT_EQ(result.prefill_finished.bytes_sent(), BytesOf(prefill, wire));
     ExpectSameTokens(result, RunLocally(local, Spec(1)));
     // Exact, so it serves others: all whole blocks of the prompt that are not its last token's.
     ExpectSameTokens(result, RunLocally(decode, Spec(2)));
@@ -166,6 +173,18 @@ TEST(WorkerPairTypes, ALossyCopyNeverAnswersAnExactRequest) {
   ExpectSameTokens(exact, RunLocally(local, Spec(2)));
 }
 
+// Nor does what a float cache was made of codes for.
+TEST(WorkerPairTypes, AQuantisedSendersKvNeverAnswersAnExactRequest) {
+  TestWorker prefill(Kv(KvDtype::kFp8));
+  TestWorker decode(Kv(KvDtype::kF16));
+  const HandoffResult result = RunHandoff(prefill, decode, Spec(1));
+  ASSERT_TRUE(result.decode_status.ok()) << result.decode_status.error_message();
+  EXPECT_FALSE(result.finished.exact());
+  const HandoffResult exact = RunLocally(decode, Spec(2));
+  EXPECT_TRUE(exact.finished.exact());
+  EXPECT_EQ(decode.engine().Stats().prompt_tokens_cached, 0u);
+}
+
 TEST(WorkerPairTypes, Int8IsRefusedWhereTheDecodeWorkerDoesNotConsent) {
   TestWorker prefill(Kv(KvDtype::kF16, "int8"));
   TestWorker decode(Kv(KvDtype::kF16));
@@ -188,6 +207,14 @@ TEST(WorkerPairTypes, AStrictWorkerOfEitherKindRefusesAnotherKvTypeByName) {
     EXPECT_EQ(result.prefill_status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
     EXPECT_THAT(result.prefill_status.error_message(), HasSubstr("is f16"));
     EXPECT_THAT(result.prefill_status.error_message(), HasSubstr("worker's bf16"));
+    EXPECT_TRUE(decode.ComesToRest());
+  }
+  {
+    TestWorker prefill(Kv(KvDtype::kInt8));
+    TestWorker decode(strict);
+    const HandoffResult result = RunHandoff(prefill, decode, Refused());
+    EXPECT_EQ(result.prefill_status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+    EXPECT_THAT(result.prefill_status.error_message(), HasSubstr("sends KV as int8"));
     EXPECT_TRUE(decode.ComesToRest());
   }
   {

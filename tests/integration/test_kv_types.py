@@ -6,6 +6,7 @@ from cluster import Cluster, complete, failure, request
 
 PROMPT = [1] + [30 + i % 900 for i in range(199)]
 VALUES = 30 * 2 * 3 * 64  # of one token: layers, K and V, KV heads, head dim
+QUANTISED = VALUES + VALUES // 64 * 4  # bytes of a token in int8 and fp8: a scale of 4 bytes for each head
 
 
 def ask(cluster):
@@ -30,7 +31,9 @@ def undisturbed():
 @pytest.mark.parametrize("prefill, decode, wire, token_bytes", [
     (["--kv-cache-dtype=f32"], [], "f32", VALUES * 4),
     (["--kv-cache-dtype=f32", "--kv-wire-dtype=f16"], ["--block-size=16"], "f16", VALUES * 2),
-    (["--kv-wire-dtype=int8"], ["--kv-wire-dtype=int8"], "int8", VALUES + VALUES // 64 * 4),
+    (["--kv-wire-dtype=int8"], ["--kv-wire-dtype=int8"], "int8", QUANTISED),
+    (["--kv-cache-dtype=int8"], [], "int8", QUANTISED),
+    (["--kv-cache-dtype=fp8_e4m3"], ["--kv-cache-dtype=int8"], "fp8", QUANTISED),
 ])
 def test_the_answer_says_what_travelled_and_that_it_is_not_exact(undisturbed, prefill, decode, wire, token_bytes):
     with cluster_of(prefill, decode) as cluster:
@@ -44,6 +47,18 @@ def test_the_answer_says_what_travelled_and_that_it_is_not_exact(undisturbed, pr
         for ours, theirs in list(zip(answer.logprobs, undisturbed.logprobs))[:2]:
             assert ours.token_id == theirs.token_id
             assert abs(ours.logprob - theirs.logprob) < 0.3
+        cluster.wait_idle()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "fp8"])
+def test_two_caches_of_one_quantised_type_are_exact_in_it(dtype):
+    flag = [f"--kv-cache-dtype={dtype}"]
+    with cluster_of(flag, flag) as cluster:
+        answer = ask(cluster)
+        assert answer.timings.exact and answer.timings.kv_wire_dtype == dtype
+        assert answer.timings.kv_transfer_bytes == len(PROMPT) * QUANTISED
+        # A prompt that the decode worker has received whole begins in its own cache: the same tokens.
+        assert list(ask(cluster).token_ids) == list(answer.token_ids)
         cluster.wait_idle()
 
 

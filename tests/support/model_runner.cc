@@ -75,7 +75,11 @@ void ModelRunner::ForEachRow(int sequence, const Visit& visit) const {
     for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
       for (int token = 0; token < length(sequence); ++token) {
         const int32_t block = table[static_cast<size_t>(token / layout.block_size)];
-        visit(cache_->Block(block) + layout.RowOffset(layer, part, token % layout.block_size));
+        const int in_block = token % layout.block_size;
+        uint8_t* const bytes = cache_->Block(block);
+        visit(bytes + layout.RowOffset(layer, part, in_block), layout.row_bytes());
+        if (layout.scale_bytes() == 0) continue;
+        visit(bytes + layout.ScaleOffset(layer, part, in_block), layout.scale_bytes());
       }
     }
   }
@@ -97,9 +101,9 @@ int ModelRunner::AddSequenceWithKv(const std::vector<uint8_t>& kv, int tokens) {
   Extend(sequence, tokens);
   lengths_[static_cast<size_t>(sequence)] = tokens;
   const uint8_t* from = kv.data();
-  ForEachRow(sequence, [&](uint8_t* row) {
-    backend_->Upload(from, cache_->layout().row_bytes(), row);
-    from += cache_->layout().row_bytes();
+  ForEachRow(sequence, [&](uint8_t* row, size_t bytes) {
+    backend_->Upload(from, bytes, row);
+    from += bytes;
   });
   return sequence;
 }
@@ -141,9 +145,9 @@ std::vector<uint8_t> ModelRunner::KvBytes(int sequence) const {
   std::vector<uint8_t> bytes(cache_->layout().bytes_per_token() *
                              static_cast<size_t>(length(sequence)));
   uint8_t* to = bytes.data();
-  ForEachRow(sequence, [&](const uint8_t* row) {
-    backend_->Download(row, cache_->layout().row_bytes(), to);
-    to += cache_->layout().row_bytes();
+  ForEachRow(sequence, [&](const uint8_t* row, size_t row_bytes) {
+    backend_->Download(row, row_bytes, to);
+    to += row_bytes;
   });
   return bytes;
 }

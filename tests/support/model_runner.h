@@ -65,7 +65,8 @@ class ModelRunner {
   std::vector<float> Run(const std::vector<Rows>& rows, bool all_logits);
   // Takes blocks until the sequence has those for `tokens` tokens.
   void Extend(int sequence, int tokens);
-  // Calls visit(bytes) for each K and V row of a sequence, by layer, part and token.
+  // Calls visit(first byte, bytes) for each K and V row of a sequence, and for its scales where it
+  // has them, by layer, part and token.
   template <class Visit>
   void ForEachRow(int sequence, const Visit& visit) const;
 

@@ -14,13 +14,39 @@ namespace baton {
 
 [[gnu::always_inline]] inline int Least(int a, int b) { return a < b ? a : b; }
 
-// The K and V rows of one page at some KV head; the rows of its tokens follow at `stride` elements.
+// The rows of keys or of values of one page at some KV head; those of its tokens follow at `stride`
+// elements. `scales`, where elements are codes: of the head, the tokens' at `heads`.
+template <class Element>
+struct KvRows {
+  using Stored = typename Element::Stored;
+  const Stored* rows;
+  size_t stride;
+  const float* scales;
+  size_t heads;
+
+  [[gnu::always_inline]] const Stored* Row(int i) const {
+    return rows + static_cast<size_t>(i) * stride;
+  }
+  // Sixteen elements of row i, from `d` on.
+  template <class Simd>
+  [[gnu::always_inline]] auto Widen(int i, int d) const {
+    const auto elements = Element::Load(Row(i) + d);
+    if constexpr (kScaledElement<Element>) {
+      return Simd::Mul(elements, Simd::Set(scales[static_cast<size_t>(i) * heads]));
+    } else {
+      return elements;
+    }
+  }
+  [[gnu::always_inline]] void NextHead(int head_dim) {
+    rows += head_dim;
+    ++scales;
+  }
+};
+
 template <class Element>
 struct KvPage {
-  using Stored = typename Element::Stored;
-  const Stored* keys;
-  const Stored* values;
-  size_t stride;
+  KvRows<Element> keys;
+  KvRows<Element> values;
 };
 
 // REQUIRES: `position` is a multiple of kPage.
@@ -31,10 +57,15 @@ template <class Element>
   using Stored = typename Element::Stored;
   const int32_t block = sequence.block_table[position / cache.block_size];
   const int token = position % cache.block_size;
-  const size_t head = static_cast<size_t>(kv_head) * static_cast<size_t>(cache.head_dim);
-  return {reinterpret_cast<const Stored*>(cache.KeyRow(block, token)) + head,
-          reinterpret_cast<const Stored*>(cache.ValueRow(block, token)) + head,
-          static_cast<size_t>(cache.kv_heads) * static_cast<size_t>(cache.head_dim)};
+  const size_t heads = static_cast<size_t>(cache.kv_heads);
+  const size_t head_dim = static_cast<size_t>(cache.head_dim);
+  const auto rows = [&](const uint8_t* row, const uint8_t* scales) __attribute__((always_inline))
+                        ->KvRows<Element> {
+    return {reinterpret_cast<const Stored*>(row) + static_cast<size_t>(kv_head) * head_dim,
+            heads * head_dim, reinterpret_cast<const float*>(scales) + kv_head, heads};
+  };
+  return {rows(cache.KeyRow(block, token), cache.KeyScales(block, token)),
+          rows(cache.ValueRow(block, token), cache.ValueScales(block, token))};
 }
 
 [[gnu::always_inline]] inline float ScoreScale(int head_dim) {

@@ -23,18 +23,19 @@ struct AttentionRowKernel {
   template <class Element>
   struct PageRows {
     using Stored = typename Element::Stored;
-    const Stored* rows;
-    const Stored* ahead;
-    size_t stride;
+    KvRows<Element> rows;
+    KvRows<Element> ahead;
     int count;
 
-    [[gnu::always_inline]] const Stored* Row(int i) const {
-      return rows + static_cast<size_t>(i) * stride;
+    [[gnu::always_inline]] F Widen(int i, int d) const { return rows.template Widen<Simd>(i, d); }
+    [[gnu::always_inline]] void NextHead(int head_dim) {
+      rows.NextHead(head_dim);
+      ahead.NextHead(head_dim);
     }
     // A few lines at a time, because a burst would make the loads wait.
     [[gnu::always_inline]] void PrefetchRow(int i, int head_dim) const {
       constexpr int kCacheLine = 64 / sizeof(Stored);
-      const Stored* row = ahead + static_cast<size_t>(i) * stride;
+      const Stored* row = ahead.Row(i);
       for (int d = 0; d < head_dim; d += kCacheLine) __builtin_prefetch(row + d);
     }
   };
@@ -54,7 +55,7 @@ struct AttentionRowKernel {
       }
       for (int d = 0; d < head_dim; d += kLanes) {
         F widened[kKeys];
-        for (int k = 0; k < kKeys; ++k) widened[k] = Element::Load(page.Row(key + k) + d);
+        for (int k = 0; k < kKeys; ++k) widened[k] = page.Widen(key + k, d);
         for (int q = 0; q < kCount; ++q) {
           const F query = Simd::Load(queries + q * head_dim + d);
           for (int k = 0; k < kKeys; ++k) sums[q][k] = Simd::Fma(widened[k], query, sums[q][k]);
@@ -86,9 +87,8 @@ struct AttentionRowKernel {
     }
     for (int i = 0; i < page.count; ++i) {
       if (column == 0) page.PrefetchRow(i, (state_lanes - 1) * kLanes);
-      const auto* row = page.Row(i) + column;
       F columns[kColumns];
-      for (int c = 0; c < kColumns; ++c) columns[c] = Element::Load(row + c * kLanes);
+      for (int c = 0; c < kColumns; ++c) columns[c] = page.Widen(i, column + c * kLanes);
       for (int q = 0; q < kCount; ++q) {
         const F weight = Simd::Set(weights[q * kSegmentVectors].v[i]);
         for (int c = 0; c < kColumns; ++c) tile[q][c] = Simd::Fma(columns[c], weight, tile[q][c]);
@@ -147,7 +147,7 @@ struct AttentionRowKernel {
       // The first values follow the last keys.
       PageRows<Element> rows = {
           page.keys, ahead < pages ? page_at(ahead).keys : page_at((ahead - pages) % pages).values,
-          page.stride, Least(kPage, count - key)};
+          Least(kPage, count - key)};
       for (int head = 0; head < args.head_count; ++head) {
         ForQueries(
             group, [&]<int kCount>(int query) __attribute__((always_inline)) {
@@ -155,8 +155,7 @@ struct AttentionRowKernel {
               ScorePage<Element, kCount>(rows, queries + index * head_dim, head_dim,
                                          args.scores + index * kSegmentVectors + key / kLanes);
             });
-        rows.rows += head_dim;
-        rows.ahead += head_dim;
+        rows.NextHead(head_dim);
       }
     }
     for (int query = 0; query < args.head_count * group; ++query) {
@@ -170,7 +169,7 @@ struct AttentionRowKernel {
       const KvPage<Element> page = page_at(key);
       const int ahead = key + kPrefetchPages * kPage;
       PageRows<Element> rows = {page.values, page_at(ahead < pages ? ahead : key).values,
-                                page.stride, Least(kPage, count - key)};
+                                Least(kPage, count - key)};
       for (int head = 0; head < args.head_count; ++head) {
         ForQueries(
             group, [&]<int kCount>(int query) __attribute__((always_inline)) {
@@ -178,21 +177,13 @@ struct AttentionRowKernel {
               AddValues<Element, kCount>(rows, args.scores + index * kSegmentVectors + key / kLanes,
                                          key == 0, state_lanes, states + index * state_lanes);
             });
-        rows.rows += head_dim;
-        rows.ahead += head_dim;
+        rows.NextHead(head_dim);
       }
     }
   }
 
   static void Run(const RowAttentionArgs& args) {
-    switch (args.operands.cache.dtype) {
-      case KvDtype::kF32:
-        return RunAs<KvElement<Simd, KvDtype::kF32>>(args);
-      case KvDtype::kF16:
-        return RunAs<KvElement<Simd, KvDtype::kF16>>(args);
-      case KvDtype::kBf16:
-        return RunAs<KvElement<Simd, KvDtype::kBf16>>(args);
-    }
+    WithKvElement<Simd>(args.operands.cache.dtype, [&]<class Element>() { RunAs<Element>(args); });
   }
 
   // Merges the row's first `segments` segments, and writes its contexts.

@@ -63,7 +63,7 @@ struct AttentionTileKernel {
       for (int v = 0; v < vectors; ++v) {
         F tile[kLanes];
         for (int i = 0; i < kPage; ++i) {
-          tile[i] = Element::Load(page.keys + static_cast<size_t>(i) * page.stride + v * kLanes);
+          tile[i] = page.keys.template Widen<Simd>(i, v * kLanes);
         }
         Simd::Transpose(tile);
         for (int i = 0; i < kLanes; ++i) {
@@ -72,9 +72,8 @@ struct AttentionTileKernel {
       }
       for (int i = 0; i < Least(kPage, count - first); ++i) {
         for (int v = 0; v < vectors; ++v) {
-          Simd::Store(
-              args.values[(first + i) * vectors + v].v,
-              Element::Load(page.values + static_cast<size_t>(i) * page.stride + v * kLanes));
+          Simd::Store(args.values[(first + i) * vectors + v].v,
+                      page.values.template Widen<Simd>(i, v * kLanes));
         }
       }
     }
@@ -256,14 +255,7 @@ struct AttentionTileKernel {
   }
 
   static void Run(const TileAttentionArgs& args) {
-    switch (args.operands.cache.dtype) {
-      case KvDtype::kF32:
-        return RunAs<KvElement<Simd, KvDtype::kF32>>(args);
-      case KvDtype::kF16:
-        return RunAs<KvElement<Simd, KvDtype::kF16>>(args);
-      case KvDtype::kBf16:
-        return RunAs<KvElement<Simd, KvDtype::kBf16>>(args);
-    }
+    WithKvElement<Simd>(args.operands.cache.dtype, [&]<class Element>() { RunAs<Element>(args); });
   }
 };
 

@@ -88,9 +88,10 @@ struct RopeKernel {
         const int position = sequence.first_position + row - sequence.first_row;
         const int32_t block = sequence.block_table[position / cache.block_size];
         const int token = position % cache.block_size;
-        StoreKvRow(cache.dtype, args.keys.Row(row), args.keys.columns, cache.KeyRow(block, token));
-        StoreKvRow(cache.dtype, args.values.Row(row), args.values.columns,
-                   cache.ValueRow(block, token));
+        StoreKvRow(cache.part(), args.keys.Row(row), cache.KeyRow(block, token),
+                   cache.KeyScales(block, token));
+        StoreKvRow(cache.part(), args.values.Row(row), cache.ValueRow(block, token),
+                   cache.ValueScales(block, token));
       }
     }
   }

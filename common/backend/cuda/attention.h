@@ -2,9 +2,10 @@
 // device.
 //
 // f16 and bf16 caches with the usual head dimensions go through the tensor cores, which see queries
-// (scaled) and weights rounded to the cache's type and sum in float32: single rows in
-// decode_attention.h, longer runs of rows in prefill_attention.h. Everything else goes through
-// vector_attention.h, in float32.
+// (scaled) and weights rounded to the cache's type and sum in float32; int8 and fp8 caches as if
+// their elements, code * scale, were an f16 cache's (beyond 65504 infinite, as there). Single rows
+// are in decode_attention.h, longer runs of rows in prefill_attention.h. Everything else goes
+// through vector_attention.h, in float32.
 //
 // What a row comes to depends on its own sequence and on how many rows of it the pass has, one or
 // more: never on the rest of the batch, nor on the grids. So does the cut of its keys, at absolute

@@ -29,17 +29,20 @@ struct PageShape {
   static constexpr int kBytes = kAttentionPage * kRowBytes;
 };
 
-// Calls visit(Element{}, std::integral_constant<int, head_dim>{}) and returns true where the tensor
+// What the tensor cores multiply where the cache has elements of type Stored. Codes are exact in
+// __half; their products with the scale are rounded to it.
+template <class Stored>
+using MatrixElement = std::conditional_t<kIsKvCode<Stored>, __half, Stored>;
+
+// Calls visit(Stored{}, std::integral_constant<int, head_dim>{}) and returns true where the tensor
 // cores take such a cache.
 template <class Visit>
 bool WithPageShape(const KvLayerView& cache, const Visit& visit) {
   if (cache.dtype == KvDtype::kF32) return false;
   const auto with_head_dim = [&](auto head_dim) {
-    if (cache.dtype == KvDtype::kF16) {
-      visit(__half{}, head_dim);
-    } else {
-      visit(__nv_bfloat16{}, head_dim);
-    }
+    WithElement(cache.dtype, [&](auto stored) {
+      if constexpr (!std::is_same_v<decltype(stored), float>) visit(stored, head_dim);
+    });
     return true;
   };
   switch (cache.head_dim) {
@@ -116,19 +119,75 @@ __device__ void StoreQueries(const AttentionArgs& args, PrefillTile tile, int kv
   }
 }
 
-// Begins to copy the first `rows` rows of a page, `row_bytes` from one to the next, to `to`
-// [kAttentionPage, kRowBytes]. The others become zero, whatever lies there: a weight of 0 times a
-// NaN would be one.
-template <int kHeadDim>
-__device__ void CopyPage(const uint8_t* from, size_t row_bytes, int rows, uint8_t* to, int lane) {
+// A page as it is copied from the cache: what the tensor cores take, or [kAttentionPage, kHeadDim]
+// codes and [kAttentionPage] scales.
+template <class Stored, int kHeadDim>
+inline constexpr int kCopiedPageBytes = kIsKvCode<Stored>
+                                            ? kAttentionPage*(kHeadDim + int{sizeof(float)})
+                                            : PageShape<kHeadDim>::kBytes;
+
+// Begins to copy the first `rows` rows of a page to `to` [kCopiedPageBytes]. The others become
+// zero, whatever lies there: a weight of 0 times a NaN would be one.
+template <class Stored, int kHeadDim>
+__device__ void CopyPage(const HeadRows& from, int rows, uint8_t* to, int lane) {
+  constexpr int kChunks = kHeadDim * int{sizeof(Stored)} / 16;
+  constexpr int kRowBytes = kIsKvCode<Stored> ? kHeadDim : PageShape<kHeadDim>::kRowBytes;
+#pragma unroll
+  for (int i = 0; i < (kAttentionPage * kChunks + 31) / 32; ++i) {
+    const int row = (i * 32 + lane) / kChunks;
+    const int chunk = (i * 32 + lane) % kChunks;
+    if (kAttentionPage * kChunks % 32 != 0 && row >= kAttentionPage) continue;
+    CopyAsync16(to + row * kRowBytes + chunk * 16, from.Row(row) + chunk * 16, row < rows ? 16 : 0);
+  }
+  if constexpr (kIsKvCode<Stored>) {
+    if (lane < kAttentionPage) {
+      CopyAsync4(to + kAttentionPage * kHeadDim + lane * 4,
+                 from.scales + static_cast<size_t>(lane) * from.scale_bytes, lane < rows);
+    }
+  }
+}
+
+// A copied page of codes becomes what the tensor cores take, `to` [PageShape::kBytes].
+template <class Code, int kHeadDim>
+__device__ void DequantisePage(const uint8_t* from, uint8_t* to, int lane) {
   using Shape = PageShape<kHeadDim>;
   static_assert(kAttentionPage * Shape::kChunks % 32 == 0);
-#pragma unroll
+  const auto* const scales = reinterpret_cast<const float*>(from + kAttentionPage * kHeadDim);
+#pragma unroll 2
   for (int i = 0; i < kAttentionPage * Shape::kChunks / 32; ++i) {
     const int row = (i * 32 + lane) / Shape::kChunks;
     const int chunk = (i * 32 + lane) % Shape::kChunks;
-    CopyAsync16(to + row * Shape::kRowBytes + chunk * 16,
-                from + static_cast<size_t>(row) * row_bytes + chunk * 16, row < rows ? 16 : 0);
+    const float scale = scales[row];
+    Floats<8> x = LoadFloats<8>(reinterpret_cast<const Code*>(from + row * kHeadDim) + chunk * 8);
+#pragma unroll
+    for (float& element : x.values) element *= scale;
+    *reinterpret_cast<uint4*>(to + row * Shape::kRowBytes + chunk * 16) = {
+        PackPair<__half>(x.values[0], x.values[1]), PackPair<__half>(x.values[2], x.values[3]),
+        PackPair<__half>(x.values[4], x.values[5]), PackPair<__half>(x.values[6], x.values[7])};
+  }
+}
+
+// A key tile [K, V][kPages] that was copied to `copied`, of which `keys` keys from the first on are
+// there, as the tensor cores take it: where it has codes, in `dequantised`. Called by kWarps warps,
+// `warp` is which; more than one are all of the block.
+template <class Stored, int kHeadDim, int kPages, int kWarps>
+__device__ const uint8_t* TakeTile(int warp, int keys, const uint8_t* copied,
+                                   uint8_t* dequantised) {
+  if constexpr (!kIsKvCode<Stored>) {
+    return copied;
+  } else {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    for (int i = warp; i < 2 * kPages; i += kWarps) {
+      if (i % kPages * kAttentionPage >= keys) continue;
+      DequantisePage<Stored, kHeadDim>(copied + i * kCopiedPageBytes<Stored, kHeadDim>,
+                                       dequantised + i * PageShape<kHeadDim>::kBytes, lane);
+    }
+    if constexpr (kWarps == 1) {
+      __syncwarp();
+    } else {
+      __syncthreads();
+    }
+    return dequantised;
   }
 }
 

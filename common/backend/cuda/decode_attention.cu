@@ -14,10 +14,14 @@
 namespace baton {
 
 // Shared memory: [queries][EndTask's][warps][2 buffers][K, V page], a warp's part later its states.
-template <int kHeadDim>
+// Where the cache has codes a warp has one more [K, V page] behind its buffers, for what they come
+// to.
+template <class Stored, int kHeadDim>
 struct DecodeShape {
-  static constexpr int kBufferBytes = 2 * PageShape<kHeadDim>::kBytes;
-  static constexpr int kWarpBytes = 2 * kBufferBytes;
+  static constexpr int kPageBytes = kCopiedPageBytes<Stored, kHeadDim>;
+  static constexpr int kBufferBytes = 2 * kPageBytes;
+  static constexpr int kWarpBytes =
+      2 * kBufferBytes + (kIsKvCode<Stored> ? 2 * PageShape<kHeadDim>::kBytes : 0);
   static constexpr int kWarpsAt = PageShape<kHeadDim>::kBytes + (kTaskSharedBytes + 15) / 16 * 16;
   static constexpr int kSharedBytes = kWarpsAt + kAttentionWarps * kWarpBytes;
   static constexpr int kBlocks = kHeadDim > 128 ? 1 : 3;  // at least, on a multiprocessor
@@ -41,40 +45,41 @@ static __device__ inline TaskPages FindPages(const AttentionArgs& args, const De
 }
 
 // Begins to copy keys and values of the task's page `page` to `buffer`.
-template <int kHeadDim>
+template <class Stored, int kHeadDim>
 static __device__ void CopyTaskPage(const AttentionArgs& args, const TaskPages& pages, int page,
                                     uint8_t* buffer) {
   const KvLayerView& cache = args.cache;
   const int key = pages.task.first_key + page * kAttentionPage;
-  const size_t row_bytes = cache.row_bytes();
   const int32_t block = __shfl_sync(kAllLanes, pages.block, page);
-  const uint8_t* const keys = KeyAt(cache, block, key % cache.block_size, pages.kv_head);
+  const HeadRows keys = KeysAt(cache, block, key % cache.block_size, pages.kv_head);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int rows = pages.task.end_key - key;
-  CopyPage<kHeadDim>(keys, row_bytes, rows, buffer, lane);
-  CopyPage<kHeadDim>(keys + (cache.values_offset - cache.keys_offset), row_bytes, rows,
-                     buffer + PageShape<kHeadDim>::kBytes, lane);
+  CopyPage<Stored, kHeadDim>(keys, rows, buffer, lane);
+  CopyPage<Stored, kHeadDim>(keys.Values(cache), rows,
+                             buffer + DecodeShape<Stored, kHeadDim>::kPageBytes, lane);
   CommitCopies();
 }
 
 // The state of every fourth page of the task, from this warp's on. `buffers` [2].
-template <class Element, int kHeadDim>
+template <class Stored, int kHeadDim>
 static __device__ void AttendPages(const AttentionArgs& args, const DecodeTask& task, int kv_head,
                                    const uint8_t* queries, uint8_t* buffers,
                                    SoftmaxState<1, kHeadDim>& state) {
-  constexpr int kBufferBytes = DecodeShape<kHeadDim>::kBufferBytes;
+  using Element = MatrixElement<Stored>;
+  constexpr int kBufferBytes = DecodeShape<Stored, kHeadDim>::kBufferBytes;
   const TaskPages pages = FindPages(args, task, kv_head);
   const int page_count = (task.end_key - task.first_key + kAttentionPage - 1) / kAttentionPage;
   int page = static_cast<int>(threadIdx.x) / 32;
-  if (page < page_count) CopyTaskPage<kHeadDim>(args, pages, page, buffers);
+  if (page < page_count) CopyTaskPage<Stored, kHeadDim>(args, pages, page, buffers);
   for (int buffer = 0; page < page_count; page += kAttentionWarps, buffer ^= 1) {
     WaitForCopies<0>();
     __syncwarp();
-    const uint8_t* const keys = buffers + buffer * kBufferBytes;
     const int next = page + kAttentionWarps;
     if (next < page_count) {
-      CopyTaskPage<kHeadDim>(args, pages, next, buffers + (buffer ^ 1) * kBufferBytes);
+      CopyTaskPage<Stored, kHeadDim>(args, pages, next, buffers + (buffer ^ 1) * kBufferBytes);
     }
+    const uint8_t* const keys = TakeTile<Stored, kHeadDim, 1, 1>(
+        0, kAttentionPage, buffers + buffer * kBufferBytes, buffers + 2 * kBufferBytes);
     float scores[1][1][2][4] = {};
     MultiplyKeys<Element, kHeadDim, 1, 1>(queries, keys, 1, scores);
     const int first_key =
@@ -109,11 +114,11 @@ static __device__ void StoreState(const SoftmaxState<1, kHeadDim>& state, int ro
   }
 }
 
-template <class Element, int kHeadDim>
-static __global__ void __launch_bounds__(kAttentionThreads, DecodeShape<kHeadDim>::kBlocks)
+template <class Stored, int kHeadDim>
+static __global__ void __launch_bounds__(kAttentionThreads, DecodeShape<Stored, kHeadDim>::kBlocks)
     DecodeAttentionKernel(const __grid_constant__ AttentionArgs args) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
-  using Shape = DecodeShape<kHeadDim>;
+  using Shape = DecodeShape<Stored, kHeadDim>;
   WaitForPreviousKernel();
   LetNextKernelStart();
   uint8_t* const end_shared = shared_memory + PageShape<kHeadDim>::kBytes;
@@ -123,23 +128,24 @@ static __global__ void __launch_bounds__(kAttentionThreads, DecodeShape<kHeadDim
   if (item >= args.work.counts[0]) return;
   const DecodeTask task = args.work.tasks[item];
   const int kv_head = static_cast<int>(blockIdx.x) % args.cache.kv_heads;
-  StoreQueries<Element, kHeadDim>(args, {task.row, 1}, kv_head, kAttentionPage, shared_memory);
+  StoreQueries<MatrixElement<Stored>, kHeadDim>(args, {task.row, 1}, kv_head, kAttentionPage,
+                                                shared_memory);
   __syncthreads();
   SoftmaxState<1, kHeadDim> state;
   ClearState(state);
-  AttendPages<Element, kHeadDim>(args, task, kv_head, shared_memory, own, state);
+  AttendPages<Stored, kHeadDim>(args, task, kv_head, shared_memory, own, state);
   __syncwarp();
   StoreState(state, args.group, reinterpret_cast<float*>(own));
   EndTask(args, {task, kv_head * args.group, args.group}, reinterpret_cast<const float*>(warps),
           Shape::kWarpBytes / sizeof(float), end_shared);
 }
 
-template <class Element, int kHeadDim>
+template <class Stored, int kHeadDim>
 static void LaunchFor(const AttentionArgs& args, cudaStream_t stream) {
-  Launch(DecodeAttentionKernel<Element, kHeadDim>,
+  Launch(DecodeAttentionKernel<Stored, kHeadDim>,
          {.grid = static_cast<unsigned>(args.work.max_tasks * args.cache.kv_heads),
           .block = kAttentionThreads,
-          .shared_bytes = DecodeShape<kHeadDim>::kSharedBytes,
+          .shared_bytes = DecodeShape<Stored, kHeadDim>::kSharedBytes,
           .stream = stream,
           .may_start_early = true},
          args);
@@ -150,8 +156,8 @@ bool DecodeAttentionTakes(const KvLayerView& cache, int group) {
 }
 
 void LaunchDecodeAttention(const AttentionArgs& args, cudaStream_t stream) {
-  WithPageShape(args.cache, [&](auto element, auto head_dim) {
-    LaunchFor<decltype(element), decltype(head_dim)::value>(args, stream);
+  WithPageShape(args.cache, [&](auto stored, auto head_dim) {
+    LaunchFor<decltype(stored), decltype(head_dim)::value>(args, stream);
   });
 }
 

@@ -9,8 +9,10 @@
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <type_traits>
 
 #include "common/backend/cuda/operands.h"
+#include "common/backend/kv_codes.h"
 #include "common/backend/tensor.h"
 #include "common/base/check.h"
 
@@ -53,10 +55,16 @@ __device__ inline float BlockSum(float value, float* scratch) {
 }
 
 // --- Elements: float, __half, __nv_bfloat16. Widening is exact, narrowing rounds to nearest even.
+// Of the KV cache also KvInt8 and KvFp8: codes, widened without their scale.
 
 __device__ inline float ToFloat(float value) { return value; }
 __device__ inline float ToFloat(__half value) { return __half2float(value); }
 __device__ inline float ToFloat(__nv_bfloat16 value) { return __bfloat162float(value); }
+__device__ inline float ToFloat(KvInt8 code) { return code.Value(); }
+__device__ inline float ToFloat(KvFp8 code) { return code.Value(); }
+
+template <class Element>
+inline constexpr bool kIsKvCode = std::is_same_v<Element, KvInt8> || std::is_same_v<Element, KvFp8>;
 
 template <class Element>
 __device__ inline Element FromFloat(float value);
@@ -97,6 +105,10 @@ void WithElement(KvDtype element, const Visit& visit) {
       return visit(__half{});
     case KvDtype::kBf16:
       return visit(__nv_bfloat16{});
+    case KvDtype::kInt8:
+      return visit(KvInt8{});
+    case KvDtype::kFp8:
+      return visit(KvFp8{});
   }
 }
 
@@ -110,6 +122,10 @@ struct Floats {
 // The type that is loaded and stored by one instruction.
 template <size_t kBytes>
 struct OneAccess;
+template <>
+struct OneAccess<1> {
+  using Type = uint8_t;
+};
 template <>
 struct OneAccess<2> {
   using Type = uint16_t;
@@ -133,8 +149,8 @@ inline constexpr int kElementsPerAccess = kCount * sizeof(Element) < 16
                                               ? kCount
                                               : static_cast<int>(16 / sizeof(Element));
 
-// kCount (1, 2, 4 or 8) elements. REQUIRES: the address is a multiple of their bytes, or of 16 if
-// they are more.
+// kCount (1, 2, 4, 8 or 16) elements. REQUIRES: the address is a multiple of their bytes, or of 16
+// if they are more.
 template <int kCount, class Element>
 __device__ inline Floats<kCount> LoadFloats(const Element* at) {
   constexpr int kEach = kElementsPerAccess<Element, kCount>;

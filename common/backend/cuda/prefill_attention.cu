@@ -6,71 +6,77 @@
 
 namespace baton {
 
-// Shared memory: [queries][2 buffers][K, V][pages].
-template <int kHeadDim>
+// Shared memory: [queries][2 buffers][K, V][pages]. Where the cache has codes there is one more [K,
+// V][pages] behind the buffers, for what they come to.
+template <class Stored, int kHeadDim>
 struct PrefillShape {
   static constexpr int kQueries = PrefillQueries(kHeadDim);
   static constexpr int kTiles = kQueries / 16 / kAttentionWarps;  // M tiles of a warp
   static constexpr int kPages = kHeadDim > 80 ? 2 : 4;            // of a key tile
   static constexpr int kKeys = kPages * kAttentionPage;
   static constexpr int kPartBytes = kPages * PageShape<kHeadDim>::kBytes;
+  static constexpr int kPageBytes = kCopiedPageBytes<Stored, kHeadDim>;
+  static constexpr int kBufferBytes = 2 * kPages * kPageBytes;
   static constexpr int kBuffersAt = kQueries * PageShape<kHeadDim>::kRowBytes;
-  static constexpr int kSharedBytes = kBuffersAt + 4 * kPartBytes;
+  static constexpr int kSharedBytes =
+      kBuffersAt + 2 * kBufferBytes + (kIsKvCode<Stored> ? 2 * kPartBytes : 0);
   static_assert(kAttentionWarps % kPages == 0);  // CopyKeys
 };
 
 // The block that has this warp's page of the key tile at `first_key`.
-template <int kHeadDim>
+template <int kPages>
 static __device__ int32_t FindBlock(const AttentionArgs& args, const TileWork& work,
                                     int first_key) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int key = first_key + warp % PrefillShape<kHeadDim>::kPages * kAttentionPage;
+  const int key = first_key + warp % kPages * kAttentionPage;
   return key < work.end_key ? work.block_table[key / args.cache.block_size] : 0;
 }
 
 // Begins to copy the key tile at `first_key` to `buffer` [K, V][pages]. `block` as above.
-template <int kHeadDim>
+template <class Stored, int kHeadDim>
 static __device__ void CopyKeys(const AttentionArgs& args, const TileWork& work, int first_key,
                                 int32_t block, uint8_t* buffer) {
-  using Shape = PrefillShape<kHeadDim>;
+  using Shape = PrefillShape<Stored, kHeadDim>;
   const KvLayerView& cache = args.cache;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int page = warp % Shape::kPages;
   const int key = first_key + page * kAttentionPage;
   if (key < work.end_key) {
-    const uint8_t* const keys = KeyAt(cache, block, key % cache.block_size, work.kv_head);
+    const HeadRows keys = KeysAt(cache, block, key % cache.block_size, work.kv_head);
 #pragma unroll
     for (int part = warp / Shape::kPages; part < 2; part += kAttentionWarps / Shape::kPages) {
-      CopyPage<kHeadDim>(keys + (part == 0 ? 0 : cache.values_offset - cache.keys_offset),
-                         cache.row_bytes(), work.end_key - key,
-                         buffer + part * Shape::kPartBytes + page * PageShape<kHeadDim>::kBytes,
-                         static_cast<int>(threadIdx.x) % 32);
+      CopyPage<Stored, kHeadDim>(part == 0 ? keys : keys.Values(cache), work.end_key - key,
+                                 buffer + (part * Shape::kPages + page) * Shape::kPageBytes,
+                                 static_cast<int>(threadIdx.x) % 32);
     }
   }
   CommitCopies();
 }
 
-template <class Element, int kHeadDim>
-static __device__ void AttendTile(const AttentionArgs& args, const TileWork& work,
-                                  const WarpRows<PrefillShape<kHeadDim>::kTiles>& rows,
-                                  uint8_t* shared,
-                                  SoftmaxState<PrefillShape<kHeadDim>::kTiles, kHeadDim>& state) {
-  using Shape = PrefillShape<kHeadDim>;
+template <class Stored, int kHeadDim>
+static __device__ void AttendTile(
+    const AttentionArgs& args, const TileWork& work,
+    const WarpRows<PrefillShape<Stored, kHeadDim>::kTiles>& rows, uint8_t* shared,
+    SoftmaxState<PrefillShape<Stored, kHeadDim>::kTiles, kHeadDim>& state) {
+  using Shape = PrefillShape<Stored, kHeadDim>;
+  using Element = MatrixElement<Stored>;
   const uint8_t* const queries = shared + rows.first * PageShape<kHeadDim>::kRowBytes;
   uint8_t* const buffers = shared + Shape::kBuffersAt;
-  CopyKeys<kHeadDim>(args, work, 0, FindBlock<kHeadDim>(args, work, 0), buffers);
-  int32_t next_block = FindBlock<kHeadDim>(args, work, Shape::kKeys);
+  CopyKeys<Stored, kHeadDim>(args, work, 0, FindBlock<Shape::kPages>(args, work, 0), buffers);
+  int32_t next_block = FindBlock<Shape::kPages>(args, work, Shape::kKeys);
   int buffer = 0;
   for (int first_key = 0; first_key < work.end_key; first_key += Shape::kKeys) {
     WaitForCopies<0>();
     __syncthreads();  // copied by all warps; and none reads the other buffer any more
     const int next = first_key + Shape::kKeys;
     if (next < work.end_key) {
-      CopyKeys<kHeadDim>(args, work, next, next_block,
-                         buffers + (buffer ^ 1) * 2 * Shape::kPartBytes);
-      next_block = FindBlock<kHeadDim>(args, work, next + Shape::kKeys);
+      CopyKeys<Stored, kHeadDim>(args, work, next, next_block,
+                                 buffers + (buffer ^ 1) * Shape::kBufferBytes);
+      next_block = FindBlock<Shape::kPages>(args, work, next + Shape::kKeys);
     }
-    const uint8_t* const keys = buffers + buffer * 2 * Shape::kPartBytes;
+    const uint8_t* const keys = TakeTile<Stored, kHeadDim, Shape::kPages, kAttentionWarps>(
+        static_cast<int>(threadIdx.x) / 32, work.end_key - first_key,
+        buffers + buffer * Shape::kBufferBytes, buffers + 2 * Shape::kBufferBytes);
     const uint8_t* const values = keys + Shape::kPartBytes;
     if (next <= rows.all_end && rows.used > 0) {
       AttendKeys<Element, kHeadDim, Shape::kPages, true>(rows, first_key, queries, keys, values,
@@ -109,11 +115,11 @@ static __device__ void StoreContexts(const AttentionArgs& args, const TileWork& 
   }
 }
 
-template <class Element, int kHeadDim>
+template <class Stored, int kHeadDim>
 static __global__ void __launch_bounds__(kAttentionThreads)
     PrefillAttentionKernel(const __grid_constant__ AttentionArgs args) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
-  using Shape = PrefillShape<kHeadDim>;
+  using Shape = PrefillShape<Stored, kHeadDim>;
   WaitForPreviousKernel();
   LetNextKernelStart();
   const int item = static_cast<int>(blockIdx.x) / args.cache.kv_heads;
@@ -125,28 +131,29 @@ static __global__ void __launch_bounds__(kAttentionThreads)
                          .first_position = first_position,
                          .end_key = first_position + tile.row_count,
                          .block_table = BlockTable(args.pass, tile.first_row)};
-  StoreQueries<Element, kHeadDim>(args, tile, work.kv_head, Shape::kQueries, shared_memory);
+  StoreQueries<MatrixElement<Stored>, kHeadDim>(args, tile, work.kv_head, Shape::kQueries,
+                                                shared_memory);
   const WarpRows rows = FindRows<Shape::kTiles>(args, work, static_cast<int>(threadIdx.x) / 32);
   SoftmaxState<Shape::kTiles, kHeadDim> state;
   ClearState(state);
-  AttendTile<Element, kHeadDim>(args, work, rows, shared_memory, state);
+  AttendTile<Stored, kHeadDim>(args, work, rows, shared_memory, state);
   StoreContexts(args, work, rows, state);
 }
 
-template <class Element, int kHeadDim>
+template <class Stored, int kHeadDim>
 static void LaunchFor(const AttentionArgs& args, cudaStream_t stream) {
-  Launch(PrefillAttentionKernel<Element, kHeadDim>,
+  Launch(PrefillAttentionKernel<Stored, kHeadDim>,
          {.grid = static_cast<unsigned>(args.work.max_tiles * args.cache.kv_heads),
           .block = kAttentionThreads,
-          .shared_bytes = PrefillShape<kHeadDim>::kSharedBytes,
+          .shared_bytes = PrefillShape<Stored, kHeadDim>::kSharedBytes,
           .stream = stream,
           .may_start_early = true},
          args);
 }
 
 void LaunchPrefillAttention(const AttentionArgs& args, cudaStream_t stream) {
-  WithPageShape(args.cache, [&](auto element, auto head_dim) {
-    LaunchFor<decltype(element), decltype(head_dim)::value>(args, stream);
+  WithPageShape(args.cache, [&](auto stored, auto head_dim) {
+    LaunchFor<decltype(stored), decltype(head_dim)::value>(args, stream);
   });
 }
 

@@ -12,9 +12,12 @@
 
 namespace baton {
 
-// Shared memory: [queries][2 buffers][K, V][pages].
-template <int kHeadDim, int kWarps_>
+// Shared memory: [queries][2 buffers][K, V][pages]. Where the cache has codes there is one more [K,
+// V][pages] behind the buffers, for what they come to.
+template <class Stored_, int kHeadDim, int kWarps_>
 struct SegmentShape {
+  using Stored = Stored_;
+  using Element = MatrixElement<Stored>;
   static constexpr int kWarps = kWarps_;
   static constexpr int kThreads = kWarps * 32;
   static constexpr int kHalves = kHeadDim > 128 ? 2 : 1;  // warps for each M tile
@@ -23,8 +26,11 @@ struct SegmentShape {
   static constexpr int kPages = kHeadDim > 80 ? 2 : 4;  // of a key tile
   static constexpr int kKeys = kPages * kAttentionPage;
   static constexpr int kPartBytes = kPages * PageShape<kHeadDim>::kBytes;
+  static constexpr int kPageBytes = kCopiedPageBytes<Stored, kHeadDim>;
+  static constexpr int kBufferBytes = 2 * kPages * kPageBytes;
   static constexpr int kBuffersAt = kQueries * PageShape<kHeadDim>::kRowBytes;
-  static constexpr int kSharedBytes = kBuffersAt + 4 * kPartBytes;
+  static constexpr int kSharedBytes =
+      kBuffersAt + 2 * kBufferBytes + (kIsKvCode<Stored> ? 2 * kPartBytes : 0);
   static_assert(kAttentionSplit % kKeys == 0 && kAttentionSplit / kAttentionPage <= 32);
 };
 
@@ -58,11 +64,10 @@ static __device__ void CopyTile(const AttentionArgs& args, const TileWork& work,
     const int key = first_key + page * kAttentionPage;
     const int32_t block = __shfl_sync(kAllLanes, blocks, key % kAttentionSplit / kAttentionPage);
     if (key >= work.end_key) continue;
-    const uint8_t* const keys = KeyAt(cache, block, key % cache.block_size, work.kv_head);
-    CopyPage<kHeadDim>(keys + (part == 0 ? 0 : cache.values_offset - cache.keys_offset),
-                       cache.row_bytes(), work.end_key - key,
-                       buffer + part * Shape::kPartBytes + page * PageShape<kHeadDim>::kBytes,
-                       lane);
+    const HeadRows keys = KeysAt(cache, block, key % cache.block_size, work.kv_head);
+    CopyPage<typename Shape::Stored, kHeadDim>(part == 0 ? keys : keys.Values(cache),
+                                               work.end_key - key, buffer + i * Shape::kPageBytes,
+                                               lane);
   }
   CommitCopies();
 }
@@ -88,10 +93,11 @@ static __device__ void MergeSegment(const WarpRows<1>& rows, int first_key,
 
 // Keys [first_key, work.end_key), from a segment's beginning on. Calls end_segment(its first key,
 // state) after each.
-template <class Element, class Shape, int kHeadDim, class EndSegment>
+template <class Shape, int kHeadDim, class EndSegment>
 static __device__ void AttendSegments(const AttentionArgs& args, const TileWork& work,
                                       int first_key, const WarpRows<1>& rows, uint8_t* shared,
                                       const EndSegment& end_segment) {
+  using Element = typename Shape::Element;
   const uint8_t* const queries = shared + rows.first * PageShape<kHeadDim>::kRowBytes;
   const int first_column =
       static_cast<int>(threadIdx.x) / 32 % Shape::kHalves * Shape::kColumns;  // of the values
@@ -111,9 +117,12 @@ static __device__ void AttendSegments(const AttentionArgs& args, const TileWork&
     }
     if (next < work.end_key) {
       CopyTile<Shape, kHeadDim>(args, work, next, blocks,
-                                buffers + (buffer ^ 1) * 2 * Shape::kPartBytes);
+                                buffers + (buffer ^ 1) * Shape::kBufferBytes);
     }
-    const uint8_t* const keys = buffers + buffer * 2 * Shape::kPartBytes;
+    const uint8_t* const keys =
+        TakeTile<typename Shape::Stored, kHeadDim, Shape::kPages, Shape::kWarps>(
+            static_cast<int>(threadIdx.x) / 32, work.end_key - first_key,
+            buffers + buffer * Shape::kBufferBytes, buffers + 2 * Shape::kBufferBytes);
     const uint8_t* const values = keys + Shape::kPartBytes + first_column * sizeof(Element);
     if (next <= rows.all_end && rows.used > 0) {
       AttendKeys<Element, kHeadDim, Shape::kPages, true>(rows, first_key, queries, keys, values,
@@ -155,7 +164,7 @@ static __device__ void StoreContexts(const AttentionArgs& args, const TileWork& 
   }
 }
 
-template <class Element, class Shape, int kHeadDim>
+template <class Shape, int kHeadDim>
 static __global__ void __launch_bounds__(Shape::kThreads)
     SegmentTileKernel(const __grid_constant__ AttentionArgs args) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
@@ -170,13 +179,13 @@ static __global__ void __launch_bounds__(Shape::kThreads)
                          .first_position = first_position,
                          .end_key = first_position + tile.row_count,
                          .block_table = BlockTable(args.pass, tile.first_row)};
-  StoreQueries<Element, kHeadDim, Shape::kThreads>(args, tile, work.kv_head, Shape::kQueries,
-                                                   shared_memory);
+  StoreQueries<typename Shape::Element, kHeadDim, Shape::kThreads>(args, tile, work.kv_head,
+                                                                   Shape::kQueries, shared_memory);
   const WarpRows rows =
       FindRows<1>(args, work, static_cast<int>(threadIdx.x) / 32 / Shape::kHalves);
   SoftmaxState<1, Shape::kColumns> total;
   ClearState(total);
-  AttendSegments<Element, Shape, kHeadDim>(
+  AttendSegments<Shape, kHeadDim>(
       args, work, 0, rows, shared_memory,
       [&](int first_key, const SoftmaxState<1, Shape::kColumns>& segment) {
         MergeSegment(rows, first_key, segment, total);
@@ -209,7 +218,7 @@ static __device__ void StorePartial(const AttentionArgs& args, const TaskHeads& 
   }
 }
 
-template <class Element, class Shape, int kHeadDim>
+template <class Shape, int kHeadDim>
 static __global__ void __launch_bounds__(Shape::kThreads)
     SegmentTaskKernel(const __grid_constant__ AttentionArgs args) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
@@ -223,11 +232,11 @@ static __global__ void __launch_bounds__(Shape::kThreads)
                          .first_position = args.pass.positions[task.row],
                          .end_key = task.end_key,
                          .block_table = BlockTable(args.pass, task.row)};
-  StoreQueries<Element, kHeadDim, Shape::kThreads>(args, work.tile, work.kv_head, kAttentionPage,
-                                                   shared_memory);
+  StoreQueries<typename Shape::Element, kHeadDim, Shape::kThreads>(args, work.tile, work.kv_head,
+                                                                   kAttentionPage, shared_memory);
   const WarpRows rows = FindRows<1>(args, work, 0);
   const TaskHeads heads = {task, work.kv_head * args.group, args.group};
-  AttendSegments<Element, Shape, kHeadDim>(
+  AttendSegments<Shape, kHeadDim>(
       args, work, task.first_key, rows, shared_memory,
       [&](int first_key, const SoftmaxState<1, Shape::kColumns>& segment) {
         if (task.first_partial >= 0) return StorePartial<Shape, kHeadDim>(args, heads, segment);
@@ -253,19 +262,20 @@ static LaunchOptions OptionsFor(int items, const AttentionArgs& args, cudaStream
 }
 
 void LaunchSegmentTiles(const AttentionArgs& args, cudaStream_t stream) {
-  WithPageShape(args.cache, [&](auto element, auto head_dim) {
-    using Shape = SegmentShape<decltype(head_dim)::value, 8>;
-    Launch(SegmentTileKernel<decltype(element), Shape, decltype(head_dim)::value>,
+  WithPageShape(args.cache, [&](auto stored, auto head_dim) {
+    using Shape = SegmentShape<decltype(stored), decltype(head_dim)::value, 8>;
+    Launch(SegmentTileKernel<Shape, decltype(head_dim)::value>,
            OptionsFor<Shape>(args.work.max_tiles, args, stream), args);
   });
 }
 
 void LaunchSegmentTasks(const AttentionArgs& args, cudaStream_t stream) {
-  WithPageShape(args.cache, [&](auto element, auto head_dim) {
+  WithPageShape(args.cache, [&](auto stored, auto head_dim) {
+    using Stored = decltype(stored);
     constexpr int kHeadDim = decltype(head_dim)::value;
-    using Shape = SegmentShape<kHeadDim, SegmentShape<kHeadDim, 2>::kHalves>;
-    Launch(SegmentTaskKernel<decltype(element), Shape, kHeadDim>,
-           OptionsFor<Shape>(args.work.max_tasks, args, stream), args);
+    using Shape = SegmentShape<Stored, kHeadDim, SegmentShape<Stored, kHeadDim, 2>::kHalves>;
+    Launch(SegmentTaskKernel<Shape, kHeadDim>, OptionsFor<Shape>(args.work.max_tasks, args, stream),
+           args);
   });
 }
 

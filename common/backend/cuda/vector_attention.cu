@@ -50,14 +50,13 @@ static __device__ void AttendPage(const HeadWork& work, const float* query, int 
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int keys = min(kAttentionPage, work.task.end_key - first_key);
   const KvLayerView& cache = work.cache;
-  const uint8_t* const page = KeyAt(cache, work.block_table[first_key / cache.block_size],
-                                    first_key % cache.block_size, work.kv_head);
-  const size_t row_bytes = cache.row_bytes();
+  const HeadRows page = KeysAt(cache, work.block_table[first_key / cache.block_size],
+                               first_key % cache.block_size, work.kv_head);
   float score = 0;
   if (lane % 16 < keys) {
-    score = MultiplyKey(
-        query, reinterpret_cast<const Element*>(page + static_cast<size_t>(lane % 16) * row_bytes),
-        work.head_dim);
+    score =
+        MultiplyKey(query, reinterpret_cast<const Element*>(page.Row(lane % 16)), work.head_dim);
+    if constexpr (kIsKvCode<Element>) score *= page.Scale(lane % 16);
   }
   score += __shfl_xor_sync(kAllLanes, score, 16);
   if (lane % 16 >= keys) score = -INFINITY;
@@ -69,10 +68,11 @@ static __device__ void AttendPage(const HeadWork& work, const float* query, int 
   state.sum = __fmaf_rn(state.sum, scale, weight);
 #pragma unroll
   for (int i = 0; i < kLaneElements; ++i) state.o[i] *= scale;
+  const HeadRows values = page.Values(cache);
   for (int key = 0; key < keys; ++key) {
-    const float key_weight = __shfl_sync(kAllLanes, weight, key);
-    const auto* const value = reinterpret_cast<const Element*>(
-        page + (cache.values_offset - cache.keys_offset) + static_cast<size_t>(key) * row_bytes);
+    float key_weight = __shfl_sync(kAllLanes, weight, key);
+    if constexpr (kIsKvCode<Element>) key_weight *= values.Scale(key);
+    const auto* const value = reinterpret_cast<const Element*>(values.Row(key));
 #pragma unroll
     for (int i = 0; i < kLaneElements; ++i) {
       const int element = i * 32 + lane;

@@ -76,6 +76,12 @@ TEST(ModelRuntime, SizesTheCacheByBlocksByBytesOrByDefault) {
   options.kv_cache_memory_bytes = 16384;
   EXPECT_THAT(std::string(KvBlockCount(options, layout, 1000, kGib).status().message()),
               HasSubstr("--kv-cache-memory-bytes"));
+  KvLayout bytes = layout;
+  for (const KvDtype dtype : {KvDtype::kInt8, KvDtype::kFp8}) {
+    bytes.dtype = dtype;  // a head has 64 + 4 bytes instead of 128
+    options.kv_cache_memory_bytes = 16384 * 1000;
+    EXPECT_EQ(*KvBlockCount(options, bytes, 1000, kGib), 1882);
+  }
   options = {};
   options.num_kv_blocks = 3;
   EXPECT_EQ(*KvBlockCount(options, layout, 1000, kGib), 3);
@@ -95,6 +101,15 @@ TEST(ModelRuntime, ErrorsNameFlagOrFile) {
   EXPECT_THAT(message([](Options& o) { o.block_size = 20; }), HasSubstr("--block-size"));
   EXPECT_THAT(message([](Options& o) { o.device = "tpu"; }), HasSubstr("--device"));
   EXPECT_THAT(message([](Options& o) { o.max_model_len = 9999; }), HasSubstr("--max-model-len"));
+}
+
+TEST(ModelRuntime, KvTypesAreThoseOfTheFlag) {
+  EXPECT_EQ(*ParseKvDtype("auto"), KvDtype::kF16);
+  EXPECT_EQ(*ParseKvDtype("int8"), KvDtype::kInt8);
+  EXPECT_EQ(*ParseKvDtype("fp8"), KvDtype::kFp8);
+  EXPECT_EQ(*ParseKvDtype("fp8_e4m3"), KvDtype::kFp8);
+  EXPECT_THAT(std::string(ParseKvDtype("fp8_e5m2").status().message()),
+              HasSubstr("not one of auto, f16, f32, bf16, int8, fp8"));
 }
 
 TEST(ModelRuntime, LeavesTheThreadThatLoadsOnItsCpus) {

@@ -51,19 +51,19 @@ TEST_P(LongSequences, HaveTheSameBitsHoweverTheyAreComputed) {
 
 INSTANTIATE_TEST_SUITE_P(
     Tiny, LongSequences,
-    testing::Values(Model{"tiny-llama-f32", KvDtype::kF32}, Model{"tiny-llama-f16", KvDtype::kF16},
-                    Model{"tiny-llama-bf16", KvDtype::kBf16},
-                    Model{"tiny-llama-q8_0", KvDtype::kF16},
-                    Model{"tiny-llama-q4_0", KvDtype::kF16},
-                    Model{"tiny-llama-q4_1", KvDtype::kF16}, Model{"tiny-wide-q5_0", KvDtype::kF16},
-                    Model{"tiny-wide-q5_1", KvDtype::kBf16}, Model{"tiny-wide-q4_k", KvDtype::kF16},
-                    Model{"tiny-wide-q5_k", KvDtype::kF16}, Model{"tiny-wide-q6_k", KvDtype::kF32},
-                    Model{"tiny-qwen2-bias", KvDtype::kF16},
-                    Model{"tiny-mqa-linear-rope", KvDtype::kF32}),
+    testing::Values(
+        Model{"tiny-llama-f32", KvDtype::kF32}, Model{"tiny-llama-f16", KvDtype::kF16},
+        Model{"tiny-llama-bf16", KvDtype::kBf16}, Model{"tiny-llama-q8_0", KvDtype::kF16},
+        Model{"tiny-llama-q4_0", KvDtype::kF16}, Model{"tiny-llama-q4_1", KvDtype::kF16},
+        Model{"tiny-wide-q5_0", KvDtype::kF16}, Model{"tiny-wide-q5_1", KvDtype::kBf16},
+        Model{"tiny-wide-q4_k", KvDtype::kF16}, Model{"tiny-wide-q5_k", KvDtype::kF16},
+        Model{"tiny-wide-q6_k", KvDtype::kF32}, Model{"tiny-qwen2-bias", KvDtype::kF16},
+        Model{"tiny-mqa-linear-rope", KvDtype::kF32}, Model{"tiny-llama-q8_0", KvDtype::kInt8},
+        Model{"tiny-qwen2-bias", KvDtype::kFp8}),
     [](const testing::TestParamInfo<Model>& model) {
       std::string name = model.param.file;
       std::replace(name.begin(), name.end(), '-', '_');
-      return name;
+      return name + (IsQuantised(model.param.kv_dtype) ? "_quantised_kv" : "");
     });
 
 TEST(Transformer, CallsOnLayerOnceForEachLayerInOrderWhenItsKvIsInTheCache) {

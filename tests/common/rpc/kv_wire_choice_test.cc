@@ -48,6 +48,23 @@ TEST(KvWireChoice, Int8NeedsBothAndARefusalNamesBoth) {
   EXPECT_FALSE(ChooseWireType(Shape("f32"), "auto", false, Shape("f16", "auto", true)).ok());
 }
 
+// Its loss is the sender's KV's, not the wire's.
+TEST(KvWireChoice, AQuantisedCachesOwnTypeIsTakenByWhoConverts) {
+  for (const char* ours : {"int8", "fp8"}) {
+    for (const char* theirs : {"f16", "bf16", "f32", "int8", "fp8"}) {
+      const auto wire = ChooseWireType(Shape(ours), "auto", false, Shape(theirs));
+      ASSERT_TRUE(wire.ok()) << wire.status();
+      EXPECT_STREQ(KvWireTypeName(*wire), ours);
+      EXPECT_EQ(TakesWireType(Shape(ours), *wire, Shape(theirs, "auto", true)),
+                std::string(ours) == theirs);
+    }
+  }
+  // Another quantised type than its own needs consent as ever.
+  EXPECT_FALSE(ChooseWireType(Shape("int8", "fp8"), "fp8", false, Shape("f16")).ok());
+  EXPECT_TRUE(ChooseWireType(Shape("int8", "fp8"), "fp8", false, Shape("f16", "fp8")).ok());
+  EXPECT_FALSE(TakesWireType(Shape("f16"), KvWireType::kInt8, Shape("f16")));
+}
+
 TEST(KvWireChoice, AStrictSenderRefusesAnotherKvTypeAndNamesBoth) {
   EXPECT_TRUE(ChooseWireType(Shape("f16"), "auto", true, Shape("f16")).ok());
   const absl::Status refused = ChooseWireType(Shape("f32"), "auto", true, Shape("bf16")).status();
@@ -57,9 +74,11 @@ TEST(KvWireChoice, AStrictSenderRefusesAnotherKvTypeAndNamesBoth) {
 }
 
 TEST(KvWireChoice, WhatIsStoredHasTheReceiversNumericsOnlyWhereNoBitCanDiffer) {
-  for (const char* dtype : {"f16", "bf16", "f32"}) {
+  for (const char* dtype : {"f16", "bf16", "f32", "int8", "fp8"}) {
     for (const KvWireType wire : kAllKvWireTypes) {
-      const bool exact = wire == KvWireType::kF32 || std::string(KvWireTypeName(wire)) == dtype;
+      // float32 holds a quantised cache's values, but not the scales that they were made with.
+      const bool widens = wire == KvWireType::kF32 && !IsQuantised(*KvWireTypeFromName(dtype));
+      const bool exact = widens || std::string(KvWireTypeName(wire)) == dtype;
       const std::string stored = StoredNumerics(Shape(dtype), wire, Shape(dtype));
       EXPECT_EQ(stored == Shape(dtype).numerics(), exact) << dtype << " " << stored;
       EXPECT_THAT(stored, exact ? HasSubstr("cpu") : HasSubstr(KvWireTypeName(wire)));

@@ -20,9 +20,9 @@ std::vector<uint8_t> ThereAndBack(const std::vector<uint8_t>& kv, const KvLayout
   const size_t rows = kv.size() / layout.row_bytes();
   std::vector<uint8_t> values(rows * format.value_bytes());
   std::vector<uint8_t> scales(rows * format.scale_bytes());
-  EXPECT_TRUE(format.Encode(kv.data(), rows, values.data(), scales.data()));
+  EXPECT_TRUE(format.Encode(kv.data(), nullptr, rows, values.data(), scales.data()));
   std::vector<uint8_t> back(kv.size());
-  format.Decode(values.data(), scales.data(), rows, back.data());
+  format.Decode(values.data(), scales.data(), rows, back.data(), nullptr);
   return back;
 }
 

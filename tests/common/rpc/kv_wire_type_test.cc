@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -9,6 +10,7 @@
 
 #include "common/base/float_types.h"
 #include "tests/support/instruction_sets.h"
+#include "tests/support/stored_head.h"
 
 namespace baton {
 namespace {
@@ -16,6 +18,8 @@ namespace {
 using Bytes = std::vector<uint8_t>;
 
 constexpr KvDtype kDtypes[] = {KvDtype::kF32, KvDtype::kF16, KvDtype::kBf16};
+constexpr KvDtype kQuantised[] = {KvDtype::kInt8, KvDtype::kFp8};
+constexpr float kLeastInt8Head = 127 * std::numeric_limits<float>::min();
 
 KvLayout Layout(KvDtype dtype, int kv_heads, int head_dim) {
   return {
@@ -53,11 +57,12 @@ struct Wire {
 };
 
 // From and to addresses that are aligned to nothing.
-Wire Encode(const KvWireFormat& format, const Bytes& rows, size_t count) {
+Wire Encode(const KvWireFormat& format, const Bytes& rows, size_t count,
+            const Bytes& row_scales = {}) {
   Wire wire{Bytes(count * format.value_bytes() + 1), Bytes(count * format.scale_bytes() + 1)};
   Bytes shifted(1, 0);
   shifted.insert(shifted.end(), rows.begin(), rows.end());
-  wire.ok = format.Encode(&shifted[1], count, &wire.values[1], &wire.scales[1]);
+  wire.ok = format.Encode(&shifted[1], row_scales.data(), count, &wire.values[1], &wire.scales[1]);
   wire.values.erase(wire.values.begin());
   wire.scales.erase(wire.scales.begin());
   return wire;
@@ -65,8 +70,26 @@ Wire Encode(const KvWireFormat& format, const Bytes& rows, size_t count) {
 
 Bytes Decode(const KvWireFormat& format, const Wire& wire, size_t count, size_t row_bytes) {
   Bytes rows(count * row_bytes);
-  format.Decode(wire.values.data(), wire.scales.data(), count, rows.data());
+  format.Decode(wire.values.data(), wire.scales.data(), count, rows.data(), nullptr);
   return rows;
+}
+
+// Heads in a quantised type: codes, scales, and what they stand for.
+struct Heads {
+  Bytes codes;
+  Bytes scales;
+  std::vector<float> values;
+};
+Heads StoreAll(KvDtype dtype, const std::vector<float>& values, int head_dim) {
+  Heads heads;
+  for (size_t i = 0; i < values.size(); i += static_cast<size_t>(head_dim)) {
+    const StoredHead head = StoreHead(dtype, &values[i], head_dim);
+    heads.codes.insert(heads.codes.end(), head.codes.begin(), head.codes.end());
+    const Bytes scale = Store(KvDtype::kF32, {head.scale});
+    heads.scales.insert(heads.scales.end(), scale.begin(), scale.end());
+    heads.values.insert(heads.values.end(), head.values.begin(), head.values.end());
+  }
+  return heads;
 }
 
 TEST(KvWireType, NamesAreThoseOfTheFlagsAndOthersAreRefused) {
@@ -75,7 +98,7 @@ TEST(KvWireType, NamesAreThoseOfTheFlagsAndOthersAreRefused) {
     ASSERT_TRUE(back.ok());
     EXPECT_EQ(*back, type);
   }
-  for (const char* name : {"", "auto", "fp8", "INT8", "f16 "}) {
+  for (const char* name : {"", "auto", "fp8_e5m2", "INT8", "f16 "}) {
     EXPECT_FALSE(KvWireTypeFromName(name).ok()) << name;
   }
 }
@@ -90,6 +113,71 @@ TEST(KvWireType, TheCachesOwnTypeNeedsNoConversionAndInt8HalvesAHalf) {
     EXPECT_TRUE(int8.converts());
     EXPECT_EQ(int8.value_bytes(), 3u * 64);
     EXPECT_EQ(int8.scale_bytes(), 3u * 4);
+  }
+}
+
+TEST(KvWireType, AQuantisedCacheLiesOnTheWireAsInMemory) {
+  for (const KvDtype dtype : kQuantised) {
+    const KvLayout layout = Layout(dtype, 3, 64);
+    const KvWireFormat own(layout, WireTypeOf(dtype));
+    EXPECT_FALSE(own.converts());
+    EXPECT_TRUE(IsQuantised(own.type()));
+    EXPECT_EQ(own.value_bytes(), layout.row_bytes());
+    EXPECT_EQ(own.scale_bytes(), layout.scale_bytes());
+    EXPECT_EQ(KvWireFormat(layout, KvWireType::kBf16).scale_bytes(), 0u);
+  }
+}
+
+// Every type into every other where one of them is quantised, in both directions: as kv_codes.h
+// says, one head at a time.
+TEST(KvWireType, QuantisedTypesRoundAsTheirRuleSaysWhateverIsOnTheOtherSide) {
+  std::mt19937 random(4);
+  std::normal_distribution<float> normal;
+  for (const int head_dim : {16, 25, 64}) {
+    const size_t count = 7;
+    std::vector<float> values;
+    for (size_t i = 0; i < count * 3 * static_cast<size_t>(head_dim); ++i) {
+      // Heads of different sizes; every fifth is zero.
+      const auto head = static_cast<int>(i) / head_dim;
+      values.push_back(head % 5 == 0 ? 0 : std::ldexp(normal(random), head % 9 - 4));
+    }
+    for (const CpuIsa isa : InstructionSets()) {
+      for (const KvDtype quantised : kQuantised) {
+        const KvLayout layout = Layout(quantised, 3, head_dim);
+        const Heads cache = StoreAll(quantised, values, head_dim);
+        for (const KvDtype other : kDtypes) {
+          // Out of the cache, by the sender; out of the wire, by the receiver.
+          const Bytes expected = Store(other, cache.values);
+          const KvWireFormat sent(layout, WireTypeOf(other), isa);
+          EXPECT_EQ(Encode(sent, cache.codes, count, cache.scales).values, expected);
+          const KvLayout other_layout = Layout(other, 3, head_dim);
+          const KvWireFormat received(other_layout, WireTypeOf(quantised), isa);
+          EXPECT_EQ(
+              Decode(received, {cache.codes, cache.scales, true}, count, other_layout.row_bytes()),
+              expected);
+          // And in.
+          const Bytes floats = Store(other, values);
+          std::vector<float> stored;
+          for (size_t i = 0; i < values.size(); ++i) stored.push_back(Load(other, floats, i));
+          const Heads codes = StoreAll(quantised, stored, head_dim);
+          const Wire wire = Encode(received, floats, count);
+          EXPECT_TRUE(wire.ok);
+          EXPECT_EQ(wire.values, codes.codes);
+          EXPECT_EQ(Bytes(wire.scales.begin(), wire.scales.end()), codes.scales);
+          Bytes rows(codes.codes.size());
+          Bytes scales(codes.scales.size());
+          sent.Decode(floats.data(), nullptr, count, rows.data(), scales.data());
+          EXPECT_EQ(rows, codes.codes);
+          EXPECT_EQ(scales, codes.scales);
+        }
+        const KvDtype second = quantised == KvDtype::kInt8 ? KvDtype::kFp8 : KvDtype::kInt8;
+        const Heads expected = StoreAll(second, cache.values, head_dim);
+        const Wire wire =
+            Encode({layout, WireTypeOf(second), isa}, cache.codes, count, cache.scales);
+        EXPECT_EQ(wire.values, expected.codes);
+        EXPECT_EQ(wire.scales, expected.scales);
+      }
+    }
   }
 }
 

@@ -51,7 +51,7 @@ TEST(WorkerFlags, ABadOneIsNamed) {
       {{"--model=m", "--gpu-memory-utilization=0"}, "--gpu-memory-utilization"},
       {{"--model=m", "--gpu-memory-utilization=1.5"}, "--gpu-memory-utilization"},
       {{"--model=m", "--kv-connections=17"}, "--kv-connections"},
-      {{"--model=m", "--kv-wire-dtype=fp8"}, "--kv-wire-dtype"},
+      {{"--model=m", "--kv-wire-dtype=fp4"}, "--kv-wire-dtype"},
       {{"--model=m", "--kv-wire-dtype=f32", "--strict-kv-dtype"}, "--kv-wire-dtype"},
       {{"--model=m", "--listen=0.0.0.0:1"}, "--insecure"}};
   for (const auto& c : kCases) {

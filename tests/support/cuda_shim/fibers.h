@@ -65,8 +65,9 @@ const LaneData* MeetInWarp(const char* collective, uint32_t mask, const void* da
 // Of the running thread.
 struct PendingCopy {
   void* to;
-  const void* from;  // 16 bytes, of which the first
-  int valid_bytes;   // are copied; the rest is zero
+  const void* from;
+  int bytes;        // of the target: 16 or 4
+  int valid_bytes;  // of them, the first, are copied; the rest is zero
   int group;
 };
 struct AsyncCopies {

@@ -94,21 +94,29 @@ void Load(uint32_t (&out)[kCount], const void* row, const std::source_location& 
   std::memcpy(out, lanes[cuda_shim::ThreadLane()].bytes, sizeof(out));
 }
 
+void BeginCopy(void* shared, const void* global, int bytes, int valid_bytes) {
+  cuda_shim::RequireShared(shared, static_cast<size_t>(bytes), "cp.async");
+  if (reinterpret_cast<uintptr_t>(global) % static_cast<uintptr_t>(bytes) != 0) {
+    cuda_shim::Fail("cp.async: %p is not a multiple of %d", global, bytes);
+  }
+  if (valid_bytes < 0 || valid_bytes > bytes) {
+    cuda_shim::Fail("cp.async: %d valid bytes of %d", valid_bytes, bytes);
+  }
+  std::memset(shared, cuda_shim::kPoison, static_cast<size_t>(bytes));
+  cuda_shim::AsyncCopies& copies = cuda_shim::ThreadAsyncCopies();
+  copies.pending.push_back({shared, global, bytes, valid_bytes, copies.committed_groups});
+}
+
 }  // namespace
 
 void CopyAsync16(void* shared, const void* global) { CopyAsync16(shared, global, 16); }
 
 void CopyAsync16(void* shared, const void* global, int valid_bytes) {
-  cuda_shim::RequireShared(shared, 16, "cp.async");
-  if (reinterpret_cast<uintptr_t>(global) % 16 != 0) {
-    cuda_shim::Fail("cp.async: %p is not a multiple of 16", global);
-  }
-  if (valid_bytes < 0 || valid_bytes > 16) {
-    cuda_shim::Fail("cp.async: %d valid bytes of 16", valid_bytes);
-  }
-  std::memset(shared, cuda_shim::kPoison, 16);
-  cuda_shim::AsyncCopies& copies = cuda_shim::ThreadAsyncCopies();
-  copies.pending.push_back({shared, global, valid_bytes, copies.committed_groups});
+  BeginCopy(shared, global, 16, valid_bytes);
+}
+
+void CopyAsync4(void* shared, const void* global, bool valid) {
+  BeginCopy(shared, global, 4, valid ? 4 : 0);
 }
 
 void CommitCopies() { ++cuda_shim::ThreadAsyncCopies().committed_groups; }
@@ -121,7 +129,7 @@ void cuda_shim::WaitForCopies(int pending_groups) {
   for (; done < pending.size() && pending[done].group < last_group; ++done) {
     uint8_t bytes[16] = {};
     std::memcpy(bytes, pending[done].from, static_cast<size_t>(pending[done].valid_bytes));
-    std::memcpy(pending[done].to, bytes, sizeof(bytes));
+    std::memcpy(pending[done].to, bytes, static_cast<size_t>(pending[done].bytes));
   }
   pending.erase(pending.begin(), pending.begin() + static_cast<ptrdiff_t>(done));
 }

@@ -128,6 +128,24 @@ static __global__ void CopyKernel(const uint32_t* in, uint32_t* out, bool with_w
   take(1);
 }
 
+// Every third is a zero.
+static __global__ void SmallCopyKernel(const uint32_t* in, uint32_t* out) {
+  extern __shared__ __align__(16) uint8_t shared_memory[];
+  uint32_t* const copied = reinterpret_cast<uint32_t*>(shared_memory);
+  const int thread = static_cast<int>(threadIdx.x);
+  CopyAsync4(copied + thread, in + thread, thread % 3 != 0);
+  CommitCopies();
+  out[thread] = copied[thread];
+  WaitForCopies<0>();
+  __syncthreads();
+  out[64 + thread] = copied[63 - thread];
+}
+
+static __global__ void MisplacedSmallCopyKernel(const uint8_t* in, int shared_offset, int offset) {
+  extern __shared__ __align__(16) uint8_t shared_memory[];
+  CopyAsync4(shared_memory + shared_offset, in + offset, true);
+}
+
 static __global__ void MisplacedCopyKernel(const uint8_t* in, int shared_offset, int offset) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
   CopyAsync16(shared_memory + shared_offset, in + offset);
@@ -252,6 +270,18 @@ TEST_P(PtxInOrder, CopiesArriveWhenTheirGroupIsWaitedFor) {
   std::free(in);
 }
 
+TEST_P(PtxInOrder, ASmallCopyArrivesWithTheWaitWholeOrAsZero) {
+  uint32_t in[64];
+  for (uint32_t i = 0; i < 64; ++i) in[i] = i + 1;
+  uint32_t out[128] = {};
+  Launch(SmallCopyKernel, {.block = 64, .shared_bytes = 256}, in, out);
+  for (int i = 0; i < 64; ++i) {
+    EXPECT_NE(out[i], in[i]) << "before the wait";
+    const int thread = 63 - i;
+    EXPECT_EQ(out[64 + i], thread % 3 != 0 ? in[thread] : 0);
+  }
+}
+
 TEST(PtxDeathTest, CopiesAreAlignedAndGoToSharedMemory) {
   alignas(16) const uint8_t in[64] = {};
   Launch(MisplacedCopyKernel, {.shared_bytes = 64}, in, 48, 16);
@@ -259,6 +289,9 @@ TEST(PtxDeathTest, CopiesAreAlignedAndGoToSharedMemory) {
   EXPECT_DEATH(Launch(MisplacedCopyKernel, {.shared_bytes = 64}, in, 0, 8), "multiple of 16");
   EXPECT_DEATH(Launch(MisplacedCopyKernel, {.shared_bytes = 64}, in, 64, 0),
                "not in the block's shared memory");
+  Launch(MisplacedSmallCopyKernel, {.shared_bytes = 64}, in, 60, 4);
+  EXPECT_DEATH(Launch(MisplacedSmallCopyKernel, {.shared_bytes = 64}, in, 2, 0), "multiple of 4");
+  EXPECT_DEATH(Launch(MisplacedSmallCopyKernel, {.shared_bytes = 64}, in, 0, 2), "multiple of 4");
 }
 
 }  // namespace

@@ -10,8 +10,8 @@
 namespace baton {
 
 // --- Copies from global to shared memory that the thread does not wait for. Both addresses are
-// multiples of 16. What was copied may be read by the thread after WaitForCopies, by others after a
-// barrier that follows it.
+// multiples of the copy's bytes. What was copied may be read by the thread after WaitForCopies, by
+// others after a barrier that follows it.
 
 __device__ inline uint32_t SharedAddress(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
@@ -26,6 +26,13 @@ __device__ inline void CopyAsync16(void* shared, const void* global) {
 __device__ inline void CopyAsync16(void* shared, const void* global, int valid_bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(SharedAddress(shared)),
                "l"(global), "r"(valid_bytes)
+               : "memory");
+}
+
+// The same of 4 bytes, all or none of them.
+__device__ inline void CopyAsync4(void* shared, const void* global, bool valid) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(SharedAddress(shared)),
+               "l"(global), "r"(valid ? 4 : 0)
                : "memory");
 }
 

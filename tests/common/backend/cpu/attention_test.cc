@@ -11,6 +11,7 @@
 #include "common/backend/cpu/kernels.h"
 #include "common/backend/exact_math.h"
 #include "common/base/float_types.h"
+#include "tests/support/stored_head.h"
 
 namespace baton {
 namespace {
@@ -52,11 +53,12 @@ class Sequence {
   float* Query(int token, int head) { return At(queries_, token, head, shape_.heads); }
   int BlockCount() const { return (shape_.tokens + shape_.block_size - 1) / shape_.block_size; }
 
-  // What a key or value is once it was in the cache.
-  float Stored(float x) const {
-    if (shape_.dtype == KvDtype::kF16) return F16ToF32(F32ToF16(x));
-    if (shape_.dtype == KvDtype::kBf16) return Bf16ToF32(F32ToBf16(x));
-    return x;
+  // A head of keys or values once it was in the cache.
+  const float* StoredKey(int token, int kv_head) {
+    return At(Stored(keys_, stored_keys_), token, kv_head, shape_.kv_heads);
+  }
+  const float* StoredValue(int token, int kv_head) {
+    return At(Stored(values_, stored_values_), token, kv_head, shape_.kv_heads);
   }
 
  private:
@@ -67,10 +69,31 @@ class Sequence {
     return floats.data() + (token * heads + head) * shape_.head_dim;
   }
 
+  // Made at the first call: later changes do not show.
+  std::vector<float>& Stored(const std::vector<float>& floats, std::vector<float>& stored) const {
+    if (!stored.empty()) return stored;
+    for (size_t i = 0; i < floats.size(); i += static_cast<size_t>(shape_.head_dim)) {
+      if (IsQuantised(shape_.dtype)) {
+        const StoredHead head = StoreHead(shape_.dtype, &floats[i], shape_.head_dim);
+        stored.insert(stored.end(), head.values.begin(), head.values.end());
+        continue;
+      }
+      for (size_t d = i; d < i + static_cast<size_t>(shape_.head_dim); ++d) {
+        const float x = floats[d];
+        stored.push_back(shape_.dtype == KvDtype::kF16    ? F16ToF32(F32ToF16(x))
+                         : shape_.dtype == KvDtype::kBf16 ? Bf16ToF32(F32ToBf16(x))
+                                                          : x);
+      }
+    }
+    return stored;
+  }
+
   Shape shape_;
   std::vector<float> keys_;
   std::vector<float> values_;
   std::vector<float> queries_;
+  std::vector<float> stored_keys_;
+  std::vector<float> stored_values_;
 };
 
 // Runs passes over sequences as an engine would: what no pass has appended is not in the cache.
@@ -84,7 +107,7 @@ class Runner {
              .kv_heads = shape.kv_heads,
              .head_dim = shape.head_dim,
              .dtype = shape.dtype};
-    const size_t half = view_.row_bytes() * static_cast<size_t>(shape.block_size);
+    const size_t half = view_.part().bytes();
     // Every pattern of ones is a NaN: what nobody wrote would show in the result.
     bytes_.assign(static_cast<size_t>(blocks) * 2 * half, 0xff);
     view_.blocks = bytes_.data();
@@ -140,10 +163,14 @@ class Runner {
     const int32_t block =
         tables_[static_cast<size_t>(rows.sequence)][static_cast<size_t>(token / view_.block_size)];
     const int row = token % view_.block_size;
-    Store(sequence.Key(token, 0), view_.KeyRow(block, row));
-    Store(sequence.Value(token, 0), view_.ValueRow(block, row));
+    Store(sequence.Key(token, 0), view_.KeyRow(block, row), view_.KeyScales(block, row));
+    Store(sequence.Value(token, 0), view_.ValueRow(block, row), view_.ValueScales(block, row));
   }
-  void Store(const float* x, uint8_t* row) const {
+  void Store(const float* x, uint8_t* row, uint8_t* scales) const {
+    if (IsQuantised(shape_.dtype)) {
+      StoreHeads(view_.part(), x, row, scales);
+      return;
+    }
     for (int i = 0; i < shape_.kv_heads * shape_.head_dim; ++i) {
       const uint16_t half = shape_.dtype == KvDtype::kF16 ? F32ToF16(x[i]) : F32ToBf16(x[i]);
       if (shape_.dtype == KvDtype::kF32) {
@@ -192,7 +219,7 @@ std::vector<float> Contexts(const Shape& shape, Sequence& sequence, int token, i
     for (int key = start; key < end; ++key) {
       float lanes[16] = {};
       for (int d = 0; d < shape.head_dim; ++d) {
-        lanes[d % 16] = std::fma(sequence.Stored(sequence.Key(key, kv_head)[d]),
+        lanes[d % 16] = std::fma(sequence.StoredKey(key, kv_head)[d],
                                  sequence.Query(token, head)[d], lanes[d % 16]);
       }
       p.push_back(Fold(lanes) * scale);
@@ -203,10 +230,8 @@ std::vector<float> Contexts(const Shape& shape, Sequence& sequence, int token, i
     for (size_t i = 0; i < p.size(); ++i) {
       p[i] = ExpF(p[i] - max);
       lanes[i % 16] += p[i];
-      const float* value = sequence.Value(start + static_cast<int>(i), kv_head);
-      for (size_t d = 0; d < head_dim; ++d) {
-        sums[d] = std::fma(sequence.Stored(value[d]), p[i], sums[d]);
-      }
+      const float* value = sequence.StoredValue(start + static_cast<int>(i), kv_head);
+      for (size_t d = 0; d < head_dim; ++d) sums[d] = std::fma(value[d], p[i], sums[d]);
     }
     if (start == 0) {
       running = sums;
@@ -235,13 +260,12 @@ std::vector<double> ExactContexts(const Shape& shape, Sequence& sequence, int to
   for (int key = 0; key <= token; ++key) {
     double score = 0;
     for (int d = 0; d < shape.head_dim; ++d) {
-      score +=
-          double{sequence.Query(token, head)[d]} * sequence.Stored(sequence.Key(key, kv_head)[d]);
+      score += double{sequence.Query(token, head)[d]} * sequence.StoredKey(key, kv_head)[d];
     }
     const double p = std::exp(score / std::sqrt(shape.head_dim));
     sum += p;
     for (size_t d = 0; d < contexts.size(); ++d) {
-      contexts[d] += p * sequence.Stored(sequence.Value(key, kv_head)[d]);
+      contexts[d] += p * sequence.StoredValue(key, kv_head)[d];
     }
   }
   for (double& x : contexts) x /= sum;
@@ -365,9 +389,13 @@ INSTANTIATE_TEST_SUITE_P(All, AttentionShapes,
                                          Shape{80, 4, 1, 64, KvDtype::kBf16, 530},
                                          Shape{128, 7, 1, 32, KvDtype::kF16, 300},
                                          Shape{96, 9, 1, 16, KvDtype::kF32, 270},
-                                         Shape{512, 1, 1, 48, KvDtype::kBf16, 260}),
+                                         Shape{512, 1, 1, 48, KvDtype::kBf16, 260},
+                                         Shape{48, 5, 5, 32, KvDtype::kInt8, 300},
+                                         Shape{64, 6, 2, 16, KvDtype::kFp8, 530},
+                                         Shape{256, 3, 1, 48, KvDtype::kInt8, 260}),
                          [](const testing::TestParamInfo<Shape>& shape) {
-                           return "HeadDim" + std::to_string(shape.param.head_dim);
+                           return "HeadDim" + std::to_string(shape.param.head_dim) + "Type" +
+                                  std::to_string(static_cast<int>(shape.param.dtype));
                          });
 
 // Scores far apart, and equal ones: exponentials of 0, subnormal ones, and sums of many.

@@ -16,6 +16,7 @@
 #include "common/base/float_types.h"
 #include "test_device.h"
 #include "tests/support/cuda_shim/device_array.h"
+#include "tests/support/stored_head.h"
 
 namespace baton {
 namespace {
@@ -35,7 +36,7 @@ struct Shape {
   KvLayerView View() const {
     KvLayerView view = {
         .block_size = block_size, .kv_heads = kv_heads, .head_dim = head_dim, .dtype = dtype};
-    const size_t half = view.row_bytes() * static_cast<size_t>(block_size);
+    const size_t half = view.part().bytes();
     // Another layer before and behind.
     view.keys_offset = 2 * half;
     view.values_offset = 3 * half;
@@ -43,10 +44,12 @@ struct Shape {
     return view;
   }
   bool tensor_cores() const { return PrefillTileRows(heads(), View()) > 0; }
+  // What the tensor cores multiply.
+  KvDtype matrix_type() const { return IsQuantised(dtype) ? KvDtype::kF16 : dtype; }
 };
 
 std::string Name(const Shape& shape) {
-  const char* const types[] = {"F32", "F16", "Bf16"};
+  const char* const types[] = {"F32", "F16", "Bf16", "Int8", "Fp8"};
   return "Dim" + std::to_string(shape.head_dim) + "Group" + std::to_string(shape.group) + "Heads" +
          std::to_string(shape.kv_heads) + "Block" + std::to_string(shape.block_size) +
          types[static_cast<int>(shape.dtype)];
@@ -58,21 +61,45 @@ float Rounded(KvDtype dtype, float x) {
   return x;
 }
 
+// Keys or values of a sequence in a quantised cache: codes [tokens, kv_columns], scales [tokens,
+// kv_heads].
+struct Codes {
+  std::vector<uint8_t> codes;
+  std::vector<float> scales;
+};
+
 // Rows [first_position, first_position + row_count) of a sequence and the keys and values of all
-// positions up to them, as the cache has them.
+// positions up to them, as the kernels see them.
 struct Sequence {
   int first_position;
   int row_count;
   std::vector<float> queries;  // [row_count, columns]
   std::vector<float> keys;     // [tokens, kv_columns]
   std::vector<float> values;
+  Codes key_codes;
+  Codes value_codes;
 
   int tokens() const { return first_position + row_count; }
 };
 
+// `floats` [tokens, kv_columns] become what the kernels make of their codes.
+Codes Quantise(const Shape& shape, std::vector<float>& floats) {
+  Codes codes;
+  for (size_t i = 0; i < floats.size(); i += static_cast<size_t>(shape.head_dim)) {
+    const StoredHead head = StoreHead(shape.dtype, &floats[i], shape.head_dim);
+    codes.codes.insert(codes.codes.end(), head.codes.begin(), head.codes.end());
+    codes.scales.push_back(head.scale);
+    for (size_t d = 0; d < head.values.size(); ++d) {
+      floats[i + d] =
+          shape.tensor_cores() ? Rounded(KvDtype::kF16, head.values[d]) : head.values[d];
+    }
+  }
+  return codes;
+}
+
 Sequence RandomSequence(const Shape& shape, int first_position, int row_count,
                         std::mt19937& random) {
-  Sequence sequence = {first_position, row_count, {}, {}, {}};
+  Sequence sequence = {first_position, row_count, {}, {}, {}, {}, {}};
   std::normal_distribution<float> normal;
   const auto fill = [&](std::vector<float>& floats, int rows, int columns, float size,
                         bool stored) {
@@ -84,6 +111,10 @@ Sequence RandomSequence(const Shape& shape, int first_position, int row_count,
   fill(sequence.queries, row_count, shape.columns(), 2, false);
   fill(sequence.keys, sequence.tokens(), shape.kv_columns(), 1, true);
   fill(sequence.values, sequence.tokens(), shape.kv_columns(), 1, true);
+  if (IsQuantised(shape.dtype)) {
+    sequence.key_codes = Quantise(shape, sequence.keys);
+    sequence.value_codes = Quantise(shape, sequence.values);
+  }
   return sequence;
 }
 
@@ -129,8 +160,15 @@ class Device {
           block = ids.back();
           ids.pop_back();
         }
-        Store(sequence.keys, token, view_.KeyRow(block, token % shape.block_size));
-        Store(sequence.values, token, view_.ValueRow(block, token % shape.block_size));
+        const int row = token % shape.block_size;
+        if (IsQuantised(shape.dtype)) {
+          Store(sequence.key_codes, token, view_.KeyRow(block, row), view_.KeyScales(block, row));
+          Store(sequence.value_codes, token, view_.ValueRow(block, row),
+                view_.ValueScales(block, row));
+        } else {
+          Store(sequence.keys, token, view_.KeyRow(block, row));
+          Store(sequence.values, token, view_.ValueRow(block, row));
+        }
       }
     }
     pass_.rows = first_rows.back();
@@ -177,6 +215,11 @@ class Device {
       }
     }
   }
+  void Store(const Codes& codes, int token, uint8_t* row, uint8_t* scales) const {
+    std::copy_n(codes.codes.data() + token * shape_.kv_columns(), shape_.kv_columns(), row);
+    std::memcpy(scales, codes.scales.data() + token * shape_.kv_heads,
+                sizeof(float) * static_cast<size_t>(shape_.kv_heads));
+  }
   const int32_t* Upload(const std::vector<int32_t>& values) {
     integers_.emplace_back(values);
     return integers_.back().data();
@@ -198,7 +241,7 @@ class Device {
 
 // The definition in double, of one row and head, for the query as the kernel sees it; and how far
 // its result may be away: the tensor cores' weights have errors of half a unit of the cache's type,
-// each its own; the rest is float32.
+// each its own (of __half where it has codes); the rest is float32.
 struct Expected {
   std::vector<double> context;    // [head_dim]
   std::vector<double> tolerance;  // [head_dim]
@@ -219,7 +262,7 @@ Expected Define(const Shape& shape, const Sequence& sequence, int row, int head)
     double product = 0;
     for (size_t d = 0; d < head_dim; ++d) {
       const float scaled = query[d] * scale;
-      const double q = shape.tensor_cores() ? Rounded(shape.dtype, scaled) : scaled;
+      const double q = shape.tensor_cores() ? Rounded(shape.matrix_type(), scaled) : scaled;
       score += q * k[d];
       product += std::abs(q * k[d]);
     }
@@ -229,7 +272,9 @@ Expected Define(const Shape& shape, const Sequence& sequence, int row, int head)
   }
   double sum = 0;
   for (double& weight : weights) sum += weight = std::exp2(weight - max);
-  const double unit = !shape.tensor_cores() ? 0 : shape.dtype == KvDtype::kF16 ? 0x1p-11 : 0x1p-8;
+  const double unit = !shape.tensor_cores()                  ? 0
+                      : shape.matrix_type() == KvDtype::kF16 ? 0x1p-11
+                                                             : 0x1p-8;
   const double float_error = 0x1p-23 * (8 + largest_product);
   Expected expected = {std::vector<double>(head_dim), std::vector<double>(head_dim)};
   for (size_t d = 0; d < head_dim; ++d) {
@@ -345,10 +390,13 @@ Sequence Part(const Shape& shape, const Sequence& sequence, int begin, int end) 
     return std::vector<float>(values.begin() + from, values.begin() + to);
   };
   const int tokens = sequence.first_position + end;
-  return {sequence.first_position + begin, end - begin,
+  return {sequence.first_position + begin,
+          end - begin,
           slice(sequence.queries, begin * shape.columns(), end * shape.columns()),
           slice(sequence.keys, 0, tokens * shape.kv_columns()),
-          slice(sequence.values, 0, tokens * shape.kv_columns())};
+          slice(sequence.values, 0, tokens * shape.kv_columns()),
+          sequence.key_codes,
+          sequence.value_codes};
 }
 
 // Alone and in runs of any length, over the borders of pages, tiles and segments.
@@ -377,14 +425,22 @@ INSTANTIATE_TEST_SUITE_P(
     Shapes, CudaAttention,
     testing::Values(Shape{64, 3, 2, 16, KvDtype::kF16}, Shape{80, 4, 1, 32, KvDtype::kBf16},
                     Shape{96, 5, 1, 64, KvDtype::kF16}, Shape{128, 4, 2, 32, KvDtype::kBf16},
-                    Shape{256, 2, 1, 64, KvDtype::kF16}, Shape{80, 2, 1, 16, KvDtype::kF32}),
+                    Shape{256, 2, 1, 64, KvDtype::kF16}, Shape{80, 2, 1, 16, KvDtype::kF32},
+                    Shape{64, 4, 2, 16, KvDtype::kInt8}, Shape{80, 3, 1, 32, KvDtype::kFp8}),
     ShapeName);
 
 class CudaAttentionMoreShapes : public CudaAttention {};
 
 TEST_P(CudaAttentionMoreShapes, AreTheDefinition) {
   const Batch batch = RandomBatch(GetParam(), 4);
-  ExpectDefinition(GetParam(), batch, Device(GetParam(), batch).Run());
+  Device device(GetParam(), batch);
+  const std::vector<float> out = device.Run();
+  ExpectDefinition(GetParam(), batch, out);
+  if (!IsQuantised(GetParam().dtype)) return;
+  for (const FiberOrder order : cuda_shim::kAllFiberOrders) {
+    cuda_shim::SetFiberOrder(order);
+    EXPECT_TRUE(SameBits(device.Run(), out));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -394,14 +450,48 @@ INSTANTIATE_TEST_SUITE_P(
                     Shape{64, 4, 1, 32, KvDtype::kF32}, Shape{96, 1, 1, 64, KvDtype::kF32},
                     Shape{128, 3, 1, 32, KvDtype::kF32}, Shape{256, 1, 1, 16, KvDtype::kF32},
                     Shape{48, 2, 1, 16, KvDtype::kBf16}, Shape{512, 1, 1, 16, KvDtype::kF16},
-                    Shape{16, 18, 1, 16, KvDtype::kF16}),
+                    Shape{16, 18, 1, 16, KvDtype::kF16}, Shape{64, 16, 1, 32, KvDtype::kFp8},
+                    Shape{80, 1, 2, 16, KvDtype::kInt8}, Shape{96, 4, 1, 64, KvDtype::kFp8},
+                    Shape{128, 8, 1, 16, KvDtype::kInt8}, Shape{256, 2, 1, 32, KvDtype::kFp8},
+                    Shape{256, 1, 1, 16, KvDtype::kInt8}, Shape{48, 2, 2, 16, KvDtype::kFp8},
+                    Shape{512, 1, 1, 16, KvDtype::kInt8}),
     ShapeName);
+
+// How far a quantised cache's contexts are from those of a float32 cache, against their size.
+TEST(CudaAttentionTypes, AByteAnElementMovesContextsLittle) {
+  for (const auto& [dtype, most] : {std::pair{KvDtype::kInt8, 0.012}, {KvDtype::kFp8, 0.05}}) {
+    for (const int head_dim : {64, 128}) {
+      Shape shape = {head_dim, 4, 1, 32, KvDtype::kF32};
+      std::mt19937 random(7);
+      Batch batch;
+      for (const int rows : {1, 1, 20}) {
+        batch.push_back(RandomSequence(shape, 90 + rows, rows, random));
+        for (float& query : batch.back().queries) query /= 4;  // scores of a trained model's size
+      }
+      const std::vector<float> exact = Device(shape, batch).Run();
+      shape.dtype = dtype;
+      for (Sequence& sequence : batch) {
+        sequence.key_codes = Quantise(shape, sequence.keys);
+        sequence.value_codes = Quantise(shape, sequence.values);
+      }
+      const std::vector<float> quantised = Device(shape, batch).Run();
+      double squares = 0;
+      double differences = 0;
+      for (size_t i = 0; i < exact.size(); ++i) {
+        squares += double{exact[i]} * exact[i];
+        differences += std::pow(double{quantised[i]} - exact[i], 2);
+      }
+      EXPECT_LT(std::sqrt(differences / squares), most) << head_dim;
+      EXPECT_GT(std::sqrt(differences / squares), most / 20) << head_dim;
+    }
+  }
+}
 
 constexpr Shape kUsual = {64, 4, 1, 32, KvDtype::kBf16};
 
 // As a graph of a larger bucket would run it.
 TEST(CudaAttentionGrid, ChangesNoBit) {
-  for (const KvDtype dtype : {KvDtype::kBf16, KvDtype::kF32}) {
+  for (const KvDtype dtype : {KvDtype::kBf16, KvDtype::kF32, KvDtype::kFp8}) {
     Shape shape = kUsual;
     shape.dtype = dtype;
     Device device(shape, RandomBatch(shape, 3));
@@ -423,7 +513,10 @@ TEST(CudaAttentionMask, KeepsLaterTokensFromEarlierRows) {
   for (const auto& [dtype, cut] : {Case{KvDtype::kBf16, AttentionCut::kByRowCount},
                                    {KvDtype::kF16, AttentionCut::kByRowCount},
                                    {KvDtype::kF32, AttentionCut::kByRowCount},
-                                   {KvDtype::kF16, AttentionCut::kAlike}}) {
+                                   {KvDtype::kInt8, AttentionCut::kByRowCount},
+                                   {KvDtype::kFp8, AttentionCut::kByRowCount},
+                                   {KvDtype::kF16, AttentionCut::kAlike},
+                                   {KvDtype::kInt8, AttentionCut::kAlike}}) {
     Shape shape = kUsual;
     shape.dtype = dtype;
     std::mt19937 random(4);
@@ -435,6 +528,13 @@ TEST(CudaAttentionMask, KeepsLaterTokensFromEarlierRows) {
       const auto from = static_cast<ptrdiff_t>(poisoned * shape.kv_columns());
       std::fill(sequence.values.begin() + from, sequence.values.end(), keys_too ? NAN : INFINITY);
       if (keys_too) std::fill(sequence.keys.begin() + from, sequence.keys.end(), NAN);
+      if (IsQuantised(dtype)) {
+        const auto scale = static_cast<ptrdiff_t>(poisoned * shape.kv_heads);
+        std::vector<float>& scales = sequence.value_codes.scales;
+        std::fill(scales.begin() + scale, scales.end(), NAN);
+        std::vector<float>& key_scales = sequence.key_codes.scales;
+        if (keys_too) std::fill(key_scales.begin() + scale, key_scales.end(), NAN);
+      }
       keys_too = !keys_too;
       const std::vector<float> out = Device(shape, {sequence}, cut).Run();
       const auto border = static_cast<ptrdiff_t>((poisoned - 40) * shape.columns());

@@ -18,6 +18,7 @@
 #include "common/backend/make_backend.h"
 #include "common/base/check.h"
 #include "common/base/float_types.h"
+#include "tests/support/stored_head.h"
 
 namespace baton {
 namespace {
@@ -379,15 +380,37 @@ class CudaPaged : public CudaBackendTest {
              .kv_heads = test.kv_heads,
              .head_dim = test.head_dim,
              .dtype = test.dtype};
-    const size_t part = view_.row_bytes() * static_cast<size_t>(test.block_size);
+    const size_t part = view_.part().bytes();
     view_.block_bytes = 2 * kLayers * part;
     view_.keys_offset = 2 * part;
     view_.values_offset = 3 * part;
     cache_bytes_.clear();
-    const size_t elements = view_.block_bytes * static_cast<size_t>(blocks) / view_.element_bytes();
-    for (const float value : RandomFloats(random_, elements)) AppendElement(value);
+    if (IsQuantised(test.dtype)) {
+      FillCodes(blocks);
+    } else {
+      const size_t elements =
+          view_.block_bytes * static_cast<size_t>(blocks) / KvElementBytes(test.dtype);
+      for (const float value : RandomFloats(random_, elements)) AppendElement(value);
+    }
     angles_cos_ = RandomFloats(random_, static_cast<size_t>(rows_ * (test.rope_dim / 2)));
     angles_sin_ = RandomFloats(random_, static_cast<size_t>(rows_ * (test.rope_dim / 2)));
+  }
+
+  void FillCodes(int blocks) {
+    cache_bytes_.assign(view_.block_bytes * static_cast<size_t>(blocks), 0x5a);
+    KvLayerView view = view_;
+    view.blocks = cache_bytes_.data();
+    const auto row = [&] {
+      return RandomFloats(random_, static_cast<size_t>(test_.kv_heads * test_.head_dim));
+    };
+    for (int block = 0; block < blocks; ++block) {
+      for (int token = 0; token < test_.block_size; ++token) {
+        StoreHeads(view.part(), row().data(), view.KeyRow(block, token),
+                   view.KeyScales(block, token));
+        StoreHeads(view.part(), row().data(), view.ValueRow(block, token),
+                   view.ValueScales(block, token));
+      }
+    }
   }
 
   void AppendElement(float value) {
@@ -395,7 +418,7 @@ class CudaPaged : public CudaBackendTest {
                           : test_.dtype == KvDtype::kF16 ? F32ToF16(value)
                                                          : F32ToBf16(value);
     const auto* first = reinterpret_cast<const uint8_t*>(&bits);
-    cache_bytes_.insert(cache_bytes_.end(), first, first + view_.element_bytes());
+    cache_bytes_.insert(cache_bytes_.end(), first, first + KvElementBytes(test_.dtype));
   }
 
   // The view of a copy of the cache in the side's memory.
@@ -408,9 +431,11 @@ class CudaPaged : public CudaBackendTest {
     std::vector<uint8_t> bytes(cache_bytes_.size());
     side.backend().Download(view.blocks, bytes.size(), bytes.data());
     std::vector<float> values;
-    for (size_t at = 0; at < bytes.size(); at += view_.element_bytes()) {
+    // Of codes and scales every byte.
+    if (IsQuantised(test_.dtype)) return {bytes.begin(), bytes.end()};
+    for (size_t at = 0; at < bytes.size(); at += KvElementBytes(test_.dtype)) {
       uint32_t bits = 0;
-      std::memcpy(&bits, &bytes[at], view_.element_bytes());
+      std::memcpy(&bits, &bytes[at], KvElementBytes(test_.dtype));
       const auto half = static_cast<uint16_t>(bits);
       values.push_back(test_.dtype == KvDtype::kF32   ? std::bit_cast<float>(bits)
                        : test_.dtype == KvDtype::kF16 ? F16ToF32(half)
@@ -442,7 +467,8 @@ class CudaPaged : public CudaBackendTest {
 
 TEST_F(CudaPaged, RotatesAndAppendsWhatTheCpuDoes) {
   const std::vector<PagedCase::Sequence> mixed = {{0, 7}, {15, 1}, {30, 5}, {33, 1}};
-  for (const KvDtype dtype : {KvDtype::kF32, KvDtype::kF16, KvDtype::kBf16}) {
+  for (const KvDtype dtype :
+       {KvDtype::kF32, KvDtype::kF16, KvDtype::kBf16, KvDtype::kInt8, KvDtype::kFp8}) {
     for (const PagedCase& test :
          {PagedCase{mixed, 4, 2, 16, 16, dtype, RopePairs::kInterleaved, 16},
           PagedCase{mixed, 3, 3, 24, 48, dtype, RopePairs::kHalfSplit, 24},
@@ -453,7 +479,9 @@ TEST_F(CudaPaged, RotatesAndAppendsWhatTheCpuDoes) {
       const std::vector<float> keys = RandomRows(test.kv_heads * test.head_dim);
       const std::vector<float> values = RandomRows(test.kv_heads * test.head_dim);
       // A last bit of the cache's type, where the rotation was fused otherwise.
-      const double tolerance = dtype == KvDtype::kF32 ? 1e-7 : dtype == KvDtype::kF16 ? 3e-4 : 3e-3;
+      const double tolerance = dtype == KvDtype::kF16    ? 3e-4
+                               : dtype == KvDtype::kBf16 ? 3e-3
+                                                         : 1e-7;
       ExpectSame(tolerance, [&](Side& side) {
         const KvLayerView view = PutCache(side);
         const Tensor q = side.Put(queries, rows_);
@@ -470,13 +498,16 @@ TEST_F(CudaPaged, RotatesAndAppendsWhatTheCpuDoes) {
 
 TEST_F(CudaPaged, AttendsToWhatTheCpuDoes) {
   const std::vector<PagedCase::Sequence> mixed = {{0, 19}, {40, 1}, {21, 6}, {300, 1}, {0, 1}};
-  for (const KvDtype dtype : {KvDtype::kF32, KvDtype::kF16, KvDtype::kBf16}) {
+  for (const KvDtype dtype :
+       {KvDtype::kF32, KvDtype::kF16, KvDtype::kBf16, KvDtype::kInt8, KvDtype::kFp8}) {
     for (const PagedCase& test :
          {PagedCase{mixed, 4, 2, 16, 16, dtype}, PagedCase{mixed, 3, 3, 48, 48, dtype},
           PagedCase{mixed, 8, 1, 64, 32, dtype}}) {
       Make(test);
       const std::vector<float> queries = RandomRows(test.heads * test.head_dim);
-      const double tolerance = dtype == KvDtype::kF32 ? 2e-6 : dtype == KvDtype::kF16 ? 1e-3 : 6e-3;
+      const double tolerance = dtype == KvDtype::kF32    ? 2e-6
+                               : dtype == KvDtype::kBf16 ? 6e-3
+                                                         : 1e-3;
       ExpectSame(tolerance, [&](Side& side) {
         const KvLayerView view = PutCache(side);
         const Tensor out = side.Put(std::vector<float>(queries.size()), rows_);

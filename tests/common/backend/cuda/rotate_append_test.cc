@@ -153,15 +153,16 @@ void ExpectTheCpusBits(const Shape& shape, size_t offset, std::mt19937& random) 
 TEST_P(RotateAppendInOrder, QueriesKeysAndEveryByteOfTheCacheAreTheCpus) {
   std::mt19937 random(1);
   const int head_dims[] = {64, 80, 96, 128, 256};
-  const KvDtype dtypes[] = {KvDtype::kF32, KvDtype::kF16, KvDtype::kBf16};
+  const KvDtype dtypes[] = {KvDtype::kF32, KvDtype::kF16, KvDtype::kBf16, KvDtype::kInt8,
+                            KvDtype::kFp8};
   const int block_sizes[] = {16, 32, 48};
-  for (int trial = 0; trial < 40; ++trial) {
+  for (int trial = 0; trial < 60; ++trial) {
     const int head_dim = head_dims[trial % 5];
     const int rope_dims[] = {head_dim, head_dim, head_dim / 2, 24, 20, 2};
     ExpectTheCpusBits({.head_dim = head_dim,
                        .rope_dim = rope_dims[random() % 6],
                        .half_split = random() % 2 == 0,
-                       .dtype = dtypes[random() % 3],
+                       .dtype = dtypes[random() % 5],
                        .block_size = block_sizes[random() % 3],
                        .kv_heads = 1 + static_cast<int>(random() % 3),
                        .group = 1 + static_cast<int>(random() % 4)},

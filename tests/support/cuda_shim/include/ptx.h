@@ -11,6 +11,7 @@ namespace baton {
 // The copy is made as late as it may be: the target is poisoned until the wait.
 void CopyAsync16(void* shared, const void* global);
 void CopyAsync16(void* shared, const void* global, int valid_bytes);
+void CopyAsync4(void* shared, const void* global, bool valid);
 void CommitCopies();
 namespace cuda_shim {
 void WaitForCopies(int pending_groups);

@@ -1,0 +1,124 @@
+// The rotation of a head of Q or K, and where it goes. For the kernels that append to the cache.
+#pragma once
+
+#include "common/backend/cuda/device.h"
+#include "common/backend/cuda/operands.h"
+#include "common/backend/tensor.h"
+
+namespace baton {
+
+inline constexpr int kRotateVector = 4;  // floats of 16 bytes
+
+// See LaunchRotateAndAppend.
+struct RotateArguments {
+  CudaPass pass;
+  Tensor queries;
+  Tensor keys;
+  Tensor values;
+  KvLayerView cache;
+};
+
+// Heads of a row: of Q, then of K, then of V.
+__host__ __device__ inline int RotatedHeads(const RotateArguments& arguments) {
+  return arguments.queries.columns / arguments.cache.head_dim + 2 * arguments.cache.kv_heads;
+}
+
+// Whether pairs, and what is not rotated, are whole vectors; all rows, in the cache too, begin at
+// 16 bytes then.
+inline bool RotatesVectors(const RotateArguments& arguments) {
+  const KvLayerView& cache = arguments.cache;
+  return arguments.pass.rope_dim % (2 * kRotateVector) == 0 &&
+         cache.head_dim % (2 * kRotateVector) == 0 && cache.block_bytes % 16 == 0 &&
+         cache.keys_offset % 16 == 0 && cache.values_offset % 16 == 0 &&
+         MultiplesOf16({arguments.queries.data, arguments.keys.data, arguments.values.data,
+                        cache.blocks, arguments.pass.rope_cos, arguments.pass.rope_sin});
+}
+
+// Whose one of the heads is.
+struct HeadOwner {
+  Tensor tensor;
+  int head;  // of the tensor
+  bool query;
+  bool value;
+
+  // REQUIRES: index < RotatedHeads(arguments).
+  __device__ HeadOwner(const RotateArguments& arguments, int index) {
+    const int kv_heads = arguments.cache.kv_heads;
+    const int query_heads = arguments.queries.columns / arguments.cache.head_dim;
+    query = index < query_heads;
+    value = index >= query_heads + kv_heads;
+    head = query ? index : index - query_heads - (value ? kv_heads : 0);
+    tensor = query ? arguments.queries : value ? arguments.values : arguments.keys;
+  }
+};
+
+// Where the cache has the row's token.
+struct CachePlace {
+  int32_t block = 0;
+  int token = -1;  // of the block; negative where the row is nobody's
+
+  __device__ CachePlace(const CudaPass& pass, int row, int block_size) {
+    const int position = pass.positions[row];
+    if (position < 0) return;
+    const size_t table =
+        static_cast<size_t>(pass.sequence_of_row[row]) * static_cast<size_t>(pass.table_stride);
+    block = pass.block_tables[table + static_cast<size_t>(position / block_size)];
+    token = position % block_size;
+  }
+};
+
+// Two runs of kCount elements of a head, at `a` and `b`, and the angles that turn them, if any.
+// Half of a head's elements are enumerated by `a`: pairs first, then what is not rotated.
+template <bool kHalfSplit, int kCount>
+struct HeadPart {
+  int a;
+  int b;
+  int pair;  // the first of them
+  bool rotated;
+
+  __device__ HeadPart(int index, int head_dim, int rope_dim) {
+    const int pairs = rope_dim / 2;
+    pair = index * kCount;
+    rotated = pair < pairs;
+    if (!rotated) {
+      a = rope_dim + pair - pairs;
+      b = a + (head_dim - rope_dim) / 2;
+    } else if (kHalfSplit) {
+      a = pair;
+      b = pair + pairs;
+    } else {
+      a = 2 * pair;
+      b = 2 * pair + kCount;
+    }
+  }
+};
+
+__device__ inline void RotatePair(float cosine, float sine, float& a, float& b) {
+  const float rotated = fmaf(a, cosine, -(b * sine));
+  b = fmaf(a, sine, b * cosine);
+  a = rotated;
+}
+
+// The pairs' first elements are in `a` and their second in `b`, or they follow one another.
+template <bool kHalfSplit, int kCount>
+__device__ inline void RotatePart(const CudaPass& pass, int row, int pair, Floats<kCount>& a,
+                                  Floats<kCount>& b) {
+  const size_t angles =
+      static_cast<size_t>(row) * static_cast<size_t>(pass.rope_dim / 2) + static_cast<size_t>(pair);
+  const Floats<kCount> cosine = LoadFloats<kCount>(pass.rope_cos + angles);
+  const Floats<kCount> sine = LoadFloats<kCount>(pass.rope_sin + angles);
+  if constexpr (kHalfSplit || kCount == 1) {
+    for (int i = 0; i < kCount; ++i) {
+      RotatePair(cosine.values[i], sine.values[i], a.values[i], b.values[i]);
+    }
+  } else {
+    constexpr int kHalf = kCount / 2;
+    for (int i = 0; i < kHalf; ++i) {
+      RotatePair(cosine.values[i], sine.values[i], a.values[2 * i], a.values[2 * i + 1]);
+      RotatePair(cosine.values[kHalf + i], sine.values[kHalf + i], b.values[2 * i],
+                 b.values[2 * i + 1]);
+    }
+  }
+}
+
+}  // namespace baton

@@ -1,0 +1,54 @@
+// What a KV cache of a byte an element does to SmolLM2's distributions. Needs BATON_TEST_MODEL.
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+#include "tests/support/distance.h"
+#include "tests/support/model_runner.h"
+
+namespace baton {
+namespace {
+
+constexpr size_t kTokens = 400;  // of each passage, to save seconds
+
+// Pooled over the tokens of the passages, all of whose KV is of the type.
+TEST(KvTypesSmolLm2, AQuantisedCacheMovesTheDistributionsLittle) {
+  if (TestModelPath().empty()) GTEST_SKIP() << "set BATON_TEST_MODEL to SmolLM2's GGUF file";
+  std::ifstream in(BATON_TEST_DATA "/reference/smollm2.json");
+  const nlohmann::json reference = nlohmann::json::parse(in);
+  const auto forward = [](KvDtype dtype, const std::vector<int32_t>& tokens) {
+    ModelRunner runner({.path = TestModelPath(), .kv_dtype = dtype, .max_tokens = 1100});
+    return std::pair(runner.Forward({{runner.AddSequence(), tokens}}), runner.vocab_size());
+  };
+  struct Type {
+    const char* name;
+    KvDtype dtype;
+    double most_kl;
+    Distance distance = {};
+  };
+  Type types[] = {{"bf16", KvDtype::kBf16, 0.004},  // a mere rounding, to compare
+                  {"int8", KvDtype::kInt8, 0.005},
+                  {"fp8", KvDtype::kFp8, 0.016}};
+  for (const auto& passage : reference["passages"]) {
+    std::vector<int32_t> tokens = passage["token_ids"];
+    tokens.resize(std::min(tokens.size(), kTokens));
+    const auto [expected, vocab] = forward(KvDtype::kF16, tokens);
+    for (Type& type : types) {
+      type.distance.Add(expected, forward(type.dtype, tokens).first, vocab);
+    }
+  }
+  for (const Type& type : types) {
+    std::printf("KL(KV of f16 || of %s) = %.5f over %d tokens, same top token %.1f %%\n", type.name,
+                type.distance.Kl(), type.distance.tokens,
+                100.0 * type.distance.same_top / type.distance.tokens);
+    EXPECT_LE(type.distance.Kl(), type.most_kl) << type.name;
+  }
+}
+
+}  // namespace
+}  // namespace baton
