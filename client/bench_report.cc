@@ -96,6 +96,9 @@ std::string FormatJson(const BenchReport& report) {
     row["samples"] = result.samples;
     row[result.limit == BenchResult::Limit::kBandwidth ? "share_of_bandwidth" : "share_of_peak"] =
         result.Share(report.peaks);
+    if (result.limit == BenchResult::Limit::kBandwidth) {
+      row["step_us"] = result.batch * 1e6 / result.Mean();
+    }
     json["results"].push_back(std::move(row));
   }
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);

@@ -58,8 +58,8 @@ struct BenchReport {
 
 // {"model", "device", then of a CPU "cpu", "isa", "threads", "memory_read_gb_s", "int8_gops",
 // "f32_gflops", of a GPU "gpu", "copy_gb_s", "gemm_gflops", "results": [{"test", "depth", "batch",
-// "tokens_per_s", "stdev", "samples", "share_of_bandwidth" or "share_of_peak"}], ...}, on several
-// lines.
+// "tokens_per_s", "stdev", "samples", "share_of_bandwidth" and "step_us" of a decode, or
+// "share_of_peak"}], ...}, on several lines.
 std::string FormatJson(const BenchReport& report);
 std::string FormatTable(const BenchReport& report);
 

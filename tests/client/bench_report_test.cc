@@ -96,6 +96,8 @@ TEST(FormatJson, HoldsEveryFieldThatAComparisonReads) {
   EXPECT_EQ(decode["batch"], 16);
   EXPECT_DOUBLE_EQ(decode["share_of_bandwidth"], 0.75);
   EXPECT_FALSE(decode.contains("share_of_peak"));
+  EXPECT_DOUBLE_EQ(decode["step_us"], 16e6 / decode["tokens_per_s"].get<double>());
+  EXPECT_FALSE(prefill.contains("step_us"));
 }
 
 BenchReport MakeGpuReport() {
