@@ -119,18 +119,21 @@ absl::Status CudaBackend::ReservePasses(const PassLimits& limits) {
   // No more than half of a head's dimensions have an angle.
   const absl::Span<const float> angles(nullptr,
                                        rows * static_cast<size_t>(limits.cache.head_dim) / 2);
+  const int splits = (limits.tokens + kAttentionSplit - 1) / kAttentionSplit;
+  // A recorded pass has the room of its shape, which is no smaller than another's.
+  const PassShape shape =
+      RecordedShape(RecordedRows(limits.sequences), longest, limits.sequences * splits);
   const PassLayout layout({.rows = limits.rows,
                            .token_ids = absl::Span<const int32_t>(nullptr, rows),
                            .sequences = longest,
                            .rope_cos = angles,
-                           .rope_sin = angles});
-  const int splits = (limits.tokens + kAttentionSplit - 1) / kAttentionSplit;
-  const size_t partial_bytes =
-      AttentionPartialBytes(limits.sequences * splits, limits.heads, limits.cache.head_dim);
+                           .rope_sin = angles},
+                          shape.table_stride);
   const std::pair<BackendBuffer*, size_t> buffers[] = {
       {&pass_arrays_, layout.bytes},
-      {&plan_words_, MaxAttentionPlanBytes(limits.rows, limits.sequences, limits.tokens)},
-      {&partials_, splits > 1 ? partial_bytes : 0},
+      {&plan_words_, std::max(MaxAttentionPlanBytes(limits.rows, limits.sequences, limits.tokens),
+                              MaxAttentionPlanBytes(shape.max_tasks, 0, 0))},
+      {&partials_, AttentionPartialBytes(shape.max_tasks, limits.heads, limits.cache.head_dim)},
       {&arrivals_, rows * static_cast<size_t>(limits.heads) * sizeof(int32_t)},
       {&copied_rows_, rows * sizeof(int32_t)}};
   for (const auto& [buffer, bytes] : buffers) {
