@@ -1,7 +1,6 @@
 #include "common/backend/cuda/cuda_backend.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -116,27 +115,26 @@ absl::Status CudaBackend::ReservePasses(const PassLimits& limits) {
   UseDevice();
   const auto rows = static_cast<size_t>(limits.rows);
   const auto sequences = static_cast<size_t>(limits.sequences);
-  // As recorded passes have them: RecordedShape rounds up.
-  const auto rounded = [](int count) {
-    return static_cast<int>(std::bit_ceil(static_cast<unsigned>(count)));
-  };
   const std::vector<PassSequence> longest(
-      sequences, PassSequence{.block_count = rounded(limits.tokens / limits.cache.block_size + 1)});
+      sequences, PassSequence{.block_count = limits.tokens / limits.cache.block_size + 1});
   // No more than half of a head's dimensions have an angle.
   const absl::Span<const float> angles(nullptr,
                                        rows * static_cast<size_t>(limits.cache.head_dim) / 2);
+  const int splits = (limits.tokens + kAttentionSplit - 1) / kAttentionSplit;
+  // A recorded pass has the room of its shape, which is no smaller than another's.
+  const PassShape shape =
+      RecordedShape(RecordedRows(limits.sequences), longest, limits.sequences * splits);
   const PassLayout layout({.rows = limits.rows,
                            .token_ids = absl::Span<const int32_t>(nullptr, rows),
                            .sequences = longest,
                            .rope_cos = angles,
-                           .rope_sin = angles});
-  const int splits = (limits.tokens + kAttentionSplit - 1) / kAttentionSplit;
-  const int tasks = rounded(limits.sequences * std::max(splits, 1));
+                           .rope_sin = angles},
+                          shape.table_stride);
   const std::pair<BackendBuffer*, size_t> buffers[] = {
       {&pass_arrays_, layout.bytes},
       {&plan_words_, std::max(MaxAttentionPlanBytes(limits.rows, limits.sequences, limits.tokens),
-                              MaxAttentionPlanBytes(tasks, /*sequences=*/0, /*max_tokens=*/0))},
-      {&partials_, AttentionPartialBytes(tasks, limits.heads, limits.cache.head_dim)},
+                              MaxAttentionPlanBytes(shape.max_tasks, 0, 0))},
+      {&partials_, AttentionPartialBytes(shape.max_tasks, limits.heads, limits.cache.head_dim)},
       {&arrivals_, rows * static_cast<size_t>(limits.heads) * sizeof(int32_t)},
       {&copied_rows_, rows * sizeof(int32_t)}};
   for (const auto& [buffer, bytes] : buffers) {
