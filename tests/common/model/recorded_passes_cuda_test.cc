@@ -124,7 +124,7 @@ TEST_F(RecordedPasses, ComputeWhatTheirOperationsWouldAsLengthsAndCompanyChange)
   unsigned seed = 0;
   // Tables and tasks of several shapes; one sequence crosses the border of a split.
   for (Side* side : {&plain, &recorded}) {
-    side->Begin(0, 254);
+    side->Begin(0, 255);
     side->Begin(1, 30);
     side->Begin(2, 1);
     side->Begin(3, 150);
