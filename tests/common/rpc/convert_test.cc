@@ -177,7 +177,8 @@ TEST(Convert, ATokenThatContradictsItselfIsRefused) {
 }
 
 TEST(Convert, ShapeAndLayoutAgree) {
-  for (const KvDtype dtype : {KvDtype::kF32, KvDtype::kF16, KvDtype::kBf16}) {
+  for (const KvDtype dtype :
+       {KvDtype::kF32, KvDtype::kF16, KvDtype::kBf16, KvDtype::kInt8, KvDtype::kFp8}) {
     const KvLayout layout{
         .layers = 30, .kv_heads = 3, .head_dim = 64, .block_size = 48, .dtype = dtype};
     const internal::v1::KvShape shape = ShapeFromLayout(layout, "cpu");
@@ -188,7 +189,7 @@ TEST(Convert, ShapeAndLayoutAgree) {
   }
   internal::v1::KvShape shape =
       ShapeFromLayout({.layers = 1, .kv_heads = 1, .head_dim = 16}, "cpu");
-  shape.set_dtype("fp8");
+  shape.set_dtype("fp4");
   EXPECT_EQ(FieldViolations(LayoutFromShape(shape).status())[0].field, "shape.dtype");
 }
 
