@@ -27,8 +27,8 @@ using Output = Backend::ProductOutput;
 
 const GgmlType kTypes[] = {GgmlType::kF32, GgmlType::kF16, GgmlType::kBf16};
 
-std::unique_ptr<Backend> MakeOrDie(const char* device) {
-  auto backend = MakeBackend({.device = device, .threads = 1});
+std::unique_ptr<Backend> MakeOrDie(const char* device, bool deterministic) {
+  auto backend = MakeBackend({.device = device, .threads = 1, .deterministic = deterministic});
   BATON_CHECK(backend.ok(), "a backend");
   return *std::move(backend);
 }
@@ -59,7 +59,8 @@ void ExpectNear(const std::vector<float>& values, const std::vector<float>& expe
 // One backend, with what a test puts in its memory.
 class Side {
  public:
-  explicit Side(const char* device) : backend_(MakeOrDie(device)) {}
+  explicit Side(const char* device, bool deterministic = false)
+      : backend_(MakeOrDie(device, deterministic)) {}
 
   Backend& backend() { return *backend_; }
 
@@ -443,8 +444,9 @@ class CudaPaged : public CudaBackendTest {
     }
     return values;
   }
-  void Begin(Side& side) {
+  void Begin(Side& side, bool recorded = false) {
     side.backend().BeginPass({.rows = rows_,
+                              .recorded = recorded,
                               .sequences = passed_,
                               .rope_pairs = test_.pairs,
                               .rope_dim = test_.rope_dim,
@@ -518,6 +520,24 @@ TEST_F(CudaPaged, AttendsToWhatTheCpuDoes) {
         return side.Get(out);
       });
     }
+  }
+}
+
+TEST_F(CudaPaged, AttendsAlikeInRecordedPassesWhereItIsDeterministic) {
+  Side side("cuda", /*deterministic=*/true);
+  for (const PagedCase& test :
+       {PagedCase{{{300, 1}, {40, 1}, {0, 1}, {513, 1}}, 4, 1, 64, 32, KvDtype::kF16},
+        PagedCase{{{300, 1}, {513, 1}}, 2, 1, 48, 16, KvDtype::kF32}}) {
+    Make(test);
+    const Tensor queries = side.Put(RandomRows(test.heads * test.head_dim), rows_);
+    const Tensor out = side.Put(RandomRows(test.heads * test.head_dim), rows_);
+    const KvLayerView view = PutCache(side);
+    Begin(side);
+    side.backend().Attention(queries, view, out);
+    const std::vector<float> expected = side.Get(out);
+    Begin(side, /*recorded=*/true);
+    side.backend().Attention(queries, view, out);
+    EXPECT_EQ(side.Get(out), expected);
   }
 }
 
