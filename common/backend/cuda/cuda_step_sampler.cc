@@ -83,6 +83,7 @@ absl::Status CudaStepSampler::Allocate(const std::vector<int32_t>& end_of_genera
     BATON_ASSIGN_OR_RETURN(result.logprobs, AllocatePinnedMemory(rows * sizeof(SamplerLogprobs)));
     result.copied = MakeCudaEvent();
   }
+  if (end_of_generation_ids.empty()) return absl::OkStatus();
   std::memcpy(uploads_.Next(BytesOf(end_of_generation_ids)), end_of_generation_ids.data(),
               BytesOf(end_of_generation_ids));
   uploads_.Send(BytesOf(end_of_generation_ids), end_ids_.data());
