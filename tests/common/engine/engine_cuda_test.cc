@@ -5,8 +5,8 @@
 #include <random>
 #include <vector>
 
+#include "test_device.h"
 #include "tests/common/engine/engine_harness.h"
-#include "tests/support/cuda_shim/streams.h"
 
 namespace baton {
 namespace {
@@ -89,7 +89,7 @@ TEST(CudaEngine, AStepAheadChoosesAsTheCpuWhateverIsAskedFor) {
     }
     cuda.ExpectNothingHeld();
   }
-  EXPECT_GT(cuda_shim::GraphLaunches(), launches_before + 4);
+  if (cuda_shim::kCountsGraphs) EXPECT_GT(cuda_shim::GraphLaunches(), launches_before + 4);
   cuda_shim::SetStreamsWait(false);
 }
 
@@ -115,7 +115,7 @@ TEST(CudaEngine, IsExactWithTheDeterministicFlagWhateverElseRuns) {
     ids.push_back(tight.Submit(requests.back()));
   }
   tight.Run();
-  EXPECT_GT(cuda_shim::GraphLaunches(), launches_before + 20);
+  if (cuda_shim::kCountsGraphs) EXPECT_GT(cuda_shim::GraphLaunches(), launches_before + 20);
   int preempted = 0;
   for (size_t i = 0; i < requests.size(); ++i) {
     preempted += tight.log(ids[i]).preempted;

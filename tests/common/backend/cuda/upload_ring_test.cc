@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/backend/cuda/cuda_error.h"
-#include "tests/support/cuda_shim/streams.h"
+#include "test_device.h"
 
 namespace baton {
 namespace {

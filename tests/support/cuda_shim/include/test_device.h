@@ -5,10 +5,12 @@
 #include <cstddef>
 
 #include "tests/support/cuda_shim/fibers.h"
+#include "tests/support/cuda_shim/streams.h"
 
 namespace baton {
 
 namespace cuda_shim {
+inline constexpr bool kCountsGraphs = true;
 inline const char* FiberOrderName(FiberOrder order) {
   return order == FiberOrder::kForward   ? "forward"
          : order == FiberOrder::kReverse ? "reverse"
