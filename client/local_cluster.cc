@@ -144,10 +144,11 @@ absl::Status LocalCluster::PollChild(Child& child, absl::Time now) {
       // A router has started before its workers are there; only its readiness waits for them.
       child.was_ready =
           child.was_ready || CheckHealth(child.health_address, "startup", kHealthTimeout).ok();
+      child.ever_ready |= child.was_ready;
       return absl::OkStatus();
     }
     child.process.clear();
-    if (exit->signal == 0 && exit->code == kExitConfiguration && !child.was_ready) {
+    if (exit->signal == 0 && exit->code == kExitConfiguration && !child.ever_ready) {
       return absl::FailedPreconditionError(
           absl::StrCat(child.name, " cannot run as it is configured; its own words are above"));
     }

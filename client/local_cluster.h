@@ -54,6 +54,7 @@ class LocalCluster {
     std::string health_address;
     std::vector<ChildProcess> process;  // one, or none while it waits to be restarted
     bool was_ready = false;             // since it was last started
+    bool ever_ready = false;            // its flags and its model are right
     int deaths_before_ready = 0;        // in a row
     absl::Time restart_at = absl::InfinitePast();
   };

@@ -265,8 +265,8 @@ void RequestMachine::On(const TimerFired&) {
   } else if (now_ >= read_by_) {
     FailWith(ClientStalled(options_.stall_timeout));
   } else if (now_ >= accept_by_) {
-    FailWith(!failure_.ok()
-                 ? failure_
+    FailWith(!why_it_waits_.ok()
+                 ? why_it_waits_
                  : NoReadyWorker(absl::StrCat("no worker took the request within ",
                                               absl::FormatDuration(options_.worker_timeout))));
   } else if (now_ >= choose_at_) {

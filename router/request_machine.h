@@ -151,8 +151,9 @@ class RequestMachine {
   bool committed_exact_ = true;   // the hand-off lost nothing
 
   AttemptHistory history_;
-  WorkerNeeds needs_;     // of this attempt
-  absl::Status failure_;  // what ended the attempt before
+  WorkerNeeds needs_;          // of this attempt
+  absl::Status failure_;       // what ended the attempt before
+  absl::Status why_it_waits_;  // what ended the last attempt that a worker had taken
   struct OldDecode {
     uint32_t attempt = 0;
     uint64_t worker_id = 0;

@@ -86,6 +86,8 @@ void RequestMachine::Resume(Breakage breakage) {
   needs_ = {.resumed = true,
             .avoid = std::move(breakage.avoid),
             .prefer_decode = decode_lives ? workers_.decode->id : 0};
+  // That nobody takes it any more explains less than what broke it.
+  if (accepted_ || why_it_waits_.ok()) why_it_waits_ = breakage.failure;
   failure_ = std::move(breakage.failure);
 
   if (prefill_open_) Ask(CancelPrefill{attempt_});

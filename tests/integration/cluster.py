@@ -1,6 +1,7 @@
 """A router with its workers as real processes on loopback, for tests."""
 import os
 import pathlib
+import random
 import re
 import signal
 import socket
@@ -19,10 +20,21 @@ MODEL = os.environ.get("BATON_TEST_MODEL", "")
 READY_TIMEOUT_S = 60
 
 
+given_ports = set()
+
+
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """One that no outgoing connection is given, so that a server that is restarted finds it still free."""
+    while True:
+        port = random.randrange(10000, 32000)
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        if port not in given_ports:
+            given_ports.add(port)
+            return port
 
 
 def wait_until(condition, timeout_s, what):

@@ -186,6 +186,17 @@ TEST(RequestResume, AfterABreakWithoutAWorkerTheClientHearsOfTheBreak) {
   EXPECT_TRUE(RetryDelay(harness.failure()).has_value());
 }
 
+TEST(RequestResume, ARefusalAfterABreakDoesNotHideTheBreak) {
+  MachineHarness harness = Decoding(9);
+  harness.DecodeEnds(kKilled);
+  harness.Feed(Others());
+  harness.DecodeEnds(kKilled);  // it took nothing
+  harness.PassTime(absl::Seconds(1));
+  harness.PassTime(absl::Seconds(30));
+  EXPECT_EQ(GetErrorInfo(harness.failure())->stage, kStageDecode);
+  EXPECT_EQ(GetErrorInfo(harness.failure())->worker, "d");
+}
+
 TEST(RequestResume, ARequestThatKillsFourWorkersAtOnePlaceIsPoison) {
   MachineHarness harness(MachineHarness::Spec(9));
   for (int death = 0; death < 4; ++death) {
