@@ -3,8 +3,8 @@
 # x86-64 Linux with glibc 2.36 or newer and an NVIDIA driver. cuBLASLt, ten times as large as all of it, is not in it: the
 # programs find it there (a CUDA Toolkit, or Python's package nvidia-cublas) or say where they looked.
 #   scripts/gpu_bundle.sh [architectures, as BATON_CUDA_ARCHITECTURES; default 90a-real]
-# Writes build/baton-gpu/ and build/baton-gpu.tar.gz; ends with 1 where the archive is larger than 60 MiB or needs something
-# that is not in it.
+# Writes build/baton-gpu/ and build/baton-gpu.tar.xz (tar -xf, or where there is no xz python3 -m tarfile -e); ends with 1
+# where the archive is larger than 60 MiB or needs something that is not in it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,7 +13,7 @@ newest_glibc=2.36
 architectures=${1:-90a-real}
 build=$PWD/build/cuda
 bundle=$PWD/build/baton-gpu
-archive=$bundle.tar.gz
+archive=$bundle.tar.xz
 programs=(baton baton-router baton-prefill-worker baton-decode-worker baton-bench-unchecked baton-bench-device-attention)
 
 nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
@@ -53,7 +53,8 @@ ldd "$bundle"/bin/* "$bundle"/tests/gpu_* | awk '$2 == "=>" && $3 ~ /^\// { prin
   done
 strip --strip-unneeded "$bundle"/bin/* "$bundle"/tests/gpu_* "$bundle"/lib/*
 
-tar -C "$bundle/.." --sort=name --owner=0 --group=0 -cf - baton-gpu | gzip -9 >"$archive"
+tar -C "$bundle/.." --sort=name --owner=0 --group=0 -cf - baton-gpu |
+  xz --lzma2=preset=1,dict=64MiB >"$archive"  # a dictionary that reaches from one program's kernels to the next one's
 bytes=$(stat -c %s "$archive")
 echo "$archive: $((bytes / 1024)) KiB packed, $(du -sk "$bundle" | cut -f1) KiB unpacked, $(ls "$bundle/lib" | wc -l) libraries"
 

@@ -496,6 +496,7 @@ probe_gpu
 if [[ -z $no_gpu ]]; then begin_writing_8b; fi
 for name in rows attention sampler vector_product weight backend; do gpu_test parity $name 60; done
 gpu_test goldens transformer 60
+gpu_test goldens exactness 60
 gpu_test goldens engine 60
 end_to_end f32 tiny-llama-f32 95 --kv-cache-dtype=f32
 end_to_end bf16_kv tiny-llama-f32 50 --kv-cache-dtype=bf16

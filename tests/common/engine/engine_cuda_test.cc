@@ -89,9 +89,7 @@ TEST(CudaEngine, AStepAheadChoosesAsTheCpuWhateverIsAskedFor) {
     }
     cuda.ExpectNothingHeld();
   }
-  if (cuda_shim::kCountsGraphs) {
-    EXPECT_GT(cuda_shim::GraphLaunches(), launches_before + 4);
-  }
+  EXPECT_GT(cuda_shim::GraphLaunches(), launches_before + 4);
   cuda_shim::SetStreamsWait(false);
 }
 
@@ -117,9 +115,7 @@ TEST(CudaEngine, IsExactWithTheDeterministicFlagWhateverElseRuns) {
     ids.push_back(tight.Submit(requests.back()));
   }
   tight.Run();
-  if (cuda_shim::kCountsGraphs) {
-    EXPECT_GT(cuda_shim::GraphLaunches(), launches_before + 20);
-  }
+  EXPECT_GT(cuda_shim::GraphLaunches(), launches_before + 20);
   int preempted = 0;
   for (size_t i = 0; i < requests.size(); ++i) {
     preempted += tight.log(ids[i]).preempted;

@@ -13,7 +13,7 @@
 #include "common/backend/make_backend.h"
 #include "common/base/check.h"
 #include "common/model/transformer.h"
-#include "tests/support/cuda_shim/streams.h"
+#include "test_device.h"
 
 namespace baton {
 namespace {

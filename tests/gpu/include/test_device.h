@@ -18,10 +18,11 @@ enum class FiberOrder { kForward };
 inline constexpr FiberOrder kAllFiberOrders[] = {FiberOrder::kForward};
 inline void SetFiberOrder(FiberOrder /*order*/) {}
 inline const char* FiberOrderName(FiberOrder /*order*/) { return "the GPU's"; }
-// A GPU's streams wait anyway. Nobody counts its graphs.
-inline void SetStreamsWait(bool /*wait*/) {}
-inline constexpr bool kCountsGraphs = false;
-inline int GraphLaunches() { return 0; }
+
+inline void SetStreamsWait(bool /*wait*/) {}  // a GPU's streams put off their work anyhow
+// Of this process.
+int GraphsCaptured();
+int GraphLaunches();
 }  // namespace cuda_shim
 
 // Each byte 0xff: as floats NaN. With BATON_TEST_NO_POISON in the environment the memory stays as

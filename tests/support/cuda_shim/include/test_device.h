@@ -10,7 +10,6 @@
 namespace baton {
 
 namespace cuda_shim {
-inline constexpr bool kCountsGraphs = true;
 inline const char* FiberOrderName(FiberOrder order) {
   return order == FiberOrder::kForward   ? "forward"
          : order == FiberOrder::kReverse ? "reverse"
