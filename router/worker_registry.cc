@@ -122,14 +122,12 @@ void WorkerRegistry::Heard(Worker& worker, const WatchResponse& message) {
 // Its RPC threads may answer while its engine hangs: what it was given is moved elsewhere, and it
 // gets nothing until it advances.
 void WorkerRegistry::JudgeProgress(Worker& worker, const WatchResponse& message) {
+  const bool was_stuck = worker.stuck();
   worker.progress.Observe({message.progress(), message.runnable_sequences()}, worker.last_heard);
-  const bool stuck = worker.progress.stuck() >= kProgressTimeout;
-  if (stuck && !worker.stuck) {
-    Lose(worker,
-         WorkerLost(absl::StrCat("no progress for ", absl::FormatDuration(kProgressTimeout))));
-    worker.id = next_id_++;
-  }
-  worker.stuck = stuck;
+  if (was_stuck || !worker.stuck()) return;
+  Lose(worker,
+       WorkerLost(absl::StrCat("no progress for ", absl::FormatDuration(kProgressTimeout))));
+  worker.id = next_id_++;
 }
 
 void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& info) {
@@ -138,7 +136,6 @@ void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& in
   worker.id = next_id_++;
   worker.info = info;
   worker.progress = {};
-  worker.stuck = false;
   worker.identity = info.identity().SerializeAsString();
   worker.problem.clear();
   if (info.role() != worker.target.role) {

@@ -16,6 +16,7 @@
 #include "baton/internal/v1/worker.grpc.pb.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/health.h"
+#include "common/rpc/limits.h"
 #include "router/calls.h"
 #include "router/event_loop.h"
 #include "router/fleet_view.h"
@@ -43,7 +44,6 @@ struct Worker {
   internal::v1::WorkerState state = internal::v1::WORKER_STATE_UNSPECIFIED;
   internal::v1::WorkerLoad load;
   ProgressJudge progress;
-  bool stuck = false;  // it has had work and not advanced for kProgressTimeout
   absl::Time last_heard = absl::InfinitePast();
   absl::Time retry_at = absl::InfinitePast();
   absl::Duration backoff;
@@ -52,8 +52,10 @@ struct Worker {
   uint32_t own_sequences = 0;
   uint32_t own_prompts = 0;
 
+  // It has had work and not advanced for as long.
+  bool stuck() const { return progress.stuck() >= kProgressTimeout; }
   bool ready() const {
-    return id != 0 && wanted && watch != nullptr && problem.empty() && !stuck &&
+    return id != 0 && wanted && watch != nullptr && problem.empty() && !stuck() &&
            state == internal::v1::WORKER_STATE_READY;
   }
 };
