@@ -54,6 +54,43 @@ __device__ WarpRows<kTiles> FindRows(const AttentionArgs& args, const TileWork& 
   return rows;
 }
 
+// The work of a block of a grid of [tiles, kv_heads], whose tile is `item`.
+__device__ inline TileWork TileAt(const AttentionArgs& args, int item) {
+  const PrefillTile tile = args.work.tiles[item];
+  const int first_position = args.pass.positions[tile.first_row];
+  return {.tile = tile,
+          .kv_head = static_cast<int>(blockIdx.x) % args.cache.kv_heads,
+          .first_position = first_position,
+          .end_key = first_position + tile.row_count,
+          .block_table = BlockTable(args.pass, tile.first_row)};
+}
+
+// Writes columns [first_column, first_column + kColumns) of the contexts of the warp's rows.
+template <int kHeadDim, int kTiles, int kColumns>
+__device__ void StoreContexts(const AttentionArgs& args, const TileWork& work,
+                              const WarpRows<kTiles>& rows,
+                              const SoftmaxState<kTiles, kColumns>& state, int first_column) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int own_row = t * 16 + r * 8 + lane / 4;
+      if (own_row >= rows.used) continue;
+      const int row = rows.first + own_row;
+      const float inverse = 1.0f / state.sum[t][r];
+      const int head = work.kv_head * args.group + row % args.group;
+      float* const to = args.out.Row(work.tile.first_row + row / args.group) + head * kHeadDim +
+                        first_column + lane % 4 * 2;
+#pragma unroll
+      for (int d = 0; d < kColumns / 8; ++d) {
+        *reinterpret_cast<float2*>(to + d * 8) = {state.o[t][d][r * 2] * inverse,
+                                                  state.o[t][d][r * 2 + 1] * inverse};
+      }
+    }
+  }
+}
+
 // The 16-bit elements, two in a register.
 template <class Element>
 struct PairBits;

@@ -90,31 +90,6 @@ static __device__ void AttendTile(
   FoldSums(state);
 }
 
-template <int kTiles, int kHeadDim>
-static __device__ void StoreContexts(const AttentionArgs& args, const TileWork& work,
-                                     const WarpRows<kTiles>& rows,
-                                     const SoftmaxState<kTiles, kHeadDim>& state) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll
-  for (int t = 0; t < kTiles; ++t) {
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const int own_row = t * 16 + r * 8 + lane / 4;
-      if (own_row >= rows.used) continue;
-      const int row = rows.first + own_row;
-      const float inverse = 1.0f / state.sum[t][r];
-      const int head = work.kv_head * args.group + row % args.group;
-      float* const to =
-          args.out.Row(work.tile.first_row + row / args.group) + head * kHeadDim + lane % 4 * 2;
-#pragma unroll
-      for (int d = 0; d < kHeadDim / 8; ++d) {
-        *reinterpret_cast<float2*>(to + d * 8) = {state.o[t][d][r * 2] * inverse,
-                                                  state.o[t][d][r * 2 + 1] * inverse};
-      }
-    }
-  }
-}
-
 template <class Stored, int kHeadDim>
 static __global__ void __launch_bounds__(kAttentionThreads)
     PrefillAttentionKernel(const __grid_constant__ AttentionArgs args) {
@@ -124,20 +99,14 @@ static __global__ void __launch_bounds__(kAttentionThreads)
   LetNextKernelStart();
   const int item = static_cast<int>(blockIdx.x) / args.cache.kv_heads;
   if (item >= args.work.counts[1]) return;
-  const PrefillTile tile = args.work.tiles[item];
-  const int first_position = args.pass.positions[tile.first_row];
-  const TileWork work = {.tile = tile,
-                         .kv_head = static_cast<int>(blockIdx.x) % args.cache.kv_heads,
-                         .first_position = first_position,
-                         .end_key = first_position + tile.row_count,
-                         .block_table = BlockTable(args.pass, tile.first_row)};
-  StoreQueries<MatrixElement<Stored>, kHeadDim>(args, tile, work.kv_head, Shape::kQueries,
+  const TileWork work = TileAt(args, item);
+  StoreQueries<MatrixElement<Stored>, kHeadDim>(args, work.tile, work.kv_head, Shape::kQueries,
                                                 shared_memory);
   const WarpRows rows = FindRows<Shape::kTiles>(args, work, static_cast<int>(threadIdx.x) / 32);
   SoftmaxState<Shape::kTiles, kHeadDim> state;
   ClearState(state);
   AttendTile<Stored, kHeadDim>(args, work, rows, shared_memory, state);
-  StoreContexts(args, work, rows, state);
+  StoreContexts<kHeadDim>(args, work, rows, state, 0);
 }
 
 template <class Stored, int kHeadDim>

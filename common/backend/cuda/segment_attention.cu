@@ -91,6 +91,12 @@ static __device__ void MergeSegment(const WarpRows<1>& rows, int first_key,
   }
 }
 
+// The first of the columns of the values that the warp sums.
+template <class Shape>
+static __device__ int FirstColumn() {
+  return static_cast<int>(threadIdx.x) / 32 % Shape::kHalves * Shape::kColumns;
+}
+
 // Keys [first_key, work.end_key), from a segment's beginning on. Calls end_segment(its first key,
 // state) after each.
 template <class Shape, int kHeadDim, class EndSegment>
@@ -99,8 +105,7 @@ static __device__ void AttendSegments(const AttentionArgs& args, const TileWork&
                                       const EndSegment& end_segment) {
   using Element = typename Shape::Element;
   const uint8_t* const queries = shared + rows.first * PageShape<kHeadDim>::kRowBytes;
-  const int first_column =
-      static_cast<int>(threadIdx.x) / 32 % Shape::kHalves * Shape::kColumns;  // of the values
+  const int first_column = FirstColumn<Shape>();
   uint8_t* const buffers = shared + Shape::kBuffersAt;
   int32_t blocks = FindBlocks(args, work, first_key);
   int32_t next_blocks = FindBlocks(args, work, first_key + kAttentionSplit);
@@ -142,29 +147,6 @@ static __device__ void AttendSegments(const AttentionArgs& args, const TileWork&
 // --- Runs of rows.
 
 template <class Shape, int kHeadDim>
-static __device__ void StoreContexts(const AttentionArgs& args, const TileWork& work,
-                                     const WarpRows<1>& rows,
-                                     const SoftmaxState<1, Shape::kColumns>& state) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int first_column = static_cast<int>(threadIdx.x) / 32 % Shape::kHalves * Shape::kColumns;
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const int own_row = r * 8 + lane / 4;
-    if (own_row >= rows.used) continue;
-    const int row = rows.first + own_row;
-    const float inverse = 1.0f / state.sum[0][r];
-    const int head = work.kv_head * args.group + row % args.group;
-    float* const to = args.out.Row(work.tile.first_row + row / args.group) + head * kHeadDim +
-                      first_column + lane % 4 * 2;
-#pragma unroll
-    for (int d = 0; d < Shape::kColumns / 8; ++d) {
-      *reinterpret_cast<float2*>(to + d * 8) = {state.o[0][d][r * 2] * inverse,
-                                                state.o[0][d][r * 2 + 1] * inverse};
-    }
-  }
-}
-
-template <class Shape, int kHeadDim>
 static __global__ void __launch_bounds__(Shape::kThreads)
     SegmentTileKernel(const __grid_constant__ AttentionArgs args) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
@@ -172,14 +154,8 @@ static __global__ void __launch_bounds__(Shape::kThreads)
   LetNextKernelStart();
   const int item = static_cast<int>(blockIdx.x) / args.cache.kv_heads;
   if (item >= args.work.counts[1]) return;
-  const PrefillTile tile = args.work.tiles[item];
-  const int first_position = args.pass.positions[tile.first_row];
-  const TileWork work = {.tile = tile,
-                         .kv_head = static_cast<int>(blockIdx.x) % args.cache.kv_heads,
-                         .first_position = first_position,
-                         .end_key = first_position + tile.row_count,
-                         .block_table = BlockTable(args.pass, tile.first_row)};
-  StoreQueries<typename Shape::Element, kHeadDim, Shape::kThreads>(args, tile, work.kv_head,
+  const TileWork work = TileAt(args, item);
+  StoreQueries<typename Shape::Element, kHeadDim, Shape::kThreads>(args, work.tile, work.kv_head,
                                                                    Shape::kQueries, shared_memory);
   const WarpRows rows =
       FindRows<1>(args, work, static_cast<int>(threadIdx.x) / 32 / Shape::kHalves);
@@ -190,7 +166,7 @@ static __global__ void __launch_bounds__(Shape::kThreads)
       [&](int first_key, const SoftmaxState<1, Shape::kColumns>& segment) {
         MergeSegment(rows, first_key, segment, total);
       });
-  StoreContexts<Shape, kHeadDim>(args, work, rows, total);
+  StoreContexts<kHeadDim>(args, work, rows, total, FirstColumn<Shape>());
 }
 
 // --- Tasks: segments of single rows.
@@ -200,7 +176,7 @@ template <class Shape, int kHeadDim>
 static __device__ void StorePartial(const AttentionArgs& args, const TaskHeads& heads,
                                     const SoftmaxState<1, Shape::kColumns>& state) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int first_column = static_cast<int>(threadIdx.x) / 32 * Shape::kColumns;
+  const int first_column = FirstColumn<Shape>();
   const int partial = heads.task.first_partial + heads.task.first_key / kAttentionSplit;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
@@ -243,7 +219,7 @@ static __global__ void __launch_bounds__(Shape::kThreads)
         SoftmaxState<1, Shape::kColumns> total;
         ClearState(total);
         MergeSegment(rows, first_key, segment, total);
-        StoreContexts<Shape, kHeadDim>(args, work, rows, total);
+        StoreContexts<kHeadDim>(args, work, rows, total, FirstColumn<Shape>());
       });
   if (task.first_partial < 0) return;
   const int count = work.first_position / kAttentionSplit + 1;
