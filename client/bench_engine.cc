@@ -17,6 +17,7 @@
 #include "common/base/progress_line.h"
 #include "common/base/status_macros.h"
 #include "common/engine/model_runtime.h"
+#include "common/kv/kv_dtype_name.h"
 #include "common/kv/layout.h"
 #include "common/rpc/flags.h"
 
@@ -220,22 +221,6 @@ BenchPeaks Better(const BenchPeaks& a, const BenchPeaks& b) {
           .float_gflops = std::max(a.float_gflops, b.float_gflops)};
 }
 
-const char* NameOf(KvDtype dtype) {
-  switch (dtype) {
-    case KvDtype::kF32:
-      return "f32";
-    case KvDtype::kF16:
-      return "f16";
-    case KvDtype::kBf16:
-      return "bf16";
-    case KvDtype::kInt8:
-      return "int8";
-    case KvDtype::kFp8:
-      return "fp8";
-  }
-  return "";
-}
-
 absl::StatusOr<std::unique_ptr<EngineBench>> LoadModel(const BenchEngineOptions& options,
                                                        KvDtype kv_dtype) {
   std::string path = options.model;
@@ -266,7 +251,7 @@ absl::StatusOr<BenchReport> Measure(const BenchEngineOptions& options) {
                      .weights_type = GgmlTypeName(bench->weights_type()),
                      .model_bytes = bench->model_bytes(),
                      .repacked_bytes = bench->repacked_bytes(),
-                     .kv_cache_dtype = NameOf(kv_dtype)};
+                     .kv_cache_dtype = KvDtypeName(kv_dtype)};
   processor.Describe(*bench, report);
   TestRun tests(options, *bench, processor);
   BATON_RETURN_IF_ERROR(tests.Reserve());

@@ -12,6 +12,7 @@
 #include "common/engine/device_memory.h"
 #include "common/engine/largest_step.h"
 #include "common/gguf/gguf_file.h"
+#include "common/kv/kv_dtype_name.h"
 
 namespace baton {
 namespace {
@@ -98,11 +99,9 @@ std::string MostBytesType(const GgufFile& file) {
 }  // namespace
 
 absl::StatusOr<KvDtype> ParseKvDtype(const std::string& name) {
-  if (name == "auto" || name == "f16") return KvDtype::kF16;
-  if (name == "f32") return KvDtype::kF32;
-  if (name == "bf16") return KvDtype::kBf16;
-  if (name == "int8") return KvDtype::kInt8;
-  if (name == "fp8" || name == "fp8_e4m3") return KvDtype::kFp8;
+  if (name == "auto") return KvDtype::kF16;
+  if (name == "fp8_e4m3") return KvDtype::kFp8;
+  if (auto dtype = KvDtypeFromName(name); dtype.ok()) return dtype;
   return absl::InvalidArgumentError(
       absl::StrCat("--kv-cache-dtype: '", name, "' is not one of auto, f16, f32, bf16, int8, fp8"));
 }

@@ -1,7 +1,6 @@
 #include "common/rpc/convert.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -10,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/base/status_macros.h"
+#include "common/kv/kv_dtype_name.h"
 #include "common/rpc/identity.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
@@ -20,18 +20,6 @@ namespace {
 
 constexpr size_t kCapabilityBytes = 16;
 constexpr int kMaxTokens = 1 << 30;  // token counts fit an int with room to add two of them
-
-struct DtypeName {
-  KvDtype dtype;
-  const char* name;
-};
-constexpr std::array<DtypeName, 5> kDtypes = {{
-    {KvDtype::kF32, "f32"},
-    {KvDtype::kF16, "f16"},
-    {KvDtype::kBf16, "bf16"},
-    {KvDtype::kInt8, "int8"},
-    {KvDtype::kFp8, "fp8"},
-}};
 
 absl::Status CheckSequence(const internal::v1::SequenceSpec& spec, int max_model_len) {
   if (spec.key().attempt() < 1) {
@@ -63,21 +51,6 @@ absl::Status CheckSequence(const internal::v1::SequenceSpec& spec, int max_model
 }
 
 }  // namespace
-
-const char* KvDtypeName(KvDtype dtype) {
-  for (const DtypeName& entry : kDtypes) {
-    if (entry.dtype == dtype) return entry.name;
-  }
-  return "unknown";
-}
-
-absl::StatusOr<KvDtype> KvDtypeFromName(absl::string_view name) {
-  for (const DtypeName& entry : kDtypes) {
-    if (name == entry.name) return entry.dtype;
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "KV type '", name.substr(0, 32), "' is not supported; f16, bf16, f32, int8 and fp8 are"));
-}
 
 absl::StatusOr<SamplingParams> SamplingFromProto(const v1::SamplingParams& params, int vocab_size) {
   std::vector<FieldViolation> violations = SamplingViolations(

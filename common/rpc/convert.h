@@ -17,10 +17,6 @@
 
 namespace baton {
 
-// "f16" and so on, as flags and the wire spell it.
-const char* KvDtypeName(KvDtype dtype);
-absl::StatusOr<KvDtype> KvDtypeFromName(absl::string_view name);
-
 // INVALID_ARGUMENT names the fields as "sampling.top_p". max_tokens and seed must be set: the
 // router fixes every default.
 absl::StatusOr<SamplingParams> SamplingFromProto(const v1::SamplingParams& params, int vocab_size);

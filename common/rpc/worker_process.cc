@@ -13,6 +13,7 @@
 #include "common/base/log.h"
 #include "common/base/progress_line.h"
 #include "common/base/status_macros.h"
+#include "common/kv/kv_dtype_name.h"
 #include "common/rpc/banner.h"
 #include "common/rpc/bulk_tuning.h"
 #include "common/rpc/convert.h"

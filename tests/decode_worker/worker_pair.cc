@@ -8,6 +8,7 @@
 
 #include "common/base/clock.h"
 #include "common/gguf/gguf_file.h"
+#include "common/kv/kv_dtype_name.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/credentials.h"
 #include "common/rpc/kv_wire_choice.h"

@@ -5,6 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "common/kv/kv_dtype_name.h"
 #include "common/rpc/status.h"
 
 namespace baton {
