@@ -32,7 +32,9 @@ std::vector<Model> Models() {
           {"F16Qwen2", {{kF16}, tame, 2, true, 80}, KvDtype::kF16},
           {"F32", {{kF32}, TinyContents::kExtreme, 3, false}, KvDtype::kF32},
           {"Q4_1", {{kQ4_1, kQ8_0, kQ4_0}, TinyContents::kExtreme, 4, false, 64}, KvDtype::kF16},
-          {"Q4_K", {{kQ4_K, kQ6_K}, tame, 5, true, 128}, KvDtype::kF16}};
+          {"Q4_K", {{kQ4_K, kQ6_K}, tame, 5, true, 128}, KvDtype::kF16},
+          {"KvInt8", {{kBf16}, TinyContents::kExtreme, 6, true, 64}, KvDtype::kInt8},
+          {"KvFp8", {{kBf16}, tame, 7, false, 64}, KvDtype::kFp8}};
 }
 
 class DeterministicCuda : public testing::TestWithParam<Model> {

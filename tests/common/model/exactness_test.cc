@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "common/kv/kv_dtype_name.h"
 #include "tests/support/ggml_blocks.h"
 #include "tests/support/instruction_sets.h"
 #include "tests/support/tiny_model.h"
@@ -30,9 +31,7 @@ std::string DescribeModel(const Model& model) {
   for (const GgmlType type : model.options.types) types.push_back(GgmlTypeName(type));
   return absl::StrCat(TinyContentsName(model.options.contents), " ", absl::StrJoin(types, "+"),
                       model.options.qwen2 ? " qwen2" : " llama", ", KV ",
-                      model.kv_dtype == KvDtype::kF32   ? "F32"
-                      : model.kv_dtype == KvDtype::kF16 ? "F16"
-                                                        : "BF16");
+                      KvDtypeName(model.kv_dtype));
 }
 
 // The types of a model's matrices in turn: one type, or what mixed files have.
@@ -43,6 +42,8 @@ class Exactness : public testing::TestWithParam<std::vector<GgmlType>> {
     models.push_back({{GetParam(), TinyContents::kExtreme, 1, false}, KvDtype::kF16});
     models.push_back({{GetParam(), TinyContents::kExtreme, 2, true}, KvDtype::kBf16});
     models.push_back({{GetParam(), TinyContents::kHuge, 3, false}, KvDtype::kF32});
+    models.push_back({{GetParam(), TinyContents::kExtreme, 4, true}, KvDtype::kInt8});
+    models.push_back({{GetParam(), TinyContents::kHuge, 5, false}, KvDtype::kFp8});
     return models;
   }
   static ModelRunnerOptions OptionsFor(const GgufFile& file, const Model& model) {
