@@ -25,6 +25,8 @@ struct RequestSpec {
   std::vector<uint32_t> prompt_token_ids;
   v1::SamplingParams sampling;
   std::string cache_salt;
+  int32_t priority = 0;  // lower is served sooner
+  std::string tenant;    // shares with others of its priority; the empty one is one too
   bool stream = false;
   bool return_token_ids = false;
   absl::Time received;

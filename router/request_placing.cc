@@ -1,4 +1,5 @@
-// The part of the runner that finds workers for the requests that wait, first come, first served.
+// The part of the runner that finds workers for the requests that wait, in the order of FairQueue.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,9 +13,26 @@
 #include "router/request_runner.h"
 
 namespace baton {
+namespace {
+
+// What a request is taken to generate, unless it asks for less.
+constexpr uint32_t kTypicalOutputTokens = 256;
+
+}  // namespace
+
+void RequestRunner::Enqueue(const Request& request) {
+  const RequestSpec& spec = request.machine->spec();
+  const uint32_t output = request.needs.max_total_tokens - request.needs.prompt_tokens;
+  const uint64_t expected = uint64_t{std::min(output, kTypicalOutputTokens)} * spec.sampling.n();
+  waiting_.Push({.number = request.number,
+                 .priority = spec.priority,
+                 .tenant = spec.tenant,
+                 .tokens = request.needs.prompt_tokens + expected,
+                 .resumed = request.needs.resumed});
+}
 
 void RequestRunner::SchedulePlacing() {
-  if (placing_ || waiting_.empty()) return;
+  if (placing_ || (waiting_.empty() && no_worker_.empty())) return;
   placing_ = true;
   parts_.loop.Post([this] {
     placing_ = false;
@@ -24,35 +42,36 @@ void RequestRunner::SchedulePlacing() {
 
 void RequestRunner::PlaceWaiting() {
   const absl::Time now = SteadyNow();
-  for (auto entry = waiting_.begin(); entry != waiting_.end();) {
-    Request* request = Find(entry->number);
-    if (request == nullptr || request->ended) {
-      entry = waiting_.erase(entry);
-      continue;
-    }
+  for (const uint64_t number : std::exchange(no_worker_, {})) {
+    const Request* request = Find(number);
+    if (request != nullptr && !request->ended) Enqueue(*request);
+  }
+  while (const FairQueue::Entry* next = waiting_.Front()) {
+    Request& request = *Find(next->number);
     const auto prefill = parts_.registry.Ready(internal::v1::WORKER_ROLE_PREFILL);
     const auto decode = parts_.registry.Ready(internal::v1::WORKER_ROLE_DECODE);
-    const Placement placement = Place(entry->needs, prefill, decode, options_.placement, turn_);
+    const Placement placement = Place(request.needs, prefill, decode, options_.placement, turn_);
     if (placement.outcome == Placement::Outcome::kWait) {
-      entry->none_ready_since = absl::InfiniteFuture();
+      request.none_ready_since = absl::InfiniteFuture();
       return;  // nobody overtakes
     }
     if (placement.outcome == Placement::Outcome::kPlaced) {
       ++turn_;
-      entry = waiting_.erase(entry);
+      waiting_.TakeFront();
       const auto worker = [this](const auto& snapshots, std::optional<size_t> index) {
         return index.has_value() ? parts_.registry.Find(snapshots[*index].id) : nullptr;
       };
-      GiveWorkers(*request, worker(prefill, placement.prefill), worker(decode, placement.decode));
+      GiveWorkers(request, worker(prefill, placement.prefill), worker(decode, placement.decode));
       continue;
     }
-    entry->none_ready_since = std::min(entry->none_ready_since, now);
-    if (entry->needs.resumed || now - entry->none_ready_since < options_.no_worker_grace) {
-      ++entry;
-      continue;
+    // It waits for what is not there: the others go on without it.
+    waiting_.Remove(request.number);
+    request.none_ready_since = std::min(request.none_ready_since, now);
+    if (request.needs.resumed || now - request.none_ready_since < options_.no_worker_grace) {
+      no_worker_.push_back(request.number);
+    } else {
+      Feed(request, Abandoned{WhyNoWorker()});
     }
-    entry = waiting_.erase(entry);
-    Feed(*request, Abandoned{WhyNoWorker()});
   }
 }
 

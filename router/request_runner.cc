@@ -97,13 +97,9 @@ void RequestRunner::DoAll(Request& request, RequestActions actions) {
 }
 
 void RequestRunner::Do(Request& request, ChooseWorkers&& action) {
-  // In the order of arrival: a request that was served before is not behind those that came later.
-  const auto behind = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& other) {
-    return other.number > request.number;
-  });
-  waiting_.insert(behind, {.number = request.number,
-                           .needs = std::move(action.needs),
-                           .none_ready_since = absl::InfiniteFuture()});
+  request.needs = std::move(action.needs);
+  request.none_ready_since = absl::InfiniteFuture();
+  Enqueue(request);
   SchedulePlacing();
 }
 
@@ -218,6 +214,7 @@ void RequestRunner::EndClient(Request& request, const absl::Status& status,
                               const std::string& finish_reason) {
   if (request.ended) return;
   request.ended = true;
+  waiting_.Remove(request.number);
   --unended_;
   parts_.metrics.Running(-1);
   if (request.machine != nullptr) {

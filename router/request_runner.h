@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <string>
@@ -18,6 +17,7 @@
 #include "router/calls.h"
 #include "router/client_call.h"
 #include "router/event_loop.h"
+#include "router/fair_queue.h"
 #include "router/placement.h"
 #include "router/request_machine.h"
 #include "router/router_metrics.h"
@@ -82,11 +82,9 @@ class RequestRunner {
     std::vector<uint64_t> sequence_on;
     uint64_t tokens_seen = 0;
     absl::Time last_token = absl::InfinitePast();
-  };
-  struct Waiting {
-    uint64_t number = 0;
+    // While it waits for workers:
     WorkerNeeds needs;
-    absl::Time none_ready_since;  // InfiniteFuture: some worker is
+    absl::Time none_ready_since = absl::InfiniteFuture();  // InfiniteFuture: some worker is
   };
 
   void Feed(Request& request, const RequestEvent& event);
@@ -106,6 +104,7 @@ class RequestRunner {
   void Do(Request& request, SetTimer&& action);
 
   void SchedulePlacing();
+  void Enqueue(const Request& request);
   void GiveWorkers(Request& request, Worker* prefill, Worker* decode);
   absl::Status WhyNoWorker() const;
   WorkerLeg& AddLeg(Request& request, uint32_t attempt, uint64_t worker_id);
@@ -131,7 +130,8 @@ class RequestRunner {
   const Parts parts_;
   const Options options_;
   std::map<uint64_t, std::unique_ptr<Request>> requests_;
-  std::list<Waiting> waiting_;  // by number: first come, first served
+  FairQueue waiting_;                // for workers
+  std::vector<uint64_t> no_worker_;  // as waiting_, aside: no worker that is ready could serve them
   uint64_t turn_ = 0;
   size_t unended_ = 0;
   bool placing_ = false;  // PlaceWaiting is posted

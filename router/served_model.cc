@@ -115,6 +115,8 @@ absl::StatusOr<RequestSpec> ServedModel::Prepare(const v1::GenerateRequest& requ
   spec.sampling = request.sampling_params();
   FillSamplingDefaults(spec.sampling, prompt_tokens, max_model_len, seed);
   spec.cache_salt = request.cache_salt();
+  spec.priority = request.priority();
+  spec.tenant = request.user();
   spec.stream = request.stream();
   spec.return_token_ids = request.return_token_ids();
   return spec;

@@ -1,0 +1,83 @@
+// Who is served first, from a router over real gRPC whose one prefill worker takes one prompt at a
+// time.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "tests/router/router_fixture.h"
+
+namespace baton {
+namespace {
+
+class QueueOrder : public RouterFixture {
+ protected:
+  // The worker takes two prompts; one of them stays for as long as the test.
+  QueueOrder() {
+    AddPrefill();
+    AddDecode();
+    Start();
+    workers_[0]->Behave({.before_first_token = absl::Hours(1)});
+    for (grpc::ClientContext& context : blocking_) {
+      blockers_.push_back(stub_->Generate(&context, Request("abc", 10)));
+    }
+    Eventually([&] { return workers_[0]->active_calls() == 2; });
+    workers_[0]->Behave({.before_first_token = absl::Milliseconds(20)});
+  }
+  ~QueueOrder() override {
+    Unblock(1);
+    for (std::thread& client : clients_) client.join();
+  }
+  void Unblock(size_t which) {
+    blocking_[which].TryCancel();
+    blockers_[which]->Finish();
+  }
+
+  // Waits in the queue when this returns.
+  void Submit(const std::string& name, const std::string& user, int32_t priority = 0) {
+    const uint32_t before = router_->waiting_requests();
+    clients_.emplace_back([=, this] {
+      v1::GenerateRequest request = Request("abc", 10);
+      request.set_user(user);
+      request.set_priority(priority);
+      const Answer answer = Generate(request);
+      EXPECT_TRUE(answer.status.ok()) << answer.status;
+      const std::lock_guard lock(mutex_);
+      order_.push_back(name);
+    });
+    Eventually([&] { return router_->waiting_requests() == before + 1; });
+  }
+  // The names in the order in which they were answered, once all were.
+  std::vector<std::string> Order() {
+    for (std::thread& client : clients_) client.join();
+    clients_.clear();
+    return order_;
+  }
+  static size_t PlaceOf(const std::string& name, const std::vector<std::string>& order) {
+    return static_cast<size_t>(std::find(order.begin(), order.end(), name) - order.begin());
+  }
+
+ private:
+  grpc::ClientContext blocking_[2];
+  std::vector<std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>>> blockers_;
+  std::vector<std::thread> clients_;
+  std::mutex mutex_;
+  std::vector<std::string> order_;
+};
+
+TEST_F(QueueOrder, AnUrgentRequestIsFirstAndATenantIsNotBehindAnothersBacklog) {
+  for (int i = 0; i < 10; ++i) Submit("heavy", "heavy");
+  Submit("light", "light");
+  Submit("urgent", "heavy", -1);
+  Submit("batch", "other", 1);
+  Unblock(0);
+  const std::vector<std::string> order = Order();
+  ASSERT_EQ(order.size(), 13u);
+  // The clients' threads may be late by one.
+  EXPECT_LE(PlaceOf("urgent", order), 1u);
+  EXPECT_LE(PlaceOf("light", order), 3u);
+  EXPECT_GE(PlaceOf("batch", order), 11u);
+}
+
+}  // namespace
+}  // namespace baton
