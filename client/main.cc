@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include "client/bench_engine.h"
+#include "client/bench_serve.h"
 #include "client/bench_transfer.h"
 #include "client/run_command.h"
 #include "client/serve_command.h"
@@ -230,6 +231,53 @@ class BenchTransferSubcommand {
   BenchTransferOptions options_;
 };
 
+class BenchServeSubcommand {
+ public:
+  explicit BenchServeSubcommand(CLI::App& bench)
+      : app_(*bench.add_subcommand("serve", "Put a load on a router and measure what clients see")),
+        flags_(app_) {
+    options_.run.server = "127.0.0.1:50051";
+    flags_.AddString("server", options_.run.server, "host:port of a router");
+    flags_.AddDouble("request-rate", options_.load.rate, 0, 1e6,
+                     "requests/s, a Poisson process: no request waits for another's answer");
+    flags_.AddInt("max-concurrency", options_.load.concurrency, 0, 1 << 16,
+                  "instead: so many streams, each followed by the next");
+    flags_.AddInt("input-len", options_.load.input_tokens, 1, 1 << 20, "tokens of a prompt");
+    flags_.AddInt("output-len", options_.load.output_tokens, 1, 1 << 20, "tokens to generate");
+    flags_.AddString("trace", options_.load.trace,
+                     "instead: file of lines 'prompt tokens, output tokens, page ids'");
+    app_.add_option("--class", options_.classes,
+                    "instead of these, several loads at once, each "
+                    "NAME:rate=R|concurrency=N,input=N,output=N,trace=FILE; may be repeated")
+        ->allow_extra_args(false);
+    flags_.AddString("objective", options_.objective,
+                     "what a good request keeps, as ttft=500ms,itl=100ms,tpot=50ms,e2e=10s");
+    flags_.AddDuration("duration", options_.run.duration, absl::Milliseconds(1), absl::Hours(24),
+                       "of what is measured");
+    flags_.AddDuration("warmup", options_.run.warmup, absl::ZeroDuration(), absl::Hours(1),
+                       "of the load before that");
+    flags_.AddDuration("timeout", options_.run.timeout, absl::Milliseconds(1), absl::Hours(24),
+                       "of a request");
+    flags_.AddInt("connections", options_.run.connections, 1, 1024, "that the load goes over");
+    flags_.AddInt("vocab-size", options_.vocab_size, 1, 1 << 24, "prompts are of ids below it");
+    flags_.AddInt("seed", options_.seed, 0, INT32_MAX, "same seed, same load");
+    AddTlsFlags(flags_, options_.tls);
+    app_.add_flag("--json", options_.json, "print JSON instead of tables");
+  }
+  const CLI::App& app() const { return app_; }
+  int Run() {
+    if (const absl::Status status = flags_.Resolve(); !status.ok()) {
+      return ExitUsage("baton bench serve", status);
+    }
+    return BenchServeCommand(options_);
+  }
+
+ private:
+  CLI::App& app_;
+  FlagSet flags_;
+  BenchServeOptions options_;
+};
+
 int Main(int argc, char** argv) {
   CLI::App app("Baton serves large language models with prefill and decode on separate workers.",
                "baton");
@@ -241,6 +289,7 @@ int Main(int argc, char** argv) {
   CLI::App& bench = *app.add_subcommand("bench", "Measure speed");
   bench.require_subcommand(1);
   BenchEngineSubcommand bench_engine(bench);
+  BenchServeSubcommand bench_serve(bench);
   BenchTransferSubcommand bench_transfer(bench);
   try {
     app.parse(argc, argv);
@@ -252,6 +301,7 @@ int Main(int argc, char** argv) {
   if (run.app().parsed()) return run.Run();
   if (serve.app().parsed()) return serve.Run();
   if (bench_engine.app().parsed()) return bench_engine.Run();
+  if (bench_serve.app().parsed()) return bench_serve.Run();
   if (bench_transfer.app().parsed()) return bench_transfer.Run();
   return tokenize.Run();
 }

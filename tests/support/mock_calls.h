@@ -1,0 +1,197 @@
+// The calls of a mock worker, all on the loop's thread but for gRPC's own callbacks.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "grpcpp/support/server_callback.h"
+
+#include "baton/internal/v1/decode.pb.h"
+#include "baton/internal/v1/prefill.pb.h"
+#include "baton/internal/v1/worker.pb.h"
+#include "common/base/clock.h"
+#include "router/event_loop.h"
+#include "tests/support/mock_worker.h"
+
+namespace baton {
+
+// What the calls of one worker know of it. Thread-safe where it says so.
+struct MockState {
+  MockState(const MockWorker::Options& o, MockHandOff& h) : options(o), hand_off(h) {}
+
+  // From any thread.
+  MockBehaviour behaviour() const {
+    absl::MutexLock lock(&mutex);
+    return behaviour_now;
+  }
+  bool stalled() const {
+    const MockBehaviour b = behaviour();
+    return b.silent || b.stuck;
+  }
+  EventLoop& loop() { return hand_off.loop(); }
+  MockVocabulary vocabulary() const {
+    return {.vocab_size = options.vocab_size, .eos_id = options.eos_id};
+  }
+  // The worker's info, as Watch sends it first.
+  internal::v1::WorkerInfo Info() const;
+  // When a prompt that comes now is computed. On the loop's thread.
+  absl::Time ComputedAt(uint32_t prompt_tokens);
+
+  const MockWorker::Options options;
+  MockHandOff& hand_off;
+  std::string address;  // set before the first call
+  uint64_t incarnation = 0;
+  mutable absl::Mutex mutex;
+  MockBehaviour behaviour_now ABSL_GUARDED_BY(mutex);
+  std::atomic<bool> saw_pause = false;
+  std::atomic<int> active = 0;
+  std::atomic<int> total = 0;
+  uint64_t progress = 0;  // the loop's thread only
+  absl::Time busy_until;  // likewise: the prompts so far are computed
+};
+
+// A call that is answered by a stream: its outbox, and one timer. Deletes itself.
+template <typename Reactor, typename Response>
+class MockCall : public Reactor {
+ public:
+  explicit MockCall(MockState& state) : state_(state) {}
+
+ protected:
+  ~MockCall() override { state_.loop().Cancel(timer_); }
+
+  // Runs `task` then, unless the call is over. One at a time.
+  void RunAfter(absl::Duration delay, EventLoop::Task task) {
+    if (!over()) timer_ = state_.loop().RunAt(SteadyNow() + delay, std::move(task));
+  }
+  // As RunAfter, but later where the worker stands still.
+  void After(absl::Duration delay, EventLoop::Task task) {
+    RunAfter(delay, [this, task = std::move(task)]() mutable {
+      if (state_.stalled()) return After(kStalledPoll, std::move(task));
+      task();
+    });
+  }
+  void Queue(Response response) {
+    if (over()) return;
+    outbox_.push_back(std::move(response));
+    WriteNext();
+  }
+  // The call ends when the outbox is empty.
+  void EndWith(const grpc::Status& status) {
+    if (over()) return;
+    ending_ = true;
+    status_ = status;
+    WriteNext();
+  }
+  bool over() const { return ending_ || finished_; }
+  bool writing() const { return writing_; }
+  // The last message that is not being written; null: there is none.
+  Response* waiting() { return outbox_.size() > (writing_ ? 1 : 0) ? &outbox_.back() : nullptr; }
+  virtual void Written() {}  // a message was taken
+
+  MockState& state_;
+
+ private:
+  static constexpr absl::Duration kStalledPoll = absl::Milliseconds(1);
+
+  void WriteNext() {
+    if (writing_ || finished_) return;
+    if (!outbox_.empty()) {
+      writing_ = true;
+      this->StartWrite(&outbox_.front());
+    } else if (ending_) {
+      finished_ = true;
+      this->Finish(status_);
+    }
+  }
+  void OnWriteDone(bool ok) override {
+    state_.loop().Post([this, ok] {
+      writing_ = false;
+      outbox_.pop_front();
+      if (!ok) outbox_.clear();
+      WriteNext();
+      if (ok && !over()) Written();
+    });
+  }
+  void OnCancel() override {
+    state_.loop().Post([this] {
+      if (!writing_) outbox_.clear();
+      if (outbox_.size() > 1) outbox_.resize(1);
+      EndWith(grpc::Status::CANCELLED);
+      state_.loop().Cancel(timer_);
+    });
+  }
+  void OnDone() override {
+    state_.loop().Post([this] { delete this; });
+  }
+
+  std::deque<Response> outbox_;  // the first is being written while writing_
+  bool writing_ = false, ending_ = false, finished_ = false;
+  grpc::Status status_;
+  EventLoop::Timer timer_;
+};
+
+class MockWatch final : public MockCall<grpc::ServerWriteReactor<internal::v1::WatchResponse>,
+                                        internal::v1::WatchResponse> {
+ public:
+  explicit MockWatch(MockState& state);
+
+ private:
+  void Tick();
+  bool introduced_ = false;
+};
+
+class MockPrefill final : public MockCall<grpc::ServerWriteReactor<internal::v1::PrefillResponse>,
+                                          internal::v1::PrefillResponse> {
+ public:
+  MockPrefill(MockState& state, const internal::v1::PrefillRequest& request);
+
+ private:
+  ~MockPrefill() override { --state_.active; }
+  void Start();
+  void SendFirstTokens();
+  void Commit();
+
+  const internal::v1::PrefillRequest request_;
+  const MockBehaviour behaviour_;  // as it was when the call came, as below
+  bool ends_ = true;               // with the first tokens
+};
+
+class MockDecode final
+    : public MockCall<
+          grpc::ServerBidiReactor<internal::v1::DecodeRequest, internal::v1::DecodeResponse>,
+          internal::v1::DecodeResponse> {
+ public:
+  explicit MockDecode(MockState& state);
+
+ private:
+  static constexpr int kMaxQueuedTokens = 256;
+
+  ~MockDecode() override;
+  void OnReadDone(bool ok) override;
+  void Take(const internal::v1::DecodeRequest& request);
+  void Start();
+  void Accept();
+  // The next token of each choice, after behaviour_.between_tokens, while nothing holds it up.
+  void StepLater();
+  void Step();
+  void QueueToken(const internal::v1::OutputToken& token);
+  void FinishChoice(uint32_t choice);
+  void Written() override;
+
+  internal::v1::DecodeRequest request_;  // being read
+  internal::v1::DecodeStart start_;
+  const MockBehaviour behaviour_;
+  std::vector<MockSequence> choices_;
+  std::vector<bool> running_;  // [choices]
+  size_t unfinished_ = 0;
+  bool started_ = false, paused_ = false;
+  bool idle_ = false;     // no step is on its way: paused, or the outbox is full
+  bool expects_ = false;  // the hand-off
+};
+
+}  // namespace baton
