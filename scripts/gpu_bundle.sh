@@ -28,16 +28,19 @@ cmake --preset cuda -DCMAKE_BUILD_TYPE=RelWithDebInfo -DBATON_CUDA_ARCHITECTURES
 NINJA_STATUS='[%f/%t, %es] ' ninja -C "$build" "${programs[@]}" gpu_tests
 
 rm -rf "$bundle" "$archive"
-mkdir -p "$bundle"/{bin,lib,scripts,tests/data}
+mkdir -p "$bundle"/{bin,lib,scripts,bench,tests/data/traces}
 for program in "${programs[@]}"; do cp "$build/bin/$program" "$bundle/bin/"; done
 cp "$build"/tests/gpu_*_test "$bundle/tests/"
 cp -r tests/data/tiny "$bundle/tests/data/"
 cp scripts/gpu_check.sh "$bundle/scripts/"
+cp bench/compare_hugging_face.py "$bundle/bench/"
+cp tests/data/traces/azure_conversation.csv "$bundle/tests/data/traces/"
 cp LICENSE "$bundle/"
 cat >"$bundle/README.txt" <<EOF
 Baton $("$build/bin/baton" --version), GPU code for $architectures.
 
   scripts/gpu_check.sh --out gpu_check    checks everything and measures it, in under 8 minutes
+  bench/compare_hugging_face.py           decode and batching beside PyTorch and transformers, where they are installed
   bin/baton --help
 
 Needs an NVIDIA driver for CUDA $("$nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p') or newer, and libcublasLt of a CUDA Toolkit or of Python's package

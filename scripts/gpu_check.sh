@@ -517,8 +517,8 @@ else
   hand_off "exposed transfer, 2,000 tokens" 25 bf16
   hand_off "exposed transfer, int8 wire" 10 int8 --kv-wire-dtype=int8
 fi
-no_target "generation beside Hugging Face" "needs Hugging Face's generate on this machine; not part of this script"
-no_target "batching beside Hugging Face" "needs Hugging Face's generate on this machine; not part of this script"
+no_target "generation beside Hugging Face" "takes longer than this script may: bench/compare_hugging_face.py"
+no_target "batching beside Hugging Face" "takes longer than this script may: bench/compare_hugging_face.py"
 # Last: a tool that makes kernels ten to a hundred times slower takes what time is left.
 sanitize memcheck rows '*' 40
 sanitize memcheck attention '*MoreShapes*' 40
