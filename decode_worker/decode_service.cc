@@ -2,6 +2,7 @@
 
 #include "absl/time/time.h"
 
+#include "common/base/failpoint.h"
 #include "common/rpc/draining.h"
 #include "common/rpc/status.h"
 #include "decode_worker/decode_call.h"
@@ -23,6 +24,9 @@ class RefusedCall final : public grpc::ServerBidiReactor<DecodeRequest, DecodeRe
 grpc::ServerBidiReactor<DecodeRequest, DecodeResponse>* DecodeService::Decode(
     grpc::CallbackServerContext*) {
   if (draining_) return new RefusedCall(DrainingStatus(options_.worker_name, kStageQueue));
+  if (absl::Status failure = BATON_FAILPOINT_STATUS("decode.before_call"); !failure.ok()) {
+    return new RefusedCall(failure);
+  }
   if (calls_->fetch_add(1) >= static_cast<int>(options_.max_calls)) {
     calls_->fetch_sub(1);
     return new RefusedCall(

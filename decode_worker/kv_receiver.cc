@@ -7,6 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/base/crc32c.h"
+#include "common/base/failpoint.h"
 #include "common/base/numerics.h"
 #include "common/rpc/identity_text.h"
 #include "common/rpc/kv_wire_choice.h"
@@ -81,6 +82,7 @@ void KvReceiver::OnOpen(StreamId stream, const PushOpen& open) {
   if (state_ != State::kPromised) {
     return TurnAway(stream, PushRefused::REASON_UNKNOWN_ATTEMPT, "the push was opened before");
   }
+  BATON_FAILPOINT("kv_receiver.before_open");
   stream_ = stream;
   state_ = State::kOpen;
   if (!SameIdentity(open.identity(), config_.identity)) {
@@ -102,6 +104,7 @@ void KvReceiver::OnOpen(StreamId stream, const PushOpen& open) {
   const bool own_numerics = numerics == config_.shape.numerics();
   exact_ = own_numerics && PromisesBits(numerics);
   deadline_ = now_ + config_.limits.open_timeout;
+  BATON_FAILPOINT("kv_receiver.opened");
   actions_.emplace_back(TakeBlocks{own_numerics ? "" : numerics});
 }
 
@@ -110,6 +113,7 @@ void KvReceiver::On(const Granted& event) {
   BATON_CHECK(event.start_token >= 0 && event.start_token < token_count_ &&
                   event.start_token % kKvPageTokens == 0,
               "the last token is never cached, and whole pages are");
+  BATON_FAILPOINT("kv_receiver.granted");
   state_ = State::kReceiving;
   start_token_ = event.start_token;
   checkpointed_tokens_ = start_token_;
@@ -201,12 +205,14 @@ void KvReceiver::Place(Message message) {
       PageAt(run.layer, page) = Page::kCopying;
     }
   }
+  BATON_FAILPOINT("kv_receiver.before_copy");
   const uint64_t copy_id = next_copy_id_++;
   actions_.emplace_back(Copy{copy_id, message.message_id, header, runs, wire_.type()});
   copies_[copy_id] = {std::move(message), std::move(runs)};
 }
 
 void KvReceiver::On(const CopyDone& event) {
+  BATON_FAILPOINT("kv_receiver.copied");
   const auto found = copies_.find(event.copy_id);
   BATON_CHECK(found != copies_.end(), "each copy is answered once");
   const CopyInFlight copy = std::move(found->second);
@@ -276,6 +282,7 @@ void KvReceiver::AskAgain(const Message& message) {
 }
 
 void KvReceiver::OnCheckpoint(const internal::v1::PushCheckpoint& checkpoint) {
+  BATON_FAILPOINT("kv_receiver.before_checkpoint");
   ExpectMore();
   const uint32_t end = checkpoint.end_token();
   if (end > static_cast<uint32_t>(token_count_) ||
@@ -289,6 +296,7 @@ void KvReceiver::OnCheckpoint(const internal::v1::PushCheckpoint& checkpoint) {
     return Fail(PushRefused::REASON_INCOMPLETE,
                 absl::DataLossError("checkpoint: pages are missing or the digest differs"));
   }
+  BATON_FAILPOINT("kv_receiver.checkpointed");
   checkpointed_tokens_ = end_token;
   Send answer{stream_, {}};
   answer.message.mutable_checkpointed()->set_end_token(end);
@@ -296,6 +304,7 @@ void KvReceiver::OnCheckpoint(const internal::v1::PushCheckpoint& checkpoint) {
 }
 
 void KvReceiver::OnCommit(const PushCommit& commit) {
+  BATON_FAILPOINT("kv_receiver.before_commit");
   if (absl::Status status = CheckFirstTokens(commit); !status.ok()) {
     return Fail(PushRefused::REASON_OUT_OF_RANGE, std::move(status));
   }
@@ -307,6 +316,7 @@ void KvReceiver::OnCommit(const PushCommit& commit) {
     return Fail(PushRefused::REASON_INCOMPLETE, absl::DataLossError("commit: the digest differs"));
   }
   BATON_CHECK(copies_.empty() && waiting_.empty(), "what is covered is not in copy");
+  BATON_FAILPOINT("kv_receiver.committed");
   state_ = State::kCommitted;
   deadline_ = absl::InfiniteFuture();
   actions_.emplace_back(CommitSequence{first_token, exact_});
@@ -349,6 +359,7 @@ void KvReceiver::On(const Tick&) {
 }
 
 void KvReceiver::Fail(PushRefused::Reason reason, absl::Status status) {
+  BATON_FAILPOINT("kv_receiver.before_abort");
   Refuse(stream_, reason, std::string(status.message()));
   EndStreams();
   actions_.emplace_back(Failed{std::move(status)});
@@ -361,6 +372,7 @@ void KvReceiver::Fail(PushRefused::Reason reason, absl::Status status) {
 }
 
 void KvReceiver::Drain() {
+  BATON_FAILPOINT("kv_receiver.before_release");
   state_ = State::kGone;
   ReleaseBlocks release;
   if (resumable_) release.resume_tokens = checkpointed_tokens_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "common/base/failpoint.h"
+
 namespace baton {
 namespace {
 
@@ -117,6 +119,7 @@ bool CopyRun(const KvReceiver::Copy& copy, const KvDataMessage& message, const K
                       [&](uint8_t* rows, uint8_t* row_scales, size_t tokens) {
                         uint8_t* const place = scales ? row_scales : rows;
                         done.ok = done.ok && reader.Read(place, tokens * token_bytes);
+                        BATON_FAILPOINT_BYTES("payload_copier.rows", place, tokens * token_bytes);
                       });
     }
   }

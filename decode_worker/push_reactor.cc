@@ -6,6 +6,7 @@
 #include "grpcpp/impl/codegen/proto_utils.h"
 
 #include "common/base/clock.h"
+#include "common/base/failpoint.h"
 #include "common/rpc/kv_wire.h"
 #include "decode_worker/attempt_receiver.h"
 
@@ -101,6 +102,7 @@ void PushReactor::OnReadDone(bool ok) {
 }
 
 void PushReactor::Open() {
+  BATON_FAILPOINT("push_reactor.before_open");
   absl::StatusOr<internal::v1::PushRequest> message = ParseControl(request_);
   request_.Clear();
   internal::v1::PushResponse refusal;
@@ -126,6 +128,7 @@ void PushReactor::Open() {
 }
 
 void PushReactor::Dispatch() {
+  BATON_FAILPOINT("push_reactor.message");
   absl::StatusOr<std::vector<grpc::Slice>> slices = SlicesOf(request_);
   absl::Status status = slices.status();
   if (slices.ok() && IsKvData(*slices)) {

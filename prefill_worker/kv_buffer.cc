@@ -10,6 +10,7 @@
 
 #include "common/base/check.h"
 #include "common/base/crc32c.h"
+#include "common/base/failpoint.h"
 #include "common/rpc/kv_wire.h"
 #include "prefill_worker/page_encoder.h"
 
@@ -110,15 +111,16 @@ grpc::ByteBuffer MakeKvBuffer(const internal::v1::KvDataHeader& header,
   BATON_CHECK(layers.size() == header.layer_count(), "the rows of each layer");
   const int first = static_cast<int>(header.first_token());
   const int end = first + static_cast<int>(header.token_count());
-  const std::string header_bytes = header.SerializeAsString();
+  std::string header_bytes = header.SerializeAsString();
+  const uint32_t header_crc = Crc32c(header_bytes.data(), header_bytes.size());
+  BATON_FAILPOINT_BYTES("kv_buffer.header", header_bytes.data(), header_bytes.size());
   const KvLayout& layout = layers.front().blocks->layout;
   const size_t payload_bytes =
       layers.size() * header.token_count() * 2 * (layout.row_bytes() + layout.scale_bytes());
 
   auto* pin = new Pin(std::move(released));
   std::vector<grpc::Slice> slices;
-  slices.emplace_back(EncodeKvDataPrefix(
-      header_bytes, Crc32c(header_bytes.data(), header_bytes.size()), payload_bytes));
+  slices.emplace_back(EncodeKvDataPrefix(header_bytes, header_crc, payload_bytes));
   std::vector<Run> runs;
   const auto add = [&runs](uint8_t* bytes, size_t size) { AddRun(runs, bytes, size); };
   for (const KvLayerRows& layer : layers) {

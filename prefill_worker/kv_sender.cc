@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/base/check.h"
+#include "common/base/failpoint.h"
 
 namespace baton {
 namespace {
@@ -45,6 +46,7 @@ absl::Time KvSender::NextDeadline() const {
 
 void KvSender::On(const Begin&) {
   if (state_ != State::kIdle) return;
+  BATON_FAILPOINT("kv_sender.before_open");
   state_ = State::kOpening;
   started_ = now_;
   deadline_ = now_ + config_.limits.open_timeout;
@@ -105,6 +107,7 @@ void KvSender::On(const Response& event) {
       return OnRefused(event.message.refused(), event.stream);
     case internal::v1::PushResponse::kCommitted:
       if (joined || state_ != State::kCommitting) break;
+      BATON_FAILPOINT("kv_sender.committed");
       report_.committed = true;
       return Finish(absl::OkStatus());
     case internal::v1::PushResponse::kCheckpointed:
@@ -176,6 +179,7 @@ void KvSender::OnOpened(const internal::v1::PushOpened& opened) {
                       absl::UnavailableError("the decode worker opened the push with a start or "
                                              "window that cannot be"));
   }
+  BATON_FAILPOINT("kv_sender.opened");
   state_ = State::kSending;
   deadline_ = absl::InfiniteFuture();
   start_token_ = static_cast<int>(start);
@@ -184,6 +188,7 @@ void KvSender::OnOpened(const internal::v1::PushOpened& opened) {
 }
 
 void KvSender::StartAbort(PushAbort::Reason reason, absl::Status status) {
+  BATON_FAILPOINT("kv_sender.before_abort");
   if (state_ == State::kIdle) return Finish(std::move(status));
   state_ = State::kAborting;
   deadline_ = now_ + config_.limits.abort_timeout;

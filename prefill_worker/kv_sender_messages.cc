@@ -2,7 +2,9 @@
 // commit.
 #include <algorithm>
 #include <optional>
+#include <utility>
 
+#include "common/base/failpoint.h"
 #include "prefill_worker/kv_sender.h"
 
 namespace baton {
@@ -78,6 +80,7 @@ bool KvSender::SendNextMessage() {
   if (flight > window_bytes_) return false;
   if (flight > unacknowledged_.flight_limit_bytes() && !unacknowledged_.empty()) return false;
 
+  BATON_FAILPOINT("kv_sender.before_data");
   const KvDataHeader header =
       MakeHeader(next->layer, static_cast<int>(layers), next->first_token, tokens);
   if (next->end_token < computed_.front().end_token) {
@@ -131,6 +134,7 @@ void KvSender::SendCheckpoint() {
     checkpoints_.pop_front();
   }
   if (end_token <= start_token_) return;
+  BATON_FAILPOINT("kv_sender.before_checkpoint");
   SendControl checkpoint;
   checkpoint.message.mutable_checkpoint()->set_end_token(static_cast<uint32_t>(end_token));
   checkpoint.message.mutable_checkpoint()->set_digest(Digest(end_token, {}));
@@ -142,12 +146,15 @@ void KvSender::SendCommit() {
       last_computed_ == absl::InfinitePast() || !computed_.empty() || !unacknowledged_.empty()) {
     return;
   }
+  BATON_FAILPOINT("kv_sender.before_commit");
   state_ = State::kCommitting;
   deadline_ = now_ + config_.limits.commit_timeout;
   SendControl commit;
   *commit.message.mutable_commit()->add_first_tokens() = *first_token_;
-  commit.message.mutable_commit()->set_digest(
-      Digest(static_cast<int>(config_.token_ids.size()), absl::MakeConstSpan(&*first_token_, 1)));
+  std::string digest =
+      Digest(static_cast<int>(config_.token_ids.size()), absl::MakeConstSpan(&*first_token_, 1));
+  BATON_FAILPOINT_BYTES("kv_sender.digest", digest.data(), digest.size());
+  commit.message.mutable_commit()->set_digest(std::move(digest));
   actions_.emplace_back(std::move(commit));
 }
 

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "common/base/failpoint.h"
 #include "prefill_worker/kv_sender.h"
 
 namespace baton {
@@ -78,6 +79,7 @@ void KvSender::OnAck(const PushAck& ack, int stream) {
       }
       return;
     case SendWindow::Answer::kAcknowledged:
+      BATON_FAILPOINT("kv_sender.acknowledged");
       break;
   }
   window_bytes_ = ack.window_bytes();

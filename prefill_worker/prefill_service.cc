@@ -4,6 +4,7 @@
 
 #include "absl/time/time.h"
 
+#include "common/base/failpoint.h"
 #include "common/rpc/draining.h"
 #include "common/rpc/status.h"
 
@@ -24,6 +25,9 @@ class RefusedCall final : public grpc::ServerWriteReactor<PrefillResponse> {
 grpc::ServerWriteReactor<PrefillResponse>* PrefillService::Prefill(grpc::CallbackServerContext*,
                                                                    const PrefillRequest* request) {
   if (draining_) return new RefusedCall(DrainingStatus(options_.worker_name, kStageQueue));
+  if (absl::Status failure = BATON_FAILPOINT_STATUS("prefill.before_call"); !failure.ok()) {
+    return new RefusedCall(failure);
+  }
   std::shared_ptr<PrefillCall> call;
   {
     absl::MutexLock lock(&calls_->mutex);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/clock.h"
+#include "common/base/failpoint.h"
 #include "common/base/log.h"
 #include "prefill_worker/kv_buffer.h"
 #include "prefill_worker/page_encoder.h"
@@ -125,6 +126,7 @@ void PushClient::Advance() {
   if (!may_release_ || (stager_.has_value() && !stager_->idle())) return;
   may_release_ = false;
   stager_.reset();
+  BATON_FAILPOINT("push_client.before_release");
   callbacks_.release_blocks();
 }
 
@@ -184,6 +186,7 @@ void PushClient::OpenStream(const KvSender::OpenStream& open) {
                            status.error_message());
     self->inbox_->Post({KvSender::StreamEnded{why, stream}, {}, {}, std::move(ended)});
   };
+  BATON_FAILPOINT("push_client.before_stream");
   streams_[index] = std::make_shared<PushStream>(channels_[index], std::move(callbacks));
   streams_[index]->Start();
   streams_[index]->Write(Serialize(open.first), false);
@@ -201,6 +204,7 @@ void PushClient::SendData(const KvSender::SendData& data) {
       PushInbox::Track(inbox_, std::move(held), data.header.sequence_number());
   std::vector<KvLayerRows> staged;
   if (stager_.has_value()) staged = stager_->Send(data.header);
+  BATON_FAILPOINT("push_client.before_write");
   if (!intact) return released();
   Stream(data.stream).Write(MakeBuffer(data.header, staged, std::move(released)), true);
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs the whole test suite; ends with CTest's summary. The unit tests, but not those
-# that start servers, run a second time under the address and undefined-behaviour sanitizers. Where the CUDA Toolkit is
-# found, the programs are compiled and linked with the CUDA backend too; its kernels are tested without a GPU either way.
+# that start servers, run a second time under the address and undefined-behaviour sanitizers. The programs are built once more
+# with failpoints (common/base/failpoint.h), for tests that let them die at each. Where the CUDA Toolkit is found, they are
+# compiled and linked with the CUDA backend too; its kernels are tested without a GPU either way.
 #   scripts/test.sh [ctest arguments]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,13 +14,15 @@ export BATON_TEST_MODEL
 # One cache for all build folders: an object does not depend on where it is built.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
-for preset in dev asan; do
+for preset in dev asan failpoints; do
   [[ -f build/$preset/build.ninja ]] || cmake --preset "$preset" >/dev/null
 done
 echo "== build: dev"
 NINJA_STATUS='[%f/%t, %es] ' ninja -C build/dev
 echo "== build: unit tests under asan"
 NINJA_STATUS='[%f/%t, %es] ' ninja -C build/asan unit_tests
+echo "== build: programs with failpoints"
+NINJA_STATUS='[%f/%t, %es] ' ninja -C build/failpoints baton-router baton-prefill-worker baton-decode-worker
 
 cuda=
 nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
@@ -43,5 +46,7 @@ if [[ -n $cuda ]]; then
   ctest --test-dir build/cuda -L gpu --output-on-failure "$@"
   sed -n 's/^SKIPPED \([0-9]* tests\) of [^ ]*\/\([^ /]*\): /\2: \1 skipped: /p' build/cuda/Testing/Temporary/LastTest.log || true
 fi
+echo "== tests: workers that fail at every point of a request"
+ctest --test-dir build/failpoints -L failpoints --output-on-failure "$@"
 echo "== tests: dev"
 ctest --test-dir build/dev --output-on-failure "$@"

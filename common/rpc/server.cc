@@ -19,6 +19,7 @@
 #include "grpcpp/server.h"
 
 #include "common/base/clock.h"
+#include "common/base/failpoint.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/address.h"
@@ -119,6 +120,7 @@ struct ServerProcess::Rep {
 
 absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options options,
                                                                      Metrics& metrics) {
+  BATON_RETURN_IF_ERROR(BATON_START_FAILPOINTS());
   BATON_RETURN_IF_ERROR(ValidateServerFlags(options.flags));
   BATON_ASSIGN_OR_RETURN(Credentials credentials, Credentials::Create(options.flags.tls));
   // Found now, not after the model is loaded.

@@ -73,13 +73,15 @@ class Server:
                      f"--metrics-listen=127.0.0.1:{self.metrics_port}", *args]
         self.log = tempfile.NamedTemporaryFile(prefix=f"{binary}-", suffix=".log", delete=False)
         self.process = None
+        self.environment = {}  # beside our own
 
     @property
     def address(self):
         return f"127.0.0.1:{self.port}"
 
     def start(self):
-        self.process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+        self.process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+                                        env={**os.environ, **self.environment})
 
     def stop(self, timeout_s=10):
         """SIGTERM; the exit code."""

@@ -1,0 +1,68 @@
+// Points at which a test makes this process fail: before and after each state transition of a
+// request. They are compiled in only with BATON_FAILPOINTS (the preset `failpoints`); elsewhere the
+// macros leave nothing behind.
+//
+//   BATON_FAILPOINT("kv_receiver.before_commit");
+//   BATON_RETURN_IF_ERROR(BATON_FAILPOINT_STATUS("prefill.before_submit"));
+//   BATON_FAILPOINT_BYTES("push_client.header", header.data(), header.size());
+//
+// A point does what it was armed for, by the environment variable BATON_FAILPOINTS when the process
+// starts or over a socket while it runs (failpoint_socket.h):
+//
+//   NAME=ACTION[@N] {; NAME=ACTION[@N]}   at the N-th hit from now on only; without N at each
+//   ACTION: error (UNAVAILABLE) | corrupt (one bit) | sleep(MILLISECONDS) | kill | stop
+//
+// kill and stop are SIGKILL and SIGSTOP to the process itself. Whatever a point does, it says so on
+// stderr first. All functions are thread-safe.
+#pragma once
+
+#ifdef BATON_FAILPOINTS
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "common/base/failpoint_table.h"
+
+namespace baton {
+
+void ReachFailpoint(size_t index);
+// UNAVAILABLE where it is armed for that, else OK.
+absl::Status FailpointStatus(size_t index);
+// Flips a bit of the byte in the middle where it is armed for that.
+void FailpointBytes(size_t index, void* bytes, size_t size);
+
+// INVALID_ARGUMENT names the entry that is wrong; then none is armed.
+absl::Status ArmFailpoints(const std::string& plan);
+void DisarmFailpoints();
+
+struct FailpointCount {
+  uint64_t hits = 0;   // since the process began, armed or not
+  uint64_t fired = 0;  // of these, those at which it did what it was armed for
+};
+std::vector<FailpointCount> CountFailpoints();  // [kFailpointCount]
+
+// Arms what BATON_FAILPOINTS says and serves the socket BATON_FAILPOINT_SOCKET, where they are set.
+absl::Status StartFailpoints();
+
+}  // namespace baton
+
+#define BATON_FAILPOINT_INDEX(name, form) \
+  ::baton::FailpointIndex(name, ::baton::FailpointForm::form)
+#define BATON_FAILPOINT(name) ::baton::ReachFailpoint(BATON_FAILPOINT_INDEX(name, kPlain))
+#define BATON_FAILPOINT_STATUS(name) ::baton::FailpointStatus(BATON_FAILPOINT_INDEX(name, kStatus))
+#define BATON_FAILPOINT_BYTES(name, bytes, size) \
+  ::baton::FailpointBytes(BATON_FAILPOINT_INDEX(name, kBytes), bytes, size)
+#define BATON_START_FAILPOINTS() ::baton::StartFailpoints()
+
+#else
+
+#define BATON_FAILPOINT(name) static_cast<void>(0)
+#define BATON_FAILPOINT_STATUS(name) ::absl::OkStatus()
+#define BATON_FAILPOINT_BYTES(name, bytes, size) static_cast<void>(0)
+#define BATON_START_FAILPOINTS() ::absl::OkStatus()
+
+#endif

@@ -1,0 +1,67 @@
+// Every failpoint by name, in the order in which a request comes to them. tests/failpoints_test.py
+// compares this with the sources: each name stands there exactly once.
+#pragma once
+
+#include <cstddef>
+#include <iterator>
+#include <string_view>
+
+namespace baton {
+
+// What a point can do beside sleeping, killing and stopping its process.
+enum class FailpointForm {
+  kPlain,   // BATON_FAILPOINT: nothing
+  kStatus,  // BATON_FAILPOINT_STATUS: return an error
+  kBytes,   // BATON_FAILPOINT_BYTES: corrupt bytes
+};
+
+struct FailpointEntry {
+  std::string_view name;  // part.transition
+  FailpointForm form;
+};
+
+inline constexpr FailpointEntry kFailpoints[] = {
+    // The prefill worker, and the sender in it.
+    {"prefill.before_call", FailpointForm::kStatus},
+    {"kv_sender.before_open", FailpointForm::kPlain},
+    {"push_client.before_stream", FailpointForm::kPlain},
+    {"kv_sender.opened", FailpointForm::kPlain},
+    {"kv_sender.before_data", FailpointForm::kPlain},
+    {"kv_buffer.header", FailpointForm::kBytes},
+    {"push_client.before_write", FailpointForm::kPlain},
+    {"kv_sender.acknowledged", FailpointForm::kPlain},
+    {"kv_sender.before_checkpoint", FailpointForm::kPlain},
+    {"kv_sender.before_commit", FailpointForm::kPlain},
+    {"kv_sender.digest", FailpointForm::kBytes},
+    {"kv_sender.committed", FailpointForm::kPlain},
+    {"kv_sender.before_abort", FailpointForm::kPlain},
+    {"push_client.before_release", FailpointForm::kPlain},
+    // The decode worker, and the receiver in it.
+    {"decode.before_call", FailpointForm::kStatus},
+    {"push_reactor.before_open", FailpointForm::kPlain},
+    {"kv_receiver.before_open", FailpointForm::kPlain},
+    {"kv_receiver.opened", FailpointForm::kPlain},
+    {"kv_receiver.granted", FailpointForm::kPlain},
+    {"push_reactor.message", FailpointForm::kPlain},
+    {"kv_receiver.before_copy", FailpointForm::kPlain},
+    {"payload_copier.rows", FailpointForm::kBytes},
+    {"kv_receiver.copied", FailpointForm::kPlain},
+    {"kv_receiver.before_checkpoint", FailpointForm::kPlain},
+    {"kv_receiver.checkpointed", FailpointForm::kPlain},
+    {"kv_receiver.before_commit", FailpointForm::kPlain},
+    {"kv_receiver.committed", FailpointForm::kPlain},
+    {"kv_receiver.before_abort", FailpointForm::kPlain},
+    {"kv_receiver.before_release", FailpointForm::kPlain},
+};
+
+inline constexpr size_t kFailpointCount = std::size(kFailpoints);
+
+// At compile time, so that a name that is not in the table, or is there with another form, is an
+// error.
+consteval size_t FailpointIndex(std::string_view name, FailpointForm form) {
+  size_t index = 0;
+  while (kFailpoints[index].name != name || kFailpoints[index].form != form) ++index;
+  return index;
+}
+
+}  // namespace baton

@@ -1,0 +1,173 @@
+"""SIGTERM: a server takes no new work, what runs on it finishes or goes on elsewhere before its time is up, and it exits with 0;
+a second SIGTERM ends it at once."""
+import itertools
+import signal
+import time
+
+import grpc
+import pytest
+
+from cluster import Cluster, Failure, complete, failure, request, wait_until
+
+GRACE_S = 2  # --shutdown-timeout; half of it before, what still runs is ended
+SHORT, LONG = 20, 700  # output tokens that a worker has done well within half of GRACE_S, and never has
+
+salts = itertools.count()
+
+
+def made(length, prompt_tokens=40, seed=0):
+    asked = request(ids=[(seed * 37 + i * i) % 40000 + 20 for i in range(prompt_tokens)], stream=True, ignore_eos=True,
+                    max_tokens=length, temperature=0.9 if seed % 2 else 0, seed=seed)
+    asked.cache_salt = str(next(salts))  # always computed anew
+    return asked
+
+
+@pytest.fixture(scope="module")
+def fleet():
+    with Cluster(prefill=2, decode=2, worker_args=[f"--shutdown-timeout={GRACE_S}s"],
+                 router_args=["--disaggregate=always"]) as cluster:
+        yield cluster
+
+
+@pytest.fixture(autouse=True)
+def whole(fleet):
+    yield
+    for worker in [*fleet.prefill, *fleet.decode]:
+        if worker.process.poll() is not None:
+            worker.start()
+    fleet.wait_ready()
+    fleet.wait_idle()
+
+
+class Stream:
+    def __init__(self, cluster, asked, timeout_s=60):
+        self.call, self.ids, self.done = cluster.stub.Generate(asked, timeout=timeout_s), [], None
+
+    def read(self, tokens):
+        while len(self.ids) < tokens:
+            self.ids += next(self.call).chunk.token_ids
+        return self
+
+    def finish(self):
+        for response in self.call:
+            self.ids += response.chunk.token_ids
+            self.done = response.complete
+        return self
+
+
+def is_on(server, worker_name):
+    return worker_name.endswith(f":{server.process.pid}")
+
+
+def busy(workers):
+    return next((w for w in workers if w.metric("baton_kv_cache_blocks", state="used")), None)
+
+
+def exit_code(server):
+    return server.process.wait(GRACE_S + 5)
+
+
+@pytest.mark.parametrize("role", ["prefill", "decode"])
+def test_a_draining_worker_is_not_ready_and_gets_nothing_new(fleet, role):
+    draining = getattr(fleet, role)[0]
+    stream = Stream(fleet, made(LONG)).read(5)  # keeps one of the decode workers from ending at once
+    draining = busy(fleet.decode) if role == "decode" else fleet.prefill[0]
+    draining.process.send_signal(signal.SIGTERM)
+    if role == "decode":
+        wait_until(lambda: not draining.serving(), 1, "readiness is false")
+        assert draining.serving("liveness"), "a draining process must not be restarted"
+    for seed in range(4):
+        done = Stream(fleet, made(3, seed=seed)).finish().done
+        assert not is_on(draining, getattr(done.timings, f"{role}_worker"))
+    stream.call.cancel()
+    assert exit_code(draining) == 0
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_stream_that_ends_in_time_ends_where_it_is(fleet, seed):
+    right = Stream(fleet, made(SHORT, seed=seed)).finish().ids
+    stream = Stream(fleet, made(SHORT, seed=seed)).read(5)
+    draining = busy(fleet.decode)
+    draining.process.send_signal(signal.SIGTERM)
+    stream.finish()
+    assert stream.ids == right and stream.done.timings.attempts == 1
+    assert is_on(draining, stream.done.timings.decode_worker)
+    assert exit_code(draining) == 0
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_longer_stream_goes_on_elsewhere_before_the_time_is_up(fleet, seed):
+    right = Stream(fleet, made(LONG, seed=seed)).finish().ids
+    stream = Stream(fleet, made(LONG, seed=seed)).read(5)
+    draining = busy(fleet.decode)
+    draining.process.send_signal(signal.SIGTERM)
+    stream.finish()
+    assert stream.ids == right
+    assert stream.done.timings.attempts == 2 and stream.done.timings.exact
+    assert not is_on(draining, stream.done.timings.decode_worker)
+    assert exit_code(draining) == 0
+    assert "the worker is draining" in fleet.router.log_text()
+
+
+@pytest.mark.parametrize("grace_is_enough", [True, False])
+def test_a_prompt_is_finished_or_computed_elsewhere(fleet, grace_is_enough):
+    prompt = 100 if grace_is_enough else 2500
+    right = Stream(fleet, made(3, prompt)).finish().ids
+    stream = Stream(fleet, made(3, prompt))
+    draining = wait_until(lambda: busy(fleet.prefill), 5, "the prefill has begun")
+    draining.process.send_signal(signal.SIGTERM)
+    stream.finish()
+    assert stream.ids == right
+    assert is_on(draining, stream.done.timings.prefill_worker) == grace_is_enough
+    assert exit_code(draining) == 0
+
+
+@pytest.mark.parametrize("role", ["prefill", "decode"])
+def test_a_second_sigterm_ends_a_worker_at_once_and_no_stream_with_it(fleet, role):
+    prompt, length = (1500, 3) if role == "prefill" else (40, 200)
+    right = Stream(fleet, made(length, prompt)).finish().ids
+    stream = Stream(fleet, made(length, prompt))
+    if role == "decode":
+        stream.read(5)
+    ended = wait_until(lambda: busy(getattr(fleet, role)), 5, "it works on the request")
+    ended.process.send_signal(signal.SIGTERM)
+    if role == "decode":
+        wait_until(lambda: not ended.serving(), 1, "it drains")
+    else:
+        wait_until(lambda: "draining" in ended.log_text(), 1, "it drains")
+    ended.process.send_signal(signal.SIGTERM)
+    assert ended.process.wait(1) == 128 + signal.SIGTERM
+    assert stream.finish().ids == right and stream.done.timings.attempts == 2
+
+
+def test_without_another_worker_the_client_is_told_that_it_drains():
+    with Cluster(worker_args=["--shutdown-timeout=2s"],
+                 router_args=["--disaggregate=always", "--resume-timeout=500ms"]) as lonely:
+        stream = Stream(lonely, made(LONG)).read(5)
+        lonely.decode[0].process.send_signal(signal.SIGTERM)
+        with pytest.raises(grpc.RpcError) as error:
+            stream.finish()
+        failed = Failure(error.value)
+        assert failed.code == grpc.StatusCode.UNAVAILABLE and failed.reason == "DRAINING", failed
+        assert failed.retry_s is not None and failed.metadata["stage"] == "decode", failed.metadata
+        assert exit_code(lonely.decode[0]) == 0
+
+
+@pytest.mark.parametrize("length", [SHORT, LONG])
+def test_a_draining_router_refuses_what_is_new_and_lets_the_rest_end(length):
+    with Cluster(router_args=["--disaggregate=always", f"--shutdown-timeout={GRACE_S}s"]) as cluster:
+        stream = Stream(cluster, made(length)).read(5)
+        cluster.router.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: not cluster.router.serving(), 1, "readiness is false")
+        refused = failure(cluster.stub, made(3))
+        assert refused.code == grpc.StatusCode.UNAVAILABLE and refused.reason == "DRAINING", refused
+        assert refused.retry_s is not None
+        if length == SHORT:
+            assert len(stream.finish().ids) == SHORT
+        else:
+            with pytest.raises(grpc.RpcError) as error:
+                stream.finish()
+            failed = Failure(error.value)
+            assert failed.code == grpc.StatusCode.UNAVAILABLE and failed.reason == "DRAINING", failed
+        assert exit_code(cluster.router) == 0
+        cluster.wait_idle()

@@ -1,0 +1,148 @@
+"""A worker dies, stops or errs at every point of a request in turn: the request ends with the tokens of an undisturbed run, and
+no block is left in use. Needs programs of the preset `failpoints` in BATON_BIN.
+
+BATON_FAILPOINTS_ALL: every kill, else greedy and sampled requests take turns over the points."""
+import concurrent.futures
+import itertools
+import os
+import signal
+
+import pytest
+
+from cluster import Cluster, complete, request, wait_until
+from failpoints import Failpoints, table
+
+PARTS = {
+    "prefill": ("prefill", "kv_sender", "kv_buffer", "push_client"),
+    "decode": ("decode", "push_reactor", "kv_receiver", "payload_copier"),
+}
+# A request whose first token is its last: the hand-off under way is for nothing.
+AT_AN_ABORT = ("kv_sender.before_abort", "kv_receiver.before_abort", "kv_receiver.before_release")
+DEAD_S = 10  # from the request until the worker is dead
+
+salts = itertools.count()
+WORKERS_POINTS = [(role, name) for role, parts in PARTS.items() for name in table() if name.split(".")[0] in parts]
+KILLS = [(role, name, sampled) for role, name in WORKERS_POINTS for sampled in (False, True)]
+if "BATON_FAILPOINTS_ALL" not in os.environ:
+    KILLS = [kill for number, kill in enumerate(KILLS) if number % 4 in (0, 3)]
+
+
+def made(sampled, stops_at=None):
+    """Two chunks of prompt, twelve tokens, nothing of it in a cache."""
+    asked = request(ids=[(i * i) % 40000 + 20 for i in range(100)], ignore_eos=True, max_tokens=12,
+                    temperature=0.9 if sampled else 0, seed=7)
+    asked.cache_salt = str(next(salts))
+    if stops_at is not None:
+        asked.sampling_params.stop_token_ids.append(stops_at)
+    return asked
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """One worker of each kind: what dies is who goes on, once it is back."""
+    cluster = Cluster(worker_args=["--max-num-batched-tokens=64"], router_args=["--disaggregate=always"])
+    cluster.points = {server: Failpoints(server) for server in cluster.servers}
+    with cluster:
+        cluster.right = {sampled: list(complete(cluster.stub, made(sampled)).token_ids) for sampled in (False, True)}
+        yield cluster
+
+
+@pytest.fixture(autouse=True)
+def whole(pair):
+    yield
+    for server in pair.servers:
+        if server.process.poll() is not None:
+            server.start()
+    pair.wait_ready()
+    for points in pair.points.values():
+        points.disarm()
+    pair.wait_idle()
+
+
+def undisturbed(pair, sampled, at_an_abort):
+    """A request, and the tokens it must have."""
+    right = pair.right[sampled]
+    return (made(sampled, stops_at=right[0]), []) if at_an_abort else (made(sampled), right)
+
+
+@pytest.mark.parametrize("role,name,sampled", KILLS)
+def test_a_worker_that_dies_at_a_point_changes_no_token(pair, role, name, sampled):
+    worker = getattr(pair, role)[0]
+    points = pair.points[worker]
+    asked, right = undisturbed(pair, sampled, name in AT_AN_ABORT)
+    points.arm(f"{name}=kill@1")
+    fired = points.fired(name)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        running = pool.submit(complete, pair.stub, asked, timeout_s=60)
+        points.wait_killed(DEAD_S, f"{role} {name}")
+        worker.start()
+        done = running.result()
+    assert points.fired(name) == fired + 1
+    assert list(done.token_ids) == right and done.timings.exact, done
+    assert done.usage.completion_tokens == max(1, len(right))
+    assert not done.timings.local_prefill
+
+
+def of_form(form):
+    return [(role, name) for role, name in WORKERS_POINTS if table()[name] == form]
+
+
+@pytest.mark.parametrize("role,name", of_form("Status"))
+def test_a_worker_that_refuses_once_costs_an_attempt(pair, role, name):
+    points = pair.points[getattr(pair, role)[0]]
+    points.arm(f"{name}=error@1")
+    done = complete(pair.stub, made(True), timeout_s=60)
+    assert list(done.token_ids) == pair.right[True] and done.timings.attempts == 2
+    assert points.counts()[name].fired == 1
+
+
+@pytest.mark.parametrize("role,name", of_form("Bytes"))
+def test_a_flipped_bit_is_found_and_changes_no_token(pair, role, name):
+    points = pair.points[getattr(pair, role)[0]]
+    points.arm(f"{name}=corrupt@1")
+    done = complete(pair.stub, made(True), timeout_s=60)
+    assert list(done.token_ids) == pair.right[True]
+    assert done.timings.attempts == 2 or done.timings.kv_transfer_bytes_resent > 0, "nobody noticed"
+    assert points.counts()[name].fired == 1
+
+
+@pytest.mark.parametrize("role,name", [("prefill", "kv_sender.before_commit"), ("decode", "kv_receiver.committed")])
+def test_a_worker_that_hesitates_delays_and_nothing_else(pair, role, name):
+    points = pair.points[getattr(pair, role)[0]]
+    points.arm(f"{name}=sleep(300)@1")
+    done = complete(pair.stub, made(True), timeout_s=60)
+    assert list(done.token_ids) == pair.right[True] and done.timings.attempts == 1
+    assert points.counts()[name].fired == 1
+
+
+@pytest.mark.parametrize("role,name,sampled", [("prefill", "kv_sender.before_data", False),
+                                               ("prefill", "kv_sender.before_commit", True),
+                                               ("decode", "kv_receiver.before_copy", True),
+                                               ("decode", "kv_receiver.committed", False)])
+def test_a_worker_that_stops_at_a_point_is_given_up_and_what_it_says_when_it_wakes_is_not_heard(pair, role, name, sampled):
+    """It wakes when the router has given it up, in the middle of what it did, and serves the next attempt."""
+    worker = getattr(pair, role)[0]
+    points = pair.points[worker]
+    points.arm(f"{name}=stop@1")
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        running = pool.submit(complete, pair.stub, made(sampled), timeout_s=60)
+        points.wait_stopped(DEAD_S, f"{role} {name}")
+        wait_until(lambda: not pair.router.serving("all_workers"), 5, "the router gives it up")
+        worker.process.send_signal(signal.SIGCONT)
+        done = running.result()
+    assert list(done.token_ids) == pair.right[sampled] and done.timings.attempts >= 2
+
+
+def test_the_environment_arms_a_worker_from_its_start(pair):
+    worker, name = pair.decode[0], "kv_receiver.before_commit"
+    worker.kill()
+    armed = Failpoints(worker, f"{name}=kill@2")
+    worker.start()
+    pair.wait_ready()
+    assert list(complete(pair.stub, made(False)).token_ids) == pair.right[False]
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        running = pool.submit(complete, pair.stub, made(True), timeout_s=60)
+        armed.wait_killed(DEAD_S, name)
+        pair.points[worker] = Failpoints(worker)
+        worker.start()
+        assert list(running.result().token_ids) == pair.right[True]
