@@ -136,7 +136,7 @@ def test_a_second_sigterm_ends_a_worker_at_once_and_no_stream_with_it(fleet, rol
     else:
         wait_until(lambda: "draining" in ended.log_text(), 1, "it drains")
     ended.process.send_signal(signal.SIGTERM)
-    assert ended.process.wait(1) == 128 + signal.SIGTERM
+    assert exit_code(ended) == 128 + signal.SIGTERM
     assert stream.finish().ids == right and stream.done.timings.attempts == 2
 
 
