@@ -1,5 +1,6 @@
 #include "router/generation_service.h"
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -8,6 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
+#include "common/rpc/limits.h"
 #include "common/rpc/status.h"
 #include "router/request_errors.h"
 
@@ -24,6 +26,24 @@ absl::Time DeadlineOf(const grpc::CallbackServerContext& context, absl::Time now
   return left > absl::Hours(24 * 365) ? now + otherwise : now + left;
 }
 
+// As far as can be said before it is tokenised.
+uint64_t AboutPromptTokens(const v1::GenerateRequest& request) {
+  constexpr uint64_t kBytesPerToken = 4;
+  switch (request.input_case()) {
+    case v1::GenerateRequest::kPromptTokenIds:
+      return static_cast<uint64_t>(request.prompt_token_ids().ids_size());
+    case v1::GenerateRequest::kChat: {
+      uint64_t bytes = 0;
+      for (const v1::ChatMessage& message : request.chat().messages()) {
+        bytes += message.content().size();
+      }
+      return bytes / kBytesPerToken;
+    }
+    default:
+      return request.prompt().size() / kBytesPerToken;
+  }
+}
+
 // Runs `answer` on the pool, since tokenising takes time that belongs to gRPC's threads.
 grpc::ServerUnaryReactor* AnswerOnPool(PreparingPool& pool, grpc::CallbackServerContext* context,
                                        std::function<absl::Status()> answer) {
@@ -37,22 +57,34 @@ grpc::ServerUnaryReactor* AnswerOnPool(PreparingPool& pool, grpc::CallbackServer
 }  // namespace
 
 absl::StatusOr<Admission::Ticket> GenerationServiceImpl::CheckAndAdmit(
-    const v1::GenerateRequest& request) {
+    const v1::GenerateRequest& request, absl::Time now, absl::Time deadline) {
   if (refusing_.load()) return RouterDraining();
+  if (deadline <= now) return DeadlinePassed(kStageQueue);
+  const v1::SamplingParams& sampling = request.sampling_params();
+  const uint64_t tokens = parts_.admission.ExpectedTokens(
+      AboutPromptTokens(request), sampling.has_max_tokens() ? sampling.max_tokens() : UINT32_MAX,
+      std::min(std::max(sampling.n(), 1u), kMaxChoices));
+  BATON_ASSIGN_OR_RETURN(Admission::Ticket ticket,
+                         parts_.admission.Admit({.tenant = request.user().substr(0, kMaxNameBytes),
+                                                 .priority = request.priority(),
+                                                 .bytes = request.ByteSizeLong(),
+                                                 .tokens = tokens,
+                                                 .time_left = deadline - now},
+                                                now));
   BATON_RETURN_IF_ERROR(parts_.model.Validate(request));
-  return parts_.admission.Admit(request.ByteSizeLong());
+  return ticket;
 }
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
     grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
   const absl::Time received = SteadyNow();
-  absl::StatusOr<Admission::Ticket> ticket = CheckAndAdmit(*request);
+  const absl::Time deadline = DeadlineOf(*context, received, deadline_);
+  absl::StatusOr<Admission::Ticket> ticket = CheckAndAdmit(*request, received, deadline);
   if (!ticket.ok()) {
     parts_.metrics.Refused(ticket.status().code());
     return new RefusedGenerate(ticket.status());
   }
   const uint64_t number = next_number_.fetch_add(1);
-  const absl::Time deadline = DeadlineOf(*context, received, deadline_);
   auto owned = std::make_unique<ClientCall>(parts_.loop, context);
   ClientCall* const call = owned.get();
   parts_.loop.Post([this, number, owned = std::move(owned), ticket = *std::move(ticket)]() mutable {

@@ -49,7 +49,9 @@ class GenerationServiceImpl final : public v1::GenerationService::CallbackServic
   void RefuseNew() { refusing_.store(true); }
 
  private:
-  absl::StatusOr<Admission::Ticket> CheckAndAdmit(const v1::GenerateRequest& request);
+  // In this order: what a full queue refuses costs nothing else.
+  absl::StatusOr<Admission::Ticket> CheckAndAdmit(const v1::GenerateRequest& request,
+                                                  absl::Time now, absl::Time deadline);
 
   const Parts parts_;
   const absl::Duration deadline_;

@@ -1,5 +1,6 @@
 #include "router/request_errors.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,6 +23,11 @@ absl::StatusCode CodeForClient(absl::StatusCode cause) {
     default:
       return absl::StatusCode::kUnavailable;
   }
+}
+
+absl::Duration RetryAfter(absl::Duration wait) {
+  if (wait <= absl::ZeroDuration()) return kRetryDelay;
+  return std::clamp(wait, kMinRetryDelay, kMaxRetryDelay);
 }
 
 }  // namespace
@@ -56,13 +62,26 @@ absl::Status NoReadyWorker(const std::string& why) {
       kRetryDelay);
 }
 
-absl::Status QueueFull(const std::string& what) {
+absl::Status QueueFull(const std::string& what, absl::Duration wait) {
   absl::Status status = absl::ResourceExhaustedError(
       absl::StrCat("the router's queue is full (", what, "); try again later"));
   status = WithErrorInfo(
       std::move(status),
       {.reason = kReasonQueueFull, .stage = kStageQueue, .worker = "", .metadata = {}});
-  return WithQuotaFailure(WithRetryInfo(std::move(status), kRetryDelay), "router queue", what);
+  return WithQuotaFailure(WithRetryInfo(std::move(status), RetryAfter(wait)), "router queue", what);
+}
+
+absl::Status NoWorkerInTime(const std::string& why, absl::Duration wait) {
+  absl::Status status = absl::ResourceExhaustedError(
+      absl::StrCat("the request would get no worker in time: ", why, "; try again later"));
+  status = WithErrorInfo(
+      std::move(status),
+      {.reason = kReasonQueueTime, .stage = kStageQueue, .worker = "", .metadata = {}});
+  return WithRetryInfo(std::move(status), RetryAfter(wait));
+}
+
+std::string InMilliseconds(absl::Duration duration) {
+  return absl::FormatDuration(absl::Trunc(duration, absl::Milliseconds(1)));
 }
 
 absl::Status RouterDraining() {

@@ -13,23 +13,6 @@
 #include "router/request_runner.h"
 
 namespace baton {
-namespace {
-
-// What a request is taken to generate, unless it asks for less.
-constexpr uint32_t kTypicalOutputTokens = 256;
-
-}  // namespace
-
-void RequestRunner::Enqueue(const Request& request) {
-  const RequestSpec& spec = request.machine->spec();
-  const uint32_t output = request.needs.max_total_tokens - request.needs.prompt_tokens;
-  const uint64_t expected = uint64_t{std::min(output, kTypicalOutputTokens)} * spec.sampling.n();
-  waiting_.Push({.number = request.number,
-                 .priority = spec.priority,
-                 .tenant = spec.tenant,
-                 .tokens = request.needs.prompt_tokens + expected,
-                 .resumed = request.needs.resumed});
-}
 
 void RequestRunner::SchedulePlacing() {
   if (placing_ || (waiting_.empty() && no_worker_.empty())) return;
@@ -43,7 +26,7 @@ void RequestRunner::SchedulePlacing() {
 void RequestRunner::PlaceWaiting() {
   const absl::Time now = SteadyNow();
   for (const uint64_t number : std::exchange(no_worker_, {})) {
-    const Request* request = Find(number);
+    Request* request = Find(number);
     if (request != nullptr && !request->ended) Enqueue(*request);
   }
   while (const FairQueue::Entry* next = waiting_.Front()) {
@@ -53,11 +36,13 @@ void RequestRunner::PlaceWaiting() {
     const Placement placement = Place(request.needs, prefill, decode, options_.placement, turn_);
     if (placement.outcome == Placement::Outcome::kWait) {
       request.none_ready_since = absl::InfiniteFuture();
+      parts_.admission.SetWaiting(true, now);
       return;  // nobody overtakes
     }
     if (placement.outcome == Placement::Outcome::kPlaced) {
       ++turn_;
       waiting_.TakeFront();
+      request.ticket.GotWorkers(now);
       const auto worker = [this](const auto& snapshots, std::optional<size_t> index) {
         return index.has_value() ? parts_.registry.Find(snapshots[*index].id) : nullptr;
       };
@@ -73,6 +58,7 @@ void RequestRunner::PlaceWaiting() {
       Feed(request, Abandoned{WhyNoWorker()});
     }
   }
+  parts_.admission.SetWaiting(false, now);
 }
 
 void RequestRunner::GiveWorkers(Request& request, Worker* prefill, Worker* decode) {

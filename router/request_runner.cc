@@ -217,6 +217,10 @@ void RequestRunner::EndClient(Request& request, const absl::Status& status,
   waiting_.Remove(request.number);
   --unended_;
   parts_.metrics.Running(-1);
+  if (status.ok()) {
+    const RequestMachine& machine = *request.machine;
+    parts_.admission.SawOutput(machine.usage().completion_tokens() / machine.spec().sampling.n());
+  }
   if (request.machine != nullptr) {
     parts_.metrics.Ended(*request.machine, status, finish_reason, SteadyNow());
   } else {

@@ -33,6 +33,7 @@ class RequestRunner {
     WorkerRegistry& registry;
     RouterMetrics& metrics;
     const FleetView& fleet;
+    Admission& admission;
   };
   struct Options {
     RequestMachineOptions machine;
@@ -104,7 +105,9 @@ class RequestRunner {
   void Do(Request& request, SetTimer&& action);
 
   void SchedulePlacing();
-  void Enqueue(const Request& request);
+  void Enqueue(Request& request);
+  // Ends those that wait and will get no worker in time, now and for as long as somebody waits.
+  void SweepWaiting();
   void GiveWorkers(Request& request, Worker* prefill, Worker* decode);
   absl::Status WhyNoWorker() const;
   WorkerLeg& AddLeg(Request& request, uint32_t attempt, uint64_t worker_id);
@@ -134,7 +137,8 @@ class RequestRunner {
   std::vector<uint64_t> no_worker_;  // as waiting_, aside: no worker that is ready could serve them
   uint64_t turn_ = 0;
   size_t unended_ = 0;
-  bool placing_ = false;  // PlaceWaiting is posted
+  bool placing_ = false;   // PlaceWaiting is posted
+  bool sweeping_ = false;  // SweepWaiting has a timer
   std::function<void()> closed_;
 };
 

@@ -35,10 +35,12 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
       loop_(std::make_unique<EventLoop>()),
       registry_(std::make_unique<WorkerRegistry>(
           *loop_, fleet_, RegistryOptions(model, credentials, router_metrics_, runner_))),
-      runner_(std::make_unique<RequestRunner>(
-          RequestRunner::Parts{
-              .loop = *loop_, .registry = *registry_, .metrics = router_metrics_, .fleet = fleet_},
-          options_.runner)),
+      runner_(std::make_unique<RequestRunner>(RequestRunner::Parts{.loop = *loop_,
+                                                                   .registry = *registry_,
+                                                                   .metrics = router_metrics_,
+                                                                   .fleet = fleet_,
+                                                                   .admission = admission_},
+                                              options_.runner)),
       pool_(
           std::make_unique<PreparingPool>(options_.tokenizer_threads, options_.admission.requests)),
       service_({.loop = *loop_,

@@ -28,6 +28,8 @@ void RouterFlags::AddTo(FlagSet& flags) {
                "requests that may wait in the router");
   flags.AddBytes("max-waiting-bytes", max_waiting_bytes,
                  "bytes of requests that may wait in the router");
+  flags.AddDuration("max-queue-time", max_queue_time, absl::ZeroDuration(), absl::Hours(1),
+                    "refuse a request that would wait longer for a worker; 0: no limit");
   flags.AddInt("tokenizer-threads", router.tokenizer_threads, 1, 64, "threads that tokenise");
 }
 
@@ -39,6 +41,8 @@ absl::Status RouterFlags::Finish() {
   BATON_RETURN_IF_ERROR(CheckWorkerSources(router.workers));
   router.admission.requests = static_cast<uint32_t>(max_waiting_requests);
   router.admission.bytes = max_waiting_bytes;
+  router.admission.max_queue_time =
+      max_queue_time == absl::ZeroDuration() ? absl::InfiniteDuration() : max_queue_time;
   router.runner.placement.policy =
       policy == "round_robin" ? PlacementPolicy::kRoundRobin : PlacementPolicy::kLeastLoaded;
   router.runner.placement.disaggregation = disaggregate == "always"  ? Disaggregation::kAlways

@@ -19,6 +19,7 @@ struct RouterFlags {
   std::string disaggregate = "auto";
   int max_waiting_requests = 1024;
   uint64_t max_waiting_bytes = uint64_t{64} << 20;
+  absl::Duration max_queue_time = Admission::Limits{}.max_queue_time;  // 0: no limit
   RouterOptions router;
 
   // Binds --model, --prefill, --decode and so on, and the flags that every server has.

@@ -46,6 +46,7 @@ inline constexpr char kReasonPoisonRequest[] = "POISON_REQUEST";
 inline constexpr char kReasonDraining[] = "DRAINING";
 inline constexpr char kReasonNoReadyWorker[] = "NO_READY_WORKER";
 inline constexpr char kReasonQueueFull[] = "QUEUE_FULL";
+inline constexpr char kReasonQueueTime[] = "QUEUE_TIME_EXCEEDED";
 inline constexpr char kReasonOutOfKvBlocks[] = "OUT_OF_KV_BLOCKS";
 inline constexpr char kReasonSuperseded[] = "SUPERSEDED";
 inline constexpr char kReasonWorkerLost[] = "WORKER_LOST";

@@ -1,5 +1,5 @@
-// Who is served first, from a router over real gRPC whose one prefill worker takes one prompt at a
-// time.
+// Who is served first and who is not served, from a router over real gRPC whose one prefill worker
+// takes one prompt at a time.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,8 @@ namespace {
 class QueueOrder : public RouterFixture {
  protected:
   // The worker takes two prompts; one of them stays for as long as the test.
-  QueueOrder() {
+  explicit QueueOrder(absl::Duration max_queue_time = absl::InfiniteDuration()) {
+    options_.admission.max_queue_time = max_queue_time;
     AddPrefill();
     AddDecode();
     Start();
@@ -77,6 +78,32 @@ TEST_F(QueueOrder, AnUrgentRequestIsFirstAndATenantIsNotBehindAnothersBacklog) {
   EXPECT_LE(PlaceOf("urgent", order), 1u);
   EXPECT_LE(PlaceOf("light", order), 3u);
   EXPECT_GE(PlaceOf("batch", order), 11u);
+}
+
+class ShortQueueTime : public QueueOrder {
+ protected:
+  ShortQueueTime() : QueueOrder(absl::Milliseconds(150)) {}
+};
+
+TEST_F(ShortQueueTime, WhoGetsNoWorkerInTimeIsRefusedAndTheNextIsServed) {
+  const int calls = workers_[0]->total_calls();
+  const absl::Status status = Generate(Request("abc", 10)).status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_EQ(ErrorReason(status), kReasonQueueTime);
+  EXPECT_EQ(GetErrorInfo(status)->stage, kStageQueue);
+  EXPECT_TRUE(RetryDelay(status).has_value());
+  EXPECT_EQ(workers_[0]->total_calls(), calls) << "no worker heard of it";
+  Eventually([&] { return router_->waiting_requests() == 0; });
+  Unblock(0);
+  EXPECT_TRUE(Generate(Request("abc", 10)).status.ok());
+}
+
+TEST_F(ShortQueueTime, ADeadlineThatPassesInTheQueueIsADeadline) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(50));
+  EXPECT_EQ(Generate(Request("abc", 10), &context).status.code(),
+            absl::StatusCode::kDeadlineExceeded);
+  Eventually([&] { return router_->waiting_requests() == 0; });
 }
 
 }  // namespace
