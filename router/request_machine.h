@@ -68,6 +68,7 @@ class RequestMachine {
   const v1::RequestTimings& timings() const { return timings_; }
 
  private:
+  friend struct RequestMachineState;  // of a test that counts transitions
   enum class Phase { kChoosing, kOpening, kPrefilling, kDecoding, kFinishing, kDone };
   enum class Source { kPrefill, kDecode };
 

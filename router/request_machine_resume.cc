@@ -12,10 +12,14 @@
 namespace baton {
 namespace {
 
+// What two workers say of each other, not of the request: one of them was replaced since it was
+// placed.
+bool IsMismatch(const absl::Status& status) { return ErrorReason(status) == kReasonModelMismatch; }
+
 // Another worker may do what this one did not. What a worker says about the request itself would be
 // said again.
 bool AnotherMayServe(const absl::Status& failure) {
-  return absl::IsUnavailable(failure) || absl::IsResourceExhausted(failure);
+  return absl::IsUnavailable(failure) || absl::IsResourceExhausted(failure) || IsMismatch(failure);
 }
 
 // The call broke with its worker: a worker that lives gives a reason.
@@ -79,6 +83,10 @@ void RequestMachine::Resume(Breakage breakage) {
   if (transfer) {
     if (workers_.prefill.has_value()) breakage.avoid.push_back(workers_.prefill->id);
     if (IsTransferFailure(failure_)) breakage.avoid.push_back(workers_.decode->id);
+  }
+  if (IsMismatch(breakage.failure) && workers_.prefill.has_value() &&
+      workers_.decode.has_value()) {  // which of the two is the wrong one, neither can tell
+    breakage.avoid = {workers_.prefill->id, workers_.decode->id};
   }
   const bool decode_lives =
       workers_.decode.has_value() &&

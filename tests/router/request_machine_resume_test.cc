@@ -137,6 +137,23 @@ TEST(RequestResume, WhatAWorkerSaysAboutTheRequestItselfEndsIt) {
   }
 }
 
+TEST(RequestResume, WorkersThatDoNotFitAreAnsweredWithAnotherPair) {
+  const absl::Status mismatch = WithErrorInfo(absl::FailedPreconditionError("another model"),
+                                              {.reason = kReasonModelMismatch});
+  for (const bool prefill_says_so : {true, false}) {
+    MachineHarness harness = Prefilling();
+    if (prefill_says_so) {
+      harness.PrefillEnds(mismatch);
+    } else {
+      harness.DecodeEnds(mismatch);
+      harness.PassTime(absl::Hours(1));
+    }
+    ASSERT_EQ(harness.Count<ChooseWorkers>(), 2);
+    EXPECT_EQ(harness.Last<ChooseWorkers>()->needs.avoid, (std::vector<uint64_t>{1, 2}));
+    EXPECT_EQ(harness.Last<ChooseWorkers>()->needs.prefer_decode, 0u);
+  }
+}
+
 TEST(RequestResume, ARefusalIsTriedElsewhereButNoLongerThanAWorkerIsWaitedFor) {
   MachineHarness harness(MachineHarness::Spec(3));
   const absl::Time begin = harness.now;

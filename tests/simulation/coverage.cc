@@ -18,6 +18,11 @@ constexpr const char* kReceiverStates[] = {"promised",  "open",     "receiving",
 constexpr const char* kReceiverEvents[] = {"ControlReceived", "DataReceived", "Malformed",
                                            "StreamLost",      "Granted",      "CopyDone",
                                            "Cancelled",       "Tick"};
+constexpr const char* kRequestPhases[] = {"choosing", "opening",   "prefilling",
+                                          "decoding", "finishing", "done"};
+constexpr const char* kRequestEvents[] = {
+    "WorkersChosen", "Abandoned",       "DecodeMessage", "DecodeEnded",    "PrefillMessage",
+    "PrefillEnded",  "ClientCancelled", "ClientBehind",  "ClientCaughtUp", "TimerFired"};
 static_assert(std::size(kSenderEvents) == std::variant_size_v<KvSender::Event>);
 static_assert(std::size(kReceiverEvents) == std::variant_size_v<KvReceiver::Event>);
 
@@ -171,12 +176,16 @@ void Coverage::Add(const Coverage& other) {
   };
   add(sender, other.sender);
   add(receiver, other.receiver);
+  add(machine, other.machine);
+  for (const auto& [outcome, count] : other.outcomes) outcomes[outcome] += count;
   for (size_t i = 0; i < faults.size(); ++i) faults[i] += other.faults[i];
   for (size_t i = 0; i < refusals.size(); ++i) refusals[i] += other.refusals[i];
-  requests_ok += other.requests_ok;
-  requests_cancelled += other.requests_cancelled;
   attempts += other.attempts;
+  isolated += other.isolated;
+  preemptions += other.preemptions;
+  local_prefills += other.local_prefills;
   messages += other.messages;
+  steps += other.steps;
   copies += other.copies;
   cached_tokens += other.cached_tokens;
   resumed_tokens += other.resumed_tokens;
@@ -192,6 +201,7 @@ uint64_t Coverage::FaultCount() const {
 std::string Coverage::Table() const {
   std::string table = TableOf("sender", sender, kSenderStates, kSenderEvents);
   table += TableOf("receiver", receiver, kReceiverStates, kReceiverEvents);
+  table += TableOf("request", machine, kRequestPhases, kRequestEvents);
   for (const int reason : kRefusals) {
     absl::StrAppendFormat(&table, "refusal   %-41s %11d\n",
                           internal::v1::PushRefused::Reason_Name(
@@ -202,8 +212,12 @@ std::string Coverage::Table() const {
     absl::StrAppendFormat(&table, "fault     %-41s %11d\n", FaultName(static_cast<Fault>(i)),
                           faults[i]);
   }
-  absl::StrAppend(&table, requests_ok, " requests done, ", requests_cancelled, " cancelled, ",
-                  attempts, " attempts, ", messages, " messages delivered, ", copies, " copies, ",
+  for (const auto& [outcome, count] : outcomes) {
+    absl::StrAppendFormat(&table, "request   %-41s %11d\n", outcome, count);
+  }
+  absl::StrAppend(&table, attempts, " attempts of those that were answered, ", isolated, " alone, ",
+                  preemptions, " preemptions, ", local_prefills, " local prefills, ", messages,
+                  " messages delivered, ", steps, " steps of engines, ", copies, " copies, ",
                   cached_tokens, " tokens held already, ", resumed_tokens, " resumed, ", joins,
                   " streams joined, ", joined_streams_lost, " of them lost under way, ", reordered,
                   " messages overtaken\n");

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <variant>
 
@@ -22,12 +23,16 @@ struct Coverage {
 
   Transitions sender{};
   Transitions receiver{};
+  Transitions machine{};                     // of requests in the router
+  std::map<std::string, uint64_t> outcomes;  // of requests: code and reason
   std::array<uint64_t, kFaultKinds> faults{};
   std::array<uint64_t, 32> refusals{};  // [reason that the receiver answered]
-  uint64_t requests_ok = 0;
-  uint64_t requests_cancelled = 0;
-  uint64_t attempts = 0;
-  uint64_t messages = 0;  // delivered
+  uint64_t attempts = 0;                // of requests that were answered
+  uint64_t isolated = 0;                // attempts that ran alone
+  uint64_t preemptions = 0;
+  uint64_t local_prefills = 0;
+  uint64_t messages = 0;  // delivered, Watch's not counted
+  uint64_t steps = 0;     // of engines
   uint64_t copies = 0;
   uint64_t cached_tokens = 0;        // of other requests, held by a receiver already, not sent
   uint64_t resumed_tokens = 0;       // received by a broken attempt at the same request, not sent
@@ -41,10 +46,12 @@ struct Coverage {
   void Count(KvReceiver::State before, const KvReceiver::Event& event, KvReceiver::State after) {
     ++receiver[static_cast<size_t>(before)][event.index()][static_cast<size_t>(after)];
   }
+  void CountMachine(size_t before, size_t event, size_t after) { ++machine[before][event][after]; }
   void Count(Fault fault) { ++faults[static_cast<size_t>(fault)]; }
 
   void Add(const Coverage& other);
   uint64_t FaultCount() const;
+  uint64_t EventCount() const { return messages + steps; }
   // All that was counted, for people.
   std::string Table() const;
   // Faults, refusals and transitions that can happen and were not counted, one a line.

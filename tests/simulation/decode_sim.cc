@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/crc32c.h"
+#include "common/rpc/status.h"
 #include "tests/simulation/sim_open.h"
 
 namespace baton {
@@ -30,22 +31,33 @@ std::vector<grpc::Slice> Chop(const std::string& bytes, SimRandom& random) {
 
 }  // namespace
 
-DecodeSim::DecodeSim(Sim& sim, Network& network, int index, Callbacks callbacks)
+DecodeSim::DecodeSim(Sim& sim, Network& network, ControlNetwork& control, int index)
     : sim_(sim),
       network_(network),
+      control_(control),
       index_(index),
-      callbacks_(std::move(callbacks)),
-      process_(sim),
       layout_(SimLayout(16 * static_cast<int>(sim.random.Between(1, 3)))),
+      core_(sim, control, {false, index}, layout_.block_size, [this] { return Load(); }),
       window_bytes_(static_cast<uint64_t>(sim.random.Between(1'600, 6'000))) {
   memory_.resize(static_cast<size_t>(kBlocks) * layout_.block_bytes());
+  control_.AddWorker(
+      core_.id(),
+      {.process = &core_.process(),
+       .opened = [this](ControlNetwork::CallId call,
+                        ControlNetwork::Method method) { Opened(call, method); },
+       .received =
+           [this](ControlNetwork::CallId call, const google::protobuf::Message& message) {
+             if (core_.IsWatch(call)) return;
+             Received(call, static_cast<const internal::v1::DecodeRequest&>(message));
+           },
+       .cancelled = [this](ControlNetwork::CallId call) { Cancelled(call); }});
   Restart();
 }
 
 DecodeSim::~DecodeSim() { Crash(); }
 
 void DecodeSim::Restart() {
-  process_.Start();
+  core_.Boot();
   owners_.assign(kBlocks, nullptr);
   fence_.emplace(4);
   pool_.emplace(kBlocks);
@@ -54,8 +66,10 @@ void DecodeSim::Restart() {
 }
 
 void DecodeSim::Crash() {
-  process_.Die();
+  core_.Crash();
   streams_.clear();
+  waiting_.clear();
+  rpcs_.clear();
   calls_.clear();
   squeezed_.clear();
   retained_.reset();
@@ -83,39 +97,6 @@ std::unique_ptr<KvReceiver> DecodeSim::MakeReceiver(const SimAttempt& attempt) {
           .vocab_size = kSimVocab,
           .limits = {.window_bytes = window_bytes_, .promise_timeout = absl::Seconds(30)}},
       sim_.queue.time());
-}
-
-void DecodeSim::Start(const SimAttempt& attempt) {
-  const Key key{attempt.request, attempt.attempt};
-  uint32_t superseded = 0;
-  if (fence_->Admit(attempt.key, &superseded) != AttemptFence::Verdict::kCurrent) {
-    return callbacks_.failed(attempt, absl::AbortedError("superseded"));
-  }
-  if (superseded != 0) {
-    SimAttempt lower = attempt;
-    lower.attempt = superseded;
-    Cancel(lower, PushRefused::REASON_SUPERSEDED);
-  }
-  const int tokens = static_cast<int>(attempt.token_ids.size());
-  auto promise = pool_->TryPromise(layout_.BlocksFor(tokens) + 1);
-  if (!promise.has_value()) {
-    fence_->End(attempt.key);
-    return callbacks_.failed(attempt, absl::ResourceExhaustedError("no blocks"));
-  }
-  Call& call = calls_[key];
-  call.attempt = attempt;
-  call.promise = *std::move(promise);
-  call.receiver = MakeReceiver(attempt);
-  Arm(key, call);
-  callbacks_.accepted(attempt);
-}
-
-void DecodeSim::Cancel(const SimAttempt& attempt, PushRefused::Reason reason) {
-  const Key key{attempt.request, attempt.attempt};
-  Call* call = Find(key);
-  if (call == nullptr) return;
-  call->cancelled = true;
-  Deliver(key, KvReceiver::Cancelled{reason});
 }
 
 void DecodeSim::Request(Network::StreamId stream, const std::string& bytes) {
@@ -206,7 +187,7 @@ void DecodeSim::Deliver(Key key, const KvReceiver::Event& event) {
   if (!call->released || !call->messages.empty()) return Arm(key, *call);
   if (after != KvReceiver::State::kGone) sim_.Violation("blocks went back before the end");
   // Late messages still reach the machine for a moment, as one that was being read would.
-  process_.After(sim_.random.Between(0, 2'000), [this, key] {
+  core_.process().After(sim_.random.Between(0, 2'000), [this, key] {
     Call* over = Find(key);
     if (over == nullptr || !over->copies.empty() || !over->messages.empty()) return;
     for (const Network::StreamId stream : over->streams) {
@@ -220,12 +201,12 @@ void DecodeSim::Deliver(Key key, const KvReceiver::Event& event) {
 
 void DecodeSim::Execute(Key key, Call& call, const KvReceiver::Action& action) {
   if (std::holds_alternative<KvReceiver::TakeBlocks>(action)) {
-    process_.After(sim_.random.Between(10, 5'000), [this, key] { Grant(key); });
+    core_.process().After(sim_.random.Between(10, 5'000), [this, key] { Grant(key); });
   } else if (const auto* send = std::get_if<KvReceiver::Send>(&action)) {
     OnSend(call, *send);
   } else if (const auto* end = std::get_if<KvReceiver::EndStream>(&action)) {
-    process_.After(sim_.random.Between(0, 1'000),
-                   [this, stream = end->stream] { network_.End(stream); });
+    core_.process().After(sim_.random.Between(0, 1'000),
+                          [this, stream = end->stream] { network_.End(stream); });
   } else if (const auto* copy = std::get_if<KvReceiver::Copy>(&action)) {
     BeginCopy(key, call, *copy);
   } else if (const auto* drop = std::get_if<KvReceiver::Drop>(&action)) {
@@ -238,9 +219,16 @@ void DecodeSim::Execute(Key key, Call& call, const KvReceiver::Action& action) {
   } else if (const auto* failed = std::get_if<KvReceiver::Failed>(&action)) {
     if (call.committed || call.failed) sim_.Violation("an attempt fails after its end");
     call.failed = true;
-    callbacks_.failed(call.attempt, failed->status);
+    const bool mismatch = absl::IsFailedPrecondition(failed->status);
+    EndCall(call, WithErrorInfo(absl::Status(mismatch ? absl::StatusCode::kFailedPrecondition
+                                                      : absl::StatusCode::kUnavailable,
+                                             failed->status.message()),
+                                {mismatch ? kReasonModelMismatch : kReasonKvTransferFailed,
+                                 kStageTransfer,
+                                 core_.id().address(),
+                                 {}}));
     // The call ends with it, and so does the attempt.
-    process_.After(sim_.random.Between(1, 200), [this, key] {
+    core_.process().After(sim_.random.Between(1, 200), [this, key] {
       if (Find(key) != nullptr) Deliver(key, KvReceiver::Cancelled{});
     });
   } else if (const auto* release = std::get_if<KvReceiver::ReleaseBlocks>(&action)) {
@@ -249,6 +237,27 @@ void DecodeSim::Execute(Key key, Call& call, const KvReceiver::Action& action) {
     if (release->resume_tokens.has_value()) Retain(call, *release->resume_tokens);
     Release(call);
   }
+}
+
+void DecodeSim::TakeOwn(Call& call, BlockPool::Block block) {
+  const Call*& owner = owners_[static_cast<size_t>(block.id())];
+  if (owner != nullptr) sim_.Violation("a block has two owners");
+  owner = &call;
+  call.memory.block_table.push_back(block.id());
+  call.generations.push_back(pool_->generation(block.id()));
+  call.blocks.push_back(std::move(block));
+}
+
+void DecodeSim::TakeCached(Call& call, const std::vector<int32_t>& blocks) {
+  call.memory = {memory_.data(), layout_, {}};
+  call.generations.clear();
+  for (const int32_t id : blocks) {
+    call.blocks.push_back(pool_->reference_count(id) == 0 ? call.promise.TakeKept(id)
+                                                          : pool_->Share(id));
+    call.memory.block_table.push_back(id);
+    call.generations.push_back(pool_->generation(id));
+  }
+  call.shared_blocks = blocks.size();
 }
 
 // The engine turns the promise into blocks; what the prefix cache holds is pinned.
@@ -262,27 +271,12 @@ void DecodeSim::Grant(Key key) {
   const std::vector<int32_t> cached = prefix_cache_->Find(tokens, "");
   const std::string name = std::to_string(key.first);
   const RetainedPrefixes::Match more = retained_->Find(name, "", tokens, cached.size());
-  for (const int32_t id : cached) {
-    call->blocks.push_back(pool_->reference_count(id) == 0 ? call->promise.TakeKept(id)
-                                                           : pool_->Share(id));
-  }
-  const auto own = [&](BlockPool::Block block) {
-    const Call*& owner = owners_[static_cast<size_t>(block.id())];
-    if (owner != nullptr) sim_.Violation("a block has two owners");
-    owner = call;
-    call->blocks.push_back(std::move(block));
-  };
-  for (const int32_t id : more.blocks) own(call->promise.TakeKept(id));
+  TakeCached(*call, cached);
+  for (const int32_t id : more.blocks) TakeOwn(*call, call->promise.TakeKept(id));
   retained_->Forget(name);
   const auto needed = static_cast<size_t>(layout_.BlocksFor(static_cast<int>(tokens.size())));
-  while (call->blocks.size() < needed) own(call->promise.Take());
-  call->memory = {memory_.data(), layout_, {}};
-  for (const BlockPool::Block& block : call->blocks) {
-    call->memory.block_table.push_back(block.id());
-    call->generations.push_back(pool_->generation(block.id()));
-  }
+  while (call->blocks.size() < needed) TakeOwn(*call, call->promise.Take());
   call->granted = true;
-  call->shared_blocks = cached.size();
   const int cached_tokens = static_cast<int>(cached.size()) * layout_.block_size;
   call->start_token = std::max(cached_tokens, more.tokens);
   sim_.coverage.cached_tokens += static_cast<uint64_t>(cached_tokens);
@@ -308,35 +302,11 @@ void DecodeSim::Commit(Key key, Call& call, const KvReceiver::CommitSequence& co
     call.generations[i] = pool_->generation(call.blocks[i].id());
   }
   retained_->Forget(std::to_string(key.first));
-  callbacks_.committed(call.attempt);
-  callbacks_.token(call.attempt, OutputIndex(call.attempt), token);
-  process_.After(sim_.random.Between(500, 4'000), [this, key] { Decode(key); });
-}
-
-// One step of the sequence: the token's own KV, then the next token.
-void DecodeSim::Decode(Key key) {
-  Call* call = Find(key);
-  if (call == nullptr || call->released || call->cancelled) return;
-  const int tokens = static_cast<int>(call->attempt.token_ids.size()) + call->decoded_tokens;
-  if (call->decoded_tokens + 1 == call->attempt.remaining_tokens) {
-    CheckContent(*call, tokens, "at its end");
-    return Deliver(key, KvReceiver::Cancelled{});
-  }
-  const auto needed = static_cast<size_t>(layout_.BlocksFor(tokens + 1));
-  if (call->blocks.size() < needed) {
-    call->blocks.push_back(call->promise.Take());
-    const int32_t id = call->blocks.back().id();
-    owners_[static_cast<size_t>(id)] = call;
-    call->memory.block_table.push_back(id);
-    call->generations.push_back(pool_->generation(id));
-  }
-  for (int layer = 0; layer < layout_.layers; ++layer) {
-    call->attempt.content->Write(call->memory, layer, tokens, tokens + 1);
-  }
-  ++call->decoded_tokens;
-  callbacks_.token(call->attempt, OutputIndex(call->attempt) + call->decoded_tokens,
-                   call->attempt.content->NextToken(tokens + 1));
-  process_.After(sim_.random.Between(500, 4'000), [this, key] { Decode(key); });
+  internal::v1::DecodeResponse response;
+  response.mutable_committed()->set_exact(true);
+  Tell(call, response);
+  TellToken(call, tokens);
+  Schedule(key);
 }
 
 // What the attempt had received waits for the next one at the same request, and for nobody else.
@@ -350,7 +320,7 @@ void DecodeSim::Retain(const Call& call, int tokens) {
       std::to_string(call.attempt.request),
       {.token_ids = {begin, begin + tokens}, .numerics = "", .first_block = call.shared_blocks},
       call.blocks, sim_.queue.time());
-  process_.After(30'000'001, [this] { retained_->ForgetExpired(sim_.queue.time()); });
+  core_.process().After(30'000'001, [this] { retained_->ForgetExpired(sim_.queue.time()); });
 }
 
 void DecodeSim::Release(Call& call) {
@@ -360,6 +330,10 @@ void DecodeSim::Release(Call& call) {
   }
   while (!call.blocks.empty()) call.blocks.pop_back();  // the last block first
   call.promise = BlockPool::Promise();
+  core_.process().After(1, [this] {
+    GoOnWithPreempted();
+    AdmitWaiting();
+  });
 }
 
 void DecodeSim::Arm(Key key, Call& call) {
@@ -368,7 +342,7 @@ void DecodeSim::Arm(Key key, Call& call) {
   const Micros at = absl::ToInt64Microseconds(deadline - absl::UnixEpoch()) + 1;
   if (call.timer >= sim_.queue.now() && call.timer <= at) return;
   call.timer = at;
-  process_.After(at - sim_.queue.now(), [this, key] {
+  core_.process().After(at - sim_.queue.now(), [this, key] {
     Call* due = Find(key);
     if (due == nullptr) return;
     due->timer = -1;
@@ -389,6 +363,11 @@ void DecodeSim::Squeeze() {
   }
 }
 
-void DecodeSim::Relax() { squeezed_.clear(); }
+void DecodeSim::Relax() {
+  squeezed_.clear();
+  if (!core_.process().up()) return;
+  GoOnWithPreempted();
+  AdmitWaiting();
+}
 
 }  // namespace baton

@@ -2,6 +2,7 @@
 // memory that they write to, and an engine that decodes what was committed.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "baton/internal/v1/decode.pb.h"
 #include "common/kv/block_pool.h"
 #include "common/kv/prefix_cache.h"
 #include "common/kv/retained_prefixes.h"
@@ -17,27 +19,17 @@
 #include "decode_worker/kv_receiver.h"
 #include "decode_worker/payload_copier.h"
 #include "tests/simulation/network.h"
-#include "tests/simulation/sim.h"
+#include "tests/simulation/worker_core.h"
 
 namespace baton {
 
 class DecodeSim {
  public:
-  // What the router hears.
-  struct Callbacks {
-    std::function<void(const SimAttempt&)> accepted;
-    std::function<void(const SimAttempt&)> committed;
-    std::function<void(const SimAttempt&, int output_index, int32_t token)> token;
-    std::function<void(const SimAttempt&, const absl::Status&)> failed;
-  };
-  DecodeSim(Sim& sim, Network& network, int index, Callbacks callbacks);
+  DecodeSim(Sim& sim, Network& network, ControlNetwork& control, int index);
   ~DecodeSim();
 
-  SimProcess& process() { return process_; }
-  // The router's calls.
-  void Start(const SimAttempt& attempt);
-  void Cancel(const SimAttempt& attempt,
-              internal::v1::PushRefused::Reason reason = internal::v1::PushRefused::REASON_ABORTED);
+  WorkerCore& core() { return core_; }
+  SimProcess& process() { return core_.process(); }
   // The network's.
   void Request(Network::StreamId stream, const std::string& bytes);
   void Lost(Network::StreamId stream);
@@ -48,6 +40,10 @@ class DecodeSim {
   void Squeeze();
   void Relax();
 
+  // Ends what runs, as a worker does whose time to drain is up.
+  void EndAll();
+
+  bool idle() const { return calls_.empty() && streams_.empty() && retained_->size() == 0; }
   void CheckAtRest();
 
  private:
@@ -55,7 +51,9 @@ class DecodeSim {
   using Page = std::pair<int, int>;      // layer, page
   struct Call {
     SimAttempt attempt;
-    std::unique_ptr<KvReceiver> receiver;
+    uint64_t order = 0;                    // of arrival
+    bool local = false;                    // its prompt is computed here
+    std::unique_ptr<KvReceiver> receiver;  // null: local, or it waits for its promise
     BlockPool::Promise promise;
     std::vector<BlockPool::Block> blocks;
     KvBlocks memory;
@@ -69,13 +67,45 @@ class DecodeSim {
     std::set<Network::StreamId> streams;
     uint64_t highest_number = 0;  // of a data message received
     bool granted = false;
-    bool committed = false;
+    bool committed = false;  // decodes
+    bool call_over = false;  // the router's
     bool cancelled = false;
     bool failed = false;
     bool released = false;
-    int decoded_tokens = 0;  // beyond the attempt's own
+    bool paused = false;
+    bool preempted = false;
+    bool stepping = false;    // a step is on its way
+    int computed_tokens = 0;  // of a local prompt
+    int decoded_tokens = 0;   // beyond the attempt's own
     Micros timer = -1;
   };
+
+  // The router's calls.
+  void Opened(ControlNetwork::CallId call, ControlNetwork::Method method);
+  void Received(ControlNetwork::CallId call, const internal::v1::DecodeRequest& request);
+  void Cancelled(ControlNetwork::CallId call);
+  void Start(ControlNetwork::CallId rpc, const internal::v1::DecodeStart& start);
+  void AdmitWaiting();
+  void Tell(const Call& call, const internal::v1::DecodeResponse& response);
+  // The router's call ends, and the attempt with it.
+  void End(Key key, const absl::Status& status,
+           internal::v1::PushRefused::Reason reason = internal::v1::PushRefused::REASON_ABORTED);
+  void EndCall(Call& call, const absl::Status& status);
+  void EndAttempt(Key key, internal::v1::PushRefused::Reason reason);
+  void Finish(Key key);
+
+  // The engine.
+  WorkerCore::Load Load() const;
+  bool MustWait(Key key) const;
+  void TakeCached(Call& call, const std::vector<int32_t>& blocks);
+  void TakeOwn(Call& call, BlockPool::Block block);
+  void ComputeChunk(Key key);
+  void Schedule(Key key);
+  void Step(Key key);
+  bool HasRoom(Key key, int tokens);
+  void Preempt(Key key);
+  void GoOnWithPreempted();
+  void TellToken(Call& call, int tokens);
 
   Call* Find(Key key);
   std::unique_ptr<KvReceiver> MakeReceiver(const SimAttempt& attempt);
@@ -87,7 +117,6 @@ class DecodeSim {
   void BeginCopy(Key key, Call& call, const KvReceiver::Copy& copy);
   void FinishCopy(Key key, uint64_t copy_id);
   void Commit(Key key, Call& call, const KvReceiver::CommitSequence& commit);
-  void Decode(Key key);
   void Retain(const Call& call, int tokens);
   void Release(Call& call);
   void Arm(Key key, Call& call);
@@ -96,10 +125,10 @@ class DecodeSim {
 
   Sim& sim_;
   Network& network_;
+  ControlNetwork& control_;
   const int index_;
-  const Callbacks callbacks_;
-  SimProcess process_;
   KvLayout layout_;
+  WorkerCore core_;
   uint64_t window_bytes_ = 0;
   std::vector<uint8_t> memory_;
   std::vector<const Call*> owners_;  // [block]: who may write into it
@@ -108,6 +137,9 @@ class DecodeSim {
   std::optional<PrefixCache> prefix_cache_;
   std::optional<RetainedPrefixes> retained_;
   std::map<Key, Call> calls_;
+  std::map<ControlNetwork::CallId, Key> rpcs_;  // that have not ended
+  std::deque<Key> waiting_;                     // for their promise
+  uint64_t next_order_ = 1;
   std::map<Network::StreamId, Key> streams_;
   uint64_t next_message_id_ = 1;
   std::vector<BlockPool::Block> squeezed_;

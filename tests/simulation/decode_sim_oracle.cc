@@ -74,7 +74,7 @@ void DecodeSim::BeginCopy(Key key, Call& call, const KvReceiver::Copy& copy) {
   call.copies[copy.copy_id] = copy;
   const Micros delay = sim_.Strikes(Fault::kSlowCopy) ? sim_.random.Between(1'000, 5'000'000)
                                                       : sim_.random.Between(5, 300);
-  process_.After(delay, [this, key, id = copy.copy_id] { FinishCopy(key, id); });
+  core_.process().After(delay, [this, key, id = copy.copy_id] { FinishCopy(key, id); });
 }
 
 void DecodeSim::FinishCopy(Key key, uint64_t copy_id) {

@@ -16,7 +16,7 @@ constexpr std::array<Kind, kFaultKinds> kKinds = {{
     {"corrupt payload", 25},
     {"corrupt header", 6},
     {"corrupt control", 20},
-    {"corrupt answer", 4},
+    {"corrupt answer", 10},
     {"wrong acknowledgement", 25},
     {"truncate", 4},
     {"replay on the same stream", 30},
@@ -48,23 +48,30 @@ constexpr std::array<Kind, kFaultKinds> kKinds = {{
 const char* FaultName(Fault fault) { return kKinds[static_cast<size_t>(fault)].name; }
 
 FaultPlan::FaultPlan(SimRandom& random) {
-  constexpr auto kFirstTimed = static_cast<int64_t>(Fault::kCut);
   for (size_t kind = 0; kind < kFaultKinds; ++kind) {
     if (random.Chance(350)) chances[kind] = static_cast<int>(random.Between(0, kKinds[kind].most));
   }
-  const int64_t count = random.Between(4, 10);
+  const int64_t count = random.Between(5, 11);
   for (int64_t i = 0; i < count; ++i) {
     TimedFault fault;
-    fault.at = random.Between(1'000, i < 4 ? 20'000 : 400'000);
-    fault.fault =
-        static_cast<Fault>(random.Between(kFirstTimed, static_cast<int64_t>(kFaultKinds) - 1));
+    fault.at = random.Between(1'000, i < 4 ? 20'000 : 300'000);
+    // Some need a push that is open, which the first four of another kind leave to find.
+    const auto first = static_cast<int64_t>(i < 4 ? Fault::kCrashPrefill : Fault::kCut);
+    fault.fault = static_cast<Fault>(random.Between(first, static_cast<int64_t>(kFaultKinds) - 1));
     fault.choice = random.Next();
     fault.duration =
         random.Chance(300) ? random.Between(1'000, 50'000'000) : random.Between(1'000, 1'000'000);
+    const bool stops = fault.fault == Fault::kPausePrefill || fault.fault == Fault::kPauseDecode;
+    if (stops && random.Chance(600)) {  // the last is as good as for ever
+      fault.duration = std::array<Micros, 3>{5'000'000, 30'000'000, 60'000'000}[random.Next() % 3];
+    }
     timed.push_back(fault);
     heal_at = std::max(heal_at, fault.at + fault.duration);
   }
   heal_at = std::max<Micros>(heal_at, 1'000'000);
+  policy = static_cast<int>(random.Between(0, 1));
+  disaggregation = std::array{0, 0, 0, 1, 2, 2, 2, 2, 2, 2}[random.Next() % 10];
+  queue = random.Chance(100) ? 6 : 64;
 }
 
 }  // namespace baton

@@ -69,6 +69,10 @@ struct FaultPlan {
   std::array<int, kFaultKinds> chances{};
   std::vector<TimedFault> timed;
   Micros heal_at = 0;  // no fault begins after it, and all that last end
+  // How the router is run.
+  int policy = 0;
+  int disaggregation = 0;
+  uint32_t queue = 0;  // requests
 };
 
 }  // namespace baton

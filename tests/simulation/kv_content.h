@@ -13,6 +13,7 @@ namespace baton {
 
 inline constexpr int kSimVocab = 1000;
 inline constexpr int kSimLayers = 3;
+inline constexpr int32_t kSimEndTokens = 10;  // ids below end a sequence
 
 // One K or V row is one 64-bit word.
 inline KvLayout SimLayout(int block_size) {
@@ -21,12 +22,13 @@ inline KvLayout SimLayout(int block_size) {
 
 class KvContent {
  public:
-  explicit KvContent(const std::vector<int32_t>& token_ids) {
-    uint64_t prefix = 0;
-    for (const int32_t id : token_ids) {
-      prefix = Mix64(prefix ^ (static_cast<uint64_t>(id) + 1));
-      prefixes_.push_back(prefix);
-    }
+  // `seed` tells outputs of one prompt apart, not their KV.
+  explicit KvContent(const std::vector<int32_t>& token_ids, uint64_t seed = 0) : seed_(seed) {
+    for (const int32_t id : token_ids) Append(id);
+  }
+  void Append(int32_t id) {
+    const uint64_t prefix = prefixes_.empty() ? 0 : prefixes_.back();
+    prefixes_.push_back(Mix64(prefix ^ (static_cast<uint64_t>(id) + 1)));
   }
 
   uint64_t Row(int layer, KvLayout::Part part, int token) const {
@@ -34,8 +36,8 @@ class KvContent {
   }
   // What follows the first `tokens` tokens: the one answer of the model.
   int32_t NextToken(int tokens) const {
-    return static_cast<int32_t>(Mix64(prefixes_[static_cast<size_t>(tokens) - 1] ^ 0x5EED) %
-                                kSimVocab);
+    return static_cast<int32_t>(
+        Mix64(prefixes_[static_cast<size_t>(tokens) - 1] ^ Mix64(seed_ ^ 0x5EED)) % kSimVocab);
   }
 
   void Write(const KvBlocks& blocks, int layer, int first_token, int end_token) const {
@@ -57,6 +59,7 @@ class KvContent {
   }
 
  private:
+  const uint64_t seed_;
   std::vector<uint64_t> prefixes_;  // [token]: hash of all tokens up to it
 };
 

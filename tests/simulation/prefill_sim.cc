@@ -3,67 +3,161 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/rpc/draining.h"
+#include "common/rpc/identity.h"
 #include "tests/simulation/sim_open.h"
-#include "tests/support/push_messages.h"
 
 namespace baton {
 
+using internal::v1::PrefillRequest;
+using internal::v1::PrefillResponse;
 using internal::v1::PushAbort;
-using internal::v1::PushResponse;
 
 namespace {
 
 constexpr int kBlocks = 40;
 constexpr int kChunk = 64;
+constexpr size_t kMaxWaiting = 8;
 
 }  // namespace
 
-PrefillSim::PrefillSim(Sim& sim, Network& network, int index, Callbacks callbacks)
+PrefillSim::PrefillSim(Sim& sim, Network& network, ControlNetwork& control, int index)
     : sim_(sim),
       network_(network),
+      control_(control),
       index_(index),
-      callbacks_(std::move(callbacks)),
-      process_(sim),
       layout_(SimLayout(16 * static_cast<int>(sim.random.Between(1, 3)))),
+      core_(sim, control, {true, index}, layout_.block_size, [this] { return Load(); }),
       max_payload_bytes_(static_cast<size_t>(sim.random.Between(256, 700))),
       min_payload_bytes_(static_cast<size_t>(sim.random.Between(0, 600))),
       max_streams_(static_cast<int>(sim.random.Between(1, 4))) {
   memory_.resize(static_cast<size_t>(kBlocks) * layout_.block_bytes());
   page_crcs_.resize(static_cast<size_t>(kBlocks * layout_.layers * layout_.pages_per_block()));
+  control_.AddWorker(core_.id(),
+                     {.process = &core_.process(),
+                      .opened = [this](ControlNetwork::CallId call,
+                                       ControlNetwork::Method method) { Opened(call, method); },
+                      .received =
+                          [this](ControlNetwork::CallId call, const google::protobuf::Message& m) {
+                            if (core_.IsWatch(call)) return;
+                            Received(call, static_cast<const PrefillRequest&>(m));
+                          },
+                      .cancelled = [this](ControlNetwork::CallId call) { Cancelled(call); }});
   Restart();
 }
 
 PrefillSim::~PrefillSim() { Crash(); }
 
 void PrefillSim::Restart() {
-  process_.Start();
+  core_.Boot();
   live_slices_.assign(kBlocks, 0);
   pool_.emplace(kBlocks);
   prefix_cache_.emplace("sim", layout_.block_size, *pool_);
 }
 
 void PrefillSim::Crash() {
-  process_.Die();
+  core_.Crash();
   streams_.clear();
   pushes_.clear();
   waiting_.clear();
+  calls_.clear();
   squeezed_.clear();
   prefix_cache_.reset();
   pool_.reset();
 }
 
-void PrefillSim::Start(const SimAttempt& attempt) {
-  waiting_.push_back(attempt);
+WorkerCore::Load PrefillSim::Load() const {
+  WorkerCore::Load load;
+  for (const auto& [key, push] : pushes_) load.runnable += push.engine_stopped ? 0 : 1;
+  load.running = load.runnable;
+  load.waiting = static_cast<uint32_t>(waiting_.size());
+  for (const SimAttempt& attempt : waiting_) {
+    load.waiting_tokens += static_cast<uint32_t>(attempt.token_ids.size());
+  }
+  load.free_blocks = static_cast<uint32_t>(pool_->available_blocks());
+  return load;
+}
+
+void PrefillSim::Opened(ControlNetwork::CallId call, ControlNetwork::Method method) {
+  if (method == ControlNetwork::Method::kWatch) core_.Watched(call);
+}
+
+void PrefillSim::Received(ControlNetwork::CallId call, const PrefillRequest& request) {
+  if (core_.draining()) {
+    return control_.End(call, DrainingStatus(core_.id().address(), kStageQueue));
+  }
+  if (core_.failing()) {
+    return control_.End(call, WithErrorInfo(absl::UnavailableError("it takes nothing"),
+                                            {"ENGINE_FAILED", kStagePrefill}));
+  }
+  if (waiting_.size() >= kMaxWaiting) {
+    return control_.End(call, absl::ResourceExhaustedError("too many prompts wait"));
+  }
+  SimAttempt attempt = AttemptFrom(sim_, call, request.sequence());
+  if (!request.decode_address().empty()) {
+    if (absl::Status same = CheckSameIdentity(core_.identity(), request.decode_identity());
+        !same.ok()) {
+      return control_.End(call, same);
+    }
+    attempt.decode = request.decode_address()[1] - '0';
+  }
+  calls_[call] = {attempt.request, attempt.attempt};
+  waiting_.push_back(std::move(attempt));
   StartWaiting();
 }
 
-void PrefillSim::Cancel(const SimAttempt& attempt) {
-  const Key key{attempt.request, attempt.attempt};
+void PrefillSim::Cancelled(ControlNetwork::CallId call) {
+  core_.WatchOver(call);
+  const auto found = calls_.find(call);
+  if (found == calls_.end()) return;
+  const Key key = found->second;
+  calls_.erase(found);
   std::erase_if(waiting_, [&](const SimAttempt& w) { return Key{w.request, w.attempt} == key; });
   Push* push = Find(key);
-  if (push == nullptr) return;
+  if (push == nullptr) return StartWaiting();
   push->engine_stopped = true;
-  Deliver(key, KvSender::Abort{PushAbort::REASON_CANCELLED});
+  push->call_over = true;
+  if (push->sender != nullptr) return Deliver(key, KvSender::Abort{PushAbort::REASON_CANCELLED});
+  GiveBlocksBack(*push);
+  pushes_.erase(key);
+}
+
+void PrefillSim::Tell(const Push& push, const PrefillResponse& response) {
+  if (push.call_over) return;
+  control_.Answer(push.attempt.call, std::make_shared<PrefillResponse>(response));
+}
+
+void PrefillSim::EndCall(Push& push, const absl::Status& status) {
+  if (std::exchange(push.call_over, true)) return;
+  calls_.erase(push.attempt.call);
+  control_.End(push.attempt.call, status);
+  // However a call ends, its push is told.
+  const Key key{push.attempt.request, push.attempt.attempt};
+  core_.process().After(1, [this, key] {
+    const Push* ended = Find(key);
+    if (ended != nullptr && ended->sender != nullptr) {
+      Deliver(key, KvSender::Abort{PushAbort::REASON_FAILED});
+    }
+  });
+}
+
+void PrefillSim::MaybeFinish(Key key) {
+  Push& push = *Find(key);
+  if (!push.computed || (push.sender != nullptr && !push.pushed)) return;
+  PrefillResponse response;
+  response.mutable_finished()->set_bytes_sent(1);
+  Tell(push, response);
+  EndCall(push, absl::OkStatus());
+  if (push.sender != nullptr) return;
+  GiveBlocksBack(push);
+  pushes_.erase(key);
+}
+
+void PrefillSim::GiveBlocksBack(Push& push) {
+  push.blocks_back = true;
+  while (!push.blocks.empty()) push.blocks.pop_back();  // the last block first
+  push.replaced.clear();
+  core_.process().After(1, [this] { StartWaiting(); });
 }
 
 PrefillSim::Push* PrefillSim::Find(Key key) {
@@ -119,19 +213,36 @@ void PrefillSim::StartWaiting() {
     const Key key{push.attempt.request, push.attempt.attempt};
     if (pushes_.count(key) > 0 || !TakeBlocks(push)) return;
     waiting_.pop_front();
-    push.sender = std::make_unique<KvSender>(
-        KvSender::Config{.open = SimOpen(sim_, push.attempt, layout_.block_size),
-                         .layout = layout_,
-                         .token_ids = push.attempt.token_ids,
-                         .limits = {.max_payload_bytes = max_payload_bytes_,
-                                    .min_payload_bytes = min_payload_bytes_},
-                         .streams = max_streams_});
-    pushes_.emplace(key, std::move(push));
-    process_.After(sim_.random.Between(0, 2'000), [this, key] {
-      Deliver(key, KvSender::Begin{});
+    if (push.attempt.decode >= 0) {
+      push.sender = std::make_unique<KvSender>(
+          KvSender::Config{.open = SimOpen(sim_, push.attempt, layout_.block_size),
+                           .layout = layout_,
+                           .token_ids = push.attempt.token_ids,
+                           .limits = {.max_payload_bytes = max_payload_bytes_,
+                                      .min_payload_bytes = min_payload_bytes_},
+                           .streams = max_streams_});
+    }
+    Push& started = pushes_.emplace(key, std::move(push)).first->second;
+    core_.Work(sim_.random.Between(0, 2'000), [this, key] {
+      const Push* begun = Find(key);
+      if (begun == nullptr) return;
+      PrefillResponse response;
+      response.mutable_started()->set_cached_tokens(static_cast<uint32_t>(begun->cached_tokens));
+      Tell(*begun, response);
+      if (begun->sender != nullptr) Deliver(key, KvSender::Begin{});
       Compute(key, 0);
     });
+    if (started.attempt.isolate) ++sim_.coverage.isolated;
   }
+}
+
+// One sequence may have to be alone in the batch.
+bool PrefillSim::MustWait(Key key) const {
+  for (const auto& [other, push] : pushes_) {
+    if (push.engine_stopped || !push.attempt.isolate) continue;
+    return other != key;
+  }
+  return false;
 }
 
 KvSender::LayerReady PrefillSim::Ready(const Push& push, int layer, int first, int end) const {
@@ -148,33 +259,46 @@ KvSender::LayerReady PrefillSim::Ready(const Push& push, int layer, int first, i
 void PrefillSim::Compute(Key key, int layer) {
   Push* push = Find(key);
   if (push == nullptr || push->engine_stopped) return;
-  const int tokens = static_cast<int>(push->attempt.token_ids.size());
-  const int first = push->computed_tokens;
+  if (layer == 0 && MustWait(key)) {
+    return core_.Work(2'000, [this, key] { Compute(key, 0); });
+  }
+  const int deadly = push->attempt.right->deadly_chunk;
+  if (deadly >= 0 && push->computed_tokens / kChunk == deadly) {
+    ++push->attempt.right->kills;
+    return sim_.kill_worker(true, index_);
+  }
+  ComputeLayer(key, *push, layer);
+  push = Find(key);
+  if (push == nullptr) return;
+  const int next = (layer + 1) % layout_.layers;
+  if (next == 0) ChunkDone(key);
+  push = Find(key);
+  if (push == nullptr || push->computed) return;
+  core_.Work(sim_.random.Between(50, 1'500), [this, key, next] { Compute(key, next); });
+}
+
+void PrefillSim::ComputeLayer(Key key, Push& push, int layer) {
+  const int tokens = static_cast<int>(push.attempt.token_ids.size());
+  const int first = push.computed_tokens;
   const int end = std::min(tokens, (first / kChunk + 1) * kChunk);
-  if (layer == 0 && first == push->cached_tokens && first > 0) {
+  const bool pushes = push.sender != nullptr;
+  if (pushes && layer == 0 && first == push.cached_tokens && first > 0) {
     for (int cached = 0; cached < layout_.layers; ++cached) {
-      Deliver(key, Ready(*push, cached, 0, first));
+      Deliver(key, Ready(push, cached, 0, first));
     }
   }
   const int first_page_token = first / kKvPageTokens * kKvPageTokens;
-  push->attempt.content->Write(push->memory, layer, first, end);
+  push.attempt.content->Write(push.memory, layer, first, end);
   for (int token = first_page_token; token < end; token += kKvPageTokens) {
-    const int32_t block = push->memory.block_table[static_cast<size_t>(token / layout_.block_size)];
+    const int32_t block = push.memory.block_table[static_cast<size_t>(token / layout_.block_size)];
     PageCrc(block, layer, token % layout_.block_size / kKvPageTokens) =
-        push->memory.PageCrc(layer, token, std::min(token + kKvPageTokens, end));
+        push.memory.PageCrc(layer, token, std::min(token + kKvPageTokens, end));
   }
-  MaybeRot(*push, layer, first);
-  Deliver(key, Ready(*push, layer, first, end));
+  if (!pushes) return;
+  MaybeRot(push, layer, first);
+  Deliver(key, Ready(push, layer, first, end));
   // As where layers are staged and there is no room for the next before this one is sent.
   if (key.second % 2 == 0) Deliver(key, KvSender::Flush{});
-  push = Find(key);
-  if (push == nullptr) return;
-  if (layer + 1 == layout_.layers) {
-    push->computed_tokens = end;
-    ChunkDone(*push);
-  }
-  const int next = (layer + 1) % layout_.layers;
-  process_.After(sim_.random.Between(50, 1'500), [this, key, next] { Compute(key, next); });
 }
 
 // A byte changes under the sender's hands, for a while.
@@ -182,14 +306,15 @@ void PrefillSim::MaybeRot(const Push& push, int layer, int token) {
   if (!sim_.Strikes(Fault::kStaleSource)) return;
   uint8_t* byte = push.memory.Row(layer, KvLayout::kValues, token);
   *byte ^= 0x10;
-  sim_.queue.After(sim_.random.Between(200, 300'000), [this, byte, life = process_.life()] {
-    if (life == process_.life()) *byte ^= 0x10;
+  sim_.queue.After(sim_.random.Between(200, 300'000), [this, byte, life = core_.process().life()] {
+    if (life == core_.process().life()) *byte ^= 0x10;
   });
 }
 
-void PrefillSim::ChunkDone(Push& push) {
-  const Key key{push.attempt.request, push.attempt.attempt};
+void PrefillSim::ChunkDone(Key key) {
+  Push& push = *Find(key);
   const int tokens = static_cast<int>(push.attempt.token_ids.size());
+  push.computed_tokens = std::min(tokens, (push.computed_tokens / kChunk + 1) * kChunk);
   const int end = push.computed_tokens;
   const auto whole = static_cast<size_t>(end / layout_.block_size);
   for (size_t& next = push.entered_blocks; next < whole; ++next) {
@@ -198,160 +323,28 @@ void PrefillSim::ChunkDone(Push& push) {
     std::swap(push.blocks[next], block);
     push.replaced.push_back(std::move(block));
   }
-  const SimAttempt attempt = push.attempt;
-  if (end == tokens) push.engine_stopped = true;
-  Deliver(key, KvSender::ChunkReady{end});
-  if (end < tokens) return;
-  const int32_t token = attempt.content->NextToken(tokens);
-  const bool ends = attempt.remaining_tokens == 1;
-  process_.After(sim_.random.Between(10, 500), [this, key, attempt, token, ends] {
-    callbacks_.first_token(attempt, token, ends);
-    if (ends) return Deliver(key, KvSender::Abort{PushAbort::REASON_FINISHED_AT_FIRST_TOKEN});
-    KvSender::FirstToken first;
-    first.token.set_output_index(static_cast<uint32_t>(OutputIndex(attempt)));
-    first.token.mutable_token()->set_token_id(static_cast<uint32_t>(token));
-    Deliver(key, first);
-  });
+  PrefillResponse response;
+  response.mutable_progress()->set_computed_tokens(static_cast<uint32_t>(end));
+  Tell(push, response);
+  push.computed = push.engine_stopped = end == tokens;
+  const bool computed = push.computed;
+  if (push.sender != nullptr) Deliver(key, KvSender::ChunkReady{end});
+  if (computed)
+    core_.process().After(sim_.random.Between(10, 500), [this, key] { PromptDone(key); });
 }
 
-void PrefillSim::Answer(Network::StreamId stream, const std::string& bytes) {
-  const auto found = streams_.find(stream);
-  if (found == streams_.end()) return;
-  PushResponse answer;
-  if (!answer.ParseFromString(bytes)) answer.Clear();
-  const auto [key, number] = found->second;
-  Deliver(key, KvSender::Response{answer, number});
-}
-
-void PrefillSim::Ended(Network::StreamId stream, const absl::Status& status) {
-  const auto found = streams_.find(stream);
-  if (found == streams_.end()) return;
-  const auto [key, number] = found->second;
-  streams_.erase(found);
-  if (Push* push = Find(key)) push->streams.erase(number);
-  Deliver(key, KvSender::StreamEnded{status, number});
-}
-
-void PrefillSim::Deliver(Key key, const KvSender::Event& event) {
+void PrefillSim::PromptDone(Key key) {
   Push* push = Find(key);
-  if (push == nullptr) return;
-  const KvSender::State before = push->sender->state();
-  const std::vector<KvSender::Action> actions = push->sender->Handle(event, sim_.queue.time());
-  const KvSender::State after = push->sender->state();
-  sim_.coverage.Count(before, event, after);
-  sim_.Trace(10 + event.index(), static_cast<uint64_t>(key.first), static_cast<uint64_t>(after));
-  for (const KvSender::Action& action : actions) Execute(*push, action);
-  if (!push->sender->gone()) return Arm(key, *push);
-  if (!push->blocks_back || push->live_messages > 0) {
-    sim_.Violation("a sender is gone before its blocks are back");
+  if (push == nullptr || push->call_over) return;
+  const auto tokens = static_cast<int>(push->attempt.token_ids.size());
+  PrefillResponse response;
+  *response.mutable_first_token() = TokenAfter(push->attempt, tokens);
+  Tell(*push, response);
+  if (push->sender == nullptr) return MaybeFinish(key);
+  if (response.first_token().ends_sequence()) {
+    return Deliver(key, KvSender::Abort{PushAbort::REASON_FINISHED_AT_FIRST_TOKEN});
   }
-  if (!push->streams.empty()) sim_.Violation("a sender is gone before its streams");
-  pushes_.erase(key);
-}
-
-void PrefillSim::Execute(Push& push, const KvSender::Action& action) {
-  const auto send = [&](int stream, const internal::v1::PushRequest& message) {
-    if (push.streams.count(stream) == 0) return;
-    network_.Send(push.streams[stream],
-                  {.is_data = false,
-                   .bytes = [bytes = message.SerializeAsString()] { return bytes; },
-                   .released = nullptr});
-  };
-  if (const auto* open = std::get_if<KvSender::OpenStream>(&action)) {
-    const Network::StreamId id = network_.Open(index_, push.attempt.decode);
-    push.streams[open->stream] = id;
-    streams_[id] = {Key{push.attempt.request, push.attempt.attempt}, open->stream};
-    if (open->stream > 0) ++sim_.coverage.joins;
-    send(open->stream, open->first);
-  } else if (const auto* data = std::get_if<KvSender::SendData>(&action)) {
-    SendData(push, *data);
-  } else if (const auto* control = std::get_if<KvSender::SendControl>(&action)) {
-    if (control->drop_queued) {
-      for (const auto& [number, id] : push.streams) network_.DropQueuedData(id);
-    }
-    send(0, control->message);
-  } else if (const auto* close = std::get_if<KvSender::HalfClose>(&action)) {
-    if (push.streams.count(close->stream) > 0) network_.HalfClose(push.streams[close->stream]);
-  } else if (const auto* cancel = std::get_if<KvSender::CancelStream>(&action)) {
-    if (push.streams.count(cancel->stream) > 0) network_.Cancel(push.streams[cancel->stream]);
-  } else if (std::holds_alternative<KvSender::DropChannel>(action)) {
-    for (const auto& [number, id] : push.streams) network_.DropChannel(id);
-  } else if (const auto* finished = std::get_if<KvSender::Finished>(&action)) {
-    push.engine_stopped = true;
-    callbacks_.finished(push.attempt, finished->status);
-  } else if (std::holds_alternative<KvSender::ReleaseBlocks>(action)) {
-    if (push.blocks_back) sim_.Violation("a sender gives its blocks back twice");
-    if (push.live_messages > 0) sim_.Violation("a sender gives blocks back under live slices");
-    push.blocks_back = true;
-    while (!push.blocks.empty()) push.blocks.pop_back();  // the last block first
-    push.replaced.clear();
-    process_.After(1, [this] { StartWaiting(); });
-  }
-}
-
-void PrefillSim::SendData(Push& push, const KvSender::SendData& data) {
-  const Key key{push.attempt.request, push.attempt.attempt};
-  if (data.payload_bytes > max_payload_bytes_) sim_.Violation("a payload above its limit");
-  ++push.live_messages;
-  std::vector<int32_t> blocks;
-  const auto first = static_cast<int>(data.header.first_token());
-  const int end = first + static_cast<int>(data.header.token_count());
-  for (int token = first; token < end; token += kKvPageTokens) {
-    blocks.push_back(push.memory.block_table[static_cast<size_t>(token / layout_.block_size)]);
-  }
-  for (const int32_t block : blocks) ++live_slices_[static_cast<size_t>(block)];
-  const auto stream = push.streams.find(data.stream);
-  network_.Send(stream == push.streams.end() ? 0 : stream->second,
-                {.is_data = true,
-                 .bytes = [this, key, header = data.header] { return Flatten(key, header); },
-                 .released =
-                     [this, key, blocks, life = process_.life()] {
-                       if (life != process_.life()) return;
-                       process_.Post([this, key, blocks] {
-                         for (const int32_t block : blocks) {
-                           --live_slices_[static_cast<size_t>(block)];
-                         }
-                         Push* released = Find(key);
-                         if (released == nullptr) {
-                           return sim_.Violation("slices outlive their sender");
-                         }
-                         --released->live_messages;
-                         Deliver(key, KvSender::SlicesReleased{Intact(*released)});
-                       });
-                     }});
-}
-
-bool PrefillSim::Intact(const Push& push) const {
-  for (size_t i = 0; i < push.generations.size(); ++i) {
-    if (pool_->generation(push.memory.block_table[i]) != push.generations[i]) return false;
-  }
-  return true;
-}
-
-// The bytes of a data message as they are in the blocks when the network takes them.
-std::string PrefillSim::Flatten(Key key, const internal::v1::KvDataHeader& header) {
-  Push* push = Find(key);
-  if (push == nullptr || push->blocks_back) {
-    sim_.Violation("the network reads blocks that were given back");
-    return "?";
-  }
-  if (!Intact(*push)) sim_.Violation("the network reads a block in its next life");
-  return EncodeData(header, push->memory);
-}
-
-void PrefillSim::Arm(Key key, Push& push) {
-  const absl::Time deadline = push.sender->NextDeadline();
-  if (deadline == absl::InfiniteFuture()) return;
-  const Micros at = absl::ToInt64Microseconds(deadline - absl::UnixEpoch()) + 1;
-  if (push.timer >= sim_.queue.now() && push.timer <= at) return;
-  push.timer = at;
-  process_.After(at - sim_.queue.now(), [this, key] {
-    Push* due = Find(key);
-    if (due == nullptr) return;
-    due->timer = -1;
-    if (due->sender->NextDeadline() <= sim_.queue.time()) return Deliver(key, KvSender::Tick{});
-    Arm(key, *due);
-  });
+  Deliver(key, KvSender::FirstToken{response.first_token()});
 }
 
 void PrefillSim::Squeeze() {
@@ -366,13 +359,13 @@ void PrefillSim::Squeeze() {
 
 void PrefillSim::Relax() {
   squeezed_.clear();
-  if (process_.up()) StartWaiting();
+  if (core_.process().up()) StartWaiting();
 }
 
 void PrefillSim::CheckAtRest() {
-  if (!pushes_.empty() || !waiting_.empty()) {
-    sim_.Violation("prefill worker ", index_, " still has ", pushes_.size(), " pushes and ",
-                   waiting_.size(), " waiting prompts");
+  if (!idle()) {
+    sim_.Violation("prefill worker ", index_, " still has ", pushes_.size(), " pushes, ",
+                   waiting_.size(), " waiting prompts and ", calls_.size(), " calls");
   }
   if (pool_->used_blocks() != 0 || pool_->promised_blocks() != 0) {
     sim_.Violation("prefill worker ", index_, " has ", pool_->used_blocks(), " blocks in use");

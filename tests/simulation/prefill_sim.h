@@ -10,29 +10,23 @@
 #include <string>
 #include <vector>
 
+#include "baton/internal/v1/prefill.pb.h"
 #include "common/kv/block_pool.h"
 #include "common/kv/prefix_cache.h"
 #include "common/rpc/kv_blocks.h"
 #include "prefill_worker/kv_sender.h"
 #include "tests/simulation/network.h"
-#include "tests/simulation/sim.h"
+#include "tests/simulation/worker_core.h"
 
 namespace baton {
 
 class PrefillSim {
  public:
-  // What the router hears.
-  struct Callbacks {
-    std::function<void(const SimAttempt&, int32_t token, bool ends)> first_token;
-    std::function<void(const SimAttempt&, const absl::Status&)> finished;
-  };
-  PrefillSim(Sim& sim, Network& network, int index, Callbacks callbacks);
+  PrefillSim(Sim& sim, Network& network, ControlNetwork& control, int index);
   ~PrefillSim();
 
-  SimProcess& process() { return process_; }
-  // The router's calls.
-  void Start(const SimAttempt& attempt);
-  void Cancel(const SimAttempt& attempt);
+  WorkerCore& core() { return core_; }
+  SimProcess& process() { return core_.process(); }
   // The network's.
   void Answer(Network::StreamId stream, const std::string& bytes);
   void Ended(Network::StreamId stream, const absl::Status& status);
@@ -44,6 +38,7 @@ class PrefillSim {
   void Squeeze();
   void Relax();
 
+  bool idle() const { return pushes_.empty() && waiting_.empty() && calls_.empty(); }
   // Whether nothing is left of any attempt.
   void CheckAtRest();
 
@@ -51,7 +46,7 @@ class PrefillSim {
   using Key = std::pair<int, uint32_t>;  // request, attempt
   struct Push {
     SimAttempt attempt;
-    std::unique_ptr<KvSender> sender;
+    std::unique_ptr<KvSender> sender;  // null: nothing is to be pushed
     std::vector<BlockPool::Block> blocks;
     std::vector<BlockPool::Block>
         replaced;               // by equal ones of the prefix cache; the peer reads them
@@ -62,19 +57,34 @@ class PrefillSim {
     int computed_tokens = 0;
     int live_messages = 0;
     bool engine_stopped = false;
+    bool computed = false;
+    bool pushed = false;
+    bool call_over = false;
     bool blocks_back = false;
     Micros timer = -1;
     std::map<int, Network::StreamId> streams;  // that are open, by the sender's number
-    absl::Status finished;
   };
+
+  // The router's calls.
+  void Opened(ControlNetwork::CallId call, ControlNetwork::Method method);
+  void Received(ControlNetwork::CallId call, const internal::v1::PrefillRequest& request);
+  void Cancelled(ControlNetwork::CallId call);
+  void Tell(const Push& push, const internal::v1::PrefillResponse& response);
+  void EndCall(Push& push, const absl::Status& status);
+  void MaybeFinish(Key key);
+  WorkerCore::Load Load() const;
 
   void StartWaiting();
   bool TakeBlocks(Push& push);
-  void Begin(SimAttempt attempt);
   void Compute(Key key, int layer);
-  void ChunkDone(Push& push);
+  void ComputeLayer(Key key, Push& push, int layer);
+  void ChunkDone(Key key);
+  void PromptDone(Key key);
+  bool MustWait(Key key) const;
+  void GiveBlocksBack(Push& push);
   void Deliver(Key key, const KvSender::Event& event);
   void Execute(Push& push, const KvSender::Action& action);
+  void PushFinished(Push& push, const absl::Status& status);
   void SendData(Push& push, const KvSender::SendData& data);
   std::string Flatten(Key key, const internal::v1::KvDataHeader& header);
   void Arm(Key key, Push& push);
@@ -87,10 +97,10 @@ class PrefillSim {
 
   Sim& sim_;
   Network& network_;
+  ControlNetwork& control_;
   const int index_;
-  const Callbacks callbacks_;
-  SimProcess process_;
   KvLayout layout_;
+  WorkerCore core_;
   size_t max_payload_bytes_ = 0;
   size_t min_payload_bytes_ = 0;
   int max_streams_ = 1;
@@ -101,6 +111,7 @@ class PrefillSim {
   std::optional<PrefixCache> prefix_cache_;
   std::deque<SimAttempt> waiting_;  // for blocks
   std::map<Key, Push> pushes_;
+  std::map<ControlNetwork::CallId, Key> calls_;  // that have not ended
   std::map<Network::StreamId, std::pair<Key, int>> streams_;
   std::vector<BlockPool::Block> squeezed_;
 };

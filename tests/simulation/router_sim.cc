@@ -3,232 +3,188 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/random.h"
+#include "common/rpc/metrics.h"
+#include "router/admission.h"
+#include "router/request_runner.h"
+#include "router/worker_registry.h"
+#include "tests/simulation/router_client.h"
+
 namespace baton {
-namespace {
 
-constexpr int kRequests = 12;
-constexpr Micros kStall = 60'000'000;  // without any news of an attempt
+struct RequestMachineState {
+  static size_t Phase(const RequestMachine& machine) { return static_cast<size_t>(machine.phase_); }
+};
 
-}  // namespace
-
-void RouterSim::AddRequests() {
-  // Some prompts begin alike, so that prefixes are shared.
-  std::vector<int32_t> common;
-  for (int i = 0; i < 160; ++i) {
-    common.push_back(static_cast<int32_t>(sim_.random.Between(0, kSimVocab - 1)));
+// What a Router is made of, without its threads.
+struct RouterSim::Process {
+  explicit Process(const RequestRunner::Options& options, const Admission::Limits& limits)
+      : admission(limits),
+        metrics("router"),
+        router_metrics(metrics, admission),
+        registry(std::make_unique<WorkerRegistry>(
+            loop, fleet,
+            WorkerRegistry::Options{
+                .tokenizer_digest = "",
+                .credentials = {},
+                .on_change =
+                    [this] {
+                      if (runner != nullptr) runner->PlaceWaiting();
+                    },
+                .on_lost = [this](uint64_t id,
+                                  const absl::Status& why) { runner->WorkerLost(id, why); },
+                .on_up = [](const WorkerTarget&, bool) {}})),
+        runner(std::make_unique<RequestRunner>(
+            RequestRunner::Parts{
+                .loop = loop, .registry = *registry, .metrics = router_metrics, .fleet = fleet},
+            options)) {
+    disaggregation = options.placement.disaggregation;
   }
-  requests_.resize(kRequests);
-  for (int i = 0; i < kRequests; ++i) {
-    Request& request = requests_[static_cast<size_t>(i)];
-    const auto tokens = static_cast<size_t>(sim_.random.Between(150, 320));
-    if (sim_.random.Chance(400)) {
-      request.prompt.assign(common.begin(), common.begin() + sim_.random.Between(1, 160));
+
+  EventLoop loop;
+  FleetView fleet;
+  Admission admission;
+  Metrics metrics;
+  RouterMetrics router_metrics;
+  std::unique_ptr<WorkerRegistry> registry;
+  std::unique_ptr<RequestRunner> runner;
+  Disaggregation disaggregation;
+  uint64_t next_number = 1;
+};
+
+RouterSim::RouterSim(Sim& sim, ControlNetwork& network) : sim_(sim), network_(network) {
+  listed_.fill(true);
+}
+
+RouterSim::~RouterSim() { process_.reset(); }
+
+void RouterSim::Boot() {
+  RequestRunner::Options options;
+  options.placement.policy =
+      sim_.plan.policy == 0 ? PlacementPolicy::kRoundRobin : PlacementPolicy::kLeastLoaded;
+  options.placement.disaggregation = sim_.plan.disaggregation == 0   ? Disaggregation::kAlways
+                                     : sim_.plan.disaggregation == 1 ? Disaggregation::kNever
+                                                                     : Disaggregation::kAuto;
+  process_ = std::make_unique<Process>(options, Admission::Limits{.requests = sim_.plan.queue});
+  process_->registry->Start();
+  SetTarget({true, 0}, listed_[0]);
+}
+
+// Its calls end with it, and so does every client's stream.
+void RouterSim::Die(bool silently) {
+  network_.RouterDied(silently);
+  for (const auto& client : clients_) client->call = nullptr;
+  process_.reset();
+  for (const auto& client : clients_) {
+    if (client->state == Client::State::kRunning) {
+      client->router_died = true;
+      End(*client, absl::UnavailableError("the router is gone"));
     }
-    while (request.prompt.size() < tokens) {
-      request.prompt.push_back(static_cast<int32_t>(sim_.random.Between(0, kSimVocab - 1)));
+  }
+}
+
+void RouterSim::SetTarget(SimWorkerId worker, bool listed) {
+  listed_[worker.place()] = listed;
+  if (process_ == nullptr) return;
+  std::vector<WorkerTarget> targets;
+  for (int i = 0; i < kSimWorkers; ++i) {
+    for (const bool is_prefill : {true, false}) {
+      const SimWorkerId id{is_prefill, i};
+      if (!listed_[id.place()]) continue;
+      targets.push_back({.role = is_prefill ? internal::v1::WORKER_ROLE_PREFILL
+                                            : internal::v1::WORKER_ROLE_DECODE,
+                         .address = id.address()});
     }
-    request.output_tokens = static_cast<int>(sim_.random.Between(1, 6));
-    request.all_tokens = request.prompt;
-    for (int t = 0; t < request.output_tokens; ++t) {
-      const KvContent so_far(request.all_tokens);
-      request.all_tokens.push_back(so_far.NextToken(static_cast<int>(request.all_tokens.size())));
-    }
-    request.content = std::make_unique<KvContent>(request.all_tokens);
-    // The first come at once, so that the first faults have something to strike.
-    sim_.queue.At(i < 4 ? 0 : sim_.random.Between(0, 300'000), [this, i] {
-      StartAttempt(i);
-      WatchProgress(i);
+  }
+  std::sort(targets.begin(), targets.end());
+  process_->registry->SetTargets(targets);
+}
+
+bool RouterSim::Ready() const {
+  return process_ != nullptr && process_->fleet.Get().CanServe(process_->disaggregation);
+}
+
+// As the generation service does it.
+void RouterSim::Call(Client& client) {
+  if (client.state != Client::State::kNotYet) return;
+  if (process_ == nullptr) {  // refused: the client comes again
+    sim_.queue.After(sim_.random.Between(10'000, 200'000), [this, &client] { Call(client); });
+    return;
+  }
+  client.state = Client::State::kRunning;
+  client.received = sim_.queue.now();
+  sim_.Trace(70, static_cast<uint64_t>(client.right->index));
+  absl::StatusOr<Admission::Ticket> ticket = process_->admission.Admit(1000);
+  if (!ticket.ok()) return End(client, ticket.status());
+  const uint64_t number = process_->next_number++;
+  auto call = std::make_unique<ClientCall>(process_->loop, &client.context);
+  client.call = call.get();
+  call->Bind({.take = [this, &client](
+                          const google::protobuf::Message& message,
+                          std::function<void()> taken) { Take(client, message, std::move(taken)); },
+              .end =
+                  [this, &client](const grpc::Status& status) {
+                    client.call = nullptr;
+                    End(client, FromGrpcStatus(status));
+                  }},
+             client.context);
+  process_->loop.Post(
+      [this, number, call = std::move(call), ticket = *std::move(ticket)]() mutable {
+        process_->runner->Arrived(number, std::move(call), std::move(ticket));
+      });
+  process_->loop.RunAt(sim_.queue.time() + absl::Microseconds(sim_.random.Between(100, 5'000)),
+                       [this, &client, number] { Prepare(client, number); });
+  if (client.deadline < kNever) {
+    // The client's own clock: it waits for the router's word a little longer.
+    sim_.queue.At(client.deadline + 1'000'000, [this, &client] {
+      if (client.state != Client::State::kRunning || client.reads_at > sim_.queue.now()) return;
+      sim_.Violation("request ", client.right->index, " lives a second after its deadline");
     });
   }
 }
 
-// In order with the calls before it to the same worker.
-void RouterSim::Call(SimProcess& process, Micros& last, std::function<void()> what,
-                     std::function<void()> unreachable) {
-  last = std::max(last, sim_.queue.now() + sim_.random.Between(50, 500));
-  sim_.queue.At(last, [&process, what = std::move(what), unreachable = std::move(unreachable)] {
-    if (process.up()) {
-      process.Post(what);
-    } else if (unreachable) {
-      unreachable();
-    }
-  });
-}
-
-void RouterSim::StartAttempt(int index) {
-  Request& request = requests_[static_cast<size_t>(index)];
-  if (request.outcome != Outcome::kRunning) return;
-  ++sim_.coverage.attempts;
-  SimAttempt& attempt = request.attempt;
-  attempt.request = index;
-  ++attempt.attempt;
-  if (attempt.attempt == 1 || sim_.random.Chance(500)) {
-    attempt.prefill = static_cast<int>(sim_.random.Between(0, kWorkers - 1));
-    attempt.decode = static_cast<int>(sim_.random.Between(0, kWorkers - 1));
-  }
-  attempt.token_ids = request.prompt;
-  attempt.token_ids.insert(attempt.token_ids.end(), request.log.begin(), request.log.end());
-  attempt.prompt_length = static_cast<int>(request.prompt.size());
-  attempt.remaining_tokens = request.output_tokens - static_cast<int>(request.log.size());
-  attempt.content = request.content.get();
-  attempt.key.set_request_id_high(77);
-  attempt.key.set_request_id_low(static_cast<uint64_t>(index));
-  attempt.key.set_attempt(attempt.attempt);
-  attempt.capability.assign(16, static_cast<char>(sim_.random.Next()));
-  request.committed = false;
-  request.last_news = sim_.queue.now();
-  sim_.Trace(70, static_cast<uint64_t>(index), attempt.attempt);
-  DecodeSim& decode = *decode_[static_cast<size_t>(attempt.decode)];
-  Call(
-      decode.process(), last_decode_call_[static_cast<size_t>(attempt.decode)],
-      [&decode, attempt] { decode.Start(attempt); }, [this, attempt] { DecodeFailed(attempt); });
-}
-
-void RouterSim::WatchProgress(int index) {
-  sim_.queue.After(kStall / 4, [this, index] {
-    const Request& request = requests_[static_cast<size_t>(index)];
-    if (request.outcome != Outcome::kRunning) return;
-    if (sim_.queue.now() > request.last_news + kStall) FailAttempt(index);
-    WatchProgress(index);
-  });
-}
-
-bool RouterSim::Current(const SimAttempt& attempt) {
-  Request& request = Of(attempt);
-  if (request.outcome != Outcome::kRunning || request.attempt.attempt != attempt.attempt) {
-    return false;
-  }
-  request.last_news = sim_.queue.now();
-  return true;
-}
-
-void RouterSim::Accepted(const SimAttempt& attempt) {
-  if (!Current(attempt)) return;
-  PrefillSim& prefill = *prefill_[static_cast<size_t>(attempt.prefill)];
-  Call(
-      prefill.process(), last_prefill_call_[static_cast<size_t>(attempt.prefill)],
-      [&prefill, attempt] { prefill.Start(attempt); },
-      [this, attempt] {
-        if (Current(attempt)) FailAttempt(attempt.request);
-      });
-}
-
-void RouterSim::Committed(const SimAttempt& attempt) {
-  if (Current(attempt)) Of(attempt).committed = true;
-}
-
-// I1, I5: the next token of this very request, and the right one. The first may come from both
-// workers.
-void RouterSim::Token(const SimAttempt& attempt, int output_index, int32_t token) {
-  if (!Current(attempt)) return;
-  Request& request = Of(attempt);
-  const auto index = static_cast<size_t>(output_index);
-  if (index > request.log.size() ||
-      (index < request.log.size() && index != attempt.token_ids.size() - request.prompt.size())) {
-    return sim_.Violation("request ", attempt.request, ": output ", index, " after ",
-                          request.log.size());
-  }
-  if (index >= static_cast<size_t>(request.output_tokens) ||
-      request.all_tokens[request.prompt.size() + index] != token) {
-    return sim_.Violation("request ", attempt.request, ": a wrong token at output ", index);
-  }
-  if (index == request.log.size()) request.log.push_back(token);
-  if (static_cast<int>(request.log.size()) == request.output_tokens) {
-    End(attempt.request, Outcome::kOk);
-  }
-}
-
-void RouterSim::FirstToken(const SimAttempt& attempt, int32_t token, bool ends) {
-  if (!Current(attempt)) return;
-  Token(attempt, static_cast<int>(attempt.token_ids.size()) - attempt.prompt_length, token);
-  if (ends && Of(attempt).outcome == Outcome::kRunning) {
-    sim_.Violation("the prefill worker ends a request too early");
-  }
-}
-
-void RouterSim::DecodeFailed(const SimAttempt& attempt) {
-  if (Current(attempt)) FailAttempt(attempt.request);
-}
-
-// A commit may still be on its way from the decode worker.
-void RouterSim::PrefillFinished(const SimAttempt& attempt, const absl::Status& status) {
-  if (status.ok() || !Current(attempt)) return;
-  sim_.queue.After(250'000, [this, attempt] {
-    if (Current(attempt) && !Of(attempt).committed) FailAttempt(attempt.request);
-  });
-}
-
-void RouterSim::WorkerGone(bool is_prefill, int worker) {
-  for (const Request& request : requests_) {
-    const SimAttempt& attempt = request.attempt;
-    if (request.outcome != Outcome::kRunning || attempt.attempt == 0) continue;
-    if ((is_prefill ? attempt.prefill : attempt.decode) != worker) continue;
-    if (is_prefill && request.committed) continue;
-    FailAttempt(attempt.request);
-  }
-}
-
-void RouterSim::EndCalls(const Request& request) {
-  const SimAttempt attempt = request.attempt;
-  PrefillSim& prefill = *prefill_[static_cast<size_t>(attempt.prefill)];
-  DecodeSim& decode = *decode_[static_cast<size_t>(attempt.decode)];
-  if (!sim_.Strikes(Fault::kLostCancel)) {
-    Call(
-        prefill.process(), last_prefill_call_[static_cast<size_t>(attempt.prefill)],
-        [&prefill, attempt] { prefill.Cancel(attempt); }, nullptr);
-  }
-  if (!sim_.Strikes(Fault::kLostCancel)) {
-    Call(
-        decode.process(), last_decode_call_[static_cast<size_t>(attempt.decode)],
-        [&decode, attempt] { decode.Cancel(attempt); }, nullptr);
-  }
-}
-
-void RouterSim::FailAttempt(int index) {
-  Request& request = requests_[static_cast<size_t>(index)];
-  if (request.outcome != Outcome::kRunning) return;
-  EndCalls(request);
-  // Late news of the failed attempt do not count; the number is used up.
-  ++request.attempt.attempt;
-  request.last_news = sim_.queue.now();
-  ++request.failures;
-  const Micros patience = std::min<Micros>(100'000 * request.failures, 3'000'000);
-  sim_.queue.After(sim_.random.Between(500, patience), [this, index] { StartAttempt(index); });
-}
-
-void RouterSim::End(int index, Outcome outcome) {
-  Request& request = requests_[static_cast<size_t>(index)];
-  if (request.outcome != Outcome::kRunning) return;
-  request.outcome = outcome;
-  ++request.ends;
-  sim_.Trace(71, static_cast<uint64_t>(index), static_cast<uint64_t>(outcome));
-  (outcome == Outcome::kOk ? sim_.coverage.requests_ok : sim_.coverage.requests_cancelled) += 1;
-  if (outcome == Outcome::kCancelled && request.attempt.attempt > 0) EndCalls(request);
+void RouterSim::Prepare(Client& client, uint64_t number) {
+  RequestSpec spec;
+  spec.id_high = 77;
+  spec.id_low = static_cast<uint64_t>(client.right->index);
+  spec.prompt_token_ids.assign(client.right->prompt.begin(), client.right->prompt.end());
+  spec.sampling.set_max_tokens(static_cast<uint32_t>(client.right->max_tokens));
+  spec.sampling.set_n(1);
+  spec.sampling.set_seed(1);
+  if (!client.stop.empty()) spec.sampling.add_stop(client.stop);
+  spec.priority = client.priority;
+  spec.tenant = client.tenant;
+  spec.stream = client.stream;
+  spec.return_token_ids = true;
+  const auto at = [](Micros micros) { return absl::UnixEpoch() + absl::Microseconds(micros); };
+  spec.received = at(client.received);
+  spec.deadline = at(client.deadline < kNever ? client.deadline : client.received + 600'000'000);
+  process_->runner->Prepared(number, std::move(spec), SimTokenTable());
 }
 
 bool RouterSim::ClientCancels(uint64_t choice) {
-  for (size_t i = 0; i < requests_.size(); ++i) {
-    const size_t index = (choice + i) % requests_.size();
-    if (requests_[index].outcome != Outcome::kRunning) continue;
-    End(static_cast<int>(index), Outcome::kCancelled);
-    return true;
-  }
-  return false;
+  Client* client = Running(choice);
+  if (client == nullptr) return false;
+  std::exchange(client->call, nullptr)->Cancel();
+  End(*client, absl::CancelledError("the client has left"));
+  return true;
 }
 
 bool RouterSim::busy() const {
-  return std::any_of(requests_.begin(), requests_.end(),
-                     [](const Request& r) { return r.outcome == Outcome::kRunning; });
+  return std::any_of(clients_.begin(), clients_.end(),
+                     [](const auto& client) { return client->state != Client::State::kEnded; });
 }
 
-void RouterSim::CheckAtRest() {
-  for (size_t i = 0; i < requests_.size(); ++i) {
-    if (requests_[i].ends != 1)
-      sim_.Violation("request ", i, " ended ", requests_[i].ends, " times");
-    const bool whole = static_cast<int>(requests_[i].log.size()) == requests_[i].output_tokens;
-    if (requests_[i].outcome == Outcome::kOk && !whole)
-      sim_.Violation("request ", i, " lacks tokens");
-  }
+bool RouterSim::idle() const { return !busy() && process_->runner->running() == 0; }
+
+RequestActions ObservedRequestMachine::Handle(const RequestEvent& event, absl::Time now) {
+  Sim& sim = *CurrentWorld().sim;
+  const auto before = RequestMachineState::Phase(*this);
+  RequestActions actions = RealRequestMachine::Handle(event, now);
+  const auto after = RequestMachineState::Phase(*this);
+  sim.coverage.CountMachine(before, event.index(), after);
+  sim.Trace(90 + event.index(), spec().id_low, static_cast<uint64_t>(after));
+  return actions;
 }
 
 }  // namespace baton

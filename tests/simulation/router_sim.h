@@ -1,5 +1,5 @@
-// The router of the simulated cluster: it makes attempts until a request is done, and believes
-// nobody but the decode worker that a hand-off is complete.
+// The router of the simulated cluster: the real registry of workers, runner, request machines and
+// placement (compiled against virtual/), and the clients that call it.
 #pragma once
 
 #include <array>
@@ -8,70 +8,58 @@
 #include <string>
 #include <vector>
 
-#include "tests/simulation/decode_sim.h"
-#include "tests/simulation/prefill_sim.h"
+#include "absl/status/status.h"
+
+#include "tests/simulation/control_network.h"
 #include "tests/simulation/sim.h"
 
 namespace baton {
 
 class RouterSim {
  public:
-  static constexpr int kWorkers = 2;  // of each kind
+  RouterSim(Sim& sim, ControlNetwork& network);
+  ~RouterSim();
 
-  RouterSim(Sim& sim, std::array<std::unique_ptr<PrefillSim>, kWorkers>& prefill,
-            std::array<std::unique_ptr<DecodeSim>, kWorkers>& decode)
-      : sim_(sim), prefill_(prefill), decode_(decode) {}
-
-  // Draws the requests of the run and has them come in.
+  // Draws the requests of the run and has them come in; some only after everything has healed,
+  // which must be answered.
   void AddRequests();
-  bool ClientCancels(uint64_t choice);           // one that runs; false when none does
-  void WorkerGone(bool is_prefill, int worker);  // dead, or without progress
 
-  // The workers' answers.
-  void Accepted(const SimAttempt& attempt);
-  void Committed(const SimAttempt& attempt);
-  void Token(const SimAttempt& attempt, int output_index, int32_t token);
-  void DecodeFailed(const SimAttempt& attempt);
-  void FirstToken(const SimAttempt& attempt, int32_t token, bool ends);
-  void PrefillFinished(const SimAttempt& attempt, const absl::Status& status);
+  // The process.
+  void Boot();
+  void Die(bool silently);  // requests end for their clients
+  bool up() const { return process_ != nullptr; }
+  void SetTarget(SimWorkerId worker, bool listed);
+  // As a request that came now would find it.
+  bool Ready() const;
+
+  // Faults: of a request that runs; false when none does.
+  bool ClientCancels(uint64_t choice);
+  bool ClientStopsReading(uint64_t choice, Micros duration);
 
   bool busy() const;  // some request has not ended
-  // I4: each request has ended, once.
+  bool idle() const;  // nor has any call to a worker but Watch
   void CheckAtRest();
 
  private:
-  enum class Outcome { kRunning, kOk, kCancelled };
-  struct Request {
-    std::vector<int32_t> prompt;
-    std::vector<int32_t> all_tokens;  // prompt and the only right output
-    int output_tokens = 0;
-    std::unique_ptr<KvContent> content;
-    std::vector<int32_t> log;  // accepted output
-    Outcome outcome = Outcome::kRunning;
-    int ends = 0;
-    int failures = 0;    // of attempts
-    SimAttempt attempt;  // the current one
-    bool committed = false;
-    Micros last_news = 0;
-  };
+  struct Process;
+  struct Client;
 
-  Request& Of(const SimAttempt& attempt) { return requests_[static_cast<size_t>(attempt.request)]; }
-  // Whether the news is of the attempt that counts.
-  bool Current(const SimAttempt& attempt);
-  void StartAttempt(int request);
-  void FailAttempt(int request);
-  void EndCalls(const Request& request);
-  void End(int request, Outcome outcome);
-  void WatchProgress(int request);
-  void Call(SimProcess& process, Micros& last, std::function<void()> what,
-            std::function<void()> unreachable);
+  void DrawRequest(Client& client, const std::vector<int32_t>& common);
+  void SetExpected(Client& client, bool with_stop);
+  void Call(Client& client);
+  void Prepare(Client& client, uint64_t number);
+  void Take(Client& client, const google::protobuf::Message& message, std::function<void()> taken);
+  void CheckText(const Client& client);
+  void CheckComplete(Client& client);
+  void End(Client& client, const absl::Status& status);
+  void CheckFailure(const Client& client);
+  Client* Running(uint64_t choice);
 
   Sim& sim_;
-  std::array<std::unique_ptr<PrefillSim>, kWorkers>& prefill_;
-  std::array<std::unique_ptr<DecodeSim>, kWorkers>& decode_;
-  std::vector<Request> requests_;
-  std::array<Micros, kWorkers> last_prefill_call_{};
-  std::array<Micros, kWorkers> last_decode_call_{};
+  ControlNetwork& network_;
+  std::array<bool, kSimWorkersOfBothKinds> listed_{};
+  std::vector<std::unique_ptr<Client>> clients_;
+  std::unique_ptr<Process> process_;
 };
 
 }  // namespace baton

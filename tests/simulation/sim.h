@@ -3,6 +3,8 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,15 +19,30 @@
 
 namespace baton {
 
-// One attempt at one request, as the router hands it to both workers.
+// A request and the only right answer to it.
+struct SimRequest {
+  int index = 0;
+  std::vector<int32_t> prompt;
+  int max_tokens = 0;
+  std::vector<int32_t> output;         // to an end token or max_tokens
+  std::unique_ptr<KvContent> content;  // of prompt and output
+  // Computing this kills the worker: the output with that index, a chunk of the prompt; -1: nothing
+  // does.
+  int deadly_output = -1;
+  int deadly_chunk = -1;
+  int kills = 0;
+};
+
+// One attempt at one request, as a worker is given it.
 struct SimAttempt {
   int request = 0;
   uint32_t attempt = 0;
-  int prefill = 0;  // worker
-  int decode = 0;
+  uint64_t call = 0;               // the router's, on the control network
+  int decode = -1;                 // worker; none: one token remains
   std::vector<int32_t> token_ids;  // prompt, then the output so far
   int prompt_length = 0;
-  int remaining_tokens = 0;  // of the output
+  bool isolate = false;
+  SimRequest* right = nullptr;
   const KvContent* content = nullptr;
   internal::v1::AttemptKey key;
   std::string capability;
@@ -41,6 +58,9 @@ struct Sim {
   bool healed = false;
   uint64_t trace = 0;     // a hash of everything that happened, in order
   std::string violation;  // the first; empty: none
+  std::map<uint64_t, std::unique_ptr<SimRequest>> requests;  // by the low half of their ids
+  // A worker computes what kills it; set by whoever can kill.
+  std::function<void(bool is_prefill, int worker)> kill_worker;
 
   void Trace(uint64_t what, uint64_t a = 0, uint64_t b = 0) {
     trace = Mix64(trace ^
@@ -82,6 +102,7 @@ class SimProcess {
       if (life == life_) Post(std::move(what));
     });
   }
+  // One that runs.
   void Pause() { paused_ = true; }
   void Wake() {
     if (!paused_) return;

@@ -1,6 +1,8 @@
 // What the simulated workers agree on about an attempt.
 #pragma once
 
+#include <algorithm>
+
 #include "common/rpc/kv_digest.h"
 #include "tests/simulation/sim.h"
 
@@ -28,6 +30,49 @@ inline internal::v1::KvShape SimShape(int block_size) {
 
 inline int OutputIndex(const SimAttempt& attempt) {
   return static_cast<int>(attempt.token_ids.size()) - attempt.prompt_length;
+}
+
+inline SimAttempt AttemptFrom(Sim& sim, uint64_t call, const internal::v1::SequenceSpec& spec) {
+  SimAttempt attempt;
+  attempt.right = sim.requests.at(spec.key().request_id_low()).get();
+  attempt.request = attempt.right->index;
+  attempt.attempt = spec.key().attempt();
+  attempt.call = call;
+  attempt.token_ids.assign(spec.token_ids().begin(), spec.token_ids().end());
+  attempt.prompt_length = static_cast<int>(spec.prompt_length());
+  attempt.isolate = spec.isolate();
+  attempt.content = attempt.right->content.get();
+  attempt.key = spec.key();
+  attempt.capability = spec.capability();
+  // I1, I5: what is continued is this request's prompt and the right output so far.
+  const SimRequest& right = *attempt.right;
+  const auto prompt = static_cast<size_t>(attempt.prompt_length);
+  const bool same_prompt =
+      prompt == right.prompt.size() && attempt.token_ids.size() >= prompt &&
+      std::equal(right.prompt.begin(), right.prompt.end(), attempt.token_ids.begin());
+  if (!same_prompt || attempt.token_ids.size() - prompt >= right.output.size() ||
+      !std::equal(attempt.token_ids.begin() + attempt.prompt_length, attempt.token_ids.end(),
+                  right.output.begin())) {
+    sim.Violation("attempt ", attempt.attempt, " at request ", attempt.request,
+                  " goes on with other tokens than it has");
+  }
+  return attempt;
+}
+
+// The output that follows `tokens` tokens of the attempt's sequence.
+inline internal::v1::OutputToken TokenAfter(const SimAttempt& attempt, int tokens) {
+  const int32_t id = attempt.content->NextToken(tokens);
+  const int index = tokens - attempt.prompt_length;
+  internal::v1::OutputToken token;
+  token.set_output_index(static_cast<uint32_t>(index));
+  token.mutable_token()->set_token_id(static_cast<uint32_t>(id));
+  token.set_choice(attempt.key.choice());
+  const bool stops = id < kSimEndTokens;
+  if (stops || index + 1 == attempt.right->max_tokens) {
+    token.set_ends_sequence(true);
+    token.set_finish_reason(stops ? v1::FINISH_REASON_STOP : v1::FINISH_REASON_LENGTH);
+  }
+  return token;
 }
 
 // The open of a prefill worker; now and then one that runs something else.

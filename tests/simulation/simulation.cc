@@ -1,59 +1,42 @@
 #include "tests/simulation/simulation.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <utility>
+
+#include "common/base/log.h"
+#include "tests/simulation/virtual_world.h"
 
 namespace baton {
 namespace {
 
 // After healing everything ends within this: a promise expires after 30 s, an unanswered push after
-// 20 s and its abort, an attempt without news after 60 s.
+// 20 s and its abort, a request that nobody serves after 30 s, a late cancellation comes within 60
+// s.
 constexpr Micros kTimeToRest = 300'000'000;
 constexpr Micros kTryAgain = 5'000;
-constexpr Micros kTimeToNotice = 2'500'000;  // a worker without progress
+constexpr Micros kCheckInterval = 250'000;
 
 }  // namespace
 
 SimResult RunSimulation(uint64_t seed) { return Simulation(seed).Run(); }
 
-Simulation::Simulation(uint64_t seed)
-    : sim_(seed), network_(sim_, MakeEnds()), router_(sim_, prefill_, decode_) {
-  const auto later = [this](auto what) {
-    sim_.queue.After(sim_.random.Between(50, 500), std::move(what));
-  };
-  for (int i = 0; i < RouterSim::kWorkers; ++i) {
+Simulation::Simulation(uint64_t seed) : sim_(seed), network_(sim_, MakeEnds()), control_(sim_) {
+  if (std::getenv("BATON_SIM_LOG") == nullptr) CurrentLogger().set_level(spdlog::level::off);
+  CurrentWorld() = {.sim = &sim_, .network = &control_};
+  for (int i = 0; i < kSimWorkers; ++i) {
     const auto index = static_cast<size_t>(i);
-    prefill_[index] = std::make_unique<PrefillSim>(
-        sim_, network_, i,
-        PrefillSim::Callbacks{
-            .first_token =
-                [this, later](const SimAttempt& a, int32_t token, bool ends) {
-                  later([this, a, token, ends] { router_.FirstToken(a, token, ends); });
-                },
-            .finished =
-                [this, later](const SimAttempt& a, const absl::Status& status) {
-                  later([this, a, status] { router_.PrefillFinished(a, status); });
-                }});
-    // One call's answers come in order: each a fixed time later.
-    const auto in_order = [this](auto what) { sim_.queue.After(300, std::move(what)); };
-    decode_[index] = std::make_unique<DecodeSim>(
-        sim_, network_, i,
-        DecodeSim::Callbacks{
-            .accepted = [this, in_order](
-                            const SimAttempt& a) { in_order([this, a] { router_.Accepted(a); }); },
-            .committed =
-                [this, in_order](const SimAttempt& a) {
-                  in_order([this, a] { router_.Committed(a); });
-                },
-            .token =
-                [this, in_order](const SimAttempt& a, int output_index, int32_t token) {
-                  in_order(
-                      [this, a, output_index, token] { router_.Token(a, output_index, token); });
-                },
-            .failed =
-                [this, in_order](const SimAttempt& a, const absl::Status&) {
-                  in_order([this, a] { router_.DecodeFailed(a); });
-                }});
+    prefill_[index] = std::make_unique<PrefillSim>(sim_, network_, control_, i);
+    decode_[index] = std::make_unique<DecodeSim>(sim_, network_, control_, i);
   }
+  router_ = std::make_unique<RouterSim>(sim_, control_);
+  sim_.kill_worker = [this](bool is_prefill, int index) {
+    const SimWorkerId worker{is_prefill, index};
+    sim_.queue.After(0, [this, worker, life = core(worker).process().life()] {
+      if (core(worker).process().life() != life || !core(worker).process().up()) return;
+      Crash(worker, sim_.random.Between(50'000, 500'000), false);
+    });
+  };
 }
 
 Network::Ends Simulation::MakeEnds() {
@@ -70,18 +53,30 @@ Network::Ends Simulation::MakeEnds() {
           .decode_process = [d](int worker) -> SimProcess& { return d(worker).process(); }};
 }
 
+WorkerCore& Simulation::core(SimWorkerId worker) {
+  const auto index = static_cast<size_t>(worker.index);
+  return worker.is_prefill ? prefill_[index]->core() : decode_[index]->core();
+}
+
 SimResult Simulation::Run() {
-  router_.AddRequests();
+  router_->Boot();
+  router_->AddRequests();
   for (const TimedFault& fault : sim_.plan.timed) {
     sim_.queue.At(fault.at, [this, fault] { Strike(fault); });
   }
   sim_.queue.At(sim_.plan.heal_at, [this] { Heal(); });
   const Micros limit = sim_.plan.heal_at + kTimeToRest;
-  while (!sim_.queue.empty() && sim_.queue.next() <= limit && sim_.violation.empty()) {
+  Micros check_at = kCheckInterval;
+  bool at_rest = false;
+  while (!at_rest && sim_.queue.next() <= limit && sim_.violation.empty()) {
     sim_.queue.RunNext();
+    if (sim_.queue.now() < check_at) continue;
+    check_at = sim_.queue.now() + kCheckInterval;
+    CheckReadiness();
+    at_rest = sim_.healed && AtRest();
   }
   if (sim_.violation.empty()) {
-    router_.CheckAtRest();
+    router_->CheckAtRest();
     for (const auto& worker : prefill_) worker->CheckAtRest();
     for (const auto& worker : decode_) worker->CheckAtRest();
     if (network_.live_streams() > 0) sim_.Violation(network_.live_streams(), " streams are left");
@@ -93,35 +88,45 @@ SimResult Simulation::Run() {
           .coverage = sim_.coverage};
 }
 
+bool Simulation::AtRest() const {
+  const auto idle = [](const auto& worker) { return worker->idle(); };
+  return router_->idle() && network_.live_streams() == 0 &&
+         std::all_of(prefill_.begin(), prefill_.end(), idle) &&
+         std::all_of(decode_.begin(), decode_.end(), idle);
+}
+
+// I6.
+void Simulation::CheckReadiness() {}
+
 void Simulation::Strike(const TimedFault& fault) {
-  if (sim_.healed || !router_.busy()) return;
+  if (sim_.healed) return;
   if (TryStrike(fault)) {
     sim_.coverage.Count(fault.fault);
+    sim_.Trace(2000 + static_cast<uint64_t>(fault.fault));
   } else {
     sim_.queue.After(kTryAgain, [this, fault] { Strike(fault); });
   }
 }
 
 bool Simulation::TryStrike(const TimedFault& fault) {
-  const int worker = static_cast<int>(fault.choice % RouterSim::kWorkers);
   switch (fault.fault) {
     case Fault::kCut:
     case Fault::kHalfCut:
     case Fault::kBlackHole:
       return StrikeStream(fault);
-    case Fault::kCrashPrefill:
-    case Fault::kPausePrefill:
-    case Fault::kPressurePrefill:
-      return StrikeOn(*prefill_[static_cast<size_t>(worker)], true, worker, fault) ||
-             StrikeOn(*prefill_[static_cast<size_t>(1 - worker)], true, 1 - worker, fault);
-    case Fault::kCrashDecode:
-    case Fault::kPauseDecode:
-    case Fault::kPressureDecode:
-      return StrikeOn(*decode_[static_cast<size_t>(worker)], false, worker, fault) ||
-             StrikeOn(*decode_[static_cast<size_t>(1 - worker)], false, 1 - worker, fault);
+    case Fault::kClientCancel:
+      return router_->ClientCancels(fault.choice);
     default:
-      return router_.ClientCancels(fault.choice);
+      break;
   }
+  const bool is_prefill = fault.fault == Fault::kCrashPrefill ||
+                          fault.fault == Fault::kPausePrefill ||
+                          fault.fault == Fault::kPressurePrefill;
+  for (uint64_t i = 0; i < kSimWorkers; ++i) {
+    const auto index = static_cast<int>((fault.choice + i) % kSimWorkers);
+    if (StrikeWorker({is_prefill, index}, fault)) return true;
+  }
+  return false;
 }
 
 bool Simulation::StrikeStream(const TimedFault& fault) {
@@ -136,40 +141,65 @@ bool Simulation::StrikeStream(const TimedFault& fault) {
   return true;
 }
 
-template <typename Worker>
-bool Simulation::StrikeOn(Worker& worker, bool is_prefill, int index, const TimedFault& fault) {
-  SimProcess& process = worker.process();
+void Simulation::Crash(SimWorkerId worker, Micros down, bool silently) {
+  const auto index = static_cast<size_t>(worker.index);
+  worker.is_prefill ? prefill_[index]->Crash() : decode_[index]->Crash();
+  network_.WorkerDied(worker.is_prefill, worker.index);
+  control_.WorkerDied(worker, silently);
+  sim_.queue.After(down, [this, worker, life = core(worker).process().life()] {
+    if (core(worker).process().life() == life) Restart(worker);
+  });
+}
+
+void Simulation::Restart(SimWorkerId worker) {
+  if (core(worker).process().up()) return;
+  const auto index = static_cast<size_t>(worker.index);
+  control_.WorkerStarted(worker);
+  worker.is_prefill ? prefill_[index]->Restart() : decode_[index]->Restart();
+}
+
+bool Simulation::StrikeWorker(SimWorkerId worker, const TimedFault& fault) {
+  SimProcess& process = core(worker).process();
   if (!process.up() || process.paused()) return false;
+  const auto index = static_cast<size_t>(worker.index);
   const uint64_t life = process.life();
-  const auto gone = [this, is_prefill, index] { router_.WorkerGone(is_prefill, index); };
   switch (fault.fault) {
     case Fault::kCrashPrefill:
     case Fault::kCrashDecode:
-      worker.Crash();
-      network_.WorkerDied(is_prefill, index);
-      sim_.queue.After(sim_.random.Between(100, kTimeToNotice), gone);
-      sim_.queue.After(fault.duration, [&worker] { worker.Restart(); });
+      Crash(worker, fault.duration, fault.choice % 4 == 0);
       return true;
     case Fault::kPausePrefill:
     case Fault::kPauseDecode:
       process.Pause();
-      if (fault.duration > kTimeToNotice) sim_.queue.After(kTimeToNotice, gone);
+      control_.WorkerPaused(worker);
       sim_.queue.After(fault.duration, [&process, life] {
         if (process.life() == life) process.Wake();
       });
       return true;
+    case Fault::kPressurePrefill:
+      prefill_[index]->Squeeze();
+      sim_.queue.After(fault.duration, [this, index] { prefill_[index]->Relax(); });
+      return true;
     default:
-      worker.Squeeze();
-      sim_.queue.After(fault.duration, [&worker] { worker.Relax(); });
+      decode_[index]->Squeeze();
+      sim_.queue.After(fault.duration, [this, index] { decode_[index]->Relax(); });
       return true;
   }
 }
 
-// From here on the network is good; workers restart and wake up by the faults' own durations.
+// From here on everything is good.
 void Simulation::Heal() {
   sim_.healed = true;
-  for (const auto& worker : prefill_) worker->Relax();
-  for (const auto& worker : decode_) worker->Relax();
+  control_.Heal();
+  for (int i = 0; i < kSimWorkers; ++i) {
+    for (const bool is_prefill : {true, false}) {
+      const SimWorkerId worker{is_prefill, i};
+      core(worker).process().Wake();
+      Restart(worker);
+    }
+    prefill_[static_cast<size_t>(i)]->Relax();
+    decode_[static_cast<size_t>(i)]->Relax();
+  }
 }
 
 }  // namespace baton

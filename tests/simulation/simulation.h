@@ -1,4 +1,5 @@
-// A cluster of two prefill and two decode workers and a router, in virtual time: one seed, one run.
+// A cluster of three prefill and three decode workers, a router and its clients, in virtual time:
+// one seed, one run.
 #pragma once
 
 #include <array>
@@ -16,14 +17,14 @@
 namespace baton {
 
 struct SimResult {
-  std::string violation;  // of I1 to I5; empty: none
+  std::string violation;  // of I1 to I6; empty: none
   uint64_t trace = 0;     // equal for equal seeds
   Micros healed_at = 0;
   Micros rested_at = 0;
   Coverage coverage;
 };
 
-// Runs until nothing is left to happen. In the same process, equal seeds give equal results.
+// Runs until nothing is left of any request. In the same process, equal seeds give equal results.
 SimResult RunSimulation(uint64_t seed);
 
 class Simulation {
@@ -38,15 +39,20 @@ class Simulation {
   // False when there is nothing to strike now.
   bool TryStrike(const TimedFault& fault);
   bool StrikeStream(const TimedFault& fault);
+  bool StrikeWorker(SimWorkerId worker, const TimedFault& fault);
+  void Crash(SimWorkerId worker, Micros down, bool silently);
+  void Restart(SimWorkerId worker);
   void Heal();
-  template <typename Worker>
-  bool StrikeOn(Worker& worker, bool is_prefill, int index, const TimedFault& fault);
+  void CheckReadiness();
+  bool AtRest() const;
+  WorkerCore& core(SimWorkerId worker);
 
   Sim sim_;
   Network network_;
-  std::array<std::unique_ptr<PrefillSim>, RouterSim::kWorkers> prefill_;
-  std::array<std::unique_ptr<DecodeSim>, RouterSim::kWorkers> decode_;
-  RouterSim router_;
+  ControlNetwork control_;
+  std::array<std::unique_ptr<PrefillSim>, kSimWorkers> prefill_;
+  std::array<std::unique_ptr<DecodeSim>, kSimWorkers> decode_;
+  std::unique_ptr<RouterSim> router_;
 };
 
 }  // namespace baton

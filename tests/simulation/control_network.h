@@ -1,0 +1,118 @@
+// The router's calls to its workers, over connections that a seed makes bad: Watch, Prefill and
+// Decode as messages that keep their order or end with their connection.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "google/protobuf/message.h"
+
+#include "tests/simulation/sim.h"
+
+namespace baton {
+
+inline constexpr int kSimWorkers = 3;  // of each kind
+
+// A worker of the cluster; prefill workers come first.
+struct SimWorkerId {
+  bool is_prefill = false;
+  int index = 0;
+
+  size_t place() const { return static_cast<size_t>(is_prefill ? index : kSimWorkers + index); }
+  std::string address() const { return absl::StrCat(is_prefill ? "p" : "d", index, ":1"); }
+};
+inline constexpr size_t kSimWorkersOfBothKinds = size_t{2} * kSimWorkers;
+
+// As gRPC over TCP does it: what is sent on a connection arrives whole and in order, or the
+// connection breaks. A peer that does not answer for two to three seconds is given up on either
+// side.
+class ControlNetwork {
+ public:
+  using CallId = uint64_t;  // from 1
+  using Message = google::protobuf::Message;
+  enum class Method { kWatch, kPrefill, kDecode };
+  struct Caller {  // the router's end; nothing follows `ended`
+    std::function<void(const Message&)> heard;
+    std::function<void(const absl::Status&)> ended;
+  };
+  struct Service {  // a worker's end, on its process; nothing follows `cancelled`
+    SimProcess* process = nullptr;
+    std::function<void(CallId, Method)> opened;
+    std::function<void(CallId, const Message&)> received;
+    std::function<void(CallId)> cancelled;
+  };
+
+  explicit ControlNetwork(Sim& sim) : sim_(sim) {}
+  void AddWorker(SimWorkerId worker, Service service) {
+    links_[worker.place()].service = std::move(service);
+  }
+
+  // The router's end.
+  CallId Open(const std::string& address, Method method, Caller caller);
+  void Send(CallId id, std::shared_ptr<const Message> message);
+  void Cancel(CallId id);
+  void Forget(CallId id);  // the caller is gone, without a word
+
+  // The worker's end.
+  void Answer(CallId id, std::shared_ptr<const Message> message);
+  void End(CallId id, const absl::Status& status);
+
+  // Faults. What begins ends after `duration`; a connection may not survive it.
+  void Cut(SimWorkerId worker);
+  void Block(SimWorkerId worker, bool to_worker, bool to_router, Micros duration);
+  void Slow(SimWorkerId worker, Micros duration);
+  void WorkerPaused(SimWorkerId worker);
+  void WorkerDied(SimWorkerId worker, bool silently);
+  void WorkerStarted(SimWorkerId worker);
+  void RouterDied(bool silently);
+  void Heal();
+
+  // Whether the router and the worker can exchange messages now.
+  bool Reachable(SimWorkerId worker) const;
+  size_t live_calls() const { return calls_.size(); }
+
+ private:
+  struct Link {
+    Service service;
+    bool connected = false;
+    uint64_t epoch = 0;  // of the connection
+    Micros to_worker_blocked_until = 0;
+    Micros to_router_blocked_until = 0;
+    Micros slow_until = 0;
+    Micros last_to_worker = 0;  // arrival
+    Micros last_to_router = 0;
+    uint64_t pauses = 0;
+  };
+  struct Call {
+    CallId id = 0;
+    size_t link = 0;
+    Method method = Method::kWatch;
+    uint64_t epoch = 0;
+    Caller caller;
+    bool router_open = true;
+    bool worker_open = false;  // it knows of the call, and that it has not ended
+  };
+
+  Call* Find(CallId id);
+  Micros Latency(const Link& link);
+  bool Answers(const Link& link) const;
+  void ToWorker(CallId id, std::function<void()> what);
+  void ToRouter(CallId id, std::function<void()> what);
+  void TellRouter(CallId id, Micros delay, const absl::Status& status);
+  void TellWorker(CallId id, Micros delay);
+  void Suspect(Link& link);
+  void Break(Link& link, Micros worker_notices, const char* why);
+  void EraseIfOver(CallId id);
+
+  Sim& sim_;
+  CallId next_id_ = 1;
+  std::array<Link, kSimWorkersOfBothKinds> links_;
+  std::map<CallId, Call> calls_;
+};
+
+}  // namespace baton

@@ -1,0 +1,233 @@
+// The clients of the simulated router, and what must hold of their answers: I1, I4, I5.
+#include "tests/simulation/router_client.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/rpc/status.h"
+
+namespace baton {
+namespace {
+
+constexpr int kRequests = 20;  // while things break
+constexpr int kLateRequests = 4;
+constexpr Micros kPatience = 30'000'000;  // RequestMachineOptions::worker_timeout
+constexpr Micros kGrace = 2'000'000;      // RequestRunner::Options::no_worker_grace
+
+bool HasLongText(int32_t id) { return id % 16 == 0; }
+
+}  // namespace
+
+const TokenTable& SimTokenTable() {
+  static const std::vector<std::string> kTexts = [] {
+    std::vector<std::string> texts;
+    for (int32_t id = 0; id < kSimVocab; ++id) {
+      texts.push_back(absl::StrCat("<", id, ">"));
+      if (HasLongText(id)) texts.back().append(12'000, 'x');
+    }
+    return texts;
+  }();
+  static const TokenTable kTable = [] {
+    TokenTable table;
+    for (const std::string& text : kTexts) table.bytes.push_back(text);
+    table.special.resize(kTexts.size());
+    return table;
+  }();
+  return kTable;
+}
+
+void RouterSim::AddRequests() {
+  // Some prompts begin alike, so that prefixes are shared.
+  std::vector<int32_t> common;
+  for (int i = 0; i < 160; ++i) {
+    common.push_back(static_cast<int32_t>(sim_.random.Between(0, kSimVocab - 1)));
+  }
+  for (int i = 0; i < kRequests + kLateRequests; ++i) {
+    Client& client = *clients_.emplace_back(std::make_unique<Client>());
+    auto right = std::make_unique<SimRequest>();
+    right->index = i;
+    client.right = right.get();
+    sim_.requests[static_cast<uint64_t>(i)] = std::move(right);
+    client.must_succeed = i >= kRequests;
+    DrawRequest(client, common);
+    // The first come at once, so that the first faults have something to strike.
+    Micros at = i < 4 ? sim_.random.Between(1'000, 5'000) : sim_.random.Between(0, 400'000);
+    if (client.must_succeed) at = sim_.plan.heal_at + sim_.random.Between(4'000'000, 6'000'000);
+    if (client.deadline < kNever) client.deadline += at;
+    sim_.queue.At(at, [this, &client] { Call(client); });
+  }
+}
+
+void RouterSim::DrawRequest(Client& client, const std::vector<int32_t>& common) {
+  SimRequest& right = *client.right;
+  const auto tokens = static_cast<size_t>(sim_.random.Between(100, 300));
+  if (sim_.random.Chance(400)) {
+    right.prompt.assign(common.begin(), common.begin() + sim_.random.Between(1, 160));
+  }
+  while (right.prompt.size() < tokens) {
+    right.prompt.push_back(static_cast<int32_t>(sim_.random.Between(kSimEndTokens, kSimVocab - 1)));
+  }
+  // Where nothing is handed off, more is decoded.
+  const bool is_short = sim_.plan.disaggregation != 1 && sim_.random.Chance(700);
+  right.max_tokens =
+      static_cast<int>(is_short ? sim_.random.Between(1, 8) : sim_.random.Between(40, 90));
+  right.content = std::make_unique<KvContent>(right.prompt, sim_.random.Next());
+  do {
+    const int so_far = static_cast<int>(right.prompt.size() + right.output.size());
+    right.output.push_back(right.content->NextToken(so_far));
+    right.content->Append(right.output.back());
+  } while (static_cast<int>(right.output.size()) < right.max_tokens &&
+           right.output.back() >= kSimEndTokens);
+  client.stream = sim_.random.Chance(800);
+  client.priority = static_cast<int32_t>(sim_.random.Between(-1, 1));
+  client.tenant = absl::StrCat("tenant", sim_.random.Between(0, 2));
+  SetExpected(client, sim_.random.Chance(200));
+}
+
+void RouterSim::SetExpected(Client& client, bool with_stop) {
+  const std::vector<int32_t>& output = client.right->output;
+  if (with_stop) {
+    const int32_t id = output[static_cast<size_t>(
+        sim_.random.Between(0, static_cast<int64_t>(output.size()) - 1))];
+    if (!HasLongText(id)) client.stop = std::string(SimTokenTable().bytes[static_cast<size_t>(id)]);
+  }
+  for (const int32_t id : output) {
+    ++client.expected_tokens;
+    client.expected_reason = v1::FINISH_REASON_STOP;
+    if (id < kSimEndTokens) return;
+    client.expected_ids.push_back(static_cast<uint32_t>(id));
+    const auto text = SimTokenTable().bytes[static_cast<size_t>(id)];
+    if (!client.stop.empty() && text == client.stop) return;
+    client.expected_text.append(text.data(), text.size());
+  }
+  client.expected_reason = v1::FINISH_REASON_LENGTH;
+}
+
+RouterSim::Client* RouterSim::Running(uint64_t choice) {
+  for (size_t i = 0; i < clients_.size(); ++i) {
+    Client& client = *clients_[(choice + i) % clients_.size()];
+    if (client.state == Client::State::kRunning && client.call != nullptr) return &client;
+  }
+  return nullptr;
+}
+
+bool RouterSim::ClientStopsReading(uint64_t choice, Micros duration) {
+  Client* client = Running(choice);
+  if (client == nullptr) return false;
+  client->stopped_reading = true;
+  client->reads_at = sim_.queue.now() + duration;
+  return true;
+}
+
+void RouterSim::Take(Client& client, const google::protobuf::Message& message,
+                     std::function<void()> taken) {
+  const Micros at = std::max(sim_.queue.now() + sim_.random.Between(10, 200), client.reads_at);
+  auto response =
+      std::make_shared<v1::GenerateResponse>(static_cast<const v1::GenerateResponse&>(message));
+  sim_.queue.At(at, [this, &client, response, taken = std::move(taken)] {
+    if (client.call == nullptr) return;
+    taken();
+    if (response->has_complete()) {
+      client.completed = true;
+      client.complete = response->complete();
+      client.text += response->complete().text();
+      for (const uint32_t id : response->complete().token_ids()) client.ids.push_back(id);
+    } else {
+      client.text += response->chunk().text();
+      for (const uint32_t id : response->chunk().token_ids()) client.ids.push_back(id);
+    }
+    CheckText(client);
+  });
+}
+
+// I1, I5: the next tokens of this very request, and the right ones.
+void RouterSim::CheckText(const Client& client) {
+  if (client.ids.size() > client.expected_ids.size() ||
+      !std::equal(client.ids.begin(), client.ids.end(), client.expected_ids.begin())) {
+    sim_.Violation("request ", client.right->index, ": a wrong token at output ",
+                   client.ids.size());
+  }
+  if (client.text.size() > client.expected_text.size() ||
+      client.expected_text.compare(0, client.text.size(), client.text) != 0) {
+    sim_.Violation("request ", client.right->index, ": a wrong text");
+  }
+}
+
+void RouterSim::CheckComplete(Client& client) {
+  const int request = client.right->index;
+  if (!client.completed) return sim_.Violation("request ", request, " ends OK without a complete");
+  if (client.ids != client.expected_ids || client.text != client.expected_text) {
+    sim_.Violation("request ", request, " lacks tokens");
+  }
+  if (client.complete.finish_reason() != client.expected_reason) {
+    sim_.Violation("request ", request, " ends for another reason");
+  }
+  const v1::Usage& usage = client.complete.usage();
+  if (usage.prompt_tokens() != client.right->prompt.size() ||
+      usage.completion_tokens() != client.expected_tokens) {
+    sim_.Violation("request ", request, " counts ", usage.completion_tokens(), " tokens, not ",
+                   client.expected_tokens);
+  }
+  if (!client.complete.timings().exact()) sim_.Violation("request ", request, " is not exact");
+  sim_.coverage.attempts += client.complete.timings().attempts();
+}
+
+void RouterSim::End(Client& client, const absl::Status& status) {
+  if (client.state == Client::State::kEnded) {
+    return sim_.Violation("request ", client.right->index, " ends twice");
+  }
+  client.state = Client::State::kEnded;
+  client.ended = sim_.queue.now();
+  client.status = status;
+  ++client.ends;
+  const std::string reason = ErrorReason(status);
+  sim_.Trace(71, static_cast<uint64_t>(client.right->index), static_cast<uint64_t>(status.code()));
+  ++sim_.coverage.outcomes[absl::StrCat(absl::StatusCodeToString(status.code()),
+                                        reason.empty() ? "" : " ", reason)];
+  if (status.ok()) return CheckComplete(client);
+  CheckFailure(client);
+}
+
+// A request fails for reasons that the client can be told, and none of them comes early.
+void RouterSim::CheckFailure(const Client& client) {
+  const auto wrong = [&](const char* what) {
+    sim_.Violation("request ", client.right->index, " fails ", what, ": ",
+                   client.status.ToString());
+  };
+  if (client.must_succeed) return wrong("though all is well");
+  const Micros waited = client.ended - client.received;
+  const std::string reason = ErrorReason(client.status);
+  switch (client.status.code()) {
+    case absl::StatusCode::kCancelled:
+      return;
+    case absl::StatusCode::kDeadlineExceeded:
+      if (client.ended < client.deadline) wrong("before its deadline");
+      return;
+    case absl::StatusCode::kResourceExhausted:
+      if (reason == kReasonQueueFull) return;
+      if (reason == "CLIENT_STALLED" && client.stopped_reading) return;
+      break;
+    case absl::StatusCode::kInternal:
+      if (reason != kReasonPoisonRequest || client.right->kills == 0) wrong("by mistake");
+      return;
+    case absl::StatusCode::kFailedPrecondition:
+      if (reason != kReasonModelMismatch) return wrong("for no good reason");
+      break;
+    case absl::StatusCode::kUnavailable:
+      if (client.router_died) return;
+      if (reason == kReasonNoReadyWorker && waited >= kGrace) return;
+      break;
+    default:
+      return wrong("for no good reason");
+  }
+  if (waited < kPatience) wrong("before its patience is at an end");
+}
+
+void RouterSim::CheckAtRest() {
+  for (const auto& client : clients_) {
+    if (client->ends == 1) continue;
+    sim_.Violation("request ", client->right->index, " ended ", client->ends, " times");
+  }
+}
+
+}  // namespace baton

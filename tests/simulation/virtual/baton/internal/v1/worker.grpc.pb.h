@@ -1,0 +1,33 @@
+// Stands in for the generated header: calls go over the simulated network.
+#pragma once
+
+#include <memory>
+
+#include "baton/internal/v1/worker.pb.h"
+#include "tests/simulation/virtual/grpc_reactors.h"
+
+namespace baton::internal::v1 {
+inline namespace simulated {
+
+class WorkerService {
+ public:
+  class StubInterface {
+   public:
+    explicit StubInterface(std::shared_ptr<grpc::Channel> channel) : channel_(std::move(channel)) {}
+    StubInterface* async() { return this; }
+    void Watch(grpc::ClientContext* context, const WatchRequest* request,
+               grpc::ClientReadReactor<WatchResponse>* reactor) {
+      reactor->Bind(*channel_, ControlNetwork::Method::kWatch, *context, request);
+    }
+
+   private:
+    const std::shared_ptr<grpc::Channel> channel_;
+  };
+  using Stub = StubInterface;
+  static std::unique_ptr<Stub> NewStub(std::shared_ptr<grpc::Channel> channel) {
+    return std::make_unique<Stub>(std::move(channel));
+  }
+};
+
+}  // namespace simulated
+}  // namespace baton::internal::v1

@@ -1,0 +1,82 @@
+#include "tests/simulation/worker_core.h"
+
+#include "common/rpc/limits.h"
+#include "tests/simulation/sim_open.h"
+
+namespace baton {
+
+void WorkerCore::Boot() {
+  process_.Start();
+  hung_ = draining_ = false;
+  slowness_ = 1;
+  progress_ = 0;
+  serves_other_model_ = other_model_;
+  info_.Clear();
+  info_.set_name(id_.address());
+  info_.set_role(id_.is_prefill ? internal::v1::WORKER_ROLE_PREFILL
+                                : internal::v1::WORKER_ROLE_DECODE);
+  info_.set_incarnation(sim_.random.Next());
+  *info_.mutable_identity() = SimIdentity();
+  if (serves_other_model_) info_.mutable_identity()->set_weights_digest(std::string(32, 'v'));
+  *info_.mutable_shape() = SimShape(block_size_);
+  info_.set_max_model_len(4096);
+  info_.set_version("sim");
+  info_.set_address(id_.address());
+  process_.After(absl::ToInt64Microseconds(kWatchInterval), [this] { Tick(); });
+}
+
+void WorkerCore::Crash() {
+  process_.Die();
+  watchers_.clear();
+  stalled_.clear();
+}
+
+void WorkerCore::Work(Micros time, std::function<void()> step) {
+  process_.After(time * slowness_, [this, step = std::move(step)] {
+    if (hung_) return stalled_.push_back(step);
+    ++progress_;
+    ++sim_.coverage.steps;
+    step();
+  });
+}
+
+void WorkerCore::Hang() { hung_ = true; }
+
+void WorkerCore::GoOn() {
+  hung_ = false;
+  for (auto& step : std::exchange(stalled_, {})) {
+    Work(sim_.random.Between(1, 500), std::move(step));
+  }
+}
+
+void WorkerCore::SetDraining(bool draining) {
+  draining_ = draining;
+  for (const ControlNetwork::CallId call : watchers_) Tell(call, false);
+}
+
+void WorkerCore::Watched(ControlNetwork::CallId call) {
+  watchers_.insert(call);
+  Tell(call, true);
+}
+
+void WorkerCore::Tick() {
+  for (const ControlNetwork::CallId call : watchers_) Tell(call, false);
+  process_.After(absl::ToInt64Microseconds(kWatchInterval), [this] { Tick(); });
+}
+
+void WorkerCore::Tell(ControlNetwork::CallId call, bool first) {
+  auto message = std::make_shared<internal::v1::WatchResponse>();
+  if (first) *message->mutable_info() = info_;
+  message->set_state(draining_ ? internal::v1::WORKER_STATE_DRAINING
+                               : internal::v1::WORKER_STATE_READY);
+  message->set_progress(progress_);
+  const Load load = load_();
+  message->set_runnable_sequences(load.runnable);
+  message->mutable_load()->set_waiting_sequences(load.waiting);
+  message->mutable_load()->set_running_sequences(load.running);
+  message->mutable_load()->set_waiting_tokens(load.waiting_tokens);
+  message->mutable_load()->set_free_blocks(load.free_blocks);
+  network_.Answer(call, std::move(message));
+}
+
+}  // namespace baton

@@ -1,0 +1,86 @@
+// What both kinds of simulated workers have: a process, an engine that takes its time, may be slow
+// and may hang, and the Watch streams that tell the router.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "baton/internal/v1/worker.pb.h"
+#include "tests/simulation/control_network.h"
+
+namespace baton {
+
+class WorkerCore {
+ public:
+  struct Load {
+    uint32_t runnable = 0;
+    uint32_t waiting = 0;
+    uint32_t running = 0;
+    uint32_t waiting_tokens = 0;
+    uint32_t free_blocks = 0;
+  };
+  WorkerCore(Sim& sim, ControlNetwork& network, SimWorkerId id, int block_size,
+             std::function<Load()> load)
+      : sim_(sim),
+        network_(network),
+        id_(id),
+        block_size_(block_size),
+        load_(std::move(load)),
+        process_(sim) {}
+
+  SimProcess& process() { return process_; }
+  SimWorkerId id() const { return id_; }
+
+  void Boot();  // as a new incarnation
+  void Crash();
+
+  // A step of the engine.
+  void Work(Micros time, std::function<void()> step);
+  void Progressed() { ++progress_; }
+
+  // Faults.
+  void Hang();
+  void GoOn();
+  void SetSlowness(int factor) { slowness_ = factor; }
+  void SetDraining(bool draining);
+  // From its next start on.
+  void ServeOtherModel(bool other) { other_model_ = other; }
+  // Takes whatever comes and then fails it.
+  void SetFailing(bool failing) { failing_ = failing; }
+
+  bool hung() const { return hung_; }
+  bool draining() const { return draining_; }
+  bool failing() const { return failing_; }
+  bool serves_other_model() const { return serves_other_model_; }
+  uint32_t runnable() const { return load_().runnable; }
+  const internal::v1::ModelIdentity& identity() const { return info_.identity(); }
+
+  void Watched(ControlNetwork::CallId call);
+  void WatchOver(ControlNetwork::CallId call) { watchers_.erase(call); }
+  bool IsWatch(ControlNetwork::CallId call) const { return watchers_.count(call) > 0; }
+
+ private:
+  void Tick();
+  void Tell(ControlNetwork::CallId call, bool first);
+
+  Sim& sim_;
+  ControlNetwork& network_;
+  const SimWorkerId id_;
+  const int block_size_;
+  const std::function<Load()> load_;
+  SimProcess process_;
+  internal::v1::WorkerInfo info_;
+  uint64_t progress_ = 0;
+  bool hung_ = false;
+  bool draining_ = false;
+  bool failing_ = false;
+  bool other_model_ = false;
+  bool serves_other_model_ = false;
+  int slowness_ = 1;
+  std::vector<std::function<void()>> stalled_;  // steps of an engine that hangs
+  std::set<ControlNetwork::CallId> watchers_;
+};
+
+}  // namespace baton
