@@ -35,9 +35,9 @@ struct LoadSamples {
   uint64_t tokens = 0;
   uint64_t resumed = 0;         // completed after more than one attempt
   uint64_t local_prefills = 0;  // completed with a prompt computed on the decode worker
-  std::vector<float> ttft_ms, itl_ms, tpot_ms, e2e_ms, refusal_ms;
-  std::vector<float> send_lag_ms;            // how much later than intended it was sent
-  std::map<std::string, uint64_t> failures;  // message -> how many; the first eight kinds
+  std::vector<float> ttft_ms = {}, itl_ms = {}, tpot_ms = {}, e2e_ms = {}, refusal_ms = {};
+  std::vector<float> send_lag_ms = {};            // how much later than intended it was sent
+  std::map<std::string, uint64_t> failures = {};  // message -> how many; the first eight kinds
 };
 
 struct LoadReport {

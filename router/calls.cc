@@ -41,7 +41,7 @@ void DecodeClientCall::WriteNext() {
 }
 
 void DecodeClientCall::OnReadDone(bool ok) {
-  loop_.Post([this, ok] {
+  loop_.PostOrRun([this, ok] {
     if (!ok) {
       over_ = true;
       return RemoveHold();
@@ -52,7 +52,7 @@ void DecodeClientCall::OnReadDone(bool ok) {
 }
 
 void DecodeClientCall::OnWriteDone(bool ok) {
-  loop_.Post([this, ok] {
+  loop_.PostOrRun([this, ok] {
     writing_ = false;
     outbox_.pop_front();
     if (ok) WriteNext();  // otherwise the stream is broken, which the pending read tells
@@ -62,7 +62,7 @@ void DecodeClientCall::OnWriteDone(bool ok) {
 void DecodeClientCall::OnWritesDoneDone(bool) {}  // writing_ stays: nothing can follow
 
 void DecodeClientCall::OnDone(const grpc::Status& status) {
-  loop_.Post([this, end = FromGrpcStatus(status)] {
+  loop_.PostOrRun([this, end = FromGrpcStatus(status)] {
     auto on_end = std::move(handlers_.on_end);
     on_end(end);
   });

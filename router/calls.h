@@ -44,14 +44,14 @@ class StreamingCall : public grpc::ClientReadReactor<Response> {
 
  private:
   void OnReadDone(bool ok) override {
-    loop_.Post([this, ok] {
+    loop_.PostOrRun([this, ok] {
       if (!ok) return this->RemoveHold();
       handlers_.on_message(response_);
       this->StartRead(&response_);
     });
   }
   void OnDone(const grpc::Status& status) override {
-    loop_.Post([this, end = FromGrpcStatus(status)] {
+    loop_.PostOrRun([this, end = FromGrpcStatus(status)] {
       auto on_end = std::move(handlers_.on_end);
       on_end(end);
     });

@@ -63,7 +63,7 @@ void ClientCall::WriteNext() {
 }
 
 void ClientCall::OnWriteDone(bool ok) {
-  loop_.Post([this, ok] {
+  loop_.PostOrRun([this, ok] {
     writing_ = false;
     last_progress_ = SteadyNow();
     broken_ = broken_ || !ok;
@@ -81,11 +81,11 @@ void ClientCall::OnWriteDone(bool ok) {
 
 void ClientCall::OnCancel() {
   cancelled_.store(true, std::memory_order_relaxed);
-  loop_.Post([this] { handlers_.on_cancelled(); });
+  loop_.PostOrRun([this] { handlers_.on_cancelled(); });
 }
 
 void ClientCall::OnDone() {
-  loop_.Post([this] {
+  loop_.PostOrRun([this] {
     auto on_done = std::move(handlers_.on_done);
     on_done();
   });

@@ -1,12 +1,15 @@
 #include "router/event_loop.h"
 
-#include <algorithm>
-
 #include "absl/synchronization/notification.h"
 
 #include "common/base/clock.h"
 
 namespace baton {
+namespace {
+
+constexpr size_t kMaxHelp = 256;  // tasks that a thread runs because it posted one
+
+}  // namespace
 
 EventLoop::EventLoop() : thread_([this] { Loop(); }) {}
 
@@ -14,7 +17,7 @@ EventLoop::~EventLoop() {
   {
     absl::MutexLock lock(&mutex_);
     stop_ = true;
-    posted_.Signal();
+    changed_.Signal();
   }
   thread_.join();
 }
@@ -22,12 +25,22 @@ EventLoop::~EventLoop() {
 void EventLoop::Post(Task task) {
   absl::MutexLock lock(&mutex_);
   tasks_.push_back(std::move(task));
-  if (sleeping_) posted_.Signal();
+  if (!running_ && sleeps_until_ != absl::InfinitePast()) changed_.Signal();
+}
+
+void EventLoop::PostOrRun(Task task) {
+  {
+    absl::MutexLock lock(&mutex_);
+    tasks_.push_back(std::move(task));
+    if (running_) return;
+    running_ = true;
+  }
+  RunTasks(kMaxHelp);
 }
 
 void EventLoop::Run(absl::FunctionRef<void()> task) {
   absl::Notification ran;
-  Post([&] {
+  PostOrRun([&] {
     task();
     ran.Notify();
   });
@@ -42,32 +55,47 @@ EventLoop::Timer EventLoop::RunAt(absl::Time at, Task task) {
 
 void EventLoop::Cancel(const Timer& timer) { timers_.erase(timer); }
 
+absl::Time EventLoop::FirstTimer() const {
+  return timers_.empty() ? absl::InfiniteFuture() : timers_.begin()->first.at;
+}
+
 void EventLoop::Loop() {
-  std::vector<Task> tasks;
-  while (TakeTasks(&tasks)) {
-    for (Task& task : tasks) task();
-    tasks.clear();
+  while (true) {
+    {
+      absl::MutexLock lock(&mutex_);
+      while (running_ || (tasks_.empty() && !stop_ && FirstTimer() > SteadyNow())) {
+        // Whoever runs also sees to the timers, and says when he is done.
+        sleeps_until_ = running_ ? absl::InfiniteFuture() : FirstTimer();
+        changed_.WaitWithTimeout(&mutex_, sleeps_until_ - SteadyNow());
+      }
+      sleeps_until_ = absl::InfinitePast();
+      if (tasks_.empty() && stop_) return;
+      running_ = true;
+    }
+    RunTasks(SIZE_MAX);
+  }
+}
+
+void EventLoop::RunTasks(size_t max_tasks) {
+  for (size_t done = 0;; done += batch_.size()) {
+    batch_.clear();
+    {
+      absl::MutexLock lock(&mutex_);
+      const bool idle = tasks_.empty() && FirstTimer() > SteadyNow();
+      if (idle || done >= max_tasks) {
+        running_ = false;
+        if (!idle || stop_ || FirstTimer() < sleeps_until_) changed_.Signal();
+        return;
+      }
+      batch_.swap(tasks_);
+    }
+    for (Task& task : batch_) task();
     RunDueTimers();
   }
 }
 
-bool EventLoop::TakeTasks(std::vector<Task>* tasks) {
-  absl::MutexLock lock(&mutex_);
-  if (tasks_.empty() && !stop_) {
-    const absl::Duration wait =
-        timers_.empty() ? absl::InfiniteDuration() : timers_.begin()->first.at - SteadyNow();
-    if (wait > absl::ZeroDuration()) {
-      sleeping_ = true;
-      posted_.WaitWithTimeout(&mutex_, wait);
-      sleeping_ = false;
-    }
-  }
-  tasks->swap(tasks_);
-  return !tasks->empty() || !stop_;
-}
-
 void EventLoop::RunDueTimers() {
-  while (!timers_.empty() && timers_.begin()->first.at <= SteadyNow()) {
+  while (FirstTimer() <= SteadyNow()) {
     Task task = std::move(timers_.begin()->second);
     timers_.erase(timers_.begin());
     task();

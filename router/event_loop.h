@@ -1,5 +1,5 @@
-// The router's one thread: everything about requests and workers happens on it, so none of that
-// needs a lock.
+// Where everything about the router's requests and workers happens, one task at a time, so that
+// none of that needs a lock.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,11 @@
 
 namespace baton {
 
-// Runs tasks in the order of their posting, on its own thread. What may be posted is bounded by
-// whoever posts: each open call has at most one read, one write and one end on the way, and calls
-// are bounded by admission and by the workers' promises; the tokenizing pool posts one answer for
-// each admitted request.
+// Runs tasks in the order of their posting, never two at once: on its own thread, or on one that
+// posted with PostOrRun, which saves the switch between the two ("the loop's thread" is whichever
+// runs). What may be posted is bounded by whoever posts: each open call has at most one read, one
+// write and one end on the way, and calls are bounded by admission and by the workers' promises;
+// the tokenizing pool posts one answer for each admitted request.
 class EventLoop {
  public:
   using Task = absl::AnyInvocable<void()>;
@@ -40,6 +41,9 @@ class EventLoop {
 
   // From any thread.
   void Post(Task task);
+  // As Post, from a thread that holds no lock: where no task runs just now it runs this one, and
+  // some of what others post meanwhile.
+  void PostOrRun(Task task);
   // Posts and waits until it ran. From any other thread than the loop's.
   void Run(absl::FunctionRef<void()> task);
 
@@ -49,19 +53,24 @@ class EventLoop {
 
  private:
   void Loop();
-  // The tasks posted since the last call, or none when a timer is due first. False: the end.
-  bool TakeTasks(std::vector<Task>* tasks);
+  // Runs tasks and due timers until there are none, or about so many are done and the own thread
+  // goes on. REQUIRES: running_ was set by this thread.
+  void RunTasks(size_t max_tasks) ABSL_LOCKS_EXCLUDED(mutex_);
   void RunDueTimers();
+  absl::Time FirstTimer() const;
 
   absl::Mutex mutex_;
-  absl::CondVar posted_;
+  absl::CondVar changed_;  // the loop's own thread waits for it
   std::vector<Task> tasks_ ABSL_GUARDED_BY(mutex_);
-  bool sleeping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool running_ ABSL_GUARDED_BY(mutex_) = false;  // some thread runs tasks
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  // Until when the own thread sleeps where nobody wakes it; InfinitePast while it does not.
+  absl::Time sleeps_until_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
 
-  // The loop's thread only.
+  // Of the thread that runs tasks, else of whoever holds the lock.
   std::map<Timer, Task> timers_;
   uint64_t next_timer_ = 1;
+  std::vector<Task> batch_;
 
   std::thread thread_;  // last: it uses all of the above
 };

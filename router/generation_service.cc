@@ -87,9 +87,10 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
   const uint64_t number = next_number_.fetch_add(1);
   auto owned = std::make_unique<ClientCall>(parts_.loop, context);
   ClientCall* const call = owned.get();
-  parts_.loop.Post([this, number, owned = std::move(owned), ticket = *std::move(ticket)]() mutable {
-    parts_.runner.Arrived(number, std::move(owned), std::move(ticket));
-  });
+  parts_.loop.PostOrRun(
+      [this, number, owned = std::move(owned), ticket = *std::move(ticket)]() mutable {
+        parts_.runner.Arrived(number, std::move(owned), std::move(ticket));
+      });
   // `request` and `call` live until the runner has heard of both the preparing's and the call's
   // end.
   const auto prepare = [this, number, call, request, received, deadline] {
@@ -103,7 +104,7 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
       spec->received = received;
       spec->deadline = deadline;
     }
-    parts_.loop.Post([this, number, spec = std::move(spec)]() mutable {
+    parts_.loop.PostOrRun([this, number, spec = std::move(spec)]() mutable {
       parts_.runner.Prepared(number, std::move(spec), parts_.model.token_table());
     });
   };

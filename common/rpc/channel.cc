@@ -33,6 +33,13 @@ void SetBetweenParts(bool bulk, grpc::ChannelArguments& arguments) {
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
 }
 
+// A worker notices within so many unread bytes of a stream that the router is behind, and sends the
+// tokens that come meanwhile in one message: a message of one token is about 25 bytes.
+void SetShortStreams(grpc::ChannelArguments& arguments) {
+  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 256);
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // it would widen the window again
+}
+
 // What megabytes of KV on one connection ask for.
 void SetBulk(grpc::ChannelArguments& arguments) {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a TCP connection of its own
@@ -56,6 +63,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(absl::string_view add
   const bool bulk = purpose == ChannelPurpose::kBulk;
   if (purpose != ChannelPurpose::kClient) SetBetweenParts(bulk, arguments);
   if (bulk) SetBulk(arguments);
+  if (purpose == ChannelPurpose::kControl) SetShortStreams(arguments);
   const auto channel_credentials = credentials.ForChannel(arguments);
   return grpc::CreateCustomChannel(std::string(address), channel_credentials, arguments);
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -50,6 +52,70 @@ TEST(EventLoop, ATimerWakesALoopThatHasNothingElseToDo) {
   absl::Notification fired;
   loop.Run([&] { loop.RunAt(SteadyNow() + absl::Milliseconds(5), [&] { fired.Notify(); }); });
   fired.WaitForNotification();
+}
+
+TEST(EventLoop, NeverRunsTwoTasksAtOnceWhoeverRunsThem) {
+  int running = 0, ran = 0;  // no lock: the loop is one
+  std::vector<int> last(4, -1);
+  {
+    EventLoop loop;
+    std::vector<std::thread> threads;
+    for (size_t t = 0; t < last.size(); ++t) {
+      threads.emplace_back([&, t] {
+        for (int i = 0; i < 5000; ++i) {
+          auto task = [&, t, i] {
+            EXPECT_EQ(++running, 1);
+            EXPECT_EQ(last[t] + 1, i) << "in the order of their posting";
+            last[t] = i;
+            ++ran;
+            --running;
+          };
+          if (i % 3 == 0) {
+            loop.Post(task);
+          } else {
+            loop.PostOrRun(task);
+          }
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  EXPECT_EQ(ran, 20000);
+}
+
+TEST(EventLoop, APosterWhomNobodyHindersRunsItsTaskItselfAndThoseThatItPosts) {
+  EventLoop loop;
+  loop.Run([] {});
+  const std::thread::id self = std::this_thread::get_id();
+  std::vector<std::thread::id> by;
+  loop.PostOrRun([&] {
+    loop.PostOrRun([&] { by.push_back(std::this_thread::get_id()); });
+    EXPECT_TRUE(by.empty()) << "not within another task";
+    by.push_back(std::this_thread::get_id());
+  });
+  loop.Run([&] { EXPECT_EQ(by, std::vector<std::thread::id>(2, self)); });
+}
+
+TEST(EventLoop, APosterIsNotKeptForEver) {
+  EventLoop loop;
+  std::atomic<bool> stop = false;
+  std::function<void()> endless = [&] {
+    if (!stop) loop.Post(endless);
+  };
+  loop.PostOrRun(endless);
+  stop = true;  // reached
+}
+
+TEST(EventLoop, ATimerSetByAPosterWakesTheLoop) {
+  EventLoop loop;
+  for (int i = 0; i < 20; ++i) {
+    absl::Notification fired;
+    loop.PostOrRun([&] {
+      loop.RunAt(SteadyNow() + absl::Milliseconds(1), [&] { fired.Notify(); });
+      loop.RunAt(SteadyNow() + absl::Hours(1), [] {});
+    });
+    fired.WaitForNotification();
+  }
 }
 
 }  // namespace

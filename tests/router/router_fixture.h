@@ -116,8 +116,9 @@ class RouterFixture : public testing::Test {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    const auto channel = grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(port),
-                                                   grpc::InsecureChannelCredentials(), arguments);
+    address_ = "127.0.0.1:" + std::to_string(port);
+    const auto channel =
+        grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(), arguments);
     stub_ = v1::GenerationService::NewStub(channel);
   }
   void Stop() {
@@ -192,6 +193,7 @@ class RouterFixture : public testing::Test {
   std::vector<std::unique_ptr<MockWorker>> workers_;
   std::unique_ptr<Router> router_;
   std::unique_ptr<grpc::Server> server_;
+  std::string address_;  // of the router
   std::unique_ptr<v1::GenerationService::Stub> stub_;
 };
 

@@ -42,7 +42,7 @@ absl::Time MockState::ComputedAt(uint32_t prompt_tokens) {
 }
 
 MockWatch::MockWatch(MockState& state) : MockCall(state) {
-  state_.loop().Post([this] { Tick(); });
+  state_.loop().PostOrRun([this] { Tick(); });
 }
 
 void MockWatch::Tick() {
@@ -65,7 +65,7 @@ MockPrefill::MockPrefill(MockState& state, const PrefillRequest& request)
     : MockCall(state), request_(request), behaviour_(state.behaviour()) {
   ++state_.active;
   ++state_.total;
-  state_.loop().Post([this] { Start(); });
+  state_.loop().PostOrRun([this] { Start(); });
 }
 
 void MockPrefill::Start() {
@@ -121,7 +121,7 @@ MockDecode::~MockDecode() {
 }
 
 void MockDecode::OnReadDone(bool ok) {
-  state_.loop().Post([this, ok] {
+  state_.loop().PostOrRun([this, ok] {
     if (!ok) {
       if (!started_) EndWith({grpc::StatusCode::INVALID_ARGUMENT, "nothing was asked"});
       return;

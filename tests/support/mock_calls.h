@@ -109,7 +109,7 @@ class MockCall : public Reactor {
     }
   }
   void OnWriteDone(bool ok) override {
-    state_.loop().Post([this, ok] {
+    state_.loop().PostOrRun([this, ok] {
       writing_ = false;
       outbox_.pop_front();
       if (!ok) outbox_.clear();
@@ -118,7 +118,7 @@ class MockCall : public Reactor {
     });
   }
   void OnCancel() override {
-    state_.loop().Post([this] {
+    state_.loop().PostOrRun([this] {
       if (!writing_) outbox_.clear();
       if (outbox_.size() > 1) outbox_.resize(1);
       EndWith(grpc::Status::CANCELLED);
@@ -126,7 +126,7 @@ class MockCall : public Reactor {
     });
   }
   void OnDone() override {
-    state_.loop().Post([this] { delete this; });
+    state_.loop().PostOrRun([this] { delete this; });
   }
 
   std::deque<Response> outbox_;  // the first is being written while writing_
