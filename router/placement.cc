@@ -33,12 +33,14 @@ struct Ranked {
   uint32_t requests = 0;  // of the worker
 };
 
-// The reports are up to 250 ms old, what this router gave away since is not in them.
+// The reports are up to 250 ms old, what this router gave and got back since is not in them.
 uint32_t Sequences(const WorkerSnapshot& worker) {
-  return std::max(worker.own_sequences, worker.reported_sequences + worker.new_sequences);
+  const int64_t now = int64_t{worker.reported_sequences} + worker.sequences_since;
+  return static_cast<uint32_t>(std::max<int64_t>(worker.own_sequences, now));
 }
-uint32_t QueuedTokens(const WorkerSnapshot& worker) {
-  return std::max(worker.own_prompt_tokens, worker.queued_tokens + worker.new_prompt_tokens);
+double QueuedTokens(const WorkerSnapshot& worker) {
+  const int64_t now = worker.queued_tokens + worker.prompt_tokens_since;
+  return static_cast<double>(std::max<int64_t>(worker.own_prompt_tokens, now));
 }
 
 // One request's view of the workers.
@@ -95,7 +97,7 @@ class Chooser {
   }
   // Until it would have computed the prompt.
   double PrefillSeconds(const WorkerSnapshot& worker) const {
-    return (static_cast<double>(QueuedTokens(worker)) + Uncached(worker)) / Speed(worker);
+    return (QueuedTokens(worker) + Uncached(worker)) / Speed(worker);
   }
 
   const WorkerNeeds& needs_;
@@ -129,7 +131,7 @@ std::vector<Ranked> Chooser::RankDecode() const {
     if (!Fits(worker, needs_)) continue;
     const uint32_t cached = Cached(worker);
     const uint64_t room = uint64_t{worker.free_blocks} * worker.block_size + cached;
-    const bool must_wait = room < uint64_t{worker.new_tokens} + needs_.prompt_tokens + 1;
+    const bool must_wait = room < uint64_t{worker.tokens_since} + needs_.prompt_tokens + 1;
     double sequences = Sequences(worker) + (kArrivingSequences - 1) * worker.own_arriving;
     if (worker.total_blocks > 0) {
       const double free =

@@ -40,10 +40,10 @@ struct WorkerSnapshot {
   uint32_t own_arriving = 0;       // of those, prompts of which are computed elsewhere
   uint32_t own_prompts = 0;        // of those, with a prompt that it has not computed yet
   uint32_t own_prompt_tokens = 0;  // of those prompts, that it does not hold
-  // Given to it by this router since it reported:
-  uint32_t new_sequences = 0;
-  uint32_t new_tokens = 0;               // of those, that take its memory
-  uint32_t new_prompt_tokens = 0;        // of those, to be prefilled there
+  // Given to it by this router since it reported, less what has ended since:
+  int32_t sequences_since = 0;
+  int64_t prompt_tokens_since = 0;       // to be prefilled there
+  uint32_t tokens_since = 0;             // only given: they take its memory
   double prefill_tokens_per_second = 0;  // measured; 0: not yet
   bool takes_requests = true;            // false: it failed too often lately
   uint32_t cached_tokens = 0;            // of this request's prompt, as far as it announced them

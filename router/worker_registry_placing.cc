@@ -51,7 +51,9 @@ void WorkerRegistry::TakeLoad(Worker& worker, const internal::v1::WorkerLoad& lo
   seen.free_blocks = load.free_blocks();
   seen.queued_tokens = load.waiting_tokens();
   seen.reported_sequences = load.waiting_sequences() + load.running_sequences();
-  seen.new_sequences = seen.new_tokens = seen.new_prompt_tokens = 0;
+  seen.sequences_since = 0;
+  seen.prompt_tokens_since = 0;
+  seen.tokens_since = 0;
   // What it did over the last seconds is the least that it can do.
   if (worker.target.role == internal::v1::WORKER_ROLE_PREFILL &&
       worker.measured_tokens_per_second == 0) {
@@ -101,12 +103,12 @@ void WorkerRegistry::Take(WorkerShare& share) {
     if (worker == nullptr) continue;
     WorkerSnapshot& seen = worker->seen;
     ++seen.own_sequences;
-    ++seen.new_sequences;
-    seen.new_tokens += share.prompt_tokens;
+    ++seen.sequences_since;
+    seen.tokens_since += share.prompt_tokens;
     if (worker == prompt_worker) {
       ++seen.own_prompts;
       seen.own_prompt_tokens += share.computed_tokens;
-      seen.new_prompt_tokens += share.computed_tokens;
+      seen.prompt_tokens_since += share.computed_tokens;
     } else {
       ++seen.own_arriving;
     }
@@ -122,6 +124,7 @@ void WorkerRegistry::PromptComputed(WorkerShare& share) {
   if (Worker* worker = Find(prompt_id)) {
     Subtract(worker->seen.own_prompts, 1);
     Subtract(worker->seen.own_prompt_tokens, share.computed_tokens);
+    worker->seen.prompt_tokens_since -= share.computed_tokens;
     Update(*worker);
   }
   if (share.prefill == 0) return;
@@ -131,7 +134,10 @@ void WorkerRegistry::PromptComputed(WorkerShare& share) {
 void WorkerRegistry::GiveBack(WorkerShare& share) {
   PromptComputed(share);
   for (const uint64_t id : {std::exchange(share.prefill, 0), std::exchange(share.decode, 0)}) {
-    if (Worker* worker = Find(id)) Subtract(worker->seen.own_sequences, 1);
+    Worker* worker = Find(id);
+    if (worker == nullptr) continue;
+    Subtract(worker->seen.own_sequences, 1);
+    --worker->seen.sequences_since;
   }
 }
 

@@ -44,7 +44,7 @@ TEST(Placement, PrefersADecodeWorkerWithRoomForThePrompt) {
   d[1].own_sequences = 5;
   EXPECT_EQ(Place(kNeeds, p, d, {}, 0).decode, 1u);
   d[0].free_blocks = 10;
-  d[0].new_tokens = 320;  // what was given away since it reported
+  d[0].tokens_since = 320;  // what was given away since it reported
   EXPECT_EQ(Place(kNeeds, p, d, {}, 0).decode, 1u);
 }
 
@@ -166,6 +166,35 @@ TEST(Placement,
   p[1].queued_tokens = 600;
   EXPECT_EQ(Place(needs, p, d, {}, 0).prefill, 1u);
   EXPECT_NE(Place(needs, p, d, {.policy = PlacementPolicy::kLeastLoaded}, 0).prefill, 0u + 3);
+}
+
+TEST(Placement, WhatADecodeWorkerHoldsNeedNotBeSentToIt) {
+  std::vector<WorkerSnapshot> p{Worker(1)}, d{Worker(2), Worker(3), Worker(4)};
+  for (WorkerSnapshot& worker : d) {
+    worker.kv_bytes_per_token = 100000;
+    worker.own_sequences = 3;
+  }
+  d[1].cached_tokens = 9;
+  for (uint64_t turn = 0; turn < 20; ++turn) EXPECT_EQ(Place(kNeeds, p, d, {}, turn).decode, 1u);
+  d[1].own_sequences = 4;
+  EXPECT_NE(Place(kNeeds, p, d, {}, 0).decode, 1u) << "it is the busier one by more than that";
+}
+
+TEST(Placement, CountsWhatWasGivenAndWhatEndedSinceTheReport) {
+  std::vector<WorkerSnapshot> p{Worker(1), Worker(2)}, d{Worker(3), Worker(4)};
+  p[0].queued_tokens = 500;
+  d[0].reported_sequences = 5;
+  EXPECT_EQ(Place(kNeeds, p, d, {}, 0).prefill, 1u);
+  EXPECT_EQ(Place(kNeeds, p, d, {}, 0).decode, 1u);
+  p[1].prompt_tokens_since = 600;
+  d[1].sequences_since = 6;
+  EXPECT_EQ(Place(kNeeds, p, d, {}, 0).prefill, 0u);
+  EXPECT_EQ(Place(kNeeds, p, d, {}, 0).decode, 0u);
+  p[1].prompt_tokens_since = 0;
+  p[0].prompt_tokens_since = -500;
+  d[0].sequences_since = -5;
+  d[1].sequences_since = 1;
+  EXPECT_EQ(Place(kNeeds, p, d, {}, 0).decode, 0u);
 }
 
 TEST(Placement, LeastLoadedDoesNotLookAtPrefixes) {
