@@ -38,6 +38,7 @@ struct WorkerNeeds {
   bool decode = true;  // false: one token remains, which the prefill worker samples
   uint32_t prompt_tokens = 0;
   uint32_t max_total_tokens = 0;  // prompt and output
+  uint32_t failed_hand_offs = 0;  // in a row, filled in by who places it
   // Of a request whose earlier attempts broke:
   bool resumed = false;           // it was served before: it waits for a worker as long as it may
   std::vector<uint64_t> avoid{};  // workers that broke them, taken only where there is no other

@@ -1,5 +1,6 @@
 // The part of the runner that finds workers for the requests that wait, in the order of FairQueue.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -31,9 +32,10 @@ void RequestRunner::PlaceWaiting() {
   }
   while (const FairQueue::Entry* next = waiting_.Front()) {
     Request& request = *Find(next->number);
-    const auto prefill = parts_.registry.Ready(internal::v1::WORKER_ROLE_PREFILL);
-    const auto decode = parts_.registry.Ready(internal::v1::WORKER_ROLE_DECODE);
-    const Placement placement = Place(request.needs, prefill, decode, options_.placement, turn_);
+    const Candidates candidates = FindCandidates(request);
+    const auto link = [this](uint64_t p, uint64_t d) { return parts_.registry.Link(p, d); };
+    const Placement placement = Place(request.needs, candidates.prefill, candidates.decode,
+                                      options_.placement, turn_, link);
     if (placement.outcome == Placement::Outcome::kWait) {
       request.none_ready_since = absl::InfiniteFuture();
       parts_.admission.SetWaiting(true, now);
@@ -43,10 +45,7 @@ void RequestRunner::PlaceWaiting() {
       ++turn_;
       waiting_.TakeFront();
       request.ticket.GotWorkers(now);
-      const auto worker = [this](const auto& snapshots, std::optional<size_t> index) {
-        return index.has_value() ? parts_.registry.Find(snapshots[*index].id) : nullptr;
-      };
-      GiveWorkers(request, worker(prefill, placement.prefill), worker(decode, placement.decode));
+      GiveWorkers(request, candidates, placement);
       continue;
     }
     // It waits for what is not there: the others go on without it.
@@ -61,18 +60,36 @@ void RequestRunner::PlaceWaiting() {
   parts_.admission.SetWaiting(false, now);
 }
 
-void RequestRunner::GiveWorkers(Request& request, Worker* prefill, Worker* decode) {
-  WorkersChosen chosen;
-  chosen.capability = RandomBytes(16);
-  Worker* const prompt_worker = prefill != nullptr ? prefill : decode;
-  request.prompt_on = prompt_worker->id;
-  ++prompt_worker->own_prompts;
-  for (Worker* worker : {prefill, decode}) {
+RequestRunner::Candidates RequestRunner::FindCandidates(Request& request) {
+  request.needs.failed_hand_offs = request.failed_hand_offs;
+  const RequestSpec& spec = request.machine->spec();
+  const auto* prompt = reinterpret_cast<const int32_t*>(spec.prompt_token_ids.data());
+  return parts_.registry.Choose(request.needs,
+                                absl::MakeConstSpan(prompt, spec.prompt_token_ids.size()),
+                                spec.cache_salt, options_.placement, turn_);
+}
+
+void RequestRunner::GiveWorkers(Request& request, const Candidates& candidates,
+                                const Placement& placement) {
+  const auto find = [this](const auto& list, std::optional<size_t> index) {
+    return index.has_value() ? parts_.registry.Find(list[*index].id) : nullptr;
+  };
+  Worker* const prefill = find(candidates.prefill, placement.prefill);
+  Worker* const decode = find(candidates.decode, placement.decode);
+  const WorkerSnapshot& computes = prefill != nullptr ? candidates.prefill[*placement.prefill]
+                                                      : candidates.decode[*placement.decode];
+  const uint32_t prompt_tokens = request.needs.prompt_tokens;
+  request.share = {.prefill = prefill != nullptr ? prefill->id : 0,
+                   .decode = decode != nullptr ? decode->id : 0,
+                   .prompt_tokens = prompt_tokens,
+                   .computed_tokens = prompt_tokens - computes.cached_tokens};
+  parts_.registry.Take(request.share);
+  for (const Worker* worker : {prefill, decode}) {
     if (worker == nullptr) continue;
-    ++worker->own_sequences;
-    request.sequence_on.push_back(worker->id);
     parts_.metrics.Selected(worker->target.address, options_.placement.policy);
   }
+  WorkersChosen chosen;
+  chosen.capability = RandomBytes(16);
   if (prefill != nullptr) {
     chosen.prefill = WorkerName{.id = prefill->id, .name = prefill->info.name()};
     chosen.prefill_numerics = prefill->info.shape().numerics();

@@ -79,6 +79,7 @@ void RequestRunner::AttemptBroke(Request& request) {
              request.machine->attempt(), request.machine->log(0).size(),
              LogSafe(failure.message()));
   parts_.metrics.Retried(failure);
+  ObserveBreak(request, failure);
   GiveBackWorkers(request);
 }
 
@@ -108,6 +109,8 @@ RequestRunner::WorkerLeg& RequestRunner::AddLeg(Request& request, uint32_t attem
   auto leg = std::make_unique<WorkerLeg>();
   leg->attempt = attempt;
   leg->worker_id = worker_id;
+  leg->begun =
+      worker_id == request.share.prefill ? request.share.prefill_begun : request.share.decode_begun;
   return *request.legs.emplace_back(std::move(leg));
 }
 
@@ -120,8 +123,9 @@ void RequestRunner::Do(Request& request, OpenDecode&& action) {
   leg.decode = std::make_unique<DecodeClientCall>(
       parts_.loop, CallHandlers<DecodeResponse>{
                        .on_message =
-                           [this, &request, attempt = leg.attempt](DecodeResponse& message) {
-                             DecodeMessage event{.attempt = attempt, .message = {}};
+                           [this, &request, &leg](DecodeResponse& message) {
+                             Observe(request, leg, message);
+                             DecodeMessage event{.attempt = leg.attempt, .message = {}};
                              event.message.Swap(&message);
                              Feed(request, event);
                            },
@@ -141,8 +145,9 @@ void RequestRunner::Do(Request& request, StartPrefill&& action) {
   leg.prefill = std::make_unique<StreamingCall<PrefillResponse>>(
       parts_.loop, CallHandlers<PrefillResponse>{
                        .on_message =
-                           [this, &request, attempt = leg.attempt](PrefillResponse& message) {
-                             PrefillMessage event{.attempt = attempt, .message = {}};
+                           [this, &request, &leg](PrefillResponse& message) {
+                             Observe(request, leg, message);
+                             PrefillMessage event{.attempt = leg.attempt, .message = {}};
                              event.message.Swap(&message);
                              Feed(request, event);
                            },
@@ -157,6 +162,7 @@ void RequestRunner::Do(Request& request, StartPrefill&& action) {
 
 void RequestRunner::LegEnded(uint64_t number, const WorkerLeg* leg, const RequestEvent& event) {
   Request& request = *Find(number);
+  Observe(*leg, event);
   Feed(request, event);
   request.legs.erase(std::find_if(request.legs.begin(), request.legs.end(),
                                   [leg](const auto& l) { return l.get() == leg; }));
@@ -263,17 +269,14 @@ void RequestRunner::Settle(Request& request) {
 }
 
 void RequestRunner::GiveBackPromptPlace(Request& request) {
-  if (request.prompt_on == 0) return;
-  Worker* worker = parts_.registry.Find(std::exchange(request.prompt_on, 0));
-  if (worker != nullptr) --worker->own_prompts;
+  if (!request.share.prompt_waits) return;
+  parts_.registry.PromptComputed(request.share);
   SchedulePlacing();
 }
 
 void RequestRunner::GiveBackWorkers(Request& request) {
   GiveBackPromptPlace(request);
-  for (const uint64_t id : std::exchange(request.sequence_on, {})) {
-    if (Worker* worker = parts_.registry.Find(id)) --worker->own_sequences;
-  }
+  parts_.registry.GiveBack(request.share);
 }
 
 void RequestRunner::RemoveIfAtRest(Request& request) {

@@ -65,6 +65,9 @@ class RequestRunner {
   struct WorkerLeg {
     uint32_t attempt = 0;
     uint64_t worker_id = 0;
+    uint64_t begun = 0;                        // from the worker's breaker
+    bool served = false;                       // it has done something useful
+    uint32_t cached_tokens = 0;                // of the prompt, as it said
     std::unique_ptr<DecodeClientCall> decode;  // one of the two
     std::unique_ptr<StreamingCall<internal::v1::PrefillResponse>> prefill;
   };
@@ -78,9 +81,8 @@ class RequestRunner {
     std::unique_ptr<RequestMachine> machine;
     EventLoop::Timer timer;
     std::vector<std::unique_ptr<WorkerLeg>> legs;
-    // The worker whose queue counts the prompt (0: none), and the ones that count the sequence.
-    uint64_t prompt_on = 0;
-    std::vector<uint64_t> sequence_on;
+    WorkerShare share;              // of the running attempt
+    uint32_t failed_hand_offs = 0;  // in a row
     uint64_t tokens_seen = 0;
     absl::Time last_token = absl::InfinitePast();
     // While it waits for workers:
@@ -108,7 +110,15 @@ class RequestRunner {
   void Enqueue(Request& request);
   // Ends those that wait and will get no worker in time, now and for as long as somebody waits.
   void SweepWaiting();
-  void GiveWorkers(Request& request, Worker* prefill, Worker* decode);
+  using Candidates = ReadyWorkers::Candidates;
+  Candidates FindCandidates(Request& request);
+  void GiveWorkers(Request& request, const Candidates& candidates, const Placement& placement);
+  // What messages and ends of calls say about the workers, for placement.
+  void Observe(const Request& request, WorkerLeg& leg,
+               const internal::v1::PrefillResponse& message);
+  void Observe(const Request& request, WorkerLeg& leg, const internal::v1::DecodeResponse& message);
+  void Observe(const WorkerLeg& leg, const RequestEvent& end);
+  void ObserveBreak(Request& request, const absl::Status& failure);
   absl::Status WhyNoWorker() const;
   WorkerLeg& AddLeg(Request& request, uint32_t attempt, uint64_t worker_id);
   // Of the running attempt; null when it has none or it has ended.

@@ -1,8 +1,31 @@
 #include "router/router_flags.h"
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
 #include "common/base/status_macros.h"
 
 namespace baton {
+namespace {
+
+absl::Status SetDisaggregation(const std::string& disaggregate, PlacementOptions& placement) {
+  if (disaggregate == "auto") {
+    placement.disaggregation = Disaggregation::kAuto;
+  } else if (disaggregate == "always") {
+    placement.disaggregation = Disaggregation::kAlways;
+  } else if (disaggregate == "never") {
+    placement.disaggregation = Disaggregation::kNever;
+  } else if (absl::SimpleAtoi(disaggregate, &placement.local_below_tokens)) {
+    placement.disaggregation = Disaggregation::kByLength;
+  } else {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--disaggregate: must be auto, always, never or a number of tokens, not '",
+                     disaggregate, "'"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 void RouterFlags::AddTo(FlagSet& flags) {
   AddServerFlags(flags, server);
@@ -15,11 +38,15 @@ void RouterFlags::AddTo(FlagSet& flags) {
                    "decode workers: host:port or dns:///name:port, repeated");
   flags.AddString("workers-file", router.workers.workers_file,
                   "file of lines 'prefill HOST:PORT' and 'decode HOST:PORT', read every 2 s");
-  flags.AddString("policy", policy, "how workers are chosen", {"round_robin", "least_loaded"});
+  flags.AddString("policy", policy,
+                  "how workers are chosen: in turn, by what is queued, or by that and what they "
+                  "hold of the prompt",
+                  {"round_robin", "least_loaded", "prefix_aware"});
   flags.AddString("disaggregate", disaggregate,
-                  "where prompts are prefilled: always on prefill workers, never (on the decode "
-                  "worker), auto: on prefill workers while one is ready",
-                  {"auto", "always", "never"});
+                  "where prompts are prefilled: always on prefill workers; never, but on decode "
+                  "workers; auto: where it is estimated to be better; a number: on prefill workers "
+                  "from so many tokens up that are not cached. The last two go on without prefill "
+                  "workers");
   flags.AddDuration("resume-timeout", router.runner.machine.worker_timeout, absl::Milliseconds(1),
                     absl::Hours(1), "how long an admitted request waits for a worker");
   flags.AddDuration("stall-timeout", router.runner.machine.stall_timeout, absl::Milliseconds(1),
@@ -43,12 +70,10 @@ absl::Status RouterFlags::Finish() {
   router.admission.bytes = max_waiting_bytes;
   router.admission.max_queue_time =
       max_queue_time == absl::ZeroDuration() ? absl::InfiniteDuration() : max_queue_time;
-  router.runner.placement.policy =
-      policy == "round_robin" ? PlacementPolicy::kRoundRobin : PlacementPolicy::kLeastLoaded;
-  router.runner.placement.disaggregation = disaggregate == "always"  ? Disaggregation::kAlways
-                                           : disaggregate == "never" ? Disaggregation::kNever
-                                                                     : Disaggregation::kAuto;
-  return absl::OkStatus();
+  router.runner.placement.policy = policy == "round_robin"    ? PlacementPolicy::kRoundRobin
+                                   : policy == "least_loaded" ? PlacementPolicy::kLeastLoaded
+                                                              : PlacementPolicy::kPrefixAware;
+  return SetDisaggregation(disaggregate, router.runner.placement);
 }
 
 }  // namespace baton

@@ -15,7 +15,7 @@ struct RouterFlags {
   ServerFlags server;
   std::string model;              // GGUF file; its tokenizer part is enough
   std::string served_model_name;  // empty: the file's name
-  std::string policy = "least_loaded";
+  std::string policy = "prefix_aware";
   std::string disaggregate = "auto";
   int max_waiting_requests = 1024;
   uint64_t max_waiting_bytes = uint64_t{64} << 20;

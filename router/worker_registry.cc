@@ -28,6 +28,26 @@ absl::Status WorkerLost(const std::string& what) {
                        {.reason = kReasonWorkerLost, .stage = "", .worker = "", .metadata = {}});
 }
 
+// What of its info placement knows.
+WorkerSnapshot DescribeWorker(const internal::v1::WorkerInfo& info) {
+  const internal::v1::KvShape& shape = info.shape();
+  WorkerSnapshot worker;
+  worker.identity = info.identity().SerializeAsString();
+  worker.max_model_len = info.max_model_len();
+  worker.block_size = shape.block_size();
+  worker.total_blocks = info.total_blocks();
+  if (info.role() == WORKER_ROLE_DECODE && worker.total_blocks > 0) {
+    // The last token's K and V are never computed.
+    const uint64_t stored = uint64_t{worker.total_blocks} * worker.block_size + 1;
+    worker.max_model_len = static_cast<uint32_t>(std::min<uint64_t>(worker.max_model_len, stored));
+  }
+  const bool is_byte = shape.dtype() == "int8" || shape.dtype() == "fp8";
+  const uint64_t element_bytes = is_byte ? 1 : shape.dtype() == "f32" ? 4 : 2;
+  worker.kv_bytes_per_token =
+      2 * uint64_t{shape.layers()} * shape.kv_heads() * shape.head_dim() * element_bytes;
+  return worker;
+}
+
 }  // namespace
 
 std::string RoleName(internal::v1::WorkerRole role) {
@@ -42,9 +62,10 @@ void WorkerRegistry::SetTargets(const std::vector<WorkerTarget>& targets) {
   if (closed_) return;
   for (auto& [target, worker] : workers_) {
     worker->wanted = std::binary_search(targets.begin(), targets.end(), target);
-    if (!worker->wanted && worker->own_sequences == 0 && worker->watch != nullptr) {
+    if (!worker->wanted && worker->seen.own_sequences == 0 && worker->watch != nullptr) {
       worker->watch->Cancel();
     }
+    Relist(*worker);
   }
   for (const WorkerTarget& target : targets) {
     if (workers_.count(target) != 0) continue;
@@ -56,6 +77,8 @@ void WorkerRegistry::SetTargets(const std::vector<WorkerTarget>& targets) {
     }
     auto worker = std::make_unique<Worker>();
     worker->target = target;
+    worker->slot = next_slot_++;
+    by_slot_[worker->slot] = worker.get();
     worker->channel = *std::move(channel);
     worker->watch_stub = internal::v1::WorkerService::NewStub(worker->channel);
     worker->prefill_stub = internal::v1::PrefillService::NewStub(worker->channel);
@@ -109,8 +132,11 @@ void WorkerRegistry::Heard(Worker& worker, const WatchResponse& message) {
   if (message.has_info()) TakeInfo(worker, message.info());
   if (worker.id == 0) return;  // given up, and it has not introduced itself again
   worker.state = message.state();
-  worker.load = message.load();
+  TakeLoad(worker, message.load());
+  if (message.has_prefix()) TakePages(worker, message.prefix());
   JudgeProgress(worker, message);
+  Relist(worker);
+  Update(worker);
   if (worker.ready() != was_ready) {
     LogInfo("{} worker '{}' at {} is {}", RoleName(worker.target.role), LogSafe(worker.info.name()),
             worker.target.address, worker.ready() ? "ready" : "not ready");
@@ -127,16 +153,22 @@ void WorkerRegistry::JudgeProgress(Worker& worker, const WatchResponse& message)
   if (was_stuck || !worker.stuck()) return;
   Lose(worker,
        WorkerLost(absl::StrCat("no progress for ", absl::FormatDuration(kProgressTimeout))));
-  worker.id = next_id_++;
+  SetId(worker, next_id_++);
 }
 
 void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& info) {
   if (worker.id != 0 && worker.info.incarnation() == info.incarnation()) return;
   if (worker.id != 0) Lose(worker, WorkerLost("the worker was restarted"));
-  worker.id = next_id_++;
+  if (worker.info.incarnation() != info.incarnation()) {
+    prefixes_.Forget(worker.slot);
+    worker.breaker = {};
+    worker.measured_tokens_per_second = 0;
+  }
   worker.info = info;
   worker.progress = {};
-  worker.identity = info.identity().SerializeAsString();
+  worker.seen = DescribeWorker(info);
+  worker.prefix_root = PrefixRoot(PrefixIdentity(
+      info.identity().weights_digest(), info.identity().config_digest(), info.shape().numerics()));
   worker.problem.clear();
   if (info.role() != worker.target.role) {
     worker.problem = absl::StrCat("is a ", RoleName(info.role()), " worker, not a ",
@@ -167,11 +199,13 @@ void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& in
     LogError("{} worker '{}' at {} is not used: it {}", RoleName(worker.target.role),
              LogSafe(info.name()), worker.target.address, LogSafe(worker.problem));
   }
+  SetId(worker, next_id_++);
 }
 
 void WorkerRegistry::WatchEnded(Worker& worker, const absl::Status& status) {
   worker.watch.reset();
   worker.state = internal::v1::WORKER_STATE_UNSPECIFIED;
+  Relist(worker);
   worker.retry_at = SteadyNow() + worker.backoff;
   worker.backoff = std::min(2 * worker.backoff, kLongestBackoff);
   if (worker.id != 0 && !closed_) {
@@ -185,43 +219,38 @@ void WorkerRegistry::WatchEnded(Worker& worker, const absl::Status& status) {
 void WorkerRegistry::Lose(Worker& worker, const absl::Status& why) {
   LogWarning("{} worker '{}' at {} is lost: {}", RoleName(worker.target.role),
              LogSafe(worker.info.name()), worker.target.address, LogSafe(why.message()));
-  const uint64_t id = std::exchange(worker.id, 0);
-  worker.own_sequences = worker.own_prompts = 0;
+  const uint64_t id = worker.id;
+  SetId(worker, 0);
+  links_.Forget(id);
   options_.on_lost(id, why);
 }
 
 void WorkerRegistry::DropUnwanted() {
   for (auto it = workers_.begin(); it != workers_.end();) {
     Worker& worker = *it->second;
-    const bool idle = worker.own_sequences == 0 || closed_;
+    const bool idle = worker.seen.own_sequences == 0 || closed_;
     if (!worker.wanted && idle && worker.watch != nullptr) worker.watch->Cancel();
-    it = !worker.wanted && idle && worker.watch == nullptr ? workers_.erase(it) : std::next(it);
+    if (worker.wanted || !idle || worker.watch != nullptr) {
+      ++it;
+      continue;
+    }
+    SetId(worker, 0);
+    prefixes_.Forget(worker.slot);
+    by_slot_.erase(worker.slot);
+    it = workers_.erase(it);
   }
 }
 
-std::vector<WorkerSnapshot> WorkerRegistry::Ready(internal::v1::WorkerRole role) const {
-  std::vector<WorkerSnapshot> ready;
-  for (const auto& [target, worker] : workers_) {
-    if (target.role != role || !worker->ready()) continue;
-    ready.push_back(
-        {.id = worker->id,
-         .identity = worker->identity,
-         .max_model_len = worker->info.max_model_len(),
-         .block_size = worker->info.shape().block_size(),
-         .free_blocks = worker->load.free_blocks(),
-         .queued_tokens = worker->load.waiting_tokens(),
-         .reported_sequences = worker->load.waiting_sequences() + worker->load.running_sequences(),
-         .own_sequences = worker->own_sequences,
-         .own_prompts = worker->own_prompts});
-  }
-  return ready;
+void WorkerRegistry::SetId(Worker& worker, uint64_t id) {
+  by_id_.erase(worker.id);
+  worker.id = id;
+  if (id != 0) by_id_[id] = &worker;
+  Relist(worker);
 }
 
 Worker* WorkerRegistry::Find(uint64_t id) {
-  for (auto& [target, worker] : workers_) {
-    if (worker->id == id && id != 0) return worker.get();
-  }
-  return nullptr;
+  const auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : found->second;
 }
 
 void WorkerRegistry::Close(std::function<void()> closed) {
@@ -244,8 +273,8 @@ void WorkerRegistry::Publish() {
     summary.all_ready &= worker->ready();
     if (!worker->ready()) continue;
     ++(target.role == WORKER_ROLE_PREFILL ? summary.ready_prefill : summary.ready_decode);
-    models[target.role == WORKER_ROLE_DECODE].insert(worker->identity);
-    const uint32_t length = worker->info.max_model_len();
+    models[target.role == WORKER_ROLE_DECODE].insert(worker->seen.identity);
+    const uint32_t length = worker->seen.max_model_len;
     summary.max_model_len =
         summary.max_model_len == 0 ? length : std::min(summary.max_model_len, length);
     if (target.role == WORKER_ROLE_DECODE) {
@@ -255,6 +284,8 @@ void WorkerRegistry::Publish() {
   }
   summary.has_pair = std::any_of(models[0].begin(), models[0].end(),
                                  [&](const auto& model) { return models[1].count(model) != 0; });
+  summary.longest_of_pairs = ready_.longest_of_pairs();
+  summary.longest_of_decode = ready_.longest_of_decode();
   fleet_.Publish(std::move(summary));
 }
 

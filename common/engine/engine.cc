@@ -106,6 +106,7 @@ const EngineOptions& Engine::options() const { return rep_->options; }
 const ModelConfig& Engine::model_config() const { return rep_->model->config(); }
 KvCache& Engine::cache() { return *rep_->cache; }
 uint32_t Engine::BlockGeneration(int32_t block) const { return rep_->pool.generation(block); }
+const PrefixPages& Engine::prefix_pages() const { return rep_->prefix_cache.pages(); }
 SequenceId Engine::NextId() { return ++rep_->last_id; }
 
 absl::Status Engine::Submit(SequenceId id, SequenceRequest request) {
@@ -216,6 +217,7 @@ void Engine::Rep::LayerDone(const Schedule& schedule, int layer) {
 }
 
 void Engine::Rep::PublishStats() {
+  prefix_cache.pages().Publish();
   const Scheduler::Counts counts = scheduler.CountSequences();
   EngineStats now = totals;
   now.waiting_sequences = counts.waiting;

@@ -13,6 +13,7 @@
 
 #include "common/engine/sequence_request.h"
 #include "common/kv/cache.h"
+#include "common/kv/prefix_pages.h"
 #include "common/model/transformer.h"
 
 namespace baton {
@@ -77,6 +78,8 @@ class Engine {
   // Of a block of the cache: advances each time it is given to somebody else. On any thread,
   // without waiting.
   uint32_t BlockGeneration(int32_t block) const;
+  // What the prefix cache holds, as of the last step; on any thread. Empty without a prefix cache.
+  const PrefixPages& prefix_pages() const;
 
   SequenceId NextId();
   // INVALID_ARGUMENT where the request can never run here (longer than max_model_len, or than all

@@ -8,6 +8,7 @@
 
 #include "common/backend/cpu/cpu_set.h"
 #include "common/backend/make_backend.h"
+#include "common/base/prefix_hash.h"
 #include "common/base/status_macros.h"
 #include "common/engine/device_memory.h"
 #include "common/engine/largest_step.h"
@@ -154,17 +155,18 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
   runtime->weights_digest = file.Digest();
   runtime->tokenizer_digest = runtime->tokenizer->digest();
 
-  EngineOptions engine = {.max_model_len = options.max_model_len,
-                          .max_num_seqs = options.max_num_seqs,
-                          .max_num_batched_tokens = options.max_num_batched_tokens,
-                          .block_size = options.block_size,
-                          .kv_dtype = kv_dtype,
-                          .enable_prefix_caching = options.enable_prefix_caching,
-                          .prefix_identity = absl::StrCat(
-                              runtime->weights_digest, model->config().Digest(),
-                              runtime->backend->Numerics(), "/", static_cast<int>(kv_dtype)),
-                          .max_waiting = options.max_waiting,
-                          .end_of_generation_ids = runtime->tokenizer->end_of_generation_ids()};
+  EngineOptions engine = {
+      .max_model_len = options.max_model_len,
+      .max_num_seqs = options.max_num_seqs,
+      .max_num_batched_tokens = options.max_num_batched_tokens,
+      .block_size = options.block_size,
+      .kv_dtype = kv_dtype,
+      .enable_prefix_caching = options.enable_prefix_caching,
+      .prefix_identity =
+          PrefixIdentity(runtime->weights_digest, model->config().Digest(),
+                         absl::StrCat(runtime->backend->Numerics(), "/", KvDtypeName(kv_dtype))),
+      .max_waiting = options.max_waiting,
+      .end_of_generation_ids = runtime->tokenizer->end_of_generation_ids()};
   if (in_device) {
     BATON_ASSIGN_OR_RETURN(engine.num_kv_blocks,
                            DeviceBlocks(options, engine, *model, *runtime->backend));

@@ -136,7 +136,8 @@ void BlockPool::CheckInvariants() const {
 BlockPool::Block BlockPool::TakeFree() {
   BATON_CHECK(free_blocks() > 0, "a promised block is not there");
   int32_t id = 0;
-  if (!free_.empty()) {
+  const bool evicts = free_.empty();
+  if (!evicts) {
     id = free_.back();
     free_.pop_back();
   } else {
@@ -148,6 +149,7 @@ BlockPool::Block BlockPool::TakeFree() {
   state.references = 1;
   state.keep = false;
   ++state.generation;
+  if (evicts && evicted_) evicted_(id);
   return Block(this, id);
 }
 

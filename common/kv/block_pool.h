@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace baton {
@@ -77,6 +79,9 @@ class BlockPool {
   // dropped from keeping.
   void Keep(int32_t id);
   void StopKeeping(int32_t id);
+  // Called for a kept block once it was given out anew, its generation advanced. The cache behind
+  // `evicted` must live as long as blocks are taken.
+  void OnEviction(std::function<void(int32_t id)> evicted) { evicted_ = std::move(evicted); }
 
   int total_blocks() const { return static_cast<int>(states_.size()); }
   int used_blocks() const { return total_blocks() - free_blocks(); }
@@ -108,6 +113,7 @@ class BlockPool {
   std::map<uint64_t, int32_t> kept_;  // [freed_at]: the first is the least recently used
   uint64_t drops_ = 0;                // the clock of freed_at
   int promised_ = 0;
+  std::function<void(int32_t id)> evicted_;
 };
 
 }  // namespace baton

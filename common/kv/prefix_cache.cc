@@ -1,5 +1,6 @@
 #include "common/kv/prefix_cache.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -8,12 +9,14 @@
 namespace baton {
 
 PrefixCache::PrefixCache(const std::string& identity, int block_size, BlockPool& pool,
-                         HashFunction hash)
+                         PrefixHashFunction hash)
     : block_size_(static_cast<size_t>(block_size)),
       pool_(pool),
       hash_(hash),
-      root_(hash(Hash128{}, identity)),
-      entries_(static_cast<size_t>(pool.total_blocks())) {}
+      root_(PrefixRoot(identity, hash)),
+      entries_(static_cast<size_t>(pool.total_blocks())) {
+  pool_.OnEviction([this](int32_t block) { Forget(block); });
+}
 
 std::vector<int32_t> PrefixCache::Find(absl::Span<const int32_t> token_ids,
                                        const std::string& salt) const {
@@ -22,7 +25,7 @@ std::vector<int32_t> PrefixCache::Find(absl::Span<const int32_t> token_ids,
   uint64_t parent = 0;
   while ((found.size() + 1) * block_size_ < token_ids.size()) {
     const std::string content = Content(token_ids, salt, found.size());
-    hash = hash_(hash, content);
+    hash = Link(hash, token_ids, salt, found.size(), nullptr);
     const int32_t block = Lookup(hash, parent, content);
     if (block < 0) break;
     parent = At(block).serial;
@@ -44,7 +47,8 @@ BlockPool::Block PrefixCache::Insert(absl::Span<const int32_t> token_ids, const 
     parent = At(before).serial;
   }
   std::string content = Content(token_ids, salt, index);
-  hash = hash_(hash, content);
+  std::vector<uint64_t> pages;
+  hash = Link(hash, token_ids, salt, index, &pages);
   const int32_t same = Lookup(hash, parent, content);
   if (same >= 0 && pool_.reference_count(same) > 0) return pool_.Share(same);
   // A free block that holds the same hands its entry on, so that what continues it is still found.
@@ -53,11 +57,13 @@ BlockPool::Block PrefixCache::Insert(absl::Span<const int32_t> token_ids, const 
   Forget(own.id());
   pool_.Keep(own.id());
   blocks_[hash] = own.id();
+  for (const uint64_t page : pages) pages_.Add(page);
   entries_[static_cast<size_t>(own.id())] = {.serial = serial,
                                              .parent = parent,
                                              .generation = pool_.generation(own.id()),
                                              .hash = hash,
-                                             .content = std::move(content)};
+                                             .content = std::move(content),
+                                             .pages = std::move(pages)};
   return own.Share();
 }
 
@@ -65,6 +71,7 @@ void PrefixCache::Forget(int32_t block) {
   const Entry& entry = At(block);
   if (entry.serial == 0) return;
   if (Holds(block)) pool_.StopKeeping(block);
+  for (const uint64_t page : entry.pages) pages_.Remove(page);
   blocks_.erase(entry.hash);
   entries_[static_cast<size_t>(block)] = Entry();
 }
@@ -89,6 +96,18 @@ std::string PrefixCache::Content(absl::Span<const int32_t> token_ids, const std:
   std::memcpy(content.data(), tokens.data(), content.size());
   if (index == 0) content += salt;
   return content;
+}
+
+Hash128 PrefixCache::Link(Hash128 hash, absl::Span<const int32_t> token_ids,
+                          const std::string& salt, size_t index,
+                          std::vector<uint64_t>* pages) const {
+  const size_t end = (index + 1) * block_size_;
+  for (size_t at = index * block_size_; at < end; at += kPrefixPageTokens) {
+    const auto page = token_ids.subspan(at, std::min(kPrefixPageTokens, end - at));
+    hash = PrefixLink(hash, page, at == 0 ? salt : std::string(), hash_);
+    if (pages != nullptr) pages->push_back(hash.high);
+  }
+  return hash;
 }
 
 }  // namespace baton

@@ -146,9 +146,10 @@ void WorkerProcess::Describe(internal::v1::WorkerRole role) {
   info.set_total_blocks(static_cast<uint32_t>(engine().Stats().total_blocks));
   info.set_max_model_len(static_cast<uint32_t>(options.max_model_len));
   info.set_version(Version());
-  watch_ = std::make_unique<WorkerService>(std::move(info), [this] {
-    return WatchFromStats(server_->health().state(), engine().Stats());
-  });
+  watch_ = std::make_unique<WorkerService>(
+      std::move(info),
+      [this] { return WatchFromStats(server_->health().state(), engine().Stats()); },
+      &engine().prefix_pages());
 }
 
 int WorkerProcess::Run(std::vector<grpc::Service*> services, const DrainHooks& hooks) {

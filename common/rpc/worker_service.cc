@@ -36,8 +36,7 @@ class RefusedWatcher final : public grpc::ServerWriteReactor<WatchResponse> {
 // One stream. A slow reader gets the newest snapshot when it is ready again, never a backlog.
 class WorkerService::Watcher final : public grpc::ServerWriteReactor<WatchResponse> {
  public:
-  Watcher(WorkerService& service, const internal::v1::WorkerInfo& info)
-      : service_(service), info_(info) {}
+  explicit Watcher(WorkerService& service) : service_(service) {}
 
   void Post(const WatchResponse& snapshot) {
     absl::MutexLock lock(&mutex_);
@@ -64,7 +63,7 @@ class WorkerService::Watcher final : public grpc::ServerWriteReactor<WatchRespon
     }
     if (ending_) {
       Finish(status_);
-    } else if (pending_) {
+    } else if (pending_ || more_pages_) {
       Write();
     }
   }
@@ -77,21 +76,42 @@ class WorkerService::Watcher final : public grpc::ServerWriteReactor<WatchRespon
   }
 
  private:
+  // The newest snapshot; without one the last again, with more of the pages.
   void Write() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    message_ = *std::move(pending_);
-    pending_.reset();
-    if (first_) *message_.mutable_info() = info_;
+    if (pending_) {
+      message_ = *std::move(pending_);
+      pending_.reset();
+    } else {
+      message_.clear_info();
+    }
+    if (first_) *message_.mutable_info() = service_.info_;
     first_ = false;
+    AddPages();
     writing_ = true;
     StartWrite(&message_);
   }
 
+  void AddPages() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    message_.clear_prefix();
+    if (service_.pages_ == nullptr) return;
+    const PrefixPages::Changes changes = service_.pages_->Read(position_, kMaxPrefixPages);
+    more_pages_ = changes.more;
+    if (changes.empty()) return;
+    internal::v1::PrefixDelta& delta = *message_.mutable_prefix();
+    delta.set_version(++version_);
+    delta.set_full(changes.full);
+    delta.mutable_added()->Add(changes.added.begin(), changes.added.end());
+    delta.mutable_removed()->Add(changes.removed.begin(), changes.removed.end());
+  }
+
   WorkerService& service_;
-  const internal::v1::WorkerInfo& info_;
   absl::Mutex mutex_;
   WatchResponse message_;  // in flight while writing_
   std::optional<WatchResponse> pending_ ABSL_GUARDED_BY(mutex_);
   grpc::Status status_ ABSL_GUARDED_BY(mutex_);
+  PrefixPages::Position position_ ABSL_GUARDED_BY(mutex_);
+  uint64_t version_ ABSL_GUARDED_BY(mutex_) = 0;  // of the last message about pages
+  bool more_pages_ ABSL_GUARDED_BY(mutex_) = false;
   bool first_ ABSL_GUARDED_BY(mutex_) = true;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
@@ -135,8 +155,12 @@ WatchResponse WatchFromStats(ServerState state, const EngineStats& stats) {
   return response;
 }
 
-WorkerService::WorkerService(internal::v1::WorkerInfo info, std::function<WatchResponse()> snapshot)
-    : info_(std::move(info)), snapshot_(std::move(snapshot)), thread_([this] { Loop(); }) {}
+WorkerService::WorkerService(internal::v1::WorkerInfo info, std::function<WatchResponse()> snapshot,
+                             const PrefixPages* pages)
+    : info_(std::move(info)),
+      snapshot_(std::move(snapshot)),
+      pages_(pages),
+      thread_([this] { Loop(); }) {}
 
 WorkerService::~WorkerService() {
   Close();
@@ -153,7 +177,7 @@ grpc::ServerWriteReactor<WatchResponse>* WorkerService::Watch(
     return new RefusedWatcher(
         WithRetryInfo(absl::ResourceExhaustedError("too many watchers"), absl::Seconds(5)));
   }
-  auto* watcher = new Watcher(*this, info_);
+  auto* watcher = new Watcher(*this);
   watchers_.push_back(watcher);
   changed_ = true;
   return watcher;

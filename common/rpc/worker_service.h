@@ -15,6 +15,7 @@
 
 #include "baton/internal/v1/worker.grpc.pb.h"
 #include "common/engine/engine.h"
+#include "common/kv/prefix_pages.h"
 #include "common/rpc/health.h"
 
 namespace baton {
@@ -24,6 +25,9 @@ internal::v1::WorkerInfo MakeWorkerInfo(internal::v1::WorkerRole role, const std
                                         const internal::v1::ModelIdentity& identity,
                                         const internal::v1::KvShape& shape);
 
+// Pages, added and removed, that one message tells of at most.
+inline constexpr size_t kMaxPrefixPages = 4096;
+
 // Counters of the engine as Watch sends them; prefix is left empty.
 internal::v1::WatchResponse WatchFromStats(ServerState state, const EngineStats& stats);
 
@@ -31,9 +35,13 @@ internal::v1::WatchResponse WatchFromStats(ServerState state, const EngineStats&
 // pending; more watchers get RESOURCE_EXHAUSTED. A thread of its own asks for snapshots.
 class WorkerService final : public internal::v1::WorkerService::CallbackService {
  public:
-  // `snapshot` gives everything but info; called on this service's thread, must not block.
+  // `snapshot` gives everything but info and prefix; called on this service's thread, must not
+  // block. `pages`, borrowed, is what the prefix messages tell of: on each stream a full list first
+  // and then what changed, numbered from 1; what does not fit in one message follows at once in the
+  // next. Null: nothing is told.
   WorkerService(internal::v1::WorkerInfo info,
-                std::function<internal::v1::WatchResponse()> snapshot);
+                std::function<internal::v1::WatchResponse()> snapshot,
+                const PrefixPages* pages = nullptr);
   ~WorkerService() override;
 
   grpc::ServerWriteReactor<internal::v1::WatchResponse>* Watch(
@@ -57,6 +65,7 @@ class WorkerService final : public internal::v1::WorkerService::CallbackService 
 
   internal::v1::WorkerInfo info_;
   const std::function<internal::v1::WatchResponse()> snapshot_;
+  const PrefixPages* const pages_;
   mutable absl::Mutex mutex_;
   std::vector<Watcher*> watchers_
       ABSL_GUARDED_BY(mutex_);  // each deletes itself when its stream is done

@@ -5,6 +5,7 @@
 
 #include "common/base/random.h"
 #include "common/rpc/metrics.h"
+#include "common/base/clock.h"
 #include "router/admission.h"
 #include "router/request_runner.h"
 #include "router/worker_registry.h"
@@ -34,10 +35,12 @@ struct RouterSim::Process {
                 .on_lost = [this](uint64_t id,
                                   const absl::Status& why) { runner->WorkerLost(id, why); },
                 .on_up = [](const WorkerTarget&, bool) {}})),
-        runner(std::make_unique<RequestRunner>(
-            RequestRunner::Parts{
-                .loop = loop, .registry = *registry, .metrics = router_metrics, .fleet = fleet},
-            options)) {
+        runner(std::make_unique<RequestRunner>(RequestRunner::Parts{.loop = loop,
+                                                                    .registry = *registry,
+                                                                    .metrics = router_metrics,
+                                                                    .fleet = fleet,
+                                                                    .admission = admission},
+                                               options)) {
     disaggregation = options.placement.disaggregation;
   }
 
@@ -65,7 +68,9 @@ void RouterSim::Boot() {
   options.placement.disaggregation = sim_.plan.disaggregation == 0   ? Disaggregation::kAlways
                                      : sim_.plan.disaggregation == 1 ? Disaggregation::kNever
                                                                      : Disaggregation::kAuto;
-  process_ = std::make_unique<Process>(options, Admission::Limits{.requests = sim_.plan.queue});
+  process_ = std::make_unique<Process>(
+      options,
+      Admission::Limits{.requests = sim_.plan.queue, .max_queue_time = absl::InfiniteDuration()});
   process_->registry->Start();
   SetTarget({true, 0}, listed_[0]);
 }
@@ -114,7 +119,8 @@ void RouterSim::Call(Client& client) {
   client.state = Client::State::kRunning;
   client.received = sim_.queue.now();
   sim_.Trace(70, static_cast<uint64_t>(client.right->index));
-  absl::StatusOr<Admission::Ticket> ticket = process_->admission.Admit(1000);
+  absl::StatusOr<Admission::Ticket> ticket =
+      process_->admission.Admit({.tenant = "", .bytes = 1000}, SteadyNow());
   if (!ticket.ok()) return End(client, ticket.status());
   const uint64_t number = process_->next_number++;
   auto call = std::make_unique<ClientCall>(process_->loop, &client.context);

@@ -28,7 +28,7 @@ internal::v1::WorkerInfo MockState::Info() const {
   info.mutable_shape()->set_block_size(32);
   info.mutable_shape()->set_numerics("mock");
   info.mutable_shape()->add_wire_dtypes("f16");
-  info.set_total_blocks(1000);
+  info.set_total_blocks(options.max_model_len / 32 + 1);
   info.set_max_model_len(options.max_model_len);
   info.set_version("0");
   info.set_address(address);

@@ -20,7 +20,7 @@ Hash128 EverythingCollides(const Hash128&, absl::string_view) { return {}; }
 
 class PrefixCacheTest : public testing::Test {
  protected:
-  void Make(int blocks, PrefixCache::HashFunction hash = ChainHash) {
+  void Make(int blocks, PrefixHashFunction hash = ChainHash) {
     pool_ = std::make_unique<BlockPool>(blocks);
     cache_ = std::make_unique<PrefixCache>("model", kBlockSize, *pool_, hash);
   }
@@ -57,6 +57,51 @@ TEST_F(PrefixCacheTest, FindsTheLongestPrefixOfWholeBlocksAndNeverTheLastToken) 
   EXPECT_THAT(cache_->Find({1, 2, 3, 4}, ""), IsEmpty());
   EXPECT_THAT(cache_->Find({5, 6, 7, 8, 9}, ""), IsEmpty())
       << "a block in the middle begins nothing";
+}
+
+// What a new reader of the announced pages is told.
+std::vector<uint64_t> Announced(PrefixCache& cache) {
+  cache.pages().Publish();
+  PrefixPages::Position position;
+  return cache.pages().Read(position, 1000).added;
+}
+
+TEST(PrefixCachePages, ThePagesOfHeldBlocksAreAnnouncedByTheNamesThatTheirTokensHave) {
+  constexpr int kBlock = 32;
+  BlockPool pool(3);
+  PrefixCache cache("model", kBlock, pool);
+  std::vector<int32_t> tokens(2 * kBlock + 5);
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * i);
+  std::vector<Block> blocks;
+  for (size_t index = 0; index < 2; ++index) {
+    blocks.push_back(*pool.TryAllocate());
+    blocks.back() = cache.Insert(tokens, "salt", blocks, index);
+  }
+  std::vector<uint64_t> expected;
+  Hash128 link = PrefixRoot("model");
+  for (size_t at = 0; at < 2 * kBlock; at += kPrefixPageTokens) {
+    link = PrefixLink(link, absl::MakeConstSpan(tokens).subspan(at, kPrefixPageTokens),
+                      at == 0 ? "salt" : "");
+    expected.push_back(link.high);
+  }
+  EXPECT_THAT(Announced(cache), testing::UnorderedElementsAreArray(expected));
+
+  // Another that differs in the middle of the first block shares its first page.
+  std::vector<int32_t> fork = tokens;
+  fork[kPrefixPageTokens] = -1;
+  {
+    std::vector<Block> other;
+    other.push_back(*pool.TryAllocate());
+    other.back() = cache.Insert(fork, "salt", other, 0);
+    EXPECT_THAT(Announced(cache), testing::SizeIs(5));
+  }
+  // All blocks are given out anew: nothing is held any more.
+  while (!blocks.empty()) blocks.pop_back();
+  const Block first = *pool.TryAllocate();
+  EXPECT_THAT(Announced(cache), testing::UnorderedElementsAreArray(expected))
+      << "the fork was used least recently";
+  const Block second = *pool.TryAllocate(), third = *pool.TryAllocate();
+  EXPECT_THAT(Announced(cache), IsEmpty());
 }
 
 TEST_F(PrefixCacheTest, SaltsDoNotSeeEachOther) {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <set>
 
 #include "absl/time/clock.h"
 #include "grpcpp/server_builder.h"
@@ -26,12 +27,15 @@ class WorkerServiceTest : public ::testing::Test {
   void SetUp() override {
     internal::v1::WorkerInfo info = MakeWorkerInfo(internal::v1::WORKER_ROLE_DECODE, "d-0", {}, {});
     info.set_address("127.0.0.1:1");
-    service_ = std::make_unique<WorkerService>(info, [this] {
-      EngineStats stats;
-      stats.progress = ++progress_;
-      stats.free_blocks = -3;
-      return WatchFromStats(state_, stats);
-    });
+    service_ = std::make_unique<WorkerService>(
+        info,
+        [this] {
+          EngineStats stats;
+          stats.progress = ++progress_;
+          stats.free_blocks = -3;
+          return WatchFromStats(state_, stats);
+        },
+        &pages_);
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
@@ -53,6 +57,28 @@ class WorkerServiceTest : public ::testing::Test {
     return stream;
   }
 
+  // Reads until the stream has told of exactly `expected`; how many messages had pages.
+  static int ReadPages(Stream& stream, std::set<uint64_t>& pages,
+                       const std::set<uint64_t>& expected, uint64_t& version) {
+    int messages = 0;
+    for (internal::v1::WatchResponse response; pages != expected || messages == 0;) {
+      if (!stream.reader->Read(&response)) {
+        ADD_FAILURE() << "the stream ended";
+        break;
+      }
+      if (!response.has_prefix()) continue;
+      ++messages;
+      const internal::v1::PrefixDelta& delta = response.prefix();
+      EXPECT_EQ(delta.version(), ++version);
+      EXPECT_EQ(delta.full(), version == 1);
+      EXPECT_LE(static_cast<size_t>(delta.added_size() + delta.removed_size()), kMaxPrefixPages);
+      pages.insert(delta.added().begin(), delta.added().end());
+      for (const uint64_t page : delta.removed()) pages.erase(page);
+    }
+    return messages;
+  }
+
+  PrefixPages pages_;
   std::atomic<uint64_t> progress_ = 0;
   std::atomic<ServerState> state_ = ServerState::kStarting;
   std::unique_ptr<WorkerService> service_;
@@ -108,6 +134,31 @@ TEST_F(WorkerServiceTest, WatchersAreBoundedAndLeaveRoomWhenTheyGo) {
   for (int i = 0; i < 1000 && service_->watchers() > 0; ++i) absl::SleepFor(absl::Milliseconds(10));
   EXPECT_EQ(service_->watchers(), 0);
   EXPECT_TRUE(Watch()->reader->Read(&response));
+}
+
+TEST_F(WorkerServiceTest, EveryStreamIsToldOfAllPagesAndThenOfWhatChanged) {
+  std::set<uint64_t> held;
+  for (uint64_t page = 0; page < 2 * kMaxPrefixPages + 5; ++page) held.insert(page * page);
+  for (const uint64_t page : held) pages_.Add(page);
+  pages_.Publish();
+  struct Follower {
+    std::unique_ptr<Stream> stream;
+    std::set<uint64_t> pages = {};
+    uint64_t version = 0;
+  };
+  std::vector<Follower> followers;
+  for (int i = 0; i < 3; ++i) {
+    Follower& follower = followers.emplace_back(Follower{.stream = Watch()});
+    EXPECT_EQ(ReadPages(*follower.stream, follower.pages, held, follower.version), 3);
+  }
+  pages_.Remove(1);
+  pages_.Add(2);
+  pages_.Publish();
+  held.erase(1);
+  held.insert(2);
+  for (Follower& follower : followers) {
+    EXPECT_EQ(ReadPages(*follower.stream, follower.pages, held, follower.version), 1);
+  }
 }
 
 TEST_F(WorkerServiceTest, CloseEndsStreamsAndRefusesNewOnes) {

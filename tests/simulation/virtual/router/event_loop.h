@@ -27,6 +27,7 @@ class EventLoop {
   };
 
   void Post(Task task);
+  void PostOrRun(Task task) { Post(std::move(task)); }
   void Run(absl::FunctionRef<void()> task) { task(); }
   Timer RunAt(absl::Time at, Task task);
   void Cancel(const Timer& timer) { timers_.erase(timer); }

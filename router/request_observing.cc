@@ -1,0 +1,53 @@
+// The part of the runner that learns from its calls what placement should know of the workers.
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "common/rpc/status.h"
+#include "router/request_runner.h"
+#include "router/timeline.h"
+
+namespace baton {
+
+void RequestRunner::Observe(const Request& request, WorkerLeg& leg,
+                            const internal::v1::PrefillResponse& message) {
+  if (message.has_started()) leg.cached_tokens = message.started().cached_tokens();
+  if (message.has_first_token() && !std::exchange(leg.served, true)) {
+    parts_.registry.Served(leg.worker_id);
+  }
+  if (!message.has_finished() || leg.worker_id != request.share.prefill) return;
+  const uint32_t prompt = request.share.prompt_tokens;
+  parts_.registry.Prefilled(leg.worker_id, prompt - std::min(prompt, leg.cached_tokens),
+                            GetDuration(message.finished().compute()));
+  parts_.registry.HandedOff(leg.worker_id, request.share.decode, message.finished());
+}
+
+void RequestRunner::Observe(const Request& request, WorkerLeg& leg,
+                            const internal::v1::DecodeResponse& message) {
+  if (message.has_accepted()) leg.cached_tokens = message.accepted().cached_tokens();
+  const bool serves = message.has_tokens() || message.has_committed();
+  if (serves && !std::exchange(leg.served, true)) parts_.registry.Served(leg.worker_id);
+  const bool is_local = request.share.prefill == 0 && leg.worker_id == request.share.decode;
+  if (!message.has_finished() || !is_local) return;
+  const uint32_t prompt = request.share.prompt_tokens;
+  parts_.registry.Prefilled(leg.worker_id, prompt - std::min(prompt, leg.cached_tokens),
+                            GetDuration(message.finished().prefill()));
+}
+
+void RequestRunner::Observe(const WorkerLeg& leg, const RequestEvent& end) {
+  const auto* decode = std::get_if<DecodeEnded>(&end);
+  const absl::Status& status =
+      decode != nullptr ? decode->status : std::get<PrefillEnded>(end).status;
+  parts_.registry.Failed(leg.worker_id, leg.begun, status);
+}
+
+void RequestRunner::ObserveBreak(Request& request, const absl::Status& failure) {
+  if (ErrorReason(failure) != kReasonKvTransferFailed) {
+    request.failed_hand_offs = 0;
+    return;
+  }
+  ++request.failed_hand_offs;
+  parts_.registry.HandOffFailed(request.share.prefill, request.share.decode);
+}
+
+}  // namespace baton

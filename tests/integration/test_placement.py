@@ -1,0 +1,90 @@
+"""Where requests go: to whoever holds their beginning, and to the decode worker where a hand-off does not pay."""
+import grpc
+import pytest
+
+from cluster import Cluster, Server, complete, request, wait_until
+from stubs import rpc
+
+HELD = 192  # whole blocks of 32
+
+
+def prompt(kind, tail):
+    """Prompts of one kind begin with the same HELD tokens."""
+    return [1] + [30 + (kind * 97 + i * 7) % 900 for i in range(HELD - 1)] + [40 + tail] * 8
+
+
+def ask(stub, ids, **sampling):
+    return complete(stub, request(ids=ids, temperature=0, ignore_eos=True, **{"max_tokens": 4, **sampling}))
+
+
+@pytest.fixture(scope="module")
+def fleet():
+    with Cluster(prefill=3, decode=2, router_args=["--disaggregate=always"]) as cluster:
+        yield cluster
+
+
+def second_router(cluster):
+    """Another router over the same workers."""
+    router = Server("baton-router", *cluster.router.argv[4:])
+    router.start()
+    wait_until(lambda: router.serving("all_workers"), 10, f"the second router is ready\n{router.log_text()}")
+    return router
+
+
+def test_a_request_goes_to_the_prefill_worker_that_holds_its_prefix(fleet):
+    first = {}
+    for kind in range(5):
+        done = ask(fleet.stub, prompt(kind, tail=0))
+        assert done.usage.cached_tokens == 0
+        first[kind] = done.timings.prefill_worker
+
+    def is_announced(kind):
+        # At most 250 ms later: until then nobody is known to hold it.
+        done = ask(fleet.stub, prompt(kind, tail=1))
+        return done.usage.cached_tokens == HELD and done.timings.prefill_worker == first[kind]
+
+    for kind in range(5):
+        wait_until(lambda: is_announced(kind), 5, "the pages are announced")
+    for tail in range(2, 6):
+        for kind in range(5):
+            done = ask(fleet.stub, prompt(kind, tail))
+            assert not done.timings.local_prefill
+            assert (done.timings.prefill_worker, done.usage.cached_tokens) == (first[kind], HELD)
+
+
+def test_a_router_that_comes_later_learns_what_the_workers_hold(fleet):
+    kinds = range(10, 14)
+    first = {kind: ask(fleet.stub, prompt(kind, tail=0)).timings.prefill_worker for kind in kinds}
+    fleet.wait_idle()
+    router = second_router(fleet)
+    try:
+        with grpc.insecure_channel(router.address) as channel:
+            stub = rpc.GenerationServiceStub(channel)
+            for kind in kinds:
+                done = ask(stub, prompt(kind, tail=1))
+                assert (done.timings.prefill_worker, done.usage.cached_tokens) == (first[kind], HELD)
+                # Both serve the same workers.
+                assert ask(fleet.stub, prompt(kind, tail=1)).token_ids == done.token_ids
+    finally:
+        router.kill()
+    fleet.wait_idle()
+
+
+def test_short_prompts_are_prefilled_where_they_are_decoded_if_told_to():
+    with Cluster(router_args=["--disaggregate=100"]) as cluster:
+        short, long = ask(cluster.stub, prompt(1, 0)[:99]), ask(cluster.stub, prompt(2, 0))
+        assert short.timings.local_prefill and not long.timings.local_prefill
+        cluster.wait_idle()
+        # The decode worker holds all but 8 tokens of it: those are computed there.
+        wait_until(lambda: ask(cluster.stub, prompt(2, 1)).timings.local_prefill, 5, "the pages are announced")
+        # Whatever the length when there is nobody else.
+        cluster.prefill[0].kill()
+        wait_until(lambda: ask(cluster.stub, prompt(3, 0)).timings.local_prefill, 5, "local without prefill workers")
+
+
+@pytest.mark.parametrize("policy", ["round_robin", "least_loaded", "prefix_aware"])
+def test_every_policy_spreads_unrelated_requests(policy):
+    with Cluster(prefill=2, decode=2, router_args=["--disaggregate=always", f"--policy={policy}"]) as cluster:
+        timings = [ask(cluster.stub, prompt(kind, 0)).timings for kind in range(20, 32)]
+        assert len({t.prefill_worker for t in timings}) == 2
+        assert len({t.decode_worker for t in timings}) == 2
