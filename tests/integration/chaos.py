@@ -1,12 +1,12 @@
-"""Requests of a real trace while workers are killed, restarted or stopped: none may fail, and every token must be that of an
+"""Requests of a real trace while servers are killed, restarted or stopped: none may fail, and every token must be that of an
 undisturbed run. `scripts/chaos.sh` runs it long, test_chaos.py short."""
 import argparse
 import collections
 import concurrent.futures
+import itertools
 import json
 import pathlib
 import random
-import signal
 import sys
 import threading
 import time
@@ -14,12 +14,15 @@ import time
 import grpc
 
 from cluster import Cluster, Failure, request
+from disturb import Disturber
 
 TRACE = pathlib.Path(__file__).parent.parent / "data" / "traces" / "mooncake_conversation_scaled.csv"
 PAGE = 8  # tokens that an id of the trace stands for
-CLIENTS = 12  # requests at once
+CLIENTS = 12  # requests at once, where load is not given as a rate
 DEADLINE_S = 300
-STOPPED_S = 5
+GAP_S = 0.5  # shorter ones are not looked at
+PROGRESS_S = 15
+LOAD = 0.8  # of what was served undisturbed, while every worker is restarted in turn
 
 
 def load_requests(count, seed):
@@ -38,108 +41,156 @@ def load_requests(count, seed):
 
 
 class Outcome:
-    """What one client saw of its stream."""
+    """What one client saw of its stream. `retries`: it asks anew where its router is gone."""
 
-    def __init__(self, stub, made):
+    def __init__(self, stub, made, retries=False):
+        self.retried = 0
+        until = time.monotonic() + DEADLINE_S
+        while not self.serve(stub, made) and retries and time.monotonic() < until:
+            if self.failure.code != grpc.StatusCode.UNAVAILABLE:
+                return
+            self.retried += 1
+            time.sleep(0.05)
+
+    def serve(self, stub, made):
+        """Whether it did not fail."""
         self.ids, self.failure, self.timings, self.usage = [], None, None, None
-        self.longest_gap_s, last = 0, time.monotonic()
+        self.gaps, last = [], time.time()  # (from, until) of the longer ones
+        self.longest_gap_s = 0
         try:
             for response in stub.Generate(made, timeout=DEADLINE_S):
-                self.longest_gap_s, last = max(self.longest_gap_s, time.monotonic() - last), time.monotonic()
+                now = time.time()
+                if now - last > GAP_S:
+                    self.gaps.append((last, now))
+                self.longest_gap_s, last = max(self.longest_gap_s, now - last), now
                 self.ids += response.chunk.token_ids
                 if response.HasField("complete"):
                     self.timings, self.usage = response.complete.timings, response.complete.usage
         except grpc.RpcError as error:
             self.failure = Failure(error)
+        return self.failure is None
 
 
-def run_all(cluster, requests):
-    with concurrent.futures.ThreadPoolExecutor(CLIENTS) as pool:
-        return list(pool.map(lambda made: Outcome(cluster.stub, made), requests))
+class Load:
+    """Requests, given to the routers in turn; tells how far it is."""
+
+    def __init__(self, cluster, requests, log, retries=False):
+        self.cluster, self.requests, self.log, self.retries = cluster, requests, log, retries
+        self.lock, self.ended, self.failed, self.begin = threading.Lock(), 0, 0, time.monotonic()
+        self.told = self.begin
+
+    def serve(self, number):
+        stubs = self.cluster.stubs
+        outcome = Outcome(stubs[number % len(stubs)], self.requests[number % len(self.requests)], self.retries)
+        with self.lock:
+            self.ended += 1
+            self.failed += outcome.failure is not None
+            now = time.monotonic()
+            if now - self.told > PROGRESS_S:
+                self.told = now
+                self.log(f"{self.ended} requests in {now - self.begin:.0f} s, {self.failed} failed")
+        return outcome
+
+    def run_all(self):
+        """One outcome for each request, CLIENTS at once."""
+        with concurrent.futures.ThreadPoolExecutor(CLIENTS) as pool:
+            return list(pool.map(self.serve, range(len(self.requests))))
+
+    def run_at(self, rate, seed, until):
+        """Outcomes of requests that come at `rate` a second (Poisson), until until()."""
+        gaps, futures = random.Random(seed), []
+        with concurrent.futures.ThreadPoolExecutor(256) as pool:
+            for number in itertools.count():
+                if until():
+                    break
+                futures.append(pool.submit(self.serve, number))
+                time.sleep(gaps.expovariate(rate))
+            return [future.result() for future in futures]
 
 
-class Disturber(threading.Thread):
-    """Every `every_s` seconds one worker, drawn at random: `kill` (SIGKILL), `restart` (SIGTERM, and its exit code must be 0),
-    both started again at once, or `stop` (SIGSTOP) for STOPPED_S."""
-
-    def __init__(self, cluster, how, every_s, seed):
-        super().__init__(daemon=True)
-        self.cluster, self.how, self.every_s, self.random = cluster, how, every_s, random.Random(seed)
-        self.ended, self.done, self.exit_codes = threading.Event(), collections.Counter(), collections.Counter()
-
-    def run(self):
-        while not self.ended.wait(self.every_s):
-            role = self.random.choice(["prefill", "decode"])
-            getattr(self, self.how)(self.random.choice(getattr(self.cluster, role)))
-            self.done[role] += 1
-
-    def kill(self, worker):
-        worker.kill()
-        worker.start()
-
-    def restart(self, worker):
-        self.exit_codes[worker.stop(60)] += 1
-        worker.start()
-
-    def stop(self, worker):
-        worker.process.send_signal(signal.SIGSTOP)
-        self.ended.wait(STOPPED_S)
-        worker.process.send_signal(signal.SIGCONT)
-
-    def end(self):
-        self.ended.set()
-        self.join()
-        self.cluster.wait_ready()
+def what_is_wrong(number, made, right, seen):
+    """Nothing where the request has all that it should."""
+    if right.failure or seen.failure:
+        return f"request {number} failed: {right.failure or seen.failure}"
+    if seen.ids != right.ids or len(seen.ids) != made.sampling_params.max_tokens:
+        return f"request {number} has other tokens: {seen.ids}, not {right.ids}"
+    if seen.usage.completion_tokens != len(seen.ids) or seen.usage.prompt_tokens != right.usage.prompt_tokens:
+        return f"request {number} counts {seen.usage}"
+    if seen.timings.local_prefill or not seen.timings.exact:
+        return f"request {number}: {seen.timings}"
+    return None
 
 
-def chaos(count, how="kill", every_s=2, seed=1, prefill=3, decode=3, log=print):
+def spread(values):
+    values = sorted(values)
+    if not values:
+        return None
+    return {"p50": round(values[len(values) // 2], 2), "p99": round(values[len(values) * 99 // 100], 2),
+            "max": round(values[-1], 2)}
+
+
+def stalls(outcomes, given_up):
+    """What a stopped worker cost the streams on it: how long until the router gave it up, and from there the next attempt's
+    time to its first token."""
+    resumed = []
+    for outcome in outcomes:
+        for begin, until in outcome.gaps if outcome.timings and outcome.timings.attempts > 1 else ():
+            within = [at for _, at in given_up if at is not None and begin < at < until]
+            resumed += [until - max(within)] if within else []
+    return {"until_given_up_s": spread([at - when for when, at in given_up if at is not None]),
+            "next_attempts_first_token_s": spread(resumed)}
+
+
+def chaos(count, how="kill", every_s=2, seed=1, prefill=3, decode=3, routers=1, stopped_s=5, log=print):
     """The report, as a dict; its "wrong" lists what must not be."""
     requests = load_requests(count, seed)
-    with Cluster(prefill=prefill, decode=decode, router_args=["--disaggregate=always"]) as cluster:
+    with Cluster(prefill=prefill, decode=decode, routers=routers, router_args=["--disaggregate=always"]) as cluster:
         begin = time.monotonic()
-        undisturbed = run_all(cluster, requests)
-        log(f"undisturbed: {count} requests in {time.monotonic() - begin:.0f} s")
-        begin, disturber = time.monotonic(), Disturber(cluster, how, every_s, seed)
+        undisturbed = Load(cluster, requests, log).run_all()
+        rate = count / (time.monotonic() - begin)
+        log(f"undisturbed: {count} requests, {rate:.1f} a second")
+        begin, disturber = time.monotonic(), Disturber(cluster, how, every_s, seed, stopped_s)
+        load = Load(cluster, requests, log, retries=how == "router")
         disturber.start()
-        disturbed = run_all(cluster, requests)
+        disturbed = load.run_at(LOAD * rate, seed, disturber.ended.is_set) if how == "rolling" else load.run_all()
         took = time.monotonic() - begin
         disturber.end()
         log(f"{how}, {sum(disturber.done.values())} times: {took:.0f} s")
         cluster.wait_idle(10)
         used = cluster.used_blocks()
 
-    wrong = []
-    for number, (made, right, seen) in enumerate(zip(requests, undisturbed, disturbed)):
-        if right.failure or seen.failure:
-            wrong.append(f"request {number} failed: {right.failure or seen.failure}")
-        elif seen.ids != right.ids or len(seen.ids) != made.sampling_params.max_tokens:
-            wrong.append(f"request {number} has other tokens: {seen.ids}, not {right.ids}")
-        elif seen.usage.completion_tokens != len(seen.ids) or seen.usage.prompt_tokens != right.usage.prompt_tokens:
-            wrong.append(f"request {number} counts {seen.usage}")
-        elif seen.timings.local_prefill or not seen.timings.exact:
-            wrong.append(f"request {number}: {seen.timings}")
+    wrong = [what_is_wrong(number, requests[number % count], undisturbed[number % count], seen)
+             for number, seen in enumerate(disturbed)]
+    wrong = [what for what in wrong if what]
     if set(disturber.exit_codes) - {0}:
         wrong.append(f"exit codes {dict(disturber.exit_codes)}")
     if any(used):
         wrong.append(f"blocks left in use: {used}")
     attempts = collections.Counter(seen.timings.attempts for seen in disturbed if seen.timings)
-    gaps = sorted(seen.longest_gap_s for seen in disturbed)
-    return {"requests": count, "failed": sum(1 for seen in disturbed if seen.failure), "wrong": wrong,
-            how: dict(disturber.done), "seconds": round(took, 1), "attempts": dict(sorted(attempts.items())),
-            "longest_gap_s": {"p50": round(gaps[len(gaps) // 2], 2), "p99": round(gaps[len(gaps) * 99 // 100], 2),
-                              "max": round(gaps[-1], 2)}}
+    report = {"requests": len(disturbed), "failed": load.failed, "wrong": wrong, how: dict(disturber.done),
+              "seconds": round(took, 1), "attempts": dict(sorted(attempts.items())),
+              "longest_gap_s": spread([seen.longest_gap_s for seen in disturbed])}
+    if how == "stop":
+        report.update(stalls(disturbed, disturber.given_up()))
+    if how == "router":
+        report["asked_anew"] = sum(seen.retried > 0 for seen in disturbed)
+        report["router_back_s"] = spread(disturber.back_s)
+    return report
 
 
 def main():
     flags = argparse.ArgumentParser(description=__doc__)
     flags.add_argument("--requests", type=int, default=1000)
-    flags.add_argument("--how", choices=["kill", "restart", "stop"], default="kill")
+    flags.add_argument("--how", choices=["kill", "restart", "stop", "rolling", "router"], default="kill")
     flags.add_argument("--every", type=float, default=2, metavar="SECONDS")
+    flags.add_argument("--stopped", type=float, default=5, metavar="SECONDS", help="of --how stop; 0: for ever")
     flags.add_argument("--seed", type=int, default=1)
     flags.add_argument("--prefill", type=int, default=3)
     flags.add_argument("--decode", type=int, default=3)
+    flags.add_argument("--routers", type=int, default=1)
     options = flags.parse_args()
     report = chaos(options.requests, options.how, options.every, options.seed, options.prefill, options.decode,
+                   options.routers, options.stopped or None,
                    log=lambda line: print(line, file=sys.stderr, flush=True))
     print(json.dumps(report, indent=2))
     return 1 if report["wrong"] else 0

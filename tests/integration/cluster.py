@@ -126,27 +126,28 @@ class Server:
 
 class Cluster:
     """`with_links`: each prefill worker reaches the decode worker decode[i] through the FaultProxy links[i], and the router
-    every worker directly."""
+    every worker directly. Several routers serve the same workers; `router` is the first, `stubs` has one for each."""
 
     def __init__(self, prefill=1, decode=1, worker_args=(), decode_args=(), router_args=(), credentials=None,
-                 with_links=False):
+                 with_links=False, routers=1):
         model = MODEL
         self.credentials = credentials  # of the client's channel; None: plain text
         worker = [f"--model={model}", "--threads=1", *worker_args]
         self.prefill = [Server("baton-prefill-worker", *worker) for _ in range(prefill)]
         self.decode = [Server("baton-decode-worker", *worker, *decode_args) for _ in range(decode)]
-        self.router = Server(
+        self.routers = [Server(
             "baton-router", f"--model={model}",
             *(f"--prefill={w.address}" for w in self.prefill),
-            *(f"--decode={w.address}" for w in self.decode), *router_args)
-        self.channel = None
+            *(f"--decode={w.address}" for w in self.decode), *router_args) for _ in range(routers)]
+        self.router = self.routers[0]
+        self.channels = []
         self.links = [FaultProxy(worker.port, seed) for seed, worker in enumerate(self.decode)] if with_links else []
         for worker, link in zip(self.decode, self.links):
             worker.argv.append(f"--advertise={link.address}")
 
     @property
     def servers(self):
-        return [*self.prefill, *self.decode, self.router]
+        return [*self.prefill, *self.decode, *self.routers]
 
     def __enter__(self):
         try:
@@ -156,21 +157,28 @@ class Cluster:
         except BaseException:
             self.__exit__()
             raise
-        self.channel = (grpc.secure_channel(self.router.address, self.credentials) if self.credentials
-                        else grpc.insecure_channel(self.router.address))
-        self.stub = rpc.GenerationServiceStub(self.channel)
+        self.channels = [self.channel_to(router) for router in self.routers]
+        self.stubs = [rpc.GenerationServiceStub(channel) for channel in self.channels]
+        self.stub = self.stubs[0]
         return self
+
+    def channel_to(self, router):
+        """One that finds a router that was restarted at once, not after a backoff."""
+        options = [(f"grpc.{which}_reconnect_backoff_ms", 100) for which in ("initial", "min", "max")]
+        return (grpc.secure_channel(router.address, self.credentials, options) if self.credentials
+                else grpc.insecure_channel(router.address, options))
 
     def wait_ready(self):
         for server in self.servers:
             wait_until(server.serving, READY_TIMEOUT_S, f"{server.argv[0]} ready\n{server.log_text()}")
         # The router may serve before it knows all of them: a decode worker prefills too.
-        wait_until(lambda: self.router.serving("all_workers"), READY_TIMEOUT_S,
-                   f"the router knows its workers\n{self.router.log_text()}")
+        for router in self.routers:
+            wait_until(lambda: router.serving("all_workers"), READY_TIMEOUT_S,
+                       f"the router knows its workers\n{router.log_text()}")
 
     def __exit__(self, *_):
-        if self.channel is not None:
-            self.channel.close()
+        for channel in self.channels:
+            channel.close()
         for server in self.servers:
             if server.process is not None and server.process.poll() is None:
                 server.kill()

@@ -1,4 +1,6 @@
 """A call that is cancelled, in whatever phase, gives its blocks back on both workers."""
+import os
+import random
 import time
 
 import grpc
@@ -61,3 +63,28 @@ def test_a_cancelled_neighbour_changes_nothing(cancelled):
         call.cancel()
         assert list(running)[-1].complete.text == expected
     cancelled.wait_idle()
+
+
+def open_files(server):
+    return len(os.listdir(f"/proc/{server.process.pid}/fd"))
+
+
+def test_hundreds_at_random_times_leave_nothing_behind(cancelled):
+    """Queue, prefill, transfer and decode, several at once; then the next requests have their tokens."""
+    draw = random.Random(1)
+    made = [request(ids=[40 + i] * 50, max_tokens=10, temperature=0.9 * i, seed=3, ignore_eos=True) for i in (0, 1)]
+    right = [complete(cancelled.stub, asked).token_ids for asked in made]
+    files = None
+    for turn in range(30):
+        calls = [start(cancelled, draw.randrange(16, 400), 100) for _ in range(8)]
+        for call in calls:
+            time.sleep(draw.uniform(0, 0.05))
+            call.cancel()
+        cancelled.wait_idle()
+        if turn % 10 == 9:
+            assert [complete(cancelled.stub, asked).token_ids for asked in made] == right
+            cancelled.wait_idle()
+            now = [open_files(server) for server in cancelled.servers]
+            files = files or now
+            assert all(n <= f + 10 for n, f in zip(now, files)), (files, now)
+    assert cancelled.router.metric("baton_requests_running") == 0
