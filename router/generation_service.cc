@@ -81,7 +81,7 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
   const absl::Time deadline = DeadlineOf(*context, received, deadline_);
   absl::StatusOr<Admission::Ticket> ticket = CheckAndAdmit(*request, received, deadline);
   if (!ticket.ok()) {
-    parts_.metrics.Refused(ticket.status().code());
+    parts_.metrics.Refused(ticket.status());
     return new RefusedGenerate(ticket.status());
   }
   const uint64_t number = next_number_.fetch_add(1);
