@@ -96,7 +96,8 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
   const auto prepare = [this, number, call, request, received, deadline] {
     absl::StatusOr<RequestSpec> spec = absl::CancelledError("the client cancelled the call");
     if (!call->cancelled()) {
-      spec = parts_.model.Prepare(*request, parts_.fleet.Get(), RandomUint64());
+      spec =
+          parts_.model.Prepare(*request, parts_.fleet.Get(), parts_.disaggregation, RandomUint64());
     }
     if (spec.ok()) {
       spec->id_high = RandomUint64();
