@@ -26,7 +26,20 @@ void DecodeClientCall::Send(DecodeRequest message) {
 void DecodeClientCall::Close() {
   if (over_ || closing_) return;
   closing_ = true;
+  WantTokens(true);
   WriteNext();
+}
+
+void DecodeClientCall::Cancel() {
+  context_.TryCancel();
+  WantTokens(true);  // the end comes with the last read
+}
+
+void DecodeClientCall::WantTokens(bool want) {
+  wants_tokens_ = want;
+  if (!want || reading_) return;
+  reading_ = true;
+  StartRead(&response_);
 }
 
 void DecodeClientCall::WriteNext() {
@@ -46,8 +59,11 @@ void DecodeClientCall::OnReadDone(bool ok) {
       over_ = true;
       return RemoveHold();
     }
+    const auto& tokens = response_.tokens().tokens();
+    const bool more_tokens = !tokens.empty() && !tokens.rbegin()->ends_sequence();
     handlers_.on_message(response_);
-    StartRead(&response_);
+    reading_ = wants_tokens_ || !more_tokens;
+    if (reading_) StartRead(&response_);
   });
 }
 

@@ -74,7 +74,10 @@ class DecodeClientCall final
   void Send(internal::v1::DecodeRequest message);
   // No more messages follow, once those before are sent.
   void Close();
-  void Cancel() { context_.TryCancel(); }
+  void Cancel();
+  // Whether tokens are wanted. While they are not, nothing is read after some until they are again,
+  // but for the end after the last: what a worker sends all the same does not pile up here.
+  void WantTokens(bool want);
 
  private:
   void OnReadDone(bool ok) override;
@@ -89,6 +92,8 @@ class DecodeClientCall final
   internal::v1::DecodeResponse response_;
   std::deque<internal::v1::DecodeRequest> outbox_;  // the first is being written while writing_
   bool writing_ = false;
+  bool wants_tokens_ = true;
+  bool reading_ = true;  // false: the next read is put off
   bool closing_ = false;
   bool over_ = false;  // the last read was answered: nothing more may be started
 };

@@ -13,10 +13,34 @@ bool Joins(const v1::GenerateResponse& last, const v1::GenerateResponse& next) {
 }
 
 void Join(v1::GenerateResponse* last, v1::GenerateResponse next) {
-  const std::string text = last->chunk().text() + next.chunk().text();
+  std::string text = std::move(*last->mutable_chunk()->mutable_text());
+  text += next.chunk().text();
   last->mutable_chunk()->MergeFrom(next.chunk());
-  last->mutable_chunk()->set_text(text);
+  *last->mutable_chunk()->mutable_text() = std::move(text);
 }
+
+template <typename Logprobs>
+size_t LogprobBytes(const Logprobs& logprobs) {
+  size_t bytes = 0;
+  for (const v1::TokenLogprob& logprob : logprobs) {
+    bytes += sizeof(logprob) + logprob.token().size();
+    for (const v1::TopLogprob& top : logprob.top_logprobs()) {
+      bytes += sizeof(top) + top.token().size();
+    }
+  }
+  return bytes;
+}
+
+// What it adds to the memory that is held, without the messages themselves.
+size_t ContentBytes(const v1::GenerateResponse& response) {
+  const v1::GenerateChunk& chunk = response.chunk();
+  const v1::GenerateComplete& complete = response.complete();
+  const auto ids = static_cast<size_t>(chunk.token_ids_size() + complete.token_ids_size());
+  return chunk.text().size() + complete.text().size() + ids * sizeof(uint32_t) +
+         LogprobBytes(chunk.logprobs()) + LogprobBytes(complete.logprobs());
+}
+
+constexpr size_t kMessageBytes = sizeof(v1::GenerateResponse) + sizeof(v1::GenerateChunk);
 
 }  // namespace
 
@@ -25,18 +49,31 @@ ClientCall::ClientCall(EventLoop& loop, grpc::CallbackServerContext* context)
 
 void ClientCall::Send(v1::GenerateResponse response) {
   if (finishing_ || broken_) return;
-  outbox_bytes_ += response.ByteSizeLong();
+  const size_t bytes = ContentBytes(response);
   const size_t waiting = outbox_.size() - (writing_ ? 1 : 0);
-  if (waiting > 0 && Joins(outbox_.back(), response)) {
-    Join(&outbox_.back(), std::move(response));
+  if (waiting > 0 && outbox_.back().bytes < kMaxJoinedBytes &&
+      Joins(outbox_.back().response, response)) {
+    Join(&outbox_.back().response, std::move(response));
+    outbox_.back().bytes += bytes;
+    outbox_bytes_ += bytes;
   } else {
-    outbox_.push_back(std::move(response));
+    outbox_.push_back({.response = std::move(response), .bytes = kMessageBytes + bytes});
+    outbox_bytes_ += kMessageBytes + bytes;
   }
+  ++outbox_.back().tokens;
+  ++outbox_tokens_;
   WriteNext();
-  if (!behind_ && outbox_bytes_ > kOutboxHighBytes) {
+  const bool too_much = outbox_bytes_ > kOutboxHighBytes || outbox_tokens_ > kOutboxHighTokens;
+  if (!behind_ && too_much) {
     behind_ = true;
     handlers_.on_behind();
   }
+}
+
+void ClientCall::PopFront() {
+  outbox_bytes_ -= outbox_.front().bytes;
+  outbox_tokens_ -= outbox_.front().tokens;
+  outbox_.pop_front();
 }
 
 void ClientCall::FinishWith(const absl::Status& status) {
@@ -55,7 +92,7 @@ void ClientCall::WriteNext() {
   if (writing_ || finished_) return;
   if (!outbox_.empty() && !broken_) {
     writing_ = true;
-    StartWrite(&outbox_.front());
+    StartWrite(&outbox_.front().response);
   } else if (finishing_) {
     finished_ = true;
     Finish(ToGrpcStatus(status_));
@@ -67,12 +104,11 @@ void ClientCall::OnWriteDone(bool ok) {
     writing_ = false;
     last_progress_ = SteadyNow();
     broken_ = broken_ || !ok;
-    outbox_.pop_front();
-    if (broken_) outbox_.clear();
-    outbox_bytes_ = 0;
-    for (const v1::GenerateResponse& response : outbox_) outbox_bytes_ += response.ByteSizeLong();
+    PopFront();
+    while (broken_ && !outbox_.empty()) PopFront();
     WriteNext();
-    if (behind_ && outbox_bytes_ < kOutboxLowBytes && !finishing_) {
+    const bool little = outbox_bytes_ < kOutboxLowBytes && outbox_tokens_ < kOutboxLowTokens;
+    if (behind_ && little && !finishing_) {
       behind_ = false;
       handlers_.on_caught_up();
     }

@@ -15,9 +15,15 @@
 
 namespace baton {
 
-// Above the first the client counts as behind, below the second as caught up again.
-inline constexpr size_t kOutboxHighBytes = 64 << 10;
-inline constexpr size_t kOutboxLowBytes = 16 << 10;
+// What may wait for a client, as it lies in memory. Above the first of each the client counts as
+// behind, below both of the second as caught up again. gRPC holds a copy of the message that it
+// writes, so with kMaxJoinedBytes all of it is less than 64 KiB. Tokens are counted too: the
+// router remembers more of each than its few bytes.
+inline constexpr size_t kOutboxHighBytes = 32 << 10;
+inline constexpr size_t kOutboxLowBytes = 8 << 10;
+inline constexpr size_t kOutboxHighTokens = 256;
+inline constexpr size_t kOutboxLowTokens = 64;
+inline constexpr size_t kMaxJoinedBytes = 8 << 10;  // a message that large is not joined to
 
 // All but gRPC's callbacks and cancelled() on the loop's thread. Owned by the request's runner,
 // which destroys it in `on_done`, the last thing it hears.
@@ -35,7 +41,8 @@ class ClientCall final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
   // REQUIRES: before any event can be handled, on the loop's thread.
   void SetHandlers(Handlers handlers) { handlers_ = std::move(handlers); }
 
-  // While a write is under way, chunks of one choice are joined. REQUIRES: not after Finish.
+  // A chunk is a token's. While a write is under way, chunks of one choice are joined. REQUIRES:
+  // not after Finish.
   void Send(v1::GenerateResponse response);
   // Ends the stream once what was sent before is written. A bad status drops what is not being
   // written yet.
@@ -45,6 +52,7 @@ class ClientCall final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
 
   // When a message was last taken by the client's side of the connection, or the call began.
   absl::Time last_progress() const { return last_progress_; }
+  bool behind() const { return behind_; }
   // From any thread: work for it is in vain.
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
 
@@ -53,12 +61,20 @@ class ClientCall final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
   void OnCancel() override;
   void OnDone() override;
   void WriteNext();
+  void PopFront();
+
+  struct Outgoing {
+    v1::GenerateResponse response;
+    size_t bytes = 0;   // in memory
+    size_t tokens = 0;  // joined
+  };
 
   EventLoop& loop_;
   grpc::CallbackServerContext* const context_;
   Handlers handlers_;
-  std::deque<v1::GenerateResponse> outbox_;  // the first is being written while writing_
+  std::deque<Outgoing> outbox_;  // the first is being written while writing_
   size_t outbox_bytes_ = 0;
+  size_t outbox_tokens_ = 0;
   bool writing_ = false;
   bool behind_ = false;
   bool broken_ = false;  // a write failed: the client is gone

@@ -81,7 +81,7 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
   const absl::Time deadline = DeadlineOf(*context, received, deadline_);
   absl::StatusOr<Admission::Ticket> ticket = CheckAndAdmit(*request, received, deadline);
   if (!ticket.ok()) {
-    parts_.metrics.Refused(ticket.status().code());
+    parts_.metrics.Refused(ticket.status());
     return new RefusedGenerate(ticket.status());
   }
   const uint64_t number = next_number_.fetch_add(1);
@@ -96,7 +96,8 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
   const auto prepare = [this, number, call, request, received, deadline] {
     absl::StatusOr<RequestSpec> spec = absl::CancelledError("the client cancelled the call");
     if (!call->cancelled()) {
-      spec = parts_.model.Prepare(*request, parts_.fleet.Get(), RandomUint64());
+      spec =
+          parts_.model.Prepare(*request, parts_.fleet.Get(), parts_.disaggregation, RandomUint64());
     }
     if (spec.ok()) {
       spec->id_high = RandomUint64();

@@ -28,6 +28,7 @@ class GenerationServiceImpl final : public v1::GenerationService::CallbackServic
     PreparingPool& pool;  // its capacity is at least admission's limit of requests
     RequestRunner& runner;
     RouterMetrics& metrics;
+    Disaggregation disaggregation;
   };
   // `deadline`: of a request whose client gave none.
   GenerationServiceImpl(const Parts& parts, absl::Duration deadline)

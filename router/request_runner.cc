@@ -35,11 +35,20 @@ void RequestRunner::Arrived(uint64_t number, std::unique_ptr<ClientCall> client,
             if (r->machine != nullptr) return Feed(*r, ClientCancelled{});
             EndClient(*r, absl::CancelledError("the client cancelled the call"), "");
           },
-      .on_behind = [this, number] { Post(number, ClientBehind{}); },
-      .on_caught_up = [this, number] { Post(number, ClientCaughtUp{}); },
+      .on_behind =
+          [this, number] {
+            parts_.metrics.Behind(1);
+            Post(number, ClientBehind{});
+          },
+      .on_caught_up =
+          [this, number] {
+            parts_.metrics.Behind(-1);
+            Post(number, ClientCaughtUp{});
+          },
       .on_done =
           [this, number] {
             Request* r = Find(number);
+            if (r->client->behind()) parts_.metrics.Behind(-1);
             r->client.reset();
             RemoveIfAtRest(*r);
           },
@@ -178,7 +187,10 @@ DecodeClientCall* RequestRunner::CurrentDecode(Request& request) {
 }
 
 void RequestRunner::Do(Request& request, SendToDecode&& action) {
-  if (DecodeClientCall* call = CurrentDecode(request)) call->Send(std::move(action.message));
+  DecodeClientCall* call = CurrentDecode(request);
+  if (call == nullptr) return;
+  call->WantTokens(!action.message.flow().paused());
+  call->Send(std::move(action.message));
 }
 
 void RequestRunner::Do(Request& request, CloseDecode&&) {
@@ -230,7 +242,7 @@ void RequestRunner::EndClient(Request& request, const absl::Status& status,
   if (request.machine != nullptr) {
     parts_.metrics.Ended(*request.machine, status, finish_reason, SteadyNow());
   } else {
-    parts_.metrics.Refused(status.code());
+    parts_.metrics.Refused(status);
   }
   if (absl::IsInternal(status)) {
     LogError("request {}: {}", request.number, LogSafe(status.message()));

@@ -49,7 +49,8 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
                 .admission = admission_,
                 .pool = *pool_,
                 .runner = *runner_,
-                .metrics = router_metrics_},
+                .metrics = router_metrics_,
+                .disaggregation = options_.runner.placement.disaggregation},
                options_.default_deadline) {
   loop_->Post([this] { registry_->Start(); });
   poller_ = std::make_unique<TargetPoller>(

@@ -1,5 +1,6 @@
 #include "router/router_metrics.h"
 
+#include "common/base/clock.h"
 #include "common/rpc/status.h"
 #include "router/timeline.h"
 
@@ -7,6 +8,7 @@ namespace baton {
 namespace {
 
 constexpr size_t kMaxWorkerLabels = 1024;
+constexpr size_t kMaxReasons = 32;
 
 }  // namespace
 
@@ -18,6 +20,37 @@ RouterMetrics::RouterMetrics(Metrics& metrics, const Admission& admission)
            .waiting = [&admission] { return static_cast<double>(admission.waiting_requests()); }}) {
   metrics.AddGauge("baton_router_queue_bytes", "Bytes of requests that wait in the router.", {},
                    [&admission] { return static_cast<double>(admission.waiting_bytes()); });
+  metrics.AddGauge("baton_router_queue_tokens",
+                   "Tokens, with those expected to be generated, of requests without workers.", {},
+                   [&admission] { return static_cast<double>(admission.waiting_tokens()); });
+  metrics.AddGauge(
+      "baton_router_predicted_wait_seconds", "What a new request would wait for a worker.", {},
+      [&admission] { return absl::ToDoubleSeconds(admission.PredictedWait(SteadyNow())); });
+  metrics.AddGauge("baton_router_streams_behind", "Streams whose client does not keep up.", {},
+                   [this] { return static_cast<double>(behind_.load()); });
+}
+
+void RouterMetrics::Refused(const absl::Status& status) {
+  requests_.Finished(status.code(), "", absl::ZeroDuration(), 0, 0);
+  CountRefusal(status);
+}
+
+void RouterMetrics::CountRefusal(const absl::Status& status) {
+  if (absl::IsCancelled(status)) return;
+  std::string reason = ErrorReason(status);
+  if (reason.empty()) reason = absl::StatusCodeToString(status.code());
+  absl::MutexLock lock(&refusals_mutex_);
+  // Workers have reasons of their own.
+  if (refusals_.size() >= kMaxReasons && refusals_.count(reason) == 0) reason = "OTHER";
+  auto it = refusals_.find(reason);
+  if (it == refusals_.end()) {
+    it = refusals_
+             .emplace(reason, metrics_.AddCounter("baton_router_refusals_total",
+                                                  "Requests refused before they had a worker.",
+                                                  {{"reason", reason}}))
+             .first;
+  }
+  it->second.Add();
 }
 
 void RouterMetrics::SetUp(const std::string& worker, const std::string& role, bool up) {
@@ -65,6 +98,7 @@ void RouterMetrics::Ended(const RequestMachine& machine, const absl::Status& sta
   const v1::Usage& usage = machine.usage();
   const v1::RequestTimings& timings = machine.timings();
   const uint64_t generated = status.ok() ? usage.completion_tokens() : machine.log(0).size();
+  if (!status.ok() && !machine.admitted()) CountRefusal(status);
   requests_.Finished(status.code(), finish_reason, now - machine.spec().received,
                      usage.prompt_tokens(), generated);
   if (!status.ok()) return;

@@ -6,7 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
 #include "common/rpc/metrics.h"
@@ -22,13 +24,15 @@ class RouterMetrics {
  public:
   RouterMetrics(Metrics& metrics, const Admission& admission);
 
-  // From any thread: a request that was refused at the door.
-  void Refused(absl::StatusCode code) { requests_.Finished(code, "", absl::ZeroDuration(), 0, 0); }
+  // From any thread: a request that was refused, at the door or before it had a worker.
+  void Refused(const absl::Status& status);
 
   // How many workers of each target are ready; Selected counts a placement.
   void SetUp(const std::string& worker, const std::string& role, bool up);
   void Selected(const std::string& worker, PlacementPolicy policy);
 
+  // Streams whose client does not keep up.
+  void Behind(int delta) { behind_.fetch_add(delta, std::memory_order_relaxed); }
   void Running(int delta) { running_.fetch_add(delta, std::memory_order_relaxed); }
   void TokensDelivered(const RequestMachine& machine, absl::Time last, absl::Time now);
   void Ended(const RequestMachine& machine, const absl::Status& status,
@@ -38,13 +42,18 @@ class RouterMetrics {
   void Disconnected() { requests_.Disconnected(); }
 
  private:
+  void CountRefusal(const absl::Status& status);
+
   Metrics& metrics_;
   std::atomic<int64_t> running_ = 0;
+  std::atomic<int64_t> behind_ = 0;
   RequestMetrics requests_;
   // Each lives as long as the Metrics; at most kMaxWorkerLabels, so that a fleet that comes and
   // goes stays bounded.
   std::map<std::pair<std::string, std::string>, std::atomic<double>> up_;
   std::map<std::string, Counter> selected_;
+  absl::Mutex refusals_mutex_;
+  std::map<std::string, Counter> refusals_ ABSL_GUARDED_BY(refusals_mutex_);  // by reason
 };
 
 }  // namespace baton

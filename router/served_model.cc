@@ -101,19 +101,25 @@ absl::Status ServedModel::Validate(const v1::GenerateRequest& request) const {
 }
 
 absl::StatusOr<RequestSpec> ServedModel::Prepare(const v1::GenerateRequest& request,
-                                                 const FleetSummary& fleet, uint64_t seed) const {
+                                                 const FleetSummary& fleet,
+                                                 Disaggregation disaggregation,
+                                                 uint64_t seed) const {
   BATON_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, PromptTokens(request));
   if (tokens.empty()) return InvalidField("prompt", "must not be empty");
-  const uint32_t max_model_len = MaxModelLen(fleet);
+  const uint32_t everywhere = MaxModelLen(fleet);
+  const uint32_t longest =
+      std::max(everywhere, std::min(context_length_, fleet.LongestRequest(disaggregation)));
   const auto prompt_tokens = static_cast<uint32_t>(tokens.size());
   BATON_RETURN_IF_ERROR(CheckContextLength(
       prompt_tokens, request.sampling_params(),
-      {.vocab_size = static_cast<uint32_t>(table_.vocab_size()), .max_model_len = max_model_len}));
+      {.vocab_size = static_cast<uint32_t>(table_.vocab_size()), .max_model_len = longest}));
   RequestSpec spec;
   spec.client_request_id = request.request_id();
   spec.prompt_token_ids.assign(tokens.begin(), tokens.end());
   spec.sampling = request.sampling_params();
-  FillSamplingDefaults(spec.sampling, prompt_tokens, max_model_len, seed);
+  // Who does not say how much it wants may go to any worker that holds its prompt.
+  FillSamplingDefaults(spec.sampling, prompt_tokens,
+                       prompt_tokens < everywhere ? everywhere : longest, seed);
   spec.cache_salt = request.cache_salt();
   spec.priority = request.priority();
   spec.tenant = request.user();

@@ -33,9 +33,10 @@ class ServedModel {
   // All that can be said before the prompt is tokenised, in time linear in the request's fields.
   absl::Status Validate(const v1::GenerateRequest& request) const;
   // Tokenises, checks token limits, fills every default. `seed` is taken where the request has
-  // none. Leaves ids and times of the spec to the caller.
+  // none. What no ready worker could ever hold is INVALID_ARGUMENT. Leaves ids and times of the
+  // spec to the caller.
   absl::StatusOr<RequestSpec> Prepare(const v1::GenerateRequest& request, const FleetSummary& fleet,
-                                      uint64_t seed) const;
+                                      Disaggregation disaggregation, uint64_t seed) const;
 
   absl::StatusOr<v1::TokenizeResponse> Tokenize(const v1::TokenizeRequest& request,
                                                 const FleetSummary& fleet) const;

@@ -109,5 +109,23 @@ TEST_F(BadInput, AGoodRequestFillsItsDefaultsAndEndsWithTheContext) {
   EXPECT_EQ(answer.ids.size(), 10u);
 }
 
+TEST_F(RouterFixture, OnlyWhatNoWorkerCouldHoldIsTooLong) {
+  MockWorker::Options short_worker, long_worker;
+  short_worker.max_model_len = 200;
+  long_worker.max_model_len = 1000;
+  AddWorker(internal::v1::WORKER_ROLE_DECODE, short_worker);
+  AddWorker(internal::v1::WORKER_ROLE_DECODE, long_worker);
+  options_.runner.placement.disaggregation = Disaggregation::kNever;
+  Start();
+  EXPECT_TRUE(Generate(Request(std::string(500, 'a'), 10)).status.ok());
+  const absl::Status status = Generate(Request(std::string(990, 'a'), 20)).status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_EQ(ErrorReason(status), kReasonContextLengthExceeded);
+  EXPECT_NE(status.message().find("1000"), absl::string_view::npos) << status;
+  v1::GenerateRequest open_end = Request(std::string(150, 'a'), 1);
+  open_end.mutable_sampling_params()->clear_max_tokens();
+  EXPECT_EQ(Generate(open_end).ids.size(), 50u) << "either worker can hold it";
+}
+
 }  // namespace
 }  // namespace baton

@@ -83,7 +83,9 @@ class RouterFixture : public testing::Test {
     }
     options.vocab_size = kVocab;
     options.eos_id = kEnd;
-    options.max_model_len = std::max(options.max_model_len, kContext);
+    if (options.max_model_len == MockWorker::Options{}.max_model_len) {
+      options.max_model_len = kContext;
+    }
     workers_.push_back(std::make_unique<MockWorker>(options, hand_off_));
     return *workers_.back();
   }
