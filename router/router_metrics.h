@@ -27,6 +27,8 @@ class RouterMetrics {
 
   // How many workers of each target are ready; Selected counts a placement.
   void SetUp(const std::string& worker, const std::string& role, bool up);
+  // The worker failed in a row and is given one request at a time.
+  void SetCircuitOpen(const std::string& worker, const std::string& role, bool open);
   void Selected(const std::string& worker, PlacementPolicy policy);
 
   void Running(int delta) { running_.fetch_add(delta, std::memory_order_relaxed); }
@@ -38,12 +40,17 @@ class RouterMetrics {
   void Disconnected() { requests_.Disconnected(); }
 
  private:
+  using WorkerGauges = std::map<std::pair<std::string, std::string>, std::atomic<double>>;
+  void Set(WorkerGauges& gauges, const char* name, const char* help, const std::string& worker,
+           const std::string& role, bool value);
+
   Metrics& metrics_;
   std::atomic<int64_t> running_ = 0;
   RequestMetrics requests_;
   // Each lives as long as the Metrics; at most kMaxWorkerLabels, so that a fleet that comes and
   // goes stays bounded.
-  std::map<std::pair<std::string, std::string>, std::atomic<double>> up_;
+  WorkerGauges up_;
+  WorkerGauges circuit_open_;
   std::map<std::string, Counter> selected_;
 };
 
