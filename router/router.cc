@@ -22,7 +22,11 @@ WorkerRegistry::Options RegistryOptions(const ServedModel& model, const Credenti
           },
       .on_lost = [&runner](uint64_t id, const absl::Status& why) { runner->WorkerLost(id, why); },
       .on_up = [&metrics](const WorkerTarget& target,
-                          bool up) { metrics.SetUp(target.address, RoleName(target.role), up); }};
+                          bool up) { metrics.SetUp(target.address, RoleName(target.role), up); },
+      .on_circuit =
+          [&metrics](const WorkerTarget& target, bool open) {
+            metrics.SetCircuitOpen(target.address, RoleName(target.role), open);
+          }};
 }
 
 }  // namespace

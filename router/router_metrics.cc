@@ -54,16 +54,26 @@ void RouterMetrics::CountRefusal(const absl::Status& status) {
 }
 
 void RouterMetrics::SetUp(const std::string& worker, const std::string& role, bool up) {
+  Set(up_, "baton_worker_up", "1 while the router may use the worker.", worker, role, up);
+}
+
+void RouterMetrics::SetCircuitOpen(const std::string& worker, const std::string& role, bool open) {
+  Set(circuit_open_, "baton_worker_circuit_open",
+      "1 while the worker, which failed in a row, is given one request at a time.", worker, role,
+      open);
+}
+
+void RouterMetrics::Set(WorkerGauges& gauges, const char* name, const char* help,
+                        const std::string& worker, const std::string& role, bool value) {
   const auto key = std::make_pair(worker, role);
-  auto it = up_.find(key);
-  if (it == up_.end()) {
-    if (up_.size() >= kMaxWorkerLabels) return;
-    it = up_.try_emplace(key, 0.0).first;
-    metrics_.AddGauge("baton_worker_up", "1 while the router may use the worker.",
-                      {{"worker", worker}, {"worker_role", role}},
-                      [value = &it->second] { return value->load(); });
+  auto it = gauges.find(key);
+  if (it == gauges.end()) {
+    if (gauges.size() >= kMaxWorkerLabels) return;
+    it = gauges.try_emplace(key, 0.0).first;
+    metrics_.AddGauge(name, help, {{"worker", worker}, {"worker_role", role}},
+                      [gauge = &it->second] { return gauge->load(); });
   }
-  it->second.store(up ? 1 : 0);
+  it->second.store(value ? 1 : 0);
 }
 
 void RouterMetrics::Selected(const std::string& worker, PlacementPolicy policy) {

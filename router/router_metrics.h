@@ -29,6 +29,8 @@ class RouterMetrics {
 
   // How many workers of each target are ready; Selected counts a placement.
   void SetUp(const std::string& worker, const std::string& role, bool up);
+  // The worker failed in a row and is given one request at a time.
+  void SetCircuitOpen(const std::string& worker, const std::string& role, bool open);
   void Selected(const std::string& worker, PlacementPolicy policy);
 
   // Streams whose client does not keep up.
@@ -43,6 +45,9 @@ class RouterMetrics {
 
  private:
   void CountRefusal(const absl::Status& status);
+  using WorkerGauges = std::map<std::pair<std::string, std::string>, std::atomic<double>>;
+  void Set(WorkerGauges& gauges, const char* name, const char* help, const std::string& worker,
+           const std::string& role, bool value);
 
   Metrics& metrics_;
   std::atomic<int64_t> running_ = 0;
@@ -50,7 +55,8 @@ class RouterMetrics {
   RequestMetrics requests_;
   // Each lives as long as the Metrics; at most kMaxWorkerLabels, so that a fleet that comes and
   // goes stays bounded.
-  std::map<std::pair<std::string, std::string>, std::atomic<double>> up_;
+  WorkerGauges up_;
+  WorkerGauges circuit_open_;
   std::map<std::string, Counter> selected_;
   absl::Mutex refusals_mutex_;
   std::map<std::string, Counter> refusals_ ABSL_GUARDED_BY(refusals_mutex_);  // by reason

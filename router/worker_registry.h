@@ -56,9 +56,10 @@ struct Worker {
   absl::Time last_heard = absl::InfinitePast();
   absl::Time retry_at = absl::InfinitePast();
   absl::Duration backoff;
-  bool wanted = true;   // among the targets
-  bool up = false;      // as last said by on_up
-  bool listed = false;  // among the ready workers that placement sees
+  bool wanted = true;         // among the targets
+  bool up = false;            // as last said by on_up
+  bool circuit_open = false;  // as last said by on_circuit
+  bool listed = false;        // among the ready workers that placement sees
 
   // It has had work and not advanced for as long.
   bool stuck() const { return progress.stuck() >= kProgressTimeout; }
@@ -92,6 +93,8 @@ class WorkerRegistry {
     // another incarnation answers at its address.
     std::function<void(uint64_t worker_id, const absl::Status& why)> on_lost;
     std::function<void(const WorkerTarget&, bool)> on_up;  // may be used from now on, or no longer
+    // Its circuit breaker is open from now on, or no longer. Null: nobody wants to know.
+    std::function<void(const WorkerTarget&, bool)> on_circuit;
   };
   WorkerRegistry(EventLoop& loop, FleetView& fleet, Options options);
 

@@ -43,6 +43,10 @@ void WorkerRegistry::Relist(Worker& worker) {
 
 void WorkerRegistry::Update(Worker& worker) {
   worker.seen.takes_requests = worker.breaker.Takes(SteadyNow());
+  if (worker.circuit_open != worker.breaker.open()) {
+    worker.circuit_open = worker.breaker.open();
+    if (options_.on_circuit) options_.on_circuit(worker.target, worker.circuit_open);
+  }
   ready_.Changed(worker.id);
 }
 

@@ -88,3 +88,14 @@ def test_every_policy_spreads_unrelated_requests(policy):
         timings = [ask(cluster.stub, prompt(kind, 0)).timings for kind in range(20, 32)]
         assert len({t.prefill_worker for t in timings}) == 2
         assert len({t.decode_worker for t in timings}) == 2
+
+
+def test_a_decode_worker_that_no_hand_off_reaches_is_left_alone_for_a_while():
+    with Cluster(prefill=1, decode=2, router_args=["--disaggregate=always"], with_links=True) as cluster:
+        # The router reaches all of them, and Watch is fine.
+        cluster.links[0].command("refuse on")
+        cluster.links[0].command("crash")
+        attempts = [ask(cluster.stub, prompt(kind, 0)).timings.attempts for kind in range(40, 70)]
+        assert max(attempts) > 1, "it was tried"
+        assert sum(count > 1 for count in attempts) <= 6, attempts  # otherwise half of them
+        cluster.wait_idle()

@@ -317,6 +317,36 @@ TEST_F(RouterTest, LeavesAWorkerWhoseEngineHangsUntilItAdvances) {
   Eventually([&] { return router_->fleet().ready_decode == 2; });
 }
 
+// Its Watch is fine, and it takes what it is given.
+TEST_F(RouterTest, AWorkerThatFailsWhateverItIsGivenIsGivenLittleUntilItServesAgain) {
+  for (const auto role : {internal::v1::WORKER_ROLE_PREFILL, internal::v1::WORKER_ROLE_DECODE}) {
+    SCOPED_TRACE(RoleName(role));
+    options_.workers = {};
+    workers_.clear();
+    MockWorker& bad = AddWorker(role);
+    AddPrefill();
+    AddDecode();
+    Start();
+    bad.Behave({.fails = true});
+    const auto request = Request("abcd", 3);
+    for (int i = 0; i < 60; ++i) {
+      const Answer answer = Generate(request);
+      EXPECT_TRUE(answer.status.ok()) << answer.status;
+      EXPECT_EQ(answer.ids, Expected(request));
+    }
+    // Otherwise half of them; some more are probes.
+    EXPECT_LE(bad.total_calls(), CircuitBreaker::kFailures + 8);
+    EXPECT_GE(bad.total_calls(), CircuitBreaker::kFailures);
+    bad.Behave({});
+    const int before = bad.total_calls();
+    Eventually([&] {
+      EXPECT_TRUE(Generate(request).status.ok());
+      return bad.total_calls() >= before + 10;
+    });
+    Stop();
+  }
+}
+
 TEST_F(RouterTest, WorkersThatBreakTheProtocolEndTheRequestInternal) {
   MockWorker& prefill = AddPrefill();
   MockWorker& decode = AddDecode();

@@ -72,6 +72,7 @@ void MockPrefill::Start() {
   PrefillResponse response;
   response.mutable_started()->set_cached_tokens(0);
   Queue(std::move(response));
+  if (behaviour_.fails) return EndWith({grpc::StatusCode::UNAVAILABLE, "it fails whatever comes"});
   const auto tokens = static_cast<uint32_t>(request_.sequence().token_ids_size());
   const absl::Duration compute = state_.ComputedAt(tokens) - SteadyNow();
   After(compute + behaviour_.before_first_token, [this] { SendFirstTokens(); });
@@ -164,6 +165,7 @@ void MockDecode::Accept() {
   DecodeResponse response;
   *response.mutable_accepted()->mutable_shape() = state_.Info().shape();
   Queue(std::move(response));
+  if (behaviour_.fails) return EndWith({grpc::StatusCode::UNAVAILABLE, "it fails whatever comes"});
   if (start_.prefill_locally()) {
     const auto tokens = static_cast<uint32_t>(start_.sequence().token_ids_size());
     const absl::Duration compute = state_.ComputedAt(tokens) - SteadyNow();

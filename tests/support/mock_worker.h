@@ -48,6 +48,7 @@ struct MockBehaviour {
   absl::Duration between_tokens = absl::ZeroDuration();
   // Time of the worker that a token of a prompt takes, one prompt after the other.
   absl::Duration per_prompt_token = absl::ZeroDuration();
+  bool fails = false;              // calls begin and end UNAVAILABLE
   bool wrong_first_token = false;  // prefill
   bool skip_a_token = false;       // decode: output 1 is never sent
   bool stuck = false;              // Watch says that nothing advances; calls do not either
