@@ -18,7 +18,7 @@ class CircuitBreaker {
  public:
   static constexpr int kFailures = 5;
   static constexpr absl::Duration kFirstPause = absl::Milliseconds(500);
-  static constexpr absl::Duration kLongestPause = absl::Seconds(30);
+  static constexpr absl::Duration kLongestPause = absl::Seconds(10);
 
   bool Takes(absl::Time now) const { return !open() || now >= open_until_; }
   bool open() const { return failures_ >= kFailures; }
