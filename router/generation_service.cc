@@ -16,6 +16,9 @@
 namespace baton {
 namespace {
 
+// gRPC knows deadlines to the millisecond, rounded up: with that little left one has passed.
+constexpr absl::Duration kNoTime = absl::Milliseconds(2);
+
 // The client's deadline on our steady clock, or `otherwise` from now.
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context, absl::Time now,
                       absl::Duration otherwise) {
@@ -59,7 +62,7 @@ grpc::ServerUnaryReactor* AnswerOnPool(PreparingPool& pool, grpc::CallbackServer
 absl::StatusOr<Admission::Ticket> GenerationServiceImpl::CheckAndAdmit(
     const v1::GenerateRequest& request, absl::Time now, absl::Time deadline) {
   if (refusing_.load()) return RouterDraining();
-  if (deadline <= now) return DeadlinePassed(kStageQueue);
+  if (deadline <= now + kNoTime) return DeadlinePassed(kStageQueue);
   const v1::SamplingParams& sampling = request.sampling_params();
   const uint64_t tokens = parts_.admission.ExpectedTokens(
       AboutPromptTokens(request), sampling.has_max_tokens() ? sampling.max_tokens() : UINT32_MAX,

@@ -145,7 +145,7 @@ void MockDecode::Take(const DecodeRequest& request) {
     if (choice < choices_.size()) FinishChoice(choice);
   } else if (request.has_flow()) {
     state_.saw_pause = true;
-    paused_ = request.flow().paused();
+    paused_ = request.flow().paused() && !behaviour_.never_pauses;
     if (!paused_ && idle_) StepLater();
   }
 }

@@ -51,6 +51,7 @@ struct MockBehaviour {
   bool fails = false;              // calls begin and end UNAVAILABLE
   bool wrong_first_token = false;  // prefill
   bool skip_a_token = false;       // decode: output 1 is never sent
+  bool never_pauses = false;       // decode: it sends on though it was told to pause
   bool stuck = false;              // Watch says that nothing advances; calls do not either
   bool silent = false;             // Watch is open and says nothing more; calls do not advance
 };
