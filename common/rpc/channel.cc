@@ -36,7 +36,7 @@ void SetBetweenParts(bool bulk, grpc::ChannelArguments& arguments) {
 // A worker notices within so many unread bytes of a stream that the router is behind, and sends the
 // tokens that come meanwhile in one message: a message of one token is about 25 bytes.
 void SetShortStreams(grpc::ChannelArguments& arguments) {
-  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 256);
+  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 1024);
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // it would widen the window again
 }
 
