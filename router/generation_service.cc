@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/clock.h"
+#include "common/base/failpoint.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/limits.h"
@@ -74,6 +75,7 @@ absl::StatusOr<Admission::Ticket> GenerationServiceImpl::CheckAndAdmit(
                                                  .tokens = tokens,
                                                  .time_left = deadline - now},
                                                 now));
+  BATON_RETURN_IF_ERROR(BATON_FAILPOINT_STATUS("router.before_admit"));
   BATON_RETURN_IF_ERROR(parts_.model.Validate(request));
   return ticket;
 }
@@ -87,6 +89,7 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
     parts_.metrics.Refused(ticket.status());
     return new RefusedGenerate(ticket.status());
   }
+  BATON_FAILPOINT("router.admitted");
   const uint64_t number = next_number_.fetch_add(1);
   auto owned = std::make_unique<ClientCall>(parts_.loop, context);
   ClientCall* const call = owned.get();

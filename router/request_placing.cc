@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/base/clock.h"
+#include "common/base/failpoint.h"
 #include "common/base/hash.h"
 #include "common/base/numerics.h"
 #include "common/base/random.h"
@@ -88,6 +89,7 @@ void RequestRunner::GiveWorkers(Request& request, const Candidates& candidates,
     if (worker == nullptr) continue;
     parts_.metrics.Selected(worker->target.address, options_.placement.policy);
   }
+  BATON_FAILPOINT("router.workers_found");
   WorkersChosen chosen;
   chosen.capability = RandomBytes(16);
   if (prefill != nullptr) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/base/clock.h"
+#include "common/base/failpoint.h"
 #include "common/base/hash.h"
 #include "common/base/log.h"
 #include "common/base/random.h"
@@ -65,6 +66,7 @@ void RequestRunner::Prepared(uint64_t number, absl::StatusOr<RequestSpec> spec,
   request.prepared = true;
   if (!request.ended && !spec.ok()) return EndClient(request, spec.status(), "");
   if (request.ended) return request.client->FinishWith(request.end_status);
+  BATON_FAILPOINT("router.prepared");
   request.machine = std::make_unique<RequestMachine>(*std::move(spec), table, options_.machine);
   DoAll(request, request.machine->Start(SteadyNow()));
 }
@@ -83,6 +85,7 @@ void RequestRunner::Feed(Request& request, const RequestEvent& event) {
 }
 
 void RequestRunner::AttemptBroke(Request& request) {
+  BATON_FAILPOINT("router.attempt_broke");
   const absl::Status& failure = request.machine->last_failure();
   LogWarning("request {}: attempt {} follows, after {} tokens: {}", request.number,
              request.machine->attempt(), request.machine->log(0).size(),
@@ -107,6 +110,7 @@ void RequestRunner::DoAll(Request& request, RequestActions actions) {
 }
 
 void RequestRunner::Do(Request& request, ChooseWorkers&& action) {
+  BATON_FAILPOINT("router.before_choose");
   request.needs = std::move(action.needs);
   request.none_ready_since = absl::InfiniteFuture();
   Enqueue(request);
@@ -124,6 +128,7 @@ RequestRunner::WorkerLeg& RequestRunner::AddLeg(Request& request, uint32_t attem
 }
 
 void RequestRunner::Do(Request& request, OpenDecode&& action) {
+  BATON_FAILPOINT("router.before_open_decode");
   Worker* worker = parts_.registry.Find(action.worker_id);
   if (worker == nullptr) {
     return Post(request.number, DecodeEnded{action.attempt, absl::UnavailableError("it is gone")});
@@ -146,6 +151,7 @@ void RequestRunner::Do(Request& request, OpenDecode&& action) {
 }
 
 void RequestRunner::Do(Request& request, StartPrefill&& action) {
+  BATON_FAILPOINT("router.before_start_prefill");
   Worker* worker = parts_.registry.Find(action.worker_id);
   if (worker == nullptr) {
     return Post(request.number, PrefillEnded{action.attempt, absl::UnavailableError("it is gone")});
@@ -198,6 +204,7 @@ void RequestRunner::Do(Request& request, CloseDecode&&) {
 }
 
 void RequestRunner::Do(Request& request, CancelDecode&& action) {
+  BATON_FAILPOINT("router.before_cancel_decode");
   for (const auto& leg : request.legs) {
     if (leg->decode != nullptr && leg->attempt == action.attempt) leg->decode->Cancel();
   }
@@ -210,10 +217,12 @@ void RequestRunner::Do(Request& request, CancelPrefill&& action) {
 }
 
 void RequestRunner::Do(Request& request, Deliver&& action) {
+  BATON_FAILPOINT("router.before_deliver");
   request.client->Send(std::move(action.response));
 }
 
 void RequestRunner::Do(Request& request, Complete&& action) {
+  BATON_FAILPOINT("router.before_complete");
   const v1::FinishReason reason = action.responses.front().complete().finish_reason();
   for (v1::GenerateResponse& response : action.responses) {
     request.client->Send(std::move(response));
@@ -221,7 +230,10 @@ void RequestRunner::Do(Request& request, Complete&& action) {
   EndClient(request, absl::OkStatus(), reason == v1::FINISH_REASON_LENGTH ? "length" : "stop");
 }
 
-void RequestRunner::Do(Request& request, Fail&& action) { EndClient(request, action.status, ""); }
+void RequestRunner::Do(Request& request, Fail&& action) {
+  BATON_FAILPOINT("router.before_fail");
+  EndClient(request, action.status, "");
+}
 
 void RequestRunner::Do(Request& request, SetTimer&& action) {
   parts_.loop.Cancel(request.timer);

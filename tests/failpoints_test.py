@@ -37,7 +37,7 @@ class Failpoints(unittest.TestCase):
         self.assertEqual(counts, collections.Counter(table().items()))
 
     def test_there_are_points_at_the_transitions_of_a_request(self):
-        self.assertGreaterEqual(len(table()), 25)
+        self.assertGreaterEqual(len(table()), 40)
 
     def test_no_program_has_any(self):
         traces = [b"BATON_FAILPOINT", b"Failpoint", *(name.encode() for name in table())]

@@ -21,6 +21,19 @@ struct FailpointEntry {
 };
 
 inline constexpr FailpointEntry kFailpoints[] = {
+    // The router.
+    {"router.before_admit", FailpointForm::kStatus},
+    {"router.admitted", FailpointForm::kPlain},
+    {"router.prepared", FailpointForm::kPlain},
+    {"router.before_choose", FailpointForm::kPlain},
+    {"router.workers_found", FailpointForm::kPlain},
+    {"router.before_open_decode", FailpointForm::kPlain},
+    {"router.before_start_prefill", FailpointForm::kPlain},
+    {"router.before_deliver", FailpointForm::kPlain},
+    {"router.attempt_broke", FailpointForm::kPlain},
+    {"router.before_cancel_decode", FailpointForm::kPlain},
+    {"router.before_complete", FailpointForm::kPlain},
+    {"router.before_fail", FailpointForm::kPlain},
     // The prefill worker, and the sender in it.
     {"prefill.before_call", FailpointForm::kStatus},
     {"kv_sender.before_open", FailpointForm::kPlain},
@@ -52,6 +65,7 @@ inline constexpr FailpointEntry kFailpoints[] = {
     {"kv_receiver.committed", FailpointForm::kPlain},
     {"kv_receiver.before_abort", FailpointForm::kPlain},
     {"kv_receiver.before_release", FailpointForm::kPlain},
+    // The engine of either worker.
 };
 
 inline constexpr size_t kFailpointCount = std::size(kFailpoints);

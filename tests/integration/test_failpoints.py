@@ -7,21 +7,30 @@ import itertools
 import os
 import signal
 
+import grpc
 import pytest
 
 from cluster import Cluster, complete, request, wait_until
 from failpoints import Failpoints, table
 
 PARTS = {
-    "prefill": ("prefill", "kv_sender", "kv_buffer", "push_client"),
-    "decode": ("decode", "push_reactor", "kv_receiver", "payload_copier"),
+    "prefill": ("prefill", "kv_sender", "kv_buffer", "push_client", "engine"),
+    "decode": ("decode", "attempt_registry", "push_reactor", "kv_receiver", "payload_copier", "engine"),
 }
 # A request whose first token is its last: the hand-off under way is for nothing.
-AT_AN_ABORT = ("kv_sender.before_abort", "kv_receiver.before_abort", "kv_receiver.before_release")
+AT_AN_ABORT = [("prefill", "kv_sender.before_abort"), ("decode", "kv_receiver.before_abort"),
+               ("decode", "kv_receiver.before_release"), ("decode", "decode.push_failed"), ("decode", "engine.before_release")]
+# The next attempt finds the one before, whose prefill worker died before it opened its push.
+AT_THE_NEXT_ATTEMPT = [("decode", "attempt_registry.before_supersede")]
+# Of lack of blocks, in a test of its own.
+AT_PREEMPTION = "engine.preempted"
+# No prefill worker receives.
+NEVER = [("prefill", name) for name in ("engine.before_grant", "engine.before_commit", "engine.committed")]
 DEAD_S = 10  # from the request until the worker is dead
 
 salts = itertools.count()
-WORKERS_POINTS = [(role, name) for role, parts in PARTS.items() for name in table() if name.split(".")[0] in parts]
+WORKERS_POINTS = [(role, name) for role, parts in PARTS.items() for name in table()
+                  if name.split(".")[0] in parts and name != AT_PREEMPTION and (role, name) not in NEVER]
 KILLS = [(role, name, sampled) for role, name in WORKERS_POINTS for sampled in (False, True)]
 if "BATON_FAILPOINTS_ALL" not in os.environ:
     KILLS = [kill for number, kill in enumerate(KILLS) if number % 4 in (0, 3)]
@@ -60,6 +69,19 @@ def whole(pair):
     pair.wait_idle()
 
 
+def wake_when_given_up(pair, role, name):
+    """The worker stops at the point, and goes on once the router tries elsewhere."""
+    worker = getattr(pair, role)[0]
+
+    def broken():
+        return pair.router.log_text().count("attempt 2 follows")
+
+    before = broken()
+    pair.points[worker].wait_stopped(DEAD_S, f"{role} {name}")
+    wait_until(lambda: broken() > before, 5, "the router gives it up")
+    worker.process.send_signal(signal.SIGCONT)
+
+
 def undisturbed(pair, sampled, at_an_abort):
     """A request, and the tokens it must have."""
     right = pair.right[sampled]
@@ -70,11 +92,16 @@ def undisturbed(pair, sampled, at_an_abort):
 def test_a_worker_that_dies_at_a_point_changes_no_token(pair, role, name, sampled):
     worker = getattr(pair, role)[0]
     points = pair.points[worker]
-    asked, right = undisturbed(pair, sampled, name in AT_AN_ABORT)
+    asked, right = undisturbed(pair, sampled, (role, name) in AT_AN_ABORT)
     points.arm(f"{name}=kill@1")
+    if (role, name) in AT_THE_NEXT_ATTEMPT:
+        pair.points[pair.prefill[0]].arm("kv_sender.before_open=kill@1")
     fired = points.fired(name)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         running = pool.submit(complete, pair.stub, asked, timeout_s=60)
+        if (role, name) in AT_THE_NEXT_ATTEMPT:
+            pair.points[pair.prefill[0]].wait_killed(DEAD_S, "prefill kv_sender.before_open")
+            pair.prefill[0].start()
         points.wait_killed(DEAD_S, f"{role} {name}")
         worker.start()
         done = running.result()
@@ -82,6 +109,32 @@ def test_a_worker_that_dies_at_a_point_changes_no_token(pair, role, name, sample
     assert list(done.token_ids) == right and done.timings.exact, done
     assert done.usage.completion_tokens == max(1, len(right))
     assert not done.timings.local_prefill
+
+
+# Where the client goes away, and where a worker refused.
+AT_A_CANCELLATION = ("router.before_cancel_decode", "router.before_fail")
+AT_A_REFUSAL = "router.attempt_broke"
+
+
+@pytest.mark.parametrize("name", [name for name in table() if name.startswith("router.")])
+def test_a_router_that_dies_leaves_nothing_behind_and_its_next_start_serves(pair, name):
+    points = pair.points[pair.router]
+    points.arm(f"{name}=kill@1")
+    if name == AT_A_REFUSAL:
+        pair.points[pair.prefill[0]].arm("prefill.before_call=error@1")
+    asked = made(False)
+    asked.stream = True
+    call = pair.stub.Generate(asked, timeout=60)
+    if name in AT_A_CANCELLATION:
+        next(call)
+        call.cancel()
+    points.wait_killed(DEAD_S, name)
+    with pytest.raises(grpc.RpcError):
+        list(call)
+    pair.wait_idle()
+    pair.router.start()
+    pair.wait_ready()
+    assert list(complete(pair.stub, made(True), timeout_s=60).token_ids) == pair.right[True]
 
 
 def of_form(form):
@@ -122,19 +175,10 @@ def test_a_worker_that_hesitates_delays_and_nothing_else(pair, role, name):
                                                ("decode", "kv_receiver.committed", False)])
 def test_a_worker_that_stops_at_a_point_is_given_up_and_what_it_says_when_it_wakes_is_not_heard(pair, role, name, sampled):
     """It wakes when the router has given it up, in the middle of what it did, and serves the next attempt."""
-    worker = getattr(pair, role)[0]
-    points = pair.points[worker]
-    points.arm(f"{name}=stop@1")
-
-    def broken():
-        return pair.router.log_text().count("attempt 2 follows")
-
-    before = broken()
+    pair.points[getattr(pair, role)[0]].arm(f"{name}=stop@1")
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         running = pool.submit(complete, pair.stub, made(sampled), timeout_s=60)
-        points.wait_stopped(DEAD_S, f"{role} {name}")
-        wait_until(lambda: broken() > before, 5, "the router gives it up")
-        worker.process.send_signal(signal.SIGCONT)
+        wake_when_given_up(pair, role, name)
         done = running.result()
     assert list(done.token_ids) == pair.right[sampled] and done.timings.attempts >= 2
 
