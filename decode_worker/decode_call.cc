@@ -194,7 +194,7 @@ void DecodeCall::OnCommitted(const internal::v1::OutputToken& first_token, bool 
   response.mutable_committed()->set_exact(exact);
   Queue(std::move(response));
   QueueToken(first_token);
-  engine_.Commit(sequence_, *std::move(token));
+  engine_.Commit(sequence_, {*std::move(token)});
   SetPaused();
 }
 
