@@ -1,12 +1,12 @@
-// The part of the request machine that goes on after an attempt has ended early.
+// The part of a branch that goes on after an attempt has ended early.
 #include <algorithm>
 #include <string>
 #include <utility>
 
 #include "common/base/numerics.h"
 #include "common/rpc/status.h"
+#include "router/request_branch.h"
 #include "router/request_errors.h"
-#include "router/request_machine.h"
 #include "router/timeline.h"
 
 namespace baton {
@@ -34,113 +34,144 @@ bool IsTransferFailure(const absl::Status& status) {
 
 }  // namespace
 
-void RequestMachine::BreakPrefill(const absl::Status& cause) {
-  const bool transfer = prompt_computed() && workers_.decode.has_value();
+void RequestBranch::BreakPrefill(const absl::Status& cause) {
+  const bool transfer = prompt_computed() && has_decode();
   Breakage breakage{
       .failure = AttemptBroken(transfer ? kStageTransfer : kStagePrefill, workers_.prefill->name,
                                transfer ? kReasonKvTransferFailed : kReasonWorkerLost, cause)};
   breakage.avoid.push_back(workers_.prefill->id);
   if (IsDeath(cause) && accepted_ && !prompt_computed()) {
-    breakage.died = {.phase = AttemptHistory::Place::Phase::kPrefill,
-                     .output_index = choices_[0].log.size(),
-                     .computed_tokens = computed_tokens_};
+    breakage.died = AttemptHistory::Place::Phase::kPrefill;
   }
   Resume(std::move(breakage));
 }
 
-void RequestMachine::BreakDecode(const absl::Status& cause) {
-  const bool local = timings_.local_prefill();
+void RequestBranch::BreakDecode(const absl::Status& cause) {
   const char* stage = kStageQueue;
-  if (accepted_) stage = local ? kStagePrefill : kStageTransfer;
+  if (accepted_) stage = local() ? kStagePrefill : kStageTransfer;
   if (committed_) stage = kStageDecode;
   Breakage breakage{.failure =
                         AttemptBroken(stage, workers_.decode->name, kReasonWorkerLost, cause)};
   if (!IsTransferFailure(cause)) breakage.avoid.push_back(workers_.decode->id);
-  if (IsDeath(cause) && accepted_ && (committed_ || local)) {
-    breakage.died = {.phase = committed_ ? AttemptHistory::Place::Phase::kDecode
-                                         : AttemptHistory::Place::Phase::kPrefill,
-                     .output_index = choices_[0].log.size(),
-                     .computed_tokens = committed_ ? 0 : computed_tokens_};
+  if (IsDeath(cause) && accepted_ && (committed_ || local())) {
+    breakage.died =
+        committed_ ? AttemptHistory::Place::Phase::kDecode : AttemptHistory::Place::Phase::kPrefill;
   }
   Resume(std::move(breakage));
 }
 
-void RequestMachine::Resume(Breakage breakage) {
-  if (!AnotherMayServe(breakage.failure)) return FailWith(std::move(breakage.failure));
-  const Choice& choice = choices_[0];
-  const bool decoded = choice.next_from_decode > choice.base + (timings_.local_prefill() ? 0 : 1);
-  switch (history_.Broke(breakage.died, decoded, now_)) {
-    case AttemptHistory::Verdict::kResume:
-      break;
-    case AttemptHistory::Verdict::kGiveUp:
-      return FailWith(std::move(breakage.failure));
-    case AttemptHistory::Verdict::kPoison:
-      return FailWith(PoisonRequest(breakage.failure));
-  }
+void RequestBranch::Resume(Breakage breakage) {
+  const bool parted = std::any_of(choices_.begin(), choices_.end(),
+                                  [this](const Progress& p) { return !Log(p).empty(); });
+  if (parted && choices_.size() > 1) return Part(breakage);
+  CancelTrial();
+  if (!MayResume(breakage)) return;
   // A transfer that failed once may be the prefill worker's fault, and the decode worker has a part
   // of the prompt. Twice, and it is tried with two others.
-  const bool transfer = IsTransferFailure(breakage.failure);
-  if (transfer) {
-    if (workers_.prefill.has_value()) breakage.avoid.push_back(workers_.prefill->id);
+  if (IsTransferFailure(breakage.failure)) {
+    if (!local()) breakage.avoid.push_back(workers_.prefill->id);
     if (IsTransferFailure(failure_)) breakage.avoid.push_back(workers_.decode->id);
   }
-  if (IsMismatch(breakage.failure) && workers_.prefill.has_value() &&
-      workers_.decode.has_value()) {  // which of the two is the wrong one, neither can tell
+  if (IsMismatch(breakage.failure) && !local() && has_decode()) {
+    // Which of the two is the wrong one, neither can tell.
     breakage.avoid = {workers_.prefill->id, workers_.decode->id};
   }
-  const bool decode_lives =
-      workers_.decode.has_value() &&
-      std::count(breakage.avoid.begin(), breakage.avoid.end(), workers_.decode->id) == 0;
+  const bool decode_lives = has_decode() && std::count(breakage.avoid.begin(), breakage.avoid.end(),
+                                                       workers_.decode->id) == 0;
   needs_ = {.resumed = true,
             .avoid = std::move(breakage.avoid),
             .prefer_decode = decode_lives ? workers_.decode->id : 0};
   // That nobody takes it any more explains less than what broke it.
   if (accepted_ || why_it_waits_.ok()) why_it_waits_ = breakage.failure;
-  failure_ = std::move(breakage.failure);
+  failure_ = request_.last_broken = std::move(breakage.failure);
+  ++request_.breaks;
 
-  if (prefill_open_) Ask(CancelPrefill{attempt_});
+  if (prefill_open_) request_.Ask(CancelPrefill{attempt_});
   CancelOldDecode();
   if (decode_open_) old_decode_ = {attempt_, workers_.decode->id};
   if (!decode_lives) CancelOldDecode();
   if (committed_) exact_so_far_ &= committed_exact_;
 
-  BeginNextAttempt();
-  choose_at_ = now_ + history_.delay();
-  if (choose_at_ > now_) return;
+  BeginAttempt(++request_.last_attempt);
+  choose_at_ = request_.now + history_.delay();
+  if (choose_at_ > request_.now) return;
   choose_at_ = absl::InfiniteFuture();
   AskForWorkers();
 }
 
-void RequestMachine::BeginNextAttempt() {
-  if (accepted_) accept_by_ = now_ + options_.worker_timeout;
-  queued_before_ = GetDuration(timings_.queue());
-  waits_since_ = now_;
-  timings_.set_attempts(++attempt_);
+// What their worker holds for all of them together serves none of them alone.
+void RequestBranch::Part(const Breakage& breakage) {
+  CancelCalls();
+  phase_ = Phase::kDone;
+  request_.exact &= exact_so_far_ && committed_exact_;  // of those that have ended
+  RequestBranch alone = *this;
+  alone.phase_ = Phase::kDecoding;
+  for (const Progress& progress : choices_) {
+    if (Ended(progress)) continue;
+    RequestBranch& part = parts_.emplace_back(alone);
+    part.choices_ = {progress};
+    part.Resume(breakage);
+  }
+}
+
+bool RequestBranch::MayResume(const Breakage& breakage) {
+  if (!AnotherMayServe(breakage.failure)) {
+    request_.Fail(breakage.failure);
+    return false;
+  }
+  std::optional<AttemptHistory::Place> died;
+  if (breakage.died.has_value()) {
+    const bool decoding = *breakage.died == AttemptHistory::Place::Phase::kDecode;
+    died = {.phase = *breakage.died,
+            .output_index = Log(choices_.front()).size(),
+            .computed_tokens = decoding ? 0 : computed_tokens_};
+  }
+  const bool decoded = std::any_of(choices_.begin(), choices_.end(), [this](const Progress& p) {
+    return p.next_from_decode > p.base + (local() ? 0 : 1);
+  });
+  switch (history_.Broke(died, decoded, request_.now)) {
+    case AttemptHistory::Verdict::kResume:
+      return true;
+    case AttemptHistory::Verdict::kGiveUp:
+      request_.Fail(breakage.failure);
+      return false;
+    case AttemptHistory::Verdict::kPoison:
+      request_.Fail(PoisonRequest(breakage.failure));
+      return false;
+  }
+  return false;
+}
+
+void RequestBranch::BeginAttempt(uint32_t attempt) {
+  if (accepted_) accept_by_ = request_.now + request_.options.worker_timeout;
+  queued_ = absl::ZeroDuration();
+  waits_since_ = request_.now;
+  attempt_ = attempt;
+  request_.timings.set_attempts(request_.timings.attempts() + 1);
   phase_ = Phase::kChoosing;
   workers_ = {};
   accepted_ = decode_open_ = prefill_open_ = prefill_finished_ = committed_ = false;
-  committed_exact_ = true;
+  committed_exact_ = told_exact_ = true;
   computed_tokens_ = 0;
   commit_by_ = absl::InfiniteFuture();
   prefill_end_ = absl::OkStatus();
   decode_end_.reset();
-  for (Choice& choice : choices_) {
-    choice.base = choice.next_from_decode = choice.log.size();
-    choice.prefill_copy_seen = choice.decode_finished = false;
+  for (Progress& progress : choices_) {
+    progress.base = progress.next_from_decode = Log(progress).size();
+    progress.prefill_copy_seen = progress.decode_finished = false;
   }
 }
 
-void RequestMachine::CancelOldDecode() {
+void RequestBranch::CancelOldDecode() {
   if (!old_decode_.has_value()) return;
-  Ask(CancelDecode{old_decode_->attempt});
+  request_.Ask(CancelDecode{old_decode_->attempt});
   old_decode_.reset();
 }
 
-void RequestMachine::ContinueNumerics() {
-  if (numerics_.empty()) return;
-  const std::string& computes =
-      workers_.prefill.has_value() ? workers_.prefill_numerics : workers_.decode_numerics;
-  exact_so_far_ &= computes == numerics_ && PromisesBits(computes);
+void RequestBranch::ContinueNumerics() {
+  if (request_.numerics.empty()) return;
+  const std::string& computes = local() ? workers_.decode_numerics : workers_.prefill_numerics;
+  exact_so_far_ &= computes == request_.numerics && PromisesBits(computes);
 }
 
 }  // namespace baton
