@@ -110,7 +110,7 @@ absl::Status Receive(const TransferCase& transfer, uint32_t attempts, const Read
     callbacks.take_blocks = [&cache, receiver](const KvReceiver::TakeBlocks&) {
       if (const auto self = receiver->lock()) self->Grant(cache.block_table, /*start_token=*/0);
     };
-    callbacks.committed = [&expect, attempt](const internal::v1::OutputToken&, bool) {
+    callbacks.committed = [&expect, attempt](const KvReceiver::CommitSequence&) {
       expect(attempt + 1);
     };
     callbacks.failed = [](const absl::Status& status) {
@@ -121,7 +121,8 @@ absl::Status Receive(const TransferCase& transfer, uint32_t attempts, const Read
     const auto made = std::make_shared<AttemptReceiver>(
         ReceiverConfig(transfer, attempt), *cache.cache, cache.staging.get(), std::move(callbacks));
     *receiver = made;
-    const absl::Status admitted = registry.Admit(KeyOf(attempt), [](const absl::Status&) {});
+    const absl::Status admitted =
+        registry.Admit(KeyOf(attempt), /*choices=*/1, [](const absl::Status&) {});
     if (!admitted.ok()) LogWarning("receiver: {}", std::string(admitted.message()));
     made->Start();
     registry.Expect(KeyOf(attempt), made);

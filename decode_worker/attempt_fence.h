@@ -1,5 +1,5 @@
-// Which attempt at a choice of a request is the current one: a higher attempt ends lower ones, a
-// late lower one is refused.
+// Which attempt at a choice of a request is the current one: a higher attempt ends lower ones of
+// the choices that it covers, a late lower one is refused.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <tuple>
+#include <vector>
 
 #include "baton/internal/v1/common.pb.h"
 
@@ -20,11 +21,13 @@ class AttemptFence {
 
   explicit AttemptFence(size_t remembered = 4096) : remembered_(remembered) {}
 
-  // A new attempt. kCurrent: it lives from here on, and *superseded is the lower attempt that lived
-  // until now (0: none). kSuperseded: a higher one was seen. kDuplicate: this one was seen.
-  Verdict Admit(const internal::v1::AttemptKey& key, uint32_t* superseded);
-  // The attempt has ended.
-  void End(const internal::v1::AttemptKey& key);
+  // A new attempt at the choices [key.choice, key.choice + choices). kCurrent: it lives from here
+  // on, and *superseded are the lower attempts at any of them that lived until now. kSuperseded: a
+  // higher one was seen at one of them. kDuplicate: this one was.
+  Verdict Admit(const internal::v1::AttemptKey& key, uint32_t choices,
+                std::vector<internal::v1::AttemptKey>* superseded);
+  // The attempt has ended, at all its choices.
+  void End(const internal::v1::AttemptKey& key, uint32_t choices);
   // A message for an attempt: kCurrent, kSuperseded, or kUnknown.
   Verdict Check(const internal::v1::AttemptKey& key) const;
 
@@ -32,6 +35,7 @@ class AttemptFence {
   using Choice = std::tuple<uint64_t, uint64_t, uint32_t>;
   struct Entry {
     uint32_t highest = 0;
+    uint32_t first_choice = 0;  // that the highest covers
     bool live = false;
   };
   void Forget();

@@ -135,7 +135,7 @@ void AttemptReceiver::Execute(const KvReceiver::Action& action) {
   } else if (const auto* drop = std::get_if<KvReceiver::Drop>(&action)) {
     messages_.erase(drop->message_id);
   } else if (const auto* commit = std::get_if<KvReceiver::CommitSequence>(&action)) {
-    callbacks_.committed(commit->first_token, commit->exact);
+    callbacks_.committed(*commit);
   } else if (const auto* failed = std::get_if<KvReceiver::Failed>(&action)) {
     callbacks_.failed(failed->status);
   } else if (const auto* release = std::get_if<KvReceiver::ReleaseBlocks>(&action)) {

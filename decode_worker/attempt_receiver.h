@@ -29,7 +29,7 @@ class AttemptReceiver : public std::enable_shared_from_this<AttemptReceiver> {
   // On the receiver's thread.
   struct Callbacks {
     std::function<void(const KvReceiver::TakeBlocks&)> take_blocks;  // once, answered by Grant
-    std::function<void(const internal::v1::OutputToken& first_token, bool exact)> committed;
+    std::function<void(const KvReceiver::CommitSequence&)> committed;
     std::function<void(const absl::Status&)> failed;
     std::function<void(const KvReceiver::ReleaseBlocks&)> release_blocks;  // no copy is in flight
     std::function<void(uint64_t)> received;                                // bytes of payload

@@ -21,16 +21,16 @@ absl::Status Superseded() {
 
 }  // namespace
 
-absl::Status AttemptRegistry::Admit(const AttemptKey& key, End end) {
-  End lower;
+absl::Status AttemptRegistry::Admit(const AttemptKey& key, uint32_t choices, End end) {
+  std::vector<End> lower;
   {
     absl::MutexLock lock(&mutex_);
     if (attempts_.size() >= max_attempts_) {
       return WithRetryInfo(absl::ResourceExhaustedError("too many sequences on this worker"),
                            absl::Milliseconds(100));
     }
-    uint32_t superseded = 0;
-    switch (fence_.Admit(key, &superseded)) {
+    std::vector<AttemptKey> superseded;
+    switch (fence_.Admit(key, choices, &superseded)) {
       case AttemptFence::Verdict::kSuperseded:
         return Superseded();
       case AttemptFence::Verdict::kDuplicate:
@@ -38,15 +38,13 @@ absl::Status AttemptRegistry::Admit(const AttemptKey& key, End end) {
       default:
         break;
     }
-    if (superseded != 0) {
-      AttemptKey lower_key = key;
-      lower_key.set_attempt(superseded);
+    for (const AttemptKey& lower_key : superseded) {
       const auto found = attempts_.find(BytesOf(lower_key));
-      if (found != attempts_.end()) lower = found->second.end;
+      if (found != attempts_.end()) lower.push_back(found->second.end);
     }
-    attempts_[BytesOf(key)] = {key, std::move(end), nullptr};
+    attempts_[BytesOf(key)] = {key, choices, std::move(end), nullptr};
   }
-  if (lower) lower(Superseded());
+  for (const End& end_lower : lower) end_lower(Superseded());
   return absl::OkStatus();
 }
 
@@ -63,7 +61,7 @@ void AttemptRegistry::Remove(const AttemptKey& key) {
   if (found == attempts_.end()) return;
   std::swap(removed, found->second);
   attempts_.erase(found);
-  fence_.End(key);
+  fence_.End(key, removed.choices);
 }
 
 std::shared_ptr<AttemptReceiver> AttemptRegistry::Find(const AttemptKey& key,

@@ -27,9 +27,10 @@ class AttemptRegistry {
 
   explicit AttemptRegistry(size_t max_attempts) : max_attempts_(max_attempts) {}
 
-  // From here on the attempt lives. A lower one of the same choice is ended; ABORTED for a late
-  // lower one, ALREADY_EXISTS for the same, RESOURCE_EXHAUSTED when max_attempts live.
-  absl::Status Admit(const internal::v1::AttemptKey& key, End end);
+  // From here on the attempt at the choices [key.choice, key.choice + choices) lives. Lower ones at
+  // any of them are ended; ABORTED for a late lower one, ALREADY_EXISTS for the same,
+  // RESOURCE_EXHAUSTED when max_attempts live.
+  absl::Status Admit(const internal::v1::AttemptKey& key, uint32_t choices, End end);
   // Pushes for the attempt find this from here on.
   void Expect(const internal::v1::AttemptKey& key, std::shared_ptr<AttemptReceiver> receiver);
   void Remove(const internal::v1::AttemptKey& key);
@@ -43,6 +44,7 @@ class AttemptRegistry {
  private:
   struct Attempt {
     internal::v1::AttemptKey key;
+    uint32_t choices = 1;
     End end;
     std::shared_ptr<AttemptReceiver> receiver;  // null until pushes are expected
   };

@@ -9,6 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/numerics.h"
+#include "common/base/status_macros.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/duration_proto.h"
 #include "common/rpc/kv_digest.h"
@@ -23,6 +24,15 @@ using internal::v1::PushRefused;
 // The same in every attempt at one choice.
 std::string ResumeKey(const internal::v1::AttemptKey& key) {
   return absl::StrCat(key.request_id_high(), ".", key.request_id_low(), ".", key.choice());
+}
+
+absl::StatusOr<std::vector<OutputToken>> TokensFromProto(
+    const std::vector<internal::v1::OutputToken>& tokens, int vocab_size) {
+  std::vector<OutputToken> result;
+  for (const internal::v1::OutputToken& token : tokens) {
+    BATON_ASSIGN_OR_RETURN(result.emplace_back(), OutputTokenFromProto(token, vocab_size));
+  }
+  return result;
 }
 
 }  // namespace
@@ -62,12 +72,7 @@ void DecodeCall::OnReadDone(bool ok) {
     }
     case internal::v1::DecodeRequest::kStop: {
       absl::MutexLock lock(&mutex_);
-      if (!started_ || request.stop().choice() != key_.choice()) {
-        EndLocked(InvalidField("stop.choice", "is not a choice of this call"));
-      } else if (!stopped_ && !status_.has_value()) {
-        stopped_ = true;
-        EndSequence(PushRefused::REASON_ABORTED);
-      }
+      OnStop(request.stop().choice());
       break;
     }
     default:
@@ -75,6 +80,23 @@ void DecodeCall::OnReadDone(bool ok) {
   }
   absl::MutexLock lock(&mutex_);
   if (!finished_) StartRead(&request_);
+}
+
+// Before the commit whoever writes the blocks says when they can go back, which is only asked once
+// no choice is left.
+void DecodeCall::OnStop(uint32_t choice) {
+  if (!started_ || choice < key_.choice() || choice - key_.choice() >= choices_) {
+    return EndLocked(InvalidField("stop.choice", "is not a choice of this call"));
+  }
+  if (status_.has_value() || ended_.count(choice) > 0 || !stopped_.insert(choice).second) return;
+  std::set<uint32_t> over = ended_;
+  over.insert(stopped_.begin(), stopped_.end());
+  releasing_ = over.size() == choices_;
+  if (releasing_) {
+    EndSequence(PushRefused::REASON_ABORTED);
+  } else if (submitted_) {
+    engine_.Stop(sequence_, static_cast<int>(choice));
+  }
 }
 
 void DecodeCall::OnStart(const internal::v1::DecodeStart& start) {
@@ -88,13 +110,15 @@ void DecodeCall::OnStart(const internal::v1::DecodeStart& start) {
   if (!request.ok()) return End(request.status());
   const auto self = shared_from_this();
   const absl::Status admitted =
-      registry_.Admit(spec.key(), [self](const absl::Status& status) { self->End(status); });
+      registry_.Admit(spec.key(), static_cast<uint32_t>(request->choices),
+                      [self](const absl::Status& status) { self->End(status); });
   if (!admitted.ok()) return End(admitted);
 
   absl::MutexLock lock(&mutex_);
   registered_ = true;
   if (status_.has_value()) return;
   key_ = spec.key();
+  choices_ = static_cast<uint32_t>(request->choices);
   local_ = start.prefill_locally();
   exact_ = PromisesBits(options_.shape.numerics());
   if (!local_) receiver_config_ = ReceiverConfig(spec, request->token_ids);
@@ -123,6 +147,7 @@ KvReceiver::Config DecodeCall::ReceiverConfig(const internal::v1::SequenceSpec& 
       .cache_salt = spec.cache_salt(),
       .strict_kv_dtype = options_.strict_kv_dtype,
       .prompt_length = static_cast<int>(spec.prompt_length()),
+      .choices = static_cast<int>(choices_),
       .vocab_size = engine_.model_config().vocab_size,
       .limits = options_.limits,
   };
@@ -135,7 +160,7 @@ KvReceiver::Config DecodeCall::ReceiverConfig(const internal::v1::SequenceSpec& 
 
 void DecodeCall::On(const SequenceAdmitted& event) {
   absl::MutexLock lock(&mutex_);
-  if (status_.has_value() || stopped_) return;
+  if (status_.has_value() || releasing_) return;
   if (!local_) ExpectPush();
   DecodeResponse response;
   response.mutable_accepted()->set_cached_tokens(static_cast<uint32_t>(event.cached_tokens));
@@ -154,8 +179,8 @@ void DecodeCall::ExpectPush() {
   callbacks.release_blocks = [self](const KvReceiver::ReleaseBlocks& release) {
     self->engine_.Release(self->sequence_, release.resume_tokens);
   };
-  callbacks.committed = [self](const internal::v1::OutputToken& first_token, bool exact) {
-    self->OnCommitted(first_token, exact);
+  callbacks.committed = [self](const KvReceiver::CommitSequence& commit) {
+    self->OnCommitted(commit);
   };
   callbacks.failed = [self](const absl::Status& status) { self->OnPushFailed(status); };
   callbacks.received = [self](uint64_t bytes) {
@@ -177,24 +202,24 @@ void DecodeCall::On(const BlocksGranted& event) {
   if (receiver_ != nullptr) receiver_->Grant(event.block_table, event.start_token);
 }
 
-void DecodeCall::OnCommitted(const internal::v1::OutputToken& first_token, bool exact) {
-  absl::StatusOr<OutputToken> token =
-      OutputTokenFromProto(first_token, engine_.model_config().vocab_size);
+void DecodeCall::OnCommitted(const KvReceiver::CommitSequence& commit) {
+  absl::StatusOr<std::vector<OutputToken>> tokens =
+      TokensFromProto(commit.first_tokens, engine_.model_config().vocab_size);
   absl::MutexLock lock(&mutex_);
   inflight_.reset();
-  if (status_.has_value() || stopped_) return;  // the receiver was told to release the blocks
-  if (!token.ok()) return EndLocked(token.status());
+  if (status_.has_value() || releasing_) return;  // the receiver was told to release the blocks
+  if (!tokens.ok()) return EndLocked(tokens.status());
   committed_ = true;
-  exact_ = exact;
+  exact_ = commit.exact;
   if (options_.metrics != nullptr) {
     options_.metrics->TransferDone(
         {.duration = SteadyNow() - first_received_, .bytes = received_bytes_});
   }
   DecodeResponse response;
-  response.mutable_committed()->set_exact(exact);
+  response.mutable_committed()->set_exact(commit.exact);
   Queue(std::move(response));
-  QueueToken(first_token);
-  engine_.Commit(sequence_, *std::move(token));
+  for (const internal::v1::OutputToken& token : commit.first_tokens) QueueToken(token);
+  engine_.Commit(sequence_, *std::move(tokens));
   SetPaused();
 }
 
@@ -202,7 +227,7 @@ void DecodeCall::OnPushFailed(const absl::Status& status) {
   const bool mismatch = absl::IsFailedPrecondition(status);
   absl::MutexLock lock(&mutex_);
   inflight_.reset();
-  if (status_.has_value() || stopped_) return;
+  if (status_.has_value() || releasing_) return;
   if (options_.metrics != nullptr) options_.metrics->TransferFailed(status);
   EndLocked(WithErrorInfo(absl::Status(mismatch ? absl::StatusCode::kFailedPrecondition
                                                 : absl::StatusCode::kUnavailable,
@@ -223,24 +248,24 @@ void DecodeCall::On(const ChunkComputed& event) {
 
 void DecodeCall::On(const TokenProduced& event) {
   absl::MutexLock lock(&mutex_);
-  QueueToken(OutputTokenToProto(event.token, static_cast<int>(key_.choice())));
+  QueueToken(OutputTokenToProto(event.token, event.choice));
 }
 
-void DecodeCall::On(const SequencePreempted&) {
+void DecodeCall::On(const SequencePreempted& event) {
+  const auto choice = static_cast<uint32_t>(event.choice);
   absl::MutexLock lock(&mutex_);
-  if (!queue_.empty() && queue_.back().has_preempted()) return;
+  if (!queue_.empty() && queue_.back().has_preempted() &&
+      queue_.back().preempted().choice() == choice) {
+    return;
+  }
   DecodeResponse response;
-  response.mutable_preempted()->set_choice(key_.choice());
+  response.mutable_preempted()->set_choice(choice);
   Queue(std::move(response));
 }
 
 void DecodeCall::On(const SequenceFinished& event) {
   absl::MutexLock lock(&mutex_);
-  if (options_.metrics != nullptr) {
-    options_.metrics->SequenceDone(event.queue, event.prefill, event.decode);
-  }
-  QueueFinished(event);
-  EndLocked(absl::OkStatus());
+  ChoiceEnded(event);
 }
 
 void DecodeCall::On(const SequenceFailed& event) {
@@ -251,13 +276,16 @@ void DecodeCall::On(const SequenceFailed& event) {
 
 void DecodeCall::On(const SequenceReleased& event) {
   absl::MutexLock lock(&mutex_);
-  if (!stopped_ || status_.has_value()) return;
+  if (stopped_.count(static_cast<uint32_t>(event.timings.choice)) > 0) ChoiceEnded(event.timings);
+}
+
+void DecodeCall::ChoiceEnded(const SequenceFinished& timings) {
+  if (status_.has_value() || !ended_.insert(static_cast<uint32_t>(timings.choice)).second) return;
   if (options_.metrics != nullptr) {
-    options_.metrics->SequenceDone(event.timings.queue, event.timings.prefill,
-                                   event.timings.decode);
+    options_.metrics->SequenceDone(timings.queue, timings.prefill, timings.decode);
   }
-  QueueFinished(event.timings);
-  EndLocked(absl::OkStatus());
+  QueueFinished(timings);
+  if (ended_.size() == choices_) EndLocked(absl::OkStatus());
 }
 
 void DecodeCall::QueueFinished(const SequenceFinished& timings) {
@@ -272,12 +300,12 @@ void DecodeCall::QueueFinished(const SequenceFinished& timings) {
   }
   finished.set_preemptions(static_cast<uint32_t>(timings.preemptions));
   finished.set_exact(exact_);
-  finished.set_choice(key_.choice());
+  finished.set_choice(static_cast<uint32_t>(timings.choice));
   Queue(std::move(response));
 }
 
 void DecodeCall::QueueToken(internal::v1::OutputToken token) {
-  if (status_.has_value() || stopped_) return;
+  if (status_.has_value() || stopped_.count(token.choice()) > 0) return;
   ++queued_tokens_;
   if (!queue_.empty() && queue_.back().has_tokens()) {
     *queue_.back().mutable_tokens()->add_tokens() = std::move(token);

@@ -1,10 +1,11 @@
-// One Decode call: the life of one attempt on the decode worker.
+// One Decode call: the life of one attempt, at one choice or several, on the decode worker.
 #pragma once
 
 #include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,7 @@ class DecodeCall final
   void OnDone() override;
 
   void OnStart(const internal::v1::DecodeStart& start);
+  void OnStop(uint32_t choice) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   KvReceiver::Config ReceiverConfig(const internal::v1::SequenceSpec& spec,
                                     const std::vector<int32_t>& token_ids) const;
   void On(const SequenceAdmitted& event);
@@ -56,11 +58,13 @@ class DecodeCall final
   void On(const SequenceFailed& event);
   void On(const SequenceReleased& event);
   void ExpectPush() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void OnCommitted(const internal::v1::OutputToken& first_token, bool exact);
+  void OnCommitted(const KvReceiver::CommitSequence& commit);
   void OnPushFailed(const absl::Status& status);
 
   void Queue(internal::v1::DecodeResponse response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void QueueToken(internal::v1::OutputToken token) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The choice has ended; the last one ends the call.
+  void ChoiceEnded(const SequenceFinished& timings) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void QueueFinished(const SequenceFinished& timings) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetPaused() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -86,6 +90,7 @@ class DecodeCall final
   bool registered_ ABSL_GUARDED_BY(mutex_) = false;
   bool submitted_ ABSL_GUARDED_BY(mutex_) = false;
   internal::v1::AttemptKey key_;  // written once, by OnStart
+  uint32_t choices_ = 1;          // likewise: from key_.choice on
   std::optional<KvReceiver::Config> receiver_config_ ABSL_GUARDED_BY(mutex_);  // until admitted
   bool local_ = false;       // written once, by OnStart
   SequenceId sequence_ = 0;  // written once, by OnStart
@@ -93,7 +98,9 @@ class DecodeCall final
   bool committed_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<WorkerMetrics::InFlight> inflight_ ABSL_GUARDED_BY(mutex_);  // blocks granted
   bool exact_ ABSL_GUARDED_BY(mutex_) = true;
-  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  std::set<uint32_t> stopped_ ABSL_GUARDED_BY(mutex_);  // choices that the router has stopped
+  std::set<uint32_t> ended_ ABSL_GUARDED_BY(mutex_);    // choices whose DecodeFinished is queued
+  bool releasing_ ABSL_GUARDED_BY(mutex_) = false;      // every choice was stopped or has ended
   bool flow_paused_ ABSL_GUARDED_BY(mutex_) = false;
   bool paused_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t received_bytes_ ABSL_GUARDED_BY(mutex_) = 0;

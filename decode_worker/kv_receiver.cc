@@ -308,18 +308,19 @@ void KvReceiver::OnCommit(const PushCommit& commit) {
   if (absl::Status status = CheckFirstTokens(commit); !status.ok()) {
     return Fail(PushRefused::REASON_OUT_OF_RANGE, std::move(status));
   }
-  const OutputToken& first_token = commit.first_tokens(0);
+  const std::vector<OutputToken> first_tokens(commit.first_tokens().begin(),
+                                              commit.first_tokens().end());
   if (!CoveredBefore(token_count_)) {
     return Fail(PushRefused::REASON_INCOMPLETE, absl::DataLossError("commit: pages are missing"));
   }
-  if (Digest(token_count_, absl::MakeConstSpan(&first_token, 1)) != commit.digest()) {
+  if (Digest(token_count_, first_tokens) != commit.digest()) {
     return Fail(PushRefused::REASON_INCOMPLETE, absl::DataLossError("commit: the digest differs"));
   }
   BATON_CHECK(copies_.empty() && waiting_.empty(), "what is covered is not in copy");
   BATON_FAILPOINT("kv_receiver.committed");
   state_ = State::kCommitted;
   deadline_ = absl::InfiniteFuture();
-  actions_.emplace_back(CommitSequence{first_token, exact_});
+  actions_.emplace_back(CommitSequence{first_tokens, exact_});
   Send committed{stream_, {}};
   committed.message.mutable_committed();
   actions_.emplace_back(std::move(committed));

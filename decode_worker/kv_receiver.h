@@ -65,6 +65,7 @@ class KvReceiver {
     std::string cache_salt = {};           // of page_hashes
     bool strict_kv_dtype = false;          // another KV type than this worker's is refused
     int prompt_length = 0;                 // of the original prompt
+    int choices = 1;                       // from key.choice on
     int vocab_size = 0;
     KvReceiverLimits limits;
   };
@@ -142,7 +143,7 @@ class KvReceiver {
     uint64_t message_id = 0;
   };
   struct CommitSequence {
-    internal::v1::OutputToken first_token;
+    std::vector<internal::v1::OutputToken> first_tokens;  // by choice; some go on
     bool exact = false;  // made under the numerics of this worker, which promise the same bits
   };
   struct Failed {  // once at most, never after CommitSequence: the attempt cannot be committed any

@@ -95,16 +95,22 @@ absl::Status KvReceiver::CheckFirstTokens(const PushCommit& commit) const {
   const auto refuse = [](const char* what) {
     return absl::InvalidArgumentError(absl::StrCat("commit: ", what));
   };
-  if (commit.first_tokens_size() != 1) return refuse("first_tokens is not one for each choice");
-  const OutputToken& token = commit.first_tokens(0);
-  if (token.choice() != config_.key.choice()) return refuse("first_tokens.choice is another's");
-  if (token.output_index() != static_cast<uint32_t>(token_count_ - config_.prompt_length)) {
-    return refuse("first_tokens.output_index is not the next");
+  if (commit.first_tokens_size() != config_.choices) {
+    return refuse("first_tokens is not one for each choice");
   }
-  if (token.token().token_id() >= static_cast<uint32_t>(config_.vocab_size)) {
-    return refuse("first_tokens.token_id is outside the vocabulary");
+  uint32_t choice = config_.key.choice();
+  bool goes_on = false;
+  for (const OutputToken& token : commit.first_tokens()) {
+    if (token.choice() != choice++) return refuse("first_tokens.choice is another's");
+    if (token.output_index() != static_cast<uint32_t>(token_count_ - config_.prompt_length)) {
+      return refuse("first_tokens.output_index is not the next");
+    }
+    if (token.token().token_id() >= static_cast<uint32_t>(config_.vocab_size)) {
+      return refuse("first_tokens.token_id is outside the vocabulary");
+    }
+    goes_on |= !token.ends_sequence();
   }
-  if (token.ends_sequence()) return refuse("first_tokens.ends_sequence: nothing to decode");
+  if (!goes_on) return refuse("first_tokens.ends_sequence: nothing to decode");
   return absl::OkStatus();
 }
 

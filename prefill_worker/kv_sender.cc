@@ -81,7 +81,7 @@ void KvSender::On(const ChunkReady& event) {
 }
 
 void KvSender::On(const FirstToken& event) {
-  if (!finished_) first_token_ = event.token;
+  if (!finished_) first_tokens_.push_back(event.token);
 }
 
 void KvSender::On(const Abort& event) {

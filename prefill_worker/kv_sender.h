@@ -75,6 +75,7 @@ class KvSender {
     KvLayout layout;                 // of the sender's cache
     std::vector<int32_t> token_ids;  // of the whole sequence; open.token_count of them
     KvSenderLimits limits;
+    int choices = 1;  // of the sequence: so many first tokens go with the commit
     int streams = 1;  // to carry data at most, 1 to kMaxKvStreams; few messages need fewer
   };
 
@@ -95,7 +96,7 @@ class KvSender {
     int end_token = 0;                       // every layer before it was announced
     absl::Time at = absl::InfiniteFuture();  // when it was computed; at the latest when handled
   };
-  struct FirstToken {
+  struct FirstToken {  // of each choice, in their order
     internal::v1::OutputToken token;
   };
   struct Abort {
@@ -230,7 +231,7 @@ class KvSender {
   uint64_t window_bytes_ = 0;
   uint64_t next_sequence_number_ = 1;
   SendWindow unacknowledged_;
-  std::optional<internal::v1::OutputToken> first_token_;
+  std::vector<internal::v1::OutputToken> first_tokens_;
   absl::Status abort_status_;
 
   std::set<int> streams_;  // opened and not ended

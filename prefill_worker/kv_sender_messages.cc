@@ -142,17 +142,18 @@ void KvSender::SendCheckpoint() {
 }
 
 void KvSender::SendCommit() {
-  if (state_ != State::kSending || !first_token_.has_value() || !checkpoints_.empty() ||
-      last_computed_ == absl::InfinitePast() || !computed_.empty() || !unacknowledged_.empty()) {
+  if (state_ != State::kSending || first_tokens_.size() < static_cast<size_t>(config_.choices) ||
+      !checkpoints_.empty() || last_computed_ == absl::InfinitePast() || !computed_.empty() ||
+      !unacknowledged_.empty()) {
     return;
   }
   BATON_FAILPOINT("kv_sender.before_commit");
   state_ = State::kCommitting;
   deadline_ = now_ + config_.limits.commit_timeout;
   SendControl commit;
-  *commit.message.mutable_commit()->add_first_tokens() = *first_token_;
-  std::string digest =
-      Digest(static_cast<int>(config_.token_ids.size()), absl::MakeConstSpan(&*first_token_, 1));
+  commit.message.mutable_commit()->mutable_first_tokens()->Add(first_tokens_.begin(),
+                                                               first_tokens_.end());
+  std::string digest = Digest(static_cast<int>(config_.token_ids.size()), first_tokens_);
   BATON_FAILPOINT_BYTES("kv_sender.digest", digest.data(), digest.size());
   commit.message.mutable_commit()->set_digest(std::move(digest));
   actions_.emplace_back(std::move(commit));

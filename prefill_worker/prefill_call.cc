@@ -45,7 +45,7 @@ absl::Status PrefillCall::Submit(const PrefillRequest& request) {
       SequenceFromProto(spec, engine_.model_config().vocab_size, engine_.options().max_model_len);
   if (!sequence.ok()) return sequence.status();
   absl::MutexLock lock(&mutex_);
-  choice_ = spec.key().choice();
+  choices_ = sequence->choices;
   if (!request.decode_address().empty()) {
     if (absl::Status status = ValidateShape(request.decode_shape()); !status.ok()) return status;
     if (absl::Status status = CheckSameIdentity(options_.identity, request.decode_identity());
@@ -95,6 +95,7 @@ KvSender::Config PrefillCall::SenderConfig(const PrefillRequest& request, KvWire
   config.layout = engine_.cache().layout();
   config.token_ids = std::move(token_ids);
   config.limits = options_.limits;
+  config.choices = choices_;
   return config;
 }
 
@@ -170,13 +171,17 @@ void PrefillCall::On(const TokenProduced& event) {
   absl::MutexLock lock(&mutex_);
   if (status_.has_value()) return;
   PrefillResponse response;
-  *response.mutable_first_token() = OutputTokenToProto(event.token, static_cast<int>(choice_));
-  if (push_ != nullptr && event.token.finish_reason == FinishReason::kNone) {
-    push_->Post(KvSender::FirstToken{response.first_token()});
-  } else if (push_ != nullptr) {
-    push_->Post(KvSender::Abort{PushAbort::REASON_FINISHED_AT_FIRST_TOKEN});
-  }
+  *response.mutable_first_token() = OutputTokenToProto(event.token, event.choice);
+  first_tokens_.push_back(response.first_token());
   Queue(std::move(response));
+  if (push_ == nullptr || first_tokens_.size() < static_cast<size_t>(choices_)) return;
+  const bool all_end =
+      std::all_of(first_tokens_.begin(), first_tokens_.end(),
+                  [](const internal::v1::OutputToken& token) { return token.ends_sequence(); });
+  if (all_end) return push_->Post(KvSender::Abort{PushAbort::REASON_FINISHED_AT_FIRST_TOKEN});
+  for (internal::v1::OutputToken& token : first_tokens_) {
+    push_->Post(KvSender::FirstToken{std::move(token)});
+  }
 }
 
 void PrefillCall::On(const SequenceFinished& event) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -84,13 +85,14 @@ class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillR
   absl::Mutex mutex_;
   internal::v1::PrefillResponse writing_;  // gRPC's while write_in_flight_
   bool write_in_flight_ ABSL_GUARDED_BY(mutex_) = false;
-  std::deque<internal::v1::PrefillResponse> queue_ ABSL_GUARDED_BY(mutex_);  // one of each kind
+  std::deque<internal::v1::PrefillResponse> queue_
+      ABSL_GUARDED_BY(mutex_);  // one of each kind, a first token for each choice
   std::optional<grpc::Status> status_ ABSL_GUARDED_BY(mutex_);  // the call ends with it
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;               // Finish was called
 
   std::string decode_address_;  // written once, by Submit; empty: no push
   std::string wire_dtype_;      // written once, by Submit
-  uint32_t choice_ = 0;         // written once, by Submit
+  int choices_ = 1;             // written once, by Submit
   SequenceId sequence_ = 0;     // written once, by Submit
   bool submitted_ ABSL_GUARDED_BY(mutex_) = false;
   ChannelCache::Channels push_channels_ ABSL_GUARDED_BY(mutex_);
@@ -98,6 +100,7 @@ class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillR
   std::shared_ptr<PushClient> push_ ABSL_GUARDED_BY(mutex_);
   std::optional<WorkerMetrics::InFlight> inflight_ ABSL_GUARDED_BY(mutex_);  // of the push
   int cached_tokens_ ABSL_GUARDED_BY(mutex_) = 0;  // computed earlier, not posted to the push yet
+  std::vector<internal::v1::OutputToken> first_tokens_ ABSL_GUARDED_BY(mutex_);  // by choice
   std::optional<SequenceFinished> computed_ ABSL_GUARDED_BY(mutex_);
   std::optional<KvSendReport> pushed_ ABSL_GUARDED_BY(mutex_);
 };

@@ -35,7 +35,8 @@ struct RequestSpec {
 
 // What a request asks of placement.
 struct WorkerNeeds {
-  bool decode = true;  // false: one token remains, which the prefill worker samples
+  bool decode = true;    // false: one token remains, which the prefill worker samples
+  uint32_t choices = 1;  // that are computed together
   uint32_t prompt_tokens = 0;
   uint32_t max_total_tokens = 0;  // prompt and output
   uint32_t failed_hand_offs = 0;  // in a row, filled in by who places it
@@ -43,6 +44,9 @@ struct WorkerNeeds {
   bool resumed = false;           // it was served before: it waits for a worker as long as it may
   std::vector<uint64_t> avoid{};  // workers that broke them, taken only where there is no other
   uint64_t prefer_decode = 0;     // may hold pages that an earlier attempt pushed; 0: none
+  // Of an attempt that may take the place of one that has its workers: only a decode worker that is
+  // not to be avoided and has room now.
+  bool elsewhere = false;
 };
 
 struct WorkerName {
@@ -50,8 +54,10 @@ struct WorkerName {
   std::string name;
 };
 
-// Events. `attempt` fences: an event of another attempt than the running one is ignored.
+// Events. `attempt` fences: an event of an attempt that does not run is ignored. Several may run at
+// once, of different choices; their numbers are unlike.
 struct WorkersChosen {
+  uint32_t attempt = 0;
   std::optional<WorkerName> prefill;  // none: prefilled on the decode worker
   std::optional<WorkerName> decode;   // none: one token remains
   std::string decode_address;         // where the push goes, as advertised
@@ -60,6 +66,10 @@ struct WorkersChosen {
   std::string system_fingerprint;  // of model, numerics and version
   std::string prefill_numerics;    // of whoever computes the prompt
   std::string decode_numerics;
+};
+// To needs that are for `elsewhere`: there is no such worker.
+struct NoneElsewhere {
+  uint32_t attempt = 0;
 };
 struct Abandoned {  // the router gives the request up: no worker in time, shutdown
   absl::Status status;
@@ -87,10 +97,13 @@ struct TimerFired {};      // the time that SetTimer named has come
 
 using RequestEvent =
     std::variant<WorkersChosen, Abandoned, DecodeMessage, DecodeEnded, PrefillMessage, PrefillEnded,
-                 ClientCancelled, ClientBehind, ClientCaughtUp, TimerFired>;
+                 ClientCancelled, ClientBehind, ClientCaughtUp, TimerFired, NoneElsewhere>;
 
 // Actions, in the order in which they are to be done.
-struct ChooseWorkers {  // answered by WorkersChosen or Abandoned
+// Answered by WorkersChosen or Abandoned; with `elsewhere` at once, by WorkersChosen or
+// NoneElsewhere.
+struct ChooseWorkers {
+  uint32_t attempt = 0;
   WorkerNeeds needs;
 };
 struct OpenDecode {  // answered by DecodeMessage, at last DecodeEnded
@@ -103,10 +116,13 @@ struct StartPrefill {  // answered by PrefillMessage, at last PrefillEnded
   uint64_t worker_id = 0;
   internal::v1::PrefillRequest request;
 };
-struct SendToDecode {  // stop or flow, to the latest attempt
+struct SendToDecode {  // stop or flow
+  uint32_t attempt = 0;
   internal::v1::DecodeRequest message;
 };
-struct CloseDecode {};  // nothing more to say; the worker ends the call by itself
+struct CloseDecode {  // nothing more to say; the worker ends the call by itself
+  uint32_t attempt = 0;
+};
 struct CancelDecode {
   uint32_t attempt = 0;
 };

@@ -15,11 +15,13 @@ void RequestRunner::Observe(const Request& request, WorkerLeg& leg,
   if (message.has_first_token() && !std::exchange(leg.served, true)) {
     parts_.registry.Served(leg.worker_id);
   }
-  if (!message.has_finished() || leg.worker_id != request.share.prefill) return;
-  const uint32_t prompt = request.share.prompt_tokens;
+  if (!message.has_finished()) return;
+  const auto share = request.shares.find(leg.attempt);
+  if (share == request.shares.end()) return;
+  const uint32_t prompt = share->second.prompt_tokens;
   parts_.registry.Prefilled(leg.worker_id, prompt - std::min(prompt, leg.cached_tokens),
                             GetDuration(message.finished().compute()));
-  parts_.registry.HandedOff(leg.worker_id, request.share.decode, message.finished());
+  parts_.registry.HandedOff(leg.worker_id, share->second.decode, message.finished());
 }
 
 void RequestRunner::Observe(const Request& request, WorkerLeg& leg,
@@ -27,9 +29,10 @@ void RequestRunner::Observe(const Request& request, WorkerLeg& leg,
   if (message.has_accepted()) leg.cached_tokens = message.accepted().cached_tokens();
   const bool serves = message.has_tokens() || message.has_committed();
   if (serves && !std::exchange(leg.served, true)) parts_.registry.Served(leg.worker_id);
-  const bool is_local = request.share.prefill == 0 && leg.worker_id == request.share.decode;
-  if (!message.has_finished() || !is_local) return;
-  const uint32_t prompt = request.share.prompt_tokens;
+  if (!message.has_finished()) return;
+  const auto share = request.shares.find(leg.attempt);
+  if (share == request.shares.end() || share->second.prefill != 0) return;  // not prefilled there
+  const uint32_t prompt = share->second.prompt_tokens;
   parts_.registry.Prefilled(leg.worker_id, prompt - std::min(prompt, leg.cached_tokens),
                             GetDuration(message.finished().prefill()));
 }
@@ -47,7 +50,10 @@ void RequestRunner::ObserveBreak(Request& request, const absl::Status& failure) 
     return;
   }
   ++request.failed_hand_offs;
-  parts_.registry.HandOffFailed(request.share.prefill, request.share.decode);
+  for (const auto& [attempt, share] : request.shares) {
+    if (request.machine->running(attempt)) continue;
+    parts_.registry.HandOffFailed(share.prefill, share.decode);
+  }
 }
 
 }  // namespace baton

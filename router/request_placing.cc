@@ -33,10 +33,11 @@ void RequestRunner::PlaceWaiting() {
   }
   while (const FairQueue::Entry* next = waiting_.Front()) {
     Request& request = *Find(next->number);
-    const Candidates candidates = FindCandidates(request);
+    WorkerNeeds& needs = request.asks.front().needs;
+    const Candidates candidates = FindCandidates(request, needs);
     const auto link = [this](uint64_t p, uint64_t d) { return parts_.registry.Link(p, d); };
-    const Placement placement = Place(request.needs, candidates.prefill, candidates.decode,
-                                      options_.placement, turn_, link);
+    const Placement placement =
+        Place(needs, candidates.prefill, candidates.decode, options_.placement, turn_, link);
     if (placement.outcome == Placement::Outcome::kWait) {
       request.none_ready_since = absl::InfiniteFuture();
       parts_.admission.SetWaiting(true, now);
@@ -46,13 +47,17 @@ void RequestRunner::PlaceWaiting() {
       ++turn_;
       waiting_.TakeFront();
       request.ticket.GotWorkers(now);
-      GiveWorkers(request, candidates, placement);
+      const ChooseWorkers ask = std::move(request.asks.front());
+      request.asks.pop_front();
+      request.none_ready_since = absl::InfiniteFuture();
+      if (!request.asks.empty()) Enqueue(request);
+      GiveWorkers(request, ask, candidates, placement);
       continue;
     }
     // It waits for what is not there: the others go on without it.
     waiting_.Remove(request.number);
     request.none_ready_since = std::min(request.none_ready_since, now);
-    if (request.needs.resumed || now - request.none_ready_since < options_.no_worker_grace) {
+    if (needs.resumed || now - request.none_ready_since < options_.no_worker_grace) {
       no_worker_.push_back(request.number);
     } else {
       Feed(request, Abandoned{WhyNoWorker()});
@@ -61,17 +66,39 @@ void RequestRunner::PlaceWaiting() {
   parts_.admission.SetWaiting(false, now);
 }
 
-RequestRunner::Candidates RequestRunner::FindCandidates(Request& request) {
-  request.needs.failed_hand_offs = request.failed_hand_offs;
+RequestRunner::Candidates RequestRunner::FindCandidates(const Request& request,
+                                                        WorkerNeeds& needs) {
+  needs.failed_hand_offs = request.failed_hand_offs;
   const RequestSpec& spec = request.machine->spec();
   const auto* prompt = reinterpret_cast<const int32_t*>(spec.prompt_token_ids.data());
-  return parts_.registry.Choose(request.needs,
-                                absl::MakeConstSpan(prompt, spec.prompt_token_ids.size()),
+  return parts_.registry.Choose(needs, absl::MakeConstSpan(prompt, spec.prompt_token_ids.size()),
                                 spec.cache_salt, options_.placement, turn_);
 }
 
-void RequestRunner::GiveWorkers(Request& request, const Candidates& candidates,
-                                const Placement& placement) {
+// Not before those that have no workers yet, and only where there is room at once.
+void RequestRunner::PlaceElsewhere(uint64_t number, ChooseWorkers ask) {
+  Request* request = Find(number);
+  if (request == nullptr || request->ended || !request->machine->running(ask.attempt)) return;
+  Candidates candidates = FindCandidates(*request, ask.needs);
+  const WorkerNeeds& needs = ask.needs;
+  std::erase_if(candidates.decode, [&needs](const WorkerSnapshot& worker) {
+    const uint64_t room = uint64_t{worker.free_blocks} * worker.block_size;
+    return room <= uint64_t{needs.prompt_tokens} + worker.tokens_since ||
+           std::count(needs.avoid.begin(), needs.avoid.end(), worker.id) > 0;
+  });
+  const auto link = [this](uint64_t p, uint64_t d) { return parts_.registry.Link(p, d); };
+  const Placement placement =
+      Place(needs, candidates.prefill, candidates.decode, options_.placement, turn_, link);
+  if (!waiting_.empty() || !placement.decode.has_value() ||
+      placement.outcome != Placement::Outcome::kPlaced) {
+    return Feed(*request, NoneElsewhere{ask.attempt});
+  }
+  ++turn_;
+  GiveWorkers(*request, ask, candidates, placement);
+}
+
+void RequestRunner::GiveWorkers(Request& request, const ChooseWorkers& ask,
+                                const Candidates& candidates, const Placement& placement) {
   const auto find = [this](const auto& list, std::optional<size_t> index) {
     return index.has_value() ? parts_.registry.Find(list[*index].id) : nullptr;
   };
@@ -79,18 +106,20 @@ void RequestRunner::GiveWorkers(Request& request, const Candidates& candidates,
   Worker* const decode = find(candidates.decode, placement.decode);
   const WorkerSnapshot& computes = prefill != nullptr ? candidates.prefill[*placement.prefill]
                                                       : candidates.decode[*placement.decode];
-  const uint32_t prompt_tokens = request.needs.prompt_tokens;
-  request.share = {.prefill = prefill != nullptr ? prefill->id : 0,
-                   .decode = decode != nullptr ? decode->id : 0,
-                   .prompt_tokens = prompt_tokens,
-                   .computed_tokens = prompt_tokens - computes.cached_tokens};
-  parts_.registry.Take(request.share);
+  const uint32_t prompt_tokens = ask.needs.prompt_tokens;
+  WorkerShare& share = request.shares[ask.attempt];
+  share = {.prefill = prefill != nullptr ? prefill->id : 0,
+           .decode = decode != nullptr ? decode->id : 0,
+           .prompt_tokens = prompt_tokens,
+           .computed_tokens = prompt_tokens - computes.cached_tokens};
+  parts_.registry.Take(share);
   for (const Worker* worker : {prefill, decode}) {
     if (worker == nullptr) continue;
     parts_.metrics.Selected(worker->target.address, options_.placement.policy);
   }
   BATON_FAILPOINT("router.workers_found");
   WorkersChosen chosen;
+  chosen.attempt = ask.attempt;
   chosen.capability = RandomBytes(16);
   if (prefill != nullptr) {
     chosen.prefill = WorkerName{.id = prefill->id, .name = prefill->info.name()};

@@ -73,10 +73,10 @@ void RequestRunner::Prepared(uint64_t number, absl::StatusOr<RequestSpec> spec,
 
 void RequestRunner::Feed(Request& request, const RequestEvent& event) {
   const absl::Time now = SteadyNow();
-  const uint32_t attempt = request.machine->attempt();
+  const uint32_t breaks = request.machine->breaks();
   RequestActions actions = request.machine->Handle(event, now);
-  if (request.machine->attempt() != attempt) AttemptBroke(request);
-  if (const size_t tokens = request.machine->log(0).size(); tokens > request.tokens_seen) {
+  if (request.machine->breaks() != breaks) AttemptsBroke(request);
+  if (const size_t tokens = request.machine->accepted_tokens(); tokens > request.tokens_seen) {
     parts_.metrics.TokensDelivered(*request.machine, request.last_token, now);
     request.tokens_seen = tokens;
     request.last_token = now;
@@ -84,15 +84,14 @@ void RequestRunner::Feed(Request& request, const RequestEvent& event) {
   DoAll(request, std::move(actions));
 }
 
-void RequestRunner::AttemptBroke(Request& request) {
+void RequestRunner::AttemptsBroke(Request& request) {
   BATON_FAILPOINT("router.attempt_broke");
   const absl::Status& failure = request.machine->last_failure();
   LogWarning("request {}: attempt {} follows, after {} tokens: {}", request.number,
-             request.machine->attempt(), request.machine->log(0).size(),
+             request.machine->attempt(), request.machine->accepted_tokens(),
              LogSafe(failure.message()));
   parts_.metrics.Retried(failure);
   ObserveBreak(request, failure);
-  GiveBackWorkers(request);
 }
 
 void RequestRunner::Post(uint64_t number, RequestEvent event) {
@@ -111,7 +110,14 @@ void RequestRunner::DoAll(Request& request, RequestActions actions) {
 
 void RequestRunner::Do(Request& request, ChooseWorkers&& action) {
   BATON_FAILPOINT("router.before_choose");
-  request.needs = std::move(action.needs);
+  if (action.needs.elsewhere) {
+    parts_.loop.Post(
+        [this, number = request.number, ask = std::move(action)] { PlaceElsewhere(number, ask); });
+    return;
+  }
+  const bool waits = !request.asks.empty();
+  request.asks.push_back(std::move(action));
+  if (waits) return;
   request.none_ready_since = absl::InfiniteFuture();
   Enqueue(request);
   SchedulePlacing();
@@ -122,8 +128,8 @@ RequestRunner::WorkerLeg& RequestRunner::AddLeg(Request& request, uint32_t attem
   auto leg = std::make_unique<WorkerLeg>();
   leg->attempt = attempt;
   leg->worker_id = worker_id;
-  leg->begun =
-      worker_id == request.share.prefill ? request.share.prefill_begun : request.share.decode_begun;
+  const WorkerShare& share = request.shares.at(attempt);
+  leg->begun = worker_id == share.prefill ? share.prefill_begun : share.decode_begun;
   return *request.legs.emplace_back(std::move(leg));
 }
 
@@ -184,30 +190,27 @@ void RequestRunner::LegEnded(uint64_t number, const WorkerLeg* leg, const Reques
   RemoveIfAtRest(request);
 }
 
-DecodeClientCall* RequestRunner::CurrentDecode(Request& request) {
-  DecodeClientCall* current = nullptr;
+DecodeClientCall* RequestRunner::DecodeOf(Request& request, uint32_t attempt) {
   for (const auto& leg : request.legs) {
-    if (leg->decode != nullptr) current = leg->decode.get();
+    if (leg->decode != nullptr && leg->attempt == attempt) return leg->decode.get();
   }
-  return current;
+  return nullptr;
 }
 
 void RequestRunner::Do(Request& request, SendToDecode&& action) {
-  DecodeClientCall* call = CurrentDecode(request);
+  DecodeClientCall* call = DecodeOf(request, action.attempt);
   if (call == nullptr) return;
   call->WantTokens(!action.message.flow().paused());
   call->Send(std::move(action.message));
 }
 
-void RequestRunner::Do(Request& request, CloseDecode&&) {
-  if (DecodeClientCall* call = CurrentDecode(request)) call->Close();
+void RequestRunner::Do(Request& request, CloseDecode&& action) {
+  if (DecodeClientCall* call = DecodeOf(request, action.attempt)) call->Close();
 }
 
 void RequestRunner::Do(Request& request, CancelDecode&& action) {
   BATON_FAILPOINT("router.before_cancel_decode");
-  for (const auto& leg : request.legs) {
-    if (leg->decode != nullptr && leg->attempt == action.attempt) leg->decode->Cancel();
-  }
+  if (DecodeClientCall* call = DecodeOf(request, action.attempt)) call->Cancel();
 }
 
 void RequestRunner::Do(Request& request, CancelPrefill&& action) {
@@ -288,19 +291,23 @@ void RequestRunner::AbortClientWhenStalled(Request& request) {
 void RequestRunner::Settle(Request& request) {
   const bool admitted = request.machine != nullptr && request.machine->admitted();
   if (admitted || request.ended) request.ticket.Release();
-  if (request.ended) return GiveBackWorkers(request);
-  if (request.machine->prompt_computed()) GiveBackPromptPlace(request);
+  for (auto next = request.shares.begin(); next != request.shares.end();) {
+    const auto entry = next++;
+    auto& [attempt, share] = *entry;
+    if (request.ended || !request.machine->running(attempt)) {
+      GiveBackPromptPlace(share);
+      parts_.registry.GiveBack(share);
+      request.shares.erase(entry);
+    } else if (request.machine->prompt_computed(attempt)) {
+      GiveBackPromptPlace(share);
+    }
+  }
 }
 
-void RequestRunner::GiveBackPromptPlace(Request& request) {
-  if (!request.share.prompt_waits) return;
-  parts_.registry.PromptComputed(request.share);
+void RequestRunner::GiveBackPromptPlace(WorkerShare& share) {
+  if (!share.prompt_waits) return;
+  parts_.registry.PromptComputed(share);
   SchedulePlacing();
-}
-
-void RequestRunner::GiveBackWorkers(Request& request) {
-  GiveBackPromptPlace(request);
-  parts_.registry.GiveBack(request.share);
 }
 
 void RequestRunner::RemoveIfAtRest(Request& request) {

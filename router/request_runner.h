@@ -2,7 +2,9 @@
 // it asks for.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -81,18 +83,19 @@ class RequestRunner {
     std::unique_ptr<RequestMachine> machine;
     EventLoop::Timer timer;
     std::vector<std::unique_ptr<WorkerLeg>> legs;
-    WorkerShare share;              // of the running attempt
-    uint32_t failed_hand_offs = 0;  // in a row
-    uint64_t tokens_seen = 0;
+    std::map<uint32_t, WorkerShare> shares;  // by attempt
+    uint32_t failed_hand_offs = 0;           // in a row
+    size_t tokens_seen = 0;
     absl::Time last_token = absl::InfinitePast();
-    // While it waits for workers:
-    WorkerNeeds needs;
+    // Attempts that wait for workers, the oldest first; the request waits in line while there are
+    // some, for the first of them.
+    std::deque<ChooseWorkers> asks;
     absl::Time none_ready_since = absl::InfiniteFuture();  // InfiniteFuture: some worker is
   };
 
   void Feed(Request& request, const RequestEvent& event);
-  // The machine goes on with the next attempt.
-  void AttemptBroke(Request& request);
+  // The machine goes on with further attempts.
+  void AttemptsBroke(Request& request);
   void DoAll(Request& request, RequestActions actions);
   void Do(Request& request, ChooseWorkers&& action);
   void Do(Request& request, OpenDecode&& action);
@@ -110,9 +113,11 @@ class RequestRunner {
   void Enqueue(Request& request);
   // Ends those that wait and will get no worker in time, now and for as long as somebody waits.
   void SweepWaiting();
+  void PlaceElsewhere(uint64_t number, ChooseWorkers ask);
   using Candidates = ReadyWorkers::Candidates;
-  Candidates FindCandidates(Request& request);
-  void GiveWorkers(Request& request, const Candidates& candidates, const Placement& placement);
+  Candidates FindCandidates(const Request& request, WorkerNeeds& needs);
+  void GiveWorkers(Request& request, const ChooseWorkers& ask, const Candidates& candidates,
+                   const Placement& placement);
   // What messages and ends of calls say about the workers, for placement.
   void Observe(const Request& request, WorkerLeg& leg,
                const internal::v1::PrefillResponse& message);
@@ -121,8 +126,8 @@ class RequestRunner {
   void ObserveBreak(Request& request, const absl::Status& failure);
   absl::Status WhyNoWorker() const;
   WorkerLeg& AddLeg(Request& request, uint32_t attempt, uint64_t worker_id);
-  // Of the running attempt; null when it has none or it has ended.
-  DecodeClientCall* CurrentDecode(Request& request);
+  // Null when it has ended.
+  DecodeClientCall* DecodeOf(Request& request, uint32_t attempt);
   void LegEnded(uint64_t number, const WorkerLeg* leg, const RequestEvent& event);
   // Feeds the event later, in a turn of its own: never while actions of the same request are being
   // done.
@@ -134,8 +139,7 @@ class RequestRunner {
   // Gives back what the request no longer holds: its place in the queue, in a worker's queue, on
   // its workers.
   void Settle(Request& request);
-  void GiveBackPromptPlace(Request& request);
-  void GiveBackWorkers(Request& request);
+  void GiveBackPromptPlace(WorkerShare& share);
   void EndClient(Request& request, const absl::Status& status, const std::string& finish_reason);
   void RemoveIfAtRest(Request& request);
   Request* Find(uint64_t number);

@@ -19,15 +19,16 @@ constexpr int kSweepRest = 20;  // a sweep takes at most this part of the loop's
 
 void RequestRunner::Enqueue(Request& request) {
   const RequestSpec& spec = request.machine->spec();
-  const uint32_t output = request.needs.max_total_tokens - request.needs.prompt_tokens;
+  const WorkerNeeds& needs = request.asks.front().needs;
+  const uint32_t output = needs.max_total_tokens - needs.prompt_tokens;
   const uint64_t tokens =
-      parts_.admission.ExpectedTokens(request.needs.prompt_tokens, output, spec.sampling.n());
+      parts_.admission.ExpectedTokens(needs.prompt_tokens, output, needs.choices);
   request.ticket.SetTokens(tokens);
   waiting_.Push({.number = request.number,
                  .priority = spec.priority,
                  .tenant = spec.tenant,
                  .tokens = tokens,
-                 .resumed = request.needs.resumed});
+                 .resumed = needs.resumed});
   if (sweeping_) return;
   sweeping_ = true;
   parts_.loop.RunAt(SteadyNow() + kSweepInterval, [this] { SweepWaiting(); });

@@ -107,7 +107,7 @@ void RouterMetrics::Ended(const RequestMachine& machine, const absl::Status& sta
                           const std::string& finish_reason, absl::Time now) {
   const v1::Usage& usage = machine.usage();
   const v1::RequestTimings& timings = machine.timings();
-  const uint64_t generated = status.ok() ? usage.completion_tokens() : machine.log(0).size();
+  const uint64_t generated = status.ok() ? usage.completion_tokens() : machine.accepted_tokens();
   if (!status.ok() && !machine.admitted()) CountRefusal(status);
   requests_.Finished(status.code(), finish_reason, now - machine.spec().received,
                      usage.prompt_tokens(), generated);

@@ -171,6 +171,8 @@ class Backend {
   // out[i] = in[rows[i]]. `out` may be the first rows of `in`. REQUIRES: rows ascend.
   virtual void CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) = 0;
 
+  // Within the backend's memory: an operation.
+  virtual void Copy(const void* from, size_t bytes, void* to) = 0;
   // Between the host's memory and the backend's; Download waits for the operations before it.
   virtual void Upload(const void* host, size_t bytes, void* device) = 0;
   virtual void Download(const void* device, size_t bytes, void* host) = 0;

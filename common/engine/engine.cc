@@ -121,10 +121,11 @@ absl::Status Engine::Submit(SequenceId id, SequenceRequest request) {
 void Engine::OpenReceive(SequenceId id, std::string kv_numerics) {
   rep_->mailbox.OpenReceive(id, std::move(kv_numerics));
 }
-void Engine::Commit(SequenceId id, OutputToken first_token) {
-  rep_->mailbox.Commit(id, std::move(first_token));
+void Engine::Commit(SequenceId id, std::vector<OutputToken> first_tokens) {
+  rep_->mailbox.Commit(id, std::move(first_tokens));
 }
 void Engine::SetPaused(SequenceId id, bool paused) { rep_->mailbox.SetPaused(id, paused); }
+void Engine::Stop(SequenceId id, int choice) { rep_->mailbox.Stop(id, choice); }
 void Engine::Release(SequenceId id, std::optional<int> resume_tokens) {
   rep_->mailbox.Release(id, resume_tokens);
 }
@@ -154,49 +155,84 @@ void Engine::Rep::TakeCommands() {
 }
 
 void Engine::Rep::Obey(SequenceId id, Mailbox::Control& control) {
-  Sequence* sequence = scheduler.Find(id);
-  if (sequence == nullptr) return;
+  std::vector<Sequence*> choices = scheduler.Choices(id);
+  if (choices.empty()) return;
+  const bool ends = control.release || !control.stop.empty();
+  if (ends && std::any_of(choices.begin(), choices.end(),
+                          [this](Sequence* choice) { return scheduler.InFlight(*choice); })) {
+    ApplyUntil(0);  // which may end some
+    choices = scheduler.Choices(id);
+  }
   if (control.release) {
-    if (scheduler.InFlight(*sequence)) {
-      ApplyUntil(0);  // which may end it
-      sequence = scheduler.Find(id);
-    }
-    if (sequence != nullptr) Release(*sequence, control);
+    for (Sequence* choice : choices) Release(*choice, control.resume_tokens);
     return;
   }
-  if (control.paused) sequence->paused = *control.paused;
+  for (Sequence* choice : choices) choice->paused = control.paused.value_or(choice->paused);
   if (control.open_receive) {
-    scheduler.OpenReceive(*sequence, *std::move(control.open_receive));
-    Tell(*sequence, BlocksGranted{.block_table = sequence->block_table,
-                                  .start_token = sequence->cached_tokens});
+    Sequence& sequence = *choices.front();
+    scheduler.OpenReceive(sequence, *std::move(control.open_receive));
+    Tell(sequence,
+         BlocksGranted{.block_table = sequence.block_table, .start_token = sequence.cached_tokens});
   }
-  if (control.commit) CommitFirstToken(*sequence, *control.commit);
+  if (control.commit) CommitFirstTokens(*choices.front(), *control.commit);
+  for (const int choice : control.stop) Stop(id, choice);
 }
 
-void Engine::Rep::Release(Sequence& sequence, const Mailbox::Control& control) {
-  const SequenceId id = sequence.id;
-  const auto on_event = std::move(sequence.request.on_event);
-  const SequenceReleased released = {TimingsUntil(SteadyNow(), sequence)};
+void Engine::Rep::Stop(SequenceId id, int choice) {
+  for (Sequence* sequence : scheduler.Choices(id)) {
+    const auto& has = sequence->choices;
+    if (std::find(has.begin(), has.end(), choice) == has.end()) continue;
+    if (!sequence->forks()) return Release(*sequence, std::nullopt);
+    scheduler.DropChoice(*sequence, choice);
+    SequenceReleased released = {TimingsUntil(SteadyNow(), *sequence)};
+    released.timings.choice = choice;
+    return Tell(*sequence, released);
+  }
+}
+
+void Engine::Rep::Release(Sequence& sequence, std::optional<int> resume_tokens) {
   if (!sequence.admitted) mailbox.Admitted();
-  if (control.resume_tokens) scheduler.Retain(sequence, *control.resume_tokens, SteadyNow());
-  scheduler.Remove(sequence);
-  mailbox.Ended(id);
-  if (on_event) on_event(released);
+  if (resume_tokens) scheduler.Retain(sequence, *resume_tokens, SteadyNow());
+  RemoveAndTell(sequence, SequenceReleased{TimingsUntil(SteadyNow(), sequence)});
 }
 
-void Engine::Rep::CommitFirstToken(Sequence& sequence, const OutputToken& token) {
-  const int output_index = sequence.output_count();
-  if (token.token_id < 0 || token.token_id >= model->config().vocab_size ||
-      token.output_index != output_index) {
-    return Fail(sequence, absl::InvalidArgumentError(absl::StrCat(
-                              "transfer: token ", token.token_id, " at output ", token.output_index,
-                              " cannot be committed as output ", output_index)));
+absl::Status Engine::Rep::CheckFirstTokens(const Sequence& sequence,
+                                           const std::vector<OutputToken>& tokens) const {
+  const auto choices = static_cast<size_t>(sequence.request.choices);
+  if (tokens.size() != choices) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "transfer: ", tokens.size(), " tokens cannot be committed for ", choices, " choices"));
   }
-  scheduler.Commit(sequence, token.token_id);
+  const int output_index = sequence.output_count();
+  for (const OutputToken& token : tokens) {
+    if (token.token_id >= 0 && token.token_id < model->config().vocab_size &&
+        token.output_index == output_index) {
+      continue;
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("transfer: token ", token.token_id, " at output ", token.output_index,
+                     " cannot be committed as output ", output_index));
+  }
+  return absl::OkStatus();
+}
+
+void Engine::Rep::CommitFirstTokens(Sequence& sequence, const std::vector<OutputToken>& tokens) {
+  if (absl::Status status = CheckFirstTokens(sequence, tokens); !status.ok()) {
+    return Fail(sequence, std::move(status));
+  }
+  const int first_choice = sequence.request.choice;
+  const auto of = [&](int choice) -> const OutputToken& {
+    return tokens[static_cast<size_t>(choice - first_choice)];
+  };
   sequence.ready = SteadyNow();
-  const bool ends = token.finish_reason != FinishReason::kNone ||
-                    FinishReasonOf(sequence, token) != FinishReason::kNone;
-  if (ends) Finish(sequence);
+  std::vector<int32_t> token_ids;
+  for (const int choice : sequence.choices) token_ids.push_back(of(choice).token_id);
+  for (Sequence* choice : scheduler.Commit(sequence, token_ids)) {
+    const OutputToken& token = of(choice->choice());
+    const bool ends = token.finish_reason != FinishReason::kNone ||
+                      FinishReasonOf(*choice, token) != FinishReason::kNone;
+    if (ends) Finish(*choice);
+  }
 }
 
 void Engine::Rep::LayerDone(const Schedule& schedule, int layer) {

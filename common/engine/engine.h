@@ -61,7 +61,7 @@ struct EngineStats {
   double tokens_per_second = 0;  // over the last seconds, prefilled and decoded
 };
 
-// Thread rule: Submit, OpenReceive, Commit, SetPaused, Release, NextId, Wake and Stats may be
+// Thread rule: Submit, OpenReceive, Commit, SetPaused, Stop, Release, NextId, Wake and Stats may be
 // called from any thread; they only enqueue or read a snapshot. Step and WaitForWork belong to one
 // thread, on which every event is delivered.
 class Engine {
@@ -93,11 +93,14 @@ class Engine {
   // only where the bytes do.
   void OpenReceive(SequenceId id, std::string kv_numerics);
   // kReceive, after BlocksGranted, once K and V from start_token on are written: the sequence joins
-  // the batch at the next step with `first_token`, sampled where it was prefilled, as its next
-  // output (not announced again by TokenProduced).
-  void Commit(SequenceId id, OutputToken first_token);
-  // A paused sequence leaves the batch and keeps its blocks.
+  // the batch at the next step with its first tokens, sampled where it was prefilled, as its next
+  // output (not announced again by TokenProduced): one for each of the request's choices.
+  void Commit(SequenceId id, std::vector<OutputToken> first_tokens);
+  // A paused sequence leaves the batch and keeps its blocks, all its choices do.
   void SetPaused(SequenceId id, bool paused);
+  // Ends one choice as Release ends them all; the others go on. The last one that lives ends the
+  // sequence: REQUIRES then what Release does.
+  void Stop(SequenceId id, int choice);
   // Ends the sequence in whatever state it is; the blocks come back at the latest when the steps in
   // flight have ended, two at most; then SequenceReleased. REQUIRES: no thread still reads or
   // writes its blocks. Unknown and ended ids are answered by nothing. `resume_tokens`, of a

@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -37,18 +38,25 @@ struct Engine::Rep {
 
   void TakeCommands();
   void Obey(SequenceId id, Mailbox::Control& control);
-  void Release(Sequence& sequence, const Mailbox::Control& control);
-  void CommitFirstToken(Sequence& sequence, const OutputToken& token);
+  void Stop(SequenceId id, int choice);
+  void Release(Sequence& sequence, std::optional<int> resume_tokens);
+  void CommitFirstTokens(Sequence& sequence, const std::vector<OutputToken>& tokens);
+  absl::Status CheckFirstTokens(const Sequence& sequence,
+                                const std::vector<OutputToken>& tokens) const;
   void PublishStats();
 
   // engine_step.cc
   void Announce(const Schedule& schedule);
   void Enqueue(Schedule schedule);
+  // `first_samples` [logits rows + 1]: which of the step's samples are of which row.
+  void Sample(absl::Span<const int> first_samples, int first_row, Tensor logits);
   void LayerDone(const Schedule& schedule, int layer);
   // Takes and applies the oldest steps until at most `count` are in flight.
   void ApplyUntil(size_t count);
   void Apply(const Schedule& schedule, absl::Span<absl::StatusOr<OutputToken>> tokens);
+  void ApplyComputed(const ScheduledTokens& scheduled);
   void Produce(Sequence& sequence, absl::StatusOr<OutputToken> token);
+  void ProducePrefilled(Sequence& sequence, absl::Span<absl::StatusOr<OutputToken>> tokens);
   void Finish(Sequence& sequence);
   void Fail(Sequence& sequence, absl::Status status);
   FinishReason FinishReasonOf(const Sequence& sequence, const OutputToken& token) const;
@@ -56,6 +64,8 @@ struct Engine::Rep {
   static void Tell(const Sequence& sequence, const SequenceEvent& event) {
     if (sequence.request.on_event) sequence.request.on_event(event);
   }
+  // Removes it, then tells `last` of each of its choices.
+  void RemoveAndTell(Sequence& sequence, SequenceEvent last);
   static SequenceFinished TimingsUntil(absl::Time now, const Sequence& sequence);
 
   const EngineOptions options;

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "common/base/check.h"
 #include "common/base/clock.h"
+#include "common/base/max_choices.h"
 #include "common/engine/engine_rep.h"
 #include "common/engine/finish_reason.h"
 
@@ -19,6 +21,31 @@ bool TellsLayers(const Schedule& schedule) {
                      [](const ScheduledTokens& scheduled) {
                        return scheduled.sequence->request.mode == Mode::kPrefillOnly;
                      });
+}
+
+bool MakesChoicesPart(const Schedule& schedule) {
+  return std::any_of(schedule.batch.begin(), schedule.batch.end(),
+                     [](const ScheduledTokens& scheduled) {
+                       return scheduled.produces_token && scheduled.sequence->forks();
+                     });
+}
+
+// Names a choice's counts of tokens to the sampler.
+uint64_t SampledSequence(const Sequence& sequence, int choice) {
+  return sequence.id * kMaxChoices + static_cast<uint64_t>(choice);
+}
+
+void SetChoice(SequenceEvent& last, int choice) {
+  if (auto* finished = std::get_if<SequenceFinished>(&last)) finished->choice = choice;
+  if (auto* failed = std::get_if<SequenceFailed>(&last)) failed->choice = choice;
+  if (auto* released = std::get_if<SequenceReleased>(&last)) released->timings.choice = choice;
+}
+
+// Of the step's tokens.
+size_t TokensOf(const ScheduledTokens& scheduled) {
+  if (!scheduled.produces_token) return 0;
+  const bool stays_one = scheduled.sequence->request.mode == Mode::kPrefillOnly;
+  return stays_one ? scheduled.sequence->choices.size() : 1 + scheduled.parted.size();
 }
 
 }  // namespace
@@ -42,7 +69,7 @@ bool Engine::Step() {
 void Engine::Rep::Announce(const Schedule& schedule) {
   for (const Sequence* sequence : schedule.preempted) {
     ++totals.preemptions;
-    Tell(*sequence, SequencePreempted{});
+    Tell(*sequence, SequencePreempted{.choice = sequence->choice()});
   }
   for (const Sequence* sequence : schedule.admitted) {
     mailbox.Admitted();
@@ -55,13 +82,15 @@ void Engine::Rep::Announce(const Schedule& schedule) {
     if (decodes && !sequence.first_decode) sequence.first_decode = now;
     if (sequence.first_step) continue;
     sequence.first_step = now;
-    if (!decodes) Tell(sequence, PrefillStarted{.cached_tokens = sequence.cached_tokens});
+    if (!decodes && !sequence.committed)
+      Tell(sequence, PrefillStarted{.cached_tokens = sequence.cached_tokens});
   }
 }
 
 void Engine::Rep::Enqueue(Schedule schedule) {
   Batch batch;
   std::vector<SamplingRow> sampled;
+  std::vector<int> first_samples;  // [logits rows + 1]
   for (const ScheduledTokens& scheduled : schedule.batch) {
     Sequence& sequence = *scheduled.sequence;
     batch.sequences.push_back({.first_row = batch.rows(),
@@ -74,27 +103,59 @@ void Engine::Rep::Enqueue(Schedule schedule) {
                            first + scheduled.token_count - sequence.pending_outputs);
     if (pending) batch.token_ids.push_back(~sequence.pending_choice);
     if (!scheduled.produces_token) continue;
-    const int choice = static_cast<int>(sampled.size());
-    sampled.push_back({.sequence = sequence.id,
-                       .sampling = &sequence.request.sampling,
-                       .counts = &sequence.counts,
-                       .choice = sequence.request.choice,
-                       .output_index = sequence.output_count(),
-                       .pending = pending ? sequence.pending_choice : -1});
-    sequence.pending_choice = choice;
+    first_samples.push_back(static_cast<int>(sampled.size()));
+    for (const int choice : sequence.choices) {
+      sampled.push_back({.sequence = SampledSequence(sequence, choice),
+                         .sampling = &sequence.request.sampling,
+                         .counts = &sequence.counts,
+                         .choice = choice,
+                         .output_index = sequence.output_count(),
+                         .pending = pending ? sequence.pending_choice : -1});
+    }
+    sequence.pending_choice = first_samples.back();
     batch.logits_rows.push_back(batch.rows() - 1);
   }
+  first_samples.push_back(static_cast<int>(sampled.size()));
   const int rows = batch.rows();
   const absl::Time start = SteadyNow();
+  for (const BlockCopy& copy : schedule.copies) cache->CopyBlock(copy.from, copy.to);
   sampler->Begin(sampled);
   batch.choices = sampler->choices();
+  const bool replayable = !TellsLayers(schedule) && !MakesChoicesPart(schedule);
   model->Enqueue(
-      batch, *cache, TellsLayers(schedule) ? nullptr : recordings.get(),
+      batch, *cache, replayable ? recordings.get() : nullptr,
       [&](int layer) { LayerDone(schedule, layer); },
-      [&](int first_row, Tensor logits) { sampler->Sample(first_row, logits); });
+      [&](int first_row, Tensor logits) { Sample(first_samples, first_row, logits); });
   sampler->End();
   scheduler.StepEnqueued(schedule);
+  for (const ScheduledTokens& scheduled : schedule.batch) {
+    for (size_t i = 0; i < scheduled.parted.size(); ++i) {
+      scheduled.parted[i]->pending_choice =
+          scheduled.sequence->pending_choice + static_cast<int>(i) + 1;
+    }
+  }
   in_flight.push_back({.schedule = std::move(schedule), .rows = rows, .enqueued = start});
+}
+
+// Rows of one sample each go together, as do those of padding behind them; choices that part
+// sample one row one after the other.
+void Engine::Rep::Sample(absl::Span<const int> first_samples, int first_row, Tensor logits) {
+  const auto sample_of = [&](int row) {
+    const auto index = static_cast<size_t>(first_row + row);
+    const size_t last = first_samples.size() - 1;
+    return index <= last ? first_samples[index]
+                         : first_samples[last] + static_cast<int>(index - last);
+  };
+  for (int row = 0; row < logits.rows;) {
+    int end = row + 1;
+    const int samples = sample_of(end) - sample_of(row);
+    if (samples == 1) {
+      while (end < logits.rows && sample_of(end + 1) - sample_of(end) == 1) ++end;
+    }
+    const Tensor rows = {logits.Row(row), end - row, logits.columns};
+    for (int i = 0; i < samples; ++i) sampler->Sample(sample_of(row) + i, rows);
+    row = end;
+  }
 }
 
 void Engine::Rep::ApplyUntil(size_t count) {
@@ -115,26 +176,37 @@ void Engine::Rep::ApplyUntil(size_t count) {
 }
 
 void Engine::Rep::Apply(const Schedule& schedule, absl::Span<absl::StatusOr<OutputToken>> tokens) {
-  size_t next_token = 0;
   for (const ScheduledTokens& scheduled : schedule.batch) {
     Sequence& sequence = *scheduled.sequence;
-    absl::StatusOr<OutputToken>* const token =
-        scheduled.produces_token ? &tokens[next_token++] : nullptr;
+    const auto made = tokens.subspan(0, TokensOf(scheduled));
+    tokens.remove_prefix(made.size());
     // It ended with the step before: what this one has computed for it is nothing to anybody.
     if (sequence.state == Sequence::State::kEnded) continue;
-    scheduler.MarkComputed(sequence, scheduled.end_token());
-    if (scheduled.first_token < sequence.prefill_tokens) {
-      totals.prompt_tokens_computed += static_cast<uint64_t>(scheduled.token_count);
-      if (scheduled.first_token == sequence.cached_tokens) {
-        totals.prompt_tokens_cached += static_cast<uint64_t>(sequence.cached_tokens);
-      }
-      if (!sequence.prefill_end && !sequence.committed) {
-        if (token != nullptr) sequence.prefill_end = SteadyNow();
-        Tell(sequence, ChunkComputed{.end_token = scheduled.end_token()});
-      }
+    ApplyComputed(scheduled);
+    if (made.empty()) continue;
+    if (sequence.request.mode == Mode::kPrefillOnly) {
+      ProducePrefilled(sequence, made);
+      continue;
     }
-    if (token != nullptr) Produce(sequence, std::move(*token));
+    for (Sequence* other : scheduled.parted) other->prefill_end = sequence.prefill_end;
+    Produce(sequence, std::move(made[0]));
+    for (size_t i = 0; i < scheduled.parted.size(); ++i) {
+      Produce(*scheduled.parted[i], std::move(made[i + 1]));
+    }
   }
+}
+
+void Engine::Rep::ApplyComputed(const ScheduledTokens& scheduled) {
+  Sequence& sequence = *scheduled.sequence;
+  scheduler.MarkComputed(sequence, scheduled.end_token());
+  if (scheduled.first_token >= sequence.prefill_tokens) return;
+  totals.prompt_tokens_computed += static_cast<uint64_t>(scheduled.token_count);
+  if (scheduled.first_token == sequence.cached_tokens) {
+    totals.prompt_tokens_cached += static_cast<uint64_t>(sequence.cached_tokens);
+  }
+  if (sequence.prefill_end || sequence.committed) return;
+  if (scheduled.produces_token) sequence.prefill_end = SteadyNow();
+  Tell(sequence, ChunkComputed{.end_token = scheduled.end_token()});
 }
 
 void Engine::Rep::Produce(Sequence& sequence, absl::StatusOr<OutputToken> token) {
@@ -142,9 +214,21 @@ void Engine::Rep::Produce(Sequence& sequence, absl::StatusOr<OutputToken> token)
   token->finish_reason = FinishReasonOf(sequence, *token);
   ++totals.generated_tokens;
   const bool ends = token->finish_reason != FinishReason::kNone;
-  if (sequence.request.mode != Mode::kPrefillOnly) scheduler.AddOutput(sequence, token->token_id);
-  Tell(sequence, TokenProduced{*std::move(token)});
-  if (ends || sequence.request.mode == Mode::kPrefillOnly) Finish(sequence);
+  scheduler.AddOutput(sequence, token->token_id);
+  Tell(sequence, TokenProduced{*std::move(token), sequence.choice()});
+  if (ends) Finish(sequence);
+}
+
+void Engine::Rep::ProducePrefilled(Sequence& sequence,
+                                   absl::Span<absl::StatusOr<OutputToken>> tokens) {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    absl::StatusOr<OutputToken>& token = tokens[i];
+    if (!token.ok()) return Fail(sequence, token.status());
+    token->finish_reason = FinishReasonOf(sequence, *token);
+    ++totals.generated_tokens;
+    Tell(sequence, TokenProduced{*std::move(token), sequence.choices[i]});
+  }
+  Finish(sequence);
 }
 
 FinishReason Engine::Rep::FinishReasonOf(const Sequence& sequence, const OutputToken& token) const {
@@ -160,32 +244,37 @@ SequenceFinished Engine::Rep::TimingsUntil(absl::Time now, const Sequence& seque
       .prefill = sequence.prefill_end.value_or(first_step) - first_step,
       .decode = now - sequence.first_decode.value_or(now),
       .preemptions = sequence.preemptions,
+      .choice = sequence.choice(),
   };
+}
+
+void Engine::Rep::RemoveAndTell(Sequence& sequence, SequenceEvent last) {
+  const SequenceId id = sequence.id;
+  const auto on_event = std::move(sequence.request.on_event);
+  std::vector<int> choices = sequence.choices;
+  if (sequence.request.mode == Mode::kPrefillOnly) choices.resize(1);
+  scheduler.Remove(sequence);
+  if (scheduler.Find(id) == nullptr) mailbox.Ended(id);
+  if (!on_event) return;
+  for (const int choice : choices) {
+    SetChoice(last, choice);
+    on_event(last);
+  }
 }
 
 void Engine::Rep::Finish(Sequence& sequence) {
   const SequenceFinished finished = TimingsUntil(SteadyNow(), sequence);
-  if (sequence.request.mode == Mode::kPrefillOnly) {
-    scheduler.Hold(sequence);
-    return Tell(sequence, finished);
-  }
-  const auto on_event = std::move(sequence.request.on_event);
-  mailbox.Ended(sequence.id);
-  scheduler.Remove(sequence);
-  if (on_event) on_event(finished);
+  if (sequence.request.mode != Mode::kPrefillOnly) return RemoveAndTell(sequence, finished);
+  scheduler.Hold(sequence);
+  Tell(sequence, finished);
 }
 
 void Engine::Rep::Fail(Sequence& sequence, absl::Status status) {
   scheduler.ForgetBlocks(sequence);
-  const SequenceFailed failed = {std::move(status)};
-  if (sequence.request.mode == Mode::kPrefillOnly) {
-    scheduler.Hold(sequence);
-    return Tell(sequence, failed);
-  }
-  const auto on_event = std::move(sequence.request.on_event);
-  mailbox.Ended(sequence.id);
-  scheduler.Remove(sequence);
-  if (on_event) on_event(failed);
+  const SequenceFailed failed = {std::move(status), sequence.choice()};
+  if (sequence.request.mode != Mode::kPrefillOnly) return RemoveAndTell(sequence, failed);
+  scheduler.Hold(sequence);
+  Tell(sequence, failed);
 }
 
 }  // namespace baton

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "common/base/max_choices.h"
 #include "common/base/status_macros.h"
 #include "common/engine/scheduler.h"
 #include "common/kv/cache.h"
@@ -75,7 +76,8 @@ StepSamplerOptions SamplerOptionsOf(const EngineOptions& options, const ModelCon
   return {
       .vocab_size = config.vocab_size,
       .end_of_generation_ids = options.end_of_generation_ids,
-      .max_rows = max_rows,
+      // The choices of one sequence are sampled in one step.
+      .max_rows = std::max(max_rows, static_cast<int>(kMaxChoices)),
       .max_model_len = options.max_model_len > 0 ? options.max_model_len : config.context_length};
 }
 

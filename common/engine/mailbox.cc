@@ -33,12 +33,16 @@ void Mailbox::OpenReceive(SequenceId id, std::string kv_numerics) {
   Ask(id, [&](Control& control) { control.open_receive = std::move(kv_numerics); });
 }
 
-void Mailbox::Commit(SequenceId id, OutputToken first_token) {
-  Ask(id, [&](Control& control) { control.commit = std::move(first_token); });
+void Mailbox::Commit(SequenceId id, std::vector<OutputToken> first_tokens) {
+  Ask(id, [&](Control& control) { control.commit = std::move(first_tokens); });
 }
 
 void Mailbox::SetPaused(SequenceId id, bool paused) {
   Ask(id, [&](Control& control) { control.paused = paused; });
+}
+
+void Mailbox::Stop(SequenceId id, int choice) {
+  Ask(id, [choice](Control& control) { control.stop.insert(choice); });
 }
 
 void Mailbox::Release(SequenceId id, std::optional<int> resume_tokens) {

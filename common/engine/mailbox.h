@@ -26,9 +26,10 @@ class Mailbox {
     absl::Time submitted;
   };
   struct Control {
-    std::optional<std::string> open_receive;  // kv_numerics
-    std::optional<OutputToken> commit;        // the first token
+    std::optional<std::string> open_receive;         // kv_numerics
+    std::optional<std::vector<OutputToken>> commit;  // the first tokens, by choice
     std::optional<bool> paused;
+    std::set<int> stop = {};  // choices
     bool release = false;
     std::optional<int> resume_tokens;  // of the release
   };
@@ -43,8 +44,9 @@ class Mailbox {
   absl::Status Submit(Submission submission);
   // Dropped where `id` does not live.
   void OpenReceive(SequenceId id, std::string kv_numerics);
-  void Commit(SequenceId id, OutputToken first_token);
+  void Commit(SequenceId id, std::vector<OutputToken> first_tokens);
   void SetPaused(SequenceId id, bool paused);
+  void Stop(SequenceId id, int choice);
   void Release(SequenceId id, std::optional<int> resume_tokens = std::nullopt);
 
   Contents Take();

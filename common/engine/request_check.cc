@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "common/base/max_choices.h"
 #include "common/base/status_macros.h"
 
 namespace baton {
@@ -74,7 +75,11 @@ absl::Status CheckRequest(const SequenceRequest& request, const EngineLimits& li
   if (request.prompt_length < 1 || request.prompt_length > tokens) {
     return Invalid("prompt_length: must be in [1, ", tokens, "], not ", request.prompt_length);
   }
-  if (request.choice < 0) return Invalid("choice: must not be negative");
+  if (request.choice < 0 || request.choices < 1 ||
+      request.choice + int64_t{request.choices} > int64_t{kMaxChoices}) {
+    return Invalid("choices: must be at least one, below ", kMaxChoices, ", not ", request.choices,
+                   " from ", request.choice, " on");
+  }
   BATON_RETURN_IF_ERROR(CheckTokenIds(request.token_ids, limits.vocab_size, "token_ids"));
   BATON_RETURN_IF_ERROR(CheckSampling(request.sampling, limits.vocab_size));
   if (tokens - request.prompt_length >= request.sampling.max_tokens) {
@@ -88,10 +93,21 @@ absl::Status CheckRequest(const SequenceRequest& request, const EngineLimits& li
   const int64_t stored = request.mode == SequenceRequest::Mode::kPrefillOnly
                              ? tokens
                              : std::max(longest, int64_t{tokens});
-  const int64_t blocks = (stored + limits.block_size - 1) / limits.block_size;
-  if (blocks > limits.total_blocks) {
+  const auto blocks_for = [&](int64_t count) {
+    return (count + limits.block_size - 1) / limits.block_size;
+  };
+  if (const int64_t blocks = blocks_for(stored); blocks > limits.total_blocks) {
     return Invalid("token_ids: prompt and max_tokens need ", blocks, " KV blocks and there are ",
                    limits.total_blocks, "; ask for less, or raise --num-kv-blocks");
+  }
+  // Where the choices part, each has its own last block.
+  if (request.mode == SequenceRequest::Mode::kPrefillOnly) return absl::OkStatus();
+  const int64_t parting = tokens / limits.block_size +
+                          int64_t{request.choices} * (tokens % limits.block_size != 0 ? 1 : 0);
+  if (parting > limits.total_blocks) {
+    return Invalid("sampling_params.n: ", request.choices, " choices need ", parting,
+                   " KV blocks and there are ", limits.total_blocks,
+                   "; ask for less, or raise --num-kv-blocks");
   }
   return absl::OkStatus();
 }

@@ -23,14 +23,17 @@ Scheduler::~Scheduler() = default;
 int Scheduler::BlocksToStart(const Sequence& sequence) const {
   const int for_tokens = BlocksFor(sequence.token_count());
   if (sequence.request.mode == Mode::kPrefillOnly) return for_tokens;
-  return std::min(for_tokens + 1, pool_.total_blocks());
+  const int choices = static_cast<int>(sequence.choices.size());
+  const int copies = EndsInABlock(sequence) ? choices - 1 : 0;
+  return std::min(for_tokens + copies + choices, pool_.total_blocks());
 }
 
 Sequence& Scheduler::Add(SequenceId id, SequenceRequest request) {
-  auto sequence = std::make_unique<Sequence>(id, next_arrival_++, std::move(request));
-  const auto [entry, added] = sequences_.emplace(id, std::move(sequence));
-  BATON_CHECK(added, "a sequence id is used twice");
-  Sequence& newest = *entry->second;
+  auto sequence = std::make_unique<Sequence>(id, next_arrival_, std::move(request));
+  next_arrival_ += sequence->choices.size();
+  std::vector<std::unique_ptr<Sequence>>& choices = sequences_[id];
+  BATON_CHECK(choices.empty(), "a sequence id is used twice");
+  Sequence& newest = *choices.emplace_back(std::move(sequence));
   newest.most_tokens = static_cast<int>(
       std::min(int64_t{newest.request.prompt_length} + newest.request.sampling.max_tokens,
                int64_t{options_.max_model_len}));
@@ -40,7 +43,15 @@ Sequence& Scheduler::Add(SequenceId id, SequenceRequest request) {
 
 Sequence* Scheduler::Find(SequenceId id) {
   const auto entry = sequences_.find(id);
-  return entry == sequences_.end() ? nullptr : entry->second.get();
+  return entry == sequences_.end() ? nullptr : entry->second.front().get();
+}
+
+std::vector<Sequence*> Scheduler::Choices(SequenceId id) {
+  std::vector<Sequence*> choices;
+  const auto entry = sequences_.find(id);
+  if (entry == sequences_.end()) return choices;
+  for (const auto& sequence : entry->second) choices.push_back(sequence.get());
+  return choices;
 }
 
 void Scheduler::OpenReceive(Sequence& sequence, std::string kv_numerics) {
@@ -54,26 +65,37 @@ void Scheduler::OpenReceive(Sequence& sequence, std::string kv_numerics) {
   sequence.state = State::kReceiving;
 }
 
-void Scheduler::Commit(Sequence& sequence, int32_t first_token) {
+std::vector<Sequence*> Scheduler::Commit(Sequence& sequence,
+                                         absl::Span<const int32_t> first_tokens) {
   BATON_CHECK(sequence.state == State::kReceiving, "Commit before blocks were granted");
+  BATON_CHECK(first_tokens.size() == sequence.choices.size(), "a first token for each choice");
   CheckWrittenBlocksAreItsOwn(sequence);
   retained_.Forget(sequence.request.resume_key);
   sequence.committed = true;
   MarkComputed(sequence, sequence.token_count());
   sequence.prefill_tokens = sequence.token_count();
-  AddOutput(sequence, first_token);
   sequence.state = State::kRunning;
   running_.insert(&sequence);
+  std::vector<Sequence*> choices = Part(sequence);
+  choices.insert(choices.begin(), &sequence);
+  for (size_t i = 0; i < choices.size(); ++i) AddOutput(*choices[i], first_tokens[i]);
+  return choices;
 }
 
-void Scheduler::StepEnqueued(const Schedule& schedule) {
+void Scheduler::StepEnqueued(Schedule& schedule) {
   ++enqueued_steps_;
-  for (const ScheduledTokens& scheduled : schedule.batch) {
+  for (ScheduledTokens& scheduled : schedule.batch) {
     Sequence& sequence = *scheduled.sequence;
     sequence.computed_tokens = scheduled.end_token();
     sequence.last_step = enqueued_steps_;
+    if (std::exchange(sequence.copies_last_block, false)) {
+      leaving_.push_back({.last_step = enqueued_steps_, .block = std::move(sequence.copied_from)});
+    }
     const bool decodes_here = sequence.request.mode != Mode::kPrefillOnly;
-    if (scheduled.produces_token && decodes_here) ++sequence.pending_outputs;
+    if (!scheduled.produces_token || !decodes_here) continue;
+    scheduled.parted = Part(sequence);
+    ++sequence.pending_outputs;
+    for (Sequence* other : scheduled.parted) ++other->pending_outputs;
   }
 }
 
@@ -126,11 +148,17 @@ void Scheduler::Hold(Sequence& sequence) {
 void Scheduler::Remove(Sequence& sequence) {
   waiting_.erase(&sequence);
   running_.erase(&sequence);
-  auto entry = sequences_.extract(sequence.id);
+  const auto entry = sequences_.find(sequence.id);
+  auto& choices = entry->second;
+  const auto place = std::find_if(choices.begin(), choices.end(),
+                                  [&](const auto& choice) { return choice.get() == &sequence; });
+  std::unique_ptr<Sequence> removed = std::move(*place);
+  choices.erase(place);
+  if (choices.empty()) sequences_.erase(entry);
   if (!InFlight(sequence)) return;
   sequence.state = State::kEnded;
   sequence.promise = BlockPool::Promise();
-  leaving_.push_back({.last_step = sequence.last_step, .sequence = std::move(entry.mapped())});
+  leaving_.push_back({.last_step = sequence.last_step, .sequence = std::move(removed)});
 }
 
 // Not exactly: those that ScheduleDecodes would not come to may be counted too.
@@ -157,7 +185,9 @@ Schedule Scheduler::Next(int row_budget) {
   }
   int room = std::max(row_budget - decode_rows, kChunkTokens);
   room = SchedulePrefills(members, room, schedule);
-  Admit(isolated ? 0 : options_.max_num_seqs - static_cast<int>(members.size()), room, schedule);
+  int places = isolated ? 0 : options_.max_num_seqs;
+  for (const Sequence* member : members) places -= PlacesOf(*member);
+  Admit(places, room, schedule);
   return schedule;
 }
 
@@ -175,12 +205,18 @@ Scheduler::Counts Scheduler::CountSequences() const {
   return counts;
 }
 
+int Scheduler::PlacesOf(const Sequence& sequence) const {
+  return std::min(static_cast<int>(sequence.choices.size()), options_.max_num_seqs);
+}
+
 std::vector<Sequence*> Scheduler::BatchMembers(const Sequence* without) const {
   std::vector<Sequence*> members;
+  int places = options_.max_num_seqs;
   for (Sequence* sequence : running_) {
     if (sequence->paused || sequence == without) continue;
     if (sequence->request.isolate) return {sequence};
-    if (static_cast<int>(members.size()) < options_.max_num_seqs) members.push_back(sequence);
+    places -= PlacesOf(*sequence);
+    if (places >= 0) members.push_back(sequence);
   }
   return members;
 }
@@ -193,6 +229,9 @@ int Scheduler::ScheduleDecodes(const std::vector<Sequence*>& members, Schedule& 
       continue;
     }
     if (GetBlockForNextToken(*sequence, schedule)) {
+      if (sequence->copies_last_block) {
+        schedule.copies.push_back({sequence->copied_from.id(), sequence->blocks.back().id()});
+      }
       schedule.batch.push_back({sequence, sequence->computed_tokens, 1, /*produces_token=*/true});
     } else if (sequence->state == State::kRunning) {
       ++sitting_out_;
@@ -215,6 +254,10 @@ void Scheduler::Admit(int places, int room, Schedule& schedule) {
     Sequence& sequence = **next++;
     const bool computed_here = !sequence.awaits_kv();
     if (computed_here && (sequence.paused || places <= 0 || room <= 0)) continue;
+    if (computed_here && places < PlacesOf(sequence)) {
+      places = 0;  // nobody that is computed here overtakes it
+      continue;
+    }
     if (!PromiseBlocks(sequence)) return;
     waiting_.erase(&sequence);
     if (!std::exchange(sequence.admitted, true)) schedule.admitted.push_back(&sequence);
@@ -226,7 +269,7 @@ void Scheduler::Admit(int places, int room, Schedule& schedule) {
     sequence.prefill_tokens = sequence.token_count();
     sequence.state = State::kRunning;
     running_.insert(&sequence);
-    --places;
+    places -= PlacesOf(sequence);
     if (sequence.request.isolate) {
       // Alone from the next step on, in this one if nobody else is in it; nobody starts behind it.
       places = 0;

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
+
 #include "common/engine/sequence.h"
 #include "common/kv/block_pool.h"
 #include "common/kv/prefix_cache.h"
@@ -33,12 +35,21 @@ struct ScheduledTokens {
   int first_token = 0;
   int token_count = 0;
   bool produces_token = false;  // these are the last it has
+  // The other choices, each as a sequence of its own from here on: set when the step is enqueued
+  // that makes their first tokens.
+  std::vector<Sequence*> parted = {};
   int end_token() const { return first_token + token_count; }
+};
+
+struct BlockCopy {
+  int32_t from = 0;
+  int32_t to = 0;
 };
 
 struct Schedule {
   std::vector<Sequence*> preempted;
   std::vector<Sequence*> admitted;  // for the first time
+  std::vector<BlockCopy> copies;    // before the batch
   std::vector<ScheduledTokens> batch;
 };
 
@@ -57,6 +68,9 @@ struct Schedule {
 //    recomputed. Sequences whose blocks a peer reads or writes (kPrefillOnly; kReceive before
 //    Commit) are never preempted. When it is the only one that could be, it keeps its blocks and
 //    sits the step out: those others end by their peers.
+//  * A sequence of several choices takes a place in the batch for each of them, and is promised
+//  head-room for each, and a block for its copy of a last block that is not full. When they part
+//  they share every full block; the copy is made when a choice first writes into it.
 //  * A running `isolate` sequence is alone in the batch until it ends or pauses, but for steps that
 //  it sits out.
 //  * Whole blocks go to the prefix cache as soon as their K and V are there (received ones at
@@ -81,15 +95,18 @@ class Scheduler {
   int BlocksToStart(const Sequence& sequence) const;
 
   Sequence& Add(SequenceId id, SequenceRequest request);
-  Sequence* Find(SequenceId id);  // null for an unknown id
+  Sequence* Find(SequenceId id);  // the first of its choices that lives; null for an unknown id
+  std::vector<Sequence*> Choices(SequenceId id);  // all that live
+  // One of the choices that have not parted yet will not be computed. REQUIRES: it is not the last.
+  void DropChoice(Sequence& sequence, int choice);
 
   // Turns the promise into blocks for all tokens; head-room stays promised. The first cached_tokens
   // of them are held: their blocks may be others' too, all from there on are the sequence's alone.
   // `kv_numerics`: see Engine::OpenReceive. REQUIRES: kPromised.
   void OpenReceive(Sequence& sequence, std::string kv_numerics);
-  // All tokens are in the cache: joins the batch with `first_token` to compute next. REQUIRES:
-  // kReceiving.
-  void Commit(Sequence& sequence, int32_t first_token);
+  // All tokens are in the cache: its choices join the batch, each with its first token, in their
+  // order, to compute next. Gives them, in that order. REQUIRES: kReceiving.
+  std::vector<Sequence*> Commit(Sequence& sequence, absl::Span<const int32_t> first_tokens);
   // Before Remove: what it holds and has received before `received_tokens`, by whole pages, waits
   // for the next sequence of its resume_key. Nothing where it is not kReceiving. REQUIRES: nothing
   // writes into its blocks any more.
@@ -98,8 +115,8 @@ class Scheduler {
   // Of what is retained: when to call ForgetExpired at the latest.
   absl::Time NextExpiry() const { return retained_.NextExpiry(); }
   // The step that computes the schedule's batch is in flight from here on: what is scheduled next
-  // comes behind it.
-  void StepEnqueued(const Schedule& schedule);
+  // comes behind it. Choices whose first tokens it makes part, with one pending output each.
+  void StepEnqueued(Schedule& schedule);
   // Sequences and blocks that a step in flight may touch and nobody else does any more.
   struct Leaving {
     uint64_t last_step = 0;
@@ -149,11 +166,15 @@ class Scheduler {
     int used_blocks = 0;  // by others
   };
 
+  int PlacesOf(const Sequence& sequence) const;
   std::vector<Sequence*> BatchMembers(const Sequence* without = nullptr) const;
   int ScheduleDecodes(const std::vector<Sequence*>& members, Schedule& schedule);
   int SchedulePrefills(const std::vector<Sequence*>& members, int room, Schedule& schedule);
   void Admit(int places, int room, Schedule& schedule);
   bool PromiseBlocks(Sequence& sequence);
+  std::vector<Sequence*> Part(Sequence& sequence);
+  std::unique_ptr<Sequence> MakeChoice(Sequence& first, int choice);
+  bool EndsInABlock(const Sequence& sequence) const;
   HeldPrefix FindHeld(const Sequence& sequence) const;
   void TakeHeld(Sequence& sequence, const HeldPrefix& held);
   void CheckWrittenBlocksAreItsOwn(const Sequence& sequence) const;
@@ -171,8 +192,8 @@ class Scheduler {
   PrefixCache* const prefix_cache_;
   RetainedPrefixes retained_;
   uint64_t next_arrival_ = 0;
-  std::map<SequenceId, std::unique_ptr<Sequence>> sequences_;
-  Line waiting_;         // state kWaiting
+  std::map<SequenceId, std::vector<std::unique_ptr<Sequence>>> sequences_;  // by choice
+  Line waiting_;                                                            // state kWaiting
   Line running_;         // state kRunning, paused ones too
   int sitting_out_ = 0;  // in the last schedule
   uint64_t enqueued_steps_ = 0;

@@ -31,13 +31,17 @@ struct Sequence {
         arrival(arrival_number),
         request(std::move(sequence_request)),
         token_ids(std::move(request.token_ids)),
-        counts(request.sampling, token_ids, request.prompt_length) {}
+        counts(request.sampling, token_ids, request.prompt_length) {
+    for (int i = 0; i < request.choices; ++i) choices.push_back(request.choice + i);
+  }
   // The last block first: the prefix cache evicts what was given back first.
   ~Sequence() { GiveBackBlocks(); }
 
   void GiveBackBlocks() {
     while (!blocks.empty()) blocks.pop_back();
     block_table.clear();
+    copied_from = BlockPool::Block();
+    copies_last_block = false;
     entered_blocks = 0;
     promise = BlockPool::Promise();
   }
@@ -45,6 +49,9 @@ struct Sequence {
   int token_count() const { return static_cast<int>(token_ids.size()) + pending_outputs; }
   int uncomputed_tokens() const { return token_count() - computed_tokens; }
   int output_count() const { return token_count() - request.prompt_length; }
+  int choice() const { return choices.front(); }
+  // The choices part with the next output.
+  bool forks() const { return choices.size() > 1; }
   // The KV comes from elsewhere and is not all there.
   bool awaits_kv() const { return request.mode == SequenceRequest::Mode::kReceive && !committed; }
   // Its last output is pending: there is nothing to compute behind it.
@@ -58,7 +65,8 @@ struct Sequence {
 
   const SequenceId id;
   const uint64_t arrival;          // the order of fairness; a preempted sequence keeps it
-  SequenceRequest request;         // its token_ids are moved into:
+  SequenceRequest request;         // its token_ids are moved into token_ids
+  std::vector<int> choices;        // that it computes, ascending: one of them once they have parted
   std::vector<int32_t> token_ids;  // prompt, then output that is known
   TokenCounts counts;              // of token_ids
   // Outputs that the steps in flight choose: as good as tokens, but for their ids.
@@ -79,7 +87,10 @@ struct Sequence {
 
   BlockPool::Promise promise;
   std::vector<BlockPool::Block> blocks;
-  std::vector<int32_t> block_table;        // ids of blocks
+  std::vector<int32_t> block_table;  // ids of blocks
+  // The last block is still to become what that one is, which another choice goes on with.
+  bool copies_last_block = false;
+  BlockPool::Block copied_from;
   size_t entered_blocks = 0;               // the first of them, which the prefix cache has
   std::vector<BlockPool::Block> replaced;  // others stand for them, a peer still reads them
 

@@ -18,7 +18,7 @@ namespace baton {
 // Names one sequence in one engine; drawn by the caller from Engine::NextId(), never used again.
 using SequenceId = uint64_t;
 
-// The events of one sequence, in this order:
+// The events of one sequence, or of each of its choices, in this order:
 //   kPrefillOnly  Admitted PrefillStarted ((LayerComputed, layers ascending)* ChunkComputed)*
 //   TokenProduced Finished kLocal        Admitted PrefillStarted ChunkComputed* TokenProduced*
 //   Finished kReceive      Admitted BlocksGranted (after OpenReceive) TokenProduced* (after Commit)
@@ -28,6 +28,10 @@ using SequenceId = uint64_t;
 // after Admitted. After Finished or Failed of kLocal and kReceive, and after Released, nothing
 // follows. Release may be asked at any moment: what the steps in flight make may still be told
 // before Released.
+//
+// Of several choices everything up to the last ChunkComputed, BlocksGranted or LayerComputed is
+// told once; from then on each has events of its own, which name it. kPrefillOnly stays one
+// sequence: only its TokenProduced come for each choice, one after the other.
 
 // The blocks for the sequence's tokens (and, in the decoding modes, head-room of one block) are
 // promised: nobody else gets them.
@@ -62,8 +66,11 @@ struct ChunkComputed {
 };
 struct TokenProduced {
   OutputToken token;
+  int choice = 0;
 };
-struct SequencePreempted {};
+struct SequencePreempted {
+  int choice = 0;
+};
 // kReceive and kLocal: the last token was produced, the blocks are given back as soon as no step in
 // flight may touch them. kPrefillOnly: the first token was produced, the blocks are held until
 // Release.
@@ -72,14 +79,17 @@ struct SequenceFinished {
   absl::Duration prefill;  // kPrefillOnly and kLocal: first chunk started -> last computed
   absl::Duration decode;   // first decode step -> last token
   int preemptions = 0;
+  int choice = 0;
 };
 // This sequence alone failed. Its blocks are given back likewise; those of kPrefillOnly, which a
 // peer may be reading, are held until Release.
 struct SequenceFailed {
   absl::Status status;
+  int choice = 0;
 };
-// The answer to Release of a sequence that lived: its blocks are given back. A sequence lives from
-// Submit until Finished or Failed (kLocal, kReceive), or until Released.
+// The answer to Release, and to Stop of one choice, of a sequence that lived: its blocks are given
+// back. A sequence lives from Submit until Finished or Failed (kLocal, kReceive), or until
+// Released; where it has several choices, each of them does.
 struct SequenceReleased {
   SequenceFinished timings;  // until now
 };
@@ -98,7 +108,11 @@ struct SequenceRequest {
   std::vector<int32_t> token_ids;  // prompt, then output accepted by earlier attempts; not empty
   int prompt_length =
       0;  // of the original prompt: outputs, penalties and generator count from here
+  // It is computed once for the choices [choice, choice + choices), below kMaxChoices.
+  // With their first tokens they part: the blocks before are shared, each goes on, pauses, is
+  // preempted and ends as a sequence of one choice does.
   int choice = 0;
+  int choices = 1;
   SamplingParams sampling;
   std::string cache_salt;
   // Names the request that this is an attempt at: what an earlier attempt left here serves it.

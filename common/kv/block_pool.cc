@@ -70,6 +70,12 @@ void BlockPool::Promise::GiveUp(int count) {
   pool_->promised_ -= count;
 }
 
+BlockPool::Promise BlockPool::Promise::Split(int count) {
+  BATON_CHECK(count >= 0 && count <= count_, "so many are not promised");
+  count_ -= count;
+  return Promise(pool_, count);
+}
+
 BlockPool::BlockPool(int block_count) : states_(static_cast<size_t>(std::max(block_count, 0))) {
   BATON_CHECK(block_count >= 0, "a pool cannot have less than no blocks");
   free_.reserve(static_cast<size_t>(block_count));

@@ -53,6 +53,8 @@ class BlockPool {
     Block TakeKept(int32_t id);
     // So many of them are not needed. REQUIRES: 0 <= count <= count().
     void GiveUp(int count);
+    // So many of them become a promise of their own. REQUIRES: 0 <= count <= count().
+    Promise Split(int count);
 
    private:
     friend class BlockPool;

@@ -1,6 +1,8 @@
 #include "common/kv/cache.h"
 
+#include <algorithm>
 #include <climits>
+#include <cstddef>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -33,14 +35,14 @@ absl::StatusOr<std::unique_ptr<KvCache>> KvCache::Create(Backend& backend, const
         "KV cache of ", block_count, " blocks x ", layout.block_bytes(),
         " bytes: ", data.status().message(), "; lower --num-kv-blocks or --kv-cache-memory-bytes"));
   }
-  return std::unique_ptr<KvCache>(
-      new KvCache(layout, block_count, backend.device_copies(), *std::move(data)));
+  return std::unique_ptr<KvCache>(new KvCache(backend, layout, block_count, *std::move(data)));
 }
 
-KvCache::KvCache(const KvLayout& layout, int block_count, DeviceCopies* copies, BackendBuffer data)
-    : layout_(layout),
+KvCache::KvCache(Backend& backend, const KvLayout& layout, int block_count, BackendBuffer data)
+    : backend_(backend),
+      layout_(layout),
       block_count_(block_count),
-      copies_(copies),
+      copies_(backend.device_copies()),
       buffer_(std::move(data)),
       page_crcs_(host_memory() ? PageIndex(block_count, 0, 0) : 0),
       staged_page_crcs_(host_memory() ? 0 : PageIndex(block_count, 0, 0)) {}
@@ -54,6 +56,17 @@ KvLayerView KvCache::LayerView(int layer) const {
           .kv_heads = layout_.kv_heads,
           .head_dim = layout_.head_dim,
           .dtype = layout_.dtype};
+}
+
+void KvCache::CopyBlock(int32_t from, int32_t to) {
+  BATON_CHECK(from != to, "a block is copied to another");
+  backend_.Copy(Block(from), layout_.block_bytes(), Block(to));
+  // In a device's memory the copy has none yet: they are made when it is first staged.
+  if (!host_memory()) return;
+  const auto first = page_crcs_.begin() + static_cast<std::ptrdiff_t>(PageIndex(from, 0, 0));
+  const auto pages = static_cast<std::ptrdiff_t>(PageIndex(1, 0, 0));
+  std::copy(first, first + pages,
+            page_crcs_.begin() + static_cast<std::ptrdiff_t>(PageIndex(to, 0, 0)));
 }
 
 uint32_t KvCache::ComputePageCrc(int32_t block, int layer, int page_in_block, int tokens) const {

@@ -40,6 +40,10 @@ class KvCache {
   // What the backend's operations take.
   KvLayerView LayerView(int layer) const;
 
+  // Block `to` becomes what `from` is once the backend's operations before it are done, its page
+  // CRCs too: an operation of the backend, whose thread rule holds.
+  void CopyBlock(int32_t from, int32_t to);
+
   // CRC32C of a page in one layer: its K rows and scales, then V's (only of tokens that exist).
   // Made when the page is complete (or is the sequence's last), kept until the block is used again.
   // REQUIRES: host_memory().
@@ -56,7 +60,7 @@ class KvCache {
                                        int page_in_block, uint32_t crc);
 
  private:
-  KvCache(const KvLayout& layout, int block_count, DeviceCopies* copies, BackendBuffer data);
+  KvCache(Backend& backend, const KvLayout& layout, int block_count, BackendBuffer data);
   size_t PageIndex(int32_t block, int layer, int page_in_block) const {
     return (static_cast<size_t>(block) * static_cast<size_t>(layout_.layers) +
             static_cast<size_t>(layer)) *
@@ -64,6 +68,7 @@ class KvCache {
            static_cast<size_t>(page_in_block);
   }
 
+  Backend& backend_;
   KvLayout layout_;
   int block_count_;
   DeviceCopies* copies_;

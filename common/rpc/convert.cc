@@ -18,6 +18,11 @@
 namespace baton {
 namespace {
 
+// `n` is in its range.
+uint32_t ChoicesOf(const internal::v1::SequenceSpec& spec) {
+  return spec.sampling().has_n() ? spec.sampling().n() : 1;
+}
+
 constexpr size_t kCapabilityBytes = 16;
 constexpr int kMaxTokens = 1 << 30;  // token counts fit an int with room to add two of them
 
@@ -25,8 +30,9 @@ absl::Status CheckSequence(const internal::v1::SequenceSpec& spec, int max_model
   if (spec.key().attempt() < 1) {
     return InvalidField("sequence.key.attempt", "must be at least 1");
   }
-  if (spec.key().choice() >= kMaxChoices) {
-    return InvalidField("sequence.key.choice", absl::StrCat("must be below ", kMaxChoices));
+  if (spec.key().choice() >= kMaxChoices || spec.key().choice() + ChoicesOf(spec) > kMaxChoices) {
+    return InvalidField("sequence.key.choice", absl::StrCat("must be, with the ", ChoicesOf(spec),
+                                                            " that follow, below ", kMaxChoices));
   }
   if (spec.capability().size() != kCapabilityBytes) {
     return InvalidField("sequence.capability",
@@ -113,9 +119,9 @@ v1::SamplingParams SamplingToProto(const SamplingParams& params) {
 
 absl::StatusOr<SequenceRequest> SequenceFromProto(const internal::v1::SequenceSpec& spec,
                                                   int vocab_size, int max_model_len) {
-  BATON_RETURN_IF_ERROR(CheckSequence(spec, max_model_len));
   SequenceRequest request;
   BATON_ASSIGN_OR_RETURN(request.sampling, SamplingFromProto(spec.sampling(), vocab_size));
+  BATON_RETURN_IF_ERROR(CheckSequence(spec, max_model_len));
   request.token_ids.reserve(static_cast<size_t>(spec.token_ids_size()));
   for (const uint32_t id : spec.token_ids()) {
     if (id >= static_cast<uint32_t>(vocab_size)) {
@@ -139,6 +145,7 @@ absl::StatusOr<SequenceRequest> SequenceFromProto(const internal::v1::SequenceSp
                      max_model_len, " tokens"));
   }
   request.choice = static_cast<int>(spec.key().choice());
+  request.choices = static_cast<int>(ChoicesOf(spec));
   request.cache_salt = spec.cache_salt();
   request.isolate = spec.isolate();
   return request;

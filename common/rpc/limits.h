@@ -6,6 +6,8 @@
 
 #include "absl/time/time.h"
 
+#include "common/base/max_choices.h"
+
 namespace baton {
 
 // Version of the protocol between Baton's parts; unequal versions never work together.
@@ -28,7 +30,6 @@ inline constexpr size_t kMaxStopStringBytes = 1024;
 inline constexpr int kMaxStopTokenIds = 128;
 inline constexpr int kMaxLogprobs = 20;
 inline constexpr int kMaxLogitBias = 1024;
-inline constexpr uint32_t kMaxChoices = 16;
 
 // Connections between Baton's parts.
 inline constexpr absl::Duration kKeepaliveTime = absl::Seconds(1);

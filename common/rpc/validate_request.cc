@@ -197,8 +197,9 @@ std::vector<FieldViolation> SamplingViolations(const v1::SamplingParams& params,
   CheckLengths(params, limits, violations);
   CheckStops(params, limits, violations);
   CheckLogitBias(params, limits, violations);
-  if (params.has_n() && params.n() == 0) violations.Add("n", "must be at least 1, is 0");
-  violations.Unsupported(params.n() > 1, "n");
+  if (params.has_n() && (params.n() == 0 || params.n() > kMaxChoices)) {
+    violations.Add("n", absl::StrCat("must be from 1 to ", kMaxChoices, ", is ", params.n()));
+  }
   violations.Unsupported(params.has_prompt_logprobs(), "prompt_logprobs");
   violations.Unsupported(params.bad_words_size() > 0, "bad_words");
   violations.Unsupported(params.has_truncate_prompt_tokens(), "truncate_prompt_tokens");

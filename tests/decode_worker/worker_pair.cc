@@ -183,7 +183,10 @@ HandoffResult Run(TestWorker* prefill, TestWorker& decode, const SequenceSpec& s
     }
     if (response.has_committed()) result.committed = true;
     for (const auto& token : response.tokens().tokens()) result.tokens.push_back(token);
-    if (response.has_finished()) result.finished = response.finished();
+    if (response.has_finished()) {
+      result.finished = response.finished();
+      result.finished_choices.push_back(response.finished().choice());
+    }
   }
   result.decode_status = call->Finish();
   if (prefilling.joinable()) prefilling.join();

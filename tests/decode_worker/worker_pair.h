@@ -85,7 +85,8 @@ struct HandoffResult {
   std::vector<internal::v1::OutputToken> tokens;  // from the decode worker
   bool accepted = false;
   bool committed = false;
-  internal::v1::DecodeFinished finished;
+  internal::v1::DecodeFinished finished;  // of the choice that came last
+  std::vector<uint32_t> finished_choices;
   internal::v1::OutputToken first_token;  // from the prefill worker
   internal::v1::PrefillStarted prefill_started;
   internal::v1::PrefillFinished prefill_finished;

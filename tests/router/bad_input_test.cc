@@ -58,7 +58,7 @@ TEST_F(BadInput, SamplingFieldsAreNamed) {
 }
 
 TEST_F(BadInput, FieldsThatAreNotSupportedAreNamed) {
-  ExpectSampling("n", [](auto& p) { p.set_n(2); });
+  ExpectSampling("n", [](auto& p) { p.set_n(17); });
   ExpectSampling("prompt_logprobs", [](auto& p) { p.set_prompt_logprobs(1); });
   ExpectSampling("bad_words", [](auto& p) { p.add_bad_words("x"); });
   ExpectSampling("truncate_prompt_tokens", [](auto& p) { p.set_truncate_prompt_tokens(1); });

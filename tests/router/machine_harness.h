@@ -1,6 +1,7 @@
 // A request machine with its two workers played by hand.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,15 +30,17 @@ inline const TokenTable& LetterTable() {
   return kTable;
 }
 
-inline internal::v1::OutputToken Token(uint32_t index, uint32_t id) {
+inline internal::v1::OutputToken Token(uint32_t index, uint32_t id, uint32_t choice = 0) {
   internal::v1::OutputToken token;
+  token.set_choice(choice);
   token.set_output_index(index);
   token.mutable_token()->set_token_id(id);
   return token;
 }
 
-inline internal::v1::OutputToken LastToken(uint32_t index, uint32_t id, v1::FinishReason reason) {
-  internal::v1::OutputToken token = Token(index, id);
+inline internal::v1::OutputToken LastToken(uint32_t index, uint32_t id, v1::FinishReason reason,
+                                           uint32_t choice = 0) {
+  internal::v1::OutputToken token = Token(index, id, choice);
   token.set_ends_sequence(true);
   token.set_finish_reason(reason);
   return token;
@@ -65,7 +68,12 @@ class MachineHarness {
     return spec;
   }
 
-  void Feed(const RequestEvent& event) { Take(machine.Handle(event, now)); }
+  // Workers that are chosen for no attempt in particular are the latest one's.
+  void Feed(RequestEvent event) {
+    auto* chosen = std::get_if<WorkersChosen>(&event);
+    if (chosen != nullptr && chosen->attempt == 0) chosen->attempt = machine.attempt();
+    Take(machine.Handle(event, now));
+  }
   static WorkersChosen Chosen(bool prefill, bool decode) {
     WorkersChosen chosen;
     chosen.capability = std::string(16, 'c');
@@ -150,6 +158,7 @@ class MachineHarness {
   RequestActions actions;  // all so far
   std::string text;        // delivered
   std::vector<uint32_t> ids;
+  std::map<uint32_t, std::vector<uint32_t>> ids_of;  // [choice]
 
  private:
   void Take(RequestActions more) {
@@ -158,6 +167,8 @@ class MachineHarness {
         text += deliver->response.chunk().text();
         const auto& chunk_ids = deliver->response.chunk().token_ids();
         ids.insert(ids.end(), chunk_ids.begin(), chunk_ids.end());
+        std::vector<uint32_t>& choice_ids = ids_of[deliver->response.chunk().index()];
+        choice_ids.insert(choice_ids.end(), chunk_ids.begin(), chunk_ids.end());
       }
       if (const auto* set = std::get_if<SetTimer>(&action)) timer = set->at;
       actions.push_back(std::move(action));

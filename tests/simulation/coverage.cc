@@ -20,9 +20,10 @@ constexpr const char* kReceiverEvents[] = {"ControlReceived", "DataReceived", "M
                                            "Cancelled",       "Tick"};
 constexpr const char* kRequestPhases[] = {"choosing", "opening",   "prefilling",
                                           "decoding", "finishing", "done"};
-constexpr const char* kRequestEvents[] = {
-    "WorkersChosen", "Abandoned",       "DecodeMessage", "DecodeEnded",    "PrefillMessage",
-    "PrefillEnded",  "ClientCancelled", "ClientBehind",  "ClientCaughtUp", "TimerFired"};
+constexpr const char* kRequestEvents[] = {"WorkersChosen",   "Abandoned",      "DecodeMessage",
+                                          "DecodeEnded",     "PrefillMessage", "PrefillEnded",
+                                          "ClientCancelled", "ClientBehind",   "ClientCaughtUp",
+                                          "TimerFired",      "NoneElsewhere"};
 static_assert(std::size(kSenderEvents) == std::variant_size_v<KvSender::Event>);
 static_assert(std::size(kReceiverEvents) == std::variant_size_v<KvReceiver::Event>);
 

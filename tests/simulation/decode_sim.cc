@@ -194,7 +194,7 @@ void DecodeSim::Deliver(Key key, const KvReceiver::Event& event) {
       network_.End(stream);
       streams_.erase(stream);
     }
-    fence_->End(over->attempt.key);
+    fence_->End(over->attempt.key, /*choices=*/1);
     calls_.erase(key);
   });
 }
@@ -291,7 +291,7 @@ void DecodeSim::Commit(Key key, Call& call, const KvReceiver::CommitSequence& co
   if (!call.copies.empty()) sim_.Violation("a commit under a copy");
   call.committed = true;
   CheckContent(call, tokens, "at its commit");
-  const auto token = static_cast<int32_t>(commit.first_token.token().token_id());
+  const auto token = static_cast<int32_t>(commit.first_tokens.front().token().token_id());
   if (token != call.attempt.content->NextToken(tokens)) sim_.Violation("a wrong first token");
   for (size_t i = call.shared_blocks; i < static_cast<size_t>(tokens / layout_.block_size); ++i) {
     auto block = prefix_cache_->Insert(call.attempt.token_ids, "", call.blocks, i);

@@ -52,16 +52,16 @@ void DecodeSim::Start(ControlNetwork::CallId rpc, const internal::v1::DecodeStar
   }
   const SimAttempt attempt = AttemptFrom(sim_, rpc, start.sequence());
   const Key key{attempt.request, attempt.attempt};
-  uint32_t superseded = 0;
-  if (fence_->Admit(attempt.key, &superseded) != AttemptFence::Verdict::kCurrent) {
+  std::vector<internal::v1::AttemptKey> superseded;
+  if (fence_->Admit(attempt.key, /*choices=*/1, &superseded) != AttemptFence::Verdict::kCurrent) {
     return control_.End(rpc, Superseded());
   }
-  if (superseded != 0) {
-    const Key lower{attempt.request, superseded};
+  if (!superseded.empty()) {
+    const Key lower{attempt.request, superseded.front().attempt()};
     if (Find(lower) != nullptr) End(lower, Superseded(), PushRefused::REASON_SUPERSEDED);
   }
   if (waiting_.size() >= kMaxWaiting) {
-    fence_->End(attempt.key);
+    fence_->End(attempt.key, /*choices=*/1);
     return control_.End(rpc, absl::ResourceExhaustedError("too many sequences"));
   }
   Call& call = calls_[key];
@@ -121,7 +121,7 @@ void DecodeSim::EndAttempt(Key key, PushRefused::Reason reason) {
   if (call.receiver != nullptr) return Deliver(key, KvReceiver::Cancelled{reason});
   std::erase(waiting_, key);
   if (!call.released) Release(call);
-  fence_->End(call.attempt.key);
+  fence_->End(call.attempt.key, /*choices=*/1);
   calls_.erase(key);
 }
 

@@ -48,7 +48,7 @@ void MachineState::Append(const KvSender& sender, std::string& out) {
   for (const int stream : sender.streams_) {
     Add(out, stream, sender.unacknowledged_.Carries(stream) ? "carries" : "idle");
   }
-  Add(out, sender.first_token_.has_value(), sender.abort_status_.ToString(), sender.cancelled_,
+  Add(out, !sender.first_tokens_.empty(), sender.abort_status_.ToString(), sender.cancelled_,
       sender.finished_, sender.released_, sender.live_messages_,
       sender.last_computed_ == absl::InfinitePast());
 }

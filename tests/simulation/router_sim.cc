@@ -14,7 +14,11 @@
 namespace baton {
 
 struct RequestMachineState {
-  static size_t Phase(const RequestMachine& machine) { return static_cast<size_t>(machine.phase_); }
+  // Of a request with one choice.
+  static size_t Phase(const RequestMachine& machine) {
+    const auto phase = machine.branches_.front().phase_;
+    return static_cast<size_t>(machine.done() ? RequestBranch::Phase::kDone : phase);
+  }
 };
 
 // What a Router is made of, without its threads.

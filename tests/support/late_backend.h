@@ -63,6 +63,10 @@ class LateBackend final : public Backend {
   void CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) override {
     inner_->CopyRows(in, rows, out);
   }
+  void Copy(const void* from, size_t bytes, void* to) override {
+    inner_->Copy(static_cast<const uint8_t*>(from) - distance_, bytes,
+                 Near(static_cast<uint8_t*>(to)));
+  }
   void Upload(const void* host, size_t bytes, void* device) override {
     inner_->Upload(host, bytes, device);
   }

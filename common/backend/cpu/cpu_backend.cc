@@ -146,6 +146,8 @@ void CpuBackend::CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) {
   }
 }
 
+void CpuBackend::Copy(const void* from, size_t bytes, void* to) { std::memcpy(to, from, bytes); }
+
 void CpuBackend::Upload(const void* host, size_t bytes, void* device) {
   std::memcpy(device, host, bytes);
 }

@@ -50,6 +50,7 @@ class CpuBackend final : public Backend {
   void Attention(Tensor queries, const KvLayerView& cache, Tensor out) override;
   void CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) override;
 
+  void Copy(const void* from, size_t bytes, void* to) override;
   void Upload(const void* host, size_t bytes, void* device) override;
   void Download(const void* device, size_t bytes, void* host) override;
   void Synchronize() override {}

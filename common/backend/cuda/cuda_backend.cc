@@ -366,6 +366,12 @@ void CudaBackend::CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) {
   LaunchCopyRows(in, UploadIds(rows, copied_rows_), out, stream_.get());
 }
 
+void CudaBackend::Copy(const void* from, size_t bytes, void* to) {
+  UseDevice();
+  CheckCuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_.get()),
+            "cudaMemcpyAsync");
+}
+
 void CudaBackend::Upload(const void* host, size_t bytes, void* device) {
   UseDevice();
   CheckCuda(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_.get()),

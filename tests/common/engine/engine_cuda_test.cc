@@ -93,6 +93,35 @@ TEST(CudaEngine, AStepAheadChoosesAsTheCpuWhateverIsAskedFor) {
   cuda_shim::SetStreamsWait(false);
 }
 
+// Each goes on in its own copy of the last block, made on the device.
+TEST(CudaEngine, ChoicesPartAsOnTheCpu) {
+  cuda_shim::SetStreamsWait(true);
+  {
+    EngineHarness cpu(EngineHarness::SmallOptions());
+    EngineHarness cuda(CudaOptions());
+    std::mt19937 random(5);
+    for (const int length : {1, 39}) {
+      SequenceRequest request =
+          LocalRequest(RandomTokens(random, length), {.temperature = 0.8f,
+                                                      .presence_penalty = 1.5f,
+                                                      .max_tokens = 6,
+                                                      .seed = random(),
+                                                      .ignore_eos = true});
+      request.choices = 3;
+      const SequenceId on_cuda = cuda.Submit(request);
+      const SequenceId on_cpu = cpu.Submit(request);
+      cuda.Run();
+      cpu.Run();
+      for (int i = 0; i < 3; ++i) {
+        EXPECT_TRUE(cuda.log(on_cuda, i).finished) << cuda.log(on_cuda, i).failure;
+        EXPECT_EQ(cuda.log(on_cuda, i).token_ids(), cpu.log(on_cpu, i).token_ids()) << i;
+      }
+    }
+    cuda.ExpectNothingHeld();
+  }
+  cuda_shim::SetStreamsWait(false);
+}
+
 // Some have to wait for others, or are preempted and computed again in one pass; most steps are
 // replayed.
 TEST(CudaEngine, IsExactWithTheDeterministicFlagWhateverElseRuns) {

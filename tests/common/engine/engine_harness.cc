@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -13,6 +14,20 @@
 #include "common/model/transformer.h"
 
 namespace baton {
+
+namespace {
+
+// None: the event is of all choices.
+std::optional<int> ChoiceOf(const SequenceEvent& event) {
+  if (const auto* produced = std::get_if<TokenProduced>(&event)) return produced->choice;
+  if (const auto* preempted = std::get_if<SequencePreempted>(&event)) return preempted->choice;
+  if (const auto* finished = std::get_if<SequenceFinished>(&event)) return finished->choice;
+  if (const auto* failed = std::get_if<SequenceFailed>(&event)) return failed->choice;
+  if (const auto* released = std::get_if<SequenceReleased>(&event)) return released->timings.choice;
+  return std::nullopt;
+}
+
+}  // namespace
 
 std::vector<int32_t> EventLog::token_ids() const {
   std::vector<int32_t> ids;
@@ -54,9 +69,23 @@ EngineHarness::~EngineHarness() = default;
 SequenceId EngineHarness::Submit(SequenceRequest request,
                                  std::function<void(const SequenceEvent&)> also) {
   const SequenceId id = engine_->NextId();
-  logs_[id];
-  request.on_event = [this, id, also = std::move(also)](const SequenceEvent& event) {
-    Hear(id, event);
+  logs_[id].resize(static_cast<size_t>(request.choices));
+  const bool one = request.mode == SequenceRequest::Mode::kPrefillOnly;
+  request.on_event = [this, id, first = request.choice, one,
+                      also = std::move(also)](const SequenceEvent& event) {
+    const bool produced = std::holds_alternative<TokenProduced>(event);
+    const std::optional<int> choice = one && !produced ? std::nullopt : ChoiceOf(event);
+    if (choice) {
+      Hear(log(id, *choice - first), event);
+    } else {
+      // For the sake of the others, where one was stopped before they parted.
+      std::vector<EventLog>& all = logs(id);
+      for (EventLog& each : all) {
+        const bool stopped = all.size() > 1 && std::exchange(each.released, false);
+        Hear(each, event);
+        each.released |= stopped;
+      }
+    }
     if (also) also(event);
   };
   const absl::Status status = engine_->Submit(id, std::move(request));
@@ -99,8 +128,7 @@ void EngineHarness::ExpectNothingHeld() {
   EXPECT_EQ(stats.running_sequences, 0);
 }
 
-void EngineHarness::Hear(SequenceId id, const SequenceEvent& event) {
-  EventLog& log = logs_.at(id);
+void EngineHarness::Hear(EventLog& log, const SequenceEvent& event) {
   EXPECT_FALSE(log.released) << "an event after SequenceReleased";
   if (std::holds_alternative<SequenceReleased>(event)) {
     log.released = true;

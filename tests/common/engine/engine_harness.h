@@ -14,8 +14,8 @@
 
 namespace baton {
 
-// What one sequence was told. Checks the order of events that sequence_request.h promises as they
-// come.
+// What one choice of a sequence was told. Checks the order of events that sequence_request.h
+// promises as they come.
 struct EventLog {
   std::vector<OutputToken> tokens;
   std::vector<LayerComputed> layers;  // without their block tables
@@ -54,19 +54,24 @@ class EngineHarness {
   // Submits it to receive its KV, which is all NaN but for what is held already: it is ready for
   // Commit.
   SequenceId SubmitWithNanKv(SequenceRequest request);
-  EventLog& log(SequenceId id) { return logs_.at(id); }
+  // Of its first choice, or the one after so many others.
+  EventLog& log(SequenceId id, int choices_before = 0) {
+    return logs_.at(id).at(static_cast<size_t>(choices_before));
+  }
+  // Of all its choices, in their order.
+  std::vector<EventLog>& logs(SequenceId id) { return logs_.at(id); }
   // Steps until there is nothing to do.
   void Run();
-  // Submits, runs to the end and gives the log.
+  // Submits, runs to the end and gives the (first choice's) log.
   EventLog RunAlone(SequenceRequest request);
   void ExpectNothingHeld();
 
  private:
-  void Hear(SequenceId id, const SequenceEvent& event);
+  static void Hear(EventLog& log, const SequenceEvent& event);
 
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Engine> engine_;
-  std::map<SequenceId, EventLog> logs_;
+  std::map<SequenceId, std::vector<EventLog>> logs_;  // by choice
 };
 
 // `count` random token ids of the tiny vocabularies.

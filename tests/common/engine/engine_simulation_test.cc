@@ -1,7 +1,7 @@
-// Random life of two engines on small pools: sequences of every mode, hand-offs between the
-// engines that break and are tried again, pauses, stop tokens and releases at any moment. Whoever
-// is not released gets exactly the tokens of an undisturbed run, which knows each step's tokens
-// before the next, and at rest nothing is held.
+// Random life of two engines on small pools: sequences of every mode, of one choice and of several,
+// hand-offs between the engines that break and are tried again, pauses, stop tokens, and releases
+// and stops of a choice at any moment. Whoever is not released gets exactly the tokens of an
+// undisturbed run, which knows each step's tokens before the next, and at rest nothing is held.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -54,6 +54,8 @@ class Simulation {
   int finished() const { return finished_; }
   int stopped() const { return stopped_; }
   int broken() const { return broken_; }
+  int parted() const { return parted_; }
+  int choices_stopped() const { return choices_stopped_; }
   // Without the hand-offs that broke, nothing would begin in the middle of a block.
   int resumed_in_a_block() const { return resumed_in_a_block_; }
   uint64_t preemptions() { return decode_.engine().Stats().preemptions; }
@@ -67,7 +69,7 @@ class Simulation {
     SequenceId prefill_id = 0;  // 0: not yet submitted
     bool opened = false, committed = false, prefill_released = false, released = false;
     bool paused = false;
-    std::vector<OutputToken> first = {};  // made by the prefill engine
+    std::vector<OutputToken> first = {};  // by choice, made by the prefill engine
   };
 
   EngineHarness::Options SmallPool(int pages_per_block) {
@@ -97,7 +99,17 @@ class Simulation {
     std::sort(sampling.stop_token_ids.begin(), sampling.stop_token_ids.end());
     requests_.push_back(LocalRequest(RandomTokens(random_, length), sampling));
     requests_.back().isolate = Chance(15);
-    expected_.push_back(local_.RunAlone(requests_.back()));
+    if (Chance(3)) {
+      requests_.back().choices = 2 + static_cast<int>(random_() % 3);
+      requests_.back().sampling.max_tokens = 2 + static_cast<int>(random_() % 100);
+    }
+    std::vector<EventLog>& expected = expected_.emplace_back();
+    for (int choice = 0; choice < requests_.back().choices; ++choice) {
+      SequenceRequest alone = requests_.back();
+      alone.choice = choice;
+      alone.choices = 1;
+      expected.push_back(local_.RunAlone(std::move(alone)));
+    }
   }
 
   void Start() {
@@ -135,9 +147,8 @@ class Simulation {
   }
 
   void Drive(Job& job) {
-    EventLog& decode = decode_.log(job.decode_id);
-    if (job.handed_off) DriveHandOff(job, decode);
-    if (job.released || decode.ended()) return;
+    if (job.handed_off) DriveHandOff(job, decode_.log(job.decode_id));
+    if (job.released || Ended(job)) return;
     if (quiet_ ? job.paused : Chance(40)) {
       job.paused = !job.paused;
       decode_.engine().SetPaused(job.decode_id, job.paused);
@@ -147,30 +158,44 @@ class Simulation {
     if (!quiet_ && Chance(150)) {
       decode_.engine().Release(job.decode_id);
       job.released = true;
+    } else if (!quiet_ && Chance(200)) {
+      const auto choices = static_cast<unsigned>(requests_[job.request].choices);
+      if (choices > 1) decode_.engine().Stop(job.decode_id, static_cast<int>(random_() % choices));
     }
   }
 
+  bool Ended(const Job& job) {
+    const std::vector<EventLog>& logs = decode_.logs(job.decode_id);
+    return std::all_of(logs.begin(), logs.end(), [](const EventLog& log) { return log.ended(); });
+  }
+
   void DriveHandOff(Job& job, EventLog& decode) {
+    bool gone = job.released || Ended(job);
     if (job.prefill_id == 0) {
-      if (!decode.admitted || job.released) return;
+      if (!decode.admitted || gone) return;
       SequenceRequest request = requests_[job.request];
       request.mode = Mode::kPrefillOnly;
       job.prefill_id = prefill_.Submit(request);
     }
-    if (!job.opened && !job.released && Chance(3)) {
+    if (!job.opened && !gone && Chance(3)) {
       decode_.engine().OpenReceive(job.decode_id, "");
       job.opened = true;
     }
     if (job.prefill_released) return;
     EventLog& prefill = prefill_.log(job.prefill_id);
-    if (!job.released && !quiet_ && prefill.finished && decode.granted && Chance(6)) Break(job);
-    if (job.released ? Chance(5) : prefill.finished && decode.granted && Chance(3)) {
-      if (!job.released) {
+    if (!gone && !quiet_ && prefill.finished && decode.granted && Chance(6)) {
+      Break(job);
+      gone = true;
+    }
+    if (gone ? Chance(5) : prefill.finished && decode.granted && Chance(3)) {
+      if (!gone) {
         CopyKv(prefill_.engine().cache(), prefill.block_table, decode_.engine().cache(),
                decode.block_table,
                {decode.start_token, static_cast<int>(requests_[job.request].token_ids.size())});
-        job.first = prefill.tokens;
-        decode_.engine().Commit(job.decode_id, prefill.tokens[0]);
+        for (const EventLog& log : prefill_.logs(job.prefill_id)) {
+          job.first.push_back(log.tokens.at(0));
+        }
+        decode_.engine().Commit(job.decode_id, job.first);
       }
       prefill_.engine().Release(job.prefill_id);
       job.prefill_released = true;
@@ -179,20 +204,34 @@ class Simulation {
 
   bool AllEnded() {
     for (Job& job : jobs_) {
-      if (!decode_.log(job.decode_id).ended()) return false;
+      if (!Ended(job)) return false;
       if (job.prefill_id != 0 && !job.prefill_released) return false;
     }
     return true;
   }
 
   void Check(Job& job) {
-    const EventLog& decode = decode_.log(job.decode_id);
+    const int start_token = decode_.log(job.decode_id).start_token;
+    if (start_token % decode_.engine().options().block_size != 0) ++resumed_in_a_block_;
+    const std::vector<EventLog>& logs = decode_.logs(job.decode_id);
+    const auto is_released = [](const EventLog& log) { return log.released; };
+    for (size_t choice = 0; choice < logs.size(); ++choice) {
+      CheckChoice(logs[choice], job.first.empty() ? nullptr : &job.first[choice],
+                  expected_[job.request][choice]);
+    }
+    if (logs.size() == 1) return;
+    const bool all_finished = std::none_of(logs.begin(), logs.end(), is_released);
+    const bool any_finished = !std::all_of(logs.begin(), logs.end(), is_released);
+    if (all_finished) ++parted_;
+    if (any_finished && !all_finished) ++choices_stopped_;
+  }
+
+  void CheckChoice(const EventLog& decode, const OutputToken* first, const EventLog& alone) {
     EXPECT_TRUE(decode.failure.ok()) << decode.failure;
-    const int block_size = decode_.engine().options().block_size;
-    if (decode.start_token % block_size != 0) ++resumed_in_a_block_;
-    std::vector<OutputToken> tokens = job.first;
+    std::vector<OutputToken> tokens;
+    if (first != nullptr) tokens.push_back(*first);
     tokens.insert(tokens.end(), decode.tokens.begin(), decode.tokens.end());
-    std::vector<OutputToken> expected = expected_[job.request].tokens;
+    std::vector<OutputToken> expected = alone.tokens;
     if (decode.released) {
       ASSERT_LE(tokens.size(), expected.size());
       expected.resize(tokens.size());
@@ -207,11 +246,13 @@ class Simulation {
   const int steps_ahead_;
   EngineHarness prefill_, decode_, local_;
   std::vector<SequenceRequest> requests_;
-  std::vector<EventLog> expected_;
+  std::vector<std::vector<EventLog>> expected_;  // [request][choice]
   std::vector<Job> jobs_;
   std::vector<Job> again_;  // to be submitted
   bool quiet_ = false;
   int broken_ = 0;
+  int parted_ = 0;
+  int choices_stopped_ = 0;
   int resumed_in_a_block_ = 0;
   int finished_ = 0;
   int stopped_ = 0;
@@ -223,6 +264,8 @@ TEST_P(EngineSimulation, WhoeverIsNotReleasedGetsTheTokensOfAnUndisturbedRun) {
   int finished = 0;
   int stopped = 0;
   int broken = 0;
+  int parted = 0;
+  int choices_stopped = 0;
   int resumed_in_a_block = 0;
   uint64_t preemptions = 0;
   for (unsigned seed = 0; seed < 8; ++seed) {
@@ -233,12 +276,16 @@ TEST_P(EngineSimulation, WhoeverIsNotReleasedGetsTheTokensOfAnUndisturbedRun) {
     finished += simulation.finished();
     stopped += simulation.stopped();
     broken += simulation.broken();
+    parted += simulation.parted();
+    choices_stopped += simulation.choices_stopped();
     resumed_in_a_block += simulation.resumed_in_a_block();
     preemptions += simulation.preemptions();
   }
   EXPECT_GT(finished, 200);
   EXPECT_GT(stopped, 60);
   EXPECT_GT(broken, 30);
+  EXPECT_GT(parted, 15);
+  EXPECT_GT(choices_stopped, 10);
   EXPECT_GT(resumed_in_a_block, 0);
   EXPECT_GT(preemptions, 20u);
 }

@@ -154,7 +154,7 @@ TEST(Engine, PrefillHereAndDecodeThereEqualsOneEngine) {
       prefill.Run();
       EXPECT_TRUE(prefill.log(sent).released);
 
-      decode.engine().Commit(received, prefilled.tokens[0]);
+      decode.engine().Commit(received, {prefilled.tokens[0]});
       decode.Run();
       std::vector<OutputToken> tokens = prefilled.tokens;
       const EventLog& decoded = decode.log(received);
@@ -251,7 +251,7 @@ TEST(Engine, ALogitThatIsNoNumberFailsItsSequenceAlone) {
   const SequenceId broken_id = harness.SubmitWithNanKv(healthy);
   const SequenceId healthy_id = harness.Submit(healthy);
   harness.engine().Step();
-  harness.engine().Commit(broken_id, {.output_index = 0, .token_id = 5});
+  harness.engine().Commit(broken_id, {{.output_index = 0, .token_id = 5}});
   harness.Run();
   EXPECT_EQ(harness.log(broken_id).failure.code(), absl::StatusCode::kInternal);
   ExpectSameTokens(harness.log(healthy_id).tokens, expected.tokens);
@@ -272,7 +272,7 @@ TEST(Engine, ACommitThatCannotBeTheNextOutputFailsTheSequence) {
     harness.Run();
     harness.engine().OpenReceive(id, "");
     harness.Run();
-    harness.engine().Commit(id, token);
+    harness.engine().Commit(id, {token});
     harness.Run();
     EXPECT_EQ(harness.log(id).failure.code(), absl::StatusCode::kInvalidArgument);
   }
@@ -288,7 +288,7 @@ TEST(Engine, ACommittedTokenThatEndsTheSequenceFinishesItAtOnce) {
   harness.Run();
   harness.engine().OpenReceive(id, "");
   harness.Run();
-  harness.engine().Commit(id, {.output_index = 0, .token_id = 5});
+  harness.engine().Commit(id, {{.output_index = 0, .token_id = 5}});
   harness.Run();
   EXPECT_TRUE(harness.log(id).finished);
   EXPECT_TRUE(harness.log(id).tokens.empty());

@@ -32,12 +32,12 @@ TEST(Mailbox, AsksOncePerLivingSequenceAndDropsWhatIsForOthers) {
     mailbox.SetPaused(8, true);
     mailbox.Release(static_cast<SequenceId>(100 + i));
   }
-  mailbox.Commit(7, {.token_id = 5});
+  mailbox.Commit(7, {{.token_id = 5}});
   const Mailbox::Contents contents = mailbox.Take();
   ASSERT_EQ(contents.controls.size(), 1u);
   const Mailbox::Control& control = contents.controls.at(7);
   EXPECT_EQ(control.paused, false) << "the last word counts";
-  EXPECT_EQ(control.commit->token_id, 5);
+  EXPECT_EQ(control.commit->front().token_id, 5);
   EXPECT_FALSE(control.release);
 }
 

@@ -116,7 +116,7 @@ TEST(PrefixReuse, OtherSaltsAndInexactKvAreNotFound) {
     harness.Run();
     harness.engine().OpenReceive(id, exact ? "" : "another's");
     harness.Run();
-    harness.engine().Commit(id, {.output_index = 0, .token_id = 5});
+    harness.engine().Commit(id, {{.output_index = 0, .token_id = 5}});
     harness.Run();
     EXPECT_TRUE(harness.log(id).finished);
     received.mode = Mode::kLocal;
@@ -201,7 +201,7 @@ TEST(PrefixReuse, KvThatFailedASequenceIsNotFoundByTheNext) {
   const SequenceId broken_id = harness.SubmitWithNanKv(same);
   const SequenceId healthy_id = harness.Submit(healthy);
   harness.engine().Step();
-  harness.engine().Commit(broken_id, {.output_index = 0, .token_id = 5});
+  harness.engine().Commit(broken_id, {{.output_index = 0, .token_id = 5}});
   harness.Run();
   EXPECT_EQ(harness.log(broken_id).failure.code(), absl::StatusCode::kInternal);
   EngineHarness plain(With(KvDtype::kF32, 16, false));

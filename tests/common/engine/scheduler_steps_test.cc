@@ -45,6 +45,8 @@ class Steps {
   int over_runs() const { return over_runs_; }
   int preemptions() const { return preemptions_; }
   int replaced() const { return replaced_; }
+  int parted() const { return parted_; }
+  int copies() const { return copies_; }
 
  private:
   struct Held {
@@ -65,6 +67,7 @@ class Steps {
     if (Chance(2)) request.token_ids.back() = 8;
     request.prompt_length = static_cast<int>(request.token_ids.size());
     request.sampling.max_tokens = 1 + static_cast<int>(random_() % 60);
+    if (Chance(6)) request.choices = 1 + static_cast<int>(random_() % 4);
     scheduler_.Add(++last_id_, std::move(request));
     ids_.push_back(last_id_);
   }
@@ -79,7 +82,9 @@ class Steps {
     const SequenceId id = sequence->id;
     if (scheduler_.InFlight(*sequence)) DoneUntil(0);
     sequence = scheduler_.Find(id);
-    if (sequence != nullptr) Remove(*sequence);
+    if (sequence == nullptr) return;
+    if (!sequence->forks()) return Remove(*sequence);
+    scheduler_.DropChoice(*sequence, sequence->choices[random_() % sequence->choices.size()]);
   }
 
   void PauseOne() {
@@ -88,8 +93,9 @@ class Steps {
   }
 
   void Remove(Sequence& sequence) {
-    std::erase(ids_, sequence.id);
+    const SequenceId id = sequence.id;
     scheduler_.Remove(sequence);
+    if (scheduler_.Find(id) == nullptr) std::erase(ids_, id);
   }
 
   void Enqueue() {
@@ -105,10 +111,32 @@ class Steps {
       for (const int32_t block : sequence.block_table) {
         step.blocks.push_back({block, pool_.generation(block)});
       }
+      CheckWritesAlone(sequence, scheduled);
+    }
+    for (const BlockCopy& copy : step.schedule.copies) {
+      EXPECT_NE(copy.from, copy.to);
+      step.blocks.push_back({copy.from, pool_.generation(copy.from)});
+      ++copies_;
     }
     scheduler_.StepEnqueued(step.schedule);
     in_flight_.push_back(std::move(step));
     DoneUntil(1);
+  }
+
+  // Whoever else has a block that is written is about to copy it, and has no use for what comes
+  // behind the tokens of both.
+  void CheckWritesAlone(const Sequence& sequence, const ScheduledTokens& scheduled) {
+    for (int index = scheduled.first_token / kBlockSize; index * kBlockSize < scheduled.end_token();
+         ++index) {
+      const int32_t block = sequence.block_table[static_cast<size_t>(index)];
+      for (const SequenceId id : ids_) {
+        for (const Sequence* other : scheduler_.Choices(id)) {
+          if (other == &sequence || other->state == Sequence::State::kWaiting) continue;
+          EXPECT_EQ(std::count(other->block_table.begin(), other->block_table.end(), block), 0)
+              << "written where another reads";
+        }
+      }
+    }
   }
 
   void DoneUntil(size_t count) {
@@ -120,7 +148,11 @@ class Steps {
         EXPECT_EQ(pool_.generation(held.block), held.generation) << "a step in flight has it";
       }
       const std::vector<Scheduler::Leaving> leaving = scheduler_.StepDone();
-      for (const ScheduledTokens& scheduled : step.schedule.batch) Apply(scheduled);
+      for (const ScheduledTokens& scheduled : step.schedule.batch) {
+        Apply(scheduled);
+        parted_ += static_cast<int>(scheduled.parted.size());
+        for (Sequence* other : scheduled.parted) Produce(*other);
+      }
     }
   }
 
@@ -135,6 +167,10 @@ class Steps {
     if (sequence.block_table != table) ++replaced_;
     if (!scheduled.produces_token) return;
     EXPECT_EQ(static_cast<int>(sequence.token_ids.size()), scheduled.end_token());
+    Produce(sequence);
+  }
+
+  void Produce(Sequence& sequence) {
     scheduler_.AddOutput(sequence, 7);
     const int tokens = static_cast<int>(sequence.token_ids.size());
     if (tokens >= sequence.most_tokens || Chance(15)) Remove(sequence);
@@ -150,24 +186,32 @@ class Steps {
   int over_runs_ = 0;
   int preemptions_ = 0;
   int replaced_ = 0;
+  int parted_ = 0;
+  int copies_ = 0;
 };
 
 TEST(SchedulerSteps, GivesNoBlockThatAStepInFlightMayTouchToAnybodyElse) {
   int over_runs = 0;
   int preemptions = 0;
   int replaced = 0;
+  int parted = 0;
+  int copies = 0;
   for (unsigned seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
     Steps steps(seed);
-    steps.Run(1500);
+    steps.Run(3000);
     if (testing::Test::HasFailure()) return;
     over_runs += steps.over_runs();
     preemptions += steps.preemptions();
     replaced += steps.replaced();
+    parted += steps.parted();
+    copies += steps.copies();
   }
   EXPECT_GT(over_runs, 500);
   EXPECT_GT(preemptions, 50);
   EXPECT_GT(replaced, 500);
+  EXPECT_GT(parted, 500);
+  EXPECT_GT(copies, 200);
 }
 
 }  // namespace

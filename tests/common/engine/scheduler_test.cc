@@ -134,7 +134,7 @@ TEST_F(SchedulerTest, APromiseIsForAllTokensAndOneBlockOfHeadRoom) {
   EXPECT_EQ(sequence.block_table.size(), 3u);
   EXPECT_EQ(pool_->promised_blocks(), 1);
   EXPECT_TRUE(Step().batch.empty());
-  scheduler_->Commit(sequence, 5);
+  scheduler_->Commit(sequence, {5});
   const Schedule first = Step();
   ASSERT_EQ(first.batch.size(), 1u);
   EXPECT_EQ(first.batch[0].first_token, 33);
@@ -200,7 +200,7 @@ TEST_F(SchedulerTest, NeverPreemptsWhosePeerReadsOrWritesTheBlocks) {
   EXPECT_TRUE(Step().batch.empty());
   EXPECT_EQ(scheduler_->CountSequences().runnable, 0);
   // Once committed, the older one uses its head-room, and the end of the peer's lets both go on.
-  scheduler_->Commit(received, 1);
+  scheduler_->Commit(received, {1});
   EXPECT_EQ(Step().batch.size(), 1u);
   scheduler_->Remove(sent);
   EXPECT_EQ(Step().batch.size(), 2u);
@@ -212,7 +212,7 @@ TEST_F(SchedulerTest, ABlockThatAPeerWritesIsNobodyElses) {
   Step();
   scheduler_->OpenReceive(received, "");
   const BlockPool::Block other = pool_->Share(received.block_table[1]);
-  EXPECT_DEATH(scheduler_->Commit(received, 1), "a block to be written is shared");
+  EXPECT_DEATH(scheduler_->Commit(received, {1}), "a block to be written is shared");
 }
 
 TEST_F(SchedulerTest, AnIsolatedSequenceIsAloneInItsBatches) {
@@ -278,7 +278,7 @@ TEST_F(SchedulerTest, UnderRandomLoadEverybodyFinishesAndNothingIsLeft) {
         if (sequence->state == State::kPromised && random() % 4 == 0) {
           scheduler_->OpenReceive(*sequence, "");
         } else if (sequence->state == State::kReceiving && random() % 4 == 0) {
-          scheduler_->Commit(*sequence, 1);
+          scheduler_->Commit(*sequence, {1});
         } else if (sequence->state == State::kHeld ? random() % 4 == 0
                                                    : !quiet && random() % 60 == 0) {
           scheduler_->Remove(*sequence);

@@ -275,7 +275,7 @@ class Model {
   void Commit(Sequence& sequence) {
     Shadow& shadow = shadows_.at(sequence.id);
     Write(sequence, shadow.received_tokens, sequence.token_count(), shadow.foreign ? kForeign : 0);
-    scheduler_.Commit(sequence, Random(2));
+    scheduler_.Commit(sequence, {Random(2)});
     retained_.erase(sequence.request.resume_key);
     shadow.nodes.push_back(Child(shadow.nodes.back(), sequence.token_ids.back()));
     if (!shadow.foreign) Enter(sequence, shadow.pinned_tokens);

@@ -58,6 +58,19 @@ TEST(BlockPool, APromiseIsAllOrNothingAndGivenUpWithItsValue) {
   EXPECT_EQ(pool.available_blocks(), 4);
 }
 
+TEST(BlockPool, APartOfAPromiseIsAPromiseOfItsOwn) {
+  BlockPool pool(3);
+  auto whole = pool.TryPromise(3);
+  {
+    const BlockPool::Promise part = whole->Split(2);
+    EXPECT_EQ(whole->count(), 1);
+    EXPECT_EQ(part.count(), 2);
+    EXPECT_EQ(pool.promised_blocks(), 3);
+  }
+  EXPECT_EQ(pool.promised_blocks(), 1);
+  pool.CheckInvariants();
+}
+
 TEST(BlockPool, ASharedBlockIsFreeWithItsLastReference) {
   BlockPool pool(1);
   Block first = *pool.TryAllocate();

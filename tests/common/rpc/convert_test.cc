@@ -113,7 +113,7 @@ TEST(Convert, ASequenceFromOutsideIsCheckedFieldByField) {
       {"sampling.max_tokens", [](Spec& s) { s.mutable_sampling()->set_max_tokens(UINT32_MAX); }},
       {"sampling.seed", [](Spec& s) { s.mutable_sampling()->clear_seed(); }},
       {"sampling.top_p", [](Spec& s) { s.mutable_sampling()->set_top_p(0); }},
-      {"sampling.n", [](Spec& s) { s.mutable_sampling()->set_n(2); }},
+      {"sampling.n", [](Spec& s) { s.mutable_sampling()->set_n(17); }},
   };
   for (const auto& [field, change] : cases) {
     Spec spec = GoodSpec();

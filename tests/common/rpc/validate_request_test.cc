@@ -72,7 +72,7 @@ TEST(ValidateRequest, NamesTheSamplingFieldThatIsWrong) {
       {"min_tokens", [](Params& p) { p.set_max_tokens(3), p.set_min_tokens(4); }},
       {"min_tokens", [](Params& p) { p.set_min_tokens(65); }},
       {"n", [](Params& p) { p.set_n(0); }},
-      {"n", [](Params& p) { p.set_n(2); }},
+      {"n", [](Params& p) { p.set_n(17); }},
       {"stop", [](Params& p) { p.add_stop(""); }},
       {"stop",
        [](Params& p) {
@@ -129,7 +129,7 @@ TEST(ValidateRequest, TellsAllViolationsAtOnce) {
   v1::GenerateRequest request = GoodRequest();
   request.set_echo(true);
   request.mutable_sampling_params()->set_top_p(2);
-  request.mutable_sampling_params()->set_n(3);
+  request.mutable_sampling_params()->set_n(17);
   EXPECT_THAT(Fields(ValidateGenerateRequest(request, kLimits)),
               ElementsAre("echo", "sampling_params.top_p", "sampling_params.n"));
 }
