@@ -29,7 +29,7 @@ def parse():
     parser.add_argument("--seconds", type=float, default=12, help="that are measured in each of the two runs")
     parser.add_argument("--rate", type=float, default=0.3, help="long prompts/s")
     parser.add_argument("--json", type=pathlib.Path)
-    parser.add_argument("system", nargs="*", choices=[*SYSTEMS, []], default=list(SYSTEMS))
+    parser.add_argument("system", nargs="*", choices=[*SYSTEMS, []], default=[])
     return parser.parse_args()
 
 
@@ -70,7 +70,7 @@ def llama_server(args, _system):
     slots, context = STREAMS + 4, 2304
     process = subprocess.Popen(
         [str(server()), "-m", args.model, "-t", "2", "-tb", "2", "-C", "0x3", "--cpu-strict", "1", "-np", str(slots),
-         "-c", str(slots * context), "-fa", "on", "--no-webui", "--host", "127.0.0.1", "--port", str(port)],
+         "-c", str(slots * context), "--no-kv-unified", "-fa", "on", "--no-webui", "--host", "127.0.0.1", "--port", str(port)],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 60
@@ -96,7 +96,7 @@ def main():
     if args.json is not None and args.json.exists():
         report = json.loads(args.json.read_text(encoding="utf-8"))
     report |= {"streams": STREAMS, "steady_tokens": STEADY, "long_tokens": LONG, "long_per_s": args.rate}
-    for system in args.system:
+    for system in args.system or SYSTEMS:
         result = (llama_server if system == "llama-server" else baton)(args, system)
         result["p99_ratio"] = result["loaded"]["itl_ms"]["p99"] / result["idle"]["itl_ms"]["p99"]
         report["systems"][system] = result

@@ -24,7 +24,7 @@ def parse():
     parser.add_argument("--seconds", type=float, default=4, help="that are measured in each run")
     parser.add_argument("--fleet", type=int, nargs="*", default=[2, 20, 200, 1000], help="numbers of workers")
     parser.add_argument("--json", type=pathlib.Path)
-    parser.add_argument("case", nargs="*", choices=[*CASES, []], default=list(CASES))
+    parser.add_argument("case", nargs="*", choices=[*CASES, []], default=[])
     return parser.parse_args()
 
 
@@ -95,7 +95,7 @@ def waiting(args):
 def main():
     args = parse()
     results = {}
-    for case in args.case:
+    for case in args.case or CASES:
         results[case] = globals()[case](args)
         print(case, json.dumps(results[case]), flush=True)
     if args.json is not None:
