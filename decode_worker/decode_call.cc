@@ -115,10 +115,10 @@ void DecodeCall::OnStart(const internal::v1::DecodeStart& start) {
   if (!admitted.ok()) return End(admitted);
 
   absl::MutexLock lock(&mutex_);
-  registered_ = true;
-  if (status_.has_value()) return;
   key_ = spec.key();
   choices_ = static_cast<uint32_t>(request->choices);
+  registered_ = true;
+  if (status_.has_value()) return;
   local_ = start.prefill_locally();
   exact_ = PromisesBits(options_.shape.numerics());
   if (!local_) receiver_config_ = ReceiverConfig(spec, request->token_ids);
