@@ -59,10 +59,13 @@ def measure(router, rate, seconds, warmup, lengths):
     objective = ",".join(f"{name}={ms}ms" for name, ms in OBJECTIVE.items())
     report = router.load(seconds, f"--request-rate={rate}", f"--objective={objective}", *lengths, warmup=warmup)
     row = report["classes"]["all"]
+    reasons = [line.removeprefix("baton_router_refusals_total") for line in router.metrics().splitlines()
+               if line.startswith("baton_router_refusals_total")]  # since the router began
     return {"rate": rate, "offered_per_s": row["offered_per_s"], "goodput_per_s": row["goodput_per_s"],
             "completed_per_s": row["completed_per_s"], "refused": row["refused"], "failed": row["failed"],
             "ttft_p50_ms": row["ttft_ms"]["p50"], "ttft_p99_ms": row["ttft_ms"]["p99"], "itl_p99_ms": row["itl_ms"]["p99"],
-            "refusal_p50_ms": row["refusal_ms"]["p50"], "refusal_p99_ms": row["refusal_ms"]["p99"],
+            "refusal_p50_ms": row["refusal_ms"]["p50"],
+            "refusal_p90_ms": row["refusal_ms"]["p90"], "refusal_p99_ms": row["refusal_ms"]["p99"], "refusals": reasons,
             "send_lag_p99_ms": row["send_lag_ms"]["p99"], "failures": row["failures"],
             "generator_cpu_share": report["generator_cpu_share"]}
 
@@ -71,8 +74,8 @@ def main():
     args = parse()
     queue_time = f"--max-queue-time={args.max_queue_time}"
     if args.real:
-        # One core for each worker: about 2,500 prompt tokens/s.
-        rates, tokens, output = args.rates or [4, 6, 8, 10, 12, 14, 16], args.input_len or 200, 16
+        # One core for each worker: about 1,000 prompt tokens/s.
+        rates, tokens, output = args.rates or [3, 4, 5, 6], args.input_len or 200, 16
         router = Serving(args.bin, args.model, ["--disaggregate=always", queue_time])
         router.add_worker("prefill", "--threads=1", "--cpu-set=0")
         router.add_worker("decode", "--threads=1", "--cpu-set=1")

@@ -5,7 +5,8 @@
 
 Cases: `requests` (short requests/s), `tokens` (streamed tokens/s), `workers` (cost per request with 2, 20, 200 and 1,000
 workers), `waiting` (memory of a waiting request). Each is a run of its own. CPU time is the router's own (user and system),
-less what it takes with its workers and no requests, so that it says the same on a machine with other guests."""
+less what it takes with its workers and no requests, so that it says the same on a machine with other guests. A report in FILE
+keeps the cases that are not measured again."""
 import argparse
 import json
 import pathlib
@@ -95,6 +96,8 @@ def waiting(args):
 def main():
     args = parse()
     results = {}
+    if args.json is not None and args.json.exists():
+        results = json.loads(args.json.read_text(encoding="utf-8"))
     for case in args.case or CASES:
         results[case] = globals()[case](args)
         print(case, json.dumps(results[case]), flush=True)
