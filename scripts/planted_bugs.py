@@ -4,8 +4,9 @@
     scripts/planted_bugs.py [--scratch DIR] [--jobs N] [--write] [NAME...]
 
 A bug is a file: what it is, the source file, the tests that should fail, a text that occurs there exactly once, and what takes
-its place. A text that does not occur any more ends the run: the bug has to be written anew. --write puts the result into
-docs/planted_bugs.md. The copy and its build stay in DIR (default build/planted), so that a second run is quick.
+its place. A text that does not occur any more ends the run: the bug has to be written anew. NAME may be a part of names: all
+that begin with it. --write puts the result into docs/planted_bugs.md; of bugs that were not tried the row stays as it is.
+The copy and its build stay in DIR (default build/planted), so that a second run is quick.
 """
 import argparse
 import os
@@ -81,18 +82,31 @@ def try_bug(bug, scratch, jobs):
         path.write_text(original)
 
 
-def table(results):
+def row(bug, noticed):
+    missed = [test for test in bug.tests if test not in noticed]
+    return (f"| {bug.name} | {bug.what} | `{bug.file}` | {', '.join(noticed) or '**nobody**'} "
+            f"| {', '.join(missed) or '-'} |")
+
+
+def table(rows):
     lines = ["# Planted bugs", "",
              "`scripts/planted_bugs.py --write` changes one line of a copy of the tree at a time and runs the tests that should",
              "notice. Each must be noticed by one test at least. The simulation runs 300 of its seeds here.", "",
              "| bug | what it does | where | noticed by | not by |", "|---|---|---|---|---|"]
-    for bug, noticed in results:
-        missed = [test for test in bug.tests if test not in noticed]
-        lines.append(f"| {bug.name} | {bug.what} | `{bug.file}` | {', '.join(noticed) or '**nobody**'} "
-                     f"| {', '.join(missed) or '-'} |")
-    caught = sum(1 for _, noticed in results if noticed)
-    lines += ["", f"{caught} of {len(results)} noticed.", ""]
+    lines += [rows[name] for name in sorted(rows)]
+    caught = sum("**nobody**" not in text for text in rows.values())
+    lines += ["", f"{caught} of {len(rows)} noticed.", ""]
     return "\n".join(lines)
+
+
+def write(bugs, results):
+    """The rows of these results, and of the other bugs those that the page has."""
+    page = ROOT / "docs" / "planted_bugs.md"
+    old = (line.split(" | ")[0].removeprefix("| ") for line in page.read_text().splitlines())
+    rows = dict(zip(old, page.read_text().splitlines()))
+    rows = {bug.name: rows[bug.name] for bug in bugs if bug.name in rows}
+    rows |= {bug.name: row(bug, noticed) for bug, noticed in results}
+    page.write_text(table(rows))
 
 
 def main():
@@ -102,9 +116,8 @@ def main():
     parser.add_argument("--write", action="store_true")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
-    bugs = [Bug(path) for path in sorted(BUGS.glob("*.bug"))]
-    if options.names:
-        bugs = [bug for bug in bugs if bug.name in options.names]
+    every = [Bug(path) for path in sorted(BUGS.glob("*.bug"))]
+    bugs = [bug for bug in every if bug.name.startswith(tuple(options.names or [""]))]
     for bug in bugs:  # all of them, before any time is spent
         bug.planted((ROOT / bug.file).read_text())
 
@@ -130,7 +143,7 @@ def main():
         results.append((bug, noticed))
         print(f"{bug.name}: {', '.join(noticed) or 'NOBODY NOTICED'} ({time.monotonic() - start:.0f} s)", flush=True)
     if options.write:
-        (ROOT / "docs" / "planted_bugs.md").write_text(table(results))
+        write(every, results)
     missed = [bug.name for bug, noticed in results if not noticed]
     print(f"{len(results) - len(missed)} of {len(results)} noticed")
     sys.exit(1 if missed else 0)

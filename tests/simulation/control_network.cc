@@ -10,6 +10,9 @@ size_t PlaceOf(const std::string& address) {
   return SimWorkerId{address[0] == 'p', address[1] - '0'}.place();
 }
 
+// Within this the router knows what a worker says of itself.
+constexpr Micros kNewsTime = 500'000;
+
 }  // namespace
 
 ControlNetwork::Call* ControlNetwork::Find(CallId id) {
@@ -40,6 +43,8 @@ ControlNetwork::CallId ControlNetwork::Open(const std::string& address, Method m
   call.method = method;
   call.caller = std::move(caller);
   Link& link = links_[call.link];
+  // A prefill worker may have been chosen long before its decode worker has accepted.
+  if (method == Method::kDecode) CheckMayWork(link, address);
   if (!link.connected) {
     if (!Answers(link)) {
       const bool refused =
@@ -60,6 +65,23 @@ ControlNetwork::CallId ControlNetwork::Open(const std::string& address, Method m
     links_[opened->link].service.opened(id, opened->method);
   });
   return id;
+}
+
+void ControlNetwork::SetTakesWork(SimWorkerId worker, bool takes) {
+  Link& link = links_[worker.place()];
+  if (takes) {
+    link.takes_no_work_since = -1;
+  } else if (link.takes_no_work_since < 0) {
+    link.takes_no_work_since = sim_.queue.now();
+  }
+}
+
+void ControlNetwork::CheckMayWork(const Link& link, const std::string& address) {
+  if (link.takes_no_work_since < 0 || !link.connected || !Answers(link)) return;
+  const Micros since = std::max(link.takes_no_work_since, link.held_up_until);
+  if (sim_.queue.now() - since > kNewsTime) {
+    sim_.Violation("the router gives work to ", address, ", which takes none");
+  }
 }
 
 // In order, when the way is free, on this connection only. What has arrived waits for a process
@@ -202,11 +224,13 @@ void ControlNetwork::Block(SimWorkerId worker, bool to_worker, bool to_router, M
   const Micros until = sim_.queue.now() + duration;
   if (to_worker) link.to_worker_blocked_until = until;
   if (to_router) link.to_router_blocked_until = until;
+  link.held_up_until = std::max(link.held_up_until, until + 500'000);
   Suspect(link);
 }
 
 void ControlNetwork::Slow(SimWorkerId worker, Micros duration) {
-  links_[worker.place()].slow_until = sim_.queue.now() + duration;
+  Link& link = links_[worker.place()];
+  link.slow_until = sim_.queue.now() + duration;
 }
 
 void ControlNetwork::WorkerPaused(SimWorkerId worker) {

@@ -72,6 +72,9 @@ class ControlNetwork {
   void RouterDied(bool silently);
   void Heal();
 
+  // It says so to the router, or the router is told: it is to give it nothing.
+  void SetTakesWork(SimWorkerId worker, bool takes);
+
   // Whether the router and the worker can exchange messages now.
   bool Reachable(SimWorkerId worker) const;
   size_t live_calls() const { return calls_.size(); }
@@ -87,6 +90,8 @@ class ControlNetwork {
     Micros last_to_worker = 0;  // arrival
     Micros last_to_router = 0;
     uint64_t pauses = 0;
+    Micros takes_no_work_since = -1;
+    Micros held_up_until = 0;  // what the worker says
   };
   struct Call {
     CallId id = 0;
@@ -101,6 +106,7 @@ class ControlNetwork {
   Call* Find(CallId id);
   Micros Latency(const Link& link);
   bool Answers(const Link& link) const;
+  void CheckMayWork(const Link& link, const std::string& address);
   void ToWorker(CallId id, std::function<void()> what);
   void ToRouter(CallId id, std::function<void()> what);
   void TellRouter(CallId id, Micros delay, const absl::Status& status);

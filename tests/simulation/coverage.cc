@@ -1,5 +1,6 @@
 #include "tests/simulation/coverage.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -114,6 +115,54 @@ constexpr Transition kReceiver[] = {
     {"gone", "StreamLost", "gone"},
 };
 
+// What can happen to a request with one choice.
+constexpr Transition kRequest[] = {
+    {"choosing", "WorkersChosen", "opening"},
+    {"choosing", "WorkersChosen", "prefilling"},
+    {"choosing", "Abandoned", "done"},
+    {"choosing", "ClientCancelled", "done"},
+    {"choosing", "ClientBehind", "choosing"},
+    {"choosing", "TimerFired", "choosing"},
+    {"choosing", "TimerFired", "done"},
+    {"choosing", "DecodeEnded", "choosing"},
+    {"choosing", "PrefillEnded", "choosing"},
+    {"opening", "DecodeMessage", "prefilling"},
+    {"opening", "DecodeEnded", "choosing"},
+    {"opening", "DecodeEnded", "opening"},
+    {"opening", "PrefillEnded", "opening"},
+    {"opening", "Abandoned", "done"},
+    {"opening", "ClientCancelled", "done"},
+    {"opening", "TimerFired", "done"},
+    {"prefilling", "DecodeMessage", "prefilling"},
+    {"prefilling", "DecodeMessage", "decoding"},
+    {"prefilling", "DecodeEnded", "choosing"},
+    {"prefilling", "DecodeEnded", "prefilling"},
+    {"prefilling", "PrefillMessage", "choosing"},
+    {"prefilling", "PrefillMessage", "prefilling"},
+    {"prefilling", "PrefillMessage", "finishing"},
+    {"prefilling", "PrefillEnded", "choosing"},
+    {"prefilling", "PrefillEnded", "prefilling"},
+    {"prefilling", "PrefillEnded", "done"},
+    {"prefilling", "Abandoned", "done"},
+    {"prefilling", "ClientCancelled", "done"},
+    {"prefilling", "TimerFired", "choosing"},
+    {"prefilling", "TimerFired", "done"},
+    {"decoding", "DecodeMessage", "decoding"},
+    {"decoding", "DecodeMessage", "finishing"},
+    {"decoding", "DecodeEnded", "choosing"},
+    {"decoding", "PrefillMessage", "decoding"},
+    {"decoding", "PrefillEnded", "decoding"},
+    {"decoding", "Abandoned", "done"},
+    {"decoding", "ClientCancelled", "done"},
+    {"decoding", "ClientBehind", "decoding"},
+    {"decoding", "ClientCaughtUp", "decoding"},
+    {"decoding", "TimerFired", "done"},
+    {"finishing", "DecodeMessage", "done"},
+    {"finishing", "PrefillMessage", "done"},
+    {"finishing", "ClientCancelled", "done"},
+    {"finishing", "TimerFired", "done"},
+};
+
 constexpr int kRefusals[] = {internal::v1::PushRefused::REASON_UNKNOWN_ATTEMPT,
                              internal::v1::PushRefused::REASON_SUPERSEDED,
                              internal::v1::PushRefused::REASON_CAPABILITY,
@@ -182,6 +231,7 @@ void Coverage::Add(const Coverage& other) {
   for (size_t i = 0; i < faults.size(); ++i) faults[i] += other.faults[i];
   for (size_t i = 0; i < refusals.size(); ++i) refusals[i] += other.refusals[i];
   attempts += other.attempts;
+  longest_gentle = std::max(longest_gentle, other.longest_gentle);
   isolated += other.isolated;
   preemptions += other.preemptions;
   local_prefills += other.local_prefills;
@@ -216,18 +266,20 @@ std::string Coverage::Table() const {
   for (const auto& [outcome, count] : outcomes) {
     absl::StrAppendFormat(&table, "request   %-41s %11d\n", outcome, count);
   }
-  absl::StrAppend(&table, attempts, " attempts of those that were answered, ", isolated, " alone, ",
-                  preemptions, " preemptions, ", local_prefills, " local prefills, ", messages,
-                  " messages delivered, ", steps, " steps of engines, ", copies, " copies, ",
-                  cached_tokens, " tokens held already, ", resumed_tokens, " resumed, ", joins,
-                  " streams joined, ", joined_streams_lost, " of them lost under way, ", reordered,
-                  " messages overtaken\n");
+  absl::StrAppend(&table, attempts, " attempts of those that were answered, at most ",
+                  longest_gentle / 1000, " ms while one worker at a time breaks, ", isolated,
+                  " alone, ", preemptions, " preemptions, ", local_prefills, " local prefills, ",
+                  messages, " messages delivered, ", steps, " steps of engines, ", copies,
+                  " copies, ", cached_tokens, " tokens held already, ", resumed_tokens,
+                  " resumed, ", joins, " streams joined, ", joined_streams_lost,
+                  " of them lost under way, ", reordered, " messages overtaken\n");
   return table;
 }
 
 std::string Coverage::Missing() const {
   std::string missing = MissingOf("sender", sender, kSenderStates, kSenderEvents, kSender);
   missing += MissingOf("receiver", receiver, kReceiverStates, kReceiverEvents, kReceiver);
+  missing += MissingOf("request", machine, kRequestPhases, kRequestEvents, kRequest);
   for (const int reason : kRefusals) {
     if (refusals[static_cast<size_t>(reason)] > 0) continue;
     absl::StrAppend(&missing, "refusal: ",
@@ -239,9 +291,18 @@ std::string Coverage::Missing() const {
     if (faults[i] == 0)
       absl::StrAppend(&missing, "fault: ", FaultName(static_cast<Fault>(i)), "\n");
   }
+  for (const char* outcome :
+       {"OK", "CANCELLED", "DEADLINE_EXCEEDED DEADLINE_EXCEEDED", "INTERNAL POISON_REQUEST",
+        "RESOURCE_EXHAUSTED QUEUE_FULL", "RESOURCE_EXHAUSTED CLIENT_STALLED",
+        "UNAVAILABLE NO_READY_WORKER", "UNAVAILABLE DRAINING", "UNAVAILABLE"}) {
+    if (outcomes.count(outcome) == 0) absl::StrAppend(&missing, "outcome: ", outcome, "\n");
+  }
   const auto want = [&missing](uint64_t count, const char* what) {
     if (count == 0) absl::StrAppend(&missing, what, "\n");
   };
+  want(isolated, "an attempt that runs alone");
+  want(preemptions, "a preemption");
+  want(local_prefills, "a local prefill");
   want(cached_tokens, "a prefix held already");
   want(resumed_tokens, "an attempt resumed behind a checkpoint");
   want(joined_streams_lost, "a joined stream lost while the push went on");

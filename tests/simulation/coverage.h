@@ -28,6 +28,7 @@ struct Coverage {
   std::array<uint64_t, kFaultKinds> faults{};
   std::array<uint64_t, 32> refusals{};  // [reason that the receiver answered]
   uint64_t attempts = 0;                // of requests that were answered
+  Micros longest_gentle = 0;            // of a request while one worker at a time breaks
   uint64_t isolated = 0;                // attempts that ran alone
   uint64_t preemptions = 0;
   uint64_t local_prefills = 0;

@@ -66,6 +66,7 @@ class DecodeSim {
     std::set<Page> in_copy, right;                           // right: copied well, never again
     std::set<Network::StreamId> streams;
     uint64_t highest_number = 0;  // of a data message received
+    bool accepted = false;
     bool granted = false;
     bool committed = false;  // decodes
     bool call_over = false;  // the router's

@@ -83,6 +83,7 @@ void DecodeSim::AdmitWaiting() {
     if (!promise.has_value()) return;
     waiting_.pop_front();
     call.promise = *std::move(promise);
+    call.accepted = true;
     if (call.attempt.isolate) ++sim_.coverage.isolated;
     DecodeResponse response;
     *response.mutable_accepted()->mutable_shape() = SimShape(layout_.block_size);

@@ -17,7 +17,7 @@ constexpr int kChunk = 64;
 WorkerCore::Load DecodeSim::Load() const {
   WorkerCore::Load load;
   for (const auto& [key, call] : calls_) {
-    const bool computes = call.committed || (call.local && call.granted);
+    const bool computes = call.committed || (call.local && call.accepted);
     if (computes && !call.released && !call.paused && !call.preempted) ++load.runnable;
     if (computes && !call.released) ++load.running;
   }
@@ -67,6 +67,10 @@ void DecodeSim::ComputeChunk(Key key) {
   Tell(*call, response);
   if (end < tokens) {
     return core_.Work(sim_.random.Between(200, 4'000), [this, key] { ComputeChunk(key); });
+  }
+  if (OutputIndex(call->attempt) == call->attempt.right->deadly_output) {
+    ++call->attempt.right->kills;
+    return sim_.kill_worker(false, index_);
   }
   call->committed = true;
   TellToken(*call, tokens);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "router/placement.h"
 #include "tests/simulation/event_queue.h"
 #include "tests/simulation/sim_random.h"
 
@@ -35,22 +36,56 @@ enum class Fault {
   kLostCancel,    // the router's cancellation never arrives
   kOtherModel,    // a prefill worker that runs something else
   kOtherShape,
+  // Of a request, by chance.
+  kDeadline,
+  kDeadlyPrompt,  // whoever computes it dies
+  kDeadlyOutput,
   // At a time, on a worker or a request.
   kCut,
-  kHalfCut,    // one side notices, the other much later
-  kBlackHole,  // what is sent vanishes, nobody is told for a while
+  kHalfCut,        // one side notices, the other much later
+  kBlackHole,      // what is sent vanishes, nobody is told for a while
+  kPartitionPair,  // of a prefill and a decode worker; the router sees both
+  kOneWayPair,
   kCrashPrefill,
   kCrashDecode,
+  kSilentCrashPrefill,  // of its machine: nobody is told
+  kSilentCrashDecode,
+  kQuickRestartPrefill,  // before anybody notices
+  kQuickRestartDecode,
   kPausePrefill,
   kPauseDecode,
   kPressurePrefill,
   kPressureDecode,
+  kDeadlockPrefill,  // nothing but its connections lives
+  kDeadlockDecode,
+  kHangPrefill,  // the engine; its calls are answered
+  kHangDecode,
+  kSlowPrefill,
+  kSlowDecode,
+  kFailingPrefill,  // takes everything and fails it
+  kFailingDecode,
+  kReplacedPrefill,  // comes back with another model
+  kReplacedDecode,
+  kUnlistedPrefill,  // no longer among the targets, for a while
+  kUnlistedDecode,
+  kAllDecodeGone,
+  kRollingRestart,
+  kLinkCut,        // of the router and a worker
+  kLinkPartition,  // half-open: both wait for keepalive
+  kLinkOneWay,
+  kLinkSlow,
+  kRouterKilled,
+  kRouterGone,  // with its machine
+  kRouterDrained,
+  kClientStopsReading,
   kClientCancel,
   kCount,
 };
 
 inline constexpr size_t kFaultKinds = static_cast<size_t>(Fault::kCount);
 const char* FaultName(Fault fault);
+
+inline constexpr Micros kRollingRestartTime = 16'000'000;
 
 struct TimedFault {
   Micros at = 0;
@@ -66,12 +101,16 @@ struct FaultPlan {
   // In a thousand, of each message, copy or attempt.
   int Chance(Fault fault) const { return chances[static_cast<size_t>(fault)]; }
 
+  void AddHarsh(SimRandom& random);
+  void AddGentle(SimRandom& random);
   std::array<int, kFaultKinds> chances{};
   std::vector<TimedFault> timed;
   Micros heal_at = 0;  // no fault begins after it, and all that last end
+  // One worker at a time breaks, and nothing else does: no request may fail, and none takes long.
+  bool gentle = false;
   // How the router is run.
-  int policy = 0;
-  int disaggregation = 0;
+  PlacementPolicy policy = PlacementPolicy::kPrefixAware;
+  Disaggregation disaggregation = Disaggregation::kAuto;
   uint32_t queue = 0;  // requests
 };
 

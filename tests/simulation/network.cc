@@ -19,6 +19,12 @@ Network::StreamId Network::Open(int prefill, int decode) {
   stream.id = id;
   stream.prefill = prefill;
   stream.decode = decode;
+  const auto found = partitions_.find({prefill, decode});
+  if (found != partitions_.end()) {
+    stream.requests_held_until = found->second.requests_until;
+    stream.answers_held_until = found->second.answers_until;
+    GiveUpWhenSilent(id);
+  }
   return id;
 }
 
@@ -167,7 +173,8 @@ void Network::Imitate(int decode, const std::string& open) {
 void Network::Deliver(StreamId id, std::string bytes) {
   Stream& stream = *Find(id);
   if (sim_.queue.now() < stream.black_until) return;
-  stream.last_request = std::max(stream.last_request, sim_.queue.now() + Latency());
+  stream.last_request =
+      std::max({stream.last_request, sim_.queue.now() + Latency(), stream.requests_held_until});
   sim_.queue.At(stream.last_request, [this, id, bytes = std::move(bytes)] {
     Stream* to = Find(id);
     if (to == nullptr || !to->decode_open || to->in_flight_lost) return;
@@ -202,7 +209,8 @@ void Network::Answer(StreamId id, const std::string& bytes) {
         static_cast<size_t>(sim_.random.Between(0, static_cast<int64_t>(sent.size()) - 1));
     sent[at] = static_cast<char>(sent[at] ^ (1 << sim_.random.Between(0, 7)));
   }
-  stream->last_answer = std::max(stream->last_answer, sim_.queue.now() + Latency());
+  stream->last_answer =
+      std::max({stream->last_answer, sim_.queue.now() + Latency(), stream->answers_held_until});
   sim_.queue.At(stream->last_answer, [this, id, sent] {
     Stream* to = Find(id);
     if (to == nullptr || !to->prefill_open || to->in_flight_lost) return;
@@ -310,10 +318,34 @@ void Network::BlackHole(StreamId id, Micros duration) {
   Stream* stream = Find(id);
   if (stream == nullptr) return;
   stream->black_until = sim_.queue.now() + duration;
-  // Keepalive ends what stays silent for so long.
-  if (duration > 3'000'000) {
-    TellPrefill(id, 3'000'000, absl::UnavailableError("keepalive"));
-    TellDecode(id, 3'000'000 + sim_.random.Between(0, 500'000));
+  GiveUpWhenSilent(id);
+}
+
+// Keepalive ends what stays silent for so long.
+void Network::GiveUpWhenSilent(StreamId id) {
+  sim_.queue.After(3'000'000, [this, id] {
+    const Stream* stream = Find(id);
+    if (stream == nullptr) return;
+    const Micros now = sim_.queue.now();
+    if (now >=
+        std::max({stream->black_until, stream->requests_held_until, stream->answers_held_until})) {
+      return;
+    }
+    TellPrefill(id, 0, absl::UnavailableError("keepalive"));
+    TellDecode(id, sim_.random.Between(0, 500'000));
+  });
+}
+
+void Network::Partition(int prefill, int decode, bool requests, bool answers, Micros duration) {
+  const Micros until = sim_.queue.now() + duration;
+  Partitioned& pair = partitions_[{prefill, decode}];
+  if (requests) pair.requests_until = until;
+  if (answers) pair.answers_until = until;
+  for (auto& [id, stream] : streams_) {
+    if (stream.prefill != prefill || stream.decode != decode || !stream.prefill_open) continue;
+    if (requests) stream.requests_held_until = until;
+    if (answers) stream.answers_held_until = until;
+    GiveUpWhenSilent(id);
   }
 }
 

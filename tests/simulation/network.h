@@ -50,6 +50,10 @@ class Network {
   // Faults.
   void Cut(StreamId id, bool half);
   void BlackHole(StreamId id, Micros duration);
+  // Of a pair of workers: what its open and its further streams carry that way comes when it is
+  // over, unless they were given up.
+  void Partition(int prefill, int decode, bool requests, bool answers, Micros duration);
+  void Heal() { partitions_.clear(); }
   void WorkerDied(bool is_prefill, int worker);
   std::vector<StreamId> OpenStreams() const;
   size_t live_streams() const { return streams_.size(); }
@@ -68,6 +72,8 @@ class Network {
     bool opened = false;  // its first message was sent
     bool in_flight_lost = false;
     Micros black_until = 0;
+    Micros requests_held_until = 0;
+    Micros answers_held_until = 0;
     Micros last_request = 0;  // when it arrives
     Micros last_answer = 0;
     std::deque<Request> queue;      // not given to the network yet
@@ -75,7 +81,13 @@ class Network {
     std::vector<std::string> sent;  // data, for replays; a few
   };
 
+  struct Partitioned {
+    Micros requests_until = 0;
+    Micros answers_until = 0;
+  };
+
   Stream* Find(StreamId id);
+  void GiveUpWhenSilent(StreamId id);
   void Pump(Stream& stream);
   void Transmit(StreamId id, const Request& request);
   void Deliver(StreamId id, std::string bytes);
@@ -93,6 +105,7 @@ class Network {
   const Ends ends_;
   StreamId next_id_ = 1;
   std::map<StreamId, Stream> streams_;
+  std::map<std::pair<int, int>, Partitioned> partitions_;  // prefill, decode
 };
 
 }  // namespace baton

@@ -122,6 +122,13 @@ void PrefillSim::Cancelled(ControlNetwork::CallId call) {
   pushes_.erase(key);
 }
 
+void PrefillSim::EndAll() {
+  for (const auto& [call, key] : std::map(calls_)) {
+    control_.End(call, DrainingStatus(core_.id().address(), kStagePrefill));
+    Cancelled(call);
+  }
+}
+
 void PrefillSim::Tell(const Push& push, const PrefillResponse& response) {
   if (push.call_over) return;
   control_.Answer(push.attempt.call, std::make_shared<PrefillResponse>(response));
@@ -337,6 +344,10 @@ void PrefillSim::PromptDone(Key key) {
   Push* push = Find(key);
   if (push == nullptr || push->call_over) return;
   const auto tokens = static_cast<int>(push->attempt.token_ids.size());
+  if (OutputIndex(push->attempt) == push->attempt.right->deadly_output) {
+    ++push->attempt.right->kills;
+    return sim_.kill_worker(true, index_);
+  }
   PrefillResponse response;
   *response.mutable_first_token() = TokenAfter(push->attempt, tokens);
   Tell(*push, response);

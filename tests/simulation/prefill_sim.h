@@ -38,6 +38,9 @@ class PrefillSim {
   void Squeeze();
   void Relax();
 
+  // Ends what runs, as a worker does whose time to drain is up.
+  void EndAll();
+
   bool idle() const { return pushes_.empty() && waiting_.empty() && calls_.empty(); }
   // Whether nothing is left of any attempt.
   void CheckAtRest();

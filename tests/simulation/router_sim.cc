@@ -5,8 +5,8 @@
 
 #include "common/base/random.h"
 #include "common/rpc/metrics.h"
-#include "common/base/clock.h"
 #include "router/admission.h"
+#include "router/request_errors.h"
 #include "router/request_runner.h"
 #include "router/worker_registry.h"
 #include "tests/simulation/router_client.h"
@@ -58,6 +58,7 @@ struct RouterSim::Process {
   std::unique_ptr<RequestRunner> runner;
   Disaggregation disaggregation;
   uint64_t next_number = 1;
+  bool draining = false;
 };
 
 RouterSim::RouterSim(Sim& sim, ControlNetwork& network) : sim_(sim), network_(network) {
@@ -68,14 +69,10 @@ RouterSim::~RouterSim() { process_.reset(); }
 
 void RouterSim::Boot() {
   RequestRunner::Options options;
-  options.placement.policy =
-      sim_.plan.policy == 0 ? PlacementPolicy::kRoundRobin : PlacementPolicy::kLeastLoaded;
-  options.placement.disaggregation = sim_.plan.disaggregation == 0   ? Disaggregation::kAlways
-                                     : sim_.plan.disaggregation == 1 ? Disaggregation::kNever
-                                                                     : Disaggregation::kAuto;
-  process_ = std::make_unique<Process>(
-      options,
-      Admission::Limits{.requests = sim_.plan.queue, .max_queue_time = absl::InfiniteDuration()});
+  options.placement = {.policy = sim_.plan.policy,
+                       .disaggregation = sim_.plan.disaggregation,
+                       .local_below_tokens = 200};
+  process_ = std::make_unique<Process>(options, Admission::Limits{.requests = sim_.plan.queue});
   process_->registry->Start();
   SetTarget({true, 0}, listed_[0]);
 }
@@ -91,6 +88,11 @@ void RouterSim::Die(bool silently) {
       End(*client, absl::UnavailableError("the router is gone"));
     }
   }
+}
+
+void RouterSim::Drain() {
+  process_->draining = true;
+  process_->runner->EndAll(RouterDraining());
 }
 
 void RouterSim::SetTarget(SimWorkerId worker, bool listed) {
@@ -114,6 +116,12 @@ bool RouterSim::Ready() const {
   return process_ != nullptr && process_->fleet.Get().CanServe(process_->disaggregation);
 }
 
+absl::Time RouterSim::DeadlineOf(const Client& client) {
+  const bool has = client.deadline < kNever;
+  const Micros at = has ? client.deadline : client.received + 600'000'000;
+  return absl::UnixEpoch() + absl::Microseconds(at);
+}
+
 // As the generation service does it.
 void RouterSim::Call(Client& client) {
   if (client.state != Client::State::kNotYet) return;
@@ -124,8 +132,17 @@ void RouterSim::Call(Client& client) {
   client.state = Client::State::kRunning;
   client.received = sim_.queue.now();
   sim_.Trace(70, static_cast<uint64_t>(client.right->index));
-  absl::StatusOr<Admission::Ticket> ticket =
-      process_->admission.Admit({.tenant = "", .bytes = 1000}, SteadyNow());
+  if (process_->draining) return End(client, RouterDraining());
+  const absl::Time now = sim_.queue.time();
+  const auto prompt_tokens = static_cast<uint64_t>(client.right->prompt.size());
+  absl::StatusOr<Admission::Ticket> ticket = process_->admission.Admit(
+      {.tenant = client.tenant,
+       .priority = client.priority,
+       .bytes = 5 * prompt_tokens,
+       .tokens = process_->admission.ExpectedTokens(
+           prompt_tokens, static_cast<uint32_t>(client.right->max_tokens), 1),
+       .time_left = DeadlineOf(client) - now},
+      now);
   if (!ticket.ok()) return End(client, ticket.status());
   const uint64_t number = process_->next_number++;
   auto call = std::make_unique<ClientCall>(process_->loop, &client.context);
@@ -167,9 +184,8 @@ void RouterSim::Prepare(Client& client, uint64_t number) {
   spec.tenant = client.tenant;
   spec.stream = client.stream;
   spec.return_token_ids = true;
-  const auto at = [](Micros micros) { return absl::UnixEpoch() + absl::Microseconds(micros); };
-  spec.received = at(client.received);
-  spec.deadline = at(client.deadline < kNever ? client.deadline : client.received + 600'000'000);
+  spec.received = absl::UnixEpoch() + absl::Microseconds(client.received);
+  spec.deadline = DeadlineOf(client);
   process_->runner->Prepared(number, std::move(spec), SimTokenTable());
 }
 

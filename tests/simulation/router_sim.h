@@ -28,7 +28,9 @@ class RouterSim {
   void Boot();
   void Die(bool silently);  // requests end for their clients
   bool up() const { return process_ != nullptr; }
+  void Drain();  // ends what runs, and takes nothing new
   void SetTarget(SimWorkerId worker, bool listed);
+  bool listed(SimWorkerId worker) const { return listed_[worker.place()]; }
   // As a request that came now would find it.
   bool Ready() const;
 
@@ -46,6 +48,7 @@ class RouterSim {
 
   void DrawRequest(Client& client, const std::vector<int32_t>& common);
   void SetExpected(Client& client, bool with_stop);
+  static absl::Time DeadlineOf(const Client& client);
   void Call(Client& client);
   void Prepare(Client& client, uint64_t number);
   void Take(Client& client, const google::protobuf::Message& message, std::function<void()> taken);

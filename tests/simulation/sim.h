@@ -59,6 +59,7 @@ struct Sim {
   uint64_t trace = 0;     // a hash of everything that happened, in order
   std::string violation;  // the first; empty: none
   std::map<uint64_t, std::unique_ptr<SimRequest>> requests;  // by the low half of their ids
+  int deaths = 0;  // of workers, and stops that look the same
   // A worker computes what kills it; set by whoever can kill.
   std::function<void(bool is_prefill, int worker)> kill_worker;
 

@@ -14,8 +14,8 @@ namespace {
 // 20 s and its abort, a request that nobody serves after 30 s, a late cancellation comes within 60
 // s.
 constexpr Micros kTimeToRest = 300'000'000;
-constexpr Micros kTryAgain = 5'000;
 constexpr Micros kCheckInterval = 250'000;
+constexpr Micros kReadinessTime = 5'000'000;
 
 }  // namespace
 
@@ -95,110 +95,39 @@ bool Simulation::AtRest() const {
          std::all_of(decode_.begin(), decode_.end(), idle);
 }
 
-// I6.
-void Simulation::CheckReadiness() {}
-
-void Simulation::Strike(const TimedFault& fault) {
-  if (sim_.healed) return;
-  if (TryStrike(fault)) {
-    sim_.coverage.Count(fault.fault);
-    sim_.Trace(2000 + static_cast<uint64_t>(fault.fault));
-  } else {
-    sim_.queue.After(kTryAgain, [this, fault] { Strike(fault); });
-  }
+// The router can exchange messages with it and it would compute.
+bool Simulation::Usable(SimWorkerId worker) {
+  WorkerCore& of = core(worker);
+  return control_.Reachable(worker) && router_->listed(worker) && !of.draining() &&
+         !(of.hung() && of.runnable() > 0);
 }
 
-bool Simulation::TryStrike(const TimedFault& fault) {
-  switch (fault.fault) {
-    case Fault::kCut:
-    case Fault::kHalfCut:
-    case Fault::kBlackHole:
-      return StrikeStream(fault);
-    case Fault::kClientCancel:
-      return router_->ClientCancels(fault.choice);
-    default:
-      break;
-  }
-  const bool is_prefill = fault.fault == Fault::kCrashPrefill ||
-                          fault.fault == Fault::kPausePrefill ||
-                          fault.fault == Fault::kPressurePrefill;
-  for (uint64_t i = 0; i < kSimWorkers; ++i) {
-    const auto index = static_cast<int>((fault.choice + i) % kSimWorkers);
-    if (StrikeWorker({is_prefill, index}, fault)) return true;
-  }
-  return false;
-}
-
-bool Simulation::StrikeStream(const TimedFault& fault) {
-  const std::vector<Network::StreamId> open = network_.OpenStreams();
-  if (open.empty()) return false;
-  const Network::StreamId id = open[fault.choice % open.size()];
-  if (fault.fault == Fault::kBlackHole) {
-    network_.BlackHole(id, fault.duration);
-  } else {
-    network_.Cut(id, fault.fault == Fault::kHalfCut);
-  }
-  return true;
-}
-
-void Simulation::Crash(SimWorkerId worker, Micros down, bool silently) {
-  const auto index = static_cast<size_t>(worker.index);
-  worker.is_prefill ? prefill_[index]->Crash() : decode_[index]->Crash();
-  network_.WorkerDied(worker.is_prefill, worker.index);
-  control_.WorkerDied(worker, silently);
-  sim_.queue.After(down, [this, worker, life = core(worker).process().life()] {
-    if (core(worker).process().life() == life) Restart(worker);
-  });
-}
-
-void Simulation::Restart(SimWorkerId worker) {
-  if (core(worker).process().up()) return;
-  const auto index = static_cast<size_t>(worker.index);
-  control_.WorkerStarted(worker);
-  worker.is_prefill ? prefill_[index]->Restart() : decode_[index]->Restart();
-}
-
-bool Simulation::StrikeWorker(SimWorkerId worker, const TimedFault& fault) {
-  SimProcess& process = core(worker).process();
-  if (!process.up() || process.paused()) return false;
-  const auto index = static_cast<size_t>(worker.index);
-  const uint64_t life = process.life();
-  switch (fault.fault) {
-    case Fault::kCrashPrefill:
-    case Fault::kCrashDecode:
-      Crash(worker, fault.duration, fault.choice % 4 == 0);
-      return true;
-    case Fault::kPausePrefill:
-    case Fault::kPauseDecode:
-      process.Pause();
-      control_.WorkerPaused(worker);
-      sim_.queue.After(fault.duration, [&process, life] {
-        if (process.life() == life) process.Wake();
-      });
-      return true;
-    case Fault::kPressurePrefill:
-      prefill_[index]->Squeeze();
-      sim_.queue.After(fault.duration, [this, index] { prefill_[index]->Relax(); });
-      return true;
-    default:
-      decode_[index]->Squeeze();
-      sim_.queue.After(fault.duration, [this, index] { decode_[index]->Relax(); });
-      return true;
-  }
-}
-
-// From here on everything is good.
-void Simulation::Heal() {
-  sim_.healed = true;
-  control_.Heal();
+// I6: not ready within 5 s of being unable to serve, ready within 5 s of being able to.
+void Simulation::CheckReadiness() {
+  bool prefill = false;
+  bool decode = false;
+  bool all = router_->up();
   for (int i = 0; i < kSimWorkers; ++i) {
-    for (const bool is_prefill : {true, false}) {
-      const SimWorkerId worker{is_prefill, i};
-      core(worker).process().Wake();
-      Restart(worker);
-    }
-    prefill_[static_cast<size_t>(i)]->Relax();
-    decode_[static_cast<size_t>(i)]->Relax();
+    const bool p = Usable({true, i});
+    const bool d = Usable({false, i});
+    prefill |= p;
+    decode |= d;
+    all &= p && d && !core({true, i}).hung() && !core({false, i}).hung() &&
+           !core({true, i}).serves_other_model() && !core({false, i}).serves_other_model();
+  }
+  const bool some =
+      router_->up() && decode && (prefill || sim_.plan.disaggregation != Disaggregation::kAlways);
+  const Micros now = sim_.queue.now();
+  if (some) could_serve_at_ = now;
+  if (!all) could_not_serve_at_ = now;
+  if (!router_->up() || !router_->Ready()) not_ready_at_ = now;
+  if (!router_->up()) return;
+  // A worker that was lost and says hello again is believed for a moment.
+  if (now - std::max(could_serve_at_, not_ready_at_) > kReadinessTime) {
+    sim_.Violation("the router is ready though it has no worker");
+  }
+  if (now - could_not_serve_at_ > kReadinessTime && !router_->Ready()) {
+    sim_.Violation("the router is not ready though all workers are");
   }
 }
 

@@ -39,10 +39,20 @@ class Simulation {
   // False when there is nothing to strike now.
   bool TryStrike(const TimedFault& fault);
   bool StrikeStream(const TimedFault& fault);
-  bool StrikeWorker(SimWorkerId worker, const TimedFault& fault);
+  void StrikeWorker(SimWorkerId worker, const TimedFault& fault);
+  void StrikeLink(SimWorkerId worker, const TimedFault& fault);
+  bool StrikeRouter(const TimedFault& fault);
+  // Begins something that ends with its time, or with the process.
+  template <typename Begin, typename End>
+  void For(SimWorkerId worker, Micros duration, const Begin& begin, End end);
+  void RestartAll();
+  void Drain(SimWorkerId worker);
+  void List(SimWorkerId worker, bool listed);
+  void GoBackToModel(SimWorkerId worker);
   void Crash(SimWorkerId worker, Micros down, bool silently);
   void Restart(SimWorkerId worker);
   void Heal();
+  bool Usable(SimWorkerId worker);
   void CheckReadiness();
   bool AtRest() const;
   WorkerCore& core(SimWorkerId worker);
@@ -53,6 +63,9 @@ class Simulation {
   std::array<std::unique_ptr<PrefillSim>, kSimWorkers> prefill_;
   std::array<std::unique_ptr<DecodeSim>, kSimWorkers> decode_;
   std::unique_ptr<RouterSim> router_;
+  Micros could_serve_at_ = 0;  // the last time
+  Micros could_not_serve_at_ = 0;
+  Micros not_ready_at_ = 0;
 };
 
 }  // namespace baton

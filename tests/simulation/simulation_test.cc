@@ -27,6 +27,8 @@ constexpr uint64_t kSeeds = 60;
 constexpr uint64_t kSeeds = 500;
 #endif
 
+constexpr int kEnoughViolations = 5;
+
 TEST(Simulation, HoldsItsInvariantsOverEverySeedAndExercisesAllOfIt) {
   const uint64_t first = FromEnvironment("BATON_SIM_FIRST", 1);
   const uint64_t seeds = FromEnvironment("BATON_SIM_SEEDS", kSeeds);
@@ -37,10 +39,15 @@ TEST(Simulation, HoldsItsInvariantsOverEverySeedAndExercisesAllOfIt) {
   Micros longest_rest = 0;
   const auto start = std::chrono::steady_clock::now();
   uint64_t too_easy = 0;
+  int violations = 0;
   for (uint64_t seed = first; seed < first + seeds + too_easy; ++seed) {
     const SimResult once = RunSimulation(seed);
     const SimResult again = RunSimulation(seed);
-    ASSERT_EQ(once.violation, "") << "seed " << seed;
+    EXPECT_EQ(once.violation, "") << "seed " << seed;
+    if (!once.violation.empty()) {
+      if (++violations == kEnoughViolations) return;
+      continue;
+    }
     ASSERT_EQ(once.trace, again.trace) << "seed " << seed << " is not deterministic";
     // A run in which too little happens holds as the others do, but does not count.
     if (once.coverage.EventCount() < 1000 || once.coverage.FaultCount() < 4) {

@@ -37,12 +37,18 @@ void EventLoop::Post(Task task) {
   });
 }
 
+void EventLoop::PostOrRun(Task task) {
+  if (running_) return Post(std::move(task));
+  tasks_.push_back(std::move(task));
+  RunPosted();
+}
+
 void EventLoop::RunPosted() {
-  const std::weak_ptr<char> alive = alive_;
-  for (Task& task : std::exchange(tasks_, {})) {
-    task();
-    if (alive.expired()) return;
+  running_ = true;
+  while (!tasks_.empty()) {
+    for (Task& task : std::exchange(tasks_, {})) task();
   }
+  running_ = false;
 }
 
 EventLoop::Timer EventLoop::RunAt(absl::Time at, Task task) {
@@ -166,7 +172,7 @@ void ClientReactor::MaybeDone() {
 }
 
 void CallbackServerContext::TryCancel() {
-  if (reactor_ != nullptr) reactor_->Cancel();
+  if (reactor_ != nullptr) reactor_->Reset();
 }
 
 void ServerReactor::Bind(Client client, CallbackServerContext& context) {
@@ -185,6 +191,13 @@ void ServerReactor::Cancel() {
   cancelled_ = true;
   Later([this] { OnCancel(); });
   Written(false);
+}
+
+// The server's side ends it: the client finds its stream broken.
+void ServerReactor::Reset() {
+  if (cancelled_ || finished_) return;
+  client_.end(Status(StatusCode::CANCELLED, "the stream was reset"));
+  Cancel();
 }
 
 void ServerReactor::StartWrite(const Message* message) {

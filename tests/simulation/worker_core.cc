@@ -8,6 +8,7 @@ namespace baton {
 void WorkerCore::Boot() {
   process_.Start();
   hung_ = draining_ = false;
+  network_.SetTakesWork(id_, true);
   slowness_ = 1;
   progress_ = 0;
   serves_other_model_ = other_model_;
@@ -51,6 +52,7 @@ void WorkerCore::GoOn() {
 
 void WorkerCore::SetDraining(bool draining) {
   draining_ = draining;
+  network_.SetTakesWork(id_, !draining);
   for (const ControlNetwork::CallId call : watchers_) Tell(call, false);
 }
 

@@ -108,6 +108,7 @@ class ServerReactor {
   void Bind(Client client, CallbackServerContext& context);
   // The client's side ends the call.
   void Cancel();
+  void Reset();
 
   void StartWrite(const Message* message);
   void Finish(const Status& status);

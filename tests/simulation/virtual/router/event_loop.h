@@ -27,7 +27,7 @@ class EventLoop {
   };
 
   void Post(Task task);
-  void PostOrRun(Task task) { Post(std::move(task)); }
+  void PostOrRun(Task task);
   void Run(absl::FunctionRef<void()> task) { task(); }
   Timer RunAt(absl::Time at, Task task);
   void Cancel(const Timer& timer) { timers_.erase(timer); }
@@ -35,6 +35,7 @@ class EventLoop {
  private:
   void RunPosted();
 
+  bool running_ = false;  // a task
   std::vector<Task> tasks_;
   std::map<Timer, Task> timers_;
   uint64_t next_timer_ = 1;
