@@ -121,7 +121,6 @@ constexpr Transition kRequest[] = {
     {"choosing", "WorkersChosen", "prefilling"},
     {"choosing", "Abandoned", "done"},
     {"choosing", "ClientCancelled", "done"},
-    {"choosing", "ClientBehind", "choosing"},
     {"choosing", "TimerFired", "choosing"},
     {"choosing", "TimerFired", "done"},
     {"choosing", "DecodeEnded", "choosing"},
@@ -159,7 +158,6 @@ constexpr Transition kRequest[] = {
     {"decoding", "TimerFired", "done"},
     {"finishing", "DecodeMessage", "done"},
     {"finishing", "PrefillMessage", "done"},
-    {"finishing", "ClientCancelled", "done"},
     {"finishing", "TimerFired", "done"},
 };
 
@@ -293,8 +291,8 @@ std::string Coverage::Missing() const {
   }
   for (const char* outcome :
        {"OK", "CANCELLED", "DEADLINE_EXCEEDED DEADLINE_EXCEEDED", "INTERNAL POISON_REQUEST",
-        "RESOURCE_EXHAUSTED QUEUE_FULL", "RESOURCE_EXHAUSTED CLIENT_STALLED",
-        "UNAVAILABLE NO_READY_WORKER", "UNAVAILABLE DRAINING", "UNAVAILABLE"}) {
+        "RESOURCE_EXHAUSTED QUEUE_FULL", "UNAVAILABLE NO_READY_WORKER", "UNAVAILABLE DRAINING",
+        "UNAVAILABLE"}) {
     if (outcomes.count(outcome) == 0) absl::StrAppend(&missing, "outcome: ", outcome, "\n");
   }
   const auto want = [&missing](uint64_t count, const char* what) {

@@ -38,7 +38,8 @@ DecodeSim::DecodeSim(Sim& sim, Network& network, ControlNetwork& control, int in
       index_(index),
       layout_(SimLayout(16 * static_cast<int>(sim.random.Between(1, 3)))),
       core_(sim, control, {false, index}, layout_.block_size, [this] { return Load(); }),
-      window_bytes_(static_cast<uint64_t>(sim.random.Between(1'600, 6'000))) {
+      window_bytes_(static_cast<uint64_t>(sim.random.Between(1'600, 6'000))),
+      receive_timeout_(sim.random.Between(1'000'000, 30'000'000)) {
   memory_.resize(static_cast<size_t>(kBlocks) * layout_.block_bytes());
   control_.AddWorker(
       core_.id(),
@@ -85,17 +86,18 @@ DecodeSim::Call* DecodeSim::Find(Key key) {
 std::unique_ptr<KvReceiver> DecodeSim::MakeReceiver(const SimAttempt& attempt) {
   const std::vector<uint64_t> hashes = PageHashes(SimIdentity(), "", "cpu", attempt.token_ids);
   return std::make_unique<KvReceiver>(
-      KvReceiver::Config{
-          .key = attempt.key,
-          .capability = attempt.capability,
-          .identity = SimIdentity(),
-          .shape = SimShape(layout_.block_size),
-          .layout = layout_,
-          .token_ids = attempt.token_ids,
-          .page_hashes = hashes,
-          .prompt_length = attempt.prompt_length,
-          .vocab_size = kSimVocab,
-          .limits = {.window_bytes = window_bytes_, .promise_timeout = absl::Seconds(30)}},
+      KvReceiver::Config{.key = attempt.key,
+                         .capability = attempt.capability,
+                         .identity = SimIdentity(),
+                         .shape = SimShape(layout_.block_size),
+                         .layout = layout_,
+                         .token_ids = attempt.token_ids,
+                         .page_hashes = hashes,
+                         .prompt_length = attempt.prompt_length,
+                         .vocab_size = kSimVocab,
+                         .limits = {.window_bytes = window_bytes_,
+                                    .promise_timeout = absl::Seconds(30),
+                                    .receive_timeout = absl::Microseconds(receive_timeout_)}},
       sim_.queue.time());
 }
 

@@ -131,6 +131,7 @@ class DecodeSim {
   KvLayout layout_;
   WorkerCore core_;
   uint64_t window_bytes_ = 0;
+  Micros receive_timeout_ = 0;
   std::vector<uint8_t> memory_;
   std::vector<const Call*> owners_;  // [block]: who may write into it
   std::optional<AttemptFence> fence_;

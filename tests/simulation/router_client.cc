@@ -13,7 +13,7 @@ constexpr int kRequests = 20;  // while things break
 constexpr int kLateRequests = 4;
 constexpr Micros kPatience = 30'000'000;  // RequestMachineOptions::worker_timeout
 // What a broken worker may cost a request, in all: being noticed, and its work done again.
-constexpr Micros kGentleTime = 12'000'000;
+constexpr Micros kGentleTime = 6'000'000;
 constexpr Micros kGrace = 2'000'000;  // RequestRunner::Options::no_worker_grace
 
 std::string ErrorStage(const absl::Status& status) {
