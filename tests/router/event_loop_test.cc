@@ -97,9 +97,10 @@ TEST(EventLoop, APosterWhomNobodyHindersRunsItsTaskItselfAndThoseThatItPosts) {
 }
 
 TEST(EventLoop, APosterIsNotKeptForEver) {
-  EventLoop loop;
   std::atomic<bool> stop = false;
-  std::function<void()> endless = [&] {
+  std::function<void()> endless;
+  EventLoop loop;  // ends before what its tasks use
+  endless = [&] {
     if (!stop) loop.Post(endless);
   };
   loop.PostOrRun(endless);

@@ -135,11 +135,10 @@ TEST_F(Failpoints, StopTheProcessUntilItIsContinued) {
 TEST_F(Failpoints, RefuseAPlanWithAnyWrongEntryAndArmNoneOfIt) {
   const std::string plain(kFailpoints[plain_].name);
   const std::string status(kFailpoints[status_].name);
-  for (const std::string wrong :
-       {"nowhere=kill", "=kill", plain.c_str(), (plain + "=").c_str(), (plain + "=kill@0").c_str(),
-        (plain + "=kill@").c_str(), (plain + "=kill@-1").c_str(), (plain + "=sleep").c_str(),
-        (plain + "=sleep(x)").c_str(), (plain + "=sleep(1").c_str(), (plain + "=error").c_str(),
-        (plain + "=corrupt").c_str(), (status + "=corrupt").c_str()}) {
+  for (const std::string& wrong : std::vector<std::string>{
+           "nowhere=kill", "=kill", plain, plain + "=", plain + "=kill@0", plain + "=kill@",
+           plain + "=kill@-1", plain + "=sleep", plain + "=sleep(x)", plain + "=sleep(1",
+           plain + "=error", plain + "=corrupt", status + "=corrupt"}) {
     const absl::Status armed = ArmFailpoints(status + "=error;" + wrong);
     EXPECT_TRUE(absl::IsInvalidArgument(armed)) << wrong;
     EXPECT_THAT(std::string(armed.message()), HasSubstr(wrong));
