@@ -1,4 +1,4 @@
-// Points at which a test makes this process fail: before and after each state transition of a
+// Points at which a test makes this process fail: at the state transitions of a
 // request. They are compiled in only with BATON_FAILPOINTS (the preset `failpoints`); elsewhere the
 // macros leave nothing behind.
 //
