@@ -14,7 +14,8 @@ def ask(cluster):
 
 
 def cluster_of(prefill, decode):
-    cluster = Cluster(router_args=["--disaggregate=always"])
+    # A pair that does not fit is answered with another one, for as long as that may take.
+    cluster = Cluster(router_args=["--disaggregate=always", "--resume-timeout=2s"])
     cluster.prefill[0].argv += prefill
     cluster.decode[0].argv += decode
     return cluster
