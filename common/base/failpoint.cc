@@ -67,7 +67,8 @@ std::optional<Armed> Due(size_t index) {
 
 void ActOnProcess(const Armed& armed) {
   if (armed.action == Action::kSleep) absl::SleepFor(absl::Milliseconds(armed.sleep_ms));
-  if (armed.action == Action::kStop) kill(getpid(), SIGSTOP);
+  // Of this thread first: a stop of the process alone may reach another, and this one go on a while.
+  if (armed.action == Action::kStop) raise(SIGSTOP);
   if (armed.action != Action::kKill) return;
   kill(getpid(), SIGKILL);
   pause();  // nothing after the point happens
