@@ -188,6 +188,13 @@ class Cluster:
     def used_blocks(self):
         return [w.metric("baton_kv_cache_blocks", state="used") for w in [*self.prefill, *self.decode]]
 
+    def revive(self):
+        """Starts the servers that have ended, and waits until all are ready."""
+        for server in self.servers:
+            if server.process.poll() is not None:
+                server.start()
+        self.wait_ready()
+
     def wait_idle(self, timeout_s=5):
         """Every block and every promise of one is back on every worker."""
         def idle():

@@ -59,10 +59,7 @@ def pair():
 @pytest.fixture(autouse=True)
 def whole(pair):
     yield
-    for server in pair.servers:
-        if server.process.poll() is not None:
-            server.start()
-    pair.wait_ready()
+    pair.revive()
     wait_until(lambda: pair.router.metric("baton_worker_up") == 2, 10, "the router uses both")
     for points in pair.points.values():
         points.disarm()

@@ -31,10 +31,7 @@ def right(fleet):
 @pytest.fixture(autouse=True)
 def whole(fleet):
     yield
-    for worker in [*fleet.prefill, *fleet.decode]:
-        if worker.process.poll() is not None:
-            worker.start()
-    fleet.wait_ready()
+    fleet.revive()
     fleet.wait_idle()
 
 
