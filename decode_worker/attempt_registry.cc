@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "common/base/failpoint.h"
 #include "common/rpc/status.h"
 
 namespace baton {
@@ -39,6 +40,7 @@ absl::Status AttemptRegistry::Admit(const AttemptKey& key, uint32_t choices, End
         break;
     }
     for (const AttemptKey& lower_key : superseded) {
+      BATON_FAILPOINT("attempt_registry.before_supersede");
       const auto found = attempts_.find(BytesOf(lower_key));
       if (found != attempts_.end()) lower.push_back(found->second.end);
     }

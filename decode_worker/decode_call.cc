@@ -7,11 +7,11 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/base/clock.h"
+#include "common/base/failpoint.h"
 #include "common/base/log.h"
 #include "common/base/numerics.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/convert.h"
-#include "common/rpc/duration_proto.h"
 #include "common/rpc/kv_digest.h"
 #include "common/rpc/status.h"
 
@@ -122,6 +122,9 @@ void DecodeCall::OnStart(const internal::v1::DecodeStart& start) {
   local_ = start.prefill_locally();
   exact_ = PromisesBits(options_.shape.numerics());
   if (!local_) receiver_config_ = ReceiverConfig(spec, request->token_ids);
+  if (absl::Status failure = BATON_FAILPOINT_STATUS("decode.before_submit"); !failure.ok()) {
+    return EndLocked(failure);
+  }
   sequence_ = engine_.NextId();
   request->mode = local_ ? SequenceRequest::Mode::kLocal : SequenceRequest::Mode::kReceive;
   request->resume_key = ResumeKey(spec.key());
@@ -130,6 +133,7 @@ void DecodeCall::OnStart(const internal::v1::DecodeStart& start) {
   };
   const absl::Status submitted = engine_.Submit(sequence_, *std::move(request));
   submitted_ = submitted.ok();
+  BATON_FAILPOINT("decode.submitted");
   if (!submitted.ok()) EndLocked(submitted);
 }
 
@@ -161,11 +165,13 @@ KvReceiver::Config DecodeCall::ReceiverConfig(const internal::v1::SequenceSpec& 
 void DecodeCall::On(const SequenceAdmitted& event) {
   absl::MutexLock lock(&mutex_);
   if (status_.has_value() || releasing_) return;
+  BATON_FAILPOINT("decode.before_accepted");
   if (!local_) ExpectPush();
   DecodeResponse response;
   response.mutable_accepted()->set_cached_tokens(static_cast<uint32_t>(event.cached_tokens));
   *response.mutable_accepted()->mutable_shape() = options_.shape;
   Queue(std::move(response));
+  BATON_FAILPOINT("decode.accepted");
 }
 
 // The engine's own thread-safe functions are all that the receiver needs of it, so they are called
@@ -197,6 +203,7 @@ void DecodeCall::ExpectPush() {
 }
 
 void DecodeCall::On(const BlocksGranted& event) {
+  BATON_FAILPOINT("decode.before_grant");
   absl::MutexLock lock(&mutex_);
   if (options_.metrics != nullptr) inflight_.emplace(*options_.metrics);
   if (receiver_ != nullptr) receiver_->Grant(event.block_table, event.start_token);
@@ -209,6 +216,7 @@ void DecodeCall::OnCommitted(const KvReceiver::CommitSequence& commit) {
   inflight_.reset();
   if (status_.has_value() || releasing_) return;  // the receiver was told to release the blocks
   if (!tokens.ok()) return EndLocked(tokens.status());
+  BATON_FAILPOINT("decode.before_committed");
   committed_ = true;
   exact_ = commit.exact;
   if (options_.metrics != nullptr) {
@@ -220,10 +228,12 @@ void DecodeCall::OnCommitted(const KvReceiver::CommitSequence& commit) {
   Queue(std::move(response));
   for (const internal::v1::OutputToken& token : commit.first_tokens) QueueToken(token);
   engine_.Commit(sequence_, *std::move(tokens));
+  BATON_FAILPOINT("decode.committed");
   SetPaused();
 }
 
 void DecodeCall::OnPushFailed(const absl::Status& status) {
+  BATON_FAILPOINT("decode.push_failed");
   const bool mismatch = absl::IsFailedPrecondition(status);
   absl::MutexLock lock(&mutex_);
   inflight_.reset();
@@ -247,6 +257,7 @@ void DecodeCall::On(const ChunkComputed& event) {
 }
 
 void DecodeCall::On(const TokenProduced& event) {
+  BATON_FAILPOINT("decode.before_token");
   absl::MutexLock lock(&mutex_);
   QueueToken(OutputTokenToProto(event.token, event.choice));
 }
@@ -264,6 +275,7 @@ void DecodeCall::On(const SequencePreempted& event) {
 }
 
 void DecodeCall::On(const SequenceFinished& event) {
+  BATON_FAILPOINT("decode.before_finished");
   absl::MutexLock lock(&mutex_);
   ChoiceEnded(event);
 }
@@ -288,74 +300,6 @@ void DecodeCall::ChoiceEnded(const SequenceFinished& timings) {
   if (ended_.size() == choices_) EndLocked(absl::OkStatus());
 }
 
-void DecodeCall::QueueFinished(const SequenceFinished& timings) {
-  DecodeResponse response;
-  internal::v1::DecodeFinished& finished = *response.mutable_finished();
-  *finished.mutable_decode() = DurationToProto(timings.decode);
-  if (local_) {
-    *finished.mutable_prefill_queue() = DurationToProto(timings.queue);
-    *finished.mutable_prefill() = DurationToProto(timings.prefill);
-  } else {
-    *finished.mutable_queue() = DurationToProto(timings.queue);
-  }
-  finished.set_preemptions(static_cast<uint32_t>(timings.preemptions));
-  finished.set_exact(exact_);
-  finished.set_choice(static_cast<uint32_t>(timings.choice));
-  Queue(std::move(response));
-}
-
-void DecodeCall::QueueToken(internal::v1::OutputToken token) {
-  if (status_.has_value() || stopped_.count(token.choice()) > 0) return;
-  ++queued_tokens_;
-  if (!queue_.empty() && queue_.back().has_tokens()) {
-    *queue_.back().mutable_tokens()->add_tokens() = std::move(token);
-  } else {
-    DecodeResponse response;
-    *response.mutable_tokens()->add_tokens() = std::move(token);
-    Queue(std::move(response));
-  }
-  SetPaused();
-}
-
-void DecodeCall::Queue(DecodeResponse response) {
-  if (status_.has_value()) return;
-  queue_.push_back(std::move(response));
-  WriteNext();
-}
-
-void DecodeCall::WriteNext() {
-  if (write_in_flight_ || finished_) return;
-  if (queue_.empty()) {
-    if (!status_.has_value()) return;
-    finished_ = true;
-    Finish(*status_);
-    return;
-  }
-  writing_ = std::move(queue_.front());
-  queue_.pop_front();
-  if (writing_.has_tokens()) {
-    queued_tokens_ -= writing_.tokens().tokens_size();
-    SetPaused();
-  }
-  write_in_flight_ = true;
-  StartWrite(&writing_);
-}
-
-void DecodeCall::SetPaused() {
-  if (!submitted_ || !(committed_ || local_)) return;
-  const bool paused = flow_paused_ || queued_tokens_ >= options_.max_queued_tokens;
-  if (paused == paused_) return;
-  paused_ = paused;
-  engine_.SetPaused(sequence_, paused);
-}
-
-void DecodeCall::OnWriteDone(bool ok) {
-  absl::MutexLock lock(&mutex_);
-  write_in_flight_ = false;
-  if (!ok) EndLocked(absl::CancelledError("the router is gone"));
-  WriteNext();
-}
-
 void DecodeCall::EndLocked(const absl::Status& status) {
   if (status_.has_value()) return;
   status_ = ToGrpcStatus(status);
@@ -372,6 +316,7 @@ void DecodeCall::EndLocked(const absl::Status& status) {
 // attempt goes on with.
 void DecodeCall::EndSequence(PushRefused::Reason reason) {
   if (!submitted_) return;
+  BATON_FAILPOINT("decode.before_release");
   if (receiver_ != nullptr) {
     receiver_->Cancel(reason);
   } else {
@@ -385,6 +330,7 @@ void DecodeCall::OnCancel() {
 }
 
 void DecodeCall::OnDone() {
+  BATON_FAILPOINT("decode.done");
   const std::shared_ptr<DecodeCall> self = std::move(self_);
   std::shared_ptr<AttemptReceiver> receiver;  // destroyed without the lock
   bool registered = false;

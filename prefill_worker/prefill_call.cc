@@ -7,6 +7,8 @@
 
 #include "common/base/check.h"
 #include "common/base/clock.h"
+#include "common/base/failpoint.h"
+#include "common/base/status_macros.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/duration_proto.h"
 #include "common/rpc/identity.h"
@@ -68,6 +70,7 @@ absl::Status PrefillCall::Submit(const PrefillRequest& request) {
     wire_dtype_ = KvWireTypeName(*wire);
     sender_config_ = SenderConfig(request, *wire, sequence->token_ids);
   }
+  BATON_RETURN_IF_ERROR(BATON_FAILPOINT_STATUS("prefill.before_submit"));
   sequence_ = engine_.NextId();
   sequence->mode = SequenceRequest::Mode::kPrefillOnly;
   sequence->on_event = [self = shared_from_this()](const SequenceEvent& event) {
@@ -75,6 +78,7 @@ absl::Status PrefillCall::Submit(const PrefillRequest& request) {
   };
   const absl::Status submitted = engine_.Submit(sequence_, *std::move(sequence));
   submitted_ = submitted.ok();
+  BATON_FAILPOINT("prefill.submitted");
   return submitted;
 }
 
@@ -101,6 +105,7 @@ KvSender::Config PrefillCall::SenderConfig(const PrefillRequest& request, KvWire
 
 void PrefillCall::On(const PrefillStarted& event) {
   absl::MutexLock lock(&mutex_);
+  BATON_FAILPOINT("prefill.started");
   if (status_.has_value()) return;
   PrefillResponse response;
   response.mutable_started()->set_cached_tokens(static_cast<uint32_t>(event.cached_tokens));
@@ -134,6 +139,7 @@ void PrefillCall::StartPush() {
 
 void PrefillCall::On(const LayerComputed& event) {
   absl::MutexLock lock(&mutex_);
+  BATON_FAILPOINT("prefill.layer_computed");
   if (push_ == nullptr || status_.has_value()) return;
   // The block table comes with the first computed layer; what was computed earlier goes first.
   if (cached_tokens_ > 0) {
@@ -159,6 +165,7 @@ void PrefillCall::PostLayer(int layer, int first_token, int end_token, const Lay
 
 void PrefillCall::On(const ChunkComputed& event) {
   absl::MutexLock lock(&mutex_);
+  BATON_FAILPOINT("prefill.chunk_computed");
   if (status_.has_value()) return;
   if (push_ != nullptr) push_->Post(KvSender::ChunkReady{event.end_token, SteadyNow()});
   if (!queue_.empty() && queue_.back().has_progress()) queue_.pop_back();
@@ -169,11 +176,13 @@ void PrefillCall::On(const ChunkComputed& event) {
 
 void PrefillCall::On(const TokenProduced& event) {
   absl::MutexLock lock(&mutex_);
+  BATON_FAILPOINT("prefill.before_first_token");
   if (status_.has_value()) return;
   PrefillResponse response;
   *response.mutable_first_token() = OutputTokenToProto(event.token, event.choice);
   first_tokens_.push_back(response.first_token());
   Queue(std::move(response));
+  BATON_FAILPOINT("prefill.after_first_token");
   if (push_ == nullptr || first_tokens_.size() < static_cast<size_t>(choices_)) return;
   const bool all_end =
       std::all_of(first_tokens_.begin(), first_tokens_.end(),
@@ -198,6 +207,7 @@ void PrefillCall::On(const SequenceFailed& event) {
 
 void PrefillCall::OnPushFinished(const absl::Status& status, const KvSendReport& report) {
   absl::MutexLock lock(&mutex_);
+  BATON_FAILPOINT("prefill.push_finished");
   if (options_.metrics != nullptr) {
     options_.metrics->TransferBytes(report.bytes_sent + report.bytes_resent);
     options_.metrics->BytesResent(report.bytes_resent);
@@ -227,6 +237,7 @@ void PrefillCall::OnPushFinished(const absl::Status& status, const KvSendReport&
 void PrefillCall::MaybeFinish() {
   if (status_.has_value() || !computed_.has_value()) return;
   if (push_ != nullptr && !pushed_.has_value()) return;
+  BATON_FAILPOINT("prefill.before_finished");
   PrefillResponse response;
   internal::v1::PrefillFinished& finished = *response.mutable_finished();
   *finished.mutable_queue() = DurationToProto(computed_->queue);
@@ -284,6 +295,7 @@ void PrefillCall::EndLocked(const absl::Status& status) {
 // A push gives the blocks back itself, when no slice points into them any more.
 void PrefillCall::EndSequence(PushAbort::Reason reason) {
   if (!submitted_) return;
+  BATON_FAILPOINT("prefill.before_release");
   if (push_ != nullptr) {
     push_->Post(KvSender::Abort{reason});
   } else {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/base/check.h"
+#include "common/base/failpoint.h"
 #include "common/rpc/status.h"
 #include "router/request_errors.h"
 #include "router/timeline.h"
@@ -142,6 +143,7 @@ void RequestBranch::On(const PrefillMessage& event) {
 }
 
 void RequestBranch::Accepted(const internal::v1::DecodeAccepted& accepted) {
+  BATON_FAILPOINT("router.accepted");
   if (phase_ != Phase::kOpening) {
     return request_.Fail(ProtocolBroken(kStageQueue, workers_.decode->name, "it accepted twice"));
   }
@@ -172,6 +174,7 @@ void RequestBranch::CachedTokens(uint32_t tokens) {
 }
 
 void RequestBranch::Committed(bool exact) {
+  BATON_FAILPOINT("router.committed");
   if (phase_ == Phase::kOpening) {
     return request_.Fail(ProtocolBroken(kStageTransfer, workers_.decode->name,
                                         "it committed a prompt that it had not accepted"));

@@ -1,5 +1,6 @@
 #include "router/request_state.h"
 
+#include "common/base/failpoint.h"
 #include "router/timeline.h"
 
 namespace baton {
@@ -21,6 +22,7 @@ RequestState::RequestState(RequestSpec request, const TokenTable& token_table,
 
 void RequestState::Append(const OutputToken& token) {
   Choice& choice = choices[token.choice()];
+  BATON_FAILPOINT("router.before_token");
   choice.log.push_back(token);
   if (!timings.has_time_to_first_token()) {
     SetDuration(timings.mutable_time_to_first_token(), now - spec.received);

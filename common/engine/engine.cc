@@ -8,6 +8,7 @@
 #include "common/backend/device_copies.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
+#include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
 #include "common/engine/engine_rep.h"
 #include "common/engine/largest_step.h"
@@ -149,6 +150,7 @@ void Engine::Rep::TakeCommands() {
   scheduler.ForgetExpired(SteadyNow());
   Mailbox::Contents contents = mailbox.Take();
   for (Mailbox::Submission& submission : contents.submissions) {
+    BATON_FAILPOINT("engine.before_add");
     scheduler.Add(submission.id, std::move(submission.request)).ready = submission.submitted;
   }
   for (auto& [id, control] : contents.controls) Obey(id, control);
@@ -169,6 +171,7 @@ void Engine::Rep::Obey(SequenceId id, Mailbox::Control& control) {
   }
   for (Sequence* choice : choices) choice->paused = control.paused.value_or(choice->paused);
   if (control.open_receive) {
+    BATON_FAILPOINT("engine.before_grant");
     Sequence& sequence = *choices.front();
     scheduler.OpenReceive(sequence, *std::move(control.open_receive));
     Tell(sequence,
@@ -224,6 +227,7 @@ void Engine::Rep::CommitFirstTokens(Sequence& sequence, const std::vector<Output
   const auto of = [&](int choice) -> const OutputToken& {
     return tokens[static_cast<size_t>(choice - first_choice)];
   };
+  BATON_FAILPOINT("engine.before_commit");
   sequence.ready = SteadyNow();
   std::vector<int32_t> token_ids;
   for (const int choice : sequence.choices) token_ids.push_back(of(choice).token_id);
@@ -233,10 +237,12 @@ void Engine::Rep::CommitFirstTokens(Sequence& sequence, const std::vector<Output
                       FinishReasonOf(*choice, token) != FinishReason::kNone;
     if (ends) Finish(*choice);
   }
+  BATON_FAILPOINT("engine.committed");
 }
 
 void Engine::Rep::LayerDone(const Schedule& schedule, int layer) {
   progress.fetch_add(1, std::memory_order_relaxed);
+  BATON_FAILPOINT("engine.layer_done");
   uint64_t mark = 0;  // of the layer, where somebody may copy it from the device's memory
   for (const ScheduledTokens& scheduled : schedule.batch) {
     const Sequence& sequence = *scheduled.sequence;

@@ -4,6 +4,7 @@
 
 #include "common/base/check.h"
 #include "common/base/clock.h"
+#include "common/base/failpoint.h"
 #include "common/base/max_choices.h"
 #include "common/engine/engine_rep.h"
 #include "common/engine/finish_reason.h"
@@ -68,10 +69,12 @@ bool Engine::Step() {
 
 void Engine::Rep::Announce(const Schedule& schedule) {
   for (const Sequence* sequence : schedule.preempted) {
+    BATON_FAILPOINT("engine.preempted");
     ++totals.preemptions;
     Tell(*sequence, SequencePreempted{.choice = sequence->choice()});
   }
   for (const Sequence* sequence : schedule.admitted) {
+    BATON_FAILPOINT("engine.admitted");
     mailbox.Admitted();
     Tell(*sequence, SequenceAdmitted{.cached_tokens = sequence->cached_tokens});
   }
@@ -88,6 +91,7 @@ void Engine::Rep::Announce(const Schedule& schedule) {
 }
 
 void Engine::Rep::Enqueue(Schedule schedule) {
+  BATON_FAILPOINT("engine.before_step");
   Batch batch;
   std::vector<SamplingRow> sampled;
   std::vector<int> first_samples;  // [logits rows + 1]
@@ -163,6 +167,7 @@ void Engine::Rep::ApplyUntil(size_t count) {
     const Step step = std::move(in_flight.front());
     in_flight.pop_front();
     std::vector<absl::StatusOr<OutputToken>> tokens = sampler->Take();
+    BATON_FAILPOINT("engine.step_done");
     const absl::Time now = SteadyNow();
     sizer.Observe(step.rows, now - std::max(step.enqueued, last_done));
     last_done = now;
@@ -176,6 +181,7 @@ void Engine::Rep::ApplyUntil(size_t count) {
 }
 
 void Engine::Rep::Apply(const Schedule& schedule, absl::Span<absl::StatusOr<OutputToken>> tokens) {
+  BATON_FAILPOINT("engine.before_token");
   for (const ScheduledTokens& scheduled : schedule.batch) {
     Sequence& sequence = *scheduled.sequence;
     const auto made = tokens.subspan(0, TokensOf(scheduled));
@@ -253,6 +259,7 @@ void Engine::Rep::RemoveAndTell(Sequence& sequence, SequenceEvent last) {
   const auto on_event = std::move(sequence.request.on_event);
   std::vector<int> choices = sequence.choices;
   if (sequence.request.mode == Mode::kPrefillOnly) choices.resize(1);
+  BATON_FAILPOINT("engine.before_release");
   scheduler.Remove(sequence);
   if (scheduler.Find(id) == nullptr) mailbox.Ended(id);
   if (!on_event) return;
@@ -263,6 +270,7 @@ void Engine::Rep::RemoveAndTell(Sequence& sequence, SequenceEvent last) {
 }
 
 void Engine::Rep::Finish(Sequence& sequence) {
+  BATON_FAILPOINT("engine.before_finish");
   const SequenceFinished finished = TimingsUntil(SteadyNow(), sequence);
   if (sequence.request.mode != Mode::kPrefillOnly) return RemoveAndTell(sequence, finished);
   scheduler.Hold(sequence);

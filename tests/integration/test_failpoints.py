@@ -134,6 +134,31 @@ def test_a_router_that_dies_leaves_nothing_behind_and_its_next_start_serves(pair
     assert list(complete(pair.stub, made(True), timeout_s=60).token_ids) == pair.right[True]
 
 
+def test_a_decode_worker_that_dies_as_it_preempts_changes_no_token():
+    """Blocks for one of the sequences, and a part of the other."""
+    length = 250
+    cluster = Cluster(decode_args=["--num-kv-blocks=16"], router_args=["--disaggregate=always"])
+    points = Failpoints(cluster.decode[0])
+    with cluster:
+        right = []
+        for sampled in (False, True):
+            asked = made(sampled)
+            asked.sampling_params.max_tokens = length
+            right.append(list(complete(cluster.stub, asked).token_ids))
+        points.arm(f"{AT_PREEMPTION}=kill@1")
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            running = []
+            for sampled in (False, True):
+                asked = made(sampled)
+                asked.sampling_params.max_tokens = length
+                running.append(pool.submit(complete, cluster.stub, asked, timeout_s=60))
+            points.wait_killed(DEAD_S, AT_PREEMPTION)
+            cluster.decode[0].start()
+            assert [list(future.result().token_ids) for future in running] == right
+        cluster.wait_ready()
+        cluster.wait_idle()
+
+
 def of_form(form):
     return [(role, name) for role, name in WORKERS_POINTS if table()[name] == form]
 

@@ -1,0 +1,82 @@
+// The part of a decode call that writes to the router: what waits is joined, and a router that is
+// behind pauses the sequence.
+#include <utility>
+
+#include "absl/status/status.h"
+
+#include "common/rpc/duration_proto.h"
+#include "decode_worker/decode_call.h"
+
+namespace baton {
+
+using internal::v1::DecodeResponse;
+
+void DecodeCall::QueueFinished(const SequenceFinished& timings) {
+  DecodeResponse response;
+  internal::v1::DecodeFinished& finished = *response.mutable_finished();
+  *finished.mutable_decode() = DurationToProto(timings.decode);
+  if (local_) {
+    *finished.mutable_prefill_queue() = DurationToProto(timings.queue);
+    *finished.mutable_prefill() = DurationToProto(timings.prefill);
+  } else {
+    *finished.mutable_queue() = DurationToProto(timings.queue);
+  }
+  finished.set_preemptions(static_cast<uint32_t>(timings.preemptions));
+  finished.set_exact(exact_);
+  finished.set_choice(static_cast<uint32_t>(timings.choice));
+  Queue(std::move(response));
+}
+
+void DecodeCall::QueueToken(internal::v1::OutputToken token) {
+  if (status_.has_value() || stopped_.count(token.choice()) > 0) return;
+  ++queued_tokens_;
+  if (!queue_.empty() && queue_.back().has_tokens()) {
+    *queue_.back().mutable_tokens()->add_tokens() = std::move(token);
+  } else {
+    DecodeResponse response;
+    *response.mutable_tokens()->add_tokens() = std::move(token);
+    Queue(std::move(response));
+  }
+  SetPaused();
+}
+
+void DecodeCall::Queue(DecodeResponse response) {
+  if (status_.has_value()) return;
+  queue_.push_back(std::move(response));
+  WriteNext();
+}
+
+void DecodeCall::WriteNext() {
+  if (write_in_flight_ || finished_) return;
+  if (queue_.empty()) {
+    if (!status_.has_value()) return;
+    finished_ = true;
+    Finish(*status_);
+    return;
+  }
+  writing_ = std::move(queue_.front());
+  queue_.pop_front();
+  if (writing_.has_tokens()) {
+    queued_tokens_ -= writing_.tokens().tokens_size();
+    SetPaused();
+  }
+  write_in_flight_ = true;
+  StartWrite(&writing_);
+}
+
+void DecodeCall::SetPaused() {
+  if (!submitted_ || !(committed_ || local_)) return;
+  const bool paused = flow_paused_ || queued_tokens_ >= options_.max_queued_tokens;
+  if (paused == paused_) return;
+  paused_ = paused;
+  engine_.SetPaused(sequence_, paused);
+}
+
+void DecodeCall::OnWriteDone(bool ok) {
+  absl::MutexLock lock(&mutex_);
+  write_in_flight_ = false;
+  if (!ok) EndLocked(absl::CancelledError("the router is gone"));
+  WriteNext();
+}
+
+}  // namespace baton
