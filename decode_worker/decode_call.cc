@@ -248,11 +248,15 @@ void DecodeCall::OnPushFailed(const absl::Status& status) {
                            {}}));
 }
 
-void DecodeCall::On(const ChunkComputed& event) {
+void DecodeCall::On(const PrefillStarted& event) { QueueProgress(event.cached_tokens); }
+
+void DecodeCall::On(const ChunkComputed& event) { QueueProgress(event.end_token); }
+
+void DecodeCall::QueueProgress(int computed_tokens) {
   absl::MutexLock lock(&mutex_);
   if (!queue_.empty() && queue_.back().has_prefill_progress()) queue_.pop_back();
   DecodeResponse response;
-  response.mutable_prefill_progress()->set_computed_tokens(static_cast<uint32_t>(event.end_token));
+  response.mutable_prefill_progress()->set_computed_tokens(static_cast<uint32_t>(computed_tokens));
   Queue(std::move(response));
 }
 

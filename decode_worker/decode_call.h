@@ -49,7 +49,7 @@ class DecodeCall final
                                     const std::vector<int32_t>& token_ids) const;
   void On(const SequenceAdmitted& event);
   void On(const BlocksGranted& event);
-  void On(const PrefillStarted&) {}
+  void On(const PrefillStarted& event);
   void On(const LayerComputed&) {}
   void On(const ChunkComputed& event);
   void On(const TokenProduced& event);
@@ -62,6 +62,7 @@ class DecodeCall final
   void OnPushFailed(const absl::Status& status);
 
   void Queue(internal::v1::DecodeResponse response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void QueueProgress(int computed_tokens);  // of a local prefill
   void QueueToken(internal::v1::OutputToken token) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The choice has ended; the last one ends the call.
   void ChoiceEnded(const SequenceFinished& timings) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -129,7 +129,8 @@ void RequestBranch::On(const PrefillMessage& event) {
   switch (event.message.event_case()) {
     case PrefillResponse::kStarted:
       TakenUp();
-      return CachedTokens(event.message.started().cached_tokens());
+      computed_tokens_ = event.message.started().cached_tokens();
+      return CachedTokens(*computed_tokens_);
     case PrefillResponse::kFirstToken:
       return TakeToken(event.message.first_token(), Source::kPrefill);
     case PrefillResponse::kFinished:

@@ -167,7 +167,8 @@ class RequestBranch {
   bool prefill_open_ = false;
   bool prefill_finished_ = false;
   bool committed_ = false;
-  uint32_t computed_tokens_ = 0;  // of the prompt, as last reported
+  // Of the prompt, as last reported; none while it waits on its worker, whose death says nothing.
+  std::optional<uint32_t> computed_tokens_;
   bool committed_exact_ = true;   // the hand-off lost nothing
   bool told_exact_ = true;        // by the decode worker at the end
 

@@ -40,7 +40,7 @@ void RequestBranch::BreakPrefill(const absl::Status& cause) {
       .failure = AttemptBroken(transfer ? kStageTransfer : kStagePrefill, workers_.prefill->name,
                                transfer ? kReasonKvTransferFailed : kReasonWorkerLost, cause)};
   breakage.avoid.push_back(workers_.prefill->id);
-  if (IsDeath(cause) && accepted_ && !prompt_computed()) {
+  if (IsDeath(cause) && computed_tokens_.has_value() && !prompt_computed()) {
     breakage.died = AttemptHistory::Place::Phase::kPrefill;
   }
   Resume(std::move(breakage));
@@ -53,7 +53,7 @@ void RequestBranch::BreakDecode(const absl::Status& cause) {
   Breakage breakage{.failure =
                         AttemptBroken(stage, workers_.decode->name, kReasonWorkerLost, cause)};
   if (!IsTransferFailure(cause)) breakage.avoid.push_back(workers_.decode->id);
-  if (IsDeath(cause) && accepted_ && (committed_ || local())) {
+  if (IsDeath(cause) && (committed_ || (local() && computed_tokens_.has_value()))) {
     breakage.died =
         committed_ ? AttemptHistory::Place::Phase::kDecode : AttemptHistory::Place::Phase::kPrefill;
   }
@@ -124,7 +124,7 @@ bool RequestBranch::MayResume(const Breakage& breakage) {
     const bool decoding = *breakage.died == AttemptHistory::Place::Phase::kDecode;
     died = {.phase = *breakage.died,
             .output_index = Log(choices_.front()).size(),
-            .computed_tokens = decoding ? 0 : computed_tokens_};
+            .computed_tokens = decoding ? 0 : *computed_tokens_};
   }
   const bool decoded = std::any_of(choices_.begin(), choices_.end(), [this](const Progress& p) {
     return p.next_from_decode > p.base + (local() ? 0 : 1);
@@ -152,7 +152,7 @@ void RequestBranch::BeginAttempt(uint32_t attempt) {
   workers_ = {};
   accepted_ = decode_open_ = prefill_open_ = prefill_finished_ = committed_ = false;
   committed_exact_ = told_exact_ = true;
-  computed_tokens_ = 0;
+  computed_tokens_.reset();
   commit_by_ = absl::InfiniteFuture();
   prefill_end_ = absl::OkStatus();
   decode_end_.reset();

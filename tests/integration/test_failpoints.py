@@ -208,6 +208,29 @@ def test_a_worker_that_stops_at_a_point_is_given_up_and_what_it_says_when_it_wak
     assert list(done.token_ids) == pair.right[sampled] and done.timings.attempts >= 2
 
 
+@pytest.mark.parametrize("local", [False, True])
+def test_a_request_that_kills_four_workers_at_one_place_is_poison_and_others_are_served(local):
+    fleet = {"prefill": 0, "decode": 1} if local else {}
+    cluster = Cluster(router_args=[f"--disaggregate={'never' if local else 'always'}"], **fleet)
+    worker = (cluster.decode if local else cluster.prefill)[0]
+    deadly = "engine.layer_done=kill@7"
+    points = Failpoints(worker)
+    with cluster:
+        right = list(complete(cluster.stub, made(False)).token_ids)
+        points.arm(deadly)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            running = pool.submit(complete, cluster.stub, made(True), timeout_s=60)
+            for plan in (deadly, deadly, deadly, ""):
+                points.wait_killed(DEAD_S, deadly)
+                points = Failpoints(worker, plan)
+                worker.start()
+            with pytest.raises(grpc.RpcError) as error:
+                running.result()
+        assert error.value.code() == grpc.StatusCode.INTERNAL
+        assert "POISON_REQUEST" in str(error.value.trailing_metadata())
+        assert list(complete(cluster.stub, made(False), timeout_s=60).token_ids) == right
+
+
 def test_the_environment_arms_a_worker_from_its_start(pair):
     worker, name = pair.decode[0], "kv_receiver.before_commit"
     worker.kill()

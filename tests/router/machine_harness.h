@@ -89,6 +89,11 @@ class MachineHarness {
     event.message.mutable_accepted()->set_cached_tokens(0);
     Feed(event);
   }
+  void DecodeComputes(uint32_t computed_tokens) {
+    DecodeMessage event{.attempt = machine.attempt(), .message = {}};
+    event.message.mutable_prefill_progress()->set_computed_tokens(computed_tokens);
+    Feed(event);
+  }
   void DecodeCommits() {
     DecodeMessage event{.attempt = machine.attempt(), .message = {}};
     event.message.mutable_committed()->set_exact(true);

@@ -214,19 +214,42 @@ TEST(RequestResume, ARefusalAfterABreakDoesNotHideTheBreak) {
   EXPECT_EQ(GetErrorInfo(harness.failure())->worker, "d");
 }
 
-TEST(RequestResume, ARequestThatKillsFourWorkersAtOnePlaceIsPoison) {
-  MachineHarness harness(MachineHarness::Spec(9));
-  for (int death = 0; death < 4; ++death) {
-    ASSERT_EQ(harness.terminals(), 0) << death;
-    for (int i = 0; i < 5 && harness.Count<ChooseWorkers>() <= death; ++i) {
-      harness.PassTime(absl::Seconds(2));
-    }
-    StartAttempt(harness, MachineHarness::Chosen(true, true));
-    EXPECT_EQ(harness.Last<StartPrefill>()->request.sequence().isolate(), death >= 2) << death;
-    harness.PrefillEnds(kKilled);
+// Up to the next attempt's placing: `attempts` have been placed.
+void WaitForChoice(MachineHarness& harness, int attempts) {
+  for (int i = 0; i < 5 && harness.Count<ChooseWorkers>() <= attempts; ++i) {
+    harness.PassTime(absl::Seconds(2));
   }
-  EXPECT_EQ(harness.failure().code(), absl::StatusCode::kInternal);
-  EXPECT_EQ(ErrorReason(harness.failure()), kReasonPoisonRequest);
+}
+
+TEST(RequestResume, ARequestThatKillsFourWorkersAtOnePlaceIsPoison) {
+  for (const bool local : {false, true}) {
+    MachineHarness harness(MachineHarness::Spec(9));
+    for (int death = 0; death < 4; ++death) {
+      ASSERT_EQ(harness.terminals(), 0) << death;
+      WaitForChoice(harness, death);
+      harness.Choose(!local, true);
+      harness.DecodeAccepts();
+      EXPECT_EQ(harness.Last<OpenDecode>()->start.start().sequence().isolate(), death >= 2);
+      local ? harness.DecodeComputes(0) : harness.PrefillStarts();
+      local ? harness.DecodeEnds(kKilled) : harness.PrefillEnds(kKilled);
+    }
+    EXPECT_EQ(harness.failure().code(), absl::StatusCode::kInternal);
+    EXPECT_EQ(ErrorReason(harness.failure()), kReasonPoisonRequest);
+  }
+}
+
+TEST(RequestResume, AWorkerThatDiesBeforeItBeginsTheRequestDoesNotCountAgainstIt) {
+  for (const bool local : {false, true}) {
+    MachineHarness harness(MachineHarness::Spec(9));
+    for (int death = 0; death < 8; ++death) {
+      ASSERT_EQ(harness.terminals(), 0) << death;
+      WaitForChoice(harness, death);
+      harness.Choose(!local, true);
+      harness.DecodeAccepts();
+      EXPECT_FALSE(harness.Last<OpenDecode>()->start.start().sequence().isolate()) << death;
+      local ? harness.DecodeEnds(kKilled) : harness.PrefillEnds(kKilled);
+    }
+  }
 }
 
 TEST(RequestResume, AWorkerThatDrainsIsNoDeath) {
