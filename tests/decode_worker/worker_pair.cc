@@ -38,7 +38,9 @@ TestWorker::TestWorker(const Options& options) {
     late_backend->copies().StartThread();
     backend_ = std::move(late_backend);
   }
-  const auto file = GgufFile::Open(std::string(BATON_TEST_DATA) + "/tiny/" + options.model);
+  const bool is_path = options.model.find('/') != std::string::npos;
+  const auto file = GgufFile::Open(
+      is_path ? options.model : std::string(BATON_TEST_DATA) + "/tiny/" + options.model);
   EXPECT_TRUE(file.ok()) << file.status();
   auto model = Transformer::Load(*file, *backend_, [](double) {});
   EXPECT_TRUE(model.ok()) << model.status();

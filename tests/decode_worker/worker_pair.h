@@ -27,8 +27,8 @@ class TestWorker {
     int block_size = 16;
     int num_kv_blocks = 128;
     int max_num_batched_tokens = 64;
-    std::string model = "tiny-llama-f32.gguf";
-    std::string architecture = "llama";  // of the identity it claims
+    std::string model = "tiny-llama-f32.gguf";  // of tests/data/tiny, or a path
+    std::string architecture = "llama";         // of the identity it claims
     // cpu, or cuda; or late: the CPU behind a LateBackend. BATON_TEST_DEVICE names it too.
     std::string device = "cpu";
     uint64_t staging_bytes = uint64_t{64} << 10;  // of a device
