@@ -80,9 +80,9 @@ def main():
         router.add_worker("prefill", "--threads=1", "--cpu-set=0")
         router.add_worker("decode", "--threads=1", "--cpu-set=1")
     else:
-        # Two prefill workers of 10,000 prompt tokens/s each: 200 requests/s of 100 tokens.
+        # Two prefill workers that take 10 ms for a prompt each: 200 requests/s.
         rates, tokens, output = args.rates or [100, 140, 160, 180, 190, 200, 220], args.input_len or 100, 16
-        router = mock_serving(args.bin, args.model, 4, ["--per-prompt-token=100us", "--between-tokens=5ms"], [queue_time])
+        router = mock_serving(args.bin, args.model, 4, [f"--per-prompt-token={10_000 / tokens:g}us", "--between-tokens=5ms"], [queue_time])
     lengths = (f"--input-len={tokens}", f"--output-len={output}")
     with router:
         measure(router, rates[0], 1, 0.5, lengths)  # connections, what the workers know of their speed

@@ -169,8 +169,8 @@ class RequestBranch {
   bool committed_ = false;
   // Of the prompt, as last reported; none while it waits on its worker, whose death says nothing.
   std::optional<uint32_t> computed_tokens_;
-  bool committed_exact_ = true;   // the hand-off lost nothing
-  bool told_exact_ = true;        // by the decode worker at the end
+  bool committed_exact_ = true;  // the hand-off lost nothing
+  bool told_exact_ = true;       // by the decode worker at the end
 
   AttemptHistory history_;
   WorkerNeeds needs_;          // of this attempt
