@@ -232,6 +232,12 @@ void Coverage::Add(const Coverage& other) {
   longest_gentle = std::max(longest_gentle, other.longest_gentle);
   isolated += other.isolated;
   preemptions += other.preemptions;
+  prefills_by_prefix += other.prefills_by_prefix;
+  decodes_by_prefix += other.decodes_by_prefix;
+  forks += other.forks;
+  repeated_together += other.repeated_together;
+  resumed_choices += other.resumed_choices;
+  stopped_choices += other.stopped_choices;
   local_prefills += other.local_prefills;
   messages += other.messages;
   steps += other.steps;
@@ -266,11 +272,15 @@ std::string Coverage::Table() const {
   }
   absl::StrAppend(&table, attempts, " attempts of those that were answered, at most ",
                   longest_gentle / 1000, " ms while one worker at a time breaks, ", isolated,
-                  " alone, ", preemptions, " preemptions, ", local_prefills, " local prefills, ",
-                  messages, " messages delivered, ", steps, " steps of engines, ", copies,
-                  " copies, ", cached_tokens, " tokens held already, ", resumed_tokens,
-                  " resumed, ", joins, " streams joined, ", joined_streams_lost,
-                  " of them lost under way, ", reordered, " messages overtaken\n");
+                  " alone, ", preemptions, " preemptions, ", prefills_by_prefix, " prefill and ",
+                  decodes_by_prefix, " decode workers chosen for a prefix, ", forks, " forks, ",
+                  repeated_together, " further attempts at several choices, ", resumed_choices,
+                  " at one of several, ", stopped_choices, " choices stopped while others go on, ",
+                  local_prefills, " local prefills, ", messages, " messages delivered, ", steps,
+                  " steps of engines, ", copies, " copies, ", cached_tokens,
+                  " tokens held already, ", resumed_tokens, " resumed, ", joins,
+                  " streams joined, ", joined_streams_lost, " of them lost under way, ", reordered,
+                  " messages overtaken\n");
   return table;
 }
 
@@ -300,6 +310,12 @@ std::string Coverage::Missing() const {
   };
   want(isolated, "an attempt that runs alone");
   want(preemptions, "a preemption");
+  want(prefills_by_prefix, "a prefill worker chosen for a prefix");
+  want(decodes_by_prefix, "a decode worker chosen for a prefix");
+  want(forks, "choices that part");
+  want(repeated_together, "choices that begin anew together");
+  want(resumed_choices, "a choice resumed alone");
+  want(stopped_choices, "a choice stopped while others go on");
   want(local_prefills, "a local prefill");
   want(cached_tokens, "a prefix held already");
   want(resumed_tokens, "an attempt resumed behind a checkpoint");

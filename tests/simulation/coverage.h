@@ -31,6 +31,12 @@ struct Coverage {
   Micros longest_gentle = 0;            // of a request while one worker at a time breaks
   uint64_t isolated = 0;                // attempts that ran alone
   uint64_t preemptions = 0;
+  uint64_t prefills_by_prefix = 0;  // requests whose worker was chosen for what it holds
+  uint64_t decodes_by_prefix = 0;
+  uint64_t forks = 0;              // of several choices into sequences of their own
+  uint64_t repeated_together = 0;  // later attempts at several choices
+  uint64_t resumed_choices = 0;    // of several, after their first tokens, each alone
+  uint64_t stopped_choices = 0;    // by the router, while others go on
   uint64_t local_prefills = 0;
   uint64_t messages = 0;  // delivered, Watch's not counted
   uint64_t steps = 0;     // of engines

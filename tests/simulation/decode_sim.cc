@@ -29,6 +29,11 @@ std::vector<grpc::Slice> Chop(const std::string& bytes, SimRandom& random) {
   return slices;
 }
 
+// The same in every attempt at one choice.
+std::string ResumeKey(const SimAttempt& attempt) {
+  return absl::StrCat(attempt.request, ".", attempt.key.choice());
+}
+
 }  // namespace
 
 DecodeSim::DecodeSim(Sim& sim, Network& network, ControlNetwork& control, int index)
@@ -37,7 +42,9 @@ DecodeSim::DecodeSim(Sim& sim, Network& network, ControlNetwork& control, int in
       control_(control),
       index_(index),
       layout_(SimLayout(16 * static_cast<int>(sim.random.Between(1, 3)))),
-      core_(sim, control, {false, index}, layout_.block_size, [this] { return Load(); }),
+      core_(
+          sim, control, {false, index}, layout_.block_size, [this] { return Load(); },
+          [this]() -> PrefixPages& { return prefix_cache_->pages(); }),
       window_bytes_(static_cast<uint64_t>(sim.random.Between(1'600, 6'000))),
       receive_timeout_(sim.random.Between(1'000'000, 30'000'000)) {
   memory_.resize(static_cast<size_t>(kBlocks) * layout_.block_bytes());
@@ -62,7 +69,7 @@ void DecodeSim::Restart() {
   owners_.assign(kBlocks, nullptr);
   fence_.emplace(4);
   pool_.emplace(kBlocks);
-  prefix_cache_.emplace("sim", layout_.block_size, *pool_);
+  prefix_cache_.emplace(core_.prefix_identity(), layout_.block_size, *pool_);
   retained_.emplace(layout_.block_size, RetainedPrefixes::Bounds{.max_prefixes = 4}, *pool_);
 }
 
@@ -83,6 +90,13 @@ DecodeSim::Call* DecodeSim::Find(Key key) {
   return found == calls_.end() ? nullptr : &found->second;
 }
 
+DecodeSim::Choice* DecodeSim::FindChoice(Key key, uint32_t number) {
+  Call* call = Find(key);
+  if (call == nullptr) return nullptr;
+  const auto found = call->parted.find(number);
+  return found == call->parted.end() ? nullptr : &found->second;
+}
+
 std::unique_ptr<KvReceiver> DecodeSim::MakeReceiver(const SimAttempt& attempt) {
   const std::vector<uint64_t> hashes = PageHashes(SimIdentity(), "", "cpu", attempt.token_ids);
   return std::make_unique<KvReceiver>(
@@ -94,6 +108,7 @@ std::unique_ptr<KvReceiver> DecodeSim::MakeReceiver(const SimAttempt& attempt) {
                          .token_ids = attempt.token_ids,
                          .page_hashes = hashes,
                          .prompt_length = attempt.prompt_length,
+                         .choices = static_cast<int>(attempt.choices),
                          .vocab_size = kSimVocab,
                          .limits = {.window_bytes = window_bytes_,
                                     .promise_timeout = absl::Seconds(30),
@@ -196,7 +211,7 @@ void DecodeSim::Deliver(Key key, const KvReceiver::Event& event) {
       network_.End(stream);
       streams_.erase(stream);
     }
-    fence_->End(over->attempt.key, /*choices=*/1);
+    fence_->End(over->attempt.key, over->attempt.choices);
     calls_.erase(key);
   });
 }
@@ -241,27 +256,6 @@ void DecodeSim::Execute(Key key, Call& call, const KvReceiver::Action& action) {
   }
 }
 
-void DecodeSim::TakeOwn(Call& call, BlockPool::Block block) {
-  const Call*& owner = owners_[static_cast<size_t>(block.id())];
-  if (owner != nullptr) sim_.Violation("a block has two owners");
-  owner = &call;
-  call.memory.block_table.push_back(block.id());
-  call.generations.push_back(pool_->generation(block.id()));
-  call.blocks.push_back(std::move(block));
-}
-
-void DecodeSim::TakeCached(Call& call, const std::vector<int32_t>& blocks) {
-  call.memory = {memory_.data(), layout_, {}};
-  call.generations.clear();
-  for (const int32_t id : blocks) {
-    call.blocks.push_back(pool_->reference_count(id) == 0 ? call.promise.TakeKept(id)
-                                                          : pool_->Share(id));
-    call.memory.block_table.push_back(id);
-    call.generations.push_back(pool_->generation(id));
-  }
-  call.shared_blocks = blocks.size();
-}
-
 // The engine turns the promise into blocks; what the prefix cache holds is pinned.
 void DecodeSim::Grant(Key key) {
   Call* call = Find(key);
@@ -271,13 +265,14 @@ void DecodeSim::Grant(Key key) {
   }
   const std::vector<int32_t>& tokens = call->attempt.token_ids;
   const std::vector<int32_t> cached = prefix_cache_->Find(tokens, "");
-  const std::string name = std::to_string(key.first);
+  const std::string name = ResumeKey(call->attempt);
   const RetainedPrefixes::Match more = retained_->Find(name, "", tokens, cached.size());
-  TakeCached(*call, cached);
-  for (const int32_t id : more.blocks) TakeOwn(*call, call->promise.TakeKept(id));
+  Holding& held = call->held;
+  held.promise.GiveUp(TakeCached(held, cached));
+  for (const int32_t id : more.blocks) TakeOwn(held, held.promise.TakeKept(id));
   retained_->Forget(name);
   const auto needed = static_cast<size_t>(layout_.BlocksFor(static_cast<int>(tokens.size())));
-  while (call->blocks.size() < needed) TakeOwn(*call, call->promise.Take());
+  while (held.blocks.size() < needed) TakeOwn(held, held.promise.Take());
   call->granted = true;
   const int cached_tokens = static_cast<int>(cached.size()) * layout_.block_size;
   call->start_token = std::max(cached_tokens, more.tokens);
@@ -292,23 +287,20 @@ void DecodeSim::Commit(Key key, Call& call, const KvReceiver::CommitSequence& co
   if (call.committed || call.failed || call.released) sim_.Violation("a commit after the end");
   if (!call.copies.empty()) sim_.Violation("a commit under a copy");
   call.committed = true;
-  CheckContent(call, tokens, "at its commit");
-  const auto token = static_cast<int32_t>(commit.first_tokens.front().token().token_id());
-  if (token != call.attempt.content->NextToken(tokens)) sim_.Violation("a wrong first token");
-  for (size_t i = call.shared_blocks; i < static_cast<size_t>(tokens / layout_.block_size); ++i) {
-    auto block = prefix_cache_->Insert(call.attempt.token_ids, "", call.blocks, i);
-    const Call*& owner = owners_[static_cast<size_t>(call.blocks[i].id())];
-    if (block.id() != call.blocks[i].id() && owner == &call) owner = nullptr;
-    call.blocks[i] = std::move(block);
-    call.memory.block_table[i] = call.blocks[i].id();
-    call.generations[i] = pool_->generation(call.blocks[i].id());
+  const uint32_t first = call.attempt.key.choice();
+  CheckContent(call.attempt, first, call.held.memory, tokens, "at its commit");
+  for (uint32_t i = 0; i < call.attempt.choices; ++i) {
+    const auto token = static_cast<int32_t>(commit.first_tokens.at(i).token().token_id());
+    if (token != call.attempt.right->choices[first + i].content->NextToken(tokens)) {
+      sim_.Violation("a wrong first token");
+    }
   }
-  retained_->Forget(std::to_string(key.first));
+  EnterBlocks(call);
+  retained_->Forget(ResumeKey(call.attempt));
   internal::v1::DecodeResponse response;
   response.mutable_committed()->set_exact(true);
   Tell(call, response);
-  TellToken(call, tokens);
-  Schedule(key);
+  BeginDecoding(key);
 }
 
 // What the attempt had received waits for the next one at the same request, and for nobody else.
@@ -316,26 +308,22 @@ void DecodeSim::Retain(const Call& call, int tokens) {
   if (!call.granted) return;
   tokens = std::max(tokens, call.start_token);
   tokens -= tokens % kKvPageTokens;
-  CheckContent(call, tokens, "when it was retained");
+  CheckContent(call.attempt, call.attempt.key.choice(), call.held.memory, tokens,
+               "when it was retained");
   const auto begin = call.attempt.token_ids.begin();
-  retained_->Retain(
-      std::to_string(call.attempt.request),
-      {.token_ids = {begin, begin + tokens}, .numerics = "", .first_block = call.shared_blocks},
-      call.blocks, sim_.queue.time());
+  retained_->Retain(ResumeKey(call.attempt),
+                    {.token_ids = {begin, begin + tokens},
+                     .numerics = "",
+                     .first_block = call.held.shared_blocks},
+                    call.held.blocks, sim_.queue.time());
   core_.process().After(30'000'001, [this] { retained_->ForgetExpired(sim_.queue.time()); });
 }
 
 void DecodeSim::Release(Call& call) {
   call.released = true;
-  for (const Call*& owner : owners_) {
-    if (owner == &call) owner = nullptr;
-  }
-  while (!call.blocks.empty()) call.blocks.pop_back();  // the last block first
-  call.promise = BlockPool::Promise();
-  core_.process().After(1, [this] {
-    GoOnWithPreempted();
-    AdmitWaiting();
-  });
+  GiveBack(call.held);
+  for (auto& [number, choice] : call.parted) GiveBack(choice.held);
+  WakeWaiting();
 }
 
 void DecodeSim::Arm(Key key, Call& call) {
@@ -370,6 +358,10 @@ void DecodeSim::Relax() {
   if (!core_.process().up()) return;
   GoOnWithPreempted();
   AdmitWaiting();
+}
+
+int DecodeSim::HeldTokens(const std::vector<int32_t>& prompt) const {
+  return static_cast<int>(prefix_cache_->Find(prompt, "").size()) * layout_.block_size;
 }
 
 }  // namespace baton

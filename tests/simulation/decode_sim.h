@@ -45,21 +45,37 @@ class DecodeSim {
 
   bool idle() const { return calls_.empty() && streams_.empty() && retained_->size() == 0; }
   void CheckAtRest();
+  // Of a prompt, by its prefix cache.
+  int HeldTokens(const std::vector<int32_t>& prompt) const;
 
  private:
   using Key = std::pair<int, uint32_t>;  // request, attempt
   using Page = std::pair<int, int>;      // layer, page
+  // What a sequence has of the cache.
+  struct Holding {
+    BlockPool::Promise promise;
+    std::vector<BlockPool::Block> blocks;
+    KvBlocks memory;
+    std::vector<uint32_t> generations;  // [block]
+    size_t shared_blocks = 0;           // the first ones, pinned: never written
+  };
+  // A choice that decodes: a sequence of its own.
+  struct Choice {
+    uint64_t order = 0;  // of arrival
+    Holding held;
+    int decoded_tokens = 0;  // beyond the attempt's own
+    bool preempted = false;
+    bool stepping = false;  // a step is on its way
+  };
   struct Call {
     SimAttempt attempt;
     uint64_t order = 0;                    // of arrival
     bool local = false;                    // its prompt is computed here
     std::unique_ptr<KvReceiver> receiver;  // null: local, or it waits for its promise
-    BlockPool::Promise promise;
-    std::vector<BlockPool::Block> blocks;
-    KvBlocks memory;
-    std::vector<uint32_t> generations;  // [block]
+    std::set<uint32_t> going;              // choices that have not ended
+    std::map<uint32_t, Choice> parted;     // of those, once the call is committed
+    Holding held;                          // until they part
     int start_token = 0;
-    size_t shared_blocks = 0;  // the first ones, pinned: never written
     std::map<uint64_t, KvDataMessage> messages;
     std::map<uint64_t, KvReceiver::Copy> copies;
     std::map<uint64_t, internal::v1::KvDataHeader> headers;  // by sequence number, as received
@@ -74,10 +90,7 @@ class DecodeSim {
     bool failed = false;
     bool released = false;
     bool paused = false;
-    bool preempted = false;
-    bool stepping = false;    // a step is on its way
     int computed_tokens = 0;  // of a local prompt
-    int decoded_tokens = 0;   // beyond the attempt's own
     Micros timer = -1;
   };
 
@@ -93,22 +106,31 @@ class DecodeSim {
            internal::v1::PushRefused::Reason reason = internal::v1::PushRefused::REASON_ABORTED);
   void EndCall(Call& call, const absl::Status& status);
   void EndAttempt(Key key, internal::v1::PushRefused::Reason reason);
-  void Finish(Key key);
+  void EndChoice(Key key, uint32_t number);
 
   // The engine.
   WorkerCore::Load Load() const;
   bool MustWait(Key key) const;
-  void TakeCached(Call& call, const std::vector<int32_t>& blocks);
-  void TakeOwn(Call& call, BlockPool::Block block);
+  int TakeCached(Holding& held, const std::vector<int32_t>& blocks);
+  void TakeOwn(Holding& held, BlockPool::Block block);
+  void GiveBack(Holding& held);
+  void EnterBlocks(Call& call);
   void ComputeChunk(Key key);
-  void Schedule(Key key);
-  void Step(Key key);
-  bool HasRoom(Key key, int tokens);
-  void Preempt(Key key);
+  int BlocksToStart(const Call& call) const;
+  void DropChoice(Call& call, uint32_t number);
+  void BeginDecoding(Key key);
+  void Part(Call& call);
+  void Schedule(Key key, uint32_t number);
+  void Step(Key key, uint32_t number);
+  bool HasRoom(Call& call, Choice& choice, int tokens);
+  void Preempt(Call& call, uint32_t number);
   void GoOnWithPreempted();
-  void TellToken(Call& call, int tokens);
+  bool Recompute(Call& call, uint32_t number);
+  void WakeWaiting();
+  static std::vector<int32_t> Tokens(const Call& call, uint32_t number);
 
   Call* Find(Key key);
+  Choice* FindChoice(Key key, uint32_t number);
   std::unique_ptr<KvReceiver> MakeReceiver(const SimAttempt& attempt);
   void Open(Network::StreamId stream, const std::string& bytes);
   void Deliver(Key key, const KvReceiver::Event& event);
@@ -122,7 +144,9 @@ class DecodeSim {
   void Release(Call& call);
   void Arm(Key key, Call& call);
   bool MayWrite(const Call& call, const KvReceiver::Run& run);
-  void CheckContent(const Call& call, int tokens, const char* when);
+  void CheckContent(const SimAttempt& attempt, uint32_t choice, const KvBlocks& memory, int tokens,
+                    const char* when);
+  void CheckMayDecode(const Choice& choice, int token);
 
   Sim& sim_;
   Network& network_;
@@ -133,7 +157,7 @@ class DecodeSim {
   uint64_t window_bytes_ = 0;
   Micros receive_timeout_ = 0;
   std::vector<uint8_t> memory_;
-  std::vector<const Call*> owners_;  // [block]: who may write into it
+  std::vector<const Holding*> owners_;  // [block]: who may write into it
   std::optional<AttemptFence> fence_;
   std::optional<BlockPool> pool_;
   std::optional<PrefixCache> prefix_cache_;

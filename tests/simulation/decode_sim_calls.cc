@@ -20,6 +20,13 @@ absl::Status Superseded() {
                        {kReasonSuperseded, kStageDecode, "", {}});
 }
 
+void CountAttempt(Coverage& coverage, const SimAttempt& attempt) {
+  if (attempt.isolate) ++coverage.isolated;
+  if (attempt.choices > 1 && attempt.attempt > 1) ++coverage.repeated_together;
+  const bool parted = attempt.choices == 1 && attempt.right->choices.size() > 1;
+  if (parted && OutputIndex(attempt) > 0) ++coverage.resumed_choices;
+}
+
 }  // namespace
 
 void DecodeSim::Opened(ControlNetwork::CallId call, ControlNetwork::Method method) {
@@ -34,9 +41,16 @@ void DecodeSim::Received(ControlNetwork::CallId call, const internal::v1::Decode
   Call& running = *Find(key);
   if (request.has_flow()) {
     running.paused = request.flow().paused();
-    Schedule(key);
+    for (const uint32_t number : running.going) Schedule(key, number);
   } else if (request.has_stop()) {
-    Finish(key);
+    const uint32_t number = request.stop().choice();
+    const uint32_t first = running.attempt.key.choice();
+    if (number < first || number - first >= running.attempt.choices) {
+      return sim_.Violation("a stop for a choice of another call");
+    }
+    if (running.going.count(number) > 0 && running.going.size() > 1)
+      ++sim_.coverage.stopped_choices;
+    EndChoice(key, number);
   }
 }
 
@@ -53,21 +67,23 @@ void DecodeSim::Start(ControlNetwork::CallId rpc, const internal::v1::DecodeStar
   const SimAttempt attempt = AttemptFrom(sim_, rpc, start.sequence());
   const Key key{attempt.request, attempt.attempt};
   std::vector<internal::v1::AttemptKey> superseded;
-  if (fence_->Admit(attempt.key, /*choices=*/1, &superseded) != AttemptFence::Verdict::kCurrent) {
+  if (fence_->Admit(attempt.key, attempt.choices, &superseded) != AttemptFence::Verdict::kCurrent) {
     return control_.End(rpc, Superseded());
   }
-  if (!superseded.empty()) {
-    const Key lower{attempt.request, superseded.front().attempt()};
+  for (const internal::v1::AttemptKey& ended : superseded) {
+    const Key lower{attempt.request, ended.attempt()};
     if (Find(lower) != nullptr) End(lower, Superseded(), PushRefused::REASON_SUPERSEDED);
   }
   if (waiting_.size() >= kMaxWaiting) {
-    fence_->End(attempt.key, /*choices=*/1);
+    fence_->End(attempt.key, attempt.choices);
     return control_.End(rpc, absl::ResourceExhaustedError("too many sequences"));
   }
   Call& call = calls_[key];
   call.attempt = attempt;
   call.local = start.prefill_locally();
-  call.order = next_order_++;
+  for (uint32_t i = 0; i < attempt.choices; ++i) call.going.insert(attempt.key.choice() + i);
+  call.order = next_order_;
+  next_order_ += attempt.choices;
   rpcs_[rpc] = key;
   waiting_.push_back(key);
   AdmitWaiting();
@@ -78,13 +94,12 @@ void DecodeSim::AdmitWaiting() {
   while (!waiting_.empty()) {
     const Key key = waiting_.front();
     Call& call = *Find(key);
-    const int tokens = static_cast<int>(call.attempt.token_ids.size());
-    auto promise = pool_->TryPromise(layout_.BlocksFor(tokens) + 1);
+    auto promise = pool_->TryPromise(BlocksToStart(call));
     if (!promise.has_value()) return;
     waiting_.pop_front();
-    call.promise = *std::move(promise);
+    call.held.promise = *std::move(promise);
     call.accepted = true;
-    if (call.attempt.isolate) ++sim_.coverage.isolated;
+    CountAttempt(sim_.coverage, call.attempt);
     DecodeResponse response;
     *response.mutable_accepted()->mutable_shape() = SimShape(layout_.block_size);
     Tell(call, response);
@@ -122,17 +137,20 @@ void DecodeSim::EndAttempt(Key key, PushRefused::Reason reason) {
   if (call.receiver != nullptr) return Deliver(key, KvReceiver::Cancelled{reason});
   std::erase(waiting_, key);
   if (!call.released) Release(call);
-  fence_->End(call.attempt.key, /*choices=*/1);
+  fence_->End(call.attempt.key, call.attempt.choices);
   calls_.erase(key);
 }
 
-void DecodeSim::Finish(Key key) {
+// One choice has ended or is to; the call ends with the last.
+void DecodeSim::EndChoice(Key key, uint32_t number) {
   Call& call = *Find(key);
+  if (call.going.erase(number) == 0) return;  // it had ended before the stop came
   DecodeResponse response;
   response.mutable_finished()->set_exact(true);
-  response.mutable_finished()->set_choice(call.attempt.key.choice());
+  response.mutable_finished()->set_choice(number);
   Tell(call, response);
-  End(key, absl::OkStatus());
+  if (call.going.empty()) return End(key, absl::OkStatus());
+  DropChoice(call, number);
 }
 
 void DecodeSim::EndAll() {

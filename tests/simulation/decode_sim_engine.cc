@@ -17,9 +17,12 @@ constexpr int kChunk = 64;
 WorkerCore::Load DecodeSim::Load() const {
   WorkerCore::Load load;
   for (const auto& [key, call] : calls_) {
-    const bool computes = call.committed || (call.local && call.accepted);
-    if (computes && !call.released && !call.paused && !call.preempted) ++load.runnable;
-    if (computes && !call.released) ++load.running;
+    if (call.released) continue;
+    const bool computes = call.local && call.accepted && !call.committed;
+    load.running += computes ? 1 : static_cast<uint32_t>(call.parted.size());
+    if (call.paused) continue;
+    load.runnable += computes ? 1 : 0;
+    for (const auto& [number, choice] : call.parted) load.runnable += choice.preempted ? 0 : 1;
   }
   load.waiting = static_cast<uint32_t>(waiting_.size());
   load.free_blocks = static_cast<uint32_t>(pool_->available_blocks());
@@ -29,9 +32,10 @@ WorkerCore::Load DecodeSim::Load() const {
 // One sequence may have to be alone in the batch.
 bool DecodeSim::MustWait(Key key) const {
   for (const auto& [other, call] : calls_) {
-    const bool runs = (call.committed || (call.local && call.granted)) && !call.released &&
-                      !call.paused && !call.preempted;
-    if (runs && call.attempt.isolate) return other != key;
+    if (!call.attempt.isolate || call.released || call.paused) continue;
+    const bool runs = std::any_of(call.parted.begin(), call.parted.end(),
+                                  [](const auto& choice) { return !choice.second.preempted; });
+    if (runs || (call.local && call.granted && !call.committed)) return other != key;
   }
   return false;
 }
@@ -43,12 +47,13 @@ void DecodeSim::ComputeChunk(Key key) {
   if (MustWait(key)) return core_.Work(2'000, [this, key] { ComputeChunk(key); });
   const std::vector<int32_t>& ids = call->attempt.token_ids;
   const auto tokens = static_cast<int>(ids.size());
+  Holding& held = call->held;
   if (!call->granted) {
-    TakeCached(*call, prefix_cache_->Find(ids, ""));
+    held.promise.GiveUp(TakeCached(held, prefix_cache_->Find(ids, "")));
     const auto needed = static_cast<size_t>(layout_.BlocksFor(tokens));
-    while (call->blocks.size() < needed) TakeOwn(*call, call->promise.Take());
+    while (held.blocks.size() < needed) TakeOwn(held, held.promise.Take());
     call->granted = true;
-    call->computed_tokens = static_cast<int>(call->shared_blocks) * layout_.block_size;
+    call->computed_tokens = static_cast<int>(held.shared_blocks) * layout_.block_size;
     ++sim_.coverage.local_prefills;
   }
   const int first = call->computed_tokens;
@@ -59,7 +64,7 @@ void DecodeSim::ComputeChunk(Key key) {
   }
   const int end = std::min(tokens, (first / kChunk + 1) * kChunk);
   for (int layer = 0; layer < layout_.layers; ++layer) {
-    call->attempt.content->Write(call->memory, layer, first, end);
+    call->attempt.content->Write(held.memory, layer, first, end);
   }
   call->computed_tokens = end;
   internal::v1::DecodeResponse response;
@@ -68,117 +73,151 @@ void DecodeSim::ComputeChunk(Key key) {
   if (end < tokens) {
     return core_.Work(sim_.random.Between(200, 4'000), [this, key] { ComputeChunk(key); });
   }
-  if (OutputIndex(call->attempt) == call->attempt.right->deadly_output) {
+  if (IsDeadly(call->attempt, OutputIndex(call->attempt))) {
     ++call->attempt.right->kills;
     return sim_.kill_worker(false, index_);
   }
   call->committed = true;
-  TellToken(*call, tokens);
-  Schedule(key);
+  EnterBlocks(*call);
+  BeginDecoding(key);
 }
 
-void DecodeSim::TellToken(Call& call, int tokens) {
-  internal::v1::DecodeResponse response;
-  *response.mutable_tokens()->add_tokens() = TokenAfter(call.attempt, tokens);
-  Tell(call, response);
-}
-
-void DecodeSim::Schedule(Key key) {
-  Call* call = Find(key);
-  if (call == nullptr || !call->committed || call->stepping || call->paused || call->preempted ||
+void DecodeSim::Schedule(Key key, uint32_t number) {
+  const Call* call = Find(key);
+  Choice* choice = FindChoice(key, number);
+  if (choice == nullptr || choice->stepping || choice->preempted || call->paused ||
       call->cancelled || call->released) {
     return;
   }
-  call->stepping = true;
-  core_.Work(sim_.random.Between(500, 4'000), [this, key] { Step(key); });
+  choice->stepping = true;
+  core_.Work(sim_.random.Between(500, 4'000), [this, key, number] { Step(key, number); });
 }
 
-// One step of the sequence: the last token's own KV, then the next token.
-void DecodeSim::Step(Key key) {
-  Call* call = Find(key);
-  if (call == nullptr) return;
-  call->stepping = false;
-  if (call->released || call->cancelled || call->paused || call->preempted) return;
-  if (MustWait(key)) return Schedule(key);
-  const int tokens = static_cast<int>(call->attempt.token_ids.size()) + call->decoded_tokens;
-  if (TokenAfter(call->attempt, tokens).ends_sequence()) {
-    CheckContent(*call, tokens, "at its end");
-    return Finish(key);
+// One step of a sequence: the last token's own KV, then the next token.
+void DecodeSim::Step(Key key, uint32_t number) {
+  Choice* choice = FindChoice(key, number);
+  if (choice == nullptr) return;
+  Call& call = *Find(key);
+  choice->stepping = false;
+  if (call.released || call.cancelled || call.paused || choice->preempted) return;
+  if (MustWait(key)) return Schedule(key, number);
+  const int tokens = static_cast<int>(call.attempt.token_ids.size()) + choice->decoded_tokens;
+  if (TokenAfter(call.attempt, number, tokens).ends_sequence()) {
+    CheckContent(call.attempt, number, choice->held.memory, tokens, "at its end");
+    return EndChoice(key, number);
   }
-  const int next = tokens + 1 - call->attempt.prompt_length;
-  if (next == call->attempt.right->deadly_output) {
-    ++call->attempt.right->kills;
+  const SimRequest& right = *call.attempt.right;
+  if (number == right.deadly_choice &&
+      tokens + 1 - call.attempt.prompt_length == right.deadly_output) {
+    ++call.attempt.right->kills;
     return sim_.kill_worker(false, index_);
   }
-  if (!HasRoom(key, tokens + 1)) return;
+  if (!HasRoom(call, *choice, tokens + 1)) return;
+  CheckMayDecode(*choice, tokens);
   for (int layer = 0; layer < layout_.layers; ++layer) {
-    call->attempt.content->Write(call->memory, layer, tokens, tokens + 1);
+    right.choices[number].content->Write(choice->held.memory, layer, tokens, tokens + 1);
   }
-  ++call->decoded_tokens;
-  TellToken(*call, tokens + 1);
-  Schedule(key);
+  ++choice->decoded_tokens;
+  internal::v1::DecodeResponse response;
+  *response.mutable_tokens()->add_tokens() = TokenAfter(call.attempt, number, tokens + 1);
+  Tell(call, response);
+  Schedule(key, number);
 }
 
 // Takes a block where one is needed; when there is none, the youngest gives way, who may be this.
-bool DecodeSim::HasRoom(Key key, int tokens) {
-  Call& call = *Find(key);
-  while (call.blocks.size() < static_cast<size_t>(layout_.BlocksFor(tokens))) {
-    if (call.promise.count() > 0) {
-      TakeOwn(call, call.promise.Take());
+bool DecodeSim::HasRoom(Call& call, Choice& choice, int tokens) {
+  Holding& held = choice.held;
+  while (held.blocks.size() < static_cast<size_t>(layout_.BlocksFor(tokens))) {
+    if (held.promise.count() > 0) {
+      TakeOwn(held, held.promise.Take());
       continue;
     }
     if (auto block = pool_->TryAllocate()) {
-      TakeOwn(call, *std::move(block));
+      TakeOwn(held, *std::move(block));
       continue;
     }
-    Key youngest = key;
-    for (const auto& [other, running] : calls_) {
-      if (!running.committed || running.released || running.preempted || running.cancelled) {
-        continue;
+    Call* of = &call;
+    uint32_t number = 0;
+    const Choice* youngest = nullptr;
+    for (auto& [key, running] : calls_) {
+      if (running.released || running.cancelled) continue;
+      for (const auto& [candidate_number, candidate] : running.parted) {
+        if (candidate.preempted) continue;
+        if (youngest != nullptr && candidate.order < youngest->order) continue;
+        youngest = &candidate;
+        number = candidate_number;
+        of = &running;
       }
-      if (running.order > Find(youngest)->order) youngest = other;
     }
-    Preempt(youngest);
-    if (youngest == key) return false;
+    Preempt(*of, number);
+    if (youngest == &choice) return false;
   }
   return true;
 }
 
 // Its blocks go back; when there is room it computes what it had by itself.
-void DecodeSim::Preempt(Key key) {
-  Call& call = *Find(key);
+void DecodeSim::Preempt(Call& call, uint32_t number) {
+  Choice& choice = call.parted.at(number);
   ++sim_.coverage.preemptions;
-  call.preempted = true;
-  for (const Call*& owner : owners_) {
-    if (owner == &call) owner = nullptr;
-  }
-  while (!call.blocks.empty()) call.blocks.pop_back();
-  call.promise = BlockPool::Promise();
+  choice.preempted = true;
+  GiveBack(choice.held);
   internal::v1::DecodeResponse response;
-  response.mutable_preempted()->set_choice(call.attempt.key.choice());
+  response.mutable_preempted()->set_choice(number);
   Tell(call, response);
   core_.process().After(sim_.random.Between(1'000, 50'000), [this] { GoOnWithPreempted(); });
 }
 
 void DecodeSim::GoOnWithPreempted() {
   for (auto& [key, call] : calls_) {
-    if (!call.preempted || call.cancelled || call.released) continue;
-    const int tokens = static_cast<int>(call.attempt.token_ids.size()) + call.decoded_tokens;
-    auto promise = pool_->TryPromise(layout_.BlocksFor(tokens) + 1);
-    if (!promise.has_value()) return;
-    call.promise = *std::move(promise);
-    call.memory = {memory_.data(), layout_, {}};
-    call.generations.clear();
-    call.shared_blocks = 0;
-    while (call.blocks.size() < static_cast<size_t>(layout_.BlocksFor(tokens))) {
-      TakeOwn(call, call.promise.Take());
+    if (call.cancelled || call.released) continue;
+    for (auto& [number, choice] : call.parted) {
+      if (!choice.preempted) continue;
+      if (!Recompute(call, number)) return;
+      Schedule(key, number);
     }
-    for (int layer = 0; layer < layout_.layers; ++layer) {
-      call.attempt.content->Write(call.memory, layer, 0, tokens);
-    }
-    call.preempted = false;
-    Schedule(key);
   }
+}
+
+// False when there is no room. What its siblings share it finds again.
+bool DecodeSim::Recompute(Call& call, uint32_t number) {
+  Choice& choice = call.parted.at(number);
+  const std::vector<int32_t> ids = Tokens(call, number);
+  const auto tokens = static_cast<int>(ids.size());
+  const std::vector<int32_t> cached = prefix_cache_->Find(ids, "");
+  const auto used = std::count_if(cached.begin(), cached.end(), [this](int32_t block) {
+    return pool_->reference_count(block) > 0;
+  });
+  auto promise = pool_->TryPromise(layout_.BlocksFor(tokens) + 1 - static_cast<int>(used));
+  if (!promise.has_value()) return false;
+  Holding& held = choice.held;
+  held.promise = *std::move(promise);
+  TakeCached(held, cached);
+  while (held.blocks.size() < static_cast<size_t>(layout_.BlocksFor(tokens))) {
+    TakeOwn(held, held.promise.Take());
+  }
+  const int first = static_cast<int>(cached.size()) * layout_.block_size;
+  for (int layer = 0; layer < layout_.layers; ++layer) {
+    call.attempt.right->choices[number].content->Write(held.memory, layer, first, tokens);
+  }
+  choice.preempted = false;
+  return true;
+}
+
+// Those whose KV a choice has: its last output is not among them.
+std::vector<int32_t> DecodeSim::Tokens(const Call& call, uint32_t number) {
+  std::vector<int32_t> ids = call.attempt.token_ids;
+  const auto output =
+      call.attempt.right->choices[number].output.begin() + OutputIndex(call.attempt);
+  ids.insert(ids.end(), output, output + call.parted.at(number).decoded_tokens);
+  return ids;
+}
+
+// Blocks came back.
+void DecodeSim::WakeWaiting() {
+  core_.process().After(1, [this] {
+    GoOnWithPreempted();
+    AdmitWaiting();
+  });
 }
 
 }  // namespace baton

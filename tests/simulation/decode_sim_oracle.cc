@@ -53,9 +53,9 @@ bool DecodeSim::MayWrite(const Call& call, const KvReceiver::Run& run) {
   }
   for (int token = run.first_token; token < end; token += kKvPageTokens) {
     const auto index = static_cast<size_t>(token / layout_.block_size);
-    const int32_t block = call.memory.block_table[index];
-    if (owners_[static_cast<size_t>(block)] != &call) return false;
-    if (pool_->generation(block) != call.generations[index]) return false;
+    const int32_t block = call.held.memory.block_table[index];
+    if (owners_[static_cast<size_t>(block)] != &call.held) return false;
+    if (pool_->generation(block) != call.held.generations[index]) return false;
   }
   return true;
 }
@@ -87,23 +87,34 @@ void DecodeSim::FinishCopy(Key key, uint64_t copy_id) {
   for (const KvReceiver::Run& run : copy.runs) {
     if (!MayWrite(*call, run)) return sim_.Violation("a late write into somebody else's block");
   }
-  KvReceiver::CopyDone done = CopyPayload(copy, call->messages.at(copy.message_id), call->memory);
+  KvReceiver::CopyDone done =
+      CopyPayload(copy, call->messages.at(copy.message_id), call->held.memory);
   if (sim_.Strikes(Fault::kFailedCopy)) done = {copy_id, false, {}, {}};
   for (const KvReceiver::Run& run : copy.runs) {
     ForEachPage(run, [&](const Page& page, int first, int end) {
       call->in_copy.erase(page);
-      const bool right = call->attempt.content->Holds(call->memory, run.layer, first, end);
+      const bool right = call->attempt.content->Holds(call->held.memory, run.layer, first, end);
       if (done.ok && right) call->right.insert(page);
     });
   }
   Deliver(key, done);
 }
 
-void DecodeSim::CheckContent(const Call& call, int tokens, const char* when) {
+void DecodeSim::CheckContent(const SimAttempt& attempt, uint32_t choice, const KvBlocks& memory,
+                             int tokens, const char* when) {
   for (int layer = 0; layer < layout_.layers; ++layer) {
-    if (!call.attempt.content->Holds(call.memory, layer, 0, tokens)) {
-      sim_.Violation("wrong KV in layer ", layer, " of request ", call.attempt.request, " ", when);
+    if (!attempt.right->choices[choice].content->Holds(memory, layer, 0, tokens)) {
+      sim_.Violation("wrong KV in layer ", layer, " of request ", attempt.request, " ", when);
     }
+  }
+}
+
+// I3: what a choice decodes goes into a block that no other sequence has.
+void DecodeSim::CheckMayDecode(const Choice& choice, int token) {
+  const int32_t block =
+      choice.held.memory.block_table[static_cast<size_t>(token / layout_.block_size)];
+  if (owners_[static_cast<size_t>(block)] != &choice.held || pool_->reference_count(block) != 1) {
+    sim_.Violation("a step writes into a block that is another's too");
   }
 }
 

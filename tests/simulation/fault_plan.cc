@@ -106,8 +106,10 @@ const char* FaultName(Fault fault) { return kKinds[static_cast<size_t>(fault)].n
 
 FaultPlan::FaultPlan(SimRandom& random) {
   gentle = random.Chance(150);
-  policy = std::array{PlacementPolicy::kRoundRobin, PlacementPolicy::kLeastLoaded,
-                      PlacementPolicy::kPrefixAware}[random.Next() % 3];
+  const auto way = random.Next() % 6;
+  policy = way == 0   ? PlacementPolicy::kRoundRobin
+           : way == 1 ? PlacementPolicy::kLeastLoaded
+                      : PlacementPolicy::kPrefixAware;
   const auto draw = random.Next() % 10;
   disaggregation = draw < 5    ? Disaggregation::kAlways
                    : draw == 5 ? Disaggregation::kNever

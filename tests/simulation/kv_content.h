@@ -22,8 +22,10 @@ inline KvLayout SimLayout(int block_size) {
 
 class KvContent {
  public:
-  // `seed` tells outputs of one prompt apart, not their KV.
-  explicit KvContent(const std::vector<int32_t>& token_ids, uint64_t seed = 0) : seed_(seed) {
+  // `seed` and `choice` tell outputs of one prompt apart, as an engine's generator does, not their
+  // KV.
+  explicit KvContent(const std::vector<int32_t>& token_ids, uint64_t seed = 0, uint32_t choice = 0)
+      : draws_(Mix64(Mix64(seed ^ 0x5EED) + choice)) {
     for (const int32_t id : token_ids) Append(id);
   }
   void Append(int32_t id) {
@@ -36,8 +38,8 @@ class KvContent {
   }
   // What follows the first `tokens` tokens: the one answer of the model.
   int32_t NextToken(int tokens) const {
-    return static_cast<int32_t>(
-        Mix64(prefixes_[static_cast<size_t>(tokens) - 1] ^ Mix64(seed_ ^ 0x5EED)) % kSimVocab);
+    return static_cast<int32_t>(Mix64(prefixes_[static_cast<size_t>(tokens) - 1] ^ draws_) %
+                                kSimVocab);
   }
 
   void Write(const KvBlocks& blocks, int layer, int first_token, int end_token) const {
@@ -59,7 +61,7 @@ class KvContent {
   }
 
  private:
-  const uint64_t seed_;
+  const uint64_t draws_;
   std::vector<uint64_t> prefixes_;  // [token]: hash of all tokens up to it
 };
 

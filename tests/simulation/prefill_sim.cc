@@ -27,7 +27,9 @@ PrefillSim::PrefillSim(Sim& sim, Network& network, ControlNetwork& control, int 
       control_(control),
       index_(index),
       layout_(SimLayout(16 * static_cast<int>(sim.random.Between(1, 3)))),
-      core_(sim, control, {true, index}, layout_.block_size, [this] { return Load(); }),
+      core_(
+          sim, control, {true, index}, layout_.block_size, [this] { return Load(); },
+          [this]() -> PrefixPages& { return prefix_cache_->pages(); }),
       max_payload_bytes_(static_cast<size_t>(sim.random.Between(256, 700))),
       min_payload_bytes_(static_cast<size_t>(sim.random.Between(0, 600))),
       max_streams_(static_cast<int>(sim.random.Between(1, 4))) {
@@ -52,7 +54,7 @@ void PrefillSim::Restart() {
   core_.Boot();
   live_slices_.assign(kBlocks, 0);
   pool_.emplace(kBlocks);
-  prefix_cache_.emplace("sim", layout_.block_size, *pool_);
+  prefix_cache_.emplace(core_.prefix_identity(), layout_.block_size, *pool_);
 }
 
 void PrefillSim::Crash() {
@@ -227,6 +229,7 @@ void PrefillSim::StartWaiting() {
                            .token_ids = push.attempt.token_ids,
                            .limits = {.max_payload_bytes = max_payload_bytes_,
                                       .min_payload_bytes = min_payload_bytes_},
+                           .choices = static_cast<int>(push.attempt.choices),
                            .streams = max_streams_});
     }
     Push& started = pushes_.emplace(key, std::move(push)).first->second;
@@ -340,24 +343,6 @@ void PrefillSim::ChunkDone(Key key) {
     core_.process().After(sim_.random.Between(10, 500), [this, key] { PromptDone(key); });
 }
 
-void PrefillSim::PromptDone(Key key) {
-  Push* push = Find(key);
-  if (push == nullptr || push->call_over) return;
-  const auto tokens = static_cast<int>(push->attempt.token_ids.size());
-  if (OutputIndex(push->attempt) == push->attempt.right->deadly_output) {
-    ++push->attempt.right->kills;
-    return sim_.kill_worker(true, index_);
-  }
-  PrefillResponse response;
-  *response.mutable_first_token() = TokenAfter(push->attempt, tokens);
-  Tell(*push, response);
-  if (push->sender == nullptr) return MaybeFinish(key);
-  if (response.first_token().ends_sequence()) {
-    return Deliver(key, KvSender::Abort{PushAbort::REASON_FINISHED_AT_FIRST_TOKEN});
-  }
-  Deliver(key, KvSender::FirstToken{response.first_token()});
-}
-
 void PrefillSim::Squeeze() {
   while (pool_->available_blocks() > 2) {
     squeezed_.push_back(*pool_->TryAllocate());
@@ -371,6 +356,10 @@ void PrefillSim::Squeeze() {
 void PrefillSim::Relax() {
   squeezed_.clear();
   if (core_.process().up()) StartWaiting();
+}
+
+int PrefillSim::HeldTokens(const std::vector<int32_t>& prompt) const {
+  return static_cast<int>(prefix_cache_->Find(prompt, "").size()) * layout_.block_size;
 }
 
 void PrefillSim::CheckAtRest() {

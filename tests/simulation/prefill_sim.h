@@ -44,6 +44,8 @@ class PrefillSim {
   bool idle() const { return pushes_.empty() && waiting_.empty() && calls_.empty(); }
   // Whether nothing is left of any attempt.
   void CheckAtRest();
+  // Of a prompt, by its prefix cache.
+  int HeldTokens(const std::vector<int32_t>& prompt) const;
 
  private:
   using Key = std::pair<int, uint32_t>;  // request, attempt

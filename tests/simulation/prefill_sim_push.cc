@@ -1,13 +1,16 @@
-// The part of a simulated prefill worker that pushes.
+// The part of a simulated prefill worker that pushes, the first tokens last.
 #include <algorithm>
 #include <utility>
 
 #include "common/rpc/status.h"
 #include "tests/simulation/prefill_sim.h"
+#include "tests/simulation/sim_open.h"
 #include "tests/support/push_messages.h"
 
 namespace baton {
 
+using internal::v1::PrefillResponse;
+using internal::v1::PushAbort;
 using internal::v1::PushResponse;
 
 void PrefillSim::Answer(Network::StreamId stream, const std::string& bytes) {
@@ -58,6 +61,31 @@ void PrefillSim::PushFinished(Push& push, const absl::Status& status) {
                                kStageTransfer,
                                core_.id().address(),
                                {}}));
+}
+
+void PrefillSim::PromptDone(Key key) {
+  Push* push = Find(key);
+  if (push == nullptr || push->call_over) return;
+  const auto tokens = static_cast<int>(push->attempt.token_ids.size());
+  if (IsDeadly(push->attempt, OutputIndex(push->attempt))) {
+    ++push->attempt.right->kills;
+    return sim_.kill_worker(true, index_);
+  }
+  std::vector<internal::v1::OutputToken> first_tokens;  // by choice
+  bool all_end = true;
+  for (uint32_t i = 0; i < push->attempt.choices; ++i) {
+    PrefillResponse response;
+    *response.mutable_first_token() =
+        TokenAfter(push->attempt, push->attempt.key.choice() + i, tokens);
+    Tell(*push, response);
+    first_tokens.push_back(response.first_token());
+    all_end &= response.first_token().ends_sequence();
+  }
+  if (push->sender == nullptr) return MaybeFinish(key);
+  if (all_end) return Deliver(key, KvSender::Abort{PushAbort::REASON_FINISHED_AT_FIRST_TOKEN});
+  for (const internal::v1::OutputToken& token : first_tokens) {
+    Deliver(key, KvSender::FirstToken{token});
+  }
 }
 
 void PrefillSim::Execute(Push& push, const KvSender::Action& action) {

@@ -2,6 +2,7 @@
 #include "tests/simulation/router_client.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "common/rpc/status.h"
@@ -11,6 +12,7 @@ namespace {
 
 constexpr int kRequests = 20;  // while things break
 constexpr int kLateRequests = 4;
+constexpr int kCommonTokens = 240;
 constexpr Micros kPatience = 30'000'000;  // RequestMachineOptions::worker_timeout
 // What a broken worker may cost a request, in all: being noticed, and its work done again.
 constexpr Micros kGentleTime = 6'000'000;
@@ -44,9 +46,11 @@ const TokenTable& SimTokenTable() {
 
 void RouterSim::AddRequests() {
   // Some prompts begin alike, so that prefixes are shared.
-  std::vector<int32_t> common;
-  for (int i = 0; i < 160; ++i) {
-    common.push_back(static_cast<int32_t>(sim_.random.Between(0, kSimVocab - 1)));
+  std::array<std::vector<int32_t>, 2> common;
+  for (std::vector<int32_t>& tokens : common) {
+    for (int i = 0; i < kCommonTokens; ++i) {
+      tokens.push_back(static_cast<int32_t>(sim_.random.Between(0, kSimVocab - 1)));
+    }
   }
   for (int i = 0; i < kRequests + kLateRequests; ++i) {
     Client& client = *clients_.emplace_back(std::make_unique<Client>());
@@ -56,7 +60,7 @@ void RouterSim::AddRequests() {
     sim_.requests[static_cast<uint64_t>(i)] = std::move(right);
     const bool late = i >= kRequests;
     client.must_succeed = late || sim_.plan.gentle;
-    DrawRequest(client, common);
+    DrawRequest(client, common[sim_.random.Next() % common.size()]);
     // The first come at once, so that the first faults have something to strike.
     Micros at = i < 4 ? sim_.random.Between(1'000, 5'000) : sim_.random.Between(0, 400'000);
     if (i % 3 == 0) at = sim_.random.Between(0, 6'000'000);
@@ -70,8 +74,8 @@ void RouterSim::AddRequests() {
 void RouterSim::DrawRequest(Client& client, const std::vector<int32_t>& common) {
   SimRequest& right = *client.right;
   const auto tokens = static_cast<size_t>(sim_.random.Between(100, 300));
-  if (sim_.random.Chance(400)) {
-    right.prompt.assign(common.begin(), common.begin() + sim_.random.Between(1, 160));
+  if (sim_.random.Chance(600)) {
+    right.prompt.assign(common.begin(), common.begin() + sim_.random.Between(1, kCommonTokens));
   }
   while (right.prompt.size() < tokens) {
     right.prompt.push_back(static_cast<int32_t>(sim_.random.Between(kSimEndTokens, kSimVocab - 1)));
@@ -81,17 +85,25 @@ void RouterSim::DrawRequest(Client& client, const std::vector<int32_t>& common) 
       sim_.plan.disaggregation != Disaggregation::kNever && sim_.random.Chance(700);
   right.max_tokens =
       static_cast<int>(is_short ? sim_.random.Between(1, 8) : sim_.random.Between(40, 90));
-  right.content = std::make_unique<KvContent>(right.prompt, sim_.random.Next());
-  do {
-    const int so_far = static_cast<int>(right.prompt.size() + right.output.size());
-    right.output.push_back(right.content->NextToken(so_far));
-    right.content->Append(right.output.back());
-  } while (static_cast<int>(right.output.size()) < right.max_tokens &&
-           right.output.back() >= kSimEndTokens);
+  right.seed = sim_.random.Next();
+  const int64_t choices = sim_.random.Chance(250) ? sim_.random.Between(2, 4) : 1;
+  for (uint32_t number = 0; number < choices; ++number) {
+    SimRequest::Choice& choice = right.choices.emplace_back();
+    choice.content = std::make_unique<KvContent>(right.prompt, right.seed, number);
+    do {
+      const int so_far = static_cast<int>(right.prompt.size() + choice.output.size());
+      choice.output.push_back(choice.content->NextToken(so_far));
+      choice.content->Append(choice.output.back());
+    } while (static_cast<int>(choice.output.size()) < right.max_tokens &&
+             choice.output.back() >= kSimEndTokens);
+  }
   client.stream = sim_.random.Chance(800);
   client.priority = static_cast<int32_t>(sim_.random.Between(-1, 1));
   client.tenant = absl::StrCat("tenant", sim_.random.Between(0, 2));
-  SetExpected(client, sim_.random.Chance(200));
+  if (sim_.random.Chance(200)) DrawStop(client);
+  for (const SimRequest::Choice& choice : right.choices) {
+    client.choices.emplace_back(choice.output, client.stop);
+  }
   if (client.must_succeed) return;
   if (sim_.Strikes(Fault::kDeadline)) {
     client.deadline = sim_.random.Between(500, sim_.random.Chance(700) ? 100'000 : 4'000'000);
@@ -100,29 +112,33 @@ void RouterSim::DrawRequest(Client& client, const std::vector<int32_t>& common) 
     right.deadly_chunk =
         static_cast<int>(sim_.random.Between(0, static_cast<int64_t>(tokens) / 64));
   }
-  if (right.output.size() > 1 && sim_.Strikes(Fault::kDeadlyOutput)) {
-    right.deadly_output =
-        static_cast<int>(sim_.random.Between(1, static_cast<int64_t>(right.output.size()) - 1));
+  right.deadly_choice = static_cast<uint32_t>(sim_.random.Between(0, choices - 1));
+  const auto output = static_cast<int64_t>(right.choices[right.deadly_choice].output.size());
+  if (output > 1 && sim_.Strikes(Fault::kDeadlyOutput)) {
+    right.deadly_output = static_cast<int>(sim_.random.Between(1, output - 1));
   }
 }
 
-void RouterSim::SetExpected(Client& client, bool with_stop) {
-  const std::vector<int32_t>& output = client.right->output;
-  if (with_stop) {
-    const int32_t id = output[static_cast<size_t>(
-        sim_.random.Between(0, static_cast<int64_t>(output.size()) - 1))];
-    if (!HasLongText(id)) client.stop = std::string(SimTokenTable().bytes[static_cast<size_t>(id)]);
-  }
+// The text of some token that will come.
+void RouterSim::DrawStop(Client& client) {
+  const std::vector<SimRequest::Choice>& choices = client.right->choices;
+  const std::vector<int32_t>& output = choices[sim_.random.Next() % choices.size()].output;
+  const int32_t id =
+      output[static_cast<size_t>(sim_.random.Between(0, static_cast<int64_t>(output.size()) - 1))];
+  if (!HasLongText(id)) client.stop = std::string(SimTokenTable().bytes[static_cast<size_t>(id)]);
+}
+
+RouterSim::Client::Choice::Choice(const std::vector<int32_t>& output, const std::string& stop) {
   for (const int32_t id : output) {
-    ++client.expected_tokens;
-    client.expected_reason = v1::FINISH_REASON_STOP;
+    ++expected_tokens;
+    expected_reason = v1::FINISH_REASON_STOP;
     if (id < kSimEndTokens) return;
-    client.expected_ids.push_back(static_cast<uint32_t>(id));
-    const auto text = SimTokenTable().bytes[static_cast<size_t>(id)];
-    if (!client.stop.empty() && text == client.stop) return;
-    client.expected_text.append(text.data(), text.size());
+    expected_ids.push_back(static_cast<uint32_t>(id));
+    const auto its_text = SimTokenTable().bytes[static_cast<size_t>(id)];
+    if (!stop.empty() && its_text == stop) return;
+    expected_text.append(its_text.data(), its_text.size());
   }
-  client.expected_reason = v1::FINISH_REASON_LENGTH;
+  expected_reason = v1::FINISH_REASON_LENGTH;
 }
 
 RouterSim::Client* RouterSim::Running(uint64_t choice) {
@@ -149,46 +165,56 @@ void RouterSim::Take(Client& client, const google::protobuf::Message& message,
   sim_.queue.At(at, [this, &client, response, taken = std::move(taken)] {
     if (client.call == nullptr) return;
     taken();
-    if (response->has_complete()) {
-      client.completed = true;
-      client.complete = response->complete();
-      client.text += response->complete().text();
-      for (const uint32_t id : response->complete().token_ids()) client.ids.push_back(id);
-    } else {
-      client.text += response->chunk().text();
-      for (const uint32_t id : response->chunk().token_ids()) client.ids.push_back(id);
+    response->has_complete() ? TakeText(client, response->complete())
+                             : TakeText(client, response->chunk());
+    if (!response->has_complete()) return;
+    Client::Choice& choice = client.choices[response->complete().index()];
+    if (std::exchange(choice.completed, true)) {
+      sim_.Violation("request ", client.right->index, " completes a choice twice");
     }
-    CheckText(client);
+    choice.reason = response->complete().finish_reason();
+    client.complete = response->complete();
   });
 }
 
-// I1, I5: the next tokens of this very request, and the right ones.
-void RouterSim::CheckText(const Client& client) {
-  if (client.ids.size() > client.expected_ids.size() ||
-      !std::equal(client.ids.begin(), client.ids.end(), client.expected_ids.begin())) {
-    sim_.Violation("request ", client.right->index, ": a wrong token at output ",
-                   client.ids.size());
+// I1, I5: the next tokens of this very choice, and the right ones.
+template <typename Response>
+void RouterSim::TakeText(Client& client, const Response& response) {
+  if (response.index() >= client.choices.size()) {
+    return sim_.Violation("request ", client.right->index, " has no choice ", response.index());
   }
-  if (client.text.size() > client.expected_text.size() ||
-      client.expected_text.compare(0, client.text.size(), client.text) != 0) {
+  Client::Choice& choice = client.choices[response.index()];
+  choice.text += response.text();
+  choice.ids.insert(choice.ids.end(), response.token_ids().begin(), response.token_ids().end());
+  if (choice.ids.size() > choice.expected_ids.size() ||
+      !std::equal(choice.ids.begin(), choice.ids.end(), choice.expected_ids.begin())) {
+    sim_.Violation("request ", client.right->index, ": a wrong token at output ",
+                   choice.ids.size());
+  }
+  if (choice.text.size() > choice.expected_text.size() ||
+      choice.expected_text.compare(0, choice.text.size(), choice.text) != 0) {
     sim_.Violation("request ", client.right->index, ": a wrong text");
   }
 }
 
 void RouterSim::CheckComplete(Client& client) {
   const int request = client.right->index;
-  if (!client.completed) return sim_.Violation("request ", request, " ends OK without a complete");
-  if (client.ids != client.expected_ids || client.text != client.expected_text) {
-    sim_.Violation("request ", request, " lacks tokens");
-  }
-  if (client.complete.finish_reason() != client.expected_reason) {
-    sim_.Violation("request ", request, " ends for another reason");
+  uint32_t expected_tokens = 0;
+  for (const Client::Choice& choice : client.choices) {
+    if (!choice.completed) sim_.Violation("request ", request, " ends OK without a complete");
+    if (choice.ids != choice.expected_ids || choice.text != choice.expected_text) {
+      sim_.Violation("request ", request, " lacks tokens");
+    }
+    if (choice.reason != choice.expected_reason) {
+      sim_.Violation("request ", request, " ends for another reason");
+    }
+    expected_tokens += choice.expected_tokens;
   }
   const v1::Usage& usage = client.complete.usage();
   if (usage.prompt_tokens() != client.right->prompt.size() ||
-      usage.completion_tokens() != client.expected_tokens) {
+      usage.completion_tokens() != expected_tokens) {
     sim_.Violation("request ", request, " counts ", usage.completion_tokens(), " tokens, not ",
-                   client.expected_tokens);
+                   expected_tokens);
   }
   if (!client.complete.timings().exact()) sim_.Violation("request ", request, " is not exact");
   sim_.coverage.attempts += client.complete.timings().attempts();

@@ -21,6 +21,19 @@ const TokenTable& SimTokenTable();
 
 struct RouterSim::Client {
   enum class State { kNotYet, kRunning, kEnded };
+  struct Choice {
+    Choice(const std::vector<int32_t>& output, const std::string& stop);
+    // As it has to end.
+    std::vector<uint32_t> expected_ids;
+    std::string expected_text;
+    uint32_t expected_tokens = 0;
+    v1::FinishReason expected_reason = v1::FINISH_REASON_UNSPECIFIED;
+    // As it came.
+    std::vector<uint32_t> ids;
+    std::string text;
+    bool completed = false;
+    v1::FinishReason reason = v1::FINISH_REASON_UNSPECIFIED;
+  };
 
   SimRequest* right = nullptr;
   std::string stop;
@@ -28,12 +41,8 @@ struct RouterSim::Client {
   int32_t priority = 0;
   std::string tenant;
   Micros deadline = kNever;
-  bool must_succeed = false;  // it comes when all is well again
-  // As it has to end.
-  std::vector<uint32_t> expected_ids;
-  std::string expected_text;
-  uint32_t expected_tokens = 0;
-  v1::FinishReason expected_reason = v1::FINISH_REASON_UNSPECIFIED;
+  bool must_succeed = false;    // it comes when all is well again
+  std::vector<Choice> choices;  // [n]
 
   State state = State::kNotYet;
   Micros received = 0;
@@ -41,11 +50,8 @@ struct RouterSim::Client {
   bool stopped_reading = false;
   bool router_died = false;
   grpc::CallbackServerContext context;
-  ClientCall* call = nullptr;  // until it is over
-  std::vector<uint32_t> ids;
-  std::string text;
-  bool completed = false;
-  v1::GenerateComplete complete;
+  ClientCall* call = nullptr;     // until it is over
+  v1::GenerateComplete complete;  // of the last choice: it has the account
   int ends = 0;
   absl::Status status;
   Micros ended = 0;

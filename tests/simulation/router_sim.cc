@@ -14,7 +14,7 @@
 namespace baton {
 
 struct RequestMachineState {
-  // Of a request with one choice.
+  // Of what began with all its choices.
   static size_t Phase(const RequestMachine& machine) {
     const auto phase = machine.branches_.front().phase_;
     return static_cast<size_t>(machine.done() ? RequestBranch::Phase::kDone : phase);
@@ -135,14 +135,15 @@ void RouterSim::Call(Client& client) {
   if (process_->draining) return End(client, RouterDraining());
   const absl::Time now = sim_.queue.time();
   const auto prompt_tokens = static_cast<uint64_t>(client.right->prompt.size());
-  absl::StatusOr<Admission::Ticket> ticket = process_->admission.Admit(
-      {.tenant = client.tenant,
-       .priority = client.priority,
-       .bytes = 5 * prompt_tokens,
-       .tokens = process_->admission.ExpectedTokens(
-           prompt_tokens, static_cast<uint32_t>(client.right->max_tokens), 1),
-       .time_left = DeadlineOf(client) - now},
-      now);
+  absl::StatusOr<Admission::Ticket> ticket =
+      process_->admission.Admit({.tenant = client.tenant,
+                                 .priority = client.priority,
+                                 .bytes = 5 * prompt_tokens,
+                                 .tokens = process_->admission.ExpectedTokens(
+                                     prompt_tokens, static_cast<uint32_t>(client.right->max_tokens),
+                                     static_cast<uint32_t>(client.right->choices.size())),
+                                 .time_left = DeadlineOf(client) - now},
+                                now);
   if (!ticket.ok()) return End(client, ticket.status());
   const uint64_t number = process_->next_number++;
   auto call = std::make_unique<ClientCall>(process_->loop, &client.context);
@@ -177,8 +178,8 @@ void RouterSim::Prepare(Client& client, uint64_t number) {
   spec.id_low = static_cast<uint64_t>(client.right->index);
   spec.prompt_token_ids.assign(client.right->prompt.begin(), client.right->prompt.end());
   spec.sampling.set_max_tokens(static_cast<uint32_t>(client.right->max_tokens));
-  spec.sampling.set_n(1);
-  spec.sampling.set_seed(1);
+  spec.sampling.set_n(static_cast<uint32_t>(client.right->choices.size()));
+  spec.sampling.set_seed(client.right->seed);
   if (!client.stop.empty()) spec.sampling.add_stop(client.stop);
   spec.priority = client.priority;
   spec.tenant = client.tenant;
@@ -204,12 +205,45 @@ bool RouterSim::busy() const {
 
 bool RouterSim::idle() const { return !busy() && process_->runner->running() == 0; }
 
+void RouterSim::CheckPages(const HeldTokens& held) {
+  const PlacementOptions options{.policy = PlacementPolicy::kPrefixAware};
+  for (const auto& client : clients_) {
+    const std::vector<int32_t>& prompt = client->right->prompt;
+    const auto tokens = static_cast<uint32_t>(prompt.size());
+    const WorkerNeeds needs{.prompt_tokens = tokens, .max_total_tokens = tokens};
+    const auto candidates =
+        process_->registry->Choose(needs, absl::MakeConstSpan(prompt), "", options, 0);
+    for (const auto* list : {&candidates.prefill, &candidates.decode}) {
+      for (const WorkerSnapshot& worker : *list) {
+        const std::string& address = process_->registry->Find(worker.id)->target.address;
+        const SimWorkerId id{list == &candidates.prefill, address[1] - '0'};
+        const int right = held(id, prompt);
+        if (static_cast<int>(worker.cached_tokens) == right) continue;
+        sim_.Violation("the router believes that ", address, " holds ", worker.cached_tokens,
+                       " tokens of request ", client->right->index, ", not ", right);
+      }
+    }
+  }
+}
+
+// It counts where one that holds some of the prompt was taken who would not have been by load.
+void ObservePlacement(const std::vector<WorkerSnapshot>& prefill,
+                      const std::vector<WorkerSnapshot>& decode, const Placement& placement,
+                      const Placement& without_prefixes) {
+  Coverage& coverage = CurrentWorld().sim->coverage;
+  const auto drawn = [](const auto& list, std::optional<size_t> by, std::optional<size_t> else_by) {
+    return by.has_value() && by != else_by && list[*by].cached_tokens > 0;
+  };
+  if (drawn(prefill, placement.prefill, without_prefixes.prefill)) ++coverage.prefills_by_prefix;
+  if (drawn(decode, placement.decode, without_prefixes.decode)) ++coverage.decodes_by_prefix;
+}
+
 RequestActions ObservedRequestMachine::Handle(const RequestEvent& event, absl::Time now) {
   Sim& sim = *CurrentWorld().sim;
   const auto before = RequestMachineState::Phase(*this);
   RequestActions actions = RealRequestMachine::Handle(event, now);
   const auto after = RequestMachineState::Phase(*this);
-  sim.coverage.CountMachine(before, event.index(), after);
+  if (spec().sampling.n() == 1) sim.coverage.CountMachine(before, event.index(), after);
   sim.Trace(90 + event.index(), spec().id_low, static_cast<uint64_t>(after));
   return actions;
 }

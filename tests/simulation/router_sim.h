@@ -41,18 +41,23 @@ class RouterSim {
   bool busy() const;  // some request has not ended
   bool idle() const;  // nor has any call to a worker but Watch
   void CheckAtRest();
+  // Once the workers have told all: what placement believes that they hold of each prompt is what
+  // they hold.
+  using HeldTokens = std::function<int(SimWorkerId, const std::vector<int32_t>& prompt)>;
+  void CheckPages(const HeldTokens& held);
 
  private:
   struct Process;
   struct Client;
 
   void DrawRequest(Client& client, const std::vector<int32_t>& common);
-  void SetExpected(Client& client, bool with_stop);
+  void DrawStop(Client& client);
   static absl::Time DeadlineOf(const Client& client);
   void Call(Client& client);
   void Prepare(Client& client, uint64_t number);
   void Take(Client& client, const google::protobuf::Message& message, std::function<void()> taken);
-  void CheckText(const Client& client);
+  template <typename Response>
+  void TakeText(Client& client, const Response& response);
   void CheckComplete(Client& client);
   void End(Client& client, const absl::Status& status);
   void CheckFailure(const Client& client);

@@ -21,29 +21,35 @@ namespace baton {
 
 // A request and the only right answer to it.
 struct SimRequest {
+  struct Choice {
+    std::vector<int32_t> output;         // to an end token or max_tokens
+    std::unique_ptr<KvContent> content;  // of prompt and output
+  };
   int index = 0;
   std::vector<int32_t> prompt;
   int max_tokens = 0;
-  std::vector<int32_t> output;         // to an end token or max_tokens
-  std::unique_ptr<KvContent> content;  // of prompt and output
-  // Computing this kills the worker: the output with that index, a chunk of the prompt; -1: nothing
-  // does.
+  uint64_t seed = 0;
+  std::vector<Choice> choices;  // [n]
+  // Computing this kills the worker: the output with that index of one choice, a chunk of the
+  // prompt; -1: nothing does.
   int deadly_output = -1;
+  uint32_t deadly_choice = 0;
   int deadly_chunk = -1;
   int kills = 0;
 };
 
-// One attempt at one request, as a worker is given it.
+// One attempt at one or more choices of a request, as a worker is given it.
 struct SimAttempt {
   int request = 0;
   uint32_t attempt = 0;
+  uint32_t choices = 1;            // from key.choice on
   uint64_t call = 0;               // the router's, on the control network
   int decode = -1;                 // worker; none: one token remains
   std::vector<int32_t> token_ids;  // prompt, then the output so far
   int prompt_length = 0;
   bool isolate = false;
   SimRequest* right = nullptr;
-  const KvContent* content = nullptr;
+  const KvContent* content = nullptr;  // of its first choice: of token_ids it is that of all
   internal::v1::AttemptKey key;
   std::string capability;
 };

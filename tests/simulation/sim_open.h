@@ -37,36 +37,56 @@ inline SimAttempt AttemptFrom(Sim& sim, uint64_t call, const internal::v1::Seque
   attempt.right = sim.requests.at(spec.key().request_id_low()).get();
   attempt.request = attempt.right->index;
   attempt.attempt = spec.key().attempt();
+  attempt.choices = spec.sampling().n();
   attempt.call = call;
   attempt.token_ids.assign(spec.token_ids().begin(), spec.token_ids().end());
   attempt.prompt_length = static_cast<int>(spec.prompt_length());
   attempt.isolate = spec.isolate();
-  attempt.content = attempt.right->content.get();
+  attempt.content = attempt.right->choices.at(spec.key().choice()).content.get();
   attempt.key = spec.key();
   attempt.capability = spec.capability();
   // I1, I5: what is continued is this request's prompt and the right output so far.
   const SimRequest& right = *attempt.right;
+  const std::vector<int32_t>& output = right.choices[spec.key().choice()].output;
   const auto prompt = static_cast<size_t>(attempt.prompt_length);
   const bool same_prompt =
       prompt == right.prompt.size() && attempt.token_ids.size() >= prompt &&
       std::equal(right.prompt.begin(), right.prompt.end(), attempt.token_ids.begin());
-  if (!same_prompt || attempt.token_ids.size() - prompt >= right.output.size() ||
+  if (!same_prompt || attempt.token_ids.size() - prompt >= output.size() ||
       !std::equal(attempt.token_ids.begin() + attempt.prompt_length, attempt.token_ids.end(),
-                  right.output.begin())) {
+                  output.begin())) {
     sim.Violation("attempt ", attempt.attempt, " at request ", attempt.request,
                   " goes on with other tokens than it has");
+  }
+  const bool together = attempt.choices > 1;
+  const bool some_part = attempt.choices > 0 &&
+                         spec.key().choice() + attempt.choices <= right.choices.size() &&
+                         (!together || attempt.token_ids.size() == prompt);
+  const v1::SamplingParams& sampling = spec.sampling();
+  if (!some_part || sampling.seed() != right.seed ||
+      static_cast<int>(sampling.max_tokens()) != right.max_tokens) {
+    sim.Violation("attempt ", attempt.attempt, " at request ", attempt.request,
+                  " samples in another way: ", sampling.ShortDebugString());
   }
   return attempt;
 }
 
-// The output that follows `tokens` tokens of the attempt's sequence.
-inline internal::v1::OutputToken TokenAfter(const SimAttempt& attempt, int tokens) {
-  const int32_t id = attempt.content->NextToken(tokens);
+// Whether computing that output of one of the attempt's choices kills the worker.
+inline bool IsDeadly(const SimAttempt& attempt, int output) {
+  const uint32_t first = attempt.key.choice();
+  return attempt.right->deadly_output == output && attempt.right->deadly_choice >= first &&
+         attempt.right->deadly_choice - first < attempt.choices;
+}
+
+// The output of a choice that follows `tokens` tokens of its sequence.
+inline internal::v1::OutputToken TokenAfter(const SimAttempt& attempt, uint32_t choice,
+                                            int tokens) {
+  const int32_t id = attempt.right->choices[choice].content->NextToken(tokens);
   const int index = tokens - attempt.prompt_length;
   internal::v1::OutputToken token;
   token.set_output_index(static_cast<uint32_t>(index));
   token.mutable_token()->set_token_id(static_cast<uint32_t>(id));
-  token.set_choice(attempt.key.choice());
+  token.set_choice(choice);
   const bool stops = id < kSimEndTokens;
   if (stops || index + 1 == attempt.right->max_tokens) {
     token.set_ends_sequence(true);

@@ -15,6 +15,7 @@ namespace {
 // s.
 constexpr Micros kTimeToRest = 300'000'000;
 constexpr Micros kCheckInterval = 250'000;
+constexpr Micros kPagesToldTime = 600'000;  // two reports of each worker
 constexpr Micros kReadinessTime = 5'000'000;
 
 }  // namespace
@@ -75,7 +76,14 @@ SimResult Simulation::Run() {
     CheckReadiness();
     at_rest = sim_.healed && AtRest();
   }
+  const Micros rested_at = sim_.queue.now();
+  while (at_rest && sim_.queue.next() <= rested_at + kPagesToldTime) sim_.queue.RunNext();
   if (sim_.violation.empty()) {
+    router_->CheckPages([this](SimWorkerId worker, const std::vector<int32_t>& prompt) {
+      const auto index = static_cast<size_t>(worker.index);
+      return worker.is_prefill ? prefill_[index]->HeldTokens(prompt)
+                               : decode_[index]->HeldTokens(prompt);
+    });
     router_->CheckAtRest();
     for (const auto& worker : prefill_) worker->CheckAtRest();
     for (const auto& worker : decode_) worker->CheckAtRest();
@@ -84,7 +92,7 @@ SimResult Simulation::Run() {
   return {.violation = sim_.violation,
           .trace = sim_.trace,
           .healed_at = sim_.plan.heal_at,
-          .rested_at = sim_.queue.now(),
+          .rested_at = rested_at,
           .coverage = sim_.coverage};
 }
 

@@ -1,5 +1,6 @@
 #include "tests/simulation/worker_core.h"
 
+#include "common/base/prefix_hash.h"
 #include "common/rpc/limits.h"
 #include "tests/simulation/sim_open.h"
 
@@ -53,16 +54,16 @@ void WorkerCore::GoOn() {
 void WorkerCore::SetDraining(bool draining) {
   draining_ = draining;
   network_.SetTakesWork(id_, !draining);
-  for (const ControlNetwork::CallId call : watchers_) Tell(call, false);
+  for (const auto& [call, watcher] : watchers_) Tell(call, false);
 }
 
 void WorkerCore::Watched(ControlNetwork::CallId call) {
-  watchers_.insert(call);
+  watchers_[call] = {};
   Tell(call, true);
 }
 
 void WorkerCore::Tick() {
-  for (const ControlNetwork::CallId call : watchers_) Tell(call, false);
+  for (const auto& [call, watcher] : watchers_) Tell(call, false);
   process_.After(absl::ToInt64Microseconds(kWatchInterval), [this] { Tick(); });
 }
 
@@ -78,7 +79,31 @@ void WorkerCore::Tell(ControlNetwork::CallId call, bool first) {
   message->mutable_load()->set_running_sequences(load.running);
   message->mutable_load()->set_waiting_tokens(load.waiting_tokens);
   message->mutable_load()->set_free_blocks(load.free_blocks);
+  AddPages(call, *message);
   network_.Answer(call, std::move(message));
+}
+
+// What does not fit follows at once.
+void WorkerCore::AddPages(ControlNetwork::CallId call, internal::v1::WatchResponse& message) {
+  Watcher& watcher = watchers_.at(call);
+  pages_().Publish();
+  const PrefixPages::Changes changes = pages_().Read(watcher.position, most_pages_);
+  if (changes.more) {
+    process_.After(sim_.random.Between(1, 1'000), [this, call] {
+      if (IsWatch(call)) Tell(call, false);
+    });
+  }
+  if (changes.empty()) return;
+  internal::v1::PrefixDelta& delta = *message.mutable_prefix();
+  delta.set_version(++watcher.version);
+  delta.set_full(changes.full);
+  delta.mutable_added()->Add(changes.added.begin(), changes.added.end());
+  delta.mutable_removed()->Add(changes.removed.begin(), changes.removed.end());
+}
+
+std::string WorkerCore::prefix_identity() const {
+  return PrefixIdentity(identity().weights_digest(), identity().config_digest(),
+                        info_.shape().numerics());
 }
 
 }  // namespace baton

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <functional>
-#include <set>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "baton/internal/v1/worker.pb.h"
+#include "common/kv/prefix_pages.h"
 #include "tests/simulation/control_network.h"
 
 namespace baton {
@@ -21,13 +23,16 @@ class WorkerCore {
     uint32_t waiting_tokens = 0;
     uint32_t free_blocks = 0;
   };
+  // `pages`, of the worker's prefix cache, is asked for while the process is up.
   WorkerCore(Sim& sim, ControlNetwork& network, SimWorkerId id, int block_size,
-             std::function<Load()> load)
+             std::function<Load()> load, std::function<PrefixPages&()> pages)
       : sim_(sim),
         network_(network),
         id_(id),
         block_size_(block_size),
         load_(std::move(load)),
+        pages_(std::move(pages)),
+        most_pages_(static_cast<size_t>(sim.random.Between(4, 64))),
         process_(sim) {}
 
   SimProcess& process() { return process_; }
@@ -56,20 +61,29 @@ class WorkerCore {
   bool serves_other_model() const { return serves_other_model_; }
   uint32_t runnable() const { return load_().runnable; }
   const internal::v1::ModelIdentity& identity() const { return info_.identity(); }
+  // What the names of its prefixes begin with.
+  std::string prefix_identity() const;
 
   void Watched(ControlNetwork::CallId call);
   void WatchOver(ControlNetwork::CallId call) { watchers_.erase(call); }
   bool IsWatch(ControlNetwork::CallId call) const { return watchers_.count(call) > 0; }
 
  private:
+  struct Watcher {  // as common/rpc/worker_service.cc has it
+    PrefixPages::Position position;
+    uint64_t version = 0;  // of the last message about pages
+  };
   void Tick();
   void Tell(ControlNetwork::CallId call, bool first);
+  void AddPages(ControlNetwork::CallId call, internal::v1::WatchResponse& message);
 
   Sim& sim_;
   ControlNetwork& network_;
   const SimWorkerId id_;
   const int block_size_;
   const std::function<Load()> load_;
+  const std::function<PrefixPages&()> pages_;
+  const size_t most_pages_;  // in a message
   SimProcess process_;
   internal::v1::WorkerInfo info_;
   uint64_t progress_ = 0;
@@ -80,7 +94,7 @@ class WorkerCore {
   bool serves_other_model_ = false;
   int slowness_ = 1;
   std::vector<std::function<void()>> stalled_;  // steps of an engine that hangs
-  std::set<ControlNetwork::CallId> watchers_;
+  std::map<ControlNetwork::CallId, Watcher> watchers_;
 };
 
 }  // namespace baton
