@@ -205,7 +205,7 @@ bool RouterSim::busy() const {
 
 bool RouterSim::idle() const { return !busy() && process_->runner->running() == 0; }
 
-void RouterSim::CheckPages(const HeldTokens& held) {
+void RouterSim::CheckKnowledge(const Truth& truth) {
   const PlacementOptions options{.policy = PlacementPolicy::kPrefixAware};
   for (const auto& client : clients_) {
     const std::vector<int32_t>& prompt = client->right->prompt;
@@ -215,9 +215,13 @@ void RouterSim::CheckPages(const HeldTokens& held) {
         process_->registry->Choose(needs, absl::MakeConstSpan(prompt), "", options, 0);
     for (const auto* list : {&candidates.prefill, &candidates.decode}) {
       for (const WorkerSnapshot& worker : *list) {
-        const std::string& address = process_->registry->Find(worker.id)->target.address;
+        const Worker& known = *process_->registry->Find(worker.id);
+        const std::string& address = known.target.address;
         const SimWorkerId id{list == &candidates.prefill, address[1] - '0'};
-        const int right = held(id, prompt);
+        if (known.info.incarnation() != truth.incarnation(id)) {
+          sim_.Violation("the router takes ", address, " for what was there before");
+        }
+        const int right = truth.held_tokens(id, prompt);
         if (static_cast<int>(worker.cached_tokens) == right) continue;
         sim_.Violation("the router believes that ", address, " holds ", worker.cached_tokens,
                        " tokens of request ", client->right->index, ", not ", right);

@@ -41,10 +41,13 @@ class RouterSim {
   bool busy() const;  // some request has not ended
   bool idle() const;  // nor has any call to a worker but Watch
   void CheckAtRest();
-  // Once the workers have told all: what placement believes that they hold of each prompt is what
-  // they hold.
-  using HeldTokens = std::function<int(SimWorkerId, const std::vector<int32_t>& prompt)>;
-  void CheckPages(const HeldTokens& held);
+  // Once the workers have told all: the router knows who they are and what they hold of each
+  // prompt.
+  struct Truth {
+    std::function<uint64_t(SimWorkerId)> incarnation;
+    std::function<int(SimWorkerId, const std::vector<int32_t>& prompt)> held_tokens;
+  };
+  void CheckKnowledge(const Truth& truth);
 
  private:
   struct Process;

@@ -15,7 +15,7 @@ namespace {
 // s.
 constexpr Micros kTimeToRest = 300'000'000;
 constexpr Micros kCheckInterval = 250'000;
-constexpr Micros kPagesToldTime = 600'000;  // two reports of each worker
+constexpr Micros kToldTime = 600'000;  // two reports of each worker
 constexpr Micros kReadinessTime = 5'000'000;
 
 }  // namespace
@@ -77,13 +77,16 @@ SimResult Simulation::Run() {
     at_rest = sim_.healed && AtRest();
   }
   const Micros rested_at = sim_.queue.now();
-  while (at_rest && sim_.queue.next() <= rested_at + kPagesToldTime) sim_.queue.RunNext();
+  while (at_rest && sim_.queue.next() <= rested_at + kToldTime) sim_.queue.RunNext();
   if (sim_.violation.empty()) {
-    router_->CheckPages([this](SimWorkerId worker, const std::vector<int32_t>& prompt) {
-      const auto index = static_cast<size_t>(worker.index);
-      return worker.is_prefill ? prefill_[index]->HeldTokens(prompt)
-                               : decode_[index]->HeldTokens(prompt);
-    });
+    router_->CheckKnowledge(
+        {.incarnation = [this](SimWorkerId worker) { return core(worker).incarnation(); },
+         .held_tokens =
+             [this](SimWorkerId worker, const std::vector<int32_t>& prompt) {
+               const auto index = static_cast<size_t>(worker.index);
+               return worker.is_prefill ? prefill_[index]->HeldTokens(prompt)
+                                        : decode_[index]->HeldTokens(prompt);
+             }});
     router_->CheckAtRest();
     for (const auto& worker : prefill_) worker->CheckAtRest();
     for (const auto& worker : decode_) worker->CheckAtRest();

@@ -61,6 +61,7 @@ class WorkerCore {
   bool serves_other_model() const { return serves_other_model_; }
   uint32_t runnable() const { return load_().runnable; }
   const internal::v1::ModelIdentity& identity() const { return info_.identity(); }
+  uint64_t incarnation() const { return info_.incarnation(); }
   // What the names of its prefixes begin with.
   std::string prefix_identity() const;
 
