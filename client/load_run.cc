@@ -105,13 +105,14 @@ LoadReport LoadRun::Run() {
     for (int i = 0; i < load->load.concurrency; ++i) Send(*load, begin_);
   }
   bool sending = true;
-  while (sending || !streams_.empty()) {
+  while (true) {
     const absl::Time now = SteadyNow();
     if (sending) SendDue(now);
     if (sending && now >= measure_until_) {
       sending = false;
       CutStreams();
     }
+    if (!sending && streams_.empty()) break;  // nothing is to be waited for
     const absl::Duration wait =
         sending ? std::min(NextArrival(), measure_until_) - SteadyNow() : options_.timeout;
     void* tag = nullptr;

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "common/base/clock.h"
 #include "tests/router/router_fixture.h"
 
 namespace baton {
@@ -78,6 +79,16 @@ TEST_F(LoadRunTest, RefusalsAndFailuresAreCountedApart) {
     EXPECT_THAT(message, testing::HasSubstr("DEADLINE_EXCEEDED"));
   }
   ExpectNothingLeft();
+}
+
+TEST_F(LoadRunTest, WaitsForNobodyWhereNothingIsUnderWayAtTheEnd) {
+  AddPrefill();
+  AddDecode();
+  Start();
+  const LoadOptions options = Options({{.rate = 1e-6, .input_tokens = 5, .output_tokens = 3}});
+  const absl::Time begin = SteadyNow();
+  EXPECT_EQ(Run(options)[0].offered, 0u);
+  EXPECT_LT(SteadyNow() - begin, options.timeout / 2);
 }
 
 TEST_F(LoadRunTest, WithoutAServerItSaysSo) {
