@@ -123,6 +123,8 @@ TEST(RequestMachine, NothingThatHappensToThePrefillMattersAfterTheCommit) {
   harness.PrefillSends(Abc()[0]);
   harness.DecodeCommits();
   harness.PrefillEnds(absl::UnavailableError("killed"));
+  harness.PassTime(absl::Seconds(5));
+  EXPECT_EQ(harness.machine.attempt(), 1u);
   harness.DecodeSends(Abc());
   harness.DecodeFinishes();
   ASSERT_EQ(harness.Count<Complete>(), 1);
