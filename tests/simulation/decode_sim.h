@@ -116,6 +116,7 @@ class DecodeSim {
   void GiveBack(Holding& held);
   void EnterBlocks(Call& call);
   void ComputeChunk(Key key);
+  void TellProgress(const Call& call);  // of its local prefill
   int BlocksToStart(const Call& call) const;
   void DropChoice(Call& call, uint32_t number);
   void BeginDecoding(Key key);

@@ -41,6 +41,13 @@ bool DecodeSim::MustWait(Key key) const {
 }
 
 // The next chunk of a prompt that no prefill worker computes.
+void DecodeSim::TellProgress(const Call& call) {
+  internal::v1::DecodeResponse response;
+  response.mutable_prefill_progress()->set_computed_tokens(
+      static_cast<uint32_t>(call.computed_tokens));
+  Tell(call, response);
+}
+
 void DecodeSim::ComputeChunk(Key key) {
   Call* call = Find(key);
   if (call == nullptr || call->cancelled) return;
@@ -55,6 +62,7 @@ void DecodeSim::ComputeChunk(Key key) {
     call->granted = true;
     call->computed_tokens = static_cast<int>(held.shared_blocks) * layout_.block_size;
     ++sim_.coverage.local_prefills;
+    TellProgress(*call);
   }
   const int first = call->computed_tokens;
   if (call->attempt.right->deadly_chunk >= 0 &&
@@ -67,9 +75,7 @@ void DecodeSim::ComputeChunk(Key key) {
     call->attempt.content->Write(held.memory, layer, first, end);
   }
   call->computed_tokens = end;
-  internal::v1::DecodeResponse response;
-  response.mutable_prefill_progress()->set_computed_tokens(static_cast<uint32_t>(end));
-  Tell(*call, response);
+  TellProgress(*call);
   if (end < tokens) {
     return core_.Work(sim_.random.Between(200, 4'000), [this, key] { ComputeChunk(key); });
   }
