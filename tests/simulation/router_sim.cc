@@ -49,9 +49,9 @@ struct RouterSim::Process {
     disaggregation = options.placement.disaggregation;
   }
 
+  Admission admission;  // outlives what was posted, which may hold its tickets
   EventLoop loop;
   FleetView fleet;
-  Admission admission;
   Metrics metrics;
   RouterMetrics router_metrics;
   std::unique_ptr<WorkerRegistry> registry;
