@@ -200,7 +200,7 @@ DecodeClientCall* RequestRunner::DecodeOf(Request& request, uint32_t attempt) {
 void RequestRunner::Do(Request& request, SendToDecode&& action) {
   DecodeClientCall* call = DecodeOf(request, action.attempt);
   if (call == nullptr) return;
-  call->WantTokens(!action.message.flow().paused());
+  if (action.message.has_flow()) call->WantTokens(!action.message.flow().paused());
   call->Send(std::move(action.message));
 }
 
