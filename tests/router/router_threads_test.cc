@@ -1,6 +1,7 @@
 // The router as a whole under load from many threads, for whoever watches for races: clients that
 // leave, run out of time or read slowly, workers that die and are replaced, people that look at it.
 #include <gtest/gtest.h>
+#include <httplib.h>
 
 #include <atomic>
 #include <fstream>
@@ -8,6 +9,8 @@
 #include <random>
 #include <thread>
 
+#include "common/rpc/address.h"
+#include "common/rpc/metrics_server.h"
 #include "tests/router/router_fixture.h"
 #include "tests/support/mock_sequence.h"
 
@@ -125,9 +128,12 @@ class RouterThreads : public RouterFixture {
   }
 
   // As long as somebody else is at work.
-  void LookAround(const std::atomic<bool>& stop) {
+  void LookAround(const MetricsServer& metrics, const std::atomic<bool>& stop) {
+    const auto address = ParseHostPort(metrics.address());
+    httplib::Client browser(address->host, address->port);
     while (!stop) {
-      EXPECT_FALSE(metrics_.Scrape().empty());
+      const httplib::Result page = browser.Get("/metrics");
+      EXPECT_TRUE(page && page->status == 200 && !page->body.empty());
       EXPECT_LE(router_->fleet().ready_decode, 2u * kWorkers);
       EXPECT_LE(router_->waiting_requests(), options_.admission.requests);
       router_->Ready();
@@ -177,14 +183,17 @@ TEST_F(RouterThreads, TokensAreRightWhileClientsLeaveAndWorkersDie) {
     });
   }
   std::atomic<bool> stop = false;
-  std::thread visitor([&] { LookAround(stop); });
+  const auto metrics = MetricsServer::Start("127.0.0.1:0", metrics_);
+  ASSERT_TRUE(metrics.ok()) << metrics.status();
+  std::vector<std::thread> visitors;
+  for (int i = 0; i < 2; ++i) visitors.emplace_back([&] { LookAround(**metrics, stop); });
   while (clients_left > 0) {
     absl::SleepFor(absl::Milliseconds(60));
     ReplaceAWorker();
   }
   for (std::thread& client : clients) client.join();
   stop = true;
-  visitor.join();
+  for (std::thread& visitor : visitors) visitor.join();
   EXPECT_GT(well, 40);
   ExpectNothingLeft();
 }
