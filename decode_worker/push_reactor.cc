@@ -108,23 +108,23 @@ void PushReactor::Open() {
   internal::v1::PushResponse refusal;
   refusal.mutable_refused()->set_reason(internal::v1::PushRefused::REASON_OUT_OF_RANGE);
   refusal.mutable_refused()->set_detail("the first message of a stream is its open or join");
+  std::shared_ptr<AttemptReceiver> receiver;
   if (message.ok() && (message->has_open() || message->has_join())) {
     internal::v1::PushRefused::Reason reason = internal::v1::PushRefused::REASON_UNKNOWN_ATTEMPT;
-    receiver_ = callbacks_.find(message->has_open() ? message->open().key() : message->join().key(),
-                                &reason);
+    receiver = callbacks_.find(message->has_open() ? message->open().key() : message->join().key(),
+                               &reason);
     refusal.mutable_refused()->set_reason(reason);
     refusal.mutable_refused()->set_detail("no such attempt is expected here");
   }
-  if (receiver_ == nullptr || !receiver_->AddStream(shared_from_this())) {
-    receiver_ = nullptr;
+  if (receiver == nullptr || !receiver->AddStream(shared_from_this())) {
     Send(refusal);
     return End();
   }
-  {
-    absl::MutexLock lock(&mutex_);
-    opened_ = true;
-  }
+  absl::MutexLock lock(&mutex_);
+  opened_ = true;
+  receiver_ = std::move(receiver);
   receiver_->Post(KvReceiver::ControlReceived{id_, *std::move(message)});
+  if (cancelled_) receiver_->Post(KvReceiver::StreamLost{id_});
 }
 
 void PushReactor::Dispatch() {
@@ -147,9 +147,13 @@ void PushReactor::Dispatch() {
   receiver_->Post(KvReceiver::Malformed{id_, std::string(status.message())});
 }
 
+// Possibly while a read's reaction runs.
 void PushReactor::OnCancel() {
+  absl::MutexLock lock(&mutex_);
+  cancelled_ = true;
   if (receiver_ != nullptr) receiver_->Post(KvReceiver::StreamLost{id_});
-  End();
+  EndLocked();
+  WriteNext();
 }
 
 void PushReactor::OnDone() {

@@ -57,14 +57,16 @@ class PushReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   const absl::Time started_;
   Callbacks callbacks_;
   std::shared_ptr<PushReactor> self_;
-  std::shared_ptr<AttemptReceiver> receiver_;  // set once, on the reading reaction
 
   absl::Mutex mutex_;
+  // Set once, by the reading reaction, which alone looks at it without the lock.
+  std::shared_ptr<AttemptReceiver> receiver_;
   std::deque<grpc::ByteBuffer> queue_ ABSL_GUARDED_BY(mutex_);  // bounded by the window's messages
   grpc::ByteBuffer writing_;                                    // gRPC's while write_in_flight_
   grpc::ByteBuffer request_;                                    // gRPC's while a read is in flight
   bool write_in_flight_ ABSL_GUARDED_BY(mutex_) = false;
   bool opened_ ABSL_GUARDED_BY(mutex_) = false;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time ending_since_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;  // Finish was called

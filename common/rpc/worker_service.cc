@@ -160,6 +160,7 @@ WorkerService::WorkerService(internal::v1::WorkerInfo info, std::function<WatchR
     : info_(std::move(info)),
       snapshot_(std::move(snapshot)),
       pages_(pages),
+      addressed_(!info_.address().empty()),
       thread_([this] { Loop(); }) {}
 
 WorkerService::~WorkerService() {
@@ -181,6 +182,13 @@ grpc::ServerWriteReactor<WatchResponse>* WorkerService::Watch(
   watchers_.push_back(watcher);
   changed_ = true;
   return watcher;
+}
+
+void WorkerService::SetAddress(const std::string& address) {
+  absl::MutexLock lock(&mutex_);
+  BATON_CHECK(!addressed_, "watchers know an address already");
+  info_.set_address(address);
+  addressed_ = changed_ = true;
 }
 
 void WorkerService::StateChanged() {
@@ -208,7 +216,7 @@ void WorkerService::Loop() {
       mutex_.AwaitWithTimeout(absl::Condition(&awake), kWatchInterval);
       if (closed_) return;
       changed_ = false;
-      if (watchers_.empty()) continue;
+      if (watchers_.empty() || !addressed_) continue;
     }
     const WatchResponse snapshot = snapshot_();
     absl::MutexLock lock(&mutex_);

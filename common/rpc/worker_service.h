@@ -53,9 +53,11 @@ class WorkerService final : public internal::v1::WorkerService::CallbackService 
   void Close();
   int watchers() const;
 
-  // Where others reach this worker, when that is known only now. REQUIRES: nobody can have called
-  // Watch yet.
-  void SetAddress(const std::string& address) { info_.set_address(address); }
+  // Where others reach this worker, when that is known only once the server listens: nothing is
+  // sent to watchers before. REQUIRES: the info came without an address, and nobody has called this
+  // yet.
+  void SetAddress(const std::string& address);
+  // REQUIRES: its address is known.
   const internal::v1::WorkerInfo& info() const { return info_; }
 
  private:
@@ -63,12 +65,13 @@ class WorkerService final : public internal::v1::WorkerService::CallbackService 
   void Loop();
   void Remove(Watcher* watcher);
 
-  internal::v1::WorkerInfo info_;
+  internal::v1::WorkerInfo info_;  // fixed once addressed_
   const std::function<internal::v1::WatchResponse()> snapshot_;
   const PrefixPages* const pages_;
   mutable absl::Mutex mutex_;
   std::vector<Watcher*> watchers_
-      ABSL_GUARDED_BY(mutex_);  // each deletes itself when its stream is done
+      ABSL_GUARDED_BY(mutex_);              // each deletes itself when its stream is done
+  bool addressed_ ABSL_GUARDED_BY(mutex_);  // the address is known
   bool changed_ ABSL_GUARDED_BY(mutex_) = false;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

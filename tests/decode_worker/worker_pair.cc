@@ -78,6 +78,11 @@ TestWorker::TestWorker(const Options& options) {
   prefill_options_.strict_kv_dtype = options.strict_kv_dtype;
   prefill_options_.limits = options.sender_limits;
   prefill_options_.staging = staging_.get();
+  const auto stats = [this] { return engine_->Stats(); };
+  decode_options_.metrics =
+      &received_.emplace(metrics_, stats, WorkerMetrics::Direction::kReceived);
+  prefill_options_.metrics =
+      &sent_.emplace(sending_metrics_, stats, WorkerMetrics::Direction::kSent);
   registry_ = std::make_unique<AttemptRegistry>(decode_options_.max_calls);
   channels_ = std::make_unique<ChannelCache>(ChannelCache::Options{
       .credentials = Credentials::Loopback(), .connections = options.kv_connections});
@@ -104,9 +109,13 @@ TestWorker::TestWorker(const Options& options) {
   engine_thread_ = std::make_unique<EngineThread>(*engine_);
 }
 
-TestWorker::~TestWorker() {
+void TestWorker::EndAll() {
   registry_->EndAll(absl::UnavailableError("the worker ends"));
   prefill_service_->EndAll(absl::UnavailableError("the worker ends"));
+}
+
+TestWorker::~TestWorker() {
+  EndAll();
   server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
   EXPECT_TRUE(ComesToRest());
 }

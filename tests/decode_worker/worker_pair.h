@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@
 #include "common/backend/make_backend.h"
 #include "common/engine/engine.h"
 #include "common/engine/engine_thread.h"
+#include "common/rpc/metrics.h"
+#include "common/rpc/worker_metrics.h"
 #include "decode_worker/attempt_registry.h"
 #include "decode_worker/decode_service.h"
 #include "decode_worker/push_service.h"
@@ -56,6 +59,8 @@ class TestWorker {
   std::shared_ptr<grpc::Channel> channel() { return channel_; }
   DecodeService& decode_service() { return *decode_service_; }
   PrefillService& prefill_service() { return *prefill_service_; }
+  const Metrics& metrics() const { return metrics_; }  // of what it received
+  void EndAll();                                       // that runs
   // Waits until no call, block or promise is left; false when that does not come.
   bool ComesToRest();
 
@@ -63,6 +68,8 @@ class TestWorker {
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<KvStaging> staging_;
+  Metrics metrics_{"decode"}, sending_metrics_{"prefill"};
+  std::optional<WorkerMetrics> received_, sent_;
   std::unique_ptr<EngineThread> engine_thread_;
   DecodeServiceOptions decode_options_;
   PrefillServiceOptions prefill_options_;

@@ -24,9 +24,10 @@ class WorkerServiceTest : public ::testing::Test {
     std::unique_ptr<grpc::ClientReader<internal::v1::WatchResponse>> reader;
   };
 
-  void SetUp() override {
+  void SetUp() override { Serve("127.0.0.1:1"); }
+  void Serve(const std::string& address) {
     internal::v1::WorkerInfo info = MakeWorkerInfo(internal::v1::WORKER_ROLE_DECODE, "d-0", {}, {});
-    info.set_address("127.0.0.1:1");
+    info.set_address(address);
     service_ = std::make_unique<WorkerService>(
         info,
         [this] {
@@ -99,6 +100,21 @@ TEST_F(WorkerServiceTest, TheFirstMessageSaysWhoTheRestHowItIs) {
   ASSERT_TRUE(stream->reader->Read(&second));
   EXPECT_FALSE(second.has_info());
   EXPECT_GT(second.progress(), first.progress());
+}
+
+TEST_F(WorkerServiceTest, WhoWatchesBeforeTheAddressIsKnownHearsNothingWithoutIt) {
+  TearDown();
+  service_.reset();
+  Serve("");
+  std::vector<std::unique_ptr<Stream>> streams;
+  for (int i = 0; i < 5; ++i) streams.push_back(Watch());
+  for (int i = 0; i < 1000 && service_->watchers() < 5; ++i) absl::SleepFor(absl::Milliseconds(1));
+  service_->SetAddress("127.0.0.1:2");
+  for (const auto& stream : streams) {
+    internal::v1::WatchResponse first;
+    ASSERT_TRUE(stream->reader->Read(&first));
+    EXPECT_EQ(first.info().address(), "127.0.0.1:2");
+  }
 }
 
 TEST_F(WorkerServiceTest, AChangeOfStateReachesAllWatchers) {

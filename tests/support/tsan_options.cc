@@ -1,0 +1,29 @@
+// What ThreadSanitizer does in the tests that it watches.
+
+extern "C" {
+
+const char* __tsan_default_options() { return "report_thread_leaks=0:second_deadlock_stack=1"; }
+
+// What these libraries, which are not instrumented, ask of libc and of
+// operator new and delete is not judged, since what orders it is not seen; nor does it order
+// anything else, by their sockets say (tsan_grpc.cc). The one function whose races are left out is
+// gRPC's own and runs nothing of ours: it reads the text of a status.
+const char* __tsan_default_suppressions() {
+  return "called_from_lib:libabsl_cord.so\n"
+         "called_from_lib:libabsl_cord_internal.so\n"
+         "called_from_lib:libabsl_graphcycles_internal.so\n"
+         "called_from_lib:libabsl_random_internal_pool_urbg.so\n"
+         "called_from_lib:libabsl_status.so\n"
+         "called_from_lib:libabsl_str_format_internal.so\n"
+         "called_from_lib:libabsl_strings.so\n"
+         "called_from_lib:libabsl_synchronization.so\n"
+         "called_from_lib:libabsl_time.so\n"
+         "called_from_lib:libabsl_time_zone.so\n"
+         "called_from_lib:libgpr.so\n"
+         "called_from_lib:libgrpc.so\n"
+         "called_from_lib:libgrpc++.so\n"
+         "called_from_lib:libupb.so\n"
+         "race:grpc::internal::CallOpClientRecvStatus::FinishOp\n";
+}
+
+}  // extern "C"
