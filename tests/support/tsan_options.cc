@@ -19,6 +19,7 @@ const char* __tsan_default_suppressions() {
          "called_from_lib:libabsl_synchronization.so\n"
          "called_from_lib:libabsl_time.so\n"
          "called_from_lib:libabsl_time_zone.so\n"
+         "called_from_lib:libcpp-httplib.so\n"
          "called_from_lib:libgpr.so\n"
          "called_from_lib:libgrpc.so\n"
          "called_from_lib:libgrpc++.so\n"
