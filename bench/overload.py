@@ -9,6 +9,7 @@ the knee, its best value the peak. Then three times the knee. Said to be right w
 of accepted requests stays inside the objective, refusals' p99 is within 10 ms and the router takes at most 64 MB more than idle.
 Refusals are timed at the client, from the moment at which the request was to be sent."""
 import argparse
+import itertools
 import json
 import pathlib
 import sys
@@ -19,6 +20,7 @@ from serving import ROOT, Serving, mock_serving
 
 OBJECTIVE = {"ttft": 500, "itl": 100}  # ms
 FOLLOWS = 0.95  # of what was offered, up to the knee
+seeds = itertools.count(1)
 
 
 def parse():
@@ -57,7 +59,9 @@ class Peak:
 
 def measure(router, rate, seconds, warmup, lengths):
     objective = ",".join(f"{name}={ms}ms" for name, ms in OBJECTIVE.items())
-    report = router.load(seconds, f"--request-rate={rate}", f"--objective={objective}", *lengths, warmup=warmup)
+    # Prompts of its own: those of the run before are in the workers' prefix caches.
+    report = router.load(seconds, f"--request-rate={rate}", f"--seed={next(seeds)}", f"--objective={objective}", *lengths,
+                         warmup=warmup)
     row = report["classes"]["all"]
     reasons = [line.removeprefix("baton_router_refusals_total") for line in router.metrics().splitlines()
                if line.startswith("baton_router_refusals_total")]  # since the router began
@@ -74,15 +78,16 @@ def main():
     args = parse()
     queue_time = f"--max-queue-time={args.max_queue_time}"
     if args.real:
-        # One core for each worker: about 1,000 prompt tokens/s.
-        rates, tokens, output = args.rates or [3, 4, 5, 6], args.input_len or 200, 16
+        # One core for each worker: about 1,500 prompt tokens/s.
+        rates, tokens, output = args.rates or [10, 15, 20, 24, 28, 32, 36], args.input_len or 50, 16
         router = Serving(args.bin, args.model, ["--disaggregate=always", queue_time])
         router.add_worker("prefill", "--threads=1", "--cpu-set=0")
         router.add_worker("decode", "--threads=1", "--cpu-set=1")
     else:
         # Two prefill workers that take 10 ms for a prompt each: 200 requests/s.
         rates, tokens, output = args.rates or [100, 140, 160, 180, 190, 200, 220], args.input_len or 100, 16
-        router = mock_serving(args.bin, args.model, 4, [f"--per-prompt-token={10_000 / tokens:g}us", "--between-tokens=5ms"], [queue_time])
+        router = mock_serving(args.bin, args.model, 4, [f"--per-prompt-token={10_000 / tokens:g}us", "--between-tokens=5ms"],
+                              [queue_time])
     lengths = (f"--input-len={tokens}", f"--output-len={output}")
     with router:
         measure(router, rates[0], 1, 0.5, lengths)  # connections, what the workers know of their speed
