@@ -153,7 +153,7 @@ bool RouterSim::ClientStopsReading(uint64_t choice, Micros duration) {
   Client* client = Running(choice);
   if (client == nullptr) return false;
   client->stopped_reading = true;
-  client->reads_at = sim_.queue.now() + duration;
+  client->reads_at = std::max(client->reads_at, sim_.queue.now() + duration);
   return true;
 }
 
