@@ -48,18 +48,18 @@ def stall(args, router):
     made.prompt_token_ids.ids.extend(range(20, 28))
     made.sampling_params.max_tokens, made.sampling_params.ignore_eos = 7000, True
 
-    channels, calls = [], []
+    calls = []
     for number in range(args.stalled):
         if number % 50 == 0:  # the router's limit of streams on one connection
-            channels.append(grpc.insecure_channel(f"127.0.0.1:{router.port}", [
-                ("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 1024), ("grpc.use_local_subchannel_pool", 1)]))
-        calls.append(rpc.GenerationServiceStub(channels[-1]).Generate(made))
+            channel = grpc.insecure_channel(f"127.0.0.1:{router.port}", [
+                ("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 1024), ("grpc.use_local_subchannel_pool", 1)])
+        calls.append(rpc.GenerationServiceStub(channel).Generate(made))
     deadline = time.monotonic() + FILL_TIMEOUT_S
     while gauge(router, "baton_router_streams_behind") < args.stalled:
         if time.monotonic() > deadline:
             raise SystemExit(f"only {gauge(router, 'baton_router_streams_behind'):g} streams are behind:\n{router.log_text()}")
         time.sleep(1)
-    return channels, calls
+    return calls  # which keep their channels
 
 
 def main():
@@ -69,12 +69,12 @@ def main():
         measure(router, 1)  # connections
         alone, idle_mb = measure(router, args.seconds), router.resident_mb()
         begin = time.monotonic()
-        open_calls = stall(args, router)
+        calls = stall(args, router)
         print(f"all {args.stalled} are behind", file=sys.stderr, flush=True)
         filled_s, full_mb = time.monotonic() - begin, router.resident_mb()
         beside = measure(router, args.seconds)
         behind = gauge(router, "baton_router_streams_behind")
-        for call in open_calls[1]:
+        for call in calls:
             call.cancel()
     ratio = beside["itl_ms"]["p99"] / alone["itl_ms"]["p99"]
     failed = alone["failed"] + beside["failed"]

@@ -1,6 +1,6 @@
-// Points at which a test makes this process fail: at the state transitions of a
-// request. They are compiled in only with BATON_FAILPOINTS (the preset `failpoints`); elsewhere the
-// macros leave nothing behind.
+// Points at which a test makes this process fail: at the state transitions of a request. They are
+// compiled in only with BATON_FAILPOINTS (the preset `failpoints`); elsewhere the macros leave
+// nothing behind.
 //
 //   BATON_FAILPOINT("kv_receiver.before_commit");
 //   BATON_RETURN_IF_ERROR(BATON_FAILPOINT_STATUS("prefill.before_submit"));

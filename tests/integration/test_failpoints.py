@@ -36,9 +36,9 @@ if "BATON_FAILPOINTS_ALL" not in os.environ:
     KILLS = [kill for number, kill in enumerate(KILLS) if number % 4 in (0, 3)]
 
 
-def made(sampled, stops_at=None):
-    """Two chunks of prompt, twelve tokens, nothing of it in a cache."""
-    asked = request(ids=[(i * i) % 40000 + 20 for i in range(100)], ignore_eos=True, max_tokens=12,
+def made(sampled, stops_at=None, max_tokens=12):
+    """Two chunks of prompt, nothing of it in a cache."""
+    asked = request(ids=[(i * i) % 40000 + 20 for i in range(100)], ignore_eos=True, max_tokens=max_tokens,
                     temperature=0.9 if sampled else 0, seed=7)
     asked.cache_salt = str(next(salts))
     if stops_at is not None:
@@ -140,18 +140,11 @@ def test_a_decode_worker_that_dies_as_it_preempts_changes_no_token():
     cluster = Cluster(decode_args=["--num-kv-blocks=16"], router_args=["--disaggregate=always"])
     points = Failpoints(cluster.decode[0])
     with cluster:
-        right = []
-        for sampled in (False, True):
-            asked = made(sampled)
-            asked.sampling_params.max_tokens = length
-            right.append(list(complete(cluster.stub, asked).token_ids))
+        right = [list(complete(cluster.stub, made(sampled, max_tokens=length)).token_ids) for sampled in (False, True)]
         points.arm(f"{AT_PREEMPTION}=kill@1")
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            running = []
-            for sampled in (False, True):
-                asked = made(sampled)
-                asked.sampling_params.max_tokens = length
-                running.append(pool.submit(complete, cluster.stub, asked, timeout_s=60))
+            running = [pool.submit(complete, cluster.stub, made(sampled, max_tokens=length), timeout_s=60)
+                       for sampled in (False, True)]
             points.wait_killed(DEAD_S, AT_PREEMPTION)
             cluster.decode[0].start()
             assert [list(future.result().token_ids) for future in running] == right
