@@ -28,6 +28,11 @@ void PrefixIndex::Forget(uint32_t id) {
   workers_.erase(worker);
 }
 
+size_t PrefixIndex::pages(uint32_t worker) const {
+  const auto found = workers_.find(worker);
+  return found == workers_.end() ? 0 : found->second.pages.size();
+}
+
 std::vector<PrefixIndex::Hit> PrefixIndex::Find(const Hash128& root,
                                                 absl::Span<const int32_t> token_ids,
                                                 const std::string& salt) const {

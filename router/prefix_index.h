@@ -49,6 +49,7 @@ class PrefixIndex {
                         const std::string& salt) const;
 
   size_t pages() const { return total_; }
+  size_t pages(uint32_t worker) const;
 
  private:
   using Holders = absl::InlinedVector<uint32_t, 4>;  // ascending

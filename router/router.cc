@@ -26,6 +26,10 @@ WorkerRegistry::Options RegistryOptions(const ServedModel& model, const Credenti
       .on_circuit =
           [&metrics](const WorkerTarget& target, bool open) {
             metrics.SetCircuitOpen(target.address, RoleName(target.role), open);
+          },
+      .on_pages =
+          [&metrics](const WorkerTarget& target, size_t pages) {
+            metrics.SetPrefixPages(target.address, RoleName(target.role), pages);
           }};
 }
 

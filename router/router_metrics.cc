@@ -63,8 +63,15 @@ void RouterMetrics::SetCircuitOpen(const std::string& worker, const std::string&
       open);
 }
 
+void RouterMetrics::SetPrefixPages(const std::string& worker, const std::string& role,
+                                   size_t pages) {
+  Set(prefix_pages_, "baton_router_prefix_pages",
+      "Pages of 16 tokens in the worker's prefix cache that placement knows of.", worker, role,
+      static_cast<double>(pages));
+}
+
 void RouterMetrics::Set(WorkerGauges& gauges, const char* name, const char* help,
-                        const std::string& worker, const std::string& role, bool value) {
+                        const std::string& worker, const std::string& role, double value) {
   const auto key = std::make_pair(worker, role);
   auto it = gauges.find(key);
   if (it == gauges.end()) {
@@ -73,7 +80,7 @@ void RouterMetrics::Set(WorkerGauges& gauges, const char* name, const char* help
     metrics_.AddGauge(name, help, {{"worker", worker}, {"worker_role", role}},
                       [gauge = &it->second] { return gauge->load(); });
   }
-  it->second.store(value ? 1 : 0);
+  it->second.store(value);
 }
 
 void RouterMetrics::Selected(const std::string& worker, PlacementPolicy policy) {

@@ -31,6 +31,8 @@ class RouterMetrics {
   void SetUp(const std::string& worker, const std::string& role, bool up);
   // The worker failed in a row and is given one request at a time.
   void SetCircuitOpen(const std::string& worker, const std::string& role, bool open);
+  // So many pages of its prefix cache are known to placement.
+  void SetPrefixPages(const std::string& worker, const std::string& role, size_t pages);
   void Selected(const std::string& worker, PlacementPolicy policy);
 
   // Streams whose client does not keep up.
@@ -47,7 +49,7 @@ class RouterMetrics {
   void CountRefusal(const absl::Status& status);
   using WorkerGauges = std::map<std::pair<std::string, std::string>, std::atomic<double>>;
   void Set(WorkerGauges& gauges, const char* name, const char* help, const std::string& worker,
-           const std::string& role, bool value);
+           const std::string& role, double value);
 
   Metrics& metrics_;
   std::atomic<int64_t> running_ = 0;
@@ -57,6 +59,7 @@ class RouterMetrics {
   // goes stays bounded.
   WorkerGauges up_;
   WorkerGauges circuit_open_;
+  WorkerGauges prefix_pages_;
   std::map<std::string, Counter> selected_;
   absl::Mutex refusals_mutex_;
   std::map<std::string, Counter> refusals_ ABSL_GUARDED_BY(refusals_mutex_);  // by reason

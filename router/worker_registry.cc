@@ -160,7 +160,7 @@ void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& in
   if (worker.id != 0 && worker.info.incarnation() == info.incarnation()) return;
   if (worker.id != 0) Lose(worker, WorkerLost("the worker was restarted"));
   if (worker.info.incarnation() != info.incarnation()) {
-    prefixes_.Forget(worker.slot);
+    ForgetPages(worker);
     worker.breaker = {};
     worker.measured_tokens_per_second = 0;
   }
@@ -235,7 +235,7 @@ void WorkerRegistry::DropUnwanted() {
       continue;
     }
     SetId(worker, 0);
-    prefixes_.Forget(worker.slot);
+    ForgetPages(worker);
     by_slot_.erase(worker.slot);
     it = workers_.erase(it);
   }

@@ -95,6 +95,8 @@ class WorkerRegistry {
     std::function<void(const WorkerTarget&, bool)> on_up;  // may be used from now on, or no longer
     // Its circuit breaker is open from now on, or no longer. Null: nobody wants to know.
     std::function<void(const WorkerTarget&, bool)> on_circuit;
+    // So many pages of its prefix cache are known. Null: nobody wants to know.
+    std::function<void(const WorkerTarget&, size_t)> on_pages;
   };
   WorkerRegistry(EventLoop& loop, FleetView& fleet, Options options);
 
@@ -137,6 +139,7 @@ class WorkerRegistry {
   void Publish();
   void TakeLoad(Worker& worker, const internal::v1::WorkerLoad& load);
   void TakePages(Worker& worker, const internal::v1::PrefixDelta& delta);
+  void ForgetPages(Worker& worker);
   void SetId(Worker& worker, uint64_t id);
   // Whether it is ready may have changed.
   void Relist(Worker& worker);

@@ -71,11 +71,17 @@ void WorkerRegistry::TakePages(Worker& worker, const internal::v1::PrefixDelta& 
                                                    .full = delta.full(),
                                                    .added = delta.added(),
                                                    .removed = delta.removed()});
+  if (options_.on_pages) options_.on_pages(worker.target, prefixes_.pages(worker.slot));
   if (!known) {
     LogWarning("{} worker '{}' at {}: a message about its prefix pages is missing",
                RoleName(worker.target.role), LogSafe(worker.info.name()), worker.target.address);
     if (worker.watch != nullptr) worker.watch->Cancel();  // the next stream begins with all
   }
+}
+
+void WorkerRegistry::ForgetPages(Worker& worker) {
+  prefixes_.Forget(worker.slot);
+  if (options_.on_pages) options_.on_pages(worker.target, 0);
 }
 
 ReadyWorkers::Candidates WorkerRegistry::Choose(const WorkerNeeds& needs,

@@ -6,6 +6,7 @@ from cluster import Cluster, Server, complete, request, wait_until
 from stubs import rpc
 
 HELD = 192  # whole blocks of 32
+PAGE = 16
 
 
 def prompt(kind, tail):
@@ -15,6 +16,10 @@ def prompt(kind, tail):
 
 def ask(stub, ids, **sampling):
     return complete(stub, request(ids=ids, temperature=0, ignore_eos=True, **{"max_tokens": 4, **sampling}))
+
+
+def known_pages(cluster, role):
+    return cluster.router.metric("baton_router_prefix_pages", worker_role=role)
 
 
 @pytest.fixture(scope="module")
@@ -37,15 +42,9 @@ def test_a_request_goes_to_the_prefill_worker_that_holds_its_prefix(fleet):
         done = ask(fleet.stub, prompt(kind, tail=0))
         assert done.usage.cached_tokens == 0
         first[kind] = done.timings.prefill_worker
-
-    def is_announced(kind):
-        # At most 250 ms later: until then nobody is known to hold it.
-        done = ask(fleet.stub, prompt(kind, tail=1))
-        return done.usage.cached_tokens == HELD and done.timings.prefill_worker == first[kind]
-
-    for kind in range(5):
-        wait_until(lambda: is_announced(kind), 5, "the pages are announced")
-    for tail in range(2, 6):
+    # Until its pages are announced nobody is known to hold a prompt, and another worker would come to hold it too.
+    wait_until(lambda: known_pages(fleet, "prefill") == 5 * HELD / PAGE, 5, "the pages are announced")
+    for tail in range(1, 6):
         for kind in range(5):
             done = ask(fleet.stub, prompt(kind, tail))
             assert not done.timings.local_prefill
@@ -76,7 +75,8 @@ def test_short_prompts_are_prefilled_where_they_are_decoded_if_told_to():
         assert short.timings.local_prefill and not long.timings.local_prefill
         cluster.wait_idle()
         # The decode worker holds all but 8 tokens of it: those are computed there.
-        wait_until(lambda: ask(cluster.stub, prompt(2, 1)).timings.local_prefill, 5, "the pages are announced")
+        wait_until(lambda: known_pages(cluster, "decode") >= (96 + HELD) / PAGE, 5, "the pages are announced")
+        assert ask(cluster.stub, prompt(2, 1)).timings.local_prefill
         # Whatever the length when there is nobody else.
         cluster.prefill[0].kill()
         wait_until(lambda: ask(cluster.stub, prompt(3, 0)).timings.local_prefill, 5, "local without prefill workers")
