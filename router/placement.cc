@@ -91,6 +91,11 @@ class Chooser {
   uint32_t Uncached(const WorkerSnapshot& worker) const {
     return needs_.prompt_tokens - Cached(worker);
   }
+  // A decode worker has no memory for the prompt now.
+  bool MustWait(const WorkerSnapshot& worker) const {
+    const uint64_t room = uint64_t{worker.free_blocks} * worker.block_size + Cached(worker);
+    return room < uint64_t{worker.tokens_since} + needs_.prompt_tokens + 1;
+  }
   double Speed(const WorkerSnapshot& worker) const {
     if (worker.prefill_tokens_per_second > 0) return worker.prefill_tokens_per_second;
     return fastest_ > 0 ? fastest_ : kGuessedTokensPerSecond;
@@ -129,9 +134,6 @@ std::vector<Ranked> Chooser::RankDecode() const {
   for (size_t i = 0; i < decode_.size(); ++i) {
     const WorkerSnapshot& worker = decode_[i];
     if (!Fits(worker, needs_)) continue;
-    const uint32_t cached = Cached(worker);
-    const uint64_t room = uint64_t{worker.free_blocks} * worker.block_size + cached;
-    const bool must_wait = room < uint64_t{worker.tokens_since} + needs_.prompt_tokens + 1;
     double sequences = Sequences(worker) + (kArrivingSequences - 1) * worker.own_arriving;
     if (worker.total_blocks > 0) {
       const double free =
@@ -146,9 +148,9 @@ std::vector<Ranked> Chooser::RankDecode() const {
       seconds += PrefillSeconds(worker);
     }
     ranked.push_back({.index = i,
-                      .tier = 2 * Wish(worker) + (must_wait ? 1 : 0),
+                      .tier = 2 * Wish(worker) + (MustWait(worker) ? 1 : 0),
                       .cost = seconds,
-                      .cached = cached,
+                      .cached = Cached(worker),
                       .requests = Sequences(worker)});
   }
   Sort(ranked);
@@ -183,12 +185,13 @@ void Chooser::Sort(std::vector<Ranked>& ranked) const {
 Chooser::Partner Chooser::FindPartner(const WorkerSnapshot& decode,
                                       const std::vector<Ranked>& prefill) const {
   Partner partner;
+  const bool waits = MustWait(decode);
   double least = 0;
   for (const Ranked& candidate : prefill) {
     const WorkerSnapshot& worker = prefill_[candidate.index];
     if (worker.identity != decode.identity) continue;
     if (!partner.best.has_value()) partner.best = candidate.index;
-    if (!HasRoomForPrompt(worker)) continue;
+    if (waits ? !HasRoomForWaitingPrompt(worker) : !HasRoomForPrompt(worker)) continue;
     const LinkEstimate link = link_(worker.id, decode.id);
     const int reluctance = link.bad ? kBadLink : Wish(worker) > 1 ? kAvoided : kFine;
     const double cost = candidate.cost + absl::ToDoubleSeconds(link.exposed);

@@ -39,6 +39,7 @@ struct WorkerSnapshot {
   uint32_t own_sequences = 0;
   uint32_t own_arriving = 0;       // of those, prompts of which are computed elsewhere
   uint32_t own_prompts = 0;        // of those, with a prompt that it has not computed yet
+  uint32_t own_postponed = 0;      // of those, whose decode workers have no memory for them so far
   uint32_t own_prompt_tokens = 0;  // of those prompts, that it does not hold
   // Given to it by this router since it reported, less what has ended since:
   int32_t sequences_since = 0;
@@ -59,6 +60,11 @@ inline bool Fits(const WorkerSnapshot& worker, const WorkerNeeds& needs) {
 // A worker that has so many prompts before it takes no more from this router.
 inline constexpr uint32_t kMaxQueuedPrompts = 2;
 inline bool HasRoomForPrompt(const WorkerSnapshot& worker) {
+  return worker.takes_requests && worker.own_prompts - worker.own_postponed < kMaxQueuedPrompts;
+}
+// For one whose decode worker has no memory either: it would only join those that wait for theirs,
+// and who waits in the router is served in its order.
+inline bool HasRoomForWaitingPrompt(const WorkerSnapshot& worker) {
   return worker.takes_requests && worker.own_prompts < kMaxQueuedPrompts;
 }
 

@@ -14,8 +14,8 @@ void RequestBranch::BeginTrial() {
   try_at_ = absl::InfiniteFuture();
   WorkerNeeds needs = Needs();
   // One that is paused may stay preempted; one token comes without a decode worker.
-  if (!needs.decode || request_.paused) return EndTrial();
-  needs.elsewhere = true;
+  if (!needs.decode || (request_.paused && accepted_)) return EndTrial();
+  needs.beside = attempt_;
   needs.prefer_decode = 0;
   needs.avoid.push_back(workers_.decode->id);
   trial_ = {.attempt = ++request_.last_attempt,

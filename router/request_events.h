@@ -44,9 +44,9 @@ struct WorkerNeeds {
   bool resumed = false;           // it was served before: it waits for a worker as long as it may
   std::vector<uint64_t> avoid{};  // workers that broke them, taken only where there is no other
   uint64_t prefer_decode = 0;     // may hold pages that an earlier attempt pushed; 0: none
-  // Of an attempt that may take the place of one that has its workers: only a decode worker that is
-  // not to be avoided and has room now.
-  bool elsewhere = false;
+  // The attempt whose place this one may take, which has its workers and waits there: only a decode
+  // worker that is not to be avoided and has room now. 0: there is none.
+  uint32_t beside = 0;
 };
 
 struct WorkerName {
@@ -67,7 +67,7 @@ struct WorkersChosen {
   std::string prefill_numerics;    // of whoever computes the prompt
   std::string decode_numerics;
 };
-// To needs that are for `elsewhere`: there is no such worker.
+// To needs with `beside`: there is no such worker.
 struct NoneElsewhere {
   uint32_t attempt = 0;
 };
@@ -100,8 +100,7 @@ using RequestEvent =
                  ClientCancelled, ClientBehind, ClientCaughtUp, TimerFired, NoneElsewhere>;
 
 // Actions, in the order in which they are to be done.
-// Answered by WorkersChosen or Abandoned; with `elsewhere` at once, by WorkersChosen or
-// NoneElsewhere.
+// Answered by WorkersChosen or Abandoned; with `beside` at once, by WorkersChosen or NoneElsewhere.
 struct ChooseWorkers {
   uint32_t attempt = 0;
   WorkerNeeds needs;

@@ -79,6 +79,10 @@ RequestRunner::Candidates RequestRunner::FindCandidates(const Request& request,
 void RequestRunner::PlaceElsewhere(uint64_t number, ChooseWorkers ask) {
   Request* request = Find(number);
   if (request == nullptr || request->ended || !request->machine->running(ask.attempt)) return;
+  if (const auto share = request->shares.find(ask.needs.beside); share != request->shares.end()) {
+    parts_.registry.PromptPostponed(share->second);
+    SchedulePlacing();
+  }
   Candidates candidates = FindCandidates(*request, ask.needs);
   const WorkerNeeds& needs = ask.needs;
   std::erase_if(candidates.decode, [&needs](const WorkerSnapshot& worker) {

@@ -110,7 +110,7 @@ void RequestRunner::DoAll(Request& request, RequestActions actions) {
 
 void RequestRunner::Do(Request& request, ChooseWorkers&& action) {
   BATON_FAILPOINT("router.before_choose");
-  if (action.needs.elsewhere) {
+  if (action.needs.beside != 0) {
     parts_.loop.Post(
         [this, number = request.number, ask = std::move(action)] { PlaceElsewhere(number, ask); });
     return;
@@ -162,6 +162,7 @@ void RequestRunner::Do(Request& request, StartPrefill&& action) {
   if (worker == nullptr) {
     return Post(request.number, PrefillEnded{action.attempt, absl::UnavailableError("it is gone")});
   }
+  parts_.registry.PromptComes(request.shares.at(action.attempt));
   WorkerLeg& leg = AddLeg(request, action.attempt, action.worker_id);
   leg.prefill = std::make_unique<StreamingCall<PrefillResponse>>(
       parts_.loop, CallHandlers<PrefillResponse>{

@@ -78,6 +78,7 @@ struct WorkerShare {
   uint32_t prompt_tokens = 0;
   uint32_t computed_tokens = 0;  // of those, that whoever prefills does not hold
   bool prompt_waits = false;     // the prompt is not computed
+  bool postponed = false;        // and its decode worker has no memory for it so far
 };
 
 // On the loop's thread only. Destroyed after Close has called back.
@@ -114,6 +115,9 @@ class WorkerRegistry {
 
   // What the chosen workers have before them. Each does nothing for workers that are gone.
   void Take(WorkerShare& share);
+  // The decode worker has no memory for the prompt so far; its prefill worker gets it after all.
+  void PromptPostponed(WorkerShare& share);
+  void PromptComes(WorkerShare& share);
   void PromptComputed(WorkerShare& share);
   void GiveBack(WorkerShare& share);
 

@@ -31,7 +31,7 @@ void WorkerRegistry::Relist(Worker& worker) {
     // What it was given was lost with the id.
     worker.seen.id = worker.id;
     worker.seen.own_sequences = worker.seen.own_arriving = 0;
-    worker.seen.own_prompts = worker.seen.own_prompt_tokens = 0;
+    worker.seen.own_prompts = worker.seen.own_postponed = worker.seen.own_prompt_tokens = 0;
   }
   if (worker.listed || !ready) return;
   worker.listed = true;
@@ -128,7 +128,24 @@ void WorkerRegistry::Take(WorkerShare& share) {
   }
 }
 
+void WorkerRegistry::PromptPostponed(WorkerShare& share) {
+  if (share.prefill == 0 || !share.prompt_waits || std::exchange(share.postponed, true)) return;
+  if (Worker* worker = Find(share.prefill)) {
+    ++worker->seen.own_postponed;
+    Update(*worker);
+  }
+}
+
+void WorkerRegistry::PromptComes(WorkerShare& share) {
+  if (!std::exchange(share.postponed, false)) return;
+  if (Worker* worker = Find(share.prefill)) {
+    Subtract(worker->seen.own_postponed, 1);
+    Update(*worker);
+  }
+}
+
 void WorkerRegistry::PromptComputed(WorkerShare& share) {
+  PromptComes(share);
   if (!std::exchange(share.prompt_waits, false)) return;
   const uint64_t prompt_id = share.prefill != 0 ? share.prefill : share.decode;
   if (Worker* worker = Find(prompt_id)) {

@@ -101,6 +101,19 @@ TEST(Placement, WaitsWhileEveryPrefillWorkerHasEnoughPrompts) {
   EXPECT_EQ(Place(one_token, p, d, {}, 0).outcome, Outcome::kWait);
 }
 
+TEST(Placement, APromptWithoutMemoryElsewhereTakesAPlaceFromThoseOnlyThatWouldWaitForMemoryToo) {
+  std::vector<WorkerSnapshot> p{Worker(1)}, d{Worker(2)};
+  p[0].own_prompts = kMaxQueuedPrompts;
+  p[0].own_postponed = 1;
+  EXPECT_EQ(Place(kNeeds, p, d, {}, 0).outcome, Outcome::kPlaced);
+  d[0].free_blocks = 0;
+  EXPECT_EQ(Place(kNeeds, p, d, {}, 0).outcome, Outcome::kWait);
+  d.push_back(Worker(3));
+  EXPECT_EQ(Place(kNeeds, p, d, {}, 0).decode, 1u);
+  p[0].own_postponed = 0;
+  EXPECT_EQ(Place(kNeeds, p, d, {}, 0).outcome, Outcome::kWait);
+}
+
 TEST(Placement, WaitsForWorkersThatFailedTooOften) {
   std::vector<WorkerSnapshot> p{Worker(1)}, d{Worker(2)};
   d[0].takes_requests = false;

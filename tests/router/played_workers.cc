@@ -51,7 +51,7 @@ void PlayedWorkers::Answer(const ChooseWorkers& ask) {
   const bool local = ask.needs.decode && Chance(4);
   WorkersChosen chosen = MachineHarness::Chosen(!local, ask.needs.decode);
   chosen.attempt = ask.attempt;
-  if (ask.needs.elsewhere) {
+  if (ask.needs.beside != 0) {
     EXPECT_TRUE(ask.needs.decode);
     EXPECT_FALSE(ask.needs.avoid.empty());
     if (Chance(4)) return;  // never

@@ -44,9 +44,9 @@ class PlayedWorkers {
     Sequence sequence;
     bool local = false, accepted = false, committed = false;
     bool elsewhere = false;
-    int silent_turns = 0;               // preempted
-    std::map<uint32_t, uint32_t> sent;  // [choice]: output index that is next
-    std::set<uint32_t> stopped, finished;
+    int silent_turns = 0;                 // preempted
+    std::map<uint32_t, uint32_t> sent{};  // [choice]: output index that is next
+    std::set<uint32_t> stopped{}, finished{};
   };
   struct Prefill {
     Sequence sequence;

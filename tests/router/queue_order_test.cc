@@ -106,5 +106,39 @@ TEST_F(ShortQueueTime, ADeadlineThatPassesInTheQueueIsADeadline) {
   Eventually([&] { return router_->waiting_requests() == 0; });
 }
 
+class FullDecodeWorkers : public RouterFixture {
+ protected:
+  FullDecodeWorkers() {
+    AddPrefill();
+    AddDecode();
+    AddDecode();
+    Start();
+  }
+  void Accept(absl::Duration after) {
+    for (const size_t decode : {1, 2}) workers_[decode]->Behave({.before_accept = after});
+  }
+};
+
+// They take the prefill worker's places, which it could give to others.
+TEST_F(FullDecodeWorkers, WhoWaitsForMemoryHoldsUpNobodyWhoseDecodeWorkerHasSome) {
+  Accept(absl::Hours(1));
+  Answer answers[kMaxQueuedPrompts];
+  std::vector<std::thread> clients;
+  for (Answer& answer : answers) {
+    clients.emplace_back([this, &answer] { answer = Generate(Request("abc", 10)); });
+  }
+  Eventually([&] {
+    return workers_[1]->active_calls() + workers_[2]->active_calls() == int{kMaxQueuedPrompts};
+  });
+  Accept(absl::ZeroDuration());
+  const v1::GenerateRequest next = Request("def", 10);
+  const Answer answer = Generate(next);
+  EXPECT_TRUE(answer.status.ok()) << answer.status;
+  EXPECT_EQ(answer.ids, Expected(next));
+  for (std::thread& client : clients) client.join();
+  for (const Answer& first : answers) EXPECT_TRUE(first.status.ok()) << first.status;
+  ExpectNothingLeft();
+}
+
 }  // namespace
 }  // namespace baton

@@ -51,7 +51,7 @@ TEST(RequestTrial, AsksForAnotherWorkerWhereTheFirstDoesNotAcceptAndTheFirstThat
     harness.PassTime(absl::Milliseconds(1));
     ASSERT_EQ(harness.Count<ChooseWorkers>(), 2);
     const ChooseWorkers ask = *harness.Last<ChooseWorkers>();
-    EXPECT_TRUE(ask.needs.elsewhere);
+    EXPECT_EQ(ask.needs.beside, 1u);
     EXPECT_EQ(ask.needs.avoid, std::vector<uint64_t>{2});
     harness.Feed(Elsewhere(ask.attempt));
     ASSERT_EQ(harness.Count<OpenDecode>(), 2);
@@ -76,7 +76,7 @@ TEST(RequestTrial, ComesSeldomerTheLongerNobodyAccepts) {
   while (harness.terminals() == 0) {
     harness.PassTime(absl::Hours(1));
     const ChooseWorkers* ask = harness.Last<ChooseWorkers>();
-    if (!harness.machine.running(ask->attempt) || !ask->needs.elsewhere) continue;
+    if (!harness.machine.running(ask->attempt) || ask->needs.beside == 0) continue;
     if (harness.Last<OpenDecode>()->attempt == ask->attempt) continue;
     if (++opened % 2 == 0) {
       harness.Feed(NoneElsewhere{ask->attempt});
@@ -103,13 +103,24 @@ TEST(RequestTrial, AWorkerThatRefusesHurtsNothing) {
   EXPECT_EQ(harness.Last<StartPrefill>()->attempt, 1u);
 }
 
+TEST(RequestTrial, WhoseClientIsBehindStaysPreemptedButNotUnaccepted) {
+  MachineHarness opening = Opening();
+  opening.Feed(ClientBehind{});
+  opening.PassTime(absl::Milliseconds(300));
+  EXPECT_EQ(opening.Count<ChooseWorkers>(), 2);
+  MachineHarness preempted = Preempted();
+  preempted.Feed(ClientBehind{});
+  preempted.PassTime(absl::Seconds(2));
+  EXPECT_EQ(preempted.Count<ChooseWorkers>(), 1);
+}
+
 TEST(RequestTrial, APreemptedSequenceGoesOnElsewhereAfterTwoSecondsIfItIsAcceptedAtOnce) {
   MachineHarness harness = Preempted();
   harness.PassTime(absl::Milliseconds(1999));
   EXPECT_EQ(harness.Count<ChooseWorkers>(), 1);
   harness.PassTime(absl::Milliseconds(1));
   ASSERT_EQ(harness.Count<ChooseWorkers>(), 2);
-  EXPECT_TRUE(harness.Last<ChooseWorkers>()->needs.elsewhere);
+  EXPECT_EQ(harness.Last<ChooseWorkers>()->needs.beside, 1u);
   EXPECT_EQ(harness.Last<ChooseWorkers>()->needs.prompt_tokens, 5u);
   harness.Feed(Elsewhere(2));
   EXPECT_EQ(harness.Count<CancelDecode>(), 0);

@@ -206,7 +206,7 @@ TEST_F(RouterThreads, EndsUnderLoad) {
     for (uint64_t i = 0; i < 8; ++i) {
       clients.emplace_back([&, i] {
         std::mt19937_64 random(i);
-        while (!stop) Ask(random, Manner::kPatient);
+        while (!stop) Ask(random, Manner::kPatient).IgnoreError();
       });
     }
     absl::SleepFor(absl::Milliseconds(100));
