@@ -79,7 +79,7 @@ void DecodeCall::OnReadDone(bool ok) {
       End(InvalidField("event", "must be set"));
   }
   absl::MutexLock lock(&mutex_);
-  if (!finished_) StartRead(&request_);
+  if (!outbox_.finished()) StartRead(&request_);
 }
 
 // Before the commit whoever writes the blocks says when they can go back, which is only asked once
@@ -88,7 +88,7 @@ void DecodeCall::OnStop(uint32_t choice) {
   if (!started_ || choice < key_.choice() || choice - key_.choice() >= choices_) {
     return EndLocked(InvalidField("stop.choice", "is not a choice of this call"));
   }
-  if (status_.has_value() || ended_.count(choice) > 0 || !stopped_.insert(choice).second) return;
+  if (outbox_.ended() || ended_.count(choice) > 0 || !stopped_.insert(choice).second) return;
   std::set<uint32_t> over = ended_;
   over.insert(stopped_.begin(), stopped_.end());
   releasing_ = over.size() == choices_;
@@ -118,7 +118,7 @@ void DecodeCall::OnStart(const internal::v1::DecodeStart& start) {
   key_ = spec.key();
   choices_ = static_cast<uint32_t>(request->choices);
   registered_ = true;
-  if (status_.has_value()) return;
+  if (outbox_.ended()) return;
   local_ = start.prefill_locally();
   exact_ = PromisesBits(options_.shape.numerics());
   if (!local_) receiver_config_ = ReceiverConfig(spec, request->token_ids);
@@ -164,7 +164,7 @@ KvReceiver::Config DecodeCall::ReceiverConfig(const internal::v1::SequenceSpec& 
 
 void DecodeCall::On(const SequenceAdmitted& event) {
   absl::MutexLock lock(&mutex_);
-  if (status_.has_value() || releasing_) return;
+  if (outbox_.ended() || releasing_) return;
   BATON_FAILPOINT("decode.before_accepted");
   if (!local_) ExpectPush();
   DecodeResponse response;
@@ -214,7 +214,7 @@ void DecodeCall::OnCommitted(const KvReceiver::CommitSequence& commit) {
       TokensFromProto(commit.first_tokens, engine_.model_config().vocab_size);
   absl::MutexLock lock(&mutex_);
   inflight_.reset();
-  if (status_.has_value() || releasing_) return;  // the receiver was told to release the blocks
+  if (outbox_.ended() || releasing_) return;  // the receiver was told to release the blocks
   if (!tokens.ok()) return EndLocked(tokens.status());
   BATON_FAILPOINT("decode.before_committed");
   committed_ = true;
@@ -237,7 +237,7 @@ void DecodeCall::OnPushFailed(const absl::Status& status) {
   const bool mismatch = absl::IsFailedPrecondition(status);
   absl::MutexLock lock(&mutex_);
   inflight_.reset();
-  if (status_.has_value() || releasing_) return;
+  if (outbox_.ended() || releasing_) return;
   if (options_.metrics != nullptr) options_.metrics->TransferFailed(status);
   EndLocked(WithErrorInfo(absl::Status(mismatch ? absl::StatusCode::kFailedPrecondition
                                                 : absl::StatusCode::kUnavailable,
@@ -254,7 +254,8 @@ void DecodeCall::On(const ChunkComputed& event) { QueueProgress(event.end_token)
 
 void DecodeCall::QueueProgress(int computed_tokens) {
   absl::MutexLock lock(&mutex_);
-  if (!queue_.empty() && queue_.back().has_prefill_progress()) queue_.pop_back();
+  const DecodeResponse* last = outbox_.last();
+  if (last != nullptr && last->has_prefill_progress()) outbox_.DropLast();
   DecodeResponse response;
   response.mutable_prefill_progress()->set_computed_tokens(static_cast<uint32_t>(computed_tokens));
   Queue(std::move(response));
@@ -269,10 +270,8 @@ void DecodeCall::On(const TokenProduced& event) {
 void DecodeCall::On(const SequencePreempted& event) {
   const auto choice = static_cast<uint32_t>(event.choice);
   absl::MutexLock lock(&mutex_);
-  if (!queue_.empty() && queue_.back().has_preempted() &&
-      queue_.back().preempted().choice() == choice) {
-    return;
-  }
+  const DecodeResponse* last = outbox_.last();
+  if (last != nullptr && last->has_preempted() && last->preempted().choice() == choice) return;
   DecodeResponse response;
   response.mutable_preempted()->set_choice(choice);
   Queue(std::move(response));
@@ -296,7 +295,7 @@ void DecodeCall::On(const SequenceReleased& event) {
 }
 
 void DecodeCall::ChoiceEnded(const SequenceFinished& timings) {
-  if (status_.has_value() || !ended_.insert(static_cast<uint32_t>(timings.choice)).second) return;
+  if (outbox_.ended() || !ended_.insert(static_cast<uint32_t>(timings.choice)).second) return;
   if (options_.metrics != nullptr) {
     options_.metrics->SequenceDone(timings.queue, timings.prefill, timings.decode);
   }
@@ -305,10 +304,10 @@ void DecodeCall::ChoiceEnded(const SequenceFinished& timings) {
 }
 
 void DecodeCall::EndLocked(const absl::Status& status) {
-  if (status_.has_value()) return;
-  status_ = ToGrpcStatus(status);
+  if (outbox_.ended()) return;
+  outbox_.End(ToGrpcStatus(status));
   if (!status.ok()) {
-    queue_.clear();
+    outbox_.DropAll();
     queued_tokens_ = 0;
   }
   EndSequence(ErrorReason(status) == kReasonSuperseded ? PushRefused::REASON_SUPERSEDED

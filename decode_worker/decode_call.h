@@ -1,7 +1,6 @@
 // One Decode call: the life of one attempt, at one choice or several, on the decode worker.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -15,6 +14,7 @@
 
 #include "baton/internal/v1/decode.grpc.pb.h"
 #include "common/engine/engine.h"
+#include "common/rpc/outbox.h"
 #include "common/rpc/worker_metrics.h"
 #include "decode_worker/attempt_receiver.h"
 #include "decode_worker/attempt_registry.h"
@@ -79,13 +79,9 @@ class DecodeCall final
   std::shared_ptr<DecodeCall> self_;  // until OnDone
 
   absl::Mutex mutex_;
-  internal::v1::DecodeRequest request_;   // gRPC's while a read is in flight
-  internal::v1::DecodeResponse writing_;  // gRPC's while write_in_flight_
-  bool write_in_flight_ ABSL_GUARDED_BY(mutex_) = false;
-  std::deque<internal::v1::DecodeResponse> queue_ ABSL_GUARDED_BY(mutex_);
-  int queued_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::optional<grpc::Status> status_ ABSL_GUARDED_BY(mutex_);  // the call ends with it
-  bool finished_ ABSL_GUARDED_BY(mutex_) = false;               // Finish was called
+  internal::v1::DecodeRequest request_;  // gRPC's while a read is in flight
+  Outbox<internal::v1::DecodeResponse> outbox_ ABSL_GUARDED_BY(mutex_);
+  int queued_tokens_ ABSL_GUARDED_BY(mutex_) = 0;  // in what waits there
 
   bool started_ ABSL_GUARDED_BY(mutex_) = false;
   bool registered_ ABSL_GUARDED_BY(mutex_) = false;

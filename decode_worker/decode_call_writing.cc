@@ -28,10 +28,10 @@ void DecodeCall::QueueFinished(const SequenceFinished& timings) {
 }
 
 void DecodeCall::QueueToken(internal::v1::OutputToken token) {
-  if (status_.has_value() || stopped_.count(token.choice()) > 0) return;
+  if (outbox_.ended() || stopped_.count(token.choice()) > 0) return;
   ++queued_tokens_;
-  if (!queue_.empty() && queue_.back().has_tokens()) {
-    *queue_.back().mutable_tokens()->add_tokens() = std::move(token);
+  if (DecodeResponse* last = outbox_.last(); last != nullptr && last->has_tokens()) {
+    *last->mutable_tokens()->add_tokens() = std::move(token);
   } else {
     DecodeResponse response;
     *response.mutable_tokens()->add_tokens() = std::move(token);
@@ -41,27 +41,15 @@ void DecodeCall::QueueToken(internal::v1::OutputToken token) {
 }
 
 void DecodeCall::Queue(DecodeResponse response) {
-  if (status_.has_value()) return;
-  queue_.push_back(std::move(response));
+  outbox_.Push(std::move(response));
   WriteNext();
 }
 
 void DecodeCall::WriteNext() {
-  if (write_in_flight_ || finished_) return;
-  if (queue_.empty()) {
-    if (!status_.has_value()) return;
-    finished_ = true;
-    Finish(*status_);
-    return;
-  }
-  writing_ = std::move(queue_.front());
-  queue_.pop_front();
-  if (writing_.has_tokens()) {
-    queued_tokens_ -= writing_.tokens().tokens_size();
-    SetPaused();
-  }
-  write_in_flight_ = true;
-  StartWrite(&writing_);
+  const DecodeResponse* writing = outbox_.WriteNext(*this);
+  if (writing == nullptr || !writing->has_tokens()) return;
+  queued_tokens_ -= writing->tokens().tokens_size();
+  SetPaused();
 }
 
 void DecodeCall::SetPaused() {
@@ -74,7 +62,7 @@ void DecodeCall::SetPaused() {
 
 void DecodeCall::OnWriteDone(bool ok) {
   absl::MutexLock lock(&mutex_);
-  write_in_flight_ = false;
+  outbox_.Written();
   if (!ok) EndLocked(absl::CancelledError("the router is gone"));
   WriteNext();
 }

@@ -40,25 +40,24 @@ void PushReactor::Start() {
 void PushReactor::Send(const internal::v1::PushResponse& message) {
   const grpc::Slice slice(message.SerializeAsString());
   absl::MutexLock lock(&mutex_);
-  if (ending_ || finished_) return;
-  queue_.emplace_back(&slice, 1);
-  WriteNext();
+  outbox_.Push(grpc::ByteBuffer(&slice, 1));
+  outbox_.WriteNext(*this);
 }
 
 void PushReactor::End() {
   absl::MutexLock lock(&mutex_);
   EndLocked();
-  WriteNext();
+  outbox_.WriteNext(*this);
 }
 
 void PushReactor::EndLocked() {
-  if (!ending_) ending_since_ = SteadyNow();
-  ending_ = true;
+  if (!outbox_.ended()) ending_since_ = SteadyNow();
+  outbox_.End(grpc::Status::OK);
 }
 
 void PushReactor::ReadNext() {
   absl::MutexLock lock(&mutex_);
-  if (!ending_ && !finished_) StartRead(&request_);
+  if (!outbox_.ended()) StartRead(&request_);
 }
 
 void PushReactor::CancelIfOverdue(absl::Time now) {
@@ -67,29 +66,14 @@ void PushReactor::CancelIfOverdue(absl::Time now) {
   if (unopened || now > ending_since_ + kEndTimeout) context_->TryCancel();
 }
 
-void PushReactor::WriteNext() {
-  if (write_in_flight_ || finished_) return;
-  if (queue_.empty()) {
-    if (!ending_) return;
-    finished_ = true;
-    Finish(grpc::Status::OK);
-    return;
-  }
-  writing_.Swap(&queue_.front());
-  queue_.pop_front();
-  write_in_flight_ = true;
-  StartWrite(&writing_);
-}
-
 void PushReactor::OnWriteDone(bool ok) {
   absl::MutexLock lock(&mutex_);
-  write_in_flight_ = false;
-  writing_.Clear();
+  outbox_.Written();
   if (!ok) {
-    queue_.clear();
+    outbox_.DropAll();
     EndLocked();
   }
-  WriteNext();
+  outbox_.WriteNext(*this);
 }
 
 void PushReactor::OnReadDone(bool ok) {
@@ -153,7 +137,7 @@ void PushReactor::OnCancel() {
   cancelled_ = true;
   if (receiver_ != nullptr) receiver_->Post(KvReceiver::StreamLost{id_});
   EndLocked();
-  WriteNext();
+  outbox_.WriteNext(*this);
 }
 
 void PushReactor::OnDone() {

@@ -1,7 +1,6 @@
 // The server's end of one Push call: raw messages in, one at a time, answers out.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <memory>
 
@@ -13,6 +12,7 @@
 #include "grpcpp/support/server_callback.h"
 
 #include "baton/internal/v1/kv_transfer.pb.h"
+#include "common/rpc/outbox.h"
 #include "decode_worker/kv_receiver.h"
 
 namespace baton {
@@ -49,7 +49,6 @@ class PushReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   void OnDone() override;
   void Open();
   void Dispatch();
-  void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   grpc::CallbackServerContext* const context_;
@@ -61,15 +60,11 @@ class PushReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   absl::Mutex mutex_;
   // Set once, by the reading reaction, which alone looks at it without the lock.
   std::shared_ptr<AttemptReceiver> receiver_;
-  std::deque<grpc::ByteBuffer> queue_ ABSL_GUARDED_BY(mutex_);  // bounded by the window's messages
-  grpc::ByteBuffer writing_;                                    // gRPC's while write_in_flight_
-  grpc::ByteBuffer request_;                                    // gRPC's while a read is in flight
-  bool write_in_flight_ ABSL_GUARDED_BY(mutex_) = false;
+  Outbox<grpc::ByteBuffer> outbox_ ABSL_GUARDED_BY(mutex_);  // bounded by the window's messages
+  grpc::ByteBuffer request_;                                 // gRPC's while a read is in flight
   bool opened_ ABSL_GUARDED_BY(mutex_) = false;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
-  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time ending_since_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
-  bool finished_ ABSL_GUARDED_BY(mutex_) = false;  // Finish was called
 };
 
 }  // namespace baton

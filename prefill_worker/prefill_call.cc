@@ -106,7 +106,7 @@ KvSender::Config PrefillCall::SenderConfig(const PrefillRequest& request, KvWire
 void PrefillCall::On(const PrefillStarted& event) {
   absl::MutexLock lock(&mutex_);
   BATON_FAILPOINT("prefill.started");
-  if (status_.has_value()) return;
+  if (outbox_.ended()) return;
   PrefillResponse response;
   response.mutable_started()->set_cached_tokens(static_cast<uint32_t>(event.cached_tokens));
   Queue(std::move(response));
@@ -140,7 +140,7 @@ void PrefillCall::StartPush() {
 void PrefillCall::On(const LayerComputed& event) {
   absl::MutexLock lock(&mutex_);
   BATON_FAILPOINT("prefill.layer_computed");
-  if (push_ == nullptr || status_.has_value()) return;
+  if (push_ == nullptr || outbox_.ended()) return;
   // The block table comes with the first computed layer; what was computed earlier goes first.
   if (cached_tokens_ > 0) {
     const int cached = std::exchange(cached_tokens_, 0);
@@ -166,9 +166,10 @@ void PrefillCall::PostLayer(int layer, int first_token, int end_token, const Lay
 void PrefillCall::On(const ChunkComputed& event) {
   absl::MutexLock lock(&mutex_);
   BATON_FAILPOINT("prefill.chunk_computed");
-  if (status_.has_value()) return;
+  if (outbox_.ended()) return;
   if (push_ != nullptr) push_->Post(KvSender::ChunkReady{event.end_token, SteadyNow()});
-  if (!queue_.empty() && queue_.back().has_progress()) queue_.pop_back();
+  const PrefillResponse* last = outbox_.last();
+  if (last != nullptr && last->has_progress()) outbox_.DropLast();
   PrefillResponse response;
   response.mutable_progress()->set_computed_tokens(static_cast<uint32_t>(event.end_token));
   Queue(std::move(response));
@@ -177,7 +178,7 @@ void PrefillCall::On(const ChunkComputed& event) {
 void PrefillCall::On(const TokenProduced& event) {
   absl::MutexLock lock(&mutex_);
   BATON_FAILPOINT("prefill.before_first_token");
-  if (status_.has_value()) return;
+  if (outbox_.ended()) return;
   PrefillResponse response;
   *response.mutable_first_token() = OutputTokenToProto(event.token, event.choice);
   first_tokens_.push_back(response.first_token());
@@ -235,7 +236,7 @@ void PrefillCall::OnPushFinished(const absl::Status& status, const KvSendReport&
 }
 
 void PrefillCall::MaybeFinish() {
-  if (status_.has_value() || !computed_.has_value()) return;
+  if (outbox_.ended() || !computed_.has_value()) return;
   if (push_ != nullptr && !pushed_.has_value()) return;
   BATON_FAILPOINT("prefill.before_finished");
   PrefillResponse response;
@@ -259,37 +260,23 @@ void PrefillCall::MaybeFinish() {
 }
 
 void PrefillCall::Queue(PrefillResponse response) {
-  queue_.push_back(std::move(response));
-  WriteNext();
-}
-
-void PrefillCall::WriteNext() {
-  if (write_in_flight_ || finished_) return;
-  if (queue_.empty()) {
-    if (!status_.has_value()) return;
-    finished_ = true;
-    Finish(*status_);
-    return;
-  }
-  writing_ = std::move(queue_.front());
-  queue_.pop_front();
-  write_in_flight_ = true;
-  StartWrite(&writing_);
+  outbox_.Push(std::move(response));
+  outbox_.WriteNext(*this);
 }
 
 void PrefillCall::OnWriteDone(bool ok) {
   absl::MutexLock lock(&mutex_);
-  write_in_flight_ = false;
+  outbox_.Written();
   if (!ok) EndLocked(absl::CancelledError("the router is gone"));
-  WriteNext();
+  outbox_.WriteNext(*this);
 }
 
 void PrefillCall::EndLocked(const absl::Status& status) {
-  if (status_.has_value()) return;
-  status_ = ToGrpcStatus(status);
-  if (!status.ok()) queue_.clear();
+  if (outbox_.ended()) return;
+  outbox_.End(ToGrpcStatus(status));
+  if (!status.ok()) outbox_.DropAll();
   EndSequence(absl::IsCancelled(status) ? PushAbort::REASON_CANCELLED : PushAbort::REASON_FAILED);
-  WriteNext();
+  outbox_.WriteNext(*this);
 }
 
 // A push gives the blocks back itself, when no slice points into them any more.

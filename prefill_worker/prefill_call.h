@@ -1,7 +1,6 @@
 // One Prefill call: a prompt computed here and pushed to the decode worker that the router chose.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,6 +12,7 @@
 
 #include "baton/internal/v1/prefill.grpc.pb.h"
 #include "common/engine/engine.h"
+#include "common/rpc/outbox.h"
 #include "common/rpc/worker_metrics.h"
 #include "prefill_worker/channel_cache.h"
 #include "prefill_worker/push_client.h"
@@ -71,7 +71,6 @@ class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillR
   void OnPushFinished(const absl::Status& status, const KvSendReport& report);
 
   void Queue(internal::v1::PrefillResponse response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MaybeFinish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndSequence(internal::v1::PushAbort::Reason reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -83,12 +82,8 @@ class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillR
   std::shared_ptr<PrefillCall> self_;  // until OnDone
 
   absl::Mutex mutex_;
-  internal::v1::PrefillResponse writing_;  // gRPC's while write_in_flight_
-  bool write_in_flight_ ABSL_GUARDED_BY(mutex_) = false;
-  std::deque<internal::v1::PrefillResponse> queue_
-      ABSL_GUARDED_BY(mutex_);  // one of each kind, a first token for each choice
-  std::optional<grpc::Status> status_ ABSL_GUARDED_BY(mutex_);  // the call ends with it
-  bool finished_ ABSL_GUARDED_BY(mutex_) = false;               // Finish was called
+  // One of each kind, a first token for each choice.
+  Outbox<internal::v1::PrefillResponse> outbox_ ABSL_GUARDED_BY(mutex_);
 
   std::string decode_address_;  // written once, by Submit; empty: no push
   std::string wire_dtype_;      // written once, by Submit

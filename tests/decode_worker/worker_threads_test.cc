@@ -211,7 +211,7 @@ class WorkerThreads : public ::testing::TestWithParam<const char*> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Device, WorkerThreads, ::testing::Values("cpu", "late"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& device) { return std::string(device.param); });
 
 TEST_P(WorkerThreads, TokensAreRightWhileAttemptsAreCancelledStoppedPausedAndSuperseded) {
   WatchedWorker prefill(options_);
