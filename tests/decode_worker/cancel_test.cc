@@ -22,7 +22,6 @@
 namespace baton {
 namespace {
 
-using internal::v1::DecodeRequest;
 using internal::v1::DecodeResponse;
 using internal::v1::PrefillResponse;
 using internal::v1::SequenceSpec;
@@ -34,56 +33,34 @@ constexpr int kLongestPrompt = 300;
 constexpr int kOutput = 64;
 constexpr int kChecked = 50;  // a request that is not cancelled follows so many that are
 
-// The router's part of one request, whose calls may be cancelled at any time.
+// A request that runs on a thread of its own and may be cancelled at any time.
 class Handoff {
  public:
   Handoff(TestWorker& prefill, TestWorker& decode, const SequenceSpec& spec)
-      : prefill_(prefill), decode_(decode), spec_(spec), thread_([this] { Run(); }) {}
+      : calls_(&prefill, decode, spec), thread_([this] { Run(); }) {}
   ~Handoff() { thread_.join(); }
 
   Phase phase() const { return phase_; }
-  void Cancel() {
-    cancelled_ = true;
-    decode_context_.TryCancel();
-    prefill_context_.TryCancel();
-  }
+  void Cancel() { calls_.Cancel(); }
 
  private:
   void Run() {
-    auto call = decode_.decode().Decode(&decode_context_);
-    DecodeRequest start;
-    *start.mutable_start()->mutable_sequence() = spec_;
-    call->Write(start);
-    std::thread prefilling;
-    DecodeResponse response;
-    while (call->Read(&response)) {
-      if (response.has_accepted() && !cancelled_) {
-        phase_ = kPrefill;
-        prefilling = std::thread([this] { RunPrefill(); });
-      }
-      if (response.has_committed()) phase_ = kDecode;
-    }
-    call->Finish();
-    if (prefilling.joinable()) prefilling.join();
+    calls_.Run({.on_decode =
+                    [this](const DecodeResponse& response) {
+                      if (response.has_accepted()) phase_ = kPrefill;
+                      if (response.has_committed()) phase_ = kDecode;
+                    },
+                .on_prefill =
+                    [this](const PrefillResponse& response) {
+                      Phase computing = kPrefill;
+                      if (!response.has_first_token()) return;
+                      phase_.compare_exchange_strong(computing, kTransfer);
+                    }});
     phase_ = kDone;
   }
-  void RunPrefill() {
-    auto call = prefill_.prefill().Prefill(&prefill_context_, PrefillRequestFor(decode_, spec_));
-    PrefillResponse response;
-    while (call->Read(&response)) {
-      Phase computing = kPrefill;
-      if (response.has_first_token()) phase_.compare_exchange_strong(computing, kTransfer);
-    }
-    call->Finish();
-  }
 
-  TestWorker& prefill_;
-  TestWorker& decode_;
-  const SequenceSpec spec_;
-  grpc::ClientContext decode_context_;
-  grpc::ClientContext prefill_context_;
+  HandoffCalls calls_;
   std::atomic<Phase> phase_ = kOpening;
-  std::atomic<bool> cancelled_ = false;
   std::thread thread_;
 };
 
@@ -175,11 +152,7 @@ class Cancel : public ::testing::Test {
   }
   // The request's tokens, as ids.
   std::vector<uint32_t> TokensOf(const SequenceSpec& spec) {
-    std::vector<uint32_t> ids;
-    for (const auto& token : RunHandoff(*prefill_, *decode_, spec).tokens) {
-      ids.push_back(token.token().token_id());
-    }
-    return ids;
+    return RunHandoff(*prefill_, *decode_, spec).token_ids();
   }
 
   TestWorker::Options options_;

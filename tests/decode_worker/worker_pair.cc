@@ -157,39 +157,35 @@ PrefillRequest PrefillRequestFor(TestWorker& decode, const SequenceSpec& spec) {
   return request;
 }
 
-namespace {
-
-void RunPrefill(TestWorker& prefill, const PrefillRequest& request, HandoffResult& result) {
-  grpc::ClientContext context;
-  auto call = prefill.prefill().Prefill(&context, request);
-  PrefillResponse response;
-  while (call->Read(&response)) {
-    if (response.has_started()) result.prefill_started = response.started();
-    if (response.has_first_token()) result.first_token = response.first_token();
-    if (response.has_progress()) ++result.progress;
-    if (response.has_finished()) result.prefill_finished = response.finished();
-  }
-  result.prefill_status = call->Finish();
+std::vector<uint32_t> HandoffResult::token_ids() const {
+  std::vector<uint32_t> ids;
+  for (const auto& token : tokens) ids.push_back(token.token().token_id());
+  return ids;
 }
 
-HandoffResult Run(TestWorker* prefill, TestWorker& decode, const SequenceSpec& spec,
-                  const std::string& decode_address) {
+HandoffCalls::HandoffCalls(TestWorker* prefill, TestWorker& decode, const SequenceSpec& spec,
+                           const std::string& decode_address)
+    : prefill_(prefill == nullptr ? nullptr
+                                  : internal::v1::PrefillService::NewStub(prefill->channel())),
+      decode_(internal::v1::DecodeService::NewStub(decode.channel())),
+      prefill_request_(PrefillRequestFor(decode, spec)) {
+  if (!decode_address.empty()) prefill_request_.set_decode_address(decode_address);
+}
+
+HandoffResult HandoffCalls::Run(const HandoffHooks& hooks) {
   HandoffResult result;
-  PrefillRequest prefill_request = PrefillRequestFor(decode, spec);
-  if (!decode_address.empty()) prefill_request.set_decode_address(decode_address);
-  grpc::ClientContext context;
-  auto call = decode.decode().Decode(&context);
-  DecodeRequest request;
-  *request.mutable_start()->mutable_sequence() = spec;
-  request.mutable_start()->set_prefill_locally(prefill == nullptr);
-  call->Write(request);
+  stream_ = decode_->Decode(&decode_context_);
+  DecodeRequest start;
+  *start.mutable_start()->mutable_sequence() = prefill_request_.sequence();
+  start.mutable_start()->set_prefill_locally(prefill_ == nullptr);
+  stream_->Write(start);
   std::thread prefilling;
-  DecodeResponse response;
-  while (call->Read(&response)) {
+  for (DecodeResponse response; stream_->Read(&response);) {
+    if (hooks.on_decode) hooks.on_decode(response);
     if (response.has_accepted()) {
       result.accepted = true;
-      if (prefill != nullptr) {
-        prefilling = std::thread([&] { RunPrefill(*prefill, prefill_request, result); });
+      if (prefill_ != nullptr && !cancelled_) {
+        prefilling = std::thread([&] { RunPrefill(hooks, result); });
       }
     }
     if (response.has_committed()) result.committed = true;
@@ -199,20 +195,39 @@ HandoffResult Run(TestWorker* prefill, TestWorker& decode, const SequenceSpec& s
       result.finished_choices.push_back(response.finished().choice());
     }
   }
-  result.decode_status = call->Finish();
+  result.decode_status = stream_->Finish();
   if (prefilling.joinable()) prefilling.join();
   return result;
 }
 
-}  // namespace
+void HandoffCalls::RunPrefill(const HandoffHooks& hooks, HandoffResult& result) {
+  auto call = prefill_->Prefill(&prefill_context_, prefill_request_);
+  for (PrefillResponse response; call->Read(&response);) {
+    if (hooks.on_prefill) hooks.on_prefill(response);
+    if (response.has_started()) result.prefill_started = response.started();
+    if (response.has_first_token()) result.first_token = response.first_token();
+    if (response.has_progress()) ++result.progress;
+    if (response.has_finished()) result.prefill_finished = response.finished();
+  }
+  result.prefill_status = call->Finish();
+  if (hooks.on_prefill_end) hooks.on_prefill_end(result.prefill_status);
+}
+
+void HandoffCalls::Send(const DecodeRequest& request) { stream_->Write(request); }
+
+void HandoffCalls::Cancel() {
+  cancelled_ = true;
+  CancelDecode();
+  CancelPrefill();
+}
 
 HandoffResult RunHandoff(TestWorker& prefill, TestWorker& decode, const SequenceSpec& spec,
                          const std::string& decode_address) {
-  return Run(&prefill, decode, spec, decode_address);
+  return HandoffCalls(&prefill, decode, spec, decode_address).Run();
 }
 
 HandoffResult RunLocally(TestWorker& decode, const SequenceSpec& spec) {
-  return Run(nullptr, decode, spec, "");
+  return HandoffCalls(nullptr, decode, spec).Run();
 }
 
 }  // namespace baton

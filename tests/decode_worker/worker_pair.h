@@ -2,6 +2,8 @@
 // router's part by hand.
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -90,6 +92,7 @@ struct HandoffResult {
   grpc::Status decode_status;
   grpc::Status prefill_status;
   std::vector<internal::v1::OutputToken> tokens;  // from the decode worker
+  std::vector<uint32_t> token_ids() const;
   bool accepted = false;
   bool committed = false;
   internal::v1::DecodeFinished finished;  // of the choice that came last
@@ -102,13 +105,49 @@ struct HandoffResult {
 
 internal::v1::SequenceSpec MakeSpec(std::vector<int32_t> token_ids, const SamplingParams& sampling,
                                     uint64_t request_id, uint32_t attempt = 1);
-// Accepted, then Prefill, then tokens to the end. `decode_address`: where the push goes, empty for
-// the decode worker's own.
+internal::v1::PrefillRequest PrefillRequestFor(TestWorker& decode,
+                                               const internal::v1::SequenceSpec& spec);
+
+// What looks on, on the threads that read the two calls.
+struct HandoffHooks {
+  std::function<void(const internal::v1::DecodeResponse&)> on_decode{};
+  std::function<void(const internal::v1::PrefillResponse&)> on_prefill{};
+  std::function<void(const grpc::Status&)> on_prefill_end{};
+};
+
+// The router's part of one attempt, by stubs that outlive the workers: Decode, Prefill once it is
+// accepted, tokens to the end.
+class HandoffCalls {
+ public:
+  // `prefill` null: the decode worker computes the prompt. `decode_address`: where the push goes,
+  // empty for the decode worker's own.
+  HandoffCalls(TestWorker* prefill, TestWorker& decode, const internal::v1::SequenceSpec& spec,
+               const std::string& decode_address = "");
+
+  // Once.
+  HandoffResult Run(const HandoffHooks& hooks = {});
+  void Send(const internal::v1::DecodeRequest& request);  // from on_decode
+  // From any thread, at any time. After Cancel no prefill begins.
+  void Cancel();
+  void CancelDecode() { decode_context_.TryCancel(); }
+  void CancelPrefill() { prefill_context_.TryCancel(); }
+
+ private:
+  void RunPrefill(const HandoffHooks& hooks, HandoffResult& result);
+
+  const std::unique_ptr<internal::v1::PrefillService::Stub> prefill_;  // null: local
+  const std::unique_ptr<internal::v1::DecodeService::Stub> decode_;
+  internal::v1::PrefillRequest prefill_request_;
+  grpc::ClientContext prefill_context_, decode_context_;
+  std::unique_ptr<
+      grpc::ClientReaderWriter<internal::v1::DecodeRequest, internal::v1::DecodeResponse>>
+      stream_;
+  std::atomic<bool> cancelled_ = false;
+};
+
 HandoffResult RunHandoff(TestWorker& prefill, TestWorker& decode,
                          const internal::v1::SequenceSpec& spec,
                          const std::string& decode_address = "");
 HandoffResult RunLocally(TestWorker& decode, const internal::v1::SequenceSpec& spec);
-internal::v1::PrefillRequest PrefillRequestFor(TestWorker& decode,
-                                               const internal::v1::SequenceSpec& spec);
 
 }  // namespace baton

@@ -15,8 +15,6 @@ namespace {
 
 using internal::v1::DecodeRequest;
 using internal::v1::DecodeResponse;
-using internal::v1::OutputToken;
-using internal::v1::PrefillResponse;
 using internal::v1::SequenceSpec;
 
 constexpr int kSpecs = 6;
@@ -87,68 +85,44 @@ enum class Manner {
   kComesAgain
 };
 
-struct Outcome {
-  grpc::Status status;  // of the decode call
-  std::vector<uint32_t> tokens;
-};
-
-// The router's part, of one attempt, with stubs that outlive the workers.
+// One attempt at a request.
 class Attempt {
  public:
-  Attempt(TestWorker& prefill, TestWorker& decode, SequenceSpec spec)
-      : prefill_(internal::v1::PrefillService::NewStub(prefill.channel())),
-        decode_(internal::v1::DecodeService::NewStub(decode.channel())),
-        prefill_request_(PrefillRequestFor(decode, spec)),
-        spec_(std::move(spec)) {}
+  Attempt(TestWorker& prefill, TestWorker& decode, const SequenceSpec& spec, Manner manner)
+      : manner_(manner),
+        calls_(manner == Manner::kPrefillsLocally ? nullptr : &prefill, decode, spec) {}
 
-  void CancelDecode() { decode_context_.TryCancel(); }
-  void CancelPrefill() { prefill_context_.TryCancel(); }
+  void CancelDecode() { calls_.CancelDecode(); }
+  void CancelPrefill() { calls_.CancelPrefill(); }
 
-  Outcome Run(Manner manner) {
-    auto call = decode_->Decode(&decode_context_);
-    DecodeRequest start;
-    *start.mutable_start()->mutable_sequence() = spec_;
-    start.mutable_start()->set_prefill_locally(manner == Manner::kPrefillsLocally);
-    call->Write(start);
-    std::thread prefilling;
-    Outcome outcome;
-    for (DecodeResponse response; call->Read(&response);) {
-      if (response.has_accepted() && manner != Manner::kPrefillsLocally) {
-        prefilling = std::thread([this] { Prefill(); });
-      }
-      for (const OutputToken& token : response.tokens().tokens()) {
-        outcome.tokens.push_back(token.token().token_id());
-      }
-      if (response.tokens().tokens().empty()) continue;
-      DecodeRequest request;
-      if (manner == Manner::kPauses) {
-        for (const bool paused : {true, false}) {
-          request.mutable_flow()->set_paused(paused);
-          call->Write(request);
-        }
-      } else if (manner == Manner::kStops && outcome.tokens.size() > 1) {
-        request.mutable_stop()->set_choice(0);
-        call->Write(request);
-      }
-    }
-    outcome.status = call->Finish();
-    if (prefilling.joinable()) prefilling.join();
-    return outcome;
+  HandoffResult Run() {
+    return calls_.Run({.on_decode = [this](const DecodeResponse& response) { Answer(response); },
+                       .on_prefill_end =
+                           [this](const grpc::Status& status) {
+                             // Nothing else would end a decode call whose push never comes.
+                             if (!status.ok()) CancelDecode();
+                           }});
   }
 
  private:
-  void Prefill() {
-    auto call = prefill_->Prefill(&prefill_context_, prefill_request_);
-    for (PrefillResponse response; call->Read(&response);) continue;
-    // Nothing else would end a decode call whose push never comes.
-    if (!call->Finish().ok()) CancelDecode();
+  void Answer(const DecodeResponse& response) {
+    tokens_ += response.tokens().tokens_size();
+    if (response.tokens().tokens().empty()) return;
+    DecodeRequest request;
+    if (manner_ == Manner::kPauses) {
+      for (const bool paused : {true, false}) {
+        request.mutable_flow()->set_paused(paused);
+        calls_.Send(request);
+      }
+    } else if (manner_ == Manner::kStops && tokens_ > 1) {
+      request.mutable_stop()->set_choice(0);
+      calls_.Send(request);
+    }
   }
 
-  const std::unique_ptr<internal::v1::PrefillService::Stub> prefill_;
-  const std::unique_ptr<internal::v1::DecodeService::Stub> decode_;
-  const internal::v1::PrefillRequest prefill_request_;
-  const SequenceSpec spec_;
-  grpc::ClientContext prefill_context_, decode_context_;
+  const Manner manner_;
+  HandoffCalls calls_;
+  int tokens_ = 0;
 };
 
 // By device.
@@ -161,26 +135,24 @@ class WorkerThreads : public ::testing::TestWithParam<const char*> {
     options_.resume_timeout = absl::Milliseconds(20);
     TestWorker alone({});
     for (int number = 0; number < kSpecs; ++number) {
-      for (const OutputToken& token :
-           RunLocally(alone, Spec(number, static_cast<uint64_t>(number))).tokens) {
-        expected_[number].push_back(token.token().token_id());
-      }
+      expected_[number] =
+          RunLocally(alone, Spec(number, static_cast<uint64_t>(number))).token_ids();
     }
   }
 
   // What came must be what comes first, and all of it where the call ended well.
-  void ExpectTokens(int number, const Outcome& outcome, bool all) const {
+  void ExpectTokens(int number, const HandoffResult& result, bool all) const {
     std::vector<uint32_t> expected = expected_[number];
     ASSERT_FALSE(expected.empty());
-    if (!all) expected.resize(std::min(expected.size(), outcome.tokens.size()));
-    EXPECT_EQ(outcome.tokens, expected);
+    if (!all) expected.resize(std::min(expected.size(), result.tokens.size()));
+    EXPECT_EQ(result.token_ids(), expected);
   }
 
   void Ask(std::mt19937_64& random, TestWorker& prefill, TestWorker& decode, bool workers_end) {
     const int number = static_cast<int>(random() % kSpecs);
     const uint64_t id = next_id_.fetch_add(1);
     const auto manner = static_cast<Manner>(random() % 10 % 7);
-    Attempt attempt(prefill, decode, Spec(number, id));
+    Attempt attempt(prefill, decode, Spec(number, id), manner);
     std::thread other;
     const absl::Duration delay = absl::Microseconds(random() % 20000);
     if (manner == Manner::kCancelsDecode || manner == Manner::kCancelsPrefill) {
@@ -191,18 +163,20 @@ class WorkerThreads : public ::testing::TestWithParam<const char*> {
     } else if (manner == Manner::kComesAgain) {
       other = std::thread([&, number, id, delay, workers_end] {
         absl::SleepFor(delay);
-        Attempt second(prefill, decode, Spec(number, id, 2));
-        const Outcome outcome = second.Run(Manner::kHandsOff);
-        EXPECT_TRUE(outcome.status.ok() || workers_end) << outcome.status.error_message();
-        ExpectTokens(number, outcome, outcome.status.ok());
+        Attempt second(prefill, decode, Spec(number, id, 2), Manner::kHandsOff);
+        const HandoffResult result = second.Run();
+        const grpc::Status& status = result.decode_status;
+        EXPECT_TRUE(status.ok() || workers_end) << status.error_message();
+        ExpectTokens(number, result, status.ok());
       });
     }
-    const Outcome outcome = attempt.Run(manner);
+    const HandoffResult result = attempt.Run();
     if (other.joinable()) other.join();
     const bool may_fail = workers_end || manner == Manner::kCancelsDecode ||
                           manner == Manner::kCancelsPrefill || manner == Manner::kComesAgain;
-    EXPECT_TRUE(outcome.status.ok() || may_fail) << outcome.status.error_message();
-    ExpectTokens(number, outcome, outcome.status.ok() && manner != Manner::kStops);
+    const grpc::Status& status = result.decode_status;
+    EXPECT_TRUE(status.ok() || may_fail) << status.error_message();
+    ExpectTokens(number, result, status.ok() && manner != Manner::kStops);
   }
 
   TestWorker::Options options_;
