@@ -72,6 +72,7 @@ absl::StatusOr<double> MeasureGemm(const CudaPeakOptions& options, cudaStream_t 
     CheckCuda(cudaMemcpy(operand->data(), numbers.data(), numbers.size(), cudaMemcpyHostToDevice),
               "cudaMemcpy");
   }
+  CheckCuda(cudaDeviceSynchronize(), "cudaMemcpy");  // `stream` does not wait for it
   BATON_ASSIGN_OR_RETURN(const std::unique_ptr<Gemm> gemm, Gemm::Create());
   BATON_ASSIGN_OR_RETURN(const double seconds, MedianSeconds(options.repetitions, stream, [&] {
                            return gemm->Multiply({.in = in.data(),

@@ -95,6 +95,8 @@ absl::StatusOr<std::unique_ptr<CudaWeight>> CudaWeight::Load(const GgufTensor& t
   BATON_ASSIGN_OR_RETURN(BackendBuffer data,
                          allocate(tensor.dims[1] * CudaRowBytes(*element, columns)));
   CopyRows(tensor, *element, data.data());
+  // The last copy may be under way still, and the operations' stream does not wait for it.
+  CheckCuda(cudaDeviceSynchronize(), "copy of a weight");
   return std::unique_ptr<CudaWeight>(new CudaWeight(rows, columns, *element, std::move(data)));
 }
 

@@ -40,17 +40,31 @@ inline void CheckLaunch(cudaError_t error, const LaunchOptions& options) {
   CheckCuda(error, what);
 }
 
-// Of the device that is current at the first call: a process uses one.
-inline bool KernelsMayStartEarly() {
-  static const bool may = [] {
-    int device = 0;
-    int major = 0;
-    return cudaGetDevice(&device) == cudaSuccess &&
-           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) ==
-               cudaSuccess &&
-           major >= 9;
+// Of the device that is current at the first call, as below: a process uses one. 0: it has no such
+// attribute.
+inline int DeviceAttribute(cudaDeviceAttr attribute) {
+  int device = 0;
+  int value = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return 0;
+  return cudaDeviceGetAttribute(&value, attribute, device) == cudaSuccess ? value : 0;
+}
+
+// `kernel`: any of this build. One that was compiled for an older device and translated for a newer
+// one when it was loaded does not wait for the kernel before it.
+inline bool KernelsMayStartEarly(const void* kernel) {
+  static const bool may = [kernel] {
+    cudaFuncAttributes attributes = {};
+    return DeviceAttribute(cudaDevAttrComputeCapabilityMajor) >= 9 &&
+           cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess && attributes.ptxVersion >= 90;
   }();
   return may;
+}
+
+// What a kernel may ask for at most, in bytes. Its limit is raised to that, once and for all: a
+// recorded launch needs it until it is replayed, when another launch has long asked for less.
+inline int MostSharedBytes() {
+  static const int most = DeviceAttribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  return most;
 }
 
 // Blocks for `items`, when each takes `per_block` of them.
@@ -67,7 +81,7 @@ void Launch(void (*kernel)(Parameters...), const LaunchOptions& options, Argumen
   constexpr size_t kSharedBytesUnasked = 48 * 1024;
   if (options.shared_bytes > kSharedBytesUnasked) {
     CheckLaunch(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                     static_cast<int>(options.shared_bytes)),
+                                     MostSharedBytes()),
                 options);
   }
   cudaLaunchAttribute early = {};
@@ -79,7 +93,9 @@ void Launch(void (*kernel)(Parameters...), const LaunchOptions& options, Argumen
   config.dynamicSmemBytes = options.shared_bytes;
   config.stream = options.stream;
   config.attrs = &early;
-  config.numAttrs = options.may_start_early && KernelsMayStartEarly() ? 1 : 0;
+  config.numAttrs =
+      options.may_start_early && KernelsMayStartEarly(reinterpret_cast<const void*>(kernel)) ? 1
+                                                                                             : 0;
   CheckLaunch(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), options);
 }
 

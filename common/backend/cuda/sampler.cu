@@ -13,6 +13,7 @@ namespace baton {
 static __global__ void EditLogits(SamplerBatch batch, Slicing slicing) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
   WaitForPreviousKernel();
+  LetNextKernelStart();
   auto* warps = reinterpret_cast<uint64_t*>(shared_memory);
   const Row row(batch, static_cast<int>(blockIdx.y));
   const int slice = static_cast<int>(blockIdx.x);
@@ -39,6 +40,7 @@ static __global__ void EditLogits(SamplerBatch batch, Slicing slicing) {
 static __global__ void WeighLogits(SamplerBatch batch, Slicing slicing) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
   WaitForPreviousKernel();
+  LetNextKernelStart();
   auto& shared = *reinterpret_cast<WeighShared*>(shared_memory);
   const Row row(batch, static_cast<int>(blockIdx.y));
   const Extremes extremes = row.FindExtremes(slicing);
@@ -66,6 +68,7 @@ static __global__ void WeighLogits(SamplerBatch batch, Slicing slicing) {
 static __global__ void __launch_bounds__(1024) ChooseTokens(SamplerBatch batch, Slicing slicing) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
   WaitForPreviousKernel();
+  LetNextKernelStart();
   auto& shared = *reinterpret_cast<ChooseShared*>(shared_memory);
   const int index = static_cast<int>(blockIdx.x);
   const Row row(batch, index);

@@ -29,7 +29,10 @@ int GraphLaunches();
 // it is, so that compute-sanitizer's initcheck sees who reads what nobody wrote.
 inline void PoisonDeviceMemory(void* data, size_t bytes) {
   static const bool poison = std::getenv("BATON_TEST_NO_POISON") == nullptr;
-  if (poison) BATON_CHECK(cudaMemset(data, 0xff, bytes) == cudaSuccess, "device memory");
+  if (!poison) return;
+  BATON_CHECK(cudaMemset(data, 0xff, bytes) == cudaSuccess, "device memory");
+  // A test's stream would not wait.
+  BATON_CHECK(cudaDeviceSynchronize() == cudaSuccess, "device memory");
 }
 
 }  // namespace baton

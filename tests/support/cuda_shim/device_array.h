@@ -34,6 +34,8 @@ class DeviceArray {
     BATON_CHECK(
         cudaMemcpy(data_, host.data(), size_ * sizeof(T), cudaMemcpyHostToDevice) == cudaSuccess,
         "upload");
+    // A test's stream would not wait.
+    BATON_CHECK(cudaDeviceSynchronize() == cudaSuccess, "upload");
   }
   std::vector<T> Download() const {
     std::vector<T> host(size_);

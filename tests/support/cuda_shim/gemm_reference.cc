@@ -7,6 +7,7 @@
 #include "common/backend/cuda/weight_layout.h"
 #include "common/base/check.h"
 #include "common/base/float_types.h"
+#include "tests/support/cuda_shim/device_memory.h"
 #include "tests/support/cuda_shim/streams.h"
 
 namespace baton {
@@ -65,7 +66,10 @@ absl::StatusOr<std::unique_ptr<Gemm>> Gemm::Create() {
 
 absl::Status Gemm::Multiply(const Product& product, cudaStream_t stream) {
   BATON_CHECK(product.rows > 0 && product.out_stride >= product.weight.rows, "rows of the product");
-  cuda_shim::Enqueue(stream, [product] { MultiplyNow(product); });
+  cuda_shim::Enqueue(stream, [product] {
+    const cuda_shim::DeviceAccess access;
+    MultiplyNow(product);
+  });
   return absl::OkStatus();
 }
 

@@ -8,12 +8,14 @@
 #include <mutex>
 #include <new>
 
+#include "common/base/check.h"
+#include "tests/support/cuda_shim/device_memory.h"
 #include "tests/support/cuda_shim/streams.h"
 
 namespace baton::cuda_shim {
 namespace {
 
-constexpr std::align_val_t kAlignment{256};
+constexpr std::align_val_t kAlignment{kMemoryAlignment};
 constexpr int kMultiprocessors = 8;
 
 thread_local cudaError_t last_error = cudaSuccess;
@@ -29,54 +31,6 @@ cudaError_t Report(cudaError_t error) {
 }
 cudaError_t ReportUnless(bool fine, cudaError_t error) {
   return Report(fine ? cudaSuccess : error);
-}
-
-// What cudaMalloc gave out.
-class DeviceMemory {
- public:
-  void* Allocate(size_t bytes) {
-    const std::lock_guard lock(mutex_);
-    if (bytes > TheMachine().device_bytes - used_) return nullptr;
-    auto* const data = static_cast<uint8_t*>(::operator new(bytes, kAlignment));
-    std::memset(data, kPoison, bytes);
-    sizes_[data] = bytes;
-    used_ += bytes;
-    return data;
-  }
-
-  bool Free(void* data) {
-    const std::lock_guard lock(mutex_);
-    const auto found = sizes_.find(static_cast<const uint8_t*>(data));
-    if (found == sizes_.end()) return false;
-    used_ -= found->second;
-    sizes_.erase(found);
-    ::operator delete(data, kAlignment);
-    return true;
-  }
-
-  bool Contains(const void* data, size_t bytes) {
-    const std::lock_guard lock(mutex_);
-    const auto* const first = static_cast<const uint8_t*>(data);
-    auto next = sizes_.upper_bound(first);
-    if (next == sizes_.begin()) return false;
-    --next;
-    return first + bytes <= next->first + next->second;
-  }
-
-  size_t free_bytes() {
-    const std::lock_guard lock(mutex_);
-    return TheMachine().device_bytes - used_;
-  }
-
- private:
-  std::mutex mutex_;
-  size_t used_ = 0;
-  std::map<const uint8_t*, size_t> sizes_;
-};
-
-DeviceMemory& TheDeviceMemory() {
-  static DeviceMemory memory;
-  return memory;
 }
 
 // Bytes of shared memory that kernels asked for beyond the usual.
@@ -116,12 +70,15 @@ cudaError_t LaunchKernel(const cudaLaunchConfig_t& config, const void* kernel,
                                .block = config.blockDim,
                                .shared_bytes = config.dynamicSmemBytes,
                                .may_start_early = early};
-  Enqueue(config.stream, [launch, run_thread = std::move(run_thread)] {
+  Enqueue(config.stream, [launch, kernel, run_thread = std::move(run_thread)] {
+    BATON_CHECK(launch.shared_bytes <= SharedLimit(kernel),
+                "a recorded launch whose limit was lowered since");
     KernelLaunch now = launch;
     now.run_thread = [](const void* thread) {
       (*static_cast<const std::function<void()>*>(thread))();
     };
     now.arguments = &run_thread;
+    const DeviceAccess access;
     RunKernel(now);
   });
   return cudaSuccess;
@@ -202,7 +159,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
-  *free_bytes = TheDeviceMemory().free_bytes();
+  *free_bytes = TheMachine().device_bytes - DeviceMemory::Get().used_bytes();
   *total_bytes = TheMachine().device_bytes;
   return cudaSuccess;
 }
@@ -217,13 +174,13 @@ cudaError_t cudaDriverGetVersion(int* version) {
 
 cudaError_t cudaMalloc(void** data, size_t bytes) {
   if (Capturing()) return Report(cudaErrorStreamCaptureUnsupported);
-  *data = bytes == 0 ? nullptr : TheDeviceMemory().Allocate(bytes);
+  *data = bytes == 0 ? nullptr : DeviceMemory::Get().Allocate(bytes, TheMachine().device_bytes);
   return ReportUnless(bytes == 0 || *data != nullptr, cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFree(void* data) {
   if (Capturing()) return Report(cudaErrorStreamCaptureUnsupported);
   RunStreams();
-  return ReportUnless(data == nullptr || TheDeviceMemory().Free(data), cudaErrorInvalidValue);
+  return ReportUnless(data == nullptr || DeviceMemory::Get().Free(data), cudaErrorInvalidValue);
 }
 cudaError_t cudaMallocHost(void** data, size_t bytes) {
   *data = ::operator new(bytes, kAlignment);
@@ -241,22 +198,28 @@ cudaError_t cudaFreeHost(void* data) {
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
   if (bytes == 0) return cudaSuccess;
-  const bool to_device = TheDeviceMemory().Contains(to, bytes);
-  const bool from_device = TheDeviceMemory().Contains(from, bytes);
+  const bool to_device = DeviceMemory::Get().Contains(to, bytes);
+  const bool from_device = DeviceMemory::Get().Contains(from, bytes);
   const bool to_should = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
   const bool from_should = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
   if (kind != cudaMemcpyDefault && (to_device != to_should || from_device != from_should)) {
     return Report(cudaErrorInvalidValue);
   }
-  Enqueue(stream, [=] { std::memmove(to, from, bytes); });
+  Enqueue(stream, [=] {
+    const DeviceAccess access;
+    std::memmove(to, from, bytes);
+  });
   return cudaSuccess;
 }
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
   return cudaMemcpyAsync(to, from, bytes, kind, nullptr);
 }
 cudaError_t cudaMemsetAsync(void* data, int byte, size_t bytes, cudaStream_t stream) {
-  if (bytes > 0 && !TheDeviceMemory().Contains(data, bytes)) return Report(cudaErrorInvalidValue);
-  Enqueue(stream, [=] { std::memset(data, byte, bytes); });
+  if (bytes > 0 && !DeviceMemory::Get().Contains(data, bytes)) return Report(cudaErrorInvalidValue);
+  Enqueue(stream, [=] {
+    const DeviceAccess access;
+    std::memset(data, byte, bytes);
+  });
   return cudaSuccess;
 }
 cudaError_t cudaMemset(void* data, int byte, size_t bytes) {
@@ -276,6 +239,7 @@ cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* /*kernel*/) {
   attributes->maxThreadsPerBlock = kThreadsMost;
+  attributes->ptxVersion = 10 * TheMachine().major + TheMachine().minor;
   return ReportUnless(TheMachine().has_code, cudaErrorNoKernelImageForDevice);
 }
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int value) {

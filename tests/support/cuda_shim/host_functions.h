@@ -1,6 +1,6 @@
 // The CUDA runtime's host functions, on host memory; streams.h says when streams do what they are
 // asked for. Pointers to device memory are told from others, so that a copy in the wrong direction
-// fails here as it would there.
+// fails here as it would there; nobody but kernels and copies may touch it (device_memory.h).
 //
 // Thread rule: as CUDA's, any thread.
 #pragma once
@@ -148,6 +148,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
 
 struct cudaFuncAttributes {
   int maxThreadsPerBlock;
+  int ptxVersion;  // of the code it was made from: 10 * major + minor
 };
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel);
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };

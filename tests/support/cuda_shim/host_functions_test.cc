@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <vector>
 
 namespace baton {
@@ -32,6 +34,24 @@ TEST(HostFunctions, DeviceMemoryIsPoisonedAndCounted) {
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
+uint8_t ByteAt(const uint8_t* device) {
+  uint8_t byte = 0;
+  EXPECT_EQ(cudaMemcpy(&byte, device, 1, cudaMemcpyDeviceToHost), cudaSuccess);
+  return byte;
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(HostFunctionsDeathTest, TheHostCannotTouchDeviceMemory) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  uint8_t* data = nullptr;
+  ASSERT_EQ(cudaMalloc(&data, 64), cudaSuccess);
+  EXPECT_EXIT(*data = 1, testing::KilledBySignal(SIGSEGV), "");
+  ASSERT_EQ(cudaMemset(data, 7, 64), cudaSuccess);
+  EXPECT_EXIT(std::printf("%d", *data), testing::KilledBySignal(SIGSEGV), "");
+  EXPECT_EQ(cudaFree(data), cudaSuccess);
+}
+#endif
+
 TEST(HostFunctions, ACopyInTheWrongDirectionFails) {
   uint8_t* data = nullptr;
   ASSERT_EQ(cudaMalloc(&data, 64), cudaSuccess);
@@ -41,11 +61,11 @@ TEST(HostFunctions, ACopyInTheWrongDirectionFails) {
   EXPECT_EQ(cudaMemcpy(data + 1, host, 64, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
   EXPECT_EQ(host[0], 1);
   EXPECT_EQ(cudaMemcpyAsync(data, host, 64, cudaMemcpyHostToDevice), cudaSuccess);
-  EXPECT_EQ(data[2], 3);
+  EXPECT_EQ(ByteAt(data + 2), 3);
   EXPECT_EQ(cudaMemcpy(data, data + 32, 32, cudaMemcpyDeviceToDevice), cudaSuccess);
   EXPECT_EQ(cudaMemset(data, 7, 65), cudaErrorInvalidValue);
   EXPECT_EQ(cudaMemset(data, 7, 64), cudaSuccess);
-  EXPECT_EQ(data[63], 7);
+  EXPECT_EQ(ByteAt(data + 63), 7);
   EXPECT_EQ(cudaFree(data), cudaSuccess);
   EXPECT_EQ(cudaFree(host), cudaErrorInvalidValue);
 }
