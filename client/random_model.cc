@@ -29,6 +29,8 @@ constexpr ModelShape kShapes[] = {
     // context, RoPE base, epsilon, tied
     {"smollm2-135m", "llama", 30, 576, 1536, 9, 3, 64, 49152, 8192, 1e5f, 1e-5f, true},
     {"qwen2.5-0.5b", "qwen2", 24, 896, 4864, 14, 2, 64, 151936, 32768, 1e6f, 1e-6f, true},
+    // Without the norms of queries and keys, which its architecture has beside llama's.
+    {"qwen3-0.6b", "llama", 28, 1024, 3072, 16, 8, 128, 151936, 40960, 1e6f, 1e-6f, true},
     {"llama-3.2-1b", "llama", 16, 2048, 8192, 32, 8, 64, 128256, 131072, 5e5f, 1e-5f, true},
     {"llama-3.2-3b", "llama", 28, 3072, 8192, 24, 8, 128, 128256, 131072, 5e5f, 1e-5f, true},
     {"llama-3.1-8b", "llama", 32, 4096, 14336, 32, 8, 128, 128256, 131072, 5e5f, 1e-5f, false},
@@ -114,7 +116,10 @@ GgufMetadata MetadataOf(const ModelShape& shape) {
   number("feed_forward_length", shape.feed_forward_width);
   number("attention.head_count", shape.heads);
   number("attention.head_count_kv", shape.kv_heads);
-  number("rope.dimension_count", shape.head_dim);
+  for (const char* of :
+       {"attention.key_length", "attention.value_length", "rope.dimension_count"}) {
+    number(of, shape.head_dim);
+  }
   number("vocab_size", shape.vocab_size);
   metadata.Float32(prefix + "rope.freq_base", shape.rope_base);
   metadata.Float32(prefix + "attention.layer_norm_rms_epsilon", shape.norm_epsilon);

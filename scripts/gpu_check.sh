@@ -399,7 +399,7 @@ end_writing_8b() {
 bench_8b() {
   local model=(--shape llama-3.1-8b --weights bf16)
   if [[ -n $model_8b ]]; then model=(--model "$model_8b"); fi
-  if bench engine_8b 120 "$bin/baton" bench engine --device cuda "${model[@]}" -p 4096,8192 -n 64 -b 1 -r 3 \
+  if bench engine_8b 120 "$bin/baton" bench engine --device cuda "${model[@]}" -p 4096,8192 -n 64 -b 1,64 -r 3 \
     --max-num-batched-tokens 8192 --kv-cache-dtype bf16 --json; then
     local json=$out/bench_engine_8b.json
     row bench engine_8b measured "$(value "$json" tg64 tokens_per_s) tokens/s of decode, batch 1"
@@ -410,6 +410,20 @@ bench_8b() {
     for name in "decode 8B, batch 1" "prefill 8B, 4096 tokens" "prefill 8B, 8192 tokens"; do
       no_target "$name" "bench engine_8b did not run"
     done
+    return
+  fi
+  if bench engine_8b_deterministic 80 "$bin/baton" bench engine --device cuda --deterministic "${model[@]}" -p 4096 -n 64 \
+    -b 1,64 -r 3 --max-num-batched-tokens 8192 --kv-cache-dtype bf16 --json; then
+    local costs=() measure
+    for measure in "tg64 1" "tg64 64" "pp4096 1"; do
+      # shellcheck disable=SC2086  # a test and its batch
+      set -- $measure
+      costs+=("$(awk -v usual="$(value "$json" "$1" tokens_per_s "$2")" \
+        -v alike="$(value "$out/bench_engine_8b_deterministic.json" "$1" tokens_per_s "$2")" \
+        'BEGIN { if (alike > 0) printf "%.2f", usual / alike; else printf "?" }')")
+    done
+    row bench engine_8b_deterministic measured \
+      "takes ${costs[0]} times as long for decode at batch 1, ${costs[1]} at 64, ${costs[2]} for prefill of 4096 tokens"
   fi
 }
 
@@ -502,7 +516,7 @@ end_to_end f32 tiny-llama-f32 95 --kv-cache-dtype=f32
 end_to_end bf16_kv tiny-llama-f32 50 --kv-cache-dtype=bf16
 sanitizer=$(find_sanitizer || true)
 if [[ -n $no_gpu ]]; then
-  for name in engine_8b engine_1b engine_135m attention transfer; do row bench "$name" skipped "$no_gpu"; done
+  for name in engine_8b engine_8b_deterministic engine_1b engine_135m attention transfer; do row bench "$name" skipped "$no_gpu"; done
   for name in "decode 8B, batch 1" "decode 1B, batch 1" "SmolLM2-135M step" "decode attention, batch 64 x 8k" \
     "prefill 8B, 4096 tokens" "prefill 8B, 8192 tokens" "prefill attention, 8k" "prefill attention, 16k" \
     "exposed transfer, 2,000 tokens" "exposed transfer, int8 wire"; do
@@ -527,5 +541,7 @@ sanitize initcheck rows '*' 40
 sanitize initcheck attention '*MoreShapes*' 40
 sanitize memcheck sampler '*' 40
 sanitize memcheck vector_product '*' 40
+sanitize initcheck sampler '*' 40
+sanitize initcheck vector_product '*' 40
 
 if ((failures > 0)); then exit 1; fi

@@ -29,11 +29,12 @@ nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
 toolkit=${nvcc:+$(dirname "$(dirname "$(readlink -f "$nvcc")")")}
 if [[ -n "$toolkit" && -n "$(find -L "$toolkit" -name cublasLt.h -print -quit)" &&
   -n "$(find -L "$toolkit" -name libcudart_static.a -print -quit)" ]]; then
-  echo "== build: cuda, for one architecture, warnings are errors"
+  echo "== build: cuda, for the oldest architecture and the one of gpu_bundle.sh, warnings are errors"
   # As the dev build is compiled, so that ccache has all but the backend itself.
-  cmake --preset cuda -DCMAKE_BUILD_TYPE=RelWithDebInfo -DBATON_CUDA_ARCHITECTURES=90a-real \
+  cmake --preset cuda -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DBATON_CUDA_ARCHITECTURES=80-real;90a-real" \
     -DCMAKE_CUDA_COMPILER="$nvcc" -DCMAKE_CUDA_FLAGS="-Werror all-warnings" >/dev/null
-  NINJA_STATUS='[%f/%t, %es] ' ninja -C build/cuda baton baton-router baton-prefill-worker baton-decode-worker gpu_tests
+  NINJA_STATUS='[%f/%t, %es] ' ninja -C build/cuda baton baton-router baton-prefill-worker baton-decode-worker \
+    baton-bench-device-attention gpu_tests
   cuda=yes
 else
   echo "== build: cuda SKIPPED: no CUDA Toolkit here (nvcc, cublasLt.h and libcudart_static.a, 12.4 or newer)"

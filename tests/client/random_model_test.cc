@@ -118,6 +118,17 @@ TEST(RandomModel, HasNumbersThatStayFinite) {
   EXPECT_LT(deviation, 5);
 }
 
+TEST(RandomModel, MayHaveHeadsOfMoreThanTheirShareOfTheWidth) {
+  auto backend = *MakeBackend({.device = "cpu", .threads = 1});
+  ModelShape wide = kSmall;
+  wide.head_dim *= 2;
+  const auto model = *RandomModelFile::Create(wide, GgmlType::kQ8_0);
+  const auto transformer =
+      Transformer::Load(*GgufFile::Open(model.path()), *backend, [](double) {});
+  ASSERT_TRUE(transformer.ok()) << transformer.status();
+  EXPECT_EQ((*transformer)->MakeKvLayout(16, KvDtype::kF16).head_dim, wide.head_dim);
+}
+
 TEST(RandomModel, IsTheSameFileEachTimeOnDiskAndInMemory) {
   const std::string path = TemporaryPath("random.gguf");
   ASSERT_TRUE(WriteRandomModel(kSmall, GgmlType::kQ4_1, path).ok());

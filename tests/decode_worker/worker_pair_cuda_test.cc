@@ -30,9 +30,7 @@ TestWorker::Options On(const std::string& device, int block_size) {
 
 std::vector<uint32_t> Tokens(const HandoffResult& result) {
   EXPECT_TRUE(result.decode_status.ok()) << result.decode_status.error_message();
-  std::vector<uint32_t> ids;
-  for (const auto& token : result.tokens) ids.push_back(token.token().token_id());
-  return ids;
+  return result.token_ids();
 }
 
 // Whether streams put off what they are asked for: copies end late then.
@@ -65,6 +63,26 @@ TEST_P(WorkerPairCuda, GivesTheTokensOfOneEngineAlone) {
   }
   EXPECT_TRUE(prefill.ComesToRest());
   EXPECT_TRUE(decode.ComesToRest());
+}
+
+// Codes and scales are staged and copied as they are, into blocks of another size.
+TEST_P(WorkerPairCuda, HandsQuantisedKvOverUnchanged) {
+  uint64_t id = 100;
+  for (const KvDtype dtype : {KvDtype::kInt8, KvDtype::kFp8}) {
+    TestWorker::Options options = On("cuda", 32);
+    options.kv_dtype = dtype;
+    TestWorker prefill(options);
+    options.block_size = 16;
+    TestWorker decode(options);
+    TestWorker alone(options);
+    const HandoffResult result = RunHandoff(prefill, decode, Spec(100, id++));
+    EXPECT_TRUE(result.prefill_status.ok()) << result.prefill_status.error_message();
+    EXPECT_TRUE(result.committed);
+    EXPECT_EQ(result.prefill_finished.wire_dtype(), dtype == KvDtype::kInt8 ? "int8" : "fp8");
+    EXPECT_EQ(Tokens(result), Tokens(RunLocally(alone, Spec(100, id++))));
+    EXPECT_TRUE(prefill.ComesToRest());
+    EXPECT_TRUE(decode.ComesToRest());
+  }
 }
 
 }  // namespace

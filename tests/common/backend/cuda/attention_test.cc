@@ -429,6 +429,31 @@ INSTANTIATE_TEST_SUITE_P(
                     Shape{64, 4, 2, 16, KvDtype::kInt8}, Shape{80, 3, 1, 32, KvDtype::kFp8}),
     ShapeName);
 
+// Whatever number of query heads shares a KV head, however the work is cut.
+TEST(CudaAttentionGroups, OfOneToSixteenAreTheDefinition) {
+  for (int group = 1; group <= 16; ++group) {
+    const Shape shape = {64, group, 1, 32, KvDtype::kBf16};
+    std::mt19937 random(static_cast<uint32_t>(group));
+    const Batch batch = {RandomSequence(shape, 37, 1, random),
+                         RandomSequence(shape, 250, 9, random)};
+    for (const AttentionCut cut : {AttentionCut::kByRowCount, AttentionCut::kAlike}) {
+      SCOPED_TRACE(group);
+      ExpectDefinition(shape, batch, Device(shape, batch, cut).Run());
+    }
+  }
+}
+
+// A run of more rows than a tile holds where each row has one head.
+TEST(CudaAttentionRuns, LongerThanAnyTileAreTheDefinition) {
+  const Shape shape = {64, 1, 1, 32, KvDtype::kBf16};
+  const int tile = PrefillTileRows(shape.heads(), shape.View());
+  std::mt19937 random(9);
+  const Batch batch = {RandomSequence(shape, 10, tile + 20, random)};
+  for (const AttentionCut cut : {AttentionCut::kByRowCount, AttentionCut::kAlike}) {
+    ExpectDefinition(shape, batch, Device(shape, batch, cut).Run());
+  }
+}
+
 class CudaAttentionMoreShapes : public CudaAttention {};
 
 TEST_P(CudaAttentionMoreShapes, AreTheDefinition) {
@@ -436,6 +461,9 @@ TEST_P(CudaAttentionMoreShapes, AreTheDefinition) {
   Device device(GetParam(), batch);
   const std::vector<float> out = device.Run();
   ExpectDefinition(GetParam(), batch, out);
+  if (GetParam().tensor_cores()) {
+    ExpectDefinition(GetParam(), batch, Device(GetParam(), batch, AttentionCut::kAlike).Run());
+  }
   if (!IsQuantised(GetParam().dtype)) return;
   for (const FiberOrder order : cuda_shim::kAllFiberOrders) {
     cuda_shim::SetFiberOrder(order);
