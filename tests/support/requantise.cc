@@ -27,9 +27,17 @@ void AppendQ8Block(const float* values, std::string& bytes) {
   bytes += EncodeBlock(GgmlType::kQ8_0, block);
 }
 
+void AppendBf16(const float* values, std::string& bytes) {
+  for (int i = 0; i < 32; ++i) {
+    const uint16_t bits = F32ToBf16(values[i]);
+    bytes.append(reinterpret_cast<const char*>(&bits), sizeof(bits));
+  }
+}
+
 }  // namespace
 
-GgufFile RequantiseToQ8(const GgufFile& file) {
+GgufFile Requantise(const GgufFile& file, GgmlType type) {
+  BATON_CHECK(type == GgmlType::kBf16 || type == GgmlType::kQ8_0, "BF16 or Q8_0");
   constexpr uint32_t kFloat32 = 6;
   GgufBuilder builder;
   builder.Text("general.architecture", "llama");
@@ -50,8 +58,10 @@ GgufFile RequantiseToQ8(const GgufFile& file) {
     }
     std::string bytes;
     const std::vector<float> values = DequantiseBlocks(tensor.type, tensor.data);
-    for (size_t i = 0; i < values.size(); i += 32) AppendQ8Block(&values[i], bytes);
-    builder.TensorWithData(tensor.name, tensor.dims, static_cast<uint32_t>(GgmlType::kQ8_0), bytes);
+    for (size_t i = 0; i < values.size(); i += 32) {
+      type == GgmlType::kBf16 ? AppendBf16(&values[i], bytes) : AppendQ8Block(&values[i], bytes);
+    }
+    builder.TensorWithData(tensor.name, tensor.dims, static_cast<uint32_t>(type), bytes);
   }
   auto made = GgufFile::Parse(builder.Build(), "requantised.gguf");
   BATON_CHECK(made.ok(), "a sound file");

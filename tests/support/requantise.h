@@ -5,9 +5,9 @@
 
 namespace baton {
 
-// The "llama" model of `file` with every matrix as Q8_0: scale = the largest magnitude of a block
-// of 32 / 127, codes rounded to nearest. Without tokenizer and what else no forward pass needs.
-// REQUIRES: widths that are multiples of 32.
-GgufFile RequantiseToQ8(const GgufFile& file);
+// The "llama" model of `file` with every matrix as BF16, rounded to nearest, or as Q8_0: scale = the
+// largest magnitude of a block of 32 / 127, codes rounded to nearest. Without tokenizer and what
+// else no forward pass needs. REQUIRES: one of the two; widths that are multiples of 32.
+GgufFile Requantise(const GgufFile& file, GgmlType type);
 
 }  // namespace baton

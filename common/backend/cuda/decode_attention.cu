@@ -152,7 +152,12 @@ static void LaunchFor(const AttentionArgs& args, cudaStream_t stream) {
 }
 
 bool DecodeAttentionTakes(const KvLayerView& cache, int group) {
-  return group <= kMaxTaskHeads && WithPageShape(cache, [](auto, auto) {});
+  bool fits = false;
+  WithPageShape(cache, [&](auto stored, auto head_dim) {
+    fits =
+        DecodeShape<decltype(stored), decltype(head_dim)::value>::kSharedBytes <= MostSharedBytes();
+  });
+  return group <= kMaxTaskHeads && fits;
 }
 
 void LaunchDecodeAttention(const AttentionArgs& args, cudaStream_t stream) {

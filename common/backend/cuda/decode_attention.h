@@ -12,7 +12,7 @@
 
 namespace baton {
 
-// Whether it has such a cache and group.
+// Whether it has such a cache and group, and the device the memory that they take.
 bool DecodeAttentionTakes(const KvLayerView& cache, int group);
 
 // The tasks of args.work. See LaunchAttention.

@@ -153,7 +153,7 @@ TEST_F(SmolLm2Oracle, PassagesHaveTheReferencesLikelihoodAndDistribution) {
 TEST_F(SmolLm2Oracle, PassagesHaveTheReferencesDistributionInQ8Too) {
   auto original = GgufFile::Open(TestModelPath());
   ASSERT_TRUE(original.ok()) << original.status();
-  const GgufFile file = RequantiseToQ8(*original);
+  const GgufFile file = Requantise(*original, GgmlType::kQ8_0);
   const ReferenceModel q8_oracle(file);
   ModelRunnerOptions options;
   options.file = &file;
