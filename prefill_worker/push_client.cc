@@ -182,9 +182,8 @@ void PushClient::OpenStream(const KvSender::OpenStream& open) {
   };
   callbacks.ended = [self = shared_from_this(), stream = open.stream](
                         const grpc::Status& status, std::shared_ptr<PushStream> ended) {
-    const absl::Status why(static_cast<absl::StatusCode>(status.error_code()),
-                           status.error_message());
-    self->inbox_->Post({KvSender::StreamEnded{why, stream}, {}, {}, std::move(ended)});
+    absl::Status why(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+    self->inbox_->Post({KvSender::StreamEnded{std::move(why), stream}, {}, {}, std::move(ended)});
   };
   BATON_FAILPOINT("push_client.before_stream");
   streams_[index] = std::make_shared<PushStream>(channels_[index], std::move(callbacks));

@@ -18,7 +18,8 @@ class Outbox {
   void Push(Message message) {
     if (!ended()) waiting_.push_back(std::move(message));
   }
-  // Who waits longest last, null when nobody waits; the message being written does not.
+  // Of those that wait, which the one being written does not, the one that goes last; null: none
+  // waits.
   Message* last() { return waiting_.empty() ? nullptr : &waiting_.back(); }
   void DropLast() { waiting_.pop_back(); }
   void DropAll() { waiting_.clear(); }
