@@ -15,6 +15,8 @@ constexpr uint32_t kTenantShare = 8;
 // Of the time it may wait, what a request may be predicted to: predictions are rough, and who is
 // refused after waiting has waited for nothing.
 constexpr double kSafeShare = 0.8;
+// And how much longer it may take at least: a worker that stands still for a moment is usual.
+constexpr absl::Duration kSafeMargin = absl::Milliseconds(100);
 constexpr double kOutputMemory = 32;  // requests
 
 }  // namespace
@@ -45,7 +47,8 @@ absl::Status Admission::CheckRoom(const Newcomer& newcomer, absl::Time now) cons
   }
   const bool deadline_first = newcomer.time_left < limits_.max_queue_time;
   const absl::Duration most = std::min(newcomer.time_left, limits_.max_queue_time);
-  if (wait <= kSafeShare * most) return absl::OkStatus();
+  const absl::Duration less = std::max(most - kSafeMargin, absl::ZeroDuration());
+  if (wait <= std::min(kSafeShare * most, less)) return absl::OkStatus();
   return NoWorkerInTime(absl::StrCat("the wait is about ", InMilliseconds(wait), ", ",
                                      deadline_first ? "its deadline" : "--max-queue-time",
                                      " leaves ", InMilliseconds(most)),
@@ -57,7 +60,7 @@ absl::Duration Admission::Wait(const Newcomer& newcomer, absl::Time now) const {
   const std::optional<double> rate = rate_.TokensPerSecond(now);
   if (!rate_.somebody_waits() || !rate.has_value()) return absl::ZeroDuration();
   const uint64_t ahead = backlog_.Ahead(newcomer.priority, newcomer.tenant, newcomer.tokens);
-  return absl::Seconds(static_cast<double>(ahead) / *rate);
+  return rate_.UntilNext(now) + absl::Seconds(static_cast<double>(ahead) / *rate);
 }
 
 void Admission::Ticket::SetTokens(uint64_t tokens) {

@@ -52,6 +52,11 @@ std::optional<double> DrainRate::TokensPerSecond(absl::Time now) const {
   return tokens_ / (seconds_ + late);
 }
 
+absl::Duration DrainRate::UntilNext(absl::Time now) const {
+  if (requests_ <= 0) return absl::ZeroDuration();
+  return absl::Seconds(std::max(0.0, seconds_ / requests_ - SecondsSinceLast(now)));
+}
+
 void Backlog::Add(int32_t priority, const std::string& tenant, uint64_t tokens) {
   Level& level = levels_[priority];
   level.tokens += tokens;

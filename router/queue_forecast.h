@@ -28,6 +28,8 @@ class DrainRate {
   void Left(uint64_t tokens, absl::Time now);
   // None until a request got its workers while another waited.
   std::optional<double> TokensPerSecond(absl::Time now) const;
+  // Until the next of those that wait gets its workers, at that rate.
+  absl::Duration UntilNext(absl::Time now) const;
 
  private:
   double SecondsSinceLast(absl::Time now) const;  // of time in which somebody waited

@@ -65,6 +65,16 @@ TEST(DrainRate, IsRightForBurstsToo) {
   EXPECT_NEAR(*rate.TokensPerSecond(At(10)), 2000, 200);
 }
 
+TEST(DrainRate, TellsWhenTheNextIsDue) {
+  DrainRate rate;
+  EXPECT_EQ(rate.UntilNext(At(0)), absl::ZeroDuration()) << "nothing is known";
+  rate.SetWaiting(true, At(0));
+  for (int i = 1; i <= 100; ++i) rate.Left(300, At(0.5 * i));
+  EXPECT_NEAR(absl::ToDoubleSeconds(rate.UntilNext(At(50))), 0.5, 1e-6);
+  EXPECT_NEAR(absl::ToDoubleSeconds(rate.UntilNext(At(50.4))), 0.1, 1e-6);
+  EXPECT_EQ(rate.UntilNext(At(52)), absl::ZeroDuration()) << "it is late";
+}
+
 TEST(Backlog, CountsWhatIsServedBeforeANewcomer) {
   Backlog backlog;
   backlog.Add(0, "heavy", 1000);
