@@ -1,0 +1,66 @@
+"""The documents point at what is there: links between them, files that they name, and the picture that a script draws."""
+import pathlib
+import re
+import runpy
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+DOCUMENTS = sorted(
+    [*ROOT.glob("*.md"), *(path for folder in ("docs", "deploy", "tests") for path in (ROOT / folder).rglob("*.md"))]
+)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+# Files (with an extension) and folders (with a slash at the end) between backticks; * stands for any characters of a name.
+FOLDERS = "bench|client|common|decode_worker|deploy|docs|prefill_worker|proto|router|scripts|tests"
+PATH = re.compile(rf"`((?:{FOLDERS})/(?:[\w./*-]*(?:\.\w+|/))?)`")
+RECORDS = ("docs/planted_bugs.md",)  # of a run; they name the files of that time
+FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+
+
+def relative(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+def prose(path):
+    return FENCED.sub("", path.read_text(encoding="utf-8"))
+
+
+def anchors(path):
+    """The names under which the page's headings are linked to."""
+    headings = re.findall(r"^#+ (.*)$", prose(path), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+class Documents(unittest.TestCase):
+    def test_every_link_leads_to_a_file_and_a_heading(self):
+        broken = []
+        for page in DOCUMENTS:
+            for link in LINK.findall(prose(page)):
+                if re.match(r"[a-z]+:", link):
+                    continue
+                name, _, anchor = link.partition("#")
+                target = page.parent / name if name else page
+                if not target.exists() or (anchor and anchor not in anchors(target)):
+                    broken.append(f"{relative(page)}: {link}")
+        self.assertEqual(broken, [])
+
+    def test_every_named_file_exists(self):
+        broken = [
+            f"{relative(page)}: {name}"
+            for page in DOCUMENTS
+            if relative(page) not in RECORDS
+            for name in PATH.findall(prose(page))
+            if not any(ROOT.glob(name.rstrip("/")))
+        ]
+        self.assertEqual(broken, [])
+
+    def test_the_architecture_is_one_page(self):
+        words = (ROOT / "docs/architecture.md").read_text(encoding="utf-8").split()
+        self.assertLessEqual(len(words), 1200)
+
+    def test_the_picture_is_what_its_script_draws(self):
+        script = runpy.run_path(str(ROOT / "scripts/draw_request_path.py"))
+        self.assertEqual(script["SVG"].read_text(encoding="utf-8"), script["draw"]())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
