@@ -11,9 +11,9 @@
 namespace baton {
 namespace {
 
-// That are sampled by one launch, to bound the scratch memory.
+// Rows that one launch samples; bounds the scratch memory.
 constexpr int kRowsTogether = 64;
-// Of a step's lists, so that they seldom grow.
+// Bytes that a step's lists have from the start, so that they seldom grow.
 constexpr size_t kLeastListBytes = size_t{16} << 10;
 
 template <class T>

@@ -9,7 +9,7 @@ namespace baton {
 
 constexpr int kEmbedThreads = 128;
 
-// Block (row, part of the columns); a thread has kCount columns.
+// The grid is [rows, blocks of columns]; a thread has kCount columns.
 template <class Element, int kCount>
 static __global__ void __launch_bounds__(kEmbedThreads)
     EmbedKernel(const Element* table, size_t row_stride, const int32_t* token_ids, int columns,

@@ -9,7 +9,7 @@
 
 namespace baton {
 
-// One block per slice and row: what the row's edits leave of its slice, and its extremes.
+// One block per slice and row: applies the row's edits to the slice and finds its extremes.
 static __global__ void EditLogits(SamplerBatch batch, Slicing slicing) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
   WaitForPreviousKernel();
@@ -21,14 +21,14 @@ static __global__ void EditLogits(SamplerBatch batch, Slicing slicing) {
 
   Extremes extremes;
   extremes.raw_first = ScanRawSlice(row, range);
-  __syncthreads();  // the copy is complete
+  __syncthreads();  // the copy of the slice is complete
   if (row.edited) EditSlice(batch, row, range);
   ScanSlice(row, range, extremes);
   extremes.raw_first = BlockReduce(extremes.raw_first, Min(), warps);
   extremes.first = BlockReduce(extremes.first, Min(), warps);
   extremes.last = BlockReduce(extremes.last, Max(), warps);
   if (Thread() == 0) row.scratch.extremes[slice] = extremes;
-  // For the next kernel to add to.
+  // The next kernel adds to these bins.
   for (int bin = slice * Threads() + Thread(); bin < kWeightBins;
        bin += slicing.count * Threads()) {
     row.scratch.bin_tokens[bin] = 0;
@@ -36,7 +36,7 @@ static __global__ void EditLogits(SamplerBatch batch, Slicing slicing) {
   }
 }
 
-// One block per slice and row: weights, and what the logprobs need.
+// One block per slice and row: computes its weights, and what the logprobs need of it.
 static __global__ void WeighLogits(SamplerBatch batch, Slicing slicing) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
   WaitForPreviousKernel();
@@ -64,7 +64,7 @@ static __global__ void WeighLogits(SamplerBatch batch, Slicing slicing) {
   if (Thread() == 0) row.scratch.weights[slice] = weights;
 }
 
-// One block per row.
+// One block per row: samples its token, and writes its logprobs and counts.
 static __global__ void __launch_bounds__(1024) ChooseTokens(SamplerBatch batch, Slicing slicing) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
   WaitForPreviousKernel();
