@@ -25,7 +25,7 @@ bool SameShape(const Tensor& a, const Tensor& b) {
   return a.rows == b.rows && a.columns == b.columns;
 }
 
-// Asking for an operation is running it: there is nothing to gain.
+// Runs all operations as they come: a recording would save the CPU nothing.
 class NoRecordings final : public PassRecordings {
  public:
   int PassRows(int rows) const override { return rows; }

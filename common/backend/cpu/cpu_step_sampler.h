@@ -1,4 +1,4 @@
-// StepSampler on the CPU: tokens are chosen when they are asked for.
+// The StepSampler of the CPU: it samples tokens at once, in Sample.
 #pragma once
 
 #include <deque>
@@ -21,10 +21,11 @@ class CpuStepSampler final : public StepSampler {
 
  private:
   Sampler sampler_;
-  std::vector<SamplingRow> rows_;                                // of the step
-  std::vector<int32_t> choices_;                                 // [max_rows]
-  std::vector<int32_t> last_choices_;                            // of the step before
-  std::deque<std::vector<absl::StatusOr<OutputToken>>> chosen_;  // the oldest step first
+  std::vector<SamplingRow> rows_;      // rows of the step that has begun
+  std::vector<int32_t> choices_;       // [max_rows]; tokens sampled in this step
+  std::vector<int32_t> last_choices_;  // [max_rows]; tokens sampled in the step before
+  // Tokens of the steps that were not taken, the oldest step first.
+  std::deque<std::vector<absl::StatusOr<OutputToken>>> chosen_;
 };
 
 }  // namespace baton
