@@ -50,7 +50,7 @@ struct TestSequence {
   Question question;
   TokenCounts counts;
   int output_index = 0;
-  int pending = -1;  // its choice of the step that is not taken
+  int pending = -1;  // its row in the step that is not taken
 };
 
 class TwoSamplers {
@@ -68,7 +68,7 @@ class TwoSamplers {
   }
 
   void Step() {
-    // A sequence whose row has failed is heard of no more.
+    // A sequence whose row has failed gets no more rows.
     std::erase_if(sequences_, [](const auto& sequence) { return sequence.second == nullptr; });
     while (sequences_.size() < 2 * kRows) {
       ++last_id_;
@@ -93,7 +93,7 @@ class TwoSamplers {
     int choice;
   };
 
-  // As one that is computed again, in other company, from what was delivered.
+  // Begins a sequence anew, in other company, from the tokens that were delivered.
   void ForgetAnOutput() {
     TestSequence& sequence = *sequences_.begin()->second;
     if (sequence.pending >= 0 || sequence.question.output.empty()) return;
@@ -120,7 +120,7 @@ class TwoSamplers {
     cuda_->Begin(rows);
     if (count > 0) {
       cpu_->Sample(0, {logits.data(), count, kVocab});
-      // Rows that nobody asked for are sampled too.
+      // Rows that the step does not have are sampled too.
       logits.resize(kRows * kVocab, 0);
       const DeviceArray<float> device(logits);
       const int first = static_cast<int>(questions_.Random() % kRows);
@@ -206,12 +206,12 @@ TEST(CountsSlots, BelongToASequenceUntilItMissesAStepAndAnotherNeedsOne) {
   EXPECT_EQ(assigned[1].index, first);
   EXPECT_TRUE(assigned[1].filled);
   EXPECT_NE(assigned[0].index, first);
-  // 1 stays though it comes last, 4 gets that of 3.
+  // Sequence 1 keeps its slot though it comes last; 4 gets the slot of 3.
   assigned = slots.Assign({row(4, 0), row(1, 2)});
   EXPECT_EQ(assigned[1].index, first);
   EXPECT_TRUE(assigned[1].filled);
   EXPECT_FALSE(assigned[0].filled);
-  // 3 is back, and 4 repeats an output.
+  // Sequence 3 is back, and 4 repeats an output.
   assigned = slots.Assign({row(3, 10), row(4, 0)});
   EXPECT_FALSE(assigned[0].filled);
   EXPECT_FALSE(assigned[1].filled);
