@@ -1,7 +1,7 @@
 #include "common/backend/cuda/launch.h"
 #include "common/backend/cuda/sampler.h"
 #include "common/backend/cuda/sampler_block.h"
-#include "common/backend/cuda/sampler_choice.h"
+#include "common/backend/cuda/sampler_draw.h"
 #include "common/backend/cuda/sampler_row.h"
 #include "common/backend/cuda/sampler_slices.h"
 #include "common/base/check.h"
@@ -65,11 +65,11 @@ static __global__ void WeighLogits(SamplerBatch batch, Slicing slicing) {
 }
 
 // One block per row: samples its token, and writes its logprobs and counts.
-static __global__ void __launch_bounds__(1024) ChooseTokens(SamplerBatch batch, Slicing slicing) {
+static __global__ void __launch_bounds__(1024) SampleTokens(SamplerBatch batch, Slicing slicing) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
   WaitForPreviousKernel();
   LetNextKernelStart();
-  auto& shared = *reinterpret_cast<ChooseShared*>(shared_memory);
+  auto& shared = *reinterpret_cast<SampleShared*>(shared_memory);
   const int index = static_cast<int>(blockIdx.x);
   const Row row(batch, index);
   const Extremes extremes = row.FindExtremes(slicing);
@@ -77,7 +77,7 @@ static __global__ void __launch_bounds__(1024) ChooseTokens(SamplerBatch batch, 
   int token_id = 0;
   SamplerError error = row.ErrorOf(extremes);
   if (error == SamplerError::kNone) {
-    token_id = row.greedy() ? TokenOf(extremes.first) : ChooseDrawn(row, slicing, extremes, shared);
+    token_id = row.greedy() ? TokenOf(extremes.first) : DrawToken(row, slicing, extremes, shared);
     if (row.params.top_logprobs >= 0) {
       WriteLogprobs(row, slicing, extremes, token_id, shared.cut.warps, batch.logprobs[index]);
     }
@@ -126,10 +126,10 @@ void LaunchSample(const SamplerBatch& batch, const SamplerShape& shape, cudaStre
           .stream = stream,
           .may_start_early = true},
          batch, slicing);
-  Launch(ChooseTokens,
+  Launch(SampleTokens,
          {.grid = dim3(static_cast<unsigned>(batch.rows)),
           .block = dim3(static_cast<unsigned>(shape.row_threads)),
-          .shared_bytes = sizeof(ChooseShared),
+          .shared_bytes = sizeof(SampleShared),
           .stream = stream,
           .may_start_early = true},
          batch, slicing);

@@ -17,7 +17,7 @@ inline constexpr int kDigits = 256;
 inline constexpr int kListTokens = 1024;
 
 // A bin that FindBin found.
-struct BinChoice {
+struct FoundBin {
   int bin = 0;
   uint64_t before = 0;  // the mass of the bins before this one
 };
@@ -29,13 +29,13 @@ struct CutShared {
   unsigned int digit_tokens[kDigits];
   unsigned int digit_weights[kDigits][2];  // low and high half
   unsigned int list_size;
-  BinChoice choice;
+  FoundBin found_bin;
 };
 
 // Finds the first of `bins` bins for which its mass and that of the bins before it sum to `target`
 // or more. REQUIRES: 0 < target <= the mass of all bins.
 template <class MassOf>
-__device__ inline BinChoice FindBin(int bins, uint64_t target, MassOf mass_of, CutShared& shared) {
+__device__ inline FoundBin FindBin(int bins, uint64_t target, MassOf mass_of, CutShared& shared) {
   const int share = (bins + Threads() - 1) / Threads();
   const int begin = Thread() * share;
   const int end = begin + share < bins ? begin + share : bins;
@@ -45,10 +45,10 @@ __device__ inline BinChoice FindBin(int bins, uint64_t target, MassOf mass_of, C
   if (before < target && target <= before + mass) {
     int bin = begin;
     for (; before + mass_of(bin) < target; ++bin) before += mass_of(bin);
-    shared.choice = {bin, before};
+    shared.found_bin = {bin, before};
   }
   __syncthreads();
-  return shared.choice;
+  return shared.found_bin;
 }
 
 class CutFinder {
@@ -74,11 +74,11 @@ class CutFinder {
   __device__ uint64_t TokensOf(int bin) const { return row_.scratch.bin_tokens[bin]; }
 
   __device__ void CutAtTopK(uint64_t top_k) {
-    const BinChoice choice = FindBin(
+    const FoundBin found = FindBin(
         kWeightBins, top_k, [&](int bin) { return TokensOf(bin); }, shared_);
-    OpenBin(choice.bin);
-    last_ = Descend(/*by_weight=*/false, top_k - choice.before);
-    last_bin_ = choice.bin;
+    OpenBin(found.bin);
+    last_ = Descend(/*by_weight=*/false, top_k - found.before);
+    last_bin_ = found.bin;
   }
 
   __device__ void CutAtTopP() {
@@ -97,9 +97,9 @@ class CutFinder {
     for (int bin = Thread(); bin < kWeightBins; bin += Threads()) total += mass_of(bin);
     total = BlockReduce(total, Add(), shared_.warps);
     const uint64_t target = TopPWeight(total, row_.params.top_p);
-    const BinChoice choice = FindBin(kWeightBins, target, mass_of, shared_);
-    if (choice.bin != bin_) OpenBin(choice.bin);
-    last_ = Descend(/*by_weight=*/true, target - choice.before);
+    const FoundBin found = FindBin(kWeightBins, target, mass_of, shared_);
+    if (found.bin != bin_) OpenBin(found.bin);
+    last_ = Descend(/*by_weight=*/true, target - found.before);
   }
 
   // Opens `bin`: ForEachOfBin then visits its tokens.
@@ -154,11 +154,11 @@ class CutFinder {
       const auto mass_of = [&](int digit) -> uint64_t {
         return by_weight ? SumOf(shared_.digit_weights[digit]) : shared_.digit_tokens[digit];
       };
-      const BinChoice choice = FindBin(kDigits, target, mass_of, shared_);
-      target -= choice.before;
-      prefix = prefix << 8 | static_cast<TokenOrder>(choice.bin);
+      const FoundBin found = FindBin(kDigits, target, mass_of, shared_);
+      target -= found.before;
+      prefix = prefix << 8 | static_cast<TokenOrder>(found.bin);
       if (shift == 0) return prefix;
-      const unsigned int tokens = shared_.digit_tokens[choice.bin];
+      const unsigned int tokens = shared_.digit_tokens[found.bin];
       const bool whole = by_weight ? tokens == 1 : tokens == target;
       if (whole) return LastWith(prefix, shift);
     }

@@ -15,7 +15,7 @@ inline constexpr int kWalkPieces = 32;
 static_assert(kWalkPieces <= kMaxSlices);
 
 // Shared memory of a block that samples a row's token.
-struct ChooseShared {
+struct SampleShared {
   CutShared cut;
   uint64_t sums[kMaxSlices];  // weights of the pieces that Draw looks through
   unsigned int found;
@@ -80,8 +80,8 @@ __device__ inline int Draw(const Row& row, const Slicing& slicing, const KeptWei
   }
 }
 
-__device__ inline int ChooseDrawn(const Row& row, const Slicing& slicing, const Extremes& extremes,
-                                  ChooseShared& shared) {
+__device__ inline int DrawToken(const Row& row, const Slicing& slicing, const Extremes& extremes,
+                                SampleShared& shared) {
   KeptWeigher kept = {row.MakeWeigher(extremes)};
   if (row.cut()) kept.last = CutFinder(row, extremes, shared.cut).Find();
   return Draw(row, slicing, kept, shared.sums);
@@ -122,7 +122,7 @@ __device__ inline void WriteLogprobs(const Row& row, const Slicing& slicing,
 
 // Adds the sampled token to the row's counts. False where the slot is full.
 __device__ inline bool CountToken(const SamplerBatch& batch, const Row& row, int token_id,
-                                  ChooseShared& shared) {
+                                  SampleShared& shared) {
   TokenCount* counts = row.CountsOf(batch);
   int32_t& size = batch.count_sizes[row.params.counts_slot];
   const int count_size = size;
