@@ -92,9 +92,9 @@ struct Pass {
   int rows = 0;
   // PassRecordings::Run comes next: the rows behind those of the sequences are padding.
   bool recorded = false;
-  // [rows]; empty where nothing is embedded. A token_id below 0 stands for choices[~token_id].
+  // [rows]; empty where nothing is embedded. A token_id below 0 stands for sampled_ids[~token_id].
   absl::Span<const int32_t> token_ids = {};
-  const int32_t* choices = nullptr;          // StepSampler::choices, in the backend's memory
+  const int32_t* sampled_ids = nullptr;      // StepSampler::sampled_ids, in the backend's memory
   absl::Span<const PassSequence> sequences;  // first_row ascending, without gaps
   RopePairs rope_pairs = RopePairs::kInterleaved;
   int rope_dim = 0;                       // rotated dimensions of a head

@@ -25,13 +25,13 @@ struct StepSamplerOptions {
 struct SamplingRow {
   uint64_t sequence = 0;  // names the sequence for ever; no two rows of a step have the same
   const SamplingParams* sampling = nullptr;
-  // Counts of the tokens before output_index, without the one of `pending`.
+  // Counts of the tokens before output_index, without the one of `pending_row`.
   const TokenCounts* counts = nullptr;
   int choice = 0;        // index among the n outputs of the request
   int output_index = 0;  // 0 is the first token after the prompt
   // The row of the last step whose sampled token is the output before this one, where that step
   // has not been taken yet; -1: all outputs before this one are in `counts`.
-  int pending = -1;
+  int pending_row = -1;
 };
 
 // The errors of a row that has no token.
@@ -40,8 +40,9 @@ absl::Status AllMasked();                       // INVALID_ARGUMENT: min_tokens 
 
 // A step is Begin, then Sample for each of its rows, then End; between them come the operations
 // that make the logits. Take returns the tokens of the oldest step that was not taken. So the next
-// step may begin before the tokens of the last one are known, and read them as choices(). From the
-// same logits every implementation samples the same tokens and logprobs; cpu/sampler.h says how.
+// step may begin before the tokens of the last one are known, and read them as sampled_ids(). From
+// the same logits every implementation samples the same tokens and logprobs; cpu/sampler.h says
+// how.
 //
 // Thread rule: the backend's. At most backend.steps_ahead() + 1 steps wait to be taken.
 class StepSampler {
@@ -61,7 +62,7 @@ class StepSampler {
 
   // The tokens sampled last, by row of their step: [max_rows], in the backend's memory, at an
   // address that stays. 0 where a row has no token.
-  virtual const int32_t* choices() const = 0;
+  virtual const int32_t* sampled_ids() const = 0;
 };
 
 }  // namespace baton

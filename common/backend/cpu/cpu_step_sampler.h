@@ -17,15 +17,15 @@ class CpuStepSampler final : public StepSampler {
   void Sample(int first_row, Tensor logits) override;
   void End() override;
   std::vector<absl::StatusOr<OutputToken>> Take() override;
-  const int32_t* choices() const override { return choices_.data(); }
+  const int32_t* sampled_ids() const override { return sampled_ids_.data(); }
 
  private:
   Sampler sampler_;
-  std::vector<SamplingRow> rows_;      // rows of the step that has begun
-  std::vector<int32_t> choices_;       // [max_rows]; tokens sampled in this step
-  std::vector<int32_t> last_choices_;  // [max_rows]; tokens sampled in the step before
+  std::vector<SamplingRow> rows_;          // rows of the step that has begun
+  std::vector<int32_t> sampled_ids_;       // [max_rows]; tokens sampled in this step
+  std::vector<int32_t> last_sampled_ids_;  // [max_rows]; tokens sampled in the step before
   // Tokens of the steps that were not taken, the oldest step first.
-  std::deque<std::vector<absl::StatusOr<OutputToken>>> chosen_;
+  std::deque<std::vector<absl::StatusOr<OutputToken>>> untaken_;
 };
 
 }  // namespace baton

@@ -201,7 +201,7 @@ void CudaBackend::BeginPass(const Pass& pass) {
   uploads_.Send(layout.bytes, pass_arrays_.data());
   pass_ = PassAt(pass, layout, pass_arrays_.data());
   token_ids_ = pass.token_ids;
-  choices_ = pass.choices;
+  sampled_ids_ = pass.sampled_ids;
   pass_token_ids_ = reinterpret_cast<int32_t*>(pass_arrays_.data() + layout.token_ids);
 }
 
@@ -217,10 +217,12 @@ void CudaBackend::Embed(const Weight& table, Tensor out) {
   BATON_CHECK(out.rows == static_cast<int>(token_ids_.size()) && out.columns == table.columns(),
               "one row per token");
   for (const int32_t token : token_ids_) {
-    BATON_CHECK((token >= 0 || choices_ != nullptr) && token < table.rows(),
+    BATON_CHECK((token >= 0 || sampled_ids_ != nullptr) && token < table.rows(),
                 "token id in the vocabulary");
   }
-  if (choices_ != nullptr) LaunchTakeChoices(choices_, out.rows, pass_token_ids_, stream_.get());
+  if (sampled_ids_ != nullptr) {
+    LaunchTakeSampledIds(sampled_ids_, out.rows, pass_token_ids_, stream_.get());
+  }
   LaunchEmbed(MatrixOf(table), pass_token_ids_, out, stream_.get());
 }
 

@@ -121,9 +121,9 @@ class CudaBackend final : public Backend {
   PassShape shape_;                      // shape of the pass, if recorded
   BackendBuffer pass_arrays_;            // in device memory, as all buffers here
   CudaPass pass_;
-  absl::Span<const int32_t> token_ids_;  // Pass::token_ids, in host memory
-  const int32_t* choices_ = nullptr;     // Pass::choices, in device memory
-  int32_t* pass_token_ids_ = nullptr;    // the token ids in pass_arrays_
+  absl::Span<const int32_t> token_ids_;   // Pass::token_ids, in host memory
+  const int32_t* sampled_ids_ = nullptr;  // Pass::sampled_ids, in device memory
+  int32_t* pass_token_ids_ = nullptr;     // the token ids in pass_arrays_
   AttentionPlan plan_;
   int planned_tile_rows_ = -1;  // tile rows that plan_ is for; -1: the pass is not planned yet
   BackendBuffer plan_words_;

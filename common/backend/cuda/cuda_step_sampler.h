@@ -34,12 +34,12 @@ class CudaStepSampler final : public StepSampler {
   void Sample(int first_row, Tensor logits) override;
   void End() override;
   std::vector<absl::StatusOr<OutputToken>> Take() override;
-  const int32_t* choices() const override;
+  const int32_t* sampled_ids() const override;
 
  private:
   // The results of a step, in pinned memory, and the rows that it sampled.
   struct Result {
-    BackendBuffer choices;   // token_ids [max_rows], errors [max_rows]
+    BackendBuffer sampled;   // token_ids [max_rows], errors [max_rows]
     BackendBuffer logprobs;  // SamplerLogprobs [max_rows]
     CudaEvent copied;
     std::vector<SamplerRow> rows;
@@ -67,7 +67,7 @@ class CudaStepSampler final : public StepSampler {
   BackendBuffer counts_;       // [slots, counts_capacity]
   BackendBuffer count_sizes_;  // [slots]
   BackendBuffer scratch_;      // scratch memory of kRowsTogether rows
-  BackendBuffer choices_;      // token_ids [max_rows], errors [max_rows]
+  BackendBuffer sampled_;      // token_ids [max_rows], errors [max_rows]
   BackendBuffer logprobs_;     // [max_rows]
   int end_id_count_ = 0;
 

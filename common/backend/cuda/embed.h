@@ -10,9 +10,10 @@
 
 namespace baton {
 
-// token_ids[i] = choices[~token_ids[i]] where it is below 0. `token_ids` [count] and `choices` are
-// in device memory.
-void LaunchTakeChoices(const int32_t* choices, int count, int32_t* token_ids, cudaStream_t stream);
+// token_ids[i] = sampled_ids[~token_ids[i]] where it is below 0. `token_ids` [count] and
+// `sampled_ids` are in device memory.
+void LaunchTakeSampledIds(const int32_t* sampled_ids, int count, int32_t* token_ids,
+                          cudaStream_t stream);
 
 // out[r] = row token_ids[r] of the table, widened. `token_ids` [out.rows] is in device memory, each
 // in [0, table.rows); `out` [rows, table.columns].

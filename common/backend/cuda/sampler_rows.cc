@@ -57,7 +57,7 @@ std::vector<CountsSlots::Slot> CountsSlots::Assign(absl::Span<const SamplingRow>
       slot_of_[rows[i].sequence] = slot;
       assigned[i].index = static_cast<int>(slot);
     }
-    BATON_CHECK(assigned[i].filled || rows[i].pending < 0, "counts of outputs that are known");
+    BATON_CHECK(assigned[i].filled || rows[i].pending_row < 0, "counts of outputs that are known");
     slots_[static_cast<size_t>(assigned[i].index)].next_output = rows[i].output_index + 1;
   }
   return assigned;

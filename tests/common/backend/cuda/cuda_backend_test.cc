@@ -183,13 +183,13 @@ TEST_F(CudaBackendTest, EmbedsTheBitsOfTheTableForTokensThatTheHostOrTheDeviceKn
     ExpectSame(0, [&](Side& side) {
       const Tensor out = side.Put(std::vector<float>(6 * 44), 6);
       const std::vector<int32_t> token_ids = {36, 0, 5, ~1, 17, ~0};
-      const std::vector<int32_t> choices = {36, 5, 36};
+      const std::vector<int32_t> sampled_ids = {36, 5, 36};
       const int32_t block = 0;
       const std::vector<PassSequence> sequences = {{0, 6, 0, &block, 1}};
       side.backend().BeginPass({.rows = 6,
                                 .token_ids = token_ids,
-                                .choices = reinterpret_cast<int32_t*>(
-                                    side.Put(choices.data(), choices.size() * sizeof(int32_t))),
+                                .sampled_ids = reinterpret_cast<int32_t*>(side.Put(
+                                    sampled_ids.data(), sampled_ids.size() * sizeof(int32_t))),
                                 .sequences = sequences});
       side.backend().Embed(*side.Load(table.tensor), out);
       return side.Get(out);

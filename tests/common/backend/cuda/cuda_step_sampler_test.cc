@@ -50,7 +50,7 @@ struct TestSequence {
   Question question;
   TokenCounts counts;
   int output_index = 0;
-  int pending = -1;  // its row in the step that is not taken
+  int pending_row = -1;  // its row in the step that is not taken
 };
 
 class TwoSamplers {
@@ -90,13 +90,13 @@ class TwoSamplers {
  private:
   struct Asked {
     uint64_t id;
-    int choice;
+    int row;
   };
 
   // Begins a sequence anew, in other company, from the tokens that were delivered.
   void ForgetAnOutput() {
     TestSequence& sequence = *sequences_.begin()->second;
-    if (sequence.pending >= 0 || sequence.question.output.empty()) return;
+    if (sequence.pending_row >= 0 || sequence.question.output.empty()) return;
     sequence.question.output.pop_back();
     sequence.counts = sequence.question.Counts();
     --sequence.output_index;
@@ -111,7 +111,7 @@ class TwoSamplers {
                       .counts = &sequence->counts,
                       .choice = sequence->question.choice,
                       .output_index = sequence->output_index,
-                      .pending = sequence->pending});
+                      .pending_row = sequence->pending_row});
       const std::vector<float> row = questions_.Logits(kVocab);
       logits.insert(logits.end(), row.begin(), row.end());
     }
@@ -133,7 +133,7 @@ class TwoSamplers {
     asked_.emplace_back();
     for (size_t i = 0; i < chosen.size(); ++i) {
       asked_.back().push_back({chosen[i]->id, static_cast<int>(i)});
-      chosen[i]->pending = static_cast<int>(i);
+      chosen[i]->pending_row = static_cast<int>(i);
       ++chosen[i]->output_index;
     }
     if (asked_.size() > 1) Take();
@@ -159,7 +159,7 @@ class TwoSamplers {
       ++sampled_;
       sequence.question.output.push_back(cpu[i]->token_id);
       sequence.counts.AddOutput(cpu[i]->token_id);
-      if (cpu[i]->output_index + 1 == sequence.output_index) sequence.pending = -1;
+      if (cpu[i]->output_index + 1 == sequence.output_index) sequence.pending_row = -1;
     }
   }
 
