@@ -87,7 +87,7 @@ struct PassLimits {
 // Which dimensions of a head are rotated together: (2i, 2i + 1), or (i, i + dim / 2).
 enum class RopePairs { kInterleaved, kHalfSplit };
 
-// What one forward pass computes. Its arrays lie in host memory, borrowed until the next BeginPass.
+// One forward pass. Its arrays lie in host memory, borrowed until the next BeginPass.
 struct Pass {
   int rows = 0;
   // PassRecordings::Run comes next: the rows behind those of the sequences are padding.

@@ -1,4 +1,4 @@
-// What the backends' operations take: views of a backend's memory with their shapes.
+// The operands of the backends' operations: views of a backend's memory with their shapes.
 #pragma once
 
 #include <cstddef>
