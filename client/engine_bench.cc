@@ -160,7 +160,7 @@ absl::Duration EngineBench::Decode(int steps) {
   const TokenCounts no_counts(greedy, {}, 0);
   std::vector<SamplingRow> rows;
   Batch batch;
-  batch.choices = sampler_->choices();
+  batch.sampled_ids = sampler_->sampled_ids();
   for (int s = 0; s < sequences_; ++s) {
     batch.sequences.push_back({s, 1, depth_, block_tables_[static_cast<size_t>(s)]});
     batch.token_ids.push_back(TokenAt(depth_ + s, config().vocab_size));
@@ -179,7 +179,7 @@ absl::Duration EngineBench::Decode(int steps) {
     sampler_->End();
     for (; taken <= step - backend_->steps_ahead(); ++taken) sampler_->Take();
     for (int s = 0; s < sequences_; ++s) {
-      batch.token_ids[static_cast<size_t>(s)] = ~s;  // what the step has chosen
+      batch.token_ids[static_cast<size_t>(s)] = ~s;  // the token that this step samples
       ++batch.sequences[static_cast<size_t>(s)].first_position;
       ++rows[static_cast<size_t>(s)].output_index;  // no counts: what is pending does not matter
     }

@@ -1,10 +1,10 @@
 // The device that does the arithmetic: CPU or CUDA, chosen at start, behind one interface.
 //
-// The operations are those of one decoder layer, at the grain of a kernel: what a product reads is
-// normalised or gated on the way in, what it adds to is added on the way out. On the CPU, and on
-// CUDA with --deterministic, every result depends on the row's own inputs only, bit for bit: never
-// on the other rows, the threads or the block size (docs/architecture.md, numerics). The
-// reductions' order is written at each operation's header.
+// The operations are those of one decoder layer, at the grain of a kernel: a product normalises or
+// gates its input on the way in, and adds to its output on the way out if asked. On the CPU, and on
+// CUDA with --deterministic, every result of a row depends on the inputs of that row only, bit for
+// bit: never on the other rows, the threads or the block size (docs/architecture.md, numerics). The
+// order of each reduction is written in the header of its operation.
 #pragma once
 
 #include <cstddef>
@@ -40,14 +40,14 @@ class BackendBuffer {
   size_t bytes_ = 0;
 };
 
-// A matrix [rows out, columns in] in the form its backend multiplies with. Only the backend that
-// loaded it can read it.
+// A matrix [rows out, columns in] in the form that its backend multiplies with. Only the backend
+// that loaded it can read it.
 class Weight {
  public:
   virtual ~Weight() = default;
   int rows() const { return rows_; }
   int columns() const { return columns_; }
-  // What a product over few rows reads of memory.
+  // The bytes of memory that a product over few rows reads.
   virtual size_t size_bytes() const = 0;
 
  protected:
@@ -58,42 +58,43 @@ class Weight {
   int columns_;
 };
 
-// Rows [first_row, first_row + row_count) of a pass: consecutive tokens of one sequence, from
-// `first_position` on.
+// Rows [first_row, first_row + row_count) of a pass: consecutive tokens of one sequence. The first
+// of them stands at `first_position` of the sequence.
 struct PassSequence {
   int first_row = 0;
   int row_count = 0;
   int first_position = 0;
   const int32_t* block_table = nullptr;  // [block_count]
-  int block_count = 0;                   // enough for first_position + row_count tokens
+  int block_count = 0;  // blocks of the table; enough for first_position + row_count tokens
 };
 
-// Of a device's own memory, in bytes.
+// The use of a device's own memory, in bytes.
 struct DeviceMemoryUse {
-  uint64_t total = 0;  // 0: the backend's memory is the host's
-  uint64_t free = 0;   // whoever takes it
-  uint64_t taken = 0;  // by this process: Allocate, weights, scratch
+  uint64_t total = 0;  // the device's memory; 0: the backend's memory is the host's
+  uint64_t free = 0;   // memory that any process may take
+  uint64_t taken = 0;  // memory that this process took: Allocate, weights, scratch
 };
 
-// The largest passes to come.
+// Upper bounds of the passes to come.
 struct PassLimits {
   int rows = 0;
   int sequences = 0;
-  int tokens = 0;  // of one sequence, those in the cache included
+  int tokens = 0;  // tokens of one sequence, those in the cache included
   int heads = 0;
-  KvLayerView cache;  // its shape
+  KvLayerView cache;  // only its shape is read
 };
 
-enum class RopePairs { kInterleaved, kHalfSplit };  // (2i, 2i+1), or (i, i + dim/2)
+// Which dimensions of a head are rotated together: (2i, 2i + 1), or (i, i + dim / 2).
+enum class RopePairs { kInterleaved, kHalfSplit };
 
-// What one forward pass computes; host memory, borrowed from BeginPass to the next BeginPass.
+// One forward pass. Its arrays lie in host memory, borrowed until the next BeginPass.
 struct Pass {
   int rows = 0;
-  // PassRecordings::Run comes next: rows behind the sequences' are padding.
+  // PassRecordings::Run comes next: the rows behind those of the sequences are padding.
   bool recorded = false;
-  // [rows]; empty where nothing is embedded. One below 0 stands for choices[~token_id].
+  // [rows]; empty where nothing is embedded. A token_id below 0 stands for sampled_ids[~token_id].
   absl::Span<const int32_t> token_ids = {};
-  const int32_t* choices = nullptr;          // StepSampler's
+  const int32_t* sampled_ids = nullptr;      // StepSampler::sampled_ids, in the backend's memory
   absl::Span<const PassSequence> sequences;  // first_row ascending, without gaps
   RopePairs rope_pairs = RopePairs::kInterleaved;
   int rope_dim = 0;                       // rotated dimensions of a head
@@ -101,62 +102,63 @@ struct Pass {
   absl::Span<const float> rope_sin = {};  // [rows, rope_dim / 2]
 };
 
-// Thread rule: one thread at a time (a backend keeps the pass and scratch memory); an engine has
-// its own. Operations may run later, in order; Synchronize waits. Shapes are the caller's duty: a
-// mismatch is a failed CHECK.
+// Thread rule: one thread at a time, because a backend keeps the current pass and scratch memory;
+// an engine has its own backend. Operations may run later, in the order of the calls; Synchronize
+// waits for them. The caller answers for the shapes: a mismatch is a failed CHECK.
 class Backend {
  public:
   virtual ~Backend() = default;
 
-  // "cpu" or "cuda": of --device.
+  // "cpu" or "cuda", without the device's number.
   virtual const char* Name() const = 0;
-  // What the bits of its results depend on beside the inputs (common/base/numerics.h).
+  // Everything but the inputs that the bits of the results depend on (common/base/numerics.h).
   virtual std::string Numerics() const = 0;
-  // For banners: "cpu avx512, 2 threads on CPUs 0,1".
+  // Text for banners: "cpu avx512, 2 threads on CPUs 0,1".
   virtual std::string Description() const = 0;
-  // Whether the host reads and writes the memory of Allocate by itself, once what was asked for
-  // before is done (Synchronize). Else only Upload and Download reach it.
+  // Whether the host itself may read and write the memory of Allocate, once the operations asked
+  // for before are done (Synchronize). Otherwise only Upload and Download reach it.
   virtual bool host_memory() const = 0;
-  // How many steps may be asked for before the oldest one's tokens are taken: 0 where operations
+  // How many steps may be asked for before the oldest step's tokens are taken; 0 where operations
   // are done when they return.
   virtual int steps_ahead() const = 0;
-  // Bytes that Allocate could still give, about; 0: unknown.
+  // About how many bytes Allocate could still give; 0: unknown.
   virtual uint64_t FreeMemoryBytes() const = 0;
   virtual DeviceMemoryUse MemoryUse() const = 0;
-  // Takes now what passes within `limits` need of the device's memory for their arrays and
-  // attention, which grows with the length of sequences. What products need comes with the first
-  // pass of as many rows. RESOURCE_EXHAUSTED as Allocate.
+  // Takes the device memory that passes within `limits` need for their arrays and for attention,
+  // which grows with the length of sequences. Memory for products is taken by the first pass of as
+  // many rows. Returns RESOURCE_EXHAUSTED as Allocate does.
   virtual absl::Status ReservePasses(const PassLimits& limits) = 0;
 
-  // Zeroed memory. RESOURCE_EXHAUSTED when there is not as much.
+  // Gives zeroed memory, or RESOURCE_EXHAUSTED when there is not as much.
   virtual absl::StatusOr<BackendBuffer> Allocate(size_t bytes) = 0;
   // Repacks a matrix with dims {columns, rows}. UNIMPLEMENTED names the tensor, its type and the
-  // supported ones.
+  // supported types.
   virtual absl::StatusOr<std::unique_ptr<Weight>> LoadWeight(const GgufTensor& tensor) = 0;
 
-  // Of an engine. RESOURCE_EXHAUSTED when there is not as much memory. It must not outlive the
-  // backend.
+  // Makes the sampler of one engine. It must not outlive the backend. RESOURCE_EXHAUSTED when there
+  // is not as much memory.
   virtual absl::StatusOr<std::unique_ptr<StepSampler>> MakeStepSampler(
       const StepSamplerOptions& options) = 0;
 
-  virtual std::unique_ptr<PassRecordings> MakeRecordings() = 0;  // likewise
+  // Makes the recordings of one engine. They must not outlive the backend.
+  virtual std::unique_ptr<PassRecordings> MakeRecordings() = 0;
 
   virtual void BeginPass(const Pass& pass) = 0;
-  // out[r] = table's row of the pass's token r; the same bits as the weight's dequantised value.
+  // out[r] = the table's row for token r of the pass, with the bits of the dequantised weight.
   virtual void Embed(const Weight& table, Tensor out) = 0;
   struct ProductOutput {
     const Weight* weight;     // [out.columns, in.columns]
     Tensor out;               // [rows, weight rows]
     bool accumulate = false;  // out += the product, instead of out =
   };
-  // How finely a quantised product sees its input: kFine costs twice the arithmetic, not the reads.
+  // The precision of a quantised product's input: kFine costs twice the arithmetic, no more reads.
   enum class InputPrecision { kUsual, kFine };
   // out = in x weight^T for every output.
   virtual void Product(Tensor in, absl::Span<const ProductOutput> outputs) = 0;
-  // The same for in / sqrt(mean(in^2) + epsilon) * gain, by rows. `gain` [columns].
+  // Product, but of in / sqrt(mean(in^2) + epsilon) * gain, by rows. `gain` [columns].
   virtual void NormProduct(Tensor in, const float* gain, float epsilon, InputPrecision precision,
                            absl::Span<const ProductOutput> outputs) = 0;
-  // The same for gate / (1 + exp(-gate)) * up.
+  // Product, but of gate / (1 + exp(-gate)) * up.
   virtual void SwiGluProduct(Tensor gate, Tensor up, absl::Span<const ProductOutput> outputs) = 0;
   // out += bias, by rows. `bias` [columns].
   virtual void AddBias(const float* bias, Tensor out) = 0;
@@ -171,13 +173,13 @@ class Backend {
   // out[i] = in[rows[i]]. `out` may be the first rows of `in`. REQUIRES: rows ascend.
   virtual void CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) = 0;
 
-  // Within the backend's memory: an operation.
+  // Copies within the backend's memory; an operation.
   virtual void Copy(const void* from, size_t bytes, void* to) = 0;
-  // Between the host's memory and the backend's; Download waits for the operations before it.
+  // Copy between the host's memory and the backend's; Download waits for the operations before it.
   virtual void Upload(const void* host, size_t bytes, void* device) = 0;
   virtual void Download(const void* device, size_t bytes, void* host) = 0;
   virtual void Synchronize() = 0;
-  // Copies from and to this backend's memory that nobody waits for; null where host_memory().
+  // The copier that works beside the operations; null where host_memory(). The backend owns it.
   virtual DeviceCopies* device_copies() { return nullptr; }
 };
 

@@ -21,7 +21,7 @@ double PowerOfTwo(int exponent) {  // REQUIRES: -1022 <= exponent <= 1023
   return std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52);
 }
 
-// x reduced by multiples of pi/2, and the multiple modulo 4.
+// An angle reduced by multiples of pi/2, and their number modulo 4.
 struct Quadrant {
   double r;  // |r| <= pi/4 and a little
   int index;
@@ -36,7 +36,7 @@ Quadrant ReduceAngle(double x) {
   return {r, static_cast<int>(static_cast<int64_t>(n) & 3)};
 }
 
-// Taylor series: on |r| <= pi/4 what is left out is below 1e-18.
+// Taylor series. Where |r| <= pi/4, the terms left out sum to less than 1e-18.
 double SinSeries(double r) {
   const double r2 = r * r;
   double term_sum = 0;

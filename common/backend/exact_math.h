@@ -1,10 +1,10 @@
-// Elementary functions whose bits are the same on every CPU and in every build: libm's differ. Of
-// libm only sqrt and fma are used, which are exact by definition. REQUIRES: rounding to nearest, no
-// FTZ/DAZ.
+// Elementary functions whose bits are the same on every CPU and in every build, which libm's are
+// not. Of libm only sqrt and fma are used, which are exact by definition. REQUIRES: rounding to
+// nearest, no FTZ/DAZ.
 //
-// ExpF is for kernels: inlined, without branches, so that a loop over it vectorises; constexpr, so
-// that device code may call it, as Log is. The functions of double are for tables and sampling:
-// their error is a few units in the last place, far below what a float can show.
+// ExpF is for kernels: it is inlined and has no branches, so that a loop over it vectorises. ExpF
+// and Log are constexpr, so that device code may call them. The functions of double are for tables
+// and sampling: their error is a few units in the last place, far below what a float can show.
 #pragma once
 
 #include <bit>
@@ -13,8 +13,8 @@
 
 namespace baton {
 
-// e^x within 1 ulp, subnormal results within 1 of their units; above 88.73 infinity, below -103.98
-// zero; NaN for NaN.
+// e^x within 1 ulp; a subnormal result is within 1 of its last place. Infinity above 88.73, zero
+// below -103.98, NaN for NaN.
 [[gnu::always_inline]] constexpr float ExpF(float x) {
   constexpr float kRound = 0x1.8p23f;  // adding it leaves the nearest integer in the low bits
   constexpr float kLog2E = 0x1.715476p+0f;
@@ -45,7 +45,7 @@ namespace baton {
 // x / (1 + e^-x).
 [[gnu::always_inline]] constexpr float SiluF(float x) { return x / (1.0f + ExpF(-x)); }
 
-// Natural logarithm; -infinity for 0, NaN below.
+// The natural logarithm; -infinity for 0, NaN for negative numbers and NaN.
 constexpr double Log(double x) {
   if (x != x || x < 0) return std::numeric_limits<double>::quiet_NaN();
   if (x == 0) return -std::numeric_limits<double>::infinity();
@@ -73,7 +73,7 @@ constexpr double Log(double x) {
                        __builtin_fma(exponent, kLn2Low, 2.0 * s + 2.0 * s * sum));
 }
 
-// e^x; infinity above 709.78, zero below -745.2; NaN for NaN.
+// e^x. Infinity above 709.78, zero below -745.2, NaN for NaN.
 double Exp(double x);
 // e^(exponent * ln base). REQUIRES: base > 0.
 double Pow(double base, double exponent);

@@ -1,15 +1,15 @@
 // The quantised elements of the KV cache: codes of one byte, and one float32 scale for each token,
-// KV head and K or V. An element is code * scale, in float32.
+// KV head and side (K or V). An element is code * scale, in float32.
 //
-// scale = largest magnitude of the head / the code's largest value; code = the nearest to
-// x / scale, ties to even. What is finite stays finite:
+// scale = the largest magnitude in the head / the largest value of a code. code = the code nearest
+// to x / scale, ties to even. Finite inputs stay finite:
 // - A head whose largest magnitude is below kLargest times the least normal float has the scale 0:
 //   its elements are zero.
-// - Magnitudes above 2^127 count as 2^127, so that no element overflows.
+// - Magnitudes above 2^127 count as 2^127, so that code * scale does not overflow.
 // - A head with an infinity or a NaN has a NaN as its scale.
 //
-// The scale is a float32 because a float16's range would cut both ends off, and because it lies on
-// the wire in the same form (common/rpc/kv_wire_type.h). For host and device.
+// The scale is a float32 because the range of a float16 would cut both ends off, and because the
+// wire carries it as a float32 (common/rpc/kv_wire_type.h). For host and device.
 #pragma once
 
 #include <bit>
@@ -20,7 +20,7 @@
 
 namespace baton {
 
-// The bits of a float's magnitude: they compare as magnitudes do, NaNs highest.
+// The bits of a float's magnitude. They compare as magnitudes do, and a NaN is above all of them.
 [[gnu::always_inline]] constexpr int32_t MagnitudeBits(float x) {
   return std::bit_cast<int32_t>(x) & 0x7fffffff;
 }
@@ -32,12 +32,12 @@ struct KvInt8 {
 
   static constexpr float kLargest = 127;
   [[gnu::always_inline]] constexpr float Value() const {
-    // The lowest bits of a float from 2^23 on count ones.
+    // Between 2^23 and 2^24 the lowest bits of a float count ones.
     return std::bit_cast<float>(0x4b000000u | (bits ^ 0x80u)) - (0x1p23f + 128);
   }
   // REQUIRES: |x| <= kLargest.
   [[gnu::always_inline]] static constexpr KvInt8 Nearest(float x) {
-    constexpr float kRound = 0x1.8p23f;  // added to what is below 2^22, it rounds to an integer
+    constexpr float kRound = 0x1.8p23f;  // adding it to a number below 2^22 rounds to an integer
     return {
         static_cast<uint8_t>(std::bit_cast<int32_t>(x + kRound) - std::bit_cast<int32_t>(kRound))};
   }
@@ -51,7 +51,7 @@ struct KvFp8 {
   [[gnu::always_inline]] static constexpr KvFp8 Nearest(float x) { return {F32ToE4m3(x)}; }
 };
 
-// Of a head; `most` is the largest MagnitudeBits of its elements.
+// The scale of a head; `most` is the largest MagnitudeBits of its elements.
 template <class Code>
 [[gnu::always_inline]] constexpr float KvScale(int32_t most) {
   constexpr int32_t kInfinity = 0x7f800000;
@@ -61,12 +61,12 @@ template <class Code>
   return zero ? 0.0f : largest / Code::kLargest;
 }
 
-// What a head's elements are divided by before KvCode.
+// The divisor for KvCode of the elements of a head with this scale.
 [[gnu::always_inline]] constexpr float KvDivisor(float scale) {
   return scale == 0 ? std::numeric_limits<float>::max() : scale;
 }
 
-// Where the scale is a NaN the code is some constant.
+// The code of one element; some constant where the scale is a NaN.
 template <class Code>
 [[gnu::always_inline]] constexpr Code KvCode(float x, float divisor) {
   float quotient = x / divisor;

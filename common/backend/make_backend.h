@@ -13,22 +13,25 @@
 namespace baton {
 
 struct BackendOptions {
-  std::string device =
-      "auto";  // cpu, cuda, cuda:N, or auto: cuda where this build and machine have it, else cpu
-  int threads = 0;  // CPU: threads that compute, the caller included; 0: one per CPU it may run on
-  std::string cpu_set =
-      "";  // CPU: "0,2-5": thread i stays on the list's i-th CPU; empty: not pinned
-  std::string cpu_isa = "auto";  // CPU: auto, avx512, avx2 or portable; the same bits on each
-  bool deterministic = false;    // CUDA: a row's bits depend on it alone, as on the CPU
+  // cpu, cuda, cuda:N, or auto: cuda where this build and this machine have it, otherwise cpu.
+  std::string device = "auto";
+  // CPU: threads that compute, the calling one included; 0: one for each CPU it may run on.
+  int threads = 0;
+  // CPU: a list such as "0,2-5". Thread i stays on the list's i-th CPU; empty: threads are free.
+  std::string cpu_set = "";
+  // CPU: auto, avx512, avx2 or portable. The results have the same bits on each.
+  std::string cpu_isa = "auto";
+  // CUDA: the bits of a row depend on that row alone, as on the CPU.
+  bool deterministic = false;
 };
 
-// What the CPU backend makes of the options.
+// The settings of the CPU backend that the options ask for.
 struct CpuSettings {
   CpuIsa isa;
   int threads;            // at least 1
-  std::vector<int> cpus;  // as in ThreadPool
+  std::vector<int> cpus;  // CPUs that threads are pinned to, as in ThreadPool; empty: none
 };
-// Errors as MakeBackend's. Ignores `device`.
+// Ignores `device`. Returns the errors of MakeBackend.
 absl::StatusOr<CpuSettings> ResolveCpuSettings(const BackendOptions& options);
 
 // INVALID_ARGUMENT names the flag and its values; UNIMPLEMENTED says what this build or this CPU

@@ -1,4 +1,4 @@
-// How a request's tokens are chosen, every default filled in.
+// How a request's tokens are sampled, every default filled in.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace baton {
 
-// Values were validated at the door; units and ranges as in baton.v1.SamplingParams.
+// The values were validated where the request came in; units and ranges as in
+// baton.v1.SamplingParams.
 struct SamplingParams {
   float temperature = 1;  // below 1e-5: greedy
   float top_p = 1;
@@ -17,16 +18,16 @@ struct SamplingParams {
   float presence_penalty = 0;    // counts output tokens
   float frequency_penalty = 0;   // counts output tokens
   float repetition_penalty = 1;  // counts prompt and output tokens
-  int max_tokens = 16;           // of output, counted from prompt_length
-  int min_tokens = 0;            // no EOS and no stop token before so many
+  int max_tokens = 16;           // output tokens, counted from prompt_length
+  int min_tokens = 0;            // no EOS and no stop token before so many output tokens
   uint64_t seed = 0;
   std::vector<int32_t> stop_token_ids = {};  // ascending; EOS ids are the model's own
   bool ignore_eos = false;
-  std::optional<int> logprobs = std::nullopt;  // 0: of the chosen token; N: and of the top N
-  std::map<int32_t, float> logit_bias = {};    // ordered: added in ascending id
+  std::optional<int> logprobs = std::nullopt;  // 0: the sampled token's; N: also the top N tokens'
+  std::map<int32_t, float> logit_bias = {};    // token id -> bias; ordered: added in ascending id
 };
 
-// A chosen token, as it goes to the client.
+// The log probabilities of one sampled token, as they go to the client.
 struct TokenLogprobs {
   float logprob = 0;  // log softmax of the raw logits
   struct Top {
@@ -41,8 +42,8 @@ enum class FinishReason { kNone, kStop, kLength };
 struct OutputToken {
   int output_index = 0;  // 0 is the first token after the prompt
   int32_t token_id = 0;
-  std::optional<TokenLogprobs> logprobs = std::nullopt;  // when asked for
-  FinishReason finish_reason = FinishReason::kNone;      // not kNone: the sequence ends with it
+  std::optional<TokenLogprobs> logprobs = std::nullopt;  // only when asked for
+  FinishReason finish_reason = FinishReason::kNone;      // not kNone: the sequence ends here
 };
 
 }  // namespace baton

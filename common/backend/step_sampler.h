@@ -1,4 +1,4 @@
-// Chooses the next tokens of a step's rows where their logits are: in the backend's memory.
+// Samples the next tokens of a step's rows where their logits are: in the backend's memory.
 #pragma once
 
 #include <cstdint>
@@ -17,50 +17,52 @@ namespace baton {
 struct StepSamplerOptions {
   int vocab_size = 0;
   std::vector<int32_t> end_of_generation_ids = {};  // ascending
-  int max_rows = 0;                                 // of a step
+  int max_rows = 0;                                 // rows of a step
   int max_model_len = 0;                            // tokens of a sequence, prompt and output
 };
 
-// Whose token is chosen, and how. Borrowed from Begin to End.
+// The sequence whose next token is sampled, and how. Borrowed from Begin to End.
 struct SamplingRow {
-  uint64_t sequence = 0;  // names it for ever; the rows of a step differ
+  uint64_t sequence = 0;  // names the sequence for ever; no two rows of a step have the same
   const SamplingParams* sampling = nullptr;
-  // Of what is before output_index, but for the pending output.
+  // Counts of the tokens before output_index, without the one of `pending_row`.
   const TokenCounts* counts = nullptr;
-  int choice = 0;
-  int output_index = 0;
-  // Which choice of the last step is the output before this one, where that step has not been taken
-  // yet; -1: all outputs are known.
-  int pending = -1;
+  int choice = 0;        // index among the n outputs of the request
+  int output_index = 0;  // 0 is the first token after the prompt
+  // The row of the last step whose sampled token is the output before this one, where that step
+  // has not been taken yet; -1: all outputs before this one are in `counts`.
+  int pending_row = -1;
 };
 
-// Why a row has no token.
-absl::Status LogitNotFinite(int output_index);  // INTERNAL
-absl::Status AllMasked();                       // INVALID_ARGUMENT: by min_tokens
+// The errors of a row that has no token.
+absl::Status LogitNotFinite(int output_index);  // INTERNAL: a logit is infinite or a NaN
+absl::Status AllMasked();                       // INVALID_ARGUMENT: min_tokens masks every token
 
-// A step is Begin, Sample for each of its rows, and End; in between come the operations that make
-// the logits. Take gives what the oldest step that was not taken has chosen: so the next step may
-// begin before the last one's tokens are known, and read them as choices(). From the same logits
-// every implementation chooses the same tokens and logprobs: cpu/sampler.h says how.
+// A step is Begin, then Sample for each of its rows, then End; between them come the operations
+// that make the logits. Take returns the tokens of the oldest step that was not taken. So the next
+// step may begin before the tokens of the last one are known, and read them as sampled_ids(). From
+// the same logits every implementation samples the same tokens and logprobs; cpu/sampler.h says
+// how.
 //
-// Thread rule: the backend's. At most backend.steps_ahead() + 1 steps are not taken.
+// Thread rule: the backend's. At most backend.steps_ahead() + 1 steps wait to be taken.
 class StepSampler {
  public:
   virtual ~StepSampler() = default;
 
-  // The rows of the step, at most max_rows; there may be none.
+  // Begins a step of `rows`, at most max_rows of them; there may be none.
   virtual void Begin(absl::Span<const SamplingRow> rows) = 0;
-  // Row i of `logits` is that of rows[first_row + i] of the step. An operation of the backend:
-  // where these run later, so does this.
+  // Row i of `logits` [rows, vocab_size] belongs to rows[first_row + i] of the step. This is an
+  // operation of the backend: where those run later, so does this.
   virtual void Sample(int first_row, Tensor logits) = 0;
   virtual void End() = 0;
-  // By row; waits for the step. LogitNotFinite and AllMasked are of that row alone. The tokens'
-  // finish_reason is left to the caller. REQUIRES: a step that was ended and not taken.
+  // Waits for the oldest step not taken and returns its tokens by row. LogitNotFinite and AllMasked
+  // concern their own row alone. The caller sets finish_reason of the tokens.
+  // REQUIRES: a step that was ended and not taken.
   virtual std::vector<absl::StatusOr<OutputToken>> Take() = 0;
 
-  // [max_rows], in the backend's memory, at an address that stays: what the rows sampled last have
-  // chosen; 0 where a row has no token.
-  virtual const int32_t* choices() const = 0;
+  // The tokens sampled last, by row of their step: [max_rows], in the backend's memory, at an
+  // address that stays. 0 where a row has no token.
+  virtual const int32_t* sampled_ids() const = 0;
 };
 
 }  // namespace baton

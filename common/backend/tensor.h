@@ -1,4 +1,4 @@
-// What the backends' operations take: views of a backend's memory with their shapes.
+// The operands of the backends' operations: views of a backend's memory with their shapes.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ struct Tensor {
   constexpr Tensor First(int count) const { return {data, count, columns}; }
 };
 
-// Element type of the KV cache. Elements of one byte are codes, which have a float32 scale for each
-// token and KV head beside them (kv_codes.h).
+// The element type of the KV cache. Elements of one byte are codes, which have a float32 scale for
+// each token and KV head beside them (kv_codes.h).
 enum class KvDtype { kF32, kF16, kBf16, kInt8, kFp8 };
 
 constexpr bool IsQuantised(KvDtype dtype) {
@@ -31,25 +31,26 @@ constexpr size_t KvElementBytes(KvDtype dtype) {
 }
 constexpr size_t KvScaleBytes(KvDtype dtype) { return IsQuantised(dtype) ? sizeof(float) : 0; }
 
-// K or V of one layer in one block is [block_size] rows [kv_heads, head_dim], then [block_size]
-// rows of scales [kv_heads], if any. Where these are is said here and nowhere else.
+// The place of K, or of V, of one layer in one block: [block_size] rows [kv_heads, head_dim], then
+// [block_size] rows of scales [kv_heads] if the type has scales. Only this struct says where these
+// lie.
 struct KvPartShape {
   int block_size = 0;  // tokens
   int kv_heads = 0;
   int head_dim = 0;
   KvDtype dtype = KvDtype::kF16;
 
-  // Of one KV head of one token.
+  // The bytes of one KV head of one token.
   constexpr size_t head_bytes() const {
     return static_cast<size_t>(head_dim) * KvElementBytes(dtype);
   }
-  // Of one token, without its scales.
+  // The bytes of one token, without its scales.
   constexpr size_t row_bytes() const { return static_cast<size_t>(kv_heads) * head_bytes(); }
-  // The scales of one token.
+  // The bytes of one token's scales.
   constexpr size_t scale_bytes() const {
     return static_cast<size_t>(kv_heads) * KvScaleBytes(dtype);
   }
-  // A multiple of 16, as block_size is.
+  // The bytes of all rows and scales; a multiple of 16, as block_size is.
   constexpr size_t bytes() const {
     return static_cast<size_t>(block_size) * (row_bytes() + scale_bytes());
   }
@@ -62,19 +63,19 @@ struct KvPartShape {
   }
 };
 
-// One layer of the paged KV cache. The rows of a block's tokens follow one another; a row is
-// [kv_heads, head_dim].
+// A view of one layer of the paged KV cache; borrowed. The rows of a block's tokens follow one
+// another; a row is [kv_heads, head_dim].
 struct KvLayerView {
   uint8_t* blocks = nullptr;  // block 0
-  size_t block_bytes = 0;     // from one block to the next, all layers included
+  size_t block_bytes = 0;     // bytes from one block to the next, all layers included
   size_t keys_offset = 0;     // bytes from a block's start to this layer's K
-  size_t values_offset = 0;   // the same for V
+  size_t values_offset = 0;   // bytes from a block's start to this layer's V
   int block_size = 0;         // tokens per block
   int kv_heads = 0;
   int head_dim = 0;
   KvDtype dtype = KvDtype::kF16;
 
-  // Of K, and of V.
+  // The shape of this layer's K in a block, which is also that of its V.
   constexpr KvPartShape part() const { return {block_size, kv_heads, head_dim, dtype}; }
   constexpr size_t row_bytes() const { return part().row_bytes(); }
 
@@ -84,7 +85,7 @@ struct KvLayerView {
   constexpr uint8_t* ValueRow(int32_t block, int token_in_block) const {
     return KeyRow(block, token_in_block) - keys_offset + values_offset;
   }
-  // [kv_heads] floats, where the type has them.
+  // [kv_heads] floats, where the type has scales.
   constexpr uint8_t* KeyScales(int32_t block, int token_in_block) const {
     return Keys(block) + part().ScaleOffset(token_in_block);
   }

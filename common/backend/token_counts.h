@@ -1,4 +1,4 @@
-// How often each token occurs in one sequence, as far as its penalties ask.
+// How often each token occurs in one sequence, as far as the sequence's penalties need it.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class TokenCounts {
            sampling.repetition_penalty != 1;
   }
 
-  // `token_ids`: prompt_length tokens of the prompt, then output.
+  // `token_ids` [prompt_length of the prompt, then the output so far].
   TokenCounts(const SamplingParams& sampling, absl::Span<const int32_t> token_ids,
               int prompt_length)
       : output_asked_(sampling.presence_penalty != 0 || sampling.frequency_penalty != 0),

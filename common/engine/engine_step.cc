@@ -105,7 +105,7 @@ void Engine::Rep::Enqueue(Schedule schedule) {
     const auto first = sequence.token_ids.begin() + scheduled.first_token;
     batch.token_ids.insert(batch.token_ids.end(), first,
                            first + scheduled.token_count - sequence.pending_outputs);
-    if (pending) batch.token_ids.push_back(~sequence.pending_choice);
+    if (pending) batch.token_ids.push_back(~sequence.pending_row);
     if (!scheduled.produces_token) continue;
     first_samples.push_back(static_cast<int>(sampled.size()));
     for (const int choice : sequence.choices) {
@@ -114,9 +114,9 @@ void Engine::Rep::Enqueue(Schedule schedule) {
                          .counts = &sequence.counts,
                          .choice = choice,
                          .output_index = sequence.output_count(),
-                         .pending = pending ? sequence.pending_choice : -1});
+                         .pending_row = pending ? sequence.pending_row : -1});
     }
-    sequence.pending_choice = first_samples.back();
+    sequence.pending_row = first_samples.back();
     batch.logits_rows.push_back(batch.rows() - 1);
   }
   first_samples.push_back(static_cast<int>(sampled.size()));
@@ -124,7 +124,7 @@ void Engine::Rep::Enqueue(Schedule schedule) {
   const absl::Time start = SteadyNow();
   for (const BlockCopy& copy : schedule.copies) cache->CopyBlock(copy.from, copy.to);
   sampler->Begin(sampled);
-  batch.choices = sampler->choices();
+  batch.sampled_ids = sampler->sampled_ids();
   const bool replayable = !TellsLayers(schedule) && !MakesChoicesPart(schedule);
   model->Enqueue(
       batch, *cache, replayable ? recordings.get() : nullptr,
@@ -134,8 +134,7 @@ void Engine::Rep::Enqueue(Schedule schedule) {
   scheduler.StepEnqueued(schedule);
   for (const ScheduledTokens& scheduled : schedule.batch) {
     for (size_t i = 0; i < scheduled.parted.size(); ++i) {
-      scheduled.parted[i]->pending_choice =
-          scheduled.sequence->pending_choice + static_cast<int>(i) + 1;
+      scheduled.parted[i]->pending_row = scheduled.sequence->pending_row + static_cast<int>(i) + 1;
     }
   }
   in_flight.push_back({.schedule = std::move(schedule), .rows = rows, .enqueued = start});

@@ -71,7 +71,7 @@ struct Sequence {
   TokenCounts counts;              // of token_ids
   // Outputs that the steps in flight choose: as good as tokens, but for their ids.
   int pending_outputs = 0;
-  int pending_choice = 0;  // of them the last one: which choice of its step it is
+  int pending_row = 0;     // row of the last step whose sampled token is the last of them
   int most_tokens = 0;     // at which it ends at the latest
   uint64_t last_step = 0;  // that has it; numbered from 1
 

@@ -19,9 +19,9 @@ struct BatchSequence {
 };
 
 struct Batch {
-  // [rows]. One below 0 stands for choices[~token_id], as it is when the pass is computed.
+  // [rows]. A token_id below 0 stands for sampled_ids[~token_id] when the pass is computed.
   std::vector<int32_t> token_ids;
-  const int32_t* choices = nullptr;      // StepSampler's
+  const int32_t* sampled_ids = nullptr;  // StepSampler::sampled_ids
   std::vector<BatchSequence> sequences;  // first_row ascending, without gaps
   std::vector<int>
       logits_rows;  // ascending rows whose logits are wanted; often each sequence's last

@@ -218,7 +218,7 @@ void Transformer::Enqueue(const Batch& batch, KvCache& cache, PassRecordings* re
   rep_->backend.BeginPass({.rows = rows,
                            .recorded = recorded,
                            .token_ids = token_ids,
-                           .choices = batch.choices,
+                           .sampled_ids = batch.sampled_ids,
                            .sequences = sequences,
                            .rope_pairs = config.rope_pairs,
                            .rope_dim = config.rope_dim,

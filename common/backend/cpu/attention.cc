@@ -12,7 +12,7 @@ namespace {
 using Task = AttentionScratch::Task;
 
 constexpr int kMinTasksPerThread = 4;
-constexpr int kTileQueries = 96;  // so many share the work of widening a segment
+constexpr int kTileQueries = 96;  // queries that share the work of widening a segment
 constexpr int kMinTileRows = 8;
 
 int Segments(int tokens) { return (tokens + kSegment - 1) / kSegment; }
@@ -25,8 +25,8 @@ class Planner {
   void Plan(const Pass& pass) {
     scratch_.tasks.clear();
     scratch_.unmerged.clear();
-    int rows = 0;      // of tiles
-    int segments = 0;  // of single rows
+    int rows = 0;      // rows of all tiles
+    int segments = 0;  // segments of all single rows
     for (const PassSequence& sequence : pass.sequences) {
       if (sequence.row_count == 1) {
         segments += Segments(sequence.first_position + 1);
@@ -34,7 +34,7 @@ class Planner {
         rows += sequence.row_count;
       }
     }
-    // Tiles first: they are the larger tasks.
+    // Tiles come first: they are the larger tasks.
     for (const PassSequence& sequence : pass.sequences) {
       if (sequence.row_count > 1) AddTiles(sequence, TileRows(rows));
     }
@@ -50,7 +50,8 @@ class Planner {
   }
 
  private:
-  // As many as are worth a widening of keys and values, but enough tasks for all threads.
+  // As many rows as make the widening of keys and values worth it, but enough tasks for all
+  // threads.
   int TileRows(int rows) const {
     int tile = std::max(kMinTileRows, kTileQueries / operands_.group());
     while (tile > kMinTileRows &&
@@ -60,7 +61,7 @@ class Planner {
     return std::max(tile, kMinTileRows);
   }
 
-  // The last rows first: they see the most keys.
+  // Adds the last rows first: they see the most keys, and so take the longest.
   void AddTiles(const PassSequence& sequence, int tile_rows) {
     for (int end = sequence.row_count; end > 0; end -= tile_rows) {
       const int begin = std::max(0, end - tile_rows);
@@ -77,7 +78,7 @@ class Planner {
     }
   }
 
-  // Returns the lanes of the states.
+  // Adds the tasks of a single row. Returns how many Lanes their states take.
   size_t AddSegments(const PassSequence& sequence, int first_head, int head_count, size_t states) {
     const int segments = Segments(sequence.first_position + 1);
     for (int segment = 0; segment < segments; ++segment) {
@@ -139,7 +140,7 @@ void AttendSegment(const CpuKernels& kernels, const AttentionOperands& operands,
       .states = scratch.states.data() + task.states,
       .segment_stride = Planner::SegmentStride(operands, task.head_count)};
   kernels.attend_row_segment(args);
-  // Whoever ends last merges, in the segments' order.
+  // The last task to end merges all of them, in the order of the segments.
   const std::atomic_ref<int> unmerged(scratch.unmerged[task.counter]);
   if (unmerged.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     kernels.merge_row_segments(args, Segments(task.sequence->first_position + 1));

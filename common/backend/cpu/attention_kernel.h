@@ -1,5 +1,5 @@
-// What the two kernels of attention.h have in common. Included by the sources of the kernel tables
-// only (kernels.h).
+// Code that both kernels of attention.h share. Only the sources of the kernel tables (kernels.h)
+// include it.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,9 @@ namespace baton {
 
 [[gnu::always_inline]] inline int Least(int a, int b) { return a < b ? a : b; }
 
-// The rows of keys or of values of one page at some KV head; those of its tokens follow at `stride`
-// elements. `scales`, where elements are codes: of the head, the tokens' at `heads`.
+// The rows of keys, or of values, of one page at some KV head. The next token's row lies `stride`
+// elements further. `scales`, for codes only: the head's scale; the next token's lies `heads`
+// floats further.
 template <class Element>
 struct KvRows {
   using Stored = typename Element::Stored;
@@ -27,7 +28,7 @@ struct KvRows {
   [[gnu::always_inline]] const Stored* Row(int i) const {
     return rows + static_cast<size_t>(i) * stride;
   }
-  // Sixteen elements of row i, from `d` on.
+  // Sixteen floats of row i, from element `d` on.
   template <class Simd>
   [[gnu::always_inline]] auto Widen(int i, int d) const {
     const auto elements = Element::Load(Row(i) + d);
@@ -49,7 +50,7 @@ struct KvPage {
   KvRows<Element> values;
 };
 
-// REQUIRES: `position` is a multiple of kPage.
+// The page of the sequence that begins at `position`. REQUIRES: a multiple of kPage.
 template <class Element>
 [[gnu::always_inline]] inline KvPage<Element> KvPageAt(const KvLayerView& cache,
                                                        const PassSequence& sequence, int position,
@@ -81,10 +82,10 @@ struct Softmax {
     float sum;
   };
 
-  // Turns scores [count] into their exponentials; `scores` has space up to a multiple of kLanes.
+  // Turns scores [count] into their exponentials. `scores` has room up to a multiple of kLanes.
   [[gnu::always_inline]] static Result Exponentials(Lanes* scores, int count) {
     const int vectors = (count + kLanes - 1) / kLanes;
-    // What follows the last key weighs exactly nothing in the sum.
+    // The scores behind the last key become -infinity, so that they add exactly nothing to the sum.
     for (int l = count - (vectors - 1) * kLanes; l < kLanes; ++l) {
       scores[vectors - 1].v[l] = -__builtin_inff();
     }
@@ -101,7 +102,7 @@ struct Softmax {
     return {max, Simd::Fold(sums)};
   }
 
-  // The running softmax of a query: O, M, L. Sets it to one segment's, of which O is `sums`.
+  // Begins the running softmax O, M, L of a query with its first segment, whose O is `sums`.
   [[gnu::always_inline]] static void Begin(const Result& segment, const Lanes* sums, int vectors,
                                            Lanes* state) {
     for (int i = 0; i < vectors; ++i) Simd::Store(state[i].v, Simd::Load(sums[i].v));
@@ -109,7 +110,7 @@ struct Softmax {
     state[vectors].v[1] = segment.sum;
   }
 
-  // Merges the next segment.
+  // Merges the next segment into the running softmax.
   [[gnu::always_inline]] static void Merge(const Result& segment, const Lanes* sums, int vectors,
                                            Lanes* state) {
     float& running_max = state[vectors].v[0];

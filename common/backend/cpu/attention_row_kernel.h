@@ -1,8 +1,9 @@
-// Attention of a sequence's only row, a segment at a time, on keys and values as they lie in the
-// cache. Included by the sources of the kernel tables only (kernels.h).
+// Attention of a sequence's only row, one segment at a time, on keys and values as they lie in the
+// cache. Only the sources of the kernel tables (kernels.h) include it.
 //
-// All query heads of a KV head share what is widened in registers. Scores: vectors hold the 16
-// lanes of a product, one vector for each key and query; those of 16 keys are folded together.
+// All query heads of a KV head share the elements that are widened in registers. For the scores,
+// vectors hold the 16 lanes of a product, one vector for each key and query; the vectors of 16 keys
+// are folded together.
 #pragma once
 
 #include "common/backend/cpu/attention_kernel.h"
@@ -14,12 +15,13 @@ struct AttentionRowKernel {
   using F = typename Simd::F;
   using Result = typename Softmax<Simd>::Result;
 
-  static constexpr int kQueries = 4;  // that share registers, at most
+  static constexpr int kQueries = 4;  // most queries that share registers
   static constexpr int kSegmentVectors = kSegment / kLanes;
   static constexpr int kPrefetchPages = 2;
 
-  // The rows of a page at one KV head, keys or values, and those of a page that is wanted soon.
-  // Rows of a head lie apart, and blocks anywhere: no hardware prefetcher follows in time.
+  // The rows of a page at one KV head, keys or values, and the rows of a page that is needed soon.
+  // The rows of a head lie apart, and blocks lie anywhere, so no hardware prefetcher follows in
+  // time.
   template <class Element>
   struct PageRows {
     using Stored = typename Element::Stored;
@@ -32,7 +34,7 @@ struct AttentionRowKernel {
       rows.NextHead(head_dim);
       ahead.NextHead(head_dim);
     }
-    // A few lines at a time, because a burst would make the loads wait.
+    // Prefetches one row, a few cache lines, because a burst would make the loads wait.
     [[gnu::always_inline]] void PrefetchRow(int i, int head_dim) const {
       constexpr int kCacheLine = 64 / sizeof(Stored);
       const Stored* row = ahead.Row(i);
@@ -40,7 +42,8 @@ struct AttentionRowKernel {
     }
   };
 
-  // The scores of a page's keys for kCount queries; `scores`: of the first query, at the page.
+  // Computes the scores of a page's keys for kCount queries. `scores` points to the first query's,
+  // at the page.
   template <class Element, int kCount>
   [[gnu::noinline]] static void ScorePage(const PageRows<Element>& page, const float* queries,
                                           int head_dim, Lanes* scores) {
@@ -74,7 +77,7 @@ struct AttentionRowKernel {
   }
 
   // Adds the values of a page to the sums of kCount queries, for the kColumns vectors of columns
-  // from `column` on. `weights`, `sums`: the first query's, at the page and at the column.
+  // from `column` on. `weights` and `sums` point to the first query's, at the page and the column.
   template <class Element, int kCount, int kColumns>
   [[gnu::always_inline]] static void AddColumns(const PageRows<Element>& page, int column,
                                                 const Lanes* weights, bool first, int state_lanes,
@@ -99,7 +102,7 @@ struct AttentionRowKernel {
     }
   }
 
-  // The same for all columns. `first`: the sums begin here.
+  // AddColumns for all columns. `first`: the sums begin with this page.
   template <class Element, int kCount>
   [[gnu::noinline]] static void AddValues(const PageRows<Element>& page, const Lanes* weights,
                                           bool first, int state_lanes, Lanes* sums) {
@@ -115,7 +118,7 @@ struct AttentionRowKernel {
     }
   }
 
-  // Calls work.template operator()<n>(first) for the group's queries, n at a time.
+  // Calls work.template operator()<n>(first) for the queries of a group, n of them at a time.
   template <class Work>
   [[gnu::always_inline]] static void ForQueries(int group, const Work& work) {
     int query = 0;
@@ -134,7 +137,7 @@ struct AttentionRowKernel {
     const int state_lanes = operands.state_lanes();
     const int start = args.segment * kSegment;
     const int count = Least(kSegment, args.sequence->first_position + 1 - start);
-    const int pages = (count + kPage - 1) / kPage * kPage;  // in keys
+    const int pages = (count + kPage - 1) / kPage * kPage;  // keys of whole pages
     const float* queries =
         operands.queries.Row(args.sequence->first_row) + args.first_head * group * head_dim;
     Lanes* states = args.states + static_cast<size_t>(args.segment) * args.segment_stride;
@@ -144,7 +147,7 @@ struct AttentionRowKernel {
     for (int key = 0; key < count; key += kPage) {
       const KvPage<Element> page = page_at(key);
       const int ahead = key + kPrefetchPages * kPage;
-      // The first values follow the last keys.
+      // The first pages of values are prefetched with the last pages of keys.
       PageRows<Element> rows = {
           page.keys, ahead < pages ? page_at(ahead).keys : page_at((ahead - pages) % pages).values,
           Least(kPage, count - key)};
@@ -186,7 +189,7 @@ struct AttentionRowKernel {
     WithKvElement<Simd>(args.operands.cache.dtype, [&]<class Element>() { RunAs<Element>(args); });
   }
 
-  // Merges the row's first `segments` segments, and writes its contexts.
+  // Merges the first `segments` segments of the row, and writes its contexts.
   static void Merge(const RowAttentionArgs& args, int segments) {
     const AttentionOperands& operands = args.operands;
     const int group = operands.group();

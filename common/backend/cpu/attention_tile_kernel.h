@@ -1,8 +1,9 @@
-// Attention of the rows of a tile, for one KV head: all queries share a segment's keys and values.
-// Included by the sources of the kernel tables only (kernels.h).
+// Attention of the rows of a tile, for one KV head: all queries share the keys and values of a
+// segment. Only the sources of the kernel tables (kernels.h) include it.
 //
-// Scores: vectors hold keys, and a query's dimension meets them as a scalar; the 16 lanes of the
-// product are 16 vectors, folded as wholes. Values: vectors hold columns.
+// For the scores, vectors hold keys, and each dimension of a query meets them as a scalar; the 16
+// lanes of the product are 16 vectors, which are folded as wholes. For the values, vectors hold
+// columns.
 #pragma once
 
 #include "common/backend/cpu/attention_kernel.h"
@@ -14,20 +15,20 @@ struct AttentionTileKernel {
   using F = typename Simd::F;
   using Result = typename Softmax<Simd>::Result;
 
-  // The keys of a panel lie side by side: [kSegment / kPanelKeys][head_dim][kScoreVectors].
+  // A panel's keys lie side by side: [kSegment / kPanelKeys][head_dim][kScoreVectors].
   static constexpr int kPanelKeys = Simd::kScoreVectors * kLanes;
   static_assert(kQueryBatch % Simd::kScoreQueries == 0 && kQueryBatch % Simd::kValueQueries == 0 &&
                 kSegment % kPanelKeys == 0);
   static constexpr int kSegmentVectors = kSegment / kLanes;
   static constexpr int kValueKeys = 64;  // keys whose values all queries of a batch meet in turn
 
-  // Queries of a batch. Those that fill up the last tile repeat the last one, and nobody reads what
-  // they give.
+  // Queries of a batch. The queries that fill up the last tile repeat the last one; their results
+  // are dropped.
   struct Batch {
-    int first;  // of the task's queries, which are [row, query head of the group]
+    int first;  // index of the first among the task's queries, [row, query head of the group]
     int size;
     const float* queries[kQueryBatch];
-    int counts[kQueryBatch];  // keys of the segment that the query sees; ascending
+    int counts[kQueryBatch];  // keys of the segment that each query sees; ascending
   };
 
   static Batch MakeBatch(const TileAttentionArgs& args, int first, int start, int tile_queries) {
@@ -49,7 +50,7 @@ struct AttentionTileKernel {
     return batch;
   }
 
-  // K in panels, and V, of positions [start, start + count).
+  // Widens K, in panels, and V of positions [start, start + count).
   template <class Element>
   static void WidenSegment(const TileAttentionArgs& args, int start, int count) {
     const KvLayerView& cache = args.operands.cache;
@@ -57,7 +58,8 @@ struct AttentionTileKernel {
     for (int first = 0; first < count; first += kPage) {
       const KvPage<Element> page =
           KvPageAt<Element>(cache, *args.sequence, start + first, args.kv_head);
-      // A page is whole in its block: the scores of keys nobody wrote are dropped.
+      // All 16 rows of the page are read: a page is whole in its block. The scores of keys that
+      // nobody wrote are dropped.
       Lanes* panel = args.keys + (first / kPanelKeys * cache.head_dim) * Simd::kScoreVectors +
                      first % kPanelKeys / kLanes;
       for (int v = 0; v < vectors; ++v) {
@@ -82,7 +84,7 @@ struct AttentionTileKernel {
   template <int kQueries>
   using Scores = F[kQueries][Simd::kScoreVectors];
 
-  // Adds the products at dimension `d`.
+  // Adds the products of dimension `d`.
   template <bool kFirst, int kQueries>
   [[gnu::always_inline]] static void AddProducts(const Lanes* panel, const float* const* queries,
                                                  int d, Scores<kQueries>& sums) {
@@ -93,15 +95,16 @@ struct AttentionTileKernel {
     for (int q = 0; q < kQueries; ++q) {
       const F query = Simd::Set(queries[q][d]);
       for (int v = 0; v < kVectors; ++v) {
-        // The first product alone differs from an FMA with +0 in a zero's sign, which no
+        // The first product alone differs from an FMA with +0 in the sign of a zero, which no
         // exponential shows.
         sums[q][v] = kFirst ? Simd::Mul(keys[v], query) : Simd::Fma(keys[v], query, sums[q][v]);
       }
     }
   }
 
-  // The sum of the products' lanes kLane, kLane + kWidth, kLane + 2 kWidth, ...: a node of the tree
-  // over lanes, whose leaves are single lanes. In this order few partial sums live at a time.
+  // The sum of the lanes kLane, kLane + kWidth, kLane + 2 kWidth, ... of the products: a node of
+  // the tree over lanes, whose leaves are single lanes. In this order few partial sums live at a
+  // time.
   template <int kLane, int kWidth, int kQueries>
   [[gnu::always_inline]] static void TreeNode(const Lanes* panel, const float* const* queries,
                                               int head_dim, Scores<kQueries>& sums) {
@@ -123,7 +126,8 @@ struct AttentionTileKernel {
     }
   }
 
-  // `scores`: of the first query, at the panel's keys.
+  // Computes the scores of a panel's keys. `scores` points to the first query's, at the panel's
+  // keys.
   template <int kQueries>
   [[gnu::noinline]] static void ScorePanel(const Lanes* panel, const float* const* queries,
                                            int head_dim, float scale, Lanes* scores) {
@@ -152,8 +156,8 @@ struct AttentionTileKernel {
   }
 
   // Adds the values of keys [begin, end) to the sums of kValueQueries queries, for kColumns vectors
-  // of columns. A query sees its `counts` keys. `values`: key 0, first column; `weights`, `sums`:
-  // the first query's.
+  // of columns. Each query sees its `counts` keys. `values` points to key 0 and the first column,
+  // `weights` and `sums` to the first query's.
   template <int kColumns>
   [[gnu::noinline]] static void AddValues(const Lanes* values, int vectors, const Lanes* weights,
                                           const int* counts, int begin, int end, Lanes* sums) {
@@ -240,7 +244,7 @@ struct AttentionTileKernel {
     const int end = first_position + args.row_count;
     for (int start = 0; start < end; start += kSegment) {
       WidenSegment<Element>(args, start, Least(kSegment, end - start));
-      // Rows before the segment see none of it.
+      // Rows before the segment see none of its keys.
       const int first = start > first_position ? (start - first_position) * group : 0;
       for (int query = first; query < queries; query += kQueryBatch) {
         AttendBatch(args, MakeBatch(args, query, start, queries), start == 0);

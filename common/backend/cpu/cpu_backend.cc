@@ -25,7 +25,7 @@ bool SameShape(const Tensor& a, const Tensor& b) {
   return a.rows == b.rows && a.columns == b.columns;
 }
 
-// Asking for an operation is running it: there is nothing to gain.
+// Runs all operations as they come: a recording would save the CPU nothing.
 class NoRecordings final : public PassRecordings {
  public:
   int PassRows(int rows) const override { return rows; }
@@ -81,7 +81,7 @@ void CpuBackend::Embed(const Weight& table, Tensor out) {
   pool_.ParallelFor(out.rows, [&](int begin, int end) {
     for (int row = begin; row < end; ++row) {
       const int32_t known = pass_.token_ids[static_cast<size_t>(row)];
-      const int32_t token = known >= 0 ? known : pass_.choices[~known];
+      const int32_t token = known >= 0 ? known : pass_.sampled_ids[~known];
       BATON_CHECK(token >= 0 && token < table.rows(), "token id in the vocabulary");
       AsCpu(table).Dequantise(token, out.Row(row));
     }

@@ -16,10 +16,10 @@
 
 namespace baton {
 
-// Operations are done when they return. Thread rule: see Backend.
+// The operations are done when they return. Thread rule: see Backend.
 class CpuBackend final : public Backend {
  public:
-  // REQUIRES: CpuHas(isa), threads >= 1; `cpus` as in ThreadPool.
+  // REQUIRES: CpuHas(isa), threads >= 1. `cpus` is as in ThreadPool.
   CpuBackend(CpuIsa isa, int threads, std::vector<int> cpus);
 
   const char* Name() const override { return "cpu"; }

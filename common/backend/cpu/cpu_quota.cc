@@ -18,7 +18,8 @@ std::string ReadText(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// "QUOTA PERIOD" in microseconds. "max 100000" and "-1 100000" are no limit.
+// CPUs from "QUOTA PERIOD" in microseconds, rounded up. "max 100000" and "-1 100000" are no limit:
+// 0.
 int ParseQuota(const std::string& text) {
   const std::vector<std::string> parts =
       absl::StrSplit(text, absl::ByAnyChar(" \n"), absl::SkipEmpty());
@@ -33,7 +34,7 @@ int ParseQuota(const std::string& text) {
       std::min(kMost, quota_us / period_us + (quota_us % period_us > 0 ? 1 : 0)));
 }
 
-// Of one group, of version 2 or 1.
+// The CPUs that one group grants, of version 2 or 1.
 int QuotaOf(const std::string& folder, bool version_2) {
   if (version_2) return ParseQuota(ReadText(absl::StrCat(folder, "/cpu.max")));
   return ParseQuota(absl::StrCat(ReadText(absl::StrCat(folder, "/cpu.cfs_quota_us")), " ",
@@ -47,7 +48,7 @@ int QuotaCpus() { return QuotaCpus(ReadText("/proc/self/cgroup"), "/sys/fs/cgrou
 int QuotaCpus(const std::string& groups, const std::string& root) {
   int least = 0;
   for (const absl::string_view line : absl::StrSplit(groups, '\n')) {
-    // "4:cpu,cpuacct:/path", or of version 2 "0::/path".
+    // A line is "4:cpu,cpuacct:/path", or of version 2 "0::/path".
     const std::vector<std::string> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
     if (fields.size() != 3) continue;
     const bool version_2 = fields[1].empty();
@@ -55,7 +56,7 @@ int QuotaCpus(const std::string& groups, const std::string& root) {
     if (!version_2 && std::find(controllers.begin(), controllers.end(), "cpu") == controllers.end())
       continue;
     const std::string mount = version_2 ? root : absl::StrCat(root, "/cpu");
-    // In a container the mount may begin at the group itself: then only the last is found.
+    // In a container the mount may begin at the group itself. Then only the shortest path is found.
     std::string path = fields[2] == "/" ? "" : fields[2];
     while (true) {
       const int quota = QuotaOf(absl::StrCat(mount, path), version_2);

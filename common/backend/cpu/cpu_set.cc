@@ -21,7 +21,7 @@ std::vector<int> UsableCpus() {
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (CPU_ISSET(static_cast<size_t>(cpu), &set)) cpus.push_back(cpu);
   }
-  // A machine with more CPUs than the set has room for answers nothing.
+  // On a machine with more CPUs than the set has room for, the system names none.
   return cpus.empty() ? std::vector<int>{0} : cpus;
 }
 

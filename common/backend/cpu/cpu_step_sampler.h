@@ -1,4 +1,4 @@
-// StepSampler on the CPU: tokens are chosen when they are asked for.
+// The StepSampler of the CPU: it samples tokens at once, in Sample.
 #pragma once
 
 #include <deque>
@@ -17,14 +17,15 @@ class CpuStepSampler final : public StepSampler {
   void Sample(int first_row, Tensor logits) override;
   void End() override;
   std::vector<absl::StatusOr<OutputToken>> Take() override;
-  const int32_t* choices() const override { return choices_.data(); }
+  const int32_t* sampled_ids() const override { return sampled_ids_.data(); }
 
  private:
   Sampler sampler_;
-  std::vector<SamplingRow> rows_;                                // of the step
-  std::vector<int32_t> choices_;                                 // [max_rows]
-  std::vector<int32_t> last_choices_;                            // of the step before
-  std::deque<std::vector<absl::StatusOr<OutputToken>>> chosen_;  // the oldest step first
+  std::vector<SamplingRow> rows_;          // rows of the step that has begun
+  std::vector<int32_t> sampled_ids_;       // [max_rows]; tokens sampled in this step
+  std::vector<int32_t> last_sampled_ids_;  // [max_rows]; tokens sampled in the step before
+  // Tokens of the steps that were not taken, the oldest step first.
+  std::deque<std::vector<absl::StatusOr<OutputToken>>> untaken_;
 };
 
 }  // namespace baton

@@ -1,8 +1,8 @@
-// A weight matrix as the CPU multiplies with it: groups of 16 rows, interleaved.
+// A weight matrix in the form that the CPU multiplies with: groups of 16 rows, interleaved.
 //
 // Rows are padded with zeros to a multiple of 16. A group of a quantised type holds its blocks
-// (packed_weight.h) in ascending columns, a group of a float type [columns][16] elements as in the
-// file.
+// (packed_weight.h) in ascending columns. A group of a float type holds [columns][16] elements,
+// each as in the file.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ namespace baton {
 
 class CpuWeight final : public Weight {
  public:
-  // Packs on the pool's threads. UNIMPLEMENTED names the tensor and its type, INVALID_ARGUMENT its
-  // shape.
+  // Packs the tensor on the pool's threads. UNIMPLEMENTED names the tensor and its type,
+  // INVALID_ARGUMENT its shape. The weight must not outlive `memory`.
   static absl::StatusOr<std::unique_ptr<CpuWeight>> Pack(const GgufTensor& tensor, ThreadPool& pool,
                                                          CpuMemory& memory);
 
@@ -34,8 +34,8 @@ class CpuWeight final : public Weight {
   const uint8_t* data() const { return data_.data(); }  // [groups, group_bytes]
   size_t group_bytes() const { return group_bytes_; }
 
-  // Row `row` as floats, each the value that the file's format defines, rounded once. `out`
-  // [columns].
+  // Writes row `row` as floats to `out` [columns]. Each is the value that the file's format
+  // defines, rounded once.
   void Dequantise(int row, float* out) const;
 
  private:

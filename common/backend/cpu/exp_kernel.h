@@ -1,4 +1,4 @@
-// ExpF (exact_math.h) of sixteen lanes at once: the same operations, so the same bits.
+// ExpF (exact_math.h) of sixteen lanes at once, with the same operations and so the same bits.
 #pragma once
 
 namespace baton {

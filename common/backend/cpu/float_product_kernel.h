@@ -1,5 +1,5 @@
-// The computation of product.h for float weights. Included by the sources of the kernel tables only
-// (kernels.h).
+// The computation of product.h for float weights. Only the sources of the kernel tables (kernels.h)
+// include it.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +30,8 @@ struct FloatProduct {
   using F = typename Simd::F;
   using Stored = typename Element::Stored;
 
-  // Few rows: no panel. One chain of FMAs per output is as slow as an FMA's latency; several groups
-  // together fill it.
+  // Few rows use no panel. A single chain of FMAs per output is as slow as the latency of an FMA;
+  // several groups together hide it.
   static constexpr int kDirectRows = 2;
   static constexpr int kDirectGroups = 4;
   static constexpr size_t kPrefetchBytes = 3072;
@@ -66,7 +66,7 @@ struct FloatProduct {
     Tile::Finish(args, row, group, sums);
   }
 
-  // `Rows` rows against the panel of columns [first, first + count), [column][group][16].
+  // Multiplies `Rows` rows with the panel of columns [first, first + count), [column][group][16].
   template <int Rows, int Groups>
   [[gnu::noinline]] static void PanelRows(const ProductArgs& args, int row, int group, int first,
                                           int count) {
@@ -116,7 +116,7 @@ struct FloatProduct {
     if (args.rows == 2) DirectTile<2, Groups>(args, 0, group);
   }
 
-  // Groups [begin, end).
+  // Computes the outputs of groups [begin, end).
   static void Run(const ProductArgs& args, int begin, int end) {
     int group = begin;
     if (args.rows <= kDirectRows) {

@@ -8,15 +8,16 @@
 namespace baton {
 namespace {
 
-// g++ 12 does not know the feature by name.
+// g++ 12 does not know AVX-VNNI by name, so CPUID is read here.
 bool HasAvxVnni() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   constexpr unsigned kAvxVnniBit = 1u << 4;  // CPUID 7.1, EAX
   return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & kAvxVnniBit) != 0;
 }
 
-// The x86-64 levels, by their features: clang 14 does not know them by name, nor the three that are
-// read here. That the system keeps the registers, the compiler's own test has seen.
+// Whether the CPU has the features of x86-64-v3. clang 14 does not know the x86-64 levels by name,
+// nor the three features that are read here. The compiler's own test has seen that the system keeps
+// the registers.
 bool HasLevel3() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   constexpr unsigned kMovbeAndF16c = (1u << 22) | (1u << 29);  // CPUID 1, ECX

@@ -1,4 +1,4 @@
-// The instruction sets that the CPU kernels are compiled for, and the choice among them.
+// The instruction sets that the CPU kernels are compiled for, and the selection of one of them.
 #pragma once
 
 #include <string>
@@ -7,22 +7,22 @@
 
 namespace baton {
 
-// kPortable: x86-64 as it began. kAvx2: with FMA and F16C (x86-64-v3). kAvx2Vnni: with AVX-VNNI
-// too. kAvx512: F, BW, CD, DQ, VL (x86-64-v4) and VNNI.
+// kPortable: the first x86-64. kAvx2: x86-64-v3, with FMA and F16C. kAvx2Vnni: x86-64-v3 with
+// AVX-VNNI. kAvx512: x86-64-v4 (F, BW, CD, DQ, VL) with VNNI.
 enum class CpuIsa { kPortable, kAvx2, kAvx2Vnni, kAvx512 };
 inline constexpr CpuIsa kAllCpuIsas[] = {CpuIsa::kPortable, CpuIsa::kAvx2, CpuIsa::kAvx2Vnni,
                                          CpuIsa::kAvx512};
 
 const char* CpuIsaName(CpuIsa isa);
 bool CpuHas(CpuIsa isa);
-CpuIsa BestCpuIsa();  // of those that this CPU has
-// "auto" is the best that this CPU has, "avx2" the better of its two; else CpuIsaName.
-// INVALID_ARGUMENT for another word, UNIMPLEMENTED for what the CPU lacks.
+CpuIsa BestCpuIsa();  // the best one that this CPU has
+// "auto" is the best that this CPU has, "avx2" the better of its two AVX2 sets; other words are
+// CpuIsaName. INVALID_ARGUMENT for an unknown word, UNIMPLEMENTED where the CPU lacks the set.
 absl::StatusOr<CpuIsa> ParseCpuIsa(const std::string& name);
 
-// Kernel::Run(args...) compiled three times. Kernel::Run and all it calls must be always_inline:
-// they take on the target of the function they end in. The kernels' arithmetic has one order, so
-// the bits are the same.
+// Kernel::Run(args...) compiled three times. Kernel::Run and all that it calls must be
+// always_inline, because they take on the target of the function that they are inlined into. The
+// arithmetic of a kernel has one order, so the bits are the same.
 template <class Kernel, class... Args>
 [[gnu::noinline]] void RunPortable(const Args&... args) {
   Kernel::Run(args...);
@@ -37,7 +37,7 @@ template <class Kernel, class... Args>
   Kernel::Run(args...);
 }
 
-// REQUIRES: CpuHas(isa).
+// Runs the kernel with the instruction set. REQUIRES: CpuHas(isa).
 template <class Kernel, class... Args>
 void RunOn(CpuIsa isa, const Args&... args) {
   switch (isa) {

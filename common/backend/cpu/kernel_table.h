@@ -1,4 +1,4 @@
-// Instantiates all kernels for one Simd type. Included by the sources kernels_*.cc only.
+// Instantiates all kernels for one Simd type. Only the sources kernels_*.cc include it.
 #pragma once
 
 #include "common/backend/cpu/attention_row_kernel.h"
@@ -38,7 +38,7 @@ struct AnyProduct {
         return QuantisedProduct<Simd, Q5_KFormat<Simd>>::Run(args, begin, end);
       case GgmlType::kQ6_K:
         return QuantisedProduct<Simd, Q6_KFormat<Simd>>::Run(args, begin, end);
-      default:  // CpuWeight has no others
+      default:  // CpuWeight has no other types
         return;
     }
   }

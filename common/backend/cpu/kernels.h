@@ -1,14 +1,13 @@
-// The kernels of each instruction set, and the choice among them at run time.
+// The kernels of each instruction set, and the selection of one set at run time.
 //
-// These are the kernels that are written with registers in mind; loops that the compiler vectorises
-// by itself use RunOn (isa.h).
+// These kernels are written with registers in mind. Loops that the compiler vectorises by itself
+// use RunOn (isa.h).
 //
-// A kernel is a template over a Simd type (simd_portable.h says what that is), in a header
-// ..._kernel.h. The sources kernels_*.cc are each compiled for their instruction set and
-// instantiate all of them. Nothing else is compiled so: an inline function that two sources share
-// would otherwise reach, through the linker's choice, a CPU that cannot run it. Therefore kernels
-// call only templates over their Simd type and always_inline functions
-// (tests/kernel_symbols_test.py).
+// A kernel is a template over a Simd type (described in simd_portable.h), in a header ..._kernel.h.
+// Each of the sources kernels_*.cc is compiled for its instruction set and instantiates all
+// kernels. No other source is compiled for one: through the linker's selection, an inline function
+// that two sources share could otherwise reach a CPU that cannot run it. Therefore kernels call
+// only templates over their Simd type and always_inline functions (tests/kernel_symbols_test.py).
 #pragma once
 
 #include "common/backend/cpu/attention.h"
@@ -21,15 +20,15 @@
 namespace baton {
 
 struct CpuKernels {
-  // Rows [begin, end).
+  // Prepares rows [begin, end).
   void (*prepare_input)(const ProductInputArgs& args, int begin, int end);
-  // Groups [begin, end) of 16 outputs.
+  // Computes the outputs of groups [begin, end), each of 16 outputs.
   void (*product)(const ProductArgs& args, int begin, int end);
-  // Rows [begin, end).
+  // Rotates and stores rows [begin, end).
   void (*rotate_and_append)(const RopeArgs& args, int begin, int end);
   void (*attend_tile)(const TileAttentionArgs& args);
   void (*attend_row_segment)(const RowAttentionArgs& args);
-  // Of the first `segments` segments; the args' own is not read.
+  // Merges the first `segments` segments; args.segment is not read.
   void (*merge_row_segments)(const RowAttentionArgs& args, int segments);
   PeakLoops peak;
 };
@@ -39,7 +38,7 @@ extern const CpuKernels kAvx2Kernels;
 extern const CpuKernels kAvx2VnniKernels;
 extern const CpuKernels kAvx512Kernels;
 
-// REQUIRES: CpuHas(isa).
+// The kernels for `isa`. REQUIRES: CpuHas(isa).
 const CpuKernels& KernelsFor(CpuIsa isa);
 
 }  // namespace baton

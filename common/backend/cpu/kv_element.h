@@ -1,6 +1,6 @@
-// Elements of the KV cache: widened to sixteen lanes of floats, stored rounded to nearest even. For
-// kernels. Widening is exact; codes (kv_codes.h) are widened as they are, and their product with
-// the scale is rounded.
+// Elements of the KV cache, for kernels: they are widened to sixteen lanes of floats, and stored
+// rounded to nearest even. Widening is exact. Codes (kv_codes.h) are widened without their scale;
+// the product with the scale is rounded.
 #pragma once
 
 #include <cstdint>
@@ -52,11 +52,11 @@ struct KvElement<Simd, KvDtype::kFp8> {
   }
 };
 
-// Whether KvElement is a code.
+// Whether the KvElement is a code, which has a scale.
 template <class Element>
 inline constexpr bool kScaledElement = sizeof(typename Element::Stored) == 1;
 
-// Calls run.template operator()<Element>() with the cache's KvElement.
+// Calls run.template operator()<Element>() with the KvElement of `dtype`.
 template <class Simd, class Run>
 [[gnu::always_inline]] inline void WithKvElement(KvDtype dtype, const Run& run) {
   switch (dtype) {
@@ -73,7 +73,7 @@ template <class Simd, class Run>
   }
 }
 
-// Of `heads` heads.
+// Stores the codes and scales of `heads` heads. `values` [heads, head_dim].
 template <class Code>
 [[gnu::always_inline]] inline void StoreKvCodes(const float* values, int heads, int head_dim,
                                                 uint8_t* row, uint8_t* scales) {
@@ -93,7 +93,8 @@ template <class Code>
   }
 }
 
-// The K or V row of a token, and its scales where the type has them.
+// Stores the K or V row of a token, and its scales where the type has them. `values` [kv_heads *
+// head_dim].
 [[gnu::always_inline]] inline void StoreKvRow(const KvPartShape& shape, const float* values,
                                               uint8_t* row, uint8_t* scales) {
   auto* halves = reinterpret_cast<uint16_t*>(row);

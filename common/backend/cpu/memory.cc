@@ -13,14 +13,14 @@ namespace {
 
 constexpr size_t kHugePageBytes = size_t{2} << 20;
 constexpr size_t kSlabBytes = size_t{64} << 20;
-constexpr size_t kLargeBytes = kSlabBytes / 4;  // from here on a mapping of its own
+constexpr size_t kLargeBytes = kSlabBytes / 4;  // a buffer of this size has a mapping of its own
 constexpr size_t kAlignment = 64;
 
 size_t RoundUp(size_t value, size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// Whole pages, which begin with a huge one. Null when there is no memory.
+// Maps whole pages, beginning at a huge page's boundary. Null when there is no memory.
 uint8_t* MapHugePages(size_t bytes) {
   const size_t mapped = bytes + kHugePageBytes;
   if (mapped < bytes) return nullptr;
@@ -32,12 +32,12 @@ uint8_t* MapHugePages(size_t bytes) {
                         reinterpret_cast<uintptr_t>(start);
   if (before > 0) munmap(start, before);
   munmap(start + before + bytes, kHugePageBytes - before);
-  // Advice only: small pages hold the same.
+  // madvise is advice only: if it fails, small pages hold the same bytes.
   (void)madvise(start + before, bytes, MADV_HUGEPAGE);
   return start + before;
 }
 
-// Gives back the whole pages inside: its neighbours keep theirs.
+// Gives back the whole pages inside the range. Pages that neighbours share stay.
 void ReleasePages(uint8_t* data, size_t bytes) {
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t first = RoundUp(reinterpret_cast<uintptr_t>(data), page);

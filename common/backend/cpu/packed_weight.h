@@ -1,11 +1,13 @@
-// How the CPU backend keeps quantised weights: groups of 16 rows, interleaved for dot products of
-// four bytes.
+// The form in which the CPU backend keeps quantised weights: groups of 16 rows, interleaved for dot
+// products of four bytes.
 //
 // A block is 16 rows x 32 columns. Its codes are unsigned bytes in eight quads: quad q holds
-// columns 4q..4q+3 of the 16 rows, [row][4]. Codes of 4 bits: codes[j] has quad j in its low
-// nibbles and quad j + 4 in its high ones (the file's own pairing of columns). Fifth bits: bit q of
-// `high` belongs to quad q. Sixth and fifth bits: bits 2q, 2q + 1 of high[q / 4], q mod 4. Scales
-// and mins keep the file's precision, so that a decode step reads no more than the file has.
+// columns 4q..4q+3 of the 16 rows, [row][4].
+//   low 4 bits       codes[j] has quad j in its low nibbles and quad j + 4 in its high ones, which
+//                    is the file's own pairing of columns
+//   fifth bit        bit q of `high` belongs to quad q
+//   bits 5, 6 (Q6_K) bits 2 (q mod 4) and 2 (q mod 4) + 1 of high[q / 4] belong to quad q
+// Scales and mins keep the file's precision, so that a decode step reads no more than the file has.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +18,12 @@ namespace baton {
 
 inline constexpr int kQuantBlock = 32;       // columns of a block
 inline constexpr int kSuperblockBlocks = 8;  // blocks of a K-quant's superblock
-inline constexpr int kQuads = 8;             // of a block
+inline constexpr int kQuads = 8;             // quads of a block
 inline constexpr int kQuadBytes = 4 * kLanes;
 
 struct Q4_0Block {  // weight = scale * (code - 8)
   uint8_t codes[4][kQuadBytes];
-  uint16_t scale[kLanes];  // F16, as all scales and mins of 16 bits here
+  uint16_t scale[kLanes];  // F16, as every 16-bit scale and min in this file
 };
 struct Q4_1Block {  // weight = scale * code + min
   uint8_t codes[4][kQuadBytes];
@@ -69,7 +71,7 @@ using Q5_KSuperblock = MinSuperblock<Q5_KBlock>;
 struct Q6_KBlock {
   uint8_t codes[4][kQuadBytes];
   uint8_t high[2][kQuadBytes];
-  int8_t scale[2][kLanes];  // of columns 0..15 and 16..31
+  int8_t scale[2][kLanes];  // scales of columns 0..15 and of columns 16..31
 };
 struct Q6_KSuperblock {
   uint16_t scale[kLanes];

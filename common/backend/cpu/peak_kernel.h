@@ -1,5 +1,5 @@
-// Loops whose speed is a wall of the machine: memory read in order, and arithmetic that stays in
-// registers. Included by the sources of the kernel tables only (kernels.h).
+// Loops that reach a limit of the machine: memory read in order, and arithmetic that stays in
+// registers. Only the sources of the kernel tables (kernels.h) include it.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,8 @@ struct PeakKernels {
 
   static constexpr size_t kPrefetchBytes = 4096;
 
-  // Reads `bytes` bytes of floats. REQUIRES: a multiple of 256.
+  // Reads `bytes` bytes of floats and returns a value of all of them. REQUIRES: `bytes` is a
+  // multiple of 256.
   static float Read(const uint8_t* data, size_t bytes) {
     const float* floats = reinterpret_cast<const float*>(data);
     F sums[4] = {Simd::Zero(), Simd::Zero(), Simd::Zero(), Simd::Zero()};
@@ -34,8 +35,8 @@ struct PeakKernels {
   }
 
   // A product's tile of 16-output groups and rows, `blocks` blocks of 32 columns deep, with weights
-  // and inputs that never change: per block and 16 outputs 8 dots, and what kMix says beside them.
-  // The integers go on from block to block, so that no result can be used twice.
+  // and inputs that never change. Each block and 16 outputs take 8 dots, and the scaling of kMix.
+  // The integers go on from block to block, so that the compiler can use no result twice.
   template <PeakMix kMix>
   static float IntegerProduct(int64_t blocks) {
     constexpr int kGroups = Simd::kTileGroups;
@@ -51,7 +52,7 @@ struct PeakKernels {
     F sums[kGroups][kRows];
     for (int g = 0; g < kGroups; ++g) {
       for (int r = 0; r < kRows; ++r) {
-        integers[g][r] = Simd::SetInt(r * kGroups + g);  // equal ones would be computed once
+        integers[g][r] = Simd::SetInt(r * kGroups + g);  // equal values would be computed once
         sums[g][r] = Simd::Zero();
       }
     }
@@ -90,7 +91,7 @@ struct PeakKernels {
   static constexpr double kIntegerOpsPerBlock =
       2.0 * kQuantBlock * kLanes * Simd::kTileGroups * Simd::kTileRows;
 
-  // The same for float products: `columns` columns deep, an FMA per column and 16 outputs.
+  // A tile of float products, `columns` columns deep, with an FMA per column and 16 outputs.
   static float FloatProduct(int64_t columns) {
     F sums[kChains];
     for (int c = 0; c < kChains; ++c) sums[c] = Simd::Set(static_cast<float>(c));
@@ -104,7 +105,7 @@ struct PeakKernels {
     for (int c = 0; c < kChains; ++c) total = Simd::Add(total, sums[c]);
     return First(total);
   }
-  // Enough to hide an FMA's latency, few enough for the registers.
+  // Enough chains to hide the latency of an FMA, few enough for the registers.
   static constexpr int kChains = Simd::kTileGroups * Simd::kTileRows >= 8 ? 12 : 6;
   static constexpr double kFloatOpsPerColumn = 2.0 * kLanes * kChains;
 

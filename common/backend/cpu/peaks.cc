@@ -24,8 +24,8 @@ namespace baton {
 namespace {
 
 constexpr size_t kLeastReadBytes = size_t{1} << 29;
-constexpr size_t kReadPerCache = 4;             // times the last cache
-constexpr size_t kReadPiece = size_t{1} << 21;  // what a thread takes at a time
+constexpr size_t kReadPerCache = 4;             // sizes of the last cache to be read
+constexpr size_t kReadPiece = size_t{1} << 21;  // bytes that a thread takes at a time
 constexpr int kReadRuns = 8;
 constexpr int kArithmeticRuns = 12;
 constexpr absl::Duration kArithmeticRun = absl::Milliseconds(20);
@@ -50,7 +50,8 @@ PeakMix MixOf(GgmlType type) {
   }
 }
 
-// Giga operations per second of all threads: `loop` makes `ops` of them per unit of its argument.
+// The giga operations per second of all threads. `loop` makes `ops` of them per unit of its
+// argument.
 double GigaOpsPerSecond(float (*loop)(int64_t), double ops, ThreadPool& pool) {
   std::vector<float> sums(static_cast<size_t>(pool.size()));
   const auto run = [&](int64_t count) {
@@ -75,7 +76,7 @@ struct MemoryReader::Rep {
   ThreadPool pool;
   CpuMemory cpu_memory = {};
   BackendBuffer memory = {};
-  std::vector<float> sums = {};  // kept, so that the reads are
+  std::vector<float> sums = {};  // results, kept so that the compiler keeps the reads
 
   uint8_t* Piece(int index) const {
     return memory.data() + static_cast<size_t>(index) * kReadPiece;
@@ -92,7 +93,7 @@ absl::StatusOr<std::unique_ptr<MemoryReader>> MemoryReader::Create(const CpuPeak
   const size_t pieces = std::max(kLeastReadBytes, kReadPerCache * cache_bytes) / kReadPiece;
   BATON_ASSIGN_OR_RETURN(rep->memory, rep->cpu_memory.Allocate(pieces * kReadPiece));
   rep->sums.resize(pieces);
-  // Ones: untouched pages would all be the same one.
+  // The memory is filled with ones: pages that were never written would all be one page of zeros.
   rep->pool.Run(static_cast<int>(pieces),
                 [&](int, int index) { std::memset(rep->Piece(index), 1, kReadPiece); });
   return std::unique_ptr<MemoryReader>(new MemoryReader(std::move(rep)));

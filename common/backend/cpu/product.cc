@@ -42,7 +42,7 @@ void Grow(int rows, ProductScratch& scratch) {
 void MultiplyWeights(const CpuKernels& kernels, ThreadPool& pool, const ProductInput& input,
                      absl::Span<const Backend::ProductOutput> outputs,
                      std::vector<ProductScratch>& scratch) {
-  // One operation for all outputs: their groups in one line, cut at multiples of a tile.
+  // All outputs are one operation: their groups follow one another, cut at multiples of a tile.
   int64_t tiles = 0;
   for (const Backend::ProductOutput& output : outputs) {
     tiles += (AsCpu(*output.weight).groups() + kMaxTileGroups - 1) / kMaxTileGroups;

@@ -1,8 +1,8 @@
-// How the kernels read a packed weight (packed_weight.h): one Format per type.
+// The way in which kernels read a packed weight (packed_weight.h): one Format per type.
 //
-// A Format has the block's codes as eight quads of bytes, its scales, and, where kHasMin, its min.
-// The codes less 2^kOffsetBits are the weight's integers (no offset where kHasMin). Included by the
-// sources of the kernel tables only (kernels.h).
+// A Format gives the codes of a block as eight quads of bytes, its scales, and, where kHasMin, its
+// min. The codes minus 2^kOffsetBits are the weight's integers (no offset where kHasMin). Only the
+// sources of the kernel tables (kernels.h) include it.
 #pragma once
 
 #include <cstddef>
@@ -116,7 +116,7 @@ struct Q5_1Format {
   }
 };
 
-// What Q4_K and Q5_K share.
+// The scales and mins that Q4_K and Q5_K have in common.
 template <class Simd, class Superblock>
 struct MinSuperblockFormat {
   static constexpr bool kHasMin = true, kHalfScales = false, kWide = false;

@@ -4,9 +4,10 @@
 //   kNorm    x = in * (1 / sqrt(mean(in^2) + epsilon)) * gain, left to right; the squares are
 //            summed in 16 lanes (lanes.h)
 //   kSwiGlu  x = in / (1 + exp(-in)) * other
-// Quantised by blocks of 32 columns: scale = max|x| * (1 / 127), value = x * (127 / max|x|) rounded
-// to the nearest even integer, in [-127, 127]; a block whose maximum is below 2^-100 is zero. With
-// two terms the second quantises what the first left over, fma(-value, scale, x), in the same way.
+// Quantised inputs have blocks of 32 columns: scale = max|x| * (1 / 127), value = x * (127 /
+// max|x|) rounded to the nearest even integer, in [-127, 127]. A block whose maximum is below
+// 2^-100 is zero. With two terms, the second one quantises in the same way what the first left
+// over, fma(-value, scale, x).
 #pragma once
 
 #include <cstdint>
@@ -20,31 +21,32 @@ namespace baton {
 
 struct CpuKernels;
 
-// 32 columns of a row: one cache line.
+// 32 columns of a row, quantised; one cache line.
 struct alignas(64) QuantizedBlock {
   int8_t values[kQuantBlock];
   float scale;
   float scaled_sum;          // scale * the sum of the values
   int32_t negative_sum;      // minus the sum of the values
-  int32_t negative_sums[2];  // the same of the two halves
+  int32_t negative_sums[2];  // minus the sums of the first and the second 16 values
 };
 
+// The input of one operation; all memory is borrowed.
 struct ProductInputArgs {
   enum class Kind { kPlain, kNorm, kSwiGlu };
   Kind kind = Kind::kPlain;
   Tensor in;                         // [rows, columns]
   const float* other = nullptr;      // kNorm: the gain [columns]; kSwiGlu: [rows, columns]
-  float epsilon = 0;                 // kNorm
-  int terms = 1;                     // of the quantised values: 1 or 2
+  float epsilon = 0;                 // kNorm only
+  int terms = 1;                     // terms of the quantised values, 1 or 2
   QuantizedBlock* blocks = nullptr;  // [rows, terms, columns / 32], or null
   float* floats = nullptr;           // [rows, columns], or null
 };
 
-// Grows to the largest product it served and is used again for the next one.
+// The prepared input of a product. It grows to the largest product and is used again for the next.
 class ProductInput {
  public:
-  // Fills args.blocks and args.floats itself, each where asked for. REQUIRES: quantised columns are
-  // a multiple of 32.
+  // Prepares the input in blocks if `quantised`, as floats if `floats`. Sets args.blocks and
+  // args.floats itself. REQUIRES: if quantised, the columns are a multiple of 32.
   void Prepare(const CpuKernels& kernels, ThreadPool& pool, ProductInputArgs args, bool quantised,
                bool floats);
 
@@ -58,7 +60,7 @@ class ProductInput {
   int rows_ = 0;
   int columns_ = 0;
   int terms_ = 1;
-  const float* floats_ = nullptr;  // the input itself where nothing is to be done to it
+  const float* floats_ = nullptr;  // borrowed: the input itself where nothing has to be done to it
   std::vector<QuantizedBlock> blocks_;
   std::vector<float> float_storage_;
 };

@@ -1,5 +1,4 @@
-// The computation of product_input.h. Included by the sources of the kernel tables only
-// (kernels.h).
+// The computation of product_input.h. Only the sources of the kernel tables (kernels.h) include it.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +15,8 @@ template <class Simd>
 struct ProductInputKernel {
   using F = typename Simd::F;
 
-  // Blocks on their way to being quantised, whatever rows they are of: a vector then holds one
-  // number of each, and nothing is folded for a block by itself.
+  // Blocks that wait to be quantised together, of whatever rows. A vector then holds one number of
+  // each block, and nothing is folded for a single block.
   struct Batch {
     alignas(64) float x[kLanes][kQuantBlock];
     QuantizedBlock* out[kLanes];
@@ -50,7 +49,7 @@ struct ProductInputKernel {
       low[i] = Simd::FromInt(first);
       high[i] = Simd::FromInt(second);
     }
-    // Sums of integers below 2^24: exact in any order.
+    // These are sums of integers below 2^24, which are exact in any order.
     Lanes sums[2];
     Simd::Store(sums[0].v, Simd::FoldAll(low));
     Simd::Store(sums[1].v, Simd::FoldAll(high));
@@ -61,14 +60,13 @@ struct ProductInputKernel {
       out.negative_sums[0] = -static_cast<int32_t>(sums[0].v[i]);
       out.negative_sums[1] = -static_cast<int32_t>(sums[1].v[i]);
       out.negative_sum = out.negative_sums[0] + out.negative_sums[1];
-      asm volatile(""
-                   :
-                   :
-                   : "memory");  // one block after the other: scatters cost ten times as much
+      // Makes the compiler store one block after the other: scatters cost ten times as much.
+      asm volatile("" : : : "memory");
     }
   }
 
-  // The first term of every block, and with two terms what it left over, `blocks` further on.
+  // Quantises the batch: the first term of every block, and with two terms what it left over, which
+  // goes `blocks` blocks further on.
   [[gnu::noinline]] static void Flush(Batch& batch, int terms, size_t blocks) {
     QuantizedBlock nobody;
     for (int i = batch.size; i < kLanes; ++i) {
@@ -116,7 +114,7 @@ struct ProductInputKernel {
     return Simd::Div(x, denominator);
   }
 
-  // `count` values of the row from `column` on.
+  // Computes `count` values of the row from `column` on.
   [[gnu::always_inline]] static void Values(const ProductInputArgs& args, int row, int column,
                                             int count, float inverse_norm, float* x) {
     using Kind = ProductInputArgs::Kind;

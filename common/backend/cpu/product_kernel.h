@@ -1,5 +1,5 @@
 // The computation of product.h for quantised weights; float weights are in float_product_kernel.h.
-// Included by the sources of the kernel tables only (kernels.h).
+// Only the sources of the kernel tables (kernels.h) include it.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace baton {
 
-// Brings the weights of the `groups` groups after `group`, which the thread most likely takes next,
-// into its second cache: some lines with each of `tiles` tiles.
+// Prefetches the weights of the `groups` groups after `group`, which the thread most likely takes
+// next, into its second cache: some lines with each of `tiles` tiles.
 class NextGroups {
  public:
   [[gnu::always_inline]] NextGroups(const ProductArgs& args, int group, int groups, int tiles)
@@ -41,7 +41,8 @@ struct QuantisedProduct {
 
   static constexpr size_t kPrefetchBytes = 8192;
 
-  // Where the integer sum of a block (or of one of its halves) starts: what the codes' offset adds.
+  // The value at which the integer sum of a block, or of one of its halves, starts, so that the
+  // offset of the codes is taken out.
   [[gnu::always_inline]] static I Start(const QuantizedBlock& x, int half) {
     if constexpr (Format::kHasMin) return Simd::SetInt(0);
     const int32_t sum = Format::kHalfScales ? x.negative_sums[half] : x.negative_sum;
@@ -104,8 +105,8 @@ struct QuantisedProduct {
     }
   }
 
-  // Adds the panel's `count` blocks of `Groups` groups to the sums of `Rows` rows. `input`: the
-  // first row's block that belongs to the panel's first.
+  // Adds the panel's `count` blocks of `Groups` groups to the sums of `Rows` rows. `input` points
+  // to the first row's block that belongs to the panel's first block.
   template <int Rows, int Groups>
   [[gnu::always_inline]] static void PanelTile(const PanelBlock* panel, int count,
                                                const QuantizedBlock* input, size_t stride,
@@ -151,8 +152,8 @@ struct QuantisedProduct {
     }
   }
 
-  // `Rows` rows against the panel of blocks [first, first + count) of groups [group, group +
-  // Groups).
+  // Multiplies `Rows` rows with the panel of blocks [first, first + count) of groups
+  // [group, group + Groups).
   template <int Rows, int Groups>
   [[gnu::noinline]] static void PanelRows(const ProductArgs& args, int row, int group, int first,
                                           int count) {
@@ -174,7 +175,8 @@ struct QuantisedProduct {
   static void Panels(const ProductArgs& args, int group) {
     const int blocks = args.columns / kQuantBlock;
     const int panels = (blocks + kPanelBlocks - 1) / kPanelBlocks;
-    const int most = (blocks + panels - 1) / panels;  // a short last panel would cost most
+    // Panels get about the same length, because a short last panel would cost most.
+    const int most = (blocks + panels - 1) / panels;
     NextGroups next(args, group, Groups, args.rows / Simd::kTileRows * panels);
     for (int first = 0; first < blocks; first += most) {
       const int count = blocks - first < most ? blocks - first : most;
@@ -186,7 +188,7 @@ struct QuantisedProduct {
         next.PrefetchSome();
         PanelRows<rows(), Groups>(args, row, group, first, count);
       };
-      if (args.terms == 2) {  // pairs of rows stay together
+      if (args.terms == 2) {  // the two terms of a row stay in one tile
         ForTiles<Simd::kTileRows & ~1>(args.rows, tile);
       } else {
         ForTiles<Simd::kTileRows>(args.rows, tile);
@@ -194,7 +196,7 @@ struct QuantisedProduct {
     }
   }
 
-  // Groups [begin, end).
+  // Computes the outputs of groups [begin, end).
   static void Run(const ProductArgs& args, int begin, int end) {
     if (args.rows <= kMaxDirectRows) {
       for (int group = begin; group < end; ++group) {

@@ -1,5 +1,5 @@
-// The sums of a tile of rows and groups on their way between registers and memory. Included by the
-// sources of the kernel tables only (kernels.h).
+// The sums of a tile of rows and groups, and their way between registers and memory. Only the
+// sources of the kernel tables (kernels.h) include it.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace baton {
 
-// Calls tile(rows, first_row) for consecutive tiles of `rows()` rows: as many of `Most` as there
-// are, then of the powers of two below, so that each size is compiled once.
+// Calls tile(rows, first_row) for consecutive tiles of `rows()` rows: as many tiles of `Most` rows
+// as there are, then of the powers of two below, so that each size is compiled once.
 template <int Most, class Tile>
 [[gnu::always_inline]] inline void ForTiles(int rows, Tile tile, int first = 0) {
   for (; first + Most <= rows; first += Most) tile(std::integral_constant<int, Most>(), first);
@@ -27,7 +27,7 @@ struct ProductTile {
   using F = typename Simd::F;
   using Sums = F[Groups][Rows];
 
-  // What the panels before left in `saved` [Rows, Groups].
+  // Loads the sums that the panels before left in `saved` [Rows, Groups].
   [[gnu::always_inline]] static void Load(const Lanes* saved, bool first_panel, Sums& sums) {
 #pragma GCC unroll 4
     for (int g = 0; g < Groups; ++g) {
@@ -46,8 +46,8 @@ struct ProductTile {
     }
   }
 
-  // Writes the outputs of rows from `row` on and groups from `group` on. With two terms a row's two
-  // are in the same tile: all tiles are even then.
+  // Writes the outputs of rows from `row` on and groups from `group` on. The two terms of a row are
+  // in the same tile, because all tiles are even then.
   [[gnu::always_inline]] static void Finish(const ProductArgs& args, int row, int group,
                                             const Sums& sums) {
     const size_t columns = static_cast<size_t>(args.out_columns);
@@ -77,7 +77,7 @@ struct ProductTile {
     }
   }
 
-  // Also a last group whose outputs are fewer than 16. `sums` [Rows, Groups].
+  // Finish for any tile, also for a last group of fewer than 16 outputs. `sums` [Rows, Groups].
   [[gnu::noinline]] static void FinishAny(const ProductArgs& args, int row, int group,
                                           const Lanes* sums) {
     for (int r = 0; r < Rows; r += args.terms) {

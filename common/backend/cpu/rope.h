@@ -1,4 +1,4 @@
-// Rotary positions, and the way of K and V into the cache.
+// Rotates Q and K by their positions and stores K and V in the KV cache.
 //
 // A pair (a, b) with cosine c and sine s becomes (fma(a, c, -(b * s)), fma(a, s, b * c)).
 #pragma once
@@ -10,13 +10,13 @@ namespace baton {
 
 struct CpuKernels;
 
-// The pass' rows, as the kernels take them.
+// The rows of a pass in the form that the kernels take; all memory is borrowed.
 struct RopeArgs {
   const PassSequence* sequences;
   int sequence_count;
   const float* cosines;  // [rows, pairs]
-  const float* sines;
-  int pairs;  // of a head
+  const float* sines;    // [rows, pairs]
+  int pairs;             // rotated pairs of a head
   RopePairs kind;
   Tensor queries;
   Tensor keys;

@@ -1,4 +1,4 @@
-// The computation of rope.h. Included by the sources of the kernel tables only (kernels.h).
+// The computation of rope.h. Only the sources of the kernel tables (kernels.h) include it.
 #pragma once
 
 #include "common/backend/cpu/kv_element.h"
@@ -17,7 +17,7 @@ struct RopeKernel {
     a = rotated;
   }
 
-  // The first elements of the pairs lie together, and so do the second.
+  // Rotates a head in which the first elements of all pairs lie together, and then the second ones.
   [[gnu::always_inline]] static void RotateHalves(const float* cosines, const float* sines,
                                                   int pairs, float* head) {
     int i = 0;
@@ -33,8 +33,9 @@ struct RopeKernel {
     for (; i < pairs; ++i) RotatePair(cosines[i], sines[i], head[i], head[i + pairs]);
   }
 
-  // The two elements of a pair lie together: each is fma(a, own, b * other), with (c, -s) for the
-  // first and (s, c) for the second. All heads of a row.
+  // Rotates all heads of a row in which the two elements of a pair lie together. Each element
+  // becomes fma(a, own, b * other), with (own, other) = (c, -s) for the first and (s, c) for the
+  // second.
   [[gnu::always_inline]] static void RotateInterleaved(const float* cosines, const float* sines,
                                                        int pairs, int head_dim, int columns,
                                                        float* row) {
@@ -75,7 +76,7 @@ struct RopeKernel {
     }
   }
 
-  // Rows [begin, end).
+  // Rotates and stores rows [begin, end).
   static void Run(const RopeArgs& args, int begin, int end) {
     const KvLayerView& cache = args.cache;
     for (int s = 0; s < args.sequence_count; ++s) {

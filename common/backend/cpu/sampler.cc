@@ -12,7 +12,7 @@
 namespace baton {
 namespace {
 
-// Every logit's weight; 0 for a masked one and for what is less than `min_weight`.
+// Computes every logit's weight; 0 for a masked one and for a weight less than `min_weight`.
 struct WeightsKernel {
   [[gnu::always_inline]] static void Run(absl::Span<const float> logits, float max_logit,
                                          float temperature, int64_t min_weight, int64_t* weights) {
@@ -52,9 +52,9 @@ int64_t Sum(absl::Span<const int64_t> weights) {
   return sum;
 }
 
-// The first token whose weight and those before it sum to more than `rest`.
+// The first token at which the sum of the weights up to and with its own exceeds `rest`.
 size_t Walk(absl::Span<const int64_t> weights, int64_t rest) {
-  constexpr size_t kStride = 1024;  // summed as a whole, which is faster
+  constexpr size_t kStride = 1024;  // weights summed as a whole, which is faster
   size_t start = 0;
   for (; start < weights.size(); start += kStride) {
     const int64_t sum = Sum(weights.subspan(start, kStride));
@@ -73,8 +73,9 @@ struct Extremes {
   bool all_finite = true;
 };
 
-// Compared as integers, because their maximum vectorises: magnitudes in their order, infinity and
-// NaN above all others; values with the lower bits of the negative ones turned round.
+// Finds extremes by comparing floats as integers, because the maximum of integers vectorises.
+// Magnitudes compare in their order, with infinity and NaN above all others. Values do so once the
+// lower bits of the negative ones are inverted.
 struct ExtremesKernel {
   [[gnu::always_inline]] static void Run(absl::Span<const float> values, Extremes* const& out) {
     constexpr int32_t kMagnitude = 0x7fffffff;
@@ -101,7 +102,7 @@ Extremes FindExtremes(absl::Span<const float> values) {
   return extremes;
 }
 
-// Before: the likelier, or of two as likely the lower id.
+// Orders candidates: the likelier first, and of two that are as likely the lower id.
 constexpr auto kLikelierFirst = [](const auto& a, const auto& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.token_id < b.token_id;
 };
@@ -164,7 +165,8 @@ int32_t Sampler::Draw(const SamplingContext& context, float max_logit) {
   return static_cast<int32_t>(Walk(weights_, static_cast<int64_t>(rest)));
 }
 
-// Leaves the others no weight.
+// Lists the tokens that have weight and applies top_k and top_p. All other tokens lose their
+// weight.
 void Sampler::KeepCandidates(const SamplingParams& sampling) {
   candidates_.clear();
   for (size_t i = 0; i < weights_.size(); ++i) {
@@ -188,7 +190,7 @@ void Sampler::KeepTopK(int top_k) {
   candidates_.resize(count);
 }
 
-// The fewest likeliest tokens whose probabilities sum to top_p. Sorts only as far as needed.
+// Keeps the fewest likeliest tokens whose probabilities sum to top_p. Sorts only as far as needed.
 void Sampler::KeepTopP(float top_p) {
   uint64_t total = 0;
   for (const Candidate& candidate : candidates_) total += static_cast<uint64_t>(candidate.weight);

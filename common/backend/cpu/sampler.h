@@ -1,4 +1,4 @@
-// The CPU's sampler: chooses the next token from a row of logits.
+// The CPU's sampler: samples the next token from a row of logits.
 #pragma once
 
 #include <cstdint>
@@ -13,33 +13,36 @@
 
 namespace baton {
 
-// What the choice depends on besides the logits: nothing of other sequences, of time or of earlier
-// draws.
+// Everything beside the logits that a sampled token depends on. Other sequences, time and earlier
+// draws are not among it.
 struct SamplingContext {
   const SamplingParams& sampling;
   const TokenCounts& counts;
-  int choice = 0;
-  int output_index = 0;
+  int choice = 0;        // index among the n outputs of the request
+  int output_index = 0;  // 0 is the first token after the prompt
 };
 
 // The lowest id of the largest logit; any id where one is NaN. REQUIRES: not empty.
 int32_t ArgMax(absl::Span<const float> logits);
 
-// The order of the steps (vLLM's): logit_bias; end and stop tokens masked before min_tokens;
-// repetition, frequency and presence penalty; greedy choice, or temperature, min_p, top_k, top_p
-// and one draw. min_p and top_p see the probabilities that the steps before them left. Ties go to
-// the lower id everywhere. Probabilities are 64-bit fixed point, so their sums do not depend on the
-// order of summation; the draw walks the remaining tokens in ascending id. Logprobs are of the raw
-// logits, before all of this.
+// The order of the steps (vLLM's):
+//   1. logit_bias
+//   2. end and stop tokens are masked before min_tokens
+//   3. repetition, frequency and presence penalty
+//   4. greedy: the likeliest token; otherwise temperature, min_p, top_k, top_p and one draw
+// min_p and top_p see the probabilities that the steps before them left. Ties go to the lower id
+// everywhere. Probabilities are 64-bit fixed point, so their sums do not depend on the order of
+// summation; the draw walks the remaining tokens in ascending id. Logprobs are those of the raw
+// logits, before all steps.
 //
-// Thread rule: one thread; keeps scratch memory of one row.
+// Thread rule: one thread; it keeps scratch memory of one row.
 class Sampler {
  public:
-  // `end_of_generation_ids`: ascending.
+  // `end_of_generation_ids` ascend.
   Sampler(int vocab_size, std::vector<int32_t> end_of_generation_ids);
 
-  // `logits` [vocab_size]. LogitNotFinite or AllMasked. The result's finish_reason is left to the
-  // caller.
+  // Samples from `logits` [vocab_size]. Returns LogitNotFinite or AllMasked where there is no
+  // token. The caller sets the result's finish_reason.
   absl::StatusOr<OutputToken> Choose(absl::Span<const float> logits,
                                      const SamplingContext& context);
 

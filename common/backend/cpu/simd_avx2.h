@@ -1,9 +1,9 @@
-// Sixteen lanes as two registers of AVX2, with FMA and F16C; with AVX-VNNI where the source file is
-// compiled for it. What a Simd type offers is said in simd_portable.h; the results are the same
-// bits.
+// The Simd type of AVX2 with FMA and F16C: sixteen lanes are two registers. It uses AVX-VNNI where
+// the source file is compiled for it. simd_portable.h describes what a Simd type offers; the
+// results are the same bits.
 //
-// Only a source file compiled for this instruction set may include it, and nothing else may stand
-// in such a file (see kernels.h).
+// Only a source file compiled for this instruction set may include this header, and nothing else
+// may stand in such a file (kernels.h).
 #pragma once
 
 #include <immintrin.h>
@@ -110,7 +110,7 @@ struct Avx2 {
     return {_mm256_cvtps_epi32(a.low), _mm256_cvtps_epi32(a.high)};
   }
   [[gnu::always_inline]] static void StoreNarrow(int8_t* x, I low, I high) {
-    // Packing goes by 128-bit lanes; the permutation puts groups of four back in order.
+    // Packing stays within 128-bit lanes; the permutation puts groups of four back in order.
     const __m256i words_low = _mm256_packs_epi32(low.low, low.high);
     const __m256i words_high = _mm256_packs_epi32(high.low, high.high);
     const __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(words_low, words_high),
@@ -186,7 +186,7 @@ struct Avx2 {
   [[gnu::always_inline]] static __m128i Load64(const void* x) {
     return _mm_loadl_epi64(static_cast<const __m128i*>(x));
   }
-  // 2^n in two factors: one alone would leave the range of normal numbers.
+  // a * 2^n in two factors: one alone would leave the range of normal numbers.
   [[gnu::always_inline]] static __m256 ScaleHalf(__m256 a, __m256 n) {
     const __m256i exponent = _mm256_cvtps_epi32(n);
     const __m256i half = _mm256_srai_epi32(exponent, 1);
@@ -219,7 +219,7 @@ struct Avx2 {
       x[4 + c] = _mm256_permute2f128_ps(quads[c], quads[4 + c], 0x31);
     }
   }
-  // FoldAll of eight.
+  // FoldAll of eight vectors.
   [[gnu::always_inline]] static __m256 Fold8(const F* x) {
     __m256 eights[8];
     for (int i = 0; i < 8; ++i) eights[i] = _mm256_add_ps(x[i].low, x[i].high);
@@ -245,8 +245,8 @@ struct Avx2 {
       return a;
     }
   }
-  // maddubs adds two products in 16 bits and saturates: codes over 127 go in two parts, of which
-  // neither can reach the bound.
+  // maddubs adds two products in 16 bits and saturates. Codes over 127 are therefore split into two
+  // numbers, neither of which can reach the bound.
   template <bool kWide>
   [[gnu::always_inline]] static __m256i DotHalf(__m256i sum, __m256i codes, __m256i quad) {
     const __m256i ones = _mm256_set1_epi16(1);

@@ -1,8 +1,8 @@
-// Sixteen lanes with AVX-512 and VNNI. What a Simd type offers is said in simd_portable.h; the
-// results of all three are the same bits.
+// The Simd type of AVX-512 with VNNI: sixteen lanes are one register. simd_portable.h describes
+// what a Simd type offers; the results of all three types are the same bits.
 //
-// Only a source file compiled for this instruction set may include it, and nothing else may stand
-// in such a file (see kernels.h).
+// Only a source file compiled for this instruction set may include this header, and nothing else
+// may stand in such a file (kernels.h).
 #pragma once
 
 #include <immintrin.h>
@@ -17,7 +17,7 @@ struct Avx512 {
   using I = __m512i;
   using Bytes = __m512i;
 
-  // 10 sums of integers, 10 of floats, 2 weights, 1 input; for floats 24 sums.
+  // Registers of a tile: 10 sums of integers, 10 of floats, 2 weights, 1 input; for floats 24 sums.
   static constexpr int kTileGroups = 2;
   static constexpr int kDirectTileRows = 8;
   static constexpr int kTileRows = 5;
@@ -93,7 +93,7 @@ struct Avx512 {
     }
   }
   [[gnu::always_inline]] static F FoldAll(const F (&x)[16]) {
-    F eights[8];  // of vectors i and i + 4, or 8 further
+    F eights[8];  // folded halves of vectors i and i + 4, or of i + 8 and i + 12
     for (int i = 0; i < 4; ++i) {
       eights[i] = AddHalves(x[i], x[4 + i]);
       eights[4 + i] = AddHalves(x[8 + i], x[12 + i]);
@@ -154,7 +154,7 @@ struct Avx512 {
   }
 
  private:
-  // Two lanes of `a`, then two of `b`, in each quarter; the same with whole quarters.
+  // Two lanes of `a`, then two of `b`, in each quarter. Quarters does so with whole quarters.
   template <int kPick>
   [[gnu::always_inline]] static F Shuffle(F a, F b) {
     return _mm512_shuffle_ps(a, b, kPick);

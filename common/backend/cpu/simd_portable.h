@@ -1,4 +1,4 @@
-// Sixteen lanes in portable C++: what every Simd type offers, and what it means.
+// The Simd type of portable C++, and the description of what every Simd type offers.
 //
 // A Simd type has vectors F (16 floats), I (16 int32) and Bytes (64 bytes, four to a lane). Its
 // operations are those of IEEE single precision, rounded to nearest even, and of two's complement;
@@ -15,22 +15,23 @@
 namespace baton {
 
 struct Portable {
-  // The compiler's own vectors: it keeps them in whatever registers there are.
+  // The compiler's own vectors, which it keeps in whatever registers there are.
   using F [[gnu::vector_size(64)]] = float;
   using I [[gnu::vector_size(64)]] = int32_t;
   using Bytes [[gnu::vector_size(64)]] = uint8_t;
 
-  // A product's tile: groups of 16 outputs, and rows of the input, that share its registers.
+  // A product's tile: groups of 16 outputs, and rows of the input, that share registers.
   static constexpr int kTileGroups = 1;
-  static constexpr int kDirectTileRows = 2;  // rows that share weights in registers
-  static constexpr int kTileRows = 2;        // quantised
-  static constexpr int kFloatTileRows = 2;   // of floats
-  // Attention's tiles: queries, and vectors of keys for the scores, of columns for the values.
+  static constexpr int kDirectTileRows =
+      2;                                    // rows that share weights in registers, without a panel
+  static constexpr int kTileRows = 2;       // rows of a quantised product with a panel
+  static constexpr int kFloatTileRows = 2;  // rows of a float product with a panel
+  // Attention's tiles: queries, and vectors of keys (for scores) or of columns (for values).
   static constexpr int kScoreQueries = 1;
   static constexpr int kScoreVectors = 1;
   static constexpr int kValueQueries = 1;
   static constexpr int kValueVectors = 1;
-  // The same for a single row's queries: keys, and vectors of columns.
+  // Attention's tiles for a single row: keys (for scores), and vectors of columns (for values).
   static constexpr int kRowKeys = 1;
   static constexpr int kRowVectors = 1;
 
@@ -75,12 +76,12 @@ struct Portable {
   }
   [[gnu::always_inline]] static F Sub(F a, F b) { return a - b; }
   [[gnu::always_inline]] static F Div(F a, F b) { return a / b; }
-  // a > b ? a : b, so `b` where either is NaN; Min alike.
+  // a > b ? a : b by lanes, so `b` where either is NaN. Min is a < b ? a : b.
   [[gnu::always_inline]] static F Max(F a, F b) { return a > b ? a : b; }
   [[gnu::always_inline]] static F Min(F a, F b) { return a < b ? a : b; }
   // a * 2^n, rounded once. REQUIRES: n is an integer in [-150, 128], |a| in [1/2, 2]; or a is NaN.
   [[gnu::always_inline]] static F ScaleByPowerOfTwo(F a, F n) {
-    // In two factors: one alone would leave the range of normal numbers.
+    // The power is multiplied in two factors: one alone would leave the range of normal numbers.
     const I exponent = __builtin_convertvector(n, I);
     const I half = exponent >> 1;
     return a * (F)((half + 127) << 23) * (F)((exponent - half + 127) << 23);
@@ -95,7 +96,7 @@ struct Portable {
       x[i] = Load(column.v);
     }
   }
-  // Lanes 2i and 2i + 1 have what was in lane 2i; in Odds, in lane 2i + 1.
+  // Lanes 2i and 2i + 1 become lane 2i. Odds makes them lane 2i + 1.
   [[gnu::always_inline]] static F Evens(F a) {
     for (int l = 0; l < kLanes; l += 2) a[l + 1] = a[l];
     return a;
@@ -104,7 +105,7 @@ struct Portable {
     for (int l = 0; l < kLanes; l += 2) a[l] = a[l + 1];
     return a;
   }
-  // FoldLanes.
+  // Folds the lanes as FoldLanes does.
   [[gnu::always_inline]] static float Fold(F a) {
     Lanes lanes;
     Store(lanes.v, a);
@@ -125,7 +126,7 @@ struct Portable {
   [[gnu::always_inline]] static F FromInt(I a) { return __builtin_convertvector(a, F); }
   // The larger magnitude, by lanes; a NaN counts as larger than all.
   [[gnu::always_inline]] static F MaxMagnitude(F a, F b) {
-    // Compared as integers, which orders non-negative floats.
+    // The magnitudes are compared as integers, which orders non-negative floats.
     const I p = (I)a & 0x7fffffff;
     const I q = (I)b & 0x7fffffff;
     return (F)(p > q ? p : q);
@@ -135,7 +136,7 @@ struct Portable {
     constexpr float kRound = 0x1.8p23f;  // adding it leaves the nearest integer in the low bits
     return (I)(a + kRound) - std::bit_cast<int32_t>(kRound);
   }
-  // The low bytes of 16 integers, then of 16 more.
+  // Stores the low bytes of 16 integers, then of 16 more.
   [[gnu::always_inline]] static void StoreNarrow(int8_t* x, I low, I high) {
     for (int l = 0; l < kLanes; ++l) {
       x[l] = static_cast<int8_t>(low[l]);
@@ -157,7 +158,7 @@ struct Portable {
   [[gnu::always_inline]] static void StoreBytes(uint8_t* x, Bytes a) {
     std::memcpy(x, &a, sizeof(a));
   }
-  // The four bytes at `x` in every lane.
+  // A vector with the four bytes at `x` in every lane.
   [[gnu::always_inline]] static Bytes SetQuad(const int8_t* x) {
     int32_t quad;
     std::memcpy(&quad, x, sizeof(quad));

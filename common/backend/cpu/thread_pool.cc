@@ -13,18 +13,18 @@
 namespace baton {
 namespace {
 
-// Longer than the caller's own work between two operations, shorter than what another process would
+// Longer than the caller's own work between two operations, shorter than another process would
 // notice.
 constexpr std::chrono::nanoseconds kSpinTime = std::chrono::microseconds(80);
-// About a microsecond: the clock is read so often, and not at all where the wait is shorter.
+// About a microsecond: the clock is read this often, and never in shorter waits.
 constexpr int kPausesPerClockRead = 32;
 
-// Few enough that claiming costs nothing, enough that a slow thread leaves its share to the others.
+// Few enough that claims cost nothing, enough that a slow thread leaves its share to the others.
 constexpr int kChunksPerThread = 4;
 
 static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t), "a futex is the word itself");
 
-// Returns at once when `word` is not `old`, and sometimes without a reason.
+// Sleeps while `word` is `old`. Returns at once when it is not, and sometimes without a reason.
 void FutexWait(const std::atomic<uint32_t>& word, uint32_t old) {
   syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, old, nullptr, nullptr, 0);
 }
@@ -35,8 +35,8 @@ void Wake(std::atomic<uint32_t>& asleep) {
   syscall(SYS_futex, &asleep, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
-// Sleeps until woken, unless `ready`. Whoever makes `ready` true looks at `asleep` afterwards; all
-// of it is sequentially consistent, so that one of the two sees the other.
+// Sleeps until woken, unless `ready`. A thread that makes `ready` true looks at `asleep`
+// afterwards. All of this is sequentially consistent, so that one of the two sees the other.
 template <class Ready>
 void SleepUnless(std::atomic<uint32_t>& asleep, Ready ready) {
   asleep.store(1);
@@ -51,7 +51,7 @@ uint32_t FirstChunk(uint64_t chunks) { return static_cast<uint32_t>(chunks >> 32
 uint32_t EndChunk(uint64_t chunks) { return static_cast<uint32_t>(chunks); }
 bool NoChunks(uint64_t chunks) { return FirstChunk(chunks) == EndChunk(chunks); }
 
-// The first chunk of a thread's own share, or -1.
+// Claims the first chunk of a thread's own share. Returns it, or -1.
 int ClaimFirst(std::atomic<uint64_t>& chunks) {
   uint64_t left = chunks.load(std::memory_order_acquire);
   while (!NoChunks(left)) {
@@ -63,7 +63,8 @@ int ClaimFirst(std::atomic<uint64_t>& chunks) {
   return -1;
 }
 
-// The last chunk of another thread's share, or -1: that thread goes on through its memory in order.
+// Claims the last chunk of another thread's share, because that thread goes through its memory in
+// order. Returns it, or -1.
 int ClaimLast(std::atomic<uint64_t>& chunks) {
   uint64_t left = chunks.load(std::memory_order_acquire);
   while (!NoChunks(left)) {
@@ -121,8 +122,8 @@ void ThreadPool::HelperLoop(int thread) {
   Slot& own = slots_[static_cast<size_t>(thread)];
   uint32_t seen = 0;
   const auto called = [&] {
-    // The line comes ready to be written, so that the first claim need not ask for it again: an
-    // operation on two threads costs 0.3 us instead of 1.0.
+    // The cache line is fetched for writing, so that the first claim need not fetch it again. An
+    // operation on two threads then costs 0.3 us instead of 1.0.
     asm volatile("prefetchw %0" : : "m"(own.calls));
     return own.calls.load() != seen || stopping_.load();
   };
@@ -165,7 +166,7 @@ void ThreadPool::PinCaller() {
 
 void ThreadPool::Start(int chunks, absl::FunctionRef<void(int, int)> work) {
   started_ += static_cast<uint32_t>(chunks);
-  // Rounded up: where there are fewer chunks than threads, the caller has one.
+  // Shares are rounded up: where there are fewer chunks than threads, the caller has one.
   const auto first = [&](int thread) {
     return static_cast<uint32_t>((int64_t{chunks} * thread + threads_ - 1) / threads_);
   };

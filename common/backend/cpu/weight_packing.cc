@@ -17,7 +17,7 @@ uint16_t Load16(const uint8_t* bytes) {
   return value;
 }
 
-// The packed place of a block's 32 codes, one lane at a time. `codes` are in the order of columns.
+// Packs the low four bits of a block's 32 codes, for one lane. `codes` are in the order of columns.
 void PackLow4(const uint8_t* codes, int lane, uint8_t (&packed)[4][kQuadBytes]) {
   for (int j = 0; j < 4; ++j) {
     for (int i = 0; i < 4; ++i) {
@@ -54,8 +54,9 @@ unsigned Sixth(const uint8_t (&high)[2][kQuadBytes], int lane, int k) {
   return (high[k / 16][4 * lane + k % 4] >> (2 * (k / 4 % 4)) & 3u) << 4;
 }
 
-// A type's traits: its packed block (or superblock) of kColumns columns, the bytes of the file's,
-// Pack (file's block -> lane) and Value (column k of lane).
+// The traits of a type: Packed, its packed block (or superblock) of kColumns columns; kFileBytes,
+// the bytes of a block in the file; Pack, from a file's block to a lane; Value, of column k in a
+// lane.
 
 struct Q4_0Traits {
   using Packed = Q4_0Block;
@@ -73,7 +74,7 @@ struct Q4_0Traits {
 struct Q4_1Traits {
   using Packed = Q4_1Block;
   static constexpr int kColumns = 32;
-  static constexpr size_t kFileBytes = 20;  // scale, min, nibbles as above
+  static constexpr size_t kFileBytes = 20;  // scale, min, 16 bytes of nibbles as in Q4_0
   static void Pack(const uint8_t* file, int lane, Packed& out) {
     out.scale[lane] = Load16(file);
     out.min[lane] = Load16(file + 2);
@@ -85,7 +86,7 @@ struct Q4_1Traits {
   }
 };
 
-// The fifth bits of the file: bit k belongs to column k.
+// Reads codes of five bits. Bit k of the 32 fifth bits at `high` belongs to column k.
 void ReadFive(const uint8_t* high, const uint8_t* nibbles, uint8_t (&codes)[kQuantBlock]) {
   uint32_t bits;
   std::memcpy(&bits, high, sizeof(bits));
@@ -98,7 +99,7 @@ void ReadFive(const uint8_t* high, const uint8_t* nibbles, uint8_t (&codes)[kQua
 struct Q5_0Traits {
   using Packed = Q5_0Block;
   static constexpr int kColumns = 32;
-  static constexpr size_t kFileBytes = 22;  // scale, 4 bytes of fifth bits, nibbles as above
+  static constexpr size_t kFileBytes = 22;  // scale, 4 bytes of fifth bits, nibbles as in Q4_0
   static void Pack(const uint8_t* file, int lane, Packed& out) {
     uint8_t codes[kQuantBlock];
     ReadFive(file + 2, file + 6, codes);
@@ -115,7 +116,7 @@ struct Q5_0Traits {
 struct Q5_1Traits {
   using Packed = Q5_1Block;
   static constexpr int kColumns = 32;
-  static constexpr size_t kFileBytes = 24;  // scale, min, fifth bits, nibbles as above
+  static constexpr size_t kFileBytes = 24;  // scale, min, 4 bytes of fifth bits, nibbles as in Q4_0
   static void Pack(const uint8_t* file, int lane, Packed& out) {
     uint8_t codes[kQuantBlock];
     ReadFive(file + 4, file + 8, codes);
@@ -139,7 +140,7 @@ struct Q8_0Traits {
     for (int q = 0; q < kQuads; ++q) {
       uint32_t quad;
       std::memcpy(&quad, file + 2 + 4 * q, sizeof(quad));
-      quad ^= 0x80808080u;  // + 128
+      quad ^= 0x80808080u;  // each code plus 128
       std::memcpy(&out.codes[q][4 * lane], &quad, sizeof(quad));
     }
   }
@@ -149,9 +150,9 @@ struct Q8_0Traits {
   }
 };
 
-// The 6-bit scale and min of sub-block b among a K-quant's 12 bytes: the first four in the low six
-// bits of bytes b and b + 4; the others' low four in byte b + 4, their upper two in the upper two
-// of the first eight bytes.
+// Reads the 6-bit scale and min of sub-block b from a K-quant's 12 bytes. For b < 4 they are the
+// low six bits of bytes b and b + 4. For b >= 4 their low four bits are in byte b + 4, and their
+// upper two bits are the upper two bits of bytes b - 4 and b.
 void ReadScaleMin(const uint8_t* bytes, int b, uint8_t& scale, uint8_t& min) {
   if (b < 4) {
     scale = bytes[b] & 63;
@@ -173,7 +174,8 @@ float MinSuperblockValue(const Superblock& in, int lane, int k, unsigned code) {
 struct Q4_KTraits {
   using Packed = Q4_KSuperblock;
   static constexpr int kColumns = kSuperColumns;
-  // Scale, min, 12 bytes of scales and mins, nibbles: of 64 columns the first 32 in the low ones.
+  // Scale, min, 12 bytes of scales and mins, nibbles: the first 32 of 64 columns are the low
+  // nibbles.
   static constexpr size_t kFileBytes = 144;
   static void Pack(const uint8_t* file, int lane, Packed& out) {
     out.scale[lane] = Load16(file);
@@ -197,7 +199,8 @@ struct Q4_KTraits {
 struct Q5_KTraits {
   using Packed = Q5_KSuperblock;
   static constexpr int kColumns = kSuperColumns;
-  // As Q4_K, with 32 bytes before the nibbles: bit b of byte k is column k's fifth in sub-block b.
+  // As in Q4_K, but 32 bytes come before the nibbles: bit b of byte k is the fifth bit of column k
+  // in sub-block b.
   static constexpr size_t kFileBytes = 176;
   static void Pack(const uint8_t* file, int lane, Packed& out) {
     out.scale[lane] = Load16(file);
@@ -225,8 +228,9 @@ struct Q5_KTraits {
 struct Q6_KTraits {
   using Packed = Q6_KSuperblock;
   static constexpr int kColumns = kSuperColumns;
-  // Per 128 columns 64 bytes of nibbles and 32 of upper bits; 16 signed scales; scale. Quarter c
-  // (32 columns) of such a half has nibble c / 2 of bytes 32 * (c % 2) + k, and bits 2c of byte k.
+  // 128 bytes of nibbles and 64 bytes of upper bits, of which a half of 128 columns has 64 and 32;
+  // then 16 signed scales, then the scale. Quarter c (32 columns) of a half has nibble c / 2 of
+  // bytes 32 * (c % 2) + k, and bits 2c and 2c + 1 of byte k.
   static constexpr size_t kFileBytes = 210;
   static void Pack(const uint8_t* file, int lane, Packed& out) {
     out.scale[lane] = Load16(file + 208);
@@ -276,7 +280,7 @@ struct Bf16Traits : FloatTraits<uint16_t> {
   static float Value(const Packed& in, int lane, int /*k*/) { return Bf16ToF32(in[lane]); }
 };
 
-// visit(traits) for the type's traits; false for a type that has none.
+// Calls visit(traits) for the type's traits; returns false for a type that has none.
 template <class Visit>
 bool WithTraits(GgmlType type, Visit visit) {
   switch (type) {

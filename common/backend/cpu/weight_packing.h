@@ -1,4 +1,4 @@
-// Rows of a GGUF tensor into the CPU's packed groups, and single values out of them.
+// Packs rows of a GGUF tensor into the CPU's groups, and reads single values out of them.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@ namespace baton {
 // divide `columns`.
 size_t PackedGroupBytes(GgmlType type, size_t columns);
 
-// One row as the file has it into lane `lane` of its group.
+// Packs one row of the file into lane `lane` of its group. `file` is the row's first byte.
 void PackRow(GgmlType type, const uint8_t* file, int columns, int lane, uint8_t* group);
 
-// The row in lane `lane` of a group as floats, each the value that the file's format defines,
-// rounded once. `out` [columns].
+// Writes the row in lane `lane` of a group as floats to `out` [columns]. Each is the value that the
+// file's format defines, rounded once.
 void DequantiseRow(GgmlType type, const uint8_t* group, int columns, int lane, float* out);
 
 }  // namespace baton

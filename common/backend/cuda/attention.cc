@@ -26,7 +26,7 @@ void LaunchAttention(const CudaPass& pass, const AttentionWork& work, Tensor que
   const int heads = queries.columns / cache.head_dim;
   BATON_CHECK(heads % cache.kv_heads == 0, "query heads of a KV head");
   const int group = heads / cache.kv_heads;
-  // Each block has one item; a grid has fewer than 2^31.
+  // Each thread block has one task or tile and one head; a grid has fewer than 2^31 blocks.
   constexpr int kMaxItems = std::numeric_limits<int>::max();
   BATON_CHECK(work.max_tasks <= kMaxItems / heads && work.max_tiles <= kMaxItems / heads,
               "blocks of a launch");

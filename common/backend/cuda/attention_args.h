@@ -1,4 +1,4 @@
-// What every attention kernel is called with, and where it finds keys and values.
+// The arguments of every attention kernel, and where a kernel finds keys and values.
 #pragma once
 
 #include <cstddef>
@@ -16,22 +16,22 @@ struct AttentionArgs {
   Tensor out;  // [rows, heads * head_dim]
   CudaAttentionScratch scratch;
   int heads;
-  int group;    // query heads of a KV head
+  int group;    // query heads that share a KV head
   float scale;  // log2(e) / sqrt(head_dim): scores are exponents of 2
 };
 
 inline constexpr int kAttentionWarps = 4;
 inline constexpr int kAttentionThreads = kAttentionWarps * 32;
 
-// The blocks of the sequence that has row `row` of the pass.
+// The block table of the sequence that owns row `row` of the pass.
 __device__ inline const int32_t* BlockTable(const CudaPass& pass, int row) {
   return pass.block_tables +
          static_cast<size_t>(pass.sequence_of_row[row]) * static_cast<size_t>(pass.table_stride);
 }
 
-// Keys or values of one KV head from a token of a block on: [head_dim] of the next token are
-// row_bytes further. Where they are codes `scales` is their scale, the next token's scale_bytes
-// further.
+// Keys or values of one KV head, from some token of a KV block on. The [head_dim] elements of the
+// next token lie row_bytes further. For codes, `scales` points to the token's scale, and the next
+// token's lies scale_bytes further.
 struct HeadRows {
   const uint8_t* rows;
   const uint8_t* scales;
@@ -50,7 +50,7 @@ struct HeadRows {
   }
 };
 
-// The keys.
+// The keys of KV head `kv_head` from token `token_in_block` of block `block` on.
 __device__ inline HeadRows KeysAt(const KvLayerView& cache, int32_t block, int token_in_block,
                                   int kv_head) {
   const KvPartShape part = cache.part();

@@ -1,9 +1,9 @@
 // Pages of keys and values in shared memory, and their products on the tensor cores.
 //
-// An M tile is 16 rows of queries. As an mma's accumulator lies, a lane has rows lane / 4 and lane
-// / 4
-// + 8 of each; of 8 columns 2 * (lane % 4) and the next. Everything here is called by whole warps.
-#pragma once
+// An M tile is 16 rows of queries. The lanes of a warp divide the accumulator of an mma as follows:
+//   rows of each M tile: lane / 4, and lane / 4 + 8
+//   columns of every 8:  2 * (lane % 4), and the next one
+// Whole warps call everything here.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -20,22 +20,22 @@
 
 namespace baton {
 
-// Rows of `kHeadDim` 16-bit elements in shared memory: an odd number of times 16 bytes, so that the
-// same 16 bytes of eight following rows lie in different banks.
+// A row of `kHeadDim` 16-bit elements in shared memory. Its bytes are an odd multiple of 16, so
+// that the same 16 bytes of eight consecutive rows lie in different banks.
 template <int kHeadDim>
 struct PageShape {
-  static constexpr int kChunks = kHeadDim / 8;  // of 16 bytes
+  static constexpr int kChunks = kHeadDim / 8;  // chunks of 16 bytes in a row
   static constexpr int kRowBytes = (kChunks | 1) * 16;
   static constexpr int kBytes = kAttentionPage * kRowBytes;
 };
 
-// What the tensor cores multiply where the cache has elements of type Stored. Codes are exact in
-// __half; their products with the scale are rounded to it.
+// The element that the tensor cores multiply for a cache of elements `Stored`. Codes are exact in
+// __half; their products with the scale are rounded to __half.
 template <class Stored>
 using MatrixElement = std::conditional_t<kIsKvCode<Stored>, __half, Stored>;
 
 // Calls visit(Stored{}, std::integral_constant<int, head_dim>{}) and returns true where the tensor
-// cores take such a cache.
+// cores take such a cache. Returns false otherwise.
 template <class Visit>
 bool WithPageShape(const KvLayerView& cache, const Visit& visit) {
   if (cache.dtype == KvDtype::kF32) return false;
@@ -61,7 +61,7 @@ bool WithPageShape(const KvLayerView& cache, const Visit& visit) {
   }
 }
 
-// Two elements in a register, `low` in its lower half.
+// Two elements packed into a register, `low` in its lower half.
 template <class Element>
 __device__ uint32_t PackPair(float low, float high);
 template <>
@@ -79,6 +79,7 @@ __device__ inline uint32_t PackPair<__nv_bfloat16>(float low, float high) {
   return bits;
 }
 
+// d += a b: one mma of an M tile `a` [16, 16] and an operand [16, 8] whose halves are b0 and b1.
 template <class Element>
 __device__ void Multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
 template <>
@@ -92,9 +93,9 @@ __device__ inline void Multiply<__nv_bfloat16>(float (&d)[4], const uint32_t (&a
   MultiplyBf16(d, a, {b0, b1});
 }
 
-// Rows [0, row_count * group) of queries, scaled and rounded: row i is the query of the pass's row
-// first_row + i / group and head kv_head * group + i % group. The other rows, up to `rows`, are
-// zero. `to` [rows, kRowBytes]. All kThreads threads of the block call it.
+// Stores rows [0, row_count * group) of queries, scaled and rounded. Row i is the query of row
+// first_row + i / group of the pass and head kv_head * group + i % group. The other rows, up to
+// `rows`, become zero. `to` [rows, kRowBytes]. All kThreads threads of the block call it.
 template <class Element, int kHeadDim, int kThreads = kAttentionThreads>
 __device__ void StoreQueries(const AttentionArgs& args, PrefillTile tile, int kv_head, int rows,
                              uint8_t* to) {
@@ -119,15 +120,15 @@ __device__ void StoreQueries(const AttentionArgs& args, PrefillTile tile, int kv
   }
 }
 
-// A page as it is copied from the cache: what the tensor cores take, or [kAttentionPage, kHeadDim]
-// codes and [kAttentionPage] scales.
+// Bytes of a page as copied from the cache: in the form for the tensor cores, or
+// [kAttentionPage, kHeadDim] codes and [kAttentionPage] scales.
 template <class Stored, int kHeadDim>
 inline constexpr int kCopiedPageBytes = kIsKvCode<Stored>
                                             ? kAttentionPage*(kHeadDim + int{sizeof(float)})
                                             : PageShape<kHeadDim>::kBytes;
 
-// Begins to copy the first `rows` rows of a page to `to` [kCopiedPageBytes]. The others become
-// zero, whatever lies there: a weight of 0 times a NaN would be one.
+// Begins to copy the first `rows` rows of a page to `to` [kCopiedPageBytes]. The other rows become
+// zero, so that no NaN lies there: the weight 0 times a NaN is a NaN.
 template <class Stored, int kHeadDim>
 __device__ void CopyPage(const HeadRows& from, int rows, uint8_t* to, int lane) {
   constexpr int kChunks = kHeadDim * int{sizeof(Stored)} / 16;
@@ -147,7 +148,7 @@ __device__ void CopyPage(const HeadRows& from, int rows, uint8_t* to, int lane) 
   }
 }
 
-// A copied page of codes becomes what the tensor cores take, `to` [PageShape::kBytes].
+// Turns a copied page of codes into the form for the tensor cores, `to` [PageShape::kBytes].
 template <class Code, int kHeadDim>
 __device__ void DequantisePage(const uint8_t* from, uint8_t* to, int lane) {
   using Shape = PageShape<kHeadDim>;
@@ -167,9 +168,9 @@ __device__ void DequantisePage(const uint8_t* from, uint8_t* to, int lane) {
   }
 }
 
-// A key tile [K, V][kPages] that was copied to `copied`, of which `keys` keys from the first on are
-// there, as the tensor cores take it: where it has codes, in `dequantised`. Called by kWarps warps,
-// `warp` is which; more than one are all of the block.
+// Returns a key tile [K, V][kPages] in the form for the tensor cores. `copied` holds the first
+// `keys` keys of the tile. Codes are converted into `dequantised`, which is then returned. kWarps
+// warps call it, each with its number `warp`; if more than one, they are all warps of the block.
 template <class Stored, int kHeadDim, int kPages, int kWarps>
 __device__ const uint8_t* TakeTile(int warp, int keys, const uint8_t* copied,
                                    uint8_t* dequantised) {
@@ -192,14 +193,16 @@ __device__ const uint8_t* TakeTile(int warp, int keys, const uint8_t* copied,
 }
 
 // scores[t][p] += M tile t of `queries` [kTiles * 16, kHeadDim] times the transpose of page p of
-// `keys` [kPages * 16, kHeadDim], for the first `pages`; [2] halves of a page's keys.
+// `keys` [kPages * 16, kHeadDim], for the first `pages` pages. The index [2] is a half of a page's
+// keys.
 template <class Element, int kHeadDim, int kTiles, int kPages>
 __device__ void MultiplyKeys(const uint8_t* queries, const uint8_t* keys, int pages,
                              float (&scores)[kTiles][kPages][2][4]) {
   using Shape = PageShape<kHeadDim>;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  // What each lane names of four matrices. Queries: rows 0-7, rows 8-15, then both with the next 8
-  // columns. Keys: 0-7, then with the next 8 columns, then keys 8-15 likewise.
+  // Each lane names one row of one of four 8x8 matrices. Queries: rows 0-7, rows 8-15, then both
+  // with the next 8 columns. Keys: keys 0-7, keys 0-7 with the next 8 columns, then keys 8-15 in
+  // both ways.
   const uint8_t* const query = queries + lane % 16 * Shape::kRowBytes + lane / 16 * 16;
   const uint8_t* const key =
       keys + (lane / 16 * 8 + lane % 8) * Shape::kRowBytes + lane / 8 % 2 * 16;
@@ -222,7 +225,7 @@ __device__ void MultiplyKeys(const uint8_t* queries, const uint8_t* keys, int pa
   }
 }
 
-// The weights of an M tile and a page, as accumulators have them, become an operand.
+// Rounds the weights of an M tile and a page, laid out as accumulators, to an operand of an mma.
 template <class Element>
 __device__ void RoundWeights(const float (&weights)[2][4], uint32_t (&a)[4]) {
 #pragma unroll
@@ -232,8 +235,8 @@ __device__ void RoundWeights(const float (&weights)[2][4], uint32_t (&a)[4]) {
   }
 }
 
-// What a lane names of four matrices of values, which are transposed: keys 0-7, keys 8-15, then
-// both with the next 8 columns.
+// The row that a lane names, in one of four 8x8 matrices of values, which are loaded transposed:
+// keys 0-7, keys 8-15, then both with the next 8 columns.
 template <int kHeadDim>
 __device__ const uint8_t* ValueRows(const uint8_t* values, int lane) {
   return values + lane % 16 * PageShape<kHeadDim>::kRowBytes + lane / 16 * 16;
@@ -250,8 +253,8 @@ __device__ void MultiplyBoth(const uint32_t (&a)[kTiles][4], const uint32_t (&b)
   }
 }
 
-// sums[t] += the weights of M tile t, `scores` rounded, times the first `pages` pages of `values`
-// [kPages * 16, kHeadDim], or 8 * kFragments columns of them.
+// sums[t] += the weights of M tile t (`scores`, rounded) times the first `pages` pages of `values`
+// [kPages * 16, kHeadDim], or times 8 * kFragments columns of them.
 template <class Element, int kHeadDim, int kTiles, int kPages, int kFragments>
 __device__ void MultiplyValues(const float (&scores)[kTiles][kPages][2][4], const uint8_t* values,
                                int pages, float (&sums)[kTiles][kFragments][4]) {

@@ -1,7 +1,7 @@
-// The end of a decode task: the states of a block's warps become one, and those of a row's tasks
-// the row's context. A state is [PartialStride(head_dim)]: O, the sum of 2^(score - maximum) *
-// value; the maximum; the sum of 2^(score - maximum). A state that saw no key has O = 0, the
-// maximum -infinity and the sum 0.
+// The end of a decode task: the states of a block's warps are merged into one, and the states of a
+// row's tasks into the row's context. A state is [PartialStride(head_dim)]: O, which is the sum of
+// 2^(score - maximum) * value; the maximum; the sum of 2^(score - maximum). A state that saw no key
+// has O = 0, the maximum -infinity and the sum 0.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,28 +15,28 @@
 
 namespace baton {
 
-// Query heads [first_head, first_head + count) of a task's row.
+// A decode task, and the query heads [first_head, first_head + count) of its row.
 struct TaskHeads {
   DecodeTask task;
   int first_head;
   int count;  // at most kMaxTaskHeads
 };
 inline constexpr int kMaxTaskHeads = 16;
-inline constexpr int kTaskSharedBytes = (kMaxTaskHeads + 4) * 4;  // see EndTask
+inline constexpr int kTaskSharedBytes = (kMaxTaskHeads + 4) * 4;  // shared memory for EndTask
 
 __device__ inline float4 AddScaled(float4 sum, float scale, float4 x) {
   return {__fmaf_rn(scale, x.x, sum.x), __fmaf_rn(scale, x.y, sum.y), __fmaf_rn(scale, x.z, sum.z),
           __fmaf_rn(scale, x.w, sum.w)};
 }
 
-// States that are merged in ascending order: state i is at `first + i * stride`.
+// States to be merged in ascending order. State i is at `first + i * stride`.
 struct States {
   const float* first;
   size_t stride;
   int count;
 };
 
-// Four neighbouring elements of the merged O and the merged sum, for the merged maximum.
+// Four neighbouring elements of the merged O, and the merged sum, relative to the maximum of all.
 struct Merged {
   float4 o;
   float sum;
@@ -53,7 +53,7 @@ __device__ inline Merged MergeStates(const States& states, int head_dim, int ele
   return merged;
 }
 
-// The state of the task's row and query head `head` of all, in scratch.
+// The partial result `partial` of query head `head`, counted among all heads, in scratch memory.
 __device__ inline float* PartialAt(const AttentionArgs& args, int partial, int head) {
   return args.scratch.partials + (static_cast<size_t>(partial) * static_cast<size_t>(args.heads) +
                                   static_cast<size_t>(head)) *
@@ -68,9 +68,9 @@ __device__ inline void StoreContext(const AttentionArgs& args, int row, int head
                                     merged.o.z * inverse, merged.o.w * inverse};
 }
 
-// The states of the warps, [kAttentionWarps][heads.count, stride] in shared memory, `warp_stride`
-// floats from one warp's to the next, become the row's partial result, or its context where the
-// task has all of its keys.
+// Merges the states of the warps into a partial result of the row, or into the row's context where
+// the task has all keys of its row. `states` [kAttentionWarps][heads.count, PartialStride] is in
+// shared memory; from one warp's states to the next it is `warp_stride` floats.
 __device__ inline void MergeWarps(const AttentionArgs& args, const TaskHeads& heads,
                                   const float* states, size_t warp_stride) {
   const int head_dim = args.cache.head_dim;
@@ -98,8 +98,8 @@ __device__ inline void MergeWarps(const AttentionArgs& args, const TaskHeads& he
   }
 }
 
-// Whether this block is the last of `expected` that come here, and so sees what they all wrote. The
-// counter is zero again then. `shared` [1].
+// True in the last of `expected` blocks that come here: it sees what all of them wrote. The counter
+// is zero again then. `shared` [1], in shared memory.
 __device__ inline bool ComesLast(int32_t* counter, int expected, int32_t* shared) {
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -112,10 +112,10 @@ __device__ inline bool ComesLast(int32_t* counter, int expected, int32_t* shared
   return *shared != 0;
 }
 
-// --- States that are merged one after the other, as AttentionCut::kAlike has it: whoever merges
-// them, and when, they come to the same.
+// --- AttentionCut::kAlike: states are merged one after the other, so that the result does not
+// --- depend on who merges them, or when.
 
-// How a state joins what is before it: both are scaled to the new maximum.
+// The factors with which a state joins the total before it: both are scaled to the new maximum.
 struct MergeScales {
   float max;
   float total;
@@ -129,7 +129,7 @@ __device__ inline float MergeValue(const MergeScales& scales, float total, float
   return __fmaf_rn(state, scales.state, total * scales.total);
 }
 
-// Four neighbouring elements of what is merged so far.
+// Four neighbouring elements of the states merged so far.
 struct MergedInOrder {
   float max = -INFINITY;
   Merged total = {{0, 0, 0, 0}, 0};
@@ -144,7 +144,7 @@ struct MergedInOrder {
   }
 };
 
-// The `count` partial results of a row become its context. Called by all kThreads threads.
+// Merges the `count` partial results of a row into its context. All kThreads threads call it.
 template <int kThreads>
 __device__ inline void MergePartialsInOrder(const AttentionArgs& args, const TaskHeads& heads,
                                             int count) {
@@ -167,8 +167,8 @@ __device__ inline void MergePartialsInOrder(const AttentionArgs& args, const Tas
   }
 }
 
-// Whether the block is the last of its row's tasks to end; the row's counter is that of the first
-// head. `shared` [1].
+// True in the block that ends the last of the row's tasks. The row's counter is the one of the
+// first head. `shared` [1], in shared memory.
 __device__ inline bool EndsRow(const AttentionArgs& args, const TaskHeads& heads, int count,
                                int32_t* shared) {
   int32_t* const counter = args.scratch.arrivals +
@@ -177,9 +177,9 @@ __device__ inline bool EndsRow(const AttentionArgs& args, const TaskHeads& heads
   return ComesLast(counter, count, shared);
 }
 
-// --- States that are merged at once, for the maximum of all.
+// --- AttentionCut::kByRowCount: all states are merged at once, relative to the maximum of all.
 
-// The partial results of a row become its context. `shared` [heads.count].
+// Merges the partial results of a row into its context. `shared` [heads.count], in shared memory.
 __device__ inline void MergePartials(const AttentionArgs& args, const TaskHeads& heads, int count,
                                      float* shared) {
   const int head_dim = args.cache.head_dim;
@@ -207,8 +207,8 @@ __device__ inline void MergePartials(const AttentionArgs& args, const TaskHeads&
   }
 }
 
-// Called by all threads, as the last thing they do, once each warp's states (MergeWarps) are in
-// shared memory. `shared` [kTaskSharedBytes].
+// Ends a task whose warps have left their states in shared memory, as MergeWarps takes them. All
+// threads call it, as the last thing they do. `shared` [kTaskSharedBytes], in shared memory.
 __device__ inline void EndTask(const AttentionArgs& args, const TaskHeads& heads,
                                const float* states, size_t warp_stride, uint8_t* shared) {
   __syncthreads();

@@ -46,7 +46,7 @@ void AddWholeRows(const PassSequence& sequence, AttentionPlan& plan) {
   plan.task_count += sequence.row_count;
 }
 
-// The last tile first: it sees the most keys.
+// Adds the last tile first: it sees the most keys, and so takes the longest.
 void AddTiles(const PassSequence& sequence, int tile_rows, AttentionPlan& plan) {
   const int tiles = (sequence.row_count + tile_rows - 1) / tile_rows;
   for (int tile = tiles; tile-- > 0;) {
@@ -92,7 +92,7 @@ void PlanAttention(absl::Span<const PassSequence> sequences, int tile_rows, Atte
 }
 
 size_t MaxAttentionPlanBytes(int rows, int sequences, int max_tokens) {
-  // A tile takes less than the task of a row.
+  // A tile takes fewer words than the task of a row.
   const size_t tasks = static_cast<size_t>(rows) +
                        static_cast<size_t>(sequences) * static_cast<size_t>(Splits(max_tokens));
   return (kHeaderWords + tasks * kTaskWords) * sizeof(int32_t);

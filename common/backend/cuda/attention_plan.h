@@ -1,9 +1,10 @@
-// Which blocks of the attention kernels work at what, decided on the host once per pass.
+// The work of the attention kernels' thread blocks, decided on the host once per pass.
 //
-// The only row of a sequence becomes a task for each kAttentionSplit keys, cut at absolute
-// multiples of it; their partial results are merged in ascending order by the last to end. More
-// rows become tiles, counted from the sequence's first row of the pass, or where there are no tiles
-// one task each, with all of its keys. A sequence's part of the plan does not depend on the others.
+// Where a sequence has one row in the pass, the row becomes one task for each kAttentionSplit keys,
+// cut at absolute multiples of kAttentionSplit. The last task to end merges their partial results
+// in ascending order. Where a sequence has several rows, they become tiles, counted from the
+// sequence's first row in the pass. Where there are no tiles, each of these rows becomes one task
+// with all of its keys. The tasks and tiles of a sequence do not depend on the other sequences.
 #pragma once
 
 #include <cstddef>
@@ -17,25 +18,28 @@
 
 namespace baton {
 
-// Copied to device memory as it is. Filled again for each pass, its memory is reused.
+// The plan of one pass, copied to device memory as it is. PlanAttention fills it again for each
+// pass and reuses its memory.
 struct AttentionPlan {
-  // counts [2] and two of padding, tasks [task_count, 4], tiles [tile_count, 2]
+  // [2] counts and [2] of padding, then tasks [task_count, 4], then tiles [tile_count, 2].
   std::vector<int32_t> words;
   int task_count = 0;
   int tile_count = 0;
-  int partials = 0;                              // for AttentionPartialBytes
-  AttentionCut cut = AttentionCut::kByRowCount;  // of the work
+  int partials = 0;                              // partial results, for AttentionPartialBytes
+  AttentionCut cut = AttentionCut::kByRowCount;  // the cut of the work
 
   size_t bytes() const { return words.size() * sizeof(int32_t); }
   // The work once `words` has been copied to `device`, which is aligned to 16 bytes.
   AttentionWork At(const void* device) const;
 };
 
-// `tile_rows` as PrefillTileRows gives it. At most MaxAttentionPlanBytes.
+// Plans the attention of a pass of `sequences`. `tile_rows` comes from PrefillTileRows. The plan
+// has at most MaxAttentionPlanBytes.
 void PlanAttention(absl::Span<const PassSequence> sequences, int tile_rows, AttentionPlan& plan,
                    AttentionCut cut = AttentionCut::kByRowCount);
 
-// For any pass of so many rows and sequences of at most `max_tokens` tokens each.
+// The largest plan of any pass of `rows` rows and of `sequences` sequences, each of at most
+// `max_tokens` tokens, in bytes.
 size_t MaxAttentionPlanBytes(int rows, int sequences, int max_tokens);
 
 }  // namespace baton

@@ -1,6 +1,6 @@
-// The softmax of rows whose scores come page by page: exponentials relative to the maximum so far,
-// and sums that are scaled when it grows. Scores are exponents of 2. Layouts as in
-// attention_pages.h.
+// The softmax of rows whose scores come page by page. Exponentials are relative to the maximum so
+// far, and the sums are scaled when the maximum grows. Scores are exponents of 2. Layouts are those
+// of attention_pages.h.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,11 +11,11 @@
 
 namespace baton {
 
-// Of the rows lane / 4 and lane / 4 + 8 of kTiles M tiles.
+// The state of rows lane / 4 and lane / 4 + 8 of kTiles M tiles.
 template <int kTiles, int kHeadDim>
 struct SoftmaxState {
   float max[kTiles][2];
-  float sum[kTiles][2];  // of this lane's columns
+  float sum[kTiles][2];  // sums over this lane's columns
   float o[kTiles][kHeadDim / 8][4];
 };
 
@@ -36,8 +36,8 @@ __device__ void ClearState(SoftmaxState<kTiles, kHeadDim>& state) {
   }
 }
 
-// `scores` become weights, and what was summed so far is scaled to the new maximum. REQUIRES: one
-// score of each row, now or earlier, above -infinity.
+// Turns `scores` into weights, and scales the sums so far to the new maximum. REQUIRES: each row
+// has or had a score above -infinity.
 template <int kTiles, int kHeadDim, int kPages>
 __device__ void TakeScores(float (&scores)[kTiles][kPages][2][4],
                            SoftmaxState<kTiles, kHeadDim>& state) {
@@ -64,7 +64,7 @@ __device__ void TakeScores(float (&scores)[kTiles][kPages][2][4],
       }
       state.sum[t][r] = sum;
     }
-    // Most maxima are found early.
+    // Most maxima are found early, so that the scaling is often not needed.
     if (__all_sync(kAllLanes, scale[0] == 1 && scale[1] == 1)) continue;
 #pragma unroll
     for (int d = 0; d < kHeadDim / 8; ++d) {
@@ -74,7 +74,7 @@ __device__ void TakeScores(float (&scores)[kTiles][kPages][2][4],
   }
 }
 
-// The sums of all lanes' columns, in every lane of a row.
+// Gives every lane of a row the sums over all columns.
 template <int kTiles, int kHeadDim>
 __device__ void FoldSums(SoftmaxState<kTiles, kHeadDim>& state) {
 #pragma unroll

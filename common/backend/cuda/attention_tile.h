@@ -1,6 +1,6 @@
-// A block's tile of a sequence's rows against tiles of its keys: which keys each row sees, and what
-// a warp does with a tile. A row's bits depend neither on the other rows of its tile nor on what
-// lies in keys and values that it does not see.
+// A tile of a sequence's rows against tiles of its keys: which keys each row sees, and what a warp
+// does with a tile of keys. The bits of a row depend neither on the other rows of its tile nor on
+// the contents of keys and values that it does not see.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -15,24 +15,24 @@
 
 namespace baton {
 
-// A block's work.
+// The work of a thread block.
 struct TileWork {
   PrefillTile tile;
   int kv_head;
-  int first_position;  // of the tile's first row
-  int end_key;         // of its last row
+  int first_position;  // position of the tile's first row in its sequence
+  int end_key;         // keys from here on are seen by no row of the tile
   const int32_t* block_table;
 };
 
-// The share of it that warp `warp` of those that divide the rows has: its first row of the M tiles,
-// and the keys that its rows see.
+// The rows of the tile that one warp has, and the keys that these rows see. Only warps that divide
+// the rows of the block have one.
 template <int kTiles>
 struct WarpRows {
-  int first;
-  int used;     // 0 to kTiles * 16
-  int all_end;  // keys before this are seen by all rows
-  int end_key;  // keys from here on by none
-  int last_key[kTiles][2];
+  int first;                // the warp's first row, a multiple of kTiles * 16
+  int used;                 // rows in use, 0 to kTiles * 16
+  int all_end;              // keys before this one are seen by all rows
+  int end_key;              // keys from here on are seen by no row
+  int last_key[kTiles][2];  // last key seen by this lane's rows of each M tile
 };
 
 template <int kTiles>
@@ -46,7 +46,7 @@ __device__ WarpRows<kTiles> FindRows(const AttentionArgs& args, const TileWork& 
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (int t = 0; t < kTiles; ++t) {
     for (int r = 0; r < 2; ++r) {
-      // Rows that nobody uses see what the last one sees.
+      // Rows that are not in use see the keys that the last row sees.
       const int row = rows.first + t * 16 + r * 8 + lane / 4;
       rows.last_key[t][r] = work.first_position + min(row / args.group, work.tile.row_count - 1);
     }
@@ -54,7 +54,7 @@ __device__ WarpRows<kTiles> FindRows(const AttentionArgs& args, const TileWork& 
   return rows;
 }
 
-// The work of a block of a grid of [tiles, kv_heads], whose tile is `item`.
+// The work of this block of a grid [tiles, kv_heads]; `item` is the index of its tile.
 __device__ inline TileWork TileAt(const AttentionArgs& args, int item) {
   const PrefillTile tile = args.work.tiles[item];
   const int first_position = args.pass.positions[tile.first_row];
@@ -91,7 +91,7 @@ __device__ void StoreContexts(const AttentionArgs& args, const TileWork& work,
   }
 }
 
-// The 16-bit elements, two in a register.
+// Constants of the 16-bit elements, two of them in a register.
 template <class Element>
 struct PairBits;
 template <>
@@ -107,7 +107,8 @@ struct PairBits<__nv_bfloat16> {
   static constexpr uint32_t kOne = 0x3f803f80;
 };
 
-// Infinities and NaNs of the pair become 0, and 1 in what is returned; the other elements 0 there.
+// Replaces infinities and NaNs of the pair by 0. Returns a pair that has 1 there, 0
+// elsewhere.
 template <class Element>
 __device__ uint32_t TakeNonFinite(uint32_t& pair) {
   using Bits = PairBits<Element>;
@@ -117,8 +118,8 @@ __device__ uint32_t TakeNonFinite(uint32_t& pair) {
   return Bits::kOne & mask;
 }
 
-// The operand [16, 16] that is 1 where M tile t's row sees the page's key, else 0. `key` is this
-// lane's first of the page's.
+// Makes the operand [16, 16] of an mma that is 1 where the row of an M tile sees the page's key, 0
+// elsewhere. `last_key` belongs to this lane's rows, `key` is this lane's first key of the page.
 template <class Element>
 __device__ void FindSeen(const int (&last_key)[2], int key, uint32_t (&a)[4]) {
 #pragma unroll
@@ -128,9 +129,9 @@ __device__ void FindSeen(const int (&last_key)[2], int key, uint32_t (&a)[4]) {
   }
 }
 
-// MultiplyValues where not all rows see all keys: what they do not see has the weight 0, and 0
-// times an infinity would be NaN. So only finite values are multiplied, and a row that sees another
-// one becomes NaN.
+// MultiplyValues where not all rows see all keys. A key that a row does not see has the weight 0,
+// and 0 times an infinity would be NaN. So only finite values are multiplied, and a row that sees a
+// value that is not finite becomes NaN.
 template <class Element, int kHeadDim, int kTiles, int kPages, int kFragments>
 __device__ void MultiplySeenValues(const WarpRows<kTiles>& rows, int first_key,
                                    const float (&weights)[kTiles][kPages][2][4],
@@ -170,8 +171,8 @@ __device__ void MultiplySeenValues(const WarpRows<kTiles>& rows, int first_key,
   }
 }
 
-// A tile of keys, kPages pages, against the warp's rows. kAllSeen: all rows see all of its keys.
-// `values` begins with the columns that the state has.
+// Attends the warp's rows to a tile of keys, which has kPages pages. kAllSeen: all rows see all of
+// its keys. `values` begins at the first of the columns that the state has.
 template <class Element, int kHeadDim, int kPages, bool kAllSeen, int kTiles, int kColumns>
 __device__ void AttendKeys(const WarpRows<kTiles>& rows, int first_key, const uint8_t* queries,
                            const uint8_t* keys, const uint8_t* values,

@@ -8,10 +8,10 @@
 namespace baton {
 namespace {
 
-// The engine copies one while the thread that begins the next wakes up.
+// Copies given to the stream at a time: the copy engine has work while the thread wakes up.
 constexpr size_t kAhead = 4;
 
-// Whoever waits for it sleeps.
+// An event whose waiting thread sleeps instead of spinning.
 CudaEvent MakeBlockingEvent() {
   cudaEvent_t event = nullptr;
   CheckCuda(cudaEventCreateWithFlags(&event, cudaEventBlockingSync | cudaEventDisableTiming),
@@ -19,7 +19,7 @@ CudaEvent MakeBlockingEvent() {
   return CudaEvent(event);
 }
 
-// From the one to the other, where a pitch can say so; else 0.
+// The distance in bytes between two copies that a pitch can express; otherwise 0.
 size_t Distance(const uint8_t* from, const uint8_t* to, size_t bytes) {
   const auto distance = reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from);
   return distance >= bytes && distance <= INT_MAX ? distance : 0;
@@ -70,7 +70,7 @@ void CopyQueue::BeginNext() {
   }
 }
 
-// A call costs as much as 64 KiB of copying; K and V of a block are one.
+// A call costs as much time as copying 64 KiB, so K and V of a block go in one call.
 size_t CopyQueue::CopyFirst(absl::Span<const DeviceCopy> copies) {
   const DeviceCopy& first = copies.front();
   size_t device_pitch = first.bytes;

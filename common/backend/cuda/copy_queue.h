@@ -1,4 +1,4 @@
-// Copies in one direction, and who is told of their end.
+// A queue of copies in one direction between device and host.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,23 +19,25 @@
 
 namespace baton {
 
-// Thread-safe. A stream, and a thread that sleeps until the event behind some copies has come, then
-// calls their `done`. Not cudaLaunchHostFunc: the stream would wait for the callback, which may
-// call nothing of CUDA, not even give memory back.
+// Thread-safe. Owns a stream, and a thread that sleeps until the event behind some copies has come,
+// then calls their `done`. It does not use cudaLaunchHostFunc: the stream would wait for the
+// callback, and the callback may call nothing of CUDA, not even give memory back.
 //
-// A stream keeps its order, so that copies of a layer that is not computed yet would hold up those
-// of others that are: only a few are given to it ahead, those with the lowest marks first.
+// A stream keeps its order: copies of a layer that is not computed yet would hold up copies of
+// layers that are. So the stream gets only a few copies ahead, those with the lowest marks first.
 class CopyQueue {
  public:
-  // Has `stream` wait for the operations of a mark that is not 0.
+  // Makes `stream` wait for the operations of a mark that is not 0.
   using WaitFor = std::function<void(cudaStream_t stream, uint64_t mark)>;
 
   CopyQueue(int device, cudaMemcpyKind direction, WaitFor wait_for);
-  // Waits for all.
+  // Waits for all copies and their `done`.
   ~CopyQueue();
   CopyQueue(const CopyQueue&) = delete;
   CopyQueue& operator=(const CopyQueue&) = delete;
 
+  // Queues `copies`, to begin after the operations of the mark `after`, or at once where it is 0.
+  // See DeviceCopies for `done` and for what must not change until then.
   void Add(absl::Span<const DeviceCopy> copies, uint64_t after, DeviceCopies::Done done);
 
  private:
@@ -48,20 +50,22 @@ class CopyQueue {
     DeviceCopies::Done done;
   };
   void Run();
-  void BeginNext();  // as many as may be ahead
+  // Gives the stream as many waiting copies as may be ahead. REQUIRES: mutex_ is held.
+  void BeginNext();
   CudaEvent TakeEvent();
-  // Copies the first of `copies` and those that lie behind it at equal distances; how many.
+  // Copies the first of `copies` and those that follow it at equal distances, in one call. Returns
+  // how many these are.
   size_t CopyFirst(absl::Span<const DeviceCopy> copies);
 
   const int device_;
   const cudaMemcpyKind direction_;
   const WaitFor wait_for_;
   const CudaStream stream_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards all members below
   std::condition_variable changed_;
-  std::multimap<uint64_t, Waiting> waiting_;  // by mark; bounded by the memory that is copied
-  std::deque<Begun> begun_;                   // at most kAhead
-  std::vector<CudaEvent> events_;             // free ones
+  std::multimap<uint64_t, Waiting> waiting_;  // mark -> copies; bounded by the memory to copy
+  std::deque<Begun> begun_;                   // copies that the stream has; at most kAhead
+  std::vector<CudaEvent> events_;             // events that are free
   bool closed_ = false;
   std::thread thread_;
 };

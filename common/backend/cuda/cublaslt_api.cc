@@ -10,7 +10,7 @@
 namespace baton {
 namespace {
 
-// Finds the functions one after the other; remembers the first that is missing.
+// Finds functions of a library; remembers the first that is missing.
 struct Resolver {
   void* library;
   const char* missing = nullptr;

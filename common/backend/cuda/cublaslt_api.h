@@ -1,4 +1,4 @@
-// The functions of cuBLASLt that products need, out of the shared library loaded at run time.
+// The functions of cuBLASLt that products need, from the shared library loaded at run time.
 #pragma once
 
 #include <cublasLt.h>
@@ -10,7 +10,7 @@
 
 namespace baton {
 
-// Good to the end of the process.
+// The library's functions; valid until the process ends.
 struct CublasLtApi {
   decltype(&cublasLtCreate) create = nullptr;
   decltype(&cublasLtDestroy) destroy = nullptr;
@@ -26,7 +26,7 @@ struct CublasLtApi {
   decltype(&cublasLtMatmulPreferenceDestroy) destroy_preference = nullptr;
   decltype(&cublasLtMatmulPreferenceSetAttribute) set_preference = nullptr;
 
-  // NOT_FOUND says where the library was looked for, FAILED_PRECONDITION which function it lacks.
+  // NOT_FOUND says where the library was searched, FAILED_PRECONDITION which function it lacks.
   static absl::StatusOr<CublasLtApi> Load();
 
   // OK, or `what` with the library's words for the status.

@@ -25,9 +25,10 @@
 namespace baton {
 namespace {
 
-// What a quantised weight is dequantised to for the library: as wide a range as the activations'.
+// The element that a quantised weight is dequantised to for the library. Its range is as wide as
+// that of the activations.
 constexpr CudaElement kDequantisedElement = CudaElement::kBf16;
-// Of it at a time: small enough to stay in the L2 cache until it is multiplied.
+// Dequantised at a time: few enough bytes to stay in the L2 cache until they are multiplied.
 constexpr size_t kDequantisedBytes = size_t{32} << 20;
 
 CudaMatrix MatrixOf(const Weight& weight) {
@@ -48,7 +49,7 @@ DeviceLimits LimitsOf(int device) {
   return {.multiprocessors = multiprocessors, .shared_bytes = static_cast<size_t>(shared_bytes)};
 }
 
-// Calls visit(element, outputs) for the outputs of each element type of their weights.
+// Groups the outputs by the element type of their weights. Calls visit(element, outputs) for each.
 template <class Visit>
 void ByElement(absl::Span<const Backend::ProductOutput> outputs, const Visit& visit) {
   std::vector<bool> done(outputs.size());
@@ -67,7 +68,7 @@ void ByElement(absl::Span<const Backend::ProductOutput> outputs, const Visit& vi
   }
 }
 
-// Calls visit(outputs) for as many of them at a time as one launch takes.
+// Calls visit(outputs) for as many outputs at a time as one launch takes.
 template <class Visit>
 void ForEachFew(absl::Span<const Backend::ProductOutput> outputs, const Visit& visit) {
   std::vector<VectorOutput> all;
@@ -117,11 +118,11 @@ absl::Status CudaBackend::ReservePasses(const PassLimits& limits) {
   const auto sequences = static_cast<size_t>(limits.sequences);
   const std::vector<PassSequence> longest(
       sequences, PassSequence{.block_count = limits.tokens / limits.cache.block_size + 1});
-  // No more than half of a head's dimensions have an angle.
+  // At most half of a head's dimensions have an angle.
   const absl::Span<const float> angles(nullptr,
                                        rows * static_cast<size_t>(limits.cache.head_dim) / 2);
   const int splits = (limits.tokens + kAttentionSplit - 1) / kAttentionSplit;
-  // A recorded pass has the room of its shape, which is no smaller than another's.
+  // A recorded pass takes the room of its shape, which is no smaller than that of another pass.
   const PassShape shape =
       RecordedShape(RecordedRows(limits.sequences), longest, limits.sequences * splits);
   const PassLayout layout({.rows = limits.rows,
@@ -171,7 +172,7 @@ void CudaBackend::PlanRecordedPass(const Pass& pass) {
   PlanAttention(pass.sequences, /*tile_rows=*/0, plan_, cut_);
   shape_ = RecordedShape(pass.rows, pass.sequences, plan_.task_count);
   plan_.partials = shape_.max_tasks;
-  // Room for all tasks that the shape may have: the memory must not move for the next pass.
+  // There is room for all tasks that the shape may have: the memory must not move in the next pass.
   plan_.words.resize(
       std::max(plan_.words.size(),
                MaxAttentionPlanBytes(shape_.max_tasks, /*sequences=*/0, /*max_tokens=*/0) /
@@ -200,7 +201,7 @@ void CudaBackend::BeginPass(const Pass& pass) {
   uploads_.Send(layout.bytes, pass_arrays_.data());
   pass_ = PassAt(pass, layout, pass_arrays_.data());
   token_ids_ = pass.token_ids;
-  choices_ = pass.choices;
+  sampled_ids_ = pass.sampled_ids;
   pass_token_ids_ = reinterpret_cast<int32_t*>(pass_arrays_.data() + layout.token_ids);
 }
 
@@ -216,10 +217,12 @@ void CudaBackend::Embed(const Weight& table, Tensor out) {
   BATON_CHECK(out.rows == static_cast<int>(token_ids_.size()) && out.columns == table.columns(),
               "one row per token");
   for (const int32_t token : token_ids_) {
-    BATON_CHECK((token >= 0 || choices_ != nullptr) && token < table.rows(),
+    BATON_CHECK((token >= 0 || sampled_ids_ != nullptr) && token < table.rows(),
                 "token id in the vocabulary");
   }
-  if (choices_ != nullptr) LaunchTakeChoices(choices_, out.rows, pass_token_ids_, stream_.get());
+  if (sampled_ids_ != nullptr) {
+    LaunchTakeSampledIds(sampled_ids_, out.rows, pass_token_ids_, stream_.get());
+  }
   LaunchEmbed(MatrixOf(table), pass_token_ids_, out, stream_.get());
 }
 

@@ -21,20 +21,20 @@
 
 namespace baton {
 
-// Operations are enqueued on one stream and return at once; only Allocate, LoadWeight, Upload,
+// Operations are enqueued on one stream and return at once. Only Allocate, LoadWeight, Upload,
 // Download and Synchronize wait. A CUDA call that fails ends the process (cuda_error.h).
 //
-// Products of up to kMaxVectorRows rows are kernels of its own, in float32; larger ones are the
-// library's, which see their input rounded to the weights' type (quantised weights and their input
-// rounded to BF16). A row's bits therefore depend on how many rows a pass has, and InputPrecision
-// changes nothing.
+// Products of up to kMaxVectorRows rows are kernels of this backend, in float32. Larger products
+// are the library's, which sees the input rounded to the weights' type (quantised weights and their
+// input rounded to BF16). So the bits of a row depend on how many rows a pass has, and
+// InputPrecision changes nothing.
 //
-// `deterministic`: products are those of invariant_product.h, and attention's work is
-// cut alike for all rows (attention.h); no library is needed. Every operation then gives a row the
-// same bits in every pass, on every device of one compute capability.
+// `deterministic`: products are those of invariant_product.h, and attention's work is cut alike for
+// all rows (attention.h); no library is needed. Every operation then gives a row the same bits in
+// every pass, on every device of one compute capability.
 //
-// Thread rule: see Backend. The device is made current on the calling thread by BeginPass, and by
-// whatever waits.
+// Thread rule: see Backend. BeginPass and every operation that waits make the device current on the
+// calling thread.
 struct CudaBackendOptions {
   int device = 0;
   std::string description;
@@ -44,8 +44,8 @@ struct CudaBackendOptions {
 
 class CudaBackend final : public Backend {
  public:
-  // NOT_FOUND or RESOURCE_EXHAUSTED as Gemm::Create. REQUIRES: a device that MakeCudaBackend
-  // accepts, current on the calling thread.
+  // Returns NOT_FOUND or RESOURCE_EXHAUSTED as Gemm::Create does. REQUIRES: a device that
+  // MakeCudaBackend accepts is current on the calling thread.
   static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(CudaBackendOptions options);
   ~CudaBackend() override;
 
@@ -88,22 +88,22 @@ class CudaBackend final : public Backend {
 
   void UseDevice() const;
   void Grow(size_t bytes, BackendBuffer& buffer) { GrowDeviceMemory(bytes, buffer, moves_); }
-  // Copies `ids` to `buffer`, in the stream's order.
+  // Copies `ids` to `buffer`, in the stream's order. Returns where they lie on the device.
   const int32_t* UploadIds(absl::Span<const int32_t> ids, BackendBuffer& buffer);
-  // out = input x weight^T, or out += it, for every output.
+  // out = input x weight^T, or out += input x weight^T, for every output.
   void Multiply(const VectorInput& input, InputPrecision precision,
                 absl::Span<const ProductOutput> outputs);
   void MultiplyInvariant(const VectorInput& input, InputPrecision precision,
                          absl::Span<const ProductOutput> outputs);
   void MultiplyFewRows(VectorInput input, absl::Span<const ProductOutput> outputs);
   void MultiplyManyRows(const VectorInput& input, absl::Span<const ProductOutput> outputs);
-  // The input, normalised or gated, in gemm_input_.
+  // Puts the input, normalised or gated, into gemm_input_.
   void PrepareGemmInput(const VectorInput& input, CudaElement element);
-  // Memory to dequantise some rows of each weight to.
+  // Reserves memory to dequantise some rows of each weight to.
   void ReserveDequantised(std::span<const VectorOutput> outputs);
-  // Plans the pass's attention, unless it is planned for such tiles already, or recorded.
+  // Plans the pass's attention, unless it is recorded or planned for such tiles already.
   void PlanPass(int tile_rows);
-  // The shape that it shares with others, and its plan, which depends on no tiles.
+  // Finds the shape that a recorded pass shares with others. Its plan depends on no tiles.
   void PlanRecordedPass(const Pass& pass);
 
   const CudaBackendOptions options_;
@@ -112,20 +112,20 @@ class CudaBackend final : public Backend {
   const CudaStream stream_;
   UploadRing uploads_;
   CudaCopies copies_;
-  const std::unique_ptr<Gemm> gemm_;  // none if deterministic
+  const std::unique_ptr<Gemm> gemm_;  // null if deterministic
 
-  MemoryMoves moves_;  // of what may be among the arguments of a recorded operation
+  MemoryMoves moves_;  // moves of memory that may be among the arguments of a recorded operation
 
-  std::vector<PassSequence> sequences_;  // of the pass
-  bool recorded_ = false;                // the pass is
-  PassShape shape_;                      // of a recorded pass
-  BackendBuffer pass_arrays_;            // in device memory, as are all buffers
+  std::vector<PassSequence> sequences_;  // sequences of the pass
+  bool recorded_ = false;                // whether the pass is recorded
+  PassShape shape_;                      // shape of the pass, if recorded
+  BackendBuffer pass_arrays_;            // in device memory, as all buffers here
   CudaPass pass_;
-  absl::Span<const int32_t> token_ids_;  // of the pass, in the host's memory
-  const int32_t* choices_ = nullptr;     // of the pass
-  int32_t* pass_token_ids_ = nullptr;    // in pass_arrays_
+  absl::Span<const int32_t> token_ids_;   // Pass::token_ids, in host memory
+  const int32_t* sampled_ids_ = nullptr;  // Pass::sampled_ids, in device memory
+  int32_t* pass_token_ids_ = nullptr;     // the token ids in pass_arrays_
   AttentionPlan plan_;
-  int planned_tile_rows_ = -1;  // -1: the pass is not planned yet
+  int planned_tile_rows_ = -1;  // tile rows that plan_ is for; -1: the pass is not planned yet
   BackendBuffer plan_words_;
   AttentionWork work_;
   BackendBuffer copied_rows_;

@@ -1,5 +1,5 @@
-// DeviceCopies of an NVIDIA GPU: copy engines instead of kernels, so that the multiprocessors keep
-// computing.
+// DeviceCopies of an NVIDIA GPU. Copy engines do the work instead of kernels, so that the
+// multiprocessors keep computing.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -27,17 +27,17 @@ class CudaCopies final : public DeviceCopies {
   void ToDevice(absl::Span<const DeviceCopy> copies, Done done) override;
 
  private:
-  // A mark's event is that of the mark kMarks later too: who waits for it then waits for more.
+  // Mark m and mark m + kMarks share an event. A wait for m may then wait for m + kMarks.
   static constexpr size_t kMarks = 64;
   void WaitFor(cudaStream_t stream, uint64_t mark);
 
   const int device_;
   const cudaStream_t operations_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards marks_ and last_mark_
   std::array<CudaEvent, kMarks> marks_;
   uint64_t last_mark_ = 0;
 
-  CopyQueue to_host_;  // these end first
+  CopyQueue to_host_;  // the queues are declared last, so that they end first: they use the marks
   CopyQueue to_device_;
 };
 

@@ -11,7 +11,7 @@ namespace baton {
 void EndAfterCudaError(const std::string& what) {
   LogError("CUDA: {}; this process ends", what);
   CurrentLogger().flush();
-  // Other threads may wait for the device for ever: nothing is torn down.
+  // Nothing is torn down, because other threads may wait for the device for ever.
   std::_Exit(kCudaErrorExitStatus);
 }
 

@@ -1,4 +1,4 @@
-// What becomes of a CUDA call that failed.
+// The handling of a failed CUDA call.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,13 +10,13 @@ namespace baton {
 // The process's exit status after a CUDA error.
 inline constexpr int kCudaErrorExitStatus = 70;
 
-// Logs `what` and ends the process with kCudaErrorExitStatus. There is nothing to go on with: after
-// an error in a kernel every later call fails too, and what the device's memory holds cannot be
-// trusted. Any thread.
+// Logs `what` and ends the process with kCudaErrorExitStatus. Nothing can go on: after an error in
+// a kernel every later call fails too, and the contents of device memory cannot be trusted. Any
+// thread.
 [[noreturn]] void EndAfterCudaError(const std::string& what);
 
-// Does so unless `error` is cudaSuccess, with `call`, the error's name and its text. Lack of memory
-// is no matter for it, but a Status (cuda_memory.h).
+// Calls EndAfterCudaError with `call`, the error's name and its text, unless `error` is
+// cudaSuccess. Lack of memory is not passed to this function: it becomes a Status (cuda_memory.h).
 void CheckCuda(cudaError_t error, const char* call);
 
 }  // namespace baton

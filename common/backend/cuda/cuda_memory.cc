@@ -15,17 +15,17 @@ namespace {
 
 std::atomic<size_t> allocated_bytes = 0;
 
-// Before the static destructors are done the runtime may be gone, and its memory with it.
+// The runtime may be gone before the static destructors are done, and its memory with it.
 void CheckFree(cudaError_t error, const char* call) {
   if (error != cudaErrorCudartUnloading) CheckCuda(error, call);
 }
 
-// What an allocation says. Not enough memory leaves the device as it was, so that it is the
-// caller's to judge.
+// The Status of an allocation. Lack of memory leaves the device as it was, so the caller decides
+// what to do; every other error ends the process.
 absl::Status AllocationStatus(cudaError_t error, const char* call, size_t bytes, const char* what) {
   if (error == cudaSuccess) return absl::OkStatus();
   if (error != cudaErrorMemoryAllocation) CheckCuda(error, call);
-  cudaGetLastError();  // else the next check of a launch would find it
+  cudaGetLastError();  // clears the error, or the next check of a launch would find it
   size_t free = 0;
   size_t total = 0;
   CheckCuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");

@@ -1,5 +1,5 @@
-// Memory and streams of a CUDA device. All of it belongs to the device that is current
-// (cudaSetDevice) on the calling thread, and may be given back on any.
+// Memory, streams and events of a CUDA device. All of them belong to the device that is current
+// (cudaSetDevice) on the calling thread, and may be given back on any thread.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,32 +20,33 @@ struct CudaStreamDeleter {
   void operator()(cudaStream_t stream) const;
 };
 using CudaStream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, CudaStreamDeleter>;
-// Of its own order: it does not wait for the default stream.
+// A stream with an order of its own: it does not wait for the default stream.
 CudaStream MakeCudaStream();
 
 struct CudaEventDeleter {
   void operator()(cudaEvent_t event) const;
 };
 using CudaEvent = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, CudaEventDeleter>;
-// Without timing, which costs.
+// An event without timing, which would cost time.
 CudaEvent MakeCudaEvent();
 
-// Device memory, zeroed when it returns, aligned to 256 bytes. RESOURCE_EXHAUSTED says how much was
-// asked for and how much is free.
+// Zeroed device memory, aligned to 256 bytes. The zeros are there when it returns.
+// RESOURCE_EXHAUSTED says how much was asked for and how much is free.
 absl::StatusOr<BackendBuffer> AllocateDeviceMemory(size_t bytes);
-// Bytes that AllocateDeviceMemory gave to this process and that were not given back. Any thread.
+// Bytes that AllocateDeviceMemory gave this process and that were not given back. Any thread.
 size_t AllocatedDeviceBytes();
-// Page-locked host memory, which copies reach without the host's help; not zeroed.
-// RESOURCE_EXHAUSTED as above.
+// Page-locked host memory, which the device copies from and to by itself; not zeroed.
+// RESOURCE_EXHAUSTED as for AllocateDeviceMemory.
 absl::StatusOr<BackendBuffer> AllocatePinnedMemory(size_t bytes);
 
-// Makes `buffer` hold at least `bytes`, losing what it held. Waits for the device when it grows.
-// RESOURCE_EXHAUSTED as above, and the buffer is empty.
+// Makes `buffer` hold at least `bytes`. If it has to grow, its contents are lost and this waits for
+// the device. RESOURCE_EXHAUSTED as for AllocateDeviceMemory; the buffer is empty then.
 absl::Status ReserveDeviceMemory(size_t bytes, BackendBuffer& buffer);
-// The same in the middle of a pass: ends the process (cuda_error.h) where there is no memory.
+// ReserveDeviceMemory in the middle of a pass: ends the process (cuda_error.h) if there is no
+// memory.
 void GrowDeviceMemory(size_t bytes, BackendBuffer& buffer);
 
-// How often memory that grows has moved: whoever remembers addresses compares.
+// How often growing memory has moved. Code that remembers addresses compares the counts.
 struct MemoryMoves {
   uint64_t count = 0;
 };

@@ -23,7 +23,8 @@ CudaElement ElementOf(GgmlType type) {
   return type == GgmlType::kF16 ? CudaElement::kF16 : CudaElement::kBf16;
 }
 
-// The median time of `enqueue`, after one that does not count. Each is long against the wait.
+// The median time of `enqueue` with its wait, after one run that does not count. A run is long
+// compared with the wait.
 absl::StatusOr<double> MedianSeconds(int repetitions, cudaStream_t stream,
                                      absl::FunctionRef<absl::Status()> enqueue) {
   std::vector<double> seconds;
@@ -49,8 +50,8 @@ absl::StatusOr<double> MeasureCopy(const CudaPeakOptions& options, cudaStream_t 
   return 2 * static_cast<double>(options.copy_bytes) / seconds / 1e9;
 }
 
-// Bits of an element that is a little more or less than 1: with zeros a GPU takes less power than
-// with numbers, and clocks higher.
+// Fills in elements a little below or above 1. With zeros a GPU takes less power than with other
+// numbers, and clocks higher.
 void FillWithNumbers(CudaElement element, std::vector<uint8_t>& bytes) {
   const size_t size = ElementBytes(element);
   for (size_t i = 0; i < bytes.size(); ++i) {
@@ -72,7 +73,7 @@ absl::StatusOr<double> MeasureGemm(const CudaPeakOptions& options, cudaStream_t 
     CheckCuda(cudaMemcpy(operand->data(), numbers.data(), numbers.size(), cudaMemcpyHostToDevice),
               "cudaMemcpy");
   }
-  CheckCuda(cudaDeviceSynchronize(), "cudaMemcpy");  // `stream` does not wait for it
+  CheckCuda(cudaDeviceSynchronize(), "cudaMemcpy");  // `stream` does not wait for cudaMemcpy
   BATON_ASSIGN_OR_RETURN(const std::unique_ptr<Gemm> gemm, Gemm::Create());
   BATON_ASSIGN_OR_RETURN(const double seconds, MedianSeconds(options.repetitions, stream, [&] {
                            return gemm->Multiply({.in = in.data(),

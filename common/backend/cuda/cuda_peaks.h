@@ -1,4 +1,4 @@
-// What a GPU can do at most: the walls that the engine's speed on it is held against.
+// The highest speeds that a GPU reaches: the limits that the engine's speed is compared with.
 #pragma once
 
 #include <cstddef>
@@ -10,21 +10,21 @@
 namespace baton {
 
 struct CudaPeaks {
-  double copy_gb_s = 0;    // from device memory into it: bytes read and bytes written
-  double gemm_gflops = 0;  // of the library's product of large square matrices
+  double copy_gb_s = 0;    // copy within device memory: bytes read plus bytes written, GB/s
+  double gemm_gflops = 0;  // the library's product of large square matrices, GFLOP/s
 };
 
 struct CudaPeakOptions {
-  // Of the products' operands; other types than F32 and F16 mean BF16.
+  // The type of the products' operands; types other than F32 and F16 mean BF16.
   GgmlType weights_type = GgmlType::kBf16;
   size_t copy_bytes = size_t{1} << 30;
-  int gemm_size = 8192;  // rows and columns
-  int repetitions = 20;  // of which the median counts
+  int gemm_size = 8192;  // rows and columns of a matrix
+  int repetitions = 20;  // measurements; their median counts
 };
 
-// Of the device that is current on the calling thread (MakeCudaBackend leaves it so). As
-// MakeCudaBackend where there is none; RESOURCE_EXHAUSTED without memory for the copy and the
-// matrices.
+// Measures the device that is current on the calling thread (MakeCudaBackend leaves it so). Returns
+// the errors of MakeCudaBackend where there is none, and RESOURCE_EXHAUSTED without memory for the
+// copy and the matrices.
 absl::StatusOr<CudaPeaks> MeasureCudaPeaks(const CudaPeakOptions& options);
 
 }  // namespace baton

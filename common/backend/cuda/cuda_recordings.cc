@@ -18,7 +18,7 @@ bool CudaRecordings::Run(absl::FunctionRef<void()> operations) {
   Graph* graph = graphs_.Find(shape_);
   if (graph == nullptr) {
     operations();
-    // Its own memory may just have been moved: then the next pass of the shape is again the first.
+    // This pass may just have moved its own memory. Then the next pass of the shape comes here too.
     graphs_.Insert(shape_, nullptr);
     return true;
   }

@@ -1,4 +1,4 @@
-// PassRecordings as CUDA graphs.
+// PassRecordings that are CUDA graphs.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,15 +14,15 @@
 
 namespace baton {
 
-// The first pass of a shape runs as it is, so that all memory that it needs is there; the second is
-// captured, and its graph launched for it and all later ones. When memory that a graph knows has
-// moved, all graphs are made anew.
+// The first pass of a shape runs as it is, so that all memory that it needs is there. The second
+// one is captured; its graph is launched for it and for all later ones. When memory whose address
+// the graphs contain has moved, all graphs are captured anew.
 class CudaRecordings final : public PassRecordings {
  public:
-  // Shapes whose graph is kept; beyond them the least recently used is captured anew.
+  // Shapes whose graph is kept. Beyond them, the least recently used shape is captured anew.
   static constexpr size_t kMaxShapes = 64;
 
-  // Borrows all of them: `shape` is that of the pass that has begun.
+  // Borrows all three. `shape` is always the shape of the pass that has begun.
   CudaRecordings(cudaStream_t stream, const PassShape& shape, const MemoryMoves& moves)
       : stream_(stream), shape_(shape), moves_(moves), graphs_(kMaxShapes) {}
 
@@ -40,8 +40,8 @@ class CudaRecordings final : public PassRecordings {
   const cudaStream_t stream_;
   const PassShape& shape_;
   const MemoryMoves& moves_;
-  uint64_t known_moves_ = 0;              // what the graphs know
-  RecentCache<PassShape, Graph> graphs_;  // null: one pass of the shape has been run
+  uint64_t known_moves_ = 0;              // moves_.count when the graphs were captured
+  RecentCache<PassShape, Graph> graphs_;  // null graph: only the first pass of the shape has run
 };
 
 }  // namespace baton

@@ -11,9 +11,9 @@
 namespace baton {
 namespace {
 
-// That are sampled by one launch, to bound the scratch memory.
+// Rows that one launch samples; bounds the scratch memory.
 constexpr int kRowsTogether = 64;
-// Of a step's lists, so that they seldom grow.
+// Bytes that a step's lists have from the start, so that they seldom grow.
 constexpr size_t kLeastListBytes = size_t{16} << 10;
 
 template <class T>
@@ -65,7 +65,7 @@ CudaStepSampler::~CudaStepSampler() {
 
 absl::Status CudaStepSampler::Allocate(const std::vector<int32_t>& end_of_generation_ids) {
   const auto rows = static_cast<size_t>(max_rows_);
-  const size_t choices_bytes = rows * (sizeof(int32_t) + sizeof(SamplerError));
+  const size_t sampled_bytes = rows * (sizeof(int32_t) + sizeof(SamplerError));
   end_id_count_ = static_cast<int>(end_of_generation_ids.size());
   BATON_RETURN_IF_ERROR(baton::Allocate(rows * sizeof(SamplerRow), rows_));
   BATON_RETURN_IF_ERROR(baton::Allocate(kLeastListBytes, biases_));
@@ -76,10 +76,10 @@ absl::Status CudaStepSampler::Allocate(const std::vector<int32_t>& end_of_genera
   BATON_RETURN_IF_ERROR(baton::Allocate(rows * sizeof(int32_t), count_sizes_));
   BATON_RETURN_IF_ERROR(baton::Allocate(
       SamplerScratchBytes(std::min(max_rows_, kRowsTogether), vocab_size_), scratch_));
-  BATON_RETURN_IF_ERROR(baton::Allocate(choices_bytes, choices_));
+  BATON_RETURN_IF_ERROR(baton::Allocate(sampled_bytes, sampled_));
   BATON_RETURN_IF_ERROR(baton::Allocate(rows * sizeof(SamplerLogprobs), logprobs_));
   for (Result& result : results_) {
-    BATON_ASSIGN_OR_RETURN(result.choices, AllocatePinnedMemory(choices_bytes));
+    BATON_ASSIGN_OR_RETURN(result.sampled, AllocatePinnedMemory(sampled_bytes));
     BATON_ASSIGN_OR_RETURN(result.logprobs, AllocatePinnedMemory(rows * sizeof(SamplerLogprobs)));
     result.copied = MakeCudaEvent();
   }
@@ -129,7 +129,7 @@ void CudaStepSampler::Upload(const SamplerRows& packed) {
 void CudaStepSampler::Sample(int first_row, Tensor logits) {
   BATON_CHECK(first_row + logits.rows <= max_rows_ && logits.columns == vocab_size_,
               "rows of the step");
-  auto* const token_ids = As<int32_t>(choices_);
+  auto* const token_ids = As<int32_t>(sampled_);
   auto* const errors = reinterpret_cast<SamplerError*>(token_ids + max_rows_);
   for (int done = 0; done < logits.rows; done += kRowsTogether) {
     const int row = first_row + done;
@@ -160,7 +160,7 @@ void CudaStepSampler::End() {
     CheckCuda(cudaMemcpyAsync(to.data(), from.data(), bytes, cudaMemcpyDeviceToHost, stream_),
               "cudaMemcpyAsync");
   };
-  if (!result.rows.empty()) copy(choices_, choices_.size_bytes(), result.choices);
+  if (!result.rows.empty()) copy(sampled_, sampled_.size_bytes(), result.sampled);
   const bool logprobs = std::any_of(result.rows.begin(), result.rows.end(),
                                     [](const SamplerRow& row) { return row.top_logprobs >= 0; });
   if (logprobs) copy(logprobs_, result.rows.size() * sizeof(SamplerLogprobs), result.logprobs);
@@ -172,7 +172,7 @@ std::vector<absl::StatusOr<OutputToken>> CudaStepSampler::Take() {
   CheckCuda(cudaSetDevice(device_), "cudaSetDevice");
   const Result& result = results_[taken_++ % results_.size()];
   CheckCuda(cudaEventSynchronize(result.copied.get()), "cudaEventSynchronize");
-  const auto* const token_ids = As<int32_t>(result.choices);
+  const auto* const token_ids = As<int32_t>(result.sampled);
   const auto* const errors = reinterpret_cast<const SamplerError*>(token_ids + max_rows_);
   std::vector<absl::StatusOr<OutputToken>> tokens;
   for (size_t i = 0; i < result.rows.size(); ++i) {
@@ -193,6 +193,6 @@ std::vector<absl::StatusOr<OutputToken>> CudaStepSampler::Take() {
   return tokens;
 }
 
-const int32_t* CudaStepSampler::choices() const { return As<int32_t>(choices_); }
+const int32_t* CudaStepSampler::sampled_ids() const { return As<int32_t>(sampled_); }
 
 }  // namespace baton

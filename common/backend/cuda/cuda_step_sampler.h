@@ -1,4 +1,4 @@
-// StepSampler on the device: one token id for each row comes back, and logprobs where asked for.
+// The StepSampler of a device. Only one token id per row comes back, and logprobs where asked for.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,8 +16,8 @@
 
 namespace baton {
 
-// Begin uploads how the rows are sampled, Sample launches, End has the results copied to pinned
-// memory; only Take waits, for the copy of its step. Device and stream are the backend's.
+// Begin uploads how the rows are sampled, Sample launches kernels, End has the results copied to
+// pinned memory. Only Take waits, for the copy of its step. Device and stream are the backend's.
 class CudaStepSampler final : public StepSampler {
  public:
   static constexpr int kStepsAhead = 1;
@@ -29,18 +29,18 @@ class CudaStepSampler final : public StepSampler {
   ~CudaStepSampler() override;
 
   void Begin(absl::Span<const SamplingRow> rows) override;
-  // May have more rows than the step, up to max_rows: those choose anything, and nobody hears of
-  // it.
+  // `logits` may have more rows than the step, up to max_rows. The tokens of the extra rows mean
+  // nothing and are dropped.
   void Sample(int first_row, Tensor logits) override;
   void End() override;
   std::vector<absl::StatusOr<OutputToken>> Take() override;
-  const int32_t* choices() const override;
+  const int32_t* sampled_ids() const override;
 
  private:
-  // What comes back of a step, in pinned memory, and what was asked.
+  // The results of a step, in pinned memory, and the rows that it sampled.
   struct Result {
-    BackendBuffer choices;   // token_ids [max_rows], errors [max_rows]
-    BackendBuffer logprobs;  // [max_rows]
+    BackendBuffer sampled;   // token_ids [max_rows], errors [max_rows]
+    BackendBuffer logprobs;  // SamplerLogprobs [max_rows]
     CudaEvent copied;
     std::vector<SamplerRow> rows;
   };
@@ -55,26 +55,26 @@ class CudaStepSampler final : public StepSampler {
   MemoryMoves& moves_;
   const int vocab_size_;
   const int max_rows_;
-  const int counts_capacity_;  // tokens of a slot
+  const int counts_capacity_;  // tokens that a slot of counts_ holds
   CountsSlots slots_;
   UploadRing uploads_;
 
-  // Device memory.
-  BackendBuffer rows_;    // [max_rows]
-  BackendBuffer biases_;  // of a step, as are the stop ids
-  BackendBuffer stop_ids_;
+  // Device memory, shapes in elements.
+  BackendBuffer rows_;         // SamplerRow [max_rows]
+  BackendBuffer biases_;       // biases of a step's rows
+  BackendBuffer stop_ids_;     // stop ids of a step's rows
   BackendBuffer end_ids_;      // [end_id_count_]
   BackendBuffer counts_;       // [slots, counts_capacity]
   BackendBuffer count_sizes_;  // [slots]
-  BackendBuffer scratch_;      // of kRowsTogether rows
-  BackendBuffer choices_;      // token_ids [max_rows], errors [max_rows]
+  BackendBuffer scratch_;      // scratch memory of kRowsTogether rows
+  BackendBuffer sampled_;      // token_ids [max_rows], errors [max_rows]
   BackendBuffer logprobs_;     // [max_rows]
   int end_id_count_ = 0;
 
   std::array<Result, kStepsAhead + 1> results_;
-  std::vector<SamplerRow> step_rows_;  // of the step that has begun
-  uint64_t ended_ = 0;                 // steps
-  uint64_t taken_ = 0;
+  std::vector<SamplerRow> step_rows_;  // rows of the step that has begun
+  uint64_t ended_ = 0;                 // steps that were ended
+  uint64_t taken_ = 0;                 // steps that were taken
 };
 
 }  // namespace baton

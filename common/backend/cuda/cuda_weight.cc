@@ -17,7 +17,7 @@
 namespace baton {
 namespace {
 
-// Rows that are laid out for the device at a time.
+// Bytes of rows that are laid out for the device at a time.
 constexpr size_t kStagingBytes = size_t{8} << 20;
 
 std::optional<CudaElement> ElementOf(GgmlType type) {
@@ -47,7 +47,7 @@ void CopyToDevice(const uint8_t* host, size_t bytes, uint8_t* device) {
   CheckCuda(cudaMemcpy(device, host, bytes, cudaMemcpyHostToDevice), "copy of a weight");
 }
 
-// The file's rows to `device` [rows, CudaRowBytes].
+// Copies the file's rows to `device` [rows, CudaRowBytes].
 void CopyRows(const GgufTensor& tensor, CudaElement element, uint8_t* device) {
   const size_t rows = tensor.dims[1];
   const int columns = static_cast<int>(tensor.dims[0]);
@@ -95,7 +95,7 @@ absl::StatusOr<std::unique_ptr<CudaWeight>> CudaWeight::Load(const GgufTensor& t
   BATON_ASSIGN_OR_RETURN(BackendBuffer data,
                          allocate(tensor.dims[1] * CudaRowBytes(*element, columns)));
   CopyRows(tensor, *element, data.data());
-  // The last copy may be under way still, and the operations' stream does not wait for it.
+  // The last copy may still be in flight, and the operations' stream does not wait for it.
   CheckCuda(cudaDeviceSynchronize(), "copy of a weight");
   return std::unique_ptr<CudaWeight>(new CudaWeight(rows, columns, *element, std::move(data)));
 }

@@ -1,4 +1,4 @@
-// A weight matrix in device memory, as weight_layout.h says.
+// A weight matrix in device memory, laid out as weight_layout.h says.
 #pragma once
 
 #include <cstddef>
@@ -15,17 +15,18 @@ namespace baton {
 
 class CudaWeight final : public Weight {
  public:
-  // Zeroed device memory, aligned to at least 16 bytes.
+  // Gives zeroed device memory, aligned to at least 16 bytes.
   using Allocate = absl::FunctionRef<absl::StatusOr<BackendBuffer>(size_t bytes)>;
 
-  // Copies the tensor to the device; done with its bytes on return. UNIMPLEMENTED names the tensor,
-  // its type and the supported ones, INVALID_ARGUMENT its shape, RESOURCE_EXHAUSTED as `allocate`.
+  // Copies the tensor to the device; its bytes are not needed after the return. UNIMPLEMENTED names
+  // the tensor, its type and the supported types, INVALID_ARGUMENT names the tensor and its shape.
+  // Returns the errors of `allocate`.
   static absl::StatusOr<std::unique_ptr<CudaWeight>> Load(const GgufTensor& tensor,
                                                           Allocate allocate);
 
   size_t size_bytes() const override { return data_.size_bytes(); }
   CudaElement element() const { return element_; }
-  // Borrowed: good while this weight lives.
+  // A view of the weight; valid while this weight lives.
   CudaMatrix Matrix() const {
     return {.data = data_.data(), .element = element_, .rows = rows(), .columns = columns()};
   }

@@ -13,9 +13,9 @@
 
 namespace baton {
 
-// Shared memory: [queries][EndTask's][warps][2 buffers][K, V page], a warp's part later its states.
-// Where the cache has codes a warp has one more [K, V page] behind its buffers, for what they come
-// to.
+// Shared memory: [queries][for EndTask][warps][2 buffers][K, V page]. A warp's buffers later hold
+// its states. For a cache of codes a warp has one more [K, V page] behind its buffers, which takes
+// the dequantised elements.
 template <class Stored, int kHeadDim>
 struct DecodeShape {
   static constexpr int kPageBytes = kCopiedPageBytes<Stored, kHeadDim>;
@@ -24,11 +24,11 @@ struct DecodeShape {
       2 * kBufferBytes + (kIsKvCode<Stored> ? 2 * PageShape<kHeadDim>::kBytes : 0);
   static constexpr int kWarpsAt = PageShape<kHeadDim>::kBytes + (kTaskSharedBytes + 15) / 16 * 16;
   static constexpr int kSharedBytes = kWarpsAt + kAttentionWarps * kWarpBytes;
-  static constexpr int kBlocks = kHeadDim > 128 ? 1 : 3;  // at least, on a multiprocessor
+  static constexpr int kBlocks = kHeadDim > 128 ? 1 : 3;  // least blocks on a multiprocessor
   static_assert(kAttentionPage * PartialStride(kHeadDim) * 4 <= kWarpBytes);
 };
 
-// Where a task's pages are: lane i knows the block of its i-th page.
+// A task's pages: lane i holds the KV block of the i-th page.
 struct TaskPages {
   DecodeTask task;
   int kv_head;
@@ -44,7 +44,7 @@ static __device__ inline TaskPages FindPages(const AttentionArgs& args, const De
           .block = BlockTable(args.pass, task.row)[key / args.cache.block_size]};
 }
 
-// Begins to copy keys and values of the task's page `page` to `buffer`.
+// Begins to copy keys and values of page `page` of the task to `buffer`.
 template <class Stored, int kHeadDim>
 static __device__ void CopyTaskPage(const AttentionArgs& args, const TaskPages& pages, int page,
                                     uint8_t* buffer) {
@@ -60,7 +60,7 @@ static __device__ void CopyTaskPage(const AttentionArgs& args, const TaskPages& 
   CommitCopies();
 }
 
-// The state of every fourth page of the task, from this warp's on. `buffers` [2].
+// Computes the state of every fourth page of the task, from this warp's on. `buffers` [2].
 template <class Stored, int kHeadDim>
 static __device__ void AttendPages(const AttentionArgs& args, const DecodeTask& task, int kv_head,
                                    const uint8_t* queries, uint8_t* buffers,
@@ -94,7 +94,7 @@ static __device__ void AttendPages(const AttentionArgs& args, const DecodeTask& 
   FoldSums(state);
 }
 
-// Rows [0, rows) of the state's M tile as states (attention_partials.h), at `to`.
+// Stores rows [0, rows) of the state's M tile at `to`, as states of attention_partials.h.
 template <int kHeadDim>
 static __device__ void StoreState(const SoftmaxState<1, kHeadDim>& state, int rows, float* to) {
   const int lane = static_cast<int>(threadIdx.x) % 32;

@@ -9,7 +9,7 @@
 
 namespace baton {
 
-// A thread makes quads of one row, a block's threads all of it.
+// A block has one row, and a thread some quads of it.
 template <CudaElement kFrom, class To>
 static __global__ void DequantiseKernel(const uint8_t* weight, int64_t row_bytes, int columns,
                                         int first_row, const int32_t* row_ids, To* out) {

@@ -1,4 +1,4 @@
-// What kernels share: reductions, elements and their conversions, loads of 16 bytes.
+// Device code that kernels share: reductions, elements and their conversions, accesses of 16 bytes.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -21,8 +21,8 @@ namespace baton {
 inline constexpr int kWarpLanes = 32;
 inline constexpr uint32_t kAllLanes = 0xffffffffu;
 
-// --- Reductions: every thread gets the same bits. The order is fixed, so equal inputs give equal
-// results.
+// --- Reductions. Every thread gets the same bits; the order is fixed, so that equal inputs give
+// --- equal results.
 
 __device__ inline float WarpSum(float value) {
   for (int step = kWarpLanes / 2; step > 0; step /= 2) {
@@ -38,8 +38,8 @@ __device__ inline float WarpMax(float value) {
   return value;
 }
 
-// Of a block of kThreads in one dimension, a multiple of 32; all of them call it. `scratch`, shared
-// memory [kThreads / 32], may be used again when it returns.
+// The sum over a one-dimensional block of kThreads threads, a multiple of 32. All of them call it.
+// `scratch` [kThreads / 32] is shared memory, which may be used again when this returns.
 template <int kThreads>
 __device__ inline float BlockSum(float value, float* scratch) {
   static_assert(kThreads % kWarpLanes == 0);
@@ -55,7 +55,7 @@ __device__ inline float BlockSum(float value, float* scratch) {
 }
 
 // --- Elements: float, __half, __nv_bfloat16. Widening is exact, narrowing rounds to nearest even.
-// Of the KV cache also KvInt8 and KvFp8: codes, widened without their scale.
+// --- The KV cache also has KvInt8 and KvFp8: codes, which are widened without their scale.
 
 __device__ inline float ToFloat(float value) { return value; }
 __device__ inline float ToFloat(__half value) { return __half2float(value); }
@@ -81,8 +81,8 @@ __device__ inline __nv_bfloat16 FromFloat<__nv_bfloat16>(float value) {
   return __float2bfloat16_rn(value);
 }
 
-// For launch functions: calls visit(Element{}), to choose a kernel's template argument. REQUIRES:
-// not quantised.
+// For launch functions: calls visit(Element{}), to select a kernel's template argument. REQUIRES:
+// `element` is not quantised.
 template <class Visit>
 void WithElement(CudaElement element, const Visit& visit) {
   switch (element) {
@@ -112,14 +112,14 @@ void WithElement(KvDtype element, const Visit& visit) {
   }
 }
 
-// --- Elements by up to 16 bytes at once.
+// --- Accesses to elements, of up to 16 bytes at once.
 
 template <int kCount>
 struct Floats {
   float values[kCount];
 };
 
-// The type that is loaded and stored by one instruction.
+// The type that one instruction loads or stores.
 template <size_t kBytes>
 struct OneAccess;
 template <>
@@ -143,14 +143,14 @@ struct OneAccess<16> {
   using Type = uint4;
 };
 
-// Elements of one access, when kCount of them are wanted.
+// How many elements one access has when kCount elements are wanted.
 template <class Element, int kCount>
 inline constexpr int kElementsPerAccess = kCount * sizeof(Element) < 16
                                               ? kCount
                                               : static_cast<int>(16 / sizeof(Element));
 
-// kCount (1, 2, 4, 8 or 16) elements. REQUIRES: the address is a multiple of their bytes, or of 16
-// if they are more.
+// Loads kCount (1, 2, 4, 8 or 16) elements. REQUIRES: the address is a multiple of their bytes, or
+// of 16 if they are more than 16 bytes.
 template <int kCount, class Element>
 __device__ inline Floats<kCount> LoadFloats(const Element* at) {
   constexpr int kEach = kElementsPerAccess<Element, kCount>;
@@ -167,8 +167,8 @@ __device__ inline Floats<kCount> LoadFloats(const Element* at) {
   return out;
 }
 
-// The same for global memory. By name: the compiler splits a plain store of 16 bytes where it loses
-// sight of the alignment.
+// Stores kCount elements, to global memory only. __stwb is named because the compiler splits a
+// plain store of 16 bytes where it cannot see the alignment. REQUIRES as LoadFloats.
 template <class Element, int kCount>
 __device__ inline void StoreFloats(Element* at, const Floats<kCount>& floats) {
   constexpr int kEach = kElementsPerAccess<Element, kCount>;
@@ -184,7 +184,7 @@ __device__ inline void StoreFloats(Element* at, const Floats<kCount>& floats) {
   }
 }
 
-// For launch functions: whether all of them are multiples of 16.
+// For launch functions: whether all pointers are multiples of 16.
 inline bool MultiplesOf16(std::initializer_list<const void*> pointers) {
   for (const void* const pointer : pointers) {
     if (reinterpret_cast<uintptr_t>(pointer) % 16 != 0) return false;

@@ -11,7 +11,7 @@ cudaError_t LoadDeviceCode() {
   cudaFuncAttributes attributes;
   const cudaError_t error =
       cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(&Nothing));
-  cudaGetLastError();  // not to be found by the next check of a launch
+  cudaGetLastError();  // clears the error, or the next check of a launch would find it
   return error;
 }
 

@@ -1,11 +1,11 @@
-// Whether this build's kernels run on a device.
+// Whether a device can run this build's kernels.
 #pragma once
 
 #include <cuda_runtime.h>
 
 namespace baton {
 
-// Of the device that is current: cudaSuccess, or why its kernels cannot be loaded
+// Returns cudaSuccess, or why the current device cannot load this build's kernels
 // (cudaErrorNoKernelImageForDevice where the build has no code for it).
 cudaError_t LoadDeviceCode();
 

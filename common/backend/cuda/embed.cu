@@ -9,7 +9,7 @@ namespace baton {
 
 constexpr int kEmbedThreads = 128;
 
-// Block (row, part of the columns); a thread has kCount columns.
+// The grid is [rows, blocks of columns]; a thread has kCount columns.
 template <class Element, int kCount>
 static __global__ void __launch_bounds__(kEmbedThreads)
     EmbedKernel(const Element* table, size_t row_stride, const int32_t* token_ids, int columns,
@@ -24,13 +24,14 @@ static __global__ void __launch_bounds__(kEmbedThreads)
   StoreFloats(out + row * static_cast<size_t>(columns) + column, values);
 }
 
-static __global__ void TakeChoicesKernel(const int32_t* choices, int count, int32_t* token_ids) {
+static __global__ void TakeSampledIdsKernel(const int32_t* sampled_ids, int count,
+                                            int32_t* token_ids) {
   WaitForPreviousKernel();
   LetNextKernelStart();
   const int row = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (row >= count) return;
   const int32_t token = token_ids[row];
-  if (token < 0) token_ids[row] = choices[~token];
+  if (token < 0) token_ids[row] = sampled_ids[~token];
 }
 
 template <class Element, int kCount>
@@ -47,14 +48,15 @@ static void EmbedBy(const CudaMatrix& table, const int32_t* token_ids, Tensor ou
       out.data);
 }
 
-void LaunchTakeChoices(const int32_t* choices, int count, int32_t* token_ids, cudaStream_t stream) {
+void LaunchTakeSampledIds(const int32_t* sampled_ids, int count, int32_t* token_ids,
+                          cudaStream_t stream) {
   if (count == 0) return;
-  Launch(TakeChoicesKernel,
+  Launch(TakeSampledIdsKernel,
          {.grid = BlocksFor(count, kEmbedThreads),
           .block = kEmbedThreads,
           .stream = stream,
           .may_start_early = true},
-         choices, count, token_ids);
+         sampled_ids, count, token_ids);
 }
 
 void LaunchEmbed(const CudaMatrix& table, const int32_t* token_ids, Tensor out,

@@ -1,10 +1,10 @@
-// Matrix products of many rows: out = in x weight^T, float32 sums, by the device's library.
+// Matrix products of many rows by the device's library: out = in x weight^T, float32 sums.
 //
-// Two implementations, chosen by linking: gemm_cublaslt.cc (cuBLASLt, loaded at run time, so that a
-// program starts without it), and one of plain loops for tests without a device
+// There are two implementations, chosen by linking: gemm_cublaslt.cc (cuBLASLt, loaded at run time,
+// so that a program starts without it), and plain loops for tests without a device
 // (tests/support/cuda_shim/gemm_reference.cc). Inputs and outputs are row-major; sums are float32
-// (CUBLAS_COMPUTE_32F: the tensor cores for F16 and BF16, no TF32 for F32). Which algorithm
-// computes a product depends on its number of rows, and so do the last bits of its results.
+// (CUBLAS_COMPUTE_32F: the tensor cores for F16 and BF16, no TF32 for F32). The library's algorithm
+// depends on the number of rows, and so do the last bits of the results.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,15 +19,15 @@
 
 namespace baton {
 
-// Of the device that is current when it is made. Thread rule: one thread at a time, and products of
-// one stream only (they share the workspace).
+// Belongs to the device that is current when it is made. Thread rule: one thread at a time, and
+// products on one stream only, because they share the workspace.
 class Gemm {
  public:
   static constexpr size_t kWorkspaceBytes = size_t{32} << 20;
-  // Shapes whose algorithm is remembered; beyond them the least recently used is looked up anew.
+  // Shapes whose algorithm is remembered. Beyond them, the least recently used is looked up anew.
   static constexpr size_t kMaxShapes = 256;
 
-  // NOT_FOUND says where the library was looked for; RESOURCE_EXHAUSTED: no memory for the
+  // NOT_FOUND says where the library was searched. RESOURCE_EXHAUSTED: there is no memory for the
   // workspace.
   static absl::StatusOr<std::unique_ptr<Gemm>> Create();
   ~Gemm();
@@ -42,8 +42,9 @@ class Gemm {
     int out_stride = 0;       // floats from one row of out to the next, at least `outputs`
     bool accumulate = false;  // out += the product, instead of out =
   };
-  // Enqueues it. UNIMPLEMENTED where the library has no algorithm for the shape, INTERNAL with the
-  // library's own words. REQUIRES: rows > 0, device memory, `in` aligned to its elements.
+  // Enqueues the product. UNIMPLEMENTED where the library has no algorithm for the shape; other
+  // errors carry the library's own words. REQUIRES: rows > 0, device memory, `in` aligned to its
+  // elements.
   absl::Status Multiply(const Product& product, cudaStream_t stream);
 
  private:

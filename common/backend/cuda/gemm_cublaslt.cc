@@ -32,7 +32,8 @@ cudaDataType_t DataTypeOf(CudaElement element) {
   }
 }
 
-// What the choice of an algorithm depends on. Alignments are in bytes, at most 256.
+// Everything that the library's selection of an algorithm depends on. Alignments are in bytes, at
+// most 256.
 struct Shape {
   CudaElement element;
   int rows;
@@ -71,11 +72,11 @@ std::string Describe(const Shape& shape) {
                       shape.outputs, " outputs");
 }
 
-// An object of the library's that is destroyed with its own function.
+// An object of the library, destroyed with the library's function for it.
 template <class Object>
 using Owned = std::unique_ptr<std::remove_pointer_t<Object>, cublasStatus_t (*)(Object)>;
 
-// A shape's algorithm and what it is called with.
+// The algorithm for a shape, and the arguments it is called with.
 struct Plan {
   Owned<cublasLtMatmulDesc_t> operation;
   Owned<cublasLtMatrixLayout_t> weight;
@@ -116,8 +117,8 @@ absl::StatusOr<Owned<cublasLtMatmulPreference_t>> MakePreference(const CublasLtA
   return preference;
 }
 
-// The library's matrices are column-major: in its eyes `out` is [outputs, rows], the weight
-// [columns, outputs] and transposed, `in` [columns, rows].
+// The library's matrices are column-major. It sees `out` as [outputs, rows], the weight as
+// [columns, outputs], transposed, and `in` as [columns, rows].
 absl::StatusOr<Plan> MakePlan(const CublasLtApi& api, cublasLtHandle_t handle, const Shape& shape) {
   const cudaDataType_t type = DataTypeOf(shape.element);
   const int64_t weight_stride = static_cast<int64_t>(CudaRowBytes(shape.element, shape.columns) /

@@ -1,20 +1,20 @@
-// Products whose rows have the same bits whatever the number of rows: out = in x weight^T, or
-// out += it. What --deterministic multiplies with, one row or thousands.
+// Products for --deterministic, of one row or thousands: out = in x weight^T, or out += in x
+// weight^T. A row has the same bits whatever the number of rows.
 //
 // Tensor cores (mma m16n8k16) take BF16 and sum in float32. Activations are the sum of one or two
-// BF16 terms (ProductTerms); of weights BF16 is exact, F16 and F32 are two terms, quantised values
-// are rounded to one. The order of a sum is fixed by the weight's shape and type:
-//   - the columns are cut into parts (InvariantPartTiles), at most 8, each one chain of mma
-//     ascending; parts are added in ascending order, to what `out` held last;
-//   - a lane of the four that share a row has 8 columns that follow one another (Q8_0: 16, other
-//     quantised: 32); an mma takes 4 of each, ascending;
-//   - per mma the products of terms follow one another: high x high, high x the weight's low, the
+// BF16 terms (ProductTerms). BF16 weights are exact, F16 and F32 weights are two terms, quantised
+// values are rounded to one term. The weight's shape and type fix the order of a sum:
+//   - The columns are cut into at most 8 parts (InvariantPartTiles). Each part is one chain of mma,
+//     ascending. Parts are added in ascending order, and their sum last to the old value of `out`.
+//   - Four lanes share a row. A lane has 8 consecutive columns (Q8_0: 16, other quantised types:
+//     32); an mma takes 4 of each lane's columns, ascending.
+//   - Per mma the products of terms follow one another: high x high, high x the weight's low, the
 //     activation's low x high. Low x low, 2^-16 of the product, is left out.
-// Of two kernels the one has a warp for each part of 16 outputs and few rows, so that even one row
-// has the whole device read; the other tiles of 128 x 128 with all parts in one warp, in turn. Both
-// call the same instructions for an element of `out`, in the same order.
+// There are two kernels. One has a warp for each part of 16 outputs and few rows, so that even for
+// one row the whole device reads. The other has tiles of 128 x 128, with all parts in one warp, one
+// after the other. For an element of `out` both execute the same instructions in the same order.
 //
-// Bytes in flight, for one row: 16 or 24 warps on a multiprocessor with 2 to 4 KB of weights each.
+// Bytes in flight for one row: 16 or 24 warps on a multiprocessor, with 2 to 4 KB of weights each.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -27,14 +27,14 @@
 
 namespace baton {
 
-// Rises with every change that may change a bit: it is part of the numerics.
+// To be raised with every change that may change a bit: it is part of Backend::Numerics.
 inline constexpr int kInvariantVersion = 1;
 
-// Tiles of columns (product_terms.h) of a part.
+// The column tiles (product_terms.h) of a part.
 constexpr int InvariantPartTiles(int columns) { return (ColumnTiles(columns) + 7) / 8; }
 
-// One kernel for each element type that the weights have. REQUIRES: 1 to kMaxVectorOutputs outputs,
-// none of which overlaps another.
+// Multiplies `in` with the weights of all outputs, with one kernel for each element type among
+// them. REQUIRES: 1 to kMaxVectorOutputs outputs, none of which overlaps another.
 void LaunchInvariantProduct(const ProductTerms& in, std::span<const VectorOutput> outputs,
                             const DeviceLimits& limits, cudaStream_t stream);
 

@@ -1,6 +1,6 @@
-// The kernels of invariant_product.h, for any weight format. A unit is the outputs of a block of
-// threads; which unit and rows a block has follows from its index, rows first, so that blocks that
-// run at the same time read the same weights.
+// The kernels of invariant_product.h, for any weight format. A unit is the range of outputs that a
+// thread block has. The block's index says which unit and rows it has, rows first, so that blocks
+// that run at the same time read the same weights.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,12 +16,12 @@ namespace baton {
 inline constexpr int kInvariantThreads = 256;
 inline constexpr int kInvariantWarps = kInvariantThreads / 32;
 
-// --- Few rows: 16 outputs and 8 * kRowTiles rows, a part of the columns for each warp.
+// --- Few rows: a block has 16 outputs and 8 * kRowTiles rows, and each warp a part of the columns.
 
 inline constexpr int kPartOutputs = 16;
 
-// The rows' part of a pair's columns, straight from memory: others of the multiprocessor read the
-// same.
+// sums += the weights of a pair of mma steps times the rows. The rows' columns are read from global
+// memory, because other blocks on the multiprocessor read the same ones.
 template <class Block, int kRowTiles>
 __device__ __forceinline__ void MultiplyRows(const InvariantArgs& args, const uint8_t* x,
                                              int first_row, const PairWeights<Block>& weights,
@@ -39,7 +39,7 @@ __device__ __forceinline__ void MultiplyRows(const InvariantArgs& args, const ui
   }
 }
 
-// Adds the parts' sums [part][row][output] in ascending order.
+// Adds the sums of the parts, [part][row][output], in ascending order and stores the results.
 template <int kRowTiles>
 __device__ void StoreParts(const InvariantArgs& args, const InvariantArgs::Matrix& matrix,
                            int first_output, int first_row, const float* sums) {
@@ -52,7 +52,8 @@ __device__ void StoreParts(const InvariantArgs& args, const InvariantArgs::Matri
   }
 }
 
-// kDepth: blocks of columns under way. kOccupancy: blocks of threads on a multiprocessor.
+// kDepth: column blocks that a warp has loaded ahead. kOccupancy: thread blocks on a
+// multiprocessor.
 template <class Block, int kRowTiles, int kDepth, int kOccupancy>
 static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
     InvariantPartsKernel(const __grid_constant__ InvariantArgs args) {
@@ -66,7 +67,7 @@ static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
   const int first_output = (unit - matrix.first_unit) * kPartOutputs;
 
   LetNextKernelStart();
-  // Weights do not wait for the kernel before.
+  // The weights do not depend on the kernel before, so they are loaded before the wait for it.
   const uint8_t* const rows[2] = {WeightRow(args, matrix, first_output + group),
                                   WeightRow(args, matrix, first_output + group + 8)};
   const int end = min(args.tiles, (warp + 1) * args.part_tiles) * Block::kOfTile;
@@ -109,17 +110,17 @@ static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
   StoreParts<kRowTiles>(args, matrix, first_output, first_row, all);
 }
 
-// --- Many rows: tiles of 128 outputs and 128 rows, of which a warp has 16 outputs, so that each
-// weight is read and widened by one warp only. The input's rows come into shared memory tile by
-// tile, [buffer][term][pair][row][lane of four], 16 bytes each, so that the eight lanes that are
-// served together find theirs side by side.
+// --- Many rows: a block has a tile of 128 outputs and 128 rows, and each of its warps 16 outputs,
+// --- so that only one warp reads and widens a weight. The input's rows come into shared memory
+// --- tile by tile, [buffer][term][pair][row][lane of four], 16 bytes each. So the eight lanes that
+// --- are served together find their bytes side by side.
 
 inline constexpr int kTileOutputs = 128;
 inline constexpr int kTileRows = 128;
 inline constexpr int kTermTileBytes = kTileRows * kTileColumns * 2;
 constexpr int TileSharedBytes(int terms) { return 2 * terms * kTermTileBytes; }
 
-// Begins to copy a tile of all terms; rows behind the last one become zeros.
+// Begins to copy a column tile of all terms; rows behind the last one become zeros.
 template <class Block>
 __device__ void CopyRows(const InvariantArgs& args, int first_row, int tile, uint8_t* buffer) {
   constexpr int kEights = kTileColumns / 8;
@@ -140,11 +141,11 @@ __device__ void CopyRows(const InvariantArgs& args, int first_row, int tile, uin
   CommitCopies();
 }
 
-// A warp's 16 outputs by all rows.
+// The sums of a warp's 16 outputs for all rows of the tile.
 inline constexpr int kWarpRowTiles = kTileRows / 8;
 using TileSums = float[kWarpRowTiles][4];
 
-// sums += the warp's tile of a pair; `x` is this lane's place in the first of the rows.
+// sums += the products of a pair of mma steps. `x` points to this lane's columns in the first row.
 template <class Block>
 __device__ __forceinline__ void MultiplyShared(const InvariantArgs& args, const uint8_t* x,
                                                const PairWeights<Block>& weights, TileSums& sums) {
@@ -159,7 +160,7 @@ __device__ __forceinline__ void MultiplyShared(const InvariantArgs& args, const 
   }
 }
 
-// A part ends: total += sums, which begin anew.
+// Ends a part: total += sums, and sums = 0.
 __device__ __forceinline__ void EndPart(bool first, TileSums& sums, TileSums& total) {
 #pragma unroll
   for (int n = 0; n < kWarpRowTiles; ++n) {
@@ -202,7 +203,7 @@ static __global__ void __launch_bounds__(kInvariantThreads)
   TileSums total = {};
   for (int tile = 0; tile < args.tiles; ++tile) {
     WaitForCopies<0>();
-    __syncthreads();  // copied by all; and nobody reads the other buffer any more
+    __syncthreads();  // all warps have copied, and none reads the other buffer any more
     if (tile + 1 < args.tiles) {
       CopyRows<Block>(args, first_row, tile + 1, shared_memory + (tile + 1) % 2 * buffer_bytes);
     }
@@ -212,7 +213,7 @@ static __global__ void __launch_bounds__(kInvariantThreads)
 #pragma unroll
       for (int pair = 0; pair < Block::kPairs; ++pair) {
         const PairWeights<Block> operands(weights, pair);
-        // The next block is on its way while the last pair of this one is multiplied.
+        // The next block is loaded while the last pair of this one is multiplied.
         if (pair == Block::kPairs - 1) load(tile * Block::kOfTile + block + 1);
         MultiplyShared<Block>(args, x + (block * Block::kPairs + pair) * kTileRows * 64, operands,
                               sums);

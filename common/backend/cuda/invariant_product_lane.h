@@ -1,8 +1,10 @@
-// What both kernels of invariant_product.h do in one lane: read weights, make mma operands of them,
-// multiply. The order of an element's sum is here and nowhere else.
+// The work of one lane in both kernels of invariant_product.h: read weights, make mma operands of
+// them, multiply. Only this file decides the order of an element's sum.
 //
-// With g = lane / 4 and t = lane % 4 an mma's A has 16 outputs (of a lane: g and g + 8), its B 8
-// rows of the input (of a lane: g), and D of a lane outputs g and g + 8 of rows 2t and 2t + 1.
+// With g = lane / 4 and t = lane % 4, a lane holds of an mma's operands:
+//   A  16 outputs          outputs g and g + 8
+//   B  8 rows of the input row g
+//   D                      outputs g and g + 8 of rows 2t and 2t + 1
 #pragma once
 
 #include <cuda_bf16.h>
@@ -24,24 +26,24 @@ struct InvariantArgs {
     const uint8_t* weight;  // [rows, row_bytes]
     float* out;             // [input rows, rows]
     int rows;
-    int first_unit;
+    int first_unit;  // index of the matrix's first unit among those of all matrices
     bool accumulate;
   };
-  const uint8_t* terms;  // as in ProductTerms
+  const uint8_t* terms;  // ProductTerms::data
   int term_count;
-  int64_t term_bytes;      // from one term to the next
-  int64_t term_row_bytes;  // from one row to the next
+  int64_t term_bytes;      // bytes from one term to the next
+  int64_t term_row_bytes;  // bytes from one row to the next
   int rows;
-  int row_tiles;
+  int row_tiles;  // tiles of rows, each of one thread block
   int columns;
-  int tiles;       // of kTileColumns
-  int part_tiles;  // of a part
-  int64_t row_bytes;
+  int tiles;          // tiles of kTileColumns columns
+  int part_tiles;     // column tiles of a part
+  int64_t row_bytes;  // bytes of a weight's row
   int matrix_count;
   Matrix matrices[kMaxVectorOutputs];
 };
 
-// Two elements in a register, `low` in its lower half.
+// Packs two elements into a register, `low` in its lower half.
 __device__ __forceinline__ uint32_t PackBf16(float low, float high) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
   uint32_t bits;
@@ -49,29 +51,29 @@ __device__ __forceinline__ uint32_t PackBf16(float low, float high) {
   return bits;
 }
 
-// A block of columns: what the four lanes of a row hold at a time.
+// A block of columns: the columns that the four lanes of a row hold at a time.
 template <CudaElement kElement_>
 struct InvariantBlock {
   using Format = WeightFormat<kElement_>;
   static constexpr CudaElement kElement = kElement_;
   static constexpr int kLaneColumns = std::max(8, Format::kColumns);
-  static constexpr int kChunks = kLaneColumns / Format::kColumns;  // of a lane
-  static constexpr int kPairs = kLaneColumns / 8;                  // of mma steps
+  static constexpr int kChunks = kLaneColumns / Format::kColumns;  // chunks of a lane
+  static constexpr int kPairs = kLaneColumns / 8;                  // pairs of mma steps
   static constexpr int kColumns = 4 * kLaneColumns;
-  static constexpr int kOfTile = kTileColumns / kColumns;
-  // BF16 terms of a weight.
+  static constexpr int kOfTile = kTileColumns / kColumns;  // blocks in a tile
+  // BF16 terms that a weight is the sum of.
   static constexpr int kTerms =
       kElement == CudaElement::kF32 || kElement == CudaElement::kF16 ? 2 : 1;
 };
 
-// The first of the 8 columns, from a tile's first, that lane `t` of four multiplies in pair `pair`
-// of the tile.
+// The first of the 8 columns, counted from the tile's first, that lane `t` of four multiplies in
+// pair `pair` of the tile.
 template <class Block>
 __device__ __forceinline__ int PairColumn(int pair, int t) {
   return pair / Block::kPairs * Block::kColumns + t * Block::kLaneColumns +
          pair % Block::kPairs * 8;
 }
-// The other way round: where the columns from 8 * `eight` on belong.
+// The inverse of PairColumn: the pair and the lane of the 8 columns from 8 * `eight` on.
 struct PairPlace {
   int pair;
   int t;
@@ -83,12 +85,12 @@ __device__ __forceinline__ PairPlace PlaceOf(int eight) {
           in_block / Block::kLaneColumns};
 }
 
-// A lane's part of a block, of one output.
+// The weights of a block that one lane holds, for one output.
 template <class Block>
 struct LaneWeights {
   typename Block::Format::Chunk chunks[Block::kChunks];
 
-  // Of block `block` of the row; zeros behind its end.
+  // Loads block `block` of the row; zeros behind the row's end.
   __device__ __forceinline__ void Load(const uint8_t* row, int columns, int block, int t) {
 #pragma unroll
     for (int i = 0; i < Block::kChunks; ++i) {
@@ -99,7 +101,7 @@ struct LaneWeights {
     }
   }
 
-  // The terms of its columns 4 * step to 4 * step + 3, two to a register.
+  // The terms of the lane's columns 4 * step to 4 * step + 3, two to a register.
   __device__ __forceinline__ void Quad(int step, uint2 (&terms)[Block::kTerms]) const {
     constexpr int kQuads = Block::Format::kColumns / 4;
     const auto& chunk = chunks[step / kQuads];
@@ -119,12 +121,12 @@ struct LaneWeights {
   }
 };
 
-// The A operands of a pair's two steps.
+// The A operands of the two mma steps of a pair.
 template <class Block>
 struct PairWeights {
   uint32_t a[2][Block::kTerms][4];
 
-  // `weights` [output g, output g + 8]; `pair` of the block.
+  // `weights` [2]: of output g and of output g + 8. `pair` is a pair of the block.
   __device__ __forceinline__ PairWeights(const LaneWeights<Block> (&weights)[2], int pair) {
 #pragma unroll
     for (int step = 0; step < 2; ++step) {
@@ -142,8 +144,8 @@ struct PairWeights {
     }
   }
 
-  // sums += them times the same columns of eight rows: of this lane's row `high`, and `low`, its
-  // second term, if there are two.
+  // sums += these weights times the same columns of eight rows. `high` and, if there are two terms,
+  // `low` are the first and second term of this lane's row.
   __device__ __forceinline__ void Multiply(const uint4& high, const uint4& low, bool two_terms,
                                            float (&sums)[4]) const {
     const uint2 highs[2] = {{high.x, high.y}, {high.z, high.w}};
@@ -159,7 +161,7 @@ struct PairWeights {
   }
 };
 
-// The matrix of a unit of outputs.
+// The matrix that a unit of outputs belongs to.
 __device__ __forceinline__ const InvariantArgs::Matrix& MatrixOfUnit(const InvariantArgs& args,
                                                                      int unit) {
   int matrix = 0;
@@ -167,7 +169,7 @@ __device__ __forceinline__ const InvariantArgs::Matrix& MatrixOfUnit(const Invar
   return args.matrices[matrix];
 }
 
-// The weights' row of output `output`; those behind the last one read it, and nobody stores them.
+// The weights' row of `output`. Outputs behind the last one get the last row; none is stored.
 __device__ __forceinline__ const uint8_t* WeightRow(const InvariantArgs& args,
                                                     const InvariantArgs::Matrix& matrix,
                                                     int output) {

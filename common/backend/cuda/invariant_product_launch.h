@@ -1,5 +1,5 @@
-// From a product's description to the launch of its kernel: for the sources that instantiate
-// invariant_product_kernels.h, each for some element types.
+// From the description of an invariant product to the launch of its kernel. Several sources include
+// this and instantiate invariant_product_kernels.h, each for some element types.
 #pragma once
 
 #include <limits>
@@ -12,14 +12,15 @@
 
 namespace baton {
 
-// Tiles multiply about 2.5 times as fast as parts, if they are on every multiprocessor: from so
-// many rows on, and if there are enough of them.
+// InvariantTileKernel multiplies about 2.5 times as fast as InvariantPartsKernel if its tiles keep
+// every multiprocessor busy: from so many rows on, and if there are enough tiles.
 inline constexpr int kInvariantTilesFrom = 65;
 inline bool EnoughTiles(unsigned tiles, int multiprocessors) {
   return static_cast<int64_t>(tiles) * 5 >= int64_t{multiprocessors} * 2;
 }
 
-// `unit_outputs` and `tile_rows`: of a block of threads.
+// The arguments of a kernel whose thread blocks have `unit_outputs` outputs and `tile_rows` rows
+// each. `blocks` becomes the number of thread blocks.
 template <class Block>
 InvariantArgs InvariantArgsFor(const ProductTerms& in, std::span<const VectorOutput> outputs,
                                int unit_outputs, int tile_rows, unsigned* blocks) {
@@ -71,9 +72,9 @@ template <CudaElement kElement>
 void LaunchInvariantElement(const ProductTerms& in, std::span<const VectorOutput> outputs,
                             const DeviceLimits& limits, cudaStream_t stream) {
   using Block = InvariantBlock<kElement>;
-  // So that a warp has 2 to 4 KB of weights under way.
+  // A warp then has 2 to 4 KB of weights in flight.
   constexpr int kDepth = Block::kLaneColumns == 8 && Block::kChunks == 1 ? 4 : 2;
-  // The others take more than the 80 registers of three blocks on a multiprocessor.
+  // The other types need more than the 80 registers that three blocks on a multiprocessor leave.
   constexpr bool kThreeBlocks =
       Block::kTerms == 1 && kElement != CudaElement::kQ4_K && kElement != CudaElement::kQ6_K;
   constexpr int kOccupancy = kThreeBlocks ? 3 : 2;
@@ -92,7 +93,7 @@ void LaunchInvariantElement(const ProductTerms& in, std::span<const VectorOutput
          args);
 }
 
-// The outputs whose weights are quantised (invariant_product_quantised.cu).
+// Multiplies with those outputs' weights that are quantised (invariant_product_quantised.cu).
 void LaunchQuantisedInvariantProduct(const ProductTerms& in, std::span<const VectorOutput> outputs,
                                      const DeviceLimits& limits, cudaStream_t stream);
 

@@ -1,4 +1,4 @@
-// The kernels of quantised weights, apart from the others because they take long to compile.
+// The kernels for quantised weights, in a file of their own because they take long to compile.
 #include "common/backend/cuda/invariant_product_launch.h"
 
 namespace baton {

@@ -1,7 +1,7 @@
-// How kernels are launched. Kernels are functions or templates of namespace baton itself, not of an
-// anonymous one, `static`, with no shared memory but
+// The launch of kernels. A kernel is a `static` function or template directly in namespace baton,
+// not in an anonymous namespace. Its only shared memory is
 //   extern __shared__ __align__(16) uint8_t shared_memory[];
-// declared inside them, so that tests can run them without a GPU.
+// declared inside it. Tests can then run it without a GPU.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,18 +15,18 @@
 namespace baton {
 
 struct LaunchOptions {
-  dim3 grid = 1;            // blocks, at least one
-  dim3 block = 1;           // threads
-  size_t shared_bytes = 0;  // of dynamic shared memory
+  dim3 grid = 1;            // thread blocks, at least one
+  dim3 block = 1;           // threads of a block
+  size_t shared_bytes = 0;  // dynamic shared memory of a block
   cudaStream_t stream = nullptr;
-  // The kernel may begin before the one before it has ended (programmatic dependent launch; where
-  // the device has none, nothing changes). Then every thread, one that has nothing to do too, calls
-  // WaitForPreviousKernel() of ptx.h, before it reads what a kernel wrote and before it writes at
-  // all.
+  // The kernel may begin before the previous one has ended (programmatic dependent launch; nothing
+  // changes where the device has none). Then every thread, even one without work, must call
+  // WaitForPreviousKernel() of ptx.h before it reads what a kernel wrote and before it writes
+  // anything.
   bool may_start_early = false;
 };
 
-// CheckCuda with what was to be launched.
+// CheckCuda with a description of the launch.
 inline void CheckLaunch(cudaError_t error, const LaunchOptions& options) {
   if (error == cudaSuccess) [[likely]] {
     return;
@@ -40,8 +40,9 @@ inline void CheckLaunch(cudaError_t error, const LaunchOptions& options) {
   CheckCuda(error, what);
 }
 
-// Of the device that is current at the first call, as below: a process uses one. 0: it has no such
-// attribute.
+// An attribute of the device that is current at the call; 0 where the device has no such attribute.
+// KernelsMayStartEarly and MostSharedBytes remember the first call's, because a process uses one
+// device.
 inline int DeviceAttribute(cudaDeviceAttr attribute) {
   int device = 0;
   int value = 0;
@@ -49,8 +50,9 @@ inline int DeviceAttribute(cudaDeviceAttr attribute) {
   return cudaDeviceGetAttribute(&value, attribute, device) == cudaSuccess ? value : 0;
 }
 
-// `kernel`: any of this build. One that was compiled for an older device and translated for a newer
-// one when it was loaded does not wait for the kernel before it.
+// Whether this build's kernels may start early; `kernel` is any of them. A kernel that was compiled
+// for an older device and translated for a newer one when it was loaded would not wait for the
+// kernel before it.
 inline bool KernelsMayStartEarly(const void* kernel) {
   static const bool may = [kernel] {
     cudaFuncAttributes attributes = {};
@@ -60,14 +62,15 @@ inline bool KernelsMayStartEarly(const void* kernel) {
   return may;
 }
 
-// What a kernel may ask for at most, in bytes. Its limit is raised to that, once and for all: a
-// recorded launch needs it until it is replayed, when another launch has long asked for less.
+// The most bytes of shared memory that a kernel may ask for. Launch raises a kernel's limit to it
+// for good: a recorded launch needs the limit until it is replayed, and other launches of the
+// kernel may have asked for less in between.
 inline int MostSharedBytes() {
   static const int most = DeviceAttribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
   return most;
 }
 
-// Blocks for `items`, when each takes `per_block` of them.
+// The number of blocks for `items`, where each block takes `per_block` of them.
 template <class Count, class PerBlock>
 unsigned BlocksFor(Count items, PerBlock per_block) {
   const size_t each = static_cast<size_t>(per_block);

@@ -83,7 +83,7 @@ std::vector<std::string> LibraryFolders(const LibrarySearch& search) {
       folders.push_back(absl::StrCat(prefix, packages, kInPackages));
     }
   }
-  std::vector<std::string> once;  // CUDA_HOME and CUDA_PATH are usually the same
+  std::vector<std::string> once;  // without repetition: CUDA_HOME and CUDA_PATH are often equal
   for (std::string& folder : folders) {
     if (std::find(once.begin(), once.end(), folder) == once.end()) {
       once.push_back(std::move(folder));

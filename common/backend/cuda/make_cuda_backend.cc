@@ -19,9 +19,10 @@
 namespace baton {
 namespace {
 
-constexpr int kLeastMajor = 8;  // compute capability: bf16 in tensor cores, asynchronous copies
+// The least compute capability: it has bf16 in the tensor cores, and asynchronous copies.
+constexpr int kLeastMajor = 8;
 
-// 13000 is "13.0".
+// The text of a CUDA version: 13000 is "13.0".
 std::string VersionText(int version) {
   return absl::StrCat(version / 1000, ".", version % 1000 / 10);
 }
@@ -35,13 +36,13 @@ std::string ErrorText(cudaError_t error) {
   return absl::StrCat(cudaGetErrorName(error), " (", cudaGetErrorString(error), ")");
 }
 
-// How many devices there are; more than 0.
+// The number of devices, more than 0; or why `device` cannot be used.
 absl::StatusOr<int> CountDevices(int device) {
   int driver = 0;
   cudaDriverGetVersion(&driver);
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
-  cudaGetLastError();  // what these two say is answered here
+  cudaGetLastError();  // clears their errors, which this function handles
   const std::string needed = VersionText(CUDART_VERSION);
   if (driver == 0) {
     return Refuse(device, "found no NVIDIA driver",
@@ -89,7 +90,7 @@ absl::StatusOr<cudaDeviceProp> FindDevice(int device) {
   return properties;
 }
 
-// The tensor cores of another compute capability may add in another order.
+// Names the compute capability, because the tensor cores of another one may add in another order.
 std::string InvariantNumerics(const cudaDeviceProp& properties) {
   return absl::StrCat("cuda-sm", properties.major, properties.minor, "-invariant",
                       kInvariantVersion);

@@ -1,4 +1,4 @@
-// The door to the CUDA backend. A build without CUDA links no_cuda/ behind it.
+// Makes the CUDA backend. A build without CUDA links no_cuda/ instead.
 #pragma once
 
 #include <memory>
@@ -9,12 +9,13 @@
 
 namespace baton {
 
-// True where the build has CUDA and the machine a GPU that it is for.
+// True where the build has CUDA and the machine has a GPU of a kind that the build supports.
 bool CudaAvailable();
 
-// `deterministic` as in CudaBackend. UNIMPLEMENTED where this build has no CUDA. INVALID_ARGUMENT
-// where the machine has no driver, no GPU, none of that number, or one that this build has no code
-// for: it says what was found and the remedy. Leaves the device current on the calling thread.
+// `deterministic`: see CudaBackendOptions. UNIMPLEMENTED where this build has no CUDA.
+// INVALID_ARGUMENT where the machine has no driver, no GPU, no GPU of that number, or one that this
+// build has no code for; the message says what was found and the remedy. Leaves the device current
+// on the calling thread.
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int device, bool deterministic);
 
 }  // namespace baton

@@ -1,17 +1,17 @@
-// What the CUDA kernels are called with, beside tensor.h: plain structs of device pointers, for
-// host code and kernels alike.
+// The operands of the CUDA kernels, beside tensor.h: plain structs of device pointers, for host
+// code and kernels alike.
 #pragma once
 
 #include <cstdint>
 
 namespace baton {
 
-// The last five are of weights only: codes with common scales, as in GGUF.
+// Element types. Only weights have the last five: codes with common scales, as in GGUF.
 enum class CudaElement { kF32, kF16, kBf16, kQ8_0, kQ4_0, kQ4_1, kQ4_K, kQ6_K };
 constexpr bool IsQuantised(CudaElement element) { return element > CudaElement::kBf16; }
 
-// A row-major matrix [rows, columns] in device memory; borrowed. Its data and each of its rows
-// begin at multiples of 16 bytes; weight_layout.h says how a row lies there.
+// A row-major matrix [rows, columns] in device memory; borrowed. The data and each row begin at
+// multiples of 16 bytes; weight_layout.h describes a row.
 struct CudaMatrix {
   const void* data = nullptr;
   CudaElement element = CudaElement::kF32;
@@ -23,15 +23,15 @@ struct CudaMatrix {
 struct CudaPass {
   int rows = 0;
   int sequences = 0;
-  const int32_t* sequence_of_row = nullptr;  // [rows]
+  const int32_t* sequence_of_row = nullptr;  // [rows]; index of the row's sequence in the pass
   const int32_t* positions = nullptr;        // [rows]; -1: the row is padding
-  const int32_t* first_rows = nullptr;       // [sequences + 1]
+  const int32_t* first_rows = nullptr;       // [sequences + 1]; the last is the number of rows
   const int32_t* block_tables = nullptr;     // [sequences, table_stride]
-  int table_stride = 0;                      // blocks of the longest table
+  int table_stride = 0;                      // entries of a block table, at least the longest's
   bool rope_half_split = false;              // pairs (i, i + dim/2) instead of (2i, 2i + 1)
-  int rope_dim = 0;
-  const float* rope_cos = nullptr;  // [rows, rope_dim / 2]
-  const float* rope_sin = nullptr;  // [rows, rope_dim / 2]
+  int rope_dim = 0;                          // rotated dimensions of a head
+  const float* rope_cos = nullptr;           // [rows, rope_dim / 2]
+  const float* rope_sin = nullptr;           // [rows, rope_dim / 2]
 };
 
 }  // namespace baton

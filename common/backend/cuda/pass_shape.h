@@ -1,4 +1,4 @@
-// The kinds of passes that are recorded: what a launch of theirs has as an argument.
+// The kinds of recorded passes: everything that an argument of a recorded launch depends on.
 #pragma once
 
 #include <tuple>
@@ -11,8 +11,8 @@ namespace baton {
 
 struct PassShape {
   int rows = 0;
-  int table_stride = 0;  // blocks
-  int max_tasks = 0;     // of the attention
+  int table_stride = 0;  // blocks of a block table
+  int max_tasks = 0;     // tasks of the attention
 
   friend bool operator<(const PassShape& a, const PassShape& b) {
     return std::tie(a.rows, a.table_stride, a.max_tasks) <
@@ -20,12 +20,12 @@ struct PassShape {
   }
 };
 
-// The least of 1, 2, 4, 8, 12, 16, then of the multiples of 8 up to 64 and of 32 beyond, that is at
-// least `rows`: never more than 31 above it. REQUIRES: rows > 0.
+// The least number that is at least `rows` among 1, 2, 4, 8, 12, 16, the multiples of 8 up to 64
+// and the multiples of 32 beyond: never more than 31 above `rows`. REQUIRES: rows > 0.
 int RecordedRows(int rows);
 
-// That the passes of so many rows share whose longest table and whose number of tasks are about as
-// large: both are rounded up to powers of two.
+// The shape that passes of so many rows share if their longest block tables and their numbers of
+// tasks are about as large: both are rounded up to powers of two.
 PassShape RecordedShape(int rows, absl::Span<const PassSequence> sequences, int tasks);
 
 }  // namespace baton

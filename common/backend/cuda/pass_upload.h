@@ -11,13 +11,14 @@
 
 namespace baton {
 
-// Where the arrays of a pass lie in one piece of memory; each begins at a multiple of 16 bytes.
+// Where the arrays of a pass lie in one piece of memory: offsets in bytes, multiples of 16.
 struct PassLayout {
-  // `least_stride`: of the tables, which have room for `pass.rows` sequences where it is recorded.
+  // A block table has at least `least_stride` entries. For a recorded pass there is room for the
+  // tables of `pass.rows` sequences.
   explicit PassLayout(const Pass& pass, int least_stride = 0);
 
-  int sequences = 0;
-  int table_stride = 0;  // blocks of the longest table, or more
+  int sequences = 0;     // sequences that the arrays have room for
+  int table_stride = 0;  // entries of a block table, at least the longest's
   size_t sequence_of_row = 0;
   size_t positions = 0;
   size_t first_rows = 0;
@@ -25,13 +26,13 @@ struct PassLayout {
   size_t block_tables = 0;
   size_t rope_cos = 0;
   size_t rope_sin = 0;
-  size_t bytes = 0;  // of all
+  size_t bytes = 0;  // bytes of all arrays together
 };
 
-// Writes the arrays of `pass` to `memory` [layout.bytes], the rests of shorter block tables as 0.
-// Rows behind the sequences' are at position -1.
+// Writes the arrays of `pass` to `memory` [layout.bytes]. The rest of a shorter block table is 0.
+// Rows behind those of the sequences get position -1.
 void FillPass(const Pass& pass, const PassLayout& layout, uint8_t* memory);
-// The arrays at `memory`.
+// A view of the arrays that FillPass wrote, once they lie at `memory` on the device.
 CudaPass PassAt(const Pass& pass, const PassLayout& layout, const uint8_t* memory);
 
 }  // namespace baton

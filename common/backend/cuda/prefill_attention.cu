@@ -6,21 +6,21 @@
 
 namespace baton {
 
-// Shared memory: [queries][2 buffers][K, V][pages]. Where the cache has codes there is one more [K,
-// V][pages] behind the buffers, for what they come to.
+// Shared memory: [queries][2 buffers][K, V][pages]. For a cache of codes there is one more
+// [K, V][pages] behind the buffers, which takes the dequantised elements.
 template <class Stored, int kHeadDim>
 struct PrefillShape {
   static constexpr int kQueries = PrefillQueries(kHeadDim);
   static constexpr int kTiles = kQueries / 16 / kAttentionWarps;  // M tiles of a warp
-  static constexpr int kPages = kHeadDim > 80 ? 2 : 4;            // of a key tile
+  static constexpr int kPages = kHeadDim > 80 ? 2 : 4;            // pages of a key tile
   static constexpr int kKeys = kPages * kAttentionPage;
-  static constexpr int kPartBytes = kPages * PageShape<kHeadDim>::kBytes;
+  static constexpr int kPartBytes = kPages * PageShape<kHeadDim>::kBytes;  // K, or V, of a key tile
   static constexpr int kPageBytes = kCopiedPageBytes<Stored, kHeadDim>;
   static constexpr int kBufferBytes = 2 * kPages * kPageBytes;
   static constexpr int kBuffersAt = kQueries * PageShape<kHeadDim>::kRowBytes;
   static constexpr int kSharedBytes =
       kBuffersAt + 2 * kBufferBytes + (kIsKvCode<Stored> ? 2 * kPartBytes : 0);
-  static_assert(kAttentionWarps % kPages == 0);  // CopyKeys
+  static_assert(kAttentionWarps % kPages == 0);  // CopyKeys gives each warp one page
 };
 
 // The block that has this warp's page of the key tile at `first_key`.
@@ -32,7 +32,7 @@ static __device__ int32_t FindBlock(const AttentionArgs& args, const TileWork& w
   return key < work.end_key ? work.block_table[key / args.cache.block_size] : 0;
 }
 
-// Begins to copy the key tile at `first_key` to `buffer` [K, V][pages]. `block` as above.
+// Begins to copy the key tile at `first_key` to `buffer` [K, V][pages]. `block` is from FindBlock.
 template <class Stored, int kHeadDim>
 static __device__ void CopyKeys(const AttentionArgs& args, const TileWork& work, int first_key,
                                 int32_t block, uint8_t* buffer) {
@@ -67,7 +67,7 @@ static __device__ void AttendTile(
   int buffer = 0;
   for (int first_key = 0; first_key < work.end_key; first_key += Shape::kKeys) {
     WaitForCopies<0>();
-    __syncthreads();  // copied by all warps; and none reads the other buffer any more
+    __syncthreads();  // all warps have copied, and none reads the other buffer any more
     const int next = first_key + Shape::kKeys;
     if (next < work.end_key) {
       CopyKeys<Stored, kHeadDim>(args, work, next, next_block,

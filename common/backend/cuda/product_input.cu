@@ -8,9 +8,9 @@ namespace baton {
 
 constexpr int kNormThreads = 256;
 constexpr int kElementwiseThreads = 256;
-constexpr int kVector = 4;  // floats of 16 bytes
+constexpr int kVector = 4;  // floats in 16 bytes
 
-// A block has a row.
+// A block has one row.
 template <class Element, int kCount>
 static __global__ void __launch_bounds__(kNormThreads)
     NormRowsKernel(const float* in, const float* gain, float epsilon, int columns, Element* out) {
@@ -34,7 +34,7 @@ static __global__ void __launch_bounds__(kNormThreads)
   }
 }
 
-// A thread has kCount of `size` values.
+// A thread has kCount of the `size` values.
 template <class Element, int kCount>
 static __global__ void __launch_bounds__(kElementwiseThreads)
     SwiGluKernel(const float* gate, const float* up, size_t size, Element* out) {

@@ -1,7 +1,6 @@
 // The activations of products over many rows: normalised or gated, in the element type that the
-// product takes, rounded to nearest even. Arithmetic is float32, as the CPU's
-// (cpu/product_input.h); only the order in which a row's squares are summed is another.
-#pragma once
+// product takes, rounded to nearest even. Arithmetic is float32, as on the CPU
+// (cpu/product_input.h); only the order in which the squares of a row are summed differs.
 
 #include <cuda_runtime.h>
 
@@ -10,7 +9,7 @@
 
 namespace baton {
 
-// All memory is the device's. `out` [rows, columns].
+// All memory is device memory. `out` [rows, columns] of type `element`.
 
 // out = in * (1 / sqrt(mean(in^2) + epsilon)) * gain, by rows. `gain` [in.columns].
 void LaunchNormRows(Tensor in, const float* gain, float epsilon, CudaElement element, void* out,
@@ -19,7 +18,7 @@ void LaunchNormRows(Tensor in, const float* gain, float epsilon, CudaElement ele
 // out = gate / (1 + exp(-gate)) * up. `up` has the shape of `gate`.
 void LaunchSwiGluRows(Tensor gate, Tensor up, CudaElement element, void* out, cudaStream_t stream);
 
-// out = in.
+// out = in, converted to `element`.
 void LaunchConvertRows(Tensor in, CudaElement element, void* out, cudaStream_t stream);
 
 }  // namespace baton

@@ -19,8 +19,8 @@ struct TermArgs {
   __nv_bfloat16* out;  // [terms, rows, stride]
 };
 
-// What the row's elements are multiplied by before the gain. Thread t sums the squares of the quads
-// t mod kTermThreads in ascending order.
+// The factor of the row's elements before the gain. Thread t sums the squares of the quads that are
+// t mod kTermThreads, in ascending order.
 static __device__ float NormScale(const TermArgs& args, const float* row, float* scratch) {
   const int columns = args.input.in.columns;
   float squares = 0;
@@ -33,7 +33,7 @@ static __device__ float NormScale(const TermArgs& args, const float* row, float*
   return 1.0f / sqrtf(sum / static_cast<float>(columns) + args.input.epsilon);
 }
 
-// Four columns of the product's input; those behind the row's end are 0.
+// Four columns of the product's input; columns behind the row's end are 0.
 template <VectorInput::Kind kKind>
 static __device__ float4 TermQuad(const TermArgs& args, const float* row, const float* other,
                                   float scale, int column) {
@@ -47,13 +47,13 @@ static __device__ float4 TermQuad(const TermArgs& args, const float* row, const 
   return make_float4(SiluF(x.x) * y.x, SiluF(x.y) * y.y, SiluF(x.z) * y.z, SiluF(x.w) * y.w);
 }
 
-// What rounding to BF16 loses. Of infinities nothing: the difference would be NaN.
+// The part of x that rounding to BF16 loses; 0 for infinities, where the difference would be NaN.
 static __device__ float LostByRounding(float x) {
   const float rounded = ToFloat(FromFloat<__nv_bfloat16>(x));
   return fabsf(rounded) < INFINITY ? x - rounded : 0.0f;
 }
 
-// A block has a row.
+// A block has one row.
 template <VectorInput::Kind kKind>
 static __global__ void __launch_bounds__(kTermThreads)
     ProductTermsKernel(const __grid_constant__ TermArgs args) {

@@ -1,5 +1,5 @@
-// The input of a product as the tensor cores take it (invariant_product.h): x = BF16(x), or with a
-// second term BF16(x) + BF16(x - BF16(x)), which is 16 bits of x.
+// The input of a product in the form for the tensor cores (invariant_product.h): x = BF16(x), or
+// with a second term BF16(x) + BF16(x - BF16(x)), which keeps 16 bits of x.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,13 +10,13 @@
 
 namespace baton {
 
-// Columns that a product goes through at a time: rows are padded to multiples of them.
+// Columns that a product takes at a time. Rows are padded to multiples of this.
 inline constexpr int kTileColumns = 128;
 constexpr int ColumnTiles(int columns) { return (columns + kTileColumns - 1) / kTileColumns; }
 
-// In device memory; borrowed.
+// A product's input, in device memory; borrowed.
 struct ProductTerms {
-  const void* data = nullptr;  // [terms, rows, ProductTermStride(columns)], BF16, then zeros
+  const void* data = nullptr;  // [terms, rows, ProductTermStride(columns)] BF16, padded with zeros
   int terms = 1;               // 1 or 2
   int rows = 0;
   int columns = 0;
@@ -27,8 +27,8 @@ constexpr size_t ProductTermBytes(int terms, int rows, int columns) {
          static_cast<size_t>(ProductTermStride(columns)) * 2;
 }
 
-// The input, normalised or gated, to `data` [ProductTermBytes], aligned to 16 bytes. The bits of a
-// row depend on it alone: a block of fixed size has it.
+// Writes the input, normalised or gated, to `data` [ProductTermBytes], aligned to 16 bytes. The
+// bits of a row depend on that row alone: one block of a fixed size computes it.
 ProductTerms LaunchProductTerms(const VectorInput& input, int terms, void* data,
                                 cudaStream_t stream);
 

@@ -26,11 +26,12 @@ static __device__ void StoreCodes(uint8_t* to, const Floats<kCount>& x, float di
   *reinterpret_cast<Access*>(to) = access;
 }
 
-// Block (row, kQuantiseWarps of its heads). A warp has a head, a lane every 32nd part of it.
+// The grid is [rows, blocks of kQuantiseWarps heads]. A warp has one head, a lane every 32nd
+// HeadPart of it.
 template <class Code, bool kHalfSplit, int kCount>
 static __global__ void __launch_bounds__(kQuantiseWarps* kWarpLanes)
     RotateAndQuantiseKernel(RotateArguments arguments) {
-  constexpr int kMostParts = kMaxVectorHeadDim / (2 * kCount) / kWarpLanes;  // of a lane
+  constexpr int kMostParts = kMaxVectorHeadDim / (2 * kCount) / kWarpLanes;  // HeadParts of a lane
   WaitForPreviousKernel();
   LetNextKernelStart();
   const CudaPass& pass = arguments.pass;

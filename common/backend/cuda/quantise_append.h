@@ -1,5 +1,5 @@
-// What rotate_append.h is for a cache of codes (kv_codes.h): rotates, quantises each head, appends
-// codes and scales. The CPU's bits.
+// LaunchRotateAndAppend for a cache of codes (kv_codes.h): rotates, quantises each head, appends
+// codes and scales. The bits are those of the CPU.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,7 +8,7 @@
 
 namespace baton {
 
-// See LaunchRotateAndAppend. REQUIRES: IsQuantised(cache.dtype), head_dim <= kMaxVectorHeadDim.
+// REQUIRES: IsQuantised(cache.dtype), head_dim <= kMaxVectorHeadDim; see LaunchRotateAndAppend.
 void LaunchRotateAndQuantise(const RotateArguments& arguments, cudaStream_t stream);
 
 }  // namespace baton

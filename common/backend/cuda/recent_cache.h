@@ -1,4 +1,4 @@
-// A map of bounded size: when it is full, what was not used for longest gives way.
+// A map of bounded size: when it is full, the least recently used entry gives way.
 #pragma once
 
 #include <cstddef>
@@ -8,14 +8,14 @@
 
 namespace baton {
 
-// Not thread-safe. Key: ordered by <.
+// Not thread-safe. Keys are ordered by <.
 template <class Key, class Value>
 class RecentCache {
  public:
   // REQUIRES: capacity > 0.
   explicit RecentCache(size_t capacity) : capacity_(capacity) {}
 
-  // Null when there is none; the pointer is good until the next Insert.
+  // The value of `key`, or null when there is none. The pointer is valid until the next Insert.
   Value* Find(const Key& key) {
     const auto found = places_.find(key);
     if (found == places_.end()) return nullptr;
@@ -39,7 +39,7 @@ class RecentCache {
  private:
   using Entries = std::list<std::pair<Key, Value>>;
   size_t capacity_;
-  Entries entries_;  // the most recently used first
+  Entries entries_;  // in order of use, the most recent first
   std::map<Key, typename Entries::iterator> places_;
 };
 

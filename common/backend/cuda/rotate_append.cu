@@ -9,8 +9,8 @@ namespace baton {
 
 constexpr int kRotateThreads = 128;
 
-// Block (row, part of its heads); a thread has 2 * kCount elements of one head: of Q, then of K,
-// then of V.
+// The grid is [rows, blocks of heads]. A thread has one HeadPart, 2 * kCount elements of one head;
+// heads are those of Q, then of K, then of V.
 template <class Element, bool kHalfSplit, int kCount>
 static __global__ void __launch_bounds__(kRotateThreads)
     RotateAndAppendKernel(RotateArguments arguments) {

@@ -1,4 +1,4 @@
-// The rotation of a head of Q or K, and where it goes. For the kernels that append to the cache.
+// The rotation of a head of Q or K, and its place in the cache, for the kernels that append to it.
 #pragma once
 
 #include "common/backend/cuda/device.h"
@@ -7,9 +7,9 @@
 
 namespace baton {
 
-inline constexpr int kRotateVector = 4;  // floats of 16 bytes
+inline constexpr int kRotateVector = 4;  // floats in 16 bytes
 
-// See LaunchRotateAndAppend.
+// The arguments of LaunchRotateAndAppend.
 struct RotateArguments {
   CudaPass pass;
   Tensor queries;
@@ -18,13 +18,13 @@ struct RotateArguments {
   KvLayerView cache;
 };
 
-// Heads of a row: of Q, then of K, then of V.
+// The number of heads of a row: those of Q, then of K, then of V.
 __host__ __device__ inline int RotatedHeads(const RotateArguments& arguments) {
   return arguments.queries.columns / arguments.cache.head_dim + 2 * arguments.cache.kv_heads;
 }
 
-// Whether pairs, and what is not rotated, are whole vectors; all rows, in the cache too, begin at
-// 16 bytes then.
+// Whether the rotated pairs and the other elements divide into whole vectors. All rows, those in
+// the cache too, then begin at multiples of 16 bytes.
 inline bool RotatesVectors(const RotateArguments& arguments) {
   const KvLayerView& cache = arguments.cache;
   return arguments.pass.rope_dim % (2 * kRotateVector) == 0 &&
@@ -34,10 +34,10 @@ inline bool RotatesVectors(const RotateArguments& arguments) {
                         cache.blocks, arguments.pass.rope_cos, arguments.pass.rope_sin});
 }
 
-// Whose one of the heads is.
+// The tensor and head that one of the RotatedHeads is.
 struct HeadOwner {
   Tensor tensor;
-  int head;  // of the tensor
+  int head;  // index of the head in the tensor
   bool query;
   bool value;
 
@@ -52,10 +52,10 @@ struct HeadOwner {
   }
 };
 
-// Where the cache has the row's token.
+// The place of the row's token in the cache.
 struct CachePlace {
   int32_t block = 0;
-  int token = -1;  // of the block; negative where the row is nobody's
+  int token = -1;  // index of the token in the block; negative where the row is padding
 
   __device__ CachePlace(const CudaPass& pass, int row, int block_size) {
     const int position = pass.positions[row];
@@ -67,13 +67,14 @@ struct CachePlace {
   }
 };
 
-// Two runs of kCount elements of a head, at `a` and `b`, and the angles that turn them, if any.
-// Half of a head's elements are enumerated by `a`: pairs first, then what is not rotated.
+// Two ranges of kCount elements of a head, at `a` and `b`, which are rotated together if at all.
+// `index` counts the ranges at `a`, which are one half of the head: pairs first, then the elements
+// that are not rotated.
 template <bool kHalfSplit, int kCount>
 struct HeadPart {
   int a;
   int b;
-  int pair;  // the first of them
+  int pair;  // the first of the pairs
   bool rotated;
 
   __device__ HeadPart(int index, int head_dim, int rope_dim) {
@@ -99,7 +100,8 @@ __device__ inline void RotatePair(float cosine, float sine, float& a, float& b) 
   a = rotated;
 }
 
-// The pairs' first elements are in `a` and their second in `b`, or they follow one another.
+// Rotates kCount pairs, the first of them `pair`. With kHalfSplit the pairs' first elements are in
+// `a` and their second ones in `b`; otherwise the two elements of a pair follow one another.
 template <bool kHalfSplit, int kCount>
 __device__ inline void RotatePart(const CudaPass& pass, int row, int pair, Floats<kCount>& a,
                                   Floats<kCount>& b) {

@@ -8,9 +8,9 @@ namespace baton {
 constexpr int kRowThreads = 128;
 constexpr int kCopyThreads = 32;  // few, so that the columns of a small copy still fill many blocks
 constexpr int kRowsTogether = 8;
-constexpr int kRowVector = 4;  // floats of 16 bytes
+constexpr int kRowVector = 4;  // floats in 16 bytes
 
-// Block (row, part of the columns).
+// The grid is [rows, blocks of columns].
 template <int kCount>
 static __global__ void __launch_bounds__(kRowThreads)
     AddBiasKernel(const float* bias, int columns, float* out) {
@@ -25,8 +25,8 @@ static __global__ void __launch_bounds__(kRowThreads)
   StoreFloats(at, values);
 }
 
-// A thread has some columns of all rows: where the output lies over the input, nobody else reads
-// what it writes. Rows that it has read already may be written: rows[i] >= i, and they ascend.
+// A thread has some columns of all rows. So where the output lies over the input, no other thread
+// reads what this one writes. It may write rows that it has read: rows[i] >= i, and they ascend.
 template <int kCount>
 static __global__ void __launch_bounds__(kCopyThreads)
     CopyRowsKernel(const float* in, const int32_t* rows, int row_count, int columns, float* out) {

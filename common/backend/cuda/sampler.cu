@@ -1,7 +1,7 @@
 #include "common/backend/cuda/launch.h"
 #include "common/backend/cuda/sampler.h"
 #include "common/backend/cuda/sampler_block.h"
-#include "common/backend/cuda/sampler_choice.h"
+#include "common/backend/cuda/sampler_draw.h"
 #include "common/backend/cuda/sampler_row.h"
 #include "common/backend/cuda/sampler_slices.h"
 #include "common/base/check.h"
@@ -9,7 +9,7 @@
 
 namespace baton {
 
-// One block per slice and row: what the row's edits leave of its slice, and its extremes.
+// One block per slice and row: applies the row's edits to the slice and finds its extremes.
 static __global__ void EditLogits(SamplerBatch batch, Slicing slicing) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
   WaitForPreviousKernel();
@@ -21,14 +21,14 @@ static __global__ void EditLogits(SamplerBatch batch, Slicing slicing) {
 
   Extremes extremes;
   extremes.raw_first = ScanRawSlice(row, range);
-  __syncthreads();  // the copy is complete
+  __syncthreads();  // the copy of the slice is complete
   if (row.edited) EditSlice(batch, row, range);
   ScanSlice(row, range, extremes);
   extremes.raw_first = BlockReduce(extremes.raw_first, Min(), warps);
   extremes.first = BlockReduce(extremes.first, Min(), warps);
   extremes.last = BlockReduce(extremes.last, Max(), warps);
   if (Thread() == 0) row.scratch.extremes[slice] = extremes;
-  // For the next kernel to add to.
+  // The next kernel adds to these bins.
   for (int bin = slice * Threads() + Thread(); bin < kWeightBins;
        bin += slicing.count * Threads()) {
     row.scratch.bin_tokens[bin] = 0;
@@ -36,7 +36,7 @@ static __global__ void EditLogits(SamplerBatch batch, Slicing slicing) {
   }
 }
 
-// One block per slice and row: weights, and what the logprobs need.
+// One block per slice and row: computes its weights, and what the logprobs need of it.
 static __global__ void WeighLogits(SamplerBatch batch, Slicing slicing) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
   WaitForPreviousKernel();
@@ -64,12 +64,12 @@ static __global__ void WeighLogits(SamplerBatch batch, Slicing slicing) {
   if (Thread() == 0) row.scratch.weights[slice] = weights;
 }
 
-// One block per row.
-static __global__ void __launch_bounds__(1024) ChooseTokens(SamplerBatch batch, Slicing slicing) {
+// One block per row: samples its token, and writes its logprobs and counts.
+static __global__ void __launch_bounds__(1024) SampleTokens(SamplerBatch batch, Slicing slicing) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
   WaitForPreviousKernel();
   LetNextKernelStart();
-  auto& shared = *reinterpret_cast<ChooseShared*>(shared_memory);
+  auto& shared = *reinterpret_cast<SampleShared*>(shared_memory);
   const int index = static_cast<int>(blockIdx.x);
   const Row row(batch, index);
   const Extremes extremes = row.FindExtremes(slicing);
@@ -77,7 +77,7 @@ static __global__ void __launch_bounds__(1024) ChooseTokens(SamplerBatch batch, 
   int token_id = 0;
   SamplerError error = row.ErrorOf(extremes);
   if (error == SamplerError::kNone) {
-    token_id = row.greedy() ? TokenOf(extremes.first) : ChooseDrawn(row, slicing, extremes, shared);
+    token_id = row.greedy() ? TokenOf(extremes.first) : DrawToken(row, slicing, extremes, shared);
     if (row.params.top_logprobs >= 0) {
       WriteLogprobs(row, slicing, extremes, token_id, shared.cut.warps, batch.logprobs[index]);
     }
@@ -126,10 +126,10 @@ void LaunchSample(const SamplerBatch& batch, const SamplerShape& shape, cudaStre
           .stream = stream,
           .may_start_early = true},
          batch, slicing);
-  Launch(ChooseTokens,
+  Launch(SampleTokens,
          {.grid = dim3(static_cast<unsigned>(batch.rows)),
           .block = dim3(static_cast<unsigned>(shape.row_threads)),
-          .shared_bytes = sizeof(ChooseShared),
+          .shared_bytes = sizeof(SampleShared),
           .stream = stream,
           .may_start_early = true},
          batch, slicing);

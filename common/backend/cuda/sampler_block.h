@@ -1,5 +1,5 @@
-// What the threads of a warp or a block work out together. All of their threads call these
-// functions, and all get the result.
+// Reductions and loops that the threads of a warp or a block do together. All of their threads call
+// these functions, and all get the result.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -34,7 +34,7 @@ __device__ inline uint64_t WarpReduce(uint64_t value, Combine combine) {
   return value;
 }
 
-// `warps`: shared memory, [32].
+// `warps` [32] is shared memory.
 template <class Combine>
 __device__ inline uint64_t BlockReduce(uint64_t value, Combine combine, uint64_t* warps) {
   value = WarpReduce(value, combine);
@@ -46,7 +46,7 @@ __device__ inline uint64_t BlockReduce(uint64_t value, Combine combine, uint64_t
   return value;
 }
 
-// The sum of the values of the threads before this one. `warps`: shared memory, [32].
+// The sum of the values of the threads before this one. `warps` [32] is shared memory.
 __device__ inline uint64_t BlockSumBefore(uint64_t value, uint64_t* warps) {
   uint64_t through = value;
   for (int distance = 1; distance < kWarpLanes; distance *= 2) {
@@ -61,8 +61,8 @@ __device__ inline uint64_t BlockSumBefore(uint64_t value, uint64_t* warps) {
   return before;
 }
 
-// Adds to a sum in shared memory that others add to: its halves, as those have atomics of their
-// own in hardware.
+// Adds to a 64-bit sum in shared memory, to which other threads add at the same time. The sum has
+// two halves, because 32-bit atomics on shared memory exist in hardware.
 __device__ inline void AddShared(unsigned int (&sum)[2], uint64_t value) {
   const auto low = static_cast<unsigned int>(value);
   const unsigned int carry = atomicAdd(&sum[0], low) + low < low ? 1 : 0;
@@ -73,9 +73,9 @@ __device__ inline uint64_t SumOf(const unsigned int (&sum)[2]) {
   return uint64_t{sum[1]} << 32 | sum[0];
 }
 
-// Calls work(index, value, inside) for the values of [begin, end) that fall to the member
-// `index` of a group of `members`; as often for all members, with inside false beyond the end.
-// Several loads are under way at a time.
+// Calls work(index, value, inside) for those values of [begin, end) that fall to member `member` of
+// a group of `members`. All members make the same number of calls, with `inside` false beyond the
+// end. Several loads are in flight at a time.
 template <class Work>
 __device__ inline void ForEachValue(const float* values, int begin, int end, int member,
                                     int members, Work work) {

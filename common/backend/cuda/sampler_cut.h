@@ -1,7 +1,7 @@
-// Where top_k and top_p cut a row off: the last token, in the order of likelihood, that is kept. No
-// row is sorted. The bins of weight that the launch before has filled say in which bin the cut
-// lies; among that bin's tokens (a list in shared memory, or the row again where they are too
-// many) it is found digit by digit of TokenOrder.
+// Where top_k and top_p cut a row off: the last token, in TokenOrder, that is kept. No row is
+// sorted. The weight bins that the previous launch filled say in which bin the cut lies. Among that
+// bin's tokens (a list in shared memory, or the row again where they are too many) the cut is found
+// digit by digit of TokenOrder.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,9 +16,10 @@ namespace baton {
 inline constexpr int kDigits = 256;
 inline constexpr int kListTokens = 1024;
 
-struct BinChoice {
+// A bin that FindBin found.
+struct FoundBin {
   int bin = 0;
-  uint64_t before = 0;  // the mass of the bins before it
+  uint64_t before = 0;  // the mass of the bins before this one
 };
 
 // Shared memory of a block that looks for cuts.
@@ -28,13 +29,13 @@ struct CutShared {
   unsigned int digit_tokens[kDigits];
   unsigned int digit_weights[kDigits][2];  // low and high half
   unsigned int list_size;
-  BinChoice choice;
+  FoundBin found_bin;
 };
 
-// The first of `bins` bins whose mass and that of the bins before it sum to `target` or more.
-// REQUIRES: 0 < target <= the mass of all.
+// Finds the first of `bins` bins for which its mass and that of the bins before it sum to `target`
+// or more. REQUIRES: 0 < target <= the mass of all bins.
 template <class MassOf>
-__device__ inline BinChoice FindBin(int bins, uint64_t target, MassOf mass_of, CutShared& shared) {
+__device__ inline FoundBin FindBin(int bins, uint64_t target, MassOf mass_of, CutShared& shared) {
   const int share = (bins + Threads() - 1) / Threads();
   const int begin = Thread() * share;
   const int end = begin + share < bins ? begin + share : bins;
@@ -44,10 +45,10 @@ __device__ inline BinChoice FindBin(int bins, uint64_t target, MassOf mass_of, C
   if (before < target && target <= before + mass) {
     int bin = begin;
     for (; before + mass_of(bin) < target; ++bin) before += mass_of(bin);
-    shared.choice = {bin, before};
+    shared.found_bin = {bin, before};
   }
   __syncthreads();
-  return shared.choice;
+  return shared.found_bin;
 }
 
 class CutFinder {
@@ -58,7 +59,7 @@ class CutFinder {
         bins_(row.MakeBins(extremes)),
         shared_(shared) {}
 
-  // Tokens of weight up to the result, in their order, are kept.
+  // The order of the last token that is kept; only tokens with weight count.
   __device__ TokenOrder Find() {
     uint64_t tokens = 0;
     for (int bin = Thread(); bin < kWeightBins; bin += Threads()) tokens += TokensOf(bin);
@@ -73,16 +74,16 @@ class CutFinder {
   __device__ uint64_t TokensOf(int bin) const { return row_.scratch.bin_tokens[bin]; }
 
   __device__ void CutAtTopK(uint64_t top_k) {
-    const BinChoice choice = FindBin(
+    const FoundBin found = FindBin(
         kWeightBins, top_k, [&](int bin) { return TokensOf(bin); }, shared_);
-    OpenBin(choice.bin);
-    last_ = Descend(/*by_weight=*/false, top_k - choice.before);
-    last_bin_ = choice.bin;
+    OpenBin(found.bin);
+    last_ = Descend(/*by_weight=*/false, top_k - found.before);
+    last_bin_ = found.bin;
   }
 
   __device__ void CutAtTopP() {
     uint64_t last_weight = 0;
-    if (last_bin_ < kWeightBins) {  // cut through by top_k
+    if (last_bin_ < kWeightBins) {  // top_k has cut through this bin
       ForEachOfBin([&](TokenOrder order, bool inside) {
         if (inside) last_weight += weigher_(LogitOf(order));
       });
@@ -96,12 +97,12 @@ class CutFinder {
     for (int bin = Thread(); bin < kWeightBins; bin += Threads()) total += mass_of(bin);
     total = BlockReduce(total, Add(), shared_.warps);
     const uint64_t target = TopPWeight(total, row_.params.top_p);
-    const BinChoice choice = FindBin(kWeightBins, target, mass_of, shared_);
-    if (choice.bin != bin_) OpenBin(choice.bin);
-    last_ = Descend(/*by_weight=*/true, target - choice.before);
+    const FoundBin found = FindBin(kWeightBins, target, mass_of, shared_);
+    if (found.bin != bin_) OpenBin(found.bin);
+    last_ = Descend(/*by_weight=*/true, target - found.before);
   }
 
-  // Makes `bin` the one whose tokens ForEachOfBin visits.
+  // Opens `bin`: ForEachOfBin then visits its tokens.
   __device__ void OpenBin(int bin) {
     bin_ = bin;
     listed_ = TokensOf(bin) <= kListTokens;
@@ -125,8 +126,8 @@ class CutFinder {
                  });
   }
 
-  // Calls work(order, inside), equally often in all threads, for the open bin's tokens that are
-  // not cut off yet.
+  // Calls work(order, inside), equally often in all threads, for those tokens of the open bin that
+  // are not cut off yet.
   template <class Work>
   __device__ void ForEachOfBin(Work work) const {
     const TokenOrder last = last_;
@@ -139,12 +140,13 @@ class CutFinder {
     }
   }
 
-  // The first of the open bin's tokens, in their order, that sums with those before it to `target`:
-  // tokens, or weight. Eight bits at a time.
+  // The first of the open bin's tokens, in TokenOrder, at which the sum over the tokens up to it
+  // reaches `target`. The sum is of weights if `by_weight`, otherwise a number of tokens. It goes
+  // eight bits of TokenOrder at a time.
   __device__ TokenOrder Descend(bool by_weight, uint64_t target) {
     TokenOrder prefix = 0;
     for (int shift = 56;; shift -= 8) {
-      if (shift == 24) {  // of the id, and always 0
+      if (shift == 24) {  // the highest byte of the token id, which is always 0
         prefix <<= 8;
         continue;
       }
@@ -152,11 +154,11 @@ class CutFinder {
       const auto mass_of = [&](int digit) -> uint64_t {
         return by_weight ? SumOf(shared_.digit_weights[digit]) : shared_.digit_tokens[digit];
       };
-      const BinChoice choice = FindBin(kDigits, target, mass_of, shared_);
-      target -= choice.before;
-      prefix = prefix << 8 | static_cast<TokenOrder>(choice.bin);
+      const FoundBin found = FindBin(kDigits, target, mass_of, shared_);
+      target -= found.before;
+      prefix = prefix << 8 | static_cast<TokenOrder>(found.bin);
       if (shift == 0) return prefix;
-      const unsigned int tokens = shared_.digit_tokens[choice.bin];
+      const unsigned int tokens = shared_.digit_tokens[found.bin];
       const bool whole = by_weight ? tokens == 1 : tokens == target;
       if (whole) return LastWith(prefix, shift);
     }
@@ -187,8 +189,8 @@ class CutFinder {
     __syncthreads();
   }
 
-  // In one addition for the whole warp where its tokens have the same digit: in a row of equal
-  // logits all of them do.
+  // Makes one addition for the whole warp where its tokens have the same digit: in a row of equal
+  // logits all of them have.
   __device__ void AddDigit(int digit, uint64_t weight, bool inside) {
     const unsigned int lanes = __ballot_sync(kAllLanes, inside);
     if (lanes == 0) return;
@@ -209,10 +211,10 @@ class CutFinder {
   const Weigher weigher_;
   const WeightBins bins_;
   CutShared& shared_;
-  TokenOrder last_ = kAfterAll;  // behind it everything is cut off
+  TokenOrder last_ = kAfterAll;  // the last token kept; all behind it are cut off
   int last_bin_ = kWeightBins;   // the bin of last_
-  int bin_ = -1;                 // the open one
-  bool listed_ = false;
+  int bin_ = -1;                 // the open bin
+  bool listed_ = false;          // whether the open bin's tokens are in shared_.list
 };
 
 }  // namespace baton

@@ -1,5 +1,5 @@
 // One row of logits as the sampler's kernels see it: its slices, the order of its tokens, their
-// weights, and the scratch memory in which one kernel leaves what the next one needs.
+// weights, and the scratch memory in which a kernel leaves results for the next one.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,7 +17,7 @@ namespace baton {
 inline constexpr int kMaxSlices = 64;
 inline constexpr int kWeightBins = 1024;
 
-// A token's place in a row, smaller before larger: likelier first, then by ascending id. 0 stands
+// A token's place in a row. Smaller comes first: likelier tokens, then ascending ids. 0 stands
 // before all tokens and kAfterAll behind them.
 using TokenOrder = uint64_t;
 inline constexpr TokenOrder kAfterAll = ~uint64_t{0};
@@ -36,7 +36,7 @@ __device__ inline bool IsFinite(float logit) {
   return (std::bit_cast<uint32_t>(logit) & 0x7fffffff) < 0x7f800000;
 }
 
-// Probabilities before top_k and top_p, in fixed point.
+// The weights of tokens before top_k and top_p: probabilities in fixed point.
 struct Weigher {
   float max_logit = 0;
   float temperature = 1;
@@ -48,45 +48,45 @@ struct Weigher {
   }
 };
 
-// Cuts the tokens that have weight into bins: a token in an earlier bin is likelier. Only the
-// share of the work that is left to the last kernel depends on how even they are.
+// Cuts the tokens that have weight into bins: a token in an earlier bin is likelier. No result
+// depends on how even the bins are, only how much work is left to the last kernel.
 struct WeightBins {
   float max_logit = 0;
   float per_logit = 0;
 
   __device__ WeightBins(float max_logit_, float least_logit, float temperature)
       : max_logit(max_logit_) {
-    const float lightest = 28 * temperature;  // exp(-28) is no weight any more
+    const float lightest = 28 * temperature;  // at this distance exp(-28) is no weight any more
     const float range = max_logit - least_logit;
     per_logit = kWeightBins / (range < lightest ? range : lightest);
   }
   __device__ int operator()(float logit) const {
     const float bin = (max_logit - logit) * per_logit;
-    return bin < kWeightBins - 1 ? static_cast<int>(bin) : kWeightBins - 1;  // there with NaN
+    return bin < kWeightBins - 1 ? static_cast<int>(bin) : kWeightBins - 1;  // NaN: the last bin
   }
 };
 
-// What a slice begins and ends with; of all slices together, what the row does. Raw: before bias,
-// masks and penalties.
+// The first and last tokens of a slice, in TokenOrder; over all slices, those of the row. Raw means
+// before bias, masks and penalties.
 struct Extremes {
-  TokenOrder raw_first = kAfterAll;  // 0: a logit is not finite
-  TokenOrder first = kAfterAll;
-  TokenOrder last = 0;  // of the tokens that are not masked
+  TokenOrder raw_first = kAfterAll;  // first token of the raw logits; 0: a logit is not finite
+  TokenOrder first = kAfterAll;      // first token after the edits
+  TokenOrder last = 0;               // last token after the edits that is not masked
 };
 
 struct SliceWeights {
   uint64_t weight = 0;
-  uint64_t raw_weight = 0;  // at temperature 1
+  uint64_t raw_weight = 0;  // weight of the raw logits at temperature 1
 };
 
-// Scratch memory of one row. The bins hold the tokens that have weight.
+// Scratch memory of one row. Only tokens that have weight are in the bins.
 struct RowScratch {
   Extremes* extremes = nullptr;               // [kMaxSlices]
   SliceWeights* weights = nullptr;            // [kMaxSlices]
-  TokenOrder* tops = nullptr;                 // [kMaxSlices, kMaxTopLogprobs], raw
+  TokenOrder* tops = nullptr;                 // [kMaxSlices, kMaxTopLogprobs]; raw logits
   unsigned long long* bin_weights = nullptr;  // [kWeightBins]
   unsigned int* bin_tokens = nullptr;         // [kWeightBins]
-  float* adjusted = nullptr;                  // [vocab_size]
+  float* adjusted = nullptr;                  // [vocab_size]; the edited logits
 };
 
 constexpr size_t RowScratchBytes(int vocab_size) {
@@ -116,10 +116,10 @@ __device__ inline RowScratch ScratchOf(const SamplerBatch& batch, int row) {
   return scratch;
 }
 
-// Of the vocabulary; the last slice may have fewer tokens.
+// The slices of the vocabulary. The last slice may have fewer tokens.
 struct Slicing {
-  int tokens = 0;
-  int count = 0;  // at most kMaxSlices
+  int tokens = 0;  // tokens of a slice
+  int count = 0;   // slices, at most kMaxSlices
 };
 
 struct Range {
@@ -135,15 +135,15 @@ __device__ inline Range SliceRange(const Slicing& slicing, int slice, int vocab_
   return {begin, end < vocab_size ? end : vocab_size};
 }
 
-// The row that a block works at.
+// The row that a block works on.
 struct Row {
   const SamplerRow& params;
   const int vocab_size;
   const float* const logits;  // [vocab_size]
   const RowScratch scratch;
-  const bool masks_stops;
-  const bool edited;
-  const float* const adjusted;  // [vocab_size]; the logits where nothing edits them
+  const bool masks_stops;       // whether min_tokens still masks end and stop tokens
+  const bool edited;            // whether bias, masks or penalties change the logits
+  const float* const adjusted;  // [vocab_size]; the raw logits where nothing edits them
 
   __device__ Row(const SamplerBatch& batch, int row)
       : params(batch.params[row]),
@@ -161,12 +161,12 @@ struct Row {
     return params.temperature > kMinTemperature ? params.temperature : kMinTemperature;
   }
 
-  // REQUIRES: there is a counts_slot.
+  // The row's token counts. REQUIRES: the row has a counts_slot.
   __device__ TokenCount* CountsOf(const SamplerBatch& batch) const {
     return batch.counts +
            static_cast<size_t>(params.counts_slot) * static_cast<size_t>(batch.counts_capacity);
   }
-  // Of the whole row. REQUIRES: the launch that finds the slices' is over.
+  // The extremes of the whole row. REQUIRES: the launch that finds those of the slices is over.
   __device__ Extremes FindExtremes(const Slicing& slicing) const {
     Extremes all;
     for (int slice = 0; slice < slicing.count; ++slice) {

@@ -39,7 +39,7 @@ SamplerRow PackRow(const SamplingRow& row, int counts_slot, SamplerRows& lists) 
 std::vector<CountsSlots::Slot> CountsSlots::Assign(absl::Span<const SamplingRow> rows) {
   ++step_;
   std::vector<Slot> assigned(rows.size());
-  // Who has a slot keeps it, before others take what nobody keeps.
+  // A sequence that has a slot keeps it, before others take the slots that are left.
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto found = slot_of_.find(rows[i].sequence);
     if (found == slot_of_.end()) continue;
@@ -57,7 +57,7 @@ std::vector<CountsSlots::Slot> CountsSlots::Assign(absl::Span<const SamplingRow>
       slot_of_[rows[i].sequence] = slot;
       assigned[i].index = static_cast<int>(slot);
     }
-    BATON_CHECK(assigned[i].filled || rows[i].pending < 0, "counts of outputs that are known");
+    BATON_CHECK(assigned[i].filled || rows[i].pending_row < 0, "counts of outputs that are known");
     slots_[static_cast<size_t>(assigned[i].index)].next_output = rows[i].output_index + 1;
   }
   return assigned;

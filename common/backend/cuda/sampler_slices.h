@@ -1,4 +1,4 @@
-// What the sampler's first two kernels do with a slice of a row each.
+// The sampler's first two kernels, for one slice of a row.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,8 +10,8 @@
 
 namespace baton {
 
-// Bias, masks and penalties of a slice's tokens, in this order. A list names a token once, or
-// always does the same to it.
+// Applies bias, masks and penalties to a slice's tokens, in this order. A list names a token once,
+// or does the same to it each time.
 __device__ inline void EditSlice(const SamplerBatch& batch, const Row& row, const Range& slice) {
   const SamplerRow& params = row.params;
   float* adjusted = row.scratch.adjusted;
@@ -44,7 +44,8 @@ __device__ inline void EditSlice(const SamplerBatch& batch, const Row& row, cons
   __syncthreads();
 }
 
-// Copies a slice where the row is edited.
+// Finds the first raw token of a slice; 0 if a logit is not finite. Copies the slice where the row
+// is edited.
 __device__ inline TokenOrder ScanRawSlice(const Row& row, const Range& slice) {
   TokenOrder first = kAfterAll;
   ForEachValue(row.logits, slice.begin, slice.end, Thread(), Threads(),
@@ -56,7 +57,7 @@ __device__ inline TokenOrder ScanRawSlice(const Row& row, const Range& slice) {
   return first;
 }
 
-// Sets first and last.
+// Sets extremes.first and extremes.last.
 __device__ inline void ScanSlice(const Row& row, const Range& slice, Extremes& extremes) {
   ForEachValue(row.adjusted, slice.begin, slice.end, Thread(), Threads(),
                [&](int token_id, float logit, bool inside) {
@@ -71,7 +72,7 @@ __device__ inline void ScanSlice(const Row& row, const Range& slice, Extremes& e
 struct WeighShared {
   uint64_t warps[kWarpLanes];
   unsigned int bin_tokens[kWeightBins];
-  unsigned int bin_weights[kWeightBins][2];  // low and high half
+  unsigned int bin_weights[kWeightBins][2];  // low and high half of each sum
 };
 
 // Adds the weights of a slice to the row's bins.
@@ -99,7 +100,7 @@ __device__ inline void FillBins(const Row& row, const Range& slice, const Weighe
   }
 }
 
-// This thread's share of the weight of `values` in a slice.
+// This thread's share of the weight of a slice of `values`.
 __device__ inline uint64_t WeighSlice(const float* values, const Range& slice,
                                       const Weigher& weigher) {
   uint64_t sum = 0;
@@ -108,7 +109,7 @@ __device__ inline uint64_t WeighSlice(const float* values, const Range& slice,
   return sum;
 }
 
-// The first `count` of a slice's raw logits, in their order; kAfterAll where it has fewer.
+// Finds the first `count` raw tokens of a slice, in TokenOrder; kAfterAll where it has fewer.
 __device__ inline void FindTops(const Row& row, const Range& slice, int count, TokenOrder* tops,
                                 uint64_t* warps) {
   const auto next_after = [&](TokenOrder order) {

@@ -12,8 +12,8 @@
 
 namespace baton {
 
-// Shared memory: [queries][2 buffers][K, V][pages]. Where the cache has codes there is one more [K,
-// V][pages] behind the buffers, for what they come to.
+// Shared memory: [queries][2 buffers][K, V][pages]. For a cache of codes there is one more
+// [K, V][pages] behind the buffers, which takes the dequantised elements.
 template <class Stored_, int kHeadDim, int kWarps_>
 struct SegmentShape {
   using Stored = Stored_;
@@ -21,11 +21,11 @@ struct SegmentShape {
   static constexpr int kWarps = kWarps_;
   static constexpr int kThreads = kWarps * 32;
   static constexpr int kHalves = kHeadDim > 128 ? 2 : 1;  // warps for each M tile
-  static constexpr int kColumns = kHeadDim / kHalves;     // of the values, for each of them
+  static constexpr int kColumns = kHeadDim / kHalves;     // columns of the values for each warp
   static constexpr int kQueries = kWarps / kHalves * 16;
-  static constexpr int kPages = kHeadDim > 80 ? 2 : 4;  // of a key tile
+  static constexpr int kPages = kHeadDim > 80 ? 2 : 4;  // pages of a key tile
   static constexpr int kKeys = kPages * kAttentionPage;
-  static constexpr int kPartBytes = kPages * PageShape<kHeadDim>::kBytes;
+  static constexpr int kPartBytes = kPages * PageShape<kHeadDim>::kBytes;  // K, or V, of a key tile
   static constexpr int kPageBytes = kCopiedPageBytes<Stored, kHeadDim>;
   static constexpr int kBufferBytes = 2 * kPages * kPageBytes;
   static constexpr int kBuffersAt = kQueries * PageShape<kHeadDim>::kRowBytes;
@@ -43,7 +43,7 @@ static __device__ void MeetAll() {
   }
 }
 
-// The block of lane i's page, the i-th of the segment at `first_key`.
+// The KV block of this lane's page: lane i has the i-th page of the segment at `first_key`.
 static __device__ inline int32_t FindBlocks(const AttentionArgs& args, const TileWork& work,
                                             int first_key) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -51,7 +51,8 @@ static __device__ inline int32_t FindBlocks(const AttentionArgs& args, const Til
   return work.block_table[key / args.cache.block_size];
 }
 
-// Begins to copy the key tile at `first_key` to `buffer` [K, V][pages]. `blocks`: of its segment.
+// Begins to copy the key tile at `first_key` to `buffer` [K, V][pages]. `blocks` is FindBlocks of
+// the tile's segment.
 template <class Shape, int kHeadDim>
 static __device__ void CopyTile(const AttentionArgs& args, const TileWork& work, int first_key,
                                 int32_t blocks, uint8_t* buffer) {
@@ -72,7 +73,7 @@ static __device__ void CopyTile(const AttentionArgs& args, const TileWork& work,
   CommitCopies();
 }
 
-// total += segment, for the rows that see one of its keys.
+// Merges `segment` into `total`, for the rows that see one of its keys.
 template <int kColumns>
 static __device__ void MergeSegment(const WarpRows<1>& rows, int first_key,
                                     const SoftmaxState<1, kColumns>& segment,
@@ -91,14 +92,14 @@ static __device__ void MergeSegment(const WarpRows<1>& rows, int first_key,
   }
 }
 
-// The first of the columns of the values that the warp sums.
+// The first column of the values that this warp sums.
 template <class Shape>
 static __device__ int FirstColumn() {
   return static_cast<int>(threadIdx.x) / 32 % Shape::kHalves * Shape::kColumns;
 }
 
-// Keys [first_key, work.end_key), from a segment's beginning on. Calls end_segment(its first key,
-// state) after each.
+// Attends to keys [first_key, work.end_key), which begin with a segment. After each segment it
+// calls end_segment(the segment's first key, state).
 template <class Shape, int kHeadDim, class EndSegment>
 static __device__ void AttendSegments(const AttentionArgs& args, const TileWork& work,
                                       int first_key, const WarpRows<1>& rows, uint8_t* shared,
@@ -114,7 +115,7 @@ static __device__ void AttendSegments(const AttentionArgs& args, const TileWork&
   ClearState(state);
   for (int buffer = 0; first_key < work.end_key; first_key += Shape::kKeys, buffer ^= 1) {
     WaitForCopies<0>();
-    MeetAll<Shape>();  // copied by all warps; and none reads the other buffer any more
+    MeetAll<Shape>();  // all warps have copied, and none reads the other buffer any more
     const int next = first_key + Shape::kKeys;
     if (next % kAttentionSplit == 0) {
       blocks = next_blocks;
@@ -144,7 +145,7 @@ static __device__ void AttendSegments(const AttentionArgs& args, const TileWork&
   }
 }
 
-// --- Runs of rows.
+// --- Tiles: sequences of several rows.
 
 template <class Shape, int kHeadDim>
 static __global__ void __launch_bounds__(Shape::kThreads)
@@ -171,7 +172,7 @@ static __global__ void __launch_bounds__(Shape::kThreads)
 
 // --- Tasks: segments of single rows.
 
-// The state of the row's heads to its place in scratch.
+// Stores the state of the row's heads as a partial result.
 template <class Shape, int kHeadDim>
 static __device__ void StorePartial(const AttentionArgs& args, const TaskHeads& heads,
                                     const SoftmaxState<1, Shape::kColumns>& state) {

@@ -9,7 +9,8 @@
 namespace baton {
 namespace {
 
-constexpr size_t kLeastBytes = size_t{16} << 10;  // so that most slots never grow
+// The least bytes of a slot, so that most slots never grow.
+constexpr size_t kLeastBytes = size_t{16} << 10;
 
 }  // namespace
 

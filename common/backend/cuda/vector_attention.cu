@@ -22,14 +22,15 @@ struct HeadWork {
   const int32_t* block_table;
 };
 
-// The running state of a row: the maximum and the sum of a lane's keys, and a lane's elements of O.
+// The state of a row so far: the maximum of all keys, the sum of this lane's keys, and its elements
+// of O.
 struct LaneState {
   float max;
   float sum;
   float o[kLaneElements];
 };
 
-// The lane's share of `query` [head_dim] times its key.
+// This lane's part of the product of `query` [head_dim] and its key.
 template <class Element>
 static __device__ float MultiplyKey(const float* query, const Element* key, int head_dim) {
   constexpr int kElements = 16 / sizeof(Element);
@@ -43,7 +44,7 @@ static __device__ float MultiplyKey(const float* query, const Element* key, int 
   return sum;
 }
 
-// The page of keys [first_key, first_key + 16) of the work.
+// Attends to the page of keys [first_key, first_key + 16), as far as the task has them.
 template <class Element>
 static __device__ void AttendPage(const HeadWork& work, const float* query, int first_key,
                                   LaneState& state) {
@@ -83,7 +84,8 @@ static __device__ void AttendPage(const HeadWork& work, const float* query, int 
   }
 }
 
-// Every fourth page, from this warp's on. `to` [PartialStride(head_dim)] becomes the state.
+// Attends to every fourth page, from this warp's on. `to` [PartialStride(head_dim)] becomes the
+// warp's state.
 template <class Element>
 static __device__ void AttendPages(const HeadWork& work, const float* query, float* to) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -104,9 +106,9 @@ static __device__ void AttendPages(const HeadWork& work, const float* query, flo
   if (lane == 0) *reinterpret_cast<float2*>(to + work.head_dim) = {state.max, state.sum};
 }
 
-// The task for AttentionCut::kAlike: a state for each kAttentionSplit keys, merged one after the
-// other here, where the task has all keys of its row, or by the last of the row's tasks. `states`
-// [warps][stride].
+// A task for AttentionCut::kAlike: a state for each kAttentionSplit keys. The states are merged one
+// after the other, here where the task has all keys of its row, otherwise by the last of the row's
+// tasks. `states` [warps][stride].
 template <class Element>
 static __device__ void AttendAlike(const AttentionArgs& args, HeadWork work, int head,
                                    const float* query, float* states, size_t stride,
@@ -136,7 +138,7 @@ static __device__ void AttendAlike(const AttentionArgs& args, HeadWork work, int
         if (element == 0) *reinterpret_cast<float2*>(to + head_dim) = {max, state.sum};
       }
     }
-    __syncthreads();  // nobody reads the states any more
+    __syncthreads();  // no warp reads the states any more
   }
   if (task.first_partial < 0) {
     if (element < head_dim) StoreContext(args, task.row, head, element, merged.total);
@@ -148,7 +150,7 @@ static __device__ void AttendAlike(const AttentionArgs& args, HeadWork work, int
   }
 }
 
-// Shared memory: [EndTask's][query, head_dim][warps][PartialStride(head_dim)].
+// Shared memory: [for EndTask][query, head_dim][warps][PartialStride(head_dim)].
 constexpr int kQueryAt = (kTaskSharedBytes + 15) / 16 * 16;
 static int SharedBytes(int head_dim) {
   return kQueryAt + (head_dim + kAttentionWarps * PartialStride(head_dim)) * 4;

@@ -6,7 +6,7 @@
 namespace baton {
 namespace {
 
-// Chunks under way in 64 registers where two blocks share a multiprocessor, and in 128 where the
+// Chunks in flight take 64 registers where two blocks share a multiprocessor, and 128 where the
 // sums of several rows need them.
 template <CudaElement kElement>
 void LaunchElement(const VectorInput& input, std::span<const VectorOutput> outputs,
@@ -25,13 +25,13 @@ void LaunchElement(const VectorInput& input, std::span<const VectorOutput> outpu
 }  // namespace
 
 int VectorTeamWarps(CudaElement element, int64_t outputs, int columns) {
-  // About as many warps as a large device holds; more would leave each too little to read.
+  // About as many warps as a large device holds; with more, each would have too little to read.
   constexpr int64_t kWarpsWanted = 4096;
   const int chunk_columns = ChunkColumns(element);
   const int chunks = CeilDiv(columns, chunk_columns);
   int warps = 1;
-  // At most 512 columns in a sweep, unless a warp's are more: what a step needs of shared memory is
-  // bounded.
+  // At most 512 columns in a sweep, unless one warp has more: this bounds the shared memory of a
+  // step.
   while (warps * chunk_columns < 16 && outputs * warps * 2 <= kWarpsWanted &&
          chunks >= 64 * warps) {
     warps *= 2;
@@ -40,8 +40,8 @@ int VectorTeamWarps(CudaElement element, int64_t outputs, int columns) {
 }
 
 bool MakeGatesFirst(int rows, int columns) {
-  constexpr int64_t kMostGates = 16384;  // of a multiprocessor
-  const int blocks = rows == 1 ? 2 : 1;  // on it (LaunchElement)
+  constexpr int64_t kMostGates = 16384;  // gates made on one multiprocessor
+  const int blocks = rows == 1 ? 2 : 1;  // blocks on a multiprocessor (LaunchElement)
   return int64_t{rows} * columns * blocks > kMostGates;
 }
 

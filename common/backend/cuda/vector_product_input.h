@@ -1,4 +1,4 @@
-// The beginning of the kernel of vector_product.h: activations come into shared memory.
+// The beginning of the kernel of vector_product.h: it brings activations into shared memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,7 +11,7 @@
 
 namespace baton {
 
-// Columns `column` to `column + 3` of a row; those beyond `columns` are 0.
+// Columns `column` to `column + 3` of a row; columns beyond `columns` are 0.
 __device__ __forceinline__ float4 LoadQuad(const float* row, int column, int columns) {
   if (columns % 4 == 0) {
     return column < columns ? *reinterpret_cast<const float4*>(row + column)
@@ -22,8 +22,9 @@ __device__ __forceinline__ float4 LoadQuad(const float* row, int column, int col
                      column + 3 < columns ? row[column + 3] : 0);
 }
 
-// The factor of each row's norm. Thread t sums the squares of the quads t mod kVectorThreads in
-// ascending order; lanes by the tree, warps in ascending order. Valid after the next barrier.
+// Computes the factor of each row's norm. Thread t sums the squares of the quads that are t mod
+// kVectorThreads, in ascending order. Lanes are added by the tree, warps in ascending order. The
+// factors are valid after the next barrier.
 template <class Tile>
 __device__ void ComputeNormScales(const VectorArgs& args, const VectorShared<Tile>& shared) {
   const int thread = static_cast<int>(threadIdx.x);
@@ -54,7 +55,7 @@ __device__ void ComputeNormScales(const VectorArgs& args, const VectorShared<Til
   }
 }
 
-// Columns `column` to `column + 3` of the product's input.
+// Columns `column` to `column + 3` of row `row` of the product's input, normalised or gated.
 __device__ __forceinline__ float4 InputQuad(const VectorArgs& args, int row, int column,
                                             const float* norm_scales) {
   const int64_t first = static_cast<int64_t>(row) * args.columns;

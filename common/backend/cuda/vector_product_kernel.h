@@ -1,11 +1,11 @@
 // The kernel of vector_product.h, for any weight format and number of rows.
 //
-// A block holds the activations in shared memory, whole rows or a tile of columns at a time. Its
-// warps form teams; a team sums a unit (a few rows of one weight) per round, the units of the
-// launch being dealt out block after block. In a sweep over the unit's rows each lane of the team
-// reads one chunk of each. A thread holds kSweeps sweeps, a step: as soon as one is multiplied, its
-// place is taken by the loads of the same sweep of the next step, at the end of a unit of the next
-// unit.
+// A thread block holds the activations in shared memory, whole rows or a tile of columns at a time.
+// Its warps form teams. In each round a team sums a unit (a few rows of one weight); the units of a
+// launch are dealt out block after block. In a sweep over the unit's rows each lane of the team
+// reads one chunk of each row. A thread holds kSweeps sweeps, which are a step. As soon as one
+// sweep is multiplied, its place is taken by the loads of the same sweep of the next step, or of
+// the next unit at the end of a unit.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -50,7 +50,7 @@ class VectorReader {
  public:
   using Chunk = typename Tile::Format::Chunk;
 
-  // The unit of round `round`.
+  // Turns to the unit of round `round`.
   __device__ __forceinline__ void Open(const VectorArgs& args, int round) {
     const VectorUnit unit = UnitOf<Tile>(args, round);
     valid_ = unit.valid;
@@ -62,7 +62,7 @@ class VectorReader {
     }
   }
 
-  // Chunk `chunk` of each row; nothing behind the row's end and the last unit.
+  // Loads chunk `chunk` of each row; nothing behind the row's end or behind the last unit.
   __device__ __forceinline__ void Read(const VectorArgs& args, int chunk,
                                        Chunk (&chunks)[Tile::kUnitRows]) const {
     if (!valid_ || chunk >= args.chunks) return;
@@ -72,11 +72,10 @@ class VectorReader {
     }
   }
 
-  // Has the rows brought into the L2 cache from chunk `chunk` on, as far as they may fill it before
-  // anyone reads them: they come while the kernel before is at its end and the activations are
-  // prepared.
+  // Brings the rows from chunk `chunk` on into the L2 cache, as far as they may fill it before
+  // anyone reads them. They come while the previous kernel ends and the activations are prepared.
   __device__ __forceinline__ void Prefetch(const VectorArgs& args, int chunk) const {
-    // 17 MB for a whole H200, a third of its cache; 4 us at its speed.
+    // 17 MB for a whole H200 are a third of its cache, and 4 us at its speed.
     constexpr int kMostChunks = 4096 / 16;
     const int count = min(args.chunks - chunk, kMostChunks);
     if (!valid_ || count <= 0) return;
@@ -92,8 +91,8 @@ class VectorReader {
   const uint8_t* rows_[Tile::kUnitRows];
 };
 
-// sums += a chunk of each row times the activations; `x` is the input's first row in shared memory,
-// `place` the chunk's place in it.
+// sums += a chunk of each row times the activations. `x` is the input's first row in shared memory,
+// `place` the chunk's index in that row.
 template <class Tile>
 __device__ __forceinline__ void MultiplyChunks(
     const VectorArgs& args, const typename Tile::Format::Chunk (&chunks)[Tile::kUnitRows],
@@ -127,7 +126,7 @@ __device__ __forceinline__ void StoreSum(const VectorArgs& args, const VectorUni
   *out = matrix.accumulate ? *out + sum : sum;
 }
 
-// Adds the lanes, then the team's warps, and stores the unit's results.
+// Adds the sums of the lanes, then of the team's warps, and stores the unit's results.
 template <class Tile>
 __device__ void FinishUnit(const VectorArgs& args, int round, const VectorShared<Tile>& shared,
                            const float (&sums)[Tile::kUnitRows][Tile::kMaxRows]) {
@@ -172,7 +171,7 @@ static __global__ void __launch_bounds__(kVectorThreads, Tile::kBlocks)
   const int lane = static_cast<int>(threadIdx.x) % lanes;
 
   LetNextKernelStart();
-  // Weights do not wait for the kernel before.
+  // The weights do not depend on the kernel before, so they are loaded before the wait for it.
   VectorReader<Tile> reader;
   reader.Open(args, 0);
   typename Tile::Format::Chunk chunks[Tile::kSweeps][Tile::kUnitRows] = {};
@@ -185,9 +184,9 @@ static __global__ void __launch_bounds__(kVectorThreads, Tile::kBlocks)
   if (args.kind == VectorInput::Kind::kNorm) ComputeNormScales(args, shared);
   for (int round = 0; round < args.rounds; ++round) {
     float sums[Tile::kUnitRows][Tile::kMaxRows] = {};
-    int place = 0;  // of the step in the tile
+    int place = 0;  // index in the tile of the step's first chunk
     for (int step = 0; step < args.row_step_chunks; step += args.step_chunks) {
-      // Where all columns fit they are brought once.
+      // Where all columns fit, they are brought once for all rounds.
       if (place == 0 && (round == 0 || args.tile_step_chunks < args.row_step_chunks)) {
         __syncthreads();
         FillTile(args, step, shared);

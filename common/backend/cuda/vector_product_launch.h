@@ -1,5 +1,5 @@
-// From a product's description to the launch of its kernel: for the sources that instantiate
-// vector_product_kernel.h, each for some element types.
+// From the description of a vector product to the launch of its kernel. Several sources include
+// this and instantiate vector_product_kernel.h, each for some element types.
 #pragma once
 
 #include <algorithm>
@@ -44,8 +44,8 @@ VectorArgs ArgsFor(const VectorInput& input, std::span<const VectorOutput> outpu
   args.step_chunks = Tile::kSweeps * lanes;
   args.row_step_chunks = steps * args.step_chunks;
 
-  // As many columns at a time as the blocks of a multiprocessor have room for. A block may use a
-  // little less than its share: the device keeps 1 KB of each for itself.
+  // A tile has as many columns as fit into the shared memory of a multiprocessor's blocks. A block
+  // may use a little less than its share: the device keeps 1 KB of each for itself.
   const size_t room =
       limits.shared_bytes / Tile::kBlocks - 1024 - VectorShared<Tile>::kSumFloats * sizeof(float);
   const size_t step_bytes = static_cast<size_t>(args.rows) * static_cast<size_t>(args.step_chunks) *
@@ -73,7 +73,7 @@ void LaunchTile(const VectorInput& input, std::span<const VectorOutput> outputs,
          args);
 }
 
-// The outputs whose weights are quantised (vector_product_quantised.cu).
+// Multiplies with those outputs' weights that are quantised (vector_product_quantised.cu).
 void LaunchQuantisedVectorProduct(const VectorInput& input, std::span<const VectorOutput> outputs,
                                   const DeviceLimits& limits, cudaStream_t stream);
 

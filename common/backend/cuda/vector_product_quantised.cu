@@ -1,10 +1,10 @@
-// The kernels of quantised weights, apart from the others because they take long to compile.
+// The kernels for quantised weights, in a file of their own because they take long to compile.
 #include "common/backend/cuda/vector_product_launch.h"
 
 namespace baton {
 namespace {
 
-// A chunk is 32 columns (Q8_0: 16): fewer of them make the same loads.
+// A chunk is 32 columns (Q8_0: 16), so fewer chunks put as many bytes in flight.
 template <CudaElement kElement>
 void LaunchElement(const VectorInput& input, std::span<const VectorOutput> outputs,
                    const DeviceLimits& limits, cudaStream_t stream) {

@@ -1,4 +1,4 @@
-// What the kernel of vector_product.h is compiled for and called with, and its shared memory.
+// The template parameters of the kernel of vector_product.h, its arguments and its shared memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,15 +14,15 @@ namespace baton {
 inline constexpr int kVectorThreads = 512;
 inline constexpr int kVectorWarps = kVectorThreads / 32;
 
-// What a kernel is compiled for.
+// The parameters that a kernel is compiled for.
 template <CudaElement kElement_, int kMaxRows_, int kUnitRows_, int kSweeps_, int kBlocks_>
 struct VectorTile {
   using Format = WeightFormat<kElement_>;
   static constexpr CudaElement kElement = kElement_;
-  static constexpr int kMaxRows = kMaxRows_;    // of the input
-  static constexpr int kUnitRows = kUnitRows_;  // of the weight, summed by a team at a time
-  static constexpr int kSweeps = kSweeps_;      // of a step
-  static constexpr int kBlocks = kBlocks_;      // on a multiprocessor
+  static constexpr int kMaxRows = kMaxRows_;    // rows of the input
+  static constexpr int kUnitRows = kUnitRows_;  // rows of the weight that a team sums at a time
+  static constexpr int kSweeps = kSweeps_;      // sweeps of a step
+  static constexpr int kBlocks = kBlocks_;      // thread blocks on a multiprocessor
   static constexpr int kQuads = Format::kColumns / 4;
   static constexpr int kUnitSums = kUnitRows * kMaxRows;
 };
@@ -32,29 +32,29 @@ struct VectorArgs {
     const uint8_t* weight;  // [rows, row_bytes]
     float* out;             // [input rows, rows]
     int rows;
-    int first_unit;
+    int first_unit;  // index of the matrix's first unit among those of all matrices
     bool accumulate;
   };
   VectorInput::Kind kind;
   const float* in;     // [rows, columns]
-  const float* other;  // as in VectorInput
+  const float* other;  // VectorInput::other
   float epsilon;
   int rows;
   int columns;
   int matrix_count;
   Matrix matrices[kMaxVectorOutputs];
-  int64_t row_bytes;
-  int units;             // of all matrices
-  int rounds;            // of a block
-  int team_warps;        // 1 to 4
-  int chunks;            // of a weight's row
-  int step_chunks;       // of a step: kSweeps times the lanes of a team
-  int row_step_chunks;   // of the steps of a row: `chunks` or more
-  int tile_step_chunks;  // of the steps whose columns are in shared memory at a time
-  int tile_chunks;       // room for them: less where a row ends within a step
+  int64_t row_bytes;     // bytes of a weight's row
+  int units;             // units of all matrices
+  int rounds;            // rounds of a block
+  int team_warps;        // warps of a team, 1 to 4
+  int chunks;            // chunks of a weight's row
+  int step_chunks;       // chunks of a step: kSweeps times the lanes of a team
+  int row_step_chunks;   // chunks of all steps of a row: `chunks` or more
+  int tile_step_chunks;  // chunks of the steps whose columns are in shared memory at a time
+  int tile_chunks;       // chunks that a tile has room for: fewer where a row ends within a step
 };
 
-// Shared memory, in this order.
+// The shared memory of a block, in this order.
 template <class Tile>
 struct VectorShared {
   float4* activations;  // [rows, tile_chunks * kQuads], permuted by SharedQuad
@@ -62,7 +62,7 @@ struct VectorShared {
   float* norm_scales;   // [kMaxRows]
   float* team_sums;     // [2, kVectorWarps, kUnitSums]
 
-  // Of all but the activations.
+  // The floats of everything but the activations.
   static constexpr int kSumFloats =
       kVectorWarps * Tile::kMaxRows + Tile::kMaxRows + 2 * kVectorWarps * Tile::kUnitSums;
   static size_t Bytes(const VectorArgs& args) {
@@ -78,7 +78,7 @@ struct VectorShared {
   }
 };
 
-// Where quad `quad` of chunk `chunk` of a tile lies. Lanes that read the same quad of consecutive
+// The index of quad `quad` of chunk `chunk` of a tile. Lanes that read the same quad of consecutive
 // chunks read different banks.
 template <class Tile>
 __device__ __forceinline__ int SharedQuad(int chunk, int quad) {

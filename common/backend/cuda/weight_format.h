@@ -1,6 +1,6 @@
-// How a kernel reads the rows of a weight: a chunk of 16 bytes of elements or codes at a time, four
-// columns of it as floats. A quantised value is what the file's format means by it, rounded as the
-// CPU backend rounds it.
+// How a kernel reads the rows of a weight: a chunk of 16 bytes of elements or codes at a time, and
+// four columns of it as floats. A quantised value has the meaning that the file's format gives it,
+// rounded as the CPU backend rounds it.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -16,24 +16,24 @@
 namespace baton {
 
 // A Format has
-//   kColumns              columns of a chunk
-//   Chunk                 what a thread holds of one
-//   Load(row, columns, c) chunk c of a row of `columns` columns. REQUIRES: it begins in the row
-//   Quad(chunk, q)        the values of its columns 4q to 4q + 3
+//   kColumns               columns of a chunk
+//   Chunk                  the data of a chunk that a thread holds
+//   Load(row, columns, c)  chunk c of a row of `columns` columns. REQUIRES: it begins in the row
+//   Quad(chunk, q)         the values of its columns 4q to 4q + 3
 template <CudaElement kElement>
 struct WeightFormat;
 
-// Word `word` of a chunk; with a constant one it stays in its register.
+// Word `word` of a chunk. With a constant `word`, the value stays in its register.
 __device__ __forceinline__ uint32_t WordOf(const uint4& chunk, int word) {
   return word == 0 ? chunk.x : word == 1 ? chunk.y : word == 2 ? chunk.z : chunk.w;
 }
 
-// The lower 16 bits, as F16.
+// The lower 16 bits of `bits`, as F16.
 __device__ __forceinline__ float HalfOf(uint32_t bits) {
   return __half2float(__ushort_as_half(static_cast<unsigned short>(bits)));
 }
 
-// code - kOffset, exactly, without a conversion (which is slow). REQUIRES: code < 2^22.
+// code - kOffset, exactly and without a conversion, which is slow. REQUIRES: code < 2^22.
 template <int kOffset>
 __device__ __forceinline__ float CodeOf(uint32_t code) {
   constexpr uint32_t kTwoTo23 = 0x4b000000u;  // a float whose unit of the last place is 1
@@ -81,7 +81,7 @@ struct WeightFormat<CudaElement::kBf16> : FloatFormat<CudaElement::kBf16> {
   }
 };
 
-// The quad's codes, of 4 bits.
+// The four 4-bit codes of a quad, in the lowest bits.
 __device__ __forceinline__ uint32_t NibblesOf(const uint4& codes, int quad) {
   return WordOf(codes, quad / 2) >> (16 * (quad % 2));
 }
@@ -100,7 +100,7 @@ struct WeightFormat<CudaElement::kQ8_0> {
   }
   static __device__ float4 Quad(const Chunk& chunk, int quad) {
     const float scale = HalfOf(chunk.scale);
-    const uint32_t codes = WordOf(chunk.codes, quad) ^ 0x80808080u;  // + 128
+    const uint32_t codes = WordOf(chunk.codes, quad) ^ 0x80808080u;  // each code plus 128
     return make_float4(scale * CodeOf<128>(codes & 255u), scale * CodeOf<128>(codes >> 8 & 255u),
                        scale * CodeOf<128>(codes >> 16 & 255u), scale * CodeOf<128>(codes >> 24));
   }
@@ -126,7 +126,7 @@ struct WeightFormat<CudaElement::kQ4_0> {
   }
 };
 
-// scale * code + min
+// scale * code + min, for four columns.
 __device__ __forceinline__ float4 ScaledQuad(const uint4& codes, int quad, float scale, float min) {
   const uint32_t bits = NibblesOf(codes, quad);
   return make_float4(__fmaf_rn(scale, CodeOf<0>(bits & 15u), min),

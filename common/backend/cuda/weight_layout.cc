@@ -10,7 +10,7 @@ namespace {
 constexpr int kBlock = 32;
 constexpr int kSuper = 256;
 
-// Puts `bits` bits of 32 codes one after the other.
+// Puts the lowest `bits` bits of 32 codes one after the other into `out`.
 void PackBits(const uint8_t* codes, int bits, uint8_t* out) {
   const int per_byte = 8 / bits;
   for (int i = 0; i < kBlock; ++i) {
@@ -19,7 +19,7 @@ void PackBits(const uint8_t* codes, int bits, uint8_t* out) {
   }
 }
 
-// Q4_0 and Q4_1 (`head` bytes of scale and min before it): columns j and j + 16 share a byte.
+// Q4_0 and Q4_1: `head` bytes of scale and min, then nibbles; columns j and j + 16 share a byte.
 void PackNibbleBlock(const uint8_t* file, int head, int block, const RowPlanes& planes,
                      uint8_t* row) {
   uint8_t codes[kBlock];
@@ -31,15 +31,16 @@ void PackNibbleBlock(const uint8_t* file, int head, int block, const RowPlanes& 
   std::memcpy(row + planes.parts + block * head, file, static_cast<size_t>(head));
 }
 
-// Scale, 32 signed bytes.
+// Q8_0: a scale, then 32 signed bytes.
 void PackQ8_0(const uint8_t* file, int block, const RowPlanes& planes, uint8_t* row) {
   std::memcpy(row + block * kBlock, file + 2, kBlock);
   std::memcpy(row + planes.parts + block * 2, file, 2);
 }
 
-// Scale and min, 12 bytes of scales and mins of 6 bits, nibbles: of 64 columns the first 32 in the
-// low ones. Of the scales and mins the first four lie in the low six bits of bytes b and b + 4; the
-// others' low four bits in byte b + 4, their upper two in the upper two of bytes b - 4 and b.
+// Q4_K: scale and min, then 12 bytes of 8 scales and 8 mins of 6 bits, then nibbles. Of 64 columns
+// the first 32 are in the low nibbles. The scale and min of block b < 4 are the low six bits of
+// bytes b and b + 4. For b >= 4 their low four bits are in byte b + 4, and their upper two bits are
+// the upper two bits of bytes b - 4 and b.
 void PackQ4_K(const uint8_t* file, int super, const RowPlanes& planes, uint8_t* row) {
   const uint8_t* packed = file + 4;
   for (int b = 0; b < kSuper / kBlock; ++b) {
@@ -59,8 +60,9 @@ void PackQ4_K(const uint8_t* file, int super, const RowPlanes& planes, uint8_t* 
   std::memcpy(row + planes.supers + super * 4, file, 4);
 }
 
-// Per 128 columns 64 bytes of nibbles and 32 of upper bits; 16 signed scales; scale. Quarter c (32
-// columns) of such a half has nibble c / 2 of bytes 32 * (c % 2) + k, and bits 2c of byte k.
+// Q6_K: 128 bytes of nibbles and 64 bytes of upper bits, of which a half of 128 columns has 64 and
+// 32; then 16 signed scales, then the scale. Quarter c (32 columns) of a half has nibble c / 2 of
+// bytes 32 * (c % 2) + k, and bits 2c and 2c + 1 of byte k.
 void PackQ6_K(const uint8_t* file, int super, const RowPlanes& planes, uint8_t* row) {
   for (int b = 0; b < kSuper / kBlock; ++b) {
     const int quarter = b % 4;
@@ -80,7 +82,7 @@ void PackQ6_K(const uint8_t* file, int super, const RowPlanes& planes, uint8_t* 
   std::memcpy(row + planes.supers + super * 2, file + 208, 2);
 }
 
-// Calls pack(file's block, its number) for each.
+// Calls pack(block, index) for each block of the file's row.
 template <class Pack>
 void ForEachBlock(const uint8_t* file, int blocks, size_t file_bytes, const Pack& pack) {
   for (int b = 0; b < blocks; ++b) pack(file + static_cast<size_t>(b) * file_bytes, b);

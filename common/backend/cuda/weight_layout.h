@@ -1,14 +1,15 @@
 // How a weight matrix lies in device memory: row after row, each beginning at a multiple of 16
 // bytes and padded with zeros.
 //
-// F32, F16, BF16: the row's elements. Quantised: the file's values in up to four planes, each
-// beginning at a multiple of 16 bytes, so that a thread reads 16 bytes of codes at once:
-//   codes   Q8_0: a signed byte per column. The others: 4 bits; of 8 columns a 32-bit word, the
-//           first in its lowest bits
-//   high    Q6_K: 2 bits per column, the upper ones; of 16 columns a 32-bit word
-//   parts   per 32 columns. Q8_0, Q4_0: scale (F16). Q4_1: scale, min (F16). Q4_K: scale, min
-//           (unsigned bytes). Q6_K: the scales of either half (signed bytes)
-//   supers  per 256 columns. Q4_K: scale, min (F16). Q6_K: scale (F16)
+// F32, F16, BF16: a row is its elements. Quantised: a row has the file's values in up to four
+// planes, each beginning at a multiple of 16 bytes, so that a thread reads 16 bytes of codes at
+// once:
+//   codes   Q8_0: a signed byte per column. Other types: 4 bits per column; 8 columns are a 32-bit
+//           word, the first in its lowest bits.
+//   high    Q6_K: the upper 2 bits per column; 16 columns are a 32-bit word.
+//   parts   One entry per 32 columns. Q8_0, Q4_0: scale (F16). Q4_1: scale, min (F16). Q4_K: scale,
+//           min (unsigned bytes). Q6_K: the scales of both halves (signed bytes).
+//   supers  One entry per 256 columns. Q4_K: scale, min (F16). Q6_K: scale (F16).
 #pragma once
 
 #include <cstddef>
@@ -18,10 +19,10 @@
 
 namespace baton {
 
-// REQUIRES: not quantised.
+// Bytes of an element. REQUIRES: `element` is not quantised.
 constexpr size_t ElementBytes(CudaElement element) { return element == CudaElement::kF32 ? 4 : 2; }
 
-// Columns of which 16 bytes are read at once.
+// Columns of a chunk: those whose elements or codes are 16 bytes.
 constexpr int ChunkColumns(CudaElement element) {
   switch (element) {
     case CudaElement::kF32:
@@ -36,13 +37,13 @@ constexpr int ChunkColumns(CudaElement element) {
   }
 }
 
-// Columns of a block in a file: a row has a multiple of them.
+// Columns of a block in a file. A row has a multiple of them.
 constexpr int BlockColumns(CudaElement element) {
   if (!IsQuantised(element)) return 1;
   return element == CudaElement::kQ4_K || element == CudaElement::kQ6_K ? 256 : 32;
 }
 
-// The planes of a quantised row, in bytes from its beginning.
+// Where the planes of a quantised row begin, in bytes from the row's beginning. `codes` are at 0.
 struct RowPlanes {
   uint32_t high = 0;
   uint32_t parts = 0;
@@ -63,14 +64,14 @@ constexpr RowPlanes PlanesOf(CudaElement element, int columns) {
   return planes;
 }
 
-// From one row of a CudaMatrix to the next.
+// Bytes from one row of a CudaMatrix to the next.
 constexpr size_t CudaRowBytes(CudaElement element, int columns) {
   if (IsQuantised(element)) return PlanesOf(element, columns).end;
   return (static_cast<size_t>(columns) * ElementBytes(element) + 15) / 16 * 16;
 }
 
-// A row of a GGUF file to a row of a CudaMatrix. REQUIRES: whole blocks; `row` [CudaRowBytes]
-// zeroed.
+// Converts a row of a GGUF file to a row of a CudaMatrix. REQUIRES: the row has whole blocks; `row`
+// [CudaRowBytes] is zeroed.
 void PackCudaRow(CudaElement element, const uint8_t* file, int columns, uint8_t* row);
 
 }  // namespace baton

@@ -1,5 +1,5 @@
-// Products of many rows with a weight of any element type: a quantised one is dequantised first, as
-// many of its rows at a time as the scratch memory holds.
+// Products of many rows with a weight of any element type. A quantised weight is dequantised first,
+// as many of its rows at a time as the scratch memory holds.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,12 +16,12 @@ namespace baton {
 // Device memory, borrowed; aligned to 256 bytes.
 struct DequantisedScratch {
   void* data = nullptr;
-  size_t bytes = 0;  // of at least one row
+  size_t bytes = 0;  // room for at least one row
 };
 
-// As Gemm::Multiply. `in_element` is that of product.in: the weight's own, or any float type for a
-// quantised weight, which is dequantised to it. Enqueued on one stream, products may share the
-// scratch.
+// Gemm::Multiply for any weight. `in_element` is the type of product.in: that of the weight, or any
+// float type for a quantised weight, which is dequantised to it. Products enqueued on one stream
+// may share the scratch memory.
 absl::Status MultiplyWeight(Gemm& gemm, const Gemm::Product& product, CudaElement in_element,
                             const DequantisedScratch& scratch, cudaStream_t stream);
 

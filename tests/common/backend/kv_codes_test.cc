@@ -14,7 +14,7 @@ namespace {
 template <class Code>
 constexpr KvDtype kDtype = Code::kLargest == 127 ? KvDtype::kInt8 : KvDtype::kFp8;
 
-// What the head's elements are once they were codes, and the scale.
+// The elements of a head after the way through codes, and the head's scale.
 template <class Code>
 StoredHead Store(const std::vector<float>& x) {
   StoredHead head;
@@ -49,7 +49,8 @@ TYPED_TEST(KvCodes, AreTheNearestToElementsOfEverySize) {
   }
 }
 
-// Half a step: of int8 the same everywhere, of fp8 2^-4 of the element or half the least step.
+// The error bound, half a step: equal for all int8 codes; for fp8 2^-4 of the element, or half the
+// least step.
 TYPED_TEST(KvCodes, StandForElementsThatAreHalfAStepAwayAtMost) {
   std::mt19937 random(2);
   std::normal_distribution<float> normal;
@@ -94,7 +95,7 @@ TYPED_TEST(KvCodes, MakeAHeadWithAnInfinityOrANanNoNumbers) {
   for (const float bad : {INFINITY, -INFINITY, NAN, -NAN}) {
     const StoredHead head = Store<TypeParam>({1, bad, -2, 0});
     for (const float value : head.values) EXPECT_TRUE(std::isnan(value));
-    // The same bytes wherever they are made.
+    // The bytes are equal wherever they are made.
     EXPECT_EQ(std::bit_cast<uint32_t>(head.scale), 0x7fc00000u);
     for (const uint8_t code : head.codes) EXPECT_EQ(code, head.codes[0]);
   }

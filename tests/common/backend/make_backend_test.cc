@@ -48,7 +48,7 @@ TEST(MakeBackend, NamesTheFlagThatIsWrong) {
   ExpectRefused({.device = "cpu", .threads = 100000}, kInvalid, "--threads", "1024");
 }
 
-// Whether it is the build that has no CUDA or the machine that has no GPU.
+// The build may have no CUDA, or the machine no GPU: the test holds for both.
 TEST(MakeBackend, SaysWhatIsMissingForCudaAndWhatToUseInstead) {
   if (CudaAvailable()) GTEST_SKIP() << "this machine has a GPU";
   for (const char* device : {"cuda", "cuda:1"}) {

@@ -54,7 +54,8 @@ TEST(ClampLogit, LeavesWhatIsMaskedAndNothingElseInfinite) {
   EXPECT_EQ(ClampLogit(-3), -3);
 }
 
-// What device code relies on: constant expressions are computed by another machine than the code.
+// Constant expressions give the same results as code, on which device code relies: the compiler
+// computes them with arithmetic of its own.
 static_assert(Log(1.0) == 0 && ExpF(0) == 1 && ScaledWeight(2, 2, 0.5f) == kOneWeight);
 static_assert(PenalizedLogit(2, 3, {.presence = 1, .frequency = 0.5f, .repetition = 2}) == -1.5f);
 

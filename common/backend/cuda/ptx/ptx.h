@@ -1,6 +1,6 @@
-// The instructions that CUDA C++ has no function for. Included as "ptx.h": the include path chooses
-// between this file and, where kernels run on the CPU, one of the same name with the same functions
-// in plain C++. PTX ISA: https://docs.nvidia.com/cuda/parallel-thread-execution/
+// Instructions that CUDA C++ has no function for. Included as "ptx.h": the include path selects
+// this file or, where kernels run on the CPU, a file of the same name with the same functions in
+// plain C++. PTX ISA: https://docs.nvidia.com/cuda/parallel-thread-execution/
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,8 +10,8 @@
 namespace baton {
 
 // --- Copies from global to shared memory that the thread does not wait for. Both addresses are
-// multiples of the copy's bytes. What was copied may be read by the thread after WaitForCopies, by
-// others after a barrier that follows it.
+// --- multiples of the copy's bytes. The thread may read the copied bytes after WaitForCopies,
+// --- other threads after a barrier that follows it.
 
 __device__ inline uint32_t SharedAddress(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
@@ -22,35 +22,40 @@ __device__ inline void CopyAsync16(void* shared, const void* global) {
                : "memory");
 }
 
-// Reads the first `valid_bytes` of 16 (0 to 16); the rest becomes zero.
+// Reads the first `valid_bytes` of 16 (0 to 16); the other bytes become zero.
 __device__ inline void CopyAsync16(void* shared, const void* global, int valid_bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(SharedAddress(shared)),
                "l"(global), "r"(valid_bytes)
                : "memory");
 }
 
-// The same of 4 bytes, all or none of them.
+// Copies 4 bytes if `valid`; otherwise they become zero.
 __device__ inline void CopyAsync4(void* shared, const void* global, bool valid) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(SharedAddress(shared)),
                "l"(global), "r"(valid ? 4 : 0)
                : "memory");
 }
 
-// Ends a group: the thread's copies since the last one.
+// Ends a group, which has the thread's copies since the last group.
 __device__ inline void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-// Waits until at most the last kPending groups of the thread are under way.
+// Waits until at most the thread's last kPending groups are in flight.
 template <int kPending>
 __device__ inline void WaitForCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
-// --- Tensor cores. All 32 lanes of a warp call them together. With g = lane / 4 and t = lane % 4,
-// a lane's registers hold, two 16-bit elements each, the lower column (of b: row) in the lower
-// half:
-//   a [16, 16]: a[0] row g, columns 2t, 2t + 1; a[1] row g + 8; a[2], a[3] the same, columns + 8
-//   b [16, 8]:  b[0] rows 2t, 2t + 1 of column g; b[1] rows + 8
-//   d [16, 8]:  d[0], d[1] row g, columns 2t, 2t + 1; d[2], d[3] row g + 8
+// --- Tensor cores. All 32 lanes of a warp call these functions together. With g = lane / 4 and
+// --- t = lane % 4, each register of a lane holds two 16-bit elements, the lower column (of b: the
+// --- lower row) in the lower half; d is float32:
+//   a [16, 16]: a[0] row g, columns 2t and 2t + 1
+//               a[1] row g + 8, columns 2t and 2t + 1
+//               a[2] row g, columns 2t + 8 and 2t + 9
+//               a[3] row g + 8, columns 2t + 8 and 2t + 9
+//   b [16, 8]:  b[0] rows 2t and 2t + 1 of column g
+//               b[1] rows 2t + 8 and 2t + 9 of column g
+//   d [16, 8]:  d[0], d[1] row g, columns 2t and 2t + 1
+//               d[2], d[3] row g + 8, columns 2t and 2t + 1
 
 // d += a x b.
 __device__ inline void MultiplyF16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
@@ -68,10 +73,10 @@ __device__ inline void MultiplyBf16(float (&d)[4], const uint32_t (&a)[4], const
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// Matrices [8, 8] of 16-bit elements from shared memory. Lane 8m + i names the 16 bytes of row i of
-// matrix m; the lane gets of each matrix row g, columns 2t and 2t + 1. Transposed: of column g,
-// rows 2t and 2t + 1. With two matrices the addresses of lanes 16 to 31 are not used, but must be
-// valid.
+// Loads matrices [8, 8] of 16-bit elements from shared memory. Lane 8m + i names the 16 bytes of
+// row i of matrix m. Of each matrix a lane gets row g, columns 2t and 2t + 1; transposed, it gets
+// column g, rows 2t and 2t + 1. With two matrices the addresses of lanes 16 to 31 are not used, but
+// must be valid.
 __device__ inline void LoadMatrices(uint32_t (&out)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
@@ -97,10 +102,10 @@ __device__ inline void LoadMatricesTransposed(uint32_t (&out)[2], const void* ro
                : "memory");
 }
 
-// --- Memory.
+// --- Loads and prefetches of global memory.
 
-// 16 bytes that nobody reads again soon, a weight's: they take no place in the L1 cache. What is
-// read must not be written while the kernel runs.
+// Loads 16 bytes that nobody reads again soon, such as a weight's: they take no place in the L1
+// cache. The bytes must not be written while the kernel runs.
 __device__ inline uint4 LoadStreamed16(const void* global) {
   uint4 out;
   asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -109,25 +114,26 @@ __device__ inline uint4 LoadStreamed16(const void* global) {
   return out;
 }
 
-// Has `bytes` bytes brought into the L2 cache, where the device can. Both are multiples of 16.
+// Brings `bytes` bytes into the L2 cache, where the device can. REQUIRES: `global` and `bytes` are
+// multiples of 16.
 __device__ inline void PrefetchToL2(const void* global, int bytes) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes) : "memory");
 #endif
 }
 
-// --- Kernels that follow one another (LaunchOptions::may_start_early).
+// --- Kernels that overlap (LaunchOptions::may_start_early).
 
-// Returns when the kernel before has ended and what it wrote can be seen. Before it, a kernel may
-// read weights and the like, and write nothing.
+// Returns when the previous kernel has ended and its writes are visible. Before this call a kernel
+// may read weights and the like, and must write nothing.
 __device__ inline void WaitForPreviousKernel() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-// When all threads have called it or ended, the next kernel may begin with what it does before its
-// wait.
+// Once all threads have called this or ended, the next kernel may start and run up to its
+// WaitForPreviousKernel.
 __device__ inline void LetNextKernelStart() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

@@ -53,7 +53,7 @@ class Sequence {
   float* Query(int token, int head) { return At(queries_, token, head, shape_.heads); }
   int BlockCount() const { return (shape_.tokens + shape_.block_size - 1) / shape_.block_size; }
 
-  // A head of keys or values once it was in the cache.
+  // A head of keys or values after the way through the cache.
   const float* StoredKey(int token, int kv_head) {
     return At(Stored(keys_, stored_keys_), token, kv_head, shape_.kv_heads);
   }
@@ -69,7 +69,7 @@ class Sequence {
     return floats.data() + (token * heads + head) * shape_.head_dim;
   }
 
-  // Made at the first call: later changes do not show.
+  // The cache's contents, made at the first call: later changes do not show.
   std::vector<float>& Stored(const std::vector<float>& floats, std::vector<float>& stored) const {
     if (!stored.empty()) return stored;
     for (size_t i = 0; i < floats.size(); i += static_cast<size_t>(shape_.head_dim)) {
@@ -96,7 +96,8 @@ class Sequence {
   std::vector<float> stored_values_;
 };
 
-// Runs passes over sequences as an engine would: what no pass has appended is not in the cache.
+// Runs passes over sequences as an engine would: the cache has only the tokens that passes
+// appended.
 class Runner {
  public:
   Runner(const Shape& shape, std::vector<Sequence>& sequences, CpuIsa isa, int threads)
@@ -108,7 +109,7 @@ class Runner {
              .head_dim = shape.head_dim,
              .dtype = shape.dtype};
     const size_t half = view_.part().bytes();
-    // Every pattern of ones is a NaN: what nobody wrote would show in the result.
+    // Every pattern of ones is a NaN, so that memory that nobody wrote would show in the result.
     bytes_.assign(static_cast<size_t>(blocks) * 2 * half, 0xff);
     view_.blocks = bytes_.data();
     view_.block_bytes = 2 * half;
@@ -205,7 +206,7 @@ float Fold(const float (&in)[16]) {
   return lanes[0];
 }
 
-// attention.h, word by word.
+// The specification of attention.h, word by word.
 std::vector<float> Contexts(const Shape& shape, Sequence& sequence, int token, int head) {
   const int kv_head = head / (shape.heads / shape.kv_heads);
   const size_t head_dim = static_cast<size_t>(shape.head_dim);
@@ -252,7 +253,7 @@ std::vector<float> Contexts(const Shape& shape, Sequence& sequence, int token, i
   return running;
 }
 
-// The definition in double.
+// The definition of attention in double.
 std::vector<double> ExactContexts(const Shape& shape, Sequence& sequence, int token, int head) {
   const int kv_head = head / (shape.heads / shape.kv_heads);
   std::vector<double> contexts(static_cast<size_t>(shape.head_dim));
@@ -337,7 +338,7 @@ TEST_P(AttentionShapes, IsTheDefinitionBitForBitOnEveryInstructionSet) {
   }
 }
 
-// Chunks of any size, single rows, other sequences in the pass and the number of threads.
+// The passes have chunks of any size, single rows, other sequences, and any number of threads.
 TEST_P(AttentionShapes, GivesARowTheSameBitsInAnyCompany) {
   const Shape shape = GetParam();
   std::vector<Sequence> sequences = {Sequence(shape, 1), Sequence(shape, 2), Sequence(shape, 3)};
@@ -398,7 +399,7 @@ INSTANTIATE_TEST_SUITE_P(All, AttentionShapes,
                                   std::to_string(static_cast<int>(shape.param.dtype));
                          });
 
-// Scores far apart, and equal ones: exponentials of 0, subnormal ones, and sums of many.
+// Scores lie far apart, or are equal: exponentials are 0 or subnormal, or sums have many terms.
 TEST(Attention, KeepsItsBitsWithExtremeScores) {
   const Shape shape = {32, 3, 1, 32, KvDtype::kF32, 560};
   std::vector<Sequence> sequences = {Sequence(shape, 1)};

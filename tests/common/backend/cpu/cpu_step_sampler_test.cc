@@ -50,7 +50,7 @@ TEST_F(CpuSteps, ChooseAsTheSamplerOfARowAndGiveTheOldestStepFirst) {
     steps.Sample(1, {logits.Row(1), rows - 1, kVocab});
     steps.End();
     for (int i = 0; i < rows; ++i) {
-      EXPECT_EQ(steps.choices()[i], expected.back()[static_cast<size_t>(i)].token_id);
+      EXPECT_EQ(steps.sampled_ids()[i], expected.back()[static_cast<size_t>(i)].token_id);
     }
   }
   for (const std::vector<OutputToken>& tokens : expected) {
@@ -79,7 +79,7 @@ TEST_F(CpuSteps, CountThePendingOutputAndFailOnlyTheRowWithoutAToken) {
     steps.Sample(0, {logits.data(), 2, kVocab});
     steps.End();
     for (SamplingRow& row : rows) row.output_index = 1;
-    rows[0].pending = 0;
+    rows[0].pending_row = 0;
   }
   const auto first = steps.Take();
   EXPECT_EQ(first[0]->token_id, 3);

@@ -35,7 +35,7 @@ TEST(CpuMemory, GivesZeroedAlignedBuffersThatDoNotOverlap) {
   }
 }
 
-// A slab, not a mapping for each: 5,000 vectors would take 10 GB of huge pages.
+// The vectors share slabs: with a mapping for each, 5,000 vectors would take 10 GB of huge pages.
 TEST(CpuMemory, SmallBuffersShareTheirPages) {
   CpuMemory memory;
   std::vector<BackendBuffer> buffers;
@@ -74,7 +74,7 @@ TEST(CpuMemory, LiesInHugePages) {
     small.push_back(*memory.Allocate(static_cast<size_t>(2 * kMib / 3)));
     std::memset(small.back().data(), 1, small.back().size_bytes());
   }
-  // Memory may be too fragmented for some of them.
+  // Memory may be too fragmented for some of the huge pages.
   EXPECT_GE(ProcessMemoryBytes("AnonHugePages", rollup) - before, 32 * kMib);
 }
 

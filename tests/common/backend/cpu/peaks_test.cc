@@ -28,14 +28,14 @@ TEST_P(PeakLoopsTest, ReadTouchesEveryLine) {
   EXPECT_EQ(loops().read(bytes, floats.size() * sizeof(float)), 64.0f);
 }
 
-// Lane 0 multiplies the codes 0, 1, 2, 3 by themselves: 14 a dot, 8 dots a block. The tile's sums
-// start at their row's number.
+// Lane 0 multiplies the codes 0, 1, 2, 3 by themselves: a dot is 14, and a block has 8 dots. The
+// sums of a tile start at the number of their row.
 TEST_P(PeakLoopsTest, IntegerProductComputesAllItsOperations) {
   const double tile = loops().integer_ops_per_block / (2.0 * 32 * kLanes);
-  const double added = std::ldexp(1.0, -41);  // the scales' product
+  const double added = std::ldexp(1.0, -41);  // the product of both scales
   for (const int blocks : {1, 3}) {
-    double dots = 0;    // over the blocks of one part each
-    double halves = 0;  // of two parts each
+    double dots = 0;    // sum over blocks that have one scale
+    double halves = 0;  // sum over blocks whose halves have a scale each
     for (int b = 1; b <= blocks; ++b) {
       dots += 14.0 * 8 * b;
       halves += 14.0 * (8 * b - 4) + 14.0 * 8 * b;
@@ -43,7 +43,7 @@ TEST_P(PeakLoopsTest, IntegerProductComputesAllItsOperations) {
     const double plain = loops().integer_product[kScaleOnly](blocks) / added;
     const double least = tile * dots;
     EXPECT_GE(plain, least);
-    EXPECT_LT(plain, least + tile * blocks * 8);  // the rows' numbers
+    EXPECT_LT(plain, least + tile * blocks * 8);  // the tile adds the numbers of its rows
     const double rows = plain - least;
     EXPECT_FLOAT_EQ(loops().integer_product[kScaleAndMin](blocks) / added, plain + tile * blocks);
     EXPECT_FLOAT_EQ(loops().integer_product[kTwoScales](blocks) / added, tile * halves + 2 * rows);

@@ -16,7 +16,7 @@
 namespace baton {
 namespace {
 
-constexpr int kColumns = 768;  // more than a panel
+constexpr int kColumns = 768;  // more columns than a panel
 constexpr int kRows = 37;      // not a multiple of 16
 
 std::vector<CpuIsa> InstructionSets() {
@@ -29,9 +29,9 @@ std::vector<CpuIsa> InstructionSets() {
 
 struct TypeCase {
   GgmlType type;
-  int columns;                    // of the file's block
-  size_t bytes;                   // of the file's block
-  std::vector<size_t> half_bits;  // offsets of its F16 values
+  int columns;                    // columns of the file's block
+  size_t bytes;                   // bytes of the file's block
+  std::vector<size_t> half_bits;  // offsets of the block's F16 values
 };
 const TypeCase kTypes[] = {
     {GgmlType::kF32, 1, 4, {}},          {GgmlType::kF16, 1, 2, {0}},

@@ -25,7 +25,7 @@ std::vector<float> RandomLogits(std::mt19937& random, int vocab = kVocab) {
   return logits;
 }
 
-// The specification of sampler.h again, naively and in double.
+// The specification of sampler.h, written a second time, plainly and in double.
 struct Reference {
   int32_t token_id = -1;
   std::map<int32_t, double> probabilities;  // what the draw sees

@@ -18,7 +18,8 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::steady_clock;
 
-constexpr auto kPatience = std::chrono::seconds(10);  // for what happens at once unless broken
+constexpr auto kPatience =
+    std::chrono::seconds(10);  // the wait for events that come at once unless broken
 
 template <class Condition>
 bool Await(Condition condition) {
@@ -96,7 +97,7 @@ TEST(ThreadPool, AnOperationSeesWhatWasWrittenBeforeItAndIsSeenAfterIt) {
   }
 }
 
-// Thread 1 does not finish what it has begun before all else is done.
+// Thread 1 does not finish the chunk that it has begun before all others are done.
 TEST(ThreadPool, OthersTakeOverWhatAHeldUpThreadHasNotBegun) {
   constexpr int kChunks = 16;
   ThreadPool pool(2, {});

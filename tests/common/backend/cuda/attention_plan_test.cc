@@ -11,7 +11,7 @@
 namespace baton {
 namespace {
 
-// The plan's lists, as a kernel finds them.
+// The lists of a plan, as a kernel finds them.
 struct Lists {
   std::vector<DecodeTask> tasks;
   std::vector<PrefillTile> tiles;
@@ -51,7 +51,7 @@ TEST(AttentionPlan, CoversEachKeyOfEachRowOnce) {
     const int tile_rows = kTileRows[random() % 5];
     PlanAttention(sequences, tile_rows, plan);
     const Lists lists = ListsOf(plan);
-    std::map<int, int> keys_done;  // by row; tasks of a row are in ascending order
+    std::map<int, int> keys_done;  // row -> keys done; a row's tasks ascend
     for (const DecodeTask& task : lists.tasks) {
       EXPECT_EQ(task.first_key, keys_done[task.row]);
       EXPECT_GT(task.end_key, task.first_key);
@@ -83,7 +83,7 @@ TEST(AttentionPlan, CutsSingleRowsAtMultiplesOfASplitAndNumbersThePartialResults
   for (int round = 0; round < 300; ++round) {
     const std::vector<PassSequence> sequences = RandomSequences(random);
     PlanAttention(sequences, kTileRows[random() % 5], plan);
-    std::map<int, int> single_rows;  // to their keys
+    std::map<int, int> single_rows;  // row -> number of keys
     for (const PassSequence& sequence : sequences) {
       if (sequence.row_count == 1) single_rows[sequence.first_row] = sequence.first_position + 1;
     }
@@ -108,7 +108,7 @@ TEST(AttentionPlan, CutsSingleRowsAtMultiplesOfASplitAndNumbersThePartialResults
   }
 }
 
-// Tiles count from the sequence's first row: where they begin is not the batch's matter.
+// Tiles count from the sequence's first row, so the batch does not change where they begin.
 TEST(AttentionPlan, PlansASequenceAlikeInAnyCompany) {
   std::mt19937 random(3);
   AttentionPlan alone;

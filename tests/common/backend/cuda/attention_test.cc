@@ -37,14 +37,14 @@ struct Shape {
     KvLayerView view = {
         .block_size = block_size, .kv_heads = kv_heads, .head_dim = head_dim, .dtype = dtype};
     const size_t half = view.part().bytes();
-    // Another layer before and behind.
+    // Another layer lies before it and another behind it.
     view.keys_offset = 2 * half;
     view.values_offset = 3 * half;
     view.block_bytes = 6 * half;
     return view;
   }
   bool tensor_cores() const { return PrefillTileRows(heads(), View()) > 0; }
-  // What the tensor cores multiply.
+  // The elements that the tensor cores multiply.
   KvDtype matrix_type() const { return IsQuantised(dtype) ? KvDtype::kF16 : dtype; }
 };
 
@@ -82,7 +82,7 @@ struct Sequence {
   int tokens() const { return first_position + row_count; }
 };
 
-// `floats` [tokens, kv_columns] become what the kernels make of their codes.
+// Quantises `floats` [tokens, kv_columns] and replaces them by the elements that the kernels see.
 Codes Quantise(const Shape& shape, std::vector<float>& floats) {
   Codes codes;
   for (size_t i = 0; i < floats.size(); i += static_cast<size_t>(shape.head_dim)) {
@@ -107,7 +107,7 @@ Sequence RandomSequence(const Shape& shape, int first_position, int row_count,
     for (float& x : floats)
       x = stored ? Rounded(shape.dtype, size * normal(random)) : size * normal(random);
   };
-  // Queries that prefer some keys to others.
+  // The queries prefer some keys to others.
   fill(sequence.queries, row_count, shape.columns(), 2, false);
   fill(sequence.keys, sequence.tokens(), shape.kv_columns(), 1, true);
   fill(sequence.values, sequence.tokens(), shape.kv_columns(), 1, true);
@@ -120,7 +120,7 @@ Sequence RandomSequence(const Shape& shape, int first_position, int row_count,
 
 using Batch = std::vector<Sequence>;
 
-// A batch in device memory. What no token wrote is NaN; the blocks of the sequences are mixed.
+// A batch in device memory. Elements that no token wrote are NaN; the sequences' blocks are mixed.
 class Device {
  public:
   Device(const Shape& shape, const Batch& batch, AttentionCut cut = AttentionCut::kByRowCount)
@@ -139,7 +139,7 @@ class Device {
     for (int i = 0; i < blocks; ++i) ids[static_cast<size_t>(i)] = i;
     std::mt19937 random(5);
     std::shuffle(ids.begin(), ids.end(), random);
-    // Who reads behind a table goes astray.
+    // The entries behind a table are out of range, so that reading them fails.
     std::vector<int32_t> tables(batch.size() * static_cast<size_t>(pass_.table_stride), 1 << 30);
     std::vector<uint8_t> bytes(static_cast<size_t>(blocks) * view_.block_bytes, 0xff);
     view_.blocks = bytes.data();
@@ -192,7 +192,7 @@ class Device {
 
   AttentionWork& work() { return work_; }
 
-  // [rows, columns]
+  // The kernel's contexts [rows, columns].
   std::vector<float> Run() {
     out_->Upload(std::vector<float>(static_cast<size_t>(pass_.rows * shape_.columns()), NAN));
     LaunchAttention(pass_, work_, {queries_->data(), pass_.rows, shape_.columns()}, view_,
@@ -239,9 +239,9 @@ class Device {
   std::unique_ptr<DeviceArray<int32_t>> arrivals_;
 };
 
-// The definition in double, of one row and head, for the query as the kernel sees it; and how far
-// its result may be away: the tensor cores' weights have errors of half a unit of the cache's type,
-// each its own (of __half where it has codes); the rest is float32.
+// The definition in double, for one row and head and for the query as the kernel sees it; and the
+// tolerance of its result. The weights for the tensor cores have errors of half a unit of the
+// cache's type (of __half where it has codes), each its own; the rest is float32.
 struct Expected {
   std::vector<double> context;    // [head_dim]
   std::vector<double> tolerance;  // [head_dim]
@@ -297,7 +297,7 @@ void ExpectDefinition(const Shape& shape, const Batch& batch, const std::vector<
   int first_row = 0;
   for (const Sequence& sequence : batch) {
     for (int row = 0; row < sequence.row_count; ++row) {
-      // A few rows of a long run: the reference takes longer than the kernel.
+      // Only a few rows of a long sequence: the reference takes longer than the kernel.
       if (row > 2 && row < sequence.row_count - 2 && row % 7 != 0) continue;
       for (int head = 0; head < shape.heads(); ++head) {
         const Expected expected = Define(shape, sequence, row, head);
@@ -318,7 +318,8 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-// Single rows and runs, at positions around the borders of pages, blocks, splits and key tiles.
+// Single rows and several rows, at positions around the borders of pages, blocks, splits and key
+// tiles.
 Batch RandomBatch(const Shape& shape, uint32_t seed) {
   std::mt19937 random(seed);
   Batch batch;
@@ -399,7 +400,7 @@ Sequence Part(const Shape& shape, const Sequence& sequence, int begin, int end) 
           sequence.value_codes};
 }
 
-// Alone and in runs of any length, over the borders of pages, tiles and segments.
+// Rows alone and among any number of rows, over the borders of pages, tiles and segments.
 TEST_P(CudaAttention, CutAlikeGivesARowTheSameBitsInEveryRun) {
   const Shape& shape = GetParam();
   std::mt19937 random(7);
@@ -429,7 +430,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Shape{64, 4, 2, 16, KvDtype::kInt8}, Shape{80, 3, 1, 32, KvDtype::kFp8}),
     ShapeName);
 
-// Whatever number of query heads shares a KV head, however the work is cut.
+// The work is cut in any way, with any number of query heads for a KV head.
 TEST(CudaAttentionGroups, OfOneToSixteenAreTheDefinition) {
   for (int group = 1; group <= 16; ++group) {
     const Shape shape = {64, group, 1, 32, KvDtype::kBf16};
@@ -443,7 +444,7 @@ TEST(CudaAttentionGroups, OfOneToSixteenAreTheDefinition) {
   }
 }
 
-// A run of more rows than a tile holds where each row has one head.
+// A sequence has more rows than a tile holds, and each row has one head.
 TEST(CudaAttentionRuns, LongerThanAnyTileAreTheDefinition) {
   const Shape shape = {64, 1, 1, 32, KvDtype::kBf16};
   const int tile = PrefillTileRows(shape.heads(), shape.View());
@@ -485,7 +486,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Shape{512, 1, 1, 16, KvDtype::kInt8}),
     ShapeName);
 
-// How far a quantised cache's contexts are from those of a float32 cache, against their size.
+// The distance of a quantised cache's contexts from those of a float32 cache, relative to their
+// size.
 TEST(CudaAttentionTypes, AByteAnElementMovesContextsLittle) {
   for (const auto& [dtype, most] : {std::pair{KvDtype::kInt8, 0.012}, {KvDtype::kFp8, 0.05}}) {
     for (const int head_dim : {64, 128}) {
@@ -517,7 +519,7 @@ TEST(CudaAttentionTypes, AByteAnElementMovesContextsLittle) {
 
 constexpr Shape kUsual = {64, 4, 1, 32, KvDtype::kBf16};
 
-// As a graph of a larger bucket would run it.
+// The grids are those of a graph for a larger bucket.
 TEST(CudaAttentionGrid, ChangesNoBit) {
   for (const KvDtype dtype : {KvDtype::kBf16, KvDtype::kF32, KvDtype::kFp8}) {
     Shape shape = kUsual;
@@ -531,8 +533,8 @@ TEST(CudaAttentionGrid, ChangesNoBit) {
   }
 }
 
-// Rows of a chunk see nothing of the rows behind them, be they infinite or no numbers; those that
-// see them are no numbers either.
+// Rows of a chunk see nothing of the rows behind them, even if these are infinite or NaN. Rows that
+// see a NaN become NaN.
 TEST(CudaAttentionMask, KeepsLaterTokensFromEarlierRows) {
   struct Case {
     KvDtype dtype;

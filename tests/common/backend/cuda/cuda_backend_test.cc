@@ -40,7 +40,7 @@ std::vector<float> RandomFloats(std::mt19937& random, size_t count) {
   return values;
 }
 
-// How far `values` are from `expected`, by the expected ones' size: the worst and the mean.
+// The worst and the mean distance of `values` from `expected`, relative to the size of `expected`.
 void ExpectNear(const std::vector<float>& values, const std::vector<float>& expected,
                 double tolerance) {
   ASSERT_EQ(values.size(), expected.size());
@@ -56,7 +56,7 @@ void ExpectNear(const std::vector<float>& values, const std::vector<float>& expe
   EXPECT_LE(std::sqrt(error / static_cast<double>(values.size())), tolerance * size);
 }
 
-// One backend, with what a test puts in its memory.
+// One backend, and the buffers that a test puts into its memory.
 class Side {
  public:
   explicit Side(const char* device, bool deterministic = false)
@@ -94,7 +94,7 @@ class Side {
   std::vector<std::unique_ptr<Weight>> weights_;
 };
 
-// A random matrix [rows, columns] of a file.
+// A random matrix [rows, columns], as in a file.
 struct FileMatrix {
   FileMatrix(std::mt19937& random, GgmlType type, int rows, int columns) {
     for (const float value :
@@ -119,7 +119,7 @@ struct FileMatrix {
 
 class CudaBackendTest : public testing::Test {
  protected:
-  // Runs `operation(side)` on both, and compares what it gives.
+  // Runs `operation(side)` on both backends, and compares the results.
   template <class Operation>
   void ExpectSame(double tolerance, const Operation& operation) {
     const std::vector<float> expected = operation(cpu_);
@@ -163,7 +163,7 @@ TEST_F(CudaBackendTest, SaysWhatIsFreeWhereMemoryLacks) {
   EXPECT_THAT(std::string(buffer.status().message()),
               testing::AllOf(testing::HasSubstr("1125899906842624 bytes"),
                              testing::HasSubstr("MiB of device memory are free")));
-  // It is no error of what comes next.
+  // The next operation does not find the error.
   EXPECT_TRUE(cuda_.backend().Allocate(16).ok());
 }
 
@@ -183,13 +183,13 @@ TEST_F(CudaBackendTest, EmbedsTheBitsOfTheTableForTokensThatTheHostOrTheDeviceKn
     ExpectSame(0, [&](Side& side) {
       const Tensor out = side.Put(std::vector<float>(6 * 44), 6);
       const std::vector<int32_t> token_ids = {36, 0, 5, ~1, 17, ~0};
-      const std::vector<int32_t> choices = {36, 5, 36};
+      const std::vector<int32_t> sampled_ids = {36, 5, 36};
       const int32_t block = 0;
       const std::vector<PassSequence> sequences = {{0, 6, 0, &block, 1}};
       side.backend().BeginPass({.rows = 6,
                                 .token_ids = token_ids,
-                                .choices = reinterpret_cast<int32_t*>(
-                                    side.Put(choices.data(), choices.size() * sizeof(int32_t))),
+                                .sampled_ids = reinterpret_cast<int32_t*>(side.Put(
+                                    sampled_ids.data(), sampled_ids.size() * sizeof(int32_t))),
                                 .sequences = sequences});
       side.backend().Embed(*side.Load(table.tensor), out);
       return side.Get(out);
@@ -204,12 +204,12 @@ struct ProductCase {
   int rows;
   int columns;
   std::vector<GgmlType> weights;
-  std::vector<int> outputs;  // by weight
+  std::vector<int> outputs;  // outputs of each weight
   bool accumulate = false;
 };
 
-// What the rounding of the input to the weights' type allows; the sums are float32, their errors
-// grow with their length.
+// The tolerance for inputs that are rounded to the weights' type. The sums are float32, whose
+// errors grow with their length.
 double ToleranceOf(const ProductCase& test) {
   double tolerance = 2e-6 * std::max(1.0, test.columns / 1000.0);
   if (test.rows <= kMaxVectorRows) return tolerance;
@@ -337,7 +337,7 @@ TEST_F(CudaBackendTest, CopiesRowsAlsoIntoThemselves) {
 struct PagedCase {
   struct Sequence {
     int before;  // tokens in the cache
-    int rows;    // of the pass
+    int rows;    // rows in the pass
   };
   std::vector<Sequence> sequences;
   int heads;
@@ -353,7 +353,7 @@ class CudaPaged : public CudaBackendTest {
  protected:
   static constexpr int kLayers = 2;
 
-  // Blocks in no order, in a cache of two layers, of which the second is used.
+  // The blocks are in no order. The cache has two layers, of which the second is used.
   void Make(const PagedCase& test) {
     test_ = test;
     tables_.clear();
@@ -432,7 +432,7 @@ class CudaPaged : public CudaBackendTest {
     std::vector<uint8_t> bytes(cache_bytes_.size());
     side.backend().Download(view.blocks, bytes.size(), bytes.data());
     std::vector<float> values;
-    // Of codes and scales every byte.
+    // Every byte of codes and scales is equal.
     if (IsQuantised(test_.dtype)) return {bytes.begin(), bytes.end()};
     for (size_t at = 0; at < bytes.size(); at += KvElementBytes(test_.dtype)) {
       uint32_t bits = 0;
@@ -480,7 +480,7 @@ TEST_F(CudaPaged, RotatesAndAppendsWhatTheCpuDoes) {
       const std::vector<float> queries = RandomRows(test.heads * test.head_dim);
       const std::vector<float> keys = RandomRows(test.kv_heads * test.head_dim);
       const std::vector<float> values = RandomRows(test.kv_heads * test.head_dim);
-      // A last bit of the cache's type, where the rotation was fused otherwise.
+      // The last bit of the cache's type may differ, where the rotation was fused in another way.
       const double tolerance = dtype == KvDtype::kF16    ? 3e-4
                                : dtype == KvDtype::kBf16 ? 3e-3
                                                          : 1e-7;
@@ -514,7 +514,7 @@ TEST_F(CudaPaged, AttendsToWhatTheCpuDoes) {
         const KvLayerView view = PutCache(side);
         const Tensor out = side.Put(std::vector<float>(queries.size()), rows_);
         Begin(side);
-        // Twice, as layers follow one another: the plan and its counters serve both.
+        // Twice, as two layers follow one another: the plan and its counters serve both.
         side.backend().Attention(side.Put(queries, rows_), view, out);
         side.backend().Attention(side.Put(queries, rows_), view, out);
         return side.Get(out);
@@ -541,7 +541,7 @@ TEST_F(CudaPaged, AttendsAlikeInRecordedPassesWhereItIsDeterministic) {
   }
 }
 
-// A backend's buffers grow and are used again: what a pass left there is not seen by the next.
+// A backend's buffers grow and are used again: a pass must not see what an earlier one left there.
 TEST_F(CudaPaged, PassesOfAllSizesFollowOneAnother) {
   for (const int rows : {3, 90, 1, 17, 2}) {
     Make({{{static_cast<int>(random_() % 40), rows}, {5, 1}}, 2, 1, 16, 16, KvDtype::kF32});

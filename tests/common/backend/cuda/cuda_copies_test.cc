@@ -15,7 +15,7 @@
 namespace baton {
 namespace {
 
-// Calls that are to come.
+// Counts calls, and waits for those that are to come.
 class Calls {
  public:
   DeviceCopies::Done Next() {
@@ -46,7 +46,7 @@ class CudaCopiesTest : public testing::Test {
   CudaCopiesTest()
       : device_(*AllocateDeviceMemory(kBytes)), host_(*copies_.AllocatePinned(kBytes)) {}
 
-  // From memory of either kind to memory of either kind.
+  // Copies from memory of either kind to memory of either kind.
   static void CopyNow(const uint8_t* from, uint8_t* to) {
     CheckCuda(cudaMemcpy(to, from, kBytes, cudaMemcpyDefault), "copy");
     CheckCuda(cudaDeviceSynchronize(), "copy");
@@ -59,8 +59,8 @@ class CudaCopiesTest : public testing::Test {
   BackendBuffer host_;
 };
 
-// Runs as the blocks of a cache have them: at equal and at unequal distances, of equal and unequal
-// lengths, next to each other.
+// Copies ranges as they lie in the blocks of a cache: next to each other, at equal and at unequal
+// distances, of equal and unequal lengths.
 std::vector<DeviceCopy> RandomRuns(std::mt19937& random, uint8_t* device, uint8_t* host,
                                    size_t bytes) {
   std::vector<DeviceCopy> runs;
@@ -129,7 +129,7 @@ TEST_F(CudaCopiesTest, CopiesOfEarlierOperationsOvertakeThoseOfLaterOnes) {
   std::mutex gate;
   std::vector<int> order;
   gate.lock();
-  // The thread waits in the first; then as many as may be ahead, in order.
+  // The thread waits in the first `done`; then as many copies as may be ahead begin, in order.
   copies_.ToHost({&run, 1}, 0, [&gate, call = calls_.Next()] {
     const std::lock_guard lock(gate);
     call();

@@ -50,7 +50,7 @@ struct TestSequence {
   Question question;
   TokenCounts counts;
   int output_index = 0;
-  int pending = -1;  // its choice of the step that is not taken
+  int pending_row = -1;  // its row in the step that is not taken
 };
 
 class TwoSamplers {
@@ -68,7 +68,7 @@ class TwoSamplers {
   }
 
   void Step() {
-    // A sequence whose row has failed is heard of no more.
+    // A sequence whose row has failed gets no more rows.
     std::erase_if(sequences_, [](const auto& sequence) { return sequence.second == nullptr; });
     while (sequences_.size() < 2 * kRows) {
       ++last_id_;
@@ -90,13 +90,13 @@ class TwoSamplers {
  private:
   struct Asked {
     uint64_t id;
-    int choice;
+    int row;
   };
 
-  // As one that is computed again, in other company, from what was delivered.
+  // Begins a sequence anew, in other company, from the tokens that were delivered.
   void ForgetAnOutput() {
     TestSequence& sequence = *sequences_.begin()->second;
-    if (sequence.pending >= 0 || sequence.question.output.empty()) return;
+    if (sequence.pending_row >= 0 || sequence.question.output.empty()) return;
     sequence.question.output.pop_back();
     sequence.counts = sequence.question.Counts();
     --sequence.output_index;
@@ -111,7 +111,7 @@ class TwoSamplers {
                       .counts = &sequence->counts,
                       .choice = sequence->question.choice,
                       .output_index = sequence->output_index,
-                      .pending = sequence->pending});
+                      .pending_row = sequence->pending_row});
       const std::vector<float> row = questions_.Logits(kVocab);
       logits.insert(logits.end(), row.begin(), row.end());
     }
@@ -120,7 +120,7 @@ class TwoSamplers {
     cuda_->Begin(rows);
     if (count > 0) {
       cpu_->Sample(0, {logits.data(), count, kVocab});
-      // Rows that nobody asked for are sampled too.
+      // Rows that the step does not have are sampled too.
       logits.resize(kRows * kVocab, 0);
       const DeviceArray<float> device(logits);
       const int first = static_cast<int>(questions_.Random() % kRows);
@@ -133,7 +133,7 @@ class TwoSamplers {
     asked_.emplace_back();
     for (size_t i = 0; i < chosen.size(); ++i) {
       asked_.back().push_back({chosen[i]->id, static_cast<int>(i)});
-      chosen[i]->pending = static_cast<int>(i);
+      chosen[i]->pending_row = static_cast<int>(i);
       ++chosen[i]->output_index;
     }
     if (asked_.size() > 1) Take();
@@ -159,7 +159,7 @@ class TwoSamplers {
       ++sampled_;
       sequence.question.output.push_back(cpu[i]->token_id);
       sequence.counts.AddOutput(cpu[i]->token_id);
-      if (cpu[i]->output_index + 1 == sequence.output_index) sequence.pending = -1;
+      if (cpu[i]->output_index + 1 == sequence.output_index) sequence.pending_row = -1;
     }
   }
 
@@ -206,12 +206,12 @@ TEST(CountsSlots, BelongToASequenceUntilItMissesAStepAndAnotherNeedsOne) {
   EXPECT_EQ(assigned[1].index, first);
   EXPECT_TRUE(assigned[1].filled);
   EXPECT_NE(assigned[0].index, first);
-  // 1 stays though it comes last, 4 gets that of 3.
+  // Sequence 1 keeps its slot though it comes last; 4 gets the slot of 3.
   assigned = slots.Assign({row(4, 0), row(1, 2)});
   EXPECT_EQ(assigned[1].index, first);
   EXPECT_TRUE(assigned[1].filled);
   EXPECT_FALSE(assigned[0].filled);
-  // 3 is back, and 4 repeats an output.
+  // Sequence 3 is back, and 4 repeats an output.
   assigned = slots.Assign({row(3, 10), row(4, 0)});
   EXPECT_FALSE(assigned[0].filled);
   EXPECT_FALSE(assigned[1].filled);

@@ -61,7 +61,7 @@ TEST_P(Dequantise, LooksRowsUp) {
   }
 }
 
-// Rows that are padded to 16 bytes, and quantised ones.
+// The tables have rows that are padded to 16 bytes, and quantised rows.
 TEST_P(Dequantise, IsHowAnEmbeddingReadsATable) {
   std::mt19937 random(3);
   for (const TestElement& element : kTestElements) {

@@ -20,7 +20,7 @@ static __global__ void WarpKernel(const float* in, float* sums, float* maxima) {
   maxima[threadIdx.x] = WarpMax(in[threadIdx.x]);
 }
 
-// Twice, with the same scratch memory.
+// Sums twice, with the same scratch memory.
 template <int kThreads>
 static __global__ void BlockKernel(const float* in, float* sums) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
@@ -49,7 +49,7 @@ std::vector<float> Random(size_t count, uint32_t seed) {
   return out;
 }
 
-// The sums of a butterfly.
+// The expected sums of a butterfly.
 float PairwiseSum(std::vector<float> values) {
   for (size_t step = values.size() / 2; step > 0; step /= 2) {
     for (size_t i = 0; i < step; ++i) values[i] += values[i + step];

@@ -26,7 +26,7 @@ constexpr ElementCase kElements[] = {{GgmlType::kF32, CudaElement::kF32, 4},
                                      {GgmlType::kF16, CudaElement::kF16, 2},
                                      {GgmlType::kBf16, CudaElement::kBf16, 2}};
 
-// Any bits but those of infinities and NaN.
+// Random bits, but not those of infinities and NaNs.
 std::vector<uint8_t> RandomTable(const ElementCase& element, size_t size, std::mt19937& random) {
   std::vector<uint8_t> bytes(size * element.bytes);
   for (size_t i = 0; i < bytes.size(); ++i) {

@@ -48,8 +48,8 @@ float Rounded(float value, CudaElement element) {
   return element == CudaElement::kBf16 ? Bf16ToF32(F32ToBf16(value)) : value;
 }
 
-// out = in x weight^T, then out += the same, with 5 floats between the rows of out that nobody
-// touches.
+// Checks out = in x weight^T, then out += in x weight^T. Between the rows of out lie 5 floats that
+// must not be touched.
 void ExpectProducts(const TestElement& type, CudaElement in_element, int rows, int columns,
                     int outputs, size_t scratch_rows, std::mt19937& random) {
   auto gemm = Gemm::Create();
@@ -110,7 +110,7 @@ TEST(Gemm, MultipliesQuantisedWeightsInPartsOfTheirRows) {
   std::mt19937 random(2);
   for (const TestElement& type : kQuantisedElements) {
     for (const TestElement& in : kFloatElements) {
-      for (const size_t scratch_rows : {7, 100}) {  // 3 parts, all at once
+      for (const size_t scratch_rows : {7, 100}) {  // in 3 slices of rows, and all at once
         ExpectProducts(type, in.element, 17, 256, 19, scratch_rows, random);
         if (HasFatalFailure()) return;
       }

@@ -19,7 +19,7 @@ namespace {
 
 using Kind = VectorInput::Kind;
 constexpr float kEpsilon = 0.125f;
-// Rows that are the first with another kernel or another tile, and the last before it.
+// Row counts that are the first to use another kernel or tile, and the last ones before them.
 constexpr int kRows = 70;
 
 struct Problem {
@@ -86,7 +86,7 @@ struct Problem {
     return activations;
   }
 
-  // `results` are of the first `count` rows.
+  // `results` has the first `count` rows.
   void ExpectTheProduct(const std::vector<std::vector<float>>& results, int count,
                         int terms) const {
     for (size_t w = 0; w < weights.size(); ++w) {
@@ -114,7 +114,7 @@ struct Problem {
   int columns;
   std::mt19937 random;
   std::vector<float> in;     // [kRows, columns]
-  std::vector<float> other;  // as in VectorInput
+  std::vector<float> other;  // VectorInput::other
   std::deque<TestMatrix> weights;
 };
 
@@ -123,7 +123,7 @@ INSTANTIATE_TEST_SUITE_P(Orders, InvariantProduct, testing::ValuesIn(cuda_shim::
 
 TEST_P(InvariantProduct, IsTheProductOfTheInputThatItsKindMakes) {
   std::mt19937 random(1);
-  // Less than eight, odd, a model's, two tiles in a part.
+  // Numbers of columns: less than eight, odd, a model's, two tiles in a part.
   constexpr int kColumns[] = {5, 131, 576, 1284};
   for (const int rows : {1, 11, kRows}) {
     for (const int columns : kColumns) {
@@ -155,7 +155,7 @@ TEST_P(InvariantProduct, GivesARowTheSameBitsAloneAndInAnyBatch) {
     int first;
     int batch;
   };
-  int turn = static_cast<int>(GetParam());  // each element with another kind in each order
+  int turn = static_cast<int>(GetParam());  // so that each element type meets each kind of input
   for (const TestElement& element : kTestElements) {
     const Kind kind = static_cast<Kind>(turn++ % 3);
     const int terms = 1 + turn % 2;
@@ -178,7 +178,7 @@ TEST_P(InvariantProduct, GivesARowTheSameBitsAloneAndInAnyBatch) {
   }
 }
 
-// A large one has too little to do for tiles.
+// A large device has too little work for tiles.
 TEST_P(InvariantProduct, GivesTheSameBitsOnEveryDevice) {
   const Problem problem(Kind::kPlain, 1284, {kTestElements[2]}, 19, 5);
   EXPECT_EQ(problem.Run(0, kRows, 1, nullptr, 132), problem.Run(0, kRows, 1));
@@ -205,7 +205,7 @@ TEST(InvariantParts, AreAtMostEightOfWholeTiles) {
   EXPECT_EQ(InvariantPartTiles(576), 1);
 }
 
-// Infinities stay what they are in two terms, whose second would be NaN.
+// An infinity stays what it is in two terms: the second term would be NaN.
 TEST(ProductTerms, KeepInfinities) {
   const DeviceArray<float> in(std::vector<float>{INFINITY, -INFINITY, 1.0f + 0x1p-10f, 0});
   const DeviceArray<uint16_t> out(ProductTermBytes(2, 1, 4) / 2);

@@ -38,7 +38,7 @@ class LibrarySearchTest : public testing::Test {
             },
             .root = root_};
   }
-  // A file of the library's name in `folder`, returned with its path.
+  // Makes a file of the library's name in `folder`. Returns its path.
   std::string Put(const std::string& folder) const {
     std::filesystem::create_directories(root_ + folder);
     const std::string path = root_ + folder + "/" + kSoname;

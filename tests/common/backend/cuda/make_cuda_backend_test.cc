@@ -19,7 +19,8 @@ class MakeCudaBackend : public testing::Test {
   MakeCudaBackend() { unsetenv("CUDA_VISIBLE_DEVICES"); }
   ~MakeCudaBackend() override { SetMachine({}); }
 
-  // That `device` is refused on `machine` with all of `words`, and auto does without.
+  // Checks that `device` is refused on `machine` with all of `words`, and that auto does without
+  // it.
   void ExpectRefused(const Machine& machine, int device, const std::vector<std::string>& words) {
     SetMachine(machine);
     const auto backend = baton::MakeCudaBackend(device, /*deterministic=*/false);

@@ -24,7 +24,7 @@ INSTANTIATE_TEST_SUITE_P(Orders, ProductInputInOrder,
 struct Shape {
   int rows;
   int columns;
-  size_t offset;  // of the data from a multiple of 16 bytes, in floats
+  size_t offset;  // floats from a multiple of 16 bytes to the data
   size_t size() const { return static_cast<size_t>(rows * columns); }
 };
 
@@ -37,7 +37,7 @@ std::vector<Shape> Shapes(std::mt19937& random) {
   return shapes;
 }
 
-// Values of a shape, in host and in device memory.
+// The values of a tensor, in host and in device memory.
 struct Values {
   Values(const Shape& of, std::mt19937& random, float scale)
       : shape(of), host(of.size()), device(of.size() + of.offset) {
@@ -62,8 +62,8 @@ std::vector<float> OnCpu(ProductInputArgs args) {
   return {input.floats(), input.floats() + args.in.rows * args.in.columns};
 }
 
-// What launch(element, out) makes in each element type: first as floats, then, by checked
-// conversion, the same rounded.
+// Checks launch(element, out) for each element type: it returns the result as floats, having
+// compared the other types' results with these floats rounded.
 template <class LaunchInto>
 std::vector<float> ExpectRoundedAlike(const Shape& shape, const LaunchInto& launch) {
   const DeviceArray<float> floats(shape.size() + shape.offset);

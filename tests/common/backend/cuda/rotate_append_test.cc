@@ -27,7 +27,7 @@ struct Shape {
   KvDtype dtype;
   int block_size;
   int kv_heads;
-  int group;  // query heads of a KV head
+  int group;  // query heads that share a KV head
   friend std::ostream& operator<<(std::ostream& out, const Shape& shape) {
     return out << "head " << shape.head_dim << ", rope " << shape.rope_dim << " half "
                << shape.half_split << ", type " << static_cast<int>(shape.dtype) << ", blocks of "
@@ -42,7 +42,7 @@ std::vector<float> Random(size_t size, std::mt19937& random) {
   return out;
 }
 
-// Rows of several sequences, the blocks of each anywhere in a cache of several layers.
+// Rows of several sequences, whose blocks lie anywhere in a cache of several layers.
 struct Rows {
   static constexpr int kLayers = 2;
 

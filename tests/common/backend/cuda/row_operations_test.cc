@@ -39,7 +39,7 @@ TEST_P(RowOperationsInOrder, AddBiasHasTheCpusBits) {
   }
 }
 
-// About a third of `count` rows.
+// Picks about a third of `count` rows.
 std::vector<int32_t> SomeRows(int count, std::mt19937& random) {
   std::vector<int32_t> rows;
   for (int row = 0; row < count; ++row) {

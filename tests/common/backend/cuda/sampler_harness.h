@@ -1,4 +1,4 @@
-// Rows for the device's sampler and the answers it gives, for its tests.
+// Rows for the device's sampler and its answers, for the sampler's tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 
 namespace baton {
 
-// What one row is asked, as the engine would ask it.
+// The sampling of one row, as the engine would ask for it.
 struct Question {
   std::vector<float> logits = {};
   SamplingParams params = {};
@@ -50,7 +50,7 @@ struct Answer {
   std::map<int32_t, int> counts;
 };
 
-// The questions' lists, one after the other, as a SamplerBatch refers to them.
+// The lists of all questions, one after the other, as a SamplerBatch refers to them.
 struct HostBatch {
   std::vector<float> logits = {};
   std::vector<SamplerRow> params;
@@ -96,7 +96,7 @@ inline HostBatch Pack(const std::vector<Question>& questions, int counts_capacit
   return host;
 }
 
-// The same in the device's memory, at addresses that stay.
+// The questions' rows and lists in device memory, at addresses that stay.
 class DeviceBatch {
  public:
   DeviceBatch(const std::vector<Question>& questions, const std::vector<int32_t>& end_ids,
@@ -138,7 +138,7 @@ class DeviceBatch {
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   }
 
-  // Other contents, as before the replay of a captured launch.
+  // Replaces the contents, as before the replay of a captured launch.
   void NextOutput(const std::vector<float>& logits) {
     for (SamplerRow& row : host_.params) ++row.output_index;
     logits_.Upload(logits);
@@ -187,7 +187,7 @@ inline std::vector<Answer> Ask(const std::vector<Question>& questions,
   return batch.Read();
 }
 
-// Random ones.
+// Makes random questions.
 class Questions {
  public:
   explicit Questions(uint32_t seed) : random_(seed), normals_(1 << 13) {

@@ -25,7 +25,7 @@ using ::testing::Pair;
 
 bool SameBits(float a, float b) { return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b); }
 
-// That the answer is the CPU sampler's, to the bit.
+// Checks that the answer is that of the CPU's sampler, to the bit.
 void ExpectAsTheCpu(Sampler& sampler, const Question& question, const Answer& answer) {
   SCOPED_TRACE(testing::PrintToString(question));
   const TokenCounts counts = question.Counts();
@@ -89,7 +89,7 @@ TEST_P(CudaSampler, ChoosesWhatTheCpuChooses) {
   }
 }
 
-// Several slices, bins of more tokens than the list in shared memory holds.
+// There are several slices, and bins of more tokens than the list in shared memory holds.
 TEST_P(CudaSampler, ChoosesWhatTheCpuChoosesFromALargeVocabulary) {
   constexpr int kVocab = 50003;
   constexpr SamplerShape kShape = {.slice_threads = 64, .row_threads = 128};
@@ -128,7 +128,7 @@ TEST_P(CudaSampler, GivesTheSameHoweverARowIsCut) {
   }
 }
 
-// What a captured launch does: the device counts on by itself.
+// The device counts on by itself, as a captured launch needs it.
 TEST_P(CudaSampler, CountsTheTokensOfASequenceOutputAfterOutput) {
   constexpr int kVocab = 40;
   constexpr size_t kRows = 5;

@@ -13,11 +13,11 @@
 
 namespace baton {
 
-// What a weight's file holds of each element type.
+// The layout of a weight's file, for each element type.
 struct TestElement {
   CudaElement element;
   GgmlType type;
-  std::vector<size_t> half_offsets;  // of a block's F16 values
+  std::vector<size_t> half_offsets;  // offsets of a block's F16 values
 };
 inline const std::vector<TestElement> kTestElements = {
     {CudaElement::kF32, GgmlType::kF32, {}},       {CudaElement::kF16, GgmlType::kF16, {0}},
@@ -30,7 +30,7 @@ inline const std::vector<TestElement> kFloatElements(kTestElements.begin(),
 inline const std::vector<TestElement> kQuantisedElements(kTestElements.begin() + 3,
                                                          kTestElements.end());
 
-// `columns`, or the next number of columns that the type's blocks allow.
+// `columns`, rounded up to a number of columns that the type's blocks allow.
 inline int WholeBlocks(const TestElement& element, int columns) {
   const int block = BlockColumns(element.element);
   return (columns + block - 1) / block * block;
@@ -38,7 +38,7 @@ inline int WholeBlocks(const TestElement& element, int columns) {
 
 class TestMatrix {
  public:
-  // REQUIRES: columns in whole blocks.
+  // REQUIRES: `columns` are whole blocks.
   TestMatrix(const TestElement& element, int rows, int columns, std::mt19937& random)
       : element_(element.element),
         rows_(rows),
@@ -63,7 +63,7 @@ class TestMatrix {
     return values_[static_cast<size_t>(row * columns_ + column)];
   }
   const std::vector<float>& values() const { return values_; }  // [rows, columns]
-  // As in a file; borrowed.
+  // The tensor as in a file; borrowed.
   GgufTensor FileTensor() const {
     return {"random.weight",
             TypeOf(element_),

@@ -48,8 +48,8 @@ struct Problem {
     return values;
   }
 
-  // The product's outputs for rows [first, first + count), over what `start` says where it
-  // accumulates.
+  // The product's outputs for rows [first, first + count). Where it accumulates, they are added to
+  // those of `start`.
   std::vector<std::vector<float>> Run(int first, int count, const DeviceLimits& limits = kLimits,
                                       const float* start = nullptr) const {
     const auto rows_of = [&](const std::vector<float>& values) {
@@ -117,7 +117,7 @@ struct Problem {
   int columns;
   std::mt19937 random;
   std::vector<float> in;     // [rows, columns]
-  std::vector<float> other;  // as in VectorInput
+  std::vector<float> other;  // VectorInput::other
   std::deque<TestMatrix> weights;
 };
 
@@ -130,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(Orders, VectorProduct, testing::ValuesIn(cuda_shim::kAl
 
 TEST_P(VectorProduct, IsTheProductOfTheInputThatItsKindMakes) {
   std::mt19937 random(1);
-  // Less than a chunk, odd, a model's, more than a sweep, more than a step.
+  // Numbers of columns: less than a chunk, odd, a model's, more than a sweep, more than a step.
   constexpr int kColumns[] = {1, 5, 37, 64, 200, 576, 1031, 1536, 2304};
   for (int i = 0; i < 27; ++i) {
     const Kind kind = static_cast<Kind>(i % 3);
@@ -152,10 +152,10 @@ TEST_P(VectorProduct, IsTheProductOfTheInputThatItsKindMakes) {
 }
 
 TEST_P(VectorProduct, GivesARowTheSameBitsAloneAndInAnyBatch) {
-  int kinds = static_cast<int>(GetParam());  // each element with another kind in each order
+  int kinds = static_cast<int>(GetParam());  // so that each element type meets each kind of input
   for (const TestElement& element : kTestElements) {
     const Kind kind = static_cast<Kind>(kinds++ % 3);
-    // A norm's squares are summed by all threads: more than a quad for each.
+    // All threads sum a norm's squares: there is more than one quad for each.
     const int columns = WholeBlocks(element, kind == Kind::kNorm ? 2176 : 640);
     const int outputs = element.type == GgmlType::kF32 ? 5 : 9;
     Problem problem(kind, kMaxVectorRows, columns, {{element, outputs}}, 2);
@@ -219,7 +219,7 @@ TEST(VectorTeams, AreLargeOnlyWhereFewRowsLeaveADeviceIdle) {
   EXPECT_EQ(VectorTeamWarps(CudaElement::kBf16, 576, 1536), 2);
   EXPECT_EQ(VectorTeamWarps(CudaElement::kF32, 576, 1536), 4);
   EXPECT_EQ(VectorTeamWarps(CudaElement::kQ4_K, 64, 8192), 1);
-  // A warp of a team has a chunk for each lane at least.
+  // Each lane of a team's warp has at least one chunk.
   EXPECT_EQ(VectorTeamWarps(CudaElement::kBf16, 64, 504), 1);
   EXPECT_EQ(VectorTeamWarps(CudaElement::kBf16, 64, 512), 2);
 }

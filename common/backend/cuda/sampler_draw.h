@@ -1,4 +1,4 @@
-// What the sampler's last kernel does with a row: the draw, the logprobs and the counts.
+// The sampler's last kernel, for one row: the draw, the logprobs and the counts.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,14 +14,14 @@ namespace baton {
 inline constexpr int kWalkPieces = 32;
 static_assert(kWalkPieces <= kMaxSlices);
 
-// Shared memory of a block that chooses a row's token.
-struct ChooseShared {
+// Shared memory of a block that samples a row's token.
+struct SampleShared {
   CutShared cut;
-  uint64_t sums[kMaxSlices];  // of the pieces that the walk chooses from
+  uint64_t sums[kMaxSlices];  // weights of the pieces that Draw looks through
   unsigned int found;
 };
 
-// The weights of tokens up to `last`, in their order; of the others 0.
+// The weights of the tokens up to `last` in TokenOrder; 0 for the others.
 struct KeptWeigher {
   Weigher weigher;
   TokenOrder last = kAfterAll;
@@ -31,8 +31,8 @@ struct KeptWeigher {
   }
 };
 
-// Cuts `range` into pieces of `length` tokens and leaves each one's weight in `sums`: a warp's work
-// each.
+// Cuts `range` into pieces of `length` tokens and leaves the weight of each in `sums`. One warp
+// weighs one piece.
 __device__ inline void WeighPieces(const Row& row, const Range& range, int length,
                                    const KeptWeigher& kept, uint64_t* sums) {
   const int pieces = (range.end - range.begin + length - 1) / length;
@@ -48,8 +48,9 @@ __device__ inline void WeighPieces(const Row& row, const Range& range, int lengt
   }
 }
 
-// The first token, in ascending id, whose weight and those before it sum to more than the row's
-// draw: the slice, then a piece of it, and so on down to one token.
+// Draws the first token, in ascending id, at which the sum of the weights up to and with its own
+// exceeds the row's draw point: first its slice, then a piece of the slice, and so on down to one
+// token.
 __device__ inline int Draw(const Row& row, const Slicing& slicing, const KeptWeigher& kept,
                            uint64_t* sums) {
   Range range = {0, row.vocab_size};
@@ -73,20 +74,20 @@ __device__ inline int Draw(const Row& row, const Slicing& slicing, const KeptWei
     if (range.begin + length < range.end) range.end = range.begin + length;
     if (range.end - range.begin == 1) return range.begin;
     length = (range.end - range.begin + kWalkPieces - 1) / kWalkPieces;
-    __syncthreads();  // all have read the sums
+    __syncthreads();  // all threads have read the sums
     WeighPieces(row, range, length, kept, sums);
     __syncthreads();
   }
 }
 
-__device__ inline int ChooseDrawn(const Row& row, const Slicing& slicing, const Extremes& extremes,
-                                  ChooseShared& shared) {
+__device__ inline int DrawToken(const Row& row, const Slicing& slicing, const Extremes& extremes,
+                                SampleShared& shared) {
   KeptWeigher kept = {row.MakeWeigher(extremes)};
   if (row.cut()) kept.last = CutFinder(row, extremes, shared.cut).Find();
   return Draw(row, slicing, kept, shared.sums);
 }
 
-// Of the raw logits.
+// Writes the log probabilities of the sampled token and of the top tokens, from the raw logits.
 __device__ inline void WriteLogprobs(const Row& row, const Slicing& slicing,
                                      const Extremes& extremes, int token_id, uint64_t* warps,
                                      SamplerLogprobs& out) {
@@ -119,14 +120,14 @@ __device__ inline void WriteLogprobs(const Row& row, const Slicing& slicing,
   }
 }
 
-// False where the slot is full.
+// Adds the sampled token to the row's counts. False where the slot is full.
 __device__ inline bool CountToken(const SamplerBatch& batch, const Row& row, int token_id,
-                                  ChooseShared& shared) {
+                                  SampleShared& shared) {
   TokenCount* counts = row.CountsOf(batch);
   int32_t& size = batch.count_sizes[row.params.counts_slot];
   const int count_size = size;
   if (Thread() == 0) shared.found = 0;
-  __syncthreads();  // this, and all have read the size
+  __syncthreads();  // shared.found is set, and all threads have read the size
   for (int i = Thread(); i < count_size; i += Threads()) {
     if (counts[i].token_id != token_id) continue;
     ++counts[i].output_count;
