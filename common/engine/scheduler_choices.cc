@@ -1,4 +1,4 @@
-// The part of the scheduler that lets the choices of one sequence part.
+// How the scheduler lets the choices of one sequence part.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -21,7 +21,8 @@ void Scheduler::DropChoice(Sequence& sequence, int choice) {
   sequence.promise.GiveUp(std::min(sequence.promise.count(), with - BlocksToStart(sequence)));
 }
 
-// The other choices, once its tokens are computed, or asked for.
+// Makes every further choice a sequence of its own and returns these. REQUIRES: the step that
+// samples the first tokens is enqueued, or they were committed.
 std::vector<Sequence*> Scheduler::Part(Sequence& sequence) {
   std::vector<Sequence*> others;
   std::vector<std::unique_ptr<Sequence>>& choices = sequences_.at(sequence.id);
@@ -30,8 +31,8 @@ std::vector<Sequence*> Scheduler::Part(Sequence& sequence) {
     others.push_back(choices.back().get());
   }
   sequence.choices.resize(1);
-  // What is promised for copies is taken; the rest is head-room, which may be less than one block
-  // for each.
+  // MakeChoice took the blocks reserved for copies. The rest is head-room, which may be less than
+  // one block for each.
   for (Sequence* other : others) {
     if (sequence.promise.count() > 1) other->promise = sequence.promise.Split(1);
     running_.insert(other);
