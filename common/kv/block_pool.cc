@@ -11,7 +11,7 @@ BlockPool::Block::Block(Block&& other) noexcept
     : pool_(std::exchange(other.pool_, nullptr)), id_(other.id_) {}
 
 BlockPool::Block& BlockPool::Block::operator=(Block&& other) noexcept {
-  Block taken(std::move(other));  // what was held is dropped on return
+  Block taken(std::move(other));  // its destructor drops the old reference
   std::swap(pool_, taken.pool_);
   std::swap(id_, taken.id_);
   return *this;
@@ -35,7 +35,7 @@ BlockPool::Promise::Promise(Promise&& other) noexcept
     : pool_(std::exchange(other.pool_, nullptr)), count_(std::exchange(other.count_, 0)) {}
 
 BlockPool::Promise& BlockPool::Promise::operator=(Promise&& other) noexcept {
-  Promise taken(std::move(other));  // what was held is given up on return
+  Promise taken(std::move(other));  // its destructor gives the old blocks up
   std::swap(pool_, taken.pool_);
   std::swap(count_, taken.count_);
   return *this;
