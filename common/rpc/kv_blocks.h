@@ -42,8 +42,8 @@ struct KvBlocks {
   // Calls visit(first byte, bytes) for K or V of [first_token, end_token) in the order of the wire:
   // the rows, once for each block, then their scales, if any, in the same way.
   template <typename Visit>
-  void ForEachRun(int layer, KvLayout::Part part, int first_token, int end_token,
-                  const Visit& visit) const {
+  void ForEachByteRange(int layer, KvLayout::Part part, int first_token, int end_token,
+                        const Visit& visit) const {
     ForEachBlock(layer, part, first_token, end_token, [&](uint8_t* rows, uint8_t*, size_t tokens) {
       visit(rows, tokens * layout.row_bytes());
     });
@@ -61,8 +61,8 @@ struct KvBlocks {
     const auto extend = [&crc](const uint8_t* bytes, size_t size) {
       crc = ExtendCrc32c(crc, bytes, size);
     };
-    ForEachRun(layer, KvLayout::kKeys, first_token, end_token, extend);
-    ForEachRun(layer, KvLayout::kValues, first_token, end_token, extend);
+    ForEachByteRange(layer, KvLayout::kKeys, first_token, end_token, extend);
+    ForEachByteRange(layer, KvLayout::kValues, first_token, end_token, extend);
     return crc;
   }
 
@@ -87,8 +87,8 @@ struct KvLayerRows {
     blocks->ForEachBlock(layer_in_blocks, part, first - first_token, end - first_token, visit);
   }
   template <typename Visit>
-  void ForEachRun(KvLayout::Part part, int first, int end, const Visit& visit) const {
-    blocks->ForEachRun(layer_in_blocks, part, first - first_token, end - first_token, visit);
+  void ForEachByteRange(KvLayout::Part part, int first, int end, const Visit& visit) const {
+    blocks->ForEachByteRange(layer_in_blocks, part, first - first_token, end - first_token, visit);
   }
   uint32_t PageCrc(int first, int end) const {
     return blocks->PageCrc(layer_in_blocks, first - first_token, end - first_token);
