@@ -153,8 +153,8 @@ TEST_F(ReceiverTest, ASecondMessageForARangeInCopyWaitsForTheFirst) {
   Do(CopyPayload(first[0], messages_.at(first[0].message_id), target_));
   const auto second = TakeCopies();
   ASSERT_EQ(second.size(), 1u);
-  ASSERT_EQ(second[0].runs.size(), 1u) << "only what the first did not bring";
-  EXPECT_EQ(second[0].runs[0].layer, 1);
+  ASSERT_EQ(second[0].ranges.size(), 1u) << "only what the first did not bring";
+  EXPECT_EQ(second[0].ranges[0].layer, 1);
   Do(CopyPayload(second[0], messages_.at(second[0].message_id), target_));
   EXPECT_EQ(Acks(), 2u);
 }
@@ -170,7 +170,7 @@ TEST_F(ReceiverTest, AsksForADamagedPageThreeTimesAndThenEnds) {
     done.page_crcs.back() ^= 0x10;
     Do(done);
     EXPECT_EQ(LastRefusal(), PushRefused::REASON_CHECKSUM);
-    EXPECT_EQ(copies[0].runs[0].first_token, i == 0 ? 0 : 16) << "the good page is kept";
+    EXPECT_EQ(copies[0].ranges[0].first_token, i == 0 ? 0 : 16) << "the good page is kept";
   }
   EXPECT_EQ(Acks(), 0u);
   EXPECT_EQ(receiver_->state(), State::kGone);

@@ -144,7 +144,7 @@ class DecodeSim {
   void Retain(const Call& call, int tokens);
   void Release(Call& call);
   void Arm(Key key, Call& call);
-  bool MayWrite(const Call& call, const KvReceiver::Run& run);
+  bool MayWrite(const Call& call, const KvReceiver::LayerTokens& range);
   void CheckContent(const SimAttempt& attempt, uint32_t choice, const KvBlocks& memory, int tokens,
                     const char* when);
   void CheckMayDecode(const Choice& choice, int token);
