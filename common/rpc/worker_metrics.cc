@@ -9,7 +9,7 @@ namespace {
 
 double Seconds(absl::Duration duration) { return absl::ToDoubleSeconds(duration); }
 
-// 2 KiB, 8 KiB ... 8 GiB.
+// The buckets 2 KiB, 8 KiB ... 8 GiB.
 std::vector<double> TransferByteBuckets() {
   std::vector<double> buckets;
   for (int exponent = 11; exponent <= 33; exponent += 2) buckets.push_back(std::ldexp(1, exponent));
@@ -26,14 +26,14 @@ constexpr const char* kFailureReasons[] = {"mismatch", "damaged", "refused",
 const char* FailureReason(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kFailedPrecondition:
-      return "mismatch";  // identity or shape
+      return "mismatch";  // identities or shapes differ
     case absl::StatusCode::kDataLoss:
-      return "damaged";  // a CRC or a digest
+      return "damaged";  // a CRC or a digest differs
     case absl::StatusCode::kAborted:
     case absl::StatusCode::kInvalidArgument:
-      return "refused";  // by the protocol: superseded, unknown, out of range
+      return "refused";  // the protocol forbids it: superseded, unknown, out of range
     case absl::StatusCode::kUnavailable:
-      return "lost";  // the connection, or a peer that is silent
+      return "lost";  // the connection broke, or the peer is silent
     case absl::StatusCode::kDeadlineExceeded:
       return "timeout";  // nothing ever came
     default:
@@ -41,7 +41,7 @@ const char* FailureReason(const absl::Status& status) {
   }
 }
 
-// Adds what is read from one snapshot: `field` takes a number from it.
+// Adds metrics that are read from a snapshot of the engine; each `field` takes a number from it.
 class StatsAdder {
  public:
   using Field = double (*)(const EngineStats&);
