@@ -156,8 +156,8 @@ KvReceiver::Config DecodeCall::ReceiverConfig(const internal::v1::SequenceSpec& 
       .limits = options_.limits,
   };
   if (spec.has_remaining_ms()) {
-    config.limits.promise_timeout = std::min<absl::Duration>(
-        config.limits.promise_timeout, absl::Milliseconds(spec.remaining_ms()));
+    config.limits.reservation_timeout = std::min<absl::Duration>(
+        config.limits.reservation_timeout, absl::Milliseconds(spec.remaining_ms()));
   }
   return config;
 }

@@ -34,7 +34,7 @@ KvReceiver::KvReceiver(Config config, absl::Time now)
     : config_(std::move(config)),
       token_count_(static_cast<int>(config_.token_ids.size())),
       now_(now),
-      deadline_(now + config_.limits.promise_timeout),
+      deadline_(now + config_.limits.reservation_timeout),
       wire_(config_.layout, WireTypeOf(config_.layout.dtype)),
       crcs_(config_.layout.layers, token_count_) {
   BATON_CHECK(token_count_ > 0, "a sequence has tokens");
@@ -79,7 +79,7 @@ void KvReceiver::On(const ControlReceived& event) {
 
 void KvReceiver::OnOpen(StreamId stream, const PushOpen& open) {
   if (!Authenticate(stream, open.key(), open.capability())) return;
-  if (state_ != State::kPromised) {
+  if (state_ != State::kReserved) {
     return TurnAway(stream, PushRefused::REASON_UNKNOWN_ATTEMPT, "the push was opened before");
   }
   BATON_FAILPOINT("kv_receiver.before_open");
@@ -330,7 +330,7 @@ void KvReceiver::OnCommit(const PushCommit& commit) {
 
 void KvReceiver::On(const Cancelled& event) {
   switch (state_) {
-    case State::kPromised:
+    case State::kReserved:
     case State::kCommitted:
       state_ = State::kGone;
       deadline_ = absl::InfiniteFuture();
@@ -348,9 +348,9 @@ void KvReceiver::On(const Cancelled& event) {
 
 void KvReceiver::On(const Tick&) {
   if (now_ < deadline_) return;
-  if (state_ == State::kPromised) {
+  if (state_ == State::kReserved) {
     actions_.emplace_back(
-        Failed{absl::DeadlineExceededError("no push came for the promised blocks")});
+        Failed{absl::DeadlineExceededError("no push came for the reserved blocks")});
     actions_.emplace_back(ReleaseBlocks{});
     state_ = State::kGone;
     deadline_ = absl::InfiniteFuture();

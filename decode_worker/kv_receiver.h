@@ -1,10 +1,10 @@
 // The decode worker's end of one hand-off, as a pure state machine. It decides every write into the
 // blocks.
 //
-//   promised -> open -> receiving -> committed -> gone
+//   reserved -> open -> receiving -> committed -> gone
 //          \_______ \____________ draining ____ /
 //
-// promised:  blocks are reserved, only by their number
+// reserved:  blocks are reserved, only by their number
 // open:      the push is authenticated, the engine takes the blocks
 // receiving: pages fill
 // committed: all KV is there and belongs to the sequence
@@ -47,11 +47,11 @@ namespace baton {
 
 // Bounds of one push in bytes and time. The state `draining` lasts as long as the copies in flight.
 struct KvReceiverLimits {
-  uint64_t window_bytes = uint64_t{16} << 20;          // most unacknowledged payload bytes
-  absl::Duration promise_timeout = absl::Minutes(10);  // from the reservation to the open
-  absl::Duration open_timeout = absl::Seconds(30);     // until the engine has taken the blocks
-  absl::Duration receive_timeout = absl::Seconds(30);  // from one message to the next
-  absl::Duration push_timeout = absl::Minutes(10);     // from the open to the commit
+  uint64_t window_bytes = uint64_t{16} << 20;              // most unacknowledged payload bytes
+  absl::Duration reservation_timeout = absl::Minutes(10);  // from the reservation to the open
+  absl::Duration open_timeout = absl::Seconds(30);         // until the engine has taken the blocks
+  absl::Duration receive_timeout = absl::Seconds(30);      // from one message to the next
+  absl::Duration push_timeout = absl::Minutes(10);         // from the open to the commit
 };
 
 // Has no clock, socket, thread or randomness inside. Thread rule: one thread, the driver's.
@@ -162,7 +162,7 @@ class KvReceiver {
   using Action =
       std::variant<TakeBlocks, Send, EndStream, Copy, Drop, CommitSequence, Failed, ReleaseBlocks>;
 
-  enum class State { kPromised, kOpen, kReceiving, kCommitted, kDraining, kGone };
+  enum class State { kReserved, kOpen, kReceiving, kCommitted, kDraining, kGone };
 
   KvReceiver(Config config, absl::Time now);
 
@@ -240,7 +240,7 @@ class KvReceiver {
 
   const Config config_;
   const int token_count_;
-  State state_ = State::kPromised;
+  State state_ = State::kReserved;
   absl::Time now_;
   absl::Time deadline_;
   std::vector<Action> actions_;

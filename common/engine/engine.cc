@@ -268,7 +268,7 @@ void Engine::Rep::PublishStats() {
   now.waiting_tokens = counts.waiting_tokens;
   now.total_blocks = pool.total_blocks();
   now.used_blocks = pool.used_blocks();
-  now.promised_blocks = pool.promised_blocks();
+  now.reserved_blocks = pool.reserved_blocks();
   now.free_blocks = pool.available_blocks();
   now.cached_blocks = std::min(pool.kept_blocks(), now.free_blocks);
   const std::lock_guard lock(stats_mutex);

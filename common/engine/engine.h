@@ -53,7 +53,7 @@ struct EngineStats {
   int64_t waiting_tokens = 0;  // tokens still to be prefilled here
   int total_blocks = 0;
   int used_blocks = 0;      // blocks that sequences hold
-  int promised_blocks = 0;  // blocks that are reserved and not yet taken
+  int reserved_blocks = 0;  // blocks that are reserved and not yet taken
   int free_blocks = 0;      // blocks that are neither used nor reserved
   int cached_blocks = 0;    // free blocks that are kept for the prefix they hold
   uint64_t preemptions = 0;

@@ -47,12 +47,12 @@ std::vector<Sequence*> Scheduler::Choices(SequenceId id) {
 }
 
 void Scheduler::OpenReceive(Sequence& sequence, std::string kv_numerics) {
-  BATON_CHECK(sequence.state == State::kPromised, "OpenReceive without a promise");
+  BATON_CHECK(sequence.state == State::kReserved, "OpenReceive without a reservation");
   sequence.kv_numerics = std::move(kv_numerics);
   const HeldPrefix held = FindHeld(sequence);
   TakeHeld(sequence, held);
-  sequence.promise.GiveUp(held.used_blocks);
-  TakePromisedBlocks(sequence);
+  sequence.reservation.GiveUp(held.used_blocks);
+  TakeReservedBlocks(sequence);
   CheckWrittenBlocksAreItsOwn(sequence);
   sequence.state = State::kReceiving;
 }
@@ -149,7 +149,7 @@ void Scheduler::Remove(Sequence& sequence) {
   if (choices.empty()) sequences_.erase(entry);
   if (!InFlight(sequence)) return;
   sequence.state = State::kEnded;
-  sequence.promise = BlockPool::Promise();
+  sequence.reservation = BlockPool::Reservation();
   leaving_.push_back({.last_step = sequence.last_step, .sequence = std::move(removed)});
 }
 
@@ -158,7 +158,7 @@ bool Scheduler::MayPreempt() const {
   int lacking = 0;
   for (const Sequence* sequence : BatchMembers()) {
     if (sequence->uncomputed_tokens() != 1 || sequence->complete()) continue;
-    const int blocks = static_cast<int>(sequence->blocks.size()) + sequence->promise.count();
+    const int blocks = static_cast<int>(sequence->blocks.size()) + sequence->reservation.count();
     lacking += std::max(0, BlocksFor(sequence->token_count()) - blocks);
   }
   return lacking > pool_.available_blocks();
@@ -250,14 +250,14 @@ void Scheduler::Admit(int places, int room, Schedule& schedule) {
       places = 0;  // no sequence that is computed here overtakes it
       continue;
     }
-    if (!PromiseBlocks(sequence)) return;
+    if (!ReserveBlocks(sequence)) return;
     waiting_.erase(&sequence);
     if (!std::exchange(sequence.admitted, true)) schedule.admitted.push_back(&sequence);
     if (!computed_here) {
-      sequence.state = State::kPromised;
+      sequence.state = State::kReserved;
       continue;
     }
-    TakePromisedBlocks(sequence);
+    TakeReservedBlocks(sequence);
     sequence.prefill_tokens = sequence.token_count();
     sequence.state = State::kRunning;
     running_.insert(&sequence);
@@ -291,8 +291,8 @@ int Scheduler::ScheduleChunk(Sequence& sequence, int room, Schedule& schedule) c
 // Returns false when the sequence was preempted itself or sits this step out.
 bool Scheduler::GetBlockForNextToken(Sequence& sequence, Schedule& schedule) {
   while (static_cast<int>(sequence.blocks.size()) < BlocksFor(sequence.token_count())) {
-    if (sequence.promise.count() > 0) {
-      AddBlock(sequence, sequence.promise.Take());
+    if (sequence.reservation.count() > 0) {
+      AddBlock(sequence, sequence.reservation.Take());
     } else if (std::optional<BlockPool::Block> block = pool_.TryAllocate()) {
       AddBlock(sequence, *std::move(block));
     } else {

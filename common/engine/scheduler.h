@@ -114,7 +114,7 @@ class Scheduler {
 
   // Turns the reservation into blocks for all tokens; the head-room stays reserved. The KV of the
   // first cached_tokens is held already, in blocks that others may use too. All blocks from there
-  // on are the sequence's alone. `kv_numerics`: see Engine::OpenReceive. REQUIRES: kPromised.
+  // on are the sequence's alone. `kv_numerics`: see Engine::OpenReceive. REQUIRES: kReserved.
   void OpenReceive(Sequence& sequence, std::string kv_numerics);
   // All tokens are in the cache. The choices join the batch, each with its first token, which is
   // the next one to compute. Returns the sequences of the choices in the order of `first_tokens`,
@@ -185,7 +185,7 @@ class Scheduler {
   int ScheduleDecodes(const std::vector<Sequence*>& members, Schedule& schedule);
   int SchedulePrefills(const std::vector<Sequence*>& members, int room, Schedule& schedule);
   void Admit(int places, int room, Schedule& schedule);
-  bool PromiseBlocks(Sequence& sequence);
+  bool ReserveBlocks(Sequence& sequence);
   std::vector<Sequence*> Part(Sequence& sequence);
   std::unique_ptr<Sequence> MakeChoice(Sequence& first, int choice);
   bool EndsInABlock(const Sequence& sequence) const;
@@ -197,7 +197,7 @@ class Scheduler {
   Sequence* ChooseVictim() const;
   void Preempt(Sequence& sequence, Schedule& schedule);
   int BlocksFor(int tokens) const;
-  void TakePromisedBlocks(Sequence& sequence);
+  void TakeReservedBlocks(Sequence& sequence);
   void EnterBlocks(Sequence& sequence, int computed_tokens);
   static void AddBlock(Sequence& sequence, BlockPool::Block block);
 

@@ -22,13 +22,13 @@ int Scheduler::BlocksToStart(const Sequence& sequence) const {
 // Reserves the blocks that the sequence starts with; false where too few are free. A sequence that
 // is computed here takes the held blocks of its prefix at once. One whose KV comes from elsewhere
 // takes them when it is opened: until then they are only looked at.
-bool Scheduler::PromiseBlocks(Sequence& sequence) {
+bool Scheduler::ReserveBlocks(Sequence& sequence) {
   HeldPrefix held;
   if (!sequence.awaits_kv()) held = FindHeld(sequence);
-  std::optional<BlockPool::Promise> promise =
-      pool_.TryPromise(BlocksToStart(sequence) - held.used_blocks);
-  if (!promise) return false;
-  sequence.promise = *std::move(promise);
+  std::optional<BlockPool::Reservation> reservation =
+      pool_.TryReserve(BlocksToStart(sequence) - held.used_blocks);
+  if (!reservation) return false;
+  sequence.reservation = *std::move(reservation);
   if (sequence.awaits_kv()) {
     sequence.cached_tokens = FindHeld(sequence).tokens;
     return true;
@@ -63,7 +63,7 @@ Scheduler::HeldPrefix Scheduler::FindHeld(const Sequence& sequence) const {
 void Scheduler::TakeHeld(Sequence& sequence, const HeldPrefix& held) {
   for (const int32_t block : held.blocks) {
     const bool is_used = pool_.reference_count(block) > 0;
-    AddBlock(sequence, is_used ? pool_.Share(block) : sequence.promise.TakeKept(block));
+    AddBlock(sequence, is_used ? pool_.Share(block) : sequence.reservation.TakeKept(block));
   }
   sequence.entered_blocks = held.shared;
   sequence.cached_tokens = held.tokens;
@@ -84,9 +84,9 @@ int Scheduler::BlocksFor(int tokens) const {
 }
 
 // Takes as many reserved blocks as the sequence's tokens still lack.
-void Scheduler::TakePromisedBlocks(Sequence& sequence) {
+void Scheduler::TakeReservedBlocks(Sequence& sequence) {
   while (static_cast<int>(sequence.blocks.size()) < BlocksFor(sequence.token_count())) {
-    AddBlock(sequence, sequence.promise.Take());
+    AddBlock(sequence, sequence.reservation.Take());
   }
 }
 

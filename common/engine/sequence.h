@@ -18,7 +18,7 @@ namespace baton {
 // The life of a sequence, by the mode of its request:
 //
 //   kLocal        kWaiting -> kRunning -> removed
-//   kReceive      kWaiting -> kPromised -> kReceiving -> kRunning -> removed
+//   kReceive      kWaiting -> kReserved -> kReceiving -> kRunning -> removed
 //   kPrefillOnly  kWaiting -> kRunning -> kHeld -> removed
 //
 // A preemption takes a sequence that decodes here from kRunning back to kWaiting. Release removes a
@@ -31,7 +31,7 @@ namespace baton {
 struct Sequence {
   enum class State {
     kWaiting,    // waits for blocks and, to be computed here, for a place in the batch
-    kPromised,   // blocks are reserved for KV that comes from elsewhere
+    kReserved,   // blocks are reserved for KV that comes from elsewhere
     kReceiving,  // these blocks are taken and being written
     kRunning,    // in the batch unless paused
     kHeld,       // kPrefillOnly, finished or failed: keeps its blocks until it is released
@@ -55,7 +55,7 @@ struct Sequence {
     copied_from = BlockPool::Block();
     copies_last_block = false;
     entered_blocks = 0;
-    promise = BlockPool::Promise();
+    reservation = BlockPool::Reservation();
   }
 
   int token_count() const { return static_cast<int>(token_ids.size()) + pending_outputs; }
@@ -99,7 +99,7 @@ struct Sequence {
   int prefill_tokens = 0;   // token count when it last joined the batch: tokens before it are
                             // prefilled, later ones are decoded
 
-  BlockPool::Promise promise;
+  BlockPool::Reservation reservation;
   std::vector<BlockPool::Block> blocks;
   std::vector<int32_t> block_table;  // ids of `blocks`
   // Whether the last block still has to get the bytes of `copied_from`, before this choice first

@@ -41,12 +41,12 @@ class BlockPool {
   };
 
   // The right to take `count()` blocks. The destructor gives it up.
-  class Promise {
+  class Reservation {
    public:
-    Promise() = default;
-    Promise(Promise&& other) noexcept;
-    Promise& operator=(Promise&& other) noexcept;
-    ~Promise();
+    Reservation() = default;
+    Reservation(Reservation&& other) noexcept;
+    Reservation& operator=(Reservation&& other) noexcept;
+    ~Reservation();
     int count() const { return count_; }
     // Takes one of the reserved blocks. REQUIRES: count() > 0.
     Block Take();
@@ -57,11 +57,11 @@ class BlockPool {
     void GiveUp(int count);
     // Moves `count` of the reserved blocks to a reservation of their own. REQUIRES:
     // 0 <= count <= count().
-    Promise Split(int count);
+    Reservation Split(int count);
 
    private:
     friend class BlockPool;
-    Promise(BlockPool* pool, int count) : pool_(pool), count_(count) {}
+    Reservation(BlockPool* pool, int count) : pool_(pool), count_(count) {}
     BlockPool* pool_ = nullptr;
     int count_ = 0;
   };
@@ -76,7 +76,7 @@ class BlockPool {
   std::optional<Block> TryAllocate();
   // Reserves `count` blocks, all or none. The pool has no queue: the caller sees to it that the
   // first to come is the first to ask. REQUIRES: count >= 0.
-  std::optional<Promise> TryPromise(int count);
+  std::optional<Reservation> TryReserve(int count);
 
   // One more reference to a block. REQUIRES: it is used.
   Block Share(int32_t id);
@@ -93,8 +93,8 @@ class BlockPool {
   int used_blocks() const { return total_blocks() - free_blocks(); }
   int free_blocks() const { return static_cast<int>(free_.size() + kept_.size()); }
   int kept_blocks() const { return static_cast<int>(kept_.size()); }  // kept free blocks
-  int promised_blocks() const { return promised_; }
-  int available_blocks() const { return free_blocks() - promised_; }  // free and not reserved
+  int reserved_blocks() const { return reserved_; }
+  int available_blocks() const { return free_blocks() - reserved_; }  // free and not reserved
   int reference_count(int32_t id) const;
   // The generation of a block advances each time it is given out anew, and so tells the block from
   // its earlier lives. May be called on any thread.
@@ -119,7 +119,7 @@ class BlockPool {
   std::vector<int32_t> free_;         // free blocks that are not kept; given out from the back
   std::map<uint64_t, int32_t> kept_;  // kept free blocks by freed_at, least recently used first
   uint64_t drops_ = 0;                // the next freed_at
-  int promised_ = 0;
+  int reserved_ = 0;
   std::function<void(int32_t id)> evicted_;
 };
 

@@ -71,7 +71,7 @@ void AddEngineMetrics(Metrics& metrics, const std::function<EngineStats()>& stat
   add.Gauge("baton_kv_cache_blocks", blocks_help, {{"state", "used"}},
             [](const EngineStats& s) { return double(s.used_blocks); });
   add.Gauge("baton_kv_cache_blocks", blocks_help, {{"state", "promised"}},
-            [](const EngineStats& s) { return double(s.promised_blocks); });
+            [](const EngineStats& s) { return double(s.reserved_blocks); });
   add.Gauge("baton_kv_cache_blocks", blocks_help, {{"state", "cached"}},
             [](const EngineStats& s) { return double(s.cached_blocks); });
   add.Gauge("baton_kv_cache_blocks", blocks_help, {{"state", "free"}},
@@ -80,7 +80,7 @@ void AddEngineMetrics(Metrics& metrics, const std::function<EngineStats()>& stat
             [](const EngineStats& s) {
               return s.total_blocks == 0
                          ? 0.0
-                         : double(s.used_blocks + s.promised_blocks) / double(s.total_blocks);
+                         : double(s.used_blocks + s.reserved_blocks) / double(s.total_blocks);
             });
   add.Gauge("baton_tokens_per_second", "Tokens computed a second, over the last seconds.", {},
             [](const EngineStats& s) { return s.tokens_per_second; });

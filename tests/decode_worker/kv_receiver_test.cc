@@ -20,8 +20,8 @@ using internal::v1::PushRefused;
 using internal::v1::PushRequest;
 using State = KvReceiver::State;
 
-TEST_F(ReceiverTest, WalksFromPromisedToCommitted) {
-  EXPECT_EQ(receiver_->state(), State::kPromised);
+TEST_F(ReceiverTest, WalksFromReservedToCommitted) {
+  EXPECT_EQ(receiver_->state(), State::kReserved);
   Open();
   EXPECT_EQ(receiver_->state(), State::kOpen);
   EXPECT_EQ(Taken<KvReceiver::TakeBlocks>().size(), 1u);
@@ -47,7 +47,7 @@ TEST_F(ReceiverTest, AnOpenThatProvesNothingIsTurnedAwayAndHurtsNobody) {
   open.mutable_open()->mutable_key()->set_attempt(1);
   Do(KvReceiver::ControlReceived{3, open});
   EXPECT_EQ(LastRefusal(), PushRefused::REASON_UNKNOWN_ATTEMPT);
-  EXPECT_EQ(receiver_->state(), State::kPromised);
+  EXPECT_EQ(receiver_->state(), State::kReserved);
   EXPECT_TRUE(Taken<KvReceiver::Failed>().empty());
   Receive();
   Do(KvReceiver::ControlReceived{4, OpenMessage()});  // a second one
@@ -275,10 +275,10 @@ TEST_F(ReceiverTest, GivesTheBlocksBackAtTheLastCopyOnly) {
 }
 
 TEST_F(ReceiverTest, EveryStateEndsOnATimer) {
-  for (const State state : {State::kPromised, State::kOpen, State::kReceiving}) {
+  for (const State state : {State::kReserved, State::kOpen, State::kReceiving}) {
     Restart();
     receiver_.emplace(config_, now_);
-    if (state != State::kPromised) Open();
+    if (state != State::kReserved) Open();
     if (state == State::kReceiving) Do(KvReceiver::Granted{0});
     ASSERT_EQ(receiver_->state(), state);
     now_ = receiver_->NextDeadline() - absl::Nanoseconds(1);

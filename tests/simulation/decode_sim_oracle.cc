@@ -123,9 +123,9 @@ void DecodeSim::CheckAtRest() {
     sim_.Violation("decode worker ", index_, " still has ", calls_.size(), " attempts and ",
                    streams_.size(), " streams");
   }
-  if (pool_->used_blocks() != 0 || pool_->promised_blocks() != 0) {
+  if (pool_->used_blocks() != 0 || pool_->reserved_blocks() != 0) {
     sim_.Violation("decode worker ", index_, " has ", pool_->used_blocks(), " blocks in use, ",
-                   pool_->promised_blocks(), " promised");
+                   pool_->reserved_blocks(), " reserved");
   }
   if (retained_->size() != 0) sim_.Violation("what was retained has not expired");
   pool_->CheckInvariants();
