@@ -22,7 +22,7 @@ AttemptFence::Verdict AttemptFence::Admit(const internal::v1::AttemptKey& key, u
     if (key.attempt() < found->second.highest) return Verdict::kSuperseded;
     if (key.attempt() == found->second.highest) return Verdict::kDuplicate;
   }
-  std::vector<std::pair<uint32_t, uint32_t>> lower;  // first choice, attempt
+  std::vector<std::pair<uint32_t, uint32_t>> lower;  // first choice and number of each attempt
   for (uint32_t i = 0; i < choices; ++i) {
     Entry& entry = choices_[ChoiceOf(key, i)];
     if (entry.live) lower.emplace_back(entry.first_choice, entry.highest);

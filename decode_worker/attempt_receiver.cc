@@ -53,7 +53,7 @@ bool AttemptReceiver::AddStream(std::shared_ptr<PushReactor> stream) {
 }
 
 void AttemptReceiver::Cancel(internal::v1::PushRefused::Reason reason) {
-  // A queue that takes nothing any more belongs to a receiver that has committed or released.
+  // The queue is closed only when the receiver has committed or released.
   if (queue_->TryPush(Item(KvReceiver::Event(KvReceiver::Cancelled{reason})))) return;
   callbacks_.release_blocks({});
 }
@@ -66,7 +66,8 @@ void AttemptReceiver::Run() {
     HandleItem(item.has_value() ? *std::move(item) : Item(KvReceiver::Event(KvReceiver::Tick{})));
   }
   queue_->Close();
-  // What came in between still gets its answer; a cancellation after the commit its release.
+  // Events that came in the meantime still get their answers. A cancellation after the commit
+  // still releases the blocks.
   while (std::optional<Item> item = queue_->Pop(absl::ZeroDuration())) HandleItem(*std::move(item));
   staged_.reset();
   absl::MutexLock lock(&mutex_);
@@ -97,12 +98,12 @@ void AttemptReceiver::HandleItem(Item item) {
     Handle(event);
     if (const auto* lost = std::get_if<KvReceiver::StreamLost>(&event)) Forget(lost->stream);
   }
-  // The next message comes off the network while this one is copied.
+  // gRPC reads the next message while this one is copied.
   if (PushReactor* stream = StreamOf(read_next)) stream->ReadNext();
   MakeCopies();
 }
 
-// What is done may let others begin.
+// Repeats itself because a copy that is done may let waiting messages be copied.
 void AttemptReceiver::MakeCopies() {
   do {
     for (const KvReceiver::Copy& copy : std::exchange(copies_, {})) {
@@ -146,16 +147,16 @@ void AttemptReceiver::Execute(const KvReceiver::Action& action) {
 void AttemptReceiver::CopyNow(const KvReceiver::Copy& copy) {
   const KvReceiver::CopyDone done = CopyPayload(copy, messages_.at(copy.message_id), blocks_);
   if (done.ok) {
-    // The block keeps the CRCs of what lies in it: a wrong one is overwritten by the copy that
-    // replaces the page.
+    // The cache keeps the CRCs of the bytes in the block. A page whose CRC is wrong is copied once
+    // more, which overwrites both.
     const std::vector<uint32_t>& crcs = done.block_crcs.empty() ? done.page_crcs : done.block_crcs;
     size_t index = 0;
     const int block_size = blocks_.layout.block_size;
-    for (const KvReceiver::Run& run : copy.runs) {
-      const int end = run.first_token + run.token_count;
-      for (int token = run.first_token; token < end; token += kKvPageTokens) {
+    for (const KvReceiver::LayerTokens& range : copy.ranges) {
+      const int end = range.first_token + range.token_count;
+      for (int token = range.first_token; token < end; token += kKvPageTokens) {
         const int32_t block = blocks_.block_table[static_cast<size_t>(token / block_size)];
-        cache_.PageCrc(block, run.layer, token % block_size / kKvPageTokens) = crcs[index++];
+        cache_.PageCrc(block, range.layer, token % block_size / kKvPageTokens) = crcs[index++];
       }
     }
   }

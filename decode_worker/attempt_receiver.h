@@ -1,5 +1,5 @@
-// Drives one KvReceiver: messages and grants in, copies, answers and engine calls out, on a thread
-// of its own.
+// Drives one KvReceiver on a thread of its own: brings it messages and grants, and turns its
+// actions into copies, answers and calls of the engine.
 #pragma once
 
 #include <functional>
@@ -22,20 +22,23 @@
 
 namespace baton {
 
-// Thread-safe; events are handled in the order in which they were posted. Keeps itself alive until
-// the attempt is committed or its blocks went back.
+// Thread rule: all functions may be called from any thread, and events are handled in the order in
+// which they were posted. The receiver's own thread runs from Start until the attempt is committed
+// or its blocks are given back; it keeps the receiver alive.
 class AttemptReceiver : public std::enable_shared_from_this<AttemptReceiver> {
  public:
-  // On the receiver's thread.
+  // Called on the receiver's thread. One exception: Cancel itself calls release_blocks when the
+  // receiver takes no events any more.
   struct Callbacks {
-    std::function<void(const KvReceiver::TakeBlocks&)> take_blocks;  // once, answered by Grant
+    std::function<void(const KvReceiver::TakeBlocks&)> take_blocks;  // called once; Grant answers
     std::function<void(const KvReceiver::CommitSequence&)> committed;
     std::function<void(const absl::Status&)> failed;
     std::function<void(const KvReceiver::ReleaseBlocks&)> release_blocks;  // no copy is in flight
-    std::function<void(uint64_t)> received;                                // bytes of payload
+    std::function<void(uint64_t)> received;  // gets the payload bytes of a message
   };
 
-  // Borrows the cache, and its staging where it is in a device's memory (else null).
+  // Borrows the cache. Also borrows its staging where the cache is in a device's memory; otherwise
+  // that is null.
   AttemptReceiver(KvReceiver::Config config, KvCache& cache, KvStaging* staging,
                   Callbacks callbacks);
   void Start();
@@ -43,10 +46,10 @@ class AttemptReceiver : public std::enable_shared_from_this<AttemptReceiver> {
   void Post(KvReceiver::Event event);
   void PostData(KvReceiver::StreamId stream, KvDataMessage message);
   void Grant(std::vector<int32_t> block_table, int start_token);
-  // Answers to its messages go there; it is told ReadNext for each message that it posted. False
-  // when nothing is received any more.
+  // Adds a stream. The answers to its messages go to it, and ReadNext is called for each message
+  // that it posted. False when nothing is received any more.
   bool AddStream(std::shared_ptr<PushReactor> stream);
-  // The attempt ends, whatever it was doing: release_blocks follows if it was not called before.
+  // Ends the attempt in any state. release_blocks follows if it was not called before.
   void Cancel(internal::v1::PushRefused::Reason reason);
 
  private:
@@ -59,7 +62,6 @@ class AttemptReceiver : public std::enable_shared_from_this<AttemptReceiver> {
     int start_token = 0;
   };
   using Item = std::variant<KvReceiver::Event, Data, Table, StagedCopier::Event>;
-  // Copies to a device may end when this is gone.
   using Queue = BoundedQueue<Item>;
 
   void Run();
@@ -68,23 +70,26 @@ class AttemptReceiver : public std::enable_shared_from_this<AttemptReceiver> {
   void Execute(const KvReceiver::Action& action);
   void MakeCopies();
   void CopyNow(const KvReceiver::Copy& copy);
-  PushReactor* StreamOf(KvReceiver::StreamId id);  // the thread's, which alone forgets streams
+  // Null where the stream has ended. Only the receiver's thread calls it: that thread alone forgets
+  // streams, so the pointer holds.
+  PushReactor* StreamOf(KvReceiver::StreamId id);
   void Forget(KvReceiver::StreamId id);
 
   KvCache& cache_;
   const Callbacks callbacks_;
-  // Of the thread.
+  // Only the receiver's thread touches these.
   KvReceiver receiver_;
   KvBlocks blocks_;
-  std::map<uint64_t, KvDataMessage> messages_;
+  std::map<uint64_t, KvDataMessage> messages_;  // messages by id, until the machine drops them
   uint64_t next_message_id_ = 1;
   std::vector<KvReceiver::Copy> copies_;  // to be made once the event is handled
-  std::optional<StagedCopier> staged_;    // where the cache is in a device's memory
+  std::optional<StagedCopier> staged_;    // set where the cache is in a device's memory
 
   absl::Mutex mutex_;
   std::map<KvReceiver::StreamId, std::shared_ptr<PushReactor>> streams_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  // Never full: one message a stream, the pieces on their way, and a handful of others.
+  // Never full: it has one message of each stream, the staged pieces that are done, and a handful
+  // of other events. Shared, because a copy to a device may end after the receiver is gone.
   const std::shared_ptr<Queue> queue_;
 };
 

@@ -1,5 +1,5 @@
-// The attempts that live on this decode worker, by key: whom a push is for, and who is ended by
-// whom.
+// Keeps the attempts that live on this decode worker by key: it finds the receiver of a push, and
+// ends lower attempts when a higher one comes.
 #pragma once
 
 #include <functional>
@@ -21,21 +21,22 @@ namespace baton {
 // Thread-safe.
 class AttemptRegistry {
  public:
-  // Ends the call that holds the attempt; called without a lock, at most once an attempt, from any
-  // thread.
+  // Ends the call that holds the attempt. Called without a lock, from any thread. Only its first
+  // call may have an effect: it may be called more than once.
   using End = std::function<void(const absl::Status&)>;
 
   explicit AttemptRegistry(size_t max_attempts) : max_attempts_(max_attempts) {}
 
-  // From here on the attempt at the choices [key.choice, key.choice + choices) lives. Lower ones at
-  // any of them are ended; ABORTED for a late lower one, ALREADY_EXISTS for the same,
-  // RESOURCE_EXHAUSTED when max_attempts live.
+  // The attempt at the choices [key.choice, key.choice + choices) lives from here on; lower
+  // attempts at any of them are ended. ABORTED where a higher attempt was seen, ALREADY_EXISTS
+  // where this one was seen, RESOURCE_EXHAUSTED when max_attempts live.
   absl::Status Admit(const internal::v1::AttemptKey& key, uint32_t choices, End end);
-  // Pushes for the attempt find this from here on.
+  // Pushes for the attempt find `receiver` from here on.
   void Expect(const internal::v1::AttemptKey& key, std::shared_ptr<AttemptReceiver> receiver);
+  // The attempt does not live any more.
   void Remove(const internal::v1::AttemptKey& key);
 
-  // Null with *reason when no push is expected for the key.
+  // The receiver for a push. Null, with *reason, when no push is expected for the key.
   std::shared_ptr<AttemptReceiver> Find(const internal::v1::AttemptKey& key,
                                         internal::v1::PushRefused::Reason* reason) const;
   void EndAll(const absl::Status& status);
@@ -52,7 +53,7 @@ class AttemptRegistry {
   const size_t max_attempts_;
   mutable absl::Mutex mutex_;
   AttemptFence fence_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, Attempt> attempts_ ABSL_GUARDED_BY(mutex_);  // by the key's bytes
+  std::map<std::string, Attempt> attempts_ ABSL_GUARDED_BY(mutex_);  // attempts by the key's bytes
 };
 
 }  // namespace baton

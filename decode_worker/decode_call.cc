@@ -21,7 +21,7 @@ namespace {
 using internal::v1::DecodeResponse;
 using internal::v1::PushRefused;
 
-// The same in every attempt at one choice.
+// The resume key: equal in every attempt that begins with the same choice of the same request.
 std::string ResumeKey(const internal::v1::AttemptKey& key) {
   return absl::StrCat(key.request_id_high(), ".", key.request_id_low(), ".", key.choice());
 }
@@ -82,8 +82,8 @@ void DecodeCall::OnReadDone(bool ok) {
   if (!outbox_.finished()) StartRead(&request_);
 }
 
-// Before the commit whoever writes the blocks says when they can go back, which is only asked once
-// no choice is left.
+// Before the commit the receiver decides when the blocks can be given back. It is asked to only
+// once no choice is left.
 void DecodeCall::OnStop(uint32_t choice) {
   if (!started_ || choice < key_.choice() || choice - key_.choice() >= choices_) {
     return EndLocked(InvalidField("stop.choice", "is not a choice of this call"));
@@ -156,8 +156,8 @@ KvReceiver::Config DecodeCall::ReceiverConfig(const internal::v1::SequenceSpec& 
       .limits = options_.limits,
   };
   if (spec.has_remaining_ms()) {
-    config.limits.promise_timeout = std::min<absl::Duration>(
-        config.limits.promise_timeout, absl::Milliseconds(spec.remaining_ms()));
+    config.limits.reservation_timeout = std::min<absl::Duration>(
+        config.limits.reservation_timeout, absl::Milliseconds(spec.remaining_ms()));
   }
   return config;
 }
@@ -174,8 +174,7 @@ void DecodeCall::On(const SequenceAdmitted& event) {
   BATON_FAILPOINT("decode.accepted");
 }
 
-// The engine's own thread-safe functions are all that the receiver needs of it, so they are called
-// without the lock.
+// take_blocks and release_blocks call the engine without the lock: its functions are thread-safe.
 void DecodeCall::ExpectPush() {
   const auto self = shared_from_this();
   AttemptReceiver::Callbacks callbacks;
@@ -315,8 +314,8 @@ void DecodeCall::EndLocked(const absl::Status& status) {
   WriteNext();
 }
 
-// Whoever may still write into the blocks says when they can go back, and what of them a higher
-// attempt goes on with.
+// The receiver may still write into the blocks. So it decides when they are given back, and which
+// pages are retained for a higher attempt.
 void DecodeCall::EndSequence(PushRefused::Reason reason) {
   if (!submitted_) return;
   BATON_FAILPOINT("decode.before_release");

@@ -1,4 +1,4 @@
-// One Decode call: the life of one attempt, at one choice or several, on the decode worker.
+// One Decode call: the life of one attempt on the decode worker, at one choice or several.
 #pragma once
 
 #include <functional>
@@ -22,19 +22,19 @@
 
 namespace baton {
 
-// Thread-safe. Keeps itself alive until gRPC is done with the call and the engine with its
-// sequence. Tokens wait in one message while another is being written; when too many wait, the
-// sequence pauses.
+// Thread-safe. Keeps itself alive until gRPC is done with the call and the engine is done with its
+// sequence. While a message is being written, tokens wait together in the next one. When too many
+// wait, the sequence pauses.
 class DecodeCall final
     : public grpc::ServerBidiReactor<internal::v1::DecodeRequest, internal::v1::DecodeResponse>,
       public std::enable_shared_from_this<DecodeCall> {
  public:
-  // Borrows all but `done`, which is called when this is destroyed.
+  // Borrows everything except `done`, which the destructor calls.
   DecodeCall(Engine& engine, AttemptRegistry& registry, const DecodeServiceOptions& options,
              std::function<void()> done);
   ~DecodeCall() override;
   void Start();
-  // Ends the call with `status` and whatever it does.
+  // Ends the call with `status`, and the sequence and the push with it.
   void End(const absl::Status& status);
 
  private:
@@ -62,9 +62,9 @@ class DecodeCall final
   void OnPushFailed(const absl::Status& status);
 
   void Queue(internal::v1::DecodeResponse response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void QueueProgress(int computed_tokens);  // of a local prefill
+  void QueueProgress(int computed_tokens);  // tells how far a local prefill is
   void QueueToken(internal::v1::OutputToken token) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The choice has ended; the last one ends the call.
+  // A choice has ended. The last one ends the call.
   void ChoiceEnded(const SequenceFinished& timings) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void QueueFinished(const SequenceFinished& timings) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -76,30 +76,31 @@ class DecodeCall final
   AttemptRegistry& registry_;
   const DecodeServiceOptions& options_;
   const std::function<void()> done_;
-  std::shared_ptr<DecodeCall> self_;  // until OnDone
+  std::shared_ptr<DecodeCall> self_;  // keeps the call alive until OnDone
 
   absl::Mutex mutex_;
-  internal::v1::DecodeRequest request_;  // gRPC's while a read is in flight
+  internal::v1::DecodeRequest request_;  // belongs to gRPC while a read is in flight
   Outbox<internal::v1::DecodeResponse> outbox_ ABSL_GUARDED_BY(mutex_);
-  int queued_tokens_ ABSL_GUARDED_BY(mutex_) = 0;  // in what waits there
+  int queued_tokens_ ABSL_GUARDED_BY(mutex_) = 0;  // tokens that wait in outbox_
 
   bool started_ ABSL_GUARDED_BY(mutex_) = false;
   bool registered_ ABSL_GUARDED_BY(mutex_) = false;
   bool submitted_ ABSL_GUARDED_BY(mutex_) = false;
   internal::v1::AttemptKey key_;  // written once, by OnStart
-  uint32_t choices_ = 1;          // likewise: from key_.choice on
+  uint32_t choices_ = 1;          // number of choices from key_.choice on; written once, by OnStart
   std::optional<KvReceiver::Config> receiver_config_ ABSL_GUARDED_BY(mutex_);  // until admitted
   bool local_ = false;       // written once, by OnStart
   SequenceId sequence_ = 0;  // written once, by OnStart
   std::shared_ptr<AttemptReceiver> receiver_ ABSL_GUARDED_BY(mutex_);
   bool committed_ ABSL_GUARDED_BY(mutex_) = false;
-  std::optional<WorkerMetrics::InFlight> inflight_ ABSL_GUARDED_BY(mutex_);  // blocks granted
+  // Set from BlocksGranted until the push is committed or fails.
+  std::optional<WorkerMetrics::InFlight> inflight_ ABSL_GUARDED_BY(mutex_);
   bool exact_ ABSL_GUARDED_BY(mutex_) = true;
   std::set<uint32_t> stopped_ ABSL_GUARDED_BY(mutex_);  // choices that the router has stopped
   std::set<uint32_t> ended_ ABSL_GUARDED_BY(mutex_);    // choices whose DecodeFinished is queued
   bool releasing_ ABSL_GUARDED_BY(mutex_) = false;      // every choice was stopped or has ended
-  bool flow_paused_ ABSL_GUARDED_BY(mutex_) = false;
-  bool paused_ ABSL_GUARDED_BY(mutex_) = false;
+  bool flow_paused_ ABSL_GUARDED_BY(mutex_) = false;    // the router has asked for a pause
+  bool paused_ ABSL_GUARDED_BY(mutex_) = false;         // the engine was told to pause
   uint64_t received_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time first_received_ ABSL_GUARDED_BY(mutex_);
 };

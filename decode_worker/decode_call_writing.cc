@@ -1,5 +1,5 @@
-// The part of a decode call that writes to the router: what waits is joined, and a router that is
-// behind pauses the sequence.
+// How DecodeCall writes to the router: waiting tokens are joined in one message, and the sequence
+// pauses while the router is behind.
 #include <utility>
 
 #include "absl/status/status.h"

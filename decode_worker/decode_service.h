@@ -1,4 +1,4 @@
-// The decode worker's Decode service: Start, then blocks promised, pushed and committed, then
+// The decode worker's Decode service. A call goes: start, blocks reserved, KV pushed and committed,
 // tokens.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace baton {
 
-// Thread-safe. Borrows everything, which must outlive calls() > 0.
+// Thread-safe. Borrows all its arguments: they must live until calls() is 0.
 class DecodeService final : public internal::v1::DecodeService::CallbackService {
  public:
   DecodeService(Engine& engine, AttemptRegistry& registry, const DecodeServiceOptions& options)
@@ -23,9 +23,9 @@ class DecodeService final : public internal::v1::DecodeService::CallbackService 
   grpc::ServerBidiReactor<internal::v1::DecodeRequest, internal::v1::DecodeResponse>* Decode(
       grpc::CallbackServerContext* context) override;
 
-  // From here on new calls are refused as draining.
+  // Refuses new calls from here on, as draining.
   void Drain() { draining_ = true; }
-  // Calls that hold anything: their sequence's blocks count until the engine has them back.
+  // Number of calls that still hold anything. A call counts until the engine has its blocks back.
   int calls() const { return calls_->load(); }
 
  private:
@@ -33,7 +33,7 @@ class DecodeService final : public internal::v1::DecodeService::CallbackService 
   AttemptRegistry& registry_;
   const DecodeServiceOptions& options_;
   std::atomic<bool> draining_ = false;
-  // Shared with the calls: the last one may end on the engine's thread.
+  // Shared with the calls, because the last call may end on the engine's thread.
   const std::shared_ptr<std::atomic<int>> calls_ = std::make_shared<std::atomic<int>>(0);
 };
 

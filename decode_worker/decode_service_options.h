@@ -15,13 +15,13 @@ struct DecodeServiceOptions {
   std::string worker_name;
   internal::v1::ModelIdentity identity;
   internal::v1::KvShape shape;
-  bool strict_kv_dtype = false;
+  bool strict_kv_dtype = false;  // value of --strict-kv-dtype
   KvReceiverLimits limits = {};
-  KvStaging* staging =
-      nullptr;  // borrowed; of the engine's cache where it is a device's, else null
-  size_t max_calls = 1024;
-  size_t max_streams = 4096;         // of pushes: several a call
-  int max_queued_tokens = 256;       // of one call: more pause the sequence
+  // Staging of the engine's cache where that is in a device's memory, else null. Borrowed.
+  KvStaging* staging = nullptr;
+  size_t max_calls = 1024;           // calls at once; one more is RESOURCE_EXHAUSTED
+  size_t max_streams = 4096;         // streams of pushes at once; a call may have several
+  int max_queued_tokens = 256;       // waiting tokens of one call at which its sequence pauses
   WorkerMetrics* metrics = nullptr;  // borrowed; null: nothing is counted
 };
 

@@ -34,7 +34,7 @@ KvReceiver::KvReceiver(Config config, absl::Time now)
     : config_(std::move(config)),
       token_count_(static_cast<int>(config_.token_ids.size())),
       now_(now),
-      deadline_(now + config_.limits.promise_timeout),
+      deadline_(now + config_.limits.reservation_timeout),
       wire_(config_.layout, WireTypeOf(config_.layout.dtype)),
       crcs_(config_.layout.layers, token_count_) {
   BATON_CHECK(token_count_ > 0, "a sequence has tokens");
@@ -79,7 +79,7 @@ void KvReceiver::On(const ControlReceived& event) {
 
 void KvReceiver::OnOpen(StreamId stream, const PushOpen& open) {
   if (!Authenticate(stream, open.key(), open.capability())) return;
-  if (state_ != State::kPromised) {
+  if (state_ != State::kReserved) {
     return TurnAway(stream, PushRefused::REASON_UNKNOWN_ATTEMPT, "the push was opened before");
   }
   BATON_FAILPOINT("kv_receiver.before_open");
@@ -135,7 +135,7 @@ void KvReceiver::On(const DataReceived& event) {
   }
   ExpectMore();
   Message message{event.stream, event.message_id, event.payload_bytes, {}, 0};
-  // A damaged header does not even tell which message to ask for again.
+  // A damaged header does not tell which message to ask for again.
   if (Crc32c(event.header.data(), event.header.size()) != event.header_crc32c) {
     actions_.emplace_back(Drop{event.message_id});
     return Fail(PushRefused::REASON_CHECKSUM,
@@ -161,16 +161,16 @@ void KvReceiver::On(const DataReceived& event) {
   Place(std::move(message));
 }
 
-// Finds the pages of a checked message that are still empty and has them copied; waits where one is
-// being copied.
+// Has those pages of a checked message copied that are still empty. The message waits where another
+// copy into one of its pages is under way.
 void KvReceiver::Place(Message message) {
   const KvDataHeader& header = message.header;
   const int first_page = static_cast<int>(header.first_token()) / kKvPageTokens;
   const int end_token = static_cast<int>(header.first_token() + header.token_count());
   const int first_layer = static_cast<int>(header.first_layer());
   const int end_layer = first_layer + static_cast<int>(header.layer_count());
-  std::vector<Run> runs;
-  int index = 0;  // in page_crc32c
+  std::vector<LayerTokens> ranges;
+  int index = 0;  // index in page_crc32c
   for (int layer = first_layer; layer < end_layer; ++layer) {
     bool extends = false;
     for (int page = first_page; page < KvPages(end_token); ++page, ++index) {
@@ -188,27 +188,27 @@ void KvReceiver::Place(Message message) {
                     absl::DataLossError("a page came twice with different bytes"));
       }
       const int first = page * kKvPageTokens;
-      if (!extends) runs.push_back({layer, first, 0});
-      runs.back().token_count =
-          std::min(first + kKvPageTokens, end_token) - runs.back().first_token;
+      if (!extends) ranges.push_back({layer, first, 0});
+      ranges.back().token_count =
+          std::min(first + kKvPageTokens, end_token) - ranges.back().first_token;
       extends = true;
     }
   }
-  if (runs.empty()) {
+  if (ranges.empty()) {
     actions_.emplace_back(Drop{message.message_id});
     return Acknowledge(message);
   }
-  for (const Run& run : runs) {
-    BATON_CHECK(run.first_token >= start_token_, "others read the blocks before start_token");
-    const int end = KvPages(run.first_token + run.token_count);
-    for (int page = run.first_token / kKvPageTokens; page < end; ++page) {
-      PageAt(run.layer, page) = Page::kCopying;
+  for (const LayerTokens& range : ranges) {
+    BATON_CHECK(range.first_token >= start_token_, "others read the blocks before start_token");
+    const int end = KvPages(range.first_token + range.token_count);
+    for (int page = range.first_token / kKvPageTokens; page < end; ++page) {
+      PageAt(range.layer, page) = Page::kCopying;
     }
   }
   BATON_FAILPOINT("kv_receiver.before_copy");
   const uint64_t copy_id = next_copy_id_++;
-  actions_.emplace_back(Copy{copy_id, message.message_id, header, runs, wire_.type()});
-  copies_[copy_id] = {std::move(message), std::move(runs)};
+  actions_.emplace_back(Copy{copy_id, message.message_id, header, ranges, wire_.type()});
+  copies_[copy_id] = {std::move(message), std::move(ranges)};
 }
 
 void KvReceiver::On(const CopyDone& event) {
@@ -226,17 +226,18 @@ void KvReceiver::On(const CopyDone& event) {
   const int first_page = static_cast<int>(header.first_token()) / kKvPageTokens;
   const int message_pages = KvPages(static_cast<int>(header.token_count()));
   bool all_agree = event.ok;
-  size_t index = 0;  // in event.page_crcs
-  for (const Run& run : copy.runs) {
-    const int end = KvPages(run.first_token + run.token_count);
-    for (int page = run.first_token / kKvPageTokens; page < end; ++page, ++index) {
+  size_t index = 0;  // index in event.page_crcs
+  for (const LayerTokens& range : copy.ranges) {
+    const int end = KvPages(range.first_token + range.token_count);
+    for (int page = range.first_token / kKvPageTokens; page < end; ++page, ++index) {
       const int in_message =
-          (run.layer - static_cast<int>(header.first_layer())) * message_pages + page - first_page;
+          (range.layer - static_cast<int>(header.first_layer())) * message_pages + page -
+          first_page;
       const uint32_t wanted = header.page_crc32c(in_message);
       const bool agrees =
           event.ok && index < event.page_crcs.size() && event.page_crcs[index] == wanted;
-      PageAt(run.layer, page) = agrees ? Page::kCovered : Page::kEmpty;
-      if (agrees) crcs_.At(run.layer, page) = wanted;
+      PageAt(range.layer, page) = agrees ? Page::kCovered : Page::kEmpty;
+      if (agrees) crcs_.At(range.layer, page) = wanted;
       all_agree = all_agree && agrees;
     }
   }
@@ -249,7 +250,7 @@ void KvReceiver::On(const CopyDone& event) {
   } else {
     AskAgain(copy.message);
   }
-  // Not a loop over waiting_ itself: those that still wait come back into it.
+  // The loop takes waiting_ out first, because Place puts messages that still wait back into it.
   for (Message& message : std::exchange(waiting_, {})) {
     if (state_ == State::kReceiving) {
       Place(std::move(message));
@@ -329,7 +330,7 @@ void KvReceiver::OnCommit(const PushCommit& commit) {
 
 void KvReceiver::On(const Cancelled& event) {
   switch (state_) {
-    case State::kPromised:
+    case State::kReserved:
     case State::kCommitted:
       state_ = State::kGone;
       deadline_ = absl::InfiniteFuture();
@@ -347,9 +348,9 @@ void KvReceiver::On(const Cancelled& event) {
 
 void KvReceiver::On(const Tick&) {
   if (now_ < deadline_) return;
-  if (state_ == State::kPromised) {
+  if (state_ == State::kReserved) {
     actions_.emplace_back(
-        Failed{absl::DeadlineExceededError("no push came for the promised blocks")});
+        Failed{absl::DeadlineExceededError("no push came for the reserved blocks")});
     actions_.emplace_back(ReleaseBlocks{});
     state_ = State::kGone;
     deadline_ = absl::InfiniteFuture();

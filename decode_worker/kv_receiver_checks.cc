@@ -1,4 +1,4 @@
-// What the receiver compares before it believes anything.
+// The checks that KvReceiver makes before it trusts a message.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"

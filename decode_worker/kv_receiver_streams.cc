@@ -1,4 +1,4 @@
-// The streams of a push: who is heard on which, and how they end.
+// How KvReceiver handles the streams of a push: authentication, joining, losing, refusing, ending.
 #include <algorithm>
 
 #include "decode_worker/kv_receiver.h"
@@ -15,7 +15,7 @@ bool KvReceiver::SameKey(const AttemptKey& a, const AttemptKey& b) {
          a.choice() == b.choice() && a.attempt() == b.attempt();
 }
 
-// Looks at every byte whatever the outcome, so that time tells nothing about the secret.
+// Looks at every byte whatever the outcome, so that the time it takes tells nothing of the secret.
 bool KvReceiver::SameSecret(const std::string& a, const std::string& b) {
   if (a.size() != b.size()) return false;
   unsigned difference = 0;
@@ -25,7 +25,7 @@ bool KvReceiver::SameSecret(const std::string& a, const std::string& b) {
   return difference == 0;
 }
 
-// A push that proves nothing must not end the attempt of one that can.
+// A push that cannot show the capability is only turned away: it must not end the attempt.
 bool KvReceiver::Authenticate(StreamId stream, const AttemptKey& key,
                               const std::string& capability) {
   if (!SameKey(key, config_.key)) {
@@ -70,8 +70,8 @@ void KvReceiver::On(const StreamLost& event) {
   }
 }
 
-// The sender has missed our answer, or has not had the time to see it. It comes once that copy is
-// made.
+// Whether the same message came on the same stream and is not answered yet. The sender repeats a
+// message when it misses the answer; the answer comes once the copy is made.
 bool KvReceiver::HoldsTheSame(const Message& message) const {
   const auto same = [&](const Message& held) {
     return held.stream == message.stream &&
@@ -91,9 +91,11 @@ bool KvReceiver::Covers(const KvDataHeader& header) const {
                  end_page);
 }
 
-// A message that the sender repeats because it missed our answer is dropped at once and needs no
-// window. One whose stream was lost comes again on another, perhaps before the loss is known here
-// or its copy is made; the window of the sender counts it once. Only one for each stream goes free.
+// The payload bytes that a message counts for in the window. It is 0 for a message whose pages are
+// all covered: the sender repeats it because it missed the answer, and it is dropped at once. It is
+// 0 too for a message that is also held from another stream: that stream was lost, and the message
+// came again before the loss is known here or its copy is made. The sender's window counts it once.
+// Only one message of each stream goes free in this way.
 size_t KvReceiver::WindowBytesOf(const Message& message) const {
   if (Covers(message.header)) return 0;
   bool held_from_other = false;

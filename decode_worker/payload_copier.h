@@ -1,4 +1,4 @@
-// Copies the payload of a KvData message from the network's slices into the blocks it is for.
+// Copies the payload of a KvData message from the network's slices into the sequence's blocks.
 #pragma once
 
 #include "common/rpc/kv_blocks.h"
@@ -7,21 +7,23 @@
 
 namespace baton {
 
-// Writes the rows of `copy.runs`, nothing else, and answers with the CRCs of the pages as they then
-// lie in the blocks. Where the payload's type is not the cache's it converts, and the CRCs to
-// compare with the header's are of the bytes on the wire: of a page its K values, K scales, V
-// values and V scales. What lies in the blocks afterwards is compared with what the conversion
-// gave.
+// Writes the rows of `copy.ranges`, nothing else. Returns the CRCs of the pages, made from the
+// bytes that are in the blocks afterwards. Where the payload's type is not the cache's, it
+// converts. Then the CRCs to compare with the header's are those of the bytes on the wire: of a
+// page its K values, K scales, V values and V scales. The bytes in the blocks are compared with
+// those that the conversion gave.
 //
-// Not ok, with some rows written perhaps, when the payload is shorter than the header says, or when
-// a block does not hold what was just converted into it: somebody else writes there. REQUIRES: the
-// blocks are the sequence's and hold the header's ranges; `message` is the copy's.
+// The result is not ok when the payload is shorter than the header says, or when a block does not
+// hold the bytes that were just converted into it, because somebody else writes there. Then some
+// rows may have been written. REQUIRES: the blocks are the sequence's and reach the header's
+// tokens; `message` is the copy's.
 KvReceiver::CopyDone CopyPayload(const KvReceiver::Copy& copy, const KvDataMessage& message,
                                  const KvBlocks& blocks);
 
-// The same of one run, or of whole pages of one, to wherever `to` is; its CRCs are added to `done`.
-// False where `done` is not ok. `format` is that of the copy, for the layout of `to`.
-bool CopyRun(const KvReceiver::Copy& copy, const KvDataMessage& message, const KvWireFormat& format,
-             const KvReceiver::Run& run, const KvLayerRows& to, KvReceiver::CopyDone& done);
+// Copies `range`, one of the copy's ranges or whole pages of one, to `to`, and adds its CRCs to
+// `done`. False where `done` is not ok. `format` is the copy's wire type for the layout of `to`.
+bool CopyRange(const KvReceiver::Copy& copy, const KvDataMessage& message,
+               const KvWireFormat& format, const KvReceiver::LayerTokens& range,
+               const KvLayerRows& to, KvReceiver::CopyDone& done);
 
 }  // namespace baton

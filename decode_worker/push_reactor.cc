@@ -131,7 +131,7 @@ void PushReactor::Dispatch() {
   receiver_->Post(KvReceiver::Malformed{id_, std::string(status.message())});
 }
 
-// Possibly while a read's reaction runs.
+// It may run at the same time as the reaction to a read.
 void PushReactor::OnCancel() {
   absl::MutexLock lock(&mutex_);
   cancelled_ = true;

@@ -1,4 +1,4 @@
-// The server's end of one Push call: raw messages in, one at a time, answers out.
+// The server's end of one Push stream: raw messages in, one at a time, and answers out.
 #pragma once
 
 #include <functional>
@@ -19,17 +19,18 @@ namespace baton {
 
 class AttemptReceiver;
 
-// Thread-safe. The first message must be a PushOpen or PushJoin whose key `find` knows; from then
-// on everything goes to that receiver. Keeps itself alive until gRPC is done with the call.
+// Thread-safe. The first message must be a PushOpen or PushJoin with a key for which `find` has a
+// receiver; all messages from then on go to that receiver. Keeps itself alive until gRPC is done
+// with the call.
 class PushReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                           public std::enable_shared_from_this<PushReactor> {
  public:
   struct Callbacks {
-    // The attempt's receiver, or null with the reason of the refusal.
+    // Finds the attempt's receiver; null, with the reason of the refusal, where there is none.
     std::function<std::shared_ptr<AttemptReceiver>(const internal::v1::AttemptKey&,
                                                    internal::v1::PushRefused::Reason*)>
         find;
-    std::function<void()> done;  // once, the last call
+    std::function<void()> done;  // called once, after all others
   };
 
   PushReactor(grpc::CallbackServerContext* context, KvReceiver::StreamId id, Callbacks callbacks);
@@ -37,9 +38,12 @@ class PushReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   void Start();
   KvReceiver::StreamId id() const { return id_; }
   void Send(const internal::v1::PushResponse& message);
-  void End();       // after what is queued
-  void ReadNext();  // the message before was taken over
-  // Ends a call that does not open, or whose peer does not take the last answers, by cancelling it.
+  // Ends the stream once the queued answers are written.
+  void End();
+  // Asks for the next message: the one before was taken over.
+  void ReadNext();
+  // Cancels a stream that has not opened in time, or whose peer does not take the last answers in
+  // time.
   void CancelIfOverdue(absl::Time now);
 
  private:
@@ -58,10 +62,11 @@ class PushReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   std::shared_ptr<PushReactor> self_;
 
   absl::Mutex mutex_;
-  // Set once, by the reading reaction, which alone looks at it without the lock.
+  // Set once, by the reaction to a read, under the lock. The reactions to reads alone look at it
+  // without the lock.
   std::shared_ptr<AttemptReceiver> receiver_;
   Outbox<grpc::ByteBuffer> outbox_ ABSL_GUARDED_BY(mutex_);  // bounded by the window's messages
-  grpc::ByteBuffer request_;                                 // gRPC's while a read is in flight
+  grpc::ByteBuffer request_;  // belongs to gRPC while a read is in flight
   bool opened_ ABSL_GUARDED_BY(mutex_) = false;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time ending_since_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();

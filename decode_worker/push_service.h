@@ -1,4 +1,5 @@
-// The decode worker's end of KvTransferService, on raw messages so that payloads are copied once.
+// The decode worker's KvTransferService. It works on raw messages, so that payloads are copied only
+// once.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +16,8 @@
 
 namespace baton {
 
-// Thread-safe. Borrows the registry. A thread of its own cancels streams that do not open
-// or end in time.
+// Thread-safe. Borrows the registry. A thread of its own, which the destructor joins, cancels
+// streams that do not open or end in time.
 class PushService final : public internal::v1::KvTransferService::WithRawCallbackMethod_Push<
                               internal::v1::KvTransferService::Service> {
  public:
@@ -27,7 +28,7 @@ class PushService final : public internal::v1::KvTransferService::WithRawCallbac
       grpc::CallbackServerContext* context) override;
 
  private:
-  // Outlives the service while a stream does.
+  // Shared with the streams, which may outlive the service.
   struct Streams {
     absl::Mutex mutex;
     std::map<KvReceiver::StreamId, std::shared_ptr<PushReactor>> open ABSL_GUARDED_BY(mutex);

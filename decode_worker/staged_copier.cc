@@ -60,19 +60,19 @@ bool StagedCopier::HaveSlot() {
 }
 
 void StagedCopier::CopyNext(Copy& copy, const KvBlocks& blocks) {
-  const KvReceiver::Run& run = copy.copy.runs[copy.next_run];
+  const KvReceiver::LayerTokens& range = copy.copy.ranges[copy.next_range];
   KvStaging::Slot slot = std::exchange(granted_, {});
-  const KvReceiver::Run piece = {
-      run.layer, run.first_token + copy.next_token,
-      std::min(staging_.slot_tokens(), run.token_count - copy.next_token)};
+  const KvReceiver::LayerTokens piece = {
+      range.layer, range.first_token + copy.next_token,
+      std::min(staging_.slot_tokens(), range.token_count - copy.next_token)};
   const int end_token = piece.first_token + piece.token_count;
   const KvBlocks staged = {slot.data(), staging_.layout(), {0}};
   const KvLayerRows rows = {&staged, piece.layer, 0, piece.first_token};
   const KvWireFormat format(staged.layout, copy.copy.wire_type);
-  if (!CopyRun(copy.copy, *copy.message, format, piece, rows, copy.done)) return;
+  if (!CopyRange(copy.copy, *copy.message, format, piece, rows, copy.done)) return;
   copy.next_token += piece.token_count;
-  if (copy.next_token == run.token_count) {
-    ++copy.next_run;
+  if (copy.next_token == range.token_count) {
+    ++copy.next_range;
     copy.next_token = 0;
   }
   const uint64_t id = ++last_piece_;

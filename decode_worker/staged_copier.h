@@ -1,4 +1,4 @@
-// Copies payloads into blocks in a device's memory: by way of staging, without waiting for the
+// Copies payloads through pinned slots into blocks in a device's memory, without waiting for the
 // device.
 #pragma once
 
@@ -16,28 +16,29 @@
 
 namespace baton {
 
-// A copy goes run by run, in pieces of a slot, in the order of Add: its rows are written to a slot,
-// where their CRCs are taken, and from there into the blocks. It is done, with the CRCs of all,
-// when the device has the last of them. Where there is no room copies wait, as few numbers and the
-// message that the network delivered.
+// Copies are made in the order of Add, range by range, in pieces of a slot. The rows of a piece are
+// written to a slot, where their CRCs are made, and from there copied into the blocks. A copy is
+// done when the device has its last piece. Copies that have no slot yet wait as a few numbers and
+// the message that the network delivered.
 //
 // Thread rule: one thread, the receiver's. Borrows the staging.
 class StagedCopier {
  public:
-  // What was waited for; back to On.
+  // The device has a piece. It is posted, and comes back by On.
   struct Copied {
     uint64_t piece = 0;
   };
   using Event = std::variant<KvStaging::Slot, Copied>;
 
-  // `post` is called on any thread; it must not wait.
+  // `post` brings an event to On. It is called on any thread and must not wait.
   StagedCopier(KvStaging& staging, std::function<void(Event)> post);
 
   // Borrows the message until the copy is done.
   void Add(const KvReceiver::Copy& copy, const KvDataMessage& message);
   void On(Event event);
-  // Begins what there is room for; what is done now. `abandon`: nobody needs the bytes any more, so
-  // that only those on their way are waited for.
+  // Begins the pieces that there is room for, and returns the copies that are done now. `abandon`:
+  // nobody needs the bytes any more, so it begins no further piece and only waits for those that
+  // are on their way.
   std::vector<KvReceiver::CopyDone> Advance(const KvBlocks& blocks, bool abandon);
 
  private:
@@ -45,10 +46,10 @@ class StagedCopier {
     KvReceiver::Copy copy;
     const KvDataMessage* message;
     KvReceiver::CopyDone done;
-    size_t next_run = 0;
-    int next_token = 0;                 // of that run, from its first on
-    std::vector<uint64_t> pieces = {};  // on their way
-    bool filled() const { return next_run == copy.runs.size(); }
+    size_t next_range = 0;
+    int next_token = 0;                 // next token of that range, counted from its first one
+    std::vector<uint64_t> pieces = {};  // pieces on their way to the device
+    bool filled() const { return next_range == copy.ranges.size(); }
   };
   bool HaveSlot();
   void CopyNext(Copy& copy, const KvBlocks& blocks);
@@ -59,8 +60,8 @@ class StagedCopier {
   KvStaging::Slot granted_;
   bool waiting_for_slot_ = false;
   uint64_t last_piece_ = 0;
-  std::map<uint64_t, KvStaging::Slot> pieces_;  // on their way
-  std::deque<Copy> copies_;                     // bounded by the receiver's window
+  std::map<uint64_t, KvStaging::Slot> pieces_;  // slots of the pieces on their way to the device
+  std::deque<Copy> copies_;  // copies that are not done; the receiver's window bounds them
 };
 
 }  // namespace baton

@@ -1,4 +1,4 @@
-// Channels to decode workers, several connections for each address.
+// Keeps channels to decode workers, several connections for each address.
 #pragma once
 
 #include <cstddef>
@@ -16,25 +16,25 @@
 
 namespace baton {
 
-// Thread-safe. Keeps the channels of the `capacity` addresses used last; pushes under way keep
-// theirs.
+// Thread-safe. Keeps the channels of the `capacity` addresses used last. A push under way keeps its
+// channels even when the cache drops them.
 class ChannelCache {
  public:
   using Channels = std::vector<std::shared_ptr<grpc::Channel>>;
   struct Options {
     Credentials credentials;
-    int connections = 1;   // to each address
-    size_t capacity = 64;  // addresses
+    int connections = 1;   // connections to each address
+    size_t capacity = 64;  // addresses that are kept
   };
   explicit ChannelCache(Options options) : options_(std::move(options)) {}
 
-  // `connections` channels, each a TCP connection of its own that is made when it is first used.
-  // INVALID_ARGUMENT where `address` is no host:port, PERMISSION_DENIED where plain text may not go
-  // there.
+  // Returns `connections` channels, each with a TCP connection of its own that is made when it is
+  // first used. INVALID_ARGUMENT where `address` is no host:port, PERMISSION_DENIED where plain
+  // text may not go there.
   absl::StatusOr<Channels> Get(const std::string& address);
-  // The next Get makes new connections.
+  // Forgets the address's channels, so that the next Get makes new connections.
   void Drop(const std::string& address);
-  size_t size() const;  // addresses
+  size_t size() const;  // number of addresses
 
  private:
   struct Entry {
@@ -43,7 +43,7 @@ class ChannelCache {
   };
   const Options options_;
   mutable absl::Mutex mutex_;
-  std::list<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // used last first
+  std::list<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // most recently used first
 };
 
 }  // namespace baton

@@ -5,12 +5,13 @@
 namespace baton {
 namespace {
 
-// What waits below us on a link that is used to the full.
+// How long bytes may wait below this program on a link that is used to the full.
 constexpr absl::Duration kQueueing = absl::Milliseconds(500);
-// With the link's own delay: well below what a keepalive ping may take.
+// The most that waiting and the link's own delay may take: well below a keepalive ping's timeout.
 constexpr absl::Duration kMaxLatency = absl::Milliseconds(1200);
-// More than so many times its flight, or the least that a fast link needs, is not concluded from
-// one message, however soon its answer came: what let it pass may be a burst that the link allows.
+// One message raises the limit to at most kMaxGrowth times its flight, however soon its answer
+// came, because the link may have let a burst pass. While the flight is small it may raise the
+// limit to kEnoughAtFirst bytes, but by no more than kMaxGrowthAtFirst.
 constexpr double kMaxGrowth = 4;
 constexpr double kEnoughAtFirst = 1 << 20;
 constexpr double kMaxGrowthAtFirst = 16;

@@ -17,10 +17,10 @@
 namespace baton {
 namespace {
 
-// Below the size from which malloc asks the system for each allocation.
-constexpr size_t kStagingBytes = size_t{64} << 10;
+// The size of a slice of copied bytes: below that from which malloc asks the system each time.
+constexpr size_t kCopiedSliceBytes = size_t{64} << 10;
 
-// One reference for each slice and one for the builder; deletes itself with the last.
+// Counts a reference for each slice and one for the builder. Deletes itself with the last one.
 class Pin {
  public:
   explicit Pin(std::function<void()> released) : released_(std::move(released)) {}
@@ -37,43 +37,43 @@ class Pin {
   const std::function<void()> released_;
 };
 
-// Bytes that lie together in the blocks.
-struct Run {
+// Contiguous bytes in the blocks.
+struct ByteRange {
   uint8_t* bytes = nullptr;
   size_t size = 0;
 };
 
-void AddRun(std::vector<Run>& runs, uint8_t* bytes, size_t size) {
-  if (!runs.empty() && runs.back().bytes + runs.back().size == bytes) {
-    runs.back().size += size;
+void AddRange(std::vector<ByteRange>& ranges, uint8_t* bytes, size_t size) {
+  if (!ranges.empty() && ranges.back().bytes + ranges.back().size == bytes) {
+    ranges.back().size += size;
   } else {
-    runs.push_back({bytes, size});
+    ranges.push_back({bytes, size});
   }
 }
 
-// Short runs that follow each other become one slice of copied bytes.
-void AddSlices(const std::vector<Run>& runs, Pin* pin, std::vector<grpc::Slice>& slices) {
-  for (size_t i = 0; i < runs.size();) {
-    if (runs[i].size >= kMinKvSliceBytes) {
+// Makes a slice of each long range, and one slice of copied bytes of consecutive short ranges.
+void AddSlices(const std::vector<ByteRange>& ranges, Pin* pin, std::vector<grpc::Slice>& slices) {
+  for (size_t i = 0; i < ranges.size();) {
+    if (ranges[i].size >= kMinKvSliceBytes) {
       pin->Add();
-      slices.emplace_back(runs[i].bytes, runs[i].size, &Pin::Remove, pin);
+      slices.emplace_back(ranges[i].bytes, ranges[i].size, &Pin::Remove, pin);
       ++i;
       continue;
     }
     size_t end = i;
     size_t size = 0;
-    while (end < runs.size() && runs[end].size < kMinKvSliceBytes &&
-           size + runs[end].size <= kStagingBytes) {
-      size += runs[end++].size;
+    while (end < ranges.size() && ranges[end].size < kMinKvSliceBytes &&
+           size + ranges[end].size <= kCopiedSliceBytes) {
+      size += ranges[end++].size;
     }
     grpc::Slice copy(size);
     auto* to = const_cast<uint8_t*>(copy.begin());
-    for (; i < end; ++i) to = std::copy_n(runs[i].bytes, runs[i].size, to);
+    for (; i < end; ++i) to = std::copy_n(ranges[i].bytes, ranges[i].size, to);
     slices.push_back(std::move(copy));
   }
 }
 
-// A payload that is nowhere else. Deletes itself with its slice.
+// A converted payload. Deletes itself with its slice.
 struct Converted {
   std::vector<uint8_t> payload;
   std::function<void()> released;
@@ -121,13 +121,13 @@ grpc::ByteBuffer MakeKvBuffer(const internal::v1::KvDataHeader& header,
   auto* pin = new Pin(std::move(released));
   std::vector<grpc::Slice> slices;
   slices.emplace_back(EncodeKvDataPrefix(header_bytes, header_crc, payload_bytes));
-  std::vector<Run> runs;
-  const auto add = [&runs](uint8_t* bytes, size_t size) { AddRun(runs, bytes, size); };
+  std::vector<ByteRange> ranges;
+  const auto add = [&ranges](uint8_t* bytes, size_t size) { AddRange(ranges, bytes, size); };
   for (const KvLayerRows& layer : layers) {
-    layer.ForEachRun(KvLayout::kKeys, first, end, add);
-    layer.ForEachRun(KvLayout::kValues, first, end, add);
+    layer.ForEachByteRange(KvLayout::kKeys, first, end, add);
+    layer.ForEachByteRange(KvLayout::kValues, first, end, add);
   }
-  AddSlices(runs, pin, slices);
+  AddSlices(ranges, pin, slices);
   grpc::ByteBuffer buffer(slices.data(), slices.size());
   slices.clear();
   Pin::Remove(pin);
@@ -146,8 +146,8 @@ grpc::ByteBuffer MakeConvertedKvBuffer(const internal::v1::KvDataHeader& header,
   uint8_t* to = message->payload.data();
   for (const KvLayerRows& layer : layers) {
     for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
-      // What cannot be said was refused when the pages' CRCs were made; if it came since, they
-      // tell.
+      // A value that the wire type cannot represent was refused when the pages' CRCs were made. If
+      // one came up since, the receiver sees that the CRC differs.
       (void)EncodeTokens(layer, format, part, first, end, to);
       to += part_bytes;
     }

@@ -1,5 +1,6 @@
-// A KvData message as gRPC sends it: its payload is slices that point into the KV blocks, or where
-// they are staged, or, in a wire type that is not the cache's, bytes made for it.
+// Makes a KvData message as gRPC sends it. Its payload is slices that point into the KV blocks, or
+// into the slots where they are staged. In a wire type that is not the cache's, the payload is
+// bytes of its own.
 #pragma once
 
 #include <cstddef>
@@ -15,23 +16,25 @@
 
 namespace baton {
 
-// Runs of bytes that lie together go out as one slice, uncopied. Shorter ones than
-// this, as a small block of a small model has them, are copied into slices of up to 64 KiB: gRPC's
-// work is by slice, and at 384 bytes each it takes 0.25 CPU seconds for a GB, more than the copy.
+// A range of contiguous bytes that is at least this long goes out as one slice, uncopied. Shorter
+// ranges, which a small block of a small model has, are copied together into slices of up to
+// 64 KiB. The reason is that gRPC's work grows with the number of slices: with slices of 384 bytes
+// it takes 0.25 CPU seconds for a GB, more than the copy.
 inline constexpr size_t kMinKvSliceBytes = size_t{12} << 10;
 
-// `layers` are the rows of the header's layers, in order; or else they are those of `blocks`.
-// `released` is called once, when the last slice that points into them is destroyed (now, if there
-// is none), on whatever thread that happens, possibly deep inside gRPC: it must not call gRPC nor
-// wait. Until then the rows named by `header` must keep their bytes. REQUIRES: the header's ranges
-// lie within them.
+// Makes the message of `header` and of its layers' rows: `layers` has these rows in order, or they
+// lie in `blocks`. `released` is called once, when the last slice that points into the rows is
+// destroyed; at once if there is none. It may be called on any thread, possibly deep inside gRPC,
+// so it must not call gRPC and must not wait. Until then the rows must keep their bytes. REQUIRES:
+// the header's tokens lie within the rows.
 grpc::ByteBuffer MakeKvBuffer(const internal::v1::KvDataHeader& header,
                               absl::Span<const KvLayerRows> layers, std::function<void()> released);
 grpc::ByteBuffer MakeKvBuffer(const internal::v1::KvDataHeader& header, const KvBlocks& blocks,
                               std::function<void()> released);
 
-// The same in `format`, which converts: the payload is made now, and belongs to the message. The
-// rows must keep their bytes until `released` all the same: it may be asked for once more.
+// Makes the message in `format`, which converts. The payload is made now and belongs to the
+// message. The rows must keep their bytes until `released` all the same, because the message may
+// have to be made once more. REQUIRES: format.converts(); the header's tokens lie within the rows.
 grpc::ByteBuffer MakeConvertedKvBuffer(const internal::v1::KvDataHeader& header,
                                        absl::Span<const KvLayerRows> layers,
                                        const KvWireFormat& format, std::function<void()> released);

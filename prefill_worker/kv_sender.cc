@@ -155,7 +155,7 @@ void KvSender::On(const Tick&) {
       return LoseStream(*silent);
     }
     const absl::Time end = std::min(deadline_, started_ + config_.limits.push_timeout);
-    if (!silent.has_value() && now_ < end) return;  // something is missed only
+    if (!silent.has_value() && now_ < end) return;  // only an answer is missed, which Pump handles
     return StartAbort(PushAbort::REASON_FAILED,
                       absl::UnavailableError("the decode worker did not answer the push in time"));
   }

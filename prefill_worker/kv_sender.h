@@ -3,18 +3,20 @@
 //   idle -> opening -> sending -> committing -> closing -> gone
 //                 \________ aborting ________/
 //
-// Computed layers come in as events, in any order relative to the receiver's answers; messages go
-// out as actions, never more unacknowledged bytes than the receiver's window, nor than the network
-// has shown to take (flight_limit.h). A checkpoint and the commit wait for the acknowledgements of
-// all they cover. However the push ends, the blocks are given back when the last slice that points
-// into them is destroyed.
+// Computed layers come in as events, in any order relative to the receiver's answers. Messages go
+// out as actions. The unacknowledged bytes never exceed the receiver's window, nor what the network
+// has shown to take (flight_limit.h). A checkpoint, or the commit, waits until everything that it
+// covers is acknowledged. However the push ends, the blocks are given back when the last slice that
+// points into them is destroyed.
 //
-// Stream 0 carries open, checkpoints and commit; once the open was answered, others may join and
-// carry data, each message on the stream that has the least to acknowledge. The push ends with
-// stream 0. A joined stream that is refused, lost or silent gives its messages to the rest.
+// Stream 0 carries open, checkpoints and commit. Once the open was answered, other streams may join
+// and carry data too: each message goes on the stream with the fewest unacknowledged bytes. The
+// push ends with stream 0. A joined stream that is refused, lost or silent gives its messages to
+// the other streams.
 //
-// Acknowledgements carry no CRC. One that is damaged at worst acknowledges a message that was not
-// received: the receiver then refuses the commit. One that is missed has its message repeated.
+// Acknowledgements carry no CRC. A damaged one at worst acknowledges a message that was not
+// received; then the receiver refuses the commit. A message whose acknowledgement does not come is
+// repeated.
 #pragma once
 
 #include <cstdint>
@@ -39,69 +41,70 @@ namespace baton {
 
 // Bounds of one push in bytes and time.
 struct KvSenderLimits {
-  size_t max_payload_bytes = kMaxKvPayloadBytes;  // a third of the flight at most
-  // Layers of one chunk wait for each other until a message is so large; the chunk's last layer
-  // ends the wait.
+  size_t max_payload_bytes = kMaxKvPayloadBytes;  // also at most a third of the flight limit
+  // Layers of one chunk wait for each other until a message has this many bytes. The chunk's last
+  // layer ends the wait.
   size_t min_payload_bytes = size_t{1} << 20;
   absl::Duration open_timeout = absl::Seconds(10);
-  // Without any answer on a stream while something on it is unacknowledged.
+  // How long a stream with unacknowledged messages may stay without any answer.
   absl::Duration ack_timeout = absl::Seconds(20);
   absl::Duration commit_timeout = absl::Seconds(10);
-  // A peer that answers nothing is cancelled after the first two, and its connections are given up
-  // after one more close_timeout: within 3 s the blocks are back.
+  // A peer that does not answer an abort is cancelled after abort_timeout + close_timeout, and its
+  // connections are given up after one more close_timeout: within 3 s the blocks are back.
   absl::Duration abort_timeout = absl::Milliseconds(500);
   absl::Duration close_timeout = absl::Seconds(1);
-  absl::Duration push_timeout = absl::Minutes(10);  // the whole of it
+  absl::Duration push_timeout = absl::Minutes(10);  // for the whole push
 };
 
 // What the push moved and how long it took, on the sender's clock.
 struct KvSendReport {
-  uint64_t bytes_sent = 0;    // payload of first sends
-  uint64_t bytes_saved = 0;   // held by the receiver already
-  uint64_t bytes_resent = 0;  // payload sent again: refused, or its stream or answer was lost
+  uint64_t bytes_sent = 0;    // payload bytes of first sends
+  uint64_t bytes_saved = 0;   // payload bytes that the receiver held already
+  uint64_t bytes_resent = 0;  // payload bytes sent again: refused, or the stream or answer was lost
   uint32_t messages = 0;
-  uint32_t stale_messages = 0;  // whose blocks were given to somebody else while they were sent
-  bool committed = false;       // false with an OK status: ended by the first token
-  // First byte sent, or all computed where the open was answered later, -> commit answered.
+  uint32_t stale_messages = 0;  // messages whose blocks went to somebody else while they were sent
+  bool committed = false;       // false with an OK status: the first token ended the request
+  // From the first byte sent (or, where all was computed before the open was answered, from the
+  // last chunk computed) to the answer to the commit.
   absl::Duration transfer;
-  absl::Duration exposed_transfer;  // last chunk computed -> commit answered
+  absl::Duration exposed_transfer;  // from the last chunk computed to the answer to the commit
 };
 
-// No clock, socket, thread or randomness inside; the driver's one thread calls it.
+// Has no clock, socket, thread or randomness inside. Thread rule: one thread, the driver's.
 class KvSender {
  public:
   struct Config {
-    internal::v1::PushOpen open;     // as it is sent; wire_dtype is a known one
-    KvLayout layout;                 // of the sender's cache
-    std::vector<int32_t> token_ids;  // of the whole sequence; open.token_count of them
+    internal::v1::PushOpen open;     // sent as it is; REQUIRES: its wire_dtype is a known one
+    KvLayout layout;                 // layout of the sender's cache
+    std::vector<int32_t> token_ids;  // the whole sequence; open.token_count ids
     KvSenderLimits limits;
-    int choices = 1;  // of the sequence: so many first tokens go with the commit
-    int streams = 1;  // to carry data at most, 1 to kMaxKvStreams; few messages need fewer
+    int choices = 1;  // choices of the sequence: the commit has a first token for each
+    int streams = 1;  // most streams that carry data, 1 to kMaxKvStreams; a short prompt uses fewer
   };
 
   // Events. `stream`: 0 is the push's own, the others joined it.
   struct Begin {};  // the prompt has started
   // K and V of tokens [first_token, first_token + token_count) in `layer` will not change any more.
-  // REQUIRES: a multiple of 16 first, whole pages but for the sequence's last, each page of a layer
-  // once.
+  // REQUIRES: first_token is a multiple of 16; the tokens are whole pages, except at the sequence's
+  // end; each page of a layer is announced once.
   struct LayerReady {
     int layer = 0;
     int first_token = 0;
     int token_count = 0;
-    std::vector<uint32_t> page_crcs;  // of the pages as they go over the wire
+    std::vector<uint32_t> page_crcs;  // CRC32C of each page as it goes over the wire
   };
-  // What was announced goes out without waiting for more layers: they come after it only.
+  // Sends what was announced without waiting for more layers, which come only after it is sent.
   struct Flush {};
   struct ChunkReady {
-    int end_token = 0;                       // every layer before it was announced
-    absl::Time at = absl::InfiniteFuture();  // when it was computed; at the latest when handled
+    int end_token = 0;                       // all layers of the tokens before it were announced
+    absl::Time at = absl::InfiniteFuture();  // when it was computed, if that is before now
   };
-  struct FirstToken {  // of each choice, in their order
+  struct FirstToken {  // one event for each choice, in their order
     internal::v1::OutputToken token;
   };
   struct Abort {
     internal::v1::PushAbort::Reason reason = internal::v1::PushAbort::REASON_FAILED;
-    absl::Status status = absl::OkStatus();  // how the push ends; OK: as the reason says
+    absl::Status status = absl::OkStatus();  // how the push ends; OK: the reason decides
   };
   struct Response {
     internal::v1::PushResponse message;
@@ -111,8 +114,8 @@ class KvSender {
     absl::Status status;
     int stream = 0;
   };
-  struct SlicesReleased {  // of one SendData
-    bool intact = true;    // false: a block was given away before
+  struct SlicesReleased {  // the slices of one SendData are destroyed
+    bool intact = true;    // false: one of its blocks was given to somebody else before
   };
   struct Tick {};
   using Event = std::variant<Begin, LayerReady, Flush, ChunkReady, FirstToken, Abort, Response,
@@ -125,7 +128,7 @@ class KvSender {
   };
   struct SendControl {  // on stream 0
     internal::v1::PushRequest message;
-    bool drop_queued = false;  // data that was not given to the network yet is not needed any more
+    bool drop_queued = false;  // whether to drop data that was not given to the network yet
   };
   // Answered by SlicesReleased, however it ends.
   struct SendData {
@@ -139,14 +142,15 @@ class KvSender {
   struct CancelStream {
     int stream = 0;
   };
-  struct DropChannel {};  // cancelled calls do not end, or their slices are not given back
-  // Once. OK: committed, or aborted as finished at the first token. FAILED_PRECONDITION: the two
-  // sides do not fit.
+  // Gives the connections up: cancelled calls do not end, or their slices are not given back.
+  struct DropChannel {};
+  // Comes once. OK: committed, or ended by the first token. FAILED_PRECONDITION: the models or the
+  // KV shapes of the two sides do not fit.
   struct Finished {
     absl::Status status;
     KvSendReport report;
   };
-  struct ReleaseBlocks {};  // once, after Finished: nothing points into the blocks any more
+  struct ReleaseBlocks {};  // comes once, after Finished: nothing points into the blocks any more
   using Action = std::variant<OpenStream, SendControl, SendData, HalfClose, CancelStream,
                               DropChannel, Finished, ReleaseBlocks>;
 
@@ -157,25 +161,25 @@ class KvSender {
   std::vector<Action> Handle(const Event& event, absl::Time now);
   // When to send Tick at the latest.
   absl::Time NextDeadline() const;
-  // Blocks released and streams ended: no event means anything any more.
+  // The blocks are released and the streams have ended, so events have no effect any more.
   bool gone() const { return state_ == State::kGone; }
   State state() const { return state_; }
-  // The receiver holds what is before; known while something may be sent.
+  // The first token that the receiver does not hold. REQUIRES: the open was answered.
   int start_token() const { return start_token_; }
-  // How much the network has shown to take at once, of payload.
+  // Payload bytes that the network has shown to take at once.
   uint64_t flight_limit_bytes() const { return unacknowledged_.flight_limit_bytes(); }
-  // Whether that message may have to be sent once more.
+  // Whether the message may have to be sent once more.
   bool MaySendAgain(uint64_t sequence_number) const {
     return unacknowledged_.messages().count(sequence_number) > 0;
   }
 
  private:
-  friend struct MachineState;  // of a test that compares states
+  friend struct MachineState;  // a test compares states with it
   struct Range {
     int layer = 0;
     int first_token = 0;
     int end_token = 0;
-    bool waits = true;  // for more layers, where the message would be small
+    bool waits = true;  // whether it waits for more layers where the message would be small
   };
 
   void On(const Begin&);
@@ -220,11 +224,11 @@ class KvSender {
   State state_ = State::kIdle;
   absl::Time now_;
   absl::Time started_;
-  absl::Time deadline_ = absl::InfiniteFuture();  // of the state
+  absl::Time deadline_ = absl::InfiniteFuture();  // deadline of the state
   std::vector<Action> actions_;
 
-  std::deque<Range> computed_;   // not sent yet: at most layers x chunks
-  std::deque<int> checkpoints_;  // ends of chunks, ascending, not announced yet
+  std::deque<Range> computed_;   // computed ranges that were not sent yet: at most layers x chunks
+  std::deque<int> checkpoints_;  // ends of chunks without a checkpoint yet, ascending
   PageCrcTable crcs_;
   KvDigester digester_;
   int start_token_ = 0;
@@ -234,11 +238,11 @@ class KvSender {
   std::vector<internal::v1::OutputToken> first_tokens_;
   absl::Status abort_status_;
 
-  std::set<int> streams_;  // opened and not ended
+  std::set<int> streams_;  // streams that were opened and have not ended
   bool cancelled_ = false;
   bool finished_ = false;
   bool released_ = false;
-  int live_messages_ = 0;  // SendData whose slices exist
+  int live_messages_ = 0;  // number of SendData whose slices still exist
   absl::Time first_sent_ = absl::InfinitePast();
   absl::Time last_computed_ = absl::InfinitePast();
   KvSendReport report_;

@@ -1,4 +1,4 @@
-// What goes out, and when: messages of data as the limits and the network have it, checkpoints, the
+// How KvSender decides what goes out and when: data messages within the limits, checkpoints and the
 // commit.
 #include <algorithm>
 #include <optional>
@@ -12,7 +12,7 @@ namespace {
 
 using internal::v1::KvDataHeader;
 
-// 4 bytes of header each.
+// A page takes 4 bytes of the header.
 constexpr int kMaxPagesPerMessage = 8192;
 
 }  // namespace
@@ -25,16 +25,18 @@ void KvSender::Pump() {
   SendCommit();
 }
 
-// Three fit into the flight, so that some are under way while another is acknowledged.
+// Three messages fit into the flight limit, so that some are under way while another is
+// acknowledged.
 size_t KvSender::PayloadLimit() const {
   const size_t third_of_flight = unacknowledged_.flight_limit_bytes() / 3;
   return std::min({config_.limits.max_payload_bytes, size_t{window_bytes_},
                    std::max(third_of_flight, page_bytes())});
 }
 
-// One message from the front of what was computed: layers of one range together, pages of one layer
-// apart, as the limits and the window have it. Nothing where there is nothing to send or more is
-// worth waiting for.
+// The next message, from the front of the computed ranges. It has as many consecutive layers of one
+// range of tokens as the limits and the window allow, and their number goes to `layers`. If one
+// layer is too large, it has only the first pages of this layer. Nothing where there is nothing to
+// send, or where it pays to wait for more layers.
 std::optional<KvSender::Range> KvSender::NextMessage(size_t* layers) const {
   if (computed_.empty()) return std::nullopt;
   const size_t limit = PayloadLimit();
@@ -67,7 +69,7 @@ std::optional<KvSender::Range> KvSender::NextMessage(size_t* layers) const {
   return next;
 }
 
-// False when there is nothing to send or it has to wait.
+// Returns false when there is nothing to send or it has to wait.
 bool KvSender::SendNextMessage() {
   while (!computed_.empty() && computed_.front().end_token <= start_token_) computed_.pop_front();
   if (unacknowledged_.bytes() >= window_bytes_) return false;

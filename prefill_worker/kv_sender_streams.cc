@@ -1,4 +1,4 @@
-// The streams of a push: joining, losing, what they acknowledge, sending again.
+// How KvSender handles its streams: joining, losing, acknowledgements, sending again.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -34,7 +34,8 @@ absl::Status RefusalStatus(const PushRefused& refused) {
 
 }  // namespace
 
-// As many as there are full messages to send: a short prompt is not worth another call.
+// Opens as many streams as there are full messages to send: a short prompt is not worth another
+// call.
 void KvSender::JoinStreams() {
   const size_t bytes = (config_.token_ids.size() - static_cast<size_t>(start_token_)) *
                        static_cast<size_t>(config_.layout.layers) * token_bytes_;
@@ -58,7 +59,8 @@ void KvSender::LoseStream(int stream) {
   for (const uint64_t sequence_number : left) SendAgain(sequence_number);
 }
 
-// Their slices are not needed any more: a cancelled call gives them back soonest.
+// The slices of joined streams are not needed any more, and a cancelled call gives them back
+// soonest.
 void KvSender::CloseJoinedStreams() {
   for (const int stream : streams_) {
     if (stream == 0 || !unacknowledged_.Carries(stream)) continue;
@@ -72,8 +74,8 @@ void KvSender::OnAck(const PushAck& ack, int stream) {
     case SendWindow::Answer::kRepeated:
       return;
     case SendWindow::Answer::kUnknown:
-      // Damaged on its way: the stream finished some message, the one that it carries longest most
-      // likely. If it was another, that one is missed later.
+      // The acknowledgement was damaged on its way. It was meant for some message of the stream,
+      // most likely for the oldest one. If it was meant for another, that one is missed later.
       if (const auto oldest = unacknowledged_.Oldest(stream); Active() && oldest.has_value()) {
         Repeat(*oldest);
       }
@@ -89,7 +91,8 @@ void KvSender::OnAck(const PushAck& ack, int stream) {
   }
 }
 
-// The slices sent before may still be alive, here and in SendAgain.
+// Sends the message once more on its stream. The slices of the first sending may still be alive,
+// here and in SendAgain.
 void KvSender::Repeat(uint64_t sequence_number) {
   unacknowledged_.Repeat(sequence_number, now_);
   const SendWindow::Message& message = *unacknowledged_.Find(sequence_number);

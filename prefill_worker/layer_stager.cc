@@ -11,7 +11,7 @@
 namespace baton {
 namespace {
 
-// One is copied while another is sent.
+// With two slots one is copied while the other is sent.
 constexpr uint64_t kLeastSlots = 2;
 
 bool MaySend(const KvSender& sender) { return sender.state() == KvSender::State::kSending; }
@@ -57,7 +57,7 @@ std::vector<KvSender::Event> LayerStager::Advance(const KvSender& sender, const 
   if (stopped_ || !MaySend(sender)) return events;
   StageComputed(sender, blocks);
   TellMachine(blocks, events);
-  // What the machine waits for would wait for it.
+  // The machine may wait for more layers, which wait here for the room that it has not freed yet.
   if (!computed_.empty() && copying_ == 0 && std::exchange(told_since_flush_, false)) {
     events.push_back(KvSender::Flush{});
   }
@@ -65,7 +65,7 @@ std::vector<KvSender::Event> LayerStager::Advance(const KvSender& sender, const 
 }
 
 void LayerStager::StageComputed(const KvSender& sender, const Blocks& blocks) {
-  // What the receiver holds is neither staged nor told of.
+  // Tokens that the receiver holds are not staged, and the machine does not hear of them.
   while (!computed_.empty()) {
     auto* layer = std::get_if<Computed>(&computed_.front());
     if (layer == nullptr) {
@@ -101,7 +101,7 @@ void LayerStager::TellMachine(const Blocks& blocks, std::vector<KvSender::Event>
   }
 }
 
-// The next piece of the first computed layer; false where it has to wait for room.
+// Stages the next piece of the first computed layer; false where it has to wait for room.
 bool LayerStager::StageNext(const Blocks& blocks, uint64_t most_bytes) {
   const uint64_t most = std::max(most_bytes, kLeastSlots * staging_.slot_bytes());
   if (held_bytes() + staging_.slot_bytes() > most) {
@@ -147,7 +147,8 @@ void LayerStager::Copy(const Computed& computed, KvStaging::Slot slot, const Blo
                            });
 }
 
-// The layer as the machine takes it, with its CRCs on the wire; or why it cannot be sent.
+// The event that tells the machine of the piece, with its CRCs on the wire; or why the piece cannot
+// be sent.
 absl::StatusOr<KvSender::Event> LayerStager::Ready(Piece& piece, const KvLayout& cache_layout) {
   for (const auto& [block, generation] : piece.blocks) {
     if (options_.block_generation(block) != generation) {
@@ -163,7 +164,7 @@ absl::StatusOr<KvSender::Event> LayerStager::Ready(Piece& piece, const KvLayout&
     const uint32_t crc = piece.rows().PageCrc(first, end);
     const auto& [block, generation] =
         piece.blocks[static_cast<size_t>(first / block_size - first_block)];
-    // A page that is not whole may still grow, in a sequence that goes on here.
+    // A page that is not whole may still grow in another sequence, so its CRC is not kept.
     const bool whole = end - first == kKvPageTokens;
     if (whole && !staging_.cache().KeepStagedPageCrc(block, generation, piece.layer,
                                                      first % block_size / kKvPageTokens, crc)) {
@@ -209,7 +210,7 @@ std::vector<KvLayerRows> LayerStager::Send(const internal::v1::KvDataHeader& hea
 
 void LayerStager::Released(uint64_t sequence_number) { --messages_.at(sequence_number).alive; }
 
-// Gives back what is neither read nor to be sent any more.
+// Gives back the pieces that are neither read nor to be sent any more.
 void LayerStager::Forget(absl::FunctionRef<bool(uint64_t)> may_send_again) {
   for (auto next = messages_.begin(); next != messages_.end();) {
     const auto message = next++;

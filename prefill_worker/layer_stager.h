@@ -1,4 +1,4 @@
-// What a push sends of a cache in a device's memory, on its way to where slices can point.
+// Copies what a push sends from a device's memory to pinned slots, where gRPC's slices can point.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +19,20 @@
 
 namespace baton {
 
-// Stands between the engine's events and the machine: a computed layer waits here, as a few
-// numbers, until there is room to stage it; is then copied in pieces beside the computation of the
-// next; has its CRCs made, or compared with those made before; and only then is ready for the
-// machine. The machine hears everything in the order in which it was computed. A piece stays where
-// it is until it was sent and acknowledged and its last slice is gone, so that a message can be
-// repeated.
+// Stands between the engine's events and the push's machine (KvSender). A computed layer first
+// waits here, as a few numbers, until there is room to stage it. Then it is copied to slots, piece
+// by piece, while the next layer is computed. Then its CRCs are made, or compared with those made
+// before. Only then the machine hears of it. The machine hears everything in the order in which it
+// was computed. A piece keeps its slot until it was sent and acknowledged and its last slice is
+// gone, so that a message can be repeated.
 //
-// How much is staged follows the machine's flight limit: what a slow peer has no use for stays in
-// the blocks, and the room is others'.
+// The machine's flight limit bounds how much is staged: what a slow peer cannot take yet stays in
+// the blocks, and other pushes use the slots.
 //
 // Thread rule: one thread, the push's. Borrows the staging.
 class LayerStager {
  public:
-  // What was waited for; back to On.
+  // A copy is done. It is posted, and comes back by On.
   struct Copied {
     int layer = 0;
     int first_token = 0;
@@ -41,34 +41,35 @@ class LayerStager {
   struct Options {
     KvStaging* staging = nullptr;
     KvWireFormat wire;
-    // Called on any thread; must not wait. Dropped events are of a push that has ended.
+    // Brings an event to On. Called on any thread; must not wait. It may drop events once the push
+    // has ended.
     std::function<void(Event)> post;
-    // As of PushInbox.
+    // The generation of a block; see PushInbox::Generation.
     std::function<uint32_t(int32_t block)> block_generation;
   };
 
   explicit LayerStager(Options options);
 
-  // A layer whose operations the backend was asked for before the mark `after`, and the end of a
-  // chunk, in the order in which they came. The CRCs of `layer` are not there yet.
+  // Adds a computed layer, or the end of a chunk, in the order in which they came. The layer's
+  // operations were given to the backend before the mark `after` (DeviceCopies). `layer` has no
+  // CRCs yet.
   void Add(const KvSender::LayerReady& layer, uint64_t after);
   void Add(const KvSender::ChunkReady& chunk);
   void On(Event event);
 
-  // The blocks of the sequence, and their generations when they were computed.
   struct Blocks {
-    const KvBlocks& blocks;
-    const std::vector<uint32_t>& generations;  // [blocks.block_table]
+    const KvBlocks& blocks;                    // the blocks of the sequence
+    const std::vector<uint32_t>& generations;  // [blocks.block_table], when they were computed
   };
-  // Stages what there is room for; what the machine is to be told now, in order.
+  // Stages what there is room for. Returns the events for the machine, in order.
   std::vector<KvSender::Event> Advance(const KvSender& sender, const Blocks& blocks);
 
-  // The rows of the layers of a message that is sent now, and until its slices are gone (Released).
-  // REQUIRES: the machine was told of them.
+  // The rows of the layers of a message that is about to be sent. They hold until Released is
+  // called for the message. REQUIRES: the machine was told of these layers.
   std::vector<KvLayerRows> Send(const internal::v1::KvDataHeader& header);
   void Released(uint64_t sequence_number);
 
-  // No copy reads the blocks.
+  // Whether no copy reads the blocks.
   bool idle() const { return copying_ == 0; }
   size_t held_bytes() const { return pieces_.size() * staging_.slot_bytes(); }
 
@@ -77,25 +78,26 @@ class LayerStager {
     int layer = 0;
     int first_token = 0;
     int end_token = 0;
-    uint64_t after = 0;
+    uint64_t after = 0;  // the mark behind its operations
   };
+  // Some tokens of one layer in a slot.
   struct Piece {
     KvStaging::Slot slot;
-    KvBlocks staged;                                   // one block, of the slot
-    std::vector<std::pair<int32_t, uint32_t>> blocks;  // that it is from, and their generations
+    KvBlocks staged;                                   // the slot as a cache of one block
+    std::vector<std::pair<int32_t, uint32_t>> blocks;  // source blocks and their generations
     int layer = 0;
     int first_token = 0;
     int end_token = 0;
-    bool copied = false;
-    int unsent_tokens = 0;
-    int messages = 0;  // that may still be read, or sent once more
+    bool copied = false;    // whether the copy into the slot is done
+    int unsent_tokens = 0;  // tokens that no message has had yet
+    int messages = 0;       // messages of it that may still be read, or sent once more
 
     KvLayerRows rows() const { return {&staged, layer, 0, first_token}; }
   };
   using Place = std::pair<int, int>;  // layer, first token
   struct Message {
     std::vector<Place> pieces;
-    int alive = 0;  // buffers whose slices are not all destroyed
+    int alive = 0;  // sendings whose slices are not all destroyed
   };
 
   void StageComputed(const KvSender& sender, const Blocks& blocks);
@@ -113,14 +115,15 @@ class LayerStager {
   KvStaging::Slot granted_;
   bool waiting_for_slot_ = false;
 
-  // What was computed and is not staged: at most layers x chunks.
+  // Layers that are computed and not staged yet: at most layers x chunks.
   std::deque<std::variant<Computed, KvSender::ChunkReady>> computed_;
-  std::deque<std::variant<Place, KvSender::ChunkReady>> staging_order_;  // not told yet
+  // Staged pieces and ends of chunks that the machine was not told of yet.
+  std::deque<std::variant<Place, KvSender::ChunkReady>> staging_order_;
   std::map<Place, Piece> pieces_;
-  std::map<uint64_t, Message> messages_;  // by sequence number
-  int copying_ = 0;
-  bool told_since_flush_ = false;
-  bool stopped_ = false;
+  std::map<uint64_t, Message> messages_;  // messages by sequence number
+  int copying_ = 0;                       // copies under way
+  bool told_since_flush_ = false;         // whether a layer was told since the last Flush
+  bool stopped_ = false;                  // the push has ended: nothing more is staged
 };
 
 }  // namespace baton

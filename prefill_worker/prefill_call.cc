@@ -141,7 +141,7 @@ void PrefillCall::On(const LayerComputed& event) {
   absl::MutexLock lock(&mutex_);
   BATON_FAILPOINT("prefill.layer_computed");
   if (push_ == nullptr || outbox_.ended()) return;
-  // The block table comes with the first computed layer; what was computed earlier goes first.
+  // The block table comes with the first computed layer. The cached prefix is posted before it.
   if (cached_tokens_ > 0) {
     const int cached = std::exchange(cached_tokens_, 0);
     const int layers = engine_.cache().layout().layers;
@@ -154,7 +154,7 @@ void PrefillCall::PostLayer(int layer, int first_token, int end_token, const Lay
   KvCache& cache = engine_.cache();
   const int block_size = cache.layout().block_size;
   KvSender::LayerReady ready{layer, first_token, end_token - first_token, {}};
-  // Elsewhere the push makes the CRCs, when it has staged the pages.
+  // For a cache in a device's memory the push makes the CRCs when it has staged the pages.
   for (int token = first_token; token < end_token && cache.host_memory(); token += kKvPageTokens) {
     ready.page_crcs.push_back(
         cache.PageCrc(event.block_table[static_cast<size_t>(token / block_size)], layer,
@@ -279,7 +279,7 @@ void PrefillCall::EndLocked(const absl::Status& status) {
   outbox_.WriteNext(*this);
 }
 
-// A push gives the blocks back itself, when no slice points into them any more.
+// A push itself gives the blocks back, when no slice points into them any more.
 void PrefillCall::EndSequence(PushAbort::Reason reason) {
   if (!submitted_) return;
   BATON_FAILPOINT("prefill.before_release");

@@ -1,4 +1,5 @@
-// One Prefill call: a prompt computed here and pushed to the decode worker that the router chose.
+// One Prefill call: the prompt is computed here and pushed to the decode worker that the router
+// chose.
 #pragma once
 
 #include <functional>
@@ -24,27 +25,27 @@ struct PrefillServiceOptions {
   std::string worker_name;
   internal::v1::ModelIdentity identity;
   internal::v1::KvShape shape;
-  std::string kv_wire_dtype = "auto";  // as the flag
-  bool strict_kv_dtype = false;
+  std::string kv_wire_dtype = "auto";  // value of --kv-wire-dtype
+  bool strict_kv_dtype = false;        // value of --strict-kv-dtype
   KvSenderLimits limits = {};
-  KvStaging* staging =
-      nullptr;  // borrowed; of the engine's cache where it is a device's, else null
-  int max_calls = 1024;
+  // Staging of the engine's cache where that is in a device's memory, else null. Borrowed.
+  KvStaging* staging = nullptr;
+  int max_calls = 1024;              // calls at once; one more is RESOURCE_EXHAUSTED
   WorkerMetrics* metrics = nullptr;  // borrowed; null: nothing is counted
 };
 
-// Thread-safe. Keeps itself alive until gRPC is done with the call, the push with its slices and
-// the engine with its sequence.
+// Thread-safe. Keeps itself alive until gRPC is done with the call, the push is done with its
+// slices, and the engine is done with its sequence.
 class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillResponse>,
                           public std::enable_shared_from_this<PrefillCall> {
  public:
-  // Borrows all but `done`, which is called when this is destroyed.
+  // Borrows everything except `done`, which the destructor calls.
   PrefillCall(Engine& engine, ChannelCache& channels, const PrefillServiceOptions& options,
               std::function<void()> done);
   ~PrefillCall() override;
 
   void Start(const internal::v1::PrefillRequest& request);
-  // Ends the call with `status` and whatever it does.
+  // Ends the call with `status`, and the sequence and the push with it.
   void End(const absl::Status& status);
 
  private:
@@ -79,10 +80,10 @@ class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillR
   ChannelCache& channels_;
   const PrefillServiceOptions& options_;
   const std::function<void()> done_;
-  std::shared_ptr<PrefillCall> self_;  // until OnDone
+  std::shared_ptr<PrefillCall> self_;  // keeps the call alive until OnDone
 
   absl::Mutex mutex_;
-  // One of each kind, a first token for each choice.
+  // At most one response of each kind, and a first token for each choice.
   Outbox<internal::v1::PrefillResponse> outbox_ ABSL_GUARDED_BY(mutex_);
 
   std::string decode_address_;  // written once, by Submit; empty: no push
@@ -93,11 +94,11 @@ class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillR
   ChannelCache::Channels push_channels_ ABSL_GUARDED_BY(mutex_);
   std::optional<KvSender::Config> sender_config_ ABSL_GUARDED_BY(mutex_);  // until the push starts
   std::shared_ptr<PushClient> push_ ABSL_GUARDED_BY(mutex_);
-  std::optional<WorkerMetrics::InFlight> inflight_ ABSL_GUARDED_BY(mutex_);  // of the push
-  int cached_tokens_ ABSL_GUARDED_BY(mutex_) = 0;  // computed earlier, not posted to the push yet
+  std::optional<WorkerMetrics::InFlight> inflight_ ABSL_GUARDED_BY(mutex_);  // while it pushes
+  int cached_tokens_ ABSL_GUARDED_BY(mutex_) = 0;  // cached tokens not posted to the push yet
   std::vector<internal::v1::OutputToken> first_tokens_ ABSL_GUARDED_BY(mutex_);  // by choice
-  std::optional<SequenceFinished> computed_ ABSL_GUARDED_BY(mutex_);
-  std::optional<KvSendReport> pushed_ ABSL_GUARDED_BY(mutex_);
+  std::optional<SequenceFinished> computed_ ABSL_GUARDED_BY(mutex_);  // once all is computed
+  std::optional<KvSendReport> pushed_ ABSL_GUARDED_BY(mutex_);        // once the push has ended
 };
 
 }  // namespace baton

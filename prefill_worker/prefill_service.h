@@ -16,7 +16,7 @@
 
 namespace baton {
 
-// Thread-safe. Borrows everything, which must outlive calls() > 0.
+// Thread-safe. Borrows all its arguments: they must live until calls() is 0.
 class PrefillService final : public internal::v1::PrefillService::CallbackService {
  public:
   PrefillService(Engine& engine, ChannelCache& channels, const PrefillServiceOptions& options)
@@ -25,15 +25,15 @@ class PrefillService final : public internal::v1::PrefillService::CallbackServic
   grpc::ServerWriteReactor<internal::v1::PrefillResponse>* Prefill(
       grpc::CallbackServerContext* context, const internal::v1::PrefillRequest* request) override;
 
-  // From here on new calls are refused as draining.
+  // Refuses new calls from here on, as draining.
   void Drain() { draining_ = true; }
-  // Ends all that runs.
+  // Ends every running call with `status`.
   void EndAll(const absl::Status& status);
-  // Calls that hold anything: blocks count until the engine has them back.
+  // Number of calls that still hold anything. A call counts until the engine has its blocks back.
   int calls() const;
 
  private:
-  // Shared with the calls: the last one may end on any thread.
+  // Shared with the calls, because the last call may end on any thread.
   struct Calls {
     absl::Mutex mutex;
     uint64_t next_id ABSL_GUARDED_BY(mutex) = 0;

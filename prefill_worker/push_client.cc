@@ -76,7 +76,7 @@ void PushClient::Run() {
   }
   inbox_->Close();
   callbacks_ = {};
-  channels_.clear();  // here, not where the last reference to this goes: see PushStream
+  channels_.clear();  // on this thread, not where the last reference to this goes: see PushStream
 }
 
 void PushClient::Handle(PushInbox::Item item) {
@@ -86,7 +86,7 @@ void PushClient::Handle(PushInbox::Item item) {
   if (const auto* response = std::get_if<KvSender::Response>(&item.event)) {
     Stream(response->stream).ReadNext();
   } else if (const auto* ended = std::get_if<KvSender::StreamEnded>(&item.event)) {
-    // A call whose connection broke holds slices until it is destroyed.
+    // A stream whose connection broke holds slices until it is destroyed.
     streams_[static_cast<size_t>(ended->stream)].reset();
   }
 }
@@ -116,10 +116,11 @@ void PushClient::Tell(const KvSender::Event& event) {
   for (const KvSender::Action& action : sender_.Handle(event, SteadyNow())) Execute(action);
 }
 
-// Copies may read the blocks when the machine has forgotten them.
+// The blocks are released only when no copy reads them: copies may go on after the machine has
+// asked for the release.
 void PushClient::Advance() {
   if (stager_.has_value()) {
-    for (const KvSender::Event& event : stager_->Advance(sender_, {blocks_, generations_})) {
+    for (const KvSender::Event& event : stager_->Advance(sender_, {blocks_, block_generations_})) {
       Tell(event);
     }
   }
@@ -130,18 +131,18 @@ void PushClient::Advance() {
   callbacks_.release_blocks();
 }
 
-// What was posted before stays as it was then.
+// Blocks that were posted before keep the generation they had then.
 void PushClient::SetBlocks(std::vector<int32_t> block_table,
                            const std::vector<uint32_t>& generations) {
   std::vector<uint32_t> merged = generations;
-  for (size_t i = 0; i < generations_.size(); ++i) {
-    if (blocks_.block_table[i] == block_table[i]) merged[i] = generations_[i];
+  for (size_t i = 0; i < block_generations_.size(); ++i) {
+    if (blocks_.block_table[i] == block_table[i]) merged[i] = block_generations_[i];
   }
   blocks_.block_table = std::move(block_table);
-  generations_ = std::move(merged);
+  block_generations_ = std::move(merged);
 }
 
-// The layer with the CRCs of what is sent of it, or why it cannot be sent.
+// The layer with the CRCs of its bytes on the wire, or an Abort that says why it cannot be sent.
 KvSender::Event PushClient::OnTheWire(KvSender::LayerReady layer) const {
   if (!wire_.converts()) return layer;
   absl::StatusOr<std::vector<uint32_t>> crcs =
@@ -196,7 +197,7 @@ void PushClient::SendData(const KvSender::SendData& data) {
   const size_t end = size_t{data.header.first_token()} + data.header.token_count();
   std::vector<PushInbox::HeldBlock> held;
   for (size_t i = data.header.first_token() / block_size; i * block_size < end; ++i) {
-    held.push_back({blocks_.block_table[i], generations_[i]});
+    held.push_back({blocks_.block_table[i], block_generations_[i]});
   }
   const bool intact = inbox_->Intact(held);
   std::function<void()> released =

@@ -1,5 +1,5 @@
-// Drives one KvSender: events in, gRPC calls out, on a thread of its own, each stream on a channel
-// of its own.
+// Drives one KvSender on a thread of its own: brings it events, and turns its actions into gRPC
+// calls. Each stream has a channel of its own.
 #pragma once
 
 #include <functional>
@@ -20,23 +20,25 @@
 
 namespace baton {
 
-// Thread-safe; events are handled in the order of Post. Keeps itself alive until the machine is
-// gone: blocks released and stream ended.
+// Thread rule: Post and PostLayer may be called from any thread, and events are handled in the
+// order of the calls. All calls of PostLayer come from one thread. The push's own thread runs from
+// Start until the machine is gone, that is until the blocks are released and the streams have
+// ended; it keeps the push alive.
 class PushClient : public std::enable_shared_from_this<PushClient> {
  public:
-  // On the push's own thread.
+  // Called on the push's own thread.
   struct Callbacks {
-    std::function<void(const absl::Status&, const KvSendReport&)> finished;  // once
-    // Once, after finished: no slice points into them, and nothing of the push is staged.
+    std::function<void(const absl::Status&, const KvSendReport&)> finished;  // called once
+    // Called once, after `finished`: no slice points into the blocks, and no copy reads them.
     std::function<void()> release_blocks;
     std::function<void()> drop_channel;  // nobody should use these connections any more
   };
   struct Options {
-    KvSender::Config sender;        // as many streams as there are channels
-    uint8_t* cache_base = nullptr;  // of block 0
-    KvStaging* staging = nullptr;   // borrowed; of a cache in a device's memory, else null
-    // Tells a block that is somebody else's by now from the one that was posted. Default: of blocks
-    // that never change hands.
+    KvSender::Config sender;        // the number of channels replaces its `streams`
+    uint8_t* cache_base = nullptr;  // address of block 0
+    KvStaging* staging = nullptr;   // borrowed; null unless the cache is in a device's memory
+    // The generation of a block: it tells whether a posted block belongs to somebody else by now.
+    // Default: blocks never change hands.
     PushInbox::Generation block_generation = [](int32_t) { return 0u; };
     std::vector<std::shared_ptr<grpc::Channel>> channels;
     Callbacks callbacks;
@@ -46,11 +48,11 @@ class PushClient : public std::enable_shared_from_this<PushClient> {
   // Begins the push.
   void Start();
   void Post(KvSender::Event event);
-  // A computed layer; `block_table` covers at least its tokens. Called on the thread that could
-  // give the blocks away. A block that is nevertheless another's when a message with it is
-  // enqueued, or when its slices are destroyed, ends the push as failed, and an error is logged.
-  // Where it has to be staged it comes without CRCs, and is there after the mark `copies_after` of
-  // DeviceCopies.
+  // Posts a computed layer; `block_table` covers at least its tokens. To be called on the thread
+  // that could give the blocks away. If a block belongs to somebody else all the same when a
+  // message with it is enqueued, or when its slices are destroyed, the push ends as failed and an
+  // error is logged. A layer that has to be staged comes without CRCs, and is in the cache after
+  // the mark `copies_after` of DeviceCopies.
   void PostLayer(KvSender::LayerReady layer, absl::Span<const int32_t> block_table,
                  uint64_t copies_after = 0);
 
@@ -58,7 +60,7 @@ class PushClient : public std::enable_shared_from_this<PushClient> {
   void Run();
   void Handle(PushInbox::Item item);
   void Advance();
-  // False where the event has to wait until what it is about is staged.
+  // False where the event is not for the machine now: its layer has to be staged first.
   bool ForMachine(PushInbox::Item& item);
   void Tell(const KvSender::Event& event);
   void SetBlocks(std::vector<int32_t> block_table, const std::vector<uint32_t>& generations);
@@ -69,22 +71,24 @@ class PushClient : public std::enable_shared_from_this<PushClient> {
   grpc::ByteBuffer MakeBuffer(const internal::v1::KvDataHeader& header,
                               const std::vector<KvLayerRows>& staged,
                               std::function<void()> released) const;
-  // REQUIRES: it was opened and has not ended; the machine asks nothing of others.
+  // REQUIRES: the stream was opened and has not ended. The machine asks nothing of other streams.
   PushStream& Stream(int stream) { return *streams_[static_cast<size_t>(stream)]; }
 
-  KvSender sender_;                    // of the thread
-  KvBlocks blocks_;                    // of the thread
-  std::vector<uint32_t> generations_;  // [blocks_.block_table], of the thread
+  // Only the push's thread touches these.
+  KvSender sender_;
+  KvBlocks blocks_;
+  std::vector<uint32_t> block_generations_;  // [blocks_.block_table]
   const KvWireFormat wire_;
-  const bool staged_;                                     // the host does not reach the blocks
-  std::vector<std::shared_ptr<grpc::Channel>> channels_;  // of the thread
+  const bool staged_;  // whether the cache is in a device's memory
+  std::vector<std::shared_ptr<grpc::Channel>> channels_;
   Callbacks callbacks_;
-  std::vector<std::shared_ptr<PushStream>> streams_;  // of the thread; null before and after
-  bool stale_ = false;                                // of the thread: it was logged
-  std::optional<LayerStager> stager_;                 // of the thread; none after the release
-  bool may_release_ = false;                          // of the thread: no slice points anywhere
-  size_t posted_blocks_ = 0;                          // of the thread that posts layers
-  const std::shared_ptr<PushInbox> inbox_;            // slices keep it too
+  std::vector<std::shared_ptr<PushStream>> streams_;  // null where a stream is not open
+  bool stale_ = false;                 // whether the error of a block given away was logged
+  std::optional<LayerStager> stager_;  // none after the release
+  bool may_release_ = false;           // the machine has asked for the release
+
+  size_t posted_blocks_ = 0;                // only the thread that posts layers touches it
+  const std::shared_ptr<PushInbox> inbox_;  // shared with the slices
 };
 
 }  // namespace baton

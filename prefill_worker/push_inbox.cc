@@ -39,7 +39,8 @@ bool PushInbox::Intact(const std::vector<HeldBlock>& blocks) const {
   });
 }
 
-// Once it is in the list, the push's thread deletes the message and may be done with the inbox.
+// Keeps the inbox alive: once the message is in the list, the push's thread deletes it and may be
+// done with the inbox.
 void PushInbox::Released(Message* message) {
   const std::shared_ptr<PushInbox> inbox = message->inbox;
   message->intact = inbox->Intact(message->blocks);
@@ -65,7 +66,7 @@ std::optional<PushInbox::Item> PushInbox::TakeReleased() {
   return item;
 }
 
-// More posts than waits only make a later wait look once too often.
+// The semaphore may count more posts than there are items; then a later wait looks once more.
 std::optional<PushInbox::Item> PushInbox::Next(absl::Duration timeout) {
   timespec until;
   clock_gettime(CLOCK_MONOTONIC, &until);

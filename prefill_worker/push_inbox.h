@@ -1,4 +1,4 @@
-// What reaches the thread of one push: events in order, and messages whose slices are gone.
+// The queue before the thread of one push: events in order, and messages whose slices are gone.
 #pragma once
 
 #include <semaphore.h>
@@ -18,40 +18,41 @@
 
 namespace baton {
 
-// Thread-safe, but for Next and Close, which belong to the push's thread.
+// Thread rule: Next and Close belong to the push's thread. Everything else may be called from any
+// thread.
 class PushInbox {
  public:
   struct Item {
     KvSender::Event event;
-    std::vector<int32_t> block_table;          // empty: as before
-    std::vector<uint32_t> generations;         // of its blocks
+    std::vector<int32_t> block_table;          // empty: it has not changed
+    std::vector<uint32_t> generations;         // [block_table] generations of the blocks
     std::shared_ptr<void> last_use = nullptr;  // destroyed with the item, on the push's thread
-    uint64_t copies_after = 0;                 // of a layer: the mark that its operations have
-    std::optional<LayerStager::Event> staged = std::nullopt;  // beside the event
-    uint64_t sequence_number = 0;                             // of SlicesReleased: the message
+    uint64_t copies_after = 0;                 // for LayerReady: the mark behind its operations
+    std::optional<LayerStager::Event> staged = std::nullopt;  // an event for the stager
+    uint64_t sequence_number = 0;  // for SlicesReleased: the message's sequence number
   };
-  // Of a block; callable on any thread, without waiting.
+  // The generation of a block. It may be called on any thread and does not wait.
   using Generation = std::function<uint32_t(int32_t block)>;
   struct HeldBlock {
     int32_t id = 0;
-    uint32_t generation = 0;  // when its bytes were computed
+    uint32_t generation = 0;  // the block's generation when its bytes were computed
   };
 
   explicit PushInbox(Generation generation);
   ~PushInbox();
 
-  // Dropped after Close.
+  // Adds an item; drops it after Close.
   void Post(Item item);
-  // One message on its way: calls of the function that it returns say that its slices are gone,
-  // once, on whatever thread that happens, deep inside gRPC perhaps: it takes no lock and allocates
-  // nothing. It looks whether all `blocks` are still what they were. Next then answers
-  // SlicesReleased.
+  // Returns the function to call once when the slices of a message are gone. It may be called on
+  // any thread, also deep inside gRPC: it takes no lock and allocates nothing. It checks whether
+  // all `blocks` still have their generations. After it Next returns SlicesReleased.
   static std::function<void()> Track(std::shared_ptr<PushInbox> inbox,
                                      std::vector<HeldBlock> blocks, uint64_t sequence_number = 0);
   uint32_t GenerationOf(int32_t block) const { return generation_(block); }
+  // Whether all `blocks` still have their generations.
   bool Intact(const std::vector<HeldBlock>& blocks) const;
 
-  // The next of them; nothing after `timeout`.
+  // Waits for the next item; nothing after `timeout`.
   std::optional<Item> Next(absl::Duration timeout);
   void Close() { items_.Close(); }
 
@@ -67,10 +68,11 @@ class PushInbox {
   std::optional<Item> TakeReleased();
 
   const Generation generation_;
-  // Never full: layers x chunks of one prompt, and an answer for each stream.
+  // Never full: it has the layers x chunks of one prompt, and an answer for each stream.
   BoundedQueue<Item> items_;
-  std::atomic<Message*> released_ = nullptr;  // newest first; a stack that is only ever taken whole
-  Message* taken_ = nullptr;                  // oldest first
+  // Released messages, newest first: a stack that is only ever taken whole.
+  std::atomic<Message*> released_ = nullptr;
+  Message* taken_ = nullptr;  // messages taken from the stack, oldest first
   sem_t changed_;
 };
 

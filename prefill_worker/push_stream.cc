@@ -18,7 +18,8 @@ PushStream::PushStream(std::shared_ptr<grpc::Channel> channel, Callbacks callbac
 void PushStream::Start() {
   self_ = shared_from_this();
   stub_.PrepareBidiStreamingCall(&context_, kMethod, grpc::StubOptions(), this);
-  AddHold();  // writes and reads are started from other threads, until the first read that fails
+  // Other threads start writes and reads. The hold ends with the first read that fails.
+  AddHold();
   StartRead(&answer_);
   StartCall();
 }

@@ -1,4 +1,4 @@
-// The client's end of one Push call: a write queue and the answers, one at a time.
+// The client's end of one Push stream: a queue of writes, and the answers one at a time.
 #pragma once
 
 #include <deque>
@@ -23,22 +23,26 @@ class PushStream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
  public:
   // Called on gRPC's threads; must not block.
   struct Callbacks {
-    // One answer; the next comes after ReadNext(). What cannot be read is an empty message.
+    // An answer. The next one comes after ReadNext(). An answer that cannot be read comes as an
+    // empty message.
     std::function<void(internal::v1::PushResponse)> answered;
-    // Once, the last call. `self` is to be destroyed on another thread than gRPC's: with it may go
-    // the process' last channel, and gRPC then joins its threads, the one of this call among them.
+    // The end of the stream: called once, after all others. `self` has to be destroyed on a thread
+    // that is not gRPC's: the process's last channel may go with it, and gRPC then joins its own
+    // threads, the one that calls this among them.
     std::function<void(const grpc::Status&, std::shared_ptr<PushStream> self)> ended;
   };
 
   PushStream(std::shared_ptr<grpc::Channel> channel, Callbacks callbacks);
 
   void Start();
-  // Queued behind what was queued before. Dropped (destroyed) once the stream has ended.
+  // Queues a message. It is destroyed unsent if the stream has ended or is half closed.
   void Write(grpc::ByteBuffer message, bool is_data);
-  // Destroys data messages that wait in the queue.
+  // Destroys the data messages that wait in the queue.
   void DropQueuedData();
+  // Asks for the next answer.
   void ReadNext();
-  void HalfClose();  // after what is queued
+  // Closes the stream for writing once the queue is written.
+  void HalfClose();
   void Cancel() { context_.TryCancel(); }
 
  private:
@@ -59,12 +63,12 @@ class PushStream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
 
   absl::Mutex mutex_;
   std::deque<Queued> queue_ ABSL_GUARDED_BY(mutex_);  // bounded by the sender's window
-  grpc::ByteBuffer writing_;                          // gRPC's while write_in_flight_
-  grpc::ByteBuffer answer_;                           // gRPC's while a read is in flight
+  grpc::ByteBuffer writing_;                          // belongs to gRPC while write_in_flight_
+  grpc::ByteBuffer answer_;                           // belongs to gRPC while a read is in flight
   bool write_in_flight_ ABSL_GUARDED_BY(mutex_) = false;
-  bool half_close_ ABSL_GUARDED_BY(mutex_) = false;
-  bool half_closed_ ABSL_GUARDED_BY(mutex_) = false;
-  bool ended_ ABSL_GUARDED_BY(mutex_) = false;  // nothing may be started any more
+  bool half_close_ ABSL_GUARDED_BY(mutex_) = false;   // HalfClose was called
+  bool half_closed_ ABSL_GUARDED_BY(mutex_) = false;  // gRPC was told
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;        // no operation may be started any more
 };
 
 }  // namespace baton

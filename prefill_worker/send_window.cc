@@ -7,7 +7,8 @@
 namespace baton {
 namespace {
 
-// Copies into the cache may end in another order than they began, but hardly so late.
+// The receiver's copies into the cache may end in another order than they began, but hardly later
+// than this many others.
 constexpr int kMaxOvertaken = 8;
 constexpr int kMaxRepeats = 3;
 
@@ -131,7 +132,7 @@ absl::Time SendWindow::MissedAt(int stream) const {
   const Message* oldest = of.bytes > 0 && of.repeats < kMaxRepeats ? OldestOf(stream) : nullptr;
   if (oldest == nullptr || oldest->repeats >= kMaxRepeats) return absl::InfiniteFuture();
   if (oldest->overtaken >= kMaxOvertaken) return absl::InfinitePast();
-  // Each time it waits twice as long: what it repeats in vain is in the way of the rest.
+  // The wait doubles with each repeat, because repeats in vain are in the way of other messages.
   return std::max({of.last_answer, of.last_repeat, oldest->sent}) +
          flight_limit_.Patience() * (1 << of.repeats);
 }

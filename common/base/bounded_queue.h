@@ -1,5 +1,4 @@
-// A queue between threads with a bound: who puts is told when it is full and decides what that
-// means.
+// A queue between threads with a bound. A producer is told when it is full and decides what to do.
 #pragma once
 
 #include <condition_variable>
@@ -13,14 +12,15 @@
 
 namespace baton {
 
-// Thread-safe. Any number of producers and consumers. On std::mutex, which the thread sanitizer can
-// follow: a system's absl::Mutex is compiled without it, and each use is then reported as a race.
+// Thread-safe, for any number of producers and consumers. It uses std::mutex, which
+// ThreadSanitizer can follow. A system's absl::Mutex is compiled without ThreadSanitizer, which
+// then reports each use as a race.
 template <typename T>
 class BoundedQueue {
  public:
   explicit BoundedQueue(size_t capacity) : capacity_(capacity) {}
 
-  // False, and `item` untouched, when the queue is full or closed.
+  // False, with `item` untouched, when the queue is full or closed.
   bool TryPush(T&& item) {
     const std::lock_guard lock(mutex_);
     if (closed_ || items_.size() >= capacity_) return false;
@@ -29,7 +29,8 @@ class BoundedQueue {
     return true;
   }
 
-  // The oldest item; nothing after `timeout`, or at once when closed and empty.
+  // Waits for the oldest item. Returns nothing after `timeout`, or at once when the queue is closed
+  // and empty.
   std::optional<T> Pop(absl::Duration timeout) {
     const auto ready = [this] { return closed_ || !items_.empty(); };
     std::unique_lock lock(mutex_);
@@ -44,7 +45,7 @@ class BoundedQueue {
     return item;
   }
 
-  // No more items are taken; those inside can still be popped.
+  // Takes no more items from here on; the items in it can still be popped.
   void Close() {
     const std::lock_guard lock(mutex_);
     closed_ = true;
@@ -60,7 +61,7 @@ class BoundedQueue {
   static constexpr absl::Duration kLongestTimedWait = absl::Hours(24 * 365);
 
   const size_t capacity_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::deque<T> items_;
   bool closed_ = false;

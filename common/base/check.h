@@ -1,5 +1,5 @@
-// CHECK is for bugs that would corrupt memory or answers; whatever comes from outside gets a Status
-// instead.
+// BATON_CHECK is for bugs that would corrupt memory or answers. Wrong input from outside gets a
+// Status instead.
 #pragma once
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Arithmetic on sizes that come from outside: overflow is an answer, never a wrap.
+// Arithmetic on sizes that come from outside: it reports an overflow and never wraps.
 #pragma once
 
 #include <concepts>

@@ -1,5 +1,5 @@
-// Time inside the process: the steady clock as an absl::Time, so that Duration arithmetic works.
-// Only differences mean something; a change of the wall clock does not move it.
+// Time inside the process: the steady clock as an absl::Time, so that arithmetic with Duration
+// works. Only differences of such times mean something. Changes of the wall clock have no effect.
 #pragma once
 
 #include <chrono>

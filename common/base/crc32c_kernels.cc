@@ -1,12 +1,12 @@
-// The three ways to a CRC32C.
+// The three implementations of CRC32C.
 //
-// Bytes are a polynomial over GF(2); reflected, the lowest bit of the first byte has the highest
-// power. Appending n zero bits multiplies a CRC by x^n mod P, so CRCs of pieces can be made apart
-// and joined. The carry-less product of two reflected words has one power of x more than the words'
-// own, and crc32 over 64 bits multiplies by x^32: both are taken off the constants below. After
-// V. Gopal et al., "Fast CRC Computation for iSCSI Polynomial Using CRC32 Instruction" (Intel,
-// 2011) for the streams and "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
-// Instruction" (Intel, 2009) for the folding.
+// Bytes are a polynomial over GF(2). In reflected order the lowest bit of the first byte has the
+// highest power. Appending n zero bits multiplies a CRC by x^n mod P, so the CRCs of several pieces
+// can be computed apart and joined. The carry-less product of two reflected words has one power of
+// x too many, and the instruction crc32 over 64 bits multiplies by x^32; the powers of the
+// constants below are smaller by both. The streams follow V. Gopal et al., "Fast CRC Computation
+// for iSCSI Polynomial Using CRC32 Instruction" (Intel, 2011). The folding follows "Fast CRC
+// Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel, 2009).
 #include <immintrin.h>
 
 #include <array>
@@ -19,14 +19,14 @@ namespace {
 
 constexpr uint32_t kPolynomial = 0x82F63B78u;
 
-// value * x mod P.
+// Returns value * x mod P.
 constexpr uint32_t TimesX(uint32_t value) {
   return (value >> 1) ^ ((value & 1) != 0 ? kPolynomial : 0u);
 }
 
-// x^power mod P.
+// Returns x^power mod P.
 constexpr uint32_t PowerOfX(int power) {
-  uint32_t value = 0x80000000u;  // 1
+  uint32_t value = 0x80000000u;  // the polynomial 1
   for (int i = 0; i < power; ++i) value = TimesX(value);
   return value;
 }
@@ -46,7 +46,7 @@ uint64_t Load64(const uint8_t* bytes) {
   return word;
 }
 
-// Here and below `state` is a CRC without its two inversions.
+// Extends `state`, 8 bytes at a time. Here and below `state` is a CRC without its two inversions.
 __attribute__((target("sse4.2"))) uint32_t Serial(uint32_t state, const uint8_t* bytes,
                                                   size_t size) {
   uint64_t wide = state;
@@ -56,15 +56,15 @@ __attribute__((target("sse4.2"))) uint32_t Serial(uint32_t state, const uint8_t*
   return state;
 }
 
-// The state after `bytes` zero bytes more; `power` = PowerOfX(8 * bytes - 33).
+// The state after `bytes` further zero bytes. REQUIRES: `power` = PowerOfX(8 * bytes - 33).
 __attribute__((target("sse4.2,pclmul"))) inline uint64_t Shift(uint64_t state, uint32_t power) {
   const __m128i product = _mm_clmulepi64_si128(_mm_cvtsi64_si128(static_cast<int64_t>(state)),
                                                _mm_cvtsi32_si128(static_cast<int>(power)), 0);
   return _mm_crc32_u64(0, static_cast<uint64_t>(_mm_cvtsi128_si64(product)));
 }
 
-// Takes 3 * kStream bytes at a time while there are as many: an instruction that takes three cycles
-// and can start every cycle.
+// Consumes 3 * kStream bytes at a time while there are as many. Three streams keep the instruction
+// crc32 busy, which takes three cycles and can start every cycle.
 template <size_t kStream>
 __attribute__((target("sse4.2,pclmul"))) uint32_t ThreeStreams(uint32_t state,
                                                                const uint8_t*& bytes,
@@ -87,8 +87,8 @@ __attribute__((target("sse4.2,pclmul"))) uint32_t ThreeStreams(uint32_t state,
   return state;
 }
 
-// Constants that carry the low and the high word of 128 bits over `bits` more: of degree below 32
-// in 64 reflected bits.
+// The constants that carry the low and the high word of 128 bits over `bits` further bits. Their
+// degree is below 32, in 64 reflected bits.
 constexpr int64_t CarryLow(int bits) {
   return static_cast<int64_t>(uint64_t{PowerOfX(bits + 63)} << 32);
 }
@@ -99,14 +99,14 @@ constexpr int64_t CarryHigh(int bits) {
 #define BATON_CRC_AVX512 \
   __attribute__((target("avx512f,avx512vl,avx512dq,vpclmulqdq,pclmul,sse4.2")))
 
-// Each 128-bit lane of `sum` carried over by its pair of constants, plus `next`.
+// Carries each 128-bit lane of `sum` over by its pair of constants, and adds `next`.
 BATON_CRC_AVX512 inline __m512i Fold(__m512i sum, __m512i constants, __m512i next) {
   const __m512i low = _mm512_clmulepi64_epi128(sum, constants, 0x00);
   const __m512i high = _mm512_clmulepi64_epi128(sum, constants, 0x11);
-  return _mm512_ternarylogic_epi64(low, high, next, 0x96);  // xor of the three
+  return _mm512_ternarylogic_epi64(low, high, next, 0x96);  // low ^ high ^ next
 }
 
-// The same pair for each lane.
+// The pair of constants for kBits, in each of the four lanes.
 template <int kBits>
 BATON_CRC_AVX512 inline __m512i CarryBy() {
   constexpr int64_t kLow = CarryLow(kBits);
@@ -116,7 +116,7 @@ BATON_CRC_AVX512 inline __m512i CarryBy() {
 
 BATON_CRC_AVX512 inline __m512i Load512(const uint8_t* bytes) { return _mm512_loadu_si512(bytes); }
 
-// Whole multiples of 64 bytes, 256 at least: the state after them.
+// Consumes all whole multiples of 64 bytes and returns the state after them. REQUIRES: size >= 256.
 BATON_CRC_AVX512 uint32_t FoldAll(uint32_t state, const uint8_t*& bytes, size_t& size) {
   const __m512i seed = _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(state)));
   __m512i a = _mm512_xor_si512(Load512(bytes), seed);

@@ -27,16 +27,16 @@ enum class Action { kError, kCorrupt, kSleep, kKill, kStop };
 
 struct Armed {
   Action action = Action::kError;
-  std::string text;       // as it was written
-  uint32_t sleep_ms = 0;  // kSleep
-  uint64_t only_at = 0;   // counted from when it was armed; 0: at each hit
-  uint64_t hits_before = 0;
+  std::string text;          // the action as it was written
+  uint32_t sleep_ms = 0;     // for kSleep
+  uint64_t only_at = 0;      // the hit, counted from the arming, at which it acts; 0: at each
+  uint64_t hits_before = 0;  // hits before it was armed
 };
 
 struct Point {
   std::atomic<uint64_t> hits{0};
   std::atomic<uint64_t> fired{0};
-  std::atomic<bool> armed{false};  // so that those that are not cost one addition
+  std::atomic<bool> armed{false};  // looked at first: an unarmed point costs only one addition
   std::optional<Armed> plan;       // guarded by plans_mutex
 };
 
@@ -45,7 +45,8 @@ std::mutex plans_mutex;
 
 std::string NameOf(size_t index) { return std::string(kFailpoints[index].name); }
 
-// What to do now, if anything. Tells on stderr, since the process may not live to tell later.
+// The action that is due at this hit, if any. It is told on stderr now, because the process may not
+// live to tell it later.
 std::optional<Armed> Due(size_t index) {
   Point& point = points[index];
   const uint64_t hit = point.hits.fetch_add(1) + 1;
@@ -67,7 +68,8 @@ std::optional<Armed> Due(size_t index) {
 
 void ActOnProcess(const Armed& armed) {
   if (armed.action == Action::kSleep) absl::SleepFor(absl::Milliseconds(armed.sleep_ms));
-  // Of this thread first: a stop of the process alone may reach another, and this one go on a while.
+  // raise sends the signal to this thread, which so stops here. A signal to the process might reach
+  // another thread first, and this one would go on for a while.
   if (armed.action == Action::kStop) raise(SIGSTOP);
   if (armed.action != Action::kKill) return;
   kill(getpid(), SIGKILL);
@@ -100,7 +102,7 @@ absl::StatusOr<Armed> ParseAction(FailpointForm form, absl::string_view text) {
   return armed;
 }
 
-// The point's index and what it is to do.
+// Parses one entry of a plan: the index of its point and the action.
 absl::StatusOr<std::pair<size_t, Armed>> ParseEntry(absl::string_view entry) {
   const std::pair<absl::string_view, absl::string_view> parts =
       absl::StrSplit(entry, absl::MaxSplits('=', 1));

@@ -1,19 +1,20 @@
-// Points at which a test makes this process fail: at the state transitions of a request. They are
-// compiled in only with BATON_FAILPOINTS (the preset `failpoints`); elsewhere the macros leave
-// nothing behind.
+// Failpoints: places at the state transitions of a request where a test makes this process fail.
+// They are compiled in only with BATON_FAILPOINTS (the preset `failpoints`). In other builds the
+// macros leave nothing behind.
 //
 //   BATON_FAILPOINT("kv_receiver.before_commit");
 //   BATON_RETURN_IF_ERROR(BATON_FAILPOINT_STATUS("prefill.before_submit"));
 //   BATON_FAILPOINT_BYTES("push_client.header", header.data(), header.size());
 //
-// A point does what it was armed for, by the environment variable BATON_FAILPOINTS when the process
-// starts or over a socket while it runs (failpoint_socket.h):
+// A point does what it was armed for: by the environment variable BATON_FAILPOINTS when the process
+// starts, or over a socket while it runs (failpoint_socket.h). Both take a plan:
 //
-//   NAME=ACTION[@N] {; NAME=ACTION[@N]}   at the N-th hit from now on only; without N at each
+//   PLAN:   NAME=ACTION[@N] {; NAME=ACTION[@N]}
 //   ACTION: error (UNAVAILABLE) | corrupt (one bit) | sleep(MILLISECONDS) | kill | stop
+//   N:      the point acts only at its N-th hit after it was armed; without N it acts at each
 //
-// kill and stop are SIGKILL and SIGSTOP to the process itself. Whatever a point does, it says so on
-// stderr first. All functions are thread-safe.
+// kill and stop send SIGKILL and SIGSTOP to the process itself. Whatever a point does, it says so
+// on stderr first. All functions are thread-safe.
 #pragma once
 
 #ifdef BATON_FAILPOINTS
@@ -30,22 +31,23 @@
 namespace baton {
 
 void ReachFailpoint(size_t index);
-// UNAVAILABLE where it is armed for that, else OK.
+// UNAVAILABLE where the point is armed for an error, else OK.
 absl::Status FailpointStatus(size_t index);
-// Flips a bit of the byte in the middle where it is armed for that.
+// Flips a bit of the byte in the middle where the point is armed to corrupt.
 void FailpointBytes(size_t index, void* bytes, size_t size);
 
-// INVALID_ARGUMENT names the entry that is wrong; then none is armed.
+// Arms the points of a plan. INVALID_ARGUMENT names the entry that is wrong; then none is armed.
 absl::Status ArmFailpoints(const std::string& plan);
 void DisarmFailpoints();
 
 struct FailpointCount {
-  uint64_t hits = 0;   // since the process began, armed or not
-  uint64_t fired = 0;  // of these, those at which it did what it was armed for
+  uint64_t hits = 0;   // hits since the process began, armed or not
+  uint64_t fired = 0;  // hits at which the point did what it was armed for
 };
 std::vector<FailpointCount> CountFailpoints();  // [kFailpointCount]
 
-// Arms what BATON_FAILPOINTS says and serves the socket BATON_FAILPOINT_SOCKET, where they are set.
+// Arms the plan in the environment variable BATON_FAILPOINTS, and serves the socket in
+// BATON_FAILPOINT_SOCKET, where these are set.
 absl::Status StartFailpoints();
 
 }  // namespace baton

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMaxCommandBytes = 1 << 16;
 
-// Up to the end of a line or of what the peer sends.
+// Reads up to the end of a line, or until the peer ends.
 std::string ReadLine(int connection) {
   std::string line;
   char byte = 0;

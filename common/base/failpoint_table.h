@@ -1,5 +1,5 @@
-// Every failpoint by name, in the order in which a request comes to them. tests/failpoints_test.py
-// compares this with the sources: each name stands there exactly once.
+// The table of all failpoints, in the order in which a request reaches them.
+// tests/failpoints_test.py compares it with the sources, where each name stands exactly once.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace baton {
 
-// What a point can do beside sleeping, killing and stopping its process.
+// What a point can do besides sleeping, killing and stopping its process.
 enum class FailpointForm {
   kPlain,   // BATON_FAILPOINT: nothing
   kStatus,  // BATON_FAILPOINT_STATUS: return an error
@@ -16,7 +16,7 @@ enum class FailpointForm {
 };
 
 struct FailpointEntry {
-  std::string_view name;  // part.transition
+  std::string_view name;  // the part of the program, a dot and the transition
   FailpointForm form;
 };
 
@@ -108,8 +108,8 @@ inline constexpr FailpointEntry kFailpoints[] = {
 
 inline constexpr size_t kFailpointCount = std::size(kFailpoints);
 
-// At compile time, so that a name that is not in the table, or is there with another form, is an
-// error.
+// The index in kFailpoints. It is computed at compile time, so a name that is not in the table, or
+// that has another form there, is a compile error.
 consteval size_t FailpointIndex(std::string_view name, FailpointForm form) {
   size_t index = 0;
   while (kFailpoints[index].name != name || kFailpoints[index].form != form) ++index;

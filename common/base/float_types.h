@@ -1,11 +1,11 @@
-// The 16-bit floating-point formats, as their bits: F16 (IEEE binary16) and BF16 (the upper half of
+// Conversions of the 16-bit floating-point formats: F16 (IEEE binary16) and BF16 (the upper half of
 // a float32).
 //
-// Widening is exact. Narrowing rounds to nearest even; what is too large becomes infinity,
-// subnormals are kept. A NaN stays a NaN with the upper bits of its payload, quiet except from
-// Bf16ToF32, which is a mere shift. F16 gives the bits that F16C gives, so a path may use either.
-// REQUIRES: the default rounding mode, no FTZ/DAZ. Free of branches, so that loops over these
-// vectorise.
+// Widening is exact. Narrowing rounds to nearest even; values that are too large become infinity,
+// and subnormals are kept. A NaN stays a NaN with the upper bits of its payload. It becomes quiet,
+// except in Bf16ToF32, which only shifts. The F16 functions give the bits of the F16C instructions,
+// so a code path may use either. REQUIRES: the default rounding mode, no FTZ/DAZ. The functions are
+// free of branches, so that loops over them vectorise.
 #pragma once
 
 #include <bit>
@@ -13,15 +13,15 @@
 
 namespace baton {
 
-// `yes` or `no`, by masks: a compiler keeps a conditional expression around a float operation as a
-// branch, because the operation could trap, and then does not vectorise the loop.
+// Selects `yes` or `no` by masks. A conditional expression around a float operation would stay a
+// branch, because the operation could trap, and the compiler would not vectorise the loop.
 constexpr uint32_t SelectBits(bool condition, uint32_t yes, uint32_t no) {
   const uint32_t mask = 0u - static_cast<uint32_t>(condition);
   return (yes & mask) | (no & ~mask);
 }
 
 constexpr float F16ToF32(uint16_t half) {
-  constexpr uint32_t kInfinity = 0x7c00u << 13;  // at F32's place of the exponent
+  constexpr uint32_t kInfinity = 0x7c00u << 13;  // F16's infinity at F32's bit positions
   constexpr uint32_t kRebias = (127u - 15u) << 23;
   const uint32_t sign = (half & 0x8000u) << 16;
   const uint32_t magnitude = (half & 0x7fffu) << 13;
@@ -36,16 +36,16 @@ constexpr float F16ToF32(uint16_t half) {
 
 constexpr uint16_t F32ToF16(float value) {
   constexpr uint32_t kInfinity = 0xffu << 23;
-  constexpr uint32_t kTooLarge = (127u + 16u)
-                                 << 23;  // 2^16; from 65520 on, rounding carries into infinity
+  // 2^16. Below it, rounding carries values from 65520 on into infinity.
+  constexpr uint32_t kTooLarge = (127u + 16u) << 23;
   constexpr uint32_t kLeastNormal = (127u - 14u) << 23;  // 2^-14
   constexpr uint32_t kRebias = (127u - 15u) << 23;
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t magnitude = bits & 0x7fffffffu;
   const uint32_t odd = (magnitude >> 13) & 1u;
   const uint32_t normal = (magnitude - kRebias + 0xfffu + odd) >> 13;
-  // The unit of the last place of 0.5f is 2^-24, that of F16's subnormals: the sum rounds as they
-  // must.
+  // Near 0.5 a float's last place is worth 2^-24, as it is in F16's subnormals, so the sum rounds
+  // to one of them.
   const uint32_t subnormal =
       std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - (126u << 23);
   const uint32_t special =

@@ -21,7 +21,8 @@ uint64_t AvailableOnMachine() {
   return 0;
 }
 
-// Nothing to read: not limited.
+// The number in a file of the control group. A file that cannot be read, or has no number, means
+// that there is no limit.
 uint64_t ReadBytes(const char* path) {
   std::ifstream file(path);
   uint64_t bytes = 0;

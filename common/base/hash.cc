@@ -13,7 +13,7 @@
 namespace baton {
 
 Hash128 ChainHash(const Hash128& parent, absl::string_view bytes) {
-  // The parent is input, not XXH3's seed: short inputs lose bits of the seed.
+  // The parent is part of the input and not XXH3's seed, because short inputs lose bits of a seed.
   std::string input(sizeof(parent.high) + sizeof(parent.low), '\0');
   std::memcpy(input.data(), &parent.high, sizeof(parent.high));
   std::memcpy(input.data() + sizeof(parent.high), &parent.low, sizeof(parent.low));

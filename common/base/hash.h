@@ -1,5 +1,5 @@
-// Hashes: a 128-bit one for chains of KV pages and lookups, SHA-256 where two parties must agree on
-// content.
+// Two hashes: a 128-bit one for chains of KV pages and lookups, and SHA-256 where two processes
+// must agree on content.
 #pragma once
 
 #include <compare>
@@ -24,23 +24,23 @@ struct Hash128 {
   }
 };
 
-// XXH3-128 of all of `parent`, then `bytes`: a chain. Not collision-proof against an
-// adversary, so whoever finds an entry by it compares what the entry stands for.
+// The next link of a chain: XXH3-128 over the 16 bytes of `parent` and then `bytes`. An adversary
+// can make collisions, so whoever finds an entry by this hash compares the content too.
 Hash128 ChainHash(const Hash128& parent, absl::string_view bytes);
 
-// SHA-256, fed in pieces.
+// Computes SHA-256 of bytes that come in pieces. Not thread-safe.
 class Sha256 {
  public:
   Sha256();
   ~Sha256();
   Sha256(Sha256&&) noexcept;
   Sha256& operator=(Sha256&&) noexcept;
-  // A copy goes on from the same bytes.
+  // A copy has taken the same bytes as the original, and goes on by itself.
   Sha256(const Sha256& other);
   Sha256& operator=(const Sha256& other);
 
   void Update(absl::string_view bytes);
-  // The integer's bytes, little-endian.
+  // Takes the integer's bytes, little-endian.
   template <typename T>
   void UpdateInteger(T value) {
     static_assert(std::is_integral_v<T>);
@@ -49,7 +49,7 @@ class Sha256 {
     for (size_t i = 0; i < sizeof(T); ++i) bytes[i] = static_cast<char>(wide >> (8 * i));
     Update(absl::string_view(bytes, sizeof(T)));
   }
-  // The 32 bytes. REQUIRES: called once, last.
+  // Returns the 32 bytes of the hash. REQUIRES: it is the last call.
   std::string Finish();
 
  private:
@@ -59,7 +59,7 @@ class Sha256 {
   std::unique_ptr<void, Free> context_;  // EVP_MD_CTX
 };
 
-// Lower-case hexadecimal of any bytes.
+// Writes any bytes as lower-case hexadecimal.
 std::string ToHex(absl::string_view bytes);
 
 }  // namespace baton

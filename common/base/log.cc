@@ -13,7 +13,8 @@
 namespace baton {
 namespace {
 
-// The pattern flag %* : the message with control characters escaped, so that a message is one line.
+// Writes %* of the text pattern: the message with control characters escaped, so that it is one
+// line.
 class OneLineMessage : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&,
@@ -33,8 +34,8 @@ class OneLineMessage : public spdlog::custom_flag_formatter {
   }
 };
 
-// The pattern flag %* : the message as a JSON string, quotes included. What is not UTF-8 becomes
-// U+FFFD.
+// Writes %* of the JSON pattern: the message as a JSON string, quotes included. Bytes that are not
+// UTF-8 become U+FFFD.
 class JsonMessage : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&,
@@ -64,7 +65,7 @@ std::unique_ptr<spdlog::formatter> MakeJsonFormatter() {
       R"({"time":"%Y-%m-%dT%H:%M:%S.%f%z","level":"%l","role":"%n","message":%*})");
 }
 
-// stderr, because stdout belongs to answers. spdlog wants shared ownership.
+// Messages go to stderr, because stdout belongs to answers. spdlog needs shared ownership.
 void SetLogger(const std::string& role, spdlog::level::level_enum level,
                std::unique_ptr<spdlog::formatter> formatter) {
   auto logger = std::make_shared<spdlog::logger>(
@@ -77,7 +78,7 @@ void SetLogger(const std::string& role, spdlog::level::level_enum level,
 }  // namespace
 
 spdlog::logger& CurrentLogger() {
-  // spdlog's own first logger writes to stdout.
+  // This takes the place of spdlog's default logger, which writes to stdout.
   [[maybe_unused]] static const bool replaced = [] {
     SetLogger("baton", spdlog::level::info, MakeTextFormatter());
     return true;
@@ -87,7 +88,7 @@ spdlog::logger& CurrentLogger() {
 
 absl::Status InitLogging(const std::string& role, const std::string& level,
                          const std::string& format) {
-  CurrentLogger();  // so that the first message does not undo what follows
+  CurrentLogger();  // made now, so that the first message does not undo the settings below
   const auto parsed = spdlog::level::from_str(level);
   if (parsed == spdlog::level::off && level != "off") {
     return absl::InvalidArgumentError(absl::StrCat(

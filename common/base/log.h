@@ -1,9 +1,9 @@
-// Logging: spdlog behind one header, on stderr. LogInfo("loaded {} tensors in {}", n, seconds).
+// Logging to stderr, by spdlog: LogInfo("loaded {} tensors in {}", n, seconds).
 //
-// Thread-safe, but for InitLogging, which main calls before it starts threads. A message is one
-// line, and in JSON one valid object, whatever is in it. Text from outside (prompts, names in
-// files) must pass through LogSafe() too, which bounds its length, so that a client cannot flood
-// the log.
+// Thread-safe, except InitLogging, which main calls before it starts threads. A message is always
+// one line, and in JSON one valid object, whatever it contains. Text from outside (prompts, names
+// in files) must pass through LogSafe(), which bounds its length, so that a client cannot flood the
+// log.
 #pragma once
 
 #include <spdlog/spdlog.h>
@@ -16,9 +16,9 @@
 
 namespace baton {
 
-// level: trace, debug, info, warning, error, off. format: text, json (one object a line). `role`
-// stands in every line; it is our own word. INVALID_ARGUMENT names the flag of the value that is
-// none of these.
+// Sets up logging. `role` stands in every line; it must be a name of the program, not text from
+// outside. `level` is trace, debug, info, warning, error or off. `format` is text or json (one
+// object a line). INVALID_ARGUMENT names the flag of a wrong value.
 absl::Status InitLogging(const std::string& role, const std::string& level,
                          const std::string& format);
 
@@ -27,7 +27,7 @@ absl::Status InitLogging(const std::string& role, const std::string& level,
 // or between quotes.
 std::string LogSafe(absl::string_view text);
 
-// Where messages go: stderr as text from level info up, until InitLogging says otherwise.
+// The logger of all messages. Until InitLogging it writes level info and above as text to stderr.
 spdlog::logger& CurrentLogger();
 
 // Whether LogInfo would write anything.

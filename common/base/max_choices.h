@@ -1,4 +1,4 @@
-// How many choices a request may have (n).
+// The most choices that a request may ask for (n).
 #pragma once
 
 #include <cstdint>

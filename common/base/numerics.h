@@ -1,15 +1,16 @@
-// The names of numerics: what the bits of results depend on beside their inputs. Equal names mean
-// equal bits, unless they end in kVaryingNumerics.
+// Numerics are what the bits of results depend on besides their inputs: backend, mode, KV type and
+// so on. Each has a name. Equal names mean equal bits, unless they end in kVaryingNumerics.
 #pragma once
 
 #include <string>
 
 namespace baton {
 
-// A row's bits depend on what else is computed with it: CUDA without --deterministic.
+// The end of the name where a row's bits depend on the other rows of its batch: CUDA without
+// --deterministic.
 inline constexpr char kVaryingNumerics[] = "-varying";
 
-// Whether the same is computed each time under `numerics`, a name or a text that contains it.
+// Whether equal inputs give equal bits each time. `numerics` is a name, or a text that contains it.
 inline bool PromisesBits(const std::string& numerics) {
   return numerics.find(kVaryingNumerics) == std::string::npos;
 }

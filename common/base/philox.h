@@ -1,5 +1,5 @@
 // Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC
-// 2011): random bits as a function of key and counter, so a stream of tokens can be taken up at any
+// 2011). Its random bits are a function of key and counter, so a stream of tokens can go on at any
 // index, on any worker.
 #pragma once
 

@@ -1,6 +1,6 @@
-// The names of prefixes: a chain of hashes over identity, salt and tokens, a link for each page. A
-// worker's prefix cache finds KV by them and announces what it holds; the router makes the same
-// ones from a prompt. A link's first word, `high`, is what is announced.
+// Makes the names of prefixes: a chain of hashes over identity, salt and tokens, with a link for
+// each page. A worker's prefix cache finds KV by these links, and announces the pages that it holds
+// by the first word, `high`, of their links. The router makes the same links from a prompt.
 #pragma once
 
 #include <cstddef>
@@ -14,21 +14,21 @@
 
 namespace baton {
 
-// Tokens that a link stands for.
+// Tokens of a page.
 inline constexpr size_t kPrefixPageTokens = 16;
 
 using PrefixHashFunction = Hash128 (*)(const Hash128& parent, absl::string_view bytes);
 
-// What bits of KV depend on beside salt and tokens. `config_digest` is of the architecture;
-// `numerics` says the KV type too.
+// A text for everything but salt and tokens that the bits of KV depend on. `config_digest` is
+// ModelConfig::Digest; `numerics` names the KV type too.
 std::string PrefixIdentity(const std::string& weights_digest, const std::string& config_digest,
                            const std::string& numerics);
 
-// The link behind which every sequence of `identity` begins.
+// The first link of every chain of `identity`, before any page.
 Hash128 PrefixRoot(const std::string& identity, PrefixHashFunction hash = ChainHash);
 
-// The link of a page behind `parent`. `salt` is the request's where the page begins a sequence, and
-// empty everywhere else.
+// The link of a page; `parent` is the link before it. `salt` is the request's salt for the first
+// page of a sequence, and empty for every other page.
 Hash128 PrefixLink(const Hash128& parent, absl::Span<const int32_t> page, const std::string& salt,
                    PrefixHashFunction hash = ChainHash);
 

@@ -1,5 +1,5 @@
-// Shows that something long is going on: a bar on a terminal, now and then a line in the log
-// elsewhere.
+// Shows the progress of something long: as a bar on a terminal, elsewhere as a line in the log now
+// and then.
 #pragma once
 
 #include <optional>
@@ -9,9 +9,9 @@
 
 namespace baton {
 
-// Nothing is shown for what takes less than a second, nor where the log takes no information. The
-// terminal belongs to its foreground: a process started in the background, as the workers of `baton
-// serve` are, writes to the log. Not thread-safe.
+// Shows nothing in the first second, nor where the log's level hides information. Only a process in
+// the foreground of its terminal draws a bar. One in the background, such as a worker of `baton
+// serve`, writes to the log. Not thread-safe.
 class ProgressLine {
  public:
   explicit ProgressLine(std::string what);
@@ -20,7 +20,7 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  // To be called often. `done`: 0..1, where that is known.
+  // To be called often. `done` is the fraction done, 0 to 1, where it is known.
   void Tick(std::optional<double> done = std::nullopt);
 
  private:
@@ -31,7 +31,7 @@ class ProgressLine {
   bool shown_ = false;
 };
 
-// "loading [#####---------------]  25%, 1.5 s", or "loading, 1.5 s".
+// Returns a text such as "loading [#####---------------]  25%, 1.5 s" or "loading, 1.5 s".
 std::string FormatProgress(const std::string& what, std::optional<double> done,
                            absl::Duration elapsed);
 

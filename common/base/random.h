@@ -1,5 +1,5 @@
-// Random bits from the operating system: request ids, capabilities, incarnations, default seeds.
-// Never results.
+// Random bits from the operating system, for request ids, capabilities, incarnations and default
+// seeds. No result may depend on them.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Early return for absl::Status and absl::StatusOr.
+// Macros that return early on an error in an absl::Status or absl::StatusOr.
 #pragma once
 
 #include <utility>
@@ -17,7 +17,8 @@
 #define BATON_STATUS_CONCAT_INNER(a, b) a##b
 #define BATON_STATUS_CONCAT(a, b) BATON_STATUS_CONCAT_INNER(a, b)
 
-// `lhs` may be a declaration: BATON_ASSIGN_OR_RETURN(const auto file, GgufFile::Open(path));
+// Assigns the value of `expr` to `lhs`, or returns its error from the enclosing function. `lhs` may
+// be a declaration: BATON_ASSIGN_OR_RETURN(const auto file, GgufFile::Open(path));
 #define BATON_ASSIGN_OR_RETURN(lhs, expr) \
   BATON_ASSIGN_OR_RETURN_IMPL(BATON_STATUS_CONCAT(baton_statusor_, __LINE__), lhs, expr)
 

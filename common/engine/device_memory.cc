@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kMaxBlocks = uint64_t{1} << 24;
 constexpr uint64_t kLeastBlocks = 2;
-// Of what is free, one part of so many stays so: an allocation is rounded up.
+// 1/kFreeParts of the free memory stays free, because the device rounds allocations up.
 constexpr uint64_t kFreeParts = 64;
 
 constexpr const char* kMakeRoom =
@@ -30,13 +30,13 @@ uint64_t Budget(double utilization, const DeviceMemoryUse& memory) {
                   static_cast<uint64_t>(static_cast<double>(memory.total) * utilization));
 }
 
-// "--gpu-memory-utilization 0.90 of 139.80 GiB"
+// A text such as "--gpu-memory-utilization 0.90 of 139.80 GiB".
 std::string ShareText(const DeviceShare& share, const DeviceMemoryUse& memory) {
   return absl::StrFormat("--gpu-memory-utilization %.2f of %s", share.utilization,
                          Size(memory.total));
 }
 
-// Less is free than the share.
+// The error for less free memory than the share.
 absl::Status ShareIsTaken(const DeviceShare& share, const DeviceMemoryUse& memory,
                           uint64_t available) {
   const auto percent =

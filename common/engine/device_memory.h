@@ -1,5 +1,5 @@
-// How the memory of a device is divided: weights, the scratch of steps, and the KV cache, which
-// gets what is left of the process's share. Arithmetic only.
+// Divides the memory of a device between weights, the scratch of steps, and the KV cache, which
+// gets what is left of the process's share. Pure functions: they only calculate.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace baton {
 
-// As the flags say it.
+// The process's share of the device's memory as the flags give it.
 struct DeviceShare {
-  double utilization = 0.9;            // of the device's memory; in (0, 1]
-  int num_kv_blocks = 0;               // 0: by the next
-  uint64_t kv_cache_memory_bytes = 0;  // 0: what utilization leaves
+  double utilization = 0.9;            // fraction of the device's memory; in (0, 1]
+  int num_kv_blocks = 0;               // 0: kv_cache_memory_bytes decides
+  uint64_t kv_cache_memory_bytes = 0;  // 0: the KV cache gets what utilization leaves
 
   bool kv_is_given() const { return num_kv_blocks > 0 || kv_cache_memory_bytes > 0; }
 };
@@ -23,19 +23,20 @@ struct DeviceShare {
 // INVALID_ARGUMENT names --gpu-memory-utilization unless it is in (0, 1].
 absl::Status CheckUtilization(double utilization);
 
-// Before `weight_bytes` are loaded. RESOURCE_EXHAUSTED when less is free than the share, or the
-// weights leave nothing of it: it says what is needed, what there is, and which flags help. What
-// others take is not held against the share, only what is free.
+// To be called before `weight_bytes` are loaded. RESOURCE_EXHAUSTED when less memory is free than
+// the share, or when the weights leave nothing of the share. The error says what is needed, what
+// there is, and which flags help. Memory that other processes take counts only by not being free.
 absl::Status CheckWeightsFit(uint64_t weight_bytes, const DeviceShare& share,
                              const DeviceMemoryUse& memory);
 
-// Blocks of `block_bytes` for the KV cache, once weights and scratch are taken: as many as the
-// flags give, or as fit into utilization x total less what is taken. RESOURCE_EXHAUSTED as above
-// when they are not free, or fewer than two (one to begin with and one of head-room).
+// The number of blocks of `block_bytes` for the KV cache, once weights and scratch are taken: as
+// many as the flags give, or as fit into utilization x total - taken. RESOURCE_EXHAUSTED when that
+// much is not free, or when it is fewer than two blocks (one to begin with and one of head-room).
+// The error says what is needed, what there is, and which flags help.
 absl::StatusOr<int> DeviceKvBlocks(const DeviceShare& share, uint64_t block_bytes,
                                    const DeviceMemoryUse& memory);
 
-// `status`, with the flags that help where it is RESOURCE_EXHAUSTED.
+// Returns `status`; to RESOURCE_EXHAUSTED it adds which flags help.
 absl::Status WithDeviceMemoryAdvice(const absl::Status& status);
 
 }  // namespace baton

@@ -162,7 +162,7 @@ void Engine::Rep::Obey(SequenceId id, Mailbox::Control& control) {
   const bool ends = control.release || !control.stop.empty();
   if (ends && std::any_of(choices.begin(), choices.end(),
                           [this](Sequence* choice) { return scheduler.InFlight(*choice); })) {
-    ApplyUntil(0);  // which may end some
+    ApplyUntil(0);  // this may end some choices
     choices = scheduler.Choices(id);
   }
   if (control.release) {
@@ -243,7 +243,7 @@ void Engine::Rep::CommitFirstTokens(Sequence& sequence, const std::vector<Output
 void Engine::Rep::LayerDone(const Schedule& schedule, int layer) {
   progress.fetch_add(1, std::memory_order_relaxed);
   BATON_FAILPOINT("engine.layer_done");
-  uint64_t mark = 0;  // of the layer, where somebody may copy it from the device's memory
+  uint64_t mark = 0;  // made where a peer copies this layer from the device's memory
   for (const ScheduledTokens& scheduled : schedule.batch) {
     const Sequence& sequence = *scheduled.sequence;
     StorePageCrcs(*cache, sequence.block_table, layer, scheduled.first_token,
@@ -268,7 +268,7 @@ void Engine::Rep::PublishStats() {
   now.waiting_tokens = counts.waiting_tokens;
   now.total_blocks = pool.total_blocks();
   now.used_blocks = pool.used_blocks();
-  now.promised_blocks = pool.promised_blocks();
+  now.reserved_blocks = pool.reserved_blocks();
   now.free_blocks = pool.available_blocks();
   now.cached_blocks = std::min(pool.kept_blocks(), now.free_blocks);
   const std::lock_guard lock(stats_mutex);

@@ -1,4 +1,4 @@
-// What an engine's steps run over: the state behind engine.h.
+// The state behind engine.h that an engine's steps read and change.
 #pragma once
 
 #include <atomic>
@@ -23,9 +23,10 @@
 
 namespace baton {
 
-// The functions are the engine's thread's, but for those of the mailbox.
+// Thread rule: the engine's thread only, except the mailbox, last_id, progress, and the members
+// that stats_mutex guards.
 struct Engine::Rep {
-  // Asked for; its tokens are not taken.
+  // A step that was enqueued and whose tokens were not taken yet.
   struct Step {
     Schedule schedule;
     int rows = 0;
@@ -48,7 +49,8 @@ struct Engine::Rep {
   // engine_step.cc
   void Announce(const Schedule& schedule);
   void Enqueue(Schedule schedule);
-  // `first_samples` [logits rows + 1]: which of the step's samples are of which row.
+  // Row i of `logits` is logits row first_row + i of the step. `first_samples` [logits rows + 1]:
+  // row r of the step gives its samples [first_samples[r], first_samples[r + 1]).
   void Sample(absl::Span<const int> first_samples, int first_row, Tensor logits);
   void LayerDone(const Schedule& schedule, int layer);
   // Takes and applies the oldest steps until at most `count` are in flight.
@@ -64,7 +66,7 @@ struct Engine::Rep {
   static void Tell(const Sequence& sequence, const SequenceEvent& event) {
     if (sequence.request.on_event) sequence.request.on_event(event);
   }
-  // Removes it, then tells `last` of each of its choices.
+  // Removes the sequence, then tells the event `last` for each of its choices.
   void RemoveAndTell(Sequence& sequence, SequenceEvent last);
   static SequenceFinished TimingsUntil(absl::Time now, const Sequence& sequence);
 
@@ -78,13 +80,13 @@ struct Engine::Rep {
   Scheduler scheduler;
   Mailbox mailbox;
   StepSizer sizer;
-  std::deque<Step> in_flight;                   // the oldest first; at most options.steps_ahead + 1
-  absl::Time last_done = absl::InfinitePast();  // of a step
+  std::deque<Step> in_flight;                   // oldest first; at most options.steps_ahead + 1
+  absl::Time last_done = absl::InfinitePast();  // when the last step was done
 
   std::atomic<uint64_t> last_id = 0;
   std::atomic<uint64_t> progress = 0;
-  EngineStats totals;              // its counters; the engine's thread
-  mutable std::mutex stats_mutex;  // guards what follows
+  EngineStats totals;              // only its counters are kept up to date
+  mutable std::mutex stats_mutex;  // guards the members below
   EngineStats stats;
   mutable RateMeter rate;
 };

@@ -15,8 +15,9 @@ using Mode = SequenceRequest::Mode;
 
 namespace {
 
-// A peer hears of each layer of a chunk as it is computed, then of the chunk, then of the next
-// one's layers: such a step is neither replayed nor left behind.
+// Whether a peer hears of the step's layers. It hears of each layer of a chunk as it is computed,
+// then of the chunk, then of the next chunk's layers. So such a step is not replayed from a
+// recording, and its results are applied before the next step.
 bool TellsLayers(const Schedule& schedule) {
   return std::any_of(schedule.batch.begin(), schedule.batch.end(),
                      [](const ScheduledTokens& scheduled) {
@@ -31,7 +32,7 @@ bool MakesChoicesPart(const Schedule& schedule) {
                      });
 }
 
-// Names a choice's counts of tokens to the sampler.
+// The name of one choice towards the sampler, which keeps token counts for it.
 uint64_t SampledSequence(const Sequence& sequence, int choice) {
   return sequence.id * kMaxChoices + static_cast<uint64_t>(choice);
 }
@@ -42,7 +43,7 @@ void SetChoice(SequenceEvent& last, int choice) {
   if (auto* released = std::get_if<SequenceReleased>(&last)) released->timings.choice = choice;
 }
 
-// Of the step's tokens.
+// How many of the step's sampled tokens belong to it.
 size_t TokensOf(const ScheduledTokens& scheduled) {
   if (!scheduled.produces_token) return 0;
   const bool stays_one = scheduled.sequence->request.mode == Mode::kPrefillOnly;
@@ -53,7 +54,7 @@ size_t TokensOf(const ScheduledTokens& scheduled) {
 
 bool Engine::Step() {
   rep_->TakeCommands();
-  // Who is preempted gives blocks that others get at once.
+  // A preempted sequence gives its blocks to others at once, so no step in flight may use them.
   if (!rep_->in_flight.empty() && rep_->scheduler.MayPreempt()) rep_->ApplyUntil(0);
   Schedule schedule = rep_->scheduler.Next(rep_->sizer.rows());
   rep_->Announce(schedule);
@@ -140,8 +141,8 @@ void Engine::Rep::Enqueue(Schedule schedule) {
   in_flight.push_back({.schedule = std::move(schedule), .rows = rows, .enqueued = start});
 }
 
-// Rows of one sample each go together, as do those of padding behind them; choices that part
-// sample one row one after the other.
+// Consecutive rows with one sample each are sampled together, and so are the padding rows behind
+// them. Choices that part take their samples from one row, one after the other.
 void Engine::Rep::Sample(absl::Span<const int> first_samples, int first_row, Tensor logits) {
   const auto sample_of = [&](int row) {
     const auto index = static_cast<size_t>(first_row + row);
@@ -185,7 +186,7 @@ void Engine::Rep::Apply(const Schedule& schedule, absl::Span<absl::StatusOr<Outp
     Sequence& sequence = *scheduled.sequence;
     const auto made = tokens.subspan(0, TokensOf(scheduled));
     tokens.remove_prefix(made.size());
-    // It ended with the step before: what this one has computed for it is nothing to anybody.
+    // It ended with the step before, so nobody needs what this step computed for it.
     if (sequence.state == Sequence::State::kEnded) continue;
     ApplyComputed(scheduled);
     if (made.empty()) continue;

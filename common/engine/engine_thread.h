@@ -8,7 +8,10 @@
 
 namespace baton {
 
-// Starts in the constructor, ends in the destructor (after the step in flight). Borrows the engine.
+// The engine's thread: it calls Step again and again, and WaitForWork when there is nothing to do.
+// It lives from the constructor to the destructor, which lets the Step that it is in end and joins
+// it. Sequences that have not ended by then get no further event. Borrows the engine, which must
+// outlive it. REQUIRES: it is the engine's only EngineThread, and nobody else calls Step.
 class EngineThread {
  public:
   explicit EngineThread(Engine& engine);

@@ -1,4 +1,4 @@
-// Whether a token is a sequence's last one.
+// Decides whether a token is a sequence's last one.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,9 @@
 
 namespace baton {
 
-// Why the sequence ends with `token`, its `output_index + 1`st output, if it does. Stop goes before
-// length. `end_of_generation_ids`: ascending.
+// Why the sequence ends with `token`; kNone if it goes on. A stop token is reported before a length
+// limit. `total_tokens` counts the prompt and all outputs up to `token`. REQUIRES:
+// `end_of_generation_ids` and sampling.stop_token_ids ascend.
 inline FinishReason FinishReasonOf(const OutputToken& token, const SamplingParams& sampling,
                                    const std::vector<int32_t>& end_of_generation_ids,
                                    int total_tokens, int max_model_len) {

@@ -12,9 +12,10 @@
 namespace baton {
 namespace {
 
-constexpr int kLogitsRows = 64;  // more are computed one after the other
+constexpr int kLogitsRows = 64;  // the model computes the logits of more rows in turns of 64
 
-// Sequences over blocks of their own; rows of one token each share a block.
+// Builds a batch over blocks that start at 0. A chunk has blocks of its own; sequences of one row
+// share blocks, each at a position of its own.
 class StepBuilder {
  public:
   StepBuilder(const KvLayout& layout, int context_length)
@@ -40,7 +41,7 @@ class StepBuilder {
 
   int blocks() const { return blocks_; }
 
-  // Borrows the builder's tables.
+  // The batch points into the builder's block tables.
   Batch Build() const {
     Batch batch;
     for (size_t s = 0; s < tables_.size(); ++s) {
@@ -76,7 +77,7 @@ StepSamplerOptions SamplerOptionsOf(const EngineOptions& options, const ModelCon
   return {
       .vocab_size = config.vocab_size,
       .end_of_generation_ids = options.end_of_generation_ids,
-      // The choices of one sequence are sampled in one step.
+      // All choices of a sequence sample their first tokens in one step.
       .max_rows = std::max(max_rows, static_cast<int>(kMaxChoices)),
       .max_model_len = options.max_model_len > 0 ? options.max_model_len : config.context_length};
 }

@@ -1,5 +1,5 @@
-// The largest step of an engine, run once before it starts: what it takes of the device's memory
-// is taken then, and stays.
+// Runs the largest step of an engine once before the engine starts, so that the scratch memory of
+// its steps is taken before the KV cache gets the rest. The scratch is kept.
 #pragma once
 
 #include "absl/status/status.h"
@@ -10,16 +10,18 @@
 
 namespace baton {
 
-// Rows of the largest step: the batch, and as many decodes leave a prefill at least one chunk.
+// Rows of the largest step: max_num_batched_tokens, or max_num_seqs decodes and one prefill chunk
+// if that is more.
 int LargestStepRows(const EngineOptions& options);
 
-// Of the sampler of an engine's steps; `max_rows` as the backend's recordings have them.
+// Options of the sampler of an engine's steps. `max_rows`: rows of a pass of max_num_seqs decodes,
+// with the padding of the backend's recordings (PassRecordings::PassRows).
 StepSamplerOptions SamplerOptionsOf(const EngineOptions& options, const ModelConfig& config,
                                     int max_rows);
 
-// Runs a step of LargestStepRows rows, of max_num_seqs sequences with the logits of up to 64 of
-// them, then one of a single row (whose kernels are others), over a cache of their own.
-// RESOURCE_EXHAUSTED where memory lacks. The thread is the model's.
+// Runs a step of LargestStepRows rows: max_num_seqs sequences, with the logits of up to 64 of them.
+// Then it runs a step of a single row, which uses other kernels. Both use a KV cache that exists
+// only meanwhile. RESOURCE_EXHAUSTED where memory lacks. Thread rule: the model's.
 absl::Status RunLargestStep(const EngineOptions& options, Transformer& model, Backend& backend);
 
 }  // namespace baton

@@ -1,4 +1,4 @@
-// What other threads ask of an engine, until its own thread takes it.
+// Requests of other threads to an engine, kept until the engine's own thread takes them.
 #pragma once
 
 #include <condition_variable>
@@ -16,8 +16,14 @@
 
 namespace baton {
 
-// Thread-safe. Bounded: submissions by max_waiting, everything else by the living sequences, of
-// which each has at most one Control; asking twice before it is taken is asking once.
+// Any thread may ask for something: Submit, OpenReceive, Commit, SetPaused, Stop, Release. The
+// engine's thread takes it all at once at the beginning of each step. A sequence id lives here from
+// Submit until the engine calls Ended; what is asked of an id that does not live is dropped.
+//
+// Bounded: at most max_waiting submissions, and one Control for each living sequence. Asking the
+// same twice before it is taken is asking once; of different values the later one holds.
+//
+// Thread rule: thread-safe. Take, Wait, Admitted and Ended are the engine's thread's.
 class Mailbox {
  public:
   struct Submission {
@@ -26,51 +32,54 @@ class Mailbox {
     absl::Time submitted;
   };
   struct Control {
-    std::optional<std::string> open_receive;         // kv_numerics
-    std::optional<std::vector<OutputToken>> commit;  // the first tokens, by choice
+    std::optional<std::string> open_receive;         // its kv_numerics
+    std::optional<std::vector<OutputToken>> commit;  // first tokens, by choice
     std::optional<bool> paused;
-    std::set<int> stop = {};  // choices
+    std::set<int> stop = {};  // choices to stop
     bool release = false;
-    std::optional<int> resume_tokens;  // of the release
+    std::optional<int> resume_tokens;  // argument of the release
   };
   struct Contents {
     std::vector<Submission> submissions;     // oldest first
-    std::map<SequenceId, Control> controls;  // come after the submissions
+    std::map<SequenceId, Control> controls;  // to be obeyed after the submissions
   };
 
   explicit Mailbox(int max_waiting) : max_waiting_(max_waiting) {}
 
-  // RESOURCE_EXHAUSTED when max_waiting sequences are submitted and not admitted.
+  // RESOURCE_EXHAUSTED when max_waiting sequences are submitted and not admitted. REQUIRES: the id
+  // was not submitted before.
   absl::Status Submit(Submission submission);
-  // Dropped where `id` does not live.
   void OpenReceive(SequenceId id, std::string kv_numerics);
   void Commit(SequenceId id, std::vector<OutputToken> first_tokens);
   void SetPaused(SequenceId id, bool paused);
   void Stop(SequenceId id, int choice);
   void Release(SequenceId id, std::optional<int> resume_tokens = std::nullopt);
 
+  // Everything that was asked for since the last Take.
   Contents Take();
-  // Until there is something to take, Wake() is called or `timeout` (less than a year) has passed.
+  // Returns when there is something to take, Wake() was called or `timeout` (less than a year) has
+  // passed.
   void Wait(absl::Duration timeout);
   void Wake();
 
-  // The engine's thread tells: one that was submitted waits no more (once), or does not live any
-  // more.
+  // A submitted sequence does not wait any more. Called once for each, also when it is released
+  // before it was admitted.
   void Admitted();
+  // The sequence does not live any more.
   void Ended(SequenceId id);
 
-  int submissions() const;  // not taken
+  int submissions() const;  // submissions that were not taken yet
 
  private:
-  // Changes what is asked of `id` and wakes the engine's thread; nothing for one that does not
-  // live.
+  // Applies `change` to the Control of `id` and wakes the engine's thread. Does nothing where `id`
+  // does not live.
   template <typename Change>
   void Ask(SequenceId id, Change change);
 
   const int max_waiting_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
-  int waiting_ = 0;
+  int waiting_ = 0;  // sequences submitted and not admitted
   std::set<SequenceId> living_;
   Contents contents_;
   bool wake_ = false;

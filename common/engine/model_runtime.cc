@@ -54,7 +54,7 @@ uint64_t TensorBytes(const GgufFile& file) {
   return bytes;
 }
 
-// What a device has room for, once the largest step has taken what it needs.
+// The number of KV blocks that a device has room for once the largest step has taken its memory.
 absl::StatusOr<int> DeviceBlocks(const ModelRuntimeOptions& options, const EngineOptions& engine,
                                  Transformer& model, Backend& backend) {
   const absl::Status step = RunLargestStep(engine, model, backend);
@@ -78,7 +78,7 @@ absl::StatusOr<int> DeviceBlocks(const ModelRuntimeOptions& options, const Engin
                  .head_dim = layout.head_dim,
                  .dtype = layout.dtype}});
   if (!reserved.ok()) return WithDeviceMemoryAdvice(reserved);
-  // The engine makes one like it.
+  // The engine makes a sampler like this one later, so its memory is counted here.
   const auto sampler = backend.MakeStepSampler(SamplerOptionsOf(engine, config, decode_rows));
   if (!sampler.ok()) return WithDeviceMemoryAdvice(sampler.status());
   return DeviceKvBlocks(ShareOf(options), layout.block_bytes(), backend.MemoryUse());
@@ -127,7 +127,8 @@ absl::StatusOr<int> KvBlockCount(const ModelRuntimeOptions& options, const KvLay
 
 absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntimeOptions& options) {
   BATON_RETURN_IF_ERROR(CheckOptions(options));
-  // The pool pins whoever packs the weights; that thread goes on to start others.
+  // The backend's pool pins the thread that packs the weights, which is this one. The guard undoes
+  // that, so that threads started later do not inherit it.
   const CpuAffinityGuard affinity;
   BATON_ASSIGN_OR_RETURN(const KvDtype kv_dtype, ParseKvDtype(options.kv_cache_dtype));
   BATON_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(options.model));

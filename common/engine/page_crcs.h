@@ -1,4 +1,4 @@
-// The CRCs of the KV pages that a step has filled.
+// Stores the CRCs of the KV pages that a step has filled.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +10,10 @@
 
 namespace baton {
 
-// Of one layer, for the pages that tokens [first_token, end_token) begin or make whole; a last page
-// that is not full gets the CRC of what it has. Nothing for a cache that the host cannot read: its
-// pages get their CRCs when they are staged.
+// Stores the CRCs of the pages in `layer` that tokens [first_token, end_token) begin or complete. A
+// last page that begins here and is not full gets the CRC of the tokens it has. A cache that the
+// host cannot read is left alone: its pages get their CRCs when they are staged.
+// Thread rule: KvCache's.
 inline void StorePageCrcs(KvCache& cache, absl::Span<const int32_t> block_table, int layer,
                           int first_token, int end_token) {
   if (!cache.host_memory()) return;

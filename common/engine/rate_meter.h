@@ -1,4 +1,4 @@
-// Events per second over the last seconds.
+// Measures events per second over the last 4 seconds.
 #pragma once
 
 #include <array>
@@ -8,7 +8,8 @@
 
 namespace baton {
 
-// Counts in eight slots of half a second each, the current one included. Not thread-safe.
+// Counts events in eight slots of half a second each. The rate includes the current slot, which is
+// not full yet. Not thread-safe.
 class RateMeter {
  public:
   void Add(absl::Time now, int64_t count) {
@@ -37,7 +38,7 @@ class RateMeter {
     while (current_ < slot) slots_[SlotIndex(++current_)] = 0;
   }
 
-  int64_t current_ = 0;
+  int64_t current_ = 0;  // number of the current slot: half seconds since the epoch
   std::array<int64_t, kSlots> slots_ = {};
 };
 

@@ -86,7 +86,7 @@ absl::Status CheckRequest(const SequenceRequest& request, const EngineLimits& li
     return Invalid("sampling_params.max_tokens: all ", request.sampling.max_tokens,
                    " tokens of output are there already");
   }
-  // The last token's K and V are never computed.
+  // The last token's K and V are never computed, so they need no room.
   const int64_t longest = std::min(int64_t{request.prompt_length} + request.sampling.max_tokens,
                                    int64_t{limits.max_model_len}) -
                           1;
@@ -100,7 +100,7 @@ absl::Status CheckRequest(const SequenceRequest& request, const EngineLimits& li
     return Invalid("token_ids: prompt and max_tokens need ", blocks, " KV blocks and there are ",
                    limits.total_blocks, "; ask for less, or raise --num-kv-blocks");
   }
-  // Where the choices part, each has its own last block.
+  // When the choices part, each has a last block of its own unless the prompt ends with a block.
   if (request.mode == SequenceRequest::Mode::kPrefillOnly) return absl::OkStatus();
   const int64_t parting = tokens / limits.block_size +
                           int64_t{request.choices} * (tokens % limits.block_size != 0 ? 1 : 0);

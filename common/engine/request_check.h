@@ -1,4 +1,4 @@
-// What an engine refuses at its door.
+// The checks that a request has to pass before an engine takes it.
 #pragma once
 
 #include "absl/status/status.h"
@@ -14,11 +14,11 @@ struct EngineLimits {
   int total_blocks = 0;
 };
 
-// INVALID_ARGUMENT names the field: a request that is malformed, or that could never run within
+// INVALID_ARGUMENT, naming the field, for a request that is malformed or could never run within
 // `limits`.
 absl::Status CheckRequest(const SequenceRequest& request, const EngineLimits& limits);
 
-// Ranges of baton.v1.SamplingParams.
+// Checks the ranges of baton.v1.SamplingParams. INVALID_ARGUMENT names the field.
 absl::Status CheckSampling(const SamplingParams& sampling, int vocab_size);
 
 }  // namespace baton

@@ -47,12 +47,12 @@ std::vector<Sequence*> Scheduler::Choices(SequenceId id) {
 }
 
 void Scheduler::OpenReceive(Sequence& sequence, std::string kv_numerics) {
-  BATON_CHECK(sequence.state == State::kPromised, "OpenReceive without a promise");
+  BATON_CHECK(sequence.state == State::kReserved, "OpenReceive without a reservation");
   sequence.kv_numerics = std::move(kv_numerics);
   const HeldPrefix held = FindHeld(sequence);
   TakeHeld(sequence, held);
-  sequence.promise.GiveUp(held.used_blocks);
-  TakePromisedBlocks(sequence);
+  sequence.reservation.GiveUp(held.used_blocks);
+  TakeReservedBlocks(sequence);
   CheckWrittenBlocksAreItsOwn(sequence);
   sequence.state = State::kReceiving;
 }
@@ -149,16 +149,16 @@ void Scheduler::Remove(Sequence& sequence) {
   if (choices.empty()) sequences_.erase(entry);
   if (!InFlight(sequence)) return;
   sequence.state = State::kEnded;
-  sequence.promise = BlockPool::Promise();
+  sequence.reservation = BlockPool::Reservation();
   leaving_.push_back({.last_step = sequence.last_step, .sequence = std::move(removed)});
 }
 
-// Not exactly: those that ScheduleDecodes would not come to may be counted too.
+// The answer may be a false yes: it also counts decodes that ScheduleDecodes would not reach.
 bool Scheduler::MayPreempt() const {
   int lacking = 0;
   for (const Sequence* sequence : BatchMembers()) {
     if (sequence->uncomputed_tokens() != 1 || sequence->complete()) continue;
-    const int blocks = static_cast<int>(sequence->blocks.size()) + sequence->promise.count();
+    const int blocks = static_cast<int>(sequence->blocks.size()) + sequence->reservation.count();
     lacking += std::max(0, BlocksFor(sequence->token_count()) - blocks);
   }
   return lacking > pool_.available_blocks();
@@ -171,7 +171,7 @@ Schedule Scheduler::Next(int row_budget) {
   int decode_rows = ScheduleDecodes(members, schedule);
   const bool isolated = !members.empty() && members.front()->request.isolate;
   if (isolated && sitting_out_ > 0) {
-    // It waits for blocks of those who must run to their end to give them back.
+    // It waits for the blocks of sequences that must run to their end to give them back.
     members = BatchMembers(/*without=*/members.front());
     decode_rows = ScheduleDecodes(members, schedule);
   }
@@ -215,7 +215,7 @@ std::vector<Sequence*> Scheduler::BatchMembers(const Sequence* without) const {
 
 int Scheduler::ScheduleDecodes(const std::vector<Sequence*>& members, Schedule& schedule) {
   for (Sequence* sequence : members) {
-    // A member that an older one has preempted is not running any more.
+    // An older member may have preempted this one a moment ago.
     if (sequence->state != State::kRunning || sequence->uncomputed_tokens() != 1 ||
         sequence->complete()) {
       continue;
@@ -247,23 +247,24 @@ void Scheduler::Admit(int places, int room, Schedule& schedule) {
     const bool computed_here = !sequence.awaits_kv();
     if (computed_here && (sequence.paused || places <= 0 || room <= 0)) continue;
     if (computed_here && places < PlacesOf(sequence)) {
-      places = 0;  // nobody that is computed here overtakes it
+      places = 0;  // no sequence that is computed here overtakes it
       continue;
     }
-    if (!PromiseBlocks(sequence)) return;
+    if (!ReserveBlocks(sequence)) return;
     waiting_.erase(&sequence);
     if (!std::exchange(sequence.admitted, true)) schedule.admitted.push_back(&sequence);
     if (!computed_here) {
-      sequence.state = State::kPromised;
+      sequence.state = State::kReserved;
       continue;
     }
-    TakePromisedBlocks(sequence);
+    TakeReservedBlocks(sequence);
     sequence.prefill_tokens = sequence.token_count();
     sequence.state = State::kRunning;
     running_.insert(&sequence);
     places -= PlacesOf(sequence);
     if (sequence.request.isolate) {
-      // Alone from the next step on, in this one if nobody else is in it; nobody starts behind it.
+      // It is alone from the next step on, or in this one if the batch is empty. No sequence starts
+      // behind it.
       places = 0;
       if (!schedule.batch.empty()) continue;
     }
@@ -271,9 +272,9 @@ void Scheduler::Admit(int places, int room, Schedule& schedule) {
   }
 }
 
-// With them come the blocks that are held for one that is computed here. What comes from elsewhere
-// takes them when it is opened: until then they are only looked at.
-// Rows added: none when no whole chunk fits.
+// Adds the sequence's next tokens to the batch, at most `room` rows, and returns how many. A chunk
+// that is not the last one ends on a multiple of kChunkTokens; none is added where `room` does not
+// reach the first such multiple.
 int Scheduler::ScheduleChunk(Sequence& sequence, int room, Schedule& schedule) const {
   int end = sequence.token_count();
   if (sequence.uncomputed_tokens() > room) {
@@ -287,11 +288,11 @@ int Scheduler::ScheduleChunk(Sequence& sequence, int room, Schedule& schedule) c
   return count;
 }
 
-// False: it was preempted itself, or sits this step out.
+// Returns false when the sequence was preempted itself or sits this step out.
 bool Scheduler::GetBlockForNextToken(Sequence& sequence, Schedule& schedule) {
   while (static_cast<int>(sequence.blocks.size()) < BlocksFor(sequence.token_count())) {
-    if (sequence.promise.count() > 0) {
-      AddBlock(sequence, sequence.promise.Take());
+    if (sequence.reservation.count() > 0) {
+      AddBlock(sequence, sequence.reservation.Take());
     } else if (std::optional<BlockPool::Block> block = pool_.TryAllocate()) {
       AddBlock(sequence, *std::move(block));
     } else {
@@ -304,7 +305,7 @@ bool Scheduler::GetBlockForNextToken(Sequence& sequence, Schedule& schedule) {
   return true;
 }
 
-// Null when fewer than two could be preempted: the only one keeps its place.
+// Returns null when fewer than two sequences could be preempted: the only one keeps its blocks.
 Sequence* Scheduler::ChooseVictim() const {
   Sequence* victim = nullptr;
   int preemptible = 0;

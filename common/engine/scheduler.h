@@ -24,7 +24,7 @@ inline constexpr int kChunkTokens = 64;
 
 struct SchedulerOptions {
   int max_num_seqs = 0;  // sequences in one step
-  int block_size = 0;    // tokens
+  int block_size = 0;    // tokens of a block
   int max_model_len = std::numeric_limits<int>::max();
   RetainedPrefixes::Bounds retained = {};
 };
@@ -34,13 +34,14 @@ struct ScheduledTokens {
   Sequence* sequence = nullptr;
   int first_token = 0;
   int token_count = 0;
-  bool produces_token = false;  // these are the last it has
-  // The other choices, each as a sequence of its own from here on: set when the step is enqueued
-  // that makes their first tokens.
+  bool produces_token = false;  // whether the sequence's last token is among them
+  // The other choices, each a sequence of its own from here on. Set when the step is enqueued that
+  // samples their first tokens.
   std::vector<Sequence*> parted = {};
   int end_token() const { return first_token + token_count; }
 };
 
+// Block `to` gets the bytes of block `from`.
 struct BlockCopy {
   int32_t from = 0;
   int32_t to = 0;
@@ -48,108 +49,121 @@ struct BlockCopy {
 
 struct Schedule {
   std::vector<Sequence*> preempted;
-  std::vector<Sequence*> admitted;  // for the first time
-  std::vector<BlockCopy> copies;    // before the batch
+  std::vector<Sequence*> admitted;  // sequences whose blocks were reserved for the first time
+  std::vector<BlockCopy> copies;    // to be made before the batch is computed
   std::vector<ScheduledTokens> batch;
 };
 
-// The policy, in order of arrival everywhere:
-//  * Every decode gets one row. The rest of the row budget goes to prefill chunks, at least one of
-//  kChunkTokens, so that
-//    decodes never starve prefills. At most max_num_seqs sequences, the oldest, are in a step.
-//  * Blocks are promised to those who wait for them strictly first come first served: whoever
-//  cannot have his stops all
-//    behind him. Sequences computed here start, and take blocks for all their tokens, when there is
-//    also a place in the batch; lack of a place does not stop promises for sequences that are
-//    computed elsewhere. Decoding modes are promised one more block as head-room.
-//  * A decode that needs a block when none is free preempts: paused sequences first, the youngest
-//  of them first, then
-//    the youngest; it may be itself. The preempted waits for its blocks by its arrival and is
-//    recomputed. Sequences whose blocks a peer reads or writes (kPrefillOnly; kReceive before
-//    Commit) are never preempted. When it is the only one that could be, it keeps its blocks and
-//    sits the step out: those others end by their peers.
-//  * A sequence of several choices takes a place in the batch for each of them, and is promised
-//  head-room for each, and a block for its copy of a last block that is not full. When they part
-//  they share every full block; the copy is made when a choice first writes into it.
-//  * A running `isolate` sequence is alone in the batch until it ends or pauses, but for steps that
-//  it sits out.
-//  * Whole blocks go to the prefix cache as soon as their K and V are there (received ones at
-//  Commit), and a sequence begins behind the longest prefix found in it: one computed here when it
-//  is given its blocks, one computed elsewhere when it is opened. So what was preempted finds most
-//  of its blocks again unless they were needed.
-//  * A step may be asked for before the last one's tokens are known: its decodes go on behind
-//  outputs that are pending. Blocks come back no sooner than the last step that may touch them is
-//  done.
-//  * What a hand-off that broke had received is retained for the next attempt at the same request,
-//  which goes on behind it, in the middle of a block too.
+// Chooses the batch of each step and owns all sequences of an engine. sequence.h shows the life of
+// one. Each pass goes: Next, then StepEnqueued with the schedule, then StepDone, then MarkComputed
+// and AddOutput for what the step has computed. In between Add, OpenReceive, Commit and Remove
+// change what there is to compute.
 //
-// Thread rule: one thread. Borrows the pool and the prefix cache.
+// The policy. Every decision among sequences goes by the order of arrival:
+//  * Decodes. Every decode gets one row. The rest of the row budget, at least kChunkTokens rows,
+//    goes to prefill chunks, so that decodes never starve prefills. A step has at most max_num_seqs
+//    sequences, the oldest.
+//  * Admission. Blocks are reserved strictly first come, first served: a sequence that cannot get
+//    its blocks stops all behind it. A sequence that is computed here starts, and takes blocks for
+//    all its tokens, when there is also a place in the batch. Lack of a place does not stop
+//    reservations for sequences that are computed elsewhere. The modes that decode reserve one more
+//    block as head-room.
+//  * Preemption. A decode that needs a block when none is free preempts a sequence: a paused one
+//    before the others, and among these the youngest, which may be the decode itself. The preempted
+//    sequence waits for blocks at its place in the order of arrival and is recomputed. Sequences
+//    whose blocks a peer reads or writes (kPrefillOnly; kReceive before Commit) are never
+//    preempted. Where only one sequence could be preempted, it keeps its blocks and sits the step
+//    out: the others end when their peers are done.
+//  * Choices. A sequence of several choices takes a place in the batch for each of them. It
+//    reserves head-room for each, and a block for each further choice's copy of a last block that
+//    is not full. When the choices part they share every full block. The copy is made when a choice
+//    first writes into it.
+//  * Isolation. A running `isolate` sequence is alone in the batch until it ends or pauses. Others
+//    run only in the steps that it sits out.
+//  * Prefix cache. Whole blocks enter it as soon as their K and V are there (received ones at
+//    Commit). A sequence begins behind the longest prefix found in it. A sequence that is computed
+//    here looks when it gets its blocks, one that is computed elsewhere when it is opened. So a
+//    preempted sequence finds most of its blocks again unless somebody needed them.
+//  * Steps ahead. A step may be asked for before the tokens of the last one are known. Its decodes
+//    continue behind pending outputs. A block comes back no sooner than the last step that may
+//    touch it is done.
+//  * Resumption. The pages that a broken hand-off received are retained for the next attempt at the
+//    same request, which continues behind them, in the middle of a block too.
+//
+// Thread rule: one thread, the engine's. Borrows the pool and the prefix cache, which must outlive
+// it.
 class Scheduler {
  public:
-  // `prefix_cache`, of the same pool and block size; null: nothing is shared.
+  // `prefix_cache` has the same pool and block size. Null: no blocks are shared.
   Scheduler(const SchedulerOptions& options, BlockPool& pool, PrefixCache* prefix_cache);
   ~Scheduler();
 
-  // Most blocks that a sequence waits for at once. Its full length must fit in the pool, or it may
-  // never run.
+  // The most blocks that a sequence waits for at once. A sequence whose full length does not fit in
+  // the pool may never run.
   int BlocksToStart(const Sequence& sequence) const;
 
+  // REQUIRES: `id` was never added before.
   Sequence& Add(SequenceId id, SequenceRequest request);
-  Sequence* Find(SequenceId id);  // the first of its choices that lives; null for an unknown id
-  std::vector<Sequence*> Choices(SequenceId id);  // all that live
-  // One of the choices that have not parted yet will not be computed. REQUIRES: it is not the last.
+  // The first living choice of the sequence; null for an unknown id.
+  Sequence* Find(SequenceId id);
+  // All living choices of the sequence, ascending.
+  std::vector<Sequence*> Choices(SequenceId id);
+  // Takes one of the choices that have not parted yet out of the sequence: it will not be computed.
+  // REQUIRES: it is one of them and not the last.
   void DropChoice(Sequence& sequence, int choice);
 
-  // Turns the promise into blocks for all tokens; head-room stays promised. The first cached_tokens
-  // of them are held: their blocks may be others' too, all from there on are the sequence's alone.
-  // `kv_numerics`: see Engine::OpenReceive. REQUIRES: kPromised.
+  // Turns the reservation into blocks for all tokens; the head-room stays reserved. The KV of the
+  // first cached_tokens is held already, in blocks that others may use too. All blocks from there
+  // on are the sequence's alone. `kv_numerics`: see Engine::OpenReceive. REQUIRES: kReserved.
   void OpenReceive(Sequence& sequence, std::string kv_numerics);
-  // All tokens are in the cache: its choices join the batch, each with its first token, in their
-  // order, to compute next. Gives them, in that order. REQUIRES: kReceiving.
+  // All tokens are in the cache. The choices join the batch, each with its first token, which is
+  // the next one to compute. Returns the sequences of the choices in the order of `first_tokens`,
+  // one for each choice. REQUIRES: kReceiving.
   std::vector<Sequence*> Commit(Sequence& sequence, absl::Span<const int32_t> first_tokens);
-  // Before Remove: what it holds and has received before `received_tokens`, by whole pages, waits
-  // for the next sequence of its resume_key. Nothing where it is not kReceiving. REQUIRES: nothing
-  // writes into its blocks any more.
+  // Retains the KV that the sequence held or received before `received_tokens`, by whole pages, for
+  // the next sequence of its resume_key. To be called right before Remove. Does nothing for a
+  // sequence that is not kReceiving. REQUIRES: nobody writes into its blocks any more.
   void Retain(Sequence& sequence, int received_tokens, absl::Time now);
   void ForgetExpired(absl::Time now) { retained_.ForgetExpired(now); }
-  // Of what is retained: when to call ForgetExpired at the latest.
+  // When to call ForgetExpired at the latest; InfiniteFuture when nothing is retained.
   absl::Time NextExpiry() const { return retained_.NextExpiry(); }
-  // The step that computes the schedule's batch is in flight from here on: what is scheduled next
-  // comes behind it. Choices whose first tokens it makes part, with one pending output each.
+  // The step that computes the schedule's batch is in flight from here on; the next schedule comes
+  // behind it. Choices whose first tokens it samples part, with one pending output each.
   void StepEnqueued(Schedule& schedule);
-  // Sequences and blocks that a step in flight may touch and nobody else does any more.
+  // A sequence or block that a step in flight may touch and nobody else uses any more.
   struct Leaving {
-    uint64_t last_step = 0;
+    uint64_t last_step = 0;  // number of the last step that may touch it
     std::unique_ptr<Sequence> sequence = nullptr;
     BlockPool::Block block = {};
   };
-  // The oldest step in flight is done. What only waited for it is given back with the result: until
-  // then the step's pointers hold. REQUIRES: there is one.
+  // The oldest step in flight is done. Returns what nobody but this step used. Destroying the
+  // result gives it back; until then the pointers in the step's schedule hold.
+  // REQUIRES: a step is in flight.
   std::vector<Leaving> StepDone();
   bool InFlight(const Sequence& sequence) const { return sequence.last_step > done_steps_; }
   // A step that is done has computed the tokens before `end_token`.
   void MarkComputed(Sequence& sequence, int end_token);
-  // The id of its oldest pending output, or of one more where none is.
+  // Appends an output: the id of the oldest pending one, or a further one where none is pending.
   void AddOutput(Sequence& sequence, int32_t token_id);
-  // What it computed is wrong: nobody else may find it.
+  // Takes the sequence's blocks out of the prefix cache, because their content is wrong.
   void ForgetBlocks(Sequence& sequence);
-  // Leaves the batch, keeps the blocks.
+  // Takes the sequence out of the batch; it keeps its blocks.
   void Hold(Sequence& sequence);
-  // Gives back everything and destroys it, at the latest when the steps in flight are done; until
-  // then it is kEnded.
+  // Removes the sequence, destroys it and gives its blocks back. Where a step in flight has it, it
+  // becomes kEnded and StepDone of that step returns it instead.
   void Remove(Sequence& sequence);
 
-  // Whether Next might preempt. REQUIRES then, before Next: no step is in flight.
+  // Whether Next might preempt. If so, no step may be in flight when Next is called.
   bool MayPreempt() const;
-  // The next step's batch, at most max(row_budget, decodes + kChunkTokens) rows. Pointers hold
-  // until Remove, and until StepDone of a step that has them.
+  // The next step's batch, at most max(row_budget, decodes + kChunkTokens) rows. A pointer in it
+  // holds until Remove of its sequence, or until StepDone of the last step that has it.
   Schedule Next(int row_budget);
 
   struct Counts {
-    int waiting = 0;             // to be admitted, or computed again
-    int running = 0;             // not paused
-    int runnable = 0;            // running, and not sitting out for lack of a block
-    int64_t waiting_tokens = 0;  // to be prefilled here
+    int waiting = 0;             // sequences to be admitted, or recomputed after a preemption
+    int running = 0;             // sequences in the batch that are not paused
+    int runnable = 0;            // running ones that did not sit out for lack of a block
+    int64_t waiting_tokens = 0;  // tokens to be prefilled here
   };
   Counts CountSequences() const;
 
@@ -158,12 +172,12 @@ class Scheduler {
     bool operator()(const Sequence* a, const Sequence* b) const { return a->arrival < b->arrival; }
   };
   using Line = std::set<Sequence*, ByArrival>;
-  // What is held of a sequence before it starts.
+  // The blocks that hold a sequence's prefix before it starts.
   struct HeldPrefix {
     std::vector<int32_t> blocks;
-    size_t shared = 0;  // the first of them are the prefix cache's, the rest retained
+    size_t shared = 0;  // leading blocks from the prefix cache; the rest is retained
     int tokens = 0;
-    int used_blocks = 0;  // by others
+    int used_blocks = 0;  // blocks that somebody uses, so that they cost no reservation
   };
 
   int PlacesOf(const Sequence& sequence) const;
@@ -171,7 +185,7 @@ class Scheduler {
   int ScheduleDecodes(const std::vector<Sequence*>& members, Schedule& schedule);
   int SchedulePrefills(const std::vector<Sequence*>& members, int room, Schedule& schedule);
   void Admit(int places, int room, Schedule& schedule);
-  bool PromiseBlocks(Sequence& sequence);
+  bool ReserveBlocks(Sequence& sequence);
   std::vector<Sequence*> Part(Sequence& sequence);
   std::unique_ptr<Sequence> MakeChoice(Sequence& first, int choice);
   bool EndsInABlock(const Sequence& sequence) const;
@@ -183,7 +197,7 @@ class Scheduler {
   Sequence* ChooseVictim() const;
   void Preempt(Sequence& sequence, Schedule& schedule);
   int BlocksFor(int tokens) const;
-  void TakePromisedBlocks(Sequence& sequence);
+  void TakeReservedBlocks(Sequence& sequence);
   void EnterBlocks(Sequence& sequence, int computed_tokens);
   static void AddBlock(Sequence& sequence, BlockPool::Block block);
 
@@ -192,10 +206,11 @@ class Scheduler {
   PrefixCache* const prefix_cache_;
   RetainedPrefixes retained_;
   uint64_t next_arrival_ = 0;
-  std::map<SequenceId, std::vector<std::unique_ptr<Sequence>>> sequences_;  // by choice
-  Line waiting_;                                                            // state kWaiting
-  Line running_;         // state kRunning, paused ones too
-  int sitting_out_ = 0;  // in the last schedule
+  // The living choices of each sequence, ascending; one entry until they part.
+  std::map<SequenceId, std::vector<std::unique_ptr<Sequence>>> sequences_;
+  Line waiting_;         // sequences in state kWaiting
+  Line running_;         // sequences in state kRunning, the paused ones too
+  int sitting_out_ = 0;  // decodes that the last schedule left out for lack of a block
   uint64_t enqueued_steps_ = 0;
   uint64_t done_steps_ = 0;
   std::vector<Leaving> leaving_;

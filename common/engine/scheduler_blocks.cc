@@ -1,5 +1,5 @@
-// The part of the scheduler that gives sequences their blocks: promised ones, and those that hold
-// what they begin with.
+// How the scheduler gives sequences their blocks: reserved ones, and blocks that hold the prefix
+// that they begin with.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -19,13 +19,16 @@ int Scheduler::BlocksToStart(const Sequence& sequence) const {
   return std::min(for_tokens + copies + choices, pool_.total_blocks());
 }
 
-bool Scheduler::PromiseBlocks(Sequence& sequence) {
+// Reserves the blocks that the sequence starts with; false where too few are free. A sequence that
+// is computed here takes the held blocks of its prefix at once. One whose KV comes from elsewhere
+// takes them when it is opened: until then they are only looked at.
+bool Scheduler::ReserveBlocks(Sequence& sequence) {
   HeldPrefix held;
   if (!sequence.awaits_kv()) held = FindHeld(sequence);
-  std::optional<BlockPool::Promise> promise =
-      pool_.TryPromise(BlocksToStart(sequence) - held.used_blocks);
-  if (!promise) return false;
-  sequence.promise = *std::move(promise);
+  std::optional<BlockPool::Reservation> reservation =
+      pool_.TryReserve(BlocksToStart(sequence) - held.used_blocks);
+  if (!reservation) return false;
+  sequence.reservation = *std::move(reservation);
   if (sequence.awaits_kv()) {
     sequence.cached_tokens = FindHeld(sequence).tokens;
     return true;
@@ -56,18 +59,18 @@ Scheduler::HeldPrefix Scheduler::FindHeld(const Sequence& sequence) const {
   return held;
 }
 
-// Those that nobody uses come out of the promise.
+// Held blocks that somebody uses are shared. Those that nobody uses come out of the reservation.
 void Scheduler::TakeHeld(Sequence& sequence, const HeldPrefix& held) {
   for (const int32_t block : held.blocks) {
     const bool is_used = pool_.reference_count(block) > 0;
-    AddBlock(sequence, is_used ? pool_.Share(block) : sequence.promise.TakeKept(block));
+    AddBlock(sequence, is_used ? pool_.Share(block) : sequence.reservation.TakeKept(block));
   }
   sequence.entered_blocks = held.shared;
   sequence.cached_tokens = held.tokens;
   retained_.Forget(sequence.request.resume_key);
 }
 
-// A peer writes from the end of what was held on: into nothing that others read.
+// A peer writes into the blocks behind the held prefix, so nobody else may read these.
 void Scheduler::CheckWrittenBlocksAreItsOwn(const Sequence& sequence) const {
   for (size_t index = static_cast<size_t>(sequence.cached_tokens / options_.block_size);
        index < sequence.blocks.size(); ++index) {
@@ -80,15 +83,15 @@ int Scheduler::BlocksFor(int tokens) const {
   return (tokens + options_.block_size - 1) / options_.block_size;
 }
 
-// As many as its tokens still lack.
-void Scheduler::TakePromisedBlocks(Sequence& sequence) {
+// Takes as many reserved blocks as the sequence's tokens still lack.
+void Scheduler::TakeReservedBlocks(Sequence& sequence) {
   while (static_cast<int>(sequence.blocks.size()) < BlocksFor(sequence.token_count())) {
-    AddBlock(sequence, sequence.promise.Take());
+    AddBlock(sequence, sequence.reservation.Take());
   }
 }
 
-// Tells the prefix cache of every whole block that is computed, and goes on with the blocks that it
-// gives for them.
+// Tells the prefix cache of every whole block that is computed. Where the cache returns another
+// block with the same content, the sequence goes on with that one.
 void Scheduler::EnterBlocks(Sequence& sequence, int computed_tokens) {
   const size_t whole = static_cast<size_t>(computed_tokens / options_.block_size);
   for (size_t& next = sequence.entered_blocks; next < whole; ++next) {

@@ -1,4 +1,4 @@
-// The part of the scheduler that lets the choices of one sequence part.
+// How the scheduler lets the choices of one sequence part.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -18,10 +18,12 @@ void Scheduler::DropChoice(Sequence& sequence, int choice) {
   const auto dropped = std::find(sequence.choices.begin(), sequence.choices.end(), choice);
   BATON_CHECK(dropped != sequence.choices.end(), "a choice of the sequence");
   sequence.choices.erase(dropped);
-  sequence.promise.GiveUp(std::min(sequence.promise.count(), with - BlocksToStart(sequence)));
+  sequence.reservation.GiveUp(
+      std::min(sequence.reservation.count(), with - BlocksToStart(sequence)));
 }
 
-// The other choices, once its tokens are computed, or asked for.
+// Makes every further choice a sequence of its own and returns these. REQUIRES: the step that
+// samples the first tokens is enqueued, or they were committed.
 std::vector<Sequence*> Scheduler::Part(Sequence& sequence) {
   std::vector<Sequence*> others;
   std::vector<std::unique_ptr<Sequence>>& choices = sequences_.at(sequence.id);
@@ -30,10 +32,10 @@ std::vector<Sequence*> Scheduler::Part(Sequence& sequence) {
     others.push_back(choices.back().get());
   }
   sequence.choices.resize(1);
-  // What is promised for copies is taken; the rest is head-room, which may be less than one block
-  // for each.
+  // MakeChoice took the blocks reserved for copies. The rest is head-room, which may be less than
+  // one block for each.
   for (Sequence* other : others) {
-    if (sequence.promise.count() > 1) other->promise = sequence.promise.Split(1);
+    if (sequence.reservation.count() > 1) other->reservation = sequence.reservation.Split(1);
     running_.insert(other);
   }
   return others;
@@ -62,7 +64,7 @@ std::unique_ptr<Sequence> Scheduler::MakeChoice(Sequence& first, int choice) {
   other->first_step = first.first_step;
   for (size_t i = 0; i < first.blocks.size(); ++i) {
     const bool its_own = EndsInABlock(first) && i + 1 == first.blocks.size();
-    AddBlock(*other, its_own ? first.promise.Take() : first.blocks[i].Share());
+    AddBlock(*other, its_own ? first.reservation.Take() : first.blocks[i].Share());
   }
   if (EndsInABlock(first)) {
     other->copies_last_block = true;

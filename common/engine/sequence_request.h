@@ -1,4 +1,4 @@
-// What an engine is asked to do with one sequence, and what it tells about it.
+// A request to an engine to run one sequence, and the events that tell how the sequence goes.
 #pragma once
 
 #include <cstdint>
@@ -15,44 +15,50 @@
 
 namespace baton {
 
-// Names one sequence in one engine; drawn by the caller from Engine::NextId(), never used again.
+// Names one sequence in one engine. The caller draws it from Engine::NextId(); no id is used twice.
 using SequenceId = uint64_t;
 
-// The events of one sequence, or of each of its choices, in this order:
-//   kPrefillOnly  Admitted PrefillStarted ((LayerComputed, layers ascending)* ChunkComputed)*
-//   TokenProduced Finished kLocal        Admitted PrefillStarted ChunkComputed* TokenProduced*
-//   Finished kReceive      Admitted BlocksGranted (after OpenReceive) TokenProduced* (after Commit)
-//   Finished
-// Preempted may come before any TokenProduced of the last two; what is computed again is told only
-// as ChunkComputed, and only until the first TokenProduced. Failed may take the place of anything
-// after Admitted. After Finished or Failed of kLocal and kReceive, and after Released, nothing
-// follows. Release may be asked at any moment: what the steps in flight make may still be told
-// before Released.
+// The order of the events, by mode (x* stands for any number of x):
 //
-// Of several choices everything up to the last ChunkComputed, BlocksGranted or LayerComputed is
-// told once; from then on each has events of its own, which name it. kPrefillOnly stays one
-// sequence: only its TokenProduced come for each choice, one after the other.
+//   kPrefillOnly  Admitted  PrefillStarted  (LayerComputed*  ChunkComputed)*  TokenProduced
+//                 Finished
+//   kLocal        Admitted  PrefillStarted  ChunkComputed*  TokenProduced*  Finished
+//   kReceive      Admitted  BlocksGranted  TokenProduced*  Finished
+//
+// The layers of a chunk ascend. BlocksGranted follows OpenReceive, and the tokens follow Commit.
+// In kLocal and kReceive Preempted may come before any TokenProduced. The recomputed tokens are
+// told only as ChunkComputed, and only until the first TokenProduced.
+// Failed may take the place of any event after Admitted.
+// Release may be asked for at any moment. The results of the steps in flight may still be told
+// before its answer, Released.
+// In kLocal and kReceive no event follows Finished or Failed. In no mode does one follow Released.
+//
+// A sequence of several choices has one series of events up to the last ChunkComputed or
+// BlocksGranted. From then on each choice has events of its own, which name it. Not so in
+// kPrefillOnly: the sequence stays one, and only TokenProduced comes once for each choice.
 
-// The blocks for the sequence's tokens (and, in the decoding modes, head-room of one block) are
-// promised: nobody else gets them.
+// The sequence's blocks are reserved, so nobody else gets them: the blocks for its tokens, and in
+// the modes that decode one block of head-room for each choice.
 struct SequenceAdmitted {
-  // Prefix that is held already, a multiple of 16, never the last token. kReceive: as it is now;
-  // what counts is BlocksGranted.
+  // Tokens of the prefix that the cache holds already: a multiple of 16, never the last token.
+  // kReceive: an estimate; BlocksGranted has the number that counts.
   int cached_tokens = 0;
 };
 // kReceive, after OpenReceive: the blocks to write the KV of all token_ids into.
 struct BlocksGranted {
   std::vector<int32_t> block_table;  // [blocks for all tokens]
-  int start_token = 0;               // from here on, a multiple of 16: others may read what is
-                                     // before, which is held already
+  // The first token to write, a multiple of 16. The KV before it is held already, and other
+  // sequences may read it.
+  int start_token = 0;
 };
 struct PrefillStarted {
-  int cached_tokens = 0;
+  int cached_tokens = 0;  // tokens of the prefix that the cache holds: they are not computed
 };
-// K and V of tokens [first_token, first_token + token_count) in `layer` are in the cache, with
-// their page CRCs (KvCache::PageCrc), and will not change before Release. Where the cache is in a
-// device's memory they are there once the operations of the mark `copies_after` are done
-// (DeviceCopies), and have no CRCs. first_token is a multiple of 64, or the first one computed.
+// kPrefillOnly: K and V of tokens [first_token, first_token + token_count) in `layer` are in the
+// cache with their page CRCs (KvCache::PageCrc). They do not change before Release. first_token is
+// a multiple of 64, or the first token that was computed.
+// A cache in a device's memory holds them once the operations before the mark `copies_after` are
+// done (DeviceCopies), and has no CRCs of them yet.
 struct LayerComputed {
   int layer = 0;
   int first_token = 0;
@@ -60,7 +66,7 @@ struct LayerComputed {
   absl::Span<const int32_t> block_table;  // valid during the call
   uint64_t copies_after = 0;
 };
-// All layers of the tokens before end_token.
+// All layers of the tokens before end_token are computed.
 struct ChunkComputed {
   int end_token = 0;
 };
@@ -71,27 +77,28 @@ struct TokenProduced {
 struct SequencePreempted {
   int choice = 0;
 };
-// kReceive and kLocal: the last token was produced, the blocks are given back as soon as no step in
-// flight may touch them. kPrefillOnly: the first token was produced, the blocks are held until
-// Release.
+// kReceive and kLocal: the last token was produced. The blocks are given back as soon as no step in
+// flight may touch them.
+// kPrefillOnly: the first token was produced. The blocks are held until Release.
 struct SequenceFinished {
-  absl::Duration queue;    // submitted (kReceive: committed) -> first step
-  absl::Duration prefill;  // kPrefillOnly and kLocal: first chunk started -> last computed
-  absl::Duration decode;   // first decode step -> last token
+  absl::Duration queue;  // from Submit (kReceive: from Commit) to the first step
+  // kPrefillOnly and kLocal: from the start of the first chunk to the end of the last one.
+  absl::Duration prefill;
+  absl::Duration decode;  // from the first decode step to the last token
   int preemptions = 0;
   int choice = 0;
 };
-// This sequence alone failed. Its blocks are given back likewise; those of kPrefillOnly, which a
-// peer may be reading, are held until Release.
+// This sequence alone failed. Its blocks are given back as after SequenceFinished: those of
+// kPrefillOnly, which a peer may be reading, are held until Release.
 struct SequenceFailed {
   absl::Status status;
   int choice = 0;
 };
-// The answer to Release, and to Stop of one choice, of a sequence that lived: its blocks are given
+// The answer to Release, and to Stop of one choice, of a sequence that lived. Its blocks are given
 // back. A sequence lives from Submit until Finished or Failed (kLocal, kReceive), or until
-// Released; where it has several choices, each of them does.
+// Released. Each choice of a sequence lives and ends in the same way.
 struct SequenceReleased {
-  SequenceFinished timings;  // until now
+  SequenceFinished timings;  // measured up to the release
 };
 
 using SequenceEvent = std::variant<SequenceAdmitted, BlocksGranted, PrefillStarted, LayerComputed,
@@ -101,25 +108,26 @@ using SequenceEvent = std::variant<SequenceAdmitted, BlocksGranted, PrefillStart
 struct SequenceRequest {
   enum class Mode {
     kPrefillOnly,  // compute the KV of all tokens and one output token, then hold the blocks
-    kReceive,      // promise blocks; the KV comes from elsewhere; then decode
+    kReceive,      // reserve blocks; the KV comes from elsewhere; then decode
     kLocal,        // prefill and decode here
   };
   Mode mode = Mode::kLocal;
   std::vector<int32_t> token_ids;  // prompt, then output accepted by earlier attempts; not empty
-  int prompt_length =
-      0;  // of the original prompt: outputs, penalties and generator count from here
-  // It is computed once for the choices [choice, choice + choices), below kMaxChoices.
-  // With their first tokens they part: the blocks before are shared, each goes on, pauses, is
-  // preempted and ends as a sequence of one choice does.
+  int prompt_length = 0;  // tokens of the original prompt; outputs, penalties and the random
+                          // generator count from its end
+  // The request asks for the choices [choice, choice + choices), below kMaxChoices. They are one
+  // sequence until their first tokens are sampled. From then on each choice is a sequence that
+  // decodes, pauses, is preempted and ends alone; they share the blocks before.
   int choice = 0;
   int choices = 1;
   SamplingParams sampling;
   std::string cache_salt;
-  // Names the request that this is an attempt at: what an earlier attempt left here serves it.
-  // Empty: none did.
+  // Names the request that this sequence is an attempt at. The KV that a broken attempt of the same
+  // name left in this engine is taken over. Empty: nothing is taken over or left.
   std::string resume_key;
-  bool isolate = false;  // alone in every batch; others wait until it ends or is paused
-  // Called on the engine's thread; must not block; may call the engine's thread-safe functions.
+  bool isolate = false;  // runs alone in every batch; others wait until it ends or is paused
+  // Called on the engine's thread. It must not block. It may call the thread-safe functions of the
+  // engine.
   std::function<void(const SequenceEvent&)> on_event;
 };
 

@@ -1,4 +1,4 @@
-// How many rows a step may have so that nobody waits long for its end.
+// Limits the rows of a step so that nobody waits long for its end.
 #pragma once
 
 #include <algorithm>
@@ -9,13 +9,15 @@
 
 namespace baton {
 
-// Learns the speed of prefill from the steps themselves. Changes how a prompt is cut into chunks,
-// never what comes out.
+// Learns the speed of prefill from the steps themselves. It changes how a prompt is cut into
+// chunks, never what comes out. Not thread-safe.
 class StepSizer {
  public:
+  // `max_duration` InfiniteDuration: rows() is always max_rows. REQUIRES: max_rows >= kChunkTokens.
   StepSizer(int max_rows, absl::Duration max_duration)
       : max_rows_(max_rows), max_duration_(max_duration) {}
 
+  // The most rows of the next step, in [kChunkTokens, max_rows].
   int rows() const {
     if (max_duration_ == absl::InfiniteDuration()) return max_rows_;
     const double wanted = rows_per_second_ * absl::ToDoubleSeconds(max_duration_);
@@ -23,6 +25,8 @@ class StepSizer {
                       max_rows_);
   }
 
+  // A step of `rows` took `duration`. Steps of fewer than kChunkTokens rows are ignored: most of
+  // them are decodes.
   void Observe(int rows, absl::Duration duration) {
     if (rows < kChunkTokens || duration <= absl::ZeroDuration()) return;
     const double measured = rows / absl::ToDoubleSeconds(duration);
@@ -32,7 +36,7 @@ class StepSizer {
  private:
   const int max_rows_;
   const absl::Duration max_duration_;
-  double rows_per_second_ = 0;  // 0: not measured; begins with one chunk
+  double rows_per_second_ = 0;  // 0: not measured yet, and steps are one chunk
 };
 
 }  // namespace baton

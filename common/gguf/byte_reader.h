@@ -1,5 +1,5 @@
-// A cursor over bytes that are not trusted: nothing is read beyond the end, and a length is
-// compared with what remains before it is used.
+// A cursor over bytes that are not trusted. It reads nothing beyond the end, and compares a length
+// with what remains before it uses it.
 #pragma once
 
 #include <bit>
@@ -15,8 +15,8 @@ namespace baton {
 
 static_assert(std::endian::native == std::endian::little, "GGUF is read as little-endian");
 
-// Borrows the bytes; what it hands out points into them. Each Read* answers false, and moves
-// nothing, when too few bytes remain.
+// Borrows the bytes; the views that it returns point into them. Read, Skip and ReadString return
+// false, and do not move, when too few bytes remain. Not thread-safe.
 class ByteReader {
  public:
   explicit ByteReader(absl::Span<const uint8_t> bytes) : bytes_(bytes) {}
@@ -39,7 +39,7 @@ class ByteReader {
     return true;
   }
 
-  // A 64-bit length and as many bytes.
+  // Reads a 64-bit length, then as many bytes.
   [[nodiscard]] bool ReadString(absl::string_view* text) {
     const size_t start = position_;
     uint64_t length = 0;
@@ -54,7 +54,7 @@ class ByteReader {
     return true;
   }
 
-  // What was passed since `start`, an earlier position().
+  // The bytes from `start`, an earlier position(), to here.
   absl::Span<const uint8_t> Since(size_t start) const {
     return bytes_.subspan(start, position_ - start);
   }

@@ -1,4 +1,4 @@
-// The tensor types of ggml: their numbers in the file, their names and the size of their blocks.
+// The tensor types of ggml: their numbers in the file, their names and their block sizes.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace baton {
 
-// Tensor types by their number in the file. The reader sizes every type that ggml has; those
-// without a name here keep their number and are refused by whoever loads the tensor.
+// Tensor types by their number in the file. The reader knows the size of every type that ggml has.
+// A type without a name here keeps its number, and the loader of the tensor refuses it.
 enum class GgmlType : uint32_t {
   kF32 = 0,
   kF16 = 1,
@@ -29,10 +29,10 @@ struct GgmlBlock {
   uint32_t bytes;
 };
 
-// Nothing for a number that is no type of ggml.
+// The block of a type; nothing for a number that is no type of ggml.
 std::optional<GgmlBlock> GgmlBlockOf(GgmlType type);
 
-// ggml's own name, "Q4_1"; "type 99" for a number that is none.
+// ggml's own name, such as "Q4_1"; "type 99" for number 99 if it is no type of ggml.
 std::string GgmlTypeName(GgmlType type);
 
 }  // namespace baton

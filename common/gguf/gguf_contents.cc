@@ -27,8 +27,7 @@ constexpr uint64_t kDefaultAlignment = 32;
 constexpr char kFetchAgain[] = "the file is cut off or damaged, fetch it again";
 constexpr char kConvertAgain[] = "convert the model again with a current converter";
 
-// A tensor as its entry in the list describes it; `offset` counts from the start of the data
-// section.
+// A tensor's entry in the list. `offset` counts bytes from the start of the data section.
 struct TensorInfo {
   absl::string_view name;
   GgmlType type;
@@ -310,7 +309,7 @@ absl::Status Parser::CheckNoOverlap(const std::vector<TensorInfo>& infos) const 
 }
 
 absl::Status Parser::PlaceTensors(std::vector<TensorInfo> infos, uint64_t alignment) {
-  // Cannot wrap: the position is inside the file.
+  // The sum cannot wrap, because the position is inside the file.
   const uint64_t data_start = (reader_.position() + alignment - 1) / alignment * alignment;
   contents_.tensors.reserve(infos.size());
   for (TensorInfo& info : infos) {

@@ -1,5 +1,5 @@
-// The structure of a GGUF file: what its header, metadata and tensor list say, checked, with the
-// values left in place. Internal to common/gguf; everybody else uses gguf_file.h.
+// The structure of a GGUF file, from its header, metadata and tensor list. Everything is checked,
+// and the values stay in place. Internal to common/gguf; everybody else uses gguf_file.h.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct GgufContents {
   absl::btree_map<absl::string_view, size_t> tensor_index;  // name -> position in `tensors`
 };
 
-// `name` stands before every error. Memory: in proportion to keys and tensors, whose numbers are
-// bounded, whatever the counts in the file say.
+// Parses the bytes of a file. Every error begins with `name`. It takes memory in proportion to the
+// keys and tensors that are there, whose numbers are bounded, whatever the file's counts say.
 absl::StatusOr<GgufContents> ParseGguf(absl::Span<const uint8_t> bytes, const std::string& name,
                                        GgufFile::Part part);
 

@@ -25,13 +25,13 @@ absl::string_view AsText(absl::Span<const uint8_t> bytes) {
 
 struct GgufFile::Rep {
   std::string path;
-  std::optional<MappedFile> map;  // of a file, or
-  std::string memory;             // the bytes themselves
-  absl::Span<const uint8_t> bytes;
+  std::optional<MappedFile> map;    // set by Open
+  std::string memory;               // the bytes that Parse got
+  absl::Span<const uint8_t> bytes;  // the bytes of either
   GgufContents contents;
 
-  // The value of `key`, an array or not, as asked, and of a type that `accept` takes; `wanted`
-  // names that in errors.
+  // The value of `key`. It must be an array or not, as `is_array` says, and of a type that `accept`
+  // takes. `wanted` names the type that is expected in errors.
   absl::StatusOr<const GgufValue*> Find(absl::string_view key, bool is_array,
                                         bool (*accept)(GgufValueType),
                                         absl::string_view wanted) const {
@@ -174,7 +174,8 @@ std::string GgufFile::Digest() const {
 
 std::string GgufFile::TokenizerDigest() const {
   Sha256 hash;
-  // In the order of the keys, not of the file; every variable part is preceded by its length.
+  // The keys are hashed in ascending order, whatever their order in the file. Each field of
+  // variable length follows its length.
   for (const auto& [key, value] : rep_->contents.metadata) {
     if (!absl::StartsWith(key, "tokenizer.")) continue;
     hash.UpdateInteger<uint64_t>(key.size());

@@ -11,7 +11,7 @@ struct TypeFacts {
   const char* name;
   size_t bytes;
 };
-// By number.
+// Name and element size of each type, by its number.
 constexpr TypeFacts kTypes[] = {{"uint8", 1},  {"int8", 1},  {"uint16", 2},  {"int16", 2},
                                 {"uint32", 4}, {"int32", 4}, {"float32", 4}, {"bool", 1},
                                 {"string", 0}, {"array", 0}, {"uint64", 8},  {"int64", 8},

@@ -28,21 +28,21 @@ enum class GgufValueType : uint32_t {
   kFloat64 = 12,
 };
 
-// A scalar or an array, as it lies in the file. Complete: every element, the last string too, is
-// inside `payload`.
+// A scalar or an array in the file's bytes. It is complete: `payload` has every element, and every
+// byte of the last string.
 struct GgufValue {
-  GgufValueType type;  // of the element, never kArray
+  GgufValueType type;  // type of an element, never kArray
   bool is_array;
-  uint64_t count;  // 1 for a scalar
-  absl::Span<const uint8_t>
-      payload;  // elements one after the other; a string is its 64-bit length and its bytes
+  uint64_t count;  // number of elements; 1 for a scalar
+  // The elements one after the other. A string is its 64-bit length and its bytes.
+  absl::Span<const uint8_t> payload;
 };
 
-// Nothing for a number that is no type.
+// The type with that number; nothing where there is none.
 std::optional<GgufValueType> ToGgufValueType(uint32_t number);
-// Bytes of an element; 0 for strings, whose size varies, and arrays.
+// Bytes of an element; 0 for arrays, and for strings, whose size varies.
 size_t GgufValueSize(GgufValueType type);
-// "uint32", "array of string".
+// A name for errors, such as "uint32" or "array of string".
 std::string GgufValueTypeName(const GgufValue& value);
 bool IsInteger(GgufValueType type);
 bool IsFloat(GgufValueType type);

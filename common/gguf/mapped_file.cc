@@ -32,7 +32,8 @@ struct FileDescriptor {
 }  // namespace
 
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path, bool will_read_all) {
-  // O_NONBLOCK: opening a pipe must not wait for its writer; it means nothing for a regular file.
+  // With O_NONBLOCK, opening a pipe does not wait for a writer. It changes nothing for a regular
+  // file.
   const FileDescriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.fd < 0)
     return SystemError(errno, path, "cannot be opened", "check the path and the permissions");
@@ -55,7 +56,7 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path, bool will_r
   if (map == MAP_FAILED)
     return SystemError(errno, path, "cannot be mapped into memory",
                        "free memory or raise the limit on address space");
-  // Advice only: a kernel that refuses it still serves the pages.
+  // This is only advice: a kernel that refuses it still serves the pages.
   if (will_read_all) (void)madvise(map, size, MADV_WILLNEED);
   return MappedFile(absl::MakeConstSpan(static_cast<const uint8_t*>(map), size));
 }
@@ -65,7 +66,7 @@ void MappedFile::Release(absl::Span<const uint8_t> part) const {
   const auto begin = reinterpret_cast<uintptr_t>(part.data());
   const uintptr_t first = (begin + page - 1) / page * page;
   const uintptr_t end = (begin + part.size()) / page * page;
-  // Advice only: what stays is still right.
+  // This is only advice: pages that stay in memory are still right.
   if (first < end) (void)madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
 }
 

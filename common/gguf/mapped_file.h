@@ -1,4 +1,4 @@
-// A whole file, mapped read-only.
+// Maps a whole file read-only.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace baton {
 
-// Immutable; the bytes may be read from any thread and stay where they are when the object is
-// moved. A file that is replaced by rename keeps its old content here; one that is cut short in
-// place raises SIGBUS at the next read.
+// Immutable: the bytes may be read from any thread, and keep their address when the object is
+// moved. If the file is replaced by rename, its old content stays here. If it is cut short in
+// place, the next read behind its end raises SIGBUS.
 class MappedFile {
  public:
-  // `will_read_all`: ask the kernel to read ahead. An error names the path and the remedy; an empty
-  // file is one.
+  // `will_read_all`: the kernel is asked to read ahead. An error names the path and the remedy. An
+  // empty file is an error.
   static absl::StatusOr<MappedFile> Open(const std::string& path, bool will_read_all);
 
   MappedFile(MappedFile&& other) noexcept;
@@ -23,8 +23,8 @@ class MappedFile {
   ~MappedFile();
 
   absl::Span<const uint8_t> bytes() const { return bytes_; }
-  // The whole pages inside `part` leave this process's memory; they come back from the file when
-  // they are read again. REQUIRES: `part` lies in bytes().
+  // Takes the whole memory pages inside `part` out of this process's memory. They come back from
+  // the file when they are read again. REQUIRES: `part` lies in bytes().
   void Release(absl::Span<const uint8_t> part) const;
 
  private:

@@ -11,7 +11,7 @@ BlockPool::Block::Block(Block&& other) noexcept
     : pool_(std::exchange(other.pool_, nullptr)), id_(other.id_) {}
 
 BlockPool::Block& BlockPool::Block::operator=(Block&& other) noexcept {
-  Block taken(std::move(other));  // what was held is dropped on return
+  Block taken(std::move(other));  // its destructor drops the old reference
   std::swap(pool_, taken.pool_);
   std::swap(id_, taken.id_);
   return *this;
@@ -31,49 +31,49 @@ BlockPool::Block BlockPool::Block::Share() const {
   return pool_->Share(id_);
 }
 
-BlockPool::Promise::Promise(Promise&& other) noexcept
+BlockPool::Reservation::Reservation(Reservation&& other) noexcept
     : pool_(std::exchange(other.pool_, nullptr)), count_(std::exchange(other.count_, 0)) {}
 
-BlockPool::Promise& BlockPool::Promise::operator=(Promise&& other) noexcept {
-  Promise taken(std::move(other));  // what was held is given up on return
+BlockPool::Reservation& BlockPool::Reservation::operator=(Reservation&& other) noexcept {
+  Reservation taken(std::move(other));  // its destructor gives the old blocks up
   std::swap(pool_, taken.pool_);
   std::swap(count_, taken.count_);
   return *this;
 }
 
-BlockPool::Promise::~Promise() {
-  if (pool_ != nullptr) pool_->promised_ -= count_;
+BlockPool::Reservation::~Reservation() {
+  if (pool_ != nullptr) pool_->reserved_ -= count_;
 }
 
-BlockPool::Block BlockPool::Promise::Take() {
-  BATON_CHECK(count_ > 0, "nothing is promised any more");
+BlockPool::Block BlockPool::Reservation::Take() {
+  BATON_CHECK(count_ > 0, "nothing is reserved any more");
   --count_;
-  --pool_->promised_;
+  --pool_->reserved_;
   return pool_->TakeFree();
 }
 
-BlockPool::Block BlockPool::Promise::TakeKept(int32_t id) {
-  BATON_CHECK(count_ > 0, "nothing is promised any more");
+BlockPool::Block BlockPool::Reservation::TakeKept(int32_t id) {
+  BATON_CHECK(count_ > 0, "nothing is reserved any more");
   State& state = pool_->At(id);
   BATON_CHECK(state.references == 0 && state.keep, "nothing free is kept in that block");
   --count_;
-  --pool_->promised_;
+  --pool_->reserved_;
   pool_->kept_.erase(state.freed_at);
   state.references = 1;
   return Block(pool_, id);
 }
 
-void BlockPool::Promise::GiveUp(int count) {
-  BATON_CHECK(count >= 0 && count <= count_, "so many are not promised");
+void BlockPool::Reservation::GiveUp(int count) {
+  BATON_CHECK(count >= 0 && count <= count_, "so many are not reserved");
   if (count == 0) return;
   count_ -= count;
-  pool_->promised_ -= count;
+  pool_->reserved_ -= count;
 }
 
-BlockPool::Promise BlockPool::Promise::Split(int count) {
-  BATON_CHECK(count >= 0 && count <= count_, "so many are not promised");
+BlockPool::Reservation BlockPool::Reservation::Split(int count) {
+  BATON_CHECK(count >= 0 && count <= count_, "so many are not reserved");
   count_ -= count;
-  return Promise(pool_, count);
+  return Reservation(pool_, count);
 }
 
 BlockPool::BlockPool(int block_count) : states_(static_cast<size_t>(std::max(block_count, 0))) {
@@ -83,7 +83,7 @@ BlockPool::BlockPool(int block_count) : states_(static_cast<size_t>(std::max(blo
 }
 
 BlockPool::~BlockPool() {
-  BATON_CHECK(used_blocks() == 0 && promised_ == 0, "blocks or promises outlive their pool");
+  BATON_CHECK(used_blocks() == 0 && reserved_ == 0, "blocks or reservations outlive their pool");
 }
 
 std::optional<BlockPool::Block> BlockPool::TryAllocate() {
@@ -91,11 +91,11 @@ std::optional<BlockPool::Block> BlockPool::TryAllocate() {
   return TakeFree();
 }
 
-std::optional<BlockPool::Promise> BlockPool::TryPromise(int count) {
-  BATON_CHECK(count >= 0, "a promise cannot be of less than no blocks");
+std::optional<BlockPool::Reservation> BlockPool::TryReserve(int count) {
+  BATON_CHECK(count >= 0, "a reservation cannot be of less than no blocks");
   if (available_blocks() < count) return std::nullopt;
-  promised_ += count;
-  return Promise(this, count);
+  reserved_ += count;
+  return Reservation(this, count);
 }
 
 BlockPool::Block BlockPool::Share(int32_t id) {
@@ -121,7 +121,7 @@ int BlockPool::reference_count(int32_t id) const { return At(id).references; }
 uint32_t BlockPool::generation(int32_t id) const { return At(id).generation; }
 
 void BlockPool::CheckInvariants() const {
-  BATON_CHECK(promised_ >= 0 && promised_ <= free_blocks(), "more is promised than is free");
+  BATON_CHECK(reserved_ >= 0 && reserved_ <= free_blocks(), "more is reserved than is free");
   std::vector<bool> listed(states_.size());
   const auto list = [&](int32_t id, bool kept) {
     BATON_CHECK(!listed[static_cast<size_t>(id)], "a block is free twice");
@@ -140,7 +140,7 @@ void BlockPool::CheckInvariants() const {
 }
 
 BlockPool::Block BlockPool::TakeFree() {
-  BATON_CHECK(free_blocks() > 0, "a promised block is not there");
+  BATON_CHECK(free_blocks() > 0, "a reserved block is not there");
   int32_t id = 0;
   const bool evicts = free_.empty();
   if (!evicts) {

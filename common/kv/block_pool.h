@@ -1,4 +1,4 @@
-// Which KV blocks are free, promised or used: ids and reference counts, no bytes.
+// Keeps count of the KV blocks that are free, reserved or used: ids and references, no bytes.
 #pragma once
 
 #include <atomic>
@@ -11,15 +11,17 @@
 
 namespace baton {
 
-// Thread rule: one thread (the engine's), its blocks and promises too; these must not outlive it. A
-// block is free or has references; a promise sets free blocks aside without naming them, so that
-// what was promised can always be taken and nobody else gets it. A free block may be kept for what
-// it holds: it is given out anew only when no other is free, the one that was used least recently
-// first. Always: used + free = total, promised <= free, kept <= free.
+// A block is free, or it is used: then it has references. A reservation sets a number of free
+// blocks aside without naming them, so that they can always be taken and nobody else gets them. A
+// free block may be kept for what it holds: it is given out anew only when no other block is free,
+// the least recently used one first. Always: used + free = total, reserved <= free, kept <= free.
+//
+// Thread rule: one thread, the engine's, for the pool, its blocks and its reservations, except
+// generation(). Blocks and reservations must not outlive the pool.
 class BlockPool {
  public:
-  // One reference to one block, given back when destroyed. Empty when default-constructed or moved
-  // from.
+  // One reference to one block. The destructor gives it back. Empty when default-constructed or
+  // moved from.
   class Block {
    public:
     Block() = default;
@@ -38,27 +40,28 @@ class BlockPool {
     int32_t id_ = 0;
   };
 
-  // The right to take `count()` blocks, given up when destroyed.
-  class Promise {
+  // The right to take `count()` blocks. The destructor gives it up.
+  class Reservation {
    public:
-    Promise() = default;
-    Promise(Promise&& other) noexcept;
-    Promise& operator=(Promise&& other) noexcept;
-    ~Promise();
+    Reservation() = default;
+    Reservation(Reservation&& other) noexcept;
+    Reservation& operator=(Reservation&& other) noexcept;
+    ~Reservation();
     int count() const { return count_; }
-    // Turns one of the promised blocks into a block. REQUIRES: count() > 0.
+    // Takes one of the reserved blocks. REQUIRES: count() > 0.
     Block Take();
-    // Turns one of them into that block, with what it holds. REQUIRES: it is free and kept;
-    // count() > 0.
+    // Takes block `id` with what it holds for one of the reserved blocks. REQUIRES: block `id` is
+    // free and kept; count() > 0.
     Block TakeKept(int32_t id);
-    // So many of them are not needed. REQUIRES: 0 <= count <= count().
+    // Gives up `count` of the reserved blocks. REQUIRES: 0 <= count <= count().
     void GiveUp(int count);
-    // So many of them become a promise of their own. REQUIRES: 0 <= count <= count().
-    Promise Split(int count);
+    // Moves `count` of the reserved blocks to a reservation of their own. REQUIRES:
+    // 0 <= count <= count().
+    Reservation Split(int count);
 
    private:
     friend class BlockPool;
-    Promise(BlockPool* pool, int count) : pool_(pool), count_(count) {}
+    Reservation(BlockPool* pool, int count) : pool_(pool), count_(count) {}
     BlockPool* pool_ = nullptr;
     int count_ = 0;
   };
@@ -69,41 +72,43 @@ class BlockPool {
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
 
-  // Nothing when every free block is promised.
+  // Takes any block; nothing when every free block is reserved.
   std::optional<Block> TryAllocate();
-  // All or nothing. First come first served: who asks decides the order of asking.
-  std::optional<Promise> TryPromise(int count);
+  // Reserves `count` blocks, all or none. The pool has no queue: the caller sees to it that the
+  // first to come is the first to ask. REQUIRES: count >= 0.
+  std::optional<Reservation> TryReserve(int count);
 
-  // One more reference. REQUIRES: it is used.
+  // One more reference to a block. REQUIRES: it is used.
   Block Share(int32_t id);
 
-  // What a used block holds is worth keeping from now on, until the block is given out anew or
-  // dropped from keeping.
+  // Keeps the block for what it holds, when it becomes free, until it is given out anew or
+  // StopKeeping is called. REQUIRES: it is used.
   void Keep(int32_t id);
   void StopKeeping(int32_t id);
-  // Called for a kept block once it was given out anew, its generation advanced. The cache behind
-  // `evicted` must live as long as blocks are taken.
+  // `evicted` is called when a kept block was given out anew and its generation has advanced. It
+  // must stay valid as long as blocks are taken.
   void OnEviction(std::function<void(int32_t id)> evicted) { evicted_ = std::move(evicted); }
 
   int total_blocks() const { return static_cast<int>(states_.size()); }
   int used_blocks() const { return total_blocks() - free_blocks(); }
   int free_blocks() const { return static_cast<int>(free_.size() + kept_.size()); }
-  int kept_blocks() const { return static_cast<int>(kept_.size()); }  // of the free ones
-  int promised_blocks() const { return promised_; }
-  int available_blocks() const { return free_blocks() - promised_; }  // free and not promised
+  int kept_blocks() const { return static_cast<int>(kept_.size()); }  // kept free blocks
+  int reserved_blocks() const { return reserved_; }
+  int available_blocks() const { return free_blocks() - reserved_; }  // free and not reserved
   int reference_count(int32_t id) const;
-  // Advances each time the block is given out anew: tells a block from its earlier lives. May be
-  // asked for on any thread.
+  // The generation of a block advances each time it is given out anew, and so tells the block from
+  // its earlier lives. May be called on any thread.
   uint32_t generation(int32_t id) const;
-  // Ends the process if the books do not balance. Linear in the blocks: for tests.
+  // Ends the process if the counts contradict each other. Takes time linear in the blocks: for
+  // tests.
   void CheckInvariants() const;
 
  private:
   struct State {
     int references = 0;
     std::atomic<uint32_t> generation = 0;
-    bool keep = false;      // when it is free
-    uint64_t freed_at = 0;  // its key in kept_
+    bool keep = false;      // whether the block is kept when it is free
+    uint64_t freed_at = 0;  // key of the block in kept_
   };
   State& At(int32_t id) { return states_[static_cast<size_t>(id)]; }
   const State& At(int32_t id) const { return states_[static_cast<size_t>(id)]; }
@@ -111,10 +116,10 @@ class BlockPool {
   void Drop(int32_t id);
 
   std::vector<State> states_;         // [block]
-  std::vector<int32_t> free_;         // not kept; given out from the back
-  std::map<uint64_t, int32_t> kept_;  // [freed_at]: the first is the least recently used
-  uint64_t drops_ = 0;                // the clock of freed_at
-  int promised_ = 0;
+  std::vector<int32_t> free_;         // free blocks that are not kept; given out from the back
+  std::map<uint64_t, int32_t> kept_;  // kept free blocks by freed_at, least recently used first
+  uint64_t drops_ = 0;                // the next freed_at
+  int reserved_ = 0;
   std::function<void(int32_t id)> evicted_;
 };
 

@@ -61,7 +61,7 @@ KvLayerView KvCache::LayerView(int layer) const {
 void KvCache::CopyBlock(int32_t from, int32_t to) {
   BATON_CHECK(from != to, "a block is copied to another");
   backend_.Copy(Block(from), layout_.block_bytes(), Block(to));
-  // In a device's memory the copy has none yet: they are made when it is first staged.
+  // In a device's memory the CRCs of the copy are made when it is first staged.
   if (!host_memory()) return;
   const auto first = page_crcs_.begin() + static_cast<std::ptrdiff_t>(PageIndex(from, 0, 0));
   const auto pages = static_cast<std::ptrdiff_t>(PageIndex(1, 0, 0));
@@ -92,7 +92,7 @@ bool KvCache::KeepStagedPageCrc(int32_t block, uint32_t generation, int layer, i
   const uint64_t life = (uint64_t{generation} + 1) << 32;
   std::atomic<uint64_t>& kept = staged_page_crcs_[PageIndex(block, layer, page_in_block)];
   uint64_t found = kept.load();
-  // Two may stage the page first at the same time: one of them compares.
+  // Two threads may stage the page for the first time at once: one stores, the other compares.
   while (found >> 32 != life >> 32) {
     if (kept.compare_exchange_weak(found, life | crc)) return true;
   }

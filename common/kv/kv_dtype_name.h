@@ -1,4 +1,4 @@
-// The types of a KV cache as flags and the wire spell them.
+// The names of the KV cache's types, as flags and the wire spell them.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -8,8 +8,8 @@
 
 namespace baton {
 
-const char* KvDtypeName(KvDtype dtype);  // "f16" and so on
-// INVALID_ARGUMENT names what is supported.
+const char* KvDtypeName(KvDtype dtype);  // such as "f16"
+// The type with that name. INVALID_ARGUMENT lists the names there are.
 absl::StatusOr<KvDtype> KvDtypeFromName(absl::string_view name);
 
 }  // namespace baton

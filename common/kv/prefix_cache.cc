@@ -51,7 +51,8 @@ BlockPool::Block PrefixCache::Insert(absl::Span<const int32_t> token_ids, const 
   hash = Link(hash, token_ids, salt, index, &pages);
   const int32_t same = Lookup(hash, parent, content);
   if (same >= 0 && pool_.reference_count(same) > 0) return pool_.Share(same);
-  // A free block that holds the same hands its entry on, so that what continues it is still found.
+  // A free block that holds the same tokens hands its serial on, so that the blocks that continue
+  // it are still found.
   const uint64_t serial = same >= 0 ? At(same).serial : ++last_serial_;
   if (const auto other = blocks_.find(hash); other != blocks_.end()) Forget(other->second);
   Forget(own.id());
@@ -88,7 +89,7 @@ int32_t PrefixCache::Lookup(const Hash128& hash, uint64_t parent,
   return entry.parent == parent && entry.content == content ? found->second : -1;
 }
 
-// The tokens' bytes; where a sequence begins, the salt too, which so is compared as they are.
+// The tokens' bytes, and for the first block of a sequence the salt too, so that it is compared.
 std::string PrefixCache::Content(absl::Span<const int32_t> token_ids, const std::string& salt,
                                  size_t index) const {
   const absl::Span<const int32_t> tokens = token_ids.subspan(index * block_size_, block_size_);

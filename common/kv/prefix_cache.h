@@ -1,4 +1,4 @@
-// Which blocks hold the KV of which tokens: sequences that begin alike share what is computed.
+// Finds the blocks that hold the KV of given tokens, so that sequences that begin alike share them.
 #pragma once
 
 #include <cstdint>
@@ -15,70 +15,70 @@
 
 namespace baton {
 
-// An index over a pool's blocks, by whole blocks. A block is found by a 128-bit chain of hashes
-// over the model's identity and numerics, the salt and all tokens up to its end, a link for each
-// page of 16; what the hashes stand for is compared on every hit, so a collision costs a hit and
-// never serves another's KV.
+// An index over a pool's whole blocks. A block is found by a 128-bit chain of hashes over the
+// model's identity and numerics, the salt and all tokens up to the block's end; the chain has a
+// link for each page of 16 tokens. Every hit compares the tokens and the salt themselves, so a
+// collision of hashes costs a hit and never serves another sequence's KV.
 //
-// It holds no reference. A held block that nobody uses is free and kept (see BlockPool), and its
-// entry ends when the pool gives it out anew. Whoever uses a held block uses all before it, and
-// gives back the last block first: so a block is evicted before the one that it continues (least
-// recently used, leaves only).
+// The index holds no reference. A held block that nobody uses is free and kept (see BlockPool). Its
+// entry ends when the pool gives the block out anew. Whoever uses a held block also uses all blocks
+// before it, and gives back the last block first. So a block is evicted before the block that it
+// continues: the least recently used one, leaves only.
 //
-// Thread rule: one thread, the pool's; pages() has its own. Borrows the pool, which tells it of
-// evictions.
+// Thread rule: one thread, the pool's; pages() has a thread rule of its own. Borrows the pool,
+// whose eviction callback it takes.
 class PrefixCache {
  public:
-  // `identity`: whatever else the bytes of KV depend on beside the tokens.
+  // `identity`: a text for everything but the tokens and the salt that the bytes of KV depend on.
   PrefixCache(const std::string& identity, int block_size, BlockPool& pool,
               PrefixHashFunction hash = ChainHash);
 
-  // The blocks that hold the longest prefix of `token_ids`, in order; never the last token. They
-  // are to be taken before the pool gives out anything else.
+  // The blocks that hold the longest prefix of `token_ids`, in order. They never hold the last
+  // token. The caller has to take them before the pool gives out any other block.
   std::vector<int32_t> Find(absl::Span<const int32_t> token_ids, const std::string& salt) const;
 
-  // `blocks[index]` now holds the KV of its tokens. Gives the block to use for them from here on:
-  // another one if somebody uses one that holds the same bytes already. Where the block before it
-  // is not held, nothing is entered. REQUIRES: blocks[0, index) are what Find or earlier calls
-  // gave; token_ids reach the block's end.
+  // `blocks[index]` now holds the KV of its tokens. Enters it, and returns the block to use for
+  // these tokens from here on. That is another block if a used one holds the same tokens already.
+  // Where the block before it is not held, nothing is entered. REQUIRES: blocks[0, index) came from
+  // Find or earlier calls; token_ids reach the block's end.
   BlockPool::Block Insert(absl::Span<const int32_t> token_ids, const std::string& salt,
                           const std::vector<BlockPool::Block>& blocks, size_t index);
 
-  // The block's content is not to be found any more, nor what continues it.
+  // Takes the block out of the index. The blocks that continue it are not found any more either.
   void Forget(int32_t block);
 
-  // The pages of all blocks that are held, some of which are perhaps found no more.
+  // The pages of all held blocks. It may include blocks that continue a forgotten one.
   PrefixPages& pages() { return pages_; }
 
  private:
   struct Entry {
-    uint64_t serial = 0;  // names the entry for ever; 0: none
-    uint64_t parent = 0;  // serial of the entry that it continues; 0: begins a sequence
-    uint32_t generation = 0;
+    uint64_t serial = 0;      // names the entry for ever; 0: the block has no entry
+    uint64_t parent = 0;      // serial of the entry that this one continues; 0: begins a sequence
+    uint32_t generation = 0;  // generation of the block when it was entered
     Hash128 hash;
-    std::string content;          // what the hash adds to its parent's
-    std::vector<uint64_t> pages;  // announced
+    std::string content;          // the bytes that `hash` covers beyond the parent's hash
+    std::vector<uint64_t> pages;  // names of its pages, as told to pages_
   };
 
-  // Whether the entry's block is still what it was entered for.
+  // Whether the block has an entry and was not given out anew since.
   bool Holds(int32_t block) const;
-  // The block of that entry; -1 where nothing is held.
+  // The block whose entry has this hash, parent and content; -1 where there is none.
   int32_t Lookup(const Hash128& hash, uint64_t parent, const std::string& content) const;
   std::string Content(absl::Span<const int32_t> token_ids, const std::string& salt,
                       size_t index) const;
-  // The chain's link at the block's end, behind the one at its beginning; the links' first words to
-  // `pages` unless null.
+  // Continues the chain from `hash`, the link at the begin of block `index`, to the link at its
+  // end. Appends the name of each page on the way (the link's first word) to `pages` unless null.
   Hash128 Link(Hash128 hash, absl::Span<const int32_t> token_ids, const std::string& salt,
                size_t index, std::vector<uint64_t>* pages) const;
   const Entry& At(int32_t block) const { return entries_[static_cast<size_t>(block)]; }
 
-  const size_t block_size_;  // tokens
+  const size_t block_size_;  // tokens of a block
   BlockPool& pool_;
   const PrefixHashFunction hash_;
   const Hash128 root_;
   uint64_t last_serial_ = 0;
-  std::vector<Entry> entries_;         // [block]; one that does not hold ends with the next
-  std::map<Hash128, int32_t> blocks_;  // [hash of an entry]: its block
+  std::vector<Entry> entries_;         // [block]; an entry may outlast the block's generation
+  std::map<Hash128, int32_t> blocks_;  // blocks by the hash of their entry
   PrefixPages pages_;
 };
 

@@ -45,7 +45,7 @@ PrefixPages::Changes PrefixPages::Read(Position& position, size_t most) const {
   if (!position.begun_ || position.change_ < first_) {
     position = Position();
     position.begun_ = position.listing_ = true;
-    // What changes while the list is read is told again after it.
+    // Changes that come while the list is read are told after it, even if the list shows them.
     position.change_ = end();
     changes.full = true;
   }
@@ -61,7 +61,7 @@ PrefixPages::Changes PrefixPages::Read(Position& position, size_t most) const {
     std::vector<Entry> latest(log_.begin() + static_cast<std::ptrdiff_t>(position.change_ - first_),
                               log_.begin() + static_cast<std::ptrdiff_t>(until - first_));
     position.change_ = until;
-    // Of several changes to one page the last one counts.
+    // If one page has several changes, only the last one counts.
     std::stable_sort(latest.begin(), latest.end(),
                      [](const Entry& a, const Entry& b) { return a.first < b.first; });
     for (size_t i = 0; i < latest.size(); ++i) {

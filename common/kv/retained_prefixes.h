@@ -1,5 +1,5 @@
-// What broken hand-offs had received: each for the next attempt at the same request, for nobody
-// else.
+// Retains the KV that broken hand-offs had received, each for the next attempt at the same request
+// alone.
 #pragma once
 
 #include <cstddef>
@@ -15,42 +15,43 @@
 
 namespace baton {
 
-// The pages of one attempt's own blocks, by the request's name, up to the last page that both ends
-// agreed on: the last block may be held in part. The tokens that they stand for and the numerics
-// that they were made under are compared before they serve.
+// Holds, by the request's name, the pages of one attempt's own blocks up to the last page that both
+// ends agreed on; of the last block only some pages may count. Before they serve the next attempt,
+// its tokens and its numerics are compared with those of the pages.
 //
-// Holds no reference: as in the prefix cache, a block held here is free and kept (see BlockPool),
-// so whoever needs blocks gets it, and what it held ends with that. Not to be found in the prefix
-// cache: no commit has vouched for it.
+// Holds no reference. As in the prefix cache, a retained block is free and kept (see BlockPool):
+// whoever needs blocks gets it, and then it is not retained any more. Retained blocks are not in
+// the prefix cache, because no commit has vouched for them.
 //
-// Pure. Thread rule: one thread, the pool's. Borrows the pool.
+// Does no I/O and reads no clock. Thread rule: one thread, the pool's. Borrows the pool.
 class RetainedPrefixes {
  public:
   struct Bounds {
     absl::Duration lifetime = absl::Seconds(30);
-    size_t max_prefixes = 64;  // the oldest makes room for one more
+    size_t max_prefixes = 64;  // one more takes the place of the oldest
   };
   struct Prefix {
-    std::vector<int32_t> token_ids;  // whole pages
-    std::string numerics;
-    size_t first_block = 0;  // those before belong to others too, and are found by them
+    std::vector<int32_t> token_ids;  // tokens of whole pages, from the sequence's begin
+    std::string numerics;            // numerics under which their K and V were made
+    size_t first_block = 0;          // first retained block; the prefix cache has those before
   };
   struct Match {
-    std::vector<int32_t> blocks;  // in order; the last one may be in part
-    int tokens = 0;               // the prefix that ends with them; 0: nothing is held
+    std::vector<int32_t> blocks;  // in order; the last one may hold the prefix's end in part
+    int tokens = 0;               // tokens up to the match's end; 0: there is no match
   };
 
   RetainedPrefixes(int block_size, const Bounds& bounds, BlockPool& pool);
 
-  // blocks[prefix.first_block, ...) hold the prefix's K and V, and are to be given back next, the
-  // last one first. Takes the place of what was retained for `request`. REQUIRES: nobody else uses
-  // these blocks, and nothing writes into them any more.
+  // Retains blocks[prefix.first_block, ...), which hold the prefix's K and V. It takes the place of
+  // whatever was retained for `request`. The caller gives the blocks back next, the last one first.
+  // REQUIRES: nobody else uses these blocks, and nobody writes into them any more; the prefix is
+  // whole pages, and `blocks` reach its end.
   void Retain(const std::string& request, Prefix prefix,
               const std::vector<BlockPool::Block>& blocks, absl::Time now);
 
-  // The blocks, from blocks[shared_blocks] of the next attempt on, that continue what it shares
-  // with others; never the last token. They are to be taken before the pool gives out anything
-  // else; Forget then ends their being kept.
+  // The retained blocks that continue the next attempt's first `shared_blocks` blocks, which it has
+  // from the prefix cache. They never hold its last token. The caller has to take them before the
+  // pool gives out any other block, and then to call Forget.
   Match Find(const std::string& request, const std::string& numerics,
              absl::Span<const int32_t> token_ids, size_t shared_blocks) const;
 
@@ -62,22 +63,22 @@ class RetainedPrefixes {
  private:
   struct Held {
     int32_t block = 0;
-    uint32_t generation = 0;
+    uint32_t generation = 0;  // generation of the block when it was retained
   };
   struct Entry {
     Prefix prefix;
-    std::vector<Held> blocks;  // from prefix.first_block on
+    std::vector<Held> blocks;  // blocks of the prefix from prefix.first_block on
     absl::Time expiry;
   };
   using Entries = std::map<std::string, Entry>;
-  // The one that expires first. REQUIRES: there is one.
+  // The entry that expires first. REQUIRES: there is an entry.
   Entries::const_iterator Oldest() const;
   void Forget(Entries::const_iterator entry);
 
-  const size_t block_size_;  // tokens
+  const size_t block_size_;  // tokens of a block
   const Bounds bounds_;
   BlockPool& pool_;
-  Entries requests_;
+  Entries requests_;  // entries by the request's name
 };
 
 }  // namespace baton

@@ -12,9 +12,9 @@
 namespace baton {
 namespace {
 
-// Large enough that neither a copy nor a slice of it costs more than its bytes.
+// So large that a copy or a slice costs hardly more than its bytes do.
 constexpr size_t kSlotBytes = size_t{1} << 20;
-constexpr uint64_t kLeastSlots = 8;  // several under way, whatever the memory
+constexpr uint64_t kLeastSlots = 8;  // lets several slots be under way, whatever the memory
 
 KvLayout LayoutOf(const KvLayout& cache, int pages) {
   KvLayout slot = cache;
@@ -101,7 +101,7 @@ KvStaging::Slot KvStaging::User::Take() {
   const std::lock_guard lock(staging_.mutex_);
   UserState& user = staging_.users_.at(id_);
   BATON_CHECK(!user.waiting, "one slot is waited for at a time");
-  user.waiting = true;  // one of those who share, from now on
+  user.waiting = true;  // counts among the sharers from now on
   if (!staging_.free_.empty() && staging_.MayTake(user)) return staging_.TakeFor(id_, user);
   staging_.waiting_.push_back(id_);
   return {};
@@ -115,7 +115,7 @@ KvStaging::Slot KvStaging::TakeFor(uint64_t id, UserState& user) {
   return {this, id, index};
 }
 
-// Whether it has less than its part.
+// Whether the user holds less than its share.
 bool KvStaging::MayTake(const UserState& user) const {
   const auto sharers = std::count_if(users_.begin(), users_.end(), [](const auto& entry) {
     return entry.second.held > 0 || entry.second.waiting;
@@ -152,7 +152,7 @@ void KvStaging::GiveBack(uint64_t user, int index) {
 
 void KvStaging::Leave(uint64_t user) {
   std::vector<Grant> grants;
-  std::function<void(Slot)> granted;  // destroyed without the lock: it may hold slots
+  std::function<void(Slot)> granted;  // destroyed without the lock, because it may hold slots
   {
     const std::lock_guard lock(mutex_);
     const auto found = users_.find(user);

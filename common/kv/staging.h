@@ -1,4 +1,4 @@
-// Pinned memory for K and V on their way between the blocks of a device and the network.
+// Pinned memory for K and V on their way between a device's KV blocks and the network.
 #pragma once
 
 #include <cstddef>
@@ -19,33 +19,34 @@
 
 namespace baton {
 
-// A fixed number of slots, each for the K and V of some tokens in one layer. They are given to
-// users (a push, or what receives one) in turn: while somebody waits, nobody gets more than an
-// equal part, but each at least one. So whoever needs one slot at a time goes on as long as those
-// who hold slots do.
+// A fixed number of slots, each for the K and V of some tokens in one layer. Users (a push, or the
+// receiver of one) take slots in turn. A user gets another slot only while it holds less than an
+// equal share of all slots among the users that hold or wait for some; one slot is always allowed.
+// So a user that needs one slot at a time goes on as long as those that hold slots do.
 //
 // Thread-safe. Borrows the cache, and must outlive its users and slots.
 class KvStaging {
  public:
   struct Options {
-    uint64_t bytes = uint64_t{256} << 20;  // at most
-    int chunk_tokens = 512;                // that are computed together: no more come at once
+    uint64_t bytes = uint64_t{256} << 20;  // most pinned memory in bytes
+    int chunk_tokens = 512;  // most tokens that are computed together; a slot holds no more
   };
   // RESOURCE_EXHAUSTED or INVALID_ARGUMENT names --kv-staging-memory-bytes. REQUIRES: the cache is
-  // in a device's memory.
+  // in a device's memory; chunk_tokens > 0.
   static absl::StatusOr<std::unique_ptr<KvStaging>> Create(KvCache& cache, const Options& options);
   ~KvStaging();
 
   KvCache& cache() const { return cache_; }
   DeviceCopies& copies() const { return *cache_.device_copies(); }
-  // Of a slot: one layer, one block.
+  // The layout of a slot: one block with one layer.
   const KvLayout& layout() const { return layout_; }
   int slot_tokens() const { return layout_.block_size; }
   size_t slot_bytes() const { return layout_.block_bytes(); }
   int slot_count() const { return slot_count_; }
   int free_slots() const;
 
-  // Gives itself back when destroyed, on any thread. Empty when default-constructed or moved from.
+  // A slot in use. The destructor gives it back, on any thread. Empty when default-constructed or
+  // moved from.
   class Slot {
    public:
     Slot() = default;
@@ -64,19 +65,20 @@ class KvStaging {
     int index_ = 0;
   };
 
-  // One who takes slots; on one thread. Slots may outlive it.
+  // Takes slots for one push, or for the receiver of one. Thread rule: one thread. Its slots may
+  // outlive it.
   class User {
    public:
-    // `granted` is called with a slot that Take did not have at once, on any thread; it must
-    // neither wait nor take slots. It may be called once more while this is being destroyed.
+    // `granted` is called, on any thread, with the slot that Take could not return at once. It must
+    // neither wait nor take slots. It may be called once more while the user is being destroyed.
     User(KvStaging& staging, std::function<void(Slot)> granted);
-    // Nothing is waited for any more.
+    // Ends the wait for a slot.
     ~User();
     User(const User&) = delete;
     User& operator=(const User&) = delete;
 
-    // A slot; or an empty one, and the next one that is for this user is granted. REQUIRES: none is
-    // waited for.
+    // Returns a slot; or an empty one, and then the next slot for this user goes to `granted`.
+    // REQUIRES: the user does not wait for a slot already.
     Slot Take();
 
    private:
@@ -102,7 +104,8 @@ class KvStaging {
   Slot TakeFor(uint64_t id, UserState& user);
   bool MayTake(const UserState& user) const;
   void Forget(std::map<uint64_t, UserState>::iterator user);
-  // Those whose turn it is now; to be called, without the lock, in order.
+  // Takes the free slots for the waiting users whose turn it is. The caller then calls the grants
+  // in order, without the lock.
   std::vector<Grant> GrantWaiting();
 
   KvCache& cache_;
@@ -110,11 +113,11 @@ class KvStaging {
   const int slot_count_;
   const BackendBuffer memory_;
 
-  mutable std::mutex mutex_;  // guards what follows
-  std::vector<int> free_;
+  mutable std::mutex mutex_;  // guards the members below
+  std::vector<int> free_;     // free slots
   uint64_t last_user_ = 0;
-  std::map<uint64_t, UserState> users_;  // that are not gone, or hold slots
-  std::deque<uint64_t> waiting_;         // first come first served
+  std::map<uint64_t, UserState> users_;  // users that are not gone, or still hold slots
+  std::deque<uint64_t> waiting_;         // waiting users, first come, first served
 };
 
 }  // namespace baton

@@ -1,4 +1,4 @@
-// What one forward pass computes: rows of several sequences, each row a token.
+// The input of one forward pass: rows of several sequences, each row a token.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ struct BatchSequence {
   int first_row = 0;
   int row_count = 0;
   int first_position = 0;
-  absl::Span<const int32_t>
-      block_table;  // [blocks for first_position + row_count tokens]; borrowed for the pass
+  // [blocks for first_position + row_count tokens]; borrowed for the pass.
+  absl::Span<const int32_t> block_table;
 };
 
 struct Batch {
@@ -23,8 +23,7 @@ struct Batch {
   std::vector<int32_t> token_ids;
   const int32_t* sampled_ids = nullptr;  // StepSampler::sampled_ids
   std::vector<BatchSequence> sequences;  // first_row ascending, without gaps
-  std::vector<int>
-      logits_rows;  // ascending rows whose logits are wanted; often each sequence's last
+  std::vector<int> logits_rows;          // rows whose logits are wanted, ascending
   int rows() const { return static_cast<int>(token_ids.size()); }
 };
 

@@ -19,7 +19,7 @@ class Keys {
 
   bool Has(absl::string_view name) const { return file_.Has(absl::StrCat(prefix_, name)); }
 
-  // A count in [1, max].
+  // The value of a key that is a count in [1, max].
   absl::StatusOr<int> Count(absl::string_view name, int max) const {
     BATON_ASSIGN_OR_RETURN(const uint64_t value, file_.GetUint(absl::StrCat(prefix_, name)));
     if (value < 1 || value > static_cast<uint64_t>(max)) {
@@ -31,7 +31,7 @@ class Keys {
     return Has(name) ? Count(name, max) : otherwise;
   }
 
-  // A positive, finite number.
+  // The value of a key that is a positive, finite number.
   absl::StatusOr<double> Number(absl::string_view name) const {
     BATON_ASSIGN_OR_RETURN(const double value, file_.GetFloat(absl::StrCat(prefix_, name)));
     if (!(value > 0 && value < 1e30)) {
@@ -158,7 +158,7 @@ absl::StatusOr<ModelConfig> ModelConfig::FromGguf(const GgufFile& file) {
   }
   BATON_RETURN_IF_ERROR(ReadSizes(file, keys, config));
   BATON_RETURN_IF_ERROR(ReadHeads(keys, config));
-  // GGUF stores the heads of "llama" so that the pairs are neighbours.
+  // GGUF stores the heads of "llama" so that the dimensions of a rotated pair are neighbours.
   config.rope_pairs = architecture == "qwen2" ? RopePairs::kHalfSplit : RopePairs::kInterleaved;
   BATON_RETURN_IF_ERROR(ReadRope(keys, config));
   return config;

@@ -12,11 +12,12 @@ namespace baton {
 // Immutable: may be used from any thread.
 class RopeTable {
  public:
-  // `divisors` [rope_dim / 2] of the frequencies ("rope_freqs.weight", Llama-3 scaling), or empty.
+  // `divisors` [rope_dim / 2] divide the frequencies ("rope_freqs.weight", Llama-3 scaling). Empty:
+  // none do.
   RopeTable(const ModelConfig& config, absl::Span<const float> divisors);
 
-  // cosines, sines [positions, rope_dim / 2] of angle position / linear scale * frequency, computed
-  // in double and rounded once.
+  // Fills `cosines` and `sines` [positions, rope_dim / 2]. The angle is position / linear scale *
+  // frequency, computed in double and rounded once.
   void Fill(absl::Span<const int> positions, std::vector<float>& cosines,
             std::vector<float>& sines) const;
 

@@ -12,12 +12,12 @@
 namespace baton {
 namespace {
 
-// Rows of logits that are computed together, to bound the memory of a pass that wants many.
+// The most rows of logits that are computed together: it bounds the memory of a pass.
 constexpr int kLogitsRows = 64;
 
 // The buffers of a pass, in one allocation of the backend.
 struct Activations {
-  Tensor residual;  // [rows, width]: what the layers add to
+  Tensor residual;  // [rows, width]: the residual stream, to which each layer adds
   Tensor queries;   // [rows, heads * head_dim]
   Tensor keys;      // [rows, kv_heads * head_dim]
   Tensor values;    // [rows, kv_heads * head_dim]
@@ -27,7 +27,7 @@ struct Activations {
   Tensor last;      // [kLogitsRows, width]: the rows whose logits are wanted
   Tensor logits;    // [kLogitsRows, vocab_size]
 
-  // The first `rows` rows of all of them.
+  // The first `rows` rows of every buffer whose rows are those of the pass.
   Activations First(int rows) const {
     Activations first = *this;
     for (Tensor* tensor : {&first.residual, &first.queries, &first.keys, &first.values,
@@ -37,7 +37,7 @@ struct Activations {
     return first;
   }
 
-  // Calls visit(tensor, rows, columns) for each.
+  // Calls visit(tensor, rows, columns) for each buffer.
   template <class Visit>
   void ForEach(const ModelConfig& config, int rows, Visit visit) {
     const int query_size = config.heads * config.head_dim;
@@ -50,7 +50,7 @@ struct Activations {
   }
 };
 
-// The pass of the rows whose logits are wanted: each goes on alone, at its own position.
+// The sequences of a pass over the rows whose logits are wanted: one row each, at its own position.
 std::vector<PassSequence> WantedRows(const Batch& batch) {
   std::vector<PassSequence> wanted;
   auto sequence = batch.sequences.begin();
@@ -65,7 +65,7 @@ std::vector<PassSequence> WantedRows(const Batch& batch) {
   return wanted;
 }
 
-// And all logits are wanted.
+// Whether each sequence has one row and the logits of all rows are wanted.
 bool OneRowEach(const Batch& batch) {
   const size_t rows = batch.token_ids.size();
   return batch.sequences.size() == rows && batch.logits_rows.size() == rows;
@@ -78,17 +78,17 @@ struct Transformer::Rep {
   Backend& backend;
   ModelWeights weights;
   RopeTable rope;
-  BackendBuffer memory = {};  // of the activations
+  BackendBuffer memory = {};  // memory of the activations, for memory_rows rows
   int memory_rows = 0;
 
-  // Buffers for `rows` rows.
+  // The buffers for `rows` rows. Takes more memory where it is too small.
   absl::StatusOr<Activations> Arrange(int rows);
-  // Queries of all rows; their keys and values go into the cache.
+  // Computes the queries of all rows, and appends their keys and values to the cache.
   void ProjectAndAppend(const LayerWeights& w, const KvLayerView& cache, const Activations& a);
   // Adds one layer's attention and feed-forward to the residual stream.
   void AttendAndFeedForward(const LayerWeights& w, const KvLayerView& cache, const Activations& a);
   void Logits(const Activations& a, absl::FunctionRef<void(int, Tensor)> on_logits);
-  // The operations of the pass that has begun.
+  // Enqueues the operations of the pass that BeginPass has begun.
   void Compute(const Batch& batch, KvCache& cache, Activations a,
                absl::FunctionRef<void(int)> on_layer,
                absl::FunctionRef<void(int, Tensor)> on_logits);
@@ -143,7 +143,8 @@ void Transformer::Rep::Logits(const Activations& a,
     const int count = std::min(kLogitsRows, a.residual.rows - first);
     const Tensor rows = {a.residual.Row(first), count, config.width};
     const Tensor out = a.logits.First(count);
-    // The head's own rounding is half of the whole model's divergence; one product more is cheap.
+    // The head's rounding alone would be half of the whole model's divergence, and a finer input
+    // costs only one product more.
     backend.NormProduct(rows, weights.output_norm.data(), config.norm_epsilon,
                         Backend::InputPrecision::kFine, {{&weights.head(), out}});
     on_logits(first, out);
@@ -246,7 +247,7 @@ void Transformer::Rep::Compute(const Batch& batch, KvCache& cache, Activations a
     if (cache.host_memory()) backend.Synchronize();
     on_layer(layer);
     if (layer == config.layers - 1) {
-      // Above the last keys and values only the rows whose logits are wanted are needed.
+      // After the last layer's keys and values, only rows whose logits are wanted are needed.
       const int rows = static_cast<int>(wanted.size());
       if (rows == 0) break;
       if (rows < batch.rows()) {

@@ -1,4 +1,4 @@
-// The model's mathematics: tokens and KV cache in, logits and more KV cache out.
+// Computes the model: from tokens and KV cache to logits and more KV cache.
 #pragma once
 
 #include <memory>
@@ -19,43 +19,52 @@
 
 namespace baton {
 
-// Thread rule: one thread at a time. Borrows the backend, which must outlive it; keeps nothing of
+// Thread rule: one thread at a time. Borrows the backend, which must outlive it. Keeps nothing of
 // the file.
 class Transformer {
  public:
-  // Called with 0..1 while the weights load.
+  // Called with the fraction done, 0 to 1, while the weights load.
   using Progress = absl::FunctionRef<void(double)>;
+  // Loads the model of the file. Errors are those of ModelConfig::FromGguf and ModelWeights::Load.
   static absl::StatusOr<std::unique_ptr<Transformer>> Load(const GgufFile& file, Backend& backend,
                                                            Progress progress);
   ~Transformer();
 
   const ModelConfig& config() const;
-  // In the backend's memory; for measurements.
+  // The weights in the backend's memory; for measurements.
   const ModelWeights& weights() const;
-  // Shape of the KV cache it needs.
+  // The layout of the KV cache that the model needs.
   KvLayout MakeKvLayout(int block_size, KvDtype dtype) const;
 
   // Takes the memory for passes of up to `max_rows` rows now. RESOURCE_EXHAUSTED when there is not
-  // as much. A larger pass takes it when it comes, and ends the process if it cannot.
+  // as much. A larger pass takes its memory when it comes, and ends the process if it cannot.
   absl::Status Reserve(int max_rows);
 
-  // Asks the backend for a pass over all rows of `batch`, which appends their K and V to `cache`.
-  // `on_layer(l)` runs on the calling thread as soon as layer l's K and V of all rows are in the
-  // cache; where the host cannot read the cache (host_memory()), as soon as the operations that put
-  // them there are asked for, so that whatever the backend is asked for next finds them.
-  // `on_logits(i, logits)` runs as soon as those of batch.logits_rows[i] and following are asked
-  // for: [at most 64, vocab_size] in the backend's memory, until the next ones take their place.
-  // `recordings`, which may be null, serves a pass of one row for each sequence whose logits are
-  // all wanted: where it replays one, the operations of on_logits are repeated without a call, and
-  // on_layer comes for all layers at the end. `logits` may have rows of padding then, behind all
-  // others. Nothing is borrowed any longer when it returns. The result for a row depends on its
-  // sequence's tokens only (on the CPU bit for bit), never on the rest of the batch
-  // (docs/architecture.md, numerics). REQUIRES: token ids in the vocabulary, block tables long
-  // enough, positions below context_length; a recorded pass's rows are reserved.
+  // Enqueues a pass over all rows of `batch`, which appends their K and V to `cache`. It borrows
+  // nothing after it has returned.
+  //
+  // `on_layer(l)` runs on the calling thread when K and V of all rows are in layer l of the cache.
+  // Where the host cannot read the cache (host_memory()), it runs when the operations that put them
+  // there are enqueued: operations that are enqueued later find them.
+  //
+  // `on_logits(i, logits)` runs when the logits of batch.logits_rows[i] and the rows after it are
+  // enqueued. `logits` [at most 64, vocab_size] is in the backend's memory, and holds until the
+  // next logits take its place.
+  //
+  // `recordings`, which may be null, serves a pass that has one row for each sequence and wants the
+  // logits of all. Where it replays a recorded pass, it repeats the operations of on_logits without
+  // calling it, and on_layer runs for all layers at the end. `logits` of a recorded pass may end
+  // with rows of padding.
+  //
+  // The result of a row depends on the tokens of its sequence only (on the CPU bit for bit), never
+  // on the rest of the batch (docs/numerics.md). REQUIRES: token ids are in the
+  // vocabulary, block tables are long enough, positions are below context_length; the rows of a
+  // recorded pass are reserved.
   void Enqueue(const Batch& batch, KvCache& cache, PassRecordings* recordings,
                absl::FunctionRef<void(int)> on_layer,
                absl::FunctionRef<void(int, Tensor)> on_logits);
-  // The same, and waits for it. Writes `logits` [logits_rows, vocab_size].
+  // Runs a pass and waits for it. Writes `logits` [logits_rows, vocab_size]. `on_layer` and
+  // REQUIRES: see Enqueue.
   void Forward(const Batch& batch, KvCache& cache, absl::FunctionRef<void(int)> on_layer,
                absl::Span<float> logits);
 

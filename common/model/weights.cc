@@ -15,14 +15,14 @@
 namespace baton {
 namespace {
 
-// Takes tensors out of a file by name, and remembers which.
+// Takes tensors out of a file by name, and remembers which ones were taken.
 class TensorLoader {
  public:
   TensorLoader(const GgufFile& file, Backend& backend) : file_(file), backend_(backend) {}
 
   bool Has(const std::string& name) const { return file_.FindTensor(name) != nullptr; }
 
-  // A matrix [rows, columns].
+  // Loads a matrix [rows, columns].
   absl::Status Matrix(const std::string& name, int rows, int columns,
                       std::unique_ptr<Weight>& out) {
     BATON_ASSIGN_OR_RETURN(const GgufTensor* tensor, Find(name, {static_cast<uint64_t>(columns),
@@ -34,7 +34,7 @@ class TensorLoader {
     return absl::OkStatus();
   }
 
-  // A vector, as floats of the host.
+  // Loads a vector as floats in the host's memory.
   absl::StatusOr<std::vector<float>> HostVector(const std::string& name, int size) {
     BATON_ASSIGN_OR_RETURN(const GgufTensor* tensor, Find(name, {static_cast<uint64_t>(size)}));
     std::vector<float> values(static_cast<size_t>(size));
@@ -73,7 +73,7 @@ class TensorLoader {
     return Has(name) ? Vector(name, size, out) : absl::OkStatus();
   }
 
-  // A tensor that nothing asked for changes the model in a way that is not computed here.
+  // A tensor that was not taken would change the model in a way that is not computed here.
   absl::Status CheckNoneLeft() const {
     for (const GgufTensor& tensor : file_.tensors()) {
       if (taken_.contains(tensor.name)) continue;

@@ -13,7 +13,7 @@
 
 namespace baton {
 
-// Floats of the backend: a norm's gain or a bias.
+// A vector of floats in the backend's memory: the gain of a norm, or a bias.
 class WeightVector {
  public:
   WeightVector() = default;
@@ -49,9 +49,9 @@ struct ModelWeights {
 
   const Weight& head() const { return output == nullptr ? *embedding : *output; }
 
-  // Reads every tensor once, in order; calls `progress` with 0..1. INVALID_ARGUMENT names a tensor
-  // that is missing or has another shape than `config` asks for, UNIMPLEMENTED one whose type or
-  // role is not supported: no tensor is ignored.
+  // Reads every tensor once, in order. Calls `progress` with the fraction done, 0 to 1.
+  // INVALID_ARGUMENT names a tensor that is missing or whose shape does not fit `config`.
+  // UNIMPLEMENTED names one whose type or role is not supported: no tensor is ignored.
   static absl::StatusOr<ModelWeights> Load(const GgufFile& file, const ModelConfig& config,
                                            Backend& backend,
                                            absl::FunctionRef<void(double)> progress);

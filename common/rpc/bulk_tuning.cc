@@ -7,10 +7,10 @@
 namespace baton {
 namespace {
 
-// Kept for the next message: a few windows of unacknowledged payload.
+// Free memory that malloc keeps for the next messages: a few windows of unacknowledged payload.
 constexpr int kTrimThresholdBytes = 256 << 20;
 constexpr int kTopPadBytes = 16 << 20;
-constexpr int kMmapThresholdBytes = 32 << 20;  // the most that glibc takes
+constexpr int kMmapThresholdBytes = 32 << 20;  // the largest value that glibc takes
 
 constexpr char kExperiments[] = "tcp_frame_size_tuning,tcp_rcv_lowat";
 

@@ -1,4 +1,4 @@
-// How a worker that is being shut down says so.
+// The refusal of a worker that is being shut down.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace baton {
 
-// UNAVAILABLE, reason DRAINING, to be tried again at once on another worker.
+// UNAVAILABLE with reason DRAINING and a retry after 100 ms; another worker may be tried at once.
 inline absl::Status DrainingStatus(const std::string& worker, const char* stage) {
   return WithRetryInfo(WithErrorInfo(absl::UnavailableError("the worker is draining"),
                                      {kReasonDraining, stage, worker, {}}),

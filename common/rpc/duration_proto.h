@@ -1,4 +1,4 @@
-// Durations on the wire.
+// Converts durations to protobuf.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace baton {
 
-// REQUIRES: finite.
+// REQUIRES: `duration` is finite.
 inline google::protobuf::Duration DurationToProto(absl::Duration duration) {
   google::protobuf::Duration proto;
   proto.set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &duration));

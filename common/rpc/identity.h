@@ -1,4 +1,5 @@
-// May these two work on one model? Identity must be equal, shape may differ within bounds.
+// Checks whether two processes may work on one model: their identities must be equal, their KV
+// shapes may differ within bounds.
 #pragma once
 
 #include "absl/status/status.h"
@@ -7,8 +8,8 @@
 
 namespace baton {
 
-// FAILED_PRECONDITION, reason MODEL_MISMATCH, names the first field that differs and spells both
-// out.
+// FAILED_PRECONDITION with reason MODEL_MISMATCH where the identities differ: it names the first
+// field that differs and spells out both.
 absl::Status CheckSameIdentity(const internal::v1::ModelIdentity& ours,
                                const internal::v1::ModelIdentity& theirs);
 

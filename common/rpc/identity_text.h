@@ -1,4 +1,4 @@
-// A model's identity in words, and whether two are one.
+// Writes a model's identity in words, and compares two.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace baton {
 
-// Every field, spelled out for an error message; digests in hexadecimal.
+// All fields, spelled out for an error message; digests are in hexadecimal.
 std::string IdentityText(const internal::v1::ModelIdentity& identity);
 bool SameIdentity(const internal::v1::ModelIdentity& a, const internal::v1::ModelIdentity& b);
 

@@ -1,5 +1,5 @@
-// The rows of one sequence's tokens, wherever its blocks are: what payloads are cut from and copied
-// to.
+// Finds the K and V rows of a sequence's tokens in its blocks. Payloads are made from these rows
+// and copied into them.
 #pragma once
 
 #include <algorithm>
@@ -11,24 +11,25 @@
 
 namespace baton {
 
-// Borrows the memory. Whoever holds the blocks may use it from any thread.
+// The blocks of one sequence. Borrows the memory. Whoever holds the blocks may use it from any
+// thread.
 struct KvBlocks {
-  uint8_t* base = nullptr;  // of block 0; blocks follow each other
+  uint8_t* base = nullptr;  // address of block 0; blocks follow each other
   KvLayout layout;
   std::vector<int32_t> block_table;  // [blocks for all tokens]
 
-  // K or V row of a token in a layer. REQUIRES: the block table reaches it.
+  // The K or V row of a token in a layer [layout.row_bytes()]. REQUIRES: the block table reaches
+  // it.
   uint8_t* Row(int layer, KvLayout::Part part, int token) const {
     return Block(token) + layout.RowOffset(layer, part, token % layout.block_size);
   }
 
-  // The scales of that row: layout.scale_bytes() bytes.
+  // The scales of that row [layout.scale_bytes()].
   uint8_t* Scales(int layer, KvLayout::Part part, int token) const {
     return Block(token) + layout.ScaleOffset(layer, part, token % layout.block_size);
   }
 
-  // Calls visit(rows, their scales, tokens) for K or V of [first_token, end_token), once for each
-  // block.
+  // Calls visit(rows, scales, tokens) for K or V of [first_token, end_token), once for each block.
   template <typename Visit>
   void ForEachBlock(int layer, KvLayout::Part part, int first_token, int end_token,
                     const Visit& visit) const {
@@ -42,8 +43,8 @@ struct KvBlocks {
   // Calls visit(first byte, bytes) for K or V of [first_token, end_token) in the order of the wire:
   // the rows, once for each block, then their scales, if any, in the same way.
   template <typename Visit>
-  void ForEachRun(int layer, KvLayout::Part part, int first_token, int end_token,
-                  const Visit& visit) const {
+  void ForEachByteRange(int layer, KvLayout::Part part, int first_token, int end_token,
+                        const Visit& visit) const {
     ForEachBlock(layer, part, first_token, end_token, [&](uint8_t* rows, uint8_t*, size_t tokens) {
       visit(rows, tokens * layout.row_bytes());
     });
@@ -54,15 +55,15 @@ struct KvBlocks {
                  });
   }
 
-  // CRC32C of tokens [first_token, end_token) of one page as they are in memory now: K rows and
-  // scales, then V's.
+  // CRC32C of tokens [first_token, end_token) of one page, computed from their bytes now: K rows, K
+  // scales, V rows, V scales.
   uint32_t PageCrc(int layer, int first_token, int end_token) const {
     uint32_t crc = 0;
     const auto extend = [&crc](const uint8_t* bytes, size_t size) {
       crc = ExtendCrc32c(crc, bytes, size);
     };
-    ForEachRun(layer, KvLayout::kKeys, first_token, end_token, extend);
-    ForEachRun(layer, KvLayout::kValues, first_token, end_token, extend);
+    ForEachByteRange(layer, KvLayout::kKeys, first_token, end_token, extend);
+    ForEachByteRange(layer, KvLayout::kValues, first_token, end_token, extend);
     return crc;
   }
 
@@ -75,25 +76,27 @@ struct KvBlocks {
 };
 
 // The rows of one layer of a sequence: in its blocks, or, from `first_token` on, in other memory
-// that is laid out as a block. Borrows the blocks.
+// that is laid out as a block (a slot of KvStaging). Borrows the blocks. Layers and tokens in its
+// functions are the sequence's.
 struct KvLayerRows {
   const KvBlocks* blocks = nullptr;
-  int layer = 0;            // of the sequence
-  int layer_in_blocks = 0;  // the same in them
-  int first_token = 0;      // which is token 0 of the blocks
+  int layer = 0;            // layer of the sequence
+  int layer_in_blocks = 0;  // number of that layer in `blocks`
+  int first_token = 0;      // token of the sequence that is token 0 in `blocks`
 
   template <typename Visit>
   void ForEachBlock(KvLayout::Part part, int first, int end, const Visit& visit) const {
     blocks->ForEachBlock(layer_in_blocks, part, first - first_token, end - first_token, visit);
   }
   template <typename Visit>
-  void ForEachRun(KvLayout::Part part, int first, int end, const Visit& visit) const {
-    blocks->ForEachRun(layer_in_blocks, part, first - first_token, end - first_token, visit);
+  void ForEachByteRange(KvLayout::Part part, int first, int end, const Visit& visit) const {
+    blocks->ForEachByteRange(layer_in_blocks, part, first - first_token, end - first_token, visit);
   }
   uint32_t PageCrc(int first, int end) const {
     return blocks->PageCrc(layer_in_blocks, first - first_token, end - first_token);
   }
 };
+// The rows of `layer` in the sequence's own blocks.
 inline KvLayerRows RowsOfLayer(const KvBlocks& blocks, int layer) {
   return {.blocks = &blocks, .layer = layer, .layer_in_blocks = layer};
 }

@@ -24,7 +24,7 @@ void UpdateIdentity(Sha256& sha, const ModelIdentity& identity) {
   UpdateBytes(sha, identity.tokenizer_digest());
 }
 
-// Many integers for one hash, in few calls: a call costs more than hashing four bytes.
+// Collects integers and hashes many in one call: a call costs more than hashing four bytes.
 class IntegerUpdates {
  public:
   explicit IntegerUpdates(Sha256& sha) : sha_(sha) {}

@@ -1,5 +1,5 @@
-// What both ends of a push compute from the same facts: page hashes at its opening, digests at
-// checkpoints and commit.
+// The hashes that both ends of a push compute and compare: page hashes when it is opened, digests
+// at its checkpoints and its commit.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace baton {
 
-// CRC32C of each page in each layer, as a table of the whole sequence.
+// The CRC32C of each page of a sequence in each layer.
 class PageCrcTable {
  public:
   PageCrcTable(int layers, int tokens);
@@ -34,34 +34,38 @@ class PageCrcTable {
 
 struct KvDigestInput {
   const internal::v1::ModelIdentity& identity;
-  absl::Span<const int32_t> token_ids;                       // of the whole sequence
-  int start_token = 0;                                       // what is before was not sent
-  int end_token = 0;                                         // after start_token
+  absl::Span<const int32_t> token_ids;                       // the whole sequence
+  int start_token = 0;                                       // first token that was sent
+  int end_token = 0;                                         // end of the digest; after start_token
   absl::Span<const internal::v1::OutputToken> first_tokens;  // empty for a checkpoint
   const PageCrcTable& crcs;
 };
 
-// SHA-256 over, in this order: the identity (protocol version, then its four byte fields);
-// start_token; the token ids before it; for every page that covers [start_token, end_token), its
-// token ids before end_token and its CRCs, layers ascending; end_token; the encoded first_tokens.
-// Integers are 32 bits, little-endian; a field of bytes follows its length, first_tokens their
-// count.
+// SHA-256 over, in this order:
+//   1. the identity: protocol version, then its four byte fields
+//   2. start_token, and the token ids before it
+//   3. for each page of [start_token, end_token): its token ids before end_token, and its CRCs,
+//      layers ascending
+//   4. end_token
+//   5. the encoded first_tokens
+// Integers have 32 bits, little-endian. Before a field of bytes stands its length, before the
+// first_tokens their count.
 std::string KvDigest(const KvDigestInput& input);
 
-// The digests of one push: each page is hashed once, so that those of all checkpoints together cost
-// no more than the commit's.
+// Computes the digests of one push. It hashes each whole page once, so that the digests of all
+// checkpoints together cost no more than the commit's. Not thread-safe.
 class KvDigester {
  public:
-  // As KvDigest(input). REQUIRES: no less an end_token than before, and else the same input for all
-  // that was hashed before.
+  // Returns KvDigest(input). REQUIRES: end_token is no less than in the last call, and everything
+  // that was hashed before is unchanged in `input`.
   std::string Digest(const KvDigestInput& input);
 
  private:
-  std::optional<Sha256> sha_;  // to the last page that was whole
-  int next_page_ = 0;
+  std::optional<Sha256> sha_;  // the hash up to the end of the last whole page
+  int next_page_ = 0;          // the next page to hash
 };
 
-// Two words a page that `token_ids` fill or begin: a 128-bit chain over identity, salt, the
+// Two words for each page that `token_ids` fill or begin: a 128-bit chain over identity, salt, the
 // numerics under which the receiver stores the page, and the tokens up to its end.
 std::vector<uint64_t> PageHashes(const internal::v1::ModelIdentity& identity,
                                  const std::string& cache_salt, const std::string& numerics,

@@ -33,7 +33,7 @@ bool ReadTag(SliceReader& reader, uint8_t tag) {
   return reader.Read(&byte, 1) && byte == tag;
 }
 
-// A length in at most four bytes, in its shortest form: no length here reaches 2^28.
+// Reads a length in its shortest form, of at most four bytes: no length here reaches 2^28.
 bool ReadLength(SliceReader& reader, size_t& length) {
   length = 0;
   for (size_t i = 0; i < 4; ++i) {

@@ -16,8 +16,8 @@ bool Takes(const internal::v1::KvShape& receiver, const std::string& wire) {
   return std::find(types.begin(), types.end(), wire) != types.end();
 }
 
-// The sender's own quantised type asks for no consent: the loss is its KV's, not the wire's. Who
-// lists another type than its own converts, and knows them all.
+// The sender's own quantised type needs no consent: its KV has lost the precision already, not the
+// wire. A receiver that lists more than one type converts, and knows all types.
 bool TakesAsItIs(const internal::v1::KvShape& sender, KvWireType wire,
                  const internal::v1::KvShape& receiver) {
   return IsQuantised(wire) && KvWireTypeName(wire) == sender.dtype() &&
@@ -33,8 +33,8 @@ void AddWireType(const std::string& name, internal::v1::KvShape& receiver) {
 std::string StoredNumerics(const internal::v1::KvShape& sender, KvWireType wire,
                            const internal::v1::KvShape& receiver) {
   const bool same = sender.numerics() == receiver.numerics() && sender.dtype() == receiver.dtype();
-  // float32 holds every value of the other float types; a quantised one is not what it was when its
-  // scales have been made once more.
+  // float32 holds every value of the other float types. A quantised type does not survive it: its
+  // scales are computed anew, and may differ.
   const auto dtype = KvWireTypeFromName(receiver.dtype());
   const bool lossless = KvWireTypeName(wire) == receiver.dtype() ||
                         (wire == KvWireType::kF32 && dtype.ok() && !IsQuantised(*dtype));

@@ -1,4 +1,5 @@
-// What two workers agree on before KV moves: its type on the wire, and what the copy is worth.
+// What two workers agree on before a push: the type of KV on the wire, and the numerics that the
+// receiver's copy has.
 #pragma once
 
 #include <string>
@@ -10,27 +11,28 @@
 
 namespace baton {
 
-// The numerics (KvShape.numerics) under which the receiver keeps what it gets from this sender over
-// this wire type. They are the receiver's own where the bytes are those that it would have
-// computed: same numerics on both sides, and a wire type that loses nothing.
+// The numerics (KvShape.numerics) under which the receiver keeps the KV that it gets from this
+// sender over this wire type. They are the receiver's own where the bytes are those that it would
+// have computed: both sides have the same numerics, and the wire type loses nothing.
 std::string StoredNumerics(const internal::v1::KvShape& sender, KvWireType wire,
                            const internal::v1::KvShape& receiver);
 
-// Whether the receiver takes this wire type from this sender: one that it lists, or, where it
-// converts between types at all, a quantised type that is the sender's own.
+// Whether the receiver takes this wire type from this sender. It takes the types that it lists. A
+// receiver that converts between types also takes a quantised type that is the sender's own.
 bool TakesWireType(const internal::v1::KvShape& sender, KvWireType wire,
                    const internal::v1::KvShape& receiver);
 
-// The wire type of a push. `wanted` is the sender's --kv-wire-dtype: "auto" is its KV type.
-// FAILED_PRECONDITION, naming both sides, where the receiver does not take it, or where
-// `strict_kv_dtype` is set and the KV types differ.
+// Chooses the wire type of a push. `wanted` is the sender's --kv-wire-dtype; "auto" means its KV
+// type. FAILED_PRECONDITION, naming both sides, where the receiver does not take that type, or
+// where `strict_kv_dtype` is set and the KV types differ.
 absl::StatusOr<KvWireType> ChooseWireType(const internal::v1::KvShape& sender,
                                           const std::string& wanted, bool strict_kv_dtype,
                                           const internal::v1::KvShape& receiver);
 
-// What a receiver whose flags are these can take, best first: the type it asks for (`wanted`, not
-// "auto"), its own, and, unless `strict_kv_dtype`, the float types. int8 and fp8, which lose what a
-// float type has, only where it asks for them.
+// Lists in `receiver` the wire types that a receiver with these flags takes, best first: the type
+// that it asks for (`wanted`, unless "auto"), its own, and, unless `strict_kv_dtype`, the float
+// types. It takes int8 and fp8, which lose precision of a float type, only where it asks for them
+// or has that KV type itself.
 void SetWireTypes(const std::string& wanted, bool strict_kv_dtype, internal::v1::KvShape& receiver);
 
 }  // namespace baton

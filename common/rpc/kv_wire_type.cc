@@ -16,7 +16,8 @@ namespace {
 
 constexpr const char* kNames[] = {"f16", "bf16", "f32", "int8", "fp8"};  // [KvWireType]
 
-// The types of the cache and of the wire: an element as float32, and back where it has no scale.
+// The types of the cache and of the wire. Each widens an element to float32; those without scales
+// also narrow it back.
 struct F16 {
   using Stored = uint16_t;
   [[gnu::always_inline]] static float Widen(uint16_t bits) { return F16ToF32(bits); }
@@ -39,7 +40,7 @@ struct Codes {
   [[gnu::always_inline]] static float Widen(Code code) { return code.Value(); }
 };
 
-// Nothing here is aligned: a slice of the network begins anywhere.
+// Loads and stores need no alignment, because a slice of the network begins anywhere.
 template <class T>
 [[gnu::always_inline]] inline T LoadAt(const uint8_t* from, size_t index) {
   T value;
@@ -54,14 +55,14 @@ template <class T>
 template <class From>
 inline constexpr bool kIsCode = sizeof(typename From::Stored) == 1;
 
-// Element `i` of the head at `values`.
+// Element `i` of the head at `values`, as float32.
 template <class From>
 [[gnu::always_inline]] inline float WidenAt(const uint8_t* values, size_t i, float scale) {
   const float value = From::Widen(LoadAt<typename From::Stored>(values, i));
   return kIsCode<From> ? value * scale : value;
 }
 
-// The codes of a head, and its scale. Returns its largest magnitude's bits.
+// Writes the codes of a head and its scale. Returns the bits of its largest magnitude.
 template <class From, class Code>
 [[gnu::always_inline]] inline int32_t QuantiseHead(const uint8_t* from, float from_scale,
                                                    size_t head_dim, uint8_t* to, float* scale) {
@@ -77,7 +78,8 @@ template <class From, class Code>
   return most;
 }
 
-// `sayable` becomes false where the values of some head cannot be said.
+// Converts heads. `sayable` becomes false where the target type cannot represent some head's
+// values.
 template <class From, class To>
 struct Convert {
   [[gnu::always_inline]] static void Run(const uint8_t* from, const uint8_t* from_scales,
@@ -107,7 +109,7 @@ CpuIsa ThisCpusIsa() {
   return isa;
 }
 
-// visit(type) with one of those above.
+// Calls visit(type) with the type above that stands for `dtype`.
 template <class Visit>
 void WithDtype(KvDtype dtype, const Visit& visit) {
   switch (dtype) {
@@ -124,7 +126,7 @@ void WithDtype(KvDtype dtype, const Visit& visit) {
   }
 }
 
-// The cache's type that lies in memory as this one on the wire.
+// The cache's type that has the same bytes in memory as this type on the wire.
 KvDtype DtypeOf(KvWireType type) {
   constexpr KvDtype kDtypes[] = {KvDtype::kF16, KvDtype::kBf16, KvDtype::kF32, KvDtype::kInt8,
                                  KvDtype::kFp8};  // [KvWireType]
@@ -141,7 +143,7 @@ struct Values {
 bool ConvertHeads(CpuIsa isa, KvDtype from, KvDtype to, const Values& values, size_t heads,
                   size_t head_dim) {
   if (!IsQuantised(from) && !IsQuantised(to)) {
-    head_dim *= heads;  // one long loop
+    head_dim *= heads;  // without scales all heads are one long loop
     heads = 1;
   }
   bool sayable = true;
@@ -206,7 +208,7 @@ bool KvWireFormat::Encode(const uint8_t* rows, const uint8_t* row_scales, size_t
 void KvWireFormat::Decode(const uint8_t* values, const uint8_t* scales, size_t count, uint8_t* rows,
                           uint8_t* row_scales) const {
   BATON_CHECK(converts_, "nothing to convert");
-  // What a cache's type cannot say becomes what the append would have made of it.
+  // A value that the cache's type cannot represent becomes what the append would have made of it.
   (void)ConvertHeads(isa_, DtypeOf(type_), dtype_, {values, scales, rows, row_scales},
                      count * heads_, head_dim_);
 }

@@ -1,4 +1,4 @@
-// What the server's end of a streaming call has yet to write.
+// The messages that the server's end of a streaming call has yet to write.
 #pragma once
 
 #include <deque>
@@ -9,29 +9,31 @@
 
 namespace baton {
 
-// One message is written at a time, the others wait in order; when all are written and the end was
-// set, the call ends. Not thread-safe: under the lock of its call, which bounds what waits.
+// Writes one message at a time; the others wait in order. When all are written and the end was set,
+// the call ends. Thread rule: not thread-safe; the lock of its call guards it. The call bounds how
+// many messages wait.
 template <typename Message>
 class Outbox {
  public:
-  // After the end was set nothing more is taken.
+  // Adds a message. Ignores it once the end was set.
   void Push(Message message) {
     if (!ended()) waiting_.push_back(std::move(message));
   }
-  // Of those that wait, which the one being written does not, the one that goes last; null: none
-  // waits.
+  // The last waiting message; null where none waits. The message being written does not wait.
   Message* last() { return waiting_.empty() ? nullptr : &waiting_.back(); }
+  // Drops the last waiting message. REQUIRES: a message waits.
   void DropLast() { waiting_.pop_back(); }
+  // Drops all waiting messages.
   void DropAll() { waiting_.clear(); }
-  // The first end counts.
+  // Sets the end. Only the first call has an effect.
   void End(const grpc::Status& status) {
     if (!ended()) end_ = status;
   }
   bool ended() const { return end_.has_value(); }
   bool finished() const { return finished_; }  // Finish was called
 
-  // Begins the next write, or finishes the call when it is time. Returns what is being written from
-  // now on; null: nothing new. After Push, End, and Written.
+  // Begins the next write, or finishes the call when it is time. Returns the message whose write it
+  // has begun, else null. To be called after Push, End and Written.
   template <typename Reactor>
   const Message* WriteNext(Reactor& reactor) {
     if (in_flight_ || finished_) return nullptr;
@@ -55,7 +57,7 @@ class Outbox {
 
  private:
   std::deque<Message> waiting_;
-  Message writing_;  // gRPC's while in_flight_
+  Message writing_;  // belongs to gRPC while in_flight_
   bool in_flight_ = false;
   std::optional<grpc::Status> end_;
   bool finished_ = false;

@@ -1,4 +1,4 @@
-// What to copy between the blocks of a sequence in a device's memory and a slot of KvStaging.
+// Lists the copies between a sequence's blocks in a device's memory and a slot of KvStaging.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace baton {
 
-// K and V of the tokens [first_token, end_token) of one layer, block by block: a block's K and V,
-// each its rows and its scales, follow each other. REQUIRES: `device` are the rows of the
+// The copies of K and V of the tokens [first_token, end_token) of one layer, block by block: for
+// each block its K rows, K scales, V rows and V scales. REQUIRES: `device` has the rows of the
 // sequence's own blocks; `staged` has the tokens in one block.
 inline std::vector<DeviceCopy> StagedCopies(const KvLayerRows& device, const KvLayerRows& staged,
                                             int first_token, int end_token) {
@@ -20,7 +20,7 @@ inline std::vector<DeviceCopy> StagedCopies(const KvLayerRows& device, const KvL
   for (int token = first_token; token < end_token;) {
     const int next = std::min(end_token, (token / block_size + 1) * block_size);
     for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
-      // Both have the tokens in one block.
+      // Both sides have these tokens in one block, so each lambda is called once.
       device.ForEachBlock(part, token, next, [&](uint8_t* there, uint8_t* scales, size_t tokens) {
         staged.ForEachBlock(part, token, next, [&](uint8_t* here, uint8_t* scales_here, size_t) {
           copies.push_back({.device = there, .host = here, .bytes = tokens * layout.row_bytes()});

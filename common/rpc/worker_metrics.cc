@@ -9,7 +9,7 @@ namespace {
 
 double Seconds(absl::Duration duration) { return absl::ToDoubleSeconds(duration); }
 
-// 2 KiB, 8 KiB ... 8 GiB.
+// The buckets 2 KiB, 8 KiB ... 8 GiB.
 std::vector<double> TransferByteBuckets() {
   std::vector<double> buckets;
   for (int exponent = 11; exponent <= 33; exponent += 2) buckets.push_back(std::ldexp(1, exponent));
@@ -26,14 +26,14 @@ constexpr const char* kFailureReasons[] = {"mismatch", "damaged", "refused",
 const char* FailureReason(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kFailedPrecondition:
-      return "mismatch";  // identity or shape
+      return "mismatch";  // identities or shapes differ
     case absl::StatusCode::kDataLoss:
-      return "damaged";  // a CRC or a digest
+      return "damaged";  // a CRC or a digest differs
     case absl::StatusCode::kAborted:
     case absl::StatusCode::kInvalidArgument:
-      return "refused";  // by the protocol: superseded, unknown, out of range
+      return "refused";  // the protocol forbids it: superseded, unknown, out of range
     case absl::StatusCode::kUnavailable:
-      return "lost";  // the connection, or a peer that is silent
+      return "lost";  // the connection broke, or the peer is silent
     case absl::StatusCode::kDeadlineExceeded:
       return "timeout";  // nothing ever came
     default:
@@ -41,7 +41,7 @@ const char* FailureReason(const absl::Status& status) {
   }
 }
 
-// Adds what is read from one snapshot: `field` takes a number from it.
+// Adds metrics that are read from a snapshot of the engine; each `field` takes a number from it.
 class StatsAdder {
  public:
   using Field = double (*)(const EngineStats&);
@@ -71,7 +71,7 @@ void AddEngineMetrics(Metrics& metrics, const std::function<EngineStats()>& stat
   add.Gauge("baton_kv_cache_blocks", blocks_help, {{"state", "used"}},
             [](const EngineStats& s) { return double(s.used_blocks); });
   add.Gauge("baton_kv_cache_blocks", blocks_help, {{"state", "promised"}},
-            [](const EngineStats& s) { return double(s.promised_blocks); });
+            [](const EngineStats& s) { return double(s.reserved_blocks); });
   add.Gauge("baton_kv_cache_blocks", blocks_help, {{"state", "cached"}},
             [](const EngineStats& s) { return double(s.cached_blocks); });
   add.Gauge("baton_kv_cache_blocks", blocks_help, {{"state", "free"}},
@@ -80,7 +80,7 @@ void AddEngineMetrics(Metrics& metrics, const std::function<EngineStats()>& stat
             [](const EngineStats& s) {
               return s.total_blocks == 0
                          ? 0.0
-                         : double(s.used_blocks + s.promised_blocks) / double(s.total_blocks);
+                         : double(s.used_blocks + s.reserved_blocks) / double(s.total_blocks);
             });
   add.Gauge("baton_tokens_per_second", "Tokens computed a second, over the last seconds.", {},
             [](const EngineStats& s) { return s.tokens_per_second; });

@@ -1,4 +1,4 @@
-// What a worker counts: its engine's statistics and its transfers.
+// The metrics of a worker: its engine's statistics and its transfers.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ class WorkerMetrics {
 
   WorkerMetrics(Metrics& metrics, std::function<EngineStats()> stats, Direction direction);
 
-  // One transfer that is counted as under way until this is destroyed. Movable.
+  // Counts one transfer as under way until it is destroyed. Movable.
   class InFlight {
    public:
     explicit InFlight(WorkerMetrics& metrics) : count_(&metrics.inflight_) { ++*count_; }
@@ -44,32 +44,33 @@ class WorkerMetrics {
 
   // A transfer that was committed.
   struct Transfer {
-    absl::Duration duration;  // first byte -> commit
-    uint64_t bytes = 0;       // of payload
-    // Known to the sender.
-    absl::Duration exposed = {};  // last chunk computed -> commit answered
-    uint64_t bytes_saved = 0;     // the receiver held them
+    absl::Duration duration;  // from the first byte to the commit
+    uint64_t bytes = 0;       // payload bytes
+    // Only a sender knows these.
+    absl::Duration exposed = {};  // from the last chunk computed to the answer to the commit
+    uint64_t bytes_saved = 0;     // payload bytes that the receiver held already
     uint64_t messages = 0;
   };
 
-  void TransferBytes(uint64_t bytes);  // of payload
-  void BytesResent(uint64_t bytes);    // of them, what had been sent before
+  void TransferBytes(uint64_t bytes);  // adds payload bytes
+  void BytesResent(uint64_t bytes);    // adds payload bytes that had been sent before
   void TransferDone(const Transfer& transfer);
-  // Counted by the kind of its code. CANCELLED is none: nobody wanted the transfer any more.
+  // Counts a failure by the kind of its code. CANCELLED does not count: nobody wanted the transfer
+  // any more.
   void TransferFailed(const absl::Status& status);
-  // One sequence that ended here.
+  // A sequence has ended here.
   void SequenceDone(absl::Duration queue, absl::Duration prefill, absl::Duration decode);
 
  private:
   std::atomic<int64_t> inflight_ = 0;
-  std::map<std::string, Counter> failures_;  // all reasons, from the beginning
+  std::map<std::string, Counter> failures_;  // a counter for each reason, made at the beginning
   Counter bytes_;
   Histogram transfer_duration_;
   Histogram transfer_bytes_;
   Histogram queue_;
   Histogram prefill_;
   Histogram decode_;
-  // Of a sender.
+  // Set only for Direction::kSent.
   std::optional<Histogram> exposed_;
   std::optional<Counter> bytes_saved_, bytes_resent_, messages_;
 };

@@ -25,7 +25,8 @@
 namespace baton {
 namespace {
 
-// Blocks come back with the step in flight, slices with a peer that is dropped after 3 s.
+// How long the last calls may take. Blocks come back after the step in flight; slices come back
+// when a silent peer is given up, within 3 s.
 constexpr absl::Duration kLastCallTimeout = absl::Seconds(4);
 
 const char* RoleName(internal::v1::WorkerRole role) {
@@ -176,7 +177,7 @@ int WorkerProcess::Run(std::vector<grpc::Service*> services, const DrainHooks& h
   watch_->Close();
   server_.reset();
   for (const absl::Time end = SteadyNow() + kLastCallTimeout; !hooks.drained();) {
-    // Whatever still points into the cache must not outlive it.
+    // Slices may still point into the cache, which must not be destroyed before them.
     if (SteadyNow() > end) std::_Exit(code);
     absl::SleepFor(absl::Milliseconds(5));
   }

@@ -1,9 +1,10 @@
-// What the processes of both kinds of worker share: flags, model, health, metrics, Watch, and their
-// end.
+// What the processes of both kinds of worker share: flags, model, health, metrics, Watch, and the
+// way they end.
 //
-//   auto process = WorkerProcess::Start("baton-prefill-worker", role, argc, argv);   // exits on
-//   bad flags PrefillService service(process->engine(), ...); return process->Run({&service},
-//   hooks);
+//   // Exits on bad flags.
+//   auto process = WorkerProcess::Start("baton-prefill-worker", role, argc, argv);
+//   PrefillService service(process->engine(), ...);
+//   return process->Run({&service}, hooks);
 #pragma once
 
 #include <atomic>
@@ -26,17 +27,17 @@
 
 namespace baton {
 
-// One of them a process; belongs to the main thread.
+// Thread rule: the main thread only. A process has one of them.
 class WorkerProcess {
  public:
-  // Parses flags, answers probes, loads the model. Exits with 0 for --help, --version and
-  // --check-config, with kExitUsage and one line on stderr where something is wrong.
+  // Parses the flags, answers health probes, loads the model. Exits the process with 0 for --help,
+  // --version and --check-config; with kExitUsage and one line on stderr where something is wrong.
   static std::unique_ptr<WorkerProcess> Start(const std::string& program,
                                               internal::v1::WorkerRole role, int argc, char** argv);
   ~WorkerProcess();
 
   Engine& engine() { return *runtime_->engine; }
-  // Of the engine's cache where it is in a device's memory; else null.
+  // The staging of the engine's cache where that is in a device's memory; else null.
   KvStaging* staging() { return staging_.get(); }
   const std::string& name() const { return name_; }
   const internal::v1::ModelIdentity& identity() const { return identity_; }
@@ -45,8 +46,8 @@ class WorkerProcess {
   const Credentials& credentials() const { return server_->credentials(); }
   WorkerMetrics& metrics() { return *worker_metrics_; }
 
-  // Serves `services` and Watch until the process is told to end; the exit code. Nothing calls the
-  // services any more when it returns. All hooks must be set.
+  // Serves `services` and Watch until the process is told to end, and returns the exit code.
+  // Nothing calls the services any more when it returns. REQUIRES: all hooks are set.
   int Run(std::vector<grpc::Service*> services, const DrainHooks& hooks);
 
  private:
@@ -67,7 +68,7 @@ class WorkerProcess {
   std::optional<Metrics> metrics_;
   std::optional<WorkerMetrics> worker_metrics_;
   std::unique_ptr<WorkerService> watch_;
-  std::unique_ptr<ServerProcess> server_;  // first to go
+  std::unique_ptr<ServerProcess> server_;  // the last member, so that it is destroyed first
 };
 
 }  // namespace baton

@@ -33,7 +33,7 @@ class RefusedWatcher final : public grpc::ServerWriteReactor<WatchResponse> {
 
 }  // namespace
 
-// One stream. A slow reader gets the newest snapshot when it is ready again, never a backlog.
+// One Watch stream. A slow reader gets the newest snapshot when it is ready again, never a backlog.
 class WorkerService::Watcher final : public grpc::ServerWriteReactor<WatchResponse> {
  public:
   explicit Watcher(WorkerService& service) : service_(service) {}
@@ -76,7 +76,7 @@ class WorkerService::Watcher final : public grpc::ServerWriteReactor<WatchRespon
   }
 
  private:
-  // The newest snapshot; without one the last again, with more of the pages.
+  // Writes the newest snapshot. Without one it writes the last snapshot again, with further pages.
   void Write() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (pending_) {
       message_ = *std::move(pending_);
@@ -106,11 +106,11 @@ class WorkerService::Watcher final : public grpc::ServerWriteReactor<WatchRespon
 
   WorkerService& service_;
   absl::Mutex mutex_;
-  WatchResponse message_;  // in flight while writing_
+  WatchResponse message_;  // belongs to gRPC while writing_
   std::optional<WatchResponse> pending_ ABSL_GUARDED_BY(mutex_);
   grpc::Status status_ ABSL_GUARDED_BY(mutex_);
   PrefixPages::Position position_ ABSL_GUARDED_BY(mutex_);
-  uint64_t version_ ABSL_GUARDED_BY(mutex_) = 0;  // of the last message about pages
+  uint64_t version_ ABSL_GUARDED_BY(mutex_) = 0;  // number of the last message about pages
   bool more_pages_ ABSL_GUARDED_BY(mutex_) = false;
   bool first_ ABSL_GUARDED_BY(mutex_) = true;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;

@@ -1,4 +1,4 @@
-// WorkerService.Watch: a worker's state, sent to every router every 250 ms and at once when it
+// WorkerService.Watch sends a worker's state to every router, every 250 ms and at once when it
 // changes.
 #pragma once
 
@@ -20,25 +20,27 @@
 
 namespace baton {
 
-// Info about a worker, with an incarnation drawn here. Address and the rest are the caller's.
+// Makes the info about a worker, with an incarnation drawn at random. The caller sets the address
+// and all other fields.
 internal::v1::WorkerInfo MakeWorkerInfo(internal::v1::WorkerRole role, const std::string& name,
                                         const internal::v1::ModelIdentity& identity,
                                         const internal::v1::KvShape& shape);
 
-// Pages, added and removed, that one message tells of at most.
+// The most pages, added and removed, in one message.
 inline constexpr size_t kMaxPrefixPages = 4096;
 
-// Counters of the engine as Watch sends them; prefix is left empty.
+// Makes a Watch message from the engine's counters. Its prefix is left empty.
 internal::v1::WatchResponse WatchFromStats(ServerState state, const EngineStats& stats);
 
-// Thread-safe. At most kMaxWatchers streams, each with one message in flight and the newest one
-// pending; more watchers get RESOURCE_EXHAUSTED. A thread of its own asks for snapshots.
+// Thread-safe. Serves at most kMaxWatchers streams; more watchers get RESOURCE_EXHAUSTED. Each
+// stream has at most one message in flight and the newest one pending. A thread of the service asks
+// for snapshots.
 class WorkerService final : public internal::v1::WorkerService::CallbackService {
  public:
-  // `snapshot` gives everything but info and prefix; called on this service's thread, must not
-  // block. `pages`, borrowed, is what the prefix messages tell of: on each stream a full list first
-  // and then what changed, numbered from 1; what does not fit in one message follows at once in the
-  // next. Null: nothing is told.
+  // `snapshot` makes a message without info and prefix. It is called on this service's thread and
+  // must not block. The prefix messages tell of `pages`, which is borrowed: each stream gets a full
+  // list first and then the changes, in messages numbered from 1. Pages that do not fit in one
+  // message follow at once in the next. Null: there are no prefix messages.
   WorkerService(internal::v1::WorkerInfo info,
                 std::function<internal::v1::WatchResponse()> snapshot,
                 const PrefixPages* pages = nullptr);
@@ -49,15 +51,16 @@ class WorkerService final : public internal::v1::WorkerService::CallbackService 
 
   // Sends a snapshot to all watchers at once.
   void StateChanged();
-  // Ends all streams with UNAVAILABLE and refuses new ones: call before the server is shut down.
+  // Ends all streams with UNAVAILABLE and refuses new ones. To be called before the server is shut
+  // down.
   void Close();
   int watchers() const;
 
-  // Where others reach this worker, when that is known only once the server listens: nothing is
-  // sent to watchers before. REQUIRES: the info came without an address, and nobody has called this
-  // yet.
+  // Sets the address that others reach this worker at, where it is known only once the server
+  // listens. Nothing is sent to watchers before. REQUIRES: the info came without an address, and
+  // this is the only call.
   void SetAddress(const std::string& address);
-  // REQUIRES: its address is known.
+  // REQUIRES: the address is known.
   const internal::v1::WorkerInfo& info() const { return info_; }
 
  private:
@@ -69,9 +72,9 @@ class WorkerService final : public internal::v1::WorkerService::CallbackService 
   const std::function<internal::v1::WatchResponse()> snapshot_;
   const PrefixPages* const pages_;
   mutable absl::Mutex mutex_;
-  std::vector<Watcher*> watchers_
-      ABSL_GUARDED_BY(mutex_);              // each deletes itself when its stream is done
-  bool addressed_ ABSL_GUARDED_BY(mutex_);  // the address is known
+  // Each watcher deletes itself when its stream is done.
+  std::vector<Watcher*> watchers_ ABSL_GUARDED_BY(mutex_);
+  bool addressed_ ABSL_GUARDED_BY(mutex_);  // whether the address is known
   bool changed_ ABSL_GUARDED_BY(mutex_) = false;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

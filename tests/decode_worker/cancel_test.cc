@@ -74,7 +74,7 @@ class Watched {
     if (stats.progress != progress_) last_layer_ = now;
     layers_ += stats.progress - progress_;
     progress_ = stats.progress;
-    return stats.used_blocks == 0 && stats.promised_blocks == 0 && stats.waiting_sequences == 0 &&
+    return stats.used_blocks == 0 && stats.reserved_blocks == 0 && stats.waiting_sequences == 0 &&
            stats.running_sequences == 0;
   }
   uint64_t Progress() const { return worker_.engine().Stats().progress; }
@@ -167,7 +167,7 @@ std::string StateOf(TestWorker& worker) {
   const EngineStats stats = worker.engine().Stats();
   return absl::StrCat(
       worker.decode_service().calls(), " decode and ", worker.prefill_service().calls(),
-      " prefill calls, ", stats.used_blocks, " blocks used, ", stats.promised_blocks, " promised, ",
+      " prefill calls, ", stats.used_blocks, " blocks used, ", stats.reserved_blocks, " reserved, ",
       stats.waiting_sequences, " sequences wait, ", stats.running_sequences, " run");
 }
 

@@ -17,24 +17,24 @@ uint8_t HandoffPair::ExpectedByte(int layer, int part, int token, size_t byte) {
 void HandoffPair::CheckCopy(const KvReceiver::Copy& copy) {
   EXPECT_TRUE(granted_);
   EXPECT_FALSE(committed_ || receiver_released_) << "a copy into blocks of somebody else";
-  EXPECT_FALSE(copy.runs.empty());
-  for (const KvReceiver::Run& run : copy.runs) {
-    const int end = run.first_token + run.token_count;
-    EXPECT_GE(run.first_token, options_.cached_by_receiver);
+  EXPECT_FALSE(copy.ranges.empty());
+  for (const KvReceiver::LayerTokens& range : copy.ranges) {
+    const int end = range.first_token + range.token_count;
+    EXPECT_GE(range.first_token, options_.cached_by_receiver);
     EXPECT_LE(end, options_.tokens);
-    for (int page = run.first_token / kKvPageTokens; page < KvPages(end); ++page) {
-      EXPECT_TRUE(in_copy_.insert({run.layer, page}).second) << "two copies into one page";
-      EXPECT_EQ(covered_.count({run.layer, page}), 0u) << "a copy into a covered page";
+    for (int page = range.first_token / kKvPageTokens; page < KvPages(end); ++page) {
+      EXPECT_TRUE(in_copy_.insert({range.layer, page}).second) << "two copies into one page";
+      EXPECT_EQ(covered_.count({range.layer, page}), 0u) << "a copy into a covered page";
     }
   }
   copies_.push_back(copy);
 }
 
 void HandoffPair::CheckCopyDone(const KvReceiver::Copy& copy) {
-  for (const KvReceiver::Run& run : copy.runs) {
-    const int end = KvPages(run.first_token + run.token_count);
-    for (int page = run.first_token / kKvPageTokens; page < end; ++page) {
-      EXPECT_EQ(in_copy_.erase({run.layer, page}), 1u);
+  for (const KvReceiver::LayerTokens& range : copy.ranges) {
+    const int end = KvPages(range.first_token + range.token_count);
+    for (int page = range.first_token / kKvPageTokens; page < end; ++page) {
+      EXPECT_EQ(in_copy_.erase({range.layer, page}), 1u);
     }
   }
 }

@@ -78,9 +78,9 @@ TEST_F(ReceiverStreamsTest, AJoinThatProvesNothingIsTurnedAwayByNameAndHurtsNobo
 
 TEST_F(ReceiverStreamsTest, TheSecretIsAskedForBeforeAnythingElse) {
   // Whatever the state, a join without it learns nothing of the state.
-  for (const State state : {State::kPromised, State::kOpen, State::kReceiving, State::kCommitted}) {
+  for (const State state : {State::kReserved, State::kOpen, State::kReceiving, State::kCommitted}) {
     Restart();
-    if (state != State::kPromised) Open();
+    if (state != State::kReserved) Open();
     if (state == State::kReceiving || state == State::kCommitted) Do(KvReceiver::Granted{0});
     if (state == State::kCommitted) {
       Data(Header(0, 2, 0, kTokens, 1));

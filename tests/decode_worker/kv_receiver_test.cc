@@ -20,8 +20,8 @@ using internal::v1::PushRefused;
 using internal::v1::PushRequest;
 using State = KvReceiver::State;
 
-TEST_F(ReceiverTest, WalksFromPromisedToCommitted) {
-  EXPECT_EQ(receiver_->state(), State::kPromised);
+TEST_F(ReceiverTest, WalksFromReservedToCommitted) {
+  EXPECT_EQ(receiver_->state(), State::kReserved);
   Open();
   EXPECT_EQ(receiver_->state(), State::kOpen);
   EXPECT_EQ(Taken<KvReceiver::TakeBlocks>().size(), 1u);
@@ -47,7 +47,7 @@ TEST_F(ReceiverTest, AnOpenThatProvesNothingIsTurnedAwayAndHurtsNobody) {
   open.mutable_open()->mutable_key()->set_attempt(1);
   Do(KvReceiver::ControlReceived{3, open});
   EXPECT_EQ(LastRefusal(), PushRefused::REASON_UNKNOWN_ATTEMPT);
-  EXPECT_EQ(receiver_->state(), State::kPromised);
+  EXPECT_EQ(receiver_->state(), State::kReserved);
   EXPECT_TRUE(Taken<KvReceiver::Failed>().empty());
   Receive();
   Do(KvReceiver::ControlReceived{4, OpenMessage()});  // a second one
@@ -153,8 +153,8 @@ TEST_F(ReceiverTest, ASecondMessageForARangeInCopyWaitsForTheFirst) {
   Do(CopyPayload(first[0], messages_.at(first[0].message_id), target_));
   const auto second = TakeCopies();
   ASSERT_EQ(second.size(), 1u);
-  ASSERT_EQ(second[0].runs.size(), 1u) << "only what the first did not bring";
-  EXPECT_EQ(second[0].runs[0].layer, 1);
+  ASSERT_EQ(second[0].ranges.size(), 1u) << "only what the first did not bring";
+  EXPECT_EQ(second[0].ranges[0].layer, 1);
   Do(CopyPayload(second[0], messages_.at(second[0].message_id), target_));
   EXPECT_EQ(Acks(), 2u);
 }
@@ -170,7 +170,7 @@ TEST_F(ReceiverTest, AsksForADamagedPageThreeTimesAndThenEnds) {
     done.page_crcs.back() ^= 0x10;
     Do(done);
     EXPECT_EQ(LastRefusal(), PushRefused::REASON_CHECKSUM);
-    EXPECT_EQ(copies[0].runs[0].first_token, i == 0 ? 0 : 16) << "the good page is kept";
+    EXPECT_EQ(copies[0].ranges[0].first_token, i == 0 ? 0 : 16) << "the good page is kept";
   }
   EXPECT_EQ(Acks(), 0u);
   EXPECT_EQ(receiver_->state(), State::kGone);
@@ -275,10 +275,10 @@ TEST_F(ReceiverTest, GivesTheBlocksBackAtTheLastCopyOnly) {
 }
 
 TEST_F(ReceiverTest, EveryStateEndsOnATimer) {
-  for (const State state : {State::kPromised, State::kOpen, State::kReceiving}) {
+  for (const State state : {State::kReserved, State::kOpen, State::kReceiving}) {
     Restart();
     receiver_.emplace(config_, now_);
-    if (state != State::kPromised) Open();
+    if (state != State::kReserved) Open();
     if (state == State::kReceiving) Do(KvReceiver::Granted{0});
     ASSERT_EQ(receiver_->state(), state);
     now_ = receiver_->NextDeadline() - absl::Nanoseconds(1);

@@ -169,7 +169,7 @@ KvReceiver::Copy CopyOf(const KvDataHeader& header, KvWireType wire) {
   return {.copy_id = 9,
           .message_id = 1,
           .header = header,
-          .runs = {{1, 16, kTokens - 16}, {2, 32, 16}, {2, 64, kTokens - 64}},
+          .ranges = {{1, 16, kTokens - 16}, {2, 32, 16}, {2, 64, kTokens - 64}},
           .wire_type = wire};
 }
 
@@ -284,7 +284,7 @@ TEST_F(PayloadCopier, AFlippedBitOfAPageShowsInItsCrcWhateverTheTypes) {
     const KvWireFormat sent(source.layout, c.wire);
     const KvDataHeader header = Header(source, sent);
     KvReceiver::Copy copy = CopyOf(header, c.wire);
-    copy.runs = {{1, 16, kTokens - 16}, {2, 16, kTokens - 16}};
+    copy.ranges = {{1, 16, kTokens - 16}, {2, 16, kTokens - 16}};
     for (int flip = 0; flip < 200; ++flip) {
       const KvDataMessage message = Message(source, sent, header);
       std::string payload(message.payload_bytes, '\0');

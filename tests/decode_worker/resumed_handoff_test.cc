@@ -190,7 +190,7 @@ class BrokenAttempt {
     const std::string encoded = header.SerializeAsString();
     request.mutable_data()->set_header_crc32c(Crc32c(encoded.data(), encoded.size()));
     for (const auto part : {KvLayout::kKeys, KvLayout::kValues}) {
-      blocks_.ForEachRun(layer, part, first, end, [&](uint8_t* bytes, size_t size) {
+      blocks_.ForEachByteRange(layer, part, first, end, [&](uint8_t* bytes, size_t size) {
         request.mutable_data()->mutable_payload()->append(reinterpret_cast<char*>(bytes), size);
       });
     }

@@ -124,7 +124,7 @@ bool TestWorker::ComesToRest() {
   const absl::Time deadline = SteadyNow() + absl::Seconds(20);
   while (SteadyNow() < deadline) {
     const EngineStats stats = engine_->Stats();
-    if (stats.used_blocks == 0 && stats.promised_blocks == 0 && stats.waiting_sequences == 0 &&
+    if (stats.used_blocks == 0 && stats.reserved_blocks == 0 && stats.waiting_sequences == 0 &&
         stats.running_sequences == 0 && decode_service_->calls() == 0 &&
         prefill_service_->calls() == 0 &&
         (staging_ == nullptr || staging_->free_slots() == staging_->slot_count())) {

@@ -63,7 +63,7 @@ class TestWorker {
   PrefillService& prefill_service() { return *prefill_service_; }
   const Metrics& metrics() const { return metrics_; }  // of what it received
   void EndAll();                                       // that runs
-  // Waits until no call, block or promise is left; false when that does not come.
+  // Waits until no call, block or reservation is left; false when that does not come.
   bool ComesToRest();
 
  private:

@@ -282,7 +282,7 @@ TEST(WorkerPairTest, AnotherModelIsRefusedWithBothIdentities) {
   TestWorker decode(other);
   const HandoffResult result = RunHandoff(prefill, decode, [] {
     SequenceSpec spec = MakeSpec(Prompt(20, 1), Greedy(4), 1);
-    spec.set_remaining_ms(1500);  // the router would cancel; here the promise runs out
+    spec.set_remaining_ms(1500);  // the router would cancel; here the reservation runs out
     return spec;
   }());
   EXPECT_EQ(result.prefill_status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);

@@ -86,15 +86,15 @@ void ReceiverHarness::FinishCopy(size_t index, bool ok, bool damage) {
   KvReceiver::CopyDone done = CopyPayload(copy, messages_.at(copy.message_id), target_);
   BATON_CHECK(done.ok, "a checked message has all its payload");
   if (damage) {
-    const KvReceiver::Run& run = copy.runs.front();
-    *target_.Row(run.layer, KvLayout::kKeys, run.first_token) ^= 1;
-    done.page_crcs.front() = TargetCrc({run.layer, run.first_token / kKvPageTokens});
+    const KvReceiver::LayerTokens& range = copy.ranges.front();
+    *target_.Row(range.layer, KvLayout::kKeys, range.first_token) ^= 1;
+    done.page_crcs.front() = TargetCrc({range.layer, range.first_token / kKvPageTokens});
   }
   done.ok = ok;
-  for (const KvReceiver::Run& run : copy.runs) {
-    const int end = KvPages(run.first_token + run.token_count);
-    for (int page = run.first_token / kKvPageTokens; page < end; ++page) {
-      in_copy_.erase({run.layer, page});
+  for (const KvReceiver::LayerTokens& range : copy.ranges) {
+    const int end = KvPages(range.first_token + range.token_count);
+    for (int page = range.first_token / kKvPageTokens; page < end; ++page) {
+      in_copy_.erase({range.layer, page});
     }
   }
   Do(done);
@@ -147,15 +147,15 @@ void ReceiverHarness::OnCommit() {
 
 void ReceiverHarness::OnCopy(const KvReceiver::Copy& copy) {
   BATON_CHECK(granted_ && !committed_ && !released_ && !failed_, "a copy into others' blocks");
-  BATON_CHECK(messages_.count(copy.message_id) == 1 && !copy.runs.empty(), "a copy of nothing");
-  for (const KvReceiver::Run& run : copy.runs) {
-    const int end = run.first_token + run.token_count;
-    BATON_CHECK(run.layer >= 0 && run.layer < kLayers && run.first_token >= start_token_ &&
-                    run.token_count > 0 && end <= kTokens,
+  BATON_CHECK(messages_.count(copy.message_id) == 1 && !copy.ranges.empty(), "a copy of nothing");
+  for (const KvReceiver::LayerTokens& range : copy.ranges) {
+    const int end = range.first_token + range.token_count;
+    BATON_CHECK(range.layer >= 0 && range.layer < kLayers && range.first_token >= start_token_ &&
+                    range.token_count > 0 && end <= kTokens,
                 "a copy outside of the sequence");
-    for (int page = run.first_token / kKvPageTokens; page < KvPages(end); ++page) {
-      BATON_CHECK(in_copy_.insert({run.layer, page}).second, "two copies into a page");
-      BATON_CHECK(covered_.count({run.layer, page}) == 0, "a copy into a covered page");
+    for (int page = range.first_token / kKvPageTokens; page < KvPages(end); ++page) {
+      BATON_CHECK(in_copy_.insert({range.layer, page}).second, "two copies into a page");
+      BATON_CHECK(covered_.count({range.layer, page}) == 0, "a copy into a covered page");
     }
   }
   copies_.push_back(copy);

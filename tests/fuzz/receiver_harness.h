@@ -1,5 +1,5 @@
 // A receiver with memory behind it, for fuzzers: ends the process when the receiver breaks a
-// promise.
+// reservation.
 #pragma once
 
 #include <cstddef>

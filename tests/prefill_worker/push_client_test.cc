@@ -102,8 +102,8 @@ class Pusher {
       const int end = first + static_cast<int>(header.token_count());
       for (uint32_t l = header.first_layer(); l < header.first_layer() + header.layer_count();
            ++l) {
-        blocks.ForEachRun(static_cast<int>(l), KvLayout::kKeys, first, end, append);
-        blocks.ForEachRun(static_cast<int>(l), KvLayout::kValues, first, end, append);
+        blocks.ForEachByteRange(static_cast<int>(l), KvLayout::kKeys, first, end, append);
+        blocks.ForEachByteRange(static_cast<int>(l), KvLayout::kValues, first, end, append);
         for (int token = first; token < end; ++token) {
           EXPECT_TRUE(rows.insert({l, static_cast<uint32_t>(token)}).second) << "twice";
         }

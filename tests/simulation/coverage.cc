@@ -14,7 +14,7 @@ constexpr const char* kSenderStates[] = {"idle",     "opening", "sending", "comm
 constexpr const char* kSenderEvents[] = {"Begin",          "LayerReady", "Flush",    "ChunkReady",
                                          "FirstToken",     "Abort",      "Response", "StreamEnded",
                                          "SlicesReleased", "Tick"};
-constexpr const char* kReceiverStates[] = {"promised",  "open",     "receiving",
+constexpr const char* kReceiverStates[] = {"reserved",  "open",     "receiving",
                                            "committed", "draining", "gone"};
 constexpr const char* kReceiverEvents[] = {"ControlReceived", "DataReceived", "Malformed",
                                            "StreamLost",      "Granted",      "CopyDone",
@@ -74,11 +74,11 @@ constexpr Transition kSender[] = {
 };
 
 constexpr Transition kReceiver[] = {
-    {"promised", "ControlReceived", "promised"},
-    {"promised", "ControlReceived", "open"},
-    {"promised", "ControlReceived", "gone"},
-    {"promised", "Cancelled", "gone"},
-    {"promised", "Tick", "gone"},
+    {"reserved", "ControlReceived", "reserved"},
+    {"reserved", "ControlReceived", "open"},
+    {"reserved", "ControlReceived", "gone"},
+    {"reserved", "Cancelled", "gone"},
+    {"reserved", "Tick", "gone"},
     {"open", "Granted", "receiving"},
     {"open", "ControlReceived", "open"},
     {"open", "Cancelled", "gone"},

@@ -111,7 +111,7 @@ std::unique_ptr<KvReceiver> DecodeSim::MakeReceiver(const SimAttempt& attempt) {
                          .choices = static_cast<int>(attempt.choices),
                          .vocab_size = kSimVocab,
                          .limits = {.window_bytes = window_bytes_,
-                                    .promise_timeout = absl::Seconds(30),
+                                    .reservation_timeout = absl::Seconds(30),
                                     .receive_timeout = absl::Microseconds(receive_timeout_)}},
       sim_.queue.time());
 }
@@ -256,7 +256,7 @@ void DecodeSim::Execute(Key key, Call& call, const KvReceiver::Action& action) {
   }
 }
 
-// The engine turns the promise into blocks; what the prefix cache holds is pinned.
+// The engine turns the reservation into blocks; what the prefix cache holds is pinned.
 void DecodeSim::Grant(Key key) {
   Call* call = Find(key);
   if (call == nullptr || call->granted || call->released ||
@@ -268,11 +268,11 @@ void DecodeSim::Grant(Key key) {
   const std::string name = ResumeKey(call->attempt);
   const RetainedPrefixes::Match more = retained_->Find(name, "", tokens, cached.size());
   Holding& held = call->held;
-  held.promise.GiveUp(TakeCached(held, cached));
-  for (const int32_t id : more.blocks) TakeOwn(held, held.promise.TakeKept(id));
+  held.reservation.GiveUp(TakeCached(held, cached));
+  for (const int32_t id : more.blocks) TakeOwn(held, held.reservation.TakeKept(id));
   retained_->Forget(name);
   const auto needed = static_cast<size_t>(layout_.BlocksFor(static_cast<int>(tokens.size())));
-  while (held.blocks.size() < needed) TakeOwn(held, held.promise.Take());
+  while (held.blocks.size() < needed) TakeOwn(held, held.reservation.Take());
   call->granted = true;
   const int cached_tokens = static_cast<int>(cached.size()) * layout_.block_size;
   call->start_token = std::max(cached_tokens, more.tokens);

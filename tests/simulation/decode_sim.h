@@ -53,7 +53,7 @@ class DecodeSim {
   using Page = std::pair<int, int>;      // layer, page
   // What a sequence has of the cache.
   struct Holding {
-    BlockPool::Promise promise;
+    BlockPool::Reservation reservation;
     std::vector<BlockPool::Block> blocks;
     KvBlocks memory;
     std::vector<uint32_t> generations;  // [block]
@@ -71,7 +71,7 @@ class DecodeSim {
     SimAttempt attempt;
     uint64_t order = 0;                    // of arrival
     bool local = false;                    // its prompt is computed here
-    std::unique_ptr<KvReceiver> receiver;  // null: local, or it waits for its promise
+    std::unique_ptr<KvReceiver> receiver;  // null: local, or it waits for its reservation
     std::set<uint32_t> going;              // choices that have not ended
     std::map<uint32_t, Choice> parted;     // of those, once the call is committed
     Holding held;                          // until they part
@@ -144,7 +144,7 @@ class DecodeSim {
   void Retain(const Call& call, int tokens);
   void Release(Call& call);
   void Arm(Key key, Call& call);
-  bool MayWrite(const Call& call, const KvReceiver::Run& run);
+  bool MayWrite(const Call& call, const KvReceiver::LayerTokens& range);
   void CheckContent(const SimAttempt& attempt, uint32_t choice, const KvBlocks& memory, int tokens,
                     const char* when);
   void CheckMayDecode(const Choice& choice, int token);
@@ -165,7 +165,7 @@ class DecodeSim {
   std::optional<RetainedPrefixes> retained_;
   std::map<Key, Call> calls_;
   std::map<ControlNetwork::CallId, Key> rpcs_;  // that have not ended
-  std::deque<Key> waiting_;                     // for their promise
+  std::deque<Key> waiting_;                     // for their reservation
   uint64_t next_order_ = 1;
   std::map<Network::StreamId, Key> streams_;
   uint64_t next_message_id_ = 1;

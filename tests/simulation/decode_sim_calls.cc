@@ -94,10 +94,10 @@ void DecodeSim::AdmitWaiting() {
   while (!waiting_.empty()) {
     const Key key = waiting_.front();
     Call& call = *Find(key);
-    auto promise = pool_->TryPromise(BlocksToStart(call));
-    if (!promise.has_value()) return;
+    auto reservation = pool_->TryReserve(BlocksToStart(call));
+    if (!reservation.has_value()) return;
     waiting_.pop_front();
-    call.held.promise = *std::move(promise);
+    call.held.reservation = *std::move(reservation);
     call.accepted = true;
     CountAttempt(sim_.coverage, call.attempt);
     DecodeResponse response;

@@ -18,14 +18,14 @@ void DecodeSim::TakeOwn(Holding& held, BlockPool::Block block) {
   held.blocks.push_back(std::move(block));
 }
 
-// With nothing before them. Returns how many of them somebody uses: those need no promise.
+// With nothing before them. Returns how many of them somebody uses: those need no reservation.
 int DecodeSim::TakeCached(Holding& held, const std::vector<int32_t>& blocks) {
   held.memory = {memory_.data(), layout_, {}};
   held.generations.clear();
   int used = 0;
   for (const int32_t id : blocks) {
     const bool is_used = pool_->reference_count(id) > 0;
-    held.blocks.push_back(is_used ? pool_->Share(id) : held.promise.TakeKept(id));
+    held.blocks.push_back(is_used ? pool_->Share(id) : held.reservation.TakeKept(id));
     used += is_used ? 1 : 0;
     held.memory.block_table.push_back(id);
     held.generations.push_back(pool_->generation(id));
@@ -38,7 +38,7 @@ void DecodeSim::GiveBack(Holding& held) {
   std::replace(owners_.begin(), owners_.end(), static_cast<const Holding*>(&held),
                static_cast<const Holding*>(nullptr));
   while (!held.blocks.empty()) held.blocks.pop_back();  // the last block first
-  held.promise = BlockPool::Promise();
+  held.reservation = BlockPool::Reservation();
 }
 
 // Whole blocks of the sequence that are all there.
@@ -75,7 +75,7 @@ void DecodeSim::DropChoice(Call& call, uint32_t number) {
     call.going.insert(number);
     const int with = BlocksToStart(call);
     call.going.erase(number);
-    call.held.promise.GiveUp(std::min(call.held.promise.count(), with - without));
+    call.held.reservation.GiveUp(std::min(call.held.reservation.count(), with - without));
   }
   WakeWaiting();
 }
@@ -109,7 +109,7 @@ void DecodeSim::Part(Call& call) {
     held.memory = {memory_.data(), layout_, {}};
     for (size_t i = 0; i < from.blocks.size(); ++i) {
       if (copies && i + 1 == from.blocks.size()) {
-        TakeOwn(held, from.promise.Take());
+        TakeOwn(held, from.reservation.Take());
         const auto bytes = [&](const Holding& of) {
           return memory_.data() + static_cast<size_t>(of.blocks[i].id()) *
                                       static_cast<size_t>(layout_.block_bytes());
@@ -121,7 +121,7 @@ void DecodeSim::Part(Call& call) {
       held.memory.block_table.push_back(from.memory.block_table[i]);
       held.generations.push_back(from.generations[i]);
     }
-    if (from.promise.count() > 1) held.promise = from.promise.Split(1);
+    if (from.reservation.count() > 1) held.reservation = from.reservation.Split(1);
   }
   Holding& to = call.parted.at(first).held;
   std::replace(owners_.begin(), owners_.end(), static_cast<const Holding*>(&from),

@@ -56,9 +56,9 @@ void DecodeSim::ComputeChunk(Key key) {
   const auto tokens = static_cast<int>(ids.size());
   Holding& held = call->held;
   if (!call->granted) {
-    held.promise.GiveUp(TakeCached(held, prefix_cache_->Find(ids, "")));
+    held.reservation.GiveUp(TakeCached(held, prefix_cache_->Find(ids, "")));
     const auto needed = static_cast<size_t>(layout_.BlocksFor(tokens));
-    while (held.blocks.size() < needed) TakeOwn(held, held.promise.Take());
+    while (held.blocks.size() < needed) TakeOwn(held, held.reservation.Take());
     call->granted = true;
     call->computed_tokens = static_cast<int>(held.shared_blocks) * layout_.block_size;
     ++sim_.coverage.local_prefills;
@@ -134,8 +134,8 @@ void DecodeSim::Step(Key key, uint32_t number) {
 bool DecodeSim::HasRoom(Call& call, Choice& choice, int tokens) {
   Holding& held = choice.held;
   while (held.blocks.size() < static_cast<size_t>(layout_.BlocksFor(tokens))) {
-    if (held.promise.count() > 0) {
-      TakeOwn(held, held.promise.Take());
+    if (held.reservation.count() > 0) {
+      TakeOwn(held, held.reservation.Take());
       continue;
     }
     if (auto block = pool_->TryAllocate()) {
@@ -193,13 +193,13 @@ bool DecodeSim::Recompute(Call& call, uint32_t number) {
   const auto used = std::count_if(cached.begin(), cached.end(), [this](int32_t block) {
     return pool_->reference_count(block) > 0;
   });
-  auto promise = pool_->TryPromise(layout_.BlocksFor(tokens) + 1 - static_cast<int>(used));
-  if (!promise.has_value()) return false;
+  auto reservation = pool_->TryReserve(layout_.BlocksFor(tokens) + 1 - static_cast<int>(used));
+  if (!reservation.has_value()) return false;
   Holding& held = choice.held;
-  held.promise = *std::move(promise);
+  held.reservation = *std::move(reservation);
   TakeCached(held, cached);
   while (held.blocks.size() < static_cast<size_t>(layout_.BlocksFor(tokens))) {
-    TakeOwn(held, held.promise.Take());
+    TakeOwn(held, held.reservation.Take());
   }
   const int first = static_cast<int>(cached.size()) * layout_.block_size;
   for (int layer = 0; layer < layout_.layers; ++layer) {

@@ -11,10 +11,10 @@ using internal::v1::KvDataHeader;
 namespace {
 
 template <typename Visit>
-void ForEachPage(const KvReceiver::Run& run, const Visit& visit) {
-  const int end = run.first_token + run.token_count;
-  for (int token = run.first_token; token < end; token += kKvPageTokens) {
-    visit(std::pair<int, int>(run.layer, token / kKvPageTokens), token,
+void ForEachPage(const KvReceiver::LayerTokens& range, const Visit& visit) {
+  const int end = range.first_token + range.token_count;
+  for (int token = range.first_token; token < end; token += kKvPageTokens) {
+    visit(std::pair<int, int>(range.layer, token / kKvPageTokens), token,
           std::min(token + kKvPageTokens, end));
   }
 }
@@ -43,15 +43,15 @@ void DecodeSim::OnSend(Call& call, const KvReceiver::Send& send) {
 }
 
 // I3: only into blocks of this attempt, in the life in which it took them.
-bool DecodeSim::MayWrite(const Call& call, const KvReceiver::Run& run) {
+bool DecodeSim::MayWrite(const Call& call, const KvReceiver::LayerTokens& range) {
   if (!call.granted || call.released || call.committed) return false;
   const int tokens = static_cast<int>(call.attempt.token_ids.size());
-  const int end = run.first_token + run.token_count;
-  if (run.layer < 0 || run.layer >= layout_.layers || run.first_token < call.start_token ||
+  const int end = range.first_token + range.token_count;
+  if (range.layer < 0 || range.layer >= layout_.layers || range.first_token < call.start_token ||
       end > tokens) {
     return false;
   }
-  for (int token = run.first_token; token < end; token += kKvPageTokens) {
+  for (int token = range.first_token; token < end; token += kKvPageTokens) {
     const auto index = static_cast<size_t>(token / layout_.block_size);
     const int32_t block = call.held.memory.block_table[index];
     if (owners_[static_cast<size_t>(block)] != &call.held) return false;
@@ -63,10 +63,10 @@ bool DecodeSim::MayWrite(const Call& call, const KvReceiver::Run& run) {
 void DecodeSim::BeginCopy(Key key, Call& call, const KvReceiver::Copy& copy) {
   ++sim_.coverage.copies;
   if (call.messages.count(copy.message_id) == 0) sim_.Violation("a copy without its message");
-  if (copy.runs.empty()) sim_.Violation("a copy of nothing");
-  for (const KvReceiver::Run& run : copy.runs) {
-    if (!MayWrite(call, run)) return sim_.Violation("a copy into somebody else's block");
-    ForEachPage(run, [&](const Page& page, int, int) {
+  if (copy.ranges.empty()) sim_.Violation("a copy of nothing");
+  for (const KvReceiver::LayerTokens& range : copy.ranges) {
+    if (!MayWrite(call, range)) return sim_.Violation("a copy into somebody else's block");
+    ForEachPage(range, [&](const Page& page, int, int) {
       if (!call.in_copy.insert(page).second) sim_.Violation("two copies into one page");
       if (call.right.count(page) > 0) sim_.Violation("a copy into a covered page");
     });
@@ -84,16 +84,16 @@ void DecodeSim::FinishCopy(Key key, uint64_t copy_id) {
   }
   const KvReceiver::Copy copy = call->copies.at(copy_id);
   call->copies.erase(copy_id);
-  for (const KvReceiver::Run& run : copy.runs) {
-    if (!MayWrite(*call, run)) return sim_.Violation("a late write into somebody else's block");
+  for (const KvReceiver::LayerTokens& range : copy.ranges) {
+    if (!MayWrite(*call, range)) return sim_.Violation("a late write into somebody else's block");
   }
   KvReceiver::CopyDone done =
       CopyPayload(copy, call->messages.at(copy.message_id), call->held.memory);
   if (sim_.Strikes(Fault::kFailedCopy)) done = {copy_id, false, {}, {}};
-  for (const KvReceiver::Run& run : copy.runs) {
-    ForEachPage(run, [&](const Page& page, int first, int end) {
+  for (const KvReceiver::LayerTokens& range : copy.ranges) {
+    ForEachPage(range, [&](const Page& page, int first, int end) {
       call->in_copy.erase(page);
-      const bool right = call->attempt.content->Holds(call->held.memory, run.layer, first, end);
+      const bool right = call->attempt.content->Holds(call->held.memory, range.layer, first, end);
       if (done.ok && right) call->right.insert(page);
     });
   }
@@ -123,9 +123,9 @@ void DecodeSim::CheckAtRest() {
     sim_.Violation("decode worker ", index_, " still has ", calls_.size(), " attempts and ",
                    streams_.size(), " streams");
   }
-  if (pool_->used_blocks() != 0 || pool_->promised_blocks() != 0) {
+  if (pool_->used_blocks() != 0 || pool_->reserved_blocks() != 0) {
     sim_.Violation("decode worker ", index_, " has ", pool_->used_blocks(), " blocks in use, ",
-                   pool_->promised_blocks(), " promised");
+                   pool_->reserved_blocks(), " reserved");
   }
   if (retained_->size() != 0) sim_.Violation("what was retained has not expired");
   pool_->CheckInvariants();

@@ -298,9 +298,9 @@ void InterleavingWorld::BeginCopy(int request, const KvReceiver::Copy& copy) {
   if (decode_owner_ != request || !side.granted || side.committed) {
     Violation("a copy into somebody else's block");
   }
-  for (const KvReceiver::Run& run : copy.runs) {
-    const int end = KvPages(run.first_token + run.token_count);
-    for (int page = run.first_token / kKvPageTokens; page < end; ++page) {
+  for (const KvReceiver::LayerTokens& range : copy.ranges) {
+    const int end = KvPages(range.first_token + range.token_count);
+    for (int page = range.first_token / kKvPageTokens; page < end; ++page) {
       if (!side.in_copy.insert(page).second) Violation("two copies into one page");
       if (side.right.count(page) > 0) Violation("a copy into a covered page");
     }
@@ -315,9 +315,9 @@ void InterleavingWorld::FinishCopy(int request, uint64_t copy_id) {
   if (decode_owner_ != request) return Violation("a late write into somebody else's block");
   KvReceiver::CopyDone done{copy_id, true, {}, {}};
   const int content = side.held.at(copy.message_id).content;
-  for (const KvReceiver::Run& run : copy.runs) {
-    const int end = KvPages(run.first_token + run.token_count);
-    for (int page = run.first_token / kKvPageTokens; page < end; ++page) {
+  for (const KvReceiver::LayerTokens& range : copy.ranges) {
+    const int end = KvPages(range.first_token + range.token_count);
+    for (int page = range.first_token / kKvPageTokens; page < end; ++page) {
       decode_content_[static_cast<size_t>(page)] = content;
       done.page_crcs.push_back(CrcOf(content, page));
       side.in_copy.erase(page);

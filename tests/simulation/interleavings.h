@@ -41,7 +41,7 @@ class InterleavingWorld {
  public:
   static constexpr int kRequests = 2;
   enum class Kind {
-    kStartDecode,  // the promise
+    kStartDecode,  // the reservation
     kStartPrefill,
     kGrant,
     kCompute,
@@ -150,7 +150,7 @@ class InterleavingWorld {
   int disturbances_left_ = 0;
   int prefill_owner_ = -1;           // request that has the prefill worker's blocks
   int prefill_content_ = -1;         // request whose K and V are in them
-  int decode_owner_ = -1;            // of the promise or the blocks
+  int decode_owner_ = -1;            // of the reservation or the blocks
   std::vector<int> decode_content_;  // [page]
   std::string violation_;
 };

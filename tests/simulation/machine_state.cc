@@ -67,8 +67,8 @@ void MachineState::Append(const KvReceiver& receiver, std::string& out) {
   for (const auto& [id, copy] : receiver.copies_) {
     Add(out, "copy", id);
     add_message(copy.message);
-    for (const KvReceiver::Run& run : copy.runs) {
-      Add(out, run.layer, run.first_token, run.token_count);
+    for (const KvReceiver::LayerTokens& range : copy.ranges) {
+      Add(out, range.layer, range.first_token, range.token_count);
     }
   }
   Add(out, "waiting");

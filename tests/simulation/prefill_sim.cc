@@ -194,14 +194,14 @@ bool PrefillSim::TakeBlocks(Push& push) {
   int kept = 0;
   for (const int32_t id : cached) kept += pool_->reference_count(id) == 0 ? 1 : 0;
   const int used = static_cast<int>(cached.size()) - kept;
-  auto promise = pool_->TryPromise(static_cast<int>(needed) - used);
-  if (!promise.has_value()) return false;
+  auto reservation = pool_->TryReserve(static_cast<int>(needed) - used);
+  if (!reservation.has_value()) return false;
   for (const int32_t id : cached) {
-    push.blocks.push_back(pool_->reference_count(id) == 0 ? promise->TakeKept(id)
+    push.blocks.push_back(pool_->reference_count(id) == 0 ? reservation->TakeKept(id)
                                                           : pool_->Share(id));
   }
   while (push.blocks.size() < needed) {
-    push.blocks.push_back(promise->Take());
+    push.blocks.push_back(reservation->Take());
     CheckUnused(push.blocks.back());
   }
   push.cached_tokens = static_cast<int>(cached.size()) * layout_.block_size;
@@ -367,7 +367,7 @@ void PrefillSim::CheckAtRest() {
     sim_.Violation("prefill worker ", index_, " still has ", pushes_.size(), " pushes, ",
                    waiting_.size(), " waiting prompts and ", calls_.size(), " calls");
   }
-  if (pool_->used_blocks() != 0 || pool_->promised_blocks() != 0) {
+  if (pool_->used_blocks() != 0 || pool_->reserved_blocks() != 0) {
     sim_.Violation("prefill worker ", index_, " has ", pool_->used_blocks(), " blocks in use");
   }
   pool_->CheckInvariants();

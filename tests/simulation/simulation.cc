@@ -10,9 +10,9 @@
 namespace baton {
 namespace {
 
-// After healing everything ends within this: a promise expires after 30 s, an unanswered push after
-// 20 s and its abort, a request that nobody serves after 30 s, a late cancellation comes within 60
-// s.
+// After healing everything ends within this: a reservation expires after 30 s, an unanswered push
+// after 20 s and its abort, a request that nobody serves after 30 s, a late cancellation comes
+// within 60 s.
 constexpr Micros kTimeToRest = 300'000'000;
 constexpr Micros kCheckInterval = 250'000;
 constexpr Micros kToldTime = 600'000;  // two reports of each worker

@@ -123,7 +123,7 @@ EventLog EngineHarness::RunAlone(SequenceRequest request) {
 void EngineHarness::ExpectNothingHeld() {
   const EngineStats stats = engine_->Stats();
   EXPECT_EQ(stats.used_blocks, 0);
-  EXPECT_EQ(stats.promised_blocks, 0);
+  EXPECT_EQ(stats.reserved_blocks, 0);
   EXPECT_EQ(stats.waiting_sequences, 0);
   EXPECT_EQ(stats.running_sequences, 0);
 }

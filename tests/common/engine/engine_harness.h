@@ -15,7 +15,7 @@
 namespace baton {
 
 // What one choice of a sequence was told. Checks the order of events that sequence_request.h
-// promises as they come.
+// reservations as they come.
 struct EventLog {
   std::vector<OutputToken> tokens;
   std::vector<LayerComputed> layers;  // without their block tables

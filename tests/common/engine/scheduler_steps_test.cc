@@ -39,7 +39,7 @@ class Steps {
     DoneUntil(0);
     while (!ids_.empty()) RemoveOne();
     EXPECT_EQ(pool_.used_blocks(), 0);
-    EXPECT_EQ(pool_.promised_blocks(), 0);
+    EXPECT_EQ(pool_.reserved_blocks(), 0);
   }
 
   int over_runs() const { return over_runs_; }

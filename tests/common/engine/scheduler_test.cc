@@ -124,15 +124,15 @@ TEST_F(SchedulerTest, NoMoreThanMaxNumSeqsRunAndPausedOnesDoNotCount) {
   EXPECT_EQ(schedule.batch[0].sequence, &first) << "the oldest are in the batch";
 }
 
-TEST_F(SchedulerTest, APromiseIsForAllTokensAndOneBlockOfHeadRoom) {
+TEST_F(SchedulerTest, AReservationIsForAllTokensAndOneBlockOfHeadRoom) {
   Make(10);
   Sequence& sequence = Add(Mode::kReceive, 33);
   const Schedule schedule = Step();
   EXPECT_THAT(schedule.admitted, testing::ElementsAre(&sequence));
-  EXPECT_EQ(pool_->promised_blocks(), 4);
+  EXPECT_EQ(pool_->reserved_blocks(), 4);
   scheduler_->OpenReceive(sequence, "");
   EXPECT_EQ(sequence.block_table.size(), 3u);
-  EXPECT_EQ(pool_->promised_blocks(), 1);
+  EXPECT_EQ(pool_->reserved_blocks(), 1);
   EXPECT_TRUE(Step().batch.empty());
   scheduler_->Commit(sequence, {5});
   const Schedule first = Step();
@@ -143,22 +143,22 @@ TEST_F(SchedulerTest, APromiseIsForAllTokensAndOneBlockOfHeadRoom) {
   EXPECT_EQ(pool_->available_blocks(), 10);
 }
 
-TEST_F(SchedulerTest, PromisesAreFirstComeFirstServed) {
+TEST_F(SchedulerTest, ReservationsAreFirstComeFirstServed) {
   Make(10);
   Sequence& first = Add(Mode::kReceive, 96);   // 7 blocks
   Sequence& second = Add(Mode::kReceive, 64);  // 5 blocks
   Sequence& small = Add(Mode::kReceive, 16);   // 2 blocks: would fit, and waits behind
   Step();
-  EXPECT_EQ(first.state, State::kPromised);
+  EXPECT_EQ(first.state, State::kReserved);
   EXPECT_EQ(second.state, State::kWaiting);
   EXPECT_EQ(small.state, State::kWaiting);
   scheduler_->Remove(first);
   Step();
-  EXPECT_EQ(second.state, State::kPromised);
-  EXPECT_EQ(small.state, State::kPromised);
+  EXPECT_EQ(second.state, State::kReserved);
+  EXPECT_EQ(small.state, State::kReserved);
 }
 
-TEST_F(SchedulerTest, LackOfAPlaceInTheBatchDoesNotHoldUpPromises) {
+TEST_F(SchedulerTest, LackOfAPlaceInTheBatchDoesNotHoldUpReservations) {
   Make(20, 1);
   Add(Mode::kLocal, 16);
   Step();
@@ -166,7 +166,7 @@ TEST_F(SchedulerTest, LackOfAPlaceInTheBatchDoesNotHoldUpPromises) {
   Sequence& receive = Add(Mode::kReceive, 16);
   Step();
   EXPECT_EQ(local.state, State::kWaiting);
-  EXPECT_EQ(receive.state, State::kPromised);
+  EXPECT_EQ(receive.state, State::kReserved);
 }
 
 TEST_F(SchedulerTest, PreemptsTheYoungestAndPausedOnesBeforeIt) {
@@ -247,7 +247,7 @@ TEST_F(SchedulerTest, AnIsolatedSequenceThatSitsOutLetsThoseFinishWhoHaveTheBloc
 }
 
 // Random life on small pools: the books balance after every step, nobody is stuck, whoever is not
-// released finishes, and at rest nothing is used or promised.
+// released finishes, and at rest nothing is used or reserved.
 TEST_F(SchedulerTest, UnderRandomLoadEverybodyFinishesAndNothingIsLeft) {
   size_t preempted = 0;
   for (unsigned seed = 0; seed < 200; ++seed) {
@@ -275,7 +275,7 @@ TEST_F(SchedulerTest, UnderRandomLoadEverybodyFinishesAndNothingIsLeft) {
         }
         if (quiet) sequence->paused = false;
         if (!quiet && random() % 10 == 0) sequence->paused = random() % 2 == 0;
-        if (sequence->state == State::kPromised && random() % 4 == 0) {
+        if (sequence->state == State::kReserved && random() % 4 == 0) {
           scheduler_->OpenReceive(*sequence, "");
         } else if (sequence->state == State::kReceiving && random() % 4 == 0) {
           scheduler_->Commit(*sequence, {1});

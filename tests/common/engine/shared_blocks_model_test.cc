@@ -68,7 +68,7 @@ class Model {
     if (testing::Test::HasFatalFailure()) return;
     ASSERT_TRUE(alive_.empty()) << alive_.size() << " are stuck";
     ASSERT_EQ(pool_.used_blocks(), 0);
-    ASSERT_EQ(pool_.promised_blocks(), 0);
+    ASSERT_EQ(pool_.reserved_blocks(), 0);
     // What is retained ends by time alone, and nothing but the prefix cache keeps blocks then.
     scheduler_.ForgetExpired(now_ + kLifetime);
     ASSERT_EQ(scheduler_.NextExpiry(), absl::InfiniteFuture());
@@ -182,7 +182,7 @@ class Model {
 
   // What the worlds outside asks of one sequence.
   void Serve(Sequence& sequence) {
-    if (sequence.state == State::kPromised) {
+    if (sequence.state == State::kReserved) {
       Open(sequence);
     } else if (sequence.state == State::kReceiving && !quiet_ && Chance(2)) {
       Receive(sequence);
@@ -214,9 +214,9 @@ class Model {
     for (int token = 0; token < held; ++token) {
       ASSERT_EQ(At(sequence, token), NodeAt(shadow, token)) << "holds the KV of other tokens";
     }
-    ASSERT_EQ(sequence.promise.count(),
+    ASSERT_EQ(sequence.reservation.count(),
               scheduler_.BlocksToStart(sequence) - static_cast<int>(sequence.blocks.size()))
-        << "nothing is promised for what is shared";
+        << "nothing is reserved for what is shared";
     pinned_tokens_ += shared;
     shadow.pinned_tokens = shared;
     if (held > shared) CheckLeft(sequence, shadow, held);

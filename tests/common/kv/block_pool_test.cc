@@ -14,7 +14,7 @@ namespace baton {
 namespace {
 
 using Block = BlockPool::Block;
-using Promise = BlockPool::Promise;
+using Reservation = BlockPool::Reservation;
 
 TEST(BlockPool, GivesOutEveryBlockOnceAndThenNothing) {
   BlockPool pool(5);
@@ -31,43 +31,43 @@ TEST(BlockPool, GivesOutEveryBlockOnceAndThenNothing) {
   EXPECT_EQ(pool.used_blocks(), 0);
 }
 
-TEST(BlockPool, NeverHandsOutAPromisedBlock) {
+TEST(BlockPool, NeverHandsOutAReservedBlock) {
   BlockPool pool(4);
-  Promise promise = *pool.TryPromise(3);
+  Reservation reservation = *pool.TryReserve(3);
   std::optional<Block> only = pool.TryAllocate();
   EXPECT_TRUE(only.has_value());
   EXPECT_FALSE(pool.TryAllocate().has_value());
-  EXPECT_FALSE(pool.TryPromise(1).has_value());
-  EXPECT_TRUE(pool.TryPromise(0).has_value());
+  EXPECT_FALSE(pool.TryReserve(1).has_value());
+  EXPECT_TRUE(pool.TryReserve(0).has_value());
   std::vector<Block> taken;
-  while (promise.count() > 0) taken.push_back(promise.Take());
+  while (reservation.count() > 0) taken.push_back(reservation.Take());
   EXPECT_EQ(taken.size(), 3u);
   EXPECT_EQ(pool.used_blocks(), 4);
 }
 
-TEST(BlockPool, APromiseIsAllOrNothingAndGivenUpWithItsValue) {
+TEST(BlockPool, AReservationIsAllOrNothingAndGivenUpWithItsValue) {
   BlockPool pool(4);
-  EXPECT_FALSE(pool.TryPromise(5).has_value());
-  EXPECT_EQ(pool.promised_blocks(), 0);
+  EXPECT_FALSE(pool.TryReserve(5).has_value());
+  EXPECT_EQ(pool.reserved_blocks(), 0);
   {
-    Promise promise = *pool.TryPromise(4);
-    const Block taken = promise.Take();
-    EXPECT_EQ(pool.promised_blocks(), 3);
+    Reservation reservation = *pool.TryReserve(4);
+    const Block taken = reservation.Take();
+    EXPECT_EQ(pool.reserved_blocks(), 3);
   }
-  EXPECT_EQ(pool.promised_blocks(), 0);
+  EXPECT_EQ(pool.reserved_blocks(), 0);
   EXPECT_EQ(pool.available_blocks(), 4);
 }
 
-TEST(BlockPool, APartOfAPromiseIsAPromiseOfItsOwn) {
+TEST(BlockPool, APartOfAReservationIsAReservationOfItsOwn) {
   BlockPool pool(3);
-  auto whole = pool.TryPromise(3);
+  auto whole = pool.TryReserve(3);
   {
-    const BlockPool::Promise part = whole->Split(2);
+    const BlockPool::Reservation part = whole->Split(2);
     EXPECT_EQ(whole->count(), 1);
     EXPECT_EQ(part.count(), 2);
-    EXPECT_EQ(pool.promised_blocks(), 3);
+    EXPECT_EQ(pool.reserved_blocks(), 3);
   }
-  EXPECT_EQ(pool.promised_blocks(), 1);
+  EXPECT_EQ(pool.reserved_blocks(), 1);
   pool.CheckInvariants();
 }
 
@@ -90,10 +90,10 @@ TEST(BlockPool, AssignmentGivesBackWhatWasHeldAtOnce) {
   Block second = *pool.TryAllocate();
   first = std::move(second);
   EXPECT_EQ(pool.free_blocks(), 1);
-  Promise promise = *pool.TryPromise(1);
-  Promise other = *pool.TryPromise(0);
-  promise = std::move(other);
-  EXPECT_EQ(pool.promised_blocks(), 0);
+  Reservation reservation = *pool.TryReserve(1);
+  Reservation other = *pool.TryReserve(0);
+  reservation = std::move(other);
+  EXPECT_EQ(pool.reserved_blocks(), 0);
 }
 
 TEST(BlockPool, AReusedBlockHasANewGeneration) {
@@ -111,10 +111,10 @@ TEST(BlockPool, AgreesWithAPlainModel) {
   std::mt19937 random(7);
   BlockPool pool(kBlocks);
   std::vector<Block> blocks;
-  std::vector<Promise> promises;
+  std::vector<Reservation> reservations;
   std::map<int32_t, int> references;
   std::map<int32_t, uint32_t> generations;
-  int promised = 0;
+  int reserved = 0;
   std::set<int32_t> keep;           // whenever they are free
   std::vector<int32_t> kept_order;  // free ones of them, the least recently used first
   const auto unlist = [&](int32_t id) {
@@ -142,7 +142,7 @@ TEST(BlockPool, AgreesWithAPlainModel) {
   for (int step = 0; step < 100000; ++step) {
     int used = 0;
     for (const auto& [id, count] : references) used += count > 0;
-    const int available = kBlocks - used - promised;
+    const int available = kBlocks - used - reserved;
     switch (random() % 9) {
       case 0: {
         std::optional<Block> block = pool.TryAllocate();
@@ -152,23 +152,24 @@ TEST(BlockPool, AgreesWithAPlainModel) {
       }
       case 1: {
         const int count = static_cast<int>(random() % 6);
-        std::optional<Promise> promise = pool.TryPromise(count);
-        ASSERT_EQ(promise.has_value(), count <= available);
-        if (promise) promised += count, promises.push_back(*std::move(promise));
+        std::optional<Reservation> reservation = pool.TryReserve(count);
+        ASSERT_EQ(reservation.has_value(), count <= available);
+        if (reservation) reserved += count, reservations.push_back(*std::move(reservation));
         break;
       }
       case 2:
-        if (promises.empty()) break;
-        if (Promise& promise = promises[random() % promises.size()]; promise.count() > 0) {
-          --promised;
-          give_out(promise.Take());
+        if (reservations.empty()) break;
+        if (Reservation& reservation = reservations[random() % reservations.size()];
+            reservation.count() > 0) {
+          --reserved;
+          give_out(reservation.Take());
         }
         break;
       case 3:
-        if (promises.empty()) break;
-        std::swap(promises[random() % promises.size()], promises.back());
-        promised -= promises.back().count();
-        promises.pop_back();
+        if (reservations.empty()) break;
+        std::swap(reservations[random() % reservations.size()], reservations.back());
+        reserved -= reservations.back().count();
+        reservations.pop_back();
         break;
       case 4:
         if (blocks.empty()) break;
@@ -194,20 +195,20 @@ TEST(BlockPool, AgreesWithAPlainModel) {
         break;
       }
       case 8: {
-        if (promises.empty() || kept_order.empty()) break;
-        Promise& promise = promises[random() % promises.size()];
-        if (promise.count() == 0) break;
+        if (reservations.empty() || kept_order.empty()) break;
+        Reservation& reservation = reservations[random() % reservations.size()];
+        if (reservation.count() == 0) break;
         const int32_t id = kept_order[random() % kept_order.size()];
-        blocks.push_back(promise.TakeKept(id));
+        blocks.push_back(reservation.TakeKept(id));
         references[id] = 1;
         unlist(id);
-        --promised;
+        --reserved;
         break;
       }
     }
     pool.CheckInvariants();
     ASSERT_EQ(pool.kept_blocks(), static_cast<int>(kept_order.size()));
-    ASSERT_EQ(pool.promised_blocks(), promised);
+    ASSERT_EQ(pool.reserved_blocks(), reserved);
     ASSERT_EQ(pool.used_blocks() + pool.free_blocks(), kBlocks);
     for (const auto& [id, count] : references) {
       ASSERT_EQ(pool.reference_count(id), count);
@@ -216,10 +217,10 @@ TEST(BlockPool, AgreesWithAPlainModel) {
   }
 }
 
-TEST(BlockPoolDeathTest, TakingMoreThanWasPromisedIsABug) {
+TEST(BlockPoolDeathTest, TakingMoreThanWasReservedIsABug) {
   BlockPool pool(2);
-  Promise promise = *pool.TryPromise(0);
-  EXPECT_DEATH(promise.Take(), "nothing is promised");
+  Reservation reservation = *pool.TryReserve(0);
+  EXPECT_DEATH(reservation.Take(), "nothing is reserved");
 }
 
 }  // namespace

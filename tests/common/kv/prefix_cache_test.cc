@@ -159,7 +159,7 @@ TEST_F(PrefixCacheTest, TheLeastRecentlyUsedGoesFirst) {
   const auto use = [&](int32_t token) {
     const std::vector<int32_t> found = cache_->Find({token, token, token, token, token}, "");
     ASSERT_EQ(found.size(), 1u);
-    pool_->TryPromise(1)->TakeKept(found[0]);
+    pool_->TryReserve(1)->TakeKept(found[0]);
   };
   use(1);
   const auto held = [&](int32_t token) {

@@ -112,9 +112,9 @@ TEST_F(RetainedPrefixesTest, WhoeverNeedsBlocksGetsThemTheLastOfTheAttemptFirst)
   taken.push_back(*pool_->TryAllocate());
   EXPECT_EQ(taken.back().id(), ids[3]);
   EXPECT_EQ(Find("a", 200).tokens, 96);
-  auto promise = pool_->TryPromise(3);
-  ASSERT_TRUE(promise.has_value());
-  while (promise->count() > 0) taken.push_back(promise->Take());
+  auto reservation = pool_->TryReserve(3);
+  ASSERT_TRUE(reservation.has_value());
+  while (reservation->count() > 0) taken.push_back(reservation->Take());
   EXPECT_EQ(Find("a", 200).tokens, 0);
   taken.clear();
   EXPECT_EQ(Find("a", 200).tokens, 0) << "they hold others' tokens now";
@@ -126,10 +126,10 @@ TEST_F(RetainedPrefixesTest, WhoeverNeedsBlocksGetsThemTheLastOfTheAttemptFirst)
 TEST_F(RetainedPrefixesTest, WhatTheNextAttemptTookIsItsOwnAndTheRestIsGivenUp) {
   Make(6);
   Leave("a", 96);
-  auto promise = pool_->TryPromise(6);
+  auto reservation = pool_->TryReserve(6);
   const Match match = Find("a", 64);
   std::vector<Block> blocks;
-  for (const int32_t block : match.blocks) blocks.push_back(promise->TakeKept(block));
+  for (const int32_t block : match.blocks) blocks.push_back(reservation->TakeKept(block));
   retained_->Forget("a");
   EXPECT_EQ(blocks.size(), 2u);
   EXPECT_EQ(pool_->kept_blocks(), 0);

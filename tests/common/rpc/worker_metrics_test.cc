@@ -43,7 +43,7 @@ class ReceiverMetricsTest : public WorkerMetricsTest {
 TEST_F(ReceiverMetricsTest, BlocksAreCountedByState) {
   stats_.total_blocks = 10;
   stats_.used_blocks = 3;
-  stats_.promised_blocks = 1;
+  stats_.reserved_blocks = 1;
   stats_.free_blocks = 6;
   stats_.cached_blocks = 2;
   ExpectSample("baton_kv_cache_blocks", R"(state="used")", "3");
