@@ -4,6 +4,7 @@
 //   rows of each M tile: lane / 4, and lane / 4 + 8
 //   columns of every 8:  2 * (lane % 4), and the next one
 // Whole warps call everything here.
+#pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
