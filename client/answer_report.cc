@@ -4,11 +4,13 @@
 #include "absl/strings/str_format.h"
 #include <nlohmann/json.hpp>
 
+#include "common/rpc/duration.h"
+
 namespace baton {
 namespace {
 
 double Milliseconds(const google::protobuf::Duration& duration) {
-  return static_cast<double>(duration.seconds()) * 1e3 + duration.nanos() * 1e-6;
+  return absl::ToDoubleMilliseconds(DurationFromProto(duration));
 }
 
 // " 37 tokens  243.2 tokens/s"

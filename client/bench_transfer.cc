@@ -18,8 +18,8 @@ namespace baton {
 namespace {
 
 constexpr char kProgram[] = "baton bench transfer";
-constexpr uint64_t kMinMessageBytes = 16 << 10;
-constexpr uint64_t kMaxMessageBytes = 64 << 20;
+constexpr uint64_t kSmallestMessageBytes = 16 << 10;
+constexpr uint64_t kLargestMessageBytes = 64 << 20;
 constexpr int kMaxRounds = 1000;
 constexpr size_t kUsualCallBytes = size_t{1} << 20;  // of the socket, and of a protobuf field
 constexpr int kUsualConnections = 2;                 // as --kv-connections of a worker
@@ -31,9 +31,9 @@ absl::Status CheckOptions(const BenchTransferOptions& options) {
     return absl::InvalidArgumentError("--message: name at least one size");
   }
   for (const uint64_t bytes : options.message_bytes) {
-    if (bytes >= kMinMessageBytes && bytes <= kMaxMessageBytes) continue;
-    return absl::InvalidArgumentError(absl::StrCat("--message ", bytes, ": must be ",
-                                                   kMinMessageBytes, " to ", kMaxMessageBytes));
+    if (bytes >= kSmallestMessageBytes && bytes <= kLargestMessageBytes) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--message ", bytes, ": must be ", kSmallestMessageBytes, " to ", kLargestMessageBytes));
   }
   if (options.connections.empty()) {
     return absl::InvalidArgumentError("--connections: name at least one number");

@@ -42,7 +42,7 @@ class CopyingService final : public KvTransferService::Service {
   const size_t bytes_;
 };
 
-absl::Status Receive(const TransferCase& transfer, const ReadyFunction& ready) {
+absl::Status ReceiveMessages(const TransferCase& transfer, const ReadyFunction& ready) {
   BATON_ASSIGN_OR_RETURN(const TransferCache cache, TransferCache::Create(transfer));
   CopyingService service(cache.data(), transfer.bytes());
   grpc::ServerBuilder builder;
@@ -74,9 +74,10 @@ absl::Status SendOnce(KvTransferService::Stub& stub, const uint8_t* from, size_t
   return absl::UnavailableError(absl::StrCat("protobuf bytes: ", status.error_message()));
 }
 
-absl::StatusOr<std::vector<TransferSample>> Send(const TransferCase& transfer,
-                                                 const std::vector<size_t>& message_bytes,
-                                                 const std::string& address, pid_t receiver) {
+absl::StatusOr<std::vector<TransferSample>> SendMessages(const TransferCase& transfer,
+                                                         const std::vector<size_t>& message_bytes,
+                                                         const std::string& address,
+                                                         pid_t receiver) {
   BATON_ASSIGN_OR_RETURN(TransferCache cache, TransferCache::Create(transfer));
   cache.Fill();
   const auto stub =
@@ -95,9 +96,9 @@ absl::StatusOr<std::vector<TransferSample>> Send(const TransferCase& transfer,
 
 absl::StatusOr<std::vector<TransferSample>> MeasureProtobufBytes(
     const TransferCase& transfer, const std::vector<size_t>& message_bytes) {
-  return RunForkedPair([&](const ReadyFunction& ready) { return Receive(transfer, ready); },
+  return RunForkedPair([&](const ReadyFunction& ready) { return ReceiveMessages(transfer, ready); },
                        [&](const std::string& address, pid_t receiver) {
-                         return Send(transfer, message_bytes, address, receiver);
+                         return SendMessages(transfer, message_bytes, address, receiver);
                        },
                        kTransferTimeout);
 }

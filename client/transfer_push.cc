@@ -89,7 +89,8 @@ KvSender::Config SenderConfig(const TransferCase& transfer, uint32_t attempt,
 }
 
 // A decode worker without an engine: the attempts 1 to `attempts` find their blocks granted.
-absl::Status Receive(const TransferCase& transfer, uint32_t attempts, const ReadyFunction& ready) {
+absl::Status ReceivePushes(const TransferCase& transfer, uint32_t attempts,
+                           const ReadyFunction& ready) {
   TuneProcessForBulk();
   BATON_RETURN_IF_ERROR(InitLogging("bench", "warning", "text"));
   BATON_ASSIGN_OR_RETURN(const TransferCache cache,
@@ -191,9 +192,9 @@ absl::StatusOr<TransferSample> PushOnce(const TransferCase& transfer, const Tran
   return sample;
 }
 
-absl::StatusOr<std::vector<TransferSample>> Send(const TransferCase& transfer,
-                                                 const std::vector<PushVariant>& variants,
-                                                 const std::string& address, pid_t receiver) {
+absl::StatusOr<std::vector<TransferSample>> SendPushes(const TransferCase& transfer,
+                                                       const std::vector<PushVariant>& variants,
+                                                       const std::string& address, pid_t receiver) {
   TuneProcessForBulk();
   BATON_RETURN_IF_ERROR(InitLogging("bench", "warning", "text"));
   BATON_ASSIGN_OR_RETURN(TransferCache cache, TransferCache::Create(transfer, transfer.device));
@@ -226,9 +227,9 @@ absl::StatusOr<std::vector<TransferSample>> MeasureKvPush(
     const TransferCase& transfer, const std::vector<PushVariant>& variants) {
   const auto attempts = static_cast<uint32_t>(variants.size() + 1);
   return RunForkedPair(
-      [&](const ReadyFunction& ready) { return Receive(transfer, attempts, ready); },
+      [&](const ReadyFunction& ready) { return ReceivePushes(transfer, attempts, ready); },
       [&](const std::string& address, pid_t receiver) {
-        return Send(transfer, variants, address, receiver);
+        return SendPushes(transfer, variants, address, receiver);
       },
       kTransferTimeout);
 }

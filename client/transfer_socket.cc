@@ -50,7 +50,7 @@ sockaddr_in Loopback(uint16_t port) {
 }
 
 // For every region the sender first says the bytes of a call; one byte answers when all is there.
-absl::Status Receive(const TransferCase& transfer, const ReadyFunction& ready) {
+absl::Status ReceiveBytes(const TransferCase& transfer, const ReadyFunction& ready) {
   BATON_ASSIGN_OR_RETURN(const TransferCache cache, TransferCache::Create(transfer));
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address = Loopback(0);
@@ -73,9 +73,9 @@ absl::Status Receive(const TransferCase& transfer, const ReadyFunction& ready) {
   }
 }
 
-absl::StatusOr<std::vector<TransferSample>> Send(const TransferCase& transfer,
-                                                 const std::vector<size_t>& call_bytes,
-                                                 const std::string& address, pid_t receiver) {
+absl::StatusOr<std::vector<TransferSample>> SendBytes(const TransferCase& transfer,
+                                                      const std::vector<size_t>& call_bytes,
+                                                      const std::string& address, pid_t receiver) {
   BATON_ASSIGN_OR_RETURN(TransferCache cache, TransferCache::Create(transfer));
   cache.Fill();
   uint32_t port = 0;
@@ -105,9 +105,9 @@ absl::StatusOr<std::vector<TransferSample>> Send(const TransferCase& transfer,
 
 absl::StatusOr<std::vector<TransferSample>> MeasureSocket(const TransferCase& transfer,
                                                           const std::vector<size_t>& call_bytes) {
-  return RunForkedPair([&](const ReadyFunction& ready) { return Receive(transfer, ready); },
+  return RunForkedPair([&](const ReadyFunction& ready) { return ReceiveBytes(transfer, ready); },
                        [&](const std::string& address, pid_t receiver) {
-                         return Send(transfer, call_bytes, address, receiver);
+                         return SendBytes(transfer, call_bytes, address, receiver);
                        },
                        kTransferTimeout);
 }

@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 
-#include "common/rpc/duration_proto.h"
+#include "common/rpc/duration.h"
 #include "decode_worker/decode_call.h"
 
 namespace baton {

@@ -10,7 +10,7 @@
 #include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/convert.h"
-#include "common/rpc/duration_proto.h"
+#include "common/rpc/duration.h"
 #include "common/rpc/identity.h"
 #include "common/rpc/kv_digest.h"
 #include "common/rpc/kv_wire_choice.h"

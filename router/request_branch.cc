@@ -7,6 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/base/failpoint.h"
+#include "common/rpc/duration.h"
 #include "common/rpc/status.h"
 #include "router/request_errors.h"
 #include "router/timeline.h"
@@ -163,8 +164,8 @@ void RequestBranch::TakenUp() {
 
 void RequestBranch::EndQueue() {
   const absl::Duration waited = request_.now - waits_since_;
-  SetDuration(request_.timings.mutable_queue(),
-              GetDuration(request_.timings.queue()) + waited - queued_);
+  *request_.timings.mutable_queue() =
+      DurationToProto(DurationFromProto(request_.timings.queue()) + waited - queued_);
   queued_ = waited;
 }
 

@@ -3,9 +3,9 @@
 #include <utility>
 #include <variant>
 
+#include "common/rpc/duration.h"
 #include "common/rpc/status.h"
 #include "router/request_runner.h"
-#include "router/timeline.h"
 
 namespace baton {
 
@@ -20,7 +20,7 @@ void RequestRunner::Observe(const Request& request, WorkerLeg& leg,
   if (share == request.shares.end()) return;
   const uint32_t prompt = share->second.prompt_tokens;
   parts_.registry.Prefilled(leg.worker_id, prompt - std::min(prompt, leg.cached_tokens),
-                            GetDuration(message.finished().compute()));
+                            DurationFromProto(message.finished().compute()));
   parts_.registry.HandedOff(leg.worker_id, share->second.decode, message.finished());
 }
 
@@ -34,7 +34,7 @@ void RequestRunner::Observe(const Request& request, WorkerLeg& leg,
   if (share == request.shares.end() || share->second.prefill != 0) return;  // not prefilled there
   const uint32_t prompt = share->second.prompt_tokens;
   parts_.registry.Prefilled(leg.worker_id, prompt - std::min(prompt, leg.cached_tokens),
-                            GetDuration(message.finished().prefill()));
+                            DurationFromProto(message.finished().prefill()));
 }
 
 void RequestRunner::Observe(const WorkerLeg& leg, const RequestEvent& end) {

@@ -1,7 +1,7 @@
 #include "router/request_state.h"
 
 #include "common/base/failpoint.h"
-#include "router/timeline.h"
+#include "common/rpc/duration.h"
 
 namespace baton {
 
@@ -25,7 +25,7 @@ void RequestState::Append(const OutputToken& token) {
   BATON_FAILPOINT("router.before_token");
   choice.log.push_back(token);
   if (!timings.has_time_to_first_token()) {
-    SetDuration(timings.mutable_time_to_first_token(), now - spec.received);
+    *timings.mutable_time_to_first_token() = DurationToProto(now - spec.received);
   }
   v1::GenerateChunk chunk = choice.output.Push(token);
   if (ChoiceOutput::IsEmpty(chunk)) return;
@@ -37,7 +37,7 @@ void RequestState::Append(const OutputToken& token) {
 
 Complete RequestState::MakeComplete() {
   timings.set_exact(exact);
-  SetDuration(timings.mutable_total(), now - spec.received);
+  *timings.mutable_total() = DurationToProto(now - spec.received);
   for (const Choice& choice : choices) {
     usage.set_completion_tokens(usage.completion_tokens() + choice.output.completion_tokens());
   }

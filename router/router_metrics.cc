@@ -1,8 +1,8 @@
 #include "router/router_metrics.h"
 
 #include "common/base/clock.h"
+#include "common/rpc/duration.h"
 #include "common/rpc/status.h"
-#include "router/timeline.h"
 
 namespace baton {
 namespace {
@@ -99,7 +99,7 @@ void RouterMetrics::Selected(const std::string& worker, PlacementPolicy policy) 
 void RouterMetrics::TokensDelivered(const RequestMachine& machine, absl::Time last,
                                     absl::Time now) {
   if (last == absl::InfinitePast()) {
-    requests_.FirstToken(GetDuration(machine.timings().time_to_first_token()));
+    requests_.FirstToken(DurationFromProto(machine.timings().time_to_first_token()));
   } else {
     requests_.NextToken(now - last);
   }
@@ -120,14 +120,14 @@ void RouterMetrics::Ended(const RequestMachine& machine, const absl::Status& sta
                      usage.prompt_tokens(), generated);
   if (!status.ok()) return;
   requests_.PromptTokens(usage.prompt_tokens() - usage.cached_tokens(), usage.cached_tokens());
-  requests_.Queued(GetDuration(timings.queue()), GetDuration(timings.prefill_queue()),
-                   GetDuration(timings.decode_queue()));
+  requests_.Queued(DurationFromProto(timings.queue()), DurationFromProto(timings.prefill_queue()),
+                   DurationFromProto(timings.decode_queue()));
   if (generated > 1) {
     const absl::Duration rest =
-        GetDuration(timings.total()) - GetDuration(timings.time_to_first_token());
+        DurationFromProto(timings.total()) - DurationFromProto(timings.time_to_first_token());
     requests_.PerOutputToken(rest / static_cast<double>(generated - 1));
   }
-  requests_.Computed(GetDuration(timings.prefill()), GetDuration(timings.decode()));
+  requests_.Computed(DurationFromProto(timings.prefill()), DurationFromProto(timings.decode()));
 }
 
 }  // namespace baton

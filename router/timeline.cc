@@ -2,27 +2,19 @@
 
 #include <algorithm>
 
+#include "common/rpc/duration.h"
+
 namespace baton {
 namespace {
 
 void Add(const google::protobuf::Duration& value, google::protobuf::Duration* sum) {
-  SetDuration(sum, GetDuration(*sum) + GetDuration(value));
+  *sum = DurationToProto(DurationFromProto(*sum) + DurationFromProto(value));
 }
 void TakeLonger(const google::protobuf::Duration& value, google::protobuf::Duration* longest) {
-  SetDuration(longest, std::max(GetDuration(*longest), GetDuration(value)));
+  *longest = DurationToProto(std::max(DurationFromProto(*longest), DurationFromProto(value)));
 }
 
 }  // namespace
-
-void SetDuration(google::protobuf::Duration* field, absl::Duration duration) {
-  absl::Duration rest;
-  field->set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &rest));
-  field->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(rest)));
-}
-
-absl::Duration GetDuration(const google::protobuf::Duration& field) {
-  return absl::Seconds(field.seconds()) + absl::Nanoseconds(field.nanos());
-}
 
 void AddPrefill(const internal::v1::PrefillFinished& finished, v1::RequestTimings* timings) {
   Add(finished.queue(), timings->mutable_prefill_queue());

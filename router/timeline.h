@@ -1,16 +1,11 @@
 // Where the time of a request went, as its workers tell it.
 #pragma once
 
-#include "absl/time/time.h"
-
 #include "baton/internal/v1/decode.pb.h"
 #include "baton/internal/v1/prefill.pb.h"
 #include "baton/v1/generation.pb.h"
 
 namespace baton {
-
-void SetDuration(google::protobuf::Duration* field, absl::Duration duration);
-absl::Duration GetDuration(const google::protobuf::Duration& field);
 
 // Sums over attempts: what an earlier attempt put in stays.
 void AddPrefill(const internal::v1::PrefillFinished& finished, v1::RequestTimings* timings);

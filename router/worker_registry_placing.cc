@@ -5,7 +5,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "router/timeline.h"
+#include "common/rpc/duration.h"
 #include "router/worker_registry.h"
 
 namespace baton {
@@ -204,8 +204,8 @@ void WorkerRegistry::Prefilled(uint64_t worker_id, uint32_t tokens, absl::Durati
 void WorkerRegistry::HandedOff(uint64_t prefill, uint64_t decode,
                                const internal::v1::PrefillFinished& finished) {
   if (Find(prefill) == nullptr || Find(decode) == nullptr) return;
-  links_.Succeeded(prefill, decode, finished.bytes_sent(), GetDuration(finished.transfer()),
-                   GetDuration(finished.exposed_transfer()));
+  links_.Succeeded(prefill, decode, finished.bytes_sent(), DurationFromProto(finished.transfer()),
+                   DurationFromProto(finished.exposed_transfer()));
 }
 
 void WorkerRegistry::HandOffFailed(uint64_t prefill, uint64_t decode) {

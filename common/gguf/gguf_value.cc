@@ -7,15 +7,15 @@
 namespace baton {
 namespace {
 
-struct TypeFacts {
+struct ValueTypeFacts {
   const char* name;
   size_t bytes;
 };
 // Name and element size of each type, by its number.
-constexpr TypeFacts kTypes[] = {{"uint8", 1},  {"int8", 1},  {"uint16", 2},  {"int16", 2},
-                                {"uint32", 4}, {"int32", 4}, {"float32", 4}, {"bool", 1},
-                                {"string", 0}, {"array", 0}, {"uint64", 8},  {"int64", 8},
-                                {"float64", 8}};
+constexpr ValueTypeFacts kValueTypes[] = {{"uint8", 1},  {"int8", 1},  {"uint16", 2},  {"int16", 2},
+                                          {"uint32", 4}, {"int32", 4}, {"float32", 4}, {"bool", 1},
+                                          {"string", 0}, {"array", 0}, {"uint64", 8},  {"int64", 8},
+                                          {"float64", 8}};
 
 template <typename T>
 T LoadAt(const GgufValue& value, uint64_t index) {
@@ -27,14 +27,14 @@ T LoadAt(const GgufValue& value, uint64_t index) {
 }  // namespace
 
 std::optional<GgufValueType> ToGgufValueType(uint32_t number) {
-  if (number >= std::size(kTypes)) return std::nullopt;
+  if (number >= std::size(kValueTypes)) return std::nullopt;
   return static_cast<GgufValueType>(number);
 }
 
-size_t GgufValueSize(GgufValueType type) { return kTypes[static_cast<size_t>(type)].bytes; }
+size_t GgufValueSize(GgufValueType type) { return kValueTypes[static_cast<size_t>(type)].bytes; }
 
 std::string GgufValueTypeName(const GgufValue& value) {
-  const char* name = kTypes[static_cast<size_t>(value.type)].name;
+  const char* name = kValueTypes[static_cast<size_t>(value.type)].name;
   return value.is_array ? absl::StrCat("array of ", name) : name;
 }
 

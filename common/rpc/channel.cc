@@ -9,21 +9,18 @@
 
 #include "common/base/status_macros.h"
 #include "common/rpc/address.h"
+#include "common/rpc/duration.h"
 #include "common/rpc/limits.h"
 
 namespace baton {
 namespace {
 
-int Milliseconds(absl::Duration duration) {
-  return static_cast<int>(absl::ToInt64Milliseconds(duration));
-}
-
 // Of an argument that is set twice gRPC takes the first.
 void SetBetweenParts(bool bulk, grpc::ChannelArguments& arguments) {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,
-                   Milliseconds(bulk ? kBulkKeepaliveTime : kKeepaliveTime));
+                   ToMilliseconds(bulk ? kBulkKeepaliveTime : kKeepaliveTime));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
-                   Milliseconds(bulk ? kBulkKeepaliveTimeout : kKeepaliveTimeout));
+                   ToMilliseconds(bulk ? kBulkKeepaliveTimeout : kKeepaliveTimeout));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);

@@ -10,6 +10,8 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 
+#include "common/rpc/duration.h"
+
 namespace baton {
 namespace {
 
@@ -157,17 +159,14 @@ std::vector<FieldViolation> FieldViolations(const absl::Status& status) {
 
 absl::Status WithRetryInfo(absl::Status status, absl::Duration delay) {
   google::rpc::RetryInfo detail;
-  absl::Duration rest;
-  detail.mutable_retry_delay()->set_seconds(absl::IDivDuration(delay, absl::Seconds(1), &rest));
-  detail.mutable_retry_delay()->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(rest)));
+  *detail.mutable_retry_delay() = DurationToProto(delay);
   return WithDetail(std::move(status), detail);
 }
 
 std::optional<absl::Duration> RetryDelay(const absl::Status& status) {
   const auto detail = Detail<google::rpc::RetryInfo>(status);
   if (!detail) return std::nullopt;
-  return absl::Seconds(detail->retry_delay().seconds()) +
-         absl::Nanoseconds(detail->retry_delay().nanos());
+  return DurationFromProto(detail->retry_delay());
 }
 
 absl::Status WithErrorInfo(absl::Status status, const ErrorInfo& info) {

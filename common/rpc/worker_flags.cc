@@ -14,7 +14,7 @@ namespace baton {
 namespace {
 
 constexpr int kMaxThreads = 1024;
-constexpr int kMaxTokens = 1 << 24;
+constexpr int kMaxContextTokens = 1 << 24;
 constexpr int kMaxBlocks = 1 << 24;
 constexpr int kChunkTokens = 64;  // chunks end on multiples of it
 
@@ -58,7 +58,7 @@ void AddWorkerFlags(FlagSet& flags, WorkerFlags& worker) {
                "Blocks of the KV cache, instead of its memory");
   flags.AddBytes("kv-staging-memory-bytes", worker.kv_staging_memory_bytes,
                  "Pinned memory of the host for KV on its way from or to a GPU");
-  flags.AddInt("max-model-len", worker.max_model_len, 0, kMaxTokens,
+  flags.AddInt("max-model-len", worker.max_model_len, 0, kMaxContextTokens,
                "Tokens of prompt and output; 0: the model's context");
   flags.AddInt("max-num-seqs", worker.max_num_seqs, 1, 4096, "Sequences in one batch");
   flags.AddBool("enable-prefix-caching", worker.enable_prefix_caching,

@@ -28,12 +28,13 @@ absl::StatusOr<Value> Strip(Workspace& workspace, const Value& subject, Argument
 }
 
 template <LetterCase letter_case>
-absl::StatusOr<Value> Case(Workspace& workspace, const Value& subject, Arguments) {
+absl::StatusOr<Value> StringCase(Workspace& workspace, const Value& subject, Arguments) {
   BATON_RETURN_IF_ERROR(StringSubject(workspace, subject, "upper/lower").status());
   return ChangeCase(workspace, subject, letter_case);
 }
 
-absl::StatusOr<Value> Replace(Workspace& workspace, const Value& subject, Arguments arguments) {
+absl::StatusOr<Value> StringReplace(Workspace& workspace, const Value& subject,
+                                    Arguments arguments) {
   BATON_RETURN_IF_ERROR(StringSubject(workspace, subject, "replace").status());
   return ReplaceText(workspace, subject, *arguments[0], *arguments[1], arguments[2]);
 }
@@ -115,7 +116,7 @@ absl::StatusOr<Value> Find(Workspace& workspace, const Value& subject, Arguments
                text->trusted()};
 }
 
-absl::StatusOr<Value> Join(Workspace& workspace, const Value& subject, Arguments arguments) {
+absl::StatusOr<Value> StringJoin(Workspace& workspace, const Value& subject, Arguments arguments) {
   BATON_ASSIGN_OR_RETURN(const Text* separator, StringSubject(workspace, subject, "join"));
   BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, *arguments[0]));
   return JoinTexts(workspace, *list, *separator);
@@ -130,7 +131,7 @@ absl::StatusOr<Value> Get(Workspace& workspace, const Value& subject, Arguments 
   return arguments[1] != nullptr ? *arguments[1] : Value{None{}};
 }
 
-absl::StatusOr<Value> Items(Workspace& workspace, const Value& subject, Arguments) {
+absl::StatusOr<Value> DictItems(Workspace& workspace, const Value& subject, Arguments) {
   BATON_ASSIGN_OR_RETURN(const Dict* dict, DictSubject(subject, "items"));
   return ItemsOf(workspace, *dict);
 }
@@ -155,18 +156,18 @@ absl::Span<const Builtin> Methods() {
       {"strip", 0, {"chars"}, Strip<true, true>},
       {"lstrip", 0, {"chars"}, Strip<true, false>},
       {"rstrip", 0, {"chars"}, Strip<false, true>},
-      {"upper", 0, {}, Case<LetterCase::kUpper>},
-      {"lower", 0, {}, Case<LetterCase::kLower>},
-      {"title", 0, {}, Case<LetterCase::kTitle>},
-      {"capitalize", 0, {}, Case<LetterCase::kCapitalize>},
-      {"replace", 2, {"old", "new", "count"}, Replace},
+      {"upper", 0, {}, StringCase<LetterCase::kUpper>},
+      {"lower", 0, {}, StringCase<LetterCase::kLower>},
+      {"title", 0, {}, StringCase<LetterCase::kTitle>},
+      {"capitalize", 0, {}, StringCase<LetterCase::kCapitalize>},
+      {"replace", 2, {"old", "new", "count"}, StringReplace},
       {"split", 0, {"sep", "maxsplit"}, Split},
       {"startswith", 1, {"prefix"}, HasAffix<true>},
       {"endswith", 1, {"suffix"}, HasAffix<false>},
       {"find", 1, {"sub"}, Find},
-      {"join", 1, {"iterable"}, Join},
+      {"join", 1, {"iterable"}, StringJoin},
       {"get", 1, {"key", "default"}, Get},
-      {"items", 0, {}, Items},
+      {"items", 0, {}, DictItems},
       {"keys", 0, {}, Keys},
       {"values", 0, {}, Values},
   };

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "common/base/numerics.h"
+#include "common/rpc/duration.h"
 #include "common/rpc/status.h"
-#include "router/timeline.h"
 #include "tests/router/machine_harness.h"
 
 namespace baton {
@@ -277,7 +277,7 @@ TEST(RequestMachine, TheTimeInTheRoutersQueueEndsWhenTheWorkerThatPrefillsHasThe
     harness.DecodeSends(Abc());
     harness.DecodeFinishes();
     ASSERT_EQ(harness.Count<Complete>(), 1);
-    EXPECT_EQ(GetDuration(harness.complete().timings().queue()),
+    EXPECT_EQ(DurationFromProto(harness.complete().timings().queue()),
               absl::Milliseconds(local ? 3 : 10));
   }
 }
