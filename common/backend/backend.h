@@ -3,7 +3,7 @@
 // The operations are those of one decoder layer, at the grain of a kernel: a product normalises or
 // gates its input on the way in, and adds to its output on the way out if asked. On the CPU, and on
 // CUDA with --deterministic, every result of a row depends on the inputs of that row only, bit for
-// bit: never on the other rows, the threads or the block size (docs/architecture.md, numerics). The
+// bit: never on the other rows, the threads or the block size (docs/numerics.md). The
 // order of each reduction is written in the header of its operation.
 #pragma once
 
