@@ -6,18 +6,18 @@
 
 namespace baton::cuda_shim {
 
-constexpr size_t kPageBytes = 4096;
+constexpr size_t kGuardBytes = 4096;
 
 FiberStack::FiberStack(size_t index) : colour_(index * 7 % 64 * 64) {
-  void* const mapping = mmap(nullptr, kPageBytes + size(), PROT_READ | PROT_WRITE,
+  void* const mapping = mmap(nullptr, kGuardBytes + size(), PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   BATON_CHECK(mapping != MAP_FAILED, "memory for a fiber's stack");
   mapping_ = static_cast<char*>(mapping);
-  bottom_ = mapping_ + kPageBytes;
-  BATON_CHECK(mprotect(mapping_, kPageBytes, PROT_NONE) == 0, "a page to stop overflows");
+  bottom_ = mapping_ + kGuardBytes;
+  BATON_CHECK(mprotect(mapping_, kGuardBytes, PROT_NONE) == 0, "a page to stop overflows");
 }
 
-FiberStack::~FiberStack() { munmap(mapping_, kPageBytes + size()); }
+FiberStack::~FiberStack() { munmap(mapping_, kGuardBytes + size()); }
 
 FiberStack* FiberStackPool::Take() {
   if (free_.empty()) {

@@ -15,7 +15,7 @@
 namespace baton::cuda_shim {
 namespace {
 
-constexpr std::align_val_t kAlignment{kMemoryAlignment};
+constexpr std::align_val_t kHostAlignment{kMemoryAlignment};
 constexpr int kMultiprocessors = 8;
 
 thread_local cudaError_t last_error = cudaSuccess;
@@ -183,7 +183,7 @@ cudaError_t cudaFree(void* data) {
   return ReportUnless(data == nullptr || DeviceMemory::Get().Free(data), cudaErrorInvalidValue);
 }
 cudaError_t cudaMallocHost(void** data, size_t bytes) {
-  *data = ::operator new(bytes, kAlignment);
+  *data = ::operator new(bytes, kHostAlignment);
   std::memset(*data, kPoison, bytes);
   return cudaSuccess;
 }
@@ -192,7 +192,7 @@ cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned) {
 }
 cudaError_t cudaFreeHost(void* data) {
   RunStreams();
-  ::operator delete(data, kAlignment);
+  ::operator delete(data, kHostAlignment);
   return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
