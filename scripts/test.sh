@@ -1,11 +1,24 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs the whole test suite; ends with CTest's summary. The unit tests, but not those
-# that start servers, run a second time under the address and undefined-behaviour sanitizers. The programs are built once more
-# with failpoints (common/base/failpoint.h), for tests that let them die at each. Where the CUDA Toolkit is found, they are
-# compiled and linked with the CUDA backend too; its kernels are tested without a GPU either way.
-#   scripts/test.sh [ctest arguments]
+# Installs what is missing, builds, and runs the test suite; ends with CTest's summary.
+#   scripts/test.sh [--quick | --full] [ctest arguments]
+#
+# The unit tests, but not those that start servers, run a second time under the address and undefined-behaviour sanitizers. The
+# programs are built once more with failpoints (common/base/failpoint.h), for tests that let them die at each. Where the CUDA
+# Toolkit is found, they are compiled and linked with the CUDA backend too; its kernels are tested without a GPU either way.
+#
+# --quick: the dev build, its unit tests, and one test of the programs as users run them.
+# --full: also the long forms, which take hours: 50,000 seeds of the simulation, two disturbances in every order of events,
+# ThreadSanitizer, chaos of 1,000 requests in each way of ending a worker, and all planted bugs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+form=plain
+case "${1:-}" in
+  --quick | --full)
+    form=${1#--}
+    shift
+    ;;
+esac
 
 scripts/install_deps.sh --test
 BATON_TEST_MODEL=$(scripts/fetch_model.sh)
@@ -14,15 +27,26 @@ export BATON_TEST_MODEL
 # One cache for all build folders: an object does not depend on where it is built.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
-for preset in dev asan failpoints; do
-  [[ -f build/$preset/build.ninja ]] || cmake --preset "$preset" >/dev/null
-done
+export NINJA_STATUS='[%f/%t, %es] '
+configure() {
+  [[ -f build/$1/build.ninja ]] || cmake --preset "$1" >/dev/null
+}
+
+configure dev
+if [[ $form == quick ]]; then
+  ninja -C build/dev baton baton-router baton-prefill-worker baton-decode-worker unit_tests
+  ctest --test-dir build/dev -L unit --output-on-failure -j "$(nproc)" "$@"
+  exec ctest --test-dir build/dev -R '^integration_generate$' --output-on-failure
+fi
+
+configure asan
+configure failpoints
 echo "== build: dev"
-NINJA_STATUS='[%f/%t, %es] ' ninja -C build/dev
+ninja -C build/dev
 echo "== build: unit tests under asan"
-NINJA_STATUS='[%f/%t, %es] ' ninja -C build/asan unit_tests
+ninja -C build/asan unit_tests
 echo "== build: programs with failpoints"
-NINJA_STATUS='[%f/%t, %es] ' ninja -C build/failpoints baton-router baton-prefill-worker baton-decode-worker
+ninja -C build/failpoints baton-router baton-prefill-worker baton-decode-worker
 
 cuda=
 nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
@@ -33,7 +57,7 @@ if [[ -n "$toolkit" && -n "$(find -L "$toolkit" -name cublasLt.h -print -quit)" 
   # As the dev build is compiled, so that ccache has all but the backend itself.
   cmake --preset cuda -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DBATON_CUDA_ARCHITECTURES=80-real;90a-real" \
     -DCMAKE_CUDA_COMPILER="$nvcc" -DCMAKE_CUDA_FLAGS="-Werror all-warnings" >/dev/null
-  NINJA_STATUS='[%f/%t, %es] ' ninja -C build/cuda baton baton-router baton-prefill-worker baton-decode-worker \
+  ninja -C build/cuda baton baton-router baton-prefill-worker baton-decode-worker \
     baton-bench-device-attention gpu_tests
   cuda=yes
 else
@@ -49,5 +73,23 @@ if [[ -n $cuda ]]; then
 fi
 echo "== tests: workers that fail at every point of a request"
 ctest --test-dir build/failpoints -L failpoints --output-on-failure "$@"
-echo "== tests: dev"
-ctest --test-dir build/dev --output-on-failure "$@"
+echo "== tests: unit tests as they are released, with the real model"
+ctest --test-dir build/dev -L unit --output-on-failure -j "$(nproc)" "$@"
+echo "== tests: servers, programs, clients"
+ctest --test-dir build/dev -LE unit --output-on-failure "$@"
+
+[[ $form == full ]] || exit 0
+echo "== long: 50,000 seeds of the simulation, twice each"
+BATON_SIM_SEEDS=50000 build/dev/tests/simulation_test
+echo "== long: two disturbances in every order of events"
+BATON_INTERLEAVING_DISTURBANCES=2 build/dev/tests/interleavings_test
+echo "== long: threads under ThreadSanitizer"
+configure tsan
+ninja -C build/tsan tsan_tests
+ctest --test-dir build/tsan -L tsan --output-on-failure
+for how in kill restart stop rolling router; do
+  echo "== long: chaos, $how"
+  scripts/chaos.sh --requests 1000 --how "$how"
+done
+echo "== long: planted bugs"
+scripts/planted_bugs.py
