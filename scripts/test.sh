@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs the test suite; ends with CTest's summary.
+# Installs what is missing, lints (scripts/lint.sh), builds, and runs the test suite; ends with CTest's summary.
 #   scripts/test.sh [--quick | --full] [ctest arguments]
 #
 # The unit tests, but not those that start servers, run a second time under the address and undefined-behaviour sanitizers. The
@@ -41,6 +41,8 @@ fi
 
 configure asan
 configure failpoints
+echo "== lint"
+scripts/lint.sh
 echo "== build: dev"
 ninja -C build/dev
 echo "== build: unit tests under asan"
