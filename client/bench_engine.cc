@@ -184,7 +184,7 @@ class TestRun {
     BATON_ASSIGN_OR_RETURN(ProductBuffers buffers, bench_.MakeProductBuffers(kProductRows));
     Repeat({.test = absl::StrCat("gemm", kProductRows),
             .limit = BenchResult::Limit::kPeak,
-            .work = bench_.ProductsWork(kProductRows)},
+            .work = bench_.ProductsWork()},
            kProductRows, progress, [&] { return bench_.Products(buffers); });
     return absl::OkStatus();
   }

@@ -221,7 +221,8 @@ absl::StatusOr<ProductBuffers> EngineBench::MakeProductBuffers(int rows) {
 
 absl::Duration EngineBench::Products(const ProductBuffers& b) {
   std::vector<Backend::ProductOutput> of_residual, of_attended, of_up;
-  for (int layer = 0; layer < ProductLayers(b.residual.rows); ++layer) {
+  const int layers = ProductLayers(b.residual.rows);
+  for (int layer = 0; layer < layers; ++layer) {
     const LayerWeights& w = model_->weights().layers[static_cast<size_t>(layer)];
     of_residual.insert(of_residual.end(), {{w.query.get(), b.queries},
                                            {w.key.get(), b.keys},
@@ -236,7 +237,7 @@ absl::Duration EngineBench::Products(const ProductBuffers& b) {
   backend_->Product(b.attended, of_attended);
   backend_->Product(b.up, of_up);
   backend_->Synchronize();
-  return SteadyNow() - start;
+  return (SteadyNow() - start) * config().layers / layers;
 }
 
 BenchWork EngineBench::PrefillWork(int tokens) const {
@@ -253,9 +254,8 @@ BenchWork EngineBench::DecodeWork(int depth, int steps, int sequences) const {
           .f32_ops = layers_ops_.f32 + head_ops_.f32};
 }
 
-BenchWork EngineBench::ProductsWork(int rows) const {
-  const double part = static_cast<double>(ProductLayers(rows)) / config().layers;
-  return {.int8_ops = part * layers_ops_.int8, .f32_ops = part * layers_ops_.f32};
+BenchWork EngineBench::ProductsWork() const {
+  return {.int8_ops = layers_ops_.int8, .f32_ops = layers_ops_.f32};
 }
 
 size_t EngineBench::WeightBytesPerPass() const {

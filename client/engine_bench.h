@@ -61,15 +61,16 @@ class EngineBench {
   // `steps` steps of all prepared sequences together, each to the likeliest next tokens; as an
   // engine asks for them: on a device the next one before the last one's tokens are known.
   absl::Duration Decode(int steps);
-  // The products of layers over the buffers' rows, each layer's weights once; of as many layers as
-  // make about 100 GOP. All layers multiply the same inputs, so quantising them is next to nothing.
+  // The products of all layers over the buffers' rows, each layer's weights once. Computes as many
+  // layers as make about 100 GOP, and scales their time to all layers of the model. The layers
+  // multiply the same inputs, so quantising these is next to nothing.
   absl::Duration Products(const ProductBuffers& buffers);
   absl::StatusOr<ProductBuffers> MakeProductBuffers(int rows);
 
   // What they take at least, per token.
   BenchWork PrefillWork(int tokens) const;
   BenchWork DecodeWork(int depth, int steps, int sequences) const;
-  BenchWork ProductsWork(int rows) const;
+  BenchWork ProductsWork() const;
 
   const ModelConfig& config() const { return model_->config(); }
   GgmlType weights_type() const { return weights_type_; }  // of most bytes
@@ -90,6 +91,7 @@ class EngineBench {
   // Computes the prompt's tokens [first_position, end) of the first sequence.
   void RunPrompt(int first_position, int end, bool want_logits, absl::FunctionRef<void()> tick);
   int ChunkEnd(int first_position, int end) const;
+  // How many layers Products computes: at least one.
   int ProductLayers(int rows) const;
   // Bytes of all matrices of the layers, and the head.
   size_t WeightBytesPerPass() const;

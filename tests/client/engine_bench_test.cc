@@ -4,6 +4,9 @@
 
 #include <string>
 
+#include "client/random_model.h"
+#include "common/base/clock.h"
+
 namespace baton {
 namespace {
 
@@ -11,9 +14,9 @@ std::string TinyModel(const std::string& type) {
   return std::string(BATON_TEST_DATA) + "/tiny/tiny-llama-" + type + ".gguf";
 }
 
-std::unique_ptr<EngineBench> Load(const std::string& type) {
+std::unique_ptr<EngineBench> Load(const std::string& path) {
   auto bench = EngineBench::Load(
-      TinyModel(type),
+      path,
       {.backend = {.device = "cpu", .threads = 2}, .block_size = 16, .max_num_batched_tokens = 64},
       [](double) {});
   EXPECT_TRUE(bench.ok()) << bench.status();
@@ -27,24 +30,24 @@ double LayerOps(const ModelConfig& c) {
 }
 
 TEST(EngineBench, CountsTheOperationsOfTheLayersAndOneHeadAPrompt) {
-  const auto bench = Load("q4_1");
+  const auto bench = Load(TinyModel("q4_1"));
   const ModelConfig& config = bench->config();
   const double head = 2.0 * config.width * config.vocab_size;
   const BenchWork work = bench->PrefillWork(100);
   EXPECT_DOUBLE_EQ(work.int8_ops, LayerOps(config) + head / 100);
   EXPECT_DOUBLE_EQ(work.f32_ops, 0);
-  EXPECT_DOUBLE_EQ(bench->ProductsWork(512).int8_ops, LayerOps(config));
+  EXPECT_DOUBLE_EQ(bench->ProductsWork().int8_ops, LayerOps(config));
 }
 
 TEST(EngineBench, CountsFloatWeightsAsFloatOperations) {
-  const auto bench = Load("f16");
-  const BenchWork work = bench->ProductsWork(512);
+  const auto bench = Load(TinyModel("f16"));
+  const BenchWork work = bench->ProductsWork();
   EXPECT_DOUBLE_EQ(work.f32_ops, LayerOps(bench->config()));
   EXPECT_DOUBLE_EQ(work.int8_ops, 0);
 }
 
 TEST(EngineBench, ReadsTheWeightsOnceAStepAndEachSequencesCache) {
-  const auto bench = Load("f32");
+  const auto bench = Load(TinyModel("f32"));
   const ModelConfig& config = bench->config();
   const double kv_bytes_per_token = 2.0 * 2 * config.layers * config.kv_heads * config.head_dim;
   const double one = bench->DecodeWork(/*depth=*/100, /*steps=*/1, /*sequences=*/1).bytes;
@@ -61,7 +64,7 @@ TEST(EngineBench, ReadsTheWeightsOnceAStepAndEachSequencesCache) {
 }
 
 TEST(EngineBench, RunsEveryTestInAnyOrderAndAgain) {
-  const auto bench = Load("q8_0");
+  const auto bench = Load(TinyModel("q8_0"));
   ASSERT_TRUE(bench->Reserve(/*first_tokens=*/200, /*tokens=*/150, /*sequences=*/3).ok());
   int chunks = 0;
   for (const int depth : {100, 0, 70}) {
@@ -79,8 +82,36 @@ TEST(EngineBench, RunsEveryTestInAnyOrderAndAgain) {
   EXPECT_GT(bench->Products(*buffers), absl::ZeroDuration());
 }
 
+TEST(EngineBench, TellsTheTimeOfAllLayersWhereASampleOfProductsHasOne) {
+  constexpr ModelShape kShape = {.name = "six layers",
+                                 .architecture = "llama",
+                                 .layers = 6,
+                                 .width = 768,
+                                 .feed_forward_width = 1792,
+                                 .heads = 12,
+                                 .kv_heads = 12,
+                                 .head_dim = 64,
+                                 .vocab_size = 300,
+                                 .context_length = 64,
+                                 .rope_base = 1e4f,
+                                 .norm_epsilon = 1e-5f,
+                                 .tied = true};
+  constexpr int kRows = 4096;  // one layer's products over them are more than half a sample
+  const auto file = RandomModelFile::Create(kShape, GgmlType::kQ8_0);
+  ASSERT_TRUE(file.ok()) << file.status();
+  const auto bench = Load(file->path());
+  EXPECT_DOUBLE_EQ(bench->ProductsWork().int8_ops, LayerOps(bench->config()));
+  auto buffers = bench->MakeProductBuffers(kRows);
+  ASSERT_TRUE(buffers.ok()) << buffers.status();
+  const absl::Time start = SteadyNow();
+  const absl::Duration all_layers = bench->Products(*buffers);
+  const absl::Duration of_the_call = SteadyNow() - start;
+  // Six times as long as the one layer took, which is next to all that the call did.
+  EXPECT_GT(all_layers, 2 * of_the_call);
+}
+
 TEST(EngineBench, RefusesACacheThatMemoryCannotHold) {
-  const auto bench = Load("q8_0");
+  const auto bench = Load(TinyModel("q8_0"));
   const absl::Status status = bench->Reserve(500, 500, 1 << 20);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
 }
