@@ -1,0 +1,141 @@
+"""What C++ files hold, read without a compiler: includes, comments, and by their brackets the classes and functions."""
+
+import bisect
+import re
+from dataclasses import dataclass
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
+# Comments and literals; the ' of 1'000 begins none.
+TOKEN = re.compile(
+    r"//[^\n]*|/\*.*?\*/"
+    r'|R"(?P<mark>[^\s()\\]*)\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"'
+    r"|(?<![0-9A-Za-z_])'(?:\\.|[^'\\\n])+'",
+    re.DOTALL,
+)
+DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
+NOT_NEWLINE = re.compile(r"[^\n]")
+BRACKET = re.compile(r"[{}();]")
+GOES_ON = re.compile(r"\s*[,{]")
+ANGLES = re.compile(r"<[^<>]*>")
+ROUNDS = re.compile(r"\([^()]*\)")
+BEFORE_HEAD = re.compile(r"(?:\s|(?:public|private|protected)\s*:(?!:))*")
+TEMPLATE = re.compile(r"^template\b")
+ATTRIBUTE = re.compile(r"\[\[.*?\]\]|\balignas\s*\([^()]*\)|\bfinal\b", re.DOTALL)
+CLASS = re.compile(r"(?:class|struct|union)\s+((?:\w+::)*)(\w+)\s*(?:(?<!:):(?!:).*)?$", re.DOTALL)
+MEMBER = re.compile(r"((?:\w+::)+)(?:~?\w+|operator\b.*)\s*$", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """The body of a class, or a function. A nested class that stands outside its outer one is a part of that."""
+
+    first_line: int
+    lines: int
+    is_function: bool = False
+    is_class: bool = False  # the body of `owner`
+    owner: str = ""  # the outermost class that it is or, standing outside that, belongs to
+
+
+def includes(text):
+    """The names between quotation marks."""
+    return INCLUDE.findall(text)
+
+
+def line_comments(text):
+    """Text behind // by the number of its line."""
+    found, line, position = {}, 1, 0
+    for match in TOKEN.finditer(text):
+        line += text.count("\n", position, match.start())
+        position = match.start()
+        if match.group().startswith("//"):
+            found[line] = match.group()[2:]
+    return found
+
+
+def bare(text):
+    """The text without comments, literals and directives; all other characters stay at their places."""
+
+    def blank(match):
+        return NOT_NEWLINE.sub(" ", match.group())
+
+    return DIRECTIVE.sub(blank, TOKEN.sub(blank, text))
+
+
+def outline(text):
+    """All classes at namespace scope, and all functions: free ones, members, and those in the bodies of classes."""
+    code = bare(text)
+    return _Outline(code).collect(0, len(code), in_class=False)
+
+
+class _Outline:
+    def __init__(self, code):
+        self.code = code
+        self.line_ends = [match.start() for match in re.finditer("\n", code)]
+        self.closing = {}  # by the position of an opening brace
+        opened = []
+        for match in re.finditer("[{}]", code):
+            if match.group() == "{":
+                opened.append(match.start())
+            elif opened:
+                self.closing[opened.pop()] = match.start()
+
+    def collect(self, begin, end, in_class):
+        found = []
+        for start, opening, closing in self.blocks(begin, end):
+            found += self.classify(start, opening, closing, in_class)
+        return found
+
+    def blocks(self, begin, end):
+        """The declarations with braces between `begin` and `end`: where each begins, and its last pair of braces."""
+        start = position = begin
+        depth = 0
+        while (match := BRACKET.search(self.code, position, end)) is not None:
+            position = match.end()
+            if match.group() == "(":
+                depth += 1
+            elif match.group() == ")":
+                depth -= 1
+            elif match.group() == "{":
+                closing = self.closing.get(match.start(), end)
+                position = closing + 1
+                # A comma or brace behind it: it initialises a member or one of several variables.
+                if depth == 0 and not GOES_ON.match(self.code, position):
+                    yield start, match.start(), closing
+                    start = position
+            elif depth == 0:  # ; ends a declaration, } is the end of an #else branch
+                start = position
+
+    def classify(self, start, opening, closing, in_class):
+        start = BEFORE_HEAD.match(self.code, start).end()
+        head = ATTRIBUTE.sub("", _without(ANGLES, self.code[start:opening])).strip()
+        head = TEMPLATE.sub("", head).strip()
+        if head.startswith(("namespace", "inline namespace")) or head == "extern":
+            return self.collect(opening + 1, closing, in_class)
+        first_line = self.line(start)
+        lines = self.line(closing) - first_line + 1
+        if (found := CLASS.match(head)) is not None:
+            inside = self.collect(opening + 1, closing, in_class=True)
+            if in_class:
+                return inside
+            outer = _outermost(found.group(1))
+            return [Definition(first_line, lines, is_class=not outer, owner=outer or found.group(2)), *inside]
+        if "(" not in head or "=" in re.sub(r"operator\s*\W+", "", _without(ROUNDS, head)):
+            return []
+        member = MEMBER.search(head[: head.index("(")])
+        owner = _outermost(member.group(1)) if member and not in_class else ""
+        return [Definition(first_line, lines, is_function=True, owner=owner)]
+
+    def line(self, position):
+        return bisect.bisect_left(self.line_ends, position) + 1
+
+
+def _without(pattern, text):
+    """The text without what the pattern finds, innermost first."""
+    while (shorter := pattern.sub("", text)) != text:
+        text = shorter
+    return text
+
+
+def _outermost(scopes):
+    """The first class in "baton::Engine::Rep::"; namespaces begin with a small letter."""
+    return next((scope for scope in scopes.split("::") if scope[:1].isupper()), "")
