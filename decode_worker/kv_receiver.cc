@@ -15,7 +15,6 @@
 namespace baton {
 namespace {
 
-using internal::v1::AttemptKey;
 using internal::v1::KvDataHeader;
 using internal::v1::OutputToken;
 using internal::v1::PushAbort;
@@ -23,7 +22,6 @@ using internal::v1::PushCommit;
 using internal::v1::PushOpen;
 using internal::v1::PushRefused;
 using internal::v1::PushRequest;
-using internal::v1::PushResponse;
 
 constexpr int kMaxRefusals = 3;
 constexpr size_t kMaxRefusedMessages = 1024;

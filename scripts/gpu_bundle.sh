@@ -59,7 +59,8 @@ strip --strip-unneeded "$bundle"/bin/* "$bundle"/tests/gpu_* "$bundle"/lib/*
 tar -C "$bundle/.." --sort=name --owner=0 --group=0 -cf - baton-gpu |
   xz --lzma2=preset=1,dict=64MiB >"$archive"  # a dictionary that reaches from one program's kernels to the next one's
 bytes=$(stat -c %s "$archive")
-echo "$archive: $((bytes / 1024)) KiB packed, $(du -sk "$bundle" | cut -f1) KiB unpacked, $(ls "$bundle/lib" | wc -l) libraries"
+libraries=("$bundle"/lib/*)
+echo "$archive: $((bytes / 1024)) KiB packed, $(du -sk "$bundle" | cut -f1) KiB unpacked, ${#libraries[@]} libraries"
 
 # As another machine sees it: unpacked elsewhere, nobody's environment.
 elsewhere=$(mktemp -d)

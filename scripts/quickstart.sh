@@ -10,6 +10,7 @@ if [[ ! -f build/release/build.ninja ]]; then
   cmake --preset release >/dev/null
 fi
 # ninja's own progress line; quiet when there is nothing to build.
+# shellcheck disable=SC2143  # grep -q would end ninja in the middle of a line
 if [[ -n $(ninja -C build/release -n baton baton-router baton-prefill-worker baton-decode-worker |
              grep -v 'no work to do' | grep -v 'Entering directory') ]]; then
   echo "building (about 6 minutes on 2 cores the first time)"

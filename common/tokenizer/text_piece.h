@@ -9,7 +9,7 @@ namespace baton {
 // control token only where every one of its bytes comes from trusted text; ordinary tokens may span pieces.
 struct TextPiece {
   std::string text;
-  bool trusted = false;  // written by the template (or by a caller who set parse_special), not by a user
+  bool trusted = false;  // text of the template or of a caller who set parse_special, not of a user
   friend bool operator==(const TextPiece&, const TextPiece&) = default;
 };
 

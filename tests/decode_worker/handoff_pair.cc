@@ -8,7 +8,6 @@ namespace baton {
 namespace {
 
 using internal::v1::PushAbort;
-using internal::v1::PushRequest;
 
 template <class... Visitors>
 struct Overloaded : Visitors... {

@@ -112,7 +112,7 @@ class HandoffPair {
   void CheckSequence();
   bool Chance(int percent) { return static_cast<int>(random_() % 100) < percent; }
   static KvReceiver::StreamId AtReceiver(int stream) {
-    return static_cast<KvReceiver::StreamId>(stream + 1);
+    return static_cast<KvReceiver::StreamId>(stream) + 1;
   }
   static int AtSender(KvReceiver::StreamId stream) { return static_cast<int>(stream) - 1; }
   static uint8_t ExpectedByte(int layer, int part, int token, size_t byte);

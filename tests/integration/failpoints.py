@@ -1,6 +1,5 @@
 """The failpoints of running servers of the preset `failpoints`: armed over their sockets, and what was armed must be hit."""
 import collections
-import os
 import pathlib
 import re
 import signal

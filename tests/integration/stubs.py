@@ -41,3 +41,5 @@ from baton.v1 import generation_pb2_grpc as rpc  # noqa: E402
 import google_rpc_error_details_pb2 as details_pb  # noqa: E402
 import google_rpc_status_pb2 as status_pb  # noqa: E402
 import grpc_health_v1_pb2 as health_pb  # noqa: E402
+
+__all__ = ["details_pb", "health_pb", "pb", "rpc", "status_pb"]

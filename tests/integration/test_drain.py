@@ -2,12 +2,11 @@
 a second SIGTERM ends it at once."""
 import itertools
 import signal
-import time
 
 import grpc
 import pytest
 
-from cluster import Cluster, Failure, complete, failure, request, wait_until
+from cluster import Cluster, Failure, failure, request, wait_until
 
 GRACE_S = 2  # --shutdown-timeout; half of it before, what still runs is ended
 SHORT, LONG = 20, 700  # output tokens that a worker has done well within half of GRACE_S, and never has

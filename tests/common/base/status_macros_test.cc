@@ -21,7 +21,7 @@ TEST(ReturnIfError, GoesOnOnlyWhenOk) {
   EXPECT_EQ(reached, 1);
 }
 
-absl::StatusOr<int> Sum(absl::StatusOr<std::unique_ptr<int>> a, absl::StatusOr<int> b) {
+absl::StatusOr<int> Sum(absl::StatusOr<std::unique_ptr<int>> a, const absl::StatusOr<int>& b) {
   BATON_ASSIGN_OR_RETURN(const std::unique_ptr<int> first, std::move(a));
   int second = 0;
   BATON_ASSIGN_OR_RETURN(second, b);

@@ -80,8 +80,7 @@ TEST_F(ModelRuntimeOnCuda, TakesNoMoreOfTheDeviceOnceItHasStarted) {
   const auto runtime = LoadModelRuntime(options);
   ASSERT_TRUE(runtime.ok()) << runtime.status();
   const size_t taken = AllocatedDeviceBytes();
-  for (const std::vector<int>& lengths :
-       {std::vector<int>{257, 3, 1}, {270, 269, 258}, {2}}) {
+  for (const std::vector<int>& lengths : {std::vector<int>{257, 3, 1}, {270, 269, 258}, {2}}) {
     Serve(*(*runtime)->engine, lengths, 2);
     EXPECT_EQ(AllocatedDeviceBytes(), taken) << lengths.size() << " prompts";
   }

@@ -67,7 +67,7 @@ GgufBuilder Scheme(const std::string& pre) {
 GgufBuilder Small(const std::string& pre) {
   return Scheme(pre)
       .Texts("tokenizer.ggml.tokens",
-               {"a", "b", "Ġ", "ab", "<s>", "</s>", "<u>", "<unk>", "<|im_end|>", "abb"})
+             {"a", "b", "Ġ", "ab", "<s>", "</s>", "<u>", "<unk>", "<|im_end|>", "abb"})
       .Int32s("tokenizer.ggml.token_type", {1, 1, 1, 1, 3, 3, 4, 2, 3, 1})
       .Texts("tokenizer.ggml.merges", {"a b"});
 }
