@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs the whole test suite; ends with CTest's summary. The unit tests, but not those
-# that start servers, run a second time under the address and undefined-behaviour sanitizers. The programs are built once more
-# with failpoints (common/base/failpoint.h), for tests that let them die at each. Where the CUDA Toolkit is found, they are
-# compiled and linked with the CUDA backend too; its kernels are tested without a GPU either way.
+# Installs what is missing, lints (scripts/lint.sh), builds, and runs the whole test suite; ends with CTest's summary. The unit
+# tests, but not those that start servers, run a second time under the address and undefined-behaviour sanitizers. The programs
+# are built once more with failpoints (common/base/failpoint.h), for tests that let them die at each. Where the CUDA Toolkit is
+# found, they are compiled and linked with the CUDA backend too; its kernels are tested without a GPU either way.
 #   scripts/test.sh [ctest arguments]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,6 +17,8 @@ export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 for preset in dev asan failpoints; do
   [[ -f build/$preset/build.ninja ]] || cmake --preset "$preset" >/dev/null
 done
+echo "== lint"
+scripts/lint.sh
 echo "== build: dev"
 NINJA_STATUS='[%f/%t, %es] ' ninja -C build/dev
 echo "== build: unit tests under asan"

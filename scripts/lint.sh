@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Checks what a machine can tell of the style: the format of all C++ sources, all Python and shell scripts, and with
+# clang-tidy the C++ files that changed. Goes through all of it, then exits with 1 where something is to be mended.
+#   scripts/lint.sh                the changed files are those that differ from the merge base with main (scripts/tidy.py)
+#   scripts/lint.sh --base REF     those that differ from REF
+#   scripts/lint.sh --all          every file (an hour on 2 cores)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+files() {  # those of the patterns that git tracks or would add, each ended by a zero byte
+  git ls-files -z --cached --others --exclude-standard -- "$@" | while IFS= read -r -d '' file; do
+    [[ ! -f $file ]] || printf '%s\0' "$file"
+  done
+}
+
+failed=()
+files '*.h' '*.cc' '*.cu' | xargs -0 -P "$(nproc)" -n 50 clang-format --dry-run --Werror ||
+  failed+=("the format (clang-format -i mends it)")
+files '*.py' | xargs -0 pyflakes3 || failed+=("Python")
+files '*.sh' .ci/run | xargs -0 shellcheck || failed+=("shell scripts")
+
+# clang-tidy reads the compiler's commands and the headers made from proto/.
+[[ -f build/dev/build.ninja ]] || cmake --preset dev >/dev/null
+ninja -C build/dev --quiet baton_proto
+scripts/tidy.py "$@" || failed+=("what clang-tidy objects to (.clang-tidy)")
+
+if [[ ${#failed[@]} -gt 0 ]]; then
+  printf 'lint: to be mended: %s\n' "${failed[@]}" >&2
+  exit 1
+fi
