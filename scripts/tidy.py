@@ -6,7 +6,7 @@
     scripts/tidy.py --all          every file (an hour on 2 cores)
 
 A header is seen through one source that includes it. A source that passed is not looked at again until it, a file of ours
-that it includes, .clang-tidy or its compiler command changes. Needs a configured build folder with the generated headers.
+that it includes, .clang-tidy or its compiler command changes. Needs build/lint, configured and with the generated headers.
 Exit code: 1 where there is something to mend.
 """
 
@@ -23,6 +23,7 @@ import sys
 import cpp_outline
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build" / "lint"
 # What clang 14 cannot read: std::source_location, which the CUDA shim uses, a newer CPU's name, a constant fma.
 CUDA_SHIM = "tests/support/cuda_shim/include"
 NOT_FOR_CLANG_14 = ("tests/common/base/float_types_test.cc", "tests/common/backend/sampling_math_test.cc")
@@ -50,11 +51,11 @@ def changed_files(base):
     return sorted(name for name in names if name.endswith((".h", ".cc", ".cu")))
 
 
-def read_database(build):
+def read_database():
     """Compiler command by source, without what clang 14 cannot read."""
-    path = build / "compile_commands.json"
+    path = BUILD / "compile_commands.json"
     if not path.exists():
-        sys.exit(f"tidy: {path} is missing; scripts/lint.sh makes it")
+        sys.exit(f"tidy: {path} is missing; run cmake --preset dev")
     commands = {}
     for entry in json.loads(path.read_text()):
         name = os.path.relpath(entry["file"], ROOT)
@@ -84,7 +85,7 @@ def sources_to_check(changed, commands):
 
 
 def digest(source, command):
-    """Of all that the answer depends on, but the system's headers."""
+    """A digest of all that the answer depends on, except headers of the system and generated ones."""
     seen, waiting = set(), [source, ".clang-tidy"]
     while waiting:
         name = waiting.pop()
@@ -97,9 +98,9 @@ def digest(source, command):
     return total.hexdigest()
 
 
-def check(source, build):
+def check(source):
     """What clang-tidy says about `source`; nothing where it has no objection."""
-    done = subprocess.run(["clang-tidy", "--quiet", "-p", str(build), source], cwd=ROOT, check=False,
+    done = subprocess.run(["clang-tidy", "--quiet", "-p", str(BUILD), source], cwd=ROOT, check=False,
                           capture_output=True, text=True)
     if done.returncode == 0:
         return ""
@@ -110,22 +111,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--base", help="the commit to compare with")
     parser.add_argument("--all", action="store_true", help="every file")
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "lint", help="build folder (%(default)s)")
     arguments = parser.parse_args()
 
-    commands = read_database(arguments.build)
+    commands = read_database()
     if arguments.all:
         chosen = sorted(commands)
     else:
         chosen = sources_to_check(changed_files(arguments.base or default_base()), commands)
-    passed = arguments.build / "tidy"
+    passed = BUILD / "tidy"
     passed.mkdir(exist_ok=True)
     stamps = {source: passed / digest(source, commands[source]) for source in chosen}
     left = [source for source in chosen if not stamps[source].exists()]
     print(f"clang-tidy: {len(left)} of {len(chosen)} sources to look at", flush=True)
     objections = False
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        answers = {pool.submit(check, source, arguments.build): source for source in left}
+        answers = {pool.submit(check, source): source for source in left}
         for answer in concurrent.futures.as_completed(answers):
             if answer.result():
                 objections = True
