@@ -53,10 +53,9 @@ v1::GenerateChunk ChoiceOutput::Push(const internal::v1::OutputToken& token) {
   return {};
 }
 
-// Stop strings count only in text that came after min_tokens tokens; the text before passes by the
-// matcher.
+// A stop string counts where it ends after min_tokens tokens, wherever it began.
 std::string ChoiceOutput::Filter(absl::string_view text) {
-  if (completion_tokens_ <= min_tokens_) return std::string(text);
+  if (completion_tokens_ <= min_tokens_) return matcher_.Pass(text);
   StopMatcher::Result result = matcher_.Push(text);
   if (result.stop.has_value()) {
     matched_stop_ = std::move(result.stop);

@@ -65,6 +65,13 @@ def test_a_stop_string_ends_the_text_before_it(cluster):
     assert complete(cluster.stub, made).text == "The answer to this classic math"
 
 
+def test_a_stop_string_may_begin_before_min_tokens(cluster):
+    """The answer's tokens: The, answer, to, this, classic, math, ..."""
+    for stop, text in (("er to", ANSWER), ("er to t", "The answ")):
+        done = complete(cluster.stub, request(chat=QUESTION, temperature=0, max_tokens=32, stop=[stop], min_tokens=3))
+        assert done.text == text and done.matched_stop_str == (stop if text != ANSWER else "")
+
+
 def test_seeded_sampling_repeats_and_seeds_differ(cluster):
     def text(seed):
         return complete(cluster.stub, request(prompt="The", temperature=1.0, seed=seed, max_tokens=24)).text
