@@ -65,6 +65,14 @@ def test_a_stop_string_ends_the_text_before_it(cluster):
     assert complete(cluster.stub, made).text == "The answer to this classic math"
 
 
+def test_the_token_that_ends_an_answer_is_text_only_where_it_is_asked_for(cluster):
+    for include, text in ((False, ANSWER), (True, ANSWER + "<|im_end|>")):
+        done = complete(cluster.stub, request(chat=QUESTION, temperature=0, max_tokens=32, skip_special_tokens=False,
+                                              include_stop_str_in_output=include))
+        assert done.text == text and done.matched_token_id == 2
+        assert done.usage.completion_tokens == 12 and len(done.token_ids) == (12 if include else 11)
+
+
 def test_a_stop_string_may_begin_before_min_tokens(cluster):
     """The answer's tokens: The, answer, to, this, classic, math, ..."""
     for stop, text in (("er to", ANSWER), ("er to t", "The answ")):

@@ -82,6 +82,29 @@ TEST(ChoiceOutput, LeavesTheTokenThatEndsItOutOfTextAndIds) {
   EXPECT_EQ(complete.finish_reason(), v1::FINISH_REASON_STOP);
 }
 
+TEST(ChoiceOutput, KeepsTheTokenThatEndsItWhereStopsAreIncluded) {
+  v1::SamplingParams sampling;
+  sampling.set_include_stop_str_in_output(true);
+  sampling.set_logprobs(0);
+  const auto complete = [&](uint32_t stop_token) {
+    ChoiceOutput output(LetterTable(), sampling, {.return_token_ids = true});
+    output.Push(Token(0, 0));
+    output.Push(LastToken(1, stop_token, v1::FINISH_REASON_STOP));
+    return output.TakeComplete();
+  };
+  EXPECT_EQ(complete(kSpecial).text(), "a") << "special tokens are skipped";
+  EXPECT_EQ(complete(25).text(), "az");
+  sampling.set_skip_special_tokens(false);
+  const v1::GenerateComplete done = complete(kSpecial);
+  EXPECT_EQ(done.text(), "a<e>");
+  EXPECT_EQ(done.token_ids(1), kSpecial);
+  EXPECT_EQ(done.logprobs(1).token(), "<e>");
+  EXPECT_EQ(done.matched_token_id(), kSpecial);
+  sampling.add_stop("e");  // ends before the token does
+  EXPECT_EQ(complete(kSpecial).text(), "a<e");
+  EXPECT_EQ(complete(kSpecial).matched_stop_str(), "e");
+}
+
 TEST(ChoiceOutput, FillsInTheBytesOfLogprobs) {
   v1::SamplingParams sampling;
   sampling.set_logprobs(1);
