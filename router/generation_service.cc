@@ -60,10 +60,20 @@ grpc::ServerUnaryReactor* AnswerOnPool(PreparingPool& pool, grpc::CallbackServer
 
 }  // namespace
 
+GenerationServiceImpl::GenerationServiceImpl(const Parts& parts, absl::Duration deadline)
+    : parts_(parts), deadline_(deadline) {
+  Add("Generate", &GenerationServiceImpl::Generate);
+  Add("Tokenize", &GenerationServiceImpl::Tokenize);
+  Add("Detokenize", &GenerationServiceImpl::Detokenize);
+  Add("ListModels", &GenerationServiceImpl::ListModels);
+}
+
 absl::StatusOr<Admission::Ticket> GenerationServiceImpl::CheckAndAdmit(
-    const v1::GenerateRequest& request, absl::Time now, absl::Time deadline) {
+    const Received<v1::GenerateRequest>& received, absl::Time now, absl::Time deadline) {
   if (refusing_.load()) return RouterDraining();
   if (deadline <= now + kNoTime) return DeadlinePassed(kStageQueue);
+  BATON_RETURN_IF_ERROR(received.status);
+  const v1::GenerateRequest& request = received.message;
   const v1::SamplingParams& sampling = request.sampling_params();
   const uint64_t tokens = parts_.admission.ExpectedTokens(
       AboutPromptTokens(request), sampling.has_max_tokens() ? sampling.max_tokens() : UINT32_MAX,
@@ -81,7 +91,7 @@ absl::StatusOr<Admission::Ticket> GenerationServiceImpl::CheckAndAdmit(
 }
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
-    grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
+    grpc::CallbackServerContext* context, const Received<v1::GenerateRequest>* request) {
   const absl::Time received = SteadyNow();
   const absl::Time deadline = DeadlineOf(*context, received, deadline_);
   absl::StatusOr<Admission::Ticket> ticket = CheckAndAdmit(*request, received, deadline);
@@ -102,8 +112,8 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
   const auto prepare = [this, number, call, request, received, deadline] {
     absl::StatusOr<RequestSpec> spec = absl::CancelledError("the client cancelled the call");
     if (!call->cancelled()) {
-      spec =
-          parts_.model.Prepare(*request, parts_.fleet.Get(), parts_.disaggregation, RandomUint64());
+      spec = parts_.model.Prepare(request->message, parts_.fleet.Get(), parts_.disaggregation,
+                                  RandomUint64());
     }
     if (spec.ok()) {
       spec->id_high = RandomUint64();
@@ -124,31 +134,32 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
   return call;
 }
 
-grpc::ServerUnaryReactor* GenerationServiceImpl::Tokenize(grpc::CallbackServerContext* context,
-                                                          const v1::TokenizeRequest* request,
-                                                          v1::TokenizeResponse* response) {
+grpc::ServerUnaryReactor* GenerationServiceImpl::Tokenize(
+    grpc::CallbackServerContext* context, const Received<v1::TokenizeRequest>* request,
+    v1::TokenizeResponse* response) {
   return AnswerOnPool(parts_.pool, context, [this, request, response] {
-    BATON_ASSIGN_OR_RETURN(*response, parts_.model.Tokenize(*request, parts_.fleet.Get()));
+    BATON_RETURN_IF_ERROR(request->status);
+    BATON_ASSIGN_OR_RETURN(*response, parts_.model.Tokenize(request->message, parts_.fleet.Get()));
     return absl::OkStatus();
   });
 }
 
-grpc::ServerUnaryReactor* GenerationServiceImpl::Detokenize(grpc::CallbackServerContext* context,
-                                                            const v1::DetokenizeRequest* request,
-                                                            v1::DetokenizeResponse* response) {
+grpc::ServerUnaryReactor* GenerationServiceImpl::Detokenize(
+    grpc::CallbackServerContext* context, const Received<v1::DetokenizeRequest>* request,
+    v1::DetokenizeResponse* response) {
   return AnswerOnPool(parts_.pool, context, [this, request, response] {
-    BATON_ASSIGN_OR_RETURN(*response, parts_.model.Detokenize(*request));
+    BATON_RETURN_IF_ERROR(request->status);
+    BATON_ASSIGN_OR_RETURN(*response, parts_.model.Detokenize(request->message));
     return absl::OkStatus();
   });
 }
 
-grpc::ServerUnaryReactor* GenerationServiceImpl::ListModels(grpc::CallbackServerContext* context,
-                                                            const v1::ListModelsRequest*,
-                                                            v1::ListModelsResponse* response) {
-  const FleetSummary fleet = parts_.fleet.Get();
+grpc::ServerUnaryReactor* GenerationServiceImpl::ListModels(
+    grpc::CallbackServerContext* context, const Received<v1::ListModelsRequest>* request,
+    v1::ListModelsResponse* response) {
+  if (request->status.ok()) *response->add_models() = parts_.model.Card(parts_.fleet.Get());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  *response->add_models() = parts_.model.Card(fleet);
-  reactor->Finish(grpc::Status::OK);
+  reactor->Finish(ToGrpcStatus(request->status));
   return reactor;
 }
 

@@ -16,6 +16,8 @@ inline constexpr uint32_t kProtocolVersion = 1;
 // Messages. A KV payload is at most 4 MiB - 64 KiB, so that the whole message stays within the
 // bound.
 inline constexpr int kMaxMessageBytes = 4 << 20;
+// Strings and messages in one message: 2 bytes on the wire may be 70 in memory.
+inline constexpr int kMaxMessageParts = 1 << 16;
 inline constexpr size_t kMaxKvPayloadBytes = (size_t{4} << 20) - (size_t{64} << 10);
 inline constexpr int kMaxKvStreams = 16;  // connections of one push
 // A request's token ids between router and workers take up to 5 bytes each.

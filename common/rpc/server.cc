@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "google/protobuf/stubs/logging.h"
 #include "grpc/support/log.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
@@ -55,6 +56,13 @@ void LogFromGrpc(gpr_log_func_args* args) {
   } else {
     LogDebug("grpc {}:{} {}", args->file, args->line, LogSafe(args->message));
   }
+}
+
+// Whoever sends a string that is not UTF-8 causes a complaint; the answer to the sender says it
+// all.
+void LogFromProtobuf(google::protobuf::LogLevel /*level*/, const char* file, int line,
+                     const std::string& message) {
+  LogDebug("protobuf {}:{} {}", file, line, LogSafe(message));
 }
 
 int Milliseconds(absl::Duration duration) {
@@ -126,6 +134,7 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options opt
   // Found now, not after the model is loaded.
   BATON_RETURN_IF_ERROR(CheckListenable("--listen", options.flags.listen));
   gpr_set_log_function(LogFromGrpc);
+  google::protobuf::SetLogHandler(LogFromProtobuf);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 

@@ -17,6 +17,7 @@
 #include "common/engine/engine.h"
 #include "common/kv/prefix_pages.h"
 #include "common/rpc/health.h"
+#include "common/rpc/receiving_service.h"
 
 namespace baton {
 
@@ -33,7 +34,7 @@ internal::v1::WatchResponse WatchFromStats(ServerState state, const EngineStats&
 
 // Thread-safe. At most kMaxWatchers streams, each with one message in flight and the newest one
 // pending; more watchers get RESOURCE_EXHAUSTED. A thread of its own asks for snapshots.
-class WorkerService final : public internal::v1::WorkerService::CallbackService {
+class WorkerService final : public ReceivingService<internal::v1::WorkerService> {
  public:
   // `snapshot` gives everything but info and prefix; called on this service's thread, must not
   // block. `pages`, borrowed, is what the prefix messages tell of: on each stream a full list first
@@ -43,9 +44,6 @@ class WorkerService final : public internal::v1::WorkerService::CallbackService 
                 std::function<internal::v1::WatchResponse()> snapshot,
                 const PrefixPages* pages = nullptr);
   ~WorkerService() override;
-
-  grpc::ServerWriteReactor<internal::v1::WatchResponse>* Watch(
-      grpc::CallbackServerContext* context, const internal::v1::WatchRequest* request) override;
 
   // Sends a snapshot to all watchers at once.
   void StateChanged();
@@ -62,6 +60,8 @@ class WorkerService final : public internal::v1::WorkerService::CallbackService 
 
  private:
   class Watcher;
+  grpc::ServerWriteReactor<internal::v1::WatchResponse>* Watch(
+      grpc::CallbackServerContext* context, const Received<internal::v1::WatchRequest>* request);
   void Loop();
   void Remove(Watcher* watcher);
 
