@@ -48,13 +48,21 @@ uint64_t AboutPromptTokens(const v1::GenerateRequest& request) {
   }
 }
 
-// Runs `answer` on the pool, since tokenising takes time that belongs to gRPC's threads.
-grpc::ServerUnaryReactor* AnswerOnPool(PreparingPool& pool, grpc::CallbackServerContext* context,
+// Validates, then runs `answer` on the pool, since tokenising takes time that belongs to gRPC's
+// threads.
+template <typename Request>
+grpc::ServerUnaryReactor* AnswerOnPool(PreparingPool& pool, const ServedModel& model,
+                                       const Received<Request>& request,
+                                       grpc::CallbackServerContext* context,
                                        std::function<absl::Status()> answer) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const bool taken = pool.TryRun(
-      [reactor, answer = std::move(answer)]() mutable { reactor->Finish(ToGrpcStatus(answer())); });
-  if (!taken) reactor->Finish(ToGrpcStatus(QueueFull("the tokenizer's threads are busy")));
+  absl::Status status = request.status;
+  if (status.ok()) status = model.Validate(request.message);
+  const auto run = [reactor, answer = std::move(answer)] {
+    reactor->Finish(ToGrpcStatus(answer()));
+  };
+  if (status.ok() && !pool.TryRun(run)) status = QueueFull("the tokenizer's threads are busy");
+  if (!status.ok()) reactor->Finish(ToGrpcStatus(status));
   return reactor;
 }
 
@@ -137,9 +145,8 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
 grpc::ServerUnaryReactor* GenerationServiceImpl::Tokenize(
     grpc::CallbackServerContext* context, const Received<v1::TokenizeRequest>* request,
     v1::TokenizeResponse* response) {
-  return AnswerOnPool(parts_.pool, context, [this, request, response] {
-    BATON_RETURN_IF_ERROR(request->status);
-    BATON_ASSIGN_OR_RETURN(*response, parts_.model.Tokenize(request->message, parts_.fleet.Get()));
+  return AnswerOnPool(parts_.pool, parts_.model, *request, context, [this, request, response] {
+    *response = parts_.model.Tokenize(request->message, parts_.fleet.Get());
     return absl::OkStatus();
   });
 }
@@ -147,8 +154,7 @@ grpc::ServerUnaryReactor* GenerationServiceImpl::Tokenize(
 grpc::ServerUnaryReactor* GenerationServiceImpl::Detokenize(
     grpc::CallbackServerContext* context, const Received<v1::DetokenizeRequest>* request,
     v1::DetokenizeResponse* response) {
-  return AnswerOnPool(parts_.pool, context, [this, request, response] {
-    BATON_RETURN_IF_ERROR(request->status);
+  return AnswerOnPool(parts_.pool, parts_.model, *request, context, [this, request, response] {
     BATON_ASSIGN_OR_RETURN(*response, parts_.model.Detokenize(request->message));
     return absl::OkStatus();
   });

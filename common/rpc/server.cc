@@ -24,6 +24,7 @@
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/address.h"
+#include "common/rpc/limits.h"
 #include "common/rpc/metrics_server.h"
 
 namespace baton {
@@ -70,8 +71,8 @@ int Milliseconds(absl::Duration duration) {
 }
 
 void SetConnectionArguments(const ServerProcess::Options& options, grpc::ServerBuilder& builder) {
-  builder.SetMaxReceiveMessageSize(options.max_receive_message_bytes);
-  builder.SetMaxSendMessageSize(kMaxInternalMessageBytes);
+  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder.SetMaxSendMessageSize(kMaxMessageBytes);
   // Two processes on one port would each get half of the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,

@@ -67,6 +67,14 @@ def test_bytes_that_are_no_request_are_refused_by_field(cluster):
     assert cluster.router.metric("baton_requests_total") == before + 3
 
 
+def test_a_prompt_that_is_too_long_is_refused_alike_however_long_it_is(cluster):
+    for length in ((3 << 20) + 1, (4 << 20) + 1, 15 << 20):
+        failed = failure(cluster.stub, request(prompt="a" * length))
+        assert failed.code == grpc.StatusCode.INVALID_ARGUMENT and failed.fields == ["prompt"], failed
+        assert failed.message == f"prompt: has {length} bytes, at most 3145728 are allowed"
+    assert failure(cluster.stub, request(prompt="a" * (17 << 20))).code == grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
 def test_no_input_at_all_is_refused(cluster):
     assert failure(cluster.stub, pb.GenerateRequest()).code == grpc.StatusCode.INVALID_ARGUMENT
 

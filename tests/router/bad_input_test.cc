@@ -3,6 +3,8 @@
 
 #include <limits>
 
+#include "absl/strings/match.h"
+
 #include "tests/router/router_fixture.h"
 #include "tests/support/raw_call.h"
 
@@ -114,6 +116,26 @@ TEST_F(BadInput, WhatCannotBeDecodedIsRefusedByNameAndCounted) {
   const absl::Status nothing = RawCall(channel, service + "Generate", {}).status;
   EXPECT_EQ(nothing.code(), absl::StatusCode::kInvalidArgument) << nothing;
   EXPECT_EQ(Metric("baton_requests_total", "status=\"INVALID_ARGUMENT\""), 4);
+}
+
+TEST_F(BadInput, TextForTheTokenizerAndFromItHasABound) {
+  v1::TokenizeRequest text;
+  text.set_text(std::string(kMaxPromptBytes + 1, 'a'));
+  v1::DetokenizeRequest ids;
+  ids.set_skip_special_tokens(false);
+  ids.mutable_token_ids()->Resize(kMaxPromptBytes / 7 + 1, kEnd);  // "<|end|>"
+  grpc::ClientContext contexts[2];
+  v1::TokenizeResponse tokens;
+  v1::DetokenizeResponse detokenized;
+  const absl::Status refused[] = {
+      FromGrpcStatus(stub_->Tokenize(&contexts[0], text, &tokens)),
+      FromGrpcStatus(stub_->Detokenize(&contexts[1], ids, &detokenized))};
+  const char* const fields[] = {"text", "token_ids"};
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(FieldViolations(refused[i]).size(), 1u) << refused[i];
+    EXPECT_EQ(FieldViolations(refused[i])[0].field, fields[i]);
+    EXPECT_TRUE(absl::StrContains(refused[i].message(), "at most 3145728 are allowed"));
+  }
 }
 
 TEST_F(BadInput, WhatExceedsTheContextSaysSo) {

@@ -15,6 +15,7 @@
 
 #include "common/rpc/address.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/limits.h"
 #include "tests/common/rpc/test_process.h"
 #include "tests/common/rpc/test_service.h"
 
