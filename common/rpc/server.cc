@@ -26,6 +26,7 @@
 #include "common/rpc/address.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/metrics_server.h"
+#include "common/rpc/reflection.h"
 
 namespace baton {
 namespace {
@@ -92,6 +93,7 @@ absl::StatusOr<std::string> Listen(absl::string_view flag, const std::string& ad
                                    std::unique_ptr<grpc::Server>& server) {
   BATON_RETURN_IF_ERROR(CheckListenable(flag, address));
   BATON_ASSIGN_OR_RETURN(HostPort bound, ParseHostPort(address));
+  builder.SetOption(ReflectionOption());
   int port = 0;
   builder.AddListeningPort(bound.ToString(), credentials, &port);
   server = builder.BuildAndStart();

@@ -1,10 +1,12 @@
 """One prompt through router, prefill worker and decode worker, on the real model."""
 import time
 
+import grpc
 import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool
 
 from cluster import complete, request
-from stubs import pb
+from stubs import pb, reflection_pb
 
 QUESTION = [("user", "What is 2+2?")]
 ANSWER = "The answer to this classic math problem is 4."
@@ -126,6 +128,36 @@ def test_logprobs_come_with_the_tokens(cluster):
         assert token.token_id == token.top_logprobs[0].token_id  # greedy: the most likely
         assert token.logprob == pytest.approx(token.top_logprobs[0].logprob)
         assert token.logprob < 0
+
+
+def reflect(address, **asked):
+    with grpc.insecure_channel(address) as channel:
+        call = channel.stream_stream("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+                                     request_serializer=reflection_pb.ServerReflectionRequest.SerializeToString,
+                                     response_deserializer=reflection_pb.ServerReflectionResponse.FromString)
+        (answer,) = call(iter([reflection_pb.ServerReflectionRequest(**asked)]), timeout=10)
+        return answer
+
+
+def test_every_server_tells_tools_what_it_serves(cluster):
+    own = {cluster.router: "baton.v1.GenerationService",
+           cluster.prefill[0]: "baton.internal.v1.PrefillService",
+           cluster.decode[0]: "baton.internal.v1.DecodeService"}
+    for server, name in own.items():
+        services = {s.name for s in reflect(server.address, list_services="*").list_services_response.service}
+        assert services >= {name, "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection",
+                            "grpc.reflection.v1alpha.ServerReflection"}
+        for service in services:
+            files = reflect(server.address, file_containing_symbol=service).file_descriptor_response.file_descriptor_proto
+            pool = descriptor_pool.DescriptorPool()
+            for file in reversed(files):  # what is imported comes after who imports it
+                pool.Add(descriptor_pb2.FileDescriptorProto.FromString(file))
+            assert pool.FindServiceByName(service).methods
+        (file, *_) = reflect(server.address, file_by_filename="baton/v1/generation.proto"
+                             ).file_descriptor_response.file_descriptor_proto
+        assert descriptor_pb2.FileDescriptorProto.FromString(file).package == "baton.v1"
+        unknown = reflect(server.address, file_containing_symbol="baton.v1.Nothing").error_response
+        assert unknown.error_code == grpc.StatusCode.NOT_FOUND.value[0] and "baton.v1.Nothing" in unknown.error_message
 
 
 def test_metrics_count_what_was_served(cluster):
