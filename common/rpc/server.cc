@@ -16,6 +16,7 @@
 #include "google/protobuf/stubs/logging.h"
 #include "grpc/support/log.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
+#include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/server.h"
 
@@ -27,6 +28,7 @@
 #include "common/rpc/limits.h"
 #include "common/rpc/metrics_server.h"
 #include "common/rpc/reflection.h"
+#include "common/rpc/status.h"
 
 namespace baton {
 namespace {
@@ -105,6 +107,26 @@ absl::StatusOr<std::string> Listen(absl::string_view flag, const std::string& ad
   return bound.ToString();
 }
 
+// Tells who calls what is not served here, of which gRPC itself would only say UNIMPLEMENTED.
+class UnknownMethods final : public grpc::CallbackGenericService {
+ public:
+  explicit UnknownMethods(const std::string& program) : program_(program) {}
+
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext* context) override {
+    return new Refusal(absl::UnimplementedError(
+        absl::StrCat("this is ", program_, ", which has no method ", LogSafe(context->method()))));
+  }
+
+ private:
+  struct Refusal final : grpc::ServerGenericBidiReactor {
+    explicit Refusal(const absl::Status& status) { Finish(ToGrpcStatus(status)); }
+    void OnDone() override { delete this; }
+  };
+
+  const std::string program_;
+};
+
 void Shutdown(grpc::Server& server, absl::Duration timeout) {
   server.Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout));
 }
@@ -123,6 +145,8 @@ struct ServerProcess::Rep {
   const int event;
   Health health;
   std::unique_ptr<MetricsServer> metrics_server;
+  UnknownMethods unknown_methods{options.program};
+  UnknownMethods unknown_health_methods{options.program};
   std::unique_ptr<grpc::Server> health_server;
   std::unique_ptr<grpc::Server> server;
   std::string health_address;
@@ -153,6 +177,7 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options opt
   if (!rep.options.flags.health_listen.empty()) {
     grpc::ServerBuilder builder;
     SetConnectionArguments(rep.options, builder);
+    builder.RegisterCallbackGenericService(&rep.unknown_health_methods);
     BATON_ASSIGN_OR_RETURN(rep.health_address,
                            Listen("--health-listen", rep.options.flags.health_listen,
                                   grpc::InsecureServerCredentials(), builder, rep.health_server));
@@ -188,6 +213,7 @@ absl::Status ServerProcess::Serve(const std::vector<grpc::Service*>& services,
   grpc::ServerBuilder builder;
   SetConnectionArguments(rep_->options, builder);
   for (grpc::Service* service : services) builder.RegisterService(service);
+  builder.RegisterCallbackGenericService(&rep_->unknown_methods);
   if (customize) customize(builder);
   BATON_ASSIGN_OR_RETURN(rep_->listen_address,
                          Listen("--listen", rep_->options.flags.listen,

@@ -98,6 +98,16 @@ TEST_F(ServerTest, DetailsArriveThroughARealCall) {
   EXPECT_EQ(FieldViolations(status)[1].field, "model");
 }
 
+TEST_F(ServerTest, WhoCallsWhatIsNotServedIsToldWhereHeIs) {
+  ASSERT_TRUE(server_->Serve({&service_}).ok());
+  const std::string method = "/baton.internal.v1.PrefillService/Prefill";
+  for (const std::string& address : {server_->listen_address(), server_->health_address()}) {
+    const absl::Status status = RawCall(Connect(address), method, {""}).status;
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+    EXPECT_EQ(status.message(), "this is test, which has no method " + method);
+  }
+}
+
 TEST_F(ServerTest, MetricsAreServedAsText) {
   const auto address = ParseHostPort(server_->metrics_address());
   ASSERT_TRUE(address.ok());
