@@ -78,7 +78,7 @@ absl::StatusOr<std::unique_ptr<LoadRun>> LoadRun::Create(const LoadOptions& opti
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a connection of its own
     arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-    arguments.SetMaxReceiveMessageSize(kMaxInternalMessageBytes);
+    arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
     const auto channel_credentials = credentials.ForChannel(arguments);
     const auto channel = grpc::CreateCustomChannel(options.server, channel_credentials, arguments);
     if (!channel->WaitForConnected(absl::ToChronoTime(absl::Now() + absl::Seconds(5)))) {

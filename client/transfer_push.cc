@@ -100,7 +100,6 @@ absl::Status ReceivePushes(const TransferCase& transfer, uint32_t attempts,
   Metrics metrics("bench");
   ServerProcess::Options options{.program = "baton bench transfer"};
   options.flags.listen = "127.0.0.1:0";
-  options.max_receive_message_bytes = kMaxInternalMessageBytes;
   options.internal = true;
   BATON_ASSIGN_OR_RETURN(const auto server, ServerProcess::Create(std::move(options), metrics));
   // A higher attempt would end the one before it: they are made one after the other.

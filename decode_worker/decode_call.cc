@@ -59,27 +59,32 @@ void DecodeCall::OnReadDone(bool ok) {
     if (!started_) EndLocked(InvalidField("start", "must be the first message"));
     return;
   }
-  const internal::v1::DecodeRequest request = std::move(request_);
+  const Received<internal::v1::DecodeRequest> request = std::move(request_);
+  if (request.status.ok()) {
+    OnRequest(request.message);
+  } else {
+    End(request.status);
+  }
+  absl::MutexLock lock(&mutex_);
+  if (!outbox_.finished()) StartRead(&request_);
+}
+
+void DecodeCall::OnRequest(const internal::v1::DecodeRequest& request) {
   switch (request.event_case()) {
     case internal::v1::DecodeRequest::kStart:
-      OnStart(request.start());
-      break;
+      return OnStart(request.start());
     case internal::v1::DecodeRequest::kFlow: {
       absl::MutexLock lock(&mutex_);
       flow_paused_ = request.flow().paused();
-      SetPaused();
-      break;
+      return SetPaused();
     }
     case internal::v1::DecodeRequest::kStop: {
       absl::MutexLock lock(&mutex_);
-      OnStop(request.stop().choice());
-      break;
+      return OnStop(request.stop().choice());
     }
     default:
       End(InvalidField("event", "must be set"));
   }
-  absl::MutexLock lock(&mutex_);
-  if (!outbox_.finished()) StartRead(&request_);
 }
 
 // Before the commit the receiver decides when the blocks can be given back. It is asked to only

@@ -15,6 +15,7 @@
 #include "baton/internal/v1/decode.grpc.pb.h"
 #include "common/engine/engine.h"
 #include "common/rpc/outbox.h"
+#include "common/rpc/receiving_service.h"
 #include "common/rpc/worker_metrics.h"
 #include "decode_worker/attempt_receiver.h"
 #include "decode_worker/attempt_registry.h"
@@ -25,9 +26,9 @@ namespace baton {
 // Thread-safe. Keeps itself alive until gRPC is done with the call and the engine is done with its
 // sequence. While a message is being written, tokens wait together in the next one. When too many
 // wait, the sequence pauses.
-class DecodeCall final
-    : public grpc::ServerBidiReactor<internal::v1::DecodeRequest, internal::v1::DecodeResponse>,
-      public std::enable_shared_from_this<DecodeCall> {
+class DecodeCall final : public grpc::ServerBidiReactor<Received<internal::v1::DecodeRequest>,
+                                                        internal::v1::DecodeResponse>,
+                         public std::enable_shared_from_this<DecodeCall> {
  public:
   // Borrows everything except `done`, which the destructor calls.
   DecodeCall(Engine& engine, AttemptRegistry& registry, const DecodeServiceOptions& options,
@@ -43,6 +44,7 @@ class DecodeCall final
   void OnCancel() override;
   void OnDone() override;
 
+  void OnRequest(const internal::v1::DecodeRequest& request);
   void OnStart(const internal::v1::DecodeStart& start);
   void OnStop(uint32_t choice) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   KvReceiver::Config ReceiverConfig(const internal::v1::SequenceSpec& spec,
@@ -79,7 +81,7 @@ class DecodeCall final
   std::shared_ptr<DecodeCall> self_;  // keeps the call alive until OnDone
 
   absl::Mutex mutex_;
-  internal::v1::DecodeRequest request_;  // belongs to gRPC while a read is in flight
+  Received<internal::v1::DecodeRequest> request_;  // belongs to gRPC while a read is in flight
   Outbox<internal::v1::DecodeResponse> outbox_ ABSL_GUARDED_BY(mutex_);
   int queued_tokens_ ABSL_GUARDED_BY(mutex_) = 0;  // tokens that wait in outbox_
 

@@ -13,7 +13,7 @@ namespace {
 using internal::v1::DecodeRequest;
 using internal::v1::DecodeResponse;
 
-class RefusedCall final : public grpc::ServerBidiReactor<DecodeRequest, DecodeResponse> {
+class RefusedCall final : public grpc::ServerBidiReactor<Received<DecodeRequest>, DecodeResponse> {
  public:
   explicit RefusedCall(const absl::Status& status) { Finish(ToGrpcStatus(status)); }
   void OnDone() override { delete this; }
@@ -21,7 +21,13 @@ class RefusedCall final : public grpc::ServerBidiReactor<DecodeRequest, DecodeRe
 
 }  // namespace
 
-grpc::ServerBidiReactor<DecodeRequest, DecodeResponse>* DecodeService::Decode(
+DecodeService::DecodeService(Engine& engine, AttemptRegistry& registry,
+                             const DecodeServiceOptions& options)
+    : engine_(engine), registry_(registry), options_(options) {
+  Add("Decode", &DecodeService::Decode);
+}
+
+grpc::ServerBidiReactor<Received<DecodeRequest>, DecodeResponse>* DecodeService::Decode(
     grpc::CallbackServerContext*) {
   if (draining_) return new RefusedCall(DrainingStatus(options_.worker_name, kStageQueue));
   if (absl::Status failure = BATON_FAILPOINT_STATUS("decode.before_call"); !failure.ok()) {

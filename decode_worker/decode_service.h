@@ -9,19 +9,16 @@
 
 #include "baton/internal/v1/decode.grpc.pb.h"
 #include "common/engine/engine.h"
+#include "common/rpc/receiving_service.h"
 #include "decode_worker/attempt_registry.h"
 #include "decode_worker/decode_service_options.h"
 
 namespace baton {
 
 // Thread-safe. Borrows all its arguments: they must live until calls() is 0.
-class DecodeService final : public internal::v1::DecodeService::CallbackService {
+class DecodeService final : public ReceivingService<internal::v1::DecodeService> {
  public:
-  DecodeService(Engine& engine, AttemptRegistry& registry, const DecodeServiceOptions& options)
-      : engine_(engine), registry_(registry), options_(options) {}
-
-  grpc::ServerBidiReactor<internal::v1::DecodeRequest, internal::v1::DecodeResponse>* Decode(
-      grpc::CallbackServerContext* context) override;
+  DecodeService(Engine& engine, AttemptRegistry& registry, const DecodeServiceOptions& options);
 
   // Refuses new calls from here on, as draining.
   void Drain() { draining_ = true; }
@@ -29,6 +26,9 @@ class DecodeService final : public internal::v1::DecodeService::CallbackService 
   int calls() const { return calls_->load(); }
 
  private:
+  grpc::ServerBidiReactor<Received<internal::v1::DecodeRequest>, internal::v1::DecodeResponse>*
+  Decode(grpc::CallbackServerContext* context);
+
   Engine& engine_;
   AttemptRegistry& registry_;
   const DecodeServiceOptions& options_;

@@ -3,11 +3,14 @@
 #include <utility>
 #include <vector>
 
-#include "grpcpp/impl/codegen/proto_utils.h"
+#include "absl/strings/str_cat.h"
 
 #include "common/base/clock.h"
 #include "common/base/failpoint.h"
+#include "common/base/status_macros.h"
 #include "common/rpc/kv_wire.h"
+#include "common/rpc/parse_message.h"
+#include "common/rpc/status.h"
 #include "decode_worker/attempt_receiver.h"
 
 namespace baton {
@@ -17,12 +20,14 @@ constexpr absl::Duration kOpenTimeout = absl::Seconds(10);
 constexpr absl::Duration kEndTimeout = absl::Seconds(5);
 
 absl::StatusOr<internal::v1::PushRequest> ParseControl(grpc::ByteBuffer& buffer) {
-  internal::v1::PushRequest message;
-  if (buffer.Length() > kMaxPushControlBytes ||
-      !grpc::SerializationTraits<internal::v1::PushRequest>::Deserialize(&buffer, &message).ok() ||
-      message.has_data()) {
-    return absl::InvalidArgumentError("not a PushRequest");
+  if (buffer.Length() > kMaxPushControlBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("a message without data has ", buffer.Length(),
+                                                   " bytes, at most ", kMaxPushControlBytes,
+                                                   " are allowed"));
   }
+  internal::v1::PushRequest message;
+  BATON_RETURN_IF_ERROR(ParseMessage(buffer, message));
+  if (message.has_data()) return InvalidField("data", "must be the first field");
   return message;
 }
 
@@ -91,7 +96,9 @@ void PushReactor::Open() {
   request_.Clear();
   internal::v1::PushResponse refusal;
   refusal.mutable_refused()->set_reason(internal::v1::PushRefused::REASON_OUT_OF_RANGE);
-  refusal.mutable_refused()->set_detail("the first message of a stream is its open or join");
+  refusal.mutable_refused()->set_detail(message.ok()
+                                            ? "the first message of a stream is its open or join"
+                                            : std::string(message.status().message()));
   std::shared_ptr<AttemptReceiver> receiver;
   if (message.ok() && (message->has_open() || message->has_join())) {
     internal::v1::PushRefused::Reason reason = internal::v1::PushRefused::REASON_UNKNOWN_ATTEMPT;

@@ -22,9 +22,16 @@ class RefusedCall final : public grpc::ServerWriteReactor<PrefillResponse> {
 
 }  // namespace
 
-grpc::ServerWriteReactor<PrefillResponse>* PrefillService::Prefill(grpc::CallbackServerContext*,
-                                                                   const PrefillRequest* request) {
+PrefillService::PrefillService(Engine& engine, ChannelCache& channels,
+                               const PrefillServiceOptions& options)
+    : engine_(engine), channels_(channels), options_(options) {
+  Add("Prefill", &PrefillService::Prefill);
+}
+
+grpc::ServerWriteReactor<PrefillResponse>* PrefillService::Prefill(
+    grpc::CallbackServerContext*, const Received<PrefillRequest>* request) {
   if (draining_) return new RefusedCall(DrainingStatus(options_.worker_name, kStageQueue));
+  if (!request->status.ok()) return new RefusedCall(request->status);
   if (absl::Status failure = BATON_FAILPOINT_STATUS("prefill.before_call"); !failure.ok()) {
     return new RefusedCall(failure);
   }
@@ -43,7 +50,7 @@ grpc::ServerWriteReactor<PrefillResponse>* PrefillService::Prefill(grpc::Callbac
     });
     calls_->live[id] = call;
   }
-  call->Start(*request);
+  call->Start(request->message);
   return call.get();
 }
 

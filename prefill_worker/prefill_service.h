@@ -11,19 +11,16 @@
 
 #include "baton/internal/v1/prefill.grpc.pb.h"
 #include "common/engine/engine.h"
+#include "common/rpc/receiving_service.h"
 #include "prefill_worker/channel_cache.h"
 #include "prefill_worker/prefill_call.h"
 
 namespace baton {
 
 // Thread-safe. Borrows all its arguments: they must live until calls() is 0.
-class PrefillService final : public internal::v1::PrefillService::CallbackService {
+class PrefillService final : public ReceivingService<internal::v1::PrefillService> {
  public:
-  PrefillService(Engine& engine, ChannelCache& channels, const PrefillServiceOptions& options)
-      : engine_(engine), channels_(channels), options_(options) {}
-
-  grpc::ServerWriteReactor<internal::v1::PrefillResponse>* Prefill(
-      grpc::CallbackServerContext* context, const internal::v1::PrefillRequest* request) override;
+  PrefillService(Engine& engine, ChannelCache& channels, const PrefillServiceOptions& options);
 
   // Refuses new calls from here on, as draining.
   void Drain() { draining_ = true; }
@@ -33,6 +30,9 @@ class PrefillService final : public internal::v1::PrefillService::CallbackServic
   int calls() const;
 
  private:
+  grpc::ServerWriteReactor<internal::v1::PrefillResponse>* Prefill(
+      grpc::CallbackServerContext* context, const Received<internal::v1::PrefillRequest>* request);
+
   // Shared with the calls, because the last call may end on any thread.
   struct Calls {
     absl::Mutex mutex;

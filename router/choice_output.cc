@@ -22,9 +22,9 @@ ChoiceOutput::ChoiceOutput(const TokenTable& table, const v1::SamplingParams& sa
       options_(options),
       skip_special_tokens_(!sampling.has_skip_special_tokens() || sampling.skip_special_tokens()),
       want_logprobs_(sampling.has_logprobs()),
+      include_stop_(sampling.include_stop_str_in_output()),
       min_tokens_(sampling.min_tokens()),
-      matcher_({sampling.stop().begin(), sampling.stop().end()},
-               sampling.include_stop_str_in_output()) {}
+      matcher_({sampling.stop().begin(), sampling.stop().end()}, include_stop_) {}
 
 v1::GenerateChunk ChoiceOutput::Push(const internal::v1::OutputToken& token) {
   BATON_CHECK(!ended(), "a token after the end of its choice");
@@ -34,16 +34,17 @@ v1::GenerateChunk ChoiceOutput::Push(const internal::v1::OutputToken& token) {
   v1::GenerateChunk chunk;
   chunk.set_index(options_.choice);
 
-  if (token.ends_sequence() && token.finish_reason() == v1::FINISH_REASON_STOP) {
-    // An EOS or stop token is neither text nor among the ids; it says which one it was.
-    matched_token_id_ = id;
-    End(v1::FINISH_REASON_STOP, chunk.mutable_text());
-  } else {
+  const bool stop_token =
+      token.ends_sequence() && token.finish_reason() == v1::FINISH_REASON_STOP;  // or an EOS
+  if (!stop_token || include_stop_) {
     if (options_.return_token_ids) chunk.add_token_ids(id);
     if (want_logprobs_) *chunk.add_logprobs() = WithBytes(token.token());
     const bool skipped = skip_special_tokens_ && table_.special[id];
     *chunk.mutable_text() = Filter(utf8_.Push(skipped ? absl::string_view() : table_.bytes[id]));
-    if (token.ends_sequence() && !ended()) End(token.finish_reason(), chunk.mutable_text());
+  }
+  if (token.ends_sequence() && !ended()) {
+    if (stop_token) matched_token_id_ = id;
+    End(token.finish_reason(), chunk.mutable_text());
   }
   if (options_.stream) return chunk;
   kept_.MergeFrom([&] {  // strings do not merge by appending
@@ -53,10 +54,9 @@ v1::GenerateChunk ChoiceOutput::Push(const internal::v1::OutputToken& token) {
   return {};
 }
 
-// Stop strings count only in text that came after min_tokens tokens; the text before passes by the
-// matcher.
+// A stop string counts where it ends after min_tokens tokens, wherever it began.
 std::string ChoiceOutput::Filter(absl::string_view text) {
-  if (completion_tokens_ <= min_tokens_) return std::string(text);
+  if (completion_tokens_ <= min_tokens_) return matcher_.Pass(text);
   StopMatcher::Result result = matcher_.Push(text);
   if (result.stop.has_value()) {
     matched_stop_ = std::move(result.stop);

@@ -65,6 +65,7 @@ class ChoiceOutput {
   const ChoiceOutputOptions options_;
   const bool skip_special_tokens_;
   const bool want_logprobs_;
+  const bool include_stop_;  // in text, ids and logprobs: stop strings, EOS and stop tokens
   const uint32_t min_tokens_;
   Utf8Stream utf8_;
   StopMatcher matcher_;

@@ -48,22 +48,40 @@ uint64_t AboutPromptTokens(const v1::GenerateRequest& request) {
   }
 }
 
-// Runs `answer` on the pool, since tokenising takes time that belongs to gRPC's threads.
-grpc::ServerUnaryReactor* AnswerOnPool(PreparingPool& pool, grpc::CallbackServerContext* context,
+// Validates, then runs `answer` on the pool, since tokenising takes time that belongs to gRPC's
+// threads.
+template <typename Request>
+grpc::ServerUnaryReactor* AnswerOnPool(PreparingPool& pool, const ServedModel& model,
+                                       const Received<Request>& request,
+                                       grpc::CallbackServerContext* context,
                                        std::function<absl::Status()> answer) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const bool taken = pool.TryRun(
-      [reactor, answer = std::move(answer)]() mutable { reactor->Finish(ToGrpcStatus(answer())); });
-  if (!taken) reactor->Finish(ToGrpcStatus(QueueFull("the tokenizer's threads are busy")));
+  absl::Status status = request.status;
+  if (status.ok()) status = model.Validate(request.message);
+  const auto run = [reactor, answer = std::move(answer)] {
+    reactor->Finish(ToGrpcStatus(answer()));
+  };
+  if (status.ok() && !pool.TryRun(run)) status = QueueFull("the tokenizer's threads are busy");
+  if (!status.ok()) reactor->Finish(ToGrpcStatus(status));
   return reactor;
 }
 
 }  // namespace
 
+GenerationServiceImpl::GenerationServiceImpl(const Parts& parts, absl::Duration deadline)
+    : parts_(parts), deadline_(deadline) {
+  Add("Generate", &GenerationServiceImpl::Generate);
+  Add("Tokenize", &GenerationServiceImpl::Tokenize);
+  Add("Detokenize", &GenerationServiceImpl::Detokenize);
+  Add("ListModels", &GenerationServiceImpl::ListModels);
+}
+
 absl::StatusOr<Admission::Ticket> GenerationServiceImpl::CheckAndAdmit(
-    const v1::GenerateRequest& request, absl::Time now, absl::Time deadline) {
+    const Received<v1::GenerateRequest>& received, absl::Time now, absl::Time deadline) {
   if (refusing_.load()) return RouterDraining();
   if (deadline <= now + kNoTime) return DeadlinePassed(kStageQueue);
+  BATON_RETURN_IF_ERROR(received.status);
+  const v1::GenerateRequest& request = received.message;
   const v1::SamplingParams& sampling = request.sampling_params();
   const uint64_t tokens = parts_.admission.ExpectedTokens(
       AboutPromptTokens(request), sampling.has_max_tokens() ? sampling.max_tokens() : UINT32_MAX,
@@ -81,7 +99,7 @@ absl::StatusOr<Admission::Ticket> GenerationServiceImpl::CheckAndAdmit(
 }
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
-    grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
+    grpc::CallbackServerContext* context, const Received<v1::GenerateRequest>* request) {
   const absl::Time received = SteadyNow();
   const absl::Time deadline = DeadlineOf(*context, received, deadline_);
   absl::StatusOr<Admission::Ticket> ticket = CheckAndAdmit(*request, received, deadline);
@@ -102,8 +120,8 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
   const auto prepare = [this, number, call, request, received, deadline] {
     absl::StatusOr<RequestSpec> spec = absl::CancelledError("the client cancelled the call");
     if (!call->cancelled()) {
-      spec =
-          parts_.model.Prepare(*request, parts_.fleet.Get(), parts_.disaggregation, RandomUint64());
+      spec = parts_.model.Prepare(request->message, parts_.fleet.Get(), parts_.disaggregation,
+                                  RandomUint64());
     }
     if (spec.ok()) {
       spec->id_high = RandomUint64();
@@ -124,31 +142,30 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
   return call;
 }
 
-grpc::ServerUnaryReactor* GenerationServiceImpl::Tokenize(grpc::CallbackServerContext* context,
-                                                          const v1::TokenizeRequest* request,
-                                                          v1::TokenizeResponse* response) {
-  return AnswerOnPool(parts_.pool, context, [this, request, response] {
-    BATON_ASSIGN_OR_RETURN(*response, parts_.model.Tokenize(*request, parts_.fleet.Get()));
+grpc::ServerUnaryReactor* GenerationServiceImpl::Tokenize(
+    grpc::CallbackServerContext* context, const Received<v1::TokenizeRequest>* request,
+    v1::TokenizeResponse* response) {
+  return AnswerOnPool(parts_.pool, parts_.model, *request, context, [this, request, response] {
+    *response = parts_.model.Tokenize(request->message, parts_.fleet.Get());
     return absl::OkStatus();
   });
 }
 
-grpc::ServerUnaryReactor* GenerationServiceImpl::Detokenize(grpc::CallbackServerContext* context,
-                                                            const v1::DetokenizeRequest* request,
-                                                            v1::DetokenizeResponse* response) {
-  return AnswerOnPool(parts_.pool, context, [this, request, response] {
-    BATON_ASSIGN_OR_RETURN(*response, parts_.model.Detokenize(*request));
+grpc::ServerUnaryReactor* GenerationServiceImpl::Detokenize(
+    grpc::CallbackServerContext* context, const Received<v1::DetokenizeRequest>* request,
+    v1::DetokenizeResponse* response) {
+  return AnswerOnPool(parts_.pool, parts_.model, *request, context, [this, request, response] {
+    BATON_ASSIGN_OR_RETURN(*response, parts_.model.Detokenize(request->message));
     return absl::OkStatus();
   });
 }
 
-grpc::ServerUnaryReactor* GenerationServiceImpl::ListModels(grpc::CallbackServerContext* context,
-                                                            const v1::ListModelsRequest*,
-                                                            v1::ListModelsResponse* response) {
-  const FleetSummary fleet = parts_.fleet.Get();
+grpc::ServerUnaryReactor* GenerationServiceImpl::ListModels(
+    grpc::CallbackServerContext* context, const Received<v1::ListModelsRequest>* request,
+    v1::ListModelsResponse* response) {
+  if (request->status.ok()) *response->add_models() = parts_.model.Card(parts_.fleet.Get());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  *response->add_models() = parts_.model.Card(fleet);
-  reactor->Finish(grpc::Status::OK);
+  reactor->Finish(ToGrpcStatus(request->status));
   return reactor;
 }
 

@@ -7,6 +7,7 @@
 #include "absl/time/time.h"
 
 #include "baton/v1/generation.grpc.pb.h"
+#include "common/rpc/receiving_service.h"
 #include "router/admission.h"
 #include "router/event_loop.h"
 #include "router/fleet_view.h"
@@ -18,7 +19,7 @@
 namespace baton {
 
 // Thread-safe, as gRPC calls it from its own threads. Borrows all of Parts.
-class GenerationServiceImpl final : public v1::GenerationService::CallbackService {
+class GenerationServiceImpl final : public ReceivingService<v1::GenerationService> {
  public:
   struct Parts {
     EventLoop& loop;
@@ -31,27 +32,25 @@ class GenerationServiceImpl final : public v1::GenerationService::CallbackServic
     Disaggregation disaggregation;
   };
   // `deadline`: of a request whose client gave none.
-  GenerationServiceImpl(const Parts& parts, absl::Duration deadline)
-      : parts_(parts), deadline_(deadline) {}
-
-  grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
-      grpc::CallbackServerContext* context, const v1::GenerateRequest* request) override;
-  grpc::ServerUnaryReactor* Tokenize(grpc::CallbackServerContext* context,
-                                     const v1::TokenizeRequest* request,
-                                     v1::TokenizeResponse* response) override;
-  grpc::ServerUnaryReactor* Detokenize(grpc::CallbackServerContext* context,
-                                       const v1::DetokenizeRequest* request,
-                                       v1::DetokenizeResponse* response) override;
-  grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* context,
-                                       const v1::ListModelsRequest* request,
-                                       v1::ListModelsResponse* response) override;
+  GenerationServiceImpl(const Parts& parts, absl::Duration deadline);
 
   // From now on new requests are refused as those of a router that shuts down.
   void RefuseNew() { refusing_.store(true); }
 
  private:
+  grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
+      grpc::CallbackServerContext* context, const Received<v1::GenerateRequest>* request);
+  grpc::ServerUnaryReactor* Tokenize(grpc::CallbackServerContext* context,
+                                     const Received<v1::TokenizeRequest>* request,
+                                     v1::TokenizeResponse* response);
+  grpc::ServerUnaryReactor* Detokenize(grpc::CallbackServerContext* context,
+                                       const Received<v1::DetokenizeRequest>* request,
+                                       v1::DetokenizeResponse* response);
+  grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* context,
+                                       const Received<v1::ListModelsRequest>* request,
+                                       v1::ListModelsResponse* response);
   // In this order: what a full queue refuses costs nothing else.
-  absl::StatusOr<Admission::Ticket> CheckAndAdmit(const v1::GenerateRequest& request,
+  absl::StatusOr<Admission::Ticket> CheckAndAdmit(const Received<v1::GenerateRequest>& request,
                                                   absl::Time now, absl::Time deadline);
 
   const Parts parts_;

@@ -83,21 +83,32 @@ absl::Status ServedModel::CheckName(const std::string& name) const {
   return WithResourceInfo(absl::NotFoundError(message), "model", LogSafe(name), message);
 }
 
+RequestLimits ServedModel::Limits() const {
+  return {.vocab_size = static_cast<uint32_t>(table_.vocab_size()),
+          .max_model_len = context_length_};
+}
+
 absl::Status ServedModel::Validate(const v1::GenerateRequest& request) const {
   BATON_RETURN_IF_ERROR(CheckName(request.model()));
-  BATON_RETURN_IF_ERROR(
-      ValidateGenerateRequest(request, {.vocab_size = static_cast<uint32_t>(table_.vocab_size()),
-                                        .max_model_len = context_length_}));
+  BATON_RETURN_IF_ERROR(ValidateGenerateRequest(request, Limits()));
   if (request.has_chat() && !chat_template_.has_value()) {
     return InvalidField("chat", "the model has no chat template; send a prompt");
   }
   if (static_cast<uint32_t>(request.prompt_token_ids().ids_size()) > context_length_) {
     return CheckContextLength(static_cast<uint32_t>(request.prompt_token_ids().ids_size()),
-                              request.sampling_params(),
-                              {.vocab_size = static_cast<uint32_t>(table_.vocab_size()),
-                               .max_model_len = context_length_});
+                              request.sampling_params(), Limits());
   }
   return absl::OkStatus();
+}
+
+absl::Status ServedModel::Validate(const v1::TokenizeRequest& request) const {
+  BATON_RETURN_IF_ERROR(CheckName(request.model()));
+  return ValidateTokenizeRequest(request);
+}
+
+absl::Status ServedModel::Validate(const v1::DetokenizeRequest& request) const {
+  BATON_RETURN_IF_ERROR(CheckName(request.model()));
+  return ValidateDetokenizeRequest(request, Limits());
 }
 
 absl::StatusOr<RequestSpec> ServedModel::Prepare(const v1::GenerateRequest& request,
@@ -177,13 +188,8 @@ uint32_t ServedModel::MaxModelLen(const FleetSummary& fleet) const {
                                   : std::min(context_length_, fleet.max_model_len);
 }
 
-absl::StatusOr<v1::TokenizeResponse> ServedModel::Tokenize(const v1::TokenizeRequest& request,
-                                                           const FleetSummary& fleet) const {
-  BATON_RETURN_IF_ERROR(CheckName(request.model()));
-  if (request.text().size() > kMaxPromptBytes) {
-    return InvalidField("text", absl::StrCat("has ", request.text().size(),
-                                             " bytes, at most are allowed ", kMaxPromptBytes));
-  }
+v1::TokenizeResponse ServedModel::Tokenize(const v1::TokenizeRequest& request,
+                                           const FleetSummary& fleet) const {
   v1::TokenizeResponse response;
   const std::vector<int32_t> tokens = tokenizer_->Encode(
       request.text(),
@@ -196,19 +202,18 @@ absl::StatusOr<v1::TokenizeResponse> ServedModel::Tokenize(const v1::TokenizeReq
 
 absl::StatusOr<v1::DetokenizeResponse> ServedModel::Detokenize(
     const v1::DetokenizeRequest& request) const {
-  BATON_RETURN_IF_ERROR(CheckName(request.model()));
-  std::vector<int32_t> ids;
-  for (int i = 0; i < request.token_ids_size(); ++i) {
-    if (request.token_ids(i) >= table_.vocab_size()) {
-      return InvalidField(absl::StrCat("token_ids[", i, "]"),
-                          absl::StrCat("must be below the vocabulary's size ", table_.vocab_size(),
-                                       ", is ", request.token_ids(i)));
-    }
-    ids.push_back(static_cast<int32_t>(request.token_ids(i)));
+  const bool skip_special = !request.has_skip_special_tokens() || request.skip_special_tokens();
+  const std::vector<int32_t> ids(request.token_ids().begin(), request.token_ids().end());
+  size_t bytes = 0;
+  for (const uint32_t id : request.token_ids()) {
+    if (!skip_special || !table_.special[id]) bytes += table_.bytes[id].size();
+  }
+  if (bytes > kMaxPromptBytes) {
+    return InvalidField("token_ids", absl::StrCat("stand for ", bytes, " bytes of text, at most ",
+                                                  kMaxPromptBytes, " are allowed"));
   }
   v1::DetokenizeResponse response;
-  response.set_text(
-      tokenizer_->Decode(ids, !request.has_skip_special_tokens() || request.skip_special_tokens()));
+  response.set_text(tokenizer_->Decode(ids, skip_special));
   return response;
 }
 

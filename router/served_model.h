@@ -30,16 +30,19 @@ class ServedModel {
 
   // NOT_FOUND unless `name` is empty or this model's.
   absl::Status CheckName(const std::string& name) const;
-  // All that can be said before the prompt is tokenised, in time linear in the request's fields.
+  // All that can be said before anything is tokenised, in time linear in the request's fields.
   absl::Status Validate(const v1::GenerateRequest& request) const;
+  absl::Status Validate(const v1::TokenizeRequest& request) const;
+  absl::Status Validate(const v1::DetokenizeRequest& request) const;
   // Tokenises, checks token limits, fills every default. `seed` is taken where the request has
   // none. What no ready worker could ever hold is INVALID_ARGUMENT. Leaves ids and times of the
   // spec to the caller.
   absl::StatusOr<RequestSpec> Prepare(const v1::GenerateRequest& request, const FleetSummary& fleet,
                                       Disaggregation disaggregation, uint64_t seed) const;
 
-  absl::StatusOr<v1::TokenizeResponse> Tokenize(const v1::TokenizeRequest& request,
-                                                const FleetSummary& fleet) const;
+  // REQUIRES of both: Validate(request) is OK.
+  v1::TokenizeResponse Tokenize(const v1::TokenizeRequest& request,
+                                const FleetSummary& fleet) const;
   absl::StatusOr<v1::DetokenizeResponse> Detokenize(const v1::DetokenizeRequest& request) const;
   v1::ModelCard Card(const FleetSummary& fleet) const;
 
@@ -50,6 +53,7 @@ class ServedModel {
  private:
   ServedModel() = default;
 
+  RequestLimits Limits() const;
   absl::StatusOr<std::vector<int32_t>> PromptTokens(const v1::GenerateRequest& request) const;
   absl::StatusOr<std::vector<int32_t>> ChatTokens(const v1::GenerateRequest& request) const;
   // The model's context, or the shortest of the ready workers'.

@@ -55,8 +55,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(absl::string_view add
   }
   BATON_RETURN_IF_ERROR(credentials.CheckAddress("connection to", address));
   grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(kMaxInternalMessageBytes);
-  arguments.SetMaxSendMessageSize(kMaxInternalMessageBytes);
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  arguments.SetMaxSendMessageSize(kMaxMessageBytes);
   const bool bulk = purpose == ChannelPurpose::kBulk;
   if (purpose != ChannelPurpose::kClient) SetBetweenParts(bulk, arguments);
   if (bulk) SetBulk(arguments);

@@ -13,16 +13,19 @@ namespace baton {
 // Version of the protocol between Baton's parts; unequal versions never work together.
 inline constexpr uint32_t kProtocolVersion = 1;
 
-// Messages. A KV payload is at most 4 MiB - 64 KiB, so that the whole message stays within the
-// bound.
-inline constexpr int kMaxMessageBytes = 4 << 20;
+// Messages. gRPC names no field when it refuses a longer one, so this is far above what the limits
+// of the fields allow: a chat of 5 MiB, and between the parts a million token ids of 5 bytes.
+inline constexpr int kMaxMessageBytes = 16 << 20;
+// Strings and messages in one message: 2 bytes on the wire may be 70 in memory. So before it is
+// checked a call holds at most its 16 MiB and the 70 MiB that may be made of them.
+inline constexpr int kMaxMessageParts = 1 << 16;
+// With it a whole KV message stays below gRPC's own default of 4 MiB.
 inline constexpr size_t kMaxKvPayloadBytes = (size_t{4} << 20) - (size_t{64} << 10);
 inline constexpr int kMaxKvStreams = 16;  // connections of one push
-// A request's token ids between router and workers take up to 5 bytes each.
-inline constexpr int kMaxInternalMessageBytes = 16 << 20;
 
 // Fields of a public request.
-inline constexpr size_t kMaxPromptBytes = size_t{3} << 20;  // of prompt, or of all chat messages
+// Of a prompt, of all chat messages, of a text to tokenise and of one from tokens.
+inline constexpr size_t kMaxPromptBytes = size_t{3} << 20;
 inline constexpr int kMaxChatMessages = 4096;
 inline constexpr size_t kMaxNameBytes = 256;  // request_id, model, user, cache_salt, role, name
 inline constexpr int kMaxStopStrings = 16;

@@ -13,8 +13,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "google/protobuf/stubs/logging.h"
 #include "grpc/support/log.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
+#include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/server.h"
 
@@ -24,7 +26,10 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/address.h"
 #include "common/rpc/duration.h"
+#include "common/rpc/limits.h"
 #include "common/rpc/metrics_server.h"
+#include "common/rpc/reflection.h"
+#include "common/rpc/status.h"
 
 namespace baton {
 namespace {
@@ -58,9 +63,16 @@ void LogFromGrpc(gpr_log_func_args* args) {
   }
 }
 
+// Whoever sends a string that is not UTF-8 causes a complaint; the answer to the sender says it
+// all.
+void LogFromProtobuf(google::protobuf::LogLevel /*level*/, const char* file, int line,
+                     const std::string& message) {
+  LogDebug("protobuf {}:{} {}", file, line, LogSafe(message));
+}
+
 void SetConnectionArguments(const ServerProcess::Options& options, grpc::ServerBuilder& builder) {
-  builder.SetMaxReceiveMessageSize(options.max_receive_message_bytes);
-  builder.SetMaxSendMessageSize(kMaxInternalMessageBytes);
+  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder.SetMaxSendMessageSize(kMaxMessageBytes);
   // Two processes on one port would each get half of the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
@@ -80,6 +92,7 @@ absl::StatusOr<std::string> Listen(absl::string_view flag, const std::string& ad
                                    std::unique_ptr<grpc::Server>& server) {
   BATON_RETURN_IF_ERROR(CheckListenable(flag, address));
   BATON_ASSIGN_OR_RETURN(HostPort bound, ParseHostPort(address));
+  builder.SetOption(ReflectionOption());
   int port = 0;
   builder.AddListeningPort(bound.ToString(), credentials, &port);
   server = builder.BuildAndStart();
@@ -90,6 +103,26 @@ absl::StatusOr<std::string> Listen(absl::string_view flag, const std::string& ad
   bound.port = static_cast<uint16_t>(port);
   return bound.ToString();
 }
+
+// Tells who calls what is not served here, of which gRPC itself would only say UNIMPLEMENTED.
+class UnknownMethods final : public grpc::CallbackGenericService {
+ public:
+  explicit UnknownMethods(const std::string& program) : program_(program) {}
+
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext* context) override {
+    return new Refusal(absl::UnimplementedError(
+        absl::StrCat("this is ", program_, ", which has no method ", LogSafe(context->method()))));
+  }
+
+ private:
+  struct Refusal final : grpc::ServerGenericBidiReactor {
+    explicit Refusal(const absl::Status& status) { Finish(ToGrpcStatus(status)); }
+    void OnDone() override { delete this; }
+  };
+
+  const std::string program_;
+};
 
 void Shutdown(grpc::Server& server, absl::Duration timeout) {
   server.Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout));
@@ -109,6 +142,8 @@ struct ServerProcess::Rep {
   const int event;
   Health health;
   std::unique_ptr<MetricsServer> metrics_server;
+  UnknownMethods unknown_methods{options.program};
+  UnknownMethods unknown_health_methods{options.program};
   std::unique_ptr<grpc::Server> health_server;
   std::unique_ptr<grpc::Server> server;
   std::string health_address;
@@ -123,6 +158,7 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options opt
   // Found now, not after the model is loaded.
   BATON_RETURN_IF_ERROR(CheckListenable("--listen", options.flags.listen));
   gpr_set_log_function(LogFromGrpc);
+  google::protobuf::SetLogHandler(LogFromProtobuf);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 
@@ -138,6 +174,7 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options opt
   if (!rep.options.flags.health_listen.empty()) {
     grpc::ServerBuilder builder;
     SetConnectionArguments(rep.options, builder);
+    builder.RegisterCallbackGenericService(&rep.unknown_health_methods);
     BATON_ASSIGN_OR_RETURN(rep.health_address,
                            Listen("--health-listen", rep.options.flags.health_listen,
                                   grpc::InsecureServerCredentials(), builder, rep.health_server));
@@ -173,6 +210,7 @@ absl::Status ServerProcess::Serve(const std::vector<grpc::Service*>& services,
   grpc::ServerBuilder builder;
   SetConnectionArguments(rep_->options, builder);
   for (grpc::Service* service : services) builder.RegisterService(service);
+  builder.RegisterCallbackGenericService(&rep_->unknown_methods);
   if (customize) customize(builder);
   BATON_ASSIGN_OR_RETURN(rep_->listen_address,
                          Listen("--listen", rep_->options.flags.listen,

@@ -22,7 +22,6 @@
 
 #include "common/rpc/credentials.h"
 #include "common/rpc/health.h"
-#include "common/rpc/limits.h"
 #include "common/rpc/metrics.h"
 #include "common/rpc/server_flags.h"
 
@@ -45,9 +44,8 @@ class ServerProcess {
     std::string program;  // "baton-router": named in messages
     ServerFlags flags{};
     Health::Options health{};
-    int max_receive_message_bytes = kMaxMessageBytes;
-    bool internal =
-        false;  // only Baton's own parts call: a peer that falls silent is dropped within 3 s
+    // Only Baton's own parts call: a peer that falls silent is dropped within 3 s.
+    bool internal = false;
   };
 
   // Opens --health-listen and --metrics-listen, takes the signals. Errors are one line for people

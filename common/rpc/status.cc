@@ -11,6 +11,7 @@
 #include "google/rpc/status.pb.h"
 
 #include "common/rpc/duration.h"
+#include "common/tokenizer/utf8.h"
 
 namespace baton {
 namespace {
@@ -44,40 +45,20 @@ std::optional<Message> Detail(const absl::Status& status) {
   return detail;
 }
 
-// Bytes of the UTF-8 character at the start of `text`, 0 where there is none.
-size_t Utf8CharacterBytes(absl::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  size_t length = 1;
-  if (byte(0) >= 0xF0) {
-    length = 4;
-  } else if (byte(0) >= 0xE0) {
-    length = 3;
-  } else if (byte(0) >= 0x80) {
-    length = 2;
-  }
-  if (byte(0) > 0xF4 || (byte(0) >= 0x80 && byte(0) < 0xC2) || text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  if (byte(0) == 0xE0 && byte(1) < 0xA0) return 0;
-  if (byte(0) == 0xED && byte(1) > 0x9F) return 0;
-  if (byte(0) == 0xF0 && byte(1) < 0x90) return 0;
-  if (byte(0) == 0xF4 && byte(1) > 0x8F) return 0;
-  return length;
-}
-
 // Whole UTF-8 characters, at most `max_bytes`: bytes that are none become '?'.
 std::string Utf8Prefix(absl::string_view text, size_t max_bytes) {
   std::string result;
   while (!text.empty()) {
-    const size_t length = Utf8CharacterBytes(text);
-    if (result.size() + std::max<size_t>(length, 1) > max_bytes) break;
-    if (length == 0) {
-      result.push_back('?');
+    const Utf8Unit unit = NextUtf8Unit(text);
+    const bool good = unit.kind == Utf8Unit::Kind::kCharacter;
+    const size_t size = good ? unit.size : 1;
+    if (result.size() + size > max_bytes) break;
+    if (good) {
+      result.append(text.data(), size);
     } else {
-      result.append(text.data(), length);
+      result.push_back('?');
     }
-    text.remove_prefix(std::max<size_t>(length, 1));
+    text.remove_prefix(size);
   }
   return result;
 }

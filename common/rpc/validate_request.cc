@@ -222,6 +222,28 @@ absl::Status ValidateGenerateRequest(const v1::GenerateRequest& request,
   return InvalidFields(std::move(all));
 }
 
+absl::Status ValidateTokenizeRequest(const v1::TokenizeRequest& request) {
+  Violations violations("");
+  violations.AtMost(request.text().size(), kMaxPromptBytes, "text", "bytes");
+  return InvalidFields(violations.Take());
+}
+
+absl::Status ValidateDetokenizeRequest(const v1::DetokenizeRequest& request,
+                                       const RequestLimits& limits) {
+  Violations violations("");
+  // As many as a text of the greatest length may have.
+  violations.AtMost(static_cast<size_t>(request.token_ids_size()), kMaxPromptBytes, "token_ids",
+                    "entries");
+  for (int i = 0; i < request.token_ids_size(); ++i) {
+    if (limits.vocab_size > 0 && request.token_ids(i) >= limits.vocab_size) {
+      violations.TokenId(request.token_ids(i), limits.vocab_size,
+                         absl::StrCat("token_ids[", i, "]"));
+      break;
+    }
+  }
+  return InvalidFields(violations.Take());
+}
+
 absl::Status CheckContextLength(uint32_t prompt_tokens, const v1::SamplingParams& params,
                                 const RequestLimits& limits) {
   BATON_CHECK(limits.max_model_len > 0, "the model's context is known");

@@ -29,6 +29,10 @@ std::vector<FieldViolation> SamplingViolations(const v1::SamplingParams& params,
 absl::Status ValidateGenerateRequest(const v1::GenerateRequest& request,
                                      const RequestLimits& limits);
 
+absl::Status ValidateTokenizeRequest(const v1::TokenizeRequest& request);
+absl::Status ValidateDetokenizeRequest(const v1::DetokenizeRequest& request,
+                                       const RequestLimits& limits);
+
 // With the number of prompt tokens known: INVALID_ARGUMENT with reason CONTEXT_LENGTH_EXCEEDED
 // where prompt or prompt + max_tokens do not fit, or field min_tokens above what can be generated.
 // REQUIRES: max_model_len > 0.

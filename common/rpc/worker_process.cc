@@ -97,7 +97,6 @@ absl::Status WorkerProcess::Prepare(internal::v1::WorkerRole role, WorkerFlags f
                                                          ? "baton.internal.v1.PrefillService"
                                                          : "baton.internal.v1.DecodeService",
                                                      "baton.internal.v1.WorkerService"}},
-                             .max_receive_message_bytes = kMaxInternalMessageBytes,
                              .internal = true},
                             *metrics_));
   const absl::Time start = SteadyNow();

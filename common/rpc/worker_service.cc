@@ -161,7 +161,9 @@ WorkerService::WorkerService(internal::v1::WorkerInfo info, std::function<WatchR
       snapshot_(std::move(snapshot)),
       pages_(pages),
       addressed_(!info_.address().empty()),
-      thread_([this] { Loop(); }) {}
+      thread_([this] { Loop(); }) {
+  Add("Watch", &WorkerService::Watch);
+}
 
 WorkerService::~WorkerService() {
   Close();
@@ -171,7 +173,8 @@ WorkerService::~WorkerService() {
 }
 
 grpc::ServerWriteReactor<WatchResponse>* WorkerService::Watch(
-    grpc::CallbackServerContext* /*context*/, const internal::v1::WatchRequest* /*request*/) {
+    grpc::CallbackServerContext* /*context*/, const Received<internal::v1::WatchRequest>* request) {
+  if (!request->status.ok()) return new RefusedWatcher(request->status);
   absl::MutexLock lock(&mutex_);
   if (closed_) return new RefusedWatcher(Closed());
   if (watchers_.size() >= static_cast<size_t>(kMaxWatchers)) {

@@ -17,6 +17,7 @@
 #include "common/engine/engine.h"
 #include "common/kv/prefix_pages.h"
 #include "common/rpc/health.h"
+#include "common/rpc/receiving_service.h"
 
 namespace baton {
 
@@ -35,7 +36,7 @@ internal::v1::WatchResponse WatchFromStats(ServerState state, const EngineStats&
 // Thread-safe. Serves at most kMaxWatchers streams; more watchers get RESOURCE_EXHAUSTED. Each
 // stream has at most one message in flight and the newest one pending. A thread of the service asks
 // for snapshots.
-class WorkerService final : public internal::v1::WorkerService::CallbackService {
+class WorkerService final : public ReceivingService<internal::v1::WorkerService> {
  public:
   // `snapshot` makes a message without info and prefix. It is called on this service's thread and
   // must not block. The prefix messages tell of `pages`, which is borrowed: each stream gets a full
@@ -45,9 +46,6 @@ class WorkerService final : public internal::v1::WorkerService::CallbackService 
                 std::function<internal::v1::WatchResponse()> snapshot,
                 const PrefixPages* pages = nullptr);
   ~WorkerService() override;
-
-  grpc::ServerWriteReactor<internal::v1::WatchResponse>* Watch(
-      grpc::CallbackServerContext* context, const internal::v1::WatchRequest* request) override;
 
   // Sends a snapshot to all watchers at once.
   void StateChanged();
@@ -65,6 +63,8 @@ class WorkerService final : public internal::v1::WorkerService::CallbackService 
 
  private:
   class Watcher;
+  grpc::ServerWriteReactor<internal::v1::WatchResponse>* Watch(
+      grpc::CallbackServerContext* context, const Received<internal::v1::WatchRequest>* request);
   void Loop();
   void Remove(Watcher* watcher);
 

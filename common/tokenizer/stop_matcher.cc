@@ -21,11 +21,26 @@ StopMatcher::StopMatcher(std::vector<std::string> stops, bool include_stop_in_ou
   }
 }
 
-void StopMatcher::Advance(Stop& stop, char byte) {
-  while (stop.progress > 0 && stop.text[stop.progress] != byte) {
-    stop.progress = stop.border[stop.progress - 1];
+const StopMatcher::Stop* StopMatcher::Advance(char byte) {
+  const Stop* found = nullptr;
+  for (Stop& stop : stops_) {
+    while (stop.progress > 0 && stop.text[stop.progress] != byte) {
+      stop.progress = stop.border[stop.progress - 1];
+    }
+    if (stop.text[stop.progress] == byte) ++stop.progress;
+    if (stop.progress < stop.text.size()) continue;
+    stop.progress = stop.border.back();
+    if (found == nullptr || stop.text.size() > found->text.size()) found = &stop;
   }
-  if (stop.text[stop.progress] == byte) ++stop.progress;
+  return found;
+}
+
+std::string StopMatcher::HoldBack(std::string text) {
+  size_t hold = 0;
+  for (const Stop& stop : stops_) hold = std::max(hold, stop.progress);
+  held_ = text.substr(text.size() - hold);
+  text.resize(text.size() - hold);
+  return text;
 }
 
 StopMatcher::Result StopMatcher::Push(absl::string_view text) {
@@ -34,23 +49,20 @@ StopMatcher::Result StopMatcher::Push(absl::string_view text) {
   result.text = std::exchange(held_, {});
   for (const char byte : text) {
     result.text.push_back(byte);
-    const Stop* found = nullptr;
-    for (Stop& stop : stops_) {
-      Advance(stop, byte);
-      const bool complete = stop.progress == stop.text.size();
-      if (complete && (found == nullptr || stop.text.size() > found->text.size())) found = &stop;
-    }
+    const Stop* found = Advance(byte);
     if (found == nullptr) continue;
     matched_ = true;
     if (!include_stop_in_output_) result.text.resize(result.text.size() - found->text.size());
     result.stop = found->text;
     return result;
   }
-  size_t hold = 0;
-  for (const Stop& stop : stops_) hold = std::max(hold, stop.progress);
-  held_ = result.text.substr(result.text.size() - hold);
-  result.text.resize(result.text.size() - hold);
+  result.text = HoldBack(std::move(result.text));
   return result;
+}
+
+std::string StopMatcher::Pass(absl::string_view text) {
+  for (const char byte : text) Advance(byte);
+  return HoldBack(std::exchange(held_, {}) + std::string(text));
 }
 
 std::string StopMatcher::Finish() { return std::exchange(held_, {}); }

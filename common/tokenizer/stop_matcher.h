@@ -25,6 +25,9 @@ class StopMatcher {
     std::optional<std::string> stop;  // matched: the text is complete, later input is ignored
   };
   Result Push(absl::string_view text);
+  // Text in which no stop ends, though one may begin there: what is safe to deliver. REQUIRES:
+  // !matched().
+  std::string Pass(absl::string_view text);
   // The end without a match: what was held back.
   std::string Finish();
   bool matched() const { return matched_; }
@@ -34,9 +37,12 @@ class StopMatcher {
   struct Stop {
     std::string text;
     std::vector<size_t> border;  // [i]: longest proper prefix of text that ends text[0..i]
-    size_t progress = 0;         // longest prefix of text that ends the stream so far
+    size_t progress = 0;         // longest prefix of text, but not all, that ends the stream so far
   };
-  static void Advance(Stop& stop, char byte);
+  // The stop that `byte` completes, the longest of several; null where it completes none.
+  const Stop* Advance(char byte);
+  // `text` without its end that may be the beginning of a stop, which is held back.
+  std::string HoldBack(std::string text);
 
   std::vector<Stop> stops_;
   bool include_stop_in_output_;

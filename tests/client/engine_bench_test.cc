@@ -96,11 +96,7 @@ TEST(EngineBench, TellsTheTimeOfAllLayersWhereASampleOfProductsHasOne) {
                                  .rope_base = 1e4f,
                                  .norm_epsilon = 1e-5f,
                                  .tied = true};
-<<<<<<< HEAD
-  constexpr int kRows = 4096;  // of which a layer's products are more than half of a sample
-=======
   constexpr int kRows = 4096;  // one layer's products over them are more than half a sample
->>>>>>> habits
   const auto file = RandomModelFile::Create(kShape, GgmlType::kQ8_0);
   ASSERT_TRUE(file.ok()) << file.status();
   const auto bench = Load(file->path());

@@ -9,6 +9,7 @@
 #include "common/base/clock.h"
 #include "common/rpc/identity_text.h"
 #include "common/rpc/status.h"
+#include "tests/support/raw_call.h"
 
 namespace baton {
 namespace {
@@ -449,6 +450,40 @@ TEST(WorkerPairTest, BadRequestsAreRefusedByField) {
     EXPECT_FALSE(call->Read(&response));
     EXPECT_EQ(call->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT) << address;
   }
+  EXPECT_TRUE(worker.ComesToRest());
+}
+
+TEST(WorkerPairTest, WhatCannotBeDecodedEndsTheCallAndSaysSo) {
+  TestWorker worker({});
+  DecodeRequest start;
+  *start.mutable_start()->mutable_sequence() = MakeSpec(Prompt(40, 1), Greedy(8), 1);
+  start.mutable_start()->mutable_sequence()->mutable_sampling()->add_stop("x");
+  std::string spoiled = start.SerializeAsString();
+  spoiled[spoiled.find('x')] = '\xff';
+  const std::string decode = "/baton.internal.v1.DecodeService/Decode";
+  const struct {
+    std::string method;
+    std::vector<std::string> messages;
+    std::string field;
+  } cases[] = {
+      {decode, {spoiled}, "start.sequence.sampling.stop[0]"},
+      {decode, {start.SerializeAsString(), std::string("\x12\x02\x08", 3)}, "flow"},
+      {"/baton.internal.v1.PrefillService/Prefill",
+       {std::string("\x12\x01\xff", 3)},
+       "decode_address"},
+  };
+  for (const auto& [method, messages, field] : cases) {
+    const absl::Status status = RawCall(worker.channel(), method, messages).status;
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << field << ": " << status;
+    ASSERT_EQ(FieldViolations(status).size(), 1u) << field << ": " << status;
+    EXPECT_EQ(FieldViolations(status)[0].field, field);
+  }
+  const RawAnswer push = RawCall(worker.channel(), "/baton.internal.v1.KvTransferService/Push",
+                                 {std::string("\x0a\x03\x2a\x01\xff", 5)});
+  ASSERT_EQ(push.messages.size(), 1u) << push.status;
+  internal::v1::PushResponse refusal;
+  ASSERT_TRUE(refusal.ParseFromString(push.messages[0]));
+  EXPECT_EQ(refusal.refused().detail(), "open.wire_dtype: must be UTF-8, its byte 0 is not");
   EXPECT_TRUE(worker.ComesToRest());
 }
 

@@ -24,7 +24,8 @@ def generate():
         # changed, so that they do not hide the libraries.
         for source, name in ((PROTO / "google/rpc/status.proto", "google_rpc_status"),
                              (PROTO / "google/rpc/error_details.proto", "google_rpc_error_details"),
-                             (PROTO / "grpc/health/v1/health.proto", "grpc_health_v1")):
+                             (PROTO / "grpc/health/v1/health.proto", "grpc_health_v1"),
+                             (PROTO / "grpc/reflection/v1/reflection.proto", "grpc_reflection_v1")):
             (out / "flat").mkdir(exist_ok=True)
             (out / "flat" / f"{name}.proto").write_text(source.read_text())
         subprocess.check_call(
@@ -41,5 +42,6 @@ from baton.v1 import generation_pb2_grpc as rpc  # noqa: E402
 import google_rpc_error_details_pb2 as details_pb  # noqa: E402
 import google_rpc_status_pb2 as status_pb  # noqa: E402
 import grpc_health_v1_pb2 as health_pb  # noqa: E402
+import grpc_reflection_v1_pb2 as reflection_pb  # noqa: E402
 
-__all__ = ["details_pb", "health_pb", "pb", "rpc", "status_pb"]
+__all__ = ["details_pb", "health_pb", "pb", "reflection_pb", "rpc", "status_pb"]

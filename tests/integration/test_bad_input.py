@@ -4,7 +4,7 @@ import math
 import grpc
 import pytest
 
-from cluster import complete, failure, request
+from cluster import Failure, complete, failure, request
 from stubs import pb
 
 BAD = [
@@ -50,6 +50,29 @@ def test_a_bad_field_is_named(cluster, field, arguments):
     failed = failure(cluster.stub, made)
     assert failed.code == grpc.StatusCode.INVALID_ARGUMENT, failed
     assert any(f.startswith(field) for f in failed.fields), failed
+
+
+def test_bytes_that_are_no_request_are_refused_by_field(cluster):
+    failure(cluster.stub, request(prompt=""))
+    before = cluster.router.metric("baton_requests_total")
+    raw = cluster.channels[0].unary_stream("/baton.v1.GenerationService/Generate")  # bytes, as other languages' clients send
+    good = request(prompt="graess", stop=["a", "bb"]).SerializeToString()
+    for made, fields in ((good.replace(b"graess", b"gr\xfc\xdfe!"), ["prompt"]),
+                         (good.replace(b"bb", b"\xc3b"), ["sampling_params.stop[1]"]),
+                         (b"\xff\xff", [])):
+        with pytest.raises(grpc.RpcError) as refused:
+            list(raw(made, timeout=10))
+        failed = Failure(refused.value)
+        assert failed.code == grpc.StatusCode.INVALID_ARGUMENT and failed.message and failed.fields == fields, failed
+    assert cluster.router.metric("baton_requests_total") == before + 3
+
+
+def test_a_prompt_that_is_too_long_is_refused_alike_however_long_it_is(cluster):
+    for length in ((3 << 20) + 1, (4 << 20) + 1, 15 << 20):
+        failed = failure(cluster.stub, request(prompt="a" * length))
+        assert failed.code == grpc.StatusCode.INVALID_ARGUMENT and failed.fields == ["prompt"], failed
+        assert failed.message == f"prompt: has {length} bytes, at most 3145728 are allowed"
+    assert failure(cluster.stub, request(prompt="a" * (17 << 20))).code == grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 def test_no_input_at_all_is_refused(cluster):

@@ -1,10 +1,12 @@
 """One prompt through router, prefill worker and decode worker, on the real model."""
 import time
 
+import grpc
 import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool
 
 from cluster import complete, request
-from stubs import pb
+from stubs import pb, reflection_pb
 
 QUESTION = [("user", "What is 2+2?")]
 ANSWER = "The answer to this classic math problem is 4."
@@ -65,12 +67,36 @@ def test_a_stop_string_ends_the_text_before_it(cluster):
     assert complete(cluster.stub, made).text == "The answer to this classic math"
 
 
+def test_the_token_that_ends_an_answer_is_text_only_where_it_is_asked_for(cluster):
+    for include, text in ((False, ANSWER), (True, ANSWER + "<|im_end|>")):
+        done = complete(cluster.stub, request(chat=QUESTION, temperature=0, max_tokens=32, skip_special_tokens=False,
+                                              include_stop_str_in_output=include))
+        assert done.text == text and done.matched_token_id == 2
+        assert done.usage.completion_tokens == 12 and len(done.token_ids) == (12 if include else 11)
+
+
+def test_a_stop_string_may_begin_before_min_tokens(cluster):
+    """The answer's tokens: The, answer, to, this, classic, math, ..."""
+    for stop, text in (("er to", ANSWER), ("er to t", "The answ")):
+        done = complete(cluster.stub, request(chat=QUESTION, temperature=0, max_tokens=32, stop=[stop], min_tokens=3))
+        assert done.text == text and done.matched_stop_str == (stop if text != ANSWER else "")
+
+
 def test_seeded_sampling_repeats_and_seeds_differ(cluster):
     def text(seed):
         return complete(cluster.stub, request(prompt="The", temperature=1.0, seed=seed, max_tokens=24)).text
 
     assert text(1) == text(1)
     assert len({text(seed) for seed in range(6)}) > 3
+
+
+def test_the_seed_that_was_drawn_is_told_and_repeats_the_answer(cluster):
+    made = request(prompt="The", temperature=1.0, max_tokens=24)
+    drawn = complete(cluster.stub, made)
+    made.sampling_params.seed = drawn.seed
+    again = complete(cluster.stub, made)
+    assert (again.text, again.seed) == (drawn.text, drawn.seed)
+    assert complete(cluster.stub, request(prompt="The", temperature=0, max_tokens=1)).seed != 0  # greedy: drawn too
 
 
 def test_special_literals_in_chat_content_stay_text(cluster):
@@ -102,6 +128,36 @@ def test_logprobs_come_with_the_tokens(cluster):
         assert token.token_id == token.top_logprobs[0].token_id  # greedy: the most likely
         assert token.logprob == pytest.approx(token.top_logprobs[0].logprob)
         assert token.logprob < 0
+
+
+def reflect(address, **asked):
+    with grpc.insecure_channel(address) as channel:
+        call = channel.stream_stream("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+                                     request_serializer=reflection_pb.ServerReflectionRequest.SerializeToString,
+                                     response_deserializer=reflection_pb.ServerReflectionResponse.FromString)
+        (answer,) = call(iter([reflection_pb.ServerReflectionRequest(**asked)]), timeout=10)
+        return answer
+
+
+def test_every_server_tells_tools_what_it_serves(cluster):
+    own = {cluster.router: "baton.v1.GenerationService",
+           cluster.prefill[0]: "baton.internal.v1.PrefillService",
+           cluster.decode[0]: "baton.internal.v1.DecodeService"}
+    for server, name in own.items():
+        services = {s.name for s in reflect(server.address, list_services="*").list_services_response.service}
+        assert services >= {name, "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection",
+                            "grpc.reflection.v1alpha.ServerReflection"}
+        for service in services:
+            files = reflect(server.address, file_containing_symbol=service).file_descriptor_response.file_descriptor_proto
+            pool = descriptor_pool.DescriptorPool()
+            for file in reversed(files):  # what is imported comes after who imports it
+                pool.Add(descriptor_pb2.FileDescriptorProto.FromString(file))
+            assert pool.FindServiceByName(service).methods
+        (file, *_) = reflect(server.address, file_by_filename="baton/v1/generation.proto"
+                             ).file_descriptor_response.file_descriptor_proto
+        assert descriptor_pb2.FileDescriptorProto.FromString(file).package == "baton.v1"
+        unknown = reflect(server.address, file_containing_symbol="baton.v1.Nothing").error_response
+        assert unknown.error_code == grpc.StatusCode.NOT_FOUND.value[0] and "baton.v1.Nothing" in unknown.error_message
 
 
 def test_metrics_count_what_was_served(cluster):

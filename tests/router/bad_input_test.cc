@@ -3,7 +3,10 @@
 
 #include <limits>
 
+#include "absl/strings/match.h"
+
 #include "tests/router/router_fixture.h"
+#include "tests/support/raw_call.h"
 
 namespace baton {
 namespace {
@@ -79,6 +82,60 @@ TEST_F(BadInput, PromptsAreNamed) {
   ExpectField("prompt_token_ids", ids);
   ids.mutable_prompt_token_ids()->clear_ids();
   ExpectField("prompt_token_ids", ids);
+}
+
+// Where a client's library lets it send what is no message.
+TEST_F(BadInput, WhatCannotBeDecodedIsRefusedByNameAndCounted) {
+  constexpr char kLatin1[] = "gr\xfc\xdf";
+  const std::string good = Request("abc", 10).SerializeAsString();
+  v1::TokenizeRequest text;
+  text.set_text(kLatin1);
+  v1::DetokenizeRequest ids;
+  ids.set_model(kLatin1);
+  const struct {
+    const char* method;
+    std::string bytes;
+    std::string field;  // empty: none is at fault
+  } cases[] = {
+      {"Generate", Request(kLatin1, 10).SerializeAsString(), "prompt"},
+      {"Generate", good.substr(0, good.size() - 1), "return_token_ids"},
+      {"Generate", "\xff", ""},
+      {"Tokenize", text.SerializeAsString(), "text"},
+      {"Detokenize", ids.SerializeAsString(), "model"},
+      {"ListModels", "\xff", ""},
+  };
+  const auto channel = grpc::CreateChannel(address_, grpc::InsecureChannelCredentials());
+  const std::string service = "/baton.v1.GenerationService/";
+  for (const auto& [method, bytes, field] : cases) {
+    const absl::Status status = RawCall(channel, service + method, {bytes}).status;
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << method << ": " << status;
+    EXPECT_FALSE(status.message().empty()) << method;
+    const std::vector<FieldViolation> violations = FieldViolations(status);
+    EXPECT_EQ(violations.empty() ? "" : violations[0].field, field) << method << ": " << status;
+  }
+  const absl::Status nothing = RawCall(channel, service + "Generate", {}).status;
+  EXPECT_EQ(nothing.code(), absl::StatusCode::kInvalidArgument) << nothing;
+  EXPECT_EQ(Metric("baton_requests_total", "status=\"INVALID_ARGUMENT\""), 4);
+}
+
+TEST_F(BadInput, TextForTheTokenizerAndFromItHasABound) {
+  v1::TokenizeRequest text;
+  text.set_text(std::string(kMaxPromptBytes + 1, 'a'));
+  v1::DetokenizeRequest ids;
+  ids.set_skip_special_tokens(false);
+  ids.mutable_token_ids()->Resize(kMaxPromptBytes / 7 + 1, kEnd);  // "<|end|>"
+  grpc::ClientContext contexts[2];
+  v1::TokenizeResponse tokens;
+  v1::DetokenizeResponse detokenized;
+  const absl::Status refused[] = {
+      FromGrpcStatus(stub_->Tokenize(&contexts[0], text, &tokens)),
+      FromGrpcStatus(stub_->Detokenize(&contexts[1], ids, &detokenized))};
+  const char* const fields[] = {"text", "token_ids"};
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(FieldViolations(refused[i]).size(), 1u) << refused[i];
+    EXPECT_EQ(FieldViolations(refused[i])[0].field, fields[i]);
+    EXPECT_TRUE(absl::StrContains(refused[i].message(), "at most 3145728 are allowed"));
+  }
 }
 
 TEST_F(BadInput, WhatExceedsTheContextSaysSo) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "tests/router/machine_harness.h"
@@ -21,10 +22,9 @@ struct Outcome {
 };
 
 // Pushes `ids` until the choice ends; the last is a LENGTH end.
-Outcome RunChoice(const v1::SamplingParams& sampling, const std::vector<uint32_t>& ids,
-                  bool stream) {
-  ChoiceOutput output(LetterTable(), sampling,
-                      {.choice = 0, .stream = stream, .return_token_ids = true});
+Outcome RunChoice(const v1::SamplingParams& sampling, const std::vector<uint32_t>& ids, bool stream,
+                  const TokenTable& table = LetterTable()) {
+  ChoiceOutput output(table, sampling, {.choice = 0, .stream = stream, .return_token_ids = true});
   Outcome outcome;
   for (size_t i = 0; i < ids.size() && !output.ended(); ++i) {
     const auto index = static_cast<uint32_t>(i);
@@ -82,6 +82,29 @@ TEST(ChoiceOutput, LeavesTheTokenThatEndsItOutOfTextAndIds) {
   EXPECT_EQ(complete.finish_reason(), v1::FINISH_REASON_STOP);
 }
 
+TEST(ChoiceOutput, KeepsTheTokenThatEndsItWhereStopsAreIncluded) {
+  v1::SamplingParams sampling;
+  sampling.set_include_stop_str_in_output(true);
+  sampling.set_logprobs(0);
+  const auto complete = [&](uint32_t stop_token) {
+    ChoiceOutput output(LetterTable(), sampling, {.return_token_ids = true});
+    output.Push(Token(0, 0));
+    output.Push(LastToken(1, stop_token, v1::FINISH_REASON_STOP));
+    return output.TakeComplete();
+  };
+  EXPECT_EQ(complete(kSpecial).text(), "a") << "special tokens are skipped";
+  EXPECT_EQ(complete(25).text(), "az");
+  sampling.set_skip_special_tokens(false);
+  const v1::GenerateComplete done = complete(kSpecial);
+  EXPECT_EQ(done.text(), "a<e>");
+  EXPECT_EQ(done.token_ids(1), kSpecial);
+  EXPECT_EQ(done.logprobs(1).token(), "<e>");
+  EXPECT_EQ(done.matched_token_id(), kSpecial);
+  sampling.add_stop("e");  // ends before the token does
+  EXPECT_EQ(complete(kSpecial).text(), "a<e");
+  EXPECT_EQ(complete(kSpecial).matched_stop_str(), "e");
+}
+
 TEST(ChoiceOutput, FillsInTheBytesOfLogprobs) {
   v1::SamplingParams sampling;
   sampling.set_logprobs(1);
@@ -104,41 +127,61 @@ TEST(ChoiceOutput, LooksForStopStringsOnlyAfterMinTokens) {
   EXPECT_EQ(outcome.tokens, 4u);
 }
 
-// The rule, on the whole text at once: cut at the stop that ends first, nothing else lost, streamed
-// or not.
-TEST(ChoiceOutput, CutsAtTheFirstStopStringHoweverTheTextArrives) {
-  for (uint32_t seed = 0; seed < 3000; ++seed) {
+// Tokens of several letters, of one and of none.
+const TokenTable& SyllableTable() {
+  static const TokenTable kTable{.bytes = {"a", "b", "ab", "ba", "aab", "bbab", ""},
+                                 .special = std::vector<bool>(7, false)};
+  return kTable;
+}
+
+// The rule, on the whole text at once: cut at the stop that ends first behind min_tokens tokens,
+// nothing else lost, streamed or not.
+TEST(ChoiceOutput, CutsAtTheFirstStopStringThatEndsBehindMinTokensHoweverTheTextArrives) {
+  int begun_before_min_tokens = 0;
+  for (uint32_t seed = 0; seed < 20'000; ++seed) {
     std::mt19937 random(seed);
     std::vector<uint32_t> ids(1 + random() % 12);
     std::string whole;
-    for (uint32_t& id : ids) whole += std::string(LetterTable().bytes[id = random() % 3]);
-    std::vector<std::string> stops(random() % 3);
-    for (std::string& stop : stops) {
-      for (uint32_t i = 0, n = 1 + random() % 3; i < n; ++i) {
-        stop += static_cast<char>('a' + random() % 3);
+    std::vector<size_t> ends;  // [ids], of each token's text
+    for (uint32_t& id : ids) {
+      id = static_cast<uint32_t>(random() % SyllableTable().vocab_size());
+      whole += std::string(SyllableTable().bytes[id]);
+      ends.push_back(whole.size());
+    }
+    v1::SamplingParams sampling;
+    for (uint32_t i = 0, n = random() % 3; i < n; ++i) {
+      std::string& stop = *sampling.add_stop();
+      for (uint32_t k = 0, size = 1 + random() % 5; k < size; ++k) stop += "ab"[random() % 2];
+    }
+    const size_t min_tokens = random() % 2 == 0 ? 0 : random() % (ids.size() + 1);
+    const size_t passed = min_tokens == 0 ? 0 : ends[min_tokens - 1];
+    const bool include = random() % 2 == 0;
+    sampling.set_min_tokens(static_cast<uint32_t>(min_tokens));
+    sampling.set_include_stop_str_in_output(include);
+
+    size_t end = std::string::npos, begin = std::string::npos;
+    for (const std::string& stop : sampling.stop()) {
+      const size_t at = whole.find(stop, passed < stop.size() ? 0 : passed - stop.size() + 1);
+      if (at == std::string::npos) continue;
+      if (const size_t at_end = at + stop.size(); at_end < end || (at_end == end && at < begin)) {
+        end = at_end;
+        begin = at;
       }
     }
-    size_t end = std::string::npos, begin = std::string::npos;
-    for (const std::string& stop : stops) {
-      const size_t at = whole.find(stop);
-      if (at == std::string::npos) continue;
-      const size_t at_end = at + stop.size();
-      if (at_end < end || (at_end == end && at < begin)) end = at_end, begin = at;
-    }
-    v1::SamplingParams sampling = Stops(stops);
-    const bool include = random() % 2 == 0;
-    sampling.set_include_stop_str_in_output(include);
-    const Outcome streamed = RunChoice(sampling, ids, true);
-    const Outcome whole_at_once = RunChoice(sampling, ids, false);
     const bool stopped = end != std::string::npos;
+    begun_before_min_tokens += stopped && begin < passed;
     const std::string expected = stopped ? whole.substr(0, include ? end : begin) : whole;
-    ASSERT_EQ(streamed.text, expected) << seed;
-    ASSERT_EQ(whole_at_once.text, expected) << seed;
-    ASSERT_EQ(streamed.ids, whole_at_once.ids) << seed;
-    ASSERT_EQ(streamed.ids.size(), stopped ? end : ids.size()) << "one letter a token: " << seed;
-    ASSERT_EQ(streamed.complete.finish_reason(),
-              stopped ? v1::FINISH_REASON_STOP : v1::FINISH_REASON_LENGTH);
+    const auto last = std::lower_bound(ends.begin(), ends.end(), stopped ? end : whole.size() + 1);
+    const size_t tokens = stopped ? static_cast<size_t>(last - ends.begin()) + 1 : ids.size();
+    for (const bool stream : {true, false}) {
+      const Outcome outcome = RunChoice(sampling, ids, stream, SyllableTable());
+      ASSERT_EQ(outcome.text, expected) << seed;
+      ASSERT_EQ(outcome.ids, std::vector<uint32_t>(ids.begin(), ids.begin() + tokens)) << seed;
+      ASSERT_EQ(outcome.complete.finish_reason(),
+                stopped ? v1::FINISH_REASON_STOP : v1::FINISH_REASON_LENGTH);
+    }
   }
+  EXPECT_GT(begun_before_min_tokens, 200);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -179,6 +180,15 @@ class RouterFixture : public testing::Test {
       ASSERT_LT(absl::Now(), until) << "it did not come true";
       absl::SleepFor(absl::Milliseconds(2));
     }
+  }
+  // The value of the metric of that name, and with that among its labels.
+  double Metric(const std::string& name, const std::string& label = "") const {
+    std::istringstream lines(metrics_.Scrape());
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.starts_with(name) || line.find(label) == std::string::npos) continue;
+      return std::stod(line.substr(line.rfind(' ')));
+    }
+    return 0;
   }
   void ExpectNothingLeft() {
     Eventually([&] {

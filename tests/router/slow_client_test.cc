@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 
-#include <sstream>
 #include <thread>
 
 #include "tests/router/raw_client.h"
@@ -43,15 +42,6 @@ class SlowClient : public RouterFixture {
       ended += client->ended().size();
     }
     return ended;
-  }
-  // The value of the metric of that name, and with that among its labels.
-  double Metric(const std::string& name, const std::string& label = "") const {
-    std::istringstream lines(metrics_.Scrape());
-    for (std::string line; std::getline(lines, line);) {
-      if (!line.starts_with(name) || line.find(label) == std::string::npos) continue;
-      return std::stod(line.substr(line.rfind(' ')));
-    }
-    return 0;
   }
   static size_t InUse() { return mallinfo2().uordblks; }
 

@@ -9,14 +9,17 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
+#include "google/protobuf/descriptor.pb.h"
 #include "grpc/health/v1/health.grpc.pb.h"
-#include "grpcpp/generic/generic_stub.h"
+#include "grpc/reflection/v1/reflection.pb.h"
 #include "gtest/gtest.h"
 
 #include "common/rpc/address.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/limits.h"
 #include "tests/common/rpc/test_process.h"
 #include "tests/common/rpc/test_service.h"
+#include "tests/support/raw_call.h"
 
 namespace baton {
 namespace {
@@ -95,6 +98,16 @@ TEST_F(ServerTest, DetailsArriveThroughARealCall) {
   EXPECT_EQ(FieldViolations(status)[1].field, "model");
 }
 
+TEST_F(ServerTest, WhoCallsWhatIsNotServedIsToldWhereHeIs) {
+  ASSERT_TRUE(server_->Serve({&service_}).ok());
+  const std::string method = "/baton.internal.v1.PrefillService/Prefill";
+  for (const std::string& address : {server_->listen_address(), server_->health_address()}) {
+    const absl::Status status = RawCall(Connect(address), method, {""}).status;
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+    EXPECT_EQ(status.message(), "this is test, which has no method " + method);
+  }
+}
+
 TEST_F(ServerTest, MetricsAreServedAsText) {
   const auto address = ParseHostPort(server_->metrics_address());
   ASSERT_TRUE(address.ok());
@@ -125,35 +138,79 @@ TEST_F(ServerTest, ManySilentConnectionsDoNotStopTheServer) {
   for (const int fd : sockets) close(fd);
 }
 
-TEST_F(ServerTest, ReflectionListsTheServices) {
+using ReflectionRequest = grpc::reflection::v1::ServerReflectionRequest;
+using ReflectionResponse = grpc::reflection::v1::ServerReflectionResponse;
+
+// The answers of one stream, either version's: both have the same messages.
+std::vector<ReflectionResponse> Reflect(const std::string& address, const char* version,
+                                        const std::vector<ReflectionRequest>& requests) {
+  std::vector<std::string> messages;
+  for (const ReflectionRequest& request : requests) messages.push_back(request.SerializeAsString());
+  const RawAnswer answer =
+      RawCall(Connect(address),
+              absl::StrCat("/grpc.reflection.", version, ".ServerReflection/ServerReflectionInfo"),
+              messages);
+  EXPECT_TRUE(answer.status.ok()) << answer.status;
+  EXPECT_EQ(answer.messages.size(), requests.size());
+  std::vector<ReflectionResponse> responses(answer.messages.size());
+  for (size_t i = 0; i < responses.size(); ++i) {
+    EXPECT_TRUE(responses[i].ParseFromString(answer.messages[i]));
+  }
+  return responses;
+}
+
+TEST_F(ServerTest, BothReflectionsListTheServices) {
   ASSERT_TRUE(server_->Serve({&service_}).ok());
-  grpc::GenericStub stub(Connect(server_->listen_address()));
-  grpc::ClientContext context;
-  SetDeadline(context);
-  grpc::CompletionQueue queue;
-  const auto next = [&queue] {
-    void* tag = nullptr;
-    bool ok = false;
-    return queue.Next(&tag, &ok) && ok;
-  };
-  const auto call = stub.PrepareCall(
-      &context, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", &queue);
-  call->StartCall(nullptr);
-  ASSERT_TRUE(next());
-  grpc::Slice list_services("\x3a\x01*");  // field 7 of the request
-  call->WriteLast(grpc::ByteBuffer(&list_services, 1), grpc::WriteOptions(), nullptr);
-  ASSERT_TRUE(next());
-  grpc::ByteBuffer answer;
-  call->Read(&answer, nullptr);
-  ASSERT_TRUE(next());
-  grpc::Slice bytes;
-  ASSERT_TRUE(answer.DumpToSingleSlice(&bytes).ok());
-  const std::string text(reinterpret_cast<const char*>(bytes.begin()), bytes.size());
-  EXPECT_THAT(text,
-              AllOf(HasSubstr("baton.v1.GenerationService"), HasSubstr("grpc.health.v1.Health")));
-  grpc::Status status;
-  call->Finish(&status, nullptr);
-  ASSERT_TRUE(next());
+  ReflectionRequest request;
+  request.set_list_services("*");
+  for (const std::string& address : {server_->listen_address(), server_->health_address()}) {
+    std::vector<std::vector<std::string>> lists;
+    for (const char* version : {"v1", "v1alpha"}) {
+      std::vector<std::string>& names = lists.emplace_back();
+      for (const ReflectionResponse& response : Reflect(address, version, {request})) {
+        for (const auto& service : response.list_services_response().service()) {
+          names.push_back(service.name());
+        }
+      }
+    }
+    EXPECT_THAT(lists[0], ::testing::UnorderedElementsAreArray(lists[1]));
+    EXPECT_THAT(lists[0], ::testing::IsSupersetOf(
+                              {"grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection"}));
+    const bool public_port = address == server_->listen_address();
+    EXPECT_EQ(std::count(lists[0].begin(), lists[0].end(), "baton.v1.GenerationService"),
+              public_port ? 1 : 0);
+  }
+}
+
+TEST_F(ServerTest, ReflectionTellsFilesAndWhatItDoesNotKnow) {
+  ASSERT_TRUE(server_->Serve({&service_}).ok());
+  std::vector<ReflectionRequest> requests(8);
+  requests[0].set_file_containing_symbol("baton.v1.SamplingParams.top_p");
+  requests[1].set_file_by_filename("baton/v1/generation.proto");
+  requests[2].set_all_extension_numbers_of_type("baton.v1.Usage");
+  requests[3].set_file_containing_symbol("baton.v1.Nothing");
+  requests[4].set_file_by_filename("nothing.proto");
+  requests[5].set_all_extension_numbers_of_type("baton.v1.Nothing");
+  requests[6].mutable_file_containing_extension()->set_containing_type("baton.v1.Usage");
+  const std::vector<ReflectionResponse> responses =
+      Reflect(server_->listen_address(), "v1", requests);
+  ASSERT_EQ(responses.size(), requests.size());
+  for (const size_t i : {0, 1}) {
+    const auto& files = responses[i].file_descriptor_response().file_descriptor_proto();
+    ASSERT_EQ(files.size(), 3) << "with its two imports";
+    google::protobuf::FileDescriptorProto file;
+    ASSERT_TRUE(file.ParseFromString(files[0]));
+    EXPECT_EQ(file.name(), "baton/v1/generation.proto");
+  }
+  EXPECT_EQ(responses[2].all_extension_numbers_response().base_type_name(), "baton.v1.Usage");
+  for (size_t i = 0; i < responses.size(); ++i) {
+    EXPECT_EQ(responses[i].original_request().DebugString(), requests[i].DebugString());
+    const int code = responses[i].error_response().error_code();
+    EXPECT_EQ(code, i < 3   ? 0
+                    : i < 7 ? grpc::StatusCode::NOT_FOUND
+                            : grpc::StatusCode::INVALID_ARGUMENT);
+  }
+  EXPECT_THAT(responses[3].error_response().error_message(), HasSubstr("'baton.v1.Nothing'"));
 }
 
 TEST_F(ServerTest, MessagesOverTheLimitAreRefused) {

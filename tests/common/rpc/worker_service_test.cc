@@ -11,6 +11,7 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
+#include "tests/support/raw_call.h"
 
 namespace baton {
 namespace {
@@ -42,8 +43,9 @@ class WorkerServiceTest : public ::testing::Test {
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
     builder.RegisterService(service_.get());
     server_ = builder.BuildAndStart();
-    stub_ = internal::v1::WorkerService::NewStub(*MakeChannel(
-        "127.0.0.1:" + std::to_string(port), Credentials::Loopback(), ChannelPurpose::kControl));
+    channel_ = *MakeChannel("127.0.0.1:" + std::to_string(port), Credentials::Loopback(),
+                            ChannelPurpose::kControl);
+    stub_ = internal::v1::WorkerService::NewStub(channel_);
   }
   void TearDown() override {
     service_->Close();
@@ -84,8 +86,16 @@ class WorkerServiceTest : public ::testing::Test {
   std::atomic<ServerState> state_ = ServerState::kStarting;
   std::unique_ptr<WorkerService> service_;
   std::unique_ptr<grpc::Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<Stub> stub_;
 };
+
+TEST_F(WorkerServiceTest, ARequestThatCannotBeDecodedIsRefused) {
+  const absl::Status status =
+      RawCall(channel_, "/baton.internal.v1.WorkerService/Watch", {"\xff"}).status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_FALSE(status.message().empty());
+}
 
 TEST_F(WorkerServiceTest, TheFirstMessageSaysWhoTheRestHowItIs) {
   const auto stream = Watch();

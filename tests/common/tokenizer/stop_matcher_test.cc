@@ -1,5 +1,6 @@
 #include "common/tokenizer/stop_matcher.h"
 
+#include <algorithm>
 #include <optional>
 #include <random>
 #include <string>
@@ -17,9 +18,11 @@ struct Expected {
   size_t consumed;  // bytes up to the end of the stop, or all
 };
 
-// The definition: the shortest beginning of the text that ends with a stop.
-Expected Naive(const std::string& text, const std::vector<std::string>& stops, bool include) {
-  for (size_t end = 1; end <= text.size(); ++end) {
+// The definition: the shortest beginning of the text that ends with a stop, and not in its first
+// `passed` bytes.
+Expected Naive(const std::string& text, size_t passed, const std::vector<std::string>& stops,
+               bool include) {
+  for (size_t end = passed + 1; end <= text.size(); ++end) {
     std::optional<std::string> found;
     for (const std::string& stop : stops) {
       if (stop.empty() || stop.size() > end) continue;
@@ -47,15 +50,18 @@ TEST(StopMatcher, AnyChunkingGivesTheNaiveResultAndLeaksNothing) {
     std::vector<std::string> stops(random() % 4);
     for (std::string& stop : stops) stop = RandomText(random, 6);
     const bool include = random() % 2 == 0;
-    const Expected expected = Naive(text, stops, include);
+    const size_t passed = random() % 2 == 0 ? 0 : random() % (text.size() + 1);
+    const Expected expected = Naive(text, passed, stops, include);
 
     StopMatcher matcher(stops, include);
     std::string delivered;
     std::optional<std::string> stop;
     for (size_t position = 0; position < text.size();) {
-      const size_t size = random() % 6;
+      const bool pass = position < passed;
+      const size_t size = std::min<size_t>(random() % 6, (pass ? passed : text.size()) - position);
       const std::string chunk = text.substr(position, size);
-      StopMatcher::Result result = matcher.Push(chunk);
+      StopMatcher::Result result =
+          pass ? StopMatcher::Result{.text = matcher.Pass(chunk), .stop = {}} : matcher.Push(chunk);
       ASSERT_TRUE(position < expected.consumed || result.text.empty());
       delivered += result.text;
       ASSERT_EQ(delivered, expected.text.substr(0, delivered.size()));
@@ -86,6 +92,14 @@ TEST(StopMatcher, HoldsBackNoMoreThanTheBeginningOfAStop) {
   EXPECT_EQ(result.stop, "\nUser:");
   EXPECT_EQ(matcher.Push("leak").text, "");
   EXPECT_EQ(matcher.Finish(), "");
+}
+
+TEST(StopMatcher, AStopMayBeginInTextWithinWhichNoneMayEnd) {
+  StopMatcher matcher({"bc"}, false);
+  EXPECT_EQ(matcher.Pass("abcb"), "abc");
+  const StopMatcher::Result result = matcher.Push("cd");
+  EXPECT_EQ(result.text, "");
+  EXPECT_EQ(result.stop, "bc");
 }
 
 TEST(StopMatcher, TheEarlierEndWinsOverTheEarlierBeginning) {

@@ -1,0 +1,79 @@
+// Services that parse what they receive themselves. gRPC would answer a request that cannot be
+// parsed UNIMPLEMENTED without a word, and take a stream's message that cannot be for its end.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/descriptor.h"
+#include "grpcpp/impl/codegen/server_callback_handlers.h"
+#include "grpcpp/support/server_callback.h"
+
+#include "common/base/check.h"
+#include "common/rpc/parse_message.h"
+
+namespace baton {
+
+// A message as it came.
+template <typename Message>
+struct Received {
+  Message message;      // of use only while `status` is OK
+  absl::Status status;  // ParseMessage's
+};
+
+// `Generated`: what protoc makes of a service. A derived class adds every method in its
+// constructor; each is then called on gRPC's threads.
+template <typename Generated>
+class ReceivingService : public Generated::Service {
+ protected:
+  template <typename Derived, typename Request, typename Response>
+  void Add(const std::string& method,
+           grpc::ServerUnaryReactor* (Derived::*handle)(grpc::CallbackServerContext*,
+                                                        const Received<Request>*, Response*)) {
+    Mark<Request>(method, new grpc::internal::CallbackUnaryHandler<Received<Request>, Response>(
+                              std::bind_front(handle, static_cast<Derived*>(this))));
+  }
+  template <typename Derived, typename Request, typename Response>
+  void Add(const std::string& method,
+           grpc::ServerWriteReactor<Response>* (Derived::*handle)(grpc::CallbackServerContext*,
+                                                                  const Received<Request>*)) {
+    Mark<Request>(method,
+                  new grpc::internal::CallbackServerStreamingHandler<Received<Request>, Response>(
+                      std::bind_front(handle, static_cast<Derived*>(this))));
+  }
+  template <typename Derived, typename Request, typename Response>
+  void Add(const std::string& method, grpc::ServerBidiReactor<Received<Request>, Response>* (
+                                          Derived::*handle)(grpc::CallbackServerContext*)) {
+    Mark<Request>(method, new grpc::internal::CallbackBidiHandler<Received<Request>, Response>(
+                              std::bind_front(handle, static_cast<Derived*>(this))));
+  }
+
+ private:
+  template <typename Request>
+  void Mark(const std::string& name, grpc::internal::MethodHandler* handler) {
+    const google::protobuf::MethodDescriptor* method =
+        google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(
+            absl::StrCat(Generated::service_full_name(), ".", name));
+    BATON_CHECK(method != nullptr && method->input_type() == Request::descriptor(),
+                "a method by the name and with the request of its proto");
+    this->MarkMethodCallback(method->index(), handler);
+  }
+};
+
+}  // namespace baton
+
+namespace grpc {
+
+// How gRPC reads a Received.
+template <typename Message>
+class SerializationTraits<baton::Received<Message>> {
+ public:
+  static Status Deserialize(ByteBuffer* bytes, baton::Received<Message>* received) {
+    received->status = baton::ParseMessage(*bytes, received->message);
+    return Status::OK;
+  }
+};
+
+}  // namespace grpc
