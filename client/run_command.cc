@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include <CLI/App.hpp>
 
 #include "client/answer_report.h"
 #include "client/generate_client.h"
@@ -174,7 +175,33 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& addres
 
 }  // namespace
 
-int RunCommand(const RunOptions& options) {
+void RunCommand::AddFlags(CLI::App& app, FlagSet& flags) {
+  flags.AddString("server", options_.server, "host:port of a router; default 127.0.0.1:50051");
+  flags.AddString("model", options_.model, "GGUF file to serve from here, instead of a server");
+  flags.AddString("disaggregate", options_.disaggregate,
+                  "with --model: where to prefill (auto, always, never)");
+  flags.AddDuration("timeout", options_.timeout, absl::Milliseconds(1), absl::Hours(24),
+                    "of one answer");
+  AddTlsFlags(flags, options_.tls);
+  app.add_option("prompt", options_.prompt, "the prompt; without it stdin when piped, else a chat");
+  app.add_option("--system", options_.system, "system message");
+  app.add_flag("--raw", options_.raw,
+               "no chat template: the text as it is, special tokens recognised");
+  app.add_option("-n,--max-tokens", options_.max_tokens, "most tokens to generate");
+  app.add_option("--temperature", options_.temperature, "0: greedy");
+  app.add_option("--top-p", options_.top_p, "in (0, 1]");
+  app.add_option("--top-k", options_.top_k, "0: off");
+  app.add_option("--min-p", options_.min_p, "in [0, 1]");
+  app.add_option("--seed", options_.seed, "same seed, same answer");
+  app.add_option("--stop", options_.stop, "end before this string; may be repeated")
+      ->allow_extra_args(false);
+  app.add_flag("--json", options_.json, "print one JSON object instead of the text");
+  app.add_flag("--stats", options_.stats, "print the timeline and rates on stderr");
+}
+
+int RunCommand::Run(const FlagSet&) {
+  RunOptions& options = options_;
+  options.binaries = ProgramFolder();
   std::optional<std::string> prompt = options.prompt;
   if (!prompt.has_value() && isatty(STDIN_FILENO) == 0) {
     prompt = std::string(std::istreambuf_iterator<char>(std::cin), {});

@@ -7,6 +7,7 @@
 
 #include "absl/time/time.h"
 
+#include "client/command.h"
 #include "common/rpc/credentials.h"
 
 namespace baton {
@@ -36,6 +37,13 @@ struct RunOptions {
 
 // The exit code: 0, 1 when the request failed, 2 for wrong input or a model that does not load, 130
 // when Ctrl-C ended it.
-int RunCommand(const RunOptions& options);
+class RunCommand : public Command {
+ public:
+  void AddFlags(CLI::App& app, FlagSet& flags) override;
+  int Run(const FlagSet& flags) override;
+
+ private:
+  RunOptions options_;
+};
 
 }  // namespace baton

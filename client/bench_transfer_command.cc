@@ -1,17 +1,17 @@
-#include "client/bench_transfer.h"
+#include "client/bench_transfer_command.h"
 
 #include <cstdio>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include <CLI/App.hpp>
 
 #include "client/transfer_bench.h"
 #include "client/transfer_report.h"
 #include "common/backend/cpu/peaks.h"
 #include "common/base/progress_line.h"
 #include "common/base/status_macros.h"
-#include "common/rpc/flags.h"
 #include "common/rpc/limits.h"
 
 namespace baton {
@@ -148,10 +148,27 @@ absl::StatusOr<TransferReport> Measure(const BenchTransferOptions& options) {
 
 }  // namespace
 
-int BenchTransferCommand(const BenchTransferOptions& options) {
-  const absl::StatusOr<TransferReport> report = Measure(options);
+void BenchTransferCommand::AddFlags(CLI::App& app, FlagSet&) {
+  app.add_option("--shape", options_.shape, "whose KV cache: as in `bench engine`");
+  app.add_option("--bytes", options_.bytes, "of the cache, about");
+  app.add_option("--device", options_.device,
+                 "in whose memory the pushed caches are: cpu, cuda or cuda:N");
+  app.add_option("--message", options_.message_bytes,
+                 "bytes of the messages to try, and of the socket's calls")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--connections", options_.connections, "of the push, to try")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--rounds", options_.rounds, "of everything in turn; medians count");
+  app.add_flag("--json", options_.json, "print JSON instead of a table");
+}
+
+int BenchTransferCommand::Run(const FlagSet&) {
+  options_.unchecked_program = ProgramFolder() + "/baton-bench-unchecked";
+  const absl::StatusOr<TransferReport> report = Measure(options_);
   if (!report.ok()) return ExitUsage(kProgram, report.status());
-  const std::string text = options.json ? FormatJson(*report) + "\n" : FormatTable(*report);
+  const std::string text = options_.json ? FormatJson(*report) + "\n" : FormatTable(*report);
   std::fputs(text.c_str(), stdout);
   return 0;
 }

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "client/command.h"
+
 namespace baton {
 
 struct BenchTransferOptions {
@@ -21,6 +23,13 @@ struct BenchTransferOptions {
 };
 
 // Prints a table, or JSON, on stdout. The exit code: 0, or 2 with one line on stderr.
-int BenchTransferCommand(const BenchTransferOptions& options);
+class BenchTransferCommand : public Command {
+ public:
+  void AddFlags(CLI::App& app, FlagSet& flags) override;
+  int Run(const FlagSet& flags) override;
+
+ private:
+  BenchTransferOptions options_;
+};
 
 }  // namespace baton

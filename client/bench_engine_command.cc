@@ -1,4 +1,4 @@
-#include "client/bench_engine.h"
+#include "client/bench_engine_command.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -8,6 +8,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include <CLI/App.hpp>
 
 #include "client/bench_report.h"
 #include "client/engine_bench.h"
@@ -19,7 +20,6 @@
 #include "common/engine/model_runtime.h"
 #include "common/kv/kv_dtype_name.h"
 #include "common/kv/layout.h"
-#include "common/rpc/flags.h"
 
 namespace baton {
 namespace {
@@ -269,9 +269,13 @@ absl::Status WriteModel(const BenchEngineOptions& options) {
   return WriteRandomModel(shape, type, options.write_gguf);
 }
 
-}  // namespace
+// A flag for one or more numbers, separated by commas.
+void AddNumbers(CLI::App& app, const std::string& names, std::vector<int>& values,
+                const std::string& help) {
+  app.add_option(names, values, help)->delimiter(',')->allow_extra_args(false);
+}
 
-int BenchEngineCommand(const BenchEngineOptions& options) {
+int Bench(const BenchEngineOptions& options) {
   if (const absl::Status status = CheckOptions(options); !status.ok()) {
     return ExitUsage(kProgram, status);
   }
@@ -284,6 +288,36 @@ int BenchEngineCommand(const BenchEngineOptions& options) {
   const std::string text = options.json ? FormatJson(*report) + "\n" : FormatTable(*report);
   std::fputs(text.c_str(), stdout);
   return 0;
+}
+
+}  // namespace
+
+void BenchEngineCommand::AddFlags(CLI::App& app, FlagSet& flags) {
+  flags.AddString("model", options_.model, "GGUF file");
+  flags.AddString("shape", options_.shape,
+                  "instead: random weights in the shape of smollm2-135m, qwen2.5-0.5b, qwen3-0.6b, "
+                  "llama-3.2-1b, llama-3.2-3b or llama-3.1-8b");
+  flags.AddString("weights", options_.weights, "their type, such as q4_1, q8_0, q4_k, bf16");
+  flags.AddString("write-gguf", options_.write_gguf, "write the --shape there, measure nothing");
+  AddComputeFlags(flags, compute_);
+  AddNumbers(app, "-p,--n-prompt", options_.prompts, "tokens to prefill; 0: none");
+  AddNumbers(app, "-n,--n-gen", options_.generations, "steps to decode; 0: none");
+  AddNumbers(app, "-d,--n-depth", options_.depths, "tokens in the cache before");
+  AddNumbers(app, "-b,--batch", options_.batches, "sequences that decode together");
+  app.add_option("-r,--repetitions", options_.repetitions, "of each test");
+  app.add_flag("--json", options_.json, "print JSON instead of a table");
+}
+
+int BenchEngineCommand::Run(const FlagSet&) {
+  options_.backend = {.device = compute_.device,
+                      .threads = compute_.threads,
+                      .cpu_set = compute_.cpu_set,
+                      .cpu_isa = compute_.cpu_isa,
+                      .deterministic = compute_.deterministic};
+  options_.block_size = compute_.block_size;
+  options_.kv_cache_dtype = compute_.kv_cache_dtype;
+  options_.max_num_batched_tokens = compute_.max_num_batched_tokens;
+  return Bench(options_);
 }
 
 }  // namespace baton
