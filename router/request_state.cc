@@ -49,6 +49,7 @@ Complete RequestState::MakeComplete() {
     *response.mutable_complete() = choice.output.TakeComplete();
     *response.mutable_complete()->mutable_timings() = timings;
     response.mutable_complete()->set_system_fingerprint(system_fingerprint);
+    response.mutable_complete()->set_seed(spec.sampling.seed());
   }
   *complete.responses.back().mutable_complete()->mutable_usage() = usage;
   return complete;

@@ -63,6 +63,29 @@ TEST_F(RouterTest, StreamedOrNotTheAnswerIsTheSame) {
   EXPECT_EQ(bytes, whole.text);
 }
 
+TEST_F(RouterTest, TellsTheSeedThatItDrewWhichGivesTheSameTokensAgain) {
+  AddPrefill();
+  AddDecode();
+  Start();
+  v1::GenerateRequest request = Request("abc", 10);
+  request.set_stream(false);
+  request.mutable_sampling_params()->set_n(3);
+  request.mutable_sampling_params()->clear_seed();
+  const Answer drawn = Generate(request);
+  const Answer drawn_anew = Generate(request);
+  ASSERT_EQ(drawn.completes.size(), 3u) << drawn.status;
+  const uint64_t seed = drawn.completes[0].seed();
+  request.mutable_sampling_params()->set_seed(seed);
+  const Answer told = Generate(request);
+  EXPECT_EQ(told.ids, drawn.ids);
+  EXPECT_NE(drawn_anew.ids, drawn.ids);
+  for (const Answer* answer : {&drawn, &told}) {
+    for (const v1::GenerateComplete& complete : answer->completes) {
+      EXPECT_EQ(complete.seed(), seed);
+    }
+  }
+}
+
 TEST_F(RouterTest, ManyAtOnceGetEachItsOwnTokens) {
   for (int i = 0; i < 2; ++i) AddPrefill();
   for (int i = 0; i < 2; ++i) AddDecode();
@@ -197,7 +220,8 @@ TEST_F(RouterTest, AStreamGoesOnWithTheVeryTokensWhenItsWorkersDie) {
   for (int i = 0; i < 4; ++i) AddDecode();
   for (size_t i = 2; i < 6; ++i) workers_[i]->Behave({.between_tokens = absl::Milliseconds(2)});
   Start();
-  const v1::GenerateRequest request = Request("abc", 300);
+  v1::GenerateRequest request = Request("abc", 300);
+  request.mutable_sampling_params()->clear_seed();
   grpc::ClientContext context;
   auto reader = stub_->Generate(&context, request);
   Answer answer;
@@ -214,6 +238,7 @@ TEST_F(RouterTest, AStreamGoesOnWithTheVeryTokensWhenItsWorkersDie) {
   }
   answer.status = FromGrpcStatus(reader->Finish());
   ASSERT_TRUE(answer.status.ok()) << answer.status;
+  request.mutable_sampling_params()->set_seed(answer.completes[0].seed());
   EXPECT_EQ(answer.ids, Expected(request));
   EXPECT_EQ(deaths, 3);
   EXPECT_EQ(answer.completes[0].timings().attempts(), 4u);
