@@ -32,7 +32,7 @@ struct BenchEngineOptions {
 // Prints a table, or JSON, on stdout. The exit code: 0, or 2 with one line on stderr.
 class BenchEngineCommand : public Command {
  public:
-  void AddFlags(CLI::App& app, FlagSet& flags) override;
+  void AddFlags(FlagSet& flags) override;
   int Run(const FlagSet& flags) override;
 
  private:

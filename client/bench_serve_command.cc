@@ -1,11 +1,10 @@
 #include "client/bench_serve_command.h"
 
-#include <cstdio>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include <CLI/App.hpp>
 
+#include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
 
 namespace baton {
@@ -28,9 +27,9 @@ absl::StatusOr<LoadReport> Measure(const BenchServeOptions& options) {
 
 }  // namespace
 
-void BenchServeCommand::AddFlags(CLI::App& app, FlagSet& flags) {
+void BenchServeCommand::AddFlags(FlagSet& flags) {
   options_.run.server = "127.0.0.1:50051";
-  flags.AddString("server", options_.run.server, "host:port of a router");
+  flags.AddAddress("server", options_.run.server, "address of a router");
   flags.AddDouble("request-rate", options_.load.rate, 0, 1e6,
                   "requests/s, a Poisson process: no request waits for another's answer");
   flags.AddInt("max-concurrency", options_.load.concurrency, 0, 1 << 16,
@@ -39,10 +38,9 @@ void BenchServeCommand::AddFlags(CLI::App& app, FlagSet& flags) {
   flags.AddInt("output-len", options_.load.output_tokens, 1, 1 << 20, "tokens to generate");
   flags.AddString("trace", options_.load.trace,
                   "instead: file of lines 'prompt tokens, output tokens, page ids'");
-  app.add_option("--class", options_.classes,
+  flags.AddTexts("class", options_.classes,
                  "instead of these, several loads at once, each "
-                 "NAME:rate=R|concurrency=N,input=N,output=N,trace=FILE; may be repeated")
-      ->allow_extra_args(false);
+                 "NAME:rate=R|concurrency=N,input=N,output=N,trace=FILE; may be repeated");
   flags.AddString("objective", options_.objective,
                   "what a good request keeps, as ttft=500ms,itl=100ms,tpot=50ms,e2e=10s");
   flags.AddDuration("duration", options_.run.duration, absl::Milliseconds(1), absl::Hours(24),
@@ -55,14 +53,14 @@ void BenchServeCommand::AddFlags(CLI::App& app, FlagSet& flags) {
   flags.AddInt("vocab-size", options_.vocab_size, 1, 1 << 24, "prompts are of ids below it");
   flags.AddInt("seed", options_.seed, 0, INT32_MAX, "same seed, same load");
   AddTlsFlags(flags, options_.tls);
-  app.add_flag("--json", options_.json, "print JSON instead of tables");
+  flags.AddBool("json", options_.json, "print JSON instead of tables");
 }
 
 int BenchServeCommand::Run(const FlagSet&) {
   const absl::StatusOr<LoadReport> report = Measure(options_);
   if (!report.ok()) return ExitUsage("baton bench serve", report.status());
   const std::string text = options_.json ? FormatJson(*report) + "\n" : FormatTable(*report);
-  std::fputs(text.c_str(), stdout);
+  WriteOutput(text);
   return 0;
 }
 

@@ -24,7 +24,7 @@ struct BenchServeOptions {
 // Prints a table, or JSON, on stdout. The exit code: 0, or 2 with one line on stderr.
 class BenchServeCommand : public Command {
  public:
-  void AddFlags(CLI::App& app, FlagSet& flags) override;
+  void AddFlags(FlagSet& flags) override;
   int Run(const FlagSet& flags) override;
 
  private:

@@ -15,7 +15,7 @@ struct BenchTransferOptions {
   uint64_t bytes = uint64_t{512} << 20;
   std::string device = "cpu";  // cpu, cuda, cuda:N: in whose memory both caches of a push are
   // Of the sweep: aimed at by messages of the push, given to each call of the socket.
-  std::vector<uint64_t> message_bytes = {64 << 10, 256 << 10, 1 << 20, 2 << 20, 4 << 20};
+  std::vector<int> message_bytes = {64 << 10, 256 << 10, 1 << 20, 2 << 20, 4 << 20};
   std::vector<int> connections = {1, 2, 4};  // of the sweep, each with every size of messages
   int rounds = 5;                            // of all participants in turn; medians count
   bool json = false;
@@ -25,7 +25,7 @@ struct BenchTransferOptions {
 // Prints a table, or JSON, on stdout. The exit code: 0, or 2 with one line on stderr.
 class BenchTransferCommand : public Command {
  public:
-  void AddFlags(CLI::App& app, FlagSet& flags) override;
+  void AddFlags(FlagSet& flags) override;
   int Run(const FlagSet& flags) override;
 
  private:

@@ -12,9 +12,8 @@ class Command {
  public:
   virtual ~Command() = default;
 
-  // Binds the command's flags and arguments to its members; called once. `flags` are those of
-  // `app`.
-  virtual void AddFlags(CLI::App& app, FlagSet& flags) = 0;
+  // Binds the command's flags and arguments to its members; called once.
+  virtual void AddFlags(FlagSet& flags) = 0;
   // Does the work and returns the exit code. REQUIRES: `flags` are resolved.
   virtual int Run(const FlagSet& flags) = 0;
 };

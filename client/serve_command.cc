@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
@@ -14,6 +14,7 @@
 #include "client/signal_watcher.h"
 #include "common/backend/cpu/cpu_set.h"
 #include "common/base/log.h"
+#include "common/base/standard_output.h"
 
 namespace baton {
 namespace {
@@ -53,8 +54,7 @@ int RunCluster(const LocalClusterOptions& options, absl::Duration shutdown_timeo
       return 2;
     }
     if (cluster->ready() && !announced) {
-      std::printf("ready: grpc://%s\n", cluster->address().c_str());
-      std::fflush(stdout);
+      WriteOutput(absl::StrCat("ready: grpc://", cluster->address(), "\n"));
       announced = true;
     }
     absl::SleepFor(absl::Milliseconds(announced ? 100 : 20));
@@ -65,8 +65,9 @@ int RunCluster(const LocalClusterOptions& options, absl::Duration shutdown_timeo
 
 }  // namespace
 
-void ServeCommand::AddFlags(CLI::App&, FlagSet& flags) {
+void ServeCommand::AddFlags(FlagSet& flags) {
   AddWorkerFlags(flags, worker_);
+  flags.AllowPositional("model", "FILE", "the same as --model FILE");
   flags.AddInt("prefill-workers", options_.prefill_workers, 0, 64, "how many");
   flags.AddInt("decode-workers", options_.decode_workers, 1, 64, "how many");
   flags.AddString("disaggregate", disaggregate_, "where to prefill: auto, always, never");

@@ -13,7 +13,7 @@ namespace baton {
 // a request would succeed. The exit code: 0, or 2 when a child refused its flags or model.
 class ServeCommand : public Command {
  public:
-  void AddFlags(CLI::App& app, FlagSet& flags) override;
+  void AddFlags(FlagSet& flags) override;
   int Run(const FlagSet& flags) override;
 
  private:

@@ -1,21 +1,21 @@
 #include "client/tokenize_command.h"
 
-#include <cstdio>
 #include <iostream>
 #include <iterator>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include <CLI/App.hpp>
 
+#include "common/base/standard_output.h"
 #include "common/gguf/gguf_file.h"
 #include "common/tokenizer/tokenizer.h"
 
 namespace baton {
 
-void TokenizeCommand::AddFlags(CLI::App& app, FlagSet& flags) {
+void TokenizeCommand::AddFlags(FlagSet& flags) {
   flags.AddString("model", model_, "GGUF file; its metadata part is enough");
   flags.AddBool("special", special_, "recognise special-token literals");
-  app.add_option("text", text_, "the text; without it stdin, byte for byte");
+  flags.AddPositional("text", text_, "the text; without it stdin, byte for byte");
 }
 
 int TokenizeCommand::Run(const FlagSet&) {
@@ -29,7 +29,7 @@ int TokenizeCommand::Run(const FlagSet&) {
   const std::string text =
       text_.has_value() ? *text_ : std::string(std::istreambuf_iterator<char>(std::cin), {});
   const auto ids = (*tokenizer)->Encode(text, {.parse_special = special_});
-  std::printf("[%s]\n", absl::StrJoin(ids, ",").c_str());
+  WriteOutput(absl::StrCat("[", absl::StrJoin(ids, ","), "]\n"));
   return 0;
 }
 

@@ -11,7 +11,7 @@ namespace baton {
 // Prints the ids as a JSON array. The exit code: 0, or 2 with one line on stderr.
 class TokenizeCommand : public Command {
  public:
-  void AddFlags(CLI::App& app, FlagSet& flags) override;
+  void AddFlags(FlagSet& flags) override;
   int Run(const FlagSet& flags) override;
 
  private:
