@@ -16,9 +16,11 @@
 #include "client/answer_report.h"
 #include "client/generate_client.h"
 #include "client/local_cluster.h"
+#include "client/sampling_flags.h"
 #include "client/signal_watcher.h"
 #include "common/base/clock.h"
 #include "common/base/progress_line.h"
+#include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status.h"
@@ -26,7 +28,6 @@
 namespace baton {
 namespace {
 
-constexpr char kDefaultServer[] = "127.0.0.1:50051";
 constexpr absl::Duration kClusterStartTimeout = absl::Minutes(10);
 constexpr absl::Duration kClusterStopGrace = absl::Seconds(2);
 constexpr int kExitInterrupted = 130;
@@ -35,14 +36,7 @@ v1::GenerateRequest MakeRequest(const RunOptions& options) {
   v1::GenerateRequest request;
   request.set_stream(!options.json);
   request.set_return_token_ids(options.json);
-  v1::SamplingParams& sampling = *request.mutable_sampling_params();
-  if (options.max_tokens) sampling.set_max_tokens(*options.max_tokens);
-  if (options.temperature) sampling.set_temperature(*options.temperature);
-  if (options.top_p) sampling.set_top_p(*options.top_p);
-  if (options.top_k) sampling.set_top_k(*options.top_k);
-  if (options.min_p) sampling.set_min_p(*options.min_p);
-  if (options.seed) sampling.set_seed(*options.seed);
-  for (const std::string& stop : options.stop) sampling.add_stop(stop);
+  *request.mutable_sampling_params() = options.sampling;
   return request;
 }
 
@@ -52,7 +46,8 @@ void AddMessage(v1::GenerateRequest& request, const std::string& role, const std
   message->set_content(content);
 }
 
-// One line for people. A server that cannot be reached is the commonest error, and has a remedy.
+// One line for people. A server that cannot be reached is the commonest error,
+// and has a remedy.
 std::string Describe(const absl::Status& status) {
   const bool unreachable =
       status.code() == absl::StatusCode::kUnavailable && ErrorReason(status).empty();
@@ -60,17 +55,16 @@ std::string Describe(const absl::Status& status) {
                       unreachable ? "; `baton serve --model FILE` starts a server" : "");
 }
 
-// Shows one answer as it comes. The answer's text, or nothing after an error, which is printed.
+// Shows one answer as it comes. The answer's text, or nothing after an error,
+// which is printed.
 std::optional<std::string> ShowAnswer(GenerateClient& client, const v1::GenerateRequest& request,
                                       const RunOptions& options, int* exit_code) {
   const auto answer =
       client.Generate(request, options.timeout, [&options](const std::string& text) {
         if (options.json) return;
-        std::fwrite(text.data(), 1, text.size(), stdout);
-        std::fflush(stdout);
+        WriteOutput(text);
       });
-  if (!options.json) std::fputc('\n', stdout);
-  std::fflush(stdout);  // before anything on stderr
+  if (!options.json) WriteOutput("\n");
   if (!answer.ok()) {
     const bool interrupted = answer.status().code() == absl::StatusCode::kCancelled;
     if (!interrupted) {
@@ -79,16 +73,18 @@ std::optional<std::string> ShowAnswer(GenerateClient& client, const v1::Generate
     *exit_code = interrupted ? kExitInterrupted : 1;
     return std::nullopt;
   }
-  if (options.json) std::printf("%s\n", FormatJson(*answer).c_str());
-  std::fflush(stdout);
+  if (options.json) WriteOutput(FormatJson(*answer) + "\n");
   if (options.stats) std::fprintf(stderr, "%s", FormatStats(*answer).c_str());
   *exit_code = 0;
   return answer->text;
 }
 
-// Lines from a terminal until /bye or the end of input. The whole talk goes with every request.
+// Lines from a terminal until /bye or the end of input. The whole talk goes
+// with every request.
 int Chat(GenerateClient& client, const RunOptions& options) {
-  std::fprintf(stderr, "A chat. /clear forgets it, /bye or Ctrl-D ends, Ctrl-C stops an answer.\n");
+  std::fprintf(stderr,
+               "A chat. /clear forgets it, /bye or Ctrl-D ends, Ctrl-C "
+               "stops an answer.\n");
   v1::GenerateRequest talk = MakeRequest(options);
   const auto clear = [&] {
     talk.mutable_chat()->clear_messages();
@@ -174,7 +170,27 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& addres
 
 }  // namespace
 
-int RunCommand(const RunOptions& options) {
+void RunCommand::AddFlags(FlagSet& flags) {
+  flags.AddAddress("server", options_.server, "address of a router");
+  flags.AddString("model", options_.model, "GGUF file to serve from here, instead of a server");
+  flags.AddString("disaggregate", options_.disaggregate,
+                  "with --model: where to prefill (auto, always, never)");
+  flags.AddDuration("timeout", options_.timeout, absl::Milliseconds(1), absl::Hours(24),
+                    "of one answer");
+  AddTlsFlags(flags, options_.tls);
+  flags.AddPositional("prompt", options_.prompt,
+                      "the prompt; without it stdin when piped, else a chat");
+  flags.AddString("system", options_.system, "system message");
+  flags.AddBool("raw", options_.raw,
+                "no chat template: the text as it is, special tokens recognised");
+  AddSamplingFlags(flags, options_.sampling);
+  flags.AddBool("json", options_.json, "print one JSON object instead of the text");
+  flags.AddBool("stats", options_.stats, "print the timeline and rates on stderr");
+}
+
+int RunCommand::Run(const FlagSet&) {
+  RunOptions& options = options_;
+  options.binaries = ProgramFolder();
   std::optional<std::string> prompt = options.prompt;
   if (!prompt.has_value() && isatty(STDIN_FILENO) == 0) {
     prompt = std::string(std::istreambuf_iterator<char>(std::cin), {});
@@ -204,8 +220,7 @@ int RunCommand(const RunOptions& options) {
     }
     cluster = *std::move(started);
   }
-  std::string address = options.server.empty() ? kDefaultServer : options.server;
-  if (cluster != nullptr) address = cluster->address();
+  const std::string address = cluster != nullptr ? cluster->address() : options.server;
   const auto channel = Connect(address, options.tls);
   if (!channel.ok()) return ExitUsage("baton run", channel.status());
   GenerateClient client(*channel);

@@ -2,17 +2,41 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
-#include <cstdio>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "absl/types/span.h"
 
 #include "client/signal_watcher.h"
+#include "common/backend/cpu/cpu_set.h"
 #include "common/base/log.h"
+#include "common/base/standard_output.h"
 
 namespace baton {
+namespace {
 
-int ServeCommand(const LocalClusterOptions& options, absl::Duration shutdown_timeout) {
+// Whether `argument` ("--name=value") is one of the flags `names`.
+bool IsOneOf(absl::string_view argument, absl::Span<const absl::string_view> names) {
+  const absl::string_view name = absl::StripPrefix(argument.substr(0, argument.find('=')), "--");
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// Flags of `serve` that are about the router or the cluster, not about each worker.
+constexpr absl::string_view kNotForWorkers[] = {
+    "listen",       "health-listen",   "metrics-listen", "advertise",
+    "check-config", "prefill-workers", "decode-workers", "disaggregate",
+    "model",        "threads",         "cpu-set",        "gpu-memory-utilization"};
+
+// Flags that the router shares with the workers, or has for itself.
+constexpr absl::string_view kForRouter[] = {
+    "metrics-listen", "disaggregate", "log-level", "log-format", "shutdown-timeout",
+    "tls-cert",       "tls-key",      "tls-ca",    "insecure",   "tls-server-name"};
+
+int RunCluster(const LocalClusterOptions& options, absl::Duration shutdown_timeout) {
   std::atomic<int> signals_seen = 0;
   const SignalWatcher signals([&signals_seen](int) {
     if (++signals_seen > 1) _exit(1);  // the second one means at once; the children go with us
@@ -30,14 +54,43 @@ int ServeCommand(const LocalClusterOptions& options, absl::Duration shutdown_tim
       return 2;
     }
     if (cluster->ready() && !announced) {
-      std::printf("ready: grpc://%s\n", cluster->address().c_str());
-      std::fflush(stdout);
+      WriteOutput(absl::StrCat("ready: grpc://", cluster->address(), "\n"));
       announced = true;
     }
     absl::SleepFor(absl::Milliseconds(announced ? 100 : 20));
   }
   LogInfo("stopping; running requests have {} to finish", absl::FormatDuration(shutdown_timeout));
   return cluster->Stop(shutdown_timeout) ? 0 : 1;
+}
+
+}  // namespace
+
+void ServeCommand::AddFlags(FlagSet& flags) {
+  AddWorkerFlags(flags, worker_);
+  flags.AllowPositional("model", "FILE", "the same as --model FILE");
+  flags.AddInt("prefill-workers", options_.prefill_workers, 0, 64, "how many");
+  flags.AddInt("decode-workers", options_.decode_workers, 1, 64, "how many");
+  flags.AddString("disaggregate", disaggregate_, "where to prefill: auto, always, never");
+}
+
+int ServeCommand::Run(const FlagSet& flags) {
+  absl::Status status = ValidateWorkerFlags(worker_);
+  if (status.ok()) {
+    status = InitLogging("serve", worker_.server.log_level, worker_.server.log_format);
+  }
+  if (!status.ok()) return ExitUsage("baton serve", status);
+  options_.binaries = ProgramFolder();
+  options_.model = worker_.model;
+  options_.listen = worker_.server.listen;
+  options_.health_listen = worker_.server.health_listen;
+  options_.threads = worker_.threads;
+  options_.gpu_memory_utilization = worker_.gpu_memory_utilization;
+  if (!worker_.cpu_set.empty()) options_.cpus = *ParseCpuSet(worker_.cpu_set);
+  for (const std::string& argument : flags.GivenArguments()) {
+    if (!IsOneOf(argument, kNotForWorkers)) options_.worker_args.push_back(argument);
+    if (IsOneOf(argument, kForRouter)) options_.router_args.push_back(argument);
+  }
+  return RunCluster(options_, worker_.server.shutdown_timeout);
 }
 
 }  // namespace baton

@@ -1,14 +1,25 @@
 // `baton serve`: router and workers on this machine, watched.
 #pragma once
 
-#include "absl/time/time.h"
+#include <string>
 
+#include "client/command.h"
 #include "client/local_cluster.h"
+#include "common/rpc/worker_flags.h"
 
 namespace baton {
 
 // Runs until SIGINT or SIGTERM, restarting what dies. Prints `ready: grpc://ADDRESS` on stdout once
 // a request would succeed. The exit code: 0, or 2 when a child refused its flags or model.
-int ServeCommand(const LocalClusterOptions& options, absl::Duration shutdown_timeout);
+class ServeCommand : public Command {
+ public:
+  void AddFlags(FlagSet& flags) override;
+  int Run(const FlagSet& flags) override;
+
+ private:
+  LocalClusterOptions options_;
+  WorkerFlags worker_;
+  std::string disaggregate_;
+};
 
 }  // namespace baton

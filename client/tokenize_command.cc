@@ -1,27 +1,35 @@
 #include "client/tokenize_command.h"
 
-#include <cstdio>
 #include <iostream>
 #include <iterator>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "common/base/standard_output.h"
 #include "common/gguf/gguf_file.h"
-#include "common/rpc/flags.h"
 #include "common/tokenizer/tokenizer.h"
 
 namespace baton {
 
-int TokenizeCommand(const TokenizeOptions& options) {
-  const auto file = GgufFile::Open(options.model, GgufFile::Part::kTokenizer);
+void TokenizeCommand::AddFlags(FlagSet& flags) {
+  flags.AddString("model", model_, "GGUF file; its metadata part is enough");
+  flags.AddBool("special", special_, "recognise special-token literals");
+  flags.AddPositional("text", text_, "the text; without it stdin, byte for byte");
+}
+
+int TokenizeCommand::Run(const FlagSet&) {
+  if (model_.empty()) {
+    return ExitUsage("baton tokenize", absl::InvalidArgumentError("--model: name a GGUF file"));
+  }
+  const auto file = GgufFile::Open(model_, GgufFile::Part::kTokenizer);
   if (!file.ok()) return ExitUsage("baton tokenize", file.status());
   const auto tokenizer = Tokenizer::Load(*file);
   if (!tokenizer.ok()) return ExitUsage("baton tokenize", tokenizer.status());
-  const std::string text = options.text.has_value()
-                               ? *options.text
-                               : std::string(std::istreambuf_iterator<char>(std::cin), {});
-  const auto ids = (*tokenizer)->Encode(text, {.parse_special = options.special});
-  std::printf("[%s]\n", absl::StrJoin(ids, ",").c_str());
+  const std::string text =
+      text_.has_value() ? *text_ : std::string(std::istreambuf_iterator<char>(std::cin), {});
+  const auto ids = (*tokenizer)->Encode(text, {.parse_special = special_});
+  WriteOutput(absl::StrCat("[", absl::StrJoin(ids, ","), "]\n"));
   return 0;
 }
 

@@ -4,15 +4,20 @@
 #include <optional>
 #include <string>
 
+#include "client/command.h"
+
 namespace baton {
 
-struct TokenizeOptions {
-  std::string model;                // needs only the metadata part of the file
-  std::optional<std::string> text;  // none: stdin, byte for byte
-  bool special = false;             // special-token literals become control tokens
-};
-
 // Prints the ids as a JSON array. The exit code: 0, or 2 with one line on stderr.
-int TokenizeCommand(const TokenizeOptions& options);
+class TokenizeCommand : public Command {
+ public:
+  void AddFlags(FlagSet& flags) override;
+  int Run(const FlagSet& flags) override;
+
+ private:
+  std::string model_;                // needs only the metadata part of the file
+  std::optional<std::string> text_;  // none: stdin, byte for byte
+  bool special_ = false;             // special-token literals become control tokens
+};
 
 }  // namespace baton

@@ -32,10 +32,10 @@ void RouterFlags::AddTo(FlagSet& flags) {
   flags.AddString("model", model, "GGUF file of the model; its tokenizer part is enough");
   flags.AddString("served-model-name", served_model_name,
                   "the model's name to clients (default: the file's name)");
-  flags.AddStrings("prefill", router.workers.prefill,
-                   "prefill workers: host:port or dns:///name:port, repeated");
-  flags.AddStrings("decode", router.workers.decode,
-                   "decode workers: host:port or dns:///name:port, repeated");
+  flags.AddAddresses("prefill", router.workers.prefill,
+                     "prefill workers: host:port or dns:///name:port, repeated");
+  flags.AddAddresses("decode", router.workers.decode,
+                     "decode workers: host:port or dns:///name:port, repeated");
   flags.AddString("workers-file", router.workers.workers_file,
                   "file of lines 'prefill HOST:PORT' and 'decode HOST:PORT', read every 2 s");
   flags.AddString("policy", policy,
@@ -65,7 +65,12 @@ absl::Status RouterFlags::Finish() {
   if (model.empty()) {
     return absl::InvalidArgumentError("--model: not given; name the GGUF file of the model");
   }
-  BATON_RETURN_IF_ERROR(CheckWorkerSources(router.workers));
+  if (router.workers.prefill.empty() && router.workers.decode.empty() &&
+      router.workers.workers_file.empty()) {
+    return absl::InvalidArgumentError(
+        "no workers: give --prefill and --decode (host:port or dns:///name:port), or "
+        "--workers-file");
+  }
   router.admission.requests = static_cast<uint32_t>(max_waiting_requests);
   router.admission.bytes = max_waiting_bytes;
   router.admission.max_queue_time =

@@ -47,29 +47,7 @@ absl::StatusOr<std::vector<std::string>> Resolve(const std::string& source) {
   return addresses;
 }
 
-absl::Status CheckSource(const char* flag, const std::string& source) {
-  const absl::Status status = ParseHostPort(source).status();
-  if (status.ok()) return status;
-  return absl::InvalidArgumentError(absl::StrCat(flag, ": '", source, "': ", status.message(),
-                                                 "; expected host:port or dns:///name:port"));
-}
-
 }  // namespace
-
-absl::Status CheckWorkerSources(const WorkerSources& sources) {
-  for (const std::string& source : sources.prefill) {
-    BATON_RETURN_IF_ERROR(CheckSource("--prefill", source));
-  }
-  for (const std::string& source : sources.decode) {
-    BATON_RETURN_IF_ERROR(CheckSource("--decode", source));
-  }
-  if (sources.prefill.empty() && sources.decode.empty() && sources.workers_file.empty()) {
-    return absl::InvalidArgumentError(
-        "no workers: give --prefill and --decode (host:port or dns:///name:port), or "
-        "--workers-file");
-  }
-  return absl::OkStatus();
-}
 
 absl::StatusOr<std::vector<WorkerTarget>> ParseWorkersFile(const std::string& path,
                                                            const std::string& content) {
@@ -86,15 +64,17 @@ absl::StatusOr<std::vector<WorkerTarget>> ParseWorkersFile(const std::string& pa
           path, ":", number, ": ", what, "; expected 'prefill HOST:PORT' or 'decode HOST:PORT'"));
     };
     if (words.size() != 2) return wrong(absl::StrCat(words.size(), " words"));
-    WorkerTarget target{.address = words[1]};
+    WorkerTarget target;
     if (words[0] == "prefill") target.role = WORKER_ROLE_PREFILL;
     if (words[0] == "decode") target.role = WORKER_ROLE_DECODE;
     if (target.role == internal::v1::WORKER_ROLE_UNSPECIFIED) {
       return wrong(absl::StrCat("unknown role '", LogSafe(words[0]), "'"));
     }
-    if (!ParseHostPort(target.address).ok()) {
-      return wrong(absl::StrCat("'", LogSafe(target.address), "' is no address"));
+    absl::StatusOr<std::string> address = NormalAddress(words[1]);
+    if (!address.ok()) {
+      return wrong(absl::StrCat("'", LogSafe(words[1]), "' ", address.status().message()));
     }
+    target.address = *std::move(address);
     targets.push_back(std::move(target));
   }
   return targets;

@@ -24,14 +24,10 @@ struct WorkerTarget {
 };
 
 struct WorkerSources {
-  std::vector<std::string> prefill;  // host:port or dns:///name:port
+  std::vector<std::string> prefill;  // host:port or dns:///name:port, as NormalAddress makes them
   std::vector<std::string> decode;
   std::string workers_file;  // empty: none
 };
-
-// "--prefill" and so on in the error. What cannot be an address is refused here; a name that does
-// not resolve yet is not.
-absl::Status CheckWorkerSources(const WorkerSources& sources);
 
 // A line each: "prefill ADDRESS" or "decode ADDRESS"; empty lines and what follows a # do not
 // count. Errors name the line.

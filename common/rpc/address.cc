@@ -19,9 +19,43 @@
 namespace baton {
 namespace {
 
-absl::Status BadAddress(absl::string_view address, absl::string_view why) {
+absl::Status BadAddress(absl::string_view why) {
   return absl::InvalidArgumentError(
-      absl::StrCat("'", address, "' is not an address: ", why, "; write host:port or [v6]:port"));
+      absl::StrCat("is not an address: ", why, "; write host:port or [v6]:port"));
+}
+
+// As ParseHostPort; the error does not repeat the address.
+absl::StatusOr<HostPort> ReadHostPort(absl::string_view address) {
+  absl::string_view rest = address;
+  for (const absl::string_view scheme : {"dns:///", "dns:", "ipv4:", "ipv6:"}) {
+    if (absl::ConsumePrefix(&rest, scheme)) break;
+  }
+  if (const size_t scheme = rest.find("://"); scheme != absl::string_view::npos) {
+    return BadAddress(absl::StrCat("the scheme '", rest.substr(0, scheme), "' is not known"));
+  }
+  absl::string_view host;
+  if (absl::ConsumePrefix(&rest, "[")) {
+    const size_t end = rest.find(']');
+    if (end == absl::string_view::npos) return BadAddress("']' is missing");
+    host = rest.substr(0, end);
+    rest.remove_prefix(end + 1);
+  } else {
+    const size_t colon = rest.rfind(':');
+    if (colon == absl::string_view::npos) return BadAddress("the port is missing");
+    host = rest.substr(0, colon);
+    if (absl::StrContains(host, ':')) {
+      return BadAddress("an IPv6 address needs brackets before the port");
+    }
+    rest.remove_prefix(colon);
+  }
+  uint32_t port = 0;
+  if (!absl::ConsumePrefix(&rest, ":") || rest.empty() || rest.size() > 5 ||
+      rest.find_first_not_of("0123456789") != absl::string_view::npos ||
+      !absl::SimpleAtoi(rest, &port) || port > 65535) {
+    return BadAddress("the port must be a number from 0 to 65535");
+  }
+  if (host.empty()) return BadAddress("the host is missing");
+  return HostPort{std::string(host), static_cast<uint16_t>(port)};
 }
 
 // The errno of binding a socket to `info`, 0 when it works.
@@ -63,33 +97,15 @@ std::string HostPort::ToString() const {
 }
 
 absl::StatusOr<HostPort> ParseHostPort(absl::string_view address) {
-  absl::string_view rest = address;
-  for (const absl::string_view scheme : {"dns:///", "dns:", "ipv4:", "ipv6:"}) {
-    if (absl::ConsumePrefix(&rest, scheme)) break;
-  }
-  absl::string_view host;
-  if (absl::ConsumePrefix(&rest, "[")) {
-    const size_t end = rest.find(']');
-    if (end == absl::string_view::npos) return BadAddress(address, "']' is missing");
-    host = rest.substr(0, end);
-    rest.remove_prefix(end + 1);
-  } else {
-    const size_t colon = rest.rfind(':');
-    if (colon == absl::string_view::npos) return BadAddress(address, "the port is missing");
-    host = rest.substr(0, colon);
-    if (absl::StrContains(host, ':')) {
-      return BadAddress(address, "an IPv6 address needs brackets before the port");
-    }
-    rest.remove_prefix(colon);
-  }
-  uint32_t port = 0;
-  if (!absl::ConsumePrefix(&rest, ":") || rest.empty() || rest.size() > 5 ||
-      rest.find_first_not_of("0123456789") != absl::string_view::npos ||
-      !absl::SimpleAtoi(rest, &port) || port > 65535) {
-    return BadAddress(address, "the port must be a number from 0 to 65535");
-  }
-  if (host.empty()) return BadAddress(address, "the host is missing");
-  return HostPort{std::string(host), static_cast<uint16_t>(port)};
+  absl::StatusOr<HostPort> parsed = ReadHostPort(address);
+  if (parsed.ok()) return parsed;
+  return absl::InvalidArgumentError(absl::StrCat("'", address, "' ", parsed.status().message()));
+}
+
+absl::StatusOr<std::string> NormalAddress(absl::string_view text) {
+  absl::ConsumePrefix(&text, "grpc://");
+  if (!absl::StartsWith(text, "unix:")) BATON_RETURN_IF_ERROR(ReadHostPort(text).status());
+  return std::string(text);
 }
 
 bool IsLoopback(absl::string_view address) {

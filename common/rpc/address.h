@@ -21,6 +21,11 @@ struct HostPort {
 // INVALID_ARGUMENT says what is wrong.
 absl::StatusOr<HostPort> ParseHostPort(absl::string_view address);
 
+// What people write for an address as the rest of Baton and gRPC take it: "grpc://host:port", which
+// servers print, without its scheme; "unix:..." and what ParseHostPort reads as it is. Errors as
+// ParseHostPort's, but without the text itself.
+absl::StatusOr<std::string> NormalAddress(absl::string_view text);
+
 // 127.0.0.0/8, ::1 and localhost; "unix:..." too. Anything that is not understood is beyond
 // loopback.
 bool IsLoopback(absl::string_view address);

@@ -43,7 +43,8 @@ absl::StatusOr<ConfigValues> ReadConfigFile(const std::string& path) {
   try {
     table = toml::parse(text.str(), path);
   } catch (const toml::parse_error& error) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ":", error.source().begin.line,
+    const auto& [line, column] = error.source().begin;
+    return absl::InvalidArgumentError(absl::StrCat(path, ":", line, ":", column,
                                                    ": not TOML: ", std::string(error.description()),
                                                    "; write lines of key = value"));
   }

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 namespace baton {
 namespace {
@@ -62,6 +63,18 @@ absl::StatusOr<uint64_t> ParseCount(absl::string_view text) {
   return static_cast<uint64_t>(value);
 }
 
+absl::StatusOr<int> ParseInt(absl::string_view text, int min, int max) {
+  const bool negative = absl::ConsumePrefix(&text, "-");
+  const auto count = ParseCount(text);
+  const bool fits = count.ok() && *count <= uint64_t{1} << 31;
+  const int64_t number = fits ? static_cast<int64_t>(*count) * (negative ? -1 : 1) : 0;
+  if (!fits || number < min || number > max) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("is not a whole number from ", min, " to ", max));
+  }
+  return static_cast<int>(number);
+}
+
 absl::StatusOr<bool> ParseBool(absl::string_view text) {
   const std::string lower = absl::AsciiStrToLower(text);
   for (const char* yes : {"true", "1", "yes", "on"}) {
@@ -87,6 +100,12 @@ absl::StatusOr<double> ParseNumber(absl::string_view text) {
     return absl::InvalidArgumentError("is not a number");
   }
   return value;
+}
+
+absl::StatusOr<double> ParseNumber(absl::string_view text, double min, double max) {
+  const auto number = ParseNumber(text);
+  if (number.ok() && *number >= min && *number <= max) return number;
+  return absl::InvalidArgumentError(absl::StrCat("is not a number from ", min, " to ", max));
 }
 
 }  // namespace baton

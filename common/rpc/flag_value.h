@@ -19,7 +19,11 @@ absl::StatusOr<bool> ParseBool(absl::string_view text);
 // "250ms", "30s", "1h30m"; a unit is needed.
 absl::StatusOr<absl::Duration> ParseDurationValue(absl::string_view text);
 
+// A ParseCount, or one after a minus sign.
+absl::StatusOr<int> ParseInt(absl::string_view text, int min, int max);
+
 // Finite.
 absl::StatusOr<double> ParseNumber(absl::string_view text);
+absl::StatusOr<double> ParseNumber(absl::string_view text, double min, double max);
 
 }  // namespace baton

@@ -3,21 +3,21 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include "common/base/check.h"
+#include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/rpc/arguments.h"
 #include "common/rpc/config_file.h"
 #include "common/rpc/flag_value.h"
 #include "common/rpc/version.h"
@@ -31,20 +31,18 @@ std::string EnvironmentName(const std::string& flag) {
   return absl::StrCat("BATON_", absl::StrReplaceAll(absl::AsciiStrToUpper(flag), {{"-", "_"}}));
 }
 
-std::string FormatNumber(double value) { return absl::StrCat(value); }
-
 }  // namespace
 
 struct FlagSet::Rep {
-  using Setter = std::function<absl::Status(const std::string&)>;
   struct Flag {
     std::string name;
-    bool repeated = false;
-    Setter set;  // one value's text; its error says what is wrong, without the flag
-    std::function<void()> clear;   // repeated: drops the default
+    Value value;
     std::vector<std::string> raw;  // as parsed from the command line
     CLI::Option* option = nullptr;
-    std::vector<std::string> given;  // as resolved, whatever the source
+    std::string positional_name;            // empty: it has no such form
+    std::optional<std::string> positional;  // as parsed
+    std::vector<std::string> given;         // as resolved, whatever the source
+    std::string where;                      // of `given`: "", " (from BATON_X)", " (from FILE)"
   };
 
   std::unique_ptr<CLI::App> owned;
@@ -53,72 +51,99 @@ struct FlagSet::Rep {
   std::string config_path;
   std::vector<std::unique_ptr<Flag>> flags;
 
-  void Add(const std::string& name, const std::string& help, const std::string& default_text,
-           bool repeated, Setter set, std::function<void()> clear = nullptr) {
+  // `name` as FlagSet's functions take it. `prefix` of each form but the short one.
+  Flag& NewFlag(const std::string& name, Value value) {
     auto flag = std::make_unique<Flag>();
-    flag->name = name;
-    flag->repeated = repeated;
-    flag->set = std::move(set);
-    flag->clear = std::move(clear);
-    flag->option = app->add_option("--" + name, flag->raw, help)->allow_extra_args(false);
-    flag->option->type_name(repeated ? "VALUE ..." : "VALUE");
-    flag->option->default_str(default_text);
-    flags.push_back(std::move(flag));
+    flag->name = name.substr(name.find(',') + 1);
+    flag->value = std::move(value);
+    return *flags.emplace_back(std::move(flag));
+  }
+  // "-n,--max-tokens" for "n,max-tokens".
+  static std::string OptionNames(const std::string& name) {
+    const size_t comma = name.find(',');
+    return comma == std::string::npos
+               ? absl::StrCat("--", name)
+               : absl::StrCat("-", name.substr(0, comma), ",--", name.substr(comma + 1));
   }
 
-  // The values of `flag` and where they are from; nothing where it stays at its default.
+  // Null where there is none.
+  Flag* Find(const std::string& name) const {
+    const auto flag = std::find_if(flags.begin(), flags.end(),
+                                   [&](const auto& each) { return each->name == name; });
+    return flag == flags.end() ? nullptr : flag->get();
+  }
+  Flag& Get(const std::string& name) const {
+    Flag* flag = Find(name);
+    BATON_CHECK(flag != nullptr, "the name of a flag of this set");
+    return *flag;
+  }
+
+  // Where a flag's values are from, and they; none where it stays at its default.
   struct Source {
-    std::vector<std::string> values;
-    std::string where;  // "", " (from BATON_X)", " (from FILE)"
+    std::vector<std::string> values{};
+    std::string where{};
   };
-  std::optional<Source> Find(const Flag& flag, const ConfigValues& file) const {
-    if (flag.option->count() > 0) return Source{flag.raw, ""};
+  absl::StatusOr<Source> Find(const Flag& flag, const ConfigValues& file) const {
+    if (flag.positional.has_value()) {
+      if (flag.option->count() == 0) return Source{{*flag.positional}};
+      return absl::InvalidArgumentError(absl::StrCat(flag.positional_name, " and --", flag.name,
+                                                     " say the same; give one of them"));
+    }
+    if (flag.option->count() > 0) return Source{flag.raw};
     const std::string variable = EnvironmentName(flag.name);
     if (const char* text = std::getenv(variable.c_str())) {
       return Source{{text}, absl::StrCat(" (from ", variable, ")")};
     }
     const auto entry = file.find(flag.name);
-    if (entry == file.end()) return std::nullopt;
+    if (entry == file.end()) return Source{};
     return Source{entry->second, absl::StrCat(" (from ", config_path, ")")};
   }
 
-  absl::Status Apply(Flag& flag, const Source& source) {
-    std::vector<std::string> values;
-    if (flag.repeated) {
-      for (const std::string& value : source.values) {
-        for (absl::string_view part : absl::StrSplit(value, ',', absl::SkipWhitespace())) {
-          values.emplace_back(absl::StripAsciiWhitespace(part));
-        }
-      }
-      flag.clear();
-    } else if (source.values.size() != 1 && !source.where.empty()) {
+  static absl::Status Apply(Flag& flag, const Source& source) {
+    std::vector<std::string> values = source.values;
+    if (flag.value.clear != nullptr) {
+      if (flag.value.split_at_commas) values = SplitEach(values);
+      flag.value.clear();
+    } else if (values.size() > 1 && !source.where.empty()) {
       return absl::InvalidArgumentError(
           absl::StrCat("--", flag.name, source.where, " takes one value, not an array"));
     } else {
-      values.push_back(source.values.back());
+      values = {values.back()};
     }
     for (const std::string& value : values) {
-      if (const absl::Status status = flag.set(value); !status.ok()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("--", flag.name, source.where, ": '", value, "' ", status.message()));
+      if (const absl::Status status = flag.value.set(value); !status.ok()) {
+        return absl::InvalidArgumentError(absl::StrCat("--", flag.name, source.where, ": '",
+                                                       LogSafe(value), "' ", status.message()));
       }
     }
     flag.given = std::move(values);
+    flag.where = source.where;
     return absl::OkStatus();
+  }
+  static std::vector<std::string> SplitEach(const std::vector<std::string>& texts) {
+    std::vector<std::string> values;
+    for (const std::string& text : texts) {
+      for (absl::string_view part : absl::StrSplit(text, ',', absl::SkipWhitespace())) {
+        values.emplace_back(absl::StripAsciiWhitespace(part));
+      }
+    }
+    return values;
+  }
+
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names;
+    for (const auto& flag : flags) names.push_back(flag->name);
+    return names;
   }
 
   absl::Status CheckKeys(const ConfigValues& file) const {
     for (const auto& [key, values] : file) {
-      const auto has = [&](const std::string& name) {
-        return std::any_of(flags.begin(), flags.end(),
-                           [&](const auto& flag) { return flag->name == name; });
-      };
-      if (has(key)) continue;
-      const std::string dashed = absl::StrReplaceAll(key, {{"_", "-"}});
+      if (Find(key) != nullptr) continue;
+      const std::string meant = DidYouMean(key, Names());
       return absl::InvalidArgumentError(absl::StrCat(
-          config_path, ": unknown key '", key, "'; ",
-          has(dashed) ? absl::StrCat("write ", dashed)
-                      : "keys are the names of flags without dashes in front: see --help"));
+          config_path, ": unknown key '", LogSafe(key), "'",
+          meant.empty() ? "; keys are the names of flags without dashes in front: see --help"
+                        : meant));
     }
     return absl::OkStatus();
   }
@@ -141,111 +166,49 @@ FlagSet::FlagSet(CLI::App& app) : rep_(std::make_unique<Rep>()) {
 
 FlagSet::~FlagSet() = default;
 
-void FlagSet::AddString(const std::string& name, std::string& value, const std::string& help,
-                        std::vector<std::string> choices) {
-  const std::string all =
-      choices.empty() ? help : absl::StrCat(help, ": ", absl::StrJoin(choices, ", "));
-  rep_->Add(name, all, value, false, [&value, choices](const std::string& text) {
-    if (!choices.empty() && std::find(choices.begin(), choices.end(), text) == choices.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("is not one of ", absl::StrJoin(choices, ", ")));
-    }
-    value = text;
-    return absl::OkStatus();
-  });
-}
-
-void FlagSet::AddStrings(const std::string& name, std::vector<std::string>& values,
-                         const std::string& help) {
-  rep_->Add(
-      name, help, absl::StrJoin(values, ","), true,
-      [&values](const std::string& text) {
-        values.push_back(text);
-        return absl::OkStatus();
-      },
-      [&values] { values.clear(); });
-}
-
-void FlagSet::AddInt(const std::string& name, int& value, int min, int max,
-                     const std::string& help) {
-  rep_->Add(name, help, absl::StrCat(value), false, [&value, min, max](const std::string& text) {
-    const bool negative = !text.empty() && text[0] == '-';
-    const auto count = ParseCount(negative ? text.substr(1) : text);
-    const bool fits = count.ok() && *count <= uint64_t{1} << 31;
-    const int64_t number = fits ? static_cast<int64_t>(*count) * (negative ? -1 : 1) : 0;
-    if (!fits || number < min || number > max) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("is not a whole number from ", min, " to ", max));
-    }
-    value = static_cast<int>(number);
-    return absl::OkStatus();
-  });
-}
-
-void FlagSet::AddDouble(const std::string& name, double& value, double min, double max,
-                        const std::string& help) {
-  rep_->Add(name, help, FormatNumber(value), false, [&value, min, max](const std::string& text) {
-    const auto number = ParseNumber(text);
-    if (!number.ok() || !(*number >= min && *number <= max)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("is not a number from ", FormatNumber(min), " to ", FormatNumber(max)));
-    }
-    value = *number;
-    return absl::OkStatus();
-  });
-}
-
-void FlagSet::AddBytes(const std::string& name, uint64_t& value, const std::string& help) {
-  rep_->Add(name, help, absl::StrCat(value), false, [&value](const std::string& text) {
-    BATON_ASSIGN_OR_RETURN(value, ParseCount(text));
-    return absl::OkStatus();
-  });
-}
-
-void FlagSet::AddDuration(const std::string& name, absl::Duration& value, absl::Duration min,
-                          absl::Duration max, const std::string& help) {
-  rep_->Add(name, help, absl::FormatDuration(value), false,
-            [&value, min, max](const std::string& text) -> absl::Status {
-              BATON_ASSIGN_OR_RETURN(const absl::Duration duration, ParseDurationValue(text));
-              if (duration < min || duration > max) {
-                return absl::InvalidArgumentError(absl::StrCat(
-                    "is not from ", absl::FormatDuration(min), " to ", absl::FormatDuration(max)));
-              }
-              value = duration;
-              return absl::OkStatus();
-            });
+void FlagSet::Add(const std::string& name, const std::string& help, Value value) {
+  Rep::Flag& flag = rep_->NewFlag(name, std::move(value));
+  flag.option = rep_->app->add_option(Rep::OptionNames(name), flag.raw, help);
+  flag.option->allow_extra_args(false)->type_name("VALUE");
+  if (flag.value.clear == nullptr) flag.option->expected(1)->take_last();
+  flag.option->default_str(flag.value.default_text);
 }
 
 void FlagSet::AddBool(const std::string& name, bool& value, const std::string& help) {
-  auto flag = std::make_unique<Rep::Flag>();
-  flag->name = name;
-  flag->set = [&value](const std::string& text) -> absl::Status {
-    BATON_ASSIGN_OR_RETURN(value, ParseBool(text));
+  AddBool(
+      name, [&value](bool given) { value = given; }, help);
+}
+
+void FlagSet::AddBool(const std::string& name, std::function<void(bool)> take,
+                      const std::string& help) {
+  const auto set = [take = std::move(take)](const std::string& text) -> absl::Status {
+    BATON_ASSIGN_OR_RETURN(const bool value, ParseBool(text));
+    take(value);
     return absl::OkStatus();
   };
-  flag->option = rep_->app->add_flag(absl::StrCat("--", name, ",!--no-", name), flag->raw, help);
-  rep_->flags.push_back(std::move(flag));
+  Rep::Flag& flag = rep_->NewFlag(name, {.set = set});
+  flag.option = rep_->app->add_flag(absl::StrCat("--", name, ",!--no-", name), flag.raw, help);
+}
+
+void FlagSet::AddPositional(const std::string& name, std::optional<std::string>& value,
+                            const std::string& help) {
+  rep_->app->add_option(name, value, help)->type_name("");
+}
+
+void FlagSet::AllowPositional(const std::string& flag, const std::string& name,
+                              const std::string& help) {
+  Rep::Flag& named = rep_->Get(flag);
+  named.positional_name = name;
+  AddPositional(name, named.positional, help);
 }
 
 absl::Status FlagSet::Parse(int argc, const char* const* argv) {
-  try {
-    rep_->app->parse(argc, const_cast<char**>(argv));
-  } catch (const CLI::ParseError& error) {
-    return absl::InvalidArgumentError(absl::StrCat(error.what(), "; see --help"));
-  }
+  BATON_RETURN_IF_ERROR(ParseArguments(*rep_->app, argc, argv));
   return Resolve();
 }
 
 void FlagSet::ParseOrExit(int argc, const char* const* argv) {
-  try {
-    rep_->app->parse(argc, const_cast<char**>(argv));
-  } catch (const CLI::Success& success) {
-    std::exit(rep_->app->exit(success));
-  } catch (const CLI::ParseError& error) {
-    std::exit(ExitUsage(rep_->program,
-                        absl::InvalidArgumentError(absl::StrCat(error.what(), "; see --help"))));
-  }
-  if (const absl::Status status = Resolve(); !status.ok()) {
+  if (const absl::Status status = Parse(argc, argv); !status.ok()) {
     std::exit(ExitUsage(rep_->program, status));
   }
 }
@@ -262,11 +225,31 @@ absl::Status FlagSet::Resolve() {
     BATON_RETURN_IF_ERROR(rep_->CheckKeys(file));
   }
   for (const auto& flag : rep_->flags) {
-    if (const auto source = rep_->Find(*flag, file)) {
-      BATON_RETURN_IF_ERROR(rep_->Apply(*flag, *source));
-    }
+    BATON_ASSIGN_OR_RETURN(const Rep::Source source, rep_->Find(*flag, file));
+    if (!source.values.empty()) BATON_RETURN_IF_ERROR(Rep::Apply(*flag, source));
   }
   return absl::OkStatus();
+}
+
+absl::Status FlagSet::Set(const std::string& name, const std::string& text) {
+  Rep::Flag* flag = rep_->Find(name);
+  if (flag == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there is no '", LogSafe(name), "'", DidYouMean(name, Names())));
+  }
+  return Rep::Apply(*flag, {.values = {text}});
+}
+
+bool FlagSet::Given(const std::string& name) const { return !rep_->Get(name).given.empty(); }
+
+std::string FlagSet::Label(const std::string& name) const {
+  return absl::StrCat("--", name, rep_->Get(name).where);
+}
+
+absl::Status FlagSet::CheckNotBoth(const std::string& name, const std::string& other) const {
+  if (!Given(name) || !Given(other)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(Label(name), " and ", Label(other), " exclude each other; give one of them"));
 }
 
 std::vector<std::string> FlagSet::GivenArguments() const {
@@ -278,6 +261,8 @@ std::vector<std::string> FlagSet::GivenArguments() const {
   }
   return arguments;
 }
+
+std::vector<std::string> FlagSet::Names() const { return rep_->Names(); }
 
 int ExitUsage(const std::string& program, const absl::Status& status) {
   std::fprintf(stderr, "%s: %s\n", program.c_str(), std::string(status.message()).c_str());

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,13 +38,34 @@ class FlagSet {
   FlagSet(const FlagSet&) = delete;
   FlagSet& operator=(const FlagSet&) = delete;
 
-  // `name` without dashes. The value's content is the default. `choices`: the only values, if any.
+  // How the text of a flag becomes its value.
+  struct Value {
+    // Takes one text. The error says what is wrong with it, without the flag.
+    std::function<absl::Status(const std::string& text)> set;
+    std::string default_text = "";  // for --help
+    // Of a flag with several values: drops those it has. Null: the flag has one.
+    std::function<void()> clear = nullptr;
+    bool split_at_commas = true;  // of a flag with several values
+  };
+  // `name` without dashes; "n,max-tokens" is -n as well as --max-tokens. So in all functions below,
+  // which are kinds of values; their present content is the default.
+  void Add(const std::string& name, const std::string& help, Value value);
+
+  // `choices`: the only values, if any.
   void AddString(const std::string& name, std::string& value, const std::string& help,
                  std::vector<std::string> choices = {});
   // Repeated, or separated by commas.
   void AddStrings(const std::string& name, std::vector<std::string>& values,
                   const std::string& help);
+  // Repeated; each is taken as it is, commas too.
+  void AddTexts(const std::string& name, std::vector<std::string>& values, const std::string& help);
+  // host:port and so on, as NormalAddress makes it. May be empty where the default is.
+  void AddAddress(const std::string& name, std::string& value, const std::string& help);
+  void AddAddresses(const std::string& name, std::vector<std::string>& values,
+                    const std::string& help);
   void AddInt(const std::string& name, int& value, int min, int max, const std::string& help);
+  void AddInts(const std::string& name, std::vector<int>& values, int min, int max,
+               const std::string& help);
   void AddDouble(const std::string& name, double& value, double min, double max,
                  const std::string& help);
   void AddBytes(const std::string& name, uint64_t& value, const std::string& help);
@@ -51,6 +73,14 @@ class FlagSet {
                    absl::Duration max, const std::string& help);
   // --name, --name=false, --no-name.
   void AddBool(const std::string& name, bool& value, const std::string& help);
+  void AddBool(const std::string& name, std::function<void(bool)> take, const std::string& help);
+
+  // An argument without a name: no environment variable and no key of the file.
+  void AddPositional(const std::string& name, std::optional<std::string>& value,
+                     const std::string& help);
+  // `FILE` may be given instead of `--model FILE`; both are an error. REQUIRES: `flag` was added
+  // and has one value.
+  void AllowPositional(const std::string& flag, const std::string& name, const std::string& help);
 
   // Parses and resolves. INVALID_ARGUMENT holds one line for people.
   absl::Status Parse(int argc, const char* const* argv);
@@ -61,9 +91,22 @@ class FlagSet {
   // value.
   absl::Status Resolve();
 
+  // As if --name=text stood on the command line, after Resolve. INVALID_ARGUMENT too for a name
+  // that is no flag's.
+  absl::Status Set(const std::string& name, const std::string& text);
+
+  // Whether the flag was set anywhere. REQUIRES: it was added.
+  bool Given(const std::string& name) const;
+  // "--name", or "--name (from BATON_NAME)" where it was set there: for errors about its value.
+  // REQUIRES: it was added.
+  std::string Label(const std::string& name) const;
+  // An error that names both where both were set. REQUIRES: they were added.
+  absl::Status CheckNotBoth(const std::string& name, const std::string& other) const;
   // "--name=value" for every flag that was set anywhere (not those left at their default, nor
   // --config): hands the same settings to another process.
   std::vector<std::string> GivenArguments() const;
+  // Without dashes, in the order in which they were added.
+  std::vector<std::string> Names() const;
 
  private:
   struct Rep;

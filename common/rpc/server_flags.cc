@@ -1,23 +1,9 @@
 #include "common/rpc/server_flags.h"
 
-#include <utility>
-
-#include "absl/strings/str_cat.h"
-
 #include "common/base/status_macros.h"
-#include "common/rpc/address.h"
 #include "common/rpc/credentials.h"
 
 namespace baton {
-namespace {
-
-absl::Status CheckAddressFlag(absl::string_view flag, const std::string& address) {
-  const absl::Status status = ParseHostPort(address).status();
-  if (status.ok()) return status;
-  return absl::InvalidArgumentError(absl::StrCat(flag, ": ", status.message()));
-}
-
-}  // namespace
 
 void AddTlsFlags(FlagSet& flags, TlsFlags& tls) {
   flags.AddString("tls-cert", tls.cert_file, "PEM certificate chain of this process (mutual TLS)");
@@ -30,12 +16,12 @@ void AddTlsFlags(FlagSet& flags, TlsFlags& tls) {
 }
 
 void AddServerFlags(FlagSet& flags, ServerFlags& server) {
-  flags.AddString("listen", server.listen,
-                  "Address of the gRPC server, host:port (port 0: any free)");
-  flags.AddString("health-listen", server.health_listen,
-                  "Plain address for probes: gRPC health services startup, liveness, readiness");
-  flags.AddString("metrics-listen", server.metrics_listen, "Address of HTTP /metrics");
-  flags.AddString("advertise", server.advertise, "Address where others reach --listen");
+  flags.AddAddress("listen", server.listen,
+                   "Address of the gRPC server, host:port (port 0: any free)");
+  flags.AddAddress("health-listen", server.health_listen,
+                   "Plain address for probes: gRPC health services startup, liveness, readiness");
+  flags.AddAddress("metrics-listen", server.metrics_listen, "Address of HTTP /metrics");
+  flags.AddAddress("advertise", server.advertise, "Address where others reach --listen");
   flags.AddString("log-level", server.log_level, "Least severity that is logged",
                   {"trace", "debug", "info", "warning", "error"});
   flags.AddString("log-format", server.log_format, "Shape of log lines", {"text", "json"});
@@ -46,17 +32,6 @@ void AddServerFlags(FlagSet& flags, ServerFlags& server) {
 }
 
 absl::Status ValidateServerFlags(const ServerFlags& server) {
-  const std::pair<const char*, const std::string*> addresses[] = {
-      {"--listen", &server.listen},
-      {"--health-listen", &server.health_listen},
-      {"--metrics-listen", &server.metrics_listen},
-      {"--advertise", &server.advertise},
-  };
-  for (const auto& [flag, address] : addresses) {
-    if (address == &server.listen || !address->empty()) {
-      BATON_RETURN_IF_ERROR(CheckAddressFlag(flag, *address));
-    }
-  }
   BATON_ASSIGN_OR_RETURN(const Credentials credentials, Credentials::Create(server.tls));
   return credentials.CheckAddress("--listen", server.listen);
 }

@@ -36,8 +36,8 @@ struct ServerFlags {
 void AddTlsFlags(FlagSet& flags, TlsFlags& tls);
 void AddServerFlags(FlagSet& flags, ServerFlags& server);
 
-// What can be said before anything is opened: addresses, certificates that are there and belong
-// together, the rule of loopback.
+// What can be said before anything is opened: certificates that are there and belong together, the
+// rule of loopback.
 absl::Status ValidateServerFlags(const ServerFlags& server);
 
 }  // namespace baton

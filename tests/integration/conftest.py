@@ -1,6 +1,10 @@
+import re
+import signal
+import subprocess
+
 import pytest
 
-from cluster import MODEL, Cluster
+from cluster import BIN, MODEL, Cluster
 
 
 def pytest_collection_modifyitems(items):
@@ -14,3 +18,14 @@ def cluster():
     """One prefill and one decode worker; every request is handed off."""
     with Cluster(router_args=["--disaggregate=always"]) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def served():
+    """`baton serve`, and the address that it printed when it was ready, without its scheme."""
+    process = subprocess.Popen([str(BIN / "baton"), "serve", MODEL, "--listen=127.0.0.1:0", "--max-model-len=600",
+                                "--prefill-workers=1", "--decode-workers=1"], stdout=subprocess.PIPE, text=True)
+    line = process.stdout.readline()
+    yield process, re.fullmatch(r"ready: grpc://(127\.0\.0\.1:\d+)\n", line).group(1)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(40) == 0

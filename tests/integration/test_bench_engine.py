@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from test_command_line import assert_one_clear_line, run
+from programs import assert_one_clear_line, run
 
 TINY = str(pathlib.Path(__file__).resolve().parent.parent / "data" / "tiny" / "tiny-llama-q4_1.gguf")
 

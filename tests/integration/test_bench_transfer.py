@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from test_command_line import assert_one_clear_line, run
+from programs import assert_one_clear_line, run
 
 SMALL = ("--shape=smollm2-135m", "--bytes=3000000", "--message=65536,1048576", "--connections=1,2",
          "--rounds=1")

@@ -6,69 +6,20 @@ import re
 import signal
 import socket
 import subprocess
-import time
 
 import pytest
 
 from cluster import BIN, MODEL, free_port, wait_until
+from programs import assert_one_clear_line, run
 
 PROGRAMS = ["baton-router", "baton-prefill-worker", "baton-decode-worker"]
-
-
-def run(*args, stdin=None, timeout_s=120):
-    return subprocess.run([str(BIN / args[0]), *args[1:]], input=stdin, capture_output=True, timeout=timeout_s)
-
-
-def assert_one_clear_line(done, *words):
-    error = done.stderr.decode()
-    assert done.returncode == 2, error
-    lines = [line for line in error.splitlines() if line.strip()]
-    assert len(lines) == 1, error
-    for word in words:
-        assert word in error, error
-
-
-@pytest.fixture(scope="module")
-def served():
-    """`baton serve`, and what it printed when it was ready."""
-    process = subprocess.Popen([str(BIN / "baton"), "serve", f"--model={MODEL}", "--listen=127.0.0.1:0",
-                                "--prefill-workers=1", "--decode-workers=1"], stdout=subprocess.PIPE, text=True)
-    line = process.stdout.readline()
-    yield process, re.fullmatch(r"ready: grpc://(127\.0\.0\.1:\d+)\n", line).group(1)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(40) == 0
+COMMANDS = [["baton", "run"], ["baton", "serve"], ["baton", "tokenize"], ["baton", "bench", "engine"],
+            ["baton", "bench", "serve"], ["baton", "bench", "transfer"], *([program] for program in PROGRAMS)]
 
 
 def children(process):
     text = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
     return [int(pid) for pid in text.split()]
-
-
-def test_run_streams_an_answer_from_a_server(served):
-    done = run("baton", "run", "--server", served[1], "--temperature", "0", "What is 2+2?")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.decode() == "The answer to this classic math problem is 4.\n"
-
-
-def test_run_reads_a_piped_prompt_and_prints_json(served):
-    done = run("baton", "run", "--server", served[1], "--temperature", "0", "--json", "--stats",
-               stdin=b"What is 2+2?\n")
-    answer = json.loads(done.stdout)
-    assert answer["text"] == "The answer to this classic math problem is 4."
-    assert answer["finish_reason"] == "stop" and answer["usage"]["prompt_tokens"] == 37
-    stats = done.stderr.decode()
-    for word in ("prefill", "KV transfer", "decode", "first token", "tokens/s"):
-        assert word in stats, stats
-
-
-def test_raw_text_is_sent_as_it_is(served):
-    prompt = ("<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
-              "<|im_start|>user\nWhat is 2+2?<|im_end|>\n<|im_start|>assistant\n")
-    done = run("baton", "run", "--server", served[1], "--temperature", "0", "--raw", prompt)
-    assert done.stdout.decode() == "The answer to this classic math problem is 4.\n"
-    done = run("baton", "run", "--server", served[1], "--temperature", "0", "--raw", "-n", "1",
-               "The capital of France is")
-    assert done.stdout.decode() == " Paris\n"
 
 
 def threads_of(pid):
@@ -129,12 +80,6 @@ def test_a_worker_that_died_is_started_again(served):
     wait_until(answers, 30, "answers again")
 
 
-def test_run_with_a_model_starts_its_own_servers():
-    done = run("baton", "run", "--model", MODEL, "--temperature", "0", "What is 2+2?")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.decode() == "The answer to this classic math problem is 4.\n"
-
-
 def test_children_end_with_a_killed_parent():
     process = subprocess.Popen([str(BIN / "baton"), "serve", f"--model={MODEL}", "--listen=127.0.0.1:0"],
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
@@ -163,6 +108,29 @@ def test_tokenize_prints_ids_and_needs_only_the_metadata(tmp_path):
 def test_a_bad_flag_is_one_clear_line(program):
     assert_one_clear_line(run(program, f"--model={MODEL}", "--no-such-flag=1"), "no-such-flag")
     assert_one_clear_line(run(program, f"--model={MODEL}", "--listen=nonsense"), "--listen", "nonsense")
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_flag_that_help_names_is_a_key_of_the_file(command, tmp_path):
+    flags = re.findall(r"^  (?:-\w,)?--([a-z][a-z-]*)", run(*command, "--help").stdout.decode(), re.MULTILINE)
+    flags = [flag for flag in flags if flag not in ("help", "version", "config")]
+    assert flags
+    config = tmp_path / "config.toml"
+    config.write_text("".join(f"{flag} = 'x'\n" for flag in [*flags, "zzz"]))
+    assert_one_clear_line(run(*command, f"--config={config}"), "unknown key 'zzz'")
+
+
+@pytest.mark.parametrize("args, words", [
+    (["srve"], ["unknown command 'srve'", "did you mean 'serve'?"]),
+    (["bench", "engin"], ["unknown command 'engin'", "did you mean 'engine'?"]),
+    (["run", "--temprature", "0", "hi"], ["unknown flag '--temprature'", "did you mean '--temperature'?"]),
+    ([], ["run, serve, tokenize, bench"])], ids=str)
+def test_a_word_that_is_wrong_is_named_with_the_nearest(args, words):
+    assert_one_clear_line(run("baton", *args), *words)
+
+
+def test_a_model_may_be_named_without_its_flag_but_not_twice():
+    assert_one_clear_line(run("baton", "serve", MODEL, f"--model={MODEL}"), "FILE", "--model")
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -216,8 +184,3 @@ def test_beyond_loopback_needs_certificates_or_a_word(program):
     assert run(program, "--check-config", f"--model={MODEL}", listen, "--insecure", *workers).returncode == 0
 
 
-def test_a_request_without_a_server_fails_in_bounded_time():
-    begin = time.monotonic()
-    done = run("baton", "run", "--server", f"127.0.0.1:{free_port()}", "Hello")
-    assert done.returncode == 1 and b"127.0.0.1" in done.stderr
-    assert time.monotonic() - begin < 10

@@ -32,14 +32,10 @@ TEST(WorkerTargets, ErrorsInTheFileNameTheLine) {
   }
 }
 
-TEST(WorkerTargets, SourcesThatCannotBeAddressesAreRefusedByFlag) {
-  EXPECT_TRUE(CheckWorkerSources({{"a:1", "dns:///b:2"}, {"c:3"}, ""}).ok());
-  const auto message = [](const WorkerSources& sources) {
-    return std::string(CheckWorkerSources(sources).message());
-  };
-  EXPECT_THAT(message({{"x"}, {"c:3"}, ""}), HasSubstr("--prefill"));
-  EXPECT_THAT(message({{"a:1"}, {"c:"}, ""}), HasSubstr("--decode"));
-  EXPECT_THAT(message({{}, {}, ""}), HasSubstr("--workers-file"));
+TEST(WorkerTargets, TheFileTakesTheFormOfAddressesThatServersPrint) {
+  const auto targets = ParseWorkersFile("workers", "prefill grpc://a:1\ndecode b:1\n");
+  ASSERT_TRUE(targets.ok()) << targets.status();
+  EXPECT_THAT(*targets, ElementsAre(Prefill("a:1"), Decode("b:1")));
 }
 
 TEST(WorkerTargets, ResolvesNamesAndListsEachTargetOnce) {

@@ -40,6 +40,29 @@ TEST(Address, RefusesWhatIsNone) {
   }
 }
 
+TEST(Address, TakesTheFormThatServersPrint) {
+  EXPECT_EQ(*NormalAddress("grpc://127.0.0.1:50051"), "127.0.0.1:50051");
+  EXPECT_EQ(*NormalAddress("grpc://[::1]:1"), "[::1]:1");
+  for (const char* text :
+       {"host:1", "[::1]:1", "dns:///host:1", "ipv4:10.0.0.1:2", "unix:/tmp/s"}) {
+    EXPECT_EQ(*NormalAddress(text), text);
+  }
+  for (const char* text : {"grpc://", "grpc://host", "grpc://grpc://host:1", "host"}) {
+    EXPECT_FALSE(NormalAddress(text).ok()) << text;
+  }
+}
+
+TEST(Address, RefusesAnUnknownSchemeByName) {
+  for (const char* scheme : {"http", "grpcs", "tcp"}) {
+    const std::string text = absl::StrCat(scheme, "://host:1");
+    for (const absl::Status& status :
+         {NormalAddress(text).status(), ParseHostPort(text).status()}) {
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr(absl::StrCat("the scheme '", scheme, "' is not known")));
+    }
+  }
+}
+
 TEST(Address, KnowsLoopbackAndTakesTheRestForOutside) {
   for (const char* text : {"127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "localhost:1", "unix:/tmp/s"}) {
     EXPECT_TRUE(IsLoopback(text)) << text;

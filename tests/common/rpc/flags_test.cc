@@ -49,6 +49,13 @@ class FlagsTest : public ::testing::Test {
     flags_->AddDuration("wait", wait_, absl::ZeroDuration(), absl::Minutes(5), "Wait");
     flags_->AddBool("quick", quick_, "Quick");
     flags_->AddStrings("decode", decode_, "Workers");
+    flags_->AddTexts("stop", stops_, "Texts");
+    flags_->AddInts("b,batch", batches_, 1, 100, "Batches");
+    flags_->AddAddress("server", server_, "Address");
+    flags_->AddAddress("health", health_, "Address or none");
+    flags_->AddAddresses("peers", peers_, "Addresses");
+    flags_->AllowPositional("text-value", "TEXT", "Text");
+    flags_->AddPositional("rest", rest_, "Rest");
     return flags_->Parse(static_cast<int>(argv.size()), argv.data());
   }
 
@@ -61,6 +68,12 @@ class FlagsTest : public ::testing::Test {
   absl::Duration wait_ = absl::Seconds(30);
   bool quick_ = false;
   std::vector<std::string> decode_ = {"default:1"};
+  std::vector<std::string> stops_;
+  std::vector<int> batches_ = {1};
+  std::string server_ = "default:1";
+  std::string health_;
+  std::vector<std::string> peers_;
+  std::optional<std::string> rest_;
   std::vector<std::string> variables_;
 };
 
@@ -123,14 +136,15 @@ TEST_F(FlagsTest, BooleansCanBeSetBothWays) {
 
 TEST_F(FlagsTest, AnUnknownKeyNamesFileAndKey) {
   const absl::Status status = Parse({"--config", WriteConfig("max_num_seqs = 3\n")});
-  EXPECT_THAT(Message(status),
-              HasSubstr("flags_test.toml: unknown key 'max_num_seqs'; write max-num-seqs"));
+  EXPECT_THAT(
+      Message(status),
+      HasSubstr("flags_test.toml: unknown key 'max_num_seqs'; did you mean 'max-num-seqs'?"));
   EXPECT_THAT(Message(Parse({"--config", WriteConfig("nonsense = 3\n")})),
               HasSubstr("unknown key 'nonsense'"));
   EXPECT_THAT(Message(Parse({"--config", WriteConfig("[table]\nquick = true\n")})),
               HasSubstr("table"));
   EXPECT_THAT(Message(Parse({"--config", WriteConfig("quick = true\nquick ! 3\n")})),
-              HasSubstr(":2: not TOML"));
+              HasSubstr(":2:7: not TOML"));
   EXPECT_THAT(Message(Parse({"--config", WriteConfig("max-num-seqs = [1, 2]\n")})),
               HasSubstr("takes one value"));
   EXPECT_THAT(Message(Parse({"--config", "/nonexistent.toml"})), HasSubstr("No such file"));
@@ -150,7 +164,8 @@ TEST_F(FlagsTest, ABadValueNamesFlagSourceValueAndRemedy) {
        {"--max-num-seqs=0", "--max-num-seqs=-1", "--max-num-seqs=1.5",
         "--max-num-seqs=", "--max-num-seqs=99999999999999999999", "--part=nan", "--part=1.01",
         "--memory=-1", "--memory=1XB", "--memory=1.0001k1", "--wait=-1s", "--wait=6m",
-        "--quick=perhaps", "--unknown", "positional"}) {
+        "--quick=perhaps", "--unknown", "--batch=1,0", "--server=", "--server=nowhere",
+        "--server=http://host:1", "--peers=a:1,b"}) {
     EXPECT_FALSE(Parse({argument}).ok()) << argument;
   }
 }
@@ -168,6 +183,95 @@ TEST_F(FlagsTest, HandsOnWhatWasGivenAndNothingElse) {
   EXPECT_THAT(decode_, ElementsAre("a:1", "b:2"));
   ASSERT_TRUE(Parse({}).ok());
   EXPECT_THAT(flags_->GivenArguments(), IsEmpty());
+}
+
+TEST_F(FlagsTest, TextsAreNotCutAtCommas) {
+  ASSERT_TRUE(Parse({"--stop", "a, b", "--stop=c"}).ok());
+  EXPECT_THAT(stops_, ElementsAre("a, b", "c"));
+  SetVariable("BATON_STOP", "x,y");
+  ASSERT_TRUE(Parse({}).ok());
+  EXPECT_THAT(stops_, ElementsAre("x,y"));
+  ASSERT_TRUE(Parse({"--config", WriteConfig("decode = []\n"), "--stop", "z"}).ok());
+  EXPECT_THAT(stops_, ElementsAre("z"));
+}
+
+TEST_F(FlagsTest, AFileThatIsNotUtf8NamesThePlace) {
+  EXPECT_THAT(Message(Parse({"--config", WriteConfig("quick = true\ntext-value = 'a\xff'\n")})),
+              HasSubstr("flags_test.toml:2:15: not TOML"));
+}
+
+TEST_F(FlagsTest, AnEmptyValueIsNotTheNextArgument) {
+  ASSERT_TRUE(Parse({"--stop=", "argument", "--", "--stop="}).ok());
+  EXPECT_THAT(stops_, ElementsAre(""));
+  EXPECT_EQ(text_, "argument");
+  EXPECT_EQ(rest_, "--stop=");
+}
+
+TEST_F(FlagsTest, AShortNameIsTheSameFlag) {
+  ASSERT_TRUE(Parse({"-b", "4,8", "-b", "16"}).ok());
+  EXPECT_THAT(batches_, ElementsAre(4, 8, 16));
+  EXPECT_THAT(flags_->GivenArguments(), ElementsAre("--batch=4", "--batch=8", "--batch=16"));
+  SetVariable("BATON_BATCH", "2,3");
+  ASSERT_TRUE(Parse({}).ok());
+  EXPECT_THAT(batches_, ElementsAre(2, 3));
+  ASSERT_TRUE(Parse({"-b", "5"}).ok());
+  EXPECT_THAT(batches_, ElementsAre(5));
+}
+
+TEST_F(FlagsTest, AddressesLoseTheSchemeThatServersPrint) {
+  ASSERT_TRUE(Parse({"--server=grpc://host:1", "--peers=grpc://a:1,b:2"}).ok());
+  EXPECT_EQ(server_, "host:1");
+  EXPECT_THAT(peers_, ElementsAre("a:1", "b:2"));
+  EXPECT_TRUE(Parse({"--health="}).ok());  // none, as without the flag
+  SetVariable("BATON_SERVER", "tcp://host:1");
+  EXPECT_THAT(Message(Parse({})),
+              HasSubstr("--server (from BATON_SERVER): 'tcp://host:1' is not an "
+                        "address: the scheme 'tcp' is not known"));
+}
+
+TEST_F(FlagsTest, AnArgumentMayStandForAFlagButNotBesideIt) {
+  SetVariable("BATON_TEXT_VALUE", "environment");
+  ASSERT_TRUE(Parse({"here", "more"}).ok());
+  EXPECT_EQ(text_, "here");
+  EXPECT_EQ(rest_, "more");
+  EXPECT_THAT(flags_->GivenArguments(), ElementsAre("--text-value=here"));
+  EXPECT_EQ(Message(Parse({"here", "--text-value=there"})),
+            "TEXT and --text-value say the same; give one of them");
+}
+
+TEST_F(FlagsTest, AFlagIsSetByNameAsOnTheCommandLine) {
+  ASSERT_TRUE(Parse({}).ok());
+  ASSERT_TRUE(flags_->Set("max-num-seqs", "7").ok());
+  ASSERT_TRUE(flags_->Set("stop", "a,b").ok());
+  ASSERT_TRUE(flags_->Set("stop", "c").ok());
+  EXPECT_EQ(seqs_, 7);
+  EXPECT_THAT(stops_, ElementsAre("c"));
+  EXPECT_EQ(Message(flags_->Set("max-num-seqs", "0")),
+            "--max-num-seqs: '0' is not a whole number from 1 to 4096");
+  EXPECT_EQ(seqs_, 7);
+  EXPECT_EQ(Message(flags_->Set("xyzzy", "1")), "there is no 'xyzzy'");
+  EXPECT_EQ(Message(flags_->Set("max-num-seq", "1")),
+            "there is no 'max-num-seq'; did you mean 'max-num-seqs'?");
+}
+
+TEST_F(FlagsTest, FlagsThatExcludeEachOtherAreNamedWithTheirSources) {
+  SetVariable("BATON_TEXT_VALUE", "x");
+  ASSERT_TRUE(Parse({}).ok());
+  EXPECT_TRUE(flags_->Given("text-value"));
+  EXPECT_FALSE(flags_->Given("server"));
+  EXPECT_TRUE(flags_->CheckNotBoth("text-value", "server").ok());
+  ASSERT_TRUE(Parse({"--server=a:1"}).ok());
+  EXPECT_EQ(
+      Message(flags_->CheckNotBoth("text-value", "server")),
+      "--text-value (from BATON_TEXT_VALUE) and --server exclude each other; give one of them");
+}
+
+TEST_F(FlagsTest, AWrongValueIsShownOnOneLine) {
+  SetVariable("BATON_MAX_NUM_SEQS", "1\n\xff");
+  EXPECT_EQ(
+      Message(Parse({})),
+      "--max-num-seqs (from BATON_MAX_NUM_SEQS): '1\\u000a\\u00ff' is not a whole number from "
+      "1 to 4096");
 }
 
 TEST(ParseCount, KnowsDecimalAndBinarySuffixes) {
@@ -190,8 +294,6 @@ TEST(ServerFlags, BeyondLoopbackNeedsCertificatesOrInsecure) {
   EXPECT_THAT(Message(ValidateServerFlags(flags)), HasSubstr("--insecure"));
   flags.tls.insecure = true;
   EXPECT_TRUE(ValidateServerFlags(flags).ok());
-  flags.health_listen = "nonsense";
-  EXPECT_THAT(Message(ValidateServerFlags(flags)), HasSubstr("--health-listen"));
 }
 
 TEST(ServerFlags, CertificatesMustBeThereTogether) {

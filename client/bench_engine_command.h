@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "client/command.h"
 #include "common/backend/make_backend.h"
+#include "common/rpc/worker_flags.h"
 
 namespace baton {
 
@@ -28,6 +30,14 @@ struct BenchEngineOptions {
 };
 
 // Prints a table, or JSON, on stdout. The exit code: 0, or 2 with one line on stderr.
-int BenchEngineCommand(const BenchEngineOptions& options);
+class BenchEngineCommand : public Command {
+ public:
+  void AddFlags(FlagSet& flags) override;
+  int Run(const FlagSet& flags) override;
+
+ private:
+  BenchEngineOptions options_;
+  WorkerFlags compute_;
+};
 
 }  // namespace baton

@@ -1,4 +1,4 @@
-#include "client/bench_engine.h"
+#include "client/bench_engine_command.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -15,11 +15,11 @@
 #include "common/backend/cpu/peaks.h"
 #include "common/backend/cuda/cuda_peaks.h"
 #include "common/base/progress_line.h"
+#include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
 #include "common/engine/model_runtime.h"
 #include "common/kv/kv_dtype_name.h"
 #include "common/kv/layout.h"
-#include "common/rpc/flags.h"
 
 namespace baton {
 namespace {
@@ -30,29 +30,14 @@ constexpr int kMaxSequences = 4096;
 constexpr int kMaxRepetitions = 1000;
 constexpr int kProductRows = 512;
 
-absl::Status CheckEach(const char* flag, const std::vector<int>& values, int min, int max) {
-  for (const int value : values) {
-    if (value >= min && value <= max) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(flag, " ", value, ": must be ", min, " to ", max));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckOptions(const BenchEngineOptions& options) {
-  if (options.model.empty() == options.shape.empty()) {
-    return absl::InvalidArgumentError(options.model.empty()
-                                          ? "--model is missing; name a GGUF file, or a --shape"
-                                          : "--model and --shape say the same; give one of them");
+absl::Status CheckOptions(const BenchEngineOptions& options, const FlagSet& flags) {
+  BATON_RETURN_IF_ERROR(flags.CheckNotBoth("model", "shape"));
+  if (options.model.empty() && options.shape.empty()) {
+    return absl::InvalidArgumentError("--model is missing; name a GGUF file, or a --shape");
   }
   if (!options.write_gguf.empty() && options.shape.empty()) {
     return absl::InvalidArgumentError("--write-gguf is for random weights; name a --shape");
   }
-  BATON_RETURN_IF_ERROR(CheckEach("--n-prompt", options.prompts, 0, kMaxTokens));
-  BATON_RETURN_IF_ERROR(CheckEach("--n-gen", options.generations, 0, kMaxTokens));
-  BATON_RETURN_IF_ERROR(CheckEach("--n-depth", options.depths, 0, kMaxTokens));
-  BATON_RETURN_IF_ERROR(CheckEach("--batch", options.batches, 1, kMaxSequences));
-  BATON_RETURN_IF_ERROR(CheckEach("--repetitions", {options.repetitions}, 1, kMaxRepetitions));
   if (options.block_size % kKvPageTokens != 0) {
     return absl::InvalidArgumentError(absl::StrCat("--block-size: ", options.block_size,
                                                    " is not a multiple of ", kKvPageTokens));
@@ -269,12 +254,7 @@ absl::Status WriteModel(const BenchEngineOptions& options) {
   return WriteRandomModel(shape, type, options.write_gguf);
 }
 
-}  // namespace
-
-int BenchEngineCommand(const BenchEngineOptions& options) {
-  if (const absl::Status status = CheckOptions(options); !status.ok()) {
-    return ExitUsage(kProgram, status);
-  }
+int Bench(const BenchEngineOptions& options) {
   if (!options.write_gguf.empty()) {
     const absl::Status status = WriteModel(options);
     return status.ok() ? 0 : ExitUsage(kProgram, status);
@@ -282,8 +262,39 @@ int BenchEngineCommand(const BenchEngineOptions& options) {
   const absl::StatusOr<BenchReport> report = Measure(options);
   if (!report.ok()) return ExitUsage(kProgram, report.status());
   const std::string text = options.json ? FormatJson(*report) + "\n" : FormatTable(*report);
-  std::fputs(text.c_str(), stdout);
+  WriteOutput(text);
   return 0;
+}
+
+}  // namespace
+
+void BenchEngineCommand::AddFlags(FlagSet& flags) {
+  flags.AddString("model", options_.model, "GGUF file");
+  flags.AddString("shape", options_.shape,
+                  "instead: random weights in the shape of smollm2-135m, qwen2.5-0.5b, qwen3-0.6b, "
+                  "llama-3.2-1b, llama-3.2-3b or llama-3.1-8b");
+  flags.AddString("weights", options_.weights, "their type, such as q4_1, q8_0, q4_k, bf16");
+  flags.AddString("write-gguf", options_.write_gguf, "write the --shape there, measure nothing");
+  AddComputeFlags(flags, compute_);
+  flags.AddInts("p,n-prompt", options_.prompts, 0, kMaxTokens, "tokens to prefill; 0: none");
+  flags.AddInts("n,n-gen", options_.generations, 0, kMaxTokens, "steps to decode; 0: none");
+  flags.AddInts("d,n-depth", options_.depths, 0, kMaxTokens, "tokens in the cache before");
+  flags.AddInts("b,batch", options_.batches, 1, kMaxSequences, "sequences that decode together");
+  flags.AddInt("r,repetitions", options_.repetitions, 1, kMaxRepetitions, "of each test");
+  flags.AddBool("json", options_.json, "print JSON instead of a table");
+}
+
+int BenchEngineCommand::Run(const FlagSet& flags) {
+  options_.backend = {.device = compute_.device,
+                      .threads = compute_.threads,
+                      .cpu_set = compute_.cpu_set,
+                      .cpu_isa = compute_.cpu_isa,
+                      .deterministic = compute_.deterministic};
+  options_.block_size = compute_.block_size;
+  options_.kv_cache_dtype = compute_.kv_cache_dtype;
+  options_.max_num_batched_tokens = compute_.max_num_batched_tokens;
+  const absl::Status status = CheckOptions(options_, flags);
+  return status.ok() ? Bench(options_) : ExitUsage(kProgram, status);
 }
 
 }  // namespace baton

@@ -1,6 +1,5 @@
-#include "client/bench_transfer.h"
+#include "client/bench_transfer_command.h"
 
-#include <cstdio>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -10,16 +9,16 @@
 #include "client/transfer_report.h"
 #include "common/backend/cpu/peaks.h"
 #include "common/base/progress_line.h"
+#include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
-#include "common/rpc/flags.h"
 #include "common/rpc/limits.h"
 
 namespace baton {
 namespace {
 
 constexpr char kProgram[] = "baton bench transfer";
-constexpr uint64_t kSmallestMessageBytes = 16 << 10;
-constexpr uint64_t kLargestMessageBytes = 64 << 20;
+constexpr int kMinTriedBytes = 16 << 10;
+constexpr int kMaxTriedBytes = 64 << 20;
 constexpr int kMaxRounds = 1000;
 constexpr size_t kUsualCallBytes = size_t{1} << 20;  // of the socket, and of a protobuf field
 constexpr int kUsualConnections = 2;                 // as --kv-connections of a worker
@@ -30,22 +29,8 @@ absl::Status CheckOptions(const BenchTransferOptions& options) {
   if (options.message_bytes.empty()) {
     return absl::InvalidArgumentError("--message: name at least one size");
   }
-  for (const uint64_t bytes : options.message_bytes) {
-    if (bytes >= kSmallestMessageBytes && bytes <= kLargestMessageBytes) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--message ", bytes, ": must be ", kSmallestMessageBytes, " to ", kLargestMessageBytes));
-  }
   if (options.connections.empty()) {
     return absl::InvalidArgumentError("--connections: name at least one number");
-  }
-  for (const int connections : options.connections) {
-    if (connections >= 1 && connections <= kMaxKvStreams) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("--connections ", connections, ": must be 1 to ", kMaxKvStreams));
-  }
-  if (options.rounds < 1 || options.rounds > kMaxRounds) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--rounds ", options.rounds, ": must be 1 to ", kMaxRounds));
   }
   return absl::OkStatus();
 }
@@ -61,8 +46,9 @@ class Rounds {
         variants_(kSamplesARound, {.connections = kUsualConnections}),
         calls_(kSamplesARound, kUsualCallBytes) {
     for (const int connections : options.connections) {
-      for (const uint64_t bytes : options.message_bytes) {
-        variants_.push_back({.message_bytes = bytes, .connections = connections});
+      for (const int bytes : options.message_bytes) {
+        variants_.push_back(
+            {.message_bytes = static_cast<size_t>(bytes), .connections = connections});
       }
     }
     calls_.insert(calls_.end(), options.message_bytes.begin(), options.message_bytes.end());
@@ -148,11 +134,24 @@ absl::StatusOr<TransferReport> Measure(const BenchTransferOptions& options) {
 
 }  // namespace
 
-int BenchTransferCommand(const BenchTransferOptions& options) {
-  const absl::StatusOr<TransferReport> report = Measure(options);
+void BenchTransferCommand::AddFlags(FlagSet& flags) {
+  flags.AddString("shape", options_.shape, "whose KV cache: as in `bench engine`");
+  flags.AddBytes("bytes", options_.bytes, "of the cache, about");
+  flags.AddString("device", options_.device,
+                  "in whose memory the pushed caches are: cpu, cuda or cuda:N");
+  flags.AddInts("message", options_.message_bytes, kMinTriedBytes, kMaxTriedBytes,
+                "bytes of the messages to try, and of the socket's calls");
+  flags.AddInts("connections", options_.connections, 1, kMaxKvStreams, "of the push, to try");
+  flags.AddInt("rounds", options_.rounds, 1, kMaxRounds, "of everything in turn; medians count");
+  flags.AddBool("json", options_.json, "print JSON instead of a table");
+}
+
+int BenchTransferCommand::Run(const FlagSet&) {
+  options_.unchecked_program = ProgramFolder() + "/baton-bench-unchecked";
+  const absl::StatusOr<TransferReport> report = Measure(options_);
   if (!report.ok()) return ExitUsage(kProgram, report.status());
-  const std::string text = options.json ? FormatJson(*report) + "\n" : FormatTable(*report);
-  std::fputs(text.c_str(), stdout);
+  const std::string text = options_.json ? FormatJson(*report) + "\n" : FormatTable(*report);
+  WriteOutput(text);
   return 0;
 }
 

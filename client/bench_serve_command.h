@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "client/command.h"
 #include "client/load_run.h"
 #include "common/rpc/credentials.h"
 
@@ -21,6 +22,13 @@ struct BenchServeOptions {
 };
 
 // Prints a table, or JSON, on stdout. The exit code: 0, or 2 with one line on stderr.
-int BenchServeCommand(const BenchServeOptions& options);
+class BenchServeCommand : public Command {
+ public:
+  void AddFlags(FlagSet& flags) override;
+  int Run(const FlagSet& flags) override;
+
+ private:
+  BenchServeOptions options_;
+};
 
 }  // namespace baton

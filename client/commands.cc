@@ -1,0 +1,45 @@
+#include "client/commands.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "client/bench_engine_command.h"
+#include "client/bench_serve_command.h"
+#include "client/bench_transfer_command.h"
+#include "client/run_command.h"
+#include "client/serve_command.h"
+#include "client/tokenize_command.h"
+
+namespace baton {
+
+Subcommand::Subcommand(CLI::App& parent, const std::string& name, const std::string& description,
+                       std::unique_ptr<Command> added)
+    : program(absl::StrCat(parent.get_parent() == nullptr ? "baton " : "baton bench ", name)),
+      app(*parent.add_subcommand(name, description)),
+      flags(app),
+      command(std::move(added)) {
+  command->AddFlags(flags);
+}
+
+std::list<Subcommand> AddCommands(CLI::App& app) {
+  std::list<Subcommand> commands;
+  commands.emplace_back(app, "run", "Stream one answer, or chat when there is no prompt",
+                        std::make_unique<RunCommand>());
+  commands.emplace_back(app, "serve", "Serve a model on this machine: router and workers",
+                        std::make_unique<ServeCommand>());
+  commands.emplace_back(app, "tokenize", "Print the token ids of a text as a JSON array",
+                        std::make_unique<TokenizeCommand>());
+  CLI::App& bench = *app.add_subcommand("bench", "Measure speed");
+  bench.require_subcommand(1);
+  commands.emplace_back(bench, "engine", "Time prefill and decode, without servers",
+                        std::make_unique<BenchEngineCommand>());
+  commands.emplace_back(bench, "serve", "Put a load on a router and measure what clients see",
+                        std::make_unique<BenchServeCommand>());
+  commands.emplace_back(bench, "transfer",
+                        "Time a KV cache's way between two processes on loopback",
+                        std::make_unique<BenchTransferCommand>());
+  return commands;
+}
+
+}  // namespace baton

@@ -1,0 +1,83 @@
+#include "client/sampling_flags.h"
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "client/utf8_check.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/flag_value.h"
+
+namespace baton {
+namespace {
+
+constexpr double kLeast = 1e-6;  // of what must be above 0
+
+FlagSet::Value Number(double min, double max, std::function<void(float)> take) {
+  return {.set = [=](const std::string& text) -> absl::Status {
+    BATON_ASSIGN_OR_RETURN(const double value, ParseNumber(text, min, max));
+    take(static_cast<float>(value));
+    return absl::OkStatus();
+  }};
+}
+
+FlagSet::Value Whole(int min, std::function<void(int)> take) {
+  return {.set = [=](const std::string& text) -> absl::Status {
+    BATON_ASSIGN_OR_RETURN(const int value, ParseInt(text, min, INT32_MAX));
+    take(value);
+    return absl::OkStatus();
+  }};
+}
+
+FlagSet::Value Seed(v1::SamplingParams& params) {
+  return {.set = [&params](const std::string& text) {
+    const auto seed = ParseCount(text);
+    if (!seed.ok()) {
+      return absl::InvalidArgumentError("is not a whole number from 0 to 18446744073709551615");
+    }
+    params.set_seed(*seed);
+    return absl::OkStatus();
+  }};
+}
+
+FlagSet::Value Stops(v1::SamplingParams& params) {
+  return {.set = [&params](const std::string& text) -> absl::Status {
+            if (text.empty()) return absl::InvalidArgumentError("is empty and would end nothing");
+            BATON_RETURN_IF_ERROR(CheckUtf8(text));
+            params.add_stop(text);
+            return absl::OkStatus();
+          },
+          .clear = [&params] { params.clear_stop(); },
+          .split_at_commas = false};
+}
+
+}  // namespace
+
+void AddSamplingFlags(FlagSet& flags, v1::SamplingParams& params) {
+  v1::SamplingParams* const p = &params;
+  flags.Add("n,max-tokens", "most tokens to generate",
+            Whole(1, [p](int value) { p->set_max_tokens(static_cast<uint32_t>(value)); }));
+  flags.Add("min-tokens", "fewest tokens to generate",
+            Whole(0, [p](int value) { p->set_min_tokens(static_cast<uint32_t>(value)); }));
+  flags.Add("temperature", "0: greedy",
+            Number(0, 100, [p](float value) { p->set_temperature(value); }));
+  flags.Add("top-p", "only the likeliest tokens that have this probability together; 1: off",
+            Number(kLeast, 1, [p](float value) { p->set_top_p(value); }));
+  flags.Add("top-k", "only so many of the likeliest tokens; 0: off",
+            Whole(-1, [p](int value) { p->set_top_k(value); }));
+  flags.Add("min-p", "only tokens at least so likely as a part of the likeliest; 0: off",
+            Number(0, 1, [p](float value) { p->set_min_p(value); }));
+  flags.Add("presence-penalty", "for tokens that the answer has; 0: off",
+            Number(-2, 2, [p](float value) { p->set_presence_penalty(value); }));
+  flags.Add("frequency-penalty", "as often as the answer has the token; 0: off",
+            Number(-2, 2, [p](float value) { p->set_frequency_penalty(value); }));
+  flags.Add("repetition-penalty", "for tokens that prompt or answer have; 1: off",
+            Number(kLeast, 100, [p](float value) { p->set_repetition_penalty(value); }));
+  flags.Add("seed", "same seed, same answer", Seed(params));
+  flags.Add("stop", "end before this text; may be repeated", Stops(params));
+  flags.AddBool(
+      "ignore-eos", [p](bool value) { p->set_ignore_eos(value); },
+      "go on after the model's end of answer");
+}
+
+}  // namespace baton

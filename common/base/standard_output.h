@@ -1,0 +1,18 @@
+// Standard output of a program whose output is its purpose: what cannot be written is an error.
+#pragma once
+
+#include "absl/strings/string_view.h"
+
+namespace baton {
+
+// Exit codes of a program that could not write its output.
+inline constexpr int kExitOutput = 74;       // EX_IOERR of sysexits.h
+inline constexpr int kExitReaderGone = 141;  // as a shell reports a death by SIGPIPE
+
+// Writes all of `text` before it returns. Where that fails the process ends at once: with one line
+// on stderr and kExitOutput, or, where nobody reads any more (`| head`), silently, by SIGPIPE or
+// where that is ignored with kExitReaderGone. Not to be mixed with stdio's stdout. Thread-safe, but
+// texts of several threads may mingle.
+void WriteOutput(absl::string_view text);
+
+}  // namespace baton

@@ -1,0 +1,145 @@
+// That the environment and a TOML file reach every flag of every program.
+#include "client/commands.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <list>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "common/rpc/worker_flags.h"
+#include "router/router_flags.h"
+
+namespace baton {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAreArray;
+
+// The servers as their mains add their flags, and all commands of `baton`.
+struct Programs {
+  struct Program {
+    std::string name;
+    CLI::App& app;
+    FlagSet& flags;
+  };
+  Programs() {
+    router.AddTo(router_flags);
+    AddWorkerFlags(worker_flags, worker);
+    all.push_back({"baton-router", router_app, router_flags});
+    all.push_back({"worker", worker_app, worker_flags});
+    for (Subcommand& command : commands) {
+      all.push_back({command.program, command.app, command.flags});
+    }
+  }
+
+  CLI::App router_app, worker_app, baton_app;
+  FlagSet router_flags{router_app}, worker_flags{worker_app};
+  RouterFlags router;
+  WorkerFlags worker;
+  std::list<Subcommand> commands = AddCommands(baton_app);
+  std::vector<Program> all;
+};
+
+// Without dashes: all but --help, --config and arguments without a name.
+std::vector<std::string> LongNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    const std::vector<std::string>& forms = option->get_lnames();
+    if (forms.empty() || forms[0] == "help" || forms[0] == "config") continue;
+    names.push_back(forms[0]);
+  }
+  return names;
+}
+
+class Variable {
+ public:
+  Variable(const std::string& flag, const std::string& value)
+      : name_(absl::StrCat("BATON_",
+                           absl::StrReplaceAll(absl::AsciiStrToUpper(flag), {{"-", "_"}}))) {
+    setenv(name_.c_str(), value.c_str(), 1);
+  }
+  ~Variable() { unsetenv(name_.c_str()); }
+  const std::string& name() const { return name_; }
+
+ private:
+  std::string name_;
+};
+
+// A value that the flag takes from the environment, found from what the errors say.
+std::string GoodValue(const Programs::Program& program, const std::string& name) {
+  for (const char* value : {"1", "64", "65536", "1s", "host:1"}) {
+    const Variable variable(name, value);
+    const absl::Status status = program.flags.Resolve();
+    if (status.ok()) return value;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(absl::StrCat("--", name, " (from ", variable.name(), ")")));
+    const std::vector<std::string> choices =
+        absl::StrSplit(std::string(status.message()), "is not one of ");
+    if (choices.size() == 2) return choices[1].substr(0, choices[1].find(','));
+  }
+  return "";
+}
+
+TEST(EveryFlag, IsReachedByTheEnvironment) {
+  const Programs programs;
+  size_t checked = 0;
+  for (const Programs::Program& program : programs.all) {
+    for (const std::string& name : LongNames(program.app)) {
+      const std::string good = GoodValue(program, name);
+      const Variable variable(name, good);
+      EXPECT_TRUE(program.flags.Resolve().ok()) << program.name << " --" << name;
+      EXPECT_THAT(program.flags.GivenArguments(), Contains(absl::StrCat("--", name, "=", good)))
+          << program.name;
+      ++checked;
+    }
+  }
+  EXPECT_GT(checked, 100u);
+}
+
+TEST(EveryFlag, IsReachedByTheFile) {
+  const Programs tried, programs;
+  for (size_t i = 0; i < programs.all.size(); ++i) {
+    const std::string path = testing::TempDir() + "/commands_test.toml";
+    std::ofstream file(path);
+    std::vector<std::string> given;
+    for (const std::string& name : LongNames(programs.all[i].app)) {
+      const std::string good = GoodValue(tried.all[i], name);
+      file << name << " = '" << good << "'\n";
+      given.push_back(absl::StrCat("--", name, "=", good));
+    }
+    file.close();
+    const Variable config("config", path);
+    const absl::Status status = programs.all[i].flags.Resolve();
+    EXPECT_TRUE(status.ok()) << programs.all[i].name << ": " << status;
+    EXPECT_THAT(programs.all[i].flags.GivenArguments(), UnorderedElementsAreArray(given))
+        << programs.all[i].name;
+  }
+}
+
+TEST(EveryFlag, OfOneCommandIsNothingToTheOthersInTheEnvironment) {
+  const Variable temperature("temperature", "warm");
+  Programs programs;
+  for (Subcommand& command : programs.commands) {
+    const absl::Status status = command.flags.Resolve();
+    if (command.program == "baton run") {
+      EXPECT_EQ(std::string(status.message()),
+                "--temperature (from BATON_TEMPERATURE): 'warm' is not a number from 0 to 100");
+    } else {
+      EXPECT_TRUE(status.ok()) << command.program << ": " << status;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace baton

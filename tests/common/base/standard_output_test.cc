@@ -1,0 +1,47 @@
+#include "common/base/standard_output.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace baton {
+namespace {
+
+TEST(WriteOutput, WritesEveryByteAtOnce) {
+  const std::string text(300'000, 'x');
+  testing::internal::CaptureStdout();
+  WriteOutput(text);
+  WriteOutput("");
+  WriteOutput(std::string("a\0b", 3));
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), text + std::string("a\0b", 3));
+}
+
+TEST(WriteOutput, EndsWithALineAndACodeOfItsOwnWhereTheDiskIsFull) {
+  const auto write = [] {
+    dup2(open("/dev/full", O_WRONLY), STDOUT_FILENO);
+    WriteOutput("text");
+  };
+  EXPECT_EXIT(write(), testing::ExitedWithCode(kExitOutput),
+              "^[^\n]*: cannot write to standard output: No space left on device\n$");
+}
+
+TEST(WriteOutput, EndsSilentlyWhereNobodyReads) {
+  const auto write = [](auto action) {
+    std::array<int, 2> ends;
+    if (pipe(ends.data()) != 0) _exit(1);
+    close(ends[0]);
+    dup2(ends[1], STDOUT_FILENO);
+    signal(SIGPIPE, action);
+    WriteOutput("text");
+  };
+  EXPECT_EXIT(write(SIG_DFL), testing::KilledBySignal(SIGPIPE), "^$");
+  EXPECT_EXIT(write(SIG_IGN), testing::ExitedWithCode(kExitReaderGone), "^$");
+}
+
+}  // namespace
+}  // namespace baton

@@ -1,0 +1,47 @@
+#include "router/router_flags.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace baton {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class RouterFlagsTest : public ::testing::Test {
+ protected:
+  // The error's message; empty where there is none.
+  std::string Parse(std::vector<const char*> arguments) {
+    arguments.insert(arguments.begin(), {"baton-router", "--model=m.gguf"});
+    FlagSet set("baton-router", "A test.");
+    flags_.AddTo(set);
+    absl::Status status = set.Parse(static_cast<int>(arguments.size()), arguments.data());
+    if (status.ok()) status = flags_.Finish();
+    return std::string(status.message());
+  }
+
+  RouterFlags flags_;
+};
+
+TEST_F(RouterFlagsTest, WorkersAreNamedByEveryFormOfAnAddress) {
+  EXPECT_EQ(Parse({"--prefill=grpc://a:1,dns:///b:2", "--decode=[::1]:3"}), "");
+  EXPECT_THAT(flags_.router.workers.prefill, ElementsAre("a:1", "dns:///b:2"));
+  EXPECT_THAT(flags_.router.workers.decode, ElementsAre("[::1]:3"));
+}
+
+TEST_F(RouterFlagsTest, WhatCannotBeAnAddressIsRefusedByFlag) {
+  EXPECT_THAT(Parse({"--prefill=x", "--decode=c:3"}), HasSubstr("--prefill: 'x'"));
+  EXPECT_THAT(Parse({"--prefill=a:1", "--decode=c:"}), HasSubstr("--decode: 'c:'"));
+  EXPECT_THAT(Parse({"--decode=http://c:1"}), HasSubstr("the scheme 'http' is not known"));
+}
+
+TEST_F(RouterFlagsTest, ARouterNeedsWorkers) {
+  EXPECT_THAT(Parse({}), HasSubstr("--workers-file"));
+}
+
+}  // namespace
+}  // namespace baton
