@@ -3,6 +3,7 @@
 #include <iostream>
 #include <iterator>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -15,6 +16,8 @@ namespace baton {
 void TokenizeCommand::AddFlags(FlagSet& flags) {
   flags.AddString("model", model_, "GGUF file; its metadata part is enough");
   flags.AddBool("special", special_, "recognise special-token literals");
+  flags.AddBool("lossy", lossy_,
+                "leave out bytes that the vocabulary has no token for, instead of an error");
   flags.AddPositional("text", text_, "the text; without it stdin, byte for byte");
 }
 
@@ -28,8 +31,13 @@ int TokenizeCommand::Run(const FlagSet&) {
   if (!tokenizer.ok()) return ExitUsage("baton tokenize", tokenizer.status());
   const std::string text =
       text_.has_value() ? *text_ : std::string(std::istreambuf_iterator<char>(std::cin), {});
-  const auto ids = (*tokenizer)->Encode(text, {.parse_special = special_});
-  WriteOutput(absl::StrCat("[", absl::StrJoin(ids, ","), "]\n"));
+  const auto ids = (*tokenizer)->Encode(text, {.parse_special = special_, .lossy = lossy_});
+  if (!ids.ok()) {
+    return ExitUsage("baton tokenize",
+                     absl::InvalidArgumentError(absl::StrCat("the text: ", ids.status().message(),
+                                                             "; --lossy leaves such bytes out")));
+  }
+  WriteOutput(absl::StrCat("[", absl::StrJoin(*ids, ","), "]\n"));
   return 0;
 }
 

@@ -18,6 +18,7 @@ class TokenizeCommand : public Command {
   std::string model_;                // needs only the metadata part of the file
   std::optional<std::string> text_;  // none: stdin, byte for byte
   bool special_ = false;             // special-token literals become control tokens
+  bool lossy_ = false;               // a byte that no token can stand for is left out
 };
 
 }  // namespace baton

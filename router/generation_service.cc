@@ -146,7 +146,7 @@ grpc::ServerUnaryReactor* GenerationServiceImpl::Tokenize(
     grpc::CallbackServerContext* context, const Received<v1::TokenizeRequest>* request,
     v1::TokenizeResponse* response) {
   return AnswerOnPool(parts_.pool, parts_.model, *request, context, [this, request, response] {
-    *response = parts_.model.Tokenize(request->message, parts_.fleet.Get());
+    BATON_ASSIGN_OR_RETURN(*response, parts_.model.Tokenize(request->message, parts_.fleet.Get()));
     return absl::OkStatus();
   });
 }

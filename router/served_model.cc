@@ -37,6 +37,13 @@ std::string FileTypeName(uint64_t file_type) {
   }
 }
 
+// Of a request for the tokens of one text.
+template <typename Request>
+EncodeOptions EncodeOptionsOf(const Request& request) {
+  return {.add_special_tokens = !request.has_add_special_tokens() || request.add_special_tokens(),
+          .parse_special = request.parse_special()};
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const GgufFile& file,
@@ -62,7 +69,8 @@ absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const GgufFile& f
   model->created_ = absl::ToUnixSeconds(absl::Now());
   BATON_ASSIGN_OR_RETURN(model->tokenizer_, Tokenizer::Load(file));
   model->table_ = MakeTokenTable(*model->tokenizer_);
-  const std::vector<int32_t> empty = model->tokenizer_->Encode("", EncodeOptions{});
+  BATON_ASSIGN_OR_RETURN(const std::vector<int32_t> empty,
+                         model->tokenizer_->Encode("", EncodeOptions{}));
   model->adds_bos_ = !empty.empty() && model->tokenizer_->bos_id() == empty.front();
   if (const std::string& source = model->tokenizer_->chat_template(); !source.empty()) {
     absl::StatusOr<ChatTemplate> compiled = ChatTemplate::Compile(source);
@@ -149,11 +157,16 @@ absl::StatusOr<std::vector<int32_t>> ServedModel::PromptTokens(
     case v1::GenerateRequest::kChat:
       return ChatTokens(request);
     default:
-      return tokenizer_->Encode(
-          request.prompt(),
-          {.add_special_tokens = !request.has_add_special_tokens() || request.add_special_tokens(),
-           .parse_special = request.parse_special()});
+      return TextTokens("prompt", request.prompt(), EncodeOptionsOf(request));
   }
+}
+
+absl::StatusOr<std::vector<int32_t>> ServedModel::TextTokens(absl::string_view field,
+                                                             const std::string& text,
+                                                             const EncodeOptions& options) const {
+  auto tokens = tokenizer_->Encode(text, options);
+  if (!tokens.ok()) return InvalidField(field, std::string(tokens.status().message()));
+  return tokens;
 }
 
 absl::StatusOr<std::vector<int32_t>> ServedModel::ChatTokens(
@@ -173,8 +186,10 @@ absl::StatusOr<std::vector<int32_t>> ServedModel::ChatTokens(
       .eos_token = literal(tokenizer_->eos_id())};
   absl::StatusOr<std::vector<TextPiece>> pieces = chat_template_->Render(messages, options);
   if (!pieces.ok()) return InvalidField("chat.messages", std::string(pieces.status().message()));
-  std::vector<int32_t> tokens =
+  absl::StatusOr<std::vector<int32_t>> encoded =
       tokenizer_->Encode(absl::MakeConstSpan(*pieces), /*add_special_tokens=*/false);
+  if (!encoded.ok()) return InvalidChat(request.chat(), encoded.status());
+  std::vector<int32_t> tokens = *std::move(encoded);
   // Most templates write BOS themselves; where they do not, the model's metadata decides. An EOS
   // never follows a prompt that an answer is to follow.
   const bool wanted = !request.has_add_special_tokens() || request.add_special_tokens();
@@ -183,18 +198,28 @@ absl::StatusOr<std::vector<int32_t>> ServedModel::ChatTokens(
   return tokens;
 }
 
+absl::Status ServedModel::InvalidChat(const v1::ChatInput& chat,
+                                      const absl::Status& rendered) const {
+  for (int i = 0; i < chat.messages_size(); ++i) {
+    const v1::ChatMessage& message = chat.messages(i);
+    const std::string field = absl::StrCat("chat.messages[", i, "]");
+    BATON_RETURN_IF_ERROR(TextTokens(field + ".role", message.role(), {}).status());
+    BATON_RETURN_IF_ERROR(TextTokens(field + ".content", message.content(), {}).status());
+  }
+  return InvalidField("chat.messages",
+                      absl::StrCat("as the chat template renders them, ", rendered.message()));
+}
+
 uint32_t ServedModel::MaxModelLen(const FleetSummary& fleet) const {
   return fleet.max_model_len == 0 ? context_length_
                                   : std::min(context_length_, fleet.max_model_len);
 }
 
-v1::TokenizeResponse ServedModel::Tokenize(const v1::TokenizeRequest& request,
-                                           const FleetSummary& fleet) const {
+absl::StatusOr<v1::TokenizeResponse> ServedModel::Tokenize(const v1::TokenizeRequest& request,
+                                                           const FleetSummary& fleet) const {
+  BATON_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens,
+                         TextTokens("text", request.text(), EncodeOptionsOf(request)));
   v1::TokenizeResponse response;
-  const std::vector<int32_t> tokens = tokenizer_->Encode(
-      request.text(),
-      {.add_special_tokens = !request.has_add_special_tokens() || request.add_special_tokens(),
-       .parse_special = request.parse_special()});
   response.mutable_token_ids()->Add(tokens.begin(), tokens.end());
   response.set_max_model_len(MaxModelLen(fleet));
   return response;

@@ -41,8 +41,8 @@ class ServedModel {
                                       Disaggregation disaggregation, uint64_t seed) const;
 
   // REQUIRES of both: Validate(request) is OK.
-  v1::TokenizeResponse Tokenize(const v1::TokenizeRequest& request,
-                                const FleetSummary& fleet) const;
+  absl::StatusOr<v1::TokenizeResponse> Tokenize(const v1::TokenizeRequest& request,
+                                                const FleetSummary& fleet) const;
   absl::StatusOr<v1::DetokenizeResponse> Detokenize(const v1::DetokenizeRequest& request) const;
   v1::ModelCard Card(const FleetSummary& fleet) const;
 
@@ -55,7 +55,13 @@ class ServedModel {
 
   RequestLimits Limits() const;
   absl::StatusOr<std::vector<int32_t>> PromptTokens(const v1::GenerateRequest& request) const;
+  // INVALID_ARGUMENT names `field`, whose content `text` is.
+  absl::StatusOr<std::vector<int32_t>> TextTokens(absl::string_view field, const std::string& text,
+                                                  const EncodeOptions& options) const;
   absl::StatusOr<std::vector<int32_t>> ChatTokens(const v1::GenerateRequest& request) const;
+  // The error of a chat whose rendered text could not be encoded (`rendered` says why): names the
+  // field that it comes from.
+  absl::Status InvalidChat(const v1::ChatInput& chat, const absl::Status& rendered) const;
   // The model's context, or the shortest of the ready workers'.
   uint32_t MaxModelLen(const FleetSummary& fleet) const;
 

@@ -30,20 +30,24 @@ BpeEncoder::BpeEncoder(const std::array<int32_t, 256>& byte_ids, std::vector<Mer
   }
 }
 
-void BpeEncoder::Encode(absl::string_view piece, Scratch& scratch,
-                        std::vector<int32_t>& ids) const {
+std::optional<size_t> BpeEncoder::Encode(absl::string_view piece, Scratch& scratch,
+                                         std::vector<int32_t>& ids) const {
   BATON_CHECK(piece.size() < kMaxPieceBytes, "piece of a gibibyte or more");
   std::vector<Symbol>& symbols = scratch.symbols;
   std::vector<uint64_t>& candidates = scratch.candidates;
   symbols.clear();
   candidates.clear();
-  for (const char byte : piece) {
-    const int32_t id = byte_ids_[static_cast<uint8_t>(byte)];
-    if (id == kNoToken) continue;
+  std::optional<size_t> first_left_out;
+  for (size_t i = 0; i < piece.size(); ++i) {
+    const int32_t id = byte_ids_[static_cast<uint8_t>(piece[i])];
+    if (id == kNoToken) {
+      if (!first_left_out.has_value()) first_left_out = i;
+      continue;
+    }
     const auto index = static_cast<uint32_t>(symbols.size());
     symbols.push_back({.id = id, .next = index + 1, .previous = index > 0 ? index - 1 : kNone});
   }
-  if (symbols.empty()) return;
+  if (symbols.empty()) return first_left_out;
   symbols.back().next = kNone;
   for (uint32_t i = 0; i < symbols.size(); ++i) AddCandidate(i, scratch);
 
@@ -60,6 +64,7 @@ void BpeEncoder::Encode(absl::string_view piece, Scratch& scratch,
     if (stands && symbols[right].id == merge.right) MergeWithNext(left, merge.merged, scratch);
   }
   for (uint32_t i = 0; i != kNone; i = symbols[i].next) ids.push_back(symbols[i].id);
+  return first_left_out;
 }
 
 void BpeEncoder::AddCandidate(uint32_t left, Scratch& scratch) const {

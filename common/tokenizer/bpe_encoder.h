@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -38,9 +40,11 @@ class BpeEncoder {
   // first counts. REQUIRES: no token of a merge is empty; fewer than 2^32 merges.
   BpeEncoder(const std::array<int32_t, 256>& byte_ids, std::vector<Merge> merges);
 
-  // Appends the tokens of `piece` to `ids`. A byte without a token is left out, as if
-  // it had not been there. REQUIRES: piece under 1 GiB.
-  void Encode(absl::string_view piece, Scratch& scratch, std::vector<int32_t>& ids) const;
+  // Appends the tokens of `piece` to `ids`. A byte without a token is left out, as if it had not
+  // been there; the result is the index of the first one, where there is any. REQUIRES: piece under
+  // 1 GiB.
+  std::optional<size_t> Encode(absl::string_view piece, Scratch& scratch,
+                               std::vector<int32_t>& ids) const;
 
  private:
   void AddCandidate(uint32_t left, Scratch& scratch) const;

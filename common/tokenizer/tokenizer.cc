@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 #include "common/base/status_macros.h"
 #include "common/tokenizer/bpe_encoder.h"
@@ -44,12 +45,13 @@ absl::StatusOr<Vocabulary> LoadVocabulary(const GgufFile& file) {
 absl::StatusOr<BpeEncoder> LoadEncoder(const GgufFile& file, const Vocabulary& vocabulary) {
   BATON_ASSIGN_OR_RETURN(const auto texts, file.GetStrings("tokenizer.ggml.merges"));
   BATON_ASSIGN_OR_RETURN(auto merges, vocabulary.ResolveMerges(texts));
+  const int32_t unknown = vocabulary.unknown_id().value_or(BpeEncoder::kNoToken);
   std::array<int32_t, 256> byte_ids;
   bool any = false;
   for (size_t byte = 0; byte < byte_ids.size(); ++byte) {
     const char value = static_cast<char>(byte);
     const std::optional<int32_t> id = vocabulary.Find(absl::string_view(&value, 1));
-    byte_ids[byte] = id.value_or(BpeEncoder::kNoToken);
+    byte_ids[byte] = id.value_or(unknown);
     any |= id.has_value();
   }
   if (!any) {
@@ -98,6 +100,13 @@ absl::StatusOr<bool> LoadAddFlag(const GgufFile& file, absl::string_view key,
   return add;
 }
 
+absl::Status CheckNothingLeftOut(absl::string_view text, std::optional<size_t> first_left_out) {
+  if (!first_left_out.has_value()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("the model's vocabulary has no token for byte 0x%02X at offset %d",
+                      static_cast<uint8_t>(text[*first_left_out]), *first_left_out));
+}
+
 absl::Status RequireByteLevelModel(const GgufFile& file) {
   BATON_ASSIGN_OR_RETURN(const absl::string_view model, file.GetString("tokenizer.ggml.model"));
   if (model == "gpt2") return absl::OkStatus();
@@ -122,10 +131,16 @@ struct Tokenizer::Rep {
   std::string digest = {};
 
   absl::Status LoadSpecialTokens(const GgufFile& file);
-  std::vector<int32_t> Encode(absl::string_view text, absl::Span<const Range> trusted,
-                              bool add_special_tokens) const;
-  void EncodePlain(absl::string_view text, BpeEncoder::Scratch& scratch,
-                   std::vector<int32_t>& ids) const;
+  // The tokens of `text`, and where its first byte is that no token can stand for, if any.
+  struct Encoded {
+    std::vector<int32_t> ids;
+    std::optional<size_t> first_left_out;
+  };
+  Encoded Encode(absl::string_view text, absl::Span<const Range> trusted,
+                 bool add_special_tokens) const;
+  // Appends the tokens of text[plain].
+  void EncodePlain(absl::string_view text, Range plain, BpeEncoder::Scratch& scratch,
+                   Encoded& encoded) const;
 };
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const GgufFile& file) {
@@ -184,9 +199,11 @@ absl::Status Tokenizer::Rep::LoadSpecialTokens(const GgufFile& file) {
   return absl::OkStatus();
 }
 
-std::vector<int32_t> Tokenizer::Rep::Encode(absl::string_view text, absl::Span<const Range> trusted,
-                                            bool add_special_tokens) const {
-  std::vector<int32_t> ids;
+Tokenizer::Rep::Encoded Tokenizer::Rep::Encode(absl::string_view text,
+                                               absl::Span<const Range> trusted,
+                                               bool add_special_tokens) const {
+  Encoded encoded;
+  std::vector<int32_t>& ids = encoded.ids;
   ids.reserve(text.size() / 4 + 2);
   if (add_special_tokens && add_bos) ids.push_back(*bos_id);
   BpeEncoder::Scratch scratch;
@@ -200,40 +217,49 @@ std::vector<int32_t> Tokenizer::Rep::Encode(absl::string_view text, absl::Span<c
       ++position;
       continue;
     }
-    EncodePlain(text.substr(plain_begin, position - plain_begin), scratch, ids);
+    EncodePlain(text, {plain_begin, position}, scratch, encoded);
     ids.push_back(literal->id);
     position += literal->size;
     plain_begin = position;
   }
-  EncodePlain(text.substr(plain_begin), scratch, ids);
+  EncodePlain(text, {plain_begin, text.size()}, scratch, encoded);
   if (add_special_tokens && add_eos) ids.push_back(*eos_id);
-  return ids;
+  return encoded;
 }
 
-void Tokenizer::Rep::EncodePlain(absl::string_view text, BpeEncoder::Scratch& scratch,
-                                 std::vector<int32_t>& ids) const {
+void Tokenizer::Rep::EncodePlain(absl::string_view text, Range plain, BpeEncoder::Scratch& scratch,
+                                 Encoded& encoded) const {
   const bool whole = pre_tokenizer.takes_known_pieces_whole();
-  pre_tokenizer.Split(text, [&](absl::string_view piece) {
-    const std::optional<int32_t> id = whole ? vocabulary.Find(piece) : std::nullopt;
-    if (id.has_value()) {
-      ids.push_back(*id);
-    } else {
-      encoder.Encode(piece, scratch, ids);
-    }
-  });
+  size_t position = plain.begin;
+  pre_tokenizer.Split(
+      text.substr(plain.begin, plain.end - plain.begin), [&](absl::string_view piece) {
+        const std::optional<int32_t> id = whole ? vocabulary.Find(piece) : std::nullopt;
+        if (id.has_value()) {
+          encoded.ids.push_back(*id);
+        } else {
+          const auto left_out = encoder.Encode(piece, scratch, encoded.ids);
+          if (left_out.has_value() && !encoded.first_left_out.has_value()) {
+            encoded.first_left_out = position + *left_out;
+          }
+        }
+        position += piece.size();
+      });
 }
 
 Tokenizer::Tokenizer(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
 Tokenizer::~Tokenizer() = default;
 
-std::vector<int32_t> Tokenizer::Encode(absl::string_view text, const EncodeOptions& options) const {
+absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(absl::string_view text,
+                                                       const EncodeOptions& options) const {
   const Range all = {0, text.size()};
-  return rep_->Encode(text, absl::MakeConstSpan(&all, options.parse_special ? 1 : 0),
-                      options.add_special_tokens);
+  Rep::Encoded encoded = rep_->Encode(
+      text, absl::MakeConstSpan(&all, options.parse_special ? 1 : 0), options.add_special_tokens);
+  if (!options.lossy) BATON_RETURN_IF_ERROR(CheckNothingLeftOut(text, encoded.first_left_out));
+  return std::move(encoded.ids);
 }
 
-std::vector<int32_t> Tokenizer::Encode(absl::Span<const TextPiece> pieces,
-                                       bool add_special_tokens) const {
+absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(absl::Span<const TextPiece> pieces,
+                                                       bool add_special_tokens) const {
   std::string text;
   std::vector<Range> trusted;  // ascending, with untrusted text between them
   for (const TextPiece& piece : pieces) {
@@ -247,7 +273,9 @@ std::vector<int32_t> Tokenizer::Encode(absl::Span<const TextPiece> pieces,
       trusted.push_back({begin, text.size()});
     }
   }
-  return rep_->Encode(text, trusted, add_special_tokens);
+  Rep::Encoded encoded = rep_->Encode(text, trusted, add_special_tokens);
+  BATON_RETURN_IF_ERROR(CheckNothingLeftOut(text, encoded.first_left_out));
+  return std::move(encoded.ids);
 }
 
 int Tokenizer::vocab_size() const { return rep_->vocabulary.size(); }

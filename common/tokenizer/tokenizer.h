@@ -20,6 +20,7 @@ namespace baton {
 struct EncodeOptions {
   bool add_special_tokens = true;  // BOS before and EOS after, where the file's flags say so
   bool parse_special = false;      // special-token literals in the text become control tokens
+  bool lossy = false;              // a byte that no token can stand for is left out
 };
 
 // Immutable after Load and thread-safe; holds no reference to the file.
@@ -31,13 +32,17 @@ class Tokenizer {
   ~Tokenizer();
 
   // Linear or n log n in the text, whatever it is. Bytes that are not UTF-8 are encoded as they
-  // are; a byte for which the vocabulary has no token is left out (SmolLM2's lacks 21 values: some
-  // ASCII controls and what UTF-8 never uses). Literals of user-defined tokens are always
-  // recognised. REQUIRES: text under 1 GiB.
-  std::vector<int32_t> Encode(absl::string_view text, const EncodeOptions& options) const;
-  // The pieces' texts as one text; literals of special tokens are recognised in trusted pieces
-  // only.
-  std::vector<int32_t> Encode(absl::Span<const TextPiece> pieces, bool add_special_tokens) const;
+  // are. A byte for which the vocabulary has no token (SmolLM2's lacks 21 values: some ASCII
+  // controls, what UTF-8 never uses, and the first byte of most unassigned planes) becomes its
+  // unknown token, the first of that kind; where it has none, INVALID_ARGUMENT names byte and
+  // offset. (What "tokenizer.ggml.unknown_token_id" names is often a control token, which no text
+  // may become.) Literals of user-defined tokens are always recognised. REQUIRES: text under 1 GiB.
+  absl::StatusOr<std::vector<int32_t>> Encode(absl::string_view text,
+                                              const EncodeOptions& options) const;
+  // The pieces' texts as one text, in which the offset counts; literals of special tokens are
+  // recognised in trusted pieces only.
+  absl::StatusOr<std::vector<int32_t>> Encode(absl::Span<const TextPiece> pieces,
+                                              bool add_special_tokens) const;
 
   int vocab_size() const;
   std::optional<int32_t> bos_id() const;

@@ -1,5 +1,6 @@
 #include "common/tokenizer/vocabulary.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -81,6 +82,12 @@ absl::string_view Vocabulary::bytes(int32_t id) const {
 
 bool Vocabulary::IsSpecial(int32_t id) const {
   return kind(id) == TokenKind::kControl || kind(id) == TokenKind::kUnknown;
+}
+
+std::optional<int32_t> Vocabulary::unknown_id() const {
+  const auto found = std::find(kinds_.begin(), kinds_.end(), TokenKind::kUnknown);
+  if (found == kinds_.end()) return std::nullopt;
+  return static_cast<int32_t>(found - kinds_.begin());
 }
 
 std::optional<int32_t> Vocabulary::Find(absl::string_view bytes) const {

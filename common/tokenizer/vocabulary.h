@@ -42,8 +42,11 @@ class Vocabulary {
   // The bytes that a token stands for; the literal, where it is special or user-defined. REQUIRES:
   // 0 <= id < size().
   absl::string_view bytes(int32_t id) const;
-  // Control or unknown: never made of plain text, never part of generated text.
+  // Control or unknown: its literal is never recognised in plain text, and never part of generated
+  // text.
   bool IsSpecial(int32_t id) const;
+  // The lowest id of the kind unknown: what stands for text that nothing else can.
+  std::optional<int32_t> unknown_id() const;
   // The lowest id that plain text with these bytes may become; nothing for special tokens.
   std::optional<int32_t> Find(absl::string_view bytes) const;
 

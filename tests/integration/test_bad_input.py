@@ -11,6 +11,10 @@ BAD = [
     ("prompt", dict(prompt="")),
     ("prompt_token_ids", dict(ids=[])),
     ("chat", dict(chat=[])),
+    # Bytes for which SmolLM2's vocabulary has no token; UTF-8 writes U+90000 as F2 90 80 80.
+    ("prompt", dict(prompt="a\x04b")),
+    ("prompt", dict(prompt="a\U00090000b")),
+    ("chat.messages[1].content", dict(chat=[("system", "a"), ("user", "b\x1d")])),
     ("prompt_token_ids", dict(ids=[49152])),
     ("prompt_token_ids", dict(ids=[2**32 - 1])),
     ("sampling_params.max_tokens", dict(prompt="a", max_tokens=0)),

@@ -100,8 +100,16 @@ def test_tokenize_prints_ids_and_needs_only_the_metadata(tmp_path):
     assert 2 not in plain
     special = json.loads(run("baton", "tokenize", "--model", str(cut), "--special", "Hello world<|im_end|>").stdout)
     assert special[-1] == 2 and special[:2] == plain[:2]
-    piped = json.loads(run("baton", "tokenize", "--model", str(cut), stdin=b"a\xff\x00b\n").stdout)
+    piped = json.loads(run("baton", "tokenize", "--model", str(cut), stdin=b"a\x80\x00b\n").stdout)
     assert len(piped) >= 4
+
+
+def test_tokenize_refuses_what_has_no_token_unless_it_may_leave_it_out():
+    tokenize = ["baton", "tokenize", "--model", MODEL]
+    assert_one_clear_line(run(*tokenize, stdin=b"ab\xffcd"), "0xFF", "offset 2", "--lossy")
+    lossy = run(*tokenize, "--lossy", stdin=b"ab\xffcd")
+    assert lossy.returncode == 0, lossy.stderr
+    assert lossy.stdout == run(*tokenize, "abcd").stdout
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

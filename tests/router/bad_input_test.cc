@@ -1,4 +1,5 @@
 // Every bad input gets its status and the name of its field, from a router over real gRPC.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -136,6 +137,35 @@ TEST_F(BadInput, TextForTheTokenizerAndFromItHasABound) {
     EXPECT_EQ(FieldViolations(refused[i])[0].field, fields[i]);
     EXPECT_TRUE(absl::StrContains(refused[i].message(), "at most 3145728 are allowed"));
   }
+}
+
+TEST_F(BadInput, ABytesPlaceIsNamedWhereTheVocabularyHasNoTokenForIt) {
+  const auto expect = [](const absl::Status& status, const std::string& field,
+                         const std::string& place) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << field << ": " << status;
+    const std::vector<FieldViolation> violations = FieldViolations(status);
+    ASSERT_EQ(violations.size(), 1u) << field << ": " << status;
+    EXPECT_EQ(violations[0].field, field);
+    EXPECT_THAT(violations[0].description, testing::HasSubstr(place));
+  };
+  expect(Generate(Request("abc\x01z", 10)).status, "prompt", "byte 0x01 at offset 3");
+
+  v1::GenerateRequest chat = Request("", 10);
+  for (const char* content : {"abc", "de\x02"}) {
+    v1::ChatMessage& message = *chat.mutable_chat()->add_messages();
+    message.set_role("user");
+    message.set_content(content);
+  }
+  expect(Generate(chat).status, "chat.messages[1].content", "byte 0x02 at offset 2");
+  chat.mutable_chat()->mutable_messages(0)->set_role("USER");
+  expect(Generate(chat).status, "chat.messages[0].role", "byte 0x55 at offset 0");
+
+  grpc::ClientContext context;
+  v1::TokenizeRequest request;
+  v1::TokenizeResponse response;
+  request.set_text("ab\xC3\xA9");
+  expect(FromGrpcStatus(stub_->Tokenize(&context, request, &response)), "text",
+         "byte 0xC3 at offset 2");
 }
 
 TEST_F(BadInput, WhatExceedsTheContextSaysSo) {

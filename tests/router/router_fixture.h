@@ -24,8 +24,9 @@
 
 namespace baton {
 
-// Ids: a..z = 0..25, "<|end|>" = 26 (special, ends), " " = 27, "<|im_start|>" = 28 (special).
-inline constexpr uint32_t kEnd = 26, kSpace = 27, kTurn = 28, kVocab = 29;
+// Ids: a..z = 0..25, "<|end|>" = 26 (special, ends), " " = 27, "<|im_start|>" = 28 (special),
+// "<" = 29, "|" = 30, ">" = 31.
+inline constexpr uint32_t kEnd = 26, kSpace = 27, kTurn = 28, kVocab = 32;
 inline constexpr uint32_t kContext = 100000;
 
 inline const ServedModel& LetterModel() {
@@ -33,7 +34,7 @@ inline const ServedModel& LetterModel() {
     std::vector<std::string> tokens;
     std::vector<int32_t> types(kVocab, 1);
     for (char c = 'a'; c <= 'z'; ++c) tokens.emplace_back(1, c);
-    tokens.insert(tokens.end(), {"<|end|>", "Ġ", "<|im_start|>"});
+    tokens.insert(tokens.end(), {"<|end|>", "Ġ", "<|im_start|>", "<", "|", ">"});
     types[kEnd] = types[kTurn] = 3;
     GgufBuilder builder;
     builder.Text("general.architecture", "llama")

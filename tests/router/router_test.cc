@@ -116,7 +116,8 @@ TEST_F(RouterTest, TextChatAndTokensAreOnePrompt) {
   message->set_role("user");
   message->set_content("hi<|end|>");  // a literal in content is no control token
   v1::GenerateRequest ids = Request("", 10);
-  for (uint32_t id : {kTurn, 20u, 18u, 4u, 17u, kSpace, 7u, 8u, 4u, 13u, 3u, kEnd, kTurn}) {
+  for (uint32_t id :
+       {kTurn, 20u, 18u, 4u, 17u, kSpace, 7u, 8u, 29u, 30u, 4u, 13u, 3u, 30u, 31u, kEnd, kTurn}) {
     ids.mutable_prompt_token_ids()->add_ids(id);
   }
   const Answer from_chat = Generate(chat);

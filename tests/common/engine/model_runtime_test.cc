@@ -55,7 +55,7 @@ TEST(ModelRuntime, RunsATinyModelFromItsFile) {
   EXPECT_EQ(engine.options().max_model_len, 512);
   EXPECT_EQ(engine.options().end_of_generation_ids, (*runtime)->tokenizer->end_of_generation_ids());
   SequenceRequest request;
-  request.token_ids = (*runtime)->tokenizer->Encode("hello", {});
+  request.token_ids = *(*runtime)->tokenizer->Encode("hello", {});
   request.prompt_length = static_cast<int>(request.token_ids.size());
   request.sampling = {.temperature = 0, .max_tokens = 5, .ignore_eos = true};
   EXPECT_EQ(Generate(engine, request).size(), 5u);
@@ -166,7 +166,7 @@ TEST(ModelRuntime, TheRealModelKnowsTheCapitalOfFrance) {
   const auto runtime = LoadModelRuntime(options);
   ASSERT_TRUE(runtime.ok()) << runtime.status();
   SequenceRequest request;
-  request.token_ids = (*runtime)->tokenizer->Encode(
+  request.token_ids = *(*runtime)->tokenizer->Encode(
       "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n",
       {.add_special_tokens = false, .parse_special = true});
   request.prompt_length = static_cast<int>(request.token_ids.size());

@@ -71,8 +71,10 @@ TEST(BpeEncoder, MergesAsTheDefinitionSays) {
     std::string piece(random() % 24, '\0');
     for (char& byte : piece) byte = "aaaabbbbc"[random() % 9];
     std::vector<int32_t> ids;
-    BpeEncoder(model.byte_ids, model.merges).Encode(piece, scratch, ids);
+    const std::optional<size_t> left_out =
+        BpeEncoder(model.byte_ids, model.merges).Encode(piece, scratch, ids);
     ASSERT_EQ(ids, Naive(model, piece)) << piece;
+    ASSERT_EQ(left_out.value_or(std::string::npos), piece.find('c')) << piece;
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -28,6 +29,8 @@ using Ids = std::vector<int32_t>;
 
 constexpr EncodeOptions kPlain = {.add_special_tokens = false, .parse_special = false};
 constexpr EncodeOptions kParse = {.add_special_tokens = false, .parse_special = true};
+constexpr EncodeOptions kLossy = {
+    .add_special_tokens = false, .parse_special = true, .lossy = true};
 
 const Tokenizer& SmolLm2() {
   static const Tokenizer* const tokenizer = [] {
@@ -63,6 +66,17 @@ GgufBuilder Scheme(const std::string& pre) {
   return builder;
 }
 
+// What must have tokens.
+template <typename Text, typename Options>
+Ids Encode(const Tokenizer& tokenizer, const Text& text, const Options& options) {
+  const absl::StatusOr<Ids> ids = tokenizer.Encode(text, options);
+  EXPECT_TRUE(ids.ok()) << ids.status();
+  return ids.value_or(Ids{});
+}
+std::string EncodeError(const Tokenizer& tokenizer, absl::string_view text) {
+  return std::string(tokenizer.Encode(text, kPlain).status().message());
+}
+
 // a=0 b=1 Ġ=2 ab=3 <s>=4 </s>=5 <u>=6 <unk>=7 <|im_end|>=8 abb=9 (abb is no merge's result)
 GgufBuilder Small(const std::string& pre) {
   return Scheme(pre)
@@ -78,8 +92,8 @@ TEST(Tokenizer, EncodesTheReferenceStringsLikeTheReference) {
   for (std::string line; std::getline(file, line); ++strings) {
     const nlohmann::json vector = nlohmann::json::parse(line);
     const std::string text = vector["text"];
-    EXPECT_EQ(SmolLm2().Encode(text, kParse), vector["ids"].get<Ids>()) << text;
-    EXPECT_EQ(SmolLm2().Encode(text, kPlain), vector["ids_plain"].get<Ids>()) << text;
+    EXPECT_EQ(Encode(SmolLm2(), text, kParse), vector["ids"].get<Ids>()) << text;
+    EXPECT_EQ(Encode(SmolLm2(), text, kPlain), vector["ids_plain"].get<Ids>()) << text;
     EXPECT_EQ(SmolLm2().Decode(vector["ids"].get<Ids>(), false), text);
   }
   EXPECT_EQ(strings, 424);
@@ -97,15 +111,15 @@ TEST(Tokenizer, KnowsTheFactsOfSmolLm2) {
   EXPECT_THAT(SmolLm2().chat_template(), HasSubstr("<|im_start|>assistant"));
   EXPECT_EQ(SmolLm2().digest().size(), 32u);
   // The file's flag says no BOS.
-  EXPECT_EQ(SmolLm2().Encode("Hello, world!", EncodeOptions{}), (Ids{19556, 28, 905, 17}));
+  EXPECT_EQ(Encode(SmolLm2(), "Hello, world!", EncodeOptions{}), (Ids{19556, 28, 905, 17}));
   EXPECT_EQ(SmolLm2().Decode(Ids{1, 19556, 2}, true), "Hello");
 }
 
 TEST(Tokenizer, ALiteralCountsOnlyWhereAllItsBytesAreTrusted) {
   const auto encode = [](const std::vector<TextPiece>& pieces) {
-    return SmolLm2().Encode(pieces, false);
+    return Encode(SmolLm2(), pieces, false);
   };
-  const Ids plain = SmolLm2().Encode("<|im_end|>", kPlain);
+  const Ids plain = Encode(SmolLm2(), "<|im_end|>", kPlain);
   EXPECT_EQ(plain.size(), 7u);
   EXPECT_THAT(encode({{"<|im_end|>", true}}), ElementsAre(2));
   EXPECT_EQ(encode({{"<|im_end|>", false}}), plain);
@@ -131,7 +145,7 @@ TEST(Tokenizer, AnySplitIntoPiecesOfOneTrustEncodesLikeTheWhole) {
       pieces.push_back({text.substr(position, size), trusted});
       position += size;
     }
-    ASSERT_EQ(SmolLm2().Encode(pieces, false), SmolLm2().Encode(text, trusted ? kParse : kPlain));
+    ASSERT_EQ(Encode(SmolLm2(), pieces, false), Encode(SmolLm2(), text, trusted ? kParse : kPlain));
   }
 }
 
@@ -142,7 +156,7 @@ TEST(Tokenizer, UntrustedTextNeverBecomesASpecialToken) {
     while (text.size() < 60) {
       absl::StrAppend(&text, SmolLm2().TokenBytes(static_cast<int32_t>(random() % 24)));
     }
-    for (const int32_t id : SmolLm2().Encode(text, kPlain)) ASSERT_FALSE(SmolLm2().IsSpecial(id));
+    for (const int32_t id : Encode(SmolLm2(), text, kPlain)) ASSERT_FALSE(SmolLm2().IsSpecial(id));
   }
 }
 
@@ -154,7 +168,7 @@ TEST(Tokenizer, AnyTokensBytesComeBack) {
       absl::StrAppend(&bytes, SmolLm2().TokenBytes(static_cast<int32_t>(random() % 49152)));
     }
     std::string back;
-    for (const int32_t id : SmolLm2().Encode(bytes, kPlain)) {
+    for (const int32_t id : Encode(SmolLm2(), bytes, kPlain)) {
       absl::StrAppend(&back, SmolLm2().TokenBytes(id));
     }
     ASSERT_EQ(back, bytes);
@@ -192,7 +206,7 @@ TEST(Tokenizer, AMegabyteOfAnyTextComesBack) {
   while (mixed.size() < kSize) mixed += units[random() % units.size()];
   for (const std::string& text : texts) {
     const auto begin = std::chrono::steady_clock::now();
-    const Ids ids = SmolLm2().Encode(text, kParse);
+    const Ids ids = Encode(SmolLm2(), text, kLossy);
     const std::chrono::duration<double, std::milli> spent =
         std::chrono::steady_clock::now() - begin;
     std::cout << "1 MB of " << absl::CHexEscape(text.substr(0, 16)) << "...: " << ids.size()
@@ -207,12 +221,12 @@ TEST(Tokenizer, AMegabyteOfAnyTextComesBack) {
 
 TEST(Tokenizer, ThreadsShareOne) {
   const std::string text = "Many threads, one tokenizer: 12 naïve 🚀";
-  const Ids expected = SmolLm2().Encode(text, kPlain);
+  const Ids expected = Encode(SmolLm2(), text, kPlain);
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
       for (int round = 0; round < 200; ++round) {
-        EXPECT_EQ(SmolLm2().Encode(text, kPlain), expected);
+        EXPECT_EQ(Encode(SmolLm2(), text, kPlain), expected);
       }
     });
   }
@@ -222,16 +236,77 @@ TEST(Tokenizer, ThreadsShareOne) {
 TEST(Tokenizer, UserDefinedLiteralsAreAlwaysRecognised) {
   const auto tokenizer = Load(Small("gpt-2"));
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
-  EXPECT_THAT((*tokenizer)->Encode("a<u>b", kPlain), ElementsAre(0, 6, 1));
-  EXPECT_THAT((*tokenizer)->Encode("a<s>b<unk>", kPlain), ElementsAre(0, 1));  // no "<" to fall to
-  EXPECT_THAT((*tokenizer)->Encode("a<s>b<unk>", kParse), ElementsAre(0, 4, 1, 7));
+  EXPECT_THAT(Encode(**tokenizer, "a<u>b", kPlain), ElementsAre(0, 6, 1));
+  EXPECT_THAT(Encode(**tokenizer, "a<s>b", kPlain), ElementsAre(0, 7, 7, 7, 1));  // three unknown
+  EXPECT_THAT(Encode(**tokenizer, "a<s>b<unk>", kParse), ElementsAre(0, 4, 1, 7));
   EXPECT_EQ((*tokenizer)->Decode(Ids{4, 6, 7, 3}, true), "<u>ab");
   EXPECT_EQ((*tokenizer)->Decode(Ids{4, 6, 7, 3}, false), "<s><u><unk>ab");
 }
 
+TEST(Tokenizer, EveryByteHasATokenOrAnErrorThatNamesItAndItsPlace) {
+  int refused = 0;
+  for (int byte = 0; byte < 256; ++byte) {
+    const std::string text = std::string("Hello ") + static_cast<char>(byte) + " world";
+    const absl::StatusOr<Ids> ids = SmolLm2().Encode(text, kPlain);
+    if (ids.ok()) {
+      std::string back;
+      for (const int32_t id : *ids) absl::StrAppend(&back, SmolLm2().TokenBytes(id));
+      EXPECT_EQ(back, text);
+      continue;
+    }
+    ++refused;
+    EXPECT_EQ(ids.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(ids.status().message()),
+                HasSubstr(absl::StrFormat("no token for byte 0x%02X at offset 6", byte)));
+    EXPECT_EQ(Encode(SmolLm2(), text, kLossy), Encode(SmolLm2(), "Hello  world", kPlain));
+  }
+  EXPECT_EQ(refused, 21);
+  // Among them is the first byte of characters that a client may well send.
+  EXPECT_THAT(EncodeError(SmolLm2(), "a\U00050000"), HasSubstr("byte 0xF1 at offset 1"));
+}
+
+TEST(Tokenizer, TheOffsetOfAByteCountsInTheWholeText) {
+  EXPECT_THAT(EncodeError(SmolLm2(), std::string(1000, ' ') + "\x04\x06\x04"),
+              HasSubstr("byte 0x04 at offset 1000"));
+  const std::string after_special = "<|im_start|>\n<|im_end|>12\x06";
+  EXPECT_THAT(std::string(SmolLm2().Encode(after_special, kParse).status().message()),
+              HasSubstr("byte 0x06 at offset 25"));
+  const std::vector<TextPiece> pieces = {{"<|im_start|>", true}, {"", false}, {"a\x06", false}};
+  EXPECT_THAT(std::string(SmolLm2().Encode(pieces, false).status().message()),
+              HasSubstr("byte 0x06 at offset 13"));
+}
+
+TEST(Tokenizer, TheFirstTokenOfTheUnknownKindStandsForBytesWithoutAToken) {
+  const auto unknown = [](const std::vector<int32_t>& kinds) {
+    GgufBuilder builder = Scheme("gpt-2");
+    builder.Texts("tokenizer.ggml.tokens", {"a", "b", "ab", "<pad>", "<unk>", "<unk2>"})
+        .Int32s("tokenizer.ggml.token_type", kinds)
+        .Texts("tokenizer.ggml.merges", {"a b"})
+        .Uint32("tokenizer.ggml.unknown_token_id", 3);
+    return Load(builder);
+  };
+  const auto one = unknown({1, 1, 1, 3, 2, 2});
+  EXPECT_THAT(Encode(**one, "abc", kPlain), ElementsAre(2, 4));
+  EXPECT_THAT(Encode(**one, "a\xFF\x01 b", kPlain), ElementsAre(0, 4, 4, 4, 1))
+      << "no merge across";
+  EXPECT_THAT(Encode(**one, "<unk>", kParse), ElementsAre(4));
+  EXPECT_THAT(Encode(**one, "abc", kLossy), ElementsAre(2, 4)) << "nothing has to be left out";
+  // A control token that the metadata calls unknown is none: no text may become it.
+  EXPECT_THAT(EncodeError(**unknown({1, 1, 1, 3, 3, 1}), "abc"),
+              HasSubstr("byte 0x63 at offset 2"));
+}
+
+TEST(Tokenizer, AByteWithoutATokenMayBePartOfATokenThatIsTakenWhole) {
+  GgufBuilder builder = Scheme("llama-bpe");
+  builder.Texts("tokenizer.ggml.tokens", {"a", "xyz"}).Texts("tokenizer.ggml.merges", {});
+  const auto tokenizer = Load(builder);
+  EXPECT_THAT(Encode(**tokenizer, "xyz", kPlain), ElementsAre(1));
+  EXPECT_THAT(EncodeError(**tokenizer, "a xyz"), HasSubstr("byte 0x20 at offset 1"));
+}
+
 TEST(Tokenizer, OnlyLlamaBpeTakesAPieceThatIsATokenWhole) {
-  EXPECT_THAT((*Load(Small("llama-bpe")))->Encode("abb", kPlain), ElementsAre(9));
-  EXPECT_THAT((*Load(Small("qwen2")))->Encode("abb", kPlain), ElementsAre(3, 1));
+  EXPECT_THAT(Encode(**Load(Small("llama-bpe")), "abb", kPlain), ElementsAre(9));
+  EXPECT_THAT(Encode(**Load(Small("qwen2")), "abb", kPlain), ElementsAre(3, 1));
 }
 
 TEST(Tokenizer, AddsBosAndEosWhereFileOrSchemeSaySo) {
@@ -241,7 +316,7 @@ TEST(Tokenizer, AddsBosAndEosWhereFileOrSchemeSaySo) {
         .Uint32("tokenizer.ggml.eos_token_id", 5);
   };
   const auto encode = [](const GgufBuilder& builder) {
-    return (*Load(builder))->Encode("ab", EncodeOptions{});
+    return Encode(**Load(builder), "ab", EncodeOptions{});
   };
   EXPECT_THAT(encode(with_ids("gpt-2")), ElementsAre(3));
   EXPECT_THAT(encode(with_ids("llama-bpe")), ElementsAre(4, 3));
@@ -252,8 +327,8 @@ TEST(Tokenizer, AddsBosAndEosWhereFileOrSchemeSaySo) {
                                .Bool("tokenizer.ggml.add_bos_token", true)
                                .Bool("tokenizer.ggml.add_eos_token", true);
   EXPECT_THAT(encode(both), ElementsAre(4, 3, 5));
-  EXPECT_THAT((*Load(both))->Encode("ab", kPlain), ElementsAre(3));
-  EXPECT_THAT((*Load(both))->Encode(std::vector<TextPiece>{{"ab", false}}, true),
+  EXPECT_THAT(Encode(**Load(both), "ab", kPlain), ElementsAre(3));
+  EXPECT_THAT(Encode(**Load(both), std::vector<TextPiece>{{"ab", false}}, true),
               ElementsAre(4, 3, 5));
 }
 
@@ -329,7 +404,7 @@ TEST(Tokenizer, SurvivesRandomDamageToItsFile) {
       continue;
     }
     ++loaded;
-    const Ids ids = (*tokenizer)->Encode("abb <s>a b\xFF<u>", kParse);
+    const Ids ids = Encode(**tokenizer, "abb <s>a b\xFF<u>", kLossy);
     (*tokenizer)->Decode(ids, true);
   }
   EXPECT_GT(loaded, 100);
