@@ -32,13 +32,13 @@ int Main(int argc, char** argv) {
   flags.AddTo(flag_set);
   flag_set.ParseOrExit(argc, argv);
   if (absl::Status status = flags.Finish(); !status.ok()) return ExitUsage(kProgram, status);
-  if (flags.server.check_config) return 0;
   if (absl::Status status = InitLogging("router", flags.server.log_level, flags.server.log_format);
       !status.ok()) {
     return ExitUsage(kProgram, status);
   }
   absl::StatusOr<std::unique_ptr<ServedModel>> model = LoadModel(flags);
   if (!model.ok()) return ExitUsage(kProgram, model.status());
+  if (flags.server.check_config) return 0;
 
   Metrics metrics("router");
   metrics.SetModelName((*model)->name());

@@ -20,7 +20,22 @@ namespace {
 
 using Mode = SequenceRequest::Mode;
 
-absl::Status CheckOptions(const EngineOptions& options, const ModelConfig& config) {
+EngineOptions FillDefaults(EngineOptions options, const ModelConfig& config,
+                           const Backend& backend) {
+  if (options.max_model_len == 0) {
+    const int64_t stored = int64_t{options.num_kv_blocks} * options.block_size;
+    options.max_model_len = static_cast<int>(std::min<int64_t>(config.context_length, stored));
+  }
+  std::sort(options.end_of_generation_ids.begin(), options.end_of_generation_ids.end());
+  options.steps_ahead = options.steps_ahead.value_or(backend.steps_ahead());
+  BATON_CHECK(*options.steps_ahead == 0 || *options.steps_ahead == 1,
+              "a sequence has at most one pending output when a step is chosen");
+  return options;
+}
+
+}  // namespace
+
+absl::Status CheckEngineOptions(const EngineOptions& options, const ModelConfig& config) {
   const auto refuse = [](const auto&... parts) {
     return absl::InvalidArgumentError(absl::StrCat(parts...));
   };
@@ -28,7 +43,6 @@ absl::Status CheckOptions(const EngineOptions& options, const ModelConfig& confi
     return refuse("--block-size: must be a multiple of ", kKvPageTokens, ", not ",
                   options.block_size);
   }
-  if (options.num_kv_blocks < 1) return refuse("--num-kv-blocks: there must be at least one block");
   if (options.max_num_seqs < 1) return refuse("--max-num-seqs: must be positive");
   if (options.max_waiting < 1) return refuse("max_waiting: must be positive");
   if (options.max_num_batched_tokens < kChunkTokens) {
@@ -47,21 +61,6 @@ absl::Status CheckOptions(const EngineOptions& options, const ModelConfig& confi
   }
   return absl::OkStatus();
 }
-
-EngineOptions FillDefaults(EngineOptions options, const ModelConfig& config,
-                           const Backend& backend) {
-  if (options.max_model_len == 0) {
-    const int64_t stored = int64_t{options.num_kv_blocks} * options.block_size;
-    options.max_model_len = static_cast<int>(std::min<int64_t>(config.context_length, stored));
-  }
-  std::sort(options.end_of_generation_ids.begin(), options.end_of_generation_ids.end());
-  options.steps_ahead = options.steps_ahead.value_or(backend.steps_ahead());
-  BATON_CHECK(*options.steps_ahead == 0 || *options.steps_ahead == 1,
-              "a sequence has at most one pending output when a step is chosen");
-  return options;
-}
-
-}  // namespace
 
 Engine::Rep::Rep(const EngineOptions& engine_options, std::unique_ptr<Transformer> transformer,
                  std::unique_ptr<KvCache> kv_cache, std::unique_ptr<StepSampler> step_sampler,
@@ -84,7 +83,10 @@ Engine::Rep::Rep(const EngineOptions& engine_options, std::unique_ptr<Transforme
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::unique_ptr<Transformer> model,
                                                        Backend& backend,
                                                        const EngineOptions& options) {
-  BATON_RETURN_IF_ERROR(CheckOptions(options, model->config()));
+  BATON_RETURN_IF_ERROR(CheckEngineOptions(options, model->config()));
+  if (options.num_kv_blocks < 1) {
+    return absl::InvalidArgumentError("--num-kv-blocks: there must be at least one block");
+  }
   const EngineOptions filled = FillDefaults(options, model->config(), backend);
   BATON_RETURN_IF_ERROR(model->Reserve(LargestStepRows(filled)));
   std::unique_ptr<PassRecordings> recordings = backend.MakeRecordings();

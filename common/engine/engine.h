@@ -43,6 +43,10 @@ struct EngineOptions {
   std::optional<int> steps_ahead = std::nullopt;
 };
 
+// What Engine::Create refuses, but for num_kv_blocks, which may be known only once the weights are
+// loaded. Errors name the flag.
+absl::Status CheckEngineOptions(const EngineOptions& options, const ModelConfig& config);
+
 // Counters and sizes of an engine. All but progress, the submissions in waiting_sequences and
 // tokens_per_second are a snapshot of one moment of the engine's thread.
 struct EngineStats {

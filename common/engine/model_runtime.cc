@@ -42,6 +42,30 @@ absl::Status CheckOptions(const ModelRuntimeOptions& options) {
   return absl::OkStatus();
 }
 
+struct OpenedModel {
+  GgufFile file;
+  std::unique_ptr<Tokenizer> tokenizer;
+  EngineOptions engine;  // checked; num_kv_blocks and prefix_identity are still missing
+};
+
+absl::StatusOr<OpenedModel> OpenModel(const ModelRuntimeOptions& options) {
+  BATON_RETURN_IF_ERROR(CheckOptions(options));
+  BATON_ASSIGN_OR_RETURN(const KvDtype kv_dtype, ParseKvDtype(options.kv_cache_dtype));
+  BATON_ASSIGN_OR_RETURN(GgufFile file, GgufFile::Open(options.model));
+  BATON_ASSIGN_OR_RETURN(const ModelConfig config, ModelConfig::FromGguf(file));
+  BATON_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(file));
+  EngineOptions engine = {.max_model_len = options.max_model_len,
+                          .max_num_seqs = options.max_num_seqs,
+                          .max_num_batched_tokens = options.max_num_batched_tokens,
+                          .block_size = options.block_size,
+                          .kv_dtype = kv_dtype,
+                          .enable_prefix_caching = options.enable_prefix_caching,
+                          .max_waiting = options.max_waiting,
+                          .end_of_generation_ids = tokenizer->end_of_generation_ids()};
+  BATON_RETURN_IF_ERROR(CheckEngineOptions(engine, config));
+  return OpenedModel{std::move(file), std::move(tokenizer), std::move(engine)};
+}
+
 DeviceShare ShareOf(const ModelRuntimeOptions& options) {
   return {.utilization = options.gpu_memory_utilization,
           .num_kv_blocks = options.num_kv_blocks,
@@ -99,6 +123,8 @@ std::string MostBytesType(const GgufFile& file) {
 
 }  // namespace
 
+absl::Status CheckModel(const ModelRuntimeOptions& options) { return OpenModel(options).status(); }
+
 absl::StatusOr<KvDtype> ParseKvDtype(const std::string& name) {
   if (name == "auto") return KvDtype::kF16;
   if (name == "fp8_e4m3") return KvDtype::kFp8;
@@ -126,14 +152,14 @@ absl::StatusOr<int> KvBlockCount(const ModelRuntimeOptions& options, const KvLay
 }
 
 absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntimeOptions& options) {
-  BATON_RETURN_IF_ERROR(CheckOptions(options));
   // The backend's pool pins the thread that packs the weights, which is this one. The guard undoes
   // that, so that threads started later do not inherit it.
   const CpuAffinityGuard affinity;
-  BATON_ASSIGN_OR_RETURN(const KvDtype kv_dtype, ParseKvDtype(options.kv_cache_dtype));
-  BATON_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(options.model));
+  BATON_ASSIGN_OR_RETURN(OpenedModel opened, OpenModel(options));
+  const GgufFile& file = opened.file;
+  EngineOptions& engine = opened.engine;
   auto runtime = std::make_unique<ModelRuntime>();
-  BATON_ASSIGN_OR_RETURN(runtime->tokenizer, Tokenizer::Load(file));
+  runtime->tokenizer = std::move(opened.tokenizer);
   BATON_ASSIGN_OR_RETURN(runtime->backend, MakeBackend({.device = options.device,
                                                         .threads = options.threads,
                                                         .cpu_set = options.cpu_set,
@@ -156,23 +182,14 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
   runtime->weights_digest = file.Digest();
   runtime->tokenizer_digest = runtime->tokenizer->digest();
 
-  EngineOptions engine = {
-      .max_model_len = options.max_model_len,
-      .max_num_seqs = options.max_num_seqs,
-      .max_num_batched_tokens = options.max_num_batched_tokens,
-      .block_size = options.block_size,
-      .kv_dtype = kv_dtype,
-      .enable_prefix_caching = options.enable_prefix_caching,
-      .prefix_identity =
-          PrefixIdentity(runtime->weights_digest, model->config().Digest(),
-                         absl::StrCat(runtime->backend->Numerics(), "/", KvDtypeName(kv_dtype))),
-      .max_waiting = options.max_waiting,
-      .end_of_generation_ids = runtime->tokenizer->end_of_generation_ids()};
+  engine.prefix_identity =
+      PrefixIdentity(runtime->weights_digest, model->config().Digest(),
+                     absl::StrCat(runtime->backend->Numerics(), "/", KvDtypeName(engine.kv_dtype)));
   if (in_device) {
     BATON_ASSIGN_OR_RETURN(engine.num_kv_blocks,
                            DeviceBlocks(options, engine, *model, *runtime->backend));
   } else {
-    const KvLayout layout = model->MakeKvLayout(options.block_size, kv_dtype);
+    const KvLayout layout = model->MakeKvLayout(engine.block_size, engine.kv_dtype);
     const int longest =
         options.max_model_len > 0 ? options.max_model_len : model->config().context_length;
     BATON_ASSIGN_OR_RETURN(engine.num_kv_blocks, KvBlockCount(options, layout, longest,

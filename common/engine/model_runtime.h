@@ -56,6 +56,11 @@ struct ModelRuntime {
 // that it does not fit a device is refused before it is loaded.
 absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntimeOptions& options);
 
+// What can be said of a model before a backend is there: that the file is whole, its architecture
+// and its tokenizer are supported, and the options fit it and each other. Reads the metadata, no
+// weights. Errors are LoadModelRuntime's.
+absl::Status CheckModel(const ModelRuntimeOptions& options);
+
 // The KV type of that name; "auto" is f16. INVALID_ARGUMENT names --kv-cache-dtype and its values.
 absl::StatusOr<KvDtype> ParseKvDtype(const std::string& name);
 

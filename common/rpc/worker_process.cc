@@ -66,7 +66,10 @@ std::unique_ptr<WorkerProcess> WorkerProcess::Start(const std::string& program,
   if (absl::Status status = ValidateWorkerFlags(flags); !status.ok()) {
     std::exit(ExitUsage(program, status));
   }
-  if (flags.server.check_config) std::exit(0);
+  if (flags.server.check_config) {
+    const absl::Status status = CheckModel(RuntimeOptions(flags));
+    std::exit(status.ok() ? 0 : ExitUsage(program, status));
+  }
   auto process = std::unique_ptr<WorkerProcess>(new WorkerProcess(program));
   if (absl::Status status = process->Prepare(role, std::move(flags)); !status.ok()) {
     process.reset();

@@ -45,6 +45,7 @@ std::vector<OutputToken> Generate(Engine& engine, SequenceRequest request) {
 }
 
 TEST(ModelRuntime, RunsATinyModelFromItsFile) {
+  EXPECT_TRUE(CheckModel(TinyOptions()).ok());
   const auto runtime = LoadModelRuntime(TinyOptions());
   ASSERT_TRUE(runtime.ok()) << runtime.status();
   EXPECT_EQ((*runtime)->name, "tiny random llama");
@@ -91,7 +92,11 @@ TEST(ModelRuntime, ErrorsNameFlagOrFile) {
   const auto message = [](const std::function<void(ModelRuntimeOptions&)>& spoil) {
     ModelRuntimeOptions options = TinyOptions();
     spoil(options);
-    return std::string(LoadModelRuntime(options).status().message());
+    const std::string refused(LoadModelRuntime(options).status().message());
+    // The device is looked for only when it is needed.
+    const std::string checked(CheckModel(options).message());
+    EXPECT_EQ(checked, options.device == "cpu" ? refused : "");
+    return refused;
   };
   using Options = ModelRuntimeOptions;
   EXPECT_THAT(message([](Options& o) { o.model = ""; }), HasSubstr("--model"));
