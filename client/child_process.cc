@@ -29,6 +29,8 @@ namespace {
   sigprocmask(SIG_SETMASK, &none, nullptr);
   dup2(dev_null, STDIN_FILENO);
   dup2(STDERR_FILENO, STDOUT_FILENO);
+  // Whatever a library has open without the flag: the child may outlive us by its last requests.
+  close_range(STDERR_FILENO + 1, ~0u, CLOSE_RANGE_CLOEXEC);
   execve(argv[0], argv, environment);
   _exit(127);
 }

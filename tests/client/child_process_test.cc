@@ -9,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
 namespace baton {
@@ -53,6 +54,17 @@ TEST(ChildProcess, DoesNotInheritOurSettings) {
   const auto exit = child->Wait(kLong);
   ASSERT_TRUE(exit.has_value());
   EXPECT_EQ(exit->code, 0);
+}
+
+TEST(ChildProcess, InheritsNoDescriptorOfOurs) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);  // as a library opens them
+  auto child = Shell(absl::StrCat("test ! -e /proc/self/fd/", ends[0]));
+  ASSERT_TRUE(child.ok()) << child.status();
+  const auto exit = child->Wait(kLong);
+  ASSERT_TRUE(exit.has_value());
+  EXPECT_EQ(exit->code, 0);
+  for (const int end : ends) close(end);
 }
 
 TEST(ChildProcess, EndsWhenItIsDestroyed) {
