@@ -13,8 +13,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 
-#include "client/core_division.h"
 #include "client/health_client.h"
+#include "client/metrics_page.h"
 #include "common/backend/cpu/cpu_set.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -30,6 +30,7 @@ constexpr int kExitConfiguration = 2;
 constexpr int kDeathsBeforeBackOff = 3;
 constexpr absl::Duration kBackOff = absl::Seconds(2);
 constexpr absl::Duration kHealthTimeout = absl::Milliseconds(500);
+constexpr absl::Duration kCheckTimeout = absl::Minutes(1);  // of one part's flags and files
 
 // A port of loopback that is free now.
 absl::StatusOr<int> FreePort() {
@@ -51,74 +52,151 @@ absl::StatusOr<std::string> FreeAddress() {
   return absl::StrCat("127.0.0.1:", port);
 }
 
+std::string WorkerName(const LocalClusterOptions& options, int index) {
+  return index < options.prefill_workers ? absl::StrCat("prefill-", index)
+                                         : absl::StrCat("decode-", index - options.prefill_workers);
+}
+
+CoreDivisionOptions DivisionOf(const LocalClusterOptions& options) {
+  return {.cpus = options.cpus.empty() ? UsableCpus() : options.cpus,
+          .quota = options.cpus.empty() ? AvailableCpus() : 0,
+          .prefill_workers = options.prefill_workers,
+          .decode_workers = options.decode_workers,
+          .threads = options.threads};
+}
+
+// Divides the CPUs that other clusters leave, and keeps in `claims` what this one takes.
+std::vector<WorkerCores> DivideFreeCores(const LocalClusterOptions& options, CpuClaims& claims) {
+  CoreDivisionOptions wanted = DivisionOf(options);
+  const int workers = options.prefill_workers + options.decode_workers;
+  const bool as_asked = !options.cpus.empty();
+  const int most = as_asked || options.threads == 0 ? static_cast<int>(wanted.cpus.size())
+                                                    : workers * options.threads;
+  CpuClaims taking(wanted.cpus, most);
+  if (!as_asked) wanted.taken = taking.taken();
+  std::vector<WorkerCores> division = DivideCores(wanted);
+  const bool shared = division.front().cpus.empty();
+  if (as_asked || !shared) claims = std::move(taking);
+  if (shared && (workers > 1 || !wanted.taken.empty())) {
+    const std::string others = wanted.taken.empty()
+                                   ? ""
+                                   : absl::StrCat(" (other servers of Baton have CPUs ",
+                                                  absl::StrJoin(wanted.taken, ","), ")");
+    LogWarning(
+        "the workers share {} CPU(s), which makes each slower{}; give every thread one of its own",
+        AvailableCpus(), others);
+  }
+  for (int w = 0; w < workers; ++w) {
+    const WorkerCores& cores = division[static_cast<size_t>(w)];
+    LogInfo("{}: {}", WorkerName(options, w), DescribeThreads(cores.threads, cores.cpus));
+  }
+  return division;
+}
+
 }  // namespace
 
-absl::StatusOr<LocalCluster> LocalCluster::Start(const LocalClusterOptions& options) {
-  LocalCluster cluster;
-  // The children stay there too, whether or not there is a CPU for each of their threads.
-  if (!options.cpus.empty()) KeepThisThreadOn(options.cpus);
+absl::StatusOr<LocalCluster::Child> LocalCluster::MakeWorker(const LocalClusterOptions& options,
+                                                             int index, const WorkerCores& cores) {
+  const bool prefill = index < options.prefill_workers;
   const int workers = options.prefill_workers + options.decode_workers;
-  const std::vector<WorkerCores> division =
-      DivideCores({.cpus = options.cpus.empty() ? UsableCpus() : options.cpus,
-                   .quota = options.cpus.empty() ? AvailableCpus() : 0,
-                   .prefill_workers = options.prefill_workers,
-                   .decode_workers = options.decode_workers,
-                   .threads = options.threads});
-  if (workers > 1 && division.front().cpus.empty()) {
-    LogWarning(
-        "the workers share {} CPU(s), which makes each slower; give every thread one of its own",
-        AvailableCpus());
+  Child child;
+  child.name = WorkerName(options, index);
+  BATON_ASSIGN_OR_RETURN(child.address, FreeAddress());
+  BATON_ASSIGN_OR_RETURN(child.health_address, FreeAddress());
+  child.argv = {
+      absl::StrCat(options.binaries, prefill ? "/baton-prefill-worker" : "/baton-decode-worker"),
+      absl::StrCat("--model=", options.model),
+      absl::StrCat("--listen=", child.address),
+      absl::StrCat("--health-listen=", child.health_address),
+      absl::StrCat("--threads=", cores.threads),
+      absl::StrCat("--gpu-memory-utilization=", options.gpu_memory_utilization / workers)};
+  if (!cores.cpus.empty()) {
+    child.argv.push_back(absl::StrCat("--cpu-set=", absl::StrJoin(cores.cpus, ",")));
   }
+  child.argv.insert(child.argv.end(), options.worker_args.begin(), options.worker_args.end());
+  return child;
+}
 
-  std::vector<std::string> worker_addresses;
-  for (int w = 0; w < workers; ++w) {
-    const bool prefill = w < options.prefill_workers;
-    const WorkerCores& cores = division[static_cast<size_t>(w)];
-    Child child;
-    child.name = prefill ? absl::StrCat("prefill-", w)
-                         : absl::StrCat("decode-", w - options.prefill_workers);
-    BATON_ASSIGN_OR_RETURN(const std::string listen, FreeAddress());
-    BATON_ASSIGN_OR_RETURN(child.health_address, FreeAddress());
-    child.argv = {
-        absl::StrCat(options.binaries, prefill ? "/baton-prefill-worker" : "/baton-decode-worker"),
-        absl::StrCat("--model=", options.model),
-        absl::StrCat("--listen=", listen),
-        absl::StrCat("--health-listen=", child.health_address),
-        absl::StrCat("--threads=", cores.threads),
-        absl::StrCat("--gpu-memory-utilization=", options.gpu_memory_utilization / workers)};
-    if (!cores.cpus.empty()) {
-      child.argv.push_back(absl::StrCat("--cpu-set=", absl::StrJoin(cores.cpus, ",")));
-    }
-    LogInfo("{}: {}", child.name, DescribeThreads(cores.threads, cores.cpus));
-    child.argv.insert(child.argv.end(), options.worker_args.begin(), options.worker_args.end());
-    worker_addresses.push_back(absl::StrCat(prefill ? "--prefill=" : "--decode=", listen));
-    cluster.children_.push_back(std::move(child));
-  }
-
-  cluster.address_ = options.listen;
-  if (absl::EndsWith(options.listen, ":0")) {
-    BATON_ASSIGN_OR_RETURN(const int port, FreePort());
-    cluster.address_ = absl::StrCat(absl::StripSuffix(options.listen, "0"), port);
-  }
+absl::StatusOr<LocalCluster::Child> LocalCluster::MakeRouter(const LocalClusterOptions& options,
+                                                             const std::vector<Child>& workers) {
   Child router;
   router.name = "router";
+  router.address = options.listen;
+  if (absl::EndsWith(options.listen, ":0")) {
+    BATON_ASSIGN_OR_RETURN(const int port, FreePort());
+    router.address = absl::StrCat(absl::StripSuffix(options.listen, "0"), port);
+  }
   router.health_address = options.health_listen;
   if (router.health_address.empty()) {
     BATON_ASSIGN_OR_RETURN(router.health_address, FreeAddress());
   }
   router.argv = {absl::StrCat(options.binaries, "/baton-router"),
-                 absl::StrCat("--model=", options.model),
-                 absl::StrCat("--listen=", cluster.address_),
+                 absl::StrCat("--model=", options.model), absl::StrCat("--listen=", router.address),
                  absl::StrCat("--health-listen=", router.health_address)};
   router.argv.insert(router.argv.end(), options.router_args.begin(), options.router_args.end());
-  router.argv.insert(router.argv.end(), worker_addresses.begin(), worker_addresses.end());
-  cluster.children_.push_back(std::move(router));
+  for (size_t w = 0; w < workers.size(); ++w) {
+    const bool prefill = w < static_cast<size_t>(options.prefill_workers);
+    router.argv.push_back(absl::StrCat(prefill ? "--prefill=" : "--decode=", workers[w].address));
+  }
+  return router;
+}
 
+absl::StatusOr<LocalCluster> LocalCluster::Prepare(const LocalClusterOptions& options,
+                                                   const std::vector<WorkerCores>& division) {
+  LocalCluster cluster;
+  for (size_t w = 0; w < division.size(); ++w) {
+    BATON_ASSIGN_OR_RETURN(Child worker, MakeWorker(options, static_cast<int>(w), division[w]));
+    cluster.children_.push_back(std::move(worker));
+  }
+  BATON_ASSIGN_OR_RETURN(Child router, MakeRouter(options, cluster.children_));
+  cluster.children_.push_back(std::move(router));
+  if (options.metrics_listen.empty()) return cluster;
+  for (Child& child : cluster.children_) {
+    BATON_ASSIGN_OR_RETURN(child.metrics_address, FreeAddress());
+    child.argv.push_back(absl::StrCat("--metrics-listen=", child.metrics_address));
+  }
+  return cluster;
+}
+
+absl::StatusOr<bool> LocalCluster::Check(const LocalClusterOptions& options) {
+  BATON_ASSIGN_OR_RETURN(LocalCluster cluster, Prepare(options, DivideCores(DivisionOf(options))));
+  for (Child& child : cluster.children_) {
+    child.argv.push_back("--check-config");
+    BATON_ASSIGN_OR_RETURN(ChildProcess process, ChildProcess::Start(child.argv));
+    const auto exit = process.Wait(kCheckTimeout);
+    if (exit.has_value() && exit->signal == 0 && exit->code == kExitConfiguration) return false;
+    if (!exit.has_value() || exit->signal != 0 || exit->code != 0) {
+      return absl::InternalError(absl::StrCat(child.name, " did not end its --check-config well"));
+    }
+  }
+  return true;
+}
+
+absl::StatusOr<LocalCluster> LocalCluster::Start(const LocalClusterOptions& options) {
+  // The children stay there too, whether or not there is a CPU for each of their threads.
+  if (!options.cpus.empty()) KeepThisThreadOn(options.cpus);
+  CpuClaims claims;
+  const std::vector<WorkerCores> division = DivideFreeCores(options, claims);
+  BATON_ASSIGN_OR_RETURN(LocalCluster cluster, Prepare(options, division));
+  cluster.claims_ = std::move(claims);
+  if (!options.metrics_listen.empty()) {
+    BATON_RETURN_IF_ERROR(cluster.ServeMetrics(options.metrics_listen));
+  }
   for (Child& child : cluster.children_) {
     BATON_ASSIGN_OR_RETURN(ChildProcess process, ChildProcess::Start(child.argv));
     child.process.push_back(std::move(process));
   }
   return cluster;
+}
+
+absl::Status LocalCluster::ServeMetrics(const std::string& listen) {
+  std::vector<MetricsSource> sources;
+  for (const Child& child : children_) sources.push_back({child.name, child.metrics_address});
+  BATON_ASSIGN_OR_RETURN(metrics_, MetricsServer::Start(listen, [sources = std::move(sources)] {
+                           return ScrapeParts(sources);
+                         }));
+  LogInfo("the metrics of all parts are at http://{}/metrics", metrics_->address());
+  return absl::OkStatus();
 }
 
 LocalCluster::~LocalCluster() {

@@ -1,6 +1,7 @@
 // Router and workers as child processes on loopback: what `baton serve` runs.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,9 @@
 #include "absl/time/time.h"
 
 #include "client/child_process.h"
+#include "client/core_division.h"
+#include "client/cpu_claims.h"
+#include "common/rpc/metrics_server.h"
 
 namespace baton {
 
@@ -17,6 +21,7 @@ struct LocalClusterOptions {
   std::string model;
   std::string listen = "127.0.0.1:50051";  // of the router; port 0: a free one
   std::string health_listen;               // of the router; empty: a free port of loopback
+  std::string metrics_listen;              // of a page with the metrics of all parts; empty: none
   int prefill_workers = 1;
   int decode_workers = 1;
   int threads = 0;                       // of each worker; 0: as many as it has CPUs
@@ -29,9 +34,13 @@ struct LocalClusterOptions {
 // Not thread-safe; used from the main thread. Stops all children when destroyed.
 class LocalCluster {
  public:
+  // Runs each part with --check-config, one after the other; ends with the first that refuses.
+  // False when one did: it has said why on stderr. An error when one could not be asked.
+  static absl::StatusOr<bool> Check(const LocalClusterOptions& options);
   // Confines the calling thread to `cpus` and starts the children; they load while the caller
-  // polls. Workers get CPUs of their own where there are enough (client/core_division.h); the log
-  // says which.
+  // polls. Workers get CPUs of their own where enough are left by other clusters on this machine
+  // (client/cpu_claims.h, client/core_division.h); `cpus` that are given are taken as they are. The
+  // log says which.
   static absl::StatusOr<LocalCluster> Start(const LocalClusterOptions& options);
   LocalCluster(LocalCluster&&) = default;
   ~LocalCluster();
@@ -42,7 +51,7 @@ class LocalCluster {
   // The router is ready and knows every worker as ready. Stays so when one of them is restarted.
   bool ready() const { return ready_; }
   // host:port of the router.
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return children_.back().address; }
   // Ends the router first, then the workers, politely for `grace`, then at once. True when none had
   // to be killed.
   bool Stop(absl::Duration grace);
@@ -51,7 +60,9 @@ class LocalCluster {
   struct Child {
     std::string name;
     std::vector<std::string> argv;
+    std::string address;  // host:port of its gRPC server
     std::string health_address;
+    std::string metrics_address;        // empty: none
     std::vector<ChildProcess> process;  // one, or none while it waits to be restarted
     bool was_ready = false;             // since it was last started
     bool ever_ready = false;            // its flags and its model are right
@@ -59,10 +70,19 @@ class LocalCluster {
     absl::Time restart_at = absl::InfinitePast();
   };
   LocalCluster() = default;
+  // The children with their arguments, none of them started.
+  static absl::StatusOr<LocalCluster> Prepare(const LocalClusterOptions& options,
+                                              const std::vector<WorkerCores>& division);
+  static absl::StatusOr<Child> MakeWorker(const LocalClusterOptions& options, int index,
+                                          const WorkerCores& cores);
+  static absl::StatusOr<Child> MakeRouter(const LocalClusterOptions& options,
+                                          const std::vector<Child>& workers);
+  absl::Status ServeMetrics(const std::string& listen);
   absl::Status PollChild(Child& child, absl::Time now);
 
+  CpuClaims claims_;             // until the workers have ended
   std::vector<Child> children_;  // the router is the last
-  std::string address_;
+  std::unique_ptr<MetricsServer> metrics_;
   bool ready_ = false;
 };
 

@@ -33,8 +33,8 @@ constexpr absl::string_view kNotForWorkers[] = {
 
 // Flags that the router shares with the workers, or has for itself.
 constexpr absl::string_view kForRouter[] = {
-    "metrics-listen", "disaggregate", "log-level", "log-format", "shutdown-timeout",
-    "tls-cert",       "tls-key",      "tls-ca",    "insecure",   "tls-server-name"};
+    "disaggregate", "log-level", "log-format", "shutdown-timeout", "tls-cert",
+    "tls-key",      "tls-ca",    "insecure",   "tls-server-name",  "served-model-name"};
 
 int RunCluster(const LocalClusterOptions& options, absl::Duration shutdown_timeout) {
   std::atomic<int> signals_seen = 0;
@@ -83,12 +83,18 @@ int ServeCommand::Run(const FlagSet& flags) {
   options_.model = worker_.model;
   options_.listen = worker_.server.listen;
   options_.health_listen = worker_.server.health_listen;
+  options_.metrics_listen = worker_.server.metrics_listen;
   options_.threads = worker_.threads;
   options_.gpu_memory_utilization = worker_.gpu_memory_utilization;
   if (!worker_.cpu_set.empty()) options_.cpus = *ParseCpuSet(worker_.cpu_set);
   for (const std::string& argument : flags.GivenArguments()) {
     if (!IsOneOf(argument, kNotForWorkers)) options_.worker_args.push_back(argument);
     if (IsOneOf(argument, kForRouter)) options_.router_args.push_back(argument);
+  }
+  if (worker_.server.check_config) {
+    const absl::StatusOr<bool> accepted = LocalCluster::Check(options_);
+    if (!accepted.ok()) return ExitUsage("baton serve", accepted.status());
+    return *accepted ? 0 : kExitUsage;
   }
   return RunCluster(options_, worker_.server.shutdown_timeout);
 }

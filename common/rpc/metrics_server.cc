@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -64,8 +65,8 @@ struct MetricsServer::Rep {
   std::thread thread;
 };
 
-absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(const std::string& address,
-                                                                    const Metrics& metrics) {
+absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
+    const std::string& address, std::function<std::string()> page) {
   BATON_RETURN_IF_ERROR(CheckListenable("--metrics-listen", address));
   BATON_ASSIGN_OR_RETURN(HostPort host_port, ParseHostPort(address));
   auto rep = std::make_unique<Rep>();
@@ -80,9 +81,10 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(const std::s
   server.set_write_timeout(kSocketTimeoutSeconds);
   server.set_keep_alive_max_count(1);
   server.set_payload_max_length(kMaxRequestBytes);
-  server.Get("/metrics", [&metrics](const httplib::Request&, httplib::Response& response) {
-    response.set_content(metrics.Scrape(), "text/plain; version=0.0.4; charset=utf-8");
-  });
+  server.Get("/metrics",
+             [page = std::move(page)](const httplib::Request&, httplib::Response& response) {
+               response.set_content(page(), "text/plain; version=0.0.4; charset=utf-8");
+             });
   bool bound = false;
   if (host_port.port == 0) {
     const int port = server.bind_to_any_port(host_port.host.c_str());

@@ -1,12 +1,11 @@
 // GET /metrics over plain HTTP.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
-
-#include "common/rpc/metrics.h"
 
 namespace baton {
 
@@ -14,10 +13,10 @@ namespace baton {
 // with its destructor.
 class MetricsServer {
  public:
-  // Borrows `metrics`. The error is one line that names --metrics-listen, the address and the
-  // remedy.
+  // `page` makes the text of each answer and is called from any of the threads. The error is one
+  // line that names --metrics-listen, the address and the remedy.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const std::string& address,
-                                                              const Metrics& metrics);
+                                                              std::function<std::string()> page);
   ~MetricsServer();
 
   const std::string& address() const;  // as bound

@@ -169,7 +169,8 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options opt
   Rep& rep = *process->rep_;
   if (!rep.options.flags.metrics_listen.empty()) {
     BATON_ASSIGN_OR_RETURN(rep.metrics_server,
-                           MetricsServer::Start(rep.options.flags.metrics_listen, metrics));
+                           MetricsServer::Start(rep.options.flags.metrics_listen,
+                                                [&metrics] { return metrics.Scrape(); }));
   }
   if (!rep.options.flags.health_listen.empty()) {
     grpc::ServerBuilder builder;

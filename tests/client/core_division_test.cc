@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
+#include <random>
 #include <set>
 
 namespace baton {
@@ -61,6 +63,43 @@ TEST(DivideCores, KeepsToTheThreadsAskedForAndSharesWhereTheyAreTooMany) {
     EXPECT_EQ(cores.threads, 2);
     EXPECT_THAT(cores.cpus, IsEmpty());
   }
+}
+
+TEST(DivideCores, LeavesToOthersWhatTheyTookAndSharesWhereTooFewAreLeft) {
+  std::mt19937 random(1);
+  int shared = 0, divided = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    CoreDivisionOptions options = {.cpus = Cpus(1 + static_cast<int>(random() % 16)),
+                                   .prefill_workers = static_cast<int>(random() % 4),
+                                   .decode_workers = 1 + static_cast<int>(random() % 3),
+                                   .threads = static_cast<int>(random() % 4)};
+    const auto alone = DivideCores(options);
+    std::vector<int> left;
+    for (const int cpu : options.cpus) (random() % 2 == 0 ? left : options.taken).push_back(cpu);
+    const auto division = DivideCores(options);
+    ASSERT_EQ(division.size(), alone.size());
+    std::vector<int> used;
+    for (const WorkerCores& cores : division) {
+      used.insert(used.end(), cores.cpus.begin(), cores.cpus.end());
+    }
+    const size_t needed = division.size() * static_cast<size_t>(std::max(1, options.threads));
+    if (left.size() < needed) {
+      ++shared;
+      EXPECT_THAT(used, IsEmpty());
+      for (size_t w = 0; w < division.size(); ++w) {
+        EXPECT_EQ(division[w].threads, alone[w].threads);
+      }
+    } else {
+      ++divided;
+      left.resize(options.threads == 0 ? left.size() : needed);
+      EXPECT_EQ(used, left) << "the first that are left, each once, and all unless told otherwise";
+      for (const WorkerCores& cores : division) {
+        EXPECT_EQ(cores.cpus.size(), static_cast<size_t>(cores.threads));
+      }
+    }
+  }
+  EXPECT_GT(shared, 1000);
+  EXPECT_GT(divided, 1000);
 }
 
 TEST(DivideCores, PinsNobodyUnderAQuotaAndStartsNoMoreThreadsThanItIsWorth) {

@@ -22,46 +22,6 @@ def children(process):
     return [int(pid) for pid in text.split()]
 
 
-def threads_of(pid):
-    """The CPUs that each thread of a process may run on, as the kernel writes them: "0-1"."""
-    lists = []
-    for status in pathlib.Path(f"/proc/{pid}/task").glob("*/status"):
-        lists.append(re.search(r"Cpus_allowed_list:\s*(\S+)", status.read_text()).group(1))
-    return lists
-
-
-def test_workers_compute_on_cpus_of_their_own(served):
-    process, address = served
-    if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("needs two CPUs")
-    run("baton", "run", "--server", address, "--temperature", "0", "-n", "2", "Hello")
-    computed, pinned = [], []
-    for pid in children(process):
-        program = pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-        own = [arg for arg in program if arg.startswith("--cpu-set=")]
-        if not own:
-            continue  # the router
-        cpus = set(own[0].removeprefix("--cpu-set=").split(","))
-        computed.append(any(allowed in cpus for allowed in threads_of(pid)))  # pinned by its first step
-        assert not any(cpus & other for other in pinned), program
-        pinned.append(cpus)
-    assert len(pinned) == 2 and any(computed)
-
-
-def test_serve_stays_on_the_cpus_that_it_is_given():
-    cpu = max(os.sched_getaffinity(0))
-    process = subprocess.Popen([str(BIN / "baton"), "serve", f"--model={MODEL}", "--listen=127.0.0.1:0",
-                                f"--cpu-set={cpu}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout.readline().startswith("ready: ")
-        for pid in children(process):
-            assert set(threads_of(pid)) == {str(cpu)}
-    finally:
-        process.send_signal(signal.SIGTERM)
-        log = process.communicate(timeout=40)[1]
-    assert "share 1 CPU(s)" in log, log
-
-
 def test_serve_divides_the_share_of_a_gpu_among_its_workers(served):
     commands = [pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0") for pid in children(served[0])]
     assert sum(b"--gpu-memory-utilization=0.45" in command for command in commands) == 2, commands

@@ -183,7 +183,7 @@ TEST_F(RouterThreads, TokensAreRightWhileClientsLeaveAndWorkersDie) {
     });
   }
   std::atomic<bool> stop = false;
-  const auto metrics = MetricsServer::Start("127.0.0.1:0", metrics_);
+  const auto metrics = MetricsServer::Start("127.0.0.1:0", [this] { return metrics_.Scrape(); });
   ASSERT_TRUE(metrics.ok()) << metrics.status();
   std::vector<std::thread> visitors;
   for (int i = 0; i < 2; ++i) visitors.emplace_back([&] { LookAround(**metrics, stop); });

@@ -1,0 +1,72 @@
+#include "client/cpu_claims.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <optional>
+#include <utility>
+
+namespace baton {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// The `index`th of this process's own numbers, which no machine's CPUs have: what else runs here
+// has claims too.
+int Cpu(int index) { return (getpid() + 1) * 100 + index; }
+
+TEST(CpuClaims, OneHasACpuAtATimeAndGivesItBack) {
+  std::optional<CpuClaims> first(std::in_place, std::vector<int>{Cpu(0), Cpu(1), Cpu(2)}, 2);
+  EXPECT_THAT(first->taken(), IsEmpty());
+  const CpuClaims second({Cpu(0), Cpu(1), Cpu(2), Cpu(3)}, 4);
+  EXPECT_THAT(second.taken(), ElementsAre(Cpu(0), Cpu(1)));
+  EXPECT_THAT(CpuClaims({Cpu(0), Cpu(2), Cpu(3)}, 3).taken(), ElementsAre(Cpu(0), Cpu(2), Cpu(3)));
+  first.reset();
+  EXPECT_THAT(CpuClaims({Cpu(0), Cpu(2), Cpu(1)}, 3).taken(), ElementsAre(Cpu(2)));
+}
+
+TEST(CpuClaims, LooksNoFurtherThanItNeeds) {
+  const CpuClaims other({Cpu(1), Cpu(3)}, 2);
+  const CpuClaims claims({Cpu(0), Cpu(1), Cpu(2), Cpu(3)}, 2);
+  EXPECT_THAT(claims.taken(), ElementsAre(Cpu(1)));
+  EXPECT_THAT(CpuClaims({Cpu(0), Cpu(1), Cpu(2), Cpu(3)}, 0).taken(), IsEmpty());
+}
+
+TEST(CpuClaims, GoWithTheObjectThatTheyAreMovedTo) {
+  CpuClaims to;
+  {
+    CpuClaims from({Cpu(0)}, 1);
+    to = std::move(from);
+  }
+  EXPECT_THAT(CpuClaims({Cpu(0)}, 1).taken(), ElementsAre(Cpu(0)));
+  to = CpuClaims();
+  EXPECT_THAT(CpuClaims({Cpu(0)}, 1).taken(), IsEmpty());
+}
+
+TEST(CpuClaims, EndWithTheProcessHoweverItEnds) {
+  int claimed[2];
+  ASSERT_EQ(pipe(claimed), 0);
+  const int cpu = Cpu(0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const CpuClaims claims({cpu}, 1);
+    if (write(claimed[1], "x", 1) != 1) _exit(1);
+    pause();
+    _exit(0);
+  }
+  close(claimed[1]);
+  char byte = 0;
+  ASSERT_EQ(read(claimed[0], &byte, 1), 1);
+  close(claimed[0]);
+  EXPECT_THAT(CpuClaims({cpu}, 1).taken(), ElementsAre(cpu));
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_THAT(CpuClaims({cpu}, 1).taken(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace baton

@@ -1,0 +1,197 @@
+"""`baton serve` as its operator sees it: what it checks beforehand, the metrics of its parts, and its CPUs."""
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import urllib.request
+
+import pytest
+
+from cluster import BIN, MODEL
+
+TINY = pathlib.Path(__file__).parent.parent / "data" / "tiny" / "tiny-llama-q4_1.gguf"
+MODEL_FLAG = f"--model={MODEL}"
+ROUTER = ["baton-router", "--prefill=127.0.0.1:1", "--decode=127.0.0.1:2"]
+SERVERS = [ROUTER, ["baton-prefill-worker"], ["baton-decode-worker"], ["baton", "serve"]]
+NAMES = [" ".join(server[:2] if server[0] == "baton" else server[:1]) for server in SERVERS]
+
+
+class Serve:
+    """A running `baton serve`, ready when the `with` block begins. Its exit code must be 0."""
+
+    def __init__(self, *args):
+        self.args = args
+        self.log = tempfile.NamedTemporaryFile(prefix="serve-", suffix=".log", delete=False)
+
+    def __enter__(self):
+        self.process = subprocess.Popen([str(BIN / "baton"), "serve", MODEL_FLAG, "--listen=127.0.0.1:0", *self.args],
+                                        stdout=subprocess.PIPE, stderr=self.log, text=True)
+        line = self.process.stdout.readline()
+        assert line.startswith("ready: grpc://"), self.log_text()
+        self.address = line.strip().removeprefix("ready: grpc://")
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(40) == 0, self.log_text()
+
+    def log_text(self):
+        return pathlib.Path(self.log.name).read_text()
+
+    def children(self):
+        return pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+
+    def pinned(self):
+        """{pid: its CPUs} of the workers that have some of their own."""
+        found = {}
+        for pid in self.children():
+            for argument in pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0"):
+                if argument.startswith("--cpu-set="):
+                    found[pid] = [int(cpu) for cpu in argument.removeprefix("--cpu-set=").split(",")]
+        return found
+
+    def cpus(self):
+        """Those of all workers, each as often as one has it."""
+        return sorted(cpu for cpus in self.pinned().values() for cpu in cpus)
+
+    def others_have_its_cpus(self):
+        """Whether another server had taken the CPUs before. If so, it must have said so."""
+        assert self.cpus() or "other servers of Baton have CPUs" in self.log_text(), self.log_text()
+        return not self.cpus()
+
+    def metrics_page(self):
+        address = re.search(r"metrics of all parts are at (http://\S+/metrics)", self.log_text()).group(1)
+        with urllib.request.urlopen(address, timeout=10) as response:
+            return response.read().decode()
+
+
+def threads_of(pid):
+    """The CPUs that the threads of a process may run on, as the kernel writes them: "0-1"."""
+    statuses = [status.read_text() for status in pathlib.Path(f"/proc/{pid}/task").glob("*/status")]
+    return {re.search(r"Cpus_allowed_list:\s*(\S+)", status).group(1) for status in statuses}
+
+
+@pytest.fixture(scope="module")
+def served():
+    with Serve("--metrics-listen=127.0.0.1:0", "--served-model-name=small") as serve:
+        yield serve
+
+
+def run(command, *args, timeout_s=60):
+    return subprocess.run([str(BIN / command[0]), *command[1:], *args], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, timeout=timeout_s)
+
+
+def assert_one_clear_line(done, *words):
+    assert done.returncode == 2, done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+@pytest.mark.parametrize("server", SERVERS, ids=NAMES)
+def test_check_config_accepts_what_runs_and_ends(server):
+    done = run(server, "--check-config", MODEL_FLAG, "--listen=127.0.0.1:0")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("server", SERVERS, ids=NAMES)
+@pytest.mark.parametrize("damage", ["missing", "text", "cut in the metadata", "cut in the tensors", "no tokenizer"])
+def test_check_config_refuses_a_model_that_cannot_be_served(server, damage, tmp_path):
+    if server is ROUTER and damage == "cut in the tensors":
+        pytest.skip("the router reads the metadata only")
+    path = tmp_path / "model.gguf"
+    model = TINY.read_bytes()
+    if damage != "missing":
+        path.write_bytes({"text": b"this is no model",
+                          "cut in the metadata": model[:2_000],
+                          "cut in the tensors": model[:-100],
+                          "no tokenizer": model.replace(b"tokenizer.ggml.model", b"tokenizer.none.model")}[damage])
+    assert_one_clear_line(run(server, "--check-config", f"--model={path}"), str(path))
+
+
+@pytest.mark.parametrize("server", SERVERS[1:], ids=NAMES[1:])
+def test_check_config_refuses_flags_that_do_not_fit_the_model(server):
+    done = run(server, "--check-config", MODEL_FLAG, "--max-model-len=8193")
+    assert_one_clear_line(done, "--max-model-len", "8192")
+
+
+def test_check_config_of_serve_asks_each_part():
+    done = run(["baton", "serve"], "--check-config", MODEL_FLAG, "--disaggregate=sometimes")
+    assert_one_clear_line(done, "baton-router", "--disaggregate", "sometimes")
+    done = run(["baton", "serve"], "--check-config", MODEL_FLAG, "--cpu-set=4095")
+    assert_one_clear_line(done, "--cpu-set")
+    done = run(["baton", "serve"], "--check-config", MODEL_FLAG, "--tls-cert=/nowhere.pem")
+    assert_one_clear_line(done, "--tls-cert", "/nowhere.pem")
+
+
+def test_one_page_has_the_metrics_of_every_part(served):
+    page = served.metrics_page()
+    families = {}  # {part: names}
+    for name, part in re.findall(r'^(\w+)\{part="([^"]+)".*\} \S+$', page, re.MULTILINE):
+        families.setdefault(part, set()).add(name)
+    assert set(families) == {"router", "prefill-0", "decode-0"}
+    assert "baton_router_queue_bytes" in families["router"] - families["decode-0"]
+    for part in ("prefill-0", "decode-0"):
+        assert "baton_kv_cache_blocks" in families[part] - families["router"]
+    assert re.findall(r"^baton_part_up.* (\d)$", page, re.MULTILINE) == ["1"] * 3
+    types = re.findall(r"^# TYPE (\S+)", page, re.MULTILINE)
+    assert len(types) == len(set(types)), "each family stands once"
+
+
+def test_every_part_calls_the_model_by_the_name_it_is_served_under(served):
+    assert set(re.findall(r'model_name="([^"]*)"', served.metrics_page())) == {"small"}
+
+
+def test_a_taken_port_for_metrics_is_one_clear_line():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = run(["baton", "serve"], MODEL_FLAG, "--listen=127.0.0.1:0", f"--metrics-listen={address}",
+                   "--log-level=error")
+    assert_one_clear_line(done, "--metrics-listen", address)
+
+
+def test_workers_compute_on_cpus_of_their_own(served):
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs two CPUs")
+    if served.others_have_its_cpus():
+        pytest.skip("another server of Baton has them")
+    assert len(served.pinned()) == 2 and len(set(served.cpus())) == len(served.cpus())
+    assert run(["baton", "run"], "--server", served.address, "-n", "2", "Hello").returncode == 0
+    # Its first step pins a worker's threads.
+    assert any(str(cpu) in threads_of(pid) for pid, cpus in served.pinned().items() for cpu in cpus)
+
+
+def test_the_second_of_two_takes_no_cpu_of_the_first(served):
+    usable = sorted(os.sched_getaffinity(0))
+    if len(usable) < 2:
+        pytest.skip("needs two CPUs")
+    if served.others_have_its_cpus():
+        pytest.skip("another server of Baton has them")
+    assert served.cpus() == usable, "all, as no number of threads is given"
+    with Serve() as second:
+        assert second.others_have_its_cpus()
+        assert f"other servers of Baton have CPUs {','.join(map(str, usable))}" in second.log_text()
+        for pid in second.children():
+            assert threads_of(pid) == threads_of("self"), "they share all"
+
+
+def test_run_with_a_model_leaves_a_server_its_cpus_too(served):
+    done = run(["baton", "run"], MODEL_FLAG, "-n", "1", "Hello")
+    assert done.returncode == 0, done.stderr
+    assert "other servers of Baton have CPUs" in done.stderr
+
+
+def test_given_cpus_are_taken_as_asked(served):
+    cpu = max(os.sched_getaffinity(0))
+    with Serve(f"--cpu-set={cpu}", "--prefill-workers=0") as serve:
+        assert serve.cpus() == [cpu]
+    with Serve(f"--cpu-set={cpu}") as serve:
+        for pid in serve.children():
+            assert threads_of(pid) == {str(cpu)}
+        assert "share 1 CPU(s), which makes each slower;" in serve.log_text()
