@@ -17,7 +17,8 @@ constexpr uint32_t kTenantShare = 8;
 constexpr double kSafeShare = 0.8;
 // And how much longer it may take at least: a worker that stands still for a moment is usual.
 constexpr absl::Duration kSafeMargin = absl::Milliseconds(100);
-constexpr double kOutputMemory = 32;  // requests
+constexpr absl::Duration kLongestWait = absl::Hours(1);  // that is predicted
+constexpr double kOutputMemory = 32;                     // requests
 
 }  // namespace
 
@@ -60,7 +61,8 @@ absl::Duration Admission::Wait(const Newcomer& newcomer, absl::Time now) const {
   const std::optional<double> rate = rate_.TokensPerSecond(now);
   if (!rate_.somebody_waits() || !rate.has_value()) return absl::ZeroDuration();
   const uint64_t ahead = backlog_.Ahead(newcomer.priority, newcomer.tenant, newcomer.tokens);
-  return rate_.UntilNext(now) + absl::Seconds(static_cast<double>(ahead) / *rate);
+  const absl::Duration until_next = rate_.UntilNext(now);
+  return std::min(until_next + absl::Seconds(static_cast<double>(ahead) / *rate), kLongestWait);
 }
 
 void Admission::Ticket::SetTokens(uint64_t tokens) {

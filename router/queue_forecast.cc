@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace baton {
 namespace {
 
 constexpr double kWindowSeconds = 2;
 constexpr double kWindowRequests = 8;
-constexpr double kIdleSeconds = 10;  // halves, and more, what was measured before
+constexpr double kFull = 0.632;  // 1 - 1/e: what a whole window weighs, older parts weigh less
 constexpr double kSurely = 2;
 
 }  // namespace
@@ -18,15 +19,20 @@ double DrainRate::SecondsSinceLast(absl::Time now) const {
   return absl::ToDoubleSeconds(waited_before_ + waited);
 }
 
+bool DrainRate::known() const {
+  return seconds_ >= kFull * kWindowSeconds && requests_ >= kFull * kWindowRequests;
+}
+
 void DrainRate::SetWaiting(bool somebody_waits, absl::Time now) {
   if (somebody_waits == somebody_waits_) return;
   if (somebody_waits) {
-    // All alike, so that the rate stays as it was until something new is measured.
-    const double keep = std::exp(-absl::ToDoubleSeconds(now - since_) / kIdleSeconds);
-    seconds_ *= keep;
-    tokens_ *= keep;
-    requests_ *= keep;
-    waited_before_ *= keep;
+    const double pause = absl::ToDoubleSeconds(now - since_);
+    if (pause > kWindowSeconds) {
+      *this = DrainRate();
+    } else if (pause * requests_ > seconds_) {  // longer than a request takes
+      measures_ = false;
+      waited_before_ = absl::ZeroDuration();
+    }
   } else {
     waited_before_ += now - since_;
   }
@@ -37,23 +43,24 @@ void DrainRate::SetWaiting(bool somebody_waits, absl::Time now) {
 void DrainRate::Left(uint64_t tokens, absl::Time now) {
   if (!somebody_waits_) return;
   const double gap = SecondsSinceLast(now);
+  since_ = now;
+  waited_before_ = absl::ZeroDuration();
+  if (!std::exchange(measures_, true)) return;
   const double keep = std::max(std::exp(-gap / kWindowSeconds), 1 - 1 / kWindowRequests);
   seconds_ = seconds_ * keep + gap;
   tokens_ = tokens_ * keep + static_cast<double>(tokens);
   requests_ = requests_ * keep + 1;
-  waited_before_ = absl::ZeroDuration();
-  since_ = now;
 }
 
 std::optional<double> DrainRate::TokensPerSecond(absl::Time now) const {
-  if (seconds_ <= 0) return std::nullopt;
+  if (!known()) return std::nullopt;
   // That the next is on its way says nothing; that it is late does.
   const double late = std::max(0.0, SecondsSinceLast(now) - seconds_ / requests_);
   return tokens_ / (seconds_ + late);
 }
 
 absl::Duration DrainRate::UntilNext(absl::Time now) const {
-  if (requests_ <= 0) return absl::ZeroDuration();
+  if (!known()) return absl::ZeroDuration();
   return absl::Seconds(std::max(0.0, seconds_ / requests_ - SecondsSinceLast(now)));
 }
 

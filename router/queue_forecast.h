@@ -16,9 +16,12 @@
 namespace baton {
 
 // The rate at which requests get workers while others wait for theirs, in tokens a second: only
-// then does it tell what the workers can take. Over the last two seconds of such time, or the last
-// eight requests where those took longer. Time in which nobody waits is no part of it, but what was
-// measured before counts the less the longer it was. Not thread-safe; `now` never goes back.
+// then does it tell what the workers can take. It is that of the last two seconds of such time, or
+// of the last eight requests where those took longer, and not known before so much was measured: a
+// worker that stands still for a moment is usual. Time in which nobody waits is no part of it. Nor
+// is, after a pause in which the workers ran out of work, the time until the first request gets its
+// worker: they may be slow to begin. After two seconds in which nobody waits it is not known any
+// more. Not thread-safe; `now` never goes back.
 class DrainRate {
  public:
   // Somebody waits for a worker that is busy, from now on, or nobody does.
@@ -26,17 +29,19 @@ class DrainRate {
   bool somebody_waits() const { return somebody_waits_; }
   // A request of so many tokens got its workers.
   void Left(uint64_t tokens, absl::Time now);
-  // None until a request got its workers while another waited.
+  // None while it is not known.
   std::optional<double> TokensPerSecond(absl::Time now) const;
-  // Until the next of those that wait gets its workers, at that rate.
+  // Until the next of those that wait gets its workers, at that rate; zero without one.
   absl::Duration UntilNext(absl::Time now) const;
 
  private:
+  bool known() const;
   double SecondsSinceLast(absl::Time now) const;  // of time in which somebody waited
 
   bool somebody_waits_ = false;
   absl::Time since_ = absl::InfinitePast();         // it is so, or a request left
   absl::Duration waited_before_;                    // since a request left, up to `since_`
+  bool measures_ = false;                           // a request left since the workers began
   double seconds_ = 0, tokens_ = 0, requests_ = 0;  // what was measured, older parts weigh less
 };
 

@@ -54,6 +54,7 @@ class Router {
   void EndAll();
 
  private:
+  friend class RouterFixture;  // of tests, which have it look back on times that were not
   const RouterOptions options_;
   FleetView fleet_;
   Admission admission_;

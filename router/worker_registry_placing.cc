@@ -58,12 +58,6 @@ void WorkerRegistry::TakeLoad(Worker& worker, const internal::v1::WorkerLoad& lo
   seen.sequences_since = 0;
   seen.prompt_tokens_since = 0;
   seen.tokens_since = 0;
-  // What it did over the last seconds is the least that it can do.
-  if (worker.target.role == internal::v1::WORKER_ROLE_PREFILL &&
-      worker.measured_tokens_per_second == 0) {
-    seen.prefill_tokens_per_second =
-        std::max<double>(seen.prefill_tokens_per_second, load.tokens_per_second());
-  }
 }
 
 void WorkerRegistry::TakePages(Worker& worker, const internal::v1::PrefixDelta& delta) {

@@ -151,7 +151,6 @@ WatchResponse WatchFromStats(ServerState state, const EngineStats& stats) {
   load.set_waiting_tokens(Unsigned(stats.waiting_tokens));
   load.set_free_blocks(Unsigned(stats.free_blocks));
   load.set_cached_blocks(Unsigned(stats.cached_blocks));
-  load.set_tokens_per_second(static_cast<float>(stats.tokens_per_second));
   return response;
 }
 

@@ -69,6 +69,19 @@ def test_a_router_that_comes_later_learns_what_the_workers_hold(fleet):
     fleet.wait_idle()
 
 
+def test_idle_workers_share_prompts_that_are_too_short_to_measure_them_by(fleet):
+    """What a worker computed over the last seconds, in most of which it had nothing to do, is not its speed."""
+    router = second_router(fleet)  # which has measured nobody
+    try:
+        with grpc.insecure_channel(router.address) as channel:
+            stub = rpc.GenerationServiceStub(channel)
+            workers = [ask(stub, [1] + [50 + i] * 10).timings.prefill_worker for i in range(80)]
+        assert len(set(workers[40:])) > 1, workers  # in the meantime each has said how it is
+    finally:
+        router.kill()
+    fleet.wait_idle()
+
+
 def test_short_prompts_are_prefilled_where_they_are_decoded_if_told_to():
     with Cluster(router_args=["--disaggregate=100"]) as cluster:
         short, long = ask(cluster.stub, prompt(1, 0)[:99]), ask(cluster.stub, prompt(2, 0))

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <random>
 
 namespace baton {
@@ -14,9 +16,10 @@ TEST(DrainRate, IsWhatLeavesWhileOthersWait) {
     DrainRate rate;
     rate.SetWaiting(true, At(0));
     EXPECT_FALSE(rate.TokensPerSecond(At(1)).has_value()) << "nothing is known";
-    for (int i = 1; i <= 100; ++i) rate.Left(300, At(gap * i));
-    EXPECT_NEAR(*rate.TokensPerSecond(At(gap * 100)), 300 / gap, 1e-6 * 300 / gap);
-    EXPECT_NEAR(*rate.TokensPerSecond(At(gap * 101)), 300 / gap, 1e-6 * 300 / gap)
+    const int count = std::max(100, static_cast<int>(3 / gap));
+    for (int i = 1; i <= count; ++i) rate.Left(300, At(gap * i));
+    EXPECT_NEAR(*rate.TokensPerSecond(At(gap * count)), 300 / gap, 1e-6 * 300 / gap);
+    EXPECT_NEAR(*rate.TokensPerSecond(At(gap * (count + 1))), 300 / gap, 1e-6 * 300 / gap)
         << "the next is not late yet";
   }
 }
@@ -24,10 +27,10 @@ TEST(DrainRate, IsWhatLeavesWhileOthersWait) {
 TEST(DrainRate, IsNotWhatComesWhileNobodyWaits) {
   DrainRate rate;
   rate.SetWaiting(true, At(0));
-  for (int i = 1; i <= 100; ++i) rate.Left(100, At(i * 0.01));
-  rate.SetWaiting(false, At(1));
-  for (int i = 1; i <= 100; ++i) rate.Left(1, At(1 + i));
-  EXPECT_NEAR(*rate.TokensPerSecond(At(101)), 10000, 1);
+  for (int i = 1; i <= 300; ++i) rate.Left(100, At(i * 0.01));
+  rate.SetWaiting(false, At(3));
+  for (int i = 1; i <= 100; ++i) rate.Left(1, At(3 + i * 0.01));
+  EXPECT_NEAR(*rate.TokensPerSecond(At(4)), 10000, 1);
 }
 
 TEST(DrainRate, FollowsAChangeWithinTwoSecondsAndAStallAtOnce) {
@@ -45,15 +48,85 @@ TEST(DrainRate, FollowsAChangeWithinTwoSecondsAndAStallAtOnce) {
   EXPECT_GT(*rate.TokensPerSecond(At(now + 20)), 0.05 * before) << "a stall is not for ever";
 }
 
-TEST(DrainRate, ForgetsWithIdleTime) {
+// Some requests that wait from `at` on, and a pause of `idle` seconds behind them; its end.
+double Burst(DrainRate& rate, std::mt19937& random, double at, double idle) {
+  rate.SetWaiting(true, At(at));
+  const double gap = std::pow(10.0, -1.0 * (random() % 4));
+  for (uint32_t i = 0; i < 1 + random() % 300; ++i) rate.Left(1 + random() % 999, At(at += gap));
+  rate.SetWaiting(false, At(at));
+  return at + idle;
+}
+
+TEST(DrainRate, IsUnknownAgainAfterAPauseAsIfNothingHadBeenMeasured) {
+  for (uint32_t seed = 0; seed < 1000; ++seed) {
+    std::mt19937 random(seed);
+    const double idle = 2.001 + std::pow(10.0, random() % 400 / 100.0 - 1);  // up to 1000 s
+    DrainRate rate, fresh;
+    double at = 0;
+    for (int i = 0; i < 3; ++i) at = Burst(rate, random, at, i < 2 ? random() % 100 / 50.0 : idle);
+    rate.SetWaiting(true, At(at));
+    fresh.SetWaiting(true, At(at));
+    EXPECT_FALSE(rate.TokensPerSecond(At(at + 1)).has_value()) << idle << " s";
+    EXPECT_EQ(rate.UntilNext(At(at)), absl::ZeroDuration());
+    for (int i = 0; i < 300; ++i) {
+      at += random() % 100 * 0.001;
+      const uint64_t tokens = 1 + random() % 999;
+      rate.Left(tokens, At(at));
+      fresh.Left(tokens, At(at));
+      ASSERT_EQ(rate.TokensPerSecond(At(at + 0.01)), fresh.TokensPerSecond(At(at + 0.01)));
+      ASSERT_EQ(rate.UntilNext(At(at + 0.01)), fresh.UntilNext(At(at + 0.01)));
+    }
+    EXPECT_TRUE(rate.TokensPerSecond(At(at)).has_value());
+  }
+}
+
+TEST(DrainRate, IsWhatItWasAfterAShortPauseHoweverLateTheFirstIsThen) {
+  for (uint32_t seed = 0; seed < 1000; ++seed) {
+    std::mt19937 random(seed);
+    DrainRate without, with;
+    double at = 0;
+    for (int i = 0; i < 10; ++i) at = Burst(without, random, at, 0);
+    with = without;
+    without.SetWaiting(true, At(at));
+    double later = at + 1.001 + random() % 998 * 0.001;
+    with.SetWaiting(true, At(later));
+    ASSERT_EQ(with.TokensPerSecond(At(later)), without.TokensPerSecond(At(at)));
+    with.Left(1, At(later += random() % 5000 * 0.001));
+    for (int i = 0; i < 20; ++i) {
+      without.Left(100, At(at += 0.1));
+      with.Left(100, At(later += 0.1));
+    }
+    ASSERT_NEAR(*with.TokensPerSecond(At(later)), *without.TokensPerSecond(At(at)), 0.001);
+  }
+}
+
+TEST(DrainRate, IsMeasuredAcrossMomentsInWhichNobodyWaits) {
   DrainRate rate;
-  rate.SetWaiting(true, At(0));
-  for (int i = 1; i <= 1000; ++i) rate.Left(100, At(i * 0.01));
-  rate.SetWaiting(false, At(10));
-  EXPECT_NEAR(*rate.TokensPerSecond(At(70)), 10000, 1) << "the best that is known";
-  rate.SetWaiting(true, At(70));
-  for (int i = 1; i <= 5; ++i) rate.Left(100, At(70 + i * 0.1));
-  EXPECT_NEAR(*rate.TokensPerSecond(At(70.5)), 1000, 100) << "but new requests outweigh it";
+  for (int i = 0; i < 100; ++i) {
+    rate.SetWaiting(true, At(i));
+    rate.Left(100, At(i + 0.7));
+    rate.SetWaiting(false, At(i + 0.7));
+  }
+  EXPECT_NEAR(*rate.TokensPerSecond(At(99.7)), 100 / 0.7, 1e-3);
+}
+
+// A worker that stands still for a moment is usual, and how late the first one is says nothing.
+TEST(DrainRate, IsUnknownUntilAWindowOfItWasMeasured) {
+  for (const double gap : {0.001, 0.05, 1.0, 5.0}) {
+    DrainRate rate;
+    rate.SetWaiting(true, At(0));
+    double at = 7;
+    rate.Left(100, At(at));
+    const int window = std::max(8, static_cast<int>(std::lround(2 / gap)));
+    for (int i = 1; i < 0.95 * window; ++i) {
+      rate.Left(100, At(at += gap));
+      ASSERT_FALSE(rate.TokensPerSecond(At(at + 1)).has_value()) << i << " times " << gap << " s";
+      ASSERT_EQ(rate.UntilNext(At(at)), absl::ZeroDuration());
+    }
+    for (int i = 0; i < 0.1 * window; ++i) rate.Left(100, At(at += gap));
+    EXPECT_NEAR(*rate.TokensPerSecond(At(at)), 100 / gap, 1e-6 * 100 / gap);
+    EXPECT_NEAR(absl::ToDoubleSeconds(rate.UntilNext(At(at))), gap, 1e-6);
+  }
 }
 
 TEST(DrainRate, IsRightForBurstsToo) {

@@ -106,6 +106,19 @@ TEST_F(ShortQueueTime, ADeadlineThatPassesInTheQueueIsADeadline) {
   Eventually([&] { return router_->waiting_requests() == 0; });
 }
 
+class AfterAPause : public QueueOrder {
+ protected:
+  AfterAPause() : QueueOrder(absl::Minutes(5)) {}
+};
+
+// The worker is slow to begin again, which says nothing of how fast it is.
+TEST_F(AfterAPause, AllOfABurstAreServedThoughTheFirstWaitsLong) {
+  LookBackOn(absl::Minutes(10));
+  for (int i = 0; i < 12 && !HasFatalFailure(); ++i) Submit("any", "");
+  Unblock(0);
+  EXPECT_EQ(Order().size(), 12u);
+}
+
 class FullDecodeWorkers : public RouterFixture {
  protected:
   FullDecodeWorkers() {

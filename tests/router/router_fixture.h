@@ -17,6 +17,7 @@
 #include "grpcpp/server_builder.h"
 
 #include "baton/v1/generation.grpc.pb.h"
+#include "common/base/clock.h"
 #include "common/rpc/status.h"
 #include "router/router.h"
 #include "tests/support/gguf_builder.h"
@@ -124,6 +125,22 @@ class RouterFixture : public testing::Test {
     const auto channel =
         grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(), arguments);
     stub_ = v1::GenerationService::NewStub(channel);
+  }
+  // From now on the router has had three seconds of requests that waited and got their workers
+  // every millisecond, so long ago, and none that waited since. REQUIRES: none has waited so far.
+  void LookBackOn(absl::Duration pause) {
+    router_->loop_->Run([&] {
+      Admission& admission = router_->admission_;
+      absl::Time then = SteadyNow() - pause - absl::Seconds(3);
+      admission.SetWaiting(true, then);
+      for (int i = 0; i < 3000; ++i) {
+        auto ticket = admission.Admit({.tenant = "", .tokens = 10}, then);
+        ASSERT_TRUE(ticket.ok()) << ticket.status();
+        ticket->GotWorkers(then += absl::Milliseconds(1));
+      }
+      EXPECT_NEAR(*admission.TokensPerSecond(then), 10000, 1);
+      admission.SetWaiting(false, then);
+    });
   }
   void Stop() {
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());

@@ -12,6 +12,8 @@ namespace {
 
 constexpr int kRequests = 20;  // while things break
 constexpr int kLateRequests = 4;
+constexpr int kBurst = 16;  // of which the workers take six to twelve at once
+constexpr Micros kBurstTime = 300'000;
 constexpr int kCommonTokens = 240;
 constexpr Micros kPatience = 30'000'000;  // RequestMachineOptions::worker_timeout
 // What a broken worker may cost a request, in all: being noticed, and its work done again.
@@ -44,6 +46,15 @@ const TokenTable& SimTokenTable() {
   return kTable;
 }
 
+RouterSim::Client& RouterSim::AddClient() {
+  Client& client = *clients_.emplace_back(std::make_unique<Client>());
+  auto right = std::make_unique<SimRequest>();
+  right->index = static_cast<int>(clients_.size()) - 1;
+  client.right = right.get();
+  sim_.requests[static_cast<uint64_t>(right->index)] = std::move(right);
+  return client;
+}
+
 void RouterSim::AddRequests() {
   // Some prompts begin alike, so that prefixes are shared.
   std::array<std::vector<int32_t>, 2> common;
@@ -53,11 +64,7 @@ void RouterSim::AddRequests() {
     }
   }
   for (int i = 0; i < kRequests + kLateRequests; ++i) {
-    Client& client = *clients_.emplace_back(std::make_unique<Client>());
-    auto right = std::make_unique<SimRequest>();
-    right->index = i;
-    client.right = right.get();
-    sim_.requests[static_cast<uint64_t>(i)] = std::move(right);
+    Client& client = AddClient();
     const bool late = i >= kRequests;
     client.must_succeed = late || sim_.plan.gentle;
     DrawRequest(client, common[sim_.random.Next() % common.size()]);
@@ -68,6 +75,24 @@ void RouterSim::AddRequests() {
     if (late) at = sim_.plan.heal_at + sim_.random.Between(4'000'000, 6'000'000);
     if (client.deadline < kNever) client.deadline += at;
     sim_.queue.At(at, [this, &client] { Call(client); });
+  }
+}
+
+void RouterSim::AddBurst(Micros from) {
+  if (sim_.plan.queue < kBurst) return;
+  for (int i = 0; i < kBurst; ++i) {
+    Client& client = AddClient();
+    SimRequest& right = *client.right;
+    client.must_succeed = true;
+    right.prompt.resize(static_cast<size_t>(sim_.random.Between(20, 60)));
+    for (int32_t& id : right.prompt) {
+      id = static_cast<int32_t>(sim_.random.Between(kSimEndTokens, kSimVocab - 1));
+    }
+    right.max_tokens = static_cast<int>(sim_.random.Between(1, 3));
+    right.seed = sim_.random.Next();
+    AddOutputs(right, 1);
+    client.choices.emplace_back(right.choices.front().output, client.stop);
+    sim_.queue.At(from + sim_.random.Between(0, kBurstTime), [this, &client] { Call(client); });
   }
 }
 
@@ -87,16 +112,7 @@ void RouterSim::DrawRequest(Client& client, const std::vector<int32_t>& common) 
       static_cast<int>(is_short ? sim_.random.Between(1, 8) : sim_.random.Between(40, 90));
   right.seed = sim_.random.Next();
   const int64_t choices = sim_.random.Chance(250) ? sim_.random.Between(2, 4) : 1;
-  for (uint32_t number = 0; number < choices; ++number) {
-    SimRequest::Choice& choice = right.choices.emplace_back();
-    choice.content = std::make_unique<KvContent>(right.prompt, right.seed, number);
-    do {
-      const int so_far = static_cast<int>(right.prompt.size() + choice.output.size());
-      choice.output.push_back(choice.content->NextToken(so_far));
-      choice.content->Append(choice.output.back());
-    } while (static_cast<int>(choice.output.size()) < right.max_tokens &&
-             choice.output.back() >= kSimEndTokens);
-  }
+  AddOutputs(right, choices);
   client.stream = sim_.random.Chance(800);
   client.priority = static_cast<int32_t>(sim_.random.Between(-1, 1));
   client.tenant = absl::StrCat("tenant", sim_.random.Between(0, 2));
@@ -116,6 +132,20 @@ void RouterSim::DrawRequest(Client& client, const std::vector<int32_t>& common) 
   const auto output = static_cast<int64_t>(right.choices[right.deadly_choice].output.size());
   if (output > 1 && sim_.Strikes(Fault::kDeadlyOutput)) {
     right.deadly_output = static_cast<int>(sim_.random.Between(1, output - 1));
+  }
+}
+
+// What has to come.
+void RouterSim::AddOutputs(SimRequest& right, int64_t choices) {
+  for (uint32_t number = 0; number < choices; ++number) {
+    SimRequest::Choice& choice = right.choices.emplace_back();
+    choice.content = std::make_unique<KvContent>(right.prompt, right.seed, number);
+    do {
+      const int so_far = static_cast<int>(right.prompt.size() + choice.output.size());
+      choice.output.push_back(choice.content->NextToken(so_far));
+      choice.content->Append(choice.output.back());
+    } while (static_cast<int>(choice.output.size()) < right.max_tokens &&
+             choice.output.back() >= kSimEndTokens);
   }
 }
 

@@ -23,6 +23,8 @@ class RouterSim {
   // Draws the requests of the run and has them come in; some only after everything has healed,
   // which must be answered.
   void AddRequests();
+  // More at once than the workers take. All is well, so each must be answered.
+  void AddBurst(Micros from);
 
   // The process.
   void Boot();
@@ -53,7 +55,9 @@ class RouterSim {
   struct Process;
   struct Client;
 
+  Client& AddClient();
   void DrawRequest(Client& client, const std::vector<int32_t>& common);
+  void AddOutputs(SimRequest& right, int64_t choices);
   void DrawStop(Client& client);
   static absl::Time DeadlineOf(const Client& client);
   void Call(Client& client);

@@ -66,18 +66,23 @@ SimResult Simulation::Run() {
     sim_.queue.At(fault.at, [this, fault] { Strike(fault); });
   }
   sim_.queue.At(sim_.plan.heal_at, [this] { Heal(); });
-  const Micros limit = sim_.plan.heal_at + kTimeToRest;
+  limit_ = sim_.plan.heal_at + kTimeToRest;
   Micros check_at = kCheckInterval;
   bool at_rest = false;
-  while (!at_rest && sim_.queue.next() <= limit && sim_.violation.empty()) {
+  while (!at_rest && sim_.queue.next() <= limit_ && sim_.violation.empty()) {
     sim_.queue.RunNext();
     if (sim_.queue.now() < check_at) continue;
     check_at = sim_.queue.now() + kCheckInterval;
     CheckReadiness();
     at_rest = sim_.healed && AtRest();
+    if (at_rest && rested_at_ < 0) {
+      rested_at_ = sim_.queue.now();
+      BurstAfterPause();
+      at_rest = AtRest();
+    }
   }
-  const Micros rested_at = sim_.queue.now();
-  while (at_rest && sim_.queue.next() <= rested_at + kToldTime) sim_.queue.RunNext();
+  const Micros told_at = sim_.queue.now() + kToldTime;
+  while (at_rest && sim_.queue.next() <= told_at) sim_.queue.RunNext();
   if (sim_.violation.empty()) {
     router_->CheckKnowledge(
         {.incarnation = [this](SimWorkerId worker) { return core(worker).incarnation(); },
@@ -95,7 +100,7 @@ SimResult Simulation::Run() {
   return {.violation = sim_.violation,
           .trace = sim_.trace,
           .healed_at = sim_.plan.heal_at,
-          .rested_at = rested_at,
+          .rested_at = rested_at_,
           .coverage = sim_.coverage};
 }
 

@@ -52,6 +52,7 @@ class Simulation {
   void Crash(SimWorkerId worker, Micros down, bool silently);
   void Restart(SimWorkerId worker);
   void Heal();
+  void BurstAfterPause();
   bool Usable(SimWorkerId worker);
   void CheckReadiness();
   bool AtRest() const;
@@ -66,6 +67,8 @@ class Simulation {
   Micros could_serve_at_ = 0;  // the last time
   Micros could_not_serve_at_ = 0;
   Micros not_ready_at_ = 0;
+  Micros limit_ = 0;       // everything has ended by then
+  Micros rested_at_ = -1;  // for the first time
 };
 
 }  // namespace baton

@@ -8,6 +8,7 @@ namespace {
 
 constexpr Micros kTryAgain = 5'000;
 constexpr int kSlowness = 100;
+constexpr Micros kSlowBegin = 500'000;
 
 bool IsOfPrefillWorker(Fault fault) {
   switch (fault) {
@@ -278,6 +279,22 @@ void Simulation::Heal() {
     prefill_[static_cast<size_t>(i)]->Relax();
     decode_[static_cast<size_t>(i)]->Relax();
   }
+}
+
+// What the router has measured is long ago then, and the workers are slow to begin again.
+void Simulation::BurstAfterPause() {
+  const Micros pause = sim_.random.Chance(50) ? sim_.random.Between(60'000'000, 600'000'000)
+                                              : sim_.random.Between(2'100'000, 10'000'000);
+  const Micros from = sim_.queue.now() + pause;
+  const auto slow_down = [this](int factor) {
+    for (int i = 0; i < kSimWorkers; ++i) {
+      for (const bool is_prefill : {true, false}) core({is_prefill, i}).SetSlowness(factor);
+    }
+  };
+  sim_.queue.At(from, [slow_down] { slow_down(kSlowness); });
+  sim_.queue.At(from + sim_.random.Between(0, kSlowBegin), [slow_down] { slow_down(1); });
+  router_->AddBurst(from);
+  limit_ += pause;
 }
 
 }  // namespace baton
