@@ -2,9 +2,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include <nlohmann/json.hpp>
 
 #include "common/rpc/duration.h"
+#include "common/rpc/status.h"
 
 namespace baton {
 namespace {
@@ -17,6 +19,10 @@ double Milliseconds(const google::protobuf::Duration& duration) {
 std::string Rate(uint32_t tokens, double milliseconds) {
   if (milliseconds <= 0) return absl::StrFormat("%6d tokens", tokens);
   return absl::StrFormat("%6d tokens  %8.1f tokens/s", tokens, tokens * 1e3 / milliseconds);
+}
+
+bool Complete(const v1::GenerateComplete& choice) {
+  return choice.finish_reason() != v1::FINISH_REASON_UNSPECIFIED;
 }
 
 std::string FinishReasonName(v1::FinishReason reason) {
@@ -32,11 +38,60 @@ std::string FinishReasonName(v1::FinishReason reason) {
   }
 }
 
+// "stop" or, of several choices, "stop, length".
+std::string FinishReasons(const Answer& answer) {
+  return absl::StrJoin(answer.choices, ", ", [](std::string* out, const auto& choice) {
+    out->append(FinishReasonName(choice.finish_reason()));
+  });
+}
+
+nlohmann::ordered_json LogprobJson(const v1::TokenLogprob& logprob) {
+  nlohmann::ordered_json json = {
+      {"token_id", logprob.token_id()}, {"token", logprob.token()}, {"logprob", logprob.logprob()}};
+  for (const v1::TopLogprob& top : logprob.top_logprobs()) {
+    json["top_logprobs"].push_back(
+        {{"token_id", top.token_id()}, {"token", top.token()}, {"logprob", top.logprob()}});
+  }
+  return json;
+}
+
+nlohmann::ordered_json ChoiceJson(const v1::GenerateComplete& choice) {
+  nlohmann::ordered_json json;
+  json["text"] = choice.text();
+  json["token_ids"] = std::vector<uint32_t>(choice.token_ids().begin(), choice.token_ids().end());
+  json["finish_reason"] = nullptr;
+  if (Complete(choice)) json["finish_reason"] = FinishReasonName(choice.finish_reason());
+  for (const v1::TokenLogprob& logprob : choice.logprobs()) {
+    json["logprobs"].push_back(LogprobJson(logprob));
+  }
+  return json;
+}
+
+nlohmann::ordered_json TimingsJson(const v1::RequestTimings& timings) {
+  return {{"queue_ms", Milliseconds(timings.queue())},
+          {"prefill_queue_ms", Milliseconds(timings.prefill_queue())},
+          {"prefill_ms", Milliseconds(timings.prefill())},
+          {"kv_transfer_ms", Milliseconds(timings.kv_transfer())},
+          {"exposed_kv_transfer_ms", Milliseconds(timings.exposed_kv_transfer())},
+          {"decode_queue_ms", Milliseconds(timings.decode_queue())},
+          {"decode_ms", Milliseconds(timings.decode())},
+          {"time_to_first_token_ms", Milliseconds(timings.time_to_first_token())},
+          {"total_ms", Milliseconds(timings.total())},
+          {"kv_transfer_bytes", timings.kv_transfer_bytes()},
+          {"kv_transfer_messages", timings.kv_transfer_messages()},
+          {"prefill_worker", timings.prefill_worker()},
+          {"decode_worker", timings.decode_worker()},
+          {"attempts", timings.attempts()},
+          {"local_prefill", timings.local_prefill()},
+          {"exact", timings.exact()}};
+}
+
 }  // namespace
 
-std::string FormatStats(const Answer& answer) {
-  const v1::RequestTimings& timings = answer.complete.timings();
-  const v1::Usage& usage = answer.complete.usage();
+std::string FormatStats(const Answer& answer, const v1::GenerateRequest& request) {
+  const v1::GenerateComplete& last = answer.choices[answer.last_complete];
+  const v1::RequestTimings& timings = last.timings();
+  const v1::Usage& usage = last.usage();
   const auto line = [](const char* name, const google::protobuf::Duration& duration,
                        const std::string& rest) {
     return absl::StrFormat("%-14s %10.1f ms  %s\n", name, Milliseconds(duration), rest);
@@ -47,7 +102,10 @@ std::string FormatStats(const Answer& answer) {
   const std::string prefilled_on =
       timings.local_prefill() ? timings.decode_worker() : timings.prefill_worker();
 
-  std::string out = line("queue", timings.queue(), "");
+  v1::SamplingParams sampling = request.sampling_params();
+  sampling.set_seed(last.seed());  // which may have been drawn
+  std::string out = absl::StrFormat("%-14s %s\n", "sampling", sampling.ShortDebugString());
+  absl::StrAppend(&out, line("queue", timings.queue(), ""));
   absl::StrAppend(&out, line("prefill queue", timings.prefill_queue(), ""));
   absl::StrAppend(&out, line("prefill", timings.prefill(),
                              absl::StrCat(Rate(computed, Milliseconds(timings.prefill())), "  on ",
@@ -65,42 +123,52 @@ std::string FormatStats(const Answer& answer) {
                              absl::StrCat(Rate(decoded, Milliseconds(timings.decode())), "  on ",
                                           timings.decode_worker())));
   absl::StrAppend(&out, line("first token", timings.time_to_first_token(), ""));
-  absl::StrAppend(&out, line("total", timings.total(),
-                             absl::StrFormat("%d attempt%s, finished by %s", timings.attempts(),
-                                             timings.attempts() == 1 ? "" : "s",
-                                             FinishReasonName(answer.complete.finish_reason()))));
+  absl::StrAppend(&out,
+                  line("total", timings.total(),
+                       absl::StrFormat("%d attempt%s, finished by %s", timings.attempts(),
+                                       timings.attempts() == 1 ? "" : "s", FinishReasons(answer))));
   return out;
 }
 
-std::string FormatJson(const Answer& answer) {
-  const v1::GenerateComplete& complete = answer.complete;
-  const v1::RequestTimings& timings = complete.timings();
+std::string FormatJson(const Answer& answer, absl::Duration timeout) {
   nlohmann::ordered_json json;
-  json["text"] = answer.text;
-  json["token_ids"] =
-      std::vector<uint32_t>(complete.token_ids().begin(), complete.token_ids().end());
-  json["finish_reason"] = FinishReasonName(complete.finish_reason());
-  json["usage"] = {{"prompt_tokens", complete.usage().prompt_tokens()},
-                   {"completion_tokens", complete.usage().completion_tokens()},
-                   {"total_tokens", complete.usage().total_tokens()},
-                   {"cached_tokens", complete.usage().cached_tokens()}};
-  json["timings"] = {{"queue_ms", Milliseconds(timings.queue())},
-                     {"prefill_queue_ms", Milliseconds(timings.prefill_queue())},
-                     {"prefill_ms", Milliseconds(timings.prefill())},
-                     {"kv_transfer_ms", Milliseconds(timings.kv_transfer())},
-                     {"exposed_kv_transfer_ms", Milliseconds(timings.exposed_kv_transfer())},
-                     {"decode_queue_ms", Milliseconds(timings.decode_queue())},
-                     {"decode_ms", Milliseconds(timings.decode())},
-                     {"time_to_first_token_ms", Milliseconds(timings.time_to_first_token())},
-                     {"total_ms", Milliseconds(timings.total())},
-                     {"kv_transfer_bytes", timings.kv_transfer_bytes()},
-                     {"kv_transfer_messages", timings.kv_transfer_messages()},
-                     {"prefill_worker", timings.prefill_worker()},
-                     {"decode_worker", timings.decode_worker()},
-                     {"attempts", timings.attempts()},
-                     {"local_prefill", timings.local_prefill()},
-                     {"exact", timings.exact()}};
+  if (answer.choices.size() == 1) {
+    json = ChoiceJson(answer.choices[0]);
+  } else {
+    for (const v1::GenerateComplete& choice : answer.choices) {
+      json["choices"].push_back(ChoiceJson(choice));
+    }
+  }
+  if (const auto& last = answer.choices[answer.last_complete]; Complete(last)) {
+    json["usage"] = {{"prompt_tokens", last.usage().prompt_tokens()},
+                     {"completion_tokens", last.usage().completion_tokens()},
+                     {"total_tokens", last.usage().total_tokens()},
+                     {"cached_tokens", last.usage().cached_tokens()}};
+    json["seed"] = last.seed();
+    json["timings"] = TimingsJson(last.timings());
+  }
+  if (!answer.status.ok()) {
+    json["error"] = {{"code", absl::StatusCodeToString(answer.status.code())},
+                     {"reason", ErrorReason(answer.status)},
+                     {"message", DescribeFailure(answer, timeout)}};
+  }
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+std::string DescribeFailure(const Answer& answer, absl::Duration timeout) {
+  const absl::Status& status = answer.status;
+  if (status.code() == absl::StatusCode::kDeadlineExceeded) {
+    int tokens = 0;
+    for (const v1::GenerateComplete& choice : answer.choices) tokens += choice.token_ids_size();
+    return absl::StrFormat(
+        "the deadline of %s (--timeout) passed %s", absl::FormatDuration(timeout),
+        tokens == 0 ? "before the first token"
+                    : absl::StrFormat("after %d token%s", tokens, tokens == 1 ? "" : "s"));
+  }
+  const bool unreachable =
+      status.code() == absl::StatusCode::kUnavailable && ErrorReason(status).empty();
+  return absl::StrCat(status.ToString(absl::StatusToStringMode::kWithNoExtraData),
+                      unreachable ? "; `baton serve --model FILE` starts a server" : "");
 }
 
 }  // namespace baton

@@ -35,9 +35,8 @@ absl::Status CheckOptions(const BenchEngineOptions& options, const FlagSet& flag
   if (options.model.empty() && options.shape.empty()) {
     return absl::InvalidArgumentError("--model is missing; name a GGUF file, or a --shape");
   }
-  if (!options.write_gguf.empty() && options.shape.empty()) {
-    return absl::InvalidArgumentError("--write-gguf is for random weights; name a --shape");
-  }
+  BATON_RETURN_IF_ERROR(flags.CheckNeeds("weights", "shape"));
+  BATON_RETURN_IF_ERROR(flags.CheckNeeds("write-gguf", "shape"));
   if (options.block_size % kKvPageTokens != 0) {
     return absl::InvalidArgumentError(absl::StrCat("--block-size: ", options.block_size,
                                                    " is not a multiple of ", kKvPageTokens));

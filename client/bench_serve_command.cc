@@ -10,6 +10,18 @@
 namespace baton {
 namespace {
 
+constexpr char kProgram[] = "baton bench serve";
+
+// That no flag says what another one replaces.
+absl::Status CheckOptions(const FlagSet& flags) {
+  for (const char* replaced :
+       {"request-rate", "max-concurrency", "input-len", "output-len", "trace"}) {
+    BATON_RETURN_IF_ERROR(flags.CheckNotBoth("class", replaced));
+  }
+  BATON_RETURN_IF_ERROR(flags.CheckNotBoth("trace", "input-len"));
+  return flags.CheckNotBoth("trace", "output-len");
+}
+
 absl::StatusOr<LoadReport> Measure(const BenchServeOptions& options) {
   LoadOptions run = options.run;
   run.vocab_size = static_cast<uint32_t>(options.vocab_size);
@@ -56,9 +68,12 @@ void BenchServeCommand::AddFlags(FlagSet& flags) {
   flags.AddBool("json", options_.json, "print JSON instead of tables");
 }
 
-int BenchServeCommand::Run(const FlagSet&) {
+int BenchServeCommand::Run(const FlagSet& flags) {
+  if (const absl::Status status = CheckOptions(flags); !status.ok()) {
+    return ExitUsage(kProgram, status);
+  }
   const absl::StatusOr<LoadReport> report = Measure(options_);
-  if (!report.ok()) return ExitUsage("baton bench serve", report.status());
+  if (!report.ok()) return ExitUsage(kProgram, report.status());
   const std::string text = options_.json ? FormatJson(*report) + "\n" : FormatTable(*report);
   WriteOutput(text);
   return 0;

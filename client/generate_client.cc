@@ -1,17 +1,42 @@
 #include "client/generate_client.h"
 
+#include <algorithm>
+
 #include "absl/cleanup/cleanup.h"
 
 #include "common/rpc/status.h"
 
 namespace baton {
+namespace {
+
+// False for a choice that nobody asked for, and for events of later versions.
+bool Take(const v1::GenerateResponse& response, Answer& answer) {
+  if (!response.has_chunk() && !response.has_complete()) return false;
+  const uint32_t index =
+      response.has_chunk() ? response.chunk().index() : response.complete().index();
+  if (index >= answer.choices.size()) return false;
+  v1::GenerateComplete& choice = answer.choices[index];
+  if (response.has_chunk()) {
+    choice.mutable_text()->append(response.chunk().text());
+    choice.mutable_token_ids()->MergeFrom(response.chunk().token_ids());
+    choice.mutable_logprobs()->MergeFrom(response.chunk().logprobs());
+  } else {
+    v1::GenerateComplete end = response.complete();
+    end.clear_text();  // a stream's completes have none
+    choice.MergeFrom(end);
+    answer.last_complete = index;
+  }
+  return true;
+}
+
+}  // namespace
 
 GenerateClient::GenerateClient(const std::shared_ptr<grpc::Channel>& channel)
     : stub_(v1::GenerationService::NewStub(channel)) {}
 
-absl::StatusOr<Answer> GenerateClient::Generate(
-    const v1::GenerateRequest& request, absl::Duration timeout,
-    const std::function<void(const std::string&)>& on_text) {
+void GenerateClient::Generate(const v1::GenerateRequest& request, absl::Duration timeout,
+                              const std::function<void(const v1::GenerateResponse&)>& on_event,
+                              Answer& answer) {
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
   {
@@ -23,26 +48,21 @@ absl::StatusOr<Answer> GenerateClient::Generate(
     running_ = nullptr;
   };
 
-  Answer answer;
-  bool complete = false;
+  answer = {};
+  answer.choices.resize(request.sampling_params().has_n() ? request.sampling_params().n() : 1);
   const auto reader = stub_->Generate(&context, request);
   v1::GenerateResponse response;
   while (reader->Read(&response)) {
-    if (response.has_chunk()) {
-      answer.text += response.chunk().text();
-      on_text(response.chunk().text());
-    } else if (response.has_complete()) {
-      answer.complete = response.complete();
-      complete = true;
-      if (!request.stream()) {
-        answer.text = answer.complete.text();
-        on_text(answer.text);
-      }
-    }
+    if (Take(response, answer)) on_event(response);
   }
-  if (const grpc::Status status = reader->Finish(); !status.ok()) return FromGrpcStatus(status);
-  if (!complete) return absl::InternalError("the server ended the stream without completing it");
-  return answer;
+  answer.status = FromGrpcStatus(reader->Finish());
+  const bool complete = std::all_of(
+      answer.choices.begin(), answer.choices.end(), [](const v1::GenerateComplete& choice) {
+        return choice.finish_reason() != v1::FINISH_REASON_UNSPECIFIED;
+      });
+  if (answer.status.ok() && !complete) {
+    answer.status = absl::InternalError("the server ended the stream without completing it");
+  }
 }
 
 bool GenerateClient::Cancel() {

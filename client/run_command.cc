@@ -3,163 +3,43 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
-#include <iterator>
-#include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 
+#include "client/answer_printer.h"
 #include "client/answer_report.h"
-#include "client/generate_client.h"
-#include "client/local_cluster.h"
+#include "client/chat.h"
+#include "client/prompt_input.h"
 #include "client/sampling_flags.h"
 #include "client/signal_watcher.h"
+#include "client/utf8_check.h"
 #include "common/base/clock.h"
+#include "common/base/max_choices.h"
 #include "common/base/progress_line.h"
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
+#include "common/gguf/gguf_file.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/flag_value.h"
+#include "common/rpc/limits.h"
 #include "common/rpc/status.h"
 
 namespace baton {
 namespace {
 
+constexpr char kProgram[] = "baton run";
 constexpr absl::Duration kClusterStartTimeout = absl::Minutes(10);
 constexpr absl::Duration kClusterStopGrace = absl::Seconds(2);
 constexpr int kExitInterrupted = 130;
 
-v1::GenerateRequest MakeRequest(const RunOptions& options) {
-  v1::GenerateRequest request;
-  request.set_stream(!options.json);
-  request.set_return_token_ids(options.json);
-  *request.mutable_sampling_params() = options.sampling;
-  return request;
-}
-
-void AddMessage(v1::GenerateRequest& request, const std::string& role, const std::string& content) {
-  v1::ChatMessage* message = request.mutable_chat()->add_messages();
-  message->set_role(role);
-  message->set_content(content);
-}
-
-// One line for people. A server that cannot be reached is the commonest error,
-// and has a remedy.
-std::string Describe(const absl::Status& status) {
-  const bool unreachable =
-      status.code() == absl::StatusCode::kUnavailable && ErrorReason(status).empty();
-  return absl::StrCat(status.ToString(absl::StatusToStringMode::kWithNoExtraData),
-                      unreachable ? "; `baton serve --model FILE` starts a server" : "");
-}
-
-// Shows one answer as it comes. The answer's text, or nothing after an error,
-// which is printed.
-std::optional<std::string> ShowAnswer(GenerateClient& client, const v1::GenerateRequest& request,
-                                      const RunOptions& options, int* exit_code) {
-  const auto answer =
-      client.Generate(request, options.timeout, [&options](const std::string& text) {
-        if (options.json) return;
-        WriteOutput(text);
-      });
-  if (!options.json) WriteOutput("\n");
-  if (!answer.ok()) {
-    const bool interrupted = answer.status().code() == absl::StatusCode::kCancelled;
-    if (!interrupted) {
-      std::fprintf(stderr, "baton: %s\n", Describe(answer.status()).c_str());
-    }
-    *exit_code = interrupted ? kExitInterrupted : 1;
-    return std::nullopt;
-  }
-  if (options.json) WriteOutput(FormatJson(*answer) + "\n");
-  if (options.stats) std::fprintf(stderr, "%s", FormatStats(*answer).c_str());
-  *exit_code = 0;
-  return answer->text;
-}
-
-// Lines from a terminal until /bye or the end of input. The whole talk goes
-// with every request.
-int Chat(GenerateClient& client, const RunOptions& options) {
-  std::fprintf(stderr,
-               "A chat. /clear forgets it, /bye or Ctrl-D ends, Ctrl-C "
-               "stops an answer.\n");
-  v1::GenerateRequest talk = MakeRequest(options);
-  const auto clear = [&] {
-    talk.mutable_chat()->clear_messages();
-    if (!options.system.empty()) AddMessage(talk, "system", options.system);
-  };
-  clear();
-  std::string line;
-  while (std::fprintf(stderr, ">>> "), std::getline(std::cin, line)) {
-    if (line == "/bye") return 0;
-    if (line.empty()) continue;
-    if (line == "/clear") {
-      clear();
-      continue;
-    }
-    if (line[0] == '/') {
-      std::fprintf(stderr, "unknown command %s: there are /clear and /bye\n", line.c_str());
-      continue;
-    }
-    AddMessage(talk, "user", line);
-    int exit_code = 0;
-    const auto text = ShowAnswer(client, talk, options, &exit_code);
-    if (text.has_value()) {
-      AddMessage(talk, "assistant", *text);
-    } else {
-      talk.mutable_chat()
-          ->mutable_messages()
-          ->RemoveLast();  // an answer that broke off is not part of the talk
-    }
-  }
-  std::fputc('\n', stderr);
-  return 0;
-}
-
-int OneAnswer(GenerateClient& client, const RunOptions& options, const std::string& prompt) {
-  v1::GenerateRequest request = MakeRequest(options);
-  if (options.raw) {
-    request.set_prompt(prompt);
-    request.set_parse_special(true);
-  } else {
-    if (!options.system.empty()) AddMessage(request, "system", options.system);
-    AddMessage(request, "user", prompt);
-  }
-  int exit_code = 0;
-  ShowAnswer(client, request, options, &exit_code);
-  return exit_code;
-}
-
-// Starts a cluster for `options.model` and waits until it answers.
-absl::StatusOr<std::unique_ptr<LocalCluster>> StartCluster(const RunOptions& options,
-                                                           const std::atomic<bool>& interrupted) {
-  LocalClusterOptions cluster_options;
-  cluster_options.binaries = options.binaries;
-  cluster_options.model = options.model;
-  cluster_options.listen = "127.0.0.1:0";
-  cluster_options.router_args = {"--log-level=error"};
-  cluster_options.worker_args = {"--log-level=error"};
-  if (!options.disaggregate.empty()) {
-    cluster_options.router_args.push_back(absl::StrCat("--disaggregate=", options.disaggregate));
-  }
-  auto started = LocalCluster::Start(cluster_options);
-  if (!started.ok()) return started.status();
-  auto cluster = std::make_unique<LocalCluster>(*std::move(started));
-  const absl::Time begin = SteadyNow();
-  ProgressLine progress("loading the model");
-  while (!cluster->ready()) {
-    if (interrupted) return absl::CancelledError("interrupted");
-    if (SteadyNow() - begin > kClusterStartTimeout) {
-      return absl::DeadlineExceededError(absl::StrCat("the workers were not ready within ",
-                                                      absl::FormatDuration(kClusterStartTimeout)));
-    }
-    if (auto status = cluster->Poll(); !status.ok()) return status;
-    progress.Tick();
-    absl::SleepFor(absl::Milliseconds(20));
-  }
-  return cluster;
+int ExitCode(const absl::Status& status) {
+  if (status.ok()) return 0;
+  return status.code() == absl::StatusCode::kCancelled ? kExitInterrupted : 1;
 }
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& address,
@@ -171,35 +51,158 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& addres
 }  // namespace
 
 void RunCommand::AddFlags(FlagSet& flags) {
-  flags.AddAddress("server", options_.server, "address of a router");
-  flags.AddString("model", options_.model, "GGUF file to serve from here, instead of a server");
-  flags.AddString("disaggregate", options_.disaggregate,
+  flags.AddAddress("server", server_, "address of a router");
+  flags.AddString("model", model_, "GGUF file to serve from here, instead of a server");
+  flags.AddString("disaggregate", disaggregate_,
                   "with --model: where to prefill (auto, always, never)");
-  flags.AddDuration("timeout", options_.timeout, absl::Milliseconds(1), absl::Hours(24),
-                    "of one answer");
-  AddTlsFlags(flags, options_.tls);
-  flags.AddPositional("prompt", options_.prompt,
-                      "the prompt; without it stdin when piped, else a chat");
-  flags.AddString("system", options_.system, "system message");
-  flags.AddBool("raw", options_.raw,
-                "no chat template: the text as it is, special tokens recognised");
-  AddSamplingFlags(flags, options_.sampling);
-  flags.AddBool("json", options_.json, "print one JSON object instead of the text");
-  flags.AddBool("stats", options_.stats, "print the timeline and rates on stderr");
+  flags.AddDuration("timeout", timeout_, absl::Milliseconds(1), absl::Hours(24), "of one answer");
+  AddTlsFlags(flags, tls_);
+  flags.AddPositional("prompt", prompt_,
+                      "the prompt. Where standard input is no terminal, it is read too and follows "
+                      "after an empty line; one that is open but silent is left out after 10 s. "
+                      "Without a prompt, on a terminal: a chat");
+  flags.Add("system", "system message", {.set = [this](const std::string& text) {
+              system_ = text;
+              return CheckUtf8(text);
+            }});
+  flags.AddBool("raw", raw_, "no chat template: the text as it is, special tokens recognised");
+  AddSamplingFlags(flags, sampling_);
+  flags.AddInt("n", choices_, 1, static_cast<int>(kMaxChoices),
+               "answers; each is shown when it is complete");
+  flags.Add("logprobs",
+            "with --json, log probabilities: of each token, and of so many of the likeliest",
+            {.set = [this](const std::string& text) -> absl::Status {
+              BATON_ASSIGN_OR_RETURN(const int count, ParseInt(text, 0, kMaxLogprobs));
+              sampling_.set_logprobs(count);
+              return absl::OkStatus();
+            }});
+  flags.AddBool("json", json_, "print one JSON object instead of the text");
+  flags.AddBool("stats", stats_, "print how it was drawn, the timeline and rates on stderr");
 }
 
-int RunCommand::Run(const FlagSet&) {
-  RunOptions& options = options_;
-  options.binaries = ProgramFolder();
-  std::optional<std::string> prompt = options.prompt;
-  if (!prompt.has_value() && isatty(STDIN_FILENO) == 0) {
-    prompt = std::string(std::istreambuf_iterator<char>(std::cin), {});
-    if (!options.raw) prompt = std::string(absl::StripSuffix(*prompt, "\n"));
+absl::Status RunCommand::Check(const FlagSet& flags) const {
+  BATON_RETURN_IF_ERROR(flags.CheckNotBoth("server", "model"));
+  if (raw_) BATON_RETURN_IF_ERROR(flags.CheckNotBoth("raw", "system"));
+  BATON_RETURN_IF_ERROR(flags.CheckNeeds("disaggregate", "model"));
+  return flags.CheckNeeds("logprobs", "json");
+}
+
+absl::StatusOr<v1::GenerateRequest> RunCommand::MakeRequest(const FlagSet& flags) const {
+  v1::GenerateRequest request;
+  request.set_stream(true);
+  request.set_return_token_ids(true);
+  v1::SamplingParams& sampling = *request.mutable_sampling_params();
+  sampling = sampling_;
+  if (choices_ > 1) sampling.set_n(static_cast<uint32_t>(choices_));
+  std::optional<GgufFile> model;
+  if (!model_.empty()) {
+    BATON_ASSIGN_OR_RETURN(model, GgufFile::Open(model_, GgufFile::Part::kTokenizer));
   }
+  BATON_RETURN_IF_ERROR(
+      FillSamplingDefaults(flags, model.has_value() ? &*model : nullptr, sampling));
+  return request;
+}
+
+absl::StatusOr<std::unique_ptr<LocalCluster>> RunCommand::StartCluster(
+    const std::atomic<bool>& interrupted) const {
+  LocalClusterOptions options;
+  options.binaries = ProgramFolder();
+  options.model = model_;
+  options.listen = "127.0.0.1:0";
+  options.router_args = {"--log-level=error"};
+  options.worker_args = {"--log-level=error"};
+  if (!disaggregate_.empty()) {
+    options.router_args.push_back(absl::StrCat("--disaggregate=", disaggregate_));
+  }
+  BATON_ASSIGN_OR_RETURN(LocalCluster started, LocalCluster::Start(options));
+  auto cluster = std::make_unique<LocalCluster>(std::move(started));
+  const absl::Time begin = SteadyNow();
+  ProgressLine progress("loading the model");
+  while (!cluster->ready()) {
+    if (interrupted) return absl::CancelledError("interrupted");
+    if (SteadyNow() - begin > kClusterStartTimeout) {
+      return absl::DeadlineExceededError(absl::StrCat("the workers were not ready within ",
+                                                      absl::FormatDuration(kClusterStartTimeout)));
+    }
+    BATON_RETURN_IF_ERROR(cluster->Poll());
+    progress.Tick();
+    absl::SleepFor(absl::Milliseconds(20));
+  }
+  return cluster;
+}
+
+Answer RunCommand::Ask(GenerateClient& client, v1::GenerateRequest request) const {
+  Answer answer;
+  AnswerPrinter printer(answer);
+  const auto generate = [&] {
+    client.Generate(
+        request, timeout_,
+        [&](const v1::GenerateResponse& event) {
+          if (!json_) printer.Take(event);
+        },
+        answer);
+  };
+  v1::SamplingParams& sampling = *request.mutable_sampling_params();
+  if (sampling.has_max_tokens()) {
+    generate();
+  } else {
+    sampling.set_max_tokens(std::max(kDefaultMaxTokens, sampling.min_tokens()));
+    generate();
+    if (ErrorReason(answer.status) == kReasonContextLengthExceeded) {
+      sampling.clear_max_tokens();  // the context leaves fewer
+      generate();
+    }
+  }
+  if (json_) {
+    WriteOutput(FormatJson(answer, timeout_) + "\n");
+  } else {
+    printer.End();
+  }
+  if (ExitCode(answer.status) == 1) {
+    std::fprintf(stderr, "baton: %s\n", DescribeFailure(answer, timeout_).c_str());
+  } else if (answer.status.ok() && stats_) {
+    std::fputs(FormatStats(answer, request).c_str(), stderr);
+  }
+  return answer;
+}
+
+int RunCommand::Talk(GenerateClient& client, v1::GenerateRequest request,
+                     const std::optional<std::string>& prompt) const {
+  if (!prompt.has_value()) {
+    Chat chat(std::move(request), system_,
+              [&](const v1::GenerateRequest& talk) -> std::optional<std::string> {
+                const Answer answer = Ask(client, talk);
+                if (!answer.status.ok()) return std::nullopt;
+                return answer.choices[0].text();
+              });
+    chat.Run(std::cin);
+    return 0;
+  }
+  if (raw_) {
+    request.set_prompt(*prompt);
+    request.set_parse_special(true);
+  } else {
+    if (!system_.empty()) AddMessage(request, "system", system_);
+    AddMessage(request, "user", *prompt);
+  }
+  return ExitCode(Ask(client, std::move(request)).status);
+}
+
+int RunCommand::Run(const FlagSet& flags) {
+  if (const absl::Status status = Check(flags); !status.ok()) return ExitUsage(kProgram, status);
+  auto prompt = ReadPrompt({.argument = prompt_, .raw = raw_});
+  if (!prompt.ok()) return ExitUsage(kProgram, prompt.status());
+  const bool chat = !prompt->has_value();
+  if (chat && (raw_ || choices_ > 1)) {
+    return ExitUsage(kProgram,
+                     absl::InvalidArgumentError(absl::StrCat(flags.Label(raw_ ? "raw" : "n"),
+                                                             " is not for a chat; give a prompt")));
+  }
+  auto request = MakeRequest(flags);
+  if (!request.ok()) return ExitUsage(kProgram, request.status());
 
   std::atomic<bool> interrupted = false;
   std::atomic<GenerateClient*> running = nullptr;
-  const bool chat = !prompt.has_value();
   const SignalWatcher signals([&](int number) {
     GenerateClient* client = running;
     if (client != nullptr && number == SIGINT && client->Cancel()) return;
@@ -212,20 +215,19 @@ int RunCommand::Run(const FlagSet&) {
   });
 
   std::unique_ptr<LocalCluster> cluster;
-  if (!options.model.empty()) {
-    auto started = StartCluster(options, interrupted);
+  if (!model_.empty()) {
+    auto started = StartCluster(interrupted);
     if (!started.ok()) {
       if (interrupted) return kExitInterrupted;
-      return ExitUsage("baton run", started.status());
+      return ExitUsage(kProgram, started.status());
     }
     cluster = *std::move(started);
   }
-  const std::string address = cluster != nullptr ? cluster->address() : options.server;
-  const auto channel = Connect(address, options.tls);
-  if (!channel.ok()) return ExitUsage("baton run", channel.status());
+  const auto channel = Connect(cluster != nullptr ? cluster->address() : server_, tls_);
+  if (!channel.ok()) return ExitUsage(kProgram, channel.status());
   GenerateClient client(*channel);
   running = &client;
-  const int exit_code = chat ? Chat(client, options) : OneAnswer(client, options, *prompt);
+  const int exit_code = Talk(client, *std::move(request), *prompt);
   running = nullptr;
   if (cluster != nullptr) cluster->Stop(kClusterStopGrace);
   return exit_code;

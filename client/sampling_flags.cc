@@ -4,6 +4,8 @@
 #include <functional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "client/utf8_check.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/flag_value.h"
@@ -51,15 +53,35 @@ FlagSet::Value Stops(v1::SamplingParams& params) {
           .split_at_commas = false};
 }
 
+// A key of a GGUF file and the flag that it is the default of.
+constexpr std::pair<const char*, const char*> kModelKeys[] = {
+    {"general.sampling.temp", "temperature"},
+    {"general.sampling.top_k", "top-k"},
+    {"general.sampling.top_p", "top-p"},
+    {"general.sampling.min_p", "min-p"},
+    {"general.sampling.penalty_repeat", "repetition-penalty"}};
+
+// The value of `key` as text; empty where `model` has none. A negative top_k means none too.
+std::string Recommended(const GgufFile& model, const char* key) {
+  if (const auto number = model.GetFloat(key); number.ok()) return absl::StrCat(*number);
+  if (const auto number = model.GetUint(key); number.ok()) return absl::StrCat(*number);
+  return "";
+}
+
 }  // namespace
 
 void AddSamplingFlags(FlagSet& flags, v1::SamplingParams& params) {
   v1::SamplingParams* const p = &params;
-  flags.Add("n,max-tokens", "most tokens to generate",
+  flags.Add("n,max-tokens",
+            absl::StrCat("most tokens to generate; default ", kDefaultMaxTokens,
+                         ", or what the context leaves"),
             Whole(1, [p](int value) { p->set_max_tokens(static_cast<uint32_t>(value)); }));
   flags.Add("min-tokens", "fewest tokens to generate",
             Whole(0, [p](int value) { p->set_min_tokens(static_cast<uint32_t>(value)); }));
-  flags.Add("temperature", "0: greedy",
+  flags.Add("temperature",
+            absl::StrCat("0: greedy; default ", kDefaultTemperature,
+                         ", or what the file of --model recommends, as it may for top-p, top-k, "
+                         "min-p and repetition-penalty"),
             Number(0, 100, [p](float value) { p->set_temperature(value); }));
   flags.Add("top-p", "only the likeliest tokens that have this probability together; 1: off",
             Number(kLeast, 1, [p](float value) { p->set_top_p(value); }));
@@ -73,11 +95,28 @@ void AddSamplingFlags(FlagSet& flags, v1::SamplingParams& params) {
             Number(-2, 2, [p](float value) { p->set_frequency_penalty(value); }));
   flags.Add("repetition-penalty", "for tokens that prompt or answer have; 1: off",
             Number(kLeast, 100, [p](float value) { p->set_repetition_penalty(value); }));
-  flags.Add("seed", "same seed, same answer", Seed(params));
+  flags.Add("seed", "same seed, same answer; default: drawn, and told by --stats and --json",
+            Seed(params));
   flags.Add("stop", "end before this text; may be repeated", Stops(params));
   flags.AddBool(
       "ignore-eos", [p](bool value) { p->set_ignore_eos(value); },
       "go on after the model's end of answer");
+}
+
+absl::Status FillSamplingDefaults(const FlagSet& flags, const GgufFile* model,
+                                  v1::SamplingParams& params) {
+  FlagSet settings("defaults", "");  // the same checks, whoever says a value
+  AddSamplingFlags(settings, params);
+  for (const auto& [key, name] : kModelKeys) {
+    const std::string text = model == nullptr ? "" : Recommended(*model, key);
+    if (text.empty() || flags.Given(name)) continue;
+    if (const absl::Status status = settings.Set(name, text); !status.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(model->path(), ": ", key, ": ", status.message()));
+    }
+  }
+  if (!params.has_temperature()) params.set_temperature(kDefaultTemperature);
+  return absl::OkStatus();
 }
 
 }  // namespace baton

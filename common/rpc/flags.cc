@@ -252,6 +252,12 @@ absl::Status FlagSet::CheckNotBoth(const std::string& name, const std::string& o
       absl::StrCat(Label(name), " and ", Label(other), " exclude each other; give one of them"));
 }
 
+absl::Status FlagSet::CheckNeeds(const std::string& name, const std::string& other) const {
+  if (!Given(name) || Given(other)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(Label(name), " is for --", other, " only; give that too"));
+}
+
 std::vector<std::string> FlagSet::GivenArguments() const {
   std::vector<std::string> arguments;
   for (const auto& flag : rep_->flags) {

@@ -102,6 +102,8 @@ class FlagSet {
   std::string Label(const std::string& name) const;
   // An error that names both where both were set. REQUIRES: they were added.
   absl::Status CheckNotBoth(const std::string& name, const std::string& other) const;
+  // An error where `name` was set and `other`, which it is about, was not. REQUIRES: as above.
+  absl::Status CheckNeeds(const std::string& name, const std::string& other) const;
   // "--name=value" for every flag that was set anywhere (not those left at their default, nor
   // --config): hands the same settings to another process.
   std::vector<std::string> GivenArguments() const;

@@ -1,5 +1,6 @@
 #include "client/answer_report.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -7,11 +8,17 @@
 namespace baton {
 namespace {
 
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr absl::Duration kTimeout = absl::Seconds(5);
+
 Answer MakeAnswer() {
   Answer answer;
-  answer.text = "Grüße \"x\"\n";
-  v1::GenerateComplete& complete = answer.complete;
+  v1::GenerateComplete& complete = answer.choices.emplace_back();
+  complete.set_text("Grüße \"x\"\n");
   complete.set_finish_reason(v1::FINISH_REASON_LENGTH);
+  complete.set_seed(123);
   complete.add_token_ids(5);
   complete.add_token_ids(6);
   complete.mutable_usage()->set_prompt_tokens(100);
@@ -28,31 +35,116 @@ Answer MakeAnswer() {
   return answer;
 }
 
+// What came of two choices before the deadline: one whole, one begun.
+Answer MakeBroken() {
+  Answer answer = MakeAnswer();
+  v1::GenerateComplete& begun = answer.choices.emplace_back();
+  begun.set_text("so far");
+  begun.add_token_ids(7);
+  answer.status = absl::DeadlineExceededError("Deadline Exceeded");
+  return answer;
+}
+
 TEST(FormatJson, HoldsTextIdsUsageAndTimingsOnOneLine) {
-  const std::string text = FormatJson(MakeAnswer());
+  const std::string text = FormatJson(MakeAnswer(), kTimeout);
   EXPECT_EQ(text.find('\n'), std::string::npos);
   const auto json = nlohmann::json::parse(text);
   EXPECT_EQ(json["text"], "Grüße \"x\"\n");
   EXPECT_EQ(json["token_ids"], (std::vector<int>{5, 6}));
   EXPECT_EQ(json["finish_reason"], "length");
   EXPECT_EQ(json["usage"]["cached_tokens"], 20);
+  EXPECT_EQ(json["seed"], 123);
   EXPECT_DOUBLE_EQ(json["timings"]["decode_ms"], 2000);
+  EXPECT_FALSE(json.contains("error"));
+  EXPECT_FALSE(json.contains("logprobs"));
+}
+
+TEST(FormatJson, HasSeveralChoicesAsAList) {
+  Answer answer = MakeAnswer();
+  answer.choices.push_back(answer.choices[0]);
+  answer.choices[1].set_text("other");
+  const auto json = nlohmann::json::parse(FormatJson(answer, kTimeout));
+  ASSERT_EQ(json["choices"].size(), 2u);
+  EXPECT_EQ(json["choices"][1]["text"], "other");
+  EXPECT_EQ(json["choices"][1]["finish_reason"], "length");
+  EXPECT_EQ(json["usage"]["prompt_tokens"], 100);
+  EXPECT_FALSE(json.contains("text"));
+}
+
+TEST(FormatJson, HasTheLogProbabilitiesOfEachToken) {
+  Answer answer = MakeAnswer();
+  v1::TokenLogprob& logprob = *answer.choices[0].add_logprobs();
+  logprob.set_token_id(5);
+  logprob.set_token("a");
+  logprob.set_logprob(-0.5);
+  v1::TopLogprob& top = *logprob.add_top_logprobs();
+  top.set_token_id(9);
+  top.set_logprob(-0.25);
+  const auto json = nlohmann::json::parse(FormatJson(answer, kTimeout));
+  ASSERT_EQ(json["logprobs"].size(), 1u);
+  EXPECT_EQ(json["logprobs"][0]["token"], "a");
+  EXPECT_EQ(json["logprobs"][0]["logprob"], -0.5);
+  EXPECT_EQ(json["logprobs"][0]["top_logprobs"][0]["token_id"], 9);
+}
+
+TEST(FormatJson, OfAFailureHasTheTextSoFarAndTheError) {
+  const auto json = nlohmann::json::parse(FormatJson(MakeBroken(), kTimeout));
+  EXPECT_EQ(json["choices"][1]["text"], "so far");
+  EXPECT_EQ(json["choices"][1]["finish_reason"], nullptr);
+  EXPECT_EQ(json["error"]["code"], "DEADLINE_EXCEEDED");
+  EXPECT_EQ(json["error"]["message"], "the deadline of 5s (--timeout) passed after 3 tokens");
+}
+
+TEST(FormatJson, OfWhatNeverBeganHasNoUsage) {
+  Answer answer;
+  answer.choices.resize(1);
+  answer.status = absl::UnavailableError("failed to connect");
+  const auto json = nlohmann::json::parse(FormatJson(answer, kTimeout));
+  EXPECT_EQ(json["text"], "");
+  EXPECT_FALSE(json.contains("usage"));
+  EXPECT_EQ(json["error"]["code"], "UNAVAILABLE");
+}
+
+TEST(DescribeFailure, SaysWhatTheDeadlineWasAndHowFarTheAnswerCame) {
+  Answer answer;
+  answer.choices.resize(1);
+  answer.status = absl::DeadlineExceededError("Deadline Exceeded");
+  EXPECT_EQ(DescribeFailure(answer, kTimeout),
+            "the deadline of 5s (--timeout) passed before the first token");
+  answer.choices[0].add_token_ids(1);
+  EXPECT_EQ(DescribeFailure(answer, kTimeout),
+            "the deadline of 5s (--timeout) passed after 1 token");
+}
+
+TEST(DescribeFailure, OfAServerThatIsNotThereSaysWhatStartsOne) {
+  Answer answer;
+  answer.choices.resize(1);
+  answer.status = absl::UnavailableError("failed to connect");
+  EXPECT_THAT(DescribeFailure(answer, kTimeout), HasSubstr("`baton serve --model FILE`"));
+}
+
+TEST(FormatStats, SaysHowTheAnswerWasDrawnAndWithWhichSeed) {
+  v1::GenerateRequest request;
+  request.mutable_sampling_params()->set_temperature(0.7F);
+  request.mutable_sampling_params()->set_max_tokens(512);
+  EXPECT_THAT(FormatStats(MakeAnswer(), request),
+              HasSubstr("temperature: 0.7 max_tokens: 512 seed: 123\n"));
 }
 
 TEST(FormatStats, CountsOnlyComputedPromptTokensAndOnlyDecodedOutput) {
-  const std::string stats = FormatStats(MakeAnswer());
-  EXPECT_NE(stats.find("80 tokens     200.0 tokens/s  on p:1"), std::string::npos) << stats;
-  EXPECT_NE(stats.find("10 tokens       5.0 tokens/s  on d:2"), std::string::npos) << stats;
-  EXPECT_NE(stats.find("2.50 MB in 3 messages"), std::string::npos) << stats;
+  const std::string stats = FormatStats(MakeAnswer(), {});
+  EXPECT_THAT(stats, HasSubstr("80 tokens     200.0 tokens/s  on p:1"));
+  EXPECT_THAT(stats, HasSubstr("10 tokens       5.0 tokens/s  on d:2"));
+  EXPECT_THAT(stats, HasSubstr("2.50 MB in 3 messages"));
 }
 
 TEST(FormatStats, LeavesTheTransferOutWhereThereWasNone) {
   Answer answer = MakeAnswer();
-  answer.complete.mutable_timings()->set_kv_transfer_messages(0);
-  answer.complete.mutable_timings()->set_local_prefill(true);
-  const std::string stats = FormatStats(answer);
-  EXPECT_EQ(stats.find("KV transfer"), std::string::npos) << stats;
-  EXPECT_EQ(stats.find("on p:1"), std::string::npos) << stats;
+  answer.choices[0].mutable_timings()->set_kv_transfer_messages(0);
+  answer.choices[0].mutable_timings()->set_local_prefill(true);
+  const std::string stats = FormatStats(answer, {});
+  EXPECT_THAT(stats, Not(HasSubstr("KV transfer")));
+  EXPECT_THAT(stats, Not(HasSubstr("on p:1")));
 }
 
 }  // namespace

@@ -97,6 +97,12 @@ def test_a_word_that_is_wrong_is_named_with_the_nearest(args, words):
     assert_one_clear_line(run("baton", *args), *words)
 
 
+@pytest.mark.parametrize("args", [
+    ["--class=a:rate=1", "--request-rate=1"], ["--class=a:rate=1", "--trace=x"], ["--trace=x", "--input-len=1"]], ids=str)
+def test_a_load_is_not_described_twice(args):
+    assert_one_clear_line(run("baton", "bench", "serve", *args), *(arg.split("=")[0] for arg in args))
+
+
 def test_a_model_may_be_named_without_its_flag_but_not_twice():
     assert_one_clear_line(run("baton", "serve", MODEL, f"--model={MODEL}"), "FILE", "--model")
 

@@ -266,6 +266,15 @@ TEST_F(FlagsTest, FlagsThatExcludeEachOtherAreNamedWithTheirSources) {
       "--text-value (from BATON_TEXT_VALUE) and --server exclude each other; give one of them");
 }
 
+TEST_F(FlagsTest, AFlagThatIsAboutAnotherNeedsIt) {
+  ASSERT_TRUE(Parse({"--part=0.1"}).ok());
+  EXPECT_EQ(Message(flags_->CheckNeeds("part", "memory")),
+            "--part is for --memory only; give that too");
+  EXPECT_TRUE(flags_->CheckNeeds("memory", "part").ok());
+  ASSERT_TRUE(Parse({"--part=0.1", "--memory=1k"}).ok());
+  EXPECT_TRUE(flags_->CheckNeeds("part", "memory").ok());
+}
+
 TEST_F(FlagsTest, AWrongValueIsShownOnOneLine) {
   SetVariable("BATON_MAX_NUM_SEQS", "1\n\xff");
   EXPECT_EQ(

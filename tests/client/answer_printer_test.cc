@@ -1,0 +1,77 @@
+#include "client/answer_printer.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+namespace baton {
+namespace {
+
+// An answer whose events come one by one, and what is printed of it.
+class AnswerPrinterTest : public ::testing::Test {
+ protected:
+  AnswerPrinterTest() { testing::internal::CaptureStdout(); }
+  void Choices(size_t count) { answer_.choices.resize(count); }
+  void Text(uint32_t index, const std::string& text) {
+    answer_.choices[index].mutable_text()->append(text);
+    v1::GenerateResponse event;
+    event.mutable_chunk()->set_index(index);
+    event.mutable_chunk()->set_text(text);
+    printer_.Take(event);
+  }
+  void Complete(uint32_t index) {
+    answer_.choices[index].set_finish_reason(v1::FINISH_REASON_STOP);
+    v1::GenerateResponse event;
+    event.mutable_complete()->set_index(index);
+    printer_.Take(event);
+  }
+  std::string End(absl::Status status = absl::OkStatus()) {
+    answer_.status = std::move(status);
+    printer_.End();
+    return testing::internal::GetCapturedStdout();
+  }
+
+  Answer answer_;
+  AnswerPrinter printer_{answer_};
+};
+
+TEST_F(AnswerPrinterTest, ShowsTheOnlyChoiceAsItComes) {
+  Choices(1);
+  Text(0, "Hello");
+  Text(0, " you");
+  Complete(0);
+  EXPECT_EQ(End(), "Hello you\n");
+}
+
+TEST_F(AnswerPrinterTest, ShowsSeveralChoicesAsBlocksInTheirOrder) {
+  Choices(3);
+  Text(2, "third");
+  Text(0, "fi");
+  Complete(2);
+  Text(1, "second");
+  Text(0, "rst");
+  Complete(0);
+  Complete(1);
+  EXPECT_EQ(End(), "choice 1 of 3:\nfirst\n\nchoice 2 of 3:\nsecond\n\nchoice 3 of 3:\nthird\n");
+}
+
+TEST_F(AnswerPrinterTest, AnEmptyAnswerIsALine) {
+  Choices(1);
+  Complete(0);
+  EXPECT_EQ(End(), "\n");
+}
+
+TEST_F(AnswerPrinterTest, AFailureBeforeAnyTextPrintsNothing) {
+  Choices(1);
+  EXPECT_EQ(End(absl::UnavailableError("gone")), "");
+}
+
+TEST_F(AnswerPrinterTest, AFailureAfterSomeTextEndsItsLine) {
+  Choices(1);
+  Text(0, "Hel");
+  EXPECT_EQ(End(absl::UnavailableError("gone")), "Hel\n");
+}
+
+}  // namespace
+}  // namespace baton
