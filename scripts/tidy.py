@@ -55,7 +55,7 @@ def read_database():
     """Compiler command by source, without what clang 14 cannot read."""
     path = BUILD / "compile_commands.json"
     if not path.exists():
-        sys.exit(f"tidy: {path} is missing; run cmake --preset dev")
+        sys.exit(f"tidy: {path} is missing; scripts/lint.sh makes it")
     commands = {}
     for entry in json.loads(path.read_text()):
         name = os.path.relpath(entry["file"], ROOT)

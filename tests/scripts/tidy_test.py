@@ -55,7 +55,7 @@ class Tidy(unittest.TestCase):
     def tidy(self, *arguments):
         """Exit code and what it prints."""
         sources = sorted(path.relative_to(self.root).as_posix() for path in self.root.glob("a/*.cc"))
-        self.write("build/dev/compile_commands.json", json.dumps(
+        self.write("build/lint/compile_commands.json", json.dumps(
             [{"directory": str(self.root), "file": str(self.root / name), "command": f"c++ -std=c++20 -I. -c {name}"}
              for name in sources]))
         done = subprocess.run([sys.executable, str(self.root / "scripts/tidy.py"), *arguments], check=False,
