@@ -72,6 +72,7 @@ class SerializationTraits<baton::Received<Message>> {
  public:
   static Status Deserialize(ByteBuffer* bytes, baton::Received<Message>* received) {
     received->status = baton::ParseMessage(*bytes, received->message);
+    bytes->Clear();  // gRPC's handlers forget the buffer after this call, without freeing it
     return Status::OK;
   }
 };
