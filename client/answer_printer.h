@@ -22,7 +22,7 @@ class AnswerPrinter {
  private:
   const Answer& answer_;
   bool printed_ = false;
-  size_t next_choice_ = 0;  // of several: the first that is not printed
+  size_t next_choice_ = 0;  // the first of several choices that is not printed yet
 };
 
 }  // namespace baton

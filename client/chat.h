@@ -14,8 +14,9 @@
 
 namespace baton {
 
-// A line is a message, a command if it begins with / (/help lists them), or with """ the beginning
-// of a message that goes on until a line ends with """. Single-threaded.
+// A line that begins with / is a command (/help lists them). A line that begins with """ begins a
+// message of several lines, which ends with the line that ends with """. Every other line is a
+// message. Single-threaded.
 class Chat {
  public:
   // Shows the answer to the talk and returns its text, or nothing where it failed.
@@ -37,7 +38,7 @@ class Chat {
   v1::GenerateRequest request_;  // without messages
   std::string system_;
   std::vector<std::string> talk_;  // in turn what was said and what was answered
-  FlagSet settings_;               // of request_'s sampling_params
+  FlagSet settings_;               // sets the sampling_params of request_
   const Ask ask_;
 };
 

@@ -15,7 +15,7 @@ namespace baton {
 struct Subcommand {
   std::string program;  // "baton bench engine"
   CLI::App& app;
-  FlagSet flags;  // of `app`
+  FlagSet flags;  // the flags of `app`
   std::unique_ptr<Command> command;
 
   // Adds it to `parent`, with its flags. Borrows `parent`.

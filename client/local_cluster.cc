@@ -30,7 +30,7 @@ constexpr int kExitConfiguration = 2;
 constexpr int kDeathsBeforeBackOff = 3;
 constexpr absl::Duration kBackOff = absl::Seconds(2);
 constexpr absl::Duration kHealthTimeout = absl::Milliseconds(500);
-constexpr absl::Duration kCheckTimeout = absl::Minutes(1);  // of one part's flags and files
+constexpr absl::Duration kCheckTimeout = absl::Minutes(1);  // for checking one part
 
 // A port of loopback that is free now.
 absl::StatusOr<int> FreePort() {

@@ -21,7 +21,7 @@ struct LocalClusterOptions {
   std::string model;
   std::string listen = "127.0.0.1:50051";  // of the router; port 0: a free one
   std::string health_listen;               // of the router; empty: a free port of loopback
-  std::string metrics_listen;              // of a page with the metrics of all parts; empty: none
+  std::string metrics_listen;              // address of the page with all metrics; empty: none
   int prefill_workers = 1;
   int decode_workers = 1;
   int threads = 0;                       // of each worker; 0: as many as it has CPUs
