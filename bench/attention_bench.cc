@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "common/backend/cpu/attention.h"
-#include "common/backend/cpu/kernels.h"
-#include "common/backend/cpu/memory.h"
+#include "common/backend/cpu/attention/attention.h"
+#include "common/backend/cpu/kernels/kernels.h"
+#include "common/backend/cpu/machine/memory.h"
 #include "common/base/float_types.h"
 
 namespace baton {

@@ -19,7 +19,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TRACE = ROOT / "tests" / "data" / "traces" / "azure_conversation.csv"
-# As client/random_model.cc has them: layers, width, feed-forward width, heads, KV heads, head dimension, vocabulary, tied.
+# As bench/model/random_model.cc has them: layers, width, feed-forward width, heads, KV heads, head dimension, vocabulary, tied.
 SHAPES = {
     "smollm2-135m": (30, 576, 1536, 9, 3, 64, 49152, True),
     "llama-3.2-1b": (16, 2048, 8192, 32, 8, 64, 128256, True),

@@ -19,7 +19,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
-#include "common/backend/cpu/cpu_set.h"
+#include "common/backend/cpu/machine/cpu_set.h"
 #include "common/backend/make_backend.h"
 #include "common/gguf/gguf_file.h"
 #include "common/kv/cache.h"

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 
 #include "baton/v1/generation.pb.h"
-#include "common/rpc/flags.h"
+#include "common/flags/flags.h"
 
 namespace baton {
 

@@ -4,9 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "client/bench_engine_command.h"
-#include "client/bench_serve_command.h"
-#include "client/bench_transfer_command.h"
+#include "bench/engine/bench_engine_command.h"
+#include "bench/serve/bench_serve_command.h"
+#include "bench/transfer/bench_transfer_command.h"
 #include "client/run_command.h"
 #include "client/serve_command.h"
 #include "client/tokenize_command.h"

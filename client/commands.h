@@ -7,8 +7,8 @@
 
 #include <CLI/App.hpp>
 
-#include "client/command.h"
-#include "common/rpc/flags.h"
+#include "common/flags/command.h"
+#include "common/flags/flags.h"
 
 namespace baton {
 

@@ -15,11 +15,11 @@
 
 #include "client/health_client.h"
 #include "client/metrics_page.h"
-#include "common/backend/cpu/cpu_set.h"
+#include "common/backend/cpu/machine/cpu_set.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
-#include "common/rpc/health.h"
+#include "common/net/health.h"
 
 namespace baton {
 namespace {

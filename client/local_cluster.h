@@ -12,7 +12,7 @@
 #include "client/child_process.h"
 #include "client/core_division.h"
 #include "client/cpu_claims.h"
-#include "common/rpc/metrics_server.h"
+#include "common/net/metrics_server.h"
 
 namespace baton {
 

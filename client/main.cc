@@ -4,9 +4,9 @@
 #include <CLI/CLI.hpp>
 
 #include "client/commands.h"
-#include "common/rpc/arguments.h"
-#include "common/rpc/flags.h"
-#include "common/rpc/version.h"
+#include "common/base/version.h"
+#include "common/flags/arguments.h"
+#include "common/flags/flags.h"
 
 namespace baton {
 namespace {

@@ -10,8 +10,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
+#include "common/base/address.h"
 #include "common/base/clock.h"
-#include "common/rpc/address.h"
 
 namespace baton {
 namespace {

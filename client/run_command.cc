@@ -23,9 +23,9 @@
 #include "common/base/progress_line.h"
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
+#include "common/flags/flag_value.h"
 #include "common/gguf/gguf_file.h"
-#include "common/rpc/channel.h"
-#include "common/rpc/flag_value.h"
+#include "common/net/channel.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
 

@@ -11,10 +11,10 @@
 #include "absl/time/time.h"
 
 #include "baton/v1/generation.pb.h"
-#include "client/command.h"
 #include "client/generate_client.h"
 #include "client/local_cluster.h"
-#include "common/rpc/server_flags.h"
+#include "common/flags/command.h"
+#include "common/net/server_flags.h"
 
 namespace baton {
 

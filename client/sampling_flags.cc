@@ -8,7 +8,7 @@
 
 #include "client/utf8_check.h"
 #include "common/base/status_macros.h"
-#include "common/rpc/flag_value.h"
+#include "common/flags/flag_value.h"
 
 namespace baton {
 namespace {

@@ -6,8 +6,8 @@
 #include "absl/status/status.h"
 
 #include "baton/v1/generation.pb.h"
+#include "common/flags/flags.h"
 #include "common/gguf/gguf_file.h"
-#include "common/rpc/flags.h"
 
 namespace baton {
 

@@ -12,7 +12,7 @@
 #include "absl/types/span.h"
 
 #include "client/signal_watcher.h"
-#include "common/backend/cpu/cpu_set.h"
+#include "common/backend/cpu/machine/cpu_set.h"
 #include "common/base/log.h"
 #include "common/base/standard_output.h"
 

@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "client/command.h"
 #include "client/local_cluster.h"
-#include "common/rpc/worker_flags.h"
+#include "common/flags/command.h"
+#include "common/worker/worker_flags.h"
 
 namespace baton {
 

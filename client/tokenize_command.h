@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "client/command.h"
+#include "common/flags/command.h"
 
 namespace baton {
 

@@ -13,9 +13,9 @@
 #include "absl/synchronization/mutex.h"
 
 #include "common/base/bounded_queue.h"
+#include "common/handoff/kv_blocks.h"
+#include "common/handoff/kv_wire.h"
 #include "common/kv/cache.h"
-#include "common/rpc/kv_blocks.h"
-#include "common/rpc/kv_wire.h"
 #include "decode_worker/kv_receiver.h"
 #include "decode_worker/push_reactor.h"
 #include "decode_worker/staged_copier.h"

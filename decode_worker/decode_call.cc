@@ -11,9 +11,9 @@
 #include "common/base/log.h"
 #include "common/base/numerics.h"
 #include "common/base/status_macros.h"
-#include "common/rpc/convert.h"
-#include "common/rpc/kv_digest.h"
+#include "common/handoff/kv_digest.h"
 #include "common/rpc/status.h"
+#include "common/worker/convert.h"
 
 namespace baton {
 namespace {

@@ -16,7 +16,7 @@
 #include "common/engine/engine.h"
 #include "common/rpc/outbox.h"
 #include "common/rpc/receiving_service.h"
-#include "common/rpc/worker_metrics.h"
+#include "common/worker/worker_metrics.h"
 #include "decode_worker/attempt_receiver.h"
 #include "decode_worker/attempt_registry.h"
 #include "decode_worker/decode_service_options.h"

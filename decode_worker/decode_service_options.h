@@ -6,7 +6,7 @@
 
 #include "baton/internal/v1/common.pb.h"
 #include "common/kv/staging.h"
-#include "common/rpc/worker_metrics.h"
+#include "common/worker/worker_metrics.h"
 #include "decode_worker/kv_receiver.h"
 
 namespace baton {

@@ -9,8 +9,8 @@
 #include "common/base/crc32c.h"
 #include "common/base/failpoint.h"
 #include "common/base/numerics.h"
-#include "common/rpc/identity_text.h"
-#include "common/rpc/kv_wire_choice.h"
+#include "common/handoff/kv_wire_choice.h"
+#include "common/protocol/identity_text.h"
 
 namespace baton {
 namespace {

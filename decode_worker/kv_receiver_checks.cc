@@ -5,7 +5,7 @@
 #include "absl/strings/str_join.h"
 
 #include "common/base/log.h"
-#include "common/rpc/kv_wire_choice.h"
+#include "common/handoff/kv_wire_choice.h"
 #include "decode_worker/kv_receiver.h"
 
 namespace baton {

@@ -1,6 +1,6 @@
 // baton-decode-worker: KV caches in, tokens out; or prompts, where no prefill worker is wanted.
-#include "common/rpc/draining.h"
-#include "common/rpc/worker_process.h"
+#include "common/net/draining.h"
+#include "common/worker/worker_process.h"
 #include "decode_worker/attempt_registry.h"
 #include "decode_worker/decode_service.h"
 #include "decode_worker/push_service.h"

@@ -1,8 +1,8 @@
 // Copies the payload of a KvData message from the network's slices into the sequence's blocks.
 #pragma once
 
-#include "common/rpc/kv_blocks.h"
-#include "common/rpc/kv_wire.h"
+#include "common/handoff/kv_blocks.h"
+#include "common/handoff/kv_wire.h"
 #include "decode_worker/kv_receiver.h"
 
 namespace baton {

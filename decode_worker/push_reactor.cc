@@ -8,7 +8,7 @@
 #include "common/base/clock.h"
 #include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
-#include "common/rpc/kv_wire.h"
+#include "common/handoff/kv_wire.h"
 #include "common/rpc/parse_message.h"
 #include "common/rpc/status.h"
 #include "decode_worker/attempt_receiver.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/rpc/staged_copies.h"
+#include "common/handoff/staged_copies.h"
 #include "decode_worker/payload_copier.h"
 
 namespace baton {

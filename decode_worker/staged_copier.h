@@ -9,9 +9,9 @@
 #include <variant>
 #include <vector>
 
+#include "common/handoff/kv_blocks.h"
+#include "common/handoff/kv_wire.h"
 #include "common/kv/staging.h"
-#include "common/rpc/kv_blocks.h"
-#include "common/rpc/kv_wire.h"
 #include "decode_worker/kv_receiver.h"
 
 namespace baton {

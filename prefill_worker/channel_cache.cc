@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/address.h"
 #include "common/base/status_macros.h"
-#include "common/rpc/address.h"
-#include "common/rpc/channel.h"
+#include "common/net/channel.h"
 #include "common/rpc/status.h"
 
 namespace baton {

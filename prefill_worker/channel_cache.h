@@ -12,7 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "grpcpp/channel.h"
 
-#include "common/rpc/credentials.h"
+#include "common/net/credentials.h"
 
 namespace baton {
 

@@ -11,7 +11,7 @@
 #include "common/base/check.h"
 #include "common/base/crc32c.h"
 #include "common/base/failpoint.h"
-#include "common/rpc/kv_wire.h"
+#include "common/handoff/kv_wire.h"
 #include "prefill_worker/page_encoder.h"
 
 namespace baton {

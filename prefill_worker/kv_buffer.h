@@ -11,8 +11,8 @@
 #include "grpcpp/support/byte_buffer.h"
 
 #include "baton/internal/v1/kv_transfer.pb.h"
-#include "common/rpc/kv_blocks.h"
-#include "common/rpc/kv_wire_type.h"
+#include "common/handoff/kv_blocks.h"
+#include "common/handoff/kv_wire_type.h"
 
 namespace baton {
 

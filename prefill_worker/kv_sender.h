@@ -31,10 +31,10 @@
 #include "absl/time/time.h"
 
 #include "baton/internal/v1/kv_transfer.pb.h"
+#include "common/handoff/kv_digest.h"
+#include "common/handoff/kv_wire.h"
+#include "common/handoff/kv_wire_type.h"
 #include "common/kv/layout.h"
-#include "common/rpc/kv_digest.h"
-#include "common/rpc/kv_wire.h"
-#include "common/rpc/kv_wire_type.h"
 #include "prefill_worker/send_window.h"
 
 namespace baton {

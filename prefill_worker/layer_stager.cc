@@ -5,7 +5,7 @@
 #include "absl/status/status.h"
 
 #include "common/base/check.h"
-#include "common/rpc/staged_copies.h"
+#include "common/handoff/staged_copies.h"
 #include "prefill_worker/page_encoder.h"
 
 namespace baton {

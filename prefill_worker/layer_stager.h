@@ -12,9 +12,9 @@
 
 #include "absl/functional/function_ref.h"
 
+#include "common/handoff/kv_blocks.h"
+#include "common/handoff/kv_wire_type.h"
 #include "common/kv/staging.h"
-#include "common/rpc/kv_blocks.h"
-#include "common/rpc/kv_wire_type.h"
 #include "prefill_worker/kv_sender.h"
 
 namespace baton {

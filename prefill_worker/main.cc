@@ -1,6 +1,6 @@
 // baton-prefill-worker: prompts in, first tokens out, their KV caches to decode workers.
-#include "common/rpc/draining.h"
-#include "common/rpc/worker_process.h"
+#include "common/net/draining.h"
+#include "common/worker/worker_process.h"
 #include "prefill_worker/prefill_service.h"
 
 namespace baton {

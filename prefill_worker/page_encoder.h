@@ -13,8 +13,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
-#include "common/rpc/kv_blocks.h"
-#include "common/rpc/kv_wire_type.h"
+#include "common/handoff/kv_blocks.h"
+#include "common/handoff/kv_wire_type.h"
 
 namespace baton {
 

@@ -9,12 +9,12 @@
 #include "common/base/clock.h"
 #include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
-#include "common/rpc/convert.h"
+#include "common/handoff/kv_digest.h"
+#include "common/handoff/kv_wire_choice.h"
+#include "common/protocol/identity.h"
 #include "common/rpc/duration.h"
-#include "common/rpc/identity.h"
-#include "common/rpc/kv_digest.h"
-#include "common/rpc/kv_wire_choice.h"
 #include "common/rpc/status.h"
+#include "common/worker/convert.h"
 
 namespace baton {
 namespace {

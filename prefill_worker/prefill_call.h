@@ -14,7 +14,7 @@
 #include "baton/internal/v1/prefill.grpc.pb.h"
 #include "common/engine/engine.h"
 #include "common/rpc/outbox.h"
-#include "common/rpc/worker_metrics.h"
+#include "common/worker/worker_metrics.h"
 #include "prefill_worker/channel_cache.h"
 #include "prefill_worker/push_client.h"
 

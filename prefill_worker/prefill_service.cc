@@ -5,7 +5,7 @@
 #include "absl/time/time.h"
 
 #include "common/base/failpoint.h"
-#include "common/rpc/draining.h"
+#include "common/net/draining.h"
 #include "common/rpc/status.h"
 
 namespace baton {

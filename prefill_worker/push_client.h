@@ -11,8 +11,8 @@
 #include "absl/types/span.h"
 #include "grpcpp/channel.h"
 
-#include "common/rpc/kv_blocks.h"
-#include "common/rpc/kv_wire_type.h"
+#include "common/handoff/kv_blocks.h"
+#include "common/handoff/kv_wire_type.h"
 #include "prefill_worker/kv_sender.h"
 #include "prefill_worker/layer_stager.h"
 #include "prefill_worker/push_inbox.h"

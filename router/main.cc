@@ -6,10 +6,10 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/base/log.h"
+#include "common/base/version.h"
 #include "common/gguf/gguf_file.h"
+#include "common/net/server.h"
 #include "common/rpc/limits.h"
-#include "common/rpc/server.h"
-#include "common/rpc/version.h"
 #include "router/router.h"
 #include "router/router_flags.h"
 

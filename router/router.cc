@@ -4,7 +4,7 @@
 
 #include "absl/synchronization/notification.h"
 
-#include "router/request_errors.h"
+#include "router/request/request_errors.h"
 
 namespace baton {
 namespace {

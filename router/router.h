@@ -5,18 +5,18 @@
 
 #include "absl/time/time.h"
 
-#include "common/rpc/credentials.h"
-#include "common/rpc/metrics.h"
-#include "router/admission.h"
-#include "router/event_loop.h"
-#include "router/fleet_view.h"
-#include "router/generation_service.h"
-#include "router/preparing_pool.h"
-#include "router/request_runner.h"
-#include "router/router_metrics.h"
-#include "router/served_model.h"
-#include "router/worker_registry.h"
-#include "router/worker_targets.h"
+#include "common/net/credentials.h"
+#include "common/net/metrics.h"
+#include "router/calls/event_loop.h"
+#include "router/dispatch/admission.h"
+#include "router/fleet/fleet_view.h"
+#include "router/fleet/worker_registry.h"
+#include "router/fleet/worker_targets.h"
+#include "router/front/generation_service.h"
+#include "router/front/preparing_pool.h"
+#include "router/front/served_model.h"
+#include "router/metrics/router_metrics.h"
+#include "router/runner/request_runner.h"
 
 namespace baton {
 

@@ -5,8 +5,8 @@
 
 #include "absl/status/status.h"
 
-#include "common/rpc/flags.h"
-#include "common/rpc/server_flags.h"
+#include "common/flags/flags.h"
+#include "common/net/server_flags.h"
 #include "router/router.h"
 
 namespace baton {

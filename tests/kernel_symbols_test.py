@@ -1,5 +1,5 @@
 """A source that is compiled for one instruction set shares no function with the rest of the program: the linker keeps one
-of two equal functions, and could keep the one that another CPU cannot run (common/backend/cpu/kernels.h)."""
+of two equal functions, and could keep the one that another CPU cannot run (common/backend/cpu/kernels/kernels.h)."""
 import pathlib
 import subprocess
 import sys

@@ -14,18 +14,59 @@ SOURCES = [
 ]
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
 
-# Whom a folder of common/ may include, beside itself: the arrows of the house.
+# Which folders the sources of each folder may include, besides their own: the arrows of the house. A name that ends in "/"
+# stands for everything below it.
 ARROWS = {
-    "base": set(),
-    "gguf": {"base"},
-    "tokenizer": {"base", "gguf"},
-    "backend": {"base", "gguf"},
-    "kv": {"base", "backend"},
-    "model": {"base", "gguf", "backend", "kv"},
-    "engine": {"base", "gguf", "backend", "kv", "model", "tokenizer"},
-    "rpc": {"base", "backend", "engine", "model", "kv", "gguf", "tokenizer"},
+    "common/base": "",
+    "common/gguf": "base",
+    "common/tokenizer": "base gguf",
+    "common/jinja": "base tokenizer",
+    "common/backend": "base gguf backend/cpu backend/cpu/machine backend/cpu/simd backend/cuda",
+    "common/backend/cpu": "base gguf backend backend/cpu/",
+    "common/backend/cpu/simd": "base",
+    "common/backend/cpu/machine": "base backend",
+    # The table of kernels has a kernel's header from each operation, and each operation calls through the table.
+    "common/backend/cpu/kernels": "backend/cpu backend/cpu/attention backend/cpu/product backend/cpu/simd",
+    "common/backend/cpu/attention": "base backend backend/cpu/kernels backend/cpu/machine backend/cpu/simd",
+    "common/backend/cpu/product": "base gguf backend backend/cpu/kernels backend/cpu/machine backend/cpu/simd",
+    "common/backend/cpu/sampling": "base backend backend/cpu/simd",
+    "common/backend/cuda": "base gguf backend backend/cuda/",
+    "common/backend/cuda/device": "base backend",
+    "common/backend/cuda/product": "base gguf backend backend/cuda/device",
+    "common/backend/cuda/attention": "base backend backend/cuda/device backend/cuda/product",
+    "common/backend/cuda/pass": "base backend backend/cuda/device backend/cuda/product",
+    "common/backend/cuda/sampling": "base backend backend/cuda/device backend/cuda/pass",
+    "common/backend/no_cuda": "backend/cuda",
+    "common/kv": "base backend",
+    "common/model": "base gguf backend kv",
+    "common/engine": "base backend kv model",
+    "common/rpc": "base tokenizer",
+    "common/flags": "base",
+    "common/net": "base flags rpc",
+    "common/protocol": "base rpc",
+    "common/handoff": "base rpc backend backend/cpu/simd kv",
+    "common/worker": "base gguf tokenizer backend backend/cpu/machine kv model engine rpc flags net protocol handoff",
+    "prefill_worker": "base kv engine rpc net protocol handoff worker",
+    "decode_worker": "base kv engine rpc net protocol handoff worker",
+    "router/request": "base rpc tokenizer",
+    "router/placement": "base router/request",
+    "router/calls": "base rpc",
+    "router/fleet": "base rpc net protocol router/calls router/placement",
+    "router/dispatch": "base router/request",
+    "router/metrics": "base rpc net router/dispatch router/placement router/request",
+    "router/runner": "base rpc router/calls router/dispatch router/fleet router/metrics router/placement router/request",
+    "router/front": "base gguf tokenizer jinja rpc protocol router/calls router/dispatch router/fleet router/metrics router/request router/runner",
+    "router": "base gguf rpc flags net router/",
+    "client": "base gguf tokenizer rpc flags net worker backend/cpu/machine bench/engine bench/serve bench/transfer",
+    "bench": "common/",
+    "bench/model": "base gguf",
+    "bench/engine": "common/ bench/model",
+    "bench/serve": "base rpc flags net",
+    "bench/transfer": "common/ bench/model prefill_worker decode_worker",
 }
-MAY_USE_GRPC = ("common/rpc/", "router/", "prefill_worker/", "decode_worker/", "client/", "bench/", "tests/")
+PARTS = ("router", "prefill_worker", "decode_worker", "client", "bench", "common")  # else a name stands below common/
+WITH_GRPC = ("common/rpc/", "common/net/", "common/protocol/", "common/handoff/", "common/worker/")
+MAY_USE_GRPC = (*WITH_GRPC, "router/", "prefill_worker/", "decode_worker/", "client/", "bench/", "tests/")
 GRPC = re.compile(r"^(grpc|grpcpp|google/protobuf|google/rpc|grpc/health)/|\.pb\.h$")
 
 
@@ -79,14 +120,26 @@ class Layout(unittest.TestCase):
             lambda path, name: path.endswith(".cu") and (name.startswith("absl/") or GRPC.search(name))
         )
 
-    def test_the_arrows_inside_common_point_one_way(self):
+    def test_every_folder_includes_only_what_stands_below_it(self):
+        def allowed(folder):
+            names = ARROWS[folder].split()
+            return [name if name.split("/")[0] in PARTS else f"common/{name}" for name in names]
+
         def against(path, name):
-            if not (path.startswith("common/") and name.startswith("common/")):
+            source, target = (pathlib.PurePosixPath(file).parent.as_posix() for file in (path, name))
+            if path.startswith("tests/") or target == source or target.split("/")[0] not in PARTS:
                 return False
-            source, target = path.split("/")[1], name.split("/")[1]
-            return target != source and target not in ARROWS[source]
+            return not any(
+                (target + "/").startswith(entry) if entry.endswith("/") else target == entry for entry in allowed(source)
+            )
 
         self.check(against)
+
+    def test_no_arrow_names_a_folder_that_is_not_there(self):
+        names = {name for names in ARROWS.values() for name in names.split()} | set(ARROWS)
+        for name in names:
+            folder = name if name.split("/")[0] in PARTS else f"common/{name}"
+            self.assertTrue((ROOT / folder).is_dir(), folder)
 
     def test_the_router_binary_holds_no_engine(self):
         binary = pathlib.Path(sys.argv[1]) / "baton-router"

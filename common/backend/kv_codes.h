@@ -9,7 +9,7 @@
 // - A head with an infinity or a NaN has a NaN as its scale.
 //
 // The scale is a float32 because the range of a float16 would cut both ends off, and because the
-// wire carries it as a float32 (common/rpc/kv_wire_type.h). For host and device.
+// wire carries it as a float32 (common/handoff/kv_wire_type.h). For host and device.
 #pragma once
 
 #include <bit>

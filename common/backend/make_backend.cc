@@ -9,7 +9,7 @@
 #include "absl/strings/strip.h"
 
 #include "common/backend/cpu/cpu_backend.h"
-#include "common/backend/cpu/cpu_set.h"
+#include "common/backend/cpu/machine/cpu_set.h"
 #include "common/backend/cuda/make_cuda_backend.h"
 #include "common/base/status_macros.h"
 

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 
 #include "common/backend/backend.h"
-#include "common/backend/cpu/isa.h"
+#include "common/backend/cpu/simd/isa.h"
 
 namespace baton {
 

@@ -16,7 +16,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include "common/rpc/worker_flags.h"
+#include "common/worker/worker_flags.h"
 #include "router/router_flags.h"
 
 namespace baton {

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "common/rpc/metrics.h"
-#include "common/rpc/metrics_server.h"
+#include "common/net/metrics.h"
+#include "common/net/metrics_server.h"
 
 namespace baton {
 namespace {

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "common/handoff/kv_blocks.h"
 #include "common/kv/staging.h"
-#include "common/rpc/kv_blocks.h"
 #include "decode_worker/kv_receiver.h"
 #include "decode_worker/payload_copier.h"
 #include "decode_worker/staged_copier.h"

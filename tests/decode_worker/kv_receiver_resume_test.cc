@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "common/rpc/kv_digest.h"
+#include "common/handoff/kv_digest.h"
 #include "decode_worker/kv_receiver.h"
 #include "tests/decode_worker/receiver_fixture.h"
 

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 #include "common/base/crc32c.h"
-#include "common/rpc/kv_blocks.h"
+#include "common/handoff/kv_blocks.h"
 #include "decode_worker/payload_copier.h"
 #include "prefill_worker/kv_buffer.h"
 #include "tests/decode_worker/receiver_fixture.h"

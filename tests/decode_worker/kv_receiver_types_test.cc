@@ -6,7 +6,7 @@
 
 #include "common/base/crc32c.h"
 #include "common/base/float_types.h"
-#include "common/rpc/kv_wire_choice.h"
+#include "common/handoff/kv_wire_choice.h"
 #include "prefill_worker/page_encoder.h"
 #include "tests/decode_worker/receiver_fixture.h"
 

@@ -9,8 +9,8 @@
 
 #include "baton/internal/v1/kv_transfer.grpc.pb.h"
 #include "common/base/crc32c.h"
-#include "common/rpc/channel.h"
-#include "common/rpc/kv_digest.h"
+#include "common/handoff/kv_digest.h"
+#include "common/net/channel.h"
 #include "common/rpc/status.h"
 #include "tests/decode_worker/worker_pair.h"
 #include "tests/prefill_worker/fake_decode_worker.h"

@@ -10,7 +10,7 @@
 
 #include "gtest/gtest.h"
 
-#include "common/rpc/kv_blocks.h"
+#include "common/handoff/kv_blocks.h"
 #include "decode_worker/kv_receiver.h"
 #include "decode_worker/payload_copier.h"
 #include "prefill_worker/kv_buffer.h"

@@ -14,8 +14,8 @@
 #include "baton/internal/v1/kv_transfer.grpc.pb.h"
 #include "common/base/clock.h"
 #include "common/base/crc32c.h"
-#include "common/rpc/kv_blocks.h"
-#include "common/rpc/kv_digest.h"
+#include "common/handoff/kv_blocks.h"
+#include "common/handoff/kv_digest.h"
 #include "common/rpc/status.h"
 #include "tests/decode_worker/worker_pair.h"
 

@@ -8,10 +8,10 @@
 
 #include "common/base/clock.h"
 #include "common/gguf/gguf_file.h"
+#include "common/handoff/kv_wire_choice.h"
 #include "common/kv/kv_dtype_name.h"
-#include "common/rpc/convert.h"
-#include "common/rpc/credentials.h"
-#include "common/rpc/kv_wire_choice.h"
+#include "common/net/credentials.h"
+#include "common/worker/convert.h"
 #include "tests/support/late_backend.h"
 
 namespace baton {

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 #include "common/base/clock.h"
-#include "common/rpc/identity_text.h"
+#include "common/protocol/identity_text.h"
 #include "common/rpc/status.h"
 #include "tests/support/raw_call.h"
 

@@ -5,8 +5,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "common/backend/cpu/isa.h"
-#include "common/rpc/kv_wire_choice.h"
+#include "common/backend/cpu/simd/isa.h"
+#include "common/handoff/kv_wire_choice.h"
 #include "common/rpc/status.h"
 #include "tests/decode_worker/worker_pair.h"
 #include "tests/support/instruction_sets.h"

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 #include "common/rpc/status.h"
-#include "common/rpc/worker_service.h"
+#include "common/worker/worker_service.h"
 #include "tests/decode_worker/worker_pair.h"
 
 namespace baton {

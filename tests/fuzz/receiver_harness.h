@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/rpc/kv_blocks.h"
+#include "common/handoff/kv_blocks.h"
 #include "decode_worker/kv_receiver.h"
 #include "decode_worker/payload_copier.h"
 

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 #include "common/base/crc32c.h"
-#include "common/rpc/kv_wire.h"
+#include "common/handoff/kv_wire.h"
 
 namespace baton {
 namespace {

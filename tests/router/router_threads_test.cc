@@ -9,8 +9,8 @@
 #include <random>
 #include <thread>
 
-#include "common/rpc/address.h"
-#include "common/rpc/metrics_server.h"
+#include "common/base/address.h"
+#include "common/net/metrics_server.h"
 #include "tests/router/router_fixture.h"
 #include "tests/support/mock_sequence.h"
 

@@ -14,7 +14,7 @@
 #include "google/protobuf/stubs/logging.h"
 #include "gtest/gtest.h"
 
-#include "common/rpc/kv_blocks.h"
+#include "common/handoff/kv_blocks.h"
 #include "decode_worker/kv_receiver.h"
 #include "decode_worker/payload_copier.h"
 #include "prefill_worker/kv_buffer.h"

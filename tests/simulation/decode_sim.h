@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "baton/internal/v1/decode.pb.h"
+#include "common/handoff/kv_blocks.h"
 #include "common/kv/block_pool.h"
 #include "common/kv/prefix_cache.h"
 #include "common/kv/retained_prefixes.h"
-#include "common/rpc/kv_blocks.h"
 #include "decode_worker/attempt_fence.h"
 #include "decode_worker/kv_receiver.h"
 #include "decode_worker/payload_copier.h"

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/rpc/draining.h"
+#include "common/net/draining.h"
 #include "tests/simulation/decode_sim.h"
 #include "tests/simulation/sim_open.h"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "router/placement.h"
+#include "router/placement/placement.h"
 #include "tests/simulation/event_queue.h"
 #include "tests/simulation/sim_random.h"
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "common/rpc/kv_blocks.h"
+#include "common/handoff/kv_blocks.h"
 #include "tests/simulation/sim_random.h"
 
 namespace baton {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/rpc/draining.h"
-#include "common/rpc/identity.h"
+#include "common/net/draining.h"
+#include "common/protocol/identity.h"
 #include "tests/simulation/sim_open.h"
 
 namespace baton {

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "baton/internal/v1/prefill.pb.h"
+#include "common/handoff/kv_blocks.h"
 #include "common/kv/block_pool.h"
 #include "common/kv/prefix_cache.h"
-#include "common/rpc/kv_blocks.h"
 #include "prefill_worker/kv_sender.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/worker_core.h"

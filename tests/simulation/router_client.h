@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "router/choice_output.h"
-#include "router/client_call.h"
+#include "router/calls/client_call.h"
+#include "router/request/choice_output.h"
 #include "tests/simulation/router_sim.h"
 #include "tests/simulation/virtual_world.h"
 

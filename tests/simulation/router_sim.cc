@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "common/base/random.h"
-#include "common/rpc/metrics.h"
-#include "router/admission.h"
-#include "router/request_errors.h"
-#include "router/request_runner.h"
-#include "router/worker_registry.h"
+#include "common/net/metrics.h"
+#include "router/dispatch/admission.h"
+#include "router/fleet/worker_registry.h"
+#include "router/request/request_errors.h"
+#include "router/runner/request_runner.h"
 #include "tests/simulation/router_client.h"
 
 namespace baton {

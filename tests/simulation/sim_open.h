@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "common/rpc/kv_digest.h"
+#include "common/handoff/kv_digest.h"
 #include "tests/simulation/sim.h"
 
 namespace baton {

@@ -4,7 +4,7 @@
 #include "common/base/clock.h"
 #include "common/base/random.h"
 #include "common/rpc/status.h"
-#include "router/event_loop.h"
+#include "router/calls/event_loop.h"
 #include "tests/simulation/virtual/grpc_reactors.h"
 #include "tests/simulation/virtual_world.h"
 

@@ -70,7 +70,7 @@ class WorkerCore {
   bool IsWatch(ControlNetwork::CallId call) const { return watchers_.count(call) > 0; }
 
  private:
-  struct Watcher {  // as common/rpc/worker_service.cc has it
+  struct Watcher {  // as common/worker/worker_service.cc has it
     PrefixPages::Position position;
     uint64_t version = 0;  // of the last message about pages
   };

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "common/backend/cpu/isa.h"
+#include "common/backend/cpu/simd/isa.h"
 #include "tests/support/model_runner.h"
 
 namespace baton {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/backend/cpu/isa.h"
+#include "common/backend/cpu/simd/isa.h"
 
 namespace baton {
 

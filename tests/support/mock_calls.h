@@ -15,7 +15,7 @@
 #include "baton/internal/v1/prefill.pb.h"
 #include "baton/internal/v1/worker.pb.h"
 #include "common/base/clock.h"
-#include "router/event_loop.h"
+#include "router/calls/event_loop.h"
 #include "tests/support/mock_worker.h"
 
 namespace baton {

@@ -11,7 +11,7 @@
 
 #include "baton/internal/v1/common.pb.h"
 #include "baton/internal/v1/worker.pb.h"
-#include "router/event_loop.h"
+#include "router/calls/event_loop.h"
 #include "tests/support/mock_sequence.h"
 
 namespace baton {

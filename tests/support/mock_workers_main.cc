@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "common/flags/flags.h"
 #include "common/gguf/gguf_file.h"
-#include "common/rpc/flags.h"
 #include "common/tokenizer/tokenizer.h"
 #include "tests/support/mock_worker.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "baton/internal/v1/kv_transfer.pb.h"
-#include "common/rpc/kv_blocks.h"
-#include "common/rpc/kv_digest.h"
+#include "common/handoff/kv_blocks.h"
+#include "common/handoff/kv_digest.h"
 #include "decode_worker/kv_receiver.h"
 
 namespace baton {

@@ -6,12 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "common/backend/cpu/add_bias.h"
-#include "common/backend/cpu/cpu_set.h"
-#include "common/backend/cpu/cpu_step_sampler.h"
-#include "common/backend/cpu/cpu_weight.h"
-#include "common/backend/cpu/memory.h"
-#include "common/backend/cpu/rope.h"
+#include "common/backend/cpu/attention/rope.h"
+#include "common/backend/cpu/machine/cpu_set.h"
+#include "common/backend/cpu/machine/memory.h"
+#include "common/backend/cpu/product/add_bias.h"
+#include "common/backend/cpu/product/cpu_weight.h"
+#include "common/backend/cpu/sampling/cpu_step_sampler.h"
 #include "common/base/check.h"
 #include "common/base/free_memory.h"
 #include "common/base/status_macros.h"

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "common/backend/backend.h"
-#include "common/backend/cpu/attention.h"
-#include "common/backend/cpu/isa.h"
-#include "common/backend/cpu/kernels.h"
-#include "common/backend/cpu/memory.h"
-#include "common/backend/cpu/product.h"
-#include "common/backend/cpu/product_input.h"
-#include "common/backend/cpu/thread_pool.h"
+#include "common/backend/cpu/attention/attention.h"
+#include "common/backend/cpu/kernels/kernels.h"
+#include "common/backend/cpu/machine/memory.h"
+#include "common/backend/cpu/machine/thread_pool.h"
+#include "common/backend/cpu/product/product.h"
+#include "common/backend/cpu/product/product_input.h"
+#include "common/backend/cpu/simd/isa.h"
 
 namespace baton {
 

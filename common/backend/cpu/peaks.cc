@@ -14,9 +14,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/time/time.h"
 
-#include "common/backend/cpu/kernels.h"
-#include "common/backend/cpu/memory.h"
-#include "common/backend/cpu/thread_pool.h"
+#include "common/backend/cpu/kernels/kernels.h"
+#include "common/backend/cpu/machine/memory.h"
+#include "common/backend/cpu/machine/thread_pool.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
 

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 
-#include "common/backend/cpu/isa.h"
+#include "common/backend/cpu/simd/isa.h"
 #include "common/gguf/ggml_type.h"
 
 namespace baton {

@@ -9,15 +9,15 @@
 #include <vector>
 
 #include "common/backend/backend.h"
-#include "common/backend/cuda/attention_plan.h"
-#include "common/backend/cuda/cuda_copies.h"
-#include "common/backend/cuda/cuda_memory.h"
-#include "common/backend/cuda/cuda_step_sampler.h"
-#include "common/backend/cuda/gemm.h"
-#include "common/backend/cuda/operands.h"
-#include "common/backend/cuda/pass_shape.h"
-#include "common/backend/cuda/upload_ring.h"
-#include "common/backend/cuda/vector_product.h"
+#include "common/backend/cuda/attention/attention_plan.h"
+#include "common/backend/cuda/device/cuda_copies.h"
+#include "common/backend/cuda/device/cuda_memory.h"
+#include "common/backend/cuda/device/operands.h"
+#include "common/backend/cuda/pass/pass_shape.h"
+#include "common/backend/cuda/pass/upload_ring.h"
+#include "common/backend/cuda/product/gemm.h"
+#include "common/backend/cuda/product/vector_product.h"
+#include "common/backend/cuda/sampling/cuda_step_sampler.h"
 
 namespace baton {
 

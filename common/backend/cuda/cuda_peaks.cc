@@ -8,10 +8,10 @@
 
 #include "absl/functional/function_ref.h"
 
-#include "common/backend/cuda/cuda_error.h"
-#include "common/backend/cuda/cuda_memory.h"
-#include "common/backend/cuda/gemm.h"
-#include "common/backend/cuda/weight_layout.h"
+#include "common/backend/cuda/device/cuda_error.h"
+#include "common/backend/cuda/device/cuda_memory.h"
+#include "common/backend/cuda/product/gemm.h"
+#include "common/backend/cuda/product/weight_layout.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
 

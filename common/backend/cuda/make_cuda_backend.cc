@@ -10,8 +10,8 @@
 #include "absl/strings/str_format.h"
 
 #include "common/backend/cuda/cuda_backend.h"
-#include "common/backend/cuda/device_code.h"
-#include "common/backend/cuda/invariant_product.h"
+#include "common/backend/cuda/device/device_code.h"
+#include "common/backend/cuda/product/invariant_product.h"
 #include "common/base/log.h"
 #include "common/base/numerics.h"
 #include "common/base/status_macros.h"

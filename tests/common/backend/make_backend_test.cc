@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "common/backend/cpu/isa.h"
+#include "common/backend/cpu/simd/isa.h"
 #include "common/backend/cuda/make_cuda_backend.h"
 
 namespace baton {

@@ -5,8 +5,8 @@
 #include "gtest/gtest.h"
 
 #include "common/backend/make_backend.h"
+#include "common/handoff/kv_blocks.h"
 #include "common/kv/cache.h"
-#include "common/rpc/kv_blocks.h"
 
 namespace baton {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <ostream>
 
-#include "common/backend/cuda/launch.h"
+#include "common/backend/cuda/device/launch.h"
 #include "test_device.h"
 
 namespace baton {

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <vector>
 
-#include "common/backend/cuda/gemm.h"
-#include "common/backend/cuda/weight_layout.h"
+#include "common/backend/cuda/product/gemm.h"
+#include "common/backend/cuda/product/weight_layout.h"
 #include "common/base/check.h"
 #include "common/base/float_types.h"
 #include "tests/support/cuda_shim/device_memory.h"

@@ -3,7 +3,7 @@
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
-#include "common/backend/cuda/launch.h"
+#include "common/backend/cuda/device/launch.h"
 #include "tests/support/cuda_shim/device_array.h"
 
 namespace baton {

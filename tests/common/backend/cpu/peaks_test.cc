@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_replace.h"
 
-#include "common/backend/cpu/kernels.h"
-#include "common/backend/cpu/lanes.h"
+#include "common/backend/cpu/kernels/kernels.h"
+#include "common/backend/cpu/simd/lanes.h"
 
 namespace baton {
 namespace {

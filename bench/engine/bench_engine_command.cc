@@ -1,0 +1,299 @@
+#include "bench/engine/bench_engine_command.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+
+#include "bench/engine/bench_report.h"
+#include "bench/engine/engine_bench.h"
+#include "bench/model/random_model.h"
+#include "common/backend/cpu/peaks.h"
+#include "common/backend/cuda/cuda_peaks.h"
+#include "common/base/progress_line.h"
+#include "common/base/standard_output.h"
+#include "common/base/status_macros.h"
+#include "common/kv/kv_dtype_name.h"
+#include "common/kv/layout.h"
+#include "common/worker/model_runtime.h"
+
+namespace baton {
+namespace {
+
+constexpr char kProgram[] = "baton bench engine";
+constexpr int kMaxTokens = 1 << 24;
+constexpr int kMaxSequences = 4096;
+constexpr int kMaxRepetitions = 1000;
+constexpr int kProductRows = 512;
+
+absl::Status CheckOptions(const BenchEngineOptions& options, const FlagSet& flags) {
+  BATON_RETURN_IF_ERROR(flags.CheckNotBoth("model", "shape"));
+  if (options.model.empty() && options.shape.empty()) {
+    return absl::InvalidArgumentError("--model is missing; name a GGUF file, or a --shape");
+  }
+  BATON_RETURN_IF_ERROR(flags.CheckNeeds("weights", "shape"));
+  BATON_RETURN_IF_ERROR(flags.CheckNeeds("write-gguf", "shape"));
+  if (options.block_size % kKvPageTokens != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("--block-size: ", options.block_size,
+                                                   " is not a multiple of ", kKvPageTokens));
+  }
+  return absl::OkStatus();
+}
+
+int Largest(const std::vector<int>& values) {
+  return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
+}
+
+// Where the model is computed, and what that can do at most.
+class Processor {
+ public:
+  static absl::StatusOr<Processor> Of(const BenchEngineOptions& options, const EngineBench& bench) {
+    Processor processor;
+    processor.weights_type_ = bench.weights_type();
+    if (bench.backend().Name() != std::string("cpu")) return processor;
+    BATON_ASSIGN_OR_RETURN(processor.cpu_, ResolveCpuSettings(options.backend));
+    BATON_ASSIGN_OR_RETURN(processor.memory_, MemoryReader::Create(processor.PeakOptions()));
+    return processor;
+  }
+
+  void Describe(const EngineBench& bench, BenchReport& report) const {
+    report.device = bench.backend().Name();
+    report.name = cpu_ ? CpuName() : bench.backend().Description();
+    if (!cpu_) return;
+    report.isa = CpuIsaName(cpu_->isa);
+    report.threads = cpu_->threads;
+  }
+
+  absl::StatusOr<BenchPeaks> Measure() {
+    ProgressLine progress("what the machine can do");
+    progress.Tick();
+    if (!cpu_) {
+      BATON_ASSIGN_OR_RETURN(const CudaPeaks peaks,
+                             MeasureCudaPeaks({.weights_type = weights_type_}));
+      copy_gb_s_ = peaks.copy_gb_s;
+      return BenchPeaks{.memory_gb_s = peaks.copy_gb_s, .float_gflops = peaks.gemm_gflops};
+    }
+    BATON_ASSIGN_OR_RETURN(const CpuPeaks peaks, MeasureCpuPeaks(PeakOptions()));
+    return BenchPeaks{.memory_gb_s = peaks.memory_read_gb_s,
+                      .int8_gops = peaks.int8_gops,
+                      .float_gflops = peaks.f32_gflops};
+  }
+
+  // What memory gives just now; a GPU's is nobody else's, so that it is what Measure found.
+  double MemoryGbPerSecond() { return memory_ ? memory_->GbPerSecond() : copy_gb_s_; }
+
+ private:
+  CpuPeakOptions PeakOptions() const {
+    return {.isa = cpu_->isa,
+            .threads = cpu_->threads,
+            .cpus = cpu_->cpus,
+            .weights_type = weights_type_};
+  }
+
+  GgmlType weights_type_ = GgmlType::kF32;
+  std::optional<CpuSettings> cpu_;
+  std::unique_ptr<MemoryReader> memory_;  // of a CPU
+  double copy_gb_s_ = 0;
+};
+
+// Runs the tests that the options name, in order, and keeps their results.
+class TestRun {
+ public:
+  TestRun(const BenchEngineOptions& options, EngineBench& bench, Processor& processor)
+      : options_(options), bench_(bench), processor_(processor) {}
+
+  // One cache for the largest of the tests. An error names the flags.
+  absl::Status Reserve() {
+    const int depth = Largest(options_.depths);
+    const int prompt = Largest(options_.prompts);
+    const int steps = Largest(options_.generations);
+    for (const auto& [flag, tokens] :
+         {std::pair("--n-prompt ", prompt), std::pair("--n-gen ", steps)}) {
+      if (depth + tokens <= bench_.config().context_length) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(flag, tokens, " at --n-depth ", depth, ": ", depth + tokens,
+                       " tokens exceed the model's context of ", bench_.config().context_length));
+    }
+    const int batch = steps > 0 ? Largest(options_.batches) : 1;
+    const absl::Status status = bench_.Reserve(depth + prompt, depth + steps, batch);
+    if (status.ok()) return status;
+    return absl::Status(status.code(),
+                        absl::StrCat(status.message(), "; lower --batch or --n-depth"));
+  }
+
+  // REQUIRES: Reserve() before.
+  absl::StatusOr<std::vector<BenchResult>> All() {
+    for (const int depth : options_.depths) {
+      for (const int tokens : options_.prompts) {
+        if (tokens > 0) Prefill(tokens, depth);
+      }
+      for (const int batch : options_.batches) {
+        for (const int steps : options_.generations) {
+          if (steps > 0) Decode(steps, depth, batch);
+        }
+      }
+    }
+    if (Largest(options_.prompts) > 0) BATON_RETURN_IF_ERROR(Products());
+    return std::move(results_);
+  }
+
+ private:
+  void Prefill(int tokens, int depth) {
+    ProgressLine progress(absl::StrCat("pp", tokens, " at depth ", depth));
+    bench_.Prepare(depth, /*sequences=*/1, [&] { progress.Tick(); });
+    Repeat({.test = absl::StrCat("pp", tokens),
+            .depth = depth,
+            .limit = BenchResult::Limit::kPeak,
+            .work = bench_.PrefillWork(tokens)},
+           tokens, progress, [&] { return bench_.Prefill(tokens); });
+  }
+
+  void Decode(int steps, int depth, int batch) {
+    ProgressLine progress(absl::StrCat("tg", steps, " at depth ", depth, ", batch ", batch));
+    bench_.Prepare(depth, batch, [&] { progress.Tick(); });
+    Repeat({.test = absl::StrCat("tg", steps),
+            .depth = depth,
+            .batch = batch,
+            .limit = BenchResult::Limit::kBandwidth,
+            .work = bench_.DecodeWork(depth, steps, batch)},
+           steps * batch, progress, [&] { return bench_.Decode(steps); });
+  }
+
+  absl::Status Products() {
+    ProgressLine progress("matrix products");
+    BATON_ASSIGN_OR_RETURN(ProductBuffers buffers, bench_.MakeProductBuffers(kProductRows));
+    Repeat({.test = absl::StrCat("gemm", kProductRows),
+            .limit = BenchResult::Limit::kPeak,
+            .work = bench_.ProductsWork()},
+           kProductRows, progress, [&] { return bench_.Products(buffers); });
+    return absl::OkStatus();
+  }
+
+  // Adds `result` with a sample of each repetition; the first one warms up. Each computes `tokens`
+  // tokens.
+  void Repeat(BenchResult result, int tokens, ProgressLine& progress,
+              absl::FunctionRef<absl::Duration()> compute) {
+    const bool reads = result.limit == BenchResult::Limit::kBandwidth;
+    double before = 0;
+    for (int i = 0; i <= options_.repetitions; ++i) {
+      const absl::Duration elapsed = compute();
+      if (i > 0) result.samples.push_back(tokens / absl::ToDoubleSeconds(elapsed));
+      if (reads) {
+        const double after = processor_.MemoryGbPerSecond();
+        if (i > 0) result.read_gb_s.push_back((before + after) / 2);
+        before = after;
+      }
+      progress.Tick();
+    }
+    results_.push_back(std::move(result));
+  }
+
+  const BenchEngineOptions& options_;
+  EngineBench& bench_;
+  Processor& processor_;
+  std::vector<BenchResult> results_;
+};
+
+// Other programs of the machine, and its clock's changes, only ever lower a peak.
+BenchPeaks Better(const BenchPeaks& a, const BenchPeaks& b) {
+  return {.memory_gb_s = std::max(a.memory_gb_s, b.memory_gb_s),
+          .int8_gops = std::max(a.int8_gops, b.int8_gops),
+          .float_gflops = std::max(a.float_gflops, b.float_gflops)};
+}
+
+absl::StatusOr<std::unique_ptr<EngineBench>> LoadModel(const BenchEngineOptions& options,
+                                                       KvDtype kv_dtype) {
+  std::string path = options.model;
+  std::optional<RandomModelFile> random;
+  ProgressLine progress("loading the model");
+  if (!options.shape.empty()) {
+    BATON_ASSIGN_OR_RETURN(const ModelShape shape, FindModelShape(options.shape));
+    BATON_ASSIGN_OR_RETURN(const GgmlType type, ParseWeightsType(options.weights));
+    BATON_ASSIGN_OR_RETURN(RandomModelFile file, RandomModelFile::Create(shape, type));
+    path = file.path();
+    random.emplace(std::move(file));
+  }
+  return EngineBench::Load(path,
+                           {.backend = options.backend,
+                            .block_size = options.block_size,
+                            .kv_dtype = kv_dtype,
+                            .max_num_batched_tokens = options.max_num_batched_tokens},
+                           [&](double done) { progress.Tick(done); });
+}
+
+absl::StatusOr<BenchReport> Measure(const BenchEngineOptions& options) {
+  BATON_ASSIGN_OR_RETURN(const KvDtype kv_dtype, ParseKvDtype(options.kv_cache_dtype));
+  BATON_ASSIGN_OR_RETURN(const std::unique_ptr<EngineBench> bench, LoadModel(options, kv_dtype));
+  BATON_ASSIGN_OR_RETURN(Processor processor, Processor::Of(options, *bench));
+  BenchReport report{.model = bench->config().name.empty()
+                                  ? options.model.substr(options.model.find_last_of('/') + 1)
+                                  : bench->config().name,
+                     .weights_type = GgmlTypeName(bench->weights_type()),
+                     .model_bytes = bench->model_bytes(),
+                     .repacked_bytes = bench->repacked_bytes(),
+                     .kv_cache_dtype = KvDtypeName(kv_dtype)};
+  processor.Describe(*bench, report);
+  TestRun tests(options, *bench, processor);
+  BATON_RETURN_IF_ERROR(tests.Reserve());
+  // Before and after the tests, so that a time when the machine was slower shows less.
+  BATON_ASSIGN_OR_RETURN(const BenchPeaks before, processor.Measure());
+  BATON_ASSIGN_OR_RETURN(report.results, tests.All());
+  BATON_ASSIGN_OR_RETURN(const BenchPeaks after, processor.Measure());
+  report.peaks = Better(before, after);
+  return report;
+}
+
+absl::Status WriteModel(const BenchEngineOptions& options) {
+  BATON_ASSIGN_OR_RETURN(const ModelShape shape, FindModelShape(options.shape));
+  BATON_ASSIGN_OR_RETURN(const GgmlType type, ParseWeightsType(options.weights));
+  return WriteRandomModel(shape, type, options.write_gguf);
+}
+
+int Bench(const BenchEngineOptions& options) {
+  if (!options.write_gguf.empty()) {
+    const absl::Status status = WriteModel(options);
+    return status.ok() ? 0 : ExitUsage(kProgram, status);
+  }
+  const absl::StatusOr<BenchReport> report = Measure(options);
+  if (!report.ok()) return ExitUsage(kProgram, report.status());
+  const std::string text = options.json ? FormatJson(*report) + "\n" : FormatTable(*report);
+  WriteOutput(text);
+  return 0;
+}
+
+}  // namespace
+
+void BenchEngineCommand::AddFlags(FlagSet& flags) {
+  flags.AddString("model", options_.model, "GGUF file");
+  flags.AddString("shape", options_.shape,
+                  "instead: random weights in the shape of smollm2-135m, qwen2.5-0.5b, qwen3-0.6b, "
+                  "llama-3.2-1b, llama-3.2-3b or llama-3.1-8b");
+  flags.AddString("weights", options_.weights, "their type, such as q4_1, q8_0, q4_k, bf16");
+  flags.AddString("write-gguf", options_.write_gguf, "write the --shape there, measure nothing");
+  AddComputeFlags(flags, compute_);
+  flags.AddInts("p,n-prompt", options_.prompts, 0, kMaxTokens, "tokens to prefill; 0: none");
+  flags.AddInts("n,n-gen", options_.generations, 0, kMaxTokens, "steps to decode; 0: none");
+  flags.AddInts("d,n-depth", options_.depths, 0, kMaxTokens, "tokens in the cache before");
+  flags.AddInts("b,batch", options_.batches, 1, kMaxSequences, "sequences that decode together");
+  flags.AddInt("r,repetitions", options_.repetitions, 1, kMaxRepetitions, "of each test");
+  flags.AddBool("json", options_.json, "print JSON instead of a table");
+}
+
+int BenchEngineCommand::Run(const FlagSet& flags) {
+  options_.backend = {.device = compute_.device,
+                      .threads = compute_.threads,
+                      .cpu_set = compute_.cpu_set,
+                      .cpu_isa = compute_.cpu_isa,
+                      .deterministic = compute_.deterministic};
+  options_.block_size = compute_.block_size;
+  options_.kv_cache_dtype = compute_.kv_cache_dtype;
+  options_.max_num_batched_tokens = compute_.max_num_batched_tokens;
+  const absl::Status status = CheckOptions(options_, flags);
+  return status.ok() ? Bench(options_) : ExitUsage(kProgram, status);
+}
+
+}  // namespace baton

@@ -1,0 +1,158 @@
+#include "bench/transfer/bench_transfer_command.h"
+
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+
+#include "bench/transfer/transfer_bench.h"
+#include "bench/transfer/transfer_report.h"
+#include "common/backend/cpu/peaks.h"
+#include "common/base/progress_line.h"
+#include "common/base/standard_output.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/limits.h"
+
+namespace baton {
+namespace {
+
+constexpr char kProgram[] = "baton bench transfer";
+constexpr int kMinTriedBytes = 16 << 10;
+constexpr int kMaxTriedBytes = 64 << 20;
+constexpr int kMaxRounds = 1000;
+constexpr size_t kUsualCallBytes = size_t{1} << 20;  // of the socket, and of a protobuf field
+constexpr int kUsualConnections = 2;                 // as --kv-connections of a worker
+// Of what the first figures are about: pushes with and without checks, calls of 1 MiB.
+constexpr size_t kSamplesARound = 3;
+
+absl::Status CheckOptions(const BenchTransferOptions& options) {
+  if (options.message_bytes.empty()) {
+    return absl::InvalidArgumentError("--message: name at least one size");
+  }
+  if (options.connections.empty()) {
+    return absl::InvalidArgumentError("--connections: name at least one number");
+  }
+  return absl::OkStatus();
+}
+
+using Samples = std::vector<TransferSample>;
+
+// All participants in turn, so that a time when the machine was slower meets each of them.
+class Rounds {
+ public:
+  Rounds(const BenchTransferOptions& options, const TransferCase& transfer)
+      : options_(options),
+        transfer_(transfer),
+        variants_(kSamplesARound, {.connections = kUsualConnections}),
+        calls_(kSamplesARound, kUsualCallBytes) {
+    for (const int connections : options.connections) {
+      for (const int bytes : options.message_bytes) {
+        variants_.push_back(
+            {.message_bytes = static_cast<size_t>(bytes), .connections = connections});
+      }
+    }
+    calls_.insert(calls_.end(), options.message_bytes.begin(), options.message_bytes.end());
+    pushes_.resize(variants_.size());
+    sockets_.resize(calls_.size());
+  }
+
+  absl::Status Run() {
+    BATON_ASSIGN_OR_RETURN(const Samples pushed, MeasureKvPush(transfer_, variants_));
+    BATON_ASSIGN_OR_RETURN(
+        const Samples unchecked,
+        RunMeasuringProgram(
+            {options_.unchecked_program, options_.shape, absl::StrCat(options_.bytes),
+             absl::StrCat(kUsualConnections), absl::StrCat(kSamplesARound), options_.device},
+            kTransferTimeout));
+    BATON_ASSIGN_OR_RETURN(const Samples sockets, MeasureSocket(transfer_, calls_));
+    BATON_ASSIGN_OR_RETURN(const Samples protobufs,
+                           MeasureProtobufBytes(transfer_, {kUsualCallBytes}));
+    if (pushed.size() != variants_.size() || unchecked.size() != kSamplesARound ||
+        sockets.size() != calls_.size() || protobufs.size() != 1) {
+      return absl::InternalError("a participant gave fewer figures than it was asked for");
+    }
+    for (size_t i = 0; i < pushed.size(); ++i) pushes_[i].push_back(pushed[i]);
+    for (size_t i = 0; i < sockets.size(); ++i) sockets_[i].push_back(sockets[i]);
+    unchecked_.insert(unchecked_.end(), unchecked.begin(), unchecked.end());
+    protobuf_.push_back(protobufs[0]);
+    return absl::OkStatus();
+  }
+
+  TransferReport Report() const {
+    TransferReport report{.cpu = CpuName(),
+                          .device = options_.device,
+                          .shape = options_.shape,
+                          .bytes = transfer_.bytes(),
+                          .push = MedianOf(FirstSamples(pushes_)),
+                          .socket = MedianOf(FirstSamples(sockets_)),
+                          .protobuf = MedianOf(protobuf_),
+                          .crc_share = CheckShare(FirstSamples(pushes_), unchecked_),
+                          .sweep = {}};
+    const size_t sizes = options_.message_bytes.size();
+    for (size_t i = kSamplesARound; i < variants_.size(); ++i) {
+      const size_t call = kSamplesARound + (i - kSamplesARound) % sizes;
+      report.sweep.push_back({.bytes = *variants_[i].message_bytes,
+                              .connections = variants_[i].connections,
+                              .push = MedianOf(pushes_[i]),
+                              .socket = MedianOf(sockets_[call])});
+    }
+    return report;
+  }
+
+ private:
+  // Round by round, what was measured alike kSamplesARound times.
+  static Samples FirstSamples(const std::vector<Samples>& by_entry) {
+    Samples samples;
+    for (size_t round = 0; round < by_entry.front().size(); ++round) {
+      for (size_t i = 0; i < kSamplesARound; ++i) samples.push_back(by_entry[i][round]);
+    }
+    return samples;
+  }
+
+  const BenchTransferOptions& options_;
+  const TransferCase& transfer_;
+  std::vector<PushVariant> variants_;  // kSamplesARound of the usual, then the sweep
+  std::vector<size_t> calls_;          // likewise, for the socket
+  std::vector<Samples> pushes_;        // [variant], of each round
+  std::vector<Samples> sockets_;       // [call], of each round
+  Samples unchecked_;                  // kSamplesARound of each round
+  Samples protobuf_;                   // one of each round
+};
+
+absl::StatusOr<TransferReport> Measure(const BenchTransferOptions& options) {
+  BATON_RETURN_IF_ERROR(CheckOptions(options));
+  BATON_ASSIGN_OR_RETURN(TransferCase transfer, TransferCaseFor(options.shape, options.bytes));
+  transfer.device = options.device;
+  Rounds rounds(options, transfer);
+  ProgressLine progress("moving KV caches");
+  for (int round = 0; round < options.rounds; ++round) {
+    progress.Tick(static_cast<double>(round) / options.rounds);
+    BATON_RETURN_IF_ERROR(rounds.Run());
+  }
+  return rounds.Report();
+}
+
+}  // namespace
+
+void BenchTransferCommand::AddFlags(FlagSet& flags) {
+  flags.AddString("shape", options_.shape, "whose KV cache: as in `bench engine`");
+  flags.AddBytes("bytes", options_.bytes, "of the cache, about");
+  flags.AddString("device", options_.device,
+                  "in whose memory the pushed caches are: cpu, cuda or cuda:N");
+  flags.AddInts("message", options_.message_bytes, kMinTriedBytes, kMaxTriedBytes,
+                "bytes of the messages to try, and of the socket's calls");
+  flags.AddInts("connections", options_.connections, 1, kMaxKvStreams, "of the push, to try");
+  flags.AddInt("rounds", options_.rounds, 1, kMaxRounds, "of everything in turn; medians count");
+  flags.AddBool("json", options_.json, "print JSON instead of a table");
+}
+
+int BenchTransferCommand::Run(const FlagSet&) {
+  options_.unchecked_program = ProgramFolder() + "/baton-bench-unchecked";
+  const absl::StatusOr<TransferReport> report = Measure(options_);
+  if (!report.ok()) return ExitUsage(kProgram, report.status());
+  const std::string text = options_.json ? FormatJson(*report) + "\n" : FormatTable(*report);
+  WriteOutput(text);
+  return 0;
+}
+
+}  // namespace baton

@@ -1,0 +1,69 @@
+// baton-bench-unchecked SHAPE BYTES CONNECTIONS PUSHES DEVICE: the pushes of `baton bench transfer`
+// without CRCs and digests, to see what these cost. The linker puts the two functions below in the
+// place of the real ones (--wrap), in this program and no other: no flag of Baton can leave a check
+// out.
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+
+#include "bench/transfer/forked_pair.h"
+#include "bench/transfer/transfer_bench.h"
+#include "common/base/crc32c.h"
+#include "common/base/status_macros.h"
+#include "common/flags/flags.h"
+#include "common/handoff/kv_digest.h"
+#include "common/rpc/limits.h"
+
+namespace baton {
+
+uint32_t NoCrc32c(uint32_t crc, const void* data,
+                  size_t size) __asm__("__wrap__ZN5baton12ExtendCrc32cEjPKvm");
+std::string NoDigest(KvDigester* digester, const KvDigestInput& input) __asm__(
+    "__wrap__ZN5baton10KvDigester6DigestB5cxx11ERKNS_13KvDigestInputE");
+
+uint32_t NoCrc32c(uint32_t, const void*, size_t) { return 0; }
+std::string NoDigest(KvDigester*, const KvDigestInput&) { return "unchecked"; }
+
+namespace {
+
+constexpr char kProgram[] = "baton-bench-unchecked";
+
+// Whether the linker did what it was told: another signature would need another name.
+absl::Status CheckUnchecked() {
+  const internal::v1::ModelIdentity identity;
+  const PageCrcTable crcs(1, 1);
+  const std::string digest = KvDigester().Digest(
+      {.identity = identity, .token_ids = {}, .first_tokens = {}, .crcs = crcs});
+  if (Crc32c("123456789", 9) == 0 && digest == "unchecked") return absl::OkStatus();
+  return absl::InternalError("this build checks all the same");
+}
+
+absl::StatusOr<std::vector<TransferSample>> Measure(int argc, char** argv) {
+  uint64_t bytes = 0;
+  int connections = 0;
+  size_t pushes = 0;
+  if (argc != 6 || !absl::SimpleAtoi(argv[2], &bytes) || !absl::SimpleAtoi(argv[3], &connections) ||
+      !absl::SimpleAtoi(argv[4], &pushes) || connections < 1 || connections > kMaxKvStreams ||
+      pushes == 0) {
+    return absl::InvalidArgumentError(
+        "SHAPE BYTES CONNECTIONS PUSHES DEVICE, as `baton bench transfer` says them");
+  }
+  BATON_RETURN_IF_ERROR(CheckUnchecked());
+  BATON_ASSIGN_OR_RETURN(TransferCase transfer, TransferCaseFor(argv[1], bytes));
+  transfer.device = argv[5];
+  return MeasureKvPush(transfer, std::vector<PushVariant>(pushes, {.connections = connections}));
+}
+
+int Main(int argc, char** argv) {
+  const auto samples = Measure(argc, argv);
+  if (!samples.ok()) return ExitUsage(kProgram, samples.status());
+  std::printf("%s\n", EncodeSamples(*samples).c_str());
+  return 0;
+}
+
+}  // namespace
+}  // namespace baton
+
+int main(int argc, char** argv) { return baton::Main(argc, argv); }

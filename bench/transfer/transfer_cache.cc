@@ -1,0 +1,67 @@
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "bench/model/random_model.h"
+#include "bench/transfer/transfer_bench.h"
+#include "common/backend/make_backend.h"
+#include "common/base/status_macros.h"
+
+namespace baton {
+namespace {
+
+constexpr uint64_t kMaxBytes = uint64_t{64} << 30;
+
+}  // namespace
+
+absl::StatusOr<TransferCase> TransferCaseFor(const std::string& shape, uint64_t bytes) {
+  BATON_ASSIGN_OR_RETURN(const ModelShape model, FindModelShape(shape));
+  TransferCase transfer;
+  transfer.layout.layers = model.layers;
+  transfer.layout.kv_heads = model.kv_heads;
+  transfer.layout.head_dim = model.head_dim;
+  const uint64_t block_bytes = transfer.layout.block_bytes();
+  if (bytes < block_bytes || bytes > kMaxBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("--bytes ", bytes, ": must be ", block_bytes,
+                                                   " (a block of ", shape, ") to ", kMaxBytes));
+  }
+  transfer.tokens = static_cast<int>(bytes / block_bytes) * transfer.layout.block_size;
+  return transfer;
+}
+
+absl::StatusOr<TransferCache> TransferCache::Create(const TransferCase& transfer,
+                                                    const std::string& device) {
+  TransferCache created;
+  BATON_ASSIGN_OR_RETURN(created.backend,
+                         MakeBackend({.device = device, .threads = 1, .cpu_set = ""}));
+  const int blocks = transfer.layout.BlocksFor(transfer.tokens);
+  BATON_ASSIGN_OR_RETURN(created.cache, KvCache::Create(*created.backend, transfer.layout, blocks));
+  if (!created.cache->host_memory()) {
+    BATON_ASSIGN_OR_RETURN(
+        created.staging,
+        KvStaging::Create(*created.cache, {.chunk_tokens = transfer.chunk_tokens}));
+  }
+  created.block_table.resize(static_cast<size_t>(blocks));
+  std::iota(created.block_table.begin(), created.block_table.end(), 0);
+  std::shuffle(created.block_table.begin(), created.block_table.end(), std::mt19937(1));
+  return created;
+}
+
+void TransferCache::Fill() {
+  std::vector<uint64_t> block(cache->layout().block_bytes() / sizeof(uint64_t));
+  uint64_t state = 1;
+  for (int32_t i = 0; i < cache->block_count(); ++i) {
+    for (uint64_t& word : block) {
+      state ^= state << 13;
+      state ^= state >> 7;
+      state ^= state << 17;
+      word = state;
+    }
+    backend->Upload(block.data(), block.size() * sizeof(uint64_t), cache->Block(i));
+  }
+}
+
+}  // namespace baton

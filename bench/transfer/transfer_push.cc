@@ -1,0 +1,236 @@
+// Baton's own way: what a prefill worker does after each layer, and a decode worker's push service.
+#include <algorithm>
+#include <future>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+#include "bench/transfer/transfer_bench.h"
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+#include "common/engine/page_crcs.h"
+#include "common/handoff/kv_digest.h"
+#include "common/net/bulk_tuning.h"
+#include "common/net/channel.h"
+#include "common/net/metrics.h"
+#include "common/net/server.h"
+#include "common/worker/convert.h"
+#include "decode_worker/attempt_receiver.h"
+#include "decode_worker/attempt_registry.h"
+#include "decode_worker/push_service.h"
+#include "prefill_worker/push_client.h"
+
+namespace baton {
+namespace {
+
+constexpr uint64_t kRequestId = 0xBA70;
+constexpr char kCapability[] = "bench-capability";  // 16 bytes
+constexpr int kVocabulary = 1000;
+constexpr size_t kMaxAttempts = 1024;
+
+internal::v1::AttemptKey KeyOf(uint32_t attempt) {
+  internal::v1::AttemptKey key;
+  key.set_request_id_high(kRequestId);
+  key.set_choice(0);
+  key.set_attempt(attempt);
+  return key;
+}
+
+internal::v1::ModelIdentity Identity() {
+  internal::v1::ModelIdentity identity;
+  identity.set_protocol_version(kProtocolVersion);
+  identity.set_architecture("bench");
+  return identity;
+}
+
+std::vector<int32_t> TokenIds(const TransferCase& transfer) {
+  std::vector<int32_t> ids(static_cast<size_t>(transfer.tokens));
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i % kVocabulary);
+  return ids;
+}
+
+std::vector<uint64_t> Hashes(const TransferCase& transfer, const internal::v1::KvShape& shape) {
+  return PageHashes(Identity(), /*cache_salt=*/"", shape.numerics(), TokenIds(transfer));
+}
+
+KvReceiver::Config ReceiverConfig(const TransferCase& transfer, uint32_t attempt) {
+  KvReceiver::Config config;
+  config.key = KeyOf(attempt);
+  config.capability = kCapability;
+  config.identity = Identity();
+  config.shape = ShapeFromLayout(transfer.layout, "bench");
+  config.layout = transfer.layout;
+  config.token_ids = TokenIds(transfer);
+  config.page_hashes = Hashes(transfer, config.shape);
+  config.prompt_length = transfer.tokens;
+  config.vocab_size = kVocabulary;
+  return config;
+}
+
+KvSender::Config SenderConfig(const TransferCase& transfer, uint32_t attempt,
+                              std::optional<size_t> message_bytes) {
+  KvSender::Config config;
+  *config.open.mutable_key() = KeyOf(attempt);
+  config.open.set_capability(kCapability);
+  *config.open.mutable_identity() = Identity();
+  *config.open.mutable_shape() = ShapeFromLayout(transfer.layout, "bench");
+  config.open.set_wire_dtype(config.open.shape().dtype());
+  config.open.set_token_count(static_cast<uint32_t>(transfer.tokens));
+  const std::vector<uint64_t> hashes = Hashes(transfer, config.open.shape());
+  config.open.mutable_page_hashes()->Add(hashes.begin(), hashes.end());
+  config.layout = transfer.layout;
+  config.token_ids = TokenIds(transfer);
+  if (message_bytes.has_value()) {
+    config.limits.max_payload_bytes = std::min(*message_bytes, kMaxKvPayloadBytes);
+    config.limits.min_payload_bytes = config.limits.max_payload_bytes;
+  }
+  return config;
+}
+
+// A decode worker without an engine: the attempts 1 to `attempts` find their blocks granted.
+absl::Status ReceivePushes(const TransferCase& transfer, uint32_t attempts,
+                           const ReadyFunction& ready) {
+  TuneProcessForBulk();
+  BATON_RETURN_IF_ERROR(InitLogging("bench", "warning", "text"));
+  BATON_ASSIGN_OR_RETURN(const TransferCache cache,
+                         TransferCache::Create(transfer, transfer.device));
+  AttemptRegistry registry(kMaxAttempts);
+  PushService push(registry, kMaxAttempts);
+  Metrics metrics("bench");
+  ServerProcess::Options options{.program = "baton bench transfer"};
+  options.flags.listen = "127.0.0.1:0";
+  options.internal = true;
+  BATON_ASSIGN_OR_RETURN(const auto server, ServerProcess::Create(std::move(options), metrics));
+  // A higher attempt would end the one before it: they are made one after the other.
+  std::function<void(uint32_t)> expect = [&](uint32_t attempt) {
+    if (attempt > attempts) return;
+    auto receiver = std::make_shared<std::weak_ptr<AttemptReceiver>>();
+    AttemptReceiver::Callbacks callbacks;
+    callbacks.take_blocks = [&cache, receiver](const KvReceiver::TakeBlocks&) {
+      if (const auto self = receiver->lock()) self->Grant(cache.block_table, /*start_token=*/0);
+    };
+    callbacks.committed = [&expect, attempt](const KvReceiver::CommitSequence&) {
+      expect(attempt + 1);
+    };
+    callbacks.failed = [](const absl::Status& status) {
+      LogWarning("receiver: {}", std::string(status.message()));
+    };
+    callbacks.release_blocks = [](const KvReceiver::ReleaseBlocks&) {};
+    callbacks.received = [](uint64_t) {};
+    const auto made = std::make_shared<AttemptReceiver>(
+        ReceiverConfig(transfer, attempt), *cache.cache, cache.staging.get(), std::move(callbacks));
+    *receiver = made;
+    const absl::Status admitted =
+        registry.Admit(KeyOf(attempt), /*choices=*/1, [](const absl::Status&) {});
+    if (!admitted.ok()) LogWarning("receiver: {}", std::string(admitted.message()));
+    made->Start();
+    registry.Expect(KeyOf(attempt), made);
+  };
+  expect(1);
+  BATON_RETURN_IF_ERROR(server->Serve({&push}));
+  ready(server->listen_address());
+  server->Run({});
+  return absl::CancelledError("the receiver was told to end");
+}
+
+// What the engine does as it computes pages, long before most of them are sent.
+void StoreAllPageCrcs(const TransferCase& transfer, TransferCache& cache) {
+  for (int layer = 0; layer < transfer.layout.layers; ++layer) {
+    StorePageCrcs(*cache.cache, cache.block_table, layer, 0, transfer.tokens);
+  }
+}
+
+// What a prefill call does, as if the computation took no time.
+void AnnounceAll(const TransferCase& transfer, const TransferCache& cache, PushClient& push) {
+  const int block_size = transfer.layout.block_size;
+  for (int first = 0; first < transfer.tokens; first += transfer.chunk_tokens) {
+    const int end = std::min(first + transfer.chunk_tokens, transfer.tokens);
+    for (int layer = 0; layer < transfer.layout.layers; ++layer) {
+      KvSender::LayerReady ready{layer, first, end - first, {}};
+      for (int token = first; token < end && cache.staging == nullptr; token += kKvPageTokens) {
+        ready.page_crcs.push_back(
+            cache.cache->PageCrc(cache.block_table[static_cast<size_t>(token / block_size)], layer,
+                                 token % block_size / kKvPageTokens));
+      }
+      push.PostLayer(std::move(ready), cache.block_table);
+    }
+    push.Post(KvSender::ChunkReady{end});
+  }
+  internal::v1::OutputToken token;
+  token.mutable_token()->set_token_id(1);
+  push.Post(KvSender::FirstToken{std::move(token)});
+}
+
+using Channels = std::vector<std::shared_ptr<grpc::Channel>>;
+
+absl::StatusOr<TransferSample> PushOnce(const TransferCase& transfer, const TransferCache& cache,
+                                        KvSender::Config config, Channels channels,
+                                        pid_t receiver) {
+  std::promise<absl::Status> finished;
+  std::promise<void> released;
+  PushClient::Options options;
+  options.sender = std::move(config);
+  options.cache_base = cache.data();
+  options.staging = cache.staging.get();
+  options.channels = std::move(channels);
+  options.callbacks = {
+      .finished = [&](const absl::Status& status,
+                      const KvSendReport&) { finished.set_value(status); },
+      .release_blocks = [&] { released.set_value(); },
+      .drop_channel = [] {},
+  };
+  const auto push = std::make_shared<PushClient>(std::move(options));
+  const TransferMeter meter(receiver);
+  push->Start();
+  AnnounceAll(transfer, cache, *push);
+  const absl::Status status = finished.get_future().get();
+  const TransferSample sample = meter.Stop(transfer.bytes());
+  released.get_future().get();
+  if (!status.ok()) return status;
+  return sample;
+}
+
+absl::StatusOr<std::vector<TransferSample>> SendPushes(const TransferCase& transfer,
+                                                       const std::vector<PushVariant>& variants,
+                                                       const std::string& address, pid_t receiver) {
+  TuneProcessForBulk();
+  BATON_RETURN_IF_ERROR(InitLogging("bench", "warning", "text"));
+  BATON_ASSIGN_OR_RETURN(TransferCache cache, TransferCache::Create(transfer, transfer.device));
+  cache.Fill();
+  StoreAllPageCrcs(transfer, cache);
+  Channels channels;  // each with a connection of its own
+  uint32_t attempt = 0;
+  const auto push = [&](const PushVariant& variant) -> absl::StatusOr<TransferSample> {
+    const auto connections = static_cast<size_t>(variant.connections);
+    while (channels.size() < connections) {
+      BATON_ASSIGN_OR_RETURN(auto channel,
+                             MakeChannel(address, Credentials::Loopback(), ChannelPurpose::kBulk));
+      channels.push_back(std::move(channel));
+    }
+    return PushOnce(transfer, cache, SenderConfig(transfer, ++attempt, variant.message_bytes),
+                    Channels(channels.begin(), channels.begin() + variant.connections), receiver);
+  };
+  BATON_RETURN_IF_ERROR(push(variants.front()).status());
+  std::vector<TransferSample> samples;
+  for (const PushVariant& variant : variants) {
+    BATON_ASSIGN_OR_RETURN(const TransferSample sample, push(variant));
+    samples.push_back(sample);
+  }
+  return samples;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<TransferSample>> MeasureKvPush(
+    const TransferCase& transfer, const std::vector<PushVariant>& variants) {
+  const auto attempts = static_cast<uint32_t>(variants.size() + 1);
+  return RunForkedPair(
+      [&](const ReadyFunction& ready) { return ReceivePushes(transfer, attempts, ready); },
+      [&](const std::string& address, pid_t receiver) {
+        return SendPushes(transfer, variants, address, receiver);
+      },
+      kTransferTimeout);
+}
+
+}  // namespace baton

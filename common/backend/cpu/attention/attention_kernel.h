@@ -1,0 +1,139 @@
+// Code that both kernels of attention.h share. Only the sources of the kernel tables (kernels.h)
+// include it.
+#pragma once
+
+#include <cstddef>
+
+#include "common/backend/cpu/attention/attention.h"
+#include "common/backend/cpu/attention/kv_element.h"
+#include "common/backend/cpu/simd/exp_kernel.h"
+#include "common/backend/cpu/simd/lanes.h"
+#include "common/backend/exact_math.h"
+
+namespace baton {
+
+[[gnu::always_inline]] inline int Least(int a, int b) { return a < b ? a : b; }
+
+// The rows of keys, or of values, of one page at some KV head. The next token's row lies `stride`
+// elements further. `scales`, for codes only: the head's scale; the next token's lies `heads`
+// floats further.
+template <class Element>
+struct KvRows {
+  using Stored = typename Element::Stored;
+  const Stored* rows;
+  size_t stride;
+  const float* scales;
+  size_t heads;
+
+  [[gnu::always_inline]] const Stored* Row(int i) const {
+    return rows + static_cast<size_t>(i) * stride;
+  }
+  // Sixteen floats of row i, from element `d` on.
+  template <class Simd>
+  [[gnu::always_inline]] auto Widen(int i, int d) const {
+    const auto elements = Element::Load(Row(i) + d);
+    if constexpr (kScaledElement<Element>) {
+      return Simd::Mul(elements, Simd::Set(scales[static_cast<size_t>(i) * heads]));
+    } else {
+      return elements;
+    }
+  }
+  [[gnu::always_inline]] void NextHead(int head_dim) {
+    rows += head_dim;
+    ++scales;
+  }
+};
+
+template <class Element>
+struct KvPage {
+  KvRows<Element> keys;
+  KvRows<Element> values;
+};
+
+// The page of the sequence that begins at `position`. REQUIRES: a multiple of kPage.
+template <class Element>
+[[gnu::always_inline]] inline KvPage<Element> KvPageAt(const KvLayerView& cache,
+                                                       const PassSequence& sequence, int position,
+                                                       int kv_head) {
+  using Stored = typename Element::Stored;
+  const int32_t block = sequence.block_table[position / cache.block_size];
+  const int token = position % cache.block_size;
+  const size_t heads = static_cast<size_t>(cache.kv_heads);
+  const size_t head_dim = static_cast<size_t>(cache.head_dim);
+  const auto rows = [&](const uint8_t* row, const uint8_t* scales) __attribute__((always_inline))
+                        ->KvRows<Element> {
+    return {reinterpret_cast<const Stored*>(row) + static_cast<size_t>(kv_head) * head_dim,
+            heads * head_dim, reinterpret_cast<const float*>(scales) + kv_head, heads};
+  };
+  return {rows(cache.KeyRow(block, token), cache.KeyScales(block, token)),
+          rows(cache.ValueRow(block, token), cache.ValueScales(block, token))};
+}
+
+[[gnu::always_inline]] inline float ScoreScale(int head_dim) {
+  return 1.0f / __builtin_sqrtf(static_cast<float>(head_dim));
+}
+
+template <class Simd>
+struct Softmax {
+  using F = typename Simd::F;
+
+  struct Result {
+    float max;
+    float sum;
+  };
+
+  // Turns scores [count] into their exponentials. `scores` has room up to a multiple of kLanes.
+  [[gnu::always_inline]] static Result Exponentials(Lanes* scores, int count) {
+    const int vectors = (count + kLanes - 1) / kLanes;
+    // The scores behind the last key become -infinity, so that they add exactly nothing to the sum.
+    for (int l = count - (vectors - 1) * kLanes; l < kLanes; ++l) {
+      scores[vectors - 1].v[l] = -__builtin_inff();
+    }
+    F highest = Simd::Load(scores[0].v);
+    for (int i = 1; i < vectors; ++i) highest = Simd::Max(Simd::Load(scores[i].v), highest);
+    const float max = Simd::Largest(highest);
+    const F maxima = Simd::Set(max);
+    F sums = Simd::Zero();
+    for (int i = 0; i < vectors; ++i) {
+      const F p = ExpLanes<Simd>(Simd::Sub(Simd::Load(scores[i].v), maxima));
+      Simd::Store(scores[i].v, p);
+      sums = Simd::Add(sums, p);
+    }
+    return {max, Simd::Fold(sums)};
+  }
+
+  // Begins the running softmax O, M, L of a query with its first segment, whose O is `sums`.
+  [[gnu::always_inline]] static void Begin(const Result& segment, const Lanes* sums, int vectors,
+                                           Lanes* state) {
+    for (int i = 0; i < vectors; ++i) Simd::Store(state[i].v, Simd::Load(sums[i].v));
+    state[vectors].v[0] = segment.max;
+    state[vectors].v[1] = segment.sum;
+  }
+
+  // Merges the next segment into the running softmax.
+  [[gnu::always_inline]] static void Merge(const Result& segment, const Lanes* sums, int vectors,
+                                           Lanes* state) {
+    float& running_max = state[vectors].v[0];
+    float& running_sum = state[vectors].v[1];
+    const float max = segment.max > running_max ? segment.max : running_max;
+    const float old_scale = ExpF(running_max - max);
+    const float new_scale = ExpF(segment.max - max);
+    const F old_scales = Simd::Set(old_scale);
+    const F new_scales = Simd::Set(new_scale);
+    for (int i = 0; i < vectors; ++i) {
+      const F old = Simd::Mul(Simd::Load(state[i].v), old_scales);
+      Simd::Store(state[i].v, Simd::Fma(Simd::Load(sums[i].v), new_scales, old));
+    }
+    running_sum = __builtin_fmaf(segment.sum, new_scale, running_sum * old_scale);
+    running_max = max;
+  }
+
+  [[gnu::always_inline]] static void Finish(const Lanes* state, int vectors, float* out) {
+    const F sum = Simd::Set(state[vectors].v[1]);
+    for (int i = 0; i < vectors; ++i) {
+      Simd::Store(out + i * kLanes, Simd::Div(Simd::Load(state[i].v), sum));
+    }
+  }
+};
+
+}  // namespace baton

@@ -1,0 +1,210 @@
+// Attention of a sequence's only row, one segment at a time, on keys and values as they lie in the
+// cache. Only the sources of the kernel tables (kernels.h) include it.
+//
+// All query heads of a KV head share the elements that are widened in registers. For the scores,
+// vectors hold the 16 lanes of a product, one vector for each key and query; the vectors of 16 keys
+// are folded together.
+#pragma once
+
+#include "common/backend/cpu/attention/attention_kernel.h"
+
+namespace baton {
+
+template <class Simd>
+struct AttentionRowKernel {
+  using F = typename Simd::F;
+  using Result = typename Softmax<Simd>::Result;
+
+  static constexpr int kQueries = 4;  // most queries that share registers
+  static constexpr int kSegmentVectors = kSegment / kLanes;
+  static constexpr int kPrefetchPages = 2;
+
+  // The rows of a page at one KV head, keys or values, and the rows of a page that is needed soon.
+  // The rows of a head lie apart, and blocks lie anywhere, so no hardware prefetcher follows in
+  // time.
+  template <class Element>
+  struct PageRows {
+    using Stored = typename Element::Stored;
+    KvRows<Element> rows;
+    KvRows<Element> ahead;
+    int count;
+
+    [[gnu::always_inline]] F Widen(int i, int d) const { return rows.template Widen<Simd>(i, d); }
+    [[gnu::always_inline]] void NextHead(int head_dim) {
+      rows.NextHead(head_dim);
+      ahead.NextHead(head_dim);
+    }
+    // Prefetches one row, a few cache lines, because a burst would make the loads wait.
+    [[gnu::always_inline]] void PrefetchRow(int i, int head_dim) const {
+      constexpr int kCacheLine = 64 / sizeof(Stored);
+      const Stored* row = ahead.Row(i);
+      for (int d = 0; d < head_dim; d += kCacheLine) __builtin_prefetch(row + d);
+    }
+  };
+
+  // Computes the scores of a page's keys for kCount queries. `scores` points to the first query's,
+  // at the page.
+  template <class Element, int kCount>
+  [[gnu::noinline]] static void ScorePage(const PageRows<Element>& page, const float* queries,
+                                          int head_dim, Lanes* scores) {
+    constexpr int kKeys = Simd::kRowKeys;
+    Lanes products[kCount][kPage];
+    for (int key = 0; key < page.count; key += kKeys) {
+      F sums[kCount][kKeys];
+#pragma GCC unroll 4
+      for (int k = 0; k < kKeys; ++k) {
+        page.PrefetchRow(key + k, head_dim);
+        for (int q = 0; q < kCount; ++q) sums[q][k] = Simd::Zero();
+      }
+      for (int d = 0; d < head_dim; d += kLanes) {
+        F widened[kKeys];
+        for (int k = 0; k < kKeys; ++k) widened[k] = page.Widen(key + k, d);
+        for (int q = 0; q < kCount; ++q) {
+          const F query = Simd::Load(queries + q * head_dim + d);
+          for (int k = 0; k < kKeys; ++k) sums[q][k] = Simd::Fma(widened[k], query, sums[q][k]);
+        }
+      }
+      for (int q = 0; q < kCount; ++q) {
+        for (int k = 0; k < kKeys; ++k) Simd::Store(products[q][key + k].v, sums[q][k]);
+      }
+    }
+    const F scale = Simd::Set(ScoreScale(head_dim));
+    for (int q = 0; q < kCount; ++q) {
+      F lanes[kPage];
+      for (int k = 0; k < kPage; ++k) lanes[k] = Simd::Load(products[q][k].v);
+      Simd::Store(scores[q * kSegmentVectors].v, Simd::Mul(Simd::FoldAll(lanes), scale));
+    }
+  }
+
+  // Adds the values of a page to the sums of kCount queries, for the kColumns vectors of columns
+  // from `column` on. `weights` and `sums` point to the first query's, at the page and the column.
+  template <class Element, int kCount, int kColumns>
+  [[gnu::always_inline]] static void AddColumns(const PageRows<Element>& page, int column,
+                                                const Lanes* weights, bool first, int state_lanes,
+                                                Lanes* sums) {
+    F tile[kCount][kColumns];
+    for (int q = 0; q < kCount; ++q) {
+      for (int c = 0; c < kColumns; ++c) {
+        tile[q][c] = first ? Simd::Zero() : Simd::Load(sums[q * state_lanes + c].v);
+      }
+    }
+    for (int i = 0; i < page.count; ++i) {
+      if (column == 0) page.PrefetchRow(i, (state_lanes - 1) * kLanes);
+      F columns[kColumns];
+      for (int c = 0; c < kColumns; ++c) columns[c] = page.Widen(i, column + c * kLanes);
+      for (int q = 0; q < kCount; ++q) {
+        const F weight = Simd::Set(weights[q * kSegmentVectors].v[i]);
+        for (int c = 0; c < kColumns; ++c) tile[q][c] = Simd::Fma(columns[c], weight, tile[q][c]);
+      }
+    }
+    for (int q = 0; q < kCount; ++q) {
+      for (int c = 0; c < kColumns; ++c) Simd::Store(sums[q * state_lanes + c].v, tile[q][c]);
+    }
+  }
+
+  // AddColumns for all columns. `first`: the sums begin with this page.
+  template <class Element, int kCount>
+  [[gnu::noinline]] static void AddValues(const PageRows<Element>& page, const Lanes* weights,
+                                          bool first, int state_lanes, Lanes* sums) {
+    constexpr int kColumns = Simd::kRowVectors;
+    const int vectors = state_lanes - 1;
+    int c = 0;
+    for (; c + kColumns <= vectors; c += kColumns) {
+      AddColumns<Element, kCount, kColumns>(page, c * kLanes, weights, first, state_lanes,
+                                            sums + c);
+    }
+    for (; c < vectors; ++c) {
+      AddColumns<Element, kCount, 1>(page, c * kLanes, weights, first, state_lanes, sums + c);
+    }
+  }
+
+  // Calls work.template operator()<n>(first) for the queries of a group, n of them at a time.
+  template <class Work>
+  [[gnu::always_inline]] static void ForQueries(int group, const Work& work) {
+    int query = 0;
+    for (; query + kQueries <= group; query += kQueries) work.template operator()<kQueries>(query);
+    if (group - query == 3) work.template operator()<3>(query);
+    if (group - query == 2) work.template operator()<2>(query);
+    if (group - query == 1) work.template operator()<1>(query);
+  }
+
+  template <class Element>
+  static void RunAs(const RowAttentionArgs& args) {
+    const AttentionOperands& operands = args.operands;
+    const KvLayerView& cache = operands.cache;
+    const int group = operands.group();
+    const int head_dim = cache.head_dim;
+    const int state_lanes = operands.state_lanes();
+    const int start = args.segment * kSegment;
+    const int count = Least(kSegment, args.sequence->first_position + 1 - start);
+    const int pages = (count + kPage - 1) / kPage * kPage;  // keys of whole pages
+    const float* queries =
+        operands.queries.Row(args.sequence->first_row) + args.first_head * group * head_dim;
+    Lanes* states = args.states + static_cast<size_t>(args.segment) * args.segment_stride;
+    const auto page_at = [&](int key) __attribute__((always_inline)) {
+      return KvPageAt<Element>(cache, *args.sequence, start + key, args.first_head);
+    };
+    for (int key = 0; key < count; key += kPage) {
+      const KvPage<Element> page = page_at(key);
+      const int ahead = key + kPrefetchPages * kPage;
+      // The first pages of values are prefetched with the last pages of keys.
+      PageRows<Element> rows = {
+          page.keys, ahead < pages ? page_at(ahead).keys : page_at((ahead - pages) % pages).values,
+          Least(kPage, count - key)};
+      for (int head = 0; head < args.head_count; ++head) {
+        ForQueries(
+            group, [&]<int kCount>(int query) __attribute__((always_inline)) {
+              const int index = head * group + query;
+              ScorePage<Element, kCount>(rows, queries + index * head_dim, head_dim,
+                                         args.scores + index * kSegmentVectors + key / kLanes);
+            });
+        rows.NextHead(head_dim);
+      }
+    }
+    for (int query = 0; query < args.head_count * group; ++query) {
+      const Result result =
+          Softmax<Simd>::Exponentials(args.scores + query * kSegmentVectors, count);
+      Lanes& last = states[query * state_lanes + state_lanes - 1];
+      last.v[0] = result.max;
+      last.v[1] = result.sum;
+    }
+    for (int key = 0; key < count; key += kPage) {
+      const KvPage<Element> page = page_at(key);
+      const int ahead = key + kPrefetchPages * kPage;
+      PageRows<Element> rows = {page.values, page_at(ahead < pages ? ahead : key).values,
+                                Least(kPage, count - key)};
+      for (int head = 0; head < args.head_count; ++head) {
+        ForQueries(
+            group, [&]<int kCount>(int query) __attribute__((always_inline)) {
+              const int index = head * group + query;
+              AddValues<Element, kCount>(rows, args.scores + index * kSegmentVectors + key / kLanes,
+                                         key == 0, state_lanes, states + index * state_lanes);
+            });
+        rows.NextHead(head_dim);
+      }
+    }
+  }
+
+  static void Run(const RowAttentionArgs& args) {
+    WithKvElement<Simd>(args.operands.cache.dtype, [&]<class Element>() { RunAs<Element>(args); });
+  }
+
+  // Merges the first `segments` segments of the row, and writes its contexts.
+  static void Merge(const RowAttentionArgs& args, int segments) {
+    const AttentionOperands& operands = args.operands;
+    const int group = operands.group();
+    const int head_dim = operands.cache.head_dim;
+    const int vectors = head_dim / kLanes;
+    float* out = operands.out.Row(args.sequence->first_row) + args.first_head * group * head_dim;
+    for (int query = 0; query < args.head_count * group; ++query) {
+      Lanes* state = args.states + query * (vectors + 1);
+      for (int segment = 1; segment < segments; ++segment) {
+        const Lanes* other = state + static_cast<size_t>(segment) * args.segment_stride;
+        Softmax<Simd>::Merge({other[vectors].v[0], other[vectors].v[1]}, other, vectors, state);
+      }
+      Softmax<Simd>::Finish(state, vectors, out + query * head_dim);
+    }
+  }
+};
+
+}  // namespace baton

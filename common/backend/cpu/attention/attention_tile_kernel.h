@@ -1,0 +1,266 @@
+// Attention of the rows of a tile, for one KV head: all queries share the keys and values of a
+// segment. Only the sources of the kernel tables (kernels.h) include it.
+//
+// For the scores, vectors hold keys, and each dimension of a query meets them as a scalar; the 16
+// lanes of the product are 16 vectors, which are folded as wholes. For the values, vectors hold
+// columns.
+#pragma once
+
+#include "common/backend/cpu/attention/attention_kernel.h"
+
+namespace baton {
+
+template <class Simd>
+struct AttentionTileKernel {
+  using F = typename Simd::F;
+  using Result = typename Softmax<Simd>::Result;
+
+  // A panel's keys lie side by side: [kSegment / kPanelKeys][head_dim][kScoreVectors].
+  static constexpr int kPanelKeys = Simd::kScoreVectors * kLanes;
+  static_assert(kQueryBatch % Simd::kScoreQueries == 0 && kQueryBatch % Simd::kValueQueries == 0 &&
+                kSegment % kPanelKeys == 0);
+  static constexpr int kSegmentVectors = kSegment / kLanes;
+  static constexpr int kValueKeys = 64;  // keys whose values all queries of a batch meet in turn
+
+  // Queries of a batch. The queries that fill up the last tile repeat the last one; their results
+  // are dropped.
+  struct Batch {
+    int first;  // index of the first among the task's queries, [row, query head of the group]
+    int size;
+    const float* queries[kQueryBatch];
+    int counts[kQueryBatch];  // keys of the segment that each query sees; ascending
+  };
+
+  static Batch MakeBatch(const TileAttentionArgs& args, int first, int start, int tile_queries) {
+    const AttentionOperands& operands = args.operands;
+    const int group = operands.group();
+    const int head_dim = operands.cache.head_dim;
+    const int first_position =
+        args.sequence->first_position + args.first_row - args.sequence->first_row;
+    Batch batch;
+    batch.first = first;
+    batch.size = Least(kQueryBatch, tile_queries - first);
+    for (int i = 0; i < kQueryBatch; ++i) {
+      const int query = first + Least(i, batch.size - 1);
+      const int row = query / group;
+      const int head = args.kv_head * group + query % group;
+      batch.queries[i] = operands.queries.Row(args.first_row + row) + head * head_dim;
+      batch.counts[i] = Least(kSegment, first_position + row + 1 - start);
+    }
+    return batch;
+  }
+
+  // Widens K, in panels, and V of positions [start, start + count).
+  template <class Element>
+  static void WidenSegment(const TileAttentionArgs& args, int start, int count) {
+    const KvLayerView& cache = args.operands.cache;
+    const int vectors = cache.head_dim / kLanes;
+    for (int first = 0; first < count; first += kPage) {
+      const KvPage<Element> page =
+          KvPageAt<Element>(cache, *args.sequence, start + first, args.kv_head);
+      // All 16 rows of the page are read: a page is whole in its block. The scores of keys that
+      // nobody wrote are dropped.
+      Lanes* panel = args.keys + (first / kPanelKeys * cache.head_dim) * Simd::kScoreVectors +
+                     first % kPanelKeys / kLanes;
+      for (int v = 0; v < vectors; ++v) {
+        F tile[kLanes];
+        for (int i = 0; i < kPage; ++i) {
+          tile[i] = page.keys.template Widen<Simd>(i, v * kLanes);
+        }
+        Simd::Transpose(tile);
+        for (int i = 0; i < kLanes; ++i) {
+          Simd::Store(panel[(v * kLanes + i) * Simd::kScoreVectors].v, tile[i]);
+        }
+      }
+      for (int i = 0; i < Least(kPage, count - first); ++i) {
+        for (int v = 0; v < vectors; ++v) {
+          Simd::Store(args.values[(first + i) * vectors + v].v,
+                      page.values.template Widen<Simd>(i, v * kLanes));
+        }
+      }
+    }
+  }
+
+  template <int kQueries>
+  using Scores = F[kQueries][Simd::kScoreVectors];
+
+  // Adds the products of dimension `d`.
+  template <bool kFirst, int kQueries>
+  [[gnu::always_inline]] static void AddProducts(const Lanes* panel, const float* const* queries,
+                                                 int d, Scores<kQueries>& sums) {
+    constexpr int kVectors = Simd::kScoreVectors;
+    F keys[kVectors];
+    for (int v = 0; v < kVectors; ++v) keys[v] = Simd::Load(panel[d * kVectors + v].v);
+#pragma GCC unroll 8
+    for (int q = 0; q < kQueries; ++q) {
+      const F query = Simd::Set(queries[q][d]);
+      for (int v = 0; v < kVectors; ++v) {
+        // The first product alone differs from an FMA with +0 in the sign of a zero, which no
+        // exponential shows.
+        sums[q][v] = kFirst ? Simd::Mul(keys[v], query) : Simd::Fma(keys[v], query, sums[q][v]);
+      }
+    }
+  }
+
+  // The sum of the lanes kLane, kLane + kWidth, kLane + 2 kWidth, ... of the products: a node of
+  // the tree over lanes, whose leaves are single lanes. In this order few partial sums live at a
+  // time.
+  template <int kLane, int kWidth, int kQueries>
+  [[gnu::always_inline]] static void TreeNode(const Lanes* panel, const float* const* queries,
+                                              int head_dim, Scores<kQueries>& sums) {
+    if constexpr (kWidth == kLanes) {
+      AddProducts<true, kQueries>(panel, queries, kLane, sums);
+      for (int d = kLane + kLanes; d < head_dim; d += kLanes) {
+        AddProducts<false, kQueries>(panel, queries, d, sums);
+      }
+    } else {
+      TreeNode<kLane, 2 * kWidth, kQueries>(panel, queries, head_dim, sums);
+      Scores<kQueries> other;
+      TreeNode<kLane + kWidth, 2 * kWidth, kQueries>(panel, queries, head_dim, other);
+#pragma GCC unroll 8
+      for (int q = 0; q < kQueries; ++q) {
+        for (int v = 0; v < Simd::kScoreVectors; ++v) {
+          sums[q][v] = Simd::Add(sums[q][v], other[q][v]);
+        }
+      }
+    }
+  }
+
+  // Computes the scores of a panel's keys. `scores` points to the first query's, at the panel's
+  // keys.
+  template <int kQueries>
+  [[gnu::noinline]] static void ScorePanel(const Lanes* panel, const float* const* queries,
+                                           int head_dim, float scale, Lanes* scores) {
+    Scores<kQueries> sums;
+    TreeNode<0, 1, kQueries>(panel, queries, head_dim, sums);
+#pragma GCC unroll 8
+    for (int q = 0; q < kQueries; ++q) {
+      for (int v = 0; v < Simd::kScoreVectors; ++v) {
+        Simd::Store(scores[q * kSegmentVectors + v].v, Simd::Mul(sums[q][v], Simd::Set(scale)));
+      }
+    }
+  }
+
+  static void ScoreBatch(const TileAttentionArgs& args, const Batch& batch, int count) {
+    constexpr int kQueries = Simd::kScoreQueries;
+    const int head_dim = args.operands.cache.head_dim;
+    const float scale = ScoreScale(head_dim);
+    for (int key = 0; key < count; key += kPanelKeys) {
+      const Lanes* panel = args.keys + key / kLanes * head_dim;
+      for (int q = 0; q < batch.size; q += kQueries) {
+        if (key >= batch.counts[q + kQueries - 1]) continue;
+        ScorePanel<kQueries>(panel, batch.queries + q, head_dim, scale,
+                             args.scores + q * kSegmentVectors + key / kLanes);
+      }
+    }
+  }
+
+  // Adds the values of keys [begin, end) to the sums of kValueQueries queries, for kColumns vectors
+  // of columns. Each query sees its `counts` keys. `values` points to key 0 and the first column,
+  // `weights` and `sums` to the first query's.
+  template <int kColumns>
+  [[gnu::noinline]] static void AddValues(const Lanes* values, int vectors, const Lanes* weights,
+                                          const int* counts, int begin, int end, Lanes* sums) {
+    constexpr int kQueries = Simd::kValueQueries;
+    F tile[kQueries][kColumns];
+#pragma GCC unroll 8
+    for (int q = 0; q < kQueries; ++q) {
+      for (int c = 0; c < kColumns; ++c) {
+        tile[q][c] = begin == 0 ? Simd::Zero() : Simd::Load(sums[q * vectors + c].v);
+      }
+    }
+    const int common = Least(end, counts[0]);
+    const float* p = weights->v;
+    for (int i = begin; i < common; ++i) {
+      const Lanes* row = values + i * vectors;
+      F columns[kColumns];
+      for (int c = 0; c < kColumns; ++c) columns[c] = Simd::Load(row[c].v);
+#pragma GCC unroll 8
+      for (int q = 0; q < kQueries; ++q) {
+        const F weight = Simd::Set(p[q * kSegment + i]);
+        for (int c = 0; c < kColumns; ++c) tile[q][c] = Simd::Fma(columns[c], weight, tile[q][c]);
+      }
+    }
+#pragma GCC unroll 8
+    for (int q = 0; q < kQueries; ++q) {
+      for (int i = common > begin ? common : begin; i < Least(end, counts[q]); ++i) {
+        const F weight = Simd::Set(p[q * kSegment + i]);
+        for (int c = 0; c < kColumns; ++c) {
+          tile[q][c] = Simd::Fma(Simd::Load(values[i * vectors + c].v), weight, tile[q][c]);
+        }
+      }
+      for (int c = 0; c < kColumns; ++c) Simd::Store(sums[q * vectors + c].v, tile[q][c]);
+    }
+  }
+
+  static void SumValues(const TileAttentionArgs& args, const Batch& batch, int count) {
+    constexpr int kColumns = Simd::kValueVectors;
+    const int vectors = args.operands.cache.head_dim / kLanes;
+    for (int begin = 0; begin < count; begin += kValueKeys) {
+      const int end = Least(begin + kValueKeys, count);
+      for (int q = 0; q < batch.size; q += Simd::kValueQueries) {
+        const Lanes* weights = args.scores + q * kSegmentVectors;
+        Lanes* sums = args.sums + q * vectors;
+        int c = 0;
+        for (; c + kColumns <= vectors; c += kColumns) {
+          AddValues<kColumns>(args.values + c, vectors, weights, batch.counts + q, begin, end,
+                              sums + c);
+        }
+        for (; c < vectors; ++c) {
+          AddValues<1>(args.values + c, vectors, weights, batch.counts + q, begin, end, sums + c);
+        }
+      }
+    }
+  }
+
+  static void AttendBatch(const TileAttentionArgs& args, const Batch& batch, bool first_segment) {
+    const int vectors = args.operands.cache.head_dim / kLanes;
+    const int count = batch.counts[batch.size - 1];
+    ScoreBatch(args, batch, count);
+    Result results[kQueryBatch];
+    for (int q = 0; q < batch.size; ++q) {
+      results[q] = Softmax<Simd>::Exponentials(args.scores + q * kSegmentVectors, batch.counts[q]);
+    }
+    SumValues(args, batch, count);
+    for (int q = 0; q < batch.size; ++q) {
+      const Lanes* sums = args.sums + q * vectors;
+      Lanes* state = args.states + (batch.first + q) * (vectors + 1);
+      if (first_segment) {
+        Softmax<Simd>::Begin(results[q], sums, vectors, state);
+      } else {
+        Softmax<Simd>::Merge(results[q], sums, vectors, state);
+      }
+    }
+  }
+
+  template <class Element>
+  static void RunAs(const TileAttentionArgs& args) {
+    const AttentionOperands& operands = args.operands;
+    const int head_dim = operands.cache.head_dim;
+    const int group = operands.group();
+    const int queries = args.row_count * group;
+    const int first_position =
+        args.sequence->first_position + args.first_row - args.sequence->first_row;
+    const int end = first_position + args.row_count;
+    for (int start = 0; start < end; start += kSegment) {
+      WidenSegment<Element>(args, start, Least(kSegment, end - start));
+      // Rows before the segment see none of its keys.
+      const int first = start > first_position ? (start - first_position) * group : 0;
+      for (int query = first; query < queries; query += kQueryBatch) {
+        AttendBatch(args, MakeBatch(args, query, start, queries), start == 0);
+      }
+    }
+    const int vectors = head_dim / kLanes;
+    for (int query = 0; query < queries; ++query) {
+      const int head = args.kv_head * group + query % group;
+      Softmax<Simd>::Finish(args.states + query * (vectors + 1), vectors,
+                            operands.out.Row(args.first_row + query / group) + head * head_dim);
+    }
+  }
+
+  static void Run(const TileAttentionArgs& args) {
+    WithKvElement<Simd>(args.operands.cache.dtype, [&]<class Element>() { RunAs<Element>(args); });
+  }
+};
+
+}  // namespace baton

@@ -1,8 +1,0 @@
-#include "common/backend/cpu/kernel_table.h"
-#include "common/backend/cpu/simd_avx2.h"
-
-namespace baton {
-
-const CpuKernels kAvx2VnniKernels = MakeKernels<Avx2Vnni>();
-
-}  // namespace baton

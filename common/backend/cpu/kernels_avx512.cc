@@ -1,8 +1,0 @@
-#include "common/backend/cpu/kernel_table.h"
-#include "common/backend/cpu/simd_avx512.h"
-
-namespace baton {
-
-const CpuKernels kAvx512Kernels = MakeKernels<Avx512>();
-
-}  // namespace baton

@@ -1,0 +1,136 @@
+// The computation of product.h for float weights. Only the sources of the kernel tables (kernels.h)
+// include it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/backend/cpu/product/product_tile.h"
+
+namespace baton {
+
+template <class Simd>
+struct F32Element {
+  using Stored = float;
+  [[gnu::always_inline]] static auto Load(const float* x) { return Simd::Load(x); }
+};
+template <class Simd>
+struct F16Element {
+  using Stored = uint16_t;
+  [[gnu::always_inline]] static auto Load(const uint16_t* x) { return Simd::LoadF16(x); }
+};
+template <class Simd>
+struct Bf16Element {
+  using Stored = uint16_t;
+  [[gnu::always_inline]] static auto Load(const uint16_t* x) { return Simd::LoadBf16(x); }
+};
+
+template <class Simd, class Element>
+struct FloatProduct {
+  using F = typename Simd::F;
+  using Stored = typename Element::Stored;
+
+  // Few rows use no panel. A single chain of FMAs per output is as slow as the latency of an FMA;
+  // several groups together hide it.
+  static constexpr int kDirectRows = 2;
+  static constexpr int kDirectGroups = 4;
+  static constexpr size_t kPrefetchBytes = 3072;
+
+  [[gnu::always_inline]] static const Stored* Group(const ProductArgs& args, int group) {
+    return reinterpret_cast<const Stored*>(args.weight +
+                                           static_cast<size_t>(group) * args.group_bytes);
+  }
+
+  template <int Rows, int Groups>
+  [[gnu::always_inline]] static void DirectTile(const ProductArgs& args, int row, int group) {
+    const size_t columns = static_cast<size_t>(args.columns);
+    const float* input = args.floats + static_cast<size_t>(row) * columns;
+    using Tile = ProductTile<Simd, Rows, Groups>;
+    typename Tile::Sums sums;
+    const Stored* weight[Groups];
+    for (int g = 0; g < Groups; ++g) {
+      weight[g] = Group(args, group + g);
+      for (int r = 0; r < Rows; ++r) sums[g][r] = Simd::Zero();
+    }
+    for (size_t k = 0; k < columns; ++k) {
+      for (int g = 0; g < Groups; ++g) {
+        const Stored* w = weight[g] + k * kLanes;
+        __builtin_prefetch(reinterpret_cast<const uint8_t*>(w) + kPrefetchBytes);
+        const F widened = Element::Load(w);
+        for (int r = 0; r < Rows; ++r) {
+          const F x = Simd::Set(input[static_cast<size_t>(r) * columns + k]);
+          sums[g][r] = Simd::Fma(widened, x, sums[g][r]);
+        }
+      }
+    }
+    Tile::Finish(args, row, group, sums);
+  }
+
+  // Multiplies `Rows` rows with the panel of columns [first, first + count), [column][group][16].
+  template <int Rows, int Groups>
+  [[gnu::noinline]] static void PanelRows(const ProductArgs& args, int row, int group, int first,
+                                          int count) {
+    const size_t columns = static_cast<size_t>(args.columns);
+    const float* input = args.floats + static_cast<size_t>(row) * columns + first;
+    using Tile = ProductTile<Simd, Rows, Groups>;
+    typename Tile::Sums sums;
+    Lanes* saved = args.sums + static_cast<size_t>(row) * Groups;
+    Tile::Load(saved, first == 0, sums);
+    const Lanes* panel = args.float_panel;
+    for (int k = 0; k < count; ++k, panel += Groups) {
+      F weights[Groups];
+      for (int g = 0; g < Groups; ++g) weights[g] = Simd::Load(panel[g].v);
+#pragma GCC unroll 16
+      for (int r = 0; r < Rows; ++r) {
+        const F x = Simd::Set(input[static_cast<size_t>(r) * columns + k]);
+        for (int g = 0; g < Groups; ++g) sums[g][r] = Simd::Fma(weights[g], x, sums[g][r]);
+      }
+    }
+    if (first + count == args.columns) {
+      Tile::Finish(args, row, group, sums);
+    } else {
+      Tile::Save(sums, saved);
+    }
+  }
+
+  template <int Groups>
+  static void Panels(const ProductArgs& args, int group) {
+    for (int first = 0; first < args.columns; first += kFloatPanelColumns) {
+      const int left = args.columns - first;
+      const int count = left < kFloatPanelColumns ? left : kFloatPanelColumns;
+      for (int g = 0; g < Groups; ++g) {
+        const Stored* weight = Group(args, group + g) + static_cast<size_t>(first) * kLanes;
+        for (int k = 0; k < count; ++k) {
+          Simd::Store(args.float_panel[k * Groups + g].v, Element::Load(weight + k * kLanes));
+        }
+      }
+      ForTiles<Simd::kFloatTileRows>(args.rows, [&](auto rows, int row) {
+        PanelRows<rows(), Groups>(args, row, group, first, count);
+      });
+    }
+  }
+
+  template <int Groups>
+  [[gnu::always_inline]] static void Direct(const ProductArgs& args, int group) {
+    if (args.rows == 1) DirectTile<1, Groups>(args, 0, group);
+    if (args.rows == 2) DirectTile<2, Groups>(args, 0, group);
+  }
+
+  // Computes the outputs of groups [begin, end).
+  static void Run(const ProductArgs& args, int begin, int end) {
+    int group = begin;
+    if (args.rows <= kDirectRows) {
+      for (; group + kDirectGroups <= end; group += kDirectGroups) {
+        Direct<kDirectGroups>(args, group);
+      }
+      for (; group < end; ++group) Direct<1>(args, group);
+      return;
+    }
+    for (; group + Simd::kTileGroups <= end; group += Simd::kTileGroups) {
+      Panels<Simd::kTileGroups>(args, group);
+    }
+    for (; group < end; ++group) Panels<1>(args, group);
+  }
+};
+
+}  // namespace baton

@@ -1,0 +1,30 @@
+#include "common/backend/cpu/product/product_input.h"
+
+#include <cstddef>
+
+#include "common/backend/cpu/kernels/kernels.h"
+
+namespace baton {
+
+void ProductInput::Prepare(const CpuKernels& kernels, ThreadPool& pool, ProductInputArgs args,
+                           bool quantised, bool floats) {
+  rows_ = args.in.rows;
+  columns_ = args.in.columns;
+  terms_ = args.terms;
+  const size_t size = static_cast<size_t>(rows_) * static_cast<size_t>(columns_);
+  if (quantised) {
+    const size_t blocks = size / kQuantBlock * static_cast<size_t>(terms_);
+    if (blocks_.size() < blocks) blocks_.resize(blocks);
+    args.blocks = blocks_.data();
+  }
+  floats_ = args.in.data;
+  if (floats && args.kind != ProductInputArgs::Kind::kPlain) {
+    if (float_storage_.size() < size) float_storage_.resize(size);
+    args.floats = float_storage_.data();
+    floats_ = args.floats;
+  }
+  if (args.blocks == nullptr && args.floats == nullptr) return;
+  pool.ParallelFor(rows_, [&](int begin, int end) { kernels.prepare_input(args, begin, end); });
+}
+
+}  // namespace baton

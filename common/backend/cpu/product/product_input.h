@@ -1,0 +1,68 @@
+// The activations of products: normalised or gated on the way in, then quantised or left as floats.
+//
+//   kPlain   x = in
+//   kNorm    x = in * (1 / sqrt(mean(in^2) + epsilon)) * gain, left to right; the squares are
+//            summed in 16 lanes (lanes.h)
+//   kSwiGlu  x = in / (1 + exp(-in)) * other
+// Quantised inputs have blocks of 32 columns: scale = max|x| * (1 / 127), value = x * (127 /
+// max|x|) rounded to the nearest even integer, in [-127, 127]. A block whose maximum is below
+// 2^-100 is zero. With two terms, the second one quantises in the same way what the first left
+// over, fma(-value, scale, x).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/backend/cpu/machine/thread_pool.h"
+#include "common/backend/cpu/product/packed_weight.h"
+#include "common/backend/tensor.h"
+
+namespace baton {
+
+struct CpuKernels;
+
+// 32 columns of a row, quantised; one cache line.
+struct alignas(64) QuantizedBlock {
+  int8_t values[kQuantBlock];
+  float scale;
+  float scaled_sum;          // scale * the sum of the values
+  int32_t negative_sum;      // minus the sum of the values
+  int32_t negative_sums[2];  // minus the sums of the first and the second 16 values
+};
+
+// The input of one operation; all memory is borrowed.
+struct ProductInputArgs {
+  enum class Kind { kPlain, kNorm, kSwiGlu };
+  Kind kind = Kind::kPlain;
+  Tensor in;                         // [rows, columns]
+  const float* other = nullptr;      // kNorm: the gain [columns]; kSwiGlu: [rows, columns]
+  float epsilon = 0;                 // kNorm only
+  int terms = 1;                     // terms of the quantised values, 1 or 2
+  QuantizedBlock* blocks = nullptr;  // [rows, terms, columns / 32], or null
+  float* floats = nullptr;           // [rows, columns], or null
+};
+
+// The prepared input of a product. It grows to the largest product and is used again for the next.
+class ProductInput {
+ public:
+  // Prepares the input in blocks if `quantised`, as floats if `floats`. Sets args.blocks and
+  // args.floats itself. REQUIRES: if quantised, the columns are a multiple of 32.
+  void Prepare(const CpuKernels& kernels, ThreadPool& pool, ProductInputArgs args, bool quantised,
+               bool floats);
+
+  int rows() const { return rows_; }
+  int columns() const { return columns_; }
+  int terms() const { return terms_; }
+  const QuantizedBlock* blocks() const { return blocks_.data(); }  // [rows, terms, columns / 32]
+  const float* floats() const { return floats_; }                  // [rows, columns]
+
+ private:
+  int rows_ = 0;
+  int columns_ = 0;
+  int terms_ = 1;
+  const float* floats_ = nullptr;  // borrowed: the input itself where nothing has to be done to it
+  std::vector<QuantizedBlock> blocks_;
+  std::vector<float> float_storage_;
+};
+
+}  // namespace baton

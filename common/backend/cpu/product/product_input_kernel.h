@@ -1,0 +1,176 @@
+// The computation of product_input.h. Only the sources of the kernel tables (kernels.h) include it.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+
+#include "common/backend/cpu/product/product_input.h"
+#include "common/backend/cpu/simd/exp_kernel.h"
+#include "common/backend/cpu/simd/lanes.h"
+#include "common/backend/exact_math.h"
+
+namespace baton {
+
+template <class Simd>
+struct ProductInputKernel {
+  using F = typename Simd::F;
+
+  // Blocks that wait to be quantised together, of whatever rows. A vector then holds one number of
+  // each block, and nothing is folded for a single block.
+  struct Batch {
+    alignas(64) float x[kLanes][kQuantBlock];
+    QuantizedBlock* out[kLanes];
+    int size = 0;
+  };
+
+  [[gnu::always_inline]] static void Quantise(const Batch& batch) {
+    F maxima[kLanes];
+    for (int i = 0; i < kLanes; ++i) {
+      maxima[i] = i < batch.size
+                      ? Simd::MaxMagnitude(Simd::Load(batch.x[i]), Simd::Load(batch.x[i] + kLanes))
+                      : Simd::Zero();
+    }
+    Simd::Transpose(maxima);
+    F max = maxima[0];
+    for (int i = 1; i < kLanes; ++i) max = Simd::MaxMagnitude(max, maxima[i]);
+    Lanes scales, inverses;
+    Simd::Store(scales.v, max);
+    for (int i = 0; i < kLanes; ++i) {
+      const bool zero = scales.v[i] < 0x1p-100f;
+      inverses.v[i] = (zero ? 0.0f : 127.0f) / (zero ? 1.0f : scales.v[i]);
+      scales.v[i] = (zero ? 0.0f : scales.v[i]) * (1.0f / 127.0f);
+    }
+    F low[kLanes], high[kLanes];
+    for (int i = 0; i < kLanes; ++i) {
+      const F inverse = Simd::Set(inverses.v[i]);
+      const auto first = Simd::Round(Simd::Mul(Simd::Load(batch.x[i]), inverse));
+      const auto second = Simd::Round(Simd::Mul(Simd::Load(batch.x[i] + kLanes), inverse));
+      Simd::StoreNarrow(batch.out[i]->values, first, second);
+      low[i] = Simd::FromInt(first);
+      high[i] = Simd::FromInt(second);
+    }
+    // These are sums of integers below 2^24, which are exact in any order.
+    Lanes sums[2];
+    Simd::Store(sums[0].v, Simd::FoldAll(low));
+    Simd::Store(sums[1].v, Simd::FoldAll(high));
+    for (int i = 0; i < kLanes; ++i) {
+      QuantizedBlock& out = *batch.out[i];
+      out.scale = scales.v[i];
+      out.scaled_sum = scales.v[i] * (sums[0].v[i] + sums[1].v[i]);
+      out.negative_sums[0] = -static_cast<int32_t>(sums[0].v[i]);
+      out.negative_sums[1] = -static_cast<int32_t>(sums[1].v[i]);
+      out.negative_sum = out.negative_sums[0] + out.negative_sums[1];
+      // Makes the compiler store one block after the other: scatters cost ten times as much.
+      asm volatile("" : : : "memory");
+    }
+  }
+
+  // Quantises the batch: the first term of every block, and with two terms what it left over, which
+  // goes `blocks` blocks further on.
+  [[gnu::noinline]] static void Flush(Batch& batch, int terms, size_t blocks) {
+    QuantizedBlock nobody;
+    for (int i = batch.size; i < kLanes; ++i) {
+      std::memset(batch.x[i], 0, sizeof(batch.x[i]));
+      batch.out[i] = &nobody;
+    }
+    Quantise(batch);
+    if (terms == 2) {
+      for (int i = 0; i < batch.size; ++i) {
+        const QuantizedBlock& first = *batch.out[i];
+        for (int k = 0; k < kQuantBlock; ++k) {
+          batch.x[i][k] =
+              __builtin_fmaf(-static_cast<float>(first.values[k]), first.scale, batch.x[i][k]);
+        }
+        batch.out[i] += blocks;
+      }
+      Quantise(batch);
+    }
+    batch.size = 0;
+  }
+
+  [[gnu::always_inline]] static float SumOfSquares(const float* x, int count) {
+    F sums = Simd::Zero();
+    int i = 0;
+    for (; i + kLanes <= count; i += kLanes) {
+      const F some = Simd::Load(x + i);
+      sums = Simd::Fma(some, some, sums);
+    }
+    Lanes lanes;
+    Simd::Store(lanes.v, sums);
+    for (int l = 0; i + l < count; ++l) {
+      lanes.v[l] = __builtin_fmaf(x[i + l], x[i + l], lanes.v[l]);
+    }
+    return FoldLanes(lanes);
+  }
+
+  static float InverseNorm(const ProductInputArgs& args, int row) {
+    const int columns = args.in.columns;
+    const float mean = SumOfSquares(args.in.Row(row), columns) / static_cast<float>(columns);
+    return 1.0f / __builtin_sqrtf(mean + args.epsilon);
+  }
+
+  [[gnu::always_inline]] static F Silu(F x) {
+    const F denominator = Simd::Add(Simd::Set(1.0f), ExpLanes<Simd>(Simd::Sub(Simd::Zero(), x)));
+    return Simd::Div(x, denominator);
+  }
+
+  // Computes `count` values of the row from `column` on.
+  [[gnu::always_inline]] static void Values(const ProductInputArgs& args, int row, int column,
+                                            int count, float inverse_norm, float* x) {
+    using Kind = ProductInputArgs::Kind;
+    const float* in = args.in.Row(row) + column;
+    const float* other = args.other;
+    int k = 0;
+    if (args.kind == Kind::kPlain) {
+      std::memcpy(x, in, static_cast<size_t>(count) * sizeof(float));
+    } else if (args.kind == Kind::kNorm) {
+      other += column;
+      const F inverse = Simd::Set(inverse_norm);
+      for (; k + kLanes <= count; k += kLanes) {
+        Simd::Store(x + k,
+                    Simd::Mul(Simd::Mul(Simd::Load(in + k), inverse), Simd::Load(other + k)));
+      }
+      for (; k < count; ++k) x[k] = in[k] * inverse_norm * other[k];
+    } else {
+      other += static_cast<size_t>(row) * static_cast<size_t>(args.in.columns) + column;
+      for (; k + kLanes <= count; k += kLanes) {
+        Simd::Store(x + k, Simd::Mul(Silu(Simd::Load(in + k)), Simd::Load(other + k)));
+      }
+      for (; k < count; ++k) x[k] = SiluF(in[k]) * other[k];
+    }
+  }
+
+  static void RunFloats(const ProductInputArgs& args, int begin, int end) {
+    for (int row = begin; row < end; ++row) {
+      const bool norm = args.kind == ProductInputArgs::Kind::kNorm;
+      Values(args, row, 0, args.in.columns, norm ? InverseNorm(args, row) : 0,
+             args.floats + static_cast<size_t>(row) * static_cast<size_t>(args.in.columns));
+    }
+  }
+
+  static void Run(const ProductInputArgs& args, int begin, int end) {
+    if (args.blocks == nullptr) return RunFloats(args, begin, end);
+    const int columns = args.in.columns;
+    const size_t blocks = static_cast<size_t>(columns / kQuantBlock);
+    Batch batch;
+    for (int row = begin; row < end; ++row) {
+      const bool norm = args.kind == ProductInputArgs::Kind::kNorm;
+      const float inverse_norm = norm ? InverseNorm(args, row) : 0;
+      QuantizedBlock* out = args.blocks + static_cast<size_t>(row * args.terms) * blocks;
+      for (int column = 0; column < columns; column += kQuantBlock, ++out) {
+        float* x = batch.x[batch.size];
+        Values(args, row, column, kQuantBlock, inverse_norm, x);
+        if (args.floats != nullptr) {
+          std::memcpy(
+              args.floats + static_cast<size_t>(row) * static_cast<size_t>(columns) + column, x,
+              sizeof(batch.x[0]));
+        }
+        batch.out[batch.size++] = out;
+        if (batch.size == kLanes) Flush(batch, args.terms, blocks);
+      }
+    }
+    if (batch.size > 0) Flush(batch, args.terms, blocks);
+  }
+};
+
+}  // namespace baton

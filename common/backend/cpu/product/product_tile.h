@@ -1,0 +1,99 @@
+// The sums of a tile of rows and groups, and their way between registers and memory. Only the
+// sources of the kernel tables (kernels.h) include it.
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+#include "common/backend/cpu/product/product.h"
+
+namespace baton {
+
+// Calls tile(rows, first_row) for consecutive tiles of `rows()` rows: as many tiles of `Most` rows
+// as there are, then of the powers of two below, so that each size is compiled once.
+template <int Most, class Tile>
+[[gnu::always_inline]] inline void ForTiles(int rows, Tile tile, int first = 0) {
+  for (; first + Most <= rows; first += Most) tile(std::integral_constant<int, Most>(), first);
+  if constexpr (Most > 1) {
+    constexpr int kNext = Most > 8 ? 8 : Most > 4 ? 4 : Most > 2 ? 2 : 1;
+    ForTiles<kNext>(rows, tile, first);
+  }
+}
+
+// Sums stay in registers only where every loop over them is unrolled and nothing takes their
+// address.
+template <class Simd, int Rows, int Groups>
+struct ProductTile {
+  using F = typename Simd::F;
+  using Sums = F[Groups][Rows];
+
+  // Loads the sums that the panels before left in `saved` [Rows, Groups].
+  [[gnu::always_inline]] static void Load(const Lanes* saved, bool first_panel, Sums& sums) {
+#pragma GCC unroll 4
+    for (int g = 0; g < Groups; ++g) {
+#pragma GCC unroll 16
+      for (int r = 0; r < Rows; ++r) {
+        sums[g][r] = first_panel ? Simd::Zero() : Simd::Load(saved[r * Groups + g].v);
+      }
+    }
+  }
+
+  [[gnu::always_inline]] static void Save(const Sums& sums, Lanes* saved) {
+#pragma GCC unroll 4
+    for (int g = 0; g < Groups; ++g) {
+#pragma GCC unroll 16
+      for (int r = 0; r < Rows; ++r) Simd::Store(saved[r * Groups + g].v, sums[g][r]);
+    }
+  }
+
+  // Writes the outputs of rows from `row` on and groups from `group` on. The two terms of a row are
+  // in the same tile, because all tiles are even then.
+  [[gnu::always_inline]] static void Finish(const ProductArgs& args, int row, int group,
+                                            const Sums& sums) {
+    const size_t columns = static_cast<size_t>(args.out_columns);
+    if (args.terms != 1 || args.out_columns - group * kLanes < Groups * kLanes) {
+      Lanes lanes[Rows * Groups];
+      Save(sums, lanes);
+      return FinishAny(args, row, group, lanes);
+    }
+    float* out = args.out + static_cast<size_t>(row) * columns + group * kLanes;
+    if (args.accumulate) {
+      Write<true>(out, columns, sums);
+    } else {
+      Write<false>(out, columns, sums);
+    }
+  }
+
+ private:
+  template <bool kAccumulate>
+  [[gnu::always_inline]] static void Write(float* out, size_t columns, const Sums& sums) {
+#pragma GCC unroll 4
+    for (int g = 0; g < Groups; ++g) {
+#pragma GCC unroll 16
+      for (int r = 0; r < Rows; ++r) {
+        float* at = out + static_cast<size_t>(r) * columns + g * kLanes;
+        Simd::Store(at, kAccumulate ? Simd::Add(Simd::Load(at), sums[g][r]) : sums[g][r]);
+      }
+    }
+  }
+
+  // Finish for any tile, also for a last group of fewer than 16 outputs. `sums` [Rows, Groups].
+  [[gnu::noinline]] static void FinishAny(const ProductArgs& args, int row, int group,
+                                          const Lanes* sums) {
+    for (int r = 0; r < Rows; r += args.terms) {
+      float* out =
+          args.out +
+          static_cast<size_t>((row + r) / args.terms) * static_cast<size_t>(args.out_columns) +
+          group * kLanes;
+      const int left = args.out_columns - group * kLanes;
+      for (int column = 0; column < Groups * kLanes && column < left; ++column) {
+        const int at = r * Groups + column / kLanes;
+        float sum = sums[at].v[column % kLanes];
+        if (args.terms == 2) sum += sums[at + Groups].v[column % kLanes];
+        out[column] = args.accumulate ? out[column] + sum : sum;
+      }
+    }
+  }
+};
+
+}  // namespace baton

@@ -1,0 +1,57 @@
+#include "common/backend/cuda/attention/attention.h"
+
+#include <cmath>
+#include <limits>
+
+#include "common/backend/cuda/attention/decode_attention.h"
+#include "common/backend/cuda/attention/prefill_attention.h"
+#include "common/backend/cuda/attention/segment_attention.h"
+#include "common/backend/cuda/attention/vector_attention.h"
+#include "common/base/check.h"
+
+namespace baton {
+
+int PrefillTileRows(int heads, const KvLayerView& cache) {
+  const int group = heads / cache.kv_heads;
+  return DecodeAttentionTakes(cache, group) ? PrefillQueries(cache.head_dim) / group : 0;
+}
+
+void LaunchAttention(const CudaPass& pass, const AttentionWork& work, Tensor queries,
+                     const KvLayerView& cache, Tensor out, const CudaAttentionScratch& scratch,
+                     cudaStream_t stream) {
+  BATON_CHECK(cache.head_dim % kAttentionPage == 0 && cache.head_dim <= kMaxVectorHeadDim,
+              "head dimension");
+  BATON_CHECK(queries.columns == out.columns && queries.columns % cache.head_dim == 0,
+              "columns of queries and contexts");
+  const int heads = queries.columns / cache.head_dim;
+  BATON_CHECK(heads % cache.kv_heads == 0, "query heads of a KV head");
+  const int group = heads / cache.kv_heads;
+  // Each thread block has one task or tile and one head; a grid has fewer than 2^31 blocks.
+  constexpr int kMaxItems = std::numeric_limits<int>::max();
+  BATON_CHECK(work.max_tasks <= kMaxItems / heads && work.max_tiles <= kMaxItems / heads,
+              "blocks of a launch");
+  const double log2_e = 1.4426950408889634;
+  const AttentionArgs args = {.pass = pass,
+                              .work = work,
+                              .queries = queries,
+                              .cache = cache,
+                              .out = out,
+                              .scratch = scratch,
+                              .heads = heads,
+                              .group = group,
+                              .scale = static_cast<float>(log2_e / std::sqrt(cache.head_dim))};
+  if (!DecodeAttentionTakes(cache, group)) {
+    BATON_CHECK(work.max_tiles == 0, "a plan for prefill tiles");
+    if (work.max_tasks > 0) LaunchVectorAttention(args, stream);
+    return;
+  }
+  if (work.cut == AttentionCut::kAlike) {
+    if (work.max_tiles > 0) LaunchSegmentTiles(args, stream);
+    if (work.max_tasks > 0) LaunchSegmentTasks(args, stream);
+    return;
+  }
+  if (work.max_tiles > 0) LaunchPrefillAttention(args, stream);
+  if (work.max_tasks > 0) LaunchDecodeAttention(args, stream);
+}
+
+}  // namespace baton

@@ -1,0 +1,63 @@
+// The arguments of every attention kernel, and where a kernel finds keys and values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/backend/cuda/attention/attention.h"
+
+namespace baton {
+
+struct AttentionArgs {
+  CudaPass pass;
+  AttentionWork work;
+  Tensor queries;  // [rows, heads * head_dim]
+  KvLayerView cache;
+  Tensor out;  // [rows, heads * head_dim]
+  CudaAttentionScratch scratch;
+  int heads;
+  int group;    // query heads that share a KV head
+  float scale;  // log2(e) / sqrt(head_dim): scores are exponents of 2
+};
+
+inline constexpr int kAttentionWarps = 4;
+inline constexpr int kAttentionThreads = kAttentionWarps * 32;
+
+// The block table of the sequence that owns row `row` of the pass.
+__device__ inline const int32_t* BlockTable(const CudaPass& pass, int row) {
+  return pass.block_tables +
+         static_cast<size_t>(pass.sequence_of_row[row]) * static_cast<size_t>(pass.table_stride);
+}
+
+// Keys or values of one KV head, from some token of a KV block on. The [head_dim] elements of the
+// next token lie row_bytes further. For codes, `scales` points to the token's scale, and the next
+// token's lies scale_bytes further.
+struct HeadRows {
+  const uint8_t* rows;
+  const uint8_t* scales;
+  size_t row_bytes;
+  size_t scale_bytes;
+
+  __device__ HeadRows Values(const KvLayerView& cache) const {
+    const size_t step = cache.values_offset - cache.keys_offset;
+    return {rows + step, scales + step, row_bytes, scale_bytes};
+  }
+  __device__ const uint8_t* Row(int token) const {
+    return rows + static_cast<size_t>(token) * row_bytes;
+  }
+  __device__ float Scale(int token) const {
+    return *reinterpret_cast<const float*>(scales + static_cast<size_t>(token) * scale_bytes);
+  }
+};
+
+// The keys of KV head `kv_head` from token `token_in_block` of block `block` on.
+__device__ inline HeadRows KeysAt(const KvLayerView& cache, int32_t block, int token_in_block,
+                                  int kv_head) {
+  const KvPartShape part = cache.part();
+  const auto head = static_cast<size_t>(kv_head);
+  return {cache.KeyRow(block, token_in_block) + head * part.head_bytes(),
+          cache.KeyScales(block, token_in_block) + head * sizeof(float), part.row_bytes(),
+          part.scale_bytes()};
+}
+
+}  // namespace baton

@@ -1,0 +1,279 @@
+// Pages of keys and values in shared memory, and their products on the tensor cores.
+//
+// An M tile is 16 rows of queries. The lanes of a warp divide the accumulator of an mma as follows:
+//   rows of each M tile: lane / 4, and lane / 4 + 8
+//   columns of every 8:  2 * (lane % 4), and the next one
+// Whole warps call everything here.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "common/backend/cuda/attention/attention_args.h"
+#include "common/backend/cuda/device/device.h"
+#include "ptx.h"
+
+namespace baton {
+
+// A row of `kHeadDim` 16-bit elements in shared memory. Its bytes are an odd multiple of 16, so
+// that the same 16 bytes of eight consecutive rows lie in different banks.
+template <int kHeadDim>
+struct PageShape {
+  static constexpr int kChunks = kHeadDim / 8;  // chunks of 16 bytes in a row
+  static constexpr int kRowBytes = (kChunks | 1) * 16;
+  static constexpr int kBytes = kAttentionPage * kRowBytes;
+};
+
+// The element that the tensor cores multiply for a cache of elements `Stored`. Codes are exact in
+// __half; their products with the scale are rounded to __half.
+template <class Stored>
+using MatrixElement = std::conditional_t<kIsKvCode<Stored>, __half, Stored>;
+
+// Calls visit(Stored{}, std::integral_constant<int, head_dim>{}) and returns true where the tensor
+// cores take such a cache. Returns false otherwise.
+template <class Visit>
+bool WithPageShape(const KvLayerView& cache, const Visit& visit) {
+  if (cache.dtype == KvDtype::kF32) return false;
+  const auto with_head_dim = [&](auto head_dim) {
+    WithElement(cache.dtype, [&](auto stored) {
+      if constexpr (!std::is_same_v<decltype(stored), float>) visit(stored, head_dim);
+    });
+    return true;
+  };
+  switch (cache.head_dim) {
+    case 64:
+      return with_head_dim(std::integral_constant<int, 64>{});
+    case 80:
+      return with_head_dim(std::integral_constant<int, 80>{});
+    case 96:
+      return with_head_dim(std::integral_constant<int, 96>{});
+    case 128:
+      return with_head_dim(std::integral_constant<int, 128>{});
+    case 256:
+      return with_head_dim(std::integral_constant<int, 256>{});
+    default:
+      return false;
+  }
+}
+
+// Two elements packed into a register, `low` in its lower half.
+template <class Element>
+__device__ uint32_t PackPair(float low, float high);
+template <>
+__device__ inline uint32_t PackPair<__half>(float low, float high) {
+  const __half2 pair = __floats2half2_rn(low, high);
+  uint32_t bits;
+  memcpy(&bits, &pair, sizeof(bits));
+  return bits;
+}
+template <>
+__device__ inline uint32_t PackPair<__nv_bfloat16>(float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  uint32_t bits;
+  memcpy(&bits, &pair, sizeof(bits));
+  return bits;
+}
+
+// d += a b: one mma of an M tile `a` [16, 16] and an operand [16, 8] whose halves are b0 and b1.
+template <class Element>
+__device__ void Multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
+template <>
+__device__ inline void Multiply<__half>(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
+                                        uint32_t b1) {
+  MultiplyF16(d, a, {b0, b1});
+}
+template <>
+__device__ inline void Multiply<__nv_bfloat16>(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
+                                               uint32_t b1) {
+  MultiplyBf16(d, a, {b0, b1});
+}
+
+// Stores rows [0, row_count * group) of queries, scaled and rounded. Row i is the query of row
+// first_row + i / group of the pass and head kv_head * group + i % group. The other rows, up to
+// `rows`, become zero. `to` [rows, kRowBytes]. All kThreads threads of the block call it.
+template <class Element, int kHeadDim, int kThreads = kAttentionThreads>
+__device__ void StoreQueries(const AttentionArgs& args, PrefillTile tile, int kv_head, int rows,
+                             uint8_t* to) {
+  using Shape = PageShape<kHeadDim>;
+  const int used = tile.row_count * args.group;
+  for (int i = static_cast<int>(threadIdx.x); i < rows * Shape::kChunks; i += kThreads) {
+    const int row = i / Shape::kChunks;
+    const int chunk = i % Shape::kChunks;
+    uint4 packed = {0, 0, 0, 0};
+    if (row < used) {
+      const int head = kv_head * args.group + row % args.group;
+      const float* const query =
+          args.queries.Row(tile.first_row + row / args.group) + head * kHeadDim + chunk * 8;
+      Floats<8> x = LoadFloats<8>(query);
+#pragma unroll
+      for (float& element : x.values) element *= args.scale;
+      packed = {
+          PackPair<Element>(x.values[0], x.values[1]), PackPair<Element>(x.values[2], x.values[3]),
+          PackPair<Element>(x.values[4], x.values[5]), PackPair<Element>(x.values[6], x.values[7])};
+    }
+    *reinterpret_cast<uint4*>(to + row * Shape::kRowBytes + chunk * 16) = packed;
+  }
+}
+
+// Bytes of a page as copied from the cache: in the form for the tensor cores, or
+// [kAttentionPage, kHeadDim] codes and [kAttentionPage] scales.
+template <class Stored, int kHeadDim>
+inline constexpr int kCopiedPageBytes = kIsKvCode<Stored>
+                                            ? kAttentionPage*(kHeadDim + int{sizeof(float)})
+                                            : PageShape<kHeadDim>::kBytes;
+
+// Begins to copy the first `rows` rows of a page to `to` [kCopiedPageBytes]. The other rows become
+// zero, so that no NaN lies there: the weight 0 times a NaN is a NaN.
+template <class Stored, int kHeadDim>
+__device__ void CopyPage(const HeadRows& from, int rows, uint8_t* to, int lane) {
+  constexpr int kChunks = kHeadDim * int{sizeof(Stored)} / 16;
+  constexpr int kRowBytes = kIsKvCode<Stored> ? kHeadDim : PageShape<kHeadDim>::kRowBytes;
+#pragma unroll
+  for (int i = 0; i < (kAttentionPage * kChunks + 31) / 32; ++i) {
+    const int row = (i * 32 + lane) / kChunks;
+    const int chunk = (i * 32 + lane) % kChunks;
+    if (kAttentionPage * kChunks % 32 != 0 && row >= kAttentionPage) continue;
+    CopyAsync16(to + row * kRowBytes + chunk * 16, from.Row(row) + chunk * 16, row < rows ? 16 : 0);
+  }
+  if constexpr (kIsKvCode<Stored>) {
+    if (lane < kAttentionPage) {
+      CopyAsync4(to + kAttentionPage * kHeadDim + lane * 4,
+                 from.scales + static_cast<size_t>(lane) * from.scale_bytes, lane < rows);
+    }
+  }
+}
+
+// Turns a copied page of codes into the form for the tensor cores, `to` [PageShape::kBytes].
+template <class Code, int kHeadDim>
+__device__ void DequantisePage(const uint8_t* from, uint8_t* to, int lane) {
+  using Shape = PageShape<kHeadDim>;
+  static_assert(kAttentionPage * Shape::kChunks % 32 == 0);
+  const auto* const scales = reinterpret_cast<const float*>(from + kAttentionPage * kHeadDim);
+#pragma unroll 2
+  for (int i = 0; i < kAttentionPage * Shape::kChunks / 32; ++i) {
+    const int row = (i * 32 + lane) / Shape::kChunks;
+    const int chunk = (i * 32 + lane) % Shape::kChunks;
+    const float scale = scales[row];
+    Floats<8> x = LoadFloats<8>(reinterpret_cast<const Code*>(from + row * kHeadDim) + chunk * 8);
+#pragma unroll
+    for (float& element : x.values) element *= scale;
+    *reinterpret_cast<uint4*>(to + row * Shape::kRowBytes + chunk * 16) = {
+        PackPair<__half>(x.values[0], x.values[1]), PackPair<__half>(x.values[2], x.values[3]),
+        PackPair<__half>(x.values[4], x.values[5]), PackPair<__half>(x.values[6], x.values[7])};
+  }
+}
+
+// Returns a key tile [K, V][kPages] in the form for the tensor cores. `copied` holds the first
+// `keys` keys of the tile. Codes are converted into `dequantised`, which is then returned. kWarps
+// warps call it, each with its number `warp`; if more than one, they are all warps of the block.
+template <class Stored, int kHeadDim, int kPages, int kWarps>
+__device__ const uint8_t* TakeTile(int warp, int keys, const uint8_t* copied,
+                                   uint8_t* dequantised) {
+  if constexpr (!kIsKvCode<Stored>) {
+    return copied;
+  } else {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    for (int i = warp; i < 2 * kPages; i += kWarps) {
+      if (i % kPages * kAttentionPage >= keys) continue;
+      DequantisePage<Stored, kHeadDim>(copied + i * kCopiedPageBytes<Stored, kHeadDim>,
+                                       dequantised + i * PageShape<kHeadDim>::kBytes, lane);
+    }
+    if constexpr (kWarps == 1) {
+      __syncwarp();
+    } else {
+      __syncthreads();
+    }
+    return dequantised;
+  }
+}
+
+// scores[t][p] += M tile t of `queries` [kTiles * 16, kHeadDim] times the transpose of page p of
+// `keys` [kPages * 16, kHeadDim], for the first `pages` pages. The index [2] is a half of a page's
+// keys.
+template <class Element, int kHeadDim, int kTiles, int kPages>
+__device__ void MultiplyKeys(const uint8_t* queries, const uint8_t* keys, int pages,
+                             float (&scores)[kTiles][kPages][2][4]) {
+  using Shape = PageShape<kHeadDim>;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  // Each lane names one row of one of four 8x8 matrices. Queries: rows 0-7, rows 8-15, then both
+  // with the next 8 columns. Keys: keys 0-7, keys 0-7 with the next 8 columns, then keys 8-15 in
+  // both ways.
+  const uint8_t* const query = queries + lane % 16 * Shape::kRowBytes + lane / 16 * 16;
+  const uint8_t* const key =
+      keys + (lane / 16 * 8 + lane % 8) * Shape::kRowBytes + lane / 8 % 2 * 16;
+#pragma unroll
+  for (int d = 0; d < kHeadDim / 16; ++d) {
+    uint32_t a[kTiles][4];
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) LoadMatrices(a[t], query + t * Shape::kBytes + d * 32);
+#pragma unroll
+    for (int p = 0; p < kPages; ++p) {
+      if (p >= pages) continue;
+      uint32_t b[4];
+      LoadMatrices(b, key + p * Shape::kBytes + d * 32);
+#pragma unroll
+      for (int t = 0; t < kTiles; ++t) {
+        Multiply<Element>(scores[t][p][0], a[t], b[0], b[1]);
+        Multiply<Element>(scores[t][p][1], a[t], b[2], b[3]);
+      }
+    }
+  }
+}
+
+// Rounds the weights of an M tile and a page, laid out as accumulators, to an operand of an mma.
+template <class Element>
+__device__ void RoundWeights(const float (&weights)[2][4], uint32_t (&a)[4]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float(&half)[4] = weights[i / 2];
+    a[i] = PackPair<Element>(half[i % 2 * 2], half[i % 2 * 2 + 1]);
+  }
+}
+
+// The row that a lane names, in one of four 8x8 matrices of values, which are loaded transposed:
+// keys 0-7, keys 8-15, then both with the next 8 columns.
+template <int kHeadDim>
+__device__ const uint8_t* ValueRows(const uint8_t* values, int lane) {
+  return values + lane % 16 * PageShape<kHeadDim>::kRowBytes + lane / 16 * 16;
+}
+
+// Columns [16 * d, 16 * d + 16) of the sums of all M tiles += weights `a` times values `b`.
+template <class Element, int kTiles, int kColumns>
+__device__ void MultiplyBoth(const uint32_t (&a)[kTiles][4], const uint32_t (&b)[4],
+                             float (&sums)[kTiles][kColumns][4], int d) {
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+    Multiply<Element>(sums[t][d * 2], a[t], b[0], b[1]);
+    Multiply<Element>(sums[t][d * 2 + 1], a[t], b[2], b[3]);
+  }
+}
+
+// sums[t] += the weights of M tile t (`scores`, rounded) times the first `pages` pages of `values`
+// [kPages * 16, kHeadDim], or times 8 * kFragments columns of them.
+template <class Element, int kHeadDim, int kTiles, int kPages, int kFragments>
+__device__ void MultiplyValues(const float (&scores)[kTiles][kPages][2][4], const uint8_t* values,
+                               int pages, float (&sums)[kTiles][kFragments][4]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const uint8_t* const value = ValueRows<kHeadDim>(values, lane);
+#pragma unroll
+  for (int p = 0; p < kPages; ++p) {
+    if (p >= pages) continue;
+    uint32_t a[kTiles][4];
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) RoundWeights<Element>(scores[t][p], a[t]);
+#pragma unroll
+    for (int d = 0; d < kFragments / 2; ++d) {
+      uint32_t b[4];
+      LoadMatricesTransposed(b, value + p * PageShape<kHeadDim>::kBytes + d * 32);
+      MultiplyBoth<Element>(a, b, sums, d);
+    }
+  }
+}
+
+}  // namespace baton

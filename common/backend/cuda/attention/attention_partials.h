@@ -1,0 +1,224 @@
+// The end of a decode task: the states of a block's warps are merged into one, and the states of a
+// row's tasks into the row's context. A state is [PartialStride(head_dim)]: O, which is the sum of
+// 2^(score - maximum) * value; the maximum; the sum of 2^(score - maximum). A state that saw no key
+// has O = 0, the maximum -infinity and the sum 0.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "common/backend/cuda/attention/attention_args.h"
+#include "common/backend/cuda/device/device.h"
+
+namespace baton {
+
+// A decode task, and the query heads [first_head, first_head + count) of its row.
+struct TaskHeads {
+  DecodeTask task;
+  int first_head;
+  int count;  // at most kMaxTaskHeads
+};
+inline constexpr int kMaxTaskHeads = 16;
+inline constexpr int kTaskSharedBytes = (kMaxTaskHeads + 4) * 4;  // shared memory for EndTask
+
+__device__ inline float4 AddScaled(float4 sum, float scale, float4 x) {
+  return {__fmaf_rn(scale, x.x, sum.x), __fmaf_rn(scale, x.y, sum.y), __fmaf_rn(scale, x.z, sum.z),
+          __fmaf_rn(scale, x.w, sum.w)};
+}
+
+// States to be merged in ascending order. State i is at `first + i * stride`.
+struct States {
+  const float* first;
+  size_t stride;
+  int count;
+};
+
+// Four neighbouring elements of the merged O, and the merged sum, relative to the maximum of all.
+struct Merged {
+  float4 o;
+  float sum;
+};
+__device__ inline Merged MergeStates(const States& states, int head_dim, int element, float max) {
+  Merged merged = {{0, 0, 0, 0}, 0};
+#pragma unroll 4
+  for (int i = 0; i < states.count; ++i) {
+    const float* const state = states.first + static_cast<size_t>(i) * states.stride;
+    const float scale = exp2f(state[head_dim] - max);
+    merged.o = AddScaled(merged.o, scale, *reinterpret_cast<const float4*>(state + element));
+    merged.sum = __fmaf_rn(scale, state[head_dim + 1], merged.sum);
+  }
+  return merged;
+}
+
+// The partial result `partial` of query head `head`, counted among all heads, in scratch memory.
+__device__ inline float* PartialAt(const AttentionArgs& args, int partial, int head) {
+  return args.scratch.partials + (static_cast<size_t>(partial) * static_cast<size_t>(args.heads) +
+                                  static_cast<size_t>(head)) *
+                                     static_cast<size_t>(PartialStride(args.cache.head_dim));
+}
+
+__device__ inline void StoreContext(const AttentionArgs& args, int row, int head, int element,
+                                    const Merged& merged) {
+  const float inverse = 1.0f / merged.sum;
+  float* const to = args.out.Row(row) + head * args.cache.head_dim + element;
+  *reinterpret_cast<float4*>(to) = {merged.o.x * inverse, merged.o.y * inverse,
+                                    merged.o.z * inverse, merged.o.w * inverse};
+}
+
+// Merges the states of the warps into a partial result of the row, or into the row's context where
+// the task has all keys of its row. `states` [kAttentionWarps][heads.count, PartialStride] is in
+// shared memory; from one warp's states to the next it is `warp_stride` floats.
+__device__ inline void MergeWarps(const AttentionArgs& args, const TaskHeads& heads,
+                                  const float* states, size_t warp_stride) {
+  const int head_dim = args.cache.head_dim;
+  const int quads = head_dim / 4;
+  for (int i = static_cast<int>(threadIdx.x); i < heads.count * quads; i += kAttentionThreads) {
+    const int head = i / quads;
+    const int element = i % quads * 4;
+    const States of_head = {states + head * PartialStride(head_dim), warp_stride, kAttentionWarps};
+    float max = of_head.first[head_dim];
+    for (int warp = 1; warp < kAttentionWarps; ++warp) {
+      max = fmaxf(max, of_head.first[static_cast<size_t>(warp) * warp_stride + head_dim]);
+    }
+    const Merged merged = MergeStates(of_head, head_dim, element, max);
+    if (heads.task.first_partial < 0) {
+      StoreContext(args, heads.task.row, heads.first_head + head, element, merged);
+      continue;
+    }
+    float* const to =
+        PartialAt(args, heads.task.first_partial + heads.task.first_key / kAttentionSplit,
+                  heads.first_head + head);
+    *reinterpret_cast<float4*>(to + element) = merged.o;
+    if (element == 0) {
+      *reinterpret_cast<float2*>(to + head_dim) = {max, merged.sum};
+    }
+  }
+}
+
+// True in the last of `expected` blocks that come here: it sees what all of them wrote. The counter
+// is zero again then. `shared` [1], in shared memory.
+__device__ inline bool ComesLast(int32_t* counter, int expected, int32_t* shared) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    *shared = atomicAdd(counter, 1) == expected - 1;
+    __threadfence();
+    if (*shared != 0) *counter = 0;
+  }
+  __syncthreads();
+  return *shared != 0;
+}
+
+// --- AttentionCut::kAlike: states are merged one after the other, so that the result does not
+// --- depend on who merges them, or when.
+
+// The factors with which a state joins the total before it: both are scaled to the new maximum.
+struct MergeScales {
+  float max;
+  float total;
+  float state;
+};
+__device__ inline MergeScales ScalesFor(float total_max, float state_max) {
+  const float max = fmaxf(total_max, state_max);
+  return {max, exp2f(total_max - max), exp2f(state_max - max)};
+}
+__device__ inline float MergeValue(const MergeScales& scales, float total, float state) {
+  return __fmaf_rn(state, scales.state, total * scales.total);
+}
+
+// Four neighbouring elements of the states merged so far.
+struct MergedInOrder {
+  float max = -INFINITY;
+  Merged total = {{0, 0, 0, 0}, 0};
+
+  // REQUIRES: the state saw a key.
+  __device__ void Take(const Merged& state, float state_max) {
+    const MergeScales scales = ScalesFor(max, state_max);
+    max = scales.max;
+    total.sum = MergeValue(scales, total.sum, state.sum);
+    total.o = {MergeValue(scales, total.o.x, state.o.x), MergeValue(scales, total.o.y, state.o.y),
+               MergeValue(scales, total.o.z, state.o.z), MergeValue(scales, total.o.w, state.o.w)};
+  }
+};
+
+// Merges the `count` partial results of a row into its context. All kThreads threads call it.
+template <int kThreads>
+__device__ inline void MergePartialsInOrder(const AttentionArgs& args, const TaskHeads& heads,
+                                            int count) {
+  const int head_dim = args.cache.head_dim;
+  const int quads = head_dim / 4;
+  const size_t stride =
+      static_cast<size_t>(args.heads) * static_cast<size_t>(PartialStride(head_dim));
+  for (int i = static_cast<int>(threadIdx.x); i < heads.count * quads; i += kThreads) {
+    const int head = heads.first_head + i / quads;
+    const int element = i % quads * 4;
+    const float* partial = PartialAt(args, heads.task.first_partial, head);
+    MergedInOrder merged;
+#pragma unroll 8
+    for (int k = 0; k < count; ++k, partial += stride) {
+      const float2 max_and_sum = *reinterpret_cast<const float2*>(partial + head_dim);
+      merged.Take({*reinterpret_cast<const float4*>(partial + element), max_and_sum.y},
+                  max_and_sum.x);
+    }
+    StoreContext(args, heads.task.row, head, element, merged.total);
+  }
+}
+
+// True in the block that ends the last of the row's tasks. The row's counter is the one of the
+// first head. `shared` [1], in shared memory.
+__device__ inline bool EndsRow(const AttentionArgs& args, const TaskHeads& heads, int count,
+                               int32_t* shared) {
+  int32_t* const counter = args.scratch.arrivals +
+                           static_cast<size_t>(heads.task.row) * static_cast<size_t>(args.heads) +
+                           static_cast<size_t>(heads.first_head);
+  return ComesLast(counter, count, shared);
+}
+
+// --- AttentionCut::kByRowCount: all states are merged at once, relative to the maximum of all.
+
+// Merges the partial results of a row into its context. `shared` [heads.count], in shared memory.
+__device__ inline void MergePartials(const AttentionArgs& args, const TaskHeads& heads, int count,
+                                     float* shared) {
+  const int head_dim = args.cache.head_dim;
+  const size_t stride =
+      static_cast<size_t>(args.heads) * static_cast<size_t>(PartialStride(head_dim));
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  for (int head = static_cast<int>(threadIdx.x) / 32; head < heads.count; head += kAttentionWarps) {
+    const float* const first = PartialAt(args, heads.task.first_partial, heads.first_head + head);
+    float max = -INFINITY;
+    for (int i = lane; i < count; i += 32) {
+      max = fmaxf(max, first[static_cast<size_t>(i) * stride + head_dim]);
+    }
+    max = WarpMax(max);
+    if (lane == 0) shared[head] = max;
+  }
+  __syncthreads();
+  const int quads = head_dim / 4;
+  for (int i = static_cast<int>(threadIdx.x); i < heads.count * quads; i += kAttentionThreads) {
+    const int head = i / quads;
+    const int element = i % quads * 4;
+    const States of_head = {PartialAt(args, heads.task.first_partial, heads.first_head + head),
+                            stride, count};
+    StoreContext(args, heads.task.row, heads.first_head + head, element,
+                 MergeStates(of_head, head_dim, element, shared[head]));
+  }
+}
+
+// Ends a task whose warps have left their states in shared memory, as MergeWarps takes them. All
+// threads call it, as the last thing they do. `shared` [kTaskSharedBytes], in shared memory.
+__device__ inline void EndTask(const AttentionArgs& args, const TaskHeads& heads,
+                               const float* states, size_t warp_stride, uint8_t* shared) {
+  __syncthreads();
+  MergeWarps(args, heads, states, warp_stride);
+  if (heads.task.first_partial >= 0) {
+    const int count = args.pass.positions[heads.task.row] / kAttentionSplit + 1;
+    if (EndsRow(args, heads, count, reinterpret_cast<int32_t*>(shared))) {
+      MergePartials(args, heads, count, reinterpret_cast<float*>(shared) + 4);
+    }
+  }
+}
+
+}  // namespace baton

@@ -1,0 +1,45 @@
+// The work of the attention kernels' thread blocks, decided on the host once per pass.
+//
+// Where a sequence has one row in the pass, the row becomes one task for each kAttentionSplit keys,
+// cut at absolute multiples of kAttentionSplit. The last task to end merges their partial results
+// in ascending order. Where a sequence has several rows, they become tiles, counted from the
+// sequence's first row in the pass. Where there are no tiles, each of these rows becomes one task
+// with all of its keys. The tasks and tiles of a sequence do not depend on the other sequences.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+
+#include "common/backend/backend.h"
+#include "common/backend/cuda/attention/attention.h"
+
+namespace baton {
+
+// The plan of one pass, copied to device memory as it is. PlanAttention fills it again for each
+// pass and reuses its memory.
+struct AttentionPlan {
+  // [2] counts and [2] of padding, then tasks [task_count, 4], then tiles [tile_count, 2].
+  std::vector<int32_t> words;
+  int task_count = 0;
+  int tile_count = 0;
+  int partials = 0;                              // partial results, for AttentionPartialBytes
+  AttentionCut cut = AttentionCut::kByRowCount;  // the cut of the work
+
+  size_t bytes() const { return words.size() * sizeof(int32_t); }
+  // The work once `words` has been copied to `device`, which is aligned to 16 bytes.
+  AttentionWork At(const void* device) const;
+};
+
+// Plans the attention of a pass of `sequences`. `tile_rows` comes from PrefillTileRows. The plan
+// has at most MaxAttentionPlanBytes.
+void PlanAttention(absl::Span<const PassSequence> sequences, int tile_rows, AttentionPlan& plan,
+                   AttentionCut cut = AttentionCut::kByRowCount);
+
+// The largest plan of any pass of `rows` rows and of `sequences` sequences, each of at most
+// `max_tokens` tokens, in bytes.
+size_t MaxAttentionPlanBytes(int rows, int sequences, int max_tokens);
+
+}  // namespace baton

@@ -1,0 +1,259 @@
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cmath>
+
+#include "common/backend/cuda/attention/attention_partials.h"
+#include "common/backend/cuda/attention/attention_tile.h"
+#include "common/backend/cuda/attention/segment_attention.h"
+#include "common/backend/cuda/device/device.h"
+#include "common/backend/cuda/device/launch.h"
+#include "ptx.h"
+
+namespace baton {
+
+// Shared memory: [queries][2 buffers][K, V][pages]. For a cache of codes there is one more
+// [K, V][pages] behind the buffers, which takes the dequantised elements.
+template <class Stored_, int kHeadDim, int kWarps_>
+struct SegmentShape {
+  using Stored = Stored_;
+  using Element = MatrixElement<Stored>;
+  static constexpr int kWarps = kWarps_;
+  static constexpr int kThreads = kWarps * 32;
+  static constexpr int kHalves = kHeadDim > 128 ? 2 : 1;  // warps for each M tile
+  static constexpr int kColumns = kHeadDim / kHalves;     // columns of the values for each warp
+  static constexpr int kQueries = kWarps / kHalves * 16;
+  static constexpr int kPages = kHeadDim > 80 ? 2 : 4;  // pages of a key tile
+  static constexpr int kKeys = kPages * kAttentionPage;
+  static constexpr int kPartBytes = kPages * PageShape<kHeadDim>::kBytes;  // K, or V, of a key tile
+  static constexpr int kPageBytes = kCopiedPageBytes<Stored, kHeadDim>;
+  static constexpr int kBufferBytes = 2 * kPages * kPageBytes;
+  static constexpr int kBuffersAt = kQueries * PageShape<kHeadDim>::kRowBytes;
+  static constexpr int kSharedBytes =
+      kBuffersAt + 2 * kBufferBytes + (kIsKvCode<Stored> ? 2 * kPartBytes : 0);
+  static_assert(kAttentionSplit % kKeys == 0 && kAttentionSplit / kAttentionPage <= 32);
+};
+
+template <class Shape>
+static __device__ void MeetAll() {
+  if constexpr (Shape::kWarps == 1) {
+    __syncwarp();
+  } else {
+    __syncthreads();
+  }
+}
+
+// The KV block of this lane's page: lane i has the i-th page of the segment at `first_key`.
+static __device__ inline int32_t FindBlocks(const AttentionArgs& args, const TileWork& work,
+                                            int first_key) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int key = min(first_key + lane * kAttentionPage, work.end_key - 1);
+  return work.block_table[key / args.cache.block_size];
+}
+
+// Begins to copy the key tile at `first_key` to `buffer` [K, V][pages]. `blocks` is FindBlocks of
+// the tile's segment.
+template <class Shape, int kHeadDim>
+static __device__ void CopyTile(const AttentionArgs& args, const TileWork& work, int first_key,
+                                int32_t blocks, uint8_t* buffer) {
+  const KvLayerView& cache = args.cache;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int i = static_cast<int>(threadIdx.x) / 32; i < 2 * Shape::kPages; i += Shape::kWarps) {
+    const int page = i % Shape::kPages;
+    const int part = i / Shape::kPages;
+    const int key = first_key + page * kAttentionPage;
+    const int32_t block = __shfl_sync(kAllLanes, blocks, key % kAttentionSplit / kAttentionPage);
+    if (key >= work.end_key) continue;
+    const HeadRows keys = KeysAt(cache, block, key % cache.block_size, work.kv_head);
+    CopyPage<typename Shape::Stored, kHeadDim>(part == 0 ? keys : keys.Values(cache),
+                                               work.end_key - key, buffer + i * Shape::kPageBytes,
+                                               lane);
+  }
+  CommitCopies();
+}
+
+// Merges `segment` into `total`, for the rows that see one of its keys.
+template <int kColumns>
+static __device__ void MergeSegment(const WarpRows<1>& rows, int first_key,
+                                    const SoftmaxState<1, kColumns>& segment,
+                                    SoftmaxState<1, kColumns>& total) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    if (rows.last_key[0][r] < first_key) continue;
+    const MergeScales scales = ScalesFor(total.max[0][r], segment.max[0][r]);
+    total.max[0][r] = scales.max;
+    total.sum[0][r] = MergeValue(scales, total.sum[0][r], segment.sum[0][r]);
+#pragma unroll
+    for (int i = 0; i < kColumns / 4; ++i) {
+      float& sum = total.o[0][i / 2][r * 2 + i % 2];
+      sum = MergeValue(scales, sum, segment.o[0][i / 2][r * 2 + i % 2]);
+    }
+  }
+}
+
+// The first column of the values that this warp sums.
+template <class Shape>
+static __device__ int FirstColumn() {
+  return static_cast<int>(threadIdx.x) / 32 % Shape::kHalves * Shape::kColumns;
+}
+
+// Attends to keys [first_key, work.end_key), which begin with a segment. After each segment it
+// calls end_segment(the segment's first key, state).
+template <class Shape, int kHeadDim, class EndSegment>
+static __device__ void AttendSegments(const AttentionArgs& args, const TileWork& work,
+                                      int first_key, const WarpRows<1>& rows, uint8_t* shared,
+                                      const EndSegment& end_segment) {
+  using Element = typename Shape::Element;
+  const uint8_t* const queries = shared + rows.first * PageShape<kHeadDim>::kRowBytes;
+  const int first_column = FirstColumn<Shape>();
+  uint8_t* const buffers = shared + Shape::kBuffersAt;
+  int32_t blocks = FindBlocks(args, work, first_key);
+  int32_t next_blocks = FindBlocks(args, work, first_key + kAttentionSplit);
+  CopyTile<Shape, kHeadDim>(args, work, first_key, blocks, buffers);
+  SoftmaxState<1, Shape::kColumns> state;
+  ClearState(state);
+  for (int buffer = 0; first_key < work.end_key; first_key += Shape::kKeys, buffer ^= 1) {
+    WaitForCopies<0>();
+    MeetAll<Shape>();  // all warps have copied, and none reads the other buffer any more
+    const int next = first_key + Shape::kKeys;
+    if (next % kAttentionSplit == 0) {
+      blocks = next_blocks;
+      next_blocks = FindBlocks(args, work, next + kAttentionSplit);
+    }
+    if (next < work.end_key) {
+      CopyTile<Shape, kHeadDim>(args, work, next, blocks,
+                                buffers + (buffer ^ 1) * Shape::kBufferBytes);
+    }
+    const uint8_t* const keys =
+        TakeTile<typename Shape::Stored, kHeadDim, Shape::kPages, Shape::kWarps>(
+            static_cast<int>(threadIdx.x) / 32, work.end_key - first_key,
+            buffers + buffer * Shape::kBufferBytes, buffers + 2 * Shape::kBufferBytes);
+    const uint8_t* const values = keys + Shape::kPartBytes + first_column * sizeof(Element);
+    if (next <= rows.all_end && rows.used > 0) {
+      AttendKeys<Element, kHeadDim, Shape::kPages, true>(rows, first_key, queries, keys, values,
+                                                         state);
+    } else if (first_key < rows.end_key) {
+      AttendKeys<Element, kHeadDim, Shape::kPages, false>(rows, first_key, queries, keys, values,
+                                                          state);
+    }
+    if (next % kAttentionSplit == 0 || next >= work.end_key) {
+      FoldSums(state);
+      end_segment(first_key / kAttentionSplit * kAttentionSplit, state);
+      ClearState(state);
+    }
+  }
+}
+
+// --- Tiles: sequences of several rows.
+
+template <class Shape, int kHeadDim>
+static __global__ void __launch_bounds__(Shape::kThreads)
+    SegmentTileKernel(const __grid_constant__ AttentionArgs args) {
+  extern __shared__ __align__(16) uint8_t shared_memory[];
+  WaitForPreviousKernel();
+  LetNextKernelStart();
+  const int item = static_cast<int>(blockIdx.x) / args.cache.kv_heads;
+  if (item >= args.work.counts[1]) return;
+  const TileWork work = TileAt(args, item);
+  StoreQueries<typename Shape::Element, kHeadDim, Shape::kThreads>(args, work.tile, work.kv_head,
+                                                                   Shape::kQueries, shared_memory);
+  const WarpRows rows =
+      FindRows<1>(args, work, static_cast<int>(threadIdx.x) / 32 / Shape::kHalves);
+  SoftmaxState<1, Shape::kColumns> total;
+  ClearState(total);
+  AttendSegments<Shape, kHeadDim>(
+      args, work, 0, rows, shared_memory,
+      [&](int first_key, const SoftmaxState<1, Shape::kColumns>& segment) {
+        MergeSegment(rows, first_key, segment, total);
+      });
+  StoreContexts<kHeadDim>(args, work, rows, total, FirstColumn<Shape>());
+}
+
+// --- Tasks: segments of single rows.
+
+// Stores the state of the row's heads as a partial result.
+template <class Shape, int kHeadDim>
+static __device__ void StorePartial(const AttentionArgs& args, const TaskHeads& heads,
+                                    const SoftmaxState<1, Shape::kColumns>& state) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int first_column = FirstColumn<Shape>();
+  const int partial = heads.task.first_partial + heads.task.first_key / kAttentionSplit;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int head = r * 8 + lane / 4;
+    if (head >= heads.count) continue;
+    float* const to = PartialAt(args, partial, heads.first_head + head);
+#pragma unroll
+    for (int d = 0; d < Shape::kColumns / 8; ++d) {
+      *reinterpret_cast<float2*>(to + first_column + d * 8 + lane % 4 * 2) = {
+          state.o[0][d][r * 2], state.o[0][d][r * 2 + 1]};
+    }
+    if (lane % 4 == 0 && first_column == 0) {
+      *reinterpret_cast<float2*>(to + kHeadDim) = {state.max[0][r], state.sum[0][r]};
+    }
+  }
+}
+
+template <class Shape, int kHeadDim>
+static __global__ void __launch_bounds__(Shape::kThreads)
+    SegmentTaskKernel(const __grid_constant__ AttentionArgs args) {
+  extern __shared__ __align__(16) uint8_t shared_memory[];
+  WaitForPreviousKernel();
+  LetNextKernelStart();
+  const int item = static_cast<int>(blockIdx.x) / args.cache.kv_heads;
+  if (item >= args.work.counts[0]) return;
+  const DecodeTask task = args.work.tasks[item];
+  const TileWork work = {.tile = {task.row, 1},
+                         .kv_head = static_cast<int>(blockIdx.x) % args.cache.kv_heads,
+                         .first_position = args.pass.positions[task.row],
+                         .end_key = task.end_key,
+                         .block_table = BlockTable(args.pass, task.row)};
+  StoreQueries<typename Shape::Element, kHeadDim, Shape::kThreads>(args, work.tile, work.kv_head,
+                                                                   kAttentionPage, shared_memory);
+  const WarpRows rows = FindRows<1>(args, work, 0);
+  const TaskHeads heads = {task, work.kv_head * args.group, args.group};
+  AttendSegments<Shape, kHeadDim>(
+      args, work, task.first_key, rows, shared_memory,
+      [&](int first_key, const SoftmaxState<1, Shape::kColumns>& segment) {
+        if (task.first_partial >= 0) return StorePartial<Shape, kHeadDim>(args, heads, segment);
+        SoftmaxState<1, Shape::kColumns> total;
+        ClearState(total);
+        MergeSegment(rows, first_key, segment, total);
+        StoreContexts<kHeadDim>(args, work, rows, total, FirstColumn<Shape>());
+      });
+  if (task.first_partial < 0) return;
+  const int count = work.first_position / kAttentionSplit + 1;
+  if (EndsRow(args, heads, count, reinterpret_cast<int32_t*>(shared_memory))) {
+    MergePartialsInOrder<Shape::kThreads>(args, heads, count);
+  }
+}
+
+template <class Shape>
+static LaunchOptions OptionsFor(int items, const AttentionArgs& args, cudaStream_t stream) {
+  return {.grid = static_cast<unsigned>(items * args.cache.kv_heads),
+          .block = Shape::kThreads,
+          .shared_bytes = Shape::kSharedBytes,
+          .stream = stream,
+          .may_start_early = true};
+}
+
+void LaunchSegmentTiles(const AttentionArgs& args, cudaStream_t stream) {
+  WithPageShape(args.cache, [&](auto stored, auto head_dim) {
+    using Shape = SegmentShape<decltype(stored), decltype(head_dim)::value, 8>;
+    Launch(SegmentTileKernel<Shape, decltype(head_dim)::value>,
+           OptionsFor<Shape>(args.work.max_tiles, args, stream), args);
+  });
+}
+
+void LaunchSegmentTasks(const AttentionArgs& args, cudaStream_t stream) {
+  WithPageShape(args.cache, [&](auto stored, auto head_dim) {
+    using Stored = decltype(stored);
+    constexpr int kHeadDim = decltype(head_dim)::value;
+    using Shape = SegmentShape<Stored, kHeadDim, SegmentShape<Stored, kHeadDim, 2>::kHalves>;
+    Launch(SegmentTaskKernel<Shape, kHeadDim>, OptionsFor<Shape>(args.work.max_tasks, args, stream),
+           args);
+  });
+}
+
+}  // namespace baton

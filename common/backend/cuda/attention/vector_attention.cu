@@ -1,0 +1,205 @@
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cmath>
+
+#include "common/backend/cuda/attention/attention_partials.h"
+#include "common/backend/cuda/attention/vector_attention.h"
+#include "common/backend/cuda/device/device.h"
+#include "common/backend/cuda/device/launch.h"
+#include "ptx.h"
+
+namespace baton {
+
+constexpr int kLaneElements = kMaxVectorHeadDim / 32;
+
+// A query head of a task, as one warp sees it.
+struct HeadWork {
+  DecodeTask task;
+  int kv_head;
+  int head_dim;
+  const KvLayerView& cache;
+  const int32_t* block_table;
+};
+
+// The state of a row so far: the maximum of all keys, the sum of this lane's keys, and its elements
+// of O.
+struct LaneState {
+  float max;
+  float sum;
+  float o[kLaneElements];
+};
+
+// This lane's part of the product of `query` [head_dim] and its key.
+template <class Element>
+static __device__ float MultiplyKey(const float* query, const Element* key, int head_dim) {
+  constexpr int kElements = 16 / sizeof(Element);
+  float sum = 0;
+  const int half = static_cast<int>(threadIdx.x) / 16 % 2;
+  for (int d = half * kElements; d < head_dim; d += 2 * kElements) {
+    const Floats<kElements> chunk = LoadFloats<kElements>(key + d);
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) sum = __fmaf_rn(chunk.values[i], query[d + i], sum);
+  }
+  return sum;
+}
+
+// Attends to the page of keys [first_key, first_key + 16), as far as the task has them.
+template <class Element>
+static __device__ void AttendPage(const HeadWork& work, const float* query, int first_key,
+                                  LaneState& state) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int keys = min(kAttentionPage, work.task.end_key - first_key);
+  const KvLayerView& cache = work.cache;
+  const HeadRows page = KeysAt(cache, work.block_table[first_key / cache.block_size],
+                               first_key % cache.block_size, work.kv_head);
+  float score = 0;
+  if (lane % 16 < keys) {
+    score =
+        MultiplyKey(query, reinterpret_cast<const Element*>(page.Row(lane % 16)), work.head_dim);
+    if constexpr (kIsKvCode<Element>) score *= page.Scale(lane % 16);
+  }
+  score += __shfl_xor_sync(kAllLanes, score, 16);
+  if (lane % 16 >= keys) score = -INFINITY;
+  float max = fmaxf(state.max, score);
+  for (int mask = 8; mask > 0; mask /= 2) max = fmaxf(max, __shfl_xor_sync(kAllLanes, max, mask));
+  const float scale = exp2f(state.max - max);
+  const float weight = exp2f(score - max);
+  state.max = max;
+  state.sum = __fmaf_rn(state.sum, scale, weight);
+#pragma unroll
+  for (int i = 0; i < kLaneElements; ++i) state.o[i] *= scale;
+  const HeadRows values = page.Values(cache);
+  for (int key = 0; key < keys; ++key) {
+    float key_weight = __shfl_sync(kAllLanes, weight, key);
+    if constexpr (kIsKvCode<Element>) key_weight *= values.Scale(key);
+    const auto* const value = reinterpret_cast<const Element*>(values.Row(key));
+#pragma unroll
+    for (int i = 0; i < kLaneElements; ++i) {
+      const int element = i * 32 + lane;
+      if (element < work.head_dim) {
+        state.o[i] = __fmaf_rn(key_weight, ToFloat(value[element]), state.o[i]);
+      }
+    }
+  }
+}
+
+// Attends to every fourth page, from this warp's on. `to` [PartialStride(head_dim)] becomes the
+// warp's state.
+template <class Element>
+static __device__ void AttendPages(const HeadWork& work, const float* query, float* to) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  LaneState state = {-INFINITY, 0, {}};
+  for (int key = work.task.first_key + warp * kAttentionPage; key < work.task.end_key;
+       key += kAttentionWarps * kAttentionPage) {
+    AttendPage<Element>(work, query, key, state);
+  }
+  // Lanes 16 to 31 have the same keys as lanes 0 to 15.
+  for (int mask = 8; mask > 0; mask /= 2) {
+    state.sum += __shfl_xor_sync(kAllLanes, state.sum, mask);
+  }
+#pragma unroll
+  for (int i = 0; i < kLaneElements; ++i) {
+    if (i * 32 + lane < work.head_dim) to[i * 32 + lane] = state.o[i];
+  }
+  if (lane == 0) *reinterpret_cast<float2*>(to + work.head_dim) = {state.max, state.sum};
+}
+
+// A task for AttentionCut::kAlike: a state for each kAttentionSplit keys. The states are merged one
+// after the other, here where the task has all keys of its row, otherwise by the last of the row's
+// tasks. `states` [warps][stride].
+template <class Element>
+static __device__ void AttendAlike(const AttentionArgs& args, HeadWork work, int head,
+                                   const float* query, float* states, size_t stride,
+                                   uint8_t* shared) {
+  const DecodeTask task = work.task;
+  const TaskHeads heads = {task, head, 1};
+  const int head_dim = work.head_dim;
+  const int element = static_cast<int>(threadIdx.x) * 4;
+  static_assert(kMaxVectorHeadDim <= 4 * kAttentionThreads);
+  MergedInOrder merged;
+  for (int key = task.first_key; key < task.end_key; key += kAttentionSplit) {
+    work.task.first_key = key;
+    work.task.end_key = min(key + kAttentionSplit, task.end_key);
+    AttendPages<Element>(work, query, states + threadIdx.x / 32 * stride);
+    __syncthreads();
+    if (element < head_dim) {
+      float max = states[head_dim];
+      for (int warp = 1; warp < kAttentionWarps; ++warp) {
+        max = fmaxf(max, states[static_cast<size_t>(warp) * stride + head_dim]);
+      }
+      const Merged state = MergeStates({states, stride, kAttentionWarps}, head_dim, element, max);
+      if (task.first_partial < 0) {
+        merged.Take(state, max);
+      } else {
+        float* const to = PartialAt(args, task.first_partial + key / kAttentionSplit, head);
+        *reinterpret_cast<float4*>(to + element) = state.o;
+        if (element == 0) *reinterpret_cast<float2*>(to + head_dim) = {max, state.sum};
+      }
+    }
+    __syncthreads();  // no warp reads the states any more
+  }
+  if (task.first_partial < 0) {
+    if (element < head_dim) StoreContext(args, task.row, head, element, merged.total);
+    return;
+  }
+  const int count = args.pass.positions[task.row] / kAttentionSplit + 1;
+  if (EndsRow(args, heads, count, reinterpret_cast<int32_t*>(shared))) {
+    MergePartialsInOrder<kAttentionThreads>(args, heads, count);
+  }
+}
+
+// Shared memory: [for EndTask][query, head_dim][warps][PartialStride(head_dim)].
+constexpr int kQueryAt = (kTaskSharedBytes + 15) / 16 * 16;
+static int SharedBytes(int head_dim) {
+  return kQueryAt + (head_dim + kAttentionWarps * PartialStride(head_dim)) * 4;
+}
+
+template <class Element>
+static __global__ void __launch_bounds__(kAttentionThreads)
+    VectorAttentionKernel(const __grid_constant__ AttentionArgs args) {
+  extern __shared__ __align__(16) uint8_t shared_memory[];
+  WaitForPreviousKernel();
+  LetNextKernelStart();
+  const int head_dim = args.cache.head_dim;
+  auto* const query = reinterpret_cast<float*>(shared_memory + kQueryAt);
+  float* const states = query + head_dim;
+  const int item = static_cast<int>(blockIdx.x) / args.heads;
+  if (item >= args.work.counts[0]) return;
+  const DecodeTask task = args.work.tasks[item];
+  const int head = static_cast<int>(blockIdx.x) % args.heads;
+  const float* const from = args.queries.Row(task.row) + head * head_dim;
+  for (int i = static_cast<int>(threadIdx.x); i < head_dim; i += kAttentionThreads) {
+    query[i] = from[i] * args.scale;
+  }
+  __syncthreads();
+  const HeadWork work = {.task = task,
+                         .kv_head = head / args.group,
+                         .head_dim = head_dim,
+                         .cache = args.cache,
+                         .block_table = BlockTable(args.pass, task.row)};
+  const size_t stride = static_cast<size_t>(PartialStride(head_dim));
+  if (args.work.cut == AttentionCut::kAlike) {
+    return AttendAlike<Element>(args, work, head, query, states, stride, shared_memory);
+  }
+  AttendPages<Element>(work, query, states + threadIdx.x / 32 * stride);
+  EndTask(args, {task, head, 1}, states, stride, shared_memory);
+}
+
+template <class Element>
+static void LaunchFor(const AttentionArgs& args, cudaStream_t stream) {
+  Launch(VectorAttentionKernel<Element>,
+         {.grid = static_cast<unsigned>(args.work.max_tasks * args.heads),
+          .block = kAttentionThreads,
+          .shared_bytes = static_cast<size_t>(SharedBytes(args.cache.head_dim)),
+          .stream = stream,
+          .may_start_early = true},
+         args);
+}
+
+void LaunchVectorAttention(const AttentionArgs& args, cudaStream_t stream) {
+  WithElement(args.cache.dtype, [&](auto element) { LaunchFor<decltype(element)>(args, stream); });
+}
+
+}  // namespace baton

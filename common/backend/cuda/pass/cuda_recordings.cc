@@ -1,0 +1,44 @@
+#include "common/backend/cuda/pass/cuda_recordings.h"
+
+#include <utility>
+
+#include "common/backend/cuda/device/cuda_error.h"
+#include "common/base/check.h"
+
+namespace baton {
+
+void CudaRecordings::GraphDeleter::operator()(cudaGraphExec_t graph) const {
+  const cudaError_t error = cudaGraphExecDestroy(graph);
+  if (error != cudaErrorCudartUnloading) CheckCuda(error, "cudaGraphExecDestroy");
+}
+
+bool CudaRecordings::Run(absl::FunctionRef<void()> operations) {
+  if (known_moves_ != moves_.count) graphs_ = RecentCache<PassShape, Graph>(kMaxShapes);
+  known_moves_ = moves_.count;
+  Graph* graph = graphs_.Find(shape_);
+  if (graph == nullptr) {
+    operations();
+    // This pass may just have moved its own memory. Then the next pass of the shape comes here too.
+    graphs_.Insert(shape_, nullptr);
+    return true;
+  }
+  const bool captures = *graph == nullptr;
+  if (captures) *graph = Capture(operations);
+  CheckCuda(cudaGraphLaunch(graph->get(), stream_), "cudaGraphLaunch");
+  return captures;
+}
+
+CudaRecordings::Graph CudaRecordings::Capture(absl::FunctionRef<void()> operations) const {
+  CheckCuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
+            "cudaStreamBeginCapture");
+  operations();
+  cudaGraph_t captured = nullptr;
+  CheckCuda(cudaStreamEndCapture(stream_, &captured), "cudaStreamEndCapture");
+  BATON_CHECK(moves_.count == known_moves_, "memory that stays while a pass is captured");
+  cudaGraphExec_t graph = nullptr;
+  CheckCuda(cudaGraphInstantiate(&graph, captured, 0), "cudaGraphInstantiate");
+  CheckCuda(cudaGraphDestroy(captured), "cudaGraphDestroy");
+  return Graph(graph);
+}
+
+}  // namespace baton

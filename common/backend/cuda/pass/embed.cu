@@ -1,0 +1,77 @@
+#include "common/backend/cuda/device/device.h"
+#include "common/backend/cuda/device/launch.h"
+#include "common/backend/cuda/pass/embed.h"
+#include "common/backend/cuda/product/dequantise.h"
+#include "common/backend/cuda/product/weight_layout.h"
+#include "ptx.h"
+
+namespace baton {
+
+constexpr int kEmbedThreads = 128;
+
+// The grid is [rows, blocks of columns]; a thread has kCount columns.
+template <class Element, int kCount>
+static __global__ void __launch_bounds__(kEmbedThreads)
+    EmbedKernel(const Element* table, size_t row_stride, const int32_t* token_ids, int columns,
+                float* out) {
+  WaitForPreviousKernel();
+  LetNextKernelStart();
+  const size_t row = blockIdx.x;
+  const size_t column = (size_t{blockIdx.y} * kEmbedThreads + threadIdx.x) * kCount;
+  if (column >= static_cast<size_t>(columns)) return;
+  const size_t token = static_cast<size_t>(token_ids[row]);
+  const Floats<kCount> values = LoadFloats<kCount>(table + token * row_stride + column);
+  StoreFloats(out + row * static_cast<size_t>(columns) + column, values);
+}
+
+static __global__ void TakeSampledIdsKernel(const int32_t* sampled_ids, int count,
+                                            int32_t* token_ids) {
+  WaitForPreviousKernel();
+  LetNextKernelStart();
+  const int row = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (row >= count) return;
+  const int32_t token = token_ids[row];
+  if (token < 0) token_ids[row] = sampled_ids[~token];
+}
+
+template <class Element, int kCount>
+static void EmbedBy(const CudaMatrix& table, const int32_t* token_ids, Tensor out,
+                    cudaStream_t stream) {
+  Launch(
+      EmbedKernel<Element, kCount>,
+      {.grid = {static_cast<unsigned>(out.rows), BlocksFor(table.columns, kEmbedThreads * kCount)},
+       .block = kEmbedThreads,
+       .stream = stream,
+       .may_start_early = true},
+      static_cast<const Element*>(table.data),
+      CudaRowBytes(table.element, table.columns) / sizeof(Element), token_ids, table.columns,
+      out.data);
+}
+
+void LaunchTakeSampledIds(const int32_t* sampled_ids, int count, int32_t* token_ids,
+                          cudaStream_t stream) {
+  if (count == 0) return;
+  Launch(TakeSampledIdsKernel,
+         {.grid = BlocksFor(count, kEmbedThreads),
+          .block = kEmbedThreads,
+          .stream = stream,
+          .may_start_early = true},
+         sampled_ids, count, token_ids);
+}
+
+void LaunchEmbed(const CudaMatrix& table, const int32_t* token_ids, Tensor out,
+                 cudaStream_t stream) {
+  if (out.rows == 0) return;
+  if (IsQuantised(table.element)) return LaunchDequantiseRows(table, token_ids, out, stream);
+  WithElement(table.element, [&](auto element) {
+    using Element = decltype(element);
+    constexpr int kMost = 16 / static_cast<int>(sizeof(Element));
+    if (table.columns % kMost == 0 && MultiplesOf16({table.data, out.data})) {
+      EmbedBy<Element, kMost>(table, token_ids, out, stream);
+    } else {
+      EmbedBy<Element, 1>(table, token_ids, out, stream);
+    }
+  });
+}
+
+}  // namespace baton

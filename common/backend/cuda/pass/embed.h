@@ -1,0 +1,23 @@
+// From token ids to rows of the embedding table.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "common/backend/cuda/device/operands.h"
+#include "common/backend/tensor.h"
+
+namespace baton {
+
+// token_ids[i] = sampled_ids[~token_ids[i]] where it is below 0. `token_ids` [count] and
+// `sampled_ids` are in device memory.
+void LaunchTakeSampledIds(const int32_t* sampled_ids, int count, int32_t* token_ids,
+                          cudaStream_t stream);
+
+// out[r] = row token_ids[r] of the table, widened. `token_ids` [out.rows] is in device memory, each
+// in [0, table.rows); `out` [rows, table.columns].
+void LaunchEmbed(const CudaMatrix& table, const int32_t* token_ids, Tensor out,
+                 cudaStream_t stream);
+
+}  // namespace baton

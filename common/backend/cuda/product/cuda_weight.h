@@ -1,0 +1,42 @@
+// A weight matrix in device memory, laid out as weight_layout.h says.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+
+#include "common/backend/backend.h"
+#include "common/backend/cuda/device/operands.h"
+#include "common/gguf/gguf_file.h"
+
+namespace baton {
+
+class CudaWeight final : public Weight {
+ public:
+  // Gives zeroed device memory, aligned to at least 16 bytes.
+  using Allocate = absl::FunctionRef<absl::StatusOr<BackendBuffer>(size_t bytes)>;
+
+  // Copies the tensor to the device; its bytes are not needed after the return. UNIMPLEMENTED names
+  // the tensor, its type and the supported types, INVALID_ARGUMENT names the tensor and its shape.
+  // Returns the errors of `allocate`.
+  static absl::StatusOr<std::unique_ptr<CudaWeight>> Load(const GgufTensor& tensor,
+                                                          Allocate allocate);
+
+  size_t size_bytes() const override { return data_.size_bytes(); }
+  CudaElement element() const { return element_; }
+  // A view of the weight; valid while this weight lives.
+  CudaMatrix Matrix() const {
+    return {.data = data_.data(), .element = element_, .rows = rows(), .columns = columns()};
+  }
+
+ private:
+  CudaWeight(int rows, int columns, CudaElement element, BackendBuffer data)
+      : Weight(rows, columns), element_(element), data_(std::move(data)) {}
+
+  CudaElement element_;
+  BackendBuffer data_;
+};
+
+}  // namespace baton

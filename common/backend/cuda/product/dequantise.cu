@@ -1,0 +1,80 @@
+#include <algorithm>
+
+#include "common/backend/cuda/device/device.h"
+#include "common/backend/cuda/device/launch.h"
+#include "common/backend/cuda/product/dequantise.h"
+#include "common/backend/cuda/product/weight_format.h"
+#include "common/base/check.h"
+#include "ptx.h"
+
+namespace baton {
+
+// A block has one row, and a thread some quads of it.
+template <CudaElement kFrom, class To>
+static __global__ void DequantiseKernel(const uint8_t* weight, int64_t row_bytes, int columns,
+                                        int first_row, const int32_t* row_ids, To* out) {
+  using Format = WeightFormat<kFrom>;
+  constexpr int kQuads = Format::kColumns / 4;
+  LetNextKernelStart();
+  WaitForPreviousKernel();
+  const int place = static_cast<int>(blockIdx.x);
+  const int64_t row = row_ids != nullptr ? row_ids[place] : first_row + place;
+  const uint8_t* from = weight + row * row_bytes;
+  To* to = out + static_cast<int64_t>(place) * columns;
+  for (int quad = static_cast<int>(threadIdx.x); quad < columns / 4;
+       quad += static_cast<int>(blockDim.x)) {
+    const float4 values = Format::Quad(Format::Load(from, columns, quad / kQuads), quad % kQuads);
+    StoreFloats(to + 4 * quad, Floats<4>{{values.x, values.y, values.z, values.w}});
+  }
+}
+
+namespace {
+
+template <class To>
+void Dequantise(const CudaMatrix& weight, int first_row, const int32_t* row_ids, int count, To* out,
+                cudaStream_t stream) {
+  constexpr int kMostThreads = 256;
+  const LaunchOptions options = {
+      .grid = dim3(static_cast<unsigned>(count)),
+      .block =
+          dim3(static_cast<unsigned>(std::min(kMostThreads, (weight.columns / 4 + 31) / 32 * 32))),
+      .stream = stream,
+      .may_start_early = true};
+  const auto* data = static_cast<const uint8_t*>(weight.data);
+  const auto row_bytes = static_cast<int64_t>(CudaRowBytes(weight.element, weight.columns));
+  const auto launch = [&](auto kernel) {
+    Launch(kernel, options, data, row_bytes, weight.columns, first_row, row_ids, out);
+  };
+  switch (weight.element) {
+    case CudaElement::kQ8_0:
+      return launch(DequantiseKernel<CudaElement::kQ8_0, To>);
+    case CudaElement::kQ4_0:
+      return launch(DequantiseKernel<CudaElement::kQ4_0, To>);
+    case CudaElement::kQ4_1:
+      return launch(DequantiseKernel<CudaElement::kQ4_1, To>);
+    case CudaElement::kQ4_K:
+      return launch(DequantiseKernel<CudaElement::kQ4_K, To>);
+    case CudaElement::kQ6_K:
+      return launch(DequantiseKernel<CudaElement::kQ6_K, To>);
+    default:
+      BATON_CHECK(false, "a quantised weight");
+  }
+}
+
+}  // namespace
+
+void LaunchDequantise(const CudaMatrix& weight, int first_row, int count, CudaElement to, void* out,
+                      cudaStream_t stream) {
+  BATON_CHECK(count > 0 && first_row >= 0 && first_row + count <= weight.rows, "rows of a weight");
+  WithElement(to, [&](auto element) {
+    Dequantise(weight, first_row, nullptr, count, static_cast<decltype(element)*>(out), stream);
+  });
+}
+
+void LaunchDequantiseRows(const CudaMatrix& table, const int32_t* row_ids, Tensor out,
+                          cudaStream_t stream) {
+  BATON_CHECK(out.rows > 0 && out.columns == table.columns, "rows of a table");
+  Dequantise(table, 0, row_ids, out.rows, out.data, stream);
+}
+
+}  // namespace baton

@@ -1,0 +1,41 @@
+// Products for --deterministic, of one row or thousands: out = in x weight^T, or out += in x
+// weight^T. A row has the same bits whatever the number of rows.
+//
+// Tensor cores (mma m16n8k16) take BF16 and sum in float32. Activations are the sum of one or two
+// BF16 terms (ProductTerms). BF16 weights are exact, F16 and F32 weights are two terms, quantised
+// values are rounded to one term. The weight's shape and type fix the order of a sum:
+//   - The columns are cut into at most 8 parts (InvariantPartTiles). Each part is one chain of mma,
+//     ascending. Parts are added in ascending order, and their sum last to the old value of `out`.
+//   - Four lanes share a row. A lane has 8 consecutive columns (Q8_0: 16, other quantised types:
+//     32); an mma takes 4 of each lane's columns, ascending.
+//   - Per mma the products of terms follow one another: high x high, high x the weight's low, the
+//     activation's low x high. Low x low, 2^-16 of the product, is left out.
+// There are two kernels. One has a warp for each part of 16 outputs and few rows, so that even for
+// one row the whole device reads. The other has tiles of 128 x 128, with all parts in one warp, one
+// after the other. For an element of `out` both execute the same instructions in the same order.
+//
+// Bytes in flight for one row: 16 or 24 warps on a multiprocessor, with 2 to 4 KB of weights each.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <span>
+
+#include "common/backend/cuda/device/operands.h"
+#include "common/backend/cuda/product/product_terms.h"
+#include "common/backend/cuda/product/vector_product.h"
+
+namespace baton {
+
+// To be raised with every change that may change a bit: it is part of Backend::Numerics.
+inline constexpr int kInvariantVersion = 1;
+
+// The column tiles (product_terms.h) of a part.
+constexpr int InvariantPartTiles(int columns) { return (ColumnTiles(columns) + 7) / 8; }
+
+// Multiplies `in` with the weights of all outputs, with one kernel for each element type among
+// them. REQUIRES: 1 to kMaxVectorOutputs outputs, none of which overlaps another.
+void LaunchInvariantProduct(const ProductTerms& in, std::span<const VectorOutput> outputs,
+                            const DeviceLimits& limits, cudaStream_t stream);
+
+}  // namespace baton

@@ -1,0 +1,236 @@
+// The kernels of invariant_product.h, for any weight format. A unit is the range of outputs that a
+// thread block has. The block's index says which unit and rows it has, rows first, so that blocks
+// that run at the same time read the same weights.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "common/backend/cuda/device/device.h"
+#include "common/backend/cuda/product/invariant_product_lane.h"
+#include "ptx.h"
+
+namespace baton {
+
+inline constexpr int kInvariantThreads = 256;
+inline constexpr int kInvariantWarps = kInvariantThreads / 32;
+
+// --- Few rows: a block has 16 outputs and 8 * kRowTiles rows, and each warp a part of the columns.
+
+inline constexpr int kPartOutputs = 16;
+
+// sums += the weights of a pair of mma steps times the rows. The rows' columns are read from global
+// memory, because other blocks on the multiprocessor read the same ones.
+template <class Block, int kRowTiles>
+__device__ __forceinline__ void MultiplyRows(const InvariantArgs& args, const uint8_t* x,
+                                             int first_row, const PairWeights<Block>& weights,
+                                             float (&sums)[kRowTiles][4]) {
+#pragma unroll
+  for (int n = 0; n < kRowTiles; ++n) {
+    uint4 high = {0, 0, 0, 0};
+    uint4 low = {0, 0, 0, 0};
+    if (first_row + n * 8 < args.rows) {
+      const uint8_t* const at = x + n * 8 * args.term_row_bytes;
+      high = *reinterpret_cast<const uint4*>(at);
+      if (args.term_count == 2) low = *reinterpret_cast<const uint4*>(at + args.term_bytes);
+    }
+    weights.Multiply(high, low, args.term_count == 2, sums[n]);
+  }
+}
+
+// Adds the sums of the parts, [part][row][output], in ascending order and stores the results.
+template <int kRowTiles>
+__device__ void StoreParts(const InvariantArgs& args, const InvariantArgs::Matrix& matrix,
+                           int first_output, int first_row, const float* sums) {
+  constexpr int kSums = kRowTiles * 8 * kPartOutputs;
+  const int parts = (args.tiles + args.part_tiles - 1) / args.part_tiles;
+  for (int i = static_cast<int>(threadIdx.x); i < kSums; i += kInvariantThreads) {
+    float sum = sums[i];
+    for (int part = 1; part < parts; ++part) sum += sums[part * kSums + i];
+    StoreOutput(args, matrix, first_row + i / kPartOutputs, first_output + i % kPartOutputs, sum);
+  }
+}
+
+// kDepth: column blocks that a warp has loaded ahead. kOccupancy: thread blocks on a
+// multiprocessor.
+template <class Block, int kRowTiles, int kDepth, int kOccupancy>
+static __global__ void __launch_bounds__(kInvariantThreads, kOccupancy)
+    InvariantPartsKernel(const __grid_constant__ InvariantArgs args) {
+  extern __shared__ __align__(16) uint8_t shared_memory[];
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int group = static_cast<int>(threadIdx.x) % 32 / 4;
+  const int t = static_cast<int>(threadIdx.x) % 4;
+  const int unit = static_cast<int>(blockIdx.x) / args.row_tiles;
+  const int first_row = static_cast<int>(blockIdx.x) % args.row_tiles * kRowTiles * 8;
+  const InvariantArgs::Matrix& matrix = MatrixOfUnit(args, unit);
+  const int first_output = (unit - matrix.first_unit) * kPartOutputs;
+
+  LetNextKernelStart();
+  // The weights do not depend on the kernel before, so they are loaded before the wait for it.
+  const uint8_t* const rows[2] = {WeightRow(args, matrix, first_output + group),
+                                  WeightRow(args, matrix, first_output + group + 8)};
+  const int end = min(args.tiles, (warp + 1) * args.part_tiles) * Block::kOfTile;
+  int block = warp * args.part_tiles * Block::kOfTile;
+  LaneWeights<Block> weights[kDepth][2];
+  const auto load = [&](int next, LaneWeights<Block>(&to)[2]) {
+    if (next >= end) return;
+    to[0].Load(rows[0], args.columns, next, t);
+    to[1].Load(rows[1], args.columns, next, t);
+  };
+#pragma unroll
+  for (int d = 0; d < kDepth; ++d) load(block + d, weights[d]);
+  WaitForPreviousKernel();
+  const uint8_t* const x = args.terms + (first_row + group) * args.term_row_bytes;
+  float sums[kRowTiles][4] = {};
+  for (; block < end; block += kDepth) {
+#pragma unroll
+    for (int d = 0; d < kDepth; ++d) {
+      if (block + d < end) {
+#pragma unroll
+        for (int pair = 0; pair < Block::kPairs; ++pair) {
+          const int column = (block + d) * Block::kColumns + PairColumn<Block>(pair, t);
+          MultiplyRows<Block>(args, x + 2 * static_cast<int64_t>(column), first_row + group,
+                              PairWeights<Block>(weights[d], pair), sums);
+        }
+      }
+      load(block + d + kDepth, weights[d]);
+    }
+  }
+  auto* const all = reinterpret_cast<float*>(shared_memory);
+  float* const own = all + warp * kRowTiles * 8 * kPartOutputs;
+#pragma unroll
+  for (int n = 0; n < kRowTiles; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      own[(n * 8 + t * 2 + i % 2) * kPartOutputs + group + i / 2 * 8] = sums[n][i];
+    }
+  }
+  __syncthreads();
+  StoreParts<kRowTiles>(args, matrix, first_output, first_row, all);
+}
+
+// --- Many rows: a block has a tile of 128 outputs and 128 rows, and each of its warps 16 outputs,
+// --- so that only one warp reads and widens a weight. The input's rows come into shared memory
+// --- tile by tile, [buffer][term][pair][row][lane of four], 16 bytes each. So the eight lanes that
+// --- are served together find their bytes side by side.
+
+inline constexpr int kTileOutputs = 128;
+inline constexpr int kTileRows = 128;
+inline constexpr int kTermTileBytes = kTileRows * kTileColumns * 2;
+constexpr int TileSharedBytes(int terms) { return 2 * terms * kTermTileBytes; }
+
+// Begins to copy a column tile of all terms; rows behind the last one become zeros.
+template <class Block>
+__device__ void CopyRows(const InvariantArgs& args, int first_row, int tile, uint8_t* buffer) {
+  constexpr int kEights = kTileColumns / 8;
+  for (int term = 0; term < args.term_count; ++term) {
+#pragma unroll
+    for (int i = 0; i < kTileRows * kEights / kInvariantThreads; ++i) {
+      const int index = i * kInvariantThreads + static_cast<int>(threadIdx.x);
+      const int row = index / kEights;
+      const PairPlace place = PlaceOf<Block>(index % kEights);
+      const bool valid = first_row + row < args.rows;
+      const int64_t at = (valid ? first_row + row : 0) * args.term_row_bytes +
+                         (static_cast<int64_t>(tile) * kEights + index % kEights) * 16;
+      CopyAsync16(
+          buffer + term * kTermTileBytes + ((place.pair * kTileRows + row) * 4 + place.t) * 16,
+          args.terms + term * args.term_bytes + at, valid ? 16 : 0);
+    }
+  }
+  CommitCopies();
+}
+
+// The sums of a warp's 16 outputs for all rows of the tile.
+inline constexpr int kWarpRowTiles = kTileRows / 8;
+using TileSums = float[kWarpRowTiles][4];
+
+// sums += the products of a pair of mma steps. `x` points to this lane's columns in the first row.
+template <class Block>
+__device__ __forceinline__ void MultiplyShared(const InvariantArgs& args, const uint8_t* x,
+                                               const PairWeights<Block>& weights, TileSums& sums) {
+#pragma unroll
+  for (int n = 0; n < kWarpRowTiles; ++n) {
+    const uint4 high = *reinterpret_cast<const uint4*>(x + n * 8 * 64);
+    uint4 low = {0, 0, 0, 0};
+    if (args.term_count == 2) {
+      low = *reinterpret_cast<const uint4*>(x + kTermTileBytes + n * 8 * 64);
+    }
+    weights.Multiply(high, low, args.term_count == 2, sums[n]);
+  }
+}
+
+// Ends a part: total += sums, and sums = 0.
+__device__ __forceinline__ void EndPart(bool first, TileSums& sums, TileSums& total) {
+#pragma unroll
+  for (int n = 0; n < kWarpRowTiles; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      float& sum = sums[n][i];
+      float& all = total[n][i];
+      all = first ? sum : all + sum;
+      sum = 0;
+    }
+  }
+}
+
+template <class Block>
+static __global__ void __launch_bounds__(kInvariantThreads)
+    InvariantTileKernel(const __grid_constant__ InvariantArgs args) {
+  extern __shared__ __align__(16) uint8_t shared_memory[];
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int group = static_cast<int>(threadIdx.x) % 32 / 4;
+  const int t = static_cast<int>(threadIdx.x) % 4;
+  const int unit = static_cast<int>(blockIdx.x) / args.row_tiles;
+  const int first_row = static_cast<int>(blockIdx.x) % args.row_tiles * kTileRows;
+  const InvariantArgs::Matrix& matrix = MatrixOfUnit(args, unit);
+  const int first_output = (unit - matrix.first_unit) * kTileOutputs + warp * 16;
+
+  LetNextKernelStart();
+  const uint8_t* const rows[2] = {WeightRow(args, matrix, first_output + group),
+                                  WeightRow(args, matrix, first_output + group + 8)};
+  LaneWeights<Block> weights[2];
+  const auto load = [&](int block) {
+    if (block >= args.tiles * Block::kOfTile) return;
+    weights[0].Load(rows[0], args.columns, block, t);
+    weights[1].Load(rows[1], args.columns, block, t);
+  };
+  load(0);
+  WaitForPreviousKernel();
+  const int buffer_bytes = args.term_count * kTermTileBytes;
+  CopyRows<Block>(args, first_row, 0, shared_memory);
+  TileSums sums = {};
+  TileSums total = {};
+  for (int tile = 0; tile < args.tiles; ++tile) {
+    WaitForCopies<0>();
+    __syncthreads();  // all warps have copied, and none reads the other buffer any more
+    if (tile + 1 < args.tiles) {
+      CopyRows<Block>(args, first_row, tile + 1, shared_memory + (tile + 1) % 2 * buffer_bytes);
+    }
+    const uint8_t* const x = shared_memory + tile % 2 * buffer_bytes + group * 64 + t * 16;
+#pragma unroll
+    for (int block = 0; block < Block::kOfTile; ++block) {
+#pragma unroll
+      for (int pair = 0; pair < Block::kPairs; ++pair) {
+        const PairWeights<Block> operands(weights, pair);
+        // The next block is loaded while the last pair of this one is multiplied.
+        if (pair == Block::kPairs - 1) load(tile * Block::kOfTile + block + 1);
+        MultiplyShared<Block>(args, x + (block * Block::kPairs + pair) * kTileRows * 64, operands,
+                              sums);
+      }
+    }
+    if ((tile + 1) % args.part_tiles == 0 || tile + 1 == args.tiles) {
+      EndPart(tile < args.part_tiles, sums, total);
+    }
+  }
+#pragma unroll
+  for (int n = 0; n < kWarpRowTiles; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      StoreOutput(args, matrix, first_row + n * 8 + t * 2 + i % 2, first_output + group + i / 2 * 8,
+                  total[n][i]);
+    }
+  }
+}
+
+}  // namespace baton

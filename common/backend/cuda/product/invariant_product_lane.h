@@ -1,0 +1,187 @@
+// The work of one lane in both kernels of invariant_product.h: read weights, make mma operands of
+// them, multiply. Only this file decides the order of an element's sum.
+//
+// With g = lane / 4 and t = lane % 4, a lane holds of an mma's operands:
+//   A  16 outputs          outputs g and g + 8
+//   B  8 rows of the input row g
+//   D                      outputs g and g + 8 of rows 2t and 2t + 1
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#include "common/backend/cuda/product/invariant_product.h"
+#include "common/backend/cuda/product/weight_format.h"
+#include "ptx.h"
+
+namespace baton {
+
+struct InvariantArgs {
+  struct Matrix {
+    const uint8_t* weight;  // [rows, row_bytes]
+    float* out;             // [input rows, rows]
+    int rows;
+    int first_unit;  // index of the matrix's first unit among those of all matrices
+    bool accumulate;
+  };
+  const uint8_t* terms;  // ProductTerms::data
+  int term_count;
+  int64_t term_bytes;      // bytes from one term to the next
+  int64_t term_row_bytes;  // bytes from one row to the next
+  int rows;
+  int row_tiles;  // tiles of rows, each of one thread block
+  int columns;
+  int tiles;          // tiles of kTileColumns columns
+  int part_tiles;     // column tiles of a part
+  int64_t row_bytes;  // bytes of a weight's row
+  int matrix_count;
+  Matrix matrices[kMaxVectorOutputs];
+};
+
+// Packs two elements into a register, `low` in its lower half.
+__device__ __forceinline__ uint32_t PackBf16(float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  uint32_t bits;
+  memcpy(&bits, &pair, sizeof(bits));
+  return bits;
+}
+
+// A block of columns: the columns that the four lanes of a row hold at a time.
+template <CudaElement kElement_>
+struct InvariantBlock {
+  using Format = WeightFormat<kElement_>;
+  static constexpr CudaElement kElement = kElement_;
+  static constexpr int kLaneColumns = std::max(8, Format::kColumns);
+  static constexpr int kChunks = kLaneColumns / Format::kColumns;  // chunks of a lane
+  static constexpr int kPairs = kLaneColumns / 8;                  // pairs of mma steps
+  static constexpr int kColumns = 4 * kLaneColumns;
+  static constexpr int kOfTile = kTileColumns / kColumns;  // blocks in a tile
+  // BF16 terms that a weight is the sum of.
+  static constexpr int kTerms =
+      kElement == CudaElement::kF32 || kElement == CudaElement::kF16 ? 2 : 1;
+};
+
+// The first of the 8 columns, counted from the tile's first, that lane `t` of four multiplies in
+// pair `pair` of the tile.
+template <class Block>
+__device__ __forceinline__ int PairColumn(int pair, int t) {
+  return pair / Block::kPairs * Block::kColumns + t * Block::kLaneColumns +
+         pair % Block::kPairs * 8;
+}
+// The inverse of PairColumn: the pair and the lane of the 8 columns from 8 * `eight` on.
+struct PairPlace {
+  int pair;
+  int t;
+};
+template <class Block>
+__device__ __forceinline__ PairPlace PlaceOf(int eight) {
+  const int in_block = eight * 8 % Block::kColumns;
+  return {eight * 8 / Block::kColumns * Block::kPairs + in_block % Block::kLaneColumns / 8,
+          in_block / Block::kLaneColumns};
+}
+
+// The weights of a block that one lane holds, for one output.
+template <class Block>
+struct LaneWeights {
+  typename Block::Format::Chunk chunks[Block::kChunks];
+
+  // Loads block `block` of the row; zeros behind the row's end.
+  __device__ __forceinline__ void Load(const uint8_t* row, int columns, int block, int t) {
+#pragma unroll
+    for (int i = 0; i < Block::kChunks; ++i) {
+      const int chunk = (block * 4 + t) * Block::kChunks + i;
+      chunks[i] = chunk * Block::Format::kColumns < columns
+                      ? Block::Format::Load(row, columns, chunk)
+                      : typename Block::Format::Chunk{};
+    }
+  }
+
+  // The terms of the lane's columns 4 * step to 4 * step + 3, two to a register.
+  __device__ __forceinline__ void Quad(int step, uint2 (&terms)[Block::kTerms]) const {
+    constexpr int kQuads = Block::Format::kColumns / 4;
+    const auto& chunk = chunks[step / kQuads];
+    if constexpr (Block::kElement == CudaElement::kBf16) {
+      terms[0] = {WordOf(chunk, 2 * (step % kQuads)), WordOf(chunk, 2 * (step % kQuads) + 1)};
+      return;
+    }
+    const float4 x = Block::Format::Quad(chunk, step % kQuads);
+    terms[0] = {PackBf16(x.x, x.y), PackBf16(x.z, x.w)};
+    if constexpr (Block::kTerms == 2) {
+      const auto lost = [](float value, uint32_t rounded) {
+        return value - std::bit_cast<float>(rounded);
+      };
+      terms[1] = {PackBf16(lost(x.x, terms[0].x << 16), lost(x.y, terms[0].x & 0xffff0000u)),
+                  PackBf16(lost(x.z, terms[0].y << 16), lost(x.w, terms[0].y & 0xffff0000u))};
+    }
+  }
+};
+
+// The A operands of the two mma steps of a pair.
+template <class Block>
+struct PairWeights {
+  uint32_t a[2][Block::kTerms][4];
+
+  // `weights` [2]: of output g and of output g + 8. `pair` is a pair of the block.
+  __device__ __forceinline__ PairWeights(const LaneWeights<Block> (&weights)[2], int pair) {
+#pragma unroll
+    for (int step = 0; step < 2; ++step) {
+      uint2 upper[Block::kTerms];
+      uint2 lower[Block::kTerms];
+      weights[0].Quad(2 * pair + step, upper);
+      weights[1].Quad(2 * pair + step, lower);
+#pragma unroll
+      for (int term = 0; term < Block::kTerms; ++term) {
+        a[step][term][0] = upper[term].x;
+        a[step][term][1] = lower[term].x;
+        a[step][term][2] = upper[term].y;
+        a[step][term][3] = lower[term].y;
+      }
+    }
+  }
+
+  // sums += these weights times the same columns of eight rows. `high` and, if there are two terms,
+  // `low` are the first and second term of this lane's row.
+  __device__ __forceinline__ void Multiply(const uint4& high, const uint4& low, bool two_terms,
+                                           float (&sums)[4]) const {
+    const uint2 highs[2] = {{high.x, high.y}, {high.z, high.w}};
+    const uint2 lows[2] = {{low.x, low.y}, {low.z, low.w}};
+#pragma unroll
+    for (int step = 0; step < 2; ++step) {
+#pragma unroll
+      for (int term = 0; term < Block::kTerms; ++term) {
+        MultiplyBf16(sums, a[step][term], {highs[step].x, highs[step].y});
+      }
+      if (two_terms) MultiplyBf16(sums, a[step][0], {lows[step].x, lows[step].y});
+    }
+  }
+};
+
+// The matrix that a unit of outputs belongs to.
+__device__ __forceinline__ const InvariantArgs::Matrix& MatrixOfUnit(const InvariantArgs& args,
+                                                                     int unit) {
+  int matrix = 0;
+  while (matrix + 1 < args.matrix_count && unit >= args.matrices[matrix + 1].first_unit) ++matrix;
+  return args.matrices[matrix];
+}
+
+// The weights' row of `output`. Outputs behind the last one get the last row; none is stored.
+__device__ __forceinline__ const uint8_t* WeightRow(const InvariantArgs& args,
+                                                    const InvariantArgs::Matrix& matrix,
+                                                    int output) {
+  return matrix.weight + min(output, matrix.rows - 1) * args.row_bytes;
+}
+
+__device__ __forceinline__ void StoreOutput(const InvariantArgs& args,
+                                            const InvariantArgs::Matrix& matrix, int row,
+                                            int output, float sum) {
+  if (row >= args.rows || output >= matrix.rows) return;
+  float* const out = matrix.out + static_cast<int64_t>(row) * matrix.rows + output;
+  *out = matrix.accumulate ? *out + sum : sum;
+}
+
+}  // namespace baton

@@ -1,0 +1,114 @@
+#include "common/backend/cuda/device/device.h"
+#include "common/backend/cuda/device/launch.h"
+#include "common/backend/cuda/product/product_input.h"
+#include "common/backend/exact_math.h"
+#include "ptx.h"
+
+namespace baton {
+
+constexpr int kNormThreads = 256;
+constexpr int kElementwiseThreads = 256;
+constexpr int kVector = 4;  // floats in 16 bytes
+
+// A block has one row.
+template <class Element, int kCount>
+static __global__ void __launch_bounds__(kNormThreads)
+    NormRowsKernel(const float* in, const float* gain, float epsilon, int columns, Element* out) {
+  extern __shared__ __align__(16) uint8_t shared_memory[];
+  WaitForPreviousKernel();
+  LetNextKernelStart();
+  const size_t first = size_t{blockIdx.x} * static_cast<size_t>(columns);
+  const int thread = static_cast<int>(threadIdx.x);
+  float squares = 0;
+  for (int column = thread * kCount; column < columns; column += kNormThreads * kCount) {
+    const Floats<kCount> x = LoadFloats<kCount>(in + first + column);
+    for (const float value : x.values) squares = fmaf(value, value, squares);
+  }
+  const float sum = BlockSum<kNormThreads>(squares, reinterpret_cast<float*>(shared_memory));
+  const float inverse = 1.0f / sqrtf(sum / static_cast<float>(columns) + epsilon);
+  for (int column = thread * kCount; column < columns; column += kNormThreads * kCount) {
+    Floats<kCount> x = LoadFloats<kCount>(in + first + column);
+    const Floats<kCount> gains = LoadFloats<kCount>(gain + column);
+    for (int i = 0; i < kCount; ++i) x.values[i] = x.values[i] * inverse * gains.values[i];
+    StoreFloats(out + first + column, x);
+  }
+}
+
+// A thread has kCount of the `size` values.
+template <class Element, int kCount>
+static __global__ void __launch_bounds__(kElementwiseThreads)
+    SwiGluKernel(const float* gate, const float* up, size_t size, Element* out) {
+  WaitForPreviousKernel();
+  LetNextKernelStart();
+  const size_t at = (size_t{blockIdx.x} * kElementwiseThreads + threadIdx.x) * kCount;
+  if (at >= size) return;
+  Floats<kCount> x = LoadFloats<kCount>(gate + at);
+  const Floats<kCount> other = LoadFloats<kCount>(up + at);
+  for (int i = 0; i < kCount; ++i) x.values[i] = SiluF(x.values[i]) * other.values[i];
+  StoreFloats(out + at, x);
+}
+
+template <class Element, int kCount>
+static __global__ void __launch_bounds__(kElementwiseThreads)
+    ConvertKernel(const float* in, size_t size, Element* out) {
+  WaitForPreviousKernel();
+  LetNextKernelStart();
+  const size_t at = (size_t{blockIdx.x} * kElementwiseThreads + threadIdx.x) * kCount;
+  if (at < size) StoreFloats(out + at, LoadFloats<kCount>(in + at));
+}
+
+template <int kCount>
+static LaunchOptions ElementwiseOptions(size_t size, cudaStream_t stream) {
+  return {.grid = BlocksFor(size, size_t{kElementwiseThreads} * kCount),
+          .block = kElementwiseThreads,
+          .stream = stream,
+          .may_start_early = true};
+}
+
+static size_t SizeOf(Tensor tensor) {
+  return static_cast<size_t>(tensor.rows) * static_cast<size_t>(tensor.columns);
+}
+
+void LaunchNormRows(Tensor in, const float* gain, float epsilon, CudaElement element, void* out,
+                    cudaStream_t stream) {
+  if (in.rows == 0) return;
+  const bool vectors = in.columns % kVector == 0 && MultiplesOf16({in.data, gain, out});
+  WithElement(element, [&](auto value) {
+    using Element = decltype(value);
+    Launch(vectors ? NormRowsKernel<Element, kVector> : NormRowsKernel<Element, 1>,
+           {.grid = static_cast<unsigned>(in.rows),
+            .block = kNormThreads,
+            .shared_bytes = kNormThreads / kWarpLanes * sizeof(float),
+            .stream = stream,
+            .may_start_early = true},
+           in.data, gain, epsilon, in.columns, static_cast<Element*>(out));
+  });
+}
+
+void LaunchSwiGluRows(Tensor gate, Tensor up, CudaElement element, void* out, cudaStream_t stream) {
+  const size_t size = SizeOf(gate);
+  if (size == 0) return;
+  const bool vectors = size % kVector == 0 && MultiplesOf16({gate.data, up.data, out});
+  WithElement(element, [&](auto value) {
+    using Element = decltype(value);
+    Launch(
+        vectors ? SwiGluKernel<Element, kVector> : SwiGluKernel<Element, 1>,
+        vectors ? ElementwiseOptions<kVector>(size, stream) : ElementwiseOptions<1>(size, stream),
+        gate.data, up.data, size, static_cast<Element*>(out));
+  });
+}
+
+void LaunchConvertRows(Tensor in, CudaElement element, void* out, cudaStream_t stream) {
+  const size_t size = SizeOf(in);
+  if (size == 0) return;
+  const bool vectors = size % kVector == 0 && MultiplesOf16({in.data, out});
+  WithElement(element, [&](auto value) {
+    using Element = decltype(value);
+    Launch(
+        vectors ? ConvertKernel<Element, kVector> : ConvertKernel<Element, 1>,
+        vectors ? ElementwiseOptions<kVector>(size, stream) : ElementwiseOptions<1>(size, stream),
+        in.data, size, static_cast<Element*>(out));
+  });
+}
+
+}  // namespace baton

@@ -1,0 +1,89 @@
+// The beginning of the kernel of vector_product.h: it brings activations into shared memory.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "common/backend/cuda/device/device.h"
+#include "common/backend/cuda/product/vector_product_tile.h"
+#include "common/backend/exact_math.h"
+
+namespace baton {
+
+// Columns `column` to `column + 3` of a row; columns beyond `columns` are 0.
+__device__ __forceinline__ float4 LoadQuad(const float* row, int column, int columns) {
+  if (columns % 4 == 0) {
+    return column < columns ? *reinterpret_cast<const float4*>(row + column)
+                            : make_float4(0, 0, 0, 0);
+  }
+  return make_float4(column < columns ? row[column] : 0, column + 1 < columns ? row[column + 1] : 0,
+                     column + 2 < columns ? row[column + 2] : 0,
+                     column + 3 < columns ? row[column + 3] : 0);
+}
+
+// Computes the factor of each row's norm. Thread t sums the squares of the quads that are t mod
+// kVectorThreads, in ascending order. Lanes are added by the tree, warps in ascending order. The
+// factors are valid after the next barrier.
+template <class Tile>
+__device__ void ComputeNormScales(const VectorArgs& args, const VectorShared<Tile>& shared) {
+  const int thread = static_cast<int>(threadIdx.x);
+  float sums[Tile::kMaxRows] = {};
+  for (int column = 4 * thread; column < args.columns; column += 4 * kVectorThreads) {
+#pragma unroll
+    for (int row = 0; row < Tile::kMaxRows; ++row) {
+      if (row >= args.rows) break;
+      const float* in = args.in + static_cast<int64_t>(row) * args.columns;
+      const float4 x = LoadQuad(in, column, args.columns);
+      sums[row] = FmaQuad(x, x, sums[row]);
+    }
+  }
+#pragma unroll
+  for (int row = 0; row < Tile::kMaxRows; ++row) {
+    if (row >= args.rows) break;
+    const float sum = WarpSum(sums[row]);
+    if (thread % 32 == 0) shared.squares[row * kVectorWarps + thread / 32] = sum;
+  }
+  __syncthreads();
+  if (thread < args.rows) {
+    float sum = 0;
+    for (int warp = 0; warp < kVectorWarps; ++warp) {
+      sum += shared.squares[thread * kVectorWarps + warp];
+    }
+    shared.norm_scales[thread] =
+        1.0f / sqrtf(sum / static_cast<float>(args.columns) + args.epsilon);
+  }
+}
+
+// Columns `column` to `column + 3` of row `row` of the product's input, normalised or gated.
+__device__ __forceinline__ float4 InputQuad(const VectorArgs& args, int row, int column,
+                                            const float* norm_scales) {
+  const int64_t first = static_cast<int64_t>(row) * args.columns;
+  const float4 x = LoadQuad(args.in + first, column, args.columns);
+  if (args.kind == VectorInput::Kind::kPlain) return x;
+  if (args.kind == VectorInput::Kind::kNorm) {
+    const float4 gain = LoadQuad(args.other, column, args.columns);
+    const float scale = norm_scales[row];
+    return make_float4(x.x * scale * gain.x, x.y * scale * gain.y, x.z * scale * gain.z,
+                       x.w * scale * gain.w);
+  }
+  const float4 up = LoadQuad(args.other + first, column, args.columns);
+  return make_float4(SiluF(x.x) * up.x, SiluF(x.y) * up.y, SiluF(x.z) * up.z, SiluF(x.w) * up.w);
+}
+
+// Brings the tile that begins with chunk `first_chunk` into shared memory.
+template <class Tile>
+__device__ void FillTile(const VectorArgs& args, int first_chunk,
+                         const VectorShared<Tile>& shared) {
+  const int quads = args.tile_chunks * Tile::kQuads;
+  for (int row = 0; row < args.rows; ++row) {
+#pragma unroll 4
+    for (int quad = static_cast<int>(threadIdx.x); quad < quads; quad += kVectorThreads) {
+      const int column = (first_chunk * Tile::kQuads + quad) * 4;
+      shared.activations[row * quads + SharedQuad<Tile>(quad / Tile::kQuads, quad % Tile::kQuads)] =
+          InputQuad(args, row, column, shared.norm_scales);
+    }
+  }
+}
+
+}  // namespace baton

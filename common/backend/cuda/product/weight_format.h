@@ -1,0 +1,204 @@
+// How a kernel reads the rows of a weight: a chunk of 16 bytes of elements or codes at a time, and
+// four columns of it as floats. A quantised value has the meaning that the file's format gives it,
+// rounded as the CPU backend rounds it.
+#pragma once
+
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <bit>
+#include <cstdint>
+
+#include "common/backend/cuda/device/operands.h"
+#include "common/backend/cuda/product/weight_layout.h"
+#include "ptx.h"
+
+namespace baton {
+
+// A Format has
+//   kColumns               columns of a chunk
+//   Chunk                  the data of a chunk that a thread holds
+//   Load(row, columns, c)  chunk c of a row of `columns` columns. REQUIRES: it begins in the row
+//   Quad(chunk, q)         the values of its columns 4q to 4q + 3
+template <CudaElement kElement>
+struct WeightFormat;
+
+// Word `word` of a chunk. With a constant `word`, the value stays in its register.
+__device__ __forceinline__ uint32_t WordOf(const uint4& chunk, int word) {
+  return word == 0 ? chunk.x : word == 1 ? chunk.y : word == 2 ? chunk.z : chunk.w;
+}
+
+// The lower 16 bits of `bits`, as F16.
+__device__ __forceinline__ float HalfOf(uint32_t bits) {
+  return __half2float(__ushort_as_half(static_cast<unsigned short>(bits)));
+}
+
+// code - kOffset, exactly and without a conversion, which is slow. REQUIRES: code < 2^22.
+template <int kOffset>
+__device__ __forceinline__ float CodeOf(uint32_t code) {
+  constexpr uint32_t kTwoTo23 = 0x4b000000u;  // a float whose unit of the last place is 1
+  return std::bit_cast<float>(kTwoTo23 | code) - static_cast<float>((1 << 23) + kOffset);
+}
+
+template <class T>
+__device__ __forceinline__ T LoadAt(const uint8_t* plane, int index) {
+  return reinterpret_cast<const T*>(plane)[index];
+}
+
+template <CudaElement kElement>
+struct FloatFormat {
+  static constexpr int kColumns = ChunkColumns(kElement);
+  using Chunk = uint4;
+  static __device__ Chunk Load(const uint8_t* row, int /*columns*/, int chunk) {
+    return LoadStreamed16(row + 16 * static_cast<int64_t>(chunk));
+  }
+};
+
+template <>
+struct WeightFormat<CudaElement::kF32> : FloatFormat<CudaElement::kF32> {
+  static __device__ float4 Quad(const Chunk& chunk, int /*quad*/) {
+    return make_float4(std::bit_cast<float>(chunk.x), std::bit_cast<float>(chunk.y),
+                       std::bit_cast<float>(chunk.z), std::bit_cast<float>(chunk.w));
+  }
+};
+
+template <>
+struct WeightFormat<CudaElement::kF16> : FloatFormat<CudaElement::kF16> {
+  static __device__ float4 Quad(const Chunk& chunk, int quad) {
+    const uint32_t low = WordOf(chunk, 2 * quad);
+    const uint32_t high = WordOf(chunk, 2 * quad + 1);
+    return make_float4(HalfOf(low), HalfOf(low >> 16), HalfOf(high), HalfOf(high >> 16));
+  }
+};
+
+template <>
+struct WeightFormat<CudaElement::kBf16> : FloatFormat<CudaElement::kBf16> {
+  static __device__ float4 Quad(const Chunk& chunk, int quad) {
+    const uint32_t low = WordOf(chunk, 2 * quad);
+    const uint32_t high = WordOf(chunk, 2 * quad + 1);
+    return make_float4(std::bit_cast<float>(low << 16), std::bit_cast<float>(low & 0xffff0000u),
+                       std::bit_cast<float>(high << 16), std::bit_cast<float>(high & 0xffff0000u));
+  }
+};
+
+// The four 4-bit codes of a quad, in the lowest bits.
+__device__ __forceinline__ uint32_t NibblesOf(const uint4& codes, int quad) {
+  return WordOf(codes, quad / 2) >> (16 * (quad % 2));
+}
+
+template <>
+struct WeightFormat<CudaElement::kQ8_0> {
+  static constexpr int kColumns = ChunkColumns(CudaElement::kQ8_0);
+  struct Chunk {
+    uint4 codes;
+    uint32_t scale;
+  };
+  static __device__ Chunk Load(const uint8_t* row, int columns, int chunk) {
+    const RowPlanes planes = PlanesOf(CudaElement::kQ8_0, columns);
+    return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
+            LoadAt<uint16_t>(row + planes.parts, chunk / 2)};
+  }
+  static __device__ float4 Quad(const Chunk& chunk, int quad) {
+    const float scale = HalfOf(chunk.scale);
+    const uint32_t codes = WordOf(chunk.codes, quad) ^ 0x80808080u;  // each code plus 128
+    return make_float4(scale * CodeOf<128>(codes & 255u), scale * CodeOf<128>(codes >> 8 & 255u),
+                       scale * CodeOf<128>(codes >> 16 & 255u), scale * CodeOf<128>(codes >> 24));
+  }
+};
+
+template <>
+struct WeightFormat<CudaElement::kQ4_0> {
+  static constexpr int kColumns = ChunkColumns(CudaElement::kQ4_0);
+  struct Chunk {
+    uint4 codes;
+    uint32_t scale;
+  };
+  static __device__ Chunk Load(const uint8_t* row, int columns, int chunk) {
+    const RowPlanes planes = PlanesOf(CudaElement::kQ4_0, columns);
+    return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
+            LoadAt<uint16_t>(row + planes.parts, chunk)};
+  }
+  static __device__ float4 Quad(const Chunk& chunk, int quad) {
+    const float scale = HalfOf(chunk.scale);
+    const uint32_t codes = NibblesOf(chunk.codes, quad);
+    return make_float4(scale * CodeOf<8>(codes & 15u), scale * CodeOf<8>(codes >> 4 & 15u),
+                       scale * CodeOf<8>(codes >> 8 & 15u), scale * CodeOf<8>(codes >> 12 & 15u));
+  }
+};
+
+// scale * code + min, for four columns.
+__device__ __forceinline__ float4 ScaledQuad(const uint4& codes, int quad, float scale, float min) {
+  const uint32_t bits = NibblesOf(codes, quad);
+  return make_float4(__fmaf_rn(scale, CodeOf<0>(bits & 15u), min),
+                     __fmaf_rn(scale, CodeOf<0>(bits >> 4 & 15u), min),
+                     __fmaf_rn(scale, CodeOf<0>(bits >> 8 & 15u), min),
+                     __fmaf_rn(scale, CodeOf<0>(bits >> 12 & 15u), min));
+}
+
+template <>
+struct WeightFormat<CudaElement::kQ4_1> {
+  static constexpr int kColumns = ChunkColumns(CudaElement::kQ4_1);
+  struct Chunk {
+    uint4 codes;
+    uint32_t scale_and_min;
+  };
+  static __device__ Chunk Load(const uint8_t* row, int columns, int chunk) {
+    const RowPlanes planes = PlanesOf(CudaElement::kQ4_1, columns);
+    return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
+            LoadAt<uint32_t>(row + planes.parts, chunk)};
+  }
+  static __device__ float4 Quad(const Chunk& chunk, int quad) {
+    return ScaledQuad(chunk.codes, quad, HalfOf(chunk.scale_and_min),
+                      HalfOf(chunk.scale_and_min >> 16));
+  }
+};
+
+template <>
+struct WeightFormat<CudaElement::kQ4_K> {
+  static constexpr int kColumns = ChunkColumns(CudaElement::kQ4_K);
+  struct Chunk {
+    uint4 codes;
+    uint32_t part;
+    uint32_t super;
+  };
+  static __device__ Chunk Load(const uint8_t* row, int columns, int chunk) {
+    const RowPlanes planes = PlanesOf(CudaElement::kQ4_K, columns);
+    return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
+            LoadAt<uint16_t>(row + planes.parts, chunk),
+            LoadAt<uint32_t>(row + planes.supers, chunk / 8)};
+  }
+  static __device__ float4 Quad(const Chunk& chunk, int quad) {
+    const float scale = HalfOf(chunk.super) * CodeOf<0>(chunk.part & 255u);
+    const float min = HalfOf(chunk.super >> 16) * CodeOf<0>(chunk.part >> 8);
+    return ScaledQuad(chunk.codes, quad, scale, -min);
+  }
+};
+
+template <>
+struct WeightFormat<CudaElement::kQ6_K> {
+  static constexpr int kColumns = ChunkColumns(CudaElement::kQ6_K);
+  struct Chunk {
+    uint4 codes;
+    uint2 high;
+    uint32_t parts;
+    uint32_t super;
+  };
+  static __device__ Chunk Load(const uint8_t* row, int columns, int chunk) {
+    const RowPlanes planes = PlanesOf(CudaElement::kQ6_K, columns);
+    return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
+            LoadAt<uint2>(row + planes.high, chunk), LoadAt<uint16_t>(row + planes.parts, chunk),
+            LoadAt<uint16_t>(row + planes.supers, chunk / 8)};
+  }
+  static __device__ float4 Quad(const Chunk& chunk, int quad) {
+    const uint32_t part = (quad < 4 ? chunk.parts : chunk.parts >> 8) & 255u;
+    const float scale = HalfOf(chunk.super) * CodeOf<128>(part ^ 128u);
+    const uint32_t low = NibblesOf(chunk.codes, quad);
+    const uint32_t high = (quad < 4 ? chunk.high.x : chunk.high.y) >> (8 * (quad % 4));
+    return make_float4(scale * CodeOf<32>((low & 15u) | (high & 3u) << 4),
+                       scale * CodeOf<32>((low >> 4 & 15u) | (high >> 2 & 3u) << 4),
+                       scale * CodeOf<32>((low >> 8 & 15u) | (high >> 4 & 3u) << 4),
+                       scale * CodeOf<32>((low >> 12 & 15u) | (high >> 6 & 3u) << 4));
+  }
+};
+
+}  // namespace baton

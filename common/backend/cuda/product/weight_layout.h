@@ -1,0 +1,77 @@
+// How a weight matrix lies in device memory: row after row, each beginning at a multiple of 16
+// bytes and padded with zeros.
+//
+// F32, F16, BF16: a row is its elements. Quantised: a row has the file's values in up to four
+// planes, each beginning at a multiple of 16 bytes, so that a thread reads 16 bytes of codes at
+// once:
+//   codes   Q8_0: a signed byte per column. Other types: 4 bits per column; 8 columns are a 32-bit
+//           word, the first in its lowest bits.
+//   high    Q6_K: the upper 2 bits per column; 16 columns are a 32-bit word.
+//   parts   One entry per 32 columns. Q8_0, Q4_0: scale (F16). Q4_1: scale, min (F16). Q4_K: scale,
+//           min (unsigned bytes). Q6_K: the scales of both halves (signed bytes).
+//   supers  One entry per 256 columns. Q4_K: scale, min (F16). Q6_K: scale (F16).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/backend/cuda/device/operands.h"
+
+namespace baton {
+
+// Bytes of an element. REQUIRES: `element` is not quantised.
+constexpr size_t ElementBytes(CudaElement element) { return element == CudaElement::kF32 ? 4 : 2; }
+
+// Columns of a chunk: those whose elements or codes are 16 bytes.
+constexpr int ChunkColumns(CudaElement element) {
+  switch (element) {
+    case CudaElement::kF32:
+      return 4;
+    case CudaElement::kF16:
+    case CudaElement::kBf16:
+      return 8;
+    case CudaElement::kQ8_0:
+      return 16;
+    default:
+      return 32;
+  }
+}
+
+// Columns of a block in a file. A row has a multiple of them.
+constexpr int BlockColumns(CudaElement element) {
+  if (!IsQuantised(element)) return 1;
+  return element == CudaElement::kQ4_K || element == CudaElement::kQ6_K ? 256 : 32;
+}
+
+// Where the planes of a quantised row begin, in bytes from the row's beginning. `codes` are at 0.
+struct RowPlanes {
+  uint32_t high = 0;
+  uint32_t parts = 0;
+  uint32_t supers = 0;
+  uint32_t end = 0;
+};
+
+constexpr RowPlanes PlanesOf(CudaElement element, int columns) {
+  const auto padded = [](int bytes) { return (static_cast<uint32_t>(bytes) + 15u) / 16u * 16u; };
+  const bool four = element == CudaElement::kQ4_1;
+  const bool has_high = element == CudaElement::kQ6_K;
+  const int super = element == CudaElement::kQ4_K ? 4 : element == CudaElement::kQ6_K ? 2 : 0;
+  RowPlanes planes;
+  planes.high = padded(element == CudaElement::kQ8_0 ? columns : columns / 2);
+  planes.parts = planes.high + padded(has_high ? columns / 4 : 0);
+  planes.supers = planes.parts + padded(columns / 32 * (four ? 4 : 2));
+  planes.end = planes.supers + padded(columns / 256 * super);
+  return planes;
+}
+
+// Bytes from one row of a CudaMatrix to the next.
+constexpr size_t CudaRowBytes(CudaElement element, int columns) {
+  if (IsQuantised(element)) return PlanesOf(element, columns).end;
+  return (static_cast<size_t>(columns) * ElementBytes(element) + 15) / 16 * 16;
+}
+
+// Converts a row of a GGUF file to a row of a CudaMatrix. REQUIRES: the row has whole blocks; `row`
+// [CudaRowBytes] is zeroed.
+void PackCudaRow(CudaElement element, const uint8_t* file, int columns, uint8_t* row);
+
+}  // namespace baton

@@ -1,0 +1,198 @@
+#include "common/backend/cuda/sampling/cuda_step_sampler.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "common/backend/cuda/device/cuda_error.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
+
+namespace baton {
+namespace {
+
+// Rows that one launch samples; bounds the scratch memory.
+constexpr int kRowsTogether = 64;
+// Bytes that a step's lists have from the start, so that they seldom grow.
+constexpr size_t kLeastListBytes = size_t{16} << 10;
+
+template <class T>
+T* As(const BackendBuffer& buffer) {
+  return reinterpret_cast<T*>(buffer.data());
+}
+
+template <class T>
+size_t BytesOf(const std::vector<T>& values) {
+  return values.size() * sizeof(T);
+}
+
+absl::Status Allocate(size_t bytes, BackendBuffer& buffer) {
+  BATON_ASSIGN_OR_RETURN(buffer, AllocateDeviceMemory(bytes));
+  return absl::OkStatus();
+}
+
+TokenLogprobs ToLogprobs(const SamplerLogprobs& from) {
+  TokenLogprobs to = {.logprob = from.logprob};
+  for (int i = 0; i < from.top_count; ++i) {
+    to.top.push_back({from.top_token_ids[i], from.top_logprobs[i]});
+  }
+  return to;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CudaStepSampler>> CudaStepSampler::Create(
+    int device, cudaStream_t stream, const StepSamplerOptions& options, MemoryMoves& moves) {
+  std::unique_ptr<CudaStepSampler> sampler(new CudaStepSampler(device, stream, options, moves));
+  BATON_RETURN_IF_ERROR(sampler->Allocate(options.end_of_generation_ids));
+  return sampler;
+}
+
+CudaStepSampler::CudaStepSampler(int device, cudaStream_t stream, const StepSamplerOptions& options,
+                                 MemoryMoves& moves)
+    : device_(device),
+      stream_(stream),
+      moves_(moves),
+      vocab_size_(options.vocab_size),
+      max_rows_(options.max_rows),
+      counts_capacity_(std::min(options.vocab_size, options.max_model_len)),
+      slots_(options.max_rows),
+      uploads_(stream) {}
+
+CudaStepSampler::~CudaStepSampler() {
+  CheckCuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+}
+
+absl::Status CudaStepSampler::Allocate(const std::vector<int32_t>& end_of_generation_ids) {
+  const auto rows = static_cast<size_t>(max_rows_);
+  const size_t sampled_bytes = rows * (sizeof(int32_t) + sizeof(SamplerError));
+  end_id_count_ = static_cast<int>(end_of_generation_ids.size());
+  BATON_RETURN_IF_ERROR(baton::Allocate(rows * sizeof(SamplerRow), rows_));
+  BATON_RETURN_IF_ERROR(baton::Allocate(kLeastListBytes, biases_));
+  BATON_RETURN_IF_ERROR(baton::Allocate(kLeastListBytes, stop_ids_));
+  BATON_RETURN_IF_ERROR(baton::Allocate(BytesOf(end_of_generation_ids), end_ids_));
+  BATON_RETURN_IF_ERROR(
+      baton::Allocate(rows * static_cast<size_t>(counts_capacity_) * sizeof(TokenCount), counts_));
+  BATON_RETURN_IF_ERROR(baton::Allocate(rows * sizeof(int32_t), count_sizes_));
+  BATON_RETURN_IF_ERROR(baton::Allocate(
+      SamplerScratchBytes(std::min(max_rows_, kRowsTogether), vocab_size_), scratch_));
+  BATON_RETURN_IF_ERROR(baton::Allocate(sampled_bytes, sampled_));
+  BATON_RETURN_IF_ERROR(baton::Allocate(rows * sizeof(SamplerLogprobs), logprobs_));
+  for (Result& result : results_) {
+    BATON_ASSIGN_OR_RETURN(result.sampled, AllocatePinnedMemory(sampled_bytes));
+    BATON_ASSIGN_OR_RETURN(result.logprobs, AllocatePinnedMemory(rows * sizeof(SamplerLogprobs)));
+    result.copied = MakeCudaEvent();
+  }
+  if (end_of_generation_ids.empty()) return absl::OkStatus();
+  std::memcpy(uploads_.Next(BytesOf(end_of_generation_ids)), end_of_generation_ids.data(),
+              BytesOf(end_of_generation_ids));
+  uploads_.Send(BytesOf(end_of_generation_ids), end_ids_.data());
+  return absl::OkStatus();
+}
+
+void CudaStepSampler::Begin(absl::Span<const SamplingRow> rows) {
+  CheckCuda(cudaSetDevice(device_), "cudaSetDevice");
+  SamplerRows packed = PackSamplerRows(rows, max_rows_, slots_);
+  Upload(packed);
+  packed.rows.resize(rows.size());
+  step_rows_ = std::move(packed.rows);
+}
+
+void CudaStepSampler::Upload(const SamplerRows& packed) {
+  GrowDeviceMemory(BytesOf(packed.biases), biases_, moves_);
+  GrowDeviceMemory(BytesOf(packed.stop_ids), stop_ids_, moves_);
+  std::vector<uint8_t> host;
+  std::vector<UploadRing::Part> parts;
+  const auto add = [&](const void* data, size_t bytes, void* device) {
+    if (bytes == 0) return;
+    parts.push_back({.offset = host.size(), .bytes = bytes, .device = device});
+    const auto* const first = static_cast<const uint8_t*>(data);
+    host.insert(host.end(), first, first + bytes);
+  };
+  add(packed.rows.data(), BytesOf(packed.rows), rows_.data());
+  add(packed.biases.data(), BytesOf(packed.biases), biases_.data());
+  add(packed.stop_ids.data(), BytesOf(packed.stop_ids), stop_ids_.data());
+  for (const SamplerRows::Fill& fill : packed.fills) {
+    std::vector<TokenCount> counts;
+    for (const auto& [id, count] : fill.counts->output_counts()) counts.push_back({id, count});
+    const auto size = static_cast<int32_t>(counts.size());
+    BATON_CHECK(size <= counts_capacity_, "no more tokens than a sequence has");
+    add(counts.data(), BytesOf(counts),
+        As<TokenCount>(counts_) +
+            static_cast<size_t>(fill.slot) * static_cast<size_t>(counts_capacity_));
+    add(&size, sizeof(size), As<int32_t>(count_sizes_) + fill.slot);
+  }
+  std::memcpy(uploads_.Next(host.size()), host.data(), host.size());
+  uploads_.Send(parts);
+}
+
+void CudaStepSampler::Sample(int first_row, Tensor logits) {
+  BATON_CHECK(first_row + logits.rows <= max_rows_ && logits.columns == vocab_size_,
+              "rows of the step");
+  auto* const token_ids = As<int32_t>(sampled_);
+  auto* const errors = reinterpret_cast<SamplerError*>(token_ids + max_rows_);
+  for (int done = 0; done < logits.rows; done += kRowsTogether) {
+    const int row = first_row + done;
+    LaunchSample({.rows = std::min(kRowsTogether, logits.rows - done),
+                  .vocab_size = vocab_size_,
+                  .logits = logits.Row(done),
+                  .params = As<SamplerRow>(rows_) + row,
+                  .biases = As<LogitBias>(biases_),
+                  .stop_ids = As<int32_t>(stop_ids_),
+                  .end_ids = As<int32_t>(end_ids_),
+                  .end_id_count = end_id_count_,
+                  .counts_capacity = counts_capacity_,
+                  .counts = As<TokenCount>(counts_),
+                  .count_sizes = As<int32_t>(count_sizes_),
+                  .scratch = scratch_.data(),
+                  .token_ids = token_ids + row,
+                  .errors = errors + row,
+                  .logprobs = As<SamplerLogprobs>(logprobs_) + row},
+                 SamplerShape(), stream_);
+  }
+}
+
+void CudaStepSampler::End() {
+  BATON_CHECK(ended_ - taken_ <= kStepsAhead, "steps that are not taken");
+  Result& result = results_[ended_++ % results_.size()];
+  result.rows = std::move(step_rows_);
+  const auto copy = [&](const BackendBuffer& from, size_t bytes, const BackendBuffer& to) {
+    CheckCuda(cudaMemcpyAsync(to.data(), from.data(), bytes, cudaMemcpyDeviceToHost, stream_),
+              "cudaMemcpyAsync");
+  };
+  if (!result.rows.empty()) copy(sampled_, sampled_.size_bytes(), result.sampled);
+  const bool logprobs = std::any_of(result.rows.begin(), result.rows.end(),
+                                    [](const SamplerRow& row) { return row.top_logprobs >= 0; });
+  if (logprobs) copy(logprobs_, result.rows.size() * sizeof(SamplerLogprobs), result.logprobs);
+  CheckCuda(cudaEventRecord(result.copied.get(), stream_), "cudaEventRecord");
+}
+
+std::vector<absl::StatusOr<OutputToken>> CudaStepSampler::Take() {
+  BATON_CHECK(taken_ < ended_, "a step that was not taken");
+  CheckCuda(cudaSetDevice(device_), "cudaSetDevice");
+  const Result& result = results_[taken_++ % results_.size()];
+  CheckCuda(cudaEventSynchronize(result.copied.get()), "cudaEventSynchronize");
+  const auto* const token_ids = As<int32_t>(result.sampled);
+  const auto* const errors = reinterpret_cast<const SamplerError*>(token_ids + max_rows_);
+  std::vector<absl::StatusOr<OutputToken>> tokens;
+  for (size_t i = 0; i < result.rows.size(); ++i) {
+    const SamplerRow& row = result.rows[i];
+    BATON_CHECK(errors[i] != SamplerError::kCountsFull, "room for each token of a sequence");
+    if (errors[i] == SamplerError::kLogitNotFinite) {
+      tokens.push_back(LogitNotFinite(row.output_index));
+      continue;
+    }
+    if (errors[i] == SamplerError::kAllMasked) {
+      tokens.push_back(AllMasked());
+      continue;
+    }
+    OutputToken token = {.output_index = row.output_index, .token_id = token_ids[i]};
+    if (row.top_logprobs >= 0) token.logprobs = ToLogprobs(As<SamplerLogprobs>(result.logprobs)[i]);
+    tokens.push_back(std::move(token));
+  }
+  return tokens;
+}
+
+const int32_t* CudaStepSampler::sampled_ids() const { return As<int32_t>(sampled_); }
+
+}  // namespace baton

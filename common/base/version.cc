@@ -1,0 +1,7 @@
+#include "common/base/version.h"
+
+namespace baton {
+
+const char* Version() { return BATON_VERSION; }
+
+}  // namespace baton

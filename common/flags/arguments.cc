@@ -1,0 +1,143 @@
+#include "common/flags/arguments.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+#include <sstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "common/base/log.h"
+#include "common/base/standard_output.h"
+#include "common/base/status_macros.h"
+
+namespace baton {
+namespace {
+
+// How many characters have to be put in, left out or replaced to make `b` of `a`.
+size_t EditDistance(absl::string_view a, absl::string_view b) {
+  std::vector<size_t> row(b.size() + 1);  // of the first i characters of `a`, to each start of `b`
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+std::vector<std::string> CommandNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  return names;
+}
+
+constexpr char kSeeHelp[] = "; see --help";
+
+// What to do about an unknown `name` in the place of `names`.
+std::string Remedy(absl::string_view name, const std::vector<std::string>& names) {
+  const std::string meant = DidYouMean(name, names);
+  return meant.empty() ? kSeeHelp : meant;
+}
+
+// Whether a command is named wherever one has to be.
+absl::Status CheckCommands(const CLI::App& app, int argc, const char* const* argv) {
+  const CLI::App* at = &app;
+  for (int i = 1; !CommandNames(*at).empty(); ++i) {
+    const std::vector<std::string> names = CommandNames(*at);
+    if (i == argc) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("name a command: ", absl::StrJoin(names, ", "), kSeeHelp));
+    }
+    const std::string word = argv[i];
+    if (absl::StartsWith(word, "-")) return absl::OkStatus();  // a flag: --help, or a wrong one
+    if (std::find(names.begin(), names.end(), word) == names.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("unknown command '", LogSafe(word), "'", Remedy(word, names)));
+    }
+    at = at->get_subcommand(word);
+  }
+  return absl::OkStatus();
+}
+
+// As CLI11 takes them, the last one first. It would give "--name=" the next argument as its value.
+std::vector<std::string> ReversedArguments(int argc, const char* const* argv) {
+  std::vector<std::string> arguments;
+  bool flags = true;  // up to "--"
+  for (int i = 1; i < argc; ++i) {
+    absl::string_view argument = argv[i];
+    if (argument == "--") flags = false;
+    const bool empty_value =
+        flags && absl::StartsWith(argument, "--") && argument.find('=') == argument.size() - 1;
+    arguments.emplace_back(absl::StripSuffix(argument, empty_value ? "=" : ""));
+    if (empty_value) arguments.emplace_back();
+  }
+  std::reverse(arguments.begin(), arguments.end());
+  return arguments;
+}
+
+// What is wrong with the arguments that nobody took: a flag's name says more than the value that
+// follows it.
+std::string DescribeExtras(const CLI::App& app, const std::vector<std::string>& extras) {
+  const auto flag = std::find_if(extras.begin(), extras.end(), [](const std::string& extra) {
+    return absl::StartsWith(extra, "-");
+  });
+  if (flag == extras.end()) {
+    return absl::StrCat("unexpected argument '", LogSafe(extras.front()),
+                        "'; quote what has spaces in it");
+  }
+  const CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command->get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  const std::string given = flag->substr(0, flag->find('='));
+  return absl::StrCat("unknown flag '", LogSafe(given), "'", Remedy(given, names));
+}
+
+}  // namespace
+
+std::string DidYouMean(absl::string_view name, const std::vector<std::string>& names) {
+  const std::string* nearest = nullptr;
+  size_t least = name.size() / 4 + 2;  // so much is not alike any more
+  for (const std::string& candidate : names) {
+    const size_t distance = absl::StartsWith(candidate, name) ? 1 : EditDistance(name, candidate);
+    if (distance < least) {
+      nearest = &candidate;
+      least = distance;
+    }
+  }
+  return nearest == nullptr ? "" : absl::StrCat("; did you mean '", *nearest, "'?");
+}
+
+absl::Status ParseArguments(CLI::App& app, int argc, const char* const* argv) {
+  BATON_RETURN_IF_ERROR(CheckCommands(app, argc, argv));
+  try {
+    app.parse(ReversedArguments(argc, argv));
+    return absl::OkStatus();
+  } catch (const CLI::Success& asked) {  // --help, --version
+    std::ostringstream text;
+    app.exit(asked, text, text);
+    WriteOutput(text.str());
+    std::exit(0);
+  } catch (const CLI::ParseError& error) {
+    const std::vector<std::string> extras = app.remaining(true);
+    return absl::InvalidArgumentError(extras.empty() ? absl::StrCat(LogSafe(error.what()), kSeeHelp)
+                                                     : DescribeExtras(app, extras));
+  }
+}
+
+}  // namespace baton

@@ -1,0 +1,70 @@
+#include "common/flags/config_file.h"
+
+#include <toml++/toml.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace baton {
+namespace {
+
+std::optional<std::string> Text(const toml::node& node) {
+  if (const auto* text = node.as_string()) return text->get();
+  if (const auto* number = node.as_integer()) return absl::StrCat(number->get());
+  if (const auto* number = node.as_floating_point()) return absl::StrFormat("%.17g", number->get());
+  if (const auto* flag = node.as_boolean()) return flag->get() ? "true" : "false";
+  return std::nullopt;
+}
+
+absl::Status Unsupported(const std::string& path, absl::string_view key, const toml::node& node) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, ":", node.source().begin.line, ": '", key,
+      "' must be a string, a number, true or false, or an array of them; tables are not used"));
+}
+
+}  // namespace
+
+absl::StatusOr<ConfigValues> ReadConfigFile(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) {
+    return absl::InvalidArgumentError(absl::StrCat("--config ", path, ": ", std::strerror(errno),
+                                                   "; name a TOML file that can be read"));
+  }
+  std::stringstream text;
+  text << file.rdbuf();
+  toml::table table;
+  try {
+    table = toml::parse(text.str(), path);
+  } catch (const toml::parse_error& error) {
+    const auto& [line, column] = error.source().begin;
+    return absl::InvalidArgumentError(absl::StrCat(path, ":", line, ":", column,
+                                                   ": not TOML: ", std::string(error.description()),
+                                                   "; write lines of key = value"));
+  }
+  ConfigValues values;
+  for (const auto& [toml_key, node] : table) {
+    const std::string key(toml_key.str());
+    std::vector<std::string>& entry = values[key];
+    if (const toml::array* array = node.as_array()) {
+      for (const toml::node& element : *array) {
+        const auto element_text = Text(element);
+        if (!element_text) return Unsupported(path, key, element);
+        entry.push_back(*element_text);
+      }
+    } else {
+      const auto value = Text(node);
+      if (!value) return Unsupported(path, key, node);
+      entry.push_back(*value);
+    }
+  }
+  return values;
+}
+
+}  // namespace baton

@@ -1,0 +1,130 @@
+// The kinds of flags: how each reads a value's text.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "common/base/address.h"
+#include "common/base/status_macros.h"
+#include "common/flags/flag_value.h"
+#include "common/flags/flags.h"
+
+namespace baton {
+namespace {
+
+FlagSet::Value ListOf(std::vector<std::string>& values) {
+  return {.set =
+              [&values](const std::string& text) {
+                values.push_back(text);
+                return absl::OkStatus();
+              },
+          .default_text = absl::StrJoin(values, ","),
+          .clear = [&values] { values.clear(); }};
+}
+
+}  // namespace
+
+void FlagSet::AddString(const std::string& name, std::string& value, const std::string& help,
+                        std::vector<std::string> choices) {
+  const std::string all =
+      choices.empty() ? help : absl::StrCat(help, ": ", absl::StrJoin(choices, ", "));
+  const auto set = [&value, choices = std::move(choices)](const std::string& text) {
+    if (!choices.empty() && std::find(choices.begin(), choices.end(), text) == choices.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("is not one of ", absl::StrJoin(choices, ", ")));
+    }
+    value = text;
+    return absl::OkStatus();
+  };
+  Add(name, all, {.set = set, .default_text = value});
+}
+
+void FlagSet::AddStrings(const std::string& name, std::vector<std::string>& values,
+                         const std::string& help) {
+  Add(name, help, ListOf(values));
+}
+
+void FlagSet::AddTexts(const std::string& name, std::vector<std::string>& values,
+                       const std::string& help) {
+  Value list = ListOf(values);
+  list.split_at_commas = false;
+  Add(name, help, std::move(list));
+}
+
+void FlagSet::AddAddress(const std::string& name, std::string& value, const std::string& help) {
+  const auto set = [&value, optional = value.empty()](const std::string& text) -> absl::Status {
+    if (optional && text.empty()) {
+      value.clear();
+      return absl::OkStatus();
+    }
+    BATON_ASSIGN_OR_RETURN(value, NormalAddress(text));
+    return absl::OkStatus();
+  };
+  Add(name, help, {.set = set, .default_text = value});
+}
+
+void FlagSet::AddAddresses(const std::string& name, std::vector<std::string>& values,
+                           const std::string& help) {
+  const auto set = [&values](const std::string& text) -> absl::Status {
+    BATON_ASSIGN_OR_RETURN(std::string address, NormalAddress(text));
+    values.push_back(std::move(address));
+    return absl::OkStatus();
+  };
+  Add(name, help, {.set = set, .default_text = absl::StrJoin(values, ","), .clear = [&values] {
+                     values.clear();
+                   }});
+}
+
+void FlagSet::AddInt(const std::string& name, int& value, int min, int max,
+                     const std::string& help) {
+  const auto set = [&value, min, max](const std::string& text) -> absl::Status {
+    BATON_ASSIGN_OR_RETURN(value, ParseInt(text, min, max));
+    return absl::OkStatus();
+  };
+  Add(name, help, {.set = set, .default_text = absl::StrCat(value)});
+}
+
+void FlagSet::AddInts(const std::string& name, std::vector<int>& values, int min, int max,
+                      const std::string& help) {
+  const auto set = [&values, min, max](const std::string& text) -> absl::Status {
+    BATON_ASSIGN_OR_RETURN(values.emplace_back(), ParseInt(text, min, max));
+    return absl::OkStatus();
+  };
+  Add(name, help, {.set = set, .default_text = absl::StrJoin(values, ","), .clear = [&values] {
+                     values.clear();
+                   }});
+}
+
+void FlagSet::AddDouble(const std::string& name, double& value, double min, double max,
+                        const std::string& help) {
+  const auto set = [&value, min, max](const std::string& text) -> absl::Status {
+    BATON_ASSIGN_OR_RETURN(value, ParseNumber(text, min, max));
+    return absl::OkStatus();
+  };
+  Add(name, help, {.set = set, .default_text = absl::StrCat(value)});
+}
+
+void FlagSet::AddBytes(const std::string& name, uint64_t& value, const std::string& help) {
+  const auto set = [&value](const std::string& text) -> absl::Status {
+    BATON_ASSIGN_OR_RETURN(value, ParseCount(text));
+    return absl::OkStatus();
+  };
+  Add(name, help, {.set = set, .default_text = absl::StrCat(value)});
+}
+
+void FlagSet::AddDuration(const std::string& name, absl::Duration& value, absl::Duration min,
+                          absl::Duration max, const std::string& help) {
+  const auto set = [&value, min, max](const std::string& text) -> absl::Status {
+    BATON_ASSIGN_OR_RETURN(const absl::Duration duration, ParseDurationValue(text));
+    if (duration < min || duration > max) {
+      return absl::InvalidArgumentError(absl::StrCat("is not from ", absl::FormatDuration(min),
+                                                     " to ", absl::FormatDuration(max)));
+    }
+    value = duration;
+    return absl::OkStatus();
+  };
+  Add(name, help, {.set = set, .default_text = absl::FormatDuration(value)});
+}
+
+}  // namespace baton

@@ -1,0 +1,79 @@
+#include "common/handoff/kv_wire_choice.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+
+namespace baton {
+namespace {
+
+bool Takes(const internal::v1::KvShape& receiver, const std::string& wire) {
+  const auto& types = receiver.wire_dtypes();
+  return std::find(types.begin(), types.end(), wire) != types.end();
+}
+
+// The sender's own quantised type needs no consent: its KV has lost the precision already, not the
+// wire. A receiver that lists more than one type converts, and knows all types.
+bool TakesAsItIs(const internal::v1::KvShape& sender, KvWireType wire,
+                 const internal::v1::KvShape& receiver) {
+  return IsQuantised(wire) && KvWireTypeName(wire) == sender.dtype() &&
+         receiver.wire_dtypes_size() > 1;
+}
+
+void AddWireType(const std::string& name, internal::v1::KvShape& receiver) {
+  if (!Takes(receiver, name)) receiver.add_wire_dtypes(name);
+}
+
+}  // namespace
+
+std::string StoredNumerics(const internal::v1::KvShape& sender, KvWireType wire,
+                           const internal::v1::KvShape& receiver) {
+  const bool same = sender.numerics() == receiver.numerics() && sender.dtype() == receiver.dtype();
+  // float32 holds every value of the other float types. A quantised type does not survive it: its
+  // scales are computed anew, and may differ.
+  const auto dtype = KvWireTypeFromName(receiver.dtype());
+  const bool lossless = KvWireTypeName(wire) == receiver.dtype() ||
+                        (wire == KvWireType::kF32 && dtype.ok() && !IsQuantised(*dtype));
+  if (same && lossless) return receiver.numerics();
+  return absl::StrCat(sender.numerics(), " over ", KvWireTypeName(wire), " into ",
+                      receiver.numerics());
+}
+
+bool TakesWireType(const internal::v1::KvShape& sender, KvWireType wire,
+                   const internal::v1::KvShape& receiver) {
+  return Takes(receiver, KvWireTypeName(wire)) || TakesAsItIs(sender, wire, receiver);
+}
+
+absl::StatusOr<KvWireType> ChooseWireType(const internal::v1::KvShape& sender,
+                                          const std::string& wanted, bool strict_kv_dtype,
+                                          const internal::v1::KvShape& receiver) {
+  if (strict_kv_dtype && sender.dtype() != receiver.dtype()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the prefill worker's KV cache is ", sender.dtype(), ", the decode worker's ",
+                     LogSafe(receiver.dtype()),
+                     ", and the prefill worker runs with --strict-kv-dtype; start "
+                     "both with the same --kv-cache-dtype"));
+  }
+  const std::string& name = wanted == "auto" ? sender.dtype() : wanted;
+  BATON_ASSIGN_OR_RETURN(const KvWireType wire, KvWireTypeFromName(name));
+  if (TakesWireType(sender, wire, receiver)) return wire;
+  return absl::FailedPreconditionError(
+      absl::StrCat("the prefill worker sends KV as ", name, ", the decode worker takes ",
+                   LogSafe(absl::StrJoin(receiver.wire_dtypes(), ", ")),
+                   "; see --kv-wire-dtype and --strict-kv-dtype of both"));
+}
+
+void SetWireTypes(const std::string& wanted, bool strict_kv_dtype,
+                  internal::v1::KvShape& receiver) {
+  receiver.clear_wire_dtypes();
+  if (wanted != "auto") AddWireType(wanted, receiver);
+  AddWireType(receiver.dtype(), receiver);
+  if (strict_kv_dtype) return;
+  for (const char* name : {"f32", "f16", "bf16"}) AddWireType(name, receiver);
+}
+
+}  // namespace baton

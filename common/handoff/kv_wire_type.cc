@@ -1,0 +1,216 @@
+#include "common/handoff/kv_wire_type.h"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "absl/strings/str_cat.h"
+
+#include "common/backend/kv_codes.h"
+#include "common/base/check.h"
+#include "common/base/float_types.h"
+#include "common/base/log.h"
+
+namespace baton {
+namespace {
+
+constexpr const char* kNames[] = {"f16", "bf16", "f32", "int8", "fp8"};  // [KvWireType]
+
+// The types of the cache and of the wire. Each widens an element to float32; those without scales
+// also narrow it back.
+struct F16 {
+  using Stored = uint16_t;
+  [[gnu::always_inline]] static float Widen(uint16_t bits) { return F16ToF32(bits); }
+  [[gnu::always_inline]] static uint16_t Narrow(float value) { return F32ToF16(value); }
+};
+struct Bf16 {
+  using Stored = uint16_t;
+  [[gnu::always_inline]] static float Widen(uint16_t bits) { return Bf16ToF32(bits); }
+  [[gnu::always_inline]] static uint16_t Narrow(float value) { return F32ToBf16(value); }
+};
+struct F32 {
+  using Stored = float;
+  [[gnu::always_inline]] static float Widen(float value) { return value; }
+  [[gnu::always_inline]] static float Narrow(float value) { return value; }
+};
+
+template <class Code>
+struct Codes {
+  using Stored = Code;
+  [[gnu::always_inline]] static float Widen(Code code) { return code.Value(); }
+};
+
+// Loads and stores need no alignment, because a slice of the network begins anywhere.
+template <class T>
+[[gnu::always_inline]] inline T LoadAt(const uint8_t* from, size_t index) {
+  T value;
+  std::memcpy(&value, from + index * sizeof(T), sizeof(T));
+  return value;
+}
+template <class T>
+[[gnu::always_inline]] inline void StoreAt(T value, uint8_t* to, size_t index) {
+  std::memcpy(to + index * sizeof(T), &value, sizeof(T));
+}
+
+template <class From>
+inline constexpr bool kIsCode = sizeof(typename From::Stored) == 1;
+
+// Element `i` of the head at `values`, as float32.
+template <class From>
+[[gnu::always_inline]] inline float WidenAt(const uint8_t* values, size_t i, float scale) {
+  const float value = From::Widen(LoadAt<typename From::Stored>(values, i));
+  return kIsCode<From> ? value * scale : value;
+}
+
+// Writes the codes of a head and its scale. Returns the bits of its largest magnitude.
+template <class From, class Code>
+[[gnu::always_inline]] inline int32_t QuantiseHead(const uint8_t* from, float from_scale,
+                                                   size_t head_dim, uint8_t* to, float* scale) {
+  int32_t most = 0;
+  for (size_t i = 0; i < head_dim; ++i) {
+    most = std::max(most, MagnitudeBits(WidenAt<From>(from, i, from_scale)));
+  }
+  *scale = KvScale<Code>(most);
+  const float divisor = KvDivisor(*scale);
+  for (size_t i = 0; i < head_dim; ++i) {
+    to[i] = KvCode<Code>(WidenAt<From>(from, i, from_scale), divisor).bits;
+  }
+  return most;
+}
+
+// Converts heads. `sayable` becomes false where the target type cannot represent some head's
+// values.
+template <class From, class To>
+struct Convert {
+  [[gnu::always_inline]] static void Run(const uint8_t* from, const uint8_t* from_scales,
+                                         size_t heads, size_t head_dim, uint8_t* to,
+                                         uint8_t* to_scales, bool* sayable) {
+    for (size_t head = 0; head < heads; ++head) {
+      const float from_scale = kIsCode<From> ? LoadAt<float>(from_scales, head) : 1;
+      if constexpr (kIsCode<To>) {
+        float scale = 0;
+        const int32_t most =
+            QuantiseHead<From, typename To::Stored>(from, from_scale, head_dim, to, &scale);
+        *sayable = *sayable && most < kKvSaturation;
+        StoreAt(scale, to_scales, head);
+      } else {
+        for (size_t i = 0; i < head_dim; ++i) {
+          StoreAt(To::Narrow(WidenAt<From>(from, i, from_scale)), to, i);
+        }
+      }
+      from += head_dim * sizeof(typename From::Stored);
+      to += head_dim * sizeof(typename To::Stored);
+    }
+  }
+};
+
+CpuIsa ThisCpusIsa() {
+  static const CpuIsa isa = BestCpuIsa();
+  return isa;
+}
+
+// Calls visit(type) with the type above that stands for `dtype`.
+template <class Visit>
+void WithDtype(KvDtype dtype, const Visit& visit) {
+  switch (dtype) {
+    case KvDtype::kF16:
+      return visit(F16());
+    case KvDtype::kBf16:
+      return visit(Bf16());
+    case KvDtype::kF32:
+      return visit(F32());
+    case KvDtype::kInt8:
+      return visit(Codes<KvInt8>());
+    case KvDtype::kFp8:
+      return visit(Codes<KvFp8>());
+  }
+}
+
+// The cache's type that has the same bytes in memory as this type on the wire.
+KvDtype DtypeOf(KvWireType type) {
+  constexpr KvDtype kDtypes[] = {KvDtype::kF16, KvDtype::kBf16, KvDtype::kF32, KvDtype::kInt8,
+                                 KvDtype::kFp8};  // [KvWireType]
+  return kDtypes[static_cast<size_t>(type)];
+}
+
+struct Values {
+  const uint8_t* from;
+  const uint8_t* from_scales;
+  uint8_t* to;
+  uint8_t* to_scales;
+};
+
+bool ConvertHeads(CpuIsa isa, KvDtype from, KvDtype to, const Values& values, size_t heads,
+                  size_t head_dim) {
+  if (!IsQuantised(from) && !IsQuantised(to)) {
+    head_dim *= heads;  // without scales all heads are one long loop
+    heads = 1;
+  }
+  bool sayable = true;
+  WithDtype(from, [&](auto source) {
+    WithDtype(to, [&](auto target) {
+      using Source = decltype(source);
+      using Target = decltype(target);
+      if constexpr (!std::is_same_v<Source, Target>) {
+        RunOn<Convert<Source, Target>>(isa, values.from, values.from_scales, heads, head_dim,
+                                       values.to, values.to_scales, &sayable);
+      }
+    });
+  });
+  return sayable;
+}
+
+}  // namespace
+
+const char* KvWireTypeName(KvWireType type) { return kNames[static_cast<size_t>(type)]; }
+
+absl::StatusOr<KvWireType> KvWireTypeFromName(absl::string_view name) {
+  for (const KvWireType type : kAllKvWireTypes) {
+    if (name == KvWireTypeName(type)) return type;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("wire type '", LogSafe(name.substr(0, 32)),
+                                                 "' is not one of f16, bf16, f32, "
+                                                 "int8, fp8"));
+}
+
+KvWireType WireTypeOf(KvDtype dtype) {
+  for (const KvWireType type : kAllKvWireTypes) {
+    if (DtypeOf(type) == dtype) return type;
+  }
+  BATON_CHECK(false, "a wire type for each KV type");
+}
+
+bool IsQuantised(KvWireType type) { return IsQuantised(DtypeOf(type)); }
+
+KvWireFormat::KvWireFormat(const KvLayout& layout, KvWireType type)
+    : KvWireFormat(layout, type, ThisCpusIsa()) {}
+
+KvWireFormat::KvWireFormat(const KvLayout& layout, KvWireType type, CpuIsa isa)
+    : type_(type),
+      dtype_(layout.dtype),
+      isa_(isa),
+      converts_(type != WireTypeOf(layout.dtype)),
+      heads_(static_cast<size_t>(layout.kv_heads)),
+      head_dim_(static_cast<size_t>(layout.head_dim)) {
+  KvLayout wire = layout;
+  wire.dtype = DtypeOf(type);
+  value_bytes_ = wire.row_bytes();
+  scale_bytes_ = wire.scale_bytes();
+}
+
+bool KvWireFormat::Encode(const uint8_t* rows, const uint8_t* row_scales, size_t count,
+                          uint8_t* values, uint8_t* scales) const {
+  BATON_CHECK(converts_, "nothing to convert");
+  return ConvertHeads(isa_, dtype_, DtypeOf(type_), {rows, row_scales, values, scales},
+                      count * heads_, head_dim_);
+}
+
+void KvWireFormat::Decode(const uint8_t* values, const uint8_t* scales, size_t count, uint8_t* rows,
+                          uint8_t* row_scales) const {
+  BATON_CHECK(converts_, "nothing to convert");
+  // A value that the cache's type cannot represent becomes what the append would have made of it.
+  (void)ConvertHeads(isa_, DtypeOf(type_), dtype_, {values, scales, rows, row_scales},
+                     count * heads_, head_dim_);
+}
+
+}  // namespace baton

@@ -1,0 +1,80 @@
+// The types that KV may have on the wire, and the conversions between them and a cache's type.
+//
+// A row is one token's K or V in one layer, [kv_heads * head_dim]. In a float type its bytes on the
+// wire are the values. In int8 and fp8 they are the codes, and apart from these one float32 scale
+// for each KV head: for each layer, first of K and then of V, a message has the codes of all its
+// tokens and then the scales of all its tokens. The cache has the same order (common/kv/layout.h),
+// so a cache of either type is sent as it is.
+//
+// Rounding gives the same bits on every CPU:
+// - Float to float: rounds to nearest even (common/base/float_types.h); values that are too large
+//   become infinity. It is exact to a type that holds every value of the other.
+// - Float to int8 and fp8: see common/backend/kv_codes.h. A value that is not finite, or whose
+//   magnitude is 2^127 or more, cannot be represented and is refused.
+// - int8 and fp8 to float: code * scale in float32, then rounded as from float32.
+// - Between int8 and fp8: through float32.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+#include "common/backend/cpu/simd/isa.h"
+#include "common/kv/layout.h"
+
+namespace baton {
+
+enum class KvWireType : uint8_t { kF16, kBf16, kF32, kInt8, kFp8 };
+inline constexpr KvWireType kAllKvWireTypes[] = {
+    KvWireType::kF16, KvWireType::kBf16, KvWireType::kF32, KvWireType::kInt8, KvWireType::kFp8};
+
+// The name in flags and messages, such as "f16".
+const char* KvWireTypeName(KvWireType type);
+// INVALID_ARGUMENT where no type has that name.
+absl::StatusOr<KvWireType> KvWireTypeFromName(absl::string_view name);
+// The wire type that carries the cache's bytes as they are.
+KvWireType WireTypeOf(KvDtype dtype);
+
+bool IsQuantised(KvWireType type);
+
+// Converts the rows of one cache to a wire type and back. An immutable value: its functions may be
+// called from any thread.
+class KvWireFormat {
+ public:
+  KvWireFormat(const KvLayout& layout, KvWireType type);
+  // Converts with the given instruction set. REQUIRES: CpuHas(isa).
+  KvWireFormat(const KvLayout& layout, KvWireType type, CpuIsa isa);
+
+  KvWireType type() const { return type_; }
+  // False: the bytes on the wire are those of the cache.
+  bool converts() const { return converts_; }
+  // Bytes of one row on the wire: its values, its scales, and both together.
+  size_t value_bytes() const { return value_bytes_; }
+  size_t scale_bytes() const { return scale_bytes_; }
+  size_t row_bytes() const { return value_bytes_ + scale_bytes_; }
+
+  // Converts `count` rows of the cache and their scales to `values` [count * value_bytes()] and
+  // `scales` [count * scale_bytes()]. False where the wire type cannot represent a value; all bytes
+  // are written then too. REQUIRES: converts().
+  [[nodiscard]] bool Encode(const uint8_t* rows, const uint8_t* row_scales, size_t count,
+                            uint8_t* values, uint8_t* scales) const;
+  // Converts back to `rows` [count * layout.row_bytes()] and `row_scales`
+  // [count * layout.scale_bytes()]. It also takes bytes that Encode never makes. REQUIRES:
+  // converts().
+  void Decode(const uint8_t* values, const uint8_t* scales, size_t count, uint8_t* rows,
+              uint8_t* row_scales) const;
+
+ private:
+  KvWireType type_;
+  KvDtype dtype_;
+  CpuIsa isa_;
+  bool converts_;
+  size_t heads_;     // KV heads of a row
+  size_t head_dim_;  // values of a head
+  size_t value_bytes_;
+  size_t scale_bytes_;
+};
+
+}  // namespace baton

@@ -1,0 +1,88 @@
+#include "common/jinja/chat_template.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "common/base/status_macros.h"
+#include "common/jinja/parser.h"
+#include "common/jinja/runtime.h"
+
+namespace baton {
+namespace {
+
+using jinja::Text;
+using jinja::Value;
+
+// A role is chosen from these rather than written, so templates may build markers with it ("<|" +
+// role + "|>"). Any other role is a message's text like its content.
+constexpr std::array<absl::string_view, 8> kKnownRoles = {
+    "system", "user", "assistant", "tool", "developer", "function", "model", "ipython"};
+
+bool IsKnownRole(absl::string_view role) {
+  return std::find(kKnownRoles.begin(), kKnownRoles.end(), role) != kKnownRoles.end();
+}
+
+absl::StatusOr<Value> MessageValue(jinja::Workspace& workspace, const ChatMessage& message) {
+  std::vector<std::pair<Value, Value>> items;
+  const auto add = [&](absl::string_view key, const std::string& text,
+                       bool trusted) -> absl::Status {
+    BATON_ASSIGN_OR_RETURN(const Value key_value, workspace.NewText(key, true));
+    BATON_ASSIGN_OR_RETURN(const Value value, workspace.NewText(text, trusted));
+    items.emplace_back(key_value, value);
+    return absl::OkStatus();
+  };
+  BATON_RETURN_IF_ERROR(add("role", message.role, IsKnownRole(message.role)));
+  BATON_RETURN_IF_ERROR(add("content", message.content, false));
+  if (!message.name.empty()) BATON_RETURN_IF_ERROR(add("name", message.name, false));
+  return workspace.NewDict(std::move(items));
+}
+
+}  // namespace
+
+struct ChatTemplate::Rep {
+  jinja::Block block;
+};
+
+ChatTemplate::ChatTemplate(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
+ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
+ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
+ChatTemplate::~ChatTemplate() = default;
+
+absl::StatusOr<ChatTemplate> ChatTemplate::Compile(absl::string_view source) {
+  auto rep = std::make_unique<Rep>();
+  BATON_ASSIGN_OR_RETURN(rep->block, jinja::Parse(source));
+  return ChatTemplate(std::move(rep));
+}
+
+absl::StatusOr<std::vector<TextPiece>> ChatTemplate::Render(
+    absl::Span<const ChatMessage> messages, const ChatTemplateOptions& options) const {
+  jinja::Workspace workspace;
+  std::vector<Value> values;
+  for (const ChatMessage& message : messages) {
+    BATON_ASSIGN_OR_RETURN(const Value value, MessageValue(workspace, message));
+    values.push_back(value);
+  }
+  jinja::Variables variables;
+  BATON_ASSIGN_OR_RETURN(const Value list, workspace.NewList(std::move(values)));
+  variables.emplace_back("messages", list);
+  variables.emplace_back("add_generation_prompt", Value{options.add_generation_prompt});
+  BATON_ASSIGN_OR_RETURN(const Value bos, workspace.NewText(options.bos_token, true));
+  variables.emplace_back("bos_token", bos);
+  BATON_ASSIGN_OR_RETURN(const Value eos, workspace.NewText(options.eos_token, true));
+  variables.emplace_back("eos_token", eos);
+  variables.emplace_back("tools", Value{jinja::None{}});
+  variables.emplace_back("documents", Value{jinja::None{}});
+
+  BATON_ASSIGN_OR_RETURN(const Text output, jinja::Run(rep_->block, variables, workspace));
+  std::vector<TextPiece> pieces;
+  size_t begin = 0;
+  for (const Text::Run& run : output.runs()) {
+    pieces.push_back({.text = std::string(output.bytes().substr(begin, run.end - begin)),
+                      .trusted = run.trusted});
+    begin = run.end;
+  }
+  return pieces;
+}
+
+}  // namespace baton

@@ -1,0 +1,78 @@
+// The two halves of a running template: expressions (this class) and statements, which it calls
+// back for macros.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+#include "common/jinja/ast.h"
+#include "common/jinja/value.h"
+
+namespace baton::jinja {
+
+// The variables of one scope; a name that is not here is looked up in the scope around it.
+struct Scope {
+  Scope* around = nullptr;
+  absl::flat_hash_map<absl::string_view, Value>
+      variables;  // keys live in the template or the caller
+};
+
+// Counts the depth of evaluation for its lifetime.
+class DepthGuard {
+ public:
+  explicit DepthGuard(int& depth) : depth_(depth) { ++depth_; }
+  ~DepthGuard() { --depth_; }
+  DepthGuard(const DepthGuard&) = delete;
+  DepthGuard& operator=(const DepthGuard&) = delete;
+  absl::Status Check() const;
+
+ private:
+  int& depth_;
+};
+
+// Not thread-safe; one for each rendering.
+class Evaluator {
+ public:
+  // Runs a macro's body in `scope`.
+  using RunMacro = std::function<absl::StatusOr<Value>(const Statement& macro, Scope& scope)>;
+
+  Evaluator(Workspace& workspace, RunMacro run_macro)
+      : workspace_(workspace), run_macro_(std::move(run_macro)) {}
+
+  absl::StatusOr<Value> Evaluate(const Expression& expression, Scope& scope);
+  int& depth() { return depth_; }
+  // raise_exception was called: the error at hand is the template's own message.
+  bool raised() const { return raised_; }
+
+ private:
+  absl::StatusOr<Value> Dispatch(const Expression& expression, Scope& scope);
+  absl::StatusOr<Value> MakeList(const Expression& expression, Scope& scope);
+  absl::StatusOr<Value> MakeDict(const Expression& expression, Scope& scope);
+  absl::StatusOr<Value> EvaluateSlice(const Expression& expression, Scope& scope);
+  absl::StatusOr<Value> RunBuiltin(const Expression& expression, Scope& scope);
+  absl::StatusOr<Value> Choose(const Expression& expression, Scope& scope);
+  absl::StatusOr<Value> Call(const Expression& expression, Scope& scope);
+  absl::StatusOr<Value> CallMacro(const Statement& macro, const Expression& call, Scope& scope);
+  absl::StatusOr<Value> CallNative(NativeFunction function, const Expression& call, Scope& scope);
+  absl::StatusOr<Value> Range(const std::vector<Value>& arguments);
+
+  Workspace& workspace_;
+  RunMacro run_macro_;
+  int depth_ = 0;
+  bool raised_ = false;
+};
+
+// The variable's value, undefined when no scope has it.
+Value LookUp(const Scope& scope, absl::string_view name);
+
+// Puts the line of the template before the message of an error, unless one stands there.
+absl::Status AtLine(int line, const absl::Status& status);
+
+}  // namespace baton::jinja

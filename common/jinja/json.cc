@@ -1,0 +1,143 @@
+// The tojson filter: the form of Python's json.dumps(value, ensure_ascii=False, indent=indent).
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+#include "common/base/status_macros.h"
+#include "common/jinja/builtins.h"
+
+namespace baton::jinja {
+namespace {
+
+constexpr int64_t kMaxIndent = 16;
+
+// The escape of `c`, empty when it stands for itself.
+std::string JsonEscape(char c) {
+  switch (c) {
+    case '"':
+      return "\\\"";
+    case '\\':
+      return "\\\\";
+    case '\n':
+      return "\\n";
+    case '\r':
+      return "\\r";
+    case '\t':
+      return "\\t";
+    case '\b':
+      return "\\b";
+    case '\f':
+      return "\\f";
+    default:
+      if (static_cast<unsigned char>(c) >= 0x20) return "";
+      return absl::StrFormat("\\u%04x", static_cast<unsigned>(c));
+  }
+}
+
+class JsonWriter {
+ public:
+  JsonWriter(Workspace& workspace, int64_t indent)
+      : workspace_(workspace), indent_(indent), builder_(workspace) {}
+
+  absl::StatusOr<Value> Finish() { return builder_.Finish(); }
+
+  // The recursion is bounded by kMaxContainerDepth, its size by the steps.
+  absl::Status Write(const Value& value, int64_t level) {
+    BATON_RETURN_IF_ERROR(workspace_.Step());
+    if (const Text* text = value.text()) return WriteText(*text);
+    const List* list = value.list();
+    if (list != nullptr && !list->generator) return WriteList(*list, level);
+    if (const Dict* dict = value.dict()) return WriteDict(*dict, level);
+    if (value.Is<None>()) return builder_.Append("null", true);
+    if (const bool* boolean = value.If<bool>()) {
+      return builder_.Append(*boolean ? "true" : "false", value.trusted);
+    }
+    if (value.IsNumber()) {
+      BATON_ASSIGN_OR_RETURN(const Text* digits, ToText(workspace_, value));
+      return builder_.Append(*digits);
+    }
+    return absl::InvalidArgumentError(absl::StrCat("tojson of a ", Describe(value)));
+  }
+
+ private:
+  absl::Status WriteText(const Text& text) {
+    BATON_RETURN_IF_ERROR(workspace_.StepBytes(text.size()));
+    BATON_RETURN_IF_ERROR(builder_.Append("\"", true));
+    size_t plain = 0;
+    for (size_t i = 0; i < text.size(); ++i) {
+      const std::string escape = JsonEscape(text.bytes()[i]);
+      if (escape.empty()) continue;
+      BATON_RETURN_IF_ERROR(builder_.AppendSlice(text, plain, i));
+      BATON_RETURN_IF_ERROR(builder_.Append(escape, text.TrustedBetween(i, i + 1)));
+      plain = i + 1;
+    }
+    BATON_RETURN_IF_ERROR(builder_.AppendSlice(text, plain, text.size()));
+    return builder_.Append("\"", true);
+  }
+
+  absl::Status WriteList(const List& list, int64_t level) {
+    if (list.items.empty()) return builder_.Append("[]", true);
+    BATON_RETURN_IF_ERROR(builder_.Append("[", true));
+    for (size_t i = 0; i < list.items.size(); ++i) {
+      BATON_RETURN_IF_ERROR(Separate(i == 0, level + 1));
+      BATON_RETURN_IF_ERROR(Write(list.items[i], level + 1));
+    }
+    return Close("]", level);
+  }
+
+  absl::Status WriteDict(const Dict& dict, int64_t level) {
+    if (dict.items.empty()) return builder_.Append("{}", true);
+    BATON_RETURN_IF_ERROR(builder_.Append("{", true));
+    for (size_t i = 0; i < dict.items.size(); ++i) {
+      const auto& [key, value] = dict.items[i];
+      BATON_RETURN_IF_ERROR(Separate(i == 0, level + 1));
+      if (key.text() != nullptr) {
+        BATON_RETURN_IF_ERROR(Write(key, level));
+      } else {
+        BATON_RETURN_IF_ERROR(builder_.Append("\"", true));
+        BATON_RETURN_IF_ERROR(Write(key, level));
+        BATON_RETURN_IF_ERROR(builder_.Append("\"", true));
+      }
+      BATON_RETURN_IF_ERROR(builder_.Append(": ", true));
+      BATON_RETURN_IF_ERROR(Write(value, level + 1));
+    }
+    return Close("}", level);
+  }
+
+  absl::Status Separate(bool first, int64_t level) {
+    if (indent_ < 0) return first ? absl::OkStatus() : builder_.Append(", ", true);
+    if (!first) BATON_RETURN_IF_ERROR(builder_.Append(",", true));
+    return NewLine(level);
+  }
+
+  absl::Status NewLine(int64_t level) {
+    const std::string spaces(static_cast<size_t>(indent_ * level), ' ');
+    return builder_.Append(absl::StrCat("\n", spaces), true);
+  }
+
+  absl::Status Close(absl::string_view bracket, int64_t level) {
+    if (indent_ >= 0) BATON_RETURN_IF_ERROR(NewLine(level));
+    return builder_.Append(bracket, true);
+  }
+
+  Workspace& workspace_;
+  const int64_t indent_;  // spaces a level; negative: all on one line
+  TextBuilder builder_;
+};
+
+}  // namespace
+
+absl::StatusOr<Value> ToJson(Workspace& workspace, const Value& subject, const Value* indent) {
+  int64_t spaces = -1;
+  if (indent != nullptr && !indent->Is<None>()) {
+    if (!indent->IsInteger() || indent->Integer() < 0 || indent->Integer() > kMaxIndent) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tojson takes an indent from 0 to ", kMaxIndent));
+    }
+    spaces = indent->Integer();
+  }
+  JsonWriter writer(workspace, spaces);
+  BATON_RETURN_IF_ERROR(writer.Write(subject, 0));
+  return writer.Finish();
+}
+
+}  // namespace baton::jinja

@@ -1,0 +1,194 @@
+// Filters on lists, dicts and lengths, and the look-up of filters by name.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+#include "common/base/status_macros.h"
+#include "common/jinja/builtins.h"
+
+namespace baton::jinja {
+namespace {
+
+absl::StatusOr<Value> Length(Workspace& workspace, const Value& subject, Arguments) {
+  if (subject.text() != nullptr) {
+    BATON_ASSIGN_OR_RETURN(const Text* text, ToText(workspace, subject));
+    return Value{static_cast<int64_t>(CharacterCount(text->bytes())), text->trusted()};
+  }
+  const List* list = subject.list();
+  if (list != nullptr && !list->generator) return Value{static_cast<int64_t>(list->items.size())};
+  if (const Dict* dict = subject.dict()) return Value{static_cast<int64_t>(dict->items.size())};
+  if (subject.Is<Undefined>()) return Value{int64_t{0}};
+  return absl::InvalidArgumentError(absl::StrCat("a ", Describe(subject), " has no length"));
+}
+
+absl::StatusOr<Value> First(Workspace& workspace, const Value& subject, Arguments) {
+  BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, subject));
+  return list->items.empty() ? Value{Undefined{"first item"}} : list->items.front();
+}
+
+absl::StatusOr<Value> Last(Workspace& workspace, const Value& subject, Arguments) {
+  BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, subject));
+  return list->items.empty() ? Value{Undefined{"last item"}} : list->items.back();
+}
+
+absl::StatusOr<Value> ToList(Workspace& workspace, const Value& subject, Arguments) {
+  BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, subject));
+  return list->generator ? workspace.NewList(list->items) : Value{list};
+}
+
+absl::StatusOr<Value> Reverse(Workspace& workspace, const Value& subject, Arguments) {
+  BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, subject));
+  BATON_RETURN_IF_ERROR(workspace.Step(list->items.size()));
+  std::vector<Value> items(list->items.rbegin(), list->items.rend());
+  if (subject.text() == nullptr) return workspace.NewGenerator(std::move(items));
+  return JoinTexts(workspace, List{.items = std::move(items)}, Text());
+}
+
+absl::StatusOr<Value> Items(Workspace& workspace, const Value& subject, Arguments) {
+  if (subject.Is<Undefined>()) return workspace.NewGenerator({});
+  if (const Dict* dict = subject.dict()) {
+    BATON_ASSIGN_OR_RETURN(const Value items, ItemsOf(workspace, *dict));
+    return workspace.NewGenerator(items.list()->items);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("a ", Describe(subject), " has no items"));
+}
+
+// The named attribute of each item.
+absl::StatusOr<const List*> Attributes(Workspace& workspace, const List& list, const Value& name) {
+  if (name.text() == nullptr) return absl::InvalidArgumentError("an attribute's name is no string");
+  std::vector<Value> values;
+  for (const Value& item : list.items) {
+    BATON_RETURN_IF_ERROR(workspace.Step());
+    BATON_ASSIGN_OR_RETURN(const Value value, Attribute(workspace, item, name.text()->bytes()));
+    values.push_back(value);
+  }
+  BATON_ASSIGN_OR_RETURN(const Value result, workspace.NewList(std::move(values)));
+  return result.list();
+}
+
+absl::StatusOr<Value> Join(Workspace& workspace, const Value& subject, Arguments arguments) {
+  BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, subject));
+  if (arguments[1] != nullptr) {
+    BATON_ASSIGN_OR_RETURN(list, Attributes(workspace, *list, *arguments[1]));
+  }
+  if (arguments[0] == nullptr) return JoinTexts(workspace, *list, Text());
+  BATON_ASSIGN_OR_RETURN(const Text* separator, ToText(workspace, *arguments[0]));
+  return JoinTexts(workspace, *list, *separator);
+}
+
+absl::StatusOr<const Builtin*> Named(const Builtin* (*find)(absl::string_view), const Value& name) {
+  const Builtin* found = name.text() != nullptr ? find(name.text()->bytes()) : nullptr;
+  if (found == nullptr || found->required > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no filter or test for a list: ",
+                     name.text() != nullptr ? name.text()->bytes() : Describe(name)));
+  }
+  return found;
+}
+
+// map(attribute='x') or map('filter').
+absl::StatusOr<Value> Map(Workspace& workspace, const Value& subject, Arguments arguments) {
+  BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, subject));
+  if (arguments[1] != nullptr) {
+    BATON_ASSIGN_OR_RETURN(list, Attributes(workspace, *list, *arguments[1]));
+    return workspace.NewGenerator(list->items);
+  }
+  if (arguments[0] == nullptr) return absl::InvalidArgumentError("map() lacks a filter");
+  BATON_ASSIGN_OR_RETURN(const Builtin* filter, Named(FindFilter, *arguments[0]));
+  if (filter->required > 0) return absl::InvalidArgumentError("map() of a filter with arguments");
+  const std::vector<const Value*> none(filter->parameters.size());
+  std::vector<Value> values;
+  for (const Value& item : list->items) {
+    BATON_RETURN_IF_ERROR(workspace.Step());
+    BATON_ASSIGN_OR_RETURN(const Value value, filter->run(workspace, item, none));
+    values.push_back(value);
+  }
+  return workspace.NewGenerator(std::move(values));
+}
+
+// The items of `list` whose entry in `judged` passes (or, to reject, fails) the test; without one,
+// is true.
+absl::StatusOr<Value> Pick(Workspace& workspace, const List& list, const List& judged,
+                           const Value* test_name, const Value* argument, bool wanted) {
+  const Builtin* test = nullptr;
+  if (test_name != nullptr) {
+    BATON_ASSIGN_OR_RETURN(test, Named(FindTest, *test_name));
+    if (test->required > 0 && argument == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat("test '", test->name, "' lacks an argument"));
+    }
+  }
+  const std::vector<const Value*> arguments(test != nullptr ? test->parameters.size() : 0,
+                                            argument);
+  std::vector<Value> picked;
+  for (size_t i = 0; i < list.items.size(); ++i) {
+    BATON_RETURN_IF_ERROR(workspace.Step());
+    Value verdict = judged.items[i];
+    if (test != nullptr) {
+      BATON_ASSIGN_OR_RETURN(verdict, test->run(workspace, judged.items[i], arguments));
+    }
+    if (IsTrue(verdict) == wanted) picked.push_back(list.items[i]);
+  }
+  return workspace.NewGenerator(std::move(picked));
+}
+
+template <bool wanted>
+absl::StatusOr<Value> Select(Workspace& workspace, const Value& subject, Arguments arguments) {
+  BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, subject));
+  return Pick(workspace, *list, *list, arguments[0], arguments[1], wanted);
+}
+
+template <bool wanted>
+absl::StatusOr<Value> SelectAttribute(Workspace& workspace, const Value& subject,
+                                      Arguments arguments) {
+  BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, subject));
+  BATON_ASSIGN_OR_RETURN(const List* judged, Attributes(workspace, *list, *arguments[0]));
+  return Pick(workspace, *list, *judged, arguments[1], arguments[2], wanted);
+}
+
+const Builtin* Find(absl::Span<const Builtin> table, absl::string_view name) {
+  const auto found = std::find_if(table.begin(), table.end(),
+                                  [&](const Builtin& builtin) { return builtin.name == name; });
+  return found != table.end() ? &*found : nullptr;
+}
+
+}  // namespace
+
+absl::StatusOr<Value> ItemsOf(Workspace& workspace, const Dict& dict) {
+  std::vector<Value> pairs;
+  for (const auto& [key, value] : dict.items) {
+    BATON_RETURN_IF_ERROR(workspace.Step());
+    BATON_ASSIGN_OR_RETURN(const Value pair, workspace.NewList({key, value}));
+    pairs.push_back(pair);
+  }
+  return workspace.NewList(std::move(pairs));
+}
+
+absl::Span<const Builtin> ListFilters() {
+  static const std::vector<Builtin>& filters = *new std::vector<Builtin>{
+      {"length", 0, {}, Length},
+      {"count", 0, {}, Length},
+      {"first", 0, {}, First},
+      {"last", 0, {}, Last},
+      {"list", 0, {}, ToList},
+      {"reverse", 0, {}, Reverse},
+      {"items", 0, {}, Items},
+      {"join", 0, {"d", "attribute"}, Join},
+      {"map", 0, {"filter", "attribute"}, Map},
+      {"select", 0, {"test", "argument"}, Select<true>},
+      {"reject", 0, {"test", "argument"}, Select<false>},
+      {"selectattr", 1, {"attribute", "test", "argument"}, SelectAttribute<true>},
+      {"rejectattr", 1, {"attribute", "test", "argument"}, SelectAttribute<false>},
+  };
+  return filters;
+}
+
+const Builtin* FindFilter(absl::string_view name) {
+  const Builtin* filter = Find(TextFilters(), name);
+  return filter != nullptr ? filter : Find(ListFilters(), name);
+}
+
+const Builtin* FindTest(absl::string_view name) { return Find(Tests(), name); }
+
+const Builtin* FindMethod(absl::string_view name) { return Find(Methods(), name); }
+
+}  // namespace baton::jinja

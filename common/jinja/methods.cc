@@ -1,0 +1,177 @@
+// Methods of strings and dicts: those of Python that chat templates call.
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "common/base/status_macros.h"
+#include "common/jinja/builtins.h"
+
+namespace baton::jinja {
+namespace {
+
+absl::StatusOr<const Text*> StringSubject(Workspace& workspace, const Value& subject,
+                                          absl::string_view method) {
+  if (subject.text() != nullptr) return ToText(workspace, subject);
+  return absl::InvalidArgumentError(
+      absl::StrCat("a ", Describe(subject), " has no ", method, "()"));
+}
+
+absl::StatusOr<const Dict*> DictSubject(const Value& subject, absl::string_view method) {
+  if (const Dict* dict = subject.dict()) return dict;
+  return absl::InvalidArgumentError(
+      absl::StrCat("a ", Describe(subject), " has no ", method, "()"));
+}
+
+template <bool left, bool right>
+absl::StatusOr<Value> Strip(Workspace& workspace, const Value& subject, Arguments arguments) {
+  BATON_RETURN_IF_ERROR(StringSubject(workspace, subject, "strip").status());
+  return StripText(workspace, subject, arguments[0], left, right);
+}
+
+template <LetterCase letter_case>
+absl::StatusOr<Value> StringCase(Workspace& workspace, const Value& subject, Arguments) {
+  BATON_RETURN_IF_ERROR(StringSubject(workspace, subject, "upper/lower").status());
+  return ChangeCase(workspace, subject, letter_case);
+}
+
+absl::StatusOr<Value> StringReplace(Workspace& workspace, const Value& subject,
+                                    Arguments arguments) {
+  BATON_RETURN_IF_ERROR(StringSubject(workspace, subject, "replace").status());
+  return ReplaceText(workspace, subject, *arguments[0], *arguments[1], arguments[2]);
+}
+
+// split() at white space.
+absl::StatusOr<Value> SplitAtSpace(Workspace& workspace, const Text& text, int64_t limit) {
+  const absl::string_view bytes = text.bytes();
+  std::vector<Value> parts;
+  size_t at = SkipSpace(bytes, 0, bytes.size());
+  while (at < bytes.size()) {
+    BATON_RETURN_IF_ERROR(workspace.Step());
+    size_t end = at;
+    if (limit-- == 0) {
+      end = bytes.size();
+    } else {
+      while (end < bytes.size() && SpaceSize(bytes, end) == 0) end += CharacterSize(bytes, end);
+    }
+    BATON_ASSIGN_OR_RETURN(const Value part, workspace.NewText(text.Slice(at, end)));
+    parts.push_back(part);
+    at = SkipSpace(bytes, end, bytes.size());
+  }
+  return workspace.NewList(std::move(parts));
+}
+
+absl::StatusOr<Value> Split(Workspace& workspace, const Value& subject, Arguments arguments) {
+  BATON_ASSIGN_OR_RETURN(const Text* text, StringSubject(workspace, subject, "split"));
+  int64_t limit = -1;
+  if (arguments[1] != nullptr) {
+    if (!arguments[1]->IsInteger()) return absl::InvalidArgumentError("split() counts in integers");
+    limit = arguments[1]->Integer();
+  }
+  if (arguments[0] == nullptr || arguments[0]->Is<None>()) {
+    return SplitAtSpace(workspace, *text, limit);
+  }
+  const Text* separator = arguments[0]->text();
+  if (separator == nullptr || separator->empty()) {
+    return absl::InvalidArgumentError("split() takes a separator that is a string and not empty");
+  }
+  std::vector<Value> parts;
+  size_t at = 0;
+  while (true) {
+    BATON_RETURN_IF_ERROR(workspace.Step());
+    const size_t found =
+        limit-- == 0 ? absl::string_view::npos : FindBytes(text->bytes(), separator->bytes(), at);
+    const size_t end = found == absl::string_view::npos ? text->size() : found;
+    BATON_ASSIGN_OR_RETURN(const Value part, workspace.NewText(text->Slice(at, end)));
+    parts.push_back(part);
+    if (found == absl::string_view::npos) return workspace.NewList(std::move(parts));
+    at = found + separator->size();
+  }
+}
+
+// startswith() and endswith() take a string or a list of strings.
+template <bool at_start>
+absl::StatusOr<Value> HasAffix(Workspace& workspace, const Value& subject, Arguments arguments) {
+  BATON_ASSIGN_OR_RETURN(const Text* text,
+                         StringSubject(workspace, subject, "startswith/endswith"));
+  std::vector<Value> affixes = {*arguments[0]};
+  if (const List* list = arguments[0]->list()) affixes = list->items;
+  bool found = false;
+  for (const Value& affix : affixes) {
+    if (affix.text() == nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("startswith() and endswith() take strings, not a ", Describe(affix)));
+    }
+    BATON_ASSIGN_OR_RETURN(const Text* wanted, ToText(workspace, affix));
+    found = found || (at_start ? absl::StartsWith(text->bytes(), wanted->bytes())
+                               : absl::EndsWith(text->bytes(), wanted->bytes()));
+  }
+  return Value{found, text->trusted()};
+}
+
+absl::StatusOr<Value> Find(Workspace& workspace, const Value& subject, Arguments arguments) {
+  BATON_ASSIGN_OR_RETURN(const Text* text, StringSubject(workspace, subject, "find"));
+  if (arguments[0]->text() == nullptr) return absl::InvalidArgumentError("find() takes a string");
+  const size_t found = FindBytes(text->bytes(), arguments[0]->text()->bytes(), 0);
+  if (found == absl::string_view::npos) return Value{int64_t{-1}, text->trusted()};
+  return Value{static_cast<int64_t>(CharacterCount(text->bytes().substr(0, found))),
+               text->trusted()};
+}
+
+absl::StatusOr<Value> StringJoin(Workspace& workspace, const Value& subject, Arguments arguments) {
+  BATON_ASSIGN_OR_RETURN(const Text* separator, StringSubject(workspace, subject, "join"));
+  BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, *arguments[0]));
+  return JoinTexts(workspace, *list, *separator);
+}
+
+absl::StatusOr<Value> Get(Workspace& workspace, const Value& subject, Arguments arguments) {
+  BATON_ASSIGN_OR_RETURN(const Dict* dict, DictSubject(subject, "get"));
+  for (const auto& [key, value] : dict->items) {
+    BATON_ASSIGN_OR_RETURN(const bool equal, Equals(workspace, key, *arguments[0]));
+    if (equal) return value;
+  }
+  return arguments[1] != nullptr ? *arguments[1] : Value{None{}};
+}
+
+absl::StatusOr<Value> DictItems(Workspace& workspace, const Value& subject, Arguments) {
+  BATON_ASSIGN_OR_RETURN(const Dict* dict, DictSubject(subject, "items"));
+  return ItemsOf(workspace, *dict);
+}
+
+absl::StatusOr<Value> Keys(Workspace& workspace, const Value& subject, Arguments) {
+  BATON_RETURN_IF_ERROR(DictSubject(subject, "keys").status());
+  BATON_ASSIGN_OR_RETURN(const List* keys, Iterate(workspace, subject));
+  return Value{keys};
+}
+
+absl::StatusOr<Value> Values(Workspace& workspace, const Value& subject, Arguments) {
+  BATON_ASSIGN_OR_RETURN(const Dict* dict, DictSubject(subject, "values"));
+  std::vector<Value> values;
+  for (const auto& item : dict->items) values.push_back(item.second);
+  return workspace.NewList(std::move(values));
+}
+
+}  // namespace
+
+absl::Span<const Builtin> Methods() {
+  static const std::vector<Builtin>& methods = *new std::vector<Builtin>{
+      {"strip", 0, {"chars"}, Strip<true, true>},
+      {"lstrip", 0, {"chars"}, Strip<true, false>},
+      {"rstrip", 0, {"chars"}, Strip<false, true>},
+      {"upper", 0, {}, StringCase<LetterCase::kUpper>},
+      {"lower", 0, {}, StringCase<LetterCase::kLower>},
+      {"title", 0, {}, StringCase<LetterCase::kTitle>},
+      {"capitalize", 0, {}, StringCase<LetterCase::kCapitalize>},
+      {"replace", 2, {"old", "new", "count"}, StringReplace},
+      {"split", 0, {"sep", "maxsplit"}, Split},
+      {"startswith", 1, {"prefix"}, HasAffix<true>},
+      {"endswith", 1, {"suffix"}, HasAffix<false>},
+      {"find", 1, {"sub"}, Find},
+      {"join", 1, {"iterable"}, StringJoin},
+      {"get", 1, {"key", "default"}, Get},
+      {"items", 0, {}, DictItems},
+      {"keys", 0, {}, Keys},
+      {"values", 0, {}, Values},
+  };
+  return methods;
+}
+
+}  // namespace baton::jinja

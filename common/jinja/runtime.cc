@@ -1,0 +1,191 @@
+#include "common/jinja/runtime.h"
+
+#include "absl/strings/str_cat.h"
+
+#include "common/base/status_macros.h"
+#include "common/jinja/evaluator.h"
+
+namespace baton::jinja {
+namespace {
+
+// What a statement asks the loop around it to do.
+enum class Flow { kNext, kBreak, kContinue };
+
+class Runtime {
+ public:
+  explicit Runtime(Workspace& workspace)
+      : workspace_(workspace), evaluator_(workspace, [this](const Statement& macro, Scope& scope) {
+          return Capture(macro.body, scope);
+        }) {}
+
+  absl::StatusOr<Text> Run(const Block& block, const Variables& variables) {
+    Scope scope;
+    scope.variables["raise_exception"] = Value{NativeFunction::kRaiseException};
+    scope.variables["namespace"] = Value{NativeFunction::kNamespace};
+    scope.variables["range"] = Value{NativeFunction::kRange};
+    for (const auto& [name, value] : variables) scope.variables[name] = value;
+    BATON_RETURN_IF_ERROR(RunBlock(block, scope).status());
+    return std::move(output_);
+  }
+
+ private:
+  absl::StatusOr<Flow> RunBlock(const Block& block, Scope& scope) {
+    for (const auto& statement : block) {
+      const DepthGuard guard(evaluator_.depth());
+      absl::Status status = guard.Check();
+      if (status.ok()) status = workspace_.Step();
+      if (!status.ok()) return AtLine(statement->line, status);
+      absl::StatusOr<Flow> flow = RunStatement(*statement, scope);
+      if (!flow.ok() && !evaluator_.raised()) return AtLine(statement->line, flow.status());
+      if (!flow.ok() || *flow != Flow::kNext) return flow;
+    }
+    return Flow::kNext;
+  }
+
+  absl::StatusOr<Flow> RunStatement(const Statement& statement, Scope& scope) {
+    switch (statement.kind) {
+      case StatementKind::kText:
+        BATON_RETURN_IF_ERROR(Write(statement.text));
+        return Flow::kNext;
+      case StatementKind::kOutput: {
+        BATON_ASSIGN_OR_RETURN(const Value value,
+                               evaluator_.Evaluate(*statement.expression, scope));
+        BATON_ASSIGN_OR_RETURN(const Text* text, ToText(workspace_, value));
+        BATON_RETURN_IF_ERROR(Write(*text));
+        return Flow::kNext;
+      }
+      case StatementKind::kIf:
+        return RunIf(statement, scope);
+      case StatementKind::kFor:
+        return RunFor(statement, scope);
+      case StatementKind::kSet:
+        BATON_RETURN_IF_ERROR(RunSet(statement, scope));
+        return Flow::kNext;
+      case StatementKind::kSetBlock: {
+        Scope inner;
+        inner.around = &scope;
+        BATON_ASSIGN_OR_RETURN(const Value value, Capture(statement.body, inner));
+        BATON_RETURN_IF_ERROR(Assign(statement, value, scope));
+        return Flow::kNext;
+      }
+      case StatementKind::kMacro:
+        scope.variables[statement.names[0]] = Value{&statement};
+        return Flow::kNext;
+      case StatementKind::kBreak:
+        return Flow::kBreak;
+      case StatementKind::kContinue:
+        return Flow::kContinue;
+    }
+    return Flow::kNext;
+  }
+
+  absl::Status Write(const Text& text) {
+    if (text.size() > kMaxOutputBytes - output_.size()) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("more than ", kMaxOutputBytes >> 20, " MiB of output"));
+    }
+    output_.Append(text);
+    return absl::OkStatus();
+  }
+
+  // What the block writes, as a value.
+  absl::StatusOr<Value> Capture(const Block& block, Scope& scope) {
+    Text outer = std::exchange(output_, Text());
+    const absl::Status status = RunBlock(block, scope).status();
+    Text written = std::exchange(output_, std::move(outer));
+    BATON_RETURN_IF_ERROR(status);
+    return workspace_.NewText(std::move(written));
+  }
+
+  absl::StatusOr<Flow> RunIf(const Statement& statement, Scope& scope) {
+    for (const auto& [condition, block] : statement.branches) {
+      BATON_ASSIGN_OR_RETURN(const Value value, evaluator_.Evaluate(*condition, scope));
+      if (IsTrue(value)) return RunBlock(block, scope);
+    }
+    return RunBlock(statement.otherwise, scope);
+  }
+
+  absl::StatusOr<Flow> RunFor(const Statement& statement, Scope& scope) {
+    BATON_ASSIGN_OR_RETURN(const Value iterable, evaluator_.Evaluate(*statement.expression, scope));
+    BATON_ASSIGN_OR_RETURN(const List* items, Iterate(workspace_, iterable));
+    if (statement.filter != nullptr) {
+      BATON_ASSIGN_OR_RETURN(items, Filter(statement, *items, scope));
+    }
+    if (items->items.empty()) return RunBlock(statement.otherwise, scope);
+    BATON_ASSIGN_OR_RETURN(Loop* const loop, workspace_.NewLoop(items));
+    for (; loop->index < items->items.size(); ++loop->index) {
+      BATON_RETURN_IF_ERROR(workspace_.Step());
+      Scope inner;  // what the body sets ends with the round
+      inner.around = &scope;
+      inner.variables["loop"] = Value{static_cast<const Loop*>(loop)};
+      BATON_RETURN_IF_ERROR(Unpack(statement, items->items[loop->index], inner));
+      BATON_ASSIGN_OR_RETURN(const Flow flow, RunBlock(statement.body, inner));
+      if (flow == Flow::kBreak) break;
+    }
+    return Flow::kNext;
+  }
+
+  absl::StatusOr<const List*> Filter(const Statement& statement, const List& items, Scope& scope) {
+    std::vector<Value> kept;
+    for (const Value& item : items.items) {
+      Scope inner;
+      inner.around = &scope;
+      BATON_RETURN_IF_ERROR(Unpack(statement, item, inner));
+      BATON_ASSIGN_OR_RETURN(const Value keep, evaluator_.Evaluate(*statement.filter, inner));
+      if (IsTrue(keep)) kept.push_back(item);
+    }
+    BATON_ASSIGN_OR_RETURN(const Value list, workspace_.NewList(std::move(kept)));
+    return list.list();
+  }
+
+  // Gives the statement's names the value, or its items when there are several names.
+  absl::Status Unpack(const Statement& statement, const Value& value, Scope& scope) {
+    if (statement.names.size() == 1) {
+      scope.variables[statement.names[0]] = value;
+      return absl::OkStatus();
+    }
+    BATON_ASSIGN_OR_RETURN(const List* parts, Iterate(workspace_, value));
+    if (parts->items.size() != statement.names.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(parts->items.size(), " values for ", statement.names.size(), " names"));
+    }
+    for (size_t i = 0; i < parts->items.size(); ++i) {
+      scope.variables[statement.names[i]] = parts->items[i];
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status RunSet(const Statement& statement, Scope& scope) {
+    BATON_ASSIGN_OR_RETURN(const Value value, evaluator_.Evaluate(*statement.expression, scope));
+    return Assign(statement, value, scope);
+  }
+
+  absl::Status Assign(const Statement& statement, const Value& value, Scope& scope) {
+    if (statement.attribute.empty()) return Unpack(statement, value, scope);
+    const Value target = LookUp(scope, statement.names[0]);
+    if (!target.Is<Namespace*>()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("cannot set an attribute of a ", Describe(target)));
+    }
+    auto& attributes = std::get<Namespace*>(target.data)->attributes;
+    for (auto& [name, held] : attributes) {
+      if (name != statement.attribute) continue;
+      held = value;
+      return absl::OkStatus();
+    }
+    attributes.emplace_back(statement.attribute, value);
+    return absl::OkStatus();
+  }
+
+  Workspace& workspace_;
+  Evaluator evaluator_;
+  Text output_;
+};
+
+}  // namespace
+
+absl::StatusOr<Text> Run(const Block& block, const Variables& variables, Workspace& workspace) {
+  return Runtime(workspace).Run(block, variables);
+}
+
+}  // namespace baton::jinja

@@ -1,0 +1,235 @@
+// Operations on text and the filters made of them.
+#include <string.h>  // NOLINT(modernize-deprecated-headers): memmem is no C++
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "common/base/status_macros.h"
+#include "common/jinja/builtins.h"
+
+namespace baton::jinja {
+namespace {
+
+bool HoldsCharacter(absl::string_view set, absl::string_view character) {
+  for (size_t at = 0; at < set.size();) {
+    const size_t size = CharacterSize(set, at);
+    if (set.substr(at, size) == character) return true;
+    at += size;
+  }
+  return false;
+}
+
+// Whether [at, at + size) is to be stripped.
+bool IsStripped(absl::string_view bytes, size_t at, size_t size, const Text* set) {
+  if (set != nullptr) return HoldsCharacter(set->bytes(), bytes.substr(at, size));
+  return SpaceSize(bytes, at) == size;
+}
+
+size_t LastCharacterSize(absl::string_view bytes, size_t begin, size_t end) {
+  for (size_t size = 4; size > 1; --size) {
+    if (end - begin >= size && CharacterSize(bytes, end - size) == size) return size;
+  }
+  return 1;
+}
+
+char ChangedCase(char c, bool upper) {
+  const auto byte = static_cast<unsigned char>(c);
+  return static_cast<char>(upper ? absl::ascii_toupper(byte) : absl::ascii_tolower(byte));
+}
+
+absl::StatusOr<Value> Trim(Workspace& workspace, const Value& subject, Arguments arguments) {
+  return StripText(workspace, subject, arguments[0], true, true);
+}
+
+template <LetterCase letter_case>
+absl::StatusOr<Value> Case(Workspace& workspace, const Value& subject, Arguments) {
+  return ChangeCase(workspace, subject, letter_case);
+}
+
+absl::StatusOr<Value> Replace(Workspace& workspace, const Value& subject, Arguments arguments) {
+  return ReplaceText(workspace, subject, *arguments[0], *arguments[1], arguments[2]);
+}
+
+absl::StatusOr<Value> Json(Workspace& workspace, const Value& subject, Arguments arguments) {
+  return ToJson(workspace, subject, arguments[0]);
+}
+
+absl::StatusOr<Value> String(Workspace& workspace, const Value& subject, Arguments) {
+  BATON_ASSIGN_OR_RETURN(const Text* text, ToText(workspace, subject));
+  return Value{text};
+}
+
+absl::StatusOr<Value> Default(Workspace&, const Value& subject, Arguments arguments) {
+  const bool when_false = arguments[1] != nullptr && IsTrue(*arguments[1]);
+  if (!subject.Is<Undefined>() && !(when_false && !IsTrue(subject))) return subject;
+  if (arguments[0] != nullptr) return *arguments[0];
+  static const Text& empty = *new Text();
+  return Value{&empty};
+}
+
+// As Python's int(): a float is cut, a string is read as an integer, else as a float.
+absl::StatusOr<Value> Int(Workspace& workspace, const Value& subject, Arguments arguments) {
+  Value fallback = arguments[0] != nullptr ? *arguments[0] : Value{int64_t{0}};
+  fallback.trusted = fallback.trusted && TrustOf(subject);
+  if (subject.IsInteger()) return Value{subject.Integer(), subject.trusted};
+  if (subject.Is<Undefined>()) {
+    return absl::InvalidArgumentError(absl::StrCat("int of an ", Describe(subject)));
+  }
+  double number = std::numeric_limits<double>::quiet_NaN();
+  if (subject.IsNumber()) number = subject.Number();
+  if (subject.text() != nullptr) {
+    BATON_ASSIGN_OR_RETURN(const Text* text, ToText(workspace, subject));
+    const absl::string_view bytes = text->bytes();
+    size_t begin = SkipSpace(bytes, 0, bytes.size());
+    const size_t end = SkipSpaceBackwards(bytes, begin, bytes.size());
+    if (end - begin > 1 && bytes[begin] == '+' && bytes[begin + 1] != '-') ++begin;
+    int64_t integer = 0;
+    const auto parsed = std::from_chars(bytes.data() + begin, bytes.data() + end, integer);
+    if (parsed.ec == std::errc() && parsed.ptr == bytes.data() + end) {
+      return Value{integer, text->trusted()};
+    }
+    const auto read = std::from_chars(bytes.data() + begin, bytes.data() + end, number);
+    if (read.ec != std::errc() || read.ptr != bytes.data() + end) return fallback;
+  }
+  if (!(std::fabs(number) < 9.2e18)) return fallback;
+  return Value{static_cast<int64_t>(number), TrustOf(subject)};
+}
+
+}  // namespace
+
+size_t FindBytes(absl::string_view text, absl::string_view needle, size_t from) {
+  if (needle.empty() || from > text.size()) return from <= text.size() ? from : text.npos;
+  const void* found = memmem(text.data() + from, text.size() - from, needle.data(), needle.size());
+  if (found == nullptr) return absl::string_view::npos;
+  return static_cast<size_t>(static_cast<const char*>(found) - text.data());
+}
+
+absl::StatusOr<Value> StripText(Workspace& workspace, const Value& subject, const Value* characters,
+                                bool left, bool right) {
+  BATON_ASSIGN_OR_RETURN(const Text* text, ToText(workspace, subject));
+  const Text* set = nullptr;
+  if (characters != nullptr && !characters->Is<None>()) {
+    set = characters->text();
+    if (set == nullptr) return absl::InvalidArgumentError("the characters to strip are no string");
+    // The set is searched for every character.
+    BATON_RETURN_IF_ERROR(workspace.Step(set->size() / 8 * text->size() / 8));
+  }
+  const absl::string_view bytes = text->bytes();
+  size_t begin = 0;
+  size_t end = bytes.size();
+  while (left && begin < end) {
+    const size_t size = CharacterSize(bytes, begin);
+    if (!IsStripped(bytes, begin, size, set)) break;
+    begin += size;
+  }
+  while (right && begin < end) {
+    const size_t size = LastCharacterSize(bytes, begin, end);
+    if (!IsStripped(bytes, end - size, size, set)) break;
+    end -= size;
+  }
+  if (begin == 0 && end == bytes.size()) return Value{text};
+  return workspace.NewText(text->Slice(begin, end));
+}
+
+absl::StatusOr<Value> ReplaceText(Workspace& workspace, const Value& subject, const Value& from,
+                                  const Value& to, const Value* count) {
+  BATON_ASSIGN_OR_RETURN(const Text* text, ToText(workspace, subject));
+  BATON_ASSIGN_OR_RETURN(const Text* needle, ToText(workspace, from));
+  BATON_ASSIGN_OR_RETURN(const Text* replacement, ToText(workspace, to));
+  if (needle->empty()) return absl::InvalidArgumentError("replace() of an empty string");
+  int64_t left = -1;
+  if (count != nullptr && !count->Is<None>()) {
+    if (!count->IsInteger()) return absl::InvalidArgumentError("replace() counts in integers");
+    left = count->Integer();
+  }
+  TextBuilder builder(workspace);
+  size_t at = 0;
+  for (; left != 0; --left) {
+    const size_t found = FindBytes(text->bytes(), needle->bytes(), at);
+    if (found == absl::string_view::npos) break;
+    const size_t end = found + needle->size();
+    BATON_RETURN_IF_ERROR(workspace.Step());
+    BATON_RETURN_IF_ERROR(builder.AppendSlice(*text, at, found));
+    // A message must not choose where the template's text appears: what replaces its bytes is its
+    // own.
+    if (text->TrustedBetween(found, end)) {
+      BATON_RETURN_IF_ERROR(builder.Append(*replacement));
+    } else {
+      BATON_RETURN_IF_ERROR(builder.Append(replacement->bytes(), false));
+    }
+    at = end;
+  }
+  BATON_RETURN_IF_ERROR(builder.AppendSlice(*text, at, text->size()));
+  return builder.Finish();
+}
+
+absl::StatusOr<Value> ChangeCase(Workspace& workspace, const Value& subject,
+                                 LetterCase letter_case) {
+  BATON_ASSIGN_OR_RETURN(const Text* text, ToText(workspace, subject));
+  BATON_RETURN_IF_ERROR(workspace.CheckRoom(text->MemoryBytes()));
+  Text changed = *text;
+  bool in_word = false;
+  for (char& c : changed.mutable_bytes()) {
+    const bool starts = !in_word;
+    switch (letter_case) {
+      case LetterCase::kUpper:
+        c = ChangedCase(c, true);
+        break;
+      case LetterCase::kLower:
+        c = ChangedCase(c, false);
+        break;
+      case LetterCase::kTitle: {
+        const auto byte = static_cast<unsigned char>(c);
+        in_word = absl::ascii_isalpha(byte) || byte >= 0x80;
+        c = ChangedCase(c, starts);
+        break;
+      }
+      case LetterCase::kTitleWords:
+        in_word =
+            !absl::ascii_isspace(static_cast<unsigned char>(c)) && !absl::StrContains("-({[<", c);
+        c = ChangedCase(c, starts);
+        break;
+      case LetterCase::kCapitalize:
+        in_word = true;
+        c = ChangedCase(c, starts);
+        break;
+    }
+  }
+  return workspace.NewText(std::move(changed));
+}
+
+absl::StatusOr<Value> JoinTexts(Workspace& workspace, const List& items, const Text& separator) {
+  TextBuilder builder(workspace);
+  for (size_t i = 0; i < items.items.size(); ++i) {
+    BATON_RETURN_IF_ERROR(workspace.Step());
+    if (i > 0) BATON_RETURN_IF_ERROR(builder.Append(separator));
+    BATON_ASSIGN_OR_RETURN(const Text* item, ToText(workspace, items.items[i]));
+    BATON_RETURN_IF_ERROR(builder.Append(*item));
+  }
+  return builder.Finish();
+}
+
+absl::Span<const Builtin> TextFilters() {
+  static const std::vector<Builtin>& filters = *new std::vector<Builtin>{
+      {"trim", 0, {"chars"}, Trim},
+      {"upper", 0, {}, Case<LetterCase::kUpper>},
+      {"lower", 0, {}, Case<LetterCase::kLower>},
+      {"title", 0, {}, Case<LetterCase::kTitleWords>},
+      {"capitalize", 0, {}, Case<LetterCase::kCapitalize>},
+      {"replace", 2, {"old", "new", "count"}, Replace},
+      {"tojson", 0, {"indent"}, Json},
+      {"string", 0, {}, String},
+      {"safe", 0, {}, String},
+      {"int", 0, {"default"}, Int},
+      {"default", 0, {"default_value", "boolean"}, Default},
+      {"d", 0, {"default_value", "boolean"}, Default},
+  };
+  return filters;
+}
+
+}  // namespace baton::jinja

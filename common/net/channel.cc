@@ -1,0 +1,68 @@
+#include "common/net/channel.h"
+
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "grpcpp/create_channel.h"
+
+#include "common/base/address.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/duration.h"
+#include "common/rpc/limits.h"
+
+namespace baton {
+namespace {
+
+// Of an argument that is set twice gRPC takes the first.
+void SetBetweenParts(bool bulk, grpc::ChannelArguments& arguments) {
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,
+                   ToMilliseconds(bulk ? kBulkKeepaliveTime : kKeepaliveTime));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                   ToMilliseconds(bulk ? kBulkKeepaliveTimeout : kKeepaliveTimeout));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  // A worker that comes back is tried again at once, not after gRPC's two minutes.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 500);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+}
+
+// A worker notices within so many unread bytes of a stream that the router is behind, and sends the
+// tokens that come meanwhile in one message: a message of one token is about 25 bytes.
+void SetShortStreams(grpc::ChannelArguments& arguments) {
+  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 1024);
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // it would widen the window again
+}
+
+// What megabytes of KV on one connection ask for.
+void SetBulk(grpc::ChannelArguments& arguments) {
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a TCP connection of its own
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(absl::string_view address,
+                                                           const Credentials& credentials,
+                                                           ChannelPurpose purpose) {
+  if (!absl::StartsWith(address, "unix:")) {
+    BATON_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(address));
+    if (parsed.port == 0) {
+      return absl::InvalidArgumentError(absl::StrCat("'", address, "': port 0 cannot be called"));
+    }
+  }
+  BATON_RETURN_IF_ERROR(credentials.CheckAddress("connection to", address));
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  arguments.SetMaxSendMessageSize(kMaxMessageBytes);
+  const bool bulk = purpose == ChannelPurpose::kBulk;
+  if (purpose != ChannelPurpose::kClient) SetBetweenParts(bulk, arguments);
+  if (bulk) SetBulk(arguments);
+  if (purpose == ChannelPurpose::kControl) SetShortStreams(arguments);
+  const auto channel_credentials = credentials.ForChannel(arguments);
+  return grpc::CreateCustomChannel(std::string(address), channel_credentials, arguments);
+}
+
+}  // namespace baton

@@ -1,0 +1,267 @@
+#include "common/net/server.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "google/protobuf/stubs/logging.h"
+#include "grpc/support/log.h"
+#include "grpcpp/ext/proto_server_reflection_plugin.h"
+#include "grpcpp/generic/async_generic_service.h"
+#include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/server.h"
+
+#include "common/base/address.h"
+#include "common/base/clock.h"
+#include "common/base/failpoint.h"
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+#include "common/net/metrics_server.h"
+#include "common/net/reflection.h"
+#include "common/rpc/duration.h"
+#include "common/rpc/limits.h"
+#include "common/rpc/status.h"
+
+namespace baton {
+namespace {
+
+constexpr absl::Duration kPollInterval = absl::Milliseconds(20);
+constexpr absl::Duration kEndRestBefore = absl::Seconds(5);
+// For the goodbye to reach idle connections.
+constexpr absl::Duration kIdleConnections = absl::Milliseconds(500);
+constexpr int kSignalExitBase = 128;
+
+// A signal handler can only reach statics; one ServerProcess a process owns them.
+std::atomic<int> shutdown_event{-1};
+std::atomic<int> signals_received{0};
+
+void OnSignal(int signal) {
+  if (signals_received.fetch_add(1) > 0) _exit(kSignalExitBase + signal);
+  const uint64_t one = 1;
+  const ssize_t written = write(shutdown_event.load(), &one, sizeof(one));
+  static_cast<void>(written);
+}
+
+// gRPC's own complaints: failed handshakes are told nowhere else, but whoever connects can cause
+// them, so at most one a second is a warning and the rest goes to the debug log.
+void LogFromGrpc(gpr_log_func_args* args) {
+  static std::atomic<int64_t> last_second{0};
+  const int64_t second = absl::ToUnixSeconds(SteadyNow());
+  if (args->severity == GPR_LOG_SEVERITY_ERROR && last_second.exchange(second) != second) {
+    LogWarning("grpc: {}", LogSafe(args->message));
+  } else {
+    LogDebug("grpc {}:{} {}", args->file, args->line, LogSafe(args->message));
+  }
+}
+
+// Whoever sends a string that is not UTF-8 causes a complaint; the answer to the sender says it
+// all.
+void LogFromProtobuf(google::protobuf::LogLevel /*level*/, const char* file, int line,
+                     const std::string& message) {
+  LogDebug("protobuf {}:{} {}", file, line, LogSafe(message));
+}
+
+void SetConnectionArguments(const ServerProcess::Options& options, grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder.SetMaxSendMessageSize(kMaxMessageBytes);
+  // Two processes on one port would each get half of the calls.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             ToMilliseconds(kMinReceivedPingInterval));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  if (options.internal) {
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, ToMilliseconds(kKeepaliveTime));
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, ToMilliseconds(kKeepaliveTimeout));
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  }
+}
+
+// Starts `builder` on `address`; the bound address.
+absl::StatusOr<std::string> Listen(absl::string_view flag, const std::string& address,
+                                   const std::shared_ptr<grpc::ServerCredentials>& credentials,
+                                   grpc::ServerBuilder& builder,
+                                   std::unique_ptr<grpc::Server>& server) {
+  BATON_RETURN_IF_ERROR(CheckListenable(flag, address));
+  BATON_ASSIGN_OR_RETURN(HostPort bound, ParseHostPort(address));
+  builder.SetOption(ReflectionOption());
+  int port = 0;
+  builder.AddListeningPort(bound.ToString(), credentials, &port);
+  server = builder.BuildAndStart();
+  if (server == nullptr || port == 0) {
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", flag, " ", address,
+                                               "; choose another address with ", flag));
+  }
+  bound.port = static_cast<uint16_t>(port);
+  return bound.ToString();
+}
+
+// Tells who calls what is not served here, of which gRPC itself would only say UNIMPLEMENTED.
+class UnknownMethods final : public grpc::CallbackGenericService {
+ public:
+  explicit UnknownMethods(const std::string& program) : program_(program) {}
+
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext* context) override {
+    return new Refusal(absl::UnimplementedError(
+        absl::StrCat("this is ", program_, ", which has no method ", LogSafe(context->method()))));
+  }
+
+ private:
+  struct Refusal final : grpc::ServerGenericBidiReactor {
+    explicit Refusal(const absl::Status& status) { Finish(ToGrpcStatus(status)); }
+    void OnDone() override { delete this; }
+  };
+
+  const std::string program_;
+};
+
+void Shutdown(grpc::Server& server, absl::Duration timeout) {
+  server.Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout));
+}
+
+}  // namespace
+
+struct ServerProcess::Rep {
+  Rep(Options process_options, Credentials process_credentials, int event_fd)
+      : options(std::move(process_options)),
+        credentials(std::move(process_credentials)),
+        event(event_fd),
+        health(options.health) {}
+
+  const Options options;
+  const Credentials credentials;
+  const int event;
+  Health health;
+  std::unique_ptr<MetricsServer> metrics_server;
+  UnknownMethods unknown_methods{options.program};
+  UnknownMethods unknown_health_methods{options.program};
+  std::unique_ptr<grpc::Server> health_server;
+  std::unique_ptr<grpc::Server> server;
+  std::string health_address;
+  std::string listen_address;
+};
+
+absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options options,
+                                                                     Metrics& metrics) {
+  BATON_RETURN_IF_ERROR(BATON_START_FAILPOINTS());
+  BATON_RETURN_IF_ERROR(ValidateServerFlags(options.flags));
+  BATON_ASSIGN_OR_RETURN(Credentials credentials, Credentials::Create(options.flags.tls));
+  // Found now, not after the model is loaded.
+  BATON_RETURN_IF_ERROR(CheckListenable("--listen", options.flags.listen));
+  gpr_set_log_function(LogFromGrpc);
+  google::protobuf::SetLogHandler(LogFromProtobuf);
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+
+  const int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (event < 0) return absl::ResourceExhaustedError("no file descriptor left; raise ulimit -n");
+  auto process = std::unique_ptr<ServerProcess>(
+      new ServerProcess(std::make_unique<Rep>(std::move(options), std::move(credentials), event)));
+  Rep& rep = *process->rep_;
+  if (!rep.options.flags.metrics_listen.empty()) {
+    BATON_ASSIGN_OR_RETURN(rep.metrics_server,
+                           MetricsServer::Start(rep.options.flags.metrics_listen,
+                                                [&metrics] { return metrics.Scrape(); }));
+  }
+  if (!rep.options.flags.health_listen.empty()) {
+    grpc::ServerBuilder builder;
+    SetConnectionArguments(rep.options, builder);
+    builder.RegisterCallbackGenericService(&rep.unknown_health_methods);
+    BATON_ASSIGN_OR_RETURN(rep.health_address,
+                           Listen("--health-listen", rep.options.flags.health_listen,
+                                  grpc::InsecureServerCredentials(), builder, rep.health_server));
+    rep.health.Attach(rep.health_server->GetHealthCheckService());
+  }
+  shutdown_event = event;
+  signals_received = 0;
+  struct sigaction action {};
+  action.sa_handler = OnSignal;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGINT, &action, nullptr);
+  return process;
+}
+
+ServerProcess::ServerProcess(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
+
+ServerProcess::~ServerProcess() {
+  for (auto* server : {&rep_->server, &rep_->health_server}) {
+    if (*server == nullptr) continue;
+    rep_->health.Detach((*server)->GetHealthCheckService());
+    Shutdown(**server, absl::ZeroDuration());
+    (*server)->Wait();
+  }
+  signal(SIGTERM, SIG_DFL);
+  signal(SIGINT, SIG_DFL);
+  shutdown_event = -1;
+  close(rep_->event);
+}
+
+absl::Status ServerProcess::Serve(const std::vector<grpc::Service*>& services,
+                                  const std::function<void(grpc::ServerBuilder&)>& customize) {
+  grpc::ServerBuilder builder;
+  SetConnectionArguments(rep_->options, builder);
+  for (grpc::Service* service : services) builder.RegisterService(service);
+  builder.RegisterCallbackGenericService(&rep_->unknown_methods);
+  if (customize) customize(builder);
+  BATON_ASSIGN_OR_RETURN(rep_->listen_address,
+                         Listen("--listen", rep_->options.flags.listen,
+                                rep_->credentials.ForServer(), builder, rep_->server));
+  rep_->health.Attach(rep_->server->GetHealthCheckService());
+  return absl::OkStatus();
+}
+
+Health& ServerProcess::health() { return rep_->health; }
+const Credentials& ServerProcess::credentials() const { return rep_->credentials; }
+std::string ServerProcess::listen_address() const { return rep_->listen_address; }
+std::string ServerProcess::health_address() const { return rep_->health_address; }
+std::string ServerProcess::metrics_address() const {
+  return rep_->metrics_server != nullptr ? rep_->metrics_server->address() : "";
+}
+std::string ServerProcess::advertised_address() const {
+  return rep_->options.flags.advertise.empty() ? rep_->listen_address
+                                               : rep_->options.flags.advertise;
+}
+
+int ServerProcess::Run(const DrainHooks& hooks) {
+  pollfd event{.fd = rep_->event, .events = POLLIN, .revents = 0};
+  while (poll(&event, 1, -1) <= 0) {
+  }
+  const absl::Duration timeout = rep_->options.flags.shutdown_timeout;
+  LogInfo("draining for at most {}; a second signal ends at once", absl::FormatDuration(timeout));
+  rep_->health.SetState(ServerState::kDraining);
+  if (hooks.begin) hooks.begin();
+
+  const absl::Time deadline = SteadyNow() + timeout;
+  const absl::Time end_rest = deadline - std::min(kEndRestBefore, timeout / 2);
+  const auto drained = [&] { return !hooks.drained || hooks.drained(); };
+  while (!drained() && SteadyNow() < end_rest) absl::SleepFor(kPollInterval);
+  if (hooks.end_rest) hooks.end_rest();
+  while (!drained() && SteadyNow() < deadline) absl::SleepFor(kPollInterval);
+  if (rep_->server != nullptr) {
+    // gRPC waits for idle connections too, and a client that polls nothing never closes its own.
+    const bool nothing_runs = hooks.drained && hooks.drained();
+    const absl::Duration rest = nothing_runs ? kIdleConnections : deadline - SteadyNow();
+    Shutdown(*rep_->server, std::max(rest, std::min(kIdleConnections, timeout)));
+    rep_->server->Wait();
+  }
+  LogInfo("ended");
+  return 0;
+}
+
+void ServerProcess::RequestShutdown() {
+  const uint64_t one = 1;
+  const ssize_t written = write(rep_->event, &one, sizeof(one));
+  static_cast<void>(written);
+}
+
+}  // namespace baton

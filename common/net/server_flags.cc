@@ -1,0 +1,39 @@
+#include "common/net/server_flags.h"
+
+#include "common/base/status_macros.h"
+#include "common/net/credentials.h"
+
+namespace baton {
+
+void AddTlsFlags(FlagSet& flags, TlsFlags& tls) {
+  flags.AddString("tls-cert", tls.cert_file, "PEM certificate chain of this process (mutual TLS)");
+  flags.AddString("tls-key", tls.key_file, "PEM private key of --tls-cert");
+  flags.AddString("tls-ca", tls.ca_file,
+                  "PEM certificates of the authority that peers must be signed by");
+  flags.AddString("tls-server-name", tls.server_name,
+                  "Name expected in peers' certificates, instead of the address called");
+  flags.AddBool("insecure", tls.insecure, "Allow plain text beyond loopback");
+}
+
+void AddServerFlags(FlagSet& flags, ServerFlags& server) {
+  flags.AddAddress("listen", server.listen,
+                   "Address of the gRPC server, host:port (port 0: any free)");
+  flags.AddAddress("health-listen", server.health_listen,
+                   "Plain address for probes: gRPC health services startup, liveness, readiness");
+  flags.AddAddress("metrics-listen", server.metrics_listen, "Address of HTTP /metrics");
+  flags.AddAddress("advertise", server.advertise, "Address where others reach --listen");
+  flags.AddString("log-level", server.log_level, "Least severity that is logged",
+                  {"trace", "debug", "info", "warning", "error"});
+  flags.AddString("log-format", server.log_format, "Shape of log lines", {"text", "json"});
+  flags.AddDuration("shutdown-timeout", server.shutdown_timeout, absl::ZeroDuration(),
+                    absl::Hours(24), "How long SIGTERM waits for what runs");
+  flags.AddBool("check-config", server.check_config, "Check flags and files, then exit");
+  AddTlsFlags(flags, server.tls);
+}
+
+absl::Status ValidateServerFlags(const ServerFlags& server) {
+  BATON_ASSIGN_OR_RETURN(const Credentials credentials, Credentials::Create(server.tls));
+  return credentials.CheckAddress("--listen", server.listen);
+}
+
+}  // namespace baton

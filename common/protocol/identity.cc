@@ -1,0 +1,101 @@
+#include "common/protocol/identity.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+#include "common/base/hash.h"
+#include "common/base/log.h"
+#include "common/protocol/identity_text.h"
+#include "common/rpc/status.h"
+
+namespace baton {
+namespace {
+
+constexpr uint32_t kMaxLayers = 1024;
+constexpr uint32_t kMaxHeads = 1024;
+constexpr uint32_t kMaxHeadDim = 1024;
+constexpr uint32_t kPageTokens = 16;
+constexpr uint32_t kMaxBlockSize = 4096;
+constexpr std::array<absl::string_view, 5> kDtypes = {"f16", "bf16", "f32", "int8", "fp8"};
+constexpr int kMaxWireDtypes = 8;
+constexpr size_t kMaxNumericsBytes = 256;
+
+std::string ShortHex(const std::string& digest) { return ToHex(digest).substr(0, 16); }
+
+bool IsDtype(absl::string_view name) {
+  return std::find(kDtypes.begin(), kDtypes.end(), name) != kDtypes.end();
+}
+
+}  // namespace
+
+absl::Status CheckSameIdentity(const internal::v1::ModelIdentity& ours,
+                               const internal::v1::ModelIdentity& theirs) {
+  const auto mismatch = [&](absl::string_view field, absl::string_view here,
+                            absl::string_view there) {
+    absl::Status status = absl::FailedPreconditionError(absl::StrCat(
+        "the two workers do not serve the same model: ", field, " is ", here, " here and ", there,
+        " there; start both with the same file and version. Here: ", IdentityText(ours),
+        ", there: ", IdentityText(theirs)));
+    status =
+        WithPreconditionFailure(std::move(status), kReasonModelMismatch, field, "must be equal");
+    return WithErrorInfo(std::move(status), {.reason = kReasonModelMismatch,
+                                             .stage = kStageTransfer,
+                                             .metadata = {{"field", std::string(field)}}});
+  };
+  if (ours.protocol_version() != theirs.protocol_version()) {
+    return mismatch("protocol_version", absl::StrCat(ours.protocol_version()),
+                    absl::StrCat(theirs.protocol_version()));
+  }
+  if (ours.architecture() != theirs.architecture()) {
+    return mismatch("architecture", ours.architecture(), LogSafe(theirs.architecture()));
+  }
+  if (ours.config_digest() != theirs.config_digest()) {
+    return mismatch("config_digest", ShortHex(ours.config_digest()),
+                    ShortHex(theirs.config_digest()));
+  }
+  if (ours.weights_digest() != theirs.weights_digest()) {
+    return mismatch("weights_digest", ShortHex(ours.weights_digest()),
+                    ShortHex(theirs.weights_digest()));
+  }
+  if (ours.tokenizer_digest() != theirs.tokenizer_digest()) {
+    return mismatch("tokenizer_digest", ShortHex(ours.tokenizer_digest()),
+                    ShortHex(theirs.tokenizer_digest()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateShape(const internal::v1::KvShape& shape) {
+  std::vector<FieldViolation> violations;
+  const auto range = [&](const char* field, uint32_t value, uint32_t max) {
+    if (value < 1 || value > max) {
+      violations.push_back(
+          {absl::StrCat("shape.", field), absl::StrCat("must be from 1 to ", max, ", is ", value)});
+    }
+  };
+  range("layers", shape.layers(), kMaxLayers);
+  range("kv_heads", shape.kv_heads(), kMaxHeads);
+  range("head_dim", shape.head_dim(), kMaxHeadDim);
+  range("block_size", shape.block_size(), kMaxBlockSize);
+  if (shape.block_size() % kPageTokens != 0) {
+    violations.push_back({"shape.block_size", absl::StrCat("must be a multiple of ", kPageTokens,
+                                                           ", is ", shape.block_size())});
+  }
+  if (!IsDtype(shape.dtype())) {
+    violations.push_back(
+        {"shape.dtype", absl::StrCat("is not known: '", LogSafe(shape.dtype()), "'")});
+  }
+  if (shape.numerics().size() > kMaxNumericsBytes) {
+    violations.push_back({"shape.numerics", "is too long"});
+  }
+  if (shape.wire_dtypes_size() > kMaxWireDtypes) {
+    violations.push_back({"shape.wire_dtypes", "has too many entries"});
+  }
+  return InvalidFields(std::move(violations));
+}
+
+}  // namespace baton

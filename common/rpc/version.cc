@@ -1,7 +1,0 @@
-#include "common/rpc/version.h"
-
-namespace baton {
-
-const char* Version() { return BATON_VERSION; }
-
-}  // namespace baton

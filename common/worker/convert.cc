@@ -1,0 +1,251 @@
+#include "common/worker/convert.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "common/base/status_macros.h"
+#include "common/kv/kv_dtype_name.h"
+#include "common/protocol/identity.h"
+#include "common/protocol/validate_request.h"
+#include "common/rpc/limits.h"
+#include "common/rpc/status.h"
+
+namespace baton {
+namespace {
+
+// `n` is in its range.
+uint32_t ChoicesOf(const internal::v1::SequenceSpec& spec) {
+  return spec.sampling().has_n() ? spec.sampling().n() : 1;
+}
+
+constexpr size_t kCapabilityBytes = 16;
+constexpr int kMaxTokens = 1 << 30;  // token counts fit an int with room to add two of them
+
+absl::Status CheckSequence(const internal::v1::SequenceSpec& spec, int max_model_len) {
+  if (spec.key().attempt() < 1) {
+    return InvalidField("sequence.key.attempt", "must be at least 1");
+  }
+  if (spec.key().choice() >= kMaxChoices || spec.key().choice() + ChoicesOf(spec) > kMaxChoices) {
+    return InvalidField("sequence.key.choice", absl::StrCat("must be, with the ", ChoicesOf(spec),
+                                                            " that follow, below ", kMaxChoices));
+  }
+  if (spec.capability().size() != kCapabilityBytes) {
+    return InvalidField("sequence.capability",
+                        absl::StrCat("must have ", kCapabilityBytes, " bytes"));
+  }
+  if (spec.cache_salt().size() > kMaxNameBytes) {
+    return InvalidField("sequence.cache_salt",
+                        absl::StrCat("has more than ", kMaxNameBytes, " bytes"));
+  }
+  if (spec.token_ids().empty() || spec.token_ids_size() > max_model_len) {
+    return InvalidField("sequence.token_ids",
+                        absl::StrCat("must have from 1 to ", max_model_len,
+                                     " tokens, the context, has ", spec.token_ids_size()));
+  }
+  if (spec.prompt_length() < 1 ||
+      spec.prompt_length() > static_cast<uint32_t>(spec.token_ids_size())) {
+    return InvalidField("sequence.prompt_length",
+                        absl::StrCat("must be from 1 to the ", spec.token_ids_size(),
+                                     " token_ids, is ", spec.prompt_length()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<SamplingParams> SamplingFromProto(const v1::SamplingParams& params, int vocab_size) {
+  std::vector<FieldViolation> violations = SamplingViolations(
+      params, {.vocab_size = static_cast<uint32_t>(vocab_size), .max_model_len = 0}, "sampling");
+  if (!params.has_max_tokens() || params.max_tokens() > static_cast<uint32_t>(kMaxTokens)) {
+    violations.push_back({"sampling.max_tokens", "must be set, to what the context can hold"});
+  }
+  if (params.min_tokens() > static_cast<uint32_t>(kMaxTokens)) {
+    violations.push_back({"sampling.min_tokens", "is more than any context can hold"});
+  }
+  if (!params.has_seed()) violations.push_back({"sampling.seed", "must be set"});
+  BATON_RETURN_IF_ERROR(InvalidFields(std::move(violations)));
+
+  SamplingParams result;
+  if (params.has_temperature()) result.temperature = params.temperature();
+  if (params.has_top_p()) result.top_p = params.top_p();
+  if (params.has_top_k()) result.top_k = std::max(params.top_k(), 0);
+  if (params.has_min_p()) result.min_p = params.min_p();
+  if (params.has_presence_penalty()) result.presence_penalty = params.presence_penalty();
+  if (params.has_frequency_penalty()) result.frequency_penalty = params.frequency_penalty();
+  if (params.has_repetition_penalty()) result.repetition_penalty = params.repetition_penalty();
+  result.max_tokens = static_cast<int>(params.max_tokens());
+  result.min_tokens = static_cast<int>(params.min_tokens());
+  result.seed = params.seed();
+  for (const uint32_t id : params.stop_token_ids()) {
+    result.stop_token_ids.push_back(static_cast<int32_t>(id));
+  }
+  std::sort(result.stop_token_ids.begin(), result.stop_token_ids.end());
+  result.ignore_eos = params.ignore_eos();
+  if (params.has_logprobs()) result.logprobs = params.logprobs();
+  for (const auto& [id, bias] : params.logit_bias()) {
+    result.logit_bias[static_cast<int32_t>(id)] = bias;
+  }
+  return result;
+}
+
+v1::SamplingParams SamplingToProto(const SamplingParams& params) {
+  v1::SamplingParams result;
+  result.set_temperature(params.temperature);
+  result.set_top_p(params.top_p);
+  result.set_top_k(params.top_k);
+  result.set_min_p(params.min_p);
+  result.set_presence_penalty(params.presence_penalty);
+  result.set_frequency_penalty(params.frequency_penalty);
+  result.set_repetition_penalty(params.repetition_penalty);
+  result.set_max_tokens(static_cast<uint32_t>(params.max_tokens));
+  result.set_min_tokens(static_cast<uint32_t>(params.min_tokens));
+  result.set_n(1);
+  result.set_seed(params.seed);
+  for (const int32_t id : params.stop_token_ids) {
+    result.add_stop_token_ids(static_cast<uint32_t>(id));
+  }
+  result.set_ignore_eos(params.ignore_eos);
+  if (params.logprobs) result.set_logprobs(*params.logprobs);
+  for (const auto& [id, bias] : params.logit_bias) {
+    (*result.mutable_logit_bias())[static_cast<uint32_t>(id)] = bias;
+  }
+  return result;
+}
+
+absl::StatusOr<SequenceRequest> SequenceFromProto(const internal::v1::SequenceSpec& spec,
+                                                  int vocab_size, int max_model_len) {
+  SequenceRequest request;
+  BATON_ASSIGN_OR_RETURN(request.sampling, SamplingFromProto(spec.sampling(), vocab_size));
+  BATON_RETURN_IF_ERROR(CheckSequence(spec, max_model_len));
+  request.token_ids.reserve(static_cast<size_t>(spec.token_ids_size()));
+  for (const uint32_t id : spec.token_ids()) {
+    if (id >= static_cast<uint32_t>(vocab_size)) {
+      return InvalidField(
+          "sequence.token_ids",
+          absl::StrCat("token id ", id, " is outside the vocabulary of ", vocab_size));
+    }
+    request.token_ids.push_back(static_cast<int32_t>(id));
+  }
+  request.prompt_length = static_cast<int>(spec.prompt_length());
+  const int produced = spec.token_ids_size() - request.prompt_length;
+  if (produced >= request.sampling.max_tokens) {
+    return InvalidField("sequence.token_ids",
+                        absl::StrCat("hold ", produced, " output tokens already, max_tokens is ",
+                                     request.sampling.max_tokens));
+  }
+  if (request.prompt_length + request.sampling.max_tokens > max_model_len) {
+    return InvalidField(
+        "sampling.max_tokens",
+        absl::StrCat("with ", request.prompt_length, " prompt tokens exceeds the context of ",
+                     max_model_len, " tokens"));
+  }
+  request.choice = static_cast<int>(spec.key().choice());
+  request.choices = static_cast<int>(ChoicesOf(spec));
+  request.cache_salt = spec.cache_salt();
+  request.isolate = spec.isolate();
+  return request;
+}
+
+v1::FinishReason FinishReasonToProto(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop:
+      return v1::FINISH_REASON_STOP;
+    case FinishReason::kLength:
+      return v1::FINISH_REASON_LENGTH;
+    case FinishReason::kNone:
+      break;
+  }
+  return v1::FINISH_REASON_UNSPECIFIED;
+}
+
+internal::v1::OutputToken OutputTokenToProto(const OutputToken& token, int choice) {
+  internal::v1::OutputToken result;
+  result.set_output_index(static_cast<uint32_t>(token.output_index));
+  result.set_choice(static_cast<uint32_t>(choice));
+  result.set_ends_sequence(token.finish_reason != FinishReason::kNone);
+  result.set_finish_reason(FinishReasonToProto(token.finish_reason));
+  v1::TokenLogprob& out = *result.mutable_token();
+  out.set_token_id(static_cast<uint32_t>(token.token_id));
+  if (token.logprobs) {
+    out.set_logprob(token.logprobs->logprob);
+    for (const TokenLogprobs::Top& top : token.logprobs->top) {
+      v1::TopLogprob& entry = *out.add_top_logprobs();
+      entry.set_token_id(static_cast<uint32_t>(top.token_id));
+      entry.set_logprob(top.logprob);
+    }
+  }
+  return result;
+}
+
+absl::StatusOr<OutputToken> OutputTokenFromProto(const internal::v1::OutputToken& token,
+                                                 int vocab_size) {
+  const auto in_vocabulary = [&](uint32_t id) { return id < static_cast<uint32_t>(vocab_size); };
+  const v1::TokenLogprob& in = token.token();
+  if (token.output_index() >= static_cast<uint32_t>(kMaxTokens)) {
+    return InvalidField("token.output_index", "is more than any context can hold");
+  }
+  if (!in_vocabulary(in.token_id())) {
+    return InvalidField("token.token_id",
+                        absl::StrCat(in.token_id(), " is outside the vocabulary of ", vocab_size));
+  }
+  if (in.top_logprobs_size() > kMaxLogprobs || (in.top_logprobs_size() > 0 && !in.has_logprob())) {
+    return InvalidField("token.top_logprobs",
+                        absl::StrCat("must be at most ", kMaxLogprobs, ", with logprob set"));
+  }
+  OutputToken result;
+  result.output_index = static_cast<int>(token.output_index());
+  result.token_id = static_cast<int32_t>(in.token_id());
+  if (in.has_logprob()) {
+    result.logprobs.emplace();
+    result.logprobs->logprob = in.logprob();
+    for (const v1::TopLogprob& top : in.top_logprobs()) {
+      if (!in_vocabulary(top.token_id())) {
+        return InvalidField("token.top_logprobs", "holds an id outside the vocabulary");
+      }
+      result.logprobs->top.push_back({static_cast<int32_t>(top.token_id()), top.logprob()});
+    }
+  }
+  if (token.finish_reason() == v1::FINISH_REASON_STOP) {
+    result.finish_reason = FinishReason::kStop;
+  } else if (token.finish_reason() == v1::FINISH_REASON_LENGTH) {
+    result.finish_reason = FinishReason::kLength;
+  } else if (token.finish_reason() != v1::FINISH_REASON_UNSPECIFIED) {
+    return InvalidField("token.finish_reason", "must be STOP or LENGTH where a token carries one");
+  }
+  if (token.ends_sequence() != (result.finish_reason != FinishReason::kNone)) {
+    return InvalidField("token.ends_sequence", "contradicts finish_reason");
+  }
+  return result;
+}
+
+internal::v1::KvShape ShapeFromLayout(const KvLayout& layout, const std::string& numerics) {
+  internal::v1::KvShape shape;
+  shape.set_layers(static_cast<uint32_t>(layout.layers));
+  shape.set_kv_heads(static_cast<uint32_t>(layout.kv_heads));
+  shape.set_head_dim(static_cast<uint32_t>(layout.head_dim));
+  shape.set_dtype(KvDtypeName(layout.dtype));
+  shape.set_block_size(static_cast<uint32_t>(layout.block_size));
+  shape.set_numerics(numerics);
+  shape.add_wire_dtypes(KvDtypeName(layout.dtype));
+  return shape;
+}
+
+absl::StatusOr<KvLayout> LayoutFromShape(const internal::v1::KvShape& shape) {
+  BATON_RETURN_IF_ERROR(ValidateShape(shape));
+  KvLayout layout;
+  layout.layers = static_cast<int>(shape.layers());
+  layout.kv_heads = static_cast<int>(shape.kv_heads());
+  layout.head_dim = static_cast<int>(shape.head_dim());
+  layout.block_size = static_cast<int>(shape.block_size());
+  const auto dtype = KvDtypeFromName(shape.dtype());
+  if (!dtype.ok()) return InvalidField("shape.dtype", dtype.status().message());
+  layout.dtype = *dtype;
+  return layout;
+}
+
+}  // namespace baton

@@ -1,0 +1,202 @@
+#include "common/worker/model_runtime.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "common/backend/cpu/machine/cpu_set.h"
+#include "common/backend/make_backend.h"
+#include "common/base/prefix_hash.h"
+#include "common/base/status_macros.h"
+#include "common/engine/largest_step.h"
+#include "common/gguf/gguf_file.h"
+#include "common/kv/kv_dtype_name.h"
+#include "common/worker/device_memory.h"
+
+namespace baton {
+namespace {
+
+constexpr uint64_t kDefaultKvBytes = uint64_t{1} << 30;
+constexpr uint64_t kFreeMemoryShare = 4;  // a quarter
+
+absl::Status CheckOptions(const ModelRuntimeOptions& options) {
+  if (options.model.empty()) {
+    return absl::InvalidArgumentError("--model is missing; name a GGUF file");
+  }
+  if (options.num_kv_blocks < 0) {
+    return absl::InvalidArgumentError("--num-kv-blocks: must not be negative");
+  }
+  if (options.num_kv_blocks > 0 && options.kv_cache_memory_bytes > 0) {
+    return absl::InvalidArgumentError(
+        "--num-kv-blocks and --kv-cache-memory-bytes say the same; give one of them");
+  }
+  BATON_RETURN_IF_ERROR(CheckUtilization(options.gpu_memory_utilization));
+  // The layout below divides by it; the engine checks the rest.
+  if (options.block_size < kKvPageTokens || options.block_size % kKvPageTokens != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("--block-size: must be a multiple of ",
+                                                   kKvPageTokens, ", not ", options.block_size));
+  }
+  return absl::OkStatus();
+}
+
+struct OpenedModel {
+  GgufFile file;
+  std::unique_ptr<Tokenizer> tokenizer;
+  EngineOptions engine;  // checked; num_kv_blocks and prefix_identity are still missing
+};
+
+absl::StatusOr<OpenedModel> OpenModel(const ModelRuntimeOptions& options) {
+  BATON_RETURN_IF_ERROR(CheckOptions(options));
+  BATON_ASSIGN_OR_RETURN(const KvDtype kv_dtype, ParseKvDtype(options.kv_cache_dtype));
+  BATON_ASSIGN_OR_RETURN(GgufFile file, GgufFile::Open(options.model));
+  BATON_ASSIGN_OR_RETURN(const ModelConfig config, ModelConfig::FromGguf(file));
+  BATON_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(file));
+  EngineOptions engine = {.max_model_len = options.max_model_len,
+                          .max_num_seqs = options.max_num_seqs,
+                          .max_num_batched_tokens = options.max_num_batched_tokens,
+                          .block_size = options.block_size,
+                          .kv_dtype = kv_dtype,
+                          .enable_prefix_caching = options.enable_prefix_caching,
+                          .max_waiting = options.max_waiting,
+                          .end_of_generation_ids = tokenizer->end_of_generation_ids()};
+  BATON_RETURN_IF_ERROR(CheckEngineOptions(engine, config));
+  return OpenedModel{std::move(file), std::move(tokenizer), std::move(engine)};
+}
+
+DeviceShare ShareOf(const ModelRuntimeOptions& options) {
+  return {.utilization = options.gpu_memory_utilization,
+          .num_kv_blocks = options.num_kv_blocks,
+          .kv_cache_memory_bytes = options.kv_cache_memory_bytes};
+}
+
+uint64_t TensorBytes(const GgufFile& file) {
+  uint64_t bytes = 0;
+  for (const GgufTensor& tensor : file.tensors()) bytes += tensor.data.size();
+  return bytes;
+}
+
+// The number of KV blocks that a device has room for once the largest step has taken its memory.
+absl::StatusOr<int> DeviceBlocks(const ModelRuntimeOptions& options, const EngineOptions& engine,
+                                 Transformer& model, Backend& backend) {
+  const absl::Status step = RunLargestStep(engine, model, backend);
+  if (!step.ok()) return WithDeviceMemoryAdvice(step);
+  const ModelConfig& config = model.config();
+  const KvLayout layout = model.MakeKvLayout(engine.block_size, engine.kv_dtype);
+  BATON_ASSIGN_OR_RETURN(
+      const int most, DeviceKvBlocks(ShareOf(options), layout.block_bytes(), backend.MemoryUse()));
+  const int longest = engine.max_model_len > 0
+                          ? std::min(engine.max_model_len, config.context_length)
+                          : config.context_length;
+  const int decode_rows = backend.MakeRecordings()->PassRows(engine.max_num_seqs);
+  const absl::Status reserved = backend.ReservePasses(
+      {.rows = std::max(LargestStepRows(engine), decode_rows),
+       .sequences = decode_rows,
+       // No sequence is longer than the cache.
+       .tokens = static_cast<int>(std::min<int64_t>(longest, int64_t{most} * engine.block_size)),
+       .heads = config.heads,
+       .cache = {.block_size = layout.block_size,
+                 .kv_heads = layout.kv_heads,
+                 .head_dim = layout.head_dim,
+                 .dtype = layout.dtype}});
+  if (!reserved.ok()) return WithDeviceMemoryAdvice(reserved);
+  // The engine makes a sampler like this one later, so its memory is counted here.
+  const auto sampler = backend.MakeStepSampler(SamplerOptionsOf(engine, config, decode_rows));
+  if (!sampler.ok()) return WithDeviceMemoryAdvice(sampler.status());
+  return DeviceKvBlocks(ShareOf(options), layout.block_bytes(), backend.MemoryUse());
+}
+
+std::string NameOf(const GgufFile& file, const ModelConfig& config) {
+  if (!config.name.empty()) return config.name;
+  return file.path().substr(file.path().find_last_of('/') + 1);
+}
+
+std::string MostBytesType(const GgufFile& file) {
+  std::map<GgmlType, size_t> bytes;
+  for (const GgufTensor& tensor : file.tensors()) bytes[tensor.type] += tensor.data.size();
+  const auto most = std::max_element(
+      bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == bytes.end() ? "" : GgmlTypeName(most->first);
+}
+
+}  // namespace
+
+absl::Status CheckModel(const ModelRuntimeOptions& options) { return OpenModel(options).status(); }
+
+absl::StatusOr<KvDtype> ParseKvDtype(const std::string& name) {
+  if (name == "auto") return KvDtype::kF16;
+  if (name == "fp8_e4m3") return KvDtype::kFp8;
+  if (auto dtype = KvDtypeFromName(name); dtype.ok()) return dtype;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--kv-cache-dtype: '", name, "' is not one of auto, f16, f32, bf16, int8, fp8"));
+}
+
+absl::StatusOr<int> KvBlockCount(const ModelRuntimeOptions& options, const KvLayout& layout,
+                                 int max_model_len, uint64_t free_memory_bytes) {
+  if (options.num_kv_blocks > 0) return options.num_kv_blocks;
+  uint64_t bytes = options.kv_cache_memory_bytes;
+  if (bytes == 0) {
+    const auto two_sequences = 2 * static_cast<uint64_t>(layout.BlocksFor(max_model_len));
+    bytes = std::max(kDefaultKvBytes, two_sequences * layout.block_bytes());
+    if (free_memory_bytes > 0) bytes = std::min(bytes, free_memory_bytes / kFreeMemoryShare);
+  }
+  const uint64_t blocks = bytes / layout.block_bytes();
+  if (blocks < 2) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "KV cache: ", bytes, " bytes hold ", blocks, " blocks of ", layout.block_bytes(),
+        " bytes and at least 2 are needed; raise --kv-cache-memory-bytes or lower --block-size"));
+  }
+  return static_cast<int>(std::min<uint64_t>(blocks, kMaxKvBlocks));
+}
+
+absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntimeOptions& options) {
+  // The backend's pool pins the thread that packs the weights, which is this one. The guard undoes
+  // that, so that threads started later do not inherit it.
+  const CpuAffinityGuard affinity;
+  BATON_ASSIGN_OR_RETURN(OpenedModel opened, OpenModel(options));
+  const GgufFile& file = opened.file;
+  EngineOptions& engine = opened.engine;
+  auto runtime = std::make_unique<ModelRuntime>();
+  runtime->tokenizer = std::move(opened.tokenizer);
+  BATON_ASSIGN_OR_RETURN(runtime->backend, MakeBackend({.device = options.device,
+                                                        .threads = options.threads,
+                                                        .cpu_set = options.cpu_set,
+                                                        .cpu_isa = options.cpu_isa,
+                                                        .deterministic = options.deterministic}));
+  const auto progress = [&](double done) {
+    if (options.progress) options.progress(done);
+  };
+  const bool in_device = !runtime->backend->host_memory();
+  if (in_device) {
+    BATON_RETURN_IF_ERROR(
+        CheckWeightsFit(TensorBytes(file), ShareOf(options), runtime->backend->MemoryUse()));
+  }
+  absl::StatusOr<std::unique_ptr<Transformer>> loaded =
+      Transformer::Load(file, *runtime->backend, progress);
+  if (!loaded.ok()) return in_device ? WithDeviceMemoryAdvice(loaded.status()) : loaded.status();
+  std::unique_ptr<Transformer> model = *std::move(loaded);
+  runtime->name = NameOf(file, model->config());
+  runtime->weights_type = MostBytesType(file);
+  runtime->weights_digest = file.Digest();
+  runtime->tokenizer_digest = runtime->tokenizer->digest();
+
+  engine.prefix_identity =
+      PrefixIdentity(runtime->weights_digest, model->config().Digest(),
+                     absl::StrCat(runtime->backend->Numerics(), "/", KvDtypeName(engine.kv_dtype)));
+  if (in_device) {
+    BATON_ASSIGN_OR_RETURN(engine.num_kv_blocks,
+                           DeviceBlocks(options, engine, *model, *runtime->backend));
+  } else {
+    const KvLayout layout = model->MakeKvLayout(engine.block_size, engine.kv_dtype);
+    const int longest =
+        options.max_model_len > 0 ? options.max_model_len : model->config().context_length;
+    BATON_ASSIGN_OR_RETURN(engine.num_kv_blocks, KvBlockCount(options, layout, longest,
+                                                              runtime->backend->FreeMemoryBytes()));
+  }
+  BATON_ASSIGN_OR_RETURN(runtime->engine,
+                         Engine::Create(std::move(model), *runtime->backend, engine));
+  return runtime;
+}
+
+}  // namespace baton

@@ -1,0 +1,78 @@
+// The metrics of a worker: its engine's statistics and its transfers.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+#include "common/engine/engine.h"
+#include "common/net/metrics.h"
+
+namespace baton {
+
+// Thread-safe. Borrows the Metrics. `stats` is called at each scrape until the Metrics is
+// destroyed.
+class WorkerMetrics {
+ public:
+  enum class Direction { kSent, kReceived };
+
+  WorkerMetrics(Metrics& metrics, std::function<EngineStats()> stats, Direction direction);
+
+  // Counts one transfer as under way until it is destroyed. Movable.
+  class InFlight {
+   public:
+    explicit InFlight(WorkerMetrics& metrics) : count_(&metrics.inflight_) { ++*count_; }
+    InFlight(InFlight&& other) noexcept : count_(std::exchange(other.count_, nullptr)) {}
+    InFlight& operator=(InFlight&& other) noexcept {
+      std::swap(count_, other.count_);
+      return *this;
+    }
+    ~InFlight() {
+      if (count_ != nullptr) --*count_;
+    }
+
+   private:
+    std::atomic<int64_t>* count_;
+  };
+
+  // A transfer that was committed.
+  struct Transfer {
+    absl::Duration duration;  // from the first byte to the commit
+    uint64_t bytes = 0;       // payload bytes
+    // Only a sender knows these.
+    absl::Duration exposed = {};  // from the last chunk computed to the answer to the commit
+    uint64_t bytes_saved = 0;     // payload bytes that the receiver held already
+    uint64_t messages = 0;
+  };
+
+  void TransferBytes(uint64_t bytes);  // adds payload bytes
+  void BytesResent(uint64_t bytes);    // adds payload bytes that had been sent before
+  void TransferDone(const Transfer& transfer);
+  // Counts a failure by the kind of its code. CANCELLED does not count: nobody wanted the transfer
+  // any more.
+  void TransferFailed(const absl::Status& status);
+  // A sequence has ended here.
+  void SequenceDone(absl::Duration queue, absl::Duration prefill, absl::Duration decode);
+
+ private:
+  std::atomic<int64_t> inflight_ = 0;
+  std::map<std::string, Counter> failures_;  // a counter for each reason, made at the beginning
+  Counter bytes_;
+  Histogram transfer_duration_;
+  Histogram transfer_bytes_;
+  Histogram queue_;
+  Histogram prefill_;
+  Histogram decode_;
+  // Set only for Direction::kSent.
+  std::optional<Histogram> exposed_;
+  std::optional<Counter> bytes_saved_, bytes_resent_, messages_;
+};
+
+}  // namespace baton

@@ -1,0 +1,203 @@
+#include "common/worker/worker_process.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/progress_line.h"
+#include "common/base/status_macros.h"
+#include "common/base/version.h"
+#include "common/flags/flags.h"
+#include "common/handoff/kv_wire_choice.h"
+#include "common/kv/kv_dtype_name.h"
+#include "common/net/bulk_tuning.h"
+#include "common/rpc/limits.h"
+#include "common/worker/banner.h"
+#include "common/worker/convert.h"
+
+namespace baton {
+namespace {
+
+// How long the last calls may take. Blocks come back after the step in flight; slices come back
+// when a silent peer is given up, within 3 s.
+constexpr absl::Duration kLastCallTimeout = absl::Seconds(4);
+
+const char* RoleName(internal::v1::WorkerRole role) {
+  return role == internal::v1::WORKER_ROLE_PREFILL ? "prefill" : "decode";
+}
+
+ModelRuntimeOptions RuntimeOptions(const WorkerFlags& flags) {
+  ModelRuntimeOptions options;
+  options.model = flags.model;
+  options.device = flags.device;
+  options.threads = flags.threads;
+  options.cpu_set = flags.cpu_set;
+  options.cpu_isa = flags.cpu_isa;
+  options.deterministic = flags.deterministic;
+  options.block_size = flags.block_size;
+  options.kv_cache_dtype = flags.kv_cache_dtype;
+  options.kv_cache_memory_bytes = flags.kv_cache_memory_bytes;
+  options.num_kv_blocks = flags.num_kv_blocks;
+  options.gpu_memory_utilization = flags.gpu_memory_utilization;
+  options.max_model_len = flags.max_model_len;
+  options.max_num_seqs = flags.max_num_seqs;
+  options.max_num_batched_tokens = flags.max_num_batched_tokens;
+  options.enable_prefix_caching = flags.enable_prefix_caching;
+  return options;
+}
+
+}  // namespace
+
+std::unique_ptr<WorkerProcess> WorkerProcess::Start(const std::string& program,
+                                                    internal::v1::WorkerRole role, int argc,
+                                                    char** argv) {
+  TuneProcessForBulk();
+  WorkerFlags flags;
+  FlagSet flag_set(program, absl::StrCat("Runs the ", RoleName(role), " phase of inference."));
+  AddWorkerFlags(flag_set, flags);
+  flag_set.ParseOrExit(argc, argv);
+  if (absl::Status status = ValidateWorkerFlags(flags); !status.ok()) {
+    std::exit(ExitUsage(program, status));
+  }
+  if (flags.server.check_config) {
+    const absl::Status status = CheckModel(RuntimeOptions(flags));
+    std::exit(status.ok() ? 0 : ExitUsage(program, status));
+  }
+  auto process = std::unique_ptr<WorkerProcess>(new WorkerProcess(program));
+  if (absl::Status status = process->Prepare(role, std::move(flags)); !status.ok()) {
+    process.reset();
+    std::exit(ExitUsage(program, status));
+  }
+  return process;
+}
+
+WorkerProcess::~WorkerProcess() = default;
+
+absl::Status WorkerProcess::Prepare(internal::v1::WorkerRole role, WorkerFlags flags) {
+  flags_ = std::move(flags);
+  BATON_RETURN_IF_ERROR(
+      InitLogging(RoleName(role), flags_.server.log_level, flags_.server.log_format));
+  metrics_.emplace(RoleName(role));
+  const auto progress = [this]() -> ProgressSample {
+    const Engine* engine = started_engine_.load();
+    if (engine == nullptr) return {};
+    const EngineStats stats = engine->Stats();
+    return {stats.progress, static_cast<uint64_t>(stats.runnable_sequences)};
+  };
+  BATON_ASSIGN_OR_RETURN(
+      server_,
+      ServerProcess::Create({.program = program_,
+                             .flags = flags_.server,
+                             .health = {.progress = progress,
+                                        .services = {role == internal::v1::WORKER_ROLE_PREFILL
+                                                         ? "baton.internal.v1.PrefillService"
+                                                         : "baton.internal.v1.DecodeService",
+                                                     "baton.internal.v1.WorkerService"}},
+                             .internal = true},
+                            *metrics_));
+  const absl::Time start = SteadyNow();
+  {
+    ProgressLine line("loading the model");
+    ModelRuntimeOptions options = RuntimeOptions(flags_);
+    options.progress = [&line](double done) { line.Tick(done); };
+    BATON_ASSIGN_OR_RETURN(runtime_, LoadModelRuntime(options));
+  }
+  if (!engine().cache().host_memory()) {
+    BATON_ASSIGN_OR_RETURN(
+        staging_, KvStaging::Create(engine().cache(),
+                                    {.bytes = flags_.kv_staging_memory_bytes,
+                                     .chunk_tokens = engine().options().max_num_batched_tokens}));
+  }
+  const std::string model_name =
+      flags_.served_model_name.empty() ? runtime_->name : flags_.served_model_name;
+  metrics_->SetModelName(model_name);
+  const double load_seconds = absl::ToDoubleSeconds(SteadyNow() - start);
+  metrics_->AddGauge("baton_model_load_seconds", "Time from start until the model was loaded.", {},
+                     [load_seconds] { return load_seconds; });
+  worker_metrics_.emplace(
+      *metrics_, [this] { return engine().Stats(); },
+      role == internal::v1::WORKER_ROLE_PREFILL ? WorkerMetrics::Direction::kSent
+                                                : WorkerMetrics::Direction::kReceived);
+  Describe(role);
+  engine_thread_.emplace(engine());
+  started_engine_ = &engine();
+  return absl::OkStatus();
+}
+
+void WorkerProcess::Describe(internal::v1::WorkerRole role) {
+  const EngineOptions& options = engine().options();
+  identity_.set_protocol_version(kProtocolVersion);
+  identity_.set_weights_digest(runtime_->weights_digest);
+  identity_.set_architecture(engine().model_config().architecture);
+  identity_.set_config_digest(engine().model_config().Digest());
+  identity_.set_tokenizer_digest(runtime_->tokenizer_digest);
+  const KvLayout& layout = engine().cache().layout();
+  shape_ = ShapeFromLayout(
+      layout, absl::StrCat(runtime_->backend->Numerics(), "/", KvDtypeName(layout.dtype)));
+  SetWireTypes(flags_.kv_wire_dtype, flags_.strict_kv_dtype, shape_);
+  char host[256] = "localhost";
+  gethostname(host, sizeof(host) - 1);
+  name_ = absl::StrCat(RoleName(role), "@", host, ":", getpid());
+  internal::v1::WorkerInfo info = MakeWorkerInfo(role, name_, identity_, shape_);
+  info.set_total_blocks(static_cast<uint32_t>(engine().Stats().total_blocks));
+  info.set_max_model_len(static_cast<uint32_t>(options.max_model_len));
+  info.set_version(Version());
+  watch_ = std::make_unique<WorkerService>(
+      std::move(info),
+      [this] { return WatchFromStats(server_->health().state(), engine().Stats()); },
+      &engine().prefix_pages());
+}
+
+int WorkerProcess::Run(std::vector<grpc::Service*> services, const DrainHooks& hooks) {
+  services.push_back(watch_.get());
+  if (absl::Status status = server_->Serve(services); !status.ok()) {
+    server_.reset();
+    return ExitUsage(program_, status);
+  }
+  watch_->SetAddress(server_->advertised_address());
+  if (LogsInfo()) std::fprintf(stderr, "%s\n", BannerText().c_str());
+  server_->health().SetState(ServerState::kReady);
+  watch_->StateChanged();
+  DrainHooks all = hooks;
+  all.begin = [&] {
+    hooks.begin();
+    watch_->StateChanged();
+  };
+  all.end_rest = [&] {
+    hooks.end_rest();
+    watch_->Close();
+  };
+  const int code = server_->Run(all);
+  hooks.end_rest();
+  watch_->Close();
+  server_.reset();
+  for (const absl::Time end = SteadyNow() + kLastCallTimeout; !hooks.drained();) {
+    // Slices may still point into the cache, which must not be destroyed before them.
+    if (SteadyNow() > end) std::_Exit(code);
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  return code;
+}
+
+std::string WorkerProcess::BannerText() const {
+  const Engine& engine = *runtime_->engine;
+  return Banner({.version = Version(),
+                 .role = name_.substr(0, name_.find('@')),
+                 .model = runtime_->name,
+                 .weights = runtime_->weights_type,
+                 .kv_dtype = shape_.dtype(),
+                 .device = runtime_->backend->Description(),
+                 .kv_blocks = engine.Stats().total_blocks,
+                 .block_size = engine.options().block_size,
+                 .max_model_len = engine.options().max_model_len,
+                 .address = server_->advertised_address()});
+}
+
+}  // namespace baton

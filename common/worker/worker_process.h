@@ -1,0 +1,74 @@
+// What the processes of both kinds of worker share: flags, model, health, metrics, Watch, and the
+// way they end.
+//
+//   // Exits on bad flags.
+//   auto process = WorkerProcess::Start("baton-prefill-worker", role, argc, argv);
+//   PrefillService service(process->engine(), ...);
+//   return process->Run({&service}, hooks);
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "baton/internal/v1/worker.pb.h"
+#include "common/engine/engine_thread.h"
+#include "common/kv/staging.h"
+#include "common/net/metrics.h"
+#include "common/net/server.h"
+#include "common/worker/model_runtime.h"
+#include "common/worker/worker_flags.h"
+#include "common/worker/worker_metrics.h"
+#include "common/worker/worker_service.h"
+
+namespace baton {
+
+// Thread rule: the main thread only. A process has one of them.
+class WorkerProcess {
+ public:
+  // Parses the flags, answers health probes, loads the model. Exits the process with 0 for --help,
+  // --version and --check-config; with kExitUsage and one line on stderr where something is wrong.
+  static std::unique_ptr<WorkerProcess> Start(const std::string& program,
+                                              internal::v1::WorkerRole role, int argc, char** argv);
+  ~WorkerProcess();
+
+  Engine& engine() { return *runtime_->engine; }
+  // The staging of the engine's cache where that is in a device's memory; else null.
+  KvStaging* staging() { return staging_.get(); }
+  const std::string& name() const { return name_; }
+  const internal::v1::ModelIdentity& identity() const { return identity_; }
+  const internal::v1::KvShape& shape() const { return shape_; }
+  const WorkerFlags& flags() const { return flags_; }
+  const Credentials& credentials() const { return server_->credentials(); }
+  WorkerMetrics& metrics() { return *worker_metrics_; }
+
+  // Serves `services` and Watch until the process is told to end, and returns the exit code.
+  // Nothing calls the services any more when it returns. REQUIRES: all hooks are set.
+  int Run(std::vector<grpc::Service*> services, const DrainHooks& hooks);
+
+ private:
+  explicit WorkerProcess(std::string program) : program_(std::move(program)) {}
+  absl::Status Prepare(internal::v1::WorkerRole role, WorkerFlags flags);
+  void Describe(internal::v1::WorkerRole role);
+  std::string BannerText() const;
+
+  const std::string program_;
+  WorkerFlags flags_;
+  std::string name_;
+  internal::v1::ModelIdentity identity_;
+  internal::v1::KvShape shape_;
+  std::atomic<Engine*> started_engine_ = nullptr;
+  std::unique_ptr<ModelRuntime> runtime_;
+  std::unique_ptr<KvStaging> staging_;
+  std::optional<EngineThread> engine_thread_;
+  std::optional<Metrics> metrics_;
+  std::optional<WorkerMetrics> worker_metrics_;
+  std::unique_ptr<WorkerService> watch_;
+  std::unique_ptr<ServerProcess> server_;  // the last member, so that it is destroyed first
+};
+
+}  // namespace baton

@@ -1,0 +1,97 @@
+// One client's Generate stream: an outbox with a bound in front of gRPC's one write at a time.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/server_callback.h"
+
+#include "baton/v1/generation.grpc.pb.h"
+#include "router/calls/event_loop.h"
+
+namespace baton {
+
+// What may wait for a client, as it lies in memory. Above the first of each the client counts as
+// behind, below both of the second as caught up again. gRPC holds a copy of the message that it
+// writes, so with kMaxJoinedBytes all of it is less than 64 KiB. Tokens are counted too: the
+// router remembers more of each than its few bytes.
+inline constexpr size_t kOutboxHighBytes = 32 << 10;
+inline constexpr size_t kOutboxLowBytes = 8 << 10;
+inline constexpr size_t kOutboxHighTokens = 256;
+inline constexpr size_t kOutboxLowTokens = 64;
+inline constexpr size_t kMaxJoinedBytes = 8 << 10;  // a message that large is not joined to
+
+// All but gRPC's callbacks and cancelled() on the loop's thread. Owned by the request's runner,
+// which destroys it in `on_done`, the last thing it hears.
+class ClientCall final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
+ public:
+  struct Handlers {  // called on the loop's thread
+    std::function<void()> on_cancelled;
+    std::function<void()> on_behind;
+    std::function<void()> on_caught_up;
+    std::function<void()> on_done;
+  };
+
+  ClientCall(EventLoop& loop, grpc::CallbackServerContext* context);
+
+  // REQUIRES: before any event can be handled, on the loop's thread.
+  void SetHandlers(Handlers handlers) { handlers_ = std::move(handlers); }
+
+  // A chunk is a token's. While a write is under way, chunks of one choice are joined. REQUIRES:
+  // not after Finish.
+  void Send(v1::GenerateResponse response);
+  // Ends the stream once what was sent before is written. A bad status drops what is not being
+  // written yet.
+  void FinishWith(const absl::Status& status);
+  // Breaks the stream, for a client that does not even read its end. Only until `on_done`.
+  void Abort();
+
+  // When a message was last taken by the client's side of the connection, or the call began.
+  absl::Time last_progress() const { return last_progress_; }
+  bool behind() const { return behind_; }
+  // From any thread: work for it is in vain.
+  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+
+ private:
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+  void WriteNext();
+  void PopFront();
+
+  struct Outgoing {
+    v1::GenerateResponse response;
+    size_t bytes = 0;   // in memory
+    size_t tokens = 0;  // joined
+  };
+
+  EventLoop& loop_;
+  grpc::CallbackServerContext* const context_;
+  Handlers handlers_;
+  std::deque<Outgoing> outbox_;  // the first is being written while writing_
+  size_t outbox_bytes_ = 0;
+  size_t outbox_tokens_ = 0;
+  bool writing_ = false;
+  bool behind_ = false;
+  bool broken_ = false;  // a write failed: the client is gone
+  bool finishing_ = false;
+  bool finished_ = false;
+  absl::Time last_progress_;
+  absl::Status status_;
+  std::atomic<bool> cancelled_ = false;
+};
+
+// Answers a call with nothing but a status; deletes itself.
+class RefusedGenerate final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
+ public:
+  explicit RefusedGenerate(const absl::Status& status);
+
+ private:
+  void OnDone() override { delete this; }
+};
+
+}  // namespace baton

@@ -1,0 +1,140 @@
+#include "router/dispatch/admission.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+
+#include "router/request/request_errors.h"
+
+namespace baton {
+namespace {
+
+// A tenant may hold as many times what is free: alone eight ninths of the queue.
+constexpr uint32_t kTenantShare = 8;
+// Of the time it may wait, what a request may be predicted to: predictions are rough, and who is
+// refused after waiting has waited for nothing.
+constexpr double kSafeShare = 0.8;
+// And how much longer it may take at least: a worker that stands still for a moment is usual.
+constexpr absl::Duration kSafeMargin = absl::Milliseconds(100);
+constexpr absl::Duration kLongestWait = absl::Hours(1);  // that is predicted
+constexpr double kOutputMemory = 32;                     // requests
+
+}  // namespace
+
+absl::StatusOr<Admission::Ticket> Admission::Admit(Newcomer newcomer, absl::Time now) {
+  newcomer.tokens = std::max<uint64_t>(newcomer.tokens, 1);
+  absl::MutexLock lock(&mutex_);
+  if (absl::Status status = CheckRoom(newcomer, now); !status.ok()) return status;
+  ++requests_;
+  ++requests_of_[newcomer.tenant];
+  bytes_ += newcomer.bytes;
+  backlog_.Add(newcomer.priority, newcomer.tenant, newcomer.tokens);
+  return Ticket(this, std::move(newcomer));
+}
+
+absl::Status Admission::CheckRoom(const Newcomer& newcomer, absl::Time now) const {
+  const absl::Duration wait = Wait(newcomer, now);
+  if (requests_ >= limits_.requests) {
+    return QueueFull(absl::StrCat(requests_, " requests wait"), wait);
+  }
+  if (requests_ > 0 && bytes_ + newcomer.bytes > limits_.bytes) {
+    return QueueFull(absl::StrCat(bytes_, " bytes of requests wait"), wait);
+  }
+  const auto own = requests_of_.find(newcomer.tenant);
+  const uint64_t free = limits_.requests - requests_;
+  if (own != requests_of_.end() && own->second >= kTenantShare * free) {
+    return QueueFull(absl::StrCat(own->second, " requests of this user wait"), wait);
+  }
+  const bool deadline_first = newcomer.time_left < limits_.max_queue_time;
+  const absl::Duration most = std::min(newcomer.time_left, limits_.max_queue_time);
+  const absl::Duration less = std::max(most - kSafeMargin, absl::ZeroDuration());
+  if (wait <= std::min(kSafeShare * most, less)) return absl::OkStatus();
+  return NoWorkerInTime(absl::StrCat("the wait is about ", InMilliseconds(wait), ", ",
+                                     deadline_first ? "its deadline" : "--max-queue-time",
+                                     " leaves ", InMilliseconds(most)),
+                        wait);
+}
+
+absl::Duration Admission::Wait(const Newcomer& newcomer, absl::Time now) const {
+  // While nobody waits for a busy worker, what is here is only on its way.
+  const std::optional<double> rate = rate_.TokensPerSecond(now);
+  if (!rate_.somebody_waits() || !rate.has_value()) return absl::ZeroDuration();
+  const uint64_t ahead = backlog_.Ahead(newcomer.priority, newcomer.tenant, newcomer.tokens);
+  const absl::Duration until_next = rate_.UntilNext(now);
+  return std::min(until_next + absl::Seconds(static_cast<double>(ahead) / *rate), kLongestWait);
+}
+
+void Admission::Ticket::SetTokens(uint64_t tokens) {
+  if (!waits_) return;
+  tokens = std::max<uint64_t>(tokens, 1);
+  absl::MutexLock lock(&admission_->mutex_);
+  Backlog& backlog = admission_->backlog_;
+  backlog.Remove(newcomer_.priority, newcomer_.tenant, newcomer_.tokens);
+  backlog.Add(newcomer_.priority, newcomer_.tenant, tokens);
+  newcomer_.tokens = tokens;
+}
+
+void Admission::Ticket::GotWorkers(absl::Time now) {
+  if (!std::exchange(waits_, false)) return;
+  absl::MutexLock lock(&admission_->mutex_);
+  admission_->backlog_.Remove(newcomer_.priority, newcomer_.tenant, newcomer_.tokens);
+  admission_->rate_.Left(newcomer_.tokens, now);
+}
+
+void Admission::Ticket::Release() {
+  Admission* admission = std::exchange(admission_, nullptr);
+  if (admission == nullptr) return;
+  absl::MutexLock lock(&admission->mutex_);
+  if (std::exchange(waits_, false)) {
+    admission->backlog_.Remove(newcomer_.priority, newcomer_.tenant, newcomer_.tokens);
+  }
+  --admission->requests_;
+  admission->bytes_ -= newcomer_.bytes;
+  const auto own = admission->requests_of_.find(newcomer_.tenant);
+  if (--own->second == 0) admission->requests_of_.erase(own);
+}
+
+void Admission::SetWaiting(bool somebody_waits, absl::Time now) {
+  absl::MutexLock lock(&mutex_);
+  rate_.SetWaiting(somebody_waits, now);
+}
+
+void Admission::SawOutput(uint32_t tokens_per_choice) {
+  absl::MutexLock lock(&mutex_);
+  typical_output_ += (tokens_per_choice - typical_output_) / kOutputMemory;
+}
+
+uint64_t Admission::ExpectedTokens(uint64_t prompt_tokens, uint32_t max_tokens,
+                                   uint32_t choices) const {
+  absl::MutexLock lock(&mutex_);
+  const auto typical = static_cast<uint64_t>(std::ceil(typical_output_));
+  return prompt_tokens + choices * std::min<uint64_t>(max_tokens, typical);
+}
+
+std::optional<double> Admission::TokensPerSecond(absl::Time now) const {
+  absl::MutexLock lock(&mutex_);
+  return rate_.TokensPerSecond(now);
+}
+
+absl::Duration Admission::PredictedWait(absl::Time now) const {
+  absl::MutexLock lock(&mutex_);
+  return Wait(Newcomer{}, now);
+}
+
+uint32_t Admission::waiting_requests() const {
+  absl::MutexLock lock(&mutex_);
+  return requests_;
+}
+
+uint64_t Admission::waiting_bytes() const {
+  absl::MutexLock lock(&mutex_);
+  return bytes_;
+}
+
+uint64_t Admission::waiting_tokens() const {
+  absl::MutexLock lock(&mutex_);
+  return backlog_.tokens();
+}
+
+}  // namespace baton

@@ -1,0 +1,121 @@
+#include "router/dispatch/queue_forecast.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace baton {
+namespace {
+
+constexpr double kWindowSeconds = 2;
+constexpr double kWindowRequests = 8;
+constexpr double kFull = 0.632;  // 1 - 1/e: what a whole window weighs, older parts weigh less
+constexpr double kSurely = 2;
+
+}  // namespace
+
+double DrainRate::SecondsSinceLast(absl::Time now) const {
+  const absl::Duration waited = somebody_waits_ ? now - since_ : absl::ZeroDuration();
+  return absl::ToDoubleSeconds(waited_before_ + waited);
+}
+
+bool DrainRate::known() const {
+  return seconds_ >= kFull * kWindowSeconds && requests_ >= kFull * kWindowRequests;
+}
+
+void DrainRate::SetWaiting(bool somebody_waits, absl::Time now) {
+  if (somebody_waits == somebody_waits_) return;
+  if (somebody_waits) {
+    const double pause = absl::ToDoubleSeconds(now - since_);
+    if (pause > kWindowSeconds) {
+      *this = DrainRate();
+    } else if (pause * requests_ > seconds_) {  // longer than a request takes
+      measures_ = false;
+      waited_before_ = absl::ZeroDuration();
+    }
+  } else {
+    waited_before_ += now - since_;
+  }
+  somebody_waits_ = somebody_waits;
+  since_ = now;
+}
+
+void DrainRate::Left(uint64_t tokens, absl::Time now) {
+  if (!somebody_waits_) return;
+  const double gap = SecondsSinceLast(now);
+  since_ = now;
+  waited_before_ = absl::ZeroDuration();
+  if (!std::exchange(measures_, true)) return;
+  const double keep = std::max(std::exp(-gap / kWindowSeconds), 1 - 1 / kWindowRequests);
+  seconds_ = seconds_ * keep + gap;
+  tokens_ = tokens_ * keep + static_cast<double>(tokens);
+  requests_ = requests_ * keep + 1;
+}
+
+std::optional<double> DrainRate::TokensPerSecond(absl::Time now) const {
+  if (!known()) return std::nullopt;
+  // That the next is on its way says nothing; that it is late does.
+  const double late = std::max(0.0, SecondsSinceLast(now) - seconds_ / requests_);
+  return tokens_ / (seconds_ + late);
+}
+
+absl::Duration DrainRate::UntilNext(absl::Time now) const {
+  if (!known()) return absl::ZeroDuration();
+  return absl::Seconds(std::max(0.0, seconds_ / requests_ - SecondsSinceLast(now)));
+}
+
+void Backlog::Add(int32_t priority, const std::string& tenant, uint64_t tokens) {
+  Level& level = levels_[priority];
+  level.tokens += tokens;
+  level.tenants[tenant] += tokens;
+  tokens_ += tokens;
+}
+
+void Backlog::Remove(int32_t priority, const std::string& tenant, uint64_t tokens) {
+  Level& level = levels_.at(priority);
+  const auto found = level.tenants.find(tenant);
+  found->second -= tokens;
+  if (found->second == 0) level.tenants.erase(found);
+  level.tokens -= tokens;
+  if (level.tokens == 0) levels_.erase(priority);
+  tokens_ -= tokens;
+}
+
+uint64_t Backlog::Ahead(int32_t priority, const std::string& tenant, uint64_t tokens) const {
+  uint64_t ahead = 0;
+  for (const auto& [level_priority, level] : levels_) {
+    if (level_priority > priority) break;
+    if (level_priority < priority) {
+      ahead += level.tokens;
+      continue;
+    }
+    const auto own = level.tenants.find(tenant);
+    const uint64_t own_tokens = own == level.tenants.end() ? 0 : own->second;
+    for (const auto& [other, waiting] : level.tenants) {
+      ahead += other == tenant ? waiting : std::min(waiting, own_tokens + tokens);
+    }
+  }
+  return ahead;
+}
+
+std::vector<uint64_t> WhoIsTooLate(
+    const FairQueue& queue, std::optional<double> tokens_per_second,
+    absl::FunctionRef<absl::Duration(const FairQueue::Entry&)> time_left) {
+  std::vector<uint64_t> late;
+  double ahead = 0;  // tokens
+  queue.ForEachInOrder([&](const FairQueue::Entry& entry) {
+    const absl::Duration wait = tokens_per_second.has_value()
+                                    ? absl::Seconds(ahead / *tokens_per_second / kSurely)
+                                    : absl::ZeroDuration();
+    const absl::Duration left = time_left(entry);
+    if (left <= absl::ZeroDuration() || wait > left) {
+      late.push_back(entry.number);
+      return false;
+    }
+    ahead += static_cast<double>(entry.tokens);
+    return true;
+  });
+  return late;
+}
+
+}  // namespace baton

@@ -1,0 +1,292 @@
+#include "router/fleet/worker_registry.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "common/base/clock.h"
+#include "common/base/hash.h"
+#include "common/base/log.h"
+#include "common/protocol/identity.h"
+#include "common/rpc/limits.h"
+#include "common/rpc/status.h"
+
+namespace baton {
+namespace {
+
+using internal::v1::WatchResponse;
+using internal::v1::WORKER_ROLE_DECODE;
+using internal::v1::WORKER_ROLE_PREFILL;
+
+constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
+constexpr absl::Duration kLongestBackoff = absl::Seconds(2);
+
+absl::Status WorkerLost(const std::string& what) {
+  return WithErrorInfo(absl::UnavailableError(what),
+                       {.reason = kReasonWorkerLost, .stage = "", .worker = "", .metadata = {}});
+}
+
+// What of its info placement knows.
+WorkerSnapshot DescribeWorker(const internal::v1::WorkerInfo& info) {
+  const internal::v1::KvShape& shape = info.shape();
+  WorkerSnapshot worker;
+  worker.identity = info.identity().SerializeAsString();
+  worker.max_model_len = info.max_model_len();
+  worker.block_size = shape.block_size();
+  worker.total_blocks = info.total_blocks();
+  if (info.role() == WORKER_ROLE_DECODE && worker.total_blocks > 0) {
+    // The last token's K and V are never computed.
+    const uint64_t stored = uint64_t{worker.total_blocks} * worker.block_size + 1;
+    worker.max_model_len = static_cast<uint32_t>(std::min<uint64_t>(worker.max_model_len, stored));
+  }
+  const bool is_byte = shape.dtype() == "int8" || shape.dtype() == "fp8";
+  const uint64_t element_bytes = is_byte ? 1 : shape.dtype() == "f32" ? 4 : 2;
+  worker.kv_bytes_per_token =
+      2 * uint64_t{shape.layers()} * shape.kv_heads() * shape.head_dim() * element_bytes;
+  return worker;
+}
+
+}  // namespace
+
+std::string RoleName(internal::v1::WorkerRole role) {
+  if (role == WORKER_ROLE_PREFILL) return "prefill";
+  return role == WORKER_ROLE_DECODE ? "decode" : "unknown";
+}
+
+WorkerRegistry::WorkerRegistry(EventLoop& loop, FleetView& fleet, Options options)
+    : loop_(loop), fleet_(fleet), options_(std::move(options)) {}
+
+void WorkerRegistry::SetTargets(const std::vector<WorkerTarget>& targets) {
+  if (closed_) return;
+  for (auto& [target, worker] : workers_) {
+    worker->wanted = std::binary_search(targets.begin(), targets.end(), target);
+    if (!worker->wanted && worker->seen.own_sequences == 0 && worker->watch != nullptr) {
+      worker->watch->Cancel();
+    }
+    Relist(*worker);
+  }
+  for (const WorkerTarget& target : targets) {
+    if (workers_.count(target) != 0) continue;
+    auto channel = MakeChannel(target.address, options_.credentials, ChannelPurpose::kControl);
+    if (!channel.ok()) {
+      LogError("{} worker {}: {}", RoleName(target.role), target.address,
+               LogSafe(channel.status().message()));
+      continue;
+    }
+    auto worker = std::make_unique<Worker>();
+    worker->target = target;
+    worker->slot = next_slot_++;
+    by_slot_[worker->slot] = worker.get();
+    worker->channel = *std::move(channel);
+    worker->watch_stub = internal::v1::WorkerService::NewStub(worker->channel);
+    worker->prefill_stub = internal::v1::PrefillService::NewStub(worker->channel);
+    worker->decode_stub = internal::v1::DecodeService::NewStub(worker->channel);
+    worker->backoff = kFirstBackoff;
+    OpenWatch(*workers_.emplace(target, std::move(worker)).first->second);
+  }
+  DropUnwanted();
+  Publish();
+}
+
+// Every 250 ms: who has not been heard for too long, and who is to be called again.
+void WorkerRegistry::Tick() {
+  const absl::Time now = SteadyNow();
+  for (auto& [target, worker] : workers_) {
+    if (worker->id != 0 && now - worker->last_heard > kProgressTimeout) {
+      Lose(*worker,
+           WorkerLost(absl::StrCat("no message for ", absl::FormatDuration(kProgressTimeout))));
+      // A stream that is open but silent is called anew, so that the worker introduces itself
+      // again.
+      if (worker->watch != nullptr) worker->watch->Cancel();
+    }
+    if (worker->watch == nullptr && worker->wanted && !closed_ && now >= worker->retry_at) {
+      OpenWatch(*worker);
+    }
+  }
+  DropUnwanted();
+  Publish();
+  options_.on_change();
+  if (closed_ && workers_.empty()) {
+    closed_();
+    return;
+  }
+  tick_ = loop_.RunAt(now + (closed_ ? absl::Milliseconds(5) : kWatchInterval), [this] { Tick(); });
+}
+
+void WorkerRegistry::OpenWatch(Worker& worker) {
+  worker.watch = std::make_unique<StreamingCall<WatchResponse>>(
+      loop_, CallHandlers<WatchResponse>{
+                 .on_message = [this, &worker](WatchResponse& message) { Heard(worker, message); },
+                 .on_end = [this, &worker](const absl::Status& s) { WatchEnded(worker, s); }});
+  static const internal::v1::WatchRequest kRequest;
+  worker.watch_stub->async()->Watch(&worker.watch->context(), &kRequest, worker.watch.get());
+  worker.watch->Begin();
+}
+
+void WorkerRegistry::Heard(Worker& worker, const WatchResponse& message) {
+  worker.last_heard = SteadyNow();
+  worker.backoff = kFirstBackoff;
+  const bool was_ready = worker.ready();
+  if (message.has_info()) TakeInfo(worker, message.info());
+  if (worker.id == 0) return;  // given up, and it has not introduced itself again
+  worker.state = message.state();
+  TakeLoad(worker, message.load());
+  if (message.has_prefix()) TakePages(worker, message.prefix());
+  JudgeProgress(worker, message);
+  Relist(worker);
+  Update(worker);
+  if (worker.ready() != was_ready) {
+    LogInfo("{} worker '{}' at {} is {}", RoleName(worker.target.role), LogSafe(worker.info.name()),
+            worker.target.address, worker.ready() ? "ready" : "not ready");
+    Publish();
+  }
+  options_.on_change();
+}
+
+// Its RPC threads may answer while its engine hangs: what it was given is moved elsewhere, and it
+// gets nothing until it advances.
+void WorkerRegistry::JudgeProgress(Worker& worker, const WatchResponse& message) {
+  const bool was_stuck = worker.stuck();
+  worker.progress.Observe({message.progress(), message.runnable_sequences()}, worker.last_heard);
+  if (was_stuck || !worker.stuck()) return;
+  Lose(worker,
+       WorkerLost(absl::StrCat("no progress for ", absl::FormatDuration(kProgressTimeout))));
+  SetId(worker, next_id_++);
+}
+
+void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& info) {
+  if (worker.id != 0 && worker.info.incarnation() == info.incarnation()) return;
+  if (worker.id != 0) Lose(worker, WorkerLost("the worker was restarted"));
+  if (worker.info.incarnation() != info.incarnation()) {
+    ForgetPages(worker);
+    worker.breaker = {};
+    worker.measured_tokens_per_second = 0;
+  }
+  worker.info = info;
+  worker.progress = {};
+  worker.seen = DescribeWorker(info);
+  worker.prefix_root = PrefixRoot(PrefixIdentity(
+      info.identity().weights_digest(), info.identity().config_digest(), info.shape().numerics()));
+  worker.problem.clear();
+  if (info.role() != worker.target.role) {
+    worker.problem = absl::StrCat("is a ", RoleName(info.role()), " worker, not a ",
+                                  RoleName(worker.target.role), " worker");
+  } else if (info.identity().protocol_version() != kProtocolVersion) {
+    worker.problem = absl::StrCat("speaks protocol version ", info.identity().protocol_version(),
+                                  ", the router ", kProtocolVersion);
+  } else if (info.identity().tokenizer_digest() != options_.tokenizer_digest) {
+    worker.problem = absl::StrCat(
+        "has another tokenizer (", ToHex(info.identity().tokenizer_digest().substr(0, 6)),
+        "...) than the router (", ToHex(options_.tokenizer_digest.substr(0, 6)),
+        "...); give both the same model");
+  } else if (absl::Status shape = ValidateShape(info.shape()); !shape.ok()) {
+    worker.problem = absl::StrCat("has an impossible shape: ", shape.message());
+  }
+  // Another model is no error of one side; who is right cannot be known here, so the pair is
+  // refused and both are named.
+  for (const auto& [target, other] : workers_) {
+    if (other.get() == &worker || other->id == 0 || !worker.problem.empty()) continue;
+    const absl::Status same = CheckSameIdentity(other->info.identity(), info.identity());
+    if (other->problem.empty() && !same.ok()) {
+      LogError("worker '{}' at {} and worker '{}' at {} are never paired: {}", LogSafe(info.name()),
+               worker.target.address, LogSafe(other->info.name()), target.address,
+               LogSafe(same.message()));
+    }
+  }
+  if (!worker.problem.empty()) {
+    LogError("{} worker '{}' at {} is not used: it {}", RoleName(worker.target.role),
+             LogSafe(info.name()), worker.target.address, LogSafe(worker.problem));
+  }
+  SetId(worker, next_id_++);
+}
+
+void WorkerRegistry::WatchEnded(Worker& worker, const absl::Status& status) {
+  worker.watch.reset();
+  worker.state = internal::v1::WORKER_STATE_UNSPECIFIED;
+  Relist(worker);
+  worker.retry_at = SteadyNow() + worker.backoff;
+  worker.backoff = std::min(2 * worker.backoff, kLongestBackoff);
+  if (worker.id != 0 && !closed_) {
+    LogWarning("{} worker '{}' at {}: watch ended: {}", RoleName(worker.target.role),
+               LogSafe(worker.info.name()), worker.target.address, LogSafe(status.message()));
+  }
+  Publish();
+  options_.on_change();
+}
+
+void WorkerRegistry::Lose(Worker& worker, const absl::Status& why) {
+  LogWarning("{} worker '{}' at {} is lost: {}", RoleName(worker.target.role),
+             LogSafe(worker.info.name()), worker.target.address, LogSafe(why.message()));
+  const uint64_t id = worker.id;
+  SetId(worker, 0);
+  links_.Forget(id);
+  options_.on_lost(id, why);
+}
+
+void WorkerRegistry::DropUnwanted() {
+  for (auto it = workers_.begin(); it != workers_.end();) {
+    Worker& worker = *it->second;
+    const bool idle = worker.seen.own_sequences == 0 || closed_;
+    if (!worker.wanted && idle && worker.watch != nullptr) worker.watch->Cancel();
+    if (worker.wanted || !idle || worker.watch != nullptr) {
+      ++it;
+      continue;
+    }
+    SetId(worker, 0);
+    ForgetPages(worker);
+    by_slot_.erase(worker.slot);
+    it = workers_.erase(it);
+  }
+}
+
+void WorkerRegistry::SetId(Worker& worker, uint64_t id) {
+  by_id_.erase(worker.id);
+  worker.id = id;
+  if (id != 0) by_id_[id] = &worker;
+  Relist(worker);
+}
+
+Worker* WorkerRegistry::Find(uint64_t id) {
+  const auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : found->second;
+}
+
+void WorkerRegistry::Close(std::function<void()> closed) {
+  closed_ = std::move(closed);
+  for (auto& [target, worker] : workers_) worker->wanted = false;
+  loop_.Cancel(tick_);
+  Tick();
+}
+
+void WorkerRegistry::Publish() {
+  FleetSummary summary;
+  std::set<std::string> models[2];  // of the ready prefill and the ready decode workers
+  summary.all_ready = !workers_.empty();
+  for (const auto& [target, worker] : workers_) {
+    if (worker->up != worker->ready()) options_.on_up(target, worker->up = worker->ready());
+    if (worker->id != 0 && !worker->problem.empty()) {
+      summary.problem =
+          absl::StrCat("worker '", LogSafe(worker->info.name()), "' ", worker->problem);
+    }
+    summary.all_ready &= worker->ready();
+    if (!worker->ready()) continue;
+    ++(target.role == WORKER_ROLE_PREFILL ? summary.ready_prefill : summary.ready_decode);
+    models[target.role == WORKER_ROLE_DECODE].insert(worker->seen.identity);
+    const uint32_t length = worker->seen.max_model_len;
+    summary.max_model_len =
+        summary.max_model_len == 0 ? length : std::min(summary.max_model_len, length);
+    if (target.role == WORKER_ROLE_DECODE) {
+      summary.kv_cache_dtype = worker->info.shape().dtype();
+      summary.block_size = worker->info.shape().block_size();
+    }
+  }
+  summary.has_pair = std::any_of(models[0].begin(), models[0].end(),
+                                 [&](const auto& model) { return models[1].count(model) != 0; });
+  summary.longest_of_pairs = ready_.longest_of_pairs();
+  summary.longest_of_decode = ready_.longest_of_decode();
+  fleet_.Publish(std::move(summary));
+}
+
+}  // namespace baton

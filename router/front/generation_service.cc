@@ -1,0 +1,172 @@
+#include "router/front/generation_service.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "common/base/failpoint.h"
+#include "common/base/random.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/limits.h"
+#include "common/rpc/status.h"
+#include "router/request/request_errors.h"
+
+namespace baton {
+namespace {
+
+// gRPC knows deadlines to the millisecond, rounded up: with that little left one has passed.
+constexpr absl::Duration kNoTime = absl::Milliseconds(2);
+
+// The client's deadline on our steady clock, or `otherwise` from now.
+absl::Time DeadlineOf(const grpc::CallbackServerContext& context, absl::Time now,
+                      absl::Duration otherwise) {
+  const auto deadline = context.deadline();
+  if (deadline == std::chrono::system_clock::time_point::max()) return now + otherwise;
+  // gRPC's "none" is not always the last time point.
+  const absl::Duration left = absl::FromChrono(deadline - std::chrono::system_clock::now());
+  return left > absl::Hours(24 * 365) ? now + otherwise : now + left;
+}
+
+// As far as can be said before it is tokenised.
+uint64_t AboutPromptTokens(const v1::GenerateRequest& request) {
+  constexpr uint64_t kBytesPerToken = 4;
+  switch (request.input_case()) {
+    case v1::GenerateRequest::kPromptTokenIds:
+      return static_cast<uint64_t>(request.prompt_token_ids().ids_size());
+    case v1::GenerateRequest::kChat: {
+      uint64_t bytes = 0;
+      for (const v1::ChatMessage& message : request.chat().messages()) {
+        bytes += message.content().size();
+      }
+      return bytes / kBytesPerToken;
+    }
+    default:
+      return request.prompt().size() / kBytesPerToken;
+  }
+}
+
+// Validates, then runs `answer` on the pool, since tokenising takes time that belongs to gRPC's
+// threads.
+template <typename Request>
+grpc::ServerUnaryReactor* AnswerOnPool(PreparingPool& pool, const ServedModel& model,
+                                       const Received<Request>& request,
+                                       grpc::CallbackServerContext* context,
+                                       std::function<absl::Status()> answer) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  absl::Status status = request.status;
+  if (status.ok()) status = model.Validate(request.message);
+  const auto run = [reactor, answer = std::move(answer)] {
+    reactor->Finish(ToGrpcStatus(answer()));
+  };
+  if (status.ok() && !pool.TryRun(run)) status = QueueFull("the tokenizer's threads are busy");
+  if (!status.ok()) reactor->Finish(ToGrpcStatus(status));
+  return reactor;
+}
+
+}  // namespace
+
+GenerationServiceImpl::GenerationServiceImpl(const Parts& parts, absl::Duration deadline)
+    : parts_(parts), deadline_(deadline) {
+  Add("Generate", &GenerationServiceImpl::Generate);
+  Add("Tokenize", &GenerationServiceImpl::Tokenize);
+  Add("Detokenize", &GenerationServiceImpl::Detokenize);
+  Add("ListModels", &GenerationServiceImpl::ListModels);
+}
+
+absl::StatusOr<Admission::Ticket> GenerationServiceImpl::CheckAndAdmit(
+    const Received<v1::GenerateRequest>& received, absl::Time now, absl::Time deadline) {
+  if (refusing_.load()) return RouterDraining();
+  if (deadline <= now + kNoTime) return DeadlinePassed(kStageQueue);
+  BATON_RETURN_IF_ERROR(received.status);
+  const v1::GenerateRequest& request = received.message;
+  const v1::SamplingParams& sampling = request.sampling_params();
+  const uint64_t tokens = parts_.admission.ExpectedTokens(
+      AboutPromptTokens(request), sampling.has_max_tokens() ? sampling.max_tokens() : UINT32_MAX,
+      std::min(std::max(sampling.n(), 1u), kMaxChoices));
+  BATON_ASSIGN_OR_RETURN(Admission::Ticket ticket,
+                         parts_.admission.Admit({.tenant = request.user().substr(0, kMaxNameBytes),
+                                                 .priority = request.priority(),
+                                                 .bytes = request.ByteSizeLong(),
+                                                 .tokens = tokens,
+                                                 .time_left = deadline - now},
+                                                now));
+  BATON_RETURN_IF_ERROR(BATON_FAILPOINT_STATUS("router.before_admit"));
+  BATON_RETURN_IF_ERROR(parts_.model.Validate(request));
+  return ticket;
+}
+
+grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
+    grpc::CallbackServerContext* context, const Received<v1::GenerateRequest>* request) {
+  const absl::Time received = SteadyNow();
+  const absl::Time deadline = DeadlineOf(*context, received, deadline_);
+  absl::StatusOr<Admission::Ticket> ticket = CheckAndAdmit(*request, received, deadline);
+  if (!ticket.ok()) {
+    parts_.metrics.Refused(ticket.status());
+    return new RefusedGenerate(ticket.status());
+  }
+  BATON_FAILPOINT("router.admitted");
+  const uint64_t number = next_number_.fetch_add(1);
+  auto owned = std::make_unique<ClientCall>(parts_.loop, context);
+  ClientCall* const call = owned.get();
+  parts_.loop.PostOrRun(
+      [this, number, owned = std::move(owned), ticket = *std::move(ticket)]() mutable {
+        parts_.runner.Arrived(number, std::move(owned), std::move(ticket));
+      });
+  // `request` and `call` live until the runner has heard of both the preparing's and the call's
+  // end.
+  const auto prepare = [this, number, call, request, received, deadline] {
+    absl::StatusOr<RequestSpec> spec = absl::CancelledError("the client cancelled the call");
+    if (!call->cancelled()) {
+      spec = parts_.model.Prepare(request->message, parts_.fleet.Get(), parts_.disaggregation,
+                                  RandomUint64());
+    }
+    if (spec.ok()) {
+      spec->id_high = RandomUint64();
+      spec->id_low = RandomUint64();
+      spec->received = received;
+      spec->deadline = deadline;
+    }
+    parts_.loop.PostOrRun([this, number, spec = std::move(spec)]() mutable {
+      parts_.runner.Prepared(number, std::move(spec), parts_.model.token_table());
+    });
+  };
+  if (!parts_.pool.TryRun(prepare)) {
+    parts_.loop.Post([this, number] {
+      parts_.runner.Prepared(number, QueueFull("the tokenizer's threads are busy"),
+                             parts_.model.token_table());
+    });
+  }
+  return call;
+}
+
+grpc::ServerUnaryReactor* GenerationServiceImpl::Tokenize(
+    grpc::CallbackServerContext* context, const Received<v1::TokenizeRequest>* request,
+    v1::TokenizeResponse* response) {
+  return AnswerOnPool(parts_.pool, parts_.model, *request, context, [this, request, response] {
+    BATON_ASSIGN_OR_RETURN(*response, parts_.model.Tokenize(request->message, parts_.fleet.Get()));
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* GenerationServiceImpl::Detokenize(
+    grpc::CallbackServerContext* context, const Received<v1::DetokenizeRequest>* request,
+    v1::DetokenizeResponse* response) {
+  return AnswerOnPool(parts_.pool, parts_.model, *request, context, [this, request, response] {
+    BATON_ASSIGN_OR_RETURN(*response, parts_.model.Detokenize(request->message));
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* GenerationServiceImpl::ListModels(
+    grpc::CallbackServerContext* context, const Received<v1::ListModelsRequest>* request,
+    v1::ListModelsResponse* response) {
+  if (request->status.ok()) *response->add_models() = parts_.model.Card(parts_.fleet.Get());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(ToGrpcStatus(request->status));
+  return reactor;
+}
+
+}  // namespace baton

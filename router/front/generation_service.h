@@ -1,0 +1,62 @@
+// The public service: validates, admits, hands over; the work is done elsewhere.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "absl/time/time.h"
+
+#include "baton/v1/generation.grpc.pb.h"
+#include "common/rpc/receiving_service.h"
+#include "router/calls/event_loop.h"
+#include "router/dispatch/admission.h"
+#include "router/fleet/fleet_view.h"
+#include "router/front/preparing_pool.h"
+#include "router/front/served_model.h"
+#include "router/metrics/router_metrics.h"
+#include "router/runner/request_runner.h"
+
+namespace baton {
+
+// Thread-safe, as gRPC calls it from its own threads. Borrows all of Parts.
+class GenerationServiceImpl final : public ReceivingService<v1::GenerationService> {
+ public:
+  struct Parts {
+    EventLoop& loop;
+    const ServedModel& model;
+    const FleetView& fleet;
+    Admission& admission;
+    PreparingPool& pool;  // its capacity is at least admission's limit of requests
+    RequestRunner& runner;
+    RouterMetrics& metrics;
+    Disaggregation disaggregation;
+  };
+  // `deadline`: of a request whose client gave none.
+  GenerationServiceImpl(const Parts& parts, absl::Duration deadline);
+
+  // From now on new requests are refused as those of a router that shuts down.
+  void RefuseNew() { refusing_.store(true); }
+
+ private:
+  grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
+      grpc::CallbackServerContext* context, const Received<v1::GenerateRequest>* request);
+  grpc::ServerUnaryReactor* Tokenize(grpc::CallbackServerContext* context,
+                                     const Received<v1::TokenizeRequest>* request,
+                                     v1::TokenizeResponse* response);
+  grpc::ServerUnaryReactor* Detokenize(grpc::CallbackServerContext* context,
+                                       const Received<v1::DetokenizeRequest>* request,
+                                       v1::DetokenizeResponse* response);
+  grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* context,
+                                       const Received<v1::ListModelsRequest>* request,
+                                       v1::ListModelsResponse* response);
+  // In this order: what a full queue refuses costs nothing else.
+  absl::StatusOr<Admission::Ticket> CheckAndAdmit(const Received<v1::GenerateRequest>& request,
+                                                  absl::Time now, absl::Time deadline);
+
+  const Parts parts_;
+  const absl::Duration deadline_;
+  std::atomic<bool> refusing_ = false;
+  std::atomic<uint64_t> next_number_ = 1;
+};
+
+}  // namespace baton

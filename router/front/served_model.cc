@@ -1,0 +1,257 @@
+#include "router/front/served_model.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/limits.h"
+#include "common/rpc/status.h"
+
+namespace baton {
+namespace {
+
+// general.file_type: the type of most tensors.
+std::string FileTypeName(uint64_t file_type) {
+  switch (file_type) {
+    case 0:
+      return "F32";
+    case 1:
+      return "F16";
+    case 2:
+      return "Q4_0";
+    case 3:
+      return "Q4_1";
+    case 7:
+      return "Q8_0";
+    case 32:
+      return "BF16";
+    default:
+      return "";
+  }
+}
+
+// Of a request for the tokens of one text.
+template <typename Request>
+EncodeOptions EncodeOptionsOf(const Request& request) {
+  return {.add_special_tokens = !request.has_add_special_tokens() || request.add_special_tokens(),
+          .parse_special = request.parse_special()};
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const GgufFile& file,
+                                                               const std::string& served_name) {
+  std::unique_ptr<ServedModel> model(new ServedModel());
+  const std::filesystem::path path(file.path());
+  model->root_ = path.filename();
+  model->name_ = served_name.empty()
+                     ? (absl::EndsWith(model->root_, ".gguf") ? path.stem().string() : model->root_)
+                     : served_name;
+  BATON_ASSIGN_OR_RETURN(const absl::string_view architecture,
+                         file.GetString("general.architecture"));
+  BATON_ASSIGN_OR_RETURN(const uint64_t context,
+                         file.GetUint(absl::StrCat(architecture, ".context_length")));
+  model->context_length_ = static_cast<uint32_t>(std::min<uint64_t>(context, INT32_MAX));
+  if (model->context_length_ == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file.path(), ": ", architecture, ".context_length is 0"));
+  }
+  if (const auto type = file.GetUint("general.file_type"); type.ok()) {
+    model->dtype_ = FileTypeName(*type);
+  }
+  model->created_ = absl::ToUnixSeconds(absl::Now());
+  BATON_ASSIGN_OR_RETURN(model->tokenizer_, Tokenizer::Load(file));
+  model->table_ = MakeTokenTable(*model->tokenizer_);
+  BATON_ASSIGN_OR_RETURN(const std::vector<int32_t> empty,
+                         model->tokenizer_->Encode("", EncodeOptions{}));
+  model->adds_bos_ = !empty.empty() && model->tokenizer_->bos_id() == empty.front();
+  if (const std::string& source = model->tokenizer_->chat_template(); !source.empty()) {
+    absl::StatusOr<ChatTemplate> compiled = ChatTemplate::Compile(source);
+    if (!compiled.ok()) {
+      return absl::Status(
+          compiled.status().code(),
+          absl::StrCat(file.path(), ": tokenizer.chat_template: ", compiled.status().message()));
+    }
+    model->chat_template_ = *std::move(compiled);
+  }
+  return model;
+}
+
+absl::Status ServedModel::CheckName(const std::string& name) const {
+  if (name.empty() || name == name_) return absl::OkStatus();
+  const std::string message =
+      absl::StrCat("model '", LogSafe(name), "' is not served here; served is '", name_, "'");
+  return WithResourceInfo(absl::NotFoundError(message), "model", LogSafe(name), message);
+}
+
+RequestLimits ServedModel::Limits() const {
+  return {.vocab_size = static_cast<uint32_t>(table_.vocab_size()),
+          .max_model_len = context_length_};
+}
+
+absl::Status ServedModel::Validate(const v1::GenerateRequest& request) const {
+  BATON_RETURN_IF_ERROR(CheckName(request.model()));
+  BATON_RETURN_IF_ERROR(ValidateGenerateRequest(request, Limits()));
+  if (request.has_chat() && !chat_template_.has_value()) {
+    return InvalidField("chat", "the model has no chat template; send a prompt");
+  }
+  if (static_cast<uint32_t>(request.prompt_token_ids().ids_size()) > context_length_) {
+    return CheckContextLength(static_cast<uint32_t>(request.prompt_token_ids().ids_size()),
+                              request.sampling_params(), Limits());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ServedModel::Validate(const v1::TokenizeRequest& request) const {
+  BATON_RETURN_IF_ERROR(CheckName(request.model()));
+  return ValidateTokenizeRequest(request);
+}
+
+absl::Status ServedModel::Validate(const v1::DetokenizeRequest& request) const {
+  BATON_RETURN_IF_ERROR(CheckName(request.model()));
+  return ValidateDetokenizeRequest(request, Limits());
+}
+
+absl::StatusOr<RequestSpec> ServedModel::Prepare(const v1::GenerateRequest& request,
+                                                 const FleetSummary& fleet,
+                                                 Disaggregation disaggregation,
+                                                 uint64_t seed) const {
+  BATON_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, PromptTokens(request));
+  if (tokens.empty()) return InvalidField("prompt", "must not be empty");
+  const uint32_t everywhere = MaxModelLen(fleet);
+  const uint32_t longest =
+      std::max(everywhere, std::min(context_length_, fleet.LongestRequest(disaggregation)));
+  const auto prompt_tokens = static_cast<uint32_t>(tokens.size());
+  BATON_RETURN_IF_ERROR(CheckContextLength(
+      prompt_tokens, request.sampling_params(),
+      {.vocab_size = static_cast<uint32_t>(table_.vocab_size()), .max_model_len = longest}));
+  RequestSpec spec;
+  spec.client_request_id = request.request_id();
+  spec.prompt_token_ids.assign(tokens.begin(), tokens.end());
+  spec.sampling = request.sampling_params();
+  // Who does not say how much it wants may go to any worker that holds its prompt.
+  FillSamplingDefaults(spec.sampling, prompt_tokens,
+                       prompt_tokens < everywhere ? everywhere : longest, seed);
+  spec.cache_salt = request.cache_salt();
+  spec.priority = request.priority();
+  spec.tenant = request.user();
+  spec.stream = request.stream();
+  spec.return_token_ids = request.return_token_ids();
+  return spec;
+}
+
+absl::StatusOr<std::vector<int32_t>> ServedModel::PromptTokens(
+    const v1::GenerateRequest& request) const {
+  switch (request.input_case()) {
+    case v1::GenerateRequest::kPromptTokenIds: {
+      const auto& ids = request.prompt_token_ids().ids();
+      return std::vector<int32_t>(ids.begin(), ids.end());
+    }
+    case v1::GenerateRequest::kChat:
+      return ChatTokens(request);
+    default:
+      return TextTokens("prompt", request.prompt(), EncodeOptionsOf(request));
+  }
+}
+
+absl::StatusOr<std::vector<int32_t>> ServedModel::TextTokens(absl::string_view field,
+                                                             const std::string& text,
+                                                             const EncodeOptions& options) const {
+  auto tokens = tokenizer_->Encode(text, options);
+  if (!tokens.ok()) return InvalidField(field, std::string(tokens.status().message()));
+  return tokens;
+}
+
+absl::StatusOr<std::vector<int32_t>> ServedModel::ChatTokens(
+    const v1::GenerateRequest& request) const {
+  const auto literal = [this](std::optional<int32_t> id) {
+    return id.has_value() ? std::string(tokenizer_->TokenBytes(*id)) : std::string();
+  };
+  std::vector<ChatMessage> messages;
+  for (const v1::ChatMessage& message : request.chat().messages()) {
+    messages.push_back(
+        {.role = message.role(), .content = message.content(), .name = message.name()});
+  }
+  const ChatTemplateOptions options{
+      .add_generation_prompt =
+          !request.chat().has_add_generation_prompt() || request.chat().add_generation_prompt(),
+      .bos_token = literal(tokenizer_->bos_id()),
+      .eos_token = literal(tokenizer_->eos_id())};
+  absl::StatusOr<std::vector<TextPiece>> pieces = chat_template_->Render(messages, options);
+  if (!pieces.ok()) return InvalidField("chat.messages", std::string(pieces.status().message()));
+  absl::StatusOr<std::vector<int32_t>> encoded =
+      tokenizer_->Encode(absl::MakeConstSpan(*pieces), /*add_special_tokens=*/false);
+  if (!encoded.ok()) return InvalidChat(request.chat(), encoded.status());
+  std::vector<int32_t> tokens = *std::move(encoded);
+  // Most templates write BOS themselves; where they do not, the model's metadata decides. An EOS
+  // never follows a prompt that an answer is to follow.
+  const bool wanted = !request.has_add_special_tokens() || request.add_special_tokens();
+  const bool missing = tokens.empty() || tokens.front() != tokenizer_->bos_id();
+  if (wanted && adds_bos_ && missing) tokens.insert(tokens.begin(), *tokenizer_->bos_id());
+  return tokens;
+}
+
+absl::Status ServedModel::InvalidChat(const v1::ChatInput& chat,
+                                      const absl::Status& rendered) const {
+  for (int i = 0; i < chat.messages_size(); ++i) {
+    const v1::ChatMessage& message = chat.messages(i);
+    const std::string field = absl::StrCat("chat.messages[", i, "]");
+    BATON_RETURN_IF_ERROR(TextTokens(field + ".role", message.role(), {}).status());
+    BATON_RETURN_IF_ERROR(TextTokens(field + ".content", message.content(), {}).status());
+  }
+  return InvalidField("chat.messages",
+                      absl::StrCat("as the chat template renders them, ", rendered.message()));
+}
+
+uint32_t ServedModel::MaxModelLen(const FleetSummary& fleet) const {
+  return fleet.max_model_len == 0 ? context_length_
+                                  : std::min(context_length_, fleet.max_model_len);
+}
+
+absl::StatusOr<v1::TokenizeResponse> ServedModel::Tokenize(const v1::TokenizeRequest& request,
+                                                           const FleetSummary& fleet) const {
+  BATON_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens,
+                         TextTokens("text", request.text(), EncodeOptionsOf(request)));
+  v1::TokenizeResponse response;
+  response.mutable_token_ids()->Add(tokens.begin(), tokens.end());
+  response.set_max_model_len(MaxModelLen(fleet));
+  return response;
+}
+
+absl::StatusOr<v1::DetokenizeResponse> ServedModel::Detokenize(
+    const v1::DetokenizeRequest& request) const {
+  const bool skip_special = !request.has_skip_special_tokens() || request.skip_special_tokens();
+  const std::vector<int32_t> ids(request.token_ids().begin(), request.token_ids().end());
+  size_t bytes = 0;
+  for (const uint32_t id : request.token_ids()) {
+    if (!skip_special || !table_.special[id]) bytes += table_.bytes[id].size();
+  }
+  if (bytes > kMaxPromptBytes) {
+    return InvalidField("token_ids", absl::StrCat("stand for ", bytes, " bytes of text, at most ",
+                                                  kMaxPromptBytes, " are allowed"));
+  }
+  v1::DetokenizeResponse response;
+  response.set_text(tokenizer_->Decode(ids, skip_special));
+  return response;
+}
+
+v1::ModelCard ServedModel::Card(const FleetSummary& fleet) const {
+  v1::ModelCard card;
+  card.set_id(name_);
+  card.set_root(root_);
+  card.set_max_model_len(MaxModelLen(fleet));
+  card.set_created(created_);
+  card.set_dtype(dtype_);
+  card.set_kv_cache_dtype(fleet.kv_cache_dtype);
+  card.set_block_size(fleet.block_size);
+  return card;
+}
+
+}  // namespace baton

@@ -1,0 +1,79 @@
+// The model as the router knows it: tokenizer, chat template, context. No weights, no engine.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "baton/v1/generation.pb.h"
+#include "common/gguf/gguf_file.h"
+#include "common/jinja/chat_template.h"
+#include "common/protocol/validate_request.h"
+#include "common/tokenizer/tokenizer.h"
+#include "router/fleet/fleet_view.h"
+#include "router/request/choice_output.h"
+#include "router/request/request_events.h"
+
+namespace baton {
+
+// Immutable after Load and thread-safe.
+class ServedModel {
+ public:
+  // `file` may be cut off after its metadata. `served_name` empty: the file's name without
+  // directory and ".gguf".
+  static absl::StatusOr<std::unique_ptr<ServedModel>> Load(const GgufFile& file,
+                                                           const std::string& served_name);
+
+  // NOT_FOUND unless `name` is empty or this model's.
+  absl::Status CheckName(const std::string& name) const;
+  // All that can be said before anything is tokenised, in time linear in the request's fields.
+  absl::Status Validate(const v1::GenerateRequest& request) const;
+  absl::Status Validate(const v1::TokenizeRequest& request) const;
+  absl::Status Validate(const v1::DetokenizeRequest& request) const;
+  // Tokenises, checks token limits, fills every default. `seed` is taken where the request has
+  // none. What no ready worker could ever hold is INVALID_ARGUMENT. Leaves ids and times of the
+  // spec to the caller.
+  absl::StatusOr<RequestSpec> Prepare(const v1::GenerateRequest& request, const FleetSummary& fleet,
+                                      Disaggregation disaggregation, uint64_t seed) const;
+
+  // REQUIRES of both: Validate(request) is OK.
+  absl::StatusOr<v1::TokenizeResponse> Tokenize(const v1::TokenizeRequest& request,
+                                                const FleetSummary& fleet) const;
+  absl::StatusOr<v1::DetokenizeResponse> Detokenize(const v1::DetokenizeRequest& request) const;
+  v1::ModelCard Card(const FleetSummary& fleet) const;
+
+  const std::string& name() const { return name_; }
+  const std::string& tokenizer_digest() const { return tokenizer_->digest(); }
+  const TokenTable& token_table() const { return table_; }
+
+ private:
+  ServedModel() = default;
+
+  RequestLimits Limits() const;
+  absl::StatusOr<std::vector<int32_t>> PromptTokens(const v1::GenerateRequest& request) const;
+  // INVALID_ARGUMENT names `field`, whose content `text` is.
+  absl::StatusOr<std::vector<int32_t>> TextTokens(absl::string_view field, const std::string& text,
+                                                  const EncodeOptions& options) const;
+  absl::StatusOr<std::vector<int32_t>> ChatTokens(const v1::GenerateRequest& request) const;
+  // The error of a chat whose rendered text could not be encoded (`rendered` says why): names the
+  // field that it comes from.
+  absl::Status InvalidChat(const v1::ChatInput& chat, const absl::Status& rendered) const;
+  // The model's context, or the shortest of the ready workers'.
+  uint32_t MaxModelLen(const FleetSummary& fleet) const;
+
+  std::string name_;
+  std::string root_;     // the file's name
+  std::string dtype_;    // as the file says, e.g. "Q4_1"; empty when it does not
+  int64_t created_ = 0;  // when it was loaded, Unix seconds
+  uint32_t context_length_ = 0;
+  bool adds_bos_ = false;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::optional<ChatTemplate> chat_template_;  // none: chat input is refused
+  TokenTable table_;
+};
+
+}  // namespace baton

@@ -1,0 +1,133 @@
+#include "router/metrics/router_metrics.h"
+
+#include "common/base/clock.h"
+#include "common/rpc/duration.h"
+#include "common/rpc/status.h"
+
+namespace baton {
+namespace {
+
+constexpr size_t kMaxWorkerLabels = 1024;
+constexpr size_t kMaxReasons = 32;
+
+}  // namespace
+
+RouterMetrics::RouterMetrics(Metrics& metrics, const Admission& admission)
+    : metrics_(metrics),
+      requests_(
+          metrics,
+          {.running = [this] { return static_cast<double>(running_.load()); },
+           .waiting = [&admission] { return static_cast<double>(admission.waiting_requests()); }}) {
+  metrics.AddGauge("baton_router_queue_bytes", "Bytes of requests that wait in the router.", {},
+                   [&admission] { return static_cast<double>(admission.waiting_bytes()); });
+  metrics.AddGauge("baton_router_queue_tokens",
+                   "Tokens, with those expected to be generated, of requests without workers.", {},
+                   [&admission] { return static_cast<double>(admission.waiting_tokens()); });
+  metrics.AddGauge(
+      "baton_router_predicted_wait_seconds", "What a new request would wait for a worker.", {},
+      [&admission] { return absl::ToDoubleSeconds(admission.PredictedWait(SteadyNow())); });
+  metrics.AddGauge("baton_router_streams_behind", "Streams whose client does not keep up.", {},
+                   [this] { return static_cast<double>(behind_.load()); });
+}
+
+void RouterMetrics::Refused(const absl::Status& status) {
+  requests_.Finished(status.code(), "", absl::ZeroDuration(), 0, 0);
+  CountRefusal(status);
+}
+
+void RouterMetrics::CountRefusal(const absl::Status& status) {
+  if (absl::IsCancelled(status)) return;
+  std::string reason = ErrorReason(status);
+  if (reason.empty()) reason = absl::StatusCodeToString(status.code());
+  absl::MutexLock lock(&refusals_mutex_);
+  // Workers have reasons of their own.
+  if (refusals_.size() >= kMaxReasons && refusals_.count(reason) == 0) reason = "OTHER";
+  auto it = refusals_.find(reason);
+  if (it == refusals_.end()) {
+    it = refusals_
+             .emplace(reason, metrics_.AddCounter("baton_router_refusals_total",
+                                                  "Requests refused before they had a worker.",
+                                                  {{"reason", reason}}))
+             .first;
+  }
+  it->second.Add();
+}
+
+void RouterMetrics::SetUp(const std::string& worker, const std::string& role, bool up) {
+  Set(up_, "baton_worker_up", "1 while the router may use the worker.", worker, role, up);
+}
+
+void RouterMetrics::SetCircuitOpen(const std::string& worker, const std::string& role, bool open) {
+  Set(circuit_open_, "baton_worker_circuit_open",
+      "1 while the worker, which failed in a row, is given one request at a time.", worker, role,
+      open);
+}
+
+void RouterMetrics::SetPrefixPages(const std::string& worker, const std::string& role,
+                                   size_t pages) {
+  Set(prefix_pages_, "baton_router_prefix_pages",
+      "Pages of 16 tokens in the worker's prefix cache that placement knows of.", worker, role,
+      static_cast<double>(pages));
+}
+
+void RouterMetrics::Set(WorkerGauges& gauges, const char* name, const char* help,
+                        const std::string& worker, const std::string& role, double value) {
+  const auto key = std::make_pair(worker, role);
+  auto it = gauges.find(key);
+  if (it == gauges.end()) {
+    if (gauges.size() >= kMaxWorkerLabels) return;
+    it = gauges.try_emplace(key, 0.0).first;
+    metrics_.AddGauge(name, help, {{"worker", worker}, {"worker_role", role}},
+                      [gauge = &it->second] { return gauge->load(); });
+  }
+  it->second.store(value);
+}
+
+void RouterMetrics::Selected(const std::string& worker, PlacementPolicy policy) {
+  auto it = selected_.find(worker);
+  if (it == selected_.end()) {
+    if (selected_.size() >= kMaxWorkerLabels) return;
+    it = selected_
+             .emplace(worker, metrics_.AddCounter(
+                                  "baton_worker_selection_total", "Requests given to the worker.",
+                                  {{"worker", worker}, {"policy", PlacementPolicyName(policy)}}))
+             .first;
+  }
+  it->second.Add();
+}
+
+void RouterMetrics::TokensDelivered(const RequestMachine& machine, absl::Time last,
+                                    absl::Time now) {
+  if (last == absl::InfinitePast()) {
+    requests_.FirstToken(DurationFromProto(machine.timings().time_to_first_token()));
+  } else {
+    requests_.NextToken(now - last);
+  }
+}
+
+void RouterMetrics::Retried(const absl::Status& failure) {
+  const std::string stage = GetErrorInfo(failure).value_or(ErrorInfo{}).stage;
+  requests_.Retried(stage == kStageDecode ? "decode" : "prefill");
+}
+
+void RouterMetrics::Ended(const RequestMachine& machine, const absl::Status& status,
+                          const std::string& finish_reason, absl::Time now) {
+  const v1::Usage& usage = machine.usage();
+  const v1::RequestTimings& timings = machine.timings();
+  const uint64_t generated = status.ok() ? usage.completion_tokens() : machine.accepted_tokens();
+  if (!status.ok() && !machine.admitted()) CountRefusal(status);
+  requests_.Finished(status.code(), finish_reason, now - machine.spec().received,
+                     usage.prompt_tokens(), generated);
+  if (!status.ok()) return;
+  requests_.PromptTokens(usage.prompt_tokens() - usage.cached_tokens(), usage.cached_tokens());
+  requests_.Queued(DurationFromProto(timings.queue()), DurationFromProto(timings.prefill_queue()),
+                   DurationFromProto(timings.decode_queue()));
+  if (generated > 1) {
+    const absl::Duration rest =
+        DurationFromProto(timings.total()) - DurationFromProto(timings.time_to_first_token());
+    requests_.PerOutputToken(rest / static_cast<double>(generated - 1));
+  }
+  requests_.Computed(DurationFromProto(timings.prefill()), DurationFromProto(timings.decode()));
+}
+
+}  // namespace baton

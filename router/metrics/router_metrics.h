@@ -1,0 +1,68 @@
+// What the router tells Prometheus, besides what every server does.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+#include "common/net/metrics.h"
+#include "router/dispatch/admission.h"
+#include "router/metrics/request_metrics.h"
+#include "router/placement/placement.h"
+#include "router/request/request_machine.h"
+
+namespace baton {
+
+// Borrows Metrics and Admission. Up() and below: on the loop's thread only.
+class RouterMetrics {
+ public:
+  RouterMetrics(Metrics& metrics, const Admission& admission);
+
+  // From any thread: a request that was refused, at the door or before it had a worker.
+  void Refused(const absl::Status& status);
+
+  // How many workers of each target are ready; Selected counts a placement.
+  void SetUp(const std::string& worker, const std::string& role, bool up);
+  // The worker failed in a row and is given one request at a time.
+  void SetCircuitOpen(const std::string& worker, const std::string& role, bool open);
+  // So many pages of its prefix cache are known to placement.
+  void SetPrefixPages(const std::string& worker, const std::string& role, size_t pages);
+  void Selected(const std::string& worker, PlacementPolicy policy);
+
+  // Streams whose client does not keep up.
+  void Behind(int delta) { behind_.fetch_add(delta, std::memory_order_relaxed); }
+  void Running(int delta) { running_.fetch_add(delta, std::memory_order_relaxed); }
+  void TokensDelivered(const RequestMachine& machine, absl::Time last, absl::Time now);
+  void Ended(const RequestMachine& machine, const absl::Status& status,
+             const std::string& finish_reason, absl::Time now);
+  // An attempt follows one that ended with `failure`.
+  void Retried(const absl::Status& failure);
+  void Disconnected() { requests_.Disconnected(); }
+
+ private:
+  void CountRefusal(const absl::Status& status);
+  using WorkerGauges = std::map<std::pair<std::string, std::string>, std::atomic<double>>;
+  void Set(WorkerGauges& gauges, const char* name, const char* help, const std::string& worker,
+           const std::string& role, double value);
+
+  Metrics& metrics_;
+  std::atomic<int64_t> running_ = 0;
+  std::atomic<int64_t> behind_ = 0;
+  RequestMetrics requests_;
+  // Each lives as long as the Metrics; at most kMaxWorkerLabels, so that a fleet that comes and
+  // goes stays bounded.
+  WorkerGauges up_;
+  WorkerGauges circuit_open_;
+  WorkerGauges prefix_pages_;
+  std::map<std::string, Counter> selected_;
+  absl::Mutex refusals_mutex_;
+  std::map<std::string, Counter> refusals_ ABSL_GUARDED_BY(refusals_mutex_);  // by reason
+};
+
+}  // namespace baton

@@ -1,0 +1,100 @@
+// Which workers a request goes to: a pure function of what is known about the candidates.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
+
+#include "router/placement/link_estimates.h"
+#include "router/request/request_events.h"
+
+namespace baton {
+
+// kRoundRobin: in the order of the candidates. kLeastLoaded: the shortest queue, the fewest
+// sequences. kPrefixAware: as that, and what a worker holds of the prompt counts as done.
+enum class PlacementPolicy { kRoundRobin, kLeastLoaded, kPrefixAware };
+const char* PlacementPolicyName(PlacementPolicy policy);
+
+// Where prompts are prefilled: kAlways on prefill workers, kNever (on the decode worker). Else on
+// prefill workers, but on the decode worker where none is ready or hand-offs keep failing, and
+// kAuto: where that is estimated to be better for all; kByLength: where little is to be computed.
+enum class Disaggregation { kAuto, kAlways, kNever, kByLength };
+
+// A ready worker, whose tokenizer is the router's.
+struct WorkerSnapshot {
+  uint64_t id = 0;
+  std::string identity;        // only workers of one identity are paired
+  uint32_t max_model_len = 0;  // tokens
+  uint32_t block_size = 0;     // tokens
+  uint32_t total_blocks = 0;   // 0: unknown
+  uint64_t kv_bytes_per_token = 0;
+  // As it reports, up to 250 ms ago:
+  uint32_t free_blocks = 0;
+  uint32_t queued_tokens = 0;       // to be prefilled
+  uint32_t reported_sequences = 0;  // waiting and running
+  // Given to it by this router and not ended:
+  uint32_t own_sequences = 0;
+  uint32_t own_arriving = 0;       // of those, prompts of which are computed elsewhere
+  uint32_t own_prompts = 0;        // of those, with a prompt that it has not computed yet
+  uint32_t own_postponed = 0;      // of those, whose decode workers have no memory for them so far
+  uint32_t own_prompt_tokens = 0;  // of those prompts, that it does not hold
+  // Given to it by this router since it reported, less what has ended since:
+  int32_t sequences_since = 0;
+  int64_t prompt_tokens_since = 0;       // to be prefilled there
+  uint32_t tokens_since = 0;             // only given: they take its memory
+  double prefill_tokens_per_second = 0;  // measured; 0: not yet
+  bool takes_requests = true;            // false: it failed too often lately
+  uint32_t cached_tokens = 0;            // of this request's prompt, as far as it announced them
+};
+
+// It is long enough for the request.
+inline bool Fits(const WorkerSnapshot& worker, const WorkerNeeds& needs) {
+  const uint64_t stored = uint64_t{worker.total_blocks} * worker.block_size;
+  return worker.max_model_len >= needs.max_total_tokens &&
+         (worker.total_blocks == 0 || stored >= needs.prompt_tokens);
+}
+
+// A worker that has so many prompts before it takes no more from this router.
+inline constexpr uint32_t kMaxQueuedPrompts = 2;
+inline bool HasRoomForPrompt(const WorkerSnapshot& worker) {
+  return worker.takes_requests && worker.own_prompts - worker.own_postponed < kMaxQueuedPrompts;
+}
+// For one whose decode worker has no memory either: it would only join those that wait for theirs,
+// and who waits in the router is served in its order.
+inline bool HasRoomForWaitingPrompt(const WorkerSnapshot& worker) {
+  return worker.takes_requests && worker.own_prompts < kMaxQueuedPrompts;
+}
+
+struct PlacementOptions {
+  PlacementPolicy policy = PlacementPolicy::kPrefixAware;
+  Disaggregation disaggregation = Disaggregation::kAuto;
+  uint32_t local_below_tokens = 0;  // kByLength: fewer to compute are computed on the decode worker
+};
+
+struct Placement {
+  enum class Outcome {
+    kPlaced,
+    kWait,         // all that could do it have enough queued, or failed too often lately
+    kNoneIsReady,  // none could do it, however long it waits
+  };
+  Outcome outcome = Outcome::kNoneIsReady;
+  // Indexes. Without a prefill worker the prompt is prefilled on the decode worker; without a
+  // decode worker one token remains, which the prefill worker samples.
+  std::optional<size_t> prefill;
+  std::optional<size_t> decode;
+};
+
+// Of a pair, by worker ids: prefill, decode.
+using LinkLookup = absl::FunctionRef<LinkEstimate(uint64_t, uint64_t)>;
+inline LinkEstimate UnknownLink(uint64_t, uint64_t) { return {}; }
+
+// `turn` grows by one for each request placed, and chooses between near-equals. Deterministic:
+// equal inputs give equal placements.
+Placement Place(const WorkerNeeds& needs, absl::Span<const WorkerSnapshot> prefill,
+                absl::Span<const WorkerSnapshot> decode, const PlacementOptions& options,
+                uint64_t turn, LinkLookup link = UnknownLink);
+
+}  // namespace baton

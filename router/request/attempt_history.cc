@@ -1,0 +1,34 @@
+#include "router/request/attempt_history.h"
+
+#include <algorithm>
+
+namespace baton {
+namespace {
+
+constexpr absl::Duration kFirstDelay = absl::Milliseconds(50);
+constexpr absl::Duration kLongestDelay = absl::Seconds(2);
+
+}  // namespace
+
+AttemptHistory::Verdict AttemptHistory::Broke(const std::optional<Place>& died, bool gained,
+                                              absl::Time now) {
+  if (gained) {
+    breaks_ = 0;
+    isolate_ = false;
+  }
+  if (++breaks_ == 1) first_break_ = now;
+  if (died.has_value()) {
+    const int deaths = ++deaths_[{static_cast<int>(died->phase), died->output_index,
+                                  died->computed_tokens / kPlaceTokens}];
+    if (deaths >= kDeathsBeforeIsolation + kDeathsInIsolation) return Verdict::kPoison;
+    isolate_ |= deaths >= kDeathsBeforeIsolation;
+  }
+  return now - first_break_ >= patience_ && breaks_ > 1 ? Verdict::kGiveUp : Verdict::kResume;
+}
+
+absl::Duration AttemptHistory::delay() const {
+  if (breaks_ <= 1) return absl::ZeroDuration();
+  return std::min(kFirstDelay * (int64_t{1} << std::min(breaks_ - 2, 10)), kLongestDelay);
+}
+
+}  // namespace baton

@@ -1,0 +1,117 @@
+#include "router/request/request_errors.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "common/rpc/status.h"
+
+namespace baton {
+namespace {
+
+absl::StatusCode CodeForClient(absl::StatusCode cause) {
+  switch (cause) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kDeadlineExceeded:
+      return cause;
+    default:
+      return absl::StatusCode::kUnavailable;
+  }
+}
+
+absl::Duration RetryAfter(absl::Duration wait) {
+  if (wait <= absl::ZeroDuration()) return kRetryDelay;
+  return std::clamp(wait, kMinRetryDelay, kMaxRetryDelay);
+}
+
+}  // namespace
+
+absl::Status AttemptBroken(const char* stage, const std::string& worker, const char* default_reason,
+                           const absl::Status& cause) {
+  const absl::StatusCode code = CodeForClient(cause.code());
+  const std::string why =
+      cause.ok() ? "it ended the call before its work was done" : std::string(cause.message());
+  const ErrorInfo told = GetErrorInfo(cause).value_or(ErrorInfo{.reason = default_reason});
+  const std::string where = told.stage.empty() ? stage : told.stage;
+  absl::Status status(code, absl::StrCat(where, " on worker '", worker, "' failed: ", why));
+  status = WithErrorInfo(std::move(status),
+                         {.reason = told.reason, .stage = where, .worker = worker, .metadata = {}});
+  if (code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kResourceExhausted) {
+    status = WithRetryInfo(std::move(status), RetryDelay(cause).value_or(kRetryDelay));
+  }
+  return status;
+}
+
+absl::Status ProtocolBroken(const char* stage, const std::string& worker, const std::string& what) {
+  return WithErrorInfo(
+      absl::InternalError(absl::StrCat("worker '", worker, "' broke the protocol: ", what)),
+      {.reason = "PROTOCOL_ERROR", .stage = stage, .worker = worker, .metadata = {}});
+}
+
+absl::Status NoReadyWorker(const std::string& why) {
+  return WithRetryInfo(
+      WithErrorInfo(
+          absl::UnavailableError(why),
+          {.reason = kReasonNoReadyWorker, .stage = kStageQueue, .worker = "", .metadata = {}}),
+      kRetryDelay);
+}
+
+absl::Status QueueFull(const std::string& what, absl::Duration wait) {
+  absl::Status status = absl::ResourceExhaustedError(
+      absl::StrCat("the router's queue is full (", what, "); try again later"));
+  status = WithErrorInfo(
+      std::move(status),
+      {.reason = kReasonQueueFull, .stage = kStageQueue, .worker = "", .metadata = {}});
+  return WithQuotaFailure(WithRetryInfo(std::move(status), RetryAfter(wait)), "router queue", what);
+}
+
+absl::Status NoWorkerInTime(const std::string& why, absl::Duration wait) {
+  absl::Status status = absl::ResourceExhaustedError(
+      absl::StrCat("the request would get no worker in time: ", why, "; try again later"));
+  status = WithErrorInfo(
+      std::move(status),
+      {.reason = kReasonQueueTime, .stage = kStageQueue, .worker = "", .metadata = {}});
+  return WithRetryInfo(std::move(status), RetryAfter(wait));
+}
+
+std::string InMilliseconds(absl::Duration duration) {
+  return absl::FormatDuration(absl::Trunc(duration, absl::Milliseconds(1)));
+}
+
+absl::Status RouterDraining() {
+  return WithRetryInfo(
+      WithErrorInfo(absl::UnavailableError("the router is shutting down; try another one"),
+                    {.reason = kReasonDraining, .stage = "", .worker = "", .metadata = {}}),
+      kRetryDelay);
+}
+
+absl::Status PoisonRequest(const absl::Status& failure) {
+  ErrorInfo info = GetErrorInfo(failure).value_or(ErrorInfo{});
+  info.reason = kReasonPoisonRequest;
+  return WithErrorInfo(
+      absl::InternalError(absl::StrCat("every worker that computed the request died at the same "
+                                       "place of it; it is not tried again: ",
+                                       failure.message())),
+      info);
+}
+
+absl::Status DeadlinePassed(const char* stage) {
+  return WithErrorInfo(
+      absl::DeadlineExceededError(absl::StrCat("the deadline passed in stage ", stage)),
+      {.reason = "DEADLINE_EXCEEDED", .stage = stage, .worker = "", .metadata = {}});
+}
+
+absl::Status ClientStalled(absl::Duration stall_timeout) {
+  return WithErrorInfo(
+      absl::ResourceExhaustedError(absl::StrCat("the client did not read its stream for ",
+                                                absl::FormatDuration(stall_timeout))),
+      {.reason = "CLIENT_STALLED", .stage = kStageDecode, .worker = "", .metadata = {}});
+}
+
+}  // namespace baton

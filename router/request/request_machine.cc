@@ -1,0 +1,140 @@
+#include "router/request/request_machine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/rpc/status.h"
+#include "router/request/request_errors.h"
+
+namespace baton {
+
+RequestMachine::RequestMachine(RequestSpec spec, const TokenTable& table,
+                               const RequestMachineOptions& options)
+    : request_(std::make_unique<RequestState>(std::move(spec), table, options)) {
+  branches_.emplace_back(*request_, 0, request_->spec.sampling.n());
+}
+
+RequestActions RequestMachine::Start(absl::Time now) {
+  request_->now = now;
+  branches_.front().Start(request_->spec.received);
+  return TakeActions();
+}
+
+RequestActions RequestMachine::Handle(const RequestEvent& event, absl::Time now) {
+  if (done()) return {};
+  request_->now = now;
+  std::visit([this](const auto& e) { On(e); }, event);
+  Settle();
+  return TakeActions();
+}
+
+RequestActions RequestMachine::TakeActions() {
+  if (!done() && NextTimer() != timer_) {
+    timer_ = NextTimer();
+    request_->Ask(SetTimer{timer_});
+  }
+  return std::exchange(request_->actions, {});
+}
+
+void RequestMachine::Settle() {
+  for (size_t i = 0; i < branches_.size(); ++i) {
+    for (RequestBranch& part : branches_[i].TakeParts()) branches_.push_back(std::move(part));
+  }
+  if (request_->failed()) {
+    for (RequestBranch& branch : branches_) branch.CancelCalls();
+    request_->Ask(Fail{*request_->failure});
+    done_ = true;
+  } else if (std::all_of(branches_.begin(), branches_.end(),
+                         [](const RequestBranch& branch) { return branch.done(); })) {
+    request_->Ask(request_->MakeComplete());
+    done_ = true;
+  }
+}
+
+void RequestMachine::On(const Abandoned& event) { request_->Fail(event.status); }
+
+void RequestMachine::On(const ClientCancelled&) {
+  request_->Fail(absl::CancelledError("the client cancelled the call"));
+}
+
+void RequestMachine::On(const ClientBehind&) {
+  if (request_->paused) return;
+  read_by_ = request_->now + request_->options.stall_timeout;
+  SetPaused(true);
+}
+
+void RequestMachine::On(const ClientCaughtUp&) {
+  if (!request_->paused) return;
+  read_by_ = absl::InfiniteFuture();
+  SetPaused(false);
+}
+
+void RequestMachine::SetPaused(bool paused) {
+  request_->paused = paused;
+  for (RequestBranch& branch : branches_) branch.FlowChanged();
+}
+
+void RequestMachine::On(const TimerFired&) {
+  timer_ = absl::InfiniteFuture();
+  const absl::Time now = request_->now;
+  const bool deadline = now >= request_->spec.deadline;
+  if (finishing()) {
+    for (RequestBranch& branch : branches_) deadline ? branch.FinishNow() : branch.OnTimer();
+  } else if (deadline) {
+    const auto runs = [](const RequestBranch& branch) {
+      return !branch.done() && !branch.finishing();
+    };
+    request_->Fail(DeadlinePassed(std::find_if(branches_.begin(), branches_.end(), runs)->stage()));
+  } else if (now >= read_by_) {
+    request_->Fail(ClientStalled(request_->options.stall_timeout));
+  } else {
+    for (RequestBranch& branch : branches_) {
+      if (!branch.done() && !request_->failed()) branch.OnTimer();
+    }
+  }
+}
+
+bool RequestMachine::finishing() const {
+  return std::all_of(branches_.begin(), branches_.end(), [](const RequestBranch& branch) {
+    return branch.done() || branch.finishing();
+  });
+}
+
+absl::Time RequestMachine::NextTimer() const {
+  absl::Time next = request_->spec.deadline;
+  if (!finishing()) next = std::min(next, read_by_);
+  for (const RequestBranch& branch : branches_) {
+    if (!branch.done()) next = std::min(next, branch.NextTimer());
+  }
+  return next;
+}
+
+bool RequestMachine::running(uint32_t attempt) const {
+  return !done() && std::any_of(branches_.begin(), branches_.end(),
+                                [&](const RequestBranch& b) { return b.Runs(attempt); });
+}
+
+bool RequestMachine::prompt_computed(uint32_t attempt) const {
+  return std::all_of(branches_.begin(), branches_.end(),
+                     [&](const RequestBranch& branch) { return branch.prompt_computed(attempt); });
+}
+
+bool RequestMachine::prompt_computed() const {
+  return std::all_of(branches_.begin(), branches_.end(), [](const RequestBranch& branch) {
+    return branch.done() || branch.prompt_computed(branch.attempt());
+  });
+}
+
+size_t RequestMachine::accepted_tokens() const {
+  size_t tokens = 0;
+  for (const RequestState::Choice& choice : request_->choices) tokens += choice.log.size();
+  return tokens;
+}
+
+const std::vector<internal::v1::OutputToken>& RequestMachine::log(uint32_t choice) const {
+  BATON_CHECK(choice < request_->choices.size(), "no such choice");
+  return request_->choices[choice].log;
+}
+
+}  // namespace baton

@@ -1,0 +1,62 @@
+#include "router/request/request_state.h"
+
+#include "common/base/failpoint.h"
+#include "common/rpc/duration.h"
+
+namespace baton {
+
+using internal::v1::OutputToken;
+
+RequestState::RequestState(RequestSpec request, const TokenTable& token_table,
+                           const RequestMachineOptions& machine_options)
+    : spec(std::move(request)), table(token_table), options(machine_options) {
+  for (uint32_t index = 0; index < spec.sampling.n(); ++index) {
+    choices.push_back(
+        {.output = ChoiceOutput(
+             table, spec.sampling,
+             {.choice = index, .stream = spec.stream, .return_token_ids = spec.return_token_ids}),
+         .log = {}});
+  }
+  usage.set_prompt_tokens(static_cast<uint32_t>(spec.prompt_token_ids.size()));
+}
+
+void RequestState::Append(const OutputToken& token) {
+  Choice& choice = choices[token.choice()];
+  BATON_FAILPOINT("router.before_token");
+  choice.log.push_back(token);
+  if (!timings.has_time_to_first_token()) {
+    *timings.mutable_time_to_first_token() = DurationToProto(now - spec.received);
+  }
+  v1::GenerateChunk chunk = choice.output.Push(token);
+  if (ChoiceOutput::IsEmpty(chunk)) return;
+  Deliver deliver;
+  deliver.response.set_request_id(spec.client_request_id);
+  *deliver.response.mutable_chunk() = std::move(chunk);
+  Ask(std::move(deliver));
+}
+
+Complete RequestState::MakeComplete() {
+  timings.set_exact(exact);
+  *timings.mutable_total() = DurationToProto(now - spec.received);
+  for (const Choice& choice : choices) {
+    usage.set_completion_tokens(usage.completion_tokens() + choice.output.completion_tokens());
+  }
+  usage.set_total_tokens(usage.prompt_tokens() + usage.completion_tokens());
+  Complete complete;
+  for (Choice& choice : choices) {
+    v1::GenerateResponse& response = complete.responses.emplace_back();
+    response.set_request_id(spec.client_request_id);
+    *response.mutable_complete() = choice.output.TakeComplete();
+    *response.mutable_complete()->mutable_timings() = timings;
+    response.mutable_complete()->set_system_fingerprint(system_fingerprint);
+    response.mutable_complete()->set_seed(spec.sampling.seed());
+  }
+  *complete.responses.back().mutable_complete()->mutable_usage() = usage;
+  return complete;
+}
+
+void RequestState::Fail(absl::Status status) {
+  if (!failure.has_value()) failure = std::move(status);
+}
+
+}  // namespace baton

@@ -1,0 +1,260 @@
+#include "common/backend/cpu/product/product.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/backend/cpu/kernels/kernels.h"
+#include "common/backend/cpu/product/cpu_weight.h"
+#include "common/base/float_types.h"
+
+namespace baton {
+namespace {
+
+constexpr int kColumns = 768;  // more columns than a panel
+constexpr int kRows = 37;      // not a multiple of 16
+
+std::vector<CpuIsa> InstructionSets() {
+  std::vector<CpuIsa> sets;
+  for (const CpuIsa isa : kAllCpuIsas) {
+    if (CpuHas(isa)) sets.push_back(isa);
+  }
+  return sets;
+}
+
+struct TypeCase {
+  GgmlType type;
+  int columns;                    // columns of the file's block
+  size_t bytes;                   // bytes of the file's block
+  std::vector<size_t> half_bits;  // offsets of the block's F16 values
+};
+const TypeCase kTypes[] = {
+    {GgmlType::kF32, 1, 4, {}},          {GgmlType::kF16, 1, 2, {0}},
+    {GgmlType::kBf16, 1, 2, {}},         {GgmlType::kQ8_0, 32, 34, {0}},
+    {GgmlType::kQ4_0, 32, 18, {0}},      {GgmlType::kQ4_1, 32, 20, {0, 2}},
+    {GgmlType::kQ5_0, 32, 22, {0}},      {GgmlType::kQ5_1, 32, 24, {0, 2}},
+    {GgmlType::kQ4_K, 256, 144, {0, 2}}, {GgmlType::kQ5_K, 256, 176, {0, 2}},
+    {GgmlType::kQ6_K, 256, 210, {208}},
+};
+
+// A file's tensor with random codes and scales.
+struct RandomTensor {
+  RandomTensor(const TypeCase& type, uint32_t seed)
+      : bytes(static_cast<size_t>(kRows * kColumns / type.columns) * type.bytes) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal(0, 1);
+    for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
+    for (size_t start = 0; start < bytes.size(); start += type.bytes) {
+      if (type.type == GgmlType::kF32) Put(start, normal(random));
+      if (type.type == GgmlType::kBf16) Put(start, F32ToBf16(normal(random)));
+      for (const size_t offset : type.half_bits) Put(start + offset, F32ToF16(normal(random)));
+    }
+    tensor = {"random.weight", type.type, {kColumns, kRows}, bytes};
+  }
+
+  template <class T>
+  void Put(size_t offset, T value) {
+    std::memcpy(&bytes[offset], &value, sizeof(value));
+  }
+
+  std::vector<uint8_t> bytes;
+  GgufTensor tensor;
+};
+
+std::vector<float> RandomInput(int rows, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, 1);
+  std::vector<float> in(static_cast<size_t>(rows * kColumns));
+  for (float& x : in) x = normal(random);
+  return in;
+}
+
+class Product : public testing::TestWithParam<TypeCase> {
+ protected:
+  static std::vector<float> Multiply(const GgufTensor& tensor, std::vector<float> in, CpuIsa isa,
+                                     int threads, ProductInput& input, int terms = 1) {
+    ThreadPool pool(threads, {});
+    CpuMemory memory;
+    const auto weight = CpuWeight::Pack(tensor, pool, memory);
+    EXPECT_TRUE(weight.ok()) << weight.status();
+    const int rows = static_cast<int>(in.size()) / kColumns;
+    const bool quantised = (*weight)->quantised();
+    input.Prepare(KernelsFor(isa), pool, {.in = {in.data(), rows, kColumns}, .terms = terms},
+                  quantised, !quantised);
+    std::vector<float> out(static_cast<size_t>(rows * kRows));
+    std::vector<ProductScratch> scratch(static_cast<size_t>(threads));
+    MultiplyWeights(KernelsFor(isa), pool, input, {{weight->get(), {out.data(), rows, kRows}}},
+                    scratch);
+    return out;
+  }
+};
+
+TEST_P(Product, IsTheSumOverTheWeightsThatTheFileMeans) {
+  const RandomTensor random(GetParam(), 1);
+  ThreadPool pool(1, {});
+  CpuMemory memory;
+  const auto weight = CpuWeight::Pack(random.tensor, pool, memory);
+  ASSERT_TRUE(weight.ok()) << weight.status();
+  for (const int terms : {1, 2}) {
+    const std::vector<float> in = RandomInput(7, 2);
+    ProductInput input;
+    const std::vector<float> out = Multiply(random.tensor, in, CpuIsa::kPortable, 1, input, terms);
+    std::vector<float> weights(kColumns);
+    for (int n = 0; n < kRows; ++n) {
+      (*weight)->Dequantise(n, weights.data());
+      for (int row = 0; row < 7; ++row) {
+        double expected = 0;
+        double size = 0;
+        for (int k = 0; k < kColumns; ++k) {
+          double x = in[static_cast<size_t>(row * kColumns + k)];
+          if ((*weight)->quantised()) {
+            constexpr int kBlocks = kColumns / 32;
+            x = 0;
+            for (int term = 0; term < terms; ++term) {
+              const QuantizedBlock& block = input.blocks()[(row * terms + term) * kBlocks + k / 32];
+              x += double{block.scale} * block.values[k % 32];
+            }
+          }
+          expected += x * weights[static_cast<size_t>(k)];
+          size += std::fabs(x * weights[static_cast<size_t>(k)]);
+        }
+        ASSERT_NEAR(out[static_cast<size_t>(row * kRows + n)], expected, size * 2e-6)
+            << "terms " << terms << ", row " << row << ", output " << n;
+      }
+    }
+  }
+}
+
+TEST_P(Product, HasTheSameBitsForAnyRowsThreadsAndInstructionSet) {
+  const RandomTensor random(GetParam(), 3);
+  constexpr int kMost = 27;  // two whole tiles of the widest, and a rest
+  const std::vector<float> in = RandomInput(kMost, 4);
+  ProductInput scratch;
+  for (const int terms : {1, 2}) {
+    const std::vector<float> expected =
+        Multiply(random.tensor, in, CpuIsa::kPortable, 1, scratch, terms);
+    for (const CpuIsa isa : InstructionSets()) {
+      for (int rows = 1; rows <= kMost; ++rows) {
+        const std::vector<float> some =
+            Multiply(random.tensor, {in.begin(), in.begin() + rows * kColumns}, isa,
+                     /*threads=*/1 + rows % 3, scratch, terms);
+        ASSERT_EQ(std::memcmp(some.data(), expected.data(), some.size() * sizeof(float)), 0)
+            << CpuIsaName(isa) << ", " << rows << " rows, " << terms << " terms";
+        if (isa == CpuIsa::kPortable && rows == 5) break;  // slow
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, Product, testing::ValuesIn(kTypes),
+                         [](const auto& type) { return GgmlTypeName(type.param.type); });
+
+TEST(MultiplyWeights, AddsToTheOutputWhereAsked) {
+  const RandomTensor random(kTypes[5], 5);
+  ThreadPool pool(2, {});
+  CpuMemory memory;
+  const auto weight = CpuWeight::Pack(random.tensor, pool, memory);
+  ASSERT_TRUE(weight.ok()) << weight.status();
+  std::vector<float> in = RandomInput(9, 6);
+  ProductInput input;
+  std::vector<ProductScratch> scratch(2);
+  for (const CpuIsa isa : InstructionSets()) {
+    input.Prepare(KernelsFor(isa), pool, {.in = {in.data(), 9, kColumns}}, true, false);
+    std::vector<float> plain(9 * kRows);
+    std::vector<float> added(9 * kRows, 0.75f);
+    const Tensor plain_out{plain.data(), 9, kRows};
+    const Tensor added_out{added.data(), 9, kRows};
+    // Several outputs in one operation.
+    MultiplyWeights(KernelsFor(isa), pool, input,
+                    {{weight->get(), plain_out}, {weight->get(), added_out, true}}, scratch);
+    for (size_t i = 0; i < plain.size(); ++i) ASSERT_EQ(added[i], 0.75f + plain[i]);
+  }
+}
+
+TEST(ProductInput, NormalisesAndGatesAsItsHeaderSays) {
+  ThreadPool pool(2, {});
+  std::vector<float> in = RandomInput(3, 7);
+  const std::vector<float> other = RandomInput(3, 8);
+  for (const CpuIsa isa : InstructionSets()) {
+    ProductInput norm, gated;
+    norm.Prepare(KernelsFor(isa), pool,
+                 {.kind = ProductInputArgs::Kind::kNorm,
+                  .in = {in.data(), 3, kColumns},
+                  .other = other.data(),
+                  .epsilon = 0.5f},
+                 true, true);
+    gated.Prepare(KernelsFor(isa), pool,
+                  {.kind = ProductInputArgs::Kind::kSwiGlu,
+                   .in = {in.data(), 3, kColumns},
+                   .other = other.data()},
+                  false, true);
+    for (int row = 0; row < 3; ++row) {
+      double squares = 0;
+      for (int k = 0; k < kColumns; ++k) squares += std::pow(in[row * kColumns + k], 2.0);
+      for (int k = 0; k < kColumns; ++k) {
+        const int i = row * kColumns + k;
+        const double x = in[i];
+        EXPECT_NEAR(norm.floats()[i], x / std::sqrt(squares / kColumns + 0.5) * other[k], 1e-5);
+        EXPECT_NEAR(gated.floats()[i], x / (1 + std::exp(-x)) * other[i], 1e-5);
+      }
+    }
+  }
+}
+
+TEST(ProductInput, RoundsToNearestEvenWithinABlocksMaximum) {
+  ThreadPool pool(1, {});
+  std::vector<float> in(64, 0.0f);
+  in[0] = -127.0f;
+  in[1] = 0.5f;
+  in[2] = 1.5f;
+  in[3] = -2.5f;
+  in[4] = 126.6f;
+  for (const CpuIsa isa : InstructionSets()) {
+    ProductInput input;
+    input.Prepare(KernelsFor(isa), pool, {.in = {in.data(), 1, 64}}, true, false);
+    const QuantizedBlock& block = input.blocks()[0];
+    EXPECT_THAT(std::vector<int>(block.values, block.values + 6),
+                testing::ElementsAre(-127, 0, 2, -2, 127, 0));
+    EXPECT_EQ(block.scale, 1.0f);
+    EXPECT_EQ(block.negative_sum, 0);
+    EXPECT_EQ(input.blocks()[1].scale, 0.0f);  // a block of zeros
+  }
+}
+
+TEST(ProductInput, StaysInRangeWhateverTheMagnitude) {
+  ThreadPool pool(1, {});
+  std::mt19937 random(1);
+  for (int exponent = -140; exponent < 127; ++exponent) {
+    std::vector<float> in(32);
+    for (float& x : in) {
+      x = std::ldexp(static_cast<float>(random() % 20001) / 10000.0f - 1.0f, exponent);
+    }
+    ProductInput input;
+    input.Prepare(KernelsFor(CpuIsa::kPortable), pool, {.in = {in.data(), 1, 32}}, true, false);
+    const QuantizedBlock& block = input.blocks()[0];
+    for (size_t k = 0; k < 32; ++k) {
+      EXPECT_LE(std::abs(block.values[k]), 127);
+      EXPECT_NEAR(block.scale * static_cast<float>(block.values[k]), in[k],
+                  std::max(block.scale * 0.51f, 1e-30f));
+    }
+  }
+}
+
+TEST(CpuWeight, RefusesOtherTypesByName) {
+  ThreadPool pool(1, {});
+  CpuMemory memory;
+  const auto weight = CpuWeight::Pack(
+      {"blk.0.attn_q.weight", static_cast<GgmlType>(10), {256, 16}, {}}, pool, memory);
+  EXPECT_EQ(weight.status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(weight.status().message()),
+              testing::AllOf(testing::HasSubstr("blk.0.attn_q.weight"), testing::HasSubstr("Q2_K"),
+                             testing::HasSubstr("Q4_1")));
+}
+
+}  // namespace
+}  // namespace baton

@@ -1,0 +1,116 @@
+#include "common/backend/cuda/product/cuda_weight.h"
+
+#include <cuda_runtime.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "common/backend/cuda/product/dequantise.h"
+#include "common/backend/cuda/product/weight_layout.h"
+#include "common/base/check.h"
+#include "tests/common/backend/cuda/product/test_matrix.h"
+#include "tests/support/cuda_shim/device_array.h"
+
+namespace baton {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+absl::StatusOr<BackendBuffer> AllocateZeroed(size_t bytes) {
+  void* data = nullptr;
+  BATON_CHECK(cudaMalloc(&data, bytes) == cudaSuccess, "device memory");
+  BATON_CHECK(cudaMemset(data, 0, bytes) == cudaSuccess, "device memory");
+  return BackendBuffer(static_cast<uint8_t*>(data), bytes, [](uint8_t* p) { cudaFree(p); });
+}
+
+std::vector<uint8_t> DeviceBytes(const CudaWeight& weight) {
+  std::vector<uint8_t> bytes(weight.size_bytes());
+  BATON_CHECK(cudaMemcpy(bytes.data(), weight.Matrix().data, bytes.size(),
+                         cudaMemcpyDeviceToHost) == cudaSuccess,
+              "copy from the device");
+  return bytes;
+}
+
+TEST(CudaWeight, KeepsTheFilesElementsInRowsOf16Bytes) {
+  std::mt19937 random(1);
+  for (const TestElement& element : kFloatElements) {
+    for (const int columns : {1, 8, 13, 64}) {
+      constexpr int kRows = 7;
+      const TestMatrix file(element, kRows, columns, random);
+      const auto weight = CudaWeight::Load(file.FileTensor(), AllocateZeroed);
+      ASSERT_TRUE(weight.ok()) << weight.status();
+      const CudaMatrix matrix = (*weight)->Matrix();
+      EXPECT_EQ(matrix.element, element.element);
+      EXPECT_EQ(matrix.rows, kRows);
+      EXPECT_EQ(matrix.columns, columns);
+      const size_t row_bytes = CudaRowBytes(matrix.element, columns);
+      const size_t file_row = static_cast<size_t>(columns) * ElementBytes(matrix.element);
+      EXPECT_EQ(row_bytes % 16, 0u);
+      const std::vector<uint8_t> device = DeviceBytes(**weight);
+      ASSERT_EQ(device.size(), kRows * row_bytes);
+      for (size_t row = 0; row < kRows; ++row) {
+        EXPECT_EQ(std::memcmp(&device[row * row_bytes], &file.FileTensor().data[row * file_row],
+                              file_row),
+                  0);
+        for (size_t i = file_row; i < row_bytes; ++i) EXPECT_EQ(device[row * row_bytes + i], 0);
+      }
+    }
+  }
+}
+
+TEST(CudaWeight, KeepsQuantisedTypesQuantised) {
+  std::mt19937 random(2);
+  for (const TestElement& element : kQuantisedElements) {
+    const TestMatrix file(element, 5, 1024, random);
+    const auto weight = CudaWeight::Load(file.FileTensor(), AllocateZeroed);
+    ASSERT_TRUE(weight.ok()) << weight.status();
+    // Nothing but the padding of the planes is added.
+    EXPECT_LE((*weight)->size_bytes(), file.FileTensor().data.size() * 21 / 20);
+    const DeviceArray<float> values(std::vector<float>(5 * 1024));
+    LaunchDequantise((*weight)->Matrix(), 0, 5, CudaElement::kF32, values.data(), nullptr);
+    EXPECT_EQ(values.Download(), file.values()) << GgmlTypeName(element.type);
+  }
+}
+
+TEST(CudaWeight, LaysOutMoreRowsThanFitTheStagingMemory) {
+  constexpr uint64_t kRows = 600'000;
+  std::vector<uint8_t> file(kRows * sizeof(float));
+  for (size_t row = 0; row < kRows; ++row) std::memcpy(&file[row * 4], &row, 4);
+  const auto weight =
+      CudaWeight::Load({"a.weight", GgmlType::kF32, {1, kRows}, file}, AllocateZeroed);
+  ASSERT_TRUE(weight.ok()) << weight.status();
+  const std::vector<uint8_t> device = DeviceBytes(**weight);
+  for (size_t row = 0; row < kRows; ++row) {
+    ASSERT_EQ(std::memcmp(&device[row * 16], &file[row * 4], 4), 0);
+  }
+}
+
+TEST(CudaWeight, RefusesOtherTypesByName) {
+  const auto weight = CudaWeight::Load(
+      {"blk.0.attn_q.weight", static_cast<GgmlType>(10), {256, 16}, {}}, AllocateZeroed);
+  EXPECT_EQ(weight.status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(weight.status().message()),
+              AllOf(HasSubstr("blk.0.attn_q.weight"), HasSubstr("Q2_K"), HasSubstr("Q4_K")));
+}
+
+TEST(CudaWeight, RefusesWhatIsNoMatrixOfWholeBlocks) {
+  for (const std::vector<uint64_t>& dims : {std::vector<uint64_t>{256}, {48, 4}}) {
+    const auto weight = CudaWeight::Load({"norm", GgmlType::kQ8_0, dims, {}}, AllocateZeroed);
+    EXPECT_EQ(weight.status().code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
+TEST(CudaWeight, PassesOnThatThereIsNoMemory) {
+  const std::vector<uint8_t> file(64);
+  const auto weight = CudaWeight::Load(
+      {"a.weight", GgmlType::kF32, {4, 4}, file},
+      [](size_t) -> absl::StatusOr<BackendBuffer> { return absl::ResourceExhaustedError("full"); });
+  EXPECT_EQ(weight.status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+}  // namespace
+}  // namespace baton

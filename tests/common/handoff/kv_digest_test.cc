@@ -1,0 +1,142 @@
+// What both ends of a push compare: every part of it counts, in the order that the header says.
+#include "common/handoff/kv_digest.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "baton/internal/v1/common.pb.h"
+#include "common/base/hash.h"
+#include "common/kv/layout.h"
+
+namespace baton {
+namespace {
+
+using internal::v1::ModelIdentity;
+using internal::v1::OutputToken;
+
+class KvDigestTest : public ::testing::Test {
+ protected:
+  KvDigestTest() : crcs_(3, 40) {
+    identity_.set_protocol_version(1);
+    identity_.set_architecture("llama");
+    identity_.set_weights_digest("weights");
+    identity_.set_config_digest("config");
+    identity_.set_tokenizer_digest("tokenizer");
+    for (int i = 0; i < 40; ++i) token_ids_.push_back(1000 + i);
+    for (int layer = 0; layer < 3; ++layer) {
+      for (int page = 0; page < 3; ++page) {
+        crcs_.At(layer, page) = static_cast<uint32_t>(77 + layer * 10 + page);
+      }
+    }
+    first_token_.mutable_token()->set_token_id(3);
+  }
+  std::string Digest() const {
+    return KvDigest({.identity = identity_,
+                     .token_ids = token_ids_,
+                     .start_token = start_token_,
+                     .end_token = end_token_,
+                     .first_tokens = absl::MakeConstSpan(&first_token_, 1),
+                     .crcs = crcs_});
+  }
+
+  ModelIdentity identity_;
+  std::vector<int32_t> token_ids_;
+  PageCrcTable crcs_;
+  OutputToken first_token_;
+  int start_token_ = 16;
+  int end_token_ = 40;
+};
+
+TEST_F(KvDigestTest, ChangesWithEveryTokenAndEveryPage) {
+  const std::string digest = Digest();
+  for (int32_t& id : token_ids_) {
+    ++id;
+    EXPECT_NE(Digest(), digest);
+    --id;
+  }
+  for (int layer = 0; layer < 3; ++layer) {
+    for (int page = 1; page < 3; ++page) {
+      crcs_.At(layer, page) ^= 1;
+      EXPECT_NE(Digest(), digest) << "layer " << layer << " page " << page;
+      crcs_.At(layer, page) ^= 1;
+    }
+  }
+  crcs_.At(1, 0) ^= 1;  // before start_token: the receiver's own
+  EXPECT_EQ(Digest(), digest);
+}
+
+// Word by word as the protocol says it, over more than one buffer's worth of words.
+TEST(KvDigest, IsTheSha256ThatTheProtocolSpellsOut) {
+  constexpr int kLayers = 5;
+  constexpr int kTokens = 1500;
+  constexpr int kStart = 32;
+  internal::v1::ModelIdentity identity;
+  identity.set_protocol_version(3);
+  identity.set_weights_digest("weights");
+  identity.set_architecture("llama");
+  std::vector<int32_t> token_ids(kTokens);
+  std::iota(token_ids.begin(), token_ids.end(), 100000);
+  internal::v1::OutputToken first;
+  first.set_output_index(7);
+  PageCrcTable crcs(kLayers, kTokens);
+  for (int layer = 0; layer < kLayers; ++layer) {
+    for (int page = 0; page < crcs.pages(); ++page) {
+      crcs.At(layer, page) = 0xABCD0000u + static_cast<uint32_t>(layer * 1000 + page);
+    }
+  }
+
+  Sha256 expected;
+  const auto bytes = [&](const std::string& text) {
+    expected.UpdateInteger(static_cast<uint32_t>(text.size()));
+    expected.Update(text);
+  };
+  expected.UpdateInteger(uint32_t{3});
+  bytes("weights");
+  bytes("llama");
+  bytes("");
+  bytes("");
+  expected.UpdateInteger(uint32_t{kStart});
+  const auto add_tokens = [&](int begin, int end) {
+    for (int i = begin; i < end; ++i) {
+      expected.UpdateInteger(static_cast<uint32_t>(token_ids[static_cast<size_t>(i)]));
+    }
+  };
+  add_tokens(0, kStart);
+  for (int page = kStart / kKvPageTokens; page < KvPages(kTokens); ++page) {
+    add_tokens(page * kKvPageTokens, std::min(page * kKvPageTokens + kKvPageTokens, kTokens));
+    for (int layer = 0; layer < kLayers; ++layer) expected.UpdateInteger(crcs.At(layer, page));
+  }
+  expected.UpdateInteger(uint32_t{kTokens});
+  expected.UpdateInteger(uint32_t{1});
+  bytes(first.SerializeAsString());
+  EXPECT_EQ(ToHex(KvDigest({.identity = identity,
+                            .token_ids = token_ids,
+                            .start_token = kStart,
+                            .end_token = kTokens,
+                            .first_tokens = absl::MakeConstSpan(&first, 1),
+                            .crcs = crcs})),
+            ToHex(expected.Finish()));
+}
+
+// However many checkpoints there were before, in whole pages.
+TEST_F(KvDigestTest, OfAPushThatGoesOnIsTheDigestOfTheWhole) {
+  for (const std::vector<int>& ends :
+       {std::vector<int>{40}, {32, 40}, {32, 32, 40, 40}, {16, 32, 40}}) {
+    KvDigester digester;
+    for (const int end : ends) {
+      const KvDigestInput input = {.identity = identity_,
+                                   .token_ids = token_ids_,
+                                   .start_token = start_token_,
+                                   .end_token = end,
+                                   .first_tokens = {},
+                                   .crcs = crcs_};
+      EXPECT_EQ(ToHex(digester.Digest(input)), ToHex(KvDigest(input))) << "end " << end;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace baton

@@ -1,0 +1,98 @@
+#include "common/handoff/kv_wire_choice.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace baton {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+internal::v1::KvShape Shape(const std::string& dtype, const std::string& wanted = "auto",
+                            bool strict = false) {
+  internal::v1::KvShape shape;
+  shape.set_dtype(dtype);
+  shape.set_numerics("cpu/" + dtype);
+  SetWireTypes(wanted, strict, shape);
+  return shape;
+}
+
+TEST(KvWireChoice, AReceiverTakesEveryFloatTypeAndInt8OnlyWhereItAsksForIt) {
+  EXPECT_THAT(Shape("f16").wire_dtypes(), ElementsAre("f16", "f32", "bf16"));
+  EXPECT_THAT(Shape("bf16", "int8").wire_dtypes(), ElementsAre("int8", "bf16", "f32", "f16"));
+  EXPECT_THAT(Shape("f32", "f32", true).wire_dtypes(), ElementsAre("f32"));
+  EXPECT_THAT(Shape("bf16", "auto", true).wire_dtypes(), ElementsAre("bf16"));
+}
+
+TEST(KvWireChoice, TheSenderSendsItsOwnTypeUnlessToldOtherwise) {
+  for (const char* ours : {"f16", "bf16", "f32"}) {
+    for (const char* theirs : {"f16", "bf16", "f32"}) {
+      const auto wire = ChooseWireType(Shape(ours), "auto", false, Shape(theirs));
+      ASSERT_TRUE(wire.ok()) << wire.status();
+      EXPECT_STREQ(KvWireTypeName(*wire), ours);
+    }
+  }
+  const auto wire = ChooseWireType(Shape("f32"), "bf16", false, Shape("f16"));
+  ASSERT_TRUE(wire.ok()) << wire.status();
+  EXPECT_EQ(*wire, KvWireType::kBf16);
+}
+
+TEST(KvWireChoice, Int8NeedsBothAndARefusalNamesBoth) {
+  EXPECT_TRUE(ChooseWireType(Shape("f16", "int8"), "int8", false, Shape("f16", "int8")).ok());
+  const absl::Status refused =
+      ChooseWireType(Shape("f16", "int8"), "int8", false, Shape("f16")).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("sends KV as int8"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("takes f16, f32, bf16"));
+  EXPECT_FALSE(ChooseWireType(Shape("f32"), "auto", false, Shape("f16", "auto", true)).ok());
+}
+
+// Its loss is the sender's KV's, not the wire's.
+TEST(KvWireChoice, AQuantisedCachesOwnTypeIsTakenByWhoConverts) {
+  for (const char* ours : {"int8", "fp8"}) {
+    for (const char* theirs : {"f16", "bf16", "f32", "int8", "fp8"}) {
+      const auto wire = ChooseWireType(Shape(ours), "auto", false, Shape(theirs));
+      ASSERT_TRUE(wire.ok()) << wire.status();
+      EXPECT_STREQ(KvWireTypeName(*wire), ours);
+      EXPECT_EQ(TakesWireType(Shape(ours), *wire, Shape(theirs, "auto", true)),
+                std::string(ours) == theirs);
+    }
+  }
+  // Another quantised type than its own needs consent as ever.
+  EXPECT_FALSE(ChooseWireType(Shape("int8", "fp8"), "fp8", false, Shape("f16")).ok());
+  EXPECT_TRUE(ChooseWireType(Shape("int8", "fp8"), "fp8", false, Shape("f16", "fp8")).ok());
+  EXPECT_FALSE(TakesWireType(Shape("f16"), KvWireType::kInt8, Shape("f16")));
+}
+
+TEST(KvWireChoice, AStrictSenderRefusesAnotherKvTypeAndNamesBoth) {
+  EXPECT_TRUE(ChooseWireType(Shape("f16"), "auto", true, Shape("f16")).ok());
+  const absl::Status refused = ChooseWireType(Shape("f32"), "auto", true, Shape("bf16")).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("is f32"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("worker's bf16"));
+}
+
+TEST(KvWireChoice, WhatIsStoredHasTheReceiversNumericsOnlyWhereNoBitCanDiffer) {
+  for (const char* dtype : {"f16", "bf16", "f32", "int8", "fp8"}) {
+    for (const KvWireType wire : kAllKvWireTypes) {
+      // float32 holds a quantised cache's values, but not the scales that they were made with.
+      const bool widens = wire == KvWireType::kF32 && !IsQuantised(*KvWireTypeFromName(dtype));
+      const bool exact = widens || std::string(KvWireTypeName(wire)) == dtype;
+      const std::string stored = StoredNumerics(Shape(dtype), wire, Shape(dtype));
+      EXPECT_EQ(stored == Shape(dtype).numerics(), exact) << dtype << " " << stored;
+      EXPECT_THAT(stored, exact ? HasSubstr("cpu") : HasSubstr(KvWireTypeName(wire)));
+    }
+  }
+  EXPECT_EQ(StoredNumerics(Shape("f32"), KvWireType::kF32, Shape("f16")),
+            "cpu/f32 over f32 into cpu/f16");
+  // Numerics that leave the type out do not make two types one.
+  internal::v1::KvShape f32 = Shape("f32");
+  internal::v1::KvShape f16 = Shape("f16");
+  f32.set_numerics("cpu");
+  f16.set_numerics("cpu");
+  EXPECT_NE(StoredNumerics(f32, KvWireType::kF32, f16), "cpu");
+}
+
+}  // namespace
+}  // namespace baton

@@ -1,0 +1,341 @@
+#include "common/net/server.h"
+
+#include <httplib.h>
+
+#include <chrono>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/descriptor.pb.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "grpc/reflection/v1/reflection.pb.h"
+#include "gtest/gtest.h"
+
+#include "common/base/address.h"
+#include "common/net/channel.h"
+#include "common/rpc/limits.h"
+#include "tests/common/net/test_process.h"
+#include "tests/common/net/test_service.h"
+#include "tests/support/raw_call.h"
+
+namespace baton {
+namespace {
+
+using grpc::health::v1::HealthCheckResponse;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+void SetDeadline(grpc::ClientContext& context) {
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+}
+
+std::shared_ptr<grpc::Channel> Connect(const std::string& address,
+                                       ChannelPurpose purpose = ChannelPurpose::kControl) {
+  return *MakeChannel(address, Credentials::Loopback(), purpose);
+}
+
+// The status, or the code when there is none.
+std::string CheckHealth(const std::string& address, const std::string& service) {
+  const auto stub = grpc::health::v1::Health::NewStub(Connect(address));
+  grpc::ClientContext context;
+  SetDeadline(context);
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service(service);
+  HealthCheckResponse response;
+  const grpc::Status status = stub->Check(&context, request, &response);
+  return status.ok() ? HealthCheckResponse::ServingStatus_Name(response.status())
+                     : absl::StrCat(FromGrpcStatus(status).ToString());
+}
+
+class ServerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ServerFlags flags;
+    flags.listen = flags.health_listen = flags.metrics_listen = "127.0.0.1:0";
+    flags.shutdown_timeout = absl::Seconds(2);
+    auto server = ServerProcess::Create(
+        {.program = "test", .flags = flags, .health = {.services = {"baton.v1.GenerationService"}}},
+        metrics_);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+
+  Metrics metrics_{"router"};
+  TestService service_;
+  std::unique_ptr<ServerProcess> server_;
+};
+
+TEST_F(ServerTest, ProbesAnswerWhileTheModelLoads) {
+  EXPECT_EQ(CheckHealth(server_->health_address(), "startup"), "NOT_SERVING");
+  EXPECT_EQ(CheckHealth(server_->health_address(), "liveness"), "SERVING");
+  EXPECT_EQ(CheckHealth(server_->health_address(), "readiness"), "NOT_SERVING");
+  ASSERT_TRUE(server_->Serve({&service_}).ok());
+  server_->health().SetState(ServerState::kReady);
+  for (const std::string& address : {server_->health_address(), server_->listen_address()}) {
+    for (const char* name :
+         {"startup", "liveness", "readiness", "", "baton.v1.GenerationService"}) {
+      EXPECT_EQ(CheckHealth(address, name), "SERVING") << name;
+    }
+    EXPECT_THAT(CheckHealth(address, "nonsense"), HasSubstr("NOT_FOUND"));
+  }
+}
+
+TEST_F(ServerTest, DetailsArriveThroughARealCall) {
+  ASSERT_TRUE(server_->Serve({&service_}).ok());
+  const auto stub = v1::GenerationService::NewStub(Connect(server_->listen_address()));
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::DetokenizeResponse response;
+  const absl::Status status = FromGrpcStatus(stub->Detokenize(&context, {}, &response));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ErrorReason(status), "TEST_REASON");
+  EXPECT_EQ(GetErrorInfo(status)->worker, "d-1");
+  EXPECT_EQ(RetryDelay(status), absl::Milliseconds(1500));
+  ASSERT_EQ(FieldViolations(status).size(), 2u);
+  EXPECT_EQ(FieldViolations(status)[1].field, "model");
+}
+
+TEST_F(ServerTest, WhoCallsWhatIsNotServedIsToldWhereHeIs) {
+  ASSERT_TRUE(server_->Serve({&service_}).ok());
+  const std::string method = "/baton.internal.v1.PrefillService/Prefill";
+  for (const std::string& address : {server_->listen_address(), server_->health_address()}) {
+    const absl::Status status = RawCall(Connect(address), method, {""}).status;
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+    EXPECT_EQ(status.message(), "this is test, which has no method " + method);
+  }
+}
+
+TEST_F(ServerTest, MetricsAreServedAsText) {
+  const auto address = ParseHostPort(server_->metrics_address());
+  ASSERT_TRUE(address.ok());
+  httplib::Client client(address->host, address->port);
+  const auto found = client.Get("/metrics");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->status, 200);
+  EXPECT_THAT(found->get_header_value("Content-Type"), HasSubstr("version=0.0.4"));
+  EXPECT_THAT(found->body, HasSubstr("# TYPE baton_build_info gauge"));
+  EXPECT_EQ(client.Get("/other")->status, 404);
+}
+
+TEST_F(ServerTest, ManySilentConnectionsDoNotStopTheServer) {
+  const auto address = ParseHostPort(server_->metrics_address());
+  std::vector<std::unique_ptr<httplib::Client>> silent;
+  std::vector<int> sockets;
+  for (int i = 0; i < 3; ++i) {
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(address->port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+    sockets.push_back(fd);
+  }
+  httplib::Client client(address->host, address->port);
+  EXPECT_TRUE(client.Get("/metrics"));
+  for (const int fd : sockets) close(fd);
+}
+
+using ReflectionRequest = grpc::reflection::v1::ServerReflectionRequest;
+using ReflectionResponse = grpc::reflection::v1::ServerReflectionResponse;
+
+// The answers of one stream, either version's: both have the same messages.
+std::vector<ReflectionResponse> Reflect(const std::string& address, const char* version,
+                                        const std::vector<ReflectionRequest>& requests) {
+  std::vector<std::string> messages;
+  for (const ReflectionRequest& request : requests) messages.push_back(request.SerializeAsString());
+  const RawAnswer answer =
+      RawCall(Connect(address),
+              absl::StrCat("/grpc.reflection.", version, ".ServerReflection/ServerReflectionInfo"),
+              messages);
+  EXPECT_TRUE(answer.status.ok()) << answer.status;
+  EXPECT_EQ(answer.messages.size(), requests.size());
+  std::vector<ReflectionResponse> responses(answer.messages.size());
+  for (size_t i = 0; i < responses.size(); ++i) {
+    EXPECT_TRUE(responses[i].ParseFromString(answer.messages[i]));
+  }
+  return responses;
+}
+
+TEST_F(ServerTest, BothReflectionsListTheServices) {
+  ASSERT_TRUE(server_->Serve({&service_}).ok());
+  ReflectionRequest request;
+  request.set_list_services("*");
+  for (const std::string& address : {server_->listen_address(), server_->health_address()}) {
+    std::vector<std::vector<std::string>> lists;
+    for (const char* version : {"v1", "v1alpha"}) {
+      std::vector<std::string>& names = lists.emplace_back();
+      for (const ReflectionResponse& response : Reflect(address, version, {request})) {
+        for (const auto& service : response.list_services_response().service()) {
+          names.push_back(service.name());
+        }
+      }
+    }
+    EXPECT_THAT(lists[0], ::testing::UnorderedElementsAreArray(lists[1]));
+    EXPECT_THAT(lists[0], ::testing::IsSupersetOf(
+                              {"grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection"}));
+    const bool public_port = address == server_->listen_address();
+    EXPECT_EQ(std::count(lists[0].begin(), lists[0].end(), "baton.v1.GenerationService"),
+              public_port ? 1 : 0);
+  }
+}
+
+TEST_F(ServerTest, ReflectionTellsFilesAndWhatItDoesNotKnow) {
+  ASSERT_TRUE(server_->Serve({&service_}).ok());
+  std::vector<ReflectionRequest> requests(8);
+  requests[0].set_file_containing_symbol("baton.v1.SamplingParams.top_p");
+  requests[1].set_file_by_filename("baton/v1/generation.proto");
+  requests[2].set_all_extension_numbers_of_type("baton.v1.Usage");
+  requests[3].set_file_containing_symbol("baton.v1.Nothing");
+  requests[4].set_file_by_filename("nothing.proto");
+  requests[5].set_all_extension_numbers_of_type("baton.v1.Nothing");
+  requests[6].mutable_file_containing_extension()->set_containing_type("baton.v1.Usage");
+  const std::vector<ReflectionResponse> responses =
+      Reflect(server_->listen_address(), "v1", requests);
+  ASSERT_EQ(responses.size(), requests.size());
+  for (const size_t i : {0, 1}) {
+    const auto& files = responses[i].file_descriptor_response().file_descriptor_proto();
+    ASSERT_EQ(files.size(), 3) << "with its two imports";
+    google::protobuf::FileDescriptorProto file;
+    ASSERT_TRUE(file.ParseFromString(files[0]));
+    EXPECT_EQ(file.name(), "baton/v1/generation.proto");
+  }
+  EXPECT_EQ(responses[2].all_extension_numbers_response().base_type_name(), "baton.v1.Usage");
+  for (size_t i = 0; i < responses.size(); ++i) {
+    EXPECT_EQ(responses[i].original_request().DebugString(), requests[i].DebugString());
+    const int code = responses[i].error_response().error_code();
+    EXPECT_EQ(code, i < 3   ? 0
+                    : i < 7 ? grpc::StatusCode::NOT_FOUND
+                            : grpc::StatusCode::INVALID_ARGUMENT);
+  }
+  EXPECT_THAT(responses[3].error_response().error_message(), HasSubstr("'baton.v1.Nothing'"));
+}
+
+TEST_F(ServerTest, MessagesOverTheLimitAreRefused) {
+  ASSERT_TRUE(server_->Serve({&service_}).ok());
+  const auto stub = v1::GenerationService::NewStub(Connect(server_->listen_address()));
+  const auto tokenize = [&](size_t bytes) {
+    grpc::ClientContext context;
+    SetDeadline(context);
+    v1::TokenizeRequest request;
+    request.set_text(std::string(bytes, 'x'));
+    v1::TokenizeResponse response;
+    return FromGrpcStatus(stub->Tokenize(&context, request, &response)).code();
+  };
+  EXPECT_EQ(tokenize(kMaxMessageBytes - 100), absl::StatusCode::kOk);
+  EXPECT_EQ(tokenize(kMaxMessageBytes + 100), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(tokenize(1), absl::StatusCode::kOk) << "the connection goes on";
+}
+
+TEST_F(ServerTest, DrainingIsNotReadyAndEndsWhatRuns) {
+  ASSERT_TRUE(server_->Serve({&service_}).ok());
+  server_->health().SetState(ServerState::kReady);
+  const auto stub = v1::GenerationService::NewStub(Connect(server_->listen_address()));
+  grpc::ClientContext context;
+  SetDeadline(context);
+  const auto reader = stub->Generate(&context, v1::GenerateRequest());
+  v1::GenerateResponse response;
+  ASSERT_TRUE(reader->Read(&response));
+
+  std::vector<std::string> order;
+  const std::string health = server_->health_address();
+  server_->RequestShutdown();
+  EXPECT_EQ(server_->Run({.begin =
+                              [&] {
+                                order.push_back("begin");
+                                EXPECT_EQ(CheckHealth(health, "readiness"), "NOT_SERVING");
+                                EXPECT_EQ(CheckHealth(health, "liveness"), "SERVING");
+                              },
+                          .drained = [&] { return service_.running() == 0; },
+                          .end_rest =
+                              [&] {
+                                order.push_back("end_rest");
+                                service_.Stop();
+                              }}),
+            0);
+  EXPECT_THAT(order, ::testing::ElementsAre("begin", "end_rest"));
+  EXPECT_FALSE(reader->Read(&response));
+  EXPECT_EQ(reader->Finish().error_message(), "stopped");
+}
+
+std::vector<std::string> TestServer(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), BATON_TEST_SERVER);
+  return arguments;
+}
+
+// listen, health and metrics addresses.
+std::vector<std::string> Addresses(TestProcess& process) {
+  return absl::StrSplit(process.ReadLine(), ' ');
+}
+
+TEST(ServerProcess, APortInUseIsOneLineAndExitCodeTwo) {
+  TestProcess first(TestServer(
+      {"--listen=127.0.0.1:0", "--metrics-listen=127.0.0.1:0", "--health-listen=127.0.0.1:0"}));
+  const std::vector<std::string> addresses = Addresses(first);
+  ASSERT_EQ(addresses.size(), 3u);
+  const char* kFlags[] = {"--listen", "--health-listen", "--metrics-listen"};
+  for (size_t i = 0; i < 3; ++i) {
+    std::vector<std::string> arguments = {"--listen=127.0.0.1:0",
+                                          absl::StrCat(kFlags[i], "=", addresses[i])};
+    TestProcess second(TestServer(arguments));
+    const std::string errors = second.ReadErrors();
+    EXPECT_EQ(second.Wait(), kExitUsage);
+    EXPECT_THAT(errors,
+                AllOf(HasSubstr(absl::StrCat(kFlags[i], " ", addresses[i])), HasSubstr("in use")));
+    EXPECT_EQ(std::count(errors.begin(), errors.end(), '\n'), 1) << errors;
+  }
+}
+
+TEST(ServerProcess, CheckConfigValidatesAndEnds) {
+  TestProcess good(TestServer({"--check-config"}));
+  EXPECT_EQ(good.Wait(), 0);
+  TestProcess bad(TestServer({"--check-config", "--listen=0.0.0.0:1"}));
+  EXPECT_THAT(bad.ReadErrors(), HasSubstr("test-server: --listen 0.0.0.0:1"));
+  EXPECT_EQ(bad.Wait(), kExitUsage);
+  TestProcess unknown(TestServer({"--nonsense"}));
+  EXPECT_THAT(unknown.ReadErrors(), HasSubstr("--nonsense"));
+  EXPECT_EQ(unknown.Wait(), kExitUsage);
+}
+
+TEST(ServerProcess, TheFirstSignalDrainsTheSecondEnds) {
+  TestProcess idle(TestServer({"--listen=127.0.0.1:0"}));
+  Addresses(idle);
+  idle.Signal(SIGINT);
+  EXPECT_EQ(idle.Wait(), 0);
+
+  TestProcess busy(TestServer({"--listen=127.0.0.1:0", "--shutdown-timeout=1h"}));
+  const auto stub = v1::GenerationService::NewStub(Connect(Addresses(busy)[0]));
+  grpc::ClientContext context;
+  SetDeadline(context);
+  const auto reader = stub->Generate(&context, v1::GenerateRequest());
+  v1::GenerateResponse response;
+  ASSERT_TRUE(reader->Read(&response));
+  busy.Signal(SIGTERM);
+  absl::SleepFor(absl::Milliseconds(200));
+  EXPECT_EQ(kill(busy.pid(), 0), 0) << "a stream runs, so it waits";
+  busy.Signal(SIGTERM);
+  EXPECT_EQ(busy.Wait(), 128 + SIGTERM);
+}
+
+// Without keepalive both calls would last until their deadline.
+TEST(ServerProcess, APeerThatIsStoppedIsFoundByKeepalive) {
+  TestProcess server(TestServer({"--listen=127.0.0.1:0"}));
+  const std::string address = Addresses(server)[0];
+  for (const ChannelPurpose purpose : {ChannelPurpose::kControl, ChannelPurpose::kBulk}) {
+    const auto stub = v1::GenerationService::NewStub(Connect(address, purpose));
+    grpc::ClientContext context;
+    SetDeadline(context);
+    const auto reader = stub->Generate(&context, v1::GenerateRequest());
+    v1::GenerateResponse response;
+    ASSERT_TRUE(reader->Read(&response));
+    server.Signal(SIGSTOP);
+    EXPECT_FALSE(reader->Read(&response));
+    EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+    server.Signal(SIGCONT);
+  }
+}
+
+}  // namespace
+}  // namespace baton

@@ -1,0 +1,198 @@
+#include "common/worker/convert.h"
+
+#include <functional>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "common/kv/kv_dtype_name.h"
+#include "common/rpc/status.h"
+
+namespace baton {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr int kVocab = 100;
+constexpr int kContext = 64;
+
+internal::v1::SequenceSpec GoodSpec() {
+  internal::v1::SequenceSpec spec;
+  spec.mutable_key()->set_request_id_high(1);
+  spec.mutable_key()->set_attempt(1);
+  for (const uint32_t id : {5, 6, 7, 8}) spec.add_token_ids(id);
+  spec.set_prompt_length(3);
+  spec.mutable_sampling()->set_max_tokens(10);
+  spec.mutable_sampling()->set_seed(42);
+  spec.set_capability(std::string(16, 'c'));
+  return spec;
+}
+
+TEST(Convert, SamplingKeepsEveryField) {
+  SamplingParams params{.temperature = 0.5f,
+                        .top_p = 0.25f,
+                        .top_k = 7,
+                        .min_p = 0.125f,
+                        .presence_penalty = -1,
+                        .frequency_penalty = 1.5f,
+                        .repetition_penalty = 1.25f,
+                        .max_tokens = 9,
+                        .min_tokens = 2,
+                        .seed = UINT64_MAX,
+                        .stop_token_ids = {3, 99},
+                        .ignore_eos = true,
+                        .logprobs = 4,
+                        .logit_bias = {{1, -1.5f}, {98, 100.0f}}};
+  const auto back = SamplingFromProto(SamplingToProto(params), kVocab);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->temperature, params.temperature);
+  EXPECT_EQ(back->top_p, params.top_p);
+  EXPECT_EQ(back->top_k, params.top_k);
+  EXPECT_EQ(back->min_p, params.min_p);
+  EXPECT_EQ(back->presence_penalty, params.presence_penalty);
+  EXPECT_EQ(back->frequency_penalty, params.frequency_penalty);
+  EXPECT_EQ(back->repetition_penalty, params.repetition_penalty);
+  EXPECT_EQ(back->max_tokens, params.max_tokens);
+  EXPECT_EQ(back->min_tokens, params.min_tokens);
+  EXPECT_EQ(back->seed, params.seed);
+  EXPECT_EQ(back->stop_token_ids, params.stop_token_ids);
+  EXPECT_EQ(back->ignore_eos, params.ignore_eos);
+  EXPECT_EQ(back->logprobs, params.logprobs);
+  EXPECT_EQ(back->logit_bias, params.logit_bias);
+}
+
+TEST(Convert, UnsetSamplingFieldsTakeTheDocumentedDefaults) {
+  v1::SamplingParams params;
+  params.set_max_tokens(1);
+  params.set_seed(0);
+  params.set_top_k(-1);
+  for (const uint32_t id : {9, 3}) params.add_stop_token_ids(id);
+  const auto result = SamplingFromProto(params, kVocab);
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->temperature, 1);
+  EXPECT_EQ(result->top_p, 1);
+  EXPECT_EQ(result->repetition_penalty, 1);
+  EXPECT_EQ(result->top_k, 0);
+  EXPECT_FALSE(result->logprobs.has_value());
+  EXPECT_THAT(result->stop_token_ids, ElementsAre(3, 9));
+}
+
+TEST(Convert, SequenceCarriesWhatTheEngineNeeds) {
+  internal::v1::SequenceSpec spec = GoodSpec();
+  spec.mutable_key()->set_choice(2);
+  spec.set_cache_salt("salt");
+  spec.set_isolate(true);
+  const auto request = SequenceFromProto(spec, kVocab, kContext);
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_THAT(request->token_ids, ElementsAre(5, 6, 7, 8));
+  EXPECT_EQ(request->prompt_length, 3);
+  EXPECT_EQ(request->choice, 2);
+  EXPECT_EQ(request->cache_salt, "salt");
+  EXPECT_TRUE(request->isolate);
+  EXPECT_EQ(request->sampling.max_tokens, 10);
+}
+
+TEST(Convert, ASequenceFromOutsideIsCheckedFieldByField) {
+  using Spec = internal::v1::SequenceSpec;
+  const std::vector<std::pair<const char*, std::function<void(Spec&)>>> cases = {
+      {"sequence.key.attempt", [](Spec& s) { s.mutable_key()->set_attempt(0); }},
+      {"sequence.key.choice", [](Spec& s) { s.mutable_key()->set_choice(UINT32_MAX); }},
+      {"sequence.capability", [](Spec& s) { s.set_capability("short"); }},
+      {"sequence.token_ids", [](Spec& s) { s.clear_token_ids(); }},
+      {"sequence.token_ids", [](Spec& s) { s.add_token_ids(100); }},
+      {"sequence.token_ids", [](Spec& s) { s.add_token_ids(UINT32_MAX); }},
+      {"sequence.token_ids",
+       [](Spec& s) {
+         for (int i = 0; i < 100; ++i) s.add_token_ids(1);
+       }},
+      {"sequence.token_ids", [](Spec& s) { s.mutable_sampling()->set_max_tokens(1); }},
+      {"sequence.prompt_length", [](Spec& s) { s.set_prompt_length(0); }},
+      {"sequence.prompt_length", [](Spec& s) { s.set_prompt_length(5); }},
+      {"sampling.max_tokens", [](Spec& s) { s.mutable_sampling()->clear_max_tokens(); }},
+      {"sampling.max_tokens", [](Spec& s) { s.mutable_sampling()->set_max_tokens(62); }},
+      {"sampling.max_tokens", [](Spec& s) { s.mutable_sampling()->set_max_tokens(UINT32_MAX); }},
+      {"sampling.seed", [](Spec& s) { s.mutable_sampling()->clear_seed(); }},
+      {"sampling.top_p", [](Spec& s) { s.mutable_sampling()->set_top_p(0); }},
+      {"sampling.n", [](Spec& s) { s.mutable_sampling()->set_n(17); }},
+  };
+  for (const auto& [field, change] : cases) {
+    Spec spec = GoodSpec();
+    change(spec);
+    const absl::Status status = SequenceFromProto(spec, kVocab, kContext).status();
+    ASSERT_EQ(FieldViolations(status).size(), 1u) << field << status;
+    EXPECT_EQ(FieldViolations(status)[0].field, field);
+  }
+}
+
+TEST(Convert, TokensKeepLogprobsAndTheirEnd) {
+  const OutputToken token{
+      .output_index = 7,
+      .token_id = 42,
+      .logprobs = TokenLogprobs{.logprob = -0.5f, .top = {{42, -0.5f}, {3, -1.5f}}},
+      .finish_reason = FinishReason::kLength};
+  const internal::v1::OutputToken proto = OutputTokenToProto(token, 1);
+  EXPECT_EQ(proto.choice(), 1u);
+  EXPECT_TRUE(proto.ends_sequence());
+  const auto back = OutputTokenFromProto(proto, kVocab);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->output_index, 7);
+  EXPECT_EQ(back->token_id, 42);
+  EXPECT_EQ(back->finish_reason, FinishReason::kLength);
+  ASSERT_TRUE(back->logprobs.has_value());
+  EXPECT_EQ(back->logprobs->logprob, -0.5f);
+  ASSERT_EQ(back->logprobs->top.size(), 2u);
+  EXPECT_EQ(back->logprobs->top[1].token_id, 3);
+
+  const auto plain = OutputTokenFromProto(
+      OutputTokenToProto({.output_index = 0, .token_id = 1, .logprobs = {}}, 0), kVocab);
+  ASSERT_TRUE(plain.ok());
+  EXPECT_FALSE(plain->logprobs.has_value());
+  EXPECT_EQ(plain->finish_reason, FinishReason::kNone);
+}
+
+TEST(Convert, ATokenThatContradictsItselfIsRefused) {
+  using Proto = internal::v1::OutputToken;
+  const std::vector<std::function<void(Proto&)>> changes = {
+      [](Proto& t) { t.mutable_token()->set_token_id(100); },
+      [](Proto& t) { t.set_output_index(UINT32_MAX); },
+      [](Proto& t) { t.set_ends_sequence(true); },
+      [](Proto& t) { t.set_finish_reason(v1::FINISH_REASON_STOP); },
+      [](Proto& t) { t.set_finish_reason(v1::FINISH_REASON_ABORT), t.set_ends_sequence(true); },
+      [](Proto& t) { t.mutable_token()->add_top_logprobs()->set_token_id(1); },
+      [](Proto& t) {
+        t.mutable_token()->set_logprob(-1);
+        t.mutable_token()->add_top_logprobs()->set_token_id(100);
+      },
+      [](Proto& t) {
+        t.mutable_token()->set_logprob(-1);
+        for (int i = 0; i < 21; ++i) t.mutable_token()->add_top_logprobs();
+      },
+  };
+  for (const auto& change : changes) {
+    Proto token = OutputTokenToProto({.output_index = 1, .token_id = 2, .logprobs = {}}, 0);
+    change(token);
+    EXPECT_EQ(OutputTokenFromProto(token, kVocab).status().code(),
+              absl::StatusCode::kInvalidArgument)
+        << token.ShortDebugString();
+  }
+}
+
+TEST(Convert, ShapeAndLayoutAgree) {
+  for (const KvDtype dtype :
+       {KvDtype::kF32, KvDtype::kF16, KvDtype::kBf16, KvDtype::kInt8, KvDtype::kFp8}) {
+    const KvLayout layout{
+        .layers = 30, .kv_heads = 3, .head_dim = 64, .block_size = 48, .dtype = dtype};
+    const internal::v1::KvShape shape = ShapeFromLayout(layout, "cpu");
+    EXPECT_THAT(shape.wire_dtypes(), ElementsAre(KvDtypeName(dtype)));
+    const auto back = LayoutFromShape(shape);
+    ASSERT_TRUE(back.ok());
+    EXPECT_EQ(*back, layout);
+  }
+  internal::v1::KvShape shape =
+      ShapeFromLayout({.layers = 1, .kv_heads = 1, .head_dim = 16}, "cpu");
+  shape.set_dtype("fp4");
+  EXPECT_EQ(FieldViolations(LayoutFromShape(shape).status())[0].field, "shape.dtype");
+}
+
+}  // namespace
+}  // namespace baton

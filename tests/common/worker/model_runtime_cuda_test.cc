@@ -1,0 +1,123 @@
+// How a runtime divides a GPU's memory. The GPU is the shim's, as small as a test needs it.
+#include <cuda_runtime.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "common/backend/cuda/device/cuda_memory.h"
+#include "common/worker/model_runtime.h"
+
+namespace baton {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr uint64_t kMib = uint64_t{1} << 20;
+constexpr uint64_t kDeviceBytes = 24 * kMib;
+
+ModelRuntimeOptions SmallOptions() {
+  ModelRuntimeOptions options;
+  options.model = std::string(BATON_TEST_DATA) + "/tiny/tiny-llama-f16.gguf";
+  options.device = "cuda";
+  options.threads = 1;
+  options.block_size = 16;
+  options.max_num_seqs = 3;
+  options.max_num_batched_tokens = 64;
+  return options;
+}
+
+class ModelRuntimeOnCuda : public testing::Test {
+ protected:
+  ModelRuntimeOnCuda() { cuda_shim::SetMachine({.device_bytes = kDeviceBytes}); }
+  ~ModelRuntimeOnCuda() override { cuda_shim::SetMachine({}); }
+
+  static std::string ErrorOf(const ModelRuntimeOptions& options) {
+    const absl::Status status = LoadModelRuntime(options).status();
+    EXPECT_EQ(AllocatedDeviceBytes(), 0u);
+    return std::string(status.message());
+  }
+};
+
+// Submits prompts of these lengths together, one the beginning of the other, and steps to the end.
+void Serve(Engine& engine, const std::vector<int>& lengths, int max_tokens) {
+  int finished = 0;
+  for (const int length : lengths) {
+    SequenceRequest request;
+    for (int i = 0; i < length; ++i) request.token_ids.push_back(i * 7 % 200 + 20);
+    request.prompt_length = length;
+    request.sampling = {.temperature = 0, .max_tokens = max_tokens, .ignore_eos = true};
+    request.on_event = [&](const SequenceEvent& event) {
+      finished += std::holds_alternative<SequenceFinished>(event);
+    };
+    EXPECT_TRUE(engine.Submit(engine.NextId(), std::move(request)).ok());
+  }
+  while (engine.Step()) {
+  }
+  EXPECT_EQ(finished, static_cast<int>(lengths.size()));
+}
+
+TEST_F(ModelRuntimeOnCuda, GivesTheCacheWhatTheShareLeavesAndStaysWithinIt) {
+  for (const double utilization : {0.4, 0.9}) {
+    ModelRuntimeOptions options = SmallOptions();
+    options.gpu_memory_utilization = utilization;
+    const auto runtime = LoadModelRuntime(options);
+    ASSERT_TRUE(runtime.ok()) << runtime.status();
+    const size_t block_bytes = (*runtime)->engine->cache().layout().block_bytes();
+    const double share = utilization * static_cast<double>(kDeviceBytes);
+    EXPECT_LE(static_cast<double>(AllocatedDeviceBytes()), share);
+    EXPECT_GT(static_cast<double>(AllocatedDeviceBytes() + block_bytes), share);
+  }
+  EXPECT_EQ(AllocatedDeviceBytes(), 0u);
+}
+
+// Chunks of all rows, then the longest sequences that there can be, all at once.
+TEST_F(ModelRuntimeOnCuda, TakesNoMoreOfTheDeviceOnceItHasStarted) {
+  ModelRuntimeOptions options = SmallOptions();
+  options.max_model_len = 272;
+  const auto runtime = LoadModelRuntime(options);
+  ASSERT_TRUE(runtime.ok()) << runtime.status();
+  const size_t taken = AllocatedDeviceBytes();
+  for (const std::vector<int>& lengths : {std::vector<int>{257, 3, 1}, {270, 269, 258}, {2}}) {
+    Serve(*(*runtime)->engine, lengths, 2);
+    EXPECT_EQ(AllocatedDeviceBytes(), taken) << lengths.size() << " prompts";
+  }
+}
+
+TEST_F(ModelRuntimeOnCuda, TakesTheFlagsWordForTheCache) {
+  ModelRuntimeOptions options = SmallOptions();
+  options.gpu_memory_utilization = 0.01;  // not asked
+  options.num_kv_blocks = 30;
+  const auto runtime = LoadModelRuntime(options);
+  ASSERT_TRUE(runtime.ok()) << runtime.status();
+  EXPECT_EQ((*runtime)->engine->Stats().total_blocks, 30);
+}
+
+TEST_F(ModelRuntimeOnCuda, SaysWhatDoesNotFit) {
+  ModelRuntimeOptions options = SmallOptions();
+  options.num_kv_blocks = 100000;
+  EXPECT_THAT(ErrorOf(options), HasSubstr("--num-kv-blocks"));
+  options = SmallOptions();
+  options.max_num_batched_tokens = 1 << 20;
+  EXPECT_THAT(ErrorOf(options), AllOf(HasSubstr("does not fit"), HasSubstr("MiB of device memory"),
+                                      HasSubstr("--max-num-batched-tokens")));
+  cuda_shim::SetMachine({.device_bytes = 200 << 10});
+  EXPECT_THAT(ErrorOf(SmallOptions()),
+              AllOf(HasSubstr("its weights need"), HasSubstr("--gpu-memory-utilization")));
+}
+
+TEST_F(ModelRuntimeOnCuda, LeavesToOthersWhatTheyTook) {
+  void* theirs = nullptr;  // not by AllocateDeviceMemory: as if another process had it
+  ASSERT_EQ(cudaMalloc(&theirs, 6 * kMib), cudaSuccess);
+  ModelRuntimeOptions options = SmallOptions();
+  options.gpu_memory_utilization = 0.7;
+  EXPECT_TRUE(LoadModelRuntime(options).ok());
+  options.gpu_memory_utilization = 0.9;
+  EXPECT_THAT(ErrorOf(options), HasSubstr("lower it to 0.75"));
+  EXPECT_EQ(cudaFree(theirs), cudaSuccess);
+}
+
+}  // namespace
+}  // namespace baton

@@ -1,0 +1,188 @@
+#include "common/worker/model_runtime.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "common/backend/cpu/machine/cpu_set.h"
+#include "common/backend/cpu/product/weight_packing.h"
+#include "common/base/clock.h"
+#include "common/base/free_memory.h"
+#include "common/gguf/gguf_file.h"
+#include "tests/support/resident_memory.h"
+
+namespace baton {
+namespace {
+
+using testing::HasSubstr;
+
+ModelRuntimeOptions TinyOptions() {
+  ModelRuntimeOptions options;
+  options.model = std::string(BATON_TEST_DATA) + "/tiny/tiny-llama-q4_1.gguf";
+  options.device = "cpu";
+  options.threads = 1;
+  options.num_kv_blocks = 20;
+  return options;
+}
+
+std::vector<OutputToken> Generate(Engine& engine, SequenceRequest request) {
+  std::vector<OutputToken> tokens;
+  request.on_event = [&](const SequenceEvent& event) {
+    if (const auto* produced = std::get_if<TokenProduced>(&event)) {
+      tokens.push_back(produced->token);
+    }
+  };
+  EXPECT_TRUE(engine.Submit(engine.NextId(), std::move(request)).ok());
+  while (engine.Step()) {
+  }
+  return tokens;
+}
+
+TEST(ModelRuntime, RunsATinyModelFromItsFile) {
+  EXPECT_TRUE(CheckModel(TinyOptions()).ok());
+  const auto runtime = LoadModelRuntime(TinyOptions());
+  ASSERT_TRUE(runtime.ok()) << runtime.status();
+  EXPECT_EQ((*runtime)->name, "tiny random llama");
+  EXPECT_EQ((*runtime)->weights_digest.size(), 32u);
+  EXPECT_EQ((*runtime)->tokenizer_digest.size(), 32u);
+  Engine& engine = *(*runtime)->engine;
+  EXPECT_EQ(engine.options().num_kv_blocks, 20);
+  EXPECT_EQ(engine.options().max_model_len, 512);
+  EXPECT_EQ(engine.options().end_of_generation_ids, (*runtime)->tokenizer->end_of_generation_ids());
+  SequenceRequest request;
+  request.token_ids = *(*runtime)->tokenizer->Encode("hello", {});
+  request.prompt_length = static_cast<int>(request.token_ids.size());
+  request.sampling = {.temperature = 0, .max_tokens = 5, .ignore_eos = true};
+  EXPECT_EQ(Generate(engine, request).size(), 5u);
+}
+
+TEST(ModelRuntime, SizesTheCacheByBlocksByBytesOrByDefault) {
+  const KvLayout layout{
+      .layers = 2, .kv_heads = 1, .head_dim = 64, .block_size = 32, .dtype = KvDtype::kF16};
+  ASSERT_EQ(layout.block_bytes(), 16384u);
+  constexpr uint64_t kGib = uint64_t{1} << 30;
+  ModelRuntimeOptions options;
+  EXPECT_EQ(*KvBlockCount(options, layout, 1000, 100 * kGib), 65536);
+  EXPECT_EQ(*KvBlockCount(options, layout, 1000, 0), 65536) << "free memory unknown";
+  EXPECT_EQ(*KvBlockCount(options, layout, 32 * 100000, 100 * kGib), 200000);
+  EXPECT_EQ(*KvBlockCount(options, layout, 1000, kGib), 16384) << "a quarter of what is free";
+  options.kv_cache_memory_bytes = 16384 * 7 + 100;
+  EXPECT_EQ(*KvBlockCount(options, layout, 1000, kGib), 7);
+  options.kv_cache_memory_bytes = 16384;
+  EXPECT_THAT(std::string(KvBlockCount(options, layout, 1000, kGib).status().message()),
+              HasSubstr("--kv-cache-memory-bytes"));
+  KvLayout bytes = layout;
+  for (const KvDtype dtype : {KvDtype::kInt8, KvDtype::kFp8}) {
+    bytes.dtype = dtype;  // a head has 64 + 4 bytes instead of 128
+    options.kv_cache_memory_bytes = 16384 * 1000;
+    EXPECT_EQ(*KvBlockCount(options, bytes, 1000, kGib), 1882);
+  }
+  options = {};
+  options.num_kv_blocks = 3;
+  EXPECT_EQ(*KvBlockCount(options, layout, 1000, kGib), 3);
+}
+
+TEST(ModelRuntime, ErrorsNameFlagOrFile) {
+  const auto message = [](const std::function<void(ModelRuntimeOptions&)>& spoil) {
+    ModelRuntimeOptions options = TinyOptions();
+    spoil(options);
+    const std::string refused(LoadModelRuntime(options).status().message());
+    // The device is looked for only when it is needed.
+    const std::string checked(CheckModel(options).message());
+    EXPECT_EQ(checked, options.device == "cpu" ? refused : "");
+    return refused;
+  };
+  using Options = ModelRuntimeOptions;
+  EXPECT_THAT(message([](Options& o) { o.model = ""; }), HasSubstr("--model"));
+  EXPECT_THAT(message([](Options& o) { o.model = "/nowhere.gguf"; }), HasSubstr("/nowhere.gguf"));
+  EXPECT_THAT(message([](Options& o) { o.kv_cache_dtype = "f8"; }), HasSubstr("--kv-cache-dtype"));
+  EXPECT_THAT(message([](Options& o) { o.kv_cache_memory_bytes = 1; }), HasSubstr("give one"));
+  EXPECT_THAT(message([](Options& o) { o.block_size = 20; }), HasSubstr("--block-size"));
+  EXPECT_THAT(message([](Options& o) { o.device = "tpu"; }), HasSubstr("--device"));
+  EXPECT_THAT(message([](Options& o) { o.max_model_len = 9999; }), HasSubstr("--max-model-len"));
+}
+
+TEST(ModelRuntime, KvTypesAreThoseOfTheFlag) {
+  EXPECT_EQ(*ParseKvDtype("auto"), KvDtype::kF16);
+  EXPECT_EQ(*ParseKvDtype("int8"), KvDtype::kInt8);
+  EXPECT_EQ(*ParseKvDtype("fp8"), KvDtype::kFp8);
+  EXPECT_EQ(*ParseKvDtype("fp8_e4m3"), KvDtype::kFp8);
+  EXPECT_THAT(std::string(ParseKvDtype("fp8_e5m2").status().message()),
+              HasSubstr("not one of auto, f16, f32, bf16, int8, fp8"));
+}
+
+TEST(ModelRuntime, LeavesTheThreadThatLoadsOnItsCpus) {
+  const std::vector<int> cpus = UsableCpus();
+  ModelRuntimeOptions options = TinyOptions();
+  options.cpu_set = absl::StrCat(cpus.back());
+  ASSERT_TRUE(LoadModelRuntime(options).ok());
+  EXPECT_EQ(UsableCpus(), cpus) << "threads that it starts would share one CPU";
+}
+
+TEST(FreeMemory, IsKnownOnThisMachine) { EXPECT_GT(FreeMemoryBytes(), uint64_t{1} << 20); }
+
+// Bytes of the file's matrices once they are repacked.
+int64_t RepackedBytes(const std::string& path) {
+  const auto file = GgufFile::Open(path);
+  size_t bytes = 0;
+  for (const GgufTensor& tensor : file->tensors()) {
+    if (tensor.dims.size() != 2) continue;
+    bytes += PackedGroupBytes(tensor.type, tensor.dims[0]) * ((tensor.dims[1] + 15) / 16);
+  }
+  return static_cast<int64_t>(bytes);
+}
+
+TEST(ModelRuntime, HoldsTheRepackedWeightsAndNotTheFileToo) {
+  const char* path = std::getenv("BATON_TEST_MODEL");
+  if (path == nullptr || *path == '\0') GTEST_SKIP() << "BATON_TEST_MODEL is not set";
+  constexpr int64_t kMib = int64_t{1} << 20;
+  const int64_t weights = RepackedBytes(path);
+  const int64_t before = ProcessMemoryBytes("VmRSS");
+  ResetPeakMemory();
+  ModelRuntimeOptions options;
+  options.model = path;
+  options.device = "cpu";
+  const auto start = SteadyNow();
+  const auto runtime = LoadModelRuntime(options);
+  ASSERT_TRUE(runtime.ok()) << runtime.status();
+  const int64_t peak = ProcessMemoryBytes("VmHWM") - before;
+  const int64_t resident = ProcessMemoryBytes("VmRSS") - before;
+  std::printf("weights %ld MiB, resident %ld MiB, peak while loading %ld MiB, %ld ms\n",
+              weights / kMib, resident / kMib, peak / kMib,
+              static_cast<long>(absl::ToInt64Milliseconds(SteadyNow() - start)));
+  // The KV cache (1 GiB) is not resident before it is used.
+  EXPECT_LT(resident, weights + 100 * kMib);
+  EXPECT_LT(peak, weights + 100 * kMib);
+}
+
+// The real model answers; the file is named from outside and too large to keep here.
+TEST(ModelRuntime, TheRealModelKnowsTheCapitalOfFrance) {
+  const char* path = std::getenv("BATON_TEST_MODEL");
+  if (path == nullptr || *path == '\0') GTEST_SKIP() << "BATON_TEST_MODEL is not set";
+  ModelRuntimeOptions options;
+  options.model = path;
+  options.device = "cpu";
+  const auto runtime = LoadModelRuntime(options);
+  ASSERT_TRUE(runtime.ok()) << runtime.status();
+  SequenceRequest request;
+  request.token_ids = *(*runtime)->tokenizer->Encode(
+      "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n",
+      {.add_special_tokens = false, .parse_special = true});
+  request.prompt_length = static_cast<int>(request.token_ids.size());
+  request.sampling = {.temperature = 0, .max_tokens = 40};
+  std::vector<int32_t> ids;
+  const std::vector<OutputToken> tokens = Generate(*(*runtime)->engine, request);
+  for (const OutputToken& token : tokens) ids.push_back(token.token_id);
+  const std::string answer = (*runtime)->tokenizer->Decode(ids, true);
+  EXPECT_THAT(answer, HasSubstr("Paris"));
+  EXPECT_EQ(tokens.back().finish_reason, FinishReason::kStop) << answer;
+}
+
+}  // namespace
+}  // namespace baton

@@ -1,0 +1,80 @@
+#include "common/worker/worker_flags.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "common/net/metrics.h"
+#include "common/worker/banner.h"
+#include "common/worker/worker_metrics.h"
+
+namespace baton {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+absl::Status Parse(WorkerFlags& worker, std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "worker");
+  FlagSet flags("worker", "A worker.");
+  AddWorkerFlags(flags, worker);
+  if (const absl::Status status = flags.Parse(static_cast<int>(arguments.size()), arguments.data());
+      !status.ok()) {
+    return status;
+  }
+  return ValidateWorkerFlags(worker);
+}
+
+TEST(WorkerFlags, AreReadAndChecked) {
+  WorkerFlags worker;
+  const absl::Status status =
+      Parse(worker, {"--model=/m.gguf", "--max-model-len=4K", "--kv-cache-memory-bytes=2GiB",
+                     "--device=cuda:1", "--cpu-set=0-1", "--listen=127.0.0.1:0"});
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(worker.max_model_len, 4096);
+  EXPECT_EQ(worker.kv_cache_memory_bytes, uint64_t{2} << 30);
+}
+
+TEST(WorkerFlags, ABadOneIsNamed) {
+  const struct {
+    std::vector<const char*> arguments;
+    const char* flag;
+  } kCases[] = {
+      {{}, "--model"},
+      {{"--model=m", "--device=tpu"}, "--device"},
+      {{"--model=m", "--device=cuda:x"}, "--device"},
+      {{"--model=m", "--block-size=24"}, "--block-size"},
+      {{"--model=m", "--cpu-isa=sse"}, "--cpu-isa"},
+      {{"--model=m", "--cpu-set=3-1"}, "--cpu-set"},
+      {{"--model=m", "--cpu-set=0,,1"}, "--cpu-set"},
+      {{"--model=m", "--kv-cache-dtype=int4"}, "--kv-cache-dtype"},
+      {{"--model=m", "--num-kv-blocks=4", "--kv-cache-memory-bytes=1k"}, "--num-kv-blocks"},
+      {{"--model=m", "--gpu-memory-utilization=0"}, "--gpu-memory-utilization"},
+      {{"--model=m", "--gpu-memory-utilization=1.5"}, "--gpu-memory-utilization"},
+      {{"--model=m", "--kv-connections=17"}, "--kv-connections"},
+      {{"--model=m", "--kv-wire-dtype=fp4"}, "--kv-wire-dtype"},
+      {{"--model=m", "--kv-wire-dtype=f32", "--strict-kv-dtype"}, "--kv-wire-dtype"},
+      {{"--model=m", "--listen=0.0.0.0:1"}, "--insecure"}};
+  for (const auto& c : kCases) {
+    WorkerFlags worker;
+    EXPECT_THAT(std::string(Parse(worker, c.arguments).message()), HasSubstr(c.flag));
+  }
+}
+
+TEST(Banner, SaysBlocksAsTokens) {
+  const std::string text = Banner({.version = "0.1.0",
+                                   .role = "decode",
+                                   .model = "SmolLM2",
+                                   .weights = "Q4_1",
+                                   .kv_dtype = "f16",
+                                   .device = "cpu avx2, 2 threads",
+                                   .kv_blocks = 128,
+                                   .block_size = 32,
+                                   .max_model_len = 2048,
+                                   .address = "127.0.0.1:50052"});
+  EXPECT_THAT(text, HasSubstr("128 blocks = 4096 tokens (f16), 2 sequences"));
+  EXPECT_THAT(text, HasSubstr("127.0.0.1:50052"));
+  EXPECT_THAT(text, HasSubstr("device   cpu avx2, 2 threads\n"));
+}
+
+}  // namespace
+}  // namespace baton

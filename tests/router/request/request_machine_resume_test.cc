@@ -1,0 +1,458 @@
+// Attempts that break, and the ones that go on from there.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "common/rpc/status.h"
+#include "router/request/request_machine.h"
+#include "tests/router/request/machine_harness.h"
+
+namespace baton {
+namespace {
+
+using internal::v1::OutputToken;
+
+const absl::Status kKilled = absl::UnavailableError("killed");
+
+// "abc", the last token ended by max_tokens.
+std::vector<OutputToken> Abc() {
+  return {Token(0, 0), Token(1, 1), LastToken(2, 2, v1::FINISH_REASON_LENGTH)};
+}
+
+void StartAttempt(MachineHarness& harness, const WorkersChosen& chosen) {
+  harness.Feed(chosen);
+  harness.DecodeAccepts();
+  harness.PrefillStarts();
+}
+
+MachineHarness Prefilling(uint32_t max_tokens = 3) {
+  MachineHarness harness(MachineHarness::Spec(max_tokens));
+  StartAttempt(harness, MachineHarness::Chosen(true, true));
+  return harness;
+}
+
+MachineHarness Decoding(uint32_t max_tokens = 3) {
+  MachineHarness harness = Prefilling(max_tokens);
+  harness.PrefillSends(Abc()[0]);
+  harness.DecodeCommits();
+  harness.PrefillFinishes();
+  harness.PrefillEnds(absl::OkStatus());
+  harness.DecodeSends({Abc()[0], Abc()[1]});
+  return harness;
+}
+
+WorkersChosen Others() {
+  WorkersChosen chosen = MachineHarness::Chosen(true, true);
+  chosen.prefill = WorkerName{3, "p2"};
+  chosen.decode = WorkerName{4, "d2"};
+  return chosen;
+}
+
+TEST(RequestResume, ADecodeWorkersDeathIsFollowedByAnAttemptFromTheTokensSoFar) {
+  MachineHarness harness = Decoding();
+  harness.DecodeEnds(kKilled);
+  EXPECT_EQ(harness.terminals(), 0);
+  ASSERT_EQ(harness.Count<ChooseWorkers>(), 2) << "at once";
+  const WorkerNeeds& needs = harness.Last<ChooseWorkers>()->needs;
+  EXPECT_TRUE(needs.resumed);
+  EXPECT_EQ(needs.avoid, std::vector<uint64_t>{2});
+  EXPECT_EQ(needs.prompt_tokens, 5u);
+  EXPECT_EQ(needs.max_total_tokens, 6u);
+  EXPECT_FALSE(needs.decode) << "one token remains";
+
+  WorkersChosen chosen = Others();
+  chosen.decode.reset();
+  harness.Feed(chosen);
+  const auto& sequence = harness.Last<StartPrefill>()->request.sequence();
+  EXPECT_EQ(sequence.key().attempt(), 2u);
+  EXPECT_EQ(sequence.prompt_length(), 3u);
+  EXPECT_EQ(std::vector<uint32_t>(sequence.token_ids().begin(), sequence.token_ids().end()),
+            (std::vector<uint32_t>{1, 2, 3, 0, 1}));
+  harness.PrefillStarts();
+  harness.PrefillSends(Abc()[2]);
+  harness.PrefillFinishes();
+  ASSERT_EQ(harness.Count<Complete>(), 1) << harness.failure();
+  EXPECT_EQ(harness.text, "abc");
+  EXPECT_EQ(harness.complete().usage().completion_tokens(), 3u);
+  EXPECT_EQ(harness.complete().timings().attempts(), 2u);
+  EXPECT_TRUE(harness.complete().timings().exact());
+}
+
+TEST(RequestResume, APrefillWorkersDeathKeepsTheDecodeCallUntilTheNextAttemptHasReachedIt) {
+  MachineHarness harness = Prefilling();
+  harness.PrefillEnds(kKilled);
+  EXPECT_EQ(harness.Count<CancelDecode>(), 0) << "its worker holds pages of the prompt";
+  const WorkerNeeds& needs = harness.Last<ChooseWorkers>()->needs;
+  EXPECT_EQ(needs.avoid, std::vector<uint64_t>{1});
+  EXPECT_EQ(needs.prefer_decode, 2u);
+  harness.Choose(true, true);
+  EXPECT_EQ(harness.Count<CancelDecode>(), 0);
+  harness.DecodeAccepts();
+  ASSERT_EQ(harness.Count<CancelDecode>(), 1);
+  EXPECT_EQ(harness.Last<CancelDecode>()->attempt, 1u);
+  EXPECT_EQ(harness.Last<OpenDecode>()->attempt, 2u);
+}
+
+TEST(RequestResume, ADecodeWorkerThatIsNotTakenAgainIsLetGoAtOnce) {
+  MachineHarness harness = Prefilling();
+  harness.PrefillEnds(kKilled);
+  harness.Feed(Others());
+  ASSERT_EQ(harness.Count<CancelDecode>(), 1);
+  EXPECT_EQ(harness.Last<CancelDecode>()->attempt, 1u);
+}
+
+TEST(RequestResume, TheOldDecodeCallEndsWithTheRequest) {
+  MachineHarness harness = Prefilling();
+  harness.PrefillEnds(kKilled);
+  harness.Feed(ClientCancelled{});
+  EXPECT_EQ(harness.Count<CancelDecode>(), 1);
+  EXPECT_EQ(harness.terminals(), 1);
+}
+
+TEST(RequestResume, ATransferThatFailsAgainIsTriedWithTwoOthers) {
+  const absl::Status broke = WithErrorInfo(absl::UnavailableError("the push broke"),
+                                           {kReasonKvTransferFailed, kStageTransfer, "p", {}});
+  MachineHarness harness = Prefilling();
+  harness.PrefillEnds(broke);
+  EXPECT_EQ(harness.Last<ChooseWorkers>()->needs.prefer_decode, 2u);
+  StartAttempt(harness, MachineHarness::Chosen(true, true));
+  harness.PrefillEnds(broke);
+  EXPECT_EQ(harness.Count<ChooseWorkers>(), 2) << "it waits before the third";
+  harness.PassTime(absl::Seconds(1));
+  ASSERT_EQ(harness.Count<ChooseWorkers>(), 3);
+  const std::vector<uint64_t>& avoid = harness.Last<ChooseWorkers>()->needs.avoid;
+  EXPECT_EQ(std::count(avoid.begin(), avoid.end(), 1), 2);
+  EXPECT_EQ(std::count(avoid.begin(), avoid.end(), 2), 1);
+  EXPECT_EQ(harness.Last<ChooseWorkers>()->needs.prefer_decode, 0u);
+}
+
+TEST(RequestResume, WhatAWorkerSaysAboutTheRequestItselfEndsIt) {
+  for (const absl::StatusCode code :
+       {absl::StatusCode::kInvalidArgument, absl::StatusCode::kFailedPrecondition,
+        absl::StatusCode::kInternal, absl::StatusCode::kDeadlineExceeded}) {
+    MachineHarness harness = Prefilling();
+    harness.PrefillEnds(absl::Status(code, "no"));
+    EXPECT_EQ(harness.failure().code(), code);
+    EXPECT_EQ(harness.Count<CancelDecode>(), 1);
+  }
+}
+
+TEST(RequestResume, WorkersThatDoNotFitAreAnsweredWithAnotherPair) {
+  const absl::Status mismatch = WithErrorInfo(absl::FailedPreconditionError("another model"),
+                                              {.reason = kReasonModelMismatch});
+  for (const bool prefill_says_so : {true, false}) {
+    MachineHarness harness = Prefilling();
+    if (prefill_says_so) {
+      harness.PrefillEnds(mismatch);
+    } else {
+      harness.DecodeEnds(mismatch);
+      harness.PassTime(absl::Hours(1));
+    }
+    ASSERT_EQ(harness.Count<ChooseWorkers>(), 2);
+    EXPECT_EQ(harness.Last<ChooseWorkers>()->needs.avoid, (std::vector<uint64_t>{1, 2}));
+    EXPECT_EQ(harness.Last<ChooseWorkers>()->needs.prefer_decode, 0u);
+  }
+}
+
+TEST(RequestResume, ARefusalIsTriedElsewhereButNoLongerThanAWorkerIsWaitedFor) {
+  MachineHarness harness(MachineHarness::Spec(3));
+  const absl::Time begin = harness.now;
+  int refusals = 0;
+  while (harness.terminals() == 0 && refusals < 1000) {
+    if (harness.Count<ChooseWorkers>() > refusals) {
+      harness.Choose(true, true);
+      harness.DecodeEnds(absl::ResourceExhaustedError("full"));
+      ++refusals;
+    } else {
+      harness.PassTime(absl::Hours(1));
+    }
+  }
+  EXPECT_GT(refusals, 5);
+  EXPECT_LT(refusals, 30) << "paced";
+  EXPECT_EQ(harness.failure().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(harness.now - begin, absl::Seconds(30));
+}
+
+TEST(RequestResume, GivesUpWhereTransfersFailForHalfAMinute) {
+  MachineHarness harness(MachineHarness::Spec(3));
+  int attempts = 0;
+  while (harness.terminals() == 0 && attempts < 1000) {
+    if (harness.Count<ChooseWorkers>() > attempts) {
+      ++attempts;
+      StartAttempt(harness, MachineHarness::Chosen(true, true));
+      harness.now += absl::Seconds(3);
+      harness.PrefillEnds(WithErrorInfo(absl::UnavailableError("the push broke"),
+                                        {kReasonKvTransferFailed, kStageTransfer, "p", {}}));
+    } else {
+      harness.PassTime(absl::Hours(1));
+    }
+  }
+  EXPECT_EQ(ErrorReason(harness.failure()), kReasonKvTransferFailed);
+  EXPECT_TRUE(RetryDelay(harness.failure()).has_value());
+  EXPECT_GE(harness.now - absl::UnixEpoch(), absl::Seconds(30));
+  EXPECT_LT(harness.now - absl::UnixEpoch(), absl::Seconds(40));
+}
+
+TEST(RequestResume, AfterABreakWithoutAWorkerTheClientHearsOfTheBreak) {
+  MachineHarness harness = Decoding(9);
+  harness.DecodeEnds(kKilled);
+  harness.PassTime(absl::Seconds(30));
+  EXPECT_EQ(harness.failure().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(GetErrorInfo(harness.failure())->stage, kStageDecode);
+  EXPECT_EQ(GetErrorInfo(harness.failure())->worker, "d");
+  EXPECT_TRUE(RetryDelay(harness.failure()).has_value());
+}
+
+TEST(RequestResume, ARefusalAfterABreakDoesNotHideTheBreak) {
+  MachineHarness harness = Decoding(9);
+  harness.DecodeEnds(kKilled);
+  harness.Feed(Others());
+  harness.DecodeEnds(kKilled);  // it took nothing
+  harness.PassTime(absl::Seconds(1));
+  harness.PassTime(absl::Seconds(30));
+  EXPECT_EQ(GetErrorInfo(harness.failure())->stage, kStageDecode);
+  EXPECT_EQ(GetErrorInfo(harness.failure())->worker, "d");
+}
+
+// Up to the next attempt's placing: `attempts` have been placed.
+void WaitForChoice(MachineHarness& harness, int attempts) {
+  for (int i = 0; i < 5 && harness.Count<ChooseWorkers>() <= attempts; ++i) {
+    harness.PassTime(absl::Seconds(2));
+  }
+}
+
+TEST(RequestResume, ARequestThatKillsFourWorkersAtOnePlaceIsPoison) {
+  for (const bool local : {false, true}) {
+    MachineHarness harness(MachineHarness::Spec(9));
+    for (int death = 0; death < 4; ++death) {
+      ASSERT_EQ(harness.terminals(), 0) << death;
+      WaitForChoice(harness, death);
+      harness.Choose(!local, true);
+      harness.DecodeAccepts();
+      EXPECT_EQ(harness.Last<OpenDecode>()->start.start().sequence().isolate(), death >= 2);
+      local ? harness.DecodeComputes(0) : harness.PrefillStarts();
+      local ? harness.DecodeEnds(kKilled) : harness.PrefillEnds(kKilled);
+    }
+    EXPECT_EQ(harness.failure().code(), absl::StatusCode::kInternal);
+    EXPECT_EQ(ErrorReason(harness.failure()), kReasonPoisonRequest);
+  }
+}
+
+TEST(RequestResume, AWorkerThatDiesBeforeItBeginsTheRequestDoesNotCountAgainstIt) {
+  for (const bool local : {false, true}) {
+    MachineHarness harness(MachineHarness::Spec(9));
+    for (int death = 0; death < 8; ++death) {
+      ASSERT_EQ(harness.terminals(), 0) << death;
+      WaitForChoice(harness, death);
+      harness.Choose(!local, true);
+      harness.DecodeAccepts();
+      EXPECT_FALSE(harness.Last<OpenDecode>()->start.start().sequence().isolate()) << death;
+      local ? harness.DecodeEnds(kKilled) : harness.PrefillEnds(kKilled);
+    }
+  }
+}
+
+TEST(RequestResume, AWorkerThatDrainsIsNoDeath) {
+  MachineHarness harness = Prefilling(9);
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_EQ(harness.terminals(), 0);
+    harness.DecodeEnds(WithErrorInfo(absl::UnavailableError("draining"),
+                                     {kReasonDraining, kStageDecode, "d", {}}));
+    harness.PrefillEnds(absl::CancelledError("cancelled"));
+    for (int wait = 0; wait < 5; ++wait) harness.PassTime(absl::Seconds(1));
+    StartAttempt(harness, MachineHarness::Chosen(true, true));
+    EXPECT_FALSE(harness.Last<StartPrefill>()->request.sequence().isolate());
+  }
+}
+
+TEST(RequestResume, OtherNumbersOrALossyHandOffAreToldAsNotExact) {
+  for (const bool lossy : {false, true}) {
+    MachineHarness harness = Prefilling(4);
+    harness.PrefillSends(Abc()[0]);
+    DecodeMessage committed{.attempt = 1, .message = {}};
+    committed.message.mutable_committed()->set_exact(!lossy);
+    harness.Feed(committed);
+    harness.DecodeSends({Abc()[0], Abc()[1]});
+    harness.DecodeEnds(kKilled);
+    WorkersChosen chosen = Others();
+    if (!lossy) chosen.prefill_numerics = "cuda";
+    StartAttempt(harness, chosen);
+    harness.PrefillSends(Token(2, 2));
+    harness.DecodeCommits();
+    harness.PrefillFinishes();
+    harness.DecodeSends({Token(2, 2), LastToken(3, 3, v1::FINISH_REASON_LENGTH)});
+    harness.DecodeFinishes();
+    ASSERT_EQ(harness.Count<Complete>(), 1) << harness.failure();
+    EXPECT_EQ(harness.text, "abcd");
+    EXPECT_FALSE(harness.complete().timings().exact()) << lossy;
+  }
+}
+
+TEST(RequestResume, APausedClientsNextAttemptIsPausedToo) {
+  MachineHarness harness = Decoding(9);
+  harness.Feed(ClientBehind{});
+  harness.DecodeEnds(kKilled);
+  const int before = harness.Count<SendToDecode>();
+  harness.Feed(Others());
+  ASSERT_EQ(harness.Count<SendToDecode>(), before + 1);
+  EXPECT_TRUE(harness.Last<SendToDecode>()->message.flow().paused());
+}
+
+TEST(RequestResume, LateEventsOfAnEarlierAttemptAreIgnored) {
+  MachineHarness harness = Decoding(9);
+  harness.DecodeEnds(kKilled);
+  StartAttempt(harness, Others());
+  DecodeMessage late{.attempt = 1, .message = {}};
+  *late.message.mutable_tokens()->add_tokens() = Token(2, 9);
+  harness.Feed(late);
+  harness.Feed(DecodeEnded{1, kKilled});
+  harness.Feed(PrefillEnded{1, kKilled});
+  EXPECT_EQ(harness.text, "ab");
+  EXPECT_EQ(harness.machine.attempt(), 2u);
+}
+
+// One attempt's two workers, which play the right tokens from where the attempt began.
+class Attempt {
+ public:
+  Attempt(MachineHarness& harness, const std::vector<OutputToken>& right)
+      : harness_(harness),
+        right_(right),
+        sent_(static_cast<uint32_t>(harness.machine.log(0).size())) {
+    first_ = sent_;
+    alone_ = first_ + 1 == right_.size() && !harness.Last<ChooseWorkers>()->needs.decode;
+    harness_.Choose(true, !alone_);
+    if (!alone_) harness_.DecodeAccepts();
+  }
+  bool KillPrefill() {
+    if (prefill_gone_) return false;
+    prefill_gone_ = true;
+    harness_.PrefillEnds(kKilled);
+    return true;
+  }
+  bool KillDecode() {
+    if (decode_gone_ || alone_) return false;
+    decode_gone_ = true;
+    harness_.DecodeEnds(kKilled);
+    return true;
+  }
+  // The prefill worker: started, first token, then (once committed) finished, end.
+  void PrefillGoesOn() {
+    if (prefill_gone_) return;
+    const bool ends = first_ + 1 == right_.size();
+    if (step_ == 0) {
+      harness_.PrefillStarts();
+    } else if (step_ == 1) {
+      harness_.PrefillSends(right_[first_]);
+    } else if (step_ == 2 && (committed_ || ends)) {
+      harness_.PrefillFinishes();
+    } else if (step_ == 3) {
+      harness_.PrefillEnds(absl::OkStatus());
+      prefill_gone_ = true;
+    } else {
+      return;
+    }
+    ++step_;
+  }
+  void DecodeGoesOn(uint32_t most) {
+    const auto count = static_cast<uint32_t>(right_.size());
+    if (decode_gone_ || alone_) return;
+    // It can commit once the prefill worker has its first token, delivered to us or not.
+    if (!committed_ && first_ + 1 < count) {
+      if (step_ < 1 || prefill_gone_) return;
+      harness_.DecodeCommits();
+      committed_ = true;
+    } else if (committed_ && sent_ < count) {
+      const uint32_t end = std::min(count, sent_ + most);
+      harness_.DecodeSends({right_.begin() + sent_, right_.begin() + end});
+      sent_ = end;
+    } else if (sent_ == count && !finished_) {
+      harness_.DecodeFinishes();
+      finished_ = true;
+    }
+  }
+
+ private:
+  MachineHarness& harness_;
+  const std::vector<OutputToken>& right_;
+  uint32_t first_ = 0;  // output index
+  uint32_t sent_;
+  int step_ = 0;
+  bool alone_ = false;  // no decode worker is involved
+  bool committed_ = false, finished_ = false, decode_gone_ = false, prefill_gone_ = false;
+};
+
+// Each worker's events come in its own order, the two interleaved in any way; now and then a worker
+// dies, the client leaves or time passes. Whatever happens: one terminal, and what was delivered is
+// a beginning of the right tokens; and all of them, unless the client left or nobody is left.
+TEST(RequestResume, EndsOnceWithTheRightTokensUnderAnyInterleavingAndAnyDeaths) {
+  int completed = 0, resumed = 0, cancelled = 0, poisoned = 0;
+  for (uint32_t seed = 0; seed < 3000; ++seed) {
+    std::mt19937 random(seed);
+    const auto chance = [&](uint32_t of) { return random() % of == 0; };
+    const uint32_t count = 1 + random() % 8;
+    std::vector<OutputToken> right;
+    for (uint32_t i = 0; i + 1 < count; ++i) right.push_back(Token(i, random() % 26));
+    const bool stops = chance(2);
+    right.push_back(stops ? LastToken(count - 1, 26, v1::FINISH_REASON_STOP)
+                          : LastToken(count - 1, random() % 26, v1::FINISH_REASON_LENGTH));
+    // A request for one token involves no decode worker: two at least, or the end comes early.
+    const uint32_t most = std::max<uint32_t>(count + (stops ? random() % 2 : 0), stops ? 2 : 1);
+    MachineHarness harness(MachineHarness::Spec(most));
+    const bool faults = chance(2);
+    std::optional<Attempt> attempt;
+    int asked = 0;
+    bool left = false;
+    for (int turn = 0; turn < 2000 && harness.terminals() == 0; ++turn) {
+      if (harness.Count<ChooseWorkers>() > asked) {
+        asked = harness.Count<ChooseWorkers>();
+        attempt.emplace(harness, right);
+      } else if (harness.machine.attempt() > static_cast<uint32_t>(asked)) {
+        harness.PassTime(absl::Seconds(3));  // it waits before it asks
+      } else if (faults && chance(15)) {
+        if (chance(10)) {
+          harness.Feed(ClientCancelled{});
+          left = true;
+        } else if (chance(2)) {
+          attempt->KillPrefill();
+        } else {
+          attempt->KillDecode();
+        }
+      } else if (chance(2)) {
+        attempt->PrefillGoesOn();
+      } else {
+        attempt->DecodeGoesOn(1 + random() % 3);
+      }
+      if (chance(8)) harness.PassTime(absl::Milliseconds(random() % 100));
+    }
+    for (int i = 0; i < 20 && harness.terminals() == 0; ++i) harness.PassTime(absl::Hours(1));
+    ASSERT_EQ(harness.terminals(), 1) << seed;
+    const size_t visible = stops ? count - 1 : count;
+    ASSERT_LE(harness.ids.size(), visible) << seed;
+    for (size_t i = 0; i < harness.ids.size(); ++i) {
+      ASSERT_EQ(harness.ids[i], right[i].token().token_id()) << seed;
+    }
+    if (harness.Count<Complete>() == 1) {
+      ++completed;
+      resumed += harness.machine.attempt() > 1;
+      ASSERT_EQ(harness.ids.size(), visible) << seed;
+      ASSERT_EQ(harness.complete().usage().completion_tokens(), count) << seed;
+    } else if (left) {
+      ++cancelled;
+    } else {
+      ++poisoned;
+      ASSERT_EQ(ErrorReason(harness.failure()), kReasonPoisonRequest)
+          << seed << " " << harness.failure();
+    }
+    const size_t actions_at_end = harness.actions.size();
+    harness.DecodeSends({Token(0, 1)});
+    harness.Feed(ClientCancelled{});
+    ASSERT_EQ(harness.actions.size(), actions_at_end) << "nothing follows the terminal";
+  }
+  EXPECT_GT(completed, 2500);
+  EXPECT_GT(resumed, 300);
+  EXPECT_GT(cancelled, 30);
+  EXPECT_LT(poisoned, 100);
+}
+
+}  // namespace
+}  // namespace baton
