@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/base/failpoint.h"
+#include "common/protocol/worker_status.h"
 #include "common/rpc/status.h"
 
 namespace baton {
@@ -27,8 +28,7 @@ absl::Status AttemptRegistry::Admit(const AttemptKey& key, uint32_t choices, End
   {
     absl::MutexLock lock(&mutex_);
     if (attempts_.size() >= max_attempts_) {
-      return WithRetryInfo(absl::ResourceExhaustedError("too many sequences on this worker"),
-                           absl::Milliseconds(100));
+      return WorkerFullStatus("too many sequences on this decode worker", "", kStageQueue);
     }
     std::vector<AttemptKey> superseded;
     switch (fence_.Admit(key, choices, &superseded)) {

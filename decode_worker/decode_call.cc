@@ -12,6 +12,7 @@
 #include "common/base/numerics.h"
 #include "common/base/status_macros.h"
 #include "common/handoff/kv_digest.h"
+#include "common/protocol/worker_status.h"
 #include "common/rpc/status.h"
 #include "common/worker/convert.h"
 
@@ -24,6 +25,14 @@ using internal::v1::PushRefused;
 // The resume key: equal in every attempt that begins with the same choice of the same request.
 std::string ResumeKey(const internal::v1::AttemptKey& key) {
   return absl::StrCat(key.request_id_high(), ".", key.request_id_low(), ".", key.choice());
+}
+
+// What the push of a call that ended with `status` is told.
+PushRefused::Reason RefusalAfter(const absl::Status& status) {
+  const std::string reason = ErrorReason(status);
+  if (reason == kReasonSuperseded) return PushRefused::REASON_SUPERSEDED;
+  if (reason == kReasonDraining) return PushRefused::REASON_DRAINING;
+  return PushRefused::REASON_ABORTED;
 }
 
 absl::StatusOr<std::vector<OutputToken>> TokensFromProto(
@@ -238,18 +247,11 @@ void DecodeCall::OnCommitted(const KvReceiver::CommitSequence& commit) {
 
 void DecodeCall::OnPushFailed(const absl::Status& status) {
   BATON_FAILPOINT("decode.push_failed");
-  const bool mismatch = absl::IsFailedPrecondition(status);
   absl::MutexLock lock(&mutex_);
   inflight_.reset();
   if (outbox_.ended() || releasing_) return;
   if (options_.metrics != nullptr) options_.metrics->TransferFailed(status);
-  EndLocked(WithErrorInfo(absl::Status(mismatch ? absl::StatusCode::kFailedPrecondition
-                                                : absl::StatusCode::kUnavailable,
-                                       status.message()),
-                          {mismatch ? kReasonModelMismatch : kReasonKvTransferFailed,
-                           kStageTransfer,
-                           options_.worker_name,
-                           {}}));
+  EndLocked(TransferFailed(status, options_.worker_name));
 }
 
 void DecodeCall::On(const PrefillStarted& event) { QueueProgress(event.cached_tokens); }
@@ -314,8 +316,7 @@ void DecodeCall::EndLocked(const absl::Status& status) {
     outbox_.DropAll();
     queued_tokens_ = 0;
   }
-  EndSequence(ErrorReason(status) == kReasonSuperseded ? PushRefused::REASON_SUPERSEDED
-                                                       : PushRefused::REASON_ABORTED);
+  EndSequence(RefusalAfter(status));
   WriteNext();
 }
 

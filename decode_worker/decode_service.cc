@@ -1,9 +1,7 @@
 #include "decode_worker/decode_service.h"
 
-#include "absl/time/time.h"
-
 #include "common/base/failpoint.h"
-#include "common/net/draining.h"
+#include "common/protocol/worker_status.h"
 #include "common/rpc/status.h"
 #include "decode_worker/decode_call.h"
 
@@ -35,9 +33,8 @@ grpc::ServerBidiReactor<Received<DecodeRequest>, DecodeResponse>* DecodeService:
   }
   if (calls_->fetch_add(1) >= static_cast<int>(options_.max_calls)) {
     calls_->fetch_sub(1);
-    return new RefusedCall(
-        WithRetryInfo(absl::ResourceExhaustedError("too many calls on this decode worker"),
-                      absl::Milliseconds(100)));
+    return new RefusedCall(WorkerFullStatus("too many calls on this decode worker",
+                                            options_.worker_name, kStageQueue));
   }
   const auto call = std::make_shared<DecodeCall>(engine_, registry_, options_,
                                                  [calls = calls_] { calls->fetch_sub(1); });

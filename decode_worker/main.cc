@@ -1,5 +1,5 @@
 // baton-decode-worker: KV caches in, tokens out; or prompts, where no prefill worker is wanted.
-#include "common/net/draining.h"
+#include "common/protocol/worker_status.h"
 #include "common/worker/worker_process.h"
 #include "decode_worker/attempt_registry.h"
 #include "decode_worker/decode_service.h"

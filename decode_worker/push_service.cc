@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/protocol/worker_status.h"
+#include "common/rpc/status.h"
 
 namespace baton {
 namespace {
@@ -11,7 +13,8 @@ namespace {
 class RefusedPush final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   RefusedPush() {
-    Finish(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "too many pushes at once"));
+    Finish(ToGrpcStatus(
+        WorkerFullStatus("too many pushes on this decode worker", "", kStageTransfer)));
   }
   void OnDone() override { delete this; }
 };

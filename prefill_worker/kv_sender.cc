@@ -7,6 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/base/failpoint.h"
+#include "common/protocol/worker_status.h"
 
 namespace baton {
 namespace {
@@ -126,6 +127,7 @@ void KvSender::On(const StreamEnded& event) {
   if (finished_) return;
   if (event.stream != 0) return LoseStream(event.stream);
   if (state_ == State::kAborting) return Finish(abort_status_);
+  if (TakesNoWork(event.status)) return Finish(event.status);
   Finish(absl::UnavailableError(
       absl::StrCat("the push to the decode worker broke: ", std::string(event.status.message()))));
 }

@@ -145,7 +145,8 @@ class KvSender {
   // Gives the connections up: cancelled calls do not end, or their slices are not given back.
   struct DropChannel {};
   // Comes once. OK: committed, or ended by the first token. FAILED_PRECONDITION: the models or the
-  // KV shapes of the two sides do not fit.
+  // KV shapes of the two sides do not fit. TakesNoWork (worker_status.h): the decode worker is full
+  // or draining.
   struct Finished {
     absl::Status status;
     KvSendReport report;

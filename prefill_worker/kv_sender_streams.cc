@@ -4,6 +4,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/base/failpoint.h"
+#include "common/protocol/worker_status.h"
+#include "common/rpc/status.h"
 #include "prefill_worker/kv_sender.h"
 
 namespace baton {
@@ -27,6 +29,8 @@ absl::Status RefusalStatus(const PushRefused& refused) {
     case PushRefused::REASON_UNKNOWN_ATTEMPT:
     case PushRefused::REASON_ABORTED:
       return absl::AbortedError(text);
+    case PushRefused::REASON_DRAINING:
+      return DrainingStatus("", kStageTransfer);
     default:
       return absl::UnavailableError(text);
   }

@@ -1,5 +1,5 @@
 // baton-prefill-worker: prompts in, first tokens out, their KV caches to decode workers.
-#include "common/net/draining.h"
+#include "common/protocol/worker_status.h"
 #include "common/worker/worker_process.h"
 #include "prefill_worker/prefill_service.h"
 

@@ -12,6 +12,7 @@
 #include "common/handoff/kv_digest.h"
 #include "common/handoff/kv_wire_choice.h"
 #include "common/protocol/identity.h"
+#include "common/protocol/worker_status.h"
 #include "common/rpc/duration.h"
 #include "common/rpc/status.h"
 #include "common/worker/convert.h"
@@ -225,14 +226,7 @@ void PrefillCall::OnPushFinished(const absl::Status& status, const KvSendReport&
   inflight_.reset();
   pushed_ = report;
   if (status.ok()) return MaybeFinish();
-  const bool mismatch = absl::IsFailedPrecondition(status);
-  EndLocked(WithErrorInfo(absl::Status(mismatch ? absl::StatusCode::kFailedPrecondition
-                                                : absl::StatusCode::kUnavailable,
-                                       status.message()),
-                          {mismatch ? kReasonModelMismatch : kReasonKvTransferFailed,
-                           kStageTransfer,
-                           options_.worker_name,
-                           {{"decode_address", decode_address_}}}));
+  EndLocked(TransferFailed(status, options_.worker_name, {{"decode_address", decode_address_}}));
 }
 
 void PrefillCall::MaybeFinish() {

@@ -2,10 +2,8 @@
 
 #include <vector>
 
-#include "absl/time/time.h"
-
 #include "common/base/failpoint.h"
-#include "common/net/draining.h"
+#include "common/protocol/worker_status.h"
 #include "common/rpc/status.h"
 
 namespace baton {
@@ -39,9 +37,8 @@ grpc::ServerWriteReactor<PrefillResponse>* PrefillService::Prefill(
   {
     absl::MutexLock lock(&calls_->mutex);
     if (calls_->live.size() >= static_cast<size_t>(options_.max_calls)) {
-      return new RefusedCall(
-          WithRetryInfo(absl::ResourceExhaustedError("too many calls on this prefill worker"),
-                        absl::Milliseconds(100)));
+      return new RefusedCall(WorkerFullStatus("too many calls on this prefill worker",
+                                              options_.worker_name, kStageQueue));
     }
     const uint64_t id = calls_->next_id++;
     call = std::make_shared<PrefillCall>(engine_, channels_, options_, [calls = calls_, id] {

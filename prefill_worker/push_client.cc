@@ -6,6 +6,7 @@
 #include "common/base/clock.h"
 #include "common/base/failpoint.h"
 #include "common/base/log.h"
+#include "common/rpc/status.h"
 #include "prefill_worker/kv_buffer.h"
 #include "prefill_worker/page_encoder.h"
 
@@ -183,8 +184,8 @@ void PushClient::OpenStream(const KvSender::OpenStream& open) {
   };
   callbacks.ended = [self = shared_from_this(), stream = open.stream](
                         const grpc::Status& status, std::shared_ptr<PushStream> ended) {
-    absl::Status why(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
-    self->inbox_->Post({KvSender::StreamEnded{std::move(why), stream}, {}, {}, std::move(ended)});
+    self->inbox_->Post(
+        {KvSender::StreamEnded{FromGrpcStatus(status), stream}, {}, {}, std::move(ended)});
   };
   BATON_FAILPOINT("push_client.before_stream");
   streams_[index] = std::make_shared<PushStream>(channels_[index], std::move(callbacks));

@@ -31,7 +31,8 @@ const char* FailureReason(const absl::Status& status) {
       return "damaged";  // a CRC or a digest differs
     case absl::StatusCode::kAborted:
     case absl::StatusCode::kInvalidArgument:
-      return "refused";  // the protocol forbids it: superseded, unknown, out of range
+    case absl::StatusCode::kResourceExhausted:
+      return "refused";  // superseded, unknown, out of range, no room
     case absl::StatusCode::kUnavailable:
       return "lost";  // the connection broke, or the peer is silent
     case absl::StatusCode::kDeadlineExceeded:

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/numerics.h"
+#include "common/protocol/worker_status.h"
 #include "common/rpc/status.h"
 #include "router/request/request_branch.h"
 #include "router/request/request_errors.h"
@@ -32,9 +33,15 @@ bool IsTransferFailure(const absl::Status& status) {
   return ErrorReason(status) == kReasonKvTransferFailed;
 }
 
+// The decode worker took no push; the prefill worker only passes that on.
+bool IsPushRefusal(const absl::Status& cause) {
+  return TakesNoWork(cause) && GetErrorInfo(cause)->stage == kStageTransfer;
+}
+
 }  // namespace
 
 void RequestBranch::BreakPrefill(const absl::Status& cause) {
+  if (has_decode() && IsPushRefusal(cause)) return BreakDecode(cause);
   const bool transfer = prompt_computed() && has_decode();
   Breakage breakage{
       .failure = AttemptBroken(transfer ? kStageTransfer : kStagePrefill, workers_.prefill->name,

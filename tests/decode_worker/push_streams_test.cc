@@ -11,6 +11,7 @@
 #include "common/base/crc32c.h"
 #include "common/handoff/kv_digest.h"
 #include "common/net/channel.h"
+#include "common/protocol/worker_status.h"
 #include "common/rpc/status.h"
 #include "tests/decode_worker/worker_pair.h"
 #include "tests/prefill_worker/fake_decode_worker.h"
@@ -154,6 +155,39 @@ TEST(PushStreams, JoinAuthenticatedStreamsAndRefuseOthersByName) {
   const absl::Status status = attempt.End();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_EQ(ErrorReason(status), kReasonKvTransferFailed);
+  EXPECT_TRUE(decode.ComesToRest());
+}
+
+TEST(PushStreams, APushThatTheDecodeWorkerHasNoRoomForKeepsTheReasonAndNamesNoBrokenTransfer) {
+  TestWorker prefill({});
+  TestWorker::Options full;
+  full.max_streams = 0;
+  TestWorker decode(full);
+  HandoffCalls calls(&prefill, decode, Spec(40, 1));
+  const HandoffResult result = calls.Run({.on_prefill_end = [&](const grpc::Status&) {
+    calls.CancelDecode();  // as the router does
+  }});
+  const absl::Status status = FromGrpcStatus(result.prefill_status);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  ASSERT_TRUE(GetErrorInfo(status).has_value());
+  EXPECT_EQ(GetErrorInfo(status)->reason, kReasonWorkerFull);
+  EXPECT_EQ(GetErrorInfo(status)->stage, kStageTransfer);
+  EXPECT_TRUE(RetryDelay(status).has_value());
+  EXPECT_TRUE(prefill.ComesToRest());
+  EXPECT_TRUE(decode.ComesToRest());
+}
+
+TEST(PushStreams, APushToAWorkerThatEndsItsCallsToDrainIsToldSo) {
+  TestWorker decode({});
+  const SequenceSpec spec = Spec(40, 1);
+  WaitingDecode attempt(decode, spec);
+  Stream push(decode);
+  EXPECT_TRUE(push.Ask(OpenFor(decode, spec)).has_opened());
+  decode.EndAll(DrainingStatus("d", kStageDecode));
+  PushResponse response;
+  EXPECT_TRUE(push.call->Read(&response));
+  EXPECT_EQ(response.refused().reason(), PushRefused::REASON_DRAINING);
+  EXPECT_EQ(ErrorReason(attempt.End()), kReasonDraining);
   EXPECT_TRUE(decode.ComesToRest());
 }
 

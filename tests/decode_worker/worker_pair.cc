@@ -72,6 +72,7 @@ TestWorker::TestWorker(const Options& options) {
   decode_options_.limits = options.receiver_limits;
   decode_options_.staging = staging_.get();
   decode_options_.max_queued_tokens = options.max_queued_tokens;
+  decode_options_.max_streams = options.max_streams;
   prefill_options_.identity = decode_options_.identity;
   prefill_options_.shape = decode_options_.shape;
   prefill_options_.kv_wire_dtype = options.kv_wire_dtype;
@@ -109,9 +110,9 @@ TestWorker::TestWorker(const Options& options) {
   engine_thread_ = std::make_unique<EngineThread>(*engine_);
 }
 
-void TestWorker::EndAll() {
-  registry_->EndAll(absl::UnavailableError("the worker ends"));
-  prefill_service_->EndAll(absl::UnavailableError("the worker ends"));
+void TestWorker::EndAll(const absl::Status& status) {
+  registry_->EndAll(status);
+  prefill_service_->EndAll(status);
 }
 
 TestWorker::~TestWorker() {

@@ -46,6 +46,7 @@ class TestWorker {
     KvReceiverLimits receiver_limits = {.window_bytes = 16384};
     int max_queued_tokens = 256;
     int kv_connections = 3;
+    size_t max_streams = 4096;  // that it receives at once
     absl::Duration resume_timeout = absl::Seconds(30);
   };
   explicit TestWorker(const Options& options);
@@ -62,7 +63,8 @@ class TestWorker {
   DecodeService& decode_service() { return *decode_service_; }
   PrefillService& prefill_service() { return *prefill_service_; }
   const Metrics& metrics() const { return metrics_; }  // of what it received
-  void EndAll();                                       // that runs
+  // Ends all that runs.
+  void EndAll(const absl::Status& status = absl::UnavailableError("the worker ends"));
   // Waits until no call, block or reservation is left; false when that does not come.
   bool ComesToRest();
 

@@ -4,6 +4,8 @@
 
 #include "gtest/gtest.h"
 
+#include "common/protocol/worker_status.h"
+#include "common/rpc/status.h"
 #include "tests/prefill_worker/sender_fixture.h"
 
 namespace baton {
@@ -232,6 +234,20 @@ TEST_F(SenderTest, AnIncompatibleReceiverIsAFailedPrecondition) {
   Refuse(PushRefused::REASON_MODEL_MISMATCH);
   ASSERT_EQ(Taken<KvSender::Finished>().size(), 1u);
   EXPECT_EQ(Taken<KvSender::Finished>()[0].status.code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(SenderTest, ADecodeWorkerThatTakesNoWorkIsHeardByItsOwnReason) {
+  Do(KvSender::Begin{});
+  Do(KvSender::StreamEnded{WorkerFullStatus("too many pushes", "d", kStageTransfer)});
+  ASSERT_EQ(Taken<KvSender::Finished>().size(), 1u);
+  EXPECT_EQ(ErrorReason(Taken<KvSender::Finished>()[0].status), kReasonWorkerFull);
+
+  Restart(1);
+  Do(KvSender::Begin{});
+  Opened(0, 1 << 20);
+  Refuse(PushRefused::REASON_DRAINING);
+  ASSERT_EQ(Taken<KvSender::Finished>().size(), 1u);
+  EXPECT_EQ(ErrorReason(Taken<KvSender::Finished>()[0].status), kReasonDraining);
 }
 
 TEST_F(SenderTest, EveryWaitEnds) {

@@ -169,7 +169,8 @@ constexpr int kRefusals[] = {internal::v1::PushRefused::REASON_UNKNOWN_ATTEMPT,
                              internal::v1::PushRefused::REASON_CHECKSUM,
                              internal::v1::PushRefused::REASON_OUT_OF_RANGE,
                              internal::v1::PushRefused::REASON_INCOMPLETE,
-                             internal::v1::PushRefused::REASON_ABORTED};
+                             internal::v1::PushRefused::REASON_ABORTED,
+                             internal::v1::PushRefused::REASON_DRAINING};
 
 template <size_t n>
 size_t Place(const char* const (&names)[n], const std::string& name) {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/base/crc32c.h"
-#include "common/rpc/status.h"
+#include "common/protocol/worker_status.h"
 #include "tests/simulation/sim_open.h"
 
 namespace baton {
@@ -236,14 +236,7 @@ void DecodeSim::Execute(Key key, Call& call, const KvReceiver::Action& action) {
   } else if (const auto* failed = std::get_if<KvReceiver::Failed>(&action)) {
     if (call.committed || call.failed) sim_.Violation("an attempt fails after its end");
     call.failed = true;
-    const bool mismatch = absl::IsFailedPrecondition(failed->status);
-    EndCall(call, WithErrorInfo(absl::Status(mismatch ? absl::StatusCode::kFailedPrecondition
-                                                      : absl::StatusCode::kUnavailable,
-                                             failed->status.message()),
-                                {mismatch ? kReasonModelMismatch : kReasonKvTransferFailed,
-                                 kStageTransfer,
-                                 core_.id().address(),
-                                 {}}));
+    EndCall(call, TransferFailed(failed->status, core_.id().address()));
     // The call ends with it, and so does the attempt.
     core_.process().After(sim_.random.Between(1, 200), [this, key] {
       if (Find(key) != nullptr) Deliver(key, KvReceiver::Cancelled{});

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/net/draining.h"
+#include "common/protocol/worker_status.h"
 #include "tests/simulation/decode_sim.h"
 #include "tests/simulation/sim_open.h"
 
@@ -76,7 +76,8 @@ void DecodeSim::Start(ControlNetwork::CallId rpc, const internal::v1::DecodeStar
   }
   if (waiting_.size() >= kMaxWaiting) {
     fence_->End(attempt.key, attempt.choices);
-    return control_.End(rpc, absl::ResourceExhaustedError("too many sequences"));
+    return control_.End(rpc,
+                        WorkerFullStatus("too many sequences", core_.id().address(), kStageQueue));
   }
   Call& call = calls_[key];
   call.attempt = attempt;
@@ -156,7 +157,9 @@ void DecodeSim::EndChoice(Key key, uint32_t number) {
 void DecodeSim::EndAll() {
   std::vector<Key> keys;
   for (const auto& [rpc, key] : rpcs_) keys.push_back(key);
-  for (const Key& key : keys) End(key, DrainingStatus(core_.id().address(), kStageDecode));
+  for (const Key& key : keys) {
+    End(key, DrainingStatus(core_.id().address(), kStageDecode), PushRefused::REASON_DRAINING);
+  }
 }
 
 }  // namespace baton

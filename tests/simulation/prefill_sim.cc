@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/net/draining.h"
 #include "common/protocol/identity.h"
+#include "common/protocol/worker_status.h"
 #include "tests/simulation/sim_open.h"
 
 namespace baton {
@@ -93,7 +93,8 @@ void PrefillSim::Received(ControlNetwork::CallId call, const PrefillRequest& req
                                             {"ENGINE_FAILED", kStagePrefill}));
   }
   if (waiting_.size() >= kMaxWaiting) {
-    return control_.End(call, absl::ResourceExhaustedError("too many prompts wait"));
+    return control_.End(
+        call, WorkerFullStatus("too many prompts wait", core_.id().address(), kStageQueue));
   }
   SimAttempt attempt = AttemptFrom(sim_, call, request.sequence());
   if (!request.decode_address().empty()) {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/rpc/status.h"
+#include "common/protocol/worker_status.h"
 #include "tests/simulation/prefill_sim.h"
 #include "tests/simulation/sim_open.h"
 #include "tests/support/push_messages.h"
@@ -53,14 +53,7 @@ void PrefillSim::PushFinished(Push& push, const absl::Status& status) {
   push.engine_stopped = true;
   push.pushed = true;
   if (status.ok()) return MaybeFinish({push.attempt.request, push.attempt.attempt});
-  const bool mismatch = absl::IsFailedPrecondition(status);
-  EndCall(push, WithErrorInfo(absl::Status(mismatch ? absl::StatusCode::kFailedPrecondition
-                                                    : absl::StatusCode::kUnavailable,
-                                           status.message()),
-                              {mismatch ? kReasonModelMismatch : kReasonKvTransferFailed,
-                               kStageTransfer,
-                               core_.id().address(),
-                               {}}));
+  EndCall(push, TransferFailed(status, core_.id().address()));
 }
 
 void PrefillSim::PromptDone(Key key) {

@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "common/protocol/worker_status.h"
 #include "common/rpc/status.h"
 #include "router/request/request_machine.h"
 #include "tests/router/request/machine_harness.h"
@@ -124,6 +125,27 @@ TEST(RequestResume, ATransferThatFailsAgainIsTriedWithTwoOthers) {
   EXPECT_EQ(std::count(avoid.begin(), avoid.end(), 1), 2);
   EXPECT_EQ(std::count(avoid.begin(), avoid.end(), 2), 1);
   EXPECT_EQ(harness.Last<ChooseWorkers>()->needs.prefer_decode, 0u);
+}
+
+TEST(RequestResume, APushThatTheDecodeWorkerRefusesSpeaksAgainstNoLinkAndIsTriedOnAnotherOne) {
+  const absl::Status full = WorkerFullStatus("too many pushes", "p", kStageTransfer);
+  const absl::Status draining = DrainingStatus("p", kStageTransfer);
+  for (const absl::Status& refusal : {full, draining}) {
+    for (const bool computed : {false, true}) {
+      MachineHarness harness = Prefilling(9);
+      if (computed) harness.PrefillSends(Token(0, 1));
+      harness.PrefillEnds(refusal);
+      if (computed) harness.PassTime(absl::Hours(1));
+      ASSERT_EQ(harness.Count<ChooseWorkers>(), 2) << refusal;
+      EXPECT_EQ(harness.Last<ChooseWorkers>()->needs.avoid, std::vector<uint64_t>{2});
+      EXPECT_EQ(harness.Last<ChooseWorkers>()->needs.prefer_decode, 0u);
+      EXPECT_EQ(harness.Count<CancelDecode>(), 1);
+      const absl::Status& failure = harness.machine.last_failure();
+      EXPECT_EQ(failure.code(), refusal.code());
+      EXPECT_EQ(ErrorReason(failure), ErrorReason(refusal));
+      EXPECT_EQ(GetErrorInfo(failure)->worker, "d");
+    }
+  }
 }
 
 TEST(RequestResume, WhatAWorkerSaysAboutTheRequestItselfEndsIt) {

@@ -1,0 +1,45 @@
+#include "common/protocol/worker_status.h"
+
+#include "absl/time/time.h"
+
+namespace baton {
+namespace {
+
+constexpr absl::Duration kRetryAfter = absl::Milliseconds(100);
+
+}  // namespace
+
+absl::Status DrainingStatus(const std::string& worker, const char* stage) {
+  return WithRetryInfo(WithErrorInfo(absl::UnavailableError("the worker is draining"),
+                                     {kReasonDraining, stage, worker, {}}),
+                       kRetryAfter);
+}
+
+absl::Status WorkerFullStatus(const std::string& what, const std::string& worker,
+                              const char* stage) {
+  return WithRetryInfo(
+      WithErrorInfo(absl::ResourceExhaustedError(what), {kReasonWorkerFull, stage, worker, {}}),
+      kRetryAfter);
+}
+
+bool TakesNoWork(const absl::Status& status) {
+  const std::string reason = ErrorReason(status);
+  return reason == kReasonWorkerFull || reason == kReasonDraining;
+}
+
+absl::Status TransferFailed(const absl::Status& cause, const std::string& worker,
+                            std::vector<std::pair<std::string, std::string>> metadata) {
+  ErrorInfo info{kReasonKvTransferFailed, kStageTransfer, worker, std::move(metadata)};
+  if (TakesNoWork(cause)) {
+    info.reason = ErrorReason(cause);
+    return WithErrorInfo(cause, info);
+  }
+  absl::StatusCode code = absl::StatusCode::kUnavailable;
+  if (absl::IsFailedPrecondition(cause)) {
+    code = absl::StatusCode::kFailedPrecondition;
+    info.reason = kReasonModelMismatch;
+  }
+  return WithErrorInfo(absl::Status(code, cause.message()), info);
+}
+
+}  // namespace baton

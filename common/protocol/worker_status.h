@@ -1,0 +1,31 @@
+// How a worker tells the router that it takes no work now, or that a push has failed.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "common/rpc/status.h"
+
+namespace baton {
+
+// UNAVAILABLE with reason DRAINING, for a worker that is being shut down. `stage` is one of
+// kStage... Another worker may be tried at once, this one after 100 ms (RetryInfo).
+absl::Status DrainingStatus(const std::string& worker, const char* stage);
+// RESOURCE_EXHAUSTED with reason WORKER_FULL, for a worker that does as much as it may do at once.
+// `what` says of what there is too much. Otherwise as DrainingStatus.
+absl::Status WorkerFullStatus(const std::string& what, const std::string& worker,
+                              const char* stage);
+// Whether a worker says by `status` that it takes no work now. It lives, and so does the connection
+// to it.
+bool TakesNoWork(const absl::Status& status);
+
+// The end of a call whose push ended with `cause`, in stage transfer. It keeps what a decode worker
+// says that takes no work. FAILED_PRECONDITION becomes MODEL_MISMATCH; all else is UNAVAILABLE with
+// reason KV_TRANSFER_FAILED, which speaks against the link between the two workers.
+absl::Status TransferFailed(const absl::Status& cause, const std::string& worker,
+                            std::vector<std::pair<std::string, std::string>> metadata = {});
+
+}  // namespace baton
