@@ -1,6 +1,7 @@
 #include "common/handoff/kv_digest.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "common/base/check.h"
 #include "common/kv/layout.h"
@@ -22,6 +23,27 @@ void UpdateIdentity(Sha256& sha, const ModelIdentity& identity) {
   UpdateBytes(sha, identity.architecture());
   UpdateBytes(sha, identity.config_digest());
   UpdateBytes(sha, identity.tokenizer_digest());
+}
+
+void UpdateFloat(Sha256& sha, float value) { sha.UpdateInteger(std::bit_cast<uint32_t>(value)); }
+
+// Hashes every field, so that the digest does not depend on how protobuf encodes them.
+void UpdateToken(Sha256& sha, const OutputToken& output) {
+  const v1::TokenLogprob& token = output.token();
+  sha.UpdateInteger(output.output_index());
+  sha.UpdateInteger(token.token_id());
+  UpdateBytes(sha, token.token());
+  sha.UpdateInteger(uint32_t{token.has_logprob()});
+  if (token.has_logprob()) UpdateFloat(sha, token.logprob());
+  sha.UpdateInteger(static_cast<uint32_t>(token.top_logprobs_size()));
+  for (const v1::TopLogprob& top : token.top_logprobs()) {
+    sha.UpdateInteger(top.token_id());
+    UpdateBytes(sha, top.token());
+    UpdateFloat(sha, top.logprob());
+  }
+  sha.UpdateInteger(uint32_t{output.ends_sequence()});
+  sha.UpdateInteger(static_cast<uint32_t>(output.finish_reason()));
+  sha.UpdateInteger(output.choice());
 }
 
 // Collects integers and hashes many in one call: a call costs more than hashing four bytes.
@@ -91,7 +113,7 @@ std::string KvDigester::Digest(const KvDigestInput& input) {
   AddPages(sha, input, whole_pages, KvPages(input.end_token));
   sha.UpdateInteger(static_cast<uint32_t>(input.end_token));
   sha.UpdateInteger(static_cast<uint32_t>(input.first_tokens.size()));
-  for (const OutputToken& token : input.first_tokens) UpdateBytes(sha, token.SerializeAsString());
+  for (const OutputToken& token : input.first_tokens) UpdateToken(sha, token);
   return sha.Finish();
 }
 

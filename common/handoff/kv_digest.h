@@ -47,9 +47,14 @@ struct KvDigestInput {
 //   3. for each page of [start_token, end_token): its token ids before end_token, and its CRCs,
 //      layers ascending
 //   4. end_token
-//   5. the encoded first_tokens
-// Integers have 32 bits, little-endian. Before a field of bytes stands its length, before the
-// first_tokens their count.
+//   5. the count of first_tokens, and for each of them
+//      - output_index, token.token_id, token.token
+//      - 0, or 1 and token.logprob where that is set
+//      - the count of token.top_logprobs, and for each of them token_id, token, logprob
+//      - ends_sequence (0 or 1), finish_reason, choice
+// Integers have 32 bits, little-endian, and floats stand as their bits. Before a field of bytes
+// stands its length. A new format needs a new kProtocolVersion (limits.h): a worker refuses the
+// digest of a peer that hashes anything else.
 std::string KvDigest(const KvDigestInput& input);
 
 // Computes the digests of one push. It hashes each whole page once, so that the digests of all

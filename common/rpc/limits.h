@@ -10,8 +10,9 @@
 
 namespace baton {
 
-// Version of the protocol between Baton's parts; unequal versions never work together.
-inline constexpr uint32_t kProtocolVersion = 1;
+// Version of the protocol between Baton's parts; unequal versions never work together. Since 2 the
+// digest of a push hashes the first tokens field by field (kv_digest.h).
+inline constexpr uint32_t kProtocolVersion = 2;
 
 // Messages. gRPC names no field when it refuses a longer one, so this is far above what the limits
 // of the fields allow: a chat of 5 MiB, and between the parts a million token ids of 5 bytes.

@@ -2,9 +2,13 @@
 #include "common/handoff/kv_digest.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
+#include <set>
+#include <string>
 #include <vector>
 
+#include "google/protobuf/descriptor.h"
 #include "gtest/gtest.h"
 
 #include "baton/internal/v1/common.pb.h"
@@ -16,6 +20,26 @@ namespace {
 
 using internal::v1::ModelIdentity;
 using internal::v1::OutputToken;
+
+// Every field is set.
+OutputToken WholeToken() {
+  OutputToken token;
+  token.set_output_index(7);
+  token.mutable_token()->set_token_id(42);
+  token.mutable_token()->set_token("forty");
+  token.mutable_token()->set_logprob(-0.5f);
+  v1::TopLogprob* top = token.mutable_token()->add_top_logprobs();
+  top->set_token_id(42);
+  top->set_token("forty");
+  top->set_logprob(-0.5f);
+  top = token.mutable_token()->add_top_logprobs();
+  top->set_token_id(3);
+  top->set_logprob(-2);
+  token.set_ends_sequence(true);
+  token.set_finish_reason(v1::FINISH_REASON_LENGTH);
+  token.set_choice(5);
+  return token;
+}
 
 class KvDigestTest : public ::testing::Test {
  protected:
@@ -79,8 +103,7 @@ TEST(KvDigest, IsTheSha256ThatTheProtocolSpellsOut) {
   identity.set_architecture("llama");
   std::vector<int32_t> token_ids(kTokens);
   std::iota(token_ids.begin(), token_ids.end(), 100000);
-  internal::v1::OutputToken first;
-  first.set_output_index(7);
+  const internal::v1::OutputToken first = WholeToken();
   PageCrcTable crcs(kLayers, kTokens);
   for (int layer = 0; layer < kLayers; ++layer) {
     for (int page = 0; page < crcs.pages(); ++page) {
@@ -111,7 +134,15 @@ TEST(KvDigest, IsTheSha256ThatTheProtocolSpellsOut) {
   }
   expected.UpdateInteger(uint32_t{kTokens});
   expected.UpdateInteger(uint32_t{1});
-  bytes(first.SerializeAsString());
+  for (const uint32_t word : {7u, 42u}) expected.UpdateInteger(word);
+  bytes("forty");
+  for (const uint32_t word : {1u, 0xBF000000u, 2u}) expected.UpdateInteger(word);  // -0.5
+  expected.UpdateInteger(uint32_t{42});
+  bytes("forty");
+  for (const uint32_t word : {0xBF000000u, 3u}) expected.UpdateInteger(word);
+  bytes("");
+  expected.UpdateInteger(0xC0000000u);  // -2
+  for (const uint32_t word : {1u, 2u, 5u}) expected.UpdateInteger(word);
   EXPECT_EQ(ToHex(KvDigest({.identity = identity,
                             .token_ids = token_ids,
                             .start_token = kStart,
@@ -119,6 +150,53 @@ TEST(KvDigest, IsTheSha256ThatTheProtocolSpellsOut) {
                             .first_tokens = absl::MakeConstSpan(&first, 1),
                             .crcs = crcs})),
             ToHex(expected.Finish()));
+}
+
+// A field that is missing here is one that the digest does not hash: both ends must hash it from
+// the same kProtocolVersion on.
+TEST(KvDigest, HashesEveryFieldThatATokenHas) {
+  const auto fields = [](const google::protobuf::Descriptor* message) {
+    std::vector<std::string> names;
+    for (int i = 0; i < message->field_count(); ++i) names.push_back(message->field(i)->name());
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(fields(OutputToken::descriptor()),
+            (Names{"output_index", "token", "ends_sequence", "finish_reason", "choice"}));
+  EXPECT_EQ(fields(v1::TokenLogprob::descriptor()),
+            (Names{"token_id", "token", "logprob", "top_logprobs"}));
+  EXPECT_EQ(fields(v1::TopLogprob::descriptor()), (Names{"token_id", "token", "logprob"}));
+}
+
+TEST_F(KvDigestTest, ChangesWithEveryFieldOfAFirstToken) {
+  first_token_ = WholeToken();
+  std::set<std::string> digests = {Digest()};
+  const std::vector<std::function<void(OutputToken&)>> changes = {
+      [](OutputToken& t) { t.set_output_index(8); },
+      [](OutputToken& t) { t.mutable_token()->set_token_id(43); },
+      [](OutputToken& t) { t.mutable_token()->set_token("other"); },
+      [](OutputToken& t) { t.mutable_token()->set_logprob(-0.25f); },
+      [](OutputToken& t) { t.mutable_token()->clear_logprob(); },
+      [](OutputToken& t) { t.mutable_token()->set_logprob(0); },
+      [](OutputToken& t) { t.mutable_token()->mutable_top_logprobs()->RemoveLast(); },
+      [](OutputToken& t) { t.mutable_token()->mutable_top_logprobs(1)->set_token_id(4); },
+      [](OutputToken& t) { t.mutable_token()->mutable_top_logprobs(1)->set_token("x"); },
+      [](OutputToken& t) { t.mutable_token()->mutable_top_logprobs(1)->set_logprob(-3); },
+      [](OutputToken& t) { t.set_ends_sequence(false); },
+      [](OutputToken& t) { t.set_finish_reason(v1::FINISH_REASON_STOP); },
+      [](OutputToken& t) { t.set_choice(6); },
+  };
+  for (const auto& change : changes) {
+    first_token_ = WholeToken();
+    change(first_token_);
+    EXPECT_TRUE(digests.insert(Digest()).second) << first_token_.ShortDebugString();
+  }
+}
+
+// The format may change only together with kProtocolVersion.
+TEST_F(KvDigestTest, HasTheValueThatItHadSinceProtocolVersion2) {
+  first_token_ = WholeToken();
+  EXPECT_EQ(ToHex(Digest()), "3b7a19fa2689c448f5fd183346917b266d1ab26152d33789a3465c65133bfad7");
 }
 
 // However many checkpoints there were before, in whole pages.
