@@ -119,8 +119,9 @@ void DecodeCall::OnStart(const internal::v1::DecodeStart& start) {
     if (std::exchange(started_, true)) return EndLocked(InvalidField("start", "was sent before"));
   }
   const internal::v1::SequenceSpec& spec = start.sequence();
-  absl::StatusOr<SequenceRequest> request =
-      SequenceFromProto(spec, engine_.model_config().vocab_size, engine_.options().max_model_len);
+  absl::StatusOr<SequenceRequest> request = SequenceFromProto(
+      spec, engine_.limits(),
+      start.prefill_locally() ? SequenceRequest::Mode::kLocal : SequenceRequest::Mode::kReceive);
   if (!request.ok()) return End(request.status());
   const auto self = shared_from_this();
   const absl::Status admitted =
@@ -140,7 +141,6 @@ void DecodeCall::OnStart(const internal::v1::DecodeStart& start) {
     return EndLocked(failure);
   }
   sequence_ = engine_.NextId();
-  request->mode = local_ ? SequenceRequest::Mode::kLocal : SequenceRequest::Mode::kReceive;
   request->resume_key = ResumeKey(spec.key());
   request->on_event = [self](const SequenceEvent& event) {
     std::visit([&self](const auto& e) { self->On(e); }, event);

@@ -45,7 +45,7 @@ void PrefillCall::End(const absl::Status& status) {
 absl::Status PrefillCall::Submit(const PrefillRequest& request) {
   const internal::v1::SequenceSpec& spec = request.sequence();
   absl::StatusOr<SequenceRequest> sequence =
-      SequenceFromProto(spec, engine_.model_config().vocab_size, engine_.options().max_model_len);
+      SequenceFromProto(spec, engine_.limits(), SequenceRequest::Mode::kPrefillOnly);
   if (!sequence.ok()) return sequence.status();
   absl::MutexLock lock(&mutex_);
   choices_ = sequence->choices;
@@ -73,7 +73,6 @@ absl::Status PrefillCall::Submit(const PrefillRequest& request) {
   }
   BATON_RETURN_IF_ERROR(BATON_FAILPOINT_STATUS("prefill.before_submit"));
   sequence_ = engine_.NextId();
-  sequence->mode = SequenceRequest::Mode::kPrefillOnly;
   sequence->on_event = [self = shared_from_this()](const SequenceEvent& event) {
     std::visit([&self](const auto& e) { self->On(e); }, event);
   };

@@ -13,7 +13,6 @@
 #include "common/engine/engine_rep.h"
 #include "common/engine/largest_step.h"
 #include "common/engine/page_crcs.h"
-#include "common/engine/request_check.h"
 
 namespace baton {
 namespace {
@@ -106,6 +105,12 @@ Engine::Engine(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
 Engine::~Engine() = default;
 
 const EngineOptions& Engine::options() const { return rep_->options; }
+EngineLimits Engine::limits() const {
+  return {.vocab_size = rep_->model->config().vocab_size,
+          .max_model_len = rep_->options.max_model_len,
+          .block_size = rep_->options.block_size,
+          .total_blocks = rep_->options.num_kv_blocks};
+}
 const ModelConfig& Engine::model_config() const { return rep_->model->config(); }
 KvCache& Engine::cache() { return *rep_->cache; }
 uint32_t Engine::BlockGeneration(int32_t block) const { return rep_->pool.generation(block); }
@@ -113,11 +118,10 @@ const PrefixPages& Engine::prefix_pages() const { return rep_->prefix_cache.page
 SequenceId Engine::NextId() { return ++rep_->last_id; }
 
 absl::Status Engine::Submit(SequenceId id, SequenceRequest request) {
-  const EngineLimits limits = {.vocab_size = rep_->model->config().vocab_size,
-                               .max_model_len = rep_->options.max_model_len,
-                               .block_size = rep_->options.block_size,
-                               .total_blocks = rep_->options.num_kv_blocks};
-  BATON_RETURN_IF_ERROR(CheckRequest(request, limits));
+  BATON_CHECK(IsWellFormed(request, limits()), "whoever makes a request checks it");
+  if (const auto misfit = FindMisfit(request, limits())) {
+    return absl::InvalidArgumentError(absl::StrCat(misfit->field, ": ", misfit->description));
+  }
   return rep_->mailbox.Submit({id, std::move(request), SteadyNow()});
 }
 

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "common/engine/request_check.h"
 #include "common/engine/sequence_request.h"
 #include "common/kv/cache.h"
 #include "common/kv/prefix_pages.h"
@@ -85,6 +86,7 @@ class Engine {
   ~Engine();
 
   const EngineOptions& options() const;  // with every default filled in
+  EngineLimits limits() const;           // limits of every request
   const ModelConfig& model_config() const;
   KvCache& cache();
   // The generation of a block: it advances each time the block is given out anew. Does not wait.
@@ -93,9 +95,9 @@ class Engine {
   const PrefixPages& prefix_pages() const;
 
   SequenceId NextId();
-  // INVALID_ARGUMENT: the request is malformed or can never run here (it is longer than
-  // max_model_len, or than all blocks). RESOURCE_EXHAUSTED: max_waiting sequences wait already. No
-  // event is delivered after an error. REQUIRES: `id` is from NextId and was not submitted before.
+  // INVALID_ARGUMENT: FindMisfit says why the request can never run here. RESOURCE_EXHAUSTED:
+  // max_waiting sequences wait already. No event is delivered after an error. REQUIRES: the request
+  // IsWellFormed; `id` is from NextId and was not submitted before.
   absl::Status Submit(SequenceId id, SequenceRequest request);
   // kReceive, after SequenceAdmitted: turns the reservation into blocks. The first of them are
   // those that hold K and V already. BlocksGranted answers. `kv_numerics` names the numerics that K

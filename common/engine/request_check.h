@@ -1,7 +1,8 @@
-// The checks that a request has to pass before an engine takes it.
+// What an engine asks of a request before it takes it.
 #pragma once
 
-#include "absl/status/status.h"
+#include <optional>
+#include <string>
 
 #include "common/engine/sequence_request.h"
 
@@ -14,11 +15,17 @@ struct EngineLimits {
   int total_blocks = 0;
 };
 
-// INVALID_ARGUMENT, naming the field, for a request that is malformed or could never run within
-// `limits`.
-absl::Status CheckRequest(const SequenceRequest& request, const EngineLimits& limits);
+// Whether the engine can take the request without harm: ids are in the vocabulary, and counts and
+// lengths agree with each other. Whoever makes a request sees to that, and to the ranges of
+// baton.v1.SamplingParams; for requests from outside SequenceFromProto does (common/worker/convert.h).
+bool IsWellFormed(const SequenceRequest& request, const EngineLimits& limits);
 
-// Checks the ranges of baton.v1.SamplingParams. INVALID_ARGUMENT names the field.
-absl::Status CheckSampling(const SamplingParams& sampling, int vocab_size);
+struct RequestMisfit {
+  std::string field;        // of baton.internal.v1.SequenceSpec: "sampling.n"
+  std::string description;  // with the remedy
+};
+// Why a request could never run within `limits`, though it is well formed: it needs more blocks
+// than there are.
+std::optional<RequestMisfit> FindMisfit(const SequenceRequest& request, const EngineLimits& limits);
 
 }  // namespace baton

@@ -18,58 +18,95 @@
 namespace baton {
 namespace {
 
-// `n` is in its range.
+constexpr size_t kCapabilityBytes = 16;
+constexpr int kMaxTokens = 1 << 30;  // token counts fit an int with room to add two of them
+
+// Of choices in range.
 uint32_t ChoicesOf(const internal::v1::SequenceSpec& spec) {
   return spec.sampling().has_n() ? spec.sampling().n() : 1;
 }
 
-constexpr size_t kCapabilityBytes = 16;
-constexpr int kMaxTokens = 1 << 30;  // token counts fit an int with room to add two of them
-
-absl::Status CheckSequence(const internal::v1::SequenceSpec& spec, int max_model_len) {
-  if (spec.key().attempt() < 1) {
-    return InvalidField("sequence.key.attempt", "must be at least 1");
+// The ranges of the public API, and what the router must have filled in.
+std::vector<FieldViolation> ViolationsOfSampling(const v1::SamplingParams& params,
+                                                 const EngineLimits& limits) {
+  std::vector<FieldViolation> violations = SamplingViolations(
+      params, {.vocab_size = static_cast<uint32_t>(limits.vocab_size), .max_model_len = 0},
+      "sequence.sampling");
+  if (!params.has_max_tokens() || params.max_tokens() > static_cast<uint32_t>(kMaxTokens)) {
+    violations.push_back(
+        {"sequence.sampling.max_tokens", "must be set, to what the context holds"});
   }
-  if (spec.key().choice() >= kMaxChoices || spec.key().choice() + ChoicesOf(spec) > kMaxChoices) {
-    return InvalidField("sequence.key.choice", absl::StrCat("must be, with the ", ChoicesOf(spec),
-                                                            " that follow, below ", kMaxChoices));
+  if (!params.has_seed()) violations.push_back({"sequence.sampling.seed", "must be set"});
+  return violations;
+}
+
+// The prompt and what was generated so far.
+void CheckTokens(const internal::v1::SequenceSpec& spec, const EngineLimits& limits,
+                 std::vector<FieldViolation>& violations) {
+  const int tokens = spec.token_ids_size();
+  if (tokens < 1 || tokens > limits.max_model_len) {
+    violations.push_back(
+        {"sequence.token_ids", absl::StrCat("must have from 1 to ", limits.max_model_len,
+                                            " tokens, the context, has ", tokens)});
+    return;
+  }
+  const auto outside =
+      std::find_if(spec.token_ids().begin(), spec.token_ids().end(),
+                   [&](uint32_t id) { return id >= static_cast<uint32_t>(limits.vocab_size); });
+  if (outside != spec.token_ids().end()) {
+    violations.push_back(
+        {"sequence.token_ids",
+         absl::StrCat("token id ", *outside, " is outside the vocabulary of ", limits.vocab_size)});
+  }
+  if (spec.prompt_length() < 1 || spec.prompt_length() > static_cast<uint32_t>(tokens)) {
+    violations.push_back(
+        {"sequence.prompt_length",
+         absl::StrCat("must be from 1 to the ", tokens, " token_ids, is ", spec.prompt_length())});
+  }
+}
+
+// All but `sampling`, each field by itself.
+void CheckSequence(const internal::v1::SequenceSpec& spec, const EngineLimits& limits,
+                   std::vector<FieldViolation>& violations) {
+  if (spec.key().attempt() < 1) {
+    violations.push_back({"sequence.key.attempt", "must be at least 1"});
   }
   if (spec.capability().size() != kCapabilityBytes) {
-    return InvalidField("sequence.capability",
-                        absl::StrCat("must have ", kCapabilityBytes, " bytes"));
+    violations.push_back(
+        {"sequence.capability", absl::StrCat("must have ", kCapabilityBytes, " bytes")});
   }
   if (spec.cache_salt().size() > kMaxNameBytes) {
-    return InvalidField("sequence.cache_salt",
-                        absl::StrCat("has more than ", kMaxNameBytes, " bytes"));
+    violations.push_back(
+        {"sequence.cache_salt", absl::StrCat("has more than ", kMaxNameBytes, " bytes")});
   }
-  if (spec.token_ids().empty() || spec.token_ids_size() > max_model_len) {
-    return InvalidField("sequence.token_ids",
-                        absl::StrCat("must have from 1 to ", max_model_len,
-                                     " tokens, the context, has ", spec.token_ids_size()));
+  CheckTokens(spec, limits, violations);
+}
+
+// Fields that are good by themselves against each other.
+absl::Status CheckTogether(const internal::v1::SequenceSpec& spec, const EngineLimits& limits) {
+  const uint32_t choices = ChoicesOf(spec);
+  if (spec.key().choice() >= kMaxChoices || spec.key().choice() + choices > kMaxChoices) {
+    return InvalidField("sequence.key.choice", absl::StrCat("must be, with the ", choices,
+                                                            " that follow, below ", kMaxChoices));
   }
-  if (spec.prompt_length() < 1 ||
-      spec.prompt_length() > static_cast<uint32_t>(spec.token_ids_size())) {
-    return InvalidField("sequence.prompt_length",
-                        absl::StrCat("must be from 1 to the ", spec.token_ids_size(),
-                                     " token_ids, is ", spec.prompt_length()));
+  const uint32_t max_tokens = spec.sampling().max_tokens();
+  const uint32_t produced = static_cast<uint32_t>(spec.token_ids_size()) - spec.prompt_length();
+  if (produced >= max_tokens) {
+    return InvalidField(
+        "sequence.token_ids",
+        absl::StrCat("hold ", produced, " output tokens already, max_tokens is ", max_tokens));
+  }
+  if (spec.prompt_length() + max_tokens > static_cast<uint32_t>(limits.max_model_len)) {
+    return InvalidField(
+        "sequence.sampling.max_tokens",
+        absl::StrCat("with ", spec.prompt_length(), " prompt tokens exceeds the context of ",
+                     limits.max_model_len, " tokens"));
   }
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<SamplingParams> SamplingFromProto(const v1::SamplingParams& params, int vocab_size) {
-  std::vector<FieldViolation> violations = SamplingViolations(
-      params, {.vocab_size = static_cast<uint32_t>(vocab_size), .max_model_len = 0}, "sampling");
-  if (!params.has_max_tokens() || params.max_tokens() > static_cast<uint32_t>(kMaxTokens)) {
-    violations.push_back({"sampling.max_tokens", "must be set, to what the context can hold"});
-  }
-  if (params.min_tokens() > static_cast<uint32_t>(kMaxTokens)) {
-    violations.push_back({"sampling.min_tokens", "is more than any context can hold"});
-  }
-  if (!params.has_seed()) violations.push_back({"sampling.seed", "must be set"});
-  BATON_RETURN_IF_ERROR(InvalidFields(std::move(violations)));
-
+// REQUIRES: no violations.
+SamplingParams ReadSampling(const v1::SamplingParams& params) {
   SamplingParams result;
   if (params.has_temperature()) result.temperature = params.temperature();
   if (params.has_top_p()) result.top_p = params.top_p();
@@ -92,6 +129,8 @@ absl::StatusOr<SamplingParams> SamplingFromProto(const v1::SamplingParams& param
   }
   return result;
 }
+
+}  // namespace
 
 v1::SamplingParams SamplingToProto(const SamplingParams& params) {
   v1::SamplingParams result;
@@ -118,36 +157,24 @@ v1::SamplingParams SamplingToProto(const SamplingParams& params) {
 }
 
 absl::StatusOr<SequenceRequest> SequenceFromProto(const internal::v1::SequenceSpec& spec,
-                                                  int vocab_size, int max_model_len) {
+                                                  const EngineLimits& limits,
+                                                  SequenceRequest::Mode mode) {
+  std::vector<FieldViolation> violations = ViolationsOfSampling(spec.sampling(), limits);
+  CheckSequence(spec, limits, violations);
+  BATON_RETURN_IF_ERROR(InvalidFields(std::move(violations)));
+  BATON_RETURN_IF_ERROR(CheckTogether(spec, limits));
   SequenceRequest request;
-  BATON_ASSIGN_OR_RETURN(request.sampling, SamplingFromProto(spec.sampling(), vocab_size));
-  BATON_RETURN_IF_ERROR(CheckSequence(spec, max_model_len));
-  request.token_ids.reserve(static_cast<size_t>(spec.token_ids_size()));
-  for (const uint32_t id : spec.token_ids()) {
-    if (id >= static_cast<uint32_t>(vocab_size)) {
-      return InvalidField(
-          "sequence.token_ids",
-          absl::StrCat("token id ", id, " is outside the vocabulary of ", vocab_size));
-    }
-    request.token_ids.push_back(static_cast<int32_t>(id));
-  }
+  request.mode = mode;
+  request.token_ids.assign(spec.token_ids().begin(), spec.token_ids().end());
   request.prompt_length = static_cast<int>(spec.prompt_length());
-  const int produced = spec.token_ids_size() - request.prompt_length;
-  if (produced >= request.sampling.max_tokens) {
-    return InvalidField("sequence.token_ids",
-                        absl::StrCat("hold ", produced, " output tokens already, max_tokens is ",
-                                     request.sampling.max_tokens));
-  }
-  if (request.prompt_length + request.sampling.max_tokens > max_model_len) {
-    return InvalidField(
-        "sampling.max_tokens",
-        absl::StrCat("with ", request.prompt_length, " prompt tokens exceeds the context of ",
-                     max_model_len, " tokens"));
-  }
+  request.sampling = ReadSampling(spec.sampling());
   request.choice = static_cast<int>(spec.key().choice());
   request.choices = static_cast<int>(ChoicesOf(spec));
   request.cache_salt = spec.cache_salt();
   request.isolate = spec.isolate();
+  if (const auto misfit = FindMisfit(request, limits)) {
+    return InvalidField(absl::StrCat("sequence.", misfit->field), misfit->description);
+  }
   return request;
 }
 

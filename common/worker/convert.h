@@ -10,6 +10,7 @@
 #include "baton/internal/v1/common.pb.h"
 #include "baton/v1/generation.pb.h"
 #include "common/backend/sampling_params.h"
+#include "common/engine/request_check.h"
 #include "common/engine/sequence_request.h"
 #include "common/gguf/gguf_file.h"
 #include "common/kv/layout.h"
@@ -17,16 +18,15 @@
 
 namespace baton {
 
-// INVALID_ARGUMENT names the fields as "sampling.top_p". max_tokens and seed must be set: the
-// router fixes every default.
-absl::StatusOr<SamplingParams> SamplingFromProto(const v1::SamplingParams& params, int vocab_size);
 v1::SamplingParams SamplingToProto(const SamplingParams& params);
 
-// Reads the parts of `spec` that an engine needs; `mode` and `on_event` stay at their defaults.
-// Checks ids against vocab_size, the length against max_model_len, prompt_length, capability (16
-// bytes) and key.
+// Reads the parts of `spec` that an engine with these limits needs; `on_event` stays at its default.
+// Checks every field, so that the engine need not (request_check.h). INVALID_ARGUMENT names all that
+// are wrong as "sequence.sampling.top_p". max_tokens and seed must be set: the router fixes every
+// default.
 absl::StatusOr<SequenceRequest> SequenceFromProto(const internal::v1::SequenceSpec& spec,
-                                                  int vocab_size, int max_model_len);
+                                                  const EngineLimits& limits,
+                                                  SequenceRequest::Mode mode);
 
 // The token's bytes are left empty: whoever detokenises fills them.
 internal::v1::OutputToken OutputTokenToProto(const OutputToken& token, int choice);

@@ -9,6 +9,7 @@
 #include "common/base/clock.h"
 #include "common/protocol/identity_text.h"
 #include "common/rpc/status.h"
+#include "tests/common/worker/invalid_specs.h"
 #include "tests/support/raw_call.h"
 
 namespace baton {
@@ -426,20 +427,41 @@ TEST(WorkerPairTest, AStoppedChoiceAnswersFinished) {
   EXPECT_TRUE(decode.ComesToRest());
 }
 
-TEST(WorkerPairTest, BadRequestsAreRefusedByField) {
+TEST(WorkerPairTest, BothWorkersNameAnInvalidFieldOfASequenceInTheSameWay) {
   TestWorker worker(WithBlocks(16));
-  const auto fields_of = [&](const SequenceSpec& spec) {
-    const HandoffResult result = RunLocally(worker, spec);
-    EXPECT_EQ(result.decode_status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-    return FieldViolations(FromGrpcStatus(result.decode_status));
+  const auto expect = [](const InvalidSpec& invalid, const grpc::Status& status) {
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << invalid.field;
+    const auto violations = FieldViolations(FromGrpcStatus(status));
+    ASSERT_EQ(violations.size(), 1u) << invalid.field << ": " << status.error_message();
+    EXPECT_EQ(violations[0].field, invalid.field);
   };
-  SequenceSpec spec = MakeSpec(Prompt(4, 1), Greedy(4), 1);
-  spec.set_capability("short");
-  EXPECT_FALSE(fields_of(spec).empty());
-  spec = MakeSpec({1 << 20}, Greedy(4), 1);
-  EXPECT_FALSE(fields_of(spec).empty());
-  spec = MakeSpec({}, Greedy(4), 1);
-  EXPECT_FALSE(fields_of(spec).empty());
+  for (const InvalidSpec& invalid : InvalidSpecs(worker.engine().options().max_model_len)) {
+    SequenceSpec spec = GoodSpec();
+    invalid.spoil(spec);
+    expect(invalid, RunLocally(worker, spec).decode_status);
+    grpc::ClientContext context;
+    auto call = worker.prefill().Prefill(&context, PrefillRequestFor(worker, spec));
+    internal::v1::PrefillResponse response;
+    EXPECT_FALSE(call->Read(&response));
+    expect(invalid, call->Finish());
+  }
+  EXPECT_TRUE(worker.ComesToRest());
+}
+
+TEST(WorkerPairTest, ASequenceThatNeverFitsIsRefusedByField) {
+  TestWorker::Options small = WithBlocks(16);
+  small.num_kv_blocks = 8;
+  TestWorker worker(small);
+  SequenceSpec spec = MakeSpec(Prompt(100, 1), Greedy(4), 1);
+  spec.mutable_sampling()->set_n(3);  // six full blocks, and a last one for each choice
+  const absl::Status status = FromGrpcStatus(RunLocally(worker, spec).decode_status);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  ASSERT_EQ(FieldViolations(status).size(), 1u) << status;
+  EXPECT_EQ(FieldViolations(status)[0].field, "sequence.sampling.n");
+}
+
+TEST(WorkerPairTest, AnAddressThatIsNoneIsRefused) {
+  TestWorker worker(WithBlocks(16));
   internal::v1::PrefillRequest request =
       PrefillRequestFor(worker, MakeSpec(Prompt(4, 1), Greedy(4), 1));
   for (const char* address : {"nonsense", "host:", "1.2.3.4:99999"}) {

@@ -231,13 +231,11 @@ TEST_P(Choices, AreRefusedWhereTheyCouldNeverPart) {
   SequenceRequest request = WithChoices(RandomTokens(random, 100), Sampled(2), 3);
   const absl::Status status = harness.engine().Submit(harness.engine().NextId(), request);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_NE(status.message().find("sampling_params.n"), std::string::npos) << status;
+  EXPECT_NE(status.message().find("sampling.n"), std::string::npos) << status;
   request.choices = 2;
   const SequenceId id = harness.Submit(request);
   harness.Run();
   EXPECT_TRUE(harness.log(id, 0).finished && harness.log(id, 1).finished);
-  request.choices = 17;
-  EXPECT_FALSE(harness.engine().Submit(harness.engine().NextId(), request).ok());
 }
 
 INSTANTIATE_TEST_SUITE_P(StepsAhead, Choices, testing::Values(0, 1));

@@ -3,8 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <functional>
 #include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -312,46 +313,50 @@ TEST(Engine, APausedSequenceKeepsItsBlocksAndGoesOnAsIfNothingWas) {
   ExpectSameTokens(harness.log(id).tokens, expected.tokens);
 }
 
-TEST(Engine, RefusesWhatCanNeverRunAndSaysWhich) {
+TEST(Engine, RefusesWhatNeedsMoreBlocksThanThereAre) {
   EngineHarness::Options options = EngineHarness::SmallOptions();
   options.engine.num_kv_blocks = 10;
   options.engine.max_model_len = 500;
   EngineHarness harness(options);
-  const auto refusal = [&](const std::function<void(SequenceRequest&)>& spoil) {
-    SequenceRequest request = LocalRequest(std::vector<int32_t>(20, 1), Greedy(5));
-    spoil(request);
+  const SequenceRequest fits = LocalRequest(std::vector<int32_t>(20, 1), Greedy(5));
+  const SequenceRequest long_prompt = LocalRequest(std::vector<int32_t>(161, 1), Greedy(5));
+  const SequenceRequest long_output = LocalRequest(std::vector<int32_t>(20, 1), Greedy(142));
+  const auto submit = [&](const SequenceRequest& request) {
     return harness.engine().Submit(harness.engine().NextId(), request);
   };
+  EXPECT_TRUE(submit(fits).ok());
+  for (const SequenceRequest& request : {long_prompt, long_output}) {
+    const absl::Status status = submit(request);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("token_ids"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("--num-kv-blocks"));
+  }
+}
+
+TEST(RequestCheck, AWellFormedRequestHasItsIdsInTheVocabularyAndLengthsThatAgree) {
+  const EngineLimits limits = {
+      .vocab_size = 320, .max_model_len = 500, .block_size = 16, .total_blocks = 100};
   using Request = SequenceRequest;
-  const auto expect = [](const absl::Status& status, const std::string& field) {
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << field;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(field));
+  const auto spoiled = [&](const std::function<void(Request&)>& spoil) {
+    Request request = LocalRequest(std::vector<int32_t>(20, 1), Greedy(5));
+    spoil(request);
+    return !IsWellFormed(request, limits);
   };
-  EXPECT_TRUE(refusal([](Request&) {}).ok());
-  expect(refusal([](Request& r) { r.token_ids.clear(); }), "token_ids");
-  expect(refusal([](Request& r) { r.token_ids[3] = 320; }), "token_ids");
-  expect(refusal([](Request& r) { r.token_ids[3] = -1; }), "token_ids");
-  expect(refusal([](Request& r) { r.token_ids.resize(500, 1); }), "max_model_len");
-  expect(refusal([](Request& r) {
-           r.token_ids.resize(161, 1);
-           r.prompt_length = 161;
-         }),
-         "--num-kv-blocks");
-  expect(refusal([](Request& r) { r.sampling.max_tokens = 142; }), "--num-kv-blocks");
-  expect(refusal([](Request& r) { r.prompt_length = 21; }), "prompt_length");
-  expect(refusal([](Request& r) { r.prompt_length = 15; }), "max_tokens");
-  expect(refusal([](Request& r) { r.sampling.temperature = NAN; }), "temperature");
-  expect(refusal([](Request& r) { r.sampling.temperature = INFINITY; }), "temperature");
-  expect(refusal([](Request& r) { r.sampling.top_p = 0; }), "top_p");
-  expect(refusal([](Request& r) { r.sampling.top_k = -5; }), "top_k");
-  expect(refusal([](Request& r) { r.sampling.min_p = 1.5f; }), "min_p");
-  expect(refusal([](Request& r) { r.sampling.repetition_penalty = 0; }), "repetition_penalty");
-  expect(refusal([](Request& r) { r.sampling.max_tokens = 0; }), "max_tokens");
-  expect(refusal([](Request& r) { r.sampling.min_tokens = 6; }), "min_tokens");
-  expect(refusal([](Request& r) { r.sampling.logprobs = 21; }), "logprobs");
-  expect(refusal([](Request& r) { r.sampling.logit_bias[320] = 1; }), "logit_bias");
-  expect(refusal([](Request& r) { r.sampling.logit_bias[0] = NAN; }), "logit_bias");
-  expect(refusal([](Request& r) { r.sampling.stop_token_ids = {-1}; }), "stop_token_ids");
+  EXPECT_FALSE(spoiled([](Request&) {}));
+  EXPECT_TRUE(spoiled([](Request& r) { r.token_ids.clear(); }));
+  EXPECT_TRUE(spoiled([](Request& r) { r.token_ids[3] = 320; }));
+  EXPECT_TRUE(spoiled([](Request& r) { r.token_ids[3] = -1; }));
+  EXPECT_TRUE(spoiled([](Request& r) {
+    r.token_ids.resize(500, 1);
+    r.prompt_length = 500;
+  }));
+  EXPECT_TRUE(spoiled([](Request& r) { r.prompt_length = 0; }));
+  EXPECT_TRUE(spoiled([](Request& r) { r.prompt_length = 21; }));
+  EXPECT_TRUE(spoiled([](Request& r) { r.prompt_length = 15; })) << "all output is there already";
+  EXPECT_TRUE(spoiled([](Request& r) { r.choices = 17; }));
+  EXPECT_TRUE(spoiled([](Request& r) { r.sampling.logit_bias[320] = 1; }));
+  EXPECT_TRUE(spoiled([](Request& r) { r.sampling.stop_token_ids = {-1}; }));
+  EXPECT_TRUE(spoiled([](Request& r) { r.sampling.stop_token_ids = {5, 4}; }));
 }
 
 TEST(Engine, AFullWaitingLineRefusesAndServesAgainOnceItMoves) {

@@ -7,6 +7,7 @@
 
 #include "common/kv/kv_dtype_name.h"
 #include "common/rpc/status.h"
+#include "tests/common/worker/invalid_specs.h"
 
 namespace baton {
 namespace {
@@ -15,17 +16,11 @@ using ::testing::ElementsAre;
 
 constexpr int kVocab = 100;
 constexpr int kContext = 64;
+constexpr EngineLimits kLimits = {
+    .vocab_size = kVocab, .max_model_len = kContext, .block_size = 16, .total_blocks = 4};
 
-internal::v1::SequenceSpec GoodSpec() {
-  internal::v1::SequenceSpec spec;
-  spec.mutable_key()->set_request_id_high(1);
-  spec.mutable_key()->set_attempt(1);
-  for (const uint32_t id : {5, 6, 7, 8}) spec.add_token_ids(id);
-  spec.set_prompt_length(3);
-  spec.mutable_sampling()->set_max_tokens(10);
-  spec.mutable_sampling()->set_seed(42);
-  spec.set_capability(std::string(16, 'c'));
-  return spec;
+absl::StatusOr<SequenceRequest> Read(const internal::v1::SequenceSpec& spec) {
+  return SequenceFromProto(spec, kLimits, SequenceRequest::Mode::kLocal);
 }
 
 TEST(Convert, SamplingKeepsEveryField) {
@@ -43,38 +38,40 @@ TEST(Convert, SamplingKeepsEveryField) {
                         .ignore_eos = true,
                         .logprobs = 4,
                         .logit_bias = {{1, -1.5f}, {98, 100.0f}}};
-  const auto back = SamplingFromProto(SamplingToProto(params), kVocab);
-  ASSERT_TRUE(back.ok()) << back.status();
-  EXPECT_EQ(back->temperature, params.temperature);
-  EXPECT_EQ(back->top_p, params.top_p);
-  EXPECT_EQ(back->top_k, params.top_k);
-  EXPECT_EQ(back->min_p, params.min_p);
-  EXPECT_EQ(back->presence_penalty, params.presence_penalty);
-  EXPECT_EQ(back->frequency_penalty, params.frequency_penalty);
-  EXPECT_EQ(back->repetition_penalty, params.repetition_penalty);
-  EXPECT_EQ(back->max_tokens, params.max_tokens);
-  EXPECT_EQ(back->min_tokens, params.min_tokens);
-  EXPECT_EQ(back->seed, params.seed);
-  EXPECT_EQ(back->stop_token_ids, params.stop_token_ids);
-  EXPECT_EQ(back->ignore_eos, params.ignore_eos);
-  EXPECT_EQ(back->logprobs, params.logprobs);
-  EXPECT_EQ(back->logit_bias, params.logit_bias);
+  internal::v1::SequenceSpec spec = GoodSpec();
+  *spec.mutable_sampling() = SamplingToProto(params);
+  const auto request = Read(spec);
+  ASSERT_TRUE(request.ok()) << request.status();
+  const SamplingParams& back = request->sampling;
+  EXPECT_EQ(back.temperature, params.temperature);
+  EXPECT_EQ(back.top_p, params.top_p);
+  EXPECT_EQ(back.top_k, params.top_k);
+  EXPECT_EQ(back.min_p, params.min_p);
+  EXPECT_EQ(back.presence_penalty, params.presence_penalty);
+  EXPECT_EQ(back.frequency_penalty, params.frequency_penalty);
+  EXPECT_EQ(back.repetition_penalty, params.repetition_penalty);
+  EXPECT_EQ(back.max_tokens, params.max_tokens);
+  EXPECT_EQ(back.min_tokens, params.min_tokens);
+  EXPECT_EQ(back.seed, params.seed);
+  EXPECT_EQ(back.stop_token_ids, params.stop_token_ids);
+  EXPECT_EQ(back.ignore_eos, params.ignore_eos);
+  EXPECT_EQ(back.logprobs, params.logprobs);
+  EXPECT_EQ(back.logit_bias, params.logit_bias);
 }
 
 TEST(Convert, UnsetSamplingFieldsTakeTheDocumentedDefaults) {
-  v1::SamplingParams params;
-  params.set_max_tokens(1);
-  params.set_seed(0);
-  params.set_top_k(-1);
-  for (const uint32_t id : {9, 3}) params.add_stop_token_ids(id);
-  const auto result = SamplingFromProto(params, kVocab);
-  ASSERT_TRUE(result.ok());
-  EXPECT_EQ(result->temperature, 1);
-  EXPECT_EQ(result->top_p, 1);
-  EXPECT_EQ(result->repetition_penalty, 1);
-  EXPECT_EQ(result->top_k, 0);
-  EXPECT_FALSE(result->logprobs.has_value());
-  EXPECT_THAT(result->stop_token_ids, ElementsAre(3, 9));
+  internal::v1::SequenceSpec spec = GoodSpec();
+  spec.mutable_sampling()->set_top_k(-1);
+  for (const uint32_t id : {9, 3}) spec.mutable_sampling()->add_stop_token_ids(id);
+  const auto request = Read(spec);
+  ASSERT_TRUE(request.ok()) << request.status();
+  const SamplingParams& result = request->sampling;
+  EXPECT_EQ(result.temperature, 1);
+  EXPECT_EQ(result.top_p, 1);
+  EXPECT_EQ(result.repetition_penalty, 1);
+  EXPECT_EQ(result.top_k, 0);
+  EXPECT_FALSE(result.logprobs.has_value());
+  EXPECT_THAT(result.stop_token_ids, ElementsAre(3, 9));
 }
 
 TEST(Convert, SequenceCarriesWhatTheEngineNeeds) {
@@ -82,7 +79,7 @@ TEST(Convert, SequenceCarriesWhatTheEngineNeeds) {
   spec.mutable_key()->set_choice(2);
   spec.set_cache_salt("salt");
   spec.set_isolate(true);
-  const auto request = SequenceFromProto(spec, kVocab, kContext);
+  const auto request = Read(spec);
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_THAT(request->token_ids, ElementsAre(5, 6, 7, 8));
   EXPECT_EQ(request->prompt_length, 3);
@@ -93,35 +90,36 @@ TEST(Convert, SequenceCarriesWhatTheEngineNeeds) {
 }
 
 TEST(Convert, ASequenceFromOutsideIsCheckedFieldByField) {
-  using Spec = internal::v1::SequenceSpec;
-  const std::vector<std::pair<const char*, std::function<void(Spec&)>>> cases = {
-      {"sequence.key.attempt", [](Spec& s) { s.mutable_key()->set_attempt(0); }},
-      {"sequence.key.choice", [](Spec& s) { s.mutable_key()->set_choice(UINT32_MAX); }},
-      {"sequence.capability", [](Spec& s) { s.set_capability("short"); }},
-      {"sequence.token_ids", [](Spec& s) { s.clear_token_ids(); }},
-      {"sequence.token_ids", [](Spec& s) { s.add_token_ids(100); }},
-      {"sequence.token_ids", [](Spec& s) { s.add_token_ids(UINT32_MAX); }},
-      {"sequence.token_ids",
-       [](Spec& s) {
-         for (int i = 0; i < 100; ++i) s.add_token_ids(1);
-       }},
-      {"sequence.token_ids", [](Spec& s) { s.mutable_sampling()->set_max_tokens(1); }},
-      {"sequence.prompt_length", [](Spec& s) { s.set_prompt_length(0); }},
-      {"sequence.prompt_length", [](Spec& s) { s.set_prompt_length(5); }},
-      {"sampling.max_tokens", [](Spec& s) { s.mutable_sampling()->clear_max_tokens(); }},
-      {"sampling.max_tokens", [](Spec& s) { s.mutable_sampling()->set_max_tokens(62); }},
-      {"sampling.max_tokens", [](Spec& s) { s.mutable_sampling()->set_max_tokens(UINT32_MAX); }},
-      {"sampling.seed", [](Spec& s) { s.mutable_sampling()->clear_seed(); }},
-      {"sampling.top_p", [](Spec& s) { s.mutable_sampling()->set_top_p(0); }},
-      {"sampling.n", [](Spec& s) { s.mutable_sampling()->set_n(17); }},
-  };
-  for (const auto& [field, change] : cases) {
-    Spec spec = GoodSpec();
-    change(spec);
-    const absl::Status status = SequenceFromProto(spec, kVocab, kContext).status();
-    ASSERT_EQ(FieldViolations(status).size(), 1u) << field << status;
-    EXPECT_EQ(FieldViolations(status)[0].field, field);
+  for (const InvalidSpec& invalid : InvalidSpecs(kContext)) {
+    internal::v1::SequenceSpec spec = GoodSpec();
+    invalid.spoil(spec);
+    const absl::Status status = Read(spec).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << invalid.field;
+    ASSERT_EQ(FieldViolations(status).size(), 1u) << invalid.field << status;
+    EXPECT_EQ(FieldViolations(status)[0].field, invalid.field);
   }
+}
+
+TEST(Convert, AllInvalidFieldsAreNamedAtOnce) {
+  internal::v1::SequenceSpec spec = GoodSpec();
+  spec.mutable_sampling()->set_top_p(0);
+  spec.mutable_key()->set_attempt(0);
+  spec.set_capability("short");
+  std::vector<std::string> fields;
+  for (const FieldViolation& violation : FieldViolations(Read(spec).status())) {
+    fields.push_back(violation.field);
+  }
+  EXPECT_THAT(fields, ElementsAre("sequence.sampling.top_p", "sequence.key.attempt",
+                                  "sequence.capability"));
+}
+
+TEST(Convert, WhatNeedsMoreBlocksThanThereAreIsNamedByItsField) {
+  internal::v1::SequenceSpec spec = GoodSpec();
+  spec.mutable_sampling()->set_n(5);  // one block for each, of four
+  const absl::Status status = Read(spec).status();
+  ASSERT_EQ(FieldViolations(status).size(), 1u) << status;
+  EXPECT_EQ(FieldViolations(status)[0].field, "sequence.sampling.n");
+  EXPECT_TRUE(SequenceFromProto(spec, kLimits, SequenceRequest::Mode::kPrefillOnly).ok());
 }
 
 TEST(Convert, TokensKeepLogprobsAndTheirEnd) {
