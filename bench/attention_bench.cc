@@ -78,7 +78,7 @@ void BM_Attention(benchmark::State& state) {
                                 .block_size = kBlockSize,
                                 .kv_heads = kKvHeads,
                                 .head_dim = kHeadDim,
-                                .dtype = KvDtype::kF16};
+                                .dtype = KvType::kF16};
       AttendRows(kernels, pool, pass, {queries.data(), rows * sequences, kHeads * kHeadDim}, view,
                  {out.data(), rows * sequences, kHeads * kHeadDim}, scratch);
     }

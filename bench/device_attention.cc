@@ -74,7 +74,7 @@ class AttentionPass {
              .block_size = kBlockSize,
              .kv_heads = kKvHeads,
              .head_dim = kHeadDim,
-             .dtype = KvDtype::kBf16};
+             .dtype = KvType::kBf16};
   }
 
   // The median of the time that one attention takes, `layers` of them enqueued together.

@@ -8,6 +8,7 @@
 #include "common/base/check.h"
 #include "common/base/crc32c.h"
 #include "common/base/failpoint.h"
+#include "common/base/kv_type_name.h"
 #include "common/base/numerics.h"
 #include "common/handoff/kv_wire_choice.h"
 #include "common/protocol/identity_text.h"
@@ -33,7 +34,7 @@ KvReceiver::KvReceiver(Config config, absl::Time now)
       token_count_(static_cast<int>(config_.token_ids.size())),
       now_(now),
       deadline_(now + config_.limits.reservation_timeout),
-      wire_(config_.layout, WireTypeOf(config_.layout.dtype)),
+      wire_(config_.layout, config_.layout.dtype),
       crcs_(config_.layout.layers, token_count_) {
   BATON_CHECK(token_count_ > 0, "a sequence has tokens");
   pages_.resize(static_cast<size_t>(crcs_.layers()) * static_cast<size_t>(crcs_.pages()));
@@ -93,7 +94,7 @@ void KvReceiver::OnOpen(StreamId stream, const PushOpen& open) {
     return Fail(PushRefused::REASON_SHAPE, std::move(status));
   }
   push_deadline_ = now_ + config_.limits.push_timeout;
-  const KvWireType wire_type = *KvWireTypeFromName(open.wire_dtype());
+  const KvType wire_type = *KvTypeFromName(open.wire_dtype());
   const std::string numerics = StoredNumerics(open.shape(), wire_type, config_.shape);
   if (absl::Status status = CheckPageHashes(open, numerics); !status.ok()) {
     return Fail(PushRefused::REASON_SHAPE, std::move(status));

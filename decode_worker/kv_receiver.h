@@ -140,7 +140,7 @@ class KvReceiver {
     uint64_t message_id = 0;
     internal::v1::KvDataHeader header;
     std::vector<LayerTokens> ranges;  // ascending by layer, then token
-    KvWireType wire_type;             // type of the payload
+    KvType wire_type;                 // type of the payload
   };
   struct Drop {  // the message is not needed any more
     uint64_t message_id = 0;

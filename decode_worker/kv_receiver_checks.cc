@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "common/base/kv_type_name.h"
 #include "common/base/log.h"
 #include "common/handoff/kv_wire_choice.h"
 #include "decode_worker/kv_receiver.h"
@@ -30,7 +31,7 @@ absl::Status KvReceiver::CheckShape(const PushOpen& open) const {
                                  ", this worker's KV is ", ours.dtype(),
                                  ", and it runs with --strict-kv-dtype"));
   }
-  const auto wire = KvWireTypeFromName(open.wire_dtype());
+  const auto wire = KvTypeFromName(open.wire_dtype());
   if (!wire.ok() || !TakesWireType(theirs, *wire, ours)) {
     return mismatch(absl::StrCat("wire_dtype is ", LogSafe(open.wire_dtype()),
                                  ", this worker takes ", absl::StrJoin(ours.wire_dtypes(), ", ")));

@@ -7,6 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/base/failpoint.h"
+#include "common/base/kv_type_name.h"
 #include "common/protocol/worker_status.h"
 
 namespace baton {
@@ -15,7 +16,7 @@ namespace {
 using internal::v1::PushAbort;
 
 KvWireFormat WireFormatOf(const KvSender::Config& config) {
-  const absl::StatusOr<KvWireType> type = KvWireTypeFromName(config.open.wire_dtype());
+  const absl::StatusOr<KvType> type = KvTypeFromName(config.open.wire_dtype());
   BATON_CHECK(type.ok(), "a push opens with a wire type that it knows");
   return KvWireFormat(config.layout, *type);
 }

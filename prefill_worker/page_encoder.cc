@@ -7,6 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/base/crc32c.h"
+#include "common/base/kv_type_name.h"
 
 namespace baton {
 namespace {
@@ -56,7 +57,7 @@ absl::StatusOr<std::vector<uint32_t>> WirePageCrcs(const KvLayerRows& rows,
         return absl::InvalidArgumentError(
             absl::StrCat(Where(rows.layer, first, end),
                          ": a value that is not finite, or too large, cannot be sent as ",
-                         KvWireTypeName(format.type()), "; use --kv-wire-dtype=auto"));
+                         KvTypeName(format.type()), "; use --kv-wire-dtype=auto"));
       }
       crc = ExtendCrc32c(crc, page.data(), static_cast<size_t>(end - first) * format.row_bytes());
     }

@@ -8,6 +8,7 @@
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/failpoint.h"
+#include "common/base/kv_type_name.h"
 #include "common/base/status_macros.h"
 #include "common/handoff/kv_digest.h"
 #include "common/handoff/kv_wire_choice.h"
@@ -59,8 +60,8 @@ absl::Status PrefillCall::Submit(const PrefillRequest& request) {
     if (!channels.ok()) return channels.status();
     push_channels_ = *std::move(channels);
     decode_address_ = request.decode_address();
-    absl::StatusOr<KvWireType> wire = ChooseWireType(
-        options_.shape, options_.kv_wire_dtype, options_.strict_kv_dtype, request.decode_shape());
+    absl::StatusOr<KvType> wire = ChooseWireType(options_.shape, options_.kv_wire_dtype,
+                                                 options_.strict_kv_dtype, request.decode_shape());
     if (!wire.ok()) {
       return WithErrorInfo(wire.status(),
                            {kReasonModelMismatch,
@@ -68,7 +69,7 @@ absl::Status PrefillCall::Submit(const PrefillRequest& request) {
                             options_.worker_name,
                             {{"field", "shape"}, {"decode_address", decode_address_}}});
     }
-    wire_dtype_ = KvWireTypeName(*wire);
+    wire_dtype_ = KvTypeName(*wire);
     sender_config_ = SenderConfig(request, *wire, sequence->token_ids);
   }
   BATON_RETURN_IF_ERROR(BATON_FAILPOINT_STATUS("prefill.before_submit"));
@@ -82,7 +83,7 @@ absl::Status PrefillCall::Submit(const PrefillRequest& request) {
   return submitted;
 }
 
-KvSender::Config PrefillCall::SenderConfig(const PrefillRequest& request, KvWireType wire,
+KvSender::Config PrefillCall::SenderConfig(const PrefillRequest& request, KvType wire,
                                            std::vector<int32_t> token_ids) const {
   const internal::v1::SequenceSpec& spec = request.sequence();
   KvSender::Config config;
@@ -90,7 +91,7 @@ KvSender::Config PrefillCall::SenderConfig(const PrefillRequest& request, KvWire
   config.open.set_capability(spec.capability());
   *config.open.mutable_identity() = options_.identity;
   *config.open.mutable_shape() = options_.shape;
-  config.open.set_wire_dtype(KvWireTypeName(wire));
+  config.open.set_wire_dtype(KvTypeName(wire));
   config.open.set_token_count(static_cast<uint32_t>(token_ids.size()));
   const std::vector<uint64_t> hashes =
       PageHashes(options_.identity, spec.cache_salt(),

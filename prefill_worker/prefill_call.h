@@ -54,7 +54,7 @@ class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillR
   void OnDone() override;
 
   absl::Status Submit(const internal::v1::PrefillRequest& request);
-  KvSender::Config SenderConfig(const internal::v1::PrefillRequest& request, KvWireType wire,
+  KvSender::Config SenderConfig(const internal::v1::PrefillRequest& request, KvType wire,
                                 std::vector<int32_t> token_ids) const;
   void On(const SequenceAdmitted&) {}
   void On(const BlocksGranted&) {}

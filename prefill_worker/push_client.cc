@@ -5,6 +5,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/failpoint.h"
+#include "common/base/kv_type_name.h"
 #include "common/base/log.h"
 #include "common/rpc/status.h"
 #include "prefill_worker/kv_buffer.h"
@@ -30,7 +31,7 @@ grpc::ByteBuffer Serialize(const internal::v1::PushRequest& message) {
 PushClient::PushClient(Options options)
     : sender_(WithStreams(options.sender, options.channels.size())),
       blocks_{options.cache_base, options.sender.layout, {}},
-      wire_(options.sender.layout, *KvWireTypeFromName(options.sender.open.wire_dtype())),
+      wire_(options.sender.layout, *KvTypeFromName(options.sender.open.wire_dtype())),
       staged_(options.staging != nullptr),
       channels_(std::move(options.channels)),
       callbacks_(std::move(options.callbacks)),

@@ -14,10 +14,10 @@
 #include "bench/model/random_model.h"
 #include "common/backend/cpu/peaks.h"
 #include "common/backend/cuda/cuda_peaks.h"
+#include "common/base/kv_type_name.h"
 #include "common/base/progress_line.h"
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
-#include "common/kv/kv_dtype_name.h"
 #include "common/kv/layout.h"
 #include "common/worker/model_runtime.h"
 
@@ -206,7 +206,7 @@ BenchPeaks Better(const BenchPeaks& a, const BenchPeaks& b) {
 }
 
 absl::StatusOr<std::unique_ptr<EngineBench>> LoadModel(const BenchEngineOptions& options,
-                                                       KvDtype kv_dtype) {
+                                                       KvType kv_dtype) {
   std::string path = options.model;
   std::optional<RandomModelFile> random;
   ProgressLine progress("loading the model");
@@ -226,7 +226,7 @@ absl::StatusOr<std::unique_ptr<EngineBench>> LoadModel(const BenchEngineOptions&
 }
 
 absl::StatusOr<BenchReport> Measure(const BenchEngineOptions& options) {
-  BATON_ASSIGN_OR_RETURN(const KvDtype kv_dtype, ParseKvDtype(options.kv_cache_dtype));
+  BATON_ASSIGN_OR_RETURN(const KvType kv_dtype, ParseKvType(options.kv_cache_dtype));
   BATON_ASSIGN_OR_RETURN(const std::unique_ptr<EngineBench> bench, LoadModel(options, kv_dtype));
   BATON_ASSIGN_OR_RETURN(Processor processor, Processor::Of(options, *bench));
   BenchReport report{.model = bench->config().name.empty()
@@ -235,7 +235,7 @@ absl::StatusOr<BenchReport> Measure(const BenchEngineOptions& options) {
                      .weights_type = GgmlTypeName(bench->weights_type()),
                      .model_bytes = bench->model_bytes(),
                      .repacked_bytes = bench->repacked_bytes(),
-                     .kv_cache_dtype = KvDtypeName(kv_dtype)};
+                     .kv_cache_dtype = KvTypeName(kv_dtype)};
   processor.Describe(*bench, report);
   TestRun tests(options, *bench, processor);
   BATON_RETURN_IF_ERROR(tests.Reserve());

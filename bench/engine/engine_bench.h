@@ -21,7 +21,7 @@ namespace baton {
 struct EngineBenchOptions {
   BackendOptions backend;
   int block_size = 32;  // tokens
-  KvDtype kv_dtype = KvDtype::kF16;
+  KvType kv_dtype = KvType::kF16;
   int max_num_batched_tokens = 512;  // rows of one prefill pass
 };
 

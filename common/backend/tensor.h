@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/base/kv_type.h"
+
 namespace baton {
 
 // A row-major float matrix [rows, columns] in a backend's memory; borrowed.
@@ -19,17 +21,9 @@ struct Tensor {
   constexpr Tensor First(int count) const { return {data, count, columns}; }
 };
 
-// The element type of the KV cache. Elements of one byte are codes, which have a float32 scale for
-// each token and KV head beside them (kv_codes.h).
-enum class KvDtype { kF32, kF16, kBf16, kInt8, kFp8 };
-
-constexpr bool IsQuantised(KvDtype dtype) {
-  return dtype == KvDtype::kInt8 || dtype == KvDtype::kFp8;
-}
-constexpr size_t KvElementBytes(KvDtype dtype) {
-  return dtype == KvDtype::kF32 ? 4 : IsQuantised(dtype) ? 1 : 2;
-}
-constexpr size_t KvScaleBytes(KvDtype dtype) { return IsQuantised(dtype) ? sizeof(float) : 0; }
+// Attention cuts the keys of a sequence at absolute multiples of it. Each segment has its own sum and
+// maximum, so that results do not depend on which segments are computed together.
+inline constexpr int kAttentionSegment = 256;  // keys
 
 // The place of K, or of V, of one layer in one block: [block_size] rows [kv_heads, head_dim], then
 // [block_size] rows of scales [kv_heads] if the type has scales. Only this struct says where these
@@ -38,7 +32,7 @@ struct KvPartShape {
   int block_size = 0;  // tokens
   int kv_heads = 0;
   int head_dim = 0;
-  KvDtype dtype = KvDtype::kF16;
+  KvType dtype = KvType::kF16;
 
   // The bytes of one KV head of one token.
   constexpr size_t head_bytes() const {
@@ -73,7 +67,7 @@ struct KvLayerView {
   int block_size = 0;         // tokens per block
   int kv_heads = 0;
   int head_dim = 0;
-  KvDtype dtype = KvDtype::kF16;
+  KvType dtype = KvType::kF16;
 
   // The shape of this layer's K in a block, which is also that of its V.
   constexpr KvPartShape part() const { return {block_size, kv_heads, head_dim, dtype}; }

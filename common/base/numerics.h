@@ -1,18 +1,40 @@
-// Numerics are what the bits of results depend on besides their inputs: backend, mode, KV type and
-// so on. Each has a name. Equal names mean equal bits, unless they end in kVaryingNumerics.
+// What the bits of results depend on besides their inputs: backend, mode, KV type and so on.
 #pragma once
 
 #include <string>
+#include <utility>
+
+#include "common/base/kv_type.h"
 
 namespace baton {
 
-// The end of the name where a row's bits depend on the other rows of its batch: CUDA without
+// The end of a backend's name where a row's bits depend on the other rows of its batch: CUDA without
 // --deterministic.
 inline constexpr char kVaryingNumerics[] = "-varying";
 
-// Whether equal inputs give equal bits each time. `numerics` is a name, or a text that contains it.
+// A name. Equal names mean equal bits wherever bits_are_equal() says so. An immutable value.
+//   BACKEND/TYPE                     computed by the backend, kept in a cache of that KV type
+//   NUMERICS over TYPE into NUMERICS the first computed it; it was sent as the type, which lost
+//                                    precision, to a worker with the second
+class Numerics {
+ public:
+  // As a message spells it.
+  explicit Numerics(std::string name) : name_(std::move(name)) {}
+  // `backend` is the backend's own name (Backend::Numerics).
+  static Numerics OfCache(const std::string& backend, KvType type);
+  static Numerics Converted(const Numerics& sender, KvType wire, const Numerics& receiver);
+
+  const std::string& name() const { return name_; }
+  // Whether equal inputs give equal bits each time: no backend of the name varies.
+  bool bits_are_equal() const;
+  friend bool operator==(const Numerics&, const Numerics&) = default;
+
+ private:
+  std::string name_;
+};
+
 inline bool PromisesBits(const std::string& numerics) {
-  return numerics.find(kVaryingNumerics) == std::string::npos;
+  return Numerics(numerics).bits_are_equal();
 }
 
 }  // namespace baton

@@ -11,11 +11,12 @@
 #include "absl/types/span.h"
 
 #include "common/base/hash.h"
+#include "common/base/kv_type.h"
 
 namespace baton {
 
 // Tokens of a page.
-inline constexpr size_t kPrefixPageTokens = 16;
+inline constexpr size_t kPrefixPageTokens = kKvPageTokens;
 
 using PrefixHashFunction = Hash128 (*)(const Hash128& parent, absl::string_view bytes);
 

@@ -31,7 +31,7 @@ struct EngineOptions {
   absl::Duration max_step_duration = absl::Milliseconds(100);
   int block_size = 32;    // tokens of a block
   int num_kv_blocks = 0;  // blocks of the KV cache; at least one
-  KvDtype kv_dtype = KvDtype::kF16;
+  KvType kv_dtype = KvType::kF16;
   bool enable_prefix_caching = true;  // sequences that begin alike share their blocks
   // Names weights, architecture and numerics: it begins the hash of every cached prefix.
   std::string prefix_identity = {};

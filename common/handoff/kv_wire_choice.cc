@@ -5,7 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "common/base/kv_type_name.h"
 #include "common/base/log.h"
+#include "common/base/numerics.h"
 #include "common/base/status_macros.h"
 
 namespace baton {
@@ -18,10 +20,9 @@ bool Takes(const internal::v1::KvShape& receiver, const std::string& wire) {
 
 // The sender's own quantised type needs no consent: its KV has lost the precision already, not the
 // wire. A receiver that lists more than one type converts, and knows all types.
-bool TakesAsItIs(const internal::v1::KvShape& sender, KvWireType wire,
+bool TakesAsItIs(const internal::v1::KvShape& sender, KvType wire,
                  const internal::v1::KvShape& receiver) {
-  return IsQuantised(wire) && KvWireTypeName(wire) == sender.dtype() &&
-         receiver.wire_dtypes_size() > 1;
+  return IsQuantised(wire) && KvTypeName(wire) == sender.dtype() && receiver.wire_dtypes_size() > 1;
 }
 
 void AddWireType(const std::string& name, internal::v1::KvShape& receiver) {
@@ -30,27 +31,27 @@ void AddWireType(const std::string& name, internal::v1::KvShape& receiver) {
 
 }  // namespace
 
-std::string StoredNumerics(const internal::v1::KvShape& sender, KvWireType wire,
+std::string StoredNumerics(const internal::v1::KvShape& sender, KvType wire,
                            const internal::v1::KvShape& receiver) {
   const bool same = sender.numerics() == receiver.numerics() && sender.dtype() == receiver.dtype();
   // float32 holds every value of the other float types. A quantised type does not survive it: its
   // scales are computed anew, and may differ.
-  const auto dtype = KvWireTypeFromName(receiver.dtype());
-  const bool lossless = KvWireTypeName(wire) == receiver.dtype() ||
-                        (wire == KvWireType::kF32 && dtype.ok() && !IsQuantised(*dtype));
+  const auto dtype = KvTypeFromName(receiver.dtype());
+  const bool lossless = KvTypeName(wire) == receiver.dtype() ||
+                        (wire == KvType::kF32 && dtype.ok() && !IsQuantised(*dtype));
   if (same && lossless) return receiver.numerics();
-  return absl::StrCat(sender.numerics(), " over ", KvWireTypeName(wire), " into ",
-                      receiver.numerics());
+  return Numerics::Converted(Numerics(sender.numerics()), wire, Numerics(receiver.numerics()))
+      .name();
 }
 
-bool TakesWireType(const internal::v1::KvShape& sender, KvWireType wire,
+bool TakesWireType(const internal::v1::KvShape& sender, KvType wire,
                    const internal::v1::KvShape& receiver) {
-  return Takes(receiver, KvWireTypeName(wire)) || TakesAsItIs(sender, wire, receiver);
+  return Takes(receiver, KvTypeName(wire)) || TakesAsItIs(sender, wire, receiver);
 }
 
-absl::StatusOr<KvWireType> ChooseWireType(const internal::v1::KvShape& sender,
-                                          const std::string& wanted, bool strict_kv_dtype,
-                                          const internal::v1::KvShape& receiver) {
+absl::StatusOr<KvType> ChooseWireType(const internal::v1::KvShape& sender,
+                                      const std::string& wanted, bool strict_kv_dtype,
+                                      const internal::v1::KvShape& receiver) {
   if (strict_kv_dtype && sender.dtype() != receiver.dtype()) {
     return absl::FailedPreconditionError(
         absl::StrCat("the prefill worker's KV cache is ", sender.dtype(), ", the decode worker's ",
@@ -59,7 +60,7 @@ absl::StatusOr<KvWireType> ChooseWireType(const internal::v1::KvShape& sender,
                      "both with the same --kv-cache-dtype"));
   }
   const std::string& name = wanted == "auto" ? sender.dtype() : wanted;
-  BATON_ASSIGN_OR_RETURN(const KvWireType wire, KvWireTypeFromName(name));
+  BATON_ASSIGN_OR_RETURN(const KvType wire, KvTypeFromName(name));
   if (TakesWireType(sender, wire, receiver)) return wire;
   return absl::FailedPreconditionError(
       absl::StrCat("the prefill worker sends KV as ", name, ", the decode worker takes ",

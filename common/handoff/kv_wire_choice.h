@@ -14,20 +14,20 @@ namespace baton {
 // The numerics (KvShape.numerics) under which the receiver keeps the KV that it gets from this
 // sender over this wire type. They are the receiver's own where the bytes are those that it would
 // have computed: both sides have the same numerics, and the wire type loses nothing.
-std::string StoredNumerics(const internal::v1::KvShape& sender, KvWireType wire,
+std::string StoredNumerics(const internal::v1::KvShape& sender, KvType wire,
                            const internal::v1::KvShape& receiver);
 
 // Whether the receiver takes this wire type from this sender. It takes the types that it lists. A
 // receiver that converts between types also takes a quantised type that is the sender's own.
-bool TakesWireType(const internal::v1::KvShape& sender, KvWireType wire,
+bool TakesWireType(const internal::v1::KvShape& sender, KvType wire,
                    const internal::v1::KvShape& receiver);
 
 // Chooses the wire type of a push. `wanted` is the sender's --kv-wire-dtype; "auto" means its KV
 // type. FAILED_PRECONDITION, naming both sides, where the receiver does not take that type, or
 // where `strict_kv_dtype` is set and the KV types differ.
-absl::StatusOr<KvWireType> ChooseWireType(const internal::v1::KvShape& sender,
-                                          const std::string& wanted, bool strict_kv_dtype,
-                                          const internal::v1::KvShape& receiver);
+absl::StatusOr<KvType> ChooseWireType(const internal::v1::KvShape& sender,
+                                      const std::string& wanted, bool strict_kv_dtype,
+                                      const internal::v1::KvShape& receiver);
 
 // Lists in `receiver` the wire types that a receiver with these flags takes, best first: the type
 // that it asks for (`wanted`, unless "auto"), its own, and, unless `strict_kv_dtype`, the float

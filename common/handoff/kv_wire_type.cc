@@ -4,17 +4,12 @@
 #include <cstring>
 #include <type_traits>
 
-#include "absl/strings/str_cat.h"
-
 #include "common/backend/kv_codes.h"
 #include "common/base/check.h"
 #include "common/base/float_types.h"
-#include "common/base/log.h"
 
 namespace baton {
 namespace {
-
-constexpr const char* kNames[] = {"f16", "bf16", "f32", "int8", "fp8"};  // [KvWireType]
 
 // The types of the cache and of the wire. Each widens an element to float32; those without scales
 // also narrow it back.
@@ -111,26 +106,19 @@ CpuIsa ThisCpusIsa() {
 
 // Calls visit(type) with the type above that stands for `dtype`.
 template <class Visit>
-void WithDtype(KvDtype dtype, const Visit& visit) {
+void WithDtype(KvType dtype, const Visit& visit) {
   switch (dtype) {
-    case KvDtype::kF16:
+    case KvType::kF16:
       return visit(F16());
-    case KvDtype::kBf16:
+    case KvType::kBf16:
       return visit(Bf16());
-    case KvDtype::kF32:
+    case KvType::kF32:
       return visit(F32());
-    case KvDtype::kInt8:
+    case KvType::kInt8:
       return visit(Codes<KvInt8>());
-    case KvDtype::kFp8:
+    case KvType::kFp8:
       return visit(Codes<KvFp8>());
   }
-}
-
-// The cache's type that has the same bytes in memory as this type on the wire.
-KvDtype DtypeOf(KvWireType type) {
-  constexpr KvDtype kDtypes[] = {KvDtype::kF16, KvDtype::kBf16, KvDtype::kF32, KvDtype::kInt8,
-                                 KvDtype::kFp8};  // [KvWireType]
-  return kDtypes[static_cast<size_t>(type)];
 }
 
 struct Values {
@@ -140,7 +128,7 @@ struct Values {
   uint8_t* to_scales;
 };
 
-bool ConvertHeads(CpuIsa isa, KvDtype from, KvDtype to, const Values& values, size_t heads,
+bool ConvertHeads(CpuIsa isa, KvType from, KvType to, const Values& values, size_t heads,
                   size_t head_dim) {
   if (!IsQuantised(from) && !IsQuantised(to)) {
     head_dim *= heads;  // without scales all heads are one long loop
@@ -162,38 +150,18 @@ bool ConvertHeads(CpuIsa isa, KvDtype from, KvDtype to, const Values& values, si
 
 }  // namespace
 
-const char* KvWireTypeName(KvWireType type) { return kNames[static_cast<size_t>(type)]; }
-
-absl::StatusOr<KvWireType> KvWireTypeFromName(absl::string_view name) {
-  for (const KvWireType type : kAllKvWireTypes) {
-    if (name == KvWireTypeName(type)) return type;
-  }
-  return absl::InvalidArgumentError(absl::StrCat("wire type '", LogSafe(name.substr(0, 32)),
-                                                 "' is not one of f16, bf16, f32, "
-                                                 "int8, fp8"));
-}
-
-KvWireType WireTypeOf(KvDtype dtype) {
-  for (const KvWireType type : kAllKvWireTypes) {
-    if (DtypeOf(type) == dtype) return type;
-  }
-  BATON_CHECK(false, "a wire type for each KV type");
-}
-
-bool IsQuantised(KvWireType type) { return IsQuantised(DtypeOf(type)); }
-
-KvWireFormat::KvWireFormat(const KvLayout& layout, KvWireType type)
+KvWireFormat::KvWireFormat(const KvLayout& layout, KvType type)
     : KvWireFormat(layout, type, ThisCpusIsa()) {}
 
-KvWireFormat::KvWireFormat(const KvLayout& layout, KvWireType type, CpuIsa isa)
+KvWireFormat::KvWireFormat(const KvLayout& layout, KvType type, CpuIsa isa)
     : type_(type),
       dtype_(layout.dtype),
       isa_(isa),
-      converts_(type != WireTypeOf(layout.dtype)),
+      converts_(type != layout.dtype),
       heads_(static_cast<size_t>(layout.kv_heads)),
       head_dim_(static_cast<size_t>(layout.head_dim)) {
   KvLayout wire = layout;
-  wire.dtype = DtypeOf(type);
+  wire.dtype = type;
   value_bytes_ = wire.row_bytes();
   scale_bytes_ = wire.scale_bytes();
 }
@@ -201,16 +169,16 @@ KvWireFormat::KvWireFormat(const KvLayout& layout, KvWireType type, CpuIsa isa)
 bool KvWireFormat::Encode(const uint8_t* rows, const uint8_t* row_scales, size_t count,
                           uint8_t* values, uint8_t* scales) const {
   BATON_CHECK(converts_, "nothing to convert");
-  return ConvertHeads(isa_, dtype_, DtypeOf(type_), {rows, row_scales, values, scales},
-                      count * heads_, head_dim_);
+  return ConvertHeads(isa_, dtype_, type_, {rows, row_scales, values, scales}, count * heads_,
+                      head_dim_);
 }
 
 void KvWireFormat::Decode(const uint8_t* values, const uint8_t* scales, size_t count, uint8_t* rows,
                           uint8_t* row_scales) const {
   BATON_CHECK(converts_, "nothing to convert");
   // A value that the cache's type cannot represent becomes what the append would have made of it.
-  (void)ConvertHeads(isa_, DtypeOf(type_), dtype_, {values, scales, rows, row_scales},
-                     count * heads_, head_dim_);
+  (void)ConvertHeads(isa_, type_, dtype_, {values, scales, rows, row_scales}, count * heads_,
+                     head_dim_);
 }
 
 }  // namespace baton

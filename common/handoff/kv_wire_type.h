@@ -18,36 +18,21 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
-
 #include "common/backend/cpu/simd/isa.h"
+#include "common/base/kv_type.h"
 #include "common/kv/layout.h"
 
 namespace baton {
-
-enum class KvWireType : uint8_t { kF16, kBf16, kF32, kInt8, kFp8 };
-inline constexpr KvWireType kAllKvWireTypes[] = {
-    KvWireType::kF16, KvWireType::kBf16, KvWireType::kF32, KvWireType::kInt8, KvWireType::kFp8};
-
-// The name in flags and messages, such as "f16".
-const char* KvWireTypeName(KvWireType type);
-// INVALID_ARGUMENT where no type has that name.
-absl::StatusOr<KvWireType> KvWireTypeFromName(absl::string_view name);
-// The wire type that carries the cache's bytes as they are.
-KvWireType WireTypeOf(KvDtype dtype);
-
-bool IsQuantised(KvWireType type);
 
 // Converts the rows of one cache to a wire type and back. An immutable value: its functions may be
 // called from any thread.
 class KvWireFormat {
  public:
-  KvWireFormat(const KvLayout& layout, KvWireType type);
+  KvWireFormat(const KvLayout& layout, KvType type);
   // Converts with the given instruction set. REQUIRES: CpuHas(isa).
-  KvWireFormat(const KvLayout& layout, KvWireType type, CpuIsa isa);
+  KvWireFormat(const KvLayout& layout, KvType type, CpuIsa isa);
 
-  KvWireType type() const { return type_; }
+  KvType type() const { return type_; }
   // False: the bytes on the wire are those of the cache.
   bool converts() const { return converts_; }
   // Bytes of one row on the wire: its values, its scales, and both together.
@@ -67,8 +52,8 @@ class KvWireFormat {
               uint8_t* row_scales) const;
 
  private:
-  KvWireType type_;
-  KvDtype dtype_;
+  KvType type_;
+  KvType dtype_;
   CpuIsa isa_;
   bool converts_;
   size_t heads_;     // KV heads of a row

@@ -18,25 +18,24 @@
 #include <cstdint>
 
 #include "common/backend/tensor.h"
+#include "common/base/kv_type.h"
 
 namespace baton {
-
-// Tokens per page; block sizes are multiples of it.
-inline constexpr int kKvPageTokens = 16;
 
 struct KvLayout {
   int layers = 0;
   int kv_heads = 0;
   int head_dim = 0;
   int block_size = 32;  // tokens of a block
-  KvDtype dtype = KvDtype::kF16;
+  KvType dtype = KvType::kF16;
 
   // Bytes of one token's K (or V) in one layer: of its row, and of its scales (0 in float types).
   size_t row_bytes() const { return part().row_bytes(); }
   size_t scale_bytes() const { return part().scale_bytes(); }
-  // Bytes of a token's KV: 2 x layers x kv heads x (head dim x element bytes + scale bytes).
+  // Bytes of a token's K and V in all layers.
   size_t bytes_per_token() const {
-    return 2 * static_cast<size_t>(layers) * (row_bytes() + scale_bytes());
+    return KvTokenBytes(dtype, static_cast<size_t>(layers), static_cast<size_t>(kv_heads),
+                        static_cast<size_t>(head_dim));
   }
   // Bytes of one layer of a block, K and V.
   size_t layer_bytes() const { return 2 * part().bytes(); }

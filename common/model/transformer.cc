@@ -170,7 +170,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const GgufFile& f
 const ModelConfig& Transformer::config() const { return rep_->config; }
 const ModelWeights& Transformer::weights() const { return rep_->weights; }
 
-KvLayout Transformer::MakeKvLayout(int block_size, KvDtype dtype) const {
+KvLayout Transformer::MakeKvLayout(int block_size, KvType dtype) const {
   return {.layers = rep_->config.layers,
           .kv_heads = rep_->config.kv_heads,
           .head_dim = rep_->config.head_dim,

@@ -34,7 +34,7 @@ class Transformer {
   // The weights in the backend's memory; for measurements.
   const ModelWeights& weights() const;
   // The layout of the KV cache that the model needs.
-  KvLayout MakeKvLayout(int block_size, KvDtype dtype) const;
+  KvLayout MakeKvLayout(int block_size, KvType dtype) const;
 
   // Takes the memory for passes of up to `max_rows` rows now. RESOURCE_EXHAUSTED when there is not
   // as much. A larger pass takes its memory when it comes, and ends the process if it cannot.

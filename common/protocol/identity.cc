@@ -1,7 +1,5 @@
 #include "common/protocol/identity.h"
 
-#include <algorithm>
-#include <array>
 #include <string>
 #include <utility>
 
@@ -9,6 +7,7 @@
 #include "absl/strings/string_view.h"
 
 #include "common/base/hash.h"
+#include "common/base/kv_type_name.h"
 #include "common/base/log.h"
 #include "common/protocol/identity_text.h"
 #include "common/rpc/status.h"
@@ -19,17 +18,11 @@ namespace {
 constexpr uint32_t kMaxLayers = 1024;
 constexpr uint32_t kMaxHeads = 1024;
 constexpr uint32_t kMaxHeadDim = 1024;
-constexpr uint32_t kPageTokens = 16;
 constexpr uint32_t kMaxBlockSize = 4096;
-constexpr std::array<absl::string_view, 5> kDtypes = {"f16", "bf16", "f32", "int8", "fp8"};
 constexpr int kMaxWireDtypes = 8;
 constexpr size_t kMaxNumericsBytes = 256;
 
 std::string ShortHex(const std::string& digest) { return ToHex(digest).substr(0, 16); }
-
-bool IsDtype(absl::string_view name) {
-  return std::find(kDtypes.begin(), kDtypes.end(), name) != kDtypes.end();
-}
 
 }  // namespace
 
@@ -81,11 +74,11 @@ absl::Status ValidateShape(const internal::v1::KvShape& shape) {
   range("kv_heads", shape.kv_heads(), kMaxHeads);
   range("head_dim", shape.head_dim(), kMaxHeadDim);
   range("block_size", shape.block_size(), kMaxBlockSize);
-  if (shape.block_size() % kPageTokens != 0) {
-    violations.push_back({"shape.block_size", absl::StrCat("must be a multiple of ", kPageTokens,
+  if (shape.block_size() % uint32_t{kKvPageTokens} != 0) {
+    violations.push_back({"shape.block_size", absl::StrCat("must be a multiple of ", kKvPageTokens,
                                                            ", is ", shape.block_size())});
   }
-  if (!IsDtype(shape.dtype())) {
+  if (!KvTypeFromName(shape.dtype()).ok()) {
     violations.push_back(
         {"shape.dtype", absl::StrCat("is not known: '", LogSafe(shape.dtype()), "'")});
   }

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "common/base/kv_type_name.h"
 #include "common/base/status_macros.h"
-#include "common/kv/kv_dtype_name.h"
 #include "common/protocol/identity.h"
 #include "common/protocol/validate_request.h"
 #include "common/rpc/limits.h"
@@ -255,10 +255,10 @@ internal::v1::KvShape ShapeFromLayout(const KvLayout& layout, const std::string&
   shape.set_layers(static_cast<uint32_t>(layout.layers));
   shape.set_kv_heads(static_cast<uint32_t>(layout.kv_heads));
   shape.set_head_dim(static_cast<uint32_t>(layout.head_dim));
-  shape.set_dtype(KvDtypeName(layout.dtype));
+  shape.set_dtype(KvTypeName(layout.dtype));
   shape.set_block_size(static_cast<uint32_t>(layout.block_size));
   shape.set_numerics(numerics);
-  shape.add_wire_dtypes(KvDtypeName(layout.dtype));
+  shape.add_wire_dtypes(KvTypeName(layout.dtype));
   return shape;
 }
 
@@ -269,7 +269,7 @@ absl::StatusOr<KvLayout> LayoutFromShape(const internal::v1::KvShape& shape) {
   layout.kv_heads = static_cast<int>(shape.kv_heads());
   layout.head_dim = static_cast<int>(shape.head_dim());
   layout.block_size = static_cast<int>(shape.block_size());
-  const auto dtype = KvDtypeFromName(shape.dtype());
+  const auto dtype = KvTypeFromName(shape.dtype());
   if (!dtype.ok()) return InvalidField("shape.dtype", dtype.status().message());
   layout.dtype = *dtype;
   return layout;

@@ -8,11 +8,12 @@
 
 #include "common/backend/cpu/machine/cpu_set.h"
 #include "common/backend/make_backend.h"
+#include "common/base/kv_type_name.h"
+#include "common/base/numerics.h"
 #include "common/base/prefix_hash.h"
 #include "common/base/status_macros.h"
 #include "common/engine/largest_step.h"
 #include "common/gguf/gguf_file.h"
-#include "common/kv/kv_dtype_name.h"
 #include "common/worker/device_memory.h"
 
 namespace baton {
@@ -49,7 +50,7 @@ struct OpenedModel {
 
 absl::StatusOr<OpenedModel> OpenModel(const ModelRuntimeOptions& options) {
   BATON_RETURN_IF_ERROR(CheckOptions(options));
-  BATON_ASSIGN_OR_RETURN(const KvDtype kv_dtype, ParseKvDtype(options.kv_cache_dtype));
+  BATON_ASSIGN_OR_RETURN(const KvType kv_dtype, ParseKvType(options.kv_cache_dtype));
   BATON_ASSIGN_OR_RETURN(GgufFile file, GgufFile::Open(options.model));
   BATON_ASSIGN_OR_RETURN(const ModelConfig config, ModelConfig::FromGguf(file));
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(file));
@@ -124,12 +125,13 @@ std::string MostBytesType(const GgufFile& file) {
 
 absl::Status CheckModel(const ModelRuntimeOptions& options) { return OpenModel(options).status(); }
 
-absl::StatusOr<KvDtype> ParseKvDtype(const std::string& name) {
-  if (name == "auto") return KvDtype::kF16;
-  if (name == "fp8_e4m3") return KvDtype::kFp8;
-  if (auto dtype = KvDtypeFromName(name); dtype.ok()) return dtype;
+absl::StatusOr<KvType> ParseKvType(const std::string& name) {
+  if (name == "auto") return KvType::kF16;
+  if (name == "fp8_e4m3") return KvType::kFp8;
+  const absl::StatusOr<KvType> type = KvTypeFromName(name);
+  if (type.ok()) return type;
   return absl::InvalidArgumentError(
-      absl::StrCat("--kv-cache-dtype: '", name, "' is not one of auto, f16, f32, bf16, int8, fp8"));
+      absl::StrCat("--kv-cache-dtype: ", type.status().message(), ", auto, fp8_e4m3"));
 }
 
 absl::StatusOr<int> KvBlockCount(const ModelRuntimeOptions& options, const KvLayout& layout,
@@ -183,7 +185,7 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
 
   engine.prefix_identity =
       PrefixIdentity(runtime->weights_digest, model->config().Digest(),
-                     absl::StrCat(runtime->backend->Numerics(), "/", KvDtypeName(engine.kv_dtype)));
+                     Numerics::OfCache(runtime->backend->Numerics(), engine.kv_dtype).name());
   if (in_device) {
     BATON_ASSIGN_OR_RETURN(engine.num_kv_blocks,
                            DeviceBlocks(options, engine, *model, *runtime->backend));

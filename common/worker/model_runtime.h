@@ -62,7 +62,7 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
 absl::Status CheckModel(const ModelRuntimeOptions& options);
 
 // The KV type of that name; "auto" is f16. INVALID_ARGUMENT names --kv-cache-dtype and its values.
-absl::StatusOr<KvDtype> ParseKvDtype(const std::string& name);
+absl::StatusOr<KvType> ParseKvType(const std::string& name);
 
 // The number of blocks that the options give a KV cache in the host's memory. `free_memory_bytes`
 // 0: unknown. RESOURCE_EXHAUSTED when they are fewer than two (one to begin with and one of

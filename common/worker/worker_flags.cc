@@ -1,14 +1,19 @@
 #include "common/worker/worker_flags.h"
 
+#include <string>
+#include <vector>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
 #include "common/backend/cpu/machine/cpu_set.h"
+#include "common/base/kv_type_name.h"
 #include "common/base/status_macros.h"
 #include "common/kv/layout.h"
 #include "common/rpc/limits.h"
 #include "common/worker/device_memory.h"
+#include "common/worker/model_runtime.h"
 
 namespace baton {
 namespace {
@@ -36,8 +41,9 @@ void AddComputeFlags(FlagSet& flags, WorkerFlags& worker) {
   flags.AddBool("deterministic", worker.deterministic,
                 "On CUDA too the same bits in any batch, chunk or step, at some cost of speed");
   flags.AddInt("block-size", worker.block_size, 16, 1024, "Tokens in a KV block, a multiple of 16");
-  flags.AddString("kv-cache-dtype", worker.kv_cache_dtype, "Type of the KV cache",
-                  {"auto", "f16", "f32", "bf16", "int8", "fp8", "fp8_e4m3"});
+  std::vector<std::string> kv_types = KvTypeChoices();
+  kv_types.emplace_back("fp8_e4m3");  // another name of fp8
+  flags.AddString("kv-cache-dtype", worker.kv_cache_dtype, "Type of the KV cache", kv_types);
   flags.AddInt("max-num-batched-tokens", worker.max_num_batched_tokens, kChunkTokens, 1 << 20,
                "Tokens in one step at most; prefills take as many as 100 ms allow, at least 64");
 }
@@ -69,7 +75,7 @@ void AddWorkerFlags(FlagSet& flags, WorkerFlags& worker) {
                "Connections to one decode worker for KV transfer");
   flags.AddString("kv-wire-dtype", worker.kv_wire_dtype,
                   "Type of KV on the wire; int8 and fp8 are lossy and need both workers",
-                  {"auto", "f16", "f32", "bf16", "int8", "fp8"});
+                  KvTypeChoices());
   flags.AddBool("strict-kv-dtype", worker.strict_kv_dtype, "Refuse a peer whose KV type differs");
 }
 
@@ -91,8 +97,8 @@ absl::Status ValidateWorkerFlags(const WorkerFlags& worker) {
         "--num-kv-blocks and --kv-cache-memory-bytes say the same; give one of them");
   }
   BATON_RETURN_IF_ERROR(CheckUtilization(worker.gpu_memory_utilization));
-  const std::string& asked = worker.kv_cache_dtype;
-  const std::string kv_dtype = asked == "auto" ? "f16" : asked == "fp8_e4m3" ? "fp8" : asked;
+  BATON_ASSIGN_OR_RETURN(const KvType kv_type, ParseKvType(worker.kv_cache_dtype));
+  const std::string kv_dtype = KvTypeName(kv_type);
   if (worker.strict_kv_dtype && worker.kv_wire_dtype != "auto" &&
       worker.kv_wire_dtype != kv_dtype) {
     return absl::InvalidArgumentError(

@@ -10,13 +10,14 @@
 #include "absl/time/clock.h"
 
 #include "common/base/clock.h"
+#include "common/base/kv_type_name.h"
 #include "common/base/log.h"
+#include "common/base/numerics.h"
 #include "common/base/progress_line.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
 #include "common/flags/flags.h"
 #include "common/handoff/kv_wire_choice.h"
-#include "common/kv/kv_dtype_name.h"
 #include "common/net/bulk_tuning.h"
 #include "common/rpc/limits.h"
 #include "common/worker/banner.h"
@@ -139,8 +140,8 @@ void WorkerProcess::Describe(internal::v1::WorkerRole role) {
   identity_.set_config_digest(engine().model_config().Digest());
   identity_.set_tokenizer_digest(runtime_->tokenizer_digest);
   const KvLayout& layout = engine().cache().layout();
-  shape_ = ShapeFromLayout(
-      layout, absl::StrCat(runtime_->backend->Numerics(), "/", KvDtypeName(layout.dtype)));
+  shape_ = ShapeFromLayout(layout,
+                           Numerics::OfCache(runtime_->backend->Numerics(), layout.dtype).name());
   SetWireTypes(flags_.kv_wire_dtype, flags_.strict_kv_dtype, shape_);
   char host[256] = "localhost";
   gethostname(host, sizeof(host) - 1);

@@ -54,7 +54,7 @@ void HandoffPair::MakeStagers() {
   if (sender_memory_.staging != nullptr) {
     stager_.emplace(LayerStager::Options{
         .staging = sender_memory_.staging.get(),
-        .wire = KvWireFormat(sender_blocks_.layout, KvWireType::kF16),
+        .wire = KvWireFormat(sender_blocks_.layout, KvType::kF16),
         .post = [this](LayerStager::Event event) { sender_staged_.push_back(std::move(event)); },
         .block_generation = [](int32_t) { return 1u; }});
   }

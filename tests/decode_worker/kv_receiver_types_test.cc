@@ -6,6 +6,7 @@
 
 #include "common/base/crc32c.h"
 #include "common/base/float_types.h"
+#include "common/base/kv_type_name.h"
 #include "common/handoff/kv_wire_choice.h"
 #include "prefill_worker/page_encoder.h"
 #include "tests/decode_worker/receiver_fixture.h"
@@ -46,7 +47,7 @@ class ReceiverTypes : public ReceiverTest {
     open.mutable_shape()->set_dtype(dtype);
     open.mutable_shape()->set_numerics(numerics);
     open.set_wire_dtype(wire);
-    if (const auto type = KvWireTypeFromName(wire); type.ok()) {
+    if (const auto type = KvTypeFromName(wire); type.ok()) {
       const auto hashes =
           PageHashes(config_.identity, "salt", StoredNumerics(open.shape(), *type, config_.shape),
                      config_.token_ids);
@@ -136,22 +137,22 @@ TEST_F(ReceiverTypes, OnlyWhatKeepsEveryBitIsCommittedAsExact) {
   struct Case {
     const char* dtype;
     const char* numerics;
-    KvWireType wire;
+    KvType wire;
     bool exact;
   };
-  for (const Case& c : {Case{"f16", "cpu/f16", KvWireType::kF32, true},
-                        Case{"f32", "cpu/f32", KvWireType::kF32, false},
-                        Case{"f16", "cuda-sm90-invariant1/f16", KvWireType::kF32, false},
-                        Case{"f16", "cpu/f16", KvWireType::kInt8, false}}) {
+  for (const Case& c :
+       {Case{"f16", "cpu/f16", KvType::kF32, true}, Case{"f32", "cpu/f32", KvType::kF32, false},
+        Case{"f16", "cuda-sm90-invariant1/f16", KvType::kF32, false},
+        Case{"f16", "cpu/f16", KvType::kInt8, false}}) {
     Restart("int8", false);
     const KvWireFormat wire(layout_, c.wire);
-    OpenWith(OpenAs(c.dtype, c.numerics, KvWireTypeName(c.wire)));
+    OpenWith(OpenAs(c.dtype, c.numerics, KvTypeName(c.wire)));
     Do(KvReceiver::Granted{0});
     ArriveAs(wire, WireHeader(wire, 0, 32, 1));
     ArriveAs(wire, WireHeader(wire, 32, kTokens, 2));
     FinishCopies();
     EXPECT_EQ(Acks(), 2u);
-    EXPECT_EQ(HoldsTheSource(), c.wire == KvWireType::kF32);
+    EXPECT_EQ(HoldsTheSource(), c.wire == KvType::kF32);
     Commit(CommitOf(wire));
     ASSERT_EQ(receiver_->state(), State::kCommitted);
     ASSERT_EQ(Taken<KvReceiver::CommitSequence>().size(), 1u);
@@ -165,7 +166,7 @@ TEST_F(ReceiverTypes, WhatVariesIsKeptAsItsOwnAndNeverExact) {
   config_.shape.set_numerics("cuda-varying/f16");
   config_.page_hashes = PageHashes(config_.identity, "salt", "cuda-varying/f16", config_.token_ids);
   receiver_.emplace(config_, now_);
-  const KvWireFormat wire(layout_, KvWireType::kF32);
+  const KvWireFormat wire(layout_, KvType::kF32);
   OpenWith(OpenAs("f16", "cuda-varying/f16", "f32"));
   ASSERT_EQ(Taken<KvReceiver::TakeBlocks>().size(), 1u);
   EXPECT_EQ(Taken<KvReceiver::TakeBlocks>()[0].numerics, "");
@@ -189,7 +190,7 @@ TEST_F(ReceiverTypes, APayloadOfTheCachesSizeIsOutOfRangeWhereAnotherTypeWasOpen
 
 TEST_F(ReceiverTypes, AConvertedPageWhoseWireBytesAreDamagedIsAskedForAgain) {
   Restart("int8", false);
-  const KvWireFormat wire(layout_, KvWireType::kInt8);
+  const KvWireFormat wire(layout_, KvType::kInt8);
   OpenWith(OpenAs("f16", "cpu/f16", "int8"));
   Do(KvReceiver::Granted{0});
   const KvDataHeader header = WireHeader(wire, 0, 32, 1);
@@ -210,7 +211,7 @@ TEST_F(ReceiverTypes, AConvertedPageWhoseWireBytesAreDamagedIsAskedForAgain) {
 
 TEST_F(ReceiverTypes, ABlockThatChangedAfterItsPagesWereAnnouncedIsSeen) {
   Restart("int8", false);
-  const KvWireFormat wire(layout_, KvWireType::kInt8);
+  const KvWireFormat wire(layout_, KvType::kInt8);
   OpenWith(OpenAs("f16", "cpu/f16", "int8"));
   Do(KvReceiver::Granted{0});
   const KvDataHeader header = WireHeader(wire, 0, 32, 1);

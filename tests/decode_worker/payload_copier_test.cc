@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 
 #include "common/base/float_types.h"
+#include "common/base/kv_type_name.h"
 #include "prefill_worker/kv_buffer.h"
 #include "prefill_worker/page_encoder.h"
 #include "tests/support/stored_head.h"
@@ -22,28 +23,28 @@ using ::testing::HasSubstr;
 
 constexpr int kTokens = 75;  // pages of 16, 16, 16, 16 and 11
 constexpr uint8_t kUntouched = 0xEE;
-constexpr KvDtype kDtypes[] = {KvDtype::kF32, KvDtype::kF16, KvDtype::kBf16, KvDtype::kInt8,
-                               KvDtype::kFp8};
-constexpr KvDtype kWireDtypes[] = {KvDtype::kF16, KvDtype::kBf16, KvDtype::kF32, KvDtype::kInt8,
-                                   KvDtype::kFp8};  // in the order of KvWireType
+constexpr KvType kDtypes[] = {KvType::kF32, KvType::kF16, KvType::kBf16, KvType::kInt8,
+                              KvType::kFp8};
+constexpr KvType kWireDtypes[] = {KvType::kF16, KvType::kBf16, KvType::kF32, KvType::kInt8,
+                                  KvType::kFp8};  // in the order of KvType
 
 // What `values`, whole heads, become when they are stored as `dtype`.
-std::vector<float> As(KvDtype dtype, std::vector<float> values, int head_dim) {
+std::vector<float> As(KvType dtype, std::vector<float> values, int head_dim) {
   const auto step = static_cast<size_t>(head_dim);
   for (size_t i = 0; IsQuantised(dtype) && i < values.size(); i += step) {
     const StoredHead head = StoreHead(dtype, &values[i], head_dim);
     std::copy(head.values.begin(), head.values.end(), &values[i]);
   }
   for (float& value : values) {
-    if (dtype == KvDtype::kF16) value = F16ToF32(F32ToF16(value));
-    if (dtype == KvDtype::kBf16) value = Bf16ToF32(F32ToBf16(value));
+    if (dtype == KvType::kF16) value = F16ToF32(F32ToF16(value));
+    if (dtype == KvType::kBf16) value = Bf16ToF32(F32ToBf16(value));
   }
   return values;
 }
 
 // The blocks of a sequence in shuffled order, in memory of their own.
 struct Blocks {
-  Blocks(KvDtype dtype, int block_size, std::vector<int32_t> table)
+  Blocks(KvType dtype, int block_size, std::vector<int32_t> table)
       : layout{.layers = 3,
                .kv_heads = 2,
                .head_dim = 24,
@@ -58,11 +59,11 @@ struct Blocks {
     if (IsQuantised(layout.dtype)) {
       StoreHeads({layout.block_size, layout.kv_heads, layout.head_dim, layout.dtype}, x.data(), row,
                  blocks.Scales(layer, part, token));
-    } else if (layout.dtype == KvDtype::kF32) {
+    } else if (layout.dtype == KvType::kF32) {
       std::memcpy(row, x.data(), layout.row_bytes());
     } else {
       for (size_t i = 0; i < x.size(); ++i) {
-        const uint16_t half = layout.dtype == KvDtype::kF16 ? F32ToF16(x[i]) : F32ToBf16(x[i]);
+        const uint16_t half = layout.dtype == KvType::kF16 ? F32ToF16(x[i]) : F32ToBf16(x[i]);
         std::memcpy(row + 2 * i, &half, 2);
       }
     }
@@ -75,13 +76,13 @@ struct Blocks {
       if (IsQuantised(layout.dtype)) {
         const size_t head = i / static_cast<size_t>(layout.head_dim);
         std::memcpy(&x[i], blocks.Scales(layer, part, token) + 4 * head, 4);
-        x[i] *= layout.dtype == KvDtype::kInt8 ? static_cast<float>(static_cast<int8_t>(row[i]))
-                                               : static_cast<float>(ValueOfE4m3(row[i]));
-      } else if (layout.dtype == KvDtype::kF32) {
+        x[i] *= layout.dtype == KvType::kInt8 ? static_cast<float>(static_cast<int8_t>(row[i]))
+                                              : static_cast<float>(ValueOfE4m3(row[i]));
+      } else if (layout.dtype == KvType::kF32) {
         std::memcpy(&x[i], row + 4 * i, 4);
       } else {
         std::memcpy(&half, row + 2 * i, 2);
-        x[i] = layout.dtype == KvDtype::kF16 ? F16ToF32(half) : Bf16ToF32(half);
+        x[i] = layout.dtype == KvType::kF16 ? F16ToF32(half) : Bf16ToF32(half);
       }
     }
     return x;
@@ -164,7 +165,7 @@ KvDataMessage Message(const Blocks& source, const KvWireFormat& format,
   return *std::move(message);
 }
 
-KvReceiver::Copy CopyOf(const KvDataHeader& header, KvWireType wire) {
+KvReceiver::Copy CopyOf(const KvDataHeader& header, KvType wire) {
   // All of layer 1; of layer 2 a page in the middle, and the last.
   return {.copy_id = 9,
           .message_id = 1,
@@ -179,33 +180,33 @@ bool Copied(int layer, int token) {
 }
 
 struct Case {
-  KvDtype from;
-  KvWireType wire;
-  KvDtype to;
+  KvType from;
+  KvType wire;
+  KvType to;
 };
 std::vector<Case> AllCases() {
   std::vector<Case> cases;
-  for (const KvDtype from : kDtypes) {
-    for (const KvWireType wire : kAllKvWireTypes) {
-      for (const KvDtype to : kDtypes) cases.push_back({from, wire, to});
+  for (const KvType from : kDtypes) {
+    for (const KvType wire : kAllKvTypes) {
+      for (const KvType to : kDtypes) cases.push_back({from, wire, to});
     }
   }
   return cases;
 }
 std::string Name(const Case& c) {
-  return std::string(KvWireTypeName(WireTypeOf(c.from))) + " over " + KvWireTypeName(c.wire) +
-         " into " + KvWireTypeName(WireTypeOf(c.to));
+  return std::string(KvTypeName(c.from)) + " over " + KvTypeName(c.wire) + " into " +
+         KvTypeName(c.to);
 }
 
 class PayloadCopier : public ::testing::Test {
  protected:
   // Source blocks of 16 tokens, target blocks of 48.
-  static Blocks Source(KvDtype dtype) {
+  static Blocks Source(KvType dtype) {
     Blocks source(dtype, 16, {4, 0, 6, 2, 5});
     Fill(source);
     return source;
   }
-  static Blocks Target(KvDtype dtype) { return Blocks(dtype, 48, {5, 2}); }
+  static Blocks Target(KvType dtype) { return Blocks(dtype, 48, {5, 2}); }
 };
 
 TEST_F(PayloadCopier, EveryTypeArrivesInEveryOtherAsItsRoundingSays) {
@@ -240,7 +241,7 @@ TEST_F(PayloadCopier, EveryTypeArrivesInEveryOtherAsItsRoundingSays) {
       }
       // Each type on the way that is not the one before it rounds once more.
       const int head_dim = source.layout.head_dim;
-      const KvDtype wire = kWireDtypes[static_cast<size_t>(c.wire)];
+      const KvType wire = kWireDtypes[static_cast<size_t>(c.wire)];
       std::vector<float> expected = source.Get(layer, part, token);
       if (wire != c.from) expected = As(wire, expected, head_dim);
       if (c.to != wire) expected = As(c.to, expected, head_dim);
@@ -251,10 +252,10 @@ TEST_F(PayloadCopier, EveryTypeArrivesInEveryOtherAsItsRoundingSays) {
 }
 
 TEST_F(PayloadCopier, ACacheOfAnyTypeArrivesAsItIsInOneOfItsOwnType) {
-  for (const KvDtype dtype : kDtypes) {
+  for (const KvType dtype : kDtypes) {
     Blocks source = Source(dtype);
     Blocks target = Target(dtype);
-    const KvWireFormat sent(source.layout, WireTypeOf(dtype));
+    const KvWireFormat sent(source.layout, dtype);
     ASSERT_FALSE(sent.converts());
     const KvDataHeader header = Header(source, sent);
     const KvDataMessage message = Message(source, sent, header);
@@ -274,11 +275,11 @@ TEST_F(PayloadCopier, ACacheOfAnyTypeArrivesAsItIsInOneOfItsOwnType) {
 
 TEST_F(PayloadCopier, AFlippedBitOfAPageShowsInItsCrcWhateverTheTypes) {
   std::mt19937 random(3);
-  for (const Case& c : {Case{KvDtype::kF16, KvWireType::kF16, KvDtype::kF16},
-                        Case{KvDtype::kF32, KvWireType::kF32, KvDtype::kF16},
-                        Case{KvDtype::kF16, KvWireType::kInt8, KvDtype::kBf16},
-                        Case{KvDtype::kFp8, KvWireType::kFp8, KvDtype::kFp8},
-                        Case{KvDtype::kInt8, KvWireType::kInt8, KvDtype::kF16}}) {
+  for (const Case& c : {Case{KvType::kF16, KvType::kF16, KvType::kF16},
+                        Case{KvType::kF32, KvType::kF32, KvType::kF16},
+                        Case{KvType::kF16, KvType::kInt8, KvType::kBf16},
+                        Case{KvType::kFp8, KvType::kFp8, KvType::kFp8},
+                        Case{KvType::kInt8, KvType::kInt8, KvType::kF16}}) {
     SCOPED_TRACE(Name(c));
     Blocks source = Source(c.from);
     const KvWireFormat sent(source.layout, c.wire);
@@ -308,28 +309,28 @@ TEST_F(PayloadCopier, AFlippedBitOfAPageShowsInItsCrcWhateverTheTypes) {
 }
 
 TEST_F(PayloadCopier, APayloadThatIsTooShortIsNotOk) {
-  Blocks source = Source(KvDtype::kF16);
-  Blocks target = Target(KvDtype::kF16);
-  const KvWireFormat sent(source.layout, KvWireType::kInt8);
+  Blocks source = Source(KvType::kF16);
+  Blocks target = Target(KvType::kF16);
+  const KvWireFormat sent(source.layout, KvType::kInt8);
   const KvDataHeader header = Header(source, sent);
   KvDataMessage message = Message(source, sent, header);
   message.slices.pop_back();
-  EXPECT_FALSE(CopyPayload(CopyOf(header, KvWireType::kInt8), message, target.blocks).ok);
+  EXPECT_FALSE(CopyPayload(CopyOf(header, KvType::kInt8), message, target.blocks).ok);
 }
 
 TEST_F(PayloadCopier, ABlockThatDoesNotKeepWhatWasConvertedIntoItIsNotOk) {
-  Blocks source = Source(KvDtype::kF16);
-  Blocks target(KvDtype::kF16, 48, {5, 5});  // tokens 16 and 64 have one place
-  const KvWireFormat sent(source.layout, KvWireType::kInt8);
+  Blocks source = Source(KvType::kF16);
+  Blocks target(KvType::kF16, 48, {5, 5});  // tokens 16 and 64 have one place
+  const KvWireFormat sent(source.layout, KvType::kInt8);
   const KvDataHeader header = Header(source, sent);
   const KvDataMessage message = Message(source, sent, header);
-  EXPECT_FALSE(CopyPayload(CopyOf(header, KvWireType::kInt8), message, target.blocks).ok);
+  EXPECT_FALSE(CopyPayload(CopyOf(header, KvType::kInt8), message, target.blocks).ok);
 }
 
 TEST(PageEncoder, APageThatChangedSinceItWasComputedIsNotSent) {
-  Blocks source(KvDtype::kF16, 16, {4, 0, 6, 2, 5});
+  Blocks source(KvType::kF16, 16, {4, 0, 6, 2, 5});
   Fill(source);
-  const KvWireFormat format(source.layout, KvWireType::kInt8);
+  const KvWireFormat format(source.layout, KvType::kInt8);
   const std::vector<uint32_t> crcs = CachedCrcs(source.blocks, 1, 0, kTokens);
   ASSERT_TRUE(WirePageCrcs(RowsOfLayer(source.blocks, 1), format, 0, kTokens, crcs).ok());
   source.blocks.Row(1, KvLayout::kValues, 70)[3] ^= 1;
@@ -343,21 +344,21 @@ TEST(PageEncoder, APageThatChangedSinceItWasComputedIsNotSent) {
 }
 
 TEST(PageEncoder, AnInfiniteValueIsRefusedAsInt8AndTheRemedyNamed) {
-  Blocks source(KvDtype::kBf16, 16, {4, 0, 6, 2, 5});
+  Blocks source(KvType::kBf16, 16, {4, 0, 6, 2, 5});
   Fill(source);
   std::vector<float> row = source.Get(0, KvLayout::kKeys, 20);
   row[47] = INFINITY;
   source.Set(0, KvLayout::kKeys, 20, row);
   const std::vector<uint32_t> crcs = CachedCrcs(source.blocks, 0, 0, kTokens);
   const absl::Status status =
-      WirePageCrcs(RowsOfLayer(source.blocks, 0), KvWireFormat(source.layout, KvWireType::kInt8), 0,
+      WirePageCrcs(RowsOfLayer(source.blocks, 0), KvWireFormat(source.layout, KvType::kInt8), 0,
                    kTokens, crcs)
           .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("layer 0, tokens 16 to 31"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("--kv-wire-dtype"));
-  EXPECT_TRUE(WirePageCrcs(RowsOfLayer(source.blocks, 0),
-                           KvWireFormat(source.layout, KvWireType::kF32), 0, kTokens, crcs)
+  EXPECT_TRUE(WirePageCrcs(RowsOfLayer(source.blocks, 0), KvWireFormat(source.layout, KvType::kF32),
+                           0, kTokens, crcs)
                   .ok());
 }
 

@@ -7,9 +7,9 @@
 #include "gtest/gtest.h"
 
 #include "common/base/clock.h"
+#include "common/base/kv_type_name.h"
 #include "common/gguf/gguf_file.h"
 #include "common/handoff/kv_wire_choice.h"
-#include "common/kv/kv_dtype_name.h"
 #include "common/net/credentials.h"
 #include "common/worker/convert.h"
 #include "tests/support/late_backend.h"
@@ -66,7 +66,7 @@ TestWorker::TestWorker(const Options& options) {
   decode_options_.identity.set_weights_digest(std::string(32, 'w'));
   decode_options_.shape =
       ShapeFromLayout(engine_->cache().layout(),
-                      std::string(backend_->Name()) + "/" + KvDtypeName(options.kv_dtype));
+                      std::string(backend_->Name()) + "/" + KvTypeName(options.kv_dtype));
   SetWireTypes(options.kv_wire_dtype, options.strict_kv_dtype, decode_options_.shape);
   decode_options_.strict_kv_dtype = options.strict_kv_dtype;
   decode_options_.limits = options.receiver_limits;

@@ -39,7 +39,7 @@ class TestWorker {
     uint64_t staging_bytes = uint64_t{64} << 10;  // of a device
     int threads = 1;
     std::string cpu_isa = "auto";
-    KvDtype kv_dtype = KvDtype::kF16;
+    KvType kv_dtype = KvType::kF16;
     std::string kv_wire_dtype = "auto";
     bool strict_kv_dtype = false;
     KvSenderLimits sender_limits = {.max_payload_bytes = 4096, .min_payload_bytes = 0};

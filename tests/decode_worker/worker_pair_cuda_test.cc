@@ -24,7 +24,7 @@ TestWorker::Options On(const std::string& device, int block_size) {
   TestWorker::Options options;
   options.device = device;
   options.block_size = block_size;
-  options.kv_dtype = KvDtype::kF32;
+  options.kv_dtype = KvType::kF32;
   return options;
 }
 
@@ -68,7 +68,7 @@ TEST_P(WorkerPairCuda, GivesTheTokensOfOneEngineAlone) {
 // Codes and scales are staged and copied as they are, into blocks of another size.
 TEST_P(WorkerPairCuda, HandsQuantisedKvOverUnchanged) {
   uint64_t id = 100;
-  for (const KvDtype dtype : {KvDtype::kInt8, KvDtype::kFp8}) {
+  for (const KvType dtype : {KvType::kInt8, KvType::kFp8}) {
     TestWorker::Options options = On("cuda", 32);
     options.kv_dtype = dtype;
     TestWorker prefill(options);
@@ -78,7 +78,7 @@ TEST_P(WorkerPairCuda, HandsQuantisedKvOverUnchanged) {
     const HandoffResult result = RunHandoff(prefill, decode, Spec(100, id++));
     EXPECT_TRUE(result.prefill_status.ok()) << result.prefill_status.error_message();
     EXPECT_TRUE(result.committed);
-    EXPECT_EQ(result.prefill_finished.wire_dtype(), dtype == KvDtype::kInt8 ? "int8" : "fp8");
+    EXPECT_EQ(result.prefill_finished.wire_dtype(), dtype == KvType::kInt8 ? "int8" : "fp8");
     EXPECT_EQ(Tokens(result), Tokens(RunLocally(alone, Spec(100, id++))));
     EXPECT_TRUE(prefill.ComesToRest());
     EXPECT_TRUE(decode.ComesToRest());

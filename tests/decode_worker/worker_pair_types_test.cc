@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 
 #include "common/backend/cpu/simd/isa.h"
+#include "common/base/kv_type_name.h"
 #include "common/handoff/kv_wire_choice.h"
 #include "common/rpc/status.h"
 #include "tests/decode_worker/worker_pair.h"
@@ -43,7 +44,7 @@ SequenceSpec Refused() {
   return spec;
 }
 
-TestWorker::Options Kv(KvDtype dtype, const std::string& wire = "auto", int block_size = 16) {
+TestWorker::Options Kv(KvType dtype, const std::string& wire = "auto", int block_size = 16) {
   TestWorker::Options options;
   options.kv_dtype = dtype;
   options.kv_wire_dtype = wire;
@@ -76,41 +77,40 @@ float LogprobDistance(const HandoffResult& a, const HandoffResult& b) {
   return most;
 }
 
-uint64_t BytesOf(TestWorker& worker, KvWireType wire) {
+uint64_t BytesOf(TestWorker& worker, KvType wire) {
   const KvLayout& layout = worker.engine().cache().layout();
   return KvWireFormat(layout, wire).row_bytes() * 2 * static_cast<uint64_t>(layout.layers) *
          kPromptTokens;
 }
 
 struct Types {
-  KvDtype prefill;
+  KvType prefill;
   std::string wire;  // the prefill worker's flag
-  KvDtype decode;
+  KvType decode;
 };
 
 TEST(WorkerPairTypes, AnotherKvTypeIsConvertedAndTheAnswerSaysThatItIsNotExact) {
   for (const Types& types :
-       {Types{KvDtype::kF32, "auto", KvDtype::kF16}, Types{KvDtype::kF16, "auto", KvDtype::kF32},
-        Types{KvDtype::kBf16, "auto", KvDtype::kF16}, Types{KvDtype::kF16, "auto", KvDtype::kBf16},
-        Types{KvDtype::kF32, "bf16", KvDtype::kF16}, Types{KvDtype::kInt8, "auto", KvDtype::kF16},
-        Types{KvDtype::kF16, "auto", KvDtype::kInt8}, Types{KvDtype::kFp8, "auto", KvDtype::kF32},
-        Types{KvDtype::kBf16, "auto", KvDtype::kFp8}, Types{KvDtype::kInt8, "auto", KvDtype::kFp8},
-        Types{KvDtype::kInt8, "f16", KvDtype::kInt8}}) {
+       {Types{KvType::kF32, "auto", KvType::kF16}, Types{KvType::kF16, "auto", KvType::kF32},
+        Types{KvType::kBf16, "auto", KvType::kF16}, Types{KvType::kF16, "auto", KvType::kBf16},
+        Types{KvType::kF32, "bf16", KvType::kF16}, Types{KvType::kInt8, "auto", KvType::kF16},
+        Types{KvType::kF16, "auto", KvType::kInt8}, Types{KvType::kFp8, "auto", KvType::kF32},
+        Types{KvType::kBf16, "auto", KvType::kFp8}, Types{KvType::kInt8, "auto", KvType::kFp8},
+        Types{KvType::kInt8, "f16", KvType::kInt8}}) {
     TestWorker prefill(Kv(types.prefill, types.wire, 32));
     TestWorker decode(Kv(types.decode));
-    const KvWireType wire =
-        types.wire == "auto" ? WireTypeOf(types.prefill) : *KvWireTypeFromName(types.wire);
-    SCOPED_TRACE(prefill.shape().dtype() + " over " + KvWireTypeName(wire) + " into " +
+    const KvType wire = types.wire == "auto" ? types.prefill : *KvTypeFromName(types.wire);
+    SCOPED_TRACE(prefill.shape().dtype() + " over " + KvTypeName(wire) + " into " +
                  decode.shape().dtype());
     const HandoffResult result = RunHandoff(prefill, decode, Spec(1));
     ASSERT_TRUE(result.decode_status.ok()) << result.decode_status.error_message();
     ASSERT_TRUE(result.prefill_status.ok()) << result.prefill_status.error_message();
     EXPECT_FALSE(result.finished.exact());
-    EXPECT_EQ(result.prefill_finished.wire_dtype(), KvWireTypeName(wire));
+    EXPECT_EQ(result.prefill_finished.wire_dtype(), KvTypeName(wire));
     EXPECT_EQ(result.prefill_finished.bytes_sent(), BytesOf(prefill, wire));
     EXPECT_EQ(result.prefill_finished.bytes_resent(), 0u);
     ASSERT_EQ(result.tokens.size(), static_cast<size_t>(kOutputTokens));
-    TestWorker local(Kv(KvDtype::kF32));
+    TestWorker local(Kv(KvType::kF32));
     EXPECT_LT(LogprobDistance(result, RunLocally(local, Spec(1))), kFar);
     EXPECT_TRUE(prefill.ComesToRest());
     EXPECT_TRUE(decode.ComesToRest());
@@ -120,16 +120,16 @@ TEST(WorkerPairTypes, AnotherKvTypeIsConvertedAndTheAnswerSaysThatItIsNotExact) 
 // A wider float type, or a quantised cache's own.
 TEST(WorkerPairTypes, AWireTypeThatLosesNothingBetweenEqualCachesKeepsEveryBit) {
   for (const auto& [dtype, wire] :
-       {std::pair(KvDtype::kF16, KvWireType::kF32), std::pair(KvDtype::kBf16, KvWireType::kF32),
-        std::pair(KvDtype::kInt8, KvWireType::kInt8), std::pair(KvDtype::kFp8, KvWireType::kFp8)}) {
-    SCOPED_TRACE(KvWireTypeName(wire));
-    TestWorker prefill(Kv(dtype, wire == WireTypeOf(dtype) ? "auto" : "f32", 48));
+       {std::pair(KvType::kF16, KvType::kF32), std::pair(KvType::kBf16, KvType::kF32),
+        std::pair(KvType::kInt8, KvType::kInt8), std::pair(KvType::kFp8, KvType::kFp8)}) {
+    SCOPED_TRACE(KvTypeName(wire));
+    TestWorker prefill(Kv(dtype, wire == dtype ? "auto" : "f32", 48));
     TestWorker decode(Kv(dtype));
     TestWorker local(Kv(dtype));
     const HandoffResult result = RunHandoff(prefill, decode, Spec(1));
     ASSERT_TRUE(result.decode_status.ok()) << result.decode_status.error_message();
     EXPECT_TRUE(result.finished.exact());
-    EXPECT_EQ(result.prefill_finished.wire_dtype(), KvWireTypeName(wire));
+    EXPECT_EQ(result.prefill_finished.wire_dtype(), KvTypeName(wire));
     EXPECT_EQ(result.prefill_finished.bytes_sent(), BytesOf(prefill, wire));
     ExpectSameTokens(result, RunLocally(local, Spec(1)));
     // Exact, so it serves others: all whole blocks of the prompt that are not its last token's.
@@ -145,10 +145,10 @@ TEST(WorkerPairTypes, AWireTypeThatLosesNothingBetweenEqualCachesKeepsEveryBit) 
 }
 
 TEST(WorkerPairTypes, Int8HalvesTheBytesAndIsNotExact) {
-  for (const KvDtype decode_dtype : {KvDtype::kF16, KvDtype::kF32}) {
-    TestWorker prefill(Kv(KvDtype::kF16, "int8", 32));
+  for (const KvType decode_dtype : {KvType::kF16, KvType::kF32}) {
+    TestWorker prefill(Kv(KvType::kF16, "int8", 32));
     TestWorker decode(Kv(decode_dtype, "int8"));
-    TestWorker local(Kv(KvDtype::kF16));
+    TestWorker local(Kv(KvType::kF16));
     const HandoffResult result = RunHandoff(prefill, decode, Spec(1));
     ASSERT_TRUE(result.decode_status.ok()) << result.decode_status.error_message();
     EXPECT_FALSE(result.finished.exact());
@@ -163,9 +163,9 @@ TEST(WorkerPairTypes, Int8HalvesTheBytesAndIsNotExact) {
 }
 
 TEST(WorkerPairTypes, ALossyCopyNeverAnswersAnExactRequest) {
-  TestWorker prefill(Kv(KvDtype::kF16, "int8"));
-  TestWorker decode(Kv(KvDtype::kF16, "int8"));
-  TestWorker local(Kv(KvDtype::kF16));
+  TestWorker prefill(Kv(KvType::kF16, "int8"));
+  TestWorker decode(Kv(KvType::kF16, "int8"));
+  TestWorker local(Kv(KvType::kF16));
   ASSERT_TRUE(RunHandoff(prefill, decode, Spec(1)).decode_status.ok());
   const HandoffResult exact = RunLocally(decode, Spec(2));
   EXPECT_TRUE(exact.finished.exact());
@@ -175,8 +175,8 @@ TEST(WorkerPairTypes, ALossyCopyNeverAnswersAnExactRequest) {
 
 // Nor does what a float cache was made of codes for.
 TEST(WorkerPairTypes, AQuantisedSendersKvNeverAnswersAnExactRequest) {
-  TestWorker prefill(Kv(KvDtype::kFp8));
-  TestWorker decode(Kv(KvDtype::kF16));
+  TestWorker prefill(Kv(KvType::kFp8));
+  TestWorker decode(Kv(KvType::kF16));
   const HandoffResult result = RunHandoff(prefill, decode, Spec(1));
   ASSERT_TRUE(result.decode_status.ok()) << result.decode_status.error_message();
   EXPECT_FALSE(result.finished.exact());
@@ -186,8 +186,8 @@ TEST(WorkerPairTypes, AQuantisedSendersKvNeverAnswersAnExactRequest) {
 }
 
 TEST(WorkerPairTypes, Int8IsRefusedWhereTheDecodeWorkerDoesNotConsent) {
-  TestWorker prefill(Kv(KvDtype::kF16, "int8"));
-  TestWorker decode(Kv(KvDtype::kF16));
+  TestWorker prefill(Kv(KvType::kF16, "int8"));
+  TestWorker decode(Kv(KvType::kF16));
   const HandoffResult result = RunHandoff(prefill, decode, Refused());
   EXPECT_EQ(result.prefill_status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_THAT(result.prefill_status.error_message(), HasSubstr("sends KV as int8"));
@@ -198,11 +198,11 @@ TEST(WorkerPairTypes, Int8IsRefusedWhereTheDecodeWorkerDoesNotConsent) {
 }
 
 TEST(WorkerPairTypes, AStrictWorkerOfEitherKindRefusesAnotherKvTypeByName) {
-  TestWorker::Options strict = Kv(KvDtype::kF16);
+  TestWorker::Options strict = Kv(KvType::kF16);
   strict.strict_kv_dtype = true;
   {
     TestWorker prefill(strict);
-    TestWorker decode(Kv(KvDtype::kBf16));
+    TestWorker decode(Kv(KvType::kBf16));
     const HandoffResult result = RunHandoff(prefill, decode, Refused());
     EXPECT_EQ(result.prefill_status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
     EXPECT_THAT(result.prefill_status.error_message(), HasSubstr("is f16"));
@@ -210,7 +210,7 @@ TEST(WorkerPairTypes, AStrictWorkerOfEitherKindRefusesAnotherKvTypeByName) {
     EXPECT_TRUE(decode.ComesToRest());
   }
   {
-    TestWorker prefill(Kv(KvDtype::kInt8));
+    TestWorker prefill(Kv(KvType::kInt8));
     TestWorker decode(strict);
     const HandoffResult result = RunHandoff(prefill, decode, Refused());
     EXPECT_EQ(result.prefill_status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
@@ -219,7 +219,7 @@ TEST(WorkerPairTypes, AStrictWorkerOfEitherKindRefusesAnotherKvTypeByName) {
   }
   {
     // The wire type would fit; what it was before would not.
-    TestWorker prefill(Kv(KvDtype::kF32, "f16"));
+    TestWorker prefill(Kv(KvType::kF32, "f16"));
     TestWorker decode(strict);
     const HandoffResult result = RunHandoff(prefill, decode, Refused());
     EXPECT_EQ(result.prefill_status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
@@ -239,14 +239,14 @@ TEST(WorkerPairTypes, AStrictWorkerOfEitherKindRefusesAnotherKvTypeByName) {
 }
 
 TEST(WorkerPairTypes, BlocksThreadsAndInstructionSetsMayAllDifferWithoutABit) {
-  TestWorker::Options one = Kv(KvDtype::kF16, "auto", 48);
+  TestWorker::Options one = Kv(KvType::kF16, "auto", 48);
   one.threads = 3;
   one.cpu_isa = CpuIsaName(InstructionSets().back());
   one.num_kv_blocks = 7;
-  TestWorker::Options other = Kv(KvDtype::kF16);
+  TestWorker::Options other = Kv(KvType::kF16);
   other.cpu_isa = "portable";
   other.num_kv_blocks = 40;
-  TestWorker local(Kv(KvDtype::kF16, "auto", 32));
+  TestWorker local(Kv(KvType::kF16, "auto", 32));
   const HandoffResult expected = RunLocally(local, Spec(1));
   for (const bool swapped : {false, true}) {
     TestWorker prefill(swapped ? other : one);

@@ -50,7 +50,7 @@ class LayerStagerTest : public testing::Test {
     events_.clear();
     stager_.emplace(LayerStager::Options{
         .staging = staging_.get(),
-        .wire = KvWireFormat(kLayout, KvWireType::kF16),
+        .wire = KvWireFormat(kLayout, KvType::kF16),
         .post = [this](LayerStager::Event event) { events_.push_back(std::move(event)); },
         .block_generation = [this](int32_t) { return generation_; }});
     KvSender::Config config;

@@ -20,7 +20,7 @@ struct ModelRunnerOptions {
   const GgufFile* file = nullptr;  // instead of `path`; read while the runner is made
   BackendOptions backend = {.device = "cpu", .threads = 2};
   int block_size = 32;
-  KvDtype kv_dtype = KvDtype::kF16;
+  KvType kv_dtype = KvType::kF16;
   int max_tokens = 512;  // room in the cache, over all sequences
 };
 

@@ -41,8 +41,8 @@ struct StoredHead {
 };
 
 // REQUIRES: IsQuantised(dtype); finite elements below 2^127.
-inline StoredHead StoreHead(KvDtype dtype, const float* x, int head_dim) {
-  const float largest_code = dtype == KvDtype::kInt8 ? 127 : 448;
+inline StoredHead StoreHead(KvType dtype, const float* x, int head_dim) {
+  const float largest_code = dtype == KvType::kInt8 ? 127 : 448;
   float most = 0;
   for (int i = 0; i < head_dim; ++i) most = std::max(most, std::abs(x[i]));
   StoredHead head;
@@ -51,7 +51,7 @@ inline StoredHead StoreHead(KvDtype dtype, const float* x, int head_dim) {
   for (int i = 0; i < head_dim; ++i) {
     const float quotient = zero ? std::copysign(0.0f, x[i]) : x[i] / head.scale;
     double code_value = 0;
-    if (dtype == KvDtype::kInt8) {
+    if (dtype == KvType::kInt8) {
       const int code = static_cast<int>(std::nearbyint(quotient));
       head.codes.push_back(static_cast<uint8_t>(code));
       code_value = code;

@@ -121,7 +121,7 @@ absl::Status CudaBackend::ReservePasses(const PassLimits& limits) {
   // At most half of a head's dimensions have an angle.
   const absl::Span<const float> angles(nullptr,
                                        rows * static_cast<size_t>(limits.cache.head_dim) / 2);
-  const int splits = (limits.tokens + kAttentionSplit - 1) / kAttentionSplit;
+  const int splits = (limits.tokens + kAttentionSegment - 1) / kAttentionSegment;
   // A recorded pass takes the room of its shape, which is no smaller than that of another pass.
   const PassShape shape =
       RecordedShape(RecordedRows(limits.sequences), longest, limits.sequences * splits);

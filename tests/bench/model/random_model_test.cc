@@ -105,7 +105,7 @@ TEST(RandomModel, HasNumbersThatStayFinite) {
   auto backend = *MakeBackend({.device = "cpu", .threads = 1});
   const auto model = *RandomModelFile::Create(kSmall, GgmlType::kQ4_K);
   auto transformer = *Transformer::Load(*GgufFile::Open(model.path()), *backend, [](double) {});
-  auto cache = *KvCache::Create(*backend, transformer->MakeKvLayout(16, KvDtype::kF16), 1);
+  auto cache = *KvCache::Create(*backend, transformer->MakeKvLayout(16, KvType::kF16), 1);
   const std::vector<int32_t> table = {0};
   std::vector<float> logits(static_cast<size_t>(kSmall.vocab_size));
   const Batch batch{.token_ids = {1, 2, 3}, .sequences = {{0, 3, 0, table}}, .logits_rows = {2}};
@@ -126,7 +126,7 @@ TEST(RandomModel, MayHaveHeadsOfMoreThanTheirShareOfTheWidth) {
   const auto transformer =
       Transformer::Load(*GgufFile::Open(model.path()), *backend, [](double) {});
   ASSERT_TRUE(transformer.ok()) << transformer.status();
-  EXPECT_EQ((*transformer)->MakeKvLayout(16, KvDtype::kF16).head_dim, wide.head_dim);
+  EXPECT_EQ((*transformer)->MakeKvLayout(16, KvType::kF16).head_dim, wide.head_dim);
 }
 
 TEST(RandomModel, IsTheSameFileEachTimeOnDiskAndInMemory) {

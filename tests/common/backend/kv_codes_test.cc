@@ -12,7 +12,7 @@ namespace baton {
 namespace {
 
 template <class Code>
-constexpr KvDtype kDtype = Code::kLargest == 127 ? KvDtype::kInt8 : KvDtype::kFp8;
+constexpr KvType kDtype = Code::kLargest == 127 ? KvType::kInt8 : KvType::kFp8;
 
 // The elements of a head after the way through codes, and the head's scale.
 template <class Code>
@@ -59,7 +59,7 @@ TYPED_TEST(KvCodes, StandForElementsThatAreHalfAStepAwayAtMost) {
     for (float& element : x) element = normal(random) * std::exp(normal(random));
     const StoredHead head = Store<TypeParam>(x);
     for (size_t i = 0; i < x.size(); ++i) {
-      const double step = kDtype<TypeParam> == KvDtype::kInt8
+      const double step = kDtype<TypeParam> == KvType::kInt8
                               ? double{head.scale}
                               : std::max(std::abs(x[i]) / 8.0, 0x1p-9 * head.scale);
       ASSERT_LE(std::abs(double{x[i]} - head.values[i]), step / 2 * 1.00001) << x[i];

@@ -127,7 +127,7 @@ TEST(CudaEngine, ChoicesPartAsOnTheCpu) {
 TEST(CudaEngine, IsExactWithTheDeterministicFlagWhateverElseRuns) {
   EngineHarness::Options options = CudaOptions();
   options.model = "tiny-wide-q4_k.gguf";
-  options.engine.kv_dtype = KvDtype::kF16;  // attention on the tensor cores
+  options.engine.kv_dtype = KvType::kF16;  // attention on the tensor cores
   options.deterministic = true;
   EngineHarness alone(options);
   options.engine.num_kv_blocks = 12;  // 4 for each at its end

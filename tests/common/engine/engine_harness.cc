@@ -42,7 +42,7 @@ EngineHarness::Options EngineHarness::SmallOptions() {
                     .max_step_duration = absl::InfiniteDuration(),
                     .block_size = 16,
                     .num_kv_blocks = 64,
-                    .kv_dtype = KvDtype::kF32};
+                    .kv_dtype = KvType::kF32};
   return options;
 }
 

@@ -120,7 +120,7 @@ TEST(Engine, PreemptedSequencesGetTheTokensOfAnUndisturbedRun) {
 // sizes.
 TEST(Engine, PrefillHereAndDecodeThereEqualsOneEngine) {
   std::mt19937 random(5);
-  for (KvDtype dtype : {KvDtype::kF32, KvDtype::kF16, KvDtype::kBf16}) {
+  for (KvType dtype : {KvType::kF32, KvType::kF16, KvType::kBf16}) {
     EngineHarness::Options options = EngineHarness::SmallOptions();
     options.engine.kv_dtype = dtype;
     EngineHarness prefill(options);

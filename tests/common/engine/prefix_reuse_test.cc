@@ -25,7 +25,7 @@ SamplingParams Sampling(int max_tokens, uint64_t seed) {
           .logprobs = 20};
 }
 
-EngineHarness::Options With(KvDtype dtype, int block_size, bool caching) {
+EngineHarness::Options With(KvType dtype, int block_size, bool caching) {
   EngineHarness::Options options = EngineHarness::SmallOptions();
   options.engine.kv_dtype = dtype;
   options.engine.block_size = block_size;
@@ -54,7 +54,7 @@ std::vector<uint8_t> KvBytes(const KvCache& cache, const std::vector<int32_t>& t
 TEST(PrefixReuse, TokensAndLogitBitsAreThoseOfARunWithoutTheCache) {
   std::mt19937 random(1);
   const std::vector<int32_t> text = RandomTokens(random, 300);
-  for (KvDtype dtype : {KvDtype::kF32, KvDtype::kF16, KvDtype::kBf16}) {
+  for (KvType dtype : {KvType::kF32, KvType::kF16, KvType::kBf16}) {
     for (int block_size : {16, 48}) {
       EngineHarness plain(With(dtype, block_size, false));
       EngineHarness caching(With(dtype, block_size, true));
@@ -77,7 +77,7 @@ TEST(PrefixReuse, TokensAndLogitBitsAreThoseOfARunWithoutTheCache) {
 
 TEST(PrefixReuse, AHitIsToldAndCountedAndChunksStillEndOnMultiplesOf64) {
   std::mt19937 random(2);
-  EngineHarness harness(With(KvDtype::kF32, 16, true));
+  EngineHarness harness(With(KvType::kF32, 16, true));
   const SequenceRequest request = LocalRequest(RandomTokens(random, 300), Sampling(1, 0));
   harness.RunAlone(request);
   SequenceRequest longer = request;
@@ -101,7 +101,7 @@ TEST(PrefixReuse, AHitIsToldAndCountedAndChunksStillEndOnMultiplesOf64) {
 
 TEST(PrefixReuse, OtherSaltsAndInexactKvAreNotFound) {
   std::mt19937 random(3);
-  EngineHarness harness(With(KvDtype::kF32, 16, true));
+  EngineHarness harness(With(KvType::kF32, 16, true));
   SequenceRequest request = LocalRequest(RandomTokens(random, 100), Sampling(1, 0));
   request.cache_salt = "a";
   harness.RunAlone(request);
@@ -128,8 +128,8 @@ TEST(PrefixReuse, OtherSaltsAndInexactKvAreNotFound) {
 // What P has cached D may lack: the pages are all there, with their CRCs, as if computed just now.
 TEST(PrefixReuse, APrefillWithAHitHoldsTheSamePagesAndCrcs) {
   std::mt19937 random(4);
-  EngineHarness plain(With(KvDtype::kF16, 32, false));
-  EngineHarness caching(With(KvDtype::kF16, 32, true));
+  EngineHarness plain(With(KvType::kF16, 32, false));
+  EngineHarness caching(With(KvType::kF16, 32, true));
   // Its blocks are made by chunks and by decode steps.
   const SequenceRequest seen = LocalRequest(RandomTokens(random, 70), Sampling(60, 1));
   std::vector<int32_t> tokens = seen.token_ids;
@@ -166,11 +166,11 @@ TEST(PrefixReuse, PreemptedAtAnyStepAndResumedItGoesOnAsIfNothingWas) {
   std::mt19937 random(5);
   const SequenceRequest older = LocalRequest(RandomTokens(random, 16), Sampling(150, 2));
   const SequenceRequest request = LocalRequest(RandomTokens(random, 20), Sampling(24, 3));
-  EngineHarness plain(With(KvDtype::kF16, 16, false));
+  EngineHarness plain(With(KvType::kF16, 16, false));
   const EventLog expected_older = plain.RunAlone(older);
   const EventLog expected = plain.RunAlone(request);
   for (const bool caching : {true, false}) {
-    EngineHarness::Options options = With(KvDtype::kF16, 16, caching);
+    EngineHarness::Options options = With(KvType::kF16, 16, caching);
     options.engine.num_kv_blocks = 12;  // the older one needs 11
     for (size_t step = 0; step < 24; step += caching ? 1 : 7) {
       EngineHarness harness(options);
@@ -195,7 +195,7 @@ TEST(PrefixReuse, PreemptedAtAnyStepAndResumedItGoesOnAsIfNothingWas) {
 
 TEST(PrefixReuse, KvThatFailedASequenceIsNotFoundByTheNext) {
   std::mt19937 random(6);
-  EngineHarness harness(With(KvDtype::kF32, 16, true));
+  EngineHarness harness(With(KvType::kF32, 16, true));
   const SequenceRequest healthy = LocalRequest(RandomTokens(random, 60), Sampling(20, 1));
   const SequenceRequest same = LocalRequest(RandomTokens(random, 60), Sampling(5, 0));
   const SequenceId broken_id = harness.SubmitWithNanKv(same);
@@ -204,7 +204,7 @@ TEST(PrefixReuse, KvThatFailedASequenceIsNotFoundByTheNext) {
   harness.engine().Commit(broken_id, {{.output_index = 0, .token_id = 5}});
   harness.Run();
   EXPECT_EQ(harness.log(broken_id).failure.code(), absl::StatusCode::kInternal);
-  EngineHarness plain(With(KvDtype::kF32, 16, false));
+  EngineHarness plain(With(KvType::kF32, 16, false));
   ExpectSameTokens(harness.log(healthy_id).tokens, plain.RunAlone(healthy).tokens);
   ExpectSameTokens(harness.RunAlone(same).tokens, plain.RunAlone(same).tokens);
   EXPECT_EQ(harness.engine().Stats().prompt_tokens_cached, 0u);
@@ -213,7 +213,7 @@ TEST(PrefixReuse, KvThatFailedASequenceIsNotFoundByTheNext) {
 
 TEST(PrefixReuse, ManyThatBeginAlikeFitWhereOneCopyFits) {
   std::mt19937 random(7);
-  EngineHarness::Options options = With(KvDtype::kF32, 16, true);
+  EngineHarness::Options options = With(KvType::kF32, 16, true);
   options.engine.num_kv_blocks = 40;
   EngineHarness harness(options);
   const std::vector<int32_t> text = RandomTokens(random, 256);  // 16 blocks

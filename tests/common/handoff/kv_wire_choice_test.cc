@@ -3,6 +3,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "common/base/kv_type_name.h"
+
 namespace baton {
 namespace {
 
@@ -30,12 +32,12 @@ TEST(KvWireChoice, TheSenderSendsItsOwnTypeUnlessToldOtherwise) {
     for (const char* theirs : {"f16", "bf16", "f32"}) {
       const auto wire = ChooseWireType(Shape(ours), "auto", false, Shape(theirs));
       ASSERT_TRUE(wire.ok()) << wire.status();
-      EXPECT_STREQ(KvWireTypeName(*wire), ours);
+      EXPECT_STREQ(KvTypeName(*wire), ours);
     }
   }
   const auto wire = ChooseWireType(Shape("f32"), "bf16", false, Shape("f16"));
   ASSERT_TRUE(wire.ok()) << wire.status();
-  EXPECT_EQ(*wire, KvWireType::kBf16);
+  EXPECT_EQ(*wire, KvType::kBf16);
 }
 
 TEST(KvWireChoice, Int8NeedsBothAndARefusalNamesBoth) {
@@ -54,7 +56,7 @@ TEST(KvWireChoice, AQuantisedCachesOwnTypeIsTakenByWhoConverts) {
     for (const char* theirs : {"f16", "bf16", "f32", "int8", "fp8"}) {
       const auto wire = ChooseWireType(Shape(ours), "auto", false, Shape(theirs));
       ASSERT_TRUE(wire.ok()) << wire.status();
-      EXPECT_STREQ(KvWireTypeName(*wire), ours);
+      EXPECT_STREQ(KvTypeName(*wire), ours);
       EXPECT_EQ(TakesWireType(Shape(ours), *wire, Shape(theirs, "auto", true)),
                 std::string(ours) == theirs);
     }
@@ -62,7 +64,7 @@ TEST(KvWireChoice, AQuantisedCachesOwnTypeIsTakenByWhoConverts) {
   // Another quantised type than its own needs consent as ever.
   EXPECT_FALSE(ChooseWireType(Shape("int8", "fp8"), "fp8", false, Shape("f16")).ok());
   EXPECT_TRUE(ChooseWireType(Shape("int8", "fp8"), "fp8", false, Shape("f16", "fp8")).ok());
-  EXPECT_FALSE(TakesWireType(Shape("f16"), KvWireType::kInt8, Shape("f16")));
+  EXPECT_FALSE(TakesWireType(Shape("f16"), KvType::kInt8, Shape("f16")));
 }
 
 TEST(KvWireChoice, AStrictSenderRefusesAnotherKvTypeAndNamesBoth) {
@@ -75,23 +77,23 @@ TEST(KvWireChoice, AStrictSenderRefusesAnotherKvTypeAndNamesBoth) {
 
 TEST(KvWireChoice, WhatIsStoredHasTheReceiversNumericsOnlyWhereNoBitCanDiffer) {
   for (const char* dtype : {"f16", "bf16", "f32", "int8", "fp8"}) {
-    for (const KvWireType wire : kAllKvWireTypes) {
+    for (const KvType wire : kAllKvTypes) {
       // float32 holds a quantised cache's values, but not the scales that they were made with.
-      const bool widens = wire == KvWireType::kF32 && !IsQuantised(*KvWireTypeFromName(dtype));
-      const bool exact = widens || std::string(KvWireTypeName(wire)) == dtype;
+      const bool widens = wire == KvType::kF32 && !IsQuantised(*KvTypeFromName(dtype));
+      const bool exact = widens || std::string(KvTypeName(wire)) == dtype;
       const std::string stored = StoredNumerics(Shape(dtype), wire, Shape(dtype));
       EXPECT_EQ(stored == Shape(dtype).numerics(), exact) << dtype << " " << stored;
-      EXPECT_THAT(stored, exact ? HasSubstr("cpu") : HasSubstr(KvWireTypeName(wire)));
+      EXPECT_THAT(stored, exact ? HasSubstr("cpu") : HasSubstr(KvTypeName(wire)));
     }
   }
-  EXPECT_EQ(StoredNumerics(Shape("f32"), KvWireType::kF32, Shape("f16")),
+  EXPECT_EQ(StoredNumerics(Shape("f32"), KvType::kF32, Shape("f16")),
             "cpu/f32 over f32 into cpu/f16");
   // Numerics that leave the type out do not make two types one.
   internal::v1::KvShape f32 = Shape("f32");
   internal::v1::KvShape f16 = Shape("f16");
   f32.set_numerics("cpu");
   f16.set_numerics("cpu");
-  EXPECT_NE(StoredNumerics(f32, KvWireType::kF32, f16), "cpu");
+  EXPECT_NE(StoredNumerics(f32, KvType::kF32, f16), "cpu");
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace {
 
 // The K and V bytes of a sequence after their way over the wire.
 std::vector<uint8_t> ThereAndBack(const std::vector<uint8_t>& kv, const KvLayout& layout,
-                                  KvWireType type) {
+                                  KvType type) {
   const KvWireFormat format(layout, type);
   const size_t rows = kv.size() / layout.row_bytes();
   std::vector<uint8_t> values(rows * format.value_bytes());
@@ -30,7 +30,7 @@ constexpr double kMostKl = 0.0035;  // pooled over the passages' tokens; as of i
 
 struct Lossy {
   const char* name;
-  KvWireType wire;
+  KvType wire;
   Distance distance = {};
   double nll = 0;  // summed over tokens
 };
@@ -52,8 +52,8 @@ TEST(KvWireSmolLm2, AnInt8PromptMovesTheDistributionsOfItsContinuationLittle) {
   const nlohmann::json reference = nlohmann::json::parse(in);
   ModelRunner runner({.path = TestModelPath(), .max_tokens = 4096});
   const KvLayout& layout = runner.cache().layout();
-  Lossy bf16{"bf16", KvWireType::kBf16};  // what a mere rounding does, to compare
-  Lossy int8{"int8", KvWireType::kInt8};
+  Lossy bf16{"bf16", KvType::kBf16};  // what a mere rounding does, to compare
+  Lossy int8{"int8", KvType::kInt8};
   double exact_nll = 0;
   double predicted = 0;  // tokens
   for (const auto& passage : reference["passages"]) {
@@ -64,7 +64,7 @@ TEST(KvWireSmolLm2, AnInt8PromptMovesTheDistributionsOfItsContinuationLittle) {
     const int exact = runner.AddSequence();
     runner.Append(exact, prompt);
     const std::vector<uint8_t> kv = runner.KvBytes(exact);
-    EXPECT_EQ(ThereAndBack(kv, layout, KvWireType::kF32), kv);
+    EXPECT_EQ(ThereAndBack(kv, layout, KvType::kF32), kv);
     const std::vector<float> expected = runner.Forward({{exact, rest}});
     exact_nll += Nll(expected, rest);
     predicted += static_cast<double>(rest.size() - 1);

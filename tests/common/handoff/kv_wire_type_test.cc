@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 
 #include "common/base/float_types.h"
+#include "common/base/kv_type_name.h"
 #include "tests/support/instruction_sets.h"
 #include "tests/support/stored_head.h"
 
@@ -17,33 +18,33 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-constexpr KvDtype kDtypes[] = {KvDtype::kF32, KvDtype::kF16, KvDtype::kBf16};
-constexpr KvDtype kQuantised[] = {KvDtype::kInt8, KvDtype::kFp8};
+constexpr KvType kDtypes[] = {KvType::kF32, KvType::kF16, KvType::kBf16};
+constexpr KvType kQuantised[] = {KvType::kInt8, KvType::kFp8};
 constexpr float kLeastInt8Head = 127 * std::numeric_limits<float>::min();
 
-KvLayout Layout(KvDtype dtype, int kv_heads, int head_dim) {
+KvLayout Layout(KvType dtype, int kv_heads, int head_dim) {
   return {
       .layers = 1, .kv_heads = kv_heads, .head_dim = head_dim, .block_size = 16, .dtype = dtype};
 }
 
-float Load(KvDtype dtype, const Bytes& bytes, size_t index) {
+float Load(KvType dtype, const Bytes& bytes, size_t index) {
   uint16_t half;
   float value;
-  if (dtype == KvDtype::kF32) {
+  if (dtype == KvType::kF32) {
     std::memcpy(&value, &bytes[index * 4], 4);
     return value;
   }
   std::memcpy(&half, &bytes[index * 2], 2);
-  return dtype == KvDtype::kF16 ? F16ToF32(half) : Bf16ToF32(half);
+  return dtype == KvType::kF16 ? F16ToF32(half) : Bf16ToF32(half);
 }
 
-Bytes Store(KvDtype dtype, const std::vector<float>& values) {
+Bytes Store(KvType dtype, const std::vector<float>& values) {
   Bytes bytes;
   for (const float value : values) {
-    const uint32_t bits = dtype == KvDtype::kF32   ? std::bit_cast<uint32_t>(value)
-                          : dtype == KvDtype::kF16 ? F32ToF16(value)
-                                                   : F32ToBf16(value);
-    for (int shift = 0; shift < (dtype == KvDtype::kF32 ? 32 : 16); shift += 8) {
+    const uint32_t bits = dtype == KvType::kF32   ? std::bit_cast<uint32_t>(value)
+                          : dtype == KvType::kF16 ? F32ToF16(value)
+                                                  : F32ToBf16(value);
+    for (int shift = 0; shift < (dtype == KvType::kF32 ? 32 : 16); shift += 8) {
       bytes.push_back(static_cast<uint8_t>(bits >> shift));
     }
   }
@@ -80,57 +81,57 @@ struct Heads {
   Bytes scales;
   std::vector<float> values;
 };
-Heads StoreAll(KvDtype dtype, const std::vector<float>& values, int head_dim) {
+Heads StoreAll(KvType dtype, const std::vector<float>& values, int head_dim) {
   Heads heads;
   for (size_t i = 0; i < values.size(); i += static_cast<size_t>(head_dim)) {
     const StoredHead head = StoreHead(dtype, &values[i], head_dim);
     heads.codes.insert(heads.codes.end(), head.codes.begin(), head.codes.end());
-    const Bytes scale = Store(KvDtype::kF32, {head.scale});
+    const Bytes scale = Store(KvType::kF32, {head.scale});
     heads.scales.insert(heads.scales.end(), scale.begin(), scale.end());
     heads.values.insert(heads.values.end(), head.values.begin(), head.values.end());
   }
   return heads;
 }
 
-TEST(KvWireType, NamesAreThoseOfTheFlagsAndOthersAreRefused) {
-  for (const KvWireType type : kAllKvWireTypes) {
-    const auto back = KvWireTypeFromName(KvWireTypeName(type));
+TEST(KvType, NamesAreThoseOfTheFlagsAndOthersAreRefused) {
+  for (const KvType type : kAllKvTypes) {
+    const auto back = KvTypeFromName(KvTypeName(type));
     ASSERT_TRUE(back.ok());
     EXPECT_EQ(*back, type);
   }
   for (const char* name : {"", "auto", "fp8_e5m2", "INT8", "f16 "}) {
-    EXPECT_FALSE(KvWireTypeFromName(name).ok()) << name;
+    EXPECT_FALSE(KvTypeFromName(name).ok()) << name;
   }
 }
 
-TEST(KvWireType, TheCachesOwnTypeNeedsNoConversionAndInt8HalvesAHalf) {
-  for (const KvDtype dtype : kDtypes) {
+TEST(KvType, TheCachesOwnTypeNeedsNoConversionAndInt8HalvesAHalf) {
+  for (const KvType dtype : kDtypes) {
     const KvLayout layout = Layout(dtype, 3, 64);
-    const KvWireFormat own(layout, WireTypeOf(dtype));
+    const KvWireFormat own(layout, dtype);
     EXPECT_FALSE(own.converts());
     EXPECT_EQ(own.row_bytes(), layout.row_bytes());
-    const KvWireFormat int8(layout, KvWireType::kInt8);
+    const KvWireFormat int8(layout, KvType::kInt8);
     EXPECT_TRUE(int8.converts());
     EXPECT_EQ(int8.value_bytes(), 3u * 64);
     EXPECT_EQ(int8.scale_bytes(), 3u * 4);
   }
 }
 
-TEST(KvWireType, AQuantisedCacheLiesOnTheWireAsInMemory) {
-  for (const KvDtype dtype : kQuantised) {
+TEST(KvType, AQuantisedCacheLiesOnTheWireAsInMemory) {
+  for (const KvType dtype : kQuantised) {
     const KvLayout layout = Layout(dtype, 3, 64);
-    const KvWireFormat own(layout, WireTypeOf(dtype));
+    const KvWireFormat own(layout, dtype);
     EXPECT_FALSE(own.converts());
     EXPECT_TRUE(IsQuantised(own.type()));
     EXPECT_EQ(own.value_bytes(), layout.row_bytes());
     EXPECT_EQ(own.scale_bytes(), layout.scale_bytes());
-    EXPECT_EQ(KvWireFormat(layout, KvWireType::kBf16).scale_bytes(), 0u);
+    EXPECT_EQ(KvWireFormat(layout, KvType::kBf16).scale_bytes(), 0u);
   }
 }
 
 // Every type into every other where one of them is quantised, in both directions: as kv_codes.h
 // says, one head at a time.
-TEST(KvWireType, QuantisedTypesRoundAsTheirRuleSaysWhateverIsOnTheOtherSide) {
+TEST(KvType, QuantisedTypesRoundAsTheirRuleSaysWhateverIsOnTheOtherSide) {
   std::mt19937 random(4);
   std::normal_distribution<float> normal;
   for (const int head_dim : {16, 25, 64}) {
@@ -142,16 +143,16 @@ TEST(KvWireType, QuantisedTypesRoundAsTheirRuleSaysWhateverIsOnTheOtherSide) {
       values.push_back(head % 5 == 0 ? 0 : std::ldexp(normal(random), head % 9 - 4));
     }
     for (const CpuIsa isa : InstructionSets()) {
-      for (const KvDtype quantised : kQuantised) {
+      for (const KvType quantised : kQuantised) {
         const KvLayout layout = Layout(quantised, 3, head_dim);
         const Heads cache = StoreAll(quantised, values, head_dim);
-        for (const KvDtype other : kDtypes) {
+        for (const KvType other : kDtypes) {
           // Out of the cache, by the sender; out of the wire, by the receiver.
           const Bytes expected = Store(other, cache.values);
-          const KvWireFormat sent(layout, WireTypeOf(other), isa);
+          const KvWireFormat sent(layout, other, isa);
           EXPECT_EQ(Encode(sent, cache.codes, count, cache.scales).values, expected);
           const KvLayout other_layout = Layout(other, 3, head_dim);
-          const KvWireFormat received(other_layout, WireTypeOf(quantised), isa);
+          const KvWireFormat received(other_layout, quantised, isa);
           EXPECT_EQ(
               Decode(received, {cache.codes, cache.scales, true}, count, other_layout.row_bytes()),
               expected);
@@ -170,10 +171,9 @@ TEST(KvWireType, QuantisedTypesRoundAsTheirRuleSaysWhateverIsOnTheOtherSide) {
           EXPECT_EQ(rows, codes.codes);
           EXPECT_EQ(scales, codes.scales);
         }
-        const KvDtype second = quantised == KvDtype::kInt8 ? KvDtype::kFp8 : KvDtype::kInt8;
+        const KvType second = quantised == KvType::kInt8 ? KvType::kFp8 : KvType::kInt8;
         const Heads expected = StoreAll(second, cache.values, head_dim);
-        const Wire wire =
-            Encode({layout, WireTypeOf(second), isa}, cache.codes, count, cache.scales);
+        const Wire wire = Encode({layout, second, isa}, cache.codes, count, cache.scales);
         EXPECT_EQ(wire.values, expected.codes);
         EXPECT_EQ(wire.scales, expected.scales);
       }
@@ -181,8 +181,8 @@ TEST(KvWireType, QuantisedTypesRoundAsTheirRuleSaysWhateverIsOnTheOtherSide) {
   }
 }
 
-TEST(KvWireType, Float32CarriesEveryValueOfTheOtherTypesThereAndBack) {
-  for (const KvDtype dtype : {KvDtype::kF16, KvDtype::kBf16}) {
+TEST(KvType, Float32CarriesEveryValueOfTheOtherTypesThereAndBack) {
+  for (const KvType dtype : {KvType::kF16, KvType::kBf16}) {
     const KvLayout layout = Layout(dtype, 1, 64);
     Bytes rows;
     for (uint32_t bits = 0; bits < 65536; ++bits) {
@@ -190,25 +190,25 @@ TEST(KvWireType, Float32CarriesEveryValueOfTheOtherTypesThereAndBack) {
       rows.push_back(static_cast<uint8_t>(bits >> 8));
     }
     for (const CpuIsa isa : InstructionSets()) {
-      const KvWireFormat format(layout, KvWireType::kF32, isa);
+      const KvWireFormat format(layout, KvType::kF32, isa);
       const Wire wire = Encode(format, rows, 1024);
       EXPECT_TRUE(wire.ok);
       const Bytes back = Decode(format, wire, 1024, layout.row_bytes());
       for (uint32_t bits = 0; bits < 65536; ++bits) {
         const float value = Load(dtype, rows, bits);
         if (std::isnan(value)) {
-          ASSERT_TRUE(std::isnan(Load(KvDtype::kF32, wire.values, bits)));
+          ASSERT_TRUE(std::isnan(Load(KvType::kF32, wire.values, bits)));
           ASSERT_TRUE(std::isnan(Load(dtype, back, bits)));
           continue;
         }
-        ASSERT_EQ(Load(KvDtype::kF32, wire.values, bits), value);
+        ASSERT_EQ(Load(KvType::kF32, wire.values, bits), value);
         ASSERT_EQ(back[2 * bits] | back[2 * bits + 1] << 8, static_cast<int>(bits));
       }
     }
   }
 }
 
-TEST(KvWireType, NarrowerFloatsAreRoundedToNearestEvenInEitherDirection) {
+TEST(KvType, NarrowerFloatsAreRoundedToNearestEvenInEitherDirection) {
   std::mt19937 random(1);
   std::vector<float> values = {1.0f + 0x1p-11f, 1.0f + 0x3p-11f, 1.0f + 0x1p-8f, 1.0f + 0x3p-8f,
                                65504.0f,        65519.996f,      65520.0f,       -1e30f,
@@ -217,20 +217,19 @@ TEST(KvWireType, NarrowerFloatsAreRoundedToNearestEvenInEitherDirection) {
     const float value = std::bit_cast<float>(static_cast<uint32_t>(random()));
     if (!std::isnan(value)) values.push_back(value);
   }
-  const Bytes rows = Store(KvDtype::kF32, values);
-  for (const KvDtype narrow : {KvDtype::kF16, KvDtype::kBf16}) {
+  const Bytes rows = Store(KvType::kF32, values);
+  for (const KvType narrow : {KvType::kF16, KvType::kBf16}) {
     const Bytes expected = Store(narrow, values);
     for (const CpuIsa isa : InstructionSets()) {
       // Narrowed by the sender, or by the receiver.
-      EXPECT_EQ(Encode({Layout(KvDtype::kF32, 1, 64), WireTypeOf(narrow), isa}, rows, 64).values,
-                expected);
-      EXPECT_EQ(Decode({Layout(narrow, 1, 64), KvWireType::kF32, isa}, {rows, {}, true}, 64, 128),
+      EXPECT_EQ(Encode({Layout(KvType::kF32, 1, 64), narrow, isa}, rows, 64).values, expected);
+      EXPECT_EQ(Decode({Layout(narrow, 1, 64), KvType::kF32, isa}, {rows, {}, true}, 64, 128),
                 expected);
     }
   }
-  EXPECT_EQ(Load(KvDtype::kF16, Store(KvDtype::kF16, values), 0), 1.0f);
-  EXPECT_EQ(Load(KvDtype::kF16, Store(KvDtype::kF16, values), 1), 1.0f + 0x1p-9f);
-  EXPECT_EQ(Load(KvDtype::kF16, Store(KvDtype::kF16, values), 6), INFINITY);
+  EXPECT_EQ(Load(KvType::kF16, Store(KvType::kF16, values), 0), 1.0f);
+  EXPECT_EQ(Load(KvType::kF16, Store(KvType::kF16, values), 1), 1.0f + 0x1p-9f);
+  EXPECT_EQ(Load(KvType::kF16, Store(KvType::kF16, values), 6), INFINITY);
 }
 
 // The rule of the header, one value at a time.
@@ -251,21 +250,21 @@ void ExpectInt8OfHead(const float* values, int head_dim, const int8_t* wire, flo
 }
 
 // Of a cache's type: what rounding the decoded value costs.
-double HalfUlp(KvDtype dtype, double value) {
-  const int digits = dtype == KvDtype::kF32 ? 24 : dtype == KvDtype::kF16 ? 11 : 8;
-  const double least = dtype == KvDtype::kF16 ? 0x1p-25 : 0x1p-150;
+double HalfUlp(KvType dtype, double value) {
+  const int digits = dtype == KvType::kF32 ? 24 : dtype == KvType::kF16 ? 11 : 8;
+  const double least = dtype == KvType::kF16 ? 0x1p-25 : 0x1p-150;
   return std::max(least, std::ldexp(std::fabs(value), -digits));
 }
 
-TEST(KvWireType, Int8ErrsByHalfAScaleForHeadsOfAnySizeAndMagnitude) {
+TEST(KvType, Int8ErrsByHalfAScaleForHeadsOfAnySizeAndMagnitude) {
   std::mt19937 random(2);
   for (int round = 0; round < 60; ++round) {
     const int heads = 1 + static_cast<int>(random() % 5);
     const int head_dim = 1 + static_cast<int>(random() % 140);
     const size_t count = 1 + random() % 20;
-    for (const KvDtype dtype : kDtypes) {
+    for (const KvType dtype : kDtypes) {
       const KvLayout layout = Layout(dtype, heads, head_dim);
-      const int widest = dtype == KvDtype::kF16 ? 15 : 126;
+      const int widest = dtype == KvType::kF16 ? 15 : 126;
       std::vector<float> values;
       for (size_t head = 0; head < count * static_cast<size_t>(heads); ++head) {
         const int exponent = static_cast<int>(random() % (2 * widest)) - widest;
@@ -277,7 +276,7 @@ TEST(KvWireType, Int8ErrsByHalfAScaleForHeadsOfAnySizeAndMagnitude) {
       }
       const Bytes rows = Store(dtype, values);
       for (const CpuIsa isa : InstructionSets()) {
-        const KvWireFormat format(layout, KvWireType::kInt8, isa);
+        const KvWireFormat format(layout, KvType::kInt8, isa);
         const Wire wire = Encode(format, rows, count);
         ASSERT_TRUE(wire.ok);
         const Bytes back = Decode(format, wire, count, layout.row_bytes());
@@ -285,7 +284,7 @@ TEST(KvWireType, Int8ErrsByHalfAScaleForHeadsOfAnySizeAndMagnitude) {
         for (size_t i = 0; i < values.size(); ++i) stored.push_back(Load(dtype, rows, i));
         for (size_t head = 0; head < count * static_cast<size_t>(heads); ++head) {
           const size_t first = head * static_cast<size_t>(head_dim);
-          const float scale = Load(KvDtype::kF32, wire.scales, head);
+          const float scale = Load(KvType::kF32, wire.scales, head);
           ExpectInt8OfHead(&stored[first], head_dim,
                            reinterpret_cast<const int8_t*>(&wire.values[first]), scale);
           for (size_t i = first; i < first + static_cast<size_t>(head_dim); ++i) {
@@ -300,32 +299,32 @@ TEST(KvWireType, Int8ErrsByHalfAScaleForHeadsOfAnySizeAndMagnitude) {
   }
 }
 
-TEST(KvWireType, TheSmallestHeadsAndTheLargestOfInt8) {
-  const KvLayout layout = Layout(KvDtype::kF32, 4, 2);
-  const KvWireFormat format(layout, KvWireType::kInt8);
+TEST(KvType, TheSmallestHeadsAndTheLargestOfInt8) {
+  const KvLayout layout = Layout(KvType::kF32, 4, 2);
+  const KvWireFormat format(layout, KvType::kInt8);
   const float largest = std::nextafter(0x1p127f, 0.0f);
   const Bytes rows =
-      Store(KvDtype::kF32, {0x1p-149f, -0x1p-149f, kLeastInt8Head, 0,  //
-                            std::nextafter(kLeastInt8Head, 0.0f), 1e-44f, largest, -largest});
+      Store(KvType::kF32, {0x1p-149f, -0x1p-149f, kLeastInt8Head, 0,  //
+                           std::nextafter(kLeastInt8Head, 0.0f), 1e-44f, largest, -largest});
   const Wire wire = Encode(format, rows, 1);
   EXPECT_TRUE(wire.ok);
   EXPECT_EQ(wire.values, (Bytes{0, 0, 127, 0, 0, 0, 127, 0x81}));
-  EXPECT_EQ(Load(KvDtype::kF32, wire.scales, 0), 0);
-  EXPECT_EQ(Load(KvDtype::kF32, wire.scales, 1), std::numeric_limits<float>::min());
-  EXPECT_EQ(Load(KvDtype::kF32, wire.scales, 2), 0);
+  EXPECT_EQ(Load(KvType::kF32, wire.scales, 0), 0);
+  EXPECT_EQ(Load(KvType::kF32, wire.scales, 1), std::numeric_limits<float>::min());
+  EXPECT_EQ(Load(KvType::kF32, wire.scales, 2), 0);
   const Bytes back = Decode(format, wire, 1, layout.row_bytes());
-  EXPECT_TRUE(std::isfinite(Load(KvDtype::kF32, back, 6)));
+  EXPECT_TRUE(std::isfinite(Load(KvType::kF32, back, 6)));
 }
 
-TEST(KvWireType, Int8RefusesWhatItCannotSayWhereverItIs) {
-  for (const KvDtype dtype : kDtypes) {
+TEST(KvType, Int8RefusesWhatItCannotSayWhereverItIs) {
+  for (const KvType dtype : kDtypes) {
     for (const float bad : {INFINITY, -INFINITY, NAN, -NAN, 0x1p127f}) {
-      if (dtype == KvDtype::kF16 && std::isfinite(bad)) continue;
+      if (dtype == KvType::kF16 && std::isfinite(bad)) continue;
       for (size_t at = 0; at < 150; ++at) {
         std::vector<float> values(150, 0.5f);
         values[at] = bad;
         for (const CpuIsa isa : InstructionSets()) {
-          const KvWireFormat format(Layout(dtype, 2, 25), KvWireType::kInt8, isa);
+          const KvWireFormat format(Layout(dtype, 2, 25), KvType::kInt8, isa);
           ASSERT_FALSE(Encode(format, Store(dtype, values), 3).ok) << bad << " at " << at;
         }
       }

@@ -11,12 +11,12 @@
 namespace baton {
 namespace {
 
-constexpr KvDtype kAllDtypes[] = {KvDtype::kF32, KvDtype::kF16, KvDtype::kBf16, KvDtype::kInt8,
-                                  KvDtype::kFp8};
+constexpr KvType kAllDtypes[] = {KvType::kF32, KvType::kF16, KvType::kBf16, KvType::kInt8,
+                                 KvType::kFp8};
 
 std::vector<KvLayout> Layouts() {
   std::vector<KvLayout> layouts;
-  for (const KvDtype dtype : kAllDtypes) {
+  for (const KvType dtype : kAllDtypes) {
     for (const int head_dim : {16, 64, 80}) {
       for (const int kv_heads : {1, 3}) {
         for (const int block_size : {16, 48}) {
@@ -71,9 +71,9 @@ TEST(KvLayout, HeadsBeginAtMultiplesOf16AndScalesAtMultiplesOf4) {
 }
 
 TEST(KvLayout, ATokenOfAByteAnElementTakesHalfOfAHalfAndItsScales) {
-  KvLayout layout = {.layers = 30, .kv_heads = 3, .head_dim = 64, .dtype = KvDtype::kF16};
+  KvLayout layout = {.layers = 30, .kv_heads = 3, .head_dim = 64, .dtype = KvType::kF16};
   EXPECT_EQ(layout.bytes_per_token(), 2u * 30 * 3 * 64 * 2);
-  for (const KvDtype dtype : {KvDtype::kInt8, KvDtype::kFp8}) {
+  for (const KvType dtype : {KvType::kInt8, KvType::kFp8}) {
     layout.dtype = dtype;
     EXPECT_EQ(layout.bytes_per_token(), 2u * 30 * 3 * (64 + 4));
     EXPECT_EQ(layout.block_bytes(), layout.bytes_per_token() * 32);
@@ -83,7 +83,7 @@ TEST(KvLayout, ATokenOfAByteAnElementTakesHalfOfAHalfAndItsScales) {
 // Every byte of the page's tokens changes its CRC, and no other.
 TEST(KvCache, TheCrcOfAPageIsOfItsRowsAndScales) {
   const auto backend = *MakeBackend({.device = "cpu", .threads = 1});
-  for (const KvDtype dtype : kAllDtypes) {
+  for (const KvType dtype : kAllDtypes) {
     const KvLayout layout = {
         .layers = 2, .kv_heads = 2, .head_dim = 16, .block_size = 32, .dtype = dtype};
     const auto cache = *KvCache::Create(*backend, layout, 2);

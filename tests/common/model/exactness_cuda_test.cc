@@ -19,7 +19,7 @@ constexpr int kTokens = 22;  // chunks of 1, 2, ... 6
 struct Model {
   std::string name;
   TinyModelOptions options;
-  KvDtype kv_dtype;
+  KvType kv_dtype;
 };
 
 void PrintTo(const Model& model, std::ostream* out) { *out << model.name; }
@@ -28,13 +28,13 @@ void PrintTo(const Model& model, std::ostream* out) { *out << model.name; }
 std::vector<Model> Models() {
   using enum GgmlType;
   const auto tame = TinyContents::kTame;
-  return {{"Bf16", {{kBf16}, tame, 1, false, 64}, KvDtype::kBf16},
-          {"F16Qwen2", {{kF16}, tame, 2, true, 80}, KvDtype::kF16},
-          {"F32", {{kF32}, TinyContents::kExtreme, 3, false}, KvDtype::kF32},
-          {"Q4_1", {{kQ4_1, kQ8_0, kQ4_0}, TinyContents::kExtreme, 4, false, 64}, KvDtype::kF16},
-          {"Q4_K", {{kQ4_K, kQ6_K}, tame, 5, true, 128}, KvDtype::kF16},
-          {"KvInt8", {{kBf16}, TinyContents::kExtreme, 6, true, 64}, KvDtype::kInt8},
-          {"KvFp8", {{kBf16}, tame, 7, false, 64}, KvDtype::kFp8}};
+  return {{"Bf16", {{kBf16}, tame, 1, false, 64}, KvType::kBf16},
+          {"F16Qwen2", {{kF16}, tame, 2, true, 80}, KvType::kF16},
+          {"F32", {{kF32}, TinyContents::kExtreme, 3, false}, KvType::kF32},
+          {"Q4_1", {{kQ4_1, kQ8_0, kQ4_0}, TinyContents::kExtreme, 4, false, 64}, KvType::kF16},
+          {"Q4_K", {{kQ4_K, kQ6_K}, tame, 5, true, 128}, KvType::kF16},
+          {"KvInt8", {{kBf16}, TinyContents::kExtreme, 6, true, 64}, KvType::kInt8},
+          {"KvFp8", {{kBf16}, tame, 7, false, 64}, KvType::kFp8}};
 }
 
 class DeterministicCuda : public testing::TestWithParam<Model> {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-#include "common/kv/kv_dtype_name.h"
+#include "common/base/kv_type_name.h"
 #include "tests/support/ggml_blocks.h"
 #include "tests/support/instruction_sets.h"
 #include "tests/support/tiny_model.h"
@@ -23,7 +23,7 @@ constexpr int kTokens = 36;  // chunks of 1, 2, ... 8
 
 struct Model {
   TinyModelOptions options;
-  KvDtype kv_dtype;
+  KvType kv_dtype;
 };
 
 std::string DescribeModel(const Model& model) {
@@ -31,7 +31,7 @@ std::string DescribeModel(const Model& model) {
   for (const GgmlType type : model.options.types) types.push_back(GgmlTypeName(type));
   return absl::StrCat(TinyContentsName(model.options.contents), " ", absl::StrJoin(types, "+"),
                       model.options.qwen2 ? " qwen2" : " llama", ", KV ",
-                      KvDtypeName(model.kv_dtype));
+                      KvTypeName(model.kv_dtype));
 }
 
 // The types of a model's matrices in turn: one type, or what mixed files have.
@@ -39,11 +39,11 @@ class Exactness : public testing::TestWithParam<std::vector<GgmlType>> {
  protected:
   static std::vector<Model> Models() {
     std::vector<Model> models;
-    models.push_back({{GetParam(), TinyContents::kExtreme, 1, false}, KvDtype::kF16});
-    models.push_back({{GetParam(), TinyContents::kExtreme, 2, true}, KvDtype::kBf16});
-    models.push_back({{GetParam(), TinyContents::kHuge, 3, false}, KvDtype::kF32});
-    models.push_back({{GetParam(), TinyContents::kExtreme, 4, true}, KvDtype::kInt8});
-    models.push_back({{GetParam(), TinyContents::kHuge, 5, false}, KvDtype::kFp8});
+    models.push_back({{GetParam(), TinyContents::kExtreme, 1, false}, KvType::kF16});
+    models.push_back({{GetParam(), TinyContents::kExtreme, 2, true}, KvType::kBf16});
+    models.push_back({{GetParam(), TinyContents::kHuge, 3, false}, KvType::kF32});
+    models.push_back({{GetParam(), TinyContents::kExtreme, 4, true}, KvType::kInt8});
+    models.push_back({{GetParam(), TinyContents::kHuge, 5, false}, KvType::kFp8});
     return models;
   }
   static ModelRunnerOptions OptionsFor(const GgufFile& file, const Model& model) {

@@ -21,23 +21,23 @@ TEST(KvTypesSmolLm2, AQuantisedCacheMovesTheDistributionsLittle) {
   if (TestModelPath().empty()) GTEST_SKIP() << "set BATON_TEST_MODEL to SmolLM2's GGUF file";
   std::ifstream in(BATON_TEST_DATA "/reference/smollm2.json");
   const nlohmann::json reference = nlohmann::json::parse(in);
-  const auto forward = [](KvDtype dtype, const std::vector<int32_t>& tokens) {
+  const auto forward = [](KvType dtype, const std::vector<int32_t>& tokens) {
     ModelRunner runner({.path = TestModelPath(), .kv_dtype = dtype, .max_tokens = 1100});
     return std::pair(runner.Forward({{runner.AddSequence(), tokens}}), runner.vocab_size());
   };
   struct Type {
     const char* name;
-    KvDtype dtype;
+    KvType dtype;
     double most_kl;
     Distance distance = {};
   };
-  Type types[] = {{"bf16", KvDtype::kBf16, 0.004},  // a mere rounding, to compare
-                  {"int8", KvDtype::kInt8, 0.005},
-                  {"fp8", KvDtype::kFp8, 0.016}};
+  Type types[] = {{"bf16", KvType::kBf16, 0.004},  // a mere rounding, to compare
+                  {"int8", KvType::kInt8, 0.005},
+                  {"fp8", KvType::kFp8, 0.016}};
   for (const auto& passage : reference["passages"]) {
     std::vector<int32_t> tokens = passage["token_ids"];
     tokens.resize(std::min(tokens.size(), kTokens));
-    const auto [expected, vocab] = forward(KvDtype::kF16, tokens);
+    const auto [expected, vocab] = forward(KvType::kF16, tokens);
     for (Type& type : types) {
       type.distance.Add(expected, forward(type.dtype, tokens).first, vocab);
     }

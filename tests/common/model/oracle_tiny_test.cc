@@ -62,7 +62,7 @@ std::string CaseName(const testing::TestParamInfo<Case>& info) {
   return name;
 }
 
-ModelRunner MakeRunner(const Case& model, KvDtype kv_dtype) {
+ModelRunner MakeRunner(const Case& model, KvType kv_dtype) {
   return ModelRunner({.path = kData + model.file + ".gguf", .kv_dtype = kv_dtype});
 }
 
@@ -87,7 +87,7 @@ TEST_P(FloatOracle, LogitsAndGreedyTokensAreTheReferencesWithF32Kv) {
   ASSERT_FALSE(prompts.empty());
   for (const auto& [name, prompt] : prompts.items()) {
     SCOPED_TRACE(name);
-    ModelRunner runner = MakeRunner(GetParam(), KvDtype::kF32);
+    ModelRunner runner = MakeRunner(GetParam(), KvType::kF32);
     const int sequence = runner.AddSequence();
     std::vector<float> logits = runner.Append(sequence, prompt["token_ids"]);
     EXPECT_LE(LargestDifference(logits, prompt["last_logits"]), 1e-3f);
@@ -103,7 +103,7 @@ TEST_P(FloatOracle, LogitsAreNearTheReferencesWithF16Kv) {
   const auto prompts = ReadJson(kData + GetParam().json + ".json")["models"][GetParam().model];
   for (const auto& [name, prompt] : prompts.items()) {
     SCOPED_TRACE(name);
-    ModelRunner runner = MakeRunner(GetParam(), KvDtype::kF16);
+    ModelRunner runner = MakeRunner(GetParam(), KvType::kF16);
     const std::vector<float> logits = runner.Append(runner.AddSequence(), prompt["token_ids"]);
     EXPECT_LE(LargestDifference(logits, prompt["last_logits"]), 0.05f);
   }
@@ -122,7 +122,7 @@ TEST_P(QuantisedOracle, TeacherForcedTokensAreTheReferencesWhereItsMarginIsWide)
   ASSERT_FALSE(prompts.empty());
   for (const auto& [name, prompt] : prompts.items()) {
     SCOPED_TRACE(name);
-    ModelRunner runner = MakeRunner(GetParam(), KvDtype::kF32);
+    ModelRunner runner = MakeRunner(GetParam(), KvType::kF32);
     const int sequence = runner.AddSequence();
     std::vector<float> logits = runner.Append(sequence, prompt["token_ids"]);
     EXPECT_LE(LargestDifference(logits, prompt["last_logits"]), 1.5f);
@@ -177,7 +177,7 @@ TEST_P(TameModel, HasLogitsNearTheReferences) {
     const std::vector<int32_t> tokens = RandomTokens(70, kTinyVocabSize, seed);
     ModelRunnerOptions options;
     options.file = &file;
-    options.kv_dtype = KvDtype::kF32;
+    options.kv_dtype = KvType::kF32;
     ModelRunner runner(options);
     const std::vector<float> ours = runner.Forward({{runner.AddSequence(), tokens}});
     const std::vector<float> expected = ReferenceModel(file).Forward(tokens, nullptr);

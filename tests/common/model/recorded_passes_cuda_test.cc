@@ -36,7 +36,7 @@ class Side {
         model_(OrDie(
             Transformer::Load(OrDie(GgufFile::Open(BATON_TEST_DATA "/tiny/tiny-llama-f32.gguf")),
                               *backend_, [](double) {}))),
-        cache_(OrDie(KvCache::Create(*backend_, model_->MakeKvLayout(kBlockSize, KvDtype::kF16),
+        cache_(OrDie(KvCache::Create(*backend_, model_->MakeKvLayout(kBlockSize, KvType::kF16),
                                      kSequences * kBlocks))),
         tables_(kSequences),
         lengths_(kSequences) {

@@ -56,7 +56,7 @@ nlohmann::json PromptsOf(const Case& model) {
   return nlohmann::json::parse(in)["models"][model.model];
 }
 
-ModelRunner MakeRunner(const Case& model, KvDtype kv_dtype) {
+ModelRunner MakeRunner(const Case& model, KvType kv_dtype) {
   return ModelRunner(
       {.path = kData + model.file + ".gguf", .backend = {.device = "cuda"}, .kv_dtype = kv_dtype});
 }
@@ -80,7 +80,7 @@ class CudaModel : public testing::TestWithParam<Case> {};
 TEST_P(CudaModel, HasTheReferencesLogitsAndGreedyTokens) {
   const auto prompts = PromptsOf(GetParam());
   ASSERT_FALSE(prompts.empty());
-  ModelRunner runner = MakeRunner(GetParam(), KvDtype::kF32);
+  ModelRunner runner = MakeRunner(GetParam(), KvType::kF32);
   for (const char* name : {"short", "long"}) {
     SCOPED_TRACE(name);
     const auto& prompt = prompts[name];
@@ -104,7 +104,7 @@ TEST(CudaKv, OfNarrowTypesGivesLogitsNearTheReferences) {
   const Case model = Cases()[0];
   const auto prompts = PromptsOf(model);
   for (const auto& [dtype, tolerance] :
-       {std::pair(KvDtype::kF16, 0.05f), std::pair(KvDtype::kBf16, 0.5f)}) {
+       {std::pair(KvType::kF16, 0.05f), std::pair(KvType::kBf16, 0.5f)}) {
     ModelRunner runner = MakeRunner(model, dtype);
     for (const auto& [name, prompt] : prompts.items()) {
       SCOPED_TRACE(name);
@@ -122,7 +122,7 @@ TEST(CudaKv, OfAByteAnElementGivesLogitsNearTheCpus) {
   const Case model = Cases()[0];
   const auto prompts = PromptsOf(model);
   for (const auto& [dtype, tolerance] :
-       {std::pair(KvDtype::kInt8, 0.2f), std::pair(KvDtype::kFp8, 0.5f)}) {
+       {std::pair(KvType::kInt8, 0.2f), std::pair(KvType::kFp8, 0.5f)}) {
     ModelRunner cuda = MakeRunner(model, dtype);
     ModelRunner cpu({.path = kData + model.file + ".gguf", .kv_dtype = dtype});
     for (const auto& [name, prompt] : prompts.items()) {
@@ -145,7 +145,7 @@ TEST(CudaKv, OfAByteAnElementGivesLogitsNearTheCpus) {
 class CudaPasses : public testing::TestWithParam<Case> {
  protected:
   const std::vector<int32_t> tokens_ = PromptsOf(GetParam())["long"]["token_ids"];
-  ModelRunner runner_ = MakeRunner(GetParam(), KvDtype::kF32);
+  ModelRunner runner_ = MakeRunner(GetParam(), KvType::kF32);
 };
 
 TEST_P(CudaPasses, ComputeAPromptInChunksAsAtOnce) {

@@ -19,7 +19,7 @@ constexpr int kTokens = 300;  // more than a segment of attention
 
 struct Model {
   std::string file;
-  KvDtype kv_dtype;
+  KvType kv_dtype;
 };
 
 class LongSequences : public testing::TestWithParam<Model> {};
@@ -51,15 +51,15 @@ TEST_P(LongSequences, HaveTheSameBitsHoweverTheyAreComputed) {
 
 INSTANTIATE_TEST_SUITE_P(
     Tiny, LongSequences,
-    testing::Values(
-        Model{"tiny-llama-f32", KvDtype::kF32}, Model{"tiny-llama-f16", KvDtype::kF16},
-        Model{"tiny-llama-bf16", KvDtype::kBf16}, Model{"tiny-llama-q8_0", KvDtype::kF16},
-        Model{"tiny-llama-q4_0", KvDtype::kF16}, Model{"tiny-llama-q4_1", KvDtype::kF16},
-        Model{"tiny-wide-q5_0", KvDtype::kF16}, Model{"tiny-wide-q5_1", KvDtype::kBf16},
-        Model{"tiny-wide-q4_k", KvDtype::kF16}, Model{"tiny-wide-q5_k", KvDtype::kF16},
-        Model{"tiny-wide-q6_k", KvDtype::kF32}, Model{"tiny-qwen2-bias", KvDtype::kF16},
-        Model{"tiny-mqa-linear-rope", KvDtype::kF32}, Model{"tiny-llama-q8_0", KvDtype::kInt8},
-        Model{"tiny-qwen2-bias", KvDtype::kFp8}),
+    testing::Values(Model{"tiny-llama-f32", KvType::kF32}, Model{"tiny-llama-f16", KvType::kF16},
+                    Model{"tiny-llama-bf16", KvType::kBf16}, Model{"tiny-llama-q8_0", KvType::kF16},
+                    Model{"tiny-llama-q4_0", KvType::kF16}, Model{"tiny-llama-q4_1", KvType::kF16},
+                    Model{"tiny-wide-q5_0", KvType::kF16}, Model{"tiny-wide-q5_1", KvType::kBf16},
+                    Model{"tiny-wide-q4_k", KvType::kF16}, Model{"tiny-wide-q5_k", KvType::kF16},
+                    Model{"tiny-wide-q6_k", KvType::kF32}, Model{"tiny-qwen2-bias", KvType::kF16},
+                    Model{"tiny-mqa-linear-rope", KvType::kF32},
+                    Model{"tiny-llama-q8_0", KvType::kInt8},
+                    Model{"tiny-qwen2-bias", KvType::kFp8}),
     [](const testing::TestParamInfo<Model>& model) {
       std::string name = model.param.file;
       std::replace(name.begin(), name.end(), '-', '_');

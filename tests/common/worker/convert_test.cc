@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "common/kv/kv_dtype_name.h"
+#include "common/base/kv_type_name.h"
 #include "common/rpc/status.h"
 #include "tests/common/worker/invalid_specs.h"
 
@@ -176,12 +176,12 @@ TEST(Convert, ATokenThatContradictsItselfIsRefused) {
 }
 
 TEST(Convert, ShapeAndLayoutAgree) {
-  for (const KvDtype dtype :
-       {KvDtype::kF32, KvDtype::kF16, KvDtype::kBf16, KvDtype::kInt8, KvDtype::kFp8}) {
+  for (const KvType dtype :
+       {KvType::kF32, KvType::kF16, KvType::kBf16, KvType::kInt8, KvType::kFp8}) {
     const KvLayout layout{
         .layers = 30, .kv_heads = 3, .head_dim = 64, .block_size = 48, .dtype = dtype};
     const internal::v1::KvShape shape = ShapeFromLayout(layout, "cpu");
-    EXPECT_THAT(shape.wire_dtypes(), ElementsAre(KvDtypeName(dtype)));
+    EXPECT_THAT(shape.wire_dtypes(), ElementsAre(KvTypeName(dtype)));
     const auto back = LayoutFromShape(shape);
     ASSERT_TRUE(back.ok());
     EXPECT_EQ(*back, layout);

@@ -64,7 +64,7 @@ TEST(ModelRuntime, RunsATinyModelFromItsFile) {
 
 TEST(ModelRuntime, SizesTheCacheByBlocksByBytesOrByDefault) {
   const KvLayout layout{
-      .layers = 2, .kv_heads = 1, .head_dim = 64, .block_size = 32, .dtype = KvDtype::kF16};
+      .layers = 2, .kv_heads = 1, .head_dim = 64, .block_size = 32, .dtype = KvType::kF16};
   ASSERT_EQ(layout.block_bytes(), 16384u);
   constexpr uint64_t kGib = uint64_t{1} << 30;
   ModelRuntimeOptions options;
@@ -78,7 +78,7 @@ TEST(ModelRuntime, SizesTheCacheByBlocksByBytesOrByDefault) {
   EXPECT_THAT(std::string(KvBlockCount(options, layout, 1000, kGib).status().message()),
               HasSubstr("--kv-cache-memory-bytes"));
   KvLayout bytes = layout;
-  for (const KvDtype dtype : {KvDtype::kInt8, KvDtype::kFp8}) {
+  for (const KvType dtype : {KvType::kInt8, KvType::kFp8}) {
     bytes.dtype = dtype;  // a head has 64 + 4 bytes instead of 128
     options.kv_cache_memory_bytes = 16384 * 1000;
     EXPECT_EQ(*KvBlockCount(options, bytes, 1000, kGib), 1882);
@@ -109,11 +109,11 @@ TEST(ModelRuntime, ErrorsNameFlagOrFile) {
 }
 
 TEST(ModelRuntime, KvTypesAreThoseOfTheFlag) {
-  EXPECT_EQ(*ParseKvDtype("auto"), KvDtype::kF16);
-  EXPECT_EQ(*ParseKvDtype("int8"), KvDtype::kInt8);
-  EXPECT_EQ(*ParseKvDtype("fp8"), KvDtype::kFp8);
-  EXPECT_EQ(*ParseKvDtype("fp8_e4m3"), KvDtype::kFp8);
-  EXPECT_THAT(std::string(ParseKvDtype("fp8_e5m2").status().message()),
+  EXPECT_EQ(*ParseKvType("auto"), KvType::kF16);
+  EXPECT_EQ(*ParseKvType("int8"), KvType::kInt8);
+  EXPECT_EQ(*ParseKvType("fp8"), KvType::kFp8);
+  EXPECT_EQ(*ParseKvType("fp8_e4m3"), KvType::kFp8);
+  EXPECT_THAT(std::string(ParseKvType("fp8_e5m2").status().message()),
               HasSubstr("not one of auto, f16, f32, bf16, int8, fp8"));
 }
 

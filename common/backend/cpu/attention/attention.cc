@@ -15,7 +15,7 @@ constexpr int kMinTasksPerThread = 4;
 constexpr int kTileQueries = 96;  // queries that share the work of widening a segment
 constexpr int kMinTileRows = 8;
 
-int Segments(int tokens) { return (tokens + kSegment - 1) / kSegment; }
+int Segments(int tokens) { return (tokens + kAttentionSegment - 1) / kAttentionSegment; }
 
 class Planner {
  public:
@@ -120,9 +120,9 @@ void AttendTile(const CpuKernels& kernels, const AttentionOperands& operands, co
                        .first_row = task.first_row,
                        .row_count = task.row_count,
                        .kv_head = task.first_head,
-                       .keys = Grow(own.keys, kSegment * vectors),
-                       .values = Grow(own.values, kSegment * vectors),
-                       .scores = Grow(own.scores, kQueryBatch * kSegment / kLanes),
+                       .keys = Grow(own.keys, kAttentionSegment * vectors),
+                       .values = Grow(own.values, kAttentionSegment * vectors),
+                       .scores = Grow(own.scores, kQueryBatch * kAttentionSegment / kLanes),
                        .sums = Grow(own.sums, kQueryBatch * vectors),
                        .states = Grow(own.states, queries * (vectors + 1))});
 }
@@ -136,7 +136,7 @@ void AttendSegment(const CpuKernels& kernels, const AttentionOperands& operands,
       .segment = task.segment,
       .first_head = task.first_head,
       .head_count = task.head_count,
-      .scores = Grow(own.scores, queries * kSegment / kLanes),
+      .scores = Grow(own.scores, queries * kAttentionSegment / kLanes),
       .states = scratch.states.data() + task.states,
       .segment_stride = Planner::SegmentStride(operands, task.head_count)};
   kernels.attend_row_segment(args);

@@ -30,8 +30,6 @@ struct CpuKernels;
 // A head dimension is a multiple of 16, at most this.
 inline constexpr int kMaxHeadDim = 512;
 
-inline constexpr int kSegment = 256;    // keys of a segment
-inline constexpr int kPage = 16;        // keys of a page; all lie in one KV block
 inline constexpr int kQueryBatch = 24;  // queries of a tile whose scores fit into the first cache
 
 struct AttentionOperands {
@@ -54,7 +52,7 @@ struct RowAttentionArgs {
   int segment;
   int first_head;
   int head_count;
-  Lanes* scores;  // [queries, kSegment / kLanes]
+  Lanes* scores;  // [queries, kAttentionSegment / kLanes]
   // [queries, state_lanes] of segment 0; those of the next segment lie `segment_stride` further.
   Lanes* states;
   size_t segment_stride;
@@ -67,9 +65,9 @@ struct TileAttentionArgs {
   int first_row;
   int row_count;
   int kv_head;
-  Lanes* keys;    // [kSegment, head_dim], in panels (AttentionTileKernel)
-  Lanes* values;  // [kSegment, head_dim]
-  Lanes* scores;  // [kQueryBatch, kSegment / kLanes]
+  Lanes* keys;    // [kAttentionSegment, head_dim], in panels (AttentionTileKernel)
+  Lanes* values;  // [kAttentionSegment, head_dim]
+  Lanes* scores;  // [kQueryBatch, kAttentionSegment / kLanes]
   Lanes* sums;    // [kQueryBatch, head_dim]
   Lanes* states;  // [row_count * group, state_lanes]
 };

@@ -50,7 +50,7 @@ struct KvPage {
   KvRows<Element> values;
 };
 
-// The page of the sequence that begins at `position`. REQUIRES: a multiple of kPage.
+// The page of the sequence that begins at `position`. REQUIRES: a multiple of kKvPageTokens.
 template <class Element>
 [[gnu::always_inline]] inline KvPage<Element> KvPageAt(const KvLayerView& cache,
                                                        const PassSequence& sequence, int position,

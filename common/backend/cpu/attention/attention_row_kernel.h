@@ -16,7 +16,7 @@ struct AttentionRowKernel {
   using Result = typename Softmax<Simd>::Result;
 
   static constexpr int kQueries = 4;  // most queries that share registers
-  static constexpr int kSegmentVectors = kSegment / kLanes;
+  static constexpr int kSegmentVectors = kAttentionSegment / kLanes;
   static constexpr int kPrefetchPages = 2;
 
   // The rows of a page at one KV head, keys or values, and the rows of a page that is needed soon.
@@ -48,7 +48,7 @@ struct AttentionRowKernel {
   [[gnu::noinline]] static void ScorePage(const PageRows<Element>& page, const float* queries,
                                           int head_dim, Lanes* scores) {
     constexpr int kKeys = Simd::kRowKeys;
-    Lanes products[kCount][kPage];
+    Lanes products[kCount][kKvPageTokens];
     for (int key = 0; key < page.count; key += kKeys) {
       F sums[kCount][kKeys];
 #pragma GCC unroll 4
@@ -70,8 +70,8 @@ struct AttentionRowKernel {
     }
     const F scale = Simd::Set(ScoreScale(head_dim));
     for (int q = 0; q < kCount; ++q) {
-      F lanes[kPage];
-      for (int k = 0; k < kPage; ++k) lanes[k] = Simd::Load(products[q][k].v);
+      F lanes[kKvPageTokens];
+      for (int k = 0; k < kKvPageTokens; ++k) lanes[k] = Simd::Load(products[q][k].v);
       Simd::Store(scores[q * kSegmentVectors].v, Simd::Mul(Simd::FoldAll(lanes), scale));
     }
   }
@@ -135,22 +135,23 @@ struct AttentionRowKernel {
     const int group = operands.group();
     const int head_dim = cache.head_dim;
     const int state_lanes = operands.state_lanes();
-    const int start = args.segment * kSegment;
-    const int count = Least(kSegment, args.sequence->first_position + 1 - start);
-    const int pages = (count + kPage - 1) / kPage * kPage;  // keys of whole pages
+    const int start = args.segment * kAttentionSegment;
+    const int count = Least(kAttentionSegment, args.sequence->first_position + 1 - start);
+    const int pages =
+        (count + kKvPageTokens - 1) / kKvPageTokens * kKvPageTokens;  // keys of whole pages
     const float* queries =
         operands.queries.Row(args.sequence->first_row) + args.first_head * group * head_dim;
     Lanes* states = args.states + static_cast<size_t>(args.segment) * args.segment_stride;
     const auto page_at = [&](int key) __attribute__((always_inline)) {
       return KvPageAt<Element>(cache, *args.sequence, start + key, args.first_head);
     };
-    for (int key = 0; key < count; key += kPage) {
+    for (int key = 0; key < count; key += kKvPageTokens) {
       const KvPage<Element> page = page_at(key);
-      const int ahead = key + kPrefetchPages * kPage;
+      const int ahead = key + kPrefetchPages * kKvPageTokens;
       // The first pages of values are prefetched with the last pages of keys.
       PageRows<Element> rows = {
           page.keys, ahead < pages ? page_at(ahead).keys : page_at((ahead - pages) % pages).values,
-          Least(kPage, count - key)};
+          Least(kKvPageTokens, count - key)};
       for (int head = 0; head < args.head_count; ++head) {
         ForQueries(
             group, [&]<int kCount>(int query) __attribute__((always_inline)) {
@@ -168,11 +169,11 @@ struct AttentionRowKernel {
       last.v[0] = result.max;
       last.v[1] = result.sum;
     }
-    for (int key = 0; key < count; key += kPage) {
+    for (int key = 0; key < count; key += kKvPageTokens) {
       const KvPage<Element> page = page_at(key);
-      const int ahead = key + kPrefetchPages * kPage;
+      const int ahead = key + kPrefetchPages * kKvPageTokens;
       PageRows<Element> rows = {page.values, page_at(ahead < pages ? ahead : key).values,
-                                Least(kPage, count - key)};
+                                Least(kKvPageTokens, count - key)};
       for (int head = 0; head < args.head_count; ++head) {
         ForQueries(
             group, [&]<int kCount>(int query) __attribute__((always_inline)) {

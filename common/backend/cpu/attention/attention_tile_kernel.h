@@ -15,11 +15,11 @@ struct AttentionTileKernel {
   using F = typename Simd::F;
   using Result = typename Softmax<Simd>::Result;
 
-  // A panel's keys lie side by side: [kSegment / kPanelKeys][head_dim][kScoreVectors].
+  // A panel's keys lie side by side: [kAttentionSegment / kPanelKeys][head_dim][kScoreVectors].
   static constexpr int kPanelKeys = Simd::kScoreVectors * kLanes;
   static_assert(kQueryBatch % Simd::kScoreQueries == 0 && kQueryBatch % Simd::kValueQueries == 0 &&
-                kSegment % kPanelKeys == 0);
-  static constexpr int kSegmentVectors = kSegment / kLanes;
+                kAttentionSegment % kPanelKeys == 0);
+  static constexpr int kSegmentVectors = kAttentionSegment / kLanes;
   static constexpr int kValueKeys = 64;  // keys whose values all queries of a batch meet in turn
 
   // Queries of a batch. The queries that fill up the last tile repeat the last one; their results
@@ -45,7 +45,7 @@ struct AttentionTileKernel {
       const int row = query / group;
       const int head = args.kv_head * group + query % group;
       batch.queries[i] = operands.queries.Row(args.first_row + row) + head * head_dim;
-      batch.counts[i] = Least(kSegment, first_position + row + 1 - start);
+      batch.counts[i] = Least(kAttentionSegment, first_position + row + 1 - start);
     }
     return batch;
   }
@@ -55,7 +55,7 @@ struct AttentionTileKernel {
   static void WidenSegment(const TileAttentionArgs& args, int start, int count) {
     const KvLayerView& cache = args.operands.cache;
     const int vectors = cache.head_dim / kLanes;
-    for (int first = 0; first < count; first += kPage) {
+    for (int first = 0; first < count; first += kKvPageTokens) {
       const KvPage<Element> page =
           KvPageAt<Element>(cache, *args.sequence, start + first, args.kv_head);
       // All 16 rows of the page are read: a page is whole in its block. The scores of keys that
@@ -64,7 +64,7 @@ struct AttentionTileKernel {
                      first % kPanelKeys / kLanes;
       for (int v = 0; v < vectors; ++v) {
         F tile[kLanes];
-        for (int i = 0; i < kPage; ++i) {
+        for (int i = 0; i < kKvPageTokens; ++i) {
           tile[i] = page.keys.template Widen<Simd>(i, v * kLanes);
         }
         Simd::Transpose(tile);
@@ -72,7 +72,7 @@ struct AttentionTileKernel {
           Simd::Store(panel[(v * kLanes + i) * Simd::kScoreVectors].v, tile[i]);
         }
       }
-      for (int i = 0; i < Least(kPage, count - first); ++i) {
+      for (int i = 0; i < Least(kKvPageTokens, count - first); ++i) {
         for (int v = 0; v < vectors; ++v) {
           Simd::Store(args.values[(first + i) * vectors + v].v,
                       page.values.template Widen<Simd>(i, v * kLanes));
@@ -177,14 +177,14 @@ struct AttentionTileKernel {
       for (int c = 0; c < kColumns; ++c) columns[c] = Simd::Load(row[c].v);
 #pragma GCC unroll 8
       for (int q = 0; q < kQueries; ++q) {
-        const F weight = Simd::Set(p[q * kSegment + i]);
+        const F weight = Simd::Set(p[q * kAttentionSegment + i]);
         for (int c = 0; c < kColumns; ++c) tile[q][c] = Simd::Fma(columns[c], weight, tile[q][c]);
       }
     }
 #pragma GCC unroll 8
     for (int q = 0; q < kQueries; ++q) {
       for (int i = common > begin ? common : begin; i < Least(end, counts[q]); ++i) {
-        const F weight = Simd::Set(p[q * kSegment + i]);
+        const F weight = Simd::Set(p[q * kAttentionSegment + i]);
         for (int c = 0; c < kColumns; ++c) {
           tile[q][c] = Simd::Fma(Simd::Load(values[i * vectors + c].v), weight, tile[q][c]);
         }
@@ -242,8 +242,8 @@ struct AttentionTileKernel {
     const int first_position =
         args.sequence->first_position + args.first_row - args.sequence->first_row;
     const int end = first_position + args.row_count;
-    for (int start = 0; start < end; start += kSegment) {
-      WidenSegment<Element>(args, start, Least(kSegment, end - start));
+    for (int start = 0; start < end; start += kAttentionSegment) {
+      WidenSegment<Element>(args, start, Least(kAttentionSegment, end - start));
       // Rows before the segment see none of its keys.
       const int first = start > first_position ? (start - first_position) * group : 0;
       for (int query = first; query < queries; query += kQueryBatch) {

@@ -13,29 +13,29 @@
 
 namespace baton {
 
-template <class Simd, KvDtype kDtype>
+template <class Simd, KvType kDtype>
 struct KvElement;
 
 template <class Simd>
-struct KvElement<Simd, KvDtype::kF32> {
+struct KvElement<Simd, KvType::kF32> {
   using Stored = float;
   [[gnu::always_inline]] static auto Load(const float* x) { return Simd::Load(x); }
 };
 
 template <class Simd>
-struct KvElement<Simd, KvDtype::kF16> {
+struct KvElement<Simd, KvType::kF16> {
   using Stored = uint16_t;
   [[gnu::always_inline]] static auto Load(const uint16_t* x) { return Simd::LoadF16(x); }
 };
 
 template <class Simd>
-struct KvElement<Simd, KvDtype::kBf16> {
+struct KvElement<Simd, KvType::kBf16> {
   using Stored = uint16_t;
   [[gnu::always_inline]] static auto Load(const uint16_t* x) { return Simd::LoadBf16(x); }
 };
 
 template <class Simd>
-struct KvElement<Simd, KvDtype::kInt8> {
+struct KvElement<Simd, KvType::kInt8> {
   using Stored = KvInt8;
   [[gnu::always_inline]] static auto Load(const KvInt8* x) {
     return Simd::LoadS8(reinterpret_cast<const int8_t*>(x));
@@ -43,7 +43,7 @@ struct KvElement<Simd, KvDtype::kInt8> {
 };
 
 template <class Simd>
-struct KvElement<Simd, KvDtype::kFp8> {
+struct KvElement<Simd, KvType::kFp8> {
   using Stored = KvFp8;
   [[gnu::always_inline]] static auto Load(const KvFp8* x) {
     Lanes lanes;
@@ -58,18 +58,18 @@ inline constexpr bool kScaledElement = sizeof(typename Element::Stored) == 1;
 
 // Calls run.template operator()<Element>() with the KvElement of `dtype`.
 template <class Simd, class Run>
-[[gnu::always_inline]] inline void WithKvElement(KvDtype dtype, const Run& run) {
+[[gnu::always_inline]] inline void WithKvElement(KvType dtype, const Run& run) {
   switch (dtype) {
-    case KvDtype::kF32:
-      return run.template operator()<KvElement<Simd, KvDtype::kF32>>();
-    case KvDtype::kF16:
-      return run.template operator()<KvElement<Simd, KvDtype::kF16>>();
-    case KvDtype::kBf16:
-      return run.template operator()<KvElement<Simd, KvDtype::kBf16>>();
-    case KvDtype::kInt8:
-      return run.template operator()<KvElement<Simd, KvDtype::kInt8>>();
-    case KvDtype::kFp8:
-      return run.template operator()<KvElement<Simd, KvDtype::kFp8>>();
+    case KvType::kF32:
+      return run.template operator()<KvElement<Simd, KvType::kF32>>();
+    case KvType::kF16:
+      return run.template operator()<KvElement<Simd, KvType::kF16>>();
+    case KvType::kBf16:
+      return run.template operator()<KvElement<Simd, KvType::kBf16>>();
+    case KvType::kInt8:
+      return run.template operator()<KvElement<Simd, KvType::kInt8>>();
+    case KvType::kFp8:
+      return run.template operator()<KvElement<Simd, KvType::kFp8>>();
   }
 }
 
@@ -100,18 +100,18 @@ template <class Code>
   auto* halves = reinterpret_cast<uint16_t*>(row);
   const int count = shape.kv_heads * shape.head_dim;
   switch (shape.dtype) {
-    case KvDtype::kF32:
+    case KvType::kF32:
       std::memcpy(row, values, static_cast<size_t>(count) * sizeof(float));
       return;
-    case KvDtype::kF16:
+    case KvType::kF16:
       for (int i = 0; i < count; ++i) halves[i] = F32ToF16(values[i]);
       return;
-    case KvDtype::kBf16:
+    case KvType::kBf16:
       for (int i = 0; i < count; ++i) halves[i] = F32ToBf16(values[i]);
       return;
-    case KvDtype::kInt8:
+    case KvType::kInt8:
       return StoreKvCodes<KvInt8>(values, shape.kv_heads, shape.head_dim, row, scales);
-    case KvDtype::kFp8:
+    case KvType::kFp8:
       return StoreKvCodes<KvFp8>(values, shape.kv_heads, shape.head_dim, row, scales);
   }
 }

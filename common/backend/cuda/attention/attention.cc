@@ -19,7 +19,7 @@ int PrefillTileRows(int heads, const KvLayerView& cache) {
 void LaunchAttention(const CudaPass& pass, const AttentionWork& work, Tensor queries,
                      const KvLayerView& cache, Tensor out, const CudaAttentionScratch& scratch,
                      cudaStream_t stream) {
-  BATON_CHECK(cache.head_dim % kAttentionPage == 0 && cache.head_dim <= kMaxVectorHeadDim,
+  BATON_CHECK(cache.head_dim % kKvPageTokens == 0 && cache.head_dim <= kMaxVectorHeadDim,
               "head dimension");
   BATON_CHECK(queries.columns == out.columns && queries.columns % cache.head_dim == 0,
               "columns of queries and contexts");

@@ -30,17 +30,15 @@
 
 namespace baton {
 
-inline constexpr int kAttentionPage = 16;    // keys of a page; all lie in one KV block
-inline constexpr int kAttentionSplit = 256;  // keys of a split
 inline constexpr int kMaxVectorHeadDim = 512;
 
 // A row of the pass, and keys [first_key, end_key) of its sequence. No key is later than the row.
 struct DecodeTask {
   int32_t row;
-  int32_t first_key;  // a multiple of kAttentionSplit
+  int32_t first_key;  // a multiple of kAttentionSegment
   int32_t end_key;
   // Index of the row's first partial result. The others of the row follow it, one for each
-  // kAttentionSplit keys. Negative: this task has all keys of the row and writes its context.
+  // kAttentionSegment keys. Negative: this task has all keys of the row and writes its context.
   int32_t first_partial;
 };
 

@@ -27,7 +27,7 @@ template <int kHeadDim>
 struct PageShape {
   static constexpr int kChunks = kHeadDim / 8;  // chunks of 16 bytes in a row
   static constexpr int kRowBytes = (kChunks | 1) * 16;
-  static constexpr int kBytes = kAttentionPage * kRowBytes;
+  static constexpr int kBytes = kKvPageTokens * kRowBytes;
 };
 
 // The element that the tensor cores multiply for a cache of elements `Stored`. Codes are exact in
@@ -39,7 +39,7 @@ using MatrixElement = std::conditional_t<kIsKvCode<Stored>, __half, Stored>;
 // cores take such a cache. Returns false otherwise.
 template <class Visit>
 bool WithPageShape(const KvLayerView& cache, const Visit& visit) {
-  if (cache.dtype == KvDtype::kF32) return false;
+  if (cache.dtype == KvType::kF32) return false;
   const auto with_head_dim = [&](auto head_dim) {
     WithElement(cache.dtype, [&](auto stored) {
       if constexpr (!std::is_same_v<decltype(stored), float>) visit(stored, head_dim);
@@ -122,10 +122,10 @@ __device__ void StoreQueries(const AttentionArgs& args, PrefillTile tile, int kv
 }
 
 // Bytes of a page as copied from the cache: in the form for the tensor cores, or
-// [kAttentionPage, kHeadDim] codes and [kAttentionPage] scales.
+// [kKvPageTokens, kHeadDim] codes and [kKvPageTokens] scales.
 template <class Stored, int kHeadDim>
 inline constexpr int kCopiedPageBytes = kIsKvCode<Stored>
-                                            ? kAttentionPage*(kHeadDim + int{sizeof(float)})
+                                            ? kKvPageTokens*(kHeadDim + int{sizeof(float)})
                                             : PageShape<kHeadDim>::kBytes;
 
 // Begins to copy the first `rows` rows of a page to `to` [kCopiedPageBytes]. The other rows become
@@ -135,15 +135,15 @@ __device__ void CopyPage(const HeadRows& from, int rows, uint8_t* to, int lane) 
   constexpr int kChunks = kHeadDim * int{sizeof(Stored)} / 16;
   constexpr int kRowBytes = kIsKvCode<Stored> ? kHeadDim : PageShape<kHeadDim>::kRowBytes;
 #pragma unroll
-  for (int i = 0; i < (kAttentionPage * kChunks + 31) / 32; ++i) {
+  for (int i = 0; i < (kKvPageTokens * kChunks + 31) / 32; ++i) {
     const int row = (i * 32 + lane) / kChunks;
     const int chunk = (i * 32 + lane) % kChunks;
-    if (kAttentionPage * kChunks % 32 != 0 && row >= kAttentionPage) continue;
+    if (kKvPageTokens * kChunks % 32 != 0 && row >= kKvPageTokens) continue;
     CopyAsync16(to + row * kRowBytes + chunk * 16, from.Row(row) + chunk * 16, row < rows ? 16 : 0);
   }
   if constexpr (kIsKvCode<Stored>) {
-    if (lane < kAttentionPage) {
-      CopyAsync4(to + kAttentionPage * kHeadDim + lane * 4,
+    if (lane < kKvPageTokens) {
+      CopyAsync4(to + kKvPageTokens * kHeadDim + lane * 4,
                  from.scales + static_cast<size_t>(lane) * from.scale_bytes, lane < rows);
     }
   }
@@ -153,10 +153,10 @@ __device__ void CopyPage(const HeadRows& from, int rows, uint8_t* to, int lane) 
 template <class Code, int kHeadDim>
 __device__ void DequantisePage(const uint8_t* from, uint8_t* to, int lane) {
   using Shape = PageShape<kHeadDim>;
-  static_assert(kAttentionPage * Shape::kChunks % 32 == 0);
-  const auto* const scales = reinterpret_cast<const float*>(from + kAttentionPage * kHeadDim);
+  static_assert(kKvPageTokens * Shape::kChunks % 32 == 0);
+  const auto* const scales = reinterpret_cast<const float*>(from + kKvPageTokens * kHeadDim);
 #pragma unroll 2
-  for (int i = 0; i < kAttentionPage * Shape::kChunks / 32; ++i) {
+  for (int i = 0; i < kKvPageTokens * Shape::kChunks / 32; ++i) {
     const int row = (i * 32 + lane) / Shape::kChunks;
     const int chunk = (i * 32 + lane) % Shape::kChunks;
     const float scale = scales[row];
@@ -180,7 +180,7 @@ __device__ const uint8_t* TakeTile(int warp, int keys, const uint8_t* copied,
   } else {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     for (int i = warp; i < 2 * kPages; i += kWarps) {
-      if (i % kPages * kAttentionPage >= keys) continue;
+      if (i % kPages * kKvPageTokens >= keys) continue;
       DequantisePage<Stored, kHeadDim>(copied + i * kCopiedPageBytes<Stored, kHeadDim>,
                                        dequantised + i * PageShape<kHeadDim>::kBytes, lane);
     }

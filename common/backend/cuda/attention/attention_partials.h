@@ -89,7 +89,7 @@ __device__ inline void MergeWarps(const AttentionArgs& args, const TaskHeads& he
       continue;
     }
     float* const to =
-        PartialAt(args, heads.task.first_partial + heads.task.first_key / kAttentionSplit,
+        PartialAt(args, heads.task.first_partial + heads.task.first_key / kAttentionSegment,
                   heads.first_head + head);
     *reinterpret_cast<float4*>(to + element) = merged.o;
     if (element == 0) {
@@ -214,7 +214,7 @@ __device__ inline void EndTask(const AttentionArgs& args, const TaskHeads& heads
   __syncthreads();
   MergeWarps(args, heads, states, warp_stride);
   if (heads.task.first_partial >= 0) {
-    const int count = args.pass.positions[heads.task.row] / kAttentionSplit + 1;
+    const int count = args.pass.positions[heads.task.row] / kAttentionSegment + 1;
     if (EndsRow(args, heads, count, reinterpret_cast<int32_t*>(shared))) {
       MergePartials(args, heads, count, reinterpret_cast<float*>(shared) + 4);
     }

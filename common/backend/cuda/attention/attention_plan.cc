@@ -12,7 +12,7 @@ constexpr size_t kHeaderWords = 4;
 constexpr size_t kTaskWords = sizeof(DecodeTask) / sizeof(int32_t);
 constexpr size_t kTileWords = sizeof(PrefillTile) / sizeof(int32_t);
 
-int Splits(int keys) { return (keys + kAttentionSplit - 1) / kAttentionSplit; }
+int Splits(int keys) { return (keys + kAttentionSegment - 1) / kAttentionSegment; }
 
 template <class Item>
 void Append(const Item& item, std::vector<int32_t>& words) {
@@ -26,8 +26,8 @@ void AddSplits(const PassSequence& sequence, AttentionPlan& plan) {
   const int splits = Splits(keys);
   for (int split = 0; split < splits; ++split) {
     Append(DecodeTask{.row = sequence.first_row,
-                      .first_key = split * kAttentionSplit,
-                      .end_key = std::min((split + 1) * kAttentionSplit, keys),
+                      .first_key = split * kAttentionSegment,
+                      .end_key = std::min((split + 1) * kAttentionSegment, keys),
                       .first_partial = splits == 1 ? -1 : plan.partials},
            plan.words);
   }

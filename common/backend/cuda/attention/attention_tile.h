@@ -158,7 +158,7 @@ __device__ void MultiplySeenValues(const WarpRows<kTiles>& rows, int first_key,
         for (int t = 0; t < kTiles; ++t) {
           float seen[2][4] = {};
           uint32_t sees[4];
-          FindSeen<Element>(rows.last_key[t], first_key + p * kAttentionPage + lane % 4 * 2, sees);
+          FindSeen<Element>(rows.last_key[t], first_key + p * kKvPageTokens + lane % 4 * 2, sees);
           Multiply<Element>(seen[0], sees, bad[0], bad[1]);
           Multiply<Element>(seen[1], sees, bad[2], bad[3]);
 #pragma unroll
@@ -179,7 +179,7 @@ __device__ void AttendKeys(const WarpRows<kTiles>& rows, int first_key, const ui
                            SoftmaxState<kTiles, kColumns>& state) {
   const int pages =
       kAllSeen ? kPages
-               : min(kPages, (rows.end_key - first_key + kAttentionPage - 1) / kAttentionPage);
+               : min(kPages, (rows.end_key - first_key + kKvPageTokens - 1) / kKvPageTokens);
   float scores[kTiles][kPages][2][4] = {};
   MultiplyKeys<Element, kHeadDim>(queries, keys, pages, scores);
   if constexpr (!kAllSeen) {

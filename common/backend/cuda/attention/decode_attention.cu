@@ -25,7 +25,7 @@ struct DecodeShape {
   static constexpr int kWarpsAt = PageShape<kHeadDim>::kBytes + (kTaskSharedBytes + 15) / 16 * 16;
   static constexpr int kSharedBytes = kWarpsAt + kAttentionWarps * kWarpBytes;
   static constexpr int kBlocks = kHeadDim > 128 ? 1 : 3;  // least blocks on a multiprocessor
-  static_assert(kAttentionPage * PartialStride(kHeadDim) * 4 <= kWarpBytes);
+  static_assert(kKvPageTokens * PartialStride(kHeadDim) * 4 <= kWarpBytes);
 };
 
 // A task's pages: lane i holds the KV block of the i-th page.
@@ -38,7 +38,7 @@ struct TaskPages {
 static __device__ inline TaskPages FindPages(const AttentionArgs& args, const DecodeTask& task,
                                              int kv_head) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int key = min(task.first_key + lane * kAttentionPage, task.end_key - 1);
+  const int key = min(task.first_key + lane * kKvPageTokens, task.end_key - 1);
   return {.task = task,
           .kv_head = kv_head,
           .block = BlockTable(args.pass, task.row)[key / args.cache.block_size]};
@@ -49,7 +49,7 @@ template <class Stored, int kHeadDim>
 static __device__ void CopyTaskPage(const AttentionArgs& args, const TaskPages& pages, int page,
                                     uint8_t* buffer) {
   const KvLayerView& cache = args.cache;
-  const int key = pages.task.first_key + page * kAttentionPage;
+  const int key = pages.task.first_key + page * kKvPageTokens;
   const int32_t block = __shfl_sync(kAllLanes, pages.block, page);
   const HeadRows keys = KeysAt(cache, block, key % cache.block_size, pages.kv_head);
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -68,7 +68,7 @@ static __device__ void AttendPages(const AttentionArgs& args, const DecodeTask& 
   using Element = MatrixElement<Stored>;
   constexpr int kBufferBytes = DecodeShape<Stored, kHeadDim>::kBufferBytes;
   const TaskPages pages = FindPages(args, task, kv_head);
-  const int page_count = (task.end_key - task.first_key + kAttentionPage - 1) / kAttentionPage;
+  const int page_count = (task.end_key - task.first_key + kKvPageTokens - 1) / kKvPageTokens;
   int page = static_cast<int>(threadIdx.x) / 32;
   if (page < page_count) CopyTaskPage<Stored, kHeadDim>(args, pages, page, buffers);
   for (int buffer = 0; page < page_count; page += kAttentionWarps, buffer ^= 1) {
@@ -79,11 +79,11 @@ static __device__ void AttendPages(const AttentionArgs& args, const DecodeTask& 
       CopyTaskPage<Stored, kHeadDim>(args, pages, next, buffers + (buffer ^ 1) * kBufferBytes);
     }
     const uint8_t* const keys = TakeTile<Stored, kHeadDim, 1, 1>(
-        0, kAttentionPage, buffers + buffer * kBufferBytes, buffers + 2 * kBufferBytes);
+        0, kKvPageTokens, buffers + buffer * kBufferBytes, buffers + 2 * kBufferBytes);
     float scores[1][1][2][4] = {};
     MultiplyKeys<Element, kHeadDim, 1, 1>(queries, keys, 1, scores);
     const int first_key =
-        task.first_key + page * kAttentionPage + static_cast<int>(threadIdx.x) % 4 * 2;
+        task.first_key + page * kKvPageTokens + static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       if (first_key + i / 4 * 8 + i % 2 >= task.end_key) scores[0][0][i / 4][i % 4] = -INFINITY;
@@ -128,7 +128,7 @@ static __global__ void __launch_bounds__(kAttentionThreads, DecodeShape<Stored, 
   if (item >= args.work.counts[0]) return;
   const DecodeTask task = args.work.tasks[item];
   const int kv_head = static_cast<int>(blockIdx.x) % args.cache.kv_heads;
-  StoreQueries<MatrixElement<Stored>, kHeadDim>(args, {task.row, 1}, kv_head, kAttentionPage,
+  StoreQueries<MatrixElement<Stored>, kHeadDim>(args, {task.row, 1}, kv_head, kKvPageTokens,
                                                 shared_memory);
   __syncthreads();
   SoftmaxState<1, kHeadDim> state;

@@ -1,4 +1,4 @@
-// Attention of single rows on the tensor cores. A thread block has one task (kAttentionSplit keys
+// Attention of single rows on the tensor cores. A thread block has one task (kAttentionSegment keys
 // of a row) and one KV head. The query heads of that KV head are the rows of one M tile, so they
 // share the reading of keys and values. Each warp of the block takes every fourth page, through two
 // buffers of its own, so that no warp waits for another until their states are merged. States are

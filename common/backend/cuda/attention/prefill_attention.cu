@@ -13,7 +13,7 @@ struct PrefillShape {
   static constexpr int kQueries = PrefillQueries(kHeadDim);
   static constexpr int kTiles = kQueries / 16 / kAttentionWarps;  // M tiles of a warp
   static constexpr int kPages = kHeadDim > 80 ? 2 : 4;            // pages of a key tile
-  static constexpr int kKeys = kPages * kAttentionPage;
+  static constexpr int kKeys = kPages * kKvPageTokens;
   static constexpr int kPartBytes = kPages * PageShape<kHeadDim>::kBytes;  // K, or V, of a key tile
   static constexpr int kPageBytes = kCopiedPageBytes<Stored, kHeadDim>;
   static constexpr int kBufferBytes = 2 * kPages * kPageBytes;
@@ -28,7 +28,7 @@ template <int kPages>
 static __device__ int32_t FindBlock(const AttentionArgs& args, const TileWork& work,
                                     int first_key) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int key = first_key + warp % kPages * kAttentionPage;
+  const int key = first_key + warp % kPages * kKvPageTokens;
   return key < work.end_key ? work.block_table[key / args.cache.block_size] : 0;
 }
 
@@ -40,7 +40,7 @@ static __device__ void CopyKeys(const AttentionArgs& args, const TileWork& work,
   const KvLayerView& cache = args.cache;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int page = warp % Shape::kPages;
-  const int key = first_key + page * kAttentionPage;
+  const int key = first_key + page * kKvPageTokens;
   if (key < work.end_key) {
     const HeadRows keys = KeysAt(cache, block, key % cache.block_size, work.kv_head);
 #pragma unroll

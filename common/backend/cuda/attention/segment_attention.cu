@@ -24,14 +24,14 @@ struct SegmentShape {
   static constexpr int kColumns = kHeadDim / kHalves;     // columns of the values for each warp
   static constexpr int kQueries = kWarps / kHalves * 16;
   static constexpr int kPages = kHeadDim > 80 ? 2 : 4;  // pages of a key tile
-  static constexpr int kKeys = kPages * kAttentionPage;
+  static constexpr int kKeys = kPages * kKvPageTokens;
   static constexpr int kPartBytes = kPages * PageShape<kHeadDim>::kBytes;  // K, or V, of a key tile
   static constexpr int kPageBytes = kCopiedPageBytes<Stored, kHeadDim>;
   static constexpr int kBufferBytes = 2 * kPages * kPageBytes;
   static constexpr int kBuffersAt = kQueries * PageShape<kHeadDim>::kRowBytes;
   static constexpr int kSharedBytes =
       kBuffersAt + 2 * kBufferBytes + (kIsKvCode<Stored> ? 2 * kPartBytes : 0);
-  static_assert(kAttentionSplit % kKeys == 0 && kAttentionSplit / kAttentionPage <= 32);
+  static_assert(kAttentionSegment % kKeys == 0 && kAttentionSegment / kKvPageTokens <= 32);
 };
 
 template <class Shape>
@@ -47,7 +47,7 @@ static __device__ void MeetAll() {
 static __device__ inline int32_t FindBlocks(const AttentionArgs& args, const TileWork& work,
                                             int first_key) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int key = min(first_key + lane * kAttentionPage, work.end_key - 1);
+  const int key = min(first_key + lane * kKvPageTokens, work.end_key - 1);
   return work.block_table[key / args.cache.block_size];
 }
 
@@ -62,8 +62,8 @@ static __device__ void CopyTile(const AttentionArgs& args, const TileWork& work,
   for (int i = static_cast<int>(threadIdx.x) / 32; i < 2 * Shape::kPages; i += Shape::kWarps) {
     const int page = i % Shape::kPages;
     const int part = i / Shape::kPages;
-    const int key = first_key + page * kAttentionPage;
-    const int32_t block = __shfl_sync(kAllLanes, blocks, key % kAttentionSplit / kAttentionPage);
+    const int key = first_key + page * kKvPageTokens;
+    const int32_t block = __shfl_sync(kAllLanes, blocks, key % kAttentionSegment / kKvPageTokens);
     if (key >= work.end_key) continue;
     const HeadRows keys = KeysAt(cache, block, key % cache.block_size, work.kv_head);
     CopyPage<typename Shape::Stored, kHeadDim>(part == 0 ? keys : keys.Values(cache),
@@ -109,7 +109,7 @@ static __device__ void AttendSegments(const AttentionArgs& args, const TileWork&
   const int first_column = FirstColumn<Shape>();
   uint8_t* const buffers = shared + Shape::kBuffersAt;
   int32_t blocks = FindBlocks(args, work, first_key);
-  int32_t next_blocks = FindBlocks(args, work, first_key + kAttentionSplit);
+  int32_t next_blocks = FindBlocks(args, work, first_key + kAttentionSegment);
   CopyTile<Shape, kHeadDim>(args, work, first_key, blocks, buffers);
   SoftmaxState<1, Shape::kColumns> state;
   ClearState(state);
@@ -117,9 +117,9 @@ static __device__ void AttendSegments(const AttentionArgs& args, const TileWork&
     WaitForCopies<0>();
     MeetAll<Shape>();  // all warps have copied, and none reads the other buffer any more
     const int next = first_key + Shape::kKeys;
-    if (next % kAttentionSplit == 0) {
+    if (next % kAttentionSegment == 0) {
       blocks = next_blocks;
-      next_blocks = FindBlocks(args, work, next + kAttentionSplit);
+      next_blocks = FindBlocks(args, work, next + kAttentionSegment);
     }
     if (next < work.end_key) {
       CopyTile<Shape, kHeadDim>(args, work, next, blocks,
@@ -137,9 +137,9 @@ static __device__ void AttendSegments(const AttentionArgs& args, const TileWork&
       AttendKeys<Element, kHeadDim, Shape::kPages, false>(rows, first_key, queries, keys, values,
                                                           state);
     }
-    if (next % kAttentionSplit == 0 || next >= work.end_key) {
+    if (next % kAttentionSegment == 0 || next >= work.end_key) {
       FoldSums(state);
-      end_segment(first_key / kAttentionSplit * kAttentionSplit, state);
+      end_segment(first_key / kAttentionSegment * kAttentionSegment, state);
       ClearState(state);
     }
   }
@@ -178,7 +178,7 @@ static __device__ void StorePartial(const AttentionArgs& args, const TaskHeads& 
                                     const SoftmaxState<1, Shape::kColumns>& state) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int first_column = FirstColumn<Shape>();
-  const int partial = heads.task.first_partial + heads.task.first_key / kAttentionSplit;
+  const int partial = heads.task.first_partial + heads.task.first_key / kAttentionSegment;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int head = r * 8 + lane / 4;
@@ -210,7 +210,7 @@ static __global__ void __launch_bounds__(Shape::kThreads)
                          .end_key = task.end_key,
                          .block_table = BlockTable(args.pass, task.row)};
   StoreQueries<typename Shape::Element, kHeadDim, Shape::kThreads>(args, work.tile, work.kv_head,
-                                                                   kAttentionPage, shared_memory);
+                                                                   kKvPageTokens, shared_memory);
   const WarpRows rows = FindRows<1>(args, work, 0);
   const TaskHeads heads = {task, work.kv_head * args.group, args.group};
   AttendSegments<Shape, kHeadDim>(
@@ -223,7 +223,7 @@ static __global__ void __launch_bounds__(Shape::kThreads)
         StoreContexts<kHeadDim>(args, work, rows, total, FirstColumn<Shape>());
       });
   if (task.first_partial < 0) return;
-  const int count = work.first_position / kAttentionSplit + 1;
+  const int count = work.first_position / kAttentionSegment + 1;
   if (EndsRow(args, heads, count, reinterpret_cast<int32_t*>(shared_memory))) {
     MergePartialsInOrder<Shape::kThreads>(args, heads, count);
   }

@@ -49,7 +49,7 @@ template <class Element>
 static __device__ void AttendPage(const HeadWork& work, const float* query, int first_key,
                                   LaneState& state) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int keys = min(kAttentionPage, work.task.end_key - first_key);
+  const int keys = min(kKvPageTokens, work.task.end_key - first_key);
   const KvLayerView& cache = work.cache;
   const HeadRows page = KeysAt(cache, work.block_table[first_key / cache.block_size],
                                first_key % cache.block_size, work.kv_head);
@@ -91,8 +91,8 @@ static __device__ void AttendPages(const HeadWork& work, const float* query, flo
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   LaneState state = {-INFINITY, 0, {}};
-  for (int key = work.task.first_key + warp * kAttentionPage; key < work.task.end_key;
-       key += kAttentionWarps * kAttentionPage) {
+  for (int key = work.task.first_key + warp * kKvPageTokens; key < work.task.end_key;
+       key += kAttentionWarps * kKvPageTokens) {
     AttendPage<Element>(work, query, key, state);
   }
   // Lanes 16 to 31 have the same keys as lanes 0 to 15.
@@ -106,7 +106,7 @@ static __device__ void AttendPages(const HeadWork& work, const float* query, flo
   if (lane == 0) *reinterpret_cast<float2*>(to + work.head_dim) = {state.max, state.sum};
 }
 
-// A task for AttentionCut::kAlike: a state for each kAttentionSplit keys. The states are merged one
+// A task for AttentionCut::kAlike: a state for each kAttentionSegment keys. The states are merged one
 // after the other, here where the task has all keys of its row, otherwise by the last of the row's
 // tasks. `states` [warps][stride].
 template <class Element>
@@ -119,9 +119,9 @@ static __device__ void AttendAlike(const AttentionArgs& args, HeadWork work, int
   const int element = static_cast<int>(threadIdx.x) * 4;
   static_assert(kMaxVectorHeadDim <= 4 * kAttentionThreads);
   MergedInOrder merged;
-  for (int key = task.first_key; key < task.end_key; key += kAttentionSplit) {
+  for (int key = task.first_key; key < task.end_key; key += kAttentionSegment) {
     work.task.first_key = key;
-    work.task.end_key = min(key + kAttentionSplit, task.end_key);
+    work.task.end_key = min(key + kAttentionSegment, task.end_key);
     AttendPages<Element>(work, query, states + threadIdx.x / 32 * stride);
     __syncthreads();
     if (element < head_dim) {
@@ -133,7 +133,7 @@ static __device__ void AttendAlike(const AttentionArgs& args, HeadWork work, int
       if (task.first_partial < 0) {
         merged.Take(state, max);
       } else {
-        float* const to = PartialAt(args, task.first_partial + key / kAttentionSplit, head);
+        float* const to = PartialAt(args, task.first_partial + key / kAttentionSegment, head);
         *reinterpret_cast<float4*>(to + element) = state.o;
         if (element == 0) *reinterpret_cast<float2*>(to + head_dim) = {max, state.sum};
       }
@@ -144,7 +144,7 @@ static __device__ void AttendAlike(const AttentionArgs& args, HeadWork work, int
     if (element < head_dim) StoreContext(args, task.row, head, element, merged.total);
     return;
   }
-  const int count = args.pass.positions[task.row] / kAttentionSplit + 1;
+  const int count = args.pass.positions[task.row] / kAttentionSegment + 1;
   if (EndsRow(args, heads, count, reinterpret_cast<int32_t*>(shared))) {
     MergePartialsInOrder<kAttentionThreads>(args, heads, count);
   }

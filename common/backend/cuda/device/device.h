@@ -97,17 +97,17 @@ void WithElement(CudaElement element, const Visit& visit) {
   }
 }
 template <class Visit>
-void WithElement(KvDtype element, const Visit& visit) {
+void WithElement(KvType element, const Visit& visit) {
   switch (element) {
-    case KvDtype::kF32:
+    case KvType::kF32:
       return visit(float{});
-    case KvDtype::kF16:
+    case KvType::kF16:
       return visit(__half{});
-    case KvDtype::kBf16:
+    case KvType::kBf16:
       return visit(__nv_bfloat16{});
-    case KvDtype::kInt8:
+    case KvType::kInt8:
       return visit(KvInt8{});
-    case KvDtype::kFp8:
+    case KvType::kFp8:
       return visit(KvFp8{});
   }
 }

@@ -344,7 +344,7 @@ struct PagedCase {
   int kv_heads;
   int head_dim;
   int block_size = 16;
-  KvDtype dtype = KvDtype::kF16;
+  KvType dtype = KvType::kF16;
   RopePairs pairs = RopePairs::kInterleaved;
   int rope_dim = 0;
 };
@@ -415,9 +415,9 @@ class CudaPaged : public CudaBackendTest {
   }
 
   void AppendElement(float value) {
-    const uint32_t bits = test_.dtype == KvDtype::kF32   ? std::bit_cast<uint32_t>(value)
-                          : test_.dtype == KvDtype::kF16 ? F32ToF16(value)
-                                                         : F32ToBf16(value);
+    const uint32_t bits = test_.dtype == KvType::kF32   ? std::bit_cast<uint32_t>(value)
+                          : test_.dtype == KvType::kF16 ? F32ToF16(value)
+                                                        : F32ToBf16(value);
     const auto* first = reinterpret_cast<const uint8_t*>(&bits);
     cache_bytes_.insert(cache_bytes_.end(), first, first + KvElementBytes(test_.dtype));
   }
@@ -438,9 +438,9 @@ class CudaPaged : public CudaBackendTest {
       uint32_t bits = 0;
       std::memcpy(&bits, &bytes[at], KvElementBytes(test_.dtype));
       const auto half = static_cast<uint16_t>(bits);
-      values.push_back(test_.dtype == KvDtype::kF32   ? std::bit_cast<float>(bits)
-                       : test_.dtype == KvDtype::kF16 ? F16ToF32(half)
-                                                      : Bf16ToF32(half));
+      values.push_back(test_.dtype == KvType::kF32   ? std::bit_cast<float>(bits)
+                       : test_.dtype == KvType::kF16 ? F16ToF32(half)
+                                                     : Bf16ToF32(half));
     }
     return values;
   }
@@ -469,8 +469,8 @@ class CudaPaged : public CudaBackendTest {
 
 TEST_F(CudaPaged, RotatesAndAppendsWhatTheCpuDoes) {
   const std::vector<PagedCase::Sequence> mixed = {{0, 7}, {15, 1}, {30, 5}, {33, 1}};
-  for (const KvDtype dtype :
-       {KvDtype::kF32, KvDtype::kF16, KvDtype::kBf16, KvDtype::kInt8, KvDtype::kFp8}) {
+  for (const KvType dtype :
+       {KvType::kF32, KvType::kF16, KvType::kBf16, KvType::kInt8, KvType::kFp8}) {
     for (const PagedCase& test :
          {PagedCase{mixed, 4, 2, 16, 16, dtype, RopePairs::kInterleaved, 16},
           PagedCase{mixed, 3, 3, 24, 48, dtype, RopePairs::kHalfSplit, 24},
@@ -481,9 +481,7 @@ TEST_F(CudaPaged, RotatesAndAppendsWhatTheCpuDoes) {
       const std::vector<float> keys = RandomRows(test.kv_heads * test.head_dim);
       const std::vector<float> values = RandomRows(test.kv_heads * test.head_dim);
       // The last bit of the cache's type may differ, where the rotation was fused in another way.
-      const double tolerance = dtype == KvDtype::kF16    ? 3e-4
-                               : dtype == KvDtype::kBf16 ? 3e-3
-                                                         : 1e-7;
+      const double tolerance = dtype == KvType::kF16 ? 3e-4 : dtype == KvType::kBf16 ? 3e-3 : 1e-7;
       ExpectSame(tolerance, [&](Side& side) {
         const KvLayerView view = PutCache(side);
         const Tensor q = side.Put(queries, rows_);
@@ -500,16 +498,14 @@ TEST_F(CudaPaged, RotatesAndAppendsWhatTheCpuDoes) {
 
 TEST_F(CudaPaged, AttendsToWhatTheCpuDoes) {
   const std::vector<PagedCase::Sequence> mixed = {{0, 19}, {40, 1}, {21, 6}, {300, 1}, {0, 1}};
-  for (const KvDtype dtype :
-       {KvDtype::kF32, KvDtype::kF16, KvDtype::kBf16, KvDtype::kInt8, KvDtype::kFp8}) {
+  for (const KvType dtype :
+       {KvType::kF32, KvType::kF16, KvType::kBf16, KvType::kInt8, KvType::kFp8}) {
     for (const PagedCase& test :
          {PagedCase{mixed, 4, 2, 16, 16, dtype}, PagedCase{mixed, 3, 3, 48, 48, dtype},
           PagedCase{mixed, 8, 1, 64, 32, dtype}}) {
       Make(test);
       const std::vector<float> queries = RandomRows(test.heads * test.head_dim);
-      const double tolerance = dtype == KvDtype::kF32    ? 2e-6
-                               : dtype == KvDtype::kBf16 ? 6e-3
-                                                         : 1e-3;
+      const double tolerance = dtype == KvType::kF32 ? 2e-6 : dtype == KvType::kBf16 ? 6e-3 : 1e-3;
       ExpectSame(tolerance, [&](Side& side) {
         const KvLayerView view = PutCache(side);
         const Tensor out = side.Put(std::vector<float>(queries.size()), rows_);
@@ -526,8 +522,8 @@ TEST_F(CudaPaged, AttendsToWhatTheCpuDoes) {
 TEST_F(CudaPaged, AttendsAlikeInRecordedPassesWhereItIsDeterministic) {
   Side side("cuda", /*deterministic=*/true);
   for (const PagedCase& test :
-       {PagedCase{{{300, 1}, {40, 1}, {0, 1}, {513, 1}}, 4, 1, 64, 32, KvDtype::kF16},
-        PagedCase{{{300, 1}, {513, 1}}, 2, 1, 48, 16, KvDtype::kF32}}) {
+       {PagedCase{{{300, 1}, {40, 1}, {0, 1}, {513, 1}}, 4, 1, 64, 32, KvType::kF16},
+        PagedCase{{{300, 1}, {513, 1}}, 2, 1, 48, 16, KvType::kF32}}) {
     Make(test);
     const Tensor queries = side.Put(RandomRows(test.heads * test.head_dim), rows_);
     const Tensor out = side.Put(RandomRows(test.heads * test.head_dim), rows_);
@@ -544,7 +540,7 @@ TEST_F(CudaPaged, AttendsAlikeInRecordedPassesWhereItIsDeterministic) {
 // A backend's buffers grow and are used again: a pass must not see what an earlier one left there.
 TEST_F(CudaPaged, PassesOfAllSizesFollowOneAnother) {
   for (const int rows : {3, 90, 1, 17, 2}) {
-    Make({{{static_cast<int>(random_() % 40), rows}, {5, 1}}, 2, 1, 16, 16, KvDtype::kF32});
+    Make({{{static_cast<int>(random_() % 40), rows}, {5, 1}}, 2, 1, 16, 16, KvType::kF32});
     const std::vector<float> queries = RandomRows(32);
     const KvLayerView views[] = {PutCache(cpu_), PutCache(cuda_)};
     ExpectSame(2e-6, [&](Side& side) {

@@ -21,7 +21,7 @@ struct Shape {
   int heads;
   int kv_heads;
   int block_size;
-  KvDtype dtype;
+  KvType dtype;
   int tokens;
 };
 
@@ -80,9 +80,9 @@ class Sequence {
       }
       for (size_t d = i; d < i + static_cast<size_t>(shape_.head_dim); ++d) {
         const float x = floats[d];
-        stored.push_back(shape_.dtype == KvDtype::kF16    ? F16ToF32(F32ToF16(x))
-                         : shape_.dtype == KvDtype::kBf16 ? Bf16ToF32(F32ToBf16(x))
-                                                          : x);
+        stored.push_back(shape_.dtype == KvType::kF16    ? F16ToF32(F32ToF16(x))
+                         : shape_.dtype == KvType::kBf16 ? Bf16ToF32(F32ToBf16(x))
+                                                         : x);
       }
     }
     return stored;
@@ -173,8 +173,8 @@ class Runner {
       return;
     }
     for (int i = 0; i < shape_.kv_heads * shape_.head_dim; ++i) {
-      const uint16_t half = shape_.dtype == KvDtype::kF16 ? F32ToF16(x[i]) : F32ToBf16(x[i]);
-      if (shape_.dtype == KvDtype::kF32) {
+      const uint16_t half = shape_.dtype == KvType::kF16 ? F32ToF16(x[i]) : F32ToBf16(x[i]);
+      if (shape_.dtype == KvType::kF32) {
         std::memcpy(row + 4 * i, &x[i], sizeof(float));
       } else {
         std::memcpy(row + 2 * i, &half, sizeof(half));
@@ -280,7 +280,7 @@ std::vector<double> ExactContexts(const Shape& shape, Sequence& sequence, int to
 TEST(Attention, GivesTheContextsOfTheWorkedExample) {
   constexpr float kStrong = 400;  // a score 100 above the others: they weigh nothing
   const std::vector<float> values = {0, 10, 20, 1, 5};  // the sink's first
-  const Shape shape = {16, /*heads=*/4, /*kv_heads=*/1, 16, KvDtype::kF32, /*tokens=*/5};
+  const Shape shape = {16, /*heads=*/4, /*kv_heads=*/1, 16, KvType::kF32, /*tokens=*/5};
   std::vector<Sequence> sequences = {Sequence(shape, 1)};
   Sequence& sequence = sequences[0];
   for (int token = 0; token < 5; ++token) {
@@ -384,24 +384,22 @@ TEST_P(AttentionShapes, GivesDecodeStepsTheBitsOfPrefill) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, AttentionShapes,
-                         testing::Values(Shape{16, 3, 3, 16, KvDtype::kF32, 600},
-                                         Shape{64, 6, 2, 32, KvDtype::kF16, 600},
-                                         Shape{80, 4, 1, 64, KvDtype::kBf16, 530},
-                                         Shape{128, 7, 1, 32, KvDtype::kF16, 300},
-                                         Shape{96, 9, 1, 16, KvDtype::kF32, 270},
-                                         Shape{512, 1, 1, 48, KvDtype::kBf16, 260},
-                                         Shape{48, 5, 5, 32, KvDtype::kInt8, 300},
-                                         Shape{64, 6, 2, 16, KvDtype::kFp8, 530},
-                                         Shape{256, 3, 1, 48, KvDtype::kInt8, 260}),
-                         [](const testing::TestParamInfo<Shape>& shape) {
-                           return "HeadDim" + std::to_string(shape.param.head_dim) + "Type" +
-                                  std::to_string(static_cast<int>(shape.param.dtype));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, AttentionShapes,
+    testing::Values(Shape{16, 3, 3, 16, KvType::kF32, 600}, Shape{64, 6, 2, 32, KvType::kF16, 600},
+                    Shape{80, 4, 1, 64, KvType::kBf16, 530},
+                    Shape{128, 7, 1, 32, KvType::kF16, 300}, Shape{96, 9, 1, 16, KvType::kF32, 270},
+                    Shape{512, 1, 1, 48, KvType::kBf16, 260},
+                    Shape{48, 5, 5, 32, KvType::kInt8, 300}, Shape{64, 6, 2, 16, KvType::kFp8, 530},
+                    Shape{256, 3, 1, 48, KvType::kInt8, 260}),
+    [](const testing::TestParamInfo<Shape>& shape) {
+      return "HeadDim" + std::to_string(shape.param.head_dim) + "Type" +
+             std::to_string(static_cast<int>(shape.param.dtype));
+    });
 
 // Scores lie far apart, or are equal: exponentials are 0 or subnormal, or sums have many terms.
 TEST(Attention, KeepsItsBitsWithExtremeScores) {
-  const Shape shape = {32, 3, 1, 32, KvDtype::kF32, 560};
+  const Shape shape = {32, 3, 1, 32, KvType::kF32, 560};
   std::vector<Sequence> sequences = {Sequence(shape, 1)};
   for (int token = 0; token < shape.tokens; ++token) {
     for (int d = 0; d < shape.head_dim; ++d) {

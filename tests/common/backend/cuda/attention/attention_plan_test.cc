@@ -94,12 +94,12 @@ TEST(AttentionPlan, CutsSingleRowsAtMultiplesOfASplitAndNumbersThePartialResults
         EXPECT_LT(task.first_partial, 0);
         continue;
       }
-      EXPECT_EQ(task.first_key % kAttentionSplit, 0);
-      EXPECT_EQ(task.end_key, std::min(task.first_key + kAttentionSplit, row->second));
-      EXPECT_EQ(task.first_partial < 0, row->second <= kAttentionSplit);
+      EXPECT_EQ(task.first_key % kAttentionSegment, 0);
+      EXPECT_EQ(task.end_key, std::min(task.first_key + kAttentionSegment, row->second));
+      EXPECT_EQ(task.first_partial < 0, row->second <= kAttentionSegment);
       if (task.first_partial < 0) continue;
       const auto partial =
-          static_cast<size_t>(task.first_partial + task.first_key / kAttentionSplit);
+          static_cast<size_t>(task.first_partial + task.first_key / kAttentionSegment);
       ASSERT_LT(partial, used.size());
       EXPECT_FALSE(used[partial]);
       used[partial] = true;

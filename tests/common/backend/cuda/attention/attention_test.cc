@@ -28,7 +28,7 @@ struct Shape {
   int group;
   int kv_heads;
   int block_size;
-  KvDtype dtype;
+  KvType dtype;
 
   int heads() const { return group * kv_heads; }
   int columns() const { return heads() * head_dim; }
@@ -45,7 +45,7 @@ struct Shape {
   }
   bool tensor_cores() const { return PrefillTileRows(heads(), View()) > 0; }
   // The elements that the tensor cores multiply.
-  KvDtype matrix_type() const { return IsQuantised(dtype) ? KvDtype::kF16 : dtype; }
+  KvType matrix_type() const { return IsQuantised(dtype) ? KvType::kF16 : dtype; }
 };
 
 std::string Name(const Shape& shape) {
@@ -55,9 +55,9 @@ std::string Name(const Shape& shape) {
          types[static_cast<int>(shape.dtype)];
 }
 
-float Rounded(KvDtype dtype, float x) {
-  if (dtype == KvDtype::kF16) return F16ToF32(F32ToF16(x));
-  if (dtype == KvDtype::kBf16) return Bf16ToF32(F32ToBf16(x));
+float Rounded(KvType dtype, float x) {
+  if (dtype == KvType::kF16) return F16ToF32(F32ToF16(x));
+  if (dtype == KvType::kBf16) return Bf16ToF32(F32ToBf16(x));
   return x;
 }
 
@@ -90,8 +90,7 @@ Codes Quantise(const Shape& shape, std::vector<float>& floats) {
     codes.codes.insert(codes.codes.end(), head.codes.begin(), head.codes.end());
     codes.scales.push_back(head.scale);
     for (size_t d = 0; d < head.values.size(); ++d) {
-      floats[i + d] =
-          shape.tensor_cores() ? Rounded(KvDtype::kF16, head.values[d]) : head.values[d];
+      floats[i + d] = shape.tensor_cores() ? Rounded(KvType::kF16, head.values[d]) : head.values[d];
     }
   }
   return codes;
@@ -207,8 +206,8 @@ class Device {
   void Store(const std::vector<float>& rows, int token, uint8_t* to) const {
     for (int i = 0; i < shape_.kv_columns(); ++i) {
       const float x = rows[static_cast<size_t>(token * shape_.kv_columns() + i)];
-      const uint16_t half = shape_.dtype == KvDtype::kF16 ? F32ToF16(x) : F32ToBf16(x);
-      if (shape_.dtype == KvDtype::kF32) {
+      const uint16_t half = shape_.dtype == KvType::kF16 ? F32ToF16(x) : F32ToBf16(x);
+      if (shape_.dtype == KvType::kF32) {
         std::memcpy(to + 4 * i, &x, sizeof(x));
       } else {
         std::memcpy(to + 2 * i, &half, sizeof(half));
@@ -272,9 +271,9 @@ Expected Define(const Shape& shape, const Sequence& sequence, int row, int head)
   }
   double sum = 0;
   for (double& weight : weights) sum += weight = std::exp2(weight - max);
-  const double unit = !shape.tensor_cores()                  ? 0
-                      : shape.matrix_type() == KvDtype::kF16 ? 0x1p-11
-                                                             : 0x1p-8;
+  const double unit = !shape.tensor_cores()                 ? 0
+                      : shape.matrix_type() == KvType::kF16 ? 0x1p-11
+                                                            : 0x1p-8;
   const double float_error = 0x1p-23 * (8 + largest_product);
   Expected expected = {std::vector<double>(head_dim), std::vector<double>(head_dim)};
   for (size_t d = 0; d < head_dim; ++d) {
@@ -424,16 +423,16 @@ std::string ShapeName(const testing::TestParamInfo<Shape>& shape) { return Name(
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, CudaAttention,
-    testing::Values(Shape{64, 3, 2, 16, KvDtype::kF16}, Shape{80, 4, 1, 32, KvDtype::kBf16},
-                    Shape{96, 5, 1, 64, KvDtype::kF16}, Shape{128, 4, 2, 32, KvDtype::kBf16},
-                    Shape{256, 2, 1, 64, KvDtype::kF16}, Shape{80, 2, 1, 16, KvDtype::kF32},
-                    Shape{64, 4, 2, 16, KvDtype::kInt8}, Shape{80, 3, 1, 32, KvDtype::kFp8}),
+    testing::Values(Shape{64, 3, 2, 16, KvType::kF16}, Shape{80, 4, 1, 32, KvType::kBf16},
+                    Shape{96, 5, 1, 64, KvType::kF16}, Shape{128, 4, 2, 32, KvType::kBf16},
+                    Shape{256, 2, 1, 64, KvType::kF16}, Shape{80, 2, 1, 16, KvType::kF32},
+                    Shape{64, 4, 2, 16, KvType::kInt8}, Shape{80, 3, 1, 32, KvType::kFp8}),
     ShapeName);
 
 // The work is cut in any way, with any number of query heads for a KV head.
 TEST(CudaAttentionGroups, OfOneToSixteenAreTheDefinition) {
   for (int group = 1; group <= 16; ++group) {
-    const Shape shape = {64, group, 1, 32, KvDtype::kBf16};
+    const Shape shape = {64, group, 1, 32, KvType::kBf16};
     std::mt19937 random(static_cast<uint32_t>(group));
     const Batch batch = {RandomSequence(shape, 37, 1, random),
                          RandomSequence(shape, 250, 9, random)};
@@ -446,7 +445,7 @@ TEST(CudaAttentionGroups, OfOneToSixteenAreTheDefinition) {
 
 // A sequence has more rows than a tile holds, and each row has one head.
 TEST(CudaAttentionRuns, LongerThanAnyTileAreTheDefinition) {
-  const Shape shape = {64, 1, 1, 32, KvDtype::kBf16};
+  const Shape shape = {64, 1, 1, 32, KvType::kBf16};
   const int tile = PrefillTileRows(shape.heads(), shape.View());
   std::mt19937 random(9);
   const Batch batch = {RandomSequence(shape, 10, tile + 20, random)};
@@ -474,24 +473,24 @@ TEST_P(CudaAttentionMoreShapes, AreTheDefinition) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, CudaAttentionMoreShapes,
-    testing::Values(Shape{64, 1, 2, 32, KvDtype::kBf16}, Shape{128, 16, 1, 48, KvDtype::kF16},
-                    Shape{128, 8, 1, 16, KvDtype::kF16}, Shape{256, 3, 1, 16, KvDtype::kBf16},
-                    Shape{64, 4, 1, 32, KvDtype::kF32}, Shape{96, 1, 1, 64, KvDtype::kF32},
-                    Shape{128, 3, 1, 32, KvDtype::kF32}, Shape{256, 1, 1, 16, KvDtype::kF32},
-                    Shape{48, 2, 1, 16, KvDtype::kBf16}, Shape{512, 1, 1, 16, KvDtype::kF16},
-                    Shape{16, 18, 1, 16, KvDtype::kF16}, Shape{64, 16, 1, 32, KvDtype::kFp8},
-                    Shape{80, 1, 2, 16, KvDtype::kInt8}, Shape{96, 4, 1, 64, KvDtype::kFp8},
-                    Shape{128, 8, 1, 16, KvDtype::kInt8}, Shape{256, 2, 1, 32, KvDtype::kFp8},
-                    Shape{256, 1, 1, 16, KvDtype::kInt8}, Shape{48, 2, 2, 16, KvDtype::kFp8},
-                    Shape{512, 1, 1, 16, KvDtype::kInt8}),
+    testing::Values(Shape{64, 1, 2, 32, KvType::kBf16}, Shape{128, 16, 1, 48, KvType::kF16},
+                    Shape{128, 8, 1, 16, KvType::kF16}, Shape{256, 3, 1, 16, KvType::kBf16},
+                    Shape{64, 4, 1, 32, KvType::kF32}, Shape{96, 1, 1, 64, KvType::kF32},
+                    Shape{128, 3, 1, 32, KvType::kF32}, Shape{256, 1, 1, 16, KvType::kF32},
+                    Shape{48, 2, 1, 16, KvType::kBf16}, Shape{512, 1, 1, 16, KvType::kF16},
+                    Shape{16, 18, 1, 16, KvType::kF16}, Shape{64, 16, 1, 32, KvType::kFp8},
+                    Shape{80, 1, 2, 16, KvType::kInt8}, Shape{96, 4, 1, 64, KvType::kFp8},
+                    Shape{128, 8, 1, 16, KvType::kInt8}, Shape{256, 2, 1, 32, KvType::kFp8},
+                    Shape{256, 1, 1, 16, KvType::kInt8}, Shape{48, 2, 2, 16, KvType::kFp8},
+                    Shape{512, 1, 1, 16, KvType::kInt8}),
     ShapeName);
 
 // The distance of a quantised cache's contexts from those of a float32 cache, relative to their
 // size.
 TEST(CudaAttentionTypes, AByteAnElementMovesContextsLittle) {
-  for (const auto& [dtype, most] : {std::pair{KvDtype::kInt8, 0.012}, {KvDtype::kFp8, 0.05}}) {
+  for (const auto& [dtype, most] : {std::pair{KvType::kInt8, 0.012}, {KvType::kFp8, 0.05}}) {
     for (const int head_dim : {64, 128}) {
-      Shape shape = {head_dim, 4, 1, 32, KvDtype::kF32};
+      Shape shape = {head_dim, 4, 1, 32, KvType::kF32};
       std::mt19937 random(7);
       Batch batch;
       for (const int rows : {1, 1, 20}) {
@@ -517,11 +516,11 @@ TEST(CudaAttentionTypes, AByteAnElementMovesContextsLittle) {
   }
 }
 
-constexpr Shape kUsual = {64, 4, 1, 32, KvDtype::kBf16};
+constexpr Shape kUsual = {64, 4, 1, 32, KvType::kBf16};
 
 // The grids are those of a graph for a larger bucket.
 TEST(CudaAttentionGrid, ChangesNoBit) {
-  for (const KvDtype dtype : {KvDtype::kBf16, KvDtype::kF32, KvDtype::kFp8}) {
+  for (const KvType dtype : {KvType::kBf16, KvType::kF32, KvType::kFp8}) {
     Shape shape = kUsual;
     shape.dtype = dtype;
     Device device(shape, RandomBatch(shape, 3));
@@ -537,16 +536,16 @@ TEST(CudaAttentionGrid, ChangesNoBit) {
 // see a NaN become NaN.
 TEST(CudaAttentionMask, KeepsLaterTokensFromEarlierRows) {
   struct Case {
-    KvDtype dtype;
+    KvType dtype;
     AttentionCut cut;
   };
-  for (const auto& [dtype, cut] : {Case{KvDtype::kBf16, AttentionCut::kByRowCount},
-                                   {KvDtype::kF16, AttentionCut::kByRowCount},
-                                   {KvDtype::kF32, AttentionCut::kByRowCount},
-                                   {KvDtype::kInt8, AttentionCut::kByRowCount},
-                                   {KvDtype::kFp8, AttentionCut::kByRowCount},
-                                   {KvDtype::kF16, AttentionCut::kAlike},
-                                   {KvDtype::kInt8, AttentionCut::kAlike}}) {
+  for (const auto& [dtype, cut] : {Case{KvType::kBf16, AttentionCut::kByRowCount},
+                                   {KvType::kF16, AttentionCut::kByRowCount},
+                                   {KvType::kF32, AttentionCut::kByRowCount},
+                                   {KvType::kInt8, AttentionCut::kByRowCount},
+                                   {KvType::kFp8, AttentionCut::kByRowCount},
+                                   {KvType::kF16, AttentionCut::kAlike},
+                                   {KvType::kInt8, AttentionCut::kAlike}}) {
     Shape shape = kUsual;
     shape.dtype = dtype;
     std::mt19937 random(4);

@@ -24,7 +24,7 @@ struct Shape {
   int head_dim;
   int rope_dim;
   bool half_split;
-  KvDtype dtype;
+  KvType dtype;
   int block_size;
   int kv_heads;
   int group;  // query heads that share a KV head
@@ -153,8 +153,7 @@ void ExpectTheCpusBits(const Shape& shape, size_t offset, std::mt19937& random) 
 TEST_P(RotateAppendInOrder, QueriesKeysAndEveryByteOfTheCacheAreTheCpus) {
   std::mt19937 random(1);
   const int head_dims[] = {64, 80, 96, 128, 256};
-  const KvDtype dtypes[] = {KvDtype::kF32, KvDtype::kF16, KvDtype::kBf16, KvDtype::kInt8,
-                            KvDtype::kFp8};
+  const KvType dtypes[] = {KvType::kF32, KvType::kF16, KvType::kBf16, KvType::kInt8, KvType::kFp8};
   const int block_sizes[] = {16, 32, 48};
   for (int trial = 0; trial < 60; ++trial) {
     const int head_dim = head_dims[trial % 5];

@@ -1,0 +1,41 @@
+#include "common/base/kv_type_name.h"
+
+#include "absl/strings/str_cat.h"
+
+#include "common/base/log.h"
+
+namespace baton {
+
+const char* KvTypeName(KvType type) {
+  switch (type) {
+    case KvType::kF32:
+      return "f32";
+    case KvType::kF16:
+      return "f16";
+    case KvType::kBf16:
+      return "bf16";
+    case KvType::kInt8:
+      return "int8";
+    case KvType::kFp8:
+      return "fp8";
+  }
+  return "unknown";
+}
+
+absl::StatusOr<KvType> KvTypeFromName(absl::string_view name) {
+  std::string names;
+  for (const KvType type : kAllKvTypes) {
+    if (name == KvTypeName(type)) return type;
+    absl::StrAppend(&names, names.empty() ? "" : ", ", KvTypeName(type));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("KV type '", LogSafe(name.substr(0, 32)), "' is not one of ", names));
+}
+
+std::vector<std::string> KvTypeChoices() {
+  std::vector<std::string> choices = {"auto"};
+  for (const KvType type : kAllKvTypes) choices.emplace_back(KvTypeName(type));
+  return choices;
+}
+
+}  // namespace baton
