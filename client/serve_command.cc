@@ -80,13 +80,14 @@ int ServeCommand::Run(const FlagSet& flags) {
   }
   if (!status.ok()) return ExitUsage("baton serve", status);
   options_.binaries = ProgramFolder();
-  options_.model = worker_.model;
+  options_.model = worker_.runtime.model;
   options_.listen = worker_.server.listen;
   options_.health_listen = worker_.server.health_listen;
   options_.metrics_listen = worker_.server.metrics_listen;
-  options_.threads = worker_.threads;
-  options_.gpu_memory_utilization = worker_.gpu_memory_utilization;
-  if (!worker_.cpu_set.empty()) options_.cpus = *ParseCpuSet(worker_.cpu_set);
+  options_.threads = worker_.runtime.backend.threads;
+  options_.gpu_memory_utilization = worker_.runtime.memory.gpu_utilization;
+  if (!worker_.runtime.backend.cpu_set.empty())
+    options_.cpus = *ParseCpuSet(worker_.runtime.backend.cpu_set);
   for (const std::string& argument : flags.GivenArguments()) {
     if (!IsOneOf(argument, kNotForWorkers)) options_.worker_args.push_back(argument);
     if (IsOneOf(argument, kForRouter)) options_.router_args.push_back(argument);

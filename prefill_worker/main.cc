@@ -10,12 +10,12 @@ int Main(int argc, char** argv) {
   const auto process =
       WorkerProcess::Start("baton-prefill-worker", internal::v1::WORKER_ROLE_PREFILL, argc, argv);
   ChannelCache channels(
-      {.credentials = process->credentials(), .connections = process->flags().kv_connections});
+      {.credentials = process->credentials(), .connections = process->flags().handoff.connections});
   const PrefillServiceOptions options{.worker_name = process->name(),
                                       .identity = process->identity(),
                                       .shape = process->shape(),
-                                      .kv_wire_dtype = process->flags().kv_wire_dtype,
-                                      .strict_kv_dtype = process->flags().strict_kv_dtype,
+                                      .kv_wire_dtype = process->flags().handoff.wire_dtype,
+                                      .strict_kv_dtype = process->flags().handoff.strict_dtype,
                                       .limits = {},
                                       .staging = process->staging(),
                                       .metrics = &process->metrics()};

@@ -19,7 +19,7 @@
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
 #include "common/kv/layout.h"
-#include "common/worker/model_runtime.h"
+#include "common/worker/worker_flags.h"
 
 namespace baton {
 namespace {
@@ -37,8 +37,8 @@ absl::Status CheckOptions(const BenchEngineOptions& options, const FlagSet& flag
   }
   BATON_RETURN_IF_ERROR(flags.CheckNeeds("weights", "shape"));
   BATON_RETURN_IF_ERROR(flags.CheckNeeds("write-gguf", "shape"));
-  if (options.block_size % kKvPageTokens != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("--block-size: ", options.block_size,
+  if (options.engine.block_size % kKvPageTokens != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("--block-size: ", options.engine.block_size,
                                                    " is not a multiple of ", kKvPageTokens));
   }
   return absl::OkStatus();
@@ -205,8 +205,7 @@ BenchPeaks Better(const BenchPeaks& a, const BenchPeaks& b) {
           .float_gflops = std::max(a.float_gflops, b.float_gflops)};
 }
 
-absl::StatusOr<std::unique_ptr<EngineBench>> LoadModel(const BenchEngineOptions& options,
-                                                       KvType kv_dtype) {
+absl::StatusOr<std::unique_ptr<EngineBench>> LoadModel(const BenchEngineOptions& options) {
   std::string path = options.model;
   std::optional<RandomModelFile> random;
   ProgressLine progress("loading the model");
@@ -219,15 +218,14 @@ absl::StatusOr<std::unique_ptr<EngineBench>> LoadModel(const BenchEngineOptions&
   }
   return EngineBench::Load(path,
                            {.backend = options.backend,
-                            .block_size = options.block_size,
-                            .kv_dtype = kv_dtype,
-                            .max_num_batched_tokens = options.max_num_batched_tokens},
+                            .block_size = options.engine.block_size,
+                            .kv_dtype = options.engine.kv_dtype,
+                            .max_num_batched_tokens = options.engine.max_num_batched_tokens},
                            [&](double done) { progress.Tick(done); });
 }
 
 absl::StatusOr<BenchReport> Measure(const BenchEngineOptions& options) {
-  BATON_ASSIGN_OR_RETURN(const KvType kv_dtype, ParseKvType(options.kv_cache_dtype));
-  BATON_ASSIGN_OR_RETURN(const std::unique_ptr<EngineBench> bench, LoadModel(options, kv_dtype));
+  BATON_ASSIGN_OR_RETURN(const std::unique_ptr<EngineBench> bench, LoadModel(options));
   BATON_ASSIGN_OR_RETURN(Processor processor, Processor::Of(options, *bench));
   BenchReport report{.model = bench->config().name.empty()
                                   ? options.model.substr(options.model.find_last_of('/') + 1)
@@ -235,7 +233,7 @@ absl::StatusOr<BenchReport> Measure(const BenchEngineOptions& options) {
                      .weights_type = GgmlTypeName(bench->weights_type()),
                      .model_bytes = bench->model_bytes(),
                      .repacked_bytes = bench->repacked_bytes(),
-                     .kv_cache_dtype = KvTypeName(kv_dtype)};
+                     .kv_cache_dtype = KvTypeName(options.engine.kv_dtype)};
   processor.Describe(*bench, report);
   TestRun tests(options, *bench, processor);
   BATON_RETURN_IF_ERROR(tests.Reserve());
@@ -274,7 +272,7 @@ void BenchEngineCommand::AddFlags(FlagSet& flags) {
                   "llama-3.2-1b, llama-3.2-3b or llama-3.1-8b");
   flags.AddString("weights", options_.weights, "their type, such as q4_1, q8_0, q4_k, bf16");
   flags.AddString("write-gguf", options_.write_gguf, "write the --shape there, measure nothing");
-  AddComputeFlags(flags, compute_);
+  AddComputeFlags(flags, options_.backend, options_.engine);
   flags.AddInts("p,n-prompt", options_.prompts, 0, kMaxTokens, "tokens to prefill; 0: none");
   flags.AddInts("n,n-gen", options_.generations, 0, kMaxTokens, "steps to decode; 0: none");
   flags.AddInts("d,n-depth", options_.depths, 0, kMaxTokens, "tokens in the cache before");
@@ -284,14 +282,6 @@ void BenchEngineCommand::AddFlags(FlagSet& flags) {
 }
 
 int BenchEngineCommand::Run(const FlagSet& flags) {
-  options_.backend = {.device = compute_.device,
-                      .threads = compute_.threads,
-                      .cpu_set = compute_.cpu_set,
-                      .cpu_isa = compute_.cpu_isa,
-                      .deterministic = compute_.deterministic};
-  options_.block_size = compute_.block_size;
-  options_.kv_cache_dtype = compute_.kv_cache_dtype;
-  options_.max_num_batched_tokens = compute_.max_num_batched_tokens;
   const absl::Status status = CheckOptions(options_, flags);
   return status.ok() ? Bench(options_) : ExitUsage(kProgram, status);
 }

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/backend/make_backend.h"
+#include "common/engine/engine.h"
 #include "common/flags/command.h"
-#include "common/worker/worker_flags.h"
 
 namespace baton {
 
@@ -23,10 +23,8 @@ struct BenchEngineOptions {
   int repetitions = 5;                  // after one that does not count
   bool json = false;
 
-  BackendOptions backend;  // field by field the flags of a worker, as are those below
-  int block_size = 32;
-  std::string kv_cache_dtype = "auto";
-  int max_num_batched_tokens = 512;
+  BackendOptions backend;
+  EngineOptions engine;  // block_size, kv_dtype and max_num_batched_tokens
 };
 
 // Prints a table, or JSON, on stdout. The exit code: 0, or 2 with one line on stderr.
@@ -37,7 +35,6 @@ class BenchEngineCommand : public Command {
 
  private:
   BenchEngineOptions options_;
-  WorkerFlags compute_;
 };
 
 }  // namespace baton

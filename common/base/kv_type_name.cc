@@ -1,5 +1,7 @@
 #include "common/base/kv_type_name.h"
 
+#include <string>
+
 #include "absl/strings/str_cat.h"
 
 #include "common/base/log.h"
@@ -30,12 +32,6 @@ absl::StatusOr<KvType> KvTypeFromName(absl::string_view name) {
   }
   return absl::InvalidArgumentError(
       absl::StrCat("KV type '", LogSafe(name.substr(0, 32)), "' is not one of ", names));
-}
-
-std::vector<std::string> KvTypeChoices() {
-  std::vector<std::string> choices = {"auto"};
-  for (const KvType type : kAllKvTypes) choices.emplace_back(KvTypeName(type));
-  return choices;
 }
 
 }  // namespace baton

@@ -1,9 +1,6 @@
 // The names of the KV types, as flags and messages spell them.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
@@ -15,7 +12,5 @@ namespace baton {
 const char* KvTypeName(KvType type);
 // The type with that name. INVALID_ARGUMENT lists the names there are.
 absl::StatusOr<KvType> KvTypeFromName(absl::string_view name);
-// Values of a flag: "auto" and the names of all types.
-std::vector<std::string> KvTypeChoices();
 
 }  // namespace baton

@@ -27,17 +27,31 @@ FlagSet::Value ListOf(std::vector<std::string>& values) {
 
 void FlagSet::AddString(const std::string& name, std::string& value, const std::string& help,
                         std::vector<std::string> choices) {
-  const std::string all =
-      choices.empty() ? help : absl::StrCat(help, ": ", absl::StrJoin(choices, ", "));
-  const auto set = [&value, choices = std::move(choices)](const std::string& text) {
-    if (!choices.empty() && std::find(choices.begin(), choices.end(), text) == choices.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("is not one of ", absl::StrJoin(choices, ", ")));
-    }
+  if (!choices.empty()) {
+    const auto take = [&value, choices](size_t index) { value = choices[index]; };
+    return AddChoice(name, value, help, choices, take);
+  }
+  const auto set = [&value](const std::string& text) {
     value = text;
     return absl::OkStatus();
   };
-  Add(name, all, {.set = set, .default_text = value});
+  Add(name, help, {.set = set, .default_text = value});
+}
+
+void FlagSet::AddChoice(const std::string& name, const std::string& default_text,
+                        const std::string& help, std::vector<std::string> choices,
+                        std::function<void(size_t index)> take) {
+  const std::string all = absl::StrCat(help, ": ", absl::StrJoin(choices, ", "));
+  const auto set = [take = std::move(take), choices = std::move(choices)](const std::string& text) {
+    const auto found = std::find(choices.begin(), choices.end(), text);
+    if (found == choices.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("is not one of ", absl::StrJoin(choices, ", ")));
+    }
+    take(static_cast<size_t>(found - choices.begin()));
+    return absl::OkStatus();
+  };
+  Add(name, all, {.set = set, .default_text = default_text});
 }
 
 void FlagSet::AddStrings(const std::string& name, std::vector<std::string>& values,

@@ -54,6 +54,19 @@ class FlagSet {
   // `choices`: the only values, if any.
   void AddString(const std::string& name, std::string& value, const std::string& help,
                  std::vector<std::string> choices = {});
+  // One of the named values. The first name of the present value is the default's.
+  template <typename T>
+  void AddNamed(const std::string& name, T& value, const std::string& help,
+                const std::vector<std::pair<std::string, T>>& named) {
+    std::vector<std::string> choices;
+    std::string present;
+    for (const auto& [choice, meaning] : named) {
+      choices.push_back(choice);
+      if (present.empty() && meaning == value) present = choice;
+    }
+    AddChoice(name, present, help, std::move(choices),
+              [&value, named](size_t index) { value = named[index].second; });
+  }
   // Repeated, or separated by commas.
   void AddStrings(const std::string& name, std::vector<std::string>& values,
                   const std::string& help);
@@ -112,6 +125,11 @@ class FlagSet {
 
  private:
   struct Rep;
+
+  // `take` gets the index of the choice.
+  void AddChoice(const std::string& name, const std::string& default_text, const std::string& help,
+                 std::vector<std::string> choices, std::function<void(size_t index)> take);
+
   std::unique_ptr<Rep> rep_;
 };
 

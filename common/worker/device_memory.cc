@@ -30,68 +30,76 @@ uint64_t Budget(double utilization, const DeviceMemoryUse& memory) {
 }
 
 // A text such as "--gpu-memory-utilization 0.90 of 139.80 GiB".
-std::string ShareText(const DeviceShare& share, const DeviceMemoryUse& memory) {
-  return absl::StrFormat("--gpu-memory-utilization %.2f of %s", share.utilization,
+std::string ShareText(const MemoryOptions& options, const DeviceMemoryUse& memory) {
+  return absl::StrFormat("--gpu-memory-utilization %.2f of %s", options.gpu_utilization,
                          Size(memory.total));
 }
 
 // The error for less free memory than the share.
-absl::Status ShareIsTaken(const DeviceShare& share, const DeviceMemoryUse& memory,
+absl::Status ShareIsTaken(const MemoryOptions& options, const DeviceMemoryUse& memory,
                           uint64_t available) {
   const auto percent =
       static_cast<int>(100.0 * static_cast<double>(available) / static_cast<double>(memory.total));
   const std::string lower =
       percent > 0 ? absl::StrFormat("lower it to %.2f, or ", percent / 100.0) : "";
-  return absl::ResourceExhaustedError(
-      absl::StrCat(ShareText(share, memory), " is ", Size(Budget(share.utilization, memory)),
-                   ", and ", Size(available), " are free; ", lower, "end what else uses the GPU"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      ShareText(options, memory), " is ", Size(Budget(options.gpu_utilization, memory)), ", and ",
+      Size(available), " are free; ", lower, "end what else uses the GPU"));
 }
 
-absl::Status KvIsNotFree(const DeviceShare& share, uint64_t bytes, const DeviceMemoryUse& memory) {
+absl::Status KvIsNotFree(const MemoryOptions& options, uint64_t bytes,
+                         const DeviceMemoryUse& memory) {
   return absl::ResourceExhaustedError(absl::StrCat(
-      share.num_kv_blocks > 0 ? "--num-kv-blocks" : "--kv-cache-memory-bytes", ": ", Size(bytes),
+      options.num_kv_blocks > 0 ? "--num-kv-blocks" : "--kv-cache-memory-bytes", ": ", Size(bytes),
       " of KV cache, and ", Size(memory.free), " of ", Size(memory.total),
       " are free; lower it, or leave it out for what --gpu-memory-utilization leaves"));
 }
 
 }  // namespace
 
-absl::Status CheckUtilization(double utilization) {
-  if (utilization > 0 && utilization <= 1) return absl::OkStatus();
+absl::Status CheckMemoryOptions(const MemoryOptions& options) {
+  if (options.num_kv_blocks < 0) {
+    return absl::InvalidArgumentError("--num-kv-blocks: must not be negative");
+  }
+  if (options.num_kv_blocks > 0 && options.kv_cache_memory_bytes > 0) {
+    return absl::InvalidArgumentError(
+        "--num-kv-blocks and --kv-cache-memory-bytes say the same; give one of them");
+  }
+  if (options.gpu_utilization > 0 && options.gpu_utilization <= 1) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("--gpu-memory-utilization: ", utilization,
+      absl::StrCat("--gpu-memory-utilization: ", options.gpu_utilization,
                    " is not a part of the GPU's memory; it must be above 0 and at most 1"));
 }
 
-absl::Status CheckWeightsFit(uint64_t weight_bytes, const DeviceShare& share,
+absl::Status CheckWeightsFit(uint64_t weight_bytes, const MemoryOptions& options,
                              const DeviceMemoryUse& memory) {
   uint64_t available = memory.free + memory.taken;
-  if (!share.kv_is_given()) {
-    const uint64_t budget = Budget(share.utilization, memory);
-    if (available < budget) return ShareIsTaken(share, memory, available);
+  if (!options.kv_is_given()) {
+    const uint64_t budget = Budget(options.gpu_utilization, memory);
+    if (available < budget) return ShareIsTaken(options, memory, available);
     available = budget;
   }
   if (weight_bytes + memory.taken < available) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("the model does not fit: its weights need ", Size(weight_bytes), ", and ",
-                   share.kv_is_given() ? "" : absl::StrCat(ShareText(share, memory), " is "),
-                   Size(available), share.kv_is_given() ? " are free" : "", "; ", kMakeRoom));
+                   options.kv_is_given() ? "" : absl::StrCat(ShareText(options, memory), " is "),
+                   Size(available), options.kv_is_given() ? " are free" : "", "; ", kMakeRoom));
 }
 
-absl::StatusOr<int> DeviceKvBlocks(const DeviceShare& share, uint64_t block_bytes,
+absl::StatusOr<int> DeviceKvBlocks(const MemoryOptions& options, uint64_t block_bytes,
                                    const DeviceMemoryUse& memory) {
-  uint64_t bytes = share.kv_cache_memory_bytes;
-  if (share.num_kv_blocks > 0) bytes = static_cast<uint64_t>(share.num_kv_blocks) * block_bytes;
-  if (share.kv_is_given() && bytes > memory.free) return KvIsNotFree(share, bytes, memory);
-  if (share.num_kv_blocks > 0) return share.num_kv_blocks;
-  if (!share.kv_is_given()) {
-    const uint64_t budget = Budget(share.utilization, memory);
+  uint64_t bytes = options.kv_cache_memory_bytes;
+  if (options.num_kv_blocks > 0) bytes = static_cast<uint64_t>(options.num_kv_blocks) * block_bytes;
+  if (options.kv_is_given() && bytes > memory.free) return KvIsNotFree(options, bytes, memory);
+  if (options.num_kv_blocks > 0) return options.num_kv_blocks;
+  if (!options.kv_is_given()) {
+    const uint64_t budget = Budget(options.gpu_utilization, memory);
     bytes =
         std::min(budget - std::min(budget, memory.taken), memory.free - memory.free / kFreeParts);
   }
   const uint64_t blocks = bytes / block_bytes;
   if (blocks >= kLeastBlocks) return static_cast<int>(std::min<uint64_t>(blocks, kMaxKvBlocks));
-  if (share.kv_is_given()) {
+  if (options.kv_is_given()) {
     return absl::ResourceExhaustedError(absl::StrCat("--kv-cache-memory-bytes: ", bytes, " hold ",
                                                      blocks, " blocks of ", block_bytes,
                                                      " bytes and at least 2 are needed; raise it"));
@@ -99,7 +107,7 @@ absl::StatusOr<int> DeviceKvBlocks(const DeviceShare& share, uint64_t block_byte
   return absl::ResourceExhaustedError(absl::StrCat(
       "the model does not fit: its weights and the largest step take ", Size(memory.taken),
       ", and two blocks of KV cache ", Size(kLeastBlocks * block_bytes), "; ",
-      ShareText(share, memory), " is ", Size(Budget(share.utilization, memory)), ", and ",
+      ShareText(options, memory), " is ", Size(Budget(options.gpu_utilization, memory)), ", and ",
       Size(memory.free), " are free; ", kMakeRoom));
 }
 

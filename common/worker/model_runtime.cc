@@ -7,40 +7,17 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/backend/cpu/machine/cpu_set.h"
-#include "common/backend/make_backend.h"
-#include "common/base/kv_type_name.h"
 #include "common/base/numerics.h"
 #include "common/base/prefix_hash.h"
 #include "common/base/status_macros.h"
 #include "common/engine/largest_step.h"
 #include "common/gguf/gguf_file.h"
-#include "common/worker/device_memory.h"
 
 namespace baton {
 namespace {
 
 constexpr uint64_t kDefaultKvBytes = uint64_t{1} << 30;
 constexpr uint64_t kFreeMemoryShare = 4;  // a quarter
-
-absl::Status CheckOptions(const ModelRuntimeOptions& options) {
-  if (options.model.empty()) {
-    return absl::InvalidArgumentError("--model is missing; name a GGUF file");
-  }
-  if (options.num_kv_blocks < 0) {
-    return absl::InvalidArgumentError("--num-kv-blocks: must not be negative");
-  }
-  if (options.num_kv_blocks > 0 && options.kv_cache_memory_bytes > 0) {
-    return absl::InvalidArgumentError(
-        "--num-kv-blocks and --kv-cache-memory-bytes say the same; give one of them");
-  }
-  BATON_RETURN_IF_ERROR(CheckUtilization(options.gpu_memory_utilization));
-  // The layout below divides by it; the engine checks the rest.
-  if (options.block_size < kKvPageTokens || options.block_size % kKvPageTokens != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("--block-size: must be a multiple of ",
-                                                   kKvPageTokens, ", not ", options.block_size));
-  }
-  return absl::OkStatus();
-}
 
 struct OpenedModel {
   GgufFile file;
@@ -49,27 +26,14 @@ struct OpenedModel {
 };
 
 absl::StatusOr<OpenedModel> OpenModel(const ModelRuntimeOptions& options) {
-  BATON_RETURN_IF_ERROR(CheckOptions(options));
-  BATON_ASSIGN_OR_RETURN(const KvType kv_dtype, ParseKvType(options.kv_cache_dtype));
+  BATON_RETURN_IF_ERROR(CheckModelRuntimeOptions(options));
   BATON_ASSIGN_OR_RETURN(GgufFile file, GgufFile::Open(options.model));
   BATON_ASSIGN_OR_RETURN(const ModelConfig config, ModelConfig::FromGguf(file));
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(file));
-  EngineOptions engine = {.max_model_len = options.max_model_len,
-                          .max_num_seqs = options.max_num_seqs,
-                          .max_num_batched_tokens = options.max_num_batched_tokens,
-                          .block_size = options.block_size,
-                          .kv_dtype = kv_dtype,
-                          .enable_prefix_caching = options.enable_prefix_caching,
-                          .max_waiting = options.max_waiting,
-                          .end_of_generation_ids = tokenizer->end_of_generation_ids()};
+  EngineOptions engine = options.engine;
+  engine.end_of_generation_ids = tokenizer->end_of_generation_ids();
   BATON_RETURN_IF_ERROR(CheckEngineOptions(engine, config));
   return OpenedModel{std::move(file), std::move(tokenizer), std::move(engine)};
-}
-
-DeviceShare ShareOf(const ModelRuntimeOptions& options) {
-  return {.utilization = options.gpu_memory_utilization,
-          .num_kv_blocks = options.num_kv_blocks,
-          .kv_cache_memory_bytes = options.kv_cache_memory_bytes};
 }
 
 uint64_t TensorBytes(const GgufFile& file) {
@@ -85,8 +49,8 @@ absl::StatusOr<int> DeviceBlocks(const ModelRuntimeOptions& options, const Engin
   if (!step.ok()) return WithDeviceMemoryAdvice(step);
   const ModelConfig& config = model.config();
   const KvLayout layout = model.MakeKvLayout(engine.block_size, engine.kv_dtype);
-  BATON_ASSIGN_OR_RETURN(
-      const int most, DeviceKvBlocks(ShareOf(options), layout.block_bytes(), backend.MemoryUse()));
+  BATON_ASSIGN_OR_RETURN(const int most,
+                         DeviceKvBlocks(options.memory, layout.block_bytes(), backend.MemoryUse()));
   const int longest = engine.max_model_len > 0
                           ? std::min(engine.max_model_len, config.context_length)
                           : config.context_length;
@@ -105,7 +69,7 @@ absl::StatusOr<int> DeviceBlocks(const ModelRuntimeOptions& options, const Engin
   // The engine makes a sampler like this one later, so its memory is counted here.
   const auto sampler = backend.MakeStepSampler(SamplerOptionsOf(engine, config, decode_rows));
   if (!sampler.ok()) return WithDeviceMemoryAdvice(sampler.status());
-  return DeviceKvBlocks(ShareOf(options), layout.block_bytes(), backend.MemoryUse());
+  return DeviceKvBlocks(options.memory, layout.block_bytes(), backend.MemoryUse());
 }
 
 std::string NameOf(const GgufFile& file, const ModelConfig& config) {
@@ -125,16 +89,21 @@ std::string MostBytesType(const GgufFile& file) {
 
 absl::Status CheckModel(const ModelRuntimeOptions& options) { return OpenModel(options).status(); }
 
-absl::StatusOr<KvType> ParseKvType(const std::string& name) {
-  if (name == "auto") return KvType::kF16;
-  if (name == "fp8_e4m3") return KvType::kFp8;
-  const absl::StatusOr<KvType> type = KvTypeFromName(name);
-  if (type.ok()) return type;
-  return absl::InvalidArgumentError(
-      absl::StrCat("--kv-cache-dtype: ", type.status().message(), ", auto, fp8_e4m3"));
+absl::Status CheckModelRuntimeOptions(const ModelRuntimeOptions& options) {
+  if (options.model.empty()) {
+    return absl::InvalidArgumentError("--model is missing; name a GGUF file");
+  }
+  BATON_RETURN_IF_ERROR(CheckMemoryOptions(options.memory));
+  // A layout divides by it; the engine checks the rest of its options with the model's.
+  const int block_size = options.engine.block_size;
+  if (block_size < kKvPageTokens || block_size % kKvPageTokens != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--block-size: ", block_size, " is not a multiple of ", kKvPageTokens));
+  }
+  return absl::OkStatus();
 }
 
-absl::StatusOr<int> KvBlockCount(const ModelRuntimeOptions& options, const KvLayout& layout,
+absl::StatusOr<int> KvBlockCount(const MemoryOptions& options, const KvLayout& layout,
                                  int max_model_len, uint64_t free_memory_bytes) {
   if (options.num_kv_blocks > 0) return options.num_kv_blocks;
   uint64_t bytes = options.kv_cache_memory_bytes;
@@ -161,18 +130,14 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
   EngineOptions& engine = opened.engine;
   auto runtime = std::make_unique<ModelRuntime>();
   runtime->tokenizer = std::move(opened.tokenizer);
-  BATON_ASSIGN_OR_RETURN(runtime->backend, MakeBackend({.device = options.device,
-                                                        .threads = options.threads,
-                                                        .cpu_set = options.cpu_set,
-                                                        .cpu_isa = options.cpu_isa,
-                                                        .deterministic = options.deterministic}));
+  BATON_ASSIGN_OR_RETURN(runtime->backend, MakeBackend(options.backend));
   const auto progress = [&](double done) {
     if (options.progress) options.progress(done);
   };
   const bool in_device = !runtime->backend->host_memory();
   if (in_device) {
     BATON_RETURN_IF_ERROR(
-        CheckWeightsFit(TensorBytes(file), ShareOf(options), runtime->backend->MemoryUse()));
+        CheckWeightsFit(TensorBytes(file), options.memory, runtime->backend->MemoryUse()));
   }
   absl::StatusOr<std::unique_ptr<Transformer>> loaded =
       Transformer::Load(file, *runtime->backend, progress);
@@ -192,8 +157,8 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
   } else {
     const KvLayout layout = model->MakeKvLayout(engine.block_size, engine.kv_dtype);
     const int longest =
-        options.max_model_len > 0 ? options.max_model_len : model->config().context_length;
-    BATON_ASSIGN_OR_RETURN(engine.num_kv_blocks, KvBlockCount(options, layout, longest,
+        engine.max_model_len > 0 ? engine.max_model_len : model->config().context_length;
+    BATON_ASSIGN_OR_RETURN(engine.num_kv_blocks, KvBlockCount(options.memory, layout, longest,
                                                               runtime->backend->FreeMemoryBytes()));
   }
   BATON_ASSIGN_OR_RETURN(runtime->engine,

@@ -34,26 +34,6 @@ const char* RoleName(internal::v1::WorkerRole role) {
   return role == internal::v1::WORKER_ROLE_PREFILL ? "prefill" : "decode";
 }
 
-ModelRuntimeOptions RuntimeOptions(const WorkerFlags& flags) {
-  ModelRuntimeOptions options;
-  options.model = flags.model;
-  options.device = flags.device;
-  options.threads = flags.threads;
-  options.cpu_set = flags.cpu_set;
-  options.cpu_isa = flags.cpu_isa;
-  options.deterministic = flags.deterministic;
-  options.block_size = flags.block_size;
-  options.kv_cache_dtype = flags.kv_cache_dtype;
-  options.kv_cache_memory_bytes = flags.kv_cache_memory_bytes;
-  options.num_kv_blocks = flags.num_kv_blocks;
-  options.gpu_memory_utilization = flags.gpu_memory_utilization;
-  options.max_model_len = flags.max_model_len;
-  options.max_num_seqs = flags.max_num_seqs;
-  options.max_num_batched_tokens = flags.max_num_batched_tokens;
-  options.enable_prefix_caching = flags.enable_prefix_caching;
-  return options;
-}
-
 }  // namespace
 
 std::unique_ptr<WorkerProcess> WorkerProcess::Start(const std::string& program,
@@ -68,7 +48,7 @@ std::unique_ptr<WorkerProcess> WorkerProcess::Start(const std::string& program,
     std::exit(ExitUsage(program, status));
   }
   if (flags.server.check_config) {
-    const absl::Status status = CheckModel(RuntimeOptions(flags));
+    const absl::Status status = CheckModel(flags.runtime);
     std::exit(status.ok() ? 0 : ExitUsage(program, status));
   }
   auto process = std::unique_ptr<WorkerProcess>(new WorkerProcess(program));
@@ -106,14 +86,14 @@ absl::Status WorkerProcess::Prepare(internal::v1::WorkerRole role, WorkerFlags f
   const absl::Time start = SteadyNow();
   {
     ProgressLine line("loading the model");
-    ModelRuntimeOptions options = RuntimeOptions(flags_);
+    ModelRuntimeOptions options = flags_.runtime;
     options.progress = [&line](double done) { line.Tick(done); };
     BATON_ASSIGN_OR_RETURN(runtime_, LoadModelRuntime(options));
   }
   if (!engine().cache().host_memory()) {
     BATON_ASSIGN_OR_RETURN(
         staging_, KvStaging::Create(engine().cache(),
-                                    {.bytes = flags_.kv_staging_memory_bytes,
+                                    {.bytes = flags_.handoff.staging.bytes,
                                      .chunk_tokens = engine().options().max_num_batched_tokens}));
   }
   const std::string model_name =
@@ -142,7 +122,7 @@ void WorkerProcess::Describe(internal::v1::WorkerRole role) {
   const KvLayout& layout = engine().cache().layout();
   shape_ = ShapeFromLayout(layout,
                            Numerics::OfCache(runtime_->backend->Numerics(), layout.dtype).name());
-  SetWireTypes(flags_.kv_wire_dtype, flags_.strict_kv_dtype, shape_);
+  SetWireTypes(flags_.handoff.wire_dtype, flags_.handoff.strict_dtype, shape_);
   char host[256] = "localhost";
   gethostname(host, sizeof(host) - 1);
   name_ = absl::StrCat(RoleName(role), "@", host, ":", getpid());

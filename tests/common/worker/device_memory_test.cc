@@ -39,10 +39,10 @@ TEST(DeviceMemory, TheCacheGetsAllThatTheShareLeavesAndNoMore) {
     memory.total = kMib + below(200 * kGib);
     memory.taken = below(memory.total / (1 + below(8)));
     memory.free = below(memory.total - memory.taken);
-    const DeviceShare share = {.utilization = static_cast<double>(1 + below(99)) / 100};
+    const MemoryOptions share = {.gpu_utilization = static_cast<double>(1 + below(99)) / 100};
     const uint64_t block_bytes = 1024 * (1 + below(16 << 10));
     const auto blocks = DeviceKvBlocks(share, block_bytes, memory);
-    const double budget = share.utilization * static_cast<double>(memory.total);
+    const double budget = share.gpu_utilization * static_cast<double>(memory.total);
     const auto with = [&](int64_t count) {
       return static_cast<double>(static_cast<uint64_t>(count) * block_bytes + memory.taken);
     };
@@ -77,14 +77,14 @@ TEST(DeviceMemory, WeightsThatFitLeaveSomethingOfTheShare) {
     memory.total = kGib + below(200 * kGib);
     memory.taken = below(64 * kMib);
     memory.free = below(memory.total - memory.taken);
-    DeviceShare share = {.utilization = static_cast<double>(1 + below(99)) / 100};
+    MemoryOptions share = {.gpu_utilization = static_cast<double>(1 + below(99)) / 100};
     if (trial % 3 == 0) share.num_kv_blocks = 10;
     const uint64_t weights = below(memory.total);
     if (!CheckWeightsFit(weights, share, memory).ok()) continue;
     ++fitting;
     ASSERT_LT(weights, memory.free);
     if (share.num_kv_blocks > 0) continue;
-    const double budget = share.utilization * static_cast<double>(memory.total);
+    const double budget = share.gpu_utilization * static_cast<double>(memory.total);
     ASSERT_LE(budget, static_cast<double>(memory.free + memory.taken) + 1);
     ASSERT_LT(static_cast<double>(weights + memory.taken), budget);
   }
@@ -95,7 +95,7 @@ TEST(DeviceMemory, TwoProcessesEachHaveTheirShare) {
   const DeviceMemoryUse first = {.total = 100 * kGib, .free = 79 * kGib, .taken = 20 * kGib};
   // The other one has taken its share meanwhile.
   const DeviceMemoryUse second = {.total = 100 * kGib, .free = 39 * kGib, .taken = 20 * kGib};
-  const DeviceShare share = {.utilization = 0.4};
+  const MemoryOptions share = {.gpu_utilization = 0.4};
   EXPECT_EQ(*DeviceKvBlocks(share, kMib, first), 20 * 1024);
   EXPECT_EQ(*DeviceKvBlocks(share, kMib, second), 20 * 1024);
 }
@@ -133,7 +133,7 @@ TEST(DeviceMemory, WhatOthersTookIsSaidWithTheValueThatWouldDo) {
   EXPECT_THAT(MessageOf(CheckWeightsFit(kGib, {}, memory)),
               AllOf(HasSubstr("0.90 of 80.00 GiB is 72.00 GiB, and 36.00 GiB are free"),
                     HasSubstr("lower it to 0.45")));
-  EXPECT_TRUE(CheckWeightsFit(kGib, {.utilization = 0.45}, memory).ok());
+  EXPECT_TRUE(CheckWeightsFit(kGib, {.gpu_utilization = 0.45}, memory).ok());
   EXPECT_TRUE(CheckWeightsFit(kGib, {.kv_cache_memory_bytes = kGib}, memory).ok());
 }
 

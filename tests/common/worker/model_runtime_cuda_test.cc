@@ -21,11 +21,11 @@ constexpr uint64_t kDeviceBytes = 24 * kMib;
 ModelRuntimeOptions SmallOptions() {
   ModelRuntimeOptions options;
   options.model = std::string(BATON_TEST_DATA) + "/tiny/tiny-llama-f16.gguf";
-  options.device = "cuda";
-  options.threads = 1;
-  options.block_size = 16;
-  options.max_num_seqs = 3;
-  options.max_num_batched_tokens = 64;
+  options.backend.device = "cuda";
+  options.backend.threads = 1;
+  options.engine.block_size = 16;
+  options.engine.max_num_seqs = 3;
+  options.engine.max_num_batched_tokens = 64;
   return options;
 }
 
@@ -62,7 +62,7 @@ void Serve(Engine& engine, const std::vector<int>& lengths, int max_tokens) {
 TEST_F(ModelRuntimeOnCuda, GivesTheCacheWhatTheShareLeavesAndStaysWithinIt) {
   for (const double utilization : {0.4, 0.9}) {
     ModelRuntimeOptions options = SmallOptions();
-    options.gpu_memory_utilization = utilization;
+    options.memory.gpu_utilization = utilization;
     const auto runtime = LoadModelRuntime(options);
     ASSERT_TRUE(runtime.ok()) << runtime.status();
     const size_t block_bytes = (*runtime)->engine->cache().layout().block_bytes();
@@ -76,7 +76,7 @@ TEST_F(ModelRuntimeOnCuda, GivesTheCacheWhatTheShareLeavesAndStaysWithinIt) {
 // Chunks of all rows, then the longest sequences that there can be, all at once.
 TEST_F(ModelRuntimeOnCuda, TakesNoMoreOfTheDeviceOnceItHasStarted) {
   ModelRuntimeOptions options = SmallOptions();
-  options.max_model_len = 272;
+  options.engine.max_model_len = 272;
   const auto runtime = LoadModelRuntime(options);
   ASSERT_TRUE(runtime.ok()) << runtime.status();
   const size_t taken = AllocatedDeviceBytes();
@@ -88,8 +88,8 @@ TEST_F(ModelRuntimeOnCuda, TakesNoMoreOfTheDeviceOnceItHasStarted) {
 
 TEST_F(ModelRuntimeOnCuda, TakesTheFlagsWordForTheCache) {
   ModelRuntimeOptions options = SmallOptions();
-  options.gpu_memory_utilization = 0.01;  // not asked
-  options.num_kv_blocks = 30;
+  options.memory.gpu_utilization = 0.01;  // not asked
+  options.memory.num_kv_blocks = 30;
   const auto runtime = LoadModelRuntime(options);
   ASSERT_TRUE(runtime.ok()) << runtime.status();
   EXPECT_EQ((*runtime)->engine->Stats().total_blocks, 30);
@@ -97,10 +97,10 @@ TEST_F(ModelRuntimeOnCuda, TakesTheFlagsWordForTheCache) {
 
 TEST_F(ModelRuntimeOnCuda, SaysWhatDoesNotFit) {
   ModelRuntimeOptions options = SmallOptions();
-  options.num_kv_blocks = 100000;
+  options.memory.num_kv_blocks = 100000;
   EXPECT_THAT(ErrorOf(options), HasSubstr("--num-kv-blocks"));
   options = SmallOptions();
-  options.max_num_batched_tokens = 1 << 20;
+  options.engine.max_num_batched_tokens = 1 << 20;
   EXPECT_THAT(ErrorOf(options), AllOf(HasSubstr("does not fit"), HasSubstr("MiB of device memory"),
                                       HasSubstr("--max-num-batched-tokens")));
   cuda_shim::SetMachine({.device_bytes = 200 << 10});
@@ -112,9 +112,9 @@ TEST_F(ModelRuntimeOnCuda, LeavesToOthersWhatTheyTook) {
   void* theirs = nullptr;  // not by AllocateDeviceMemory: as if another process had it
   ASSERT_EQ(cudaMalloc(&theirs, 6 * kMib), cudaSuccess);
   ModelRuntimeOptions options = SmallOptions();
-  options.gpu_memory_utilization = 0.7;
+  options.memory.gpu_utilization = 0.7;
   EXPECT_TRUE(LoadModelRuntime(options).ok());
-  options.gpu_memory_utilization = 0.9;
+  options.memory.gpu_utilization = 0.9;
   EXPECT_THAT(ErrorOf(options), HasSubstr("lower it to 0.75"));
   EXPECT_EQ(cudaFree(theirs), cudaSuccess);
 }

@@ -25,9 +25,9 @@ using testing::HasSubstr;
 ModelRuntimeOptions TinyOptions() {
   ModelRuntimeOptions options;
   options.model = std::string(BATON_TEST_DATA) + "/tiny/tiny-llama-q4_1.gguf";
-  options.device = "cpu";
-  options.threads = 1;
-  options.num_kv_blocks = 20;
+  options.backend.device = "cpu";
+  options.backend.threads = 1;
+  options.memory.num_kv_blocks = 20;
   return options;
 }
 
@@ -67,7 +67,7 @@ TEST(ModelRuntime, SizesTheCacheByBlocksByBytesOrByDefault) {
       .layers = 2, .kv_heads = 1, .head_dim = 64, .block_size = 32, .dtype = KvType::kF16};
   ASSERT_EQ(layout.block_bytes(), 16384u);
   constexpr uint64_t kGib = uint64_t{1} << 30;
-  ModelRuntimeOptions options;
+  MemoryOptions options;
   EXPECT_EQ(*KvBlockCount(options, layout, 1000, 100 * kGib), 65536);
   EXPECT_EQ(*KvBlockCount(options, layout, 1000, 0), 65536) << "free memory unknown";
   EXPECT_EQ(*KvBlockCount(options, layout, 32 * 100000, 100 * kGib), 200000);
@@ -95,32 +95,24 @@ TEST(ModelRuntime, ErrorsNameFlagOrFile) {
     const std::string refused(LoadModelRuntime(options).status().message());
     // The device is looked for only when it is needed.
     const std::string checked(CheckModel(options).message());
-    EXPECT_EQ(checked, options.device == "cpu" ? refused : "");
+    EXPECT_EQ(checked, options.backend.device == "cpu" ? refused : "");
     return refused;
   };
   using Options = ModelRuntimeOptions;
   EXPECT_THAT(message([](Options& o) { o.model = ""; }), HasSubstr("--model"));
   EXPECT_THAT(message([](Options& o) { o.model = "/nowhere.gguf"; }), HasSubstr("/nowhere.gguf"));
-  EXPECT_THAT(message([](Options& o) { o.kv_cache_dtype = "f8"; }), HasSubstr("--kv-cache-dtype"));
-  EXPECT_THAT(message([](Options& o) { o.kv_cache_memory_bytes = 1; }), HasSubstr("give one"));
-  EXPECT_THAT(message([](Options& o) { o.block_size = 20; }), HasSubstr("--block-size"));
-  EXPECT_THAT(message([](Options& o) { o.device = "tpu"; }), HasSubstr("--device"));
-  EXPECT_THAT(message([](Options& o) { o.max_model_len = 9999; }), HasSubstr("--max-model-len"));
-}
-
-TEST(ModelRuntime, KvTypesAreThoseOfTheFlag) {
-  EXPECT_EQ(*ParseKvType("auto"), KvType::kF16);
-  EXPECT_EQ(*ParseKvType("int8"), KvType::kInt8);
-  EXPECT_EQ(*ParseKvType("fp8"), KvType::kFp8);
-  EXPECT_EQ(*ParseKvType("fp8_e4m3"), KvType::kFp8);
-  EXPECT_THAT(std::string(ParseKvType("fp8_e5m2").status().message()),
-              HasSubstr("not one of auto, f16, f32, bf16, int8, fp8"));
+  EXPECT_THAT(message([](Options& o) { o.memory.kv_cache_memory_bytes = 1; }),
+              HasSubstr("give one"));
+  EXPECT_THAT(message([](Options& o) { o.engine.block_size = 20; }), HasSubstr("--block-size"));
+  EXPECT_THAT(message([](Options& o) { o.backend.device = "tpu"; }), HasSubstr("--device"));
+  EXPECT_THAT(message([](Options& o) { o.engine.max_model_len = 9999; }),
+              HasSubstr("--max-model-len"));
 }
 
 TEST(ModelRuntime, LeavesTheThreadThatLoadsOnItsCpus) {
   const std::vector<int> cpus = UsableCpus();
   ModelRuntimeOptions options = TinyOptions();
-  options.cpu_set = absl::StrCat(cpus.back());
+  options.backend.cpu_set = absl::StrCat(cpus.back());
   ASSERT_TRUE(LoadModelRuntime(options).ok());
   EXPECT_EQ(UsableCpus(), cpus) << "threads that it starts would share one CPU";
 }
@@ -147,7 +139,7 @@ TEST(ModelRuntime, HoldsTheRepackedWeightsAndNotTheFileToo) {
   ResetPeakMemory();
   ModelRuntimeOptions options;
   options.model = path;
-  options.device = "cpu";
+  options.backend.device = "cpu";
   const auto start = SteadyNow();
   const auto runtime = LoadModelRuntime(options);
   ASSERT_TRUE(runtime.ok()) << runtime.status();
@@ -167,7 +159,7 @@ TEST(ModelRuntime, TheRealModelKnowsTheCapitalOfFrance) {
   if (path == nullptr || *path == '\0') GTEST_SKIP() << "BATON_TEST_MODEL is not set";
   ModelRuntimeOptions options;
   options.model = path;
-  options.device = "cpu";
+  options.backend.device = "cpu";
   const auto runtime = LoadModelRuntime(options);
   ASSERT_TRUE(runtime.ok()) << runtime.status();
   SequenceRequest request;

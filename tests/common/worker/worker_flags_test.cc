@@ -1,5 +1,10 @@
 #include "common/worker/worker_flags.h"
 
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -30,8 +35,21 @@ TEST(WorkerFlags, AreReadAndChecked) {
       Parse(worker, {"--model=/m.gguf", "--max-model-len=4K", "--kv-cache-memory-bytes=2GiB",
                      "--device=cuda:1", "--cpu-set=0-1", "--listen=127.0.0.1:0"});
   ASSERT_TRUE(status.ok()) << status;
-  EXPECT_EQ(worker.max_model_len, 4096);
-  EXPECT_EQ(worker.kv_cache_memory_bytes, uint64_t{2} << 30);
+  EXPECT_EQ(worker.runtime.engine.max_model_len, 4096);
+  EXPECT_EQ(worker.runtime.memory.kv_cache_memory_bytes, uint64_t{2} << 30);
+}
+
+TEST(WorkerFlags, TheCacheHasTheTypeThatIsNamed) {
+  const std::pair<const char*, KvType> kTypes[] = {{"auto", KvType::kF16},    {"f16", KvType::kF16},
+                                                   {"bf16", KvType::kBf16},   {"f32", KvType::kF32},
+                                                   {"int8", KvType::kInt8},   {"fp8", KvType::kFp8},
+                                                   {"fp8_e4m3", KvType::kFp8}};
+  for (const auto& [name, type] : kTypes) {
+    WorkerFlags worker;
+    const std::string flag = absl::StrCat("--kv-cache-dtype=", name);
+    ASSERT_TRUE(Parse(worker, {"--model=m", flag.c_str()}).ok()) << name;
+    EXPECT_EQ(worker.runtime.engine.kv_dtype, type) << name;
+  }
 }
 
 TEST(WorkerFlags, ABadOneIsNamed) {
