@@ -2,6 +2,7 @@
 
 #include "common/base/failpoint.h"
 #include "common/protocol/worker_status.h"
+#include "common/rpc/refused_call.h"
 #include "common/rpc/status.h"
 #include "decode_worker/decode_call.h"
 
@@ -11,11 +12,7 @@ namespace {
 using internal::v1::DecodeRequest;
 using internal::v1::DecodeResponse;
 
-class RefusedCall final : public grpc::ServerBidiReactor<Received<DecodeRequest>, DecodeResponse> {
- public:
-  explicit RefusedCall(const absl::Status& status) { Finish(ToGrpcStatus(status)); }
-  void OnDone() override { delete this; }
-};
+using RefusedDecode = RefusedCall<grpc::ServerBidiReactor<Received<DecodeRequest>, DecodeResponse>>;
 
 }  // namespace
 
@@ -27,14 +24,14 @@ DecodeService::DecodeService(Engine& engine, AttemptRegistry& registry,
 
 grpc::ServerBidiReactor<Received<DecodeRequest>, DecodeResponse>* DecodeService::Decode(
     grpc::CallbackServerContext*) {
-  if (draining_) return new RefusedCall(DrainingStatus(options_.worker_name, kStageQueue));
+  if (draining_) return new RefusedDecode(DrainingStatus(options_.worker_name, kStageQueue));
   if (absl::Status failure = BATON_FAILPOINT_STATUS("decode.before_call"); !failure.ok()) {
-    return new RefusedCall(failure);
+    return new RefusedDecode(failure);
   }
   if (calls_->fetch_add(1) >= static_cast<int>(options_.max_calls)) {
     calls_->fetch_sub(1);
-    return new RefusedCall(WorkerFullStatus("too many calls on this decode worker",
-                                            options_.worker_name, kStageQueue));
+    return new RefusedDecode(WorkerFullStatus("too many calls on this decode worker",
+                                              options_.worker_name, kStageQueue));
   }
   const auto call = std::make_shared<DecodeCall>(engine_, registry_, options_,
                                                  [calls = calls_] { calls->fetch_sub(1); });

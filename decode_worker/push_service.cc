@@ -5,19 +5,13 @@
 
 #include "common/base/clock.h"
 #include "common/protocol/worker_status.h"
+#include "common/rpc/refused_call.h"
 #include "common/rpc/status.h"
 
 namespace baton {
 namespace {
 
-class RefusedPush final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
- public:
-  RefusedPush() {
-    Finish(ToGrpcStatus(
-        WorkerFullStatus("too many pushes on this decode worker", "", kStageTransfer)));
-  }
-  void OnDone() override { delete this; }
-};
+using RefusedPush = RefusedCall<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>>;
 
 }  // namespace
 
@@ -57,7 +51,9 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* PushService::Push(
                                  }});
   {
     absl::MutexLock lock(&streams_->mutex);
-    if (streams_->open.size() >= max_streams_) return new RefusedPush();
+    if (streams_->open.size() >= max_streams_)
+      return new RefusedPush(
+          WorkerFullStatus("too many pushes on this decode worker", "", kStageTransfer));
     streams_->open[id] = stream;
   }
   stream->Start();

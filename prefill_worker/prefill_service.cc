@@ -4,6 +4,7 @@
 
 #include "common/base/failpoint.h"
 #include "common/protocol/worker_status.h"
+#include "common/rpc/refused_call.h"
 #include "common/rpc/status.h"
 
 namespace baton {
@@ -12,11 +13,7 @@ namespace {
 using internal::v1::PrefillRequest;
 using internal::v1::PrefillResponse;
 
-class RefusedCall final : public grpc::ServerWriteReactor<PrefillResponse> {
- public:
-  explicit RefusedCall(const absl::Status& status) { Finish(ToGrpcStatus(status)); }
-  void OnDone() override { delete this; }
-};
+using RefusedPrefill = RefusedCall<grpc::ServerWriteReactor<PrefillResponse>>;
 
 }  // namespace
 
@@ -28,17 +25,17 @@ PrefillService::PrefillService(Engine& engine, ChannelCache& channels,
 
 grpc::ServerWriteReactor<PrefillResponse>* PrefillService::Prefill(
     grpc::CallbackServerContext*, const Received<PrefillRequest>* request) {
-  if (draining_) return new RefusedCall(DrainingStatus(options_.worker_name, kStageQueue));
-  if (!request->status.ok()) return new RefusedCall(request->status);
+  if (draining_) return new RefusedPrefill(DrainingStatus(options_.worker_name, kStageQueue));
+  if (!request->status.ok()) return new RefusedPrefill(request->status);
   if (absl::Status failure = BATON_FAILPOINT_STATUS("prefill.before_call"); !failure.ok()) {
-    return new RefusedCall(failure);
+    return new RefusedPrefill(failure);
   }
   std::shared_ptr<PrefillCall> call;
   {
     absl::MutexLock lock(&calls_->mutex);
     if (calls_->live.size() >= static_cast<size_t>(options_.max_calls)) {
-      return new RefusedCall(WorkerFullStatus("too many calls on this prefill worker",
-                                              options_.worker_name, kStageQueue));
+      return new RefusedPrefill(WorkerFullStatus("too many calls on this prefill worker",
+                                                 options_.worker_name, kStageQueue));
     }
     const uint64_t id = calls_->next_id++;
     call = std::make_shared<PrefillCall>(engine_, channels_, options_, [calls = calls_, id] {

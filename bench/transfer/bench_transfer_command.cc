@@ -1,5 +1,7 @@
 #include "bench/transfer/bench_transfer_command.h"
 
+#include <unistd.h>
+
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -58,22 +60,16 @@ class Rounds {
 
   absl::Status Run() {
     BATON_ASSIGN_OR_RETURN(const Samples pushed, MeasureKvPush(transfer_, variants_));
-    BATON_ASSIGN_OR_RETURN(
-        const Samples unchecked,
-        RunMeasuringProgram(
-            {options_.unchecked_program, options_.shape, absl::StrCat(options_.bytes),
-             absl::StrCat(kUsualConnections), absl::StrCat(kSamplesARound), options_.device},
-            kTransferTimeout));
+    BATON_RETURN_IF_ERROR(RunUnchecked());
     BATON_ASSIGN_OR_RETURN(const Samples sockets, MeasureSocket(transfer_, calls_));
     BATON_ASSIGN_OR_RETURN(const Samples protobufs,
                            MeasureProtobufBytes(transfer_, {kUsualCallBytes}));
-    if (pushed.size() != variants_.size() || unchecked.size() != kSamplesARound ||
-        sockets.size() != calls_.size() || protobufs.size() != 1) {
+    if (pushed.size() != variants_.size() || sockets.size() != calls_.size() ||
+        protobufs.size() != 1) {
       return absl::InternalError("a participant gave fewer figures than it was asked for");
     }
     for (size_t i = 0; i < pushed.size(); ++i) pushes_[i].push_back(pushed[i]);
     for (size_t i = 0; i < sockets.size(); ++i) sockets_[i].push_back(sockets[i]);
-    unchecked_.insert(unchecked_.end(), unchecked.begin(), unchecked.end());
     protobuf_.push_back(protobufs[0]);
     return absl::OkStatus();
   }
@@ -86,8 +82,8 @@ class Rounds {
                           .push = MedianOf(FirstSamples(pushes_)),
                           .socket = MedianOf(FirstSamples(sockets_)),
                           .protobuf = MedianOf(protobuf_),
-                          .crc_share = CheckShare(FirstSamples(pushes_), unchecked_),
                           .sweep = {}};
+    if (!unchecked_.empty()) report.crc_share = CheckShare(FirstSamples(pushes_), unchecked_);
     const size_t sizes = options_.message_bytes.size();
     for (size_t i = kSamplesARound; i < variants_.size(); ++i) {
       const size_t call = kSamplesARound + (i - kSamplesARound) % sizes;
@@ -100,6 +96,21 @@ class Rounds {
   }
 
  private:
+  absl::Status RunUnchecked() {
+    if (options_.unchecked_program.empty()) return absl::OkStatus();
+    BATON_ASSIGN_OR_RETURN(
+        const Samples unchecked,
+        RunMeasuringProgram(
+            {options_.unchecked_program, options_.shape, absl::StrCat(options_.bytes),
+             absl::StrCat(kUsualConnections), absl::StrCat(kSamplesARound), options_.device},
+            kTransferTimeout));
+    if (unchecked.size() != kSamplesARound) {
+      return absl::InternalError("a participant gave fewer figures than it was asked for");
+    }
+    unchecked_.insert(unchecked_.end(), unchecked.begin(), unchecked.end());
+    return absl::OkStatus();
+  }
+
   // Round by round, what was measured alike kSamplesARound times.
   static Samples FirstSamples(const std::vector<Samples>& by_entry) {
     Samples samples;
@@ -147,7 +158,8 @@ void BenchTransferCommand::AddFlags(FlagSet& flags) {
 }
 
 int BenchTransferCommand::Run(const FlagSet&) {
-  options_.unchecked_program = ProgramFolder() + "/baton-bench-unchecked";
+  const std::string unchecked = ProgramFolder() + "/baton-bench-unchecked";
+  if (access(unchecked.c_str(), X_OK) == 0) options_.unchecked_program = unchecked;
   const absl::StatusOr<TransferReport> report = Measure(options_);
   if (!report.ok()) return ExitUsage(kProgram, report.status());
   const std::string text = options_.json ? FormatJson(*report) + "\n" : FormatTable(*report);

@@ -19,7 +19,7 @@ struct BenchTransferOptions {
   std::vector<int> connections = {1, 2, 4};  // of the sweep, each with every size of messages
   int rounds = 5;                            // of all participants in turn; medians count
   bool json = false;
-  std::string unchecked_program;  // path of baton-bench-unchecked
+  std::string unchecked_program;  // path of baton-bench-unchecked; empty: it was not built
 };
 
 // Prints a table, or JSON, on stdout. The exit code: 0, or 2 with one line on stderr.

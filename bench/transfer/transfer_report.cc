@@ -50,7 +50,7 @@ std::string FormatJson(const TransferReport& report) {
   json["protobuf_bytes_gb_s"] = report.protobuf.gb_s;
   json["grpc_cpu_s_per_gb"] = report.push.cpu_s_per_gb;
   json["socket_cpu_s_per_gb"] = report.socket.cpu_s_per_gb;
-  json["crc_share"] = report.crc_share;
+  if (report.crc_share.has_value()) json["crc_share"] = *report.crc_share;
   json["sweep"] = nlohmann::ordered_json::array();
   for (const TransferReport::Row& row : report.sweep) {
     json["sweep"].push_back({{"bytes", row.bytes},
@@ -90,8 +90,10 @@ std::string FormatTable(const TransferReport& report) {
                          row.connections == 1 ? "" : "s"),
          row.push);
   }
-  absl::StrAppendFormat(&out, "\nCRC and digest take %.1f %% of the rate.\n",
-                        100 * report.crc_share);
+  if (report.crc_share.has_value()) {
+    absl::StrAppendFormat(&out, "\nCRC and digest take %.1f %% of the rate.\n",
+                          100 * *report.crc_share);
+  }
   return out;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,19 +32,20 @@ struct TransferReport {
   std::string cpu;
   std::string device = "cpu";  // whose memory has the caches of the pushes
   std::string shape;
-  size_t bytes = 0;         // of the cache that was moved
-  TransferFigure push;      // messages of the prefill worker's own choice
-  TransferFigure socket;    // calls of 1 MiB
-  TransferFigure protobuf;  // fields of 1 MiB
-  double crc_share = 0;
-  std::vector<Row> sweep;  // not empty
+  size_t bytes = 0;                 // of the cache that was moved
+  TransferFigure push;              // messages of the prefill worker's own choice
+  TransferFigure socket;            // calls of 1 MiB
+  TransferFigure protobuf;          // fields of 1 MiB
+  std::optional<double> crc_share;  // the part of the rate that CRC and digest take; not measured
+                                    // without baton-bench-unchecked
+  std::vector<Row> sweep;           // not empty
 
   // The sweep's row with the fastest calls of the socket.
   const Row& BestSocket() const;
 };
 
 // {"device", "grpc_gb_s", "socket_gb_s", "socket_best_gb_s", "protobuf_bytes_gb_s",
-// "grpc_cpu_s_per_gb", "socket_cpu_s_per_gb", "crc_share", "sweep": [{"bytes", "connections",
+// "grpc_cpu_s_per_gb", "socket_cpu_s_per_gb", "crc_share" if it was measured, "sweep": [{"bytes", "connections",
 // "grpc_gb_s", "grpc_cpu_s_per_gb", "socket_gb_s", "socket_cpu_s_per_gb"}]}, on several lines.
 std::string FormatJson(const TransferReport& report);
 std::string FormatTable(const TransferReport& report);

@@ -7,6 +7,7 @@
 #include "common/base/random.h"
 #include "common/base/version.h"
 #include "common/rpc/limits.h"
+#include "common/rpc/refused_call.h"
 #include "common/rpc/status.h"
 
 namespace baton {
@@ -24,12 +25,7 @@ absl::Status Closed() {
       {.reason = kReasonDraining});
 }
 
-// A stream that is refused at once.
-class RefusedWatcher final : public grpc::ServerWriteReactor<WatchResponse> {
- public:
-  explicit RefusedWatcher(const absl::Status& status) { Finish(ToGrpcStatus(status)); }
-  void OnDone() override { delete this; }
-};
+using RefusedWatch = RefusedCall<grpc::ServerWriteReactor<WatchResponse>>;
 
 }  // namespace
 
@@ -173,11 +169,11 @@ WorkerService::~WorkerService() {
 
 grpc::ServerWriteReactor<WatchResponse>* WorkerService::Watch(
     grpc::CallbackServerContext* /*context*/, const Received<internal::v1::WatchRequest>* request) {
-  if (!request->status.ok()) return new RefusedWatcher(request->status);
+  if (!request->status.ok()) return new RefusedWatch(request->status);
   absl::MutexLock lock(&mutex_);
-  if (closed_) return new RefusedWatcher(Closed());
+  if (closed_) return new RefusedWatch(Closed());
   if (watchers_.size() >= static_cast<size_t>(kMaxWatchers)) {
-    return new RefusedWatcher(
+    return new RefusedWatch(
         WithRetryInfo(absl::ResourceExhaustedError("too many watchers"), absl::Seconds(5)));
   }
   auto* watcher = new Watcher(*this);

@@ -127,6 +127,4 @@ void ClientCall::OnDone() {
   });
 }
 
-RefusedGenerate::RefusedGenerate(const absl::Status& status) { Finish(ToGrpcStatus(status)); }
-
 }  // namespace baton

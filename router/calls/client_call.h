@@ -85,13 +85,4 @@ class ClientCall final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
   std::atomic<bool> cancelled_ = false;
 };
 
-// Answers a call with nothing but a status; deletes itself.
-class RefusedGenerate final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
- public:
-  explicit RefusedGenerate(const absl::Status& status);
-
- private:
-  void OnDone() override { delete this; }
-};
-
 }  // namespace baton

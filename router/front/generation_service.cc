@@ -11,6 +11,7 @@
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/limits.h"
+#include "common/rpc/refused_call.h"
 #include "common/rpc/status.h"
 #include "router/request/request_errors.h"
 
@@ -105,7 +106,7 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
   absl::StatusOr<Admission::Ticket> ticket = CheckAndAdmit(*request, received, deadline);
   if (!ticket.ok()) {
     parts_.metrics.Refused(ticket.status());
-    return new RefusedGenerate(ticket.status());
+    return new RefusedCall<grpc::ServerWriteReactor<v1::GenerateResponse>>(ticket.status());
   }
   BATON_FAILPOINT("router.admitted");
   const uint64_t number = next_number_.fetch_add(1);

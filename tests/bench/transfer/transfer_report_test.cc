@@ -81,6 +81,13 @@ TEST(FormatJson, HasExactlyTheAgreedFields) {
   EXPECT_DOUBLE_EQ(json["sweep"][1]["socket_cpu_s_per_gb"], 0.25);
 }
 
+TEST(FormatJson, TellsNoShareOfTheChecksThatWasNotMeasured) {
+  TransferReport report = MakeReport();
+  report.crc_share.reset();
+  EXPECT_FALSE(nlohmann::json::parse(FormatJson(report)).contains("crc_share"));
+  EXPECT_EQ(FormatTable(report).find("CRC"), std::string::npos);
+}
+
 TEST(FormatTable, HasALineForEachWay) {
   const std::string table = FormatTable(MakeReport());
   for (const char* part : {"512.0 MiB", "llama-3.1-8b", "| push, checked ", "4.00 |", "0.80 |",
