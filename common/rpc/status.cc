@@ -128,16 +128,6 @@ absl::Status InvalidFields(std::vector<FieldViolation> violations) {
   return WithDetail(absl::InvalidArgumentError(message), detail);
 }
 
-std::vector<FieldViolation> FieldViolations(const absl::Status& status) {
-  std::vector<FieldViolation> violations;
-  if (const auto detail = Detail<google::rpc::BadRequest>(status)) {
-    for (const auto& entry : detail->field_violations()) {
-      violations.push_back({entry.field(), entry.description()});
-    }
-  }
-  return violations;
-}
-
 absl::Status WithRetryInfo(absl::Status status, absl::Duration delay) {
   google::rpc::RetryInfo detail;
   *detail.mutable_retry_delay() = DurationToProto(delay);

@@ -32,7 +32,6 @@ struct FieldViolation {
 absl::Status InvalidField(absl::string_view field, absl::string_view description);
 // INVALID_ARGUMENT with all of them; OK when there is none.
 absl::Status InvalidFields(std::vector<FieldViolation> violations);
-std::vector<FieldViolation> FieldViolations(const absl::Status& status);
 
 // RetryInfo: with RESOURCE_EXHAUSTED (queue full) and UNAVAILABLE (no ready worker, draining).
 absl::Status WithRetryInfo(absl::Status status, absl::Duration delay);

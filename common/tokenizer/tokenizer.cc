@@ -282,9 +282,6 @@ int Tokenizer::vocab_size() const { return rep_->vocabulary.size(); }
 std::optional<int32_t> Tokenizer::bos_id() const { return rep_->bos_id; }
 std::optional<int32_t> Tokenizer::eos_id() const { return rep_->eos_id; }
 bool Tokenizer::IsSpecial(int32_t id) const { return rep_->vocabulary.IsSpecial(id); }
-bool Tokenizer::EndsGeneration(int32_t id) const {
-  return absl::c_binary_search(rep_->end_of_generation_ids, id);
-}
 const std::vector<int32_t>& Tokenizer::end_of_generation_ids() const {
   return rep_->end_of_generation_ids;
 }

@@ -50,9 +50,8 @@ class Tokenizer {
   // Control or unknown token (its literal is never part of generated text when special tokens are
   // skipped). REQUIRES, here and below: 0 <= id < vocab_size().
   bool IsSpecial(int32_t id) const;
-  // Ends a generation unless ignore_eos: EOS, and the end-of-turn tokens of the chat formats.
-  bool EndsGeneration(int32_t id) const;
-  // All ids for which EndsGeneration holds, ascending.
+  // The tokens that end a generation unless ignore_eos is set: EOS, and the end-of-turn tokens of the
+  // chat formats. Ascending.
   const std::vector<int32_t>& end_of_generation_ids() const;
 
   // The bytes that a token stands for (its literal, for a special token). Lives as long as the

@@ -132,30 +132,6 @@ SamplingParams ReadSampling(const v1::SamplingParams& params) {
 
 }  // namespace
 
-v1::SamplingParams SamplingToProto(const SamplingParams& params) {
-  v1::SamplingParams result;
-  result.set_temperature(params.temperature);
-  result.set_top_p(params.top_p);
-  result.set_top_k(params.top_k);
-  result.set_min_p(params.min_p);
-  result.set_presence_penalty(params.presence_penalty);
-  result.set_frequency_penalty(params.frequency_penalty);
-  result.set_repetition_penalty(params.repetition_penalty);
-  result.set_max_tokens(static_cast<uint32_t>(params.max_tokens));
-  result.set_min_tokens(static_cast<uint32_t>(params.min_tokens));
-  result.set_n(1);
-  result.set_seed(params.seed);
-  for (const int32_t id : params.stop_token_ids) {
-    result.add_stop_token_ids(static_cast<uint32_t>(id));
-  }
-  result.set_ignore_eos(params.ignore_eos);
-  if (params.logprobs) result.set_logprobs(*params.logprobs);
-  for (const auto& [id, bias] : params.logit_bias) {
-    (*result.mutable_logit_bias())[static_cast<uint32_t>(id)] = bias;
-  }
-  return result;
-}
-
 absl::StatusOr<SequenceRequest> SequenceFromProto(const internal::v1::SequenceSpec& spec,
                                                   const EngineLimits& limits,
                                                   SequenceRequest::Mode mode) {
@@ -250,6 +226,18 @@ absl::StatusOr<OutputToken> OutputTokenFromProto(const internal::v1::OutputToken
   return result;
 }
 
+internal::v1::ModelIdentity MakeIdentity(const std::string& weights_digest,
+                                         const std::string& tokenizer_digest,
+                                         const ModelConfig& config) {
+  internal::v1::ModelIdentity identity;
+  identity.set_protocol_version(kProtocolVersion);
+  identity.set_weights_digest(weights_digest);
+  identity.set_architecture(config.architecture);
+  identity.set_config_digest(config.Digest());
+  identity.set_tokenizer_digest(tokenizer_digest);
+  return identity;
+}
+
 internal::v1::KvShape ShapeFromLayout(const KvLayout& layout, const std::string& numerics) {
   internal::v1::KvShape shape;
   shape.set_layers(static_cast<uint32_t>(layout.layers));
@@ -260,19 +248,6 @@ internal::v1::KvShape ShapeFromLayout(const KvLayout& layout, const std::string&
   shape.set_numerics(numerics);
   shape.add_wire_dtypes(KvTypeName(layout.dtype));
   return shape;
-}
-
-absl::StatusOr<KvLayout> LayoutFromShape(const internal::v1::KvShape& shape) {
-  BATON_RETURN_IF_ERROR(ValidateShape(shape));
-  KvLayout layout;
-  layout.layers = static_cast<int>(shape.layers());
-  layout.kv_heads = static_cast<int>(shape.kv_heads());
-  layout.head_dim = static_cast<int>(shape.head_dim());
-  layout.block_size = static_cast<int>(shape.block_size());
-  const auto dtype = KvTypeFromName(shape.dtype());
-  if (!dtype.ok()) return InvalidField("shape.dtype", dtype.status().message());
-  layout.dtype = *dtype;
-  return layout;
 }
 
 }  // namespace baton

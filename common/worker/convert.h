@@ -2,6 +2,8 @@
 // outside: every value is checked before it becomes a number inside.
 #pragma once
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -12,13 +14,10 @@
 #include "common/backend/sampling_params.h"
 #include "common/engine/request_check.h"
 #include "common/engine/sequence_request.h"
-#include "common/gguf/gguf_file.h"
 #include "common/kv/layout.h"
 #include "common/model/config.h"
 
 namespace baton {
-
-v1::SamplingParams SamplingToProto(const SamplingParams& params);
 
 // Reads the parts of `spec` that an engine with these limits needs; `on_event` stays at its default.
 // Checks every field, so that the engine need not (request_check.h). INVALID_ARGUMENT names all that
@@ -34,11 +33,11 @@ absl::StatusOr<OutputToken> OutputTokenFromProto(const internal::v1::OutputToken
                                                  int vocab_size);
 v1::FinishReason FinishReasonToProto(FinishReason reason);
 
-// Reads the whole file once (its digest).
-internal::v1::ModelIdentity MakeIdentity(const GgufFile& file, const ModelConfig& config);
+// The digests are SHA-256 (ModelRuntime).
+internal::v1::ModelIdentity MakeIdentity(const std::string& weights_digest,
+                                         const std::string& tokenizer_digest,
+                                         const ModelConfig& config);
 // `numerics`: backend, mode and KV type. wire_dtypes: the KV type itself.
 internal::v1::KvShape ShapeFromLayout(const KvLayout& layout, const std::string& numerics);
-// INVALID_ARGUMENT as ValidateShape.
-absl::StatusOr<KvLayout> LayoutFromShape(const internal::v1::KvShape& shape);
 
 }  // namespace baton

@@ -114,11 +114,8 @@ absl::Status WorkerProcess::Prepare(internal::v1::WorkerRole role, WorkerFlags f
 
 void WorkerProcess::Describe(internal::v1::WorkerRole role) {
   const EngineOptions& options = engine().options();
-  identity_.set_protocol_version(kProtocolVersion);
-  identity_.set_weights_digest(runtime_->weights_digest);
-  identity_.set_architecture(engine().model_config().architecture);
-  identity_.set_config_digest(engine().model_config().Digest());
-  identity_.set_tokenizer_digest(runtime_->tokenizer_digest);
+  identity_ =
+      MakeIdentity(runtime_->weights_digest, runtime_->tokenizer_digest, engine().model_config());
   const KvLayout& layout = engine().cache().layout();
   shape_ = ShapeFromLayout(layout,
                            Numerics::OfCache(runtime_->backend->Numerics(), layout.dtype).name());

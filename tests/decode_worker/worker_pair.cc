@@ -13,6 +13,7 @@
 #include "common/net/credentials.h"
 #include "common/worker/convert.h"
 #include "tests/support/late_backend.h"
+#include "tests/support/sampling_messages.h"
 
 namespace baton {
 

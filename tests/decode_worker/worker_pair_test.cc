@@ -10,6 +10,7 @@
 #include "common/protocol/identity_text.h"
 #include "common/rpc/status.h"
 #include "tests/common/worker/invalid_specs.h"
+#include "tests/support/field_violations.h"
 #include "tests/support/raw_call.h"
 
 namespace baton {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/router/router_fixture.h"
+#include "tests/support/field_violations.h"
 
 namespace baton {
 namespace {

@@ -19,6 +19,7 @@
 #include "common/rpc/limits.h"
 #include "tests/common/net/test_process.h"
 #include "tests/common/net/test_service.h"
+#include "tests/support/field_violations.h"
 #include "tests/support/raw_call.h"
 
 namespace baton {

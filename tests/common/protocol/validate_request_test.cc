@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 
 #include "common/rpc/limits.h"
+#include "tests/support/field_violations.h"
 
 namespace baton {
 namespace {

@@ -5,6 +5,8 @@
 #include "google/rpc/status.pb.h"
 #include "gtest/gtest.h"
 
+#include "tests/support/field_violations.h"
+
 namespace baton {
 namespace {
 

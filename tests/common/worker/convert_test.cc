@@ -6,8 +6,12 @@
 #include "gtest/gtest.h"
 
 #include "common/base/kv_type_name.h"
+#include "common/protocol/identity.h"
+#include "common/rpc/limits.h"
 #include "common/rpc/status.h"
 #include "tests/common/worker/invalid_specs.h"
+#include "tests/support/field_violations.h"
+#include "tests/support/sampling_messages.h"
 
 namespace baton {
 namespace {
@@ -175,21 +179,33 @@ TEST(Convert, ATokenThatContradictsItselfIsRefused) {
   }
 }
 
-TEST(Convert, ShapeAndLayoutAgree) {
-  for (const KvType dtype :
-       {KvType::kF32, KvType::kF16, KvType::kBf16, KvType::kInt8, KvType::kFp8}) {
-    const KvLayout layout{
-        .layers = 30, .kv_heads = 3, .head_dim = 64, .block_size = 48, .dtype = dtype};
-    const internal::v1::KvShape shape = ShapeFromLayout(layout, "cpu");
+TEST(Convert, AShapeHasTheFieldsOfItsLayout) {
+  for (const KvType dtype : kAllKvTypes) {
+    const internal::v1::KvShape shape = ShapeFromLayout(
+        {.layers = 30, .kv_heads = 3, .head_dim = 64, .block_size = 48, .dtype = dtype}, "cpu");
+    EXPECT_EQ(shape.layers(), 30u);
+    EXPECT_EQ(shape.kv_heads(), 3u);
+    EXPECT_EQ(shape.head_dim(), 64u);
+    EXPECT_EQ(shape.block_size(), 48u);
+    EXPECT_EQ(shape.dtype(), KvTypeName(dtype));
+    EXPECT_EQ(shape.numerics(), "cpu");
     EXPECT_THAT(shape.wire_dtypes(), ElementsAre(KvTypeName(dtype)));
-    const auto back = LayoutFromShape(shape);
-    ASSERT_TRUE(back.ok());
-    EXPECT_EQ(*back, layout);
+    EXPECT_TRUE(ValidateShape(shape).ok());
   }
-  internal::v1::KvShape shape =
-      ShapeFromLayout({.layers = 1, .kv_heads = 1, .head_dim = 16}, "cpu");
-  shape.set_dtype("fp4");
-  EXPECT_EQ(FieldViolations(LayoutFromShape(shape).status())[0].field, "shape.dtype");
+}
+
+TEST(Convert, AnIdentityDiffersWithEachOfItsParts) {
+  const ModelConfig config{.architecture = "llama", .layers = 2};
+  const auto identity = MakeIdentity("weights", "tokenizer", config);
+  EXPECT_EQ(identity.protocol_version(), kProtocolVersion);
+  EXPECT_EQ(identity.architecture(), "llama");
+  EXPECT_EQ(identity.config_digest(), config.Digest());
+  EXPECT_TRUE(CheckSameIdentity(identity, MakeIdentity("weights", "tokenizer", config)).ok());
+  EXPECT_FALSE(CheckSameIdentity(identity, MakeIdentity("others", "tokenizer", config)).ok());
+  EXPECT_FALSE(CheckSameIdentity(identity, MakeIdentity("weights", "another", config)).ok());
+  EXPECT_FALSE(CheckSameIdentity(identity, MakeIdentity("weights", "tokenizer",
+                                                        {.architecture = "llama", .layers = 3}))
+                   .ok());
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 
 #include "tests/router/router_fixture.h"
+#include "tests/support/field_violations.h"
 #include "tests/support/raw_call.h"
 
 namespace baton {
