@@ -48,7 +48,7 @@ ARROWS = {
     "common/worker": "base gguf tokenizer backend backend/cpu/machine kv model engine rpc flags net protocol handoff",
     "prefill_worker": "base kv engine rpc net protocol handoff worker",
     "decode_worker": "base kv engine rpc net protocol handoff worker",
-    "router/request": "base rpc tokenizer",
+    "router/request": "base rpc protocol tokenizer",
     "router/placement": "base router/request",
     "router/calls": "base rpc",
     "router/fleet": "base rpc net protocol router/calls router/placement",

@@ -8,7 +8,6 @@
 #include "gtest/gtest.h"
 
 #include "common/flags/flag_value.h"
-#include "common/net/server_flags.h"
 
 namespace baton {
 namespace {
@@ -293,25 +292,6 @@ TEST(ParseCount, KnowsDecimalAndBinarySuffixes) {
        {"", "k", "1.5", "-1", "1e3", "nan", "0x10", "1KK", "99999999TiB", "1..5k"}) {
     EXPECT_FALSE(ParseCount(bad).ok()) << bad;
   }
-}
-
-TEST(ServerFlags, BeyondLoopbackNeedsCertificatesOrInsecure) {
-  ServerFlags flags;
-  EXPECT_TRUE(ValidateServerFlags(flags).ok());
-  flags.listen = "0.0.0.0:50051";
-  EXPECT_THAT(Message(ValidateServerFlags(flags)), HasSubstr("--listen 0.0.0.0:50051"));
-  EXPECT_THAT(Message(ValidateServerFlags(flags)), HasSubstr("--insecure"));
-  flags.tls.insecure = true;
-  EXPECT_TRUE(ValidateServerFlags(flags).ok());
-}
-
-TEST(ServerFlags, CertificatesMustBeThereTogether) {
-  ServerFlags flags;
-  flags.tls.cert_file = "/nonexistent.pem";
-  EXPECT_THAT(Message(ValidateServerFlags(flags)), HasSubstr("--tls-cert /nonexistent.pem"));
-  flags.tls.cert_file.clear();
-  flags.tls.ca_file = "/nonexistent.pem";
-  EXPECT_THAT(Message(ValidateServerFlags(flags)), HasSubstr("--tls-cert is missing"));
 }
 
 }  // namespace

@@ -19,10 +19,10 @@ std::string MessageOf(const absl::Status& status) { return std::string(status.me
 
 TEST(DeviceMemory, AUtilizationIsAPartOfTheWhole) {
   for (const double utilization : {1e-6, 0.4, 1.0}) {
-    EXPECT_TRUE(CheckUtilization(utilization).ok()) << utilization;
+    EXPECT_TRUE(CheckMemoryOptions({.gpu_utilization = utilization}).ok()) << utilization;
   }
   for (const double utilization : {0.0, -0.5, 1.01, 90.0, std::nan("")}) {
-    const absl::Status status = CheckUtilization(utilization);
+    const absl::Status status = CheckMemoryOptions({.gpu_utilization = utilization});
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << utilization;
     EXPECT_THAT(MessageOf(status), HasSubstr("--gpu-memory-utilization"));
   }
