@@ -8,21 +8,22 @@
 
 namespace baton {
 
-// One answer's. Not thread-safe. Borrows the answer.
+// One printer serves one answer, which it borrows. Not thread-safe.
 class AnswerPrinter {
  public:
   explicit AnswerPrinter(const Answer& answer) : answer_(answer) {}
 
-  // Prints what `event`, which the answer holds already, lets be shown: the text of the only choice
-  // as it comes; of several each as a block under its number, in their order, when it is complete.
+  // Prints what can be shown after `event`. A single choice is printed piece by piece as its text
+  // arrives. Of several choices each is printed as a block under its number, in index order, once
+  // it is complete. REQUIRES: the answer already holds what is in `event`.
   void Take(const v1::GenerateResponse& event);
-  // The answer has ended. What was begun gets its newline.
+  // Ends the line of a single choice. Call it when the answer has ended.
   void End();
 
  private:
   const Answer& answer_;
   bool printed_ = false;
-  size_t next_choice_ = 0;  // the first of several choices that is not printed yet
+  size_t next_choice_ = 0;  // index of the first choice that is not printed yet, where several are
 };
 
 }  // namespace baton

@@ -1,4 +1,4 @@
-// How an answer is shown besides its text.
+// What is shown of an answer besides its text: statistics, JSON and errors. All functions are pure.
 #pragma once
 
 #include <string>
@@ -10,18 +10,20 @@
 
 namespace baton {
 
-// How the answer to `request` was drawn, its timeline and rates: a table of a line each for
-// --stats. REQUIRES: the answer's status is OK.
+// The table of --stats, one figure a line: the sampling parameters of `request` with the seed that
+// was used, the time line and the token rates. REQUIRES: the answer's status is OK.
 std::string FormatStats(const Answer& answer, const v1::GenerateRequest& request);
 
-// The object of --json, on one line: text, token_ids, finish_reason (null where it is not complete)
-// and logprobs where asked for, or `choices` with these where several were asked for; then usage,
-// seed and timings (milliseconds). `error` is there where the answer's status is not OK, and usage
-// and so on only where a choice is complete. `timeout`: as DescribeFailure takes it.
+// The object of --json, on one line. A choice has text, token_ids, finish_reason (null while the
+// choice is not complete) and, where they were requested, logprobs. The fields of a single choice
+// stand in the object itself; several choices stand in the list `choices`. If a choice is complete,
+// usage, seed and timings (milliseconds) follow; if the status is not OK, `error` follows.
+// `timeout` is the request's, as in DescribeFailure. REQUIRES: at least one choice.
 std::string FormatJson(const Answer& answer, absl::Duration timeout);
 
-// Why the answer failed, in one line for people: a deadline with how far the answer was within
-// `timeout`, a server that is not there with what starts one. REQUIRES: the status is not OK.
+// Says in one line for people why the answer failed. For a deadline the line says how many tokens
+// had come within `timeout`; for a server that cannot be reached, which command starts one.
+// REQUIRES: the status is not OK.
 std::string DescribeFailure(const Answer& answer, absl::Duration timeout);
 
 }  // namespace baton

@@ -26,7 +26,8 @@ bool ReadLine(const char* prompt, std::istream& in, std::string& line) {
   return static_cast<bool>(std::getline(in, line));
 }
 
-// The message that begins with `line`: itself, or a block. Nothing where `in` ends within one.
+// The message that begins with `line`: that line, or a block of lines read from `in`. nullopt if
+// `in` ends within a block.
 std::optional<std::string> ReadMessage(const std::string& line, std::istream& in) {
   if (!absl::StartsWith(line, kQuotes)) return line;
   std::string text = line.substr(3);
@@ -36,7 +37,7 @@ std::optional<std::string> ReadMessage(const std::string& line, std::istream& in
     absl::StrAppend(&text, "\n", next);
   }
   absl::string_view message = absl::StripSuffix(text, kQuotes);
-  absl::ConsumePrefix(&message, "\n");  // quotes in lines of their own are no part of it
+  absl::ConsumePrefix(&message, "\n");  // a line with only quotes adds no empty line
   absl::ConsumeSuffix(&message, "\n");
   return std::string(message);
 }
@@ -128,7 +129,7 @@ void Chat::Send(const std::string& text) {
   if (answer.has_value()) {
     talk_.push_back(*std::move(answer));
   } else {
-    talk_.pop_back();  // what has no whole answer is no part of the talk
+    talk_.pop_back();  // a message without a complete answer does not stay in the talk
   }
 }
 

@@ -1,4 +1,4 @@
-// The chat of `baton run`: lines of a terminal, and the whole talk with every request.
+// The chat of `baton run`: reads messages from a terminal and sends the whole talk with each one.
 #pragma once
 
 #include <functional>
@@ -14,16 +14,16 @@
 
 namespace baton {
 
-// A line that begins with / is a command (/help lists them). A line that begins with """ begins a
-// message of several lines, which ends with the line that ends with """. Every other line is a
+// A line that begins with / is a command (/help lists them). A line that begins with """ opens a
+// message of several lines, which the next line that ends with """ closes. Every other line is a
 // message. Single-threaded.
 class Chat {
  public:
-  // Shows the answer to the talk and returns its text, or nothing where it failed.
+  // Sends the talk, shows the answer and returns its text; nullopt if the request failed.
   using Ask = std::function<std::optional<std::string>(const v1::GenerateRequest& talk)>;
 
-  // `request` has what every request has but its messages; /set changes how answers are drawn.
-  // `system`: the system message, empty where there is none.
+  // `request` is a request without messages, of which each message sends a copy; /set changes its
+  // sampling parameters. `system` is the system message; empty: none.
   Chat(v1::GenerateRequest request, std::string system, Ask ask);
 
   // Reads until /bye or the end of `in`. Prompts and errors go to stderr.
@@ -37,7 +37,7 @@ class Chat {
 
   v1::GenerateRequest request_;  // without messages
   std::string system_;
-  std::vector<std::string> talk_;  // in turn what was said and what was answered
+  std::vector<std::string> talk_;  // messages, in turn the user's and the assistant's
   FlagSet settings_;               // sets the sampling_params of request_
   const Ask ask_;
 };

@@ -18,7 +18,8 @@
 namespace baton {
 namespace {
 
-// Between fork and exec: async-signal-safe calls only, since other threads may have held any lock.
+// Runs between fork and exec, so it makes only async-signal-safe calls: other threads of the parent
+// may have held any lock.
 [[noreturn]] void BecomeChild(char* const* argv, char* const* environment, pid_t parent,
                               int dev_null) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -29,7 +30,8 @@ namespace {
   sigprocmask(SIG_SETMASK, &none, nullptr);
   dup2(dev_null, STDIN_FILENO);
   dup2(STDERR_FILENO, STDOUT_FILENO);
-  // Whatever a library has open without the flag: the child may outlive us by its last requests.
+  // Descriptors that a library opened without the flag: they would stay open after our end while
+  // the child serves its last requests.
   close_range(STDERR_FILENO + 1, ~0u, CLOSE_RANGE_CLOEXEC);
   execve(argv[0], argv, environment);
   _exit(127);
@@ -46,8 +48,8 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const std::vector<std::string>&
   for (const std::string& arg : argv) pointers.push_back(const_cast<char*>(arg.c_str()));
   pointers.push_back(nullptr);
 
-  // What BATON_... variables say was for the parent, which passes on by flags what its children
-  // need.
+  // BATON_... variables are meant for the parent, which passes its children what they need by
+  // flags.
   std::vector<char*> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     if (!absl::StartsWith(*entry, "BATON_")) environment.push_back(*entry);

@@ -17,9 +17,10 @@ namespace baton {
 // started it ends.
 class ChildProcess {
  public:
-  // argv[0] is the path of the binary. stdin is /dev/null, stdout goes to stderr, stderr is
-  // inherited. The child has a process group of its own, so that Ctrl-C in a terminal reaches the
-  // parent alone.
+  // argv[0] is the path of the binary. The child's stdin is /dev/null, its stdout goes to our
+  // stderr, and it inherits stderr, no other descriptor, and no BATON_... variable. It has a
+  // process group of its own, so that Ctrl-C in a terminal reaches only the parent. NOT_FOUND if
+  // the binary cannot be executed, RESOURCE_EXHAUSTED if no process can be made.
   static absl::StatusOr<ChildProcess> Start(const std::vector<std::string>& argv);
 
   ChildProcess(ChildProcess&& other) noexcept : pid_(std::exchange(other.pid_, -1)) {}
@@ -27,23 +28,25 @@ class ChildProcess {
     std::swap(pid_, other.pid_);
     return *this;
   }
-  // Kills it when it still runs.
+  // Kills the child if it still runs, and waits for its end.
   ~ChildProcess();
 
   pid_t pid() const { return pid_; }
   void Signal(int signal_number);
 
-  // How it ended; nothing while it runs (Wait: after `timeout`).
+  // How the child ended.
   struct Exit {
-    int code = 0;    // of exit(), 0 where a signal ended it
-    int signal = 0;  // 0: none
+    int code = 0;    // the exit code; 0 if a signal ended the child
+    int signal = 0;  // the signal that ended the child; 0: none
   };
+  // Poll does not wait, Wait waits for at most `timeout`. nullopt: the child still runs. An Exit of
+  // zeros: its end was told before.
   std::optional<Exit> Poll();
   std::optional<Exit> Wait(absl::Duration timeout);
 
  private:
   explicit ChildProcess(pid_t pid) : pid_(pid) {}
-  pid_t pid_;  // -1: ended and reaped, or moved from
+  pid_t pid_;  // -1: the child was reaped, or this object was moved from
 };
 
 }  // namespace baton

@@ -1,4 +1,4 @@
-// All subcommands of `baton`, under their names.
+// The table of all subcommands of `baton`.
 #pragma once
 
 #include <list>
@@ -13,17 +13,17 @@
 namespace baton {
 
 struct Subcommand {
-  std::string program;  // "baton bench engine"
+  std::string program;  // the words that call it, such as "baton bench engine"
   CLI::App& app;
   FlagSet flags;  // the flags of `app`
   std::unique_ptr<Command> command;
 
-  // Adds it to `parent`, with its flags. Borrows `parent`.
+  // Adds the subcommand `name` with the flags of `added` to `parent`, which it borrows.
   Subcommand(CLI::App& parent, const std::string& name, const std::string& description,
              std::unique_ptr<Command> added);
 };
 
-// Adds them to `app`, which outlives them.
+// Adds every subcommand to `app`. REQUIRES: `app` outlives the list.
 std::list<Subcommand> AddCommands(CLI::App& app);
 
 }  // namespace baton

@@ -8,7 +8,7 @@ namespace baton {
 
 namespace {
 
-// The threads of each worker, where there are `cpus` for all of them.
+// Divides `cpus` CPUs into numbers of threads, one element for each worker.
 std::vector<WorkerCores> DivideThreads(int cpus, const CoreDivisionOptions& options) {
   const int workers = options.prefill_workers + options.decode_workers;
   std::vector<WorkerCores> division(static_cast<size_t>(workers));

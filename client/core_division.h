@@ -6,25 +6,25 @@
 namespace baton {
 
 struct CoreDivisionOptions {
-  std::vector<int> cpus;        // to divide, at least one
-  std::vector<int> taken = {};  // those of them that others have for themselves
-  int quota = 0;                // as many of them as may be busy at a time; 0: all
+  std::vector<int> cpus;        // CPUs to divide, at least one
+  std::vector<int> taken = {};  // those of `cpus` that other processes have claimed
+  int quota = 0;                // how many of `cpus` may be busy at a time; 0: all
   int prefill_workers = 0;
   int decode_workers = 0;
-  int threads = 0;  // of each worker; 0: as many as it has CPUs
+  int threads = 0;  // threads of each worker; 0: as many as it gets CPUs
 };
 
 struct WorkerCores {
   int threads = 1;
-  std::vector<int> cpus;  // for its threads alone; empty: shared with the others, not pinned
+  std::vector<int> cpus;  // CPUs of this worker alone; empty: it shares all and pins no thread
 };
 
-// One element per worker, the prefill workers first. Workers whose threads share CPUs are slower
-// together (bench/shared_cores.cc), so no two have one in common; what cannot be divided
-// evenly goes to the decode workers. Where fewer CPUs are left than there are workers, or than the
-// threads asked for, all share all, those taken too, with as many threads as if none were; so they
-// do under a quota, since whoever has another on the same machine would pin his threads to the same
-// CPUs. REQUIRES: cpus and workers.
+// Returns one element for each worker, the prefill workers first. Workers that share CPUs are
+// slower together (bench/shared_cores.cc), so no two get a CPU in common; the rest of an uneven
+// division goes to the decode workers. If fewer CPUs are free than there are workers, or than
+// `threads` needs, all workers share all CPUs, the taken ones too, with as many threads as if none
+// were taken. A quota below the number of CPUs has the same effect: other containers of the machine
+// would pin their threads to the same CPUs. Pure. REQUIRES: at least one CPU and one worker.
 std::vector<WorkerCores> DivideCores(const CoreDivisionOptions& options);
 
 }  // namespace baton

@@ -14,12 +14,13 @@
 namespace baton {
 namespace {
 
-// False when somebody else has `name`. Where it cannot be bound for another reason (no descriptor
-// is left, a sandbox forbids it) nobody is known to have it, and nobody will see that we use it.
+// Returns false if another process has `name`. If the name cannot be bound for another reason (no
+// descriptor is left, a sandbox forbids it), the CPU counts as free, and others will not see our
+// use.
 bool BindName(int socket, const std::string& name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  // The byte 0 in front makes it abstract.
+  // The leading zero byte makes the name abstract.
   std::copy(name.begin(), name.end(), address.sun_path + 1);
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   return bind(socket, reinterpret_cast<const sockaddr*>(&address), size) == 0 ||

@@ -1,4 +1,4 @@
-// CPUs that a process has for itself among all processes of Baton on the machine.
+// Claims of CPUs: which CPUs a process has for itself among all processes of Baton on the machine.
 #pragma once
 
 #include <utility>
@@ -7,15 +7,15 @@
 namespace baton {
 
 // A claim is a name in the kernel's abstract socket namespace, bound as long as this object lives.
-// One process has a name at a time, whoever runs it and whatever files it sees, and the kernel
-// gives it back when the process ends, however it ends. A process in another network namespace
-// (most containers) has names of its own: the two do not see each other, and --cpu-set divides.
+// Only one process can bind a name at a time, whichever user runs it and whatever files it sees,
+// and the kernel frees the name when the process ends in any way. Processes in different network
+// namespaces (most containers) do not see each other's claims; there --cpu-set divides the CPUs.
 // Movable; not thread-safe.
 class CpuClaims {
  public:
   CpuClaims() = default;
-  // Goes through `cpus` in order and claims those that nobody has, until it has `most`. Takes
-  // microseconds: waits for nobody.
+  // Goes through `cpus` in order and claims those that no other process has, until it has `most`.
+  // Never waits: it takes microseconds.
   CpuClaims(const std::vector<int>& cpus, int most);
   CpuClaims(CpuClaims&& other) noexcept { *this = std::move(other); }
   CpuClaims& operator=(CpuClaims&& other) noexcept {
@@ -25,11 +25,11 @@ class CpuClaims {
   }
   ~CpuClaims();
 
-  // Those that it met in the hands of others, in order.
+  // The CPUs that it found claimed by other processes, in the order of `cpus`.
   const std::vector<int>& taken() const { return taken_; }
 
  private:
-  std::vector<int> sockets_;
+  std::vector<int> sockets_;  // file descriptors, one for each claim
   std::vector<int> taken_;
 };
 

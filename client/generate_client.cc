@@ -9,7 +9,8 @@
 namespace baton {
 namespace {
 
-// False for a choice that nobody asked for, and for events of later versions.
+// Adds a message to `answer`. Returns false for a choice that was not requested, and for an event
+// of a later version.
 bool Take(const v1::GenerateResponse& response, Answer& answer) {
   if (!response.has_chunk() && !response.has_complete()) return false;
   const uint32_t index =
@@ -22,7 +23,7 @@ bool Take(const v1::GenerateResponse& response, Answer& answer) {
     choice.mutable_logprobs()->MergeFrom(response.chunk().logprobs());
   } else {
     v1::GenerateComplete end = response.complete();
-    end.clear_text();  // a stream's completes have none
+    end.clear_text();  // in a stream the chunks carry the text
     choice.MergeFrom(end);
     answer.last_complete = index;
   }

@@ -17,24 +17,25 @@
 namespace baton {
 
 struct Answer {
-  // By index: text, ids and logprobs so far. The finish reason is set when a choice is complete.
+  // The choices by index, each with its text, token ids and logprobs so far. A choice is complete
+  // when its finish reason is set.
   std::vector<v1::GenerateComplete> choices;
-  size_t last_complete = 0;  // the choice whose complete came last: it has the usage
-  absl::Status status;       // how it ended; the choices are what came until then
+  size_t last_complete = 0;  // index of the choice that was completed last: it has the usage
+  absl::Status status;       // how the call ended
 };
 
-// Generate: one thread at a time. Cancel: any thread.
+// A client of one server. Generate may be called by one thread at a time, Cancel by any thread.
 class GenerateClient {
  public:
   explicit GenerateClient(const std::shared_ptr<grpc::Channel>& channel);
 
-  // Sends `request`, calls `on_event` for each message once `answer` holds what is in it, and
-  // returns when the answer has ended. Its status: CANCELLED after Cancel, DEADLINE_EXCEEDED after
-  // `timeout`. REQUIRES: request.stream().
+  // Sends `request` and returns when the answer has ended. Each message is first added to `answer`,
+  // then given to `on_event`, on the calling thread. The answer's status is CANCELLED after Cancel
+  // and DEADLINE_EXCEEDED after `timeout`. REQUIRES: request.stream().
   void Generate(const v1::GenerateRequest& request, absl::Duration timeout,
                 const std::function<void(const v1::GenerateResponse&)>& on_event, Answer& answer);
 
-  // Ends the call that runs. False when none does.
+  // Cancels the running call. Returns false if no call runs.
   bool Cancel();
 
  private:

@@ -8,7 +8,8 @@
 
 namespace baton {
 
-// OK when `service` at `address` (host:port, plain) says SERVING within `timeout`.
+// Returns OK if `service` at `address` (host:port, no TLS) answers SERVING within `timeout`.
+// Blocks.
 absl::Status CheckHealth(const std::string& address, const std::string& service,
                          absl::Duration timeout);
 

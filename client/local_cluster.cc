@@ -24,15 +24,14 @@
 namespace baton {
 namespace {
 
-// The exit code of our binaries for flags, files and ports that are wrong: starting again would not
-// help.
+// Exit code of our programs for wrong flags, files and ports: starting again would not help.
 constexpr int kExitConfiguration = 2;
 constexpr int kDeathsBeforeBackOff = 3;
 constexpr absl::Duration kBackOff = absl::Seconds(2);
 constexpr absl::Duration kHealthTimeout = absl::Milliseconds(500);
-constexpr absl::Duration kCheckTimeout = absl::Minutes(1);  // for checking one part
+constexpr absl::Duration kCheckTimeout = absl::Minutes(1);  // limit of one program's --check-config
 
-// A port of loopback that is free now.
+// A TCP port of 127.0.0.1 that is free now.
 absl::StatusOr<int> FreePort() {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return absl::ResourceExhaustedError("no socket left: raise the limit (ulimit -n)");
@@ -65,7 +64,7 @@ CoreDivisionOptions DivisionOf(const LocalClusterOptions& options) {
           .threads = options.threads};
 }
 
-// Divides the CPUs that other clusters leave, and keeps in `claims` what this one takes.
+// Divides the CPUs that other clusters leave, and keeps the claims of this one in `claims`.
 std::vector<WorkerCores> DivideFreeCores(const LocalClusterOptions& options, CpuClaims& claims) {
   CoreDivisionOptions wanted = DivisionOf(options);
   const int workers = options.prefill_workers + options.decode_workers;
@@ -173,7 +172,7 @@ absl::StatusOr<bool> LocalCluster::Check(const LocalClusterOptions& options) {
 }
 
 absl::StatusOr<LocalCluster> LocalCluster::Start(const LocalClusterOptions& options) {
-  // The children stay there too, whether or not there is a CPU for each of their threads.
+  // The children inherit this, also where they share CPUs and pin no threads.
   if (!options.cpus.empty()) KeepThisThreadOn(options.cpus);
   CpuClaims claims;
   const std::vector<WorkerCores> division = DivideFreeCores(options, claims);
@@ -219,7 +218,7 @@ absl::Status LocalCluster::PollChild(Child& child, absl::Time now) {
   if (!child.process.empty()) {
     const auto exit = child.process.front().Poll();
     if (!exit.has_value()) {
-      // A router has started before its workers are there; only its readiness waits for them.
+      // "startup" and not "readiness": a router's readiness waits for its workers.
       child.was_ready =
           child.was_ready || CheckHealth(child.health_address, "startup", kHealthTimeout).ok();
       child.ever_ready |= child.was_ready;
@@ -248,8 +247,7 @@ absl::Status LocalCluster::PollChild(Child& child, absl::Time now) {
 bool LocalCluster::Stop(absl::Duration grace) {
   const absl::Time deadline = SteadyNow() + grace;
   bool polite = true;
-  // The router is the last child and the first to go: it lets running streams finish on workers
-  // that still live.
+  // The router ends first, so that running streams finish on workers that still live.
   for (auto child = children_.rbegin(); child != children_.rend(); ++child) {
     if (!child->process.empty()) child->process.front().Signal(SIGTERM);
     if (child == children_.rbegin() && !child->process.empty()) {

@@ -1,4 +1,4 @@
-// Router and workers as child processes on loopback: what `baton serve` runs.
+// A local cluster: the router and workers that `baton serve` runs as child processes on loopback.
 #pragma once
 
 #include <memory>
@@ -17,43 +17,45 @@
 namespace baton {
 
 struct LocalClusterOptions {
-  std::string binaries;  // folder of baton-router and the workers
-  std::string model;
-  std::string listen = "127.0.0.1:50051";  // of the router; port 0: a free one
-  std::string health_listen;               // of the router; empty: a free port of loopback
-  std::string metrics_listen;              // address of the page with all metrics; empty: none
+  std::string binaries;                    // folder of baton-router and the workers
+  std::string model;                       // path of the GGUF file
+  std::string listen = "127.0.0.1:50051";  // host:port of the router; port 0: a free one
+  std::string health_listen;   // host:port of the router's health; empty: a free port of loopback
+  std::string metrics_listen;  // host:port of the page with all metrics; empty: none
   int prefill_workers = 1;
   int decode_workers = 1;
-  int threads = 0;                       // of each worker; 0: as many as it has CPUs
-  std::vector<int> cpus;                 // to stay on; empty: all that this process may use
-  double gpu_memory_utilization = 0.9;   // of all workers together, if they run on a GPU
-  std::vector<std::string> router_args;  // further flags
-  std::vector<std::string> worker_args;  // further flags, for every worker
+  int threads = 0;                       // threads of each worker; 0: as many as it gets CPUs
+  std::vector<int> cpus;                 // CPUs of the cluster; empty: all that we may use
+  double gpu_memory_utilization = 0.9;   // share of a GPU's memory that all workers divide evenly
+  std::vector<std::string> router_args;  // further flags of the router
+  std::vector<std::string> worker_args;  // further flags of every worker
 };
 
-// Not thread-safe; used from the main thread. Stops all children when destroyed.
+// Use it on the main thread only. Its destructor stops all children.
 class LocalCluster {
  public:
-  // Runs each part with --check-config, one after the other; ends with the first that refuses.
-  // False when one did: it has said why on stderr. An error when one could not be asked.
+  // Runs each program with --check-config, one after the other. Returns false at the first that
+  // refuses its configuration, which says why on stderr, and an error if one gives no answer.
   static absl::StatusOr<bool> Check(const LocalClusterOptions& options);
-  // Confines the calling thread to `cpus` and starts the children; they load while the caller
-  // polls. Workers get CPUs of their own where enough are left by other clusters on this machine
-  // (client/cpu_claims.h, client/core_division.h); `cpus` that are given are taken as they are. The
-  // log says which.
+  // Confines the calling thread to `cpus`, if they are given, and starts the children, which load
+  // while the caller polls. Workers get CPUs of their own if other clusters on this machine have
+  // left enough (client/cpu_claims.h, client/core_division.h). CPUs that are given are divided even
+  // if others have claimed them. The log says which worker got which.
   static absl::StatusOr<LocalCluster> Start(const LocalClusterOptions& options);
   LocalCluster(LocalCluster&&) = default;
   ~LocalCluster();
 
-  // To be called several times a second: restarts what died. An error means that the cluster cannot
-  // run: a child refused its flags or its model (it has said why on stderr).
+  // Restarts children that died, and asks for their health. Call it several times a second. An
+  // error means that the cluster cannot run: a child refused its flags or its model (it says why on
+  // stderr), or could not be started again.
   absl::Status Poll();
-  // The router is ready and knows every worker as ready. Stays so when one of them is restarted.
+  // True once the router is ready and has seen every worker ready, also while a worker is restarted
+  // later. False again if the router dies.
   bool ready() const { return ready_; }
   // host:port of the router.
   const std::string& address() const { return children_.back().address; }
-  // Ends the router first, then the workers, politely for `grace`, then at once. True when none had
-  // to be killed.
+  // Ends the router first, then the workers: by SIGTERM, and by SIGKILL whoever still runs after
+  // `grace`. Returns true if none had to be killed.
   bool Stop(absl::Duration grace);
 
  private:
@@ -62,15 +64,15 @@ class LocalCluster {
     std::vector<std::string> argv;
     std::string address;  // host:port of its gRPC server
     std::string health_address;
-    std::string metrics_address;        // empty: none
+    std::string metrics_address;        // host:port of GET /metrics; empty: none
     std::vector<ChildProcess> process;  // one, or none while it waits to be restarted
-    bool was_ready = false;             // since it was last started
-    bool ever_ready = false;            // its flags and its model are right
-    int deaths_before_ready = 0;        // in a row
+    bool was_ready = false;             // it was ready since its last start
+    bool ever_ready = false;            // it was ready once, so its flags and its model are right
+    int deaths_before_ready = 0;        // how often in a row it died before it was ready
     absl::Time restart_at = absl::InfinitePast();
   };
   LocalCluster() = default;
-  // The children with their arguments, none of them started.
+  // Makes the children with their arguments and starts none of them.
   static absl::StatusOr<LocalCluster> Prepare(const LocalClusterOptions& options,
                                               const std::vector<WorkerCores>& division);
   static absl::StatusOr<Child> MakeWorker(const LocalClusterOptions& options, int index,
@@ -80,8 +82,8 @@ class LocalCluster {
   absl::Status ServeMetrics(const std::string& listen);
   absl::Status PollChild(Child& child, absl::Time now);
 
-  CpuClaims claims_;             // until the workers have ended
-  std::vector<Child> children_;  // the router is the last
+  CpuClaims claims_;             // outlives the workers, which run on these CPUs
+  std::vector<Child> children_;  // the workers, then the router
   std::unique_ptr<MetricsServer> metrics_;
   bool ready_ = false;
 };

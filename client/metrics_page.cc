@@ -20,12 +20,12 @@ constexpr absl::Duration kPartTimeout = absl::Milliseconds(500);
 constexpr absl::Duration kPageTimeout = absl::Seconds(5);
 
 struct Family {
-  std::string first_part;  // whose comments it has
-  std::string comments;    // # HELP and # TYPE
+  std::string first_part;  // the part whose comments stand for all parts
+  std::string comments;    // the lines # HELP and # TYPE
   std::string samples;
 };
 
-// Families by the order of their first line.
+// The metric families of all parts, in the order of their first lines.
 class Page {
  public:
   void Add(absl::string_view part, absl::string_view text) {
@@ -65,10 +65,10 @@ class Page {
   }
 
   std::vector<Family> families_;
-  std::map<std::string, size_t> index_;  // of a name
+  std::map<std::string, size_t> index_;  // family name -> place in families_
 };
 
-// Nothing when the part did not answer in time.
+// Fetches a part's page of metrics; nullopt if the part does not answer within `timeout`.
 std::optional<std::string> Scrape(const std::string& address, absl::Duration timeout) {
   const auto host_port = ParseHostPort(address);
   if (!host_port.ok() || timeout <= absl::ZeroDuration()) return std::nullopt;

@@ -16,7 +16,7 @@
 namespace baton {
 namespace {
 
-// Whether reading would not wait: for data, an end or an error.
+// Returns whether a read returns at once (with data, the end or an error), after at most `timeout`.
 bool IsReadable(int fd, absl::Duration timeout) {
   pollfd polled{.fd = fd, .events = POLLIN, .revents = 0};
   const auto timeout_ms = static_cast<int>(absl::ToInt64Milliseconds(timeout));
@@ -25,12 +25,12 @@ bool IsReadable(int fd, absl::Duration timeout) {
   return ready != 0;
 }
 
-// Waits for the first byte or the end. False when it is to be left alone.
+// Waits for the first byte or the end. Returns false if the descriptor is to be left unread.
 bool AwaitInput(const PromptInput& input) {
   if (IsReadable(input.fd, input.notice_after)) return true;
   if (!input.argument.has_value()) {
     std::fprintf(stderr, "baton: waiting for a prompt on standard input\n");
-    return true;  // there is nothing else to do
+    return true;  // without an argument the read may wait as long as it takes
   }
   std::fprintf(stderr,
                "baton: waiting for standard input, which is open; `< /dev/null` leaves it out\n");
@@ -45,7 +45,7 @@ absl::StatusOr<std::string> ReadAll(int fd) {
   char buffer[1 << 16];
   while (true) {
     const ssize_t size = read(fd, buffer, sizeof(buffer));
-    if (size == 0 || (size < 0 && errno == EBADF)) return text;  // EBADF: it was closed for us
+    if (size == 0 || (size < 0 && errno == EBADF)) return text;  // EBADF: we were started without
     if (size < 0 && errno == EINTR) continue;
     if (size < 0) {
       return absl::InvalidArgumentError(

@@ -1,4 +1,4 @@
-// What `baton run` is asked: its argument, standard input, or both.
+// Reads the prompt of `baton run`: its argument, standard input, or both.
 #pragma once
 
 #include <unistd.h>
@@ -13,18 +13,19 @@ namespace baton {
 
 struct PromptInput {
   std::optional<std::string> argument = std::nullopt;
-  bool raw = false;  // a newline at the end of the input belongs to the prompt
+  bool raw = false;  // keep the newline at the end of standard input
   int fd = STDIN_FILENO;
-  // Where nothing has come from `fd` for so long, nor its end: first a line on stderr, then, if
-  // there is an argument, it is left alone. A process may have been given an open pipe that nobody
-  // writes to or closes, by ssh or a service manager.
+  // How long to wait for the first byte or the end of `fd` before a line on stderr says so, and,
+  // counted from the beginning too, before `fd` is left unread if there is an argument. ssh or a
+  // service manager may give a process an open pipe that nobody writes to or closes.
   absl::Duration notice_after = absl::Seconds(1);
   absl::Duration leave_after = absl::Seconds(10);
 };
 
-// The argument, an empty line and what `fd` holds, or the one of them that there is; nullopt where
-// there is no argument and `fd` is a terminal, which a chat is held on. A terminal is never read.
-// INVALID_ARGUMENT where there is nothing to ask, or something that cannot be sent.
+// Returns the argument, an empty line and the text of `fd`, or the only one of the two that exists.
+// Returns nullopt if there is no argument and `fd` is a terminal: the caller then holds a chat. A
+// terminal is never read. INVALID_ARGUMENT if there is no prompt, if `fd` cannot be read, or if the
+// text is not UTF-8 or longer than kMaxPromptBytes.
 absl::StatusOr<std::optional<std::string>> ReadPrompt(const PromptInput& input);
 
 }  // namespace baton

@@ -149,7 +149,7 @@ Answer RunCommand::Ask(GenerateClient& client, v1::GenerateRequest request) cons
     sampling.set_max_tokens(std::max(kDefaultMaxTokens, sampling.min_tokens()));
     generate();
     if (ErrorReason(answer.status) == kReasonContextLengthExceeded) {
-      sampling.clear_max_tokens();  // the context leaves fewer
+      sampling.clear_max_tokens();  // the context leaves fewer tokens than the default limit
       generate();
     }
   }

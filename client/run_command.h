@@ -1,4 +1,4 @@
-// `baton run`: one streamed answer, or an interactive chat.
+// `baton run` streams one answer, or holds an interactive chat.
 #pragma once
 
 #include <atomic>
@@ -18,35 +18,35 @@
 
 namespace baton {
 
-// The exit code: 0, 1 when the request failed, 2 for wrong input or a model that does not load, 130
-// when Ctrl-C ended it, and those of WriteOutput.
+// Exit codes: 0 for success, 1 if the request failed, 2 for wrong input or a model that does not
+// load, 130 after Ctrl-C, and those of WriteOutput.
 class RunCommand : public Command {
  public:
   void AddFlags(FlagSet& flags) override;
   int Run(const FlagSet& flags) override;
 
  private:
-  // What flags say together, before anything is read.
+  // Checks the flags that depend on one another, before anything is read.
   absl::Status Check(const FlagSet& flags) const;
-  // What every request has but its prompt or messages.
+  // Makes the request without its prompt or messages.
   absl::StatusOr<v1::GenerateRequest> MakeRequest(const FlagSet& flags) const;
-  // Serves the model and waits until it answers.
+  // Starts a cluster with the model and waits until it is ready.
   absl::StatusOr<std::unique_ptr<LocalCluster>> StartCluster(
       const std::atomic<bool>& interrupted) const;
-  // Asks, shows the answer or why there is none, and returns it.
+  // Sends the request, shows the answer or the error, and returns the answer.
   Answer Ask(GenerateClient& client, v1::GenerateRequest request) const;
-  // Asks the prompt, or chats where there is none. The exit code.
+  // Sends the prompt, or chats if there is none. Returns the exit code.
   int Talk(GenerateClient& client, v1::GenerateRequest request,
            const std::optional<std::string>& prompt) const;
 
   std::string server_ = "127.0.0.1:50051";
-  std::string model_;  // GGUF file to serve from here, instead of a server
+  std::string model_;  // GGUF file to serve from this process; empty: use the server at server_
   std::string disaggregate_;
   absl::Duration timeout_ = absl::Minutes(10);
   TlsFlags tls_;
-  std::optional<std::string> prompt_;  // none: stdin when piped, else a chat
+  std::optional<std::string> prompt_;  // nullopt: stdin, or a chat if stdin is a terminal
   std::string system_;
-  bool raw_ = false;  // the prompt as it is, special tokens recognised; no chat template
+  bool raw_ = false;  // no chat template; literals of special tokens in the prompt are recognised
   v1::SamplingParams sampling_;
   int choices_ = 1;
   bool json_ = false;

@@ -13,7 +13,7 @@
 namespace baton {
 namespace {
 
-constexpr double kLeast = 1e-6;  // of what must be above 0
+constexpr double kLeast = 1e-6;  // least value of a number that must be above 0
 
 FlagSet::Value Number(double min, double max, std::function<void(float)> take) {
   return {.set = [=](const std::string& text) -> absl::Status {
@@ -53,7 +53,7 @@ FlagSet::Value Stops(v1::SamplingParams& params) {
           .split_at_commas = false};
 }
 
-// A key of a GGUF file and the flag that it is the default of.
+// Keys of a GGUF file, each with the flag whose default it gives.
 constexpr std::pair<const char*, const char*> kModelKeys[] = {
     {"general.sampling.temp", "temperature"},
     {"general.sampling.top_k", "top-k"},
@@ -61,7 +61,7 @@ constexpr std::pair<const char*, const char*> kModelKeys[] = {
     {"general.sampling.min_p", "min-p"},
     {"general.sampling.penalty_repeat", "repetition-penalty"}};
 
-// The value of `key` as text; empty where `model` has none. A negative top_k means none too.
+// The value of `key` as text; empty if `model` lacks the key. A negative top_k counts as absent.
 std::string Recommended(const GgufFile& model, const char* key) {
   if (const auto number = model.GetFloat(key); number.ok()) return absl::StrCat(*number);
   if (const auto number = model.GetUint(key); number.ok()) return absl::StrCat(*number);
@@ -105,7 +105,7 @@ void AddSamplingFlags(FlagSet& flags, v1::SamplingParams& params) {
 
 absl::Status FillSamplingDefaults(const FlagSet& flags, const GgufFile* model,
                                   v1::SamplingParams& params) {
-  FlagSet settings("defaults", "");  // the same checks, whoever says a value
+  FlagSet settings("defaults", "");  // so that a value of the model is checked as that of a flag
   AddSamplingFlags(settings, params);
   for (const auto& [key, name] : kModelKeys) {
     const std::string text = model == nullptr ? "" : Recommended(*model, key);

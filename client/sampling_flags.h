@@ -1,4 +1,4 @@
-// How answers are drawn: the flags of `baton run` that are also the settings of a chat.
+// The sampling parameters as flags of `baton run` and as settings of its chat.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,18 @@
 
 namespace baton {
 
-// What `baton run` asks for where neither a flag nor the model says otherwise: with the sampling of
-// the API itself, temperature 1 and no limit but the context, a small model rambles.
+// The defaults of `baton run`, where neither a flag nor the model sets another value. With the
+// defaults of the API (temperature 1, no limit but the context) a small model rambles.
 inline constexpr float kDefaultTemperature = 0.7F;
 inline constexpr uint32_t kDefaultMaxTokens = 512;
 
-// Binds a flag to each field of `params` that people set. `params` must outlive `flags`.
+// Binds a flag to each field of `params` that people set. REQUIRES: `params` outlives `flags`.
 void AddSamplingFlags(FlagSet& flags, v1::SamplingParams& params);
 
-// Sets what no flag has set and has a default: by the keys general.sampling.* of `model`, which may
-// be null, else the temperature as above. The limit of tokens is left to who asks: a context may
-// leave fewer. The error names the key. REQUIRES: `flags` has the flags of AddSamplingFlags.
+// Sets the fields that no flag has set to the defaults of `model`, its keys general.sampling.*; a
+// temperature without such a key becomes kDefaultTemperature. `model` may be null. max_tokens is
+// left to the caller, because the context may leave fewer than kDefaultMaxTokens. An error names
+// the key. REQUIRES: `flags` has the flags of AddSamplingFlags.
 absl::Status FillSamplingDefaults(const FlagSet& flags, const GgufFile* model,
                                   v1::SamplingParams& params);
 

@@ -25,13 +25,13 @@ bool IsOneOf(absl::string_view argument, absl::Span<const absl::string_view> nam
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Flags of `serve` that are about the router or the cluster, not about each worker.
+// Flags of `serve` that concern the router or the cluster and are not passed to workers.
 constexpr absl::string_view kNotForWorkers[] = {
     "listen",       "health-listen",   "metrics-listen", "advertise",
     "check-config", "prefill-workers", "decode-workers", "disaggregate",
     "model",        "threads",         "cpu-set",        "gpu-memory-utilization"};
 
-// Flags that the router shares with the workers, or has for itself.
+// Flags of `serve` that are passed to the router.
 constexpr absl::string_view kForRouter[] = {
     "disaggregate", "log-level", "log-format", "shutdown-timeout", "tls-cert",
     "tls-key",      "tls-ca",    "insecure",   "tls-server-name",  "served-model-name"};
@@ -39,7 +39,7 @@ constexpr absl::string_view kForRouter[] = {
 int RunCluster(const LocalClusterOptions& options, absl::Duration shutdown_timeout) {
   std::atomic<int> signals_seen = 0;
   const SignalWatcher signals([&signals_seen](int) {
-    if (++signals_seen > 1) _exit(1);  // the second one means at once; the children go with us
+    if (++signals_seen > 1) _exit(1);  // a second signal: end at once; the kernel ends our children
   });
 
   auto cluster = LocalCluster::Start(options);

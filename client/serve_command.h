@@ -1,4 +1,4 @@
-// `baton serve`: router and workers on this machine, watched.
+// `baton serve` runs a router and workers on this machine and restarts what dies.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace baton {
 
-// Runs until SIGINT or SIGTERM, restarting what dies. Prints `ready: grpc://ADDRESS` on stdout once
-// a request would succeed. The exit code: 0, or 2 when a child refused its flags or model.
+// Runs until SIGINT or SIGTERM. Prints `ready: grpc://ADDRESS` on stdout once a request would
+// succeed. Exit codes: 0, or 2 if a child refused its flags or model.
 class ServeCommand : public Command {
  public:
   void AddFlags(FlagSet& flags) override;

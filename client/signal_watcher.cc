@@ -8,8 +8,7 @@
 namespace baton {
 namespace {
 
-// Ends the watcher's thread. Not SIGINT or SIGTERM, so that nobody else's signal is mistaken for
-// it.
+// The signal that ends the watcher's thread. SIGINT and SIGTERM may come from others.
 constexpr int kStopSignal = SIGUSR2;
 
 sigset_t WatchedSignals() {

@@ -1,4 +1,4 @@
-// SIGINT and SIGTERM as a callback, on a thread of their own.
+// A watcher that turns SIGINT and SIGTERM into callbacks on a thread of its own.
 #pragma once
 
 #include <functional>
@@ -6,9 +6,9 @@
 
 namespace baton {
 
-// While it lives, `on_signal(number)` is called on the watcher's thread for every SIGINT and
-// SIGTERM. Construct it before any other thread starts: the signals are blocked in the constructing
-// thread, and threads started later inherit that.
+// While it lives, its thread calls `on_signal(number)` for every SIGINT and SIGTERM. Construct it
+// before any other thread starts: the constructor blocks the signals in the calling thread, and
+// threads that start later inherit that.
 class SignalWatcher {
  public:
   explicit SignalWatcher(std::function<void(int)> on_signal);
