@@ -1,7 +1,7 @@
 // Times CPU attention over the KV of a whole model, one layer after another, so that the caches
 // help only as much as they do in a forward pass.
 //
-// Arguments of a benchmark: query rows, tokens in the cache with them, sequences of that kind.
+// A benchmark's arguments: query rows, tokens in the KV cache with them, number of such sequences.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -25,7 +25,7 @@ constexpr int kKvHeads = 3;
 constexpr int kHeadDim = 64;
 constexpr int kBlockSize = 32;
 
-// The instruction set and the threads: of the environment, so that a run can be repeated with
+// Instruction set and threads come from the environment, so that measurements can be repeated with
 // others.
 CpuIsa Isa() {
   const char* name = std::getenv("BATON_BENCH_ISA");
@@ -47,7 +47,7 @@ void BM_Attention(benchmark::State& state) {
   CpuMemory cpu_memory;
   const BackendBuffer memory = *cpu_memory.Allocate(elements * sizeof(uint16_t));
   auto* cache = reinterpret_cast<uint16_t*>(memory.data());
-  std::vector<uint16_t> pattern(4099);  // a prime: rows differ
+  std::vector<uint16_t> pattern(4099);  // a prime number, so that rows differ
   for (uint16_t& x : pattern) {
     x = F32ToF16(std::uniform_real_distribution<float>(-1, 1)(random));
   }
@@ -83,7 +83,8 @@ void BM_Attention(benchmark::State& state) {
                  {out.data(), rows * sequences, kHeads * kHeadDim}, scratch);
     }
   }
-  // Pairs of a query and a key it sees, each a multiplication and an addition in either product.
+  // Pairs of a query and a key that it sees: each pair is a multiplication and an addition in each
+  // of the two products.
   double pairs = 0;
   for (int row = 0; row < rows; ++row) pairs += tokens - rows + row + 1;
   pairs *= sequences;

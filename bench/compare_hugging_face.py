@@ -19,17 +19,18 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TRACE = ROOT / "tests" / "data" / "traces" / "azure_conversation.csv"
-# As bench/model/random_model.cc has them: layers, width, feed-forward width, heads, KV heads, head dimension, vocabulary, tied.
+# The shapes of bench/model/random_model.cc: layers, width, feed-forward width, heads, KV heads, head dimension,
+# vocabulary size, tied.
 SHAPES = {
     "smollm2-135m": (30, 576, 1536, 9, 3, 64, 49152, True),
     "llama-3.2-1b": (16, 2048, 8192, 32, 8, 64, 128256, True),
     "llama-3.1-8b": (32, 4096, 14336, 32, 8, 128, 128256, False),
 }
-PROMPT_TOKENS = 128  # of the generation row
+PROMPT_TOKENS = 128  # tokens of the prompt in the generation row
 
 
 def lengths(count, most):
-    """Prompt and output tokens of the trace's first requests, those that do not fit left out."""
+    """(prompt tokens, output tokens) of the trace's first `count` requests with at most `most` tokens together."""
     lines = (line for line in TRACE.read_text().splitlines() if not line.startswith("#"))
     pairs = [tuple(int(tokens) for tokens in line.split(",")[:2]) for line in lines]
     return [pair for pair in pairs if sum(pair) <= most][:count]
@@ -53,7 +54,7 @@ class HuggingFace:
         self.versions = f"PyTorch {torch.__version__}, transformers {transformers.__version__}"
 
     def generate_s(self, prompts, outputs):
-        """Seconds for `outputs` tokens after each of the prompts, which are numbers of tokens: padded on the left."""
+        """Seconds for `outputs` tokens after each prompt. `prompts` are lengths in tokens; prompts are padded on the left."""
         torch = self.torch
         longest = max(prompts)
         ids = torch.randint(1, self.vocabulary, (len(prompts), longest), device=self.device)
@@ -87,7 +88,7 @@ def generation(peer, options):
 
 
 def static_batching(peer, requests, batch):
-    """Tokens per second of those that were asked for."""
+    """Requested tokens/s of `generate` over padded groups of requests."""
     seconds = 0.0
     for i in range(0, len(requests), batch):
         group = requests[i:i + batch]
@@ -97,7 +98,7 @@ def static_batching(peer, requests, batch):
 
 
 def continuous_batching(options, requests):
-    """The same by a server of ours that has --batch requests at once, over a window of --seconds."""
+    """Requested tokens/s of our server with --batch requests at once, over a window of --seconds."""
     with tempfile.TemporaryDirectory() as scratch:
         scratch = pathlib.Path(scratch)
         model, trace = scratch / "model.gguf", scratch / "trace.csv"

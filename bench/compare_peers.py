@@ -24,7 +24,7 @@ from peer_tools import (LLAMA_OPTIONS, QUIET_SHARE, SHORT_RUNS, VERSIONS, Enviro
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MOST_LOAD = 0.5
-SCREENING_ROUNDS = 2  # with all settings of a peer; later ones only with those that are some test's best
+SCREENING_ROUNDS = 2  # rounds with all settings of a peer; later rounds take only those that were best in a test
 
 
 def default_cache() -> pathlib.Path:

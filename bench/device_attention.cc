@@ -1,5 +1,5 @@
-// Times a device's attention alone over a paged cache of random numbers, beside what the device
-// copies per second: one layer's, whose cache outlasts the device's own caches.
+// Times a device's attention alone over one layer of a paged KV cache of random numbers, which is
+// larger than the device's own caches, and compares it with the device's rate of copies.
 //
 //   baton-bench-device-attention [--device cuda] [--batch 64] [--context 8192]
 //                                [--prompts 8192,16384] [--repetitions 20]
@@ -36,7 +36,7 @@ T OrExit(absl::StatusOr<T> value) {
   std::exit(2);
 }
 
-// Fills device memory with bf16 numbers between -1 and 1, a piece again and again.
+// Fills device memory with bf16 numbers between -1 and 1, by copies of one piece.
 void FillRandom(Backend& backend, BackendBuffer& memory) {
   std::mt19937 random(1);
   std::uniform_real_distribution<float> uniform(-1, 1);
@@ -49,7 +49,7 @@ void FillRandom(Backend& backend, BackendBuffer& memory) {
   }
 }
 
-// `sequences` sequences of `tokens` tokens, of which each has `rows` rows in the pass.
+// A pass over `sequences` sequences of `tokens` tokens each, with `rows` query rows of each.
 class AttentionPass {
  public:
   AttentionPass(Backend& backend, int sequences, int tokens, int rows)
@@ -77,7 +77,7 @@ class AttentionPass {
              .dtype = KvType::kBf16};
   }
 
-  // The median of the time that one attention takes, `layers` of them enqueued together.
+  // The median time of one attention, in seconds, where `layers` of them are enqueued together.
   double Seconds(int repetitions, int layers) {
     const auto tensor = [&](const BackendBuffer& memory) {
       return Tensor{reinterpret_cast<float*>(memory.data()), rows_, columns_};
@@ -85,7 +85,7 @@ class AttentionPass {
     std::vector<double> seconds;
     for (int i = 0; i <= repetitions; ++i) {
       backend_.BeginPass({.rows = rows_, .sequences = sequences_});
-      backend_.Attention(tensor(queries_), view_, tensor(out_));  // plans
+      backend_.Attention(tensor(queries_), view_, tensor(out_));  // makes the plan that all use
       backend_.Synchronize();
       const absl::Time start = SteadyNow();
       for (int layer = 0; layer < layers; ++layer) {

@@ -67,7 +67,7 @@ def main():
         return complete(cluster.stub, request(ids=ids, max_tokens=2, temperature=0, ignore_eos=True)).timings
 
     with cluster:
-        run()  # connections, clocks of the CPU, the engine's knowledge of its own speed
+        run()  # warms up: connections, CPU clocks, and the engine's estimate of its own speed
         bytes_per_second = args.link_mbit * 1e6 / 8
         if bytes_per_second:
             cluster.links[0].set("both", bytes_per_second=bytes_per_second)

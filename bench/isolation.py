@@ -6,8 +6,8 @@
 Systems, each with the same two cores: `disaggregated` (a prefill worker on one core, a decode worker on the other), `never`
 (`--disaggregate never`: one worker on both cores, which is what one would run without disaggregation, and what llama-server
 does), `two` (`--disaggregate never` with a worker on each core), `llama-server` (both cores; bench/peer_server.py builds it).
-Router and load generator run beside them, with `disaggregated` on the prefill worker's core. First the streams alone, then with the prompts; a report in FILE keeps the systems
-that are not measured again. Takes half a minute for each system."""
+Router and load generator run beside them, with `disaggregated` on the prefill worker's core. First the streams run alone,
+then with the prompts; a report in FILE keeps the systems that are not measured again. Takes half a minute for each system."""
 import argparse
 import json
 import pathlib
@@ -19,7 +19,7 @@ from http_load import HttpLoad
 from serving import ROOT, Serving, free_port
 
 SYSTEMS = ("disaggregated", "never", "two", "llama-server")
-STREAMS, STEADY, LONG = 8, (64, 300), (2000, 2)  # tokens: prompt, output
+STREAMS, STEADY, LONG = 8, (64, 300), (2000, 2)  # number of streams; (prompt tokens, output tokens)
 
 
 def parse():
@@ -35,7 +35,7 @@ def parse():
 
 def baton(args, system):
     never = system != "disaggregated"
-    beside = 0 if system == "disaggregated" else None  # the decode worker's core is its own
+    beside = 0 if system == "disaggregated" else None  # leaves the decode worker its core alone
     serving = Serving(args.bin, args.model, [f"--disaggregate={'never' if never else 'always'}"], beside, beside)
     if system == "disaggregated":
         serving.add_worker("prefill", "--threads=1", "--cpu-set=0", cpu=0)
@@ -49,7 +49,7 @@ def baton(args, system):
                f"--class=long:rate={args.rate},input={LONG[0]},output={LONG[1]}"]
     result = {}
     with serving:
-        serving.load(1, classes[0])  # what the workers know of their speed
+        serving.load(1, classes[0])  # lets the workers learn their own speed
         for name, loads in {"idle": classes[:1], "loaded": classes}.items():
             report = serving.load(args.seconds, *loads, warmup=2)
             steady, long = report["classes"]["steady"], report["classes"].get("long")

@@ -1,5 +1,5 @@
-// Prints, as CSV, the time of each decode step with the KV cache and without it (all tokens
-// computed again).
+// Prints as CSV the time of each decode step with the KV cache and without it, where every step
+// computes all tokens again.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -26,13 +26,13 @@ class Bench {
     logits_.resize(static_cast<size_t>(model.config().vocab_size));
   }
 
-  // Milliseconds of one pass over `tokens` at positions from `first_position` on; the greedy next
-  // token.
+  // The time of one pass in milliseconds, and the next token by greedy sampling.
   struct Step {
     double milliseconds;
     int32_t token;
   };
-  // The fastest of three: the same pass again writes the same bytes.
+  // The fastest of three passes over `tokens` at positions from `first_position` on. Repeating a
+  // pass writes the same bytes.
   Step Run(const std::vector<int32_t>& tokens, int first_position) {
     Step best = RunOnce(tokens, first_position);
     for (int repeat = 1; repeat < 3; ++repeat) {

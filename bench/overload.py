@@ -19,7 +19,7 @@ import time
 from serving import ROOT, Serving, mock_serving
 
 OBJECTIVE = {"ttft": 500, "itl": 100}  # ms
-FOLLOWS = 0.95  # of what was offered, up to the knee
+FOLLOWS = 0.95  # least goodput, as a share of the offered rate, up to the knee
 seeds = itertools.count(1)
 
 
@@ -59,12 +59,12 @@ class Peak:
 
 def measure(router, rate, seconds, warmup, lengths):
     objective = ",".join(f"{name}={ms}ms" for name, ms in OBJECTIVE.items())
-    # Prompts of its own: those of the run before are in the workers' prefix caches.
+    # Each load has prompts of its own, since those of the last load are in the workers' prefix caches.
     report = router.load(seconds, f"--request-rate={rate}", f"--seed={next(seeds)}", f"--objective={objective}", *lengths,
                          warmup=warmup)
     row = report["classes"]["all"]
     reasons = [line.removeprefix("baton_router_refusals_total") for line in router.metrics().splitlines()
-               if line.startswith("baton_router_refusals_total")]  # since the router began
+               if line.startswith("baton_router_refusals_total")]  # counted since the router started
     return {"rate": rate, "offered_per_s": row["offered_per_s"], "goodput_per_s": row["goodput_per_s"],
             "completed_per_s": row["completed_per_s"], "refused": row["refused"], "failed": row["failed"],
             "ttft_p50_ms": row["ttft_ms"]["p50"], "ttft_p99_ms": row["ttft_ms"]["p99"], "itl_p99_ms": row["itl_ms"]["p99"],
@@ -90,7 +90,7 @@ def main():
                               [queue_time])
     lengths = (f"--input-len={tokens}", f"--output-len={output}")
     with router:
-        measure(router, rates[0], 1, 0.5, lengths)  # connections, what the workers know of their speed
+        measure(router, rates[0], 1, 0.5, lengths)  # makes connections, and workers learn their own speed
         time.sleep(0.5)
         idle_mb = router.resident_mb()
         rows = []

@@ -16,8 +16,8 @@ class Test:
 
     model: str  # weight type of the file, "Q4_1"
     name: str
-    depth: int = 0  # tokens in the cache before
-    batch: int = 1  # sequences at once; the figure is of all together
+    depth: int = 0  # tokens in the KV cache before the test
+    batch: int = 1  # sequences computed together; the figure is their sum
 
     def __str__(self) -> str:
         at = f" at depth {self.depth}" if self.depth else ""
@@ -28,12 +28,12 @@ class Test:
 class Goal:
     """One row. With `peers` the ratio is our tokens/s over the best peer's; without, it is our share of a limit."""
 
-    key: str  # for --rows
+    key: str  # name of the row in --rows
     what: str
     ours: Test
     at_least: float
     aim: float
-    peers: dict[str, Test] = field(default_factory=dict)  # peer -> what of it counts
+    peers: dict[str, Test] = field(default_factory=dict)  # peer -> the test that it is compared by
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class Figure:
     """The median of one participant's samples, in the setting that gave it the highest."""
 
     value: float
-    setting: str = ""  # "flash attention on"; empty where there is only one
+    setting: str = ""  # such as "flash attention on"; empty for a participant with one setting
 
 
 @dataclass(frozen=True)
 class Row:
     goal: Goal
     ours: Figure | None  # None: not measured
-    peers: dict[str, Figure]  # the peers that read this type
+    peers: dict[str, Figure]  # figures of the peers that can read this weight type
     ratio: float | None
 
     @property

@@ -20,7 +20,7 @@ from gguf import GGUFReader, GGUFValueType, GGUFWriter, LlamaFileType, TokenType
 
 EMBEDDING = "token_embd.weight"
 
-# Llama-3.2-1B.
+# The shape of Llama-3.2-1B.
 VOCABULARY = 128256
 WIDTH = 2048
 FEED_FORWARD = 8192
@@ -30,7 +30,7 @@ KV_HEADS = 8
 HEAD_DIM = 64
 
 BLOCK_VALUES = 256
-# The bytes of a block, and where its float16 scales are, with values that make weights of about +-0.02.
+# Bytes of a block, and the offsets of its float16 scales with values that make weights of about +-0.02.
 K_BLOCKS = {
     "Q4_K": (144, {0: 4e-5, 2: 3e-4}),
     "Q5_K": (176, {0: 2e-5, 2: 3e-4}),

@@ -14,7 +14,7 @@ import numpy
 import openvino
 import openvino_genai
 
-SHORT_PROMPT = 8  # tokens before a decode test; the pipeline does not begin with none
+SHORT_PROMPT = 8  # tokens of the prompt before a decode test, since the pipeline needs a prompt
 
 
 def generate(pipeline: openvino_genai.LLMPipeline, prompt_tokens: int, new_tokens: int) -> list[float]:

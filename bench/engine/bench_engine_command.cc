@@ -48,7 +48,7 @@ int Largest(const std::vector<int>& values) {
   return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
 }
 
-// Where the model is computed, and what that can do at most.
+// The processor that computes the model, and the measurement of its limits.
 class Processor {
  public:
   static absl::StatusOr<Processor> Of(const BenchEngineOptions& options, const EngineBench& bench) {
@@ -83,7 +83,8 @@ class Processor {
                       .float_gflops = peaks.f32_gflops};
   }
 
-  // What memory gives just now; a GPU's is nobody else's, so that it is what Measure found.
+  // The rate of memory at this moment. Nobody else uses a GPU's memory, so there it is the rate
+  // that Measure found.
   double MemoryGbPerSecond() { return memory_ ? memory_->GbPerSecond() : copy_gb_s_; }
 
  private:
@@ -96,7 +97,7 @@ class Processor {
 
   GgmlType weights_type_ = GgmlType::kF32;
   std::optional<CpuSettings> cpu_;
-  std::unique_ptr<MemoryReader> memory_;  // of a CPU
+  std::unique_ptr<MemoryReader> memory_;  // null on a GPU
   double copy_gb_s_ = 0;
 };
 
@@ -106,7 +107,7 @@ class TestRun {
   TestRun(const BenchEngineOptions& options, EngineBench& bench, Processor& processor)
       : options_(options), bench_(bench), processor_(processor) {}
 
-  // One cache for the largest of the tests. An error names the flags.
+  // Reserves one KV cache that is large enough for every test. An error names the flags.
   absl::Status Reserve() {
     const int depth = Largest(options_.depths);
     const int prompt = Largest(options_.prompts);
@@ -125,7 +126,7 @@ class TestRun {
                         absl::StrCat(status.message(), "; lower --batch or --n-depth"));
   }
 
-  // REQUIRES: Reserve() before.
+  // Runs every test. REQUIRES: Reserve() has succeeded.
   absl::StatusOr<std::vector<BenchResult>> All() {
     for (const int depth : options_.depths) {
       for (const int tokens : options_.prompts) {
@@ -173,8 +174,8 @@ class TestRun {
     return absl::OkStatus();
   }
 
-  // Adds `result` with a sample of each repetition; the first one warms up. Each computes `tokens`
-  // tokens.
+  // Calls `compute`, which computes `tokens` tokens, once to warm up and then once for each
+  // repetition. Adds `result` with one sample for each repetition.
   void Repeat(BenchResult result, int tokens, ProgressLine& progress,
               absl::FunctionRef<absl::Duration()> compute) {
     const bool reads = result.limit == BenchResult::Limit::kBandwidth;
@@ -198,7 +199,8 @@ class TestRun {
   std::vector<BenchResult> results_;
 };
 
-// Other programs of the machine, and its clock's changes, only ever lower a peak.
+// Takes the higher of two measurements of each peak: other programs and a lower clock of the
+// processor only ever lower it.
 BenchPeaks Better(const BenchPeaks& a, const BenchPeaks& b) {
   return {.memory_gb_s = std::max(a.memory_gb_s, b.memory_gb_s),
           .int8_gops = std::max(a.int8_gops, b.int8_gops),
@@ -237,7 +239,7 @@ absl::StatusOr<BenchReport> Measure(const BenchEngineOptions& options) {
   processor.Describe(*bench, report);
   TestRun tests(options, *bench, processor);
   BATON_RETURN_IF_ERROR(tests.Reserve());
-  // Before and after the tests, so that a time when the machine was slower shows less.
+  // Peaks are measured before and after the tests, since the machine may be slower for a while.
   BATON_ASSIGN_OR_RETURN(const BenchPeaks before, processor.Measure());
   BATON_ASSIGN_OR_RETURN(report.results, tests.All());
   BATON_ASSIGN_OR_RETURN(const BenchPeaks after, processor.Measure());

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kGiga = 1e9;
 
-// "pp512 @ d4096, 16 sequences"
+// The name of a test in the table, such as "pp512 @ d4096, 16 sequences".
 std::string Title(const BenchResult& result) {
   std::string title = result.test;
   if (result.depth > 0) absl::StrAppend(&title, " @ d", result.depth);
@@ -23,7 +23,7 @@ std::string Title(const BenchResult& result) {
   return title;
 }
 
-// The processor, and what it can do.
+// One line about the processor and its limits.
 std::string Device(const BenchReport& report) {
   const BenchPeaks& peaks = report.peaks;
   if (report.device != "cpu") {

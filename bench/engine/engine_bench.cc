@@ -16,11 +16,12 @@
 namespace baton {
 namespace {
 
-constexpr double kProductsOps = 100e9;  // of one repetition: long against the clock, short to wait
+// Operations of one repetition of Products: enough for the clock's resolution, soon over.
+constexpr double kProductsOps = 100e9;
 constexpr int64_t kMaxBlocks = int64_t{1} << 24;
-constexpr uint64_t kFreeMemoryParts = 10;  // one of them stays free
+constexpr uint64_t kFreeMemoryParts = 10;  // one tenth of the free memory stays free
 
-// The prompt: any tokens will do, and the same at every position of every run.
+// The prompt's token at `position`, which is the same in every call. Any tokens would do.
 int32_t TokenAt(int position, int vocab_size) {
   const uint64_t mixed = (static_cast<uint64_t>(position) + 1) * 0x9e3779b97f4a7c15u;
   return static_cast<int32_t>((mixed >> 33) % static_cast<uint64_t>(vocab_size));
@@ -88,7 +89,7 @@ absl::Status EngineBench::Reserve(int first_tokens, int tokens, int sequences) {
   BATON_ASSIGN_OR_RETURN(cache_, KvCache::Create(*backend_, layout, static_cast<int>(blocks)));
   block_tables_.assign(static_cast<size_t>(sequences), {});
   for (int s = 0; s < sequences; ++s) {
-    // Sequences side by side, as they grow together in an engine.
+    // The blocks of all sequences alternate, as if the sequences had grown together in an engine.
     for (int b = 0; b < blocks_each; ++b) {
       block_tables_[static_cast<size_t>(s)].push_back(b * sequences + s);
     }
@@ -135,7 +136,7 @@ void EngineBench::RunPrompt(int first_position, int end, bool want_logits,
 void EngineBench::Prepare(int depth, int sequences, absl::FunctionRef<void()> tick) {
   BATON_CHECK(sequences <= static_cast<int>(block_tables_.size()), "room for the sequences");
   if (prompt_in_cache_ < depth) RunPrompt(prompt_in_cache_, depth, /*want_logits=*/false, tick);
-  // The same tokens have the same K and V, so the others' are copied.
+  // The other sequences have the same tokens, so their K and V are copies of the first's.
   const int blocks = sequences > 1 ? cache_->layout().BlocksFor(depth) : 0;
   std::vector<uint8_t> bytes(cache_->layout().block_bytes());
   for (size_t b = 0; b < static_cast<size_t>(blocks); ++b) {
@@ -179,9 +180,9 @@ absl::Duration EngineBench::Decode(int steps) {
     sampler_->End();
     for (; taken <= step - backend_->steps_ahead(); ++taken) sampler_->Take();
     for (int s = 0; s < sequences_; ++s) {
-      batch.token_ids[static_cast<size_t>(s)] = ~s;  // the token that this step samples
+      batch.token_ids[static_cast<size_t>(s)] = ~s;  // the next input is what row s samples now
       ++batch.sequences[static_cast<size_t>(s)].first_position;
-      ++rows[static_cast<size_t>(s)].output_index;  // no counts: what is pending does not matter
+      ++rows[static_cast<size_t>(s)].output_index;  // greedy sampling needs no counts of tokens
     }
   }
   for (; taken < steps; ++taken) sampler_->Take();
@@ -247,7 +248,7 @@ BenchWork EngineBench::PrefillWork(int tokens) const {
 
 BenchWork EngineBench::DecodeWork(int depth, int steps, int sequences) const {
   const KvLayout layout = model_->MakeKvLayout(options_.block_size, options_.kv_dtype);
-  const double context = depth + (steps + 1) / 2.0;  // tokens that a step attends to, on average
+  const double context = depth + (steps + 1) / 2.0;  // mean number of tokens that a step attends to
   return {.bytes = static_cast<double>(WeightBytesPerPass()) / sequences +
                    context * static_cast<double>(layout.bytes_per_token()),
           .int8_ops = layers_ops_.int8 + head_ops_.int8,

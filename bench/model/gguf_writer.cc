@@ -11,7 +11,8 @@
 namespace baton {
 namespace {
 
-constexpr uint64_t kAlignment = 32;  // of the data section and of each tensor; the format's default
+// Bytes at whose multiples the data section and each tensor begin: the format's default.
+constexpr uint64_t kAlignment = 32;
 
 // Numbers of the format's value types.
 constexpr uint32_t kUint32 = 4;
@@ -22,7 +23,7 @@ constexpr uint32_t kArray = 9;
 
 uint64_t Aligned(uint64_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Little-endian, as this machine is.
+// Numbers of the format are little-endian, as this machine's are.
 template <class Number>
 void AppendNumber(std::string& out, Number value) {
   char raw[sizeof(value)];

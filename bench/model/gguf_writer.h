@@ -1,5 +1,5 @@
-// Writes a GGUF (version 3) file: the metadata and the tensors' list at once, then the tensors one
-// after the other, so that a file may be larger than memory.
+// A writer of GGUF files (version 3). It writes the metadata and the list of tensors first, then
+// one tensor after the other, so that a file may be larger than memory.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct GgufTensorEntry {
   size_t size_bytes() const;
 };
 
-// The keys and values, as the file holds them.
+// The metadata of a file, encoded as the file holds it. Each method adds one key with its value.
 class GgufMetadata {
  public:
   void Text(const std::string& key, const std::string& value);
@@ -31,7 +31,7 @@ class GgufMetadata {
   void Texts(const std::string& key, const std::vector<std::string>& values);
   void Int32s(const std::string& key, const std::vector<int32_t>& values);
 
-  uint64_t count() const { return count_; }
+  uint64_t count() const { return count_; }  // number of keys
   const std::string& bytes() const { return bytes_; }
 
  private:
@@ -41,17 +41,19 @@ class GgufMetadata {
   std::string bytes_;
 };
 
-// Single-threaded. Borrows the file, which is open for writing.
+// Not thread-safe. Borrows the file, which is open for writing. Errors name the file and say what
+// the system said.
 class GgufWriter {
  public:
   // `name` stands for the file in errors.
   GgufWriter(std::FILE* file, std::string name) : file_(file), name_(std::move(name)) {}
 
-  // Everything before the data. Errors say what the system said.
+  // Writes all that stands before the tensors' data.
   absl::Status WriteHeader(const GgufMetadata& metadata, absl::Span<const GgufTensorEntry> tensors);
-  // The next tensor's bytes, in the order of the header; a tensor in several pieces if need be.
+  // Writes the next bytes of the current tensor, in any number of pieces. Tensors come in the order
+  // of the header.
   absl::Status WriteData(absl::Span<const uint8_t> bytes);
-  // After the last byte of a tensor.
+  // Pads the tensor to the format's alignment. Call it after the last byte of each tensor.
   absl::Status EndTensor();
 
  private:
@@ -59,7 +61,7 @@ class GgufWriter {
 
   std::FILE* file_;
   std::string name_;
-  uint64_t written_ = 0;  // bytes of the whole file
+  uint64_t written_ = 0;  // bytes written to the file so far
 };
 
 }  // namespace baton

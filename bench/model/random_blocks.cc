@@ -11,17 +11,17 @@
 namespace baton {
 namespace {
 
-// A block format as random bytes with the scales put in.
+// A block format: random bytes, of which the scales are overwritten.
 struct BlockFormat {
   GgmlType type;
   int scale_at;          // offset of the scale (F16) in a block
   int min_at;            // offset of the minimum (F16); -1: none
   double spread;         // standard deviation of the values where the scale is 1
-  double min_per_scale;  // what makes the mean zero
+  double min_per_scale;  // minimum, as a multiple of the scale, that makes the mean zero
 };
 
-// Codes are uniform. K-quants multiply the scale by a uniform 6-bit (Q6_K: 8-bit signed) factor,
-// and take off the minimum times another one.
+// All codes are uniform. K-quants multiply the scale by a uniform 6-bit (Q6_K: 8-bit signed) factor
+// and subtract the minimum times another such factor.
 constexpr BlockFormat kFormats[] = {
     {GgmlType::kQ4_0, 0, -1, 4.61, 0},  {GgmlType::kQ4_1, 0, 2, 4.61, -7.5},
     {GgmlType::kQ5_0, 0, -1, 9.23, 0},  {GgmlType::kQ5_1, 0, 2, 9.23, -15.5},
@@ -35,8 +35,8 @@ const BlockFormat* FindFormat(GgmlType type) {
   return found == std::end(kFormats) ? nullptr : found;
 }
 
-// Numbers with random signs and mantissas and one exponent: their magnitudes are uniform in
-// [2^e, 2^(e + 1)).
+// A float format. Its random numbers have random signs and mantissas and one exponent e, so that
+// their magnitudes are uniform in [2^e, 2^(e + 1)).
 struct FloatFormat {
   uint32_t random_bits;  // sign and mantissa
   int exponent_shift;
@@ -47,7 +47,7 @@ bool IsFloat(GgmlType type) {
   return type == GgmlType::kF32 || type == GgmlType::kF16 || type == GgmlType::kBf16;
 }
 
-// xorshift64*: far quicker than the memory it fills.
+// A generator of random numbers, xorshift64*, which is far faster than the memory that it fills.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_((seed + 1) * 0x9e3779b97f4a7c15u | 1) {

@@ -13,9 +13,9 @@ namespace baton {
 // Q6_K.
 bool HasRandomBlocks(GgmlType type);
 
-// Fills `out` with blocks of `type` whose values have a mean near zero and about `deviation` as
-// standard deviation. Every code is equally likely; the same seed gives the same bytes. REQUIRES:
-// HasRandomBlocks(type), whole blocks, 1e-4 <= deviation <= 1.
+// Fills `out` with blocks of `type` whose values have a mean near zero and a standard deviation of
+// about `deviation`. Every code of a quantised type is equally likely. The same seed gives the same
+// bytes. REQUIRES: HasRandomBlocks(type), `out` is whole blocks, 1e-4 <= deviation <= 1.
 void FillRandomBlocks(GgmlType type, double deviation, uint64_t seed, absl::Span<uint8_t> out);
 
 }  // namespace baton

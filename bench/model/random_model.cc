@@ -25,11 +25,11 @@ namespace baton {
 namespace {
 
 constexpr ModelShape kShapes[] = {
-    // name, architecture, layers, width, feed-forward, heads, KV heads, head dimension, vocabulary,
-    // context, RoPE base, epsilon, tied
+    // Fields: name, architecture, layers, width, feed-forward width, heads, KV heads, head
+    // dimension, vocabulary size, context length, RoPE base, norm epsilon, tied.
     {"smollm2-135m", "llama", 30, 576, 1536, 9, 3, 64, 49152, 8192, 1e5f, 1e-5f, true},
     {"qwen2.5-0.5b", "qwen2", 24, 896, 4864, 14, 2, 64, 151936, 32768, 1e6f, 1e-6f, true},
-    // Without the norms of queries and keys, which its architecture has beside llama's.
+    // This shape leaves out the norms of queries and keys that qwen3 adds to llama's layers.
     {"qwen3-0.6b", "llama", 28, 1024, 3072, 16, 8, 128, 151936, 40960, 1e6f, 1e-6f, true},
     {"llama-3.2-1b", "llama", 16, 2048, 8192, 32, 8, 64, 128256, 131072, 5e5f, 1e-5f, true},
     {"llama-3.2-3b", "llama", 28, 3072, 8192, 24, 8, 128, 128256, 131072, 5e5f, 1e-5f, true},
@@ -43,7 +43,8 @@ constexpr GgmlType kTypes[] = {GgmlType::kF32,  GgmlType::kF16,  GgmlType::kBf16
 constexpr uint32_t kNormalToken = 1;
 constexpr uint32_t kControlToken = 3;
 
-// Keeps the residual stream's variance about constant over any number of layers.
+// Standard deviation of a matrix's weights. It keeps the variance of the residual stream about
+// constant over any number of layers.
 double DeviationOf(uint64_t columns) { return 0.5 / std::sqrt(static_cast<double>(columns)); }
 
 std::vector<GgufTensorEntry> TensorsOf(const ModelShape& shape, GgmlType type) {
@@ -79,7 +80,8 @@ std::vector<GgufTensorEntry> TensorsOf(const ModelShape& shape, GgmlType type) {
   return tensors;
 }
 
-// A byte-level vocabulary: the printable ASCII characters, one merge, and words that nothing makes.
+// Adds a byte-level vocabulary: the printable ASCII characters, one merge, and words that no merge
+// produces.
 void AddVocabulary(int size, GgufMetadata& metadata) {
   std::vector<std::string> tokens;
   for (char c = '!'; c <= '~'; ++c) tokens.push_back(std::string(1, c));

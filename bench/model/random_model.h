@@ -1,5 +1,5 @@
-// Model files with random weights in the shape of a known model: for measurements, which need the
-// sizes and not the answers.
+// Model files with random weights in the shape of a known model, for measurements: they need the
+// sizes of a model and not its answers.
 #pragma once
 
 #include <string>
@@ -22,30 +22,35 @@ struct ModelShape {
   int kv_heads;
   int head_dim;
   int vocab_size;
-  int context_length;
+  int context_length;  // tokens
   float rope_base;
   float norm_epsilon;
-  bool tied;  // the embedding is the head
+  bool tied;  // the embedding is also the output head
 };
 
-// INVALID_ARGUMENT names --shape and what there is.
+// Finds a shape by its name. INVALID_ARGUMENT names --shape and lists the known names.
 absl::StatusOr<ModelShape> FindModelShape(const std::string& name);
-// "q4_1", "Q4_K". INVALID_ARGUMENT names --weights and what there is.
+// Parses the name of a weight type, such as "q4_1" or "Q4_K". INVALID_ARGUMENT names --weights and
+// lists the known types.
 absl::StatusOr<GgmlType> ParseWeightsType(const std::string& name);
 
-// Writes a whole model: every matrix of `type`, the vectors in F32, and a vocabulary of the right
-// size that means nothing. The same arguments give the same bytes. INVALID_ARGUMENT where the
-// shape's rows are no whole blocks of the type; else what the system said.
+// Writes a whole model to `path`: matrices of `type`, vectors of F32, and a meaningless vocabulary
+// of the right size. The same arguments give the same bytes. INVALID_ARGUMENT if the shape's rows
+// are not whole blocks of the type; other errors say what the system said.
 absl::Status WriteRandomModel(const ModelShape& shape, GgmlType type, const std::string& path);
 
-// Such a file in memory, without a name. Gone with the object; what has it open keeps it.
+// A model file as WriteRandomModel writes it, but in memory and without a name. The memory is free
+// again once this object is gone and nobody has the file open or mapped.
 class RandomModelFile {
  public:
+  // RESOURCE_EXHAUSTED if there is no memory for the file twice, which loading needs; else the
+  // errors of WriteRandomModel.
   static absl::StatusOr<RandomModelFile> Create(const ModelShape& shape, GgmlType type);
   RandomModelFile(RandomModelFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   RandomModelFile& operator=(RandomModelFile&&) = delete;
   ~RandomModelFile();
 
+  // A path that opens the file in this process and its children.
   std::string path() const;
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 constexpr char kProgram[] = "baton bench serve";
 
-// That no flag says what another one replaces.
+// Checks that no flag is given beside another that replaces it.
 absl::Status CheckOptions(const FlagSet& flags) {
   for (const char* replaced :
        {"request-rate", "max-concurrency", "input-len", "output-len", "trace"}) {

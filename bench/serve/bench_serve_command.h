@@ -1,4 +1,4 @@
-// `baton bench serve`: an open-loop load on a router that runs, and what its clients see.
+// `baton bench serve` puts an open-loop load on a running router and measures what its clients see.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@
 namespace baton {
 
 struct BenchServeOptions {
-  LoadClass load;                    // the only class, where `classes` is empty
-  std::vector<std::string> classes;  // as ParseLoadClass takes them
-  std::string objective;             // as ParseLoadObjective takes it
+  LoadClass load;                    // the only class, if `classes` is empty
+  std::vector<std::string> classes;  // classes in the form of ParseLoadClass
+  std::string objective;             // objective in the form of ParseLoadObjective
   int vocab_size = 10'000;
   int seed = 1;
   bool json = false;
-  LoadOptions run;  // what is not above
+  LoadOptions run;  // the options that no field above holds
   TlsFlags tls;
 };
 

@@ -39,7 +39,7 @@ struct LoadRun::Class {
 
   const LoadClass load;
   LoadSource source;
-  absl::Time next = absl::InfiniteFuture();  // arrival; of a concurrency: never
+  absl::Time next = absl::InfiniteFuture();  // next arrival; never for a class with a concurrency
   LoadSamples samples;
 };
 
@@ -112,7 +112,7 @@ LoadReport LoadRun::Run() {
       sending = false;
       CutStreams();
     }
-    if (!sending && streams_.empty()) break;  // nothing is to be waited for
+    if (!sending && streams_.empty()) break;
     const absl::Duration wait =
         sending ? std::min(NextArrival(), measure_until_) - SteadyNow() : options_.timeout;
     void* tag = nullptr;

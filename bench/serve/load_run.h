@@ -24,17 +24,17 @@ struct LoadOptions {
   std::string server;  // host:port
   std::vector<LoadClass> classes;
   LoadObjective objective;
-  absl::Duration warmup = absl::Seconds(2);     // of the load, before what is measured
-  absl::Duration duration = absl::Seconds(20);  // measured
-  absl::Duration timeout = absl::Seconds(120);  // of a request
+  absl::Duration warmup = absl::Seconds(2);     // time under load before the measured window
+  absl::Duration duration = absl::Seconds(20);  // length of the measured window
+  absl::Duration timeout = absl::Seconds(120);  // deadline of each request
   int connections = 4;
-  uint32_t vocab_size = 10'000;
+  uint32_t vocab_size = 10'000;  // prompts have token ids below it
   uint64_t seed = 1;
 };
 
-// One thread does all of it: it sends what is due, then waits for the next message or the next
-// arrival, whichever is first. So no request waits for the answer to another, and a server that
-// falls behind shows in the latency of what was sent meanwhile.
+// The load generator. Use it on one thread, which does all the work: it sends the requests that are
+// due, then waits for the next message or the next arrival, whichever is first. So no request waits
+// for the answer to another, and the latency of later requests shows when the server falls behind.
 class LoadRun {
  public:
   // The error names a class, its trace or the server's address.
@@ -42,7 +42,7 @@ class LoadRun {
                                                          const Credentials& credentials);
   ~LoadRun();
 
-  // Returns when all requests have ended. Once.
+  // Sends the load and returns when all requests have ended. Call it once.
   LoadReport Run();
 
  private:
@@ -56,7 +56,7 @@ class LoadRun {
   void Take(Stream& stream, const v1::GenerateResponse& response, absl::Time now);
   void End(Stream& stream, absl::Time now);
   void Count(const Stream& stream, const absl::Status& status, absl::Time now);
-  // Ends the streams of concurrencies, which would otherwise go on for ever.
+  // Cancels the streams of classes with a concurrency: at the end of the load nobody needs them.
   void CutStreams();
   absl::Time NextArrival() const;
   bool Measured(absl::Time at) const { return at >= measure_from_ && at < measure_until_; }

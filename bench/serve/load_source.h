@@ -1,4 +1,4 @@
-// The requests of one class of a load, and when they arrive: drawn from a seed.
+// The requests of one class of a load and their arrival times, drawn from a seed.
 #pragma once
 
 #include <cstdint>
@@ -16,31 +16,33 @@ namespace baton {
 struct LoadClass {
   std::string name = "all";
   // One of the two:
-  double rate = 0;      // requests/s, a Poisson process: they arrive whatever became of the others
-  int concurrency = 0;  // streams; when one ends the next is sent
+  double rate = 0;      // requests/s of a Poisson process: no request waits for another's answer
+  int concurrency = 0;  // instead of a rate: open streams; when one ends the next is sent
   int input_tokens = 64;
   int output_tokens = 16;
-  std::string trace{};  // file of lengths and shared prefixes, in place of the two
+  std::string trace{};  // path of a file of lengths and shared prefixes; empty: the lengths above
 };
 
-// "long:rate=0.5,input=2000,output=2", "steady:concurrency=8,trace=FILE". The error names the part.
+// Parses a class such as "long:rate=0.5,input=2000,output=2" or "steady:concurrency=8,trace=FILE".
+// INVALID_ARGUMENT names the field.
 absl::StatusOr<LoadClass> ParseLoadClass(const std::string& text);
 
-// Not thread-safe. Equal classes and seeds give equal requests at equal times.
+// A source of requests. Equal classes and seeds give equal requests at equal times. Not
+// thread-safe.
 class LoadSource {
  public:
-  // Prompts are of token ids below `vocab_size`. The error names the trace.
+  // Prompts have token ids below `vocab_size`. An error names the field of the class or the trace.
   static absl::StatusOr<LoadSource> Create(const LoadClass& load, uint32_t vocab_size,
                                            uint64_t seed);
 
-  // Since the load began. Each is later than the one before. REQUIRES: a rate.
+  // The next arrival time, counted from the beginning of the load. REQUIRES: the class has a rate.
   absl::Duration NextArrival();
-  // No two prompts have a common beginning, but for what the trace says.
+  // The next request. Prompts share no prefix but the pages of the trace.
   v1::GenerateRequest NextRequest();
 
  private:
-  // A line of a trace. Each of its pages is of 8 tokens, the same wherever it occurs; what the
-  // prompt has beyond them is its own.
+  // One line of a trace. A page number stands for 8 tokens, which are the same wherever the number
+  // occurs; the rest of the prompt is unique.
   struct Lengths {
     int input_tokens = 0;
     int output_tokens = 0;
@@ -52,7 +54,7 @@ class LoadSource {
   double rate_;
   uint32_t vocab_size_;
   uint64_t seed_;
-  std::vector<Lengths> lengths_;  // in turn
+  std::vector<Lengths> lengths_;  // lengths of the requests, used in turn
   size_t turn_ = 0;
   absl::Duration arrival_ = absl::ZeroDuration();
   std::mt19937_64 arrivals_, tokens_;

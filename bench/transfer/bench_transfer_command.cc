@@ -22,9 +22,9 @@ constexpr char kProgram[] = "baton bench transfer";
 constexpr int kMinTriedBytes = 16 << 10;
 constexpr int kMaxTriedBytes = 64 << 20;
 constexpr int kMaxRounds = 1000;
-constexpr size_t kUsualCallBytes = size_t{1} << 20;  // of the socket, and of a protobuf field
-constexpr int kUsualConnections = 2;                 // as --kv-connections of a worker
-// Of what the first figures are about: pushes with and without checks, calls of 1 MiB.
+constexpr size_t kUsualCallBytes = size_t{1} << 20;  // bytes of a socket's call, a protobuf's field
+constexpr int kUsualConnections = 2;                 // default of a worker's --kv-connections
+// Samples in each round of the headline figures: pushes with and without checks, calls of 1 MiB.
 constexpr size_t kSamplesARound = 3;
 
 absl::Status CheckOptions(const BenchTransferOptions& options) {
@@ -39,7 +39,7 @@ absl::Status CheckOptions(const BenchTransferOptions& options) {
 
 using Samples = std::vector<TransferSample>;
 
-// All participants in turn, so that a time when the machine was slower meets each of them.
+// Measures all participants in turn, so that a time when the machine is slower affects all of them.
 class Rounds {
  public:
   Rounds(const BenchTransferOptions& options, const TransferCase& transfer)
@@ -111,7 +111,7 @@ class Rounds {
     return absl::OkStatus();
   }
 
-  // Round by round, what was measured alike kSamplesARound times.
+  // The first kSamplesARound entries, which measure the same thing, in the order of the rounds.
   static Samples FirstSamples(const std::vector<Samples>& by_entry) {
     Samples samples;
     for (size_t round = 0; round < by_entry.front().size(); ++round) {
@@ -122,12 +122,12 @@ class Rounds {
 
   const BenchTransferOptions& options_;
   const TransferCase& transfer_;
-  std::vector<PushVariant> variants_;  // kSamplesARound of the usual, then the sweep
-  std::vector<size_t> calls_;          // likewise, for the socket
-  std::vector<Samples> pushes_;        // [variant], of each round
-  std::vector<Samples> sockets_;       // [call], of each round
-  Samples unchecked_;                  // kSamplesARound of each round
-  Samples protobuf_;                   // one of each round
+  std::vector<PushVariant> variants_;  // kSamplesARound usual pushes, then those of the sweep
+  std::vector<size_t> calls_;          // bytes: kSamplesARound usual calls, then those of the sweep
+  std::vector<Samples> pushes_;        // [variants_][rounds]
+  std::vector<Samples> sockets_;       // [calls_][rounds]
+  Samples unchecked_;                  // kSamplesARound samples of each round
+  Samples protobuf_;                   // one sample of each round
 };
 
 absl::StatusOr<TransferReport> Measure(const BenchTransferOptions& options) {

@@ -1,5 +1,5 @@
-// `baton bench transfer`: how fast a KV cache moves between two processes on this machine, beside
-// what a bare socket does.
+// `baton bench transfer` measures how fast a KV cache moves between two processes on this machine,
+// and compares that with a bare socket.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 namespace baton {
 
 struct BenchTransferOptions {
-  std::string shape = "llama-3.1-8b";  // whose layers, KV heads and head dimension
-  uint64_t bytes = uint64_t{512} << 20;
-  std::string device = "cpu";  // cpu, cuda, cuda:N: in whose memory both caches of a push are
-  // Of the sweep: aimed at by messages of the push, given to each call of the socket.
+  std::string shape = "llama-3.1-8b";    // model shape with the layers, KV heads and head dimension
+  uint64_t bytes = uint64_t{512} << 20;  // size of the KV cache, about
+  std::string device = "cpu";            // cpu, cuda or cuda:N: memory of both KV caches of a push
+  // The sweep tries each of these sizes: a push's messages aim at it, a socket's calls have it.
   std::vector<int> message_bytes = {64 << 10, 256 << 10, 1 << 20, 2 << 20, 4 << 20};
-  std::vector<int> connections = {1, 2, 4};  // of the sweep, each with every size of messages
-  int rounds = 5;                            // of all participants in turn; medians count
+  std::vector<int> connections = {1, 2, 4};  // connections that the sweep tries with every size
+  int rounds = 5;                            // rounds over all participants; medians count
   bool json = false;
   std::string unchecked_program;  // path of baton-bench-unchecked; empty: it was not built
 };

@@ -1,7 +1,7 @@
-// baton-bench-unchecked SHAPE BYTES CONNECTIONS PUSHES DEVICE: the pushes of `baton bench transfer`
-// without CRCs and digests, to see what these cost. The linker puts the two functions below in the
-// place of the real ones (--wrap), in this program and no other: no flag of Baton can leave a check
-// out.
+// baton-bench-unchecked SHAPE BYTES CONNECTIONS PUSHES DEVICE
+// Measures the pushes of `baton bench transfer` without CRCs and digests, to see what these cost.
+// The linker puts the two functions below in the place of the real ones (--wrap), in this program
+// only: no flag of Baton can leave out a check.
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -30,7 +30,8 @@ namespace {
 
 constexpr char kProgram[] = "baton-bench-unchecked";
 
-// Whether the linker did what it was told: another signature would need another name.
+// Checks that the linker has replaced both functions. It finds them by their mangled names, which
+// change with their signatures.
 absl::Status CheckUnchecked() {
   const internal::v1::ModelIdentity identity;
   const PageCrcTable crcs(1, 1);

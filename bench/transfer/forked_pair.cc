@@ -40,10 +40,10 @@ void WriteLine(int fd, const std::string& text) {
   }
 }
 
-// A forked process and the pipe on which it says one line.
+// A forked process and the pipe on which it sends its lines.
 class Child {
  public:
-  // Runs `body` with the pipe's end in a new process, and ends that.
+  // Runs `body` in a new process, with the end of the pipe to write to, and then ends that process.
   static absl::StatusOr<Child> Fork(const std::function<void(int fd)>& body) {
     int ends[2];
     if (pipe(ends) != 0) return absl::ResourceExhaustedError("no file descriptor for a pipe");
@@ -76,7 +76,7 @@ class Child {
 
   pid_t pid() const { return pid_; }
 
-  // What it said, or the error that it said instead.
+  // The next line from the process, or the error that the process sent in its place.
   absl::StatusOr<std::string> ReadLine(absl::Time deadline) {
     std::string line;
     while (true) {
@@ -108,7 +108,6 @@ std::string ErrorLine(const absl::Status& status) {
 
 }  // namespace
 
-// "bytes seconds cpu_seconds;..."
 std::string EncodeSamples(const std::vector<TransferSample>& samples) {
   std::string line;
   for (const TransferSample& sample : samples) {

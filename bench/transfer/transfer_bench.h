@@ -1,5 +1,5 @@
-// Moves a KV cache between two processes on loopback: the way Baton does, through a bare socket,
-// and in a protobuf field.
+// Three ways of moving a KV cache between two processes on loopback: Baton's push, a bare socket,
+// and a protobuf field.
 #pragma once
 
 #include <cstddef>
@@ -19,57 +19,58 @@
 
 namespace baton {
 
-// The sequence whose cache is moved.
+// The sequence whose KV cache is moved.
 struct TransferCase {
   KvLayout layout;
   int tokens = 0;
-  int chunk_tokens = 512;      // announced together, as a prefill step computes them
-  std::string device = "cpu";  // whose memory has the cache that is pushed: cpu, cuda, cuda:N
+  int chunk_tokens = 512;      // tokens announced together, as a prefill step would
+  std::string device = "cpu";  // cpu, cuda or cuda:N: memory of the KV cache that is pushed
 
   size_t bytes() const { return static_cast<size_t>(tokens) * layout.bytes_per_token(); }
 };
 
-// The longest sequence of whole blocks, in a known model's shape, that is no larger than `bytes`.
-// INVALID_ARGUMENT names --shape or --bytes.
+// The longest sequence of whole blocks whose KV cache in a known model's shape takes at most
+// `bytes`. INVALID_ARGUMENT names --shape or --bytes.
 absl::StatusOr<TransferCase> TransferCaseFor(const std::string& shape, uint64_t bytes);
 
 inline constexpr absl::Duration kTransferTimeout = absl::Seconds(60);
 
-// Each function below makes the two processes, moves the cache once to warm up, then once for each
-// entry of its list, and gives a sample for each. What is received lies in the receiver's cache.
-// REQUIRES: as RunForkedPair.
+// Each Measure function below forks the two processes, moves the cache once to warm up, then once
+// for each entry of its list, and returns a sample for each entry. The receiver writes what it
+// receives into a KV cache of its own. REQUIRES: this process has one thread and has not used gRPC.
 
 struct PushVariant {
-  std::optional<size_t> message_bytes = {};  // to aim at; nullopt: the sender's own choice
+  std::optional<size_t> message_bytes = {};  // payload to aim at; nullopt: the sender's choice
   int connections = 1;
 };
-// PushClient to PushService with everything that guards a push. The sender's page CRCs are there
-// before, as a prefill worker makes them when it computes a page; in a device's memory they are
-// made and compared as the push stages the pages. Errors of the device name --device.
+// Measures a push from PushClient to PushService with all its checks. The CRCs of the sender's
+// pages are computed before the measurement, as a prefill worker computes them with the pages; for
+// a cache in a device's memory the push computes them while it stages the pages. Device errors name
+// --device.
 absl::StatusOr<std::vector<TransferSample>> MeasureKvPush(const TransferCase& transfer,
                                                           const std::vector<PushVariant>& variants);
 
-// A TCP socket with default buffers between two regions of the cache's size. An entry is the bytes
-// of each read and write.
+// Measures a TCP socket with default buffers between two regions of the cache's size. An entry is
+// the number of bytes of each read and write.
 absl::StatusOr<std::vector<TransferSample>> MeasureSocket(const TransferCase& transfer,
                                                           const std::vector<size_t>& call_bytes);
 
-// A stream of messages of gRPC with a protobuf `bytes` field, unchecked, everything at its
-// defaults. An entry is the bytes of each field.
+// Measures a gRPC stream of messages with a protobuf `bytes` field, without checks and with all
+// defaults of gRPC. An entry is the number of bytes of each field.
 absl::StatusOr<std::vector<TransferSample>> MeasureProtobufBytes(
     const TransferCase& transfer, const std::vector<size_t>& message_bytes);
 
-// A cache that holds the case's sequence, in blocks that do not follow each other.
+// A KV cache with the blocks of the case's sequence, in shuffled order.
 struct TransferCache {
   static absl::StatusOr<TransferCache> Create(const TransferCase& transfer,
                                               const std::string& device = "cpu");
-  // Random bytes everywhere.
+  // Fills every block with pseudorandom bytes.
   void Fill();
   uint8_t* data() const { return cache->Block(0); }
 
   std::unique_ptr<Backend> backend;
   std::unique_ptr<KvCache> cache;
-  std::unique_ptr<KvStaging> staging;  // where the cache is in a device's memory; else null
+  std::unique_ptr<KvStaging> staging;  // null if the cache is in host memory
   std::vector<int32_t> block_table;
 };
 

@@ -1,4 +1,4 @@
-// What one would write first: each message a protobuf with a `bytes` field.
+// The transfer that one would write first: each message is a protobuf with a `bytes` field.
 #include <algorithm>
 #include <cstring>
 
@@ -17,7 +17,7 @@ using internal::v1::KvTransferService;
 using internal::v1::PushRequest;
 using internal::v1::PushResponse;
 
-// Copies what arrives into the cache, from its beginning; answers the call's last message.
+// Copies the fields that arrive into the cache one after the other, and answers at the call's end.
 class CopyingService final : public KvTransferService::Service {
  public:
   CopyingService(uint8_t* to, size_t bytes) : to_(to), bytes_(bytes) {}

@@ -1,4 +1,4 @@
-// Baton's own way: what a prefill worker does after each layer, and a decode worker's push service.
+// Baton's own transfer: the push of a prefill worker to the push service of a decode worker.
 #include <algorithm>
 #include <future>
 #include <utility>
@@ -88,7 +88,7 @@ KvSender::Config SenderConfig(const TransferCase& transfer, uint32_t attempt,
   return config;
 }
 
-// A decode worker without an engine: the attempts 1 to `attempts` find their blocks granted.
+// A decode worker without an engine: it grants the blocks of attempts 1 to `attempts` at once.
 absl::Status ReceivePushes(const TransferCase& transfer, uint32_t attempts,
                            const ReadyFunction& ready) {
   TuneProcessForBulk();
@@ -102,7 +102,7 @@ absl::Status ReceivePushes(const TransferCase& transfer, uint32_t attempts,
   options.flags.listen = "127.0.0.1:0";
   options.internal = true;
   BATON_ASSIGN_OR_RETURN(const auto server, ServerProcess::Create(std::move(options), metrics));
-  // A higher attempt would end the one before it: they are made one after the other.
+  // One attempt is expected at a time, since a higher attempt would end the one before it.
   std::function<void(uint32_t)> expect = [&](uint32_t attempt) {
     if (attempt > attempts) return;
     auto receiver = std::make_shared<std::weak_ptr<AttemptReceiver>>();
@@ -134,14 +134,14 @@ absl::Status ReceivePushes(const TransferCase& transfer, uint32_t attempts,
   return absl::CancelledError("the receiver was told to end");
 }
 
-// What the engine does as it computes pages, long before most of them are sent.
+// Computes all page CRCs, as the engine does when it computes pages, long before most are sent.
 void StoreAllPageCrcs(const TransferCase& transfer, TransferCache& cache) {
   for (int layer = 0; layer < transfer.layout.layers; ++layer) {
     StorePageCrcs(*cache.cache, cache.block_table, layer, 0, transfer.tokens);
   }
 }
 
-// What a prefill call does, as if the computation took no time.
+// Announces every layer of every chunk, as a prefill call whose computation takes no time.
 void AnnounceAll(const TransferCase& transfer, const TransferCache& cache, PushClient& push) {
   const int block_size = transfer.layout.block_size;
   for (int first = 0; first < transfer.tokens; first += transfer.chunk_tokens) {

@@ -1,4 +1,4 @@
-// The bare TCP socket.
+// The transfer through a bare TCP socket.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -49,7 +49,8 @@ sockaddr_in Loopback(uint16_t port) {
   return address;
 }
 
-// For every region the sender first says the bytes of a call; one byte answers when all is there.
+// For every region the sender first sends the number of bytes of a call. One byte answers when the
+// whole region has arrived.
 absl::Status ReceiveBytes(const TransferCase& transfer, const ReadyFunction& ready) {
   BATON_ASSIGN_OR_RETURN(const TransferCache cache, TransferCache::Create(transfer));
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
