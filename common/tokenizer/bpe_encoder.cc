@@ -12,8 +12,8 @@ namespace baton {
 namespace {
 
 constexpr size_t kMaxPieceBytes = size_t{1} << 30;
-constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();  // index past either end
-constexpr int32_t kMergedAway = -2;  // id of a symbol that its left neighbour took in
+constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();  // no neighbour: end of the list
+constexpr int32_t kMergedAway = -2;  // id of a symbol that was merged into its left neighbour
 
 uint64_t PairKey(int32_t left, int32_t right) {
   return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
@@ -58,7 +58,8 @@ std::optional<size_t> BpeEncoder::Encode(absl::string_view piece, Scratch& scrat
     ++scratch.heap_operations;
     const Merge& merge = merges_[candidate >> 32];
     const auto left = static_cast<uint32_t>(candidate);
-    // Tokens only grow, so a pair that still stands where it was found is the pair that was found.
+    // Candidates may be outdated. Tokens only grow, so if the pair still stands at its place, it is
+    // the pair that was found.
     const uint32_t right = symbols[left].next;
     const bool stands = symbols[left].id == merge.left && right != kNone;
     if (stands && symbols[right].id == merge.right) MergeWithNext(left, merge.merged, scratch);

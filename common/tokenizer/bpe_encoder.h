@@ -1,4 +1,4 @@
-// Byte-pair encoding of one piece of text, in n log n.
+// Byte-pair encoding (BPE) of one piece of text in O(n log n).
 #pragma once
 
 #include <array>
@@ -13,8 +13,9 @@
 
 namespace baton {
 
-// Merges neighbours in the order of their rank, the leftmost first among equals, until no pair is
-// left that merges. Immutable and thread-safe; the scratch is one thread's.
+// Starts with one token for each byte and merges adjacent tokens until no pair has a merge. The
+// pair with the lowest rank merges first; of equal pairs the leftmost. Immutable and thread-safe;
+// each thread needs a Scratch of its own.
 class BpeEncoder {
  public:
   static constexpr int32_t kNoToken = -1;
@@ -24,25 +25,27 @@ class BpeEncoder {
     int32_t right;
     int32_t merged;
   };
+  // A token of the piece, an element of a doubly linked list.
   struct Symbol {
     int32_t id;
-    uint32_t next;  // index of its neighbours
-    uint32_t previous;
+    uint32_t next;      // index of the right neighbour
+    uint32_t previous;  // index of the left neighbour
   };
-  // Memory that calls share.
+  // Memory that one call after another uses.
   struct Scratch {
     std::vector<Symbol> symbols;
     std::vector<uint64_t> candidates;  // heap of rank << 32 | index of the left symbol
-    uint64_t heap_operations = 0;      // insertions and removals, of all calls
+    uint64_t heap_operations = 0;      // insertions and removals of all calls together
   };
 
-  // `byte_ids`: the token of each byte value, or kNoToken. `merges` by rank; of equal pairs the
-  // first counts. REQUIRES: no token of a merge is empty; fewer than 2^32 merges.
+  // `byte_ids` is the token of each byte value, or kNoToken. `merges` is ordered by rank; of two
+  // merges of one pair the first counts. REQUIRES: no token of a merge is empty; fewer than 2^32 -
+  // 1 merges.
   BpeEncoder(const std::array<int32_t, 256>& byte_ids, std::vector<Merge> merges);
 
-  // Appends the tokens of `piece` to `ids`. A byte without a token is left out, as if it had not
-  // been there; the result is the index of the first one, where there is any. REQUIRES: piece under
-  // 1 GiB.
+  // Appends the tokens of `piece` to `ids`. Bytes without a token are left out before merging.
+  // Returns the offset of the first byte that was left out, nullopt if none was. REQUIRES: `piece`
+  // is shorter than 1 GiB.
   std::optional<size_t> Encode(absl::string_view piece, Scratch& scratch,
                                std::vector<int32_t>& ids) const;
 
@@ -51,8 +54,8 @@ class BpeEncoder {
   void MergeWithNext(uint32_t left, int32_t merged, Scratch& scratch) const;
 
   std::array<int32_t, 256> byte_ids_;
-  std::vector<Merge> merges_;                             // by rank
-  absl::flat_hash_map<uint64_t, uint32_t> rank_of_pair_;  // left << 32 | right
+  std::vector<Merge> merges_;                             // [rank]
+  absl::flat_hash_map<uint64_t, uint32_t> rank_of_pair_;  // left << 32 | right -> rank
 };
 
 }  // namespace baton

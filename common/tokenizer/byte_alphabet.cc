@@ -15,7 +15,7 @@ constexpr bool StandsForItself(uint32_t byte) {
   return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
 }
 
-// Byte of each code point below kAlphabetEnd.
+// The byte of each code point below kAlphabetEnd.
 constexpr std::array<int16_t, kAlphabetEnd> MakeByteOfCodePoint() {
   std::array<int16_t, kAlphabetEnd> bytes{};
   bytes.fill(kNoByte);
@@ -28,7 +28,7 @@ constexpr std::array<int16_t, kAlphabetEnd> MakeByteOfCodePoint() {
 
 constexpr std::array<int16_t, kAlphabetEnd> kByteOfCodePoint = MakeByteOfCodePoint();
 
-// REQUIRES: a character of at most two bytes.
+// The code point of a character. REQUIRES: `character` is one UTF-8 character of at most two bytes.
 uint32_t CodePoint(absl::string_view character) {
   const auto lead = static_cast<uint8_t>(character[0]);
   if (character.size() == 1) return lead;

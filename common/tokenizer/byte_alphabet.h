@@ -1,5 +1,5 @@
-// The alphabet in which byte-level vocabularies write bytes: one printable character for each of
-// the 256 values.
+// The alphabet of byte-level vocabularies, which write each of the 256 byte values as a printable
+// character.
 #pragma once
 
 #include <optional>
@@ -9,9 +9,9 @@
 
 namespace baton {
 
-// The bytes that `text` (UTF-8) writes: printable ASCII and most of Latin-1 stand for themselves,
-// the other 68 values are U+0100 onwards ("Ġ" is the space). Nothing when a character is not of the
-// alphabet.
+// Returns the bytes that `text` (UTF-8) stands for. Printable ASCII and most of Latin-1 stand for
+// themselves; U+0100 onwards stand for the other 68 values ("Ġ" is the space). nullopt if a
+// character is not in the alphabet.
 std::optional<std::string> BytesFromAlphabet(absl::string_view text);
 
 }  // namespace baton

@@ -16,9 +16,9 @@
 namespace baton {
 namespace {
 
-// What the classes of the expressions below stand for, always inside brackets. The reference
-// tokenizers know Unicode 16, PCRE2 10.42 only Unicode 14, so what was added since is listed here;
-// and PCRE2's own \s holds U+180E, which left White_Space in Unicode 6.3.
+// The character classes of the expressions below, to be used inside brackets. The reference
+// tokenizers know Unicode 16 and PCRE2 10.42 only Unicode 14, so the later additions are listed
+// here. PCRE2's own \s has U+180E, which is no White_Space since Unicode 6.3.
 constexpr char kWhiteSpace[] = R"(\p{Z}\x09-\x0D\x85)";
 constexpr char kLetters[] =
     R"(\p{L}\x{1C89}-\x{1C8A}\x{A7CB}-\x{A7CD}\x{A7DA}-\x{A7DC}\x{105C0}-\x{105F3})"
@@ -35,8 +35,8 @@ constexpr char kNumbers[] =
 
 constexpr char kGpt2[] =
     R"('(?:[sdmt]|ll|ve|re)| ?[\p{L}]+| ?[\p{N}]+| ?[^\s\p{L}\p{N}]+|[\s]+(?![^\s])|[\s]+)";
-// "Digits one by one, then the expression of GPT-2" as one expression: a run of spaces ends before
-// a digit as it does before the end of the text.
+// The two steps of "single digits, then the expression of GPT-2" in one expression: a sequence of
+// spaces ends before a digit as it does before the end of the text.
 constexpr char kDigitsApart[] =
     R"('(?:[sdmt]|ll|ve|re)| ?[\p{L}]+|[\p{N}]| ?[^\s\p{L}\p{N}]+|[\s]+(?![^\s\p{N}])|[\s]+)";
 constexpr char kLlama3[] =
@@ -102,12 +102,12 @@ absl::StatusOr<PreTokenizer> PreTokenizer::Create(absl::string_view name,
     return absl::InternalError(absl::StrCat("PCRE2 error ", error, " at ", error_offset,
                                             " of the expression of pre-tokenizer ", name));
   }
-  // Without executable memory the interpreter finds the same pieces, some ten times slower.
+  // Where no executable memory is allowed, PCRE2 interprets: same pieces, about ten times slower.
   if (options.use_jit) pcre2_jit_compile(rep->code.get(), PCRE2_JIT_COMPLETE);
   rep->context.reset(pcre2_match_context_create(nullptr));
   BATON_CHECK(rep->context != nullptr, "out of memory");
-  // The expressions backtrack at most twice over a run, so no limit is needed, and a limit reached
-  // would cut a text otherwise than in training.
+  // The expressions backtrack at most twice over a sequence of characters, so no limit is needed; a
+  // limit that is reached would split a text otherwise than in training.
   pcre2_set_match_limit(rep->context.get(), options.match_limit);
   pcre2_set_depth_limit(rep->context.get(), std::numeric_limits<uint32_t>::max());
   pcre2_set_heap_limit(rep->context.get(), std::numeric_limits<uint32_t>::max());
@@ -130,7 +130,7 @@ void PreTokenizer::Split(absl::string_view text,
   const std::unique_ptr<pcre2_match_data, FreePcre2> match(pcre2_match_data_create(1, nullptr));
   BATON_CHECK(match != nullptr, "out of memory");
   size_t begin = 0;
-  bool well_formed = true;  // of what lies between begin and end
+  bool well_formed = true;  // whether text[begin, end) is UTF-8
   for (size_t end = 0; end <= text.size();) {
     Utf8Unit unit{Utf8Unit::Kind::kInvalid, 1};
     if (end < text.size()) unit = NextUtf8Unit(text.substr(end));

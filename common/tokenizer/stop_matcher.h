@@ -1,4 +1,5 @@
-// Cuts a stream of text at the first stop string; nothing past it ever leaks.
+// A matcher that ends a stream of text at the first stop string, so that nothing past it is
+// delivered.
 #pragma once
 
 #include <cstddef>
@@ -12,43 +13,44 @@
 
 namespace baton {
 
-// Finds the first stop string in a stream of text and holds back whatever may be its beginning.
-// First is the one that ends first; among stops that end at the same place, the one that starts
-// first wins; then the earlier in the list. An empty stop never matches. Linear in the text for
-// each stop. One stream's; not thread-safe.
+// Finds the first stop string in a stream of text and holds back text that may begin one. The first
+// stop string is the one that ends first; of several with the same end, the one that starts first;
+// then the one that stands first in the list. An empty stop string never matches. Takes linear time
+// for each stop string. Each stream needs a matcher of its own. Not thread-safe.
 class StopMatcher {
  public:
   StopMatcher(std::vector<std::string> stops, bool include_stop_in_output);
 
   struct Result {
-    std::string text;                 // safe to deliver
-    std::optional<std::string> stop;  // matched: the text is complete, later input is ignored
+    std::string text;                 // text that may be delivered
+    std::optional<std::string> stop;  // the stop string that matched; later input is ignored
   };
+  // Takes the next text of the stream.
   Result Push(absl::string_view text);
-  // Text in which no stop ends, though one may begin there: what is safe to deliver. REQUIRES:
-  // !matched().
+  // Takes the next text of the stream, in which no stop string may end, though one may begin in it.
+  // Returns the text that may be delivered. REQUIRES: !matched().
   std::string Pass(absl::string_view text);
-  // The end without a match: what was held back.
+  // Ends the stream and returns the text that was held back, empty after a match.
   std::string Finish();
   bool matched() const { return matched_; }
 
  private:
-  // A Knuth-Morris-Pratt automaton: one step for each byte of text, amortised.
+  // A Knuth-Morris-Pratt automaton, which takes amortised constant time for each byte.
   struct Stop {
     std::string text;
-    std::vector<size_t> border;  // [i]: longest proper prefix of text that ends text[0..i]
-    size_t progress = 0;         // longest prefix of text, but not all, that ends the stream so far
+    std::vector<size_t> border;  // [i]: size of the longest proper prefix that ends text[0..i]
+    size_t progress = 0;         // size of the longest proper prefix that ends the stream so far
   };
-  // The stop that `byte` completes, the longest of several; null where it completes none.
+  // The stop string that `byte` completes, the longest of several; null if it completes none.
   const Stop* Advance(char byte);
-  // `text` without its end that may be the beginning of a stop, which is held back.
+  // Returns `text` without the end that may begin a stop string, and holds that end back.
   std::string HoldBack(std::string text);
 
   std::vector<Stop> stops_;
   bool include_stop_in_output_;
   bool matched_ = false;
-  std::string
-      held_;  // the longest beginning of a stop that ends the stream: shorter than the longest stop
+  // The end of the stream that may begin a stop string: shorter than the longest stop string.
+  std::string held_;
 };
 
 }  // namespace baton

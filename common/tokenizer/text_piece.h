@@ -1,15 +1,16 @@
-// Text with its origin: what lies between the chat template and the tokenizer.
+// Text with its origin, which the chat template gives the tokenizer.
 #pragma once
 
 #include <string>
 
 namespace baton {
 
-// A rendered prompt is a list of pieces whose texts are concatenated. A special-token literal ("<|im_end|>") becomes a
-// control token only where every one of its bytes comes from trusted text; ordinary tokens may span pieces.
+// A piece of a rendered prompt. The prompt is the concatenation of its pieces' texts. The literal
+// of a special token ("<|im_end|>") becomes a control token only if all its bytes are from trusted
+// text; ordinary tokens may span pieces.
 struct TextPiece {
   std::string text;
-  bool trusted = false;  // text of the template or of a caller who set parse_special, not of a user
+  bool trusted = false;  // the text is of the template or of a caller who set parse_special
   friend bool operator==(const TextPiece&, const TextPiece&) = default;
 };
 

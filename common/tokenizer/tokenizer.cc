@@ -20,7 +20,7 @@
 namespace baton {
 namespace {
 
-// What ends a turn in the chat formats; some files name only one of several as EOS.
+// The tokens that end a turn in the chat formats. Some files name only one of several as EOS.
 constexpr absl::string_view kEndOfTurnLiterals[] = {
     "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|endoftext|>", "<|end|>", "<end_of_turn>", "</s>"};
 
@@ -77,7 +77,7 @@ absl::StatusOr<LiteralMatcher> CollectLiterals(const Vocabulary& vocabulary) {
   return literals;
 }
 
-// The token that `key` names, if the file has the key.
+// The token id at `key`; nullopt if the file lacks the key.
 absl::StatusOr<std::optional<int32_t>> LoadTokenId(const GgufFile& file, absl::string_view key,
                                                    int vocab_size) {
   if (!file.Has(key)) return std::nullopt;
@@ -89,7 +89,8 @@ absl::StatusOr<std::optional<int32_t>> LoadTokenId(const GgufFile& file, absl::s
   return static_cast<int32_t>(id);
 }
 
-// Whether the token of `id_key` is added to a text; what the file says explicitly needs the token.
+// Whether the token of `id_key` is added to a text. An error if the file says so but lacks the
+// token.
 absl::StatusOr<bool> LoadAddFlag(const GgufFile& file, absl::string_view key,
                                  absl::string_view id_key, bool by_default) {
   if (!file.Has(key)) return by_default && file.Has(id_key);
@@ -131,7 +132,7 @@ struct Tokenizer::Rep {
   std::string digest = {};
 
   absl::Status LoadSpecialTokens(const GgufFile& file);
-  // The tokens of `text`, and where its first byte is that no token can stand for, if any.
+  // The tokens of a text, and the offset of the first byte that no token can stand for, if any.
   struct Encoded {
     std::vector<int32_t> ids;
     std::optional<size_t> first_left_out;
@@ -166,7 +167,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const GgufFile& file)
   };
   absl::StatusOr<std::unique_ptr<Rep>> rep = load();
   if (!rep.ok()) {
-    // The reader names the file itself.
+    // The reader's errors name the file already.
     const absl::string_view message = rep.status().message();
     if (absl::StartsWith(message, file.path())) return rep.status();
     return absl::Status(rep.status().code(), absl::StrCat(file.path(), ": ", message));

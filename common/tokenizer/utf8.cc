@@ -12,7 +12,7 @@ struct ByteRange {
   uint8_t high;
 };
 
-// Bytes of the character that `lead` begins; 0 when it begins none.
+// The size in bytes of the character that `lead` begins; 0 if it begins none.
 size_t CharacterSize(uint8_t lead) {
   if (lead < 0x80) return 1;
   if (lead < 0xC2) return 0;  // continuation bytes, and the overlong C0 and C1
@@ -21,7 +21,8 @@ size_t CharacterSize(uint8_t lead) {
   return lead < 0xF5 ? 4 : 0;
 }
 
-// The second byte excludes overlong forms, surrogates and what lies past U+10FFFF.
+// The values of a second byte after `lead`. They exclude overlong forms, surrogates and code points
+// above U+10FFFF.
 ByteRange SecondByte(uint8_t lead) {
   switch (lead) {
     case 0xE0:

@@ -1,4 +1,4 @@
-// One step through bytes that should be UTF-8: what every reader of untrusted text here agrees on.
+// One step through bytes that should be UTF-8, on which all readers of untrusted text agree.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,15 @@ namespace baton {
 
 struct Utf8Unit {
   enum class Kind {
-    kCharacter,  // one well-formed character
-    kInvalid,    // a maximal subpart of an ill-formed sequence (Unicode 3.9): one U+FFFD stands for
-                 // it
-    kIncomplete,  // all that is left, and more bytes could make it a character
+    kCharacter,   // one well-formed character
+    kInvalid,     // a maximal subpart of an ill-formed sequence (Unicode 3.9): becomes one U+FFFD
+    kIncomplete,  // all remaining bytes, which more bytes could make a character
   };
   Kind kind;
   size_t size;  // bytes, 1 to 4
 };
 
-// What `bytes` begins with. REQUIRES: not empty.
+// The unit that `bytes` begins with. REQUIRES: `bytes` is not empty.
 Utf8Unit NextUtf8Unit(absl::string_view bytes);
 
 }  // namespace baton

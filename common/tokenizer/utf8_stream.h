@@ -1,4 +1,4 @@
-// Streams whole UTF-8 characters out of token bytes that may end anywhere.
+// A stream of whole UTF-8 characters, made of token bytes that may end inside a character.
 #pragma once
 
 #include <string>
@@ -7,22 +7,21 @@
 
 namespace baton {
 
-// Turns a stream of token bytes into a stream of whole UTF-8 characters. What is invalid becomes
-// U+FFFD (one for each maximal subpart, as in the Unicode Standard and WHATWG), in the same places
-// as in a decoding of the whole sequence at once. One stream's; not thread-safe.
+// Invalid bytes become U+FFFD, one for each maximal subpart (as in the Unicode Standard and
+// WHATWG), at the same places as if all bytes were decoded at once. Not thread-safe.
 class Utf8Stream {
  public:
-  // The characters that `bytes` completes.
+  // Takes the next bytes and returns the characters that they complete.
   std::string Push(absl::string_view bytes);
-  // What is left at the end: U+FFFD for an unfinished character. The stream may then be used for
-  // another text.
+  // Ends the text and returns U+FFFD for an unfinished character, else nothing. The stream may then
+  // take another text.
   std::string Finish();
 
  private:
-  std::string pending_;  // the beginning of a character, at most 3 bytes
+  std::string pending_;  // bytes of an unfinished character, at most 3
 };
 
-// All of `bytes` at once.
+// Returns `bytes` with invalid UTF-8 replaced by U+FFFD.
 std::string ReplaceInvalidUtf8(absl::string_view bytes);
 
 }  // namespace baton

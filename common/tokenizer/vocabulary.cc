@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kHighestKind = 6;
 
-// An excerpt of untrusted text for an error.
+// An excerpt of untrusted text, quoted for an error.
 std::string Quoted(absl::string_view text) {
   constexpr size_t kMaxShown = 40;
   return absl::StrCat("\"", absl::Utf8SafeCHexEscape(text.substr(0, kMaxShown)),
@@ -55,8 +55,8 @@ absl::StatusOr<Vocabulary> Vocabulary::Create(absl::Span<const absl::string_view
     const auto kind = static_cast<TokenKind>(number);
     const auto id = static_cast<int32_t>(i);
     vocabulary.kinds_.push_back(kind);
-    // A token with characters outside the alphabet, such as padding, stands for its text and is
-    // never encoded to.
+    // A token with characters outside the alphabet, such as padding, stands for its own text, and
+    // no text is encoded to it.
     const std::optional<std::string> decoded =
         IsWrittenAsIs(kind) ? std::nullopt : BytesFromAlphabet(texts[i]);
     const absl::string_view bytes = decoded.has_value() ? absl::string_view(*decoded) : texts[i];

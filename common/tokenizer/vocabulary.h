@@ -1,4 +1,4 @@
-// The token table of a byte-level vocabulary: each token's bytes and kind, and the way back from
+// The token table of a byte-level vocabulary: each token's bytes and kind, and the token of given
 // bytes.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace baton {
 
-// Numbers as in "tokenizer.ggml.token_type".
+// The kind of a token. The numbers are those of "tokenizer.ggml.token_type".
 enum class TokenKind : uint8_t {
   kUndefined = 0,
   kNormal = 1,
@@ -27,31 +27,32 @@ enum class TokenKind : uint8_t {
   kByte = 6,
 };
 
-// Immutable and thread-safe; movable. The arrays it is made of are not trusted and not kept.
+// Immutable and thread-safe; movable. It validates the arrays that it is made of and keeps none.
 class Vocabulary {
  public:
   static constexpr size_t kMaxTokens = size_t{1} << 20;
   static constexpr size_t kMaxMerges = size_t{1} << 21;
 
-  // `kinds` may be empty (all tokens are normal) or as long as `texts`.
+  // Makes a vocabulary of the tokens `texts`, written in the byte alphabet. `kinds` is empty (all
+  // tokens are normal) or as long as `texts`. INVALID_ARGUMENT names the array and the token.
   static absl::StatusOr<Vocabulary> Create(absl::Span<const absl::string_view> texts,
                                            absl::Span<const int64_t> kinds);
 
   int size() const { return static_cast<int>(kinds_.size()); }
   TokenKind kind(int32_t id) const;
-  // The bytes that a token stands for; the literal, where it is special or user-defined. REQUIRES:
+  // The bytes that a token stands for; for a special or user-defined token its literal. REQUIRES:
   // 0 <= id < size().
   absl::string_view bytes(int32_t id) const;
-  // Control or unknown: its literal is never recognised in plain text, and never part of generated
-  // text.
+  // Whether a token is of the kind control or unknown. Its literal is never recognised in plain
+  // text and never part of generated text.
   bool IsSpecial(int32_t id) const;
-  // The lowest id of the kind unknown: what stands for text that nothing else can.
+  // The lowest id of the kind unknown, which stands for bytes without a token.
   std::optional<int32_t> unknown_id() const;
-  // The lowest id that plain text with these bytes may become; nothing for special tokens.
+  // The lowest id that plain text with these bytes may become; never that of a special token.
   std::optional<int32_t> Find(absl::string_view bytes) const;
 
-  // "left right" pairs of the byte alphabet, by rank. Both and their concatenation must be tokens
-  // here.
+  // Resolves merges, which are pairs "left right" in the byte alphabet, ordered by rank. An error
+  // if either token or their concatenation is not in the vocabulary.
   absl::StatusOr<std::vector<BpeEncoder::Merge>> ResolveMerges(
       absl::Span<const absl::string_view> merges) const;
 
@@ -59,8 +60,8 @@ class Vocabulary {
   Vocabulary() = default;
 
   std::vector<TokenKind> kinds_;
-  std::string arena_;              // all tokens' bytes
-  std::vector<uint64_t> offsets_;  // [size() + 1] into arena_
+  std::string arena_;              // the bytes of all tokens, one after the other
+  std::vector<uint64_t> offsets_;  // [size() + 1] offsets into arena_
   absl::flat_hash_map<std::string, int32_t> id_of_bytes_;
 };
 
