@@ -1,4 +1,4 @@
-// The parsed form of a chat template.
+// The abstract syntax tree of a chat template. Immutable after parsing, hence thread-safe.
 #pragma once
 
 #include <memory>
@@ -33,6 +33,7 @@ enum class Operator {
   kNot,
 };
 
+// The kinds of expressions, each with the fields of Expression that it uses.
 enum class ExpressionKind {
   kLiteral,      // literal
   kVariable,     // name
@@ -46,31 +47,32 @@ enum class ExpressionKind {
   kAnd,          // operands[0] and operands[1]
   kOr,           // operands[0] or operands[1]
   kConditional,  // operands[0] if operands[1] else operands[2], which may be null
-  kBuiltin,  // a filter, a test or a method: operands[0] is its subject, the others its parameters,
-             // absent ones null
-  kCall,     // name(operands..., named...): a macro or a function
+  kBuiltin,      // builtin (a filter, test or method) of operands[0] with the other operands as its
+                 // parameters, absent ones null
+  kCall,         // name(operands..., named...), a macro or a function
 };
 
 struct Expression {
   ExpressionKind kind = ExpressionKind::kLiteral;
-  int line = 1;
-  int depth = 1;  // height of the tree below, bounded at parsing
+  int line = 1;   // line of the template, from 1
+  int depth = 1;  // height of this subtree, at most kMaxExpressionDepth
   Operator op = Operator::kAdd;
   std::string name;
   Value literal;
-  std::unique_ptr<Text> literal_text;  // what `literal` points to, for a string
+  std::unique_ptr<Text> literal_text;  // owns the text of a string literal
   const Builtin* builtin = nullptr;
   std::vector<std::unique_ptr<Expression>> operands;
   std::vector<std::pair<std::string, std::unique_ptr<Expression>>> named;
 };
 
+// The kinds of statements, each with the fields of Statement that it uses.
 enum class StatementKind {
   kText,      // text
   kOutput,    // expression
-  kIf,        // branches, otherwise
-  kFor,       // for names in expression if filter: body; otherwise
+  kIf,        // branches: (condition, block); otherwise: the block of else
+  kFor,       // for names in expression if filter: body; otherwise if no item was visited
   kSet,       // names = expression, or names[0].attribute = expression
-  kSetBlock,  // names[0] or names[0].attribute = what body writes
+  kSetBlock,  // names[0] or names[0].attribute = the text that body writes
   kMacro,     // names[0](parameters): body
   kBreak,
   kContinue,
@@ -88,7 +90,7 @@ struct Statement {
   std::unique_ptr<Expression> expression;
   std::unique_ptr<Expression> filter;
   std::vector<std::pair<std::unique_ptr<Expression>, Block>> branches;
-  std::vector<std::pair<std::string, std::unique_ptr<Expression>>> parameters;  // default or null
+  std::vector<std::pair<std::string, std::unique_ptr<Expression>>> parameters;  // name, default
   Block body;
   Block otherwise;
 };

@@ -1,4 +1,4 @@
-// The filters, tests and methods that chat templates may use.
+// The builtins of chat templates: filters, tests and methods.
 #pragma once
 
 #include <vector>
@@ -11,49 +11,51 @@
 
 namespace baton::jinja {
 
-// Arguments in the order of Builtin::parameters; null where the template gave none.
+// Arguments in the order of Builtin::parameters. An argument that the template does not give is
+// null.
 using Arguments = absl::Span<const Value* const>;
 
 struct Builtin {
   absl::string_view name;
-  size_t required = 0;  // so many of `parameters` must be given
+  size_t required = 0;  // how many of `parameters` must be given
   std::vector<absl::string_view> parameters;
   absl::StatusOr<Value> (*run)(Workspace& workspace, const Value& subject, Arguments arguments);
 };
 
-// The filter, test or method of that name; null when there is none. Tests answer booleans.
+// Finds the filter, test or method of a name; null if there is none. Tests return booleans.
 const Builtin* FindFilter(absl::string_view name);
 const Builtin* FindTest(absl::string_view name);
 const Builtin* FindMethod(absl::string_view name);
 
-// The tables behind them.
+// The tables that the functions above search.
 absl::Span<const Builtin> TextFilters();
 absl::Span<const Builtin> ListFilters();
 absl::Span<const Builtin> Tests();
 absl::Span<const Builtin> Methods();
 
-// --- What filters, methods and operators share.
+// The functions below are shared by filters, methods and operators.
 absl::StatusOr<Value> StripText(Workspace& workspace, const Value& subject, const Value* characters,
                                 bool left, bool right);
 absl::StatusOr<Value> ReplaceText(Workspace& workspace, const Value& subject, const Value& from,
                                   const Value& to, const Value* count);
-// kTitle is the method, which starts a word at every letter after something else; kTitleWords the
-// filter, which starts one after white space and opening brackets.
+// kTitle is the method title(): a word begins at every letter that follows no letter. kTitleWords
+// is the filter title: a word begins after white space and opening brackets.
 enum class LetterCase { kUpper, kLower, kTitle, kTitleWords, kCapitalize };
-// ASCII letters only; other characters stay as they are.
+// Changes ASCII letters only; other characters stay as they are.
 absl::StatusOr<Value> ChangeCase(Workspace& workspace, const Value& subject,
                                  LetterCase letter_case);
 absl::StatusOr<Value> JoinTexts(Workspace& workspace, const List& items, const Text& separator);
 absl::StatusOr<Value> ItemsOf(Workspace& workspace, const Dict& dict);  // [[key, value], ...]
 absl::StatusOr<Value> ToJson(Workspace& workspace, const Value& subject, const Value* indent);
-// `value.name` and `value["name"]`; undefined when there is none, an error on an undefined value.
+// Returns `value.name`, which is also `value["name"]`: undefined if the value has no such
+// attribute, an error if `value` is undefined.
 absl::StatusOr<Value> Attribute(Workspace& workspace, const Value& value, absl::string_view name);
-// a in b.
+// Whether `item in container`.
 absl::StatusOr<bool> Contains(Workspace& workspace, const Value& container, const Value& item);
-// -1, 0 or 1; an error unless both are numbers or both strings.
+// Returns -1, 0 or 1 for a < b, a == b and a > b; an error unless both are numbers or both strings.
 absl::StatusOr<int> Compare(Workspace& workspace, const Value& a, const Value& b);
-// Position of `needle` in `text` from `from` on, in linear time whatever they hold; npos when
-// absent.
+// Returns the first offset of `needle` in `text` at or after `from`, npos if there is none. Takes
+// linear time for any bytes.
 size_t FindBytes(absl::string_view text, absl::string_view needle, size_t from);
 
 }  // namespace baton::jinja

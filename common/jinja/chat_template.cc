@@ -14,8 +14,8 @@ namespace {
 using jinja::Text;
 using jinja::Value;
 
-// A role is chosen from these rather than written, so templates may build markers with it ("<|" +
-// role + "|>"). Any other role is a message's text like its content.
+// Roles that a client chooses rather than writes, so templates may build markers with them ("<|" +
+// role + "|>"). Any other role is untrusted text of the message.
 constexpr std::array<absl::string_view, 8> kKnownRoles = {
     "system", "user", "assistant", "tool", "developer", "function", "model", "ipython"};
 

@@ -1,7 +1,8 @@
-// Chat templates: the Jinja that model files carry, run by a small interpreter with budgets.
+// Chat templates: Jinja programs of model files, run by a small interpreter with budgets.
 //
-// The template comes with the model and the messages from a client; neither is trusted with more
-// than text. There is no attribute walk, no I/O, and a bound on steps, depth and output.
+// The template comes with the model and the messages come from a client; neither may do more than
+// make text. Templates have no access to other objects and no I/O; steps, memory, depth and output
+// are bounded.
 #pragma once
 
 #include <memory>
@@ -18,37 +19,37 @@
 namespace baton {
 
 struct ChatMessage {
-  // system, user, assistant, tool, developer, function, model and ipython are names that a client
-  // chooses from, and trusted as such, because templates build markers with them; any other role is
-  // a message's text.
+  // The roles system, user, assistant, tool, developer, function, model and ipython are trusted
+  // text, because templates build markers with them and a client only chooses one. Any other role
+  // is untrusted, as the content is.
   std::string role;
   std::string content;
   std::string name;  // empty: absent
 };
 
 struct ChatTemplateOptions {
-  bool add_generation_prompt = true;
-  std::string bos_token;  // text of the variables bos_token and eos_token
-  std::string eos_token;
+  bool add_generation_prompt = true;  // the template begins the assistant's message
+  std::string bos_token;              // text of the variable bos_token
+  std::string eos_token;              // text of the variable eos_token
 };
 
-// A template sees messages, add_generation_prompt, bos_token, eos_token, and tools and documents,
-// which are none. There is no strftime_now: a prompt does not depend on the day (templates ask
-// whether it is defined).
+// A compiled template. Its variables are messages, add_generation_prompt, bos_token, eos_token, and
+// tools and documents, which are none. There is no strftime_now (templates ask whether it is
+// defined), so that a prompt does not depend on the day.
 //
-// Jinja with trim_blocks and lstrip_blocks. Letters change case in ASCII only; lists are printed by
-// tojson only. Immutable after Compile and thread-safe.
+// The language is Jinja with trim_blocks and lstrip_blocks, but filters change the case of ASCII
+// letters only, and only tojson prints lists. Immutable after Compile and thread-safe.
 class ChatTemplate {
  public:
-  // An unknown or malformed construct is an error that names it and its line.
+  // Compiles a template. An error names the unknown or malformed construct and its line.
   static absl::StatusOr<ChatTemplate> Compile(absl::string_view source);
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
   ~ChatTemplate();
 
-  // The prompt. Text that came from a message, through whatever filters, is untrusted; the
-  // template's own is trusted; adjacent pieces of one kind are one piece. INVALID_ARGUMENT carries
-  // the text of raise_exception; RESOURCE_EXHAUSTED names the budget that ran out.
+  // Renders the prompt. Text of the template is trusted; text of a message stays untrusted through
+  // all filters. Adjacent pieces differ in trust. INVALID_ARGUMENT has the text of raise_exception;
+  // RESOURCE_EXHAUSTED names the budget that ran out.
   absl::StatusOr<std::vector<TextPiece>> Render(absl::Span<const ChatMessage> messages,
                                                 const ChatTemplateOptions& options) const;
 

@@ -176,7 +176,7 @@ absl::StatusOr<Value> Evaluator::Call(const Expression& expression, Scope& scope
 
 absl::StatusOr<Value> Evaluator::CallMacro(const Statement& macro, const Expression& call,
                                            Scope& scope) {
-  // A macro sees its parameters and the template's outermost variables.
+  // A macro can read its parameters and the template's outermost variables.
   Scope inner;
   inner.around = &scope;
   while (inner.around->around != nullptr) inner.around = inner.around->around;

@@ -1,5 +1,5 @@
-// The two halves of a running template: expressions (this class) and statements, which it calls
-// back for macros.
+// The evaluator of expressions. Statements are run by runtime.cc, which the evaluator calls back
+// for macros.
 #pragma once
 
 #include <functional>
@@ -17,27 +17,29 @@
 
 namespace baton::jinja {
 
-// The variables of one scope; a name that is not here is looked up in the scope around it.
+// The variables of one scope. A name that is not among them is looked up in the enclosing scope.
 struct Scope {
-  Scope* around = nullptr;
-  absl::flat_hash_map<absl::string_view, Value>
-      variables;  // keys live in the template or the caller
+  Scope* around = nullptr;  // the enclosing scope; null: none
+  // The keys point into the template or into Run's variables.
+  absl::flat_hash_map<absl::string_view, Value> variables;
 };
 
-// Counts the depth of evaluation for its lifetime.
+// Counts one level of evaluation as long as it lives.
 class DepthGuard {
  public:
   explicit DepthGuard(int& depth) : depth_(depth) { ++depth_; }
   ~DepthGuard() { --depth_; }
   DepthGuard(const DepthGuard&) = delete;
   DepthGuard& operator=(const DepthGuard&) = delete;
+  // RESOURCE_EXHAUSTED beyond kMaxEvaluationDepth.
   absl::Status Check() const;
 
  private:
   int& depth_;
 };
 
-// Not thread-safe; one for each rendering.
+// Evaluates the expressions of one rendering. Not thread-safe. Borrows the workspace, which owns
+// all results.
 class Evaluator {
  public:
   // Runs a macro's body in `scope`.
@@ -48,7 +50,7 @@ class Evaluator {
 
   absl::StatusOr<Value> Evaluate(const Expression& expression, Scope& scope);
   int& depth() { return depth_; }
-  // raise_exception was called: the error at hand is the template's own message.
+  // Whether raise_exception was called: the error is then the template's own message.
   bool raised() const { return raised_; }
 
  private:
@@ -69,10 +71,10 @@ class Evaluator {
   bool raised_ = false;
 };
 
-// The variable's value, undefined when no scope has it.
+// Returns the value of a variable; undefined if neither `scope` nor an enclosing scope has it.
 Value LookUp(const Scope& scope, absl::string_view name);
 
-// Puts the line of the template before the message of an error, unless one stands there.
+// Prefixes the message of an error with the line of the template, unless it has one already.
 absl::Status AtLine(int line, const absl::Status& status);
 
 }  // namespace baton::jinja

@@ -17,7 +17,7 @@ bool IsReserved(absl::string_view name) {
   return std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end();
 }
 
-// Filters whose argument names another builtin: it must exist as well.
+// Checks that the builtin exists which the argument of a filter such as map names.
 absl::Status CheckNamedBuiltin(const Expression& call) {
   const absl::string_view name = call.builtin->name;
   const bool attribute = name == "selectattr" || name == "rejectattr";

@@ -1,4 +1,4 @@
-// Parses the expressions inside a template's tags: Jinja's grammar and precedence.
+// A parser of the expressions inside a template's tags, with Jinja's grammar and precedence.
 #pragma once
 
 #include <memory>
@@ -18,17 +18,19 @@ namespace baton::jinja {
 
 using ExpressionPtr = std::unique_ptr<Expression>;
 
-// A cursor over the tokens, shared with the statement parser. Not thread-safe.
+// Recursive descent over the template's tokens. The statement parser uses it as its cursor too. Not
+// thread-safe.
 class ExpressionParser {
  public:
   // REQUIRES: `tokens` ends with kEnd and outlives the parser.
   explicit ExpressionParser(const std::vector<Token>& tokens) : tokens_(tokens) {}
 
-  // A whole expression; with `conditional` false, `x if y` stops before the `if`.
+  // Parses a whole expression. Without `conditional` it stops before the `if` of `x if y`.
   absl::StatusOr<ExpressionPtr> ParseExpression(bool conditional = true);
-  // The same, where commas make a list.
+  // Parses an expression or several with commas between them, which make a list.
   absl::StatusOr<ExpressionPtr> ParseExpressionList(bool conditional);
 
+  // The functions below look at the next token or take it. Errors name the token and its line.
   const Token& Peek() const { return tokens_[position_]; }
   const Token& Next();
   bool AtOperator(absl::string_view op) const;
@@ -36,11 +38,11 @@ class ExpressionParser {
   bool TakeOperator(absl::string_view op);
   bool TakeName(absl::string_view name);
   absl::Status ExpectOperator(absl::string_view op);
-  // A name that is no reserved word.
+  // Takes a name that is no reserved word.
   absl::StatusOr<std::string> ExpectVariable();
   absl::Status Unexpected() const;
 
-  // Counts one level of nesting for its lifetime.
+  // Counts one level of nesting as long as it lives. Check fails beyond kMaxNesting.
   class Nesting {
    public:
     explicit Nesting(ExpressionParser& parser) : parser_(parser) { ++parser_.nesting_; }
@@ -57,8 +59,9 @@ class ExpressionParser {
     std::string name;
     int line;
   };
+  // All calls of functions that were parsed so far.
   const std::vector<FunctionCall>& calls() const { return calls_; }
-  // Names that the template asks about with `is defined` or `is undefined`.
+  // Names that the template tests with `is defined` or `is undefined`.
   const std::set<std::string>& questioned() const { return questioned_; }
 
  private:
@@ -91,11 +94,11 @@ class ExpressionParser {
   bool TakeComparison(Operator& op);
 
   static ExpressionPtr Make(ExpressionKind kind, int line);
-  // Sets the depth, which is bounded.
+  // Sets the depth of a complete node. An error if it exceeds kMaxExpressionDepth.
   static absl::StatusOr<ExpressionPtr> Finish(ExpressionPtr node);
   static absl::StatusOr<ExpressionPtr> Binary(ExpressionKind kind, Operator op, int line,
                                               ExpressionPtr left, ExpressionPtr right);
-  // Puts the arguments in the order of the builtin's parameters.
+  // Makes the call of a builtin, with the arguments in the order of its parameters.
   static absl::StatusOr<ExpressionPtr> Bind(const Builtin& builtin, int line, ExpressionPtr subject,
                                             CallArguments arguments);
 

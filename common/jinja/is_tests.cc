@@ -31,18 +31,18 @@ bool IsIterable(const Value& value) {
 bool IsSequence(const Value& value) {
   return IsIterable(value) && !(value.list() != nullptr && value.list()->generator);
 }
-// An undefined value claims to be callable in Jinja too.
+// In Jinja an undefined value counts as callable too.
 bool IsCallable(const Value& value) {
   return IsUndefined(value) || value.Is<NativeFunction>() || value.Is<const Statement*>();
 }
 
-// Whether `divisor` divides the subject, or does not where `wanted` is false.
+// Whether `divisor` divides the subject, or whether it does not if `wanted` is false.
 absl::StatusOr<Value> Divides(const Value& subject, int64_t divisor, bool wanted) {
   if (!subject.IsInteger() || divisor == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("a ", Describe(subject), " cannot be divided by ", divisor));
   }
-  // -1 divides all, and the smallest integer overflows on it.
+  // -1 divides every integer, but the smallest one % -1 overflows.
   const bool divides = divisor == -1 || subject.Integer() % divisor == 0;
   return Value{divides == wanted, subject.trusted};
 }

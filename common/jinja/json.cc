@@ -1,4 +1,4 @@
-// The tojson filter: the form of Python's json.dumps(value, ensure_ascii=False, indent=indent).
+// The filter tojson, which writes as Python's json.dumps(value, ensure_ascii=False, indent=indent).
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kMaxIndent = 16;
 
-// The escape of `c`, empty when it stands for itself.
+// The JSON escape of `c`; empty if `c` needs none.
 std::string JsonEscape(char c) {
   switch (c) {
     case '"':
@@ -40,7 +40,7 @@ class JsonWriter {
 
   absl::StatusOr<Value> Finish() { return builder_.Finish(); }
 
-  // The recursion is bounded by kMaxContainerDepth, its size by the steps.
+  // kMaxContainerDepth bounds the depth of the recursion and kMaxSteps its size.
   absl::Status Write(const Value& value, int64_t level) {
     BATON_RETURN_IF_ERROR(workspace_.Step());
     if (const Text* text = value.text()) return WriteText(*text);
@@ -120,7 +120,7 @@ class JsonWriter {
   }
 
   Workspace& workspace_;
-  const int64_t indent_;  // spaces a level; negative: all on one line
+  const int64_t indent_;  // spaces for each level; negative: all on one line
   TextBuilder builder_;
 };
 

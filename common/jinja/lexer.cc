@@ -21,7 +21,7 @@ constexpr std::array<absl::string_view, 24> kOperators = {
     "**", "//", "==", "!=", "<=", ">=", "(", ")", "[", "]", "{", "}",
     ".",  ",",  ":",  "|",  "=",  "<",  ">", "+", "-", "*", "/", "%"};
 
-// \r\n and \r become \n, and one newline at the end goes.
+// Replaces \r\n and \r by \n and removes one newline at the end.
 std::string NormalizeNewlines(absl::string_view source) {
   std::string text;
   text.reserve(source.size());
@@ -74,7 +74,7 @@ class Lexer {
     position_ = position;
   }
 
-  // {{, {% or {#; the first at or after `from`.
+  // The offset of the first {{, {% or {# at or after `from`.
   size_t FindOpening(size_t from) const {
     for (size_t at = source_.find('{', from);
          at != absl::string_view::npos && at + 1 < source_.size(); at = source_.find('{', at + 1)) {
@@ -88,7 +88,7 @@ class Lexer {
     if (!text.empty()) Add(TokenKind::kText, text);
   }
 
-  // The text up to markup that opens at `open`, trimmed as the markup asks.
+  // The text before the tag that opens at `open`, trimmed as the tag demands.
   absl::string_view TextBefore(size_t open) const {
     absl::string_view text = source_.substr(position_, open - position_);
     const char sign = open + 2 < source_.size() ? source_[open + 2] : ' ';
@@ -126,7 +126,7 @@ class Lexer {
     return absl::OkStatus();
   }
 
-  // What follows a closing tag: all white space, or one newline, or nothing is taken.
+  // Skips what a closing tag takes after it: all white space, one newline, or nothing.
   void AfterClosing(bool takes_space, bool takes_newline) {
     const size_t start = position_;
     if (takes_space) {
@@ -137,7 +137,7 @@ class Lexer {
     line_starting_ = position_ > start && source_[position_ - 1] == '\n';
   }
 
-  // Whether the tag whose inside begins there is just `name`.
+  // Whether the tag whose body begins at `inside` consists of `name` only.
   bool IsTag(size_t inside, absl::string_view name) const {
     const size_t at = SkipSpace(source_, inside, source_.size());
     if (!absl::StartsWith(source_.substr(at), name)) return false;
@@ -167,7 +167,7 @@ class Lexer {
   }
 
   absl::Status LexInside(absl::string_view close, int opening_line) {
-    std::string brackets;  // those still open: inside them `}}` closes dicts
+    std::string brackets;  // open brackets; inside them `}}` closes dicts and not the tag
     while (true) {
       MoveTo(SkipSpace(source_, position_, source_.size()));
       if (position_ >= source_.size()) {
@@ -269,7 +269,7 @@ class Lexer {
   absl::string_view source_;
   size_t position_ = 0;
   int line_ = 1;
-  bool line_starting_ = true;  // nothing stands before position_ on its line
+  bool line_starting_ = true;  // position_ is at the beginning of a line
   std::vector<Token> tokens_;
 };
 

@@ -1,4 +1,5 @@
-// Cuts a chat template into the tokens of its tags and the text between them.
+// The lexer of chat templates: it turns the source into tokens of tags and of the text between
+// them.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +13,13 @@
 namespace baton::jinja {
 
 enum class TokenKind {
-  kText,         // literal text, white space already trimmed
+  kText,         // text outside of tags, with white space trimmed already
   kOutputBegin,  // {{
   kOutputEnd,    // }}
   kTagBegin,     // {%
   kTagEnd,       // %}
   kName,
-  kString,  // text: the string's value, escapes resolved
+  kString,  // text: the string's value with escapes resolved
   kInteger,
   kFloat,
   kOperator,  // text: one of ( ) [ ] { } . , : | = == != < <= > >= + - * / // % ~ **
@@ -33,13 +34,14 @@ struct Token {
   int line = 1;  // counted from 1
 };
 
-// All tokens, kEnd last. White space as with trim_blocks and lstrip_blocks, which is how chat
-// templates are written: a tag takes the spaces before it on its line and one newline after it; '-'
-// takes all white space, '+' none. One newline at the end of the template is dropped. Comments are
-// gone; {% raw %} has become text.
+// Returns all tokens; kEnd is the last. White space is trimmed as with trim_blocks and
+// lstrip_blocks, for which chat templates are written: a tag takes the spaces before it on its line
+// and one newline after it, '-' takes all white space on its side and '+' none. One newline at the
+// end of the template is dropped. Comments are left out, and the body of {% raw %} becomes text.
+// Errors name the line.
 absl::StatusOr<std::vector<Token>> Tokenize(absl::string_view source);
 
-// "chat template line 3: <message>".
+// Makes the INVALID_ARGUMENT error "chat template line 3: <message>".
 absl::Status TemplateError(int line, absl::string_view message);
 
 }  // namespace baton::jinja

@@ -1,4 +1,4 @@
-// Filters on lists, dicts and lengths, and the look-up of filters by name.
+// The filters of lists and dicts, and the look-up of filters by name.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -53,7 +53,7 @@ absl::StatusOr<Value> Items(Workspace& workspace, const Value& subject, Argument
   return absl::InvalidArgumentError(absl::StrCat("a ", Describe(subject), " has no items"));
 }
 
-// The named attribute of each item.
+// A list of the attribute `name` of each item.
 absl::StatusOr<const List*> Attributes(Workspace& workspace, const List& list, const Value& name) {
   if (name.text() == nullptr) return absl::InvalidArgumentError("an attribute's name is no string");
   std::vector<Value> values;
@@ -86,7 +86,7 @@ absl::StatusOr<const Builtin*> Named(const Builtin* (*find)(absl::string_view), 
   return found;
 }
 
-// map(attribute='x') or map('filter').
+// The filter map(attribute='x') or map('filter').
 absl::StatusOr<Value> Map(Workspace& workspace, const Value& subject, Arguments arguments) {
   BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, subject));
   if (arguments[1] != nullptr) {
@@ -106,8 +106,8 @@ absl::StatusOr<Value> Map(Workspace& workspace, const Value& subject, Arguments 
   return workspace.NewGenerator(std::move(values));
 }
 
-// The items of `list` whose entry in `judged` passes (or, to reject, fails) the test; without one,
-// is true.
+// Selects the items of `list` whose entry in `judged` passes the test, or fails it if `wanted` is
+// false. Without a test name an entry passes if it is true.
 absl::StatusOr<Value> Pick(Workspace& workspace, const List& list, const List& judged,
                            const Value* test_name, const Value* argument, bool wanted) {
   const Builtin* test = nullptr;

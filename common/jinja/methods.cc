@@ -1,4 +1,4 @@
-// Methods of strings and dicts: those of Python that chat templates call.
+// The methods of strings and dicts, those of Python that chat templates call.
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
@@ -39,7 +39,7 @@ absl::StatusOr<Value> StringReplace(Workspace& workspace, const Value& subject,
   return ReplaceText(workspace, subject, *arguments[0], *arguments[1], arguments[2]);
 }
 
-// split() at white space.
+// The method split() without a separator, which splits at white space.
 absl::StatusOr<Value> SplitAtSpace(Workspace& workspace, const Text& text, int64_t limit) {
   const absl::string_view bytes = text.bytes();
   std::vector<Value> parts;
@@ -87,7 +87,7 @@ absl::StatusOr<Value> Split(Workspace& workspace, const Value& subject, Argument
   }
 }
 
-// startswith() and endswith() take a string or a list of strings.
+// The methods startswith() and endswith(), which take a string or a list of strings.
 template <bool at_start>
 absl::StatusOr<Value> HasAffix(Workspace& workspace, const Value& subject, Arguments arguments) {
   BATON_ASSIGN_OR_RETURN(const Text* text,

@@ -35,7 +35,7 @@ absl::Status Unsupported(Operator op, const Value& left, const Value& right) {
       absl::StrCat("cannot compute ", Describe(left), " ", Symbol(op), " ", Describe(right)));
 }
 
-// Division that rounds down, as Python's. REQUIRES: b is neither 0 nor -1.
+// Divides and rounds down, as Python does. REQUIRES: b is neither 0 nor -1.
 int64_t FloorDivide(int64_t a, int64_t b) {
   const int64_t quotient = a / b;
   return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
@@ -185,7 +185,7 @@ absl::StatusOr<bool> Judge(Workspace& workspace, Operator op, const Value& left,
   }
 }
 
-// A slice's bounds, cut to `size` items as Python cuts them.
+// The bounds of a slice, limited to `size` items as in Python.
 struct Bounds {
   int64_t start;
   int64_t stop;
@@ -211,7 +211,7 @@ absl::StatusOr<Bounds> SliceBounds(int64_t size, const Value* start, const Value
     if (!step->IsInteger() || step->Integer() == 0) {
       return absl::InvalidArgumentError("a slice step is an integer other than 0");
     }
-    // No longer step makes a difference, and this one cannot overflow.
+    // A step beyond the size takes one item, as this one does, which cannot overflow.
     bounds.step = step->Integer() > size    ? size + 1
                   : step->Integer() < -size ? -size - 1
                                             : step->Integer();

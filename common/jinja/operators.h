@@ -1,4 +1,4 @@
-// What the operators, subscripts and slices of an expression compute: Python's rules.
+// The operators, subscripts and slices of expressions, which follow Python's rules.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -9,15 +9,15 @@
 
 namespace baton::jinja {
 
-// REQUIRES: `op` takes two operands. `and` and `or` are no operators here: they may skip their
-// second operand.
+// REQUIRES: `op` takes two operands. `and` and `or` are expressions of their own, since they may
+// skip their second operand.
 absl::StatusOr<Value> ApplyBinary(Workspace& workspace, Operator op, const Value& left,
                                   const Value& right);
 // REQUIRES: `op` is kNot, kNegate or kPlus.
 absl::StatusOr<Value> ApplyUnary(Operator op, const Value& operand);
-// value[index]; undefined when there is none, an error on an undefined value.
+// Returns value[index]: undefined if there is no such item, an error if `value` is undefined.
 absl::StatusOr<Value> Subscript(Workspace& workspace, const Value& value, const Value& index);
-// value[start:stop:step] of a list or a string; null: not given.
+// Returns value[start:stop:step] of a list or a string. A bound that is not given is null.
 absl::StatusOr<Value> Slice(Workspace& workspace, const Value& value, const Value* start,
                             const Value* stop, const Value* step);
 

@@ -29,8 +29,8 @@ class Parser {
   }
 
  private:
-  // Statements up to a tag whose name is in `ends`; that tag's "{%" and name are consumed, `end`
-  // says which it was.
+  // Parses statements up to a tag whose name is in `ends`, takes that tag's "{%" and name, and puts
+  // the name into `end`.
   absl::Status ParseBlock(const std::set<std::string>& ends, Block& block,
                           std::string* end = nullptr) {
     const ExpressionParser::Nesting nesting(cursor_);
@@ -143,7 +143,7 @@ class Parser {
     return EndTag();
   }
 
-  // One name, or several that a list is taken apart into.
+  // Parses the targets of an assignment: one name, or several that a list is unpacked into.
   absl::Status ParseTargets(Statement& statement) {
     const bool parenthesis = cursor_.TakeOperator("(");
     do {
@@ -176,7 +176,7 @@ class Parser {
     return EndTag();
   }
 
-  // A body of its own, which no `break` leaves.
+  // Parses a body that no `break` can leave: the loops around it do not count inside.
   absl::Status ParseBody(const std::string& end, Block& body) {
     const int outer_loops = std::exchange(loops_, 0);
     const absl::Status status = ParseBlock({end}, body);
@@ -209,8 +209,8 @@ class Parser {
     return EndTag();
   }
 
-  // Marks the assistant's text for training; what is inside is written as if the tags were not
-  // there.
+  // Parses {% generation %}, which marks the assistant's text for training. The body is rendered as
+  // if the tags were not there.
   absl::Status ParseGeneration(Block& block) {
     BATON_RETURN_IF_ERROR(EndTag());
     BATON_RETURN_IF_ERROR(ParseBlock({"endgeneration"}, block));
@@ -238,9 +238,9 @@ class Parser {
 
   ExpressionParser cursor_;
   int tag_line_ = 1;
-  int loops_ = 0;  // those around the cursor
+  int loops_ = 0;  // number of loops around the cursor
   bool in_macro_ = false;
-  std::set<std::string> assigned_;  // all names that the template gives a value
+  std::set<std::string> assigned_;  // all names that the template assigns
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Parses a chat template; whatever the interpreter would not know is an error here.
+// The parser of chat templates. A construct that the interpreter does not know is an error here.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -9,13 +9,13 @@
 namespace baton::jinja {
 
 constexpr size_t kMaxTemplateBytes = size_t{256} << 10;
-constexpr int kMaxNesting = 100;  // brackets in brackets, tags in tags
-constexpr int kMaxExpressionDepth =
-    200;  // a chain such as a + b + c + ... counts one for each part
+constexpr int kMaxNesting = 100;  // levels of brackets in brackets and of tags in tags
+// Height of an expression's tree. A chain such as a + b + c + ... adds one for each operator.
+constexpr int kMaxExpressionDepth = 200;
 
-// Errors name the construct and its line. Functions that are called must be known, unless the
-// template asks somewhere whether they are defined (as `strftime_now is defined`): none beyond
-// raise_exception, namespace and range is.
+// Parses the source of a template. Errors name the construct and its line. Only the functions
+// raise_exception, namespace and range are known. A call of another function is an error, unless
+// the template tests somewhere whether the function is defined (`strftime_now is defined`).
 absl::StatusOr<Block> Parse(absl::string_view source);
 
 }  // namespace baton::jinja

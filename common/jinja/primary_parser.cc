@@ -1,4 +1,4 @@
-// The innermost part of the expression grammar: literals, names, attributes, subscripts, calls.
+// The innermost level of the expression grammar: literals, names, attributes, subscripts, calls.
 #include <algorithm>
 #include <array>
 

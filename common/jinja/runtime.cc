@@ -8,7 +8,7 @@
 namespace baton::jinja {
 namespace {
 
-// What a statement asks the loop around it to do.
+// How the enclosing loop continues after a statement.
 enum class Flow { kNext, kBreak, kContinue };
 
 class Runtime {
@@ -88,7 +88,7 @@ class Runtime {
     return absl::OkStatus();
   }
 
-  // What the block writes, as a value.
+  // Runs the block and returns the text that it writes as a value.
   absl::StatusOr<Value> Capture(const Block& block, Scope& scope) {
     Text outer = std::exchange(output_, Text());
     const absl::Status status = RunBlock(block, scope).status();
@@ -115,7 +115,7 @@ class Runtime {
     BATON_ASSIGN_OR_RETURN(Loop* const loop, workspace_.NewLoop(items));
     for (; loop->index < items->items.size(); ++loop->index) {
       BATON_RETURN_IF_ERROR(workspace_.Step());
-      Scope inner;  // what the body sets ends with the round
+      Scope inner;  // variables that the body sets last for one iteration
       inner.around = &scope;
       inner.variables["loop"] = Value{static_cast<const Loop*>(loop)};
       BATON_RETURN_IF_ERROR(Unpack(statement, items->items[loop->index], inner));
@@ -138,7 +138,7 @@ class Runtime {
     return list.list();
   }
 
-  // Gives the statement's names the value, or its items when there are several names.
+  // Assigns the value to the statement's name, or its items to the names if there are several.
   absl::Status Unpack(const Statement& statement, const Value& value, Scope& scope) {
     if (statement.names.size() == 1) {
       scope.variables[statement.names[0]] = value;

@@ -1,4 +1,4 @@
-// Runs a parsed chat template.
+// The runtime of chat templates, which renders a parsed template.
 #pragma once
 
 #include <string>
@@ -15,8 +15,9 @@ namespace baton::jinja {
 
 using Variables = std::vector<std::pair<std::string, Value>>;
 
-// What the template writes. Errors name the template's line; raise_exception's text comes as
-// INVALID_ARGUMENT, unchanged. REQUIRES: the values of `variables` belong to `workspace`.
+// Renders `block` and returns the text that it writes. Errors name the template's line; the text of
+// raise_exception becomes an INVALID_ARGUMENT, unchanged. REQUIRES: the values of `variables`
+// belong to `workspace`.
 absl::StatusOr<Text> Run(const Block& block, const Variables& variables, Workspace& workspace);
 
 }  // namespace baton::jinja

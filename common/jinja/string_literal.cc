@@ -17,7 +17,7 @@ int DigitValue(char c) {
   return 99;
 }
 
-// Exactly `digits` hexadecimal digits at `at`, which moves past them.
+// Reads exactly `digits` hexadecimal digits at `at` and moves `at` past them.
 absl::StatusOr<uint32_t> TakeHex(absl::string_view body, size_t& at, size_t digits) {
   uint32_t point = 0;
   for (size_t i = 0; i < digits; ++i, ++at) {
@@ -39,7 +39,7 @@ uint32_t TakeOctal(absl::string_view body, size_t& at) {
   return point;
 }
 
-// The character of a one-letter escape; 0 when `letter` is none.
+// The character of a one-letter escape; 0 if `letter` is not one.
 char SimpleEscape(char letter) {
   switch (letter) {
     case 'n':
@@ -65,7 +65,8 @@ char SimpleEscape(char letter) {
   }
 }
 
-// `at` stands on the letter after the backslash and moves past the escape.
+// Appends the character of an escape. `at` is the offset after the backslash and moves past the
+// escape.
 absl::Status Unescape(absl::string_view body, size_t& at, std::string& out) {
   const char letter = body[at];
   if (const char simple = SimpleEscape(letter); simple != 0) {

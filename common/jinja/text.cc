@@ -14,7 +14,7 @@ bool IsContinuation(absl::string_view bytes, size_t position) {
   return position < bytes.size() && (ByteAt(bytes, position) & 0xC0) == 0x80;
 }
 
-// REQUIRES: a whole character of `size` bytes at `position`.
+// The code point at `position`. REQUIRES: a whole character of `size` bytes stands there.
 uint32_t CodePoint(absl::string_view bytes, size_t position, size_t size) {
   const uint8_t lead = ByteAt(bytes, position);
   if (size == 1) return lead;
@@ -76,7 +76,7 @@ void Text::Distrust() {
 
 bool Text::TrustedBetween(size_t begin, size_t end) const {
   if (begin >= end) return true;
-  // Neighbouring runs differ, so a range is trusted only inside one run.
+  // Neighbouring runs differ in trust, so a trusted range lies inside one run.
   const Run& run = runs_[RunAt(begin)];
   return run.trusted && end <= run.end;
 }

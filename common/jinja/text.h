@@ -1,4 +1,5 @@
-// A string that knows, for each byte, whether the template or a message wrote it.
+// A string that knows of each byte whether it may be trusted: whether the template or a message
+// wrote it.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +10,12 @@
 
 namespace baton::jinja {
 
-// A value; not thread-safe. Offsets and sizes are bytes.
+// A value type. Not thread-safe. Offsets and sizes are in bytes.
 class Text {
  public:
+  // Consecutive bytes of equal trust. A run begins where the one before it ends.
   struct Run {
-    size_t end = 0;  // one past the run's last byte
+    size_t end = 0;  // offset one past the last byte
     bool trusted = false;
   };
 
@@ -26,18 +28,18 @@ class Text {
   // object.
   void AppendSlice(const Text& other, size_t begin, size_t end);
   Text Slice(size_t begin, size_t end) const;
-  // Every byte becomes untrusted.
+  // Marks every byte as untrusted.
   void Distrust();
-  // The bytes, in place, for changes that keep each byte's place and origin.
+  // The bytes, to be changed in place. REQUIRES: the size stays, and each byte keeps its origin.
   std::string& mutable_bytes() { return bytes_; }
 
   absl::string_view bytes() const { return bytes_; }
   size_t size() const { return bytes_.size(); }
   bool empty() const { return bytes_.empty(); }
-  // No byte of [begin, end) is untrusted.
+  // Whether all bytes of [begin, end) are trusted.
   bool TrustedBetween(size_t begin, size_t end) const;
   bool trusted() const { return TrustedBetween(0, size()); }
-  // Ascending; neighbours differ in `trusted`; the last one ends at size().
+  // The runs in ascending order. Neighbours differ in `trusted`; the last one ends at size().
   const std::vector<Run>& runs() const { return runs_; }
   size_t MemoryBytes() const { return sizeof(Text) + size() + runs_.size() * sizeof(Run); }
 
@@ -48,19 +50,20 @@ class Text {
   std::vector<Run> runs_;
 };
 
-// UTF-8 helpers. A byte that starts no valid character counts as a character of its own.
-// Size of the character at `position`. REQUIRES: position < bytes.size().
+// In the functions below a byte that begins no valid UTF-8 character is a character of its own.
+// The size of the character at `position`. REQUIRES: position < bytes.size().
 size_t CharacterSize(absl::string_view bytes, size_t position);
 size_t CharacterCount(absl::string_view bytes);
-// Offsets of all characters, and bytes.size() at the end.
+// The offsets of all characters, followed by bytes.size().
 std::vector<size_t> CharacterOffsets(absl::string_view bytes);
 
-// White space as Python's str.isspace() sees it: size of the white-space character at `position`, 0
-// if there is none.
+// The size of the white-space character at `position`, 0 if there is none. White space is what
+// Python's str.isspace() says.
 size_t SpaceSize(absl::string_view bytes, size_t position);
-// First position in [begin, end) that is no white space, or `end`.
+// The first position in [begin, end) that is not white space; `end` if there is none.
 size_t SkipSpace(absl::string_view bytes, size_t begin, size_t end);
-// One past the last character of [begin, end) that is no white space, or `begin`.
+// The position one past the last character of [begin, end) that is not white space; `begin` if
+// there is none.
 size_t SkipSpaceBackwards(absl::string_view bytes, size_t begin, size_t end);
 
 }  // namespace baton::jinja

@@ -1,4 +1,4 @@
-// Operations on text and the filters made of them.
+// The filters of text, and the text operations that methods use too.
 #include <string.h>  // NOLINT(modernize-deprecated-headers): memmem is no C++
 
 #include <charconv>
@@ -24,7 +24,8 @@ bool HoldsCharacter(absl::string_view set, absl::string_view character) {
   return false;
 }
 
-// Whether [at, at + size) is to be stripped.
+// Whether to strip the character bytes[at, at + size): white space, or if given a character of
+// `set`.
 bool IsStripped(absl::string_view bytes, size_t at, size_t size, const Text* set) {
   if (set != nullptr) return HoldsCharacter(set->bytes(), bytes.substr(at, size));
   return SpaceSize(bytes, at) == size;
@@ -72,7 +73,8 @@ absl::StatusOr<Value> Default(Workspace&, const Value& subject, Arguments argume
   return Value{&empty};
 }
 
-// As Python's int(): a float is cut, a string is read as an integer, else as a float.
+// The filter int. As Python's int() it truncates a float; a string is read as an integer, else as a
+// float.
 absl::StatusOr<Value> Int(Workspace& workspace, const Value& subject, Arguments arguments) {
   Value fallback = arguments[0] != nullptr ? *arguments[0] : Value{int64_t{0}};
   fallback.trusted = fallback.trusted && TrustOf(subject);
@@ -116,7 +118,7 @@ absl::StatusOr<Value> StripText(Workspace& workspace, const Value& subject, cons
   if (characters != nullptr && !characters->Is<None>()) {
     set = characters->text();
     if (set == nullptr) return absl::InvalidArgumentError("the characters to strip are no string");
-    // The set is searched for every character.
+    // Every character of the text searches the whole set.
     BATON_RETURN_IF_ERROR(workspace.Step(set->size() / 8 * text->size() / 8));
   }
   const absl::string_view bytes = text->bytes();
@@ -155,8 +157,8 @@ absl::StatusOr<Value> ReplaceText(Workspace& workspace, const Value& subject, co
     const size_t end = found + needle->size();
     BATON_RETURN_IF_ERROR(workspace.Step());
     BATON_RETURN_IF_ERROR(builder.AppendSlice(*text, at, found));
-    // A message must not choose where the template's text appears: what replaces its bytes is its
-    // own.
+    // A message must not choose where text of the template appears, so the replacement of untrusted
+    // bytes is untrusted.
     if (text->TrustedBetween(found, end)) {
       BATON_RETURN_IF_ERROR(builder.Append(*replacement));
     } else {

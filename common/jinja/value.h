@@ -1,4 +1,4 @@
-// What an expression of a chat template can be, and the memory and budgets of one rendering.
+// The values of expressions in a chat template, and the memory and budgets of one rendering.
 #pragma once
 
 #include <cstddef>
@@ -29,14 +29,14 @@ struct Undefined {
 struct None {};
 enum class NativeFunction { kRaiseException, kNamespace, kRange };
 
-// A small handle: strings and containers belong to the Workspace (or to the template, for
-// literals).
+// The value of an expression, a small handle: strings and containers belong to the Workspace, or to
+// the template if they are literals.
 struct Value {
   std::variant<Undefined, None, bool, int64_t, double, const Text*, const List*, const Dict*,
                Namespace*, const Loop*, NativeFunction, const Statement*>
-      data;  // const Statement*: a macro
-  // Of a number or boolean only: false when it was computed from the bytes of a message. Text has
-  // its own marks.
+      data;  // a const Statement* is a macro
+  // Whether a number or boolean may be trusted: false if it was computed from the text of a
+  // message. Other values do not use it; a Text knows the trust of each byte.
   bool trusted = true;
 
   template <typename T>
@@ -59,12 +59,13 @@ struct Value {
   double Number() const;
 };
 
-// Containers are immutable once made, namespaces aside; `depth` counts the containers within
-// containers.
+// Containers are immutable once made, except namespaces. Their `depth` counts the levels of
+// containers in containers.
 struct List {
   std::vector<Value> items;
   int depth = 1;
-  // Made by map, select and their kin: Jinja gives a generator, which is true and has no length.
+  // Jinja's map, select and similar filters return a generator, which is always true and has no
+  // length.
   bool generator = false;
 };
 struct Dict {
@@ -80,16 +81,16 @@ struct Loop {
   size_t index = 0;
 };
 
-// Limits of one rendering. Memory is never given back before its end, so it bounds the bytes copied
-// as well.
+// The limits of one rendering. Memory is freed only at its end, so kMaxMemoryBytes also bounds the
+// bytes that are copied.
 constexpr size_t kMaxSteps = 5'000'000;
 constexpr size_t kMaxMemoryBytes = size_t{128} << 20;
 constexpr size_t kMaxOutputBytes = size_t{32} << 20;
 constexpr int kMaxEvaluationDepth = 500;
 constexpr int kMaxContainerDepth = 64;
 
-// Owns every value of one rendering and counts what it spends. Not thread-safe. RESOURCE_EXHAUSTED
-// names the limit.
+// Owns every value of one rendering and counts its steps and memory against the limits. Not
+// thread-safe. RESOURCE_EXHAUSTED names the limit that is exceeded.
 class Workspace {
  public:
   Workspace() = default;
@@ -97,17 +98,17 @@ class Workspace {
   Workspace& operator=(const Workspace&) = delete;
 
   absl::Status Step(size_t count = 1);
-  // Reading `bytes` bytes of text.
+  // Counts the steps of reading `bytes` bytes of text.
   absl::Status StepBytes(size_t bytes) { return Step(bytes / 64); }
-  // Fails when `bytes` more would not fit; takes nothing.
+  // Fails if `bytes` more bytes would exceed the limit. Takes no memory.
   absl::Status CheckRoom(size_t bytes) const;
 
   absl::StatusOr<Value> NewText(Text text);
   absl::StatusOr<Value> NewText(absl::string_view bytes, bool trusted);
   absl::StatusOr<Value> NewList(std::vector<Value> items);
   absl::StatusOr<Value> NewGenerator(std::vector<Value> items);
-  // A later item replaces an earlier one of an equal key. Keys that are neither text nor number are
-  // an error.
+  // A later item replaces an earlier one with an equal key. A key that is neither text nor number
+  // is an error.
   absl::StatusOr<Value> NewDict(std::vector<std::pair<Value, Value>> items);
   absl::StatusOr<Value> NewNamespace(std::vector<std::pair<std::string, Value>> attributes);
   absl::StatusOr<Loop*> NewLoop(const List* items);
@@ -124,7 +125,7 @@ class Workspace {
   std::deque<Loop> loops_;
 };
 
-// Text that grows under the Workspace's memory limit.
+// A text that grows under the memory limit of the Workspace, which it borrows.
 class TextBuilder {
  public:
   explicit TextBuilder(Workspace& workspace) : workspace_(workspace) {}
@@ -138,20 +139,20 @@ class TextBuilder {
   Text text_;
 };
 
-// As Python's bool().
+// Whether a value is true, as Python's bool() says.
 bool IsTrue(const Value& value);
-// The value's type for error messages: "string", "none", "undefined value 'x'", ...
+// The type of a value for error messages: "string", "none", "undefined value 'x'", ...
 std::string Describe(const Value& value);
-// As Python's str(); an error for containers, whose Python form no prompt should hold. Counts the
-// text as read once.
+// The text of a value, as Python's str() makes it. An error for containers, whose Python form no
+// prompt should hold. Counts the steps of reading the text once.
 absl::StatusOr<const Text*> ToText(Workspace& workspace, const Value& value);
-// As Python's repr(float).
+// The text of a float, as Python's repr() makes it.
 std::string FormatFloat(double value);
 absl::StatusOr<bool> Equals(Workspace& workspace, const Value& a, const Value& b);
-// The items that a `for` visits: of a list, the keys of a dict, the characters of a string, none of
-// an undefined value.
+// The items that a `for` visits: those of a list, the keys of a dict, the characters of a string;
+// none for an undefined value, an error for any other.
 absl::StatusOr<const List*> Iterate(Workspace& workspace, const Value& value);
-// Whether a number or boolean computed from `value` may be trusted.
+// Whether a number or boolean that is computed from `value` may be trusted.
 bool TrustOf(const Value& value);
 
 }  // namespace baton::jinja
