@@ -1,4 +1,4 @@
-// Durations as messages and as gRPC's settings hold them.
+// Conversions of durations to and from protobuf messages and settings of gRPC.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace baton {
 
-// Whole nanoseconds: what is left over is cut off. REQUIRES: finite.
+// Cuts the duration to whole nanoseconds. REQUIRES: `duration` is finite.
 inline google::protobuf::Duration DurationToProto(absl::Duration duration) {
   google::protobuf::Duration proto;
   proto.set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &duration));
@@ -21,7 +21,7 @@ inline absl::Duration DurationFromProto(const google::protobuf::Duration& proto)
   return absl::Seconds(proto.seconds()) + absl::Nanoseconds(proto.nanos());
 }
 
-// The value of a channel argument that is in milliseconds; gRPC takes them as int.
+// The value of a channel argument in milliseconds, which gRPC takes as int.
 inline int ToMilliseconds(absl::Duration duration) {
   return static_cast<int>(absl::ToInt64Milliseconds(duration));
 }

@@ -1,4 +1,4 @@
-// The messages that the server's end of a streaming call has yet to write.
+// The queue of messages that the server's end of a streaming call has yet to write.
 #pragma once
 
 #include <deque>
@@ -9,8 +9,8 @@
 
 namespace baton {
 
-// Writes one message at a time; the others wait in order. When all are written and the end was set,
-// the call ends. Thread rule: not thread-safe; the lock of its call guards it. The call bounds how
+// Writes one message at a time while the others wait in order. When all are written and the end is
+// set, it finishes the call. Not thread-safe: the lock of its call guards it. The call bounds how
 // many messages wait.
 template <typename Message>
 class Outbox {
@@ -32,8 +32,8 @@ class Outbox {
   bool ended() const { return end_.has_value(); }
   bool finished() const { return finished_; }  // Finish was called
 
-  // Begins the next write, or finishes the call when it is time. Returns the message whose write it
-  // has begun, else null. To be called after Push, End and Written.
+  // Begins the next write, or finishes the call when nothing is left to write. Returns the message
+  // whose write it has begun, else null. Call it after Push, End and Written.
   template <typename Reactor>
   const Message* WriteNext(Reactor& reactor) {
     if (in_flight_ || finished_) return nullptr;
@@ -49,7 +49,7 @@ class Outbox {
     reactor.StartWrite(&writing_);
     return &writing_;
   }
-  // The write that was begun has ended, well or not.
+  // Call it when the write in flight has ended, whether it succeeded or not.
   void Written() {
     in_flight_ = false;
     writing_ = Message();

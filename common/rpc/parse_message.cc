@@ -22,14 +22,15 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::io::CodedInputStream;
 using Wire = google::protobuf::internal::WireFormatLite;
 
-// The field is empty where the fault is the whole message's.
+// The first fault of a message. Its field is empty if the fault is that of the whole message.
 using Fault = std::optional<FieldViolation>;
 
 constexpr char kMalformed[] = "is not well-formed protobuf";
 
 Fault Here(std::string description) { return FieldViolation{"", std::move(description)}; }
 
-// Puts the element of `field`, from 0 on, in front of the field that the fault names.
+// Puts the name of `field` and, if it is repeated, the index of the element (from 0) in front of
+// the path that the fault names.
 Fault Within(const FieldDescriptor& field, int element, Fault fault) {
   std::string name = field.name();
   if (field.is_repeated() && !field.is_packable()) absl::StrAppend(&name, "[", element, "]");
@@ -37,15 +38,15 @@ Fault Within(const FieldDescriptor& field, int element, Fault fault) {
   return fault;
 }
 
-// One walk through the encoding of a message, which keeps nothing of it. Nesting is as bounded as
-// the parser's, by the input.
+// A walk through the encoding of a message, which keeps nothing of it. The input bounds the depth
+// of nesting, as it does for the parser.
 class Walk {
  public:
-  // Borrows `input`. `thorough`: looks into strings and packed numbers too.
+  // Borrows `input`. A `thorough` walk also checks the contents of strings and packed numbers.
   Walk(CodedInputStream& input, bool thorough) : input_(input), thorough_(thorough) {}
 
-  // The first thing up to the input's limit that no message of `type` may have. The path is only
-  // put together on the way back, so that what is well-formed costs little.
+  // Returns the first fault before the input's limit in a message of `type`. The path is put
+  // together only on the way back, so that a message without fault costs little.
   Fault FindFault(const Descriptor& type) {
     std::map<const FieldDescriptor*, int> elements;
     while (const uint32_t tag = input_.ReadTag()) {
@@ -69,7 +70,7 @@ class Walk {
   }
 
  private:
-  // The tag, of a field that has a length, is read.
+  // Returns the fault in a field with a length, whose tag has been read.
   Fault FindFaultIn(const FieldDescriptor& field) {
     int bytes = 0;
     if (!input_.ReadVarintSizeAsInt(&bytes)) return Here(kMalformed);

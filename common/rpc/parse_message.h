@@ -1,4 +1,4 @@
-// Messages from outside, from bytes.
+// The parser of messages from outside.
 #pragma once
 
 #include "absl/status/status.h"
@@ -7,10 +7,10 @@
 
 namespace baton {
 
-// Parses `bytes`, slice by slice, into `message`. What cannot be parsed, or has more than
-// kMaxMessageParts (limits.h), is INVALID_ARGUMENT and names the field at fault, as in
-// "chat.messages[2].content: must be UTF-8", where there is one; `message` is then of no use.
-// Thread-safe.
+// Parses `bytes`, slice by slice, into `message`. INVALID_ARGUMENT if the bytes cannot be parsed or
+// have more than kMaxMessageParts (limits.h) strings and messages. The error names the field at
+// fault, if there is one, as in "chat.messages[2].content: must be UTF-8"; `message` is then
+// unspecified. Thread-safe.
 absl::Status ParseMessage(grpc::ByteBuffer& bytes, google::protobuf::Message& message);
 
 }  // namespace baton

@@ -1,5 +1,6 @@
-// Services that parse what they receive themselves. gRPC would answer a request that cannot be
-// parsed UNIMPLEMENTED without a word, and take a stream's message that cannot be for its end.
+// Services that parse the messages that they receive. gRPC itself would answer a request that it
+// cannot parse with UNIMPLEMENTED and no text, and would take such a message of a stream for its
+// end.
 #pragma once
 
 #include <functional>
@@ -16,15 +17,15 @@
 
 namespace baton {
 
-// A message as it came.
+// A received message and whether it could be parsed.
 template <typename Message>
 struct Received {
-  Message message;      // of use only while `status` is OK
-  absl::Status status;  // ParseMessage's
+  Message message;      // unspecified unless `status` is OK
+  absl::Status status;  // status of ParseMessage
 };
 
-// `Generated`: what protoc makes of a service. A derived class adds every method in its
-// constructor; each is then called on gRPC's threads.
+// Base class of a service. `Generated` is the class that protoc generates for it. The constructor
+// of the derived class adds every method; gRPC's threads then call them.
 template <typename Generated>
 class ReceivingService : public Generated::Service {
  protected:
@@ -66,7 +67,7 @@ class ReceivingService : public Generated::Service {
 
 namespace grpc {
 
-// How gRPC reads a Received.
+// Lets gRPC deserialise a Received. It always succeeds: `status` tells the methods of a fault.
 template <typename Message>
 class SerializationTraits<baton::Received<Message>> {
  public:

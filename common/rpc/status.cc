@@ -16,8 +16,8 @@
 namespace baton {
 namespace {
 
-// gRPC refuses trailers over 8 KiB. The message appears twice there, once with up to three
-// characters a byte, and the details in base64.
+// gRPC refuses trailers over 8 KiB. A trailer has the message twice, once with up to three
+// characters for each byte, and the details in base64.
 constexpr size_t kMaxMessageBytesInTrailer = 768;
 constexpr size_t kMaxDetailBytesInTrailer = 3072;
 constexpr size_t kMaxViolations = 16;
@@ -45,7 +45,7 @@ std::optional<Message> Detail(const absl::Status& status) {
   return detail;
 }
 
-// Whole UTF-8 characters, at most `max_bytes`: bytes that are none become '?'.
+// The beginning of `text`, at most `max_bytes` of whole UTF-8 characters; invalid bytes become '?'.
 std::string Utf8Prefix(absl::string_view text, size_t max_bytes) {
   std::string result;
   while (!text.empty()) {

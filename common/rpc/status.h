@@ -18,26 +18,28 @@
 
 namespace baton {
 
-// The message is cut to what fits into a trailer; details that do not fit are left out, the largest
-// first.
+// Conversions between Abseil's and gRPC's status, with the details as google.rpc messages.
+// ToGrpcStatus cuts the message to what fits into a trailer and leaves out details that do not fit,
+// the largest first.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 absl::Status FromGrpcStatus(const grpc::Status& status);
 
-// BadRequest. `field` is the path from the request down: "sampling_params.top_p".
+// One entry of BadRequest.
 struct FieldViolation {
-  std::string field;
-  std::string description;  // "must be in (0, 1], is 2"
+  std::string field;        // path from the request down, such as "sampling_params.top_p"
+  std::string description;  // such as "must be in (0, 1], is 2"
   friend bool operator==(const FieldViolation&, const FieldViolation&) = default;
 };
 absl::Status InvalidField(absl::string_view field, absl::string_view description);
-// INVALID_ARGUMENT with all of them; OK when there is none.
+// INVALID_ARGUMENT with the first 16 of the violations; OK if there are none.
 absl::Status InvalidFields(std::vector<FieldViolation> violations);
 
-// RetryInfo: with RESOURCE_EXHAUSTED (queue full) and UNAVAILABLE (no ready worker, draining).
+// Adds or reads RetryInfo, which is sent with RESOURCE_EXHAUSTED (queue full) and UNAVAILABLE (no
+// ready worker, draining).
 absl::Status WithRetryInfo(absl::Status status, absl::Duration delay);
 std::optional<absl::Duration> RetryDelay(const absl::Status& status);
 
-// Reasons of ErrorInfo, domain "baton".
+// The reasons of ErrorInfo in the domain "baton".
 inline constexpr char kReasonContextLengthExceeded[] = "CONTEXT_LENGTH_EXCEEDED";
 inline constexpr char kReasonKvTransferFailed[] = "KV_TRANSFER_FAILED";
 inline constexpr char kReasonModelMismatch[] = "MODEL_MISMATCH";
@@ -51,25 +53,25 @@ inline constexpr char kReasonSuperseded[] = "SUPERSEDED";
 inline constexpr char kReasonWorkerFull[] = "WORKER_FULL";
 inline constexpr char kReasonWorkerLost[] = "WORKER_LOST";
 
-// Where in a request's life: queue, prefill, transfer, decode.
+// The stages of ErrorInfo: where a request has failed.
 inline constexpr char kStageQueue[] = "queue";
 inline constexpr char kStagePrefill[] = "prefill";
 inline constexpr char kStageTransfer[] = "transfer";
 inline constexpr char kStageDecode[] = "decode";
 
-// ErrorInfo. Empty stage and worker are left out.
+// The fields of ErrorInfo. An empty stage or worker is left out.
 struct ErrorInfo {
   std::string reason;  // UPPER_SNAKE_CASE
   std::string stage{};
   std::string worker{};
-  std::vector<std::pair<std::string, std::string>> metadata{};  // besides stage and worker
+  std::vector<std::pair<std::string, std::string>> metadata{};  // keys other than stage and worker
 };
 absl::Status WithErrorInfo(absl::Status status, const ErrorInfo& info);
 std::optional<ErrorInfo> GetErrorInfo(const absl::Status& status);
-// The reason of its ErrorInfo; empty without one.
+// The reason in the ErrorInfo of `status`; empty without ErrorInfo.
 std::string ErrorReason(const absl::Status& status);
 
-// QuotaFailure, ResourceInfo and PreconditionFailure, one entry each.
+// Adds a QuotaFailure, ResourceInfo or PreconditionFailure with one entry.
 absl::Status WithQuotaFailure(absl::Status status, absl::string_view subject,
                               absl::string_view description);
 absl::Status WithResourceInfo(absl::Status status, absl::string_view type, absl::string_view name,
