@@ -7,7 +7,8 @@
 namespace baton {
 namespace {
 
-// Free memory that malloc keeps for the next messages: a few windows of unacknowledged payload.
+// Bytes of free memory that malloc keeps for later messages: a few windows of unacknowledged
+// payload.
 constexpr int kTrimThresholdBytes = 256 << 20;
 constexpr int kTopPadBytes = 16 << 20;
 constexpr int kMmapThresholdBytes = 32 << 20;  // the largest value that glibc takes

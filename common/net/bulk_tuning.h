@@ -1,13 +1,12 @@
-// The settings that a process that moves KV caches makes before anything else.
+// The settings for processes that move KV caches.
 #pragma once
 
 namespace baton {
 
-// Raises malloc's thresholds, so that the network's buffers are used again. Otherwise each
-// message's buffers would go back to the kernel and come zeroed again, which costs half the rate.
-// Also turns on the gRPC experiments that let a read wait for a whole frame of a known message,
-// unless the environment sets GRPC_EXPERIMENTS. REQUIRES: the process has one thread and has not
-// used gRPC.
+// Raises malloc's thresholds, so that buffers of the network are reused. Otherwise the buffers of
+// each message would go back to the kernel and come back zeroed, which costs half the rate. Also
+// turns on the gRPC experiments that let a read wait for a whole frame, unless the environment sets
+// GRPC_EXPERIMENTS. REQUIRES: the process has one thread and has not used gRPC.
 void TuneProcessForBulk();
 
 }  // namespace baton

@@ -15,7 +15,8 @@
 namespace baton {
 namespace {
 
-// Of an argument that is set twice gRPC takes the first.
+// Sets the arguments for channels between servers. If an argument is set twice, gRPC takes the
+// first.
 void SetBetweenParts(bool bulk, grpc::ChannelArguments& arguments) {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,
                    ToMilliseconds(bulk ? kBulkKeepaliveTime : kKeepaliveTime));
@@ -24,20 +25,20 @@ void SetBetweenParts(bool bulk, grpc::ChannelArguments& arguments) {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  // A worker that comes back is tried again at once, not after gRPC's two minutes.
+  // A restarted worker is tried again soon; gRPC's default would back off for up to two minutes.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 500);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
 }
 
-// A worker notices within so many unread bytes of a stream that the router is behind, and sends the
-// tokens that come meanwhile in one message: a message of one token is about 25 bytes.
+// Makes the window of a stream 1 KiB, about 40 messages of one token. After so many unread bytes
+// the worker notices that the router is behind, and puts the following tokens into one message.
 void SetShortStreams(grpc::ChannelArguments& arguments) {
   arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 1024);
-  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // it would widen the window again
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // the probe would widen the window again
 }
 
-// What megabytes of KV on one connection ask for.
+// Sets the arguments for channels that push KV.
 void SetBulk(grpc::ChannelArguments& arguments) {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a TCP connection of its own
 }

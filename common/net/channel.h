@@ -1,4 +1,4 @@
-// Channels to other parts of Baton.
+// gRPC channels to Baton's servers.
 #pragma once
 
 #include <memory>
@@ -12,14 +12,14 @@
 namespace baton {
 
 enum class ChannelPurpose {
-  kClient,   // an end user's program to a router: gRPC's defaults for retries and keepalive
-  kControl,  // between Baton's parts: keepalive 1 s / 2 s, no retries by gRPC
-  kBulk,     // KV transfer: as kControl, but a silent peer is given up within 3 s of its last byte
-             // whenever it pings, and each channel has a TCP connection of its own
+  kClient,   // from a user's program to a router: gRPC's defaults for retries and keepalive
+  kControl,  // between Baton's servers: keepalive 1 s / 2 s, no retries by gRPC
+  kBulk,     // KV transfer: as kControl, but with a TCP connection for each channel, and a silent
+             // peer is given up within 3 s of its last byte, whenever it pings
 };
 
-// Does not connect yet. The error names the address: one that does not parse, or one that the
-// credentials do not allow.
+// Makes a channel, which connects on its first use. An error names the address: it does not parse,
+// or the credentials do not allow it.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(absl::string_view address,
                                                            const Credentials& credentials,
                                                            ChannelPurpose purpose);

@@ -54,7 +54,7 @@ absl::Status CheckFiles(const TlsFlags& tls) {
   BATON_ASSIGN_OR_RETURN(const Certificate certificate,
                          ReadCertificate("--tls-cert", tls.cert_file));
   BATON_ASSIGN_OR_RETURN(const File key_file, OpenFile("--tls-key", tls.key_file));
-  // An encrypted key would ask at the terminal without this.
+  // Without a given password an encrypted key would ask for one at the terminal.
   char no_password[] = "";
   const std::unique_ptr<EVP_PKEY, void (*)(EVP_PKEY*)> key(
       PEM_read_PrivateKey(key_file.get(), nullptr, nullptr, no_password), EVP_PKEY_free);

@@ -1,8 +1,8 @@
-// Who may talk to whom: mutual TLS from files, or plain text where that is allowed.
+// The credentials of a process: mutual TLS with certificates from files, or plain text.
 //
 // With certificates, both sides of every connection show one signed by --tls-ca and check the
-// other's; renewed files are picked up without a restart. Without, only loopback
-// may be used, unless --insecure says otherwise.
+// other's; renewed files are read without a restart. Without certificates only loopback may be
+// used, unless --insecure allows more.
 #pragma once
 
 #include <memory>
@@ -19,24 +19,24 @@
 
 namespace baton {
 
-// Immutable; may be used from any thread. (gRPC hands its credentials out as shared pointers.)
+// Immutable and thread-safe. (gRPC's own interface has shared pointers.)
 class Credentials {
  public:
-  // Reads and checks the files, and looks for renewed ones every `reload` (whole seconds, at least
-  // 1). INVALID_ARGUMENT names the flag, the file and the remedy.
+  // Reads and checks the files, and then looks for renewed files every `reload`, in whole seconds
+  // and at least 1. INVALID_ARGUMENT names the flag, the file and the remedy.
   static absl::StatusOr<Credentials> Create(const TlsFlags& tls,
                                             absl::Duration reload = absl::Seconds(30));
-  // Plain text on loopback only: what Create gives without any flag.
+  // Allows plain text on loopback only, as Create does without any flag.
   static Credentials Loopback();
 
   bool secure() const { return channel_ != nullptr; }
 
-  // PERMISSION_DENIED where `address` is beyond loopback and there are neither certificates nor
-  // --insecure. `what` names the flag or the peer.
+  // PERMISSION_DENIED if `address` is not loopback and there are neither certificates nor
+  // --insecure. `what` names the flag or the peer in the error.
   absl::Status CheckAddress(absl::string_view what, absl::string_view address) const;
 
   std::shared_ptr<grpc::ServerCredentials> ForServer() const;
-  // Sets in `arguments` what the handshake needs.
+  // Also sets in `arguments` what the handshake needs.
   std::shared_ptr<grpc::ChannelCredentials> ForChannel(grpc::ChannelArguments& arguments) const;
 
  private:

@@ -9,7 +9,7 @@
 namespace baton {
 namespace {
 
-// Longer than readiness waits: a restart costs every sequence, so it is the last resort.
+// Longer than the wait of readiness: a restart loses every sequence, so it is the last resort.
 constexpr absl::Duration kLivenessTimeout = absl::Seconds(10);
 
 }  // namespace

@@ -1,8 +1,11 @@
-// What the process says about itself to probes: has it started, is it alive, is it ready.
+// The health of a process, as probes ask for it: has it started, is it alive, is it ready.
 //
-// gRPC health services: "startup" (serving once the first SetState(kReady) was called), "liveness"
-// (the engine advances), "readiness" (ready, advancing and not draining), "" and every service's
-// full name as "readiness"; and those of Options::conditions.
+// The services of grpc.health.v1:
+// - "startup" is serving after the first SetState(kReady);
+// - "liveness" is serving while the engine advances;
+// - "readiness" is serving while the process is ready, advances and does not drain;
+// - "" and the full name of each service are the same as "readiness";
+// - each of Options::conditions is serving while its function returns true.
 #pragma once
 
 #include <cstdint>
@@ -21,22 +24,23 @@
 
 namespace baton {
 
-// Of a router: every worker that it was told of is ready. What it serves may need fewer.
+// A condition of routers: every worker that the router was told of is ready. "readiness" may need
+// fewer workers.
 inline constexpr char kAllWorkersHealth[] = "all_workers";
 
 enum class ServerState { kStarting, kReady, kDraining };
 
-// An engine's sign of life. A server without an engine reports nothing runnable.
+// An engine's sign of life. A server without an engine reports no runnable sequences.
 struct ProgressSample {
-  uint64_t progress = 0;            // advances while it works
-  uint64_t runnable_sequences = 0;  // 0: it need not advance
+  uint64_t progress = 0;            // a count that grows while the engine works
+  uint64_t runnable_sequences = 0;  // 0: the engine need not advance
 };
 
-// Judges progress by samples alone. Not thread-safe.
+// Judges progress by the samples only. Not thread-safe.
 class ProgressJudge {
  public:
   void Observe(const ProgressSample& sample, absl::Time now);
-  // How long it has had work and not advanced, at the last sample.
+  // How long, at the last sample, the engine had had work and not advanced.
   absl::Duration stuck() const { return stuck_; }
 
  private:
@@ -45,16 +49,17 @@ class ProgressJudge {
   absl::Duration stuck_ = absl::ZeroDuration();
 };
 
-// Thread-safe. A thread of its own takes samples every 250 ms: not ready after 2.5 s without
-// progress, not alive after 10 s.
+// Thread-safe. Its own thread takes a sample every 250 ms. The process is not ready after 2.5 s
+// without progress, and not alive after 10 s.
 class Health {
  public:
-  // The functions may be empty; they are called on Health's thread and must not block.
+  // The functions may be empty. They are called on Health's thread and on those that call SetState
+  // and Refresh, and must not block.
   struct Options {
     std::function<ProgressSample()> progress{};
-    std::function<bool()> ready{};                              // a condition besides the state
-    std::vector<std::string> services{};                        // full names
-    std::map<std::string, std::function<bool()>> conditions{};  // further services, by name
+    std::function<bool()> ready{};                              // further condition of "readiness"
+    std::vector<std::string> services{};                        // full names of the gRPC services
+    std::map<std::string, std::function<bool()>> conditions{};  // further health services, by name
   };
   explicit Health(Options options);
   ~Health();
@@ -63,13 +68,13 @@ class Health {
 
   void SetState(ServerState state);
   ServerState state() const;
-  // As last published: what "readiness" and "liveness" answer.
+  // The last published answers of "readiness" and "liveness".
   bool ready() const;
   bool live() const;
-  // Samples and publishes now; returns ready().
+  // Takes a sample and publishes it now; returns ready().
   bool Refresh();
 
-  // Servers to tell from now on; borrowed until Detach or the end of this.
+  // Publishes to `service` from now on. Borrows it until Detach or the end of this object.
   void Attach(grpc::HealthCheckServiceInterface* service);
   void Detach(grpc::HealthCheckServiceInterface* service);
 
@@ -83,7 +88,7 @@ class Health {
   bool started_ ABSL_GUARDED_BY(mutex_) = false;
   bool ready_ ABSL_GUARDED_BY(mutex_) = false;
   bool live_ ABSL_GUARDED_BY(mutex_) = true;
-  std::map<std::string, bool> conditions_ ABSL_GUARDED_BY(mutex_);  // as they last were
+  std::map<std::string, bool> conditions_ ABSL_GUARDED_BY(mutex_);  // values at the last sample
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   ProgressJudge judge_ ABSL_GUARDED_BY(mutex_);
   std::vector<grpc::HealthCheckServiceInterface*> attached_ ABSL_GUARDED_BY(mutex_);

@@ -26,8 +26,8 @@ namespace {
 
 prometheus::Labels ToMap(const MetricLabels& labels) { return {labels.begin(), labels.end()}; }
 
-// Fields of /proc/self/stat after the command's name, which may hold anything; 0 where they cannot
-// be read.
+// A field of /proc/self/stat, counted after the command's name, which may contain anything. 0 if it
+// cannot be read.
 double ProcStatField(int number) {
   std::ifstream file("/proc/self/stat");
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -111,7 +111,7 @@ struct Metrics::Rep {
     family.functions.push_back({ToMap(labels), std::move(value)});
   }
 
-  // The values of all functions, which are called without the lock.
+  // Collects the values of all functions. Calls them without the lock.
   std::vector<prometheus::MetricFamily> CollectFunctions() const {
     std::map<std::string, FunctionFamily> copy;
     {

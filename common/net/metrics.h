@@ -1,7 +1,7 @@
-// Metrics of a process in Prometheus' text format.
+// The metrics of a process, in Prometheus' text format.
 //
-// Names are baton_{name}_{unit}, counters end in _total. Every metric carries the labels model_name
-// and role; request ids and other unbounded values are never labels.
+// Names are baton_{name}_{unit}; those of counters end in _total. Every metric has the labels
+// model_name and role. Request ids and other unbounded values are never labels.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ namespace baton {
 
 using MetricLabels = std::vector<std::pair<std::string, std::string>>;
 
-// A handle; copyable. Thread-safe. Valid while its Metrics lives.
+// A handle of a counter. Copyable and thread-safe; valid while its Metrics lives.
 class Counter {
  public:
   explicit Counter(prometheus::Counter& counter) : counter_(&counter) {}
@@ -32,7 +32,7 @@ class Counter {
   prometheus::Counter* counter_;
 };
 
-// As Counter.
+// A handle of a histogram. Copyable and thread-safe; valid while its Metrics lives.
 class Histogram {
  public:
   explicit Histogram(prometheus::Histogram& histogram) : histogram_(&histogram) {}
@@ -42,38 +42,40 @@ class Histogram {
   prometheus::Histogram* histogram_;
 };
 
-// Upper bounds of histograms, seconds.
+// Upper bounds of histograms, in seconds.
 absl::Span<const double> TimeToFirstTokenBuckets();
 absl::Span<const double> InterTokenBuckets();
-absl::Span<const double> RequestDurationBuckets();  // of requests, queues, prefill and decode
+absl::Span<const double> RequestDurationBuckets();  // for requests, queues, prefill and decode
 absl::Span<const double> TransferDurationBuckets();
-// Tokens: 1, 2, 5, 10 ... 1e6.
+// Upper bounds of histograms of tokens: 1, 2, 5, 10 ... 1e6.
 absl::Span<const double> TokenCountBuckets();
 
-// Thread-safe. The same name (with the same help and kind) may be added with different labels.
+// Thread-safe. One name may be added several times with different labels, if help and kind are
+// equal.
 class Metrics {
  public:
-  // Adds baton_build_info and process_*. `role`: router, prefill or decode.
+  // Adds baton_build_info and process_*. `role` is router, prefill or decode.
   explicit Metrics(const std::string& role);
   ~Metrics();
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  // Of every metric from the next scrape on; empty until the model is known.
+  // Sets the label model_name of every metric from the next scrape on. It is empty before.
   void SetModelName(const std::string& model_name);
 
   Counter AddCounter(const std::string& name, const std::string& help, const MetricLabels& labels);
   Histogram AddHistogram(const std::string& name, const std::string& help,
                          absl::Span<const double> bounds, const MetricLabels& labels);
-  // `value` is called at each scrape, from any thread; must not block. It must stay callable until
-  // Metrics is destroyed.
+  // Calls `value` at each scrape, from any thread, until Metrics is destroyed. `value` must not
+  // block.
   void AddGauge(const std::string& name, const std::string& help, const MetricLabels& labels,
                 std::function<double()> value);
-  // As AddGauge, for a number that only grows and is counted elsewhere.
+  // Adds a counter whose number is counted elsewhere and only grows. `value` is called as in
+  // AddGauge.
   void AddCounterFunction(const std::string& name, const std::string& help,
                           const MetricLabels& labels, std::function<double()> value);
 
-  // The text that GET /metrics answers.
+  // The page that GET /metrics answers.
   std::string Scrape() const;
 
  private:

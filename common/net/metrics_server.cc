@@ -27,8 +27,8 @@ constexpr size_t kMaxWaitingConnections = 16;
 constexpr int kSocketTimeoutSeconds = 5;
 constexpr size_t kMaxRequestBytes = 8 << 10;
 
-// Connections that wait for a thread. When the queue is full the accepting thread waits, and the
-// kernel's backlog bounds the rest.
+// The queue of connections that wait for a thread. When it is full the accepting thread waits, and
+// the kernel's backlog bounds further connections.
 class ConnectionQueue final : public httplib::TaskQueue {
  public:
   ConnectionQueue() {
@@ -72,7 +72,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
   auto rep = std::make_unique<Rep>();
   httplib::Server& server = rep->server;
   server.new_task_queue = [] { return new ConnectionQueue; };
-  // Without the library's SO_REUSEPORT two processes cannot share a port by accident.
+  // Replaces the library's options, whose SO_REUSEPORT would let two processes share a port.
   server.set_socket_options([](socket_t socket) {
     const int on = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
@@ -99,7 +99,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
   }
   rep->address = host_port.ToString();
   rep->thread = std::thread([&server] { server.listen_after_bind(); });
-  // stop() before the loop has begun would be lost.
+  // A stop() before the loop has begun would be lost.
   while (!server.is_running()) absl::SleepFor(absl::Milliseconds(1));
   return std::unique_ptr<MetricsServer>(new MetricsServer(std::move(rep)));
 }

@@ -1,4 +1,4 @@
-// GET /metrics over plain HTTP.
+// The server of GET /metrics over plain HTTP.
 #pragma once
 
 #include <functional>
@@ -9,17 +9,18 @@
 
 namespace baton {
 
-// Four threads of its own; a connection may wait at most 5 s for its request or its answer. Ends
-// with its destructor.
+// It has five threads: one accepts connections and four answer them. A read or write of a
+// connection may take at most 5 s. The destructor ends the server and joins its threads.
 class MetricsServer {
  public:
-  // `page` makes the text of each answer and is called from any of the threads. The error is one
-  // line that names --metrics-listen, the address and the remedy.
+  // Starts a server at `address` (host:port; port 0: a free one). Any of the four threads calls
+  // `page` for the text of an answer. An error is one line that names --metrics-listen, the address
+  // and the remedy.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const std::string& address,
                                                               std::function<std::string()> page);
   ~MetricsServer();
 
-  const std::string& address() const;  // as bound
+  const std::string& address() const;  // the bound host:port
 
  private:
   struct Rep;

@@ -62,7 +62,7 @@ absl::StatusOr<const FileDescriptor*> FindFile(const Request& request) {
   return field->file();
 }
 
-// The file first, then what it imports, each once.
+// Adds the file, then the files that it imports, each once.
 void AddFile(const FileDescriptor& file, std::set<const FileDescriptor*>& added,
              FileDescriptorResponse& response) {
   if (!added.insert(&file).second) return;
@@ -109,7 +109,7 @@ absl::Status Answer(const Request& request, const std::vector<std::string>& serv
   }
 }
 
-// One stream: a request, its answer, the next request. Deletes itself.
+// One stream, which answers one request after the other. It deletes itself.
 class Call final : public grpc::ServerBidiReactor<Received<Request>, Response> {
  public:
   explicit Call(std::vector<std::string> services) : services_(std::move(services)) {
@@ -140,7 +140,7 @@ class Call final : public grpc::ServerBidiReactor<Received<Request>, Response> {
   Response response_;
 };
 
-// Thread-safe.
+// The reflection service. Thread-safe.
 class Service final : public ReceivingService<ServerReflection> {
  public:
   Service() { Add("ServerReflectionInfo", &Service::ServerReflectionInfo); }
@@ -161,7 +161,7 @@ class Service final : public ReceivingService<ServerReflection> {
   std::vector<std::string> services_ ABSL_GUARDED_BY(mutex_);
 };
 
-// The names of all services are only known once the server has started.
+// Gives the service the names of all services, which are known only when the server has started.
 class Plugin final : public grpc::ServerBuilderPlugin {
  public:
   std::string name() override { return "grpc.reflection.v1"; }
@@ -172,7 +172,7 @@ class Plugin final : public grpc::ServerBuilderPlugin {
   void ChangeArguments(const std::string& /*name*/, void* /*value*/) override {}
 
  private:
-  const std::shared_ptr<Service> service_ = std::make_shared<Service>();  // gRPC's from InitServer
+  const std::shared_ptr<Service> service_ = std::make_shared<Service>();  // gRPC shares it
 };
 
 class Option final : public grpc::ServerBuilderOption {

@@ -1,4 +1,4 @@
-// gRPC reflection as clients ask for it first; gRPC's own plugin only knows its forerunner v1alpha.
+// gRPC reflection v1, for which clients ask first. gRPC's own plugin knows only v1alpha.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 
 namespace baton {
 
-// Adds grpc.reflection.v1.ServerReflection, which lists the server's services, to a server that is
-// built with this option.
+// An option that adds grpc.reflection.v1.ServerReflection, which lists the server's services, to
+// the server that is built with it.
 std::unique_ptr<grpc::ServerBuilderOption> ReflectionOption();
 
 }  // namespace baton

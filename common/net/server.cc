@@ -36,11 +36,11 @@ namespace {
 
 constexpr absl::Duration kPollInterval = absl::Milliseconds(20);
 constexpr absl::Duration kEndRestBefore = absl::Seconds(5);
-// For the goodbye to reach idle connections.
+// Time for idle connections to receive the GOAWAY and close.
 constexpr absl::Duration kIdleConnections = absl::Milliseconds(500);
 constexpr int kSignalExitBase = 128;
 
-// A signal handler can only reach statics; one ServerProcess a process owns them.
+// A signal handler can reach only statics. The process's one ServerProcess owns these.
 std::atomic<int> shutdown_event{-1};
 std::atomic<int> signals_received{0};
 
@@ -51,8 +51,8 @@ void OnSignal(int signal) {
   static_cast<void>(written);
 }
 
-// gRPC's own complaints: failed handshakes are told nowhere else, but whoever connects can cause
-// them, so at most one a second is a warning and the rest goes to the debug log.
+// Logs the messages of gRPC. Failed handshakes are reported nowhere else, but anybody who connects
+// can cause them, so at most one error each second is a warning and the rest goes to the debug log.
 void LogFromGrpc(gpr_log_func_args* args) {
   static std::atomic<int64_t> last_second{0};
   const int64_t second = absl::ToUnixSeconds(SteadyNow());
@@ -63,8 +63,8 @@ void LogFromGrpc(gpr_log_func_args* args) {
   }
 }
 
-// Whoever sends a string that is not UTF-8 causes a complaint; the answer to the sender says it
-// all.
+// Logs the messages of protobuf for debugging only: anybody can cause them by a string that is not
+// UTF-8, and the answer to the sender says so.
 void LogFromProtobuf(google::protobuf::LogLevel /*level*/, const char* file, int line,
                      const std::string& message) {
   LogDebug("protobuf {}:{} {}", file, line, LogSafe(message));
@@ -73,7 +73,7 @@ void LogFromProtobuf(google::protobuf::LogLevel /*level*/, const char* file, int
 void SetConnectionArguments(const ServerProcess::Options& options, grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.SetMaxSendMessageSize(kMaxMessageBytes);
-  // Two processes on one port would each get half of the calls.
+  // If two processes could share a port, each would get half of the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              ToMilliseconds(kMinReceivedPingInterval));
@@ -85,7 +85,7 @@ void SetConnectionArguments(const ServerProcess::Options& options, grpc::ServerB
   }
 }
 
-// Starts `builder` on `address`; the bound address.
+// Starts a server on `address` and returns the bound address.
 absl::StatusOr<std::string> Listen(absl::string_view flag, const std::string& address,
                                    const std::shared_ptr<grpc::ServerCredentials>& credentials,
                                    grpc::ServerBuilder& builder,
@@ -104,7 +104,8 @@ absl::StatusOr<std::string> Listen(absl::string_view flag, const std::string& ad
   return bound.ToString();
 }
 
-// Tells who calls what is not served here, of which gRPC itself would only say UNIMPLEMENTED.
+// Refuses methods that are not served here, with the name of the program; gRPC's own refusal has no
+// text.
 class UnknownMethods final : public grpc::CallbackGenericService {
  public:
   explicit UnknownMethods(const std::string& program) : program_(program) {}
@@ -155,7 +156,7 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options opt
   BATON_RETURN_IF_ERROR(BATON_START_FAILPOINTS());
   BATON_RETURN_IF_ERROR(ValidateServerFlags(options.flags));
   BATON_ASSIGN_OR_RETURN(Credentials credentials, Credentials::Create(options.flags.tls));
-  // Found now, not after the model is loaded.
+  // A bad --listen is found now and not after the model is loaded.
   BATON_RETURN_IF_ERROR(CheckListenable("--listen", options.flags.listen));
   gpr_set_log_function(LogFromGrpc);
   google::protobuf::SetLogHandler(LogFromProtobuf);
@@ -248,7 +249,7 @@ int ServerProcess::Run(const DrainHooks& hooks) {
   if (hooks.end_rest) hooks.end_rest();
   while (!drained() && SteadyNow() < deadline) absl::SleepFor(kPollInterval);
   if (rep_->server != nullptr) {
-    // gRPC waits for idle connections too, and a client that polls nothing never closes its own.
+    // gRPC waits for idle connections too, and a client that does not poll never closes its own.
     const bool nothing_runs = hooks.drained && hooks.drained();
     const absl::Duration rest = nothing_runs ? kIdleConnections : deadline - SteadyNow();
     Shutdown(*rep_->server, std::max(rest, std::min(kIdleConnections, timeout)));

@@ -27,31 +27,33 @@
 
 namespace baton {
 
-// How a server ends. All are called on the thread of Run(), may be empty, and must not block.
+// What a server does while it drains. The hooks are called on the thread of Run(), may be empty,
+// and must not block.
 struct DrainHooks {
-  std::function<void()> begin{};    // refuse what is new: readiness is false already
-  std::function<bool()> drained{};  // polled every 20 ms: nothing runs any more
-  // Once: when drained, or 5 s before --shutdown-timeout (half of it if shorter). Ends what still
-  // runs, Watch streams too.
+  std::function<void()> begin{};    // refuses new calls; readiness is false already
+  std::function<bool()> drained{};  // returns whether nothing runs any more; polled every 20 ms
+  // Ends calls that still run, Watch streams too. Called once: when drained, or 5 s before the end
+  // of --shutdown-timeout (after half of it, if it is shorter than 10 s).
   std::function<void()> end_rest{};
 };
 
-// One of them a process (it takes SIGTERM and SIGINT). Create, Serve and Run belong to one thread;
-// the accessors may be used from any.
+// The server of a process, which has only one, since it takes SIGTERM and SIGINT. Create, Serve and
+// Run belong to one thread; the accessors and RequestShutdown are thread-safe.
 class ServerProcess {
  public:
   struct Options {
-    std::string program;  // "baton-router": named in messages
+    std::string program;  // name of the program in messages, such as "baton-router"
     ServerFlags flags{};
     Health::Options health{};
-    // Only Baton's own parts call: a peer that falls silent is dropped within 3 s.
+    // Only Baton's own servers call this one, so a peer that falls silent is dropped within 3 s.
     bool internal = false;
   };
 
-  // Opens --health-listen and --metrics-listen, takes the signals. Errors are one line for people
-  // that names flag, address and remedy; the caller exits with kExitUsage. Borrows `metrics`.
+  // Opens --health-listen and --metrics-listen, and takes the signals. An error is one line for
+  // people that names flag, address and remedy; the caller exits with kExitUsage. Borrows
+  // `metrics`.
   static absl::StatusOr<std::unique_ptr<ServerProcess>> Create(Options options, Metrics& metrics);
-  // Shuts everything down at once.
+  // Shuts all servers down at once and waits until their calls have ended.
   ~ServerProcess();
 
   // Opens --listen with `services` (borrowed until the end of this), reflection and health.
@@ -62,17 +64,19 @@ class ServerProcess {
   Health& health();
   const Credentials& credentials() const;
 
-  // As bound: with the real port where the flag said 0. Empty without the flag.
-  std::string listen_address() const;  // after Serve
+  // The bound addresses, with the real port if the flag said 0. Empty without the flag. The gRPC
+  // server's is known after Serve.
+  std::string listen_address() const;
   std::string health_address() const;
   std::string metrics_address() const;
-  // --advertise, or else the bound address: where others reach this server.
-  std::string advertised_address() const;  // after Serve
+  // The address at which others reach this server: --advertise, or else the bound address.
+  // REQUIRES: Serve has succeeded.
+  std::string advertised_address() const;
 
-  // Returns the exit code after the first SIGTERM, SIGINT or RequestShutdown(), once drained or
-  // when --shutdown-timeout has passed. A second signal ends the process at once.
+  // Waits for the first SIGTERM, SIGINT or RequestShutdown(), then drains for at most
+  // --shutdown-timeout, and returns the exit code. A second signal ends the process at once.
   int Run(const DrainHooks& hooks);
-  // As a signal. From any thread.
+  // Does what a first signal does. Thread-safe.
   void RequestShutdown();
 
  private:

@@ -1,4 +1,4 @@
-// The flags that every server has.
+// The flags that all servers have.
 #pragma once
 
 #include <string>
@@ -11,21 +11,20 @@
 namespace baton {
 
 struct TlsFlags {
-  std::string cert_file;    // --tls-cert: PEM chain of this process
-  std::string key_file;     // --tls-key
-  std::string ca_file;      // --tls-ca: who may call, and whom we call
-  std::string server_name;  // --tls-server-name: expected in peers' certificates instead of the
-                            // address called
-  bool insecure = false;    // --insecure: plain text beyond loopback too
+  std::string cert_file;    // --tls-cert: path of this process's certificate chain (PEM)
+  std::string key_file;     // --tls-key: path of its private key (PEM)
+  std::string ca_file;      // --tls-ca: path of the CA that signed the certificates of all peers
+  std::string server_name;  // --tls-server-name: name in peers' certificates; empty: their address
+  bool insecure = false;    // --insecure: allow plain text beyond loopback
 
   bool enabled() const { return !cert_file.empty() || !key_file.empty() || !ca_file.empty(); }
 };
 
 struct ServerFlags {
   std::string listen = "127.0.0.1:50051";  // host:port; port 0: any free one
-  std::string health_listen;               // empty: none
-  std::string metrics_listen;              // empty: none
-  std::string advertise;                   // empty: the bound address
+  std::string health_listen;               // host:port of health checks; empty: none
+  std::string metrics_listen;              // host:port of GET /metrics; empty: none
+  std::string advertise;                   // host:port for others; empty: the bound address
   std::string log_level = "info";
   std::string log_format = "text";
   absl::Duration shutdown_timeout = absl::Seconds(30);
@@ -36,8 +35,8 @@ struct ServerFlags {
 void AddTlsFlags(FlagSet& flags, TlsFlags& tls);
 void AddServerFlags(FlagSet& flags, ServerFlags& server);
 
-// What can be said before anything is opened: certificates that are there and belong together, the
-// rule of loopback.
+// Checks what can be checked before a port is opened: the TLS flags and their files, and that plain
+// text stays on loopback. An error names the flag, the file and the remedy.
 absl::Status ValidateServerFlags(const ServerFlags& server);
 
 }  // namespace baton
