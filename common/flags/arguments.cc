@@ -20,9 +20,9 @@
 namespace baton {
 namespace {
 
-// How many characters have to be put in, left out or replaced to make `b` of `a`.
+// The number of characters to insert, remove or replace to turn `a` into `b`.
 size_t EditDistance(absl::string_view a, absl::string_view b) {
-  std::vector<size_t> row(b.size() + 1);  // of the first i characters of `a`, to each start of `b`
+  std::vector<size_t> row(b.size() + 1);  // [j]: distance of a[0, i) and b[0, j)
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 1; i <= a.size(); ++i) {
     size_t diagonal = row[0];
@@ -46,13 +46,13 @@ std::vector<std::string> CommandNames(const CLI::App& app) {
 
 constexpr char kSeeHelp[] = "; see --help";
 
-// What to do about an unknown `name` in the place of `names`.
+// The remedy for an unknown `name` where one of `names` must stand.
 std::string Remedy(absl::string_view name, const std::vector<std::string>& names) {
   const std::string meant = DidYouMean(name, names);
   return meant.empty() ? kSeeHelp : meant;
 }
 
-// Whether a command is named wherever one has to be.
+// Checks that a known command is named wherever one is needed.
 absl::Status CheckCommands(const CLI::App& app, int argc, const char* const* argv) {
   const CLI::App* at = &app;
   for (int i = 1; !CommandNames(*at).empty(); ++i) {
@@ -72,10 +72,11 @@ absl::Status CheckCommands(const CLI::App& app, int argc, const char* const* arg
   return absl::OkStatus();
 }
 
-// As CLI11 takes them, the last one first. It would give "--name=" the next argument as its value.
+// The arguments in reverse order, as CLI11 takes them. "--name=" becomes "--name" and "", since
+// CLI11 would take the next argument for its value.
 std::vector<std::string> ReversedArguments(int argc, const char* const* argv) {
   std::vector<std::string> arguments;
-  bool flags = true;  // up to "--"
+  bool flags = true;  // false after "--"
   for (int i = 1; i < argc; ++i) {
     absl::string_view argument = argv[i];
     if (argument == "--") flags = false;
@@ -88,8 +89,8 @@ std::vector<std::string> ReversedArguments(int argc, const char* const* argv) {
   return arguments;
 }
 
-// What is wrong with the arguments that nobody took: a flag's name says more than the value that
-// follows it.
+// The error about arguments that CLI11 did not know. It names the first flag among them, which says
+// more than the value that follows the flag.
 std::string DescribeExtras(const CLI::App& app, const std::vector<std::string>& extras) {
   const auto flag = std::find_if(extras.begin(), extras.end(), [](const std::string& extra) {
     return absl::StartsWith(extra, "-");
@@ -112,7 +113,7 @@ std::string DescribeExtras(const CLI::App& app, const std::vector<std::string>& 
 
 std::string DidYouMean(absl::string_view name, const std::vector<std::string>& names) {
   const std::string* nearest = nullptr;
-  size_t least = name.size() / 4 + 2;  // so much is not alike any more
+  size_t least = name.size() / 4 + 2;  // names with this distance or more are not similar
   for (const std::string& candidate : names) {
     const size_t distance = absl::StartsWith(candidate, name) ? 1 : EditDistance(name, candidate);
     if (distance < least) {

@@ -1,4 +1,4 @@
-// Parsing of a command line, with errors that name what is wrong in it and what was likely meant.
+// The parser of command lines, whose errors name what is wrong and what was likely meant.
 #pragma once
 
 #include <string>
@@ -13,12 +13,11 @@ class App;
 
 namespace baton {
 
-// Lets `app` parse. --help and --version are printed and end the process. INVALID_ARGUMENT is one
-// line for people.
+// Parses the command line with `app`. --help and --version print their text and end the process.
+// INVALID_ARGUMENT has one line for people.
 absl::Status ParseArguments(CLI::App& app, int argc, const char* const* argv);
 
-// "; did you mean 'NAME'?" with the one of `names` that `name` is most like, or nothing where none
-// is like it.
+// Returns "; did you mean 'NAME'?" with the most similar of `names`; empty if none is similar.
 std::string DidYouMean(absl::string_view name, const std::vector<std::string>& names);
 
 }  // namespace baton

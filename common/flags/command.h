@@ -1,4 +1,4 @@
-// What every subcommand of `baton` is.
+// The interface of a subcommand of `baton`.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace baton {
 
-// Single-threaded; main owns one of each.
+// Single-threaded. main owns one of each subcommand.
 class Command {
  public:
   virtual ~Command() = default;
@@ -18,7 +18,7 @@ class Command {
   virtual int Run(const FlagSet& flags) = 0;
 };
 
-// The folder this program is in: the servers are beside it.
+// The folder of this program, which also has the servers.
 std::string ProgramFolder();
 
 }  // namespace baton

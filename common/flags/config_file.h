@@ -1,4 +1,4 @@
-// The TOML file that --config names.
+// The reader of the TOML file that --config names.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace baton {
 
-// Values of each key as text: one, or those of an array.
+// The values of each key as text: one value, or those of an array.
 using ConfigValues = absl::btree_map<std::string, std::vector<std::string>>;
 
-// Strings, numbers, booleans and arrays of them at the top level; anything else, and a file that is
-// no TOML, is INVALID_ARGUMENT with file and line.
+// Reads the file at `path`, which may have strings, numbers, booleans and arrays of them at the top
+// level. INVALID_ARGUMENT, with file and line, for any other value and for a file that is not TOML.
 absl::StatusOr<ConfigValues> ReadConfigFile(const std::string& path);
 
 }  // namespace baton

@@ -1,4 +1,4 @@
-// The kinds of flags: how each reads a value's text.
+// The kinds of flags, each with its conversion of text into a value.
 #include <algorithm>
 #include <utility>
 

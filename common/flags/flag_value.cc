@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kMaxExact = 9007199254740992.0;  // 2^53: above, a double is no exact count
 
-// 0: not a suffix.
+// The factor of a suffix; 0 if `suffix` is unknown.
 double Multiplier(absl::string_view suffix) {
   constexpr double kKilo = 1000;
   constexpr double kKibi = 1024;

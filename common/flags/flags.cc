@@ -37,12 +37,12 @@ struct FlagSet::Rep {
   struct Flag {
     std::string name;
     Value value;
-    std::vector<std::string> raw;  // as parsed from the command line
+    std::vector<std::string> raw;  // texts from the command line
     CLI::Option* option = nullptr;
-    std::string positional_name;            // empty: it has no such form
-    std::optional<std::string> positional;  // as parsed
-    std::vector<std::string> given;         // as resolved, whatever the source
-    std::string where;                      // of `given`: "", " (from BATON_X)", " (from FILE)"
+    std::string positional_name;            // name of its positional form; empty: none
+    std::optional<std::string> positional;  // text of its positional form on the command line
+    std::vector<std::string> given;         // texts that were resolved from any source
+    std::string where;                      // source of `given`: "", " (from BATON_X)" ...
   };
 
   std::unique_ptr<CLI::App> owned;
@@ -51,14 +51,14 @@ struct FlagSet::Rep {
   std::string config_path;
   std::vector<std::unique_ptr<Flag>> flags;
 
-  // `name` as FlagSet's functions take it. `prefix` of each form but the short one.
+  // Makes a flag. `name` may have a short form before a comma, as in FlagSet::Add.
   Flag& NewFlag(const std::string& name, Value value) {
     auto flag = std::make_unique<Flag>();
     flag->name = name.substr(name.find(',') + 1);
     flag->value = std::move(value);
     return *flags.emplace_back(std::move(flag));
   }
-  // "-n,--max-tokens" for "n,max-tokens".
+  // The names in CLI11's form: "-n,--max-tokens" for "n,max-tokens".
   static std::string OptionNames(const std::string& name) {
     const size_t comma = name.find(',');
     return comma == std::string::npos
@@ -66,7 +66,7 @@ struct FlagSet::Rep {
                : absl::StrCat("-", name.substr(0, comma), ",--", name.substr(comma + 1));
   }
 
-  // Null where there is none.
+  // The flag `name`; null if there is none.
   Flag* Find(const std::string& name) const {
     const auto flag = std::find_if(flags.begin(), flags.end(),
                                    [&](const auto& each) { return each->name == name; });
@@ -78,7 +78,7 @@ struct FlagSet::Rep {
     return *flag;
   }
 
-  // Where a flag's values are from, and they; none where it stays at its default.
+  // The values of a flag and their source. No values: the flag stays at its default.
   struct Source {
     std::vector<std::string> values{};
     std::string where{};

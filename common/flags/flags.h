@@ -1,10 +1,11 @@
 // Command-line flags that are also environment variables and keys of a TOML file.
 //
-// Every flag --some-name is BATON_SOME_NAME in the environment and the key `some-name` of the file
-// that --config names. A flag beats the environment beats the file beats the default. Errors name
-// the flag, where the value came from, the value and what would be right. Numbers of tokens and
-// bytes take suffixes: k M G are powers of 1000 when lower case (or kB, MB, GB), of 1024 when upper
-// case (or KiB, MiB, GiB). Durations: 250ms, 30s, 2m.
+// A flag --some-name is also the variable BATON_SOME_NAME of the environment and the key
+// `some-name` of the file that --config names. The command line takes precedence over the
+// environment, then come the file and the default. Errors name the flag, the source of the value,
+// the value, and what would be right. Counts of tokens and bytes may have a suffix: k, m, g, kB, MB
+// and GB are powers of 1000; K, M, G, KiB, MiB and GiB are powers of 1024. Durations have a unit:
+// 250ms, 30s, 2m.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +27,14 @@ namespace baton {
 // Exit code of a process whose flags, files or addresses are wrong.
 inline constexpr int kExitUsage = 2;
 
-// Single-threaded. The values that flags are bound to are borrowed and must outlive it.
+// The flags of a program or of a subcommand. Single-threaded. It borrows the values that flags are
+// bound to, which must outlive it.
 class FlagSet {
  public:
-  // A program of its own, with --config, --help and --version.
+  // Makes the flags of a program, with --config, --help and --version.
   FlagSet(const std::string& program, const std::string& description);
-  // Flags of a (sub)command that somebody else parses; call Resolve() after that. Adds --config.
-  // Borrows `app`.
+  // Makes the flags of a (sub)command, with --config. Somebody else parses the command line with
+  // `app` and then calls Resolve(). Borrows `app`.
   explicit FlagSet(CLI::App& app);
   ~FlagSet();
   FlagSet(const FlagSet&) = delete;
@@ -40,18 +42,18 @@ class FlagSet {
 
   // How the text of a flag becomes its value.
   struct Value {
-    // Takes one text. The error says what is wrong with it, without the flag.
+    // Sets the value from one text. An error says what is wrong with the text, without the flag.
     std::function<absl::Status(const std::string& text)> set;
-    std::string default_text = "";  // for --help
-    // Of a flag with several values: drops those it has. Null: the flag has one.
+    std::string default_text = "";  // the default, as --help shows it
+    // Drops the values of a flag with several values. Null: the flag has one value.
     std::function<void()> clear = nullptr;
-    bool split_at_commas = true;  // of a flag with several values
+    bool split_at_commas = true;  // whether commas separate values, if the flag has several
   };
-  // `name` without dashes; "n,max-tokens" is -n as well as --max-tokens. So in all functions below,
-  // which are kinds of values; their present content is the default.
+  // Adds a flag. `name` has no dashes; "n,max-tokens" is -n as well as --max-tokens. The functions
+  // below add flags of one kind; the present content of `value` is the default.
   void Add(const std::string& name, const std::string& help, Value value);
 
-  // `choices`: the only values, if any.
+  // `choices` are the allowed values; empty: any.
   void AddString(const std::string& name, std::string& value, const std::string& help,
                  std::vector<std::string> choices = {});
   // One of the named values. The first name of the present value is the default's.
@@ -67,12 +69,12 @@ class FlagSet {
     AddChoice(name, present, help, std::move(choices),
               [&value, named](size_t index) { value = named[index].second; });
   }
-  // Repeated, or separated by commas.
+  // Values are given by repeating the flag or separated by commas.
   void AddStrings(const std::string& name, std::vector<std::string>& values,
                   const std::string& help);
-  // Repeated; each is taken as it is, commas too.
+  // Values are given by repeating the flag. Commas belong to a value.
   void AddTexts(const std::string& name, std::vector<std::string>& values, const std::string& help);
-  // host:port and so on, as NormalAddress makes it. May be empty where the default is.
+  // An address such as host:port, in the form of NormalAddress. It may be empty if the default is.
   void AddAddress(const std::string& name, std::string& value, const std::string& help);
   void AddAddresses(const std::string& name, std::vector<std::string>& values,
                     const std::string& help);
@@ -84,43 +86,43 @@ class FlagSet {
   void AddBytes(const std::string& name, uint64_t& value, const std::string& help);
   void AddDuration(const std::string& name, absl::Duration& value, absl::Duration min,
                    absl::Duration max, const std::string& help);
-  // --name, --name=false, --no-name.
+  // A boolean is given as --name, --name=false or --no-name.
   void AddBool(const std::string& name, bool& value, const std::string& help);
   void AddBool(const std::string& name, std::function<void(bool)> take, const std::string& help);
 
-  // An argument without a name: no environment variable and no key of the file.
+  // Adds an argument without a name, which has no environment variable and no key in the file.
   void AddPositional(const std::string& name, std::optional<std::string>& value,
                      const std::string& help);
-  // `FILE` may be given instead of `--model FILE`; both are an error. REQUIRES: `flag` was added
-  // and has one value.
+  // Lets the value of `flag` be given as an argument without a name: FILE for --model FILE. Giving
+  // both is an error. REQUIRES: `flag` was added and has one value.
   void AllowPositional(const std::string& flag, const std::string& name, const std::string& help);
 
-  // Parses and resolves. INVALID_ARGUMENT holds one line for people.
+  // Parses the command line and resolves. INVALID_ARGUMENT has one line for people.
   absl::Status Parse(int argc, const char* const* argv);
-  // As Parse. Prints help or version and exits 0; prints the error on stderr and exits with
-  // kExitUsage.
+  // Parses and resolves. For --help and --version it prints the text and exits with 0; an error
+  // goes to stderr and it exits with kExitUsage.
   void ParseOrExit(int argc, const char* const* argv);
-  // For a FlagSet on somebody else's app, once it is parsed: environment and file, then every
-  // value.
+  // Reads environment and file and sets every value. Only for a FlagSet on somebody else's app.
+  // REQUIRES: the app has parsed the command line.
   absl::Status Resolve();
 
-  // As if --name=text stood on the command line, after Resolve. INVALID_ARGUMENT too for a name
-  // that is no flag's.
+  // Sets a flag as --name=text on the command line would. INVALID_ARGUMENT for a bad value or an
+  // unknown name. REQUIRES: the flags are resolved.
   absl::Status Set(const std::string& name, const std::string& text);
 
-  // Whether the flag was set anywhere. REQUIRES: it was added.
+  // Whether the flag was set by any source. REQUIRES, here and below: the flag was added.
   bool Given(const std::string& name) const;
-  // "--name", or "--name (from BATON_NAME)" where it was set there: for errors about its value.
-  // REQUIRES: it was added.
+  // The name of the flag for errors about its value: "--name", or with its source, such as "--name
+  // (from BATON_NAME)".
   std::string Label(const std::string& name) const;
-  // An error that names both where both were set. REQUIRES: they were added.
+  // An error if both flags were set. It names both.
   absl::Status CheckNotBoth(const std::string& name, const std::string& other) const;
-  // An error where `name` was set and `other`, which it is about, was not. REQUIRES: as above.
+  // An error if `name` was set without `other`, to which it refers.
   absl::Status CheckNeeds(const std::string& name, const std::string& other) const;
-  // "--name=value" for every flag that was set anywhere (not those left at their default, nor
-  // --config): hands the same settings to another process.
+  // Arguments that hand the same settings to another process: "--name=value" for every flag that
+  // was set by any source, without --config.
   std::vector<std::string> GivenArguments() const;
-  // Without dashes, in the order in which they were added.
+  // The names of all flags without dashes, in the order in which they were added.
   std::vector<std::string> Names() const;
 
  private:
@@ -133,8 +135,7 @@ class FlagSet {
   std::unique_ptr<Rep> rep_;
 };
 
-// Prints "PROGRAM: MESSAGE" on stderr and returns kExitUsage: `return ExitUsage("baton-router",
-// status);` in main.
+// Prints "PROGRAM: MESSAGE" on stderr and returns kExitUsage, for main to return.
 int ExitUsage(const std::string& program, const absl::Status& status);
 
 }  // namespace baton
