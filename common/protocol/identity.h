@@ -1,5 +1,5 @@
-// Checks whether two processes may work on one model: their identities must be equal, their KV
-// shapes may differ within bounds.
+// Checks whether two processes may work on one request: their model identities must be equal, their
+// KV shapes may differ within bounds.
 #pragma once
 
 #include "absl/status/status.h"
@@ -8,12 +8,12 @@
 
 namespace baton {
 
-// FAILED_PRECONDITION with reason MODEL_MISMATCH where the identities differ: it names the first
-// field that differs and spells out both.
+// FAILED_PRECONDITION with reason MODEL_MISMATCH if the identities differ. It names the first field
+// that differs and spells out both identities.
 absl::Status CheckSameIdentity(const internal::v1::ModelIdentity& ours,
                                const internal::v1::ModelIdentity& theirs);
 
-// INVALID_ARGUMENT where `shape` cannot be true: zero or huge counts, a block size that is no
+// INVALID_ARGUMENT if `shape` cannot be true: zero or huge counts, a block size that is not a
 // multiple of 16, an unknown dtype.
 absl::Status ValidateShape(const internal::v1::KvShape& shape);
 

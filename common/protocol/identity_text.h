@@ -1,4 +1,4 @@
-// Writes a model's identity in words, and compares two.
+// The text of a model's identity, and the comparison of two identities.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace baton {
 
-// All fields, spelled out for an error message; digests are in hexadecimal.
+// All fields, spelled out for an error message, with digests in hexadecimal.
 std::string IdentityText(const internal::v1::ModelIdentity& identity);
 bool SameIdentity(const internal::v1::ModelIdentity& a, const internal::v1::ModelIdentity& b);
 

@@ -14,7 +14,7 @@
 namespace baton {
 namespace {
 
-// Collects violations of fields below one path.
+// A collector of violations in the fields below one path.
 class Violations {
  public:
   explicit Violations(absl::string_view path) : path_(path) {}
@@ -23,7 +23,7 @@ class Violations {
     const std::string name = path_.empty() ? std::string(field) : absl::StrCat(path_, ".", field);
     list_.push_back({name, std::move(description)});
   }
-  // The comparison is true for good values only, so NaN fails it.
+  // `good` must be a comparison that is true for good values only, so that NaN fails it.
   void Require(bool good, absl::string_view field, absl::string_view rule, double value) {
     if (!good) Add(field, absl::StrCat("must be ", rule, ", is ", value));
   }
@@ -123,7 +123,7 @@ void CheckStops(const v1::SamplingParams& params, const RequestLimits& limits,
 void CheckLogitBias(const v1::SamplingParams& params, const RequestLimits& limits,
                     Violations& violations) {
   violations.AtMost(params.logit_bias().size(), kMaxLogitBias, "logit_bias", "entries");
-  // A protobuf map has no order of its own; the answer must.
+  // A protobuf map has no fixed order, but the error must be the same each time.
   std::vector<std::pair<uint32_t, float>> sorted(params.logit_bias().begin(),
                                                  params.logit_bias().end());
   std::sort(sorted.begin(), sorted.end(),
@@ -231,7 +231,7 @@ absl::Status ValidateTokenizeRequest(const v1::TokenizeRequest& request) {
 absl::Status ValidateDetokenizeRequest(const v1::DetokenizeRequest& request,
                                        const RequestLimits& limits) {
   Violations violations("");
-  // As many as a text of the greatest length may have.
+  // A text of the greatest length has at most this many tokens.
   violations.AtMost(static_cast<size_t>(request.token_ids_size()), kMaxPromptBytes, "token_ids",
                     "entries");
   for (int i = 0; i < request.token_ids_size(); ++i) {

@@ -1,5 +1,5 @@
-// Public requests at the door: every field that is out of range or not supported is named. Needs no
-// engine.
+// The validation of public requests, which names every field that is out of range or not supported.
+// All functions are pure.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@
 namespace baton {
 
 struct RequestLimits {
-  uint32_t vocab_size = 0;     // 0: ids are not checked
-  uint32_t max_model_len = 0;  // tokens of prompt and output; 0: not checked
+  uint32_t vocab_size = 0;     // token ids must be below it; 0: ids are not checked
+  uint32_t max_model_len = 0;  // most tokens of prompt and output together; 0: not checked
 };
 
-// Fields named "sampling_params.top_p" and so on (`path` is the part before the dot); empty when
-// all is well. Comparisons refuse NaN.
+// Returns all violations in `params`; empty if there are none. Fields are named PATH.FIELD, such as
+// "sampling_params.top_p". NaN violates every range.
 std::vector<FieldViolation> SamplingViolations(const v1::SamplingParams& params,
                                                const RequestLimits& limits,
                                                absl::string_view path = "sampling_params");
 
-// Everything that can be said before the prompt is tokenised: INVALID_ARGUMENT with all violations
-// at once.
+// Checks what can be checked before the prompt is tokenised. An error has all violations that
+// InvalidFields takes.
 absl::Status ValidateGenerateRequest(const v1::GenerateRequest& request,
                                      const RequestLimits& limits);
 
@@ -33,14 +33,15 @@ absl::Status ValidateTokenizeRequest(const v1::TokenizeRequest& request);
 absl::Status ValidateDetokenizeRequest(const v1::DetokenizeRequest& request,
                                        const RequestLimits& limits);
 
-// With the number of prompt tokens known: INVALID_ARGUMENT with reason CONTEXT_LENGTH_EXCEEDED
-// where prompt or prompt + max_tokens do not fit, or field min_tokens above what can be generated.
-// REQUIRES: max_model_len > 0.
+// Checks the lengths once the number of prompt tokens is known. INVALID_ARGUMENT with reason
+// CONTEXT_LENGTH_EXCEEDED if the prompt, or prompt and max_tokens together, exceed max_model_len;
+// INVALID_ARGUMENT for the field min_tokens if it exceeds what can be generated. REQUIRES:
+// max_model_len > 0.
 absl::Status CheckContextLength(uint32_t prompt_tokens, const v1::SamplingParams& params,
                                 const RequestLimits& limits);
 
-// Every default of baton.v1.SamplingParams written out; `seed` where the client gave none. What is
-// already set stays. REQUIRES: valid by the functions above.
+// Sets every unset field of `params` to the default of baton.v1.SamplingParams, and an unset seed
+// to `seed`. REQUIRES: `params` are valid by the functions above.
 void FillSamplingDefaults(v1::SamplingParams& params, uint32_t prompt_tokens,
                           uint32_t max_model_len, uint64_t seed);
 
