@@ -1,4 +1,4 @@
-// The lines a worker prints when it is ready.
+// The lines that a worker prints when it is ready.
 #pragma once
 
 #include <string>
@@ -7,15 +7,15 @@ namespace baton {
 
 struct BannerInfo {
   std::string version;
-  std::string role;      // prefill, decode
-  std::string model;     // name
-  std::string weights;   // "Q4_1"
-  std::string kv_dtype;  // "f16"
+  std::string role;      // prefill or decode
+  std::string model;     // name of the model
+  std::string weights;   // type of the weights, such as "Q4_1"
+  std::string kv_dtype;  // type of the KV cache, such as "f16"
   std::string device;    // Backend::Description()
   int kv_blocks = 0;
   int block_size = 0;     // tokens
   int max_model_len = 0;  // tokens
-  std::string address;    // of the gRPC server
+  std::string address;    // host:port of the gRPC server
 };
 
 // A few lines without a newline at the end: version, role, model, types, device, "KV blocks =

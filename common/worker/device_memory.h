@@ -26,9 +26,9 @@ struct MemoryOptions {
 // INVALID_ARGUMENT names the flag.
 absl::Status CheckMemoryOptions(const MemoryOptions& options);
 
-// To be called before `weight_bytes` are loaded. RESOURCE_EXHAUSTED when less memory is free than
-// the share, or when the weights leave nothing of the share. The error says what is needed, what
-// there is, and which flags help. Memory that other processes take counts only by not being free.
+// Checks whether `weight_bytes` of weights fit, before they are loaded. RESOURCE_EXHAUSTED if less
+// memory is free than the share, or if the weights leave nothing of the share. The error says what
+// is needed, what there is, and which flags help. Memory of other processes counts as not free.
 absl::Status CheckWeightsFit(uint64_t weight_bytes, const MemoryOptions& options,
                              const DeviceMemoryUse& memory);
 

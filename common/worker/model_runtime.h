@@ -1,4 +1,4 @@
-// Makes a model file ready to run: backend, weights, KV cache, engine and tokenizer.
+// The runtime of a model file: backend, weights, KV cache, engine and tokenizer.
 #pragma once
 
 #include <cstdint>
@@ -48,14 +48,14 @@ struct ModelRuntime {
 // that it does not fit a device is refused before it is loaded.
 absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntimeOptions& options);
 
-// What can be said of a model before a backend is there: that the file is whole, its architecture
-// and its tokenizer are supported, and the options fit it and each other. Reads the metadata, no
-// weights. Errors are LoadModelRuntime's.
+// Checks what can be checked of a model without a backend: the file is whole, its architecture and
+// tokenizer are supported, and the options fit the model and each other. Reads the metadata and no
+// weights. Errors are those of LoadModelRuntime.
 absl::Status CheckModel(const ModelRuntimeOptions& options);
 
-// The number of blocks that the options give a KV cache in the host's memory. `free_memory_bytes`
-// 0: unknown. RESOURCE_EXHAUSTED when they are fewer than two (one to begin with and one of
-// head-room).
+// The number of blocks that the options give a KV cache in host memory. `free_memory_bytes` is 0 if
+// it is unknown. RESOURCE_EXHAUSTED if there are fewer than two blocks (one to begin with and one
+// of head-room).
 absl::StatusOr<int> KvBlockCount(const MemoryOptions& options, const KvLayout& layout,
                                  int max_model_len, uint64_t free_memory_bytes);
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 constexpr int kMaxContextTokens = 1 << 24;
-constexpr int kChunkTokens = 64;  // chunks end on multiples of it
+constexpr int kChunkTokens = 64;  // chunks end on multiples of this number of tokens
 
 bool IsDevice(absl::string_view device) {
   if (device == "auto" || device == "cpu" || device == "cuda") return true;

@@ -1,5 +1,5 @@
-// What the processes of both kinds of worker share: flags, model, health, metrics, Watch, and the
-// way they end.
+// The process of a prefill or decode worker, as far as both are alike: flags, model, health,
+// metrics, Watch, and its end.
 //
 //   // Exits on bad flags.
 //   auto process = WorkerProcess::Start("baton-prefill-worker", role, argc, argv);
@@ -30,14 +30,15 @@ namespace baton {
 // Thread rule: the main thread only. A process has one of them.
 class WorkerProcess {
  public:
-  // Parses the flags, answers health probes, loads the model. Exits the process with 0 for --help,
-  // --version and --check-config; with kExitUsage and one line on stderr where something is wrong.
+  // Parses the flags, answers health probes, and loads the model. Exits the process with 0 for
+  // --help, --version and --check-config, and with kExitUsage and one line on stderr after an
+  // error.
   static std::unique_ptr<WorkerProcess> Start(const std::string& program,
                                               internal::v1::WorkerRole role, int argc, char** argv);
   ~WorkerProcess();
 
   Engine& engine() { return *runtime_->engine; }
-  // The staging of the engine's cache where that is in a device's memory; else null.
+  // The staging memory of a KV cache in a device's memory; null for one in host memory.
   KvStaging* staging() { return staging_.get(); }
   const std::string& name() const { return name_; }
   const internal::v1::ModelIdentity& identity() const { return identity_; }
@@ -47,7 +48,8 @@ class WorkerProcess {
   WorkerMetrics& metrics() { return *worker_metrics_; }
 
   // Serves `services` and Watch until the process is told to end, and returns the exit code.
-  // Nothing calls the services any more when it returns. REQUIRES: all hooks are set.
+  // Nothing calls the services any more when it returns. Exits the process if the last calls do not
+  // end within 4 s. REQUIRES: all hooks are set.
   int Run(std::vector<grpc::Service*> services, const DrainHooks& hooks);
 
  private:

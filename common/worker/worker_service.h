@@ -49,8 +49,7 @@ class WorkerService final : public ReceivingService<internal::v1::WorkerService>
 
   // Sends a snapshot to all watchers at once.
   void StateChanged();
-  // Ends all streams with UNAVAILABLE and refuses new ones. To be called before the server is shut
-  // down.
+  // Ends all streams with UNAVAILABLE and refuses new ones. Call it before the server is shut down.
   void Close();
   int watchers() const;
 
