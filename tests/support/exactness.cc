@@ -51,12 +51,12 @@ size_t ChunkSize(Schedule schedule, size_t index, size_t tokens, std::mt19937& r
   return 1;
 }
 
-// A way's fields as numbers, for the pairs.
+// The fields of a way as numbers, of which the pairs are made.
 std::array<int, 4> Fields(const Way& way) {
   return {static_cast<int>(way.isa), way.threads, way.block_size, static_cast<int>(way.schedule)};
 }
 
-// (field, value, other field, its value).
+// A pair of values: (field, value, other field, its value).
 using Pair = std::tuple<size_t, int, size_t, int>;
 std::vector<Pair> PairsOf(const Way& way) {
   const std::array<int, 4> fields = Fields(way);

@@ -16,7 +16,8 @@ constexpr double kMib = 1 << 20;
 constexpr size_t kMaxRead = size_t{16} << 10;  // 1.3 ms of 100 Mbit/s
 constexpr size_t kMinQueue = size_t{64} << 10;
 constexpr size_t kMaxQueue = size_t{16} << 20;
-// Held beyond what is under way, so that a proxy that wakes up late still keeps its rate.
+// Time for which bytes are held in advance, so that a proxy that wakes up late still keeps its
+// rate.
 constexpr absl::Duration kSlack = absl::Milliseconds(50);
 
 absl::Status SetFlow(absl::string_view value, LinkFaults& faults) {

@@ -1,5 +1,5 @@
-// One direction of a faulty connection, in virtual time: bytes go in when they are read from one
-// socket and come out when they may be written to the other.
+// One direction of a faulty connection, in virtual time. Bytes go in when they are read from one
+// socket, and come out when they may be written to the other.
 #pragma once
 
 #include <cstddef>
@@ -15,59 +15,61 @@
 
 namespace baton {
 
-// What is wrong with one direction.
+// The faults of one direction.
 struct LinkFaults {
   enum class Flow {
     kForward,
-    kSwallow,  // reads on and drops: the sender believes that all is well
-    kStall,    // reads nothing: the sender's buffers fill
+    kSwallow,  // reads and drops all bytes: the sender believes that all is well
+    kStall,    // reads nothing: the sender's buffers fill up
   };
-  absl::Duration delay = {};    // of every byte
-  absl::Duration jitter = {};   // at most so much more, drawn for each read; the order stays
-  double bytes_per_second = 0;  // of all connections together; 0: unlimited
+  absl::Duration delay = {};    // delay of every byte
+  absl::Duration jitter = {};   // most further delay, drawn for each read; the order of bytes stays
+  double bytes_per_second = 0;  // rate of all connections together; 0: unlimited
   Flow flow = Flow::kForward;
-  double flips_per_mib = 0;              // damaged bits, on average; 2^20 bytes a MiB
-  double resets_per_mib = 0;             // connections reset, on average
-  std::optional<uint64_t> flip_at = {};  // damages this byte of each connection
+  double flips_per_mib = 0;              // mean number of damaged bits in 2^20 bytes
+  double resets_per_mib = 0;             // mean number of connection resets in 2^20 bytes
+  std::optional<uint64_t> flip_at = {};  // offset of a byte that is damaged in each connection
 };
 
-// "delay_ms=20 jitter_ms=5 bytes_per_second=12500000 flow=swallow flips_per_mib=0.1
-// resets_per_mib=0.05 flip_at=1000": any of them, the rest is off. INVALID_ARGUMENT names the word.
+// Parses any of the words "delay_ms=20 jitter_ms=5 bytes_per_second=12500000 flow=swallow
+// flips_per_mib=0.1 resets_per_mib=0.05 flip_at=1000"; faults without a word are off.
+// INVALID_ARGUMENT names the word.
 absl::StatusOr<LinkFaults> ParseLinkFaults(absl::string_view text);
 
-// The wire that all connections of one direction share. Pure; not thread-safe.
+// The wire that all connections of one direction share. It reads no clock. Not thread-safe.
 class SharedWire {
  public:
-  // When the last of `bytes`, handed over at `now`, is on the other side.
+  // The time at which the last of `bytes` bytes, handed over at `now`, is on the other side.
   absl::Time Depart(size_t bytes, double bytes_per_second, absl::Time now);
 
  private:
   absl::Time free_at_ = absl::InfinitePast();
 };
 
-// Pure; not thread-safe; no clock inside. The same seed and the same bytes meet the same damage,
-// however the reads cut them.
+// One direction of one connection. It reads no clock. Not thread-safe. The same seed and the same
+// bytes give the same damage, however reads divide the bytes.
 class FaultLink {
  public:
   // Borrows the wire.
   FaultLink(uint64_t seed, SharedWire& wire) : random_(seed), wire_(&wire) {}
 
-  // For what is pushed from here on. A link that begins to swallow drops what it holds too.
+  // Sets the faults of the bytes that are pushed from now on. If they swallow, the bytes held are
+  // dropped too.
   void SetFaults(const LinkFaults& faults);
 
-  // How many bytes to read now; 0: none.
+  // The number of bytes to read now; 0: none.
   size_t Room() const;
-  // False: the connection is to be reset.
+  // Takes bytes that were read. Returns false if the connection is to be reset.
   bool Push(absl::string_view bytes, absl::Time now);
-  // The sender has closed its direction.
+  // Takes the end: the sender has closed its direction.
   void PushEnd(absl::Time now);
 
-  // What may be written now; `Consume` what was.
+  // The bytes that may be written now. Call Consume with the number of those that were written.
   absl::string_view Due(absl::Time now) const;
   void Consume(size_t bytes);
-  // The end, and nothing before it: to be told to the receiver.
+  // Whether all bytes are written and the end is to be sent to the receiver.
   bool EndDue(absl::Time now) const;
-  // When something is due that is not now. InfiniteFuture: nothing is queued.
+  // The next time at which bytes or the end become due. InfiniteFuture: nothing is queued.
   absl::Time NextDue() const;
 
   uint64_t forwarded_bytes() const { return forwarded_bytes_; }
@@ -76,7 +78,7 @@ class FaultLink {
 
  private:
   struct Segment {
-    std::string bytes;  // empty: the end
+    std::string bytes;  // empty: the end of the direction
     absl::Time due;
   };
   uint64_t DrawDistance(double per_mib);
@@ -87,10 +89,10 @@ class FaultLink {
   LinkFaults faults_;
   std::deque<Segment> queue_;
   size_t queued_bytes_ = 0;
-  size_t written_ = 0;  // of the first segment
+  size_t written_ = 0;  // bytes of the first segment that are written
   absl::Time last_due_ = absl::InfinitePast();
-  uint64_t position_ = 0;                           // bytes that came in
-  std::optional<uint64_t> next_flip_, next_reset_;  // positions
+  uint64_t position_ = 0;                           // number of bytes that came in
+  std::optional<uint64_t> next_flip_, next_reset_;  // positions of the next faults
   uint64_t forwarded_bytes_ = 0;
   uint64_t swallowed_bytes_ = 0;
   uint64_t flips_ = 0;

@@ -19,7 +19,7 @@ std::string Letters(size_t size) {
   return text;
 }
 
-// All that is due at `now`.
+// Takes all bytes that are due at `now`.
 std::string Take(FaultLink& link, absl::Time now) {
   std::string taken;
   while (!link.Due(now).empty()) {
@@ -29,7 +29,8 @@ std::string Take(FaultLink& link, absl::Time now) {
   return taken;
 }
 
-// What comes out of a link into which `text` is read piece by piece; empty after a reset.
+// The bytes that come out of a link into which `text` is pushed piece by piece; empty after a
+// reset.
 std::string Through(const LinkFaults& faults, uint64_t seed, const std::string& text,
                     size_t piece) {
   SharedWire wire;

@@ -61,12 +61,12 @@ bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == E
 
 }  // namespace
 
-// Side 0 connected to us, side 1 is the target. links[s] carries what side s sends.
+// A connection. Side 0 connected to us, side 1 is the target; links[s] has what side s sends.
 struct FaultProxy::Connection {
   Connection(int client, int target, uint64_t seed, SharedWire* wires)
       : fds{client, target}, links{{2 * seed, wires[0]}, {2 * seed + 1, wires[1]}} {}
 
-  // Nobody hears of what happens to the other side.
+  // Whether the faults keep each side from hearing of the other's end.
   bool silent() const { return flows[0] != Flow::kForward || flows[1] != Flow::kForward; }
   void SetFaults(int side, const LinkFaults& faults) {
     links[side].SetFaults(faults);
@@ -79,10 +79,10 @@ struct FaultProxy::Connection {
   int fds[2];
   FaultLink links[2];
   Flow flows[2] = {Flow::kForward, Flow::kForward};
-  bool ended[2] = {false, false};    // side s sends nothing any more
-  bool told[2] = {false, false};     // the other side knows
-  bool blocked[2] = {false, false};  // what side s sent waits for the other's buffer
-  bool broken = false;               // an end that could not be told
+  bool ended[2] = {false, false};    // side s has ended its direction
+  bool told[2] = {false, false};     // the other side was told of that end
+  bool blocked[2] = {false, false};  // bytes of side s wait for room in the other's buffer
+  bool broken = false;               // an end could not be told, since the faults forbid it
 };
 
 absl::StatusOr<std::unique_ptr<FaultProxy>> FaultProxy::Start(uint16_t target_port, uint64_t seed,
@@ -189,7 +189,7 @@ void FaultProxy::Run() {
 
 void FaultProxy::Turn() {
   std::vector<pollfd> polls = {{listener_, POLLIN, 0}, {wake_, POLLIN, 0}};
-  std::vector<std::pair<uint64_t, int>> sides = {{}, {}};  // as polls: connection and side
+  std::vector<std::pair<uint64_t, int>> sides = {{}, {}};  // [polls]: connection and side
   absl::Time next = SteadyNow() + kMaxWait;
   {
     absl::MutexLock lock(&mutex_);
@@ -274,7 +274,7 @@ bool FaultProxy::Write(Connection& connection, int side, bool* reset) {
       connection.blocked[side] = true;
     } else if (connection.silent()) {
       connection.broken = true;
-      link.Consume(due.size());  // into the void
+      link.Consume(due.size());  // there is nobody to write to
     } else {
       *reset = true;
       return false;

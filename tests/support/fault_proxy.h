@@ -1,5 +1,5 @@
-// A TCP proxy on loopback that does to connections what networks do: delays, limits, loses,
-// damages and ends them.
+// A TCP proxy on loopback with the faults of networks: it delays, slows, swallows and damages
+// bytes, and ends connections.
 #pragma once
 
 #include <atomic>
@@ -17,18 +17,18 @@
 
 namespace baton {
 
-// Thread-safe: one thread of its own moves the bytes, at most 64 connections at a time.
+// Thread-safe. A thread of its own moves the bytes of at most 64 connections at a time.
 class FaultProxy {
  public:
-  enum class Direction { kUp, kDown };  // up: from whoever connected to the target
+  enum class Direction { kUp, kDown };  // up: from the connecting side to the target
   struct Stats {
-    uint64_t connections = 0;  // since the start
-    uint64_t open = 0;
-    uint64_t bytes_up = 0;  // forwarded
-    uint64_t bytes_down = 0;
-    uint64_t swallowed = 0;  // bytes
-    uint64_t flips = 0;
-    uint64_t resets = 0;  // drawn from resets_per_mib
+    uint64_t connections = 0;  // connections since the start
+    uint64_t open = 0;         // connections that are open
+    uint64_t bytes_up = 0;     // bytes forwarded
+    uint64_t bytes_down = 0;   // bytes forwarded
+    uint64_t swallowed = 0;    // bytes swallowed
+    uint64_t flips = 0;        // bits damaged
+    uint64_t resets = 0;       // connections reset by resets_per_mib
   };
 
   // Listens on 127.0.0.1:port (0: any) and forwards to 127.0.0.1:target_port, which need not listen
@@ -38,13 +38,14 @@ class FaultProxy {
   ~FaultProxy();  // closes everything
 
   uint16_t port() const { return port_; }
-  // For the connections that are open and for those that come.
+  // Sets the faults of all connections, those that are open and later ones.
   void SetFaults(Direction direction, const LinkFaults& faults);
-  // Closes what is open, both ways, as a peer that ends does; `reset`: as one that crashes (RST).
+  // Closes both directions of all open connections, as a peer that ends does, or with `reset` as
+  // one that crashes (RST).
   void Cut(bool reset);
-  // New connections are reset at once.
+  // Whether new connections are reset at once.
   void SetRefuse(bool refuse);
-  // No faults any more. Connections that lost bytes are reset: nothing could make sense of them.
+  // Removes all faults. Resets connections that lost bytes, since nobody could understand the rest.
   void Heal();
   Stats stats() const;
 
@@ -53,10 +54,10 @@ class FaultProxy {
   FaultProxy(int listener, int wake, uint16_t port, uint16_t target_port, uint64_t seed);
 
   void Run();
-  // Until something may be done; then does it.
+  // Waits until something can be done, then does it.
   void Turn();
   void Accept() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Reads from `side` and writes what is due; false: the connection is over.
+  // Reads from `side`, or writes what is due to it. Returns false if the connection is over.
   bool Read(Connection& connection, int side, bool* reset) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Write(Connection& connection, int side, bool* reset) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Close(uint64_t id, bool reset) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -71,11 +72,11 @@ class FaultProxy {
   mutable absl::Mutex mutex_;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   bool refuse_ ABSL_GUARDED_BY(mutex_) = false;
-  LinkFaults faults_[2] ABSL_GUARDED_BY(mutex_);  // by direction
+  LinkFaults faults_[2] ABSL_GUARDED_BY(mutex_);  // [Direction]
   SharedWire wires_[2] ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, std::unique_ptr<Connection>> connections_ ABSL_GUARDED_BY(mutex_);
-  Stats closed_ ABSL_GUARDED_BY(mutex_);  // of connections that are over; `open` unused
-  std::thread thread_;                    // last: it uses the rest
+  Stats closed_ ABSL_GUARDED_BY(mutex_);  // sums over connections that are over; `open` is unused
+  std::thread thread_;                    // the last member, since it uses the others
 };
 
 }  // namespace baton

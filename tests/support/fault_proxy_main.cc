@@ -1,12 +1,13 @@
-// fault_proxy TARGET_PORT [SEED]: a FaultProxy that a script drives by lines on standard input.
+// fault_proxy TARGET_PORT [SEED]: a FaultProxy that a script controls by lines on standard input.
 //
-//   set up|down|both FAULTS   as ParseLinkFaults reads them, all others off
-//   heal | cut | crash        (cut closes what is open, crash resets it)
-//   refuse on|off             new connections are reset
-//   stats                     answers with numbers
+//   set up|down|both FAULTS   sets the faults that ParseLinkFaults reads; all others are off
+//   heal                      removes all faults
+//   cut | crash               closes or resets all open connections
+//   refuse on|off             whether new connections are reset
+//   stats                     answers with the numbers of FaultProxy::Stats
 //
-// Prints "port N" first, then one line for each line read: "ok ..." or "error ...". Ends with its
-// input.
+// Prints "port N" first, then one line for each line read: "ok ..." or "error ...". Ends when its
+// input ends.
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>

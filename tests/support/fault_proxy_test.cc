@@ -19,7 +19,7 @@ namespace {
 using Direction = FaultProxy::Direction;
 using Flow = LinkFaults::Flow;
 
-constexpr int kPatienceMs = 10'000;  // of a test that is about to fail
+constexpr int kPatienceMs = 10'000;  // how long a test waits before it fails
 constexpr int kSilenceMs = 50;
 
 // One end of a connection.
@@ -36,7 +36,7 @@ class Socket {
   void Send(const std::string& text) {
     ASSERT_EQ(send(fd_, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
   }
-  // So many bytes, fewer where the connection ends before.
+  // Receives `size` bytes, or fewer if the connection ends before.
   std::string Receive(size_t size) {
     std::string got(size, '\0');
     size_t at = 0;
@@ -52,7 +52,7 @@ class Socket {
     pollfd poll_for{fd_, POLLIN, 0};
     return poll(&poll_for, 1, timeout_ms) > 0;
   }
-  // "end", "reset" or "nothing".
+  // How the connection ends: "end", "reset" or "nothing" if it does not end for kSilenceMs.
   std::string HowItEnds() const {
     char byte = 0;
     if (!Readable(kPatienceMs)) return "nothing";

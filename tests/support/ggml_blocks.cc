@@ -25,10 +25,11 @@ void AppendHalf(float value, std::string& bytes) {
   bytes.push_back(static_cast<char>(half >> 8));
 }
 
-// Unsigned codes of a block: what is stored.
+// The codes of a block as they are stored, without sign.
 using Codes = std::array<int, 256>;
 
-// 4 bits of code `i`, and of code `i + distance` above them, for `count` bytes from code `first`.
+// Appends `count` bytes, each with the low 4 bits of code i and above them those of code i +
+// distance, for i from `first` on.
 void AppendNibbles(const Codes& codes, int first, int count, int distance, std::string& bytes) {
   for (int i = first; i < first + count; ++i) {
     const size_t low = static_cast<size_t>(i);
@@ -37,7 +38,7 @@ void AppendNibbles(const Codes& codes, int first, int count, int distance, std::
   }
 }
 
-// Q5_0, Q5_1: bit i is the fifth bit of code i.
+// Appends the fifth bits of Q5_0 and Q5_1: bit i is that of code i.
 void AppendFifthBits(const Codes& codes, std::string& bytes) {
   for (size_t byte = 0; byte < 4; ++byte) {
     int bits = 0;
@@ -46,7 +47,7 @@ void AppendFifthBits(const Codes& codes, std::string& bytes) {
   }
 }
 
-// Q4_K, Q5_K: eight scales and eight mins of 6 bits in 12 bytes.
+// Appends the eight scales and eight minimums of Q4_K and Q5_K, 6 bits each, in 12 bytes.
 void AppendPartScales(const BlockContents& contents, std::string& bytes) {
   const auto& scales = contents.part_scales;
   const auto& mins = contents.part_mins;
@@ -110,7 +111,7 @@ void DecodeSixBitK(const uint8_t* block, float* out) {
   const float scale = HalfToFloat(block + 208);
   for (int i = 0; i < 256; ++i) {
     const int half = i / 128;
-    const int quarter = i % 128 / 32;  // of the half
+    const int quarter = i % 128 / 32;  // quarter of the half block
     const int byte = nibbles[half * 64 + i % 64];
     const int low = quarter < 2 ? byte & 15 : byte >> 4;
     const int code = (low | (upper[half * 32 + i % 32] >> (2 * quarter) & 3) << 4) - 32;
@@ -118,7 +119,7 @@ void DecodeSixBitK(const uint8_t* block, float* out) {
   }
 }
 
-// Blocks of 32.
+// Decodes the types with blocks of 32 values.
 void DecodeSimple(GgmlType type, const uint8_t* block, float* out) {
   const float scale = HalfToFloat(block);
   const bool has_min = type == GgmlType::kQ4_1 || type == GgmlType::kQ5_1;

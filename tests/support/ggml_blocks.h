@@ -1,5 +1,5 @@
-// The blocks of ggml's weight types: their bytes from chosen contents, and their meaning as floats,
-// written from the format's definition and apart from the product's code.
+// The blocks of ggml's weight types: their bytes for chosen contents, and their values as floats.
+// Written from the definition of the formats, independently of the product's code.
 #pragma once
 
 #include <array>
@@ -20,21 +20,21 @@ inline constexpr GgmlType kWeightTypes[] = {GgmlType::kF32,  GgmlType::kF16,  Gg
                                             GgmlType::kQ5_K, GgmlType::kQ6_K};
 
 bool IsFloatType(GgmlType type);
-// Blocks of 256 values with scales of their own for parts of 32 or 16.
+// Whether a type has blocks of 256 values with further scales for each 32 or 16 of them.
 bool IsKQuant(GgmlType type);
 
-// The codes of a quantised type, as what the scale is multiplied with.
+// The range of the signed codes of a quantised type, with which the scale is multiplied.
 struct CodeRange {
   int lowest;
   int highest;
 };
 CodeRange CodesOf(GgmlType type);
 
-// One block of a quantised type. A value is
+// The contents of one block of a quantised type. Its values are
 //   Q8_0, Q4_0, Q5_0:  scale * code
 //   Q4_1, Q5_1:        scale * code + min
-//   Q4_K, Q5_K:        scale * part_scale * code - min * part_min, in parts of 32
-//   Q6_K:              scale * part_scale * code, in parts of 16
+//   Q4_K, Q5_K:        scale * part_scale * code - min * part_min; a part is 32 values
+//   Q6_K:              scale * part_scale * code; a part is 16 values
 struct BlockContents {
   float scale = 0;                    // stored as F16
   float min = 0;                      // stored as F16
@@ -43,12 +43,12 @@ struct BlockContents {
   std::array<int, 256> codes{};       // the first 32 in the other types
 };
 
-// The block's bytes in a file. REQUIRES: a quantised type, numbers in their ranges.
+// The bytes of the block in a file. REQUIRES: a quantised type; all numbers are in their ranges.
 std::string EncodeBlock(GgmlType type, const BlockContents& contents);
-// One value of a float type, rounded to it.
+// The bytes of one value, rounded to a float type.
 std::string EncodeFloat(GgmlType type, float value);
 
-// What the bytes of whole blocks mean, [values]. REQUIRES: one of kWeightTypes.
+// The values of whole blocks, [values]. REQUIRES: one of kWeightTypes.
 std::vector<float> DequantiseBlocks(GgmlType type, absl::Span<const uint8_t> bytes);
 
 }  // namespace baton

@@ -1,4 +1,4 @@
-// Writes GGUF files in memory, well-formed or with chosen faults.
+// A builder of GGUF files in memory, well-formed or with chosen faults.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace baton {
 
-// The little-endian bytes of numbers and strings, one after the other.
+// A string of bytes to which numbers and strings are appended in little-endian form.
 class GgufBytes {
  public:
   template <typename T>
@@ -43,19 +43,19 @@ struct GgufBuilder {
     std::vector<uint64_t> dims;
     uint32_t type = 0;  // F32
     uint64_t offset = 0;
-    std::optional<uint32_t> dimension_count = std::nullopt;  // the truth when unset
+    std::optional<uint32_t> dimension_count = std::nullopt;  // unset: the true number
   };
 
   std::string magic = "GGUF";
   uint32_t version = 3;
-  std::optional<uint64_t> tensor_count;  // the truth when unset
-  std::optional<uint64_t> key_count;
-  std::vector<std::string> entries;  // key, type number and payload, as bytes
+  std::optional<uint64_t> tensor_count;  // unset: the true number
+  std::optional<uint64_t> key_count;     // unset: the true number
+  std::vector<std::string> entries;      // the bytes of each key, its type number and its payload
   std::vector<TensorEntry> tensors;
-  uint64_t alignment = 32;  // of the data section
+  uint64_t alignment = 32;  // bytes at whose multiples the data section and its tensors begin
   std::string data;
 
-  // `payload` is what follows the type number.
+  // Adds a key. `payload` is the bytes after the type number.
   GgufBuilder& Key(const std::string& key, uint32_t type, const std::string& payload) {
     entries.push_back(GgufBytes().String(key).U32(type).Raw(payload).str());
     return *this;
@@ -89,7 +89,7 @@ struct GgufBuilder {
     tensors.push_back(std::move(tensor));
     return *this;
   }
-  // A tensor with its bytes, at the next aligned place of the data section.
+  // Adds a tensor with its bytes, at the next aligned place of the data section.
   GgufBuilder& TensorWithData(const std::string& name, std::vector<uint64_t> dims, uint32_t type,
                               const std::string& bytes) {
     data.resize((data.size() + alignment - 1) / alignment * alignment);

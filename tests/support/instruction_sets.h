@@ -1,4 +1,4 @@
-// The instruction sets that the tests run on this CPU.
+// The instruction sets that tests use on this CPU.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace baton {
 
-// Those of kAllCpuIsas that this CPU has.
+// Returns those of kAllCpuIsas that this CPU has.
 inline std::vector<CpuIsa> InstructionSets() {
   std::vector<CpuIsa> sets;
   for (const CpuIsa isa : kAllCpuIsas) {

@@ -1,4 +1,4 @@
-// A backend whose memory is a device's, as far as others can tell: the CPU's, with LateCopies.
+// A backend that looks as if its memory were a device's: the CPU backend with LateCopies.
 #pragma once
 
 #include <memory>
@@ -9,16 +9,16 @@
 
 namespace baton {
 
-// Computes what `inner` computes.
+// Computes what `inner` computes. Its thread rule is that of `inner`.
 class LateBackend final : public Backend {
  public:
-  // What Allocate gives is in its place, and everything works; or far away, for tests that compute
-  // nothing: only copies reach it then.
+  // kNear: Allocate gives usable addresses, and everything works. kFar: Allocate gives addresses
+  // that only copies can use, for tests that compute nothing.
   enum class Memory { kNear, kFar };
   LateBackend(std::unique_ptr<Backend> inner, Memory memory, uint64_t seed);
 
   LateCopies& copies() { return copies_; }
-  // Where the bytes are that the device has there.
+  // The host's address of the bytes at a device's address.
   uint8_t* Near(uint8_t* device) const { return device - distance_; }
 
   const char* Name() const override { return inner_->Name(); }

@@ -1,5 +1,5 @@
-// DeviceCopies over host memory that end late and in another order than they began: when a test
-// says so, or on a thread of their own.
+// DeviceCopies over host memory that end late and not in the order in which they began: when a test
+// ends them, or on a thread of their own.
 #pragma once
 
 #include <condition_variable>
@@ -14,21 +14,23 @@
 
 namespace baton {
 
-// Thread-safe. A copy's bytes move when it ends, not before; what it is copied to is poisoned until
-// then. Copies from or to pinned memory that was not given out end the process.
+// Thread-safe. The bytes of a copy move when the copy ends; until then its target is poisoned. A
+// copy from or to host memory that AllocatePinned did not give ends the process.
 class LateCopies final : public DeviceCopies {
  public:
-  // What is added to an address to make it the device's: anybody else who follows it fails.
+  // The distance of a device's address from the host's: whoever else uses the device's address
+  // fails.
   static constexpr uintptr_t kFar = uintptr_t{1} << 44;
 
-  // `distance`: of the device's addresses from those where the bytes are.
+  // `distance` is added to the host's address of the bytes to make the device's address.
   LateCopies(uint64_t seed, uintptr_t distance) : distance_(distance), random_(seed) {}
   ~LateCopies() override;
 
-  // Copies end by themselves from here on, each within a millisecond.
+  // Lets copies end by themselves from now on, each within a millisecond.
   void StartThread();
-  // Ends one of those on their way, drawn by the seed; false where there is none.
+  // Ends one pending copy, drawn from the seed. Returns false if there is none.
   bool EndOne();
+  // The numbers of pending copies.
   int to_host() const { return Count(true); }
   int to_device() const { return Count(false); }
   size_t pinned_bytes() const;

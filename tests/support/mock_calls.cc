@@ -204,7 +204,7 @@ void MockDecode::Step() {
     if (token.ends_sequence()) FinishChoice(choice);
   }
   if (over()) return;
-  // Without an interval it goes on when this is written, if there was anything to write.
+  // Without an interval the next step follows when this one's message is written, if it has one.
   idle_ = behaviour_.between_tokens == absl::ZeroDuration() && writing();
   if (!idle_) StepLater();
 }

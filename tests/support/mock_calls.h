@@ -1,4 +1,4 @@
-// The calls of a mock worker, all on the loop's thread but for gRPC's own callbacks.
+// The calls of a mock worker. They run on the loop's thread; gRPC's callbacks only post to it.
 #pragma once
 
 #include <atomic>
@@ -20,11 +20,12 @@
 
 namespace baton {
 
-// What the calls of one worker know of it. Thread-safe where it says so.
+// The state of a worker that its calls share. Belongs to the loop's thread, except where it says
+// so.
 struct MockState {
   MockState(const MockWorker::Options& o, MockHandOff& h) : options(o), hand_off(h) {}
 
-  // From any thread.
+  // Thread-safe, as is stalled().
   MockBehaviour behaviour() const {
     absl::MutexLock lock(&mutex);
     return behaviour_now;
@@ -39,7 +40,7 @@ struct MockState {
   }
   // The worker's info, as Watch sends it first.
   internal::v1::WorkerInfo Info() const;
-  // When a prompt that comes now is computed. On the loop's thread.
+  // The time at which a prompt that arrives now will be computed.
   absl::Time ComputedAt(uint32_t prompt_tokens);
 
   const MockWorker::Options options;
@@ -51,11 +52,11 @@ struct MockState {
   std::atomic<bool> saw_pause = false;
   std::atomic<int> active = 0;
   std::atomic<int> total = 0;
-  uint64_t progress = 0;  // the loop's thread only
-  absl::Time busy_until;  // likewise: the prompts so far are computed
+  uint64_t progress = 0;  // the worker's sign of life
+  absl::Time busy_until;  // the time at which all prompts so far will be computed
 };
 
-// A call that is answered by a stream: its outbox, and one timer. Deletes itself.
+// A call that is answered by a stream, with an outbox and one timer. It deletes itself.
 template <typename Reactor, typename Response>
 class MockCall : public Reactor {
  public:
@@ -64,11 +65,11 @@ class MockCall : public Reactor {
  protected:
   ~MockCall() override { state_.loop().Cancel(timer_); }
 
-  // Runs `task` then, unless the call is over. One at a time.
+  // Runs `task` after `delay`, unless the call is over by then. Only one task can wait.
   void RunAfter(absl::Duration delay, EventLoop::Task task) {
     if (!over()) timer_ = state_.loop().RunAt(SteadyNow() + delay, std::move(task));
   }
-  // As RunAfter, but later where the worker stands still.
+  // Runs `task` after `delay` as RunAfter does, but not before the worker is no longer stalled.
   void After(absl::Duration delay, EventLoop::Task task) {
     RunAfter(delay, [this, task = std::move(task)]() mutable {
       if (state_.stalled()) return After(kStalledPoll, std::move(task));
@@ -80,7 +81,7 @@ class MockCall : public Reactor {
     outbox_.push_back(std::move(response));
     WriteNext();
   }
-  // The call ends when the outbox is empty.
+  // Ends the call once the outbox is empty.
   void EndWith(const grpc::Status& status) {
     if (over()) return;
     ending_ = true;
@@ -89,9 +90,9 @@ class MockCall : public Reactor {
   }
   bool over() const { return ending_ || finished_; }
   bool writing() const { return writing_; }
-  // The last message that is not being written; null: there is none.
+  // The last message that is not being written; null if there is none.
   Response* waiting() { return outbox_.size() > (writing_ ? 1 : 0) ? &outbox_.back() : nullptr; }
-  virtual void Written() {}  // a message was taken
+  virtual void Written() {}  // called when a message has been written
 
   MockState& state_;
 
@@ -129,7 +130,7 @@ class MockCall : public Reactor {
     state_.loop().PostOrRun([this] { delete this; });
   }
 
-  std::deque<Response> outbox_;  // the first is being written while writing_
+  std::deque<Response> outbox_;  // while writing_, the first message is being written
   bool writing_ = false, ending_ = false, finished_ = false;
   grpc::Status status_;
   EventLoop::Timer timer_;
@@ -157,8 +158,8 @@ class MockPrefill final : public MockCall<grpc::ServerWriteReactor<internal::v1:
   void Commit();
 
   const internal::v1::PrefillRequest request_;
-  const MockBehaviour behaviour_;  // as it was when the call came, as below
-  bool ends_ = true;               // with the first tokens
+  const MockBehaviour behaviour_;  // the worker's behaviour when the call came
+  bool ends_ = true;               // the sequence ends with its first tokens
 };
 
 class MockDecode final
@@ -176,22 +177,23 @@ class MockDecode final
   void Take(const internal::v1::DecodeRequest& request);
   void Start();
   void Accept();
-  // The next token of each choice, after behaviour_.between_tokens, while nothing holds it up.
+  // Schedules the next token of each choice after behaviour_.between_tokens, unless the call is
+  // paused or its outbox is full.
   void StepLater();
   void Step();
   void QueueToken(const internal::v1::OutputToken& token);
   void FinishChoice(uint32_t choice);
   void Written() override;
 
-  internal::v1::DecodeRequest request_;  // being read
+  internal::v1::DecodeRequest request_;  // the message that is being read
   internal::v1::DecodeStart start_;
   const MockBehaviour behaviour_;
   std::vector<MockSequence> choices_;
   std::vector<bool> running_;  // [choices]
   size_t unfinished_ = 0;
   bool started_ = false, paused_ = false;
-  bool idle_ = false;     // no step is on its way: paused, or the outbox is full
-  bool expects_ = false;  // the hand-off
+  bool idle_ = false;     // no step is scheduled, since the call is paused or the outbox is full
+  bool expects_ = false;  // the call waits for its hand-off
 };
 
 }  // namespace baton

@@ -1,4 +1,4 @@
-// The engine of mock workers: the next token is a hash of prompt, output and seed.
+// The sequences of mock workers, whose next token is a hash of prompt, output and seed.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 
 namespace baton {
 
-// Ids below `vocab_size`, of which `eos_id` ends a sequence unless ignore_eos.
+// The vocabulary: ids below `vocab_size`, of which `eos_id` ends a sequence unless ignore_eos is
+// set.
 struct MockVocabulary {
   uint32_t vocab_size = 26;
   uint32_t eos_id = 0;
@@ -18,11 +19,11 @@ struct MockVocabulary {
 // One choice of a request. Not thread-safe.
 class MockSequence {
  public:
-  // `output`: what it has already.
+  // Makes a choice that has the tokens `output` already.
   MockSequence(const std::vector<uint32_t>& prompt, const v1::SamplingParams& sampling,
                const MockVocabulary& vocabulary, const std::vector<uint32_t>& output,
                uint32_t choice);
-  // Of an attempt at a request.
+  // Makes a choice of an attempt at a request.
   MockSequence(const internal::v1::SequenceSpec& sequence, const MockVocabulary& vocabulary,
                uint32_t choice);
 
@@ -39,7 +40,7 @@ class MockSequence {
   bool ended_ = false;
 };
 
-// All that the mock engine says after `output`, in the first choice.
+// All tokens that follow `output` in the first choice.
 std::vector<internal::v1::OutputToken> MockTokens(const std::vector<uint32_t>& prompt,
                                                   const v1::SamplingParams& sampling,
                                                   uint32_t vocab_size, uint32_t eos_id,

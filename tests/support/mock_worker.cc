@@ -78,7 +78,7 @@ MockWorker::MockWorker(const Options& options, MockHandOff& hand_off)
   rep_->state.incarnation = RandomUint64();
   rep_->server = builder.BuildAndStart();
   BATON_CHECK(rep_->server != nullptr && port != 0, "the mock worker cannot listen");
-  // Nobody knows the port yet.
+  // Nobody knows the port yet, so no call can read the address before it is set.
   rep_->state.address = absl::StrCat("127.0.0.1:", port);
 }
 
@@ -96,7 +96,7 @@ void MockWorker::Kill() {
   rep_->server->Shutdown(std::chrono::system_clock::now());
   rep_->server->Wait();
   rep_->server.reset();
-  rep_->state.loop().Run([] {});  // the calls' ends, which were posted
+  rep_->state.loop().Run([] {});  // waits for the ends of calls, which were posted before
 }
 
 internal::v1::WorkerRole MockWorker::role() const { return rep_->state.options.role; }

@@ -1,5 +1,5 @@
-// Prefill and decode workers without an engine, for tests of the router and for what the router
-// costs: real servers on loopback, which can be told to be slow, to lie and to die.
+// Prefill and decode workers without an engine: real servers on loopback that can be told to be
+// slow, to lie and to die. For tests of the router and for measurements of its cost.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,18 @@
 
 namespace baton {
 
-// What mock workers share: one thread, on which all of their calls live, and the news of what
-// prefill workers committed, in place of KV transfers. Outlives them.
+// What mock workers share: one thread on which all their calls run, and in place of KV transfers
+// the news of which hand-offs are committed. REQUIRES: it outlives the workers.
 class MockHandOff {
  public:
   EventLoop& loop() { return loop_; }
 
-  // On the loop's thread: `committed` is called once the hand-off is, at once where it was before.
+  // The functions below belong to the loop's thread. Expect calls `committed` once the hand-off is
+  // committed, at once if it is so already.
   void Commit(const std::string& decode_address, const internal::v1::AttemptKey& key);
   void Expect(const std::string& decode_address, const internal::v1::AttemptKey& key,
               EventLoop::Task committed);
-  // The decode worker's call is gone.
+  // Forgets the hand-off: the call of the decode worker is gone.
   void Forget(const std::string& decode_address, const internal::v1::AttemptKey& key);
 
  private:
@@ -38,25 +39,29 @@ class MockHandOff {
   EventLoop loop_;
 };
 
+// What a worker does otherwise than a perfect one.
 struct MockBehaviour {
-  absl::Duration before_accept = absl::ZeroDuration();  // decode
-  absl::Duration before_first_token =
-      absl::ZeroDuration();                             // prefill, or decode with a local prefill
-  absl::Duration before_commit = absl::ZeroDuration();  // prefill, after the first token
-  // Decode. Zero: the next one when the one before is written. Otherwise tokens that come while
-  // one is being written go together, as a worker's do, and all sequences step at the same times.
+  // Decode calls: time before the attempt is accepted.
+  absl::Duration before_accept = absl::ZeroDuration();
+  // Prefill calls, and decode calls with a local prefill: time before the first token.
+  absl::Duration before_first_token = absl::ZeroDuration();
+  // Prefill calls: time from the first token to the commit.
+  absl::Duration before_commit = absl::ZeroDuration();
+  // Decode calls: time between two tokens. All sequences step at the same times, and tokens that
+  // come while a message is being written go into one message, as a worker's do. Zero: the next
+  // token comes when the one before is written.
   absl::Duration between_tokens = absl::ZeroDuration();
-  // Time of the worker that a token of a prompt takes, one prompt after the other.
+  // The worker's time for one token of a prompt. It computes one prompt after the other.
   absl::Duration per_prompt_token = absl::ZeroDuration();
-  bool fails = false;              // calls begin and end UNAVAILABLE
-  bool wrong_first_token = false;  // prefill
-  bool skip_a_token = false;       // decode: output 1 is never sent
-  bool never_pauses = false;       // decode: it sends on though it was told to pause
-  bool stuck = false;              // Watch says that nothing advances; calls do not either
-  bool silent = false;             // Watch is open and says nothing more; calls do not advance
+  bool fails = false;              // calls begin and then end with UNAVAILABLE
+  bool wrong_first_token = false;  // prefill calls: the first token is wrong
+  bool skip_a_token = false;       // decode calls: output 1 is never sent
+  bool never_pauses = false;       // decode calls: tokens follow although the router paused them
+  bool stuck = false;              // Watch says that nothing advances, and calls do not advance
+  bool silent = false;             // Watch stays open without messages, and calls do not advance
 };
 
-// Thread-safe. Ends with its destructor, or sooner by Kill.
+// A mock worker. Thread-safe. Its server ends with its destructor, or sooner by Kill.
 class MockWorker {
  public:
   struct Options {
@@ -75,14 +80,15 @@ class MockWorker {
   ~MockWorker();
 
   const std::string& address() const;
+  // Sets the behaviour of Watch and of later calls. Open calls obey only its `stuck` and `silent`.
   void Behave(const MockBehaviour& behaviour);
   // Ends all connections at once, as the death of the process would.
   void Kill();
 
   internal::v1::WorkerRole role() const;
-  int active_calls() const;  // Prefill and Decode
+  int active_calls() const;  // Prefill and Decode calls that are open
   int total_calls() const;
-  bool saw_pause() const;  // a DecodeFlow arrived
+  bool saw_pause() const;  // whether a DecodeFlow has arrived
 
  private:
   struct Rep;

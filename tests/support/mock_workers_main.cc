@@ -1,5 +1,5 @@
-// mock_workers: many mock workers in one process, for what the router costs. Prints "ready" once
-// the file of their addresses is written, and runs until SIGTERM.
+// mock_workers: many mock workers in one process, for measurements of the router's cost. Prints
+// "ready" once the file of their addresses is written, and runs until SIGTERM.
 #include <signal.h>
 
 #include <cstdio>
@@ -65,7 +65,7 @@ int Main(int argc, char** argv) {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any other thread starts
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // threads that start later inherit the mask
   Flags flags;
   FlagSet flag_set("mock_workers", "Workers without an engine.");
   flag_set.AddString("model", flags.model, "GGUF file whose tokenizer they claim to have");

@@ -41,12 +41,13 @@ ModelRunner::ModelRunner(const ModelRunnerOptions& options)
   const KvLayout layout = transformer_->MakeKvLayout(options.block_size, options.kv_dtype);
   const int blocks = layout.BlocksFor(options.max_tokens) + 8;
   cache_ = OrDie(KvCache::Create(*backend_, layout, blocks));
-  constexpr uint8_t kNan = 0xff;  // in every byte, a NaN of every type
+  constexpr uint8_t kNan = 0xff;  // this value in every byte is a NaN of every type
   const std::vector<uint8_t> nans(layout.block_bytes(), kNan);
   for (int block = 0; block < blocks; ++block) {
     backend_->Upload(nans.data(), nans.size(), cache_->Block(block));
   }
-  // Every third block, then the ones between, so that no test passes by contiguous blocks alone.
+  // Every third block, then those between, so that no test passes only because blocks are
+  // contiguous.
   for (int start = 0; start < 3; ++start) {
     for (int block = start; block < blocks; block += 3) free_blocks_.push_back(block);
   }

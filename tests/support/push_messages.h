@@ -1,4 +1,4 @@
-// A receiver to be told what a sender says, and the messages of that sender.
+// The configuration of a KvReceiver, and the messages of a sender to it.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,14 @@
 
 namespace baton {
 
-// Of an attempt at `tokens` tokens, all of the prompt, on two workers of this layout.
+// The receiver of an attempt with a prompt of `tokens` tokens; sender and receiver have this
+// layout.
 KvReceiver::Config MakeReceiverConfig(const KvLayout& layout, int tokens);
 
-// Those that a sender with its K and V in `source` sends to the receiver of `config`.
+// The functions below make the messages of a sender to the receiver of `config`; `source` has the
+// sender's K and V.
 internal::v1::PushRequest MakeOpen(const KvReceiver::Config& config);
-// Without a digest where no sender would make one.
+// The digest is empty if no sender would make a checkpoint there.
 internal::v1::PushRequest MakeCheckpoint(const KvReceiver::Config& config, const KvBlocks& source,
                                          int start_token, int end_token);
 internal::v1::PushRequest MakeCommit(const KvReceiver::Config& config, const KvBlocks& source,
@@ -24,7 +26,7 @@ internal::v1::PushRequest MakeCommit(const KvReceiver::Config& config, const KvB
 internal::v1::KvDataHeader MakeDataHeader(const KvReceiver::Config& config, const KvBlocks& source,
                                           int layer, int layers, int first_token, int end_token,
                                           uint64_t sequence_number);
-// The whole message as it is on the wire.
+// The bytes of the whole message on the wire.
 std::string EncodeData(const internal::v1::KvDataHeader& header, const KvBlocks& source);
 
 PageCrcTable PageCrcsOf(const KvBlocks& blocks, int tokens);

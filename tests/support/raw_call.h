@@ -1,4 +1,4 @@
-// Calls whose messages are bytes, for what no stub would send.
+// Calls whose messages are given as bytes, for messages that no stub would send.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,8 @@ struct RawAnswer {
   std::vector<std::string> messages;
 };
 
-// Sends `messages` to a method of any kind, as "/package.Service/Method", and reads to the end.
+// Sends `messages` to `method` ("/package.Service/Method", of any kind) and reads its answers to
+// the end. The deadline is 30 s.
 inline RawAnswer RawCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
                          const std::vector<std::string>& messages) {
   grpc::GenericStub stub(channel);

@@ -17,7 +17,7 @@ namespace {
 constexpr int kPanel = 64;
 constexpr int kTileRows = 4;
 
-// out[r][0..64) for `rows` <= 4 rows of in: the sum over k of in[r][k] * panel[k].
+// Computes out[r][0..64) for `rows` <= 4 rows of `in`: the sum over k of in[r][k] * panel[k].
 [[gnu::target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")]] void MultiplyPanel(
     const float* in, int rows, int columns, const float* panel, float (*out)[kPanel]) {
   float sums[kTileRows][kPanel] = {};

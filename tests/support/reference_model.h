@@ -1,5 +1,5 @@
-// The oracle: a plain float32 forward pass over the dequantised weights, without a cache, apart
-// from the product's code.
+// The reference for the model: a plain float32 forward pass over the dequantised weights, without a
+// KV cache and independent of the product's code.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@
 
 namespace baton {
 
-// What the pass computed on its way, for the last layer's rows: by layer, [tokens, kv_heads *
-// head_dim] after rotation.
+// The keys and values that a pass computed: for each layer [tokens, kv_heads * head_dim], keys
+// after rotation.
 struct ReferenceKv {
   std::vector<std::vector<float>> keys;    // [layers]
   std::vector<std::vector<float>> values;  // [layers]
 };
 
-// Immutable once built. Of the "llama" architecture only (interleaved rotation, no bias, whole
-// heads rotated), tied head: what SmolLM2 is. Every weight type.
+// Supports what SmolLM2 is: the "llama" architecture (interleaved rotation of whole heads, no bias)
+// with a tied head, in every weight type. Immutable and thread-safe.
 class ReferenceModel {
  public:
-  // Ends the process on a file that it does not understand.
+  // Ends the process if it does not support the file.
   explicit ReferenceModel(const GgufFile& file);
 
   int vocab_size() const { return vocab_size_; }

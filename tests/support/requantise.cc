@@ -15,7 +15,7 @@
 namespace baton {
 namespace {
 
-// `values` [32].
+// Appends the Q8_0 block of `values` [32].
 void AppendQ8Block(const float* values, std::string& bytes) {
   float largest = 0;
   for (int i = 0; i < 32; ++i) largest = std::max(largest, std::fabs(values[i]));

@@ -1,4 +1,4 @@
-// What of this process lies in memory, as the kernel counts it.
+// The resident memory of this process, as the kernel counts it.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace baton {
 
-// A field of /proc/self/status, or of another file of that form: "VmRSS" (all), "VmHWM" (the most
-// there was), "RssFile" (mapped files), "RssAnon". In bytes; -1 when there is no such field.
+// The bytes in a field of /proc/self/status, or of another file of that form: "VmRSS" (all resident
+// memory), "VmHWM" (its peak), "RssFile" (mapped files), "RssAnon". -1 if there is no such field.
 inline int64_t ProcessMemoryBytes(const std::string& field,
                                   const std::string& path = "/proc/self/status") {
   std::ifstream file(path);
@@ -19,7 +19,7 @@ inline int64_t ProcessMemoryBytes(const std::string& field,
   return -1;
 }
 
-// VmHWM begins anew at what is resident now.
+// Resets the peak VmHWM to what is resident now.
 inline void ResetPeakMemory() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 }  // namespace baton

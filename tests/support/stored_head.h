@@ -1,5 +1,5 @@
-// A head of K or V as the quantised KV types store it: common/backend/kv_codes.h by its words, in
-// double, to compare with.
+// A head of K or V as the quantised KV types store it, computed in double from the definition in
+// common/backend/kv_codes.h.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace baton {
 
-// Of the format's definition. REQUIRES: not a NaN's code.
+// The value of an E4M3 code, from the definition of the format. REQUIRES: `code` is not a NaN.
 inline double ValueOfE4m3(int code) {
   const int exponent = code >> 3 & 15;
   const int mantissa = code & 7;
@@ -22,13 +22,13 @@ inline double ValueOfE4m3(int code) {
   return code >= 0x80 ? -magnitude : magnitude;
 }
 
-// The code nearest to `x`, ties to even, 448 for what is larger.
+// The E4M3 code nearest to `x`, ties to even. Values above 448 become 448.
 inline uint8_t NearestE4m3(double x) {
   const double magnitude = std::min(std::abs(x), 448.0);
   int exponent = 0;
   std::frexp(magnitude, &exponent);
   exponent = std::max(exponent - 1, -6);
-  // In units of the last place; from 8 of them on normal, and 16 carry into the exponent.
+  // The magnitude in units of the last place: 8 or more are normal, and 16 carry into the exponent.
   const int units = static_cast<int>(std::nearbyint(std::ldexp(magnitude, 3 - exponent)));
   const int code = units < 8 ? units : (exponent + 6) * 8 + units;
   return static_cast<uint8_t>(std::signbit(x) ? code | 0x80 : code);
@@ -37,10 +37,10 @@ inline uint8_t NearestE4m3(double x) {
 struct StoredHead {
   std::vector<uint8_t> codes;  // [head_dim]
   float scale = 0;
-  std::vector<float> values;  // [head_dim]: what they stand for
+  std::vector<float> values;  // [head_dim] values of the codes
 };
 
-// REQUIRES: IsQuantised(dtype); finite elements below 2^127.
+// Stores one head. REQUIRES: IsQuantised(dtype); all elements are finite and below 2^127.
 inline StoredHead StoreHead(KvType dtype, const float* x, int head_dim) {
   const float largest_code = dtype == KvType::kInt8 ? 127 : 448;
   float most = 0;
@@ -64,7 +64,8 @@ inline StoredHead StoreHead(KvType dtype, const float* x, int head_dim) {
   return head;
 }
 
-// All heads of a token's K or V, to where the cache has them. Returns what they then stand for.
+// Stores all heads of a token's K or V at their place in the cache. Returns the values of the
+// codes.
 inline std::vector<float> StoreHeads(const KvPartShape& shape, const float* x, uint8_t* row,
                                      uint8_t* scales) {
   std::vector<float> values;

@@ -15,7 +15,7 @@ namespace baton {
 namespace {
 
 constexpr float kLeastHalf = 0x1p-24f;           // F16's least denormal
-constexpr float kMostDenormalHalf = 0x3ffp-24f;  // and its largest one
+constexpr float kMostDenormalHalf = 0x3ffp-24f;  // F16's largest denormal
 constexpr float kMostHalf = 65504;
 
 struct Shape {
@@ -42,7 +42,7 @@ Shape ShapeFor(const TinyModelOptions& options) {
   return shape;
 }
 
-// The type itself, or for rows that are no whole blocks of it a type of as many bits.
+// The type itself, or for rows that are not whole blocks of it a simpler type of as many bits.
 GgmlType TypeFor(GgmlType type, int columns) {
   if (!IsKQuant(type) || columns % 256 == 0) return type;
   return type == GgmlType::kQ4_K   ? GgmlType::kQ5_0
@@ -144,7 +144,7 @@ class Maker {
     const GgmlType type = TypeFor(options_.types[matrices_++ % options_.types.size()], columns);
     std::string bytes;
     for (int row = 0; row < rows; ++row) {
-      // All kinds among the first tokens too, so that few tokens meet them all.
+      // The first tokens have all kinds too, so that a few tokens suffice to use all.
       kind_ = static_cast<RowKind>((row + Below(2)) % 6);
       if (IsFloatType(type)) {
         for (int i = 0; i < columns; ++i) bytes += EncodeFloat(type, FloatValue(name, type, i));
@@ -160,17 +160,17 @@ class Maker {
                             static_cast<uint32_t>(type), bytes);
   }
 
-  // The largest magnitude of a matrix's usual values.
+  // The largest magnitude of the usual values of a matrix.
   float Size(const std::string& name, int columns) const {
     if (options_.contents == TinyContents::kTame) {
       return absl::StrContains(name, "token_embd") ? 1.0f
                                                    : 2.0f / std::sqrt(static_cast<float>(columns));
     }
-    // Scores that are not all decided by one key.
+    // Small enough that attention scores are not all decided by one key.
     if (absl::StrContains(name, "attn_q") || absl::StrContains(name, "attn_k")) return 1.0f / 16;
     return 1;
   }
-  // Whether kHuge can have F16's largest scales there without an infinity further on.
+  // Whether this matrix can have F16's largest scales in kHuge without causing an infinity later.
   static bool MayBeHuge(const std::string& name) {
     return !absl::StrContains(name, "attn_output") && !absl::StrContains(name, "ffn_");
   }
@@ -202,7 +202,7 @@ class Maker {
     return 0;
   }
 
-  // Scales such that the largest code gives Size, mins such that codes are as often below zero.
+  // A block whose largest code gives Size, with minimums that make values as often negative.
   BlockContents UsualBlock(const std::string& name, GgmlType type, int columns) {
     const CodeRange codes = CodesOf(type);
     const int span = codes.lowest < 0 ? -codes.lowest : (codes.highest + 1) / 2;
@@ -210,12 +210,12 @@ class Maker {
     BlockContents block;
     int part = 1;
     if (IsKQuant(type)) {
-      // 8 or 64 times 2, so that the mins below are exact.
+      // A power of two, so that the minimums below are exact.
       part = type == GgmlType::kQ6_K ? 64 : 16;
       block.part_scales.fill(part);
       block.part_mins.fill(codes.highest);
     }
-    // A power of two: both signs of a row then have the same magnitude.
+    // A power of two, so that both signs of a row have the same magnitude.
     block.scale = std::exp2(std::floor(std::log2(size / static_cast<float>(part * span))));
     if (options_.contents == TinyContents::kTame) {
       block.scale *= Uniform(0.5f, 1.0f);
@@ -292,8 +292,8 @@ class Maker {
   std::mt19937 random_;
   GgufBuilder builder_;
   size_t matrices_ = 0;
-  RowKind kind_ = RowKind::kHighest;  // of the row that is being made
-  BlockContents block_;               // what its blocks are made from
+  RowKind kind_ = RowKind::kHighest;  // kind of the row that is being made
+  BlockContents block_;               // contents of the row's blocks
 };
 
 }  // namespace

@@ -1,15 +1,15 @@
-// Tells ThreadSanitizer what gRPC promises to order, and nothing else: Debian's gRPC is not
-// instrumented, so without this every reaction would race with whoever started its operation. The
-// functions here stand before those of gRPC's shared libraries and call them. What happens to be
-// ordered inside of gRPC, by its locks or sockets, is not told (tsan_options.cc), so that it hides
-// no race of ours.
+// Tells ThreadSanitizer which orders gRPC promises, and nothing else. Debian's gRPC is not
+// instrumented, so without this every reaction would seem to race with the start of its operation.
+// The functions here are found before those of gRPC's shared libraries and call them. Orders that
+// gRPC's own locks and sockets happen to make are not told (tsan_options.cc), so that they hide no
+// race of ours. The promised orders (left before right):
 //
 //   an operation on a call (read, write, finish, ...)  ->  its reaction
-//   what gRPC puts off to a thread of its own          ->  that
-//   the start of a server                              ->  what it serves
-//   every reaction                                     ->  the end of a server
-//   a slice with a function that releases its bytes    ->  that function
-//   who gives up his share of bytes                    ->  who gives up the last
+//   the posting of work to a thread of gRPC            ->  that work
+//   the start of a server                              ->  all calls that it serves
+//   every reaction                                     ->  the end of the server
+//   the making of a slice with a release function      ->  the call of that function
+//   the release of a reference to bytes                ->  the release of the last reference
 #include <dlfcn.h>
 #include <sanitizer/tsan_interface.h>
 
@@ -21,7 +21,7 @@
 
 namespace {
 
-char servers;  // what all servers' starts and ends are told by
+char servers;  // its address stands for the starts and ends of all servers
 
 template <typename Function>
 Function* Next(const char* name) {
@@ -39,14 +39,15 @@ using RunFunctor = void(Functor*, int);
 }  // namespace
 
 extern "C" {
-// gRPC's own, of which this program has copies where it uses them.
+// gRPC's own function. This program has a copy of it if it uses it.
 __attribute__((weak)) void SuccessRun(Functor*, int) asm(SUCCESS_RUN);
 __attribute__((weak)) void StatusRun(Functor*, int) asm(STATUS_RUN);
 }
 
 namespace {
 
-// By which gRPC's C++ part hears that an operation is done. Other tags are of calls that wait.
+// The functions by which gRPC's C++ library hears that an operation is done. Other tags belong to
+// blocking calls.
 const std::array<RunFunctor*, 3>& Runs() {
   static const std::array<RunFunctor*, 3> kRuns = {SuccessRun, StatusRun,
                                                    Next<RunFunctor>(SUCCESS_RUN)};
@@ -70,7 +71,7 @@ void Trace(Functor* functor) {
   }
 }
 
-// As gRPC's, of 1.51; ServerCall is grpc::internal::ServerCallbackCall.
+// The layout of gRPC 1.51's closure. ServerCall is grpc::internal::ServerCallbackCall.
 struct Closure {
   void* next;
   void (*run)(void* argument, void* status);
@@ -96,7 +97,7 @@ struct ServerCall {
 };
 static_assert(sizeof(ServerCall) == sizeof(grpc::internal::ServerCallbackCall));
 
-// Hears of the cancellation in the place of `reactor`, then deletes itself.
+// Receives the cancellation in the place of `reactor`, then deletes itself.
 class TracedCancel final : public grpc::internal::ServerReactor {
  public:
   TracedCancel(ServerCall* call, grpc::internal::ServerReactor* reactor)
@@ -126,7 +127,7 @@ void DestroySlice(void* argument) {
 }
 
 void GiveUp(const grpc_slice& slice) {
-  if (slice.refcount == nullptr) return;  // its bytes are in it
+  if (slice.refcount == nullptr) return;  // the slice itself has its bytes
   __tsan_release(slice.refcount);
   __tsan_acquire(slice.refcount);
 }
@@ -151,7 +152,7 @@ void grpc_server_start(grpc_server* server) {
   real(server);
 }
 
-// What a served call begins with.
+// The function with which every served call begins.
 void* grpc_call_arena_alloc(grpc_call* call, size_t size) {
   static auto* const real = Next<decltype(grpc_call_arena_alloc)>("grpc_call_arena_alloc");
   __tsan_acquire(&servers);
@@ -192,7 +193,7 @@ void grpc_byte_buffer_destroy(grpc_byte_buffer* buffer) {
   "_ZN9grpc_core8Executor3RunEP12grpc_closureN4absl7debian36StatusENS_12" \
   "ExecutorTypeENS_15ExecutorJobTypeE"
 
-// OnDone and OnCancel, where they are not called at once, are closures that are their own argument.
+// OnDone and OnCancel that are not called at once are closures with themselves as argument.
 void ExecutorRun(Closure* closure, void* status, int executor, int length) asm(EXECUTOR_RUN);
 void ExecutorRun(Closure* closure, void* status, int executor, int length) {
   static auto* const real = Next<decltype(ExecutorRun)>(EXECUTOR_RUN);
@@ -208,7 +209,7 @@ void ExecutorRun(Closure* closure, void* status, int executor, int length) {
 #define CALL_ON_CANCEL "_ZN4grpc8internal18ServerCallbackCall12CallOnCancelEPNS0_13ServerReactorE"
 #define SCHEDULE_ON_DONE "_ZN4grpc8internal18ServerCallbackCall14ScheduleOnDoneEb"
 
-// gRPC's own code counts down to both without being seen.
+// gRPC's code counts down to OnCancel and OnDone without instrumentation.
 void CallOnCancel(ServerCall* call, grpc::internal::ServerReactor* reactor) asm(CALL_ON_CANCEL);
 void CallOnCancel(ServerCall* call, grpc::internal::ServerReactor* reactor) {
   static auto* const real = Next<decltype(CallOnCancel)>(CALL_ON_CANCEL);

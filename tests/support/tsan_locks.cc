@@ -1,6 +1,6 @@
-// Tells ThreadSanitizer what Abseil's locks order: Debian's Abseil is not instrumented, so without
-// this every use of an absl::Mutex would be reported as a race. The linker's --wrap sends the calls
-// of instrumented code here (CMakeLists.txt).
+// Tells ThreadSanitizer which orders Abseil's locks make. Debian's Abseil is not instrumented, so
+// without this every use of an absl::Mutex would be reported as a race. The linker's --wrap sends
+// the calls of instrumented code here (CMakeLists.txt).
 #include <sanitizer/tsan_interface.h>
 
 #include "absl/synchronization/mutex.h"
@@ -37,8 +37,8 @@ bool CALL(REAL, CONDVAR_WAIT_WITH_TIMEOUT)(absl::CondVar* changed, absl::Mutex* 
 void CALL(REAL, NOTIFY)(absl::Notification* notification);
 void CALL(REAL, WAIT_FOR_NOTIFICATION)(const absl::Notification* notification);
 
-// Whoever gives a mutex up evaluates the conditions of those that wait for it, with the mutex still
-// held, but after what is told here.
+// The release of a mutex. The releasing thread evaluates the conditions of waiting threads while it
+// still holds the mutex, but after the release was told here.
 struct GivesUp {
   explicit GivesUp(absl::Mutex* mutex) {
     __tsan_release(mutex);

@@ -1,13 +1,13 @@
-// What ThreadSanitizer does in the tests that it watches.
+// The options of ThreadSanitizer in tests.
 
 extern "C" {
 
 const char* __tsan_default_options() { return "report_thread_leaks=0:second_deadlock_stack=1"; }
 
-// What these libraries, which are not instrumented, ask of libc and of
-// operator new and delete is not judged, since what orders it is not seen; nor does it order
-// anything else, by their sockets say (tsan_grpc.cc). The one function whose races are left out is
-// gRPC's own and runs nothing of ours: it reads the text of a status.
+// The calls of these libraries to libc, operator new and delete are ignored, because the libraries
+// are not instrumented and their own orders are unknown. So their calls make no orders either, such
+// as those of sockets (tsan_grpc.cc). The one function whose races are ignored is gRPC's own and
+// runs nothing of ours: it reads the text of a status.
 const char* __tsan_default_suppressions() {
   return "called_from_lib:libabsl_cord.so\n"
          "called_from_lib:libabsl_cord_internal.so\n"

@@ -1,5 +1,5 @@
-// Device memory of a test: poisoned, or a copy of host memory. Given back when destroyed. On the
-// shim and on a GPU (test_device.h).
+// A test's array in device memory, poisoned or a copy of host memory. The destructor frees it.
+// Works on the shim and on a GPU (test_device.h).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -34,7 +34,7 @@ class DeviceArray {
     BATON_CHECK(
         cudaMemcpy(data_, host.data(), size_ * sizeof(T), cudaMemcpyHostToDevice) == cudaSuccess,
         "upload");
-    // A test's stream would not wait.
+    // The streams of a test would not wait for the copy.
     BATON_CHECK(cudaDeviceSynchronize() == cudaSuccess, "upload");
   }
   std::vector<T> Download() const {

@@ -1,5 +1,5 @@
-// The functions of CUDA that kernels may call. What is left out is left out on purpose: atomics of
-// floats (their order is nobody's), approximations (they differ from chip to chip).
+// The functions of CUDA that kernels may call. Some are missing on purpose: atomics of floats,
+// whose order is undefined, and approximations, which differ from chip to chip.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ inline void __threadfence_system() {}
 
 namespace baton::cuda_shim {
 
-// `value` of the lane that `source` names, of 0 to 31.
+// Returns `value` of the lane `source`, which is 0 to 31.
 template <class T>
 T Shuffle(const char* collective, unsigned mask, T value, int source,
           const std::source_location& site) {
@@ -43,8 +43,8 @@ T Shuffle(const char* collective, unsigned mask, T value, int source,
 
 }  // namespace baton::cuda_shim
 
-// `width` (a power of two) cuts the warp into segments; who names a lane outside his own gets his
-// own value.
+// `width` (a power of two) divides the warp into segments. A lane that names a lane outside its own
+// segment gets its own value.
 template <class T>
 T __shfl_sync(unsigned mask, T value, int lane, int width = 32, BATON_SHIM_SITE) {
   const int own = baton::cuda_shim::ThreadLane();
@@ -88,7 +88,7 @@ inline int __all_sync(unsigned mask, int predicate, BATON_SHIM_SITE) {
   return __ballot_sync(mask, predicate, site) == 0xffffffffu;
 }
 
-// Threads take turns at collectives only, so a plain operation is atomic.
+// Threads are switched at collectives only, so plain operations are atomic.
 #define BATON_SHIM_ATOMICS(T)                                                               \
   inline T atomicExch(T* at, T value) { return std::exchange(*at, value); }                 \
   inline T atomicAdd(T* at, T value) {                                                      \
@@ -112,7 +112,7 @@ inline unsigned atomicInc(unsigned* at, unsigned last) {
   return std::exchange(*at, *at >= last ? 0 : *at + 1);
 }
 
-// Loads and stores with a hint for the caches.
+// Loads and stores with a hint for the caches, which is ignored.
 template <class T>
 T __ldg(const T* at) {
   return *at;
@@ -142,7 +142,7 @@ void __stcg(T* at, T value) {
   *at = value;
 }
 
-// Arithmetic that is rounded once, whatever the compiler is allowed to fuse.
+// Arithmetic in which each function rounds once, whatever the compiler may fuse.
 inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fadd_rn(float a, float b) { return a + b; }
@@ -183,8 +183,8 @@ inline unsigned __umulhi(unsigned a, unsigned b) {
 inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
   return static_cast<unsigned long long>((static_cast<unsigned __int128>(a) * b) >> 64);
 }
-// Bytes of the eight of (a, b), a's lowest first, by the low three bits of each of the selector's
-// four digits.
+// Selects four of the eight bytes of (a, b), counted from the lowest of a. The low three bits of
+// each hexadecimal digit of `selector` give the number of a byte.
 inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
   const uint64_t bytes = uint64_t{b} << 32 | a;
   unsigned out = 0;
@@ -193,7 +193,7 @@ inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
   }
   return out;
 }
-// c + the dot product of four signed bytes.
+// Returns c plus the dot product of four signed bytes.
 inline int __dp4a(int a, int b, int c) {
   for (int i = 0; i < 4; ++i) {
     c += static_cast<int8_t>(a >> (8 * i)) * static_cast<int8_t>(b >> (8 * i));

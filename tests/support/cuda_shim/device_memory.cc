@@ -19,11 +19,12 @@ constexpr bool kProtected = false;
 #else
 constexpr bool kProtected = true;
 #endif
-// Memory in huge pages is much faster to access: it needs fewer address translations.
+// Bytes of a huge page. Memory in huge pages is much faster, since it needs fewer address
+// translations.
 constexpr size_t kHugePageBytes = size_t{2} << 20;
 constexpr size_t kAddressSpace = size_t{1} << 38;
 
-// The next page's first byte, `at` where it is one.
+// The first address at or after `at` where a page begins.
 uint8_t* ToPage(uint8_t* at) {
   const size_t over = reinterpret_cast<uintptr_t>(at) % kHugePageBytes;
   return over == 0 ? at : at + (kHugePageBytes - over);
@@ -32,7 +33,7 @@ uint8_t* ToPage(uint8_t* at) {
 }  // namespace
 
 DeviceMemory& DeviceMemory::Get() {
-  static auto* const memory = new DeviceMemory;  // what a test leaves may be freed at its very end
+  static auto* const memory = new DeviceMemory;  // never destroyed: tests may free until their end
   return *memory;
 }
 
@@ -82,7 +83,7 @@ size_t DeviceMemory::used_bytes() {
   return used_;
 }
 
-// The first free piece that is large enough, else new memory behind all.
+// Takes the first free piece that is large enough, else memory behind all that was ever given.
 uint8_t* DeviceMemory::Take(size_t bytes) {
   if (!kProtected) return static_cast<uint8_t*>(::operator new(bytes, kAlignment));
   bytes = (bytes + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
@@ -118,7 +119,7 @@ void DeviceMemory::GiveBack(uint8_t* data, size_t bytes) {
     }
   }
   if (data + bytes == end_) {
-    // Access takes the longer the more pages there are.
+    // Shrinks the range, because changing its access takes longer with more pages.
     end_ = data;
     const size_t left = static_cast<size_t>(ToPage(data + bytes) - ToPage(data));
     if (left == 0) return;

@@ -1,7 +1,7 @@
-// The memory that cudaMalloc gives out, which only kernels and copies may touch: the host's threads
-// end with SIGSEGV there, as they would with a GPU.
+// The memory that cudaMalloc gives. Only kernels and copies may touch it: a host thread that does
+// ends with SIGSEGV, as it would with a GPU.
 //
-// Under a sanitizer it is the host's own, whose ends the sanitizer watches instead.
+// Under a sanitizer it is host memory, whose bounds the sanitizer watches instead.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,9 @@ class DeviceMemory {
  public:
   static DeviceMemory& Get();
 
-  // Poisoned; null when more than `most` bytes would be in use.
+  // Returns poisoned memory; null if more than `most` bytes would be in use.
   void* Allocate(size_t bytes, size_t most);
-  // False where Allocate did not give it.
+  // Returns false if Allocate did not give `data`.
   bool Free(void* data);
   bool Contains(const void* data, size_t bytes);
   size_t used_bytes();
@@ -35,13 +35,13 @@ class DeviceMemory {
   std::mutex mutex_;
   size_t used_ = 0;
   std::map<const uint8_t*, size_t> sizes_;
-  uint8_t* begin_ = nullptr;         // of the address space for all of it; null: there is none
-  uint8_t* end_ = nullptr;           // of what was ever given out
+  uint8_t* begin_ = nullptr;         // first address of the reserved address space; null: none yet
+  uint8_t* end_ = nullptr;           // end of the addresses that were ever given
   std::map<uint8_t*, size_t> free_;  // pieces before end_, no two of them next to each other
   int accesses_ = 0;
 };
 
-// While one lives, device memory can be touched: what streams do has one.
+// Makes device memory accessible as long as it lives. The operations of streams hold one.
 class DeviceAccess {
  public:
   DeviceAccess();

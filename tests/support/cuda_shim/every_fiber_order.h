@@ -14,7 +14,7 @@ namespace cuda_shim {
 inline void PrintTo(FiberOrder order, std::ostream* out) { *out << FiberOrderName(order); }
 }  // namespace cuda_shim
 
-// Each test runs in every order.
+// Runs each test once in every fiber order.
 class EveryFiberOrder : public testing::TestWithParam<cuda_shim::FiberOrder> {
  protected:
   EveryFiberOrder() { cuda_shim::SetFiberOrder(GetParam()); }

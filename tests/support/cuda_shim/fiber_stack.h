@@ -1,4 +1,4 @@
-// The stacks of fibers, and what the address sanitizer wants to know of a switch between them.
+// The stacks of fibers, and what the address sanitizer must know of a switch between them.
 #pragma once
 
 #include <cstddef>
@@ -44,8 +44,8 @@ inline void UnpoisonAddresses(const void*, size_t) {}
 // Memory that grows downwards from top(), with a page below it that no one may touch.
 class FiberStack {
  public:
-  // `index`: of the stacks of a pool. Their tops would else share the few places that a cache has
-  // for equal page offsets.
+  // `index` is the stack's number in its pool. It shifts the stack's top, because tops with equal
+  // page offsets would compete for a few places in the CPU's caches.
   explicit FiberStack(size_t index);
   ~FiberStack();
   FiberStack(const FiberStack&) = delete;
@@ -59,10 +59,10 @@ class FiberStack {
  private:
   char* mapping_;
   char* bottom_;
-  size_t colour_;  // bytes
+  size_t colour_;  // bytes by which the top is shifted
 };
 
-// Stacks are made when there are not enough and used again.
+// A pool of stacks, which makes stacks as they are needed and uses them again.
 class FiberStackPool {
  public:
   FiberStack* Take();

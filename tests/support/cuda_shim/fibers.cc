@@ -21,7 +21,7 @@ dim3 gridDim;
 
 namespace baton {
 
-// What `extern __shared__ uint8_t shared_memory[]` in a kernel refers to.
+// The array to which `extern __shared__ uint8_t shared_memory[]` in a kernel refers.
 extern uint8_t shared_memory[];
 constexpr size_t kGuardBytes = 4096;
 alignas(1024) uint8_t shared_memory[cuda_shim::kSharedBytesMost + kGuardBytes];
@@ -42,8 +42,8 @@ struct Thread {
   State state = State::kFresh;
   bool waited_for_previous_kernel = false;
   uint3 index = {};
-  FiberStack* stack = nullptr;   // from its start to its end
-  fcontext_t context = nullptr;  // while suspended
+  FiberStack* stack = nullptr;   // set from the fiber's start to its end
+  fcontext_t context = nullptr;  // set while the fiber is suspended
   void* sanitizer_stack = nullptr;
   AsyncCopies copies;
 };
@@ -53,7 +53,8 @@ struct Warp {
   int phase = 0;
   const char* collective = nullptr;
   std::source_location site;
-  // Two: a lane may meet the others again before the slowest has read what the last meeting gave.
+  // Data of this meeting and the next: a lane may meet the others again before the slowest lane has
+  // read the data of the last meeting.
   LaneData lanes[2][kLanes];
 };
 
@@ -90,7 +91,7 @@ class Executor {
   std::mt19937 random_;
   KernelLaunch launch_;
 
-  // Of the block that runs.
+  // The fields below belong to the block that runs.
   int thread_count_ = 0;
   int ended_ = 0;
   int current_ = 0;
@@ -101,7 +102,7 @@ class Executor {
   ThreadOrder thread_order_;
 
   FiberStackPool stacks_;
-  fcontext_t scheduler_ = nullptr;  // while a fiber runs
+  fcontext_t scheduler_ = nullptr;  // set while a fiber runs
   SanitizerStack scheduler_stack_;
   bool fiber_is_done_ = false;
 };
@@ -176,8 +177,8 @@ void Executor::RunBlock() {
   }
 }
 
-// Runs the fiber of `thread`, a new one if it has none yet, until it suspends itself or has no
-// thread to run.
+// Runs the fiber of `thread`, a new one if the thread has none yet, until the fiber suspends itself
+// or has no thread left to run.
 void Executor::Enter(int thread) {
   thread_order_.Take(thread);
   current_ = thread;
@@ -195,7 +196,7 @@ void Executor::Enter(int thread) {
   SwitchStarts(&own_stack, entered.stack->bounds());
   const transfer_t from = jump_fcontext(entered.context, nullptr);
   SwitchEnds(own_stack, nullptr);
-  // The fiber may have gone through several threads meanwhile.
+  // The fiber may have run several threads meanwhile.
   if (fiber_is_done_) {
     stacks_.GiveBack(current().stack);
   } else {
@@ -212,8 +213,8 @@ BATON_SHIM_NO_ADDRESS_SANITIZER void Executor::FiberMain(transfer_t from) {
   jump_fcontext(executor.scheduler_, nullptr);
 }
 
-// The current thread, and those after it that have not begun: a kernel without collectives runs to
-// its end in one fiber.
+// Runs the current thread and those after it that have not begun. So a kernel without collectives
+// runs to its end in one fiber.
 void Executor::RunThreads() {
   while (true) {
     threadIdx = current().index;

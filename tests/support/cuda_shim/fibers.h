@@ -1,11 +1,13 @@
-// Runs kernels that were compiled as C++: the threads of a block are fibers on the calling thread,
-// blocks come one after the other. Which thread goes on whenever one waits is chosen by the fiber
-// order, so that a missing barrier shows. What no correct kernel does ends the process with a
-// message: lanes of a warp, or threads of a block, that do not meet at the same collective;
-// a write beyond the shared memory asked for; a thread that ends without having waited for the
-// kernel before it although the launch allowed an early start.
+// Runs kernels that were compiled as C++. The threads of a block are fibers on the calling thread;
+// blocks run one after the other. When a thread waits, the fiber order chooses the thread that
+// continues, so that a missing barrier shows. These faults of a kernel end the process with a
+// message:
+// - lanes of a warp, or threads of a block, do not meet at the same collective;
+// - a write goes beyond the shared memory of the launch;
+// - the launch allows an early start, and a thread ends without having waited for the kernel
+// before.
 //
-// Thread rule: any thread may launch, one launch runs at a time.
+// Thread rule: any thread may launch; one launch runs at a time.
 #pragma once
 
 #include <cstddef>
@@ -17,20 +19,20 @@
 
 namespace baton::cuda_shim {
 
-// Of the threads that can go on, the first, the last, or the first of a permutation drawn anew at
-// each barrier. Blocks are ordered alike.
+// Which of the runnable threads continues: the first, the last, or the first of a permutation that
+// is drawn again at each barrier. The order of blocks is chosen in the same way.
 enum class FiberOrder { kForward, kReverse, kSeeded };
 inline constexpr FiberOrder kAllFiberOrders[] = {FiberOrder::kForward, FiberOrder::kReverse,
                                                  FiberOrder::kSeeded};
 
-// For all launches from here on; kForward before the first call.
+// Sets the order of all later launches. It is kForward before the first call.
 void SetFiberOrder(FiberOrder order, uint32_t seed = 1);
 
-// A byte of memory that nothing was written to: shared memory at each block's start, what
-// cudaMalloc returns, the target of a copy that has not been waited for. As floats it is NaN.
+// The byte that fills memory before it is written: shared memory when a block starts, memory from
+// cudaMalloc, the target of a copy before the wait for it. As floats it is NaN.
 inline constexpr int kPoison = 0xff;
 
-inline constexpr size_t kSharedBytesUsual = 48 * 1024;  // more must be asked for per kernel
+inline constexpr size_t kSharedBytesUsual = 48 * 1024;  // more must be requested for a kernel
 inline constexpr size_t kSharedBytesMost = 227 * 1024;
 inline constexpr int kThreadsMost = 1024;
 
@@ -42,32 +44,33 @@ struct KernelLaunch {
   void (*run_thread)(const void* arguments) = nullptr;
   const void* arguments = nullptr;
 };
-// REQUIRES: dimensions and shared memory within the device's limits.
+// Runs all threads of a launch. REQUIRES: dimensions and shared memory are within the device's
+// limits.
 void RunKernel(const KernelLaunch& launch);
 
-// --- For the functions that kernels call.
+// The functions below serve the functions that kernels call.
 
-// Ends the process.
+// Prints the message and ends the process.
 [[noreturn]] void Fail(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
 void BlockBarrier(const std::source_location& site);
 
-// What a lane brings to a warp's collective and takes from it.
+// The bytes that a lane brings to a warp's collective and takes from it.
 struct LaneData {
   alignas(8) uint8_t bytes[40];
 };
-// The data of all 32 lanes, once each has brought its own and `complete` (which may be null) has
-// worked on them. Valid until the lane's next collective.
+// Waits until all lanes of `mask` have brought their data, lets `complete` (which may be null) work
+// on them, and returns the data of all 32 lanes. Valid until the lane's next collective.
 const LaneData* MeetInWarp(const char* collective, uint32_t mask, const void* data, size_t bytes,
                            const std::source_location& site,
                            void (*complete)(LaneData* lanes) = nullptr);
 
-// Of the running thread.
+// An asynchronous copy of the running thread that has not been waited for.
 struct PendingCopy {
   void* to;
   const void* from;
-  int bytes;        // of the target: 16 or 4
-  int valid_bytes;  // of them, the first, are copied; the rest is zero
+  int bytes;        // size of the target: 16 or 4
+  int valid_bytes;  // this many bytes are copied; the rest of the target becomes zero
   int group;
 };
 struct AsyncCopies {
@@ -77,8 +80,8 @@ struct AsyncCopies {
 AsyncCopies& ThreadAsyncCopies();
 int ThreadLane();
 void MarkWaitedForPreviousKernel();
-// Ends the process unless [data, data + bytes) is shared memory of the launch and `data` is a
-// multiple of `bytes`.
+// Ends the process unless [data, data + bytes) is shared memory of the launch and `data` is aligned
+// to `bytes`.
 void RequireShared(const void* data, size_t bytes, const char* what);
 
 }  // namespace baton::cuda_shim

@@ -33,7 +33,7 @@ cudaError_t ReportUnless(bool fine, cudaError_t error) {
   return Report(fine ? cudaSuccess : error);
 }
 
-// Bytes of shared memory that kernels asked for beyond the usual.
+// The bytes of shared memory that kernels requested beyond the usual.
 std::mutex shared_limits_mutex;
 std::map<const void*, size_t>& SharedLimits() {
   static std::map<const void*, size_t> limits;

@@ -1,8 +1,8 @@
-// The CUDA runtime's host functions, on host memory; streams.h says when streams do what they are
-// asked for. Pointers to device memory are told from others, so that a copy in the wrong direction
-// fails here as it would there; nobody but kernels and copies may touch it (device_memory.h).
+// The host functions of the CUDA runtime, on host memory. streams.h says when streams run their
+// operations. A copy in the wrong direction fails as it would on a device, because pointers to
+// device memory are known; only kernels and copies may touch that memory (device_memory.h).
 //
-// Thread rule: as CUDA's, any thread.
+// Thread-safe, as CUDA's functions are.
 #pragma once
 
 #include <cstddef>
@@ -30,22 +30,23 @@ enum cudaError_t {
 };
 const char* cudaGetErrorName(cudaError_t error);
 const char* cudaGetErrorString(cudaError_t error);
-cudaError_t cudaGetLastError();  // of this thread; forgets it
+cudaError_t cudaGetLastError();  // returns the calling thread's last error and forgets it
 cudaError_t cudaPeekAtLastError();
 
 namespace baton::cuda_shim {
 
-// The machine that programs find; the usual one has what all of them need.
+// The machine that programs see. The default has all that programs need.
 struct Machine {
   int driver_version = CUDART_VERSION;    // 0: no driver
-  cudaError_t count_error = cudaSuccess;  // of cudaGetDeviceCount
-  int devices = 1;                        // only the first can be used
+  cudaError_t count_error = cudaSuccess;  // the result of cudaGetDeviceCount
+  int devices = 1;                        // number of devices; only the first can be used
   int major = 9;                          // compute capability
   int minor = 0;
-  bool has_code = true;  // kernels for it
+  bool has_code = true;  // the program has kernels for the device
   size_t device_bytes = size_t{4} << 30;
 };
-// REQUIRES: no other thread calls anything here; no more device memory is taken than there will be.
+// Replaces the machine. REQUIRES: no other thread calls a function of this header, and no more
+// device memory is in use than the new machine has.
 void SetMachine(const Machine& machine);
 
 }  // namespace baton::cuda_shim
@@ -148,7 +149,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
 
 struct cudaFuncAttributes {
   int maxThreadsPerBlock;
-  int ptxVersion;  // of the code it was made from: 10 * major + minor
+  int ptxVersion;  // version of the kernel's PTX code: 10 * major + minor
 };
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel);
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
@@ -176,7 +177,7 @@ struct cudaLaunchConfig_t {
 };
 
 namespace baton::cuda_shim {
-// Checks what the device would, and enqueues it. `run_thread` runs one thread.
+// Checks the launch as the device would, and enqueues it. `run_thread` runs one thread.
 cudaError_t LaunchKernel(const cudaLaunchConfig_t& config, const void* kernel,
                          std::function<void()> run_thread);
 }  // namespace baton::cuda_shim
@@ -184,7 +185,7 @@ cudaError_t LaunchKernel(const cudaLaunchConfig_t& config, const void* kernel,
 template <class... Parameters, class... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
-  // A kernel has copies of its arguments, each thread its own.
+  // Each thread of a kernel has copies of the arguments of its own.
   const std::tuple<Parameters...> copies{std::forward<Arguments>(arguments)...};
   return baton::cuda_shim::LaunchKernel(*config, reinterpret_cast<const void*>(kernel),
                                         [kernel, copies] { std::apply(kernel, copies); });

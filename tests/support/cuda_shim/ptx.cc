@@ -67,7 +67,7 @@ void Multiply(const char* collective, float (&d)[4], const uint32_t (&a)[4], con
 
 // --- ldmatrix
 
-// Brought: the address; taken: kCount registers.
+// Each lane brings an address and takes kCount registers.
 template <int kCount, bool kTransposed>
 void LoadTiles(LaneData* lanes) {
   const uint8_t* rows[kLanes];

@@ -1,4 +1,4 @@
-// The functions of ptx.h in plain C++: fragments as the PTX ISA lays them out.
+// Tests of ptx.h in plain C++, with fragments as the PTX ISA defines them.
 #include "ptx.h"
 
 #include <cuda_bf16.h>
@@ -28,8 +28,8 @@ __device__ void MultiplyTile(float (&d)[4], const uint32_t (&a)[4], const uint32
   }
 }
 
-// d += a x b with fragments gathered element by element, by the formulas of the PTX ISA, "Matrix
-// Fragments for mma.m16n8k16".
+// Computes d += a x b with fragments gathered element by element, by the formulas of the PTX ISA,
+// "Matrix Fragments for mma.m16n8k16".
 template <bool kBf16>
 static __global__ void GatherKernel(const uint16_t* a, const uint16_t* b, float* d) {
   const int lane = static_cast<int>(threadIdx.x);
@@ -60,8 +60,8 @@ static __global__ void GatherKernel(const uint16_t* a, const uint16_t* b, float*
   }
 }
 
-// The same with fragments that ldmatrix loads: a [rows, depth]; b [columns, depth], or
-// [depth, columns] and transposed on the way.
+// Computes d += a x b with fragments that ldmatrix loads: a [rows, depth]; b [columns, depth], or
+// [depth, columns] and transposed by the load.
 static __global__ void LoadKernel(const uint16_t* a, const uint16_t* b, bool transposed, float* d) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
   uint16_t* const a_tile = reinterpret_cast<uint16_t*>(shared_memory);
@@ -99,7 +99,7 @@ static __global__ void LoadMatricesKernel(const uint16_t* in, uint16_t* out) {
   } else {
     LoadMatrices(registers, row);
   }
-  // Written over at once: the load was the whole warp's.
+  // Overwrites the tile at once: the load must have been complete for the whole warp.
   for (int i = 0; i < 8; ++i) tile[lane * 8 + i] = 0;
   for (int i = 0; i < kCount; ++i) {
     out[(lane * kCount + i) * 2] = static_cast<uint16_t>(registers[i]);
@@ -107,7 +107,7 @@ static __global__ void LoadMatricesKernel(const uint16_t* in, uint16_t* out) {
   }
 }
 
-// Three groups of copies; what is in shared memory after each wait.
+// Starts three groups of copies and reads shared memory after each wait.
 static __global__ void CopyKernel(const uint32_t* in, uint32_t* out, bool with_wait) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
   uint32_t* const copied = reinterpret_cast<uint32_t*>(shared_memory);
@@ -128,7 +128,7 @@ static __global__ void CopyKernel(const uint32_t* in, uint32_t* out, bool with_w
   take(1);
 }
 
-// Every third is a zero.
+// Copies 4 bytes at a time, of which every third copy has no valid bytes and gives a zero.
 static __global__ void SmallCopyKernel(const uint32_t* in, uint32_t* out) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
   uint32_t* const copied = reinterpret_cast<uint32_t*>(shared_memory);
@@ -156,7 +156,7 @@ namespace {
 class PtxInOrder : public EveryFiberOrder {};
 INSTANTIATE_TEST_SUITE_P(Orders, PtxInOrder, testing::ValuesIn(cuda_shim::kAllFiberOrders));
 
-// Small integers: every sum is exact.
+// Small random integers, so that every sum is exact.
 std::vector<float> Integers(size_t count, uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<float> out(count);

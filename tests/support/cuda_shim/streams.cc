@@ -21,7 +21,7 @@ struct CUstream_st {
 struct CUevent_st {
   std::chrono::steady_clock::time_point recorded;
   uint64_t stream = 0;
-  uint64_t place = 0;  // it has happened when the stream has done so many operations
+  uint64_t place = 0;  // number of the stream's operations after which the event has happened
 };
 struct CUgraph_st {
   std::vector<Operation> operations;
@@ -33,11 +33,11 @@ struct CUgraphExec_st {
 namespace baton::cuda_shim {
 namespace {
 
-// Recursive: an operation may wait for another stream.
+// The mutex is recursive because an operation may wait for another stream.
 std::recursive_mutex mutex;  // guards what follows
 bool streams_wait = false;
 uint64_t last_stream = 0;
-thread_local int capturing = 0;  // as in the mode cudaStreamCaptureModeThreadLocal
+thread_local int capturing = 0;  // number of streams that this thread captures
 int graphs_captured = 0;
 int graph_launches = 0;
 std::map<uint64_t, cudaStream_t>& Streams() {

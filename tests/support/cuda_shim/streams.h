@@ -1,8 +1,8 @@
-// Streams, events and graphs of the CUDA runtime, on the host. What a stream is asked for runs at
-// once, or when somebody waits for it; captured, it runs whenever its graph is launched, with the
-// arguments it was captured with.
+// Streams, events and graphs of the CUDA runtime, on the host. An operation of a stream runs at
+// once, or when somebody waits for it. A captured operation runs whenever its graph is launched,
+// with the arguments at the capture.
 //
-// Thread rule: as CUDA's, any thread; what streams run, they run one after the other.
+// Thread-safe, as CUDA's functions are. Operations of all streams run one after the other.
 #pragma once
 
 #include <functional>
@@ -11,20 +11,20 @@
 
 namespace baton::cuda_shim {
 
-// Whether streams (but for the default one) put off what they are asked for until somebody waits
-// for it, for all that is asked from here on; not before the first call. Then a result that is read
-// too early shows, and memory that is filled anew too early. REQUIRES: no stream has work.
+// Sets whether streams other than the default one delay their later operations until somebody waits
+// for them, so that a read of a result shows if it is too early, and so does an overwrite of
+// memory. They do not before the first call. REQUIRES: no stream has work.
 void SetStreamsWait(bool wait);
 
 // Runs `operation` in the order of the stream, or records it while the stream is captured.
 void Enqueue(cudaStream_t stream, std::function<void()> operation);
-// Runs what all streams have put off.
+// Runs the delayed operations of all streams.
 void RunStreams();
-// Whether this thread captures a stream: then it may neither wait for anything nor allocate. Others
-// may, so only the mode cudaStreamCaptureModeThreadLocal is known.
+// Whether this thread captures a stream; it may then neither wait nor allocate. Other threads may,
+// since only the mode cudaStreamCaptureModeThreadLocal is supported.
 bool Capturing();
 
-// Of this process.
+// Counts of the whole process.
 int GraphsCaptured();
 int GraphLaunches();
 

@@ -23,7 +23,7 @@ class Streams : public testing::TestWithParam<bool> {
     cuda_shim::SetStreamsWait(false);
   }
 
-  // Of 1 + 2, from `one_`, which is in no hurry.
+  // Enqueues *out = 1 + 2 on the stream; the 1 comes from `one_`.
   void AddTwo(int* out) { Launch(AddKernel, {.stream = stream_}, one_.data(), 2, out); }
   cudaError_t Copy(int* to, const int* from, cudaMemcpyKind kind) {
     return cudaMemcpyAsync(to, from, sizeof(int), kind, stream_);
@@ -74,8 +74,7 @@ TEST_P(Streams, WaitForEventsOfOthers) {
   EXPECT_EQ(cudaStreamDestroy(other), cudaSuccess);
 }
 
-// A graph sees the memory as it is when it is launched, and the arguments as they were when it was
-// captured.
+// A graph sees memory as it is at the launch, and arguments as they were at the capture.
 TEST_P(Streams, ReplayWhatWasCapturedOnWhatMemoryHoldsByThen) {
   int more = 10;
   const int captured_before = cuda_shim::GraphsCaptured();

@@ -1,4 +1,4 @@
-// Which of a block's threads goes on next.
+// The order in which the threads of a block continue.
 #pragma once
 
 #include <cstdint>
@@ -9,23 +9,23 @@
 
 namespace baton::cuda_shim {
 
-// `values` in the order's order, from an ascending one.
+// Brings ascending `values` into the given order.
 void Arrange(FiberOrder order, std::mt19937& random, std::vector<int>& values);
 
 class ThreadOrder {
  public:
-  // Threads 0 to count - 1, of which all can go on; drawn anew where the order is drawn.
+  // Begins with threads 0 to count - 1, all runnable. Draws a new permutation if the order has one.
   void Restart(FiberOrder order, std::mt19937& random, int count);
   void MakeRunnable(int thread);
-  // The first that can go on, or -1.
+  // The first runnable thread, or -1.
   int First() const;
-  // It goes on: until it is made runnable again, it is not among them.
+  // Takes a thread out of the runnable ones, since it continues.
   void Take(int thread);
 
  private:
-  std::vector<int> thread_at_;                 // [threads]: by place
-  std::vector<int> place_of_;                  // [threads]
-  uint64_t runnable_[kThreadsMost / 64] = {};  // bits, by place
+  std::vector<int> thread_at_;                 // [place]: thread
+  std::vector<int> place_of_;                  // [thread]: place
+  uint64_t runnable_[kThreadsMost / 64] = {};  // one bit for each place
   int words_ = 0;
 };
 

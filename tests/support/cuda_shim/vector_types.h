@@ -58,7 +58,7 @@ struct dim3 {
       : x(columns), y(rows), z(layers) {}
 };
 
-// Those of the thread that runs. One launch runs at a time.
+// The indices of the running thread. One launch runs at a time.
 extern uint3 threadIdx;
 extern uint3 blockIdx;
 extern dim3 blockDim;

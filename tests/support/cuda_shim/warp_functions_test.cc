@@ -1,4 +1,4 @@
-// The functions of tests/support/cuda_shim/device_functions.h that a warp calls together.
+// Tests of the functions in device_functions.h that a warp calls together.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ static __global__ void VoteKernel(uint64_t bits, unsigned* ballots, int* any, in
   all[thread] = __all_sync(0xffffffffu, vote);
 }
 
-// Lanes write in turn, with nothing but warp barriers between.
+// Lanes write in turn, separated only by warp barriers.
 static __global__ void TurnsKernel(int* order) {
   extern __shared__ __align__(16) uint8_t shared_memory[];
   int* const turn = reinterpret_cast<int*>(shared_memory);

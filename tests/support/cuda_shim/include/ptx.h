@@ -1,4 +1,4 @@
-// In place of common/backend/cuda/ptx/ptx.h, which describes the functions: the same in plain C++.
+// Replaces common/backend/cuda/ptx/ptx.h, which describes the functions, by plain C++.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,7 +8,7 @@
 
 namespace baton {
 
-// The copy is made as late as it may be: the target is poisoned until the wait.
+// The copy is made as late as it may be; until the wait its target is poisoned.
 void CopyAsync16(void* shared, const void* global);
 void CopyAsync16(void* shared, const void* global, int valid_bytes);
 void CopyAsync4(void* shared, const void* global, bool valid);
@@ -22,7 +22,7 @@ void WaitForCopies() {
   cuda_shim::WaitForCopies(kPending);
 }
 
-// Products are exact; their sum is rounded after each, in ascending order of columns.
+// Products are exact. They are added in ascending order of columns, with rounding after each.
 void MultiplyF16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], BATON_SHIM_SITE);
 void MultiplyBf16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], BATON_SHIM_SITE);
 void LoadMatrices(uint32_t (&out)[4], const void* row, BATON_SHIM_SITE);
@@ -36,7 +36,7 @@ inline uint4 LoadStreamed16(const void* global) {
   return out;
 }
 
-// Reads what it is to bring, so that a sanitizer sees where that is.
+// Reads the bytes, so that a sanitizer checks their addresses.
 inline void PrefetchToL2(const void* global, int bytes) {
   const auto* const data = static_cast<const volatile uint8_t*>(global);
   if (bytes % 16 != 0 || reinterpret_cast<uintptr_t>(global) % 16 != 0) {

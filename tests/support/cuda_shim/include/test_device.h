@@ -1,5 +1,5 @@
-// What tests of kernels are run by: here by fibers, in every order. On a GPU a header of the same
-// name (tests/gpu/include) takes this one's place.
+// The device on which tests of kernels run: here fibers, in every order. On a GPU the header of the
+// same name in tests/gpu/include replaces this one.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ inline const char* FiberOrderName(FiberOrder order) {
 }
 }  // namespace cuda_shim
 
-// cudaMalloc does it.
+// Does nothing, since cudaMalloc returns poisoned memory here.
 inline void PoisonDeviceMemory(void* /*data*/, size_t /*bytes*/) {}
 
 }  // namespace baton
