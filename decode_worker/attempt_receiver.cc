@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "common/base/check.h"
@@ -28,10 +27,6 @@ AttemptReceiver::AttemptReceiver(KvReceiver::Config config, KvCache& cache, KvSt
   staged_.emplace(*staging, [queue = queue_](StagedCopier::Event event) {
     queue->TryPush(Item(std::move(event)));
   });
-}
-
-void AttemptReceiver::Start() {
-  std::thread([self = shared_from_this()] { self->Run(); }).detach();
 }
 
 void AttemptReceiver::Post(KvReceiver::Event event) { queue_->TryPush(Item(std::move(event))); }

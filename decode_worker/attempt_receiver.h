@@ -1,5 +1,5 @@
-// Drives one KvReceiver on a thread of its own: brings it messages and grants, and turns its
-// actions into copies, answers and calls of the engine.
+// Drives one KvReceiver: brings it messages and grants, and turns its actions into copies, answers
+// and calls of the engine.
 #pragma once
 
 #include <functional>
@@ -23,9 +23,8 @@
 namespace baton {
 
 // Thread rule: all functions may be called from any thread, and events are handled in the order in
-// which they were posted. The receiver's own thread runs from Start until the attempt is committed
-// or its blocks are given back; it keeps the receiver alive.
-class AttemptReceiver : public std::enable_shared_from_this<AttemptReceiver> {
+// which they were posted. Run takes a thread, the receiver's, for the whole push.
+class AttemptReceiver {
  public:
   // Called on the receiver's thread. One exception: Cancel itself calls release_blocks when the
   // receiver takes no events any more.
@@ -41,7 +40,9 @@ class AttemptReceiver : public std::enable_shared_from_this<AttemptReceiver> {
   // that is null.
   AttemptReceiver(KvReceiver::Config config, KvCache& cache, KvStaging* staging,
                   Callbacks callbacks);
-  void Start();
+  // Handles events. Returns when the attempt is committed or its blocks are given back. To be
+  // called once.
+  void Run();
 
   void Post(KvReceiver::Event event);
   void PostData(KvReceiver::StreamId stream, KvDataMessage message);
@@ -64,7 +65,6 @@ class AttemptReceiver : public std::enable_shared_from_this<AttemptReceiver> {
   using Item = std::variant<KvReceiver::Event, Data, Table, StagedCopier::Event>;
   using Queue = BoundedQueue<Item>;
 
-  void Run();
   void HandleItem(Item item);
   void Handle(const KvReceiver::Event& event);
   void Execute(const KvReceiver::Action& action);

@@ -46,11 +46,19 @@ absl::StatusOr<std::vector<OutputToken>> TokensFromProto(
 
 }  // namespace
 
-DecodeCall::DecodeCall(Engine& engine, AttemptRegistry& registry,
+DecodeCall::DecodeCall(Engine& engine, AttemptRegistry& registry, ThreadGroup& receivers,
                        const DecodeServiceOptions& options, std::function<void()> done)
-    : engine_(engine), registry_(registry), options_(options), done_(std::move(done)) {}
+    : engine_(engine),
+      registry_(registry),
+      receivers_(receivers),
+      options_(options),
+      done_(std::move(done)) {}
 
-DecodeCall::~DecodeCall() { done_(); }
+// The metrics may go as soon as the last call is done.
+DecodeCall::~DecodeCall() {
+  inflight_.reset();
+  done_();
+}
 
 void DecodeCall::Start() {
   self_ = shared_from_this();
@@ -211,7 +219,7 @@ void DecodeCall::ExpectPush() {
   receiver_ = std::make_shared<AttemptReceiver>(*std::move(receiver_config_), engine_.cache(),
                                                 options_.staging, std::move(callbacks));
   receiver_config_.reset();
-  receiver_->Start();
+  receivers_.Start([receiver = receiver_] { receiver->Run(); });
   registry_.Expect(key_, receiver_);
 }
 

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 
 #include "baton/internal/v1/decode.grpc.pb.h"
+#include "common/base/thread_group.h"
 #include "common/engine/engine.h"
 #include "common/rpc/outbox.h"
 #include "common/rpc/receiving_service.h"
@@ -30,9 +31,10 @@ class DecodeCall final : public grpc::ServerBidiReactor<Received<internal::v1::D
                                                         internal::v1::DecodeResponse>,
                          public std::enable_shared_from_this<DecodeCall> {
  public:
-  // Borrows everything except `done`, which the destructor calls.
-  DecodeCall(Engine& engine, AttemptRegistry& registry, const DecodeServiceOptions& options,
-             std::function<void()> done);
+  // Borrows everything except `done`, which the destructor calls. The receiver of the call's push
+  // runs in `receivers`.
+  DecodeCall(Engine& engine, AttemptRegistry& registry, ThreadGroup& receivers,
+             const DecodeServiceOptions& options, std::function<void()> done);
   ~DecodeCall() override;
   void Start();
   // Ends the call with `status`, and the sequence and the push with it.
@@ -76,6 +78,7 @@ class DecodeCall final : public grpc::ServerBidiReactor<Received<internal::v1::D
 
   Engine& engine_;
   AttemptRegistry& registry_;
+  ThreadGroup& receivers_;
   const DecodeServiceOptions& options_;
   const std::function<void()> done_;
   std::shared_ptr<DecodeCall> self_;  // keeps the call alive until OnDone

@@ -27,11 +27,19 @@ using internal::v1::PushAbort;
 
 }  // namespace
 
-PrefillCall::PrefillCall(Engine& engine, ChannelCache& channels,
+PrefillCall::PrefillCall(Engine& engine, ChannelCache& channels, ThreadGroup& pushes,
                          const PrefillServiceOptions& options, std::function<void()> done)
-    : engine_(engine), channels_(channels), options_(options), done_(std::move(done)) {}
+    : engine_(engine),
+      channels_(channels),
+      pushes_(pushes),
+      options_(options),
+      done_(std::move(done)) {}
 
-PrefillCall::~PrefillCall() { done_(); }
+// The process may end as soon as its last call is done: nothing of gRPC's may be left then.
+PrefillCall::~PrefillCall() {
+  push_channels_.clear();
+  done_();
+}
 
 void PrefillCall::Start(const PrefillRequest& request) {
   self_ = shared_from_this();
@@ -135,7 +143,7 @@ void PrefillCall::StartPush() {
       .callbacks = std::move(callbacks)});
   sender_config_.reset();
   if (options_.metrics != nullptr) inflight_.emplace(*options_.metrics);
-  push_->Start();
+  pushes_.Start([push = push_] { push->Run(); });
 }
 
 void PrefillCall::On(const LayerComputed& event) {

@@ -12,6 +12,7 @@
 #include "absl/synchronization/mutex.h"
 
 #include "baton/internal/v1/prefill.grpc.pb.h"
+#include "common/base/thread_group.h"
 #include "common/engine/engine.h"
 #include "common/rpc/outbox.h"
 #include "common/worker/worker_metrics.h"
@@ -39,9 +40,9 @@ struct PrefillServiceOptions {
 class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillResponse>,
                           public std::enable_shared_from_this<PrefillCall> {
  public:
-  // Borrows everything except `done`, which the destructor calls.
-  PrefillCall(Engine& engine, ChannelCache& channels, const PrefillServiceOptions& options,
-              std::function<void()> done);
+  // Borrows everything except `done`, which the destructor calls. The call's push runs in `pushes`.
+  PrefillCall(Engine& engine, ChannelCache& channels, ThreadGroup& pushes,
+              const PrefillServiceOptions& options, std::function<void()> done);
   ~PrefillCall() override;
 
   void Start(const internal::v1::PrefillRequest& request);
@@ -78,6 +79,7 @@ class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillR
 
   Engine& engine_;
   ChannelCache& channels_;
+  ThreadGroup& pushes_;
   const PrefillServiceOptions& options_;
   const std::function<void()> done_;
   std::shared_ptr<PrefillCall> self_;  // keeps the call alive until OnDone

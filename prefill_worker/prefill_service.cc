@@ -38,10 +38,11 @@ grpc::ServerWriteReactor<PrefillResponse>* PrefillService::Prefill(
                                                  options_.worker_name, kStageQueue));
     }
     const uint64_t id = calls_->next_id++;
-    call = std::make_shared<PrefillCall>(engine_, channels_, options_, [calls = calls_, id] {
-      absl::MutexLock inner(&calls->mutex);
-      calls->live.erase(id);
-    });
+    call =
+        std::make_shared<PrefillCall>(engine_, channels_, pushes_, options_, [calls = calls_, id] {
+          absl::MutexLock inner(&calls->mutex);
+          calls->live.erase(id);
+        });
     calls_->live[id] = call;
   }
   call->Start(request->message);

@@ -10,6 +10,7 @@
 #include "absl/synchronization/mutex.h"
 
 #include "baton/internal/v1/prefill.grpc.pb.h"
+#include "common/base/thread_group.h"
 #include "common/engine/engine.h"
 #include "common/rpc/receiving_service.h"
 #include "prefill_worker/channel_cache.h"
@@ -17,7 +18,8 @@
 
 namespace baton {
 
-// Thread-safe. Borrows all its arguments: they must live until calls() is 0.
+// Thread-safe. Borrows all its arguments: they must live until calls() is 0. Owns the threads of the
+// pushes, at most one for each call; the destructor joins them.
 class PrefillService final : public ReceivingService<internal::v1::PrefillService> {
  public:
   PrefillService(Engine& engine, ChannelCache& channels, const PrefillServiceOptions& options);
@@ -45,6 +47,7 @@ class PrefillService final : public ReceivingService<internal::v1::PrefillServic
   const PrefillServiceOptions& options_;
   std::atomic<bool> draining_ = false;
   const std::shared_ptr<Calls> calls_ = std::make_shared<Calls>();
+  ThreadGroup pushes_;
 };
 
 }  // namespace baton

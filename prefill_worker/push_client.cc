@@ -1,6 +1,5 @@
 #include "prefill_worker/push_client.h"
 
-#include <thread>
 #include <utility>
 
 #include "common/base/clock.h"
@@ -50,11 +49,6 @@ PushClient::PushClient(Options options)
       .block_generation = [inbox = inbox_](int32_t block) { return inbox->GenerationOf(block); }});
 }
 
-void PushClient::Start() {
-  Post(KvSender::Begin{});
-  std::thread([self = shared_from_this()] { self->Run(); }).detach();
-}
-
 void PushClient::Post(KvSender::Event event) { inbox_->Post({std::move(event), {}, {}}); }
 
 void PushClient::PostLayer(KvSender::LayerReady layer, absl::Span<const int32_t> block_table,
@@ -72,13 +66,14 @@ void PushClient::PostLayer(KvSender::LayerReady layer, absl::Span<const int32_t>
 }
 
 void PushClient::Run() {
+  Tell(KvSender::Begin{});
   while (!sender_.gone() || may_release_) {
     std::optional<PushInbox::Item> item = inbox_->Next(sender_.NextDeadline() - SteadyNow());
     Handle(item.has_value() ? *std::move(item) : PushInbox::Item{KvSender::Tick{}, {}, {}});
   }
   inbox_->Close();
-  callbacks_ = {};
   channels_.clear();  // on this thread, not where the last reference to this goes: see PushStream
+  callbacks_ = {};
 }
 
 void PushClient::Handle(PushInbox::Item item) {
@@ -180,13 +175,12 @@ void PushClient::Execute(const KvSender::Action& action) {
 void PushClient::OpenStream(const KvSender::OpenStream& open) {
   const auto index = static_cast<size_t>(open.stream);
   PushStream::Callbacks callbacks;
-  callbacks.answered = [self = shared_from_this(), stream = open.stream](PushResponse answer) {
-    self->Post(KvSender::Response{std::move(answer), stream});
+  callbacks.answered = [inbox = inbox_, stream = open.stream](PushResponse answer) {
+    inbox->Post({KvSender::Response{std::move(answer), stream}, {}, {}});
   };
-  callbacks.ended = [self = shared_from_this(), stream = open.stream](
-                        const grpc::Status& status, std::shared_ptr<PushStream> ended) {
-    self->inbox_->Post(
-        {KvSender::StreamEnded{FromGrpcStatus(status), stream}, {}, {}, std::move(ended)});
+  callbacks.ended = [inbox = inbox_, stream = open.stream](const grpc::Status& status,
+                                                           std::shared_ptr<PushStream> ended) {
+    inbox->Post({KvSender::StreamEnded{FromGrpcStatus(status), stream}, {}, {}, std::move(ended)});
   };
   BATON_FAILPOINT("push_client.before_stream");
   streams_[index] = std::make_shared<PushStream>(channels_[index], std::move(callbacks));

@@ -1,5 +1,5 @@
-// Drives one KvSender on a thread of its own: brings it events, and turns its actions into gRPC
-// calls. Each stream has a channel of its own.
+// Drives one KvSender: brings it events, and turns its actions into gRPC calls. Each stream has a
+// channel of its own.
 #pragma once
 
 #include <functional>
@@ -21,12 +21,11 @@
 namespace baton {
 
 // Thread rule: Post and PostLayer may be called from any thread, and events are handled in the
-// order of the calls. All calls of PostLayer come from one thread. The push's own thread runs from
-// Start until the machine is gone, that is until the blocks are released and the streams have
-// ended; it keeps the push alive.
-class PushClient : public std::enable_shared_from_this<PushClient> {
+// order of the calls. All calls of PostLayer come from one thread. Run takes a thread for the whole
+// push.
+class PushClient {
  public:
-  // Called on the push's own thread.
+  // Called on the thread of Run.
   struct Callbacks {
     std::function<void(const absl::Status&, const KvSendReport&)> finished;  // called once
     // Called once, after `finished`: no slice points into the blocks, and no copy reads them.
@@ -45,8 +44,10 @@ class PushClient : public std::enable_shared_from_this<PushClient> {
   };
 
   explicit PushClient(Options options);
-  // Begins the push.
-  void Start();
+  // Does the whole push. Returns when the blocks are released and the streams have ended. The last
+  // that it does is to destroy the callbacks: nothing of gRPC's is left when they are gone. To be
+  // called once.
+  void Run();
   void Post(KvSender::Event event);
   // Posts a computed layer; `block_table` covers at least its tokens. To be called on the thread
   // that could give the blocks away. If a block belongs to somebody else all the same when a
@@ -57,7 +58,6 @@ class PushClient : public std::enable_shared_from_this<PushClient> {
                  uint64_t copies_after = 0);
 
  private:
-  void Run();
   void Handle(PushInbox::Item item);
   void Advance();
   // False where the event is not for the machine now: its layer has to be staged first.
@@ -74,7 +74,7 @@ class PushClient : public std::enable_shared_from_this<PushClient> {
   // REQUIRES: the stream was opened and has not ended. The machine asks nothing of other streams.
   PushStream& Stream(int stream) { return *streams_[static_cast<size_t>(stream)]; }
 
-  // Only the push's thread touches these.
+  // Only the thread of Run touches these.
   KvSender sender_;
   KvBlocks blocks_;
   std::vector<uint32_t> block_generations_;  // [blocks_.block_table]
@@ -88,7 +88,7 @@ class PushClient : public std::enable_shared_from_this<PushClient> {
   bool may_release_ = false;           // the machine has asked for the release
 
   size_t posted_blocks_ = 0;                // only the thread that posts layers touches it
-  const std::shared_ptr<PushInbox> inbox_;  // shared with the slices
+  const std::shared_ptr<PushInbox> inbox_;  // shared with the slices and the streams
 };
 
 }  // namespace baton

@@ -1,6 +1,7 @@
 // Baton's own transfer: the push of a prefill worker to the push service of a decode worker.
 #include <algorithm>
 #include <future>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@
 #include "bench/transfer/transfer_bench.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/base/thread_group.h"
 #include "common/engine/page_crcs.h"
 #include "common/handoff/kv_digest.h"
 #include "common/net/bulk_tuning.h"
@@ -103,7 +105,9 @@ absl::Status ReceivePushes(const TransferCase& transfer, uint32_t attempts,
   options.internal = true;
   BATON_ASSIGN_OR_RETURN(const auto server, ServerProcess::Create(std::move(options), metrics));
   // One attempt is expected at a time, since a higher attempt would end the one before it.
-  std::function<void(uint32_t)> expect = [&](uint32_t attempt) {
+  std::function<void(uint32_t)> expect;
+  ThreadGroup receivers;  // they call `expect`
+  expect = [&](uint32_t attempt) {
     if (attempt > attempts) return;
     auto receiver = std::make_shared<std::weak_ptr<AttemptReceiver>>();
     AttemptReceiver::Callbacks callbacks;
@@ -122,16 +126,22 @@ absl::Status ReceivePushes(const TransferCase& transfer, uint32_t attempts,
         ReceiverConfig(transfer, attempt), *cache.cache, cache.staging.get(), std::move(callbacks));
     *receiver = made;
     const absl::Status admitted =
-        registry.Admit(KeyOf(attempt), /*choices=*/1, [](const absl::Status&) {});
+        registry.Admit(KeyOf(attempt), /*choices=*/1, [receiver](const absl::Status&) {
+          if (const auto self = receiver->lock()) {
+            self->Cancel(internal::v1::PushRefused::REASON_ABORTED);
+          }
+        });
     if (!admitted.ok()) LogWarning("receiver: {}", std::string(admitted.message()));
-    made->Start();
+    receivers.Start([made] { made->Run(); });
     registry.Expect(KeyOf(attempt), made);
   };
   expect(1);
   BATON_RETURN_IF_ERROR(server->Serve({&push}));
   ready(server->listen_address());
   server->Run({});
-  return absl::CancelledError("the receiver was told to end");
+  absl::Status told_to_end = absl::CancelledError("the receiver was told to end");
+  registry.EndAll(told_to_end);
+  return told_to_end;
 }
 
 // Computes all page CRCs, as the engine does when it computes pages, long before most are sent.
@@ -168,7 +178,6 @@ absl::StatusOr<TransferSample> PushOnce(const TransferCase& transfer, const Tran
                                         KvSender::Config config, Channels channels,
                                         pid_t receiver) {
   std::promise<absl::Status> finished;
-  std::promise<void> released;
   PushClient::Options options;
   options.sender = std::move(config);
   options.cache_base = cache.data();
@@ -177,16 +186,16 @@ absl::StatusOr<TransferSample> PushOnce(const TransferCase& transfer, const Tran
   options.callbacks = {
       .finished = [&](const absl::Status& status,
                       const KvSendReport&) { finished.set_value(status); },
-      .release_blocks = [&] { released.set_value(); },
+      .release_blocks = [] {},
       .drop_channel = [] {},
   };
-  const auto push = std::make_shared<PushClient>(std::move(options));
+  PushClient push(std::move(options));
   const TransferMeter meter(receiver);
-  push->Start();
-  AnnounceAll(transfer, cache, *push);
+  std::thread thread([&push] { push.Run(); });
+  AnnounceAll(transfer, cache, push);
   const absl::Status status = finished.get_future().get();
   const TransferSample sample = meter.Stop(transfer.bytes());
-  released.get_future().get();
+  thread.join();
   if (!status.ok()) return status;
   return sample;
 }

@@ -6,9 +6,11 @@
 #include <future>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -53,21 +55,26 @@ class Pusher {
     options.cache_base = memory_.data();
     options.block_generation = [this](int32_t) { return generation_.load(); };
     options.channels = ChannelsTo(address, connections);
+    channel_ = options.channels.front();
+    const std::shared_ptr<void> held(
+        nullptr, [this](void*) { channels_outlived_callbacks_.set_value(!channel_.expired()); });
     options.callbacks = {.finished =
                              [this](const absl::Status& status, const KvSendReport& report) {
                                report_ = report;
                                finished_.set_value(status);
                              },
                          .release_blocks = [this] { released_.set_value(); },
-                         .drop_channel = [] {}};
-    push_ = std::make_shared<PushClient>(std::move(options));
+                         .drop_channel = [held] {}};
+    push_.emplace(std::move(options));
   }
   ~Pusher() {
     push_->Post(KvSender::Abort{});
-    all_released_.wait();
+    thread_.join();
   }
 
-  void Start() { push_->Start(); }
+  void Start() {
+    thread_ = std::thread([this] { push_->Run(); });
+  }
   void Announce() {
     for (int first = 0; first < tokens_; first += 128) {
       const int end = std::min(first + 128, tokens_);
@@ -86,6 +93,7 @@ class Pusher {
     return all_released_.wait_for(absl::ToChronoMilliseconds(timeout)) == std::future_status::ready;
   }
   const KvSendReport& report() const { return report_; }  // after Finished
+  bool ChannelsOutlivedCallbacks() { return channels_outlived_callbacks_.get_future().get(); }
   void GiveBlocksAway() { ++generation_; }
 
   // Every row once, with its bytes.
@@ -120,9 +128,12 @@ class Pusher {
   std::atomic<uint32_t> generation_ = 1;
   std::promise<absl::Status> finished_;
   std::promise<void> released_;
+  std::weak_ptr<grpc::Channel> channel_;            // one of the push's
+  std::promise<bool> channels_outlived_callbacks_;  // set when the callbacks are destroyed
   std::future<void> all_released_ = released_.get_future();
   KvSendReport report_;
-  std::shared_ptr<PushClient> push_;
+  std::optional<PushClient> push_;
+  std::thread thread_;
 };
 
 TEST(PushClient, EachStreamHasAConnectionOfItsOwnAndCarriesItsShare) {
@@ -161,6 +172,16 @@ TEST(PushClient, RefusedJoinsMeanFewerStreams) {
   EXPECT_TRUE(pusher.Finished().ok());
   pusher.ExpectAllOf(decode.received());
   EXPECT_TRUE(pusher.ReleasedWithin(absl::Seconds(5)));
+}
+
+// Whoever waits for the push may end the process as soon as the callbacks are gone.
+TEST(PushClient, ItsChannelsAreGoneBeforeItsCallbacks) {
+  FakeDecodeWorker decode({});
+  Pusher pusher(decode.address(), 2);
+  pusher.Start();
+  pusher.Announce();
+  EXPECT_TRUE(pusher.Finished().ok());
+  EXPECT_FALSE(pusher.ChannelsOutlivedCallbacks());
 }
 
 TEST(PushClient, AReceiverThatReadsNothingDelaysNoOtherPushAndItsSlicesComeBack) {
