@@ -11,7 +11,15 @@
 namespace baton {
 namespace {
 
-constexpr size_t kQueueCapacity = 4096;
+// Events of streams that may wait. A push needs few: each of its streams has one message under way.
+constexpr size_t kStreamEvents = 4096;
+
+// See PutOwn. A grant of a slot may come when its user is already going.
+size_t OwnPlaces(const KvStaging* staging) {
+  constexpr size_t kWithoutStaging = 8;
+  if (staging == nullptr) return kWithoutStaging;
+  return kWithoutStaging + static_cast<size_t>(staging->slot_count()) + 2;
+}
 
 }  // namespace
 
@@ -21,22 +29,33 @@ AttemptReceiver::AttemptReceiver(KvReceiver::Config config, KvCache& cache, KvSt
       callbacks_(std::move(callbacks)),
       receiver_(std::move(config), SteadyNow()),
       blocks_{cache.Block(0), cache.layout(), {}},
-      queue_(std::make_shared<Queue>(kQueueCapacity)) {
+      own_places_(OwnPlaces(staging)),
+      queue_(std::make_shared<Queue>(kStreamEvents + own_places_)) {
   BATON_CHECK(cache.host_memory() == (staging == nullptr), "staging for a device's memory");
   if (staging == nullptr) return;
   staged_.emplace(*staging, [queue = queue_](StagedCopier::Event event) {
-    queue->TryPush(Item(std::move(event)));
+    PutOwn(*queue, Item(std::move(event)));
   });
 }
 
-void AttemptReceiver::Post(KvReceiver::Event event) { queue_->TryPush(Item(std::move(event))); }
+bool AttemptReceiver::PutOwn(Queue& queue, Item item) {
+  const Pushed pushed = queue.TryPush(std::move(item));
+  BATON_CHECK(pushed != Pushed::kFull, "places are kept for these events");
+  return pushed == Pushed::kYes;
+}
+
+void AttemptReceiver::PutFromStream(Item item) {
+  if (queue_->TryPush(std::move(item), own_places_) == Pushed::kFull) events_lost_ = true;
+}
+
+void AttemptReceiver::Post(KvReceiver::Event event) { PutFromStream(Item(std::move(event))); }
 
 void AttemptReceiver::PostData(KvReceiver::StreamId stream, KvDataMessage message) {
-  queue_->TryPush(Item(Data{stream, std::move(message)}));
+  PutFromStream(Item(Data{stream, std::move(message)}));
 }
 
 void AttemptReceiver::Grant(std::vector<int32_t> block_table, int start_token) {
-  queue_->TryPush(Item(Table{std::move(block_table), start_token}));
+  PutOwn(*queue_, Item(Table{std::move(block_table), start_token}));
 }
 
 bool AttemptReceiver::AddStream(std::shared_ptr<PushReactor> stream) {
@@ -49,7 +68,7 @@ bool AttemptReceiver::AddStream(std::shared_ptr<PushReactor> stream) {
 
 void AttemptReceiver::Cancel(internal::v1::PushRefused::Reason reason) {
   // The queue is closed only when the receiver has committed or released.
-  if (queue_->TryPush(Item(KvReceiver::Event(KvReceiver::Cancelled{reason})))) return;
+  if (PutOwn(*queue_, Item(KvReceiver::Event(KvReceiver::Cancelled{reason})))) return;
   callbacks_.release_blocks({});
 }
 
@@ -59,6 +78,7 @@ void AttemptReceiver::Run() {
     const absl::Duration wait = receiver_.NextDeadline() - SteadyNow();
     std::optional<Item> item = queue_->Pop(std::max(wait, absl::ZeroDuration()));
     HandleItem(item.has_value() ? *std::move(item) : Item(KvReceiver::Event(KvReceiver::Tick{})));
+    if (events_lost_) HandleItem(Item(KvReceiver::Event(KvReceiver::EventsLost{})));
   }
   queue_->Close();
   // Events that came in the meantime still get their answers. A cancellation after the commit

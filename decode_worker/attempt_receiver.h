@@ -2,6 +2,8 @@
 // and calls of the engine.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -65,6 +67,12 @@ class AttemptReceiver {
   using Item = std::variant<KvReceiver::Event, Data, Table, StagedCopier::Event>;
   using Queue = BoundedQueue<Item>;
 
+  // Puts an event that must not be lost into the queue: false where the queue is closed. It is
+  // never full for such an event: there are a grant, a cancellation or two, and one event for each
+  // slot of the staging.
+  static bool PutOwn(Queue& queue, Item item);
+  // Puts an event of a stream into the queue. Where too many wait already, the attempt fails.
+  void PutFromStream(Item item);
   void HandleItem(Item item);
   void Handle(const KvReceiver::Event& event);
   void Execute(const KvReceiver::Action& action);
@@ -88,9 +96,10 @@ class AttemptReceiver {
   absl::Mutex mutex_;
   std::map<KvReceiver::StreamId, std::shared_ptr<PushReactor>> streams_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  // Never full: it has one message of each stream, the staged pieces that are done, and a handful
-  // of other events. Shared, because a copy to a device may end after the receiver is gone.
+  const size_t own_places_;  // places of the queue for events that must not be lost
+  // Shared, because a copy to a device may end after the receiver is gone.
   const std::shared_ptr<Queue> queue_;
+  std::atomic<bool> events_lost_ = false;  // an event of a stream found no place
 };
 
 }  // namespace baton

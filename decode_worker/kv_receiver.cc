@@ -348,15 +348,24 @@ void KvReceiver::On(const Cancelled& event) {
 void KvReceiver::On(const Tick&) {
   if (now_ < deadline_) return;
   if (state_ == State::kReserved) {
-    actions_.emplace_back(
-        Failed{absl::DeadlineExceededError("no push came for the reserved blocks")});
-    actions_.emplace_back(ReleaseBlocks{});
-    state_ = State::kGone;
-    deadline_ = absl::InfiniteFuture();
-    return;
+    return EndReservation(absl::DeadlineExceededError("no push came for the reserved blocks"));
   }
   Fail(PushRefused::REASON_ABORTED,
        absl::UnavailableError("the push from the prefill worker made no progress"));
+}
+
+void KvReceiver::On(const EventsLost&) {
+  absl::Status status = absl::ResourceExhaustedError("more came for the push than can wait here");
+  if (state_ == State::kReserved) return EndReservation(std::move(status));
+  if (state_ != State::kOpen && state_ != State::kReceiving) return;
+  Fail(PushRefused::REASON_OUT_OF_RANGE, std::move(status));
+}
+
+void KvReceiver::EndReservation(absl::Status status) {
+  actions_.emplace_back(Failed{std::move(status)});
+  actions_.emplace_back(ReleaseBlocks{});
+  state_ = State::kGone;
+  deadline_ = absl::InfiniteFuture();
 }
 
 void KvReceiver::Fail(PushRefused::Reason reason, absl::Status status) {

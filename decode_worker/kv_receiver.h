@@ -110,8 +110,9 @@ class KvReceiver {
     internal::v1::PushRefused::Reason reason = internal::v1::PushRefused::REASON_ABORTED;
   };
   struct Tick {};
+  struct EventsLost {};  // more came on the streams than the driver holds, so some were dropped
   using Event = std::variant<ControlReceived, DataReceived, Malformed, StreamLost, Granted,
-                             CopyDone, Cancelled, Tick>;
+                             CopyDone, Cancelled, Tick, EventsLost>;
 
   // K and V of tokens [first_token, first_token + token_count) in one layer: whole pages, except at
   // the sequence's end.
@@ -197,6 +198,7 @@ class KvReceiver {
   void On(const CopyDone& event);
   void On(const Cancelled& event);
   void On(const Tick&);
+  void On(const EventsLost&);
 
   void OnOpen(StreamId stream, const internal::v1::PushOpen& open);
   void OnJoin(StreamId stream, const internal::v1::PushJoin& join);
@@ -229,6 +231,8 @@ class KvReceiver {
   void Refuse(StreamId stream, internal::v1::PushRefused::Reason reason, const std::string& detail,
               uint64_t sequence_number = 0);
   void Fail(internal::v1::PushRefused::Reason reason, absl::Status status);
+  // As Fail, before a push was opened.
+  void EndReservation(absl::Status status);
   void Drain();
   Page& PageAt(int layer, int page) {
     return pages_[static_cast<size_t>(layer) * static_cast<size_t>(crcs_.pages()) +

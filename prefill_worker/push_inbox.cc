@@ -24,7 +24,9 @@ PushInbox::PushInbox(Generation generation)
 PushInbox::~PushInbox() { sem_destroy(&changed_); }
 
 void PushInbox::Post(Item item) {
-  if (items_.TryPush(std::move(item))) sem_post(&changed_);
+  const Pushed pushed = items_.TryPush(std::move(item));
+  BATON_CHECK(pushed != Pushed::kFull, "a prompt has no more events");
+  if (pushed == Pushed::kYes) sem_post(&changed_);
 }
 
 std::function<void()> PushInbox::Track(std::shared_ptr<PushInbox> inbox,

@@ -68,7 +68,8 @@ class PushInbox {
   std::optional<Item> TakeReleased();
 
   const Generation generation_;
-  // Never full: it has the layers x chunks of one prompt, and an answer for each stream.
+  // It has at most the layers x chunks of one prompt, an event for each slot of the staging, and an
+  // answer for each stream. That fits, so Post checks it.
   BoundedQueue<Item> items_;
   // Released messages, newest first: a stack that is only ever taken whole.
   std::atomic<Message*> released_ = nullptr;

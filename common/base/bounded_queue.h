@@ -1,4 +1,5 @@
-// A queue between threads with a bound. A producer is told when it is full and decides what to do.
+// A queue between threads with a bound. A producer is told when it is full or closed, and decides
+// what to do.
 #pragma once
 
 #include <condition_variable>
@@ -12,6 +13,9 @@
 
 namespace baton {
 
+// What became of an item that was offered to a queue.
+enum class Pushed { kYes, kFull, kClosed };
+
 // Thread-safe, for any number of producers and consumers. It uses std::mutex, which
 // ThreadSanitizer can follow. A system's absl::Mutex is compiled without ThreadSanitizer, which
 // then reports each use as a race.
@@ -20,13 +24,15 @@ class BoundedQueue {
  public:
   explicit BoundedQueue(size_t capacity) : capacity_(capacity) {}
 
-  // False, with `item` untouched, when the queue is full or closed.
-  bool TryPush(T&& item) {
+  // Takes the item, or leaves it untouched. The queue counts as full when it has no more than
+  // `keep_free` places left: these are for items that must not be refused.
+  [[nodiscard]] Pushed TryPush(T&& item, size_t keep_free = 0) {
     const std::lock_guard lock(mutex_);
-    if (closed_ || items_.size() >= capacity_) return false;
+    if (closed_) return Pushed::kClosed;
+    if (items_.size() + keep_free >= capacity_) return Pushed::kFull;
     items_.push_back(std::move(item));
     changed_.notify_one();
-    return true;
+    return Pushed::kYes;
   }
 
   // Waits for the oldest item. Returns nothing after `timeout`, or at once when the queue is closed

@@ -36,7 +36,10 @@ class ConnectionQueue final : public httplib::TaskQueue {
   }
 
   void enqueue(std::function<void()> task) override {
-    while (!tasks_.TryPush(std::move(task))) absl::SleepFor(absl::Milliseconds(10));
+    // Closed: the server ends, and this connection with it.
+    while (tasks_.TryPush(std::move(task)) == Pushed::kFull) {
+      absl::SleepFor(absl::Milliseconds(10));
+    }
   }
 
   void shutdown() override {

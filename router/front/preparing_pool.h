@@ -20,7 +20,7 @@ class PreparingPool {
   ~PreparingPool();
 
   // False, and `job` is not run, when so many wait already.
-  bool TryRun(Job job) { return jobs_.TryPush(std::move(job)); }
+  bool TryRun(Job job) { return jobs_.TryPush(std::move(job)) == Pushed::kYes; }
 
  private:
   BoundedQueue<Job> jobs_;

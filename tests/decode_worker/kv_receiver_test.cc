@@ -292,6 +292,27 @@ TEST_F(ReceiverTest, EveryStateEndsOnATimer) {
   }
 }
 
+TEST_F(ReceiverTest, LostEventsEndTheAttemptInEveryStateBeforeItsCommit) {
+  for (const State state : {State::kReserved, State::kOpen, State::kReceiving}) {
+    Restart();
+    if (state != State::kReserved) Open();
+    if (state == State::kReceiving) Do(KvReceiver::Granted{0});
+    ASSERT_EQ(receiver_->state(), state);
+    for (int twice = 0; twice < 2; ++twice) Do(KvReceiver::EventsLost{});
+    EXPECT_EQ(receiver_->state(), State::kGone);
+    EXPECT_EQ(Taken<KvReceiver::Failed>().size(), 1u);
+    EXPECT_EQ(Taken<KvReceiver::ReleaseBlocks>().size(), 1u);
+  }
+  Restart();
+  Receive();
+  Data(Header(0, 2, 0, kTokens, 1));
+  FinishCopies();
+  Commit(CommitMessage());
+  Do(KvReceiver::EventsLost{});
+  EXPECT_EQ(receiver_->state(), State::kCommitted);
+  EXPECT_TRUE(Taken<KvReceiver::Failed>().empty());
+}
+
 // Any bytes changed anywhere in the encoded message, through decoder, receiver and copier.
 TEST_F(ReceiverTest, NoDamageToAMessageIsEverAcknowledgedWithAWrongByteInPlace) {
   std::mt19937_64 random(1);

@@ -18,7 +18,7 @@ constexpr const char* kReceiverStates[] = {"reserved",  "open",     "receiving",
                                            "committed", "draining", "gone"};
 constexpr const char* kReceiverEvents[] = {"ControlReceived", "DataReceived", "Malformed",
                                            "StreamLost",      "Granted",      "CopyDone",
-                                           "Cancelled",       "Tick"};
+                                           "Cancelled",       "Tick",         "EventsLost"};
 constexpr const char* kRequestPhases[] = {"choosing", "opening",   "prefilling",
                                           "decoding", "finishing", "done"};
 constexpr const char* kRequestEvents[] = {"WorkersChosen",   "Abandoned",      "DecodeMessage",

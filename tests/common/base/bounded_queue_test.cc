@@ -14,21 +14,37 @@ constexpr absl::Duration kLong = absl::Seconds(60);  // only a failure waits thi
 
 TEST(BoundedQueue, GivesItemsBackInOrder) {
   BoundedQueue<int> queue(3);
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(queue.TryPush(int{i}));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(queue.TryPush(int{i}), Pushed::kYes);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(queue.Pop(kLong), i);
   EXPECT_EQ(queue.size(), 0u);
 }
 
 TEST(BoundedQueue, RefusesTheItemBeyondItsBoundAndLeavesItWhole) {
   BoundedQueue<std::unique_ptr<int>> queue(2);
-  EXPECT_TRUE(queue.TryPush(std::make_unique<int>(1)));
-  EXPECT_TRUE(queue.TryPush(std::make_unique<int>(2)));
+  EXPECT_EQ(queue.TryPush(std::make_unique<int>(1)), Pushed::kYes);
+  EXPECT_EQ(queue.TryPush(std::make_unique<int>(2)), Pushed::kYes);
   auto third = std::make_unique<int>(3);
-  EXPECT_FALSE(queue.TryPush(std::move(third)));
+  EXPECT_EQ(queue.TryPush(std::move(third)), Pushed::kFull);
   ASSERT_NE(third, nullptr);
   EXPECT_EQ(queue.size(), 2u);
   EXPECT_EQ(**queue.Pop(kLong), 1);
-  EXPECT_TRUE(queue.TryPush(std::move(third)));
+  EXPECT_EQ(queue.TryPush(std::move(third)), Pushed::kYes);
+}
+
+TEST(BoundedQueue, KeepsPlacesFreeForThoseWhoMustNotBeRefused) {
+  BoundedQueue<int> queue(3);
+  EXPECT_EQ(queue.TryPush(1, /*keep_free=*/2), Pushed::kYes);
+  EXPECT_EQ(queue.TryPush(2, /*keep_free=*/2), Pushed::kFull);
+  EXPECT_EQ(queue.TryPush(3), Pushed::kYes);
+  EXPECT_EQ(queue.TryPush(4), Pushed::kYes);
+  EXPECT_EQ(queue.TryPush(5), Pushed::kFull);
+}
+
+TEST(BoundedQueue, AClosedQueueSaysSoEvenWhenItIsFull) {
+  BoundedQueue<int> queue(1);
+  EXPECT_EQ(queue.TryPush(1), Pushed::kYes);
+  queue.Close();
+  EXPECT_EQ(queue.TryPush(2), Pushed::kClosed);
 }
 
 TEST(BoundedQueue, PopOfAnEmptyQueueEndsAtItsTimeout) {
@@ -40,9 +56,9 @@ TEST(BoundedQueue, PopOfAnEmptyQueueEndsAtItsTimeout) {
 
 TEST(BoundedQueue, AfterCloseTakesNothingButGivesWhatItHas) {
   BoundedQueue<int> queue(2);
-  EXPECT_TRUE(queue.TryPush(1));
+  EXPECT_EQ(queue.TryPush(1), Pushed::kYes);
   queue.Close();
-  EXPECT_FALSE(queue.TryPush(2));
+  EXPECT_EQ(queue.TryPush(2), Pushed::kClosed);
   EXPECT_EQ(queue.Pop(kLong), 1);
   EXPECT_EQ(queue.Pop(kLong), std::nullopt);  // at once
 }
@@ -63,7 +79,7 @@ TEST(BoundedQueue, PassesEveryItemOnceBetweenThreadsAndNeverExceedsItsBound) {
   BoundedQueue<int> queue(kBound);
   std::thread producer([&] {
     for (int i = 0; i < kItems;) {
-      if (queue.TryPush(int{i})) {
+      if (queue.TryPush(int{i}) == Pushed::kYes) {
         ++i;
       } else {
         std::this_thread::yield();
