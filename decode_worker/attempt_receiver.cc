@@ -66,10 +66,8 @@ bool AttemptReceiver::AddStream(std::shared_ptr<PushReactor> stream) {
   return true;
 }
 
-void AttemptReceiver::Cancel(internal::v1::PushRefused::Reason reason) {
-  // The queue is closed only when the receiver has committed or released.
-  if (PutOwn(*queue_, Item(KvReceiver::Event(KvReceiver::Cancelled{reason})))) return;
-  callbacks_.release_blocks({});
+bool AttemptReceiver::Cancel(internal::v1::PushRefused::Reason reason) {
+  return PutOwn(*queue_, Item(KvReceiver::Event(KvReceiver::Cancelled{reason})));
 }
 
 void AttemptReceiver::Run() {

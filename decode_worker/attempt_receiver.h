@@ -28,8 +28,7 @@ namespace baton {
 // which they were posted. Run takes a thread, the receiver's, for the whole push.
 class AttemptReceiver {
  public:
-  // Called on the receiver's thread. One exception: Cancel itself calls release_blocks when the
-  // receiver takes no events any more.
+  // Called on the receiver's thread.
   struct Callbacks {
     std::function<void(const KvReceiver::TakeBlocks&)> take_blocks;  // called once; Grant answers
     std::function<void(const KvReceiver::CommitSequence&)> committed;
@@ -52,8 +51,9 @@ class AttemptReceiver {
   // Adds a stream. The answers to its messages go to it, and ReadNext is called for each message
   // that it posted. False when nothing is received any more.
   bool AddStream(std::shared_ptr<PushReactor> stream);
-  // Ends the attempt in any state. release_blocks follows if it was not called before.
-  void Cancel(internal::v1::PushRefused::Reason reason);
+  // Ends the attempt. True: release_blocks follows, if it was not called before. False: the receiver
+  // has ended and calls nothing any more; after a commit whoever cancels gives the blocks back.
+  [[nodiscard]] bool Cancel(internal::v1::PushRefused::Reason reason);
 
  private:
   struct Data {

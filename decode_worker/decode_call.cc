@@ -329,15 +329,12 @@ void DecodeCall::EndLocked(const absl::Status& status) {
 }
 
 // The receiver may still write into the blocks. So it decides when they are given back, and which
-// pages are retained for a higher attempt.
+// pages are retained for a higher attempt; unless it has ended, as it does with the commit.
 void DecodeCall::EndSequence(PushRefused::Reason reason) {
   if (!submitted_) return;
   BATON_FAILPOINT("decode.before_release");
-  if (receiver_ != nullptr) {
-    receiver_->Cancel(reason);
-  } else {
-    engine_.Release(sequence_);
-  }
+  if (receiver_ != nullptr && receiver_->Cancel(reason)) return;
+  engine_.Release(sequence_);
 }
 
 void DecodeCall::OnCancel() {

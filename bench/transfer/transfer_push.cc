@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <future>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -128,7 +129,7 @@ absl::Status ReceivePushes(const TransferCase& transfer, uint32_t attempts,
     const absl::Status admitted =
         registry.Admit(KeyOf(attempt), /*choices=*/1, [receiver](const absl::Status&) {
           if (const auto self = receiver->lock()) {
-            self->Cancel(internal::v1::PushRefused::REASON_ABORTED);
+            std::ignore = self->Cancel(internal::v1::PushRefused::REASON_ABORTED);
           }
         });
     if (!admitted.ok()) LogWarning("receiver: {}", std::string(admitted.message()));

@@ -92,12 +92,24 @@ class AttemptReceiverTest : public ::testing::Test {
 
 TEST_F(AttemptReceiverTest, ReleasesOnItsOwnThreadWhenItIsCancelled) {
   Open();
-  receiver_->Cancel(PushRefused::REASON_ABORTED);
+  EXPECT_TRUE(receiver_->Cancel(PushRefused::REASON_ABORTED));
   EXPECT_EQ(foreign_releases_, 0);
   GoOn();
   thread_.join();
   EXPECT_EQ(releases_, 1);
   EXPECT_EQ(failures_.size(), 1u);
+}
+
+TEST_F(AttemptReceiverTest, ReleasesNothingOnceItHasEndedWithItsCommit) {
+  Open();
+  GoOn();
+  PostAllData();
+  PostCommit();
+  thread_.join();
+  ASSERT_TRUE(committed_);
+  EXPECT_FALSE(receiver_->Cancel(PushRefused::REASON_ABORTED));
+  EXPECT_EQ(releases_, 0);
+  EXPECT_EQ(foreign_releases_, 0) << "the blocks are the sequence's now";
 }
 
 TEST_F(AttemptReceiverTest, MoreEventsThanItHoldsFailTheAttempt) {
@@ -116,7 +128,7 @@ TEST_F(AttemptReceiverTest, MoreEventsThanItHoldsFailTheAttempt) {
 TEST_F(AttemptReceiverTest, ACancellationIsHeardHoweverManyEventsWait) {
   Open();
   for (int i = 0; i < 10000; ++i) receiver_->Post(KvReceiver::StreamLost{kStream + 1});
-  receiver_->Cancel(PushRefused::REASON_ABORTED);
+  EXPECT_TRUE(receiver_->Cancel(PushRefused::REASON_ABORTED));
   EXPECT_EQ(foreign_releases_, 0) << "the receiver's thread may be writing into the blocks";
   GoOn();
   thread_.join();
