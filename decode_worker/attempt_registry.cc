@@ -50,10 +50,10 @@ absl::Status AttemptRegistry::Admit(const AttemptKey& key, uint32_t choices, End
   return absl::OkStatus();
 }
 
-void AttemptRegistry::Expect(const AttemptKey& key, std::shared_ptr<AttemptReceiver> receiver) {
+void AttemptRegistry::Expect(const AttemptKey& key, std::shared_ptr<ReceiveDriver> driver) {
   absl::MutexLock lock(&mutex_);
   const auto found = attempts_.find(BytesOf(key));
-  if (found != attempts_.end()) found->second.receiver = std::move(receiver);
+  if (found != attempts_.end()) found->second.driver = std::move(driver);
 }
 
 void AttemptRegistry::Remove(const AttemptKey& key) {
@@ -66,15 +66,15 @@ void AttemptRegistry::Remove(const AttemptKey& key) {
   fence_.End(key, removed.choices);
 }
 
-std::shared_ptr<AttemptReceiver> AttemptRegistry::Find(const AttemptKey& key,
-                                                       PushRefused::Reason* reason) const {
+std::shared_ptr<ReceiveDriver> AttemptRegistry::Find(const AttemptKey& key,
+                                                     PushRefused::Reason* reason) const {
   absl::MutexLock lock(&mutex_);
   *reason = fence_.Check(key) == AttemptFence::Verdict::kSuperseded
                 ? PushRefused::REASON_SUPERSEDED
                 : PushRefused::REASON_UNKNOWN_ATTEMPT;
   if (*reason == PushRefused::REASON_SUPERSEDED) return nullptr;
   const auto found = attempts_.find(BytesOf(key));
-  return found == attempts_.end() ? nullptr : found->second.receiver;
+  return found == attempts_.end() ? nullptr : found->second.driver;
 }
 
 void AttemptRegistry::EndAll(const absl::Status& status) {

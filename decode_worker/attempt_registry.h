@@ -1,4 +1,4 @@
-// Keeps the attempts that live on this decode worker by key: it finds the receiver of a push, and
+// Keeps the attempts that live on this decode worker by key: it finds the driver of a push, and
 // ends lower attempts when a higher one comes.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 #include "baton/internal/v1/kv_transfer.pb.h"
 #include "decode_worker/attempt_fence.h"
-#include "decode_worker/attempt_receiver.h"
+#include "decode_worker/receive_driver.h"
 
 namespace baton {
 
@@ -31,14 +31,14 @@ class AttemptRegistry {
   // attempts at any of them are ended. ABORTED where a higher attempt was seen, ALREADY_EXISTS
   // where this one was seen, RESOURCE_EXHAUSTED when max_attempts live.
   absl::Status Admit(const internal::v1::AttemptKey& key, uint32_t choices, End end);
-  // Pushes for the attempt find `receiver` from here on.
-  void Expect(const internal::v1::AttemptKey& key, std::shared_ptr<AttemptReceiver> receiver);
+  // Pushes for the attempt find `driver` from here on.
+  void Expect(const internal::v1::AttemptKey& key, std::shared_ptr<ReceiveDriver> driver);
   // The attempt does not live any more.
   void Remove(const internal::v1::AttemptKey& key);
 
-  // The receiver for a push. Null, with *reason, when no push is expected for the key.
-  std::shared_ptr<AttemptReceiver> Find(const internal::v1::AttemptKey& key,
-                                        internal::v1::PushRefused::Reason* reason) const;
+  // The driver for a push. Null, with *reason, when no push is expected for the key.
+  std::shared_ptr<ReceiveDriver> Find(const internal::v1::AttemptKey& key,
+                                      internal::v1::PushRefused::Reason* reason) const;
   void EndAll(const absl::Status& status);
   size_t size() const;
 
@@ -47,7 +47,7 @@ class AttemptRegistry {
     internal::v1::AttemptKey key;
     uint32_t choices = 1;
     End end;
-    std::shared_ptr<AttemptReceiver> receiver;  // null until pushes are expected
+    std::shared_ptr<ReceiveDriver> driver;  // null until pushes are expected
   };
 
   const size_t max_attempts_;

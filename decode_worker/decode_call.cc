@@ -46,11 +46,11 @@ absl::StatusOr<std::vector<OutputToken>> TokensFromProto(
 
 }  // namespace
 
-DecodeCall::DecodeCall(Engine& engine, AttemptRegistry& registry, ThreadGroup& receivers,
+DecodeCall::DecodeCall(Engine& engine, AttemptRegistry& registry, ThreadGroup& pushes,
                        const DecodeServiceOptions& options, std::function<void()> done)
     : engine_(engine),
       registry_(registry),
-      receivers_(receivers),
+      pushes_(pushes),
       options_(options),
       done_(std::move(done)) {}
 
@@ -104,7 +104,7 @@ void DecodeCall::OnRequest(const internal::v1::DecodeRequest& request) {
   }
 }
 
-// Before the commit the receiver decides when the blocks can be given back. It is asked to only
+// Before the commit the push decides when the blocks can be given back. It is asked to only
 // once no choice is left.
 void DecodeCall::OnStop(uint32_t choice) {
   if (!started_ || choice < key_.choice() || choice - key_.choice() >= choices_) {
@@ -144,7 +144,7 @@ void DecodeCall::OnStart(const internal::v1::DecodeStart& start) {
   if (outbox_.ended()) return;
   local_ = start.prefill_locally();
   exact_ = PromisesBits(options_.shape.numerics());
-  if (!local_) receiver_config_ = ReceiverConfig(spec, request->token_ids);
+  if (!local_) push_config_ = PushConfig(spec, request->token_ids);
   if (absl::Status failure = BATON_FAILPOINT_STATUS("decode.before_submit"); !failure.ok()) {
     return EndLocked(failure);
   }
@@ -159,9 +159,9 @@ void DecodeCall::OnStart(const internal::v1::DecodeStart& start) {
   if (!submitted.ok()) EndLocked(submitted);
 }
 
-KvReceiver::Config DecodeCall::ReceiverConfig(const internal::v1::SequenceSpec& spec,
-                                              const std::vector<int32_t>& token_ids) const {
-  KvReceiver::Config config{
+ReceiveConfig DecodeCall::PushConfig(const internal::v1::SequenceSpec& spec,
+                                     const std::vector<int32_t>& token_ids) const {
+  ReceiveConfig config{
       .key = spec.key(),
       .capability = spec.capability(),
       .identity = options_.identity,
@@ -199,14 +199,14 @@ void DecodeCall::On(const SequenceAdmitted& event) {
 // take_blocks and release_blocks call the engine without the lock: its functions are thread-safe.
 void DecodeCall::ExpectPush() {
   const auto self = shared_from_this();
-  AttemptReceiver::Callbacks callbacks;
-  callbacks.take_blocks = [self](const KvReceiver::TakeBlocks& take) {
+  ReceiveDriver::Callbacks callbacks;
+  callbacks.take_blocks = [self](const ReceiveAction::TakeBlocks& take) {
     self->engine_.OpenReceive(self->sequence_, take.numerics);
   };
-  callbacks.release_blocks = [self](const KvReceiver::ReleaseBlocks& release) {
+  callbacks.release_blocks = [self](const ReceiveAction::ReleaseBlocks& release) {
     self->engine_.Release(self->sequence_, release.resume_tokens);
   };
-  callbacks.committed = [self](const KvReceiver::CommitSequence& commit) {
+  callbacks.committed = [self](const ReceiveAction::CommitSequence& commit) {
     self->OnCommitted(commit);
   };
   callbacks.failed = [self](const absl::Status& status) { self->OnPushFailed(status); };
@@ -216,26 +216,26 @@ void DecodeCall::ExpectPush() {
     if (self->received_bytes_ == 0) self->first_received_ = SteadyNow();
     self->received_bytes_ += bytes;
   };
-  receiver_ = std::make_shared<AttemptReceiver>(*std::move(receiver_config_), engine_.cache(),
-                                                options_.staging, std::move(callbacks));
-  receiver_config_.reset();
-  receivers_.Start([receiver = receiver_] { receiver->Run(); });
-  registry_.Expect(key_, receiver_);
+  push_ = std::make_shared<ReceiveDriver>(*std::move(push_config_), engine_.cache(),
+                                          options_.staging, std::move(callbacks));
+  push_config_.reset();
+  pushes_.Start([push = push_] { push->Run(); });
+  registry_.Expect(key_, push_);
 }
 
 void DecodeCall::On(const BlocksGranted& event) {
   BATON_FAILPOINT("decode.before_grant");
   absl::MutexLock lock(&mutex_);
   if (options_.metrics != nullptr) inflight_.emplace(*options_.metrics);
-  if (receiver_ != nullptr) receiver_->Grant(event.block_table, event.start_token);
+  if (push_ != nullptr) push_->Grant(event.block_table, event.start_token);
 }
 
-void DecodeCall::OnCommitted(const KvReceiver::CommitSequence& commit) {
+void DecodeCall::OnCommitted(const ReceiveAction::CommitSequence& commit) {
   absl::StatusOr<std::vector<OutputToken>> tokens =
       TokensFromProto(commit.first_tokens, engine_.model_config().vocab_size);
   absl::MutexLock lock(&mutex_);
   inflight_.reset();
-  if (outbox_.ended() || releasing_) return;  // the receiver was told to release the blocks
+  if (outbox_.ended() || releasing_) return;  // the push was told to release the blocks
   if (!tokens.ok()) return EndLocked(tokens.status());
   BATON_FAILPOINT("decode.before_committed");
   committed_ = true;
@@ -328,12 +328,12 @@ void DecodeCall::EndLocked(const absl::Status& status) {
   WriteNext();
 }
 
-// The receiver may still write into the blocks. So it decides when they are given back, and which
+// The push may still write into the blocks. So it decides when they are given back, and which
 // pages are retained for a higher attempt; unless it has ended, as it does with the commit.
 void DecodeCall::EndSequence(PushRefused::Reason reason) {
   if (!submitted_) return;
   BATON_FAILPOINT("decode.before_release");
-  if (receiver_ != nullptr && receiver_->Cancel(reason)) return;
+  if (push_ != nullptr && push_->Cancel(reason)) return;
   engine_.Release(sequence_);
 }
 
@@ -345,11 +345,11 @@ void DecodeCall::OnCancel() {
 void DecodeCall::OnDone() {
   BATON_FAILPOINT("decode.done");
   const std::shared_ptr<DecodeCall> self = std::move(self_);
-  std::shared_ptr<AttemptReceiver> receiver;  // destroyed without the lock
+  std::shared_ptr<ReceiveDriver> push;  // destroyed without the lock
   bool registered = false;
   {
     absl::MutexLock lock(&mutex_);
-    receiver = std::move(receiver_);
+    push = std::move(push_);
     registered = registered_;
   }
   if (registered) registry_.Remove(key_);

@@ -18,9 +18,9 @@
 #include "common/rpc/outbox.h"
 #include "common/rpc/receiving_service.h"
 #include "common/worker/worker_metrics.h"
-#include "decode_worker/attempt_receiver.h"
 #include "decode_worker/attempt_registry.h"
 #include "decode_worker/decode_service_options.h"
+#include "decode_worker/receive_driver.h"
 
 namespace baton {
 
@@ -31,9 +31,9 @@ class DecodeCall final : public grpc::ServerBidiReactor<Received<internal::v1::D
                                                         internal::v1::DecodeResponse>,
                          public std::enable_shared_from_this<DecodeCall> {
  public:
-  // Borrows everything except `done`, which the destructor calls. The receiver of the call's push
-  // runs in `receivers`.
-  DecodeCall(Engine& engine, AttemptRegistry& registry, ThreadGroup& receivers,
+  // Borrows everything except `done`, which the destructor calls. The call's push runs in
+  // `pushes`.
+  DecodeCall(Engine& engine, AttemptRegistry& registry, ThreadGroup& pushes,
              const DecodeServiceOptions& options, std::function<void()> done);
   ~DecodeCall() override;
   void Start();
@@ -49,8 +49,8 @@ class DecodeCall final : public grpc::ServerBidiReactor<Received<internal::v1::D
   void OnRequest(const internal::v1::DecodeRequest& request);
   void OnStart(const internal::v1::DecodeStart& start);
   void OnStop(uint32_t choice) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  KvReceiver::Config ReceiverConfig(const internal::v1::SequenceSpec& spec,
-                                    const std::vector<int32_t>& token_ids) const;
+  ReceiveConfig PushConfig(const internal::v1::SequenceSpec& spec,
+                           const std::vector<int32_t>& token_ids) const;
   void On(const SequenceAdmitted& event);
   void On(const BlocksGranted& event);
   void On(const PrefillStarted& event);
@@ -62,7 +62,7 @@ class DecodeCall final : public grpc::ServerBidiReactor<Received<internal::v1::D
   void On(const SequenceFailed& event);
   void On(const SequenceReleased& event);
   void ExpectPush() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void OnCommitted(const KvReceiver::CommitSequence& commit);
+  void OnCommitted(const ReceiveAction::CommitSequence& commit);
   void OnPushFailed(const absl::Status& status);
 
   void Queue(internal::v1::DecodeResponse response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -78,7 +78,7 @@ class DecodeCall final : public grpc::ServerBidiReactor<Received<internal::v1::D
 
   Engine& engine_;
   AttemptRegistry& registry_;
-  ThreadGroup& receivers_;
+  ThreadGroup& pushes_;
   const DecodeServiceOptions& options_;
   const std::function<void()> done_;
   std::shared_ptr<DecodeCall> self_;  // keeps the call alive until OnDone
@@ -93,10 +93,10 @@ class DecodeCall final : public grpc::ServerBidiReactor<Received<internal::v1::D
   bool submitted_ ABSL_GUARDED_BY(mutex_) = false;
   internal::v1::AttemptKey key_;  // written once, by OnStart
   uint32_t choices_ = 1;          // number of choices from key_.choice on; written once, by OnStart
-  std::optional<KvReceiver::Config> receiver_config_ ABSL_GUARDED_BY(mutex_);  // until admitted
-  bool local_ = false;       // written once, by OnStart
-  SequenceId sequence_ = 0;  // written once, by OnStart
-  std::shared_ptr<AttemptReceiver> receiver_ ABSL_GUARDED_BY(mutex_);
+  std::optional<ReceiveConfig> push_config_ ABSL_GUARDED_BY(mutex_);  // until admitted
+  bool local_ = false;                                                // written once, by OnStart
+  SequenceId sequence_ = 0;                                           // written once, by OnStart
+  std::shared_ptr<ReceiveDriver> push_ ABSL_GUARDED_BY(mutex_);
   bool committed_ ABSL_GUARDED_BY(mutex_) = false;
   // Set from BlocksGranted until the push is committed or fails.
   std::optional<WorkerMetrics::InFlight> inflight_ ABSL_GUARDED_BY(mutex_);

@@ -33,7 +33,7 @@ grpc::ServerBidiReactor<Received<DecodeRequest>, DecodeResponse>* DecodeService:
     return new RefusedDecode(WorkerFullStatus("too many calls on this decode worker",
                                               options_.worker_name, kStageQueue));
   }
-  const auto call = std::make_shared<DecodeCall>(engine_, registry_, receivers_, options_,
+  const auto call = std::make_shared<DecodeCall>(engine_, registry_, pushes_, options_,
                                                  [calls = calls_] { calls->fetch_sub(1); });
   call->Start();
   return call.get();

@@ -16,8 +16,8 @@
 
 namespace baton {
 
-// Thread-safe. Borrows all its arguments: they must live until calls() is 0. Owns the threads of the
-// receivers, at most one for each call; the destructor joins them.
+// Thread-safe. Borrows all its arguments: they must live until calls() is 0. Owns the threads of
+// the pushes, at most one for each call; the destructor joins them.
 class DecodeService final : public ReceivingService<internal::v1::DecodeService> {
  public:
   DecodeService(Engine& engine, AttemptRegistry& registry, const DecodeServiceOptions& options);
@@ -37,7 +37,7 @@ class DecodeService final : public ReceivingService<internal::v1::DecodeService>
   std::atomic<bool> draining_ = false;
   // Shared with the calls, because the last call may end on the engine's thread.
   const std::shared_ptr<std::atomic<int>> calls_ = std::make_shared<std::atomic<int>>(0);
-  ThreadGroup receivers_;
+  ThreadGroup pushes_;
 };
 
 }  // namespace baton

@@ -7,7 +7,7 @@
 #include "baton/internal/v1/common.pb.h"
 #include "common/kv/staging.h"
 #include "common/worker/worker_metrics.h"
-#include "decode_worker/kv_receiver.h"
+#include "decode_worker/receive_events.h"
 
 namespace baton {
 
@@ -16,7 +16,7 @@ struct DecodeServiceOptions {
   internal::v1::ModelIdentity identity;
   internal::v1::KvShape shape;
   bool strict_kv_dtype = false;  // value of --strict-kv-dtype
-  KvReceiverLimits limits = {};
+  ReceiveLimits limits = {};
   // Staging of the engine's cache where that is in a device's memory, else null. Borrowed.
   KvStaging* staging = nullptr;
   size_t max_calls = 1024;           // calls at once; one more is RESOURCE_EXHAUSTED

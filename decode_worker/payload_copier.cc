@@ -8,12 +8,12 @@
 namespace baton {
 namespace {
 
-using LayerTokens = KvReceiver::LayerTokens;
+using LayerTokens = LayerTokens;
 
 // Finds the K or V of a range in the payload.
 class RangePayload {
  public:
-  RangePayload(const KvReceiver::Copy& copy, const KvDataMessage& message,
+  RangePayload(const ReceiveAction::Copy& copy, const KvDataMessage& message,
                const KvWireFormat& format, const LayerTokens& range, KvLayout::Part part)
       : message_(message),
         format_(format),
@@ -54,9 +54,9 @@ void ForEachPage(const LayerTokens& range, const Visit& visit) {
 
 // Copies a range whose type on the wire is not the cache's. Each page is first converted in a
 // buffer, so that the bytes in the block can be compared with it afterwards.
-bool ConvertRange(const KvReceiver::Copy& copy, const KvDataMessage& message,
+bool ConvertRange(const ReceiveAction::Copy& copy, const KvDataMessage& message,
                   const KvWireFormat& format, const LayerTokens& range, const KvLayerRows& to,
-                  KvReceiver::CopyDone& done) {
+                  ReceiveEvent::CopyDone& done) {
   const auto tokens = static_cast<size_t>(range.token_count);
   const size_t row_bytes = to.blocks->layout.row_bytes();
   const size_t scale_bytes = to.blocks->layout.scale_bytes();
@@ -104,9 +104,9 @@ bool ConvertRange(const KvReceiver::Copy& copy, const KvDataMessage& message,
 
 }  // namespace
 
-bool CopyRange(const KvReceiver::Copy& copy, const KvDataMessage& message,
+bool CopyRange(const ReceiveAction::Copy& copy, const KvDataMessage& message,
                const KvWireFormat& format, const LayerTokens& range, const KvLayerRows& to,
-               KvReceiver::CopyDone& done) {
+               ReceiveEvent::CopyDone& done) {
   if (format.converts()) {
     done.ok = ConvertRange(copy, message, format, range, to, done) && done.ok;
     return done.ok;
@@ -130,9 +130,9 @@ bool CopyRange(const KvReceiver::Copy& copy, const KvDataMessage& message,
   return true;
 }
 
-KvReceiver::CopyDone CopyPayload(const KvReceiver::Copy& copy, const KvDataMessage& message,
-                                 const KvBlocks& blocks) {
-  KvReceiver::CopyDone done{copy.copy_id, true, {}, {}};
+ReceiveEvent::CopyDone CopyPayload(const ReceiveAction::Copy& copy, const KvDataMessage& message,
+                                   const KvBlocks& blocks) {
+  ReceiveEvent::CopyDone done{copy.copy_id, true, {}, {}};
   const KvWireFormat format(blocks.layout, copy.wire_type);
   for (const LayerTokens& range : copy.ranges) {
     if (!CopyRange(copy, message, format, range, RowsOfLayer(blocks, range.layer), done)) break;

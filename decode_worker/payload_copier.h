@@ -3,7 +3,7 @@
 
 #include "common/handoff/kv_blocks.h"
 #include "common/handoff/kv_wire.h"
-#include "decode_worker/kv_receiver.h"
+#include "decode_worker/receive_events.h"
 
 namespace baton {
 
@@ -17,13 +17,13 @@ namespace baton {
 // hold the bytes that were just converted into it, because somebody else writes there. Then some
 // rows may have been written. REQUIRES: the blocks are the sequence's and reach the header's
 // tokens; `message` is the copy's.
-KvReceiver::CopyDone CopyPayload(const KvReceiver::Copy& copy, const KvDataMessage& message,
-                                 const KvBlocks& blocks);
+ReceiveEvent::CopyDone CopyPayload(const ReceiveAction::Copy& copy, const KvDataMessage& message,
+                                   const KvBlocks& blocks);
 
 // Copies `range`, one of the copy's ranges or whole pages of one, to `to`, and adds its CRCs to
 // `done`. False where `done` is not ok. `format` is the copy's wire type for the layout of `to`.
-bool CopyRange(const KvReceiver::Copy& copy, const KvDataMessage& message,
-               const KvWireFormat& format, const KvReceiver::LayerTokens& range,
-               const KvLayerRows& to, KvReceiver::CopyDone& done);
+bool CopyRange(const ReceiveAction::Copy& copy, const KvDataMessage& message,
+               const KvWireFormat& format, const LayerTokens& range, const KvLayerRows& to,
+               ReceiveEvent::CopyDone& done);
 
 }  // namespace baton

@@ -28,27 +28,28 @@ PushService::~PushService() {
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* PushService::Push(
     grpc::CallbackServerContext* context) {
-  KvReceiver::StreamId id = 0;
+  PushStreamId id = 0;
   {
     absl::MutexLock lock(&mutex_);
     id = next_id_++;
   }
-  const auto stream = std::make_shared<PushReactor>(
+  const auto stream = std::make_shared<ReceiveStream>(
       context, id,
-      PushReactor::Callbacks{.find =
-                                 [this](const internal::v1::AttemptKey& key,
-                                        internal::v1::PushRefused::Reason* reason) {
-                                   return registry_.Find(key, reason);
-                                 },
-                             .done =
-                                 [streams = streams_, id] {
-                                   std::shared_ptr<PushReactor> done;  // destroyed without the lock
-                                   absl::MutexLock lock(&streams->mutex);
-                                   const auto found = streams->open.find(id);
-                                   if (found == streams->open.end()) return;
-                                   done = std::move(found->second);
-                                   streams->open.erase(found);
-                                 }});
+      ReceiveStream::Callbacks{
+          .find =
+              [this](const internal::v1::AttemptKey& key,
+                     internal::v1::PushRefused::Reason* reason) {
+                return registry_.Find(key, reason);
+              },
+          .done =
+              [streams = streams_, id] {
+                std::shared_ptr<ReceiveStream> done;  // destroyed without the lock
+                absl::MutexLock lock(&streams->mutex);
+                const auto found = streams->open.find(id);
+                if (found == streams->open.end()) return;
+                done = std::move(found->second);
+                streams->open.erase(found);
+              }});
   {
     absl::MutexLock lock(&streams_->mutex);
     if (streams_->open.size() >= max_streams_)
@@ -63,7 +64,7 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* PushService::Push(
 void PushService::Sweep() {
   absl::MutexLock lock(&mutex_);
   while (!mutex_.AwaitWithTimeout(absl::Condition(&stop_), absl::Seconds(1))) {
-    std::vector<std::shared_ptr<PushReactor>> streams;
+    std::vector<std::shared_ptr<ReceiveStream>> streams;
     {
       absl::MutexLock streams_lock(&streams_->mutex);
       for (const auto& [id, stream] : streams_->open) streams.push_back(stream);

@@ -12,7 +12,7 @@
 
 #include "baton/internal/v1/kv_transfer.grpc.pb.h"
 #include "decode_worker/attempt_registry.h"
-#include "decode_worker/push_reactor.h"
+#include "decode_worker/receive_stream.h"
 
 namespace baton {
 
@@ -31,7 +31,7 @@ class PushService final : public internal::v1::KvTransferService::WithRawCallbac
   // Shared with the streams, which may outlive the service.
   struct Streams {
     absl::Mutex mutex;
-    std::map<KvReceiver::StreamId, std::shared_ptr<PushReactor>> open ABSL_GUARDED_BY(mutex);
+    std::map<PushStreamId, std::shared_ptr<ReceiveStream>> open ABSL_GUARDED_BY(mutex);
   };
   void Sweep();
 
@@ -39,7 +39,7 @@ class PushService final : public internal::v1::KvTransferService::WithRawCallbac
   const size_t max_streams_;
   const std::shared_ptr<Streams> streams_ = std::make_shared<Streams>();
   absl::Mutex mutex_;
-  KvReceiver::StreamId next_id_ ABSL_GUARDED_BY(mutex_) = 1;
+  PushStreamId next_id_ ABSL_GUARDED_BY(mutex_) = 1;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread sweeper_;
 };

@@ -13,7 +13,7 @@ StagedCopier::StagedCopier(KvStaging& staging, std::function<void(Event)> post)
       post_(std::move(post)),
       user_(staging_, [post = post_](KvStaging::Slot slot) { post(std::move(slot)); }) {}
 
-void StagedCopier::Add(const KvReceiver::Copy& copy, const KvDataMessage& message) {
+void StagedCopier::Add(const ReceiveAction::Copy& copy, const KvDataMessage& message) {
   copies_.push_back({copy, &message, {copy.copy_id, true, {}, {}}});
 }
 
@@ -31,13 +31,13 @@ void StagedCopier::On(Event event) {
   }
 }
 
-std::vector<KvReceiver::CopyDone> StagedCopier::Advance(const KvBlocks& blocks, bool abandon) {
+std::vector<ReceiveEvent::CopyDone> StagedCopier::Advance(const KvBlocks& blocks, bool abandon) {
   for (Copy& copy : copies_) {
     if (abandon && !copy.filled()) copy.done.ok = false;
     while (copy.done.ok && !copy.filled() && HaveSlot()) CopyNext(copy, blocks);
     if (copy.done.ok && !copy.filled()) break;
   }
-  std::vector<KvReceiver::CopyDone> done;
+  std::vector<ReceiveEvent::CopyDone> done;
   for (auto copy = copies_.begin(); copy != copies_.end();) {
     if (!copy->pieces.empty() || (copy->done.ok && !copy->filled())) {
       ++copy;
@@ -60,11 +60,10 @@ bool StagedCopier::HaveSlot() {
 }
 
 void StagedCopier::CopyNext(Copy& copy, const KvBlocks& blocks) {
-  const KvReceiver::LayerTokens& range = copy.copy.ranges[copy.next_range];
+  const LayerTokens& range = copy.copy.ranges[copy.next_range];
   KvStaging::Slot slot = std::exchange(granted_, {});
-  const KvReceiver::LayerTokens piece = {
-      range.layer, range.first_token + copy.next_token,
-      std::min(staging_.slot_tokens(), range.token_count - copy.next_token)};
+  const LayerTokens piece = {range.layer, range.first_token + copy.next_token,
+                             std::min(staging_.slot_tokens(), range.token_count - copy.next_token)};
   const int end_token = piece.first_token + piece.token_count;
   const KvBlocks staged = {slot.data(), staging_.layout(), {0}};
   const KvLayerRows rows = {&staged, piece.layer, 0, piece.first_token};

@@ -12,7 +12,7 @@
 #include "common/handoff/kv_blocks.h"
 #include "common/handoff/kv_wire.h"
 #include "common/kv/staging.h"
-#include "decode_worker/kv_receiver.h"
+#include "decode_worker/receive_events.h"
 
 namespace baton {
 
@@ -21,7 +21,7 @@ namespace baton {
 // done when the device has its last piece. Copies that have no slot yet wait as a few numbers and
 // the message that the network delivered.
 //
-// Thread rule: one thread, the receiver's. Borrows the staging.
+// Thread rule: one thread, the push's. Borrows the staging.
 class StagedCopier {
  public:
   // The device has a piece. It is posted, and comes back by On.
@@ -34,18 +34,18 @@ class StagedCopier {
   StagedCopier(KvStaging& staging, std::function<void(Event)> post);
 
   // Borrows the message until the copy is done.
-  void Add(const KvReceiver::Copy& copy, const KvDataMessage& message);
+  void Add(const ReceiveAction::Copy& copy, const KvDataMessage& message);
   void On(Event event);
   // Begins the pieces that there is room for, and returns the copies that are done now. `abandon`:
   // nobody needs the bytes any more, so it begins no further piece and only waits for those that
   // are on their way.
-  std::vector<KvReceiver::CopyDone> Advance(const KvBlocks& blocks, bool abandon);
+  std::vector<ReceiveEvent::CopyDone> Advance(const KvBlocks& blocks, bool abandon);
 
  private:
   struct Copy {
-    KvReceiver::Copy copy;
+    ReceiveAction::Copy copy;
     const KvDataMessage* message;
-    KvReceiver::CopyDone done;
+    ReceiveEvent::CopyDone done;
     size_t next_range = 0;
     int next_token = 0;                 // next token of that range, counted from its first one
     std::vector<uint64_t> pieces = {};  // pieces on their way to the device

@@ -14,10 +14,10 @@ namespace {
 // With two slots one is copied while the other is sent.
 constexpr uint64_t kLeastSlots = 2;
 
-bool MaySend(const KvSender& sender) { return sender.state() == KvSender::State::kSending; }
+bool MaySend(const SendMachine& sender) { return sender.state() == SendMachine::State::kSending; }
 
-bool Ended(const KvSender& sender) {
-  using State = KvSender::State;
+bool Ended(const SendMachine& sender) {
+  using State = SendMachine::State;
   return sender.state() == State::kAborting || sender.state() == State::kClosing || sender.gone();
 }
 
@@ -28,13 +28,13 @@ LayerStager::LayerStager(Options options)
       staging_(*options_.staging),
       user_(staging_, [post = options_.post](KvStaging::Slot slot) { post(std::move(slot)); }) {}
 
-void LayerStager::Add(const KvSender::LayerReady& layer, uint64_t after) {
+void LayerStager::Add(const SendEvent::LayerReady& layer, uint64_t after) {
   if (stopped_) return;
   computed_.push_back(
       Computed{layer.layer, layer.first_token, layer.first_token + layer.token_count, after});
 }
 
-void LayerStager::Add(const KvSender::ChunkReady& chunk) {
+void LayerStager::Add(const SendEvent::ChunkReady& chunk) {
   if (!stopped_) computed_.push_back(chunk);
 }
 
@@ -49,27 +49,27 @@ void LayerStager::On(Event event) {
   pieces_.at({copied.layer, copied.first_token}).copied = true;
 }
 
-std::vector<KvSender::Event> LayerStager::Advance(const KvSender& sender, const Blocks& blocks) {
+std::vector<SendEvent::Any> LayerStager::Advance(const SendMachine& sender, const Blocks& blocks) {
   if (Ended(sender)) Stop();
   Forget([&sender](uint64_t number) { return sender.MaySendAgain(number); });
-  std::vector<KvSender::Event> events;
+  std::vector<SendEvent::Any> events;
   if (computed_.empty()) granted_ = {};
   if (stopped_ || !MaySend(sender)) return events;
   StageComputed(sender, blocks);
   TellMachine(blocks, events);
   // The machine may wait for more layers, which wait here for the room that it has not freed yet.
   if (!computed_.empty() && copying_ == 0 && std::exchange(told_since_flush_, false)) {
-    events.push_back(KvSender::Flush{});
+    events.push_back(SendEvent::Flush{});
   }
   return events;
 }
 
-void LayerStager::StageComputed(const KvSender& sender, const Blocks& blocks) {
+void LayerStager::StageComputed(const SendMachine& sender, const Blocks& blocks) {
   // Tokens that the receiver holds are not staged, and the machine does not hear of them.
   while (!computed_.empty()) {
     auto* layer = std::get_if<Computed>(&computed_.front());
     if (layer == nullptr) {
-      staging_order_.push_back(std::get<KvSender::ChunkReady>(computed_.front()));
+      staging_order_.push_back(std::get<SendEvent::ChunkReady>(computed_.front()));
       computed_.pop_front();
       continue;
     }
@@ -83,17 +83,17 @@ void LayerStager::StageComputed(const KvSender& sender, const Blocks& blocks) {
   if (computed_.empty()) granted_ = {};
 }
 
-void LayerStager::TellMachine(const Blocks& blocks, std::vector<KvSender::Event>& events) {
+void LayerStager::TellMachine(const Blocks& blocks, std::vector<SendEvent::Any>& events) {
   for (; !staging_order_.empty(); staging_order_.pop_front()) {
-    if (const auto* chunk = std::get_if<KvSender::ChunkReady>(&staging_order_.front())) {
+    if (const auto* chunk = std::get_if<SendEvent::ChunkReady>(&staging_order_.front())) {
       events.push_back(*chunk);
       continue;
     }
     Piece& piece = pieces_.at(std::get<Place>(staging_order_.front()));
     if (!piece.copied) return;
-    absl::StatusOr<KvSender::Event> ready = Ready(piece, blocks.blocks.layout);
+    absl::StatusOr<SendEvent::Any> ready = Ready(piece, blocks.blocks.layout);
     if (!ready.ok()) {
-      events.push_back(KvSender::Abort{internal::v1::PushAbort::REASON_FAILED, ready.status()});
+      events.push_back(SendEvent::Abort{internal::v1::PushAbort::REASON_FAILED, ready.status()});
       return Stop();
     }
     events.push_back(*std::move(ready));
@@ -149,13 +149,13 @@ void LayerStager::Copy(const Computed& computed, KvStaging::Slot slot, const Blo
 
 // The event that tells the machine of the piece, with its CRCs on the wire; or why the piece cannot
 // be sent.
-absl::StatusOr<KvSender::Event> LayerStager::Ready(Piece& piece, const KvLayout& cache_layout) {
+absl::StatusOr<SendEvent::Any> LayerStager::Ready(Piece& piece, const KvLayout& cache_layout) {
   for (const auto& [block, generation] : piece.blocks) {
     if (options_.block_generation(block) != generation) {
       return absl::InternalError("a KV block was given to somebody else while it was being staged");
     }
   }
-  KvSender::LayerReady ready{
+  SendEvent::LayerReady ready{
       piece.layer, piece.first_token, piece.end_token - piece.first_token, {}};
   const int block_size = cache_layout.block_size;
   const int first_block = piece.first_token / block_size;

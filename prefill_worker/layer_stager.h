@@ -15,11 +15,11 @@
 #include "common/handoff/kv_blocks.h"
 #include "common/handoff/kv_wire_type.h"
 #include "common/kv/staging.h"
-#include "prefill_worker/kv_sender.h"
+#include "prefill_worker/send_machine.h"
 
 namespace baton {
 
-// Stands between the engine's events and the push's machine (KvSender). A computed layer first
+// Stands between the engine's events and the push's machine (SendMachine). A computed layer first
 // waits here, as a few numbers, until there is room to stage it. Then it is copied to slots, piece
 // by piece, while the next layer is computed. Then its CRCs are made, or compared with those made
 // before. Only then the machine hears of it. The machine hears everything in the order in which it
@@ -44,7 +44,7 @@ class LayerStager {
     // Brings an event to On. Called on any thread; must not wait. It may drop events once the push
     // has ended.
     std::function<void(Event)> post;
-    // The generation of a block; see PushInbox::Generation.
+    // The generation of a block; see SendInbox::Generation.
     std::function<uint32_t(int32_t block)> block_generation;
   };
 
@@ -53,8 +53,8 @@ class LayerStager {
   // Adds a computed layer, or the end of a chunk, in the order in which they came. The layer's
   // operations were given to the backend before the mark `after` (DeviceCopies). `layer` has no
   // CRCs yet.
-  void Add(const KvSender::LayerReady& layer, uint64_t after);
-  void Add(const KvSender::ChunkReady& chunk);
+  void Add(const SendEvent::LayerReady& layer, uint64_t after);
+  void Add(const SendEvent::ChunkReady& chunk);
   void On(Event event);
 
   struct Blocks {
@@ -62,7 +62,7 @@ class LayerStager {
     const std::vector<uint32_t>& generations;  // [blocks.block_table], when they were computed
   };
   // Stages what there is room for. Returns the events for the machine, in order.
-  std::vector<KvSender::Event> Advance(const KvSender& sender, const Blocks& blocks);
+  std::vector<SendEvent::Any> Advance(const SendMachine& sender, const Blocks& blocks);
 
   // The rows of the layers of a message that is about to be sent. They hold until Released is
   // called for the message. REQUIRES: the machine was told of these layers.
@@ -100,11 +100,11 @@ class LayerStager {
     int alive = 0;  // sendings whose slices are not all destroyed
   };
 
-  void StageComputed(const KvSender& sender, const Blocks& blocks);
-  void TellMachine(const Blocks& blocks, std::vector<KvSender::Event>& events);
+  void StageComputed(const SendMachine& sender, const Blocks& blocks);
+  void TellMachine(const Blocks& blocks, std::vector<SendEvent::Any>& events);
   bool StageNext(const Blocks& blocks, uint64_t most_bytes);
   void Copy(const Computed& computed, KvStaging::Slot slot, const Blocks& blocks);
-  absl::StatusOr<KvSender::Event> Ready(Piece& piece, const KvLayout& cache_layout);
+  absl::StatusOr<SendEvent::Any> Ready(Piece& piece, const KvLayout& cache_layout);
   void Forget(absl::FunctionRef<bool(uint64_t)> may_send_again);
   void Stop();
   Piece& PieceOf(int layer, int token);
@@ -116,9 +116,9 @@ class LayerStager {
   bool waiting_for_slot_ = false;
 
   // Layers that are computed and not staged yet: at most layers x chunks.
-  std::deque<std::variant<Computed, KvSender::ChunkReady>> computed_;
+  std::deque<std::variant<Computed, SendEvent::ChunkReady>> computed_;
   // Staged pieces and ends of chunks that the machine was not told of yet.
-  std::deque<std::variant<Place, KvSender::ChunkReady>> staging_order_;
+  std::deque<std::variant<Place, SendEvent::ChunkReady>> staging_order_;
   std::map<Place, Piece> pieces_;
   std::map<uint64_t, Message> messages_;  // messages by sequence number
   int copying_ = 0;                       // copies under way

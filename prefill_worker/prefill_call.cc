@@ -78,7 +78,7 @@ absl::Status PrefillCall::Submit(const PrefillRequest& request) {
                             {{"field", "shape"}, {"decode_address", decode_address_}}});
     }
     wire_dtype_ = KvTypeName(*wire);
-    sender_config_ = SenderConfig(request, *wire, sequence->token_ids);
+    push_config_ = PushConfig(request, *wire, sequence->token_ids);
   }
   BATON_RETURN_IF_ERROR(BATON_FAILPOINT_STATUS("prefill.before_submit"));
   sequence_ = engine_.NextId();
@@ -91,10 +91,10 @@ absl::Status PrefillCall::Submit(const PrefillRequest& request) {
   return submitted;
 }
 
-KvSender::Config PrefillCall::SenderConfig(const PrefillRequest& request, KvType wire,
-                                           std::vector<int32_t> token_ids) const {
+SendConfig PrefillCall::PushConfig(const PrefillRequest& request, KvType wire,
+                                   std::vector<int32_t> token_ids) const {
   const internal::v1::SequenceSpec& spec = request.sequence();
-  KvSender::Config config;
+  SendConfig config;
   *config.open.mutable_key() = spec.key();
   config.open.set_capability(spec.capability());
   *config.open.mutable_identity() = options_.identity;
@@ -120,28 +120,28 @@ void PrefillCall::On(const PrefillStarted& event) {
   response.mutable_started()->set_cached_tokens(static_cast<uint32_t>(event.cached_tokens));
   Queue(std::move(response));
   cached_tokens_ = event.cached_tokens;
-  if (sender_config_.has_value()) StartPush();
+  if (push_config_.has_value()) StartPush();
 }
 
 void PrefillCall::StartPush() {
   BATON_CHECK(engine_.cache().host_memory() == (options_.staging == nullptr),
               "staging for a device's memory");
   const auto self = shared_from_this();
-  PushClient::Callbacks callbacks;
-  callbacks.finished = [self](const absl::Status& status, const KvSendReport& report) {
+  SendDriver::Callbacks callbacks;
+  callbacks.finished = [self](const absl::Status& status, const SendReport& report) {
     self->OnPushFinished(status, report);
   };
   callbacks.release_blocks = [self] { self->engine_.Release(self->sequence_); };
   callbacks.drop_channel = [self] { self->channels_.Drop(self->decode_address_); };
-  push_ = std::make_shared<PushClient>(PushClient::Options{
-      .sender = *std::move(sender_config_),
+  push_ = std::make_shared<SendDriver>(SendDriver::Options{
+      .config = *std::move(push_config_),
       .cache_base = engine_.cache().Block(0),
       .staging = options_.staging,
       .block_generation = [&engine =
                                engine_](int32_t block) { return engine.BlockGeneration(block); },
       .channels = std::move(push_channels_),
       .callbacks = std::move(callbacks)});
-  sender_config_.reset();
+  push_config_.reset();
   if (options_.metrics != nullptr) inflight_.emplace(*options_.metrics);
   pushes_.Start([push = push_] { push->Run(); });
 }
@@ -162,7 +162,7 @@ void PrefillCall::On(const LayerComputed& event) {
 void PrefillCall::PostLayer(int layer, int first_token, int end_token, const LayerComputed& event) {
   KvCache& cache = engine_.cache();
   const int block_size = cache.layout().block_size;
-  KvSender::LayerReady ready{layer, first_token, end_token - first_token, {}};
+  SendEvent::LayerReady ready{layer, first_token, end_token - first_token, {}};
   // For a cache in a device's memory the push makes the CRCs when it has staged the pages.
   for (int token = first_token; token < end_token && cache.host_memory(); token += kKvPageTokens) {
     ready.page_crcs.push_back(
@@ -176,7 +176,7 @@ void PrefillCall::On(const ChunkComputed& event) {
   absl::MutexLock lock(&mutex_);
   BATON_FAILPOINT("prefill.chunk_computed");
   if (outbox_.ended()) return;
-  if (push_ != nullptr) push_->Post(KvSender::ChunkReady{event.end_token, SteadyNow()});
+  if (push_ != nullptr) push_->Post(SendEvent::ChunkReady{event.end_token, SteadyNow()});
   const PrefillResponse* last = outbox_.last();
   if (last != nullptr && last->has_progress()) outbox_.DropLast();
   PrefillResponse response;
@@ -197,9 +197,9 @@ void PrefillCall::On(const TokenProduced& event) {
   const bool all_end =
       std::all_of(first_tokens_.begin(), first_tokens_.end(),
                   [](const internal::v1::OutputToken& token) { return token.ends_sequence(); });
-  if (all_end) return push_->Post(KvSender::Abort{PushAbort::REASON_FINISHED_AT_FIRST_TOKEN});
+  if (all_end) return push_->Post(SendEvent::Abort{PushAbort::REASON_FINISHED_AT_FIRST_TOKEN});
   for (internal::v1::OutputToken& token : first_tokens_) {
-    push_->Post(KvSender::FirstToken{std::move(token)});
+    push_->Post(SendEvent::FirstToken{std::move(token)});
   }
 }
 
@@ -215,7 +215,7 @@ void PrefillCall::On(const SequenceFailed& event) {
       WithErrorInfo(event.status, {"SEQUENCE_FAILED", kStagePrefill, options_.worker_name, {}}));
 }
 
-void PrefillCall::OnPushFinished(const absl::Status& status, const KvSendReport& report) {
+void PrefillCall::OnPushFinished(const absl::Status& status, const SendReport& report) {
   absl::MutexLock lock(&mutex_);
   BATON_FAILPOINT("prefill.push_finished");
   if (options_.metrics != nullptr) {
@@ -286,7 +286,7 @@ void PrefillCall::EndSequence(PushAbort::Reason reason) {
   if (!submitted_) return;
   BATON_FAILPOINT("prefill.before_release");
   if (push_ != nullptr) {
-    push_->Post(KvSender::Abort{reason});
+    push_->Post(SendEvent::Abort{reason});
   } else {
     engine_.Release(sequence_);
   }
@@ -296,7 +296,7 @@ void PrefillCall::OnCancel() { End(absl::CancelledError("the call was cancelled"
 
 void PrefillCall::OnDone() {
   const std::shared_ptr<PrefillCall> self = std::move(self_);
-  std::shared_ptr<PushClient> push;  // destroyed without the lock
+  std::shared_ptr<SendDriver> push;  // destroyed without the lock
   absl::MutexLock lock(&mutex_);
   push = std::move(push_);
 }

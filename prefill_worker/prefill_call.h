@@ -17,7 +17,7 @@
 #include "common/rpc/outbox.h"
 #include "common/worker/worker_metrics.h"
 #include "prefill_worker/channel_cache.h"
-#include "prefill_worker/push_client.h"
+#include "prefill_worker/send_driver.h"
 
 namespace baton {
 
@@ -28,7 +28,7 @@ struct PrefillServiceOptions {
   internal::v1::KvShape shape;
   std::string kv_wire_dtype = "auto";  // value of --kv-wire-dtype
   bool strict_kv_dtype = false;        // value of --strict-kv-dtype
-  KvSenderLimits limits = {};
+  SendLimits limits = {};
   // Staging of the engine's cache where that is in a device's memory, else null. Borrowed.
   KvStaging* staging = nullptr;
   int max_calls = 1024;              // calls at once; one more is RESOURCE_EXHAUSTED
@@ -55,8 +55,8 @@ class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillR
   void OnDone() override;
 
   absl::Status Submit(const internal::v1::PrefillRequest& request);
-  KvSender::Config SenderConfig(const internal::v1::PrefillRequest& request, KvType wire,
-                                std::vector<int32_t> token_ids) const;
+  SendConfig PushConfig(const internal::v1::PrefillRequest& request, KvType wire,
+                        std::vector<int32_t> token_ids) const;
   void On(const SequenceAdmitted&) {}
   void On(const BlocksGranted&) {}
   void On(const PrefillStarted& event);
@@ -70,7 +70,7 @@ class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillR
   void StartPush() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PostLayer(int layer, int first_token, int end_token, const LayerComputed& event)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void OnPushFinished(const absl::Status& status, const KvSendReport& report);
+  void OnPushFinished(const absl::Status& status, const SendReport& report);
 
   void Queue(internal::v1::PrefillResponse response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MaybeFinish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -94,13 +94,13 @@ class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillR
   SequenceId sequence_ = 0;     // written once, by Submit
   bool submitted_ ABSL_GUARDED_BY(mutex_) = false;
   ChannelCache::Channels push_channels_ ABSL_GUARDED_BY(mutex_);
-  std::optional<KvSender::Config> sender_config_ ABSL_GUARDED_BY(mutex_);  // until the push starts
-  std::shared_ptr<PushClient> push_ ABSL_GUARDED_BY(mutex_);
+  std::optional<SendConfig> push_config_ ABSL_GUARDED_BY(mutex_);  // until the push starts
+  std::shared_ptr<SendDriver> push_ ABSL_GUARDED_BY(mutex_);
   std::optional<WorkerMetrics::InFlight> inflight_ ABSL_GUARDED_BY(mutex_);  // while it pushes
   int cached_tokens_ ABSL_GUARDED_BY(mutex_) = 0;  // cached tokens not posted to the push yet
   std::vector<internal::v1::OutputToken> first_tokens_ ABSL_GUARDED_BY(mutex_);  // by choice
   std::optional<SequenceFinished> computed_ ABSL_GUARDED_BY(mutex_);  // once all is computed
-  std::optional<KvSendReport> pushed_ ABSL_GUARDED_BY(mutex_);        // once the push has ended
+  std::optional<SendReport> pushed_ ABSL_GUARDED_BY(mutex_);          // once the push has ended
 };
 
 }  // namespace baton

@@ -18,8 +18,8 @@
 
 namespace baton {
 
-// Thread-safe. Borrows all its arguments: they must live until calls() is 0. Owns the threads of the
-// pushes, at most one for each call; the destructor joins them.
+// Thread-safe. Borrows all its arguments: they must live until calls() is 0. Owns the threads of
+// the pushes, at most one for each call; the destructor joins them.
 class PrefillService final : public ReceivingService<internal::v1::PrefillService> {
  public:
   PrefillService(Engine& engine, ChannelCache& channels, const PrefillServiceOptions& options);

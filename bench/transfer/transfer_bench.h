@@ -43,7 +43,7 @@ struct PushVariant {
   std::optional<size_t> message_bytes = {};  // payload to aim at; nullopt: the sender's choice
   int connections = 1;
 };
-// Measures a push from PushClient to PushService with all its checks. The CRCs of the sender's
+// Measures a push from SendDriver to PushService with all its checks. The CRCs of the sender's
 // pages are computed before the measurement, as a prefill worker computes them with the pages; for
 // a cache in a device's memory the push computes them while it stages the pages. Device errors name
 // --device.

@@ -19,10 +19,10 @@
 #include "common/net/metrics.h"
 #include "common/net/server.h"
 #include "common/worker/convert.h"
-#include "decode_worker/attempt_receiver.h"
 #include "decode_worker/attempt_registry.h"
 #include "decode_worker/push_service.h"
-#include "prefill_worker/push_client.h"
+#include "decode_worker/receive_driver.h"
+#include "prefill_worker/send_driver.h"
 
 namespace baton {
 namespace {
@@ -57,8 +57,8 @@ std::vector<uint64_t> Hashes(const TransferCase& transfer, const internal::v1::K
   return PageHashes(Identity(), /*cache_salt=*/"", shape.numerics(), TokenIds(transfer));
 }
 
-KvReceiver::Config ReceiverConfig(const TransferCase& transfer, uint32_t attempt) {
-  KvReceiver::Config config;
+ReceiveConfig ReceiverConfig(const TransferCase& transfer, uint32_t attempt) {
+  ReceiveConfig config;
   config.key = KeyOf(attempt);
   config.capability = kCapability;
   config.identity = Identity();
@@ -71,9 +71,9 @@ KvReceiver::Config ReceiverConfig(const TransferCase& transfer, uint32_t attempt
   return config;
 }
 
-KvSender::Config SenderConfig(const TransferCase& transfer, uint32_t attempt,
-                              std::optional<size_t> message_bytes) {
-  KvSender::Config config;
+SendConfig SenderConfig(const TransferCase& transfer, uint32_t attempt,
+                        std::optional<size_t> message_bytes) {
+  SendConfig config;
   *config.open.mutable_key() = KeyOf(attempt);
   config.open.set_capability(kCapability);
   *config.open.mutable_identity() = Identity();
@@ -110,20 +110,20 @@ absl::Status ReceivePushes(const TransferCase& transfer, uint32_t attempts,
   ThreadGroup receivers;  // they call `expect`
   expect = [&](uint32_t attempt) {
     if (attempt > attempts) return;
-    auto receiver = std::make_shared<std::weak_ptr<AttemptReceiver>>();
-    AttemptReceiver::Callbacks callbacks;
-    callbacks.take_blocks = [&cache, receiver](const KvReceiver::TakeBlocks&) {
+    auto receiver = std::make_shared<std::weak_ptr<ReceiveDriver>>();
+    ReceiveDriver::Callbacks callbacks;
+    callbacks.take_blocks = [&cache, receiver](const ReceiveAction::TakeBlocks&) {
       if (const auto self = receiver->lock()) self->Grant(cache.block_table, /*start_token=*/0);
     };
-    callbacks.committed = [&expect, attempt](const KvReceiver::CommitSequence&) {
+    callbacks.committed = [&expect, attempt](const ReceiveAction::CommitSequence&) {
       expect(attempt + 1);
     };
     callbacks.failed = [](const absl::Status& status) {
       LogWarning("receiver: {}", std::string(status.message()));
     };
-    callbacks.release_blocks = [](const KvReceiver::ReleaseBlocks&) {};
+    callbacks.release_blocks = [](const ReceiveAction::ReleaseBlocks&) {};
     callbacks.received = [](uint64_t) {};
-    const auto made = std::make_shared<AttemptReceiver>(
+    const auto made = std::make_shared<ReceiveDriver>(
         ReceiverConfig(transfer, attempt), *cache.cache, cache.staging.get(), std::move(callbacks));
     *receiver = made;
     const absl::Status admitted =
@@ -153,12 +153,12 @@ void StoreAllPageCrcs(const TransferCase& transfer, TransferCache& cache) {
 }
 
 // Announces every layer of every chunk, as a prefill call whose computation takes no time.
-void AnnounceAll(const TransferCase& transfer, const TransferCache& cache, PushClient& push) {
+void AnnounceAll(const TransferCase& transfer, const TransferCache& cache, SendDriver& push) {
   const int block_size = transfer.layout.block_size;
   for (int first = 0; first < transfer.tokens; first += transfer.chunk_tokens) {
     const int end = std::min(first + transfer.chunk_tokens, transfer.tokens);
     for (int layer = 0; layer < transfer.layout.layers; ++layer) {
-      KvSender::LayerReady ready{layer, first, end - first, {}};
+      SendEvent::LayerReady ready{layer, first, end - first, {}};
       for (int token = first; token < end && cache.staging == nullptr; token += kKvPageTokens) {
         ready.page_crcs.push_back(
             cache.cache->PageCrc(cache.block_table[static_cast<size_t>(token / block_size)], layer,
@@ -166,31 +166,30 @@ void AnnounceAll(const TransferCase& transfer, const TransferCache& cache, PushC
       }
       push.PostLayer(std::move(ready), cache.block_table);
     }
-    push.Post(KvSender::ChunkReady{end});
+    push.Post(SendEvent::ChunkReady{end});
   }
   internal::v1::OutputToken token;
   token.mutable_token()->set_token_id(1);
-  push.Post(KvSender::FirstToken{std::move(token)});
+  push.Post(SendEvent::FirstToken{std::move(token)});
 }
 
 using Channels = std::vector<std::shared_ptr<grpc::Channel>>;
 
 absl::StatusOr<TransferSample> PushOnce(const TransferCase& transfer, const TransferCache& cache,
-                                        KvSender::Config config, Channels channels,
-                                        pid_t receiver) {
+                                        SendConfig config, Channels channels, pid_t receiver) {
   std::promise<absl::Status> finished;
-  PushClient::Options options;
-  options.sender = std::move(config);
+  SendDriver::Options options;
+  options.config = std::move(config);
   options.cache_base = cache.data();
   options.staging = cache.staging.get();
   options.channels = std::move(channels);
   options.callbacks = {
       .finished = [&](const absl::Status& status,
-                      const KvSendReport&) { finished.set_value(status); },
+                      const SendReport&) { finished.set_value(status); },
       .release_blocks = [] {},
       .drop_channel = [] {},
   };
-  PushClient push(std::move(options));
+  SendDriver push(std::move(options));
   const TransferMeter meter(receiver);
   std::thread thread([&push] { push.Run(); });
   AnnounceAll(transfer, cache, push);

@@ -2,9 +2,9 @@
 // They are compiled in only with BATON_FAILPOINTS (the preset `failpoints`). In other builds the
 // macros leave nothing behind.
 //
-//   BATON_FAILPOINT("kv_receiver.before_commit");
+//   BATON_FAILPOINT("receive_machine.before_commit");
 //   BATON_RETURN_IF_ERROR(BATON_FAILPOINT_STATUS("prefill.before_submit"));
-//   BATON_FAILPOINT_BYTES("push_client.header", header.data(), header.size());
+//   BATON_FAILPOINT_BYTES("send_driver.header", header.data(), header.size());
 //
 // A point does what it was armed for: by the environment variable BATON_FAILPOINTS when the process
 // starts, or over a socket while it runs (failpoint_socket.h). Both take a plan:

@@ -59,44 +59,44 @@ HandoffPair::HandoffPair(const PairOptions& options) : options_(options), random
 
   internal::v1::KvShape shape = open.shape();
   shape.set_block_size(static_cast<uint32_t>(options.receiver_block_size));
-  receiver_.emplace(KvReceiver::Config{.key = open.key(),
-                                       .capability = open.capability(),
-                                       .identity = open.identity(),
-                                       .shape = shape,
-                                       .layout = receiver_layout,
-                                       .token_ids = tokens_,
-                                       .page_hashes = hashes,
-                                       .prompt_length = options.tokens,
-                                       .vocab_size = 1000,
-                                       .limits = {.window_bytes = options.window_bytes}},
+  receiver_.emplace(ReceiveConfig{.key = open.key(),
+                                  .capability = open.capability(),
+                                  .identity = open.identity(),
+                                  .shape = shape,
+                                  .layout = receiver_layout,
+                                  .token_ids = tokens_,
+                                  .page_hashes = hashes,
+                                  .prompt_length = options.tokens,
+                                  .vocab_size = 1000,
+                                  .limits = {.window_bytes = options.window_bytes}},
                     now_);
-  sender_.emplace(KvSender::Config{.open = open,
-                                   .layout = sender_layout,
-                                   .token_ids = tokens_,
-                                   .limits = {.max_payload_bytes = options.max_payload_bytes,
-                                              .min_payload_bytes = options.min_payload_bytes},
-                                   .streams = options.streams});
+  sender_.emplace(SendConfig{.open = open,
+                             .layout = sender_layout,
+                             .token_ids = tokens_,
+                             .limits = {.max_payload_bytes = options.max_payload_bytes,
+                                        .min_payload_bytes = options.min_payload_bytes},
+                             .streams = options.streams});
 
-  engine_events_.push_back(KvSender::Begin{});
+  engine_events_.push_back(SendEvent::Begin{});
   for (int first = 0; first < options.tokens;) {
     const int end = first == 0 && options.cached_by_sender > 0
                         ? options.cached_by_sender
                         : std::min(options.tokens, (first / 64 + 1) * 64);
     for (int layer = 0; layer < sender_layout.layers; ++layer) {
-      KvSender::LayerReady ready{layer, first, end - first, {}};
+      SendEvent::LayerReady ready{layer, first, end - first, {}};
       for (int token = first; token < end; token += kKvPageTokens) {
         ready.page_crcs.push_back(
             sender_blocks_.PageCrc(layer, token, std::min(end, token + kKvPageTokens)));
       }
       engine_events_.push_back(ready);
     }
-    engine_events_.push_back(KvSender::ChunkReady{end});
+    engine_events_.push_back(SendEvent::ChunkReady{end});
     first = end;
   }
   if (options.finish_at_first_token) {
-    engine_events_.push_back(KvSender::Abort{PushAbort::REASON_FINISHED_AT_FIRST_TOKEN});
+    engine_events_.push_back(SendEvent::Abort{PushAbort::REASON_FINISHED_AT_FIRST_TOKEN});
   } else {
-    KvSender::FirstToken first_token;
+    SendEvent::FirstToken first_token;
     first_token.token.mutable_token()->set_token_id(5);
     engine_events_.push_back(first_token);
   }
@@ -128,11 +128,11 @@ void HandoffPair::Run() {
     CutStreams();
     if (!sender_status_ && Chance(options_.cancel_sender)) {
       ++faults_;
-      Deliver(KvSender::Abort{PushAbort::REASON_CANCELLED});
+      Deliver(SendEvent::Abort{PushAbort::REASON_CANCELLED});
     }
     if (!committed_ && !receiver_released_ && Chance(options_.cancel_receiver)) {
       ++faults_;
-      Deliver(KvReceiver::Cancelled{});
+      Deliver(ReceiveEvent::Cancelled{});
     }
     Settle();
     const auto choices = Choices();
@@ -143,8 +143,8 @@ void HandoffPair::Run() {
       const absl::Time next = std::min(sender_->NextDeadline(), receiver_->NextDeadline());
       if (next == absl::InfiniteFuture()) break;
       now_ = std::max(now_, next);
-      Deliver(KvSender::Tick{});
-      Deliver(KvReceiver::Tick{});
+      Deliver(SendEvent::Tick{});
+      Deliver(ReceiveEvent::Tick{});
     }
     Settle();
     CheckCovered();
@@ -191,34 +191,34 @@ void HandoffPair::Step(int choice, int stream) {
   }
 }
 
-void HandoffPair::Deliver(const KvSender::Event& event) {
-  for (const KvSender::Action& action : sender_->Handle(event, now_)) {
+void HandoffPair::Deliver(const SendEvent::Any& event) {
+  for (const SendAction::Any& action : sender_->Handle(event, now_)) {
     std::visit(Overloaded{
-                   [&](const KvSender::OpenStream& open) {
+                   [&](const SendAction::OpenStream& open) {
                      EXPECT_LT(open.stream, options_.streams);
                      EXPECT_EQ(streams_.count(open.stream), 0u);
                      streams_[open.stream].open = true;
                      streams_[open.stream].to_receiver.push_back(
                          {false, open.first.SerializeAsString(), nullptr});
                    },
-                   [&](const KvSender::SendControl& control) {
+                   [&](const SendAction::SendControl& control) {
                      if (!streams_[0].open) return;
                      if (control.drop_queued) DropQueuedData();
                      streams_[0].to_receiver.push_back(
                          {false, control.message.SerializeAsString(), nullptr});
                    },
-                   [&](const KvSender::SendData& data) { SendData(data); },
-                   [&](const KvSender::HalfClose&) {},
-                   [&](const KvSender::CancelStream& cancel) { EndStream(cancel.stream); },
-                   [&](const KvSender::DropChannel&) {
+                   [&](const SendAction::SendData& data) { SendData(data); },
+                   [&](const SendAction::HalfClose&) {},
+                   [&](const SendAction::CancelStream& cancel) { EndStream(cancel.stream); },
+                   [&](const SendAction::DropChannel&) {
                      for (const auto& [id, stream] : streams_) EndStream(id);
                    },
-                   [&](const KvSender::Finished& finished) {
+                   [&](const SendAction::Finished& finished) {
                      EXPECT_FALSE(sender_status_) << "finished once";
                      sender_status_ = finished.status;
                      report_ = finished.report;
                    },
-                   [&](const KvSender::ReleaseBlocks&) {
+                   [&](const SendAction::ReleaseBlocks&) {
                      EXPECT_EQ(slices_alive_, 0) << "blocks given back under live slices";
                      EXPECT_FALSE(sender_released_ || sender_may_release_);
                      sender_may_release_ = true;
@@ -228,14 +228,14 @@ void HandoffPair::Deliver(const KvSender::Event& event) {
   }
 }
 
-void HandoffPair::Deliver(const KvReceiver::Event& event) {
-  for (const KvReceiver::Action& action : receiver_->Handle(event, now_)) {
+void HandoffPair::Deliver(const ReceiveEvent::Any& event) {
+  for (const ReceiveAction::Any& action : receiver_->Handle(event, now_)) {
     std::visit(Overloaded{
-                   [&](const KvReceiver::TakeBlocks&) {
+                   [&](const ReceiveAction::TakeBlocks&) {
                      granted_ = true;
-                     Deliver(KvReceiver::Granted{options_.cached_by_receiver});
+                     Deliver(ReceiveEvent::Granted{options_.cached_by_receiver});
                    },
-                   [&](const KvReceiver::Send& send) {
+                   [&](const ReceiveAction::Send& send) {
                      if (send.message.has_ack()) {
                        const auto& header = sent_headers_.at(send.message.ack().sequence_number());
                        const int end =
@@ -251,23 +251,23 @@ void HandoffPair::Deliver(const KvReceiver::Event& event) {
                      Stream& stream = streams_.at(AtSender(send.stream));
                      if (stream.open) stream.to_sender.push_back(send.message);
                    },
-                   [&](const KvReceiver::EndStream& end) {
+                   [&](const ReceiveAction::EndStream& end) {
                      // The answers sent before still arrive.
                      Stream& stream = streams_.at(AtSender(end.stream));
                      if (stream.open) stream.to_sender.emplace_back();
                    },
-                   [&](const KvReceiver::Copy& copy) {
+                   [&](const ReceiveAction::Copy& copy) {
                      CheckCopy(copy);
                      if (copier_.has_value()) new_copies_.push_back(copy);
                    },
-                   [&](const KvReceiver::Drop& drop) {
+                   [&](const ReceiveAction::Drop& drop) {
                      EXPECT_EQ(messages_.erase(drop.message_id), 1u) << "dropped once";
                    },
-                   [&](const KvReceiver::CommitSequence&) { CheckSequence(); },
-                   [&](const KvReceiver::Failed& failed) {
+                   [&](const ReceiveAction::CommitSequence&) { CheckSequence(); },
+                   [&](const ReceiveAction::Failed& failed) {
                      EXPECT_FALSE(committed_) << failed.status.ToString();
                    },
-                   [&](const KvReceiver::ReleaseBlocks&) {
+                   [&](const ReceiveAction::ReleaseBlocks&) {
                      EXPECT_TRUE(copies_.empty()) << "blocks given back under a copy";
                      if (copier_.has_value()) {
                        EXPECT_EQ(receiver_memory_.backend->copies().to_device(), 0);

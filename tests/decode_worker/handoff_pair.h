@@ -15,11 +15,11 @@
 
 #include "common/handoff/kv_blocks.h"
 #include "common/kv/staging.h"
-#include "decode_worker/kv_receiver.h"
 #include "decode_worker/payload_copier.h"
+#include "decode_worker/receive_machine.h"
 #include "decode_worker/staged_copier.h"
-#include "prefill_worker/kv_sender.h"
 #include "prefill_worker/layer_stager.h"
+#include "prefill_worker/send_machine.h"
 #include "tests/support/late_backend.h"
 
 namespace baton {
@@ -60,7 +60,7 @@ class HandoffPair {
 
   bool committed() const { return committed_; }
   std::optional<absl::Status> sender_status() const { return sender_status_; }
-  const KvSendReport& report() const { return report_; }
+  const SendReport& report() const { return report_; }
   int refusals() const { return refusals_; }
   int faults() const { return faults_; }
   int streams_used() const { return static_cast<int>(carried_.size()); }  // by data
@@ -93,28 +93,26 @@ class HandoffPair {
   void Settle();
   void SettleSender();
   void SettleReceiver();
-  void CopyIsDone(const KvReceiver::CopyDone& done);
-  bool EngineEventIsStaged(const KvSender::Event& event);
+  void CopyIsDone(const ReceiveEvent::CopyDone& done);
+  bool EngineEventIsStaged(const SendEvent::Any& event);
 
-  void Deliver(const KvSender::Event& event);
-  void Deliver(const KvReceiver::Event& event);
+  void Deliver(const SendEvent::Any& event);
+  void Deliver(const ReceiveEvent::Any& event);
   void Step(int choice, int stream);
   void DeliverToReceiver(int stream);
   void DeliverToSender(int stream);
   void FinishOneCopy();
   void EndStream(int stream);
   void CutStreams();
-  void SendData(const KvSender::SendData& data);
+  void SendData(const SendAction::SendData& data);
   void DropQueuedData();
-  void CheckCopy(const KvReceiver::Copy& copy);
-  void CheckCopyDone(const KvReceiver::Copy& copy);
+  void CheckCopy(const ReceiveAction::Copy& copy);
+  void CheckCopyDone(const ReceiveAction::Copy& copy);
   void CheckCovered();
   void CheckSequence();
   bool Chance(int percent) { return static_cast<int>(random_() % 100) < percent; }
-  static KvReceiver::StreamId AtReceiver(int stream) {
-    return static_cast<KvReceiver::StreamId>(stream) + 1;
-  }
-  static int AtSender(KvReceiver::StreamId stream) { return static_cast<int>(stream) - 1; }
+  static PushStreamId AtReceiver(int stream) { return static_cast<PushStreamId>(stream) + 1; }
+  static int AtSender(PushStreamId stream) { return static_cast<int>(stream) - 1; }
   static uint8_t ExpectedByte(int layer, int part, int token, size_t byte);
   bool PageIsRight(int layer, int page) const;
   std::vector<std::pair<int, int>> Choices() const;  // what, stream
@@ -125,10 +123,10 @@ class HandoffPair {
   std::vector<int32_t> tokens_;
   Memory sender_memory_, receiver_memory_;
   KvBlocks &sender_blocks_ = sender_memory_.blocks, &receiver_blocks_ = receiver_memory_.blocks;
-  std::optional<KvSender> sender_;
-  std::optional<KvReceiver> receiver_;
+  std::optional<SendMachine> sender_;
+  std::optional<ReceiveMachine> receiver_;
 
-  std::vector<KvSender::Event> engine_events_;  // of the prefill, in order
+  std::vector<SendEvent::Any> engine_events_;  // of the prefill, in order
   size_t next_engine_event_ = 0;
   struct Stream {
     bool open = false;
@@ -139,7 +137,7 @@ class HandoffPair {
   std::set<int> carried_;
   std::map<uint64_t, KvDataMessage> messages_;
   std::map<uint64_t, internal::v1::KvDataHeader> sent_headers_;
-  std::vector<KvReceiver::Copy> copies_;
+  std::vector<ReceiveAction::Copy> copies_;
   uint64_t next_message_id_ = 1;
 
   std::set<Page> in_copy_, covered_;
@@ -150,7 +148,7 @@ class HandoffPair {
   bool sender_may_release_ = false;
   std::optional<StagedCopier> copier_;
   std::deque<StagedCopier::Event> receiver_staged_;
-  std::vector<KvReceiver::Copy> new_copies_;
+  std::vector<ReceiveAction::Copy> new_copies_;
 
   int slices_alive_ = 0;
   bool granted_ = false;
@@ -160,7 +158,7 @@ class HandoffPair {
   int refusals_ = 0;
   int faults_ = 0;
   std::optional<absl::Status> sender_status_;
-  KvSendReport report_;
+  SendReport report_;
 };
 
 }  // namespace baton

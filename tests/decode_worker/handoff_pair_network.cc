@@ -36,7 +36,7 @@ void HandoffPair::DropQueuedData() {
   streams_[0].to_receiver = std::move(kept);
 }
 
-void HandoffPair::SendData(const KvSender::SendData& data) {
+void HandoffPair::SendData(const SendAction::SendData& data) {
   EXPECT_LE(data.payload_bytes, options_.max_payload_bytes);
   ++slices_alive_;
   carried_.insert(data.stream);
@@ -44,7 +44,7 @@ void HandoffPair::SendData(const KvSender::SendData& data) {
   const auto released = [this, number = data.header.sequence_number()] {
     --slices_alive_;
     if (stager_.has_value()) stager_->Released(number);
-    Deliver(KvSender::SlicesReleased{});
+    Deliver(SendEvent::SlicesReleased{});
   };
   const grpc::ByteBuffer slices = stager_.has_value()
                                       ? MakeKvBuffer(data.header, stager_->Send(data.header), [] {})
@@ -62,7 +62,7 @@ void HandoffPair::SendData(const KvSender::SendData& data) {
 }
 
 void HandoffPair::DeliverToReceiver(int stream) {
-  const KvReceiver::StreamId id_there = AtReceiver(stream);
+  const PushStreamId id_there = AtReceiver(stream);
   ToReceiver message = std::move(streams_[stream].to_receiver.front());
   streams_[stream].to_receiver.pop_front();
   std::vector<std::string> copies = {message.bytes};
@@ -90,22 +90,22 @@ void HandoffPair::DeliverToReceiver(int stream) {
       at += count;
     }
     if (!IsKvData(slices)) {
-      KvReceiver::ControlReceived control{id_there, {}};
+      ReceiveEvent::ControlReceived control{id_there, {}};
       if (control.message.ParseFromString(bytes)) {
         Deliver(control);
       } else {
-        Deliver(KvReceiver::Malformed{id_there, "not a message"});
+        Deliver(ReceiveEvent::Malformed{id_there, "not a message"});
       }
       continue;
     }
     absl::StatusOr<KvDataMessage> data = DecodeKvData(std::move(slices));
     if (!data.ok()) {
-      Deliver(KvReceiver::Malformed{id_there, std::string(data.status().message())});
+      Deliver(ReceiveEvent::Malformed{id_there, std::string(data.status().message())});
       continue;
     }
     const uint64_t id = next_message_id_++;
-    const KvReceiver::DataReceived received{id_there, id, data->header, data->header_crc32c,
-                                            data->payload_bytes};
+    const ReceiveEvent::DataReceived received{id_there, id, data->header, data->header_crc32c,
+                                              data->payload_bytes};
     messages_.emplace(id, *std::move(data));
     Deliver(received);
   }
@@ -115,7 +115,7 @@ void HandoffPair::DeliverToSender(int stream) {
   const PushResponse message = std::move(streams_[stream].to_sender.front());
   streams_[stream].to_sender.pop_front();
   if (message.event_case() == PushResponse::EVENT_NOT_SET) return EndStream(stream);
-  Deliver(KvSender::Response{message, stream});
+  Deliver(SendEvent::Response{message, stream});
 }
 
 // What comes back from the end may send on other streams, and end them.
@@ -127,15 +127,15 @@ void HandoffPair::EndStream(int id) {
     if (message.is_data) message.released();
   }
   stream.to_sender.clear();
-  Deliver(KvSender::StreamEnded{absl::UnavailableError("stream ended"), id});
-  Deliver(KvReceiver::StreamLost{AtReceiver(id)});
+  Deliver(SendEvent::StreamEnded{absl::UnavailableError("stream ended"), id});
+  Deliver(ReceiveEvent::StreamLost{AtReceiver(id)});
 }
 
 void HandoffPair::FinishOneCopy() {
   const size_t index = random_() % copies_.size();
-  const KvReceiver::Copy copy = copies_[index];
+  const ReceiveAction::Copy copy = copies_[index];
   copies_.erase(copies_.begin() + static_cast<std::ptrdiff_t>(index));
-  const KvReceiver::CopyDone done =
+  const ReceiveEvent::CopyDone done =
       CopyPayload(copy, messages_.at(copy.message_id), receiver_blocks_);
   CheckCopyDone(copy);
   Deliver(done);

@@ -14,11 +14,11 @@ uint8_t HandoffPair::ExpectedByte(int layer, int part, int token, size_t byte) {
   return static_cast<uint8_t>(x >> 56);
 }
 
-void HandoffPair::CheckCopy(const KvReceiver::Copy& copy) {
+void HandoffPair::CheckCopy(const ReceiveAction::Copy& copy) {
   EXPECT_TRUE(granted_);
   EXPECT_FALSE(committed_ || receiver_released_) << "a copy into blocks of somebody else";
   EXPECT_FALSE(copy.ranges.empty());
-  for (const KvReceiver::LayerTokens& range : copy.ranges) {
+  for (const LayerTokens& range : copy.ranges) {
     const int end = range.first_token + range.token_count;
     EXPECT_GE(range.first_token, options_.cached_by_receiver);
     EXPECT_LE(end, options_.tokens);
@@ -30,8 +30,8 @@ void HandoffPair::CheckCopy(const KvReceiver::Copy& copy) {
   copies_.push_back(copy);
 }
 
-void HandoffPair::CheckCopyDone(const KvReceiver::Copy& copy) {
-  for (const KvReceiver::LayerTokens& range : copy.ranges) {
+void HandoffPair::CheckCopyDone(const ReceiveAction::Copy& copy) {
+  for (const LayerTokens& range : copy.ranges) {
     const int end = KvPages(range.first_token + range.token_count);
     for (int page = range.first_token / kKvPageTokens; page < end; ++page) {
       EXPECT_EQ(in_copy_.erase({range.layer, page}), 1u);

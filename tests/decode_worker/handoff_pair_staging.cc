@@ -65,13 +65,13 @@ void HandoffPair::MakeStagers() {
   }
 }
 
-bool HandoffPair::EngineEventIsStaged(const KvSender::Event& event) {
+bool HandoffPair::EngineEventIsStaged(const SendEvent::Any& event) {
   if (!stager_.has_value()) return false;
-  if (const auto* layer = std::get_if<KvSender::LayerReady>(&event)) {
+  if (const auto* layer = std::get_if<SendEvent::LayerReady>(&event)) {
     stager_->Add(*layer, sender_memory_.backend->copies().Mark());
     return true;
   }
-  const auto* chunk = std::get_if<KvSender::ChunkReady>(&event);
+  const auto* chunk = std::get_if<SendEvent::ChunkReady>(&event);
   if (chunk != nullptr) stager_->Add(*chunk);
   return chunk != nullptr;
 }
@@ -86,7 +86,7 @@ void HandoffPair::Settle() {
 
 void HandoffPair::SettleSender() {
   if (stager_.has_value()) {
-    for (const KvSender::Event& event :
+    for (const SendEvent::Any& event :
          stager_->Advance(*sender_, {sender_memory_.device, generations_})) {
       Deliver(event);
     }
@@ -100,17 +100,17 @@ void HandoffPair::SettleSender() {
 
 void HandoffPair::SettleReceiver() {
   while (copier_.has_value()) {
-    for (const KvReceiver::Copy& copy : std::exchange(new_copies_, {})) {
+    for (const ReceiveAction::Copy& copy : std::exchange(new_copies_, {})) {
       copier_->Add(copy, messages_.at(copy.message_id));
     }
-    const bool abandon = receiver_->state() == KvReceiver::State::kDraining;
+    const bool abandon = receiver_->state() == ReceiveMachine::State::kDraining;
     const auto done = copier_->Advance(receiver_memory_.device, abandon);
     if (done.empty()) return;
-    for (const KvReceiver::CopyDone& copy : done) CopyIsDone(copy);
+    for (const ReceiveEvent::CopyDone& copy : done) CopyIsDone(copy);
   }
 }
 
-void HandoffPair::CopyIsDone(const KvReceiver::CopyDone& done) {
+void HandoffPair::CopyIsDone(const ReceiveEvent::CopyDone& done) {
   const auto copy = std::find_if(copies_.begin(), copies_.end(), [&done](const auto& other) {
     return other.copy_id == done.copy_id;
   });

@@ -165,7 +165,7 @@ KvDataMessage Message(const Blocks& source, const KvWireFormat& format,
   return *std::move(message);
 }
 
-KvReceiver::Copy CopyOf(const KvDataHeader& header, KvType wire) {
+ReceiveAction::Copy CopyOf(const KvDataHeader& header, KvType wire) {
   // All of layer 1; of layer 2 a page in the middle, and the last.
   return {.copy_id = 9,
           .message_id = 1,
@@ -217,7 +217,7 @@ TEST_F(PayloadCopier, EveryTypeArrivesInEveryOtherAsItsRoundingSays) {
     const KvWireFormat sent(source.layout, c.wire);
     const KvDataHeader header = Header(source, sent);
     const KvDataMessage message = Message(source, sent, header);
-    const KvReceiver::CopyDone done = CopyPayload(CopyOf(header, c.wire), message, target.blocks);
+    const ReceiveEvent::CopyDone done = CopyPayload(CopyOf(header, c.wire), message, target.blocks);
     ASSERT_TRUE(done.ok);
     EXPECT_EQ(done.copy_id, 9u);
     const std::vector<int> in_header = {0, 1, 2, 3, 5, 7};
@@ -284,7 +284,7 @@ TEST_F(PayloadCopier, AFlippedBitOfAPageShowsInItsCrcWhateverTheTypes) {
     Blocks source = Source(c.from);
     const KvWireFormat sent(source.layout, c.wire);
     const KvDataHeader header = Header(source, sent);
-    KvReceiver::Copy copy = CopyOf(header, c.wire);
+    ReceiveAction::Copy copy = CopyOf(header, c.wire);
     copy.ranges = {{1, 16, kTokens - 16}, {2, 16, kTokens - 16}};
     for (int flip = 0; flip < 200; ++flip) {
       const KvDataMessage message = Message(source, sent, header);
@@ -297,7 +297,7 @@ TEST_F(PayloadCopier, AFlippedBitOfAPageShowsInItsCrcWhateverTheTypes) {
       damaged.slices = {grpc::Slice(payload)};
       damaged.payload_bytes = payload.size();
       Blocks target = Target(c.to);
-      const KvReceiver::CopyDone done = CopyPayload(copy, damaged, target.blocks);
+      const ReceiveEvent::CopyDone done = CopyPayload(copy, damaged, target.blocks);
       ASSERT_TRUE(done.ok);
       int different = 0;
       for (int i = 0; i < header.page_crc32c_size(); ++i) {

@@ -42,8 +42,8 @@ class TestWorker {
     KvType kv_dtype = KvType::kF16;
     std::string kv_wire_dtype = "auto";
     bool strict_kv_dtype = false;
-    KvSenderLimits sender_limits = {.max_payload_bytes = 4096, .min_payload_bytes = 0};
-    KvReceiverLimits receiver_limits = {.window_bytes = 16384};
+    SendLimits sender_limits = {.max_payload_bytes = 4096, .min_payload_bytes = 0};
+    ReceiveLimits receiver_limits = {.window_bytes = 16384};
     int max_queued_tokens = 256;
     int kv_connections = 3;
     size_t max_streams = 4096;  // that it receives at once

@@ -14,7 +14,7 @@ namespace {
 
 void OneMessage(ReceiverHarness& harness, FuzzInput& input) {
   const int kind = input.Below(4);
-  const auto stream = static_cast<KvReceiver::StreamId>(1 + input.Below(2));
+  const auto stream = static_cast<PushStreamId>(1 + input.Below(2));
   const size_t low = input.Byte();
   const size_t length = low | static_cast<size_t>(input.Byte()) << 8;
   if (kind == 1) {

@@ -10,7 +10,7 @@ namespace {
 
 using internal::v1::PushRequest;
 
-void SendData(ReceiverHarness& harness, KvReceiver::StreamId stream, FuzzInput& input) {
+void SendData(ReceiverHarness& harness, PushStreamId stream, FuzzInput& input) {
   const int layer = input.Below(ReceiverHarness::kLayers);
   const int layers = 1 + input.Below(ReceiverHarness::kLayers - layer);
   const int first = input.Below(4);
@@ -22,7 +22,7 @@ void SendData(ReceiverHarness& harness, KvReceiver::StreamId stream, FuzzInput& 
   harness.Arrive(stream, bytes);
 }
 
-void SendControl(ReceiverHarness& harness, KvReceiver::StreamId stream, FuzzInput& input) {
+void SendControl(ReceiverHarness& harness, PushStreamId stream, FuzzInput& input) {
   PushRequest message;
   switch (input.Below(6)) {
     case 0:
@@ -46,14 +46,14 @@ void SendControl(ReceiverHarness& harness, KvReceiver::StreamId stream, FuzzInpu
       break;
     }
     default:
-      return harness.Do(KvReceiver::ControlReceived{stream, message});  // an empty one
+      return harness.Do(ReceiveEvent::ControlReceived{stream, message});  // an empty one
   }
   harness.Arrive(stream, message.SerializeAsString());
 }
 
 void OneEvent(ReceiverHarness& harness, FuzzInput& input) {
   const int kind = input.Below(16);
-  const auto stream = static_cast<KvReceiver::StreamId>(1 + input.Below(3));
+  const auto stream = static_cast<PushStreamId>(1 + input.Below(3));
   switch (kind) {
     case 0:
     case 1:
@@ -61,11 +61,11 @@ void OneEvent(ReceiverHarness& harness, FuzzInput& input) {
     case 2:
       return harness.Grant(kKvPageTokens * input.Below(4));
     case 3:
-      return harness.Do(KvReceiver::Malformed{stream, "not a message"});
+      return harness.Do(ReceiveEvent::Malformed{stream, "not a message"});
     case 4:
-      return harness.Do(KvReceiver::StreamLost{stream});
+      return harness.Do(ReceiveEvent::StreamLost{stream});
     case 5:
-      return harness.Do(KvReceiver::Cancelled{});
+      return harness.Do(ReceiveEvent::Cancelled{});
     case 6:
       return harness.Pass(absl::Seconds(input.Byte()));
     case 7:

@@ -31,12 +31,12 @@ ReceiverHarness::ReceiverHarness() {
   receiver_.emplace(config_, now_);
 }
 
-void ReceiverHarness::Do(const KvReceiver::Event& event) {
-  for (const KvReceiver::Action& action : receiver_->Handle(event, now_)) Execute(action);
+void ReceiverHarness::Do(const ReceiveEvent::Any& event) {
+  for (const ReceiveAction::Any& action : receiver_->Handle(event, now_)) Execute(action);
   CheckMemory();
 }
 
-void ReceiverHarness::Arrive(KvReceiver::StreamId stream, const std::string& bytes) {
+void ReceiverHarness::Arrive(PushStreamId stream, const std::string& bytes) {
   if (bytes.empty()) return;
   const size_t half = bytes.size() / 2;
   std::vector<grpc::Slice> slices;
@@ -45,19 +45,19 @@ void ReceiverHarness::Arrive(KvReceiver::StreamId stream, const std::string& byt
   if (!IsKvData(slices)) {
     PushRequest message;
     if (!message.ParseFromString(bytes) || message.has_data()) {
-      return Do(KvReceiver::Malformed{stream, "not a message"});
+      return Do(ReceiveEvent::Malformed{stream, "not a message"});
     }
-    return Do(KvReceiver::ControlReceived{stream, message});
+    return Do(ReceiveEvent::ControlReceived{stream, message});
   }
   absl::StatusOr<KvDataMessage> data = DecodeKvData(std::move(slices));
   if (!data.ok()) {
-    return Do(KvReceiver::Malformed{stream, std::string(data.status().message())});
+    return Do(ReceiveEvent::Malformed{stream, std::string(data.status().message())});
   }
   KvDataHeader header;
   if (header.ParseFromString(data->header)) headers_[header.sequence_number()].push_back(header);
   const uint64_t id = next_message_++;
-  const KvReceiver::DataReceived received{stream, id, data->header, data->header_crc32c,
-                                          data->payload_bytes};
+  const ReceiveEvent::DataReceived received{stream, id, data->header, data->header_crc32c,
+                                            data->payload_bytes};
   messages_.emplace(id, *std::move(data));
   Do(received);
 }
@@ -75,23 +75,23 @@ void ReceiverHarness::Grant(int start_token) {
       }
     }
   }
-  Do(KvReceiver::Granted{start_token});
+  Do(ReceiveEvent::Granted{start_token});
 }
 
 void ReceiverHarness::FinishCopy(size_t index, bool ok, bool damage) {
   if (copies_.empty()) return;
   index %= copies_.size();
-  const KvReceiver::Copy copy = copies_[index];
+  const ReceiveAction::Copy copy = copies_[index];
   copies_.erase(copies_.begin() + static_cast<std::ptrdiff_t>(index));
-  KvReceiver::CopyDone done = CopyPayload(copy, messages_.at(copy.message_id), target_);
+  ReceiveEvent::CopyDone done = CopyPayload(copy, messages_.at(copy.message_id), target_);
   BATON_CHECK(done.ok, "a checked message has all its payload");
   if (damage) {
-    const KvReceiver::LayerTokens& range = copy.ranges.front();
+    const LayerTokens& range = copy.ranges.front();
     *target_.Row(range.layer, KvLayout::kKeys, range.first_token) ^= 1;
     done.page_crcs.front() = TargetCrc({range.layer, range.first_token / kKvPageTokens});
   }
   done.ok = ok;
-  for (const KvReceiver::LayerTokens& range : copy.ranges) {
+  for (const LayerTokens& range : copy.ranges) {
     const int end = KvPages(range.first_token + range.token_count);
     for (int page = range.first_token / kKvPageTokens; page < end; ++page) {
       in_copy_.erase({range.layer, page});
@@ -102,33 +102,33 @@ void ReceiverHarness::FinishCopy(size_t index, bool ok, bool damage) {
 
 void ReceiverHarness::Pass(absl::Duration time) {
   now_ += time;
-  if (receiver_->NextDeadline() <= now_) Do(KvReceiver::Tick{});
+  if (receiver_->NextDeadline() <= now_) Do(ReceiveEvent::Tick{});
 }
 
 void ReceiverHarness::End() {
-  Do(KvReceiver::Cancelled{});
+  Do(ReceiveEvent::Cancelled{});
   while (!copies_.empty()) FinishCopy(0, true, false);
-  BATON_CHECK(receiver_->state() == KvReceiver::State::kGone, "a cancelled attempt goes");
+  BATON_CHECK(receiver_->state() == ReceiveMachine::State::kGone, "a cancelled attempt goes");
   BATON_CHECK(released_, "its blocks come back");
   BATON_CHECK(messages_.empty(), "it holds no message");
 }
 
-void ReceiverHarness::Execute(const KvReceiver::Action& action) {
-  if (std::holds_alternative<KvReceiver::TakeBlocks>(action)) {
+void ReceiverHarness::Execute(const ReceiveAction::Any& action) {
+  if (std::holds_alternative<ReceiveAction::TakeBlocks>(action)) {
     BATON_CHECK(!asked_, "blocks are taken once");
     asked_ = true;
-  } else if (const auto* send = std::get_if<KvReceiver::Send>(&action)) {
+  } else if (const auto* send = std::get_if<ReceiveAction::Send>(&action)) {
     if (send->message.has_ack()) OnAck(send->message.ack().sequence_number());
-  } else if (const auto* copy = std::get_if<KvReceiver::Copy>(&action)) {
+  } else if (const auto* copy = std::get_if<ReceiveAction::Copy>(&action)) {
     OnCopy(*copy);
-  } else if (const auto* drop = std::get_if<KvReceiver::Drop>(&action)) {
+  } else if (const auto* drop = std::get_if<ReceiveAction::Drop>(&action)) {
     BATON_CHECK(messages_.erase(drop->message_id) == 1, "a message is dropped once");
-  } else if (std::holds_alternative<KvReceiver::CommitSequence>(action)) {
+  } else if (std::holds_alternative<ReceiveAction::CommitSequence>(action)) {
     OnCommit();
-  } else if (std::holds_alternative<KvReceiver::Failed>(action)) {
+  } else if (std::holds_alternative<ReceiveAction::Failed>(action)) {
     BATON_CHECK(!committed_ && !failed_ && !released_, "one end");
     failed_ = true;
-  } else if (std::holds_alternative<KvReceiver::ReleaseBlocks>(action)) {
+  } else if (std::holds_alternative<ReceiveAction::ReleaseBlocks>(action)) {
     BATON_CHECK(!released_ && copies_.empty(), "blocks go back once, and not under a copy");
     released_ = true;
   }
@@ -145,10 +145,10 @@ void ReceiverHarness::OnCommit() {
   }
 }
 
-void ReceiverHarness::OnCopy(const KvReceiver::Copy& copy) {
+void ReceiverHarness::OnCopy(const ReceiveAction::Copy& copy) {
   BATON_CHECK(granted_ && !committed_ && !released_ && !failed_, "a copy into others' blocks");
   BATON_CHECK(messages_.count(copy.message_id) == 1 && !copy.ranges.empty(), "a copy of nothing");
-  for (const KvReceiver::LayerTokens& range : copy.ranges) {
+  for (const LayerTokens& range : copy.ranges) {
     const int end = range.first_token + range.token_count;
     BATON_CHECK(range.layer >= 0 && range.layer < kLayers && range.first_token >= start_token_ &&
                     range.token_count > 0 && end <= kTokens,

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "common/handoff/kv_blocks.h"
-#include "decode_worker/kv_receiver.h"
 #include "decode_worker/payload_copier.h"
+#include "decode_worker/receive_machine.h"
 
 namespace baton {
 
@@ -24,9 +24,9 @@ class ReceiverHarness {
 
   ReceiverHarness();
 
-  void Do(const KvReceiver::Event& event);
+  void Do(const ReceiveEvent::Any& event);
   // A message as it comes off the network.
-  void Arrive(KvReceiver::StreamId stream, const std::string& bytes);
+  void Arrive(PushStreamId stream, const std::string& bytes);
   // The engine's answer, when it was asked for blocks.
   void Grant(int start_token);
   // The copy with that index of those in flight; `damage` changes what it has written.
@@ -46,8 +46,8 @@ class ReceiverHarness {
  private:
   using Page = std::pair<int, int>;  // layer, page
 
-  void Execute(const KvReceiver::Action& action);
-  void OnCopy(const KvReceiver::Copy& copy);
+  void Execute(const ReceiveAction::Any& action);
+  void OnCopy(const ReceiveAction::Copy& copy);
   void OnAck(uint64_t sequence_number);
   void OnCommit();
   bool InPlace(const internal::v1::KvDataHeader& header, std::map<Page, uint32_t>& pages) const;
@@ -58,11 +58,11 @@ class ReceiverHarness {
   KvLayout layout_;
   std::vector<uint8_t> source_memory_, target_memory_;
   KvBlocks source_, target_;
-  KvReceiver::Config config_;
-  std::optional<KvReceiver> receiver_;
+  ReceiveConfig config_;
+  std::optional<ReceiveMachine> receiver_;
   std::map<uint64_t, KvDataMessage> messages_;
   std::map<uint64_t, std::vector<internal::v1::KvDataHeader>> headers_;  // by sequence number
-  std::vector<KvReceiver::Copy> copies_;
+  std::vector<ReceiveAction::Copy> copies_;
   std::set<Page> in_copy_;
   std::map<Page, uint32_t> covered_;  // CRC of what was accepted
   uint64_t next_message_ = 1;

@@ -14,12 +14,12 @@ from cluster import Cluster, complete, request, wait_until
 from failpoints import Failpoints, table
 
 PARTS = {
-    "prefill": ("prefill", "kv_sender", "kv_buffer", "push_client", "engine"),
-    "decode": ("decode", "attempt_registry", "push_reactor", "kv_receiver", "payload_copier", "engine"),
+    "prefill": ("prefill", "send_machine", "kv_buffer", "send_driver", "engine"),
+    "decode": ("decode", "attempt_registry", "receive_stream", "receive_machine", "payload_copier", "engine"),
 }
 # A request whose first token is its last: the hand-off under way is for nothing.
-AT_AN_ABORT = [("prefill", "kv_sender.before_abort"), ("decode", "kv_receiver.before_abort"),
-               ("decode", "kv_receiver.before_release"), ("decode", "decode.push_failed"), ("decode", "engine.before_release")]
+AT_AN_ABORT = [("prefill", "send_machine.before_abort"), ("decode", "receive_machine.before_abort"),
+               ("decode", "receive_machine.before_release"), ("decode", "decode.push_failed"), ("decode", "engine.before_release")]
 # The next attempt finds the one before, whose prefill worker died before it opened its push.
 AT_THE_NEXT_ATTEMPT = [("decode", "attempt_registry.before_supersede")]
 # Of lack of blocks, in a test of its own.
@@ -92,12 +92,12 @@ def test_a_worker_that_dies_at_a_point_changes_no_token(pair, role, name, sample
     asked, right = undisturbed(pair, sampled, (role, name) in AT_AN_ABORT)
     points.arm(f"{name}=kill@1")
     if (role, name) in AT_THE_NEXT_ATTEMPT:
-        pair.points[pair.prefill[0]].arm("kv_sender.before_open=kill@1")
+        pair.points[pair.prefill[0]].arm("send_machine.before_open=kill@1")
     fired = points.fired(name)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         running = pool.submit(complete, pair.stub, asked, timeout_s=60)
         if (role, name) in AT_THE_NEXT_ATTEMPT:
-            pair.points[pair.prefill[0]].wait_killed(DEAD_S, "prefill kv_sender.before_open")
+            pair.points[pair.prefill[0]].wait_killed(DEAD_S, "prefill send_machine.before_open")
             pair.prefill[0].start()
         points.wait_killed(DEAD_S, f"{role} {name}")
         worker.start()
@@ -177,7 +177,7 @@ def test_a_flipped_bit_is_found_and_changes_no_token(pair, role, name):
     assert points.fired(name) == fired + 1
 
 
-@pytest.mark.parametrize("role,name", [("prefill", "kv_sender.before_commit"), ("decode", "kv_receiver.committed")])
+@pytest.mark.parametrize("role,name", [("prefill", "send_machine.before_commit"), ("decode", "receive_machine.committed")])
 def test_a_worker_that_hesitates_delays_and_nothing_else(pair, role, name):
     points = pair.points[getattr(pair, role)[0]]
     fired = points.fired(name)
@@ -187,10 +187,10 @@ def test_a_worker_that_hesitates_delays_and_nothing_else(pair, role, name):
     assert points.fired(name) == fired + 1
 
 
-@pytest.mark.parametrize("role,name,sampled", [("prefill", "kv_sender.before_data", False),
-                                               ("prefill", "kv_sender.before_commit", True),
-                                               ("decode", "kv_receiver.before_copy", True),
-                                               ("decode", "kv_receiver.committed", False)])
+@pytest.mark.parametrize("role,name,sampled", [("prefill", "send_machine.before_data", False),
+                                               ("prefill", "send_machine.before_commit", True),
+                                               ("decode", "receive_machine.before_copy", True),
+                                               ("decode", "receive_machine.committed", False)])
 def test_a_worker_that_stops_at_a_point_is_given_up_and_what_it_says_when_it_wakes_is_not_heard(pair, role, name, sampled):
     """It wakes when the router has given it up, in the middle of what it did, and serves the next attempt."""
     pair.points[getattr(pair, role)[0]].arm(f"{name}=stop@1")
@@ -225,7 +225,7 @@ def test_a_request_that_kills_four_workers_at_one_place_is_poison_and_others_are
 
 
 def test_the_environment_arms_a_worker_from_its_start(pair):
-    worker, name = pair.decode[0], "kv_receiver.before_commit"
+    worker, name = pair.decode[0], "receive_machine.before_commit"
     worker.kill()
     armed = Failpoints(worker, f"{name}=kill@2")
     worker.start()

@@ -53,39 +53,39 @@ class LayerStagerTest : public testing::Test {
         .wire = KvWireFormat(kLayout, KvType::kF16),
         .post = [this](LayerStager::Event event) { events_.push_back(std::move(event)); },
         .block_generation = [this](int32_t) { return generation_; }});
-    KvSender::Config config;
+    SendConfig config;
     config.layout = kLayout;
     config.token_ids.resize(kTokens);
     config.open.set_token_count(kTokens);
     config.open.set_wire_dtype("f16");
     config.limits.min_payload_bytes = 0;
     sender_.emplace(config);
-    Tell(KvSender::Begin{});
+    Tell(SendEvent::Begin{});
     for (int first = 0; first < kTokens; first += 64) {
       for (int layer = 0; layer < kLayout.layers; ++layer) {
-        stager_->Add(KvSender::LayerReady{layer, first, 64, {}}, backend_->copies().Mark());
+        stager_->Add(SendEvent::LayerReady{layer, first, 64, {}}, backend_->copies().Mark());
       }
-      stager_->Add(KvSender::ChunkReady{first + 64});
+      stager_->Add(SendEvent::ChunkReady{first + 64});
     }
     Advance();
     EXPECT_TRUE(told_.empty() && stager_->idle()) << "the push is not open";
     internal::v1::PushResponse opened;
     opened.mutable_opened()->set_start_token(start_token);
     opened.mutable_opened()->set_window_bytes(1 << 20);
-    Tell(KvSender::Response{opened});
+    Tell(SendEvent::Response{opened});
     Advance();
   }
 
-  void Tell(const KvSender::Event& event) {
-    for (KvSender::Action& action : sender_->Handle(event, absl::UnixEpoch())) {
-      if (const auto* data = std::get_if<KvSender::SendData>(&action)) {
+  void Tell(const SendEvent::Any& event) {
+    for (SendAction::Any& action : sender_->Handle(event, absl::UnixEpoch())) {
+      if (const auto* data = std::get_if<SendAction::SendData>(&action)) {
         sent_.push_back(data->header);
         stager_->Send(data->header);
       }
     }
   }
   void Advance() {
-    for (KvSender::Event& event : stager_->Advance(*sender_, {blocks_, generations_})) {
+    for (SendEvent::Any& event : stager_->Advance(*sender_, {blocks_, generations_})) {
       Tell(event);
       told_.push_back(std::move(event));
     }
@@ -106,7 +106,7 @@ class LayerStagerTest : public testing::Test {
     }));
   }
   absl::Status AbortStatus() const {
-    const auto* abort = told_.empty() ? nullptr : std::get_if<KvSender::Abort>(&told_.back());
+    const auto* abort = told_.empty() ? nullptr : std::get_if<SendEvent::Abort>(&told_.back());
     return abort == nullptr ? absl::OkStatus() : abort->status;
   }
 
@@ -118,8 +118,8 @@ class LayerStagerTest : public testing::Test {
   uint32_t generation_ = 1;
   std::deque<LayerStager::Event> events_;
   std::optional<LayerStager> stager_;
-  std::optional<KvSender> sender_;
-  std::vector<KvSender::Event> told_;
+  std::optional<SendMachine> sender_;
+  std::vector<SendEvent::Any> told_;
   std::vector<internal::v1::KvDataHeader> sent_;
 };
 
@@ -133,17 +133,17 @@ TEST_F(LayerStagerTest, TellsLayersInOrderAndAChunkWhenAllItsLayersAreStaged) {
       internal::v1::PushResponse ack;
       ack.mutable_ack()->set_sequence_number(header.sequence_number());
       ack.mutable_ack()->set_window_bytes(1 << 20);
-      Tell(KvSender::Response{ack});
+      Tell(SendEvent::Response{ack});
     }
     Advance();
   }
   std::vector<std::pair<int, int>> places;
   int chunks = 0;
-  for (const KvSender::Event& event : told_) {
-    if (const auto* layer = std::get_if<KvSender::LayerReady>(&event)) {
+  for (const SendEvent::Any& event : told_) {
+    if (const auto* layer = std::get_if<SendEvent::LayerReady>(&event)) {
       places.emplace_back(layer->first_token / 64, layer->layer);
       EXPECT_EQ(layer->page_crcs.size(), static_cast<size_t>(layer->token_count / 16));
-    } else if (const auto* chunk = std::get_if<KvSender::ChunkReady>(&event)) {
+    } else if (const auto* chunk = std::get_if<SendEvent::ChunkReady>(&event)) {
       EXPECT_EQ(chunk->end_token, 64 * ++chunks);
       EXPECT_EQ(places.back(), std::pair(chunks - 1, kLayout.layers - 1));
     }
@@ -157,9 +157,9 @@ TEST_F(LayerStagerTest, WhatTheReceiverHoldsIsNeitherStagedNorTold) {
   Start(/*staging_pages=*/1000, /*start_token=*/144);
   while (CopiesEnd()) {
   }
-  ASSERT_GT(Told<KvSender::LayerReady>(), 0);
-  for (const KvSender::Event& event : told_) {
-    if (const auto* layer = std::get_if<KvSender::LayerReady>(&event)) {
+  ASSERT_GT(Told<SendEvent::LayerReady>(), 0);
+  for (const SendEvent::Any& event : told_) {
+    if (const auto* layer = std::get_if<SendEvent::LayerReady>(&event)) {
       EXPECT_GE(layer->first_token, 144);
     }
   }
@@ -171,7 +171,7 @@ TEST_F(LayerStagerTest, StagesNoMoreThanThePeerHasUseFor) {
     EXPECT_LE(stager_->held_bytes(), 2 * sender_->flight_limit_bytes());
   }
   EXPECT_GT(stager_->held_bytes(), sender_->flight_limit_bytes()) << "nothing was acknowledged";
-  EXPECT_LT(Told<KvSender::ChunkReady>(), 4);
+  EXPECT_LT(Told<SendEvent::ChunkReady>(), 4);
 }
 
 TEST_F(LayerStagerTest, APageThatIsStagedAgainMustHaveItsCrc) {
@@ -186,7 +186,7 @@ TEST_F(LayerStagerTest, APageThatIsStagedAgainMustHaveItsCrc) {
   }
   EXPECT_EQ(AbortStatus().code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(AbortStatus().message()), HasSubstr("layer 2, tokens 16 to 31"));
-  EXPECT_EQ(Told<KvSender::Abort>(), 1);
+  EXPECT_EQ(Told<SendEvent::Abort>(), 1);
 }
 
 TEST_F(LayerStagerTest, ABlockThatIsAnothersBeforeItsCopyHasEndedEndsThePush) {
@@ -194,13 +194,13 @@ TEST_F(LayerStagerTest, ABlockThatIsAnothersBeforeItsCopyHasEndedEndsThePush) {
   generation_ = 2;
   EXPECT_TRUE(CopiesEnd());
   EXPECT_EQ(AbortStatus().code(), absl::StatusCode::kInternal);
-  EXPECT_EQ(Told<KvSender::LayerReady>(), 0);
+  EXPECT_EQ(Told<SendEvent::LayerReady>(), 0);
 }
 
 TEST_F(LayerStagerTest, AnEndedPushHoldsNoSlotAndIsIdleWithItsLastCopyOnly) {
   Start(/*staging_pages=*/8);
   EXPECT_FALSE(stager_->idle());
-  Tell(KvSender::Abort{});
+  Tell(SendEvent::Abort{});
   Advance();
   EXPECT_FALSE(stager_->idle()) << "copies read the blocks";
   EXPECT_LT(staging_->free_slots(), staging_->slot_count());
@@ -208,7 +208,7 @@ TEST_F(LayerStagerTest, AnEndedPushHoldsNoSlotAndIsIdleWithItsLastCopyOnly) {
   }
   EXPECT_TRUE(stager_->idle());
   EXPECT_EQ(staging_->free_slots(), staging_->slot_count());
-  EXPECT_EQ(Told<KvSender::LayerReady>(), 0);
+  EXPECT_EQ(Told<SendEvent::LayerReady>(), 0);
 }
 
 }  // namespace

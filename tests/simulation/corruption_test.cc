@@ -15,8 +15,8 @@
 #include "gtest/gtest.h"
 
 #include "common/handoff/kv_blocks.h"
-#include "decode_worker/kv_receiver.h"
 #include "decode_worker/payload_copier.h"
+#include "decode_worker/receive_machine.h"
 #include "prefill_worker/kv_buffer.h"
 #include "tests/simulation/sim_random.h"
 #include "tests/support/push_messages.h"
@@ -27,7 +27,7 @@ namespace {
 using internal::v1::KvDataHeader;
 using internal::v1::PushRequest;
 
-constexpr KvReceiver::StreamId kStream = 1;
+constexpr PushStreamId kStream = 1;
 constexpr int kLayers = 4;
 constexpr int kTokens = 64;  // 4 pages of 4 KiB in a layer, 64 KiB in all
 
@@ -91,21 +91,21 @@ class Corruption : public ::testing::Test {
     acks_ = 0;
     refused_ = committed_ = false;
     std::fill(target_memory_.begin(), target_memory_.end(), uint8_t{0xEE});
-    Do(KvReceiver::ControlReceived{kStream, open_});
-    Do(KvReceiver::Granted{0});
+    Do(ReceiveEvent::ControlReceived{kStream, open_});
+    Do(ReceiveEvent::Granted{0});
   }
-  bool receiving() const { return receiver_->state() == KvReceiver::State::kReceiving; }
+  bool receiving() const { return receiver_->state() == ReceiveMachine::State::kReceiving; }
 
-  void Do(const KvReceiver::Event& event) {
-    for (const KvReceiver::Action& action : receiver_->Handle(event, absl::UnixEpoch())) {
-      if (const auto* copy = std::get_if<KvReceiver::Copy>(&action)) {
+  void Do(const ReceiveEvent::Any& event) {
+    for (const ReceiveAction::Any& action : receiver_->Handle(event, absl::UnixEpoch())) {
+      if (const auto* copy = std::get_if<ReceiveAction::Copy>(&action)) {
         Do(CopyPayload(*copy, messages_.at(copy->message_id), target_));
-      } else if (const auto* send = std::get_if<KvReceiver::Send>(&action)) {
+      } else if (const auto* send = std::get_if<ReceiveAction::Send>(&action)) {
         acks_ += send->message.has_ack() ? 1 : 0;
         refused_ = refused_ || send->message.has_refused();
-      } else if (const auto* drop = std::get_if<KvReceiver::Drop>(&action)) {
+      } else if (const auto* drop = std::get_if<ReceiveAction::Drop>(&action)) {
         messages_.erase(drop->message_id);
-      } else if (std::holds_alternative<KvReceiver::CommitSequence>(action)) {
+      } else if (std::holds_alternative<ReceiveAction::CommitSequence>(action)) {
         committed_ = true;
       }
     }
@@ -120,14 +120,14 @@ class Corruption : public ::testing::Test {
     }
     if (!IsKvData(slices)) {
       PushRequest message;
-      if (!message.ParseFromString(bytes)) return Do(KvReceiver::Malformed{kStream, ""});
-      return Do(KvReceiver::ControlReceived{kStream, message});
+      if (!message.ParseFromString(bytes)) return Do(ReceiveEvent::Malformed{kStream, ""});
+      return Do(ReceiveEvent::ControlReceived{kStream, message});
     }
     absl::StatusOr<KvDataMessage> data = DecodeKvData(std::move(slices));
-    if (!data.ok()) return Do(KvReceiver::Malformed{kStream, ""});
+    if (!data.ok()) return Do(ReceiveEvent::Malformed{kStream, ""});
     const uint64_t id = next_message_++;
-    const KvReceiver::DataReceived received{kStream, id, data->header, data->header_crc32c,
-                                            data->payload_bytes};
+    const ReceiveEvent::DataReceived received{kStream, id, data->header, data->header_crc32c,
+                                              data->payload_bytes};
     messages_[id] = *std::move(data);
     Do(received);
   }
@@ -175,9 +175,9 @@ class Corruption : public ::testing::Test {
   KvLayout layout_;
   std::vector<uint8_t> source_memory_, target_memory_;
   KvBlocks source_, target_;
-  KvReceiver::Config config_;
+  ReceiveConfig config_;
   PushRequest open_, commit_;
-  std::optional<KvReceiver> receiver_;
+  std::optional<ReceiveMachine> receiver_;
   std::map<uint64_t, KvDataMessage> messages_;
   uint64_t next_message_ = 1;
   uint64_t next_sequence_ = 1;
@@ -302,7 +302,7 @@ TEST_F(Corruption, EveryFaultIsDetectedAndNoneIsServed) {
     // What the receiver believes to have must be right: the clean message adds the rest.
     if (receiving()) Arrive(EncodeData(Header(range, source_), source_));
     if (receiving()) Arrive(EncodeData(Header({0, kLayers, 0, kTokens}, source_), source_));
-    if (receiving()) Do(KvReceiver::ControlReceived{kStream, commit_});
+    if (receiving()) Do(ReceiveEvent::ControlReceived{kStream, commit_});
     if (committed_) {
       ASSERT_TRUE(TargetHolds({0, kLayers, 0, kTokens}))
           << kDamageNames[static_cast<size_t>(damage)] << " was served, message " << i;
@@ -335,7 +335,7 @@ TEST_F(Corruption, WhatIsCleanIsNeverRefused) {
     sent += expected_acks;
     ASSERT_FALSE(refused_);
     ASSERT_EQ(acks_, expected_acks);
-    Do(KvReceiver::ControlReceived{kStream, commit_});
+    Do(ReceiveEvent::ControlReceived{kStream, commit_});
     ASSERT_TRUE(committed_);
     ASSERT_TRUE(TargetHolds({0, kLayers, 0, kTokens}));
   }

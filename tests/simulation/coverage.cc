@@ -25,8 +25,8 @@ constexpr const char* kRequestEvents[] = {"WorkersChosen",   "Abandoned",      "
                                           "DecodeEnded",     "PrefillMessage", "PrefillEnded",
                                           "ClientCancelled", "ClientBehind",   "ClientCaughtUp",
                                           "TimerFired",      "NoneElsewhere"};
-static_assert(std::size(kSenderEvents) == std::variant_size_v<KvSender::Event>);
-static_assert(std::size(kReceiverEvents) == std::variant_size_v<KvReceiver::Event>);
+static_assert(std::size(kSenderEvents) == std::variant_size_v<SendEvent::Any>);
+static_assert(std::size(kReceiverEvents) == std::variant_size_v<ReceiveEvent::Any>);
 
 struct Transition {
   const char* from;

@@ -7,8 +7,8 @@
 #include <string>
 #include <variant>
 
-#include "decode_worker/kv_receiver.h"
-#include "prefill_worker/kv_sender.h"
+#include "decode_worker/receive_machine.h"
+#include "prefill_worker/send_machine.h"
 #include "tests/simulation/fault_plan.h"
 
 namespace baton {
@@ -18,8 +18,8 @@ struct Coverage {
   static constexpr size_t kEvents = 16;
   // [state before][event, by its place in the variant][state after]
   using Transitions = std::array<std::array<std::array<uint64_t, kStates>, kEvents>, kStates>;
-  static_assert(std::variant_size_v<KvSender::Event> <= kEvents);
-  static_assert(std::variant_size_v<KvReceiver::Event> <= kEvents);
+  static_assert(std::variant_size_v<SendEvent::Any> <= kEvents);
+  static_assert(std::variant_size_v<ReceiveEvent::Any> <= kEvents);
 
   Transitions sender{};
   Transitions receiver{};
@@ -47,10 +47,11 @@ struct Coverage {
   uint64_t joined_streams_lost = 0;  // while their push went on
   uint64_t reordered = 0;  // messages that came after one of a higher number on another stream
 
-  void Count(KvSender::State before, const KvSender::Event& event, KvSender::State after) {
+  void Count(SendMachine::State before, const SendEvent::Any& event, SendMachine::State after) {
     ++sender[static_cast<size_t>(before)][event.index()][static_cast<size_t>(after)];
   }
-  void Count(KvReceiver::State before, const KvReceiver::Event& event, KvReceiver::State after) {
+  void Count(ReceiveMachine::State before, const ReceiveEvent::Any& event,
+             ReceiveMachine::State after) {
     ++receiver[static_cast<size_t>(before)][event.index()][static_cast<size_t>(after)];
   }
   void CountMachine(size_t before, size_t event, size_t after) { ++machine[before][event][after]; }

@@ -97,22 +97,22 @@ DecodeSim::Choice* DecodeSim::FindChoice(Key key, uint32_t number) {
   return found == call->parted.end() ? nullptr : &found->second;
 }
 
-std::unique_ptr<KvReceiver> DecodeSim::MakeReceiver(const SimAttempt& attempt) {
+std::unique_ptr<ReceiveMachine> DecodeSim::MakeReceiver(const SimAttempt& attempt) {
   const std::vector<uint64_t> hashes = PageHashes(SimIdentity(), "", "cpu", attempt.token_ids);
-  return std::make_unique<KvReceiver>(
-      KvReceiver::Config{.key = attempt.key,
-                         .capability = attempt.capability,
-                         .identity = SimIdentity(),
-                         .shape = SimShape(layout_.block_size),
-                         .layout = layout_,
-                         .token_ids = attempt.token_ids,
-                         .page_hashes = hashes,
-                         .prompt_length = attempt.prompt_length,
-                         .choices = static_cast<int>(attempt.choices),
-                         .vocab_size = kSimVocab,
-                         .limits = {.window_bytes = window_bytes_,
-                                    .reservation_timeout = absl::Seconds(30),
-                                    .receive_timeout = absl::Microseconds(receive_timeout_)}},
+  return std::make_unique<ReceiveMachine>(
+      ReceiveConfig{.key = attempt.key,
+                    .capability = attempt.capability,
+                    .identity = SimIdentity(),
+                    .shape = SimShape(layout_.block_size),
+                    .layout = layout_,
+                    .token_ids = attempt.token_ids,
+                    .page_hashes = hashes,
+                    .prompt_length = attempt.prompt_length,
+                    .choices = static_cast<int>(attempt.choices),
+                    .vocab_size = kSimVocab,
+                    .limits = {.window_bytes = window_bytes_,
+                               .reservation_timeout = absl::Seconds(30),
+                               .receive_timeout = absl::Microseconds(receive_timeout_)}},
       sim_.queue.time());
 }
 
@@ -124,15 +124,15 @@ void DecodeSim::Request(Network::StreamId stream, const std::string& bytes) {
   if (call == nullptr) return;
   std::vector<grpc::Slice> slices = Chop(bytes, sim_.random);
   if (!IsKvData(slices)) {
-    KvReceiver::ControlReceived control{stream, {}};
+    ReceiveEvent::ControlReceived control{stream, {}};
     if (!control.message.ParseFromString(bytes)) {
-      return Deliver(key, KvReceiver::Malformed{stream, "not a message"});
+      return Deliver(key, ReceiveEvent::Malformed{stream, "not a message"});
     }
     return Deliver(key, control);
   }
   absl::StatusOr<KvDataMessage> data = DecodeKvData(std::move(slices));
   if (!data.ok()) {
-    return Deliver(key, KvReceiver::Malformed{stream, std::string(data.status().message())});
+    return Deliver(key, ReceiveEvent::Malformed{stream, std::string(data.status().message())});
   }
   KvDataHeader header;
   if (Crc32c(data->header.data(), data->header.size()) == data->header_crc32c &&
@@ -142,8 +142,8 @@ void DecodeSim::Request(Network::StreamId stream, const std::string& bytes) {
     call->highest_number = std::max(call->highest_number, header.sequence_number());
   }
   const uint64_t id = next_message_id_++;
-  const KvReceiver::DataReceived received{stream, id, data->header, data->header_crc32c,
-                                          data->payload_bytes};
+  const ReceiveEvent::DataReceived received{stream, id, data->header, data->header_crc32c,
+                                            data->payload_bytes};
   call->messages.emplace(id, *std::move(data));
   Deliver(key, received);
 }
@@ -163,7 +163,7 @@ void DecodeSim::Open(Network::StreamId stream, const std::string& bytes) {
       streams_[stream] = own;
       call->streams.insert(stream);
       const auto before = call->receiver->state();
-      Deliver(own, KvReceiver::ControlReceived{stream, message});
+      Deliver(own, ReceiveEvent::ControlReceived{stream, message});
       const bool guessed =
           message.has_open() && message.open().capability() != call->attempt.capability;
       if (guessed && call->receiver->state() != before) {
@@ -183,26 +183,26 @@ void DecodeSim::Lost(Network::StreamId stream) {
   const auto bound = streams_.find(stream);
   if (bound == streams_.end()) return;
   const Key key = bound->second;
-  Deliver(key, KvReceiver::StreamLost{stream});
+  Deliver(key, ReceiveEvent::StreamLost{stream});
   if (Call* call = Find(key)) {
     call->streams.erase(stream);
-    const bool goes_on = call->receiver->state() == KvReceiver::State::kReceiving;
+    const bool goes_on = call->receiver->state() == ReceiveMachine::State::kReceiving;
     if (goes_on) ++sim_.coverage.joined_streams_lost;
   }
   streams_.erase(stream);
 }
 
-void DecodeSim::Deliver(Key key, const KvReceiver::Event& event) {
+void DecodeSim::Deliver(Key key, const ReceiveEvent::Any& event) {
   Call* call = Find(key);
   if (call == nullptr) return;
-  const KvReceiver::State before = call->receiver->state();
-  const std::vector<KvReceiver::Action> actions = call->receiver->Handle(event, sim_.queue.time());
-  const KvReceiver::State after = call->receiver->state();
+  const ReceiveMachine::State before = call->receiver->state();
+  const std::vector<ReceiveAction::Any> actions = call->receiver->Handle(event, sim_.queue.time());
+  const ReceiveMachine::State after = call->receiver->state();
   sim_.coverage.Count(before, event, after);
   sim_.Trace(40 + event.index(), static_cast<uint64_t>(key.first), static_cast<uint64_t>(after));
-  for (const KvReceiver::Action& action : actions) Execute(key, *call, action);
+  for (const ReceiveAction::Any& action : actions) Execute(key, *call, action);
   if (!call->released || !call->messages.empty()) return Arm(key, *call);
-  if (after != KvReceiver::State::kGone) sim_.Violation("blocks went back before the end");
+  if (after != ReceiveMachine::State::kGone) sim_.Violation("blocks went back before the end");
   // Late messages still reach the machine for a moment, as one that was being read would.
   core_.process().After(sim_.random.Between(0, 2'000), [this, key] {
     Call* over = Find(key);
@@ -216,32 +216,32 @@ void DecodeSim::Deliver(Key key, const KvReceiver::Event& event) {
   });
 }
 
-void DecodeSim::Execute(Key key, Call& call, const KvReceiver::Action& action) {
-  if (std::holds_alternative<KvReceiver::TakeBlocks>(action)) {
+void DecodeSim::Execute(Key key, Call& call, const ReceiveAction::Any& action) {
+  if (std::holds_alternative<ReceiveAction::TakeBlocks>(action)) {
     core_.process().After(sim_.random.Between(10, 5'000), [this, key] { Grant(key); });
-  } else if (const auto* send = std::get_if<KvReceiver::Send>(&action)) {
+  } else if (const auto* send = std::get_if<ReceiveAction::Send>(&action)) {
     OnSend(call, *send);
-  } else if (const auto* end = std::get_if<KvReceiver::EndStream>(&action)) {
+  } else if (const auto* end = std::get_if<ReceiveAction::EndStream>(&action)) {
     core_.process().After(sim_.random.Between(0, 1'000),
                           [this, stream = end->stream] { network_.End(stream); });
-  } else if (const auto* copy = std::get_if<KvReceiver::Copy>(&action)) {
+  } else if (const auto* copy = std::get_if<ReceiveAction::Copy>(&action)) {
     BeginCopy(key, call, *copy);
-  } else if (const auto* drop = std::get_if<KvReceiver::Drop>(&action)) {
+  } else if (const auto* drop = std::get_if<ReceiveAction::Drop>(&action)) {
     if (call.messages.erase(drop->message_id) != 1) sim_.Violation("a message is dropped twice");
     for (const auto& [id, in_flight] : call.copies) {
       if (in_flight.message_id == drop->message_id) sim_.Violation("a message in copy is dropped");
     }
-  } else if (const auto* commit = std::get_if<KvReceiver::CommitSequence>(&action)) {
+  } else if (const auto* commit = std::get_if<ReceiveAction::CommitSequence>(&action)) {
     Commit(key, call, *commit);
-  } else if (const auto* failed = std::get_if<KvReceiver::Failed>(&action)) {
+  } else if (const auto* failed = std::get_if<ReceiveAction::Failed>(&action)) {
     if (call.committed || call.failed) sim_.Violation("an attempt fails after its end");
     call.failed = true;
     EndCall(call, TransferFailed(failed->status, core_.id().address()));
     // The call ends with it, and so does the attempt.
     core_.process().After(sim_.random.Between(1, 200), [this, key] {
-      if (Find(key) != nullptr) Deliver(key, KvReceiver::Cancelled{});
+      if (Find(key) != nullptr) Deliver(key, ReceiveEvent::Cancelled{});
     });
-  } else if (const auto* release = std::get_if<KvReceiver::ReleaseBlocks>(&action)) {
+  } else if (const auto* release = std::get_if<ReceiveAction::ReleaseBlocks>(&action)) {
     if (call.released) sim_.Violation("blocks are given back twice");
     if (!call.copies.empty()) sim_.Violation("blocks are given back under a copy");
     if (release->resume_tokens.has_value()) Retain(call, *release->resume_tokens);
@@ -253,7 +253,7 @@ void DecodeSim::Execute(Key key, Call& call, const KvReceiver::Action& action) {
 void DecodeSim::Grant(Key key) {
   Call* call = Find(key);
   if (call == nullptr || call->granted || call->released ||
-      call->receiver->state() != KvReceiver::State::kOpen) {
+      call->receiver->state() != ReceiveMachine::State::kOpen) {
     return;
   }
   const std::vector<int32_t>& tokens = call->attempt.token_ids;
@@ -271,11 +271,11 @@ void DecodeSim::Grant(Key key) {
   call->start_token = std::max(cached_tokens, more.tokens);
   sim_.coverage.cached_tokens += static_cast<uint64_t>(cached_tokens);
   sim_.coverage.resumed_tokens += static_cast<uint64_t>(call->start_token - cached_tokens);
-  Deliver(key, KvReceiver::Granted{call->start_token});
+  Deliver(key, ReceiveEvent::Granted{call->start_token});
 }
 
 // I1, I5: what is committed is exactly the KV of these tokens.
-void DecodeSim::Commit(Key key, Call& call, const KvReceiver::CommitSequence& commit) {
+void DecodeSim::Commit(Key key, Call& call, const ReceiveAction::CommitSequence& commit) {
   const int tokens = static_cast<int>(call.attempt.token_ids.size());
   if (call.committed || call.failed || call.released) sim_.Violation("a commit after the end");
   if (!call.copies.empty()) sim_.Violation("a commit under a copy");
@@ -330,7 +330,7 @@ void DecodeSim::Arm(Key key, Call& call) {
     if (due == nullptr) return;
     due->timer = -1;
     if (due->receiver->NextDeadline() <= sim_.queue.time()) {
-      return Deliver(key, KvReceiver::Tick{});
+      return Deliver(key, ReceiveEvent::Tick{});
     }
     Arm(key, *due);
   });

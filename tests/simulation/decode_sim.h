@@ -1,4 +1,4 @@
-// A decode worker of the simulated cluster: a real fence, block pool, prefix cache and KvReceivers,
+// A decode worker of the simulated cluster: a real fence, block pool, prefix cache and ReceiveMachines,
 // memory that they write to, and an engine that decodes what was committed.
 #pragma once
 
@@ -16,8 +16,8 @@
 #include "common/kv/prefix_cache.h"
 #include "common/kv/retained_prefixes.h"
 #include "decode_worker/attempt_fence.h"
-#include "decode_worker/kv_receiver.h"
 #include "decode_worker/payload_copier.h"
+#include "decode_worker/receive_machine.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/worker_core.h"
 
@@ -69,15 +69,15 @@ class DecodeSim {
   };
   struct Call {
     SimAttempt attempt;
-    uint64_t order = 0;                    // of arrival
-    bool local = false;                    // its prompt is computed here
-    std::unique_ptr<KvReceiver> receiver;  // null: local, or it waits for its reservation
-    std::set<uint32_t> going;              // choices that have not ended
-    std::map<uint32_t, Choice> parted;     // of those, once the call is committed
-    Holding held;                          // until they part
+    uint64_t order = 0;                        // of arrival
+    bool local = false;                        // its prompt is computed here
+    std::unique_ptr<ReceiveMachine> receiver;  // null: local, or it waits for its reservation
+    std::set<uint32_t> going;                  // choices that have not ended
+    std::map<uint32_t, Choice> parted;         // of those, once the call is committed
+    Holding held;                              // until they part
     int start_token = 0;
     std::map<uint64_t, KvDataMessage> messages;
-    std::map<uint64_t, KvReceiver::Copy> copies;
+    std::map<uint64_t, ReceiveAction::Copy> copies;
     std::map<uint64_t, internal::v1::KvDataHeader> headers;  // by sequence number, as received
     std::set<Page> in_copy, right;                           // right: copied well, never again
     std::set<Network::StreamId> streams;
@@ -132,19 +132,19 @@ class DecodeSim {
 
   Call* Find(Key key);
   Choice* FindChoice(Key key, uint32_t number);
-  std::unique_ptr<KvReceiver> MakeReceiver(const SimAttempt& attempt);
+  std::unique_ptr<ReceiveMachine> MakeReceiver(const SimAttempt& attempt);
   void Open(Network::StreamId stream, const std::string& bytes);
-  void Deliver(Key key, const KvReceiver::Event& event);
-  void Execute(Key key, Call& call, const KvReceiver::Action& action);
-  void OnSend(Call& call, const KvReceiver::Send& send);
+  void Deliver(Key key, const ReceiveEvent::Any& event);
+  void Execute(Key key, Call& call, const ReceiveAction::Any& action);
+  void OnSend(Call& call, const ReceiveAction::Send& send);
   void Grant(Key key);
-  void BeginCopy(Key key, Call& call, const KvReceiver::Copy& copy);
+  void BeginCopy(Key key, Call& call, const ReceiveAction::Copy& copy);
   void FinishCopy(Key key, uint64_t copy_id);
-  void Commit(Key key, Call& call, const KvReceiver::CommitSequence& commit);
+  void Commit(Key key, Call& call, const ReceiveAction::CommitSequence& commit);
   void Retain(const Call& call, int tokens);
   void Release(Call& call);
   void Arm(Key key, Call& call);
-  bool MayWrite(const Call& call, const KvReceiver::LayerTokens& range);
+  bool MayWrite(const Call& call, const LayerTokens& range);
   void CheckContent(const SimAttempt& attempt, uint32_t choice, const KvBlocks& memory, int tokens,
                     const char* when);
   void CheckMayDecode(const Choice& choice, int token);

@@ -135,7 +135,7 @@ void DecodeSim::End(Key key, const absl::Status& status, PushRefused::Reason rea
 void DecodeSim::EndAttempt(Key key, PushRefused::Reason reason) {
   Call& call = *Find(key);
   call.cancelled = true;
-  if (call.receiver != nullptr) return Deliver(key, KvReceiver::Cancelled{reason});
+  if (call.receiver != nullptr) return Deliver(key, ReceiveEvent::Cancelled{reason});
   std::erase(waiting_, key);
   if (!call.released) Release(call);
   fence_->End(call.attempt.key, call.attempt.choices);

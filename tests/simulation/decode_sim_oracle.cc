@@ -11,7 +11,7 @@ using internal::v1::KvDataHeader;
 namespace {
 
 template <typename Visit>
-void ForEachPage(const KvReceiver::LayerTokens& range, const Visit& visit) {
+void ForEachPage(const LayerTokens& range, const Visit& visit) {
   const int end = range.first_token + range.token_count;
   for (int token = range.first_token; token < end; token += kKvPageTokens) {
     visit(std::pair<int, int>(range.layer, token / kKvPageTokens), token,
@@ -21,7 +21,7 @@ void ForEachPage(const KvReceiver::LayerTokens& range, const Visit& visit) {
 
 }  // namespace
 
-void DecodeSim::OnSend(Call& call, const KvReceiver::Send& send) {
+void DecodeSim::OnSend(Call& call, const ReceiveAction::Send& send) {
   if (send.message.has_refused()) {
     ++sim_.coverage.refusals[static_cast<size_t>(send.message.refused().reason())];
   }
@@ -43,7 +43,7 @@ void DecodeSim::OnSend(Call& call, const KvReceiver::Send& send) {
 }
 
 // I3: only into blocks of this attempt, in the life in which it took them.
-bool DecodeSim::MayWrite(const Call& call, const KvReceiver::LayerTokens& range) {
+bool DecodeSim::MayWrite(const Call& call, const LayerTokens& range) {
   if (!call.granted || call.released || call.committed) return false;
   const int tokens = static_cast<int>(call.attempt.token_ids.size());
   const int end = range.first_token + range.token_count;
@@ -60,11 +60,11 @@ bool DecodeSim::MayWrite(const Call& call, const KvReceiver::LayerTokens& range)
   return true;
 }
 
-void DecodeSim::BeginCopy(Key key, Call& call, const KvReceiver::Copy& copy) {
+void DecodeSim::BeginCopy(Key key, Call& call, const ReceiveAction::Copy& copy) {
   ++sim_.coverage.copies;
   if (call.messages.count(copy.message_id) == 0) sim_.Violation("a copy without its message");
   if (copy.ranges.empty()) sim_.Violation("a copy of nothing");
-  for (const KvReceiver::LayerTokens& range : copy.ranges) {
+  for (const LayerTokens& range : copy.ranges) {
     if (!MayWrite(call, range)) return sim_.Violation("a copy into somebody else's block");
     ForEachPage(range, [&](const Page& page, int, int) {
       if (!call.in_copy.insert(page).second) sim_.Violation("two copies into one page");
@@ -82,15 +82,15 @@ void DecodeSim::FinishCopy(Key key, uint64_t copy_id) {
   if (call == nullptr || call->copies.count(copy_id) == 0) {
     return sim_.Violation("a copy outlives its attempt");
   }
-  const KvReceiver::Copy copy = call->copies.at(copy_id);
+  const ReceiveAction::Copy copy = call->copies.at(copy_id);
   call->copies.erase(copy_id);
-  for (const KvReceiver::LayerTokens& range : copy.ranges) {
+  for (const LayerTokens& range : copy.ranges) {
     if (!MayWrite(*call, range)) return sim_.Violation("a late write into somebody else's block");
   }
-  KvReceiver::CopyDone done =
+  ReceiveEvent::CopyDone done =
       CopyPayload(copy, call->messages.at(copy.message_id), call->held.memory);
   if (sim_.Strikes(Fault::kFailedCopy)) done = {copy_id, false, {}, {}};
-  for (const KvReceiver::LayerTokens& range : copy.ranges) {
+  for (const LayerTokens& range : copy.ranges) {
     ForEachPage(range, [&](const Page& page, int first, int end) {
       call->in_copy.erase(page);
       const bool right = call->attempt.content->Holds(call->held.memory, range.layer, first, end);

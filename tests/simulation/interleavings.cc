@@ -13,7 +13,7 @@ using internal::v1::PushResponse;
 
 namespace {
 
-constexpr KvReceiver::StreamId kStream = 1;
+constexpr PushStreamId kStream = 1;
 
 KvLayout Layout() {
   return {.layers = 1, .kv_heads = 1, .head_dim = 4, .block_size = kKvPageTokens};
@@ -70,12 +70,12 @@ void InterleavingWorld::Take(const Choice& choice) {
       return StartPrefill(choice.request);
     case Kind::kGrant:
       side.granted = true;
-      return ToReceiver(choice.request, KvReceiver::Granted{0});
+      return ToReceiver(choice.request, ReceiveEvent::Granted{0});
     case Kind::kCompute:
       return Compute(choice.request);
     case Kind::kFirstToken: {
       side.first_token_made = true;
-      KvSender::FirstToken first;
+      SendEvent::FirstToken first;
       first.token.mutable_token()->set_token_id(5);
       return ToSender(choice.request, first);
     }
@@ -86,20 +86,20 @@ void InterleavingWorld::Take(const Choice& choice) {
     case Kind::kReleaseSlices:
       --side.released_slices;
       --side.live_slices;
-      return ToSender(choice.request, KvSender::SlicesReleased{});
+      return ToSender(choice.request, SendEvent::SlicesReleased{});
     case Kind::kCopyDone:
       return FinishCopy(choice.request, choice.copy_id);
     case Kind::kNoticeAtPrefill:
       side.prefill_notice = side.prefill_open = false;
-      return ToSender(choice.request, KvSender::StreamEnded{absl::UnavailableError("ended"), 0});
+      return ToSender(choice.request, SendEvent::StreamEnded{absl::UnavailableError("ended"), 0});
     case Kind::kNoticeAtDecode:
       side.decode_notice = false;
-      return ToReceiver(choice.request, KvReceiver::StreamLost{kStream});
+      return ToReceiver(choice.request, ReceiveEvent::StreamLost{kStream});
     case Kind::kDecodeEnds:
     case Kind::kCancelAtDecode:
-      return ToReceiver(choice.request, KvReceiver::Cancelled{});
+      return ToReceiver(choice.request, ReceiveEvent::Cancelled{});
     case Kind::kCancelAtPrefill:
-      return ToSender(choice.request, KvSender::Abort{PushAbort::REASON_CANCELLED});
+      return ToSender(choice.request, SendEvent::Abort{PushAbort::REASON_CANCELLED});
     case Kind::kCut:
       return EndStream(choice.request);
     case Kind::kKillPrefill:
@@ -107,9 +107,9 @@ void InterleavingWorld::Take(const Choice& choice) {
     case Kind::kKillDecode:
       return KillDecode();
     case Kind::kPrefillTimeout:
-      return ToSender(choice.request, KvSender::Tick{}, side.sender->NextDeadline());
+      return ToSender(choice.request, SendEvent::Tick{}, side.sender->NextDeadline());
     case Kind::kDecodeTimeout:
-      return ToReceiver(choice.request, KvReceiver::Tick{}, side.receiver->NextDeadline());
+      return ToReceiver(choice.request, ReceiveEvent::Tick{}, side.receiver->NextDeadline());
   }
 }
 
@@ -118,17 +118,17 @@ void InterleavingWorld::StartDecode(int request) {
   side.decode_started = true;
   decode_owner_ = request;
   const internal::v1::PushOpen open = Open(request, options_.messages);
-  side.receiver = std::make_shared<KvReceiver>(
-      KvReceiver::Config{.key = open.key(),
-                         .capability = open.capability(),
-                         .identity = open.identity(),
-                         .shape = Shape(),
-                         .layout = Layout(),
-                         .token_ids = Tokens(request, options_.messages),
-                         .page_hashes = {open.page_hashes().begin(), open.page_hashes().end()},
-                         .prompt_length = options_.messages * kKvPageTokens,
-                         .vocab_size = kSimVocab,
-                         .limits = {.window_bytes = 2 * PageBytes()}},
+  side.receiver = std::make_shared<ReceiveMachine>(
+      ReceiveConfig{.key = open.key(),
+                    .capability = open.capability(),
+                    .identity = open.identity(),
+                    .shape = Shape(),
+                    .layout = Layout(),
+                    .token_ids = Tokens(request, options_.messages),
+                    .page_hashes = {open.page_hashes().begin(), open.page_hashes().end()},
+                    .prompt_length = options_.messages * kKvPageTokens,
+                    .vocab_size = kSimVocab,
+                    .limits = {.window_bytes = 2 * PageBytes()}},
       absl::UnixEpoch());
 }
 
@@ -136,12 +136,12 @@ void InterleavingWorld::StartPrefill(int request) {
   Side& side = At(request);
   side.prefill_started = true;
   prefill_owner_ = request;
-  side.sender = std::make_shared<KvSender>(
-      KvSender::Config{.open = Open(request, options_.messages),
-                       .layout = Layout(),
-                       .token_ids = Tokens(request, options_.messages),
-                       .limits = {.max_payload_bytes = PageBytes(), .min_payload_bytes = 0}});
-  ToSender(request, KvSender::Begin{});
+  side.sender = std::make_shared<SendMachine>(
+      SendConfig{.open = Open(request, options_.messages),
+                 .layout = Layout(),
+                 .token_ids = Tokens(request, options_.messages),
+                 .limits = {.max_payload_bytes = PageBytes(), .min_payload_bytes = 0}});
+  ToSender(request, SendEvent::Begin{});
 }
 
 void InterleavingWorld::Compute(int request) {
@@ -149,32 +149,32 @@ void InterleavingWorld::Compute(int request) {
   if (prefill_owner_ != request) return;  // its push is over, and its blocks with it
   prefill_content_ = request;
   const int tokens = options_.messages * kKvPageTokens;
-  KvSender::LayerReady ready{0, 0, tokens, {}};
+  SendEvent::LayerReady ready{0, 0, tokens, {}};
   for (int page = 0; page < options_.messages; ++page) {
     ready.page_crcs.push_back(CrcOf(request, page));
   }
   ToSender(request, ready);
-  ToSender(request, KvSender::ChunkReady{tokens});
+  ToSender(request, SendEvent::ChunkReady{tokens});
 }
 
-void InterleavingWorld::ToSender(int request, const KvSender::Event& event, absl::Time now) {
+void InterleavingWorld::ToSender(int request, const SendEvent::Any& event, absl::Time now) {
   Side& side = At(request);
   if (side.sender == nullptr || side.sender_over) return;
-  auto sender = std::make_shared<KvSender>(*side.sender);
-  const std::vector<KvSender::Action> actions = sender->Handle(event, now);
+  auto sender = std::make_shared<SendMachine>(*side.sender);
+  const std::vector<SendAction::Any> actions = sender->Handle(event, now);
   side.sender = sender;
-  for (const KvSender::Action& action : actions) Execute(request, action);
+  for (const SendAction::Any& action : actions) Execute(request, action);
   if (sender->gone()) side.sender_over = true;
 }
 
-void InterleavingWorld::Execute(int request, const KvSender::Action& action) {
+void InterleavingWorld::Execute(int request, const SendAction::Any& action) {
   Side& side = At(request);
-  if (const auto* open = std::get_if<KvSender::OpenStream>(&action)) {
+  if (const auto* open = std::get_if<SendAction::OpenStream>(&action)) {
     side.prefill_open = side.decode_open = true;
     Message message;
     message.control = open->first;
     side.to_decode.push_back(std::move(message));
-  } else if (const auto* control = std::get_if<KvSender::SendControl>(&action)) {
+  } else if (const auto* control = std::get_if<SendAction::SendControl>(&action)) {
     if (!side.prefill_open || side.half_closed) return;
     if (control->drop_queued) {
       std::erase_if(side.to_decode, [&side](const Message& message) {
@@ -185,7 +185,7 @@ void InterleavingWorld::Execute(int request, const KvSender::Action& action) {
     Message message;
     message.control = control->message;
     side.to_decode.push_back(std::move(message));
-  } else if (const auto* data = std::get_if<KvSender::SendData>(&action)) {
+  } else if (const auto* data = std::get_if<SendAction::SendData>(&action)) {
     if (prefill_owner_ != request) Violation("a message from blocks that were given back");
     ++side.live_slices;
     if (!side.prefill_open || side.half_closed) {
@@ -197,15 +197,15 @@ void InterleavingWorld::Execute(int request, const KvSender::Action& action) {
     message.header = data->header;
     message.payload_bytes = data->payload_bytes;
     side.to_decode.push_back(std::move(message));
-  } else if (std::holds_alternative<KvSender::HalfClose>(action)) {
+  } else if (std::holds_alternative<SendAction::HalfClose>(action)) {
     side.half_closed = true;
     Message message;
     message.half_close = true;
     side.to_decode.push_back(std::move(message));
-  } else if (std::holds_alternative<KvSender::CancelStream>(action) ||
-             std::holds_alternative<KvSender::DropChannel>(action)) {
+  } else if (std::holds_alternative<SendAction::CancelStream>(action) ||
+             std::holds_alternative<SendAction::DropChannel>(action)) {
     EndStream(request);
-  } else if (std::holds_alternative<KvSender::ReleaseBlocks>(action)) {
+  } else if (std::holds_alternative<SendAction::ReleaseBlocks>(action)) {
     if (side.live_slices > 0) Violation("blocks given back under live slices");
     if (prefill_owner_ != request) Violation("blocks given back twice");
     prefill_owner_ = -1;
@@ -225,21 +225,21 @@ void InterleavingWorld::Deliver(int request) {
   if (!side.decode_open) return;
   if (side.receiver_over) return EndStream(request);  // no such attempt is expected
   if (!message.is_data) {
-    return ToReceiver(request, KvReceiver::ControlReceived{kStream, message.control});
+    return ToReceiver(request, ReceiveEvent::ControlReceived{kStream, message.control});
   }
   const uint64_t id = side.next_message_id++;
   const std::string header = message.header.SerializeAsString();
   side.held[id] = {message.header, prefill_content_};
   ToReceiver(request,
-             KvReceiver::DataReceived{kStream, id, header, Crc32c(header.data(), header.size()),
-                                      message.payload_bytes});
+             ReceiveEvent::DataReceived{kStream, id, header, Crc32c(header.data(), header.size()),
+                                        message.payload_bytes});
 }
 
 void InterleavingWorld::Answer(int request) {
   Side& side = At(request);
   const PushResponse answer = std::move(side.to_prefill.front());
   side.to_prefill.pop_front();
-  ToSender(request, KvSender::Response{answer, 0});
+  ToSender(request, SendEvent::Response{answer, 0});
 }
 
 // Both ends hear of it, each in its time; what was on its way is lost.
@@ -252,40 +252,40 @@ void InterleavingWorld::EndStream(int request) {
   if (std::exchange(side.decode_open, false)) side.decode_notice = true;
 }
 
-void InterleavingWorld::ToReceiver(int request, const KvReceiver::Event& event, absl::Time now) {
+void InterleavingWorld::ToReceiver(int request, const ReceiveEvent::Any& event, absl::Time now) {
   Side& side = At(request);
   if (side.receiver == nullptr || side.receiver_over) return;
-  auto receiver = std::make_shared<KvReceiver>(*side.receiver);
-  const std::vector<KvReceiver::Action> actions = receiver->Handle(event, now);
+  auto receiver = std::make_shared<ReceiveMachine>(*side.receiver);
+  const std::vector<ReceiveAction::Any> actions = receiver->Handle(event, now);
   side.receiver = receiver;
-  for (const KvReceiver::Action& action : actions) Execute(request, action);
+  for (const ReceiveAction::Any& action : actions) Execute(request, action);
 }
 
-void InterleavingWorld::Execute(int request, const KvReceiver::Action& action) {
+void InterleavingWorld::Execute(int request, const ReceiveAction::Any& action) {
   Side& side = At(request);
-  if (std::holds_alternative<KvReceiver::TakeBlocks>(action)) {
+  if (std::holds_alternative<ReceiveAction::TakeBlocks>(action)) {
     side.asked_for_blocks = true;
-  } else if (const auto* send = std::get_if<KvReceiver::Send>(&action)) {
+  } else if (const auto* send = std::get_if<ReceiveAction::Send>(&action)) {
     if (side.decode_open && side.prefill_open) side.to_prefill.push_back(send->message);
-  } else if (std::holds_alternative<KvReceiver::EndStream>(action)) {
+  } else if (std::holds_alternative<ReceiveAction::EndStream>(action)) {
     // The answers before it still arrive.
     side.decode_open = false;
     if (side.prefill_open) side.prefill_notice = true;
-  } else if (const auto* copy = std::get_if<KvReceiver::Copy>(&action)) {
+  } else if (const auto* copy = std::get_if<ReceiveAction::Copy>(&action)) {
     BeginCopy(request, *copy);
-  } else if (const auto* drop = std::get_if<KvReceiver::Drop>(&action)) {
+  } else if (const auto* drop = std::get_if<ReceiveAction::Drop>(&action)) {
     if (side.held.erase(drop->message_id) != 1) Violation("a message is dropped twice");
-  } else if (std::holds_alternative<KvReceiver::CommitSequence>(action)) {
+  } else if (std::holds_alternative<ReceiveAction::CommitSequence>(action)) {
     if (side.committed || side.failed || !side.copies.empty()) Violation("a commit after the end");
     side.committed = true;
     if (static_cast<int>(side.right.size()) != options_.messages) Violation("committed a hole");
     for (const int content : decode_content_) {
       if (content != request) Violation("committed another request's K and V");
     }
-  } else if (std::holds_alternative<KvReceiver::Failed>(action)) {
+  } else if (std::holds_alternative<ReceiveAction::Failed>(action)) {
     if (side.committed || side.failed) Violation("a failure after the end");
     side.failed = true;
-  } else if (std::holds_alternative<KvReceiver::ReleaseBlocks>(action)) {
+  } else if (std::holds_alternative<ReceiveAction::ReleaseBlocks>(action)) {
     if (!side.copies.empty()) Violation("blocks given back under a copy");
     if (decode_owner_ != request) Violation("blocks given back twice");
     decode_owner_ = -1;
@@ -293,12 +293,12 @@ void InterleavingWorld::Execute(int request, const KvReceiver::Action& action) {
   }
 }
 
-void InterleavingWorld::BeginCopy(int request, const KvReceiver::Copy& copy) {
+void InterleavingWorld::BeginCopy(int request, const ReceiveAction::Copy& copy) {
   Side& side = At(request);
   if (decode_owner_ != request || !side.granted || side.committed) {
     Violation("a copy into somebody else's block");
   }
-  for (const KvReceiver::LayerTokens& range : copy.ranges) {
+  for (const LayerTokens& range : copy.ranges) {
     const int end = KvPages(range.first_token + range.token_count);
     for (int page = range.first_token / kKvPageTokens; page < end; ++page) {
       if (!side.in_copy.insert(page).second) Violation("two copies into one page");
@@ -310,12 +310,12 @@ void InterleavingWorld::BeginCopy(int request, const KvReceiver::Copy& copy) {
 
 void InterleavingWorld::FinishCopy(int request, uint64_t copy_id) {
   Side& side = At(request);
-  const KvReceiver::Copy copy = side.copies.at(copy_id);
+  const ReceiveAction::Copy copy = side.copies.at(copy_id);
   side.copies.erase(copy_id);
   if (decode_owner_ != request) return Violation("a late write into somebody else's block");
-  KvReceiver::CopyDone done{copy_id, true, {}, {}};
+  ReceiveEvent::CopyDone done{copy_id, true, {}, {}};
   const int content = side.held.at(copy.message_id).content;
-  for (const KvReceiver::LayerTokens& range : copy.ranges) {
+  for (const LayerTokens& range : copy.ranges) {
     const int end = KvPages(range.first_token + range.token_count);
     for (int page = range.first_token / kKvPageTokens; page < end; ++page) {
       decode_content_[static_cast<size_t>(page)] = content;

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "decode_worker/kv_receiver.h"
-#include "prefill_worker/kv_sender.h"
+#include "decode_worker/receive_machine.h"
+#include "prefill_worker/send_machine.h"
 
 namespace baton {
 
@@ -96,8 +96,8 @@ class InterleavingWorld {
     int content = 0;
   };
   struct Side {
-    std::shared_ptr<const KvSender> sender;
-    std::shared_ptr<const KvReceiver> receiver;
+    std::shared_ptr<const SendMachine> sender;
+    std::shared_ptr<const ReceiveMachine> receiver;
     bool decode_started = false;
     bool prefill_started = false;
     bool computed = false;
@@ -119,22 +119,22 @@ class InterleavingWorld {
     int released_slices = 0;  // of those that the network gave back; the sender has not heard
     uint64_t next_message_id = 1;
     std::map<uint64_t, Held> held;
-    std::map<uint64_t, KvReceiver::Copy> copies;
+    std::map<uint64_t, ReceiveAction::Copy> copies;
     std::set<int> in_copy, right;  // pages
   };
 
   void ChoicesOf(int request, std::vector<Choice>& choices) const;
   void DisturbancesOf(int request, std::vector<Choice>& choices) const;
-  void ToSender(int request, const KvSender::Event& event, absl::Time now = absl::UnixEpoch());
-  void ToReceiver(int request, const KvReceiver::Event& event, absl::Time now = absl::UnixEpoch());
-  void Execute(int request, const KvSender::Action& action);
-  void Execute(int request, const KvReceiver::Action& action);
+  void ToSender(int request, const SendEvent::Any& event, absl::Time now = absl::UnixEpoch());
+  void ToReceiver(int request, const ReceiveEvent::Any& event, absl::Time now = absl::UnixEpoch());
+  void Execute(int request, const SendAction::Any& action);
+  void Execute(int request, const ReceiveAction::Any& action);
   void StartDecode(int request);
   void StartPrefill(int request);
   void Compute(int request);
   void Deliver(int request);
   void Answer(int request);
-  void BeginCopy(int request, const KvReceiver::Copy& copy);
+  void BeginCopy(int request, const ReceiveAction::Copy& copy);
   void FinishCopy(int request, uint64_t copy_id);
   void EndStream(int request);
   void KillPrefill();

@@ -21,7 +21,7 @@ void InterleavingWorld::ChoicesOf(int request, std::vector<Choice>& choices) con
   const bool receiving = side.receiver != nullptr && !side.receiver_over;
   const bool sending = side.sender != nullptr && !side.sender_over;
   add(receiving && side.asked_for_blocks && !side.granted &&
-          side.receiver->state() == KvReceiver::State::kOpen,
+          side.receiver->state() == ReceiveMachine::State::kOpen,
       Kind::kGrant);
   add(sending && !side.computed, Kind::kCompute);
   add(sending && side.computed && !side.first_token_made, Kind::kFirstToken);

@@ -23,10 +23,10 @@ void AddCrcs(const PageCrcTable& crcs, std::string& out) {
 
 }  // namespace
 
-void MachineState::Append(const KvSender& sender, std::string& out) {
+void MachineState::Append(const SendMachine& sender, std::string& out) {
   Add(out, "S", static_cast<int>(sender.state_), Nanos(sender.started_), Nanos(sender.deadline_),
       sender.start_token_, sender.window_bytes_, sender.next_sequence_number_);
-  for (const KvSender::Range& range : sender.computed_) {
+  for (const SendMachine::Range& range : sender.computed_) {
     Add(out, range.layer, range.first_token, range.end_token);
   }
   Add(out, "checkpoints");
@@ -53,26 +53,26 @@ void MachineState::Append(const KvSender& sender, std::string& out) {
       sender.last_computed_ == absl::InfinitePast());
 }
 
-void MachineState::Append(const KvReceiver& receiver, std::string& out) {
-  const auto add_message = [&out](const KvReceiver::Message& message) {
+void MachineState::Append(const ReceiveMachine& receiver, std::string& out) {
+  const auto add_message = [&out](const ReceiveMachine::Message& message) {
     Add(out, message.stream, message.message_id, message.payload_bytes, ",", message.window_bytes);
     out += message.header.SerializeAsString();
   };
   Add(out, "R", static_cast<int>(receiver.state_), Nanos(receiver.deadline_), receiver.stream_,
       receiver.exact_, receiver.start_token_, receiver.checkpointed_tokens_, receiver.resumable_,
       Nanos(receiver.push_deadline_), receiver.held_bytes_, receiver.next_copy_id_);
-  for (const KvReceiver::StreamId stream : receiver.joined_) Add(out, stream);
-  for (const KvReceiver::Page page : receiver.pages_) Add(out, static_cast<int>(page));
+  for (const PushStreamId stream : receiver.joined_) Add(out, stream);
+  for (const ReceiveMachine::Page page : receiver.pages_) Add(out, static_cast<int>(page));
   AddCrcs(receiver.crcs_, out);
   for (const auto& [id, copy] : receiver.copies_) {
     Add(out, "copy", id);
     add_message(copy.message);
-    for (const KvReceiver::LayerTokens& range : copy.ranges) {
+    for (const LayerTokens& range : copy.ranges) {
       Add(out, range.layer, range.first_token, range.token_count);
     }
   }
   Add(out, "waiting");
-  for (const KvReceiver::Message& message : receiver.waiting_) add_message(message);
+  for (const ReceiveMachine::Message& message : receiver.waiting_) add_message(message);
   for (const auto& [number, refusals] : receiver.refusals_) Add(out, number, refusals);
 }
 

@@ -120,7 +120,7 @@ void PrefillSim::Cancelled(ControlNetwork::CallId call) {
   if (push == nullptr) return StartWaiting();
   push->engine_stopped = true;
   push->call_over = true;
-  if (push->sender != nullptr) return Deliver(key, KvSender::Abort{PushAbort::REASON_CANCELLED});
+  if (push->sender != nullptr) return Deliver(key, SendEvent::Abort{PushAbort::REASON_CANCELLED});
   GiveBlocksBack(*push);
   pushes_.erase(key);
 }
@@ -146,7 +146,7 @@ void PrefillSim::EndCall(Push& push, const absl::Status& status) {
   core_.process().After(1, [this, key] {
     const Push* ended = Find(key);
     if (ended != nullptr && ended->sender != nullptr) {
-      Deliver(key, KvSender::Abort{PushAbort::REASON_FAILED});
+      Deliver(key, SendEvent::Abort{PushAbort::REASON_FAILED});
     }
   });
 }
@@ -224,14 +224,14 @@ void PrefillSim::StartWaiting() {
     if (pushes_.count(key) > 0 || !TakeBlocks(push)) return;
     waiting_.pop_front();
     if (push.attempt.decode >= 0) {
-      push.sender = std::make_unique<KvSender>(
-          KvSender::Config{.open = SimOpen(sim_, push.attempt, layout_.block_size),
-                           .layout = layout_,
-                           .token_ids = push.attempt.token_ids,
-                           .limits = {.max_payload_bytes = max_payload_bytes_,
-                                      .min_payload_bytes = min_payload_bytes_},
-                           .choices = static_cast<int>(push.attempt.choices),
-                           .streams = max_streams_});
+      push.sender = std::make_unique<SendMachine>(
+          SendConfig{.open = SimOpen(sim_, push.attempt, layout_.block_size),
+                     .layout = layout_,
+                     .token_ids = push.attempt.token_ids,
+                     .limits = {.max_payload_bytes = max_payload_bytes_,
+                                .min_payload_bytes = min_payload_bytes_},
+                     .choices = static_cast<int>(push.attempt.choices),
+                     .streams = max_streams_});
     }
     Push& started = pushes_.emplace(key, std::move(push)).first->second;
     core_.Work(sim_.random.Between(0, 2'000), [this, key] {
@@ -240,7 +240,7 @@ void PrefillSim::StartWaiting() {
       PrefillResponse response;
       response.mutable_started()->set_cached_tokens(static_cast<uint32_t>(begun->cached_tokens));
       Tell(*begun, response);
-      if (begun->sender != nullptr) Deliver(key, KvSender::Begin{});
+      if (begun->sender != nullptr) Deliver(key, SendEvent::Begin{});
       Compute(key, 0);
     });
     if (started.attempt.isolate) ++sim_.coverage.isolated;
@@ -256,8 +256,8 @@ bool PrefillSim::MustWait(Key key) const {
   return false;
 }
 
-KvSender::LayerReady PrefillSim::Ready(const Push& push, int layer, int first, int end) const {
-  KvSender::LayerReady ready{layer, first, end - first, {}};
+SendEvent::LayerReady PrefillSim::Ready(const Push& push, int layer, int first, int end) const {
+  SendEvent::LayerReady ready{layer, first, end - first, {}};
   for (int token = first; token < end; token += kKvPageTokens) {
     const int32_t block = push.memory.block_table[static_cast<size_t>(token / layout_.block_size)];
     ready.page_crcs.push_back(const_cast<PrefillSim*>(this)->PageCrc(
@@ -309,7 +309,7 @@ void PrefillSim::ComputeLayer(Key key, Push& push, int layer) {
   MaybeRot(push, layer, first);
   Deliver(key, Ready(push, layer, first, end));
   // As where layers are staged and there is no room for the next before this one is sent.
-  if (key.second % 2 == 0) Deliver(key, KvSender::Flush{});
+  if (key.second % 2 == 0) Deliver(key, SendEvent::Flush{});
 }
 
 // A byte changes under the sender's hands, for a while.
@@ -339,7 +339,7 @@ void PrefillSim::ChunkDone(Key key) {
   Tell(push, response);
   push.computed = push.engine_stopped = end == tokens;
   const bool computed = push.computed;
-  if (push.sender != nullptr) Deliver(key, KvSender::ChunkReady{end});
+  if (push.sender != nullptr) Deliver(key, SendEvent::ChunkReady{end});
   if (computed)
     core_.process().After(sim_.random.Between(10, 500), [this, key] { PromptDone(key); });
 }

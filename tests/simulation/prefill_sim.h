@@ -14,7 +14,7 @@
 #include "common/handoff/kv_blocks.h"
 #include "common/kv/block_pool.h"
 #include "common/kv/prefix_cache.h"
-#include "prefill_worker/kv_sender.h"
+#include "prefill_worker/send_machine.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/worker_core.h"
 
@@ -51,7 +51,7 @@ class PrefillSim {
   using Key = std::pair<int, uint32_t>;  // request, attempt
   struct Push {
     SimAttempt attempt;
-    std::unique_ptr<KvSender> sender;  // null: nothing is to be pushed
+    std::unique_ptr<SendMachine> sender;  // null: nothing is to be pushed
     std::vector<BlockPool::Block> blocks;
     std::vector<BlockPool::Block>
         replaced;               // by equal ones of the prefix cache; the peer reads them
@@ -87,13 +87,13 @@ class PrefillSim {
   void PromptDone(Key key);
   bool MustWait(Key key) const;
   void GiveBlocksBack(Push& push);
-  void Deliver(Key key, const KvSender::Event& event);
-  void Execute(Push& push, const KvSender::Action& action);
+  void Deliver(Key key, const SendEvent::Any& event);
+  void Execute(Push& push, const SendAction::Any& action);
   void PushFinished(Push& push, const absl::Status& status);
-  void SendData(Push& push, const KvSender::SendData& data);
+  void SendData(Push& push, const SendAction::SendData& data);
   std::string Flatten(Key key, const internal::v1::KvDataHeader& header);
   void Arm(Key key, Push& push);
-  KvSender::LayerReady Ready(const Push& push, int layer, int first, int end) const;
+  SendEvent::LayerReady Ready(const Push& push, int layer, int first, int end) const;
   uint32_t& PageCrc(int32_t block, int layer, int page_in_block);
   Push* Find(Key key);
   void CheckUnused(const BlockPool::Block& block);

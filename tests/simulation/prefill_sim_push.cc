@@ -19,7 +19,7 @@ void PrefillSim::Answer(Network::StreamId stream, const std::string& bytes) {
   PushResponse answer;
   if (!answer.ParseFromString(bytes)) answer.Clear();
   const auto [key, number] = found->second;
-  Deliver(key, KvSender::Response{answer, number});
+  Deliver(key, SendEvent::Response{answer, number});
 }
 
 void PrefillSim::Ended(Network::StreamId stream, const absl::Status& status) {
@@ -28,18 +28,18 @@ void PrefillSim::Ended(Network::StreamId stream, const absl::Status& status) {
   const auto [key, number] = found->second;
   streams_.erase(found);
   if (Push* push = Find(key)) push->streams.erase(number);
-  Deliver(key, KvSender::StreamEnded{status, number});
+  Deliver(key, SendEvent::StreamEnded{status, number});
 }
 
-void PrefillSim::Deliver(Key key, const KvSender::Event& event) {
+void PrefillSim::Deliver(Key key, const SendEvent::Any& event) {
   Push* push = Find(key);
   if (push == nullptr) return;
-  const KvSender::State before = push->sender->state();
-  const std::vector<KvSender::Action> actions = push->sender->Handle(event, sim_.queue.time());
-  const KvSender::State after = push->sender->state();
+  const SendMachine::State before = push->sender->state();
+  const std::vector<SendAction::Any> actions = push->sender->Handle(event, sim_.queue.time());
+  const SendMachine::State after = push->sender->state();
   sim_.coverage.Count(before, event, after);
   sim_.Trace(10 + event.index(), static_cast<uint64_t>(key.first), static_cast<uint64_t>(after));
-  for (const KvSender::Action& action : actions) Execute(*push, action);
+  for (const SendAction::Any& action : actions) Execute(*push, action);
   if (!push->sender->gone()) return Arm(key, *push);
   if (!push->blocks_back || push->live_messages > 0) {
     sim_.Violation("a sender is gone before its blocks are back");
@@ -75,13 +75,13 @@ void PrefillSim::PromptDone(Key key) {
     all_end &= response.first_token().ends_sequence();
   }
   if (push->sender == nullptr) return MaybeFinish(key);
-  if (all_end) return Deliver(key, KvSender::Abort{PushAbort::REASON_FINISHED_AT_FIRST_TOKEN});
+  if (all_end) return Deliver(key, SendEvent::Abort{PushAbort::REASON_FINISHED_AT_FIRST_TOKEN});
   for (const internal::v1::OutputToken& token : first_tokens) {
-    Deliver(key, KvSender::FirstToken{token});
+    Deliver(key, SendEvent::FirstToken{token});
   }
 }
 
-void PrefillSim::Execute(Push& push, const KvSender::Action& action) {
+void PrefillSim::Execute(Push& push, const SendAction::Any& action) {
   const auto send = [&](int stream, const internal::v1::PushRequest& message) {
     if (push.streams.count(stream) == 0) return;
     network_.Send(push.streams[stream],
@@ -89,35 +89,35 @@ void PrefillSim::Execute(Push& push, const KvSender::Action& action) {
                    .bytes = [bytes = message.SerializeAsString()] { return bytes; },
                    .released = nullptr});
   };
-  if (const auto* open = std::get_if<KvSender::OpenStream>(&action)) {
+  if (const auto* open = std::get_if<SendAction::OpenStream>(&action)) {
     const Network::StreamId id = network_.Open(index_, push.attempt.decode);
     push.streams[open->stream] = id;
     streams_[id] = {Key{push.attempt.request, push.attempt.attempt}, open->stream};
     if (open->stream > 0) ++sim_.coverage.joins;
     send(open->stream, open->first);
-  } else if (const auto* data = std::get_if<KvSender::SendData>(&action)) {
+  } else if (const auto* data = std::get_if<SendAction::SendData>(&action)) {
     SendData(push, *data);
-  } else if (const auto* control = std::get_if<KvSender::SendControl>(&action)) {
+  } else if (const auto* control = std::get_if<SendAction::SendControl>(&action)) {
     if (control->drop_queued) {
       for (const auto& [number, id] : push.streams) network_.DropQueuedData(id);
     }
     send(0, control->message);
-  } else if (const auto* close = std::get_if<KvSender::HalfClose>(&action)) {
+  } else if (const auto* close = std::get_if<SendAction::HalfClose>(&action)) {
     if (push.streams.count(close->stream) > 0) network_.HalfClose(push.streams[close->stream]);
-  } else if (const auto* cancel = std::get_if<KvSender::CancelStream>(&action)) {
+  } else if (const auto* cancel = std::get_if<SendAction::CancelStream>(&action)) {
     if (push.streams.count(cancel->stream) > 0) network_.Cancel(push.streams[cancel->stream]);
-  } else if (std::holds_alternative<KvSender::DropChannel>(action)) {
+  } else if (std::holds_alternative<SendAction::DropChannel>(action)) {
     for (const auto& [number, id] : push.streams) network_.DropChannel(id);
-  } else if (const auto* finished = std::get_if<KvSender::Finished>(&action)) {
+  } else if (const auto* finished = std::get_if<SendAction::Finished>(&action)) {
     PushFinished(push, finished->status);
-  } else if (std::holds_alternative<KvSender::ReleaseBlocks>(action)) {
+  } else if (std::holds_alternative<SendAction::ReleaseBlocks>(action)) {
     if (push.blocks_back) sim_.Violation("a sender gives its blocks back twice");
     if (push.live_messages > 0) sim_.Violation("a sender gives blocks back under live slices");
     GiveBlocksBack(push);
   }
 }
 
-void PrefillSim::SendData(Push& push, const KvSender::SendData& data) {
+void PrefillSim::SendData(Push& push, const SendAction::SendData& data) {
   const Key key{push.attempt.request, push.attempt.attempt};
   if (data.payload_bytes > max_payload_bytes_) sim_.Violation("a payload above its limit");
   ++push.live_messages;
@@ -144,7 +144,7 @@ void PrefillSim::SendData(Push& push, const KvSender::SendData& data) {
                            return sim_.Violation("slices outlive their sender");
                          }
                          --released->live_messages;
-                         Deliver(key, KvSender::SlicesReleased{Intact(*released)});
+                         Deliver(key, SendEvent::SlicesReleased{Intact(*released)});
                        });
                      }});
 }
@@ -177,7 +177,7 @@ void PrefillSim::Arm(Key key, Push& push) {
     Push* due = Find(key);
     if (due == nullptr) return;
     due->timer = -1;
-    if (due->sender->NextDeadline() <= sim_.queue.time()) return Deliver(key, KvSender::Tick{});
+    if (due->sender->NextDeadline() <= sim_.queue.time()) return Deliver(key, SendEvent::Tick{});
     Arm(key, *due);
   });
 }

@@ -11,8 +11,8 @@ namespace baton {
 using internal::v1::KvDataHeader;
 using internal::v1::PushRequest;
 
-KvReceiver::Config MakeReceiverConfig(const KvLayout& layout, int tokens) {
-  KvReceiver::Config config;
+ReceiveConfig MakeReceiverConfig(const KvLayout& layout, int tokens) {
+  ReceiveConfig config;
   config.key.set_request_id_low(5);
   config.key.set_attempt(2);
   config.capability = "0123456789abcdef";
@@ -31,7 +31,7 @@ KvReceiver::Config MakeReceiverConfig(const KvLayout& layout, int tokens) {
   return config;
 }
 
-PushRequest MakeOpen(const KvReceiver::Config& config) {
+PushRequest MakeOpen(const ReceiveConfig& config) {
   PushRequest request;
   auto& open = *request.mutable_open();
   *open.mutable_key() = config.key;
@@ -44,8 +44,8 @@ PushRequest MakeOpen(const KvReceiver::Config& config) {
   return request;
 }
 
-PushRequest MakeCheckpoint(const KvReceiver::Config& config, const KvBlocks& source,
-                           int start_token, int end_token) {
+PushRequest MakeCheckpoint(const ReceiveConfig& config, const KvBlocks& source, int start_token,
+                           int end_token) {
   const int tokens = static_cast<int>(config.token_ids.size());
   PushRequest request;
   request.mutable_checkpoint()->set_end_token(static_cast<uint32_t>(end_token));
@@ -59,7 +59,7 @@ PushRequest MakeCheckpoint(const KvReceiver::Config& config, const KvBlocks& sou
   return request;
 }
 
-PushRequest MakeCommit(const KvReceiver::Config& config, const KvBlocks& source, int start_token) {
+PushRequest MakeCommit(const ReceiveConfig& config, const KvBlocks& source, int start_token) {
   const int tokens = static_cast<int>(config.token_ids.size());
   PushRequest request;
   auto& token = *request.mutable_commit()->add_first_tokens();
@@ -73,7 +73,7 @@ PushRequest MakeCommit(const KvReceiver::Config& config, const KvBlocks& source,
   return request;
 }
 
-KvDataHeader MakeDataHeader(const KvReceiver::Config& config, const KvBlocks& source, int layer,
+KvDataHeader MakeDataHeader(const ReceiveConfig& config, const KvBlocks& source, int layer,
                             int layers, int first_token, int end_token, uint64_t sequence_number) {
   KvDataHeader header;
   *header.mutable_key() = config.key;

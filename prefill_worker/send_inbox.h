@@ -1,0 +1,92 @@
+// The queue before the thread of one push at the prefill worker: messages in order, and messages
+// whose slices are gone. Its mirror at the decode worker is decode_worker/receive_inbox.h.
+#pragma once
+
+#include <semaphore.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "absl/time/time.h"
+
+#include "common/base/bounded_queue.h"
+#include "prefill_worker/layer_stager.h"
+#include "prefill_worker/send_events.h"
+
+namespace baton {
+
+// Thread rule: Next and Close belong to the push's thread. Everything else may be called from any
+// thread.
+class SendInbox {
+ public:
+  // A computed layer, and the blocks that hold it.
+  struct Layer {
+    SendEvent::LayerReady ready;
+    std::vector<int32_t> block_table;   // empty: it has not changed
+    std::vector<uint32_t> generations;  // [block_table] generations of the blocks
+    uint64_t copies_after = 0;          // the mark of DeviceCopies behind the layer's operations
+  };
+  struct StreamOver {
+    SendEvent::StreamEnded ended;
+    std::shared_ptr<void> last_use;  // destroyed with the message, on the push's thread
+  };
+  // The slices of a message are gone.
+  struct Released {
+    uint64_t sequence_number = 0;
+    bool intact = true;  // false: one of its blocks was given to somebody else before
+  };
+  using Message =
+      std::variant<Layer, SendEvent::ChunkReady, SendEvent::FirstToken, SendEvent::Abort,
+                   SendEvent::Response, StreamOver, Released, LayerStager::Event>;
+  // The generation of a block. It may be called on any thread and does not wait.
+  using Generation = std::function<uint32_t(int32_t block)>;
+  struct HeldBlock {
+    int32_t id = 0;
+    uint32_t generation = 0;  // the block's generation when its bytes were computed
+  };
+
+  explicit SendInbox(Generation generation);
+  ~SendInbox();
+
+  // Adds a message; drops it after Close.
+  void Post(Message message);
+  // Returns the function to call once when the slices of a message are gone. It may be called on
+  // any thread, also deep inside gRPC: it takes no lock and allocates nothing. It checks whether
+  // all `blocks` still have their generations. After it Next returns Released.
+  static std::function<void()> Track(std::shared_ptr<SendInbox> inbox,
+                                     std::vector<HeldBlock> blocks, uint64_t sequence_number = 0);
+  uint32_t GenerationOf(int32_t block) const { return generation_(block); }
+  // Whether all `blocks` still have their generations.
+  bool Intact(const std::vector<HeldBlock>& blocks) const;
+
+  // Waits for the next message; nothing after `timeout`.
+  std::optional<Message> Next(absl::Duration timeout);
+  void Close() { messages_.Close(); }
+
+ private:
+  // A message on the network whose slices are alive.
+  struct Sending {
+    std::shared_ptr<SendInbox> inbox;
+    std::vector<HeldBlock> blocks;
+    Released released;
+    Sending* next = nullptr;
+  };
+  static void SlicesGone(Sending* sending);
+  std::optional<Released> TakeReleased();
+
+  const Generation generation_;
+  // It has at most the layers x chunks of one prompt, an event for each slot of the staging, and an
+  // answer for each stream. That fits, so Post checks it.
+  BoundedQueue<Message> messages_;
+  // Released messages, newest first: a stack that is only ever taken whole.
+  std::atomic<Sending*> released_ = nullptr;
+  Sending* taken_ = nullptr;  // messages taken from the stack, oldest first
+  sem_t changed_;
+};
+
+}  // namespace baton
