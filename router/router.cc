@@ -23,10 +23,6 @@ WorkerRegistry::Options RegistryOptions(const ServedModel& model, const Credenti
       .on_lost = [&runner](uint64_t id, const absl::Status& why) { runner->WorkerLost(id, why); },
       .on_up = [&metrics](const WorkerTarget& target,
                           bool up) { metrics.SetUp(target.address, RoleName(target.role), up); },
-      .on_circuit =
-          [&metrics](const WorkerTarget& target, bool open) {
-            metrics.SetCircuitOpen(target.address, RoleName(target.role), open);
-          },
       .on_pages =
           [&metrics](const WorkerTarget& target, size_t pages) {
             metrics.SetPrefixPages(target.address, RoleName(target.role), pages);
@@ -41,24 +37,27 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
       admission_(options_.admission),
       router_metrics_(metrics, admission_),
       loop_(std::make_unique<EventLoop>()),
+      fleet_(std::make_unique<Fleet>([this](const WorkerTarget& target, bool open) {
+        router_metrics_.SetCircuitOpen(target.address, RoleName(target.role), open);
+      })),
       registry_(std::make_unique<WorkerRegistry>(
-          *loop_, fleet_, RegistryOptions(model, credentials, router_metrics_, runner_))),
+          *loop_, *fleet_, view_, RegistryOptions(model, credentials, router_metrics_, runner_))),
       runner_(std::make_unique<RequestRunner>(RequestRunner::Parts{.loop = *loop_,
-                                                                   .registry = *registry_,
-                                                                   .metrics = router_metrics_,
-                                                                   .fleet = fleet_,
-                                                                   .admission = admission_},
+                                                                   .fleet = *fleet_,
+                                                                   .view = view_,
+                                                                   .admission = admission_,
+                                                                   .metrics = router_metrics_},
                                               options_.runner)),
       pool_(
           std::make_unique<PreparingPool>(options_.tokenizer_threads, options_.admission.requests)),
       service_({.loop = *loop_,
                 .model = model,
-                .fleet = fleet_,
+                .fleet = view_,
                 .admission = admission_,
                 .pool = *pool_,
                 .runner = *runner_,
                 .metrics = router_metrics_,
-                .disaggregation = options_.runner.placement.disaggregation},
+                .disaggregation = options_.runner.dispatch.placement.disaggregation},
                options_.default_deadline) {
   loop_->Post([this] { registry_->Start(); });
   poller_ = std::make_unique<TargetPoller>(
@@ -81,7 +80,7 @@ Router::~Router() {
 }
 
 bool Router::Ready() const {
-  return fleet_.Get().CanServe(options_.runner.placement.disaggregation);
+  return view_.Get().CanServe(options_.runner.dispatch.placement.disaggregation);
 }
 
 size_t Router::RunningRequests() {

@@ -9,6 +9,7 @@
 #include "common/net/metrics.h"
 #include "router/calls/event_loop.h"
 #include "router/dispatch/admission.h"
+#include "router/fleet/fleet.h"
 #include "router/fleet/fleet_view.h"
 #include "router/fleet/worker_registry.h"
 #include "router/fleet/worker_targets.h"
@@ -44,8 +45,8 @@ class Router {
   // A request that came now would find its workers.
   bool Ready() const;
   // Every worker that it was told of is ready.
-  bool AllWorkersReady() const { return fleet_.Get().all_ready; }
-  FleetSummary fleet() const { return fleet_.Get(); }
+  bool AllWorkersReady() const { return view_.Get().all_ready; }
+  FleetSummary fleet() const { return view_.Get(); }
   uint32_t waiting_requests() const { return admission_.waiting_requests(); }
 
   void RefuseNew() { service_.RefuseNew(); }
@@ -56,10 +57,11 @@ class Router {
  private:
   friend class RouterFixture;  // of tests, which have it look back on times that were not
   const RouterOptions options_;
-  FleetView fleet_;
+  FleetView view_;
   Admission admission_;
   RouterMetrics router_metrics_;
   std::unique_ptr<EventLoop> loop_;
+  std::unique_ptr<Fleet> fleet_;
   std::unique_ptr<WorkerRegistry> registry_;
   std::unique_ptr<RequestRunner> runner_;
   std::unique_ptr<PreparingPool> pool_;

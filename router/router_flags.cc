@@ -75,10 +75,11 @@ absl::Status RouterFlags::Finish() {
   router.admission.bytes = max_waiting_bytes;
   router.admission.max_queue_time =
       max_queue_time == absl::ZeroDuration() ? absl::InfiniteDuration() : max_queue_time;
-  router.runner.placement.policy = policy == "round_robin"    ? PlacementPolicy::kRoundRobin
-                                   : policy == "least_loaded" ? PlacementPolicy::kLeastLoaded
-                                                              : PlacementPolicy::kPrefixAware;
-  return SetDisaggregation(disaggregate, router.runner.placement);
+  router.runner.dispatch.placement.policy = policy == "round_robin" ? PlacementPolicy::kRoundRobin
+                                            : policy == "least_loaded"
+                                                ? PlacementPolicy::kLeastLoaded
+                                                : PlacementPolicy::kPrefixAware;
+  return SetDisaggregation(disaggregate, router.runner.dispatch.placement);
 }
 
 }  // namespace baton

@@ -52,7 +52,7 @@ ARROWS = {
     "router/placement": "base router/request",
     "router/calls": "base rpc",
     "router/fleet": "base rpc net protocol router/calls router/placement",
-    "router/dispatch": "base router/request",
+    "router/dispatch": "base rpc router/calls router/fleet router/placement router/request",
     "router/metrics": "base rpc net router/dispatch router/placement router/request",
     "router/runner": "base rpc router/calls router/dispatch router/fleet router/metrics router/placement router/request",
     "router/front": "base gguf tokenizer jinja rpc protocol router/calls router/dispatch router/fleet router/metrics router/request router/runner",

@@ -48,6 +48,37 @@ WorkerSnapshot DescribeWorker(const internal::v1::WorkerInfo& info) {
   return worker;
 }
 
+// What is wrong with a worker that says so of itself; empty: nothing is.
+std::string WhyNeverUsed(const WorkerTarget& target, const internal::v1::WorkerInfo& info,
+                         const std::string& tokenizer_digest) {
+  const internal::v1::ModelIdentity& identity = info.identity();
+  if (info.role() != target.role) {
+    return absl::StrCat("is a ", RoleName(info.role()), " worker, not a ", RoleName(target.role),
+                        " worker");
+  }
+  if (identity.protocol_version() != kProtocolVersion) {
+    return absl::StrCat("speaks protocol version ", identity.protocol_version(), ", the router ",
+                        kProtocolVersion);
+  }
+  if (identity.tokenizer_digest() != tokenizer_digest) {
+    return absl::StrCat("has another tokenizer (", ToHex(identity.tokenizer_digest().substr(0, 6)),
+                        "...) than the router (", ToHex(tokenizer_digest.substr(0, 6)),
+                        "...); give both the same model");
+  }
+  const absl::Status shape = ValidateShape(info.shape());
+  return shape.ok() ? "" : absl::StrCat("has an impossible shape: ", shape.message());
+}
+
+// The worker reports its load: what was given to it since the last report is in it.
+void TakeLoad(const internal::v1::WorkerLoad& load, WorkerSnapshot& seen) {
+  seen.free_blocks = load.free_blocks();
+  seen.queued_tokens = load.waiting_tokens();
+  seen.reported_sequences = load.waiting_sequences() + load.running_sequences();
+  seen.sequences_since = 0;
+  seen.prompt_tokens_since = 0;
+  seen.tokens_since = 0;
+}
+
 }  // namespace
 
 std::string RoleName(internal::v1::WorkerRole role) {
@@ -55,8 +86,8 @@ std::string RoleName(internal::v1::WorkerRole role) {
   return role == WORKER_ROLE_DECODE ? "decode" : "unknown";
 }
 
-WorkerRegistry::WorkerRegistry(EventLoop& loop, FleetView& fleet, Options options)
-    : loop_(loop), fleet_(fleet), options_(std::move(options)) {}
+WorkerRegistry::WorkerRegistry(EventLoop& loop, Fleet& fleet, FleetView& view, Options options)
+    : loop_(loop), fleet_(fleet), view_(view), options_(std::move(options)) {}
 
 void WorkerRegistry::SetTargets(const std::vector<WorkerTarget>& targets) {
   if (closed_) return;
@@ -65,7 +96,7 @@ void WorkerRegistry::SetTargets(const std::vector<WorkerTarget>& targets) {
     if (!worker->wanted && worker->seen.own_sequences == 0 && worker->watch != nullptr) {
       worker->watch->Cancel();
     }
-    Relist(*worker);
+    fleet_.ReadinessChanged(*worker);
   }
   for (const WorkerTarget& target : targets) {
     if (workers_.count(target) != 0) continue;
@@ -77,8 +108,7 @@ void WorkerRegistry::SetTargets(const std::vector<WorkerTarget>& targets) {
     }
     auto worker = std::make_unique<Worker>();
     worker->target = target;
-    worker->slot = next_slot_++;
-    by_slot_[worker->slot] = worker.get();
+    fleet_.pages().Add(*worker);
     worker->channel = *std::move(channel);
     worker->watch_stub = internal::v1::WorkerService::NewStub(worker->channel);
     worker->prefill_stub = internal::v1::PrefillService::NewStub(worker->channel);
@@ -132,11 +162,11 @@ void WorkerRegistry::Heard(Worker& worker, const WatchResponse& message) {
   if (message.has_info()) TakeInfo(worker, message.info());
   if (worker.id == 0) return;  // given up, and it has not introduced itself again
   worker.state = message.state();
-  TakeLoad(worker, message.load());
+  TakeLoad(message.load(), worker.seen);
   if (message.has_prefix()) TakePages(worker, message.prefix());
   JudgeProgress(worker, message);
-  Relist(worker);
-  Update(worker);
+  fleet_.ReadinessChanged(worker);
+  fleet_.LoadChanged(worker);
   if (worker.ready() != was_ready) {
     LogInfo("{} worker '{}' at {} is {}", RoleName(worker.target.role), LogSafe(worker.info.name()),
             worker.target.address, worker.ready() ? "ready" : "not ready");
@@ -153,7 +183,7 @@ void WorkerRegistry::JudgeProgress(Worker& worker, const WatchResponse& message)
   if (was_stuck || !worker.stuck()) return;
   Lose(worker,
        WorkerLost(absl::StrCat("no progress for ", absl::FormatDuration(kProgressTimeout))));
-  SetId(worker, next_id_++);
+  fleet_.AddUnderNewId(worker);
 }
 
 void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& info) {
@@ -169,43 +199,47 @@ void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& in
   worker.seen = DescribeWorker(info);
   worker.prefix_root = PrefixRoot(PrefixIdentity(
       info.identity().weights_digest(), info.identity().config_digest(), info.shape().numerics()));
-  worker.problem.clear();
-  if (info.role() != worker.target.role) {
-    worker.problem = absl::StrCat("is a ", RoleName(info.role()), " worker, not a ",
-                                  RoleName(worker.target.role), " worker");
-  } else if (info.identity().protocol_version() != kProtocolVersion) {
-    worker.problem = absl::StrCat("speaks protocol version ", info.identity().protocol_version(),
-                                  ", the router ", kProtocolVersion);
-  } else if (info.identity().tokenizer_digest() != options_.tokenizer_digest) {
-    worker.problem = absl::StrCat(
-        "has another tokenizer (", ToHex(info.identity().tokenizer_digest().substr(0, 6)),
-        "...) than the router (", ToHex(options_.tokenizer_digest.substr(0, 6)),
-        "...); give both the same model");
-  } else if (absl::Status shape = ValidateShape(info.shape()); !shape.ok()) {
-    worker.problem = absl::StrCat("has an impossible shape: ", shape.message());
-  }
-  // Another model is no error of one side; who is right cannot be known here, so the pair is
-  // refused and both are named.
-  for (const auto& [target, other] : workers_) {
-    if (other.get() == &worker || other->id == 0 || !worker.problem.empty()) continue;
-    const absl::Status same = CheckSameIdentity(other->info.identity(), info.identity());
-    if (other->problem.empty() && !same.ok()) {
-      LogError("worker '{}' at {} and worker '{}' at {} are never paired: {}", LogSafe(info.name()),
-               worker.target.address, LogSafe(other->info.name()), target.address,
-               LogSafe(same.message()));
-    }
-  }
+  worker.problem = WhyNeverUsed(worker.target, info, options_.tokenizer_digest);
+  NameUnlikeWorkers(worker);
   if (!worker.problem.empty()) {
     LogError("{} worker '{}' at {} is not used: it {}", RoleName(worker.target.role),
              LogSafe(info.name()), worker.target.address, LogSafe(worker.problem));
   }
-  SetId(worker, next_id_++);
+  fleet_.AddUnderNewId(worker);
+}
+
+// Another model is no error of one side; who is right cannot be known here, so the pair is refused
+// and both are named.
+void WorkerRegistry::NameUnlikeWorkers(const Worker& worker) const {
+  if (!worker.problem.empty()) return;
+  for (const auto& [target, other] : workers_) {
+    if (other.get() == &worker || other->id == 0 || !other->problem.empty()) continue;
+    const absl::Status same = CheckSameIdentity(other->info.identity(), worker.info.identity());
+    if (same.ok()) continue;
+    LogError("worker '{}' at {} and worker '{}' at {} are never paired: {}",
+             LogSafe(worker.info.name()), worker.target.address, LogSafe(other->info.name()),
+             target.address, LogSafe(same.message()));
+  }
+}
+
+void WorkerRegistry::TakePages(Worker& worker, const internal::v1::PrefixDelta& delta) {
+  const bool known = fleet_.pages().Apply(worker, delta);
+  if (options_.on_pages) options_.on_pages(worker.target, fleet_.pages().pages(worker));
+  if (known) return;
+  LogWarning("{} worker '{}' at {}: a message about its prefix pages is missing",
+             RoleName(worker.target.role), LogSafe(worker.info.name()), worker.target.address);
+  if (worker.watch != nullptr) worker.watch->Cancel();  // the next stream begins with all pages
+}
+
+void WorkerRegistry::ForgetPages(Worker& worker) {
+  fleet_.pages().Forget(worker);
+  if (options_.on_pages) options_.on_pages(worker.target, 0);
 }
 
 void WorkerRegistry::WatchEnded(Worker& worker, const absl::Status& status) {
   worker.watch.reset();
   worker.state = internal::v1::WORKER_STATE_UNSPECIFIED;
-  Relist(worker);
+  fleet_.ReadinessChanged(worker);
   worker.retry_at = SteadyNow() + worker.backoff;
   worker.backoff = std::min(2 * worker.backoff, kLongestBackoff);
   if (worker.id != 0 && !closed_) {
@@ -220,8 +254,8 @@ void WorkerRegistry::Lose(Worker& worker, const absl::Status& why) {
   LogWarning("{} worker '{}' at {} is lost: {}", RoleName(worker.target.role),
              LogSafe(worker.info.name()), worker.target.address, LogSafe(why.message()));
   const uint64_t id = worker.id;
-  SetId(worker, 0);
-  links_.Forget(id);
+  fleet_.Remove(worker);
+  fleet_.links().Forget(id);
   options_.on_lost(id, why);
 }
 
@@ -234,23 +268,11 @@ void WorkerRegistry::DropUnwanted() {
       ++it;
       continue;
     }
-    SetId(worker, 0);
+    fleet_.Remove(worker);
     ForgetPages(worker);
-    by_slot_.erase(worker.slot);
+    fleet_.pages().Remove(worker);
     it = workers_.erase(it);
   }
-}
-
-void WorkerRegistry::SetId(Worker& worker, uint64_t id) {
-  by_id_.erase(worker.id);
-  worker.id = id;
-  if (id != 0) by_id_[id] = &worker;
-  Relist(worker);
-}
-
-Worker* WorkerRegistry::Find(uint64_t id) {
-  const auto found = by_id_.find(id);
-  return found == by_id_.end() ? nullptr : found->second;
 }
 
 void WorkerRegistry::Close(std::function<void()> closed) {
@@ -284,9 +306,9 @@ void WorkerRegistry::Publish() {
   }
   summary.has_pair = std::any_of(models[0].begin(), models[0].end(),
                                  [&](const auto& model) { return models[1].count(model) != 0; });
-  summary.longest_of_pairs = ready_.longest_of_pairs();
-  summary.longest_of_decode = ready_.longest_of_decode();
-  fleet_.Publish(std::move(summary));
+  summary.longest_of_pairs = fleet_.ready().longest_of_pairs();
+  summary.longest_of_decode = fleet_.ready().longest_of_decode();
+  view_.Publish(std::move(summary));
 }
 
 }  // namespace baton

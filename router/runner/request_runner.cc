@@ -16,19 +16,54 @@
 
 namespace baton {
 
-using internal::v1::DecodeResponse;
-using internal::v1::PrefillResponse;
+namespace {
+
+// What the machine is told of the workers that an attempt was given.
+WorkersChosen Describe(const Assignment& assignment) {
+  const Worker* const prefill = assignment.prefill;
+  const Worker* const decode = assignment.decode;
+  WorkersChosen chosen;
+  chosen.attempt = assignment.attempt;
+  chosen.capability = RandomBytes(16);
+  if (prefill != nullptr) {
+    chosen.prefill = WorkerName{.id = prefill->id, .name = prefill->info.name()};
+    chosen.prefill_numerics = prefill->info.shape().numerics();
+  }
+  if (decode != nullptr) {
+    chosen.decode = WorkerName{.id = decode->id, .name = decode->info.name()};
+    chosen.decode_numerics = decode->info.shape().numerics();
+    chosen.decode_address =
+        decode->info.address().empty() ? decode->target.address : decode->info.address();
+    chosen.decode_identity = decode->info.identity();
+  }
+  const internal::v1::WorkerInfo& last = decode != nullptr ? decode->info : prefill->info;
+  chosen.system_fingerprint = absl::StrCat(ToHex(last.identity().weights_digest().substr(0, 6)),
+                                           "-", last.shape().numerics(), "-", last.version());
+  return chosen;
+}
+
+void LogEnd(uint64_t number, const absl::Status& status) {
+  if (absl::IsInternal(status)) {
+    LogError("request {}: {}", number, LogSafe(status.message()));
+  } else if (absl::IsUnavailable(status)) {
+    LogWarning("request {}: {}", number, LogSafe(status.message()));
+  }
+}
+
+}  // namespace
 
 RequestRunner::RequestRunner(const Parts& parts, const Options& options)
-    : parts_(parts), options_(options) {}
+    : parts_(parts),
+      options_(options),
+      reports_(parts.fleet),
+      dispatcher_({.loop = parts.loop,
+                   .fleet = parts.fleet,
+                   .view = parts.view,
+                   .admission = parts.admission},
+                  options.dispatch, DispatchHandlers()) {}
 
-void RequestRunner::Arrived(uint64_t number, std::unique_ptr<ClientCall> client,
-                            Admission::Ticket ticket) {
-  auto request = std::make_unique<Request>();
-  request->number = number;
-  request->client = std::move(client);
-  request->ticket = std::move(ticket);
-  request->client->SetHandlers({
+ClientCall::Handlers RequestRunner::ClientHandlers(uint64_t number) {
+  return {
       .on_cancelled =
           [this, number] {
             Request* r = Find(number);
@@ -53,10 +88,35 @@ void RequestRunner::Arrived(uint64_t number, std::unique_ptr<ClientCall> client,
             r->client.reset();
             RemoveIfAtRest(*r);
           },
-  });
+  };
+}
+
+Dispatcher::Handlers RequestRunner::DispatchHandlers() {
+  return {.on_placed =
+              [this](uint64_t number, Assignment assignment) {
+                GiveWorkers(*Find(number), std::move(assignment));
+              },
+          .on_given_up = [this](uint64_t number,
+                                const absl::Status& why) { Feed(*Find(number), Abandoned{why}); }};
+}
+
+void RequestRunner::Arrived(uint64_t number, std::unique_ptr<ClientCall> client,
+                            Admission::Ticket ticket) {
+  auto request = std::make_unique<Request>();
+  Request& added = *request;
+  request->number = number;
+  request->client = std::move(client);
+  request->ticket = std::move(ticket);
+  request->client->SetHandlers(ClientHandlers(number));
+  request->calls = std::make_unique<RequestCalls>(
+      RequestCalls::Parts{.loop = parts_.loop, .fleet = parts_.fleet, .reports = reports_},
+      RequestCalls::Handlers{
+          .feed = [this, &added](const RequestEvent& event) { Feed(added, event); },
+          .post = [this, number](RequestEvent event) { Post(number, std::move(event)); },
+          .on_ended = [this, &added] { RemoveIfAtRest(added); }});
   ++unended_;
   parts_.metrics.Running(1);
-  Request& added = *requests_.emplace(number, std::move(request)).first->second;
+  requests_.emplace(number, std::move(request));
   if (closed_) EndClient(added, RouterDraining(), "");
 }
 
@@ -68,7 +128,29 @@ void RequestRunner::Prepared(uint64_t number, absl::StatusOr<RequestSpec> spec,
   if (request.ended) return request.client->FinishWith(request.end_status);
   BATON_FAILPOINT("router.prepared");
   request.machine = std::make_unique<RequestMachine>(*std::move(spec), table, options_.machine);
+  dispatcher_.Enter(number, request.machine->spec(), request.ticket);
   DoAll(request, request.machine->Start(SteadyNow()));
+}
+
+void RequestRunner::GiveWorkers(Request& request, Assignment assignment) {
+  for (const Worker* worker : {assignment.prefill, assignment.decode}) {
+    if (worker == nullptr) continue;
+    parts_.metrics.Selected(worker->target.address, options_.dispatch.placement.policy);
+  }
+  BATON_FAILPOINT("router.workers_found");
+  request.calls->Hold(assignment.attempt, std::move(assignment.lease));
+  Feed(request, Describe(assignment));
+}
+
+void RequestRunner::TryElsewhere(uint64_t number, const ChooseWorkers& ask) {
+  Request* request = Find(number);
+  if (request == nullptr || request->ended || !request->machine->running(ask.attempt)) return;
+  Lease* const beside = request->calls->lease(ask.needs.beside);
+  if (auto assignment = dispatcher_.TryElsewhere(number, ask, beside)) {
+    GiveWorkers(*request, *std::move(assignment));
+  } else {
+    Feed(*request, NoneElsewhere{ask.attempt});
+  }
 }
 
 void RequestRunner::Feed(Request& request, const RequestEvent& event) {
@@ -91,7 +173,8 @@ void RequestRunner::AttemptsBroke(Request& request) {
              request.machine->attempt(), request.machine->accepted_tokens(),
              LogSafe(failure.message()));
   parts_.metrics.Retried(failure);
-  ObserveBreak(request, failure);
+  request.calls->AttemptsBroke(*request.machine, failure);
+  dispatcher_.SetFailedHandOffs(request.number, request.calls->failed_hand_offs());
 }
 
 void RequestRunner::Post(uint64_t number, RequestEvent event) {
@@ -110,114 +193,9 @@ void RequestRunner::DoAll(Request& request, RequestActions actions) {
 
 void RequestRunner::Do(Request& request, ChooseWorkers&& action) {
   BATON_FAILPOINT("router.before_choose");
-  if (action.needs.beside != 0) {
-    parts_.loop.Post(
-        [this, number = request.number, ask = std::move(action)] { PlaceElsewhere(number, ask); });
-    return;
-  }
-  const bool waits = !request.asks.empty();
-  request.asks.push_back(std::move(action));
-  if (waits) return;
-  request.none_ready_since = absl::InfiniteFuture();
-  Enqueue(request);
-  SchedulePlacing();
-}
-
-RequestRunner::WorkerLeg& RequestRunner::AddLeg(Request& request, uint32_t attempt,
-                                                uint64_t worker_id) {
-  auto leg = std::make_unique<WorkerLeg>();
-  leg->attempt = attempt;
-  leg->worker_id = worker_id;
-  const WorkerShare& share = request.shares.at(attempt);
-  leg->begun = worker_id == share.prefill ? share.prefill_begun : share.decode_begun;
-  return *request.legs.emplace_back(std::move(leg));
-}
-
-void RequestRunner::Do(Request& request, OpenDecode&& action) {
-  BATON_FAILPOINT("router.before_open_decode");
-  Worker* worker = parts_.registry.Find(action.worker_id);
-  if (worker == nullptr) {
-    return Post(request.number, DecodeEnded{action.attempt, absl::UnavailableError("it is gone")});
-  }
-  WorkerLeg& leg = AddLeg(request, action.attempt, action.worker_id);
-  leg.decode = std::make_unique<DecodeClientCall>(
-      parts_.loop, CallHandlers<DecodeResponse>{
-                       .on_message =
-                           [this, &request, &leg](DecodeResponse& message) {
-                             Observe(request, leg, message);
-                             DecodeMessage event{.attempt = leg.attempt, .message = {}};
-                             event.message.Swap(&message);
-                             Feed(request, event);
-                           },
-                       .on_end =
-                           [this, number = request.number, &leg](const absl::Status& status) {
-                             LegEnded(number, &leg, DecodeEnded{leg.attempt, status});
-                           }});
-  leg.decode->Begin(*worker->decode_stub, std::move(action.start));
-}
-
-void RequestRunner::Do(Request& request, StartPrefill&& action) {
-  BATON_FAILPOINT("router.before_start_prefill");
-  Worker* worker = parts_.registry.Find(action.worker_id);
-  if (worker == nullptr) {
-    return Post(request.number, PrefillEnded{action.attempt, absl::UnavailableError("it is gone")});
-  }
-  parts_.registry.PromptComes(request.shares.at(action.attempt));
-  WorkerLeg& leg = AddLeg(request, action.attempt, action.worker_id);
-  leg.prefill = std::make_unique<StreamingCall<PrefillResponse>>(
-      parts_.loop, CallHandlers<PrefillResponse>{
-                       .on_message =
-                           [this, &request, &leg](PrefillResponse& message) {
-                             Observe(request, leg, message);
-                             PrefillMessage event{.attempt = leg.attempt, .message = {}};
-                             event.message.Swap(&message);
-                             Feed(request, event);
-                           },
-                       .on_end =
-                           [this, number = request.number, &leg](const absl::Status& status) {
-                             LegEnded(number, &leg, PrefillEnded{leg.attempt, status});
-                           }});
-  worker->prefill_stub->async()->Prefill(&leg.prefill->context(), &action.request,
-                                         leg.prefill.get());
-  leg.prefill->Begin();
-}
-
-void RequestRunner::LegEnded(uint64_t number, const WorkerLeg* leg, const RequestEvent& event) {
-  Request& request = *Find(number);
-  Observe(*leg, event);
-  Feed(request, event);
-  request.legs.erase(std::find_if(request.legs.begin(), request.legs.end(),
-                                  [leg](const auto& l) { return l.get() == leg; }));
-  RemoveIfAtRest(request);
-}
-
-DecodeClientCall* RequestRunner::DecodeOf(Request& request, uint32_t attempt) {
-  for (const auto& leg : request.legs) {
-    if (leg->decode != nullptr && leg->attempt == attempt) return leg->decode.get();
-  }
-  return nullptr;
-}
-
-void RequestRunner::Do(Request& request, SendToDecode&& action) {
-  DecodeClientCall* call = DecodeOf(request, action.attempt);
-  if (call == nullptr) return;
-  if (action.message.has_flow()) call->WantTokens(!action.message.flow().paused());
-  call->Send(std::move(action.message));
-}
-
-void RequestRunner::Do(Request& request, CloseDecode&& action) {
-  if (DecodeClientCall* call = DecodeOf(request, action.attempt)) call->Close();
-}
-
-void RequestRunner::Do(Request& request, CancelDecode&& action) {
-  BATON_FAILPOINT("router.before_cancel_decode");
-  if (DecodeClientCall* call = DecodeOf(request, action.attempt)) call->Cancel();
-}
-
-void RequestRunner::Do(Request& request, CancelPrefill&& action) {
-  for (const auto& leg : request.legs) {
-    if (leg->prefill != nullptr && leg->attempt == action.attempt) leg->prefill->Cancel();
-  }
+  if (action.needs.beside == 0) return dispatcher_.Ask(request.number, std::move(action));
+  parts_.loop.Post(
+      [this, number = request.number, ask = std::move(action)] { TryElsewhere(number, ask); });
 }
 
 void RequestRunner::Do(Request& request, Deliver&& action) {
@@ -248,7 +226,7 @@ void RequestRunner::EndClient(Request& request, const absl::Status& status,
                               const std::string& finish_reason) {
   if (request.ended) return;
   request.ended = true;
-  waiting_.Remove(request.number);
+  dispatcher_.Leave(request.number);
   --unended_;
   parts_.metrics.Running(-1);
   if (status.ok()) {
@@ -260,24 +238,17 @@ void RequestRunner::EndClient(Request& request, const absl::Status& status,
   } else {
     parts_.metrics.Refused(status);
   }
-  if (absl::IsInternal(status)) {
-    LogError("request {}: {}", request.number, LogSafe(status.message()));
-  } else if (absl::IsUnavailable(status)) {
-    LogWarning("request {}: {}", request.number, LogSafe(status.message()));
-  }
+  LogEnd(request.number, status);
   request.end_status = status;
   // The end of the call would free the request that is being prepared.
   if (request.prepared) request.client->FinishWith(status);
-  EndLegsLater(request);
+  EndCallsLater(request);
 }
 
-void RequestRunner::EndLegsLater(Request& request) {
+void RequestRunner::EndCallsLater(Request& request) {
   parts_.loop.Cancel(request.timer);
   request.timer = parts_.loop.RunAt(SteadyNow() + options_.call_end_grace, [this, &request] {
-    for (const auto& leg : request.legs) {
-      if (leg->decode != nullptr) leg->decode->Cancel();
-      if (leg->prefill != nullptr) leg->prefill->Cancel();
-    }
+    request.calls->CancelAll();
     AbortClientWhenStalled(request);
   });
 }
@@ -292,27 +263,11 @@ void RequestRunner::AbortClientWhenStalled(Request& request) {
 void RequestRunner::Settle(Request& request) {
   const bool admitted = request.machine != nullptr && request.machine->admitted();
   if (admitted || request.ended) request.ticket.Release();
-  for (auto next = request.shares.begin(); next != request.shares.end();) {
-    const auto entry = next++;
-    auto& [attempt, share] = *entry;
-    if (request.ended || !request.machine->running(attempt)) {
-      GiveBackPromptPlace(share);
-      parts_.registry.GiveBack(share);
-      request.shares.erase(entry);
-    } else if (request.machine->prompt_computed(attempt)) {
-      GiveBackPromptPlace(share);
-    }
-  }
-}
-
-void RequestRunner::GiveBackPromptPlace(WorkerShare& share) {
-  if (!share.prompt_waits) return;
-  parts_.registry.PromptComputed(share);
-  SchedulePlacing();
+  if (request.calls->Settle(*request.machine, request.ended)) dispatcher_.PlaceSoon();
 }
 
 void RequestRunner::RemoveIfAtRest(Request& request) {
-  if (!request.prepared || request.client != nullptr || !request.legs.empty()) return;
+  if (!request.prepared || request.client != nullptr || !request.calls->empty()) return;
   parts_.loop.Cancel(request.timer);
   requests_.erase(request.number);
   if (closed_ && requests_.empty()) closed_();
@@ -324,18 +279,7 @@ RequestRunner::Request* RequestRunner::Find(uint64_t number) {
 }
 
 void RequestRunner::WorkerLost(uint64_t worker_id, const absl::Status& why) {
-  for (const auto& [number, request] : requests_) {
-    for (const auto& leg : request->legs) {
-      if (leg->worker_id != worker_id) continue;
-      if (leg->decode != nullptr) {
-        leg->decode->Cancel();
-        Post(number, DecodeEnded{leg->attempt, why});
-      } else {
-        leg->prefill->Cancel();
-        Post(number, PrefillEnded{leg->attempt, why});
-      }
-    }
-  }
+  for (const auto& [number, request] : requests_) request->calls->WorkerLost(worker_id, why);
 }
 
 void RequestRunner::EndAll(const absl::Status& status) {

@@ -70,8 +70,8 @@ struct Answer {
 class RouterFixture : public testing::Test {
  protected:
   RouterFixture() {
-    options_.runner.no_worker_grace = absl::Milliseconds(200);
-    options_.runner.placement.disaggregation = Disaggregation::kAlways;
+    options_.runner.dispatch.no_worker_grace = absl::Milliseconds(200);
+    options_.runner.dispatch.placement.disaggregation = Disaggregation::kAlways;
   }
   ~RouterFixture() override { Stop(); }
 

@@ -147,7 +147,7 @@ TEST_F(RouterTest, StopStringsEndTheDecodingAtTheWorkerToo) {
 
 TEST_F(RouterTest, PrefillsOnTheDecodeWorkerWhereToldOrLeftAlone) {
   MockWorker& decode = AddDecode();
-  options_.runner.placement.disaggregation = Disaggregation::kAuto;
+  options_.runner.dispatch.placement.disaggregation = Disaggregation::kAuto;
   Start();
   const v1::GenerateRequest request = Request("abc", 10);
   const Answer answer = Generate(request);
@@ -560,7 +560,7 @@ TEST_F(RouterTest, IsReadyWithoutAPrefillWorkerButNotAllWorkersAre) {
   std::ofstream(path) << "# none yet\n";
   options_.workers.workers_file = path;
   options_.poll_interval = absl::Milliseconds(20);
-  options_.runner.placement.disaggregation = Disaggregation::kAuto;
+  options_.runner.dispatch.placement.disaggregation = Disaggregation::kAuto;
   StartOnly();
   EXPECT_FALSE(router_->AllWorkersReady()) << "nobody is no fleet";
   const std::string decode = AddDecode().address();

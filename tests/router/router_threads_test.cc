@@ -28,7 +28,7 @@ class RouterThreads : public RouterFixture {
     options_.workers.workers_file = testing::TempDir() + "/baton_router_threads_workers";
     options_.poll_interval = absl::Milliseconds(5);
     options_.admission.requests = 12;  // fewer than there are at times
-    options_.runner.no_worker_grace = absl::Seconds(20);
+    options_.runner.dispatch.no_worker_grace = absl::Seconds(20);
     for (int i = 0; i < 2 * kWorkers; ++i) {
       fleet_.push_back(&AddWorker(i < kWorkers ? WORKER_ROLE_PREFILL : WORKER_ROLE_DECODE));
       fleet_.back()->Behave(SomeBehaviour());

@@ -18,7 +18,7 @@ constexpr int kCommonTokens = 240;
 constexpr Micros kPatience = 30'000'000;  // RequestMachineOptions::worker_timeout
 // What a broken worker may cost a request, in all: being noticed, and its work done again.
 constexpr Micros kGentleTime = 6'000'000;
-constexpr Micros kGrace = 2'000'000;  // RequestRunner::Options::no_worker_grace
+constexpr Micros kGrace = 2'000'000;  // Dispatcher::Options::no_worker_grace
 
 std::string ErrorStage(const absl::Status& status) {
   return GetErrorInfo(status).value_or(ErrorInfo{}).stage;

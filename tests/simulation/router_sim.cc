@@ -28,7 +28,7 @@ struct RouterSim::Process {
         metrics("router"),
         router_metrics(metrics, admission),
         registry(std::make_unique<WorkerRegistry>(
-            loop, fleet,
+            loop, fleet, view,
             WorkerRegistry::Options{
                 .tokenizer_digest = "",
                 .credentials = {},
@@ -39,20 +39,20 @@ struct RouterSim::Process {
                 .on_lost = [this](uint64_t id,
                                   const absl::Status& why) { runner->WorkerLost(id, why); },
                 .on_up = [](const WorkerTarget&, bool) {},
-                .on_circuit = nullptr,
                 .on_pages = nullptr})),
         runner(std::make_unique<RequestRunner>(RequestRunner::Parts{.loop = loop,
-                                                                    .registry = *registry,
-                                                                    .metrics = router_metrics,
                                                                     .fleet = fleet,
-                                                                    .admission = admission},
+                                                                    .view = view,
+                                                                    .admission = admission,
+                                                                    .metrics = router_metrics},
                                                options)) {
-    disaggregation = options.placement.disaggregation;
+    disaggregation = options.dispatch.placement.disaggregation;
   }
 
   Admission admission;  // outlives what was posted, which may hold its tickets
   EventLoop loop;
-  FleetView fleet;
+  Fleet fleet;
+  FleetView view;
   Metrics metrics;
   RouterMetrics router_metrics;
   std::unique_ptr<WorkerRegistry> registry;
@@ -70,9 +70,9 @@ RouterSim::~RouterSim() { process_.reset(); }
 
 void RouterSim::Boot() {
   RequestRunner::Options options;
-  options.placement = {.policy = sim_.plan.policy,
-                       .disaggregation = sim_.plan.disaggregation,
-                       .local_below_tokens = 200};
+  options.dispatch.placement = {.policy = sim_.plan.policy,
+                                .disaggregation = sim_.plan.disaggregation,
+                                .local_below_tokens = 200};
   process_ = std::make_unique<Process>(options, Admission::Limits{.requests = sim_.plan.queue});
   process_->registry->Start();
   SetTarget({true, 0}, listed_[0]);
@@ -114,7 +114,7 @@ void RouterSim::SetTarget(SimWorkerId worker, bool listed) {
 }
 
 bool RouterSim::Ready() const {
-  return process_ != nullptr && process_->fleet.Get().CanServe(process_->disaggregation);
+  return process_ != nullptr && process_->view.Get().CanServe(process_->disaggregation);
 }
 
 absl::Time RouterSim::DeadlineOf(const Client& client) {
@@ -213,10 +213,10 @@ void RouterSim::CheckKnowledge(const Truth& truth) {
     const auto tokens = static_cast<uint32_t>(prompt.size());
     const WorkerNeeds needs{.prompt_tokens = tokens, .max_total_tokens = tokens};
     const auto candidates =
-        process_->registry->Choose(needs, absl::MakeConstSpan(prompt), "", options, 0);
+        process_->fleet.Choose(needs, absl::MakeConstSpan(prompt), "", options, 0);
     for (const auto* list : {&candidates.prefill, &candidates.decode}) {
       for (const WorkerSnapshot& worker : *list) {
-        const Worker& known = *process_->registry->Find(worker.id);
+        const Worker& known = *process_->fleet.Find(worker.id);
         const std::string& address = known.target.address;
         const SimWorkerId id{list == &candidates.prefill, address[1] - '0'};
         if (known.info.incarnation() != truth.incarnation(id)) {

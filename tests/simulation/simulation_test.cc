@@ -40,6 +40,7 @@ TEST(Simulation, HoldsItsInvariantsOverEverySeedAndExercisesAllOfIt) {
   const auto start = std::chrono::steady_clock::now();
   uint64_t too_easy = 0;
   int violations = 0;
+  uint64_t traces = 0;  // a hash of every run's trace: code that behaves as before gives the same
   for (uint64_t seed = first; seed < first + seeds + too_easy; ++seed) {
     const SimResult once = RunSimulation(seed);
     const SimResult again = RunSimulation(seed);
@@ -58,6 +59,7 @@ TEST(Simulation, HoldsItsInvariantsOverEverySeedAndExercisesAllOfIt) {
     fewest_faults = std::min(fewest_faults, once.coverage.FaultCount());
     longest_rest = std::max(longest_rest, once.rested_at - once.healed_at);
     all.Add(once.coverage);
+    traces = Mix64(traces ^ once.trace);
   }
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -65,7 +67,7 @@ TEST(Simulation, HoldsItsInvariantsOverEverySeedAndExercisesAllOfIt) {
             << static_cast<double>(seeds) / seconds << " a second); at least " << fewest_events
             << " events and " << fewest_faults << " faults; at rest at most "
             << static_cast<double>(longest_rest) / 1e6 << " s after healing; " << too_easy
-            << " seeds too easy to count\n";
+            << " seeds too easy to count; all traces hash to " << traces << "\n";
   EXPECT_LE(too_easy, seeds / 10) << "the plan leaves too much out";
   if (seeds >= 500) {
     EXPECT_EQ(all.Missing(), "") << "never exercised";

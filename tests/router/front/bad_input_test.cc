@@ -203,7 +203,7 @@ TEST_F(RouterFixture, OnlyWhatNoWorkerCouldHoldIsTooLong) {
   long_worker.max_model_len = 1000;
   AddWorker(internal::v1::WORKER_ROLE_DECODE, short_worker);
   AddWorker(internal::v1::WORKER_ROLE_DECODE, long_worker);
-  options_.runner.placement.disaggregation = Disaggregation::kNever;
+  options_.runner.dispatch.placement.disaggregation = Disaggregation::kNever;
   Start();
   EXPECT_TRUE(Generate(Request(std::string(500, 'a'), 10)).status.ok());
   const absl::Status status = Generate(Request(std::string(990, 'a'), 20)).status;

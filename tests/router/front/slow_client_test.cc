@@ -14,7 +14,7 @@ class SlowClient : public RouterFixture {
  protected:
   SlowClient() {
     for (int i = 0; i < 4; ++i) AddDecode();
-    options_.runner.placement.disaggregation = Disaggregation::kNever;
+    options_.runner.dispatch.placement.disaggregation = Disaggregation::kNever;
     options_.admission.max_queue_time = absl::InfiniteDuration();
     options_.admission.requests = 4096;
     options_.runner.machine.stall_timeout = absl::Hours(1);

@@ -1,0 +1,63 @@
+// One worker as the router knows it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+
+#include "baton/internal/v1/decode.grpc.pb.h"
+#include "baton/internal/v1/prefill.grpc.pb.h"
+#include "baton/internal/v1/worker.grpc.pb.h"
+#include "common/base/hash.h"
+#include "common/net/channel.h"
+#include "common/net/health.h"
+#include "common/rpc/limits.h"
+#include "router/calls/worker_calls.h"
+#include "router/fleet/circuit_breaker.h"
+#include "router/fleet/worker_targets.h"
+#include "router/placement/placement.h"
+
+namespace baton {
+
+// "prefill" or "decode".
+std::string RoleName(internal::v1::WorkerRole role);
+
+// One target and the worker behind it. A worker that restarts gets a new id. Owned by
+// WorkerRegistry, touched on the loop's thread only.
+struct Worker {
+  WorkerTarget target;
+  uint32_t slot = 0;  // names this target's place in the prefix index
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<internal::v1::WorkerService::Stub> watch_stub;
+  std::unique_ptr<internal::v1::PrefillService::Stub> prefill_stub;
+  std::unique_ptr<internal::v1::DecodeService::Stub> decode_stub;
+  std::unique_ptr<StreamingCall<internal::v1::WatchResponse>> watch;  // null: no stream is open
+
+  uint64_t id = 0;  // 0: the worker has not introduced itself, or was given up
+  internal::v1::WorkerInfo info;
+  WorkerSnapshot seen;  // what placement knows; its id is 0 while `id` is
+  Hash128 prefix_root;  // where the chain of its prefix hashes begins
+  CircuitBreaker breaker;
+  std::string problem;  // why the worker is never used; empty: nothing is wrong
+  internal::v1::WorkerState state = internal::v1::WORKER_STATE_UNSPECIFIED;
+  double measured_tokens_per_second = 0;  // speed of its prefills; 0: none was measured yet
+  ProgressJudge progress;
+  absl::Time last_heard = absl::InfinitePast();
+  absl::Time retry_at = absl::InfinitePast();
+  absl::Duration backoff;
+  bool wanted = true;         // the worker is among the targets
+  bool up = false;            // `ready()` as last said by on_up
+  bool circuit_open = false;  // the breaker's state as last said by on_circuit
+  bool listed = false;        // the worker is among the ready workers that placement sees
+
+  // The worker has had work and not advanced for kProgressTimeout.
+  bool stuck() const { return progress.stuck() >= kProgressTimeout; }
+  bool ready() const {
+    return id != 0 && wanted && watch != nullptr && problem.empty() && !stuck() &&
+           state == internal::v1::WORKER_STATE_READY;
+  }
+};
+
+}  // namespace baton

@@ -1,0 +1,50 @@
+// Which workers hold the beginning of a prompt, by the prefix pages that they announce.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+
+#include "baton/internal/v1/worker.pb.h"
+#include "router/fleet/worker.h"
+#include "router/placement/prefix_index.h"
+#include "router/placement/ready_workers.h"
+
+namespace baton {
+
+// Borrows each worker from Add until Remove. On the loop's thread only.
+class WorkerPages {
+ public:
+  // Gives the worker its slot. REQUIRES: once for each worker.
+  void Add(Worker& worker);
+  // REQUIRES: the worker is not listed.
+  void Remove(const Worker& worker);
+
+  // False after a gap in the messages: the worker's pages are unknown until a full list comes.
+  bool Apply(const Worker& worker, const internal::v1::PrefixDelta& delta);
+  void Forget(const Worker& worker) { index_.Forget(worker.slot); }
+  // Pages of the worker that are known.
+  size_t pages(const Worker& worker) const { return index_.pages(worker.slot); }
+
+  // Prompts are looked up under the prefix root of each worker that is listed. REQUIRES: the root
+  // does not change while the worker is listed.
+  void List(const Worker& worker) { ++roots_[worker.prefix_root]; }
+  void Unlist(const Worker& worker);
+
+  // The workers that hold the first page of the prompt.
+  std::vector<ReadyWorkers::Held> Find(absl::Span<const int32_t> prompt,
+                                       const std::string& salt) const;
+
+ private:
+  PrefixIndex index_;
+  absl::flat_hash_map<uint32_t, const Worker*> by_slot_;
+  std::map<Hash128, int> roots_;  // of the listed workers: how many have it
+  uint32_t next_slot_ = 1;
+};
+
+}  // namespace baton

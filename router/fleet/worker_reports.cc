@@ -1,0 +1,84 @@
+#include "router/fleet/worker_reports.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/rpc/duration.h"
+
+namespace baton {
+namespace {
+
+constexpr double kWeightOfNew = 0.2;
+// A few tokens say more about a step's fixed cost than about the rate.
+constexpr uint32_t kLeastMeasuredTokens = 64;
+
+}  // namespace
+
+void WorkerReports::Heard(Call& call, const Lease* lease,
+                          const internal::v1::PrefillResponse& message) {
+  if (message.has_started()) call.cached_tokens = message.started().cached_tokens();
+  if (message.has_first_token()) Served(call);
+  if (!message.has_finished() || lease == nullptr) return;
+  const internal::v1::PrefillFinished& finished = message.finished();
+  Prefilled(call, *lease, DurationFromProto(finished.compute()));
+  const uint64_t decode = lease->terms().decode;
+  if (fleet_.Find(call.worker_id) == nullptr || fleet_.Find(decode) == nullptr) return;
+  fleet_.links().Succeeded(call.worker_id, decode, finished.bytes_sent(),
+                           DurationFromProto(finished.transfer()),
+                           DurationFromProto(finished.exposed_transfer()));
+}
+
+void WorkerReports::Heard(Call& call, const Lease* lease,
+                          const internal::v1::DecodeResponse& message) {
+  if (message.has_accepted()) call.cached_tokens = message.accepted().cached_tokens();
+  if (message.has_tokens() || message.has_committed()) Served(call);
+  if (!message.has_finished() || lease == nullptr) return;
+  if (lease->terms().prefill != 0) return;  // the prompt was not computed there
+  Prefilled(call, *lease, DurationFromProto(message.finished().prefill()));
+}
+
+void WorkerReports::Served(Call& call) {
+  if (std::exchange(call.served, true)) return;
+  Worker* worker = fleet_.Find(call.worker_id);
+  if (worker == nullptr) return;
+  if (worker->breaker.open()) {
+    LogInfo("{} worker '{}' at {} serves again", RoleName(worker->target.role),
+            LogSafe(worker->info.name()), worker->target.address);
+  }
+  worker->breaker.Succeeded();
+  fleet_.LoadChanged(*worker);
+}
+
+void WorkerReports::Ended(const Call& call, const absl::Status& status) {
+  Worker* worker = fleet_.Find(call.worker_id);
+  if (worker == nullptr || !IsWorkersFault(status)) return;
+  const bool was_open = worker->breaker.open();
+  worker->breaker.Failed(call.begun, SteadyNow());
+  if (worker->breaker.open() && !was_open) {
+    LogWarning("{} worker '{}' at {} gets few requests: it failed {} in a row, the last with: {}",
+               RoleName(worker->target.role), LogSafe(worker->info.name()), worker->target.address,
+               CircuitBreaker::kFailures, LogSafe(status.message()));
+  }
+  fleet_.LoadChanged(*worker);
+}
+
+void WorkerReports::Prefilled(const Call& call, const Lease& lease, absl::Duration compute) {
+  const uint32_t prompt = lease.terms().prompt_tokens;
+  const uint32_t tokens = prompt - std::min(prompt, call.cached_tokens);
+  Worker* worker = fleet_.Find(call.worker_id);
+  if (worker == nullptr || tokens < kLeastMeasuredTokens || compute <= absl::ZeroDuration()) return;
+  double& rate = worker->measured_tokens_per_second;
+  const double now = tokens / absl::ToDoubleSeconds(compute);
+  rate = rate == 0 ? now : rate + kWeightOfNew * (now - rate);
+  worker->seen.prefill_tokens_per_second = rate;
+}
+
+void WorkerReports::HandOffFailed(const Lease& lease) {
+  const uint64_t prefill = lease.terms().prefill, decode = lease.terms().decode;
+  if (fleet_.Find(prefill) == nullptr || fleet_.Find(decode) == nullptr) return;
+  fleet_.links().Failed(prefill, decode, SteadyNow());
+}
+
+}  // namespace baton

@@ -1,0 +1,44 @@
+// What calls to workers show about them, for placement: who serves and who fails, how fast prompts
+// are computed and handed off.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+#include "baton/internal/v1/decode.pb.h"
+#include "baton/internal/v1/prefill.pb.h"
+#include "router/fleet/fleet.h"
+#include "router/fleet/lease.h"
+
+namespace baton {
+
+// On the loop's thread only. Borrows the fleet. What is told of workers that are gone is ignored.
+class WorkerReports {
+ public:
+  // What one call has shown so far.
+  struct Call {
+    uint64_t worker_id = 0;
+    uint64_t begun = 0;          // the lease's for that worker
+    bool served = false;         // the call has done something useful
+    uint32_t cached_tokens = 0;  // tokens of the prompt that the worker held, as it said
+  };
+
+  explicit WorkerReports(Fleet& fleet) : fleet_(fleet) {}
+
+  // The call was answered. `lease`: what its attempt holds; null when that was given back.
+  void Heard(Call& call, const Lease* lease, const internal::v1::PrefillResponse& message);
+  void Heard(Call& call, const Lease* lease, const internal::v1::DecodeResponse& message);
+  void Ended(const Call& call, const absl::Status& status);
+  // The attempt broke because its KV did not reach the decode worker.
+  void HandOffFailed(const Lease& lease);
+
+ private:
+  void Served(Call& call);
+  void Prefilled(const Call& call, const Lease& lease, absl::Duration compute);
+
+  Fleet& fleet_;
+};
+
+}  // namespace baton

@@ -1,0 +1,98 @@
+// What one request has at workers: the leases of its attempts and the calls that carry them out.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "router/calls/event_loop.h"
+#include "router/calls/worker_calls.h"
+#include "router/fleet/fleet.h"
+#include "router/fleet/lease.h"
+#include "router/fleet/worker_reports.h"
+#include "router/request/request_events.h"
+#include "router/request/request_machine.h"
+
+namespace baton {
+
+// Executes a machine's actions about workers, and turns what the calls answer into its events. On
+// the loop's thread only. Borrows all of Parts. Destroyed when it is empty, or after the loop runs
+// no more tasks.
+class RequestCalls {
+ public:
+  struct Parts {
+    EventLoop& loop;
+    Fleet& fleet;
+    WorkerReports& reports;
+  };
+  struct Handlers {
+    std::function<void(const RequestEvent&)> feed;  // the machine is to handle the event now
+    std::function<void(RequestEvent)> post;         // it is to handle it in a task of its own
+    // A call has ended: the last that is heard of it. May destroy the RequestCalls.
+    std::function<void()> on_ended;
+  };
+  RequestCalls(const Parts& parts, Handlers handlers)
+      : parts_(parts), handlers_(std::move(handlers)) {}
+  RequestCalls(const RequestCalls&) = delete;
+  RequestCalls& operator=(const RequestCalls&) = delete;
+
+  // The attempt holds its workers until Settle gives them back.
+  void Hold(uint32_t attempt, Lease lease) { leases_.emplace(attempt, std::move(lease)); }
+  // Null when the attempt holds no workers, or no longer.
+  Lease* lease(uint32_t attempt);
+  // Gives back what attempts no longer hold; all when `ended`. True when a worker has room for
+  // another prompt now.
+  bool Settle(const RequestMachine& machine, bool ended);
+  // Attempts have broken with `failure`.
+  void AttemptsBroke(const RequestMachine& machine, const absl::Status& failure);
+  // How many hand-offs failed in a row.
+  uint32_t failed_hand_offs() const { return failed_hand_offs_; }
+
+  // Each opens a call. REQUIRES: the attempt holds a lease of that worker.
+  void Do(OpenDecode&& action);
+  void Do(StartPrefill&& action);
+  // Each does nothing when the call has ended.
+  void Do(SendToDecode&& action);
+  void Do(CloseDecode&& action);
+  void Do(CancelDecode&& action);
+  void Do(CancelPrefill&& action);
+
+  // Cancels the calls to that worker, and tells the machine at once that they have ended.
+  void WorkerLost(uint64_t worker_id, const absl::Status& why);
+  void CancelAll();
+  bool empty() const { return calls_.empty(); }
+
+ private:
+  // An open call to a worker, until its end was heard. One of the two pointers is set.
+  struct Call {
+    uint32_t attempt = 0;
+    WorkerReports::Call report;
+    std::unique_ptr<DecodeClientCall> decode;
+    std::unique_ptr<StreamingCall<internal::v1::PrefillResponse>> prefill;
+
+    void Cancel() { decode != nullptr ? decode->Cancel() : prefill->Cancel(); }
+  };
+
+  // Null after saying that the worker is gone, as an event of type Ended.
+  template <typename Ended>
+  Worker* FindWorker(uint64_t worker_id, uint32_t attempt);
+  Call& AddCall(uint32_t attempt, uint64_t worker_id);
+  // What a call does with its answers: messages are fed as events of type Message, the end as one
+  // of type Ended.
+  template <typename Response, typename Message, typename Ended>
+  CallHandlers<Response> HandlersOf(Call& call);
+  DecodeClientCall* DecodeOf(uint32_t attempt) const;
+  void CallEnded(const Call& call, const absl::Status& status, const RequestEvent& event);
+
+  const Parts parts_;
+  const Handlers handlers_;
+  std::vector<std::unique_ptr<Call>> calls_;
+  std::map<uint32_t, Lease> leases_;  // [attempt]
+  uint32_t failed_hand_offs_ = 0;
+};
+
+}  // namespace baton
