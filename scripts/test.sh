@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing, lints (scripts/lint.sh), builds, and runs the test suite; ends with CTest's summary.
+# Installs what is missing, lints (scripts/lint.sh), builds, and runs the test suite; ends with CTest's summary and where the
+# time went.
 #   scripts/test.sh [--quick | --full] [ctest arguments]
 #
 # The unit tests, but not those that start servers, run a second time under the address and undefined-behaviour sanitizers. The
@@ -27,6 +28,17 @@ export BATON_TEST_MODEL
 # One cache for all build folders: an object does not depend on where it is built.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
+# part TEXT: the part of the run that begins here. How long each took is told at the end.
+begin=$SECONDS
+title=
+times=
+part() {
+  [[ -z $title ]] || times+=$(printf '%6d s  %s' $((SECONDS - begin)) "$title")$'\n'
+  begin=$SECONDS
+  title=$1
+  [[ -z $title ]] || echo "== $title"
+}
+
 export NINJA_STATUS='[%f/%t, %es] '
 configure() {
   [[ -f build/$1/build.ninja ]] || cmake --preset "$1" >/dev/null
@@ -41,13 +53,13 @@ fi
 
 configure asan
 configure failpoints
-echo "== lint"
+part "lint"
 scripts/lint.sh
-echo "== build: dev"
+part "build: dev"
 ninja -C build/dev
-echo "== build: unit tests under asan"
+part "build: unit tests under asan"
 ninja -C build/asan unit_tests
-echo "== build: programs with failpoints"
+part "build: programs with failpoints"
 ninja -C build/failpoints baton-router baton-prefill-worker baton-decode-worker
 
 cuda=
@@ -55,7 +67,7 @@ nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
 toolkit=${nvcc:+$(dirname "$(dirname "$(readlink -f "$nvcc")")")}
 if [[ -n "$toolkit" && -n "$(find -L "$toolkit" -name cublasLt.h -print -quit)" &&
   -n "$(find -L "$toolkit" -name libcudart_static.a -print -quit)" ]]; then
-  echo "== build: cuda, for the oldest architecture and the one of gpu_bundle.sh, warnings are errors"
+  part "build: cuda, for the oldest architecture and the one of gpu_bundle.sh, warnings are errors"
   # As the dev build is compiled, so that ccache has all but the backend itself.
   cmake --preset cuda -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DBATON_CUDA_ARCHITECTURES=80-real;90a-real" \
     -DCMAKE_CUDA_COMPILER="$nvcc" -DCMAKE_CUDA_FLAGS="-Werror all-warnings" >/dev/null
@@ -63,35 +75,41 @@ if [[ -n "$toolkit" && -n "$(find -L "$toolkit" -name cublasLt.h -print -quit)" 
     baton-bench-device-attention gpu_tests
   cuda=yes
 else
-  echo "== build: cuda SKIPPED: no CUDA Toolkit here (nvcc, cublasLt.h and libcudart_static.a, 12.4 or newer)"
+  part "build: cuda SKIPPED: no CUDA Toolkit here (nvcc, cublasLt.h and libcudart_static.a, 12.4 or newer)"
 fi
 
-echo "== tests: unit tests under asan (those of the real model, which would take minutes there, skip)"
+part "tests: unit tests under asan (those of the real model, which would take minutes there, skip)"
 env -u BATON_TEST_MODEL ctest --test-dir build/asan -L unit --output-on-failure -j "$(nproc)" "$@"
 if [[ -n $cuda ]]; then
-  echo "== tests: the kernels on a GPU; without one they skip, and say why"
+  part "tests: the kernels on a GPU; without one they skip, and say why"
   ctest --test-dir build/cuda -L gpu --output-on-failure "$@"
   sed -n 's/^SKIPPED \([0-9]* tests\) of [^ ]*\/\([^ /]*\): /\2: \1 skipped: /p' build/cuda/Testing/Temporary/LastTest.log || true
 fi
-echo "== tests: workers that fail at every point of a request"
+part "tests: workers that fail at every point of a request"
 ctest --test-dir build/failpoints -L failpoints --output-on-failure "$@"
-echo "== tests: unit tests as they are released, with the real model"
+part "tests: unit tests as they are released, with the real model"
 ctest --test-dir build/dev -L unit --output-on-failure -j "$(nproc)" "$@"
-echo "== tests: servers, programs, clients"
+part "tests: servers, programs, clients"
 ctest --test-dir build/dev -LE unit --output-on-failure "$@"
 
-[[ $form == full ]] || exit 0
-echo "== long: 50,000 seeds of the simulation, twice each"
+if [[ $form != full ]]; then
+  part ""
+  printf '== where the time went\n%s' "$times"
+  exit 0
+fi
+part "long: 50,000 seeds of the simulation, twice each"
 BATON_SIM_SEEDS=50000 build/dev/tests/simulation_test
-echo "== long: two disturbances in every order of events"
+part "long: two disturbances in every order of events"
 BATON_INTERLEAVING_DISTURBANCES=2 build/dev/tests/interleavings_test
-echo "== long: threads under ThreadSanitizer"
+part "long: threads under ThreadSanitizer"
 configure tsan
 ninja -C build/tsan tsan_tests
 ctest --test-dir build/tsan -L tsan --output-on-failure
 for how in kill restart stop rolling router; do
-  echo "== long: chaos, $how"
+  part "long: chaos, $how"
   scripts/chaos.sh --requests 1000 --how "$how"
 done
-echo "== long: planted bugs"
+part "long: planted bugs"
 scripts/planted_bugs.py
+part ""
+printf '== where the time went\n%s' "$times"
