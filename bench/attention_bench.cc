@@ -59,12 +59,10 @@ void BM_Attention(benchmark::State& state) {
   std::vector<float> out(queries.size());
   std::vector<int32_t> table(static_cast<size_t>(blocks * sequences));
   std::iota(table.begin(), table.end(), 0);
-  std::vector<PassSequence> of_pass;
+  std::vector<BatchSequence> batch;
   for (int i = 0; i < sequences; ++i) {
-    of_pass.push_back({i * rows, rows, tokens - rows, table.data() + i * blocks});
+    batch.push_back({i * rows, rows, tokens - rows, table.data() + i * blocks});
   }
-  Pass pass;
-  pass.sequences = of_pass;
 
   ThreadPool pool(Threads(), {});
   AttentionScratch scratch;
@@ -79,7 +77,7 @@ void BM_Attention(benchmark::State& state) {
                                 .kv_heads = kKvHeads,
                                 .head_dim = kHeadDim,
                                 .dtype = KvType::kF16};
-      AttendRows(kernels, pool, pass, {queries.data(), rows * sequences, kHeads * kHeadDim}, view,
+      AttendRows(kernels, pool, batch, {queries.data(), rows * sequences, kHeads * kHeadDim}, view,
                  {out.data(), rows * sequences, kHeads * kHeadDim}, scratch);
     }
   }

@@ -65,7 +65,8 @@ class AttentionPass {
     for (size_t i = 0; i < table_.size(); ++i) table_[i] = static_cast<int32_t>(i);
     std::shuffle(table_.begin(), table_.end(), std::mt19937(2));
     for (int s = 0; s < sequences; ++s) {
-      sequences_.push_back({s * rows, rows, tokens - rows, table_.data() + s * blocks, blocks});
+      batch_.sequences.push_back(
+          {s * rows, rows, tokens - rows, table_.data() + s * blocks, blocks});
     }
     view_ = {.blocks = blocks_.data(),
              .block_bytes = 2 * half,
@@ -84,7 +85,7 @@ class AttentionPass {
     };
     std::vector<double> seconds;
     for (int i = 0; i <= repetitions; ++i) {
-      backend_.BeginPass({.rows = rows_, .sequences = sequences_});
+      backend_.BeginPass({.batch = &batch_});
       backend_.Attention(tensor(queries_), view_, tensor(out_));  // makes the plan that all use
       backend_.Synchronize();
       const absl::Time start = SteadyNow();
@@ -116,7 +117,7 @@ class AttentionPass {
   const int columns_;
   BackendBuffer blocks_, queries_, out_;
   std::vector<int32_t> table_;
-  std::vector<PassSequence> sequences_;
+  Batch batch_;
   KvLayerView view_;
 };
 

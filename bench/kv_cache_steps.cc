@@ -43,10 +43,12 @@ class Bench {
 
  private:
   Step RunOnce(const std::vector<int32_t>& tokens, int first_position) {
-    const Batch batch{
-        .token_ids = tokens,
-        .sequences = {{0, static_cast<int>(tokens.size()), first_position, block_table_}},
-        .logits_rows = {static_cast<int>(tokens.size()) - 1}};
+    const int count = static_cast<int>(tokens.size());
+    Batch batch{.tokens = {},
+                .sequences = {{0, count, first_position, block_table_.data(),
+                               cache_.layout().BlocksFor(first_position + count)}},
+                .logits_rows = {count - 1}};
+    for (const int32_t id : tokens) batch.tokens.push_back(InputToken::Id(id));
     const auto start = std::chrono::steady_clock::now();
     model_.Forward(
         batch, cache_, [](int) {}, absl::MakeSpan(logits_));

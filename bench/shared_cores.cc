@@ -58,7 +58,7 @@ double MeasureDecode(Transformer& model, KvCache& cache, int sequences) {
   for (int i = 0; i < sequences; ++i) {
     std::vector<int32_t>& table = block_tables.emplace_back(static_cast<size_t>(blocks));
     std::iota(table.begin(), table.end(), i * blocks);
-    batch.token_ids.push_back(i + 1);
+    batch.tokens.push_back(InputToken::Id(i + 1));
     batch.logits_rows.push_back(i);
   }
   std::vector<float> logits(static_cast<size_t>(sequences * vocab_size));
@@ -67,14 +67,15 @@ double MeasureDecode(Transformer& model, KvCache& cache, int sequences) {
   for (; steady_clock::now() - start < kMeasured; ++steps) {
     batch.sequences.clear();
     for (int i = 0; i < sequences; ++i) {
-      batch.sequences.push_back({i, 1, steps % kContext, block_tables[static_cast<size_t>(i)]});
+      batch.sequences.push_back(
+          {i, 1, steps % kContext, block_tables[static_cast<size_t>(i)].data(), blocks});
     }
     model.Forward(
         batch, cache, [](int) {}, absl::MakeSpan(logits));
     for (int i = 0; i < sequences; ++i) {
       const auto row = logits.begin() + i * vocab_size;
-      batch.token_ids[static_cast<size_t>(i)] =
-          static_cast<int32_t>(std::max_element(row, row + vocab_size) - row);
+      batch.tokens[static_cast<size_t>(i)] =
+          InputToken::Id(static_cast<int32_t>(std::max_element(row, row + vocab_size) - row));
     }
   }
   return steps * sequences / std::chrono::duration<double>(steady_clock::now() - start).count();

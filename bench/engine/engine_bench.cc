@@ -118,9 +118,12 @@ void EngineBench::RunPrompt(int first_position, int end, bool want_logits,
   while (first_position < end) {
     const int chunk_end = ChunkEnd(first_position, end);
     Batch batch;
-    batch.sequences = {{0, chunk_end - first_position, first_position, block_tables_[0]}};
+    batch.sequences = {{.row_count = chunk_end - first_position,
+                        .first_position = first_position,
+                        .block_table = block_tables_[0].data(),
+                        .block_count = cache_->layout().BlocksFor(chunk_end)}};
     for (int position = first_position; position < chunk_end; ++position) {
-      batch.token_ids.push_back(TokenAt(position, config().vocab_size));
+      batch.tokens.push_back(InputToken::Id(TokenAt(position, config().vocab_size)));
     }
     if (want_logits && chunk_end == end) batch.logits_rows = {batch.rows() - 1};
     const absl::Span<float> logits = absl::MakeSpan(logits_).first(
@@ -163,8 +166,12 @@ absl::Duration EngineBench::Decode(int steps) {
   Batch batch;
   batch.sampled_ids = sampler_->sampled_ids();
   for (int s = 0; s < sequences_; ++s) {
-    batch.sequences.push_back({s, 1, depth_, block_tables_[static_cast<size_t>(s)]});
-    batch.token_ids.push_back(TokenAt(depth_ + s, config().vocab_size));
+    batch.sequences.push_back({.first_row = s,
+                               .row_count = 1,
+                               .first_position = depth_,
+                               .block_table = block_tables_[static_cast<size_t>(s)].data(),
+                               .block_count = cache_->layout().BlocksFor(depth_ + 1)});
+    batch.tokens.push_back(InputToken::Id(TokenAt(depth_ + s, config().vocab_size)));
     batch.logits_rows.push_back(s);
     rows.push_back(
         {.sequence = static_cast<uint64_t>(s), .sampling = &greedy, .counts = &no_counts});
@@ -180,8 +187,9 @@ absl::Duration EngineBench::Decode(int steps) {
     sampler_->End();
     for (; taken <= step - backend_->steps_ahead(); ++taken) sampler_->Take();
     for (int s = 0; s < sequences_; ++s) {
-      batch.token_ids[static_cast<size_t>(s)] = ~s;  // the next input is what row s samples now
-      ++batch.sequences[static_cast<size_t>(s)].first_position;
+      batch.tokens[static_cast<size_t>(s)] = InputToken::PendingRow(s);
+      BatchSequence& sequence = batch.sequences[static_cast<size_t>(s)];
+      sequence.block_count = cache_->layout().BlocksFor(++sequence.first_position + 1);
       ++rows[static_cast<size_t>(s)].output_index;  // greedy sampling needs no counts of tokens
     }
   }

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
+#include "common/backend/batch.h"
 #include "common/backend/pass_recordings.h"
 #include "common/backend/step_sampler.h"
 #include "common/backend/tensor.h"
@@ -58,16 +59,6 @@ class Weight {
   int columns_;
 };
 
-// Rows [first_row, first_row + row_count) of a pass: consecutive tokens of one sequence. The first
-// of them stands at `first_position` of the sequence.
-struct PassSequence {
-  int first_row = 0;
-  int row_count = 0;
-  int first_position = 0;
-  const int32_t* block_table = nullptr;  // [block_count]
-  int block_count = 0;  // blocks of the table; enough for first_position + row_count tokens
-};
-
 // The use of a device's own memory, in bytes.
 struct DeviceMemoryUse {
   uint64_t total = 0;  // the device's memory; 0: the backend's memory is the host's
@@ -87,19 +78,23 @@ struct PassLimits {
 // Which dimensions of a head are rotated together: (2i, 2i + 1), or (i, i + dim / 2).
 enum class RopePairs { kInterleaved, kHalfSplit };
 
-// One forward pass. Its arrays lie in host memory, borrowed until the next BeginPass.
+// The angles by which a pass rotates its queries and keys.
+struct RopeAngles {
+  RopePairs pairs = RopePairs::kInterleaved;
+  int dim = 0;                           // rotated dimensions of a head
+  absl::Span<const float> cosines = {};  // [rows of the pass, dim / 2]
+  absl::Span<const float> sines = {};    // [rows of the pass, dim / 2]
+};
+
+// One forward pass over a batch, with all that the backend has to know beside it. The batch and the
+// arrays lie in host memory, borrowed until the next BeginPass.
 struct Pass {
-  int rows = 0;
-  // PassRecordings::Run comes next: the rows behind those of the sequences are padding.
-  bool recorded = false;
-  // [rows]; empty where nothing is embedded. A token_id below 0 stands for sampled_ids[~token_id].
-  absl::Span<const int32_t> token_ids = {};
-  const int32_t* sampled_ids = nullptr;      // StepSampler::sampled_ids, in the backend's memory
-  absl::Span<const PassSequence> sequences;  // first_row ascending, without gaps
-  RopePairs rope_pairs = RopePairs::kInterleaved;
-  int rope_dim = 0;                       // rotated dimensions of a head
-  absl::Span<const float> rope_cos = {};  // [rows, rope_dim / 2]
-  absl::Span<const float> rope_sin = {};  // [rows, rope_dim / 2]
+  const Batch* batch = nullptr;
+  bool recorded = false;  // PassRecordings::Run comes next
+  int padding_rows = 0;   // rows behind those of the batch; none unless recorded
+  RopeAngles rope = {};
+
+  int rows() const { return batch->rows() + padding_rows; }
 };
 
 // Thread rule: one thread at a time, because a backend keeps the current pass and scratch memory;

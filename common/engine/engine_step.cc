@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <variant>
 
@@ -101,12 +102,13 @@ void Engine::Rep::Enqueue(Schedule schedule) {
     batch.sequences.push_back({.first_row = batch.rows(),
                                .row_count = scheduled.token_count,
                                .first_position = scheduled.first_token,
-                               .block_table = sequence.block_table});
+                               .block_table = sequence.block_table.data(),
+                               .block_count = cache->layout().BlocksFor(scheduled.end_token())});
     const bool pending = sequence.pending_outputs > 0;
     const auto first = sequence.token_ids.begin() + scheduled.first_token;
-    batch.token_ids.insert(batch.token_ids.end(), first,
-                           first + scheduled.token_count - sequence.pending_outputs);
-    if (pending) batch.token_ids.push_back(~sequence.pending_row);
+    std::transform(first, first + scheduled.token_count - sequence.pending_outputs,
+                   std::back_inserter(batch.tokens), InputToken::Id);
+    if (pending) batch.tokens.push_back(InputToken::PendingRow(sequence.pending_row));
     if (!scheduled.produces_token) continue;
     first_samples.push_back(static_cast<int>(sampled.size()));
     for (const int choice : sequence.choices) {

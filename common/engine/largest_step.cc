@@ -12,8 +12,6 @@
 namespace baton {
 namespace {
 
-constexpr int kLogitsRows = 64;  // the model computes the logits of more rows in turns of 64
-
 // Builds a batch over blocks that start at 0. A chunk has blocks of its own; sequences of one row
 // share blocks, each at a position of its own.
 class StepBuilder {
@@ -46,8 +44,9 @@ class StepBuilder {
     Batch batch;
     for (size_t s = 0; s < tables_.size(); ++s) {
       const auto& [position, count] = ranges_[s];
-      batch.sequences.push_back({batch.rows(), count, position, tables_[s]});
-      batch.token_ids.resize(batch.token_ids.size() + static_cast<size_t>(count), 0);
+      batch.sequences.push_back(
+          {batch.rows(), count, position, tables_[s].data(), static_cast<int>(tables_[s].size())});
+      batch.tokens.resize(batch.tokens.size() + static_cast<size_t>(count));
       if (s < kLogitsRows) batch.logits_rows.push_back(batch.rows() - 1);
     }
     return batch;

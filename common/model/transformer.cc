@@ -12,9 +12,6 @@
 namespace baton {
 namespace {
 
-// The most rows of logits that are computed together: it bounds the memory of a pass.
-constexpr int kLogitsRows = 64;
-
 // The buffers of a pass, in one allocation of the backend.
 struct Activations {
   Tensor residual;  // [rows, width]: the residual stream, to which each layer adds
@@ -24,7 +21,6 @@ struct Activations {
   Tensor attended;  // [rows, heads * head_dim]
   Tensor gate;      // [rows, feed_forward_width]
   Tensor up;        // [rows, feed_forward_width]
-  Tensor last;      // [kLogitsRows, width]: the rows whose logits are wanted
   Tensor logits;    // [kLogitsRows, vocab_size]
 
   // The first `rows` rows of every buffer whose rows are those of the pass.
@@ -50,24 +46,25 @@ struct Activations {
   }
 };
 
-// The sequences of a pass over the rows whose logits are wanted: one row each, at its own position.
-std::vector<PassSequence> WantedRows(const Batch& batch) {
-  std::vector<PassSequence> wanted;
+// The batch of the rows whose logits are wanted: each a sequence of one row at its own position.
+Batch WantedRows(const Batch& batch) {
+  Batch wanted;
   auto sequence = batch.sequences.begin();
   for (const int row : batch.logits_rows) {
     while (row >= sequence->first_row + sequence->row_count) ++sequence;
-    wanted.push_back({.first_row = static_cast<int>(wanted.size()),
-                      .row_count = 1,
-                      .first_position = sequence->first_position + row - sequence->first_row,
-                      .block_table = sequence->block_table.data(),
-                      .block_count = static_cast<int>(sequence->block_table.size())});
+    wanted.sequences.push_back(
+        {.first_row = wanted.rows(),
+         .row_count = 1,
+         .first_position = sequence->first_position + row - sequence->first_row,
+         .block_table = sequence->block_table,
+         .block_count = sequence->block_count});
   }
   return wanted;
 }
 
 // Whether each sequence has one row and the logits of all rows are wanted.
 bool OneRowEach(const Batch& batch) {
-  const size_t rows = batch.token_ids.size();
+  const size_t rows = batch.tokens.size();
   return batch.sequences.size() == rows && batch.logits_rows.size() == rows;
 }
 
@@ -83,10 +80,12 @@ struct Transformer::Rep {
 
   // The buffers for `rows` rows. Takes more memory where it is too small.
   absl::StatusOr<Activations> Arrange(int rows);
-  // Computes the queries of all rows, and appends their keys and values to the cache.
-  void ProjectAndAppend(const LayerWeights& w, const KvLayerView& cache, const Activations& a);
-  // Adds one layer's attention and feed-forward to the residual stream.
-  void AttendAndFeedForward(const LayerWeights& w, const KvLayerView& cache, const Activations& a);
+  // Appends one layer's keys and values of all rows to the cache, then adds the layer to the
+  // residual stream. `appended(a)` runs in between. It may leave fewer rows in `a` to go on with.
+  void Layer(const LayerWeights& w, const KvLayerView& cache, Activations& a,
+             absl::FunctionRef<void(Activations&)> appended);
+  // Begins a pass over `rows`, which are the rows of `wanted`, alone.
+  void Narrow(absl::Span<const int> rows, const Batch& wanted, Activations& a);
   void Logits(const Activations& a, absl::FunctionRef<void(int, Tensor)> on_logits);
   // Enqueues the operations of the pass that BeginPass has begun.
   void Compute(const Batch& batch, KvCache& cache, Activations a,
@@ -115,8 +114,8 @@ absl::StatusOr<Activations> Transformer::Rep::Arrange(int rows) {
   return a;
 }
 
-void Transformer::Rep::ProjectAndAppend(const LayerWeights& w, const KvLayerView& cache,
-                                        const Activations& a) {
+void Transformer::Rep::Layer(const LayerWeights& w, const KvLayerView& cache, Activations& a,
+                             absl::FunctionRef<void(Activations&)> appended) {
   backend.NormProduct(
       a.residual, w.attention_norm.data(), config.norm_epsilon, Backend::InputPrecision::kUsual,
       {{w.query.get(), a.queries}, {w.key.get(), a.keys}, {w.value.get(), a.values}});
@@ -124,10 +123,9 @@ void Transformer::Rep::ProjectAndAppend(const LayerWeights& w, const KvLayerView
   if (!w.key_bias.empty()) backend.AddBias(w.key_bias.data(), a.keys);
   if (!w.value_bias.empty()) backend.AddBias(w.value_bias.data(), a.values);
   backend.RotateAndAppend(a.queries, a.keys, a.values, cache);
-}
 
-void Transformer::Rep::AttendAndFeedForward(const LayerWeights& w, const KvLayerView& cache,
-                                            const Activations& a) {
+  appended(a);
+  if (a.residual.rows == 0) return;
   backend.Attention(a.queries, cache, a.attended);
   backend.Product(a.attended, {{w.attention_output.get(), a.residual, /*accumulate=*/true}});
 
@@ -135,6 +133,16 @@ void Transformer::Rep::AttendAndFeedForward(const LayerWeights& w, const KvLayer
                       Backend::InputPrecision::kUsual,
                       {{w.gate.get(), a.gate}, {w.up.get(), a.up}});
   backend.SwiGluProduct(a.gate, a.up, {{w.down.get(), a.residual, /*accumulate=*/true}});
+}
+
+void Transformer::Rep::Narrow(absl::Span<const int> rows, const Batch& wanted, Activations& a) {
+  const int count = wanted.rows();
+  if (count > 0) {
+    backend.CopyRows(a.residual, rows, a.residual.First(count));
+    backend.CopyRows(a.queries, rows, a.queries.First(count));
+    backend.BeginPass({.batch = &wanted});
+  }
+  a = a.First(count);
 }
 
 void Transformer::Rep::Logits(const Activations& a,
@@ -199,32 +207,25 @@ void Transformer::Enqueue(const Batch& batch, KvCache& cache, PassRecordings* re
   const ModelConfig& config = rep_->config;
   const bool recorded = recordings != nullptr && OneRowEach(batch);
   const int rows = recorded ? recordings->PassRows(batch.rows()) : batch.rows();
-  std::vector<PassSequence> sequences;
   std::vector<int> positions;  // [rows]
   for (const BatchSequence& s : batch.sequences) {
     const int end = s.first_position + s.row_count;
     BATON_CHECK(s.row_count > 0 && s.first_position >= 0 && end <= config.context_length,
                 "positions below context_length");
-    const int blocks = cache.layout().BlocksFor(end);
-    BATON_CHECK(static_cast<int>(s.block_table.size()) >= blocks, "block table long enough");
-    sequences.push_back({s.first_row, s.row_count, s.first_position, s.block_table.data(), blocks});
+    BATON_CHECK(s.block_count >= cache.layout().BlocksFor(end), "block table long enough");
     for (int i = s.first_position; i < end; ++i) positions.push_back(i);
   }
-  std::vector<int32_t> token_ids = batch.token_ids;
-  token_ids.resize(static_cast<size_t>(rows));
   positions.resize(static_cast<size_t>(rows));
   std::vector<float> cosines;
   std::vector<float> sines;
   rep_->rope.Fill(positions, cosines, sines);
-  rep_->backend.BeginPass({.rows = rows,
+  rep_->backend.BeginPass({.batch = &batch,
                            .recorded = recorded,
-                           .token_ids = token_ids,
-                           .sampled_ids = batch.sampled_ids,
-                           .sequences = sequences,
-                           .rope_pairs = config.rope_pairs,
-                           .rope_dim = config.rope_dim,
-                           .rope_cos = cosines,
-                           .rope_sin = sines});
+                           .padding_rows = rows - batch.rows(),
+                           .rope = {.pairs = config.rope_pairs,
+                                    .dim = config.rope_dim,
+                                    .cosines = cosines,
+                                    .sines = sines}});
 
   BATON_CHECK(!recorded || rows <= rep_->memory_rows, "recorded passes are of reserved rows");
   const absl::StatusOr<Activations> activations = rep_->Arrange(rows);
@@ -239,27 +240,18 @@ void Transformer::Rep::Compute(const Batch& batch, KvCache& cache, Activations a
                                absl::FunctionRef<void(int)> on_layer,
                                absl::FunctionRef<void(int, Tensor)> on_logits) {
   backend.Embed(*weights.embedding, a.residual);
-  const std::vector<PassSequence> wanted = WantedRows(batch);
+  const Batch wanted = WantedRows(batch);
   for (int layer = 0; layer < config.layers; ++layer) {
-    const LayerWeights& w = weights.layers[static_cast<size_t>(layer)];
-    const KvLayerView layer_cache = cache.LayerView(layer);
-    ProjectAndAppend(w, layer_cache, a);
-    if (cache.host_memory()) backend.Synchronize();
-    on_layer(layer);
-    if (layer == config.layers - 1) {
-      // After the last layer's keys and values, only rows whose logits are wanted are needed.
-      const int rows = static_cast<int>(wanted.size());
-      if (rows == 0) break;
-      if (rows < batch.rows()) {
-        backend.CopyRows(a.residual, batch.logits_rows, a.residual.First(rows));
-        backend.CopyRows(a.queries, batch.logits_rows, a.queries.First(rows));
-        a = a.First(rows);
-        backend.BeginPass({.rows = rows, .sequences = wanted});
-      }
-    }
-    AttendAndFeedForward(w, layer_cache, a);
+    const bool last = layer == config.layers - 1;
+    Layer(weights.layers[static_cast<size_t>(layer)], cache.LayerView(layer), a,
+          [&](Activations& rows) {
+            if (cache.host_memory()) backend.Synchronize();
+            on_layer(layer);
+            // After the last layer's keys and values only the wanted rows go on.
+            if (last && wanted.rows() < batch.rows()) Narrow(batch.logits_rows, wanted, rows);
+          });
   }
-  if (!wanted.empty()) Logits(a, on_logits);
+  if (wanted.rows() > 0) Logits(a, on_logits);
 }
 
 }  // namespace baton

@@ -11,13 +11,16 @@
 #include "absl/types/span.h"
 
 #include "common/backend/backend.h"
+#include "common/backend/batch.h"
 #include "common/gguf/gguf_file.h"
 #include "common/kv/cache.h"
-#include "common/model/batch.h"
 #include "common/model/config.h"
 #include "common/model/weights.h"
 
 namespace baton {
+
+// The most rows of logits that are computed together: it bounds the memory of a pass.
+inline constexpr int kLogitsRows = 64;
 
 // Thread rule: one thread at a time. Borrows the backend, which must outlive it. Keeps nothing of
 // the file.
@@ -48,7 +51,7 @@ class Transformer {
   // there are enqueued: operations that are enqueued later find them.
   //
   // `on_logits(i, logits)` runs when the logits of batch.logits_rows[i] and the rows after it are
-  // enqueued. `logits` [at most 64, vocab_size] is in the backend's memory, and holds until the
+  // enqueued. `logits` [at most kLogitsRows, vocab_size] is in the backend's memory, and holds until the
   // next logits take its place.
   //
   // `recordings`, which may be null, serves a pass that has one row for each sequence and wants the

@@ -122,10 +122,12 @@ std::vector<float> ModelRunner::Run(const std::vector<Rows>& rows, bool all_logi
     const size_t sequence = static_cast<size_t>(entry.sequence);
     const int count = static_cast<int>(entry.tokens.size());
     Extend(entry.sequence, lengths_[sequence] + count);
-    batch.sequences.push_back({batch.rows(), count, lengths_[sequence], block_tables_[sequence]});
+    const std::vector<int32_t>& table = block_tables_[sequence];
+    batch.sequences.push_back(
+        {batch.rows(), count, lengths_[sequence], table.data(), static_cast<int>(table.size())});
     for (const int32_t token : entry.tokens) {
-      if (all_logits) batch.logits_rows.push_back(batch.rows());
-      batch.token_ids.push_back(token);
+      if (all_logits) batch.logits_rows.push_back(static_cast<int>(batch.tokens.size()));
+      batch.tokens.push_back(InputToken::Id(token));
     }
     if (!all_logits) batch.logits_rows.push_back(batch.rows() - 1);
     lengths_[sequence] += count;

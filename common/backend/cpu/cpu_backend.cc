@@ -68,22 +68,23 @@ std::unique_ptr<PassRecordings> CpuBackend::MakeRecordings() {
 
 void CpuBackend::BeginPass(const Pass& pass) {
   int rows = 0;
-  for (const PassSequence& sequence : pass.sequences) {
+  for (const BatchSequence& sequence : pass.batch->sequences) {
     BATON_CHECK(sequence.first_row == rows && sequence.row_count > 0, "rows without gaps");
     rows += sequence.row_count;
   }
-  BATON_CHECK(rows == pass.rows, "each row has its sequence");
+  BATON_CHECK(pass.padding_rows == 0, "nothing is recorded");
   pass_ = pass;
 }
 
 void CpuBackend::Embed(const Weight& table, Tensor out) {
-  BATON_CHECK(out.rows == static_cast<int>(pass_.token_ids.size()), "one row per token");
+  const Batch& batch = *pass_.batch;
+  BATON_CHECK(out.rows == static_cast<int>(batch.tokens.size()), "one row per token");
   pool_.ParallelFor(out.rows, [&](int begin, int end) {
     for (int row = begin; row < end; ++row) {
-      const int32_t known = pass_.token_ids[static_cast<size_t>(row)];
-      const int32_t token = known >= 0 ? known : pass_.sampled_ids[~known];
-      BATON_CHECK(token >= 0 && token < table.rows(), "token id in the vocabulary");
-      AsCpu(table).Dequantise(token, out.Row(row));
+      const InputToken token = batch.tokens[static_cast<size_t>(row)];
+      const int32_t id = token.pending() ? batch.sampled_ids[token.pending_row()] : token.id();
+      BATON_CHECK(id >= 0 && id < table.rows(), "token id in the vocabulary");
+      AsCpu(table).Dequantise(id, out.Row(row));
     }
   });
 }
@@ -133,7 +134,7 @@ void CpuBackend::RotateAndAppend(Tensor queries, Tensor keys, Tensor values,
 void CpuBackend::Attention(Tensor queries, const KvLayerView& cache, Tensor out) {
   BATON_CHECK(SameShape(queries, out) && queries.columns % (cache.kv_heads * cache.head_dim) == 0,
               "shapes");
-  AttendRows(kernels_, pool_, pass_, queries, cache, out, attention_scratch_);
+  AttendRows(kernels_, pool_, pass_.batch->sequences, queries, cache, out, attention_scratch_);
 }
 
 void CpuBackend::CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) {

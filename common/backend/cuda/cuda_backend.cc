@@ -116,21 +116,18 @@ absl::Status CudaBackend::ReservePasses(const PassLimits& limits) {
   UseDevice();
   const auto rows = static_cast<size_t>(limits.rows);
   const auto sequences = static_cast<size_t>(limits.sequences);
-  const std::vector<PassSequence> longest(
-      sequences, PassSequence{.block_count = limits.tokens / limits.cache.block_size + 1});
-  // At most half of a head's dimensions have an angle.
-  const absl::Span<const float> angles(nullptr,
-                                       rows * static_cast<size_t>(limits.cache.head_dim) / 2);
+  const std::vector<BatchSequence> longest(
+      sequences, BatchSequence{.block_count = limits.tokens / limits.cache.block_size + 1});
   const int splits = (limits.tokens + kAttentionSegment - 1) / kAttentionSegment;
   // A recorded pass takes the room of its shape, which is no smaller than that of another pass.
   const PassShape shape =
       RecordedShape(RecordedRows(limits.sequences), longest, limits.sequences * splits);
   const PassLayout layout({.rows = limits.rows,
-                           .token_ids = absl::Span<const int32_t>(nullptr, rows),
-                           .sequences = longest,
-                           .rope_cos = angles,
-                           .rope_sin = angles},
-                          shape.table_stride);
+                           .sequences = limits.sequences,
+                           .table_stride = shape.table_stride,
+                           .embeds = true,
+                           // At most half of a head's dimensions have an angle.
+                           .angles = rows * static_cast<size_t>(limits.cache.head_dim) / 2});
   const std::pair<BackendBuffer*, size_t> buffers[] = {
       {&pass_arrays_, layout.bytes},
       {&plan_words_, std::max(MaxAttentionPlanBytes(limits.rows, limits.sequences, limits.tokens),
@@ -169,8 +166,8 @@ std::unique_ptr<PassRecordings> CudaBackend::MakeRecordings() {
 }
 
 void CudaBackend::PlanRecordedPass(const Pass& pass) {
-  PlanAttention(pass.sequences, /*tile_rows=*/0, plan_, cut_);
-  shape_ = RecordedShape(pass.rows, pass.sequences, plan_.task_count);
+  PlanAttention(pass.batch->sequences, /*tile_rows=*/0, plan_, cut_);
+  shape_ = RecordedShape(pass.rows(), pass.batch->sequences, plan_.task_count);
   plan_.partials = shape_.max_tasks;
   // There is room for all tasks that the shape may have: the memory must not move in the next pass.
   plan_.words.resize(
@@ -185,24 +182,23 @@ void CudaBackend::PlanRecordedPass(const Pass& pass) {
 void CudaBackend::BeginPass(const Pass& pass) {
   UseDevice();
   int rows = 0;
-  for (const PassSequence& sequence : pass.sequences) {
+  for (const BatchSequence& sequence : pass.batch->sequences) {
     BATON_CHECK(sequence.first_row == rows && sequence.row_count > 0, "rows without gaps");
     rows += sequence.row_count;
   }
-  BATON_CHECK((rows == pass.rows || (pass.recorded && rows < pass.rows)) && rows > 0,
+  BATON_CHECK(rows > 0 && (pass.padding_rows == 0 || (pass.recorded && pass.padding_rows > 0)),
               "each row has its sequence");
-  sequences_.assign(pass.sequences.begin(), pass.sequences.end());
+  batch_ = pass.batch;
   planned_tile_rows_ = -1;
   recorded_ = pass.recorded;
   if (recorded_) PlanRecordedPass(pass);
-  const PassLayout layout(pass, recorded_ ? shape_.table_stride : 0);
+  const PassLayout layout(SizeOf(pass, recorded_ ? shape_.table_stride : 0));
   FillPass(pass, layout, uploads_.Next(layout.bytes));
   Grow(layout.bytes, pass_arrays_);
   uploads_.Send(layout.bytes, pass_arrays_.data());
   pass_ = PassAt(pass, layout, pass_arrays_.data());
-  token_ids_ = pass.token_ids;
-  sampled_ids_ = pass.sampled_ids;
-  pass_token_ids_ = reinterpret_cast<int32_t*>(pass_arrays_.data() + layout.token_ids);
+  tokens_ = reinterpret_cast<const InputToken*>(pass_arrays_.data() + layout.tokens);
+  token_ids_ = reinterpret_cast<int32_t*>(pass_arrays_.data() + layout.token_ids);
 }
 
 const int32_t* CudaBackend::UploadIds(absl::Span<const int32_t> ids, BackendBuffer& buffer) {
@@ -214,16 +210,16 @@ const int32_t* CudaBackend::UploadIds(absl::Span<const int32_t> ids, BackendBuff
 }
 
 void CudaBackend::Embed(const Weight& table, Tensor out) {
-  BATON_CHECK(out.rows == static_cast<int>(token_ids_.size()) && out.columns == table.columns(),
+  BATON_CHECK(out.rows == pass_.rows && out.columns == table.columns() &&
+                  static_cast<int>(batch_->tokens.size()) == batch_->rows(),
               "one row per token");
-  for (const int32_t token : token_ids_) {
-    BATON_CHECK((token >= 0 || sampled_ids_ != nullptr) && token < table.rows(),
+  for (const InputToken token : batch_->tokens) {
+    BATON_CHECK(token.pending() ? batch_->sampled_ids != nullptr
+                                : token.id() >= 0 && token.id() < table.rows(),
                 "token id in the vocabulary");
   }
-  if (sampled_ids_ != nullptr) {
-    LaunchTakeSampledIds(sampled_ids_, out.rows, pass_token_ids_, stream_.get());
-  }
-  LaunchEmbed(MatrixOf(table), pass_token_ids_, out, stream_.get());
+  LaunchTokenIds(tokens_, batch_->sampled_ids, out.rows, token_ids_, stream_.get());
+  LaunchEmbed(MatrixOf(table), token_ids_, out, stream_.get());
 }
 
 void CudaBackend::Product(Tensor in, absl::Span<const ProductOutput> outputs) {
@@ -340,7 +336,7 @@ void CudaBackend::RotateAndAppend(Tensor queries, Tensor keys, Tensor values,
 void CudaBackend::PlanPass(int tile_rows) {
   if (recorded_ || tile_rows == planned_tile_rows_) return;
   planned_tile_rows_ = tile_rows;
-  PlanAttention(sequences_, tile_rows, plan_, cut_);
+  PlanAttention(batch_->sequences, tile_rows, plan_, cut_);
   UploadIds(plan_.words, plan_words_);
   work_ = plan_.At(plan_words_.data());
 }

@@ -116,14 +116,13 @@ class CudaBackend final : public Backend {
 
   MemoryMoves moves_;  // moves of memory that may be among the arguments of a recorded operation
 
-  std::vector<PassSequence> sequences_;  // sequences of the pass
-  bool recorded_ = false;                // whether the pass is recorded
-  PassShape shape_;                      // shape of the pass, if recorded
-  BackendBuffer pass_arrays_;            // in device memory, as all buffers here
+  const Batch* batch_ = nullptr;  // batch of the pass; borrowed until the next BeginPass
+  bool recorded_ = false;         // whether the pass is recorded
+  PassShape shape_;               // shape of the pass, if recorded
+  BackendBuffer pass_arrays_;     // in device memory, as all buffers here
   CudaPass pass_;
-  absl::Span<const int32_t> token_ids_;   // Pass::token_ids, in host memory
-  const int32_t* sampled_ids_ = nullptr;  // Pass::sampled_ids, in device memory
-  int32_t* pass_token_ids_ = nullptr;     // the token ids in pass_arrays_
+  const InputToken* tokens_ = nullptr;  // the tokens in pass_arrays_
+  int32_t* token_ids_ = nullptr;        // the room for their ids in pass_arrays_
   AttentionPlan plan_;
   int planned_tile_rows_ = -1;  // tile rows that plan_ is for; -1: the pass is not planned yet
   BackendBuffer plan_words_;

@@ -57,10 +57,10 @@ TEST(RandomBlocks, HaveTheDeviationThatWasAskedForAndAMeanNearZero) {
     FillRandomBlocks(type, 0.02, /*seed=*/5, absl::MakeSpan(bytes));
     auto weight = *backend->LoadWeight({"w", type, {kColumns, kRows}, bytes});
     std::vector<float> values(kRows * kColumns);
-    std::vector<int32_t> tokens;
-    for (int i = 0; i < kRows; ++i) tokens.push_back(i);
-    const std::vector<PassSequence> sequences = {{.row_count = kRows}};
-    backend->BeginPass({.rows = kRows, .token_ids = tokens, .sequences = sequences});
+    Batch batch;
+    batch.sequences = {{.row_count = kRows}};
+    for (int i = 0; i < kRows; ++i) batch.tokens.push_back(InputToken::Id(i));
+    backend->BeginPass({.batch = &batch});
     backend->Embed(*weight, {values.data(), kRows, kColumns});
     double sum = 0;
     double squares = 0;
@@ -108,7 +108,9 @@ TEST(RandomModel, HasNumbersThatStayFinite) {
   auto cache = *KvCache::Create(*backend, transformer->MakeKvLayout(16, KvType::kF16), 1);
   const std::vector<int32_t> table = {0};
   std::vector<float> logits(static_cast<size_t>(kSmall.vocab_size));
-  const Batch batch{.token_ids = {1, 2, 3}, .sequences = {{0, 3, 0, table}}, .logits_rows = {2}};
+  const Batch batch{.tokens = {InputToken::Id(1), InputToken::Id(2), InputToken::Id(3)},
+                    .sequences = {{0, 3, 0, table.data(), 1}},
+                    .logits_rows = {2}};
   transformer->Forward(
       batch, *cache, [](int) {}, absl::MakeSpan(logits));
   double squares = 0;

@@ -61,12 +61,14 @@ class Side {
     Batch batch;
     for (const int s : sequences) {
       const auto sequence = static_cast<size_t>(s);
-      batch.sequences.push_back({.first_row = batch.rows(),
-                                 .row_count = tokens_each,
-                                 .first_position = lengths_[sequence],
-                                 .block_table = tables_[sequence]});
+      batch.sequences.push_back(
+          {.first_row = batch.rows(),
+           .row_count = tokens_each,
+           .first_position = lengths_[sequence],
+           .block_table = tables_[sequence].data(),
+           .block_count = cache_->layout().BlocksFor(lengths_[sequence] + tokens_each)});
       for (int i = 0; i < tokens_each; ++i) {
-        batch.token_ids.push_back(static_cast<int32_t>(random() % 256));
+        batch.tokens.push_back(InputToken::Id(static_cast<int32_t>(random() % 256)));
       }
       batch.logits_rows.push_back(batch.rows() - 1);
       lengths_[sequence] += tokens_each;

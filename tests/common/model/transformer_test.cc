@@ -70,7 +70,9 @@ TEST(Transformer, CallsOnLayerOnceForEachLayerInOrderWhenItsKvIsInTheCache) {
   ModelRunner runner({.path = BATON_TEST_DATA "/tiny/tiny-llama-f32.gguf"});
   const KvLayout& layout = runner.cache().layout();
   const std::vector<int32_t> table = {2};
-  const Batch batch{.token_ids = {5, 6, 7}, .sequences = {{0, 3, 0, table}}, .logits_rows = {}};
+  const Batch batch{.tokens = {InputToken::Id(5), InputToken::Id(6), InputToken::Id(7)},
+                    .sequences = {{0, 3, 0, table.data(), 1}},
+                    .logits_rows = {}};
   std::vector<int> layers;
   runner.transformer().Forward(
       batch, runner.cache(),
@@ -93,8 +95,10 @@ TEST(Transformer, ComputesTheLogitsOfTheRowsAskedFor) {
   const size_t vocab = static_cast<size_t>(runner.vocab_size());
   std::vector<int32_t> table(static_cast<size_t>(runner.cache().layout().BlocksFor(200)));
   for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<int32_t>(i);
-  const Batch batch{
-      .token_ids = tokens, .sequences = {{0, 200, 0, table}}, .logits_rows = {0, 3, 64, 130, 199}};
+  Batch batch{.tokens = {},
+              .sequences = {{0, 200, 0, table.data(), static_cast<int>(table.size())}},
+              .logits_rows = {0, 3, 64, 130, 199}};
+  for (const int32_t id : tokens) batch.tokens.push_back(InputToken::Id(id));
   std::vector<float> some(batch.logits_rows.size() * vocab);
   runner.transformer().Forward(
       batch, runner.cache(), [](int) {}, absl::MakeSpan(some));

@@ -22,12 +22,12 @@ class Planner {
   Planner(const AttentionOperands& operands, int threads, AttentionScratch& scratch)
       : operands_(operands), min_tasks_(threads * kMinTasksPerThread), scratch_(scratch) {}
 
-  void Plan(const Pass& pass) {
+  void Plan(absl::Span<const BatchSequence> sequences) {
     scratch_.tasks.clear();
     scratch_.unmerged.clear();
     int rows = 0;      // rows of all tiles
     int segments = 0;  // segments of all single rows
-    for (const PassSequence& sequence : pass.sequences) {
+    for (const BatchSequence& sequence : sequences) {
       if (sequence.row_count == 1) {
         segments += Segments(sequence.first_position + 1);
       } else {
@@ -35,13 +35,13 @@ class Planner {
       }
     }
     // Tiles come first: they are the larger tasks.
-    for (const PassSequence& sequence : pass.sequences) {
+    for (const BatchSequence& sequence : sequences) {
       if (sequence.row_count > 1) AddTiles(sequence, TileRows(rows));
     }
     const int kv_heads = operands_.cache.kv_heads;
     const int heads_per_task = segments >= min_tasks_ ? kv_heads : 1;
     size_t lanes = 0;
-    for (const PassSequence& sequence : pass.sequences) {
+    for (const BatchSequence& sequence : sequences) {
       for (int head = 0; sequence.row_count == 1 && head < kv_heads; head += heads_per_task) {
         lanes += AddSegments(sequence, head, std::min(heads_per_task, kv_heads - head), lanes);
       }
@@ -62,7 +62,7 @@ class Planner {
   }
 
   // Adds the last rows first: they see the most keys, and so take the longest.
-  void AddTiles(const PassSequence& sequence, int tile_rows) {
+  void AddTiles(const BatchSequence& sequence, int tile_rows) {
     for (int end = sequence.row_count; end > 0; end -= tile_rows) {
       const int begin = std::max(0, end - tile_rows);
       for (int head = 0; head < operands_.cache.kv_heads; ++head) {
@@ -79,7 +79,7 @@ class Planner {
   }
 
   // Adds the tasks of a single row. Returns how many Lanes their states take.
-  size_t AddSegments(const PassSequence& sequence, int first_head, int head_count, size_t states) {
+  size_t AddSegments(const BatchSequence& sequence, int first_head, int head_count, size_t states) {
     const int segments = Segments(sequence.first_position + 1);
     for (int segment = 0; segment < segments; ++segment) {
       scratch_.tasks.push_back({.sequence = &sequence,
@@ -149,11 +149,12 @@ void AttendSegment(const CpuKernels& kernels, const AttentionOperands& operands,
 
 }  // namespace
 
-void AttendRows(const CpuKernels& kernels, ThreadPool& pool, const Pass& pass, Tensor queries,
-                const KvLayerView& cache, Tensor out, AttentionScratch& scratch) {
+void AttendRows(const CpuKernels& kernels, ThreadPool& pool,
+                absl::Span<const BatchSequence> sequences, Tensor queries, const KvLayerView& cache,
+                Tensor out, AttentionScratch& scratch) {
   BATON_CHECK(cache.head_dim % kLanes == 0 && cache.head_dim <= kMaxHeadDim, "head dimension");
   const AttentionOperands operands{queries, cache, out};
-  Planner(operands, pool.size(), scratch).Plan(pass);
+  Planner(operands, pool.size(), scratch).Plan(sequences);
   scratch.threads.resize(static_cast<size_t>(pool.size()));
   pool.Run(static_cast<int>(scratch.tasks.size()), [&](int thread, int index) {
     const Task& task = scratch.tasks[static_cast<size_t>(index)];

@@ -48,7 +48,7 @@ struct AttentionOperands {
 // head_count) and the queries that read them. All memory is borrowed.
 struct RowAttentionArgs {
   AttentionOperands operands;
-  const PassSequence* sequence;
+  const BatchSequence* sequence;
   int segment;
   int first_head;
   int head_count;
@@ -61,7 +61,7 @@ struct RowAttentionArgs {
 // Rows [first_row, first_row + row_count) of a sequence, for one KV head. All memory is borrowed.
 struct TileAttentionArgs {
   AttentionOperands operands;
-  const PassSequence* sequence;
+  const BatchSequence* sequence;
   int first_row;
   int row_count;
   int kv_head;
@@ -75,7 +75,7 @@ struct TileAttentionArgs {
 // Memory of AttendRows, which grows and is used again.
 struct AttentionScratch {
   struct Task {
-    const PassSequence* sequence;
+    const BatchSequence* sequence;
     int first_head;
     int head_count;
     int first_row;   // first row of a tile
@@ -99,7 +99,8 @@ struct AttentionScratch {
 };
 
 // Runs Backend::Attention on the pool's threads. `queries`, `out` [rows, heads * head_dim].
-void AttendRows(const CpuKernels& kernels, ThreadPool& pool, const Pass& pass, Tensor queries,
-                const KvLayerView& cache, Tensor out, AttentionScratch& scratch);
+void AttendRows(const CpuKernels& kernels, ThreadPool& pool,
+                absl::Span<const BatchSequence> sequences, Tensor queries, const KvLayerView& cache,
+                Tensor out, AttentionScratch& scratch);
 
 }  // namespace baton

@@ -53,7 +53,7 @@ struct KvPage {
 // The page of the sequence that begins at `position`. REQUIRES: a multiple of kKvPageTokens.
 template <class Element>
 [[gnu::always_inline]] inline KvPage<Element> KvPageAt(const KvLayerView& cache,
-                                                       const PassSequence& sequence, int position,
+                                                       const BatchSequence& sequence, int position,
                                                        int kv_head) {
   using Stored = typename Element::Stored;
   const int32_t block = sequence.block_table[position / cache.block_size];

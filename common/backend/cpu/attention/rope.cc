@@ -6,12 +6,12 @@ namespace baton {
 
 void RotateAndAppendRows(const CpuKernels& kernels, ThreadPool& pool, const Pass& pass,
                          Tensor queries, Tensor keys, Tensor values, const KvLayerView& cache) {
-  const RopeArgs args{.sequences = pass.sequences.data(),
-                      .sequence_count = static_cast<int>(pass.sequences.size()),
-                      .cosines = pass.rope_cos.data(),
-                      .sines = pass.rope_sin.data(),
-                      .pairs = pass.rope_dim / 2,
-                      .kind = pass.rope_pairs,
+  const RopeArgs args{.sequences = pass.batch->sequences.data(),
+                      .sequence_count = static_cast<int>(pass.batch->sequences.size()),
+                      .cosines = pass.rope.cosines.data(),
+                      .sines = pass.rope.sines.data(),
+                      .pairs = pass.rope.dim / 2,
+                      .kind = pass.rope.pairs,
                       .queries = queries,
                       .keys = keys,
                       .values = values,

@@ -12,7 +12,7 @@ struct CpuKernels;
 
 // The rows of a pass in the form that the kernels take; all memory is borrowed.
 struct RopeArgs {
-  const PassSequence* sequences;
+  const BatchSequence* sequences;
   int sequence_count;
   const float* cosines;  // [rows, pairs]
   const float* sines;    // [rows, pairs]

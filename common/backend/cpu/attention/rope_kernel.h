@@ -80,7 +80,7 @@ struct RopeKernel {
   static void Run(const RopeArgs& args, int begin, int end) {
     const KvLayerView& cache = args.cache;
     for (int s = 0; s < args.sequence_count; ++s) {
-      const PassSequence& sequence = args.sequences[s];
+      const BatchSequence& sequence = args.sequences[s];
       const int last_row = sequence.first_row + sequence.row_count;
       const int last = end < last_row ? end : last_row;
       for (int row = begin > sequence.first_row ? begin : sequence.first_row; row < last; ++row) {

@@ -21,7 +21,7 @@ void Append(const Item& item, std::vector<int32_t>& words) {
   std::memcpy(words.data() + size, &item, sizeof(Item));
 }
 
-void AddSplits(const PassSequence& sequence, AttentionPlan& plan) {
+void AddSplits(const BatchSequence& sequence, AttentionPlan& plan) {
   const int keys = sequence.first_position + 1;
   const int splits = Splits(keys);
   for (int split = 0; split < splits; ++split) {
@@ -35,7 +35,7 @@ void AddSplits(const PassSequence& sequence, AttentionPlan& plan) {
   if (splits > 1) plan.partials += splits;
 }
 
-void AddWholeRows(const PassSequence& sequence, AttentionPlan& plan) {
+void AddWholeRows(const BatchSequence& sequence, AttentionPlan& plan) {
   for (int row = 0; row < sequence.row_count; ++row) {
     Append(DecodeTask{.row = sequence.first_row + row,
                       .first_key = 0,
@@ -47,7 +47,7 @@ void AddWholeRows(const PassSequence& sequence, AttentionPlan& plan) {
 }
 
 // Adds the last tile first: it sees the most keys, and so takes the longest.
-void AddTiles(const PassSequence& sequence, int tile_rows, AttentionPlan& plan) {
+void AddTiles(const BatchSequence& sequence, int tile_rows, AttentionPlan& plan) {
   const int tiles = (sequence.row_count + tile_rows - 1) / tile_rows;
   for (int tile = tiles; tile-- > 0;) {
     const int begin = tile * tile_rows;
@@ -71,20 +71,20 @@ AttentionWork AttentionPlan::At(const void* device) const {
           .cut = cut};
 }
 
-void PlanAttention(absl::Span<const PassSequence> sequences, int tile_rows, AttentionPlan& plan,
+void PlanAttention(absl::Span<const BatchSequence> sequences, int tile_rows, AttentionPlan& plan,
                    AttentionCut cut) {
   BATON_CHECK(tile_rows >= 0, "rows of a tile");
   plan.words.assign(kHeaderWords, 0);
   plan.task_count = plan.tile_count = plan.partials = 0;
   plan.cut = cut;
-  for (const PassSequence& sequence : sequences) {
+  for (const BatchSequence& sequence : sequences) {
     if (sequence.row_count == 1) {
       AddSplits(sequence, plan);
     } else if (tile_rows == 0) {
       AddWholeRows(sequence, plan);
     }
   }
-  for (const PassSequence& sequence : sequences) {
+  for (const BatchSequence& sequence : sequences) {
     if (sequence.row_count > 1 && tile_rows > 0) AddTiles(sequence, tile_rows, plan);
   }
   plan.words[0] = plan.task_count;

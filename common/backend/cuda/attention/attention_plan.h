@@ -35,7 +35,7 @@ struct AttentionPlan {
 
 // Plans the attention of a pass of `sequences`. `tile_rows` comes from PrefillTileRows. The plan
 // has at most MaxAttentionPlanBytes.
-void PlanAttention(absl::Span<const PassSequence> sequences, int tile_rows, AttentionPlan& plan,
+void PlanAttention(absl::Span<const BatchSequence> sequences, int tile_rows, AttentionPlan& plan,
                    AttentionCut cut = AttentionCut::kByRowCount);
 
 // The largest plan of any pass of `rows` rows and of `sequences` sequences, each of at most

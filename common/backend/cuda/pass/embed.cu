@@ -24,14 +24,14 @@ static __global__ void __launch_bounds__(kEmbedThreads)
   StoreFloats(out + row * static_cast<size_t>(columns) + column, values);
 }
 
-static __global__ void TakeSampledIdsKernel(const int32_t* sampled_ids, int count,
-                                            int32_t* token_ids) {
+static __global__ void TokenIdsKernel(const InputToken* tokens, const int32_t* sampled_ids,
+                                      int count, int32_t* token_ids) {
   WaitForPreviousKernel();
   LetNextKernelStart();
   const int row = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (row >= count) return;
-  const int32_t token = token_ids[row];
-  if (token < 0) token_ids[row] = sampled_ids[~token];
+  const InputToken token = tokens[row];
+  token_ids[row] = token.pending() ? sampled_ids[token.pending_row()] : token.id();
 }
 
 template <class Element, int kCount>
@@ -48,15 +48,15 @@ static void EmbedBy(const CudaMatrix& table, const int32_t* token_ids, Tensor ou
       out.data);
 }
 
-void LaunchTakeSampledIds(const int32_t* sampled_ids, int count, int32_t* token_ids,
-                          cudaStream_t stream) {
+void LaunchTokenIds(const InputToken* tokens, const int32_t* sampled_ids, int count,
+                    int32_t* token_ids, cudaStream_t stream) {
   if (count == 0) return;
-  Launch(TakeSampledIdsKernel,
+  Launch(TokenIdsKernel,
          {.grid = BlocksFor(count, kEmbedThreads),
           .block = kEmbedThreads,
           .stream = stream,
           .may_start_early = true},
-         sampled_ids, count, token_ids);
+         tokens, sampled_ids, count, token_ids);
 }
 
 void LaunchEmbed(const CudaMatrix& table, const int32_t* token_ids, Tensor out,

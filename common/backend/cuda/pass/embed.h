@@ -6,14 +6,15 @@
 #include <cstdint>
 
 #include "common/backend/cuda/device/operands.h"
+#include "common/backend/input_token.h"
 #include "common/backend/tensor.h"
 
 namespace baton {
 
-// token_ids[i] = sampled_ids[~token_ids[i]] where it is below 0. `token_ids` [count] and
-// `sampled_ids` are in device memory.
-void LaunchTakeSampledIds(const int32_t* sampled_ids, int count, int32_t* token_ids,
-                          cudaStream_t stream);
+// token_ids[i] = the id of tokens[i], which is looked up in `sampled_ids` where it is pending.
+// `tokens` [count], `token_ids` [count] and `sampled_ids` are in device memory.
+void LaunchTokenIds(const InputToken* tokens, const int32_t* sampled_ids, int count,
+                    int32_t* token_ids, cudaStream_t stream);
 
 // out[r] = row token_ids[r] of the table, widened. `token_ids` [out.rows] is in device memory, each
 // in [0, table.rows); `out` [rows, table.columns].

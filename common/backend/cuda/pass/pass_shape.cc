@@ -19,9 +19,9 @@ int RecordedRows(int rows) {
   return (rows + step - 1) / step * step;
 }
 
-PassShape RecordedShape(int rows, absl::Span<const PassSequence> sequences, int tasks) {
+PassShape RecordedShape(int rows, absl::Span<const BatchSequence> sequences, int tasks) {
   int blocks = 1;
-  for (const PassSequence& sequence : sequences) blocks = std::max(blocks, sequence.block_count);
+  for (const BatchSequence& sequence : sequences) blocks = std::max(blocks, sequence.block_count);
   return {.rows = rows,
           .table_stride = PowerOfTwo(blocks),
           .max_tasks = std::max(rows, PowerOfTwo(tasks))};

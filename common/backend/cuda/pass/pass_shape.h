@@ -26,6 +26,6 @@ int RecordedRows(int rows);
 
 // The shape that passes of so many rows share if their longest block tables and their numbers of
 // tasks are about as large: both are rounded up to powers of two.
-PassShape RecordedShape(int rows, absl::Span<const PassSequence> sequences, int tasks);
+PassShape RecordedShape(int rows, absl::Span<const BatchSequence> sequences, int tasks);
 
 }  // namespace baton

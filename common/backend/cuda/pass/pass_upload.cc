@@ -15,27 +15,38 @@ T* At(uint8_t* memory, size_t offset) {
 
 }  // namespace
 
-PassLayout::PassLayout(const Pass& pass, int least_stride)
-    : sequences(pass.recorded ? pass.rows : static_cast<int>(pass.sequences.size())),
-      table_stride(least_stride) {
-  for (const PassSequence& sequence : pass.sequences) {
-    table_stride = std::max(table_stride, sequence.block_count);
+PassSize SizeOf(const Pass& pass, int least_stride) {
+  const Batch& batch = *pass.batch;
+  PassSize size = {
+      .rows = pass.rows(),
+      .sequences = pass.recorded ? pass.rows() : static_cast<int>(batch.sequences.size()),
+      .table_stride = least_stride,
+      .embeds = !batch.tokens.empty(),
+      .angles = pass.rope.cosines.size()};
+  for (const BatchSequence& sequence : batch.sequences) {
+    size.table_stride = std::max(size.table_stride, sequence.block_count);
   }
-  const auto add = [this](size_t elements) {
+  return size;
+}
+
+PassLayout::PassLayout(const PassSize& size)
+    : sequences(size.sequences), table_stride(size.table_stride) {
+  const auto add = [this](size_t elements, size_t element_bytes = sizeof(int32_t)) {
     const size_t offset = bytes;
-    bytes += (elements * sizeof(int32_t) + kAlign - 1) / kAlign * kAlign;
+    bytes += (elements * element_bytes + kAlign - 1) / kAlign * kAlign;
     return offset;
   };
   static_assert(sizeof(float) == sizeof(int32_t));
-  const auto rows = static_cast<size_t>(pass.rows);
+  const auto rows = static_cast<size_t>(size.rows);
   sequence_of_row = add(rows);
   positions = add(rows);
   const auto tables = static_cast<size_t>(sequences);
   first_rows = add(tables + 1);
-  token_ids = add(pass.token_ids.size());
+  tokens = add(size.embeds ? rows : 0, sizeof(InputToken));
+  token_ids = add(size.embeds ? rows : 0);
   block_tables = add(tables * static_cast<size_t>(table_stride));
-  rope_cos = add(pass.rope_cos.size());
-  rope_sin = add(pass.rope_sin.size());
+  rope_cos = add(size.angles);
+  rope_sin = add(size.angles);
 }
 
 void FillPass(const Pass& pass, const PassLayout& layout, uint8_t* memory) {
@@ -43,8 +54,9 @@ void FillPass(const Pass& pass, const PassLayout& layout, uint8_t* memory) {
   auto* positions = At<int32_t>(memory, layout.positions);
   auto* first_rows = At<int32_t>(memory, layout.first_rows);
   auto* table = At<int32_t>(memory, layout.block_tables);
-  for (size_t s = 0; s < pass.sequences.size(); ++s) {
-    const PassSequence& sequence = pass.sequences[s];
+  const Batch& batch = *pass.batch;
+  for (size_t s = 0; s < batch.sequences.size(); ++s) {
+    const BatchSequence& sequence = batch.sequences[s];
     first_rows[s] = sequence.first_row;
     for (int i = 0; i < sequence.row_count; ++i) {
       sequence_of_row[sequence.first_row + i] = static_cast<int32_t>(s);
@@ -54,16 +66,20 @@ void FillPass(const Pass& pass, const PassLayout& layout, uint8_t* memory) {
     std::fill(table + sequence.block_count, table + layout.table_stride, 0);
     table += layout.table_stride;
   }
-  int rows = pass.sequences.empty() ? 0 : pass.sequences.back().first_row;
-  if (!pass.sequences.empty()) rows += pass.sequences.back().row_count;
-  std::fill(first_rows + pass.sequences.size(), first_rows + layout.sequences + 1, rows);
-  std::fill(sequence_of_row + rows, sequence_of_row + pass.rows, 0);
-  std::fill(positions + rows, positions + pass.rows, -1);
+  const int rows = batch.rows();
+  std::fill(first_rows + batch.sequences.size(), first_rows + layout.sequences + 1, rows);
+  std::fill(sequence_of_row + rows, sequence_of_row + pass.rows(), 0);
+  std::fill(positions + rows, positions + pass.rows(), -1);
   std::fill(table,
             At<int32_t>(memory, layout.block_tables) + layout.sequences * layout.table_stride, 0);
-  std::copy(pass.token_ids.begin(), pass.token_ids.end(), At<int32_t>(memory, layout.token_ids));
-  std::copy(pass.rope_cos.begin(), pass.rope_cos.end(), At<float>(memory, layout.rope_cos));
-  std::copy(pass.rope_sin.begin(), pass.rope_sin.end(), At<float>(memory, layout.rope_sin));
+  if (!batch.tokens.empty()) {
+    auto* tokens = At<InputToken>(memory, layout.tokens);
+    tokens = std::copy(batch.tokens.begin(), batch.tokens.end(), tokens);
+    std::fill_n(tokens, pass.padding_rows, InputToken());
+  }
+  const RopeAngles& rope = pass.rope;
+  std::copy(rope.cosines.begin(), rope.cosines.end(), At<float>(memory, layout.rope_cos));
+  std::copy(rope.sines.begin(), rope.sines.end(), At<float>(memory, layout.rope_sin));
 }
 
 CudaPass PassAt(const Pass& pass, const PassLayout& layout, const uint8_t* memory) {
@@ -73,15 +89,15 @@ CudaPass PassAt(const Pass& pass, const PassLayout& layout, const uint8_t* memor
   const auto floats = [memory](size_t offset) {
     return reinterpret_cast<const float*>(memory + offset);
   };
-  return {.rows = pass.rows,
+  return {.rows = pass.rows(),
           .sequences = layout.sequences,
           .sequence_of_row = ints(layout.sequence_of_row),
           .positions = ints(layout.positions),
           .first_rows = ints(layout.first_rows),
           .block_tables = ints(layout.block_tables),
           .table_stride = layout.table_stride,
-          .rope_half_split = pass.rope_pairs == RopePairs::kHalfSplit,
-          .rope_dim = pass.rope_dim,
+          .rope_half_split = pass.rope.pairs == RopePairs::kHalfSplit,
+          .rope_dim = pass.rope.dim,
           .rope_cos = floats(layout.rope_cos),
           .rope_sin = floats(layout.rope_sin)};
 }

@@ -11,26 +11,38 @@
 
 namespace baton {
 
+// What the size of a pass's arrays depends on.
+struct PassSize {
+  int rows = 0;
+  int sequences = 0;
+  int table_stride = 0;  // entries of a block table, at least the longest's
+  bool embeds = false;   // whether the pass has tokens
+  size_t angles = 0;     // cosines of the pass, and as many sines
+};
+
+// A block table has at least `least_stride` entries. A recorded pass has room for the tables of as
+// many sequences as it has rows.
+PassSize SizeOf(const Pass& pass, int least_stride = 0);
+
 // Where the arrays of a pass lie in one piece of memory: offsets in bytes, multiples of 16.
 struct PassLayout {
-  // A block table has at least `least_stride` entries. For a recorded pass there is room for the
-  // tables of `pass.rows` sequences.
-  explicit PassLayout(const Pass& pass, int least_stride = 0);
+  explicit PassLayout(const PassSize& size);
 
   int sequences = 0;     // sequences that the arrays have room for
   int table_stride = 0;  // entries of a block table, at least the longest's
   size_t sequence_of_row = 0;
   size_t positions = 0;
   size_t first_rows = 0;
-  size_t token_ids = 0;
+  size_t tokens = 0;     // [rows] InputTokens
+  size_t token_ids = 0;  // [rows] ids of the tokens: room that a kernel fills
   size_t block_tables = 0;
   size_t rope_cos = 0;
   size_t rope_sin = 0;
   size_t bytes = 0;  // bytes of all arrays together
 };
 
-// Writes the arrays of `pass` to `memory` [layout.bytes]. The rest of a shorter block table is 0.
-// Rows behind those of the sequences get position -1.
+// Writes the arrays of `pass` to `memory` [layout.bytes], but for the token ids. The rest of a
+// shorter block table is 0. Rows of padding get the token id 0 and position -1.
 void FillPass(const Pass& pass, const PassLayout& layout, uint8_t* memory);
 // A view of the arrays that FillPass wrote, once they lie at `memory` on the device.
 CudaPass PassAt(const Pass& pass, const PassLayout& layout, const uint8_t* memory);

@@ -182,15 +182,16 @@ TEST_F(CudaBackendTest, EmbedsTheBitsOfTheTableForTokensThatTheHostOrTheDeviceKn
     const FileMatrix table(random_, type, 37, 44);
     ExpectSame(0, [&](Side& side) {
       const Tensor out = side.Put(std::vector<float>(6 * 44), 6);
-      const std::vector<int32_t> token_ids = {36, 0, 5, ~1, 17, ~0};
       const std::vector<int32_t> sampled_ids = {36, 5, 36};
       const int32_t block = 0;
-      const std::vector<PassSequence> sequences = {{0, 6, 0, &block, 1}};
-      side.backend().BeginPass({.rows = 6,
-                                .token_ids = token_ids,
-                                .sampled_ids = reinterpret_cast<int32_t*>(side.Put(
-                                    sampled_ids.data(), sampled_ids.size() * sizeof(int32_t))),
-                                .sequences = sequences});
+      const Batch batch{
+          .tokens = {InputToken::Id(36), InputToken::Id(0), InputToken::Id(5),
+                     InputToken::PendingRow(1), InputToken::Id(17), InputToken::PendingRow(0)},
+          .sampled_ids = reinterpret_cast<int32_t*>(
+              side.Put(sampled_ids.data(), sampled_ids.size() * sizeof(int32_t))),
+          .sequences = {{0, 6, 0, &block, 1}},
+          .logits_rows = {}};
+      side.backend().BeginPass({.batch = &batch});
       side.backend().Embed(*side.Load(table.tensor), out);
       return side.Get(out);
     });
@@ -357,7 +358,7 @@ class CudaPaged : public CudaBackendTest {
   void Make(const PagedCase& test) {
     test_ = test;
     tables_.clear();
-    passed_.clear();
+    batch_.sequences.clear();
     rows_ = 0;
     int blocks = 1;
     for (const auto& sequence : test.sequences) {
@@ -373,8 +374,8 @@ class CudaPaged : public CudaBackendTest {
     }
     for (size_t i = 0; i < tables_.size(); ++i) {
       const auto& sequence = test.sequences[i];
-      passed_.push_back({rows_, sequence.rows, sequence.before, tables_[i].data(),
-                         static_cast<int>(tables_[i].size())});
+      batch_.sequences.push_back({rows_, sequence.rows, sequence.before, tables_[i].data(),
+                                  static_cast<int>(tables_[i].size())});
       rows_ += sequence.rows;
     }
     view_ = {.block_size = test.block_size,
@@ -445,13 +446,12 @@ class CudaPaged : public CudaBackendTest {
     return values;
   }
   void Begin(Side& side, bool recorded = false) {
-    side.backend().BeginPass({.rows = rows_,
+    side.backend().BeginPass({.batch = &batch_,
                               .recorded = recorded,
-                              .sequences = passed_,
-                              .rope_pairs = test_.pairs,
-                              .rope_dim = test_.rope_dim,
-                              .rope_cos = angles_cos_,
-                              .rope_sin = angles_sin_});
+                              .rope = {.pairs = test_.pairs,
+                                       .dim = test_.rope_dim,
+                                       .cosines = angles_cos_,
+                                       .sines = angles_sin_}});
   }
   std::vector<float> RandomRows(int columns) {
     return RandomFloats(random_, static_cast<size_t>(rows_) * static_cast<size_t>(columns));
@@ -459,7 +459,7 @@ class CudaPaged : public CudaBackendTest {
 
   PagedCase test_;
   std::vector<std::vector<int32_t>> tables_;
-  std::vector<PassSequence> passed_;
+  Batch batch_;
   int rows_ = 0;
   KvLayerView view_;
   std::vector<uint8_t> cache_bytes_;

@@ -130,20 +130,18 @@ class Runner {
   };
   void Pass(const std::vector<Rows>& all) {
     const int columns = shape_.heads * shape_.head_dim;
-    std::vector<PassSequence> of_pass;
+    std::vector<BatchSequence> batch;
     std::vector<float> queries;
     for (const Rows& rows : all) {
-      of_pass.push_back({static_cast<int>(queries.size()) / columns, rows.count, rows.first,
-                         tables_[static_cast<size_t>(rows.sequence)].data()});
+      batch.push_back({static_cast<int>(queries.size()) / columns, rows.count, rows.first,
+                       tables_[static_cast<size_t>(rows.sequence)].data()});
       const float* first = sequences_[static_cast<size_t>(rows.sequence)].Query(rows.first, 0);
       queries.insert(queries.end(), first, first + rows.count * columns);
       for (int token = rows.first; token < rows.first + rows.count; ++token) Append(rows, token);
     }
     std::vector<float> out(queries.size());
     const int row_count = static_cast<int>(queries.size()) / columns;
-    baton::Pass pass;
-    pass.sequences = of_pass;
-    AttendRows(kernels_, pool_, pass, {queries.data(), row_count, columns}, view_,
+    AttendRows(kernels_, pool_, batch, {queries.data(), row_count, columns}, view_,
                {out.data(), row_count, columns}, scratch_);
     const float* from = out.data();
     for (const Rows& rows : all) {

@@ -28,8 +28,8 @@ Lists ListsOf(const AttentionPlan& plan) {
   return {{work.tasks, work.tasks + work.counts[0]}, {work.tiles, work.tiles + work.counts[1]}};
 }
 
-std::vector<PassSequence> RandomSequences(std::mt19937& random) {
-  std::vector<PassSequence> sequences;
+std::vector<BatchSequence> RandomSequences(std::mt19937& random) {
+  std::vector<BatchSequence> sequences;
   int row = 0;
   for (int count = static_cast<int>(random() % 9); count > 0; --count) {
     const int sizes[] = {1, 1, 1, 2, 15, 16, 17, 200};
@@ -47,7 +47,7 @@ TEST(AttentionPlan, CoversEachKeyOfEachRowOnce) {
   std::mt19937 random(1);
   AttentionPlan plan;
   for (int round = 0; round < 300; ++round) {
-    const std::vector<PassSequence> sequences = RandomSequences(random);
+    const std::vector<BatchSequence> sequences = RandomSequences(random);
     const int tile_rows = kTileRows[random() % 5];
     PlanAttention(sequences, tile_rows, plan);
     const Lists lists = ListsOf(plan);
@@ -66,7 +66,7 @@ TEST(AttentionPlan, CoversEachKeyOfEachRowOnce) {
       }
     }
     size_t rows = 0;
-    for (const PassSequence& sequence : sequences) {
+    for (const BatchSequence& sequence : sequences) {
       rows += static_cast<size_t>(sequence.row_count);
       for (int i = 0; i < sequence.row_count; ++i) {
         const bool tiled = sequence.row_count > 1 && tile_rows > 0;
@@ -81,10 +81,10 @@ TEST(AttentionPlan, CutsSingleRowsAtMultiplesOfASplitAndNumbersThePartialResults
   std::mt19937 random(2);
   AttentionPlan plan;
   for (int round = 0; round < 300; ++round) {
-    const std::vector<PassSequence> sequences = RandomSequences(random);
+    const std::vector<BatchSequence> sequences = RandomSequences(random);
     PlanAttention(sequences, kTileRows[random() % 5], plan);
     std::map<int, int> single_rows;  // row -> number of keys
-    for (const PassSequence& sequence : sequences) {
+    for (const BatchSequence& sequence : sequences) {
       if (sequence.row_count == 1) single_rows[sequence.first_row] = sequence.first_position + 1;
     }
     std::vector<bool> used(static_cast<size_t>(plan.partials));
@@ -114,11 +114,11 @@ TEST(AttentionPlan, PlansASequenceAlikeInAnyCompany) {
   AttentionPlan alone;
   AttentionPlan batch;
   for (int round = 0; round < 100; ++round) {
-    const std::vector<PassSequence> sequences = RandomSequences(random);
+    const std::vector<BatchSequence> sequences = RandomSequences(random);
     const int tile_rows = kTileRows[random() % 5];
     PlanAttention(sequences, tile_rows, batch);
     const Lists all = ListsOf(batch);
-    for (PassSequence sequence : sequences) {
+    for (BatchSequence sequence : sequences) {
       const int first_row = std::exchange(sequence.first_row, 0);
       PlanAttention({sequence}, tile_rows, alone);
       const Lists own = ListsOf(alone);
@@ -152,11 +152,11 @@ TEST(AttentionPlan, StaysWithinItsBound) {
   std::mt19937 random(4);
   AttentionPlan plan;
   for (int round = 0; round < 300; ++round) {
-    const std::vector<PassSequence> sequences = RandomSequences(random);
+    const std::vector<BatchSequence> sequences = RandomSequences(random);
     PlanAttention(sequences, kTileRows[random() % 5], plan);
     int rows = 0;
     int tokens = 0;
-    for (const PassSequence& sequence : sequences) {
+    for (const BatchSequence& sequence : sequences) {
       rows += sequence.row_count;
       tokens = std::max(tokens, sequence.first_position + sequence.row_count);
     }

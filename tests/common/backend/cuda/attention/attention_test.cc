@@ -227,7 +227,7 @@ class Device {
   Shape shape_;
   KvLayerView view_;
   CudaPass pass_;
-  std::vector<PassSequence> sequences_;
+  std::vector<BatchSequence> sequences_;
   std::vector<DeviceArray<int32_t>> integers_;
   std::unique_ptr<DeviceArray<float>> queries_;
   std::unique_ptr<DeviceArray<float>> out_;

@@ -69,7 +69,7 @@ struct Rows {
     blocks.resize(static_cast<size_t>(sequence_count * table_stride));
     block_tables = blocks;
     for (int s = 0; s < sequence_count; ++s) {
-      PassSequence& sequence = sequences[static_cast<size_t>(s)];
+      BatchSequence& sequence = sequences[static_cast<size_t>(s)];
       sequence.block_table = block_tables.data() + s * table_stride;
       for (int i = 0; i < sequence.row_count; ++i) {
         sequence_of_row.push_back(s);
@@ -95,7 +95,7 @@ struct Rows {
   KvLayout layout;
   int table_stride = 0;
   int block_count = 0;
-  std::vector<PassSequence> sequences;
+  std::vector<BatchSequence> sequences;
   std::vector<int32_t> block_tables, sequence_of_row, positions, first_rows;
 };
 
@@ -135,12 +135,14 @@ void ExpectTheCpusBits(const Shape& shape, size_t offset, std::mt19937& random) 
                         rows.View(device_cache.data(), 1), nullptr);
 
   CpuBackend cpu(CpuIsa::kPortable, 1, {});
-  cpu.BeginPass({.rows = rows.count,
-                 .sequences = rows.sequences,
-                 .rope_pairs = shape.half_split ? RopePairs::kHalfSplit : RopePairs::kInterleaved,
-                 .rope_dim = shape.rope_dim,
-                 .rope_cos = cosines,
-                 .rope_sin = sines});
+  Batch batch;
+  batch.sequences = rows.sequences;
+  cpu.BeginPass(
+      {.batch = &batch,
+       .rope = {.pairs = shape.half_split ? RopePairs::kHalfSplit : RopePairs::kInterleaved,
+                .dim = shape.rope_dim,
+                .cosines = cosines,
+                .sines = sines}});
   cpu.RotateAndAppend({queries.data() + offset, rows.count, columns},
                       {keys.data(), rows.count, kv_columns},
                       {values.data(), rows.count, kv_columns}, rows.View(cache.data(), 1));

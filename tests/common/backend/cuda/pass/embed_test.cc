@@ -52,8 +52,10 @@ void ExpectTheCpusRows(const ElementCase& element, int table_rows, int columns, 
   const auto weight = cpu.LoadWeight(tensor);
   ASSERT_TRUE(weight.ok()) << weight.status();
   std::vector<float> expected(size);
-  const std::vector<PassSequence> sequences = {{.row_count = rows}};
-  cpu.BeginPass({.rows = rows, .token_ids = ids, .sequences = sequences});
+  Batch batch;
+  batch.sequences = {{.row_count = rows}};
+  for (const int32_t id : ids) batch.tokens.push_back(InputToken::Id(id));
+  cpu.BeginPass({.batch = &batch});
   cpu.Embed(**weight, {expected.data(), rows, columns});
 
   const DeviceArray<uint8_t> table(bytes);
@@ -78,7 +80,17 @@ TEST_P(EmbedInOrder, GivesTheCpusBits) {
   }
 }
 
+TEST_P(EmbedInOrder, LooksUpTheIdsOfPendingTokensAmongTheSampledOnes) {
+  const DeviceArray<InputToken> tokens({InputToken::Id(36), InputToken::PendingRow(1),
+                                        InputToken::Id(0), InputToken::PendingRow(0)});
+  const DeviceArray<int32_t> sampled_ids({7, 8});
+  const DeviceArray<int32_t> ids(tokens.size());
+  LaunchTokenIds(tokens.data(), sampled_ids.data(), 4, ids.data(), nullptr);
+  EXPECT_EQ(ids.Download(), (std::vector<int32_t>{36, 8, 0, 7}));
+}
+
 TEST(Embed, NoRowsAreNoLaunch) {
+  LaunchTokenIds(nullptr, nullptr, 0, nullptr, nullptr);
   LaunchEmbed({nullptr, CudaElement::kF32, 10, 16}, nullptr, {nullptr, 0, 16}, nullptr);
 }
 

@@ -18,18 +18,16 @@ std::vector<T> Values(const T* first, size_t count) {
 
 TEST(PassUpload, HasEachRowsSequenceAndPositionAndTheTablesSideBySide) {
   const std::vector<int32_t> tables[] = {{7, 3, 9}, {4}, {2, 8}};
-  const std::vector<PassSequence> sequences = {{0, 3, 40, tables[0].data(), 3},
-                                               {3, 1, 0, tables[1].data(), 1},
-                                               {4, 2, 30, tables[2].data(), 2}};
+  Batch batch;
+  batch.sequences = {{0, 3, 40, tables[0].data(), 3},
+                     {3, 1, 0, tables[1].data(), 1},
+                     {4, 2, 30, tables[2].data(), 2}};
   const std::vector<float> cosines = {1, 2, 3, 4, 5, 6};
   const std::vector<float> sines = {-1, -2, -3, -4, -5, -6};
-  const Pass pass = {.rows = 6,
-                     .sequences = sequences,
-                     .rope_pairs = RopePairs::kHalfSplit,
-                     .rope_dim = 2,
-                     .rope_cos = cosines,
-                     .rope_sin = sines};
-  const PassLayout layout(pass);
+  const Pass pass = {
+      .batch = &batch,
+      .rope = {.pairs = RopePairs::kHalfSplit, .dim = 2, .cosines = cosines, .sines = sines}};
+  const PassLayout layout(SizeOf(pass));
   std::vector<uint8_t> memory(layout.bytes, 0xff);
   FillPass(pass, layout, memory.data());
   const CudaPass device = PassAt(pass, layout, memory.data());
@@ -49,10 +47,11 @@ TEST(PassUpload, HasEachRowsSequenceAndPositionAndTheTablesSideBySide) {
 
 TEST(PassUpload, HasRowsOfPaddingAtNoPositionAndTablesAsLongAsAskedFor) {
   const int32_t table[] = {7, 3};
-  const std::vector<PassSequence> sequences = {{0, 1, 20, table, 2}};
-  const std::vector<int32_t> token_ids = {5, 0, 0};
-  const Pass pass = {.rows = 3, .recorded = true, .token_ids = token_ids, .sequences = sequences};
-  const PassLayout layout(pass, /*least_stride=*/4);
+  Batch batch;
+  batch.tokens = {InputToken::PendingRow(5)};
+  batch.sequences = {{0, 1, 20, table, 2}};
+  const Pass pass = {.batch = &batch, .recorded = true, .padding_rows = 2};
+  const PassLayout layout(SizeOf(pass, /*least_stride=*/4));
   std::vector<uint8_t> memory(layout.bytes, 0xff);
   FillPass(pass, layout, memory.data());
   const CudaPass device = PassAt(pass, layout, memory.data());
@@ -63,16 +62,22 @@ TEST(PassUpload, HasRowsOfPaddingAtNoPositionAndTablesAsLongAsAskedFor) {
   EXPECT_THAT(Values(device.positions, 3), ElementsAre(20, -1, -1));
   EXPECT_THAT(Values(device.first_rows, 4), ElementsAre(0, 1, 1, 1));
   EXPECT_THAT(Values(device.block_tables, 12), ElementsAre(7, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
-  const auto* const ids = reinterpret_cast<const int32_t*>(memory.data() + layout.token_ids);
-  EXPECT_THAT(Values(ids, 3), ElementsAre(5, 0, 0));
+  const auto* const tokens = reinterpret_cast<const InputToken*>(memory.data() + layout.tokens);
+  EXPECT_TRUE(tokens[0].pending());
+  EXPECT_EQ(tokens[0].pending_row(), 5);
+  for (int i = 1; i < 3; ++i) {
+    EXPECT_FALSE(tokens[i].pending());
+    EXPECT_EQ(tokens[i].id(), 0);
+  }
+  EXPECT_LE(layout.token_ids + 3 * sizeof(int32_t), layout.bytes);
 }
 
 TEST(PassUpload, BeginsEachArrayAtAMultipleOf16Bytes) {
-  const int32_t table[] = {1};
-  const std::vector<PassSequence> sequences = {{0, 5, 3, table, 1}};
-  const PassLayout layout(Pass{.rows = 5, .sequences = sequences});
-  for (const size_t offset : {layout.sequence_of_row, layout.positions, layout.first_rows,
-                              layout.block_tables, layout.rope_cos, layout.rope_sin}) {
+  const PassLayout layout(
+      PassSize{.rows = 5, .sequences = 1, .table_stride = 1, .embeds = true, .angles = 5});
+  for (const size_t offset :
+       {layout.sequence_of_row, layout.positions, layout.first_rows, layout.tokens,
+        layout.token_ids, layout.block_tables, layout.rope_cos, layout.rope_sin}) {
     EXPECT_EQ(offset % 16, 0u);
     EXPECT_LE(offset, layout.bytes);
   }
