@@ -136,7 +136,7 @@ void LayerStager::Copy(const Computed& computed, KvStaging::Slot slot, const Blo
   const int block_size = blocks.blocks.layout.block_size;
   for (int i = piece.first_token / block_size; i * block_size < piece.end_token; ++i) {
     const auto index = static_cast<size_t>(i);
-    piece.blocks.emplace_back(blocks.blocks.block_table[index], blocks.generations[index]);
+    piece.blocks.push_back({blocks.blocks.block_table[index], blocks.generations[index]});
   }
   staging_order_.push_back(place);
   ++copying_;
@@ -150,8 +150,8 @@ void LayerStager::Copy(const Computed& computed, KvStaging::Slot slot, const Blo
 // The event that tells the machine of the piece, with its CRCs on the wire; or why the piece cannot
 // be sent.
 absl::StatusOr<SendEvent::Any> LayerStager::Ready(Piece& piece, const KvLayout& cache_layout) {
-  for (const auto& [block, generation] : piece.blocks) {
-    if (options_.block_generation(block) != generation) {
+  for (const BlockRef& block : piece.blocks) {
+    if (options_.block_generation(block.id) != block.generation) {
       return absl::InternalError("a KV block was given to somebody else while it was being staged");
     }
   }
@@ -162,11 +162,10 @@ absl::StatusOr<SendEvent::Any> LayerStager::Ready(Piece& piece, const KvLayout& 
   for (int first = piece.first_token; first < piece.end_token; first += kKvPageTokens) {
     const int end = std::min(first + kKvPageTokens, piece.end_token);
     const uint32_t crc = piece.rows().PageCrc(first, end);
-    const auto& [block, generation] =
-        piece.blocks[static_cast<size_t>(first / block_size - first_block)];
+    const BlockRef& block = piece.blocks[static_cast<size_t>(first / block_size - first_block)];
     // A page that is not whole may still grow in another sequence, so its CRC is not kept.
     const bool whole = end - first == kKvPageTokens;
-    if (whole && !staging_.cache().KeepStagedPageCrc(block, generation, piece.layer,
+    if (whole && !staging_.cache().KeepStagedPageCrc(block, piece.layer,
                                                      first % block_size / kKvPageTokens, crc)) {
       return ChangedSinceComputed(piece.layer, first, end);
     }

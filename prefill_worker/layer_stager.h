@@ -83,8 +83,8 @@ class LayerStager {
   // Some tokens of one layer in a slot.
   struct Piece {
     KvStaging::Slot slot;
-    KvBlocks staged;                                   // the slot as a cache of one block
-    std::vector<std::pair<int32_t, uint32_t>> blocks;  // source blocks and their generations
+    KvBlocks staged;               // the slot as a cache of one block
+    std::vector<BlockRef> blocks;  // source blocks
     int layer = 0;
     int first_token = 0;
     int end_token = 0;

@@ -178,7 +178,7 @@ void SendDriver::Execute(const SendAction::SendControl& control) {
 void SendDriver::Execute(const SendAction::SendData& data) {
   const auto block_size = static_cast<size_t>(blocks_.layout.block_size);
   const size_t end = size_t{data.header.first_token()} + data.header.token_count();
-  std::vector<SendInbox::HeldBlock> held;
+  std::vector<BlockRef> held;
   for (size_t i = data.header.first_token() / block_size; i * block_size < end; ++i) {
     held.push_back({blocks_.block_table[i], block_generations_[i]});
   }

@@ -30,13 +30,13 @@ void SendInbox::Post(Message message) {
 }
 
 std::function<void()> SendInbox::Track(std::shared_ptr<SendInbox> inbox,
-                                       std::vector<HeldBlock> blocks, uint64_t sequence_number) {
+                                       std::vector<BlockRef> blocks, uint64_t sequence_number) {
   auto* sending = new Sending{std::move(inbox), std::move(blocks), {sequence_number}};
   return [sending] { SlicesGone(sending); };
 }
 
-bool SendInbox::Intact(const std::vector<HeldBlock>& blocks) const {
-  return std::all_of(blocks.begin(), blocks.end(), [this](const HeldBlock& block) {
+bool SendInbox::Intact(const std::vector<BlockRef>& blocks) const {
+  return std::all_of(blocks.begin(), blocks.end(), [this](const BlockRef& block) {
     return generation_(block.id) == block.generation;
   });
 }

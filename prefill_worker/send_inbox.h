@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 
 #include "common/base/bounded_queue.h"
+#include "common/kv/block_ref.h"
 #include "prefill_worker/layer_stager.h"
 #include "prefill_worker/send_events.h"
 
@@ -45,10 +46,6 @@ class SendInbox {
                    SendEvent::Response, StreamOver, Released, LayerStager::Event>;
   // The generation of a block. It may be called on any thread and does not wait.
   using Generation = std::function<uint32_t(int32_t block)>;
-  struct HeldBlock {
-    int32_t id = 0;
-    uint32_t generation = 0;  // the block's generation when its bytes were computed
-  };
 
   explicit SendInbox(Generation generation);
   ~SendInbox();
@@ -57,12 +54,13 @@ class SendInbox {
   void Post(Message message);
   // Returns the function to call once when the slices of a message are gone. It may be called on
   // any thread, also deep inside gRPC: it takes no lock and allocates nothing. It checks whether
-  // all `blocks` still have their generations. After it Next returns Released.
-  static std::function<void()> Track(std::shared_ptr<SendInbox> inbox,
-                                     std::vector<HeldBlock> blocks, uint64_t sequence_number = 0);
+  // all `blocks` still are in the lives in which their bytes were computed. After it Next returns
+  // Released.
+  static std::function<void()> Track(std::shared_ptr<SendInbox> inbox, std::vector<BlockRef> blocks,
+                                     uint64_t sequence_number = 0);
   uint32_t GenerationOf(int32_t block) const { return generation_(block); }
   // Whether all `blocks` still have their generations.
-  bool Intact(const std::vector<HeldBlock>& blocks) const;
+  bool Intact(const std::vector<BlockRef>& blocks) const;
 
   // Waits for the next message; nothing after `timeout`.
   std::optional<Message> Next(absl::Duration timeout);
@@ -72,7 +70,7 @@ class SendInbox {
   // A message on the network whose slices are alive.
   struct Sending {
     std::shared_ptr<SendInbox> inbox;
-    std::vector<HeldBlock> blocks;
+    std::vector<BlockRef> blocks;
     Released released;
     Sending* next = nullptr;
   };

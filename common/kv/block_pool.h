@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/kv/block_ref.h"
+
 namespace baton {
 
 // A block is free, or it is used: then it has references. A reservation sets a number of free
@@ -17,7 +19,7 @@ namespace baton {
 // the least recently used one first. Always: used + free = total, reserved <= free, kept <= free.
 //
 // Thread rule: one thread, the engine's, for the pool, its blocks and its reservations, except
-// generation(). Blocks and reservations must not outlive the pool.
+// generation(), Ref and Lives. Blocks and reservations must not outlive the pool.
 class BlockPool {
  public:
   // One reference to one block. The destructor gives it back. Empty when default-constructed or
@@ -99,6 +101,9 @@ class BlockPool {
   // The generation of a block advances each time it is given out anew, and so tells the block from
   // its earlier lives. May be called on any thread.
   uint32_t generation(int32_t id) const;
+  // The block in the life that it has now; and whether it still is in that life.
+  BlockRef Ref(int32_t id) const { return {id, generation(id)}; }
+  bool Lives(const BlockRef& block) const { return generation(block.id) == block.generation; }
   // Ends the process if the counts contradict each other. Takes time linear in the blocks: for
   // tests.
   void CheckInvariants() const;

@@ -86,11 +86,10 @@ uint32_t KvCache::ComputePageCrc(int32_t block, int layer, int page_in_block, in
   return crc;
 }
 
-bool KvCache::KeepStagedPageCrc(int32_t block, uint32_t generation, int layer, int page_in_block,
-                                uint32_t crc) {
+bool KvCache::KeepStagedPageCrc(const BlockRef& block, int layer, int page_in_block, uint32_t crc) {
   BATON_CHECK(!host_memory(), "pages that are staged");
-  const uint64_t life = (uint64_t{generation} + 1) << 32;
-  std::atomic<uint64_t>& kept = staged_page_crcs_[PageIndex(block, layer, page_in_block)];
+  const uint64_t life = (uint64_t{block.generation} + 1) << 32;
+  std::atomic<uint64_t>& kept = staged_page_crcs_[PageIndex(block.id, layer, page_in_block)];
   uint64_t found = kept.load();
   // Two threads may stage the page for the first time at once: one stores, the other compares.
   while (found >> 32 != life >> 32) {

@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 
 #include "common/backend/backend.h"
+#include "common/kv/block_ref.h"
 #include "common/kv/layout.h"
 
 namespace baton {
@@ -56,11 +57,10 @@ class KvCache {
   // host_memory(), 0 < tokens <= kKvPageTokens.
   uint32_t ComputePageCrc(int32_t block, int layer, int page_in_block, int tokens) const;
   // For a cache in a device's memory, where the CRC of a whole page is made when the page is first
-  // staged. Stores `crc` for this life of the block (BlockPool::generation) unless a CRC is stored
-  // already. False where the stored CRC differs: the page has changed. Any thread may call it.
-  // REQUIRES: !host_memory().
-  [[nodiscard]] bool KeepStagedPageCrc(int32_t block, uint32_t generation, int layer,
-                                       int page_in_block, uint32_t crc);
+  // staged. Stores `crc` for this life of the block unless a CRC is stored already. False where the
+  // stored CRC differs: the page has changed. Any thread may call it. REQUIRES: !host_memory().
+  [[nodiscard]] bool KeepStagedPageCrc(const BlockRef& block, int layer, int page_in_block,
+                                       uint32_t crc);
 
  private:
   KvCache(Backend& backend, const KvLayout& layout, int block_count, BackendBuffer data);

@@ -61,7 +61,7 @@ BlockPool::Block PrefixCache::Insert(absl::Span<const int32_t> token_ids, const 
   for (const uint64_t page : pages) pages_.Add(page);
   entries_[static_cast<size_t>(own.id())] = {.serial = serial,
                                              .parent = parent,
-                                             .generation = pool_.generation(own.id()),
+                                             .block = pool_.Ref(own.id()),
                                              .hash = hash,
                                              .content = std::move(content),
                                              .pages = std::move(pages)};
@@ -78,7 +78,7 @@ void PrefixCache::Forget(int32_t block) {
 }
 
 bool PrefixCache::Holds(int32_t block) const {
-  return At(block).serial != 0 && At(block).generation == pool_.generation(block);
+  return At(block).serial != 0 && pool_.Lives(At(block).block);
 }
 
 int32_t PrefixCache::Lookup(const Hash128& hash, uint64_t parent,

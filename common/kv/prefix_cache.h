@@ -11,6 +11,7 @@
 #include "common/base/hash.h"
 #include "common/base/prefix_hash.h"
 #include "common/kv/block_pool.h"
+#include "common/kv/block_ref.h"
 #include "common/kv/prefix_pages.h"
 
 namespace baton {
@@ -52,9 +53,9 @@ class PrefixCache {
 
  private:
   struct Entry {
-    uint64_t serial = 0;      // names the entry for ever; 0: the block has no entry
-    uint64_t parent = 0;      // serial of the entry that this one continues; 0: begins a sequence
-    uint32_t generation = 0;  // generation of the block when it was entered
+    uint64_t serial = 0;  // names the entry for ever; 0: the block has no entry
+    uint64_t parent = 0;  // serial of the entry that this one continues; 0: begins a sequence
+    BlockRef block;       // the block in the life in which it was entered
     Hash128 hash;
     std::string content;          // the bytes that `hash` covers beyond the parent's hash
     std::vector<uint64_t> pages;  // names of its pages, as told to pages_

@@ -25,7 +25,7 @@ void RetainedPrefixes::Retain(const std::string& request, Prefix prefix,
     const int32_t block = blocks[index].id();
     BATON_CHECK(pool_.reference_count(block) == 1, "others use what one attempt received");
     pool_.Keep(block);
-    entry.blocks.push_back({block, pool_.generation(block)});
+    entry.blocks.push_back(pool_.Ref(block));
   }
   if (requests_.size() == bounds_.max_prefixes) Forget(Oldest());
   requests_.emplace(request, std::move(entry));
@@ -46,12 +46,12 @@ RetainedPrefixes::Match RetainedPrefixes::Find(const std::string& request,
   auto tokens = static_cast<size_t>(differs - prefix.token_ids.begin());
   tokens -= tokens % kKvPageTokens;
   for (size_t index = shared_blocks; index * block_size_ < tokens; ++index) {
-    const Held& held = found->second.blocks[index - prefix.first_block];
-    if (pool_.generation(held.block) != held.generation) {
+    const BlockRef& held = found->second.blocks[index - prefix.first_block];
+    if (!pool_.Lives(held)) {
       tokens = index * block_size_;
       break;
     }
-    match.blocks.push_back(held.block);
+    match.blocks.push_back(held.id);
   }
   if (!match.blocks.empty()) match.tokens = static_cast<int>(tokens);
   return match;
@@ -76,8 +76,8 @@ RetainedPrefixes::Entries::const_iterator RetainedPrefixes::Oldest() const {
 }
 
 void RetainedPrefixes::Forget(Entries::const_iterator entry) {
-  for (const Held& held : entry->second.blocks) {
-    if (pool_.generation(held.block) == held.generation) pool_.StopKeeping(held.block);
+  for (const BlockRef& held : entry->second.blocks) {
+    if (pool_.Lives(held)) pool_.StopKeeping(held.id);
   }
   requests_.erase(entry);
 }

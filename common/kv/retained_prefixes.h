@@ -12,6 +12,7 @@
 #include "absl/types/span.h"
 
 #include "common/kv/block_pool.h"
+#include "common/kv/block_ref.h"
 
 namespace baton {
 
@@ -61,13 +62,10 @@ class RetainedPrefixes {
   size_t size() const { return requests_.size(); }
 
  private:
-  struct Held {
-    int32_t block = 0;
-    uint32_t generation = 0;  // generation of the block when it was retained
-  };
   struct Entry {
     Prefix prefix;
-    std::vector<Held> blocks;  // blocks of the prefix from prefix.first_block on
+    // blocks of the prefix from prefix.first_block on, in the lives in which they were retained
+    std::vector<BlockRef> blocks;
     absl::Time expiry;
   };
   using Entries = std::map<std::string, Entry>;

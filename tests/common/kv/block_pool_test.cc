@@ -103,6 +103,8 @@ TEST(BlockPool, AReusedBlockHasANewGeneration) {
   block.reset();
   block = pool.TryAllocate();
   EXPECT_EQ(pool.generation(block->id()), first + 1);
+  EXPECT_TRUE(pool.Lives(pool.Ref(block->id())));
+  EXPECT_FALSE(pool.Lives({block->id(), first}));
 }
 
 // 100,000 random operations against maps of references: every count agrees after each.

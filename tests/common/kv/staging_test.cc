@@ -195,14 +195,14 @@ TEST_F(KvStagingTest, ThreadsThatTakeAndGiveBackAllGoOn) {
 TEST(KvCache, KeepsTheFirstCrcOfAStagedPageForTheLifeOfItsBlock) {
   LateBackend backend(*MakeBackend({.device = "cpu", .threads = 1}), LateBackend::Memory::kFar, 1);
   const auto cache = *KvCache::Create(backend, kLayout, 4);
-  EXPECT_TRUE(cache->KeepStagedPageCrc(2, 7, 1, 0, 100));
-  EXPECT_TRUE(cache->KeepStagedPageCrc(2, 7, 1, 1, 200)) << "another page";
-  EXPECT_TRUE(cache->KeepStagedPageCrc(2, 7, 1, 0, 100));
-  EXPECT_FALSE(cache->KeepStagedPageCrc(2, 7, 1, 0, 101)) << "it changed";
-  EXPECT_FALSE(cache->KeepStagedPageCrc(2, 7, 1, 1, 0));
-  EXPECT_TRUE(cache->KeepStagedPageCrc(2, 8, 1, 0, 101)) << "the block was given out anew";
-  EXPECT_TRUE(cache->KeepStagedPageCrc(0, 0, 0, 0, 0)) << "generation 0 is a life too";
-  EXPECT_FALSE(cache->KeepStagedPageCrc(0, 0, 0, 0, 1));
+  EXPECT_TRUE(cache->KeepStagedPageCrc({2, 7}, 1, 0, 100));
+  EXPECT_TRUE(cache->KeepStagedPageCrc({2, 7}, 1, 1, 200)) << "another page";
+  EXPECT_TRUE(cache->KeepStagedPageCrc({2, 7}, 1, 0, 100));
+  EXPECT_FALSE(cache->KeepStagedPageCrc({2, 7}, 1, 0, 101)) << "it changed";
+  EXPECT_FALSE(cache->KeepStagedPageCrc({2, 7}, 1, 1, 0));
+  EXPECT_TRUE(cache->KeepStagedPageCrc({2, 8}, 1, 0, 101)) << "the block was given out anew";
+  EXPECT_TRUE(cache->KeepStagedPageCrc({0, 0}, 0, 0, 0)) << "generation 0 is a life too";
+  EXPECT_FALSE(cache->KeepStagedPageCrc({0, 0}, 0, 0, 1));
 }
 
 }  // namespace
