@@ -8,8 +8,6 @@
 namespace baton {
 namespace {
 
-using LayerTokens = LayerTokens;
-
 // Finds the K or V of a range in the payload.
 class RangePayload {
  public:
@@ -18,7 +16,7 @@ class RangePayload {
       : message_(message),
         format_(format),
         tokens_(copy.header.token_count()),
-        before_(static_cast<size_t>(range.first_token) - copy.header.first_token()),
+        before_(static_cast<size_t>(range.tokens.begin) - copy.header.first_token()),
         begin_((2 * (static_cast<size_t>(range.layer) - copy.header.first_layer()) + part) *
                tokens_ * format.row_bytes()) {}
 
@@ -43,21 +41,12 @@ class RangePayload {
   const size_t begin_;   // bytes of the payload before this layer's K or V
 };
 
-// Calls visit(first token, end token) for each page of the range, in order.
-template <class Visit>
-void ForEachPage(const LayerTokens& range, const Visit& visit) {
-  const int end = range.first_token + range.token_count;
-  for (int first = range.first_token; first < end; first += kKvPageTokens) {
-    visit(first, std::min(first + kKvPageTokens, end));
-  }
-}
-
 // Copies a range whose type on the wire is not the cache's. Each page is first converted in a
 // buffer, so that the bytes in the block can be compared with it afterwards.
 bool ConvertRange(const ReceiveAction::Copy& copy, const KvDataMessage& message,
                   const KvWireFormat& format, const LayerTokens& range, const KvLayerRows& to,
                   ReceiveEvent::CopyDone& done) {
-  const auto tokens = static_cast<size_t>(range.token_count);
+  const auto tokens = static_cast<size_t>(range.tokens.size());
   const size_t row_bytes = to.blocks->layout.row_bytes();
   const size_t scale_bytes = to.blocks->layout.scale_bytes();
   std::vector<uint8_t> values(tokens * format.value_bytes());
@@ -68,37 +57,34 @@ bool ConvertRange(const ReceiveAction::Copy& copy, const KvDataMessage& message,
     uint32_t wire = 0;
     uint32_t converted = 0;
   };
-  std::vector<Crcs> crcs(static_cast<size_t>(KvPages(range.token_count)));
+  const std::vector<TokenRange> pages = PagesOf(range.tokens);
+  std::vector<Crcs> crcs(pages.size());
   for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
     const RangePayload payload(copy, message, format, range, part);
     if (!payload.Read(false, values) || !payload.Read(true, scales)) return false;
-    Crcs* page = crcs.data();
-    ForEachPage(range, [&](int first, int end) {
-      const auto count = static_cast<size_t>(end - first);
-      const auto before = static_cast<size_t>(first - range.first_token);
+    for (size_t i = 0; i < pages.size(); ++i) {
+      const auto count = static_cast<size_t>(pages[i].size());
+      const auto before = static_cast<size_t>(pages[i].begin - range.tokens.begin);
       const uint8_t* page_values = values.data() + before * format.value_bytes();
       const uint8_t* page_scales = scales.data() + before * format.scale_bytes();
-      page->wire = ExtendCrc32c(page->wire, page_values, count * format.value_bytes());
-      page->wire = ExtendCrc32c(page->wire, page_scales, count * format.scale_bytes());
+      crcs[i].wire = ExtendCrc32c(crcs[i].wire, page_values, count * format.value_bytes());
+      crcs[i].wire = ExtendCrc32c(crcs[i].wire, page_scales, count * format.scale_bytes());
       format.Decode(page_values, page_scales, count, rows.data(), row_scales.data());
-      page->converted = ExtendCrc32c(page->converted, rows.data(), count * row_bytes);
-      page->converted = ExtendCrc32c(page->converted, row_scales.data(), count * scale_bytes);
+      crcs[i].converted = ExtendCrc32c(crcs[i].converted, rows.data(), count * row_bytes);
+      crcs[i].converted = ExtendCrc32c(crcs[i].converted, row_scales.data(), count * scale_bytes);
       // A page lies within one block, so this is called once.
-      to.ForEachBlock(part, first, end, [&](uint8_t* place, uint8_t* scales_place, size_t) {
+      to.ForEachBlock(part, pages[i], [&](uint8_t* place, uint8_t* scales_place, size_t) {
         std::copy_n(rows.data(), count * row_bytes, place);
         std::copy_n(row_scales.data(), count * scale_bytes, scales_place);
       });
-      ++page;
-    });
+    }
   }
   bool in_place = true;
-  const Crcs* page = crcs.data();
-  ForEachPage(range, [&](int first, int end) {
-    in_place = in_place && to.PageCrc(first, end) == page->converted;
-    done.page_crcs.push_back(page->wire);
-    done.block_crcs.push_back(page->converted);
-    ++page;
-  });
+  for (size_t i = 0; i < pages.size(); ++i) {
+    in_place = in_place && to.PageCrc(pages[i]) == crcs[i].converted;
+    done.page_crcs.push_back(crcs[i].wire);
+    done.block_crcs.push_back(crcs[i].converted);
+  }
   return in_place;
 }
 
@@ -117,16 +103,15 @@ bool CopyRange(const ReceiveAction::Copy& copy, const KvDataMessage& message,
       const size_t token_bytes = scales ? format.scale_bytes() : format.value_bytes();
       SliceReader reader = payload.Reader();
       done.ok = done.ok && payload.Find(reader, scales);
-      to.ForEachBlock(part, range.first_token, range.first_token + range.token_count,
-                      [&](uint8_t* rows, uint8_t* row_scales, size_t tokens) {
-                        uint8_t* const place = scales ? row_scales : rows;
-                        done.ok = done.ok && reader.Read(place, tokens * token_bytes);
-                        BATON_FAILPOINT_BYTES("payload_copier.rows", place, tokens * token_bytes);
-                      });
+      to.ForEachBlock(part, range.tokens, [&](uint8_t* rows, uint8_t* row_scales, size_t tokens) {
+        uint8_t* const place = scales ? row_scales : rows;
+        done.ok = done.ok && reader.Read(place, tokens * token_bytes);
+        BATON_FAILPOINT_BYTES("payload_copier.rows", place, tokens * token_bytes);
+      });
     }
   }
   if (!done.ok) return false;
-  ForEachPage(range, [&](int first, int end) { done.page_crcs.push_back(to.PageCrc(first, end)); });
+  for (const TokenRange page : PagesOf(range.tokens)) done.page_crcs.push_back(to.PageCrc(page));
   return true;
 }
 

@@ -137,11 +137,10 @@ void ReceiveDriver::CopyNow(const ReceiveAction::Copy& copy) {
     const std::vector<uint32_t>& crcs = done.block_crcs.empty() ? done.page_crcs : done.block_crcs;
     size_t index = 0;
     const int block_size = blocks_.layout.block_size;
-    for (const LayerTokens& range : copy.ranges) {
-      const int end = range.first_token + range.token_count;
-      for (int token = range.first_token; token < end; token += kKvPageTokens) {
-        const int32_t block = blocks_.block_table[static_cast<size_t>(token / block_size)];
-        cache_.PageCrc(block, range.layer, token % block_size / kKvPageTokens) = crcs[index++];
+    for (const auto& [layer, tokens] : copy.ranges) {
+      for (const TokenRange page : PagesOf(tokens)) {
+        const int32_t block = blocks_.block_table[static_cast<size_t>(page.begin / block_size)];
+        cache_.PageCrc(block, layer, page.begin % block_size / kKvPageTokens) = crcs[index++];
       }
     }
   }

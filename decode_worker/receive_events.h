@@ -15,6 +15,7 @@
 #include "baton/internal/v1/kv_transfer.pb.h"
 #include "common/handoff/kv_wire_type.h"
 #include "common/kv/layout.h"
+#include "common/kv/token_range.h"
 
 namespace baton {
 
@@ -47,14 +48,6 @@ struct ReceiveConfig {
 // Names the stream that a message came on; answers go to the same stream. The driver draws it; it
 // is never 0.
 using PushStreamId = uint64_t;
-
-// K and V of tokens [first_token, first_token + token_count) in one layer: whole pages, except at
-// the sequence's end.
-struct LayerTokens {
-  int layer = 0;
-  int first_token = 0;
-  int token_count = 0;
-};
 
 // The kinds of events.
 struct ReceiveEvent {
@@ -116,8 +109,9 @@ struct ReceiveAction {
     uint64_t copy_id = 0;
     uint64_t message_id = 0;
     internal::v1::KvDataHeader header;
-    std::vector<LayerTokens> ranges;  // ascending by layer, then token
-    KvType wire_type;                 // type of the payload
+    // Whole pages, except at the sequence's end; ascending by layer, then token.
+    std::vector<LayerTokens> ranges;
+    KvType wire_type;  // type of the payload
   };
   struct Drop {  // the message is not needed any more
     uint64_t message_id = 0;
@@ -139,5 +133,15 @@ struct ReceiveAction {
   using Any =
       std::variant<TakeBlocks, Send, EndStream, Copy, Drop, CommitSequence, Failed, ReleaseBlocks>;
 };
+
+// The answer that refuses the push, or, with a sequence number, asks for a message again.
+inline ReceiveAction::Send Refusal(PushStreamId stream, internal::v1::PushRefused::Reason reason,
+                                   const std::string& detail, uint64_t sequence_number = 0) {
+  ReceiveAction::Send refused{stream, {}};
+  refused.message.mutable_refused()->set_reason(reason);
+  refused.message.mutable_refused()->set_detail(detail);
+  refused.message.mutable_refused()->set_sequence_number(sequence_number);
+  return refused;
+}
 
 }  // namespace baton

@@ -62,24 +62,22 @@ bool StagedCopier::HaveSlot() {
 void StagedCopier::CopyNext(Copy& copy, const KvBlocks& blocks) {
   const LayerTokens& range = copy.copy.ranges[copy.next_range];
   KvStaging::Slot slot = std::exchange(granted_, {});
-  const LayerTokens piece = {range.layer, range.first_token + copy.next_token,
-                             std::min(staging_.slot_tokens(), range.token_count - copy.next_token)};
-  const int end_token = piece.first_token + piece.token_count;
+  const int begin = range.tokens.begin + copy.next_token;
+  const TokenRange tokens = {begin, std::min(begin + staging_.slot_tokens(), range.tokens.end)};
   const KvBlocks staged = {slot.data(), staging_.layout(), {0}};
-  const KvLayerRows rows = {&staged, piece.layer, 0, piece.first_token};
+  const KvLayerRows rows = {&staged, range.layer, 0, begin};
   const KvWireFormat format(staged.layout, copy.copy.wire_type);
-  if (!CopyRange(copy.copy, *copy.message, format, piece, rows, copy.done)) return;
-  copy.next_token += piece.token_count;
-  if (copy.next_token == range.token_count) {
+  if (!CopyRange(copy.copy, *copy.message, format, {range.layer, tokens}, rows, copy.done)) return;
+  copy.next_token += tokens.size();
+  if (copy.next_token == range.tokens.size()) {
     ++copy.next_range;
     copy.next_token = 0;
   }
   const uint64_t id = ++last_piece_;
   copy.pieces.push_back(id);
   pieces_[id] = std::move(slot);
-  staging_.copies().ToDevice(
-      StagedCopies(RowsOfLayer(blocks, piece.layer), rows, piece.first_token, end_token),
-      [post = post_, id] { post(Copied{id}); });
+  staging_.copies().ToDevice(StagedCopies(RowsOfLayer(blocks, range.layer), rows, tokens),
+                             [post = post_, id] { post(Copied{id}); });
 }
 
 }  // namespace baton

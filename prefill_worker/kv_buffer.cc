@@ -109,8 +109,6 @@ grpc::ByteBuffer MakeKvBuffer(const internal::v1::KvDataHeader& header,
                               absl::Span<const KvLayerRows> layers,
                               std::function<void()> released) {
   BATON_CHECK(layers.size() == header.layer_count(), "the rows of each layer");
-  const int first = static_cast<int>(header.first_token());
-  const int end = first + static_cast<int>(header.token_count());
   std::string header_bytes = header.SerializeAsString();
   const uint32_t header_crc = Crc32c(header_bytes.data(), header_bytes.size());
   BATON_FAILPOINT_BYTES("kv_buffer.header", header_bytes.data(), header_bytes.size());
@@ -124,8 +122,8 @@ grpc::ByteBuffer MakeKvBuffer(const internal::v1::KvDataHeader& header,
   std::vector<ByteRange> ranges;
   const auto add = [&ranges](uint8_t* bytes, size_t size) { AddRange(ranges, bytes, size); };
   for (const KvLayerRows& layer : layers) {
-    layer.ForEachByteRange(KvLayout::kKeys, first, end, add);
-    layer.ForEachByteRange(KvLayout::kValues, first, end, add);
+    layer.ForEachByteRange(KvLayout::kKeys, TokensOf(header), add);
+    layer.ForEachByteRange(KvLayout::kValues, TokensOf(header), add);
   }
   AddSlices(ranges, pin, slices);
   grpc::ByteBuffer buffer(slices.data(), slices.size());
@@ -138,8 +136,6 @@ grpc::ByteBuffer MakeConvertedKvBuffer(const internal::v1::KvDataHeader& header,
                                        absl::Span<const KvLayerRows> layers,
                                        const KvWireFormat& format, std::function<void()> released) {
   BATON_CHECK(layers.size() == header.layer_count(), "the rows of each layer");
-  const int first = static_cast<int>(header.first_token());
-  const int end = first + static_cast<int>(header.token_count());
   const size_t part_bytes = header.token_count() * format.row_bytes();
   auto* message =
       new Converted{std::vector<uint8_t>(layers.size() * 2 * part_bytes), std::move(released)};
@@ -148,7 +144,7 @@ grpc::ByteBuffer MakeConvertedKvBuffer(const internal::v1::KvDataHeader& header,
     for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
       // A value that the wire type cannot represent was refused when the pages' CRCs were made. If
       // one came up since, the receiver sees that the CRC differs.
-      (void)EncodeTokens(layer, format, part, first, end, to);
+      (void)EncodeTokens(layer, format, part, TokensOf(header), to);
       to += part_bytes;
     }
   }

@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 
 #include "common/base/check.h"
+#include "common/handoff/kv_wire.h"
 #include "common/handoff/staged_copies.h"
 #include "prefill_worker/page_encoder.h"
 
@@ -30,8 +31,7 @@ LayerStager::LayerStager(Options options)
 
 void LayerStager::Add(const SendEvent::LayerReady& layer, uint64_t after) {
   if (stopped_) return;
-  computed_.push_back(
-      Computed{layer.layer, layer.first_token, layer.first_token + layer.token_count, after});
+  computed_.push_back(Computed{layer.kv, after});
 }
 
 void LayerStager::Add(const SendEvent::ChunkReady& chunk) {
@@ -51,7 +51,7 @@ void LayerStager::On(Event event) {
 
 std::vector<SendEvent::Any> LayerStager::Advance(const SendMachine& sender, const Blocks& blocks) {
   if (Ended(sender)) Stop();
-  Forget([&sender](uint64_t number) { return sender.MaySendAgain(number); });
+  Forget([&sender](uint64_t number) { return sender.data().MaySendAgain(number); });
   std::vector<SendEvent::Any> events;
   if (computed_.empty()) granted_ = {};
   if (stopped_ || !MaySend(sender)) return events;
@@ -73,10 +73,11 @@ void LayerStager::StageComputed(const SendMachine& sender, const Blocks& blocks)
       computed_.pop_front();
       continue;
     }
-    layer->first_token = std::max(layer->first_token, sender.start_token());
-    if (layer->first_token >= layer->end_token) {
+    TokenRange& tokens = layer->kv.tokens;
+    tokens.begin = std::max(tokens.begin, sender.data().start_token());
+    if (tokens.size() <= 0) {
       computed_.pop_front();
-    } else if (!StageNext(blocks, 2 * sender.flight_limit_bytes())) {
+    } else if (!StageNext(blocks, 2 * sender.data().flight_limit_bytes())) {
       break;
     }
   }
@@ -115,33 +116,32 @@ bool LayerStager::StageNext(const Blocks& blocks, uint64_t most_bytes) {
     if (waiting_for_slot_) return false;
   }
   Computed& layer = std::get<Computed>(computed_.front());
+  TokenRange& rest = layer.kv.tokens;
   Computed piece = layer;
-  piece.end_token = std::min(layer.end_token, layer.first_token + staging_.slot_tokens());
+  piece.kv.tokens.end = std::min(rest.end, rest.begin + staging_.slot_tokens());
   Copy(piece, std::exchange(granted_, {}), blocks);
-  layer.first_token = piece.end_token;
-  if (layer.first_token == layer.end_token) computed_.pop_front();
+  rest.begin = piece.kv.tokens.end;
+  if (rest.size() == 0) computed_.pop_front();
   return true;
 }
 
 void LayerStager::Copy(const Computed& computed, KvStaging::Slot slot, const Blocks& blocks) {
-  const Place place(computed.layer, computed.first_token);
+  const auto& [layer, tokens] = computed.kv;
+  const Place place(layer, tokens.begin);
   Piece& piece = pieces_[place];
   BATON_CHECK(piece.slot.empty(), "each page of a layer is computed once");
   piece.staged = {slot.data(), staging_.layout(), {0}};
   piece.slot = std::move(slot);
-  piece.layer = computed.layer;
-  piece.first_token = computed.first_token;
-  piece.end_token = computed.end_token;
-  piece.unsent_tokens = computed.end_token - computed.first_token;
+  piece.kv = computed.kv;
+  piece.unsent_tokens = tokens.size();
   const int block_size = blocks.blocks.layout.block_size;
-  for (int i = piece.first_token / block_size; i * block_size < piece.end_token; ++i) {
+  for (int i = tokens.begin / block_size; i * block_size < tokens.end; ++i) {
     const auto index = static_cast<size_t>(i);
     piece.blocks.push_back({blocks.blocks.block_table[index], blocks.generations[index]});
   }
   staging_order_.push_back(place);
   ++copying_;
-  staging_.copies().ToHost(StagedCopies(RowsOfLayer(blocks.blocks, computed.layer), piece.rows(),
-                                        piece.first_token, piece.end_token),
+  staging_.copies().ToHost(StagedCopies(RowsOfLayer(blocks.blocks, layer), piece.rows(), tokens),
                            computed.after, [post = options_.post, place] {
                              post(Copied{place.first, place.second});
                            });
@@ -155,25 +155,25 @@ absl::StatusOr<SendEvent::Any> LayerStager::Ready(Piece& piece, const KvLayout& 
       return absl::InternalError("a KV block was given to somebody else while it was being staged");
     }
   }
-  SendEvent::LayerReady ready{
-      piece.layer, piece.first_token, piece.end_token - piece.first_token, {}};
+  const auto& [layer, tokens] = piece.kv;
+  SendEvent::LayerReady ready{piece.kv, {}};
   const int block_size = cache_layout.block_size;
-  const int first_block = piece.first_token / block_size;
-  for (int first = piece.first_token; first < piece.end_token; first += kKvPageTokens) {
-    const int end = std::min(first + kKvPageTokens, piece.end_token);
-    const uint32_t crc = piece.rows().PageCrc(first, end);
-    const BlockRef& block = piece.blocks[static_cast<size_t>(first / block_size - first_block)];
+  const int first_block = tokens.begin / block_size;
+  for (const TokenRange page : PagesOf(tokens)) {
+    const uint32_t crc = piece.rows().PageCrc(page);
+    const BlockRef& block =
+        piece.blocks[static_cast<size_t>(page.begin / block_size - first_block)];
     // A page that is not whole may still grow in another sequence, so its CRC is not kept.
-    const bool whole = end - first == kKvPageTokens;
-    if (whole && !staging_.cache().KeepStagedPageCrc(block, piece.layer,
-                                                     first % block_size / kKvPageTokens, crc)) {
-      return ChangedSinceComputed(piece.layer, first, end);
+    const bool whole = page.size() == kKvPageTokens;
+    if (whole && !staging_.cache().KeepStagedPageCrc(
+                     block, layer, page.begin % block_size / kKvPageTokens, crc)) {
+      return ChangedSinceComputed({layer, page});
     }
     ready.page_crcs.push_back(crc);
   }
   if (!options_.wire.converts()) return ready;
-  absl::StatusOr<std::vector<uint32_t>> on_wire = WirePageCrcs(
-      piece.rows(), options_.wire, piece.first_token, piece.end_token, ready.page_crcs);
+  absl::StatusOr<std::vector<uint32_t>> on_wire =
+      WirePageCrcs(piece.rows(), options_.wire, tokens, ready.page_crcs);
   if (!on_wire.ok()) return on_wire.status();
   ready.page_crcs = *std::move(on_wire);
   return ready;
@@ -183,7 +183,7 @@ LayerStager::Piece& LayerStager::PieceOf(int layer, int token) {
   const auto next = pieces_.upper_bound({layer, token});
   BATON_CHECK(next != pieces_.begin(), "what is sent is staged");
   Piece& piece = std::prev(next)->second;
-  BATON_CHECK(piece.layer == layer && token < piece.end_token && piece.copied,
+  BATON_CHECK(piece.kv.layer == layer && token < piece.kv.tokens.end && piece.copied,
               "what is sent is staged");
   return piece;
 }
@@ -192,16 +192,15 @@ std::vector<KvLayerRows> LayerStager::Send(const internal::v1::KvDataHeader& hea
   Message& message = messages_[header.sequence_number()];
   ++message.alive;
   const bool first_time = message.pieces.empty();
-  const int first_token = static_cast<int>(header.first_token());
-  const int token_count = static_cast<int>(header.token_count());
+  const TokenRange tokens = TokensOf(header);
   std::vector<KvLayerRows> rows;
   for (uint32_t i = 0; i < header.layer_count(); ++i) {
-    Piece& piece = PieceOf(static_cast<int>(header.first_layer() + i), first_token);
-    BATON_CHECK(first_token + token_count <= piece.end_token, "a message is of one piece a layer");
+    Piece& piece = PieceOf(static_cast<int>(header.first_layer() + i), tokens.begin);
+    BATON_CHECK(tokens.end <= piece.kv.tokens.end, "a message is of one piece a layer");
     rows.push_back(piece.rows());
     if (!first_time) continue;
-    message.pieces.emplace_back(piece.layer, piece.first_token);
-    piece.unsent_tokens -= token_count;
+    message.pieces.emplace_back(piece.kv.layer, piece.kv.tokens.begin);
+    piece.unsent_tokens -= tokens.size();
     ++piece.messages;
   }
   return rows;

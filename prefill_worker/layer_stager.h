@@ -35,7 +35,7 @@ class LayerStager {
   // A copy is done. It is posted, and comes back by On.
   struct Copied {
     int layer = 0;
-    int first_token = 0;
+    int first_token = 0;  // with the layer it names the piece
   };
   using Event = std::variant<KvStaging::Slot, Copied>;
   struct Options {
@@ -75,9 +75,7 @@ class LayerStager {
 
  private:
   struct Computed {
-    int layer = 0;
-    int first_token = 0;
-    int end_token = 0;
+    LayerTokens kv;
     uint64_t after = 0;  // the mark behind its operations
   };
   // Some tokens of one layer in a slot.
@@ -85,14 +83,12 @@ class LayerStager {
     KvStaging::Slot slot;
     KvBlocks staged;               // the slot as a cache of one block
     std::vector<BlockRef> blocks;  // source blocks
-    int layer = 0;
-    int first_token = 0;
-    int end_token = 0;
+    LayerTokens kv;
     bool copied = false;    // whether the copy into the slot is done
     int unsent_tokens = 0;  // tokens that no message has had yet
     int messages = 0;       // messages of it that may still be read, or sent once more
 
-    KvLayerRows rows() const { return {&staged, layer, 0, first_token}; }
+    KvLayerRows rows() const { return {&staged, kv.layer, 0, kv.tokens.begin}; }
   };
   using Place = std::pair<int, int>;  // layer, first token
   struct Message {

@@ -18,22 +18,21 @@
 
 namespace baton {
 
-// Writes K or V of tokens [first_token, end_token) of a layer in the order of a message: values,
-// then scales; (end_token - first_token) * format.row_bytes() bytes. False where the wire type
+// Writes K or V of the tokens of a layer in the order of a message: values, then scales;
+// tokens.size() * format.row_bytes() bytes. False where the wire type
 // cannot represent a value. REQUIRES: format.converts(); the rows hold the tokens.
 [[nodiscard]] bool EncodeTokens(const KvLayerRows& rows, const KvWireFormat& format,
-                                KvLayout::Part part, int first_token, int end_token, uint8_t* to);
+                                KvLayout::Part part, TokenRange tokens, uint8_t* to);
 
-// The CRC32C of each page of [first_token, end_token) as it goes over the wire: K values, K scales,
+// The CRC32C of each page of the tokens as it goes over the wire: K values, K scales,
 // V values, V scales. `cached_crcs` [pages]: the CRCs of the pages in the cache. DATA_LOSS where a
 // page differs from its CRC in the cache, INVALID_ARGUMENT where the wire type cannot represent a
 // value. REQUIRES: format.converts(); the rows hold the tokens; they are whole pages, except at the
 // sequence's end.
 absl::StatusOr<std::vector<uint32_t>> WirePageCrcs(const KvLayerRows& rows,
-                                                   const KvWireFormat& format, int first_token,
-                                                   int end_token,
+                                                   const KvWireFormat& format, TokenRange tokens,
                                                    absl::Span<const uint32_t> cached_crcs);
-// The DATA_LOSS error for a page of tokens [first_token, end_token).
-absl::Status ChangedSinceComputed(int layer, int first_token, int end_token);
+// The DATA_LOSS error for a page.
+absl::Status ChangedSinceComputed(const LayerTokens& page);
 
 }  // namespace baton

@@ -154,20 +154,22 @@ void PrefillCall::On(const LayerComputed& event) {
   if (cached_tokens_ > 0) {
     const int cached = std::exchange(cached_tokens_, 0);
     const int layers = engine_.cache().layout().layers;
-    for (int layer = 0; layer < layers; ++layer) PostLayer(layer, 0, cached, event);
+    for (int layer = 0; layer < layers; ++layer) PostLayer({layer, {0, cached}}, event);
   }
-  PostLayer(event.layer, event.first_token, event.first_token + event.token_count, event);
+  PostLayer({event.layer, {event.first_token, event.first_token + event.token_count}}, event);
 }
 
-void PrefillCall::PostLayer(int layer, int first_token, int end_token, const LayerComputed& event) {
+void PrefillCall::PostLayer(const LayerTokens& kv, const LayerComputed& event) {
   KvCache& cache = engine_.cache();
   const int block_size = cache.layout().block_size;
-  SendEvent::LayerReady ready{layer, first_token, end_token - first_token, {}};
+  SendEvent::LayerReady ready{kv, {}};
   // For a cache in a device's memory the push makes the CRCs when it has staged the pages.
-  for (int token = first_token; token < end_token && cache.host_memory(); token += kKvPageTokens) {
-    ready.page_crcs.push_back(
-        cache.PageCrc(event.block_table[static_cast<size_t>(token / block_size)], layer,
-                      token % block_size / kKvPageTokens));
+  if (cache.host_memory()) {
+    for (const TokenRange page : PagesOf(kv.tokens)) {
+      ready.page_crcs.push_back(
+          cache.PageCrc(event.block_table[static_cast<size_t>(page.begin / block_size)], kv.layer,
+                        page.begin % block_size / kKvPageTokens));
+    }
   }
   push_->PostLayer(std::move(ready), event.block_table, event.copies_after);
 }

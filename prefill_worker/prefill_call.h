@@ -68,7 +68,7 @@ class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillR
   void On(const SequenceFailed& event);
   void On(const SequenceReleased&) {}
   void StartPush() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void PostLayer(int layer, int first_token, int end_token, const LayerComputed& event)
+  void PostLayer(const LayerTokens& kv, const LayerComputed& event)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnPushFinished(const absl::Status& status, const SendReport& report);
 

@@ -6,6 +6,7 @@
 #include "common/base/failpoint.h"
 #include "common/base/kv_type_name.h"
 #include "common/base/log.h"
+#include "common/handoff/kv_wire.h"
 #include "common/rpc/status.h"
 #include "prefill_worker/kv_buffer.h"
 #include "prefill_worker/page_encoder.h"
@@ -147,8 +148,7 @@ void SendDriver::SetBlocks(std::vector<int32_t> block_table,
 SendEvent::Any SendDriver::OnTheWire(SendEvent::LayerReady layer) const {
   if (!wire_.converts()) return layer;
   absl::StatusOr<std::vector<uint32_t>> crcs =
-      WirePageCrcs(RowsOfLayer(blocks_, layer.layer), wire_, layer.first_token,
-                   layer.first_token + layer.token_count, layer.page_crcs);
+      WirePageCrcs(RowsOfLayer(blocks_, layer.kv.layer), wire_, layer.kv.tokens, layer.page_crcs);
   if (!crcs.ok()) return SendEvent::Abort{internal::v1::PushAbort::REASON_FAILED, crcs.status()};
   layer.page_crcs = *std::move(crcs);
   return layer;
@@ -176,11 +176,12 @@ void SendDriver::Execute(const SendAction::SendControl& control) {
 }
 
 void SendDriver::Execute(const SendAction::SendData& data) {
-  const auto block_size = static_cast<size_t>(blocks_.layout.block_size);
-  const size_t end = size_t{data.header.first_token()} + data.header.token_count();
+  const TokenRange tokens = TokensOf(data.header);
+  const int block_size = blocks_.layout.block_size;
   std::vector<BlockRef> held;
-  for (size_t i = data.header.first_token() / block_size; i * block_size < end; ++i) {
-    held.push_back({blocks_.block_table[i], block_generations_[i]});
+  for (int i = tokens.begin / block_size; i * block_size < tokens.end; ++i) {
+    const auto index = static_cast<size_t>(i);
+    held.push_back({blocks_.block_table[index], block_generations_[index]});
   }
   const bool intact = inbox_->Intact(held);
   std::function<void()> released =

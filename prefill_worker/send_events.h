@@ -12,6 +12,7 @@
 
 #include "baton/internal/v1/kv_transfer.pb.h"
 #include "common/kv/layout.h"
+#include "common/kv/token_range.h"
 #include "common/rpc/limits.h"
 
 namespace baton {
@@ -60,13 +61,10 @@ struct SendConfig {
 // The kinds of events. `stream`: 0 is the push's own, the others joined it.
 struct SendEvent {
   struct Begin {};  // the prompt has started
-  // K and V of tokens [first_token, first_token + token_count) in `layer` will not change any more.
-  // REQUIRES: first_token is a multiple of 16; the tokens are whole pages, except at the sequence's
-  // end; each page of a layer is announced once.
+  // `kv` is computed and will not change any more. REQUIRES: the tokens are whole pages, except at
+  // the sequence's end; each page of a layer is announced once.
   struct LayerReady {
-    int layer = 0;
-    int first_token = 0;
-    int token_count = 0;
+    LayerTokens kv;
     std::vector<uint32_t> page_crcs;  // CRC32C of each page as it goes over the wire
   };
   // Sends what was announced without waiting for more layers, which come only after it is sent.

@@ -14,19 +14,30 @@ namespace baton {
 namespace {
 
 using internal::v1::PushAbort;
+using internal::v1::PushRefused;
 
-KvWireFormat WireFormatOf(const SendConfig& config) {
-  const absl::StatusOr<KvType> type = KvTypeFromName(config.open.wire_dtype());
-  BATON_CHECK(type.ok(), "a push opens with a wire type that it knows");
-  return KvWireFormat(config.layout, *type);
+absl::Status RefusalStatus(const PushRefused& refused) {
+  const std::string text =
+      absl::StrCat("the decode worker refused the push (",
+                   PushRefused::Reason_Name(refused.reason()), "): ", refused.detail());
+  switch (refused.reason()) {
+    case PushRefused::REASON_MODEL_MISMATCH:
+    case PushRefused::REASON_SHAPE:
+      return absl::FailedPreconditionError(text);
+    case PushRefused::REASON_SUPERSEDED:
+    case PushRefused::REASON_UNKNOWN_ATTEMPT:
+    case PushRefused::REASON_ABORTED:
+      return absl::AbortedError(text);
+    case PushRefused::REASON_DRAINING:
+      return DrainingStatus("", kStageTransfer);
+    default:
+      return absl::UnavailableError(text);
+  }
 }
 
 }  // namespace
 
-SendMachine::SendMachine(SendConfig config)
-    : config_(std::move(config)),
-      token_bytes_(2 * WireFormatOf(config_).row_bytes()),
-      crcs_(config_.layout.layers, static_cast<int>(config_.token_ids.size())) {
+SendMachine::SendMachine(SendConfig config) : config_(std::move(config)), data_(config_) {
   BATON_CHECK(config_.open.token_count() == config_.token_ids.size(), "one count of tokens");
   BATON_CHECK(config_.streams >= 1 && config_.streams <= kMaxKvStreams, "1 to 16 streams");
 }
@@ -34,7 +45,11 @@ SendMachine::SendMachine(SendConfig config)
 std::vector<SendAction::Any> SendMachine::Handle(const SendEvent::Any& event, absl::Time now) {
   now_ = now;
   std::visit([this](const auto& e) { On(e); }, event);
-  if (Active()) Pump();
+  if (Active()) {
+    data_.Pump(now_, actions_);
+    SendCheckpoint();
+    SendCommit();
+  }
   CleanUp();
   return std::exchange(actions_, {});
 }
@@ -42,8 +57,8 @@ std::vector<SendAction::Any> SendMachine::Handle(const SendEvent::Any& event, ab
 absl::Time SendMachine::NextDeadline() const {
   if (state_ == State::kGone || state_ == State::kIdle) return absl::InfiniteFuture();
   if (state_ == State::kAborting || state_ == State::kClosing) return deadline_;
-  return std::min({deadline_, started_ + config_.limits.push_timeout, unacknowledged_.NextMissed(),
-                   unacknowledged_.NextSilence(config_.limits.ack_timeout)});
+  return std::min({deadline_, started_ + config_.limits.push_timeout,
+                   data_.NextDeadline(config_.limits.ack_timeout)});
 }
 
 void SendMachine::On(const SendEvent::Begin&) {
@@ -59,27 +74,17 @@ void SendMachine::On(const SendEvent::Begin&) {
 }
 
 void SendMachine::On(const SendEvent::LayerReady& event) {
-  if (finished_) return;
-  const int end = event.first_token + event.token_count;
-  BATON_CHECK(event.layer >= 0 && event.layer < config_.layout.layers && event.token_count > 0 &&
-                  event.first_token >= 0 && event.first_token % kKvPageTokens == 0 &&
-                  end <= static_cast<int>(config_.token_ids.size()),
-              "a range of whole pages of the sequence");
-  int page = event.first_token / kKvPageTokens;
-  for (const uint32_t crc : event.page_crcs) crcs_.At(event.layer, page++) = crc;
-  BATON_CHECK(page == KvPages(end), "one CRC for each page");
-  computed_.push_back({event.layer, event.first_token, end});
+  if (!finished_) data_.Add(event);
 }
 
-void SendMachine::On(const SendEvent::Flush&) {
-  for (Range& range : computed_) range.waits = false;
-}
+void SendMachine::On(const SendEvent::Flush&) { data_.Flush(); }
 
 void SendMachine::On(const SendEvent::ChunkReady& event) {
   if (finished_) return;
   checkpoints_.push_back(event.end_token);
-  if (event.end_token == static_cast<int>(config_.token_ids.size()))
-    last_computed_ = std::min(event.at, now_);
+  if (event.end_token == static_cast<int>(config_.token_ids.size())) {
+    data_.AllComputed(std::min(event.at, now_));
+  }
 }
 
 void SendMachine::On(const SendEvent::FirstToken& event) {
@@ -96,8 +101,8 @@ void SendMachine::On(const SendEvent::Abort& event) {
 }
 
 void SendMachine::On(const SendEvent::Response& event) {
-  if (finished_ || !unacknowledged_.Carries(event.stream)) return;
-  unacknowledged_.Answered(event.stream, now_);
+  if (finished_ || !data_.Carries(event.stream)) return;
+  data_.Answered(event.stream, now_);
   const bool joined = event.stream != 0;
   switch (event.message.event_case()) {
     case internal::v1::PushResponse::kOpened:
@@ -110,7 +115,7 @@ void SendMachine::On(const SendEvent::Response& event) {
     case internal::v1::PushResponse::kCommitted:
       if (joined || state_ != State::kCommitting) break;
       BATON_FAILPOINT("send_machine.committed");
-      report_.committed = true;
+      committed_ = true;
       return Finish(absl::OkStatus());
     case internal::v1::PushResponse::kCheckpointed:
       if (!joined) return;
@@ -126,7 +131,7 @@ void SendMachine::On(const SendEvent::Response& event) {
 void SendMachine::On(const SendEvent::StreamEnded& event) {
   streams_.erase(event.stream);
   if (finished_) return;
-  if (event.stream != 0) return LoseStream(event.stream);
+  if (event.stream != 0) return data_.LoseStream(event.stream, Active(), now_, actions_);
   if (state_ == State::kAborting) return Finish(abort_status_);
   if (TakesNoWork(event.status)) return Finish(event.status);
   Finish(absl::UnavailableError(
@@ -134,11 +139,8 @@ void SendMachine::On(const SendEvent::StreamEnded& event) {
 }
 
 void SendMachine::On(const SendEvent::SlicesReleased& event) {
-  BATON_CHECK(live_messages_ > 0, "each message is released once");
-  --live_messages_;
-  if (event.intact) return;
-  ++report_.stale_messages;
-  if (finished_) return;
+  data_.Released(event.intact);
+  if (event.intact || finished_) return;
   absl::Status status =
       absl::InternalError("a KV block was given to somebody else while it was being sent");
   if (state_ == State::kAborting) {
@@ -152,10 +154,10 @@ void SendMachine::On(const SendEvent::Tick&) {
   if (state_ == State::kGone || now_ < NextDeadline()) return;
   if (state_ == State::kAborting) return Finish(abort_status_);
   if (state_ != State::kClosing) {
-    const std::optional<int> silent = unacknowledged_.Silent(config_.limits.ack_timeout, now_);
+    const std::optional<int> silent = data_.Silent(config_.limits.ack_timeout, now_);
     if (silent.value_or(0) > 0) {
       actions_.emplace_back(SendAction::CancelStream{*silent});
-      return LoseStream(*silent);
+      return data_.LoseStream(*silent, Active(), now_, actions_);
     }
     const absl::Time end = std::min(deadline_, started_ + config_.limits.push_timeout);
     if (!silent.has_value() && now_ < end) return;  // only an answer is missed, which Pump handles
@@ -175,9 +177,9 @@ void SendMachine::On(const SendEvent::Tick&) {
 void SendMachine::OnOpened(const internal::v1::PushOpened& opened) {
   if (state_ == State::kAborting) return;
   const uint32_t start = opened.start_token();
-  window_bytes_ = opened.window_bytes();
+  data_.SetWindow(opened.window_bytes());
   if (state_ != State::kOpening || start % kKvPageTokens != 0 ||
-      start >= config_.token_ids.size() || !WindowHoldsAPage()) {
+      start >= config_.token_ids.size() || !data_.WindowHoldsAPage()) {
     return StartAbort(PushAbort::REASON_FAILED,
                       absl::UnavailableError("the decode worker opened the push with a start or "
                                              "window that cannot be"));
@@ -185,9 +187,74 @@ void SendMachine::OnOpened(const internal::v1::PushOpened& opened) {
   BATON_FAILPOINT("send_machine.opened");
   state_ = State::kSending;
   deadline_ = absl::InfiniteFuture();
-  start_token_ = static_cast<int>(start);
-  report_.bytes_saved = start * static_cast<size_t>(config_.layout.layers) * token_bytes_;
-  JoinStreams();
+  JoinStreams(data_.Open(static_cast<int>(start), config_.streams));
+}
+
+void SendMachine::JoinStreams(int count) {
+  for (int stream = 1; stream < count; ++stream) {
+    streams_.insert(stream);
+    SendAction::OpenStream open{{}, stream};
+    *open.first.mutable_join()->mutable_key() = config_.open.key();
+    open.first.mutable_join()->set_capability(config_.open.capability());
+    actions_.emplace_back(std::move(open));
+  }
+}
+
+void SendMachine::OnAck(const internal::v1::PushAck& ack, int stream) {
+  if (!data_.Acknowledge(ack.sequence_number(), stream, Active(), now_, actions_)) return;
+  data_.SetWindow(ack.window_bytes());
+  if (Active() && !data_.WindowHoldsAPage()) {
+    StartAbort(PushAbort::REASON_FAILED,
+               absl::UnavailableError("the decode worker's window holds no page"));
+  }
+}
+
+void SendMachine::OnRefused(const PushRefused& refused, int stream) {
+  if (state_ == State::kAborting) return Finish(abort_status_);
+  const uint64_t sequence_number = refused.sequence_number();
+  if (Active() && refused.reason() == PushRefused::REASON_CHECKSUM &&
+      data_.MaySendAgain(sequence_number)) {
+    if (data_.Resend(sequence_number, now_, actions_)) return;
+    return StartAbort(PushAbort::REASON_FAILED, RefusalStatus(refused));
+  }
+  if (stream != 0 && sequence_number == 0) {  // its join
+    actions_.emplace_back(SendAction::CancelStream{stream});
+    return data_.LoseStream(stream, Active(), now_, actions_);
+  }
+  Finish(RefusalStatus(refused));
+}
+
+void SendMachine::SendCheckpoint() {
+  if (state_ != State::kSending) return;
+  int end_token = 0;
+  while (!checkpoints_.empty() && data_.AcknowledgedBefore(checkpoints_.front())) {
+    end_token = checkpoints_.front();
+    checkpoints_.pop_front();
+  }
+  if (end_token <= data_.start_token()) return;
+  BATON_FAILPOINT("send_machine.before_checkpoint");
+  SendAction::SendControl checkpoint;
+  checkpoint.message.mutable_checkpoint()->set_end_token(static_cast<uint32_t>(end_token));
+  checkpoint.message.mutable_checkpoint()->set_digest(data_.Digest(config_, end_token, {}));
+  actions_.emplace_back(std::move(checkpoint));
+}
+
+void SendMachine::SendCommit() {
+  if (state_ != State::kSending || first_tokens_.size() < static_cast<size_t>(config_.choices) ||
+      !checkpoints_.empty() || !data_.all_acknowledged()) {
+    return;
+  }
+  BATON_FAILPOINT("send_machine.before_commit");
+  state_ = State::kCommitting;
+  deadline_ = now_ + config_.limits.commit_timeout;
+  SendAction::SendControl commit;
+  commit.message.mutable_commit()->mutable_first_tokens()->Add(first_tokens_.begin(),
+                                                               first_tokens_.end());
+  std::string digest =
+      data_.Digest(config_, static_cast<int>(config_.token_ids.size()), first_tokens_);
+  BATON_FAILPOINT_BYTES("send_machine.digest", digest.data(), digest.size());
+  commit.message.mutable_commit()->set_digest(std::move(digest));
+  actions_.emplace_back(std::move(commit));
 }
 
 void SendMachine::StartAbort(PushAbort::Reason reason, absl::Status status) {
@@ -196,7 +263,7 @@ void SendMachine::StartAbort(PushAbort::Reason reason, absl::Status status) {
   state_ = State::kAborting;
   deadline_ = now_ + config_.limits.abort_timeout;
   abort_status_ = std::move(status);
-  CloseJoinedStreams();
+  data_.CloseJoinedStreams(actions_);
   SendAction::SendControl abort;
   abort.drop_queued = true;
   abort.message.mutable_abort()->set_reason(reason);
@@ -206,24 +273,18 @@ void SendMachine::StartAbort(PushAbort::Reason reason, absl::Status status) {
 void SendMachine::Finish(absl::Status status) {
   finished_ = true;
   state_ = State::kClosing;
-  if (!status.ok()) CloseJoinedStreams();
+  if (!status.ok()) data_.CloseJoinedStreams(actions_);
   deadline_ = now_ + config_.limits.close_timeout;
-  computed_.clear();
   checkpoints_.clear();
-  unacknowledged_.Clear();
-  const bool all_computed = last_computed_ != absl::InfinitePast();
-  if (all_computed) report_.exposed_transfer = now_ - last_computed_;
-  if (report_.messages > 0) {
-    report_.transfer = now_ - (all_computed ? std::min(first_sent_, last_computed_) : first_sent_);
-  }
+  data_.Stop();
   for (const int stream : streams_) {
-    if (unacknowledged_.Carries(stream)) actions_.emplace_back(SendAction::HalfClose{stream});
+    if (data_.Carries(stream)) actions_.emplace_back(SendAction::HalfClose{stream});
   }
-  actions_.emplace_back(SendAction::Finished{std::move(status), report_});
+  actions_.emplace_back(SendAction::Finished{std::move(status), data_.Report(committed_, now_)});
 }
 
 void SendMachine::CleanUp() {
-  if (finished_ && !released_ && live_messages_ == 0) {
+  if (finished_ && !released_ && !data_.slices_alive()) {
     released_ = true;
     actions_.emplace_back(SendAction::ReleaseBlocks{});
   }

@@ -49,6 +49,7 @@ class SendWindow {
 
   // Streams 0 to count - 1 carry messages from here on.
   void OpenStreams(int count) { streams_.resize(static_cast<size_t>(count)); }
+  int stream_count() const { return static_cast<int>(streams_.size()); }
   bool Carries(int stream) const;
   // The stream carries nothing any more. Returns the messages that it did not acknowledge, which
   // the caller gives to other streams with Move. REQUIRES: stream > 0, and it carries messages.

@@ -158,7 +158,7 @@ void AnnounceAll(const TransferCase& transfer, const TransferCache& cache, SendD
   for (int first = 0; first < transfer.tokens; first += transfer.chunk_tokens) {
     const int end = std::min(first + transfer.chunk_tokens, transfer.tokens);
     for (int layer = 0; layer < transfer.layout.layers; ++layer) {
-      SendEvent::LayerReady ready{layer, first, end - first, {}};
+      SendEvent::LayerReady ready{{layer, {first, end}}, {}};
       for (int token = first; token < end && cache.staging == nullptr; token += kKvPageTokens) {
         ready.page_crcs.push_back(
             cache.cache->PageCrc(cache.block_table[static_cast<size_t>(token / block_size)], layer,

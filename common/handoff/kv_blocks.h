@@ -8,6 +8,7 @@
 
 #include "common/base/crc32c.h"
 #include "common/kv/layout.h"
+#include "common/kv/token_range.h"
 
 namespace baton {
 
@@ -29,41 +30,39 @@ struct KvBlocks {
     return Block(token) + layout.ScaleOffset(layer, part, token % layout.block_size);
   }
 
-  // Calls visit(rows, scales, tokens) for K or V of [first_token, end_token), once for each block.
+  // Calls visit(rows, scales, count) for K or V of the tokens, once for each block.
   template <typename Visit>
-  void ForEachBlock(int layer, KvLayout::Part part, int first_token, int end_token,
-                    const Visit& visit) const {
-    for (int token = first_token; token < end_token;) {
-      const int next = std::min(end_token, (token / layout.block_size + 1) * layout.block_size);
+  void ForEachBlock(int layer, KvLayout::Part part, TokenRange tokens, const Visit& visit) const {
+    for (int token = tokens.begin; token < tokens.end;) {
+      const int next = std::min(tokens.end, (token / layout.block_size + 1) * layout.block_size);
       visit(Row(layer, part, token), Scales(layer, part, token), static_cast<size_t>(next - token));
       token = next;
     }
   }
 
-  // Calls visit(first byte, bytes) for K or V of [first_token, end_token) in the order of the wire:
+  // Calls visit(first byte, bytes) for K or V of the tokens in the order of the wire:
   // the rows, once for each block, then their scales, if any, in the same way.
   template <typename Visit>
-  void ForEachByteRange(int layer, KvLayout::Part part, int first_token, int end_token,
+  void ForEachByteRange(int layer, KvLayout::Part part, TokenRange tokens,
                         const Visit& visit) const {
-    ForEachBlock(layer, part, first_token, end_token, [&](uint8_t* rows, uint8_t*, size_t tokens) {
-      visit(rows, tokens * layout.row_bytes());
+    ForEachBlock(layer, part, tokens, [&](uint8_t* rows, uint8_t*, size_t count) {
+      visit(rows, count * layout.row_bytes());
     });
     if (layout.scale_bytes() == 0) return;
-    ForEachBlock(layer, part, first_token, end_token,
-                 [&](uint8_t*, uint8_t* scales, size_t tokens) {
-                   visit(scales, tokens * layout.scale_bytes());
-                 });
+    ForEachBlock(layer, part, tokens, [&](uint8_t*, uint8_t* scales, size_t count) {
+      visit(scales, count * layout.scale_bytes());
+    });
   }
 
-  // CRC32C of tokens [first_token, end_token) of one page, computed from their bytes now: K rows, K
-  // scales, V rows, V scales.
-  uint32_t PageCrc(int layer, int first_token, int end_token) const {
+  // CRC32C of the tokens of one page, computed from their bytes now: K rows, K scales, V rows, V
+  // scales.
+  uint32_t PageCrc(int layer, TokenRange page) const {
     uint32_t crc = 0;
     const auto extend = [&crc](const uint8_t* bytes, size_t size) {
       crc = ExtendCrc32c(crc, bytes, size);
     };
-    ForEachByteRange(layer, KvLayout::kKeys, first_token, end_token, extend);
-    ForEachByteRange(layer, KvLayout::kValues, first_token, end_token, extend);
+    ForEachByteRange(layer, KvLayout::kKeys, page, extend);
+    ForEachByteRange(layer, KvLayout::kValues, page, extend);
     return crc;
   }
 
@@ -85,15 +84,18 @@ struct KvLayerRows {
   int first_token = 0;      // token of the sequence that is token 0 in `blocks`
 
   template <typename Visit>
-  void ForEachBlock(KvLayout::Part part, int first, int end, const Visit& visit) const {
-    blocks->ForEachBlock(layer_in_blocks, part, first - first_token, end - first_token, visit);
+  void ForEachBlock(KvLayout::Part part, TokenRange tokens, const Visit& visit) const {
+    blocks->ForEachBlock(layer_in_blocks, part, InBlocks(tokens), visit);
   }
   template <typename Visit>
-  void ForEachByteRange(KvLayout::Part part, int first, int end, const Visit& visit) const {
-    blocks->ForEachByteRange(layer_in_blocks, part, first - first_token, end - first_token, visit);
+  void ForEachByteRange(KvLayout::Part part, TokenRange tokens, const Visit& visit) const {
+    blocks->ForEachByteRange(layer_in_blocks, part, InBlocks(tokens), visit);
   }
-  uint32_t PageCrc(int first, int end) const {
-    return blocks->PageCrc(layer_in_blocks, first - first_token, end - first_token);
+  uint32_t PageCrc(TokenRange page) const {
+    return blocks->PageCrc(layer_in_blocks, InBlocks(page));
+  }
+  TokenRange InBlocks(TokenRange tokens) const {
+    return {tokens.begin - first_token, tokens.end - first_token};
   }
 };
 // The rows of `layer` in the sequence's own blocks.

@@ -16,6 +16,8 @@
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/slice.h"
 
+#include "baton/internal/v1/kv_transfer.pb.h"
+#include "common/kv/token_range.h"
 #include "common/rpc/limits.h"
 
 namespace baton {
@@ -34,6 +36,12 @@ struct KvDataMessage {
   size_t payload_offset = 0;        // offset in the concatenation of the slices
   size_t payload_bytes = 0;
 };
+
+// The tokens that a message has. REQUIRES: the header was checked.
+inline TokenRange TokensOf(const internal::v1::KvDataHeader& header) {
+  return {static_cast<int>(header.first_token()),
+          static_cast<int>(header.first_token() + header.token_count())};
+}
 
 // Encodes everything of the message before the payload. REQUIRES: sizes within the limits above,
 // payload_bytes > 0.

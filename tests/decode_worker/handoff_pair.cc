@@ -83,10 +83,9 @@ HandoffPair::HandoffPair(const PairOptions& options) : options_(options), random
                         ? options.cached_by_sender
                         : std::min(options.tokens, (first / 64 + 1) * 64);
     for (int layer = 0; layer < sender_layout.layers; ++layer) {
-      SendEvent::LayerReady ready{layer, first, end - first, {}};
-      for (int token = first; token < end; token += kKvPageTokens) {
-        ready.page_crcs.push_back(
-            sender_blocks_.PageCrc(layer, token, std::min(end, token + kKvPageTokens)));
+      SendEvent::LayerReady ready{{layer, {first, end}}, {}};
+      for (const TokenRange page : PagesOf({first, end})) {
+        ready.page_crcs.push_back(sender_blocks_.PageCrc(layer, page));
       }
       engine_events_.push_back(ready);
     }

@@ -19,10 +19,10 @@ void HandoffPair::CheckCopy(const ReceiveAction::Copy& copy) {
   EXPECT_FALSE(committed_ || receiver_released_) << "a copy into blocks of somebody else";
   EXPECT_FALSE(copy.ranges.empty());
   for (const LayerTokens& range : copy.ranges) {
-    const int end = range.first_token + range.token_count;
-    EXPECT_GE(range.first_token, options_.cached_by_receiver);
+    const int end = range.tokens.end;
+    EXPECT_GE(range.tokens.begin, options_.cached_by_receiver);
     EXPECT_LE(end, options_.tokens);
-    for (int page = range.first_token / kKvPageTokens; page < KvPages(end); ++page) {
+    for (int page = range.tokens.begin / kKvPageTokens; page < KvPages(end); ++page) {
       EXPECT_TRUE(in_copy_.insert({range.layer, page}).second) << "two copies into one page";
       EXPECT_EQ(covered_.count({range.layer, page}), 0u) << "a copy into a covered page";
     }
@@ -32,8 +32,8 @@ void HandoffPair::CheckCopy(const ReceiveAction::Copy& copy) {
 
 void HandoffPair::CheckCopyDone(const ReceiveAction::Copy& copy) {
   for (const LayerTokens& range : copy.ranges) {
-    const int end = KvPages(range.first_token + range.token_count);
-    for (int page = range.first_token / kKvPageTokens; page < end; ++page) {
+    const int end = KvPages(range.tokens.end);
+    for (int page = range.tokens.begin / kKvPageTokens; page < end; ++page) {
       EXPECT_EQ(in_copy_.erase({range.layer, page}), 1u);
     }
   }

@@ -119,7 +119,7 @@ bool AllUntouched(const uint8_t* bytes, size_t count) {
 std::vector<uint32_t> CachedCrcs(const KvBlocks& blocks, int layer, int first, int end) {
   std::vector<uint32_t> crcs;
   for (; first < end; first += kKvPageTokens) {
-    crcs.push_back(blocks.PageCrc(layer, first, std::min(end, first + kKvPageTokens)));
+    crcs.push_back(blocks.PageCrc(layer, {first, std::min(end, first + kKvPageTokens)}));
   }
   return crcs;
 }
@@ -136,7 +136,7 @@ KvDataHeader Header(const Blocks& source, const KvWireFormat& format) {
   for (int layer = 1; layer < 3; ++layer) {
     std::vector<uint32_t> crcs = CachedCrcs(source.blocks, layer, 16, kTokens);
     if (format.converts()) {
-      crcs = *WirePageCrcs(RowsOfLayer(source.blocks, layer), format, 16, kTokens, crcs);
+      crcs = *WirePageCrcs(RowsOfLayer(source.blocks, layer), format, {16, kTokens}, crcs);
     }
     header.mutable_page_crc32c()->Add(crcs.begin(), crcs.end());
   }
@@ -332,13 +332,13 @@ TEST(PageEncoder, APageThatChangedSinceItWasComputedIsNotSent) {
   Fill(source);
   const KvWireFormat format(source.layout, KvType::kInt8);
   const std::vector<uint32_t> crcs = CachedCrcs(source.blocks, 1, 0, kTokens);
-  ASSERT_TRUE(WirePageCrcs(RowsOfLayer(source.blocks, 1), format, 0, kTokens, crcs).ok());
+  ASSERT_TRUE(WirePageCrcs(RowsOfLayer(source.blocks, 1), format, {0, kTokens}, crcs).ok());
   source.blocks.Row(1, KvLayout::kValues, 70)[3] ^= 1;
   const absl::Status status =
-      WirePageCrcs(RowsOfLayer(source.blocks, 1), format, 0, kTokens, crcs).status();
+      WirePageCrcs(RowsOfLayer(source.blocks, 1), format, {0, kTokens}, crcs).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()), HasSubstr("layer 1, tokens 64 to 74"));
-  EXPECT_TRUE(WirePageCrcs(RowsOfLayer(source.blocks, 2), format, 0, kTokens,
+  EXPECT_TRUE(WirePageCrcs(RowsOfLayer(source.blocks, 2), format, {0, kTokens},
                            CachedCrcs(source.blocks, 2, 0, kTokens))
                   .ok());
 }
@@ -351,14 +351,14 @@ TEST(PageEncoder, AnInfiniteValueIsRefusedAsInt8AndTheRemedyNamed) {
   source.Set(0, KvLayout::kKeys, 20, row);
   const std::vector<uint32_t> crcs = CachedCrcs(source.blocks, 0, 0, kTokens);
   const absl::Status status =
-      WirePageCrcs(RowsOfLayer(source.blocks, 0), KvWireFormat(source.layout, KvType::kInt8), 0,
-                   kTokens, crcs)
+      WirePageCrcs(RowsOfLayer(source.blocks, 0), KvWireFormat(source.layout, KvType::kInt8),
+                   {0, kTokens}, crcs)
           .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("layer 0, tokens 16 to 31"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("--kv-wire-dtype"));
   EXPECT_TRUE(WirePageCrcs(RowsOfLayer(source.blocks, 0), KvWireFormat(source.layout, KvType::kF32),
-                           0, kTokens, crcs)
+                           {0, kTokens}, crcs)
                   .ok());
 }
 

@@ -124,6 +124,14 @@ class ReceiveMachineTest : public ::testing::Test {
     }
     return reason;
   }
+  // The end of the last checkpoint that it agreed to; 0 if there is none.
+  uint32_t LastCheckpoint() const {
+    uint32_t end_token = 0;
+    for (const auto& send : Taken<ReceiveAction::Send>()) {
+      if (send.message.has_checkpointed()) end_token = send.message.checkpointed().end_token();
+    }
+    return end_token;
+  }
   size_t Acks() const {
     size_t acks = 0;
     for (const auto& send : Taken<ReceiveAction::Send>()) acks += send.message.has_ack() ? 1 : 0;

@@ -17,7 +17,7 @@ using internal::v1::PushRefused;
 using internal::v1::PushRequest;
 using State = ReceiveMachine::State;
 
-class KvReceiverResume : public ReceiveMachineTest {
+class ReceiveMachineResume : public ReceiveMachineTest {
  protected:
   void ReceiveFrom(int start_token) {
     Restart();
@@ -29,7 +29,7 @@ class KvReceiverResume : public ReceiveMachineTest {
     for (int layer = 0; layer < 2; ++layer) {
       for (int first = start_token; first < end_token; first += kKvPageTokens) {
         crcs.At(layer, first / kKvPageTokens) =
-            source_.PageCrc(layer, first, std::min(end_token, first + kKvPageTokens));
+            source_.PageCrc(layer, {first, std::min(end_token, first + kKvPageTokens)});
       }
     }
     PushRequest request;
@@ -49,19 +49,19 @@ class KvReceiverResume : public ReceiveMachineTest {
   }
 };
 
-TEST_F(KvReceiverResume, LeavesThePagesBeforeTheLastAgreedCheckpoint) {
+TEST_F(ReceiveMachineResume, LeavesThePagesBeforeTheLastAgreedCheckpoint) {
   ReceiveFrom(16);
   Data(Header(0, 2, 16, 32, 1));
   FinishCopies();
   Checkpoint(16, 32);
-  EXPECT_EQ(receiver_->checkpointed_tokens(), 32);
+  EXPECT_EQ(LastCheckpoint(), 32u);
   Data(Header(0, 2, 32, 48, 2));
   FinishCopies();
   Do(ReceiveEvent::StreamLost{kStream});
   EXPECT_EQ(Left(), 32) << "nobody agreed on what came after it";
 }
 
-TEST_F(KvReceiverResume, LeavesWhatWasHeldAtTheStartWhenNothingCameAfterIt) {
+TEST_F(ReceiveMachineResume, LeavesWhatWasHeldAtTheStartWhenNothingCameAfterIt) {
   ReceiveFrom(32);
   Do(ReceiveEvent::StreamLost{kStream});
   EXPECT_EQ(Left(), 32);
@@ -71,7 +71,7 @@ TEST_F(KvReceiverResume, LeavesWhatWasHeldAtTheStartWhenNothingCameAfterIt) {
   EXPECT_EQ(Left(), 0) << "the blocks were asked for, and what they hold is not known yet";
 }
 
-TEST_F(KvReceiverResume, ACheckpointThatDisagreesIsNotLeft) {
+TEST_F(ReceiveMachineResume, ACheckpointThatDisagreesIsNotLeft) {
   ReceiveFrom(0);
   Data(Header(0, 2, 0, 16, 1));
   FinishCopies();
@@ -83,7 +83,7 @@ TEST_F(KvReceiverResume, ACheckpointThatDisagreesIsNotLeft) {
   EXPECT_EQ(Left(), 16);
 }
 
-TEST_F(KvReceiverResume, ALowerAttemptLeavesItsPagesAndAnEndedRequestNothing) {
+TEST_F(ReceiveMachineResume, ALowerAttemptLeavesItsPagesAndAnEndedRequestNothing) {
   const auto left_after = [&](PushRefused::Reason reason) {
     ReceiveFrom(16);
     Do(ReceiveEvent::Cancelled{reason});
@@ -94,7 +94,7 @@ TEST_F(KvReceiverResume, ALowerAttemptLeavesItsPagesAndAnEndedRequestNothing) {
   EXPECT_EQ(left_after(PushRefused::REASON_ABORTED), std::nullopt);
 }
 
-TEST_F(KvReceiverResume, AnAbortLeavesThePagesUnlessTheFirstTokenEndedTheRequest) {
+TEST_F(ReceiveMachineResume, AnAbortLeavesThePagesUnlessTheFirstTokenEndedTheRequest) {
   const auto left_after = [&](PushAbort::Reason reason) {
     ReceiveFrom(16);
     PushRequest request;
@@ -107,7 +107,7 @@ TEST_F(KvReceiverResume, AnAbortLeavesThePagesUnlessTheFirstTokenEndedTheRequest
   EXPECT_EQ(left_after(PushAbort::REASON_FINISHED_AT_FIRST_TOKEN), std::nullopt);
 }
 
-TEST_F(KvReceiverResume, LeavesNothingWhileACopyIsInFlight) {
+TEST_F(ReceiveMachineResume, LeavesNothingWhileACopyIsInFlight) {
   ReceiveFrom(16);
   Data(Header(0, 1, 16, 32, 1));
   const auto copies = TakeCopies();
@@ -119,7 +119,7 @@ TEST_F(KvReceiverResume, LeavesNothingWhileACopyIsInFlight) {
   EXPECT_EQ(Left(), 16);
 }
 
-TEST_F(KvReceiverResume, ACommittedSequenceLeavesNothing) {
+TEST_F(ReceiveMachineResume, ACommittedSequenceLeavesNothing) {
   ReceiveFrom(0);
   Data(Header(0, 2, 0, kTokens, 1));
   FinishCopies();
@@ -129,7 +129,7 @@ TEST_F(KvReceiverResume, ACommittedSequenceLeavesNothing) {
   EXPECT_EQ(Left(), std::nullopt);
 }
 
-TEST_F(KvReceiverResume, SaysHowKvWasMadeOnlyWhereThisWorkerWouldNotHaveMadeIt) {
+TEST_F(ReceiveMachineResume, SaysHowKvWasMadeOnlyWhereThisWorkerWouldNotHaveMadeIt) {
   Open();
   ASSERT_EQ(Taken<ReceiveAction::TakeBlocks>().size(), 1u);
   EXPECT_EQ(Taken<ReceiveAction::TakeBlocks>()[0].numerics, "");

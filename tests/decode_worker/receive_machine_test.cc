@@ -170,7 +170,7 @@ TEST_F(ReceiveMachineTest, AsksForADamagedPageThreeTimesAndThenEnds) {
     done.page_crcs.back() ^= 0x10;
     Do(done);
     EXPECT_EQ(LastRefusal(), PushRefused::REASON_CHECKSUM);
-    EXPECT_EQ(copies[0].ranges[0].first_token, i == 0 ? 0 : 16) << "the good page is kept";
+    EXPECT_EQ(copies[0].ranges[0].tokens.begin, i == 0 ? 0 : 16) << "the good page is kept";
   }
   EXPECT_EQ(Acks(), 0u);
   EXPECT_EQ(receiver_->state(), State::kGone);
@@ -208,7 +208,7 @@ TEST_F(ReceiveMachineTest, ADigestThatLeavesAMissingPageOutDoesNotReplaceCoverag
   PageCrcTable crcs(2, kTokens);  // the last page as a receiver has it that never saw it
   for (int layer = 0; layer < 2; ++layer) {
     for (int page = 0; page < 3; ++page) {
-      crcs.At(layer, page) = source_.PageCrc(layer, page * 16, page * 16 + 16);
+      crcs.At(layer, page) = source_.PageCrc(layer, {page * 16, page * 16 + 16});
     }
   }
   PushRequest commit = CommitMessage();
@@ -231,7 +231,7 @@ TEST_F(ReceiveMachineTest, ACheckpointIsTrueOrThePushEnds) {
   PageCrcTable crcs(2, kTokens);
   for (int layer = 0; layer < 2; ++layer) {
     for (int page = 0; page < 2; ++page) {
-      crcs.At(layer, page) = source_.PageCrc(layer, page * 16, page * 16 + 16);
+      crcs.At(layer, page) = source_.PageCrc(layer, {page * 16, page * 16 + 16});
     }
   }
   PushRequest request;
@@ -243,11 +243,11 @@ TEST_F(ReceiveMachineTest, ACheckpointIsTrueOrThePushEnds) {
                                                      .first_tokens = {},
                                                      .crcs = crcs}));
   Do(ReceiveEvent::ControlReceived{kStream, request});
-  EXPECT_EQ(receiver_->checkpointed_tokens(), 32);
+  EXPECT_EQ(LastCheckpoint(), 32u);
   request.mutable_checkpoint()->set_end_token(48);
   Do(ReceiveEvent::ControlReceived{kStream, request});
   EXPECT_EQ(LastRefusal(), PushRefused::REASON_INCOMPLETE);
-  EXPECT_EQ(receiver_->checkpointed_tokens(), 32);
+  EXPECT_EQ(LastCheckpoint(), 32u);
 }
 
 TEST_F(ReceiveMachineTest, GivesTheBlocksBackAtTheLastCopyOnly) {

@@ -76,9 +76,9 @@ class ReceiverTypes : public ReceiveMachineTest {
   std::vector<uint32_t> WireCrcs(const KvWireFormat& wire, int layer, int first, int end) {
     std::vector<uint32_t> cached;
     for (int token = first; token < end; token += kKvPageTokens) {
-      cached.push_back(source_.PageCrc(layer, token, std::min(end, token + kKvPageTokens)));
+      cached.push_back(source_.PageCrc(layer, {token, std::min(end, token + kKvPageTokens)}));
     }
-    return *WirePageCrcs(RowsOfLayer(source_, layer), wire, first, end, cached);
+    return *WirePageCrcs(RowsOfLayer(source_, layer), wire, {first, end}, cached);
   }
   void ArriveAs(const KvWireFormat& wire, const KvDataHeader& header) {
     std::vector<grpc::Slice> slices;

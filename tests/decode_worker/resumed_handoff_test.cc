@@ -176,7 +176,7 @@ class BrokenAttempt {
 
   void SendPage(int layer, int first) {
     const int end = std::min(first + kKvPageTokens, static_cast<int>(tokens_.size()));
-    crcs_.At(layer, first / kKvPageTokens) = blocks_.PageCrc(layer, first, end);
+    crcs_.At(layer, first / kKvPageTokens) = blocks_.PageCrc(layer, {first, end});
     PushRequest request;
     KvDataHeader& header = *request.mutable_data()->mutable_header();
     *header.mutable_key() = spec_.key();
@@ -190,7 +190,7 @@ class BrokenAttempt {
     const std::string encoded = header.SerializeAsString();
     request.mutable_data()->set_header_crc32c(Crc32c(encoded.data(), encoded.size()));
     for (const auto part : {KvLayout::kKeys, KvLayout::kValues}) {
-      blocks_.ForEachByteRange(layer, part, first, end, [&](uint8_t* bytes, size_t size) {
+      blocks_.ForEachByteRange(layer, part, {first, end}, [&](uint8_t* bytes, size_t size) {
         request.mutable_data()->mutable_payload()->append(reinterpret_cast<char*>(bytes), size);
       });
     }

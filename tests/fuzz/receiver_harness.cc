@@ -87,13 +87,13 @@ void ReceiverHarness::FinishCopy(size_t index, bool ok, bool damage) {
   BATON_CHECK(done.ok, "a checked message has all its payload");
   if (damage) {
     const LayerTokens& range = copy.ranges.front();
-    *target_.Row(range.layer, KvLayout::kKeys, range.first_token) ^= 1;
-    done.page_crcs.front() = TargetCrc({range.layer, range.first_token / kKvPageTokens});
+    *target_.Row(range.layer, KvLayout::kKeys, range.tokens.begin) ^= 1;
+    done.page_crcs.front() = TargetCrc({range.layer, range.tokens.begin / kKvPageTokens});
   }
   done.ok = ok;
   for (const LayerTokens& range : copy.ranges) {
-    const int end = KvPages(range.first_token + range.token_count);
-    for (int page = range.first_token / kKvPageTokens; page < end; ++page) {
+    const int end = KvPages(range.tokens.end);
+    for (int page = range.tokens.begin / kKvPageTokens; page < end; ++page) {
       in_copy_.erase({range.layer, page});
     }
   }
@@ -149,11 +149,11 @@ void ReceiverHarness::OnCopy(const ReceiveAction::Copy& copy) {
   BATON_CHECK(granted_ && !committed_ && !released_ && !failed_, "a copy into others' blocks");
   BATON_CHECK(messages_.count(copy.message_id) == 1 && !copy.ranges.empty(), "a copy of nothing");
   for (const LayerTokens& range : copy.ranges) {
-    const int end = range.first_token + range.token_count;
-    BATON_CHECK(range.layer >= 0 && range.layer < kLayers && range.first_token >= start_token_ &&
+    const int end = range.tokens.end;
+    BATON_CHECK(range.layer >= 0 && range.layer < kLayers && range.tokens.begin >= start_token_ &&
                     range.token_count > 0 && end <= kTokens,
                 "a copy outside of the sequence");
-    for (int page = range.first_token / kKvPageTokens; page < KvPages(end); ++page) {
+    for (int page = range.tokens.begin / kKvPageTokens; page < KvPages(end); ++page) {
       BATON_CHECK(in_copy_.insert({range.layer, page}).second, "two copies into a page");
       BATON_CHECK(covered_.count({range.layer, page}) == 0, "a copy into a covered page");
     }
@@ -200,7 +200,7 @@ void ReceiverHarness::CheckMemory() const {
 
 uint32_t ReceiverHarness::TargetCrc(const Page& page) const {
   const int first = page.second * kKvPageTokens;
-  return target_.PageCrc(page.first, first, std::min(first + kKvPageTokens, kTokens));
+  return target_.PageCrc(page.first, {first, std::min(first + kKvPageTokens, kTokens)});
 }
 
 PushRequest ReceiverHarness::Open() const { return MakeOpen(config_); }

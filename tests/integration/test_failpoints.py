@@ -14,8 +14,8 @@ from cluster import Cluster, complete, request, wait_until
 from failpoints import Failpoints, table
 
 PARTS = {
-    "prefill": ("prefill", "send_machine", "kv_buffer", "send_driver", "engine"),
-    "decode": ("decode", "attempt_registry", "receive_stream", "receive_machine", "payload_copier", "engine"),
+    "prefill": ("prefill", "send_machine", "data_sender", "kv_buffer", "send_driver", "engine"),
+    "decode": ("decode", "attempt_registry", "receive_stream", "receive_machine", "data_receiver", "payload_copier", "engine"),
 }
 # A request whose first token is its last: the hand-off under way is for nothing.
 AT_AN_ABORT = [("prefill", "send_machine.before_abort"), ("decode", "receive_machine.before_abort"),
@@ -187,9 +187,9 @@ def test_a_worker_that_hesitates_delays_and_nothing_else(pair, role, name):
     assert points.fired(name) == fired + 1
 
 
-@pytest.mark.parametrize("role,name,sampled", [("prefill", "send_machine.before_data", False),
+@pytest.mark.parametrize("role,name,sampled", [("prefill", "data_sender.before_data", False),
                                                ("prefill", "send_machine.before_commit", True),
-                                               ("decode", "receive_machine.before_copy", True),
+                                               ("decode", "data_receiver.before_copy", True),
                                                ("decode", "receive_machine.committed", False)])
 def test_a_worker_that_stops_at_a_point_is_given_up_and_what_it_says_when_it_wakes_is_not_heard(pair, role, name, sampled):
     """It wakes when the router has given it up, in the middle of what it did, and serves the next attempt."""

@@ -63,7 +63,8 @@ class LayerStagerTest : public testing::Test {
     Tell(SendEvent::Begin{});
     for (int first = 0; first < kTokens; first += 64) {
       for (int layer = 0; layer < kLayout.layers; ++layer) {
-        stager_->Add(SendEvent::LayerReady{layer, first, 64, {}}, backend_->copies().Mark());
+        stager_->Add(SendEvent::LayerReady{{layer, {first, first + 64}}, {}},
+                     backend_->copies().Mark());
       }
       stager_->Add(SendEvent::ChunkReady{first + 64});
     }
@@ -141,8 +142,8 @@ TEST_F(LayerStagerTest, TellsLayersInOrderAndAChunkWhenAllItsLayersAreStaged) {
   int chunks = 0;
   for (const SendEvent::Any& event : told_) {
     if (const auto* layer = std::get_if<SendEvent::LayerReady>(&event)) {
-      places.emplace_back(layer->first_token / 64, layer->layer);
-      EXPECT_EQ(layer->page_crcs.size(), static_cast<size_t>(layer->token_count / 16));
+      places.emplace_back(layer->kv.tokens.begin / 64, layer->kv.layer);
+      EXPECT_EQ(layer->page_crcs.size(), static_cast<size_t>(layer->kv.tokens.size() / 16));
     } else if (const auto* chunk = std::get_if<SendEvent::ChunkReady>(&event)) {
       EXPECT_EQ(chunk->end_token, 64 * ++chunks);
       EXPECT_EQ(places.back(), std::pair(chunks - 1, kLayout.layers - 1));
@@ -160,7 +161,7 @@ TEST_F(LayerStagerTest, WhatTheReceiverHoldsIsNeitherStagedNorTold) {
   ASSERT_GT(Told<SendEvent::LayerReady>(), 0);
   for (const SendEvent::Any& event : told_) {
     if (const auto* layer = std::get_if<SendEvent::LayerReady>(&event)) {
-      EXPECT_GE(layer->first_token, 144);
+      EXPECT_GE(layer->kv.tokens.begin, 144);
     }
   }
 }
@@ -168,9 +169,10 @@ TEST_F(LayerStagerTest, WhatTheReceiverHoldsIsNeitherStagedNorTold) {
 TEST_F(LayerStagerTest, StagesNoMoreThanThePeerHasUseFor) {
   Start(/*staging_pages=*/1000);
   while (CopiesEnd()) {
-    EXPECT_LE(stager_->held_bytes(), 2 * sender_->flight_limit_bytes());
+    EXPECT_LE(stager_->held_bytes(), 2 * sender_->data().flight_limit_bytes());
   }
-  EXPECT_GT(stager_->held_bytes(), sender_->flight_limit_bytes()) << "nothing was acknowledged";
+  EXPECT_GT(stager_->held_bytes(), sender_->data().flight_limit_bytes())
+      << "nothing was acknowledged";
   EXPECT_LT(Told<SendEvent::ChunkReady>(), 4);
 }
 

@@ -80,8 +80,7 @@ class Pusher {
       const int end = std::min(first + 128, tokens_);
       for (int layer = 0; layer < kLayout.layers; ++layer) {
         const auto pages = static_cast<size_t>(KvPages(end - first));
-        push_->PostLayer({layer, first, end - first, std::vector<uint32_t>(pages, 1)},
-                         block_table_);
+        push_->PostLayer({{layer, {first, end}}, std::vector<uint32_t>(pages, 1)}, block_table_);
       }
       push_->Post(SendEvent::ChunkReady{end});
     }
@@ -110,8 +109,8 @@ class Pusher {
       const int end = first + static_cast<int>(header.token_count());
       for (uint32_t l = header.first_layer(); l < header.first_layer() + header.layer_count();
            ++l) {
-        blocks.ForEachByteRange(static_cast<int>(l), KvLayout::kKeys, first, end, append);
-        blocks.ForEachByteRange(static_cast<int>(l), KvLayout::kValues, first, end, append);
+        blocks.ForEachByteRange(static_cast<int>(l), KvLayout::kKeys, {first, end}, append);
+        blocks.ForEachByteRange(static_cast<int>(l), KvLayout::kValues, {first, end}, append);
         for (int token = first; token < end; ++token) {
           EXPECT_TRUE(rows.insert({l, static_cast<uint32_t>(token)}).second) << "twice";
         }

@@ -57,7 +57,7 @@ class SendMachineTest : public ::testing::Test {
   }
   void Layer(int layer, int first, int end) {
     std::vector<uint32_t> crcs(static_cast<size_t>(KvPages(end) - first / kKvPageTokens), 7);
-    Do(SendEvent::LayerReady{layer, first, end - first, crcs});
+    Do(SendEvent::LayerReady{{layer, {first, end}}, crcs});
   }
   void Prompt() {
     for (const auto& [first, end] : {std::pair{0, 64}, {64, 128}, {128, kTokens}}) {

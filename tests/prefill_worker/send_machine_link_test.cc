@@ -50,7 +50,7 @@ class LinkedSender {
   void Run() {
     Do(SendEvent::Begin{});
     for (int layer = 0; layer < kLayout.layers; ++layer) {
-      Do(SendEvent::LayerReady{layer, 0, tokens_,
+      Do(SendEvent::LayerReady{{layer, {0, tokens_}},
                                std::vector<uint32_t>(static_cast<size_t>(KvPages(tokens_)), 7)});
     }
     Do(SendEvent::ChunkReady{tokens_});
@@ -153,7 +153,7 @@ class LinkedSender {
   std::optional<SendAction::Finished> finished_;
 };
 
-TEST(KvSenderLink, NothingWaitsLongBehindAPushAndTheLinkIsUsedToTheFull) {
+TEST(SendMachineLink, NothingWaitsLongBehindAPushAndTheLinkIsUsedToTheFull) {
   std::mt19937 random(3);
   std::uniform_real_distribution<double> unit(0, 1);
   for (uint32_t round = 0; round < 60; ++round) {
@@ -175,7 +175,7 @@ TEST(KvSenderLink, NothingWaitsLongBehindAPushAndTheLinkIsUsedToTheFull) {
   }
 }
 
-TEST(KvSenderLink, AWrongAcknowledgementIsRepairedInSecondsOrEndsThePushByName) {
+TEST(SendMachineLink, AWrongAcknowledgementIsRepairedInSecondsOrEndsThePushByName) {
   std::mt19937 random(4);
   const Link link = {.bytes_per_second = 1e9, .delay = absl::Microseconds(300), .jitter = {}};
   int committed = 0;

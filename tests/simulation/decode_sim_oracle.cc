@@ -12,8 +12,8 @@ namespace {
 
 template <typename Visit>
 void ForEachPage(const LayerTokens& range, const Visit& visit) {
-  const int end = range.first_token + range.token_count;
-  for (int token = range.first_token; token < end; token += kKvPageTokens) {
+  const int end = range.tokens.end;
+  for (int token = range.tokens.begin; token < end; token += kKvPageTokens) {
     visit(std::pair<int, int>(range.layer, token / kKvPageTokens), token,
           std::min(token + kKvPageTokens, end));
   }
@@ -46,12 +46,12 @@ void DecodeSim::OnSend(Call& call, const ReceiveAction::Send& send) {
 bool DecodeSim::MayWrite(const Call& call, const LayerTokens& range) {
   if (!call.granted || call.released || call.committed) return false;
   const int tokens = static_cast<int>(call.attempt.token_ids.size());
-  const int end = range.first_token + range.token_count;
-  if (range.layer < 0 || range.layer >= layout_.layers || range.first_token < call.start_token ||
+  const int end = range.tokens.end;
+  if (range.layer < 0 || range.layer >= layout_.layers || range.tokens.begin < call.start_token ||
       end > tokens) {
     return false;
   }
-  for (int token = range.first_token; token < end; token += kKvPageTokens) {
+  for (int token = range.tokens.begin; token < end; token += kKvPageTokens) {
     const auto index = static_cast<size_t>(token / layout_.block_size);
     const int32_t block = call.held.memory.block_table[index];
     if (owners_[static_cast<size_t>(block)] != &call.held) return false;

@@ -149,7 +149,7 @@ void InterleavingWorld::Compute(int request) {
   if (prefill_owner_ != request) return;  // its push is over, and its blocks with it
   prefill_content_ = request;
   const int tokens = options_.messages * kKvPageTokens;
-  SendEvent::LayerReady ready{0, 0, tokens, {}};
+  SendEvent::LayerReady ready{{0, {0, tokens}}, {}};
   for (int page = 0; page < options_.messages; ++page) {
     ready.page_crcs.push_back(CrcOf(request, page));
   }
@@ -299,8 +299,8 @@ void InterleavingWorld::BeginCopy(int request, const ReceiveAction::Copy& copy) 
     Violation("a copy into somebody else's block");
   }
   for (const LayerTokens& range : copy.ranges) {
-    const int end = KvPages(range.first_token + range.token_count);
-    for (int page = range.first_token / kKvPageTokens; page < end; ++page) {
+    const int end = KvPages(range.tokens.end);
+    for (int page = range.tokens.begin / kKvPageTokens; page < end; ++page) {
       if (!side.in_copy.insert(page).second) Violation("two copies into one page");
       if (side.right.count(page) > 0) Violation("a copy into a covered page");
     }
@@ -316,8 +316,8 @@ void InterleavingWorld::FinishCopy(int request, uint64_t copy_id) {
   ReceiveEvent::CopyDone done{copy_id, true, {}, {}};
   const int content = side.held.at(copy.message_id).content;
   for (const LayerTokens& range : copy.ranges) {
-    const int end = KvPages(range.first_token + range.token_count);
-    for (int page = range.first_token / kKvPageTokens; page < end; ++page) {
+    const int end = KvPages(range.tokens.end);
+    for (int page = range.tokens.begin / kKvPageTokens; page < end; ++page) {
       decode_content_[static_cast<size_t>(page)] = content;
       done.page_crcs.push_back(CrcOf(content, page));
       side.in_copy.erase(page);

@@ -25,55 +25,57 @@ void AddCrcs(const PageCrcTable& crcs, std::string& out) {
 
 void MachineState::Append(const SendMachine& sender, std::string& out) {
   Add(out, "S", static_cast<int>(sender.state_), Nanos(sender.started_), Nanos(sender.deadline_),
-      sender.start_token_, sender.window_bytes_, sender.next_sequence_number_);
-  for (const SendMachine::Range& range : sender.computed_) {
-    Add(out, range.layer, range.first_token, range.end_token);
+      sender.data_.start_token(), sender.data_.window_bytes_, sender.data_.next_sequence_number_);
+  for (const ComputedKv::Layer& computed : sender.data_.computed_.unsent_) {
+    Add(out, computed.kv.layer, computed.kv.tokens.begin, computed.kv.tokens.end);
   }
   Add(out, "checkpoints");
   for (const int end : sender.checkpoints_) Add(out, end);
-  AddCrcs(sender.crcs_, out);
+  AddCrcs(sender.data_.computed_.crcs(), out);
   uint64_t first_place = UINT64_MAX;
-  for (const auto& [number, message] : sender.unacknowledged_.messages()) {
+  for (const auto& [number, message] : sender.data_.window_.messages()) {
     first_place = std::min(first_place, message.place);
   }
-  for (const auto& [number, message] : sender.unacknowledged_.messages()) {
+  for (const auto& [number, message] : sender.data_.window_.messages()) {
     Add(out, number, message.place - first_place, message.payload_bytes, message.resends,
         message.stream, message.repeats, Nanos(message.sent), message.flight_bytes,
         message.overtaken);
     out += message.header.SerializeAsString();
   }
-  Add(out, Nanos(sender.unacknowledged_.NextSilence(sender.config_.limits.ack_timeout)),
-      Nanos(sender.unacknowledged_.NextMissed()), sender.unacknowledged_.flight_limit_bytes());
-  for (const auto& [number, answers] : sender.unacknowledged_.repeated_) Add(out, number, answers);
+  Add(out, Nanos(sender.data_.window_.NextSilence(sender.config_.limits.ack_timeout)),
+      Nanos(sender.data_.window_.NextMissed()), sender.data_.window_.flight_limit_bytes());
+  for (const auto& [number, answers] : sender.data_.window_.repeated_) Add(out, number, answers);
   for (const int stream : sender.streams_) {
-    Add(out, stream, sender.unacknowledged_.Carries(stream) ? "carries" : "idle");
+    Add(out, stream, sender.data_.window_.Carries(stream) ? "carries" : "idle");
   }
   Add(out, !sender.first_tokens_.empty(), sender.abort_status_.ToString(), sender.cancelled_,
-      sender.finished_, sender.released_, sender.live_messages_,
-      sender.last_computed_ == absl::InfinitePast());
+      sender.finished_, sender.released_, sender.data_.live_messages_,
+      !sender.data_.meter_.all_computed());
 }
 
 void MachineState::Append(const ReceiveMachine& receiver, std::string& out) {
-  const auto add_message = [&out](const ReceiveMachine::Message& message) {
+  const auto add_message = [&out](const HeldMessage& message) {
     Add(out, message.stream, message.message_id, message.payload_bytes, ",", message.window_bytes);
     out += message.header.SerializeAsString();
   };
-  Add(out, "R", static_cast<int>(receiver.state_), Nanos(receiver.deadline_), receiver.stream_,
-      receiver.exact_, receiver.start_token_, receiver.checkpointed_tokens_, receiver.resumable_,
-      Nanos(receiver.push_deadline_), receiver.held_bytes_, receiver.next_copy_id_);
-  for (const PushStreamId stream : receiver.joined_) Add(out, stream);
-  for (const ReceiveMachine::Page page : receiver.pages_) Add(out, static_cast<int>(page));
-  AddCrcs(receiver.crcs_, out);
-  for (const auto& [id, copy] : receiver.copies_) {
+  Add(out, "R", static_cast<int>(receiver.state_), Nanos(receiver.deadline_),
+      receiver.streams_.own(), receiver.exact_, receiver.data_.pages_.start_token(),
+      receiver.checkpointed_tokens_, receiver.resumable_, Nanos(receiver.push_deadline_),
+      receiver.data_.held_.bytes(), receiver.data_.held_.next_copy_id_);
+  for (const PushStreamId stream : receiver.streams_.joined()) Add(out, stream);
+  for (const ReceivedPages::Page page : receiver.data_.pages_.pages_)
+    Add(out, static_cast<int>(page));
+  AddCrcs(receiver.data_.crcs(), out);
+  for (const auto& [id, copy] : receiver.data_.held_.copies_) {
     Add(out, "copy", id);
     add_message(copy.message);
     for (const LayerTokens& range : copy.ranges) {
-      Add(out, range.layer, range.first_token, range.token_count);
+      Add(out, range.layer, range.tokens.begin, range.tokens.end);
     }
   }
   Add(out, "waiting");
-  for (const ReceiveMachine::Message& message : receiver.waiting_) add_message(message);
-  for (const auto& [number, refusals] : receiver.refusals_) Add(out, number, refusals);
+  for (const HeldMessage& message : receiver.data_.held_.waiting_) add_message(message);
+  for (const auto& [number, refusals] : receiver.data_.refusals_) Add(out, number, refusals);
 }
 
 }  // namespace baton

@@ -257,7 +257,7 @@ bool PrefillSim::MustWait(Key key) const {
 }
 
 SendEvent::LayerReady PrefillSim::Ready(const Push& push, int layer, int first, int end) const {
-  SendEvent::LayerReady ready{layer, first, end - first, {}};
+  SendEvent::LayerReady ready{{layer, {first, end}}, {}};
   for (int token = first; token < end; token += kKvPageTokens) {
     const int32_t block = push.memory.block_table[static_cast<size_t>(token / layout_.block_size)];
     ready.page_crcs.push_back(const_cast<PrefillSim*>(this)->PageCrc(

@@ -1,4 +1,4 @@
-// A prefill worker of the simulated cluster: a real block pool, prefix cache and KvSenders, memory
+// A prefill worker of the simulated cluster: a real block pool, prefix cache and SendMachines, memory
 // with KV in it, and an engine that takes its time.
 #pragma once
 

@@ -84,8 +84,8 @@ KvDataHeader MakeDataHeader(const ReceiveConfig& config, const KvBlocks& source,
   header.set_token_count(static_cast<uint32_t>(end_token - first_token));
   header.set_kv_head_count(static_cast<uint32_t>(source.layout.kv_heads));
   for (int l = layer; l < layer + layers; ++l) {
-    for (int token = first_token; token < end_token; token += kKvPageTokens) {
-      header.add_page_crc32c(source.PageCrc(l, token, std::min(end_token, token + kKvPageTokens)));
+    for (const TokenRange page : PagesOf({first_token, end_token})) {
+      header.add_page_crc32c(source.PageCrc(l, page));
     }
   }
   return header;
@@ -106,7 +106,8 @@ PageCrcTable PageCrcsOf(const KvBlocks& blocks, int tokens) {
   for (int layer = 0; layer < crcs.layers(); ++layer) {
     for (int page = 0; page < crcs.pages(); ++page) {
       const int first = page * kKvPageTokens;
-      crcs.At(layer, page) = blocks.PageCrc(layer, first, std::min(first + kKvPageTokens, tokens));
+      crcs.At(layer, page) =
+          blocks.PageCrc(layer, {first, std::min(first + kKvPageTokens, tokens)});
     }
   }
   return crcs;

@@ -199,7 +199,7 @@ void CopyKv(const KvCache& source, const std::vector<int32_t>& source_table, con
   };
   for (int layer = 0; layer < source.layout().layers; ++layer) {
     for (KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
-      for (int token = tokens.first; token < tokens.end; ++token) {
+      for (int token = tokens.begin; token < tokens.end; ++token) {
         std::memcpy(row(target, target_table, layer, part, token),
                     row(source, source_table, layer, part, token), source.layout().row_bytes());
       }

@@ -11,6 +11,7 @@
 
 #include "common/backend/make_backend.h"
 #include "common/engine/engine.h"
+#include "common/kv/token_range.h"
 
 namespace baton {
 
@@ -77,10 +78,6 @@ class EngineHarness {
 // `count` random token ids of the tiny vocabularies.
 std::vector<int32_t> RandomTokens(std::mt19937& random, int count);
 SequenceRequest LocalRequest(std::vector<int32_t> token_ids, const SamplingParams& sampling);
-struct TokenRange {
-  int first = 0;
-  int end = 0;
-};
 // Copies the tokens' KV from `source`'s blocks to `target`'s, row by row.
 void CopyKv(const KvCache& source, const std::vector<int32_t>& source_table, const KvCache& target,
             const std::vector<int32_t>& target_table, TokenRange tokens);

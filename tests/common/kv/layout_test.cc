@@ -103,7 +103,7 @@ TEST(KvCache, TheCrcOfAPageIsOfItsRowsAndScales) {
     }
     const KvBlocks blocks{cache->Block(0), layout, {1}};
     const uint32_t crc = cache->ComputePageCrc(1, 1, 1, kTokens);
-    EXPECT_EQ(blocks.PageCrc(1, 16, 16 + kTokens), crc);
+    EXPECT_EQ(blocks.PageCrc(1, {16, 16 + kTokens}), crc);
     for (size_t i = 0; i < layout.block_bytes(); ++i) {
       block[i] ^= 0x10;
       EXPECT_EQ(cache->ComputePageCrc(1, 1, 1, kTokens) != crc, of_page[i]) << i;

@@ -1,0 +1,45 @@
+// The checks of a push at the decode worker before a message is trusted. They keep no state: any
+// thread may call them.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "baton/internal/v1/kv_transfer.pb.h"
+#include "common/handoff/kv_wire_type.h"
+#include "decode_worker/receive_events.h"
+
+namespace baton {
+
+bool SameKey(const internal::v1::AttemptKey& a, const internal::v1::AttemptKey& b);
+// Looks at every byte whatever the outcome, so that the time it takes tells nothing of the secret.
+bool SameSecret(const std::string& a, const std::string& b);
+
+// FAILED_PRECONDITION where the other side runs another model.
+absl::Status CheckIdentity(const ReceiveConfig& config, const internal::v1::PushOpen& open);
+// What both sides agree on with the open.
+struct PushTerms {
+  KvType wire;
+  std::string numerics = {};  // as in ReceiveAction::TakeBlocks
+  bool exact = false;         // whether the KV is bit for bit what this worker would compute
+};
+// FAILED_PRECONDITION where the other side's KV does not fit this worker's cache, its wire type is
+// not taken, or it has another number of tokens, other tokens, another salt or other numerics.
+absl::StatusOr<PushTerms> CheckOpen(const ReceiveConfig& config,
+                                    const internal::v1::PushOpen& open);
+// INVALID_ARGUMENT where the header is not about whole pages of this sequence from `start_token`
+// on, or its sizes do not agree. `wire`: the wire format of the push.
+absl::Status CheckHeader(const ReceiveConfig& config, const KvWireFormat& wire, int start_token,
+                         const internal::v1::KvDataHeader& header, size_t payload_bytes);
+// INVALID_ARGUMENT where the checkpoint is not at a page's or the sequence's end after the last
+// one, at `checkpointed_tokens`.
+absl::Status CheckCheckpoint(const ReceiveConfig& config, int checkpointed_tokens,
+                             const internal::v1::PushCheckpoint& checkpoint);
+// INVALID_ARGUMENT where the first tokens are not one for each choice, next in its output, and one
+// of them goes on.
+absl::Status CheckFirstTokens(const ReceiveConfig& config, const internal::v1::PushCommit& commit);
+
+}  // namespace baton

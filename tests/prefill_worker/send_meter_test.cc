@@ -1,0 +1,32 @@
+#include "prefill_worker/send_meter.h"
+
+#include "gtest/gtest.h"
+
+namespace baton {
+namespace {
+
+constexpr absl::Time kStart = absl::UnixEpoch();
+
+TEST(SendMeter, ExposesTheTransferAfterTheLastChunk) {
+  SendMeter meter;
+  meter.Sent(100, kStart + absl::Seconds(1));
+  meter.Sent(50, kStart + absl::Seconds(2));
+  meter.SentAgain(50);
+  meter.AllComputed(kStart + absl::Seconds(3));
+  const SendReport report = meter.Report(/*committed=*/true, kStart + absl::Seconds(5));
+  EXPECT_EQ(report.transfer, absl::Seconds(4));
+  EXPECT_EQ(report.exposed_transfer, absl::Seconds(2));
+  EXPECT_EQ(report.bytes_sent, 150u);
+  EXPECT_EQ(report.bytes_resent, 50u);
+  EXPECT_EQ(report.messages, 2u);
+}
+
+TEST(SendMeter, CountsFromTheLastChunkWhereAllWasComputedBeforeTheFirstByte) {
+  SendMeter meter;
+  meter.AllComputed(kStart + absl::Seconds(1));
+  meter.Sent(100, kStart + absl::Seconds(3));
+  EXPECT_EQ(meter.Report(/*committed=*/true, kStart + absl::Seconds(5)).transfer, absl::Seconds(4));
+}
+
+}  // namespace
+}  // namespace baton
