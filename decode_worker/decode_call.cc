@@ -44,6 +44,32 @@ absl::StatusOr<std::vector<OutputToken>> TokensFromProto(
   return result;
 }
 
+ReceiveConfig PushConfig(const DecodeServiceOptions& options, const KvLayout& layout,
+                         int vocab_size, const internal::v1::SequenceSpec& spec,
+                         const SequenceRequest& request) {
+  ReceiveConfig config{
+      .key = spec.key(),
+      .capability = spec.capability(),
+      .identity = options.identity,
+      .shape = options.shape,
+      .layout = layout,
+      .token_ids = request.token_ids,
+      .page_hashes = PageHashes(options.identity, spec.cache_salt(), options.shape.numerics(),
+                                request.token_ids),
+      .cache_salt = spec.cache_salt(),
+      .strict_kv_dtype = options.strict_kv_dtype,
+      .prompt_length = static_cast<int>(spec.prompt_length()),
+      .choices = request.choices,
+      .vocab_size = vocab_size,
+      .limits = options.limits,
+  };
+  if (spec.has_remaining_ms()) {
+    config.limits.reservation_timeout = std::min<absl::Duration>(
+        config.limits.reservation_timeout, absl::Milliseconds(spec.remaining_ms()));
+  }
+  return config;
+}
+
 }  // namespace
 
 DecodeCall::DecodeCall(Engine& engine, AttemptRegistry& registry, ThreadGroup& pushes,
@@ -52,11 +78,13 @@ DecodeCall::DecodeCall(Engine& engine, AttemptRegistry& registry, ThreadGroup& p
       registry_(registry),
       pushes_(pushes),
       options_(options),
-      done_(std::move(done)) {}
+      done_(std::move(done)),
+      outbox_(*this),
+      meter_(options.metrics) {}
 
 // The metrics may go as soon as the last call is done.
 DecodeCall::~DecodeCall() {
-  inflight_.reset();
+  meter_.End();
   done_();
 }
 
@@ -144,7 +172,10 @@ void DecodeCall::OnStart(const internal::v1::DecodeStart& start) {
   if (outbox_.ended()) return;
   local_ = start.prefill_locally();
   exact_ = PromisesBits(options_.shape.numerics());
-  if (!local_) push_config_ = PushConfig(spec, request->token_ids);
+  if (!local_) {
+    push_config_ = PushConfig(options_, engine_.cache().layout(), engine_.model_config().vocab_size,
+                              spec, *request);
+  }
   if (absl::Status failure = BATON_FAILPOINT_STATUS("decode.before_submit"); !failure.ok()) {
     return EndLocked(failure);
   }
@@ -159,31 +190,6 @@ void DecodeCall::OnStart(const internal::v1::DecodeStart& start) {
   if (!submitted.ok()) EndLocked(submitted);
 }
 
-ReceiveConfig DecodeCall::PushConfig(const internal::v1::SequenceSpec& spec,
-                                     const std::vector<int32_t>& token_ids) const {
-  ReceiveConfig config{
-      .key = spec.key(),
-      .capability = spec.capability(),
-      .identity = options_.identity,
-      .shape = options_.shape,
-      .layout = engine_.cache().layout(),
-      .token_ids = token_ids,
-      .page_hashes =
-          PageHashes(options_.identity, spec.cache_salt(), options_.shape.numerics(), token_ids),
-      .cache_salt = spec.cache_salt(),
-      .strict_kv_dtype = options_.strict_kv_dtype,
-      .prompt_length = static_cast<int>(spec.prompt_length()),
-      .choices = static_cast<int>(choices_),
-      .vocab_size = engine_.model_config().vocab_size,
-      .limits = options_.limits,
-  };
-  if (spec.has_remaining_ms()) {
-    config.limits.reservation_timeout = std::min<absl::Duration>(
-        config.limits.reservation_timeout, absl::Milliseconds(spec.remaining_ms()));
-  }
-  return config;
-}
-
 void DecodeCall::On(const SequenceAdmitted& event) {
   absl::MutexLock lock(&mutex_);
   if (outbox_.ended() || releasing_) return;
@@ -192,7 +198,7 @@ void DecodeCall::On(const SequenceAdmitted& event) {
   DecodeResponse response;
   response.mutable_accepted()->set_cached_tokens(static_cast<uint32_t>(event.cached_tokens));
   *response.mutable_accepted()->mutable_shape() = options_.shape;
-  Queue(std::move(response));
+  outbox_.Push(std::move(response));
   BATON_FAILPOINT("decode.accepted");
 }
 
@@ -211,10 +217,8 @@ void DecodeCall::ExpectPush() {
   };
   callbacks.failed = [self](const absl::Status& status) { self->OnPushFailed(status); };
   callbacks.received = [self](uint64_t bytes) {
-    if (self->options_.metrics != nullptr) self->options_.metrics->TransferBytes(bytes);
     absl::MutexLock lock(&self->mutex_);
-    if (self->received_bytes_ == 0) self->first_received_ = SteadyNow();
-    self->received_bytes_ += bytes;
+    self->meter_.Received(bytes, SteadyNow());
   };
   push_ = std::make_shared<ReceiveDriver>(*std::move(push_config_), engine_.cache(),
                                           options_.staging, std::move(callbacks));
@@ -226,7 +230,7 @@ void DecodeCall::ExpectPush() {
 void DecodeCall::On(const BlocksGranted& event) {
   BATON_FAILPOINT("decode.before_grant");
   absl::MutexLock lock(&mutex_);
-  if (options_.metrics != nullptr) inflight_.emplace(*options_.metrics);
+  meter_.Begin();
   if (push_ != nullptr) push_->Grant(event.block_table, event.start_token);
 }
 
@@ -234,19 +238,16 @@ void DecodeCall::OnCommitted(const ReceiveAction::CommitSequence& commit) {
   absl::StatusOr<std::vector<OutputToken>> tokens =
       TokensFromProto(commit.first_tokens, engine_.model_config().vocab_size);
   absl::MutexLock lock(&mutex_);
-  inflight_.reset();
+  meter_.End();
   if (outbox_.ended() || releasing_) return;  // the push was told to release the blocks
   if (!tokens.ok()) return EndLocked(tokens.status());
   BATON_FAILPOINT("decode.before_committed");
   committed_ = true;
   exact_ = commit.exact;
-  if (options_.metrics != nullptr) {
-    options_.metrics->TransferDone(
-        {.duration = SteadyNow() - first_received_, .bytes = received_bytes_});
-  }
+  meter_.Committed(SteadyNow());
   DecodeResponse response;
   response.mutable_committed()->set_exact(commit.exact);
-  Queue(std::move(response));
+  outbox_.Push(std::move(response));
   for (const internal::v1::OutputToken& token : commit.first_tokens) QueueToken(token);
   engine_.Commit(sequence_, *std::move(tokens));
   BATON_FAILPOINT("decode.committed");
@@ -256,23 +257,20 @@ void DecodeCall::OnCommitted(const ReceiveAction::CommitSequence& commit) {
 void DecodeCall::OnPushFailed(const absl::Status& status) {
   BATON_FAILPOINT("decode.push_failed");
   absl::MutexLock lock(&mutex_);
-  inflight_.reset();
+  meter_.End();
   if (outbox_.ended() || releasing_) return;
-  if (options_.metrics != nullptr) options_.metrics->TransferFailed(status);
+  meter_.Failed(status);
   EndLocked(TransferFailed(status, options_.worker_name));
 }
 
-void DecodeCall::On(const PrefillStarted& event) { QueueProgress(event.cached_tokens); }
-
-void DecodeCall::On(const ChunkComputed& event) { QueueProgress(event.end_token); }
-
-void DecodeCall::QueueProgress(int computed_tokens) {
+void DecodeCall::On(const PrefillStarted& event) {
   absl::MutexLock lock(&mutex_);
-  const DecodeResponse* last = outbox_.last();
-  if (last != nullptr && last->has_prefill_progress()) outbox_.DropLast();
-  DecodeResponse response;
-  response.mutable_prefill_progress()->set_computed_tokens(static_cast<uint32_t>(computed_tokens));
-  Queue(std::move(response));
+  outbox_.PushProgress(event.cached_tokens);
+}
+
+void DecodeCall::On(const ChunkComputed& event) {
+  absl::MutexLock lock(&mutex_);
+  outbox_.PushProgress(event.end_token);
 }
 
 void DecodeCall::On(const TokenProduced& event) {
@@ -282,13 +280,8 @@ void DecodeCall::On(const TokenProduced& event) {
 }
 
 void DecodeCall::On(const SequencePreempted& event) {
-  const auto choice = static_cast<uint32_t>(event.choice);
   absl::MutexLock lock(&mutex_);
-  const DecodeResponse* last = outbox_.last();
-  if (last != nullptr && last->has_preempted() && last->preempted().choice() == choice) return;
-  DecodeResponse response;
-  response.mutable_preempted()->set_choice(choice);
-  Queue(std::move(response));
+  outbox_.PushPreempted(static_cast<uint32_t>(event.choice));
 }
 
 void DecodeCall::On(const SequenceFinished& event) {
@@ -313,19 +306,15 @@ void DecodeCall::ChoiceEnded(const SequenceFinished& timings) {
   if (options_.metrics != nullptr) {
     options_.metrics->SequenceDone(timings.queue, timings.prefill, timings.decode);
   }
-  QueueFinished(timings);
+  outbox_.PushFinished(timings, local_, exact_);
   if (ended_.size() == choices_) EndLocked(absl::OkStatus());
 }
 
 void DecodeCall::EndLocked(const absl::Status& status) {
   if (outbox_.ended()) return;
-  outbox_.End(ToGrpcStatus(status));
-  if (!status.ok()) {
-    outbox_.DropAll();
-    queued_tokens_ = 0;
-  }
+  outbox_.End(status);
   EndSequence(RefusalAfter(status));
-  WriteNext();
+  outbox_.WriteNext();
 }
 
 // The push may still write into the blocks. So it decides when they are given back, and which
@@ -335,6 +324,27 @@ void DecodeCall::EndSequence(PushRefused::Reason reason) {
   BATON_FAILPOINT("decode.before_release");
   if (push_ != nullptr && push_->Cancel(reason)) return;
   engine_.Release(sequence_);
+}
+
+void DecodeCall::QueueToken(internal::v1::OutputToken token) {
+  if (stopped_.count(token.choice()) > 0) return;
+  outbox_.PushToken(std::move(token));
+  SetPaused();
+}
+
+void DecodeCall::SetPaused() {
+  if (!submitted_ || !(committed_ || local_)) return;
+  const bool paused = flow_paused_ || outbox_.waiting_tokens() >= options_.max_queued_tokens;
+  if (paused == paused_) return;
+  paused_ = paused;
+  engine_.SetPaused(sequence_, paused);
+}
+
+void DecodeCall::OnWriteDone(bool ok) {
+  absl::MutexLock lock(&mutex_);
+  if (!ok) EndLocked(absl::CancelledError("the router is gone"));
+  outbox_.Written();
+  SetPaused();
 }
 
 void DecodeCall::OnCancel() {

@@ -10,17 +10,16 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/time.h"
 
 #include "baton/internal/v1/decode.grpc.pb.h"
 #include "common/base/thread_group.h"
 #include "common/engine/engine.h"
-#include "common/rpc/outbox.h"
 #include "common/rpc/receiving_service.h"
-#include "common/worker/worker_metrics.h"
 #include "decode_worker/attempt_registry.h"
+#include "decode_worker/decode_outbox.h"
 #include "decode_worker/decode_service_options.h"
 #include "decode_worker/receive_driver.h"
+#include "decode_worker/receive_meter.h"
 
 namespace baton {
 
@@ -49,8 +48,6 @@ class DecodeCall final : public grpc::ServerBidiReactor<Received<internal::v1::D
   void OnRequest(const internal::v1::DecodeRequest& request);
   void OnStart(const internal::v1::DecodeStart& start);
   void OnStop(uint32_t choice) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  ReceiveConfig PushConfig(const internal::v1::SequenceSpec& spec,
-                           const std::vector<int32_t>& token_ids) const;
   void On(const SequenceAdmitted& event);
   void On(const BlocksGranted& event);
   void On(const PrefillStarted& event);
@@ -65,13 +62,9 @@ class DecodeCall final : public grpc::ServerBidiReactor<Received<internal::v1::D
   void OnCommitted(const ReceiveAction::CommitSequence& commit);
   void OnPushFailed(const absl::Status& status);
 
-  void Queue(internal::v1::DecodeResponse response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void QueueProgress(int computed_tokens);  // tells how far a local prefill is
   void QueueToken(internal::v1::OutputToken token) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A choice has ended. The last one ends the call.
   void ChoiceEnded(const SequenceFinished& timings) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void QueueFinished(const SequenceFinished& timings) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetPaused() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndSequence(internal::v1::PushRefused::Reason reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -85,8 +78,7 @@ class DecodeCall final : public grpc::ServerBidiReactor<Received<internal::v1::D
 
   absl::Mutex mutex_;
   Received<internal::v1::DecodeRequest> request_;  // belongs to gRPC while a read is in flight
-  Outbox<internal::v1::DecodeResponse> outbox_ ABSL_GUARDED_BY(mutex_);
-  int queued_tokens_ ABSL_GUARDED_BY(mutex_) = 0;  // tokens that wait in outbox_
+  DecodeOutbox outbox_ ABSL_GUARDED_BY(mutex_);
 
   bool started_ ABSL_GUARDED_BY(mutex_) = false;
   bool registered_ ABSL_GUARDED_BY(mutex_) = false;
@@ -98,16 +90,13 @@ class DecodeCall final : public grpc::ServerBidiReactor<Received<internal::v1::D
   SequenceId sequence_ = 0;                                           // written once, by OnStart
   std::shared_ptr<ReceiveDriver> push_ ABSL_GUARDED_BY(mutex_);
   bool committed_ ABSL_GUARDED_BY(mutex_) = false;
-  // Set from BlocksGranted until the push is committed or fails.
-  std::optional<WorkerMetrics::InFlight> inflight_ ABSL_GUARDED_BY(mutex_);
   bool exact_ ABSL_GUARDED_BY(mutex_) = true;
   std::set<uint32_t> stopped_ ABSL_GUARDED_BY(mutex_);  // choices that the router has stopped
   std::set<uint32_t> ended_ ABSL_GUARDED_BY(mutex_);    // choices whose DecodeFinished is queued
   bool releasing_ ABSL_GUARDED_BY(mutex_) = false;      // every choice was stopped or has ended
   bool flow_paused_ ABSL_GUARDED_BY(mutex_) = false;    // the router has asked for a pause
   bool paused_ ABSL_GUARDED_BY(mutex_) = false;         // the engine was told to pause
-  uint64_t received_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::Time first_received_ ABSL_GUARDED_BY(mutex_);
+  ReceiveMeter meter_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace baton

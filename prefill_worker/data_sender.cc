@@ -4,6 +4,7 @@
 
 #include "common/base/check.h"
 #include "common/base/failpoint.h"
+#include "common/base/kv_type_name.h"
 #include "common/handoff/kv_wire_type.h"
 
 namespace baton {

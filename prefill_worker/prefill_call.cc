@@ -25,6 +25,40 @@ using internal::v1::PrefillRequest;
 using internal::v1::PrefillResponse;
 using internal::v1::PushAbort;
 
+void CountPush(WorkerMetrics& metrics, const absl::Status& status, const SendReport& report) {
+  metrics.TransferBytes(report.bytes_sent + report.bytes_resent);
+  metrics.BytesResent(report.bytes_resent);
+  if (!status.ok()) {
+    metrics.TransferFailed(status);
+  } else if (report.committed) {
+    metrics.TransferDone({.duration = report.transfer,
+                          .bytes = report.bytes_sent,
+                          .exposed = report.exposed_transfer,
+                          .bytes_saved = report.bytes_saved,
+                          .messages = report.messages});
+  }
+}
+
+// `pushed`: none where nothing was pushed.
+PrefillResponse FinishedResponse(const SequenceFinished& computed,
+                                 const std::optional<SendReport>& pushed,
+                                 const std::string& wire_dtype) {
+  PrefillResponse response;
+  internal::v1::PrefillFinished& finished = *response.mutable_finished();
+  *finished.mutable_queue() = DurationToProto(computed.queue);
+  *finished.mutable_compute() = DurationToProto(computed.prefill);
+  if (pushed.has_value()) {
+    *finished.mutable_transfer() = DurationToProto(pushed->transfer);
+    *finished.mutable_exposed_transfer() = DurationToProto(pushed->exposed_transfer);
+    finished.set_bytes_sent(pushed->bytes_sent);
+    finished.set_bytes_saved(pushed->bytes_saved);
+    finished.set_bytes_resent(pushed->bytes_resent);
+    finished.set_messages(pushed->messages);
+    finished.set_wire_dtype(wire_dtype);
+  }
+  return response;
+}
+
 }  // namespace
 
 PrefillCall::PrefillCall(Engine& engine, ChannelCache& channels, ThreadGroup& pushes,
@@ -220,19 +254,7 @@ void PrefillCall::On(const SequenceFailed& event) {
 void PrefillCall::OnPushFinished(const absl::Status& status, const SendReport& report) {
   absl::MutexLock lock(&mutex_);
   BATON_FAILPOINT("prefill.push_finished");
-  if (options_.metrics != nullptr) {
-    options_.metrics->TransferBytes(report.bytes_sent + report.bytes_resent);
-    options_.metrics->BytesResent(report.bytes_resent);
-    if (!status.ok()) {
-      options_.metrics->TransferFailed(status);
-    } else if (report.committed) {
-      options_.metrics->TransferDone({.duration = report.transfer,
-                                      .bytes = report.bytes_sent,
-                                      .exposed = report.exposed_transfer,
-                                      .bytes_saved = report.bytes_saved,
-                                      .messages = report.messages});
-    }
-  }
+  if (options_.metrics != nullptr) CountPush(*options_.metrics, status, report);
   inflight_.reset();
   pushed_ = report;
   if (status.ok()) return MaybeFinish();
@@ -243,23 +265,10 @@ void PrefillCall::MaybeFinish() {
   if (outbox_.ended() || !computed_.has_value()) return;
   if (push_ != nullptr && !pushed_.has_value()) return;
   BATON_FAILPOINT("prefill.before_finished");
-  PrefillResponse response;
-  internal::v1::PrefillFinished& finished = *response.mutable_finished();
-  *finished.mutable_queue() = DurationToProto(computed_->queue);
-  *finished.mutable_compute() = DurationToProto(computed_->prefill);
-  if (pushed_.has_value()) {
-    *finished.mutable_transfer() = DurationToProto(pushed_->transfer);
-    *finished.mutable_exposed_transfer() = DurationToProto(pushed_->exposed_transfer);
-    finished.set_bytes_sent(pushed_->bytes_sent);
-    finished.set_bytes_saved(pushed_->bytes_saved);
-    finished.set_bytes_resent(pushed_->bytes_resent);
-    finished.set_messages(pushed_->messages);
-    finished.set_wire_dtype(wire_dtype_);
-  }
   if (options_.metrics != nullptr) {
     options_.metrics->SequenceDone(computed_->queue, computed_->prefill, absl::ZeroDuration());
   }
-  Queue(std::move(response));
+  Queue(FinishedResponse(*computed_, pushed_, wire_dtype_));
   EndLocked(absl::OkStatus());
 }
 

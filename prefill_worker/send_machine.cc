@@ -7,8 +7,8 @@
 
 #include "common/base/check.h"
 #include "common/base/failpoint.h"
-#include "common/base/kv_type_name.h"
 #include "common/protocol/worker_status.h"
+#include "common/rpc/status.h"
 
 namespace baton {
 namespace {
