@@ -11,13 +11,11 @@ namespace baton {
 
 RequestMachine::RequestMachine(RequestSpec spec, const TokenTable& table,
                                const RequestMachineOptions& options)
-    : request_(std::make_unique<RequestState>(std::move(spec), table, options)) {
-  branches_.emplace_back(*request_, 0, request_->spec.sampling.n());
-}
+    : request_(std::make_unique<RequestState>(std::move(spec), table, options)) {}
 
 RequestActions RequestMachine::Start(absl::Time now) {
   request_->now = now;
-  branches_.front().Start(request_->spec.received);
+  choices_.emplace_back(*request_);
   return TakeActions();
 }
 
@@ -38,15 +36,15 @@ RequestActions RequestMachine::TakeActions() {
 }
 
 void RequestMachine::Settle() {
-  for (size_t i = 0; i < branches_.size(); ++i) {
-    for (RequestBranch& part : branches_[i].TakeParts()) branches_.push_back(std::move(part));
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    for (Choices& fork : choices_[i].TakeForks()) choices_.push_back(std::move(fork));
   }
   if (request_->failed()) {
-    for (RequestBranch& branch : branches_) branch.CancelCalls();
+    for (Choices& choices : choices_) choices.CancelCalls();
     request_->Ask(Fail{*request_->failure});
     done_ = true;
-  } else if (std::all_of(branches_.begin(), branches_.end(),
-                         [](const RequestBranch& branch) { return branch.done(); })) {
+  } else if (std::all_of(choices_.begin(), choices_.end(),
+                         [](const Choices& choices) { return choices.done(); })) {
     request_->Ask(request_->MakeComplete());
     done_ = true;
   }
@@ -72,57 +70,59 @@ void RequestMachine::On(const ClientCaughtUp&) {
 
 void RequestMachine::SetPaused(bool paused) {
   request_->paused = paused;
-  for (RequestBranch& branch : branches_) branch.FlowChanged();
+  for (Choices& choices : choices_) choices.FlowChanged();
 }
 
 void RequestMachine::On(const TimerFired&) {
   timer_ = absl::InfiniteFuture();
   const absl::Time now = request_->now;
   const bool deadline = now >= request_->spec.deadline;
+  const auto computes = [](const Choices& choices) {
+    return !choices.done() && !choices.finishing();
+  };
   if (finishing()) {
-    for (RequestBranch& branch : branches_) deadline ? branch.FinishNow() : branch.OnTimer();
+    for (Choices& choices : choices_) {
+      if (!choices.done()) deadline ? choices.FinishNow() : choices.OnTimer();
+    }
   } else if (deadline) {
-    const auto runs = [](const RequestBranch& branch) {
-      return !branch.done() && !branch.finishing();
-    };
-    request_->Fail(DeadlinePassed(std::find_if(branches_.begin(), branches_.end(), runs)->stage()));
+    const auto first = std::find_if(choices_.begin(), choices_.end(), computes);
+    request_->Fail(DeadlinePassed(first->attempt().stage()));
   } else if (now >= read_by_) {
     request_->Fail(ClientStalled(request_->options.stall_timeout));
   } else {
-    for (RequestBranch& branch : branches_) {
-      if (!branch.done() && !request_->failed()) branch.OnTimer();
+    for (Choices& choices : choices_) {
+      if (!choices.done() && !request_->failed()) choices.OnTimer();
     }
   }
 }
 
 bool RequestMachine::finishing() const {
-  return std::all_of(branches_.begin(), branches_.end(), [](const RequestBranch& branch) {
-    return branch.done() || branch.finishing();
-  });
+  return std::all_of(choices_.begin(), choices_.end(),
+                     [](const Choices& choices) { return choices.done() || choices.finishing(); });
 }
 
 absl::Time RequestMachine::NextTimer() const {
   absl::Time next = request_->spec.deadline;
   if (!finishing()) next = std::min(next, read_by_);
-  for (const RequestBranch& branch : branches_) {
-    if (!branch.done()) next = std::min(next, branch.NextTimer());
+  for (const Choices& choices : choices_) {
+    if (!choices.done()) next = std::min(next, choices.NextTimer());
   }
   return next;
 }
 
 bool RequestMachine::running(uint32_t attempt) const {
-  return !done() && std::any_of(branches_.begin(), branches_.end(),
-                                [&](const RequestBranch& b) { return b.Runs(attempt); });
+  return !done() && std::any_of(choices_.begin(), choices_.end(),
+                                [&](const Choices& choices) { return choices.Runs(attempt); });
 }
 
 bool RequestMachine::prompt_computed(uint32_t attempt) const {
-  return std::all_of(branches_.begin(), branches_.end(),
-                     [&](const RequestBranch& branch) { return branch.prompt_computed(attempt); });
+  return std::all_of(choices_.begin(), choices_.end(),
+                     [&](const Choices& choices) { return choices.prompt_computed(attempt); });
 }
 
 bool RequestMachine::prompt_computed() const {
-  return std::all_of(branches_.begin(), branches_.end(), [](const RequestBranch& branch) {
-    return branch.done() || branch.prompt_computed(branch.attempt());
+  return std::all_of(choices_.begin(), choices_.end(), [](const Choices& choices) {
+    return choices.prompt_computed(choices.attempt().number);
   });
 }
 

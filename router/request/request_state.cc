@@ -1,6 +1,9 @@
 #include "router/request/request_state.h"
 
+#include <algorithm>
+
 #include "common/base/failpoint.h"
+#include "common/base/numerics.h"
 #include "common/rpc/duration.h"
 
 namespace baton {
@@ -33,6 +36,31 @@ void RequestState::Append(const OutputToken& token) {
   deliver.response.set_request_id(spec.client_request_id);
   *deliver.response.mutable_chunk() = std::move(chunk);
   Ask(std::move(deliver));
+}
+
+const std::string& NumericsOfPrompt(const WorkersChosen& workers) {
+  return workers.prefill.has_value() ? workers.prefill_numerics : workers.decode_numerics;
+}
+
+bool RequestState::Continues(const WorkersChosen& workers) const {
+  if (numerics.empty()) return true;
+  return NumericsOfPrompt(workers) == numerics && PromisesBits(numerics);
+}
+
+void RequestState::TellWorkers(const WorkersChosen& workers) {
+  system_fingerprint = workers.system_fingerprint;
+  timings.set_local_prefill(!workers.prefill.has_value());
+  if (workers.prefill.has_value()) timings.set_prefill_worker(workers.prefill->name);
+  if (workers.decode.has_value()) timings.set_decode_worker(workers.decode->name);
+}
+
+void RequestState::CountQueue(absl::Duration waited) {
+  *timings.mutable_queue() = DurationToProto(DurationFromProto(timings.queue()) + waited);
+}
+
+void RequestState::CountCachedTokens(uint32_t tokens) {
+  if (std::exchange(cached_tokens_known, true)) return;
+  usage.set_cached_tokens(std::min(tokens, usage.prompt_tokens()));
 }
 
 Complete RequestState::MakeComplete() {

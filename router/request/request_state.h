@@ -1,5 +1,5 @@
-// What all choices of one request have in common: their outputs, what is delivered, and the account
-// that the client gets at the end.
+// What all choices of one request share: their outputs, what is delivered, and the account that the
+// client gets at the end.
 #pragma once
 
 #include <cstdint>
@@ -17,37 +17,41 @@
 namespace baton {
 
 struct RequestMachineOptions {
-  // An admitted request's wait for an accepting worker, and how long attempts are repeated that
-  // never come to decode.
+  // How long an admitted request waits for an accepting worker, and how long attempts are repeated
+  // that never come to decode.
   absl::Duration worker_timeout = absl::Seconds(30);
-  absl::Duration stall_timeout = absl::Seconds(30);  // of a client that does not read
-  // A prefill that broke after its first token: the decode worker may have committed, and says so
-  // within this. Likewise a hand-off that the decode worker gave up: it may be for a first token
-  // that ended the request.
+  absl::Duration stall_timeout = absl::Seconds(30);  // a client may not read for so long
+  // After a Prefill call has broken behind its first token, the decode worker may still say that it
+  // has committed. After a decode worker has given up a hand-off, a first token may still come that
+  // ends the request. Each is waited for so long.
   absl::Duration broken_attempt_wait = absl::Milliseconds(250);
   absl::Duration commit_wait = absl::Seconds(2);  // prefill finished -> committed
-  absl::Duration timeline_wait =
-      absl::Seconds(1);  // last token -> the workers' accounts of their time
-  // A decode worker that has not promised its blocks after this has none to give: with the next
-  // report of all workers (kWatchInterval) it is known who has. Then again after twice as long, and
-  // so on, so that few ask however long it takes.
+  // last token -> the workers' accounts of their time
+  absl::Duration timeline_wait = absl::Seconds(1);
+  // A decode worker that has not reserved its blocks after this has none to give: with the next
+  // report of all workers (kWatchInterval) the router knows who has. A hedged attempt begins then,
+  // and again after twice as long each time, so that few ask however long it takes.
   absl::Duration accept_wait = absl::Milliseconds(300);
-  // A preempted sequence without a token for so long may go on elsewhere.
+  // A hedged attempt begins when a preempted sequence has had no token for so long.
   absl::Duration preempted_wait = absl::Seconds(2);
-  absl::Duration trial_wait = absl::Milliseconds(250);  // for another worker to accept at once
+  // How long the worker of a hedged attempt may take to accept it.
+  absl::Duration hedged_accept_wait = absl::Milliseconds(250);
 };
 
-// Of one request machine and its branches; not thread-safe.
+// The numerics of whoever computes the prompt.
+const std::string& NumericsOfPrompt(const WorkersChosen& workers);
+
+// Belongs to one request machine, whose choices borrow it; not thread-safe.
 struct RequestState {
   struct Choice {
     ChoiceOutput output;
-    std::vector<internal::v1::OutputToken> log;  // accepted, held-back ones included
+    std::vector<internal::v1::OutputToken> log;  // accepted tokens, held-back ones included
   };
 
   RequestState(RequestSpec request, const TokenTable& token_table,
                const RequestMachineOptions& machine_options);
 
-  // A token that was checked and is none that was taken before: logs it and delivers what it lets
+  // Logs a token that was checked and that the log does not have, and delivers what it lets
   // through.
   void Append(const internal::v1::OutputToken& token);
   // The answer to a request whose choices have all ended.
@@ -57,26 +61,34 @@ struct RequestState {
   bool failed() const { return failure.has_value(); }
   void Ask(RequestAction action) { actions.push_back(std::move(action)); }
 
+  bool Ended(uint32_t choice) const { return choices[choice].output.ended(); }
+  // Whether `workers` compute with the very numerics of the tokens so far, if there are any.
+  bool Continues(const WorkersChosen& workers) const;
+  // For the client's account: the workers of an attempt; more time that it waited for them; prompt
+  // tokens that its prefill found cached, of which the first attempt's count.
+  void TellWorkers(const WorkersChosen& workers);
+  void CountQueue(absl::Duration waited);
+  void CountCachedTokens(uint32_t tokens);
+
   const RequestSpec spec;
   const TokenTable& table;
   const RequestMachineOptions options;
   std::vector<Choice> choices;  // [sampling.n]
 
-  uint32_t breaks = 0;        // of attempts
-  uint32_t last_attempt = 0;  // numbers are drawn in order, by whichever choices
-  bool admitted = false;      // a worker has promised its memory
-  bool paused = false;        // the client is behind
-  // Of the prompt, as whoever prefilled it first has said.
-  bool cached_tokens_known = false;
-  std::string numerics;            // of whoever computed the first token
-  bool exact = true;               // of what is done
-  std::string system_fingerprint;  // of whoever was chosen last
-  absl::Status last_broken;        // what broke an attempt last
+  uint32_t breaks = 0;               // attempts that have ended early
+  uint32_t last_attempt = 0;         // attempts of all choices draw their numbers in order
+  bool admitted = false;             // a worker has reserved its memory
+  bool paused = false;               // the client is behind
+  bool cached_tokens_known = false;  // the first prefill has said how many it found
+  std::string numerics;              // those that computed the first token; empty before it
+  bool exact = true;                 // the choices that are done have exact outputs
+  std::string system_fingerprint;    // as the workers chosen last have it
+  absl::Status last_broken;          // what broke an attempt last
   std::optional<absl::Status> failure;
   v1::Usage usage;
   v1::RequestTimings timings;
-  absl::Time now;          // of the event being handled
-  RequestActions actions;  // of the event being handled
+  absl::Time now;          // when the event came that is being handled
+  RequestActions actions;  // what that event has led to so far
 };
 
 }  // namespace baton

@@ -14,10 +14,10 @@
 namespace baton {
 
 struct RequestMachineState {
-  // Of what began with all its choices.
+  // The state of the attempt that began with all choices.
   static size_t Phase(const RequestMachine& machine) {
-    const auto phase = machine.branches_.front().phase_;
-    return static_cast<size_t>(machine.done() ? RequestBranch::Phase::kDone : phase);
+    const Attempt::State over = Attempt::Over{};
+    return machine.done() ? over.index() : machine.choices_.front().attempt().state.index();
   }
 };
 

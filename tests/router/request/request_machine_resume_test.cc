@@ -334,9 +334,9 @@ TEST(RequestResume, LateEventsOfAnEarlierAttemptAreIgnored) {
 }
 
 // One attempt's two workers, which play the right tokens from where the attempt began.
-class Attempt {
+class PlayedAttempt {
  public:
-  Attempt(MachineHarness& harness, const std::vector<OutputToken>& right)
+  PlayedAttempt(MachineHarness& harness, const std::vector<OutputToken>& right)
       : harness_(harness),
         right_(right),
         sent_(static_cast<uint32_t>(harness.machine.log(0).size())) {
@@ -421,7 +421,7 @@ TEST(RequestResume, EndsOnceWithTheRightTokensUnderAnyInterleavingAndAnyDeaths) 
     const uint32_t most = std::max<uint32_t>(count + (stops ? random() % 2 : 0), stops ? 2 : 1);
     MachineHarness harness(MachineHarness::Spec(most));
     const bool faults = chance(2);
-    std::optional<Attempt> attempt;
+    std::optional<PlayedAttempt> attempt;
     int asked = 0;
     bool left = false;
     for (int turn = 0; turn < 2000 && harness.terminals() == 0; ++turn) {

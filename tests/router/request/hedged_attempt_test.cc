@@ -1,5 +1,5 @@
-// Another decode worker is tried beside the one that does not accept, or has preempted the
-// sequence.
+// A hedged attempt is begun on another decode worker where the first does not accept, or has
+// preempted the sequence.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -43,7 +43,7 @@ MachineHarness Preempted() {
   return harness;
 }
 
-TEST(RequestTrial, AsksForAnotherWorkerWhereTheFirstDoesNotAcceptAndTheFirstThatDoesGoesOn) {
+TEST(HedgedAttempt, AsksForAnotherWorkerWhereTheFirstDoesNotAcceptAndTheFirstThatDoesGoesOn) {
   for (const uint32_t winner : {1u, 2u}) {
     MachineHarness harness = Opening();
     harness.PassTime(absl::Milliseconds(299));
@@ -70,7 +70,7 @@ TEST(RequestTrial, AsksForAnotherWorkerWhereTheFirstDoesNotAcceptAndTheFirstThat
   }
 }
 
-TEST(RequestTrial, ComesSeldomerTheLongerNobodyAccepts) {
+TEST(HedgedAttempt, ComesSeldomerTheLongerNobodyAccepts) {
   MachineHarness harness = Opening();
   int opened = 0;
   while (harness.terminals() == 0) {
@@ -91,7 +91,7 @@ TEST(RequestTrial, ComesSeldomerTheLongerNobodyAccepts) {
   EXPECT_EQ(harness.Count<CancelDecode>(), harness.Count<OpenDecode>()) << "each call is ended";
 }
 
-TEST(RequestTrial, AWorkerThatRefusesHurtsNothing) {
+TEST(HedgedAttempt, AWorkerThatRefusesHurtsNothing) {
   MachineHarness harness = Opening();
   harness.PassTime(absl::Milliseconds(300));
   harness.Feed(Elsewhere(2));
@@ -103,7 +103,7 @@ TEST(RequestTrial, AWorkerThatRefusesHurtsNothing) {
   EXPECT_EQ(harness.Last<StartPrefill>()->attempt, 1u);
 }
 
-TEST(RequestTrial, WhoseClientIsBehindStaysPreemptedButNotUnaccepted) {
+TEST(HedgedAttempt, IsNotBegunForAPreemptedSequenceWhoseClientIsBehindButForOneThatIsNotAccepted) {
   MachineHarness opening = Opening();
   opening.Feed(ClientBehind{});
   opening.PassTime(absl::Milliseconds(300));
@@ -114,7 +114,7 @@ TEST(RequestTrial, WhoseClientIsBehindStaysPreemptedButNotUnaccepted) {
   EXPECT_EQ(preempted.Count<ChooseWorkers>(), 1);
 }
 
-TEST(RequestTrial, APreemptedSequenceGoesOnElsewhereAfterTwoSecondsIfItIsAcceptedAtOnce) {
+TEST(HedgedAttempt, APreemptedSequenceGoesOnElsewhereAfterTwoSecondsIfItIsAcceptedAtOnce) {
   MachineHarness harness = Preempted();
   harness.PassTime(absl::Milliseconds(1999));
   EXPECT_EQ(harness.Count<ChooseWorkers>(), 1);
@@ -140,24 +140,24 @@ TEST(RequestTrial, APreemptedSequenceGoesOnElsewhereAfterTwoSecondsIfItIsAccepte
   EXPECT_TRUE(harness.complete().timings().exact());
 }
 
-TEST(RequestTrial, APreemptedSequenceThatRunsAgainStays) {
-  for (const bool tried : {false, true}) {
+TEST(HedgedAttempt, APreemptedSequenceThatRunsAgainStays) {
+  for (const bool hedged : {false, true}) {
     MachineHarness harness = Preempted();
-    if (tried) {
+    if (hedged) {
       harness.PassTime(absl::Seconds(2));
       harness.Feed(Elsewhere(2));
     }
     DecodeMessage event{.attempt = 1, .message = {}};
     *event.message.mutable_tokens()->add_tokens() = Token(2, 2);
     harness.Feed(event);
-    EXPECT_EQ(harness.Count<CancelDecode>(), tried ? 1 : 0);
+    EXPECT_EQ(harness.Count<CancelDecode>(), hedged ? 1 : 0);
     harness.PassTime(absl::Seconds(100));
-    EXPECT_EQ(harness.Count<ChooseWorkers>(), tried ? 2 : 1);
+    EXPECT_EQ(harness.Count<ChooseWorkers>(), hedged ? 2 : 1);
     EXPECT_EQ(harness.text, "abc");
   }
 }
 
-TEST(RequestTrial, APreemptedSequenceThatNobodyTakesAtOnceStays) {
+TEST(HedgedAttempt, APreemptedSequenceThatNobodyTakesAtOnceStays) {
   MachineHarness harness = Preempted();
   harness.PassTime(absl::Seconds(2));
   harness.Feed(Elsewhere(2));

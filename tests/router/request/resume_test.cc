@@ -1,0 +1,166 @@
+#include "router/request/resume.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "common/rpc/status.h"
+
+namespace baton {
+namespace {
+
+const absl::Status kKilled = absl::UnavailableError("killed");
+const absl::Status kTransferFailed = WithErrorInfo(
+    absl::UnavailableError("the push broke"), {kReasonKvTransferFailed, kStageTransfer, "p", {}});
+
+PastAttempts Past() { return {.history = AttemptHistory(absl::Seconds(30))}; }
+
+// An attempt that its workers have taken, the prefill worker 1 and the decode worker 2.
+Attempt Taken(Attempt::State state = Attempt::Prefilling{}) {
+  Attempt attempt;
+  attempt.workers.prefill = WorkerName{1, "p"};
+  attempt.workers.decode = WorkerName{2, "d"};
+  attempt.choices.resize(1);
+  attempt.state = std::move(state);
+  return attempt;
+}
+
+Attempt Local() {
+  Attempt attempt = Taken();
+  attempt.workers.prefill.reset();
+  return attempt;
+}
+
+absl::StatusOr<WorkerNeeds> Next(Breakage breakage, const Attempt& broken, PastAttempts& past) {
+  return NextNeeds(std::move(breakage), broken, 0, absl::UnixEpoch(), past);
+}
+
+TEST(Breakage, NamesTheStageAndTheWorkerThatBroke) {
+  const auto told = [](const Breakage& breakage) {
+    const ErrorInfo info = *GetErrorInfo(breakage.failure);
+    return info.stage + " " + info.worker + " " + info.reason;
+  };
+  Attempt opening = Taken(Attempt::Opening{});
+  opening.accept_by = absl::UnixEpoch();
+  EXPECT_EQ(told(DecodeBroken(opening, kKilled)), "queue d WORKER_LOST");
+  EXPECT_EQ(told(DecodeBroken(Taken(), kKilled)), "transfer d WORKER_LOST");
+  EXPECT_EQ(told(DecodeBroken(Local(), kKilled)), "prefill d WORKER_LOST");
+  EXPECT_EQ(told(DecodeBroken(Taken(Attempt::Decoding{}), kKilled)), "decode d WORKER_LOST");
+  EXPECT_EQ(told(PrefillBroken(Taken(), false, kKilled)), "prefill p WORKER_LOST");
+  EXPECT_EQ(told(PrefillBroken(Taken(), true, kKilled)), "transfer p KV_TRANSFER_FAILED");
+}
+
+TEST(Breakage, IsADeathOnlyWhereAWorkerDiedThatHadBegunTheRequest) {
+  Attempt waits = Taken();
+  Attempt begun = Taken();
+  begun.calls.computed_tokens = 700;
+  EXPECT_FALSE(PrefillBroken(waits, false, kKilled).died.has_value());
+  ASSERT_TRUE(PrefillBroken(begun, false, kKilled).died.has_value());
+  EXPECT_EQ(PrefillBroken(begun, false, kKilled).died->computed_tokens, 700u);
+  EXPECT_FALSE(PrefillBroken(begun, true, kKilled).died.has_value()) << "it had computed all";
+  EXPECT_FALSE(PrefillBroken(begun, false, absl::OkStatus()).died.has_value());
+  EXPECT_FALSE(PrefillBroken(begun, false, kTransferFailed).died.has_value()) << "it lives";
+
+  EXPECT_FALSE(DecodeBroken(begun, kKilled).died.has_value()) << "another worker computes";
+  EXPECT_FALSE(DecodeBroken(Local(), kKilled).died.has_value());
+  Attempt local = Local();
+  local.calls.computed_tokens = 5;
+  EXPECT_EQ(DecodeBroken(local, kKilled).died->phase, AttemptHistory::Place::Phase::kPrefill);
+  EXPECT_EQ(DecodeBroken(Taken(Attempt::Decoding{}), kKilled).died->phase,
+            AttemptHistory::Place::Phase::kDecode);
+}
+
+TEST(NextNeeds, AvoidsTheWorkerThatBrokeAndPrefersTheDecodeWorkerThatLives) {
+  PastAttempts past = Past();
+  const WorkerNeeds after_prefill = *Next(PrefillBroken(Taken(), false, kKilled), Taken(), past);
+  EXPECT_TRUE(after_prefill.resumed);
+  EXPECT_EQ(after_prefill.avoid, std::vector<uint64_t>{1});
+  EXPECT_EQ(after_prefill.prefer_decode, 2u);
+  const WorkerNeeds after_decode = *Next(DecodeBroken(Taken(), kKilled), Taken(), past);
+  EXPECT_EQ(after_decode.avoid, std::vector<uint64_t>{2});
+  EXPECT_EQ(after_decode.prefer_decode, 0u);
+}
+
+TEST(NextNeeds, ATransferThatFailsAgainIsTriedBetweenTwoOthers) {
+  PastAttempts past = Past();
+  const Breakage breakage = DecodeBroken(Taken(), kTransferFailed);
+  EXPECT_TRUE(breakage.avoid.empty()) << "the decode worker says what another broke";
+  EXPECT_EQ(Next(breakage, Taken(), past)->avoid, std::vector<uint64_t>{1});
+  EXPECT_EQ(Next(breakage, Taken(), past)->avoid, (std::vector<uint64_t>{1, 2}));
+}
+
+TEST(NextNeeds, AvoidsBothWorkersThatDoNotFitTogether) {
+  const absl::Status mismatch = WithErrorInfo(absl::FailedPreconditionError("another model"),
+                                              {.reason = kReasonModelMismatch});
+  for (const Breakage& breakage :
+       {PrefillBroken(Taken(), false, mismatch), DecodeBroken(Taken(), mismatch)}) {
+    PastAttempts past = Past();
+    EXPECT_EQ(Next(breakage, Taken(), past)->avoid, (std::vector<uint64_t>{1, 2}));
+  }
+}
+
+TEST(NextNeeds, WhatAWorkerSaysAboutTheRequestItselfIsItsEnd) {
+  PastAttempts past = Past();
+  const auto needs =
+      Next(PrefillBroken(Taken(), false, absl::InvalidArgumentError("no")), Taken(), past);
+  EXPECT_EQ(needs.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(past.last_failure.ok()) << "no attempt follows";
+}
+
+TEST(NextNeeds, GivesUpWithTheFailureThatHasLastedForTooLong) {
+  PastAttempts past = Past();
+  const Breakage breakage = PrefillBroken(Taken(), false, absl::ResourceExhaustedError("full"));
+  const absl::Time now = absl::UnixEpoch();
+  ASSERT_TRUE(NextNeeds(breakage, Taken(), 0, now, past).ok());
+  ASSERT_TRUE(NextNeeds(breakage, Taken(), 0, now + absl::Seconds(29), past).ok());
+  EXPECT_EQ(NextNeeds(breakage, Taken(), 0, now + absl::Seconds(30), past).status(),
+            breakage.failure);
+}
+
+TEST(NextNeeds, AnAttemptThatCameToDecodeBeginsThePatienceAnew) {
+  PastAttempts past = Past();
+  Attempt decoding = Taken(Attempt::Decoding{});
+  decoding.choices[0] = {.base = 3, .next_from_decode = 4};
+  const Breakage breakage = DecodeBroken(decoding, absl::ResourceExhaustedError("full"));
+  const absl::Time now = absl::UnixEpoch();
+  ASSERT_TRUE(NextNeeds(breakage, decoding, 0, now, past).ok());
+  Attempt further = decoding;
+  further.choices[0].next_from_decode = 5;
+  ASSERT_TRUE(NextNeeds(breakage, further, 0, now + absl::Seconds(40), past).ok());
+  EXPECT_FALSE(NextNeeds(breakage, decoding, 0, now + absl::Seconds(80), past).ok())
+      << "the one token that comes with the prefill is no gain";
+}
+
+TEST(NextNeeds, FourDeathsAtOneOutputArePoison) {
+  PastAttempts past = Past();
+  const Attempt decoding = Taken(Attempt::Decoding{});
+  const Breakage breakage = DecodeBroken(decoding, kKilled);
+  const absl::Time now = absl::UnixEpoch();
+  for (size_t output = 0; output < 3; ++output) {
+    ASSERT_TRUE(NextNeeds(breakage, decoding, output, now, past).ok());
+    ASSERT_FALSE(past.history.isolate()) << "they are different places";
+  }
+  for (int death = 0; death < 3; ++death) {
+    ASSERT_TRUE(NextNeeds(breakage, decoding, 7, now, past).ok());
+  }
+  EXPECT_TRUE(past.history.isolate());
+  const auto needs = NextNeeds(breakage, decoding, 7, now, past);
+  EXPECT_EQ(needs.status().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(ErrorReason(needs.status()), kReasonPoisonRequest);
+}
+
+TEST(NextNeeds, ARefusalDoesNotHideTheBreakThatItFollows) {
+  PastAttempts past = Past();
+  const Attempt decoding = Taken(Attempt::Decoding{});
+  const Breakage broke = DecodeBroken(decoding, kKilled);
+  ASSERT_TRUE(Next(broke, decoding, past).ok());
+  Attempt refused = Taken(Attempt::Opening{});
+  refused.accept_by = absl::UnixEpoch();
+  const Breakage refusal = DecodeBroken(refused, absl::ResourceExhaustedError("full"));
+  ASSERT_TRUE(Next(refusal, refused, past).ok());
+  EXPECT_EQ(past.why_it_waits, broke.failure);
+  EXPECT_EQ(past.last_failure, refusal.failure);
+}
+
+}  // namespace
+}  // namespace baton
