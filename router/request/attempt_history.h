@@ -12,18 +12,19 @@
 
 namespace baton {
 
-// Pure; not thread-safe.
+// A value; not thread-safe.
 //
-// A *place* is where the computation stood when its worker died. Twice at one place, and the next
-// attempts run alone, so that the death of others' work does not count against them; twice more
-// there, alone, and the request is what kills the workers. Deaths elsewhere do not add up.
+// A *place* is where the computation stood when its worker died. After two deaths at one place the
+// next attempts run alone, so that a death that other work causes does not count against them.
+// After two more there, alone, the request is what kills the workers. Deaths elsewhere do not add
+// up.
 class AttemptHistory {
  public:
   struct Place {
     enum class Phase { kPrefill, kDecode };
     Phase phase = Phase::kPrefill;
-    size_t output_index = 0;       // that was computed next
-    uint32_t computed_tokens = 0;  // prefill: of the prompt; compared in steps of kPlaceTokens
+    size_t output_index = 0;       // the output that would have been computed next
+    uint32_t computed_tokens = 0;  // in a prefill, of the prompt; compared in steps of kPlaceTokens
   };
   // What a step computes is cut by speed and load: two deaths in one step are not always reported
   // at the very same token.
@@ -39,13 +40,13 @@ class AttemptHistory {
   explicit AttemptHistory(absl::Duration patience) : patience_(patience) {}
 
   // An attempt broke. `died` is set where its worker died while it computed the request. `gained`:
-  // it got as far as decoding; the one token that comes with a prefill says nothing about the
-  // hand-off after it.
+  // the attempt came to decode. The one token that comes with a prefill is no gain: it says nothing
+  // about the hand-off after it.
   Verdict Broke(const std::optional<Place>& died, bool gained, absl::Time now);
 
-  // Of the next attempt: it runs alone.
+  // The next attempt runs alone.
   bool isolate() const { return isolate_; }
-  // Of the next attempt: how long it waits. At first it does not; then longer each time that
+  // How long the next attempt waits. The first does not; the others wait longer each time that
   // nothing was gained, up to two seconds.
   absl::Duration delay() const;
 
@@ -55,7 +56,7 @@ class AttemptHistory {
   const absl::Duration patience_;
   std::map<Key, int> deaths_;
   bool isolate_ = false;
-  int breaks_ = 0;  // since something was gained
+  int breaks_ = 0;  // breaks since something was gained
   absl::Time first_break_;
 };
 

@@ -18,7 +18,7 @@ class Tokenizer;
 // What the text pipeline knows of a vocabulary: views into the tokenizer, which outlives the table.
 struct TokenTable {
   std::vector<absl::string_view> bytes;  // [vocab_size]
-  std::vector<bool> special;  // [vocab_size] control token: no text when special tokens are skipped
+  std::vector<bool> special;  // [vocab_size] control tokens: no text where those are skipped
 
   size_t vocab_size() const { return bytes.size(); }
 };
@@ -31,8 +31,7 @@ struct ChoiceOutputOptions {
 };
 
 // Turns accepted tokens into text (whole UTF-8 characters, nothing from a stop string on), ids and
-// logprobs, and decides when a stop string ends the choice. One request's; not thread-safe. `table`
-// outlives it.
+// logprobs, and decides when a stop string ends the choice. Not thread-safe. `table` outlives it.
 class ChoiceOutput {
  public:
   ChoiceOutput(const TokenTable& table, const v1::SamplingParams& sampling,

@@ -11,27 +11,27 @@ namespace baton {
 
 // A client that is told UNAVAILABLE or RESOURCE_EXHAUSTED may try again after this.
 inline constexpr absl::Duration kRetryDelay = absl::Seconds(1);
-// Where the wait is predicted it is told instead, within these.
+// Where the router predicts the wait, it tells that instead, within these bounds.
 inline constexpr absl::Duration kMinRetryDelay = absl::Milliseconds(100);
 inline constexpr absl::Duration kMaxRetryDelay = absl::Seconds(30);
 
-// An attempt that broke. What the worker said about the request itself keeps its code; death,
-// refusal and silence are UNAVAILABLE. `stage`, one of kStage..., and `default_reason` stand where
-// the cause names none.
+// An attempt broke. What the worker said about the request itself keeps its code; death, refusal
+// and silence are UNAVAILABLE. `stage`, one of kStage..., and `default_reason` stand where the
+// cause names none.
 absl::Status AttemptBroken(const char* stage, const std::string& worker, const char* default_reason,
                            const absl::Status& cause);
 // INTERNAL: a worker broke the protocol; `what` says how.
 absl::Status ProtocolBroken(const char* stage, const std::string& worker, const std::string& what);
 // UNAVAILABLE with RetryInfo.
 absl::Status NoReadyWorker(const std::string& why);
-// RESOURCE_EXHAUSTED with RetryInfo and QuotaFailure. `wait`: as predicted; zero: not known.
+// RESOURCE_EXHAUSTED with RetryInfo and QuotaFailure. `wait`: the predicted wait; zero: unknown.
 absl::Status QueueFull(const std::string& what, absl::Duration wait = absl::ZeroDuration());
 // RESOURCE_EXHAUSTED with RetryInfo: all workers are busy for longer than the request may wait.
 absl::Status NoWorkerInTime(const std::string& why, absl::Duration wait);
-// "1.234s".
+// The duration cut to milliseconds, such as "1.234s".
 std::string InMilliseconds(absl::Duration duration);
 absl::Status RouterDraining();
-// INTERNAL: wherever it runs, its worker dies. `failure` is the last attempt's.
+// INTERNAL: wherever the request runs, its worker dies. `failure` is what broke the last attempt.
 absl::Status PoisonRequest(const absl::Status& failure);
 absl::Status DeadlinePassed(const char* stage);
 absl::Status ClientStalled(absl::Duration stall_timeout);

@@ -19,33 +19,38 @@ namespace baton {
 
 // A request with every default fixed: from here on it is deterministic.
 struct RequestSpec {
-  uint64_t id_high = 0;  // 128 random bits: the key of all work for it
+  uint64_t id_high = 0;  // with id_low 128 random bits: the key of all work for the request
   uint64_t id_low = 0;
   std::string client_request_id;  // echoed only
   std::vector<uint32_t> prompt_token_ids;
   v1::SamplingParams sampling;
   std::string cache_salt;
-  int32_t priority = 0;  // lower is served sooner
-  std::string tenant;    // shares with others of its priority; the empty one is one too
+  int32_t priority = 0;  // a lower number is served sooner
+  // The tenants of one priority share the workers; the empty name is a tenant too.
+  std::string tenant;
   bool stream = false;
   bool return_token_ids = false;
   absl::Time received;
-  absl::Time deadline;  // the client's, or the router's own limit
+  absl::Time deadline;  // the client's deadline, or the router's own limit
 };
 
 // What a request asks of placement.
 struct WorkerNeeds {
   bool decode = true;    // false: one token remains, which the prefill worker samples
-  uint32_t choices = 1;  // that are computed together
+  uint32_t choices = 1;  // choices that are computed together
   uint32_t prompt_tokens = 0;
   uint32_t max_total_tokens = 0;  // prompt and output
-  uint32_t failed_hand_offs = 0;  // in a row, filled in by who places it
-  // Of a request whose earlier attempts broke:
-  bool resumed = false;           // it was served before: it waits for a worker as long as it may
-  std::vector<uint64_t> avoid{};  // workers that broke them, taken only where there is no other
-  uint64_t prefer_decode = 0;     // may hold pages that an earlier attempt pushed; 0: none
-  // The attempt whose place this one may take, which has its workers and waits there: only a decode
-  // worker that is not to be avoided and has room now. 0: there is none.
+  uint32_t failed_hand_offs = 0;  // hand-offs that failed in a row; whoever places it fills it in
+  // An earlier attempt broke: the request was served before and waits for a worker as long as it
+  // may.
+  bool resumed = false;
+  // Ids of the workers that broke earlier attempts: taken only where there is no other worker.
+  std::vector<uint64_t> avoid{};
+  // The decode worker that may hold pages which an earlier attempt pushed; 0: none does.
+  uint64_t prefer_decode = 0;
+  // A hedged attempt names the attempt whose place it may take, which has its workers and waits
+  // there. Only a decode worker that is not to be avoided and has room now will do. 0: it is no
+  // hedged attempt.
   uint32_t beside = 0;
 };
 
@@ -54,20 +59,20 @@ struct WorkerName {
   std::string name;
 };
 
-// Events. `attempt` fences: an event of an attempt that does not run is ignored. Several may run at
-// once, of different choices; their numbers are unlike.
+// Events. `attempt` fences: an event of an attempt that does not run is ignored. Several attempts
+// may run at once, for different choices; no two have the same number.
 struct WorkersChosen {
   uint32_t attempt = 0;
-  std::optional<WorkerName> prefill;  // none: prefilled on the decode worker
-  std::optional<WorkerName> decode;   // none: one token remains
-  std::string decode_address;         // where the push goes, as advertised
+  std::optional<WorkerName> prefill;  // none: the decode worker computes the prompt
+  std::optional<WorkerName> decode;   // none: one token remains, which the prefill worker samples
+  std::string decode_address;         // where the push goes, as the decode worker advertises it
   internal::v1::ModelIdentity decode_identity;
   std::string capability;          // 16 random bytes
-  std::string system_fingerprint;  // of model, numerics and version
-  std::string prefill_numerics;    // of whoever computes the prompt
-  std::string decode_numerics;
+  std::string system_fingerprint;  // names model, numerics and version
+  std::string prefill_numerics;    // those of the prefill worker
+  std::string decode_numerics;     // those of the decode worker
 };
-// To needs with `beside`: there is no such worker.
+// The answer to needs with `beside`: there is no such worker.
 struct NoneElsewhere {
   uint32_t attempt = 0;
 };
@@ -78,7 +83,7 @@ struct DecodeMessage {
   uint32_t attempt = 0;
   internal::v1::DecodeResponse message;
 };
-struct DecodeEnded {  // also: the worker was given up
+struct DecodeEnded {  // the call has ended, or its worker was given up
   uint32_t attempt = 0;
   absl::Status status;
 };
@@ -92,7 +97,7 @@ struct PrefillEnded {
 };
 struct ClientCancelled {};
 struct ClientBehind {};    // the client's buffer is above its bound
-struct ClientCaughtUp {};  // and well below it again
+struct ClientCaughtUp {};  // the client's buffer is well below its bound again
 struct TimerFired {};      // the time that SetTimer named has come
 
 using RequestEvent =
@@ -100,26 +105,27 @@ using RequestEvent =
                  ClientCancelled, ClientBehind, ClientCaughtUp, TimerFired, NoneElsewhere>;
 
 // Actions, in the order in which they are to be done.
+
 // Answered by WorkersChosen or Abandoned; with `beside` at once, by WorkersChosen or NoneElsewhere.
 struct ChooseWorkers {
   uint32_t attempt = 0;
   WorkerNeeds needs;
 };
-struct OpenDecode {  // answered by DecodeMessage, at last DecodeEnded
+struct OpenDecode {  // answered by DecodeMessage, in the end by DecodeEnded
   uint32_t attempt = 0;
   uint64_t worker_id = 0;
   internal::v1::DecodeRequest start;
 };
-struct StartPrefill {  // answered by PrefillMessage, at last PrefillEnded
+struct StartPrefill {  // answered by PrefillMessage, in the end by PrefillEnded
   uint32_t attempt = 0;
   uint64_t worker_id = 0;
   internal::v1::PrefillRequest request;
 };
-struct SendToDecode {  // stop or flow
+struct SendToDecode {  // that a choice stops, or whether the client is behind
   uint32_t attempt = 0;
   internal::v1::DecodeRequest message;
 };
-struct CloseDecode {  // nothing more to say; the worker ends the call by itself
+struct CloseDecode {  // the router has nothing more to say; the worker ends the call by itself
   uint32_t attempt = 0;
 };
 struct CancelDecode {
@@ -131,13 +137,13 @@ struct CancelPrefill {
 struct Deliver {
   v1::GenerateResponse response;
 };
-struct Complete {  // terminal: the completes of all choices, then OK
+struct Complete {  // the request ends: the client gets the completes of all choices, then OK
   std::vector<v1::GenerateResponse> responses;
 };
-struct Fail {  // terminal
+struct Fail {  // the request ends with an error
   absl::Status status;
 };
-struct SetTimer {  // replaces the timer before
+struct SetTimer {  // replaces the timer that was set before
   absl::Time at;
 };
 

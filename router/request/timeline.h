@@ -7,9 +7,10 @@
 
 namespace baton {
 
-// Sums over attempts: what an earlier attempt put in stays.
+// Adds what the attempt's prefill worker tells: the account sums over attempts.
 void AddPrefill(const internal::v1::PrefillFinished& finished, v1::RequestTimings* timings);
-// Sets `exact` as the decode worker says; of several choices the slowest counts.
+// Takes over what the decode worker tells at the end of a choice: `exact`, and its times where they
+// are longer than those of the other choices.
 void AddDecode(const internal::v1::DecodeFinished& finished, bool local_prefill,
                v1::RequestTimings* timings);
 

@@ -15,7 +15,7 @@ namespace baton {
 // Reads what the machine asks for from its harness, and answers a little of it in each turn.
 class PlayedWorkers {
  public:
-  using Tokens = std::vector<internal::v1::OutputToken>;  // of one choice, the whole output
+  using Tokens = std::vector<internal::v1::OutputToken>;  // the whole output of one choice
 
   // `right` [choice]. Borrows both.
   PlayedWorkers(MachineHarness& harness, const std::vector<Tokens>& right, uint32_t seed)
