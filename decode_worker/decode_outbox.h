@@ -29,8 +29,8 @@ class DecodeOutbox {
   void PushProgress(int computed_tokens);
   // Nothing where the last message that waits says the same.
   void PushPreempted(uint32_t choice);
-  // The end of a choice. `local`: its prefill was made here. `exact`: its KV is bit for bit what this
-  // worker would compute.
+  // The end of a choice. `local`: its prefill was made here. `exact`: its KV is bit for bit what
+  // this worker would compute.
   void PushFinished(const SequenceFinished& timings, bool local, bool exact);
 
   // Sets the end. An error drops what waits.

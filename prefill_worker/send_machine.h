@@ -5,9 +5,9 @@
 //                 \________ aborting ________/
 //
 // Computed layers come in as events, in any order relative to the receiver's answers. Messages go
-// out as actions (data_sender.h). A checkpoint, or the commit, waits until everything that it covers
-// is acknowledged. However the push ends, the blocks are given back when the last slice that points
-// into them is destroyed.
+// out as actions (data_sender.h). A checkpoint, or the commit, waits until everything that it
+// covers is acknowledged. However the push ends, the blocks are given back when the last slice that
+// points into them is destroyed.
 //
 // Stream 0 carries open, checkpoints and commit. Once the open was answered, other streams may join
 // and carry data too: each message goes on the stream with the fewest unacknowledged bytes. The

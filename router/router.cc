@@ -4,6 +4,7 @@
 
 #include "absl/synchronization/notification.h"
 
+#include "common/base/random.h"
 #include "router/request/request_errors.h"
 
 namespace baton {
@@ -36,17 +37,22 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
     : options_(std::move(options)),
       admission_(options_.admission),
       router_metrics_(metrics, admission_),
-      loop_(std::make_unique<EventLoop>()),
-      fleet_(std::make_unique<Fleet>([this](const WorkerTarget& target, bool open) {
-        router_metrics_.SetCircuitOpen(target.address, RoleName(target.role), open);
-      })),
+      loop_(std::make_unique<ThreadLoop>()),
+      fleet_(std::make_unique<Fleet>(*loop_,
+                                     [this](const WorkerTarget& target, bool open) {
+                                       router_metrics_.SetCircuitOpen(target.address,
+                                                                      RoleName(target.role), open);
+                                     })),
       registry_(std::make_unique<WorkerRegistry>(
           *loop_, *fleet_, view_, RegistryOptions(model, credentials, router_metrics_, runner_))),
       runner_(std::make_unique<RequestRunner>(RequestRunner::Parts{.loop = *loop_,
                                                                    .fleet = *fleet_,
                                                                    .view = view_,
                                                                    .admission = admission_,
-                                                                   .metrics = router_metrics_},
+                                                                   .metrics = router_metrics_,
+                                                                   .observer = router_metrics_,
+                                                                   .place = Place,
+                                                                   .random_bytes = RandomBytes},
                                               options_.runner)),
       pool_(
           std::make_unique<PreparingPool>(options_.tokenizer_threads, options_.admission.requests)),

@@ -7,7 +7,7 @@
 
 #include "common/net/credentials.h"
 #include "common/net/metrics.h"
-#include "router/calls/event_loop.h"
+#include "router/calls/thread_loop.h"
 #include "router/dispatch/admission.h"
 #include "router/fleet/fleet.h"
 #include "router/fleet/fleet_view.h"
@@ -60,7 +60,7 @@ class Router {
   FleetView view_;
   Admission admission_;
   RouterMetrics router_metrics_;
-  std::unique_ptr<EventLoop> loop_;
+  std::unique_ptr<ThreadLoop> loop_;
   std::unique_ptr<Fleet> fleet_;
   std::unique_ptr<WorkerRegistry> registry_;
   std::unique_ptr<RequestRunner> runner_;

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "common/base/clock.h"
 #include "common/rpc/status.h"
 
 namespace baton {
@@ -45,7 +44,7 @@ constexpr size_t kMessageBytes = sizeof(v1::GenerateResponse) + sizeof(v1::Gener
 }  // namespace
 
 ClientCall::ClientCall(EventLoop& loop, grpc::CallbackServerContext* context)
-    : loop_(loop), context_(context), last_progress_(SteadyNow()) {}
+    : loop_(loop), context_(context), last_progress_(loop.Now()) {}
 
 void ClientCall::Send(v1::GenerateResponse response) {
   if (finishing_ || broken_) return;
@@ -102,7 +101,7 @@ void ClientCall::WriteNext() {
 void ClientCall::OnWriteDone(bool ok) {
   loop_.PostOrRun([this, ok] {
     writing_ = false;
-    last_progress_ = SteadyNow();
+    last_progress_ = loop_.Now();
     broken_ = broken_ || !ok;
     PopFront();
     while (broken_ && !outbox_.empty()) PopFront();

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "common/base/clock.h"
 #include "router/dispatch/queue_forecast.h"
 #include "router/request/request_errors.h"
 
@@ -55,7 +54,7 @@ void Dispatcher::Enqueue(uint64_t number, Request& request) {
                  .tenant = request.spec.tenant,
                  .tokens = tokens,
                  .resumed = needs.resumed});
-  if (!sweeping_) SweepAt(SteadyNow() + kSweepInterval);
+  if (!sweeping_) SweepAt(parts_.loop.Now() + kSweepInterval);
 }
 
 void Dispatcher::PlaceSoon() {
@@ -68,7 +67,7 @@ void Dispatcher::PlaceSoon() {
 }
 
 void Dispatcher::PlaceWaiting() {
-  const absl::Time now = SteadyNow();
+  const absl::Time now = parts_.loop.Now();
   for (const uint64_t number : std::exchange(set_aside_, {})) {
     const auto found = requests_.find(number);
     if (found != requests_.end()) Enqueue(number, found->second);
@@ -130,7 +129,8 @@ ReadyWorkers::Candidates Dispatcher::FindCandidates(const Request& request,
 Placement Dispatcher::Choose(const WorkerNeeds& needs,
                              const ReadyWorkers::Candidates& candidates) const {
   const auto link = [this](uint64_t p, uint64_t d) { return parts_.fleet.Link(p, d); };
-  return Place(needs, candidates.prefill, candidates.decode, options_.placement, turn_, link);
+  return parts_.place(needs, candidates.prefill, candidates.decode, options_.placement, turn_,
+                      link);
 }
 
 std::optional<Assignment> Dispatcher::TryElsewhere(uint64_t number, ChooseWorkers ask,
@@ -182,7 +182,7 @@ void Dispatcher::SweepAt(absl::Time at) {
 void Dispatcher::Sweep() {
   sweeping_ = false;
   if (waiting_.empty()) return;
-  const absl::Time now = SteadyNow();
+  const absl::Time now = parts_.loop.Now();
   const absl::Duration most = parts_.admission.limits().max_queue_time;
   const auto time_left = [&](const FairQueue::Entry& entry) {
     if (entry.resumed) return absl::InfiniteDuration();  // it was promised an answer
@@ -201,7 +201,7 @@ void Dispatcher::Sweep() {
                                parts_.admission.PredictedWait(now)));
   }
   if (waiting_.empty()) return;
-  const absl::Time end = SteadyNow();
+  const absl::Time end = parts_.loop.Now();
   SweepAt(end + std::max(kSweepInterval, kSweepRest * (end - now)));
 }
 

@@ -41,6 +41,7 @@ class Dispatcher {
     Fleet& fleet;
     const FleetView& view;
     Admission& admission;
+    PlaceFunction place;
   };
   struct Options {
     PlacementOptions placement;

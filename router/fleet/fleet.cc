@@ -3,8 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/clock.h"
-
 namespace baton {
 
 void Fleet::SetId(Worker& worker, uint64_t id) {
@@ -42,7 +40,7 @@ void Fleet::ReadinessChanged(Worker& worker) {
 }
 
 void Fleet::LoadChanged(Worker& worker) {
-  worker.seen.takes_requests = worker.breaker.Takes(SteadyNow());
+  worker.seen.takes_requests = worker.breaker.Takes(loop_.Now());
   if (worker.circuit_open != worker.breaker.open()) {
     worker.circuit_open = worker.breaker.open();
     if (on_circuit_) on_circuit_(worker.target, worker.circuit_open);
@@ -61,7 +59,7 @@ ReadyWorkers::Candidates Fleet::Choose(const WorkerNeeds& needs, absl::Span<cons
 }
 
 LinkEstimate Fleet::Link(uint64_t prefill, uint64_t decode) const {
-  return links_.Get(prefill, decode, SteadyNow());
+  return links_.Get(prefill, decode, loop_.Now());
 }
 
 }  // namespace baton

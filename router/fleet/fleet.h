@@ -5,10 +5,13 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 
+#include "router/calls/event_loop.h"
 #include "router/fleet/worker.h"
 #include "router/fleet/worker_pages.h"
 #include "router/placement/link_estimates.h"
@@ -23,7 +26,9 @@ class Fleet {
  public:
   // Called when a worker's circuit breaker has opened or closed. Null: nobody wants to know.
   using OnCircuit = std::function<void(const WorkerTarget&, bool open)>;
-  explicit Fleet(OnCircuit on_circuit = nullptr) : on_circuit_(std::move(on_circuit)) {}
+  // Borrows `loop`, whose time is the fleet's.
+  explicit Fleet(const EventLoop& loop, OnCircuit on_circuit = nullptr)
+      : loop_(loop), on_circuit_(std::move(on_circuit)) {}
 
   // From now on the worker has an id that none had before. What the worker was given under an
   // earlier id is lost.
@@ -44,6 +49,7 @@ class Fleet {
                                   uint64_t turn) const;
   LinkEstimate Link(uint64_t prefill, uint64_t decode) const;
 
+  absl::Time Now() const { return loop_.Now(); }
   const ReadyWorkers& ready() const { return ready_; }
   WorkerPages& pages() { return pages_; }
   LinkEstimates& links() { return links_; }
@@ -51,6 +57,7 @@ class Fleet {
  private:
   void SetId(Worker& worker, uint64_t id);
 
+  const EventLoop& loop_;
   const OnCircuit on_circuit_;
   absl::flat_hash_map<uint64_t, Worker*> by_id_;
   ReadyWorkers ready_;

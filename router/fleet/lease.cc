@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/base/clock.h"
-
 namespace baton {
 namespace {
 
@@ -30,7 +28,7 @@ Lease::Lease(Fleet& fleet, const Terms& terms) : fleet_(&fleet), terms_(terms) {
     } else {
       ++seen.own_arriving;
     }
-    (worker == prefill ? prefill_begun_ : decode_begun_) = worker->breaker.Begin(SteadyNow());
+    (worker == prefill ? prefill_begun_ : decode_begun_) = worker->breaker.Begin(fleet.Now());
     fleet.LoadChanged(*worker);
   }
 }

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "common/base/clock.h"
 #include "common/base/hash.h"
 #include "common/base/log.h"
 #include "common/protocol/identity.h"
@@ -122,7 +121,7 @@ void WorkerRegistry::SetTargets(const std::vector<WorkerTarget>& targets) {
 
 // Every 250 ms: who has not been heard for too long, and who is to be called again.
 void WorkerRegistry::Tick() {
-  const absl::Time now = SteadyNow();
+  const absl::Time now = loop_.Now();
   for (auto& [target, worker] : workers_) {
     if (worker->id != 0 && now - worker->last_heard > kProgressTimeout) {
       Lose(*worker,
@@ -156,7 +155,7 @@ void WorkerRegistry::OpenWatch(Worker& worker) {
 }
 
 void WorkerRegistry::Heard(Worker& worker, const WatchResponse& message) {
-  worker.last_heard = SteadyNow();
+  worker.last_heard = loop_.Now();
   worker.backoff = kFirstBackoff;
   const bool was_ready = worker.ready();
   if (message.has_info()) TakeInfo(worker, message.info());
@@ -240,7 +239,7 @@ void WorkerRegistry::WatchEnded(Worker& worker, const absl::Status& status) {
   worker.watch.reset();
   worker.state = internal::v1::WORKER_STATE_UNSPECIFIED;
   fleet_.ReadinessChanged(worker);
-  worker.retry_at = SteadyNow() + worker.backoff;
+  worker.retry_at = loop_.Now() + worker.backoff;
   worker.backoff = std::min(2 * worker.backoff, kLongestBackoff);
   if (worker.id != 0 && !closed_) {
     LogWarning("{} worker '{}' at {}: watch ended: {}", RoleName(worker.target.role),

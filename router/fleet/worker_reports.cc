@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/rpc/duration.h"
 
@@ -55,7 +54,7 @@ void WorkerReports::Ended(const Call& call, const absl::Status& status) {
   Worker* worker = fleet_.Find(call.worker_id);
   if (worker == nullptr || !IsWorkersFault(status)) return;
   const bool was_open = worker->breaker.open();
-  worker->breaker.Failed(call.begun, SteadyNow());
+  worker->breaker.Failed(call.begun, fleet_.Now());
   if (worker->breaker.open() && !was_open) {
     LogWarning("{} worker '{}' at {} gets few requests: it failed {} in a row, the last with: {}",
                RoleName(worker->target.role), LogSafe(worker->info.name()), worker->target.address,
@@ -78,7 +77,7 @@ void WorkerReports::Prefilled(const Call& call, const Lease& lease, absl::Durati
 void WorkerReports::HandOffFailed(const Lease& lease) {
   const uint64_t prefill = lease.terms().prefill, decode = lease.terms().decode;
   if (fleet_.Find(prefill) == nullptr || fleet_.Find(decode) == nullptr) return;
-  fleet_.links().Failed(prefill, decode, SteadyNow());
+  fleet_.links().Failed(prefill, decode, fleet_.Now());
 }
 
 }  // namespace baton

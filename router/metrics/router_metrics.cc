@@ -96,13 +96,16 @@ void RouterMetrics::Selected(const std::string& worker, PlacementPolicy policy) 
   it->second.Add();
 }
 
-void RouterMetrics::TokensDelivered(const RequestMachine& machine, absl::Time last,
-                                    absl::Time now) {
-  if (last == absl::InfinitePast()) {
+void RouterMetrics::Handled(const RequestMachine& machine, const RequestEvent& /*event*/,
+                            Seen& seen, absl::Time now) {
+  const size_t tokens = machine.accepted_tokens();
+  if (tokens <= seen.tokens) return;
+  if (seen.tokens == 0) {
     requests_.FirstToken(DurationFromProto(machine.timings().time_to_first_token()));
   } else {
-    requests_.NextToken(now - last);
+    requests_.NextToken(now - seen.last_token);
   }
+  seen = {.tokens = tokens, .last_token = now};
 }
 
 void RouterMetrics::Retried(const absl::Status& failure) {

@@ -14,13 +14,14 @@
 #include "common/net/metrics.h"
 #include "router/dispatch/admission.h"
 #include "router/metrics/request_metrics.h"
+#include "router/metrics/request_observer.h"
 #include "router/placement/placement.h"
 #include "router/request/request_machine.h"
 
 namespace baton {
 
 // Borrows Metrics and Admission. Up() and below: on the loop's thread only.
-class RouterMetrics {
+class RouterMetrics final : public RequestObserver {
  public:
   RouterMetrics(Metrics& metrics, const Admission& admission);
 
@@ -38,7 +39,9 @@ class RouterMetrics {
   // Streams whose client does not keep up.
   void Behind(int delta) { behind_.fetch_add(delta, std::memory_order_relaxed); }
   void Running(int delta) { running_.fetch_add(delta, std::memory_order_relaxed); }
-  void TokensDelivered(const RequestMachine& machine, absl::Time last, absl::Time now);
+  // Counts the tokens that the event brought.
+  void Handled(const RequestMachine& machine, const RequestEvent& event, Seen& seen,
+               absl::Time now) override;
   void Ended(const RequestMachine& machine, const absl::Status& status,
              const std::string& finish_reason, absl::Time now);
   // An attempt follows one that ended with `failure`.

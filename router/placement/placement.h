@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -96,5 +97,9 @@ inline LinkEstimate UnknownLink(uint64_t, uint64_t) { return {}; }
 Placement Place(const WorkerNeeds& needs, absl::Span<const WorkerSnapshot> prefill,
                 absl::Span<const WorkerSnapshot> decode, const PlacementOptions& options,
                 uint64_t turn, LinkLookup link = UnknownLink);
+// Place, or what watches it.
+using PlaceFunction = std::function<Placement(const WorkerNeeds&, absl::Span<const WorkerSnapshot>,
+                                              absl::Span<const WorkerSnapshot>,
+                                              const PlacementOptions&, uint64_t, LinkLookup)>;
 
 }  // namespace baton

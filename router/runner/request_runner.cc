@@ -5,11 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "common/base/clock.h"
 #include "common/base/failpoint.h"
 #include "common/base/hash.h"
 #include "common/base/log.h"
-#include "common/base/random.h"
 #include "common/base/version.h"
 #include "common/rpc/status.h"
 #include "router/request/request_errors.h"
@@ -18,13 +16,15 @@ namespace baton {
 
 namespace {
 
+constexpr size_t kCapabilityBytes = 16;
+
 // What the machine is told of the workers that an attempt was given.
-WorkersChosen Describe(const Assignment& assignment) {
+WorkersChosen Describe(const Assignment& assignment, std::string capability) {
   const Worker* const prefill = assignment.prefill;
   const Worker* const decode = assignment.decode;
   WorkersChosen chosen;
   chosen.attempt = assignment.attempt;
-  chosen.capability = RandomBytes(16);
+  chosen.capability = std::move(capability);
   if (prefill != nullptr) {
     chosen.prefill = WorkerName{.id = prefill->id, .name = prefill->info.name()};
     chosen.prefill_numerics = prefill->info.shape().numerics();
@@ -59,7 +59,8 @@ RequestRunner::RequestRunner(const Parts& parts, const Options& options)
       dispatcher_({.loop = parts.loop,
                    .fleet = parts.fleet,
                    .view = parts.view,
-                   .admission = parts.admission},
+                   .admission = parts.admission,
+                   .place = parts.place},
                   options.dispatch, DispatchHandlers()) {}
 
 ClientCall::Handlers RequestRunner::ClientHandlers(uint64_t number) {
@@ -129,7 +130,7 @@ void RequestRunner::Prepared(uint64_t number, absl::StatusOr<RequestSpec> spec,
   BATON_FAILPOINT("router.prepared");
   request.machine = std::make_unique<RequestMachine>(*std::move(spec), table, options_.machine);
   dispatcher_.Enter(number, request.machine->spec(), request.ticket);
-  DoAll(request, request.machine->Start(SteadyNow()));
+  DoAll(request, request.machine->Start(parts_.loop.Now()));
 }
 
 void RequestRunner::GiveWorkers(Request& request, Assignment assignment) {
@@ -139,7 +140,7 @@ void RequestRunner::GiveWorkers(Request& request, Assignment assignment) {
   }
   BATON_FAILPOINT("router.workers_found");
   request.calls->Hold(assignment.attempt, std::move(assignment.lease));
-  Feed(request, Describe(assignment));
+  Feed(request, Describe(assignment, parts_.random_bytes(kCapabilityBytes)));
 }
 
 void RequestRunner::TryElsewhere(uint64_t number, const ChooseWorkers& ask) {
@@ -154,15 +155,11 @@ void RequestRunner::TryElsewhere(uint64_t number, const ChooseWorkers& ask) {
 }
 
 void RequestRunner::Feed(Request& request, const RequestEvent& event) {
-  const absl::Time now = SteadyNow();
+  const absl::Time now = parts_.loop.Now();
   const uint32_t breaks = request.machine->breaks();
   RequestActions actions = request.machine->Handle(event, now);
+  parts_.observer.Handled(*request.machine, event, request.seen, now);
   if (request.machine->breaks() != breaks) AttemptsBroke(request);
-  if (const size_t tokens = request.machine->accepted_tokens(); tokens > request.tokens_seen) {
-    parts_.metrics.TokensDelivered(*request.machine, request.last_token, now);
-    request.tokens_seen = tokens;
-    request.last_token = now;
-  }
   DoAll(request, std::move(actions));
 }
 
@@ -234,7 +231,7 @@ void RequestRunner::EndClient(Request& request, const absl::Status& status,
     parts_.admission.SawOutput(machine.usage().completion_tokens() / machine.spec().sampling.n());
   }
   if (request.machine != nullptr) {
-    parts_.metrics.Ended(*request.machine, status, finish_reason, SteadyNow());
+    parts_.metrics.Ended(*request.machine, status, finish_reason, parts_.loop.Now());
   } else {
     parts_.metrics.Refused(status);
   }
@@ -247,7 +244,7 @@ void RequestRunner::EndClient(Request& request, const absl::Status& status,
 
 void RequestRunner::EndCallsLater(Request& request) {
   parts_.loop.Cancel(request.timer);
-  request.timer = parts_.loop.RunAt(SteadyNow() + options_.call_end_grace, [this, &request] {
+  request.timer = parts_.loop.RunAt(parts_.loop.Now() + options_.call_end_grace, [this, &request] {
     request.calls->CancelAll();
     AbortClientWhenStalled(request);
   });
@@ -256,7 +253,7 @@ void RequestRunner::EndCallsLater(Request& request) {
 void RequestRunner::AbortClientWhenStalled(Request& request) {
   if (request.client == nullptr) return;
   const absl::Time until = request.client->last_progress() + options_.machine.stall_timeout;
-  if (SteadyNow() >= until) return request.client->Abort();
+  if (parts_.loop.Now() >= until) return request.client->Abort();
   request.timer = parts_.loop.RunAt(until, [this, &request] { AbortClientWhenStalled(request); });
 }
 

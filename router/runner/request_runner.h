@@ -20,6 +20,7 @@
 #include "router/fleet/fleet.h"
 #include "router/fleet/fleet_view.h"
 #include "router/fleet/worker_reports.h"
+#include "router/metrics/request_observer.h"
 #include "router/metrics/router_metrics.h"
 #include "router/request/request_machine.h"
 #include "router/runner/request_calls.h"
@@ -35,6 +36,9 @@ class RequestRunner {
     const FleetView& view;
     Admission& admission;
     RouterMetrics& metrics;
+    RequestObserver& observer;
+    PlaceFunction place;
+    std::function<std::string(size_t)> random_bytes;  // RandomBytes, or what a seed decides
   };
   struct Options {
     RequestMachineOptions machine;
@@ -72,8 +76,7 @@ class RequestRunner {
     std::unique_ptr<RequestMachine> machine;
     EventLoop::Timer timer;
     std::unique_ptr<RequestCalls> calls;
-    size_t tokens_seen = 0;
-    absl::Time last_token = absl::InfinitePast();
+    RequestObserver::Seen seen;
   };
 
   ClientCall::Handlers ClientHandlers(uint64_t number);

@@ -170,7 +170,7 @@ ReceiveAction::Copy CopyOf(const KvDataHeader& header, KvType wire) {
   return {.copy_id = 9,
           .message_id = 1,
           .header = header,
-          .ranges = {{1, 16, kTokens - 16}, {2, 32, 16}, {2, 64, kTokens - 64}},
+          .ranges = {{1, {16, kTokens}}, {2, {32, 48}}, {2, {64, kTokens}}},
           .wire_type = wire};
 }
 
@@ -285,7 +285,7 @@ TEST_F(PayloadCopier, AFlippedBitOfAPageShowsInItsCrcWhateverTheTypes) {
     const KvWireFormat sent(source.layout, c.wire);
     const KvDataHeader header = Header(source, sent);
     ReceiveAction::Copy copy = CopyOf(header, c.wire);
-    copy.ranges = {{1, 16, kTokens - 16}, {2, 16, kTokens - 16}};
+    copy.ranges = {{1, {16, kTokens}}, {2, {16, kTokens}}};
     for (int flip = 0; flip < 200; ++flip) {
       const KvDataMessage message = Message(source, sent, header);
       std::string payload(message.payload_bytes, '\0');

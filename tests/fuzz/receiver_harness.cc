@@ -151,7 +151,7 @@ void ReceiverHarness::OnCopy(const ReceiveAction::Copy& copy) {
   for (const LayerTokens& range : copy.ranges) {
     const int end = range.tokens.end;
     BATON_CHECK(range.layer >= 0 && range.layer < kLayers && range.tokens.begin >= start_token_ &&
-                    range.token_count > 0 && end <= kTokens,
+                    range.tokens.size() > 0 && end <= kTokens,
                 "a copy outside of the sequence");
     for (int page = range.tokens.begin / kKvPageTokens; page < KvPages(end); ++page) {
       BATON_CHECK(in_copy_.insert({range.layer, page}).second, "two copies into a page");

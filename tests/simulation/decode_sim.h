@@ -1,5 +1,5 @@
-// A decode worker of the simulated cluster: a real fence, block pool, prefix cache and ReceiveMachines,
-// memory that they write to, and an engine that decodes what was committed.
+// A decode worker of the simulated cluster: a real fence, block pool, prefix cache and
+// ReceiveMachines, memory that they write to, and an engine that decodes what was committed.
 #pragma once
 
 #include <deque>

@@ -65,7 +65,7 @@ void MachineState::Append(const ReceiveMachine& receiver, std::string& out) {
   for (const PushStreamId stream : receiver.streams_.joined()) Add(out, stream);
   for (const ReceivedPages::Page page : receiver.data_.pages_.pages_)
     Add(out, static_cast<int>(page));
-  AddCrcs(receiver.data_.crcs(), out);
+  AddCrcs(receiver.data_.pages_.crcs(), out);
   for (const auto& [id, copy] : receiver.data_.held_.copies_) {
     Add(out, "copy", id);
     add_message(copy.message);

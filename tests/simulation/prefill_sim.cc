@@ -303,7 +303,7 @@ void PrefillSim::ComputeLayer(Key key, Push& push, int layer) {
   for (int token = first_page_token; token < end; token += kKvPageTokens) {
     const int32_t block = push.memory.block_table[static_cast<size_t>(token / layout_.block_size)];
     PageCrc(block, layer, token % layout_.block_size / kKvPageTokens) =
-        push.memory.PageCrc(layer, token, std::min(token + kKvPageTokens, end));
+        push.memory.PageCrc(layer, {token, std::min(token + kKvPageTokens, end)});
   }
   if (!pushes) return;
   MaybeRot(push, layer, first);

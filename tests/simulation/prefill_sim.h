@@ -1,5 +1,5 @@
-// A prefill worker of the simulated cluster: a real block pool, prefix cache and SendMachines, memory
-// with KV in it, and an engine that takes its time.
+// A prefill worker of the simulated cluster: a real block pool, prefix cache and SendMachines,
+// memory with KV in it, and an engine that takes its time.
 #pragma once
 
 #include <deque>

@@ -1,15 +1,17 @@
 #include "tests/simulation/router_sim.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <utility>
 
-#include "common/base/random.h"
 #include "common/net/metrics.h"
 #include "router/dispatch/admission.h"
 #include "router/fleet/worker_registry.h"
 #include "router/request/request_errors.h"
 #include "router/runner/request_runner.h"
 #include "tests/simulation/router_client.h"
+#include "tests/simulation/virtual_loop.h"
 
 namespace baton {
 
@@ -21,12 +23,69 @@ struct RequestMachineState {
   }
 };
 
+namespace {
+
+// Traces what the machines go through, and counts their transitions.
+class TransitionObserver final : public RequestObserver {
+ public:
+  TransitionObserver(Sim& sim, RequestObserver& metrics) : sim_(sim), metrics_(metrics) {}
+
+  void Handled(const RequestMachine& machine, const RequestEvent& event, Seen& seen,
+               absl::Time now) override {
+    const uint64_t request = machine.spec().id_low;
+    size_t& phase = phases_[request];
+    const size_t before = std::exchange(phase, RequestMachineState::Phase(machine));
+    if (machine.spec().sampling.n() == 1) {
+      sim_.coverage.CountMachine(before, event.index(), phase);
+    }
+    sim_.Trace(90 + event.index(), request, phase);
+    metrics_.Handled(machine, event, seen, now);
+  }
+
+ private:
+  Sim& sim_;
+  RequestObserver& metrics_;
+  std::map<uint64_t, size_t> phases_;  // [request]: 0, kChoosing, before its first event
+};
+
+// Place. Counts where a worker that holds some of the prompt was taken that would not have been by
+// load.
+PlaceFunction CountingPlace(Coverage& coverage) {
+  return [&coverage](const WorkerNeeds& needs, absl::Span<const WorkerSnapshot> prefill,
+                     absl::Span<const WorkerSnapshot> decode, const PlacementOptions& options,
+                     uint64_t turn, LinkLookup link) {
+    const Placement placement = Place(needs, prefill, decode, options, turn, link);
+    if (options.policy != PlacementPolicy::kPrefixAware) return placement;
+    PlacementOptions by_load = options;
+    by_load.policy = PlacementPolicy::kLeastLoaded;
+    const Placement other = Place(needs, prefill, decode, by_load, turn, link);
+    const auto drawn = [](const auto& list, std::optional<size_t> by,
+                          std::optional<size_t> else_by) {
+      return by.has_value() && by != else_by && list[*by].cached_tokens > 0;
+    };
+    if (drawn(prefill, placement.prefill, other.prefill)) ++coverage.prefills_by_prefix;
+    if (drawn(decode, placement.decode, other.decode)) ++coverage.decodes_by_prefix;
+    return placement;
+  };
+}
+
+std::string DrawBytes(SimRandom& random, size_t count) {
+  std::string bytes;
+  for (size_t i = 0; i < count; ++i) bytes.push_back(static_cast<char>(random.Next()));
+  return bytes;
+}
+
+}  // namespace
+
 // What a Router is made of, without its threads.
 struct RouterSim::Process {
-  explicit Process(const RequestRunner::Options& options, const Admission::Limits& limits)
+  Process(Sim& sim, const RequestRunner::Options& options, const Admission::Limits& limits)
       : admission(limits),
+        loop(sim.queue),
+        fleet(loop),
         metrics("router"),
         router_metrics(metrics, admission),
+        observer(sim, router_metrics),
         registry(std::make_unique<WorkerRegistry>(
             loop, fleet, view,
             WorkerRegistry::Options{
@@ -40,21 +99,27 @@ struct RouterSim::Process {
                                   const absl::Status& why) { runner->WorkerLost(id, why); },
                 .on_up = [](const WorkerTarget&, bool) {},
                 .on_pages = nullptr})),
-        runner(std::make_unique<RequestRunner>(RequestRunner::Parts{.loop = loop,
-                                                                    .fleet = fleet,
-                                                                    .view = view,
-                                                                    .admission = admission,
-                                                                    .metrics = router_metrics},
-                                               options)) {
+        runner(std::make_unique<RequestRunner>(
+            RequestRunner::Parts{
+                .loop = loop,
+                .fleet = fleet,
+                .view = view,
+                .admission = admission,
+                .metrics = router_metrics,
+                .observer = observer,
+                .place = CountingPlace(sim.coverage),
+                .random_bytes = [&sim](size_t count) { return DrawBytes(sim.random, count); }},
+            options)) {
     disaggregation = options.dispatch.placement.disaggregation;
   }
 
   Admission admission;  // outlives what was posted, which may hold its tickets
-  EventLoop loop;
+  VirtualLoop loop;
   Fleet fleet;
   FleetView view;
   Metrics metrics;
   RouterMetrics router_metrics;
+  TransitionObserver observer;
   std::unique_ptr<WorkerRegistry> registry;
   std::unique_ptr<RequestRunner> runner;
   Disaggregation disaggregation;
@@ -73,7 +138,8 @@ void RouterSim::Boot() {
   options.dispatch.placement = {.policy = sim_.plan.policy,
                                 .disaggregation = sim_.plan.disaggregation,
                                 .local_below_tokens = 200};
-  process_ = std::make_unique<Process>(options, Admission::Limits{.requests = sim_.plan.queue});
+  process_ =
+      std::make_unique<Process>(sim_, options, Admission::Limits{.requests = sim_.plan.queue});
   process_->registry->Start();
   SetTarget({true, 0}, listed_[0]);
 }
@@ -229,28 +295,6 @@ void RouterSim::CheckKnowledge(const Truth& truth) {
       }
     }
   }
-}
-
-// It counts where one that holds some of the prompt was taken who would not have been by load.
-void ObservePlacement(const std::vector<WorkerSnapshot>& prefill,
-                      const std::vector<WorkerSnapshot>& decode, const Placement& placement,
-                      const Placement& without_prefixes) {
-  Coverage& coverage = CurrentWorld().sim->coverage;
-  const auto drawn = [](const auto& list, std::optional<size_t> by, std::optional<size_t> else_by) {
-    return by.has_value() && by != else_by && list[*by].cached_tokens > 0;
-  };
-  if (drawn(prefill, placement.prefill, without_prefixes.prefill)) ++coverage.prefills_by_prefix;
-  if (drawn(decode, placement.decode, without_prefixes.decode)) ++coverage.decodes_by_prefix;
-}
-
-RequestActions ObservedRequestMachine::Handle(const RequestEvent& event, absl::Time now) {
-  Sim& sim = *CurrentWorld().sim;
-  const auto before = RequestMachineState::Phase(*this);
-  RequestActions actions = RealRequestMachine::Handle(event, now);
-  const auto after = RequestMachineState::Phase(*this);
-  if (spec().sampling.n() == 1) sim.coverage.CountMachine(before, event.index(), after);
-  sim.Trace(90 + event.index(), spec().id_low, static_cast<uint64_t>(after));
-  return actions;
 }
 
 }  // namespace baton

@@ -1,10 +1,7 @@
-// What virtual/ declares: clock, chance, event loop and gRPC's reactors of the simulated router.
+// What virtual/ declares: gRPC's reactors of the simulated router.
 #include <utility>
 
-#include "common/base/clock.h"
-#include "common/base/random.h"
 #include "common/rpc/status.h"
-#include "router/calls/event_loop.h"
 #include "tests/simulation/virtual/grpc_reactors.h"
 #include "tests/simulation/virtual_world.h"
 
@@ -15,60 +12,6 @@ VirtualWorld& CurrentWorld() {
   return world;
 }
 
-inline namespace simulated {
-
-absl::Time SteadyNow() { return CurrentWorld().sim->queue.time(); }
-
-std::string RandomBytes(size_t count) {
-  std::string bytes;
-  for (size_t i = 0; i < count; ++i) {
-    bytes.push_back(static_cast<char>(CurrentWorld().sim->random.Next()));
-  }
-  return bytes;
-}
-
-uint64_t RandomUint64() { return CurrentWorld().sim->random.Next(); }
-
-void EventLoop::Post(Task task) {
-  tasks_.push_back(std::move(task));
-  if (tasks_.size() > 1) return;
-  CurrentWorld().sim->queue.After(1, [this, alive = std::weak_ptr<char>(alive_)] {
-    if (!alive.expired()) RunPosted();
-  });
-}
-
-void EventLoop::PostOrRun(Task task) {
-  if (running_) return Post(std::move(task));
-  tasks_.push_back(std::move(task));
-  RunPosted();
-}
-
-void EventLoop::RunPosted() {
-  running_ = true;
-  while (!tasks_.empty()) {
-    for (Task& task : std::exchange(tasks_, {})) task();
-  }
-  running_ = false;
-}
-
-EventLoop::Timer EventLoop::RunAt(absl::Time at, Task task) {
-  const Timer timer{.at = at, .number = next_timer_++};
-  timers_.emplace(timer, std::move(task));
-  if (at == absl::InfiniteFuture()) return timer;
-  // Rounded up: a timer is never early.
-  const Micros due = absl::ToInt64Microseconds(at - absl::UnixEpoch()) + 1;
-  CurrentWorld().sim->queue.At(due, [this, timer, alive = std::weak_ptr<char>(alive_)] {
-    if (alive.expired()) return;
-    const auto found = timers_.find(timer);
-    if (found == timers_.end()) return;
-    Task due_task = std::move(found->second);
-    timers_.erase(found);
-    due_task();
-  });
-  return timer;
-}
-
-}  // namespace simulated
 }  // namespace baton
 
 namespace grpc {

@@ -34,7 +34,7 @@ struct MockState {
     const MockBehaviour b = behaviour();
     return b.silent || b.stuck;
   }
-  EventLoop& loop() { return hand_off.loop(); }
+  ThreadLoop& loop() { return hand_off.loop(); }
   MockVocabulary vocabulary() const {
     return {.vocab_size = options.vocab_size, .eos_id = options.eos_id};
   }

@@ -11,7 +11,7 @@
 
 #include "baton/internal/v1/common.pb.h"
 #include "baton/internal/v1/worker.pb.h"
-#include "router/calls/event_loop.h"
+#include "router/calls/thread_loop.h"
 #include "tests/support/mock_sequence.h"
 
 namespace baton {
@@ -20,7 +20,7 @@ namespace baton {
 // the news of which hand-offs are committed. REQUIRES: it outlives the workers.
 class MockHandOff {
  public:
-  EventLoop& loop() { return loop_; }
+  ThreadLoop& loop() { return loop_; }
 
   // The functions below belong to the loop's thread. Expect calls `committed` once the hand-off is
   // committed, at once if it is so already.
@@ -36,7 +36,7 @@ class MockHandOff {
     EventLoop::Task expected;
   };
   std::map<std::string, Entry> entries_;  // the loop's thread only
-  EventLoop loop_;
+  ThreadLoop loop_;
 };
 
 // What a worker does otherwise than a perfect one.

@@ -12,6 +12,7 @@
 
 #include "common/base/clock.h"
 #include "common/rpc/status.h"
+#include "router/calls/thread_loop.h"
 #include "tests/router/fleet/ready_worker.h"
 
 namespace baton {
@@ -36,7 +37,11 @@ class DispatcherTest : public testing::Test {
   void Make(Dispatcher::Options options) {
     options.placement.disaggregation = Disaggregation::kAlways;
     dispatcher_ = std::make_unique<Dispatcher>(
-        Dispatcher::Parts{.loop = *loop_, .fleet = fleet_, .view = view_, .admission = admission_},
+        Dispatcher::Parts{.loop = *loop_,
+                          .fleet = fleet_,
+                          .view = view_,
+                          .admission = admission_,
+                          .place = Place},
         options,
         Dispatcher::Handlers{.on_placed =
                                  [this](uint64_t number, Assignment assignment) {
@@ -71,9 +76,9 @@ class DispatcherTest : public testing::Test {
     dispatcher_->Ask(number, AskFor(1));
   }
 
-  std::unique_ptr<EventLoop> loop_ = std::make_unique<EventLoop>();
+  std::unique_ptr<ThreadLoop> loop_ = std::make_unique<ThreadLoop>();
   Admission admission_{Admission::Limits{}};
-  Fleet fleet_;
+  Fleet fleet_{*loop_};
   FleetView view_;
   ReadyWorker prefill_{*loop_, fleet_, WORKER_ROLE_PREFILL};
   ReadyWorker decode_{*loop_, fleet_, WORKER_ROLE_DECODE};

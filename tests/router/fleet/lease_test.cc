@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "router/calls/thread_loop.h"
 #include "tests/router/fleet/ready_worker.h"
 
 namespace baton {
@@ -31,8 +32,8 @@ class LeaseTest : public testing::Test {
     EXPECT_EQ(seen.prompt_tokens_since, 0);
   }
 
-  EventLoop loop_;
-  Fleet fleet_;
+  ThreadLoop loop_;
+  Fleet fleet_{loop_};
   ReadyWorker prefill_{loop_, fleet_, WORKER_ROLE_PREFILL};
   ReadyWorker decode_{loop_, fleet_, WORKER_ROLE_DECODE};
 };
@@ -118,7 +119,7 @@ TEST_F(LeaseTest, TakesNothingFromAWorkerThatCameAgainUnderAnotherId) {
 
 TEST_F(LeaseTest, KnowsWhatTheBreakerOfEachWorkerSaid) {
   const Lease first = LeaseOfBoth();
-  decode_.worker().breaker.Failed(first.begun(decode_.id()), SteadyNow());
+  decode_.worker().breaker.Failed(first.begun(decode_.id()), fleet_.Now());
   const Lease second = LeaseOfBoth();
   EXPECT_EQ(first.begun(prefill_.id()), second.begun(prefill_.id()));
   EXPECT_NE(first.begun(decode_.id()), second.begun(decode_.id()));

@@ -1,4 +1,4 @@
-#include "router/calls/event_loop.h"
+#include "router/calls/thread_loop.h"
 
 #include <gtest/gtest.h>
 
@@ -14,10 +14,10 @@
 namespace baton {
 namespace {
 
-TEST(EventLoop, RunsEachThreadsTasksInTheirOrderAndAllBeforeItEnds) {
+TEST(ThreadLoop, RunsEachThreadsTasksInTheirOrderAndAllBeforeItEnds) {
   std::vector<std::vector<int>> seen(4);
   {
-    EventLoop loop;
+    ThreadLoop loop;
     std::vector<std::thread> threads;
     for (size_t t = 0; t < seen.size(); ++t) {
       threads.emplace_back([&, t] {
@@ -32,13 +32,13 @@ TEST(EventLoop, RunsEachThreadsTasksInTheirOrderAndAllBeforeItEnds) {
   }
 }
 
-TEST(EventLoop, TimersRunInTheOrderOfTheirTimesAndNotWhenCancelled) {
-  EventLoop loop;
+TEST(ThreadLoop, TimersRunInTheOrderOfTheirTimesAndNotWhenCancelled) {
+  ThreadLoop loop;
   std::vector<int> ran;
   loop.Run([&] {
     const absl::Time past = SteadyNow() - absl::Seconds(1);
     loop.RunAt(past + absl::Milliseconds(2), [&] { ran.push_back(2); });
-    const EventLoop::Timer cancelled = loop.RunAt(past, [&] { ran.push_back(0); });
+    const ThreadLoop::Timer cancelled = loop.RunAt(past, [&] { ran.push_back(0); });
     loop.RunAt(past + absl::Milliseconds(1), [&] { ran.push_back(1); });
     loop.RunAt(past + absl::Milliseconds(2), [&] { ran.push_back(3); });
     loop.Cancel(cancelled);
@@ -47,18 +47,18 @@ TEST(EventLoop, TimersRunInTheOrderOfTheirTimesAndNotWhenCancelled) {
   loop.Run([&] { EXPECT_EQ(ran, (std::vector<int>{1, 2, 3})); });
 }
 
-TEST(EventLoop, ATimerWakesALoopThatHasNothingElseToDo) {
-  EventLoop loop;
+TEST(ThreadLoop, ATimerWakesALoopThatHasNothingElseToDo) {
+  ThreadLoop loop;
   absl::Notification fired;
   loop.Run([&] { loop.RunAt(SteadyNow() + absl::Milliseconds(5), [&] { fired.Notify(); }); });
   fired.WaitForNotification();
 }
 
-TEST(EventLoop, NeverRunsTwoTasksAtOnceWhoeverRunsThem) {
+TEST(ThreadLoop, NeverRunsTwoTasksAtOnceWhoeverRunsThem) {
   int running = 0, ran = 0;  // no lock: the loop is one
   std::vector<int> last(4, -1);
   {
-    EventLoop loop;
+    ThreadLoop loop;
     std::vector<std::thread> threads;
     for (size_t t = 0; t < last.size(); ++t) {
       threads.emplace_back([&, t] {
@@ -83,8 +83,8 @@ TEST(EventLoop, NeverRunsTwoTasksAtOnceWhoeverRunsThem) {
   EXPECT_EQ(ran, 20000);
 }
 
-TEST(EventLoop, APosterWhomNobodyHindersRunsItsTaskItselfAndThoseThatItPosts) {
-  EventLoop loop;
+TEST(ThreadLoop, APosterWhomNobodyHindersRunsItsTaskItselfAndThoseThatItPosts) {
+  ThreadLoop loop;
   loop.Run([] {});
   const std::thread::id self = std::this_thread::get_id();
   std::vector<std::thread::id> by;
@@ -96,10 +96,10 @@ TEST(EventLoop, APosterWhomNobodyHindersRunsItsTaskItselfAndThoseThatItPosts) {
   loop.Run([&] { EXPECT_EQ(by, std::vector<std::thread::id>(2, self)); });
 }
 
-TEST(EventLoop, APosterIsNotKeptForEver) {
+TEST(ThreadLoop, APosterIsNotKeptForEver) {
   std::atomic<bool> stop = false;
   std::function<void()> endless;
-  EventLoop loop;  // ends before what its tasks use
+  ThreadLoop loop;  // ends before what its tasks use
   endless = [&] {
     if (!stop) loop.Post(endless);
   };
@@ -107,8 +107,8 @@ TEST(EventLoop, APosterIsNotKeptForEver) {
   stop = true;  // reached
 }
 
-TEST(EventLoop, ATimerSetByAPosterWakesTheLoop) {
-  EventLoop loop;
+TEST(ThreadLoop, ATimerSetByAPosterWakesTheLoop) {
+  ThreadLoop loop;
   for (int i = 0; i < 20; ++i) {
     absl::Notification fired;
     loop.PostOrRun([&] {

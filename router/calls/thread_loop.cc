@@ -1,8 +1,6 @@
-#include "router/calls/event_loop.h"
+#include "router/calls/thread_loop.h"
 
 #include "absl/synchronization/notification.h"
-
-#include "common/base/clock.h"
 
 namespace baton {
 namespace {
@@ -11,9 +9,9 @@ constexpr size_t kMaxHelp = 256;  // tasks that a thread runs because it posted 
 
 }  // namespace
 
-EventLoop::EventLoop() : thread_([this] { Loop(); }) {}
+ThreadLoop::ThreadLoop() : thread_([this] { Loop(); }) {}
 
-EventLoop::~EventLoop() {
+ThreadLoop::~ThreadLoop() {
   {
     absl::MutexLock lock(&mutex_);
     stop_ = true;
@@ -22,13 +20,13 @@ EventLoop::~EventLoop() {
   thread_.join();
 }
 
-void EventLoop::Post(Task task) {
+void ThreadLoop::Post(Task task) {
   absl::MutexLock lock(&mutex_);
   tasks_.push_back(std::move(task));
   if (!running_ && sleeps_until_ != absl::InfinitePast()) changed_.Signal();
 }
 
-void EventLoop::PostOrRun(Task task) {
+void ThreadLoop::PostOrRun(Task task) {
   {
     absl::MutexLock lock(&mutex_);
     tasks_.push_back(std::move(task));
@@ -38,7 +36,7 @@ void EventLoop::PostOrRun(Task task) {
   RunTasks(kMaxHelp);
 }
 
-void EventLoop::Run(absl::FunctionRef<void()> task) {
+void ThreadLoop::Run(absl::FunctionRef<void()> task) {
   absl::Notification ran;
   PostOrRun([&] {
     task();
@@ -47,19 +45,19 @@ void EventLoop::Run(absl::FunctionRef<void()> task) {
   ran.WaitForNotification();
 }
 
-EventLoop::Timer EventLoop::RunAt(absl::Time at, Task task) {
+ThreadLoop::Timer ThreadLoop::RunAt(absl::Time at, Task task) {
   const Timer timer{.at = at, .number = next_timer_++};
   timers_.emplace(timer, std::move(task));
   return timer;
 }
 
-void EventLoop::Cancel(const Timer& timer) { timers_.erase(timer); }
+void ThreadLoop::Cancel(const Timer& timer) { timers_.erase(timer); }
 
-absl::Time EventLoop::FirstTimer() const {
+absl::Time ThreadLoop::FirstTimer() const {
   return timers_.empty() ? absl::InfiniteFuture() : timers_.begin()->first.at;
 }
 
-void EventLoop::Loop() {
+void ThreadLoop::Loop() {
   while (true) {
     {
       absl::MutexLock lock(&mutex_);
@@ -76,7 +74,7 @@ void EventLoop::Loop() {
   }
 }
 
-void EventLoop::RunTasks(size_t max_tasks) {
+void ThreadLoop::RunTasks(size_t max_tasks) {
   for (size_t done = 0;; done += batch_.size()) {
     batch_.clear();
     {
@@ -94,7 +92,7 @@ void EventLoop::RunTasks(size_t max_tasks) {
   }
 }
 
-void EventLoop::RunDueTimers() {
+void ThreadLoop::RunDueTimers() {
   while (FirstTimer() <= SteadyNow()) {
     Task task = std::move(timers_.begin()->second);
     timers_.erase(timers_.begin());
