@@ -38,7 +38,7 @@ class RequestMachine {
   // The attempt's prompt is computed, and its prefill worker has room for another; true for one
   // that does not run.
   bool prompt_computed(uint32_t attempt) const;
-  bool prompt_computed() const;                         // the same for all that run
+  bool prompt_computed() const;                         // for all attempts that run
   uint32_t breaks() const { return request_->breaks; }  // attempts that have ended early
   // What ended an attempt last; OK in the first.
   const absl::Status& last_failure() const { return request_->last_broken; }
