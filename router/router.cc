@@ -5,7 +5,7 @@
 #include "absl/synchronization/notification.h"
 
 #include "common/base/random.h"
-#include "router/request/request_errors.h"
+#include "router/request/errors.h"
 
 namespace baton {
 namespace {

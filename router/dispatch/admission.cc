@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "router/request/request_errors.h"
+#include "router/request/errors.h"
 
 namespace baton {
 namespace {

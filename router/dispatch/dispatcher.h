@@ -18,7 +18,7 @@
 #include "router/fleet/fleet_view.h"
 #include "router/fleet/lease.h"
 #include "router/placement/placement.h"
-#include "router/request/request_events.h"
+#include "router/request/events.h"
 
 namespace baton {
 

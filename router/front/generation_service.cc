@@ -13,7 +13,7 @@
 #include "common/rpc/limits.h"
 #include "common/rpc/refused_call.h"
 #include "common/rpc/status.h"
-#include "router/request/request_errors.h"
+#include "router/request/errors.h"
 
 namespace baton {
 namespace {

@@ -16,7 +16,7 @@
 #include "common/tokenizer/tokenizer.h"
 #include "router/fleet/fleet_view.h"
 #include "router/request/choice_output.h"
-#include "router/request/request_events.h"
+#include "router/request/events.h"
 
 namespace baton {
 

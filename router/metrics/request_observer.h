@@ -5,7 +5,7 @@
 
 #include "absl/time/time.h"
 
-#include "router/request/request_events.h"
+#include "router/request/events.h"
 #include "router/request/request_machine.h"
 
 namespace baton {

@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 
 #include "router/placement/link_estimates.h"
-#include "router/request/request_events.h"
+#include "router/request/events.h"
 
 namespace baton {
 

@@ -16,8 +16,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
+#include "router/request/events.h"
 #include "router/request/hedge.h"
-#include "router/request/request_events.h"
 #include "router/request/request_state.h"
 
 namespace baton {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "router/request/attempt.h"
-#include "router/request/request_events.h"
+#include "router/request/events.h"
 #include "router/request/request_state.h"
 
 namespace baton {

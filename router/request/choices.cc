@@ -6,7 +6,7 @@
 
 #include "common/base/check.h"
 #include "router/request/attempt_requests.h"
-#include "router/request/request_errors.h"
+#include "router/request/errors.h"
 
 namespace baton {
 namespace {

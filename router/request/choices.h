@@ -19,7 +19,7 @@
 #include "absl/time/time.h"
 
 #include "router/request/attempt.h"
-#include "router/request/request_events.h"
+#include "router/request/events.h"
 #include "router/request/request_state.h"
 #include "router/request/resume.h"
 #include "router/request/running_attempt.h"

@@ -5,7 +5,7 @@
 
 #include "common/base/check.h"
 #include "common/rpc/status.h"
-#include "router/request/request_errors.h"
+#include "router/request/errors.h"
 
 namespace baton {
 

@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 
 #include "router/request/choices.h"
-#include "router/request/request_events.h"
+#include "router/request/events.h"
 #include "router/request/request_state.h"
 
 namespace baton {

@@ -6,7 +6,7 @@
 
 #include "common/protocol/worker_status.h"
 #include "common/rpc/status.h"
-#include "router/request/request_errors.h"
+#include "router/request/errors.h"
 
 namespace baton {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "router/request/attempt.h"
 #include "router/request/attempt_history.h"
-#include "router/request/request_events.h"
+#include "router/request/events.h"
 
 namespace baton {
 

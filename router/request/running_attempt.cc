@@ -8,7 +8,7 @@
 #include "common/base/numerics.h"
 #include "common/rpc/status.h"
 #include "router/request/attempt_requests.h"
-#include "router/request/request_errors.h"
+#include "router/request/errors.h"
 #include "router/request/timeline.h"
 #include "router/request/token_check.h"
 

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 
 #include "router/request/attempt.h"
-#include "router/request/request_events.h"
+#include "router/request/events.h"
 #include "router/request/request_state.h"
 #include "router/request/resume.h"
 

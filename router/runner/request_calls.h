@@ -14,7 +14,7 @@
 #include "router/fleet/fleet.h"
 #include "router/fleet/lease.h"
 #include "router/fleet/worker_reports.h"
-#include "router/request/request_events.h"
+#include "router/request/events.h"
 #include "router/request/request_machine.h"
 
 namespace baton {

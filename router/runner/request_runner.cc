@@ -10,7 +10,7 @@
 #include "common/base/log.h"
 #include "common/base/version.h"
 #include "common/rpc/status.h"
-#include "router/request/request_errors.h"
+#include "router/request/errors.h"
 
 namespace baton {
 

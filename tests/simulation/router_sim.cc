@@ -8,7 +8,7 @@
 #include "common/net/metrics.h"
 #include "router/dispatch/admission.h"
 #include "router/fleet/worker_registry.h"
-#include "router/request/request_errors.h"
+#include "router/request/errors.h"
 #include "router/runner/request_runner.h"
 #include "tests/simulation/router_client.h"
 #include "tests/simulation/virtual_loop.h"

@@ -10,7 +10,7 @@
 #include "absl/strings/match.h"
 
 #include "common/rpc/status.h"
-#include "router/request/request_errors.h"
+#include "router/request/errors.h"
 #include "tests/router/dispatch/queue_model.h"
 
 namespace baton {

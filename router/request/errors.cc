@@ -1,4 +1,4 @@
-#include "router/request/request_errors.h"
+#include "router/request/errors.h"
 
 #include <algorithm>
 #include <utility>
