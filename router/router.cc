@@ -5,6 +5,7 @@
 #include "absl/synchronization/notification.h"
 
 #include "common/base/random.h"
+#include "router/calls/grpc_rpcs.h"
 #include "router/request/errors.h"
 
 namespace baton {
@@ -16,7 +17,8 @@ WorkerRegistry::Options RegistryOptions(const ServedModel& model, const Credenti
                                         std::unique_ptr<RequestRunner>& runner) {
   return {
       .tokenizer_digest = model.tokenizer_digest(),
-      .credentials = credentials,
+      .connect = [credentials](
+                     const std::string& address) { return ConnectOverGrpc(address, credentials); },
       .on_change =
           [&runner] {
             if (runner != nullptr) runner->PlaceWaiting();

@@ -50,7 +50,7 @@ ARROWS = {
     "decode_worker": "base kv engine rpc net protocol handoff worker",
     "router/request": "base rpc protocol tokenizer",
     "router/placement": "base router/request",
-    "router/calls": "base rpc",
+    "router/calls": "base rpc net",
     "router/fleet": "base rpc net protocol router/calls router/placement",
     "router/dispatch": "base rpc router/calls router/fleet router/placement router/request",
     "router/metrics": "base rpc net router/dispatch router/placement router/request",

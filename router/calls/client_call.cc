@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "common/rpc/status.h"
-
 namespace baton {
 namespace {
 
@@ -43,8 +41,10 @@ constexpr size_t kMessageBytes = sizeof(v1::GenerateResponse) + sizeof(v1::Gener
 
 }  // namespace
 
-ClientCall::ClientCall(EventLoop& loop, grpc::CallbackServerContext* context)
-    : loop_(loop), context_(context), last_progress_(loop.Now()) {}
+ClientCall::ClientCall(EventLoop& loop, std::unique_ptr<ClientWriter> writer)
+    : loop_(loop), writer_(std::move(writer)), last_progress_(loop.Now()) {
+  writer_->Attach(*this);
+}
 
 void ClientCall::Send(v1::GenerateResponse response) {
   if (finishing_ || broken_) return;
@@ -84,17 +84,17 @@ void ClientCall::FinishWith(const absl::Status& status) {
 }
 
 void ClientCall::Abort() {
-  if (!finished_) context_->TryCancel();
+  if (!finished_) writer_->Cancel();
 }
 
 void ClientCall::WriteNext() {
   if (writing_ || finished_) return;
   if (!outbox_.empty() && !broken_) {
     writing_ = true;
-    StartWrite(&outbox_.front().response);
+    writer_->StartWrite(&outbox_.front().response);
   } else if (finishing_) {
     finished_ = true;
-    Finish(ToGrpcStatus(status_));
+    writer_->Finish(status_);
   }
 }
 

@@ -4,13 +4,12 @@
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <memory>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "grpcpp/server_context.h"
-#include "grpcpp/support/server_callback.h"
 
-#include "baton/v1/generation.grpc.pb.h"
+#include "baton/v1/generation.pb.h"
 #include "router/calls/event_loop.h"
 
 namespace baton {
@@ -25,9 +24,27 @@ inline constexpr size_t kOutboxHighTokens = 256;
 inline constexpr size_t kOutboxLowTokens = 64;
 inline constexpr size_t kMaxJoinedBytes = 8 << 10;  // a message that large is not joined to
 
-// All but gRPC's callbacks and cancelled() on the loop's thread. Owned by the request's runner,
-// which destroys it in `on_done`, the last thing it hears.
-class ClientCall final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
+class ClientCall;
+
+// The server's end of a Generate stream, as raw operations. Two implementations: gRPC's
+// (grpc_client_writer.h), and the simulation's. What it tells the call never comes from inside one
+// of its functions.
+class ClientWriter {
+ public:
+  virtual ~ClientWriter() = default;
+  // From now on the call hears of the stream, on any thread. REQUIRES: once, before all else.
+  virtual void Attach(ClientCall& call) = 0;
+  // One at a time, answered by OnWriteDone. `response` is read until then.
+  virtual void StartWrite(const v1::GenerateResponse* response) = 0;
+  // Ends the stream; answered by OnDone. REQUIRES: once, while nothing is being written.
+  virtual void Finish(const absl::Status& status) = 0;
+  // Breaks the stream: what is being written fails.
+  virtual void Cancel() = 0;
+};
+
+// All but the writer's callbacks and cancelled() on the loop's thread. Owned by the request's
+// runner, which destroys it in `on_done`, the last thing it hears.
+class ClientCall final {
  public:
   struct Handlers {  // called on the loop's thread
     std::function<void()> on_cancelled;
@@ -36,7 +53,9 @@ class ClientCall final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
     std::function<void()> on_done;
   };
 
-  ClientCall(EventLoop& loop, grpc::CallbackServerContext* context);
+  ClientCall(EventLoop& loop, std::unique_ptr<ClientWriter> writer);
+  ClientCall(const ClientCall&) = delete;
+  ClientCall& operator=(const ClientCall&) = delete;
 
   // REQUIRES: before any event can be handled, on the loop's thread.
   void SetHandlers(Handlers handlers) { handlers_ = std::move(handlers); }
@@ -56,10 +75,12 @@ class ClientCall final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
   // From any thread: work for it is in vain.
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
 
+  // Called by the writer, on any thread.
+  void OnWriteDone(bool ok);
+  void OnCancel();
+  void OnDone();
+
  private:
-  void OnWriteDone(bool ok) override;
-  void OnCancel() override;
-  void OnDone() override;
   void WriteNext();
   void PopFront();
 
@@ -70,7 +91,7 @@ class ClientCall final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
   };
 
   EventLoop& loop_;
-  grpc::CallbackServerContext* const context_;
+  const std::unique_ptr<ClientWriter> writer_;
   Handlers handlers_;
   std::deque<Outgoing> outbox_;  // the first is being written while writing_
   size_t outbox_bytes_ = 0;

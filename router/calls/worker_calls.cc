@@ -8,13 +8,11 @@ using internal::v1::DecodeResponse;
 DecodeClientCall::DecodeClientCall(EventLoop& loop, CallHandlers<DecodeResponse> handlers)
     : loop_(loop), handlers_(std::move(handlers)) {}
 
-void DecodeClientCall::Begin(internal::v1::DecodeService::StubInterface& stub,
-                             DecodeRequest start) {
-  stub.async()->Decode(&context_, this);
-  AddHold();
+void DecodeClientCall::Begin(std::unique_ptr<DecodeStream> stream, DecodeRequest start) {
+  stream_ = std::move(stream);
   Send(std::move(start));
-  StartRead(&response_);
-  StartCall();
+  stream_->StartRead(&response_);
+  stream_->Start();
 }
 
 void DecodeClientCall::Send(DecodeRequest message) {
@@ -31,7 +29,7 @@ void DecodeClientCall::Close() {
 }
 
 void DecodeClientCall::Cancel() {
-  context_.TryCancel();
+  stream_->Cancel();
   WantTokens(true);  // the end comes with the last read
 }
 
@@ -39,17 +37,17 @@ void DecodeClientCall::WantTokens(bool want) {
   wants_tokens_ = want;
   if (!want || reading_) return;
   reading_ = true;
-  StartRead(&response_);
+  stream_->StartRead(&response_);
 }
 
 void DecodeClientCall::WriteNext() {
   if (over_ || writing_) return;
   if (!outbox_.empty()) {
     writing_ = true;
-    StartWrite(&outbox_.front());
+    stream_->StartWrite(&outbox_.front());
   } else if (closing_) {
     writing_ = true;
-    StartWritesDone();
+    stream_->StartWritesDone();
   }
 }
 
@@ -57,13 +55,13 @@ void DecodeClientCall::OnReadDone(bool ok) {
   loop_.PostOrRun([this, ok] {
     if (!ok) {
       over_ = true;
-      return RemoveHold();
+      return stream_->NoMoreReads();
     }
     const auto& tokens = response_.tokens().tokens();
     const bool more_tokens = !tokens.empty() && !tokens.rbegin()->ends_sequence();
     handlers_.on_message(response_);
     reading_ = wants_tokens_ || !more_tokens;
-    if (reading_) StartRead(&response_);
+    if (reading_) stream_->StartRead(&response_);
   });
 }
 
@@ -75,12 +73,10 @@ void DecodeClientCall::OnWriteDone(bool ok) {
   });
 }
 
-void DecodeClientCall::OnWritesDoneDone(bool) {}  // writing_ stays: nothing can follow
-
-void DecodeClientCall::OnDone(const grpc::Status& status) {
-  loop_.PostOrRun([this, end = FromGrpcStatus(status)] {
+void DecodeClientCall::OnDone(const absl::Status& status) {
+  loop_.PostOrRun([this, status] {
     auto on_end = std::move(handlers_.on_end);
-    on_end(end);
+    on_end(status);
   });
 }
 

@@ -3,15 +3,14 @@
 
 #include <deque>
 #include <functional>
+#include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "grpcpp/client_context.h"
-#include "grpcpp/support/client_callback.h"
 
-#include "baton/internal/v1/decode.grpc.pb.h"
-#include "common/rpc/status.h"
+#include "baton/internal/v1/decode.pb.h"
 #include "router/calls/event_loop.h"
+#include "router/calls/worker_rpcs.h"
 
 namespace baton {
 
@@ -24,53 +23,52 @@ struct CallHandlers {
   std::function<void(const absl::Status&)> on_end;
 };
 
-// A call that is answered by a stream. All but gRPC's own callbacks on the loop's thread.
+// A call that is answered by a stream. All but the stream's callbacks on the loop's thread.
 template <typename Response>
-class StreamingCall : public grpc::ClientReadReactor<Response> {
+class StreamingCall final : public StreamEvents {
  public:
   StreamingCall(EventLoop& loop, CallHandlers<Response> handlers)
       : loop_(loop), handlers_(std::move(handlers)) {}
 
-  grpc::ClientContext& context() { return context_; }
-  // After the stub's async()->Method(&context(), request, this).
-  void Begin() {
-    // Reads are started from outside gRPC's callbacks: the hold keeps OnDone back until the last
-    // one is answered.
-    this->AddHold();
-    this->StartRead(&response_);
-    this->StartCall();
+  // REQUIRES: `stream` tells its events to this call.
+  void Begin(std::unique_ptr<ReadStream<Response>> stream) {
+    stream_ = std::move(stream);
+    stream_->StartRead(&response_);
+    stream_->Start();
   }
-  void Cancel() { context_.TryCancel(); }
+  // REQUIRES: after Begin.
+  void Cancel() { stream_->Cancel(); }
 
  private:
   void OnReadDone(bool ok) override {
     loop_.PostOrRun([this, ok] {
-      if (!ok) return this->RemoveHold();
+      if (!ok) return stream_->NoMoreReads();
       handlers_.on_message(response_);
-      this->StartRead(&response_);
+      stream_->StartRead(&response_);
     });
   }
-  void OnDone(const grpc::Status& status) override {
-    loop_.PostOrRun([this, end = FromGrpcStatus(status)] {
+  void OnDone(const absl::Status& status) override {
+    loop_.PostOrRun([this, status] {
       auto on_end = std::move(handlers_.on_end);
-      on_end(end);
+      on_end(status);
     });
   }
 
   EventLoop& loop_;
   CallHandlers<Response> handlers_;
-  grpc::ClientContext context_;
+  std::unique_ptr<ReadStream<Response>> stream_;
   Response response_;
 };
 
 // DecodeService.Decode. As StreamingCall, with a queue of messages to send (one start, a stop for
 // each choice, a pause or go-on at a time).
-class DecodeClientCall final
-    : public grpc::ClientBidiReactor<internal::v1::DecodeRequest, internal::v1::DecodeResponse> {
+class DecodeClientCall final : public StreamEvents {
  public:
   DecodeClientCall(EventLoop& loop, CallHandlers<internal::v1::DecodeResponse> handlers);
 
-  void Begin(internal::v1::DecodeService::StubInterface& stub, internal::v1::DecodeRequest start);
+  // REQUIRES: `stream` tells its events to this call.
+  void Begin(std::unique_ptr<DecodeStream> stream, internal::v1::DecodeRequest start);
+  // REQUIRES, for all of these: after Begin.
   void Send(internal::v1::DecodeRequest message);
   // No more messages follow, once those before are sent.
   void Close();
@@ -82,16 +80,15 @@ class DecodeClientCall final
  private:
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
-  void OnWritesDoneDone(bool ok) override;
-  void OnDone(const grpc::Status& status) override;
+  void OnDone(const absl::Status& status) override;
   void WriteNext();
 
   EventLoop& loop_;
   CallHandlers<internal::v1::DecodeResponse> handlers_;
-  grpc::ClientContext context_;
+  std::unique_ptr<DecodeStream> stream_;
   internal::v1::DecodeResponse response_;
   std::deque<internal::v1::DecodeRequest> outbox_;  // the first is being written while writing_
-  bool writing_ = false;
+  bool writing_ = false;  // for good once the last message was said to be sent
   bool wants_tokens_ = true;
   bool reading_ = true;  // false: the next read is put off
   bool closing_ = false;

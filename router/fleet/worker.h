@@ -7,14 +7,12 @@
 
 #include "absl/time/time.h"
 
-#include "baton/internal/v1/decode.grpc.pb.h"
-#include "baton/internal/v1/prefill.grpc.pb.h"
-#include "baton/internal/v1/worker.grpc.pb.h"
+#include "baton/internal/v1/worker.pb.h"
 #include "common/base/hash.h"
-#include "common/net/channel.h"
 #include "common/net/health.h"
 #include "common/rpc/limits.h"
 #include "router/calls/worker_calls.h"
+#include "router/calls/worker_rpcs.h"
 #include "router/fleet/circuit_breaker.h"
 #include "router/fleet/worker_targets.h"
 #include "router/placement/placement.h"
@@ -29,10 +27,7 @@ std::string RoleName(internal::v1::WorkerRole role);
 struct Worker {
   WorkerTarget target;
   uint32_t slot = 0;  // names this target's place in the prefix index
-  std::shared_ptr<grpc::Channel> channel;
-  std::unique_ptr<internal::v1::WorkerService::Stub> watch_stub;
-  std::unique_ptr<internal::v1::PrefillService::Stub> prefill_stub;
-  std::unique_ptr<internal::v1::DecodeService::Stub> decode_stub;
+  std::unique_ptr<WorkerRpcs> rpcs;
   std::unique_ptr<StreamingCall<internal::v1::WatchResponse>> watch;  // null: no stream is open
 
   uint64_t id = 0;  // 0: the worker has not introduced itself, or was given up

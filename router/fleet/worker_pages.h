@@ -43,7 +43,7 @@ class WorkerPages {
  private:
   PrefixIndex index_;
   absl::flat_hash_map<uint32_t, const Worker*> by_slot_;
-  std::map<Hash128, int> roots_;  // of the listed workers: how many have it
+  std::map<Hash128, int> roots_;  // how many listed workers have each root
   uint32_t next_slot_ = 1;
 };
 

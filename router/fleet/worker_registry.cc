@@ -99,19 +99,16 @@ void WorkerRegistry::SetTargets(const std::vector<WorkerTarget>& targets) {
   }
   for (const WorkerTarget& target : targets) {
     if (workers_.count(target) != 0) continue;
-    auto channel = MakeChannel(target.address, options_.credentials, ChannelPurpose::kControl);
-    if (!channel.ok()) {
+    auto rpcs = options_.connect(target.address);
+    if (!rpcs.ok()) {
       LogError("{} worker {}: {}", RoleName(target.role), target.address,
-               LogSafe(channel.status().message()));
+               LogSafe(rpcs.status().message()));
       continue;
     }
     auto worker = std::make_unique<Worker>();
     worker->target = target;
     fleet_.pages().Add(*worker);
-    worker->channel = *std::move(channel);
-    worker->watch_stub = internal::v1::WorkerService::NewStub(worker->channel);
-    worker->prefill_stub = internal::v1::PrefillService::NewStub(worker->channel);
-    worker->decode_stub = internal::v1::DecodeService::NewStub(worker->channel);
+    worker->rpcs = *std::move(rpcs);
     worker->backoff = kFirstBackoff;
     OpenWatch(*workers_.emplace(target, std::move(worker)).first->second);
   }
@@ -149,9 +146,7 @@ void WorkerRegistry::OpenWatch(Worker& worker) {
       loop_, CallHandlers<WatchResponse>{
                  .on_message = [this, &worker](WatchResponse& message) { Heard(worker, message); },
                  .on_end = [this, &worker](const absl::Status& s) { WatchEnded(worker, s); }});
-  static const internal::v1::WatchRequest kRequest;
-  worker.watch_stub->async()->Watch(&worker.watch->context(), &kRequest, worker.watch.get());
-  worker.watch->Begin();
+  worker.watch->Begin(worker.rpcs->Watch(*worker.watch));
 }
 
 void WorkerRegistry::Heard(Worker& worker, const WatchResponse& message) {
@@ -283,7 +278,7 @@ void WorkerRegistry::Close(std::function<void()> closed) {
 
 void WorkerRegistry::Publish() {
   FleetSummary summary;
-  std::set<std::string> models[2];  // of the ready prefill and the ready decode workers
+  std::set<std::string> models[2];  // identities of ready prefill and decode workers
   summary.all_ready = !workers_.empty();
   for (const auto& [target, worker] : workers_) {
     if (worker->up != worker->ready()) options_.on_up(target, worker->up = worker->ready());

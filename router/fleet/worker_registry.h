@@ -11,8 +11,8 @@
 #include "absl/status/status.h"
 
 #include "baton/internal/v1/worker.pb.h"
-#include "common/net/channel.h"
 #include "router/calls/event_loop.h"
+#include "router/calls/worker_rpcs.h"
 #include "router/fleet/fleet.h"
 #include "router/fleet/fleet_view.h"
 #include "router/fleet/worker.h"
@@ -26,12 +26,12 @@ class WorkerRegistry {
  public:
   struct Options {
     std::string tokenizer_digest;  // the router's: workers with another are never used
-    Credentials credentials;
+    ConnectWorker connect;
     // Loads, states or targets may have changed: placement may find more than before. Called at
     // least every 250 ms.
     std::function<void()> on_change;
-    // The worker is dead: it was not heard for kProgressTimeout, made no progress for as long though
-    // it had work, or another incarnation answers at its address.
+    // The worker is dead: it was not heard for kProgressTimeout, made no progress for as long
+    // though it had work, or another incarnation answers at its address.
     std::function<void(uint64_t worker_id, const absl::Status& why)> on_lost;
     // The worker may be used from now on, or no longer.
     std::function<void(const WorkerTarget&, bool)> on_up;

@@ -13,6 +13,7 @@
 #include "common/rpc/limits.h"
 #include "common/rpc/refused_call.h"
 #include "common/rpc/status.h"
+#include "router/calls/grpc_client_writer.h"
 #include "router/request/errors.h"
 
 namespace baton {
@@ -31,7 +32,7 @@ absl::Time DeadlineOf(const grpc::CallbackServerContext& context, absl::Time now
   return left > absl::Hours(24 * 365) ? now + otherwise : now + left;
 }
 
-// As far as can be said before it is tokenised.
+// An estimate, before the prompt is tokenised.
 uint64_t AboutPromptTokens(const v1::GenerateRequest& request) {
   constexpr uint64_t kBytesPerToken = 4;
   switch (request.input_case()) {
@@ -110,7 +111,9 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
   }
   BATON_FAILPOINT("router.admitted");
   const uint64_t number = next_number_.fetch_add(1);
-  auto owned = std::make_unique<ClientCall>(parts_.loop, context);
+  auto writer = std::make_unique<GrpcClientWriter>(context);
+  GrpcClientWriter* const reactor = writer.get();
+  auto owned = std::make_unique<ClientCall>(parts_.loop, std::move(writer));
   ClientCall* const call = owned.get();
   parts_.loop.PostOrRun(
       [this, number, owned = std::move(owned), ticket = *std::move(ticket)]() mutable {
@@ -140,7 +143,7 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
                              parts_.model.token_table());
     });
   }
-  return call;
+  return reactor;
 }
 
 grpc::ServerUnaryReactor* GenerationServiceImpl::Tokenize(

@@ -77,7 +77,7 @@ void RequestCalls::Do(OpenDecode&& action) {
   Call& call = AddCall(action.attempt, action.worker_id);
   call.decode = std::make_unique<DecodeClientCall>(
       parts_.loop, HandlersOf<DecodeResponse, DecodeMessage, DecodeEnded>(call));
-  call.decode->Begin(*worker->decode_stub, std::move(action.start));
+  call.decode->Begin(worker->rpcs->Decode(*call.decode), std::move(action.start));
 }
 
 void RequestCalls::Do(StartPrefill&& action) {
@@ -88,9 +88,7 @@ void RequestCalls::Do(StartPrefill&& action) {
   Call& call = AddCall(action.attempt, action.worker_id);
   call.prefill = std::make_unique<StreamingCall<PrefillResponse>>(
       parts_.loop, HandlersOf<PrefillResponse, PrefillMessage, PrefillEnded>(call));
-  worker->prefill_stub->async()->Prefill(&call.prefill->context(), &action.request,
-                                         call.prefill.get());
-  call.prefill->Begin();
+  call.prefill->Begin(worker->rpcs->Prefill(action.request, *call.prefill));
 }
 
 void RequestCalls::CallEnded(const Call& call, const absl::Status& status,

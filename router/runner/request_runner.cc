@@ -42,6 +42,22 @@ WorkersChosen Describe(const Assignment& assignment, std::string capability) {
   return chosen;
 }
 
+// Tells metrics and admission how a request has ended. `machine`: null when it never began.
+void CountEnd(const RequestRunner::Parts& parts, const RequestMachine* machine,
+              const absl::Status& status, const std::string& finish_reason) {
+  if (machine == nullptr) return parts.metrics.Refused(status);
+  if (status.ok()) {
+    const uint32_t choices = machine->spec().sampling.n();
+    parts.admission.SawOutput(machine->usage().completion_tokens() / choices);
+  }
+  parts.metrics.Ended(*machine, status, finish_reason, parts.loop.Now());
+}
+
+void LogBreak(uint64_t number, const RequestMachine& machine) {
+  LogWarning("request {}: attempt {} follows, after {} tokens: {}", number, machine.attempt(),
+             machine.accepted_tokens(), LogSafe(machine.last_failure().message()));
+}
+
 void LogEnd(uint64_t number, const absl::Status& status) {
   if (absl::IsInternal(status)) {
     LogError("request {}: {}", number, LogSafe(status.message()));
@@ -166,9 +182,7 @@ void RequestRunner::Feed(Request& request, const RequestEvent& event) {
 void RequestRunner::AttemptsBroke(Request& request) {
   BATON_FAILPOINT("router.attempt_broke");
   const absl::Status& failure = request.machine->last_failure();
-  LogWarning("request {}: attempt {} follows, after {} tokens: {}", request.number,
-             request.machine->attempt(), request.machine->accepted_tokens(),
-             LogSafe(failure.message()));
+  LogBreak(request.number, *request.machine);
   parts_.metrics.Retried(failure);
   request.calls->AttemptsBroke(*request.machine, failure);
   dispatcher_.SetFailedHandOffs(request.number, request.calls->failed_hand_offs());
@@ -226,15 +240,7 @@ void RequestRunner::EndClient(Request& request, const absl::Status& status,
   dispatcher_.Leave(request.number);
   --unended_;
   parts_.metrics.Running(-1);
-  if (status.ok()) {
-    const RequestMachine& machine = *request.machine;
-    parts_.admission.SawOutput(machine.usage().completion_tokens() / machine.spec().sampling.n());
-  }
-  if (request.machine != nullptr) {
-    parts_.metrics.Ended(*request.machine, status, finish_reason, parts_.loop.Now());
-  } else {
-    parts_.metrics.Refused(status);
-  }
+  CountEnd(parts_, request.machine.get(), status, finish_reason);
   LogEnd(request.number, status);
   request.end_status = status;
   // The end of the call would free the request that is being prepared.

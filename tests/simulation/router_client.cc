@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kRequests = 20;  // while things break
 constexpr int kLateRequests = 4;
-constexpr int kBurst = 16;  // of which the workers take six to twelve at once
+constexpr int kBurst = 16;  // requests: the workers take six to twelve at once
 constexpr Micros kBurstTime = 300'000;
 constexpr int kCommonTokens = 240;
 constexpr Micros kPatience = 30'000'000;  // RequestMachineOptions::worker_timeout
@@ -187,11 +187,10 @@ bool RouterSim::ClientStopsReading(uint64_t choice, Micros duration) {
   return true;
 }
 
-void RouterSim::Take(Client& client, const google::protobuf::Message& message,
+void RouterSim::Take(Client& client, const v1::GenerateResponse& message,
                      std::function<void()> taken) {
   const Micros at = std::max(sim_.queue.now() + sim_.random.Between(10, 200), client.reads_at);
-  auto response =
-      std::make_shared<v1::GenerateResponse>(static_cast<const v1::GenerateResponse&>(message));
+  auto response = std::make_shared<v1::GenerateResponse>(message);
   sim_.queue.At(at, [this, &client, response, taken = std::move(taken)] {
     if (client.call == nullptr) return;
     taken();

@@ -6,10 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "router/calls/client_call.h"
 #include "router/request/choice_output.h"
 #include "tests/simulation/router_sim.h"
-#include "tests/simulation/virtual_world.h"
+#include "tests/simulation/sim_client_writer.h"
 
 namespace baton {
 
@@ -49,9 +48,8 @@ struct RouterSim::Client {
   Micros reads_at = 0;  // it takes nothing before
   bool stopped_reading = false;
   bool router_died = false;
-  grpc::CallbackServerContext context;
-  ClientCall* call = nullptr;     // until it is over
-  v1::GenerateComplete complete;  // of the last choice: it has the account
+  SimClientWriter* call = nullptr;  // until it is over
+  v1::GenerateComplete complete;    // that of the last choice: it has the account
   int ends = 0;
   absl::Status status;
   Micros ended = 0;

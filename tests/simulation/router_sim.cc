@@ -11,6 +11,8 @@
 #include "router/request/errors.h"
 #include "router/runner/request_runner.h"
 #include "tests/simulation/router_client.h"
+#include "tests/simulation/sim_client_writer.h"
+#include "tests/simulation/sim_rpcs.h"
 #include "tests/simulation/virtual_loop.h"
 
 namespace baton {
@@ -79,7 +81,8 @@ std::string DrawBytes(SimRandom& random, size_t count) {
 
 // What a Router is made of, without its threads.
 struct RouterSim::Process {
-  Process(Sim& sim, const RequestRunner::Options& options, const Admission::Limits& limits)
+  Process(Sim& sim, ControlNetwork& network, const RequestRunner::Options& options,
+          const Admission::Limits& limits)
       : admission(limits),
         loop(sim.queue),
         fleet(loop),
@@ -90,7 +93,10 @@ struct RouterSim::Process {
             loop, fleet, view,
             WorkerRegistry::Options{
                 .tokenizer_digest = "",
-                .credentials = {},
+                .connect =
+                    [&sim, &network](const std::string& address) {
+                      return std::make_unique<SimWorkerRpcs>(sim, network, address);
+                    },
                 .on_change =
                     [this] {
                       if (runner != nullptr) runner->PlaceWaiting();
@@ -138,8 +144,8 @@ void RouterSim::Boot() {
   options.dispatch.placement = {.policy = sim_.plan.policy,
                                 .disaggregation = sim_.plan.disaggregation,
                                 .local_below_tokens = 200};
-  process_ =
-      std::make_unique<Process>(sim_, options, Admission::Limits{.requests = sim_.plan.queue});
+  process_ = std::make_unique<Process>(sim_, network_, options,
+                                       Admission::Limits{.requests = sim_.plan.queue});
   process_->registry->Start();
   SetTarget({true, 0}, listed_[0]);
 }
@@ -213,17 +219,19 @@ void RouterSim::Call(Client& client) {
                                 now);
   if (!ticket.ok()) return End(client, ticket.status());
   const uint64_t number = process_->next_number++;
-  auto call = std::make_unique<ClientCall>(process_->loop, &client.context);
-  client.call = call.get();
-  call->Bind({.take = [this, &client](
-                          const google::protobuf::Message& message,
-                          std::function<void()> taken) { Take(client, message, std::move(taken)); },
-              .end =
-                  [this, &client](const grpc::Status& status) {
-                    client.call = nullptr;
-                    End(client, FromGrpcStatus(status));
-                  }},
-             client.context);
+  auto writer = std::make_unique<SimClientWriter>(
+      sim_.queue, SimClientWriter::Client{.take =
+                                              [this, &client](const v1::GenerateResponse& response,
+                                                              std::function<void()> taken) {
+                                                Take(client, response, std::move(taken));
+                                              },
+                                          .end =
+                                              [this, &client](const absl::Status& status) {
+                                                client.call = nullptr;
+                                                End(client, status);
+                                              }});
+  client.call = writer.get();
+  auto call = std::make_unique<ClientCall>(process_->loop, std::move(writer));
   process_->loop.Post(
       [this, number, call = std::move(call), ticket = *std::move(ticket)]() mutable {
         process_->runner->Arrived(number, std::move(call), std::move(ticket));
@@ -260,7 +268,7 @@ void RouterSim::Prepare(Client& client, uint64_t number) {
 bool RouterSim::ClientCancels(uint64_t choice) {
   Client* client = Running(choice);
   if (client == nullptr) return false;
-  std::exchange(client->call, nullptr)->Cancel();
+  std::exchange(client->call, nullptr)->ClientCancels();
   End(*client, absl::CancelledError("the client has left"));
   return true;
 }

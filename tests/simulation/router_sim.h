@@ -1,5 +1,5 @@
-// The router of the simulated cluster: the real registry of workers, runner, request machines and
-// placement (compiled against virtual/), and the clients that call it.
+// The router of the simulated cluster: the real registry of workers, dispatcher, runner, request
+// machines and placement, and the clients that call it.
 #pragma once
 
 #include <array>
@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 
+#include "baton/v1/generation.pb.h"
 #include "tests/simulation/control_network.h"
 #include "tests/simulation/sim.h"
 
@@ -62,7 +63,7 @@ class RouterSim {
   static absl::Time DeadlineOf(const Client& client);
   void Call(Client& client);
   void Prepare(Client& client, uint64_t number);
-  void Take(Client& client, const google::protobuf::Message& message, std::function<void()> taken);
+  void Take(Client& client, const v1::GenerateResponse& message, std::function<void()> taken);
   template <typename Response>
   void TakeText(Client& client, const Response& response);
   void CheckComplete(Client& client);

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "tests/simulation/virtual_world.h"
 
 namespace baton {
 namespace {
@@ -24,7 +23,6 @@ SimResult RunSimulation(uint64_t seed) { return Simulation(seed).Run(); }
 
 Simulation::Simulation(uint64_t seed) : sim_(seed), network_(sim_, MakeEnds()), control_(sim_) {
   if (std::getenv("BATON_SIM_LOG") == nullptr) CurrentLogger().set_level(spdlog::level::off);
-  CurrentWorld() = {.sim = &sim_, .network = &control_};
   for (int i = 0; i < kSimWorkers; ++i) {
     const auto index = static_cast<size_t>(i);
     prefill_[index] = std::make_unique<PrefillSim>(sim_, network_, control_, i);

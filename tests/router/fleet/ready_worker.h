@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 
-#include "common/base/clock.h"
 #include "router/calls/event_loop.h"
 #include "router/fleet/fleet.h"
 #include "router/fleet/worker.h"

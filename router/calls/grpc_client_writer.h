@@ -1,0 +1,47 @@
+// A client's Generate stream over gRPC's callback API.
+#pragma once
+
+#include "absl/status/status.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/server_callback.h"
+
+#include "baton/v1/generation.pb.h"
+#include "common/rpc/status.h"
+#include "router/calls/client_call.h"
+
+namespace baton {
+
+// What the service returns to gRPC for a call that was admitted. Owned by its ClientCall.
+class GrpcClientWriter final : public ClientWriter,
+                               public grpc::ServerWriteReactor<v1::GenerateResponse> {
+ public:
+  explicit GrpcClientWriter(grpc::CallbackServerContext* context) : context_(context) {}
+
+  void Attach(ClientCall& call) override { call_ = &call; }
+  void StartWrite(const v1::GenerateResponse* response) override {
+    ServerWriteReactor::StartWrite(response);
+  }
+  void Finish(const absl::Status& status) override {
+    ServerWriteReactor::Finish(ToGrpcStatus(status));
+  }
+  void Cancel() override { context_->TryCancel(); }
+
+ private:
+  void OnWriteDone(bool ok) override { call_->OnWriteDone(ok); }
+  void OnCancel() override { call_->OnCancel(); }
+  void OnDone() override { call_->OnDone(); }
+
+  grpc::CallbackServerContext* const context_;
+  ClientCall* call_ = nullptr;
+};
+
+// Answers a call with nothing but a status; deletes itself.
+class RefusedGenerate final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
+ public:
+  explicit RefusedGenerate(const absl::Status& status) { Finish(ToGrpcStatus(status)); }
+
+ private:
+  void OnDone() override { delete this; }
+};
+
+}  // namespace baton

@@ -1,0 +1,94 @@
+#include "router/fleet/worker_pages.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <vector>
+
+#include "common/base/prefix_hash.h"
+
+namespace baton {
+namespace {
+
+class WorkerPagesTest : public testing::Test {
+ protected:
+  WorkerPagesTest() {
+    first_.id = 11;
+    second_.id = 12;
+    other_model_.id = 13;
+    first_.prefix_root = second_.prefix_root = PrefixRoot("model");
+    other_model_.prefix_root = PrefixRoot("other model");
+    for (Worker* worker : {&first_, &second_, &other_model_}) {
+      pages_.Add(*worker);
+      pages_.List(*worker);
+    }
+  }
+  // The worker says that it holds so many pages of the prompt, and nothing else.
+  bool Announce(const Worker& worker, size_t pages, uint64_t version = 1, bool full = true) {
+    internal::v1::PrefixDelta delta;
+    delta.set_version(version);
+    delta.set_full(full);
+    Hash128 link = worker.prefix_root;
+    for (size_t page = 0; page < pages; ++page) {
+      link = PrefixLink(
+          link, absl::MakeConstSpan(prompt_).subspan(page * kPrefixPageTokens, kPrefixPageTokens),
+          "");
+      delta.add_added(link.high);
+    }
+    return pages_.Apply(worker, delta);
+  }
+  // Tokens of the prompt, by the id of the worker that holds them.
+  std::map<uint64_t, uint32_t> Held() const {
+    std::map<uint64_t, uint32_t> held;
+    for (const ReadyWorkers::Held& one : pages_.Find(prompt_, "")) {
+      EXPECT_TRUE(held.emplace(one.worker_id, one.tokens).second);
+    }
+    return held;
+  }
+
+  using Expected = std::map<uint64_t, uint32_t>;
+  const std::vector<int32_t> prompt_ = std::vector<int32_t>(4 * kPrefixPageTokens, 5);
+  Worker first_, second_, other_model_;
+  WorkerPages pages_;
+};
+
+TEST_F(WorkerPagesTest, TellsWhichWorkersOfAnyModelHoldHowMuchOfAPrompt) {
+  EXPECT_TRUE(Announce(first_, 1));
+  EXPECT_TRUE(Announce(second_, 3));
+  EXPECT_TRUE(Announce(other_model_, 2));
+  EXPECT_EQ(Held(), (Expected{{11, 16}, {12, 48}, {13, 32}}));
+  EXPECT_EQ(pages_.pages(second_), 3u);
+}
+
+TEST_F(WorkerPagesTest, LooksUnderTheRootOfListedWorkersOnly) {
+  EXPECT_TRUE(Announce(first_, 1));
+  EXPECT_TRUE(Announce(other_model_, 2));
+  pages_.Unlist(second_);  // another worker of its model is listed
+  pages_.Unlist(other_model_);
+  EXPECT_EQ(Held(), (Expected{{11, 16}}));
+}
+
+TEST_F(WorkerPagesTest, KnowsNothingOfAWorkerAfterAGapInItsMessages) {
+  EXPECT_TRUE(Announce(first_, 2));
+  EXPECT_FALSE(Announce(first_, 3, 3, false));
+  EXPECT_EQ(Held(), Expected());
+  EXPECT_TRUE(Announce(first_, 1, 9));
+  EXPECT_EQ(Held(), (Expected{{11, 16}}));
+}
+
+TEST_F(WorkerPagesTest, ForgetsWhatARemovedWorkerHeldAndGivesEachWorkerASlotOfItsOwn) {
+  EXPECT_TRUE(Announce(first_, 2));
+  EXPECT_TRUE(Announce(second_, 2));
+  pages_.Unlist(first_);
+  pages_.Remove(first_);
+  Worker third;
+  third.id = 14;
+  third.prefix_root = second_.prefix_root;
+  pages_.Add(third);
+  EXPECT_NE(third.slot, first_.slot);
+  EXPECT_NE(third.slot, second_.slot);
+  EXPECT_EQ(Held(), (Expected{{12, 32}}));
+}
+
+}  // namespace
+}  // namespace baton

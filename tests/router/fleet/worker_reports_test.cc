@@ -1,0 +1,94 @@
+#include "router/fleet/worker_reports.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "common/rpc/duration.h"
+#include "router/calls/thread_loop.h"
+#include "tests/router/fleet/ready_worker.h"
+
+namespace baton {
+namespace {
+
+using internal::v1::WORKER_ROLE_DECODE;
+using internal::v1::WORKER_ROLE_PREFILL;
+
+class WorkerReportsTest : public testing::Test {
+ protected:
+  Lease LeaseOf(uint64_t prefill, uint64_t decode) {
+    return Lease(
+        fleet_,
+        {.prefill = prefill, .decode = decode, .prompt_tokens = 1000, .computed_tokens = 1000});
+  }
+  static internal::v1::PrefillResponse PrefillFinished(absl::Duration compute) {
+    internal::v1::PrefillResponse message;
+    *message.mutable_finished()->mutable_compute() = DurationToProto(compute);
+    *message.mutable_finished()->mutable_transfer() = DurationToProto(absl::Seconds(1));
+    message.mutable_finished()->set_bytes_sent(1000000);
+    return message;
+  }
+
+  ThreadLoop loop_;
+  Fleet fleet_{loop_};
+  WorkerReports reports_{fleet_};
+  ReadyWorker prefill_{loop_, fleet_, WORKER_ROLE_PREFILL};
+  ReadyWorker decode_{loop_, fleet_, WORKER_ROLE_DECODE};
+};
+
+TEST_F(WorkerReportsTest, APrefillTellsItsSpeedWithoutCachedTokensAndThatOfItsLink) {
+  const Lease lease = LeaseOf(prefill_.id(), decode_.id());
+  WorkerReports::Call call{.worker_id = prefill_.id()};
+  internal::v1::PrefillResponse started;
+  started.mutable_started()->set_cached_tokens(400);
+  reports_.Heard(call, &lease, started);
+  reports_.Heard(call, &lease, PrefillFinished(absl::Seconds(2)));
+  EXPECT_DOUBLE_EQ(prefill_.seen().prefill_tokens_per_second, 300);
+  EXPECT_EQ(fleet_.Link(prefill_.id(), decode_.id()).bytes_per_second, 1e6);
+  EXPECT_EQ(decode_.seen().prefill_tokens_per_second, 0);
+}
+
+TEST_F(WorkerReportsTest, ADecodeWorkerTellsThePrefillSpeedOnlyOfPromptsThatItComputed) {
+  internal::v1::DecodeResponse finished;
+  *finished.mutable_finished()->mutable_prefill() = DurationToProto(absl::Seconds(2));
+  WorkerReports::Call call{.worker_id = decode_.id()};
+  const Lease handed_off = LeaseOf(prefill_.id(), decode_.id());
+  reports_.Heard(call, &handed_off, finished);
+  reports_.Heard(call, nullptr, finished);
+  EXPECT_EQ(decode_.seen().prefill_tokens_per_second, 0);
+  const Lease local = LeaseOf(0, decode_.id());
+  reports_.Heard(call, &local, finished);
+  EXPECT_DOUBLE_EQ(decode_.seen().prefill_tokens_per_second, 500);
+}
+
+TEST_F(WorkerReportsTest, OneThatFailsInARowIsGivenNothingUntilItServes) {
+  std::optional<WorkerReports::Call> call;
+  for (int i = 0; i < CircuitBreaker::kFailures; ++i) {
+    EXPECT_TRUE(decode_.seen().takes_requests);
+    const Lease lease = LeaseOf(prefill_.id(), decode_.id());
+    call = {.worker_id = decode_.id(), .begun = lease.begun(decode_.id())};
+    reports_.Ended(*call, absl::ResourceExhaustedError("speaks against nobody"));
+    reports_.Ended(*call, absl::UnavailableError("the connection broke"));
+  }
+  EXPECT_FALSE(decode_.seen().takes_requests);
+  EXPECT_TRUE(prefill_.seen().takes_requests);
+  internal::v1::DecodeResponse committed;
+  committed.mutable_committed();
+  reports_.Heard(*call, nullptr, committed);
+  EXPECT_TRUE(decode_.seen().takes_requests);
+}
+
+TEST_F(WorkerReportsTest, AHandOffThatFailedMakesTheLinkBadUnlessAWorkerIsGone) {
+  const Lease lease = LeaseOf(prefill_.id(), decode_.id());
+  reports_.HandOffFailed(lease);
+  EXPECT_TRUE(fleet_.Link(prefill_.id(), decode_.id()).bad);
+  const uint64_t gone = decode_.id();
+  const Lease of_gone = LeaseOf(prefill_.id(), gone);
+  decode_.ComeAgain();
+  fleet_.links().Forget(gone);
+  reports_.HandOffFailed(of_gone);
+  EXPECT_FALSE(fleet_.Link(prefill_.id(), gone).bad);
+}
+
+}  // namespace
+}  // namespace baton
