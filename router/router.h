@@ -23,11 +23,12 @@ namespace baton {
 
 struct RouterOptions {
   WorkerSources workers;
-  absl::Duration poll_interval = absl::Seconds(2);  // of DNS names and the workers file
+  absl::Duration poll_interval =
+      absl::Seconds(2);  // between looks at DNS names and the workers file
   RequestRunner::Options runner;
   Admission::Limits admission;
   int tokenizer_threads = 2;
-  absl::Duration default_deadline = absl::Seconds(600);  // of a request whose client gave none
+  absl::Duration default_deadline = absl::Seconds(600);  // for a request whose client gave none
 };
 
 // Thread-safe. A server that serves service() is shut down before the router is destroyed.
@@ -55,7 +56,7 @@ class Router {
   void EndAll();
 
  private:
-  friend class RouterFixture;  // of tests, which have it look back on times that were not
+  friend class RouterFixture;  // lets tests pretend that requests waited before
   const RouterOptions options_;
   FleetView view_;
   Admission admission_;

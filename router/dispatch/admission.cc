@@ -10,15 +10,15 @@
 namespace baton {
 namespace {
 
-// A tenant may hold as many times what is free: alone eight ninths of the queue.
+// A tenant may hold so many times the free places: a lone one up to eight ninths of the queue.
 constexpr uint32_t kTenantShare = 8;
-// Of the time it may wait, what a request may be predicted to: predictions are rough, and who is
-// refused after waiting has waited for nothing.
+// The part of its time limit that a request may be predicted to wait: predictions are rough, and a
+// request that is refused after waiting has waited for nothing.
 constexpr double kSafeShare = 0.8;
-// And how much longer it may take at least: a worker that stands still for a moment is usual.
+// The wait must also be shorter than its limit by this: workers often stand still for a moment.
 constexpr absl::Duration kSafeMargin = absl::Milliseconds(100);
-constexpr absl::Duration kLongestWait = absl::Hours(1);  // that is predicted
-constexpr double kOutputMemory = 32;                     // requests
+constexpr absl::Duration kLongestWait = absl::Hours(1);  // the longest prediction
+constexpr double kOutputMemory = 32;                     // requests in the mean of the output
 
 }  // namespace
 

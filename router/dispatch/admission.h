@@ -19,14 +19,14 @@
 
 namespace baton {
 
-// Thread-safe. Outlives its tickets. `now` is SteadyNow().
+// Thread-safe. Outlives its tickets. `now` is the event loop's time.
 class Admission {
  public:
   struct Limits {
     uint32_t requests = 1024;
-    uint64_t bytes = uint64_t{64} << 20;  // of the requests as received
-    // Before a worker takes the request. People wait that long for a first word; who was told to
-    // come again knows more than who waits longer.
+    uint64_t bytes = uint64_t{64} << 20;  // bytes of all waiting requests, as received
+    // How long a request may wait until a worker takes it. People wait that long for a first word;
+    // a client that is told to come again knows more than one that waits longer.
     absl::Duration max_queue_time = absl::Seconds(10);
   };
 
@@ -54,9 +54,9 @@ class Admission {
 
     // The prompt is tokenised: what the request costs is known.
     void SetTokens(uint64_t tokens);
-    // It got its workers, whose promise it waits for now.
+    // The request got its workers, and waits until one has reserved its blocks.
     void GotWorkers(absl::Time now);
-    // It was taken up, or has ended.
+    // A worker has taken the request up, or it has ended.
     void Release();
 
    private:
@@ -84,11 +84,11 @@ class Admission {
   uint64_t ExpectedTokens(uint64_t prompt_tokens, uint32_t max_tokens, uint32_t choices) const;
   const Limits& limits() const { return limits_; }
   std::optional<double> TokensPerSecond(absl::Time now) const;
-  // Of a small request that names no user, with priority 0.
+  // The predicted wait of a small request that names no user and has priority 0.
   absl::Duration PredictedWait(absl::Time now) const;
   uint32_t waiting_requests() const;
   uint64_t waiting_bytes() const;
-  uint64_t waiting_tokens() const;  // of those without workers
+  uint64_t waiting_tokens() const;  // tokens of requests that have no workers yet
 
  private:
   absl::Status CheckRoom(const Newcomer& newcomer, absl::Time now) const

@@ -185,7 +185,7 @@ void Dispatcher::Sweep() {
   const absl::Time now = parts_.loop.Now();
   const absl::Duration most = parts_.admission.limits().max_queue_time;
   const auto time_left = [&](const FairQueue::Entry& entry) {
-    if (entry.resumed) return absl::InfiniteDuration();  // it was promised an answer
+    if (entry.resumed) return absl::InfiniteDuration();  // its client has a part of the answer
     const RequestSpec& spec = requests_.at(entry.number).spec;
     return std::min(spec.received + most, spec.deadline) - now;
   };

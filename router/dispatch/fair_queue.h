@@ -78,7 +78,7 @@ class FairQueue {
   void ForgetIdle(Level& level);
   void RemoveFrom(Level& level, const Entry& entry, bool served);
 
-  const size_t max_idle_tenants_;  // of each priority
+  const size_t max_idle_tenants_;  // bound for each priority
   std::map<uint64_t, Entry> entries_;
   std::set<std::pair<int32_t, uint64_t>> resumed_;  // (priority, number)
   std::map<int32_t, Level> levels_;

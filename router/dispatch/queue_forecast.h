@@ -36,7 +36,7 @@ class DrainRate {
 
  private:
   bool known() const;
-  double SecondsSinceLast(absl::Time now) const;  // of time in which somebody waited
+  double SecondsSinceLast(absl::Time now) const;  // seconds in which somebody waited
 
   bool somebody_waits_ = false;
   absl::Time since_ = absl::InfinitePast();         // it is so, or a request left
@@ -65,9 +65,9 @@ class Backlog {
   std::map<int32_t, Level> levels_;
 };
 
-// Of those that wait, whoever will not get a worker within what `time_left` says even if the queue
-// is served at twice the rate: a forecast for who has waited already has to be sure. Without a rate
-// only time that has passed counts. In the order of being served.
+// The waiting requests that will not get a worker within what `time_left` says, even if the queue
+// is served at twice the rate: a forecast for requests that have waited already has to be sure.
+// Without a rate only time that has passed counts. In the order of being served.
 std::vector<uint64_t> WhoIsTooLate(
     const FairQueue& queue, std::optional<double> tokens_per_second,
     absl::FunctionRef<absl::Duration(const FairQueue::Entry&)> time_left);

@@ -23,11 +23,12 @@ class CircuitBreaker {
   bool Takes(absl::Time now) const { return !open() || now >= open_until_; }
   bool open() const { return failures_ >= kFailures; }
 
-  // The worker is given a request; returns what Failed is to be told of it. REQUIRES: Takes(now).
+  // The worker is given a request. Returns what Failed is to be told if it fails. REQUIRES:
+  // Takes(now).
   uint64_t Begin(absl::Time now);
-  // It did something useful.
+  // The worker did something useful.
   void Succeeded() { failures_ = 0; }
-  // The request of that Begin failed by the worker's fault (see IsWorkersFault).
+  // The request for which Begin returned `begun` failed by the worker's fault (IsWorkersFault).
   void Failed(uint64_t begun, absl::Time now);
 
  private:

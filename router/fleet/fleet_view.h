@@ -24,8 +24,8 @@ struct FleetSummary {
   // worker takes alone; 0: none is ready.
   uint32_t longest_of_pairs = 0;
   uint32_t longest_of_decode = 0;
-  std::string kv_cache_dtype;  // of a ready decode worker
-  uint32_t block_size = 0;     // tokens, as kv_cache_dtype
+  std::string kv_cache_dtype;  // the KV type of a ready decode worker
+  uint32_t block_size = 0;     // tokens in a block of the same worker
   std::string problem;         // why known workers are not used; empty: nothing is wrong
 
   // A request could be served.

@@ -31,7 +31,7 @@ class GenerationServiceImpl final : public ReceivingService<v1::GenerationServic
     RouterMetrics& metrics;
     Disaggregation disaggregation;
   };
-  // `deadline`: of a request whose client gave none.
+  // `deadline` is for requests whose clients gave none.
   GenerationServiceImpl(const Parts& parts, absl::Duration deadline);
 
   // From now on new requests are refused as those of a router that shuts down.

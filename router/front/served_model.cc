@@ -37,7 +37,7 @@ std::string FileTypeName(uint64_t file_type) {
   }
 }
 
-// Of a request for the tokens of one text.
+// Checks a request for the tokens of one text.
 template <typename Request>
 EncodeOptions EncodeOptionsOf(const Request& request) {
   return {.add_special_tokens = !request.has_add_special_tokens() || request.add_special_tokens(),

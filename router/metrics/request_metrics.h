@@ -32,10 +32,10 @@ class RequestMetrics {
   void PromptTokens(uint64_t computed, uint64_t cached);
   void FirstToken(absl::Duration since_received);
   void NextToken(absl::Duration since_last_token);
-  void PerOutputToken(absl::Duration mean);  // of one request, its first token left out
+  void PerOutputToken(absl::Duration mean);  // the mean over one request's tokens after its first
   void Queued(absl::Duration in_router, absl::Duration at_prefill, absl::Duration at_decode);
   void Computed(absl::Duration prefill, absl::Duration decode);
-  // leg: prefill, decode.
+  // An attempt follows one that broke at `leg`: prefill or decode.
   void Retried(const std::string& leg);
   void Disconnected();
 

@@ -32,7 +32,7 @@ class RouterMetrics final : public RequestObserver {
   void SetUp(const std::string& worker, const std::string& role, bool up);
   // The worker failed in a row and is given one request at a time.
   void SetCircuitOpen(const std::string& worker, const std::string& role, bool open);
-  // So many pages of its prefix cache are known to placement.
+  // So many pages of the worker's prefix cache are known to placement.
   void SetPrefixPages(const std::string& worker, const std::string& role, size_t pages);
   void Selected(const std::string& worker, PlacementPolicy policy);
 

@@ -29,7 +29,7 @@ void LinkEstimates::Succeeded(uint64_t prefill, uint64_t decode, uint64_t bytes,
 
 void LinkEstimates::Failed(uint64_t prefill, uint64_t decode, absl::Time now) {
   Link& link = Heard({prefill, decode});
-  if (now < link.bad_until) return;  // of those that were on their way when it broke
+  if (now < link.bad_until) return;  // the hand-off was on its way when the link broke
   link.failures = std::min(link.failures + 1, 16);
   link.bad_until = now + std::min(kFirstPause * (int64_t{1} << (link.failures - 1)), kLongestPause);
 }

@@ -30,7 +30,7 @@ struct Ranked {
   int tier = 0;           // whatever the cost
   double cost = 0;        // seconds
   uint32_t cached = 0;    // tokens
-  uint32_t requests = 0;  // of the worker
+  uint32_t requests = 0;  // requests that the worker has
 };
 
 // The reports are up to 250 ms old, what this router gave and got back since is not in them.
@@ -67,7 +67,7 @@ class Chooser {
   struct Partner {
     std::optional<size_t> with_room;  // the best that takes a prompt
     std::optional<size_t> best;       // whether or not
-    // Of with_room: kFine, kAvoided (it broke the request), kBadLink.
+    // How much speaks against with_room: kFine, kAvoided (it broke the request), kBadLink.
     int reluctance = kFine;
   };
   std::vector<Ranked> RankPrefill() const;
@@ -111,7 +111,7 @@ class Chooser {
   const absl::Span<const WorkerSnapshot> prefill_;
   const absl::Span<const WorkerSnapshot> decode_;
   const LinkLookup link_;
-  double fastest_ = 0;  // of the prefill workers, tokens/s
+  double fastest_ = 0;  // tokens/s of the fastest prefill worker
 };
 
 std::vector<Ranked> Chooser::RankPrefill() const {
@@ -236,7 +236,7 @@ Placement Chooser::Choose() const {
     return {.outcome = Outcome::kWait, .prefill = {}, .decode = {}};
   }
   Placement result;
-  int reluctance = kBadLink + 1;  // of the result
+  int reluctance = kBadLink + 1;  // reluctance towards the result
   for (const Ranked& d : RankDecode()) {
     const WorkerSnapshot& worker = decode_[d.index];
     const Partner partner = FindPartner(worker, prefill);

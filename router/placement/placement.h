@@ -32,26 +32,26 @@ struct WorkerSnapshot {
   uint32_t block_size = 0;     // tokens
   uint32_t total_blocks = 0;   // 0: unknown
   uint64_t kv_bytes_per_token = 0;
-  // As it reports, up to 250 ms ago:
+  // What the worker reported, up to 250 ms ago:
   uint32_t free_blocks = 0;
   uint32_t queued_tokens = 0;       // to be prefilled
   uint32_t reported_sequences = 0;  // waiting and running
-  // Given to it by this router and not ended:
+  // What this router gave it and has not ended:
   uint32_t own_sequences = 0;
-  uint32_t own_arriving = 0;       // of those, prompts of which are computed elsewhere
-  uint32_t own_prompts = 0;        // of those, with a prompt that it has not computed yet
-  uint32_t own_postponed = 0;      // of those, whose decode workers have no memory for them so far
-  uint32_t own_prompt_tokens = 0;  // of those prompts, that it does not hold
-  // Given to it by this router since it reported, less what has ended since:
+  uint32_t own_arriving = 0;       // sequences whose prompts are computed elsewhere
+  uint32_t own_prompts = 0;        // sequences whose prompts it has not computed yet
+  uint32_t own_postponed = 0;      // prompts whose decode workers have no memory so far
+  uint32_t own_prompt_tokens = 0;  // tokens of own_prompts that it does not hold
+  // What this router gave it since that report, less what has ended since:
   int32_t sequences_since = 0;
   int64_t prompt_tokens_since = 0;       // to be prefilled there
   uint32_t tokens_since = 0;             // only given: they take its memory
   double prefill_tokens_per_second = 0;  // measured; 0: not yet
   bool takes_requests = true;            // false: it failed too often lately
-  uint32_t cached_tokens = 0;            // of this request's prompt, as far as it announced them
+  uint32_t cached_tokens = 0;            // tokens of this request's prompt that it holds
 };
 
-// It is long enough for the request.
+// The worker is long enough for the request.
 inline bool Fits(const WorkerSnapshot& worker, const WorkerNeeds& needs) {
   const uint64_t stored = uint64_t{worker.total_blocks} * worker.block_size;
   return worker.max_model_len >= needs.max_total_tokens &&
@@ -88,7 +88,7 @@ struct Placement {
   std::optional<size_t> decode;
 };
 
-// Of a pair, by worker ids: prefill, decode.
+// The link of a pair, by the ids of its prefill and its decode worker.
 using LinkLookup = absl::FunctionRef<LinkEstimate(uint64_t, uint64_t)>;
 inline LinkEstimate UnknownLink(uint64_t, uint64_t) { return {}; }
 

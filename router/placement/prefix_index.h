@@ -20,7 +20,7 @@ namespace baton {
 class PrefixIndex {
  public:
   struct Bounds {
-    size_t pages = size_t{1} << 20;  // of all workers together; each may have an equal part
+    size_t pages = size_t{1} << 20;  // pages of all workers; each may have an equal part
     size_t pages_of_worker = size_t{1} << 17;
   };
   // What one message says of a worker's pages.
@@ -32,7 +32,7 @@ class PrefixIndex {
   };
   struct Hit {
     uint32_t worker = 0;
-    uint32_t tokens = 0;  // of the prompt, from its beginning, whole pages
+    uint32_t tokens = 0;  // whole pages from the beginning of the prompt
     friend bool operator==(const Hit&, const Hit&) = default;
   };
 
@@ -66,7 +66,7 @@ class PrefixIndex {
   const Bounds bounds_;
   absl::flat_hash_map<uint32_t, Worker> workers_;
   absl::flat_hash_map<uint64_t, Holders> holders_;  // [page]
-  size_t total_ = 0;                                // of all workers' pages
+  size_t total_ = 0;                                // pages of all workers
 };
 
 }  // namespace baton

@@ -19,7 +19,8 @@ namespace baton {
 class ReadyWorkers {
  public:
   enum class Role { kPrefill, kDecode };
-  // Of each identity and role, beside those that are named: fewer are all candidates.
+  // Candidates of each identity and role, beside those that are named; where there are fewer
+  // workers, all of them are.
   static constexpr size_t kCandidates = 8;
 
   // What a worker holds of the request's prompt.
@@ -38,8 +39,8 @@ class ReadyWorkers {
   // After own_prompts or takes_requests may have changed. Unknown ids are ignored.
   void Changed(uint64_t id);
 
-  // For Place. Of each identity those that could serve the request: some that `turn` draws, for
-  // round robin those whose turn it is; those that hold most of the prompt; the one that is
+  // Candidates for Place, which could serve the request. Of each identity: some that `turn` draws,
+  // for round robin those whose turn it is; those that hold most of the prompt; the one that is
   // preferred. Where all have enough queued, some of these, so that Place says to wait.
   Candidates Choose(const WorkerNeeds& needs, absl::Span<const Held> held,
                     const PlacementOptions& options, uint64_t turn) const;

@@ -16,7 +16,7 @@
 
 namespace baton {
 
-inline constexpr int kSimWorkers = 3;  // of each kind
+inline constexpr int kSimWorkers = 3;  // workers of each kind
 
 // A worker of the cluster; prefill workers come first.
 struct SimWorkerId {
@@ -83,7 +83,7 @@ class ControlNetwork {
   struct Link {
     Service service;
     bool connected = false;
-    uint64_t epoch = 0;  // of the connection
+    uint64_t epoch = 0;  // which connection of the link this is
     Micros to_worker_blocked_until = 0;
     Micros to_router_blocked_until = 0;
     Micros slow_until = 0;

@@ -11,7 +11,7 @@
 
 namespace baton {
 
-using Micros = int64_t;  // of virtual time, from 0
+using Micros = int64_t;  // microseconds of virtual time, from 0
 
 class EventQueue {
  public:

@@ -12,7 +12,7 @@
 namespace baton {
 
 enum class Fault {
-  // Of a message on its way, by chance.
+  // These strike a message on its way, by chance.
   kLoseRequest,
   kLoseAnswer,
   kDoubleRequest,
@@ -25,10 +25,10 @@ enum class Fault {
   kTruncate,
   kReplayOnSameStream,   // an old message of the same push
   kReplayOnOtherStream,  // an old message of another attempt
-  kReplayedOpen,         // of this attempt, on a stream of its own
+  kReplayedOpen,         // an open of this attempt again, on a stream of its own
   kForgedOpen,           // with another capability
   kLateDelivery,         // what was on its way arrives after a cut was noticed
-  // Of a worker's inside, by chance.
+  // These strike the inside of a worker, by chance.
   kSlowCopy,
   kFailedCopy,
   kStaleSource,   // bytes change after their CRC was made
@@ -36,7 +36,7 @@ enum class Fault {
   kLostCancel,    // the router's cancellation never arrives
   kOtherModel,    // a prefill worker that runs something else
   kOtherShape,
-  // Of a request, by chance.
+  // These strike a request, by chance.
   kDeadline,
   kDeadlyPrompt,  // whoever computes it dies
   kDeadlyOutput,
@@ -44,11 +44,11 @@ enum class Fault {
   kCut,
   kHalfCut,        // one side notices, the other much later
   kBlackHole,      // what is sent vanishes, nobody is told for a while
-  kPartitionPair,  // of a prefill and a decode worker; the router sees both
+  kPartitionPair,  // between a prefill and a decode worker; the router sees both
   kOneWayPair,
   kCrashPrefill,
   kCrashDecode,
-  kSilentCrashPrefill,  // of its machine: nobody is told
+  kSilentCrashPrefill,  // its machine is lost: nobody is told
   kSilentCrashDecode,
   kQuickRestartPrefill,  // before anybody notices
   kQuickRestartDecode,
@@ -70,7 +70,7 @@ enum class Fault {
   kUnlistedDecode,
   kAllDecodeGone,
   kRollingRestart,
-  kLinkCut,        // of the router and a worker
+  kLinkCut,        // a connection of the router to a worker breaks
   kLinkPartition,  // half-open: both wait for keepalive
   kLinkOneWay,
   kLinkSlow,
@@ -90,8 +90,8 @@ inline constexpr Micros kRollingRestartTime = 16'000'000;
 struct TimedFault {
   Micros at = 0;
   Fault fault = Fault::kCut;
-  uint64_t choice = 0;  // of the target
-  Micros duration = 0;  // of crashes, pauses, black holes, pressure
+  uint64_t choice = 0;  // chooses the target
+  Micros duration = 0;  // how long crashes, pauses, black holes and pressure last
 };
 
 // Each kind is on in some seeds only, so that no fault hides another.

@@ -23,7 +23,7 @@ namespace baton {
 struct SimRequest {
   struct Choice {
     std::vector<int32_t> output;         // to an end token or max_tokens
-    std::unique_ptr<KvContent> content;  // of prompt and output
+    std::unique_ptr<KvContent> content;  // KV of prompt and output
   };
   int index = 0;
   std::vector<int32_t> prompt;
@@ -65,7 +65,7 @@ struct Sim {
   uint64_t trace = 0;     // a hash of everything that happened, in order
   std::string violation;  // the first; empty: none
   std::map<uint64_t, std::unique_ptr<SimRequest>> requests;  // by the low half of their ids
-  int deaths = 0;  // of workers, and stops that look the same
+  int deaths = 0;  // deaths of workers, and stops that look the same
   // A worker computes what kills it; set by whoever can kill.
   std::function<void(bool is_prefill, int worker)> kill_worker;
 

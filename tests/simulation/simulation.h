@@ -17,7 +17,7 @@
 namespace baton {
 
 struct SimResult {
-  std::string violation;  // of I1 to I6; empty: none
+  std::string violation;  // what broke of I1 to I6; empty: nothing
   uint64_t trace = 0;     // equal for equal seeds
   Micros healed_at = 0;
   Micros rested_at = 0;
