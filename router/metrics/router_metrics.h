@@ -20,7 +20,7 @@
 
 namespace baton {
 
-// Borrows Metrics and Admission. Up() and below: on the loop's thread only.
+// Borrows Metrics and Admission. SetUp and all below it: on the loop's thread only.
 class RouterMetrics final : public RequestObserver {
  public:
   RouterMetrics(Metrics& metrics, const Admission& admission);
@@ -28,7 +28,7 @@ class RouterMetrics final : public RequestObserver {
   // From any thread: a request that was refused, at the door or before it had a worker.
   void Refused(const absl::Status& status);
 
-  // How many workers of each target are ready; Selected counts a placement.
+  // Whether the worker may be used; Selected counts that it was given an attempt.
   void SetUp(const std::string& worker, const std::string& role, bool up);
   // The worker failed in a row and is given one request at a time.
   void SetCircuitOpen(const std::string& worker, const std::string& role, bool open);
