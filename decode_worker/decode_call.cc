@@ -171,7 +171,7 @@ void DecodeCall::OnStart(const internal::v1::DecodeStart& start) {
   registered_ = true;
   if (outbox_.ended()) return;
   local_ = start.prefill_locally();
-  exact_ = PromisesBits(options_.shape.numerics());
+  exact_ = Numerics(options_.shape.numerics()).bits_are_equal();
   if (!local_) {
     push_config_ = PushConfig(options_, engine_.cache().layout(), engine_.model_config().vocab_size,
                               spec, *request);

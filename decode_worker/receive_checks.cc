@@ -95,7 +95,7 @@ absl::StatusOr<PushTerms> CheckOpen(const ReceiveConfig& config, const PushOpen&
   const std::string numerics = StoredNumerics(open.shape(), terms.wire, config.shape);
   BATON_RETURN_IF_ERROR(CheckPageHashes(config, open, numerics));
   const bool own_numerics = numerics == config.shape.numerics();
-  terms.exact = own_numerics && PromisesBits(numerics);
+  terms.exact = own_numerics && Numerics(numerics).bits_are_equal();
   if (!own_numerics) terms.numerics = numerics;
   return terms;
 }

@@ -5,6 +5,7 @@
 #include "absl/synchronization/notification.h"
 
 #include "common/base/random.h"
+#include "common/protocol/identity.h"
 #include "router/calls/grpc_rpcs.h"
 #include "router/request/errors.h"
 

@@ -33,8 +33,4 @@ class Numerics {
   std::string name_;
 };
 
-inline bool PromisesBits(const std::string& numerics) {
-  return Numerics(numerics).bits_are_equal();
-}
-
 }  // namespace baton

@@ -26,6 +26,11 @@ std::string ShortHex(const std::string& digest) { return ToHex(digest).substr(0,
 
 }  // namespace
 
+const char* RoleName(internal::v1::WorkerRole role) {
+  if (role == internal::v1::WORKER_ROLE_PREFILL) return "prefill";
+  return role == internal::v1::WORKER_ROLE_DECODE ? "decode" : "unknown";
+}
+
 absl::Status CheckSameIdentity(const internal::v1::ModelIdentity& ours,
                                const internal::v1::ModelIdentity& theirs) {
   const auto mismatch = [&](absl::string_view field, absl::string_view here,

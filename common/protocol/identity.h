@@ -5,8 +5,12 @@
 #include "absl/status/status.h"
 
 #include "baton/internal/v1/common.pb.h"
+#include "baton/internal/v1/worker.pb.h"
 
 namespace baton {
+
+// "prefill", "decode" or "unknown".
+const char* RoleName(internal::v1::WorkerRole role);
 
 // FAILED_PRECONDITION with reason MODEL_MISMATCH if the identities differ. It names the first field
 // that differs and spells out both identities.

@@ -19,6 +19,7 @@
 #include "common/flags/flags.h"
 #include "common/handoff/kv_wire_choice.h"
 #include "common/net/bulk_tuning.h"
+#include "common/protocol/identity.h"
 #include "common/rpc/limits.h"
 #include "common/worker/banner.h"
 #include "common/worker/convert.h"
@@ -29,10 +30,6 @@ namespace {
 // How long the last calls may take. Blocks come back after the step in flight; slices come back
 // when a silent peer is given up, within 3 s.
 constexpr absl::Duration kLastCallTimeout = absl::Seconds(4);
-
-const char* RoleName(internal::v1::WorkerRole role) {
-  return role == internal::v1::WORKER_ROLE_PREFILL ? "prefill" : "decode";
-}
 
 }  // namespace
 

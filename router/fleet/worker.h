@@ -19,9 +19,6 @@
 
 namespace baton {
 
-// "prefill" or "decode".
-std::string RoleName(internal::v1::WorkerRole role);
-
 // One target and the worker behind it. A worker that restarts gets a new id. Owned by
 // WorkerRegistry, touched on the loop's thread only.
 struct Worker {
@@ -54,5 +51,8 @@ struct Worker {
            state == internal::v1::WORKER_STATE_READY;
   }
 };
+
+// What placement knows of a worker by what it says of itself.
+WorkerSnapshot DescribeWorker(const internal::v1::WorkerInfo& info);
 
 }  // namespace baton

@@ -27,26 +27,6 @@ absl::Status WorkerLost(const std::string& what) {
                        {.reason = kReasonWorkerLost, .stage = "", .worker = "", .metadata = {}});
 }
 
-// What of its info placement knows.
-WorkerSnapshot DescribeWorker(const internal::v1::WorkerInfo& info) {
-  const internal::v1::KvShape& shape = info.shape();
-  WorkerSnapshot worker;
-  worker.identity = info.identity().SerializeAsString();
-  worker.max_model_len = info.max_model_len();
-  worker.block_size = shape.block_size();
-  worker.total_blocks = info.total_blocks();
-  if (info.role() == WORKER_ROLE_DECODE && worker.total_blocks > 0) {
-    // The last token's K and V are never computed.
-    const uint64_t stored = uint64_t{worker.total_blocks} * worker.block_size + 1;
-    worker.max_model_len = static_cast<uint32_t>(std::min<uint64_t>(worker.max_model_len, stored));
-  }
-  const bool is_byte = shape.dtype() == "int8" || shape.dtype() == "fp8";
-  const uint64_t element_bytes = is_byte ? 1 : shape.dtype() == "f32" ? 4 : 2;
-  worker.kv_bytes_per_token =
-      2 * uint64_t{shape.layers()} * shape.kv_heads() * shape.head_dim() * element_bytes;
-  return worker;
-}
-
 // What is wrong with a worker that says so of itself; empty: nothing is.
 std::string WhyNeverUsed(const WorkerTarget& target, const internal::v1::WorkerInfo& info,
                          const std::string& tokenizer_digest) {
@@ -79,11 +59,6 @@ void TakeLoad(const internal::v1::WorkerLoad& load, WorkerSnapshot& seen) {
 }
 
 }  // namespace
-
-std::string RoleName(internal::v1::WorkerRole role) {
-  if (role == WORKER_ROLE_PREFILL) return "prefill";
-  return role == WORKER_ROLE_DECODE ? "decode" : "unknown";
-}
 
 WorkerRegistry::WorkerRegistry(EventLoop& loop, Fleet& fleet, FleetView& view, Options options)
     : loop_(loop), fleet_(fleet), view_(view), options_(std::move(options)) {}

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/protocol/identity.h"
 #include "common/rpc/duration.h"
 
 namespace baton {

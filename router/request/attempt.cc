@@ -40,7 +40,7 @@ bool Attempt::OutputsExact() const {
   // One worker alone is as exact as its numerics promise. Whether a hand-off was exact the decode
   // worker says when it commits, and again at its end if it lives to say it.
   return decodes() ? hand_off_exact().value_or(true) && calls.decode_exact
-                   : PromisesBits(workers.prefill_numerics);
+                   : Numerics(workers.prefill_numerics).bits_are_equal();
 }
 
 std::optional<size_t> Attempt::Find(uint32_t choice) const {

@@ -44,7 +44,7 @@ const std::string& NumericsOfPrompt(const WorkersChosen& workers) {
 
 bool RequestState::Continues(const WorkersChosen& workers) const {
   if (numerics.empty()) return true;
-  return NumericsOfPrompt(workers) == numerics && PromisesBits(numerics);
+  return NumericsOfPrompt(workers) == numerics && Numerics(numerics).bits_are_equal();
 }
 
 void RequestState::TellWorkers(const WorkersChosen& workers) {
