@@ -12,7 +12,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 # Files (with an extension) and folders (with a slash at the end) between backticks; * stands for any characters of a name.
 FOLDERS = "bench|client|common|decode_worker|deploy|docs|prefill_worker|proto|router|scripts|tests"
 PATH = re.compile(rf"`((?:{FOLDERS})/(?:[\w./*-]*(?:\.\w+|/))?)`")
-RECORDS = ("docs/planted_bugs.md",)  # of a run; they name the files of that time
+RECORDS = ("docs/planted_bugs.md",)  # pages that record a run and name the files of that time
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 

@@ -17,12 +17,12 @@ from cluster import Cluster, Failure, request
 from disturb import Disturber
 
 TRACE = pathlib.Path(__file__).parent.parent / "data" / "traces" / "mooncake_conversation_scaled.csv"
-PAGE = 8  # tokens that an id of the trace stands for
-CLIENTS = 12  # requests at once, where load is not given as a rate
+PAGE = 8  # tokens of one page number of the trace
+CLIENTS = 12  # requests that run at once, unless the load is given as a rate
 DEADLINE_S = 300
-GAP_S = 0.5  # shorter ones are not looked at
+GAP_S = 0.5  # shorter gaps between tokens are ignored
 PROGRESS_S = 15
-LOAD = 0.8  # of what was served undisturbed, while every worker is restarted in turn
+LOAD = 0.8  # rate while workers are restarted in turn, as a share of the rate served undisturbed
 
 
 def load_requests(count, seed):
@@ -41,7 +41,7 @@ def load_requests(count, seed):
 
 
 class Outcome:
-    """What one client saw of its stream. `retries`: it asks anew where its router is gone."""
+    """What one client saw of its stream. With `retries` it sends the request again if its router is gone."""
 
     def __init__(self, stub, made, retries=False):
         self.retried = 0
@@ -53,9 +53,9 @@ class Outcome:
             time.sleep(0.05)
 
     def serve(self, stub, made):
-        """Whether it did not fail."""
+        """Reads the stream to its end; returns whether it did not fail."""
         self.ids, self.failure, self.timings, self.usage = [], None, None, None
-        self.gaps, last = [], time.time()  # (from, until) of the longer ones
+        self.gaps, last = [], time.time()  # gaps: (begin, end) of those of GAP_S and more
         self.longest_gap_s = 0
         try:
             for response in stub.Generate(made, timeout=DEADLINE_S):

@@ -24,7 +24,7 @@ given_ports = set()
 
 
 def free_port():
-    """One that no outgoing connection is given, so that a server that is restarted finds it still free."""
+    """A port outside the range of outgoing connections, so that a restarted server finds it still free."""
     while True:
         port = random.randrange(10000, 32000)
         with socket.socket() as s:
@@ -73,7 +73,7 @@ class Server:
                      f"--metrics-listen=127.0.0.1:{self.metrics_port}", *args]
         self.log = tempfile.NamedTemporaryFile(prefix=f"{binary}-", suffix=".log", delete=False)
         self.process = None
-        self.environment = {}  # beside our own
+        self.environment = {}  # variables in addition to our own
 
     @property
     def address(self):
@@ -84,7 +84,7 @@ class Server:
                                         env={**os.environ, **self.environment})
 
     def stop(self, timeout_s=10):
-        """SIGTERM; the exit code."""
+        """Sends SIGTERM and returns the exit code."""
         if self.process.poll() is None:
             self.process.terminate()
         try:
@@ -131,7 +131,7 @@ class Cluster:
     def __init__(self, prefill=1, decode=1, worker_args=(), decode_args=(), router_args=(), credentials=None,
                  with_links=False, routers=1):
         model = MODEL
-        self.credentials = credentials  # of the client's channel; None: plain text
+        self.credentials = credentials  # credentials of the client's channel; None: plain text
         worker = [f"--model={model}", "--threads=1", *worker_args]
         self.prefill = [Server("baton-prefill-worker", *worker) for _ in range(prefill)]
         self.decode = [Server("baton-decode-worker", *worker, *decode_args) for _ in range(decode)]
@@ -163,7 +163,7 @@ class Cluster:
         return self
 
     def channel_to(self, router):
-        """One that finds a router that was restarted at once, not after a backoff."""
+        """A channel that finds a restarted router at once, without a backoff."""
         options = [(f"grpc.{which}_reconnect_backoff_ms", 100) for which in ("initial", "min", "max")]
         return (grpc.secure_channel(router.address, self.credentials, options) if self.credentials
                 else grpc.insecure_channel(router.address, options))
@@ -171,7 +171,7 @@ class Cluster:
     def wait_ready(self):
         for server in self.servers:
             wait_until(server.serving, READY_TIMEOUT_S, f"{server.argv[0]} ready\n{server.log_text()}")
-        # The router may serve before it knows all of them: a decode worker prefills too.
+        # The router is ready before it knows all workers: one decode worker suffices, which can prefill too.
         for router in self.routers:
             wait_until(lambda: router.serving("all_workers"), READY_TIMEOUT_S,
                        f"the router knows its workers\n{router.log_text()}")
@@ -196,7 +196,7 @@ class Cluster:
         self.wait_ready()
 
     def wait_idle(self, timeout_s=5):
-        """Every block and every promise of one is back on every worker."""
+        """Waits until every block and every reservation is back on every worker."""
         def idle():
             return not any(w.metric("baton_kv_cache_blocks", state=state)
                            for w in [*self.prefill, *self.decode] for state in ("used", "promised"))
@@ -256,7 +256,7 @@ class Failure:
 
 
 def failure(stub, made, timeout_s=30):
-    """How a request fails; it must."""
+    """The Failure of a request, which must fail."""
     try:
         responses = list(stub.Generate(made, timeout=timeout_s))
     except grpc.RpcError as error:

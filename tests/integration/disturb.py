@@ -29,9 +29,9 @@ class Disturber(threading.Thread):
         self.random = random.Random(seed)
         self.ended = threading.Event()
         self.done, self.exit_codes = collections.Counter(), collections.Counter()
-        self.stopped = []  # (when, worker), seconds of time.time()
-        self.asleep = []  # workers that are stopped
-        self.back_s = []  # from the router's start until it is ready
+        self.stopped = []  # (time.time(), worker) of each SIGSTOP
+        self.asleep = []  # workers that are stopped now
+        self.back_s = []  # seconds from each start of the router until it was ready
 
     def run(self):
         if self.work == self.rolling:
@@ -90,7 +90,7 @@ class Disturber(threading.Thread):
     def everybody_is_up(self):
         try:
             up = self.cluster.router.metric("baton_worker_up")
-        except (OSError, AssertionError):  # it does not listen yet, or knows of none
+        except (OSError, AssertionError):  # the router does not listen yet, or knows no worker
             return False
         return up == len(self.cluster.prefill) + len(self.cluster.decode)
 
@@ -111,5 +111,5 @@ class Disturber(threading.Thread):
 
 
 def timestamp(text):
-    """Of a log's line, in seconds of time.time()."""
+    """The time of a line of the log, in seconds of time.time()."""
     return datetime.datetime.fromisoformat(text).timestamp()

@@ -18,7 +18,7 @@ def table():
 
 
 class Failpoints:
-    """Of one Server, which starts with them from now on. `plan` is armed whenever it starts."""
+    """The failpoints of one Server, which starts with them from now on. `plan` is armed whenever it starts."""
 
     def __init__(self, server, plan=""):
         self.server = server

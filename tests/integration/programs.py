@@ -5,7 +5,7 @@ from cluster import BIN
 
 
 def run(*args, stdin=None, timeout_s=120, **options):
-    """The program args[0], run to its end. `stdin`: what is piped to it; None: nothing."""
+    """Runs the program args[0] to its end. `stdin` is piped to it; None: nothing."""
     given = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}
     output = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.run([str(BIN / args[0]), *args[1:]], timeout=timeout_s, **given, **{**output, **options})

@@ -20,8 +20,8 @@ def generate():
              f"--plugin=protoc-gen-grpc_python={plugin}"]
             + [str(p) for p in protos if not p.is_relative_to(PROTO / "google") and not p.is_relative_to(PROTO / "grpc")]
         )
-        # Of the two packages that installed libraries own (google, grpc) only the messages, with the names of modules
-        # changed, so that they do not hide the libraries.
+        # The packages google and grpc belong to installed libraries. Their protos get messages only, in modules of other
+        # names, so that they do not hide the libraries.
         for source, name in ((PROTO / "google/rpc/status.proto", "google_rpc_status"),
                              (PROTO / "google/rpc/error_details.proto", "google_rpc_error_details"),
                              (PROTO / "grpc/health/v1/health.proto", "grpc_health_v1"),

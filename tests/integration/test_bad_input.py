@@ -59,7 +59,7 @@ def test_a_bad_field_is_named(cluster, field, arguments):
 def test_bytes_that_are_no_request_are_refused_by_field(cluster):
     failure(cluster.stub, request(prompt=""))
     before = cluster.router.metric("baton_requests_total")
-    raw = cluster.channels[0].unary_stream("/baton.v1.GenerationService/Generate")  # bytes, as other languages' clients send
+    raw = cluster.channels[0].unary_stream("/baton.v1.GenerationService/Generate")  # sends bytes, as clients in any language can
     good = request(prompt="graess", stop=["a", "bb"]).SerializeToString()
     for made, fields in ((good.replace(b"graess", b"gr\xfc\xdfe!"), ["prompt"]),
                          (good.replace(b"bb", b"\xc3b"), ["sampling_params.stop[1]"]),

@@ -32,7 +32,7 @@ def fleet():
 
 @pytest.fixture(scope="module")
 def right():
-    """Without a hand-off."""
+    """The right answer, computed without a hand-off."""
     with Cluster(prefill=1, decode=1, router_args=["--disaggregate=never"]) as cluster:
         done = completes(cluster.stub, made())
         assert all(c.timings.local_prefill for c in done)
@@ -45,10 +45,10 @@ def right():
 def test_choices_are_handed_over_in_one_push_and_equal_those_of_a_local_prefill(fleet, right):
     done = completes(fleet.stub, made())
     assert [list(c.token_ids) for c in done] == right
-    assert len({tuple(ids) for ids in right}) == CHOICES  # they differ
+    assert len({tuple(ids) for ids in right}) == CHOICES  # all choices differ
     timings = done[0].timings
     assert not timings.local_prefill and timings.exact and timings.attempts == 1
-    assert timings.kv_transfer_bytes == 90 * 23040  # the prompt once
+    assert timings.kv_transfer_bytes == 90 * 23040  # the prompt's KV crossed only once
     assert [c.HasField("usage") for c in done] == [False] * (CHOICES - 1) + [True]
     usage = done[-1].usage
     assert usage.prompt_tokens == 90

@@ -7,7 +7,7 @@ import pytest
 
 from cluster import Cluster, complete, request, wait_until
 
-LATE_S = 2  # of a step and a poll, on a machine that does other things too; docs/cancel.md has figures
+LATE_S = 2  # most seconds that a step and a poll take on a machine that does other things too
 
 salts = itertools.count()
 
@@ -39,7 +39,7 @@ def passes(cluster, asked, deadline_s, is_there=lambda: True):
 
 
 def test_in_the_queue(pair):
-    first = pair.stub.Generate(made(2500, 500))  # takes most of the decode worker's blocks
+    first = pair.stub.Generate(made(2500, 500))  # this request takes most of the decode worker's blocks
     wait_until(lambda: pair.used_blocks()[0] > 0, 5, "the first is served")
     passes(pair, made(2000, 10), 0.3, lambda: pair.router.metric("baton_requests_waiting") > 0)
     assert pair.prefill[0].metric("baton_requests_running") == 1, "the second reached no prefill worker"
@@ -53,9 +53,9 @@ def test_in_the_prefill(pair):
 
 
 def test_in_the_transfer(pair):
-    pair.links[0].set("up", bytes_per_second=300e3)  # 100 tokens, 2.3 MB, take some seconds
+    pair.links[0].set("up", bytes_per_second=300e3)  # the 2.3 MB of 100 tokens take some seconds
     passes(pair, made(100, 10), 2, lambda: pair.decode[0].metric("baton_kv_transfer_inflight") > 0)
-    pair.wait_idle(3 + LATE_S)  # the link is still slow: what it holds goes with its connection
+    pair.wait_idle(3 + LATE_S)  # the link is still slow, but its connection ends with all that it holds
     pair.links[0].heal()
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from cluster import Cluster, Failure, failure, request, wait_until
 
-GRACE_S = 2  # --shutdown-timeout; half of it before, what still runs is ended
-SHORT, LONG = 20, 700  # output tokens that a worker has done well within half of GRACE_S, and never has
+GRACE_S = 2  # seconds of --shutdown-timeout; after half of it a server ends what still runs
+SHORT, LONG = 20, 700  # output tokens: a worker finishes SHORT well within half of GRACE_S, and LONG never
 
 salts = itertools.count()
 
@@ -17,7 +17,7 @@ salts = itertools.count()
 def made(length, prompt_tokens=40, seed=0):
     asked = request(ids=[(seed * 37 + i * i) % 40000 + 20 for i in range(prompt_tokens)], stream=True, ignore_eos=True,
                     max_tokens=length, temperature=0.9 if seed % 2 else 0, seed=seed)
-    asked.cache_salt = str(next(salts))  # always computed anew
+    asked.cache_salt = str(next(salts))  # no prefix of the prompt is cached
     return asked
 
 
@@ -126,7 +126,7 @@ def test_a_second_sigterm_ends_a_worker_at_once_and_no_stream_with_it(fleet, rol
     if role == "decode":
         stream.read(5)
     ended = wait_until(lambda: busy(getattr(fleet, role)), 5, "it works on the request")
-    drains_before = ended.log_text().count("draining")  # of the process before it, too
+    drains_before = ended.log_text().count("draining")  # the log also has the lines of earlier processes
     ended.process.send_signal(signal.SIGTERM)
     wait_until(lambda: ended.log_text().count("draining") > drains_before, 1, "it drains")
     ended.process.send_signal(signal.SIGTERM)

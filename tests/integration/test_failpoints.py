@@ -17,16 +17,16 @@ PARTS = {
     "prefill": ("prefill", "send_machine", "data_sender", "kv_buffer", "send_driver", "engine"),
     "decode": ("decode", "attempt_registry", "receive_stream", "receive_machine", "data_receiver", "payload_copier", "engine"),
 }
-# A request whose first token is its last: the hand-off under way is for nothing.
+# Points of a request whose first token is its last, so that the hand-off under way is aborted.
 AT_AN_ABORT = [("prefill", "send_machine.before_abort"), ("decode", "receive_machine.before_abort"),
                ("decode", "receive_machine.before_release"), ("decode", "decode.push_failed"), ("decode", "engine.before_release")]
-# The next attempt finds the one before, whose prefill worker died before it opened its push.
+# Points where the next attempt meets the one before, whose prefill worker died before it opened its push.
 AT_THE_NEXT_ATTEMPT = [("decode", "attempt_registry.before_supersede")]
-# Of lack of blocks, in a test of its own.
+# The point of preemption, which needs a lack of blocks and has a test of its own.
 AT_PREEMPTION = "engine.preempted"
-# No prefill worker receives.
+# Points of receiving, which a prefill worker never reaches.
 NEVER = [("prefill", name) for name in ("engine.before_grant", "engine.before_commit", "engine.committed")]
-DEAD_S = 10  # from the request until the worker is dead
+DEAD_S = 10  # most seconds from the request until the worker is dead
 
 salts = itertools.count()
 WORKERS_POINTS = [(role, name) for role, parts in PARTS.items() for name in table()
@@ -37,7 +37,7 @@ if "BATON_FAILPOINTS_ALL" not in os.environ:
 
 
 def made(sampled, stops_at=None, max_tokens=12):
-    """Two chunks of prompt, nothing of it in a cache."""
+    """A request with a prompt of two chunks, no prefix of which is cached."""
     asked = request(ids=[(i * i) % 40000 + 20 for i in range(100)], ignore_eos=True, max_tokens=max_tokens,
                     temperature=0.9 if sampled else 0, seed=7)
     asked.cache_salt = str(next(salts))
@@ -48,7 +48,7 @@ def made(sampled, stops_at=None, max_tokens=12):
 
 @pytest.fixture(scope="module")
 def pair():
-    """One worker of each kind: what dies is who goes on, once it is back."""
+    """One worker of each kind, so that the worker that died goes on once it is back."""
     cluster = Cluster(worker_args=["--max-num-batched-tokens=64"], router_args=["--disaggregate=always"])
     cluster.points = {server: Failpoints(server) for server in cluster.servers}
     with cluster:
@@ -108,7 +108,7 @@ def test_a_worker_that_dies_at_a_point_changes_no_token(pair, role, name, sample
     assert not done.timings.local_prefill
 
 
-# Where the client goes away, and where a worker refused.
+# Points that are reached when the client goes away, and the one that is reached when a worker refuses.
 AT_A_CANCELLATION = ("router.before_cancel_decode", "router.before_fail")
 AT_A_REFUSAL = "router.attempt_broke"
 

@@ -18,7 +18,7 @@ def test_a_question_is_answered_and_handed_off(cluster):
     assert done.finish_reason == pb.FINISH_REASON_STOP
     assert done.matched_token_id == 2
     assert done.usage.prompt_tokens == 37
-    assert done.usage.completion_tokens == 12  # the ending token counts
+    assert done.usage.completion_tokens == 12  # the token that ends the answer counts
     timings = done.timings
     assert not timings.local_prefill
     assert timings.prefill_worker.startswith("prefill@")
@@ -96,7 +96,7 @@ def test_the_seed_that_was_drawn_is_told_and_repeats_the_answer(cluster):
     made.sampling_params.seed = drawn.seed
     again = complete(cluster.stub, made)
     assert (again.text, again.seed) == (drawn.text, drawn.seed)
-    assert complete(cluster.stub, request(prompt="The", temperature=0, max_tokens=1)).seed != 0  # greedy: drawn too
+    assert complete(cluster.stub, request(prompt="The", temperature=0, max_tokens=1)).seed != 0  # drawn for greedy requests too
 
 
 def test_special_literals_in_chat_content_stay_text(cluster):
@@ -125,7 +125,7 @@ def test_logprobs_come_with_the_tokens(cluster):
     done = complete(cluster.stub, request(chat=QUESTION, temperature=0, max_tokens=3, logprobs=2))
     assert [len(t.top_logprobs) for t in done.logprobs] == [2, 2, 2]
     for token in done.logprobs:
-        assert token.token_id == token.top_logprobs[0].token_id  # greedy: the most likely
+        assert token.token_id == token.top_logprobs[0].token_id  # greedy sampling takes the likeliest token
         assert token.logprob == pytest.approx(token.top_logprobs[0].logprob)
         assert token.logprob < 0
 
@@ -150,7 +150,7 @@ def test_every_server_tells_tools_what_it_serves(cluster):
         for service in services:
             files = reflect(server.address, file_containing_symbol=service).file_descriptor_response.file_descriptor_proto
             pool = descriptor_pool.DescriptorPool()
-            for file in reversed(files):  # what is imported comes after who imports it
+            for file in reversed(files):  # a file comes before the files that it imports
                 pool.Add(descriptor_pb2.FileDescriptorProto.FromString(file))
             assert pool.FindServiceByName(service).methods
         (file, *_) = reflect(server.address, file_by_filename="baton/v1/generation.proto"

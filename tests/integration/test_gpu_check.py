@@ -41,7 +41,7 @@ def test_other_tokens_than_the_cpus_fail(tmp_path):
     programs.mkdir()
     for program in BIN.glob("baton-*"):
         (programs / program.name).symlink_to(program)
-    wrapper = programs / "baton"  # answers each prompt with tokens of its own
+    wrapper = programs / "baton"  # a program that answers each prompt with other tokens
     wrapper.write_text(f"""#!/bin/bash
 if [[ $1 != run ]]; then exec {BIN}/baton "$@"; fi
 echo '{{"token_ids":['$RANDOM,$RANDOM,$RANDOM'],"timings":{{"kv_transfer_bytes":1}}}}'

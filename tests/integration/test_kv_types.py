@@ -5,8 +5,8 @@ import pytest
 from cluster import Cluster, complete, failure, request
 
 PROMPT = [1] + [30 + i % 900 for i in range(199)]
-VALUES = 30 * 2 * 3 * 64  # of one token: layers, K and V, KV heads, head dim
-QUANTISED = VALUES + VALUES // 64 * 4  # bytes of a token in int8 and fp8: a scale of 4 bytes for each head
+VALUES = 30 * 2 * 3 * 64  # values of one token: layers x (K and V) x KV heads x head dim
+QUANTISED = VALUES + VALUES // 64 * 4  # bytes of a token in int8 and fp8: one for each value, 4 for each head's scale
 
 
 def ask(cluster):
@@ -14,7 +14,7 @@ def ask(cluster):
 
 
 def cluster_of(prefill, decode):
-    # A pair that does not fit is answered with another one, for as long as that may take.
+    # The router tries other workers for a pair that does not fit, for this time.
     cluster = Cluster(router_args=["--disaggregate=always", "--resume-timeout=2s"])
     cluster.prefill[0].argv += prefill
     cluster.decode[0].argv += decode
@@ -44,7 +44,7 @@ def test_the_answer_says_what_travelled_and_that_it_is_not_exact(undisturbed, pr
         assert answer.timings.kv_transfer_bytes_resent == 0
         assert not answer.timings.exact
         assert len(answer.token_ids) == 8
-        # What is sampled first comes from the prefill worker's own KV, the second from what travelled.
+        # The first token comes from the prefill worker's own KV, the second from the KV that was sent.
         for ours, theirs in list(zip(answer.logprobs, undisturbed.logprobs))[:2]:
             assert ours.token_id == theirs.token_id
             assert abs(ours.logprob - theirs.logprob) < 0.3
@@ -58,7 +58,7 @@ def test_two_caches_of_one_quantised_type_are_exact_in_it(dtype):
         answer = ask(cluster)
         assert answer.timings.exact and answer.timings.kv_wire_dtype == dtype
         assert answer.timings.kv_transfer_bytes == len(PROMPT) * QUANTISED
-        # A prompt that the decode worker has received whole begins in its own cache: the same tokens.
+        # The decode worker now finds the whole prompt in its own prefix cache and gives the same tokens.
         assert list(ask(cluster).token_ids) == list(answer.token_ids)
         cluster.wait_idle()
 

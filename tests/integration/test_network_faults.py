@@ -14,12 +14,12 @@ import pytest
 
 from cluster import Cluster, Failure, complete, request, wait_until
 
-# Workers hear within 3 s that a peer is silent (a ping each second, two seconds for its answer). All other limits of a
-# transfer are 10 s and more, so a fault found twice within this, in the request's first attempt and in the one that gives up,
-# was found by that.
+# Workers notice within 3 s that a peer is silent (a ping each second, two seconds for its answer). All other limits of a
+# transfer are 10 s or more. So a fault that is found twice within this time, in the request's first attempt and in the one
+# that gives up, was found by the pings.
 SILENCE_S = 9
 RESUME_S = 1
-SLOW = 6e6  # bytes per second: a push of LONG tokens takes a second and more
+SLOW = 6e6  # bytes/s, at which a push of LONG tokens takes more than a second
 LONG = 500
 OUTPUT = 6
 
@@ -42,7 +42,7 @@ salts = itertools.count()
 
 
 def greedy(seed, length):
-    """Never finds a cached prefix: all of its KV cache goes over the link."""
+    """A greedy request without a cached prefix, so that all its KV goes over the link."""
     rng = random.Random(seed)
     made = request(ids=[rng.randrange(17, 49152) for _ in range(length)], max_tokens=OUTPUT, temperature=0,
                    ignore_eos=True)
@@ -95,7 +95,7 @@ def test_a_silent_connection_is_noticed_and_ends_the_request(pair, name, up, dow
         link.set("down", flow=down)
 
     assert_transfer_failed(break_in_mid_push(pair, 10, break_it))
-    pair.wait_idle()  # the fault is still there
+    pair.wait_idle()  # blocks come back although the fault is still there
     failed = outcome(pair, 11, 20)
     assert_transfer_failed(failed)
     pair.wait_idle()
@@ -142,7 +142,7 @@ def test_with_five_percent_of_messages_reset_every_request_gets_its_tokens(pair)
     seeds, link = range(40, 65), pair.links[0]
     right = reference(pair, seeds, 130)
     before = link.stats()
-    link.set("both", resets_per_mib=0.05)  # a message is about 1 MiB
+    link.set("both", resets_per_mib=0.05)  # about one reset in 20 messages of 1 MiB
     succeeded = assert_right_or_typed(pair, seeds, 130, right)
     assert link.stats()["resets"] > before["resets"] and succeeded == len(seeds), succeeded
 
@@ -158,7 +158,7 @@ def test_flipped_bits_never_become_tokens(pair):
 
 def test_a_damaged_page_is_sent_again(pair):
     right = outcome(pair, 99, 200)
-    pair.links[0].command("crash")  # a new connection, whose fourth MiB is in the middle of the push
+    pair.links[0].command("crash")  # makes a new connection, whose fourth MiB is in the middle of the push
     pair.links[0].set("up", flip_at=3 << 20)
     done = complete(pair.stub, greedy(99, 200))
     assert list(done.token_ids) == right and done.timings.kv_transfer_bytes_resent > 0

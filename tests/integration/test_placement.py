@@ -5,7 +5,7 @@ import pytest
 from cluster import Cluster, Server, complete, request, wait_until
 from stubs import rpc
 
-HELD = 192  # whole blocks of 32
+HELD = 192  # tokens that a worker holds: whole blocks of 32
 PAGE = 16
 
 
@@ -42,7 +42,7 @@ def test_a_request_goes_to_the_prefill_worker_that_holds_its_prefix(fleet):
         done = ask(fleet.stub, prompt(kind, tail=0))
         assert done.usage.cached_tokens == 0
         first[kind] = done.timings.prefill_worker
-    # Until its pages are announced nobody is known to hold a prompt, and another worker would come to hold it too.
+    # The router must know who holds the prompt; before its pages are announced it could choose another worker.
     wait_until(lambda: known_pages(fleet, "prefill") == 5 * HELD / PAGE, 5, "the pages are announced")
     for tail in range(1, 6):
         for kind in range(5):
@@ -71,12 +71,12 @@ def test_a_router_that_comes_later_learns_what_the_workers_hold(fleet):
 
 def test_idle_workers_share_prompts_that_are_too_short_to_measure_them_by(fleet):
     """What a worker computed over the last seconds, in most of which it had nothing to do, is not its speed."""
-    router = second_router(fleet)  # which has measured nobody
+    router = second_router(fleet)  # this router has measured no worker yet
     try:
         with grpc.insecure_channel(router.address) as channel:
             stub = rpc.GenerationServiceStub(channel)
             workers = [ask(stub, [1] + [50 + i] * 10).timings.prefill_worker for i in range(80)]
-        assert len(set(workers[40:])) > 1, workers  # in the meantime each has said how it is
+        assert len(set(workers[40:])) > 1, workers  # each worker has reported its load meanwhile
     finally:
         router.kill()
     fleet.wait_idle()
@@ -87,10 +87,10 @@ def test_short_prompts_are_prefilled_where_they_are_decoded_if_told_to():
         short, long = ask(cluster.stub, prompt(1, 0)[:99]), ask(cluster.stub, prompt(2, 0))
         assert short.timings.local_prefill and not long.timings.local_prefill
         cluster.wait_idle()
-        # The decode worker holds all but 8 tokens of it: those are computed there.
+        # The decode worker holds all but 8 tokens of the prompt, and computes those itself.
         wait_until(lambda: known_pages(cluster, "decode") >= (96 + HELD) / PAGE, 5, "the pages are announced")
         assert ask(cluster.stub, prompt(2, 1)).timings.local_prefill
-        # Whatever the length when there is nobody else.
+        # A prompt of any length is computed there if there is no prefill worker.
         cluster.prefill[0].kill()
         wait_until(lambda: ask(cluster.stub, prompt(3, 0)).timings.local_prefill, 5, "local without prefill workers")
 
@@ -105,10 +105,10 @@ def test_every_policy_spreads_unrelated_requests(policy):
 
 def test_a_decode_worker_that_no_hand_off_reaches_is_left_alone_for_a_while():
     with Cluster(prefill=1, decode=2, router_args=["--disaggregate=always"], with_links=True) as cluster:
-        # The router reaches all of them, and Watch is fine.
+        # Only the link between two workers is broken: the router reaches all workers, and Watch works.
         cluster.links[0].command("refuse on")
         cluster.links[0].command("crash")
         attempts = [ask(cluster.stub, prompt(kind, 0)).timings.attempts for kind in range(40, 70)]
         assert max(attempts) > 1, "it was tried"
-        assert sum(count > 1 for count in attempts) <= 6, attempts  # otherwise half of them
+        assert sum(count > 1 for count in attempts) <= 6, attempts  # half of them if the pair were not avoided
         cluster.wait_idle()

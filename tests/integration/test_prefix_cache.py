@@ -4,7 +4,7 @@ import pytest
 from cluster import Cluster, complete, request
 
 PROMPT = [1] + [30 + i % 900 for i in range(199)]
-HELD = 192  # whole blocks of 32, never the last token
+HELD = 192  # tokens found in a cache: whole blocks of 32, never the last token
 BYTES_PER_TOKEN = 23040
 
 
@@ -23,7 +23,7 @@ def test_the_same_prompt_again_is_cached_and_answered_the_same(dtype):
         assert list(second.token_ids) == list(first.token_ids)
         assert second.logprobs == first.logprobs
         assert second.timings.exact
-        # What the decode worker holds is not sent.
+        # Pages that the decode worker holds are not sent.
         token_bytes = BYTES_PER_TOKEN * (2 if dtype == "f32" else 1)
         assert first.timings.kv_transfer_bytes == len(PROMPT) * token_bytes
         assert first.timings.kv_transfer_bytes_saved == 0

@@ -63,7 +63,7 @@ def test_a_prompt_survives_the_death_of_its_prefill_worker(fleet):
     asked = made(2, prompt_tokens=3000, stream=False)
     asked.sampling_params.max_tokens = 3
     expected = complete(fleet.stub, asked).token_ids
-    asked.cache_salt = "another"  # computed anew
+    asked.cache_salt = "another"  # no prefix of the prompt is cached
     call = fleet.stub.Generate(asked, timeout=60)
     victim = wait_until(lambda: busy(fleet.prefill), 5, "the prefill has begun")
     victim.kill()

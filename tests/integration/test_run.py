@@ -82,7 +82,7 @@ def test_a_drawn_seed_is_told_and_draws_the_same_again(ask):
 
 
 def test_the_limit_of_tokens_gives_way_to_a_context_that_leaves_fewer(ask):
-    done = ask("--stats", "--stop", " ", "--raw", "word " * 120)  # of 600 tokens
+    done = ask("--stats", "--stop", " ", "--raw", "word " * 120)  # the prompt has 600 tokens
     assert done.returncode == 0 and b"max_tokens" not in done.stderr, done.stderr
 
 
@@ -196,7 +196,7 @@ class ChatOnTerminal:
         os.write(self.terminal, text.encode())
 
     def read(self, stream):
-        """All that has come from it."""
+        """Everything that the terminal has shown so far."""
         while data := stream.read():
             self.seen[stream] += data
         return self.seen[stream].decode()

@@ -54,7 +54,7 @@ class Serve:
         return found
 
     def cpus(self):
-        """Those of all workers, each as often as one has it."""
+        """The CPUs of all workers, each as often as a worker has it."""
         return sorted(cpu for cpus in self.pinned().values() for cpu in cpus)
 
     def others_have_its_cpus(self):
@@ -130,7 +130,7 @@ def test_check_config_of_serve_asks_each_part():
 
 def test_one_page_has_the_metrics_of_every_part(served):
     page = served.metrics_page()
-    families = {}  # {part: names}
+    families = {}  # part -> names of its metric families
     for name, part in re.findall(r'^(\w+)\{part="([^"]+)".*\} \S+$', page, re.MULTILINE):
         families.setdefault(part, set()).add(name)
     assert set(families) == {"router", "prefill-0", "decode-0"}
@@ -163,7 +163,7 @@ def test_workers_compute_on_cpus_of_their_own(served):
         pytest.skip("another server of Baton has them")
     assert len(served.pinned()) == 2 and len(set(served.cpus())) == len(served.cpus())
     assert run(["baton", "run"], "--server", served.address, "-n", "2", "Hello").returncode == 0
-    # Its first step pins a worker's threads.
+    # A worker pins its threads in its first step.
     assert any(str(cpu) in threads_of(pid) for pid, cpus in served.pinned().items() for cpu in cpus)
 
 

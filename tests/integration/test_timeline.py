@@ -5,12 +5,12 @@ import pytest
 
 from cluster import Cluster, complete, request
 
-TOKEN_BYTES = 23040  # f16: 2 x 30 layers x 3 heads x 64 x 2 bytes
-# What no part accounts for: the calls between the processes, detokenising, and how late a thread is woken up on a machine
-# that the workers keep busy.
+TOKEN_BYTES = 23040  # bytes of a token's KV in f16: 2 x 30 layers x 3 heads x 64 x 2 bytes
+# Time outside all durations: calls between the processes, detokenising, and threads that wake up late on a busy machine.
 GAP_S = 0.05
 GAP_RATIO = 0.05
-# Two workers' clocks measure neighbouring parts: the decode worker may begin before the prefill worker has heard of it.
+# The clocks of two workers measure neighbouring durations, which may overlap: the decode worker may begin before the prefill
+# worker has heard of the commit.
 OVERLAP_S = 0.02
 
 
