@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Cancels requests at random times on a prefill and a decode worker with the real model, and tells how long the work went on and
-# when the last block was back:
+# Cancels requests at random times on a prefill and a decode worker with the real model. Prints how long the work went on and
+# when the last block was back.
 #   scripts/cancel.sh [CANCELS, default 10000] [tiny: on the tests' model, where a step takes no time]
 # Builds what is missing first.
 set -euo pipefail

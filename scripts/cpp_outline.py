@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
-# Comments and literals; the ' of 1'000 begins none.
+# Matches comments and literals. The ' in 1'000 does not begin a literal.
 TOKEN = re.compile(
     r"//[^\n]*|/\*.*?\*/"
     r'|R"(?P<mark>[^\s()\\]*)\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"'
@@ -32,8 +32,8 @@ class Definition:
     first_line: int
     lines: int
     is_function: bool = False
-    is_class: bool = False  # the body of `owner`
-    owner: str = ""  # the outermost class that it is or, standing outside that, belongs to
+    is_class: bool = False  # this is the body of `owner`
+    owner: str = ""  # the outermost class that this is, or to which it belongs if it stands outside
 
 
 def includes(text):
@@ -71,7 +71,7 @@ class _Outline:
     def __init__(self, code):
         self.code = code
         self.line_ends = [match.start() for match in re.finditer("\n", code)]
-        self.closing = {}  # by the position of an opening brace
+        self.closing = {}  # position of an opening brace -> position of its closing brace
         opened = []
         for match in re.finditer("[{}]", code):
             if match.group() == "{":
@@ -98,7 +98,7 @@ class _Outline:
             elif match.group() == "{":
                 closing = self.closing.get(match.start(), end)
                 position = closing + 1
-                # A comma or brace behind it: it initialises a member or one of several variables.
+                # If a comma or brace follows, the braces initialise a member or one of several variables.
                 if depth == 0 and not GOES_ON.match(self.code, position):
                     yield start, match.start(), closing
                     start = position

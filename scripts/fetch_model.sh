@@ -28,6 +28,6 @@ PY
     echo "fetch_model: $name has SHA-256 $got, expected $sha256: the download is damaged, try again" >&2
     exit 2
   fi
-  mv "$work/$name" "$model"  # the last step, so that a cut download never looks whole
+  mv "$work/$name" "$model"  # the last step, so that an incomplete download is never taken for the file
 fi
 echo "$model"

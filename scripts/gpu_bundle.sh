@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Packs programs, their shared libraries, the GPU tests and scripts/gpu_check.sh into a folder and an archive that run on any
-# x86-64 Linux with glibc 2.36 or newer and an NVIDIA driver. cuBLASLt, ten times as large as all of it, is not in it: the
-# programs find it there (a CUDA Toolkit, or Python's package nvidia-cublas) or say where they looked.
+# x86-64 Linux with glibc 2.36 or newer and an NVIDIA driver. cuBLASLt is not packed, since it is ten times as large as the
+# rest: the programs find it on the machine (a CUDA Toolkit, or Python's package nvidia-cublas) or say where they looked.
 #   scripts/gpu_bundle.sh [architectures, as BATON_CUDA_ARCHITECTURES; default 90a-real]
 # Writes build/baton-gpu/ and build/baton-gpu.tar.xz (tar -xf, or where there is no xz python3 -m tarfile -e); ends with 1
-# where the archive is larger than 60 MiB or needs something that is not in it.
+# if the archive is larger than 60 MiB or needs something that it does not have.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,7 +21,7 @@ if [[ -z $nvcc ]]; then
   echo "gpu_bundle: no nvcc in PATH or /usr/local/cuda/bin; install the CUDA Toolkit, 12.4 or newer" >&2
   exit 2
 fi
-# As scripts/test.sh compiles it, so that ccache has most of it.
+# The build has the options of scripts/test.sh, so that ccache has most of it.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 cmake --preset cuda -DCMAKE_BUILD_TYPE=RelWithDebInfo -DBATON_BENCH_UNCHECKED=ON -DBATON_CUDA_ARCHITECTURES="$architectures" \
   -DCMAKE_CUDA_COMPILER="$nvcc" -DCMAKE_CUDA_FLAGS="-Werror all-warnings" >/dev/null
@@ -47,7 +47,7 @@ Needs an NVIDIA driver for CUDA $("$nvcc" --version | sed -n 's/.*release \([0-9
 nvidia-cublas. Everything else is in lib/.
 EOF
 
-# What glibc, the loader and the driver give is the machine's own.
+# The libraries of glibc, the loader and the driver are taken from the machine.
 machines_own='^(ld-linux.*|libc|libm|libmvec|libdl|librt|libpthread|libresolv|libutil|libanl|libnsl|libnss_.*|libcuda|libnvidia.*)\.so'
 ldd "$bundle"/bin/* "$bundle"/tests/gpu_* | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
   while read -r library; do
@@ -57,12 +57,12 @@ ldd "$bundle"/bin/* "$bundle"/tests/gpu_* | awk '$2 == "=>" && $3 ~ /^\// { prin
 strip --strip-unneeded "$bundle"/bin/* "$bundle"/tests/gpu_* "$bundle"/lib/*
 
 tar -C "$bundle/.." --sort=name --owner=0 --group=0 -cf - baton-gpu |
-  xz --lzma2=preset=1,dict=64MiB >"$archive"  # a dictionary that reaches from one program's kernels to the next one's
+  xz --lzma2=preset=1,dict=64MiB >"$archive"  # large enough to find one program's kernels again in the next
 bytes=$(stat -c %s "$archive")
 libraries=("$bundle"/lib/*)
 echo "$archive: $((bytes / 1024)) KiB packed, $(du -sk "$bundle" | cut -f1) KiB unpacked, ${#libraries[@]} libraries"
 
-# As another machine sees it: unpacked elsewhere, nobody's environment.
+# Tests the archive as on another machine: unpacked elsewhere and with an empty environment.
 elsewhere=$(mktemp -d)
 trap 'rm -rf "$elsewhere"' EXIT
 tar -C "$elsewhere" -xf "$archive"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Checks the CUDA backend on a machine with a GPU, and measures it, in under 8 minutes: the kernels' tests, tiny models, a
 # router with a prefill and a decode worker on one GPU, compute-sanitizer where it is found, the benchmarks. Runs in a folder
-# of scripts/gpu_bundle.sh, or beside a build. Ends with 1 if something was wrong, not if something could not be run.
+# of scripts/gpu_bundle.sh, or beside a build. The exit code is 1 if something was wrong, but not if something could not run.
 #   scripts/gpu_check.sh [--device cuda|cpu] [--out FOLDER] [--bin FOLDER] [--tests FOLDER] [--seconds 460]
-# --device cpu tries the script itself where no GPU is. Writes FOLDER/report.txt, report.json and a log of each row.
+# --device cpu tests the script itself without a GPU. Writes FOLDER/report.txt, FOLDER/report.json and a log for each row.
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -41,20 +41,20 @@ mkdir -p "$out" || exit 2
 out=$(cd "$out" && pwd)
 bin=$(cd "$bin" && pwd)
 tests=$(cd "$tests" 2>/dev/null && pwd || echo "$tests")
-cd "$root" || exit 2  # the tests find tests/data from here
+cd "$root" || exit 2  # tests look for tests/data from here
 tiny=$root/tests/data/tiny
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/gpu_check.XXXXXX") || exit 2
 end=$((SECONDS + seconds))
-# The servers' addresses and models are this script's; nobody else's settings reach them.
+# The servers get their addresses and models from this script only, so settings of the environment are removed.
 while IFS= read -r name; do unset "$name"; done < <(compgen -e | grep '^BATON_')
 
-# --- Rows: what was run, what came of it.
+# --- Rows of the report: what was run, and its result.
 
 rows_text=()
 rows_json=()
 failures=0
 
-json_text() {  # any text as a JSON string
+json_text() {  # prints any text as a JSON string
   local text=${1//\\/\\\\}
   text=${text//\"/\\\"}
   text=${text//$'\n'/\\n}
@@ -118,7 +118,7 @@ machine="an unknown machine"
 trap finish EXIT
 trap 'row gpu_check interrupted failed "by a signal"; exit 1' TERM INT
 
-# limited LIMIT LOG COMMAND...: its exit status; 124 when it took longer, 125 when no time was left to begin.
+# limited LIMIT LOG COMMAND...: runs the command and returns its exit status; 124 if it took longer, 125 if no time was left.
 limited() {
   local limit=$1 log=$2 left=$((end - SECONDS))
   shift 2
@@ -130,7 +130,7 @@ limited() {
   timeout -k 5 "$limit" "$@" >"$log" 2>"$log.err" </dev/null
 }
 
-last_words() {  # of a log: its last line that says something
+last_words() {  # prints the last line of a log that is not empty
   cat "$1" "$1.err" 2>/dev/null | grep -v '^[[:space:]]*$' | tail -n 1 | cut -c 1-600
 }
 
@@ -156,7 +156,7 @@ check_machine() {
   fi
 }
 
-# Why stages that need a GPU cannot be run; empty where they can.
+# The reason why stages that need a GPU cannot run; empty if they can.
 no_gpu=
 probe_gpu() {
   if [[ $device == cpu ]]; then
@@ -179,7 +179,7 @@ probe_gpu() {
 
 # --- The kernels' tests.
 
-# A program of tests/gpu, at most LIMIT seconds: gpu_test STAGE NAME LIMIT
+# gpu_test STAGE NAME LIMIT: runs a program of tests/gpu for at most LIMIT seconds.
 gpu_test() {
   local stage=$1 name=$2 program=$tests/gpu_$2_test log=$out/$2_test.log begin=$SECONDS status
   if [[ ! -x $program ]]; then
@@ -204,7 +204,7 @@ gpu_test() {
 
 # --- A router, a prefill and a decode worker.
 
-# serve LIMIT LOG ARGUMENTS...: starts them; their address is in $address. 1 when they do not get ready.
+# serve LIMIT LOG ARGUMENTS...: starts the servers and puts their address into $address. 1 if they do not become ready.
 address=
 serve() {
   local limit=$1 log=$2 stop_at
@@ -230,7 +230,7 @@ serve() {
 prompts=("hello world" "The quick brown fox jumps over the lazy dog" "a" "one two three four five six seven eight nine ten"
   "Once upon a time there was a small machine that wanted to know how the story ends, and so it asked")
 
-# ask FOLDER: the answers to all prompts, one JSON object each in FOLDER/*.json
+# ask FOLDER: sends all prompts and writes the answers into FOLDER/*.json, one JSON object each.
 ask() {
   local i
   mkdir -p "$1"
@@ -243,8 +243,8 @@ ask() {
 answer_tokens() { sed -n 's/.*"token_ids":\[\([0-9,]*\)\].*/\1/p' "$1" | tr ',' ' '; }
 timing() { sed -n "s/.*\"$2\":\([0-9.eE+-]*\)[,}].*/\1/p" "$1"; }
 
-# end_to_end NAME MODEL LEAST_PERCENT ARGUMENTS...: the tokens of the device's workers beside those of the CPU's; at least
-# that part must agree, each answer up to its first difference.
+# end_to_end NAME MODEL LEAST_PERCENT ARGUMENTS...: compares the tokens of the device's workers with those of the CPU's. At
+# least LEAST_PERCENT must agree, counted in each answer up to its first difference.
 end_to_end() {
   local name=$1 model=$2 least=$3 begin=$SECONDS folder=$out/end_to_end_$1 i j where on same=0 all=0
   shift 3
@@ -323,7 +323,7 @@ sanitize() {
     125) row sanitizer "$tool $name" skipped "no time was left" ;;
     99) row sanitizer "$tool $name" failed "$(grep -h 'SUMMARY' "$log" | tail -n 1 | sed 's/^=* *//'); see ${log##*/}" $took ;;
     *)
-      # The tool itself may not work here: then it says so before the first test.
+      # If the tool itself does not work here, it says so before the first test.
       if grep -qi 'not supported\|unable to\|failed to initialize\|Internal Sanitizer Error' "$log" "$log.err"; then
         row sanitizer "$tool $name" skipped "the tool does not work here: $(last_words "$log")" $took
       else
@@ -335,7 +335,7 @@ sanitize() {
 
 # --- Benchmarks.
 
-# bench NAME LIMIT COMMAND...: its JSON goes into the report. 1, with a row, where it did not run.
+# bench NAME LIMIT COMMAND...: puts the command's JSON into the report. Writes a row and returns 1 if it did not run.
 bench() {
   local name=$1 limit=$2 log=$out/bench_$1.json begin=$SECONDS status
   shift 2
@@ -345,7 +345,7 @@ bench() {
     local why
     why=$(last_words "$log")
     if [[ $status -eq 124 ]]; then why="not done after $((SECONDS - begin)) s"; fi
-    # 70: a CUDA error. From 128 on: a signal, though not that of the limit.
+    # 70 is a CUDA error. 128 and more is a signal, but not that of the limit.
     local verdict=skipped
     if [[ $status -eq 70 || ($status -ge 128 && $status -ne 137) ]]; then verdict=failed; fi
     row bench "$name" "$verdict" "status $status: $why" $((SECONDS - begin))
@@ -355,7 +355,7 @@ bench() {
   return 0
 }
 
-# value FILE TEST FIELD [BATCH [DEPTH]]: of a result of `baton bench engine --json`
+# value FILE TEST FIELD [BATCH [DEPTH]]: prints a field of a result of `baton bench engine --json`.
 value() {
   awk -v test="$2" -v field="$3" -v batch="${4:-1}" -v depth="${5:-0}" '
     { gsub(/[",]/, ""); key = $1; sub(/:$/, "", key) }
@@ -363,7 +363,7 @@ value() {
     key == field && t == test && d == depth && b == batch { print $2; exit }' "$1"
 }
 
-# target NAME VALUE UNIT AT_LEAST BETTER: a row of the table of docs/benchmarks/gpu.md. BETTER: higher or lower.
+# target NAME VALUE UNIT AT_LEAST BETTER: writes a row of the table of docs/benchmarks/gpu.md. BETTER is higher or lower.
 target() {
   local verdict
   if [[ -z $2 ]]; then
@@ -377,10 +377,10 @@ target() {
 
 no_target() { row target "$1" skipped "$2"; }
 
-# A figure of the middle of several: median FIGURES...
+# median FIGURES...: prints the median.
 median() { printf '%s\n' "$@" | sort -g | awk '{ v[NR] = $1 } END { if (NR) print v[int((NR + 1) / 2)] }'; }
 
-# The 8B shape's file, 16 GB that several benchmarks read, is written while the tests run.
+# The file of the 8B shape, which several benchmarks read, has 16 GB. It is written while the tests run.
 model_8b=
 begin_writing_8b() {
   local room
@@ -462,7 +462,8 @@ bench_attention() {
   fi
 }
 
-# hand_off NAME LEAST_PERCENT ARGUMENTS...: exposed transfer of 2,000-token prompts by the time to the first token
+# hand_off NAME LEAST_PERCENT ARGUMENTS...: measures the exposed transfer of 2,000-token prompts, divided by the time to first
+# token.
 hand_off() {
   local name=$1 least=$2 folder=$out/hand_off_$3 begin=$SECONDS i shares=() text
   shift 3
@@ -480,7 +481,7 @@ hand_off() {
     return
   fi
   for ((i = 0; i < 6; ++i)); do
-    # A prompt of its own each time: about a token for each letter.
+    # Each prompt is different, and has about one token for each letter.
     text=$(awk -v seed="$i" 'BEGIN { srand(seed + 1); for (j = 0; j < 2000; ++j) printf "%c", 99 + int(rand() * 24) }')
     limited 20 "$folder/$i.json" "$bin/baton" run --server="$address" --raw --temperature=0 -n 4 --json "$text" || break
     if ((i > 0)); then  # the first one warms up
@@ -533,7 +534,7 @@ else
 fi
 no_target "generation beside Hugging Face" "takes longer than this script may: bench/compare_hugging_face.py"
 no_target "batching beside Hugging Face" "takes longer than this script may: bench/compare_hugging_face.py"
-# Last: a tool that makes kernels ten to a hundred times slower takes what time is left.
+# compute-sanitizer comes last: it makes kernels ten to a hundred times slower and takes the time that is left.
 sanitize memcheck rows '*' 40
 sanitize memcheck attention '*MoreShapes*' 40
 sanitize racecheck attention 'Shapes/CudaAttention.Is*' 60

@@ -76,7 +76,7 @@ def class_lines(files, outlines):
                 bodies[definition.owner].append(path)
     lines = collections.Counter()
     for path, definitions in outlines.items():
-        # Several classes may have one name: the nearest is meant.
+        # If several classes have one name, a definition belongs to the nearest.
         near = dict.fromkeys(includes(files[path]), 1) | {path.rpartition(".")[0] + ".h": 2, path: 3}
         for definition in definitions:
             places = bodies.get(definition.owner, [])

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that are missing. Needs root or sudo only when something is missing.
-#   scripts/install_deps.sh          what building and running needs
-#   scripts/install_deps.sh --test   and what the test suite needs
+#   scripts/install_deps.sh          installs what building and running needs
+#   scripts/install_deps.sh --test   also installs what the test suite needs
 set -euo pipefail
 
 packages=(

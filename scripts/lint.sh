@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Checks what a machine can tell of the style: the format of all C++ sources, all Python and shell scripts, and with
-# clang-tidy the C++ files that changed. Goes through all of it, then exits with 1 where something is to be mended.
+# Checks what a program can check of the style: the format of all C++ sources, all Python and shell scripts, and with
+# clang-tidy the C++ files that changed. Runs all checks, then exits with 1 if something is to be mended.
 #   scripts/lint.sh                the changed files are those that differ from the merge base with main (scripts/tidy.py)
 #   scripts/lint.sh --base REF     those that differ from REF
 #   scripts/lint.sh --all          every file (an hour on 2 cores)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-files() {  # those of the patterns that git tracks or would add, each ended by a zero byte
+files() {  # prints the files of the patterns that git tracks or would add, each ended by a zero byte
   git ls-files -z --cached --others --exclude-standard -- "$@" | while IFS= read -r -d '' file; do
     [[ ! -f $file ]] || printf '%s\0' "$file"
   done

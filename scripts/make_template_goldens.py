@@ -60,7 +60,7 @@ CONVERSATIONS = {
     "none_at_all": [],
 }
 
-# One construct each; rendered with the conversation "literals".
+# Snippets of one construct each, which are rendered with the conversation "literals".
 SNIPPETS = r"""
 {{ 1 + 2 * 3 - 4 }} {{ 7 // 2 }} {{ -7 // 2 }} {{ 7 % 3 }} {{ -7 % 3 }} {{ 7 / 2 }} {{ 6 / 2 }} {{ 2 - -3 }} {{ +4 }}
 {{ 1.5 + 1 }} {{ 0.1 + 0.2 }} {{ 1e20 }} {{ 1e-5 }} {{ 100000.0 * 10 }} {{ -2.5 // 1 }} {{ -2.5 % 2 }} {{ 1 / 3 }}
@@ -187,7 +187,7 @@ a{%- raw %} {{ x }} {% endraw -%} b
 {{ a ? b : c }}
 """.strip("\n").split("\n")
 
-# Where the interpreter is narrower than jinja2 on purpose; the tests expect it to refuse these when it compiles them.
+# Templates that the interpreter refuses on purpose, though jinja2 takes them. The tests expect that it does not compile them.
 REFUSED = [
     "{{ 2 ** 3 }}",
     "{{ 1 < 2 < 3 }}",

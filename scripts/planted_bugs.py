@@ -18,7 +18,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUGS = ROOT / "tests" / "planted_bugs"
 TIMEOUT_S = 120
-# Enough to notice; the whole thousand would take longer than the build.
+# Enough seeds of the simulation to notice a bug; the whole thousand would take longer than the build.
 ENVIRONMENT = {"BATON_SIM_SEEDS": "300"}
 
 
@@ -118,7 +118,7 @@ def main():
     options = parser.parse_args()
     every = [Bug(path) for path in sorted(BUGS.glob("*.bug"))]
     bugs = [bug for bug in every if bug.name.startswith(tuple(options.names or [""]))]
-    for bug in bugs:  # all of them, before any time is spent
+    for bug in bugs:  # all bugs are checked before time is spent on building
         bug.planted((ROOT / bug.file).read_text())
 
     scratch = options.scratch.resolve()

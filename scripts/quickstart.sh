@@ -9,7 +9,7 @@ scripts/install_deps.sh
 if [[ ! -f build/release/build.ninja ]]; then
   cmake --preset release >/dev/null
 fi
-# ninja's own progress line; quiet when there is nothing to build.
+# Shows ninja's progress line, and nothing if there is nothing to build.
 # shellcheck disable=SC2143  # grep -q would end ninja in the middle of a line
 if [[ -n $(ninja -C build/release -n baton baton-router baton-prefill-worker baton-decode-worker |
              grep -v 'no work to do' | grep -v 'Entering directory') ]]; then
@@ -18,7 +18,7 @@ if [[ -n $(ninja -C build/release -n baton baton-router baton-prefill-worker bat
     baton baton-router baton-prefill-worker baton-decode-worker
 fi
 model=$(scripts/fetch_model.sh)
-# A model this small wanders off when it is sampled, or not told which language to speak.
+# Such a small model rambles if it is sampled with a high temperature, or is not told which language to use.
 exec build/release/bin/baton run --model "$model" --disaggregate always --temperature 0 \
   --system "You are a helpful assistant. Answer briefly and in English." \
   "${@:-What is the capital of France?}"

@@ -25,7 +25,7 @@ scripts/install_deps.sh --test
 BATON_TEST_MODEL=$(scripts/fetch_model.sh)
 export BATON_TEST_MODEL
 
-# One cache for all build folders: an object does not depend on where it is built.
+# All build folders share one cache, since an object does not depend on where it is built.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
 # part TEXT: the part of the run that begins here. How long each took is told at the end.
@@ -68,7 +68,7 @@ toolkit=${nvcc:+$(dirname "$(dirname "$(readlink -f "$nvcc")")")}
 if [[ -n "$toolkit" && -n "$(find -L "$toolkit" -name cublasLt.h -print -quit)" &&
   -n "$(find -L "$toolkit" -name libcudart_static.a -print -quit)" ]]; then
   part "build: cuda, for the oldest architecture and the one of gpu_bundle.sh, warnings are errors"
-  # As the dev build is compiled, so that ccache has all but the backend itself.
+  # Compiled with the options of the dev build, so that ccache has all but the backend itself.
   cmake --preset cuda -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DBATON_CUDA_ARCHITECTURES=80-real;90a-real" \
     -DCMAKE_CUDA_COMPILER="$nvcc" -DCMAKE_CUDA_FLAGS="-Werror all-warnings" >/dev/null
   ninja -C build/cuda baton baton-router baton-prefill-worker baton-decode-worker \

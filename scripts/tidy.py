@@ -24,7 +24,7 @@ import cpp_outline
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "lint"
-# What clang 14 cannot read: std::source_location, which the CUDA shim uses, a newer CPU's name, a constant fma.
+# Things that clang 14 cannot read: std::source_location, which the CUDA shim uses, a newer CPU's name, a constant fma.
 CUDA_SHIM = "tests/support/cuda_shim/include"
 NOT_FOR_CLANG_14 = ("tests/common/base/float_types_test.cc", "tests/common/backend/sampling_math_test.cc")
 
