@@ -28,7 +28,7 @@ class Judge(unittest.TestCase):
             (LLAMA, "off", PREFILL, [100, 100, 5000]),
             (LLAMA, "on", PREFILL, [150, 150, 1]),
             (OPENVINO, "", Test("Q8_0", "pp512"), [200]),
-            (OPENVINO, "", PREFILL, [10000]),  # of another file: not what the row compares
+            (OPENVINO, "", PREFILL, [10000]),  # from another file, which the row does not compare
         ))
         self.assertEqual(row.ratio, 3)
         self.assertEqual((row.peers[LLAMA].value, row.peers[LLAMA].setting), (150, "on"))

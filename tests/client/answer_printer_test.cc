@@ -8,7 +8,7 @@
 namespace baton {
 namespace {
 
-// An answer whose events come one by one, and what is printed of it.
+// An answer whose events come one by one, and the text that is printed of it.
 class AnswerPrinterTest : public ::testing::Test {
  protected:
   AnswerPrinterTest() { testing::internal::CaptureStdout(); }

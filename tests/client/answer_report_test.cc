@@ -35,7 +35,7 @@ Answer MakeAnswer() {
   return answer;
 }
 
-// What came of two choices before the deadline: one whole, one begun.
+// An answer that the deadline ended: of its two choices one is complete and one has begun.
 Answer MakeBroken() {
   Answer answer = MakeAnswer();
   v1::GenerateComplete& begun = answer.choices.emplace_back();

@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// A chat over `input`, whose n-th answer is "answer n".
+// A chat that reads `input` and whose n-th answer is "answer n".
 class ChatTest : public ::testing::Test {
  protected:
   void Talk(const std::string& input, const std::string& system = "") {
@@ -26,7 +26,7 @@ class ChatTest : public ::testing::Test {
     }).Run(in);
     said_ = testing::internal::GetCapturedStderr();
   }
-  // "role: content" of each message of the n-th request.
+  // The messages of the n-th request, each as "role: content".
   std::vector<std::string> Messages(size_t n) const {
     std::vector<std::string> messages;
     for (const v1::ChatMessage& message : asked_[n].chat().messages()) {

@@ -58,7 +58,7 @@ TEST(ChildProcess, DoesNotInheritOurSettings) {
 
 TEST(ChildProcess, InheritsNoDescriptorOfOurs) {
   int ends[2];
-  ASSERT_EQ(pipe(ends), 0);  // as a library opens them
+  ASSERT_EQ(pipe(ends), 0);  // without close-on-exec, as a library may open descriptors
   auto child = Shell(absl::StrCat("test ! -e /proc/self/fd/", ends[0]));
   ASSERT_TRUE(child.ok()) << child.status();
   const auto exit = child->Wait(kLong);
@@ -94,7 +94,7 @@ TEST(ChildProcess, EndsWithItsParent) {
   ASSERT_GT(grandchild, 0);
   kill(parent, SIGKILL);
   waitpid(parent, nullptr, 0);
-  // Not our child: it is gone, or waits as a zombie for whoever reaps orphans here.
+  // The grandchild is gone, or is a zombie that waits for the process that reaps orphans here.
   const auto gone = [grandchild] {
     std::ifstream stat("/proc/" + std::to_string(grandchild) + "/stat");
     std::stringstream text;

@@ -1,4 +1,4 @@
-// That the environment and a TOML file reach every flag of every program.
+// Tests that the environment and a TOML file reach every flag of every program.
 #include "client/commands.h"
 
 #include <cstdlib>
@@ -26,7 +26,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAreArray;
 
-// The servers as their mains add their flags, and all commands of `baton`.
+// The flags of the servers, as their mains add them, and of all commands of `baton`.
 struct Programs {
   struct Program {
     std::string name;
@@ -51,7 +51,7 @@ struct Programs {
   std::vector<Program> all;
 };
 
-// Without dashes: all but --help, --config and arguments without a name.
+// The names of all flags without dashes, except help, config and arguments without a name.
 std::vector<std::string> LongNames(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
@@ -76,7 +76,7 @@ class Variable {
   std::string name_;
 };
 
-// A value that the flag takes from the environment, found from what the errors say.
+// A value that the flag accepts from the environment, found by means of the errors.
 std::string GoodValue(const Programs::Program& program, const std::string& name) {
   for (const char* value : {"1", "64", "65536", "1s", "host:1"}) {
     const Variable variable(name, value);

@@ -15,8 +15,8 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// The `index`th of this process's own numbers, which no machine's CPUs have: what else runs here
-// has claims too.
+// The `index`th CPU number of this process. No machine has such CPUs, so the claims of other
+// processes do not disturb the test.
 int Cpu(int index) { return (getpid() + 1) * 100 + index; }
 
 TEST(CpuClaims, OneHasACpuAtATimeAndGivesItBack) {

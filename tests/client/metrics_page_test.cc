@@ -53,7 +53,7 @@ TEST(MetricsPage, HasEachFamilyOnceWithTheSamplesOfAllParts) {
             "b{part=\"decode-0\"} 3\n");
 }
 
-// The address of a socket of loopback.
+// The address of a bound socket on loopback.
 std::string AddressOf(int fd) {
   sockaddr_in address{};
   socklen_t size = sizeof(address);

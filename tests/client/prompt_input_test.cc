@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A pipe whose writing end is open until Close.
+// A pipe whose writing end stays open until Close.
 class Pipe {
  public:
   Pipe() { EXPECT_EQ(pipe(ends_.data()), 0); }
@@ -39,7 +39,7 @@ class Pipe {
   std::array<int, 2> ends_{};
 };
 
-// The prompt, or the error's message.
+// The prompt, or the message of the error.
 std::string Read(const PromptInput& input) {
   const auto prompt = ReadPrompt(input);
   if (!prompt.ok()) return std::string(prompt.status().message());

@@ -31,7 +31,7 @@ class SamplingFlagsTest : public ::testing::Test {
   FlagSet flags_{"prog", "A test."};
 };
 
-// A model file that recommends these.
+// A model file whose metadata recommends these sampling parameters.
 GgufFile ModelWith(GgufBuilder builder) {
   auto file = GgufFile::Parse(builder.Build(), "model.gguf", GgufFile::Part::kTokenizer);
   return *std::move(file);

@@ -53,7 +53,7 @@ TEST(BenchResult, HoldsEachDecodeAgainstTheMemoryAroundIt) {
                            .limit = BenchResult::Limit::kBandwidth,
                            .work = {.bytes = 1e9},
                            .samples = {10, 40, 30},
-                           .read_gb_s = {20, 50, 100}};  // 0.5, 0.8, 0.3
+                           .read_gb_s = {20, 50, 100}};  // shares 0.5, 0.8 and 0.3
   EXPECT_DOUBLE_EQ(result.Share({.memory_gb_s = 1000, .int8_gops = 1, .float_gflops = 1}), 0.5);
   const BenchResult two{.test = "t",
                         .limit = BenchResult::Limit::kBandwidth,

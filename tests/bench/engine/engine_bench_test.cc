@@ -23,7 +23,7 @@ std::unique_ptr<EngineBench> Load(const std::string& path) {
   return *std::move(bench);
 }
 
-// Multiplications and additions of a row in all layers' products.
+// Multiplications and additions for one row in the matrix products of all layers.
 double LayerOps(const ModelConfig& c) {
   const double attention = 2.0 * c.heads * c.head_dim + 2.0 * c.kv_heads * c.head_dim;
   return 2.0 * c.layers * c.width * (attention + 3.0 * c.feed_forward_width);
@@ -52,14 +52,15 @@ TEST(EngineBench, ReadsTheWeightsOnceAStepAndEachSequencesCache) {
   const double kv_bytes_per_token = 2.0 * 2 * config.layers * config.kv_heads * config.head_dim;
   const double one = bench->DecodeWork(/*depth=*/100, /*steps=*/1, /*sequences=*/1).bytes;
   const double four = bench->DecodeWork(/*depth=*/100, /*steps=*/1, /*sequences=*/4).bytes;
-  // A step attends to the 100 tokens and its own.
+  // A step attends to the 100 tokens before it and to its own.
   EXPECT_DOUBLE_EQ(4 * (four - 101 * kv_bytes_per_token), one - 101 * kv_bytes_per_token);
-  // Packing fills rows up to whole groups, so there may be some more than the operations say.
+  // Packing fills rows up to whole groups, so the weights may have more bytes than the operations
+  // need.
   const double least =
       (LayerOps(config) + 2.0 * config.width * config.vocab_size) / 2 * sizeof(float);
   EXPECT_GE(one, least);
   EXPECT_LT(one, 1.3 * least + 101 * kv_bytes_per_token);
-  // Steps at 100, 101 and 102 tokens: 102 on average, themselves included.
+  // Steps after 100, 101 and 102 tokens attend to 102 on average, their own included.
   EXPECT_DOUBLE_EQ(bench->DecodeWork(100, 3, 1).bytes - one, kv_bytes_per_token);
 }
 
@@ -74,8 +75,8 @@ TEST(EngineBench, RunsEveryTestInAnyOrderAndAgain) {
     EXPECT_GT(bench->Decode(4), absl::ZeroDuration());
     EXPECT_GT(bench->Decode(4), absl::ZeroDuration());
   }
-  // 100 tokens are two chunks of at most 64; the decode at 0 then overwrote all, so that 70 tokens
-  // were two chunks more.
+  // 100 tokens are two chunks of at most 64. The decode at depth 0 then overwrote the prompt, so
+  // that 70 tokens were two more chunks.
   EXPECT_EQ(chunks, 4);
   auto buffers = bench->MakeProductBuffers(32);
   ASSERT_TRUE(buffers.ok()) << buffers.status();
@@ -96,7 +97,7 @@ TEST(EngineBench, TellsTheTimeOfAllLayersWhereASampleOfProductsHasOne) {
                                  .rope_base = 1e4f,
                                  .norm_epsilon = 1e-5f,
                                  .tied = true};
-  constexpr int kRows = 4096;  // one layer's products over them are more than half a sample
+  constexpr int kRows = 4096;  // the products of one layer with these rows exceed half a sample
   const auto file = RandomModelFile::Create(kShape, GgmlType::kQ8_0);
   ASSERT_TRUE(file.ok()) << file.status();
   const auto bench = Load(file->path());
@@ -106,7 +107,7 @@ TEST(EngineBench, TellsTheTimeOfAllLayersWhereASampleOfProductsHasOne) {
   const absl::Time start = SteadyNow();
   const absl::Duration all_layers = bench->Products(*buffers);
   const absl::Duration of_the_call = SteadyNow() - start;
-  // Six times as long as the one layer took, which is next to all that the call did.
+  // The result is six times the time of one layer, which is nearly all of the call.
   EXPECT_GT(all_layers, 2 * of_the_call);
 }
 

@@ -23,7 +23,7 @@ constexpr GgmlType kTypes[] = {GgmlType::kF32,  GgmlType::kF16,  GgmlType::kBf16
                                GgmlType::kQ4_0, GgmlType::kQ4_1, GgmlType::kQ5_0, GgmlType::kQ5_1,
                                GgmlType::kQ4_K, GgmlType::kQ5_K, GgmlType::kQ6_K};
 
-// Two layers of everything that the named shapes have, in sizes that suit every type.
+// A shape of two layers with all that the named shapes have, in sizes that suit every weight type.
 constexpr ModelShape kSmall = {.name = "small",
                                .architecture = "qwen2",
                                .layers = 2,

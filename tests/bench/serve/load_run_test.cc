@@ -59,7 +59,7 @@ TEST_F(LoadRunTest, LatencyIncludesTheWaitForOthersAndDecidesWhatIsGood) {
   EXPECT_GT(classes[0].completed, 10u);
   EXPECT_EQ(classes[0].good, 0u);
   EXPECT_GE(Percentile(classes[0].ttft_ms, 0), 30);
-  // Two at a time: 67 of 200 requests/s.
+  // The workers serve two requests at a time, which is 67 of the 200 requests/s.
   EXPECT_GE(Percentile(classes[0].ttft_ms, 1), 200);
 }
 
@@ -75,7 +75,8 @@ TEST_F(LoadRunTest, RefusalsAndFailuresAreCountedApart) {
   EXPECT_GT(classes[0].failed, 0u);
   EXPECT_EQ(classes[0].refused + classes[0].failed, classes[0].offered);
   EXPECT_EQ(classes[0].refusal_ms.size(), classes[0].refused);
-  for (const auto& [message, count] : classes[0].failures) {  // whoever saw it first
+  // Client and router each have the deadline; either may notice it first.
+  for (const auto& [message, count] : classes[0].failures) {
     EXPECT_THAT(message, testing::HasSubstr("DEADLINE_EXCEEDED"));
   }
   ExpectNothingLeft();

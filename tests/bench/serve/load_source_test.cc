@@ -39,7 +39,7 @@ TEST(LoadSource, ArrivalsAreAPoissonProcessOfTheGivenRate) {
   }
   const double mean = sum / kArrivals;
   EXPECT_NEAR(mean, 1.0 / 50, 0.001);
-  // Of exponential gaps the deviation is the mean.
+  // The standard deviation of exponential gaps is equal to their mean.
   EXPECT_NEAR(std::sqrt(squares / kArrivals - mean * mean), mean, 0.05 * mean);
 }
 

@@ -1,4 +1,4 @@
-// The participants of `baton bench transfer`, each with two real processes.
+// Tests of the participants of `baton bench transfer`, each with two real processes.
 #include "bench/transfer/transfer_bench.h"
 
 #include <gtest/gtest.h>

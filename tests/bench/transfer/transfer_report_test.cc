@@ -50,7 +50,7 @@ TEST(TransferFigure, IsTheMedianOfRateAndOfCpuEachForItself) {
 }
 
 TEST(CheckShare, ComparesOnlyPairsThatWereTakenTogether) {
-  // The machine was twice as fast for the second pair: that is no share of anybody's.
+  // The machine was twice as fast for the second pair, which says nothing about the checks.
   const std::vector<TransferSample> checked = {Sample(1.9, 0.5), Sample(3.8, 0.5),
                                                Sample(1.8, 0.5)};
   const std::vector<TransferSample> unchecked = {Sample(2, 0.5), Sample(4, 0.5), Sample(2, 0.5)};
