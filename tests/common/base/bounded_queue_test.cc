@@ -10,7 +10,7 @@
 namespace baton {
 namespace {
 
-constexpr absl::Duration kLong = absl::Seconds(60);  // only a failure waits this long
+constexpr absl::Duration kLong = absl::Seconds(60);  // only a test that fails waits this long
 
 TEST(BoundedQueue, GivesItemsBackInOrder) {
   BoundedQueue<int> queue(3);
@@ -60,7 +60,7 @@ TEST(BoundedQueue, AfterCloseTakesNothingButGivesWhatItHas) {
   queue.Close();
   EXPECT_EQ(queue.TryPush(2), Pushed::kClosed);
   EXPECT_EQ(queue.Pop(kLong), 1);
-  EXPECT_EQ(queue.Pop(kLong), std::nullopt);  // at once
+  EXPECT_EQ(queue.Pop(kLong), std::nullopt);  // returns at once
 }
 
 TEST(BoundedQueue, CloseWakesEveryWaitingConsumer) {

@@ -44,7 +44,7 @@ std::vector<uint8_t> RandomBytes(size_t size) {
   return bytes;
 }
 
-// Sizes around every change of step: 8, 64, 256, 3 * 128 and 3 * 1024 bytes.
+// Sizes around each size at which the algorithm changes: 8, 64, 256, 3 * 128 and 3 * 1024 bytes.
 TEST(Crc32c, IsTheSameEveryWayForEveryLengthAndSplit) {
   const std::vector<uint8_t> bytes = RandomBytes(4200);
   const uint32_t before = 0x1234567u;

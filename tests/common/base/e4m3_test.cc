@@ -11,7 +11,7 @@
 namespace baton {
 namespace {
 
-// The nearest code by comparing with all of them, the even one of two.
+// The nearest code, found by comparison with all codes; the even one of two.
 uint8_t NearestByAll(double x) {
   int best = 0;
   for (int code = 0; code <= 0x7e; ++code) {

@@ -1,4 +1,4 @@
-// Compiled with the points in, whatever the preset is.
+// Tests of failpoints. This file is compiled with failpoints in every preset.
 #include "common/base/failpoint.h"
 
 #include <signal.h>

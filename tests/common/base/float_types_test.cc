@@ -17,7 +17,7 @@ uint32_t Bits(float value) { return std::bit_cast<uint32_t>(value); }
 bool IsF16Nan(uint32_t half) { return (half & 0x7fffu) > 0x7c00u; }
 bool IsBf16Nan(uint32_t bits) { return (bits & 0x7fffu) > 0x7f80u; }
 
-// What the format says, in double, which holds every half exactly.
+// The value of a half by the format's definition, in double, which represents every half exactly.
 double ValueOfF16(uint32_t half) {
   const int exponent = static_cast<int>((half >> 10) & 31u);
   const int mantissa = static_cast<int>(half & 1023u);
@@ -48,8 +48,8 @@ TEST(F16, EveryHalfComesBackFromF32) {
 }
 
 TEST(F16, NarrowingRoundsToNearestAndTiesToEven) {
-  // Between two neighbours the rounding changes at their middle only, so the middle and the floats
-  // beside it decide.
+  // Between two neighbouring halves the rounding changes only at their middle, so testing the
+  // middle and the floats beside it suffices.
   for (uint32_t low = 0; low < 0x7c00u; ++low) {
     const double next = low + 1 == 0x7c00u ? 65536.0 : ValueOfF16(low + 1);
     const auto middle = static_cast<float>((ValueOfF16(low) + next) / 2);
@@ -93,7 +93,8 @@ TEST(F16, EqualsTheHardware) {
               Bits(HardwareF16ToF32(static_cast<uint16_t>(half))))
         << half;
   }
-  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 127) {  // odd, so low bits vary too
+  // The step is odd, so that low bits vary too.
+  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 127) {
     const auto pattern = static_cast<uint32_t>(bits);
     ASSERT_EQ(F32ToF16(std::bit_cast<float>(pattern)), HardwareF32ToF16(pattern)) << pattern;
   }
@@ -109,7 +110,7 @@ TEST(Bf16, EveryValueWidensToItsUpperHalfAndComesBack) {
 
 TEST(Bf16, NarrowingRoundsToNearestAndTiesToEven) {
   for (uint32_t low = 0; low < kHalves; ++low) {
-    if ((low & 0x7fffu) >= 0x7f80u) continue;  // from the largest finite value the next is infinity
+    if ((low & 0x7fffu) >= 0x7f80u) continue;  // infinities and NaNs have no next value
     const auto narrow = [&](uint32_t below) {
       return F32ToBf16(std::bit_cast<float>((low << 16) | below));
     };

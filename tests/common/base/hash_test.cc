@@ -82,7 +82,7 @@ TEST(ChainHash, DependsOnEveryBitAndTheNumberOfBytes) {
 }
 
 TEST(ChainHash, IsTheSameInEveryBuild) {
-  // Processes of different builds compare these, so a new library must not change them unseen.
+  // Processes of different builds compare these hashes, so a new library must not change them.
   EXPECT_EQ(ChainHash({.high = 1, .low = 2}, "page"),
             (Hash128{.high = 8206537463408085336u, .low = 5051260669921858871u}));
 }

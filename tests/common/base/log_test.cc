@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What `log` writes to stderr under InitLogging(level, format).
+// The text that `log` writes to stderr under InitLogging(level, format).
 std::string Logged(const std::string& level, const std::string& format,
                    const std::function<void()>& log) {
   CurrentLogger();

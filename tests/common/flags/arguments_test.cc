@@ -24,7 +24,7 @@ class Program {
     run_.AddPositional("prompt", prompt_, "Prompt");
     bench_.require_subcommand(1);
   }
-  // The error's message; empty where there is none.
+  // The message of the error; empty without an error.
   std::string Parse(std::vector<const char*> arguments) {
     arguments.insert(arguments.begin(), "prog");
     return std::string(

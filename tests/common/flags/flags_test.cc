@@ -221,7 +221,7 @@ TEST_F(FlagsTest, AddressesLoseTheSchemeThatServersPrint) {
   ASSERT_TRUE(Parse({"--server=grpc://host:1", "--peers=grpc://a:1,b:2"}).ok());
   EXPECT_EQ(server_, "host:1");
   EXPECT_THAT(peers_, ElementsAre("a:1", "b:2"));
-  EXPECT_TRUE(Parse({"--health="}).ok());  // none, as without the flag
+  EXPECT_TRUE(Parse({"--health="}).ok());  // an empty address is none, as without the flag
   SetVariable("BATON_SERVER", "tcp://host:1");
   EXPECT_THAT(Message(Parse({})),
               HasSubstr("--server (from BATON_SERVER): 'tcp://host:1' is not an "

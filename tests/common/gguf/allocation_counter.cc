@@ -8,7 +8,7 @@ namespace {
 std::atomic<size_t> allocated_bytes{0};
 }  // namespace
 
-// The array and nothrow forms end in this one.
+// The array and nothrow forms of operator new call this one.
 void* operator new(size_t size) {
   allocated_bytes += size;
   void* memory = std::malloc(size == 0 ? 1 : size);

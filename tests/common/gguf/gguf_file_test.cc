@@ -42,7 +42,7 @@ GgufFile ParseGood(const GgufBuilder& builder) {
   return Unwrap(GgufFile::Parse(builder.Build(), "good.gguf"));
 }
 
-// A folder that is empty now and gone with the object.
+// A new empty folder, which the destructor removes.
 class TemporaryFolder {
  public:
   TemporaryFolder() : path_(::testing::TempDir() + "gguf_file_test_" + std::to_string(getpid())) {
@@ -134,7 +134,7 @@ TEST(GgufFile, DataOfEachTensorIsItsOwn) {
   builder.data = std::string(64, 'a') + std::string(32, 'b');
   const GgufFile file = ParseGood(builder);
   ASSERT_EQ(file.tensors().size(), 2u);
-  EXPECT_EQ(file.tensors()[0].name, "second");  // the order of the file
+  EXPECT_EQ(file.tensors()[0].name, "second");  // tensors have the order of the file
   EXPECT_THAT(file.tensors()[1].dims, ElementsAre(4, 2));
   const auto text = [&](const char* name) {
     const absl::Span<const uint8_t> data = file.FindTensor(name)->data;
@@ -234,7 +234,7 @@ TEST(GgufFile, AMissingKeyAndAWrongTypeAreNamed) {
 }
 
 TEST(GgufFile, ViewsStayValidWhenItIsMoved) {
-  // Small enough for a string's own buffer, were it kept in a string that moves.
+  // Small enough for the inline buffer of a std::string, whose bytes would move with the file.
   GgufFile file = ParseGood(GgufBuilder().Text("k", "v"));
   const absl::string_view value = *file.GetString("k");
   GgufFile moved = std::move(file);

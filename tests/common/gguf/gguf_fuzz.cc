@@ -1,5 +1,5 @@
-// The reader as a fuzz target: any bytes end in an error or in a file all of which can be read. The
-// unit tests drive it too, with damaged models.
+// The GGUF reader as a fuzz target: any bytes give an error or a file that can be read completely.
+// The unit tests call it too, with damaged models.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -9,7 +9,7 @@
 namespace {
 
 void ReadEverything(const baton::GgufFile& file) {
-  volatile uint64_t sum = 0;  // so that no read is optimised away
+  volatile uint64_t sum = 0;  // volatile, so that no read is optimised away
   for (const baton::GgufTensor& tensor : file.tensors()) {
     if (file.FindTensor(tensor.name) != &tensor) __builtin_trap();
     for (const uint8_t byte : tensor.data) sum = sum + byte;
@@ -46,6 +46,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     parsed[part == Part::kTokenizer] = file.ok();
     if (file.ok()) ReadEverything(*file);
   }
-  if (parsed[0] && !parsed[1]) __builtin_trap();  // the tokenizer's part asks for less
+  if (parsed[0] && !parsed[1]) __builtin_trap();  // Part::kTokenizer demands less
   return 0;
 }

@@ -1,5 +1,5 @@
-// Files that lie: every one must end in an error that names the file and what is wrong, and cost
-// little memory.
+// Tests of hostile files. Each must end in an error that names the file and what is wrong, and must
+// take little memory.
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -26,7 +26,7 @@ constexpr uint64_t kHuge[] = {
     uint64_t{1} << 31,       uint64_t{1} << 32, uint64_t{1} << 40, uint64_t{1} << 61,
     (uint64_t{1} << 61) + 1, uint64_t{1} << 62, uint64_t{1} << 63, (uint64_t{1} << 63) - 1,
     UINT64_MAX - 31,         UINT64_MAX - 7,    UINT64_MAX};
-constexpr size_t kSmallMemory = 16 * 1024;  // for a file of a few hundred bytes, its error included
+constexpr size_t kSmallMemory = 16 * 1024;  // bytes for a file of a few hundred bytes and its error
 
 std::string ReadTiny(const std::string& name) {
   std::ifstream file(std::string(BATON_TEST_DATA) + "/tiny/" + name, std::ios::binary);
@@ -35,7 +35,7 @@ std::string ReadTiny(const std::string& name) {
   return bytes;
 }
 
-// Parses, expects an error about `what`, and that the attempt took little memory.
+// Parses a file and expects an error about `what`, and that the parsing took little memory.
 void ExpectRefused(std::string bytes, const std::string& what, Part part = Part::kAll) {
   SCOPED_TRACE(what);
   const std::string name = "bad.gguf";
@@ -45,7 +45,7 @@ void ExpectRefused(std::string bytes, const std::string& what, Part part = Part:
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), StartsWith("bad.gguf: "));
   EXPECT_THAT(std::string(status.message()), HasSubstr(what));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("; "));  // and the remedy
+  EXPECT_THAT(std::string(status.message()), HasSubstr("; "));  // the remedy follows
   EXPECT_LE(cost, kSmallMemory);
 }
 
@@ -189,7 +189,7 @@ TEST(GgufHostile, TensorShapesThatBreakTheRules) {
   ExpectRefused(OneTensor({.name = "a", .dims = {33}, .type = 2}).Build(),
                 "has rows of 33 values, not a multiple of Q4_0's block of 32");
   ExpectRefused(OneTensor({.name = "a", .dims = {64}, .type = 12}).Build(), "Q4_K's block of 256");
-  // Products that wrap to something small.
+  // Products that overflow and become small.
   const uint64_t two_32 = uint64_t{1} << 32;
   ExpectRefused(OneTensor({.name = "a", .dims = {two_32, two_32}}).Build(), "does not fit in 64");
   ExpectRefused(OneTensor({.name = "a", .dims = {two_32, 1, two_32, 1}}).Build(), "not fit in 64");
@@ -262,24 +262,25 @@ TEST(GgufHostile, SurvivesTenThousandDamagedFiles) {
   ASSERT_TRUE(file.ok()) << file.status();
   size_t tensor_bytes = 0;
   for (const GgufTensor& tensor : file->tensors()) tensor_bytes += tensor.data.size();
-  const size_t header_bytes = whole.size() - tensor_bytes;  // all that the reader interprets, about
+  const size_t header_bytes = whole.size() - tensor_bytes;  // about all that the reader interprets
   int still_good = 0;
   for (uint32_t seed = 0; seed < 10000; ++seed) {
     std::mt19937 random(seed);
     std::string damaged = whole;
     const uint32_t changes = 1 + random() % 4;
     for (uint32_t i = 0; i < changes; ++i) {
-      // Half of the changes near the start, where counts and types are.
+      // Half of the changes are near the start, where counts and types are.
       const size_t range = random() % 2 == 0 ? header_bytes : 1024;
       damaged[random() % range] = static_cast<char>(random());
     }
     const size_t before = AllocatedBytes();
     LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(damaged.data()), damaged.size());
-    // Three copies of the file, and views and numbers of eight bytes for what the getters decode.
+    // This allows three copies of the file, and the views and numbers of eight bytes that the
+    // getters decode from it.
     ASSERT_LE(AllocatedBytes() - before, 16 * whole.size()) << "seed " << seed;
     if (GgufFile::Parse(std::move(damaged), "damaged.gguf").ok()) ++still_good;
   }
-  // Both outcomes often, or the damage was to the wrong bytes.
+  // Both outcomes must be frequent; otherwise the damage was to the wrong bytes.
   EXPECT_GT(still_good, 1000);
   EXPECT_LT(still_good, 9000);
 }

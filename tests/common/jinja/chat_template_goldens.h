@@ -1,4 +1,4 @@
-// Templates, conversations and what jinja2 makes of them, from tests/data/templates.
+// The templates, conversations and jinja2's outputs in tests/data/templates.
 #pragma once
 
 #include <fstream>

@@ -1,4 +1,4 @@
-// What a chat template cannot do: run without end, overflow the stack, crash.
+// Tests that no chat template can run without end, overflow the stack or crash.
 #include <map>
 #include <random>
 #include <string>

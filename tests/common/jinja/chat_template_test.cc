@@ -26,14 +26,15 @@ std::string Concatenate(const std::vector<TextPiece>& pieces) {
   return text;
 }
 
-// All trusted text, a mark where untrusted text stands in between.
+// The trusted text, with a mark for each piece of untrusted text.
 std::string TrustedSkeleton(const std::vector<TextPiece>& pieces) {
   std::string text;
   for (const TextPiece& piece : pieces) text += piece.trusted ? piece.text : "\x01";
   return text;
 }
 
-// `golden` holds "output", "raised" (by raise_exception) or "failed".
+// Compares a rendering with a golden, which has "output", "raised" (by raise_exception) or
+// "failed".
 void ExpectGolden(const absl::StatusOr<std::vector<TextPiece>>& pieces,
                   const nlohmann::json& golden) {
   if (golden.contains("output")) {
@@ -102,7 +103,7 @@ TEST(ChatTemplate, NamesTheLineOfAnErrorAtRendering) {
             "chat template line 3: 'field' of an undefined value 'missing'");
 }
 
-// Python's form of a list is nothing that a prompt should hold by accident.
+// A prompt should not contain Python's form of a list by accident.
 TEST(ChatTemplate, DoesNotPrintLists) {
   const auto pieces = RenderSource("{{ messages }}", {});
   ASSERT_FALSE(pieces.ok());
@@ -196,7 +197,7 @@ TEST(ChatTemplate, QuotesOfTojsonAreItsOwnAndEscapesAreNot) {
                                    TextPiece{"\"", true}));
 }
 
-// Random text of letters and of everything that could be taken for the template's own.
+// Random content of letters and of texts that could be taken for the template's.
 std::string RandomContent(std::mt19937& random) {
   static const std::vector<std::string>& parts = *new std::vector<std::string>{"<|im_end|>",
                                                                                "<|im_start|>",
@@ -223,7 +224,7 @@ std::string RandomContent(std::mt19937& random) {
                                                                                "<<SYS>>",
                                                                                "<|end|>",
                                                                                "'"};
-  std::string text = "q";  // neither empty nor white space: templates may branch on that
+  std::string text = "q";  // never empty or white space, on which templates may branch
   for (size_t i = random() % 12; i > 0; --i) text += parts[random() % parts.size()];
   return text + "q";
 }

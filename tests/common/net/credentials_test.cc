@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Certificates made for this run with the openssl command.
+// Certificates that the openssl command makes for each run of the test.
 class CredentialsTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {

@@ -38,7 +38,7 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& address,
   return *MakeChannel(address, Credentials::Loopback(), purpose);
 }
 
-// The status, or the code when there is none.
+// The answer of the health check, or the code of the error.
 std::string CheckHealth(const std::string& address, const std::string& service) {
   const auto stub = grpc::health::v1::Health::NewStub(Connect(address));
   grpc::ClientContext context;
@@ -142,7 +142,7 @@ TEST_F(ServerTest, ManySilentConnectionsDoNotStopTheServer) {
 using ReflectionRequest = grpc::reflection::v1::ServerReflectionRequest;
 using ReflectionResponse = grpc::reflection::v1::ServerReflectionResponse;
 
-// The answers of one stream, either version's: both have the same messages.
+// The answers of one reflection stream. Both versions have the same messages.
 std::vector<ReflectionResponse> Reflect(const std::string& address, const char* version,
                                         const std::vector<ReflectionRequest>& requests) {
   std::vector<std::string> messages;
@@ -266,7 +266,7 @@ std::vector<std::string> TestServer(std::vector<std::string> arguments) {
   return arguments;
 }
 
-// listen, health and metrics addresses.
+// The addresses that the server prints: listen, health, metrics.
 std::vector<std::string> Addresses(TestProcess& process) {
   return absl::StrSplit(process.ReadLine(), ' ');
 }
@@ -320,7 +320,7 @@ TEST(ServerProcess, TheFirstSignalDrainsTheSecondEnds) {
   EXPECT_EQ(busy.Wait(), 128 + SIGTERM);
 }
 
-// Without keepalive both calls would last until their deadline.
+// Without keepalive pings both calls would last until their deadline.
 TEST(ServerProcess, APeerThatIsStoppedIsFoundByKeepalive) {
   TestProcess server(TestServer({"--listen=127.0.0.1:0"}));
   const std::string address = Addresses(server)[0];

@@ -46,10 +46,10 @@ class TestProcess {
 
   pid_t pid() const { return pid_; }
   void Signal(int signal) { kill(pid_, signal); }
-  // Without the newline; empty at the end of the output.
+  // The next line of its stdout without the newline; empty at the end of the output.
   std::string ReadLine() { return Read(out_, true); }
   std::string ReadErrors() { return Read(err_, false); }
-  // The exit code, or 128 + the signal.
+  // Waits for its end. Returns the exit code, or 128 + the signal that ended it.
   int Wait() {
     int status = 0;
     if (waitpid(pid_, &status, 0) < 0) return -1;

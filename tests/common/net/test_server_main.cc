@@ -5,7 +5,7 @@
 #include "tests/common/net/test_service.h"
 
 int main(int argc, char** argv) {
-  using namespace baton;  // a test program's main
+  using namespace baton;
   ServerFlags flags;
   FlagSet flag_set("test-server", "Serves nothing of use.");
   AddServerFlags(flag_set, flags);

@@ -12,7 +12,7 @@ namespace baton {
 
 class TestService final : public v1::GenerationService::Service {
  public:
-  // Hangs until the client goes away or Stop().
+  // The call hangs until the client goes away or Stop() is called.
   grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest* /*request*/,
                         grpc::ServerWriter<v1::GenerateResponse>* writer) override {
     ++running_;

@@ -22,15 +22,15 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-constexpr char kNoUtf8[] = "gr\xfc\xdf";  // Latin-1
+constexpr char kNoUtf8[] = "gr\xfc\xdf";  // text in Latin-1
 
-// Protobuf logs each string that is not UTF-8.
+// Silences protobuf, which logs each string that is not UTF-8.
 class ParseMessageTest : public ::testing::Test {
  protected:
   ParseMessageTest() : log_handler_(google::protobuf::SetLogHandler(nullptr)) {}
   ~ParseMessageTest() override { google::protobuf::SetLogHandler(log_handler_); }
 
-  // In slices of up to `slice_bytes`.
+  // Parses `bytes` in slices of up to `slice_bytes`.
   static absl::Status Parse(const std::string& bytes, Message& message, size_t slice_bytes = 7) {
     std::vector<grpc::Slice> slices;
     for (size_t at = 0; at < bytes.size(); at += slice_bytes) {
@@ -40,7 +40,7 @@ class ParseMessageTest : public ::testing::Test {
     grpc::ByteBuffer buffer(slices.data(), slices.size());
     return ParseMessage(buffer, message);
   }
-  // The field that is named; empty where there is none, and the message then says what is wrong.
+  // The field that the error names. Empty if it names none; its message then says what is wrong.
   static std::string FieldAtFault(const std::string& bytes) {
     v1::GenerateRequest request;
     const absl::Status status = Parse(bytes, request);
@@ -94,7 +94,7 @@ TEST_F(ParseMessageTest, SaysWhatIsWrongWhereNoFieldIs) {
   EXPECT_TRUE(Parse("", request).ok()) << "all fields at their defaults";
 }
 
-// 16 MiB of them would take 600 MiB.
+// 16 MiB of empty messages would take 600 MiB of memory.
 TEST_F(ParseMessageTest, AMessageHasOnlySoManyParts) {
   v1::GenerateRequest request;
   for (int i = 0; i < kMaxMessageParts; ++i) request.mutable_chat()->add_messages();
@@ -124,7 +124,7 @@ TEST_F(ParseMessageTest, NestingHasABound) {
             0u);
 }
 
-// Random messages, and where their strings are.
+// A source of random messages with known places of strings.
 class RandomMessage {
  public:
   explicit RandomMessage(uint32_t seed) : random_(seed) {}
@@ -134,7 +134,7 @@ class RandomMessage {
       if (random_() % 2 == 0) Fill(message, *message.GetDescriptor()->field(i), depth);
     }
   }
-  // Makes one of its strings invalid; the path of that one, empty where it has none.
+  // Makes one string of the message invalid. Returns its path; empty if there is no string.
   std::string Spoil(Message& message) {
     int count = 0;
     std::string path;
@@ -152,7 +152,7 @@ class RandomMessage {
  private:
   void Fill(Message& message, const FieldDescriptor& field, int depth) {
     const Reflection& reflection = *message.GetReflection();
-    // Entries of a map have no order of their own, so that there is only one.
+    // Entries of a map have no fixed order, so a map gets only one.
     const uint32_t count = !field.is_repeated() || field.is_map() ? 1 : random_() % 4;
     for (uint32_t i = 0; i < count; ++i) {
       const bool add = field.is_repeated();
@@ -178,7 +178,7 @@ class RandomMessage {
           reflection.SetUInt64(&message, &field, uint64_t{random_()} << 20);
           break;
         default:
-          break;  // nothing new to read
+          break;  // other types are read in the same ways
       }
     }
   }

@@ -21,7 +21,8 @@ struct Model {
   std::vector<BpeEncoder::Merge> merges;
 };
 
-// Tokens over the letters a and b, each merge joining two that exist. "c" has no token.
+// A model with tokens of the letters a and b, whose merges join tokens that exist. "c" has no
+// token.
 Model RandomModel(std::mt19937& random) {
   Model model;
   model.byte_ids.fill(BpeEncoder::kNoToken);
@@ -42,7 +43,7 @@ Model RandomModel(std::mt19937& random) {
   return model;
 }
 
-// The definition: while some pair merges, the leftmost pair of the lowest rank does.
+// BPE by its definition: the leftmost pair of the lowest rank merges until no pair has a merge.
 std::vector<int32_t> Naive(const Model& model, const std::string& piece) {
   std::vector<int32_t> ids;
   for (const char byte : piece) ids.push_back(model.byte_ids[static_cast<uint8_t>(byte)]);
@@ -102,8 +103,8 @@ TEST(BpeEncoder, HeapOperationsAreLinearInThePiece) {
     const uint64_t before = scratch.heap_operations;
     std::vector<int32_t> ids;
     encoder.Encode(piece, scratch, ids);
-    // n - 1 pairs at first, two more for each of at most n - 1 merges; each goes in once and out
-    // once.
+    // There are n - 1 pairs at first and two more for each of at most n - 1 merges. Each is
+    // inserted once and removed once.
     EXPECT_LE(scratch.heap_operations - before, 6 * piece.size());
   }
 }

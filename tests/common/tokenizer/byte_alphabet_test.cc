@@ -29,7 +29,7 @@ TEST(ByteAlphabet, ReadsTheKnownCharacters) {
   EXPECT_EQ(BytesFromAlphabet("Ġthe"), " the");
   EXPECT_EQ(BytesFromAlphabet("ĊĉčĀ"), std::string("\n\t\r\0", 4));
   EXPECT_EQ(BytesFromAlphabet("Ã©"), "\xC3\xA9");
-  EXPECT_EQ(BytesFromAlphabet("Ń"), "\xAD");  // the last of them
+  EXPECT_EQ(BytesFromAlphabet("Ń"), "\xAD");  // the last character of the alphabet
   EXPECT_EQ(BytesFromAlphabet(""), "");
 }
 

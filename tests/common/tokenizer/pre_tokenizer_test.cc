@@ -36,7 +36,7 @@ std::string Joined(const std::vector<std::string>& pieces) {
   return text;
 }
 
-// Characters, and bytes that are none, at which the expressions change their mind.
+// Random text of characters, and of invalid bytes, at which the expressions split differently.
 std::string RandomText(std::mt19937& random, bool well_formed) {
   static const std::vector<std::string> kParts = {" ",
                                                   " ",
@@ -124,8 +124,8 @@ TEST(PreTokenizer, InterpreterAndJitCutAlike) {
   }
 }
 
-// starcoder and smollm are defined as two steps: numbers one by one, then GPT-2's expression
-// between them.
+// starcoder and smollm are defined as two steps: each digit is a piece, then GPT-2's expression
+// splits the text between digits.
 TEST(PreTokenizer, DigitsApartEqualsItsDefinitionInTwoSteps) {
   std::mt19937 random(3);
   const PreTokenizer one_step = Make("smollm");
@@ -227,7 +227,7 @@ TEST(PreTokenizer, AMatchLimitThatIsReachedLosesNoText) {
       EXPECT_GT(reached, 0) << name << use_jit;
     }
   }
-  // Where the expression fails, one character is a piece.
+  // If the expression fails, one character is a piece.
   const PreTokenizer limited = Make("gpt-2", {.use_jit = false, .match_limit = 1});
   EXPECT_THAT(Pieces(limited, "é   x 's"), ElementsAre("é", " ", " ", " ", "x", " ", "'", "s"));
 }

@@ -15,11 +15,11 @@ namespace {
 struct Expected {
   std::string text;
   std::optional<std::string> stop;
-  size_t consumed;  // bytes up to the end of the stop, or all
+  size_t consumed;  // bytes up to the end of the stop string, or of the whole text without one
 };
 
-// The definition: the shortest beginning of the text that ends with a stop, and not in its first
-// `passed` bytes.
+// The result by its definition: the shortest beginning of the text that ends with a stop string and
+// is longer than `passed` bytes.
 Expected Naive(const std::string& text, size_t passed, const std::vector<std::string>& stops,
                bool include) {
   for (size_t end = passed + 1; end <= text.size(); ++end) {

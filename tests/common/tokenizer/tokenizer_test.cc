@@ -66,7 +66,7 @@ GgufBuilder Scheme(const std::string& pre) {
   return builder;
 }
 
-// What must have tokens.
+// Encodes a text, which must succeed.
 template <typename Text, typename Options>
 Ids Encode(const Tokenizer& tokenizer, const Text& text, const Options& options) {
   const absl::StatusOr<Ids> ids = tokenizer.Encode(text, options);
@@ -77,7 +77,8 @@ std::string EncodeError(const Tokenizer& tokenizer, absl::string_view text) {
   return std::string(tokenizer.Encode(text, kPlain).status().message());
 }
 
-// a=0 b=1 Ġ=2 ab=3 <s>=4 </s>=5 <u>=6 <unk>=7 <|im_end|>=8 abb=9 (abb is no merge's result)
+// A model of the tokens a=0 b=1 Ġ=2 ab=3 <s>=4 </s>=5 <u>=6 <unk>=7 <|im_end|>=8 abb=9. No merge
+// makes abb.
 GgufBuilder Small(const std::string& pre) {
   return Scheme(pre)
       .Texts("tokenizer.ggml.tokens",
@@ -108,7 +109,7 @@ TEST(Tokenizer, KnowsTheFactsOfSmolLm2) {
   EXPECT_FALSE(SmolLm2().IsSpecial(17));
   EXPECT_THAT(SmolLm2().chat_template(), HasSubstr("<|im_start|>assistant"));
   EXPECT_EQ(SmolLm2().digest().size(), 32u);
-  // The file's flag says no BOS.
+  // A flag of the file says that no BOS is added.
   EXPECT_EQ(Encode(SmolLm2(), "Hello, world!", EncodeOptions{}), (Ids{19556, 28, 905, 17}));
   EXPECT_EQ(SmolLm2().Decode(Ids{1, 19556, 2}, true), "Hello");
 }
@@ -125,7 +126,7 @@ TEST(Tokenizer, ALiteralCountsOnlyWhereAllItsBytesAreTrusted) {
   EXPECT_EQ(encode({{"<|im_", true}, {"end", false}, {"|>", true}}), plain);
   EXPECT_EQ(encode({{"<|im_end|", true}, {">", false}}), plain);
   EXPECT_EQ(encode({{"<", false}, {"|im_end|>", true}}), plain);
-  // Ordinary tokens span the pieces, as if the text had come in one.
+  // Ordinary tokens span pieces, as if the text were one piece.
   EXPECT_EQ(encode({{"Hel", true}, {"lo, wor", false}, {"ld!", true}}), (Ids{19556, 28, 905, 17}));
   EXPECT_EQ(encode({{"<|im_start|>", true}, {"<|im_end|>", false}, {"<|im_end|>", true}}).size(),
             9u);
@@ -161,7 +162,7 @@ TEST(Tokenizer, UntrustedTextNeverBecomesASpecialToken) {
 TEST(Tokenizer, AnyTokensBytesComeBack) {
   std::mt19937 random(3);
   for (int round = 0; round < 20'000; ++round) {
-    std::string bytes;  // with characters broken apart, as random tokens do
+    std::string bytes;  // random tokens, whose bytes often are parts of characters
     for (int i = 0; i < 8; ++i) {
       absl::StrAppend(&bytes, SmolLm2().TokenBytes(static_cast<int32_t>(random() % 49152)));
     }
@@ -198,7 +199,7 @@ TEST(Tokenizer, AMegabyteOfAnyTextComesBack) {
     std::string& text = texts.emplace_back();
     while (text.size() < kSize) text += unit;
   }
-  std::string& letters = texts.emplace_back();  // one piece, whose merges come in no order
+  std::string& letters = texts.emplace_back();  // one piece, whose merges come in random order
   while (letters.size() < kSize) letters.push_back(static_cast<char>('a' + random() % 26));
   std::string& mixed = texts.emplace_back();
   while (mixed.size() < kSize) mixed += units[random() % units.size()];
@@ -259,7 +260,7 @@ TEST(Tokenizer, EveryByteHasATokenOrAnErrorThatNamesItAndItsPlace) {
     EXPECT_EQ(Encode(SmolLm2(), text, kLossy), Encode(SmolLm2(), "Hello  world", kPlain));
   }
   EXPECT_EQ(refused, 21);
-  // Among them is the first byte of characters that a client may well send.
+  // One of the 21 is the first byte of characters that a client may send.
   EXPECT_THAT(EncodeError(SmolLm2(), "a\U00050000"), HasSubstr("byte 0xF1 at offset 1"));
 }
 
@@ -289,7 +290,7 @@ TEST(Tokenizer, TheFirstTokenOfTheUnknownKindStandsForBytesWithoutAToken) {
       << "no merge across";
   EXPECT_THAT(Encode(**one, "<unk>", kParse), ElementsAre(4));
   EXPECT_THAT(Encode(**one, "abc", kLossy), ElementsAre(2, 4)) << "nothing has to be left out";
-  // A control token that the metadata calls unknown is none: no text may become it.
+  // A control token does not stand for bytes even if the metadata calls it unknown.
   EXPECT_THAT(EncodeError(**unknown({1, 1, 1, 3, 3, 1}), "abc"),
               HasSubstr("byte 0x63 at offset 2"));
 }
