@@ -1,5 +1,5 @@
-// Finds the K and V rows of a sequence's tokens in its blocks. Payloads are made from these rows
-// and copied into them.
+// The K and V rows of a sequence's tokens in its blocks. Payloads are made from these rows and
+// copied into them.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,7 @@
 
 namespace baton {
 
-// The blocks of one sequence. Borrows the memory. Whoever holds the blocks may use it from any
-// thread.
+// The blocks of one sequence, which it borrows. Any thread may use it while the blocks are held.
 struct KvBlocks {
   uint8_t* base = nullptr;  // address of block 0; blocks follow each other
   KvLayout layout;

@@ -1,5 +1,5 @@
-// Encodes and decodes a KvData message: the small fields come first, then the payload as slices
-// that are never copied.
+// The encoding of KvData messages: the small fields come first, then the payload as slices that are
+// never copied.
 //
 // The bytes are PushRequest{data{header, header_crc32c, payload}} as any protobuf encoder writes
 // them in field order. Only this envelope is encoded and decoded here by hand. The header inside is
@@ -48,8 +48,8 @@ inline TokenRange TokensOf(const internal::v1::KvDataHeader& header) {
 std::string EncodeKvDataPrefix(absl::string_view header, uint32_t header_crc32c,
                                size_t payload_bytes);
 
-// The buffer's slices; their bytes are not copied. INVALID_ARGUMENT when the buffer is empty or
-// damaged.
+// Returns the slices of a buffer without copying their bytes. INVALID_ARGUMENT if the buffer is
+// empty or damaged.
 absl::StatusOr<std::vector<grpc::Slice>> SlicesOf(const grpc::ByteBuffer& buffer);
 
 // Whether the message begins as a KvData. Protobuf parses all other messages.

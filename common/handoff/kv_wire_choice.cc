@@ -34,8 +34,8 @@ void AddWireType(const std::string& name, internal::v1::KvShape& receiver) {
 std::string StoredNumerics(const internal::v1::KvShape& sender, KvType wire,
                            const internal::v1::KvShape& receiver) {
   const bool same = sender.numerics() == receiver.numerics() && sender.dtype() == receiver.dtype();
-  // float32 holds every value of the other float types. A quantised type does not survive it: its
-  // scales are computed anew, and may differ.
+  // float32 represents every value of the other float types. A quantised type does not survive it,
+  // since its scales are computed again and may differ.
   const auto dtype = KvTypeFromName(receiver.dtype());
   const bool lossless = KvTypeName(wire) == receiver.dtype() ||
                         (wire == KvType::kF32 && dtype.ok() && !IsQuantised(*dtype));

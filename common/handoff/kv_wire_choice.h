@@ -1,5 +1,5 @@
-// What two workers agree on before a push: the type of KV on the wire, and the numerics that the
-// receiver's copy has.
+// The agreement of two workers before a push: the type of KV on the wire, and the numerics of the
+// KV that the receiver stores.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Lists the copies between a sequence's blocks in a device's memory and a slot of KvStaging.
+// The list of copies between a sequence's blocks in a device's memory and a slot of KvStaging.
 #pragma once
 
 #include <algorithm>

@@ -50,7 +50,7 @@ TEST(KvWireChoice, Int8NeedsBothAndARefusalNamesBoth) {
   EXPECT_FALSE(ChooseWireType(Shape("f32"), "auto", false, Shape("f16", "auto", true)).ok());
 }
 
-// Its loss is the sender's KV's, not the wire's.
+// The precision was lost when the sender stored its KV, not on the wire.
 TEST(KvWireChoice, AQuantisedCachesOwnTypeIsTakenByWhoConverts) {
   for (const char* ours : {"int8", "fp8"}) {
     for (const char* theirs : {"f16", "bf16", "f32", "int8", "fp8"}) {
@@ -61,7 +61,7 @@ TEST(KvWireChoice, AQuantisedCachesOwnTypeIsTakenByWhoConverts) {
                 std::string(ours) == theirs);
     }
   }
-  // Another quantised type than its own needs consent as ever.
+  // A quantised type that is not the sender's own needs the receiver's consent.
   EXPECT_FALSE(ChooseWireType(Shape("int8", "fp8"), "fp8", false, Shape("f16")).ok());
   EXPECT_TRUE(ChooseWireType(Shape("int8", "fp8"), "fp8", false, Shape("f16", "fp8")).ok());
   EXPECT_FALSE(TakesWireType(Shape("f16"), KvType::kInt8, Shape("f16")));
@@ -78,7 +78,7 @@ TEST(KvWireChoice, AStrictSenderRefusesAnotherKvTypeAndNamesBoth) {
 TEST(KvWireChoice, WhatIsStoredHasTheReceiversNumericsOnlyWhereNoBitCanDiffer) {
   for (const char* dtype : {"f16", "bf16", "f32", "int8", "fp8"}) {
     for (const KvType wire : kAllKvTypes) {
-      // float32 holds a quantised cache's values, but not the scales that they were made with.
+      // float32 represents the values of a quantised cache, but not the scales they were made with.
       const bool widens = wire == KvType::kF32 && !IsQuantised(*KvTypeFromName(dtype));
       const bool exact = widens || std::string(KvTypeName(wire)) == dtype;
       const std::string stored = StoredNumerics(Shape(dtype), wire, Shape(dtype));
@@ -88,7 +88,7 @@ TEST(KvWireChoice, WhatIsStoredHasTheReceiversNumericsOnlyWhereNoBitCanDiffer) {
   }
   EXPECT_EQ(StoredNumerics(Shape("f32"), KvType::kF32, Shape("f16")),
             "cpu/f32 over f32 into cpu/f16");
-  // Numerics that leave the type out do not make two types one.
+  // Two KV types differ even if the numerics do not name the type.
   internal::v1::KvShape f32 = Shape("f32");
   internal::v1::KvShape f16 = Shape("f16");
   f32.set_numerics("cpu");

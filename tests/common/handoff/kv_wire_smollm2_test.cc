@@ -1,4 +1,4 @@
-// What int8 on the wire does to SmolLM2's distributions. Needs BATON_TEST_MODEL.
+// Tests how much int8 on the wire changes SmolLM2's distributions. Needs BATON_TEST_MODEL.
 #include <cstdio>
 #include <fstream>
 #include <vector>
@@ -13,7 +13,7 @@
 namespace baton {
 namespace {
 
-// The K and V bytes of a sequence after their way over the wire.
+// Converts the K and V bytes of a sequence to the wire type and back.
 std::vector<uint8_t> ThereAndBack(const std::vector<uint8_t>& kv, const KvLayout& layout,
                                   KvType type) {
   const KvWireFormat format(layout, type);
@@ -26,16 +26,16 @@ std::vector<uint8_t> ThereAndBack(const std::vector<uint8_t>& kv, const KvLayout
   return back;
 }
 
-constexpr double kMostKl = 0.0035;  // pooled over the passages' tokens; as of int8 activations
+constexpr double kMostKl = 0.0035;  // mean over all passages' tokens; int8 activations cost as much
 
 struct Lossy {
   const char* name;
   KvType wire;
   Distance distance = {};
-  double nll = 0;  // summed over tokens
+  double nll = 0;  // negative log-likelihood, summed over tokens
 };
 
-// Of -log p(token i + 1 | tokens to i).
+// The sum of -log p(token i + 1 | tokens to i).
 double Nll(const std::vector<float>& logits, const std::vector<int32_t>& tokens) {
   const size_t vocab = logits.size() / tokens.size();
   double sum = 0;
@@ -52,10 +52,10 @@ TEST(KvWireSmolLm2, AnInt8PromptMovesTheDistributionsOfItsContinuationLittle) {
   const nlohmann::json reference = nlohmann::json::parse(in);
   ModelRunner runner({.path = TestModelPath(), .max_tokens = 4096});
   const KvLayout& layout = runner.cache().layout();
-  Lossy bf16{"bf16", KvType::kBf16};  // what a mere rounding does, to compare
+  Lossy bf16{"bf16", KvType::kBf16};  // for comparison: the effect of rounding alone
   Lossy int8{"int8", KvType::kInt8};
   double exact_nll = 0;
-  double predicted = 0;  // tokens
+  double predicted = 0;  // number of predicted tokens
   for (const auto& passage : reference["passages"]) {
     const std::vector<int32_t> tokens = passage["token_ids"];
     const auto half = tokens.begin() + static_cast<std::ptrdiff_t>(tokens.size() / 2);

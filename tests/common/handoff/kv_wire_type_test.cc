@@ -57,7 +57,7 @@ struct Wire {
   bool ok = false;
 };
 
-// From and to addresses that are aligned to nothing.
+// Encodes from and to addresses without any alignment.
 Wire Encode(const KvWireFormat& format, const Bytes& rows, size_t count,
             const Bytes& row_scales = {}) {
   Wire wire{Bytes(count * format.value_bytes() + 1), Bytes(count * format.scale_bytes() + 1)};
@@ -75,7 +75,7 @@ Bytes Decode(const KvWireFormat& format, const Wire& wire, size_t count, size_t 
   return rows;
 }
 
-// Heads in a quantised type: codes, scales, and what they stand for.
+// Heads in a quantised type: codes, scales, and the values that they stand for.
 struct Heads {
   Bytes codes;
   Bytes scales;
@@ -129,8 +129,8 @@ TEST(KvType, AQuantisedCacheLiesOnTheWireAsInMemory) {
   }
 }
 
-// Every type into every other where one of them is quantised, in both directions: as kv_codes.h
-// says, one head at a time.
+// Converts every type into every other one, if one of them is quantised, in both directions. The
+// expected bytes follow kv_codes.h, one head at a time.
 TEST(KvType, QuantisedTypesRoundAsTheirRuleSaysWhateverIsOnTheOtherSide) {
   std::mt19937 random(4);
   std::normal_distribution<float> normal;
@@ -147,7 +147,8 @@ TEST(KvType, QuantisedTypesRoundAsTheirRuleSaysWhateverIsOnTheOtherSide) {
         const KvLayout layout = Layout(quantised, 3, head_dim);
         const Heads cache = StoreAll(quantised, values, head_dim);
         for (const KvType other : kDtypes) {
-          // Out of the cache, by the sender; out of the wire, by the receiver.
+          // From the quantised type: the sender converts from its cache, the receiver from the
+          // wire.
           const Bytes expected = Store(other, cache.values);
           const KvWireFormat sent(layout, other, isa);
           EXPECT_EQ(Encode(sent, cache.codes, count, cache.scales).values, expected);
@@ -156,7 +157,7 @@ TEST(KvType, QuantisedTypesRoundAsTheirRuleSaysWhateverIsOnTheOtherSide) {
           EXPECT_EQ(
               Decode(received, {cache.codes, cache.scales, true}, count, other_layout.row_bytes()),
               expected);
-          // And in.
+          // To the quantised type: the sender converts to the wire, the receiver to its cache.
           const Bytes floats = Store(other, values);
           std::vector<float> stored;
           for (size_t i = 0; i < values.size(); ++i) stored.push_back(Load(other, floats, i));
@@ -221,7 +222,7 @@ TEST(KvType, NarrowerFloatsAreRoundedToNearestEvenInEitherDirection) {
   for (const KvType narrow : {KvType::kF16, KvType::kBf16}) {
     const Bytes expected = Store(narrow, values);
     for (const CpuIsa isa : InstructionSets()) {
-      // Narrowed by the sender, or by the receiver.
+      // Either the sender or the receiver narrows.
       EXPECT_EQ(Encode({Layout(KvType::kF32, 1, 64), narrow, isa}, rows, 64).values, expected);
       EXPECT_EQ(Decode({Layout(narrow, 1, 64), KvType::kF32, isa}, {rows, {}, true}, 64, 128),
                 expected);
@@ -232,7 +233,7 @@ TEST(KvType, NarrowerFloatsAreRoundedToNearestEvenInEitherDirection) {
   EXPECT_EQ(Load(KvType::kF16, Store(KvType::kF16, values), 6), INFINITY);
 }
 
-// The rule of the header, one value at a time.
+// Checks a head of int8 against the rule of the header, one value at a time.
 void ExpectInt8OfHead(const float* values, int head_dim, const int8_t* wire, float scale) {
   float largest = 0;
   for (int i = 0; i < head_dim; ++i) largest = std::max(largest, std::fabs(values[i]));
@@ -249,7 +250,7 @@ void ExpectInt8OfHead(const float* values, int head_dim, const int8_t* wire, flo
   }
 }
 
-// Of a cache's type: what rounding the decoded value costs.
+// The largest error of rounding a decoded value to the cache's type.
 double HalfUlp(KvType dtype, double value) {
   const int digits = dtype == KvType::kF32 ? 24 : dtype == KvType::kF16 ? 11 : 8;
   const double least = dtype == KvType::kF16 ? 0x1p-25 : 0x1p-150;
