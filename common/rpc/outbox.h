@@ -19,7 +19,7 @@ class Outbox {
   void Push(Message message) {
     if (!ended()) waiting_.push_back(std::move(message));
   }
-  // The last waiting message; null where none waits. The message being written does not wait.
+  // The last waiting message; null if none waits. The message being written does not wait.
   Message* last() { return waiting_.empty() ? nullptr : &waiting_.back(); }
   // Drops the last waiting message. REQUIRES: a message waits.
   void DropLast() { waiting_.pop_back(); }

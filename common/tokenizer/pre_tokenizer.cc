@@ -102,7 +102,7 @@ absl::StatusOr<PreTokenizer> PreTokenizer::Create(absl::string_view name,
     return absl::InternalError(absl::StrCat("PCRE2 error ", error, " at ", error_offset,
                                             " of the expression of pre-tokenizer ", name));
   }
-  // Where no executable memory is allowed, PCRE2 interprets: same pieces, about ten times slower.
+  // If executable memory is not allowed, PCRE2 interprets: same pieces, about ten times slower.
   if (options.use_jit) pcre2_jit_compile(rep->code.get(), PCRE2_JIT_COMPLETE);
   rep->context.reset(pcre2_match_context_create(nullptr));
   BATON_CHECK(rep->context != nullptr, "out of memory");

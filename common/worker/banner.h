@@ -18,8 +18,8 @@ struct BannerInfo {
   std::string address;    // host:port of the gRPC server
 };
 
-// A few lines without a newline at the end: version, role, model, types, device, "KV blocks =
-// tokens", address.
+// Makes the lines, without a newline at the end: version, role, model, types, device, KV blocks
+// with their tokens, address.
 std::string Banner(const BannerInfo& info);
 
 }  // namespace baton

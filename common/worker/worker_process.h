@@ -1,4 +1,4 @@
-// The process of a prefill or decode worker, as far as both are alike: flags, model, health,
+// The process of a worker, with all that prefill and decode workers share: flags, model, health,
 // metrics, Watch, and its end.
 //
 //   // Exits on bad flags.

@@ -53,9 +53,9 @@ class WorkerService final : public ReceivingService<internal::v1::WorkerService>
   void Close();
   int watchers() const;
 
-  // Sets the address that others reach this worker at, where it is known only once the server
-  // listens. Nothing is sent to watchers before. REQUIRES: the info came without an address, and
-  // this is the only call.
+  // Sets the address at which others reach this worker, if it is known only once the server
+  // listens. Nothing is sent to watchers before. REQUIRES: the info had no address, and this is the
+  // only call.
   void SetAddress(const std::string& address);
   // REQUIRES: the address is known.
   const internal::v1::WorkerInfo& info() const { return info_; }

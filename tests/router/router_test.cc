@@ -6,6 +6,7 @@
 #include <fstream>
 #include <thread>
 
+#include "common/protocol/identity.h"
 #include "tests/router/router_fixture.h"
 #include "tests/support/field_violations.h"
 

@@ -28,8 +28,8 @@ TEST(DeviceMemory, AUtilizationIsAPartOfTheWhole) {
   }
 }
 
-// Whatever the machine: what is taken and the cache stay within the share and within what is free,
-// and another block would not, or all blocks that there can be are given.
+// On any machine, taken memory and cache together stay within the share and within free memory. One
+// more block would not, unless the cache has the most blocks that are allowed.
 TEST(DeviceMemory, TheCacheGetsAllThatTheShareLeavesAndNoMore) {
   std::mt19937_64 random(1);
   const auto below = [&](uint64_t n) { return random() % (n + 1); };
@@ -67,7 +67,7 @@ TEST(DeviceMemory, TheCacheGetsAllThatTheShareLeavesAndNoMore) {
   EXPECT_GT(given, 5000);
 }
 
-// What fits before the weights are loaded has room for them.
+// Weights that fit before they are loaded leave room for a cache.
 TEST(DeviceMemory, WeightsThatFitLeaveSomethingOfTheShare) {
   std::mt19937_64 random(2);
   const auto below = [&](uint64_t n) { return random() % (n + 1); };
@@ -93,7 +93,7 @@ TEST(DeviceMemory, WeightsThatFitLeaveSomethingOfTheShare) {
 
 TEST(DeviceMemory, TwoProcessesEachHaveTheirShare) {
   const DeviceMemoryUse first = {.total = 100 * kGib, .free = 79 * kGib, .taken = 20 * kGib};
-  // The other one has taken its share meanwhile.
+  // The other process has taken its share meanwhile.
   const DeviceMemoryUse second = {.total = 100 * kGib, .free = 39 * kGib, .taken = 20 * kGib};
   const MemoryOptions share = {.gpu_utilization = 0.4};
   EXPECT_EQ(*DeviceKvBlocks(share, kMib, first), 20 * 1024);

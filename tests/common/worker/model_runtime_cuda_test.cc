@@ -1,4 +1,5 @@
-// How a runtime divides a GPU's memory. The GPU is the shim's, as small as a test needs it.
+// Tests how a runtime divides a GPU's memory. The GPU is that of the shim, as small as a test
+// needs.
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -41,7 +42,7 @@ class ModelRuntimeOnCuda : public testing::Test {
   }
 };
 
-// Submits prompts of these lengths together, one the beginning of the other, and steps to the end.
+// Submits prompts of these lengths together, which have a common beginning, and steps to their end.
 void Serve(Engine& engine, const std::vector<int>& lengths, int max_tokens) {
   int finished = 0;
   for (const int length : lengths) {
@@ -73,7 +74,7 @@ TEST_F(ModelRuntimeOnCuda, GivesTheCacheWhatTheShareLeavesAndStaysWithinIt) {
   EXPECT_EQ(AllocatedDeviceBytes(), 0u);
 }
 
-// Chunks of all rows, then the longest sequences that there can be, all at once.
+// The prompts need chunks of the most rows, then the longest sequences possible, all at once.
 TEST_F(ModelRuntimeOnCuda, TakesNoMoreOfTheDeviceOnceItHasStarted) {
   ModelRuntimeOptions options = SmallOptions();
   options.engine.max_model_len = 272;
@@ -88,7 +89,7 @@ TEST_F(ModelRuntimeOnCuda, TakesNoMoreOfTheDeviceOnceItHasStarted) {
 
 TEST_F(ModelRuntimeOnCuda, TakesTheFlagsWordForTheCache) {
   ModelRuntimeOptions options = SmallOptions();
-  options.memory.gpu_utilization = 0.01;  // not asked
+  options.memory.gpu_utilization = 0.01;  // ignored, since the number of blocks is given
   options.memory.num_kv_blocks = 30;
   const auto runtime = LoadModelRuntime(options);
   ASSERT_TRUE(runtime.ok()) << runtime.status();
@@ -109,7 +110,7 @@ TEST_F(ModelRuntimeOnCuda, SaysWhatDoesNotFit) {
 }
 
 TEST_F(ModelRuntimeOnCuda, LeavesToOthersWhatTheyTook) {
-  void* theirs = nullptr;  // not by AllocateDeviceMemory: as if another process had it
+  void* theirs = nullptr;  // cudaMalloc bypasses our accounting, as another process does
   ASSERT_EQ(cudaMalloc(&theirs, 6 * kMib), cudaSuccess);
   ModelRuntimeOptions options = SmallOptions();
   options.memory.gpu_utilization = 0.7;

@@ -93,7 +93,7 @@ TEST(ModelRuntime, ErrorsNameFlagOrFile) {
     ModelRuntimeOptions options = TinyOptions();
     spoil(options);
     const std::string refused(LoadModelRuntime(options).status().message());
-    // The device is looked for only when it is needed.
+    // CheckModel does not look for the device.
     const std::string checked(CheckModel(options).message());
     EXPECT_EQ(checked, options.backend.device == "cpu" ? refused : "");
     return refused;
@@ -119,7 +119,7 @@ TEST(ModelRuntime, LeavesTheThreadThatLoadsOnItsCpus) {
 
 TEST(FreeMemory, IsKnownOnThisMachine) { EXPECT_GT(FreeMemoryBytes(), uint64_t{1} << 20); }
 
-// Bytes of the file's matrices once they are repacked.
+// The bytes of the file's matrices after repacking.
 int64_t RepackedBytes(const std::string& path) {
   const auto file = GgufFile::Open(path);
   size_t bytes = 0;
@@ -153,7 +153,8 @@ TEST(ModelRuntime, HoldsTheRepackedWeightsAndNotTheFileToo) {
   EXPECT_LT(peak, weights + 100 * kMib);
 }
 
-// The real model answers; the file is named from outside and too large to keep here.
+// The real model answers. Its file is too large for the repository and is named by
+// BATON_TEST_MODEL.
 TEST(ModelRuntime, TheRealModelKnowsTheCapitalOfFrance) {
   const char* path = std::getenv("BATON_TEST_MODEL");
   if (path == nullptr || *path == '\0') GTEST_SKIP() << "BATON_TEST_MODEL is not set";

@@ -60,7 +60,8 @@ class WorkerServiceTest : public ::testing::Test {
     return stream;
   }
 
-  // Reads until the stream has told of exactly `expected`; how many messages had pages.
+  // Reads until the messages add up to exactly the pages `expected`. Returns the number of messages
+  // with pages.
   static int ReadPages(Stream& stream, std::set<uint64_t>& pages,
                        const std::set<uint64_t>& expected, uint64_t& version) {
     int messages = 0;
