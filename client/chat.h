@@ -14,9 +14,9 @@
 
 namespace baton {
 
-// A line that begins with / is a command (/help lists them). A line that begins with """ opens a
-// message of several lines, which the next line that ends with """ closes. Every other line is a
-// message. Single-threaded.
+// A line that begins with / is a command (/help lists them). A line that begins with """ begins a
+// message that ends with the first """ at the end of a line, the same or a later one. Every other
+// line is a message. Single-threaded.
 class Chat {
  public:
   // Sends the talk, shows the answer and returns its text; nullopt if the request failed.

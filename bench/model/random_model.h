@@ -50,7 +50,7 @@ class RandomModelFile {
   RandomModelFile& operator=(RandomModelFile&&) = delete;
   ~RandomModelFile();
 
-  // A path that opens the file in this process and its children.
+  // A path that opens the file in this process.
   std::string path() const;
 
  private:

@@ -107,7 +107,7 @@ class FlagSet {
   absl::Status Resolve();
 
   // Sets a flag as --name=text on the command line would. INVALID_ARGUMENT for a bad value or an
-  // unknown name. REQUIRES: the flags are resolved.
+  // unknown name. A FlagSet that is parsed or resolved must be so before.
   absl::Status Set(const std::string& name, const std::string& text);
 
   // Whether the flag was set by any source. REQUIRES, here and below: the flag was added.

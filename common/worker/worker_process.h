@@ -47,7 +47,8 @@ class WorkerProcess {
   const Credentials& credentials() const { return server_->credentials(); }
   WorkerMetrics& metrics() { return *worker_metrics_; }
 
-  // Serves `services` and Watch until the process is told to end, and returns the exit code.
+  // Serves `services` and Watch until the process is told to end, and returns the exit code. Calls
+  // the hooks as ServerProcess::Run does, and end_rest a second time when the server has drained.
   // Nothing calls the services any more when it returns. Exits the process if the last calls do not
   // end within 4 s. REQUIRES: all hooks are set.
   int Run(std::vector<grpc::Service*> services, const DrainHooks& hooks);
