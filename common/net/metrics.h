@@ -70,8 +70,8 @@ class Metrics {
   // block.
   void AddGauge(const std::string& name, const std::string& help, const MetricLabels& labels,
                 std::function<double()> value);
-  // Adds a counter whose number is counted elsewhere and only grows. `value` is called as in
-  // AddGauge.
+  // Adds a counter whose number only grows and is counted elsewhere; calls `value` as AddGauge
+  // does.
   void AddCounterFunction(const std::string& name, const std::string& help,
                           const MetricLabels& labels, std::function<double()> value);
 

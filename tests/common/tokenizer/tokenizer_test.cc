@@ -77,8 +77,7 @@ std::string EncodeError(const Tokenizer& tokenizer, absl::string_view text) {
   return std::string(tokenizer.Encode(text, kPlain).status().message());
 }
 
-// A model of the tokens a=0 b=1 Ġ=2 ab=3 <s>=4 </s>=5 <u>=6 <unk>=7 <|im_end|>=8 abb=9. No merge
-// makes abb.
+// The tokens a=0 b=1 Ġ=2 ab=3 <s>=4 </s>=5 <u>=6 <unk>=7 <|im_end|>=8 abb=9; no merge makes abb.
 GgufBuilder Small(const std::string& pre) {
   return Scheme(pre)
       .Texts("tokenizer.ggml.tokens",

@@ -4,8 +4,7 @@
 // message:
 // - lanes of a warp, or threads of a block, do not meet at the same collective;
 // - a write goes beyond the shared memory of the launch;
-// - the launch allows an early start, and a thread ends without having waited for the kernel
-// before.
+// - the launch allows an early start, and a thread ends without waiting for the kernel before it.
 //
 // Thread rule: any thread may launch; one launch runs at a time.
 #pragma once
