@@ -11,7 +11,7 @@
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
-#include "common/engine/scheduler.h"
+#include "common/engine/schedule.h"
 
 namespace baton {
 namespace {

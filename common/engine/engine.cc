@@ -1,23 +1,25 @@
 #include "common/engine/engine.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-
-#include "common/backend/device_copies.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
-#include "common/engine/engine_rep.h"
+#include "common/engine/block_ledger.h"
+#include "common/engine/engine_commands.h"
 #include "common/engine/largest_step.h"
-#include "common/engine/page_crcs.h"
+#include "common/engine/mailbox.h"
+#include "common/engine/request_check.h"
+#include "common/engine/scheduler.h"
+#include "common/engine/sequence_ending.h"
+#include "common/engine/sequence_table.h"
+#include "common/engine/step_pipeline.h"
 
 namespace baton {
 namespace {
-
-using Mode = SequenceRequest::Mode;
 
 EngineOptions FillDefaults(EngineOptions options, const ModelConfig& config,
                            const Backend& backend) {
@@ -34,32 +36,33 @@ EngineOptions FillDefaults(EngineOptions options, const ModelConfig& config,
 
 }  // namespace
 
-absl::Status CheckEngineOptions(const EngineOptions& options, const ModelConfig& config) {
-  const auto refuse = [](const auto&... parts) {
-    return absl::InvalidArgumentError(absl::StrCat(parts...));
-  };
-  if (options.block_size < kKvPageTokens || options.block_size % kKvPageTokens != 0) {
-    return refuse("--block-size: must be a multiple of ", kKvPageTokens, ", not ",
-                  options.block_size);
-  }
-  if (options.max_num_seqs < 1) return refuse("--max-num-seqs: must be positive");
-  if (options.max_waiting < 1) return refuse("max_waiting: must be positive");
-  if (options.max_num_batched_tokens < kChunkTokens) {
-    return refuse("--max-num-batched-tokens: must be at least ", kChunkTokens, ", not ",
-                  options.max_num_batched_tokens);
-  }
-  if (options.max_model_len < 0 || options.max_model_len > config.context_length) {
-    return refuse("--max-model-len: must be in [1, ", config.context_length,
-                  "], the model's context, not ", options.max_model_len);
-  }
-  for (int32_t id : options.end_of_generation_ids) {
-    if (id < 0 || id >= config.vocab_size) {
-      return refuse("tokenizer: end token ", id, " is outside the model's vocabulary of ",
-                    config.vocab_size);
-    }
-  }
-  return absl::OkStatus();
-}
+// Thread rule: the engine's thread only, except the mailbox, the stats and last_id.
+struct Engine::Rep {
+  Rep(const EngineOptions& engine_options, std::unique_ptr<Transformer> transformer,
+      std::unique_ptr<KvCache> kv_cache, std::unique_ptr<StepSampler> step_sampler,
+      std::unique_ptr<PassRecordings> pass_recordings);
+
+  void Announce(const Schedule& schedule);
+  void PublishStats();
+
+  const EngineOptions options;
+  const std::unique_ptr<Transformer> model;
+  const std::unique_ptr<KvCache> cache;
+  const std::unique_ptr<StepSampler> sampler;
+  const std::unique_ptr<PassRecordings> recordings;
+  BlockPool pool;
+  PrefixCache prefix_cache;
+  StepsInFlight steps;
+  BlockLedger ledger;
+  SequenceTable sequences;
+  Scheduler scheduler;
+  Mailbox mailbox;
+  EngineStatsBoard stats;
+  SequenceEnding ending;
+  StepPipeline pipeline;
+  EngineCommands commands;
+  std::atomic<uint64_t> last_id = 0;
+};
 
 Engine::Rep::Rep(const EngineOptions& engine_options, std::unique_ptr<Transformer> transformer,
                  std::unique_ptr<KvCache> kv_cache, std::unique_ptr<StepSampler> step_sampler,
@@ -71,13 +74,16 @@ Engine::Rep::Rep(const EngineOptions& engine_options, std::unique_ptr<Transforme
       recordings(std::move(pass_recordings)),
       pool(options.num_kv_blocks),
       prefix_cache(options.prefix_identity, options.block_size, pool),
-      scheduler({.max_num_seqs = options.max_num_seqs,
-                 .block_size = options.block_size,
-                 .max_model_len = options.max_model_len,
-                 .retained = {.lifetime = options.resume_timeout}},
-                pool, options.enable_prefix_caching ? &prefix_cache : nullptr),
+      ledger({.block_size = options.block_size, .retained = {.lifetime = options.resume_timeout}},
+             pool, options.enable_prefix_caching ? &prefix_cache : nullptr, steps),
+      sequences(options.max_model_len, ledger, steps),
+      scheduler(options.max_num_seqs, sequences, ledger),
       mailbox(options.max_waiting),
-      sizer(options.max_num_batched_tokens, options.max_step_duration) {}
+      ending({.end_of_generation_ids = options.end_of_generation_ids,
+              .max_model_len = options.max_model_len},
+             sequences, ledger, mailbox),
+      pipeline(options, {*model, *cache, *sampler, *recordings, sequences, ending, stats}),
+      commands(model->config().vocab_size, mailbox, sequences, ledger, pipeline, ending) {}
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::unique_ptr<Transformer> model,
                                                        Backend& backend,
@@ -137,137 +143,65 @@ void Engine::Release(SequenceId id, std::optional<int> resume_tokens) {
   rep_->mailbox.Release(id, resume_tokens);
 }
 void Engine::WaitForWork(absl::Duration timeout) {
-  const absl::Duration expiry = rep_->scheduler.NextExpiry() - SteadyNow();
+  const absl::Duration expiry = rep_->ledger.NextExpiry() - SteadyNow();
   rep_->mailbox.Wait(std::clamp(expiry, absl::ZeroDuration(), timeout));
 }
 void Engine::Wake() { rep_->mailbox.Wake(); }
 
 EngineStats Engine::Stats() const {
   const int submissions = rep_->mailbox.submissions();
-  const std::lock_guard lock(rep_->stats_mutex);
-  EngineStats stats = rep_->stats;
-  stats.progress = rep_->progress.load(std::memory_order_relaxed);
+  EngineStats stats = rep_->stats.Read(SteadyNow());
   stats.waiting_sequences += submissions;
-  stats.tokens_per_second = rep_->rate.PerSecond(SteadyNow());
   return stats;
 }
 
-void Engine::Rep::TakeCommands() {
-  scheduler.ForgetExpired(SteadyNow());
-  Mailbox::Contents contents = mailbox.Take();
-  for (Mailbox::Submission& submission : contents.submissions) {
-    BATON_FAILPOINT("engine.before_add");
-    scheduler.Add(submission.id, std::move(submission.request)).ready = submission.submitted;
+bool Engine::Step() {
+  StepPipeline& pipeline = rep_->pipeline;
+  rep_->commands.Take();
+  // A preempted sequence gives its blocks to others at once, so no step in flight may use them.
+  if (!pipeline.empty() && rep_->scheduler.MayPreempt()) pipeline.ApplyUntil(0);
+  Schedule schedule = rep_->scheduler.Next(pipeline.row_budget());
+  rep_->Announce(schedule);
+  rep_->PublishStats();
+  const bool computes = !schedule.batch.empty();
+  if (!computes && pipeline.empty()) return !schedule.preempted.empty();
+  if (computes) {
+    pipeline.Run(std::move(schedule));
+  } else {
+    pipeline.ApplyUntil(0);
   }
-  for (auto& [id, control] : contents.controls) Obey(id, control);
+  rep_->PublishStats();
+  return true;
 }
 
-void Engine::Rep::Obey(SequenceId id, Mailbox::Control& control) {
-  std::vector<Sequence*> choices = scheduler.Choices(id);
-  if (choices.empty()) return;
-  const bool ends = control.release || !control.stop.empty();
-  if (ends && std::any_of(choices.begin(), choices.end(),
-                          [this](Sequence* choice) { return scheduler.InFlight(*choice); })) {
-    ApplyUntil(0);  // this may end some choices
-    choices = scheduler.Choices(id);
+// Tells what the schedule means for each of its sequences, before the step runs.
+void Engine::Rep::Announce(const Schedule& schedule) {
+  for (const Sequence* sequence : schedule.preempted) {
+    BATON_FAILPOINT("engine.preempted");
+    ++stats.totals.preemptions;
+    Tell(*sequence, SequencePreempted{.choice = sequence->choice()});
   }
-  if (control.release) {
-    for (Sequence* choice : choices) Release(*choice, control.resume_tokens);
-    return;
+  for (const Sequence* sequence : schedule.admitted) {
+    BATON_FAILPOINT("engine.admitted");
+    mailbox.Admitted();
+    Tell(*sequence, SequenceAdmitted{.cached_tokens = sequence->kv.cached_tokens});
   }
-  for (Sequence* choice : choices) choice->paused = control.paused.value_or(choice->paused);
-  if (control.open_receive) {
-    BATON_FAILPOINT("engine.before_grant");
-    Sequence& sequence = *choices.front();
-    scheduler.OpenReceive(sequence, *std::move(control.open_receive));
-    Tell(sequence,
-         BlocksGranted{.block_table = sequence.block_table, .start_token = sequence.cached_tokens});
-  }
-  if (control.commit) CommitFirstTokens(*choices.front(), *control.commit);
-  for (const int choice : control.stop) Stop(id, choice);
-}
-
-void Engine::Rep::Stop(SequenceId id, int choice) {
-  for (Sequence* sequence : scheduler.Choices(id)) {
-    const auto& has = sequence->choices;
-    if (std::find(has.begin(), has.end(), choice) == has.end()) continue;
-    if (!sequence->forks()) return Release(*sequence, std::nullopt);
-    scheduler.DropChoice(*sequence, choice);
-    SequenceReleased released = {TimingsUntil(SteadyNow(), *sequence)};
-    released.timings.choice = choice;
-    return Tell(*sequence, released);
-  }
-}
-
-void Engine::Rep::Release(Sequence& sequence, std::optional<int> resume_tokens) {
-  if (!sequence.admitted) mailbox.Admitted();
-  if (resume_tokens) scheduler.Retain(sequence, *resume_tokens, SteadyNow());
-  RemoveAndTell(sequence, SequenceReleased{TimingsUntil(SteadyNow(), sequence)});
-}
-
-absl::Status Engine::Rep::CheckFirstTokens(const Sequence& sequence,
-                                           const std::vector<OutputToken>& tokens) const {
-  const auto choices = static_cast<size_t>(sequence.request.choices);
-  if (tokens.size() != choices) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "transfer: ", tokens.size(), " tokens cannot be committed for ", choices, " choices"));
-  }
-  const int output_index = sequence.output_count();
-  for (const OutputToken& token : tokens) {
-    if (token.token_id >= 0 && token.token_id < model->config().vocab_size &&
-        token.output_index == output_index) {
-      continue;
-    }
-    return absl::InvalidArgumentError(
-        absl::StrCat("transfer: token ", token.token_id, " at output ", token.output_index,
-                     " cannot be committed as output ", output_index));
-  }
-  return absl::OkStatus();
-}
-
-void Engine::Rep::CommitFirstTokens(Sequence& sequence, const std::vector<OutputToken>& tokens) {
-  if (absl::Status status = CheckFirstTokens(sequence, tokens); !status.ok()) {
-    return Fail(sequence, std::move(status));
-  }
-  const int first_choice = sequence.request.choice;
-  const auto of = [&](int choice) -> const OutputToken& {
-    return tokens[static_cast<size_t>(choice - first_choice)];
-  };
-  BATON_FAILPOINT("engine.before_commit");
-  sequence.ready = SteadyNow();
-  std::vector<int32_t> token_ids;
-  for (const int choice : sequence.choices) token_ids.push_back(of(choice).token_id);
-  for (Sequence* choice : scheduler.Commit(sequence, token_ids)) {
-    const OutputToken& token = of(choice->choice());
-    const bool ends = token.finish_reason != FinishReason::kNone ||
-                      FinishReasonOf(*choice, token) != FinishReason::kNone;
-    if (ends) Finish(*choice);
-  }
-  BATON_FAILPOINT("engine.committed");
-}
-
-void Engine::Rep::LayerDone(const Schedule& schedule, int layer) {
-  progress.fetch_add(1, std::memory_order_relaxed);
-  BATON_FAILPOINT("engine.layer_done");
-  uint64_t mark = 0;  // made where a peer copies this layer from the device's memory
+  const absl::Time now = SteadyNow();
   for (const ScheduledTokens& scheduled : schedule.batch) {
-    const Sequence& sequence = *scheduled.sequence;
-    StorePageCrcs(*cache, sequence.block_table, layer, scheduled.first_token,
-                  scheduled.end_token());
-    if (sequence.request.mode != Mode::kPrefillOnly) continue;
-    if (mark == 0 && !cache->host_memory()) mark = cache->device_copies()->Mark();
-    Tell(sequence, LayerComputed{.layer = layer,
-                                 .first_token = scheduled.first_token,
-                                 .token_count = scheduled.token_count,
-                                 .block_table = sequence.block_table,
-                                 .copies_after = mark});
+    Sequence& sequence = *scheduled.sequence;
+    const bool decodes = scheduled.first_token >= sequence.kv.prefill_tokens;
+    if (decodes && !sequence.times.first_decode) sequence.times.first_decode = now;
+    if (sequence.times.first_step) continue;
+    sequence.times.first_step = now;
+    if (decodes || sequence.kv.committed) continue;
+    Tell(sequence, PrefillStarted{.cached_tokens = sequence.kv.cached_tokens});
   }
 }
 
 void Engine::Rep::PublishStats() {
   prefix_cache.pages().Publish();
   const Scheduler::Counts counts = scheduler.CountSequences();
-  EngineStats now = totals;
+  EngineStats now = stats.totals;
   now.waiting_sequences = counts.waiting;
   now.running_sequences = counts.running;
   now.runnable_sequences = counts.runnable;
@@ -277,8 +211,7 @@ void Engine::Rep::PublishStats() {
   now.reserved_blocks = pool.reserved_blocks();
   now.free_blocks = pool.available_blocks();
   now.cached_blocks = std::min(pool.kept_blocks(), now.free_blocks);
-  const std::lock_guard lock(stats_mutex);
-  stats = now;
+  stats.Publish(now);
 }
 
 }  // namespace baton

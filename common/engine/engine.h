@@ -11,6 +11,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "common/engine/engine_options.h"
+#include "common/engine/engine_stats.h"
 #include "common/engine/request_check.h"
 #include "common/engine/sequence_request.h"
 #include "common/kv/cache.h"
@@ -18,55 +20,6 @@
 #include "common/model/transformer.h"
 
 namespace baton {
-
-struct EngineOptions {
-  int max_model_len = 0;  // tokens of prompt and output; 0: the model's context, or what the cache
-                          // holds if that is less
-  int max_num_seqs = 64;  // sequences in one step
-  // Rows of one step, at least kChunkTokens (64). Where decodes take most of them, prefills still
-  // get one chunk beyond it.
-  int max_num_batched_tokens = 512;
-  // Prefill chunks are cut, by the measured speed, so that a step takes no longer than this. No
-  // chunk is cut below 64 tokens.
-  absl::Duration max_step_duration = absl::Milliseconds(100);
-  int block_size = 32;    // tokens of a block
-  int num_kv_blocks = 0;  // blocks of the KV cache; at least one
-  KvType kv_dtype = KvType::kF16;
-  bool enable_prefix_caching = true;  // sequences that begin alike share their blocks
-  // Names weights, architecture and numerics: it begins the hash of every cached prefix.
-  std::string prefix_identity = {};
-  // How long the pages of a broken hand-off are retained for the next attempt at its request.
-  absl::Duration resume_timeout = absl::Seconds(30);
-  int max_waiting = 1024;  // sequences submitted and not admitted; more are RESOURCE_EXHAUSTED
-  std::vector<int32_t> end_of_generation_ids = {};  // token ids from the tokenizer
-  // Steps that are enqueued before the tokens of the oldest one are known: 0 or 1. Not given: what
-  // the backend prefers. It changes when tokens come, never which.
-  std::optional<int> steps_ahead = std::nullopt;
-};
-
-// What Engine::Create refuses, but for num_kv_blocks, which may be known only once the weights are
-// loaded. Errors name the flag.
-absl::Status CheckEngineOptions(const EngineOptions& options, const ModelConfig& config);
-
-// Counters and sizes of an engine. All but progress, the submissions in waiting_sequences and
-// tokens_per_second are a snapshot of one moment of the engine's thread.
-struct EngineStats {
-  uint64_t progress = 0;  // advances at every computed layer
-  int waiting_sequences = 0;
-  int running_sequences = 0;   // sequences in the batch that are not paused
-  int runnable_sequences = 0;  // running ones that did not sit the step out for lack of a block
-  int64_t waiting_tokens = 0;  // tokens still to be prefilled here
-  int total_blocks = 0;
-  int used_blocks = 0;      // blocks that sequences hold
-  int reserved_blocks = 0;  // blocks that are reserved and not yet taken
-  int free_blocks = 0;      // blocks that are neither used nor reserved
-  int cached_blocks = 0;    // free blocks that are kept for the prefix they hold
-  uint64_t preemptions = 0;
-  uint64_t prompt_tokens_computed = 0;
-  uint64_t prompt_tokens_cached = 0;
-  uint64_t generated_tokens = 0;
-  double tokens_per_second = 0;  // tokens prefilled and decoded, over the last 4 seconds
-};
 
 // Runs sequences step by step. A sequence lives like this: a caller draws an id, fills in a
 // SequenceRequest and calls Submit. From then on the engine tells how the sequence goes by the

@@ -6,7 +6,7 @@
 
 #include "common/base/max_choices.h"
 #include "common/base/status_macros.h"
-#include "common/engine/scheduler.h"
+#include "common/engine/schedule.h"
 #include "common/kv/cache.h"
 
 namespace baton {

@@ -5,7 +5,7 @@
 
 #include "absl/time/time.h"
 
-#include "common/engine/scheduler.h"
+#include "common/engine/schedule.h"
 
 namespace baton {
 

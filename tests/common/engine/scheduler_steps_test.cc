@@ -23,8 +23,9 @@ class Steps {
       : random_(seed),
         pool_(11),
         prefix_cache_("model", kBlockSize, pool_),
-        scheduler_({.max_num_seqs = 4, .block_size = kBlockSize, .max_model_len = kMaxModelLen},
-                   pool_, &prefix_cache_) {}
+        ledger_({.block_size = kBlockSize}, pool_, &prefix_cache_, steps_),
+        sequences_(kMaxModelLen, ledger_, steps_),
+        scheduler_(/*max_num_seqs=*/4, sequences_, ledger_) {}
 
   void Run(int ticks) {
     for (int tick = 0; tick < ticks; ++tick) {
@@ -49,13 +50,9 @@ class Steps {
   int copies() const { return copies_; }
 
  private:
-  struct Held {
-    int32_t block;
-    uint32_t generation;
-  };
   struct Step {
     Schedule schedule;
-    std::vector<Held> blocks;  // that it may touch
+    std::vector<BlockRef> blocks;  // blocks that it may touch
   };
 
   bool Chance(int one_in) { return random_() % static_cast<unsigned>(one_in) == 0; }
@@ -68,23 +65,23 @@ class Steps {
     request.prompt_length = static_cast<int>(request.token_ids.size());
     request.sampling.max_tokens = 1 + static_cast<int>(random_() % 60);
     if (Chance(6)) request.choices = 1 + static_cast<int>(random_() % 4);
-    scheduler_.Add(++last_id_, std::move(request));
+    sequences_.Add(++last_id_, std::move(request));
     ids_.push_back(last_id_);
   }
 
   Sequence* AnyOne() {
-    return ids_.empty() ? nullptr : scheduler_.Find(ids_[random_() % ids_.size()]);
+    return ids_.empty() ? nullptr : sequences_.Find(ids_[random_() % ids_.size()]);
   }
 
   void RemoveOne() {
     Sequence* sequence = AnyOne();
     if (sequence == nullptr) return;
     const SequenceId id = sequence->id;
-    if (scheduler_.InFlight(*sequence)) DoneUntil(0);
-    sequence = scheduler_.Find(id);
+    if (sequences_.InFlight(*sequence)) DoneUntil(0);
+    sequence = sequences_.Find(id);
     if (sequence == nullptr) return;
     if (!sequence->forks()) return Remove(*sequence);
-    scheduler_.DropChoice(*sequence, sequence->choices[random_() % sequence->choices.size()]);
+    sequences_.DropChoice(*sequence, sequence->choices[random_() % sequence->choices.size()]);
   }
 
   void PauseOne() {
@@ -94,8 +91,8 @@ class Steps {
 
   void Remove(Sequence& sequence) {
     const SequenceId id = sequence.id;
-    scheduler_.Remove(sequence);
-    if (scheduler_.Find(id) == nullptr) std::erase(ids_, id);
+    sequences_.Remove(sequence);
+    if (sequences_.Find(id) == nullptr) std::erase(ids_, id);
   }
 
   void Enqueue() {
@@ -107,18 +104,18 @@ class Steps {
       EXPECT_LT(scheduled.end_token(), kMaxModelLen);
       EXPECT_LE(scheduled.end_token(),
                 sequence.request.prompt_length + sequence.request.sampling.max_tokens - 1);
-      EXPECT_LE(scheduled.end_token(), static_cast<int>(sequence.blocks.size()) * kBlockSize);
-      for (const int32_t block : sequence.block_table) {
-        step.blocks.push_back({block, pool_.generation(block)});
+      EXPECT_LE(scheduled.end_token(), static_cast<int>(sequence.blocks.held.size()) * kBlockSize);
+      for (const int32_t block : sequence.blocks.table) {
+        step.blocks.push_back(pool_.Ref(block));
       }
       CheckWritesAlone(sequence, scheduled);
     }
     for (const BlockCopy& copy : step.schedule.copies) {
       EXPECT_NE(copy.from, copy.to);
-      step.blocks.push_back({copy.from, pool_.generation(copy.from)});
+      step.blocks.push_back(pool_.Ref(copy.from));
       ++copies_;
     }
-    scheduler_.StepEnqueued(step.schedule);
+    sequences_.StepEnqueued(step.schedule);
     in_flight_.push_back(std::move(step));
     DoneUntil(1);
   }
@@ -128,11 +125,11 @@ class Steps {
   void CheckWritesAlone(const Sequence& sequence, const ScheduledTokens& scheduled) {
     for (int index = scheduled.first_token / kBlockSize; index * kBlockSize < scheduled.end_token();
          ++index) {
-      const int32_t block = sequence.block_table[static_cast<size_t>(index)];
+      const int32_t block = sequence.blocks.table[static_cast<size_t>(index)];
       for (const SequenceId id : ids_) {
-        for (const Sequence* other : scheduler_.Choices(id)) {
-          if (other == &sequence || other->state == Sequence::State::kWaiting) continue;
-          EXPECT_EQ(std::count(other->block_table.begin(), other->block_table.end(), block), 0)
+        for (const Sequence* other : sequences_.Choices(id)) {
+          if (other == &sequence || other->state() == Sequence::State::kWaiting) continue;
+          EXPECT_EQ(std::count(other->blocks.table.begin(), other->blocks.table.end(), block), 0)
               << "written where another reads";
         }
       }
@@ -143,11 +140,11 @@ class Steps {
     while (in_flight_.size() > count) {
       const Step step = std::move(in_flight_.front());
       in_flight_.pop_front();
-      for (const Held& held : step.blocks) {
-        EXPECT_GT(pool_.reference_count(held.block), 0) << "a step in flight has it";
-        EXPECT_EQ(pool_.generation(held.block), held.generation) << "a step in flight has it";
+      for (const BlockRef& held : step.blocks) {
+        EXPECT_GT(pool_.reference_count(held.id), 0) << "a step in flight has it";
+        EXPECT_TRUE(pool_.Lives(held)) << "a step in flight has it";
       }
-      const std::vector<Scheduler::Leaving> leaving = scheduler_.StepDone();
+      const std::vector<StepsInFlight::Leaving> leaving = sequences_.StepDone();
       for (const ScheduledTokens& scheduled : step.schedule.batch) {
         Apply(scheduled);
         parted_ += static_cast<int>(scheduled.parted.size());
@@ -158,27 +155,30 @@ class Steps {
 
   void Apply(const ScheduledTokens& scheduled) {
     Sequence& sequence = *scheduled.sequence;
-    if (sequence.state == Sequence::State::kEnded) {
+    if (sequence.state() == Sequence::State::kEnded) {
       ++over_runs_;
       return;
     }
-    const std::vector<int32_t> table = sequence.block_table;
-    scheduler_.MarkComputed(sequence, scheduled.end_token());
-    if (sequence.block_table != table) ++replaced_;
+    const std::vector<int32_t> table = sequence.blocks.table;
+    sequences_.MarkComputed(sequence, scheduled.end_token());
+    if (sequence.blocks.table != table) ++replaced_;
     if (!scheduled.produces_token) return;
-    EXPECT_EQ(static_cast<int>(sequence.token_ids.size()), scheduled.end_token());
+    EXPECT_EQ(static_cast<int>(sequence.tokens.ids.size()), scheduled.end_token());
     Produce(sequence);
   }
 
   void Produce(Sequence& sequence) {
-    scheduler_.AddOutput(sequence, 7);
-    const int tokens = static_cast<int>(sequence.token_ids.size());
-    if (tokens >= sequence.most_tokens || Chance(15)) Remove(sequence);
+    sequence.tokens.AddOutput(7);
+    const int tokens = static_cast<int>(sequence.tokens.ids.size());
+    if (tokens >= sequence.tokens.most || Chance(15)) Remove(sequence);
   }
 
   std::mt19937 random_;
   BlockPool pool_;
   PrefixCache prefix_cache_;
+  StepsInFlight steps_;
+  BlockLedger ledger_;
+  SequenceTable sequences_;
   Scheduler scheduler_;
   SequenceId last_id_ = 0;
   std::vector<SequenceId> ids_;

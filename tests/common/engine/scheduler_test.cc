@@ -29,14 +29,19 @@ SequenceRequest MakeRequest(Mode mode, int tokens, int max_tokens = 1000, bool i
 class SchedulerTest : public testing::Test {
  protected:
   static constexpr int kBlockSize = 16;
+  static constexpr int kMaxModelLen = 1 << 30;  // as good as none
 
   void Make(int blocks, int max_num_seqs = 8) {
+    sequences_.reset();  // gives its blocks back to the last pool
     pool_ = std::make_unique<BlockPool>(blocks);
-    scheduler_ = std::make_unique<Scheduler>(
-        SchedulerOptions{.max_num_seqs = max_num_seqs, .block_size = kBlockSize}, *pool_, nullptr);
+    steps_ = std::make_unique<StepsInFlight>();
+    ledger_ = std::make_unique<BlockLedger>(BlockLedger::Options{.block_size = kBlockSize}, *pool_,
+                                            nullptr, *steps_);
+    sequences_ = std::make_unique<SequenceTable>(kMaxModelLen, *ledger_, *steps_);
+    scheduler_ = std::make_unique<Scheduler>(max_num_seqs, *sequences_, *ledger_);
   }
   Sequence& Add(Mode mode, int tokens, int max_tokens = 1000, bool isolate = false) {
-    return scheduler_->Add(next_id_++, MakeRequest(mode, tokens, max_tokens, isolate));
+    return sequences_->Add(next_id_++, MakeRequest(mode, tokens, max_tokens, isolate));
   }
   // One step; every sequence whose tokens are all computed gets another one, or ends.
   Schedule Step(int row_budget = 128) {
@@ -46,22 +51,25 @@ class SchedulerTest : public testing::Test {
     for (const ScheduledTokens& scheduled : schedule.batch) {
       Sequence& sequence = *scheduled.sequence;
       batch_ids_.push_back(sequence.id);
-      scheduler_->MarkComputed(sequence, scheduled.end_token());
+      sequences_->MarkComputed(sequence, scheduled.end_token());
       if (sequence.uncomputed_tokens() > 0) continue;
       if (sequence.request.mode == Mode::kPrefillOnly) {
-        scheduler_->Hold(sequence);
+        sequences_->Hold(sequence);
         continue;
       }
-      sequence.token_ids.push_back(1);
+      sequence.tokens.ids.push_back(1);
       if (sequence.output_count() >= sequence.request.sampling.max_tokens) {
         finished_.push_back(sequence.id);
-        scheduler_->Remove(sequence);
+        sequences_->Remove(sequence);
       }
     }
     return schedule;
   }
 
   std::unique_ptr<BlockPool> pool_;
+  std::unique_ptr<StepsInFlight> steps_;
+  std::unique_ptr<BlockLedger> ledger_;
+  std::unique_ptr<SequenceTable> sequences_;
   std::unique_ptr<Scheduler> scheduler_;
   std::vector<SequenceId> finished_;
   std::vector<SequenceId> batch_ids_;  // of the last step
@@ -112,12 +120,12 @@ TEST_F(SchedulerTest, NoMoreThanMaxNumSeqsRunAndPausedOnesDoNotCount) {
   Sequence& third = Add(Mode::kLocal, 10);
   EXPECT_EQ(Step().batch.size(), 2u);
   EXPECT_EQ(Step().batch.size(), 2u);
-  EXPECT_EQ(third.state, State::kWaiting);
+  EXPECT_EQ(third.state(), State::kWaiting);
   first.paused = true;
-  const size_t blocks = first.blocks.size();
+  const size_t blocks = first.blocks.held.size();
   EXPECT_EQ(Step().batch.size(), 2u);
-  EXPECT_EQ(third.state, State::kRunning);
-  EXPECT_EQ(first.blocks.size(), blocks);
+  EXPECT_EQ(third.state(), State::kRunning);
+  EXPECT_EQ(first.blocks.held.size(), blocks);
   first.paused = false;
   const Schedule schedule = Step();
   ASSERT_EQ(schedule.batch.size(), 2u);
@@ -130,16 +138,16 @@ TEST_F(SchedulerTest, AReservationIsForAllTokensAndOneBlockOfHeadRoom) {
   const Schedule schedule = Step();
   EXPECT_THAT(schedule.admitted, testing::ElementsAre(&sequence));
   EXPECT_EQ(pool_->reserved_blocks(), 4);
-  scheduler_->OpenReceive(sequence, "");
-  EXPECT_EQ(sequence.block_table.size(), 3u);
+  sequences_->OpenReceive(sequence, "");
+  EXPECT_EQ(sequence.blocks.table.size(), 3u);
   EXPECT_EQ(pool_->reserved_blocks(), 1);
   EXPECT_TRUE(Step().batch.empty());
-  scheduler_->Commit(sequence, {5});
+  sequences_->Commit(sequence, {5});
   const Schedule first = Step();
   ASSERT_EQ(first.batch.size(), 1u);
   EXPECT_EQ(first.batch[0].first_token, 33);
   EXPECT_EQ(first.batch[0].token_count, 1);
-  scheduler_->Remove(sequence);
+  sequences_->Remove(sequence);
   EXPECT_EQ(pool_->available_blocks(), 10);
 }
 
@@ -149,13 +157,13 @@ TEST_F(SchedulerTest, ReservationsAreFirstComeFirstServed) {
   Sequence& second = Add(Mode::kReceive, 64);  // 5 blocks
   Sequence& small = Add(Mode::kReceive, 16);   // 2 blocks: would fit, and waits behind
   Step();
-  EXPECT_EQ(first.state, State::kReserved);
-  EXPECT_EQ(second.state, State::kWaiting);
-  EXPECT_EQ(small.state, State::kWaiting);
-  scheduler_->Remove(first);
+  EXPECT_EQ(first.state(), State::kReserved);
+  EXPECT_EQ(second.state(), State::kWaiting);
+  EXPECT_EQ(small.state(), State::kWaiting);
+  sequences_->Remove(first);
   Step();
-  EXPECT_EQ(second.state, State::kReserved);
-  EXPECT_EQ(small.state, State::kReserved);
+  EXPECT_EQ(second.state(), State::kReserved);
+  EXPECT_EQ(small.state(), State::kReserved);
 }
 
 TEST_F(SchedulerTest, LackOfAPlaceInTheBatchDoesNotHoldUpReservations) {
@@ -165,8 +173,8 @@ TEST_F(SchedulerTest, LackOfAPlaceInTheBatchDoesNotHoldUpReservations) {
   Sequence& local = Add(Mode::kLocal, 16);
   Sequence& receive = Add(Mode::kReceive, 16);
   Step();
-  EXPECT_EQ(local.state, State::kWaiting);
-  EXPECT_EQ(receive.state, State::kReserved);
+  EXPECT_EQ(local.state(), State::kWaiting);
+  EXPECT_EQ(receive.state(), State::kReserved);
 }
 
 TEST_F(SchedulerTest, PreemptsTheYoungestAndPausedOnesBeforeIt) {
@@ -181,9 +189,9 @@ TEST_F(SchedulerTest, PreemptsTheYoungestAndPausedOnesBeforeIt) {
     for (Sequence* sequence : Step().preempted) preempted.push_back(sequence);
   }
   EXPECT_THAT(preempted, testing::ElementsAre(&paused, &youngest));
-  EXPECT_EQ(oldest.state, State::kRunning);
-  EXPECT_EQ(youngest.computed_tokens, 0);
-  EXPECT_TRUE(youngest.blocks.empty());
+  EXPECT_EQ(oldest.state(), State::kRunning);
+  EXPECT_EQ(youngest.kv.computed_tokens, 0);
+  EXPECT_TRUE(youngest.blocks.held.empty());
 }
 
 TEST_F(SchedulerTest, NeverPreemptsWhosePeerReadsOrWritesTheBlocks) {
@@ -192,17 +200,17 @@ TEST_F(SchedulerTest, NeverPreemptsWhosePeerReadsOrWritesTheBlocks) {
   Sequence& received = Add(Mode::kReceive, 16);
   Sequence& local = Add(Mode::kLocal, 16);
   Step();
-  scheduler_->OpenReceive(received, "");
+  sequences_->OpenReceive(received, "");
   for (int i = 0; i < 40; ++i) EXPECT_TRUE(Step().preempted.empty());
-  EXPECT_EQ(sent.blocks.size(), 3u);
-  EXPECT_EQ(received.blocks.size(), 1u);
-  EXPECT_EQ(local.blocks.size(), 3u) << "sits out with what it has";
+  EXPECT_EQ(sent.blocks.held.size(), 3u);
+  EXPECT_EQ(received.blocks.held.size(), 1u);
+  EXPECT_EQ(local.blocks.held.size(), 3u) << "sits out with what it has";
   EXPECT_TRUE(Step().batch.empty());
   EXPECT_EQ(scheduler_->CountSequences().runnable, 0);
   // Once committed, the older one uses its head-room, and the end of the peer's lets both go on.
-  scheduler_->Commit(received, {1});
+  sequences_->Commit(received, {1});
   EXPECT_EQ(Step().batch.size(), 1u);
-  scheduler_->Remove(sent);
+  sequences_->Remove(sent);
   EXPECT_EQ(Step().batch.size(), 2u);
 }
 
@@ -210,9 +218,9 @@ TEST_F(SchedulerTest, ABlockThatAPeerWritesIsNobodyElses) {
   Make(8);
   Sequence& received = Add(Mode::kReceive, 40);
   Step();
-  scheduler_->OpenReceive(received, "");
-  const BlockPool::Block other = pool_->Share(received.block_table[1]);
-  EXPECT_DEATH(scheduler_->Commit(received, {1}), "a block to be written is shared");
+  sequences_->OpenReceive(received, "");
+  const BlockPool::Block other = pool_->Share(received.blocks.table[1]);
+  EXPECT_DEATH(sequences_->Commit(received, {1}), "a block to be written is shared");
 }
 
 TEST_F(SchedulerTest, AnIsolatedSequenceIsAloneInItsBatches) {
@@ -230,7 +238,7 @@ TEST_F(SchedulerTest, AnIsolatedSequenceIsAloneInItsBatches) {
   EXPECT_THAT(batches, testing::AllOf(testing::SizeIs(4 + 2),
                                       testing::Each(testing::ElementsAre(SequenceId{2}))));
   Step();
-  EXPECT_EQ(later.state, State::kRunning);
+  EXPECT_EQ(later.state(), State::kRunning);
 }
 
 TEST_F(SchedulerTest, AnIsolatedSequenceThatSitsOutLetsThoseFinishWhoHaveTheBlocks) {
@@ -240,8 +248,8 @@ TEST_F(SchedulerTest, AnIsolatedSequenceThatSitsOutLetsThoseFinishWhoHaveTheBloc
   Step(100);
   for (int i = 0; i < 30; ++i) Step();
   EXPECT_TRUE(finished_.empty());
-  EXPECT_EQ(sent.state, State::kHeld);
-  scheduler_->Remove(sent);
+  EXPECT_EQ(sent.state(), State::kHeld);
+  sequences_->Remove(sent);
   for (int i = 0; i < 30; ++i) Step(64);
   EXPECT_THAT(finished_, testing::ElementsAre(2));
 }
@@ -268,20 +276,20 @@ TEST_F(SchedulerTest, UnderRandomLoadEverybodyFinishesAndNothingIsLeft) {
         alive.insert(Add(mode, tokens, max_tokens, random() % 20 == 0).id);
       }
       for (SequenceId id : std::set<SequenceId>(alive)) {
-        Sequence* sequence = scheduler_->Find(id);
+        Sequence* sequence = sequences_->Find(id);
         if (sequence == nullptr) {
           alive.erase(id);
           continue;
         }
         if (quiet) sequence->paused = false;
         if (!quiet && random() % 10 == 0) sequence->paused = random() % 2 == 0;
-        if (sequence->state == State::kReserved && random() % 4 == 0) {
-          scheduler_->OpenReceive(*sequence, "");
-        } else if (sequence->state == State::kReceiving && random() % 4 == 0) {
-          scheduler_->Commit(*sequence, {1});
-        } else if (sequence->state == State::kHeld ? random() % 4 == 0
-                                                   : !quiet && random() % 60 == 0) {
-          scheduler_->Remove(*sequence);
+        if (sequence->state() == State::kReserved && random() % 4 == 0) {
+          sequences_->OpenReceive(*sequence, "");
+        } else if (sequence->state() == State::kReceiving && random() % 4 == 0) {
+          sequences_->Commit(*sequence, {1});
+        } else if (sequence->state() == State::kHeld ? random() % 4 == 0
+                                                     : !quiet && random() % 60 == 0) {
+          sequences_->Remove(*sequence);
           alive.erase(id);
         }
       }
@@ -289,9 +297,9 @@ TEST_F(SchedulerTest, UnderRandomLoadEverybodyFinishesAndNothingIsLeft) {
       preempted += schedule.preempted.size();
       int used = 0;
       for (SequenceId id : alive) {
-        const Sequence* sequence = scheduler_->Find(id);
+        const Sequence* sequence = sequences_->Find(id);
         if (sequence == nullptr) continue;
-        used += static_cast<int>(sequence->blocks.size());
+        used += static_cast<int>(sequence->blocks.held.size());
       }
       ASSERT_EQ(used, pool_->used_blocks());
       idle_steps = schedule.batch.empty() && schedule.preempted.empty() ? idle_steps + 1 : 0;
@@ -299,7 +307,7 @@ TEST_F(SchedulerTest, UnderRandomLoadEverybodyFinishesAndNothingIsLeft) {
     }
     EXPECT_TRUE(alive.empty() ||
                 std::none_of(alive.begin(), alive.end(),
-                             [&](SequenceId id) { return scheduler_->Find(id) != nullptr; }))
+                             [&](SequenceId id) { return sequences_->Find(id) != nullptr; }))
         << "seed " << seed;
     EXPECT_EQ(pool_->available_blocks(), blocks);
   }

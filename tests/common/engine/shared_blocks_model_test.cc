@@ -43,10 +43,10 @@ class Model {
         most_alive_(static_cast<size_t>(2 + Random(14))),
         pool_(blocks_),
         cache_("model", kBlockSize, pool_, collisions ? WeakHash : ChainHash),
-        scheduler_({.max_num_seqs = 1 + Random(6),
-                    .block_size = kBlockSize,
-                    .retained = {.lifetime = kLifetime, .max_prefixes = 3}},
-                   pool_, &cache_),
+        ledger_({.block_size = kBlockSize, .retained = {.lifetime = kLifetime, .max_prefixes = 3}},
+                pool_, &cache_, steps_),
+        sequences_(/*max_model_len=*/1 << 30, ledger_, steps_),
+        scheduler_(/*max_num_seqs=*/1 + Random(6), sequences_, ledger_),
         content_(static_cast<size_t>(blocks_), std::vector<Node>(kBlockSize)) {
     for (std::vector<int32_t>& text : texts_) {
       for (int i = 0; i < 400; ++i) text.push_back(Random(3));
@@ -61,7 +61,7 @@ class Model {
     quiet_ = true;
     idle_steps_ = 0;
     for (int i = 0; i < 3000 && !alive_.empty() && !testing::Test::HasFatalFailure(); ++i) {
-      for (SequenceId id : Ids()) Serve(*scheduler_.Find(id));
+      for (SequenceId id : Ids()) Serve(*sequences_.Find(id));
       Step();
       Check();
     }
@@ -70,8 +70,8 @@ class Model {
     ASSERT_EQ(pool_.used_blocks(), 0);
     ASSERT_EQ(pool_.reserved_blocks(), 0);
     // What is retained ends by time alone, and nothing but the prefix cache keeps blocks then.
-    scheduler_.ForgetExpired(now_ + kLifetime);
-    ASSERT_EQ(scheduler_.NextExpiry(), absl::InfiniteFuture());
+    ledger_.ForgetExpired(now_ + kLifetime);
+    ASSERT_EQ(ledger_.NextExpiry(), absl::InfiniteFuture());
     Check();
     // Blocks that continue a forgotten one are kept, though nobody finds them.
     if (!collisions_ && failed_ == 0) {
@@ -95,10 +95,6 @@ class Model {
     int pinned_tokens = 0;    // found in the prefix cache at the opening
     int received_tokens = 0;  // they, and what came
     bool started = false;     // to be computed here
-  };
-  struct Held {
-    int32_t block = 0;
-    uint32_t generation = 0;
   };
   struct Left {  // by a broken attempt, at the most
     std::vector<int32_t> tokens;
@@ -135,7 +131,7 @@ class Model {
         break;
       case 2:
         for (SequenceId id : Ids()) {
-          if (scheduler_.Find(id) != nullptr && Chance(3)) Serve(*scheduler_.Find(id));
+          if (sequences_.Find(id) != nullptr && Chance(3)) Serve(*sequences_.Find(id));
         }
         break;
       default:
@@ -177,19 +173,19 @@ class Model {
     request.isolate = Chance(30);
     shadows_[next_id_] = {NodesOf(request.token_ids, request.cache_salt)};
     alive_.insert(next_id_);
-    scheduler_.Add(next_id_++, std::move(request));
+    sequences_.Add(next_id_++, std::move(request));
   }
 
   // What the worlds outside asks of one sequence.
   void Serve(Sequence& sequence) {
-    if (sequence.state == State::kReserved) {
+    if (sequence.state() == State::kReserved) {
       Open(sequence);
-    } else if (sequence.state == State::kReceiving && !quiet_ && Chance(2)) {
+    } else if (sequence.state() == State::kReceiving && !quiet_ && Chance(2)) {
       Receive(sequence);
       if (Chance(2)) return Break(sequence);
-    } else if (sequence.state == State::kReceiving) {
+    } else if (sequence.state() == State::kReceiving) {
       Commit(sequence);
-    } else if (sequence.state == State::kHeld || (!quiet_ && Chance(100))) {
+    } else if (sequence.state() == State::kHeld || (!quiet_ && Chance(100))) {
       Remove(sequence);
       return;
     }
@@ -203,33 +199,33 @@ class Model {
     shadow.foreign = Chance(4);
     const std::vector<int32_t> found =
         shadow.foreign ? std::vector<int32_t>()
-                       : cache_.Find(sequence.token_ids, sequence.request.cache_salt);
+                       : cache_.Find(sequence.tokens.ids, sequence.request.cache_salt);
     const int shared = static_cast<int>(found.size()) * kBlockSize;
-    scheduler_.OpenReceive(sequence, shadow.foreign ? "foreign" : "");
-    const int held = sequence.cached_tokens;
+    sequences_.OpenReceive(sequence, shadow.foreign ? "foreign" : "");
+    const int held = sequence.kv.cached_tokens;
     ASSERT_EQ(held % kPage, 0);
-    ASSERT_LT(held, sequence.token_count());
+    ASSERT_LT(held, sequence.tokens.count());
     ASSERT_GE(held, shared);
-    ASSERT_TRUE(std::equal(found.begin(), found.end(), sequence.block_table.begin()));
+    ASSERT_TRUE(std::equal(found.begin(), found.end(), sequence.blocks.table.begin()));
     for (int token = 0; token < held; ++token) {
       ASSERT_EQ(At(sequence, token), NodeAt(shadow, token)) << "holds the KV of other tokens";
     }
-    ASSERT_EQ(sequence.reservation.count(),
-              scheduler_.BlocksToStart(sequence) - static_cast<int>(sequence.blocks.size()))
+    ASSERT_EQ(sequence.blocks.reservation.count(),
+              ledger_.BlocksToStart(sequence) - static_cast<int>(sequence.blocks.held.size()))
         << "nothing is reserved for what is shared";
     pinned_tokens_ += shared;
     shadow.pinned_tokens = shared;
     if (held > shared) CheckLeft(sequence, shadow, held);
     retained_.erase(sequence.request.resume_key);
     shadow.received_tokens = held;
-    for (int token = held; token < sequence.token_count(); ++token) At(sequence, token) = kGarbage;
+    for (int token = held; token < sequence.tokens.count(); ++token) At(sequence, token) = kGarbage;
   }
 
   // One that is computed here may go on with what a broken attempt received, too.
   void NoteStart(const Sequence& sequence) {
     Shadow& shadow = shadows_.at(sequence.id);
-    if (sequence.state != State::kRunning || std::exchange(shadow.started, true)) return;
-    if (!sequence.vouched) CheckLeft(sequence, shadow, sequence.cached_tokens);
+    if (sequence.state() != State::kRunning || std::exchange(shadow.started, true)) return;
+    if (!sequence.kv.vouched) CheckLeft(sequence, shadow, sequence.kv.cached_tokens);
     retained_.erase(sequence.request.resume_key);
   }
 
@@ -239,7 +235,7 @@ class Model {
     ASSERT_EQ(left->second.foreign, shadow.foreign);
     ASSERT_GT(left->second.expiry, now_);
     ASSERT_LE(static_cast<size_t>(held), left->second.tokens.size());
-    ASSERT_TRUE(std::equal(sequence.token_ids.begin(), sequence.token_ids.begin() + held,
+    ASSERT_TRUE(std::equal(sequence.tokens.ids.begin(), sequence.tokens.ids.begin() + held,
                            left->second.tokens.begin()));
     resumed_tokens_ += held;
     if (held % kBlockSize != 0) ++resumed_in_a_block_;
@@ -248,7 +244,7 @@ class Model {
   // Some pages more, and a part of one that nobody may use.
   void Receive(Sequence& sequence) {
     Shadow& shadow = shadows_.at(sequence.id);
-    const int pages = (sequence.token_count() - shadow.received_tokens) / kPage;
+    const int pages = (sequence.tokens.count() - shadow.received_tokens) / kPage;
     const int end = shadow.received_tokens + Random(pages + 1) * kPage;
     Write(sequence, shadow.received_tokens, end, shadow.foreign ? kForeign : 0);
     shadow.received_tokens = end;
@@ -257,12 +253,12 @@ class Model {
   void Break(Sequence& sequence) {
     ++broken_;
     const Shadow& shadow = shadows_.at(sequence.id);
-    const auto begin = sequence.token_ids.begin();
+    const auto begin = sequence.tokens.ids.begin();
     if (!sequence.request.resume_key.empty()) {
       retained_[sequence.request.resume_key] = {
           {begin, begin + shadow.received_tokens}, shadow.foreign, now_ + kLifetime};
     }
-    scheduler_.Retain(sequence, shadow.received_tokens, now_);
+    ledger_.Retain(sequence, shadow.received_tokens, now_);
     const std::string resume_key = sequence.request.resume_key;
     Remove(sequence);
     if (!Chance(4)) Add(resume_key);
@@ -274,28 +270,28 @@ class Model {
 
   void Commit(Sequence& sequence) {
     Shadow& shadow = shadows_.at(sequence.id);
-    Write(sequence, shadow.received_tokens, sequence.token_count(), shadow.foreign ? kForeign : 0);
-    scheduler_.Commit(sequence, {Random(2)});
+    Write(sequence, shadow.received_tokens, sequence.tokens.count(), shadow.foreign ? kForeign : 0);
+    sequences_.Commit(sequence, {Random(2)});
     retained_.erase(sequence.request.resume_key);
-    shadow.nodes.push_back(Child(shadow.nodes.back(), sequence.token_ids.back()));
+    shadow.nodes.push_back(Child(shadow.nodes.back(), sequence.tokens.ids.back()));
     if (!shadow.foreign) Enter(sequence, shadow.pinned_tokens);
   }
 
   void Remove(Sequence& sequence) {
     alive_.erase(sequence.id);
     shadows_.erase(sequence.id);
-    scheduler_.Remove(sequence);
+    sequences_.Remove(sequence);
   }
 
   Node& At(const Sequence& sequence, int token) {
-    const int32_t block = sequence.block_table[static_cast<size_t>(token / kBlockSize)];
+    const int32_t block = sequence.blocks.table[static_cast<size_t>(token / kBlockSize)];
     return content_[static_cast<size_t>(block)][static_cast<size_t>(token % kBlockSize)];
   }
 
   void Write(const Sequence& sequence, int first, int end, Node mark) {
     const Shadow& shadow = shadows_.at(sequence.id);
     for (int token = first; token < end; ++token) {
-      const int32_t block = sequence.block_table[static_cast<size_t>(token / kBlockSize)];
+      const int32_t block = sequence.blocks.table[static_cast<size_t>(token / kBlockSize)];
       ASSERT_EQ(pool_.reference_count(block), 1) << "writes where others read";
       At(sequence, token) = shadow.nodes[static_cast<size_t>(token)] + mark;
     }
@@ -303,13 +299,13 @@ class Model {
 
   void Step() {
     now_ += absl::Milliseconds(Random(100));
-    scheduler_.ForgetExpired(now_);
+    ledger_.ForgetExpired(now_);
     const Schedule schedule = scheduler_.Next(64 + Random(100));
     for (Sequence* sequence : schedule.preempted) {
       shadows_.at(sequence->id).foreign = false;
       shadows_.at(sequence->id).started = false;
     }
-    for (SequenceId id : alive_) NoteStart(*scheduler_.Find(id));
+    for (SequenceId id : alive_) NoteStart(*sequences_.Find(id));
     preempted_ += static_cast<int64_t>(schedule.preempted.size());
     idle_steps_ = schedule.batch.empty() && schedule.preempted.empty() ? idle_steps_ + 1 : 0;
     if (quiet_) {
@@ -320,7 +316,7 @@ class Model {
       const Sequence& sequence = *scheduled.sequence;
       const Shadow& shadow = shadows_.at(sequence.id);
       const Node mark = shadow.foreign ? kForeign : 0;
-      ASSERT_EQ(scheduled.first_token, sequence.computed_tokens);
+      ASSERT_EQ(scheduled.first_token, sequence.kv.computed_tokens);
       ASSERT_TRUE(scheduled.produces_token || scheduled.end_token() % kChunkTokens == 0);
       for (int token = 0; token < scheduled.first_token; ++token) {
         ASSERT_EQ(At(sequence, token), shadow.nodes[static_cast<size_t>(token)] + mark)
@@ -331,7 +327,7 @@ class Model {
       Write(sequence, scheduled.first_token, scheduled.end_token(), fails ? kBroken : mark);
     }
     for (const ScheduledTokens& scheduled : schedule.batch) {
-      if (scheduled.first_token == scheduled.sequence->cached_tokens) {
+      if (scheduled.first_token == scheduled.sequence->kv.cached_tokens) {
         cached_tokens_ += scheduled.first_token;
       }
       Apply(scheduled, broken.contains(scheduled.sequence->id));
@@ -341,20 +337,20 @@ class Model {
   void Apply(const ScheduledTokens& scheduled, bool fails) {
     Sequence& sequence = *scheduled.sequence;
     Shadow& shadow = shadows_.at(sequence.id);
-    scheduler_.MarkComputed(sequence, scheduled.end_token());
-    if (!shadow.foreign && sequence.vouched) Enter(sequence, scheduled.first_token);
+    sequences_.MarkComputed(sequence, scheduled.end_token());
+    if (!shadow.foreign && sequence.kv.vouched) Enter(sequence, scheduled.first_token);
     if (!scheduled.produces_token) return;
     if (fails) {
       ++failed_;
-      scheduler_.ForgetBlocks(sequence);
+      ledger_.ForgetBlocks(sequence);
       for (size_t end = kBlockSize; end <= shadow.nodes.size(); end += kBlockSize) {
-        Forget(shadow.nodes[end - 1], sequence.block_table[end / kBlockSize - 1]);
+        Forget(shadow.nodes[end - 1], sequence.blocks.table[end / kBlockSize - 1]);
       }
     }
-    if (sequence.request.mode == Mode::kPrefillOnly) return scheduler_.Hold(sequence);
+    if (sequence.request.mode == Mode::kPrefillOnly) return sequences_.Hold(sequence);
     if (fails) return Remove(sequence);
     const auto token = static_cast<int32_t>(shadow.nodes.back() % 2);
-    sequence.token_ids.push_back(token);
+    sequence.tokens.ids.push_back(token);
     shadow.nodes.push_back(Child(shadow.nodes.back(), token));
     if (sequence.output_count() >= sequence.request.sampling.max_tokens) Remove(sequence);
   }
@@ -362,27 +358,27 @@ class Model {
   // The plain cache, below. With collisions it holds less, which is not modelled.
   bool IsHeld(Node node) const {
     const auto held = held_.find(node);
-    return held != held_.end() && pool_.generation(held->second.block) == held->second.generation;
+    return held != held_.end() && pool_.Lives(held->second);
   }
 
   void Enter(const Sequence& sequence, int first_token) {
     const std::vector<Node>& nodes = shadows_.at(sequence.id).nodes;
-    for (int end = (first_token / kBlockSize + 1) * kBlockSize; end <= sequence.computed_tokens;
+    for (int end = (first_token / kBlockSize + 1) * kBlockSize; end <= sequence.kv.computed_tokens;
          end += kBlockSize) {
       const auto index = static_cast<size_t>(end / kBlockSize) - 1;
       const auto node_at = [&](int token) { return nodes[static_cast<size_t>(token)]; };
-      const int32_t block = sequence.block_table[index];
+      const int32_t block = sequence.blocks.table[index];
       if (end > kBlockSize) {
         const Node before = node_at(end - 1 - kBlockSize);
-        if (!IsHeld(before) || held_.at(before).block != sequence.block_table[index - 1]) return;
+        if (!IsHeld(before) || held_.at(before).id != sequence.blocks.table[index - 1]) return;
       }
       // Either it uses what was held, or what it computed is held now.
-      held_[node_at(end - 1)] = {block, pool_.generation(block)};
+      held_[node_at(end - 1)] = pool_.Ref(block);
     }
   }
 
   void Forget(Node node, int32_t block) {
-    if (!IsHeld(node) || held_.at(node).block != block) return;
+    if (!IsHeld(node) || held_.at(node).id != block) return;
     for (auto entry = held_.begin(); entry != held_.end();) {
       Node ancestor = entry->first;
       while (ancestor > node) ancestor = Parent(ancestor);
@@ -403,7 +399,7 @@ class Model {
     if (collisions_) return;
     std::vector<int32_t> expected;
     for (size_t end = kBlockSize; end < nodes.size() && IsHeld(nodes[end - 1]); end += kBlockSize) {
-      expected.push_back(held_.at(nodes[end - 1]).block);
+      expected.push_back(held_.at(nodes[end - 1]).id);
     }
     ASSERT_EQ(found, expected);
   }
@@ -412,14 +408,14 @@ class Model {
     pool_.CheckInvariants();
     std::vector<int> references(static_cast<size_t>(blocks_));
     for (SequenceId id : alive_) {
-      const Sequence& sequence = *scheduler_.Find(id);
-      ASSERT_EQ(sequence.blocks.size(), sequence.block_table.size());
-      for (size_t i = 0; i < sequence.blocks.size(); ++i) {
-        const int32_t block = sequence.blocks[i].id();
-        ASSERT_EQ(block, sequence.block_table[i]);
+      const Sequence& sequence = *sequences_.Find(id);
+      ASSERT_EQ(sequence.blocks.held.size(), sequence.blocks.table.size());
+      for (size_t i = 0; i < sequence.blocks.held.size(); ++i) {
+        const int32_t block = sequence.blocks.held[i].id();
+        ASSERT_EQ(block, sequence.blocks.table[i]);
         ++references[static_cast<size_t>(block)];
       }
-      for (const BlockPool::Block& block : sequence.replaced) {
+      for (const BlockPool::Block& block : sequence.blocks.replaced) {
         ++references[static_cast<size_t>(block.id())];
       }
     }
@@ -450,13 +446,16 @@ class Model {
   const size_t most_alive_;
   BlockPool pool_;
   PrefixCache cache_;
+  StepsInFlight steps_;
+  BlockLedger ledger_;
+  SequenceTable sequences_;
   Scheduler scheduler_;
   std::vector<std::vector<Node>> content_;  // [block][token]
   std::vector<int32_t> texts_[3];
   std::map<std::pair<Node, int32_t>, Node> children_;
   std::vector<Node> parents_ = {0};  // [node], always less than the node
   Node next_node_ = 1;
-  std::map<Node, Held> held_;  // [last token of a whole block]
+  std::map<Node, BlockRef> held_;  // [last token of a whole block]
   std::map<SequenceId, Shadow> shadows_;
   std::set<SequenceId> alive_;
   SequenceId next_id_ = 1;

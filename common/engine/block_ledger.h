@@ -1,0 +1,119 @@
+// Gives the sequences of an engine their KV blocks and takes them back: reserved blocks, and blocks
+// that hold the prefix that a sequence begins with.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+
+#include "common/engine/sequence.h"
+#include "common/engine/steps_in_flight.h"
+#include "common/kv/block_pool.h"
+#include "common/kv/prefix_cache.h"
+#include "common/kv/retained_prefixes.h"
+
+namespace baton {
+
+// It alone changes Sequence::blocks, and the parts of Sequence::kv that tell what a sequence found
+// in its blocks. When to do what is the scheduler's and the sequence table's to say. A block comes
+// back no sooner than the last step that may touch it is done.
+//
+// Thread rule: one thread, the engine's. Borrows the pool, the prefix cache and the steps, which
+// must outlive it.
+class BlockLedger {
+ public:
+  struct Options {
+    int block_size = 0;  // tokens of a block
+    RetainedPrefixes::Bounds retained = {};
+  };
+  // `prefix_cache` has the same pool and block size. Null: no blocks are shared.
+  BlockLedger(const Options& options, BlockPool& pool, PrefixCache* prefix_cache,
+              StepsInFlight& steps);
+
+  // The most blocks that a sequence waits for at once: those for its tokens and, in the modes that
+  // decode, one block of head-room for each choice and a block for each further choice's copy of a
+  // last block that is not full. A sequence whose full length does not fit in the pool may never
+  // run.
+  int BlocksToStart(const Sequence& sequence) const;
+  // The blocks for its tokens that it neither has nor has reserved.
+  int LackingBlocks(const Sequence& sequence) const;
+  // Blocks that anybody may take: free and not reserved.
+  int available_blocks() const { return pool_.available_blocks(); }
+
+  // Reserves the blocks that the sequence starts with; false where too few are free. A sequence
+  // that is computed here takes the blocks of all its tokens at once, first those that hold its
+  // prefix. One whose KV comes from elsewhere takes them when it is opened: until then they are
+  // only looked at.
+  bool TryStart(Sequence& sequence);
+  // Turns the reservation into blocks for all tokens; the head-room stays reserved. The KV of the
+  // first cached_tokens is held already, in blocks that others may use too. All blocks from there
+  // on are the sequence's alone. `kv_numerics`: see Engine::OpenReceive.
+  void Open(Sequence& sequence, std::string kv_numerics);
+  // The KV of an opened sequence has arrived.
+  void Commit(Sequence& sequence);
+  // Takes one block more, a reserved one or else any; false where none is free. REQUIRES: the
+  // sequence lacks a block for its tokens.
+  bool TryTakeBlock(Sequence& sequence);
+  // Whether the sequence has the blocks for all its tokens.
+  bool HasBlocks(const Sequence& sequence) const {
+    return sequence.blocks.count() >= BlocksFor(sequence.tokens.count());
+  }
+  // Gives `other`, a fork of `first`, the same blocks, but a block of its own for its copy of a
+  // last block that is not full.
+  void Share(Sequence& first, Sequence& other);
+  // Splits what `first` still has reserved: one block of head-room for each of `others`, as far as
+  // it goes.
+  void SplitHeadRoom(Sequence& first, const std::vector<Sequence*>& others);
+  // Gives up the reserved blocks beyond what the sequence needs to start, which needed `before`
+  // blocks (BlocksToStart) until it lost a choice.
+  void GiveUpSince(Sequence& sequence, int before);
+  // The last block of the sequence is written by step `step`, which copies the bytes of the block
+  // that it continues: that one is kept until the step is done.
+  void Copied(Sequence& sequence, uint64_t step);
+  // Gives up all that is reserved for the sequence.
+  void GiveUpReservation(Sequence& sequence);
+  // Gives back all blocks of a sequence that is preempted.
+  void GiveBack(Sequence& sequence);
+
+  // Tells the prefix cache of every whole block before `computed_tokens`. Where the cache returns
+  // another block with the same content, the sequence goes on with that one.
+  void EnterBlocks(Sequence& sequence, int computed_tokens);
+  // Takes the sequence's blocks out of the prefix cache, because their content is wrong.
+  void ForgetBlocks(const Sequence& sequence);
+
+  // Retains the KV that the sequence held or received before `received_tokens`, by whole pages, for
+  // the next sequence of its resume_key. To be called right before the sequence is removed. Does
+  // nothing for a sequence that is not kReceiving. REQUIRES: nobody writes into its blocks any
+  // more.
+  void Retain(const Sequence& sequence, int received_tokens, absl::Time now);
+  void ForgetExpired(absl::Time now) { retained_.ForgetExpired(now); }
+  // When to call ForgetExpired at the latest; InfiniteFuture when nothing is retained.
+  absl::Time NextExpiry() const { return retained_.NextExpiry(); }
+
+ private:
+  // The blocks that hold a sequence's prefix before it starts.
+  struct HeldPrefix {
+    std::vector<int32_t> blocks;
+    size_t shared = 0;  // leading blocks from the prefix cache; the rest is retained
+    int tokens = 0;
+    int used_blocks = 0;  // blocks that somebody uses, so that they cost no reservation
+  };
+
+  int BlocksFor(int tokens) const;
+  bool EndsInABlock(const Sequence& sequence) const;
+  HeldPrefix FindHeld(const Sequence& sequence) const;
+  void TakeHeld(Sequence& sequence, const HeldPrefix& held);
+  void TakeReserved(Sequence& sequence);
+  void CheckWrittenBlocksAreItsOwn(const Sequence& sequence) const;
+
+  const int block_size_;  // tokens of a block
+  BlockPool& pool_;
+  PrefixCache* const prefix_cache_;
+  StepsInFlight& steps_;
+  RetainedPrefixes retained_;
+};
+
+}  // namespace baton

@@ -1,0 +1,55 @@
+// The counters and sizes of an engine, written by its thread and read by any.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include "absl/time/time.h"
+
+#include "common/engine/rate_meter.h"
+
+namespace baton {
+
+// Counters and sizes of an engine. All but progress, the submissions in waiting_sequences and
+// tokens_per_second are a snapshot of one moment of the engine's thread.
+struct EngineStats {
+  uint64_t progress = 0;  // advances at every computed layer
+  int waiting_sequences = 0;
+  int running_sequences = 0;   // sequences in the batch that are not paused
+  int runnable_sequences = 0;  // running ones that did not sit the step out for lack of a block
+  int64_t waiting_tokens = 0;  // tokens still to be prefilled here
+  int total_blocks = 0;
+  int used_blocks = 0;      // blocks that sequences hold
+  int reserved_blocks = 0;  // blocks that are reserved and not yet taken
+  int free_blocks = 0;      // blocks that are neither used nor reserved
+  int cached_blocks = 0;    // free blocks that are kept for the prefix they hold
+  uint64_t preemptions = 0;
+  uint64_t prompt_tokens_computed = 0;
+  uint64_t prompt_tokens_cached = 0;
+  uint64_t generated_tokens = 0;
+  double tokens_per_second = 0;  // tokens prefilled and decoded, over the last 4 seconds
+};
+
+// Thread rule: thread-safe, except `totals`, which is the engine's thread's.
+class EngineStatsBoard {
+ public:
+  // One layer of a step is computed.
+  void LayerDone() { progress_.fetch_add(1, std::memory_order_relaxed); }
+  // A step of `rows` rows is done.
+  void StepDone(absl::Time now, int rows);
+  // Readers see `stats` from now on.
+  void Publish(const EngineStats& stats);
+  // What was published last, with progress and tokens_per_second as they are at `now`.
+  EngineStats Read(absl::Time now) const;
+
+  EngineStats totals;  // only its counters are kept up to date
+
+ private:
+  std::atomic<uint64_t> progress_ = 0;
+  mutable std::mutex mutex_;  // guards the members below
+  EngineStats published_;
+  mutable RateMeter rate_;
+};
+
+}  // namespace baton

@@ -1,0 +1,41 @@
+// What one step of an engine computes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/engine/sequence.h"
+
+namespace baton {
+
+// Prefill chunks end on multiples of this many tokens, the last excepted.
+inline constexpr int kChunkTokens = 64;
+
+// Consecutive tokens of one sequence to compute in a step.
+struct ScheduledTokens {
+  Sequence* sequence = nullptr;
+  int first_token = 0;
+  int token_count = 0;
+  bool produces_token = false;  // whether the sequence's last token is among them
+  // The other choices, each a sequence of its own from here on. Set when the step is enqueued that
+  // samples their first tokens.
+  std::vector<Sequence*> parted = {};
+  int end_token() const { return first_token + token_count; }
+};
+
+// Block `to` gets the bytes of block `from`.
+struct BlockCopy {
+  int32_t from = 0;
+  int32_t to = 0;
+};
+
+// A pointer in it holds until SequenceTable::Remove of its sequence, or until the last step that
+// has the sequence is done.
+struct Schedule {
+  std::vector<Sequence*> preempted;
+  std::vector<Sequence*> admitted;  // sequences whose blocks were reserved for the first time
+  std::vector<BlockCopy> copies;    // to be made before the batch is computed
+  std::vector<ScheduledTokens> batch;
+};
+
+}  // namespace baton

@@ -1,0 +1,25 @@
+#include "common/engine/engine_stats.h"
+
+#include <gtest/gtest.h>
+
+namespace baton {
+namespace {
+
+TEST(EngineStatsBoard, ShowsWhatWasPublishedAndTheProgressAndRateOfNow) {
+  EngineStatsBoard board;
+  const absl::Time now = absl::UnixEpoch() + absl::Hours(1);
+  board.totals.generated_tokens = 5;
+  EXPECT_EQ(board.Read(now).generated_tokens, 0u) << "not published yet";
+  board.Publish(board.totals);
+  board.totals.generated_tokens = 6;
+  EXPECT_EQ(board.Read(now).generated_tokens, 5u);
+  board.LayerDone();
+  board.LayerDone();
+  EXPECT_EQ(board.Read(now).progress, 2u);
+  board.StepDone(now, 8);
+  EXPECT_EQ(board.Read(now).tokens_per_second, 8 / 4.0);
+  EXPECT_EQ(board.Read(now + absl::Seconds(5)).tokens_per_second, 0);
+}
+
+}  // namespace
+}  // namespace baton
