@@ -155,36 +155,37 @@ void DecodeCall::OnStart(const internal::v1::DecodeStart& start) {
     if (std::exchange(started_, true)) return EndLocked(InvalidField("start", "was sent before"));
   }
   const internal::v1::SequenceSpec& spec = start.sequence();
-  absl::StatusOr<SequenceRequest> request = SequenceFromProto(
-      spec, engine_.limits(),
-      start.prefill_locally() ? SequenceRequest::Mode::kLocal : SequenceRequest::Mode::kReceive);
-  if (!request.ok()) return End(request.status());
+  const auto mode =
+      start.prefill_locally() ? SequenceRequest::Mode::kLocal : SequenceRequest::Mode::kReceive;
+  absl::StatusOr<CheckedSequence> sequence = SequenceFromProto(spec, engine_.limits(), mode);
+  if (!sequence.ok()) return End(sequence.status());
+  const SequenceRequest& request = sequence->request();
   const auto self = shared_from_this();
   const absl::Status admitted =
-      registry_.Admit(spec.key(), static_cast<uint32_t>(request->choices),
+      registry_.Admit(spec.key(), static_cast<uint32_t>(request.choices),
                       [self](const absl::Status& status) { self->End(status); });
   if (!admitted.ok()) return End(admitted);
 
   absl::MutexLock lock(&mutex_);
   key_ = spec.key();
-  choices_ = static_cast<uint32_t>(request->choices);
+  choices_ = static_cast<uint32_t>(request.choices);
   registered_ = true;
   if (outbox_.ended()) return;
   local_ = start.prefill_locally();
   exact_ = Numerics(options_.shape.numerics()).bits_are_equal();
   if (!local_) {
     push_config_ = PushConfig(options_, engine_.cache().layout(), engine_.model_config().vocab_size,
-                              spec, *request);
+                              spec, request);
   }
   if (absl::Status failure = BATON_FAILPOINT_STATUS("decode.before_submit"); !failure.ok()) {
     return EndLocked(failure);
   }
   sequence_ = engine_.NextId();
-  request->resume_key = ResumeKey(spec.key());
-  request->on_event = [self](const SequenceEvent& event) {
+  sequence->set_resume_key(ResumeKey(spec.key()));
+  sequence->set_on_event([self](const SequenceEvent& event) {
     std::visit([&self](const auto& e) { self->On(e); }, event);
-  };
-  const absl::Status submitted = engine_.Submit(sequence_, *std::move(request));
+  });
+  const absl::Status submitted = engine_.Submit(sequence_, *std::move(sequence));
   submitted_ = submitted.ok();
   BATON_FAILPOINT("decode.submitted");
   if (!submitted.ok()) EndLocked(submitted);

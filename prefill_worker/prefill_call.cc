@@ -87,11 +87,11 @@ void PrefillCall::End(const absl::Status& status) {
 
 absl::Status PrefillCall::Submit(const PrefillRequest& request) {
   const internal::v1::SequenceSpec& spec = request.sequence();
-  absl::StatusOr<SequenceRequest> sequence =
+  absl::StatusOr<CheckedSequence> sequence =
       SequenceFromProto(spec, engine_.limits(), SequenceRequest::Mode::kPrefillOnly);
   if (!sequence.ok()) return sequence.status();
   absl::MutexLock lock(&mutex_);
-  choices_ = sequence->choices;
+  choices_ = sequence->request().choices;
   if (!request.decode_address().empty()) {
     if (absl::Status status = ValidateShape(request.decode_shape()); !status.ok()) return status;
     if (absl::Status status = CheckSameIdentity(options_.identity, request.decode_identity());
@@ -112,13 +112,13 @@ absl::Status PrefillCall::Submit(const PrefillRequest& request) {
                             {{"field", "shape"}, {"decode_address", decode_address_}}});
     }
     wire_dtype_ = KvTypeName(*wire);
-    push_config_ = PushConfig(request, *wire, sequence->token_ids);
+    push_config_ = PushConfig(request, *wire, sequence->request().token_ids);
   }
   BATON_RETURN_IF_ERROR(BATON_FAILPOINT_STATUS("prefill.before_submit"));
   sequence_ = engine_.NextId();
-  sequence->on_event = [self = shared_from_this()](const SequenceEvent& event) {
+  sequence->set_on_event([self = shared_from_this()](const SequenceEvent& event) {
     std::visit([&self](const auto& e) { self->On(e); }, event);
-  };
+  });
   const absl::Status submitted = engine_.Submit(sequence_, *std::move(sequence));
   submitted_ = submitted.ok();
   BATON_FAILPOINT("prefill.submitted");

@@ -12,7 +12,6 @@
 #include "common/engine/engine_commands.h"
 #include "common/engine/largest_step.h"
 #include "common/engine/mailbox.h"
-#include "common/engine/request_check.h"
 #include "common/engine/scheduler.h"
 #include "common/engine/sequence_ending.h"
 #include "common/engine/sequence_table.h"
@@ -123,12 +122,8 @@ uint32_t Engine::BlockGeneration(int32_t block) const { return rep_->pool.genera
 const PrefixPages& Engine::prefix_pages() const { return rep_->prefix_cache.pages(); }
 SequenceId Engine::NextId() { return ++rep_->last_id; }
 
-absl::Status Engine::Submit(SequenceId id, SequenceRequest request) {
-  BATON_CHECK(IsWellFormed(request, limits()), "whoever makes a request checks it");
-  if (const auto misfit = FindMisfit(request, limits())) {
-    return absl::InvalidArgumentError(absl::StrCat(misfit->field, ": ", misfit->description));
-  }
-  return rep_->mailbox.Submit({id, std::move(request), SteadyNow()});
+absl::Status Engine::Submit(SequenceId id, CheckedSequence sequence) {
+  return rep_->mailbox.Submit({id, std::move(sequence), SteadyNow()});
 }
 
 void Engine::OpenReceive(SequenceId id, std::string kv_numerics) {

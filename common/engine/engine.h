@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "common/engine/checked_sequence.h"
 #include "common/engine/engine_options.h"
 #include "common/engine/engine_stats.h"
 #include "common/engine/request_check.h"
@@ -21,8 +22,8 @@
 
 namespace baton {
 
-// Runs sequences step by step. A sequence lives like this: a caller draws an id, fills in a
-// SequenceRequest and calls Submit. From then on the engine tells how the sequence goes by the
+// Runs sequences step by step. A sequence lives like this: a caller draws an id and calls
+// Submit with a checked request. From then on the engine tells how the sequence goes by the
 // events of sequence_request.h. A kReceive sequence also needs OpenReceive and Commit. The sequence
 // ends by itself (Finished, Failed), or by Release, or choice by choice by Stop.
 //
@@ -48,10 +49,10 @@ class Engine {
   const PrefixPages& prefix_pages() const;
 
   SequenceId NextId();
-  // INVALID_ARGUMENT: FindMisfit says why the request can never run here. RESOURCE_EXHAUSTED:
-  // max_waiting sequences wait already. No event is delivered after an error. REQUIRES: the request
-  // IsWellFormed; `id` is from NextId and was not submitted before.
-  absl::Status Submit(SequenceId id, SequenceRequest request);
+  // RESOURCE_EXHAUSTED: max_waiting sequences wait already. No event is delivered after an error.
+  // REQUIRES: `id` is from NextId and was not submitted before; the sequence was checked against
+  // limits().
+  absl::Status Submit(SequenceId id, CheckedSequence sequence);
   // kReceive, after SequenceAdmitted: turns the reservation into blocks. The first of them are
   // those that hold K and V already. BlocksGranted answers. `kv_numerics` names the numerics that K
   // and V are made under. Empty: the bytes are those that this engine would compute, and only then

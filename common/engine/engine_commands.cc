@@ -24,7 +24,8 @@ void EngineCommands::Take() {
   Mailbox::Contents contents = mailbox_.Take();
   for (Mailbox::Submission& submission : contents.submissions) {
     BATON_FAILPOINT("engine.before_add");
-    sequences_.Add(submission.id, std::move(submission.request)).times.ready = submission.submitted;
+    sequences_.Add(submission.id, std::move(submission.sequence)).times.ready =
+        submission.submitted;
   }
   for (auto& [id, control] : contents.controls) Obey(id, control);
 }

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
+#include "common/engine/checked_sequence.h"
 #include "common/engine/sequence_request.h"
 
 namespace baton {
@@ -28,7 +29,7 @@ class Mailbox {
  public:
   struct Submission {
     SequenceId id = 0;
-    SequenceRequest request;
+    CheckedSequence sequence;
     absl::Time submitted;
   };
   struct Control {

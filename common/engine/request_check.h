@@ -1,4 +1,4 @@
-// What an engine asks of a request before it takes it.
+// What an engine asks of a request before it takes it (checked_sequence.h).
 #pragma once
 
 #include <optional>

@@ -13,8 +13,9 @@ using State = Sequence::State;
 SequenceTable::SequenceTable(int max_model_len, BlockLedger& ledger, StepsInFlight& steps)
     : max_model_len_(max_model_len), ledger_(ledger), steps_(steps) {}
 
-Sequence& SequenceTable::Add(SequenceId id, SequenceRequest request) {
-  auto sequence = std::make_unique<Sequence>(id, next_arrival_, std::move(request), max_model_len_);
+Sequence& SequenceTable::Add(SequenceId id, CheckedSequence checked) {
+  auto sequence =
+      std::make_unique<Sequence>(id, next_arrival_, std::move(checked).Take(), max_model_len_);
   next_arrival_ += sequence->choices.size();
   std::vector<std::unique_ptr<Sequence>>& choices = sequences_[id];
   BATON_CHECK(choices.empty(), "a sequence id is used twice");

@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 
 #include "common/engine/block_ledger.h"
+#include "common/engine/checked_sequence.h"
 #include "common/engine/schedule.h"
 #include "common/engine/sequence.h"
 #include "common/engine/steps_in_flight.h"
@@ -36,7 +37,7 @@ class SequenceTable {
   SequenceTable(int max_model_len, BlockLedger& ledger, StepsInFlight& steps);
 
   // REQUIRES: `id` was never added before.
-  Sequence& Add(SequenceId id, SequenceRequest request);
+  Sequence& Add(SequenceId id, CheckedSequence checked);
   // The first living choice of the sequence; null for an unknown id.
   Sequence* Find(SequenceId id);
   // All living choices of the sequence, ascending.

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "common/base/check.h"
 #include "common/base/kv_type_name.h"
 #include "common/base/status_macros.h"
 #include "common/protocol/identity.h"
@@ -132,7 +133,13 @@ SamplingParams ReadSampling(const v1::SamplingParams& params) {
 
 }  // namespace
 
-absl::StatusOr<SequenceRequest> SequenceFromProto(const internal::v1::SequenceSpec& spec,
+struct SequenceBorder {
+  static CheckedSequence Make(SequenceRequest request) {
+    return CheckedSequence(std::move(request));
+  }
+};
+
+absl::StatusOr<CheckedSequence> SequenceFromProto(const internal::v1::SequenceSpec& spec,
                                                   const EngineLimits& limits,
                                                   SequenceRequest::Mode mode) {
   std::vector<FieldViolation> violations = ViolationsOfSampling(spec.sampling(), limits);
@@ -151,7 +158,8 @@ absl::StatusOr<SequenceRequest> SequenceFromProto(const internal::v1::SequenceSp
   if (const auto misfit = FindMisfit(request, limits)) {
     return InvalidField(absl::StrCat("sequence.", misfit->field), misfit->description);
   }
-  return request;
+  BATON_CHECK(IsWellFormed(request, limits), "the checks of every field are enough");
+  return SequenceBorder::Make(std::move(request));
 }
 
 v1::FinishReason FinishReasonToProto(FinishReason reason) {

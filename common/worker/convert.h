@@ -12,6 +12,7 @@
 #include "baton/internal/v1/common.pb.h"
 #include "baton/v1/generation.pb.h"
 #include "common/backend/sampling_params.h"
+#include "common/engine/checked_sequence.h"
 #include "common/engine/request_check.h"
 #include "common/engine/sequence_request.h"
 #include "common/kv/layout.h"
@@ -20,10 +21,10 @@
 namespace baton {
 
 // Reads the parts of `spec` that an engine with these limits needs; `on_event` stays at its default.
-// Checks every field, so that the engine need not (request_check.h). INVALID_ARGUMENT names all that
-// are wrong as "sequence.sampling.top_p". max_tokens and seed must be set: the router fixes every
-// default.
-absl::StatusOr<SequenceRequest> SequenceFromProto(const internal::v1::SequenceSpec& spec,
+// Checks every field, and that an engine of these limits can ever run the sequence: no other way
+// leads a request to an engine. INVALID_ARGUMENT names all fields that are wrong, as
+// "sequence.sampling.top_p". max_tokens and seed must be set: the router fixes every default.
+absl::StatusOr<CheckedSequence> SequenceFromProto(const internal::v1::SequenceSpec& spec,
                                                   const EngineLimits& limits,
                                                   SequenceRequest::Mode mode);
 

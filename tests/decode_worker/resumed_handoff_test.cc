@@ -17,6 +17,7 @@
 #include "common/handoff/kv_blocks.h"
 #include "common/handoff/kv_digest.h"
 #include "common/rpc/status.h"
+#include "tests/common/engine/test_sequences.h"
 #include "tests/decode_worker/worker_pair.h"
 
 namespace baton {
@@ -163,7 +164,7 @@ class BrokenAttempt {
       if (std::holds_alternative<SequenceFinished>(event)) computed.Notify();
     };
     sequence_ = prefill_.engine().NextId();
-    EXPECT_TRUE(prefill_.engine().Submit(sequence_, std::move(request)).ok());
+    EXPECT_TRUE(prefill_.engine().Submit(sequence_, TestSequences::Trust(std::move(request))).ok());
     computed.WaitForNotification();
   }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/common/engine/engine_harness.h"
+#include "tests/common/engine/test_sequences.h"
 
 namespace baton {
 namespace {
@@ -229,7 +230,7 @@ TEST_P(Choices, AreRefusedWhereTheyCouldNeverPart) {
   std::mt19937 random(9);
   // Six full blocks, and a last one for each.
   SequenceRequest request = WithChoices(RandomTokens(random, 100), Sampled(2), 3);
-  const absl::Status status = harness.engine().Submit(harness.engine().NextId(), request);
+  const absl::Status status = TestSequences::Check(request, harness.engine().limits()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find("sampling.n"), std::string::npos) << status;
   request.choices = 2;

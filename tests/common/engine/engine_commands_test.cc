@@ -20,7 +20,9 @@ class EngineCommandsTest : public testing::Test {
   Sequence& Submit(Mode mode, int choices = 1) {
     SequenceRequest request = parts_.Request(20, 10, mode);
     request.choices = choices;
-    EXPECT_TRUE(parts_.mailbox.Submit({kId, std::move(request), absl::UnixEpoch()}).ok());
+    EXPECT_TRUE(
+        parts_.mailbox.Submit({kId, TestSequences::Trust(std::move(request)), absl::UnixEpoch()})
+            .ok());
     parts_.commands.Take();
     return *parts_.sequences.Find(kId);
   }
@@ -68,7 +70,9 @@ TEST_F(EngineCommandsTest, FirstTokensThatDoNotFitEndTheSequence) {
            {{{.output_index = 1, .token_id = 9}}, "cannot be committed as output 0"},
            {{{.output_index = 0, .token_id = -1}}, "token -1"}}) {
     EngineParts parts(/*steps_ahead=*/0);
-    EXPECT_TRUE(parts.mailbox.Submit({kId, parts.Request(20, 10, Mode::kReceive), {}}).ok());
+    EXPECT_TRUE(
+        parts.mailbox.Submit({kId, TestSequences::Trust(parts.Request(20, 10, Mode::kReceive)), {}})
+            .ok());
     parts.commands.Take();
     parts.scheduler.Next(64);
     parts.mailbox.OpenReceive(kId, "");

@@ -11,6 +11,7 @@
 #include "common/engine/largest_step.h"
 #include "common/engine/scheduler.h"
 #include "common/engine/step_pipeline.h"
+#include "tests/common/engine/test_sequences.h"
 
 namespace baton {
 
@@ -34,7 +35,7 @@ struct EngineParts {
   // Adds a sequence that is computed here; what it is told goes to `events`.
   Sequence& Add(SequenceId id, int tokens, int max_tokens,
                 SequenceRequest::Mode mode = SequenceRequest::Mode::kLocal) {
-    return sequences.Add(id, Request(tokens, max_tokens, mode));
+    return sequences.Add(id, TestSequences::Trust(Request(tokens, max_tokens, mode)));
   }
   SequenceRequest Request(int tokens, int max_tokens, SequenceRequest::Mode mode) {
     SequenceRequest request;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/common/engine/engine_harness.h"
+#include "tests/common/engine/test_sequences.h"
 
 namespace baton {
 namespace {
@@ -322,7 +323,7 @@ TEST(Engine, RefusesWhatNeedsMoreBlocksThanThereAre) {
   const SequenceRequest long_prompt = LocalRequest(std::vector<int32_t>(161, 1), Greedy(5));
   const SequenceRequest long_output = LocalRequest(std::vector<int32_t>(20, 1), Greedy(142));
   const auto submit = [&](const SequenceRequest& request) {
-    return harness.engine().Submit(harness.engine().NextId(), request);
+    return TestSequences::Check(request, harness.engine().limits()).status();
   };
   EXPECT_TRUE(submit(fits).ok());
   for (const SequenceRequest& request : {long_prompt, long_output}) {
@@ -367,7 +368,8 @@ TEST(Engine, AFullWaitingLineRefusesAndServesAgainOnceItMoves) {
   harness.Submit(request);
   harness.Submit(request);
   EXPECT_EQ(harness.engine().Stats().waiting_sequences, 2);
-  const absl::Status status = harness.engine().Submit(harness.engine().NextId(), request);
+  const absl::Status status =
+      harness.engine().Submit(harness.engine().NextId(), TestSequences::Trust(request));
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   harness.Run();
   harness.RunAlone(request);

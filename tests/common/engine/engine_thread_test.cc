@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/common/engine/engine_harness.h"
+#include "tests/common/engine/test_sequences.h"
 
 namespace baton {
 namespace {
@@ -40,7 +41,7 @@ TEST(EngineThread, ServesSubmissionsFromManyThreadsAndStopsWhenDestroyed) {
             }
           };
           const SequenceId id = engine.NextId();
-          EXPECT_TRUE(engine.Submit(id, std::move(mine)).ok());
+          EXPECT_TRUE(engine.Submit(id, TestSequences::Trust(std::move(mine))).ok());
           if (k % 5 == 4) engine.Release(id);
           engine.Stats();
         }
@@ -64,7 +65,7 @@ TEST(EngineThread, AnEventMayCallTheEngine) {
     if (std::holds_alternative<SequenceReleased>(event)) ended.count_down();
   };
   const EngineThread thread(engine);
-  EXPECT_TRUE(engine.Submit(id, std::move(request)).ok());
+  EXPECT_TRUE(engine.Submit(id, TestSequences::Trust(std::move(request))).ok());
   ended.wait();
   EXPECT_LT(engine.Stats().generated_tokens, 400u);
 }

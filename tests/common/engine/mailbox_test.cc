@@ -4,13 +4,13 @@
 
 #include <thread>
 
+#include "tests/common/engine/test_sequences.h"
+
 namespace baton {
 namespace {
 
 absl::Status Submit(Mailbox& mailbox, SequenceId id) {
-  Mailbox::Submission submission;
-  submission.id = id;
-  return mailbox.Submit(std::move(submission));
+  return mailbox.Submit({id, TestSequences::Trust({}), absl::Time()});
 }
 
 TEST(Mailbox, CountsAsWaitingUntilAdmittedHoweverOftenItIsEmptied) {

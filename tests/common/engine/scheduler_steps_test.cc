@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/engine/scheduler.h"
+#include "tests/common/engine/test_sequences.h"
 
 namespace baton {
 namespace {
@@ -65,7 +66,7 @@ class Steps {
     request.prompt_length = static_cast<int>(request.token_ids.size());
     request.sampling.max_tokens = 1 + static_cast<int>(random_() % 60);
     if (Chance(6)) request.choices = 1 + static_cast<int>(random_() % 4);
-    sequences_.Add(++last_id_, std::move(request));
+    sequences_.Add(++last_id_, TestSequences::Trust(std::move(request)));
     ids_.push_back(last_id_);
   }
 

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/common/engine/test_sequences.h"
+
 namespace baton {
 namespace {
 
@@ -41,7 +43,8 @@ class SchedulerTest : public testing::Test {
     scheduler_ = std::make_unique<Scheduler>(max_num_seqs, *sequences_, *ledger_);
   }
   Sequence& Add(Mode mode, int tokens, int max_tokens = 1000, bool isolate = false) {
-    return sequences_->Add(next_id_++, MakeRequest(mode, tokens, max_tokens, isolate));
+    return sequences_->Add(next_id_++,
+                           TestSequences::Trust(MakeRequest(mode, tokens, max_tokens, isolate)));
   }
   // One step; every sequence whose tokens are all computed gets another one, or ends.
   Schedule Step(int row_budget = 128) {

@@ -7,6 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "tests/common/engine/test_sequences.h"
+
 namespace baton {
 namespace {
 
@@ -24,9 +26,9 @@ class SequenceEndingTest : public testing::Test {
     request.choices = choices;
     request.sampling.max_tokens = 3;
     request.on_event = [this](const SequenceEvent& event) { events_.push_back(event); };
-    EXPECT_TRUE(mailbox_.Submit({kId, {}, absl::UnixEpoch()}).ok());
+    EXPECT_TRUE(mailbox_.Submit({kId, TestSequences::Trust({}), absl::UnixEpoch()}).ok());
     mailbox_.Take();
-    Sequence& sequence = sequences_.Add(kId, std::move(request));
+    Sequence& sequence = sequences_.Add(kId, TestSequences::Trust(std::move(request)));
     EXPECT_TRUE(ledger_.TryStart(sequence));
     sequences_.Admit(sequence);
     return sequence;

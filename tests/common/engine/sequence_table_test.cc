@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/common/engine/test_sequences.h"
+
 namespace baton {
 namespace {
 
@@ -24,7 +26,7 @@ class SequenceTableTest : public testing::Test {
     request.token_ids.assign(static_cast<size_t>(tokens), 1);
     request.prompt_length = tokens;
     request.choices = choices;
-    return table_.Add(id, std::move(request));
+    return table_.Add(id, TestSequences::Trust(std::move(request)));
   }
   Sequence& Running(SequenceId id, int tokens, int choices = 1) {
     Sequence& sequence = Add(id, Mode::kLocal, tokens, choices);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/engine/scheduler.h"
+#include "tests/common/engine/test_sequences.h"
 
 namespace baton {
 namespace {
@@ -173,7 +174,7 @@ class Model {
     request.isolate = Chance(30);
     shadows_[next_id_] = {NodesOf(request.token_ids, request.cache_salt)};
     alive_.insert(next_id_);
-    sequences_.Add(next_id_++, std::move(request));
+    sequences_.Add(next_id_++, TestSequences::Trust(std::move(request)));
   }
 
   // What the worlds outside asks of one sequence.

@@ -23,7 +23,7 @@ constexpr int kContext = 64;
 constexpr EngineLimits kLimits = {
     .vocab_size = kVocab, .max_model_len = kContext, .block_size = 16, .total_blocks = 4};
 
-absl::StatusOr<SequenceRequest> Read(const internal::v1::SequenceSpec& spec) {
+absl::StatusOr<CheckedSequence> Read(const internal::v1::SequenceSpec& spec) {
   return SequenceFromProto(spec, kLimits, SequenceRequest::Mode::kLocal);
 }
 
@@ -44,9 +44,9 @@ TEST(Convert, SamplingKeepsEveryField) {
                         .logit_bias = {{1, -1.5f}, {98, 100.0f}}};
   internal::v1::SequenceSpec spec = GoodSpec();
   *spec.mutable_sampling() = SamplingToProto(params);
-  const auto request = Read(spec);
-  ASSERT_TRUE(request.ok()) << request.status();
-  const SamplingParams& back = request->sampling;
+  const auto sequence = Read(spec);
+  ASSERT_TRUE(sequence.ok()) << sequence.status();
+  const SamplingParams& back = sequence->request().sampling;
   EXPECT_EQ(back.temperature, params.temperature);
   EXPECT_EQ(back.top_p, params.top_p);
   EXPECT_EQ(back.top_k, params.top_k);
@@ -67,9 +67,9 @@ TEST(Convert, UnsetSamplingFieldsTakeTheDocumentedDefaults) {
   internal::v1::SequenceSpec spec = GoodSpec();
   spec.mutable_sampling()->set_top_k(-1);
   for (const uint32_t id : {9, 3}) spec.mutable_sampling()->add_stop_token_ids(id);
-  const auto request = Read(spec);
-  ASSERT_TRUE(request.ok()) << request.status();
-  const SamplingParams& result = request->sampling;
+  const auto sequence = Read(spec);
+  ASSERT_TRUE(sequence.ok()) << sequence.status();
+  const SamplingParams& result = sequence->request().sampling;
   EXPECT_EQ(result.temperature, 1);
   EXPECT_EQ(result.top_p, 1);
   EXPECT_EQ(result.repetition_penalty, 1);
@@ -83,8 +83,9 @@ TEST(Convert, SequenceCarriesWhatTheEngineNeeds) {
   spec.mutable_key()->set_choice(2);
   spec.set_cache_salt("salt");
   spec.set_isolate(true);
-  const auto request = Read(spec);
-  ASSERT_TRUE(request.ok()) << request.status();
+  const auto sequence = Read(spec);
+  ASSERT_TRUE(sequence.ok()) << sequence.status();
+  const SequenceRequest* const request = &sequence->request();
   EXPECT_THAT(request->token_ids, ElementsAre(5, 6, 7, 8));
   EXPECT_EQ(request->prompt_length, 3);
   EXPECT_EQ(request->choice, 2);
@@ -124,6 +125,23 @@ TEST(Convert, WhatNeedsMoreBlocksThanThereAreIsNamedByItsField) {
   ASSERT_EQ(FieldViolations(status).size(), 1u) << status;
   EXPECT_EQ(FieldViolations(status)[0].field, "sequence.sampling.n");
   EXPECT_TRUE(SequenceFromProto(spec, kLimits, SequenceRequest::Mode::kPrefillOnly).ok());
+}
+
+TEST(Convert, ASequenceThatNoEngineOfTheseLimitsCanRunIsRefusedByItsMode) {
+  internal::v1::SequenceSpec spec = GoodSpec();
+  EngineLimits limits = kLimits;
+  limits.total_blocks = 0;
+  spec.mutable_sampling()->set_max_tokens(30);
+  const auto refusal = [&](SequenceRequest::Mode mode) {
+    return SequenceFromProto(spec, limits, mode).status();
+  };
+  EXPECT_EQ(refusal(SequenceRequest::Mode::kPrefillOnly).code(),
+            absl::StatusCode::kInvalidArgument);
+  limits.total_blocks = 1;
+  EXPECT_TRUE(refusal(SequenceRequest::Mode::kPrefillOnly).ok());
+  const absl::Status status = refusal(SequenceRequest::Mode::kReceive);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("--num-kv-blocks"), std::string::npos) << status;
 }
 
 TEST(Convert, TokensKeepLogprobsAndTheirEnd) {

@@ -9,6 +9,7 @@
 
 #include "common/backend/cuda/device/cuda_memory.h"
 #include "common/worker/model_runtime.h"
+#include "tests/common/engine/test_sequences.h"
 
 namespace baton {
 namespace {
@@ -53,7 +54,7 @@ void Serve(Engine& engine, const std::vector<int>& lengths, int max_tokens) {
     request.on_event = [&](const SequenceEvent& event) {
       finished += std::holds_alternative<SequenceFinished>(event);
     };
-    EXPECT_TRUE(engine.Submit(engine.NextId(), std::move(request)).ok());
+    EXPECT_TRUE(engine.Submit(engine.NextId(), TestSequences::Trust(std::move(request))).ok());
   }
   while (engine.Step()) {
   }
