@@ -11,6 +11,7 @@
 #include "common/backend/cpu/kernels/kernels.h"
 #include "common/backend/exact_math.h"
 #include "common/base/float_types.h"
+#include "tests/support/instruction_sets.h"
 #include "tests/support/stored_head.h"
 
 namespace baton {
@@ -24,14 +25,6 @@ struct Shape {
   KvType dtype;
   int tokens;
 };
-
-std::vector<CpuIsa> InstructionSets() {
-  std::vector<CpuIsa> sets;
-  for (const CpuIsa isa : kAllCpuIsas) {
-    if (CpuHas(isa)) sets.push_back(isa);
-  }
-  return sets;
-}
 
 // The keys, values and queries of one sequence, and its one-layer cache, in blocks of a cache that
 // sequences may share.

@@ -12,20 +12,13 @@
 #include "common/backend/cpu/kernels/kernels.h"
 #include "common/backend/cpu/product/cpu_weight.h"
 #include "common/base/float_types.h"
+#include "tests/support/instruction_sets.h"
 
 namespace baton {
 namespace {
 
 constexpr int kColumns = 768;  // more columns than a panel
 constexpr int kRows = 37;      // not a multiple of 16
-
-std::vector<CpuIsa> InstructionSets() {
-  std::vector<CpuIsa> sets;
-  for (const CpuIsa isa : kAllCpuIsas) {
-    if (CpuHas(isa)) sets.push_back(isa);
-  }
-  return sets;
-}
 
 struct TypeCase {
   GgmlType type;
@@ -173,75 +166,6 @@ TEST(MultiplyWeights, AddsToTheOutputWhereAsked) {
     MultiplyWeights(KernelsFor(isa), pool, input,
                     {{weight->get(), plain_out}, {weight->get(), added_out, true}}, scratch);
     for (size_t i = 0; i < plain.size(); ++i) ASSERT_EQ(added[i], 0.75f + plain[i]);
-  }
-}
-
-TEST(ProductInput, NormalisesAndGatesAsItsHeaderSays) {
-  ThreadPool pool(2, {});
-  std::vector<float> in = RandomInput(3, 7);
-  const std::vector<float> other = RandomInput(3, 8);
-  for (const CpuIsa isa : InstructionSets()) {
-    ProductInput norm, gated;
-    norm.Prepare(KernelsFor(isa), pool,
-                 {.kind = ProductInputArgs::Kind::kNorm,
-                  .in = {in.data(), 3, kColumns},
-                  .other = other.data(),
-                  .epsilon = 0.5f},
-                 true, true);
-    gated.Prepare(KernelsFor(isa), pool,
-                  {.kind = ProductInputArgs::Kind::kSwiGlu,
-                   .in = {in.data(), 3, kColumns},
-                   .other = other.data()},
-                  false, true);
-    for (int row = 0; row < 3; ++row) {
-      double squares = 0;
-      for (int k = 0; k < kColumns; ++k) squares += std::pow(in[row * kColumns + k], 2.0);
-      for (int k = 0; k < kColumns; ++k) {
-        const int i = row * kColumns + k;
-        const double x = in[i];
-        EXPECT_NEAR(norm.floats()[i], x / std::sqrt(squares / kColumns + 0.5) * other[k], 1e-5);
-        EXPECT_NEAR(gated.floats()[i], x / (1 + std::exp(-x)) * other[i], 1e-5);
-      }
-    }
-  }
-}
-
-TEST(ProductInput, RoundsToNearestEvenWithinABlocksMaximum) {
-  ThreadPool pool(1, {});
-  std::vector<float> in(64, 0.0f);
-  in[0] = -127.0f;
-  in[1] = 0.5f;
-  in[2] = 1.5f;
-  in[3] = -2.5f;
-  in[4] = 126.6f;
-  for (const CpuIsa isa : InstructionSets()) {
-    ProductInput input;
-    input.Prepare(KernelsFor(isa), pool, {.in = {in.data(), 1, 64}}, true, false);
-    const QuantizedBlock& block = input.blocks()[0];
-    EXPECT_THAT(std::vector<int>(block.values, block.values + 6),
-                testing::ElementsAre(-127, 0, 2, -2, 127, 0));
-    EXPECT_EQ(block.scale, 1.0f);
-    EXPECT_EQ(block.negative_sum, 0);
-    EXPECT_EQ(input.blocks()[1].scale, 0.0f);  // a block of zeros
-  }
-}
-
-TEST(ProductInput, StaysInRangeWhateverTheMagnitude) {
-  ThreadPool pool(1, {});
-  std::mt19937 random(1);
-  for (int exponent = -140; exponent < 127; ++exponent) {
-    std::vector<float> in(32);
-    for (float& x : in) {
-      x = std::ldexp(static_cast<float>(random() % 20001) / 10000.0f - 1.0f, exponent);
-    }
-    ProductInput input;
-    input.Prepare(KernelsFor(CpuIsa::kPortable), pool, {.in = {in.data(), 1, 32}}, true, false);
-    const QuantizedBlock& block = input.blocks()[0];
-    for (size_t k = 0; k < 32; ++k) {
-      EXPECT_LE(std::abs(block.values[k]), 127);
-      EXPECT_NEAR(block.scale * static_cast<float>(block.values[k]), in[k],
-                  std::max(block.scale * 0.51f, 1e-30f));
-    }
   }
 }
 

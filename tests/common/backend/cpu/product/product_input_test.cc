@@ -1,0 +1,150 @@
+#include "common/backend/cpu/product/product_input.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "common/backend/cpu/kernels/kernels.h"
+#include "tests/support/instruction_sets.h"
+
+namespace baton {
+namespace {
+
+constexpr int kColumns = 96;
+
+std::vector<float> RandomInput(int rows, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, 1);
+  std::vector<float> in(static_cast<size_t>(rows * kColumns));
+  for (float& x : in) x = normal(random);
+  return in;
+}
+
+TEST(ProductInput, NormalisesAndGatesAsItsHeaderSays) {
+  ThreadPool pool(2, {});
+  std::vector<float> in = RandomInput(3, 7);
+  const std::vector<float> other = RandomInput(3, 8);
+  for (const CpuIsa isa : InstructionSets()) {
+    ProductInput norm, gated;
+    norm.Prepare(KernelsFor(isa), pool,
+                 {.kind = ProductInputArgs::Kind::kNorm,
+                  .in = {in.data(), 3, kColumns},
+                  .other = other.data(),
+                  .epsilon = 0.5f},
+                 true, true);
+    gated.Prepare(KernelsFor(isa), pool,
+                  {.kind = ProductInputArgs::Kind::kSwiGlu,
+                   .in = {in.data(), 3, kColumns},
+                   .other = other.data()},
+                  false, true);
+    for (int row = 0; row < 3; ++row) {
+      double squares = 0;
+      for (int k = 0; k < kColumns; ++k) squares += std::pow(in[row * kColumns + k], 2.0);
+      for (int k = 0; k < kColumns; ++k) {
+        const int i = row * kColumns + k;
+        const double x = in[i];
+        EXPECT_NEAR(norm.floats()[i], x / std::sqrt(squares / kColumns + 0.5) * other[k], 1e-5);
+        EXPECT_NEAR(gated.floats()[i], x / (1 + std::exp(-x)) * other[i], 1e-5);
+      }
+    }
+  }
+}
+
+TEST(ProductInput, RoundsToNearestEvenWithinABlocksMaximum) {
+  ThreadPool pool(1, {});
+  std::vector<float> in(64, 0.0f);
+  in[0] = -127.0f;
+  in[1] = 0.5f;
+  in[2] = 1.5f;
+  in[3] = -2.5f;
+  in[4] = 126.6f;
+  for (const CpuIsa isa : InstructionSets()) {
+    ProductInput input;
+    input.Prepare(KernelsFor(isa), pool, {.in = {in.data(), 1, 64}}, true, false);
+    const QuantizedBlock& block = input.blocks()[0];
+    EXPECT_THAT(std::vector<int>(block.values, block.values + 6),
+                testing::ElementsAre(-127, 0, 2, -2, 127, 0));
+    EXPECT_EQ(block.scale, 1.0f);
+    EXPECT_EQ(block.negative_sum, 0);
+    EXPECT_EQ(input.blocks()[1].scale, 0.0f);  // a block of zeros
+  }
+}
+
+TEST(ProductInput, StaysInRangeWhateverTheMagnitude) {
+  ThreadPool pool(1, {});
+  std::mt19937 random(1);
+  for (int exponent = -140; exponent < 127; ++exponent) {
+    std::vector<float> in(32);
+    for (float& x : in) {
+      x = std::ldexp(static_cast<float>(random() % 20001) / 10000.0f - 1.0f, exponent);
+    }
+    ProductInput input;
+    input.Prepare(KernelsFor(CpuIsa::kPortable), pool, {.in = {in.data(), 1, 32}}, true, false);
+    const QuantizedBlock& block = input.blocks()[0];
+    for (size_t k = 0; k < 32; ++k) {
+      EXPECT_LE(std::abs(block.values[k]), 127);
+      EXPECT_NEAR(block.scale * static_cast<float>(block.values[k]), in[k],
+                  std::max(block.scale * 0.51f, 1e-30f));
+    }
+  }
+}
+
+TEST(ProductInput, PlainFloatsAreTheInputItself) {
+  ThreadPool pool(1, {});
+  std::vector<float> in = RandomInput(2, 3);
+  ProductInput input;
+  input.Prepare(KernelsFor(CpuIsa::kPortable), pool, {.in = {in.data(), 2, kColumns}}, false, true);
+  EXPECT_EQ(input.floats(), in.data());
+  EXPECT_EQ(input.rows(), 2);
+  EXPECT_EQ(input.columns(), kColumns);
+}
+
+// The second term is what the first left over, so that both together are nearer.
+TEST(ProductInput, TheSecondTermQuantisesTheRestOfTheFirst) {
+  ThreadPool pool(2, {});
+  std::vector<float> in = RandomInput(5, 4);
+  for (const CpuIsa isa : InstructionSets()) {
+    ProductInput input;
+    input.Prepare(KernelsFor(isa), pool, {.in = {in.data(), 5, kColumns}, .terms = 2}, true, false);
+    EXPECT_EQ(input.terms(), 2);
+    constexpr int kBlocks = kColumns / 32;
+    for (int row = 0; row < 5; ++row) {
+      for (int k = 0; k < kColumns; ++k) {
+        const QuantizedBlock* first = input.blocks() + row * 2 * kBlocks + k / 32;
+        const QuantizedBlock* second = first + kBlocks;
+        const float x = in[static_cast<size_t>(row * kColumns + k)];
+        const float rest = std::fma(-static_cast<float>(first->values[k % 32]), first->scale, x);
+        EXPECT_LE(std::fabs(rest), first->scale * 0.51f);
+        EXPECT_NEAR(second->scale * static_cast<float>(second->values[k % 32]), rest,
+                    second->scale * 0.51f);
+        EXPECT_LE(second->scale, first->scale / 100);
+      }
+    }
+  }
+}
+
+// The storage of a larger product serves a smaller one.
+TEST(ProductInput, IsUsedAgainForAnotherSize) {
+  ThreadPool pool(1, {});
+  std::vector<float> large = RandomInput(6, 5);
+  std::vector<float> small = RandomInput(1, 6);
+  ProductInput reused, fresh;
+  const auto prepare = [&](ProductInput& input, std::vector<float>& in) {
+    const int rows = static_cast<int>(in.size()) / kColumns;
+    input.Prepare(KernelsFor(CpuIsa::kPortable), pool, {.in = {in.data(), rows, kColumns}}, true,
+                  false);
+  };
+  prepare(reused, large);
+  prepare(reused, small);
+  prepare(fresh, small);
+  EXPECT_EQ(reused.rows(), 1);
+  EXPECT_EQ(std::memcmp(reused.blocks(), fresh.blocks(), kColumns / 32 * sizeof(QuantizedBlock)),
+            0);
+}
+
+}  // namespace
+}  // namespace baton
