@@ -11,7 +11,7 @@ namespace {
 
 template <bool (*holds)(const Value&)>
 absl::StatusOr<Value> Is(Workspace&, const Value& subject, Arguments) {
-  return Value{holds(subject)};
+  return Value{holds(subject), subject.trusted};
 }
 
 bool IsDefined(const Value& value) { return !value.Is<Undefined>(); }
@@ -36,28 +36,29 @@ bool IsCallable(const Value& value) {
   return IsUndefined(value) || value.Is<NativeFunction>() || value.Is<const Statement*>();
 }
 
-// Whether `divisor` divides the subject, or whether it does not if `wanted` is false.
-absl::StatusOr<Value> Divides(const Value& subject, int64_t divisor, bool wanted) {
+// Whether `by` divides the subject, or does not where `wanted` is false. REQUIRES: by.IsInteger().
+absl::StatusOr<Value> Divides(const Value& subject, const Value& by, bool wanted) {
+  const int64_t divisor = by.Integer();
   if (!subject.IsInteger() || divisor == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("a ", Describe(subject), " cannot be divided by ", divisor));
   }
   // -1 divides every integer, but the smallest one % -1 overflows.
   const bool divides = divisor == -1 || subject.Integer() % divisor == 0;
-  return Value{divides == wanted, subject.trusted};
+  return Value{divides == wanted, subject.trusted && by.trusted};
 }
 
 absl::StatusOr<Value> Odd(Workspace&, const Value& subject, Arguments) {
-  return Divides(subject, 2, false);
+  return Divides(subject, Value{int64_t{2}}, false);
 }
 absl::StatusOr<Value> Even(Workspace&, const Value& subject, Arguments) {
-  return Divides(subject, 2, true);
+  return Divides(subject, Value{int64_t{2}}, true);
 }
 absl::StatusOr<Value> DivisibleBy(Workspace&, const Value& subject, Arguments arguments) {
   if (!arguments[0]->IsInteger()) {
     return absl::InvalidArgumentError("'divisibleby' takes an integer");
   }
-  return Divides(subject, arguments[0]->Integer(), true);
+  return Divides(subject, *arguments[0], true);
 }
 
 template <bool wanted>

@@ -95,25 +95,28 @@ absl::StatusOr<Value> HasAffix(Workspace& workspace, const Value& subject, Argum
   std::vector<Value> affixes = {*arguments[0]};
   if (const List* list = arguments[0]->list()) affixes = list->items;
   bool found = false;
+  bool trusted = text->trusted();
   for (const Value& affix : affixes) {
     if (affix.text() == nullptr) {
       return absl::InvalidArgumentError(
           absl::StrCat("startswith() and endswith() take strings, not a ", Describe(affix)));
     }
     BATON_ASSIGN_OR_RETURN(const Text* wanted, ToText(workspace, affix));
+    trusted = trusted && wanted->trusted();
     found = found || (at_start ? absl::StartsWith(text->bytes(), wanted->bytes())
                                : absl::EndsWith(text->bytes(), wanted->bytes()));
   }
-  return Value{found, text->trusted()};
+  return Value{found, trusted};
 }
 
 absl::StatusOr<Value> Find(Workspace& workspace, const Value& subject, Arguments arguments) {
   BATON_ASSIGN_OR_RETURN(const Text* text, StringSubject(workspace, subject, "find"));
   if (arguments[0]->text() == nullptr) return absl::InvalidArgumentError("find() takes a string");
-  const size_t found = FindBytes(text->bytes(), arguments[0]->text()->bytes(), 0);
-  if (found == absl::string_view::npos) return Value{int64_t{-1}, text->trusted()};
-  return Value{static_cast<int64_t>(CharacterCount(text->bytes().substr(0, found))),
-               text->trusted()};
+  const Text& wanted = *arguments[0]->text();
+  const bool trusted = text->trusted() && wanted.trusted();
+  const size_t found = FindBytes(text->bytes(), wanted.bytes(), 0);
+  if (found == absl::string_view::npos) return Value{int64_t{-1}, trusted};
+  return Value{static_cast<int64_t>(CharacterCount(text->bytes().substr(0, found))), trusted};
 }
 
 absl::StatusOr<Value> StringJoin(Workspace& workspace, const Value& subject, Arguments arguments) {
