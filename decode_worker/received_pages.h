@@ -54,7 +54,7 @@ class ReceivedPages {
   bool Covers(const internal::v1::KvDataHeader& header) const;
   // Whether every page from start_token to `end_token` is covered.
   bool CoveredBefore(int end_token) const;
-  const PageCrcTable& crcs() const { return crcs_; }  // of the covered pages
+  const PageCrcTable& crcs() const { return crcs_; }  // CRCs of the covered pages
 
  private:
   friend struct MachineState;  // a test compares states with it

@@ -17,11 +17,12 @@ struct EngineLimits {
 
 // Whether the engine can take the request without harm: ids are in the vocabulary, and counts and
 // lengths agree with each other. Whoever makes a request sees to that, and to the ranges of
-// baton.v1.SamplingParams; for requests from outside SequenceFromProto does (common/worker/convert.h).
+// baton.v1.SamplingParams; for requests from outside SequenceFromProto does
+// (common/worker/convert.h).
 bool IsWellFormed(const SequenceRequest& request, const EngineLimits& limits);
 
 struct RequestMisfit {
-  std::string field;        // of baton.internal.v1.SequenceSpec: "sampling.n"
+  std::string field;        // field of baton.internal.v1.SequenceSpec: "sampling.n"
   std::string description;  // with the remedy
 };
 // Why a request could never run within `limits`, though it is well formed: it needs more blocks

@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kCapabilityBytes = 16;
 constexpr int kMaxTokens = 1 << 30;  // token counts fit an int with room to add two of them
 
-// Of choices in range.
+// The number of choices; 1 where it is not set.
 uint32_t ChoicesOf(const internal::v1::SequenceSpec& spec) {
   return spec.sampling().has_n() ? spec.sampling().n() : 1;
 }

@@ -90,7 +90,7 @@ class Watched {
 
 struct Measured {
   absl::Duration back;        // from the cancellation until every block is back
-  absl::Duration after_step;  // of this, what comes after the last layer that was computed
+  absl::Duration after_step;  // the time after the last layer that was computed
   uint64_t layers = 0;        // computed after the cancellation
 };
 

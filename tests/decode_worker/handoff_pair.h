@@ -42,7 +42,7 @@ struct PairOptions {
   int corrupt = 0;
   int drop = 0;
   int cut = 0;
-  int cut_joined = 0;  // of a stream that joined
+  int cut_joined = 0;  // cuts of streams that joined
   int cancel_sender = 0;
   int cancel_receiver = 0;
   bool finish_at_first_token = false;
@@ -70,7 +70,7 @@ class HandoffPair {
  private:
   struct ToReceiver {
     bool is_data = false;
-    std::string bytes;  // of a PushRequest
+    std::string bytes;  // an encoded PushRequest
     std::function<void()> released;
     grpc::ByteBuffer slices = {};  // where the bytes of data are from
   };
@@ -80,7 +80,7 @@ class HandoffPair {
 
   // One side's cache.
   struct Memory {
-    std::unique_ptr<LateBackend> backend;  // of a device, else null; the rest too
+    std::unique_ptr<LateBackend> backend;  // a device's; null without one, as the rest
     std::unique_ptr<KvCache> cache;
     std::unique_ptr<KvStaging> staging;
     std::vector<uint8_t> host;
@@ -126,7 +126,7 @@ class HandoffPair {
   std::optional<SendMachine> sender_;
   std::optional<ReceiveMachine> receiver_;
 
-  std::vector<SendEvent::Any> engine_events_;  // of the prefill, in order
+  std::vector<SendEvent::Any> engine_events_;  // events of the prefill, in order
   size_t next_engine_event_ = 0;
   struct Stream {
     bool open = false;
@@ -141,7 +141,7 @@ class HandoffPair {
   uint64_t next_message_id_ = 1;
 
   std::set<Page> in_copy_, covered_;
-  // Of sides in a device's memory.
+  // For sides in a device's memory.
   std::optional<LayerStager> stager_;
   std::deque<LayerStager::Event> sender_staged_;
   std::vector<uint32_t> generations_;

@@ -172,7 +172,7 @@ TEST_F(ReceiverStreamsTest, ADamagedMessageOfALostStreamIsNotAskedForAgain) {
   done.page_crcs[0] ^= 1;
   Do(done);
   EXPECT_EQ(LastRefusal(), PushRefused::REASON_UNSPECIFIED);
-  FinishCopies();  // of the page that is still missing, from the second
+  FinishCopies();  // the copies of the missing page, from the second stream
   EXPECT_EQ(AcksOn(kStream), (std::vector<uint64_t>{1}));
 }
 

@@ -39,7 +39,7 @@ class ReceiverTypes : public ReceiveMachineTest {
     config_.page_hashes = PageHashes(config_.identity, "salt", "cpu/f16", config_.token_ids);
     receiver_.emplace(config_, now_);
   }
-  // Of a sender of `dtype` and these numerics.
+  // The Open of a sender of `dtype` and these numerics.
   PushRequest OpenAs(const std::string& dtype, const std::string& numerics,
                      const std::string& wire) {
     PushRequest request = OpenMessage();

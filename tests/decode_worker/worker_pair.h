@@ -32,11 +32,11 @@ class TestWorker {
     int block_size = 16;
     int num_kv_blocks = 128;
     int max_num_batched_tokens = 64;
-    std::string model = "tiny-llama-f32.gguf";  // of tests/data/tiny, or a path
-    std::string architecture = "llama";         // of the identity it claims
+    std::string model = "tiny-llama-f32.gguf";  // a file of tests/data/tiny, or a path
+    std::string architecture = "llama";         // architecture in the identity it claims
     // cpu, or cuda; or late: the CPU behind a LateBackend. BATON_TEST_DEVICE names it too.
     std::string device = "cpu";
-    uint64_t staging_bytes = uint64_t{64} << 10;  // of a device
+    uint64_t staging_bytes = uint64_t{64} << 10;  // pinned memory of a device
     int threads = 1;
     std::string cpu_isa = "auto";
     KvType kv_dtype = KvType::kF16;
@@ -62,7 +62,7 @@ class TestWorker {
   std::shared_ptr<grpc::Channel> channel() { return channel_; }
   DecodeService& decode_service() { return *decode_service_; }
   PrefillService& prefill_service() { return *prefill_service_; }
-  const Metrics& metrics() const { return metrics_; }  // of what it received
+  const Metrics& metrics() const { return metrics_; }  // metrics of what it received
   // Ends all that runs.
   void EndAll(const absl::Status& status = absl::UnavailableError("the worker ends"));
   // Waits until no call, block or reservation is left; false when that does not come.
@@ -97,7 +97,7 @@ struct HandoffResult {
   std::vector<uint32_t> token_ids() const;
   bool accepted = false;
   bool committed = false;
-  internal::v1::DecodeFinished finished;  // of the choice that came last
+  internal::v1::DecodeFinished finished;  // the end of the choice that came last
   std::vector<uint32_t> finished_choices;
   internal::v1::OutputToken first_token;  // from the prefill worker
   internal::v1::PrefillStarted prefill_started;

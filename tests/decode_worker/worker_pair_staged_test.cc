@@ -39,7 +39,7 @@ TestWorker::Options On(const std::string& device, int block_size = 16) {
   return options;
 }
 
-// Of one slot of a page: everything waits for everything.
+// With one slot of a page everything waits for everything.
 TestWorker::Options WithOneSlot(TestWorker::Options options) {
   TestWorker sample(options);
   const KvLayout& layout = sample.engine().cache().layout();

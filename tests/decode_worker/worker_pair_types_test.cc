@@ -37,7 +37,7 @@ SequenceSpec Spec(uint64_t id) {
   return MakeSpec(Prompt(), sampling, id);
 }
 
-// Of a push that is refused: nothing but its deadline ends the decode call.
+// When a push is refused, nothing but its deadline ends the decode call.
 SequenceSpec Refused() {
   SequenceSpec spec = Spec(1);
   spec.set_remaining_ms(300);

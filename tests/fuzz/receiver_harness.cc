@@ -13,7 +13,7 @@ using internal::v1::PushRequest;
 namespace {
 
 constexpr uint8_t kCanary = 0xEE;
-constexpr size_t kForeignBlock = 0;  // of the target's memory
+constexpr size_t kForeignBlock = 0;  // a block in the target's memory
 
 }  // namespace
 

@@ -53,7 +53,7 @@ class FakeDecodeWorker final : public internal::v1::KvTransferService::Service {
   std::unique_ptr<grpc::Server> server_;
   std::atomic<int> streams_ = 0;
   std::atomic<bool> committed_ = false;
-  std::atomic<size_t> read_bytes_ = 0;  // of payload
+  std::atomic<size_t> read_bytes_ = 0;  // payload bytes
   std::atomic<bool> stalled_ = false;
   mutable absl::Mutex mutex_;
   std::vector<Received> received_ ABSL_GUARDED_BY(mutex_);

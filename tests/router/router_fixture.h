@@ -223,7 +223,7 @@ class RouterFixture : public testing::Test {
   std::vector<std::unique_ptr<MockWorker>> workers_;
   std::unique_ptr<Router> router_;
   std::unique_ptr<grpc::Server> server_;
-  std::string address_;  // of the router
+  std::string address_;  // the router's address
   std::unique_ptr<v1::GenerationService::Stub> stub_;
 };
 

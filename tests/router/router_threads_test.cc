@@ -22,7 +22,7 @@ using internal::v1::WORKER_ROLE_PREFILL;
 
 class RouterThreads : public RouterFixture {
  protected:
-  static constexpr int kWorkers = 3;  // of each role
+  static constexpr int kWorkers = 3;  // workers of each role
 
   RouterThreads() {
     options_.workers.workers_file = testing::TempDir() + "/baton_router_threads_workers";

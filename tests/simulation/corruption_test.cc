@@ -36,7 +36,7 @@ enum class Damage {
   kFlipPayload,
   kBurst,
   kSwapRows,
-  kSwapPayload,  // of another message of the same shape
+  kSwapPayload,  // the payload of another message of the same shape
   kStaleSource,
   kTruncate,
   kGrow,

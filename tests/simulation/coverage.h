@@ -23,25 +23,25 @@ struct Coverage {
 
   Transitions sender{};
   Transitions receiver{};
-  Transitions machine{};                     // of requests in the router
-  std::map<std::string, uint64_t> outcomes;  // of requests: code and reason
+  Transitions machine{};                     // transitions of requests in the router
+  std::map<std::string, uint64_t> outcomes;  // code and reason of requests' ends
   std::array<uint64_t, kFaultKinds> faults{};
   std::array<uint64_t, 32> refusals{};  // [reason that the receiver answered]
-  uint64_t attempts = 0;                // of requests that were answered
-  Micros longest_gentle = 0;            // of a request while one worker at a time breaks
+  uint64_t attempts = 0;                // attempts of answered requests
+  Micros longest_gentle = 0;            // longest request while one worker at a time breaks
   uint64_t isolated = 0;                // attempts that ran alone
   uint64_t preemptions = 0;
   uint64_t prefills_by_prefix = 0;  // requests whose worker was chosen for what it holds
   uint64_t decodes_by_prefix = 0;
-  uint64_t forks = 0;              // of several choices into sequences of their own
+  uint64_t forks = 0;              // forks of several choices into sequences
   uint64_t repeated_together = 0;  // later attempts at several choices
-  uint64_t resumed_choices = 0;    // of several, after their first tokens, each alone
+  uint64_t resumed_choices = 0;    // choices resumed alone after their first tokens
   uint64_t stopped_choices = 0;    // by the router, while others go on
   uint64_t local_prefills = 0;
   uint64_t messages = 0;  // delivered, Watch's not counted
-  uint64_t steps = 0;     // of engines
+  uint64_t steps = 0;     // engine steps
   uint64_t copies = 0;
-  uint64_t cached_tokens = 0;        // of other requests, held by a receiver already, not sent
+  uint64_t cached_tokens = 0;        // tokens that a receiver held already, so not sent
   uint64_t resumed_tokens = 0;       // received by a broken attempt at the same request, not sent
   uint64_t joins = 0;                // streams that joined a push
   uint64_t joined_streams_lost = 0;  // while their push went on

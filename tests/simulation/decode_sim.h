@@ -45,7 +45,7 @@ class DecodeSim {
 
   bool idle() const { return calls_.empty() && streams_.empty() && retained_->size() == 0; }
   void CheckAtRest();
-  // Of a prompt, by its prefix cache.
+  // The tokens of a prompt that its prefix cache holds.
   int HeldTokens(const std::vector<int32_t>& prompt) const;
 
  private:
@@ -61,7 +61,7 @@ class DecodeSim {
   };
   // A choice that decodes: a sequence of its own.
   struct Choice {
-    uint64_t order = 0;  // of arrival
+    uint64_t order = 0;  // order of arrival
     Holding held;
     int decoded_tokens = 0;  // beyond the attempt's own
     bool preempted = false;
@@ -69,11 +69,11 @@ class DecodeSim {
   };
   struct Call {
     SimAttempt attempt;
-    uint64_t order = 0;                        // of arrival
+    uint64_t order = 0;                        // order of arrival
     bool local = false;                        // its prompt is computed here
     std::unique_ptr<ReceiveMachine> receiver;  // null: local, or it waits for its reservation
     std::set<uint32_t> going;                  // choices that have not ended
-    std::map<uint32_t, Choice> parted;         // of those, once the call is committed
+    std::map<uint32_t, Choice> parted;         // choices that go on alone after the commit
     Holding held;                              // until they part
     int start_token = 0;
     std::map<uint64_t, KvDataMessage> messages;
@@ -81,7 +81,7 @@ class DecodeSim {
     std::map<uint64_t, internal::v1::KvDataHeader> headers;  // by sequence number, as received
     std::set<Page> in_copy, right;                           // right: copied well, never again
     std::set<Network::StreamId> streams;
-    uint64_t highest_number = 0;  // of a data message received
+    uint64_t highest_number = 0;  // highest number of a data message received
     bool accepted = false;
     bool granted = false;
     bool committed = false;  // decodes
@@ -90,7 +90,7 @@ class DecodeSim {
     bool failed = false;
     bool released = false;
     bool paused = false;
-    int computed_tokens = 0;  // of a local prompt
+    int computed_tokens = 0;  // computed tokens of a local prompt
     Micros timer = -1;
   };
 
@@ -116,7 +116,7 @@ class DecodeSim {
   void GiveBack(Holding& held);
   void EnterBlocks(Call& call);
   void ComputeChunk(Key key);
-  void TellProgress(const Call& call);  // of its local prefill
+  void TellProgress(const Call& call);  // progress of its local prefill
   int BlocksToStart(const Call& call) const;
   void DropChoice(Call& call, uint32_t number);
   void BeginDecoding(Key key);

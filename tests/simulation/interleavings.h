@@ -20,7 +20,7 @@
 namespace baton {
 
 struct InterleavingOptions {
-  int messages = 3;  // of data, in each request
+  int messages = 3;  // data messages of each request
   // Cancels, kills, and timeouts that come while something else could happen; of both requests
   // together. When nothing else can happen, time passes free of charge.
   int disturbances = 1;
@@ -30,7 +30,7 @@ struct InterleavingResult {
   uint64_t states = 0;
   uint64_t transitions = 0;
   uint64_t ends = 0;       // states in which all is over
-  uint64_t committed = 0;  // of them, requests that were committed
+  uint64_t committed = 0;  // orders in which the request was committed
   std::string violation;   // the first, with the events that lead to it; empty: none
 };
 
@@ -52,7 +52,7 @@ class InterleavingWorld {
     kCopyDone,
     kNoticeAtPrefill,  // that the stream is over
     kNoticeAtDecode,
-    kDecodeEnds,  // of what was committed
+    kDecodeEnds,  // the end of what was committed
     // Disturbances.
     kCancelAtPrefill,
     kCancelAtDecode,
@@ -116,7 +116,7 @@ class InterleavingWorld {
     std::deque<Message> to_decode;
     std::deque<internal::v1::PushResponse> to_prefill;
     int live_slices = 0;      // messages that point into the blocks
-    int released_slices = 0;  // of those that the network gave back; the sender has not heard
+    int released_slices = 0;  // slices that the network gave back unheard by the sender
     uint64_t next_message_id = 1;
     std::map<uint64_t, Held> held;
     std::map<uint64_t, ReceiveAction::Copy> copies;
@@ -150,7 +150,7 @@ class InterleavingWorld {
   int disturbances_left_ = 0;
   int prefill_owner_ = -1;           // request that has the prefill worker's blocks
   int prefill_content_ = -1;         // request whose K and V are in them
-  int decode_owner_ = -1;            // of the reservation or the blocks
+  int decode_owner_ = -1;            // owner of the reservation or the blocks
   std::vector<int> decode_content_;  // [page]
   std::string violation_;
 };

@@ -9,7 +9,7 @@ using internal::v1::PushRequest;
 
 namespace {
 
-constexpr size_t kRememberedMessages = 4;  // of each stream, for replays
+constexpr size_t kRememberedMessages = 4;  // messages of each stream, for replays
 
 }  // namespace
 

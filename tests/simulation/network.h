@@ -50,8 +50,8 @@ class Network {
   // Faults.
   void Cut(StreamId id, bool half);
   void BlackHole(StreamId id, Micros duration);
-  // Of a pair of workers: what its open and its further streams carry that way comes when it is
-  // over, unless they were given up.
+  // Delays a pair of workers in the ways named: what open and further streams carry that way comes
+  // when it is over, unless they were given up.
   void Partition(int prefill, int decode, bool requests, bool answers, Micros duration);
   void Heal() { partitions_.clear(); }
   void WorkerDied(bool is_prefill, int worker);

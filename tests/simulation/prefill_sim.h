@@ -44,7 +44,7 @@ class PrefillSim {
   bool idle() const { return pushes_.empty() && waiting_.empty() && calls_.empty(); }
   // Whether nothing is left of any attempt.
   void CheckAtRest();
-  // Of a prompt, by its prefix cache.
+  // The tokens of a prompt that its prefix cache holds.
   int HeldTokens(const std::vector<int32_t>& prompt) const;
 
  private:

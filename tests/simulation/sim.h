@@ -49,7 +49,7 @@ struct SimAttempt {
   int prompt_length = 0;
   bool isolate = false;
   SimRequest* right = nullptr;
-  const KvContent* content = nullptr;  // of its first choice: of token_ids it is that of all
+  const KvContent* content = nullptr;  // content of its first choice; for token_ids, of all
   internal::v1::AttemptKey key;
   std::string capability;
 };

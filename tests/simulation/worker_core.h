@@ -72,7 +72,7 @@ class WorkerCore {
  private:
   struct Watcher {  // as common/worker/worker_service.cc has it
     PrefixPages::Position position;
-    uint64_t version = 0;  // of the last message about pages
+    uint64_t version = 0;  // version of the last message about pages
   };
   void Tick();
   void Tell(ControlNetwork::CallId call, bool first);

@@ -24,7 +24,7 @@ struct EventLog {
   std::vector<int32_t> block_table;  // granted, or of the last LayerComputed
   bool admitted = false;
   bool granted = false;
-  int start_token = 0;  // of the grant
+  int start_token = 0;  // first token that the grant left to be pushed
   bool prefill_started = false;
   int preempted = 0;
   bool finished = false;
@@ -55,11 +55,11 @@ class EngineHarness {
   // Submits it to receive its KV, which is all NaN but for what is held already: it is ready for
   // Commit.
   SequenceId SubmitWithNanKv(SequenceRequest request);
-  // Of its first choice, or the one after so many others.
+  // The log of its first choice, or of the one after so many others.
   EventLog& log(SequenceId id, int choices_before = 0) {
     return logs_.at(id).at(static_cast<size_t>(choices_before));
   }
-  // Of all its choices, in their order.
+  // The logs of all its choices, in their order.
   std::vector<EventLog>& logs(SequenceId id) { return logs_.at(id); }
   // Steps until there is nothing to do.
   void Run();

@@ -128,7 +128,7 @@ class Simulation {
     jobs_.push_back(std::move(job));
   }
 
-  // Of the pages some have arrived. The next attempt goes on behind them: another hand-off, or
+  // Some of the pages have arrived. The next attempt goes on behind them: another hand-off, or
   // without one.
   void Break(Job& job) {
     const EventLog& decode = decode_.log(job.decode_id);

@@ -75,7 +75,7 @@ class SchedulerTest : public testing::Test {
   std::unique_ptr<SequenceTable> sequences_;
   std::unique_ptr<Scheduler> scheduler_;
   std::vector<SequenceId> finished_;
-  std::vector<SequenceId> batch_ids_;  // of the last step
+  std::vector<SequenceId> batch_ids_;  // the batch of the last step
   SequenceId next_id_ = 1;
 };
 

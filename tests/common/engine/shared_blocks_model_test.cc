@@ -147,7 +147,7 @@ class Model {
     return tokens;
   }
 
-  // Of the next attempt at a request: what it had, changed at times, and goes on.
+  // The tokens of the next attempt at a request: what it had, changed at times, and goes on.
   std::vector<int32_t> TokensAfter(const std::vector<int32_t>& tokens, size_t most) {
     std::vector<int32_t> next = tokens;
     if (Chance(4)) next.resize(1 + random_() % next.size());

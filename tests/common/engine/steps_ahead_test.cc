@@ -61,7 +61,7 @@ TEST(StepsAhead, WhatIsComputedBehindAStopTokenIsNeitherToldNorCached) {
   SamplingParams stopping = {.temperature = 50, .max_tokens = 30, .seed = 1, .ignore_eos = true};
   const std::vector<int32_t> tokens =
       synchronous.RunAlone(LocalRequest(prompt, stopping)).token_ids();
-  // Of the stop token, which fills a block with those before it, K and V are computed too.
+  // K and V of the stop token, which fills a block with those before it, are computed too.
   stopping.stop_token_ids = {tokens[4]};
   ASSERT_EQ(std::count(tokens.begin(), tokens.begin() + 4, tokens[4]), 0);
   std::vector<int32_t> longer = prompt;

@@ -89,7 +89,7 @@ TEST(KvCache, TheCrcOfAPageIsOfItsRowsAndScales) {
     const auto cache = *KvCache::Create(*backend, layout, 2);
     uint8_t* const block = cache->Block(1);
     for (size_t i = 0; i < layout.block_bytes(); ++i) block[i] = static_cast<uint8_t>(i * 7 % 251);
-    constexpr int kTokens = 5;  // of page 1, in layer 1
+    constexpr int kTokens = 5;  // tokens of page 1, in layer 1
     std::vector<bool> of_page(layout.block_bytes());
     for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
       for (int token = 16; token < 16 + kTokens; ++token) {

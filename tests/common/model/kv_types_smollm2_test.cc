@@ -14,7 +14,7 @@
 namespace baton {
 namespace {
 
-constexpr size_t kTokens = 400;  // of each passage, to save seconds
+constexpr size_t kTokens = 400;  // tokens of each passage, to save seconds
 
 // Pooled over the tokens of the passages, all of whose KV is of the type.
 TEST(KvTypesSmolLm2, AQuantisedCacheMovesTheDistributionsLittle) {

@@ -127,7 +127,7 @@ void Print(const char* type, const Distance& distance) {
 }
 
 constexpr double kMostKl = 0.0035;  // pooled over the passages' tokens
-constexpr size_t kQ8Tokens = 300;   // of each passage, to save seconds
+constexpr size_t kQ8Tokens = 300;   // tokens of each passage, to save seconds
 
 TEST_F(SmolLm2Oracle, PassagesHaveTheReferencesLikelihoodAndDistribution) {
   Distance distance;

@@ -116,7 +116,7 @@ TEST(CudaKv, OfNarrowTypesGivesLogitsNearTheReferences) {
   }
 }
 
-// Of a tiny model with random weights fp8 itself is far from the reference: the CPU has the same
+// In a tiny model with random weights fp8 itself is far from the reference: the CPU has the same
 // codes but for those that another rounding before them moved.
 TEST(CudaKv, OfAByteAnElementGivesLogitsNearTheCpus) {
   const Case model = Cases()[0];

@@ -190,7 +190,7 @@ class Overload {
   double wait(double quantile) const {
     return waits_[static_cast<size_t>(quantile * static_cast<double>(waits_.size() - 1))];
   }
-  // Of those that were refused.
+  // The waits that refusals named.
   double late_share() const {
     return static_cast<double>(refused_late_) /
            static_cast<double>(refused_late_ + refused_at_once_ + 1);
@@ -214,7 +214,7 @@ TEST(AdmissionUnderLoad, ThreeTimesTheKneeLosesNoGoodputAndRefusesAtOnce) {
   }
 }
 
-// Of eight requests a second each is half of what one may wait, some are all of it: where it counts
+// At eight requests a second each is half of what one may wait, some are all of it: where it counts
 // when the next is due.
 TEST(AdmissionUnderLoad, WhereAWorkerTakesFewASecondMostAreRefusedAtOnceToo) {
   const Overload overload(3, 1, {.tokens_per_second = 1600, .max_queue_seconds = 0.25});

@@ -35,14 +35,14 @@ struct ModelStall {
 struct ModelOutcome {
   enum Kind { kServed, kRefusedAtOnce, kRefusedLate } kind = kServed;
   double wait = 0;           // seconds in the queue, or until it was refused
-  absl::Status status{};     // of one that was refused at once
+  absl::Status status{};     // why it was refused at once; OK: it was not
   bool time_was_up = false;  // it was refused late since it had waited as long as it may
 };
 
 class QueueModel {
  public:
   struct Options {
-    double tokens_per_second = 20000;  // of the worker
+    double tokens_per_second = 20000;  // the worker's speed
     double max_queue_seconds = 1;
     std::vector<ModelStall> stalls{};  // ascending
   };

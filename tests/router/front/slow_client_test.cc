@@ -24,7 +24,7 @@ class SlowClient : public RouterFixture {
   // `count` streams on a few connections, with requests for as many tokens as there are.
   void OpenStreams(size_t count) {
     const std::string request = Request("abc", 90000).SerializeAsString();
-    constexpr size_t kStreams = 100;  // of a connection
+    constexpr size_t kStreams = 100;  // streams of one connection
     for (size_t i = 0; i < count; ++i) {
       if (i % kStreams == 0) clients_.push_back(std::make_unique<RawClient>(port()));
       clients_.back()->SendMessage(clients_.back()->Open(), request);
