@@ -21,7 +21,7 @@ struct Tensor {
   constexpr Tensor First(int count) const { return {data, count, columns}; }
 };
 
-// Attention cuts the keys of a sequence at absolute multiples of it. Each segment has its own sum and
+// Attention cuts a sequence's keys at absolute multiples of it. Each segment has its own sum and
 // maximum, so that results do not depend on which segments are computed together.
 inline constexpr int kAttentionSegment = 256;  // keys
 

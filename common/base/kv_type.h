@@ -1,4 +1,4 @@
-// The element types of KV: of a cache, and of its messages. Needs no Abseil, so that CUDA sources may
+// The element types of KV in a cache and in messages. Needs no Abseil, so that CUDA sources may
 // include it.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace baton {
 
-// Tokens per page: what a CRC covers and what a prefix is found by. Block sizes are multiples of it.
+// Tokens per page: what a CRC covers and what a prefix is found by. Block sizes are its multiples.
 inline constexpr int kKvPageTokens = 16;
 
 // The elements of int8 and fp8 are codes of one byte, which have a float32 scale for each token and

@@ -8,7 +8,7 @@
 
 namespace baton {
 
-// The end of a backend's name where a row's bits depend on the other rows of its batch: CUDA without
+// The end of a backend's name where a row's bits depend on other rows of its batch: CUDA without
 // --deterministic.
 inline constexpr char kVaryingNumerics[] = "-varying";
 

@@ -40,8 +40,8 @@ struct SequenceKv {
   int prefill_tokens = 0;   // token count when the sequence last joined the batch: tokens before it
                             // are prefilled, later ones are decoded
   bool committed = false;   // kReceive: all K and V have arrived
-  bool vouched = true;   // false: they begin with retained pages: no commit has vouched for them
-  std::string numerics;  // numerics under which they are made; empty: this engine's own
+  bool vouched = true;      // false: they begin with retained pages: no commit has vouched for them
+  std::string numerics;     // numerics under which they are made; empty: this engine's own
 };
 
 // What a sequence holds of the block pool. Only the block ledger changes it.

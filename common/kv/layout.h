@@ -7,7 +7,7 @@
 //     scales  [token][kv head]            only in the quantised types (int8, fp8)
 //
 // So one layer of a block is contiguous, and so are the rows, and the scales, of consecutive
-// tokens. This is the order of the wire too (common/handoff/kv_wire_type.h). The scales do not stand
+// tokens. This is the wire's order too (common/handoff/kv_wire_type.h). The scales do not stand
 // among the rows because they would break the rows' alignment to 16 bytes.
 //
 // Coverage, hashes and CRCs go by pages. A page is 16 tokens from a multiple of 16 on; the last

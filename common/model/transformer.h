@@ -51,8 +51,8 @@ class Transformer {
   // there are enqueued: operations that are enqueued later find them.
   //
   // `on_logits(i, logits)` runs when the logits of batch.logits_rows[i] and the rows after it are
-  // enqueued. `logits` [at most kLogitsRows, vocab_size] is in the backend's memory, and holds until the
-  // next logits take its place.
+  // enqueued. `logits` [at most kLogitsRows, vocab_size] is in the backend's memory, and holds
+  // until the next logits take its place.
   //
   // `recordings`, which may be null, serves a pass that has one row for each sequence and wants the
   // logits of all. Where it replays a recorded pass, it repeats the operations of on_logits without

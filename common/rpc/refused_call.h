@@ -7,8 +7,8 @@
 
 namespace baton {
 
-// `Reactor` is the call's kind: grpc::ServerWriteReactor<...> or grpc::ServerBidiReactor<...>. To be
-// made with new, and returned to gRPC, which ends it; then it deletes itself.
+// `Reactor` is the call's kind: grpc::ServerWriteReactor<...> or grpc::ServerBidiReactor<...>. To
+// be made with new, and returned to gRPC, which ends it; then it deletes itself.
 template <typename Reactor>
 class RefusedCall final : public Reactor {
  public:

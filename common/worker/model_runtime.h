@@ -40,12 +40,12 @@ struct ModelRuntime {
   std::unique_ptr<Engine> engine;
 };
 
-// Loads the model file and makes its engine. Where `memory` gives no size of the KV cache, it is, in
-// the host's memory, 1 GiB, or room for two sequences of the longest
-// length if that is more, but at most a quarter of the free memory. In a device's memory it is what
-// gpu_memory_utilization leaves once the weights are loaded and the largest step has been run
-// (device_memory.h). Errors name the file or the flag, and the remedy. A model whose file shows
-// that it does not fit a device is refused before it is loaded.
+// Loads the model file and makes its engine. Where `memory` gives no size of the KV cache, it is,
+// in the host's memory, 1 GiB, or room for two sequences of the longest length if that is more, but
+// at most a quarter of the free memory. In a device's memory it is what gpu_memory_utilization
+// leaves once the weights are loaded and the largest step has been run (device_memory.h). Errors
+// name the file or the flag, and the remedy. A model whose file shows that it does not fit a device
+// is refused before it is loaded.
 absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntimeOptions& options);
 
 // Checks what can be checked of a model without a backend: the file is whole, its architecture and

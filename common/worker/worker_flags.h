@@ -1,5 +1,5 @@
-// The flags of prefill and decode workers. Each sets a field of the options struct of the part that it
-// is for, whose default is the flag's.
+// The flags of prefill and decode workers. Each sets a field of the options struct of the part that
+// it is for, whose default is the flag's.
 #pragma once
 
 #include <string>

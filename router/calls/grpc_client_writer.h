@@ -35,13 +35,4 @@ class GrpcClientWriter final : public ClientWriter,
   ClientCall* call_ = nullptr;
 };
 
-// Answers a call with nothing but a status; deletes itself.
-class RefusedGenerate final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
- public:
-  explicit RefusedGenerate(const absl::Status& status) { Finish(ToGrpcStatus(status)); }
-
- private:
-  void OnDone() override { delete this; }
-};
-
 }  // namespace baton

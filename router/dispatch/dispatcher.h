@@ -31,9 +31,9 @@ struct Assignment {
 };
 
 // A request takes part from Enter until Leave. Each of its attempts asks for itself; the request
-// waits in line while it has asks, for the first of them. A request that no ready worker could serve
-// stands aside, so that others go on without it. Bounded by admission. On the loop's thread only;
-// the loop holds tasks of the dispatcher's, and must not run any after its end.
+// waits in line while it has asks, for the first of them. A request that no ready worker could
+// serve stands aside, so that others go on without it. Bounded by admission. On the loop's thread
+// only; the loop holds tasks of the dispatcher's, and must not run any after its end.
 class Dispatcher {
  public:
   struct Parts {
@@ -65,9 +65,9 @@ class Dispatcher {
 
   // An attempt needs workers. Ignored when the number is not inside.
   void Ask(uint64_t number, ChooseWorkers ask);
-  // Answers at once an attempt that would take the place of another one, which holds `beside` (null:
-  // no longer) and waits there for memory. Only where there is room now, and not before those that
-  // have no workers yet. REQUIRES: the number is inside.
+  // Answers at once an attempt that would take the place of another one, which holds `beside`
+  // (null: no longer) and waits there for memory. Only where there is room now, and not before
+  // those that have no workers yet. REQUIRES: the number is inside.
   std::optional<Assignment> TryElsewhere(uint64_t number, ChooseWorkers ask, Lease* beside);
 
   // A worker may have room for another prompt: those that wait are placed in a task of its own.

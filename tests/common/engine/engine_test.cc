@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <random>
 #include <string>
 #include <utility>
@@ -332,32 +331,6 @@ TEST(Engine, RefusesWhatNeedsMoreBlocksThanThereAre) {
     EXPECT_THAT(std::string(status.message()), HasSubstr("token_ids"));
     EXPECT_THAT(std::string(status.message()), HasSubstr("--num-kv-blocks"));
   }
-}
-
-TEST(RequestCheck, AWellFormedRequestHasItsIdsInTheVocabularyAndLengthsThatAgree) {
-  const EngineLimits limits = {
-      .vocab_size = 320, .max_model_len = 500, .block_size = 16, .total_blocks = 100};
-  using Request = SequenceRequest;
-  const auto spoiled = [&](const std::function<void(Request&)>& spoil) {
-    Request request = LocalRequest(std::vector<int32_t>(20, 1), Greedy(5));
-    spoil(request);
-    return !IsWellFormed(request, limits);
-  };
-  EXPECT_FALSE(spoiled([](Request&) {}));
-  EXPECT_TRUE(spoiled([](Request& r) { r.token_ids.clear(); }));
-  EXPECT_TRUE(spoiled([](Request& r) { r.token_ids[3] = 320; }));
-  EXPECT_TRUE(spoiled([](Request& r) { r.token_ids[3] = -1; }));
-  EXPECT_TRUE(spoiled([](Request& r) {
-    r.token_ids.resize(500, 1);
-    r.prompt_length = 500;
-  }));
-  EXPECT_TRUE(spoiled([](Request& r) { r.prompt_length = 0; }));
-  EXPECT_TRUE(spoiled([](Request& r) { r.prompt_length = 21; }));
-  EXPECT_TRUE(spoiled([](Request& r) { r.prompt_length = 15; })) << "all output is there already";
-  EXPECT_TRUE(spoiled([](Request& r) { r.choices = 17; }));
-  EXPECT_TRUE(spoiled([](Request& r) { r.sampling.logit_bias[320] = 1; }));
-  EXPECT_TRUE(spoiled([](Request& r) { r.sampling.stop_token_ids = {-1}; }));
-  EXPECT_TRUE(spoiled([](Request& r) { r.sampling.stop_token_ids = {5, 4}; }));
 }
 
 TEST(Engine, AFullWaitingLineRefusesAndServesAgainOnceItMoves) {

@@ -16,8 +16,8 @@ std::vector<int> UsableCpus();
 // The number of usable CPUs, or of those that the control group's quota is worth (cpu_quota.h) if
 // that is less.
 int AvailableCpus();
-// The text for a pool of threads on `cpus` (common/backend/cpu/machine/thread_pool.h): "1 thread on CPU 0",
-// "2 threads on CPUs 1,2", "1 thread, not pinned".
+// The text for a pool of threads on `cpus` (common/backend/cpu/machine/thread_pool.h): "1 thread on
+// CPU 0", "2 threads on CPUs 1,2", "1 thread, not pinned".
 std::string DescribeThreads(int threads, const std::vector<int>& cpus);
 
 // Pins the calling thread to `cpu`. Where that CPU was taken away since the flag was checked, the

@@ -1,10 +1,11 @@
 // The work of the attention kernels' thread blocks, decided on the host once per pass.
 //
-// Where a sequence has one row in the pass, the row becomes one task for each kAttentionSegment keys,
-// cut at absolute multiples of kAttentionSegment. The last task to end merges their partial results
-// in ascending order. Where a sequence has several rows, they become tiles, counted from the
-// sequence's first row in the pass. Where there are no tiles, each of these rows becomes one task
-// with all of its keys. The tasks and tiles of a sequence do not depend on the other sequences.
+// Where a sequence has one row in the pass, the row becomes one task for each kAttentionSegment
+// keys, cut at absolute multiples of kAttentionSegment. The last task to end merges their partial
+// results in ascending order. Where a sequence has several rows, they become tiles, counted from
+// the sequence's first row in the pass. Where there are no tiles, each of these rows becomes one
+// task with all of its keys. The tasks and tiles of a sequence do not depend on the other
+// sequences.
 #pragma once
 
 #include <cstddef>

@@ -106,9 +106,9 @@ static __device__ void AttendPages(const HeadWork& work, const float* query, flo
   if (lane == 0) *reinterpret_cast<float2*>(to + work.head_dim) = {state.max, state.sum};
 }
 
-// A task for AttentionCut::kAlike: a state for each kAttentionSegment keys. The states are merged one
-// after the other, here where the task has all keys of its row, otherwise by the last of the row's
-// tasks. `states` [warps][stride].
+// A task for AttentionCut::kAlike: a state for each kAttentionSegment keys. The states are merged
+// one after the other, here where the task has all keys of its row, otherwise by the last of the
+// row's tasks. `states` [warps][stride].
 template <class Element>
 static __device__ void AttendAlike(const AttentionArgs& args, HeadWork work, int head,
                                    const float* query, float* states, size_t stride,

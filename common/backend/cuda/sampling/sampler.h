@@ -1,7 +1,7 @@
 // The sampler on the device. From the same logits it samples the same token, with the same
-// logprobs, as the CPU's sampler (common/backend/cpu/sampling/sampler.h states the order of the steps).
-// Sums are of integers and every order is total, so neither the cut of the work nor the order in
-// which threads arrive can show in a result.
+// logprobs, as the CPU's sampler (common/backend/cpu/sampling/sampler.h states the order of the
+// steps). Sums are of integers and every order is total, so neither the cut of the work nor the
+// order in which threads arrive can show in a result.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -53,16 +53,15 @@ class RopeRun {
     cache_.blocks = bytes_.data();
     cache_.block_bytes = 2 * cache_.part().bytes();
     cache_.values_offset = cache_.part().bytes();
-    const std::vector<PassSequence> sequences = {{0, 5, 14, first_table_, 2},
-                                                 {5, 2, 0, second_table_, 1}};
+    Batch batch;
+    batch.sequences = {{0, 5, 14, first_table_, 2}, {5, 2, 0, second_table_, 1}};
     ThreadPool pool(threads, {});
     RotateAndAppendRows(KernelsFor(isa), pool,
-                        {.rows = kRows,
-                         .sequences = sequences,
-                         .rope_pairs = shape.pairs,
-                         .rope_dim = shape.rope_dim,
-                         .rope_cos = cosines_,
-                         .rope_sin = sines_},
+                        {.batch = &batch,
+                         .rope = {.pairs = shape.pairs,
+                                  .dim = shape.rope_dim,
+                                  .cosines = cosines_,
+                                  .sines = sines_}},
                         {queries_.data(), kRows, kHeads * shape.head_dim},
                         {keys_.data(), kRows, kKvHeads * shape.head_dim},
                         {values_.data(), kRows, kKvHeads * shape.head_dim}, cache_);
