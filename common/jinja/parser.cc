@@ -11,6 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/jinja/expression_parser.h"
 #include "common/jinja/lexer.h"
+#include "common/jinja/token_cursor.h"
 
 namespace baton::jinja {
 namespace {
@@ -19,7 +20,7 @@ using StatementPtr = std::unique_ptr<Statement>;
 
 class Parser {
  public:
-  explicit Parser(const std::vector<Token>& tokens) : cursor_(tokens) {}
+  explicit Parser(const std::vector<Token>& tokens) : cursor_(tokens), expressions_(cursor_) {}
 
   absl::StatusOr<Block> Run() {
     Block block;
@@ -33,7 +34,7 @@ class Parser {
   // the name into `end`.
   absl::Status ParseBlock(const std::set<std::string>& ends, Block& block,
                           std::string* end = nullptr) {
-    const ExpressionParser::Nesting nesting(cursor_);
+    const TokenCursor::Nesting nesting(cursor_);
     BATON_RETURN_IF_ERROR(nesting.Check());
     while (true) {
       switch (cursor_.Peek().kind) {
@@ -75,7 +76,7 @@ class Parser {
   absl::Status ParseOutput(Block& block) {
     cursor_.Next();
     auto statement = Make(StatementKind::kOutput);
-    BATON_ASSIGN_OR_RETURN(statement->expression, cursor_.ParseExpressionList(true));
+    BATON_ASSIGN_OR_RETURN(statement->expression, expressions_.ParseExpressionList(true));
     if (cursor_.Peek().kind != TokenKind::kOutputEnd) return cursor_.Unexpected();
     cursor_.Next();
     block.push_back(std::move(statement));
@@ -107,7 +108,7 @@ class Parser {
     std::string end = "elif";
     while (end == "elif") {
       auto& branch = statement->branches.emplace_back();
-      BATON_ASSIGN_OR_RETURN(branch.first, cursor_.ParseExpressionList(true));
+      BATON_ASSIGN_OR_RETURN(branch.first, expressions_.ParseExpressionList(true));
       BATON_RETURN_IF_ERROR(EndTag());
       BATON_RETURN_IF_ERROR(ParseBlock({"endif", "elif", "else"}, branch.second, &end));
     }
@@ -123,9 +124,9 @@ class Parser {
     auto statement = Make(StatementKind::kFor);
     BATON_RETURN_IF_ERROR(ParseTargets(*statement));
     if (!cursor_.TakeName("in")) return cursor_.Unexpected();
-    BATON_ASSIGN_OR_RETURN(statement->expression, cursor_.ParseExpressionList(false));
+    BATON_ASSIGN_OR_RETURN(statement->expression, expressions_.ParseExpressionList(false));
     if (cursor_.TakeName("if")) {
-      BATON_ASSIGN_OR_RETURN(statement->filter, cursor_.ParseExpression());
+      BATON_ASSIGN_OR_RETURN(statement->filter, expressions_.ParseExpression());
     }
     if (cursor_.AtName("recursive")) {
       return TemplateError(tag_line_, "unsupported: a recursive 'for'");
@@ -161,7 +162,7 @@ class Parser {
       BATON_ASSIGN_OR_RETURN(statement->attribute, cursor_.ExpectVariable());
     }
     if (cursor_.TakeOperator("=")) {
-      BATON_ASSIGN_OR_RETURN(statement->expression, cursor_.ParseExpressionList(true));
+      BATON_ASSIGN_OR_RETURN(statement->expression, expressions_.ParseExpressionList(true));
       block.push_back(std::move(statement));
       return EndTag();
     }
@@ -199,7 +200,7 @@ class Parser {
       BATON_ASSIGN_OR_RETURN(parameter.first, cursor_.ExpectVariable());
       assigned_.insert(parameter.first);
       if (!cursor_.TakeOperator("=")) continue;
-      BATON_ASSIGN_OR_RETURN(parameter.second, cursor_.ParseExpression());
+      BATON_ASSIGN_OR_RETURN(parameter.second, expressions_.ParseExpression());
     }
     BATON_RETURN_IF_ERROR(EndTag());
     in_macro_ = true;
@@ -218,10 +219,11 @@ class Parser {
   }
 
   absl::Status CheckCalls() const {
-    for (const auto& call : cursor_.calls()) {
+    for (const auto& call : expressions_.calls()) {
       const bool native =
           call.name == "raise_exception" || call.name == "namespace" || call.name == "range";
-      if (native || assigned_.count(call.name) > 0 || cursor_.questioned().count(call.name) > 0) {
+      if (native || assigned_.count(call.name) > 0 ||
+          expressions_.questioned().count(call.name) > 0) {
         continue;
       }
       return TemplateError(call.line, absl::StrCat("unknown function '", call.name, "'"));
@@ -236,7 +238,8 @@ class Parser {
     return statement;
   }
 
-  ExpressionParser cursor_;
+  TokenCursor cursor_;
+  ExpressionParser expressions_;
   int tag_line_ = 1;
   int loops_ = 0;  // number of loops around the cursor
   bool in_macro_ = false;

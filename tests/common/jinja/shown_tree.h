@@ -9,6 +9,7 @@
 
 #include "common/jinja/expression_parser.h"
 #include "common/jinja/lexer.h"
+#include "common/jinja/token_cursor.h"
 #include "tests/common/jinja/shown_values.h"
 
 namespace baton::jinja {
@@ -60,12 +61,13 @@ inline std::string Tree(const Expression* node) {
 inline std::string Parsed(absl::string_view expression) {
   const auto tokens = Tokenize(absl::StrCat("{{ ", expression, " }}"));
   if (!tokens.ok()) return absl::StrCat("error: ", tokens.status().message());
-  ExpressionParser parser(*tokens);
-  parser.Next();
+  TokenCursor cursor(*tokens);
+  ExpressionParser parser(cursor);
+  cursor.Next();
   const auto node = parser.ParseExpression();
   if (!node.ok()) return absl::StrCat("error: ", node.status().message());
-  const bool whole = parser.Peek().kind == TokenKind::kOutputEnd;
-  return absl::StrCat(Tree(node->get()), whole ? "" : absl::StrCat(" | ", parser.Peek().text));
+  const bool whole = cursor.Peek().kind == TokenKind::kOutputEnd;
+  return absl::StrCat(Tree(node->get()), whole ? "" : absl::StrCat(" | ", cursor.Peek().text));
 }
 
 }  // namespace baton::jinja
