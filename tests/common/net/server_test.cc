@@ -9,7 +9,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
-#include "google/protobuf/descriptor.pb.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "grpc/reflection/v1/reflection.pb.h"
 #include "gtest/gtest.h"
@@ -121,24 +120,6 @@ TEST_F(ServerTest, MetricsAreServedAsText) {
   EXPECT_EQ(client.Get("/other")->status, 404);
 }
 
-TEST_F(ServerTest, ManySilentConnectionsDoNotStopTheServer) {
-  const auto address = ParseHostPort(server_->metrics_address());
-  std::vector<std::unique_ptr<httplib::Client>> silent;
-  std::vector<int> sockets;
-  for (int i = 0; i < 3; ++i) {
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(address->port);
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
-    sockets.push_back(fd);
-  }
-  httplib::Client client(address->host, address->port);
-  EXPECT_TRUE(client.Get("/metrics"));
-  for (const int fd : sockets) close(fd);
-}
-
 using ReflectionRequest = grpc::reflection::v1::ServerReflectionRequest;
 using ReflectionResponse = grpc::reflection::v1::ServerReflectionResponse;
 
@@ -181,37 +162,6 @@ TEST_F(ServerTest, BothReflectionsListTheServices) {
     EXPECT_EQ(std::count(lists[0].begin(), lists[0].end(), "baton.v1.GenerationService"),
               public_port ? 1 : 0);
   }
-}
-
-TEST_F(ServerTest, ReflectionTellsFilesAndWhatItDoesNotKnow) {
-  ASSERT_TRUE(server_->Serve({&service_}).ok());
-  std::vector<ReflectionRequest> requests(8);
-  requests[0].set_file_containing_symbol("baton.v1.SamplingParams.top_p");
-  requests[1].set_file_by_filename("baton/v1/generation.proto");
-  requests[2].set_all_extension_numbers_of_type("baton.v1.Usage");
-  requests[3].set_file_containing_symbol("baton.v1.Nothing");
-  requests[4].set_file_by_filename("nothing.proto");
-  requests[5].set_all_extension_numbers_of_type("baton.v1.Nothing");
-  requests[6].mutable_file_containing_extension()->set_containing_type("baton.v1.Usage");
-  const std::vector<ReflectionResponse> responses =
-      Reflect(server_->listen_address(), "v1", requests);
-  ASSERT_EQ(responses.size(), requests.size());
-  for (const size_t i : {0, 1}) {
-    const auto& files = responses[i].file_descriptor_response().file_descriptor_proto();
-    ASSERT_EQ(files.size(), 3) << "with its two imports";
-    google::protobuf::FileDescriptorProto file;
-    ASSERT_TRUE(file.ParseFromString(files[0]));
-    EXPECT_EQ(file.name(), "baton/v1/generation.proto");
-  }
-  EXPECT_EQ(responses[2].all_extension_numbers_response().base_type_name(), "baton.v1.Usage");
-  for (size_t i = 0; i < responses.size(); ++i) {
-    EXPECT_EQ(responses[i].original_request().DebugString(), requests[i].DebugString());
-    const int code = responses[i].error_response().error_code();
-    EXPECT_EQ(code, i < 3   ? 0
-                    : i < 7 ? grpc::StatusCode::NOT_FOUND
-                            : grpc::StatusCode::INVALID_ARGUMENT);
-  }
-  EXPECT_THAT(responses[3].error_response().error_message(), HasSubstr("'baton.v1.Nothing'"));
 }
 
 TEST_F(ServerTest, MessagesOverTheLimitAreRefused) {
