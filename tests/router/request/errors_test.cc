@@ -1,0 +1,101 @@
+#include "router/request/errors.h"
+
+#include <optional>
+#include <string>
+
+#include "gtest/gtest.h"
+
+#include "common/rpc/status.h"
+
+namespace baton {
+namespace {
+
+TEST(RequestErrors, WhatAWorkerSaysAboutTheRequestKeepsItsCodeAndTheRestIsUnavailable) {
+  for (const absl::StatusCode code :
+       {absl::StatusCode::kInvalidArgument, absl::StatusCode::kFailedPrecondition,
+        absl::StatusCode::kResourceExhausted, absl::StatusCode::kOutOfRange,
+        absl::StatusCode::kUnimplemented, absl::StatusCode::kInternal,
+        absl::StatusCode::kDeadlineExceeded}) {
+    EXPECT_EQ(AttemptBroken(kStageDecode, "d", kReasonWorkerLost, absl::Status(code, "x")).code(),
+              code);
+  }
+  for (const absl::StatusCode code :
+       {absl::StatusCode::kCancelled, absl::StatusCode::kUnknown, absl::StatusCode::kAborted,
+        absl::StatusCode::kUnavailable, absl::StatusCode::kNotFound, absl::StatusCode::kOk}) {
+    EXPECT_TRUE(absl::IsUnavailable(
+        AttemptBroken(kStageDecode, "d", kReasonWorkerLost, absl::Status(code, "x"))))
+        << code;
+  }
+}
+
+TEST(RequestErrors, ABrokenAttemptTellsWhereItBroke) {
+  const absl::Status plain =
+      AttemptBroken(kStagePrefill, "p-1", kReasonWorkerLost, absl::UnavailableError("gone"));
+  EXPECT_EQ(plain.message(), "prefill on worker 'p-1' failed: gone");
+  EXPECT_EQ(GetErrorInfo(plain)->reason, kReasonWorkerLost);
+  EXPECT_EQ(GetErrorInfo(plain)->stage, kStagePrefill);
+  EXPECT_EQ(GetErrorInfo(plain)->worker, "p-1");
+  // The cause's own reason and stage count more.
+  const absl::Status cause = WithErrorInfo(
+      absl::UnavailableError("link"), {.reason = kReasonKvTransferFailed, .stage = kStageTransfer});
+  const absl::Status told = AttemptBroken(kStagePrefill, "p-1", kReasonWorkerLost, cause);
+  EXPECT_EQ(told.message(), "transfer on worker 'p-1' failed: link");
+  EXPECT_EQ(ErrorReason(told), kReasonKvTransferFailed);
+  EXPECT_EQ(GetErrorInfo(told)->stage, kStageTransfer);
+  EXPECT_EQ(AttemptBroken(kStageDecode, "d", kReasonWorkerLost, absl::OkStatus()).message(),
+            "decode on worker 'd' failed: it ended the call before its work was done");
+}
+
+TEST(RequestErrors, OnlyAnErrorThatPassesSaysWhenToComeAgain) {
+  const auto delay = [](const absl::Status& cause) {
+    return RetryDelay(AttemptBroken(kStageDecode, "d", kReasonWorkerLost, cause));
+  };
+  EXPECT_EQ(delay(absl::UnavailableError("x")), kRetryDelay);
+  EXPECT_EQ(delay(absl::ResourceExhaustedError("x")), kRetryDelay);
+  EXPECT_EQ(delay(WithRetryInfo(absl::UnavailableError("x"), absl::Seconds(7))), absl::Seconds(7));
+  EXPECT_EQ(delay(absl::InvalidArgumentError("x")), std::nullopt);
+  EXPECT_EQ(delay(absl::InternalError("x")), std::nullopt);
+  EXPECT_EQ(RetryDelay(NoReadyWorker("x")), kRetryDelay);
+  EXPECT_EQ(RetryDelay(RouterDraining()), kRetryDelay);
+  EXPECT_EQ(RetryDelay(DeadlinePassed(kStageQueue)), std::nullopt);
+}
+
+TEST(RequestErrors, APredictedWaitIsToldWithinItsBounds) {
+  for (const auto& refusal : {&QueueFull, &NoWorkerInTime}) {
+    EXPECT_EQ(RetryDelay(refusal("x", absl::ZeroDuration())), kRetryDelay);
+    EXPECT_EQ(RetryDelay(refusal("x", absl::Milliseconds(1))), kMinRetryDelay);
+    EXPECT_EQ(RetryDelay(refusal("x", absl::Seconds(3))), absl::Seconds(3));
+    EXPECT_EQ(RetryDelay(refusal("x", absl::Hours(1))), kMaxRetryDelay);
+    EXPECT_TRUE(absl::IsResourceExhausted(refusal("x", absl::Seconds(3))));
+  }
+  EXPECT_EQ(ErrorReason(QueueFull("x")), kReasonQueueFull);
+  EXPECT_EQ(ErrorReason(NoWorkerInTime("x", absl::Seconds(1))), kReasonQueueTime);
+}
+
+// The stage and the worker of the last attempt help whoever looks for the cause.
+TEST(RequestErrors, APoisonRequestIsNotTriedAgainAndKeepsWhereItFailed) {
+  const absl::Status last =
+      AttemptBroken(kStageDecode, "d-2", kReasonWorkerLost, absl::UnavailableError("gone"));
+  const absl::Status status = PoisonRequest(last);
+  EXPECT_TRUE(absl::IsInternal(status));
+  EXPECT_EQ(ErrorReason(status), kReasonPoisonRequest);
+  EXPECT_EQ(GetErrorInfo(status)->stage, kStageDecode);
+  EXPECT_EQ(GetErrorInfo(status)->worker, "d-2");
+  EXPECT_EQ(RetryDelay(status), std::nullopt);
+  EXPECT_NE(status.message().find("decode on worker 'd-2' failed: gone"), absl::string_view::npos);
+}
+
+TEST(RequestErrors, ABrokenProtocolNamesTheWorkerAndWhatItDid) {
+  const absl::Status status = ProtocolBroken(kStageDecode, "d-2", "a token out of order");
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(status.message(), "worker 'd-2' broke the protocol: a token out of order");
+  EXPECT_EQ(GetErrorInfo(status)->worker, "d-2");
+}
+
+TEST(RequestErrors, ADurationIsCutToMilliseconds) {
+  EXPECT_EQ(InMilliseconds(absl::Microseconds(1234567)), "1.234s");
+  EXPECT_EQ(InMilliseconds(absl::Microseconds(999)), "0");
+}
+
+}  // namespace
+}  // namespace baton
