@@ -4,6 +4,8 @@
 
 #include "gtest/gtest.h"
 
+#include "common/rpc/limits.h"
+
 namespace baton {
 namespace {
 
@@ -43,7 +45,7 @@ HandoffPair::HandoffPair(const PairOptions& options) : options_(options), random
   open.mutable_key()->set_request_id_low(2);
   open.mutable_key()->set_attempt(1);
   open.set_capability("0123456789abcdef");
-  open.mutable_identity()->set_protocol_version(1);
+  open.mutable_identity()->set_protocol_version(kProtocolVersion);
   open.mutable_identity()->set_architecture("llama");
   open.mutable_identity()->set_weights_digest(std::string(32, 'w'));
   open.mutable_shape()->set_layers(3);

@@ -23,10 +23,6 @@ using ::testing::HasSubstr;
 
 constexpr int kTokens = 75;  // pages of 16, 16, 16, 16 and 11
 constexpr uint8_t kUntouched = 0xEE;
-constexpr KvType kDtypes[] = {KvType::kF32, KvType::kF16, KvType::kBf16, KvType::kInt8,
-                              KvType::kFp8};
-constexpr KvType kWireDtypes[] = {KvType::kF16, KvType::kBf16, KvType::kF32, KvType::kInt8,
-                                  KvType::kFp8};  // in the order of KvType
 
 // What `values`, whole heads, become when they are stored as `dtype`.
 std::vector<float> As(KvType dtype, std::vector<float> values, int head_dim) {
@@ -52,7 +48,9 @@ struct Blocks {
                .dtype = dtype},
         memory(layout.block_bytes() * 8, kUntouched),
         blocks{memory.data(), layout, std::move(table)} {}
-  size_t values() const { return static_cast<size_t>(layout.kv_heads * layout.head_dim); }
+  size_t values() const {
+    return static_cast<size_t>(layout.kv_heads) * static_cast<size_t>(layout.head_dim);
+  }
 
   void Set(int layer, KvLayout::Part part, int token, const std::vector<float>& x) {
     uint8_t* const row = blocks.Row(layer, part, token);
@@ -186,9 +184,9 @@ struct Case {
 };
 std::vector<Case> AllCases() {
   std::vector<Case> cases;
-  for (const KvType from : kDtypes) {
+  for (const KvType from : kAllKvTypes) {
     for (const KvType wire : kAllKvTypes) {
-      for (const KvType to : kDtypes) cases.push_back({from, wire, to});
+      for (const KvType to : kAllKvTypes) cases.push_back({from, wire, to});
     }
   }
   return cases;
@@ -241,10 +239,9 @@ TEST_F(PayloadCopier, EveryTypeArrivesInEveryOtherAsItsRoundingSays) {
       }
       // Each type on the way that is not the one before it rounds once more.
       const int head_dim = source.layout.head_dim;
-      const KvType wire = kWireDtypes[static_cast<size_t>(c.wire)];
       std::vector<float> expected = source.Get(layer, part, token);
-      if (wire != c.from) expected = As(wire, expected, head_dim);
-      if (c.to != wire) expected = As(c.to, expected, head_dim);
+      if (c.wire != c.from) expected = As(c.wire, expected, head_dim);
+      if (c.to != c.wire) expected = As(c.to, expected, head_dim);
       ASSERT_EQ(target.Get(layer, part, token), expected)
           << "layer " << layer << " token " << token;
     });
@@ -252,7 +249,7 @@ TEST_F(PayloadCopier, EveryTypeArrivesInEveryOtherAsItsRoundingSays) {
 }
 
 TEST_F(PayloadCopier, ACacheOfAnyTypeArrivesAsItIsInOneOfItsOwnType) {
-  for (const KvType dtype : kDtypes) {
+  for (const KvType dtype : kAllKvTypes) {
     Blocks source = Source(dtype);
     Blocks target = Target(dtype);
     const KvWireFormat sent(source.layout, dtype);

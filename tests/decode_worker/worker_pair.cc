@@ -11,6 +11,7 @@
 #include "common/gguf/gguf_file.h"
 #include "common/handoff/kv_wire_choice.h"
 #include "common/net/credentials.h"
+#include "common/rpc/limits.h"
 #include "common/worker/convert.h"
 #include "tests/support/late_backend.h"
 #include "tests/support/sampling_messages.h"
@@ -62,7 +63,7 @@ TestWorker::TestWorker(const Options& options) {
     staging_ = *std::move(staging);
   }
 
-  decode_options_.identity.set_protocol_version(1);
+  decode_options_.identity.set_protocol_version(kProtocolVersion);
   decode_options_.identity.set_architecture(options.architecture);
   decode_options_.identity.set_weights_digest(std::string(32, 'w'));
   decode_options_.shape =
@@ -137,7 +138,7 @@ bool TestWorker::ComesToRest() {
   return false;
 }
 
-SequenceSpec MakeSpec(std::vector<int32_t> token_ids, const SamplingParams& sampling,
+SequenceSpec MakeSpec(const std::vector<int32_t>& token_ids, const SamplingParams& sampling,
                       uint64_t request_id, uint32_t attempt) {
   SequenceSpec spec;
   spec.mutable_key()->set_request_id_high(request_id);

@@ -105,8 +105,9 @@ struct HandoffResult {
   int progress = 0;  // prefill progress messages
 };
 
-internal::v1::SequenceSpec MakeSpec(std::vector<int32_t> token_ids, const SamplingParams& sampling,
-                                    uint64_t request_id, uint32_t attempt = 1);
+internal::v1::SequenceSpec MakeSpec(const std::vector<int32_t>& token_ids,
+                                    const SamplingParams& sampling, uint64_t request_id,
+                                    uint32_t attempt = 1);
 internal::v1::PrefillRequest PrefillRequestFor(TestWorker& decode,
                                                const internal::v1::SequenceSpec& spec);
 

@@ -4,13 +4,14 @@
 #include <algorithm>
 
 #include "common/handoff/kv_digest.h"
+#include "common/rpc/limits.h"
 #include "tests/simulation/sim.h"
 
 namespace baton {
 
 inline internal::v1::ModelIdentity SimIdentity() {
   internal::v1::ModelIdentity identity;
-  identity.set_protocol_version(1);
+  identity.set_protocol_version(kProtocolVersion);
   identity.set_architecture("llama");
   identity.set_weights_digest(std::string(32, 'w'));
   return identity;
