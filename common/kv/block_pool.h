@@ -87,8 +87,8 @@ class BlockPool {
   // StopKeeping is called. REQUIRES: it is used.
   void Keep(int32_t id);
   void StopKeeping(int32_t id);
-  // `evicted` is called when a kept block was given out anew and its generation has advanced. It
-  // must stay valid as long as blocks are taken.
+  // `evicted` is called when a kept block is given out anew, before its taker gets it; its
+  // generation has advanced. It must stay valid as long as blocks are taken.
   void OnEviction(std::function<void(int32_t id)> evicted) { evicted_ = std::move(evicted); }
 
   int total_blocks() const { return static_cast<int>(states_.size()); }

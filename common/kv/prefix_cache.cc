@@ -61,7 +61,6 @@ BlockPool::Block PrefixCache::Insert(absl::Span<const int32_t> token_ids, const 
   for (const uint64_t page : pages) pages_.Add(page);
   entries_[static_cast<size_t>(own.id())] = {.serial = serial,
                                              .parent = parent,
-                                             .block = pool_.Ref(own.id()),
                                              .hash = hash,
                                              .content = std::move(content),
                                              .pages = std::move(pages)};
@@ -69,22 +68,18 @@ BlockPool::Block PrefixCache::Insert(absl::Span<const int32_t> token_ids, const 
 }
 
 void PrefixCache::Forget(int32_t block) {
+  if (!Holds(block)) return;
   const Entry& entry = At(block);
-  if (entry.serial == 0) return;
-  if (Holds(block)) pool_.StopKeeping(block);
+  pool_.StopKeeping(block);
   for (const uint64_t page : entry.pages) pages_.Remove(page);
   blocks_.erase(entry.hash);
   entries_[static_cast<size_t>(block)] = Entry();
 }
 
-bool PrefixCache::Holds(int32_t block) const {
-  return At(block).serial != 0 && pool_.Lives(At(block).block);
-}
-
 int32_t PrefixCache::Lookup(const Hash128& hash, uint64_t parent,
                             const std::string& content) const {
   const auto found = blocks_.find(hash);
-  if (found == blocks_.end() || !Holds(found->second)) return -1;
+  if (found == blocks_.end()) return -1;
   const Entry& entry = At(found->second);
   return entry.parent == parent && entry.content == content ? found->second : -1;
 }

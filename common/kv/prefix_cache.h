@@ -11,7 +11,6 @@
 #include "common/base/hash.h"
 #include "common/base/prefix_hash.h"
 #include "common/kv/block_pool.h"
-#include "common/kv/block_ref.h"
 #include "common/kv/prefix_pages.h"
 
 namespace baton {
@@ -21,10 +20,11 @@ namespace baton {
 // link for each page of 16 tokens. Every hit compares the tokens and the salt themselves, so a
 // collision of hashes costs a hit and never serves another sequence's KV.
 //
-// The index holds no reference. A held block that nobody uses is free and kept (see BlockPool). Its
-// entry ends when the pool gives the block out anew. Whoever uses a held block also uses all blocks
-// before it, and gives back the last block first. So a block is evicted before the block that it
-// continues: the least recently used one, leaves only.
+// The index holds no reference. A held block that nobody uses is free and kept (see BlockPool).
+// When the pool gives it out anew, the pool calls back first, and its entry ends: an entry never
+// outlasts its block's life. Nobody else may stop keeping a held block: the pool would not call.
+// Whoever uses a held block also uses all blocks before it, and gives back the last block first. So
+// a block is evicted before the block that it continues: the least recently used one, leaves only.
 //
 // Thread rule: one thread, the pool's; pages() has a thread rule of its own. Borrows the pool,
 // whose eviction callback it takes.
@@ -55,14 +55,13 @@ class PrefixCache {
   struct Entry {
     uint64_t serial = 0;  // names the entry for ever; 0: the block has no entry
     uint64_t parent = 0;  // serial of the entry that this one continues; 0: begins a sequence
-    BlockRef block;       // the block in the life in which it was entered
     Hash128 hash;
     std::string content;          // the bytes that `hash` covers beyond the parent's hash
     std::vector<uint64_t> pages;  // names of its pages, as told to pages_
   };
 
-  // Whether the block has an entry and was not given out anew since.
-  bool Holds(int32_t block) const;
+  // Whether the block has an entry.
+  bool Holds(int32_t block) const { return At(block).serial != 0; }
   // The block whose entry has this hash, parent and content; -1 where there is none.
   int32_t Lookup(const Hash128& hash, uint64_t parent, const std::string& content) const;
   std::string Content(absl::Span<const int32_t> token_ids, const std::string& salt,
@@ -78,7 +77,7 @@ class PrefixCache {
   const PrefixHashFunction hash_;
   const Hash128 root_;
   uint64_t last_serial_ = 0;
-  std::vector<Entry> entries_;         // [block]; an entry may outlast the block's generation
+  std::vector<Entry> entries_;         // [block]
   std::map<Hash128, int32_t> blocks_;  // blocks by the hash of their entry
   PrefixPages pages_;
 };
