@@ -38,8 +38,8 @@ absl::Status CheckHeader(const ReceiveConfig& config, const KvWireFormat& wire, 
 // one, at `checkpointed_tokens`.
 absl::Status CheckCheckpoint(const ReceiveConfig& config, int checkpointed_tokens,
                              const internal::v1::PushCheckpoint& checkpoint);
-// INVALID_ARGUMENT where the first tokens are not one for each choice, next in its output, and one
-// of them goes on.
+// INVALID_ARGUMENT where the first tokens are not one for each choice, next in its output, and
+// one of them goes on.
 absl::Status CheckFirstTokens(const ReceiveConfig& config, const internal::v1::PushCommit& commit);
 
 }  // namespace baton

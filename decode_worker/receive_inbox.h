@@ -42,8 +42,8 @@ class ReceiveInbox {
   // from then on.
   void PostFromStream(Message message);
   bool lost() const { return lost_; }
-  // Adds a message that must not be lost: a grant, a cancellation (at most a few come), or an event
-  // of a slot. It has a place of its own. False after Close.
+  // Adds a message that must not be lost: a grant, a cancellation (at most a few come), or an
+  // event of a slot. It has a place of its own. False after Close.
   bool Post(Message message);
 
   // Waits for the next message; nothing after `timeout`, or at once after Close.

@@ -1,10 +1,10 @@
 // Converts KV pages to a wire type that is not the cache's.
 //
 // Two CRCs guard a page. The CRC of its bytes in the cache was made when the page was computed. It
-// is compared with the page here, so a block that changed or was reused since is noticed. The CRC
-// of its bytes on the wire is made here and goes into messages. The converted bytes are not kept:
-// they are made from the blocks once more when a message is sent. The receiver compares them with
-// the CRC made here, so a block that changes in between is noticed there.
+// is compared with the page here, so a block that changed or was reused since is noticed. The
+// CRC of its bytes on the wire is made here and goes into messages. The converted bytes are not
+// kept: they are made from the blocks once more when a message is sent. The receiver compares them
+// with the CRC made here, so a block that changes in between is noticed there.
 #pragma once
 
 #include <cstdint>

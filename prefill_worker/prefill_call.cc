@@ -93,7 +93,9 @@ absl::Status PrefillCall::Submit(const PrefillRequest& request) {
   absl::MutexLock lock(&mutex_);
   choices_ = sequence->request().choices;
   if (!request.decode_address().empty()) {
-    if (absl::Status status = ValidateShape(request.decode_shape()); !status.ok()) return status;
+    if (absl::Status status = ValidateShape(request.decode_shape(), "decode_shape"); !status.ok()) {
+      return status;
+    }
     if (absl::Status status = CheckSameIdentity(options_.identity, request.decode_identity());
         !status.ok()) {
       return status;

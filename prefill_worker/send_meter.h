@@ -1,4 +1,5 @@
-// Measures one push at the prefill worker.
+// Measures one push at the prefill worker. Its mirror at the decode worker is
+// decode_worker/receive_meter.h.
 #pragma once
 
 #include <algorithm>

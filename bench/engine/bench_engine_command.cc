@@ -18,7 +18,7 @@
 #include "common/base/progress_line.h"
 #include "common/base/standard_output.h"
 #include "common/base/status_macros.h"
-#include "common/kv/layout.h"
+#include "common/engine/engine_options.h"
 #include "common/worker/worker_flags.h"
 
 namespace baton {
@@ -37,11 +37,7 @@ absl::Status CheckOptions(const BenchEngineOptions& options, const FlagSet& flag
   }
   BATON_RETURN_IF_ERROR(flags.CheckNeeds("weights", "shape"));
   BATON_RETURN_IF_ERROR(flags.CheckNeeds("write-gguf", "shape"));
-  if (options.engine.block_size % kKvPageTokens != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("--block-size: ", options.engine.block_size,
-                                                   " is not a multiple of ", kKvPageTokens));
-  }
-  return absl::OkStatus();
+  return CheckBlockSize(options.engine.block_size);
 }
 
 int Largest(const std::vector<int>& values) {

@@ -50,8 +50,8 @@ class GgufWriter {
 
   // Writes all that stands before the tensors' data.
   absl::Status WriteHeader(const GgufMetadata& metadata, absl::Span<const GgufTensorEntry> tensors);
-  // Writes the next bytes of the current tensor, in any number of pieces. Tensors come in the order
-  // of the header.
+  // Writes the next bytes of the current tensor, in any number of pieces. Tensors come in the
+  // order of the header.
   absl::Status WriteData(absl::Span<const uint8_t> bytes);
   // Pads the tensor to the format's alignment. Call it after the last byte of each tensor.
   absl::Status EndTensor();

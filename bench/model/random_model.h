@@ -34,9 +34,9 @@ absl::StatusOr<ModelShape> FindModelShape(const std::string& name);
 // lists the known types.
 absl::StatusOr<GgmlType> ParseWeightsType(const std::string& name);
 
-// Writes a whole model to `path`: matrices of `type`, vectors of F32, and a meaningless vocabulary
-// of the right size. The same arguments give the same bytes. INVALID_ARGUMENT if the shape's rows
-// are not whole blocks of the type; other errors say what the system said.
+// Writes a whole model to `path`: matrices of `type`, vectors of F32, and a meaningless
+// vocabulary of the right size. The same arguments give the same bytes. INVALID_ARGUMENT if the
+// shape's rows are not whole blocks of the type; other errors say what the system said.
 absl::Status WriteRandomModel(const ModelShape& shape, GgmlType type, const std::string& path);
 
 // A model file as WriteRandomModel writes it, but in memory and without a name. The memory is free

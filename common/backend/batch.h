@@ -8,9 +8,9 @@
 
 namespace baton {
 
-// Rows [first_row, first_row + row_count) of a batch: consecutive tokens of one sequence. The first
-// of them stands at `first_position` of the sequence; K and V of the tokens before are in the cache
-// already.
+// Rows [first_row, first_row + row_count) of a batch: consecutive tokens of one sequence. The
+// first of them stands at `first_position` of the sequence; K and V of the tokens before are in the
+// cache already.
 struct BatchSequence {
   int first_row = 0;
   int row_count = 0;

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "common/base/log.h"
 
@@ -25,13 +26,13 @@ const char* KvTypeName(KvType type) {
 }
 
 absl::StatusOr<KvType> KvTypeFromName(absl::string_view name) {
-  std::string names;
   for (const KvType type : kAllKvTypes) {
     if (name == KvTypeName(type)) return type;
-    absl::StrAppend(&names, names.empty() ? "" : ", ", KvTypeName(type));
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("KV type '", LogSafe(name.substr(0, 32)), "' is not one of ", names));
+  const auto append_name = [](std::string* names, KvType type) { *names += KvTypeName(type); };
+  return absl::InvalidArgumentError(absl::StrCat("KV type '", LogSafe(name.substr(0, 32)),
+                                                 "' is not one of ",
+                                                 absl::StrJoin(kAllKvTypes, ", ", append_name)));
 }
 
 }  // namespace baton

@@ -2,19 +2,23 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "common/base/status_macros.h"
 #include "common/engine/schedule.h"
 #include "common/kv/layout.h"
 
 namespace baton {
 
+absl::Status CheckBlockSize(int block_size) {
+  if (block_size >= kKvPageTokens && block_size % kKvPageTokens == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--block-size: must be a multiple of ", kKvPageTokens, ", not ", block_size));
+}
+
 absl::Status CheckEngineOptions(const EngineOptions& options, const ModelConfig& config) {
   const auto refuse = [](const auto&... parts) {
     return absl::InvalidArgumentError(absl::StrCat(parts...));
   };
-  if (options.block_size < kKvPageTokens || options.block_size % kKvPageTokens != 0) {
-    return refuse("--block-size: must be a multiple of ", kKvPageTokens, ", not ",
-                  options.block_size);
-  }
+  BATON_RETURN_IF_ERROR(CheckBlockSize(options.block_size));
   if (options.max_num_seqs < 1) return refuse("--max-num-seqs: must be positive");
   if (options.max_waiting < 1) return refuse("max_waiting: must be positive");
   if (options.max_num_batched_tokens < kChunkTokens) {

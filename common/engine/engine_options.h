@@ -39,6 +39,10 @@ struct EngineOptions {
   std::optional<int> steps_ahead = std::nullopt;
 };
 
+// INVALID_ARGUMENT names the flag. A layout of the KV cache divides by the size, so it is to be
+// checked before one is made.
+absl::Status CheckBlockSize(int block_size);
+
 // What Engine::Create refuses, but for num_kv_blocks, which may be known only once the weights are
 // loaded. Errors name the flag.
 absl::Status CheckEngineOptions(const EngineOptions& options, const ModelConfig& config);

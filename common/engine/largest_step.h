@@ -19,9 +19,10 @@ int LargestStepRows(const EngineOptions& options);
 StepSamplerOptions SamplerOptionsOf(const EngineOptions& options, const ModelConfig& config,
                                     int max_rows);
 
-// Runs a step of LargestStepRows rows: max_num_seqs sequences, with the logits of up to kLogitsRows
-// of them. Then it runs a step of a single row, which uses other kernels. Both use a KV cache that
-// exists only meanwhile. RESOURCE_EXHAUSTED where memory lacks. Thread rule: the model's.
+// Runs a step of LargestStepRows rows: max_num_seqs sequences, with the logits of up to
+// kLogitsRows of them. Then it runs a step of a single row, which uses other kernels. Both use a KV
+// cache that exists only meanwhile. RESOURCE_EXHAUSTED where memory lacks. Thread rule: the
+// model's.
 absl::Status RunLargestStep(const EngineOptions& options, Transformer& model, Backend& backend);
 
 }  // namespace baton

@@ -120,8 +120,8 @@ struct Sequence {
   }
   // Whether its last output is pending already: then there is nothing left to compute.
   bool complete() const { return tokens.pending_outputs > 0 && tokens.count() >= tokens.most; }
-  // Whether its blocks may be taken away, to be recomputed later. A peer reads or writes the blocks
-  // of a sequence that is not preemptible.
+  // Whether its blocks may be taken away, to be recomputed later. A peer reads or writes the
+  // blocks of a sequence that is not preemptible.
   bool preemptible() const {
     return state_ == State::kRunning && request.mode != SequenceRequest::Mode::kPrefillOnly;
   }

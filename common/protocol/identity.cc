@@ -2,9 +2,9 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 
 #include "common/base/hash.h"
 #include "common/base/kv_type_name.h"
@@ -67,12 +67,14 @@ absl::Status CheckSameIdentity(const internal::v1::ModelIdentity& ours,
   return absl::OkStatus();
 }
 
-absl::Status ValidateShape(const internal::v1::KvShape& shape) {
+absl::Status ValidateShape(const internal::v1::KvShape& shape, absl::string_view path) {
   std::vector<FieldViolation> violations;
+  const auto add = [&](absl::string_view field, std::string description) {
+    violations.push_back({absl::StrCat(path, ".", field), std::move(description)});
+  };
   const auto range = [&](const char* field, uint32_t value, uint32_t max) {
     if (value < 1 || value > max) {
-      violations.push_back(
-          {absl::StrCat("shape.", field), absl::StrCat("must be from 1 to ", max, ", is ", value)});
+      add(field, absl::StrCat("must be from 1 to ", max, ", is ", value));
     }
   };
   range("layers", shape.layers(), kMaxLayers);
@@ -80,18 +82,17 @@ absl::Status ValidateShape(const internal::v1::KvShape& shape) {
   range("head_dim", shape.head_dim(), kMaxHeadDim);
   range("block_size", shape.block_size(), kMaxBlockSize);
   if (shape.block_size() % uint32_t{kKvPageTokens} != 0) {
-    violations.push_back({"shape.block_size", absl::StrCat("must be a multiple of ", kKvPageTokens,
-                                                           ", is ", shape.block_size())});
+    add("block_size",
+        absl::StrCat("must be a multiple of ", kKvPageTokens, ", is ", shape.block_size()));
   }
   if (!KvTypeFromName(shape.dtype()).ok()) {
-    violations.push_back(
-        {"shape.dtype", absl::StrCat("is not known: '", LogSafe(shape.dtype()), "'")});
+    add("dtype", absl::StrCat("is not known: '", LogSafe(shape.dtype()), "'"));
   }
   if (shape.numerics().size() > kMaxNumericsBytes) {
-    violations.push_back({"shape.numerics", "is too long"});
+    add("numerics", "is too long");
   }
   if (shape.wire_dtypes_size() > kMaxWireDtypes) {
-    violations.push_back({"shape.wire_dtypes", "has too many entries"});
+    add("wire_dtypes", "has too many entries");
   }
   return InvalidFields(std::move(violations));
 }

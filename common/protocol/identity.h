@@ -3,6 +3,7 @@
 #pragma once
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 #include "baton/internal/v1/common.pb.h"
 #include "baton/internal/v1/worker.pb.h"
@@ -18,7 +19,8 @@ absl::Status CheckSameIdentity(const internal::v1::ModelIdentity& ours,
                                const internal::v1::ModelIdentity& theirs);
 
 // INVALID_ARGUMENT if `shape` cannot be true: zero or huge counts, a block size that is not a
-// multiple of 16, an unknown dtype.
-absl::Status ValidateShape(const internal::v1::KvShape& shape);
+// multiple of 16, an unknown dtype. It names its fields PATH.FIELD, such as
+// "decode_shape.block_size".
+absl::Status ValidateShape(const internal::v1::KvShape& shape, absl::string_view path);
 
 }  // namespace baton

@@ -24,8 +24,8 @@ struct Received {
   absl::Status status;  // status of ParseMessage
 };
 
-// Base class of a service. `Generated` is the class that protoc generates for it. The constructor
-// of the derived class adds every method; gRPC's threads then call them.
+// Base class of a service. `Generated` is the class that protoc generates for it. The
+// constructor of the derived class adds every method; gRPC's threads then call them.
 template <typename Generated>
 class ReceivingService : public Generated::Service {
  protected:

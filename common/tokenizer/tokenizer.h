@@ -40,8 +40,8 @@ class Tokenizer {
   // than 1 GiB.
   absl::StatusOr<std::vector<int32_t>> Encode(absl::string_view text,
                                               const EncodeOptions& options) const;
-  // Encodes the concatenated texts of the pieces; an error's offset counts in that text. Literals
-  // of special tokens are recognised in trusted text only.
+  // Encodes the concatenated texts of the pieces; an error's offset counts in that text.
+  // Literals of special tokens are recognised in trusted text only.
   absl::StatusOr<std::vector<int32_t>> Encode(absl::Span<const TextPiece> pieces,
                                               bool add_special_tokens) const;
 

@@ -11,7 +11,6 @@
 #include "common/base/check.h"
 #include "common/base/kv_type_name.h"
 #include "common/base/status_macros.h"
-#include "common/protocol/identity.h"
 #include "common/protocol/validate_request.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"

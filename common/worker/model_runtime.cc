@@ -94,13 +94,8 @@ absl::Status CheckModelRuntimeOptions(const ModelRuntimeOptions& options) {
     return absl::InvalidArgumentError("--model is missing; name a GGUF file");
   }
   BATON_RETURN_IF_ERROR(CheckMemoryOptions(options.memory));
-  // A layout divides by it; the engine checks the rest of its options with the model's.
-  const int block_size = options.engine.block_size;
-  if (block_size < kKvPageTokens || block_size % kKvPageTokens != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--block-size: ", block_size, " is not a multiple of ", kKvPageTokens));
-  }
-  return absl::OkStatus();
+  // The engine's other options are checked once the model is known.
+  return CheckBlockSize(options.engine.block_size);
 }
 
 absl::StatusOr<int> KvBlockCount(const MemoryOptions& options, const KvLayout& layout,

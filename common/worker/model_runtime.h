@@ -54,8 +54,8 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
 absl::Status CheckModel(const ModelRuntimeOptions& options);
 
 // The number of blocks that the options give a KV cache in host memory. `free_memory_bytes` is 0 if
-// it is unknown. RESOURCE_EXHAUSTED if there are fewer than two blocks (one to begin with and one
-// of head-room).
+// it is unknown. RESOURCE_EXHAUSTED if there are fewer than two blocks (one to begin with and
+// one of head-room).
 absl::StatusOr<int> KvBlockCount(const MemoryOptions& options, const KvLayout& layout,
                                  int max_model_len, uint64_t free_memory_bytes);
 

@@ -12,6 +12,7 @@
 #include "common/base/kv_type_name.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/limits.h"
+#include "common/worker/device_memory.h"
 
 namespace baton {
 namespace {

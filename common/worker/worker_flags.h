@@ -11,7 +11,6 @@
 #include "common/flags/flags.h"
 #include "common/kv/staging.h"
 #include "common/net/server_flags.h"
-#include "common/worker/device_memory.h"
 #include "common/worker/model_runtime.h"
 
 namespace baton {

@@ -10,7 +10,6 @@
 #include "absl/time/clock.h"
 
 #include "common/base/clock.h"
-#include "common/base/kv_type_name.h"
 #include "common/base/log.h"
 #include "common/base/numerics.h"
 #include "common/base/progress_line.h"

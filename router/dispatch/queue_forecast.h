@@ -16,12 +16,12 @@
 namespace baton {
 
 // The rate at which requests get workers while others wait for theirs, in tokens a second: only
-// then does it tell what the workers can take. It is that of the last two seconds of such time, or
-// of the last eight requests where those took longer, and not known before so much was measured: a
-// worker that stands still for a moment is usual. Time in which nobody waits is no part of it. Nor
-// is, after a pause in which the workers ran out of work, the time until the first request gets its
-// worker: they may be slow to begin. After two seconds in which nobody waits it is not known any
-// more. Not thread-safe; `now` never goes back.
+// then does it tell what the workers can take. It is that of the last two seconds of such time,
+// or of the last eight requests where those took longer, and not known before so much was measured:
+// a worker that stands still for a moment is usual. Time in which nobody waits is no part of it.
+// Nor is, after a pause in which the workers ran out of work, the time until the first request gets
+// its worker: they may be slow to begin. After two seconds in which nobody waits it is not known
+// any more. Not thread-safe; `now` never goes back.
 class DrainRate {
  public:
   // Somebody waits for a worker that is busy, from now on, or nobody does.

@@ -26,8 +26,8 @@ class Lease {
   ~Lease();
 
   const Terms& terms() const { return terms_; }
-  // What the breaker of that worker returned when the attempt was given to it. REQUIRES: it is one
-  // of the two.
+  // What the breaker of that worker returned when the attempt was given to it. REQUIRES: it is
+  // one of the two.
   uint64_t begun(uint64_t worker_id) const {
     return worker_id == terms_.prefill ? prefill_begun_ : decode_begun_;
   }

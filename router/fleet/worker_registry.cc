@@ -44,7 +44,7 @@ std::string WhyNeverUsed(const WorkerTarget& target, const internal::v1::WorkerI
                         "...) than the router (", ToHex(tokenizer_digest.substr(0, 6)),
                         "...); give both the same model");
   }
-  const absl::Status shape = ValidateShape(info.shape());
+  const absl::Status shape = ValidateShape(info.shape(), "shape");
   return shape.ok() ? "" : absl::StrCat("has an impossible shape: ", shape.message());
 }
 

@@ -81,8 +81,8 @@ class RequestCalls {
   template <typename Ended>
   Worker* FindWorker(uint64_t worker_id, uint32_t attempt);
   Call& AddCall(uint32_t attempt, uint64_t worker_id);
-  // What a call does with its answers: messages are fed as events of type Message, the end as one
-  // of type Ended.
+  // What a call does with its answers: messages are fed as events of type Message, the end as
+  // one of type Ended.
   template <typename Response, typename Message, typename Ended>
   CallHandlers<Response> HandlersOf(Call& call);
   DecodeClientCall* DecodeOf(uint32_t attempt) const;

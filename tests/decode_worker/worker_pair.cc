@@ -6,6 +6,7 @@
 
 #include "gtest/gtest.h"
 
+#include "common/backend/make_backend.h"
 #include "common/base/clock.h"
 #include "common/base/kv_type_name.h"
 #include "common/gguf/gguf_file.h"

@@ -13,7 +13,7 @@
 
 #include "baton/internal/v1/decode.grpc.pb.h"
 #include "baton/internal/v1/prefill.grpc.pb.h"
-#include "common/backend/make_backend.h"
+#include "common/backend/backend.h"
 #include "common/engine/engine.h"
 #include "common/engine/engine_thread.h"
 #include "common/net/metrics.h"

@@ -10,6 +10,7 @@
 #include <utility>
 #include <variant>
 
+#include "common/backend/make_backend.h"
 #include "common/gguf/gguf_file.h"
 #include "common/model/transformer.h"
 #include "tests/common/engine/test_sequences.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/backend/make_backend.h"
+#include "common/backend/backend.h"
 #include "common/engine/engine.h"
 #include "common/kv/token_range.h"
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/backend/make_backend.h"
 #include "tests/common/engine/engine_harness.h"
 #include "tests/common/engine/test_sequences.h"
 

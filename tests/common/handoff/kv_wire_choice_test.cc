@@ -53,7 +53,8 @@ TEST(KvWireChoice, Int8NeedsBothAndARefusalNamesBoth) {
 // The precision was lost when the sender stored its KV, not on the wire.
 TEST(KvWireChoice, AQuantisedCachesOwnTypeIsTakenByWhoConverts) {
   for (const char* ours : {"int8", "fp8"}) {
-    for (const char* theirs : {"f16", "bf16", "f32", "int8", "fp8"}) {
+    for (const KvType type : kAllKvTypes) {
+      const char* const theirs = KvTypeName(type);
       const auto wire = ChooseWireType(Shape(ours), "auto", false, Shape(theirs));
       ASSERT_TRUE(wire.ok()) << wire.status();
       EXPECT_STREQ(KvTypeName(*wire), ours);
@@ -76,11 +77,11 @@ TEST(KvWireChoice, AStrictSenderRefusesAnotherKvTypeAndNamesBoth) {
 }
 
 TEST(KvWireChoice, WhatIsStoredHasTheReceiversNumericsOnlyWhereNoBitCanDiffer) {
-  for (const char* dtype : {"f16", "bf16", "f32", "int8", "fp8"}) {
+  for (const KvType type : kAllKvTypes) {
+    const char* const dtype = KvTypeName(type);
     for (const KvType wire : kAllKvTypes) {
       // float32 represents the values of a quantised cache, but not the scales they were made with.
-      const bool widens = wire == KvType::kF32 && !IsQuantised(*KvTypeFromName(dtype));
-      const bool exact = widens || std::string(KvTypeName(wire)) == dtype;
+      const bool exact = wire == type || (wire == KvType::kF32 && !IsQuantised(type));
       const std::string stored = StoredNumerics(Shape(dtype), wire, Shape(dtype));
       EXPECT_EQ(stored == Shape(dtype).numerics(), exact) << dtype << " " << stored;
       EXPECT_THAT(stored, exact ? HasSubstr("cpu") : HasSubstr(KvTypeName(wire)));

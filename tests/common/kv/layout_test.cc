@@ -11,12 +11,9 @@
 namespace baton {
 namespace {
 
-constexpr KvType kAllDtypes[] = {KvType::kF32, KvType::kF16, KvType::kBf16, KvType::kInt8,
-                                 KvType::kFp8};
-
 std::vector<KvLayout> Layouts() {
   std::vector<KvLayout> layouts;
-  for (const KvType dtype : kAllDtypes) {
+  for (const KvType dtype : kAllKvTypes) {
     for (const int head_dim : {16, 64, 80}) {
       for (const int kv_heads : {1, 3}) {
         for (const int block_size : {16, 48}) {
@@ -83,7 +80,7 @@ TEST(KvLayout, ATokenOfAByteAnElementTakesHalfOfAHalfAndItsScales) {
 // Every byte of the page's tokens changes its CRC, and no other.
 TEST(KvCache, TheCrcOfAPageIsOfItsRowsAndScales) {
   const auto backend = *MakeBackend({.device = "cpu", .threads = 1});
-  for (const KvType dtype : kAllDtypes) {
+  for (const KvType dtype : kAllKvTypes) {
     const KvLayout layout = {
         .layers = 2, .kv_heads = 2, .head_dim = 16, .block_size = 32, .dtype = dtype};
     const auto cache = *KvCache::Create(*backend, layout, 2);

@@ -2,11 +2,13 @@
 
 #include <functional>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "common/protocol/identity_text.h"
 #include "common/rpc/status.h"
+#include "tests/support/field_violations.h"
 
 namespace baton {
 namespace {
@@ -38,29 +40,36 @@ TEST(Identity, NamesTheFieldThatDiffers) {
   }
 }
 
-TEST(Shape, MustBePossible) {
+TEST(Shape, MustBePossibleAndNamesTheFieldThatIsNot) {
   internal::v1::KvShape good;
   good.set_layers(30);
   good.set_kv_heads(3);
   good.set_head_dim(64);
   good.set_block_size(32);
   good.set_dtype("f16");
-  EXPECT_TRUE(ValidateShape(good).ok());
-  const std::vector<std::function<void(internal::v1::KvShape&)>> changes = {
-      [](auto& s) { s.set_layers(0); },
-      [](auto& s) { s.set_layers(UINT32_MAX); },
-      [](auto& s) { s.set_kv_heads(0); },
-      [](auto& s) { s.set_head_dim(1u << 20); },
-      [](auto& s) { s.set_block_size(24); },
-      [](auto& s) { s.set_block_size(0); },
-      [](auto& s) { s.set_dtype("f17"); },
-      [](auto& s) { s.set_numerics(std::string(1000, 'x')); },
+  EXPECT_TRUE(ValidateShape(good, "shape").ok());
+  using Shape = internal::v1::KvShape;
+  const std::vector<std::pair<const char*, std::function<void(Shape&)>>> changes = {
+      {"layers", [](Shape& s) { s.set_layers(0); }},
+      {"layers", [](Shape& s) { s.set_layers(UINT32_MAX); }},
+      {"kv_heads", [](Shape& s) { s.set_kv_heads(0); }},
+      {"head_dim", [](Shape& s) { s.set_head_dim(1u << 20); }},
+      {"block_size", [](Shape& s) { s.set_block_size(24); }},
+      {"block_size", [](Shape& s) { s.set_block_size(0); }},
+      {"dtype", [](Shape& s) { s.set_dtype("f17"); }},
+      {"numerics", [](Shape& s) { s.set_numerics(std::string(1000, 'x')); }},
+      {"wire_dtypes",
+       [](Shape& s) {
+         for (int i = 0; i < 9; ++i) s.add_wire_dtypes("f16");
+       }},
   };
-  for (const auto& change : changes) {
-    internal::v1::KvShape shape = good;
+  for (const auto& [field, change] : changes) {
+    Shape shape = good;
     change(shape);
-    EXPECT_EQ(ValidateShape(shape).code(), absl::StatusCode::kInvalidArgument)
-        << shape.ShortDebugString();
+    const absl::Status status = ValidateShape(shape, "decode_shape");
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << shape.ShortDebugString();
+    ASSERT_EQ(FieldViolations(status).size(), 1u) << status;
+    EXPECT_EQ(FieldViolations(status)[0].field, absl::StrCat("decode_shape.", field));
   }
 }
 

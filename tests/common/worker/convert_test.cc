@@ -208,7 +208,7 @@ TEST(Convert, AShapeHasTheFieldsOfItsLayout) {
     EXPECT_EQ(shape.dtype(), KvTypeName(dtype));
     EXPECT_EQ(shape.numerics(), "cpu");
     EXPECT_THAT(shape.wire_dtypes(), ElementsAre(KvTypeName(dtype)));
-    EXPECT_TRUE(ValidateShape(shape).ok());
+    EXPECT_TRUE(ValidateShape(shape, "shape").ok());
   }
 }
 

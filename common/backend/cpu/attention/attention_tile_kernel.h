@@ -155,9 +155,9 @@ struct AttentionTileKernel {
     }
   }
 
-  // Adds the values of keys [begin, end) to the sums of kValueQueries queries, for kColumns vectors
-  // of columns. Each query sees its `counts` keys. `values` points to key 0 and the first column,
-  // `weights` and `sums` to the first query's.
+  // Adds the values of keys [begin, end) to the sums of kValueQueries queries, for kColumns
+  // vectors of columns. Each query sees its `counts` keys. `values` points to key 0 and the first
+  // column, `weights` and `sums` to the first query's.
   template <int kColumns>
   [[gnu::noinline]] static void AddValues(const Lanes* values, int vectors, const Lanes* weights,
                                           const int* counts, int begin, int end, Lanes* sums) {

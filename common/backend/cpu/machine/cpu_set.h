@@ -23,8 +23,8 @@ std::string DescribeThreads(int threads, const std::vector<int>& cpus);
 // Pins the calling thread to `cpu`. Where that CPU was taken away since the flag was checked, the
 // thread stays where it is.
 void PinThisThread(int cpu);
-// Keeps the calling thread, and the threads and processes that it starts, on `cpus`. Where all
-// of these were taken away, nothing changes.
+// Keeps the calling thread, and the threads and processes that it starts, on `cpus`. Where
+// all of these were taken away, nothing changes.
 void KeepThisThreadOn(const std::vector<int>& cpus);
 
 // Remembers the CPUs of the thread that makes it, and gives them back when destroyed: for a thread

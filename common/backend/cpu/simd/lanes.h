@@ -1,5 +1,5 @@
-// Sixteen virtual lanes: they fix the order of every floating-point reduction, whatever the width
-// of the registers.
+// Sixteen virtual lanes: they fix the order of every floating-point reduction, whatever the
+// width of the registers.
 //
 // A reduction over index i adds into lane i mod 16, i ascending. Then it folds the lanes by the
 // tree +8, +4, +2, +1.

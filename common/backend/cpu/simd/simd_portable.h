@@ -164,8 +164,8 @@ struct Portable {
     std::memcpy(&quad, x, sizeof(quad));
     return (Bytes)SetInt(quad);
   }
-  // (a >> kShift) & kMask by bytes; a negative shift goes left. REQUIRES: the mask keeps only bits
-  // of the same byte.
+  // (a >> kShift) & kMask by bytes; a negative shift goes left. REQUIRES: the mask keeps only
+  // bits of the same byte.
   template <int kShift, int kMask>
   [[gnu::always_inline]] static Bytes ShiftMask(Bytes a) {
     if constexpr (kShift >= 0) {

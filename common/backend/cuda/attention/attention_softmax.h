@@ -1,6 +1,6 @@
 // The softmax of rows whose scores come page by page. Exponentials are relative to the maximum so
-// far, and the sums are scaled when the maximum grows. Scores are exponents of 2. Layouts are those
-// of attention_pages.h.
+// far, and the sums are scaled when the maximum grows. Scores are exponents of 2. Layouts are
+// those of attention_pages.h.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,9 +1,9 @@
-// Attention of single rows on the tensor cores. A thread block has one task (kAttentionSegment keys
-// of a row) and one KV head. The query heads of that KV head are the rows of one M tile, so they
-// share the reading of keys and values. Each warp of the block takes every fourth page, through two
-// buffers of its own, so that no warp waits for another until their states are merged. States are
-// merged in the order of the warps, then in the order of the splits by the row's last block to end
-// (attention_partials.h).
+// Attention of single rows on the tensor cores. A thread block has one task (kAttentionSegment
+// keys of a row) and one KV head. The query heads of that KV head are the rows of one M tile, so
+// they share the reading of keys and values. Each warp of the block takes every fourth page,
+// through two buffers of its own, so that no warp waits for another until their states are merged.
+// States are merged in the order of the warps, then in the order of the splits by the row's last
+// block to end (attention_partials.h).
 //
 // Bytes in flight to a multiprocessor: one page of K and V for each warp. With head_dim 128 that is
 // 8 KiB for each of the 12 warps that fit by their shared memory (72 KiB a block).

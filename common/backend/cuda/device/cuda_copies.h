@@ -15,8 +15,8 @@
 
 namespace baton {
 
-// Each direction has a stream of its own, so that neither waits for the other. Borrows the stream
-// of the backend's operations.
+// Each direction has a stream of its own, so that neither waits for the other. Borrows the
+// stream of the backend's operations.
 class CudaCopies final : public DeviceCopies {
  public:
   CudaCopies(int device, cudaStream_t operations);

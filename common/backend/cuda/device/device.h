@@ -149,8 +149,8 @@ inline constexpr int kElementsPerAccess = kCount * sizeof(Element) < 16
                                               ? kCount
                                               : static_cast<int>(16 / sizeof(Element));
 
-// Loads kCount (1, 2, 4, 8 or 16) elements. REQUIRES: the address is a multiple of their bytes, or
-// of 16 if they are more than 16 bytes.
+// Loads kCount (1, 2, 4, 8 or 16) elements. REQUIRES: the address is a multiple of their bytes,
+// or of 16 if they are more than 16 bytes.
 template <int kCount, class Element>
 __device__ inline Floats<kCount> LoadFloats(const Element* at) {
   constexpr int kEach = kElementsPerAccess<Element, kCount>;

@@ -11,8 +11,8 @@
 
 namespace baton {
 
-// out [count, columns] = rows [first_row, first_row + count) of `weight`, laid out as a CudaMatrix
-// of element type `to`. REQUIRES: `weight` is quantised, `to` is not.
+// out [count, columns] = rows [first_row, first_row + count) of `weight`, laid out as a
+// CudaMatrix of element type `to`. REQUIRES: `weight` is quantised, `to` is not.
 void LaunchDequantise(const CudaMatrix& weight, int first_row, int count, CudaElement to, void* out,
                       cudaStream_t stream);
 

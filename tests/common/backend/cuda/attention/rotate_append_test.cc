@@ -155,7 +155,6 @@ void ExpectTheCpusBits(const Shape& shape, size_t offset, std::mt19937& random) 
 TEST_P(RotateAppendInOrder, QueriesKeysAndEveryByteOfTheCacheAreTheCpus) {
   std::mt19937 random(1);
   const int head_dims[] = {64, 80, 96, 128, 256};
-  const KvType dtypes[] = {KvType::kF32, KvType::kF16, KvType::kBf16, KvType::kInt8, KvType::kFp8};
   const int block_sizes[] = {16, 32, 48};
   for (int trial = 0; trial < 60; ++trial) {
     const int head_dim = head_dims[trial % 5];
@@ -163,7 +162,7 @@ TEST_P(RotateAppendInOrder, QueriesKeysAndEveryByteOfTheCacheAreTheCpus) {
     ExpectTheCpusBits({.head_dim = head_dim,
                        .rope_dim = rope_dims[random() % 6],
                        .half_split = random() % 2 == 0,
-                       .dtype = dtypes[random() % 5],
+                       .dtype = kAllKvTypes[random() % std::size(kAllKvTypes)],
                        .block_size = block_sizes[random() % 3],
                        .kv_heads = 1 + static_cast<int>(random() % 3),
                        .group = 1 + static_cast<int>(random() % 4)},
