@@ -244,6 +244,15 @@ absl::Status ValidateDetokenizeRequest(const v1::DetokenizeRequest& request,
   return InvalidFields(violations.Take());
 }
 
+std::optional<std::string> MaxTokensFault(uint32_t prompt_tokens, const v1::SamplingParams& params,
+                                          uint32_t max_model_len) {
+  if (!params.has_max_tokens()) return std::nullopt;
+  if (uint64_t{prompt_tokens} + params.max_tokens() <= max_model_len) return std::nullopt;
+  return absl::StrCat(prompt_tokens, " prompt tokens + max_tokens ", params.max_tokens(),
+                      " exceed the context of ", max_model_len, " tokens; at most ",
+                      max_model_len - prompt_tokens, " can be generated");
+}
+
 absl::Status CheckContextLength(uint32_t prompt_tokens, const v1::SamplingParams& params,
                                 const RequestLimits& limits) {
   BATON_CHECK(limits.max_model_len > 0, "the model's context is known");
@@ -256,12 +265,8 @@ absl::Status CheckContextLength(uint32_t prompt_tokens, const v1::SamplingParams
         {.reason = kReasonContextLengthExceeded,
          .metadata = {{"max_model_len", absl::StrCat(context)}}});
   }
-  if (params.has_max_tokens() && uint64_t{prompt_tokens} + params.max_tokens() > context) {
-    return ContextLengthExceeded(
-        absl::StrCat(prompt_tokens, " prompt tokens + max_tokens ", params.max_tokens(),
-                     " exceed the context of ", context, " tokens; at most ",
-                     context - prompt_tokens, " can be generated"),
-        limits.max_model_len);
+  if (const auto fault = MaxTokensFault(prompt_tokens, params, limits.max_model_len)) {
+    return ContextLengthExceeded(*fault, limits.max_model_len);
   }
   if (uint64_t{prompt_tokens} + params.min_tokens() > context) {
     return InvalidField("sampling_params.min_tokens",

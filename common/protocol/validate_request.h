@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -32,6 +34,11 @@ absl::Status ValidateGenerateRequest(const v1::GenerateRequest& request,
 absl::Status ValidateTokenizeRequest(const v1::TokenizeRequest& request);
 absl::Status ValidateDetokenizeRequest(const v1::DetokenizeRequest& request,
                                        const RequestLimits& limits);
+
+// What is wrong with a max_tokens that does not fit into the context beside the prompt; none if it
+// fits or is not set. REQUIRES: prompt_tokens <= max_model_len.
+std::optional<std::string> MaxTokensFault(uint32_t prompt_tokens, const v1::SamplingParams& params,
+                                          uint32_t max_model_len);
 
 // Checks the lengths once the number of prompt tokens is known. INVALID_ARGUMENT with reason
 // CONTEXT_LENGTH_EXCEEDED if the prompt, or prompt and max_tokens together, exceed max_model_len;

@@ -19,7 +19,7 @@ namespace baton {
 namespace {
 
 constexpr size_t kCapabilityBytes = 16;
-constexpr int kMaxTokens = 1 << 30;  // token counts fit an int with room to add two of them
+constexpr uint32_t kMaxOutputIndex = 1 << 30;  // fits an int with room to add two of them
 
 // The number of choices; 1 where it is not set.
 uint32_t ChoicesOf(const internal::v1::SequenceSpec& spec) {
@@ -32,9 +32,8 @@ std::vector<FieldViolation> ViolationsOfSampling(const v1::SamplingParams& param
   std::vector<FieldViolation> violations = SamplingViolations(
       params, {.vocab_size = static_cast<uint32_t>(limits.vocab_size), .max_model_len = 0},
       "sequence.sampling");
-  if (!params.has_max_tokens() || params.max_tokens() > static_cast<uint32_t>(kMaxTokens)) {
-    violations.push_back(
-        {"sequence.sampling.max_tokens", "must be set, to what the context holds"});
+  if (!params.has_max_tokens()) {
+    violations.push_back({"sequence.sampling.max_tokens", "must be set"});
   }
   if (!params.has_seed()) violations.push_back({"sequence.sampling.seed", "must be set"});
   return violations;
@@ -96,13 +95,9 @@ absl::Status CheckTogether(const internal::v1::SequenceSpec& spec, const EngineL
         "sequence.token_ids",
         absl::StrCat("hold ", produced, " output tokens already, max_tokens is ", max_tokens));
   }
-  if (spec.prompt_length() + max_tokens > static_cast<uint32_t>(limits.max_model_len)) {
-    return InvalidField(
-        "sequence.sampling.max_tokens",
-        absl::StrCat("with ", spec.prompt_length(), " prompt tokens exceeds the context of ",
-                     limits.max_model_len, " tokens"));
-  }
-  return absl::OkStatus();
+  const auto fault = MaxTokensFault(spec.prompt_length(), spec.sampling(),
+                                    static_cast<uint32_t>(limits.max_model_len));
+  return fault ? InvalidField("sequence.sampling.max_tokens", *fault) : absl::OkStatus();
 }
 
 // REQUIRES: no violations.
@@ -196,7 +191,7 @@ absl::StatusOr<OutputToken> OutputTokenFromProto(const internal::v1::OutputToken
                                                  int vocab_size) {
   const auto in_vocabulary = [&](uint32_t id) { return id < static_cast<uint32_t>(vocab_size); };
   const v1::TokenLogprob& in = token.token();
-  if (token.output_index() >= static_cast<uint32_t>(kMaxTokens)) {
+  if (token.output_index() >= kMaxOutputIndex) {
     return InvalidField("token.output_index", "is more than any context can hold");
   }
   if (!in_vocabulary(in.token_id())) {

@@ -5,8 +5,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "absl/strings/match.h"
+
 #include "common/base/kv_type_name.h"
 #include "common/protocol/identity.h"
+#include "common/protocol/validate_request.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
 #include "tests/common/worker/invalid_specs.h"
@@ -103,6 +106,30 @@ TEST(Convert, ASequenceFromOutsideIsCheckedFieldByField) {
     ASSERT_EQ(FieldViolations(status).size(), 1u) << invalid.field << status;
     EXPECT_EQ(FieldViolations(status)[0].field, invalid.field);
   }
+}
+
+// The router's door and a worker's tell the same of a field of the public API.
+TEST(Convert, ASamplingFieldIsRefusedWithTheTextOfThePublicApi) {
+  const RequestLimits limits = {.vocab_size = kVocab, .max_model_len = kContext};
+  int compared = 0;
+  for (const InvalidSpec& invalid : InvalidSpecs(kContext)) {
+    internal::v1::SequenceSpec spec = GoodSpec();
+    invalid.spoil(spec);
+    v1::GenerateRequest request;
+    request.set_prompt("x");
+    *request.mutable_sampling_params() = spec.sampling();
+    absl::Status status = ValidateGenerateRequest(request, limits);
+    if (status.ok()) status = CheckContextLength(spec.prompt_length(), spec.sampling(), limits);
+    if (status.ok()) continue;  // only a worker needs this field, or to be so
+    ASSERT_EQ(FieldViolations(status).size(), 1u) << status;
+    const FieldViolation here = FieldViolations(Read(spec).status()).at(0);
+    const FieldViolation there = FieldViolations(status)[0];
+    if (!absl::StartsWith(here.field, "sequence.sampling.")) continue;
+    EXPECT_EQ(here.field, "sequence." + there.field.substr(0, 8) + there.field.substr(15));
+    EXPECT_EQ(here.description, there.description);
+    ++compared;
+  }
+  EXPECT_GT(compared, 20);
 }
 
 TEST(Convert, AllInvalidFieldsAreNamedAtOnce) {
