@@ -24,6 +24,17 @@ grpc::ByteBuffer Serialize(const internal::v1::PushRequest& message) {
   return grpc::ByteBuffer(&slice, 1);
 }
 
+size_t SlotsOf(const KvStaging* staging) {
+  return staging == nullptr ? 0 : static_cast<size_t>(staging->slot_count());
+}
+
+// The end of a push whose thread lost messages of the prefill.
+SendEvent::Abort FellBehind() {
+  return {internal::v1::PushAbort::REASON_FAILED,
+          absl::UnavailableError("the push fell behind the prefill: too many computed layers wait "
+                                 "to be sent")};
+}
+
 }  // namespace
 
 SendDriver::SendDriver(Options options)
@@ -34,7 +45,10 @@ SendDriver::SendDriver(Options options)
       channels_(std::move(options.channels)),
       callbacks_(std::move(options.callbacks)),
       streams_(channels_.size()),
-      inbox_(std::make_shared<SendInbox>(std::move(options.block_generation))) {
+      inbox_(std::make_shared<SendInbox>(
+          std::move(options.block_generation),
+          SendInbox::Bounds{.prefill_messages = options.max_prefill_messages,
+                            .staging_slots = SlotsOf(options.staging)})) {
   if (!staged_) return;
   stager_.emplace(LayerStager::Options{
       .staging = options.staging,
@@ -65,6 +79,7 @@ void SendDriver::Run() {
     } else {
       Tell(SendEvent::Tick{});
     }
+    if (inbox_->lost()) Tell(FellBehind());
     Advance();
   }
   inbox_->Close();

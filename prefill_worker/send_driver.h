@@ -2,6 +2,7 @@
 // a channel of its own. Its mirror at the decode worker is decode_worker/receive_driver.h.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -39,6 +40,8 @@ class SendDriver {
     // The generation of a block: it tells whether a posted block belongs to somebody else by now.
     // Default: blocks never change hands.
     SendInbox::Generation block_generation = [](int32_t) { return 0u; };
+    // Messages of the prefill that may wait for Run. If there are more, the push fails.
+    size_t max_prefill_messages = SendInbox::Bounds().prefill_messages;
     std::vector<std::shared_ptr<grpc::Channel>> channels;
     Callbacks callbacks;
   };

@@ -7,26 +7,46 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/rpc/limits.h"
 
 namespace baton {
 namespace {
 
-constexpr size_t kCapacity = size_t{1} << 20;
 constexpr absl::Duration kLongestWait = absl::Hours(1);
+constexpr size_t kAborts = 8;  // that may wait; a call posts at most two
+
+// Places for aborts, for an answer and the end of each stream, and for the events of the staging.
+// Beside an event for each slot in use, a grant of a slot may come when its user is already going.
+size_t OwnPlaces(size_t staging_slots) {
+  constexpr size_t kOfStreams = 2 * size_t{kMaxKvStreams};
+  return kAborts + kOfStreams + (staging_slots == 0 ? 0 : staging_slots + 2);
+}
+
+bool IsOfThePrefill(const SendInbox::Message& message) {
+  return std::holds_alternative<SendInbox::Layer>(message) ||
+         std::holds_alternative<SendEvent::ChunkReady>(message) ||
+         std::holds_alternative<SendEvent::FirstToken>(message);
+}
 
 }  // namespace
 
-SendInbox::SendInbox(Generation generation)
-    : generation_(std::move(generation)), messages_(kCapacity) {
+SendInbox::SendInbox(Generation generation, const Bounds& bounds)
+    : generation_(std::move(generation)),
+      own_places_(OwnPlaces(bounds.staging_slots)),
+      messages_(bounds.prefill_messages + own_places_) {
   BATON_CHECK(sem_init(&changed_, 0, 0) == 0, "a semaphore of this process");
 }
 
 SendInbox::~SendInbox() { sem_destroy(&changed_); }
 
 void SendInbox::Post(Message message) {
-  const Pushed pushed = messages_.TryPush(std::move(message));
-  BATON_CHECK(pushed != Pushed::kFull, "a prompt has no more events");
+  const bool may_be_lost = IsOfThePrefill(message);
+  if (may_be_lost && lost_) return;
+  const Pushed pushed = messages_.TryPush(std::move(message), may_be_lost ? own_places_ : 0);
   if (pushed == Pushed::kYes) sem_post(&changed_);
+  if (pushed != Pushed::kFull) return;
+  BATON_CHECK(may_be_lost, "places are kept for these messages");
+  lost_ = true;
 }
 
 std::function<void()> SendInbox::Track(std::shared_ptr<SendInbox> inbox,

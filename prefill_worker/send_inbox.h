@@ -5,6 +5,7 @@
 #include <semaphore.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -47,11 +48,19 @@ class SendInbox {
   // The generation of a block. It may be called on any thread and does not wait.
   using Generation = std::function<uint32_t(int32_t block)>;
 
-  explicit SendInbox(Generation generation);
+  struct Bounds {
+    // Layers, chunks and first tokens that may wait: the layers x chunks of almost any prompt.
+    size_t prefill_messages = size_t{1} << 20;
+    size_t staging_slots = 0;  // slots of the staging that the push uses; 0 if it uses none
+  };
+  SendInbox(Generation generation, const Bounds& bounds);
   ~SendInbox();
 
-  // Adds a message; drops it after Close.
+  // Adds a message; drops it after Close. If too many layers, chunks and first tokens wait already,
+  // the next of them is dropped with all that follow it, and lost() holds from then on. Every other
+  // message has a place of its own.
   void Post(Message message);
+  bool lost() const { return lost_; }
   // Returns the function to call once when the slices of a message are gone. It may be called on
   // any thread, also deep inside gRPC: it takes no lock and allocates nothing. It checks whether
   // all `blocks` still are in the lives in which their bytes were computed. After it Next returns
@@ -78,9 +87,9 @@ class SendInbox {
   std::optional<Released> TakeReleased();
 
   const Generation generation_;
-  // It has at most the layers x chunks of one prompt, an event for each slot of the staging, and an
-  // answer for each stream. That fits, so Post checks it.
+  const size_t own_places_;  // places for messages that must not be lost
   BoundedQueue<Message> messages_;
+  std::atomic<bool> lost_ = false;
   // Released messages, newest first: a stack that is only ever taken whole.
   std::atomic<Sending*> released_ = nullptr;
   Sending* taken_ = nullptr;  // messages taken from the stack, oldest first

@@ -35,7 +35,9 @@ ChannelCache::Channels ChannelsTo(const std::string& address, int connections) {
 // One prompt's worth of blocks and the push of it in messages of 128 KiB.
 class Pusher {
  public:
-  Pusher(const std::string& address, int connections, int tokens = kTokens) : tokens_(tokens) {
+  Pusher(const std::string& address, int connections, int tokens = kTokens,
+         size_t max_prefill_messages = SendInbox::Bounds().prefill_messages)
+      : tokens_(tokens) {
     const int blocks = kLayout.BlocksFor(tokens);
     block_table_.resize(static_cast<size_t>(blocks));
     std::iota(block_table_.begin(), block_table_.end(), 0);
@@ -54,6 +56,7 @@ class Pusher {
     options.config.limits.close_timeout = absl::Milliseconds(20);
     options.cache_base = memory_.data();
     options.block_generation = [this](int32_t) { return generation_.load(); };
+    options.max_prefill_messages = max_prefill_messages;
     options.channels = ChannelsTo(address, connections);
     channel_ = options.channels.front();
     const std::shared_ptr<void> held(
@@ -199,6 +202,18 @@ TEST(SendDriver, AReceiverThatReadsNothingDelaysNoOtherPushAndItsSlicesComeBack)
   slow.Abort();
   EXPECT_EQ(slow.Finished().code(), absl::StatusCode::kCancelled);
   EXPECT_TRUE(slow.ReleasedWithin(absl::Seconds(3)));
+}
+
+TEST(SendDriver, APrefillThatIsTooFarAheadFailsThePushAndSaysWhy) {
+  FakeDecodeWorker decode({});
+  Pusher pusher(decode.address(), 2, kTokens, /*max_prefill_messages=*/6);
+  pusher.Announce();
+  pusher.Start();
+  const absl::Status status = pusher.Finished();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(status.message().find("fell behind"), std::string::npos) << status;
+  EXPECT_FALSE(decode.committed());
+  EXPECT_TRUE(pusher.ReleasedWithin(absl::Seconds(3)));
 }
 
 TEST(SendDriver, ABlockThatIsAnothersBeforeItIsEnqueuedIsNotSent) {
