@@ -158,8 +158,7 @@ class Overlays(unittest.TestCase):
         self.assertEqual(spec["securityContext"]["seccompProfile"], {"type": "RuntimeDefault"})
         self.assertIs(container["securityContext"]["allowPrivilegeEscalation"], False)
         self.assertEqual(container["securityContext"]["capabilities"], {"drop": ["ALL"]})
-        on_gpu = "nvidia.com/gpu" in container["resources"]["limits"]
-        self.assertIs(container["securityContext"]["readOnlyRootFilesystem"], not on_gpu)
+        self.assertIs(container["securityContext"]["readOnlyRootFilesystem"], True)
         self.assertIs(spec["automountServiceAccountToken"], False)
         self.assertIs(spec["enableServiceLinks"], False)
         for key in ("hostNetwork", "hostPID", "hostIPC", "initContainers"):
@@ -168,6 +167,8 @@ class Overlays(unittest.TestCase):
             self.assertLessEqual(
                 set(volume) - {"name"}, {"configMap", "emptyDir", "persistentVolumeClaim", "secret"}
             )
+            if "emptyDir" in volume:  # it counts against the node's disk, or its memory
+                self.assertRegex(volume["emptyDir"].get("sizeLimit", "none"), r"^\d+Mi$")
         for mount in container["volumeMounts"]:
             self.assertTrue(mount.get("readOnly") or mount["mountPath"] == "/tmp", mount)
         (account,) = [
