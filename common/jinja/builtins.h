@@ -7,7 +7,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
-#include "common/jinja/value.h"
+#include "common/jinja/workspace.h"
 
 namespace baton::jinja {
 
@@ -45,7 +45,8 @@ enum class LetterCase { kUpper, kLower, kTitle, kTitleWords, kCapitalize };
 absl::StatusOr<Value> ChangeCase(Workspace& workspace, const Value& subject,
                                  LetterCase letter_case);
 absl::StatusOr<Value> JoinTexts(Workspace& workspace, const List& items, const Text& separator);
-absl::StatusOr<Value> ItemsOf(Workspace& workspace, const Dict& dict);  // [[key, value], ...]
+absl::StatusOr<Value> ItemsOf(Workspace& workspace, const Dict& dict,
+                              bool generator);  // [[key, value], ...]
 absl::StatusOr<Value> ToJson(Workspace& workspace, const Value& subject, const Value* indent);
 // Returns `value.name`, which is also `value["name"]`: undefined if the value has no such
 // attribute, an error if `value` is undefined.
@@ -56,6 +57,7 @@ absl::StatusOr<bool> Contains(Workspace& workspace, const Value& container, cons
 absl::StatusOr<int> Compare(Workspace& workspace, const Value& a, const Value& b);
 // Returns the first offset of `needle` in `text` at or after `from`, npos if there is none. Takes
 // linear time for any bytes.
-size_t FindBytes(absl::string_view text, absl::string_view needle, size_t from);
+absl::StatusOr<size_t> FindBytes(Workspace& workspace, absl::string_view text,
+                                 absl::string_view needle, size_t from);
 
 }  // namespace baton::jinja

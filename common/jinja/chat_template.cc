@@ -57,14 +57,14 @@ absl::StatusOr<ChatTemplate> ChatTemplate::Compile(absl::string_view source) {
 
 absl::StatusOr<std::vector<TextPiece>> ChatTemplate::Render(
     absl::Span<const ChatMessage> messages, const ChatTemplateOptions& options) const {
-  jinja::Workspace workspace;
-  std::vector<Value> values;
+  jinja::Workspace workspace(options.cancelled);
+  jinja::ListBuilder values(workspace);
   for (const ChatMessage& message : messages) {
     BATON_ASSIGN_OR_RETURN(const Value value, MessageValue(workspace, message));
-    values.push_back(value);
+    BATON_RETURN_IF_ERROR(values.Add(value));
   }
   jinja::Variables variables;
-  BATON_ASSIGN_OR_RETURN(const Value list, workspace.NewList(std::move(values)));
+  BATON_ASSIGN_OR_RETURN(const Value list, values.Finish());
   variables.emplace_back("messages", list);
   variables.emplace_back("add_generation_prompt", Value{options.add_generation_prompt});
   BATON_ASSIGN_OR_RETURN(const Value bos, workspace.NewText(options.bos_token, true));
@@ -75,9 +75,14 @@ absl::StatusOr<std::vector<TextPiece>> ChatTemplate::Render(
   variables.emplace_back("documents", Value{jinja::None{}});
 
   BATON_ASSIGN_OR_RETURN(const Text output, jinja::Run(rep_->block, variables, workspace));
+  // The pieces are a second copy.
+  BATON_RETURN_IF_ERROR(
+      workspace.Take(2 * output.size() + output.runs().size() * 2 * sizeof(TextPiece)));
   std::vector<TextPiece> pieces;
+  pieces.reserve(output.runs().size());
   size_t begin = 0;
   for (const Text::Run& run : output.runs()) {
+    BATON_RETURN_IF_ERROR(workspace.Step());
     pieces.push_back({.text = std::string(output.bytes().substr(begin, run.end - begin)),
                       .trusted = run.trusted});
     begin = run.end;

@@ -1,10 +1,11 @@
 // Chat templates: Jinja programs of model files, run by a small interpreter with budgets.
 //
 // The template comes with the model and the messages come from a client; neither may do more than
-// make text. Templates have no access to other objects and no I/O; steps, memory, depth and output
-// are bounded.
+// make text. Templates have no access to other objects and no I/O. Rendering takes at most 250 ms
+// of CPU time and 128 MiB; steps, depth and output are bounded too.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,6 +32,8 @@ struct ChatTemplateOptions {
   bool add_generation_prompt = true;  // the template begins the assistant's message
   std::string bos_token;              // text of the variable bos_token
   std::string eos_token;              // text of the variable eos_token
+  // Once it is true, from any thread, rendering ends with CANCELLED. Null: never.
+  const std::atomic<bool>* cancelled = nullptr;
 };
 
 // A compiled template. Its variables are messages, add_generation_prompt, bos_token, eos_token, and

@@ -1,5 +1,7 @@
 #include "common/jinja/evaluator.h"
 
+#include <algorithm>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
@@ -14,13 +16,14 @@ Value LoopAttribute(const Loop& loop, absl::string_view name) {
   const auto index = static_cast<int64_t>(loop.index);
   const std::vector<Value>& items = loop.items->items;
   const auto size = static_cast<int64_t>(items.size());
-  if (name == "index") return Value{index + 1};
-  if (name == "index0") return Value{index};
-  if (name == "revindex") return Value{size - index};
-  if (name == "revindex0") return Value{size - index - 1};
-  if (name == "first") return Value{index == 0};
-  if (name == "last") return Value{index == size - 1};
-  if (name == "length") return Value{size};
+  const bool trusted = loop.items->trusted_size;
+  if (name == "index") return Value{index + 1, trusted};
+  if (name == "index0") return Value{index, trusted};
+  if (name == "revindex") return Value{size - index, trusted};
+  if (name == "revindex0") return Value{size - index - 1, trusted};
+  if (name == "first") return Value{index == 0, trusted};
+  if (name == "last") return Value{index == size - 1, trusted};
+  if (name == "length") return Value{size, trusted};
   if (name == "previtem" && index > 0) return items[loop.index - 1];
   if (name == "nextitem" && index + 1 < size) return items[loop.index + 1];
   return Value{Undefined{"loop item"}};
@@ -34,12 +37,28 @@ absl::Status DepthGuard::Check() const {
       absl::StrCat("nested deeper than ", kMaxEvaluationDepth, " while running"));
 }
 
-Value LookUp(const Scope& scope, absl::string_view name) {
-  for (const Scope* at = &scope; at != nullptr; at = at->around) {
-    const auto found = at->variables.find(name);
-    if (found != at->variables.end()) return found->second;
+absl::Status Scope::Set(absl::string_view name, const Value& value) {
+  BATON_RETURN_IF_ERROR(workspace_.Step());
+  const auto [at, is_new] = variables_.insert_or_assign(name, value);
+  if (!is_new) return absl::OkStatus();
+  // Twice what a full table holds for each variable, since it doubles while the old one lives.
+  return held_.Take(4 * sizeof(*at));
+}
+
+absl::StatusOr<Value> Scope::LookUp(absl::string_view name) const {
+  for (const Scope* at = this; at != nullptr; at = at->around_) {
+    BATON_RETURN_IF_ERROR(workspace_.Step());
+    const auto found = at->variables_.find(name);
+    if (found != at->variables_.end()) return found->second;
   }
   return Value{Undefined{name}};
+}
+
+Scope& Scope::Outermost() {
+  Scope* scope = this;
+  // No step: at most kMaxEvaluationDepth rounds.
+  while (scope->around_ != nullptr) scope = scope->around_;
+  return *scope;
 }
 
 absl::Status AtLine(int line, const absl::Status& status) {
@@ -51,18 +70,19 @@ absl::Status AtLine(int line, const absl::Status& status) {
 absl::StatusOr<Value> Attribute(Workspace& workspace, const Value& value, absl::string_view name) {
   BATON_RETURN_IF_ERROR(workspace.Step());
   if (const Dict* dict = value.dict()) {
-    BATON_RETURN_IF_ERROR(workspace.Step(dict->items.size() / 8));
-    const Value* found = dict->Find(name);
+    BATON_ASSIGN_OR_RETURN(const Value* found, FindItem(workspace, *dict, name));
     return found != nullptr ? *found : Value{Undefined{name}};
   }
   if (value.Is<Namespace*>()) {
     for (const auto& [attribute, held] : std::get<Namespace*>(value.data)->attributes) {
+      BATON_RETURN_IF_ERROR(workspace.StepByte());
       if (attribute == name) return held;
     }
   }
   if (value.Is<const Loop*>()) return LoopAttribute(*std::get<const Loop*>(value.data), name);
   if (value.Is<Undefined>()) {
-    return absl::InvalidArgumentError(absl::StrCat("'", name, "' of an ", Describe(value)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", Shortened(name), "' of an ", Describe(value)));
   }
   return Value{Undefined{name}};
 }
@@ -82,7 +102,7 @@ absl::StatusOr<Value> Evaluator::Dispatch(const Expression& expression, Scope& s
     case ExpressionKind::kLiteral:
       return expression.literal;
     case ExpressionKind::kVariable:
-      return LookUp(scope, expression.name);
+      return scope.LookUp(expression.name);
     case ExpressionKind::kList:
       return MakeList(expression, scope);
     case ExpressionKind::kDict:
@@ -114,16 +134,19 @@ absl::StatusOr<Value> Evaluator::Dispatch(const Expression& expression, Scope& s
 }
 
 absl::StatusOr<Value> Evaluator::MakeList(const Expression& expression, Scope& scope) {
-  std::vector<Value> items;
+  ListBuilder items(workspace_);
   for (const auto& operand : expression.operands) {
     BATON_ASSIGN_OR_RETURN(const Value item, Evaluate(*operand, scope));
-    items.push_back(item);
+    BATON_RETURN_IF_ERROR(items.Add(item));
   }
-  return workspace_.NewList(std::move(items));
+  return items.Finish();
 }
 
 absl::StatusOr<Value> Evaluator::MakeDict(const Expression& expression, Scope& scope) {
+  Held held(workspace_);
+  BATON_RETURN_IF_ERROR(held.Take(expression.operands.size() * sizeof(Value)));
   std::vector<std::pair<Value, Value>> items;
+  items.reserve(expression.operands.size() / 2);
   for (size_t i = 0; i + 1 < expression.operands.size(); i += 2) {
     BATON_ASSIGN_OR_RETURN(const Value key, Evaluate(*expression.operands[i], scope));
     BATON_ASSIGN_OR_RETURN(const Value value, Evaluate(*expression.operands[i + 1], scope));
@@ -163,7 +186,7 @@ absl::StatusOr<Value> Evaluator::Choose(const Expression& expression, Scope& sco
 }
 
 absl::StatusOr<Value> Evaluator::Call(const Expression& expression, Scope& scope) {
-  const Value callee = LookUp(scope, expression.name);
+  BATON_ASSIGN_OR_RETURN(const Value callee, scope.LookUp(expression.name));
   if (callee.Is<const Statement*>()) {
     return CallMacro(*std::get<const Statement*>(callee.data), expression, scope);
   }
@@ -177,45 +200,50 @@ absl::StatusOr<Value> Evaluator::Call(const Expression& expression, Scope& scope
 absl::StatusOr<Value> Evaluator::CallMacro(const Statement& macro, const Expression& call,
                                            Scope& scope) {
   // A macro can read its parameters and the template's outermost variables.
-  Scope inner;
-  inner.around = &scope;
-  while (inner.around->around != nullptr) inner.around = inner.around->around;
+  Scope inner(workspace_, &scope.Outermost());
   if (call.operands.size() > macro.parameters.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("macro '", call.name, "' takes ", macro.parameters.size(), " arguments"));
   }
   for (size_t i = 0; i < call.operands.size(); ++i) {
-    BATON_ASSIGN_OR_RETURN(inner.variables[macro.parameters[i].first],
-                           Evaluate(*call.operands[i], scope));
+    BATON_ASSIGN_OR_RETURN(const Value value, Evaluate(*call.operands[i], scope));
+    BATON_RETURN_IF_ERROR(inner.Set(macro.parameters[i].first, value));
   }
   for (const auto& [name, expression] : call.named) {
-    bool known = false;
-    for (const auto& parameter : macro.parameters) known = known || parameter.first == name;
-    if (!known || inner.variables.contains(name)) {
+    BATON_RETURN_IF_ERROR(workspace_.Step(macro.parameters.size()));
+    // No step: counted above.
+    const auto known =
+        std::find_if(macro.parameters.begin(), macro.parameters.end(),
+                     [&name = name](const auto& parameter) { return parameter.first == name; });
+    if (known == macro.parameters.end() || inner.Has(name)) {
       return absl::InvalidArgumentError(
           absl::StrCat("macro '", call.name, "' does not take '", name, "'"));
     }
-    BATON_ASSIGN_OR_RETURN(inner.variables[name], Evaluate(*expression, scope));
+    BATON_ASSIGN_OR_RETURN(const Value value, Evaluate(*expression, scope));
+    BATON_RETURN_IF_ERROR(inner.Set(name, value));
   }
   for (const auto& [name, fallback] : macro.parameters) {
-    if (inner.variables.contains(name)) continue;
+    BATON_RETURN_IF_ERROR(workspace_.Step());
+    if (inner.Has(name)) continue;
     Value value{Undefined{name}};
     if (fallback != nullptr) {
       BATON_ASSIGN_OR_RETURN(value, Evaluate(*fallback, inner));
     }
-    inner.variables[name] = value;
+    BATON_RETURN_IF_ERROR(inner.Set(name, value));
   }
   return run_macro_(macro, inner);
 }
 
 absl::StatusOr<Value> Evaluator::CallNative(NativeFunction function, const Expression& call,
                                             Scope& scope) {
+  Held held(workspace_);
+  BATON_RETURN_IF_ERROR(held.Take(4 * sizeof(Value) * (call.operands.size() + call.named.size())));
   std::vector<Value> arguments;
   for (const auto& operand : call.operands) {
     BATON_ASSIGN_OR_RETURN(const Value argument, Evaluate(*operand, scope));
     arguments.push_back(argument);
   }
-  std::vector<std::pair<std::string, Value>> named;
+  std::vector<std::pair<absl::string_view, Value>> named;
   for (const auto& [name, expression] : call.named) {
     BATON_ASSIGN_OR_RETURN(const Value argument, Evaluate(*expression, scope));
     named.emplace_back(name, argument);
@@ -235,7 +263,7 @@ absl::StatusOr<Value> Evaluator::CallNative(NativeFunction function, const Expre
   }
   BATON_ASSIGN_OR_RETURN(const Text* message, ToText(workspace_, arguments[0]));
   raised_ = true;
-  return absl::InvalidArgumentError(message->bytes());
+  return absl::InvalidArgumentError(Shortened(message->bytes()));
 }
 
 absl::StatusOr<Value> Evaluator::Range(const std::vector<Value>& arguments) {
@@ -243,7 +271,7 @@ absl::StatusOr<Value> Evaluator::Range(const std::vector<Value>& arguments) {
     return absl::InvalidArgumentError("range() takes one to three arguments");
   }
   bool trusted = true;
-  for (const Value& argument : arguments) {
+  for (const Value& argument : arguments) {  // no step: at most 3
     if (!argument.IsInteger()) return absl::InvalidArgumentError("range() takes integers");
     trusted = trusted && argument.trusted;
   }
@@ -251,13 +279,12 @@ absl::StatusOr<Value> Evaluator::Range(const std::vector<Value>& arguments) {
   const int64_t stop = arguments[arguments.size() > 1 ? 1 : 0].Integer();
   const int64_t step = arguments.size() > 2 ? arguments[2].Integer() : 1;
   if (step == 0) return absl::InvalidArgumentError("range() with a step of 0");
-  std::vector<Value> items;
+  ListBuilder items(workspace_, {.trusted_size = trusted});
   while (step > 0 ? at < stop : at > stop) {
-    BATON_RETURN_IF_ERROR(workspace_.Step());
-    items.push_back(Value{at, trusted});
+    BATON_RETURN_IF_ERROR(items.Add(Value{at, trusted}));
     if (__builtin_add_overflow(at, step, &at)) break;
   }
-  return workspace_.NewList(std::move(items));
+  return items.Finish();
 }
 
 }  // namespace baton::jinja

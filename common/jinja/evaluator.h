@@ -13,15 +13,32 @@
 #include "absl/strings/string_view.h"
 
 #include "common/jinja/ast.h"
-#include "common/jinja/value.h"
+#include "common/jinja/workspace.h"
 
 namespace baton::jinja {
 
 // The variables of one scope. A name that is not among them is looked up in the enclosing scope.
-struct Scope {
-  Scope* around = nullptr;  // the enclosing scope; null: none
-  // The keys point into the template or into Run's variables.
-  absl::flat_hash_map<absl::string_view, Value> variables;
+// Borrows the workspace and the enclosing scope.
+class Scope {
+ public:
+  // `around`: the enclosing scope; null: none.
+  Scope(Workspace& workspace, Scope* around)
+      : around_(around), workspace_(workspace), held_(workspace) {}
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+
+  // `name` points into the template or into Run's variables.
+  absl::Status Set(absl::string_view name, const Value& value);
+  bool Has(absl::string_view name) const { return variables_.contains(name); }
+  // The value of a variable; undefined if neither this scope nor an enclosing one has it.
+  absl::StatusOr<Value> LookUp(absl::string_view name) const;
+  Scope& Outermost();
+
+ private:
+  Scope* const around_;
+  Workspace& workspace_;
+  Held held_;
+  absl::flat_hash_map<absl::string_view, Value> variables_;
 };
 
 // Counts one level of evaluation as long as it lives.
@@ -70,9 +87,6 @@ class Evaluator {
   int depth_ = 0;
   bool raised_ = false;
 };
-
-// Returns the value of a variable; undefined if neither `scope` nor an enclosing scope has it.
-Value LookUp(const Scope& scope, absl::string_view name);
 
 // Prefixes the message of an error with the line of the template, unless it has one already.
 absl::Status AtLine(int line, const absl::Status& status);

@@ -92,7 +92,9 @@ absl::StatusOr<bool> Contains(Workspace& workspace, const Value& container, cons
     }
     BATON_ASSIGN_OR_RETURN(const Text* text, ToText(workspace, container));
     BATON_ASSIGN_OR_RETURN(const Text* needle, ToText(workspace, item));
-    return FindBytes(text->bytes(), needle->bytes(), 0) != absl::string_view::npos;
+    BATON_ASSIGN_OR_RETURN(const size_t found,
+                           FindBytes(workspace, text->bytes(), needle->bytes(), 0));
+    return found != absl::string_view::npos;
   }
   BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, container));
   for (const Value& candidate : list->items) {

@@ -60,10 +60,10 @@ class JsonWriter {
 
  private:
   absl::Status WriteText(const Text& text) {
-    BATON_RETURN_IF_ERROR(workspace_.StepBytes(text.size()));
     BATON_RETURN_IF_ERROR(builder_.Append("\"", true));
     size_t plain = 0;
     for (size_t i = 0; i < text.size(); ++i) {
+      BATON_RETURN_IF_ERROR(workspace_.StepByte());
       const std::string escape = JsonEscape(text.bytes()[i]);
       if (escape.empty()) continue;
       BATON_RETURN_IF_ERROR(builder_.AppendSlice(text, plain, i));
@@ -77,8 +77,8 @@ class JsonWriter {
   absl::Status WriteList(const List& list, int64_t level) {
     if (list.items.empty()) return builder_.Append("[]", true);
     BATON_RETURN_IF_ERROR(builder_.Append("[", true));
-    for (size_t i = 0; i < list.items.size(); ++i) {
-      BATON_RETURN_IF_ERROR(Separate(i == 0, level + 1));
+    for (size_t i = 0; i < list.items.size(); ++i) {  // no step: Write counts one
+      BATON_RETURN_IF_ERROR(Separate(i == 0, level + 1, list.trusted_size));
       BATON_RETURN_IF_ERROR(Write(list.items[i], level + 1));
     }
     return Close("]", level);
@@ -89,7 +89,7 @@ class JsonWriter {
     BATON_RETURN_IF_ERROR(builder_.Append("{", true));
     for (size_t i = 0; i < dict.items.size(); ++i) {
       const auto& [key, value] = dict.items[i];
-      BATON_RETURN_IF_ERROR(Separate(i == 0, level + 1));
+      BATON_RETURN_IF_ERROR(Separate(i == 0, level + 1, dict.trusted_size));
       if (key.text() != nullptr) {
         BATON_RETURN_IF_ERROR(Write(key, level));
       } else {
@@ -103,19 +103,20 @@ class JsonWriter {
     return Close("}", level);
   }
 
-  absl::Status Separate(bool first, int64_t level) {
-    if (indent_ < 0) return first ? absl::OkStatus() : builder_.Append(", ", true);
-    if (!first) BATON_RETURN_IF_ERROR(builder_.Append(",", true));
-    return NewLine(level);
+  // `trusted`: whether the number of separators is.
+  absl::Status Separate(bool first, int64_t level, bool trusted) {
+    if (indent_ < 0) return first ? absl::OkStatus() : builder_.Append(", ", trusted);
+    if (!first) BATON_RETURN_IF_ERROR(builder_.Append(",", trusted));
+    return NewLine(level, trusted);
   }
 
-  absl::Status NewLine(int64_t level) {
+  absl::Status NewLine(int64_t level, bool trusted) {
     const std::string spaces(static_cast<size_t>(indent_ * level), ' ');
-    return builder_.Append(absl::StrCat("\n", spaces), true);
+    return builder_.Append(absl::StrCat("\n", spaces), trusted);
   }
 
   absl::Status Close(absl::string_view bracket, int64_t level) {
-    if (indent_ >= 0) BATON_RETURN_IF_ERROR(NewLine(level));
+    if (indent_ >= 0) BATON_RETURN_IF_ERROR(NewLine(level, true));
     return builder_.Append(bracket, true);
   }
 

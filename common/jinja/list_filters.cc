@@ -15,8 +15,12 @@ absl::StatusOr<Value> Length(Workspace& workspace, const Value& subject, Argumen
     return Value{static_cast<int64_t>(CharacterCount(text->bytes())), text->trusted()};
   }
   const List* list = subject.list();
-  if (list != nullptr && !list->generator) return Value{static_cast<int64_t>(list->items.size())};
-  if (const Dict* dict = subject.dict()) return Value{static_cast<int64_t>(dict->items.size())};
+  if (list != nullptr && !list->generator) {
+    return Value{static_cast<int64_t>(list->items.size()), list->trusted_size};
+  }
+  if (const Dict* dict = subject.dict()) {
+    return Value{static_cast<int64_t>(dict->items.size()), dict->trusted_size};
+  }
   if (subject.Is<Undefined>()) return Value{int64_t{0}};
   return absl::InvalidArgumentError(absl::StrCat("a ", Describe(subject), " has no length"));
 }
@@ -33,43 +37,46 @@ absl::StatusOr<Value> Last(Workspace& workspace, const Value& subject, Arguments
 
 absl::StatusOr<Value> ToList(Workspace& workspace, const Value& subject, Arguments) {
   BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, subject));
-  return list->generator ? workspace.NewList(list->items) : Value{list};
+  if (!list->generator) return Value{list};
+  ListBuilder items(workspace, {.trusted_size = list->trusted_size});
+  BATON_RETURN_IF_ERROR(items.AddAll(list->items));
+  return items.Finish();
 }
 
 absl::StatusOr<Value> Reverse(Workspace& workspace, const Value& subject, Arguments) {
   BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, subject));
-  BATON_RETURN_IF_ERROR(workspace.Step(list->items.size()));
-  std::vector<Value> items(list->items.rbegin(), list->items.rend());
-  if (subject.text() == nullptr) return workspace.NewGenerator(std::move(items));
-  return JoinTexts(workspace, List{.items = std::move(items)}, Text());
+  ListBuilder items(workspace, {.generator = true, .trusted_size = list->trusted_size});
+  for (size_t i = list->items.size(); i > 0; --i) {
+    BATON_RETURN_IF_ERROR(items.Add(list->items[i - 1]));
+  }
+  BATON_ASSIGN_OR_RETURN(const Value reversed, items.Finish());
+  if (subject.text() == nullptr) return reversed;
+  return JoinTexts(workspace, *reversed.list(), Text());
 }
 
 absl::StatusOr<Value> Items(Workspace& workspace, const Value& subject, Arguments) {
-  if (subject.Is<Undefined>()) return workspace.NewGenerator({});
-  if (const Dict* dict = subject.dict()) {
-    BATON_ASSIGN_OR_RETURN(const Value items, ItemsOf(workspace, *dict));
-    return workspace.NewGenerator(items.list()->items);
-  }
+  if (subject.Is<Undefined>()) return workspace.NewList({}, {.generator = true});
+  if (const Dict* dict = subject.dict()) return ItemsOf(workspace, *dict, true);
   return absl::InvalidArgumentError(absl::StrCat("a ", Describe(subject), " has no items"));
 }
 
 // A list of the attribute `name` of each item.
-absl::StatusOr<const List*> Attributes(Workspace& workspace, const List& list, const Value& name) {
+absl::StatusOr<const List*> Attributes(Workspace& workspace, const List& list, const Value& name,
+                                       bool generator) {
   if (name.text() == nullptr) return absl::InvalidArgumentError("an attribute's name is no string");
-  std::vector<Value> values;
+  ListBuilder values(workspace, {.generator = generator, .trusted_size = list.trusted_size});
   for (const Value& item : list.items) {
-    BATON_RETURN_IF_ERROR(workspace.Step());
     BATON_ASSIGN_OR_RETURN(const Value value, Attribute(workspace, item, name.text()->bytes()));
-    values.push_back(value);
+    BATON_RETURN_IF_ERROR(values.Add(value));
   }
-  BATON_ASSIGN_OR_RETURN(const Value result, workspace.NewList(std::move(values)));
+  BATON_ASSIGN_OR_RETURN(const Value result, values.Finish());
   return result.list();
 }
 
 absl::StatusOr<Value> Join(Workspace& workspace, const Value& subject, Arguments arguments) {
   BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, subject));
   if (arguments[1] != nullptr) {
-    BATON_ASSIGN_OR_RETURN(list, Attributes(workspace, *list, *arguments[1]));
+    BATON_ASSIGN_OR_RETURN(list, Attributes(workspace, *list, *arguments[1], false));
   }
   if (arguments[0] == nullptr) return JoinTexts(workspace, *list, Text());
   BATON_ASSIGN_OR_RETURN(const Text* separator, ToText(workspace, *arguments[0]));
@@ -81,7 +88,7 @@ absl::StatusOr<const Builtin*> Named(const Builtin* (*find)(absl::string_view), 
   if (found == nullptr || found->required > 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("no filter or test for a list: ",
-                     name.text() != nullptr ? name.text()->bytes() : Describe(name)));
+                     name.text() != nullptr ? Shortened(name.text()->bytes()) : Describe(name)));
   }
   return found;
 }
@@ -90,20 +97,19 @@ absl::StatusOr<const Builtin*> Named(const Builtin* (*find)(absl::string_view), 
 absl::StatusOr<Value> Map(Workspace& workspace, const Value& subject, Arguments arguments) {
   BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, subject));
   if (arguments[1] != nullptr) {
-    BATON_ASSIGN_OR_RETURN(list, Attributes(workspace, *list, *arguments[1]));
-    return workspace.NewGenerator(list->items);
+    BATON_ASSIGN_OR_RETURN(list, Attributes(workspace, *list, *arguments[1], true));
+    return Value{list};
   }
   if (arguments[0] == nullptr) return absl::InvalidArgumentError("map() lacks a filter");
   BATON_ASSIGN_OR_RETURN(const Builtin* filter, Named(FindFilter, *arguments[0]));
   if (filter->required > 0) return absl::InvalidArgumentError("map() of a filter with arguments");
   const std::vector<const Value*> none(filter->parameters.size());
-  std::vector<Value> values;
+  ListBuilder values(workspace, {.generator = true, .trusted_size = list->trusted_size});
   for (const Value& item : list->items) {
-    BATON_RETURN_IF_ERROR(workspace.Step());
     BATON_ASSIGN_OR_RETURN(const Value value, filter->run(workspace, item, none));
-    values.push_back(value);
+    BATON_RETURN_IF_ERROR(values.Add(value));
   }
-  return workspace.NewGenerator(std::move(values));
+  return values.Finish();
 }
 
 // Selects the items of `list` whose entry in `judged` passes the test, or fails it if `wanted` is
@@ -119,16 +125,17 @@ absl::StatusOr<Value> Pick(Workspace& workspace, const List& list, const List& j
   }
   const std::vector<const Value*> arguments(test != nullptr ? test->parameters.size() : 0,
                                             argument);
-  std::vector<Value> picked;
+  ListBuilder picked(workspace, {.generator = true, .trusted_size = list.trusted_size});
   for (size_t i = 0; i < list.items.size(); ++i) {
     BATON_RETURN_IF_ERROR(workspace.Step());
     Value verdict = judged.items[i];
     if (test != nullptr) {
       BATON_ASSIGN_OR_RETURN(verdict, test->run(workspace, judged.items[i], arguments));
     }
-    if (IsTrue(verdict) == wanted) picked.push_back(list.items[i]);
+    if (!TrustOf(verdict)) picked.DistrustSize();
+    if (IsTrue(verdict) == wanted) BATON_RETURN_IF_ERROR(picked.Add(list.items[i]));
   }
-  return workspace.NewGenerator(std::move(picked));
+  return picked.Finish();
 }
 
 template <bool wanted>
@@ -141,11 +148,12 @@ template <bool wanted>
 absl::StatusOr<Value> SelectAttribute(Workspace& workspace, const Value& subject,
                                       Arguments arguments) {
   BATON_ASSIGN_OR_RETURN(const List* list, Iterate(workspace, subject));
-  BATON_ASSIGN_OR_RETURN(const List* judged, Attributes(workspace, *list, *arguments[0]));
+  BATON_ASSIGN_OR_RETURN(const List* judged, Attributes(workspace, *list, *arguments[0], false));
   return Pick(workspace, *list, *judged, arguments[1], arguments[2], wanted);
 }
 
 const Builtin* Find(absl::Span<const Builtin> table, absl::string_view name) {
+  // No step: a table of ours.
   const auto found = std::find_if(table.begin(), table.end(),
                                   [&](const Builtin& builtin) { return builtin.name == name; });
   return found != table.end() ? &*found : nullptr;
@@ -153,14 +161,13 @@ const Builtin* Find(absl::Span<const Builtin> table, absl::string_view name) {
 
 }  // namespace
 
-absl::StatusOr<Value> ItemsOf(Workspace& workspace, const Dict& dict) {
-  std::vector<Value> pairs;
+absl::StatusOr<Value> ItemsOf(Workspace& workspace, const Dict& dict, bool generator) {
+  ListBuilder pairs(workspace, {.generator = generator, .trusted_size = dict.trusted_size});
   for (const auto& [key, value] : dict.items) {
-    BATON_RETURN_IF_ERROR(workspace.Step());
     BATON_ASSIGN_OR_RETURN(const Value pair, workspace.NewList({key, value}));
-    pairs.push_back(pair);
+    BATON_RETURN_IF_ERROR(pairs.Add(pair));
   }
-  return workspace.NewList(std::move(pairs));
+  return pairs.Finish();
 }
 
 absl::Span<const Builtin> ListFilters() {

@@ -42,21 +42,23 @@ absl::StatusOr<Value> StringReplace(Workspace& workspace, const Value& subject,
 // The method split() without a separator, which splits at white space.
 absl::StatusOr<Value> SplitAtSpace(Workspace& workspace, const Text& text, int64_t limit) {
   const absl::string_view bytes = text.bytes();
-  std::vector<Value> parts;
+  ListBuilder parts(workspace, {.trusted_size = text.trusted()});
   size_t at = SkipSpace(bytes, 0, bytes.size());
   while (at < bytes.size()) {
-    BATON_RETURN_IF_ERROR(workspace.Step());
     size_t end = at;
     if (limit-- == 0) {
       end = bytes.size();
     } else {
-      while (end < bytes.size() && SpaceSize(bytes, end) == 0) end += CharacterSize(bytes, end);
+      while (end < bytes.size() && SpaceSize(bytes, end) == 0) {
+        BATON_RETURN_IF_ERROR(workspace.StepByte());
+        end += CharacterSize(bytes, end);
+      }
     }
-    BATON_ASSIGN_OR_RETURN(const Value part, workspace.NewText(text.Slice(at, end)));
-    parts.push_back(part);
+    BATON_ASSIGN_OR_RETURN(const Value part, workspace.NewSlice(text, at, end));
+    BATON_RETURN_IF_ERROR(parts.Add(part));
     at = SkipSpace(bytes, end, bytes.size());
   }
-  return workspace.NewList(std::move(parts));
+  return parts.Finish();
 }
 
 absl::StatusOr<Value> Split(Workspace& workspace, const Value& subject, Arguments arguments) {
@@ -73,16 +75,17 @@ absl::StatusOr<Value> Split(Workspace& workspace, const Value& subject, Argument
   if (separator == nullptr || separator->empty()) {
     return absl::InvalidArgumentError("split() takes a separator that is a string and not empty");
   }
-  std::vector<Value> parts;
+  ListBuilder parts(workspace, {.trusted_size = text->trusted() && separator->trusted()});
   size_t at = 0;
   while (true) {
-    BATON_RETURN_IF_ERROR(workspace.Step());
-    const size_t found =
-        limit-- == 0 ? absl::string_view::npos : FindBytes(text->bytes(), separator->bytes(), at);
+    size_t found = absl::string_view::npos;
+    if (limit-- != 0) {
+      BATON_ASSIGN_OR_RETURN(found, FindBytes(workspace, text->bytes(), separator->bytes(), at));
+    }
     const size_t end = found == absl::string_view::npos ? text->size() : found;
-    BATON_ASSIGN_OR_RETURN(const Value part, workspace.NewText(text->Slice(at, end)));
-    parts.push_back(part);
-    if (found == absl::string_view::npos) return workspace.NewList(std::move(parts));
+    BATON_ASSIGN_OR_RETURN(const Value part, workspace.NewSlice(*text, at, end));
+    BATON_RETURN_IF_ERROR(parts.Add(part));
+    if (found == absl::string_view::npos) return parts.Finish();
     at = found + separator->size();
   }
 }
@@ -92,11 +95,13 @@ template <bool at_start>
 absl::StatusOr<Value> HasAffix(Workspace& workspace, const Value& subject, Arguments arguments) {
   BATON_ASSIGN_OR_RETURN(const Text* text,
                          StringSubject(workspace, subject, "startswith/endswith"));
-  std::vector<Value> affixes = {*arguments[0]};
-  if (const List* list = arguments[0]->list()) affixes = list->items;
+  const List* list = arguments[0]->list();
+  const absl::Span<const Value> affixes =
+      list != nullptr ? absl::MakeConstSpan(list->items) : absl::MakeConstSpan(arguments[0], 1);
   bool found = false;
   bool trusted = text->trusted();
   for (const Value& affix : affixes) {
+    BATON_RETURN_IF_ERROR(workspace.Step());
     if (affix.text() == nullptr) {
       return absl::InvalidArgumentError(
           absl::StrCat("startswith() and endswith() take strings, not a ", Describe(affix)));
@@ -114,7 +119,8 @@ absl::StatusOr<Value> Find(Workspace& workspace, const Value& subject, Arguments
   if (arguments[0]->text() == nullptr) return absl::InvalidArgumentError("find() takes a string");
   const Text& wanted = *arguments[0]->text();
   const bool trusted = text->trusted() && wanted.trusted();
-  const size_t found = FindBytes(text->bytes(), wanted.bytes(), 0);
+  BATON_ASSIGN_OR_RETURN(const size_t found,
+                         FindBytes(workspace, text->bytes(), wanted.bytes(), 0));
   if (found == absl::string_view::npos) return Value{int64_t{-1}, trusted};
   return Value{static_cast<int64_t>(CharacterCount(text->bytes().substr(0, found))), trusted};
 }
@@ -136,7 +142,7 @@ absl::StatusOr<Value> Get(Workspace& workspace, const Value& subject, Arguments 
 
 absl::StatusOr<Value> DictItems(Workspace& workspace, const Value& subject, Arguments) {
   BATON_ASSIGN_OR_RETURN(const Dict* dict, DictSubject(subject, "items"));
-  return ItemsOf(workspace, *dict);
+  return ItemsOf(workspace, *dict, false);
 }
 
 absl::StatusOr<Value> Keys(Workspace& workspace, const Value& subject, Arguments) {
@@ -147,9 +153,9 @@ absl::StatusOr<Value> Keys(Workspace& workspace, const Value& subject, Arguments
 
 absl::StatusOr<Value> Values(Workspace& workspace, const Value& subject, Arguments) {
   BATON_ASSIGN_OR_RETURN(const Dict* dict, DictSubject(subject, "values"));
-  std::vector<Value> values;
-  for (const auto& item : dict->items) values.push_back(item.second);
-  return workspace.NewList(std::move(values));
+  ListBuilder values(workspace, {.trusted_size = dict->trusted_size});
+  for (const auto& item : dict->items) BATON_RETURN_IF_ERROR(values.Add(item.second));
+  return values.Finish();
 }
 
 }  // namespace

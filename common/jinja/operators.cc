@@ -113,23 +113,18 @@ absl::StatusOr<Value> ConcatenateLists(Workspace& workspace, const List& left, c
   if (left.generator || right.generator) {
     return absl::InvalidArgumentError("a generator cannot be added to; make it a list first");
   }
-  const size_t size = left.items.size() + right.items.size();
-  BATON_RETURN_IF_ERROR(workspace.CheckRoom(size * sizeof(Value)));
-  std::vector<Value> items = left.items;
-  items.insert(items.end(), right.items.begin(), right.items.end());
-  return workspace.NewList(std::move(items));
+  ListBuilder items(workspace, {.trusted_size = left.trusted_size && right.trusted_size});
+  BATON_RETURN_IF_ERROR(items.AddAll(left.items));
+  BATON_RETURN_IF_ERROR(items.AddAll(right.items));
+  return items.Finish();
 }
 
 absl::StatusOr<Value> Repeat(Workspace& workspace, const Value& value, const Value& count) {
   const size_t times = count.Integer() > 0 ? static_cast<size_t>(count.Integer()) : 0;
-  BATON_RETURN_IF_ERROR(workspace.Step(times));
   if (const List* list = value.list()) {
-    BATON_RETURN_IF_ERROR(workspace.CheckRoom(times * list->items.size() * sizeof(Value)));
-    std::vector<Value> items;
-    for (size_t i = 0; i < times; ++i) {
-      items.insert(items.end(), list->items.begin(), list->items.end());
-    }
-    return workspace.NewList(std::move(items));
+    ListBuilder items(workspace, {.trusted_size = list->trusted_size && count.trusted});
+    for (size_t i = 0; i < times; ++i) BATON_RETURN_IF_ERROR(items.AddAll(list->items));
+    return items.Finish();
   }
   BATON_ASSIGN_OR_RETURN(const Text* text, ToText(workspace, value));
   TextBuilder builder(workspace);
@@ -222,22 +217,44 @@ absl::StatusOr<Bounds> SliceBounds(int64_t size, const Value* start, const Value
   return bounds;
 }
 
+// The offset of the character with that index; bytes.size() beyond the last, 0 before the first.
+absl::StatusOr<size_t> CharacterOffset(Workspace& workspace, absl::string_view bytes,
+                                       int64_t index) {
+  size_t at = 0;
+  for (int64_t i = 0; i < index && at < bytes.size(); ++i) {
+    BATON_RETURN_IF_ERROR(workspace.StepByte());
+    at += CharacterSize(bytes, at);
+  }
+  return at;
+}
+
 absl::StatusOr<Value> SliceText(Workspace& workspace, const Text& text, const Value* start,
                                 const Value* stop, const Value* step) {
-  BATON_RETURN_IF_ERROR(workspace.Step(text.size() / 8));
-  const std::vector<size_t> offsets = CharacterOffsets(text.bytes());
-  const auto size = static_cast<int64_t>(offsets.size() - 1);
+  BATON_RETURN_IF_ERROR(workspace.StepBytes(text.size()));
+  const absl::string_view bytes = text.bytes();
+  const auto size = static_cast<int64_t>(CharacterCount(bytes));
   BATON_ASSIGN_OR_RETURN(const Bounds bounds, SliceBounds(size, start, stop, step));
+  const bool backwards = bounds.step < 0;
+  BATON_ASSIGN_OR_RETURN(size_t begin, CharacterOffset(workspace, bytes, bounds.start));
   TextBuilder builder(workspace);
-  if (bounds.step == 1 && bounds.start < bounds.stop) {
-    BATON_RETURN_IF_ERROR(builder.AppendSlice(text, offsets[static_cast<size_t>(bounds.start)],
-                                              offsets[static_cast<size_t>(bounds.stop)]));
+  if (bounds.step == 1) {
+    BATON_ASSIGN_OR_RETURN(const size_t end, CharacterOffset(workspace, bytes, bounds.stop));
+    BATON_RETURN_IF_ERROR(builder.AppendSlice(text, begin, end));
     return builder.Finish();
   }
-  for (int64_t i = bounds.start; bounds.step > 0 ? i < bounds.stop : i > bounds.stop;
-       i += bounds.step) {
-    const auto at = static_cast<size_t>(i);
-    BATON_RETURN_IF_ERROR(builder.AppendSlice(text, offsets[at], offsets[at + 1]));
+  int64_t next = bounds.start;
+  for (int64_t i = next; backwards ? i > bounds.stop : i < bounds.stop; i += backwards ? -1 : 1) {
+    BATON_RETURN_IF_ERROR(workspace.StepByte());
+    const size_t end = begin + CharacterSize(bytes, begin);
+    if (i == next) {
+      BATON_RETURN_IF_ERROR(builder.AppendSlice(text, begin, end));
+      next += bounds.step;
+    }
+    if (!backwards) {
+      begin = end;
+    } else if (begin > 0) {
+      begin -= LastCharacterSize(bytes, 0, begin);
+    }
   }
   return builder.Finish();
 }
@@ -296,13 +313,15 @@ absl::StatusOr<Value> Subscript(Workspace& workspace, const Value& value, const 
     return Value{Undefined{"list item"}};
   int64_t at = index.Integer();
   if (is_text) {
-    BATON_RETURN_IF_ERROR(workspace.Step(value.text()->size() / 8));
-    const std::vector<size_t> offsets = CharacterOffsets(value.text()->bytes());
-    const auto size = static_cast<int64_t>(offsets.size() - 1);
-    if (at < 0) at += size;
-    if (at < 0 || at >= size) return Value{Undefined{"character"}};
-    const auto position = static_cast<size_t>(at);
-    Text character = value.text()->Slice(offsets[position], offsets[position + 1]);
+    const absl::string_view bytes = value.text()->bytes();
+    if (at < 0) {
+      BATON_RETURN_IF_ERROR(workspace.StepBytes(bytes.size()));
+      at += static_cast<int64_t>(CharacterCount(bytes));
+      if (at < 0) return Value{Undefined{"character"}};
+    }
+    BATON_ASSIGN_OR_RETURN(const size_t begin, CharacterOffset(workspace, bytes, at));
+    if (begin == bytes.size()) return Value{Undefined{"character"}};
+    Text character = value.text()->Slice(begin, begin + CharacterSize(bytes, begin));
     if (!index.trusted) character.Distrust();
     return workspace.NewText(std::move(character));
   }
@@ -326,13 +345,13 @@ absl::StatusOr<Value> Slice(Workspace& workspace, const Value& value, const Valu
   }
   const auto size = static_cast<int64_t>(list->items.size());
   BATON_ASSIGN_OR_RETURN(const Bounds bounds, SliceBounds(size, start, stop, step));
-  std::vector<Value> items;
+  const bool trusted_bounds = !IsUntrusted(start) && !IsUntrusted(stop) && !IsUntrusted(step);
+  ListBuilder items(workspace, {.trusted_size = list->trusted_size && trusted_bounds});
   for (int64_t i = bounds.start; bounds.step > 0 ? i < bounds.stop : i > bounds.stop;
        i += bounds.step) {
-    BATON_RETURN_IF_ERROR(workspace.Step());
-    items.push_back(list->items[static_cast<size_t>(i)]);
+    BATON_RETURN_IF_ERROR(items.Add(list->items[static_cast<size_t>(i)]));
   }
-  return workspace.NewList(std::move(items));
+  return items.Finish();
 }
 
 }  // namespace baton::jinja

@@ -5,7 +5,7 @@
 #include "absl/strings/string_view.h"
 
 #include "common/jinja/ast.h"
-#include "common/jinja/value.h"
+#include "common/jinja/workspace.h"
 
 namespace baton::jinja {
 

@@ -19,13 +19,17 @@ class Runtime {
         }) {}
 
   absl::StatusOr<Text> Run(const Block& block, const Variables& variables) {
-    Scope scope;
-    scope.variables["raise_exception"] = Value{NativeFunction::kRaiseException};
-    scope.variables["namespace"] = Value{NativeFunction::kNamespace};
-    scope.variables["range"] = Value{NativeFunction::kRange};
-    for (const auto& [name, value] : variables) scope.variables[name] = value;
+    Scope scope(workspace_, nullptr);
+    BATON_RETURN_IF_ERROR(scope.Set("raise_exception", Value{NativeFunction::kRaiseException}));
+    BATON_RETURN_IF_ERROR(scope.Set("namespace", Value{NativeFunction::kNamespace}));
+    BATON_RETURN_IF_ERROR(scope.Set("range", Value{NativeFunction::kRange}));
+    for (const auto& [name, value] : variables) {
+      BATON_RETURN_IF_ERROR(scope.Set(name, value));
+    }
+    TextBuilder output(workspace_);
+    output_ = &output;
     BATON_RETURN_IF_ERROR(RunBlock(block, scope).status());
-    return std::move(output_);
+    return output.Release();
   }
 
  private:
@@ -45,13 +49,13 @@ class Runtime {
   absl::StatusOr<Flow> RunStatement(const Statement& statement, Scope& scope) {
     switch (statement.kind) {
       case StatementKind::kText:
-        BATON_RETURN_IF_ERROR(Write(statement.text));
+        BATON_RETURN_IF_ERROR(output_->Append(statement.text));
         return Flow::kNext;
       case StatementKind::kOutput: {
         BATON_ASSIGN_OR_RETURN(const Value value,
                                evaluator_.Evaluate(*statement.expression, scope));
         BATON_ASSIGN_OR_RETURN(const Text* text, ToText(workspace_, value));
-        BATON_RETURN_IF_ERROR(Write(*text));
+        BATON_RETURN_IF_ERROR(output_->Append(*text));
         return Flow::kNext;
       }
       case StatementKind::kIf:
@@ -62,14 +66,13 @@ class Runtime {
         BATON_RETURN_IF_ERROR(RunSet(statement, scope));
         return Flow::kNext;
       case StatementKind::kSetBlock: {
-        Scope inner;
-        inner.around = &scope;
+        Scope inner(workspace_, &scope);
         BATON_ASSIGN_OR_RETURN(const Value value, Capture(statement.body, inner));
         BATON_RETURN_IF_ERROR(Assign(statement, value, scope));
         return Flow::kNext;
       }
       case StatementKind::kMacro:
-        scope.variables[statement.names[0]] = Value{&statement};
+        BATON_RETURN_IF_ERROR(scope.Set(statement.names[0], Value{&statement}));
         return Flow::kNext;
       case StatementKind::kBreak:
         return Flow::kBreak;
@@ -79,22 +82,14 @@ class Runtime {
     return Flow::kNext;
   }
 
-  absl::Status Write(const Text& text) {
-    if (text.size() > kMaxOutputBytes - output_.size()) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("more than ", kMaxOutputBytes >> 20, " MiB of output"));
-    }
-    output_.Append(text);
-    return absl::OkStatus();
-  }
-
   // Runs the block and returns the text that it writes as a value.
   absl::StatusOr<Value> Capture(const Block& block, Scope& scope) {
-    Text outer = std::exchange(output_, Text());
+    TextBuilder written(workspace_);
+    TextBuilder* const outer = std::exchange(output_, &written);
     const absl::Status status = RunBlock(block, scope).status();
-    Text written = std::exchange(output_, std::move(outer));
+    output_ = outer;
     BATON_RETURN_IF_ERROR(status);
-    return workspace_.NewText(std::move(written));
+    return written.Finish();
   }
 
   absl::StatusOr<Flow> RunIf(const Statement& statement, Scope& scope) {
@@ -115,9 +110,8 @@ class Runtime {
     BATON_ASSIGN_OR_RETURN(Loop* const loop, workspace_.NewLoop(items));
     for (; loop->index < items->items.size(); ++loop->index) {
       BATON_RETURN_IF_ERROR(workspace_.Step());
-      Scope inner;  // variables that the body sets last for one iteration
-      inner.around = &scope;
-      inner.variables["loop"] = Value{static_cast<const Loop*>(loop)};
+      Scope inner(workspace_, &scope);  // variables that the body sets last for one iteration
+      BATON_RETURN_IF_ERROR(inner.Set("loop", Value{static_cast<const Loop*>(loop)}));
       BATON_RETURN_IF_ERROR(Unpack(statement, items->items[loop->index], inner));
       BATON_ASSIGN_OR_RETURN(const Flow flow, RunBlock(statement.body, inner));
       if (flow == Flow::kBreak) break;
@@ -126,31 +120,28 @@ class Runtime {
   }
 
   absl::StatusOr<const List*> Filter(const Statement& statement, const List& items, Scope& scope) {
-    std::vector<Value> kept;
+    ListBuilder kept(workspace_, {.trusted_size = items.trusted_size});
     for (const Value& item : items.items) {
-      Scope inner;
-      inner.around = &scope;
+      Scope inner(workspace_, &scope);
       BATON_RETURN_IF_ERROR(Unpack(statement, item, inner));
       BATON_ASSIGN_OR_RETURN(const Value keep, evaluator_.Evaluate(*statement.filter, inner));
-      if (IsTrue(keep)) kept.push_back(item);
+      if (!TrustOf(keep)) kept.DistrustSize();
+      if (IsTrue(keep)) BATON_RETURN_IF_ERROR(kept.Add(item));
     }
-    BATON_ASSIGN_OR_RETURN(const Value list, workspace_.NewList(std::move(kept)));
+    BATON_ASSIGN_OR_RETURN(const Value list, kept.Finish());
     return list.list();
   }
 
   // Assigns the value to the statement's name, or its items to the names if there are several.
   absl::Status Unpack(const Statement& statement, const Value& value, Scope& scope) {
-    if (statement.names.size() == 1) {
-      scope.variables[statement.names[0]] = value;
-      return absl::OkStatus();
-    }
+    if (statement.names.size() == 1) return scope.Set(statement.names[0], value);
     BATON_ASSIGN_OR_RETURN(const List* parts, Iterate(workspace_, value));
     if (parts->items.size() != statement.names.size()) {
       return absl::InvalidArgumentError(
           absl::StrCat(parts->items.size(), " values for ", statement.names.size(), " names"));
     }
     for (size_t i = 0; i < parts->items.size(); ++i) {
-      scope.variables[statement.names[i]] = parts->items[i];
+      BATON_RETURN_IF_ERROR(scope.Set(statement.names[i], parts->items[i]));
     }
     return absl::OkStatus();
   }
@@ -162,24 +153,26 @@ class Runtime {
 
   absl::Status Assign(const Statement& statement, const Value& value, Scope& scope) {
     if (statement.attribute.empty()) return Unpack(statement, value, scope);
-    const Value target = LookUp(scope, statement.names[0]);
+    BATON_ASSIGN_OR_RETURN(const Value target, scope.LookUp(statement.names[0]));
     if (!target.Is<Namespace*>()) {
       return absl::InvalidArgumentError(
           absl::StrCat("cannot set an attribute of a ", Describe(target)));
     }
     auto& attributes = std::get<Namespace*>(target.data)->attributes;
     for (auto& [name, held] : attributes) {
+      BATON_RETURN_IF_ERROR(workspace_.StepByte());
       if (name != statement.attribute) continue;
       held = value;
       return absl::OkStatus();
     }
+    BATON_RETURN_IF_ERROR(workspace_.Take(4 * sizeof(attributes.front())));  // it may double
     attributes.emplace_back(statement.attribute, value);
     return absl::OkStatus();
   }
 
   Workspace& workspace_;
   Evaluator evaluator_;
-  Text output_;
+  TextBuilder* output_ = nullptr;  // what is written goes there
 };
 
 }  // namespace

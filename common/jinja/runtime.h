@@ -9,7 +9,7 @@
 
 #include "common/jinja/ast.h"
 #include "common/jinja/text.h"
-#include "common/jinja/value.h"
+#include "common/jinja/workspace.h"
 
 namespace baton::jinja {
 

@@ -19,6 +19,7 @@ uint32_t CodePoint(absl::string_view bytes, size_t position, size_t size) {
   const uint8_t lead = ByteAt(bytes, position);
   if (size == 1) return lead;
   uint32_t point = lead & (0xFFu >> (size + 1));
+  // No step: at most 4 bytes.
   for (size_t i = 1; i < size; ++i) point = (point << 6) | (ByteAt(bytes, position + i) & 0x3Fu);
   return point;
 }
@@ -41,7 +42,24 @@ bool IsSpacePoint(uint32_t point) {
   }
 }
 
+// What the heap needs for one allocation beside its bytes.
+constexpr size_t kAllocationBytes = 16;
+
+size_t Grown(size_t capacity, size_t size, size_t more) {
+  return size + more <= capacity ? capacity : std::max(size + more, 2 * capacity);
+}
+
 }  // namespace
+
+void Text::MakeRoom(size_t bytes, size_t runs) {
+  bytes_.reserve(Grown(bytes_.capacity(), bytes_.size(), bytes));
+  runs_.reserve(Grown(runs_.capacity(), runs_.size(), runs));
+}
+
+size_t Text::MemoryBytesWithRoom(size_t bytes, size_t runs) const {
+  return sizeof(Text) + 2 * kAllocationBytes + Grown(bytes_.capacity(), bytes_.size(), bytes) +
+         Grown(runs_.capacity(), runs_.size(), runs) * sizeof(Run);
+}
 
 void Text::Append(absl::string_view bytes, bool trusted) {
   if (bytes.empty()) return;
@@ -56,7 +74,7 @@ void Text::Append(absl::string_view bytes, bool trusted) {
 void Text::AppendSlice(const Text& other, size_t begin, size_t end) {
   if (begin >= end) return;
   const absl::string_view source = other.bytes();
-  for (size_t run = other.RunAt(begin); begin < end; ++run) {
+  for (size_t run = other.RunAt(begin); begin < end; ++run) {  // no step: TextBuilder counts runs
     const size_t stop = std::min(end, other.runs_[run].end);
     Append(source.substr(begin, stop - begin), other.runs_[run].trusted);
     begin = stop;
@@ -93,7 +111,7 @@ size_t CharacterSize(absl::string_view bytes, size_t position) {
   if (lead >= 0xC2 && lead <= 0xDF) size = 2;
   if (lead >= 0xE0 && lead <= 0xEF) size = 3;
   if (lead >= 0xF0 && lead <= 0xF4) size = 4;
-  for (size_t i = 1; i < size; ++i) {
+  for (size_t i = 1; i < size; ++i) {  // no step: at most 4 bytes
     if (!IsContinuation(bytes, position + i)) return 1;
   }
   return size;
@@ -101,15 +119,16 @@ size_t CharacterSize(absl::string_view bytes, size_t position) {
 
 size_t CharacterCount(absl::string_view bytes) {
   size_t count = 0;
+  // No step: whoever counts has paid for reading the text.
   for (size_t at = 0; at < bytes.size(); at += CharacterSize(bytes, at)) ++count;
   return count;
 }
 
-std::vector<size_t> CharacterOffsets(absl::string_view bytes) {
-  std::vector<size_t> offsets;
-  for (size_t at = 0; at < bytes.size(); at += CharacterSize(bytes, at)) offsets.push_back(at);
-  offsets.push_back(bytes.size());
-  return offsets;
+size_t LastCharacterSize(absl::string_view bytes, size_t begin, size_t end) {
+  for (size_t size = 4; size > 1; --size) {  // no step: at most 3 rounds
+    if (end - begin >= size && CharacterSize(bytes, end - size) == size) return size;
+  }
+  return 1;
 }
 
 size_t SpaceSize(absl::string_view bytes, size_t position) {
@@ -119,7 +138,7 @@ size_t SpaceSize(absl::string_view bytes, size_t position) {
 }
 
 size_t SkipSpace(absl::string_view bytes, size_t begin, size_t end) {
-  while (begin < end) {
+  while (begin < end) {  // no step: whoever skips has paid for reading the text
     const size_t size = SpaceSize(bytes, begin);
     if (size == 0) break;
     begin += size;
@@ -128,8 +147,9 @@ size_t SkipSpace(absl::string_view bytes, size_t begin, size_t end) {
 }
 
 size_t SkipSpaceBackwards(absl::string_view bytes, size_t begin, size_t end) {
-  while (end > begin) {
+  while (end > begin) {  // no step: as in SkipSpace
     size_t start = end - 1;
+    // No step: at most 3 rounds.
     while (start > begin && end - start < 4 && IsContinuation(bytes, start)) --start;
     if (SpaceSize(bytes, start) != end - start) break;
     end = start;

@@ -41,7 +41,13 @@ class Text {
   bool trusted() const { return TrustedBetween(0, size()); }
   // The runs in ascending order. Neighbours differ in `trusted`; the last one ends at size().
   const std::vector<Run>& runs() const { return runs_; }
-  size_t MemoryBytes() const { return sizeof(Text) + size() + runs_.size() * sizeof(Run); }
+  // The number of runs that [begin, end) touches. REQUIRES: begin < end <= size().
+  size_t RunsBetween(size_t begin, size_t end) const { return RunAt(end - 1) - RunAt(begin) + 1; }
+  size_t MemoryBytes() const { return MemoryBytesWithRoom(0, 0); }
+  // Makes room for so many more bytes and runs; what does not fit at least doubles.
+  void MakeRoom(size_t bytes, size_t runs);
+  // What MemoryBytes() is once there is that room.
+  size_t MemoryBytesWithRoom(size_t bytes, size_t runs) const;
 
  private:
   size_t RunAt(size_t position) const;
@@ -54,8 +60,8 @@ class Text {
 // The size of the character at `position`. REQUIRES: position < bytes.size().
 size_t CharacterSize(absl::string_view bytes, size_t position);
 size_t CharacterCount(absl::string_view bytes);
-// The offsets of all characters, followed by bytes.size().
-std::vector<size_t> CharacterOffsets(absl::string_view bytes);
+// The size of the last character of [begin, end). REQUIRES: begin < end, both between characters.
+size_t LastCharacterSize(absl::string_view bytes, size_t begin, size_t end);
 
 // The size of the white-space character at `position`, 0 if there is none. White space is what
 // Python's str.isspace() says.

@@ -1,6 +1,7 @@
 // The filters of text, and the text operations that methods use too.
 #include <string.h>  // NOLINT(modernize-deprecated-headers): memmem is no C++
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -15,8 +16,10 @@
 namespace baton::jinja {
 namespace {
 
-bool HoldsCharacter(absl::string_view set, absl::string_view character) {
+absl::StatusOr<bool> HoldsCharacter(Workspace& workspace, absl::string_view set,
+                                    absl::string_view character) {
   for (size_t at = 0; at < set.size();) {
+    BATON_RETURN_IF_ERROR(workspace.StepByte());
     const size_t size = CharacterSize(set, at);
     if (set.substr(at, size) == character) return true;
     at += size;
@@ -26,16 +29,11 @@ bool HoldsCharacter(absl::string_view set, absl::string_view character) {
 
 // Whether to strip the character bytes[at, at + size): white space, or if given a character of
 // `set`.
-bool IsStripped(absl::string_view bytes, size_t at, size_t size, const Text* set) {
-  if (set != nullptr) return HoldsCharacter(set->bytes(), bytes.substr(at, size));
+absl::StatusOr<bool> IsStripped(Workspace& workspace, absl::string_view bytes, size_t at,
+                                size_t size, const Text* set) {
+  BATON_RETURN_IF_ERROR(workspace.StepByte());
+  if (set != nullptr) return HoldsCharacter(workspace, set->bytes(), bytes.substr(at, size));
   return SpaceSize(bytes, at) == size;
-}
-
-size_t LastCharacterSize(absl::string_view bytes, size_t begin, size_t end) {
-  for (size_t size = 4; size > 1; --size) {
-    if (end - begin >= size && CharacterSize(bytes, end - size) == size) return size;
-  }
-  return 1;
 }
 
 char ChangedCase(char c, bool upper) {
@@ -104,11 +102,21 @@ absl::StatusOr<Value> Int(Workspace& workspace, const Value& subject, Arguments 
 
 }  // namespace
 
-size_t FindBytes(absl::string_view text, absl::string_view needle, size_t from) {
+absl::StatusOr<size_t> FindBytes(Workspace& workspace, absl::string_view text,
+                                 absl::string_view needle, size_t from) {
   if (needle.empty() || from > text.size()) return from <= text.size() ? from : text.npos;
-  const void* found = memmem(text.data() + from, text.size() - from, needle.data(), needle.size());
-  if (found == nullptr) return absl::string_view::npos;
-  return static_cast<size_t>(static_cast<const char*>(found) - text.data());
+  // In parts, so that the clock is looked at between them.
+  const size_t part = std::max<size_t>(size_t{64} << 10, needle.size());
+  for (; text.size() - from >= needle.size(); from += part) {
+    const size_t size = std::min(text.size() - from, part + needle.size() - 1);
+    const void* at = memmem(text.data() + from, size, needle.data(), needle.size());
+    const size_t found =
+        at != nullptr ? static_cast<size_t>(static_cast<const char*>(at) - text.data()) : text.npos;
+    BATON_RETURN_IF_ERROR(
+        workspace.StepBytes(needle.size() + (found == text.npos ? size : found - from)));
+    if (found != text.npos || size < part + needle.size() - 1) return found;
+  }
+  return absl::string_view::npos;
 }
 
 absl::StatusOr<Value> StripText(Workspace& workspace, const Value& subject, const Value* characters,
@@ -118,24 +126,25 @@ absl::StatusOr<Value> StripText(Workspace& workspace, const Value& subject, cons
   if (characters != nullptr && !characters->Is<None>()) {
     set = characters->text();
     if (set == nullptr) return absl::InvalidArgumentError("the characters to strip are no string");
-    // Every character of the text searches the whole set.
-    BATON_RETURN_IF_ERROR(workspace.Step(set->size() / 8 * text->size() / 8));
   }
   const absl::string_view bytes = text->bytes();
   size_t begin = 0;
   size_t end = bytes.size();
-  while (left && begin < end) {
+  while (left && begin < end) {  // no step: IsStripped counts them
     const size_t size = CharacterSize(bytes, begin);
-    if (!IsStripped(bytes, begin, size, set)) break;
+    BATON_ASSIGN_OR_RETURN(const bool stripped, IsStripped(workspace, bytes, begin, size, set));
+    if (!stripped) break;
     begin += size;
   }
-  while (right && begin < end) {
+  while (right && begin < end) {  // no step: as above
     const size_t size = LastCharacterSize(bytes, begin, end);
-    if (!IsStripped(bytes, end - size, size, set)) break;
+    BATON_ASSIGN_OR_RETURN(const bool stripped,
+                           IsStripped(workspace, bytes, end - size, size, set));
+    if (!stripped) break;
     end -= size;
   }
   if (begin == 0 && end == bytes.size()) return Value{text};
-  return workspace.NewText(text->Slice(begin, end));
+  return workspace.NewSlice(*text, begin, end);
 }
 
 absl::StatusOr<Value> ReplaceText(Workspace& workspace, const Value& subject, const Value& from,
@@ -152,10 +161,10 @@ absl::StatusOr<Value> ReplaceText(Workspace& workspace, const Value& subject, co
   TextBuilder builder(workspace);
   size_t at = 0;
   for (; left != 0; --left) {
-    const size_t found = FindBytes(text->bytes(), needle->bytes(), at);
+    BATON_ASSIGN_OR_RETURN(const size_t found,
+                           FindBytes(workspace, text->bytes(), needle->bytes(), at));
     if (found == absl::string_view::npos) break;
     const size_t end = found + needle->size();
-    BATON_RETURN_IF_ERROR(workspace.Step());
     BATON_RETURN_IF_ERROR(builder.AppendSlice(*text, at, found));
     // A message must not choose where text of the template appears, so the replacement of untrusted
     // bytes is untrusted.
@@ -177,6 +186,7 @@ absl::StatusOr<Value> ChangeCase(Workspace& workspace, const Value& subject,
   Text changed = *text;
   bool in_word = false;
   for (char& c : changed.mutable_bytes()) {
+    BATON_RETURN_IF_ERROR(workspace.StepByte());
     const bool starts = !in_word;
     switch (letter_case) {
       case LetterCase::kUpper:
@@ -208,8 +218,11 @@ absl::StatusOr<Value> ChangeCase(Workspace& workspace, const Value& subject,
 absl::StatusOr<Value> JoinTexts(Workspace& workspace, const List& items, const Text& separator) {
   TextBuilder builder(workspace);
   for (size_t i = 0; i < items.items.size(); ++i) {
-    BATON_RETURN_IF_ERROR(workspace.Step());
-    if (i > 0) BATON_RETURN_IF_ERROR(builder.Append(separator));
+    // A message must not choose how often text of the template appears.
+    if (i > 0 && items.trusted_size) BATON_RETURN_IF_ERROR(builder.Append(separator));
+    if (i > 0 && !items.trusted_size) {
+      BATON_RETURN_IF_ERROR(builder.Append(separator.bytes(), false));
+    }
     BATON_ASSIGN_OR_RETURN(const Text* item, ToText(workspace, items.items[i]));
     BATON_RETURN_IF_ERROR(builder.Append(*item));
   }

@@ -9,20 +9,10 @@
 
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "common/jinja/workspace.h"
 
 namespace baton::jinja {
 namespace {
-
-absl::StatusOr<int> ChildDepth(const Value& value) {
-  int depth = 0;
-  if (const List* list = value.list()) depth = list->depth;
-  if (const Dict* dict = value.dict()) depth = dict->depth;
-  if (depth >= kMaxContainerDepth) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("lists nested deeper than ", kMaxContainerDepth));
-  }
-  return depth;
-}
 
 absl::StatusOr<bool> ListsEqual(Workspace& workspace, const List& a, const List& b) {
   if (a.items.size() != b.items.size()) return false;
@@ -60,114 +50,6 @@ double Value::Number() const {
   return static_cast<double>(Integer());
 }
 
-const Value* Dict::Find(absl::string_view key) const {
-  for (const auto& [item_key, value] : items) {
-    if (const Text* text = item_key.text(); text != nullptr && text->bytes() == key) return &value;
-  }
-  return nullptr;
-}
-
-absl::Status Workspace::Step(size_t count) {
-  if (count > kMaxSteps - steps_) {
-    steps_ = kMaxSteps;
-    return absl::ResourceExhaustedError(absl::StrCat("more than ", kMaxSteps, " steps"));
-  }
-  steps_ += count;
-  return absl::OkStatus();
-}
-
-absl::Status Workspace::CheckRoom(size_t bytes) const {
-  if (bytes > kMaxMemoryBytes - memory_bytes_) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("more than ", kMaxMemoryBytes >> 20, " MiB of memory"));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Workspace::Take(size_t bytes) {
-  BATON_RETURN_IF_ERROR(CheckRoom(bytes));
-  memory_bytes_ += bytes;
-  return absl::OkStatus();
-}
-
-absl::StatusOr<Value> Workspace::NewText(Text text) {
-  BATON_RETURN_IF_ERROR(Take(text.MemoryBytes()));
-  texts_.push_back(std::move(text));
-  return Value{&texts_.back()};
-}
-
-absl::StatusOr<Value> Workspace::NewText(absl::string_view bytes, bool trusted) {
-  BATON_RETURN_IF_ERROR(CheckRoom(bytes.size()));
-  return NewText(Text(bytes, trusted));
-}
-
-absl::StatusOr<Value> Workspace::NewList(std::vector<Value> items) {
-  BATON_RETURN_IF_ERROR(Take(sizeof(List) + items.size() * sizeof(Value)));
-  int depth = 0;
-  for (const Value& item : items) {
-    BATON_ASSIGN_OR_RETURN(const int child_depth, ChildDepth(item));
-    depth = std::max(depth, child_depth);
-  }
-  lists_.push_back({.items = std::move(items), .depth = depth + 1});
-  return Value{&lists_.back()};
-}
-
-absl::StatusOr<Value> Workspace::NewGenerator(std::vector<Value> items) {
-  BATON_ASSIGN_OR_RETURN(const Value list, NewList(std::move(items)));
-  lists_.back().generator = true;
-  return list;
-}
-
-absl::StatusOr<Value> Workspace::NewDict(std::vector<std::pair<Value, Value>> items) {
-  BATON_RETURN_IF_ERROR(Take(sizeof(Dict) + items.size() * 2 * sizeof(Value)));
-  Dict dict;
-  int depth = 0;
-  for (auto& [key, value] : items) {
-    if (key.text() == nullptr && !key.IsNumber()) {
-      return absl::InvalidArgumentError(absl::StrCat("a dict key is a ", Describe(key)));
-    }
-    BATON_ASSIGN_OR_RETURN(const int child_depth, ChildDepth(value));
-    depth = std::max(depth, child_depth);
-    bool replaced = false;
-    for (auto& [old_key, old_value] : dict.items) {
-      BATON_ASSIGN_OR_RETURN(replaced, Equals(*this, old_key, key));
-      if (!replaced) continue;
-      old_value = value;
-      break;
-    }
-    if (!replaced) dict.items.emplace_back(key, value);
-  }
-  dict.depth = depth + 1;
-  dicts_.push_back(std::move(dict));
-  return Value{&dicts_.back()};
-}
-
-absl::StatusOr<Value> Workspace::NewNamespace(
-    std::vector<std::pair<std::string, Value>> attributes) {
-  BATON_RETURN_IF_ERROR(Take(sizeof(Namespace) + attributes.size() * sizeof(attributes.front())));
-  namespaces_.push_back({.attributes = std::move(attributes)});
-  return Value{&namespaces_.back()};
-}
-
-absl::StatusOr<Loop*> Workspace::NewLoop(const List* items) {
-  BATON_RETURN_IF_ERROR(Take(sizeof(Loop)));
-  loops_.push_back({.items = items});
-  return &loops_.back();
-}
-
-absl::Status TextBuilder::Append(absl::string_view bytes, bool trusted) {
-  BATON_RETURN_IF_ERROR(
-      workspace_.CheckRoom(text_.MemoryBytes() + bytes.size() + sizeof(Text::Run)));
-  text_.Append(bytes, trusted);
-  return absl::OkStatus();
-}
-
-absl::Status TextBuilder::AppendSlice(const Text& text, size_t begin, size_t end) {
-  BATON_RETURN_IF_ERROR(workspace_.CheckRoom(text_.MemoryBytes() + (end - begin)));
-  text_.AppendSlice(text, begin, end);
-  return absl::OkStatus();
-}
-
 bool IsTrue(const Value& value) {
   if (value.Is<Undefined>() || value.Is<None>()) return false;
   if (value.IsNumber()) return value.Number() != 0;
@@ -179,7 +61,7 @@ bool IsTrue(const Value& value) {
 
 std::string Describe(const Value& value) {
   if (const Undefined* undefined = value.If<Undefined>()) {
-    return absl::StrCat("undefined value '", undefined->name, "'");
+    return absl::StrCat("undefined value '", Shortened(undefined->name), "'");
   }
   if (value.Is<None>()) return "none";
   if (value.Is<bool>()) return "boolean";
@@ -249,27 +131,51 @@ absl::StatusOr<bool> Equals(Workspace& workspace, const Value& a, const Value& b
 
 absl::StatusOr<const List*> Iterate(Workspace& workspace, const Value& value) {
   if (const List* list = value.list()) return list;
-  std::vector<Value> items;
+  ListBuilder items(workspace);
   if (const Text* text = value.text()) {
-    BATON_RETURN_IF_ERROR(workspace.Step(text->size()));
+    if (!text->trusted()) items.DistrustSize();
     for (size_t at = 0; at < text->size();) {
       const size_t end = at + CharacterSize(text->bytes(), at);
-      BATON_ASSIGN_OR_RETURN(const Value item, workspace.NewText(text->Slice(at, end)));
-      items.push_back(item);
+      BATON_ASSIGN_OR_RETURN(const Value item, workspace.NewSlice(*text, at, end));
+      BATON_RETURN_IF_ERROR(items.Add(item));
       at = end;
     }
   } else if (const Dict* dict = value.dict()) {
-    for (const auto& item : dict->items) items.push_back(item.first);
+    if (!dict->trusted_size) items.DistrustSize();
+    for (const auto& item : dict->items) BATON_RETURN_IF_ERROR(items.Add(item.first));
   } else if (!value.Is<Undefined>()) {
     return absl::InvalidArgumentError(absl::StrCat("cannot iterate over a ", Describe(value)));
   }
-  BATON_ASSIGN_OR_RETURN(const Value list, workspace.NewList(std::move(items)));
+  BATON_ASSIGN_OR_RETURN(const Value list, items.Finish());
   return list.list();
+}
+
+absl::StatusOr<const Value*> FindItem(Workspace& workspace, const Dict& dict,
+                                      absl::string_view key) {
+  BATON_RETURN_IF_ERROR(workspace.Step(dict.items.size() / 8));
+  for (const auto& [item_key, value] : dict.items) {
+    const Text* text = item_key.text();
+    if (text == nullptr || text->size() != key.size()) continue;
+    BATON_RETURN_IF_ERROR(workspace.StepBytes(key.size()));
+    if (text->bytes() == key) return &value;
+  }
+  return nullptr;
 }
 
 bool TrustOf(const Value& value) {
   if (const Text* text = value.text()) return text->trusted();
+  if (const List* list = value.list()) return list->trusted;
+  if (const Dict* dict = value.dict()) return dict->trusted;
   return value.trusted;
+}
+
+absl::string_view Shortened(absl::string_view text) {
+  constexpr size_t kMaxErrorBytes = 2048;
+  if (text.size() <= kMaxErrorBytes) return text;
+  size_t end = kMaxErrorBytes;
+  // No step: at most 3 rounds. A character stays whole.
+  while (end > kMaxErrorBytes - 3 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return text.substr(0, end);
 }
 
 }  // namespace baton::jinja

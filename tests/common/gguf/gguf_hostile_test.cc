@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 
 #include "common/gguf/gguf_file.h"
-#include "tests/common/gguf/allocation_counter.h"
+#include "tests/support/allocation_counter.h"
 #include "tests/support/gguf_builder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);

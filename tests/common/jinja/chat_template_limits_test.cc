@@ -15,6 +15,7 @@
 namespace baton {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 TEST(ChatTemplateLimits, EndsEveryRunawayWithAnErrorThatNamesTheBudget) {
@@ -26,13 +27,13 @@ TEST(ChatTemplateLimits, EndsEveryRunawayWithAnErrorThatNamesTheBudget) {
     return source.replace(source.find("OP"), 2, op);
   };
   const std::map<std::string, std::string> runaways = {
-      {with("~"), "memory"},
-      {with("+"), "memory"},
+      {with("~"), "text"},
+      {with("+"), "text"},
       {"{{ 'x' * 1000000000000 }}", "steps"},
-      {"{{ 'x' * 4000000 * 1000 }}", "memory"},
+      {"{{ 'x' * 1000000 * 1000 }}", "text"},
       {"{{ ([0] * 1000) * 4000000 }}", "memory"},
       {"{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}", "steps"},
-      {"{{ range(1000000000000) | length }}", "steps"},
+      {"{{ range(1000000000000) | length }}", "memory"},
       {"{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "nested"},
       {"{% macro m() %}{{ m() }}{{ m() }}{% endmacro %}{{ m() }}", "nested"},
       {"{% set ns = namespace(x=[1]) %}{% for i in range(1000) %}{% set ns.x = [ns.x] %}{% endfor "
@@ -44,18 +45,20 @@ TEST(ChatTemplateLimits, EndsEveryRunawayWithAnErrorThatNamesTheBudget) {
       {"{% set ns = namespace(x=[1], y=[1]) %}{% for i in range(50) %}{% set ns.x = [ns.x, ns.x] "
        "%}{% set ns.y = [ns.y, ns.y] %}{% endfor %}{{ ns.x == ns.y }}",
        "steps"},
-      {"{% set x = 'x' * 1000000 %}{% for i in range(100) %}{{ x }}{% endfor %}", "output"},
-      {"{% set x = 'x' * 1000000 %}{{ (x | replace('x', x)) | length }}", "memory"},
+      {"{% set x = 'x' * 1000000 %}{% for i in range(100) %}{{ x }}{% endfor %}", "text"},
+      {"{% set x = 'x' * 1000000 %}{{ (x | replace('x', x)) | length }}", "text"},
       {"{% set x = 'x' * 1000000 %}{% for i in range(1000000) %}{% if 'y' in x %}{% endif %}{% "
        "endfor %}",
        "steps"},
-      {"{{ (('x,' * 1000000).split(',') | join('y' * 1000)) | length }}", "memory"},
+      {"{{ (('x,' * 100000).split(',') | join('y' * 1000)) | length }}", "text"},
   };
   for (const auto& [source, budget] : runaways) {
     const auto pieces = RenderSource(source, {});
     ASSERT_FALSE(pieces.ok()) << source;
     EXPECT_EQ(pieces.status().code(), absl::StatusCode::kResourceExhausted) << source;
-    EXPECT_THAT(std::string(pieces.status().message()), HasSubstr(budget)) << source;
+    // How fast the machine is decides whether it runs out of steps or of CPU time.
+    const std::string message(pieces.status().message());
+    EXPECT_THAT(message, AnyOf(HasSubstr(budget), HasSubstr("CPU time"))) << source;
   }
 }
 
@@ -106,11 +109,16 @@ TEST(ChatTemplateLimits, RefusesATemplateThatIsTooLarge) {
 }
 
 TEST(ChatTemplateLimits, TakesLongConversationsInStride) {
+#if defined(__SANITIZE_ADDRESS__)  // where time is worth less
+  constexpr int kMessages = 400;
+#else
+  constexpr int kMessages = 4000;
+#endif
   Messages messages;
-  for (int i = 0; i < 4000; ++i) {
+  for (int i = 0; i < kMessages; ++i) {
     messages.push_back({.role = i % 2 == 0 ? "user" : "assistant", .content = "hello", .name = ""});
   }
-  messages.push_back({.role = "user", .content = std::string(4 << 20, 'a'), .name = ""});
+  messages.push_back({.role = "user", .content = std::string(kMessages << 10, 'a'), .name = ""});
   for (const std::string& file : TemplateFiles()) {
     const auto compiled = ChatTemplate::Compile(ReadFile(kFolder + file));
     ASSERT_TRUE(compiled.ok());

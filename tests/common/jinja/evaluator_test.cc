@@ -14,31 +14,33 @@ namespace {
 // Evaluates expressions in two scopes, one around the other.
 class EvaluatorTest : public testing::Test {
  protected:
-  EvaluatorTest() { inner_.around = &outer_; }
-
   std::string Of(absl::string_view expression) {
     block_ = *Parse(absl::StrCat("{% macro m(a, b=a) %}{% endmacro %}{{ ", expression, " }}"));
-    outer_.variables["m"] = Value{static_cast<const Statement*>(block_[0].get())};
+    Set(outer_, "m", Value{static_cast<const Statement*>(block_[0].get())});
     return Shown(evaluator_.Evaluate(*block_[1]->expression, inner_));
   }
 
+  static void Set(Scope& scope, absl::string_view name, const Value& value) {
+    ASSERT_TRUE(scope.Set(name, value).ok());
+  }
+
   TestValues values_;
-  Scope outer_;
-  Scope inner_;
+  Scope outer_{values_.workspace(), nullptr};
+  Scope inner_{values_.workspace(), &outer_};
   Block block_;
   // A macro answers with what it sees.
   Evaluator evaluator_{values_.workspace(), [this](const Statement&, Scope& scope) {
                          return absl::StatusOr<Value>(values_.ListOf(
-                             {LookUp(scope, "a"), LookUp(scope, "b"), LookUp(scope, "x")}));
+                             {*scope.LookUp("a"), *scope.LookUp("b"), *scope.LookUp("x")}));
                        }};
 };
 
 TEST_F(EvaluatorTest, TheNearestScopeHasTheVariable) {
-  outer_.variables["x"] = values_.Int(1);
-  outer_.variables["y"] = values_.Int(2);
-  inner_.variables["x"] = values_.Int(3);
+  Set(outer_, "x", values_.Int(1));
+  Set(outer_, "y", values_.Int(2));
+  Set(inner_, "x", values_.Int(3));
   EXPECT_EQ(Of("[x, y, z]"), "[3, 2, undefined]");
-  EXPECT_EQ(Shown(LookUp(outer_, "x")), "1");
+  EXPECT_EQ(Shown(outer_.LookUp("x")), "1");
 }
 
 TEST_F(EvaluatorTest, WhatNeedNotBeEvaluatedIsNot) {
@@ -58,8 +60,8 @@ TEST_F(EvaluatorTest, AndAndOrGiveOneOfTheirOperands) {
 }
 
 TEST_F(EvaluatorTest, AMacroSeesItsParametersAndTheOutermostVariables) {
-  outer_.variables["x"] = values_.Int(1);
-  inner_.variables["x"] = values_.Int(2);
+  Set(outer_, "x", values_.Int(1));
+  Set(inner_, "x", values_.Int(2));
   EXPECT_EQ(Of("m(x)"), "[2, 2, 1]");
   EXPECT_EQ(Of("m(5, 6)"), "[5, 6, 1]");
   EXPECT_EQ(Of("m(b=7)"), "[undefined, 7, 1]");
@@ -73,8 +75,8 @@ TEST_F(EvaluatorTest, AMacroRefusesArgumentsThatItDoesNotHave) {
 }
 
 TEST_F(EvaluatorTest, ARangeIsThatOfPython) {
-  outer_.variables["range"] = Value{NativeFunction::kRange};
-  inner_.variables["n"] = values_.Int(2, false);
+  Set(outer_, "range", Value{NativeFunction::kRange});
+  Set(inner_, "n", values_.Int(2, false));
   EXPECT_EQ(Of("range(3)"), "[0, 1, 2]");
   EXPECT_EQ(Of("range(1, 6, 2)"), "[1, 3, 5]");
   EXPECT_EQ(Of("range(3, 0, -1)"), "[3, 2, 1]");
@@ -86,14 +88,15 @@ TEST_F(EvaluatorTest, ARangeIsThatOfPython) {
   EXPECT_EQ(Of("range()"), "error: chat template line 1: range() takes one to three arguments");
 }
 
-TEST_F(EvaluatorTest, AnEndlessRangeEndsWithTheSteps) {
-  outer_.variables["range"] = Value{NativeFunction::kRange};
+TEST_F(EvaluatorTest, AnEndlessRangeEndsWithTheMemory) {
+  Set(outer_, "range", Value{NativeFunction::kRange});
   EXPECT_EQ(Of("range(9223372036854775807)"),
-            absl::StrCat("error: chat template line 1: more than ", kMaxSteps, " steps"));
+            absl::StrCat("error: chat template line 1: more than ", kMaxMemoryBytes >> 20,
+                         " MiB of memory"));
 }
 
 TEST_F(EvaluatorTest, TheTemplatesOwnErrorHasNoLineAndIsMarked) {
-  outer_.variables["raise_exception"] = Value{NativeFunction::kRaiseException};
+  Set(outer_, "raise_exception", Value{NativeFunction::kRaiseException});
   EXPECT_EQ(Of("1 + raise_exception()"),
             "error: chat template line 1: raise_exception() takes one argument");
   EXPECT_FALSE(evaluator_.raised());
@@ -102,7 +105,7 @@ TEST_F(EvaluatorTest, TheTemplatesOwnErrorHasNoLineAndIsMarked) {
 }
 
 TEST_F(EvaluatorTest, WhatIsNoFunctionIsNotCalled) {
-  outer_.variables["m2"] = values_.Int(1);
+  Set(outer_, "m2", values_.Int(1));
   EXPECT_EQ(Of("m2() if m2 is defined"),
             "error: chat template line 1: 'm2' is no function but a integer");
 }
@@ -124,13 +127,23 @@ TEST_F(EvaluatorTest, TheDepthIsBoundedAndGoesBack) {
 TEST_F(EvaluatorTest, ALoopKnowsItsPlace) {
   const Value items = values_.ListOf({values_.Own("a"), values_.Own("b"), values_.Own("c")});
   Loop loop{.items = items.list(), .index = 0};
-  outer_.variables["loop"] = Value{static_cast<const Loop*>(&loop)};
+  Set(outer_, "loop", Value{static_cast<const Loop*>(&loop)});
   const std::string place =
       "[loop.index, loop.index0, loop.revindex, loop.revindex0, loop.first, loop.last,"
       " loop.length, loop.previtem, loop.nextitem]";
   EXPECT_EQ(Of(place), "[1, 0, 3, 2, true, false, 3, undefined, 'b']");
   loop.index = 2;
   EXPECT_EQ(Of(place), "[3, 2, 1, 0, false, true, 3, 'b', undefined]");
+}
+
+TEST_F(EvaluatorTest, NoPlaceInALoopOverAMessagesTextIsTrusted) {
+  const auto characters = Iterate(values_.workspace(), values_.Message("abc"));
+  ASSERT_TRUE(characters.ok());
+  Loop loop{.items = *characters, .index = 1};
+  Set(outer_, "loop", Value{static_cast<const Loop*>(&loop)});
+  EXPECT_EQ(Of("[loop.index, loop.index0, loop.revindex, loop.revindex0, loop.first, loop.last,"
+               " loop.length]"),
+            "[<2>, <1>, <2>, <1>, <false>, <false>, <3>]");
 }
 
 TEST(AtLine, PutsTheFirstLineAndNoOther) {

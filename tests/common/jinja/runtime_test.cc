@@ -30,6 +30,23 @@ TEST(Runtime, TheOriginOutlivesBlocksAndMacros) {
   EXPECT_EQ(Written("{% macro m(a) %}<{{ a }}|{% endmacro %}{{ m(c) | upper }}"), "<<HI>|");
 }
 
+TEST(Runtime, WhatAMessageDecidesIsNotTrusted) {
+  EXPECT_EQ(Written("{% for x in c %}{{ loop.index }}{{ loop.last }}{% endfor %}"),
+            "<1False2True>");
+  EXPECT_EQ(Written("{{ c.split() | length }}{{ 'a b'.split() | length }}"), "<1>2");
+  EXPECT_EQ(Written("{{ c.split('i') | length }}{{ c | list | length }}"), "<22>");
+  EXPECT_EQ(Written("{{ (c.split() + [1]) | length }}{{ c.split()[:1] | length }}"), "<21>");
+  EXPECT_EQ(Written("{{ c.split() | map('length') | list | length }}"), "<1>");
+  EXPECT_EQ(Written("{{ [1, 2][:c | length] | length }}{{ ([1] * (c | length)) | length }}"),
+            "<22>");
+  EXPECT_EQ(Written("{{ [c] | select('eq', 'hi') | list | length }}{{ [c] | length }}"), "<1>1");
+  EXPECT_EQ(Written("{% for x in [c] if x == 'hi' %}{{ loop.length }}{% endfor %}"), "<1>");
+  EXPECT_EQ(Written("{{ {c: 1} | length }}{{ {'c': c} | length }}"), "<1>1");
+  EXPECT_EQ(Written("{{ [c] == ['hi'] }}{{ 'hi' in [c] }}{{ not c.split() }}"), "<TrueTrueFalse>");
+  EXPECT_EQ(Written("{{ c.split('i') | tojson }}"), "[\"<h>\"<, >\"\"]");
+  EXPECT_EQ(Written("{{ c | list | join('|') }}"), "<h|i>");
+}
+
 TEST(Runtime, WhatAnIfSetsStaysAndWhatALoopSetsGoes) {
   EXPECT_EQ(Written("{% set x = 1 %}{% if true %}{% set x = 2 %}{% endif %}{{ x }}"), "2");
   EXPECT_EQ(
@@ -99,9 +116,9 @@ TEST(Runtime, AnErrorInsideABlockLeavesItsLine) {
 TEST(Runtime, TheOutputHasItsMostBytesAndNoMore) {
   const std::string part(1024, 'a');
   const std::string most = absl::StrCat("{% set x = '", part, "' * ",
-                                        kMaxOutputBytes / 2 / part.size(), " %}{{ x }}{{ x }}");
-  EXPECT_EQ(Written(most).size(), kMaxOutputBytes);
-  EXPECT_EQ(Written(most + "b"), "error: chat template line 1: more than 32 MiB of output");
+                                        kMaxTextBytes / 2 / part.size(), " %}{{ x }}{{ x }}");
+  EXPECT_EQ(Written(most).size(), kMaxTextBytes);
+  EXPECT_EQ(Written(most + "b"), "error: chat template line 1: more than 16 MiB of text");
 }
 
 TEST(Runtime, AnEndlessMacroEndsWithTheDepth) {

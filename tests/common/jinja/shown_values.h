@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 
 #include "common/jinja/builtins.h"
-#include "common/jinja/value.h"
+#include "common/jinja/workspace.h"
 
 namespace baton::jinja {
 
@@ -65,7 +65,9 @@ class TestValues {
   Value Own(absl::string_view bytes) { return *workspace_.NewText(bytes, true); }
   Value Message(absl::string_view bytes) { return *workspace_.NewText(bytes, false); }
   Value ListOf(std::vector<Value> items) { return *workspace_.NewList(std::move(items)); }
-  Value Generator(std::vector<Value> items) { return *workspace_.NewGenerator(std::move(items)); }
+  Value Generator(std::vector<Value> items) {
+    return *workspace_.NewList(std::move(items), {.generator = true});
+  }
   Value DictOf(std::vector<std::pair<Value, Value>> items) {
     return *workspace_.NewDict(std::move(items));
   }

@@ -109,14 +109,28 @@ TEST_F(TextFilters, DefaultStandsInForWhatIsUndefinedAndIfAskedForWhatIsFalse) {
 }
 
 TEST(FindBytes, FindsTheFirstPlaceFromThereOn) {
-  EXPECT_EQ(FindBytes("abcabc", "bc", 0), 1u);
-  EXPECT_EQ(FindBytes("abcabc", "bc", 1), 1u);
-  EXPECT_EQ(FindBytes("abcabc", "bc", 2), 4u);
-  EXPECT_EQ(FindBytes("abcabc", "bc", 5), absl::string_view::npos);
-  EXPECT_EQ(FindBytes("abc", "abcd", 0), absl::string_view::npos);
-  EXPECT_EQ(FindBytes("abc", "", 3), 3u);
-  EXPECT_EQ(FindBytes("abc", "", 4), absl::string_view::npos);
-  EXPECT_EQ(FindBytes("abc", "a", 9), absl::string_view::npos);
+  TestValues values;
+  const auto find = [&](absl::string_view text, absl::string_view needle, size_t from) {
+    return *FindBytes(values.workspace(), text, needle, from);
+  };
+  EXPECT_EQ(find("abcabc", "bc", 0), 1u);
+  EXPECT_EQ(find("abcabc", "bc", 1), 1u);
+  EXPECT_EQ(find("abcabc", "bc", 2), 4u);
+  EXPECT_EQ(find("abcabc", "bc", 5), absl::string_view::npos);
+  EXPECT_EQ(find("abc", "abcd", 0), absl::string_view::npos);
+  EXPECT_EQ(find("abc", "", 3), 3u);
+  EXPECT_EQ(find("abc", "", 4), absl::string_view::npos);
+  EXPECT_EQ(find("abc", "a", 9), absl::string_view::npos);
+  // A long text is searched in parts, which a match may span.
+  const std::string parts(size_t{64} << 10, 'x');
+  for (const size_t at : {size_t{0}, parts.size() - 1, parts.size(), 3 * parts.size() - 2}) {
+    std::string text = parts + parts + parts;
+    text.replace(at, 2, "yz");
+    EXPECT_EQ(find(text, "yz", 0), at);
+    EXPECT_EQ(find(text, "yz", at), at);
+    EXPECT_EQ(find(text, "yz", at + 1), absl::string_view::npos);
+    EXPECT_EQ(find(text, text.substr(1), 0), 1u);
+  }
 }
 
 }  // namespace

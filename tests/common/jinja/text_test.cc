@@ -64,9 +64,13 @@ TEST(Characters, AreWholeWhereTheyAreValidAndSingleBytesElsewhere) {
   const std::string bytes =
       "a\u00e9\u4e16\U0001F600\xff\xe4\xb8"
       "b\xc3";
-  EXPECT_EQ(CharacterOffsets(bytes), (std::vector<size_t>{0, 1, 3, 6, 10, 11, 12, 13, 14, 15}));
+  const std::vector<size_t> offsets = {0, 1, 3, 6, 10, 11, 12, 13, 14, 15};
+  for (size_t i = 0; i + 1 < offsets.size(); ++i) {
+    EXPECT_EQ(CharacterSize(bytes, offsets[i]), offsets[i + 1] - offsets[i]);
+    EXPECT_EQ(LastCharacterSize(bytes, 0, offsets[i + 1]), offsets[i + 1] - offsets[i]);
+  }
   EXPECT_EQ(CharacterCount(bytes), 9u);
-  EXPECT_EQ(CharacterOffsets(""), std::vector<size_t>{0});
+  EXPECT_EQ(CharacterCount(""), 0u);
 }
 
 // The characters for which Python's str.isspace() is true.

@@ -13,66 +13,6 @@
 namespace baton::jinja {
 namespace {
 
-TEST(Workspace, StepsEndAtTheirLimitAndStayEnded) {
-  Workspace workspace;
-  EXPECT_TRUE(workspace.Step(kMaxSteps).ok());
-  EXPECT_EQ(workspace.Step().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(workspace.Step(std::numeric_limits<size_t>::max()).code(),
-            absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(workspace.Step().code(), absl::StatusCode::kResourceExhausted);
-}
-
-TEST(Workspace, AStepThatDoesNotFitUsesUpTheRest) {
-  Workspace workspace;
-  EXPECT_FALSE(workspace.Step(kMaxSteps + 1).ok());
-  EXPECT_FALSE(workspace.Step(1).ok());
-}
-
-TEST(Workspace, ReadingTextCostsAStepForEach64Bytes) {
-  Workspace workspace;
-  ASSERT_TRUE(workspace.Step(kMaxSteps - 1).ok());
-  EXPECT_TRUE(workspace.StepBytes(63).ok());
-  EXPECT_TRUE(workspace.StepBytes(64).ok());
-  EXPECT_FALSE(workspace.StepBytes(64).ok());
-}
-
-TEST(Workspace, CheckingForRoomTakesNoneAndATextDoes) {
-  Workspace workspace;
-  EXPECT_TRUE(workspace.CheckRoom(kMaxMemoryBytes).ok());
-  EXPECT_TRUE(workspace.CheckRoom(kMaxMemoryBytes).ok());
-  EXPECT_FALSE(workspace.CheckRoom(kMaxMemoryBytes + 1).ok());
-  ASSERT_TRUE(workspace.NewText("text", true).ok());
-  EXPECT_EQ(workspace.CheckRoom(kMaxMemoryBytes).code(), absl::StatusCode::kResourceExhausted);
-}
-
-TEST(Workspace, ATextBuilderStopsBeforeItOutgrowsTheMemory) {
-  Workspace workspace;
-  TextBuilder builder(workspace);
-  const std::string part(kMaxMemoryBytes / 8, 'x');
-  absl::Status status;
-  int parts = 0;
-  while (status.ok() && parts < 9) {
-    status = builder.Append(part, true);
-    if (status.ok()) ++parts;
-  }
-  EXPECT_EQ(parts, 7);
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-}
-
-TEST(Workspace, NestsContainersToTheLimitAndNoDeeper) {
-  Workspace workspace;
-  Value nested = *workspace.NewList({});
-  for (int depth = 2; depth <= kMaxContainerDepth; ++depth) {
-    const auto outer = depth % 2 == 0 ? workspace.NewList({nested})
-                                      : workspace.NewDict({{Value{int64_t{1}}, nested}});
-    ASSERT_TRUE(outer.ok()) << depth;
-    nested = *outer;
-  }
-  EXPECT_EQ(workspace.NewList({nested}).status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(workspace.NewDict({{Value{int64_t{1}}, nested}}).status().code(),
-            absl::StatusCode::kResourceExhausted);
-}
-
 TEST(Dict, ALaterItemReplacesAnEarlierOneInItsPlace) {
   TestValues values;
   const Value dict = values.DictOf({{values.Own("a"), values.Int(1)},
@@ -81,8 +21,11 @@ TEST(Dict, ALaterItemReplacesAnEarlierOneInItsPlace) {
                                     {Value{true}, values.Own("true")},
                                     {Value{1.0}, values.Own("float")}});
   EXPECT_EQ(Shown(dict), "{'a': 2, 1: 'float'}");
-  EXPECT_EQ(Shown(*dict.dict()->Find("a")), "2");
-  EXPECT_EQ(dict.dict()->Find("1"), nullptr);
+  const auto find = [&](absl::string_view key) {
+    return FindItem(values.workspace(), *dict.dict(), key);
+  };
+  EXPECT_EQ(Shown(**find("a")), "2");
+  EXPECT_EQ(*find("1"), nullptr);
 }
 
 TEST(Dict, KeysAreTextOrNumbers) {
@@ -193,6 +136,19 @@ TEST(TrustOf, IsThatOfTheBytesOrTheNumber) {
   EXPECT_TRUE(TrustOf(values.Own("a")));
   EXPECT_FALSE(TrustOf(values.Message("a")));
   EXPECT_FALSE(TrustOf(values.Int(1, false)));
+}
+
+TEST(TrustOf, OfAContainerIsThatOfItsSizeAndOfAllInIt) {
+  TestValues values;
+  const Value list = values.ListOf({values.Own("a"), values.Message("m")});
+  EXPECT_TRUE(list.list()->trusted_size);
+  EXPECT_FALSE(TrustOf(list));
+  EXPECT_FALSE(TrustOf(values.ListOf({list})));
+  EXPECT_TRUE(TrustOf(values.ListOf({values.Own("a")})));
+  const Value dict = values.DictOf({{values.Own("a"), values.Message("m")}});
+  EXPECT_TRUE(dict.dict()->trusted_size);
+  EXPECT_FALSE(TrustOf(dict));
+  EXPECT_FALSE(values.DictOf({{values.Message("m"), values.Int(1)}}).dict()->trusted_size);
 }
 
 }  // namespace
