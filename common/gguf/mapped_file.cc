@@ -58,7 +58,7 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path, bool will_r
                        "free memory or raise the limit on address space");
   // This is only advice: a kernel that refuses it still serves the pages.
   if (will_read_all) (void)madvise(map, size, MADV_WILLNEED);
-  return MappedFile(absl::MakeConstSpan(static_cast<const uint8_t*>(map), size));
+  return MappedFile(absl::MakeConstSpan(static_cast<const uint8_t*>(map), size), path);
 }
 
 void MappedFile::Release(absl::Span<const uint8_t> part) const {
@@ -70,10 +70,15 @@ void MappedFile::Release(absl::Span<const uint8_t> part) const {
   if (first < end) (void)madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
 }
 
-MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+MappedFile::MappedFile(absl::Span<const uint8_t> bytes, const std::string& path)
+    : bytes_(bytes), guard_(bytes, path) {}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : bytes_(std::exchange(other.bytes_, {})), guard_(std::move(other.guard_)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(bytes_, other.bytes_);
+  std::swap(guard_, other.guard_);
   return *this;
 }
 

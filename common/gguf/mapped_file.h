@@ -7,11 +7,14 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
+#include "common/gguf/cut_file_guard.h"
+
 namespace baton {
 
 // Immutable: the bytes may be read from any thread, and keep their address when the object is
 // moved. If the file is replaced by rename, its old content stays here. If it is cut short in
-// place, the next read behind its end raises SIGBUS.
+// place, the next read behind its end ends the process: with a line on stderr that names the file
+// and the remedy, and kExitCutFile.
 class MappedFile {
  public:
   // `will_read_all`: the kernel is asked to read ahead. An error names the path and the remedy. An
@@ -28,8 +31,9 @@ class MappedFile {
   void Release(absl::Span<const uint8_t> part) const;
 
  private:
-  explicit MappedFile(absl::Span<const uint8_t> bytes) : bytes_(bytes) {}
+  MappedFile(absl::Span<const uint8_t> bytes, const std::string& path);
   absl::Span<const uint8_t> bytes_;
+  CutFileGuard guard_;
 };
 
 }  // namespace baton

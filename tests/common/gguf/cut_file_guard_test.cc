@@ -1,0 +1,79 @@
+#include "common/gguf/cut_file_guard.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace baton {
+namespace {
+
+// A mapping of two pages of a file that has only one any more.
+class CutFile {
+ public:
+  CutFile() {
+    std::string path = testing::TempDir() + "cut_file_XXXXXX";
+    const int fd = mkstemp(path.data());
+    unlink(path.c_str());
+    EXPECT_EQ(ftruncate(fd, static_cast<off_t>(2 * kPage)), 0);
+    map_ = mmap(nullptr, 2 * kPage, PROT_READ, MAP_PRIVATE, fd, 0);
+    EXPECT_NE(map_, MAP_FAILED);
+    EXPECT_EQ(ftruncate(fd, static_cast<off_t>(kPage)), 0);
+    close(fd);
+  }
+  ~CutFile() { munmap(map_, 2 * kPage); }
+  CutFile(const CutFile&) = delete;
+  CutFile& operator=(const CutFile&) = delete;
+  absl::Span<const uint8_t> bytes() const { return {static_cast<const uint8_t*>(map_), 2 * kPage}; }
+  void ReadTheEnd() const { (void)*static_cast<const volatile uint8_t*>(&bytes().back()); }
+
+ private:
+  const size_t kPage = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  void* map_ = nullptr;
+};
+
+TEST(CutFileGuardDeathTest, ACutFileEndsTheProcessWithALineAndACode) {
+  const CutFile file;
+  const CutFileGuard guard(file.bytes(), "/models/m.gguf");
+  EXPECT_EXIT(
+      file.ReadTheEnd(), testing::ExitedWithCode(kExitCutFile),
+      "^/models/m.gguf: was cut short while it was read; start again with a whole file, and "
+      "replace model files by rename\n$");
+}
+
+TEST(CutFileGuardDeathTest, AMovedGuardGoesOn) {
+  const CutFile file;
+  std::optional<CutFileGuard> first(std::in_place, file.bytes(), "moved");
+  const CutFileGuard second = *std::move(first);
+  first.reset();
+  EXPECT_EXIT(file.ReadTheEnd(), testing::ExitedWithCode(kExitCutFile), "^moved: was cut");
+}
+
+TEST(CutFileGuardDeathTest, AnotherBusErrorDoesWhatItDid) {
+  const CutFile guarded;
+  const CutFile other;
+  const CutFileGuard guard(guarded.bytes(), "guarded");
+  { const CutFileGuard gone(other.bytes(), "gone"); }
+#if !defined(__SANITIZE_ADDRESS__)  // which reports and exits instead
+  EXPECT_EXIT(other.ReadTheEnd(), testing::KilledBySignal(SIGBUS), "^$");
+  EXPECT_EXIT(raise(SIGBUS), testing::KilledBySignal(SIGBUS), "^$");
+#endif
+}
+
+TEST(CutFileGuardDeathTest, MoreFilesThanItHasPlacesForAreReadUnguarded) {
+  const CutFile file;
+  std::vector<CutFileGuard> guards;
+  for (int i = 0; i < CutFileGuard::kMax + 1; ++i) guards.emplace_back(file.bytes(), "many");
+  guards.pop_back();
+  EXPECT_EXIT(file.ReadTheEnd(), testing::ExitedWithCode(kExitCutFile), "^many");
+}
+
+}  // namespace
+}  // namespace baton
