@@ -38,6 +38,8 @@ struct SimRequest {
   int kills = 0;
 };
 
+using SimAttemptId = std::pair<int, uint32_t>;  // request, attempt
+
 // One attempt at one or more choices of a request, as a worker is given it.
 struct SimAttempt {
   int request = 0;
@@ -52,6 +54,8 @@ struct SimAttempt {
   const KvContent* content = nullptr;  // content of its first choice; for token_ids, of all
   internal::v1::AttemptKey key;
   std::string capability;
+
+  SimAttemptId id() const { return {request, attempt}; }
 };
 
 struct Sim {

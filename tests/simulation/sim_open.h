@@ -96,6 +96,16 @@ inline internal::v1::OutputToken TokenAfter(const SimAttempt& attempt, uint32_t 
   return token;
 }
 
+// I1, I5: the first tokens of one of the attempt's choices have exactly their K and V.
+inline void CheckContent(Sim& sim, const SimAttempt& attempt, uint32_t choice,
+                         const KvBlocks& memory, int tokens, const char* when) {
+  for (int layer = 0; layer < kSimLayers; ++layer) {
+    if (!attempt.right->choices[choice].content->Holds(memory, layer, 0, tokens)) {
+      sim.Violation("wrong KV in layer ", layer, " of request ", attempt.request, " ", when);
+    }
+  }
+}
+
 // The open of a prefill worker; now and then one that runs something else.
 inline internal::v1::PushOpen SimOpen(Sim& sim, const SimAttempt& attempt, int block_size) {
   internal::v1::PushOpen open;

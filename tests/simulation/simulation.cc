@@ -59,7 +59,7 @@ WorkerCore& Simulation::core(SimWorkerId worker) {
 
 SimResult Simulation::Run() {
   router_->Boot();
-  router_->AddRequests();
+  router_->clients().AddRequests();
   for (const TimedFault& fault : sim_.plan.timed) {
     sim_.queue.At(fault.at, [this, fault] { Strike(fault); });
   }
@@ -90,7 +90,7 @@ SimResult Simulation::Run() {
                return worker.is_prefill ? prefill_[index]->HeldTokens(prompt)
                                         : decode_[index]->HeldTokens(prompt);
              }});
-    router_->CheckAtRest();
+    router_->clients().CheckAtRest();
     for (const auto& worker : prefill_) worker->CheckAtRest();
     for (const auto& worker : decode_) worker->CheckAtRest();
     if (network_.live_streams() > 0) sim_.Violation(network_.live_streams(), " streams are left");

@@ -8,10 +8,10 @@
 #include <string>
 
 #include "tests/simulation/coverage.h"
-#include "tests/simulation/decode_sim.h"
-#include "tests/simulation/network.h"
-#include "tests/simulation/prefill_sim.h"
-#include "tests/simulation/router_sim.h"
+#include "tests/simulation/decode_worker/decode_sim.h"
+#include "tests/simulation/network/network.h"
+#include "tests/simulation/prefill_worker/prefill_sim.h"
+#include "tests/simulation/router/router_sim.h"
 #include "tests/simulation/sim.h"
 
 namespace baton {

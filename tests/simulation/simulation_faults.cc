@@ -75,9 +75,9 @@ bool Simulation::TryStrike(const TimedFault& fault) {
     case Fault::kRouterDrained:
       return StrikeRouter(fault);
     case Fault::kClientStopsReading:
-      return router_->ClientStopsReading(fault.choice, fault.duration);
+      return router_->clients().StopReading(fault.choice, fault.duration);
     case Fault::kClientCancel:
-      return router_->ClientCancels(fault.choice);
+      return router_->clients().Cancel(fault.choice);
     default:
       break;
   }
@@ -293,7 +293,7 @@ void Simulation::BurstAfterPause() {
   };
   sim_.queue.At(from, [slow_down] { slow_down(kSlowness); });
   sim_.queue.At(from + sim_.random.Between(0, kSlowBegin), [slow_down] { slow_down(1); });
-  router_->AddBurst(from);
+  router_->clients().AddBurst(from);
   limit_ += pause;
 }
 

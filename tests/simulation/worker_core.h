@@ -10,9 +10,12 @@
 
 #include "baton/internal/v1/worker.pb.h"
 #include "common/kv/prefix_pages.h"
-#include "tests/simulation/control_network.h"
+#include "tests/simulation/network/control_network.h"
 
 namespace baton {
+
+inline constexpr int kSimChunk = 64;          // tokens of a prompt that are computed at once
+inline constexpr size_t kSimMostWaiting = 8;  // calls that wait for blocks
 
 class WorkerCore {
  public:

@@ -1,0 +1,219 @@
+#include "tests/simulation/decode_worker/decode_engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tests/simulation/sim_open.h"
+
+namespace baton {
+
+namespace {
+
+// Tokens whose KV a choice has: its last output is not among them.
+std::vector<int32_t> Tokens(const SimDecodeCall& call, uint32_t number) {
+  std::vector<int32_t> ids = call.attempt.token_ids;
+  const auto output =
+      call.attempt.right->choices[number].output.begin() + OutputIndex(call.attempt);
+  ids.insert(ids.end(), output, output + call.parted.at(number).decoded_tokens);
+  return ids;
+}
+
+}  // namespace
+
+DecodeEngine::DecodeEngine(Sim& sim, WorkerCore& core, DecodeBlocks& blocks, DecodeCallTable& table,
+                           std::function<void(SimAttemptId, uint32_t choice)> choice_ended)
+    : sim_(sim),
+      core_(core),
+      blocks_(blocks),
+      table_(table),
+      choice_ended_(std::move(choice_ended)) {}
+
+bool DecodeEngine::MustWait(SimAttemptId id) const {
+  for (const auto& [other, call] : table_.calls()) {
+    if (!call.attempt.isolate || call.released || call.paused) continue;
+    const bool runs = std::any_of(call.parted.begin(), call.parted.end(),
+                                  [](const auto& choice) { return !choice.second.preempted; });
+    if (runs || (call.local && call.granted && !call.committed)) return other != id;
+  }
+  return false;
+}
+
+// Each other choice has a copy of a last block that is not full.
+int DecodeEngine::BlocksToStart(const SimDecodeCall& call) const {
+  const KvLayout& layout = blocks_.layout();
+  const auto tokens = static_cast<int>(call.attempt.token_ids.size());
+  const auto choices = static_cast<int>(call.going.size());
+  const int copies = tokens % layout.block_size != 0 ? choices - 1 : 0;
+  return std::min(layout.BlocksFor(tokens) + copies + choices, blocks_.pool().total_blocks());
+}
+
+void DecodeEngine::DropChoice(SimDecodeCall& call, uint32_t number) {
+  const auto parted = call.parted.find(number);
+  if (parted != call.parted.end()) {
+    blocks_.GiveBack(parted->second.held);
+    call.parted.erase(parted);
+    return;
+  }
+  const int without = BlocksToStart(call);
+  call.going.insert(number);
+  const int with = BlocksToStart(call);
+  call.going.erase(number);
+  call.held.reservation.GiveUp(std::min(call.held.reservation.count(), with - without));
+}
+
+void DecodeEngine::BeginDecoding(SimAttemptId id) {
+  SimDecodeCall& call = *table_.Find(id);
+  Part(call);
+  const auto tokens = static_cast<int>(call.attempt.token_ids.size());
+  internal::v1::DecodeResponse response;
+  const bool joined = sim_.random.Chance(500);
+  for (const auto& [number, choice] : call.parted) {
+    if (!joined) response.Clear();
+    *response.mutable_tokens()->add_tokens() = TokenAfter(call.attempt, number, tokens);
+    if (!joined) table_.Tell(call, response);
+  }
+  if (joined) table_.Tell(call, response);
+  for (const auto& [number, choice] : call.parted) Schedule(id, number);
+}
+
+void DecodeEngine::Part(SimDecodeCall& call) {
+  if (call.going.size() > 1) ++sim_.coverage.forks;
+  const auto block_size = static_cast<size_t>(blocks_.layout().block_size);
+  const bool copies_last = call.attempt.token_ids.size() % block_size != 0;
+  const uint32_t first = *call.going.begin();
+  for (const uint32_t number : call.going) {
+    SimDecodeChoice& choice = call.parted[number];
+    choice.order = call.order + number - call.attempt.key.choice();
+    if (number != first) blocks_.Fork(call.held, choice.held, copies_last);
+  }
+  blocks_.Move(call.held, call.parted.at(first).held);
+}
+
+void DecodeEngine::Schedule(SimAttemptId id, uint32_t number) {
+  const SimDecodeCall* call = table_.Find(id);
+  SimDecodeChoice* choice = table_.FindChoice(id, number);
+  if (choice == nullptr || choice->stepping || choice->preempted || call->paused ||
+      call->cancelled || call->released) {
+    return;
+  }
+  choice->stepping = true;
+  core_.Work(sim_.random.Between(500, 4'000), [this, id, number] { Step(id, number); });
+}
+
+// One step of a sequence: the last token's own KV, then the next token.
+void DecodeEngine::Step(SimAttemptId id, uint32_t number) {
+  SimDecodeChoice* choice = table_.FindChoice(id, number);
+  if (choice == nullptr) return;
+  SimDecodeCall& call = *table_.Find(id);
+  choice->stepping = false;
+  if (call.released || call.cancelled || call.paused || choice->preempted) return;
+  if (MustWait(id)) return Schedule(id, number);
+  const int tokens = static_cast<int>(call.attempt.token_ids.size()) + choice->decoded_tokens;
+  if (TokenAfter(call.attempt, number, tokens).ends_sequence()) {
+    CheckContent(sim_, call.attempt, number, choice->held.memory, tokens, "at its end");
+    return choice_ended_(id, number);
+  }
+  const SimRequest& right = *call.attempt.right;
+  if (number == right.deadly_choice &&
+      tokens + 1 - call.attempt.prompt_length == right.deadly_output) {
+    ++call.attempt.right->kills;
+    return sim_.kill_worker(false, core_.id().index);
+  }
+  if (!HasRoom(call, *choice, tokens + 1)) return;
+  CheckMayDecode(*choice, tokens);
+  for (int layer = 0; layer < blocks_.layout().layers; ++layer) {
+    right.choices[number].content->Write(choice->held.memory, layer, tokens, tokens + 1);
+  }
+  ++choice->decoded_tokens;
+  internal::v1::DecodeResponse response;
+  *response.mutable_tokens()->add_tokens() = TokenAfter(call.attempt, number, tokens + 1);
+  table_.Tell(call, response);
+  Schedule(id, number);
+}
+
+// I3: what a choice decodes goes into a block that no other sequence has.
+void DecodeEngine::CheckMayDecode(const SimDecodeChoice& choice, int token) {
+  const auto index = static_cast<size_t>(token / blocks_.layout().block_size);
+  if (!blocks_.IsAlone(choice.held, index)) {
+    sim_.Violation("a step writes into a block that is another's too");
+  }
+}
+
+// Takes a block where one is needed; when there is none, the youngest gives way, who may be this.
+bool DecodeEngine::HasRoom(SimDecodeCall& call, SimDecodeChoice& choice, int tokens) {
+  const auto needed = static_cast<size_t>(blocks_.layout().BlocksFor(tokens));
+  while (choice.held.blocks.size() < needed) {
+    if (blocks_.TakeOne(choice.held)) continue;
+    if (&PreemptYoungest(call) == &choice) return false;
+  }
+  return true;
+}
+
+// At least a choice of `call` runs.
+SimDecodeChoice& DecodeEngine::PreemptYoungest(SimDecodeCall& call) {
+  SimDecodeCall* of = &call;
+  uint32_t number = 0;
+  SimDecodeChoice* youngest = nullptr;
+  for (auto& [id, running] : table_.calls()) {
+    if (running.released || running.cancelled) continue;
+    for (auto& [candidate_number, candidate] : running.parted) {
+      if (candidate.preempted) continue;
+      if (youngest != nullptr && candidate.order < youngest->order) continue;
+      youngest = &candidate;
+      number = candidate_number;
+      of = &running;
+    }
+  }
+  Preempt(*of, number);
+  return *youngest;
+}
+
+// Its blocks go back; when there is room it computes what it had by itself.
+void DecodeEngine::Preempt(SimDecodeCall& call, uint32_t number) {
+  SimDecodeChoice& choice = call.parted.at(number);
+  ++sim_.coverage.preemptions;
+  choice.preempted = true;
+  blocks_.GiveBack(choice.held);
+  internal::v1::DecodeResponse response;
+  response.mutable_preempted()->set_choice(number);
+  table_.Tell(call, response);
+  core_.process().After(sim_.random.Between(1'000, 50'000), [this] { GoOnWithPreempted(); });
+}
+
+void DecodeEngine::GoOnWithPreempted() {
+  for (auto& [id, call] : table_.calls()) {
+    if (call.cancelled || call.released) continue;
+    for (auto& [number, choice] : call.parted) {
+      if (!choice.preempted) continue;
+      if (!Recompute(call, number)) return;
+      Schedule(id, number);
+    }
+  }
+}
+
+// False when there is no room. What its siblings share it finds again.
+bool DecodeEngine::Recompute(SimDecodeCall& call, uint32_t number) {
+  SimDecodeChoice& choice = call.parted.at(number);
+  const KvLayout& layout = blocks_.layout();
+  BlockPool& pool = blocks_.pool();
+  const std::vector<int32_t> ids = Tokens(call, number);
+  const auto tokens = static_cast<int>(ids.size());
+  const std::vector<int32_t> cached = blocks_.Cached(ids);
+  const auto used = std::count_if(cached.begin(), cached.end(), [&pool](int32_t block) {
+    return pool.reference_count(block) > 0;
+  });
+  auto reservation = pool.TryReserve(layout.BlocksFor(tokens) + 1 - static_cast<int>(used));
+  if (!reservation.has_value()) return false;
+  DecodeBlocks::Holding& held = choice.held;
+  held.reservation = *std::move(reservation);
+  blocks_.TakeCached(held, cached);
+  blocks_.TakeReserved(held, tokens);
+  const int first = static_cast<int>(cached.size()) * layout.block_size;
+  for (int layer = 0; layer < layout.layers; ++layer) {
+    call.attempt.right->choices[number].content->Write(held.memory, layer, first, tokens);
+  }
+  choice.preempted = false;
+  return true;
+}
+
+}  // namespace baton

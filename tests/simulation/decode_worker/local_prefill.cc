@@ -1,0 +1,64 @@
+#include "tests/simulation/decode_worker/local_prefill.h"
+
+#include <algorithm>
+
+#include "tests/simulation/sim_open.h"
+
+namespace baton {
+
+void LocalPrefill::Begin(SimAttemptId id) {
+  core_.Work(sim_.random.Between(10, 2'000), [this, id] { ComputeChunk(id); });
+}
+
+void LocalPrefill::ComputeChunk(SimAttemptId id) {
+  SimDecodeCall* call = table_.Find(id);
+  if (call == nullptr || call->cancelled) return;
+  if (engine_.MustWait(id)) return core_.Work(2'000, [this, id] { ComputeChunk(id); });
+  if (!call->granted) TakeBlocks(*call);
+  const int first = call->computed_tokens;
+  SimRequest& right = *call->attempt.right;
+  if (right.deadly_chunk >= 0 && first / kSimChunk == right.deadly_chunk) {
+    ++right.kills;
+    return sim_.kill_worker(false, core_.id().index);
+  }
+  const auto tokens = static_cast<int>(call->attempt.token_ids.size());
+  const int end = std::min(tokens, (first / kSimChunk + 1) * kSimChunk);
+  for (int layer = 0; layer < blocks_.layout().layers; ++layer) {
+    call->attempt.content->Write(call->held.memory, layer, first, end);
+  }
+  call->computed_tokens = end;
+  TellProgress(*call);
+  if (end == tokens) return Finish(id);
+  core_.Work(sim_.random.Between(200, 4'000), [this, id] { ComputeChunk(id); });
+}
+
+void LocalPrefill::TakeBlocks(SimDecodeCall& call) {
+  const std::vector<int32_t>& ids = call.attempt.token_ids;
+  DecodeBlocks::Holding& held = call.held;
+  held.reservation.GiveUp(blocks_.TakeCached(held, blocks_.Cached(ids)));
+  blocks_.TakeReserved(held, static_cast<int>(ids.size()));
+  call.granted = true;
+  call.computed_tokens = static_cast<int>(held.shared_blocks) * blocks_.layout().block_size;
+  ++sim_.coverage.local_prefills;
+  TellProgress(call);
+}
+
+void LocalPrefill::TellProgress(const SimDecodeCall& call) {
+  internal::v1::DecodeResponse response;
+  response.mutable_prefill_progress()->set_computed_tokens(
+      static_cast<uint32_t>(call.computed_tokens));
+  table_.Tell(call, response);
+}
+
+void LocalPrefill::Finish(SimAttemptId id) {
+  SimDecodeCall& call = *table_.Find(id);
+  if (IsDeadly(call.attempt, OutputIndex(call.attempt))) {
+    ++call.attempt.right->kills;
+    return sim_.kill_worker(false, core_.id().index);
+  }
+  call.committed = true;
+  blocks_.Enter(call.held, call.attempt.token_ids);
+  engine_.BeginDecoding(id);
+}
+
+}  // namespace baton

@@ -1,0 +1,115 @@
+#include "tests/simulation/prefill_worker/prefill_engine.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace baton {
+
+using internal::v1::PrefillResponse;
+
+namespace {
+
+// Where the chunk ends that begins with token `first`.
+int ChunkEnd(const SimPrefillCall& call, int first) {
+  const auto tokens = static_cast<int>(call.attempt.token_ids.size());
+  return std::min(tokens, (first / kSimChunk + 1) * kSimChunk);
+}
+
+}  // namespace
+
+PrefillEngine::PrefillEngine(Sim& sim, WorkerCore& core, PrefillBlocks& blocks,
+                             PrefillCallTable& table, PrefillPushes& pushes,
+                             std::function<void(SimAttemptId)> prompt_done)
+    : sim_(sim),
+      core_(core),
+      blocks_(blocks),
+      table_(table),
+      pushes_(pushes),
+      prompt_done_(std::move(prompt_done)) {}
+
+void PrefillEngine::Begin(SimAttemptId id) {
+  core_.Work(sim_.random.Between(0, 2'000), [this, id] {
+    const SimPrefillCall* begun = table_.Find(id);
+    if (begun == nullptr) return;
+    PrefillResponse response;
+    response.mutable_started()->set_cached_tokens(static_cast<uint32_t>(begun->cached_tokens));
+    table_.Tell(*begun, response);
+    pushes_.Deliver(id, SendEvent::Begin{});
+    Compute(id, 0);
+  });
+}
+
+// One sequence may have to be alone in the batch.
+bool PrefillEngine::MustWait(SimAttemptId id) const {
+  for (const auto& [other, call] : table_.calls()) {
+    if (call.engine_stopped || !call.attempt.isolate) continue;
+    return other != id;
+  }
+  return false;
+}
+
+// One layer of the next chunk; what was computed earlier is announced with the first.
+void PrefillEngine::Compute(SimAttemptId id, int layer) {
+  SimPrefillCall* call = table_.Find(id);
+  if (call == nullptr || call->engine_stopped) return;
+  if (layer == 0 && MustWait(id)) {
+    return core_.Work(2'000, [this, id] { Compute(id, 0); });
+  }
+  const int deadly = call->attempt.right->deadly_chunk;
+  if (deadly >= 0 && call->computed_tokens / kSimChunk == deadly) {
+    ++call->attempt.right->kills;
+    return sim_.kill_worker(true, core_.id().index);
+  }
+  ComputeLayer(id, *call, layer);
+  if (table_.Find(id) == nullptr) return;
+  const int next = (layer + 1) % blocks_.layout().layers;
+  if (next == 0) ChunkDone(id);
+  call = table_.Find(id);
+  if (call == nullptr || call->computed) return;
+  core_.Work(sim_.random.Between(50, 1'500), [this, id, next] { Compute(id, next); });
+}
+
+void PrefillEngine::ComputeLayer(SimAttemptId id, SimPrefillCall& call, int layer) {
+  const int first = call.computed_tokens;
+  const int end = ChunkEnd(call, first);
+  const bool pushes = pushes_.Has(id);
+  if (pushes && layer == 0 && first == call.cached_tokens && first > 0) {
+    for (int cached = 0; cached < blocks_.layout().layers; ++cached) {
+      pushes_.Deliver(id, blocks_.Ready(call.held, cached, 0, first));
+    }
+  }
+  call.attempt.content->Write(call.held.memory, layer, first, end);
+  blocks_.Written(call.held, layer, first, end);
+  if (!pushes) return;
+  MaybeRot(call, layer, first);
+  pushes_.Deliver(id, blocks_.Ready(call.held, layer, first, end));
+  // As where layers are staged and there is no room for the next before this one is sent.
+  if (id.second % 2 == 0) pushes_.Deliver(id, SendEvent::Flush{});
+}
+
+// A byte changes under the sender's hands, for a while.
+void PrefillEngine::MaybeRot(const SimPrefillCall& call, int layer, int token) {
+  if (!sim_.Strikes(Fault::kStaleSource)) return;
+  uint8_t* byte = call.held.memory.Row(layer, KvLayout::kValues, token);
+  *byte ^= 0x10;
+  sim_.queue.After(sim_.random.Between(200, 300'000), [this, byte, life = core_.process().life()] {
+    if (life == core_.process().life()) *byte ^= 0x10;
+  });
+}
+
+void PrefillEngine::ChunkDone(SimAttemptId id) {
+  SimPrefillCall& call = *table_.Find(id);
+  const int end = ChunkEnd(call, call.computed_tokens);
+  call.computed_tokens = end;
+  blocks_.Enter(call.held, call.attempt.token_ids, end);
+  PrefillResponse response;
+  response.mutable_progress()->set_computed_tokens(static_cast<uint32_t>(end));
+  table_.Tell(call, response);
+  const bool computed = end == static_cast<int>(call.attempt.token_ids.size());
+  call.computed = call.engine_stopped = computed;
+  pushes_.Deliver(id, SendEvent::ChunkReady{end});
+  if (!computed) return;
+  core_.process().After(sim_.random.Between(10, 500), [this, id] { prompt_done_(id); });
+}
+
+}  // namespace baton

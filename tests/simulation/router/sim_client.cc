@@ -1,0 +1,228 @@
+#include "tests/simulation/router/sim_client.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/rpc/status.h"
+
+namespace baton {
+namespace {
+
+constexpr Micros kPatience = 30'000'000;  // RequestMachineOptions::worker_timeout
+// What a broken worker may cost a request, in all: being noticed, and its work done again.
+constexpr Micros kGentleTime = 6'000'000;
+constexpr Micros kGrace = 2'000'000;  // Dispatcher::Options::no_worker_grace
+
+std::string ErrorStage(const absl::Status& status) {
+  return GetErrorInfo(status).value_or(ErrorInfo{}).stage;
+}
+
+}  // namespace
+
+bool HasLongText(int32_t id) { return id % 8 == 0; }
+
+const TokenTable& SimTokenTable() {
+  static const std::vector<std::string> kTexts = [] {
+    std::vector<std::string> texts;
+    for (int32_t id = 0; id < kSimVocab; ++id) {
+      texts.push_back(absl::StrCat("<", id, ">"));
+      if (HasLongText(id)) texts.back().append(24'000, 'x');
+    }
+    return texts;
+  }();
+  static const TokenTable kTable = [] {
+    TokenTable table;
+    for (const std::string& text : kTexts) table.bytes.push_back(text);
+    table.special.resize(kTexts.size());
+    return table;
+  }();
+  return kTable;
+}
+
+SimClient::Choice::Choice(const std::vector<int32_t>& output, const std::string& stop) {
+  for (const int32_t id : output) {
+    ++expected_tokens;
+    expected_reason = v1::FINISH_REASON_STOP;
+    if (id < kSimEndTokens) return;
+    expected_ids.push_back(static_cast<uint32_t>(id));
+    const auto its_text = SimTokenTable().bytes[static_cast<size_t>(id)];
+    if (!stop.empty() && its_text == stop) return;
+    expected_text.append(its_text.data(), its_text.size());
+  }
+  expected_reason = v1::FINISH_REASON_LENGTH;
+}
+
+SimClient::SimClient(Sim& sim, SimClientRequest request) : sim_(sim), request_(std::move(request)) {
+  for (const SimRequest::Choice& choice : request_.right->choices) {
+    choices_.emplace_back(choice.output, request_.stop);
+  }
+}
+
+absl::Time SimClient::Deadline() const {
+  const bool has = request_.deadline < kNever;
+  const Micros at = has ? request_.deadline : received_ + 600'000'000;
+  return absl::UnixEpoch() + absl::Microseconds(at);
+}
+
+void SimClient::Begin() {
+  state_ = State::kRunning;
+  received_ = sim_.queue.now();
+  sim_.Trace(70, static_cast<uint64_t>(index()));
+}
+
+std::unique_ptr<SimClientWriter> SimClient::Connect() {
+  auto writer = std::make_unique<SimClientWriter>(
+      sim_.queue,
+      SimClientWriter::Client{
+          .take = [this](const v1::GenerateResponse& response,
+                         std::function<void()> taken) { Take(response, std::move(taken)); },
+          .end =
+              [this](const absl::Status& status) {
+                call_ = nullptr;
+                End(status);
+              }});
+  call_ = writer.get();
+  return writer;
+}
+
+void SimClient::CheckDeadline() const {
+  if (state_ != State::kRunning || reads_at_ > sim_.queue.now()) return;
+  sim_.Violation("request ", index(), " lives a second after its deadline");
+}
+
+void SimClient::Cancel() {
+  std::exchange(call_, nullptr)->ClientCancels();
+  End(absl::CancelledError("the client has left"));
+}
+
+void SimClient::StopReading(Micros duration) {
+  stopped_reading_ = true;
+  reads_at_ = std::max(reads_at_, sim_.queue.now() + duration);
+}
+
+void SimClient::LoseRouter() {
+  if (state_ != State::kRunning) return;
+  router_died_ = true;
+  End(absl::UnavailableError("the router is gone"));
+}
+
+void SimClient::Take(const v1::GenerateResponse& message, std::function<void()> taken) {
+  const Micros at = std::max(sim_.queue.now() + sim_.random.Between(10, 200), reads_at_);
+  auto response = std::make_shared<v1::GenerateResponse>(message);
+  sim_.queue.At(at, [this, response, taken = std::move(taken)] {
+    if (call_ == nullptr) return;
+    taken();
+    response->has_complete() ? Complete(response->complete()) : TakeText(response->chunk());
+  });
+}
+
+void SimClient::Complete(const v1::GenerateComplete& complete) {
+  TakeText(complete);
+  Choice& choice = choices_[complete.index()];
+  if (std::exchange(choice.completed, true)) {
+    sim_.Violation("request ", index(), " completes a choice twice");
+  }
+  choice.reason = complete.finish_reason();
+  complete_ = complete;
+}
+
+// I1, I5: the next tokens of this very choice, and the right ones.
+template <typename Response>
+void SimClient::TakeText(const Response& response) {
+  if (response.index() >= choices_.size()) {
+    return sim_.Violation("request ", index(), " has no choice ", response.index());
+  }
+  Choice& choice = choices_[response.index()];
+  choice.text += response.text();
+  choice.ids.insert(choice.ids.end(), response.token_ids().begin(), response.token_ids().end());
+  if (choice.ids.size() > choice.expected_ids.size() ||
+      !std::equal(choice.ids.begin(), choice.ids.end(), choice.expected_ids.begin())) {
+    sim_.Violation("request ", index(), ": a wrong token at output ", choice.ids.size());
+  }
+  if (choice.text.size() > choice.expected_text.size() ||
+      choice.expected_text.compare(0, choice.text.size(), choice.text) != 0) {
+    sim_.Violation("request ", index(), ": a wrong text");
+  }
+}
+
+void SimClient::CheckComplete() {
+  uint32_t expected_tokens = 0;
+  for (const Choice& choice : choices_) {
+    if (!choice.completed) sim_.Violation("request ", index(), " ends OK without a complete");
+    if (choice.ids != choice.expected_ids || choice.text != choice.expected_text) {
+      sim_.Violation("request ", index(), " lacks tokens");
+    }
+    if (choice.reason != choice.expected_reason) {
+      sim_.Violation("request ", index(), " ends for another reason");
+    }
+    expected_tokens += choice.expected_tokens;
+  }
+  const v1::Usage& usage = complete_.usage();
+  if (usage.prompt_tokens() != request_.right->prompt.size() ||
+      usage.completion_tokens() != expected_tokens) {
+    sim_.Violation("request ", index(), " counts ", usage.completion_tokens(), " tokens, not ",
+                   expected_tokens);
+  }
+  if (!complete_.timings().exact()) sim_.Violation("request ", index(), " is not exact");
+  sim_.coverage.attempts += complete_.timings().attempts();
+}
+
+void SimClient::End(const absl::Status& status) {
+  if (state_ == State::kEnded) return sim_.Violation("request ", index(), " ends twice");
+  state_ = State::kEnded;
+  ended_ = sim_.queue.now();
+  status_ = status;
+  ++ends_;
+  const std::string reason = ErrorReason(status);
+  sim_.Trace(71, static_cast<uint64_t>(index()), static_cast<uint64_t>(status.code()));
+  ++sim_.coverage.outcomes[absl::StrCat(absl::StatusCodeToString(status.code()),
+                                        reason.empty() ? "" : " ", reason)];
+  const Micros took = ended_ - received_;
+  sim_.coverage.longest_gentle =
+      std::max(sim_.coverage.longest_gentle, sim_.plan.gentle ? took : 0);
+  if (request_.must_succeed && took > kGentleTime) {
+    sim_.Violation("request ", index(), " takes ", took, " us, in ", complete_.timings().attempts(),
+                   " attempts: ", complete_.timings().ShortDebugString());
+  }
+  if (status.ok()) return CheckComplete();
+  CheckFailure();
+}
+
+// A request fails for reasons that the client can be told, and none of them comes early.
+void SimClient::CheckFailure() const {
+  const auto wrong = [this](const char* what) {
+    sim_.Violation("request ", index(), " fails ", what, ": ", status_.ToString());
+  };
+  if (request_.must_succeed) return wrong("though all is well");
+  const Micros waited = ended_ - received_;
+  const std::string reason = ErrorReason(status_);
+  switch (status_.code()) {
+    case absl::StatusCode::kCancelled:
+      return;
+    case absl::StatusCode::kDeadlineExceeded:
+      if (ended_ < request_.deadline) wrong("before its deadline");
+      return;
+    case absl::StatusCode::kResourceExhausted:
+      if (reason == kReasonQueueFull || reason == kReasonQueueTime) return;
+      if (reason == "CLIENT_STALLED" && stopped_reading_) return;
+      break;
+    case absl::StatusCode::kInternal:
+      // Four deaths in a row may meet one request at one place by chance.
+      if (reason != kReasonPoisonRequest || (request_.right->kills == 0 && sim_.deaths < 4)) {
+        wrong("by mistake");
+      }
+      return;
+    case absl::StatusCode::kFailedPrecondition:
+      if (reason != kReasonModelMismatch) return wrong("for no good reason");
+      break;
+    case absl::StatusCode::kUnavailable:
+      if (router_died_ || (reason == kReasonDraining && ErrorStage(status_).empty())) return;
+      if (reason == kReasonNoReadyWorker && waited >= kGrace) return;
+      break;
+    default:
+      return wrong("for no good reason");
+  }
+  if (waited < kPatience) wrong("before its patience is at an end");
+}
+
+}  // namespace baton
