@@ -9,6 +9,7 @@
 
 #include "common/base/address.h"
 #include "common/base/status_macros.h"
+#include "common/net/compression.h"
 #include "common/rpc/duration.h"
 #include "common/rpc/limits.h"
 
@@ -58,6 +59,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(absl::string_view add
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
+  for (const auto& [name, value] : kNoCompression) arguments.SetInt(name, value);
   const bool bulk = purpose == ChannelPurpose::kBulk;
   if (purpose != ChannelPurpose::kClient) SetBetweenParts(bulk, arguments);
   if (bulk) SetBulk(arguments);

@@ -25,6 +25,7 @@
 #include "common/base/failpoint.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/net/compression.h"
 #include "common/net/metrics_server.h"
 #include "common/net/reflection.h"
 #include "common/rpc/duration.h"
@@ -73,6 +74,7 @@ void LogFromProtobuf(google::protobuf::LogLevel /*level*/, const char* file, int
 void SetConnectionArguments(const ServerProcess::Options& options, grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.SetMaxSendMessageSize(kMaxMessageBytes);
+  for (const auto& [name, value] : kNoCompression) builder.AddChannelArgument(name, value);
   // If two processes could share a port, each would get half of the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,

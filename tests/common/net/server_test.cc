@@ -3,6 +3,8 @@
 #include <httplib.h>
 
 #include <chrono>
+#include <fstream>
+#include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -11,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "grpc/reflection/v1/reflection.pb.h"
+#include "grpcpp/create_channel.h"
 #include "gtest/gtest.h"
 
 #include "common/base/address.h"
@@ -268,6 +271,41 @@ TEST(ServerProcess, TheFirstSignalDrainsTheSecondEnds) {
   EXPECT_EQ(kill(busy.pid(), 0), 0) << "a stream runs, so it waits";
   busy.Signal(SIGTERM);
   EXPECT_EQ(busy.Wait(), 128 + SIGTERM);
+}
+
+// The most memory that the process has had so far.
+int64_t PeakMemoryBytes(pid_t pid) {
+  std::ifstream status(absl::StrCat("/proc/", pid, "/status"));
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::stoll(line.substr(6)) << 10;
+  }
+  return 0;
+}
+
+TEST(ServerProcess, ACompressedRequestIsRefusedBeforeItGrows) {
+  constexpr size_t kUnpackedBytes = 64 << 20;
+  constexpr int64_t kMayCostBytes = 8 << 20;
+  TestProcess server(TestServer({"--listen=127.0.0.1:0"}));
+  // A peer with gRPC's own settings: Baton's channels would not compress.
+  const auto stub = v1::GenerationService::NewStub(
+      grpc::CreateChannel(Addresses(server)[0], grpc::InsecureChannelCredentials()));
+  const auto tokenize = [&](grpc_compression_algorithm algorithm, size_t bytes) {
+    grpc::ClientContext context;
+    SetDeadline(context);
+    context.set_compression_algorithm(algorithm);
+    v1::TokenizeRequest request;
+    request.set_text(std::string(bytes, 'x'));
+    v1::TokenizeResponse response;
+    return FromGrpcStatus(stub->Tokenize(&context, request, &response));
+  };
+  ASSERT_TRUE(tokenize(GRPC_COMPRESS_NONE, 1000).ok());
+  const int64_t before = PeakMemoryBytes(server.pid());
+  ASSERT_GT(before, 0);
+  for (const auto algorithm : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
+    EXPECT_EQ(tokenize(algorithm, kUnpackedBytes).code(), absl::StatusCode::kUnimplemented);
+  }
+  EXPECT_LE(PeakMemoryBytes(server.pid()) - before, kMayCostBytes);
+  EXPECT_TRUE(tokenize(GRPC_COMPRESS_NONE, 1000).ok()) << "the connection goes on";
 }
 
 // Without keepalive pings both calls would last until their deadline.
