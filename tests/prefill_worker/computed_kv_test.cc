@@ -7,7 +7,7 @@
 namespace baton {
 namespace {
 
-constexpr KvLayout kLayout = {.layers = 3, .kv_heads = 1, .head_dim = 4, .block_size = 16};
+constexpr KvLayout kSmallLayout = {.layers = 3, .kv_heads = 1, .head_dim = 4, .block_size = 16};
 constexpr size_t kTokenBytes = 16;
 constexpr size_t kPageBytes = 16 * kTokenBytes;
 
@@ -21,7 +21,7 @@ SendEvent::LayerReady Ready(int layer, TokenRange tokens) {
 }
 
 TEST(ComputedKv, ALayerThatIsTooLargeGoesPageByPage) {
-  ComputedKv kv(kLayout, 50, kTokenBytes, 0);
+  ComputedKv kv(kSmallLayout, 50, kTokenBytes, 0);
   kv.Add(Ready(1, {0, 50}));
   std::vector<LayerTokens> sent;
   while (const auto piece = kv.Next(kPageBytes)) {
@@ -37,7 +37,7 @@ TEST(ComputedKv, ALayerThatIsTooLargeGoesPageByPage) {
 }
 
 TEST(ComputedKv, SmallLayersWaitForEachOtherUntilTheLastOrAFlush) {
-  ComputedKv kv(kLayout, 16, kTokenBytes, 10 * kPageBytes);
+  ComputedKv kv(kSmallLayout, 16, kTokenBytes, 10 * kPageBytes);
   kv.Add(Ready(0, {0, 16}));
   EXPECT_FALSE(kv.Next(100 * kPageBytes).has_value()) << "more layers come";
   kv.Add(Ready(1, {0, 16}));
@@ -53,7 +53,7 @@ TEST(ComputedKv, SmallLayersWaitForEachOtherUntilTheLastOrAFlush) {
 }
 
 TEST(ComputedKv, WhatTheReceiverHoldsIsNotSent) {
-  ComputedKv kv(kLayout, 64, kTokenBytes, 0);
+  ComputedKv kv(kSmallLayout, 64, kTokenBytes, 0);
   kv.Add(Ready(0, {0, 16}));
   kv.Add(Ready(0, {16, 64}));
   kv.SetStart(32);
@@ -63,7 +63,7 @@ TEST(ComputedKv, WhatTheReceiverHoldsIsNotSent) {
 }
 
 TEST(ComputedKv, AMessageHasTheCrcsOfItsPagesByLayer) {
-  ComputedKv kv(kLayout, 64, kTokenBytes, 0);
+  ComputedKv kv(kSmallLayout, 64, kTokenBytes, 0);
   for (int layer = 0; layer < 3; ++layer) kv.Add(Ready(layer, {16, 48}));
   internal::v1::KvDataHeader header;
   kv.Describe({.first = {1, {16, 48}}, .layers = 2}, header);

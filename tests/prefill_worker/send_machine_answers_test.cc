@@ -13,8 +13,6 @@ using internal::v1::PushRefused;
 using internal::v1::PushRequest;
 using internal::v1::PushResponse;
 
-constexpr uint64_t kWindow = uint64_t{1} << 20;
-
 class SenderAnswersTest : public SendMachineTest {
  protected:
   void SendFive() {

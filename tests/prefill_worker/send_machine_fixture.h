@@ -13,6 +13,7 @@
 namespace baton {
 
 inline constexpr int kTokens = 150;
+inline constexpr uint64_t kWindow = uint64_t{1} << 20;  // bytes that a receiver takes
 
 class SendMachineTest : public ::testing::Test {
  protected:

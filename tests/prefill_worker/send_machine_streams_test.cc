@@ -16,8 +16,6 @@ using internal::v1::PushRefused;
 using internal::v1::PushRequest;
 using internal::v1::PushResponse;
 
-constexpr uint64_t kWindow = uint64_t{1} << 20;
-
 class SenderStreamsTest : public SendMachineTest {
  protected:
   // Five messages in flight: 1 and 4, 2 and 5, 3. All are of 1024 bytes but the last, of 704.

@@ -14,7 +14,7 @@ TransferSample Sample(double gb_s, double cpu_s_per_gb) {
   return {.bytes = 2'000'000'000, .seconds = 2 / gb_s, .cpu_seconds = 2 * cpu_s_per_gb};
 }
 
-TransferReport MakeReport() {
+TransferReport MakeTransferReport() {
   return {.cpu = "CPU",
           .shape = "llama-3.1-8b",
           .bytes = size_t{512} << 20,
@@ -58,7 +58,7 @@ TEST(CheckShare, ComparesOnlyPairsThatWereTakenTogether) {
 }
 
 TEST(FormatJson, HasExactlyTheAgreedFields) {
-  const auto json = nlohmann::ordered_json::parse(FormatJson(MakeReport()));
+  const auto json = nlohmann::ordered_json::parse(FormatJson(MakeTransferReport()));
   std::vector<std::string> names;
   for (const auto& [name, value] : json.items()) names.push_back(name);
   EXPECT_EQ(names, (std::vector<std::string>{"grpc_gb_s", "socket_gb_s", "socket_best_gb_s",
@@ -82,14 +82,14 @@ TEST(FormatJson, HasExactlyTheAgreedFields) {
 }
 
 TEST(FormatJson, TellsNoShareOfTheChecksThatWasNotMeasured) {
-  TransferReport report = MakeReport();
+  TransferReport report = MakeTransferReport();
   report.crc_share.reset();
   EXPECT_FALSE(nlohmann::json::parse(FormatJson(report)).contains("crc_share"));
   EXPECT_EQ(FormatTable(report).find("CRC"), std::string::npos);
 }
 
 TEST(FormatTable, HasALineForEachWay) {
-  const std::string table = FormatTable(MakeReport());
+  const std::string table = FormatTable(MakeTransferReport());
   for (const char* part : {"512.0 MiB", "llama-3.1-8b", "| push, checked ", "4.00 |", "0.80 |",
                            "| protobuf bytes field ", "| socket, calls of 2 MiB ", "5.0 %"}) {
     EXPECT_NE(table.find(part), std::string::npos) << part << "\n" << table;

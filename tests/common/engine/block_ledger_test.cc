@@ -15,7 +15,7 @@ using Mode = SequenceRequest::Mode;
 using State = Sequence::State;
 using testing::ElementsAre;
 
-constexpr int kBlockSize = 16;
+constexpr int kLedgerBlock = 16;
 
 class BlockLedgerTest : public testing::Test {
  protected:
@@ -40,9 +40,9 @@ class BlockLedgerTest : public testing::Test {
   }
 
   BlockPool pool_{12};
-  PrefixCache cache_{"model", kBlockSize, pool_};
+  PrefixCache cache_{"model", kLedgerBlock, pool_};
   StepsInFlight steps_;
-  BlockLedger ledger_{{.block_size = kBlockSize}, pool_, &cache_, steps_};
+  BlockLedger ledger_{{.block_size = kLedgerBlock}, pool_, &cache_, steps_};
   SequenceId next_id_ = 1;
 };
 

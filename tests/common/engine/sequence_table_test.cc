@@ -16,7 +16,7 @@ using State = Sequence::State;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr int kBlockSize = 16;
+constexpr int kTableBlock = 16;
 
 class SequenceTableTest : public testing::Test {
  protected:
@@ -45,7 +45,7 @@ class SequenceTableTest : public testing::Test {
 
   BlockPool pool_{12};
   StepsInFlight steps_;
-  BlockLedger ledger_{{.block_size = kBlockSize}, pool_, nullptr, steps_};
+  BlockLedger ledger_{{.block_size = kTableBlock}, pool_, nullptr, steps_};
   SequenceTable table_{1000, ledger_, steps_};
 };
 

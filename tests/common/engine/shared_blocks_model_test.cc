@@ -22,7 +22,7 @@ using Mode = SequenceRequest::Mode;
 using State = Sequence::State;
 using Node = int64_t;  // a salt and a sequence of tokens; 0: none
 
-constexpr int kBlockSize = 32;
+constexpr int kModelBlockSize = 32;
 constexpr int kPage = 16;
 constexpr absl::Duration kLifetime = absl::Seconds(20);
 constexpr Node kGarbage = -1;             // nothing that anybody may read
@@ -43,12 +43,13 @@ class Model {
         blocks_(8 + Random(16)),
         most_alive_(static_cast<size_t>(2 + Random(14))),
         pool_(blocks_),
-        cache_("model", kBlockSize, pool_, collisions ? WeakHash : ChainHash),
-        ledger_({.block_size = kBlockSize, .retained = {.lifetime = kLifetime, .max_prefixes = 3}},
-                pool_, &cache_, steps_),
+        cache_("model", kModelBlockSize, pool_, collisions ? WeakHash : ChainHash),
+        ledger_(
+            {.block_size = kModelBlockSize, .retained = {.lifetime = kLifetime, .max_prefixes = 3}},
+            pool_, &cache_, steps_),
         sequences_(/*max_model_len=*/1 << 30, ledger_, steps_),
         scheduler_(/*max_num_seqs=*/1 + Random(6), sequences_, ledger_),
-        content_(static_cast<size_t>(blocks_), std::vector<Node>(kBlockSize)) {
+        content_(static_cast<size_t>(blocks_), std::vector<Node>(kModelBlockSize)) {
     for (std::vector<int32_t>& text : texts_) {
       for (int i = 0; i < 400; ++i) text.push_back(Random(3));
     }
@@ -158,7 +159,7 @@ class Model {
 
   void Add(const std::string& resume_key) {
     SequenceRequest request;
-    const int most = blocks_ * kBlockSize;
+    const int most = blocks_ * kModelBlockSize;
     request.mode = static_cast<Mode>(Random(3));
     if (!resume_key.empty()) request.mode = Chance(3) ? Mode::kLocal : Mode::kReceive;
     request.token_ids = RandomTokens(1 + Random(std::min(most - 1, 150)));
@@ -201,7 +202,7 @@ class Model {
     const std::vector<int32_t> found =
         shadow.foreign ? std::vector<int32_t>()
                        : cache_.Find(sequence.tokens.ids, sequence.request.cache_salt);
-    const int shared = static_cast<int>(found.size()) * kBlockSize;
+    const int shared = static_cast<int>(found.size()) * kModelBlockSize;
     sequences_.OpenReceive(sequence, shadow.foreign ? "foreign" : "");
     const int held = sequence.kv.cached_tokens;
     ASSERT_EQ(held % kPage, 0);
@@ -239,7 +240,7 @@ class Model {
     ASSERT_TRUE(std::equal(sequence.tokens.ids.begin(), sequence.tokens.ids.begin() + held,
                            left->second.tokens.begin()));
     resumed_tokens_ += held;
-    if (held % kBlockSize != 0) ++resumed_in_a_block_;
+    if (held % kModelBlockSize != 0) ++resumed_in_a_block_;
   }
 
   // Some pages more, and a part of one that nobody may use.
@@ -285,14 +286,14 @@ class Model {
   }
 
   Node& At(const Sequence& sequence, int token) {
-    const int32_t block = sequence.blocks.table[static_cast<size_t>(token / kBlockSize)];
-    return content_[static_cast<size_t>(block)][static_cast<size_t>(token % kBlockSize)];
+    const int32_t block = sequence.blocks.table[static_cast<size_t>(token / kModelBlockSize)];
+    return content_[static_cast<size_t>(block)][static_cast<size_t>(token % kModelBlockSize)];
   }
 
   void Write(const Sequence& sequence, int first, int end, Node mark) {
     const Shadow& shadow = shadows_.at(sequence.id);
     for (int token = first; token < end; ++token) {
-      const int32_t block = sequence.blocks.table[static_cast<size_t>(token / kBlockSize)];
+      const int32_t block = sequence.blocks.table[static_cast<size_t>(token / kModelBlockSize)];
       ASSERT_EQ(pool_.reference_count(block), 1) << "writes where others read";
       At(sequence, token) = shadow.nodes[static_cast<size_t>(token)] + mark;
     }
@@ -344,8 +345,8 @@ class Model {
     if (fails) {
       ++failed_;
       ledger_.ForgetBlocks(sequence);
-      for (size_t end = kBlockSize; end <= shadow.nodes.size(); end += kBlockSize) {
-        Forget(shadow.nodes[end - 1], sequence.blocks.table[end / kBlockSize - 1]);
+      for (size_t end = kModelBlockSize; end <= shadow.nodes.size(); end += kModelBlockSize) {
+        Forget(shadow.nodes[end - 1], sequence.blocks.table[end / kModelBlockSize - 1]);
       }
     }
     if (sequence.request.mode == Mode::kPrefillOnly) return sequences_.Hold(sequence);
@@ -364,13 +365,13 @@ class Model {
 
   void Enter(const Sequence& sequence, int first_token) {
     const std::vector<Node>& nodes = shadows_.at(sequence.id).nodes;
-    for (int end = (first_token / kBlockSize + 1) * kBlockSize; end <= sequence.kv.computed_tokens;
-         end += kBlockSize) {
-      const auto index = static_cast<size_t>(end / kBlockSize) - 1;
+    for (int end = (first_token / kModelBlockSize + 1) * kModelBlockSize;
+         end <= sequence.kv.computed_tokens; end += kModelBlockSize) {
+      const auto index = static_cast<size_t>(end / kModelBlockSize) - 1;
       const auto node_at = [&](int token) { return nodes[static_cast<size_t>(token)]; };
       const int32_t block = sequence.blocks.table[index];
-      if (end > kBlockSize) {
-        const Node before = node_at(end - 1 - kBlockSize);
+      if (end > kModelBlockSize) {
+        const Node before = node_at(end - 1 - kModelBlockSize);
         if (!IsHeld(before) || held_.at(before).id != sequence.blocks.table[index - 1]) return;
       }
       // Either it uses what was held, or what it computed is held now.
@@ -392,14 +393,16 @@ class Model {
     const std::string salt = Chance(4) ? "salt" : "";
     const std::vector<Node> nodes = NodesOf(tokens, salt);
     const std::vector<int32_t> found = cache_.Find(tokens, salt);
-    ASSERT_TRUE(found.size() * kBlockSize < tokens.size()) << "the last token is cached";
-    for (size_t i = 0; i < found.size() * kBlockSize; ++i) {
-      ASSERT_EQ(content_[static_cast<size_t>(found[i / kBlockSize])][i % kBlockSize], nodes[i])
+    ASSERT_TRUE(found.size() * kModelBlockSize < tokens.size()) << "the last token is cached";
+    for (size_t i = 0; i < found.size() * kModelBlockSize; ++i) {
+      ASSERT_EQ(content_[static_cast<size_t>(found[i / kModelBlockSize])][i % kModelBlockSize],
+                nodes[i])
           << "finds the KV of other tokens";
     }
     if (collisions_) return;
     std::vector<int32_t> expected;
-    for (size_t end = kBlockSize; end < nodes.size() && IsHeld(nodes[end - 1]); end += kBlockSize) {
+    for (size_t end = kModelBlockSize; end < nodes.size() && IsHeld(nodes[end - 1]);
+         end += kModelBlockSize) {
       expected.push_back(held_.at(nodes[end - 1]).id);
     }
     ASSERT_EQ(found, expected);
@@ -434,7 +437,7 @@ class Model {
     if (collisions_) return;
     for (const auto& [node, held] : held_) {
       Node before = node;
-      for (int i = 0; i < kBlockSize; ++i) before = Parent(before);
+      for (int i = 0; i < kModelBlockSize; ++i) before = Parent(before);
       const bool begins = Parent(before) == 0;
       ASSERT_TRUE(begins || held_.contains(before)) << "evicted before what continues it";
     }

@@ -14,7 +14,7 @@ using Block = BlockPool::Block;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr int kBlockSize = 4;
+constexpr int kSmallBlock = 4;
 
 Hash128 EverythingCollides(const Hash128&, absl::string_view) { return {}; }
 
@@ -22,12 +22,12 @@ class PrefixCacheTest : public testing::Test {
  protected:
   void Make(int blocks, PrefixHashFunction hash = ChainHash) {
     pool_ = std::make_unique<BlockPool>(blocks);
-    cache_ = std::make_unique<PrefixCache>("model", kBlockSize, *pool_, hash);
+    cache_ = std::make_unique<PrefixCache>("model", kSmallBlock, *pool_, hash);
   }
   // Blocks for whole blocks of `tokens`, computed, entered and still used.
   std::vector<Block> Compute(const std::vector<int32_t>& tokens, const std::string& salt = "") {
     std::vector<Block> blocks;
-    while ((blocks.size() + 1) * kBlockSize <= tokens.size()) {
+    while ((blocks.size() + 1) * kSmallBlock <= tokens.size()) {
       blocks.push_back(*pool_->TryAllocate());
       blocks.back() = cache_->Insert(tokens, salt, blocks, blocks.size() - 1);
     }

@@ -18,7 +18,7 @@ constexpr uint32_t kF32 = 0;
 constexpr uint32_t kF16 = 1;
 constexpr uint32_t kQ8_0 = 8;
 
-ModelConfig Config() {
+ModelConfig LlamaConfig() {
   ModelConfig config;
   config.layers = 2;
   config.width = 8;
@@ -41,7 +41,7 @@ void Add(GgufBuilder& builder, const std::string& name, std::vector<uint64_t> di
   builder.TensorWithData(name, std::move(dims), kF32, Floats(std::vector<float>(count, 1.0f)));
 }
 
-// A file with every tensor that a llama of Config() needs.
+// A file with every tensor that a llama of LlamaConfig() needs.
 GgufBuilder Whole() {
   GgufBuilder builder;
   Add(builder, "token_embd.weight", {8, 10});
@@ -65,7 +65,7 @@ class WeightsTest : public testing::Test {
   absl::StatusOr<ModelWeights> Load(const GgufBuilder& builder) {
     const auto file = GgufFile::Parse(builder.Build(), "m.gguf");
     if (!file.ok()) return file.status();
-    return ModelWeights::Load(*file, Config(), *backend_,
+    return ModelWeights::Load(*file, LlamaConfig(), *backend_,
                               [this](double done) { progress_.push_back(done); });
   }
   std::string ErrorOf(const GgufBuilder& builder) {
@@ -149,7 +149,7 @@ TEST_F(WeightsTest, VectorsOfEveryFloatTypeAreWidenedAndOthersAreRefused) {
   builder = Whole();
   builder.tensors[1].type = kF16;  // a norm: fewer bytes than were there
   EXPECT_TRUE(Load(builder).ok());
-  ModelConfig wide = Config();
+  ModelConfig wide = LlamaConfig();
   wide.rope_dim = 64;
   GgufBuilder quantised = Whole();
   quantised.TensorWithData("rope_freqs.weight", {32}, kQ8_0, std::string(34, '\0'));

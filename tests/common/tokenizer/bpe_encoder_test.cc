@@ -44,7 +44,7 @@ Model RandomModel(std::mt19937& random) {
 }
 
 // BPE by its definition: the leftmost pair of the lowest rank merges until no pair has a merge.
-std::vector<int32_t> Naive(const Model& model, const std::string& piece) {
+std::vector<int32_t> NaiveEncode(const Model& model, const std::string& piece) {
   std::vector<int32_t> ids;
   for (const char byte : piece) ids.push_back(model.byte_ids[static_cast<uint8_t>(byte)]);
   std::erase(ids, BpeEncoder::kNoToken);
@@ -74,7 +74,7 @@ TEST(BpeEncoder, MergesAsTheDefinitionSays) {
     std::vector<int32_t> ids;
     const std::optional<size_t> left_out =
         BpeEncoder(model.byte_ids, model.merges).Encode(piece, scratch, ids);
-    ASSERT_EQ(ids, Naive(model, piece)) << piece;
+    ASSERT_EQ(ids, NaiveEncode(model, piece)) << piece;
     ASSERT_EQ(left_out.value_or(std::string::npos), piece.find('c')) << piece;
   }
 }

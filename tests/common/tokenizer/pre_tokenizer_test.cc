@@ -37,7 +37,7 @@ std::string Joined(const std::vector<std::string>& pieces) {
 }
 
 // Random text of characters, and of invalid bytes, at which the expressions split differently.
-std::string RandomText(std::mt19937& random, bool well_formed) {
+std::string MixedText(std::mt19937& random, bool well_formed) {
   static const std::vector<std::string> kParts = {" ",
                                                   " ",
                                                   "  ",
@@ -104,7 +104,7 @@ TEST(PreTokenizer, LosesNoByteAndEmitsNoEmptyPieceWhateverTheBytes) {
   for (const char* name : kNames) {
     const PreTokenizer pre_tokenizer = Make(name);
     for (int round = 0; round < 10'000; ++round) {
-      const std::string text = RandomText(random, false);
+      const std::string text = MixedText(random, false);
       const std::vector<std::string> pieces = Pieces(pre_tokenizer, text);
       ASSERT_EQ(Joined(pieces), text) << name;
       ASSERT_THAT(pieces, testing::Not(testing::Contains(""))) << name;
@@ -118,7 +118,7 @@ TEST(PreTokenizer, InterpreterAndJitCutAlike) {
     const PreTokenizer jit = Make(name);
     const PreTokenizer interpreter = Make(name, {.use_jit = false});
     for (int round = 0; round < 10'000; ++round) {
-      const std::string text = RandomText(random, round % 2 == 0);
+      const std::string text = MixedText(random, round % 2 == 0);
       ASSERT_EQ(Pieces(jit, text), Pieces(interpreter, text)) << name << ": " << text;
     }
   }
@@ -132,7 +132,7 @@ TEST(PreTokenizer, DigitsApartEqualsItsDefinitionInTwoSteps) {
   const PreTokenizer gpt2 = Make("gpt-2");
   const std::vector<std::string> numbers = {"1", "2", "3", "٣", "½"};
   for (int round = 0; round < 20'000; ++round) {
-    const std::string text = RandomText(random, true);
+    const std::string text = MixedText(random, true);
     std::vector<std::string> expected;
     std::string between;
     const auto flush = [&] {
@@ -219,7 +219,7 @@ TEST(PreTokenizer, AMatchLimitThatIsReachedLosesNoText) {
       const PreTokenizer limited = Make(name, {.use_jit = use_jit, .match_limit = 1});
       int reached = 0;
       for (int round = 0; round < 2'000; ++round) {
-        const std::string text = RandomText(random, false);
+        const std::string text = MixedText(random, false);
         const std::vector<std::string> pieces = Pieces(limited, text);
         ASSERT_EQ(Joined(pieces), text) << name;
         reached += pieces != Pieces(unlimited, text);

@@ -36,7 +36,7 @@ Expected Naive(const std::string& text, size_t passed, const std::vector<std::st
   return {text, std::nullopt, text.size()};
 }
 
-std::string RandomText(std::mt19937& random, size_t max_size) {
+std::string RandomLetters(std::mt19937& random, size_t max_size) {
   std::string text(random() % (max_size + 1), '\0');
   for (char& byte : text) byte = "ab"[random() % 2];
   return text;
@@ -46,9 +46,9 @@ TEST(StopMatcher, AnyChunkingGivesTheNaiveResultAndLeaksNothing) {
   std::mt19937 random(1);
   int matches = 0;
   for (int round = 0; round < 200'000; ++round) {
-    const std::string text = RandomText(random, 20);
+    const std::string text = RandomLetters(random, 20);
     std::vector<std::string> stops(random() % 4);
-    for (std::string& stop : stops) stop = RandomText(random, 6);
+    for (std::string& stop : stops) stop = RandomLetters(random, 6);
     const bool include = random() % 2 == 0;
     const size_t passed = random() % 2 == 0 ? 0 : random() % (text.size() + 1);
     const Expected expected = Naive(text, passed, stops, include);

@@ -14,7 +14,7 @@ namespace {
 
 using Role = ReadyWorkers::Role;
 
-const WorkerNeeds kNeeds{.decode = true, .prompt_tokens = 50, .max_total_tokens = 60};
+const WorkerNeeds kTypicalNeeds{.decode = true, .prompt_tokens = 50, .max_total_tokens = 60};
 
 class ReadyWorkersTest : public testing::Test {
  protected:
@@ -42,7 +42,7 @@ class ReadyWorkersTest : public testing::Test {
 TEST_F(ReadyWorkersTest, FewWorkersAreAllCandidates) {
   for (uint64_t id = 1; id <= 3; ++id) Add(Role::kPrefill, id);
   for (uint64_t id = 11; id <= 18; ++id) Add(Role::kDecode, id);
-  const auto candidates = ready_.Choose(kNeeds, {}, {}, 7);
+  const auto candidates = ready_.Choose(kTypicalNeeds, {}, {}, 7);
   EXPECT_EQ(Ids(candidates.prefill), (std::set<uint64_t>{1, 2, 3}));
   EXPECT_EQ(Ids(candidates.decode).size(), 8u);
 }
@@ -51,7 +51,7 @@ TEST_F(ReadyWorkersTest, OfManyAFewAreDrawnAndOverTheTurnsAll) {
   for (uint64_t id = 1; id <= 1000; ++id) Add(id % 2 == 0 ? Role::kPrefill : Role::kDecode, id);
   std::set<uint64_t> seen;
   for (uint64_t turn = 0; turn < 2000; ++turn) {
-    const auto candidates = ready_.Choose(kNeeds, {}, {}, turn);
+    const auto candidates = ready_.Choose(kTypicalNeeds, {}, {}, turn);
     EXPECT_LE(candidates.prefill.size(), ReadyWorkers::kCandidates);
     EXPECT_GE(candidates.prefill.size(), 2u);
     for (const uint64_t id : Ids(candidates.prefill)) seen.insert(id);
@@ -67,8 +67,8 @@ TEST_F(ReadyWorkersTest, ThoseWithRoomAreFoundAmongManyThatHaveNone) {
     Add(Role::kDecode, 1000 + id).takes_requests = false;
     ready_.Changed(1000 + id);
   }
-  EXPECT_EQ(Place(kNeeds, ready_.Choose(kNeeds, {}, {}, 1).prefill,
-                  ready_.Choose(kNeeds, {}, {}, 1).decode, {}, 1)
+  EXPECT_EQ(Place(kTypicalNeeds, ready_.Choose(kTypicalNeeds, {}, {}, 1).prefill,
+                  ready_.Choose(kTypicalNeeds, {}, {}, 1).decode, {}, 1)
                 .outcome,
             Placement::Outcome::kWait);
   EXPECT_FALSE(ready_.has_room());
@@ -78,7 +78,7 @@ TEST_F(ReadyWorkersTest, ThoseWithRoomAreFoundAmongManyThatHaveNone) {
   ready_.Changed(1078);
   EXPECT_TRUE(ready_.has_room());
   for (uint64_t turn = 0; turn < 10; ++turn) {
-    const auto candidates = ready_.Choose(kNeeds, {}, {}, turn);
+    const auto candidates = ready_.Choose(kTypicalNeeds, {}, {}, turn);
     EXPECT_EQ(Ids(candidates.prefill), std::set<uint64_t>{77});
     EXPECT_EQ(Ids(candidates.decode), std::set<uint64_t>{1078});
   }
@@ -92,7 +92,7 @@ TEST_F(ReadyWorkersTest, ThoseThatHoldMostOfThePromptAndThePreferredAreCandidate
   }
   held[441].tokens = 64;                               // worker 442
   held.push_back({.worker_id = 9999, .tokens = 640});  // gone meanwhile
-  WorkerNeeds needs = kNeeds;
+  WorkerNeeds needs = kTypicalNeeds;
   needs.prefer_decode = 333;
   const auto candidates = ready_.Choose(needs, held, {}, 5);
   const auto cached = [&](uint64_t id) {
@@ -118,8 +118,9 @@ TEST_F(ReadyWorkersTest, RoundRobinGivesEachItsTurn) {
   const PlacementOptions options{.policy = PlacementPolicy::kRoundRobin};
   std::map<uint64_t, int> given;
   for (uint64_t turn = 0; turn < 300; ++turn) {
-    const auto candidates = ready_.Choose(kNeeds, {}, options, turn);
-    const Placement placement = Place(kNeeds, candidates.prefill, candidates.decode, options, turn);
+    const auto candidates = ready_.Choose(kTypicalNeeds, {}, options, turn);
+    const Placement placement =
+        Place(kTypicalNeeds, candidates.prefill, candidates.decode, options, turn);
     ++given[candidates.prefill[*placement.prefill].id];
     ++given[candidates.decode[*placement.decode].id];
   }

@@ -10,28 +10,28 @@ using Verdict = AttemptHistory::Verdict;
 
 constexpr absl::Duration kPatience = absl::Seconds(30);
 
-Place Decoding(size_t output_index) {
+Place AtOutput(size_t output_index) {
   return {.phase = Place::Phase::kDecode, .output_index = output_index};
 }
 
 TEST(AttemptHistory, ARequestThatKillsItsWorkersAtOnePlaceRunsAloneAndThenNoMore) {
   AttemptHistory history(kPatience);
   const absl::Time now = absl::UnixEpoch();
-  EXPECT_EQ(history.Broke(Decoding(5), false, now), Verdict::kResume);
+  EXPECT_EQ(history.Broke(AtOutput(5), false, now), Verdict::kResume);
   EXPECT_FALSE(history.isolate());
-  EXPECT_EQ(history.Broke(Decoding(5), false, now), Verdict::kResume);
+  EXPECT_EQ(history.Broke(AtOutput(5), false, now), Verdict::kResume);
   EXPECT_TRUE(history.isolate());
   EXPECT_EQ(history.Broke(std::nullopt, false, now), Verdict::kResume) << "a refusal is no death";
   EXPECT_TRUE(history.isolate()) << "and changes nothing";
-  EXPECT_EQ(history.Broke(Decoding(5), false, now), Verdict::kResume);
-  EXPECT_EQ(history.Broke(Decoding(5), false, now), Verdict::kPoison);
+  EXPECT_EQ(history.Broke(AtOutput(5), false, now), Verdict::kResume);
+  EXPECT_EQ(history.Broke(AtOutput(5), false, now), Verdict::kPoison);
 }
 
 TEST(AttemptHistory, DeathsElsewhereDoNotMakeItPoison) {
   AttemptHistory history(kPatience);
   absl::Time now = absl::UnixEpoch();
   for (size_t token = 0; token < 1000; ++token) {
-    ASSERT_EQ(history.Broke(Decoding(token), true, now), Verdict::kResume) << token;
+    ASSERT_EQ(history.Broke(AtOutput(token), true, now), Verdict::kResume) << token;
     ASSERT_FALSE(history.isolate()) << token;
     now += absl::Seconds(60);
   }
@@ -40,9 +40,9 @@ TEST(AttemptHistory, DeathsElsewhereDoNotMakeItPoison) {
 TEST(AttemptHistory, GettingBeyondThePlaceEndsTheIsolation) {
   AttemptHistory history(kPatience);
   const absl::Time now = absl::UnixEpoch();
-  for (int i = 0; i < 2; ++i) history.Broke(Decoding(5), false, now);
+  for (int i = 0; i < 2; ++i) history.Broke(AtOutput(5), false, now);
   EXPECT_TRUE(history.isolate());
-  history.Broke(Decoding(9), true, now);
+  history.Broke(AtOutput(9), true, now);
   EXPECT_FALSE(history.isolate());
 }
 

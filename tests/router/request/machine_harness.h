@@ -181,4 +181,21 @@ class MachineHarness {
   }
 };
 
+// What a call ends with when its worker dies.
+inline const absl::Status kKilled = absl::UnavailableError("killed");
+
+// "abc", the last token ended by max_tokens.
+inline std::vector<internal::v1::OutputToken> Abc() {
+  return {Token(0, 0), Token(1, 1), LastToken(2, 2, v1::FINISH_REASON_LENGTH)};
+}
+
+// A machine whose prefill call is open.
+inline MachineHarness Prefilling(uint32_t max_tokens = 3, std::vector<std::string> stop = {}) {
+  MachineHarness harness(MachineHarness::Spec(max_tokens, std::move(stop)));
+  harness.Choose(true, true);
+  harness.DecodeAccepts();
+  harness.PrefillStarts();
+  return harness;
+}
+
 }  // namespace baton

@@ -15,8 +15,6 @@ namespace {
 
 using internal::v1::OutputToken;
 
-const absl::Status kKilled = absl::UnavailableError("killed");
-
 RequestSpec Spec(uint32_t choices, uint32_t max_tokens, std::vector<std::string> stop = {}) {
   RequestSpec spec = MachineHarness::Spec(max_tokens, std::move(stop));
   spec.sampling.set_n(choices);
@@ -24,7 +22,7 @@ RequestSpec Spec(uint32_t choices, uint32_t max_tokens, std::vector<std::string>
 }
 
 // Up to the commit, every choice with its first token: a, b, c...
-MachineHarness Decoding(uint32_t choices, uint32_t max_tokens) {
+MachineHarness DecodingChoices(uint32_t choices, uint32_t max_tokens) {
   MachineHarness harness(Spec(choices, max_tokens));
   harness.Choose(true, true);
   harness.DecodeAccepts();
@@ -47,7 +45,7 @@ void DecodeFinishes(MachineHarness& harness, uint32_t attempt, uint32_t choice) 
 }
 
 TEST(RequestChoices, AreComputedTogetherAndDeliveredByIndex) {
-  MachineHarness harness = Decoding(3, 2);
+  MachineHarness harness = DecodingChoices(3, 2);
   const auto& sequence = harness.Last<StartPrefill>()->request.sequence();
   EXPECT_EQ(sequence.key().choice(), 0u);
   EXPECT_EQ(sequence.sampling().n(), 3u);
@@ -89,7 +87,7 @@ TEST(RequestChoices, BeginAnewTogetherBeforeAnyOfThemHasAToken) {
 }
 
 TEST(RequestChoices, GoOnAloneAfterABreakThatFollowsTheirFirstTokens) {
-  MachineHarness harness = Decoding(3, 5);
+  MachineHarness harness = DecodingChoices(3, 5);
   harness.DecodeSends({LastToken(1, 26, v1::FINISH_REASON_STOP, 1), Token(1, 8, 2)});
   harness.DecodeEnds(kKilled);
   std::vector<uint32_t> attempts;
@@ -151,7 +149,7 @@ TEST(RequestChoices, OfOneTokenEachNeedNoDecodeWorker) {
 }
 
 TEST(RequestChoices, AreEachPoisonByThemselves) {
-  MachineHarness harness = Decoding(2, 9);
+  MachineHarness harness = DecodingChoices(2, 9);
   harness.DecodeEnds(kKilled);  // once for each of them
   std::set<uint32_t> isolated;
   for (int death = 1; death < 4 && harness.terminals() == 0; ++death) {

@@ -15,8 +15,6 @@ namespace {
 
 using internal::v1::OutputToken;
 
-const absl::Status kKilled = absl::UnavailableError("killed");
-
 // One attempt's two workers, which play the right tokens from where the attempt began.
 class PlayedAttempt {
  public:

@@ -14,23 +14,10 @@ namespace {
 
 using internal::v1::OutputToken;
 
-const absl::Status kKilled = absl::UnavailableError("killed");
-
-// "abc", the last token ended by max_tokens.
-std::vector<OutputToken> Abc() {
-  return {Token(0, 0), Token(1, 1), LastToken(2, 2, v1::FINISH_REASON_LENGTH)};
-}
-
 void StartAttempt(MachineHarness& harness, const WorkersChosen& chosen) {
   harness.Feed(chosen);
   harness.DecodeAccepts();
   harness.PrefillStarts();
-}
-
-MachineHarness Prefilling(uint32_t max_tokens = 3) {
-  MachineHarness harness(MachineHarness::Spec(max_tokens));
-  StartAttempt(harness, MachineHarness::Chosen(true, true));
-  return harness;
 }
 
 MachineHarness Decoding(uint32_t max_tokens = 3) {

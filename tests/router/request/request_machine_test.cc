@@ -12,20 +12,6 @@ namespace {
 
 using internal::v1::OutputToken;
 
-// "abc", the last token ended by max_tokens.
-std::vector<OutputToken> Abc() {
-  return {Token(0, 0), Token(1, 1), LastToken(2, 2, v1::FINISH_REASON_LENGTH)};
-}
-
-// Up to the open prefill.
-MachineHarness Prefilling(uint32_t max_tokens = 3, std::vector<std::string> stop = {}) {
-  MachineHarness harness(MachineHarness::Spec(max_tokens, std::move(stop)));
-  harness.Choose(true, true);
-  harness.DecodeAccepts();
-  harness.PrefillStarts();
-  return harness;
-}
-
 TEST(RequestMachine, OpensDecodeFirstAndPrefillsOnlyWhatWasAccepted) {
   MachineHarness harness(MachineHarness::Spec(3));
   EXPECT_EQ(harness.Count<ChooseWorkers>(), 1);

@@ -9,7 +9,7 @@
 namespace baton {
 namespace {
 
-const absl::Status kKilled = absl::UnavailableError("killed");
+const absl::Status kDied = absl::UnavailableError("killed");
 const absl::Status kTransferFailed = WithErrorInfo(
     absl::UnavailableError("the push broke"), {kReasonKvTransferFailed, kStageTransfer, "p", {}});
 
@@ -42,41 +42,41 @@ TEST(Breakage, NamesTheStageAndTheWorkerThatBroke) {
   };
   Attempt opening = Taken(Attempt::Opening{});
   opening.accept_by = absl::UnixEpoch();
-  EXPECT_EQ(told(DecodeBroken(opening, kKilled)), "queue d WORKER_LOST");
-  EXPECT_EQ(told(DecodeBroken(Taken(), kKilled)), "transfer d WORKER_LOST");
-  EXPECT_EQ(told(DecodeBroken(Local(), kKilled)), "prefill d WORKER_LOST");
-  EXPECT_EQ(told(DecodeBroken(Taken(Attempt::Decoding{}), kKilled)), "decode d WORKER_LOST");
-  EXPECT_EQ(told(PrefillBroken(Taken(), false, kKilled)), "prefill p WORKER_LOST");
-  EXPECT_EQ(told(PrefillBroken(Taken(), true, kKilled)), "transfer p KV_TRANSFER_FAILED");
+  EXPECT_EQ(told(DecodeBroken(opening, kDied)), "queue d WORKER_LOST");
+  EXPECT_EQ(told(DecodeBroken(Taken(), kDied)), "transfer d WORKER_LOST");
+  EXPECT_EQ(told(DecodeBroken(Local(), kDied)), "prefill d WORKER_LOST");
+  EXPECT_EQ(told(DecodeBroken(Taken(Attempt::Decoding{}), kDied)), "decode d WORKER_LOST");
+  EXPECT_EQ(told(PrefillBroken(Taken(), false, kDied)), "prefill p WORKER_LOST");
+  EXPECT_EQ(told(PrefillBroken(Taken(), true, kDied)), "transfer p KV_TRANSFER_FAILED");
 }
 
 TEST(Breakage, IsADeathOnlyWhereAWorkerDiedThatHadBegunTheRequest) {
   Attempt waits = Taken();
   Attempt begun = Taken();
   begun.calls.computed_tokens = 700;
-  EXPECT_FALSE(PrefillBroken(waits, false, kKilled).died.has_value());
-  ASSERT_TRUE(PrefillBroken(begun, false, kKilled).died.has_value());
-  EXPECT_EQ(PrefillBroken(begun, false, kKilled).died->computed_tokens, 700u);
-  EXPECT_FALSE(PrefillBroken(begun, true, kKilled).died.has_value()) << "it had computed all";
+  EXPECT_FALSE(PrefillBroken(waits, false, kDied).died.has_value());
+  ASSERT_TRUE(PrefillBroken(begun, false, kDied).died.has_value());
+  EXPECT_EQ(PrefillBroken(begun, false, kDied).died->computed_tokens, 700u);
+  EXPECT_FALSE(PrefillBroken(begun, true, kDied).died.has_value()) << "it had computed all";
   EXPECT_FALSE(PrefillBroken(begun, false, absl::OkStatus()).died.has_value());
   EXPECT_FALSE(PrefillBroken(begun, false, kTransferFailed).died.has_value()) << "it lives";
 
-  EXPECT_FALSE(DecodeBroken(begun, kKilled).died.has_value()) << "another worker computes";
-  EXPECT_FALSE(DecodeBroken(Local(), kKilled).died.has_value());
+  EXPECT_FALSE(DecodeBroken(begun, kDied).died.has_value()) << "another worker computes";
+  EXPECT_FALSE(DecodeBroken(Local(), kDied).died.has_value());
   Attempt local = Local();
   local.calls.computed_tokens = 5;
-  EXPECT_EQ(DecodeBroken(local, kKilled).died->phase, AttemptHistory::Place::Phase::kPrefill);
-  EXPECT_EQ(DecodeBroken(Taken(Attempt::Decoding{}), kKilled).died->phase,
+  EXPECT_EQ(DecodeBroken(local, kDied).died->phase, AttemptHistory::Place::Phase::kPrefill);
+  EXPECT_EQ(DecodeBroken(Taken(Attempt::Decoding{}), kDied).died->phase,
             AttemptHistory::Place::Phase::kDecode);
 }
 
 TEST(NextNeeds, AvoidsTheWorkerThatBrokeAndPrefersTheDecodeWorkerThatLives) {
   PastAttempts past = Past();
-  const WorkerNeeds after_prefill = *Next(PrefillBroken(Taken(), false, kKilled), Taken(), past);
+  const WorkerNeeds after_prefill = *Next(PrefillBroken(Taken(), false, kDied), Taken(), past);
   EXPECT_TRUE(after_prefill.resumed);
   EXPECT_EQ(after_prefill.avoid, std::vector<uint64_t>{1});
   EXPECT_EQ(after_prefill.prefer_decode, 2u);
-  const WorkerNeeds after_decode = *Next(DecodeBroken(Taken(), kKilled), Taken(), past);
+  const WorkerNeeds after_decode = *Next(DecodeBroken(Taken(), kDied), Taken(), past);
   EXPECT_EQ(after_decode.avoid, std::vector<uint64_t>{2});
   EXPECT_EQ(after_decode.prefer_decode, 0u);
 }
@@ -134,7 +134,7 @@ TEST(NextNeeds, AnAttemptThatCameToDecodeBeginsThePatienceAnew) {
 TEST(NextNeeds, FourDeathsAtOneOutputArePoison) {
   PastAttempts past = Past();
   const Attempt decoding = Taken(Attempt::Decoding{});
-  const Breakage breakage = DecodeBroken(decoding, kKilled);
+  const Breakage breakage = DecodeBroken(decoding, kDied);
   const absl::Time now = absl::UnixEpoch();
   for (size_t output = 0; output < 3; ++output) {
     ASSERT_TRUE(NextNeeds(breakage, decoding, output, now, past).ok());
@@ -152,7 +152,7 @@ TEST(NextNeeds, FourDeathsAtOneOutputArePoison) {
 TEST(NextNeeds, ARefusalDoesNotHideTheBreakThatItFollows) {
   PastAttempts past = Past();
   const Attempt decoding = Taken(Attempt::Decoding{});
-  const Breakage broke = DecodeBroken(decoding, kKilled);
+  const Breakage broke = DecodeBroken(decoding, kDied);
   ASSERT_TRUE(Next(broke, decoding, past).ok());
   Attempt refused = Taken(Attempt::Opening{});
   refused.accept_by = absl::UnixEpoch();

@@ -19,7 +19,7 @@ constexpr int kKvHeads = 2;
 constexpr int kBlockSize = 16;
 constexpr int kRows = 7;
 
-struct Shape {
+struct RopeShape {
   int head_dim;
   int rope_dim;
   RopePairs pairs;
@@ -38,7 +38,7 @@ std::vector<float> Random(size_t size, uint32_t seed) {
 // positions 0 and 1.
 class RopeRun {
  public:
-  RopeRun(const Shape& shape, CpuIsa isa, int threads) : shape_(shape) {
+  RopeRun(const RopeShape& shape, CpuIsa isa, int threads) : shape_(shape) {
     const auto head_dim = static_cast<size_t>(shape.head_dim);
     queries_ = Random(kRows * kHeads * head_dim, 1);
     keys_ = Random(kRows * kKvHeads * head_dim, 2);
@@ -110,20 +110,20 @@ class RopeRun {
 
   const int32_t first_table_[2] = {2, 0};
   const int32_t second_table_[1] = {1};
-  Shape shape_;
+  RopeShape shape_;
   std::vector<float> queries_, keys_, values_, cosines_, sines_;
   std::vector<uint8_t> bytes_;
   KvLayerView cache_;
 };
 
 // Numbers of pairs that fill vectors and that do not, and heads of which only a part is rotated.
-const Shape kShapes[] = {
+const RopeShape kShapes[] = {
     {64, 64, RopePairs::kHalfSplit, KvType::kF32}, {64, 64, RopePairs::kInterleaved, KvType::kF32},
     {48, 34, RopePairs::kHalfSplit, KvType::kF32}, {48, 22, RopePairs::kInterleaved, KvType::kF32},
     {16, 2, RopePairs::kHalfSplit, KvType::kF32},  {16, 2, RopePairs::kInterleaved, KvType::kF32}};
 
 TEST(RotateAndAppend, IsItsDefinitionBitForBitOnEveryInstructionSet) {
-  for (const Shape& shape : kShapes) {
+  for (const RopeShape& shape : kShapes) {
     for (const CpuIsa isa : InstructionSets()) {
       const RopeRun run(shape, isa, 2);
       EXPECT_EQ(run.queries(), run.ExpectedQueries()) << CpuIsaName(isa) << ", " << shape.rope_dim;
@@ -151,7 +151,7 @@ TEST(RotateAndAppend, StoresEachRowAtItsPositionAndNothingElse) {
 
 TEST(RotateAndAppend, StoresEveryKvTypeWithTheSameBitsOnEveryInstructionSetAndThread) {
   for (const KvType dtype : kAllKvTypes) {
-    const Shape shape = {64, 64, RopePairs::kInterleaved, dtype};
+    const RopeShape shape = {64, 64, RopePairs::kInterleaved, dtype};
     const RopeRun first(shape, CpuIsa::kPortable, 1);
     for (const CpuIsa isa : InstructionSets()) {
       EXPECT_EQ(RopeRun(shape, isa, 3).bytes(), first.bytes())

@@ -10,44 +10,38 @@
 
 #include "common/backend/cpu/kernels/kernels.h"
 #include "tests/support/instruction_sets.h"
+#include "tests/support/random_values.h"
 
 namespace baton {
 namespace {
 
-constexpr int kColumns = 96;
-
-std::vector<float> RandomInput(int rows, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0, 1);
-  std::vector<float> in(static_cast<size_t>(rows * kColumns));
-  for (float& x : in) x = normal(random);
-  return in;
-}
+constexpr int kInputColumns = 96;
 
 TEST(ProductInput, NormalisesAndGatesAsItsHeaderSays) {
   ThreadPool pool(2, {});
-  std::vector<float> in = RandomInput(3, 7);
-  const std::vector<float> other = RandomInput(3, 8);
+  std::vector<float> in = NormalValues(3 * kInputColumns, 7);
+  const std::vector<float> other = NormalValues(3 * kInputColumns, 8);
   for (const CpuIsa isa : InstructionSets()) {
     ProductInput norm, gated;
     norm.Prepare(KernelsFor(isa), pool,
                  {.kind = ProductInputArgs::Kind::kNorm,
-                  .in = {in.data(), 3, kColumns},
+                  .in = {in.data(), 3, kInputColumns},
                   .other = other.data(),
                   .epsilon = 0.5f},
                  true, true);
     gated.Prepare(KernelsFor(isa), pool,
                   {.kind = ProductInputArgs::Kind::kSwiGlu,
-                   .in = {in.data(), 3, kColumns},
+                   .in = {in.data(), 3, kInputColumns},
                    .other = other.data()},
                   false, true);
     for (int row = 0; row < 3; ++row) {
       double squares = 0;
-      for (int k = 0; k < kColumns; ++k) squares += std::pow(in[row * kColumns + k], 2.0);
-      for (int k = 0; k < kColumns; ++k) {
-        const int i = row * kColumns + k;
+      for (int k = 0; k < kInputColumns; ++k) squares += std::pow(in[row * kInputColumns + k], 2.0);
+      for (int k = 0; k < kInputColumns; ++k) {
+        const int i = row * kInputColumns + k;
         const double x = in[i];
-        EXPECT_NEAR(norm.floats()[i], x / std::sqrt(squares / kColumns + 0.5) * other[k], 1e-5);
+        EXPECT_NEAR(norm.floats()[i], x / std::sqrt(squares / kInputColumns + 0.5) * other[k],
+                    1e-5);
         EXPECT_NEAR(gated.floats()[i], x / (1 + std::exp(-x)) * other[i], 1e-5);
       }
     }
@@ -95,28 +89,30 @@ TEST(ProductInput, StaysInRangeWhateverTheMagnitude) {
 
 TEST(ProductInput, PlainFloatsAreTheInputItself) {
   ThreadPool pool(1, {});
-  std::vector<float> in = RandomInput(2, 3);
+  std::vector<float> in = NormalValues(2 * kInputColumns, 3);
   ProductInput input;
-  input.Prepare(KernelsFor(CpuIsa::kPortable), pool, {.in = {in.data(), 2, kColumns}}, false, true);
+  input.Prepare(KernelsFor(CpuIsa::kPortable), pool, {.in = {in.data(), 2, kInputColumns}}, false,
+                true);
   EXPECT_EQ(input.floats(), in.data());
   EXPECT_EQ(input.rows(), 2);
-  EXPECT_EQ(input.columns(), kColumns);
+  EXPECT_EQ(input.columns(), kInputColumns);
 }
 
 // The second term is what the first left over, so that both together are nearer.
 TEST(ProductInput, TheSecondTermQuantisesTheRestOfTheFirst) {
   ThreadPool pool(2, {});
-  std::vector<float> in = RandomInput(5, 4);
+  std::vector<float> in = NormalValues(5 * kInputColumns, 4);
   for (const CpuIsa isa : InstructionSets()) {
     ProductInput input;
-    input.Prepare(KernelsFor(isa), pool, {.in = {in.data(), 5, kColumns}, .terms = 2}, true, false);
+    input.Prepare(KernelsFor(isa), pool, {.in = {in.data(), 5, kInputColumns}, .terms = 2}, true,
+                  false);
     EXPECT_EQ(input.terms(), 2);
-    constexpr int kBlocks = kColumns / 32;
+    constexpr int kBlocks = kInputColumns / 32;
     for (int row = 0; row < 5; ++row) {
-      for (int k = 0; k < kColumns; ++k) {
+      for (int k = 0; k < kInputColumns; ++k) {
         const QuantizedBlock* first = input.blocks() + row * 2 * kBlocks + k / 32;
         const QuantizedBlock* second = first + kBlocks;
-        const float x = in[static_cast<size_t>(row * kColumns + k)];
+        const float x = in[static_cast<size_t>(row * kInputColumns + k)];
         const float rest = std::fma(-static_cast<float>(first->values[k % 32]), first->scale, x);
         EXPECT_LE(std::fabs(rest), first->scale * 0.51f);
         EXPECT_NEAR(second->scale * static_cast<float>(second->values[k % 32]), rest,
@@ -130,20 +126,20 @@ TEST(ProductInput, TheSecondTermQuantisesTheRestOfTheFirst) {
 // The storage of a larger product serves a smaller one.
 TEST(ProductInput, IsUsedAgainForAnotherSize) {
   ThreadPool pool(1, {});
-  std::vector<float> large = RandomInput(6, 5);
-  std::vector<float> small = RandomInput(1, 6);
+  std::vector<float> large = NormalValues(6 * kInputColumns, 5);
+  std::vector<float> small = NormalValues(1 * kInputColumns, 6);
   ProductInput reused, fresh;
   const auto prepare = [&](ProductInput& input, std::vector<float>& in) {
-    const int rows = static_cast<int>(in.size()) / kColumns;
-    input.Prepare(KernelsFor(CpuIsa::kPortable), pool, {.in = {in.data(), rows, kColumns}}, true,
-                  false);
+    const int rows = static_cast<int>(in.size()) / kInputColumns;
+    input.Prepare(KernelsFor(CpuIsa::kPortable), pool, {.in = {in.data(), rows, kInputColumns}},
+                  true, false);
   };
   prepare(reused, large);
   prepare(reused, small);
   prepare(fresh, small);
   EXPECT_EQ(reused.rows(), 1);
-  EXPECT_EQ(std::memcmp(reused.blocks(), fresh.blocks(), kColumns / 32 * sizeof(QuantizedBlock)),
-            0);
+  EXPECT_EQ(
+      std::memcmp(reused.blocks(), fresh.blocks(), kInputColumns / 32 * sizeof(QuantizedBlock)), 0);
 }
 
 }  // namespace

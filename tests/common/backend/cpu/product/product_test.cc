@@ -13,6 +13,7 @@
 #include "common/backend/cpu/product/cpu_weight.h"
 #include "common/base/float_types.h"
 #include "tests/support/instruction_sets.h"
+#include "tests/support/random_values.h"
 
 namespace baton {
 namespace {
@@ -59,14 +60,6 @@ struct RandomTensor {
   GgufTensor tensor;
 };
 
-std::vector<float> RandomInput(int rows, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0, 1);
-  std::vector<float> in(static_cast<size_t>(rows * kColumns));
-  for (float& x : in) x = normal(random);
-  return in;
-}
-
 class Product : public testing::TestWithParam<TypeCase> {
  protected:
   static std::vector<float> Multiply(const GgufTensor& tensor, std::vector<float> in, CpuIsa isa,
@@ -94,7 +87,7 @@ TEST_P(Product, IsTheSumOverTheWeightsThatTheFileMeans) {
   const auto weight = CpuWeight::Pack(random.tensor, pool, memory);
   ASSERT_TRUE(weight.ok()) << weight.status();
   for (const int terms : {1, 2}) {
-    const std::vector<float> in = RandomInput(7, 2);
+    const std::vector<float> in = NormalValues(7 * kColumns, 2);
     ProductInput input;
     const std::vector<float> out = Multiply(random.tensor, in, CpuIsa::kPortable, 1, input, terms);
     std::vector<float> weights(kColumns);
@@ -126,7 +119,7 @@ TEST_P(Product, IsTheSumOverTheWeightsThatTheFileMeans) {
 TEST_P(Product, HasTheSameBitsForAnyRowsThreadsAndInstructionSet) {
   const RandomTensor random(GetParam(), 3);
   constexpr int kMost = 27;  // two whole tiles of the widest, and a rest
-  const std::vector<float> in = RandomInput(kMost, 4);
+  const std::vector<float> in = NormalValues(kMost * kColumns, 4);
   ProductInput scratch;
   for (const int terms : {1, 2}) {
     const std::vector<float> expected =
@@ -153,7 +146,7 @@ TEST(MultiplyWeights, AddsToTheOutputWhereAsked) {
   CpuMemory memory;
   const auto weight = CpuWeight::Pack(random.tensor, pool, memory);
   ASSERT_TRUE(weight.ok()) << weight.status();
-  std::vector<float> in = RandomInput(9, 6);
+  std::vector<float> in = NormalValues(9 * kColumns, 6);
   ProductInput input;
   std::vector<ProductScratch> scratch(2);
   for (const CpuIsa isa : InstructionSets()) {

@@ -8,14 +8,14 @@
 namespace baton {
 namespace {
 
-constexpr int kVocab = 50;
+constexpr int kSmallVocab = 50;
 
 class CpuSteps : public testing::Test {
  protected:
   Tensor Logits(int rows) {
-    logits_.resize(static_cast<size_t>(rows * kVocab));
+    logits_.resize(static_cast<size_t>(rows * kSmallVocab));
     for (float& logit : logits_) logit = std::normal_distribution<float>(0, 3)(random_);
-    return {logits_.data(), rows, kVocab};
+    return {logits_.data(), rows, kSmallVocab};
   }
 
   std::mt19937 random_{1};
@@ -25,8 +25,8 @@ class CpuSteps : public testing::Test {
 TEST_F(CpuSteps, ChooseAsTheSamplerOfARowAndGiveTheOldestStepFirst) {
   const SamplingParams sampling = {.temperature = 0.8f, .seed = 5, .logprobs = 2};
   const TokenCounts counts(sampling, {}, 0);
-  CpuStepSampler steps({.vocab_size = kVocab, .max_rows = 3});
-  Sampler sampler(kVocab, {});
+  CpuStepSampler steps({.vocab_size = kSmallVocab, .max_rows = 3});
+  Sampler sampler(kSmallVocab, {});
   std::vector<std::vector<OutputToken>> expected;
   for (int step = 0; step < 2; ++step) {
     const int rows = 3 - step;
@@ -42,12 +42,12 @@ TEST_F(CpuSteps, ChooseAsTheSamplerOfARowAndGiveTheOldestStepFirst) {
     expected.emplace_back();
     for (int i = 0; i < rows; ++i) {
       expected.back().push_back(*sampler.Choose(
-          {logits.Row(i), kVocab},
+          {logits.Row(i), kSmallVocab},
           {.sampling = sampling, .counts = counts, .choice = i, .output_index = 7 + step}));
     }
     steps.Begin(asked);
     steps.Sample(0, logits.First(1));
-    steps.Sample(1, {logits.Row(1), rows - 1, kVocab});
+    steps.Sample(1, {logits.Row(1), rows - 1, kSmallVocab});
     steps.End();
     for (int i = 0; i < rows; ++i) {
       EXPECT_EQ(steps.sampled_ids()[i], expected.back()[static_cast<size_t>(i)].token_id);
@@ -67,16 +67,16 @@ TEST_F(CpuSteps, ChooseAsTheSamplerOfARowAndGiveTheOldestStepFirst) {
 TEST_F(CpuSteps, CountThePendingOutputAndFailOnlyTheRowWithoutAToken) {
   const SamplingParams sampling = {.temperature = 0, .presence_penalty = 2};
   const TokenCounts counts(sampling, {}, 0);
-  CpuStepSampler steps({.vocab_size = kVocab, .max_rows = 2});
-  std::vector<float> logits(2 * kVocab, 0);
+  CpuStepSampler steps({.vocab_size = kSmallVocab, .max_rows = 2});
+  std::vector<float> logits(2 * kSmallVocab, 0);
   logits[3] = 1.5f;
   logits[4] = 1;
-  logits[kVocab] = std::numeric_limits<float>::quiet_NaN();
+  logits[kSmallVocab] = std::numeric_limits<float>::quiet_NaN();
   std::vector<SamplingRow> rows = {{.sequence = 1, .sampling = &sampling, .counts = &counts},
                                    {.sequence = 2, .sampling = &sampling, .counts = &counts}};
   for (int step = 0; step < 2; ++step) {
     steps.Begin(rows);
-    steps.Sample(0, {logits.data(), 2, kVocab});
+    steps.Sample(0, {logits.data(), 2, kSmallVocab});
     steps.End();
     for (SamplingRow& row : rows) row.output_index = 1;
     rows[0].pending_row = 0;

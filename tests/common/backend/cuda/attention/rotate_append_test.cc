@@ -12,6 +12,7 @@
 #include "common/kv/layout.h"
 #include "tests/support/cuda_shim/device_array.h"
 #include "tests/support/cuda_shim/every_fiber_order.h"
+#include "tests/support/random_values.h"
 
 namespace baton {
 namespace {
@@ -34,13 +35,6 @@ struct Shape {
                << shape.block_size << ", " << shape.kv_heads << " x " << shape.group;
   }
 };
-
-std::vector<float> Random(size_t size, std::mt19937& random) {
-  std::normal_distribution<float> normal(0, 1);
-  std::vector<float> out(size);
-  for (float& value : out) value = normal(random);
-  return out;
-}
 
 // Rows of several sequences, whose blocks lie anywhere in a cache of several layers.
 struct Rows {
@@ -105,11 +99,11 @@ void ExpectTheCpusBits(const Shape& shape, size_t offset, std::mt19937& random) 
   const int kv_columns = shape.kv_heads * shape.head_dim;
   const int columns = kv_columns * shape.group;
   const size_t pairs = static_cast<size_t>(shape.rope_dim / 2);
-  std::vector<float> queries = Random(offset + count * static_cast<size_t>(columns), random);
-  std::vector<float> keys = Random(count * static_cast<size_t>(kv_columns), random);
-  std::vector<float> values = Random(count * static_cast<size_t>(kv_columns), random);
-  const std::vector<float> cosines = Random(count * pairs, random);
-  const std::vector<float> sines = Random(count * pairs, random);
+  std::vector<float> queries = NormalValues(offset + count * static_cast<size_t>(columns), random);
+  std::vector<float> keys = NormalValues(count * static_cast<size_t>(kv_columns), random);
+  std::vector<float> values = NormalValues(count * static_cast<size_t>(kv_columns), random);
+  const std::vector<float> cosines = NormalValues(count * pairs, random);
+  const std::vector<float> sines = NormalValues(count * pairs, random);
   std::vector<uint8_t> cache(static_cast<size_t>(rows.block_count) * rows.layout.block_bytes(),
                              0x5a);
 

@@ -12,6 +12,7 @@
 #include "common/base/float_types.h"
 #include "tests/support/cuda_shim/device_array.h"
 #include "tests/support/cuda_shim/every_fiber_order.h"
+#include "tests/support/random_values.h"
 
 namespace baton {
 
@@ -41,14 +42,6 @@ namespace {
 class DeviceInOrder : public EveryFiberOrder {};
 INSTANTIATE_TEST_SUITE_P(Orders, DeviceInOrder, testing::ValuesIn(cuda_shim::kAllFiberOrders));
 
-std::vector<float> Random(size_t count, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0, 1);
-  std::vector<float> out(count);
-  for (float& value : out) value = normal(random);
-  return out;
-}
-
 // The expected sums of a butterfly.
 float PairwiseSum(std::vector<float> values) {
   for (size_t step = values.size() / 2; step > 0; step /= 2) {
@@ -58,7 +51,7 @@ float PairwiseSum(std::vector<float> values) {
 }
 
 TEST_P(DeviceInOrder, WarpReductionsGiveEveryLaneTheSameBits) {
-  const std::vector<float> in = Random(64, 1);
+  const std::vector<float> in = NormalValues(64, 1);
   const DeviceArray<float> device_in(in), sums(64), maxima(64);
   Launch(WarpKernel, {.block = 64}, device_in.data(), sums.data(), maxima.data());
   for (size_t warp = 0; warp < 2; ++warp) {
@@ -73,7 +66,7 @@ TEST_P(DeviceInOrder, WarpReductionsGiveEveryLaneTheSameBits) {
 
 template <int kThreads>
 void ExpectBlockSum() {
-  std::vector<float> in = Random(kThreads, 2);
+  std::vector<float> in = NormalValues(kThreads, 2);
   const DeviceArray<float> device_in(in), sums(kThreads);
   Launch(BlockKernel<kThreads>, {.block = kThreads, .shared_bytes = kThreads / 32 * 4},
          device_in.data(), sums.data());
@@ -97,7 +90,7 @@ TEST_P(DeviceInOrder, ABlocksSumIsThatOfItsWarpsInOrder) {
 template <class Element, int kCount, class Bits>
 void ExpectConverted(Bits (*narrowed)(float), float (*widened)(Bits)) {
   constexpr size_t kThreads = 32;
-  const std::vector<float> in = Random(kThreads * kCount, 3);
+  const std::vector<float> in = NormalValues(kThreads * kCount, 3);
   const DeviceArray<float> device_in(in), wide(in.size());
   const DeviceArray<Element> narrow(in.size());
   Launch(ConvertThereAndBackKernel<Element, kCount>, {.block = kThreads}, device_in.data(),

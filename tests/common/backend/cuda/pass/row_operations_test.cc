@@ -9,6 +9,7 @@
 #include "common/backend/cpu/cpu_backend.h"
 #include "tests/support/cuda_shim/device_array.h"
 #include "tests/support/cuda_shim/every_fiber_order.h"
+#include "tests/support/random_values.h"
 
 namespace baton {
 namespace {
@@ -17,20 +18,13 @@ class RowOperationsInOrder : public EveryFiberOrder {};
 INSTANTIATE_TEST_SUITE_P(Orders, RowOperationsInOrder,
                          testing::ValuesIn(cuda_shim::kAllFiberOrders));
 
-std::vector<float> Random(size_t size, std::mt19937& random) {
-  std::normal_distribution<float> normal(0, 1);
-  std::vector<float> out(size);
-  for (float& value : out) value = normal(random);
-  return out;
-}
-
 TEST_P(RowOperationsInOrder, AddBiasHasTheCpusBits) {
   std::mt19937 random(1);
   CpuBackend cpu(CpuIsa::kPortable, 1, {});
   for (const int columns : {1, 4, 96, 513, 514, 1024, 1536}) {
     const int rows = 1 + static_cast<int>(random() % 7);
-    const std::vector<float> bias = Random(static_cast<size_t>(columns), random);
-    std::vector<float> expected = Random(static_cast<size_t>(rows * columns), random);
+    const std::vector<float> bias = NormalValues(static_cast<size_t>(columns), random);
+    std::vector<float> expected = NormalValues(static_cast<size_t>(rows * columns), random);
     const DeviceArray<float> device_bias(bias);
     const DeviceArray<float> out(expected);
     LaunchAddBias(device_bias.data(), {out.data(), rows, columns}, nullptr);
@@ -57,7 +51,7 @@ TEST_P(RowOperationsInOrder, CopyRowsIsTheCpusIntoOtherMemoryAndInPlace) {
       std::vector<int32_t> rows = SomeRows(in_rows, random);
       if (in_rows == 9) rows = {0, 1, 2, 3, 4, 5, 6, 7, 8};
       const int out_rows = static_cast<int>(rows.size());
-      std::vector<float> expected = Random(static_cast<size_t>(in_rows * columns), random);
+      std::vector<float> expected = NormalValues(static_cast<size_t>(in_rows * columns), random);
       const DeviceArray<int32_t> device_rows(rows);
       const DeviceArray<float> in(expected);
       const DeviceArray<float> out(static_cast<size_t>(out_rows * columns));

@@ -21,15 +21,16 @@ class ProductInputInOrder : public EveryFiberOrder {};
 INSTANTIATE_TEST_SUITE_P(Orders, ProductInputInOrder,
                          testing::ValuesIn(cuda_shim::kAllFiberOrders));
 
-struct Shape {
+struct InputShape {
   int rows;
   int columns;
   size_t offset;  // floats from a multiple of 16 bytes to the data
   size_t size() const { return static_cast<size_t>(rows * columns); }
 };
 
-std::vector<Shape> Shapes(std::mt19937& random) {
-  std::vector<Shape> shapes = {{1, 1, 0}, {3, 576, 0}, {2, 2048, 0}, {2, 1030, 0}, {1, 260, 1}};
+std::vector<InputShape> Shapes(std::mt19937& random) {
+  std::vector<InputShape> shapes = {
+      {1, 1, 0}, {3, 576, 0}, {2, 2048, 0}, {2, 1030, 0}, {1, 260, 1}};
   for (int i = 0; i < 6; ++i) {
     shapes.push_back({1 + static_cast<int>(random() % 5), 1 + static_cast<int>(random() % 1500),
                       i == 0 ? size_t{1} : size_t{0}});
@@ -39,7 +40,7 @@ std::vector<Shape> Shapes(std::mt19937& random) {
 
 // The values of a tensor, in host and in device memory.
 struct Values {
-  Values(const Shape& of, std::mt19937& random, float scale)
+  Values(const InputShape& of, std::mt19937& random, float scale)
       : shape(of), host(of.size()), device(of.size() + of.offset) {
     std::normal_distribution<float> normal(0, scale);
     for (float& value : host) value = normal(random);
@@ -50,7 +51,7 @@ struct Values {
   Tensor OnHost() { return {host.data(), shape.rows, shape.columns}; }
   Tensor OnDevice() const { return {device.data() + shape.offset, shape.rows, shape.columns}; }
 
-  Shape shape;
+  InputShape shape;
   std::vector<float> host;
   DeviceArray<float> device;
 };
@@ -65,7 +66,7 @@ std::vector<float> OnCpu(ProductInputArgs args) {
 // Checks launch(element, out) for each element type: it returns the result as floats, having
 // compared the other types' results with these floats rounded.
 template <class LaunchInto>
-std::vector<float> ExpectRoundedAlike(const Shape& shape, const LaunchInto& launch) {
+std::vector<float> ExpectRoundedAlike(const InputShape& shape, const LaunchInto& launch) {
   const DeviceArray<float> floats(shape.size() + shape.offset);
   launch(CudaElement::kF32, floats.data() + shape.offset);
   std::vector<float> values = floats.Download();
@@ -84,7 +85,7 @@ std::vector<float> ExpectRoundedAlike(const Shape& shape, const LaunchInto& laun
 
 TEST_P(ProductInputInOrder, NormIsTheCpusWithinAFewUlps) {
   std::mt19937 random(1);
-  for (const Shape& shape : Shapes(random)) {
+  for (const InputShape& shape : Shapes(random)) {
     Values in(shape, random, 2);
     Values gain({1, shape.columns, shape.offset}, random, 1);
     const std::vector<float> expected = OnCpu({.kind = ProductInputArgs::Kind::kNorm,
@@ -103,7 +104,7 @@ TEST_P(ProductInputInOrder, NormIsTheCpusWithinAFewUlps) {
 
 TEST_P(ProductInputInOrder, SwiGluHasTheCpusBits) {
   std::mt19937 random(2);
-  for (const Shape& shape : Shapes(random)) {
+  for (const InputShape& shape : Shapes(random)) {
     Values gate(shape, random, 20);
     Values up(shape, random, 1);
     const std::vector<float> expected = OnCpu(
@@ -120,7 +121,7 @@ TEST_P(ProductInputInOrder, SwiGluHasTheCpusBits) {
 
 TEST_P(ProductInputInOrder, ConversionKeepsFloats) {
   std::mt19937 random(3);
-  for (const Shape& shape : Shapes(random)) {
+  for (const InputShape& shape : Shapes(random)) {
     Values in(shape, random, 1);
     const std::vector<float> values =
         ExpectRoundedAlike(shape, [&](CudaElement element, void* out) {
