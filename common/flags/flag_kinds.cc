@@ -1,4 +1,5 @@
-// The kinds of flags, each with its conversion of text into a value.
+#include "common/flags/flag_kinds.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -8,40 +9,19 @@
 #include "common/base/address.h"
 #include "common/base/status_macros.h"
 #include "common/flags/flag_value.h"
-#include "common/flags/flags.h"
 
 namespace baton {
-namespace {
 
-FlagSet::Value ListOf(std::vector<std::string>& values) {
-  return {.set =
-              [&values](const std::string& text) {
-                values.push_back(text);
-                return absl::OkStatus();
-              },
-          .default_text = absl::StrJoin(values, ","),
-          .clear = [&values] { values.clear(); }};
-}
-
-}  // namespace
-
-void FlagSet::AddString(const std::string& name, std::string& value, const std::string& help,
-                        std::vector<std::string> choices) {
-  if (!choices.empty()) {
-    const auto take = [&value, choices](size_t index) { value = choices[index]; };
-    return AddChoice(name, value, help, choices, take);
-  }
+FlagValue StringValue(std::string& value) {
   const auto set = [&value](const std::string& text) {
     value = text;
     return absl::OkStatus();
   };
-  Add(name, help, {.set = set, .default_text = value});
+  return {.set = set, .default_text = value};
 }
 
-void FlagSet::AddChoice(const std::string& name, const std::string& default_text,
-                        const std::string& help, std::vector<std::string> choices,
-                        std::function<void(size_t index)> take) {
-  const std::string all = absl::StrCat(help, ": ", absl::StrJoin(choices, ", "));
+FlagValue ChoiceValue(const std::string& default_text, std::vector<std::string> choices,
+                      std::function<void(size_t index)> take) {
   const auto set = [take = std::move(take), choices = std::move(choices)](const std::string& text) {
     const auto found = std::find(choices.begin(), choices.end(), text);
     if (found == choices.end()) {
@@ -51,22 +31,26 @@ void FlagSet::AddChoice(const std::string& name, const std::string& default_text
     take(static_cast<size_t>(found - choices.begin()));
     return absl::OkStatus();
   };
-  Add(name, all, {.set = set, .default_text = default_text});
+  return {.set = set, .default_text = default_text};
 }
 
-void FlagSet::AddStrings(const std::string& name, std::vector<std::string>& values,
-                         const std::string& help) {
-  Add(name, help, ListOf(values));
+FlagValue StringsValue(std::vector<std::string>& values) {
+  return {.set =
+              [&values](const std::string& text) {
+                values.push_back(text);
+                return absl::OkStatus();
+              },
+          .default_text = absl::StrJoin(values, ","),
+          .clear = [&values] { values.clear(); }};
 }
 
-void FlagSet::AddTexts(const std::string& name, std::vector<std::string>& values,
-                       const std::string& help) {
-  Value list = ListOf(values);
-  list.split_at_commas = false;
-  Add(name, help, std::move(list));
+FlagValue TextsValue(std::vector<std::string>& values) {
+  FlagValue texts = StringsValue(values);
+  texts.split_at_commas = false;
+  return texts;
 }
 
-void FlagSet::AddAddress(const std::string& name, std::string& value, const std::string& help) {
+FlagValue AddressValue(std::string& value) {
   const auto set = [&value, optional = value.empty()](const std::string& text) -> absl::Status {
     if (optional && text.empty()) {
       value.clear();
@@ -75,60 +59,54 @@ void FlagSet::AddAddress(const std::string& name, std::string& value, const std:
     BATON_ASSIGN_OR_RETURN(value, NormalAddress(text));
     return absl::OkStatus();
   };
-  Add(name, help, {.set = set, .default_text = value});
+  return {.set = set, .default_text = value};
 }
 
-void FlagSet::AddAddresses(const std::string& name, std::vector<std::string>& values,
-                           const std::string& help) {
-  const auto set = [&values](const std::string& text) -> absl::Status {
+FlagValue AddressesValue(std::vector<std::string>& values) {
+  FlagValue addresses = StringsValue(values);
+  addresses.set = [&values](const std::string& text) -> absl::Status {
     BATON_ASSIGN_OR_RETURN(std::string address, NormalAddress(text));
     values.push_back(std::move(address));
     return absl::OkStatus();
   };
-  Add(name, help, {.set = set, .default_text = absl::StrJoin(values, ","), .clear = [&values] {
-                     values.clear();
-                   }});
+  return addresses;
 }
 
-void FlagSet::AddInt(const std::string& name, int& value, int min, int max,
-                     const std::string& help) {
+FlagValue IntValue(int& value, int min, int max) {
   const auto set = [&value, min, max](const std::string& text) -> absl::Status {
     BATON_ASSIGN_OR_RETURN(value, ParseInt(text, min, max));
     return absl::OkStatus();
   };
-  Add(name, help, {.set = set, .default_text = absl::StrCat(value)});
+  return {.set = set, .default_text = absl::StrCat(value)};
 }
 
-void FlagSet::AddInts(const std::string& name, std::vector<int>& values, int min, int max,
-                      const std::string& help) {
+FlagValue IntsValue(std::vector<int>& values, int min, int max) {
   const auto set = [&values, min, max](const std::string& text) -> absl::Status {
     BATON_ASSIGN_OR_RETURN(values.emplace_back(), ParseInt(text, min, max));
     return absl::OkStatus();
   };
-  Add(name, help, {.set = set, .default_text = absl::StrJoin(values, ","), .clear = [&values] {
-                     values.clear();
-                   }});
+  return {.set = set, .default_text = absl::StrJoin(values, ","), .clear = [&values] {
+            values.clear();
+          }};
 }
 
-void FlagSet::AddDouble(const std::string& name, double& value, double min, double max,
-                        const std::string& help) {
+FlagValue DoubleValue(double& value, double min, double max) {
   const auto set = [&value, min, max](const std::string& text) -> absl::Status {
     BATON_ASSIGN_OR_RETURN(value, ParseNumber(text, min, max));
     return absl::OkStatus();
   };
-  Add(name, help, {.set = set, .default_text = absl::StrCat(value)});
+  return {.set = set, .default_text = absl::StrCat(value)};
 }
 
-void FlagSet::AddBytes(const std::string& name, uint64_t& value, const std::string& help) {
+FlagValue BytesValue(uint64_t& value) {
   const auto set = [&value](const std::string& text) -> absl::Status {
     BATON_ASSIGN_OR_RETURN(value, ParseCount(text));
     return absl::OkStatus();
   };
-  Add(name, help, {.set = set, .default_text = absl::StrCat(value)});
+  return {.set = set, .default_text = absl::StrCat(value)};
 }
 
-void FlagSet::AddDuration(const std::string& name, absl::Duration& value, absl::Duration min,
-                          absl::Duration max, const std::string& help) {
+FlagValue DurationValue(absl::Duration& value, absl::Duration min, absl::Duration max) {
   const auto set = [&value, min, max](const std::string& text) -> absl::Status {
     BATON_ASSIGN_OR_RETURN(const absl::Duration duration, ParseDurationValue(text));
     if (duration < min || duration > max) {
@@ -138,7 +116,15 @@ void FlagSet::AddDuration(const std::string& name, absl::Duration& value, absl::
     value = duration;
     return absl::OkStatus();
   };
-  Add(name, help, {.set = set, .default_text = absl::FormatDuration(value)});
+  return {.set = set, .default_text = absl::FormatDuration(value)};
+}
+
+FlagValue BoolValue(std::function<void(bool)> take) {
+  return {.set = [take = std::move(take)](const std::string& text) -> absl::Status {
+    BATON_ASSIGN_OR_RETURN(const bool value, ParseBool(text));
+    take(value);
+    return absl::OkStatus();
+  }};
 }
 
 }  // namespace baton

@@ -18,6 +18,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
+#include "common/flags/flag_kinds.h"
+
 namespace CLI {
 class App;
 }
@@ -40,22 +42,14 @@ class FlagSet {
   FlagSet(const FlagSet&) = delete;
   FlagSet& operator=(const FlagSet&) = delete;
 
-  // How the text of a flag becomes its value.
-  struct Value {
-    // Sets the value from one text. An error says what is wrong with the text, without the flag.
-    std::function<absl::Status(const std::string& text)> set;
-    std::string default_text = "";  // the default, as --help shows it
-    // Drops the values of a flag with several values. Null: the flag has one value.
-    std::function<void()> clear = nullptr;
-    bool split_at_commas = true;  // whether commas separate values, if the flag has several
-  };
+  using Value = FlagValue;
   // Adds a flag. `name` has no dashes; "n,max-tokens" is -n as well as --max-tokens. The functions
-  // below add flags of one kind; the present content of `value` is the default.
+  // below add flags of one kind (flag_kinds.h); the present content of `value` is the default.
   void Add(const std::string& name, const std::string& help, Value value);
 
   // `choices` are the allowed values; empty: any.
   void AddString(const std::string& name, std::string& value, const std::string& help,
-                 std::vector<std::string> choices = {});
+                 const std::vector<std::string>& choices = {});
   // One of the named values. The first name of the present value is the default's.
   template <typename T>
   void AddNamed(const std::string& name, T& value, const std::string& help,
@@ -66,26 +60,45 @@ class FlagSet {
       choices.push_back(choice);
       if (present.empty() && meaning == value) present = choice;
     }
-    AddChoice(name, present, help, std::move(choices),
+    AddChoice(name, present, help, choices,
               [&value, named](size_t index) { value = named[index].second; });
   }
   // Values are given by repeating the flag or separated by commas.
   void AddStrings(const std::string& name, std::vector<std::string>& values,
-                  const std::string& help);
+                  const std::string& help) {
+    Add(name, help, StringsValue(values));
+  }
   // Values are given by repeating the flag. Commas belong to a value.
-  void AddTexts(const std::string& name, std::vector<std::string>& values, const std::string& help);
+  void AddTexts(const std::string& name, std::vector<std::string>& values,
+                const std::string& help) {
+    Add(name, help, TextsValue(values));
+  }
   // An address such as host:port, in the form of NormalAddress. It may be empty if the default is.
-  void AddAddress(const std::string& name, std::string& value, const std::string& help);
+  void AddAddress(const std::string& name, std::string& value, const std::string& help) {
+    Add(name, help, AddressValue(value));
+  }
   void AddAddresses(const std::string& name, std::vector<std::string>& values,
-                    const std::string& help);
-  void AddInt(const std::string& name, int& value, int min, int max, const std::string& help);
+                    const std::string& help) {
+    Add(name, help, AddressesValue(values));
+  }
+  void AddInt(const std::string& name, int& value, int min, int max, const std::string& help) {
+    Add(name, help, IntValue(value, min, max));
+  }
   void AddInts(const std::string& name, std::vector<int>& values, int min, int max,
-               const std::string& help);
+               const std::string& help) {
+    Add(name, help, IntsValue(values, min, max));
+  }
   void AddDouble(const std::string& name, double& value, double min, double max,
-                 const std::string& help);
-  void AddBytes(const std::string& name, uint64_t& value, const std::string& help);
+                 const std::string& help) {
+    Add(name, help, DoubleValue(value, min, max));
+  }
+  void AddBytes(const std::string& name, uint64_t& value, const std::string& help) {
+    Add(name, help, BytesValue(value));
+  }
   void AddDuration(const std::string& name, absl::Duration& value, absl::Duration min,
-                   absl::Duration max, const std::string& help);
+                   absl::Duration max, const std::string& help) {
+    Add(name, help, DurationValue(value, min, max));
+  }
   // A boolean is given as --name, --name=false or --no-name.
   void AddBool(const std::string& name, bool& value, const std::string& help);
   void AddBool(const std::string& name, std::function<void(bool)> take, const std::string& help);
@@ -130,7 +143,7 @@ class FlagSet {
 
   // `take` gets the index of the choice.
   void AddChoice(const std::string& name, const std::string& default_text, const std::string& help,
-                 std::vector<std::string> choices, std::function<void(size_t index)> take);
+                 const std::vector<std::string>& choices, std::function<void(size_t index)> take);
 
   std::unique_ptr<Rep> rep_;
 };
