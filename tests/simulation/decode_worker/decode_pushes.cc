@@ -26,6 +26,21 @@ std::vector<grpc::Slice> Chop(const std::string& bytes, SimRandom& random) {
   return slices;
 }
 
+ReceiveConfig ConfigFor(const SimAttempt& attempt, const KvLayout& layout,
+                        const ReceiveLimits& limits) {
+  return {.key = attempt.key,
+          .capability = attempt.capability,
+          .identity = SimIdentity(),
+          .shape = SimShape(layout.block_size),
+          .layout = layout,
+          .token_ids = attempt.token_ids,
+          .page_hashes = PageHashes(SimIdentity(), "", "cpu", attempt.token_ids),
+          .prompt_length = attempt.prompt_length,
+          .choices = static_cast<int>(attempt.choices),
+          .vocab_size = kSimVocab,
+          .limits = limits};
+}
+
 }  // namespace
 
 DecodePushes::DecodePushes(Sim& sim, Network& network, SimProcess& process, DecodeBlocks& blocks,
@@ -51,22 +66,10 @@ void DecodePushes::Crash() {
 
 void DecodePushes::Expect(SimAttemptId id) {
   SimDecodeCall& call = *table_.Find(id);
-  const SimAttempt& attempt = call.attempt;
-  ReceiveMachine receiver(
-      ReceiveConfig{.key = attempt.key,
-                    .capability = attempt.capability,
-                    .identity = SimIdentity(),
-                    .shape = SimShape(blocks_.layout().block_size),
-                    .layout = blocks_.layout(),
-                    .token_ids = attempt.token_ids,
-                    .page_hashes = PageHashes(SimIdentity(), "", "cpu", attempt.token_ids),
-                    .prompt_length = attempt.prompt_length,
-                    .choices = static_cast<int>(attempt.choices),
-                    .vocab_size = kSimVocab,
-                    .limits = {.window_bytes = window_bytes_,
-                               .reservation_timeout = absl::Seconds(30),
-                               .receive_timeout = absl::Microseconds(receive_timeout_)}},
-      sim_.queue.time());
+  const ReceiveLimits limits = {.window_bytes = window_bytes_,
+                                .reservation_timeout = absl::Seconds(30),
+                                .receive_timeout = absl::Microseconds(receive_timeout_)};
+  ReceiveMachine receiver(ConfigFor(call.attempt, blocks_.layout(), limits), sim_.queue.time());
   Push push{.call = call, .receiver = std::move(receiver), .pages = CopiedPages(sim_)};
   Arm(id, pushes_.emplace(id, std::move(push)).first->second);
 }

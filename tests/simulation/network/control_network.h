@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "google/protobuf/message.h"
 
+#include "tests/simulation/network/control_link.h"
 #include "tests/simulation/sim.h"
 
 namespace baton {
@@ -47,9 +48,10 @@ class ControlNetwork {
     std::function<void(CallId)> cancelled;
   };
 
-  explicit ControlNetwork(Sim& sim) : sim_(sim) {}
+  explicit ControlNetwork(Sim& sim) : sim_(sim), links_(kSimWorkersOfBothKinds, ControlLink(sim)) {}
   void AddWorker(SimWorkerId worker, Service service) {
-    links_[worker.place()].service = std::move(service);
+    links_[worker.place()].SetWorker(service.process);
+    services_[worker.place()] = std::move(service);
   }
 
   // The router's end.
@@ -65,7 +67,7 @@ class ControlNetwork {
   // Faults. What begins ends after `duration`; a connection may not survive it.
   void Cut(SimWorkerId worker);
   void Block(SimWorkerId worker, bool to_worker, bool to_router, Micros duration);
-  void Slow(SimWorkerId worker, Micros duration);
+  void Slow(SimWorkerId worker, Micros duration) { links_[worker.place()].Slow(duration); }
   void WorkerPaused(SimWorkerId worker);
   void WorkerDied(SimWorkerId worker, bool silently);
   void WorkerStarted(SimWorkerId worker);
@@ -73,26 +75,13 @@ class ControlNetwork {
   void Heal();
 
   // It says so to the router, or the router is told: it is to give it nothing.
-  void SetTakesWork(SimWorkerId worker, bool takes);
+  void SetTakesWork(SimWorkerId worker, bool takes) { links_[worker.place()].SetTakesWork(takes); }
 
   // Whether the router and the worker can exchange messages now.
-  bool Reachable(SimWorkerId worker) const;
+  bool Reachable(SimWorkerId worker) const { return links_[worker.place()].Answers(); }
   size_t live_calls() const { return calls_.size(); }
 
  private:
-  struct Link {
-    Service service;
-    bool connected = false;
-    uint64_t epoch = 0;  // which connection of the link this is
-    Micros to_worker_blocked_until = 0;
-    Micros to_router_blocked_until = 0;
-    Micros slow_until = 0;
-    Micros last_to_worker = 0;  // arrival
-    Micros last_to_router = 0;
-    uint64_t pauses = 0;
-    Micros takes_no_work_since = -1;
-    Micros held_up_until = 0;  // what the worker says
-  };
   struct Call {
     CallId id = 0;
     size_t link = 0;
@@ -104,20 +93,18 @@ class ControlNetwork {
   };
 
   Call* Find(CallId id);
-  Micros Latency(const Link& link);
-  bool Answers(const Link& link) const;
-  void CheckMayWork(const Link& link, const std::string& address);
   void ToWorker(CallId id, std::function<void()> what);
   void ToRouter(CallId id, std::function<void()> what);
   void TellRouter(CallId id, Micros delay, const absl::Status& status);
   void TellWorker(CallId id, Micros delay);
-  void Suspect(Link& link);
-  void Break(Link& link, Micros worker_notices, const char* why);
+  void Suspect(ControlLink& link);
+  void Break(ControlLink& link, Micros worker_notices, const char* why);
   void EraseIfOver(CallId id);
 
   Sim& sim_;
   CallId next_id_ = 1;
-  std::array<Link, kSimWorkersOfBothKinds> links_;
+  std::vector<ControlLink> links_;  // [place]
+  std::array<Service, kSimWorkersOfBothKinds> services_;
   std::map<CallId, Call> calls_;
 };
 
