@@ -1,5 +1,5 @@
 // Sender and receiver against each other, over networks good and bad.
-#include "tests/decode_worker/handoff_pair.h"
+#include "tests/decode_worker/handoff_pair/handoff_pair.h"
 
 #include "gtest/gtest.h"
 
@@ -77,7 +77,7 @@ TEST(HandoffPair, SendsWhatTheReceiverHoldsNotAtAll) {
   HandoffPair pair(options);
   pair.Run();
   ASSERT_TRUE(pair.committed());
-  const uint64_t token_bytes = HandoffPair::LayoutOf(16).bytes_per_token();
+  const uint64_t token_bytes = PairLayout(16).bytes_per_token();
   EXPECT_EQ(pair.report().bytes_sent, (150 - 96) * token_bytes);
   EXPECT_EQ(pair.report().bytes_saved, 96 * token_bytes);
 }
