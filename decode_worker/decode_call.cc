@@ -73,19 +73,19 @@ ReceiveConfig PushConfig(const DecodeServiceOptions& options, const KvLayout& la
 }  // namespace
 
 DecodeCall::DecodeCall(Engine& engine, AttemptRegistry& registry, ThreadGroup& pushes,
-                       const DecodeServiceOptions& options, std::function<void()> done)
+                       const DecodeServiceOptions& options, Callbacks callbacks)
     : engine_(engine),
       registry_(registry),
       pushes_(pushes),
       options_(options),
-      done_(std::move(done)),
+      callbacks_(std::move(callbacks)),
       outbox_(*this),
       meter_(options.metrics) {}
 
 // The metrics may go as soon as the last call is done.
 DecodeCall::~DecodeCall() {
   meter_.End();
-  done_();
+  callbacks_.done(placed_);
 }
 
 void DecodeCall::Start() {
@@ -99,6 +99,10 @@ void DecodeCall::End(const absl::Status& status) {
 }
 
 void DecodeCall::OnReadDone(bool ok) {
+  if (!std::exchange(heard_, true)) {
+    if (absl::Status status = callbacks_.heard(ok); !status.ok()) return End(status);
+    placed_ = ok;
+  }
   if (!ok) {
     absl::MutexLock lock(&mutex_);
     if (!started_) EndLocked(InvalidField("start", "must be the first message"));

@@ -30,10 +30,15 @@ class DecodeCall final : public grpc::ServerBidiReactor<Received<internal::v1::D
                                                         internal::v1::DecodeResponse>,
                          public std::enable_shared_from_this<DecodeCall> {
  public:
-  // Borrows everything except `done`, which the destructor calls. The call's push runs in
-  // `pushes`.
+  struct Callbacks {
+    // The first read has ended, with a message or without. OK gives a call with a message a place;
+    // any other status ends the call.
+    std::function<absl::Status(bool message)> heard;
+    std::function<void(bool placed)> done;  // the destructor calls it
+  };
+  // Borrows everything except the callbacks. The call's push runs in `pushes`.
   DecodeCall(Engine& engine, AttemptRegistry& registry, ThreadGroup& pushes,
-             const DecodeServiceOptions& options, std::function<void()> done);
+             const DecodeServiceOptions& options, Callbacks callbacks);
   ~DecodeCall() override;
   void Start();
   // Ends the call with `status`, and the sequence and the push with it.
@@ -73,11 +78,13 @@ class DecodeCall final : public grpc::ServerBidiReactor<Received<internal::v1::D
   AttemptRegistry& registry_;
   ThreadGroup& pushes_;
   const DecodeServiceOptions& options_;
-  const std::function<void()> done_;
+  const Callbacks callbacks_;
   std::shared_ptr<DecodeCall> self_;  // keeps the call alive until OnDone
 
   absl::Mutex mutex_;
   Received<internal::v1::DecodeRequest> request_;  // belongs to gRPC while a read is in flight
+  bool heard_ = false;   // the first read has ended; written by the reaction to it
+  bool placed_ = false;  // written by the same
   DecodeOutbox outbox_ ABSL_GUARDED_BY(mutex_);
 
   bool started_ ABSL_GUARDED_BY(mutex_) = false;

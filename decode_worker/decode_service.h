@@ -11,6 +11,7 @@
 #include "common/base/thread_group.h"
 #include "common/engine/engine.h"
 #include "common/rpc/receiving_service.h"
+#include "common/rpc/silent_streams.h"
 #include "decode_worker/attempt_registry.h"
 #include "decode_worker/decode_service_options.h"
 
@@ -25,18 +26,24 @@ class DecodeService final : public ReceivingService<internal::v1::DecodeService>
   // Refuses new calls from here on, as draining.
   void Drain() { draining_ = true; }
   // Number of calls that still hold anything. A call counts until the engine has its blocks back.
-  int calls() const { return calls_->load(); }
+  int calls() const { return calls_->open.load(); }
 
  private:
   grpc::ServerBidiReactor<Received<internal::v1::DecodeRequest>, internal::v1::DecodeResponse>*
   Decode(grpc::CallbackServerContext* context);
+  absl::Status TakePlace();
 
   Engine& engine_;
   AttemptRegistry& registry_;
   const DecodeServiceOptions& options_;
   std::atomic<bool> draining_ = false;
   // Shared with the calls, because the last call may end on the engine's thread.
-  const std::shared_ptr<std::atomic<int>> calls_ = std::make_shared<std::atomic<int>>(0);
+  struct Calls {
+    std::atomic<int> open = 0;
+    std::atomic<int> placed = 0;  // those that have sent a message
+  };
+  const std::shared_ptr<Calls> calls_ = std::make_shared<Calls>();
+  SilentStreams silent_;
   ThreadGroup pushes_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "baton/internal/v1/common.pb.h"
 #include "common/kv/staging.h"
+#include "common/rpc/silent_streams.h"
 #include "common/worker/worker_metrics.h"
 #include "decode_worker/receive_events.h"
 
@@ -19,8 +20,11 @@ struct DecodeServiceOptions {
   ReceiveLimits limits = {};
   // Staging of the engine's cache where that is in a device's memory, else null. Borrowed.
   KvStaging* staging = nullptr;
-  size_t max_calls = 1024;           // calls at once; one more is RESOURCE_EXHAUSTED
-  size_t max_streams = 4096;         // streams of pushes at once; a call may have several
+  // Calls at once, and streams of pushes, of which a call may have several. One more is
+  // RESOURCE_EXHAUSTED. Those that have not sent a message are not among them.
+  size_t max_calls = 1024;
+  size_t max_streams = 4096;
+  SilentStreams::Limits silent = {};
   int max_queued_tokens = 256;       // waiting tokens of one call at which its sequence pauses
   WorkerMetrics* metrics = nullptr;  // borrowed; null: nothing is counted
 };

@@ -20,7 +20,7 @@ int Main(int argc, char** argv) {
                                      .metrics = &process->metrics()};
   AttemptRegistry registry(options.max_calls);
   DecodeService decode(process->engine(), registry, options);
-  PushService push(registry, options.max_streams);
+  PushService push(registry, options);
   return process->Run(
       {&decode, &push},
       {.begin = [&] { decode.Drain(); },

@@ -5,18 +5,15 @@
 
 #include "common/base/clock.h"
 #include "common/protocol/worker_status.h"
-#include "common/rpc/refused_call.h"
 #include "common/rpc/status.h"
 
 namespace baton {
-namespace {
 
-using RefusedPush = RefusedCall<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>>;
-
-}  // namespace
-
-PushService::PushService(AttemptRegistry& registry, size_t max_streams)
-    : registry_(registry), max_streams_(max_streams), sweeper_([this] { Sweep(); }) {}
+PushService::PushService(AttemptRegistry& registry, const DecodeServiceOptions& options)
+    : registry_(registry),
+      max_streams_(options.max_streams),
+      silent_(options.silent),
+      sweeper_([this] { Sweep(); }) {}
 
 PushService::~PushService() {
   {
@@ -33,6 +30,7 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* PushService::Push(
     absl::MutexLock lock(&mutex_);
     id = next_id_++;
   }
+  const auto silent_id = std::make_shared<uint64_t>(0);
   const auto stream = std::make_shared<ReceiveStream>(
       context, id,
       ReceiveStream::Callbacks{
@@ -40,6 +38,11 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* PushService::Push(
               [this](const internal::v1::AttemptKey& key,
                      internal::v1::PushRefused::Reason* reason) {
                 return registry_.Find(key, reason);
+              },
+          .heard =
+              [this, id, silent_id](std::shared_ptr<ReceiveStream> opened) {
+                silent_.Spoke(*silent_id);
+                return opened == nullptr ? absl::OkStatus() : Opened(id, std::move(opened));
               },
           .done =
               [streams = streams_, id] {
@@ -50,15 +53,21 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* PushService::Push(
                 done = std::move(found->second);
                 streams->open.erase(found);
               }});
-  {
-    absl::MutexLock lock(&streams_->mutex);
-    if (streams_->open.size() >= max_streams_)
-      return new RefusedPush(
-          WorkerFullStatus("too many pushes on this decode worker", "", kStageTransfer));
-    streams_->open[id] = stream;
-  }
+  *silent_id =
+      silent_.Add([weak = std::weak_ptr<ReceiveStream>(stream)](const absl::Status& status) {
+        if (const auto silent = weak.lock(); silent != nullptr) silent->End(status);
+      });
   stream->Start();
   return stream.get();
+}
+
+absl::Status PushService::Opened(PushStreamId id, std::shared_ptr<ReceiveStream> stream) {
+  absl::MutexLock lock(&streams_->mutex);
+  if (streams_->open.size() >= max_streams_) {
+    return WorkerFullStatus("too many pushes on this decode worker", "", kStageTransfer);
+  }
+  streams_->open[id] = std::move(stream);
+  return absl::OkStatus();
 }
 
 void PushService::Sweep() {

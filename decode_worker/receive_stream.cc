@@ -16,7 +16,6 @@
 namespace baton {
 namespace {
 
-constexpr absl::Duration kOpenTimeout = absl::Seconds(10);
 constexpr absl::Duration kEndTimeout = absl::Seconds(5);
 
 absl::StatusOr<internal::v1::PushRequest> ParseControl(grpc::ByteBuffer& buffer) {
@@ -35,7 +34,7 @@ absl::StatusOr<internal::v1::PushRequest> ParseControl(grpc::ByteBuffer& buffer)
 
 ReceiveStream::ReceiveStream(grpc::CallbackServerContext* context, PushStreamId id,
                              Callbacks callbacks)
-    : context_(context), id_(id), started_(SteadyNow()), callbacks_(std::move(callbacks)) {}
+    : context_(context), id_(id), callbacks_(std::move(callbacks)) {}
 
 void ReceiveStream::Start() {
   self_ = shared_from_this();
@@ -49,15 +48,15 @@ void ReceiveStream::Send(const internal::v1::PushResponse& message) {
   outbox_.WriteNext(*this);
 }
 
-void ReceiveStream::End() {
+void ReceiveStream::End(const absl::Status& status) {
   absl::MutexLock lock(&mutex_);
-  EndLocked();
+  EndLocked(status);
   outbox_.WriteNext(*this);
 }
 
-void ReceiveStream::EndLocked() {
+void ReceiveStream::EndLocked(const absl::Status& status) {
   if (!outbox_.ended()) ending_since_ = SteadyNow();
-  outbox_.End(grpc::Status::OK);
+  outbox_.End(ToGrpcStatus(status));
 }
 
 void ReceiveStream::ReadNext() {
@@ -67,8 +66,7 @@ void ReceiveStream::ReadNext() {
 
 void ReceiveStream::CancelIfOverdue(absl::Time now) {
   absl::MutexLock lock(&mutex_);
-  const bool unopened = !opened_ && now > started_ + kOpenTimeout;
-  if (unopened || now > ending_since_ + kEndTimeout) context_->TryCancel();
+  if (now > ending_since_ + kEndTimeout) context_->TryCancel();
 }
 
 void ReceiveStream::OnWriteDone(bool ok) {
@@ -76,12 +74,16 @@ void ReceiveStream::OnWriteDone(bool ok) {
   outbox_.Written();
   if (!ok) {
     outbox_.DropAll();
-    EndLocked();
+    EndLocked(absl::OkStatus());
   }
   outbox_.WriteNext(*this);
 }
 
 void ReceiveStream::OnReadDone(bool ok) {
+  if (!std::exchange(heard_, true)) {
+    const absl::Status status = callbacks_.heard(ok ? shared_from_this() : nullptr);
+    if (!status.ok()) return End(status);
+  }
   if (!ok) {
     if (driver_ != nullptr) driver_->PostFromStream(ReceiveEvent::StreamLost{id_});
     return End();
@@ -112,7 +114,6 @@ void ReceiveStream::Open() {
     return End();
   }
   absl::MutexLock lock(&mutex_);
-  opened_ = true;
   driver_ = std::move(driver);
   driver_->PostFromStream(ReceiveEvent::ControlReceived{id_, *std::move(message)});
   if (cancelled_) driver_->PostFromStream(ReceiveEvent::StreamLost{id_});
@@ -143,7 +144,7 @@ void ReceiveStream::OnCancel() {
   absl::MutexLock lock(&mutex_);
   cancelled_ = true;
   if (driver_ != nullptr) driver_->PostFromStream(ReceiveEvent::StreamLost{id_});
-  EndLocked();
+  EndLocked(absl::OkStatus());
   outbox_.WriteNext(*this);
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "grpcpp/server_context.h"
@@ -31,6 +32,9 @@ class ReceiveStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
     std::function<std::shared_ptr<ReceiveDriver>(const internal::v1::AttemptKey&,
                                                  internal::v1::PushRefused::Reason*)>
         find;
+    // The first read has ended: the stream, or null when it brought no message. Any status but OK
+    // ends the stream.
+    std::function<absl::Status(std::shared_ptr<ReceiveStream>)> heard;
     std::function<void()> done;  // called once, after all others
   };
 
@@ -39,12 +43,11 @@ class ReceiveStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void Start();
   PushStreamId id() const { return id_; }
   void Send(const internal::v1::PushResponse& message);
-  // Ends the stream once the queued answers are written.
-  void End();
+  // Ends the stream with `status` once the queued answers are written.
+  void End(const absl::Status& status = absl::OkStatus());
   // Asks for the next message: the one before was taken over.
   void ReadNext();
-  // Cancels a stream that has not opened in time, or whose peer does not take the last answers in
-  // time.
+  // Cancels a stream whose peer does not take the last answers in time.
   void CancelIfOverdue(absl::Time now);
 
  private:
@@ -54,11 +57,10 @@ class ReceiveStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void OnDone() override;
   void Open();
   void Dispatch();
-  void EndLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   grpc::CallbackServerContext* const context_;
   const PushStreamId id_;
-  const absl::Time started_;
   Callbacks callbacks_;
   std::shared_ptr<ReceiveStream> self_;
 
@@ -68,7 +70,7 @@ class ReceiveStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   std::shared_ptr<ReceiveDriver> driver_;
   Outbox<grpc::ByteBuffer> outbox_ ABSL_GUARDED_BY(mutex_);  // bounded by the window's messages
   grpc::ByteBuffer request_;  // belongs to gRPC while a read is in flight
-  bool opened_ ABSL_GUARDED_BY(mutex_) = false;
+  bool heard_ = false;        // the first read has ended; written by the reaction to it
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time ending_since_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
 };

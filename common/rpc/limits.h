@@ -38,6 +38,9 @@ inline constexpr int kMaxStopTokenIds = 128;
 inline constexpr int kMaxLogprobs = 20;
 inline constexpr int kMaxLogitBias = 1024;
 
+// How long a new connection may take until both sides have introduced themselves.
+inline constexpr absl::Duration kHandshakeTimeout = absl::Seconds(5);
+
 // Keepalive pings on connections between Baton's servers.
 inline constexpr absl::Duration kKeepaliveTime = absl::Seconds(1);
 inline constexpr absl::Duration kKeepaliveTimeout = absl::Seconds(2);
@@ -50,7 +53,7 @@ inline constexpr absl::Duration kBulkKeepaliveTimeout = absl::Milliseconds(1700)
 inline constexpr absl::Duration kMinReceivedPingInterval = absl::Milliseconds(500);
 
 // Watch streams: the time between two messages, the silence or standstill after which a worker is
-// not ready, and the most streams of one worker.
+// not ready, and the most streams of one worker, or of the health of one port.
 inline constexpr absl::Duration kWatchInterval = absl::Milliseconds(250);
 inline constexpr absl::Duration kProgressTimeout = absl::Milliseconds(2500);
 inline constexpr int kMaxWatchers = 64;

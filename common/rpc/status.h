@@ -49,6 +49,7 @@ inline constexpr char kReasonNoReadyWorker[] = "NO_READY_WORKER";
 inline constexpr char kReasonQueueFull[] = "QUEUE_FULL";
 inline constexpr char kReasonQueueTime[] = "QUEUE_TIME_EXCEEDED";
 inline constexpr char kReasonOutOfKvBlocks[] = "OUT_OF_KV_BLOCKS";
+inline constexpr char kReasonSilentStream[] = "SILENT_STREAM";
 inline constexpr char kReasonSuperseded[] = "SUPERSEDED";
 inline constexpr char kReasonWorkerFull[] = "WORKER_FULL";
 inline constexpr char kReasonWorkerLost[] = "WORKER_LOST";

@@ -34,7 +34,10 @@ absl::Duration RetryAfter(absl::Duration wait) {
 
 absl::Status AttemptBroken(const char* stage, const std::string& worker, const char* default_reason,
                            const absl::Status& cause) {
-  const absl::StatusCode code = CodeForClient(cause.code());
+  // What the worker did not hear of in time says nothing about the request.
+  const bool silent = ErrorReason(cause) == kReasonSilentStream;
+  const absl::StatusCode code =
+      silent ? absl::StatusCode::kUnavailable : CodeForClient(cause.code());
   const std::string why =
       cause.ok() ? "it ended the call before its work was done" : std::string(cause.message());
   const ErrorInfo told = GetErrorInfo(cause).value_or(ErrorInfo{.reason = default_reason});

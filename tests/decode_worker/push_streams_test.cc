@@ -1,10 +1,12 @@
 // Pushes of several streams to a real decode worker, by hand, and pairs that do not disturb each
 // other.
+#include <list>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "baton/internal/v1/kv_transfer.grpc.pb.h"
@@ -174,6 +176,47 @@ TEST(PushStreams, APushThatTheDecodeWorkerHasNoRoomForKeepsTheReasonAndNamesNoBr
   EXPECT_EQ(GetErrorInfo(status)->stage, kStageTransfer);
   EXPECT_TRUE(RetryDelay(status).has_value());
   EXPECT_TRUE(prefill.ComesToRest());
+  EXPECT_TRUE(decode.ComesToRest());
+}
+
+// Streams that stay open and say nothing.
+struct SilentClients {
+  SilentClients(TestWorker& decode, int count) {
+    for (int i = 0; i < count; ++i) {
+      decodes.push_back(decode.decode().Decode(&contexts.emplace_back()));
+      pushes.push_back(std::make_unique<Stream>(decode));
+    }
+  }
+  std::list<grpc::ClientContext> contexts;
+  std::vector<std::unique_ptr<grpc::ClientReaderWriter<DecodeRequest, DecodeResponse>>> decodes;
+  std::vector<std::unique_ptr<Stream>> pushes;
+};
+
+TEST(PushStreams, SilentStreamsTakeNobodysPlace) {
+  TestWorker prefill({});
+  TestWorker::Options narrow;
+  narrow.max_calls = 1;
+  narrow.max_streams = 3;  // those of one push
+  narrow.silent = {.time = absl::Hours(1), .streams = 4};
+  TestWorker decode(narrow);
+  const SilentClients silent(decode, 5);
+  // The others are there when the oldest has made room for them.
+  EXPECT_EQ(silent.decodes[0]->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(silent.pushes[0]->call->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  const HandoffResult result = RunHandoff(prefill, decode, Spec(40, 1));
+  EXPECT_TRUE(result.decode_status.ok()) << result.decode_status.error_message();
+}
+
+TEST(PushStreams, ASilentStreamIsEndedAndToldWhy) {
+  TestWorker::Options impatient;
+  impatient.silent = {.time = absl::Milliseconds(1)};
+  TestWorker decode(impatient);
+  const SilentClients silent(decode, 1);
+  for (const grpc::Status& status :
+       {silent.decodes.front()->Finish(), silent.pushes.front()->call->Finish()}) {
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+    EXPECT_THAT(status.error_message(), ::testing::HasSubstr("first message did not come"));
+  }
   EXPECT_TRUE(decode.ComesToRest());
 }
 

@@ -76,6 +76,8 @@ TestWorker::TestWorker(const Options& options) {
   decode_options_.staging = staging_.get();
   decode_options_.max_queued_tokens = options.max_queued_tokens;
   decode_options_.max_streams = options.max_streams;
+  decode_options_.max_calls = options.max_calls;
+  decode_options_.silent = options.silent;
   prefill_options_.identity = decode_options_.identity;
   prefill_options_.shape = decode_options_.shape;
   prefill_options_.kv_wire_dtype = options.kv_wire_dtype;
@@ -91,7 +93,7 @@ TestWorker::TestWorker(const Options& options) {
   channels_ = std::make_unique<ChannelCache>(ChannelCache::Options{
       .credentials = Credentials::Loopback(), .connections = options.kv_connections});
   decode_service_ = std::make_unique<DecodeService>(*engine_, *registry_, decode_options_);
-  push_service_ = std::make_unique<PushService>(*registry_, decode_options_.max_streams);
+  push_service_ = std::make_unique<PushService>(*registry_, decode_options_);
   prefill_service_ = std::make_unique<PrefillService>(*engine_, *channels_, prefill_options_);
 
   grpc::ServerBuilder builder;

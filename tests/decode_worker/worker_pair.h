@@ -47,6 +47,8 @@ class TestWorker {
     int max_queued_tokens = 256;
     int kv_connections = 3;
     size_t max_streams = 4096;  // that it receives at once
+    size_t max_calls = 1024;    // that it decodes at once
+    SilentStreams::Limits silent = {};
     absl::Duration resume_timeout = absl::Seconds(30);
   };
   explicit TestWorker(const Options& options);

@@ -28,6 +28,12 @@ TEST(RequestErrors, WhatAWorkerSaysAboutTheRequestKeepsItsCodeAndTheRestIsUnavai
   }
 }
 
+TEST(RequestErrors, AStreamOnWhichTheWorkerHeardNothingSaysNothingAboutTheRequest) {
+  const absl::Status silent = WithErrorInfo(absl::DeadlineExceededError("no message came"),
+                                            {.reason = kReasonSilentStream});
+  EXPECT_TRUE(absl::IsUnavailable(AttemptBroken(kStageDecode, "d", kReasonWorkerLost, silent)));
+}
+
 TEST(RequestErrors, ABrokenAttemptTellsWhereItBroke) {
   const absl::Status plain =
       AttemptBroken(kStagePrefill, "p-1", kReasonWorkerLost, absl::UnavailableError("gone"));

@@ -1,0 +1,58 @@
+// Streams that clients have opened and not yet sent a message on. They hold nothing but themselves,
+// so they must count in no bound that could keep others out, and must not stay.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "grpcpp/alarm.h"
+
+namespace baton {
+
+// Thread-safe. May be destroyed while streams are silent: nobody ends them then.
+class SilentStreams {
+ public:
+  struct Limits {
+    absl::Duration time = absl::Seconds(2);  // a stream that is silent for longer is ended
+    size_t streams = 1024;                   // of more than these the oldest is ended
+  };
+  // Ends a stream: DEADLINE_EXCEEDED, or RESOURCE_EXHAUSTED for the oldest of too many, both with
+  // the reason SILENT_STREAM. Called at most once, on any thread, without a lock. May be called
+  // while Spoke is, not after.
+  using End = std::function<void(const absl::Status&)>;
+
+  explicit SilentStreams(const Limits& limits);
+  ~SilentStreams();
+
+  // A stream was opened. The returned id is not 0.
+  uint64_t Add(End end);
+  // Its first message has come, or its end. An id may be told several times.
+  void Spoke(uint64_t id);
+
+ private:
+  struct Stream {
+    End end;
+    std::unique_ptr<grpc::Alarm> alarm;
+  };
+  // Shared with the alarms, which call back after they were cancelled too.
+  struct Open {
+    // Removes a stream. Its `end` is null when it was not there.
+    Stream Take(uint64_t id);
+
+    absl::Mutex mutex;
+    std::map<uint64_t, Stream> streams ABSL_GUARDED_BY(mutex);  // the oldest first
+    uint64_t next_id ABSL_GUARDED_BY(mutex) = 1;
+  };
+
+  const Limits limits_;
+  const std::shared_ptr<Open> open_ = std::make_shared<Open>();
+};
+
+}  // namespace baton
