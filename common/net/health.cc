@@ -56,6 +56,7 @@ bool Health::live() const {
 
 bool Health::Refresh() {
   const ProgressSample sample = options_.progress ? options_.progress() : ProgressSample{};
+  const bool reachable = !options_.live || options_.live();
   const bool condition = !options_.ready || options_.ready();
   std::map<std::string, bool> conditions;
   for (const auto& [name, holds] : options_.conditions) conditions[name] = holds();
@@ -63,7 +64,7 @@ bool Health::Refresh() {
   conditions_ = std::move(conditions);
   judge_.Observe(sample, SteadyNow());
   ready_ = state_ == ServerState::kReady && condition && judge_.stuck() < kProgressTimeout;
-  live_ = judge_.stuck() < kLivenessTimeout;
+  live_ = reachable && judge_.stuck() < kLivenessTimeout;
   Publish();
   return ready_;
 }

@@ -2,7 +2,7 @@
 //
 // The services of grpc.health.v1:
 // - "startup" is serving after the first SetState(kReady);
-// - "liveness" is serving while the engine advances;
+// - "liveness" is serving while the engine advances and the process can be reached;
 // - "readiness" is serving while the process is ready, advances and does not drain;
 // - "" and the full name of each service are the same as "readiness";
 // - each of Options::conditions is serving while its function returns true.
@@ -57,6 +57,7 @@ class Health {
   // and Refresh, and must not block.
   struct Options {
     std::function<ProgressSample()> progress{};
+    std::function<bool()> live{};                               // further condition of "liveness"
     std::function<bool()> ready{};                              // further condition of "readiness"
     std::vector<std::string> services{};                        // full names of the gRPC services
     std::map<std::string, std::function<bool()>> conditions{};  // further health services, by name

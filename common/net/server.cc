@@ -25,6 +25,7 @@
 #include "common/base/failpoint.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/net/acceptor.h"
 #include "common/net/compression.h"
 #include "common/net/metrics_server.h"
 #include "common/net/reflection.h"
@@ -75,8 +76,9 @@ void SetConnectionArguments(const ServerProcess::Options& options, grpc::ServerB
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.SetMaxSendMessageSize(kMaxMessageBytes);
   for (const auto& [name, value] : kNoCompression) builder.AddChannelArgument(name, value);
-  // If two processes could share a port, each would get half of the calls.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // For who connects and says nothing.
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                             ToMilliseconds(kHandshakeTimeout));
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              ToMilliseconds(kMinReceivedPingInterval));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
@@ -87,23 +89,40 @@ void SetConnectionArguments(const ServerProcess::Options& options, grpc::ServerB
   }
 }
 
-// Starts a server on `address` and returns the bound address.
-absl::StatusOr<std::string> Listen(absl::string_view flag, const std::string& address,
-                                   const std::shared_ptr<grpc::ServerCredentials>& credentials,
-                                   grpc::ServerBuilder& builder,
-                                   std::unique_ptr<grpc::Server>& server) {
-  BATON_RETURN_IF_ERROR(CheckListenable(flag, address));
-  BATON_ASSIGN_OR_RETURN(HostPort bound, ParseHostPort(address));
-  builder.SetOption(ReflectionOption());
-  int port = 0;
-  builder.AddListeningPort(bound.ToString(), credentials, &port);
-  server = builder.BuildAndStart();
-  if (server == nullptr || port == 0) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", flag, " ", address,
-                                               "; choose another address with ", flag));
+// A gRPC server and what accepts its connections.
+struct Port {
+  // Stops to accept, gives the calls `timeout` to end, and ends those that are left.
+  void Shutdown(absl::Duration timeout) {
+    acceptor->Stop();
+    server->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout));
+    server->Wait();
   }
-  bound.port = static_cast<uint16_t>(port);
-  return bound.ToString();
+
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> door;
+  std::unique_ptr<Acceptor> acceptor;
+  std::unique_ptr<grpc::Server> server;
+};
+
+// Starts a server on `address`.
+absl::StatusOr<std::unique_ptr<Port>> Listen(
+    absl::string_view flag, const std::string& address, const Acceptor::Options& options,
+    const std::shared_ptr<grpc::ServerCredentials>& credentials, grpc::ServerBuilder& builder) {
+  auto port = std::make_unique<Port>();
+  BATON_ASSIGN_OR_RETURN(port->acceptor, Acceptor::Listen(flag, address, options));
+  builder.SetOption(ReflectionOption());
+  port->door = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
+  port->server = builder.BuildAndStart();
+  if (port->server == nullptr) {
+    return absl::InternalError(absl::StrCat(flag, " ", address, ": gRPC starts no server"));
+  }
+  port->acceptor->Start([door = port->door.get()](int listener, int connection) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+    parameters.listener_fd = listener;
+    parameters.fd = connection;
+    door->HandleNewConnection(&parameters);
+  });
+  return port;
 }
 
 // Refuses methods that are not served here, with the name of the program; gRPC's own refusal has no
@@ -127,10 +146,6 @@ class UnknownMethods final : public grpc::CallbackGenericService {
   const std::string program_;
 };
 
-void Shutdown(grpc::Server& server, absl::Duration timeout) {
-  server.Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout));
-}
-
 }  // namespace
 
 struct ServerProcess::Rep {
@@ -138,19 +153,27 @@ struct ServerProcess::Rep {
       : options(std::move(process_options)),
         credentials(std::move(process_credentials)),
         event(event_fd),
-        health(options.health) {}
+        health(WithPort(options.health)) {}
+
+  // The port is a condition of liveness once it is open.
+  Health::Options WithPort(Health::Options health_options) const {
+    health_options.live = [this] {
+      const Acceptor* acceptor = listening.load();
+      return acceptor == nullptr || acceptor->live();
+    };
+    return health_options;
+  }
 
   const Options options;
   const Credentials credentials;
   const int event;
+  std::unique_ptr<Port> health_port;                 // null: there is none
+  std::unique_ptr<Port> port;                        // null before Serve
+  std::atomic<const Acceptor*> listening = nullptr;  // that of `port`
   Health health;
   std::unique_ptr<MetricsServer> metrics_server;
   UnknownMethods unknown_methods{options.program};
   UnknownMethods unknown_health_methods{options.program};
-  std::unique_ptr<grpc::Server> health_server;
-  std::unique_ptr<grpc::Server> server;
-  std::string health_address;
-  std::string listen_address;
 };
 
 absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options options,
@@ -160,6 +183,7 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options opt
   BATON_ASSIGN_OR_RETURN(Credentials credentials, Credentials::Create(options.flags.tls));
   // A bad --listen is found now and not after the model is loaded.
   BATON_RETURN_IF_ERROR(CheckListenable("--listen", options.flags.listen));
+  RaiseDescriptorLimit();
   gpr_set_log_function(LogFromGrpc);
   google::protobuf::SetLogHandler(LogFromProtobuf);
   grpc::EnableDefaultHealthCheckService(true);
@@ -179,10 +203,10 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options opt
     grpc::ServerBuilder builder;
     SetConnectionArguments(rep.options, builder);
     builder.RegisterCallbackGenericService(&rep.unknown_health_methods);
-    BATON_ASSIGN_OR_RETURN(rep.health_address,
-                           Listen("--health-listen", rep.options.flags.health_listen,
-                                  grpc::InsecureServerCredentials(), builder, rep.health_server));
-    rep.health.Attach(rep.health_server->GetHealthCheckService());
+    BATON_ASSIGN_OR_RETURN(rep.health_port,
+                           Listen("--health-listen", rep.options.flags.health_listen, {},
+                                  grpc::InsecureServerCredentials(), builder));
+    rep.health.Attach(rep.health_port->server->GetHealthCheckService());
   }
   shutdown_event = event;
   signals_received = 0;
@@ -197,11 +221,10 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options opt
 ServerProcess::ServerProcess(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
 
 ServerProcess::~ServerProcess() {
-  for (auto* server : {&rep_->server, &rep_->health_server}) {
-    if (*server == nullptr) continue;
-    rep_->health.Detach((*server)->GetHealthCheckService());
-    Shutdown(**server, absl::ZeroDuration());
-    (*server)->Wait();
+  for (Port* port : {rep_->port.get(), rep_->health_port.get()}) {
+    if (port == nullptr) continue;
+    rep_->health.Detach(port->server->GetHealthCheckService());
+    port->Shutdown(absl::ZeroDuration());
   }
   signal(SIGTERM, SIG_DFL);
   signal(SIGINT, SIG_DFL);
@@ -216,23 +239,34 @@ absl::Status ServerProcess::Serve(const std::vector<grpc::Service*>& services,
   for (grpc::Service* service : services) builder.RegisterService(service);
   builder.RegisterCallbackGenericService(&rep_->unknown_methods);
   if (customize) customize(builder);
-  BATON_ASSIGN_OR_RETURN(rep_->listen_address,
-                         Listen("--listen", rep_->options.flags.listen,
-                                rep_->credentials.ForServer(), builder, rep_->server));
-  rep_->health.Attach(rep_->server->GetHealthCheckService());
+  const std::string& address = rep_->options.flags.listen;
+  const int connections = ConnectionsWithinDescriptorLimit();
+  BATON_ASSIGN_OR_RETURN(
+      rep_->port,
+      Listen("--listen", address,
+             {.max_connections = connections,
+              .max_connections_of_peer = IsLoopback(address) ? connections : connections / 2,
+              .unacknowledged_timeout =
+                  rep_->options.internal ? kKeepaliveTimeout : absl::ZeroDuration()},
+             rep_->credentials.ForServer(), builder));
+  rep_->listening = rep_->port->acceptor.get();
+  rep_->health.Attach(rep_->port->server->GetHealthCheckService());
   return absl::OkStatus();
 }
 
 Health& ServerProcess::health() { return rep_->health; }
 const Credentials& ServerProcess::credentials() const { return rep_->credentials; }
-std::string ServerProcess::listen_address() const { return rep_->listen_address; }
-std::string ServerProcess::health_address() const { return rep_->health_address; }
+std::string ServerProcess::listen_address() const {
+  return rep_->port != nullptr ? rep_->port->acceptor->address() : "";
+}
+std::string ServerProcess::health_address() const {
+  return rep_->health_port != nullptr ? rep_->health_port->acceptor->address() : "";
+}
 std::string ServerProcess::metrics_address() const {
   return rep_->metrics_server != nullptr ? rep_->metrics_server->address() : "";
 }
 std::string ServerProcess::advertised_address() const {
-  return rep_->options.flags.advertise.empty() ? rep_->listen_address
-                                               : rep_->options.flags.advertise;
+  return rep_->options.flags.advertise.empty() ? listen_address() : rep_->options.flags.advertise;
 }
 
 int ServerProcess::Run(const DrainHooks& hooks) {
@@ -250,12 +284,12 @@ int ServerProcess::Run(const DrainHooks& hooks) {
   while (!drained() && SteadyNow() < end_rest) absl::SleepFor(kPollInterval);
   if (hooks.end_rest) hooks.end_rest();
   while (!drained() && SteadyNow() < deadline) absl::SleepFor(kPollInterval);
-  if (rep_->server != nullptr) {
+  if (rep_->port != nullptr) {
     // gRPC waits for idle connections too, and a client that does not poll never closes its own.
     const bool nothing_runs = hooks.drained && hooks.drained();
     const absl::Duration rest = nothing_runs ? kIdleConnections : deadline - SteadyNow();
-    Shutdown(*rep_->server, std::max(rest, std::min(kIdleConnections, timeout)));
-    rep_->server->Wait();
+    rep_->listening = nullptr;  // it no longer accepts, and that is no reason to be killed
+    rep_->port->Shutdown(std::max(rest, std::min(kIdleConnections, timeout)));
   }
   LogInfo("ended");
   return 0;

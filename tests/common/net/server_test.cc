@@ -21,6 +21,7 @@
 #include "common/rpc/limits.h"
 #include "tests/common/net/test_process.h"
 #include "tests/common/net/test_service.h"
+#include "tests/common/net/test_sockets.h"
 #include "tests/support/field_violations.h"
 #include "tests/support/raw_call.h"
 
@@ -306,6 +307,19 @@ TEST(ServerProcess, ACompressedRequestIsRefusedBeforeItGrows) {
   }
   EXPECT_LE(PeakMemoryBytes(server.pid()) - before, kMayCostBytes);
   EXPECT_TRUE(tokenize(GRPC_COMPRESS_NONE, 1000).ok()) << "the connection goes on";
+}
+
+// gRPC's own listener would never accept again.
+TEST(ServerProcess, AcceptsAgainOnceItHasDescriptors) {
+  TestProcess server(TestServer({"--listen=127.0.0.1:0"}));
+  const std::string address = Addresses(server)[0];
+  {
+    const NoMoreDescriptors none(server.pid());
+    TestSocket refused;
+    ASSERT_TRUE(refused.Connect(address));
+    EXPECT_TRUE(refused.IsClosed()) << "and it does not wait";
+  }
+  EXPECT_EQ(CheckHealth(address, "readiness"), "SERVING");
 }
 
 // Without keepalive pings both calls would last until their deadline.

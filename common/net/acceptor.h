@@ -1,0 +1,98 @@
+// Accepts the connections of a port, within bounds that hold under a flood. gRPC's own listener has
+// none, and never accepts again once the process was out of descriptors.
+#pragma once
+
+#include <netinet/in.h>
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace baton {
+
+// Lets the process open as many descriptors as the system permits it.
+void RaiseDescriptorLimit();
+// How many connections a port may have, so that the process keeps descriptors for its other work.
+int ConnectionsWithinDescriptorLimit();
+
+// Listens from Listen on, and accepts on a thread of its own between Start and Stop. Out of
+// descriptors, it closes whoever comes at once, and accepts again as soon as there are some. It
+// also connects to its own port now and then, and so knows whether others can.
+class Acceptor {
+ public:
+  struct Options {
+    int max_connections = 64;          // one more is closed at once
+    int max_connections_of_peer = 64;  // those of one IPv4 address or IPv6 /64 network
+    // A connection whose data nobody acknowledges for so long is closed. Zero: the system decides.
+    absl::Duration unacknowledged_timeout = absl::ZeroDuration();
+    // The port is dead when it has not heard itself for so long. It tries ten times as often.
+    absl::Duration silent_timeout = absl::Seconds(10);
+  };
+  // Takes over a connection, a socket that does not block. Called on the acceptor's thread; must
+  // not block.
+  using Take = std::function<void(int listener, int connection)>;
+
+  // Listens at `address` (host:port; port 0: a free one). An error is one line that names `flag`,
+  // the address and the remedy.
+  static absl::StatusOr<std::unique_ptr<Acceptor>> Listen(absl::string_view flag,
+                                                          const std::string& address,
+                                                          const Options& options);
+  ~Acceptor();
+
+  // REQUIRES: called once.
+  void Start(Take take);
+  // Stops listening. `take` is not called any more when it returns. May be called again.
+  void Stop();
+
+  const std::string& address() const { return address_; }  // the bound host:port
+  // Whether this port has accepted a connection of its own within Options::silent_timeout.
+  // Thread-safe.
+  bool live() const;
+
+ private:
+  // A connection that was given away. Its owner closes it without a word: then another file, or
+  // none, has its descriptor.
+  struct Given {
+    uint64_t inode = 0;
+    std::string peer;  // the key that connections of one peer share
+  };
+
+  explicit Acceptor(const Options& options);
+  absl::Status Open(absl::string_view flag, const std::string& address);
+  void Loop();
+  // False when nobody waits at that listener, or nobody can be accepted for the moment.
+  bool AcceptOne(int listener);
+  // Out of descriptors: closes who waits, by the reserved one. False when that did not work.
+  bool CloseOne(int listener);
+  bool HasRoomFor(const std::string& peer) const;
+  void Forget(int connection);
+  void ForgetClosed();
+  void Probe();
+
+  const Options options_;
+  std::string address_;
+  std::vector<int> listeners_;
+  int wake_ = -1;
+  std::atomic<bool> stop_ = false;
+  std::atomic<int64_t> last_heard_ms_ = 0;  // of the steady clock: when the port last heard itself
+  std::thread thread_;
+
+  // The thread's own.
+  Take take_;
+  int reserve_ = -1;  // a descriptor that is free when no other is
+  int probe_ = -1;    // this end of the connection to itself
+  sockaddr_storage probe_name_{};
+  absl::Time next_probe_ = absl::InfinitePast();
+  absl::Time next_look_ = absl::InfinitePast();  // for closed connections
+  std::map<int, Given> given_;                   // by descriptor
+  std::map<std::string, int> peers_;             // connections of each peer
+};
+
+}  // namespace baton

@@ -1,0 +1,138 @@
+#include "common/net/acceptor.h"
+
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "common/base/address.h"
+#include "tests/common/net/test_sockets.h"
+
+namespace baton {
+namespace {
+
+using ::testing::HasSubstr;
+
+class AcceptorTest : public ::testing::Test {
+ protected:
+  ~AcceptorTest() override {
+    if (acceptor_ != nullptr) acceptor_->Stop();
+    CloseTaken();
+  }
+
+  void Start(const Acceptor::Options& options, const std::string& address = "127.0.0.1:0") {
+    auto acceptor = Acceptor::Listen("--listen", address, options);
+    ASSERT_TRUE(acceptor.ok()) << acceptor.status();
+    acceptor_ = *std::move(acceptor);
+    acceptor_->Start([this](int /*listener*/, int connection) {
+      absl::MutexLock lock(&mutex_);
+      open_.push_back(connection);
+      ++taken_;
+    });
+  }
+  TestSocket Connected(const std::string& source = "127.0.0.1") {
+    TestSocket socket(source);
+    EXPECT_TRUE(socket.Connect(acceptor_->address()));
+    return socket;
+  }
+  // Whether that many connections have been taken, ever; waits for them.
+  bool HasTaken(int count) {
+    absl::MutexLock lock(&mutex_);
+    const auto taken = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return taken_ >= count; };
+    return mutex_.AwaitWithTimeout(absl::Condition(&taken), absl::Seconds(10)) && taken_ == count;
+  }
+  void CloseTaken() {
+    absl::MutexLock lock(&mutex_);
+    for (const int fd : open_) close(fd);
+    open_.clear();
+  }
+  bool BecomesLive(bool live) {
+    const absl::Time end = absl::Now() + absl::Seconds(10);
+    while (acceptor_->live() != live && absl::Now() < end) absl::SleepFor(absl::Milliseconds(1));
+    return acceptor_->live() == live;
+  }
+
+  std::unique_ptr<Acceptor> acceptor_;
+  absl::Mutex mutex_;
+  std::vector<int> open_ ABSL_GUARDED_BY(mutex_);
+  int taken_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+TEST_F(AcceptorTest, GivesEveryConnectionAway) {
+  Start({});
+  std::vector<TestSocket> sockets;
+  for (int i = 1; i <= 3; ++i) {
+    sockets.push_back(Connected());
+    ASSERT_TRUE(HasTaken(i));
+  }
+}
+
+TEST_F(AcceptorTest, OneConnectionTooManyIsClosedUntilAnotherEnds) {
+  Start({.max_connections = 2});
+  const TestSocket first = Connected(), second = Connected();
+  ASSERT_TRUE(HasTaken(2));
+  EXPECT_TRUE(Connected().IsClosed());
+  CloseTaken();
+  std::vector<TestSocket> sockets;
+  const auto taken = [&] {
+    absl::MutexLock lock(&mutex_);
+    return taken_;
+  };
+  // The acceptor looks for closed connections ten times a second.
+  for (int i = 0; i < 10000 && taken() == 2; ++i) {
+    sockets.push_back(Connected());
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_GT(taken(), 2);
+}
+
+TEST_F(AcceptorTest, OnePeerCannotHaveAllConnections) {
+  Start({.max_connections = 3, .max_connections_of_peer = 2});
+  const TestSocket first = Connected(), second = Connected();
+  ASSERT_TRUE(HasTaken(2));
+  EXPECT_TRUE(Connected().IsClosed());
+  const TestSocket other = Connected("127.0.0.2");
+  EXPECT_TRUE(HasTaken(3));
+}
+
+TEST_F(AcceptorTest, WithoutDescriptorsItClosesWhoComesAndIsDeadThenAcceptsAgain) {
+  Start({.silent_timeout = absl::Milliseconds(200)});
+  TestSocket refused, taken;
+  {
+    const NoMoreDescriptors none;
+    ASSERT_TRUE(refused.Connect(acceptor_->address()));
+    EXPECT_TRUE(refused.IsClosed());
+    EXPECT_TRUE(BecomesLive(false));
+  }
+  EXPECT_TRUE(BecomesLive(true));
+  ASSERT_TRUE(taken.Connect(acceptor_->address()));
+  absl::MutexLock lock(&mutex_);
+  const auto some = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return taken_ > 0; };
+  EXPECT_TRUE(mutex_.AwaitWithTimeout(absl::Condition(&some), absl::Seconds(10)));
+}
+
+TEST_F(AcceptorTest, AnAddressInUseIsAnErrorThatNamesTheFlag) {
+  Start({});
+  const auto second = Acceptor::Listen("--listen", acceptor_->address(), {});
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr("--listen"));
+}
+
+TEST_F(AcceptorTest, StoppedItAcceptsNobodyAndGivesThePortBack) {
+  Start({});
+  const std::string address = acceptor_->address();
+  acceptor_->Stop();
+  EXPECT_FALSE(TestSocket().Connect(address));
+  Start({}, address);
+  EXPECT_EQ(acceptor_->address(), address);
+}
+
+}  // namespace
+}  // namespace baton
