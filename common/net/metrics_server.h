@@ -6,18 +6,21 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 namespace baton {
 
-// It has five threads: one accepts connections and four answer them. A read or write of a
-// connection may take at most 5 s. The destructor ends the server and joins its threads.
+// It has two threads: one accepts connections and one serves them all, so that who is slow keeps
+// nobody waiting. Of more than 64 connections the oldest is closed. A request has at most 8 KiB.
+// The destructor ends the server and joins its threads.
 class MetricsServer {
  public:
-  // Starts a server at `address` (host:port; port 0: a free one). Any of the four threads calls
-  // `page` for the text of an answer. An error is one line that names --metrics-listen, the address
-  // and the remedy.
-  static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const std::string& address,
-                                                              std::function<std::string()> page);
+  // Starts a server at `address` (host:port; port 0: a free one). Its second thread calls `page`
+  // for the text of an answer. A request must come within `timeout`, and its answer be taken within
+  // as much again. An error is one line that names --metrics-listen, the address and the remedy.
+  static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(
+      const std::string& address, std::function<std::string()> page,
+      absl::Duration timeout = absl::Seconds(2));
   ~MetricsServer();
 
   const std::string& address() const;  // the bound host:port

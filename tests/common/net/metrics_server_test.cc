@@ -1,9 +1,6 @@
 #include "common/net/metrics_server.h"
 
 #include <httplib.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <memory>
@@ -11,15 +8,18 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "common/base/address.h"
+#include "tests/common/net/test_sockets.h"
 
 namespace baton {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class MetricsServerTest : public ::testing::Test {
  protected:
@@ -57,27 +57,44 @@ TEST_F(MetricsServerTest, ServesNothingElse) {
   EXPECT_EQ(pages_, 0);
 }
 
-TEST_F(MetricsServerTest, RefusesABodyBeyondItsLimit) {
-  const auto answer =
-      httplib::Client("127.0.0.1", port_).Post("/metrics", std::string(9 << 10, 'x'), "text/plain");
-  if (answer) EXPECT_EQ(answer->status, 413);  // or the connection was closed on it
+TEST_F(MetricsServerTest, RefusesARequestBeyondItsLimit) {
+  TestSocket socket;
+  ASSERT_TRUE(socket.Connect(server_->address()));
+  ASSERT_TRUE(socket.Send(absl::StrCat("GET /metrics HTTP/1.1\r\nx: ", std::string(9 << 10, 'x'))));
+  EXPECT_THAT(socket.ReadAll(), StartsWith("HTTP/1.1 431 "));
+  EXPECT_EQ(pages_, 0);
+}
+
+// Each has begun a request and does not end it.
+TEST_F(MetricsServerTest, ManySlowConnectionsDoNotStopIt) {
+  std::vector<TestSocket> slow(24);
+  for (TestSocket& socket : slow) {
+    ASSERT_TRUE(socket.Connect(server_->address()));
+    ASSERT_TRUE(socket.Send("GET /metrics HTTP/1.1\r\nx: "));
+  }
   EXPECT_TRUE(Get("/metrics"));
 }
 
-// Each keeps one of the four threads waiting for its request.
-TEST_F(MetricsServerTest, ManySilentConnectionsDoNotStopIt) {
-  std::vector<int> sockets;
-  for (int i = 0; i < 3; ++i) {
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(static_cast<uint16_t>(port_));
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
-    sockets.push_back(fd);
-  }
+TEST_F(MetricsServerTest, OfTooManyConnectionsTheOldestIsClosed) {
+  std::vector<TestSocket> silent(65);
+  for (TestSocket& socket : silent) ASSERT_TRUE(socket.Connect(server_->address()));
+  EXPECT_TRUE(silent.front().IsClosed());
   EXPECT_TRUE(Get("/metrics"));
-  for (const int fd : sockets) close(fd);
+}
+
+TEST(MetricsServer, TheWholeRequestHasOneTimeLimit) {
+  const auto server = MetricsServer::Start(
+      "127.0.0.1:0", [] { return std::string(); }, absl::Milliseconds(100));
+  ASSERT_TRUE(server.ok()) << server.status();
+  TestSocket silent, slow;
+  ASSERT_TRUE(silent.Connect((*server)->address()));
+  EXPECT_TRUE(silent.IsClosed());
+  ASSERT_TRUE(slow.Connect((*server)->address()));
+  ASSERT_TRUE(slow.Send("GET /metrics HTTP/1.1\r\n"));
+  // A byte now and then keeps it no longer. The request would be too long only after a minute.
+  int bytes = 0;
+  for (; bytes < 1000 && slow.Send("x"); ++bytes) absl::SleepFor(absl::Milliseconds(5));
+  EXPECT_LT(bytes, 1000);
 }
 
 TEST_F(MetricsServerTest, AnAddressInUseIsAnErrorThatNamesTheFlag) {
