@@ -33,8 +33,9 @@ constexpr absl::string_view kNotForWorkers[] = {
 
 // Flags of `serve` that are passed to the router.
 constexpr absl::string_view kForRouter[] = {
-    "disaggregate", "log-level", "log-format", "shutdown-timeout", "tls-cert",
-    "tls-key",      "tls-ca",    "insecure",   "tls-server-name",  "served-model-name"};
+    "disaggregate",    "log-level",         "log-format",      "shutdown-timeout",
+    "tls-cert",        "tls-key",           "tls-ca",          "insecure",
+    "tls-server-name", "served-model-name", "insecure-probes", "reflection"};
 
 int RunCluster(const LocalClusterOptions& options, absl::Duration shutdown_timeout) {
   std::atomic<int> signals_seen = 0;

@@ -12,6 +12,7 @@
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/descriptor.pb.h"
 #include "grpc/reflection/v1/reflection.grpc.pb.h"
+#include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/impl/server_builder_plugin.h"
 #include "grpcpp/impl/server_initializer.h"
 
@@ -177,14 +178,22 @@ class Plugin final : public grpc::ServerBuilderPlugin {
 
 class Option final : public grpc::ServerBuilderOption {
  public:
+  explicit Option(bool offered) : offered_(offered) {}
   void UpdateArguments(grpc::ChannelArguments* /*arguments*/) override {}
   void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
-    plugins->push_back(std::make_unique<Plugin>());
+    if (offered_) return plugins->push_back(std::make_unique<Plugin>());
+    const std::string v1alpha = grpc::reflection::ProtoServerReflectionPlugin().name();
+    std::erase_if(*plugins, [&](const auto& plugin) { return plugin->name() == v1alpha; });
   }
+
+ private:
+  const bool offered_;
 };
 
 }  // namespace
 
-std::unique_ptr<grpc::ServerBuilderOption> ReflectionOption() { return std::make_unique<Option>(); }
+std::unique_ptr<grpc::ServerBuilderOption> ReflectionOption(bool offered) {
+  return std::make_unique<Option>(offered);
+}
 
 }  // namespace baton

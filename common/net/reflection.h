@@ -1,4 +1,5 @@
-// gRPC reflection v1, for which clients ask first. gRPC's own plugin knows only v1alpha.
+// gRPC reflection: v1, for which clients ask first, and v1alpha. The latter is gRPC's own plugin,
+// which every server has that does not refuse it.
 #pragma once
 
 #include <memory>
@@ -7,8 +8,8 @@
 
 namespace baton {
 
-// An option that adds grpc.reflection.v1.ServerReflection, which lists the server's services, to
-// the server that is built with it.
-std::unique_ptr<grpc::ServerBuilderOption> ReflectionOption();
+// An option of the server that is built with it. Offered: both versions of ServerReflection tell
+// all services and their messages. Else neither is there.
+std::unique_ptr<grpc::ServerBuilderOption> ReflectionOption(bool offered);
 
 }  // namespace baton

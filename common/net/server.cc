@@ -15,9 +15,7 @@
 #include "absl/time/clock.h"
 #include "google/protobuf/stubs/logging.h"
 #include "grpc/support/log.h"
-#include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/generic/async_generic_service.h"
-#include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/server.h"
 
 #include "common/base/address.h"
@@ -27,6 +25,7 @@
 #include "common/base/status_macros.h"
 #include "common/net/acceptor.h"
 #include "common/net/compression.h"
+#include "common/net/health_service.h"
 #include "common/net/metrics_server.h"
 #include "common/net/reflection.h"
 #include "common/rpc/duration.h"
@@ -103,13 +102,14 @@ struct Port {
   std::unique_ptr<grpc::Server> server;
 };
 
-// Starts a server on `address`.
+// Starts a server on `address`, with reflection where `flags` allow it.
 absl::StatusOr<std::unique_ptr<Port>> Listen(
-    absl::string_view flag, const std::string& address, const Acceptor::Options& options,
-    const std::shared_ptr<grpc::ServerCredentials>& credentials, grpc::ServerBuilder& builder) {
+    absl::string_view flag, const std::string& address, const ServerFlags& flags,
+    const Acceptor::Options& options, const std::shared_ptr<grpc::ServerCredentials>& credentials,
+    grpc::ServerBuilder& builder) {
   auto port = std::make_unique<Port>();
   BATON_ASSIGN_OR_RETURN(port->acceptor, Acceptor::Listen(flag, address, options));
-  builder.SetOption(ReflectionOption());
+  builder.SetOption(ReflectionOption(flags.reflection || IsLoopback(address)));
   port->door = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
   port->server = builder.BuildAndStart();
@@ -174,6 +174,8 @@ struct ServerProcess::Rep {
   std::unique_ptr<MetricsServer> metrics_server;
   UnknownMethods unknown_methods{options.program};
   UnknownMethods unknown_health_methods{options.program};
+  HealthService health_service;        // of `port`
+  HealthService health_service_alone;  // of `health_port`
 };
 
 absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options options,
@@ -186,8 +188,6 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options opt
   RaiseDescriptorLimit();
   gpr_set_log_function(LogFromGrpc);
   google::protobuf::SetLogHandler(LogFromProtobuf);
-  grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 
   const int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (event < 0) return absl::ResourceExhaustedError("no file descriptor left; raise ulimit -n");
@@ -202,11 +202,12 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options opt
   if (!rep.options.flags.health_listen.empty()) {
     grpc::ServerBuilder builder;
     SetConnectionArguments(rep.options, builder);
+    builder.RegisterService(&rep.health_service_alone);
     builder.RegisterCallbackGenericService(&rep.unknown_health_methods);
-    BATON_ASSIGN_OR_RETURN(rep.health_port,
-                           Listen("--health-listen", rep.options.flags.health_listen, {},
-                                  grpc::InsecureServerCredentials(), builder));
-    rep.health.Attach(rep.health_port->server->GetHealthCheckService());
+    BATON_ASSIGN_OR_RETURN(
+        rep.health_port, Listen("--health-listen", rep.options.flags.health_listen,
+                                rep.options.flags, {}, grpc::InsecureServerCredentials(), builder));
+    rep.health.Attach(&rep.health_service_alone);
   }
   shutdown_event = event;
   signals_received = 0;
@@ -221,10 +222,10 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options opt
 ServerProcess::ServerProcess(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
 
 ServerProcess::~ServerProcess() {
+  rep_->health.Detach(&rep_->health_service);
+  rep_->health.Detach(&rep_->health_service_alone);
   for (Port* port : {rep_->port.get(), rep_->health_port.get()}) {
-    if (port == nullptr) continue;
-    rep_->health.Detach(port->server->GetHealthCheckService());
-    port->Shutdown(absl::ZeroDuration());
+    if (port != nullptr) port->Shutdown(absl::ZeroDuration());
   }
   signal(SIGTERM, SIG_DFL);
   signal(SIGINT, SIG_DFL);
@@ -237,20 +238,21 @@ absl::Status ServerProcess::Serve(const std::vector<grpc::Service*>& services,
   grpc::ServerBuilder builder;
   SetConnectionArguments(rep_->options, builder);
   for (grpc::Service* service : services) builder.RegisterService(service);
+  builder.RegisterService(&rep_->health_service);
   builder.RegisterCallbackGenericService(&rep_->unknown_methods);
   if (customize) customize(builder);
   const std::string& address = rep_->options.flags.listen;
   const int connections = ConnectionsWithinDescriptorLimit();
   BATON_ASSIGN_OR_RETURN(
       rep_->port,
-      Listen("--listen", address,
+      Listen("--listen", address, rep_->options.flags,
              {.max_connections = connections,
               .max_connections_of_peer = IsLoopback(address) ? connections : connections / 2,
               .unacknowledged_timeout =
                   rep_->options.internal ? kKeepaliveTimeout : absl::ZeroDuration()},
              rep_->credentials.ForServer(), builder));
   rep_->listening = rep_->port->acceptor.get();
-  rep_->health.Attach(rep_->port->server->GetHealthCheckService());
+  rep_->health.Attach(&rep_->health_service);
   return absl::OkStatus();
 }
 

@@ -1,9 +1,23 @@
 #include "common/net/server_flags.h"
 
+#include "absl/strings/str_cat.h"
+
+#include "common/base/address.h"
 #include "common/base/status_macros.h"
 #include "common/net/credentials.h"
 
 namespace baton {
+namespace {
+
+absl::Status CheckPlain(absl::string_view flag, const std::string& address) {
+  if (address.empty() || IsLoopback(address)) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat(flag, " ", address,
+                   " is beyond loopback and always plain text: give --insecure-probes to allow it, "
+                   "and let only your probes reach it"));
+}
+
+}  // namespace
 
 void AddTlsFlags(FlagSet& flags, TlsFlags& tls) {
   flags.AddString("tls-cert", tls.cert_file, "PEM certificate chain of this process (mutual TLS)");
@@ -20,7 +34,11 @@ void AddServerFlags(FlagSet& flags, ServerFlags& server) {
                    "Address of the gRPC server, host:port (port 0: any free)");
   flags.AddAddress("health-listen", server.health_listen,
                    "Plain address for probes: gRPC health services startup, liveness, readiness");
-  flags.AddAddress("metrics-listen", server.metrics_listen, "Address of HTTP /metrics");
+  flags.AddAddress("metrics-listen", server.metrics_listen, "Plain address of HTTP /metrics");
+  flags.AddBool("insecure-probes", server.insecure_probes,
+                "Allow --health-listen and --metrics-listen, always plain text, beyond loopback");
+  flags.AddBool("reflection", server.reflection,
+                "Offer gRPC reflection beyond loopback too, where it tells every peer all methods");
   flags.AddAddress("advertise", server.advertise, "Address where others reach --listen");
   flags.AddString("log-level", server.log_level, "Least severity that is logged",
                   {"trace", "debug", "info", "warning", "error"});
@@ -33,7 +51,10 @@ void AddServerFlags(FlagSet& flags, ServerFlags& server) {
 
 absl::Status ValidateServerFlags(const ServerFlags& server) {
   BATON_ASSIGN_OR_RETURN(const Credentials credentials, Credentials::Create(server.tls));
-  return credentials.CheckAddress("--listen", server.listen);
+  BATON_RETURN_IF_ERROR(credentials.CheckAddress("--listen", server.listen));
+  if (server.insecure_probes || server.tls.insecure) return absl::OkStatus();
+  BATON_RETURN_IF_ERROR(CheckPlain("--health-listen", server.health_listen));
+  return CheckPlain("--metrics-listen", server.metrics_listen);
 }
 
 }  // namespace baton

@@ -24,6 +24,8 @@ struct ServerFlags {
   std::string listen = "127.0.0.1:50051";  // host:port; port 0: any free one
   std::string health_listen;               // host:port of health checks; empty: none
   std::string metrics_listen;              // host:port of GET /metrics; empty: none
+  bool insecure_probes = false;            // the two above may be beyond loopback
+  bool reflection = false;                 // gRPC reflection beyond loopback too
   std::string advertise;                   // host:port for others; empty: the bound address
   std::string log_level = "info";
   std::string log_format = "text";
@@ -36,7 +38,7 @@ void AddTlsFlags(FlagSet& flags, TlsFlags& tls);
 void AddServerFlags(FlagSet& flags, ServerFlags& server);
 
 // Checks what can be checked before a port is opened: the TLS flags and their files, and that plain
-// text stays on loopback. An error names the flag, the file and the remedy.
+// text stays on loopback unless it was asked for, on every port. An error names the flag, the file and the remedy.
 absl::Status ValidateServerFlags(const ServerFlags& server);
 
 }  // namespace baton

@@ -53,7 +53,7 @@ inline constexpr absl::Duration kBulkKeepaliveTimeout = absl::Milliseconds(1700)
 inline constexpr absl::Duration kMinReceivedPingInterval = absl::Milliseconds(500);
 
 // Watch streams: the time between two messages, the silence or standstill after which a worker is
-// not ready, and the most streams of one worker.
+// not ready, and the most streams of one worker, or of the health of one port.
 inline constexpr absl::Duration kWatchInterval = absl::Milliseconds(250);
 inline constexpr absl::Duration kProgressTimeout = absl::Milliseconds(2500);
 inline constexpr int kMaxWatchers = 64;

@@ -30,7 +30,7 @@ class ReflectionTest : public ::testing::Test {
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
     builder.RegisterService(&service_);
-    builder.SetOption(ReflectionOption());
+    builder.SetOption(ReflectionOption(true));
     server_ = builder.BuildAndStart();
     ASSERT_NE(server_, nullptr);
     channel_ =

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <fstream>
+#include <list>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -84,6 +85,68 @@ TEST_F(ServerTest, ProbesAnswerWhileTheModelLoads) {
       EXPECT_EQ(CheckHealth(address, name), "SERVING") << name;
     }
     EXPECT_THAT(CheckHealth(address, "nonsense"), HasSubstr("NOT_FOUND"));
+  }
+}
+
+// A Watch stream of the health port.
+struct HealthWatch {
+  HealthWatch(grpc::health::v1::Health::Stub& stub, const std::string& service) {
+    SetDeadline(context);
+    grpc::health::v1::HealthCheckRequest request;
+    request.set_service(service);
+    reader = stub.Watch(&context, request);
+  }
+  // The next status, or the end.
+  std::string Next() {
+    HealthCheckResponse response;
+    return reader->Read(&response) ? HealthCheckResponse::ServingStatus_Name(response.status())
+                                   : FromGrpcStatus(reader->Finish()).ToString();
+  }
+  grpc::ClientContext context;
+  std::unique_ptr<grpc::ClientReader<HealthCheckResponse>> reader;
+};
+
+TEST_F(ServerTest, AHealthWatchTellsEveryChange) {
+  const auto stub = grpc::health::v1::Health::NewStub(Connect(server_->health_address()));
+  HealthWatch watch(*stub, "readiness"), unknown(*stub, "nonsense");
+  EXPECT_EQ(watch.Next(), "NOT_SERVING");
+  EXPECT_EQ(unknown.Next(), "SERVICE_UNKNOWN");
+  server_->health().SetState(ServerState::kReady);
+  EXPECT_EQ(watch.Next(), "SERVING");
+  server_->health().SetState(ServerState::kDraining);
+  EXPECT_EQ(watch.Next(), "NOT_SERVING");
+}
+
+TEST_F(ServerTest, OneHealthWatchTooManyIsRefused) {
+  const auto stub = grpc::health::v1::Health::NewStub(Connect(server_->health_address()));
+  std::list<HealthWatch> watches;
+  for (int i = 0; i < kMaxWatchers; ++i) {
+    EXPECT_EQ(watches.emplace_back(*stub, "liveness").Next(), "SERVING");
+  }
+  EXPECT_THAT(HealthWatch(*stub, "liveness").Next(), HasSubstr("RESOURCE_EXHAUSTED"));
+  EXPECT_EQ(CheckHealth(server_->health_address(), "liveness"), "SERVING");
+}
+
+TEST_F(ServerTest, BeyondLoopbackReflectionMustBeAskedFor) {
+  for (const bool asked : {false, true}) {
+    ServerFlags flags;
+    flags.listen = "0.0.0.0:0";
+    flags.tls.insecure = true;
+    flags.reflection = asked;
+    server_.reset();
+    auto server = ServerProcess::Create({.program = "test", .flags = flags}, metrics_);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    ASSERT_TRUE(server_->Serve({&service_}).ok());
+    const uint16_t port = ParseHostPort(server_->listen_address())->port;
+    for (const char* version : {"v1", "v1alpha"}) {
+      const absl::Status status = RawCall(Connect(absl::StrCat("127.0.0.1:", port)),
+                                          absl::StrCat("/grpc.reflection.", version,
+                                                       ".ServerReflection/ServerReflectionInfo"),
+                                          {""})
+                                      .status;
+      EXPECT_EQ(absl::IsUnimplemented(status), !asked) << status;
+    }
   }
 }
 
