@@ -7,12 +7,19 @@
 #include "common/base/kv_type_name.h"
 
 namespace baton {
+namespace {
+
+// Far more than any worker has, and far from where sums of them overflow.
+constexpr uint32_t kMostTokens = 1 << 28;
+constexpr uint32_t kMostSequences = 1 << 20;
+
+}  // namespace
 
 WorkerSnapshot DescribeWorker(const internal::v1::WorkerInfo& info) {
   const internal::v1::KvShape& shape = info.shape();
   WorkerSnapshot worker;
   worker.identity = info.identity().SerializeAsString();
-  worker.max_model_len = info.max_model_len();
+  worker.max_model_len = std::min(info.max_model_len(), kMostTokens);
   worker.block_size = shape.block_size();
   worker.total_blocks = info.total_blocks();
   if (info.role() == internal::v1::WORKER_ROLE_DECODE && worker.total_blocks > 0) {
@@ -25,6 +32,17 @@ WorkerSnapshot DescribeWorker(const internal::v1::WorkerInfo& info) {
   worker.kv_bytes_per_token =
       KvTokenBytes(type.value_or(KvType::kF16), shape.layers(), shape.kv_heads(), shape.head_dim());
   return worker;
+}
+
+void TakeLoad(const internal::v1::WorkerLoad& load, WorkerSnapshot& seen) {
+  seen.free_blocks =
+      seen.total_blocks == 0 ? load.free_blocks() : std::min(load.free_blocks(), seen.total_blocks);
+  seen.queued_tokens = std::min(load.waiting_tokens(), kMostTokens);
+  seen.reported_sequences = std::min(load.waiting_sequences(), kMostSequences) +
+                            std::min(load.running_sequences(), kMostSequences);
+  seen.sequences_since = 0;
+  seen.prompt_tokens_since = 0;
+  seen.tokens_since = 0;
 }
 
 }  // namespace baton

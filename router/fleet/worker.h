@@ -14,6 +14,7 @@
 #include "router/calls/worker_calls.h"
 #include "router/calls/worker_rpcs.h"
 #include "router/fleet/circuit_breaker.h"
+#include "router/fleet/watch_budget.h"
 #include "router/fleet/worker_targets.h"
 #include "router/placement/placement.h"
 
@@ -39,6 +40,8 @@ struct Worker {
   absl::Time last_heard = absl::InfinitePast();
   absl::Time retry_at = absl::InfinitePast();
   absl::Duration backoff;
+  WatchBudget budget;
+  bool flooding = false;      // its stream was cancelled because it went beyond that
   bool wanted = true;         // the worker is among the targets
   bool up = false;            // `ready()` as last said by on_up
   bool circuit_open = false;  // the breaker's state as last said by on_circuit
@@ -52,7 +55,9 @@ struct Worker {
   }
 };
 
-// What placement knows of a worker by what it says of itself.
+// What placement knows of a worker by what it says of itself. Numbers that no worker has are cut.
 WorkerSnapshot DescribeWorker(const internal::v1::WorkerInfo& info);
+// The worker reports its load: what was given to it since the last report is in it. Cut as above.
+void TakeLoad(const internal::v1::WorkerLoad& load, WorkerSnapshot& seen);
 
 }  // namespace baton

@@ -21,6 +21,8 @@ using internal::v1::WORKER_ROLE_PREFILL;
 
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
 constexpr absl::Duration kLongestBackoff = absl::Seconds(2);
+// After a worker has flooded its stream. Its budget has room for a new one by then.
+constexpr absl::Duration kFloodBackoff = absl::Seconds(10);
 
 absl::Status WorkerLost(const std::string& what) {
   return WithErrorInfo(absl::UnavailableError(what),
@@ -46,16 +48,6 @@ std::string WhyNeverUsed(const WorkerTarget& target, const internal::v1::WorkerI
   }
   const absl::Status shape = ValidateShape(info.shape(), "shape");
   return shape.ok() ? "" : absl::StrCat("has an impossible shape: ", shape.message());
-}
-
-// The worker reports its load: what was given to it since the last report is in it.
-void TakeLoad(const internal::v1::WorkerLoad& load, WorkerSnapshot& seen) {
-  seen.free_blocks = load.free_blocks();
-  seen.queued_tokens = load.waiting_tokens();
-  seen.reported_sequences = load.waiting_sequences() + load.running_sequences();
-  seen.sequences_since = 0;
-  seen.prompt_tokens_since = 0;
-  seen.tokens_since = 0;
 }
 
 }  // namespace
@@ -117,6 +109,7 @@ void WorkerRegistry::Tick() {
 }
 
 void WorkerRegistry::OpenWatch(Worker& worker) {
+  worker.flooding = false;
   worker.watch = std::make_unique<StreamingCall<WatchResponse>>(
       loop_, CallHandlers<WatchResponse>{
                  .on_message = [this, &worker](WatchResponse& message) { Heard(worker, message); },
@@ -125,6 +118,7 @@ void WorkerRegistry::OpenWatch(Worker& worker) {
 }
 
 void WorkerRegistry::Heard(Worker& worker, const WatchResponse& message) {
+  if (worker.flooding || !worker.budget.Take(loop_.Now())) return EndFlood(worker);
   worker.last_heard = loop_.Now();
   worker.backoff = kFirstBackoff;
   const bool was_ready = worker.ready();
@@ -142,6 +136,17 @@ void WorkerRegistry::Heard(Worker& worker, const WatchResponse& message) {
     Publish();
   }
   options_.on_change();
+}
+
+// A worker that is heard no more is given up like one that is silent.
+void WorkerRegistry::EndFlood(Worker& worker) {
+  if (std::exchange(worker.flooding, true)) return;
+  LogWarning(
+      "{} worker '{}' at {} sends far more Watch messages than a worker does; asking it again in "
+      "{}",
+      RoleName(worker.target.role), LogSafe(worker.info.name()), worker.target.address,
+      absl::FormatDuration(kFloodBackoff));
+  if (worker.watch != nullptr) worker.watch->Cancel();
 }
 
 // Its RPC threads may answer while its engine hangs: what it was given is moved elsewhere, and it
@@ -209,7 +214,7 @@ void WorkerRegistry::WatchEnded(Worker& worker, const absl::Status& status) {
   worker.watch.reset();
   worker.state = internal::v1::WORKER_STATE_UNSPECIFIED;
   fleet_.ReadinessChanged(worker);
-  worker.retry_at = loop_.Now() + worker.backoff;
+  worker.retry_at = loop_.Now() + (worker.flooding ? kFloodBackoff : worker.backoff);
   worker.backoff = std::min(2 * worker.backoff, kLongestBackoff);
   if (worker.id != 0 && !closed_) {
     LogWarning("{} worker '{}' at {}: watch ended: {}", RoleName(worker.target.role),
@@ -258,8 +263,8 @@ void WorkerRegistry::Publish() {
   for (const auto& [target, worker] : workers_) {
     if (worker->up != worker->ready()) options_.on_up(target, worker->up = worker->ready());
     if (worker->id != 0 && !worker->problem.empty()) {
-      summary.problem =
-          absl::StrCat("worker '", LogSafe(worker->info.name()), "' ", worker->problem);
+      summary.problem = absl::StrCat(
+          "worker '", LogSafe(worker->info.name()), "' ", worker->problem);
     }
     summary.all_ready &= worker->ready();
     if (!worker->ready()) continue;

@@ -51,6 +51,7 @@ class WorkerRegistry {
   void Tick();
   void OpenWatch(Worker& worker);
   void Heard(Worker& worker, const internal::v1::WatchResponse& message);
+  void EndFlood(Worker& worker);
   void TakeInfo(Worker& worker, const internal::v1::WorkerInfo& info);
   void NameUnlikeWorkers(const Worker& worker) const;
   void TakePages(Worker& worker, const internal::v1::PrefixDelta& delta);

@@ -13,6 +13,9 @@ namespace {
 constexpr double kWeightOfNew = 0.2;
 // A few tokens say more about a step's fixed cost than about the rate.
 constexpr uint32_t kLeastMeasuredTokens = 64;
+// No worker is faster or slower. Who claims so could draw all requests to itself.
+constexpr double kMostTokensPerSecond = 1e6;
+constexpr double kLeastTokensPerSecond = 1e-2;
 
 }  // namespace
 
@@ -70,7 +73,8 @@ void WorkerReports::Prefilled(const Call& call, const Lease& lease, absl::Durati
   Worker* worker = fleet_.Find(call.worker_id);
   if (worker == nullptr || tokens < kLeastMeasuredTokens || compute <= absl::ZeroDuration()) return;
   double& rate = worker->measured_tokens_per_second;
-  const double now = tokens / absl::ToDoubleSeconds(compute);
+  const double now = std::clamp(tokens / absl::ToDoubleSeconds(compute), kLeastTokensPerSecond,
+                                kMostTokensPerSecond);
   rate = rate == 0 ? now : rate + kWeightOfNew * (now - rate);
   worker->seen.prefill_tokens_per_second = rate;
 }

@@ -8,6 +8,10 @@ namespace {
 constexpr double kWeightOfNew = 0.2;
 // Smaller hand-offs say more about the round trip than about the rate.
 constexpr uint64_t kLeastMeasuredBytes = uint64_t{64} << 10;
+// No link is faster or slower, and no hand-off longer, whatever a worker reports.
+constexpr double kMostBytesPerSecond = 1e12;
+constexpr double kLeastBytesPerSecond = 1e3;
+constexpr absl::Duration kLongestExposed = absl::Minutes(10);
 
 }  // namespace
 
@@ -17,7 +21,9 @@ void LinkEstimates::Succeeded(uint64_t prefill, uint64_t decode, uint64_t bytes,
   link.failures = 0;
   link.bad_until = absl::InfinitePast();
   if (bytes < kLeastMeasuredBytes || transfer <= absl::ZeroDuration()) return;
-  const double rate = static_cast<double>(bytes) / absl::ToDoubleSeconds(transfer);
+  const double rate = std::clamp(static_cast<double>(bytes) / absl::ToDoubleSeconds(transfer),
+                                 kLeastBytesPerSecond, kMostBytesPerSecond);
+  exposed = std::clamp(exposed, absl::ZeroDuration(), kLongestExposed);
   if (link.bytes_per_second == 0) {
     link.bytes_per_second = rate;
     link.exposed = exposed;

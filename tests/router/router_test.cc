@@ -319,6 +319,14 @@ TEST_F(RouterTest, AWorkerThatFallsSilentIsGivenUp) {
   }
 }
 
+TEST_F(RouterTest, AWorkerThatFloodsItsStreamIsUsedNoMore) {
+  MockWorker::Options flood;
+  flood.watch_interval = absl::Microseconds(10);
+  AddWorker(internal::v1::WORKER_ROLE_DECODE, flood);
+  Start();
+  Eventually([&] { return router_->fleet().ready_decode == 0; });
+}
+
 TEST_F(RouterTest, LeavesAWorkerWhoseEngineHangsUntilItAdvances) {
   AddPrefill();
   MockWorker& first = AddDecode();

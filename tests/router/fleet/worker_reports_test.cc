@@ -61,6 +61,17 @@ TEST_F(WorkerReportsTest, ADecodeWorkerTellsThePrefillSpeedOnlyOfPromptsThatItCo
   EXPECT_DOUBLE_EQ(decode_.seen().prefill_tokens_per_second, 500);
 }
 
+TEST_F(WorkerReportsTest, ASpeedThatNoWorkerHasIsNotBelieved) {
+  for (const absl::Duration compute : {absl::Nanoseconds(1), absl::Hours(100000)}) {
+    const Lease lease = LeaseOf(prefill_.id(), decode_.id());
+    WorkerReports::Call call{.worker_id = prefill_.id()};
+    reports_.Heard(call, &lease, PrefillFinished(compute));
+    EXPECT_GE(prefill_.seen().prefill_tokens_per_second, 1e-2);
+    EXPECT_LE(prefill_.seen().prefill_tokens_per_second, 1e6);
+    prefill_.worker().measured_tokens_per_second = 0;
+  }
+}
+
 TEST_F(WorkerReportsTest, OneThatFailsInARowIsGivenNothingUntilItServes) {
   std::optional<WorkerReports::Call> call;
   for (int i = 0; i < CircuitBreaker::kFailures; ++i) {

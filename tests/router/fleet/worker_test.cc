@@ -37,5 +37,33 @@ TEST(DescribeWorker, ADecodeWorkerTakesNoMoreThanItsCacheHolds) {
   EXPECT_EQ(DescribeWorker(info).max_model_len, 1000u);
 }
 
+TEST(TakeLoad, NumbersThatNoWorkerHasAreCut) {
+  internal::v1::WorkerLoad load;
+  load.set_waiting_sequences(UINT32_MAX);
+  load.set_running_sequences(1);
+  load.set_waiting_tokens(UINT32_MAX);
+  load.set_free_blocks(UINT32_MAX);
+  WorkerSnapshot seen;
+  seen.total_blocks = 100;
+  TakeLoad(load, seen);
+  EXPECT_GT(seen.reported_sequences, 1u << 16) << "the sum must not begin anew at 0";
+  EXPECT_LE(seen.queued_tokens, 1u << 28);
+  EXPECT_EQ(seen.free_blocks, 100u);
+}
+
+TEST(WatchBudget, AllowsABurstAndThenARate) {
+  WatchBudget budget;
+  absl::Time now = absl::UnixEpoch() + absl::Hours(1);
+  int burst = 0;
+  while (budget.Take(now)) ++burst;
+  EXPECT_EQ(burst, WatchBudget::kBurst);
+  for (int second = 0; second < 3; ++second) {
+    now += absl::Seconds(1);
+    int messages = 0;
+    while (budget.Take(now)) ++messages;
+    EXPECT_EQ(messages, WatchBudget::kPerSecond);
+  }
+}
+
 }  // namespace
 }  // namespace baton

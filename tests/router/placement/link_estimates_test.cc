@@ -24,6 +24,21 @@ TEST(LinkEstimates, FollowsWhatIsMeasured) {
   EXPECT_EQ(links.Get(2, 1, kNow).bytes_per_second, 0);
 }
 
+TEST(LinkEstimates, WhatNoLinkDoesIsNotBelieved) {
+  LinkEstimates links;
+  for (const absl::Duration transfer :
+       {absl::Nanoseconds(1) / 4, absl::Nanoseconds(1), absl::InfiniteDuration()}) {
+    for (const absl::Duration exposed : {absl::InfiniteDuration(), -absl::InfiniteDuration()}) {
+      links.Succeeded(1, 2, uint64_t{1} << 63, transfer, exposed);
+      const LinkEstimate link = links.Get(1, 2, kNow);
+      EXPECT_GE(link.bytes_per_second, 1e3);
+      EXPECT_LE(link.bytes_per_second, 1e12);
+      EXPECT_GE(link.exposed, absl::ZeroDuration());
+      EXPECT_LE(link.exposed, absl::Minutes(10));
+    }
+  }
+}
+
 TEST(LinkEstimates, AFailedPairIsBadForAWhileThatGrowsUntilItWorks) {
   LinkEstimates links;
   absl::Time now = kNow;

@@ -1,0 +1,31 @@
+// How many messages a worker may send on its Watch streams.
+#pragma once
+
+#include <algorithm>
+
+#include "absl/time/time.h"
+
+namespace baton {
+
+// Pure; not thread-safe. An honest worker sends four messages a second, a few more when its state
+// changes, and at the beginning of a stream all pages of its prefix cache, 4096 in a message.
+class WatchBudget {
+ public:
+  static constexpr double kBurst = 2048;    // messages at once
+  static constexpr double kPerSecond = 64;  // messages in the long run
+
+  // Counts a message. False: it is one too many.
+  bool Take(absl::Time now) {
+    left_ = std::min(kBurst, left_ + kPerSecond * absl::ToDoubleSeconds(now - last_));
+    last_ = now;
+    if (left_ < 1) return false;
+    --left_;
+    return true;
+  }
+
+ private:
+  double left_ = kBurst;
+  absl::Time last_ = absl::UnixEpoch();
+};
+
+}  // namespace baton
