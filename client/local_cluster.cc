@@ -16,6 +16,7 @@
 #include "client/health_client.h"
 #include "client/metrics_page.h"
 #include "common/backend/cpu/machine/cpu_set.h"
+#include "common/base/address.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
@@ -132,6 +133,7 @@ absl::StatusOr<LocalCluster::Child> LocalCluster::MakeRouter(const LocalClusterO
   router.argv = {absl::StrCat(options.binaries, "/baton-router"),
                  absl::StrCat("--model=", options.model), absl::StrCat("--listen=", router.address),
                  absl::StrCat("--health-listen=", router.health_address)};
+  if (IsLoopback(options.listen)) router.argv.push_back("--expose-workers");
   router.argv.insert(router.argv.end(), options.router_args.begin(), options.router_args.end());
   for (size_t w = 0; w < workers.size(); ++w) {
     const bool prefill = w < static_cast<size_t>(options.prefill_workers);

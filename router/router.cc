@@ -14,12 +14,13 @@ namespace {
 
 // Registry and runner know each other through these; both live on the loop's thread.
 WorkerRegistry::Options RegistryOptions(const ServedModel& model, const Credentials& credentials,
-                                        RouterMetrics& metrics,
+                                        RouterMetrics& metrics, bool expose_workers,
                                         std::unique_ptr<RequestRunner>& runner) {
   return {
       .tokenizer_digest = model.tokenizer_digest(),
       .connect = [credentials](
                      const std::string& address) { return ConnectOverGrpc(address, credentials); },
+      .expose_workers = expose_workers,
       .on_change =
           [&runner] {
             if (runner != nullptr) runner->PlaceWaiting();
@@ -47,7 +48,9 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
                                                                       RoleName(target.role), open);
                                      })),
       registry_(std::make_unique<WorkerRegistry>(
-          *loop_, *fleet_, view_, RegistryOptions(model, credentials, router_metrics_, runner_))),
+          *loop_, *fleet_, view_,
+          RegistryOptions(model, credentials, router_metrics_, options_.runner.expose_workers,
+                          runner_))),
       runner_(std::make_unique<RequestRunner>(RequestRunner::Parts{.loop = *loop_,
                                                                    .fleet = *fleet_,
                                                                    .view = view_,

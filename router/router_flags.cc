@@ -57,6 +57,8 @@ void RouterFlags::AddTo(FlagSet& flags) {
                  "bytes of requests that may wait in the router");
   flags.AddDuration("max-queue-time", max_queue_time, absl::ZeroDuration(), absl::Hours(1),
                     "refuse a request that would wait longer for a worker; 0: no limit");
+  flags.AddBool("expose-workers", router.runner.expose_workers,
+                "tell clients the workers' own names and why they failed, which names hosts");
   flags.AddInt("tokenizer-threads", router.tokenizer_threads, 1, 64, "threads that tokenise");
 }
 

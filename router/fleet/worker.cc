@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 
 #include "common/base/kv_type_name.h"
+#include "common/protocol/identity.h"
 
 namespace baton {
 namespace {
@@ -14,6 +16,10 @@ constexpr uint32_t kMostTokens = 1 << 28;
 constexpr uint32_t kMostSequences = 1 << 20;
 
 }  // namespace
+
+std::string Worker::told_name(bool exposed) const {
+  return exposed ? info.name() : absl::StrCat(RoleName(target.role), "-", id);
+}
 
 WorkerSnapshot DescribeWorker(const internal::v1::WorkerInfo& info) {
   const internal::v1::KvShape& shape = info.shape();

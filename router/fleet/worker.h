@@ -47,6 +47,8 @@ struct Worker {
   bool circuit_open = false;  // the breaker's state as last said by on_circuit
   bool listed = false;        // the worker is among the ready workers that placement sees
 
+  // What clients are told of it: by its own name, or, unless `exposed`, by its role and its id here.
+  std::string told_name(bool exposed) const;
   // The worker has had work and not advanced for kProgressTimeout.
   bool stuck() const { return progress.stuck() >= kProgressTimeout; }
   bool ready() const {

@@ -131,8 +131,9 @@ void WorkerRegistry::Heard(Worker& worker, const WatchResponse& message) {
   fleet_.ReadinessChanged(worker);
   fleet_.LoadChanged(worker);
   if (worker.ready() != was_ready) {
-    LogInfo("{} worker '{}' at {} is {}", RoleName(worker.target.role), LogSafe(worker.info.name()),
-            worker.target.address, worker.ready() ? "ready" : "not ready");
+    LogInfo("{} worker '{}' at {} is {}; without --expose-workers clients know it as {}",
+            RoleName(worker.target.role), LogSafe(worker.info.name()), worker.target.address,
+            worker.ready() ? "ready" : "not ready", worker.told_name(false));
     Publish();
   }
   options_.on_change();
@@ -264,7 +265,7 @@ void WorkerRegistry::Publish() {
     if (worker->up != worker->ready()) options_.on_up(target, worker->up = worker->ready());
     if (worker->id != 0 && !worker->problem.empty()) {
       summary.problem = absl::StrCat(
-          "worker '", LogSafe(worker->info.name()), "' ", worker->problem);
+          "worker '", LogSafe(worker->told_name(options_.expose_workers)), "' ", worker->problem);
     }
     summary.all_ready &= worker->ready();
     if (!worker->ready()) continue;

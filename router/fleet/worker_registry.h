@@ -27,6 +27,7 @@ class WorkerRegistry {
   struct Options {
     std::string tokenizer_digest;  // the router's: workers with another are never used
     ConnectWorker connect;
+    bool expose_workers = false;  // the summary names workers as they name themselves
     // Loads, states or targets may have changed: placement may find more than before. Called at
     // least every 250 ms.
     std::function<void()> on_change;

@@ -1,6 +1,7 @@
 #include "router/request/errors.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -115,6 +116,18 @@ absl::Status ClientStalled(absl::Duration stall_timeout) {
       absl::ResourceExhaustedError(absl::StrCat("the client did not read its stream for ",
                                                 absl::FormatDuration(stall_timeout))),
       {.reason = "CLIENT_STALLED", .stage = kStageDecode, .worker = "", .metadata = {}});
+}
+
+absl::Status WithoutWorkersWords(const absl::Status& status) {
+  const std::optional<ErrorInfo> info = GetErrorInfo(status);
+  const bool own_failure = absl::IsUnavailable(status) || absl::IsInternal(status);
+  if (!own_failure || !info.has_value() || info->worker.empty()) return status;
+  absl::Status told(status.code(), absl::StrCat(info->stage, " on worker '", info->worker,
+                                                "' failed; the router's log tells why"));
+  status.ForEachPayload([&told](absl::string_view type, const absl::Cord& payload) {
+    told.SetPayload(type, payload);
+  });
+  return told;
 }
 
 }  // namespace baton

@@ -36,4 +36,8 @@ absl::Status PoisonRequest(const absl::Status& failure);
 absl::Status DeadlinePassed(const char* stage);
 absl::Status ClientStalled(absl::Duration stall_timeout);
 
+// `status` without what a worker, or the connection to it, said of its own failure, for that may
+// name hosts. UNAVAILABLE and INTERNAL from a worker keep their details and say where to read on.
+absl::Status WithoutWorkersWords(const absl::Status& status);
+
 }  // namespace baton

@@ -19,18 +19,18 @@ namespace {
 constexpr size_t kCapabilityBytes = 16;
 
 // What the machine is told of the workers that an attempt was given.
-WorkersChosen Describe(const Assignment& assignment, std::string capability) {
+WorkersChosen Describe(const Assignment& assignment, std::string capability, bool expose) {
   const Worker* const prefill = assignment.prefill;
   const Worker* const decode = assignment.decode;
   WorkersChosen chosen;
   chosen.attempt = assignment.attempt;
   chosen.capability = std::move(capability);
   if (prefill != nullptr) {
-    chosen.prefill = WorkerName{.id = prefill->id, .name = prefill->info.name()};
+    chosen.prefill = WorkerName{.id = prefill->id, .name = prefill->told_name(expose)};
     chosen.prefill_numerics = prefill->info.shape().numerics();
   }
   if (decode != nullptr) {
-    chosen.decode = WorkerName{.id = decode->id, .name = decode->info.name()};
+    chosen.decode = WorkerName{.id = decode->id, .name = decode->told_name(expose)};
     chosen.decode_numerics = decode->info.shape().numerics();
     chosen.decode_address =
         decode->info.address().empty() ? decode->target.address : decode->info.address();
@@ -156,7 +156,8 @@ void RequestRunner::GiveWorkers(Request& request, Assignment assignment) {
   }
   BATON_FAILPOINT("router.workers_found");
   request.calls->Hold(assignment.attempt, std::move(assignment.lease));
-  Feed(request, Describe(assignment, parts_.random_bytes(kCapabilityBytes)));
+  Feed(request,
+       Describe(assignment, parts_.random_bytes(kCapabilityBytes), options_.expose_workers));
 }
 
 void RequestRunner::TryElsewhere(uint64_t number, const ChooseWorkers& ask) {
@@ -242,9 +243,9 @@ void RequestRunner::EndClient(Request& request, const absl::Status& status,
   parts_.metrics.Running(-1);
   CountEnd(parts_, request.machine.get(), status, finish_reason);
   LogEnd(request.number, status);
-  request.end_status = status;
+  request.end_status = options_.expose_workers ? status : WithoutWorkersWords(status);
   // The end of the call would free the request that is being prepared.
-  if (request.prepared) request.client->FinishWith(status);
+  if (request.prepared) request.client->FinishWith(request.end_status);
   EndCallsLater(request);
 }
 

@@ -44,6 +44,8 @@ class RequestRunner {
     RequestMachineOptions machine;
     Dispatcher::Options dispatch;
     absl::Duration call_end_grace = absl::Seconds(1);  // for calls to end by themselves
+    // Clients are told the workers' own names, and why they failed; else only the log is.
+    bool expose_workers = false;
   };
   RequestRunner(const Parts& parts, const Options& options);
 

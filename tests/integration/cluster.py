@@ -136,7 +136,7 @@ class Cluster:
         self.prefill = [Server("baton-prefill-worker", *worker) for _ in range(prefill)]
         self.decode = [Server("baton-decode-worker", *worker, *decode_args) for _ in range(decode)]
         self.routers = [Server(
-            "baton-router", f"--model={model}",
+            "baton-router", f"--model={model}", "--expose-workers",
             *(f"--prefill={w.address}" for w in self.prefill),
             *(f"--decode={w.address}" for w in self.decode), *router_args) for _ in range(routers)]
         self.router = self.routers[0]

@@ -71,6 +71,7 @@ class RouterFixture : public testing::Test {
  protected:
   RouterFixture() {
     options_.runner.dispatch.no_worker_grace = absl::Milliseconds(200);
+    options_.runner.expose_workers = true;
     options_.runner.dispatch.placement.disaggregation = Disaggregation::kAlways;
   }
   ~RouterFixture() override { Stop(); }

@@ -42,6 +42,22 @@ TEST_F(RouterTest, StreamsThroughBothWorkersAndTellsWhere) {
   ExpectNothingLeft();
 }
 
+TEST_F(RouterTest, ClientsAreToldNeitherNamesNorAddressesOfWorkersUnlessTheOperatorWantsIt) {
+  options_.runner.expose_workers = false;
+  AddPrefill();
+  MockWorker& decode = AddDecode();
+  Start();
+  Answer answer = Generate(Request("hello", 20));
+  ASSERT_TRUE(answer.status.ok()) << answer.status;
+  EXPECT_THAT(answer.completes[0].timings().prefill_worker(), ::testing::StartsWith("prefill-"));
+  EXPECT_THAT(answer.completes[0].timings().decode_worker(), ::testing::StartsWith("decode-"));
+  decode.Behave({.fails = true});
+  answer = Generate(Request("hello", 20));
+  ASSERT_TRUE(GetErrorInfo(answer.status).has_value()) << answer.status;
+  EXPECT_THAT(GetErrorInfo(answer.status)->worker, ::testing::StartsWith("decode-"));
+  EXPECT_THAT(std::string(answer.status.message()), HasSubstr("the router's log tells why"));
+}
+
 TEST_F(RouterTest, StreamedOrNotTheAnswerIsTheSame) {
   AddPrefill();
   AddDecode();

@@ -34,6 +34,22 @@ TEST(RequestErrors, AStreamOnWhichTheWorkerHeardNothingSaysNothingAboutTheReques
   EXPECT_TRUE(absl::IsUnavailable(AttemptBroken(kStageDecode, "d", kReasonWorkerLost, silent)));
 }
 
+TEST(RequestErrors, WhatAWorkerSaysOfItsOwnFailureIsLeftOutAndTheDetailsStay) {
+  const absl::Status broken =
+      AttemptBroken(kStageDecode, "decode-2", kReasonWorkerLost,
+                    absl::UnavailableError("ipv4:10.0.0.3:50051: connection refused"));
+  const absl::Status told = WithoutWorkersWords(broken);
+  EXPECT_EQ(told.message(), "decode on worker 'decode-2' failed; the router's log tells why");
+  EXPECT_EQ(told.code(), broken.code());
+  EXPECT_EQ(ErrorReason(told), kReasonWorkerLost);
+  EXPECT_EQ(RetryDelay(told), RetryDelay(broken));
+  for (const absl::Status& kept :
+       {absl::OkStatus(), RouterDraining(), NoReadyWorker("x"),
+        AttemptBroken(kStageDecode, "d", kReasonWorkerLost, absl::InvalidArgumentError("x"))}) {
+    EXPECT_EQ(WithoutWorkersWords(kept), kept);
+  }
+}
+
 TEST(RequestErrors, ABrokenAttemptTellsWhereItBroke) {
   const absl::Status plain =
       AttemptBroken(kStagePrefill, "p-1", kReasonWorkerLost, absl::UnavailableError("gone"));
