@@ -26,11 +26,12 @@ WorkerRegistry::Options RegistryOptions(const ServedModel& model, const Credenti
             if (runner != nullptr) runner->PlaceWaiting();
           },
       .on_lost = [&runner](uint64_t id, const absl::Status& why) { runner->WorkerLost(id, why); },
-      .on_up = [&metrics](const WorkerTarget& target,
-                          bool up) { metrics.SetUp(target.address, RoleName(target.role), up); },
+      .on_up = [&metrics](
+                   const WorkerTarget& target,
+                   bool up) { metrics.SetUp(target.address, WorkerRoleName(target.role), up); },
       .on_pages =
           [&metrics](const WorkerTarget& target, size_t pages) {
-            metrics.SetPrefixPages(target.address, RoleName(target.role), pages);
+            metrics.SetPrefixPages(target.address, WorkerRoleName(target.role), pages);
           }};
 }
 
@@ -44,8 +45,8 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
       loop_(std::make_unique<ThreadLoop>()),
       fleet_(std::make_unique<Fleet>(*loop_,
                                      [this](const WorkerTarget& target, bool open) {
-                                       router_metrics_.SetCircuitOpen(target.address,
-                                                                      RoleName(target.role), open);
+                                       router_metrics_.SetCircuitOpen(
+                                           target.address, WorkerRoleName(target.role), open);
                                      })),
       registry_(std::make_unique<WorkerRegistry>(
           *loop_, *fleet_, view_,

@@ -18,6 +18,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
 # stands for everything below it.
 ARROWS = {
     "common/base": "",
+    "common/access": "base",
     "common/gguf": "base",
     "common/tokenizer": "base gguf",
     "common/jinja": "base tokenizer",

@@ -26,7 +26,7 @@ std::string ShortHex(const std::string& digest) { return ToHex(digest).substr(0,
 
 }  // namespace
 
-const char* RoleName(internal::v1::WorkerRole role) {
+const char* WorkerRoleName(internal::v1::WorkerRole role) {
   if (role == internal::v1::WORKER_ROLE_PREFILL) return "prefill";
   return role == internal::v1::WORKER_ROLE_DECODE ? "decode" : "unknown";
 }

@@ -11,7 +11,7 @@
 namespace baton {
 
 // "prefill", "decode" or "unknown".
-const char* RoleName(internal::v1::WorkerRole role);
+const char* WorkerRoleName(internal::v1::WorkerRole role);
 
 // FAILED_PRECONDITION with reason MODEL_MISMATCH if the identities differ. It names the first field
 // that differs and spells out both identities.

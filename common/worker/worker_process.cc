@@ -37,7 +37,8 @@ std::unique_ptr<WorkerProcess> WorkerProcess::Start(const std::string& program,
                                                     char** argv) {
   TuneProcessForBulk();
   WorkerFlags flags;
-  FlagSet flag_set(program, absl::StrCat("Runs the ", RoleName(role), " phase of inference."));
+  FlagSet flag_set(program,
+                   absl::StrCat("Runs the ", WorkerRoleName(role), " phase of inference."));
   AddWorkerFlags(flag_set, flags);
   flag_set.ParseOrExit(argc, argv);
   if (absl::Status status = ValidateWorkerFlags(flags); !status.ok()) {
@@ -60,8 +61,8 @@ WorkerProcess::~WorkerProcess() = default;
 absl::Status WorkerProcess::Prepare(internal::v1::WorkerRole role, WorkerFlags flags) {
   flags_ = std::move(flags);
   BATON_RETURN_IF_ERROR(
-      InitLogging(RoleName(role), flags_.server.log_level, flags_.server.log_format));
-  metrics_.emplace(RoleName(role));
+      InitLogging(WorkerRoleName(role), flags_.server.log_level, flags_.server.log_format));
+  metrics_.emplace(WorkerRoleName(role));
   const auto progress = [this]() -> ProgressSample {
     const Engine* engine = started_engine_.load();
     if (engine == nullptr) return {};
@@ -118,7 +119,7 @@ void WorkerProcess::Describe(internal::v1::WorkerRole role) {
   SetWireTypes(flags_.handoff.wire_dtype, flags_.handoff.strict_dtype, shape_);
   char host[256] = "localhost";
   gethostname(host, sizeof(host) - 1);
-  name_ = absl::StrCat(RoleName(role), "@", host, ":", getpid());
+  name_ = absl::StrCat(WorkerRoleName(role), "@", host, ":", getpid());
   internal::v1::WorkerInfo info = MakeWorkerInfo(role, name_, identity_, shape_);
   info.set_total_blocks(static_cast<uint32_t>(engine().Stats().total_blocks));
   info.set_max_model_len(static_cast<uint32_t>(options.max_model_len));

@@ -34,8 +34,8 @@ std::string WhyNeverUsed(const WorkerTarget& target, const internal::v1::WorkerI
                          const std::string& tokenizer_digest) {
   const internal::v1::ModelIdentity& identity = info.identity();
   if (info.role() != target.role) {
-    return absl::StrCat("is a ", RoleName(info.role()), " worker, not a ", RoleName(target.role),
-                        " worker");
+    return absl::StrCat("is a ", WorkerRoleName(info.role()), " worker, not a ",
+                        WorkerRoleName(target.role), " worker");
   }
   if (identity.protocol_version() != kProtocolVersion) {
     return absl::StrCat("speaks protocol version ", identity.protocol_version(), ", the router ",
@@ -68,7 +68,7 @@ void WorkerRegistry::SetTargets(const std::vector<WorkerTarget>& targets) {
     if (workers_.count(target) != 0) continue;
     auto rpcs = options_.connect(target.address);
     if (!rpcs.ok()) {
-      LogError("{} worker {}: {}", RoleName(target.role), target.address,
+      LogError("{} worker {}: {}", WorkerRoleName(target.role), target.address,
                LogSafe(rpcs.status().message()));
       continue;
     }
@@ -132,7 +132,7 @@ void WorkerRegistry::Heard(Worker& worker, const WatchResponse& message) {
   fleet_.LoadChanged(worker);
   if (worker.ready() != was_ready) {
     LogInfo("{} worker '{}' at {} is {}; without --expose-workers clients know it as {}",
-            RoleName(worker.target.role), LogSafe(worker.info.name()), worker.target.address,
+            WorkerRoleName(worker.target.role), LogSafe(worker.info.name()), worker.target.address,
             worker.ready() ? "ready" : "not ready", worker.told_name(false));
     Publish();
   }
@@ -145,7 +145,7 @@ void WorkerRegistry::EndFlood(Worker& worker) {
   LogWarning(
       "{} worker '{}' at {} sends far more Watch messages than a worker does; asking it again in "
       "{}",
-      RoleName(worker.target.role), LogSafe(worker.info.name()), worker.target.address,
+      WorkerRoleName(worker.target.role), LogSafe(worker.info.name()), worker.target.address,
       absl::FormatDuration(kFloodBackoff));
   if (worker.watch != nullptr) worker.watch->Cancel();
 }
@@ -177,7 +177,7 @@ void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& in
   worker.problem = WhyNeverUsed(worker.target, info, options_.tokenizer_digest);
   NameUnlikeWorkers(worker);
   if (!worker.problem.empty()) {
-    LogError("{} worker '{}' at {} is not used: it {}", RoleName(worker.target.role),
+    LogError("{} worker '{}' at {} is not used: it {}", WorkerRoleName(worker.target.role),
              LogSafe(info.name()), worker.target.address, LogSafe(worker.problem));
   }
   fleet_.AddUnderNewId(worker);
@@ -202,7 +202,8 @@ void WorkerRegistry::TakePages(Worker& worker, const internal::v1::PrefixDelta& 
   if (options_.on_pages) options_.on_pages(worker.target, fleet_.pages().pages(worker));
   if (known) return;
   LogWarning("{} worker '{}' at {}: a message about its prefix pages is missing",
-             RoleName(worker.target.role), LogSafe(worker.info.name()), worker.target.address);
+             WorkerRoleName(worker.target.role), LogSafe(worker.info.name()),
+             worker.target.address);
   if (worker.watch != nullptr) worker.watch->Cancel();  // the next stream begins with all pages
 }
 
@@ -218,7 +219,7 @@ void WorkerRegistry::WatchEnded(Worker& worker, const absl::Status& status) {
   worker.retry_at = loop_.Now() + (worker.flooding ? kFloodBackoff : worker.backoff);
   worker.backoff = std::min(2 * worker.backoff, kLongestBackoff);
   if (worker.id != 0 && !closed_) {
-    LogWarning("{} worker '{}' at {}: watch ended: {}", RoleName(worker.target.role),
+    LogWarning("{} worker '{}' at {}: watch ended: {}", WorkerRoleName(worker.target.role),
                LogSafe(worker.info.name()), worker.target.address, LogSafe(status.message()));
   }
   Publish();
@@ -226,7 +227,7 @@ void WorkerRegistry::WatchEnded(Worker& worker, const absl::Status& status) {
 }
 
 void WorkerRegistry::Lose(Worker& worker, const absl::Status& why) {
-  LogWarning("{} worker '{}' at {} is lost: {}", RoleName(worker.target.role),
+  LogWarning("{} worker '{}' at {} is lost: {}", WorkerRoleName(worker.target.role),
              LogSafe(worker.info.name()), worker.target.address, LogSafe(why.message()));
   const uint64_t id = worker.id;
   fleet_.Remove(worker);

@@ -47,7 +47,7 @@ void WorkerReports::Served(Call& call) {
   Worker* worker = fleet_.Find(call.worker_id);
   if (worker == nullptr) return;
   if (worker->breaker.open()) {
-    LogInfo("{} worker '{}' at {} serves again", RoleName(worker->target.role),
+    LogInfo("{} worker '{}' at {} serves again", WorkerRoleName(worker->target.role),
             LogSafe(worker->info.name()), worker->target.address);
   }
   worker->breaker.Succeeded();
@@ -61,8 +61,8 @@ void WorkerReports::Ended(const Call& call, const absl::Status& status) {
   worker->breaker.Failed(call.begun, fleet_.Now());
   if (worker->breaker.open() && !was_open) {
     LogWarning("{} worker '{}' at {} gets few requests: it failed {} in a row, the last with: {}",
-               RoleName(worker->target.role), LogSafe(worker->info.name()), worker->target.address,
-               CircuitBreaker::kFailures, LogSafe(status.message()));
+               WorkerRoleName(worker->target.role), LogSafe(worker->info.name()),
+               worker->target.address, CircuitBreaker::kFailures, LogSafe(status.message()));
   }
   fleet_.LoadChanged(*worker);
 }

@@ -372,7 +372,7 @@ TEST_F(RouterTest, LeavesAWorkerWhoseEngineHangsUntilItAdvances) {
 // Its Watch is fine, and it takes what it is given.
 TEST_F(RouterTest, AWorkerThatFailsWhateverItIsGivenIsGivenLittleUntilItServesAgain) {
   for (const auto role : {internal::v1::WORKER_ROLE_PREFILL, internal::v1::WORKER_ROLE_DECODE}) {
-    SCOPED_TRACE(RoleName(role));
+    SCOPED_TRACE(WorkerRoleName(role));
     options_.workers = {};
     workers_.clear();
     MockWorker& bad = AddWorker(role);
