@@ -7,6 +7,7 @@
 #include "bench/engine/bench_engine_command.h"
 #include "bench/serve/bench_serve_command.h"
 #include "bench/transfer/bench_transfer_command.h"
+#include "client/certs_command.h"
 #include "client/run_command.h"
 #include "client/serve_command.h"
 #include "client/tokenize_command.h"
@@ -15,7 +16,8 @@ namespace baton {
 
 Subcommand::Subcommand(CLI::App& parent, const std::string& name, const std::string& description,
                        std::unique_ptr<Command> added)
-    : program(absl::StrCat(parent.get_parent() == nullptr ? "baton " : "baton bench ", name)),
+    : program(absl::StrCat("baton ", parent.get_parent() == nullptr ? "" : parent.get_name() + " ",
+                           name)),
       app(*parent.add_subcommand(name, description)),
       flags(app),
       command(std::move(added)) {
@@ -30,6 +32,12 @@ std::list<Subcommand> AddCommands(CLI::App& app) {
                         std::make_unique<ServeCommand>());
   commands.emplace_back(app, "tokenize", "Print the token ids of a text as a JSON array",
                         std::make_unique<TokenizeCommand>());
+  CLI::App& certs = *app.add_subcommand("certs", "Make the certificates of a fleet");
+  certs.require_subcommand(1);
+  commands.emplace_back(certs, "init", "Make a certificate authority and the fleet's secret",
+                        std::make_unique<CertsInitCommand>());
+  commands.emplace_back(certs, "issue", "Make a role's certificate, signed by that authority",
+                        std::make_unique<CertsIssueCommand>());
   CLI::App& bench = *app.add_subcommand("bench", "Measure speed");
   bench.require_subcommand(1);
   commands.emplace_back(bench, "engine", "Time prefill and decode, without servers",

@@ -1,74 +1,70 @@
 #include "common/net/credentials.h"
 
-#include <fcntl.h>
-#include <openssl/pem.h>
-#include <openssl/x509.h>
-
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "grpcpp/security/tls_certificate_provider.h"
 #include "grpcpp/security/tls_credentials_options.h"
 
 #include "common/base/address.h"
 #include "common/base/status_macros.h"
+#include "common/net/pem.h"
 
 namespace baton {
 namespace {
 
-using File = std::unique_ptr<FILE, int (*)(FILE*)>;
-using Certificate = std::unique_ptr<X509, void (*)(X509*)>;
+constexpr size_t kMaxFileBytes = 1 << 20;  // a bundle of some hundred certificates
 
-absl::StatusOr<File> OpenFile(absl::string_view flag, const std::string& path) {
+absl::StatusOr<std::string> ReadFile(absl::string_view flag, const std::string& path) {
   if (path.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         flag, " is missing: mutual TLS needs --tls-cert, --tls-key and --tls-ca together"));
   }
-  File file(std::fopen(path.c_str(), "re"), std::fclose);
-  if (file == nullptr) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "re"), std::fclose);
+  std::string contents(kMaxFileBytes, '\0');
+  if (file != nullptr) contents.resize(std::fread(contents.data(), 1, contents.size(), file.get()));
+  if (file == nullptr || std::ferror(file.get())) {
     return absl::InvalidArgumentError(absl::StrCat(flag, " ", path, ": ", std::strerror(errno),
                                                    "; name a PEM file that can be read"));
   }
-  return file;
+  return contents;
 }
 
-absl::StatusOr<Certificate> ReadCertificate(absl::string_view flag, const std::string& path) {
-  BATON_ASSIGN_OR_RETURN(const File file, OpenFile(flag, path));
-  Certificate certificate(PEM_read_X509(file.get(), nullptr, nullptr, nullptr), X509_free);
-  if (certificate == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        flag, " ", path, ": holds no certificate; a PEM file with BEGIN CERTIFICATE is needed"));
-  }
-  if (X509_cmp_current_time(X509_get0_notAfter(certificate.get())) < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(flag, " ", path, ": the certificate has expired; renew it"));
-  }
-  return certificate;
+// Reads the file of `flag` and parses it. An error names both.
+template <typename Parse>
+auto ReadPem(absl::string_view flag, const std::string& path, const Parse& parse)
+    -> decltype(parse(path)) {
+  BATON_ASSIGN_OR_RETURN(const std::string pem, ReadFile(flag, path));
+  auto parsed = parse(pem);
+  if (parsed.ok()) return parsed;
+  return absl::InvalidArgumentError(absl::StrCat(flag, " ", path, ": ", parsed.status().message()));
+}
+
+absl::Status CheckNotExpired(absl::string_view flag, const std::string& path,
+                             const std::vector<Certificate>& certificates) {
+  if (ValidUntil(*certificates.front()) >= absl::Now()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(flag, " ", path, ": the certificate has expired; renew it"));
 }
 
 absl::Status CheckFiles(const TlsFlags& tls) {
-  BATON_ASSIGN_OR_RETURN(const Certificate certificate,
-                         ReadCertificate("--tls-cert", tls.cert_file));
-  BATON_ASSIGN_OR_RETURN(const File key_file, OpenFile("--tls-key", tls.key_file));
-  // Without a given password an encrypted key would ask for one at the terminal.
-  char no_password[] = "";
-  const std::unique_ptr<EVP_PKEY, void (*)(EVP_PKEY*)> key(
-      PEM_read_PrivateKey(key_file.get(), nullptr, nullptr, no_password), EVP_PKEY_free);
-  if (key == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--tls-key ", tls.key_file,
-                     ": holds no key; a PEM file with an unencrypted private key is needed"));
-  }
-  if (X509_check_private_key(certificate.get(), key.get()) != 1) {
+  BATON_ASSIGN_OR_RETURN(const auto chain, ReadPem("--tls-cert", tls.cert_file, ParseCertificates));
+  BATON_RETURN_IF_ERROR(CheckNotExpired("--tls-cert", tls.cert_file, chain));
+  BATON_ASSIGN_OR_RETURN(const PrivateKey key, ReadPem("--tls-key", tls.key_file, ParsePrivateKey));
+  if (X509_check_private_key(chain.front().get(), key.get()) != 1) {
     return absl::InvalidArgumentError(absl::StrCat("--tls-key ", tls.key_file,
                                                    ": is not the key of --tls-cert ", tls.cert_file,
                                                    "; give the pair"));
   }
-  return ReadCertificate("--tls-ca", tls.ca_file).status();
+  BATON_ASSIGN_OR_RETURN(const auto roots, ReadPem("--tls-ca", tls.ca_file, ParseCertificates));
+  return CheckNotExpired("--tls-ca", tls.ca_file, roots);
 }
 
 }  // namespace

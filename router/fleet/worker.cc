@@ -18,7 +18,7 @@ constexpr uint32_t kMostSequences = 1 << 20;
 }  // namespace
 
 std::string Worker::told_name(bool exposed) const {
-  return exposed ? info.name() : absl::StrCat(RoleName(target.role), "-", id);
+  return exposed ? info.name() : absl::StrCat(WorkerRoleName(target.role), "-", id);
 }
 
 WorkerSnapshot DescribeWorker(const internal::v1::WorkerInfo& info) {

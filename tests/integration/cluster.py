@@ -128,12 +128,12 @@ class Cluster:
     """`with_links`: each prefill worker reaches the decode worker decode[i] through the FaultProxy links[i], and the router
     every worker directly. Several routers serve the same workers; `router` is the first, `stubs` has one for each."""
 
-    def __init__(self, prefill=1, decode=1, worker_args=(), decode_args=(), router_args=(), credentials=None,
-                 with_links=False, routers=1):
+    def __init__(self, prefill=1, decode=1, worker_args=(), prefill_args=(), decode_args=(), router_args=(),
+                 credentials=None, with_links=False, routers=1):
         model = MODEL
         self.credentials = credentials  # credentials of the client's channel; None: plain text
         worker = [f"--model={model}", "--threads=1", *worker_args]
-        self.prefill = [Server("baton-prefill-worker", *worker) for _ in range(prefill)]
+        self.prefill = [Server("baton-prefill-worker", *worker, *prefill_args) for _ in range(prefill)]
         self.decode = [Server("baton-decode-worker", *worker, *decode_args) for _ in range(decode)]
         self.routers = [Server(
             "baton-router", f"--model={model}", "--expose-workers",

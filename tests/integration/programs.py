@@ -1,6 +1,8 @@
 """The programs as a person runs them."""
 import subprocess
 
+import grpc
+
 from cluster import BIN
 
 
@@ -18,3 +20,21 @@ def assert_one_clear_line(done, *words, code=2):
     assert len(lines) == 1, error
     for word in words:
         assert word in error, error
+
+
+def make_authority(folder):
+    """Makes a certificate authority in `folder`."""
+    done = run("baton", "certs", "init", f"--folder={folder}")
+    assert done.returncode == 0, done.stderr
+
+
+def issue(folder, *args):
+    """Makes a certificate of `folder`'s authority there."""
+    done = run("baton", "certs", "issue", f"--folder={folder}", *args)
+    assert done.returncode == 0, done.stderr
+
+
+def channel_credentials(folder, name="client", ca=None):
+    """What a client with that certificate shows, who trusts the authority in `ca`, or else its own."""
+    return grpc.ssl_channel_credentials(((ca or folder) / "ca.crt").read_bytes(), (folder / f"{name}.key").read_bytes(),
+                                        (folder / f"{name}.crt").read_bytes())

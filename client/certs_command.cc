@@ -1,0 +1,61 @@
+#include "client/certs_command.h"
+
+#include "absl/strings/str_cat.h"
+
+#include "common/base/standard_output.h"
+#include "common/base/status_macros.h"
+
+namespace baton {
+namespace {
+
+constexpr absl::Duration kShortestLifetime = absl::Minutes(1);
+constexpr absl::Duration kLongestLifetime = absl::Hours(24 * 36500);
+
+// The flags that both commands have.
+template <typename Options>
+void AddCommonFlags(FlagSet& flags, Options& options) {
+  flags.AddString("folder", options.folder, "Folder of the authority and its certificates");
+  flags.AddDuration("lifetime", options.lifetime, kShortestLifetime, kLongestLifetime,
+                    "How long the certificate is valid (24h is a day)");
+  flags.AddBool("force", options.force, "Replace files that are there");
+}
+
+}  // namespace
+
+void CertsInitCommand::AddFlags(FlagSet& flags) {
+  AddCommonFlags(flags, options_);
+  flags.AddString("trust-domain", options_.trust_domain,
+                  "Name of the fleet in its certificates, in the form of a DNS name");
+}
+
+int CertsInitCommand::Run(const FlagSet&) {
+  const absl::Status status = InitAuthority(options_);
+  if (!status.ok()) return ExitUsage("baton certs init", status);
+  WriteOutput(absl::StrCat("made the authority of spiffe://", options_.trust_domain, " in ",
+                           options_.folder, "; keep ca.key apart from the servers\n"));
+  return 0;
+}
+
+void CertsIssueCommand::AddFlags(FlagSet& flags) {
+  AddCommonFlags(flags, options_);
+  flags.AddPositional("role", role_, "client, router, prefill, decode, front or operator");
+  flags.AddString("name", options_.name,
+                  "What tells parts of one role apart (the role's name, if not given)");
+  flags.AddStrings("dns", options_.dns_names, "DNS names at which the server is called");
+  flags.AddStrings("ip", options_.ip_addresses,
+                   "IP addresses at which the server is called (loopback, without --dns and --ip)");
+}
+
+int CertsIssueCommand::Run(const FlagSet&) {
+  const auto issue = [this]() -> absl::StatusOr<IssuedCertificate> {
+    BATON_ASSIGN_OR_RETURN(options_.role, RoleFromName(role_.value_or("")));
+    return IssueCertificate(options_);
+  };
+  const absl::StatusOr<IssuedCertificate> issued = issue();
+  if (!issued.ok()) return ExitUsage("baton certs issue", issued.status());
+  WriteOutput(absl::StrCat(issued->id, ": --tls-cert=", issued->certificate_path, " --tls-key=",
+                           issued->key_path, " --tls-ca=", options_.folder, "/ca.crt\n"));
+  return 0;
+}
+
+}  // namespace baton

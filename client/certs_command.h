@@ -1,0 +1,34 @@
+// `baton certs` makes the certificates and the secret of a fleet.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "client/certificate_authority.h"
+#include "common/flags/command.h"
+
+namespace baton {
+
+// Makes a certificate authority and the fleet's secret. Exit codes here and below: 0, or 2 with one
+// line on stderr.
+class CertsInitCommand : public Command {
+ public:
+  void AddFlags(FlagSet& flags) override;
+  int Run(const FlagSet& flags) override;
+
+ private:
+  AuthorityOptions options_;
+};
+
+// Makes a role's certificate, signed by that authority, and prints where it is.
+class CertsIssueCommand : public Command {
+ public:
+  void AddFlags(FlagSet& flags) override;
+  int Run(const FlagSet& flags) override;
+
+ private:
+  IssueOptions options_;
+  std::optional<std::string> role_;
+};
+
+}  // namespace baton
