@@ -1,8 +1,8 @@
 // The credentials of a process: mutual TLS with certificates from files, or plain text.
 //
 // With certificates, both sides of every connection show one signed by --tls-ca and check the
-// other's; renewed files are read without a restart. Without certificates only loopback may be
-// used, unless --insecure allows more.
+// other's; renewed files that belong together are taken without a restart. Without certificates
+// only loopback may be used, unless --insecure allows more.
 #pragma once
 
 #include <memory>
@@ -15,6 +15,7 @@
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/support/channel_arguments.h"
 
+#include "common/net/certificate_watcher.h"
 #include "common/net/server_flags.h"
 
 namespace baton {
@@ -22,14 +23,17 @@ namespace baton {
 // Immutable and thread-safe. (gRPC's own interface has shared pointers.)
 class Credentials {
  public:
-  // Reads and checks the files, and then looks for renewed files every `reload`, in whole seconds
-  // and at least 1. INVALID_ARGUMENT names the flag, the file and the remedy.
+  // Reads and checks the files, and then looks for renewed files every `poll`. New connections have
+  // renewed certificates two looks and at most 1 s after the change. INVALID_ARGUMENT names the
+  // flag, the file and the remedy.
   static absl::StatusOr<Credentials> Create(const TlsFlags& tls,
-                                            absl::Duration reload = absl::Seconds(30));
+                                            absl::Duration poll = absl::Milliseconds(250));
   // Allows plain text on loopback only, as Create does without any flag.
   static Credentials Loopback();
 
   bool secure() const { return channel_ != nullptr; }
+  // What became of the certificate files. REQUIRES: secure().
+  CertificateWatcher::State certificates() const { return watcher_->state(); }
 
   // PERMISSION_DENIED if `address` is not loopback and there are neither certificates nor
   // --insecure. `what` names the flag or the peer in the error.
@@ -44,6 +48,7 @@ class Credentials {
 
   bool insecure_ = false;
   std::string server_name_;
+  std::shared_ptr<CertificateWatcher> watcher_;        // null: plain text; shared by copies
   std::shared_ptr<grpc::ServerCredentials> server_;    // null: plain text
   std::shared_ptr<grpc::ChannelCredentials> channel_;  // null: plain text
 };

@@ -125,6 +125,30 @@ absl::StatusOr<std::unique_ptr<Port>> Listen(
   return port;
 }
 
+// Says when the certificates end, and whether renewed ones were taken.
+void AddCertificateMetrics(const Credentials& credentials, Metrics& metrics) {
+  const auto add_end = [&](const char* file, absl::Time CertificateFacts::*end) {
+    metrics.AddGauge(
+        "baton_tls_certificate_expiry_seconds", "Seconds until the certificates in use expire",
+        {{"file", file}}, [credentials, end] {
+          return absl::ToDoubleSeconds(credentials.certificates().facts.*end - absl::Now());
+        });
+  };
+  add_end("tls-cert", &CertificateFacts::chain_ends);
+  add_end("tls-ca", &CertificateFacts::roots_end);
+  const auto add_count = [&](const char* name, const char* help,
+                             uint64_t CertificateWatcher::State::*count) {
+    metrics.AddCounterFunction(name, help, {}, [credentials, count] {
+      return static_cast<double>(credentials.certificates().*count);
+    });
+  };
+  add_count("baton_tls_reloads_total", "Times that renewed certificates were taken",
+            &CertificateWatcher::State::reloads);
+  add_count("baton_tls_failed_reloads_total",
+            "Times that changed certificate files were refused, and the former kept",
+            &CertificateWatcher::State::failed_reloads);
+}
+
 // Refuses methods that are not served here, with the name of the program; gRPC's own refusal has no
 // text.
 class UnknownMethods final : public grpc::CallbackGenericService {
@@ -194,6 +218,7 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options opt
   auto process = std::unique_ptr<ServerProcess>(
       new ServerProcess(std::make_unique<Rep>(std::move(options), std::move(credentials), event)));
   Rep& rep = *process->rep_;
+  if (rep.credentials.secure()) AddCertificateMetrics(rep.credentials, metrics);
   if (!rep.options.flags.metrics_listen.empty()) {
     BATON_ASSIGN_OR_RETURN(rep.metrics_server,
                            MetricsServer::Start(rep.options.flags.metrics_listen,

@@ -1,8 +1,12 @@
 #include "common/net/credentials.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
@@ -137,31 +141,234 @@ TEST_F(CredentialsTest, AnExpiredCertificateIsNamed) {
               HasSubstr("has expired"));
 }
 
-TEST_F(CredentialsTest, RenewedFilesAreTakenWithoutARestart) {
-  Run("mkdir -p live && cp worker.pem live/live.pem && cp worker.key live/live.key && cp ca.pem "
-      "live/ca.pem");
-  TlsFlags live;
-  live.cert_file = directory_ + "live/live.pem";
-  live.key_file = directory_ + "live/live.key";
-  live.ca_file = directory_ + "live/ca.pem";
-  const auto credentials = Credentials::Create(live, absl::Seconds(1));
-  ASSERT_TRUE(credentials.ok()) << credentials.status();
+TEST_F(CredentialsTest, AChainLeadsFromTheLeafUpwards) {
+  MakeAuthority("upper");
+  Run("printf 'basicConstraints=critical,CA:TRUE\n' > ca.ext && openssl req -new -key ca.key -subj "
+      "/CN=ca -out ca.csr && openssl x509 -req -in ca.csr -days 1 -CA upper.pem -CAkey upper.key "
+      "-CAcreateserial -extfile ca.ext -out between.pem && cat worker.pem between.pem > chain.pem "
+      "&& "
+      "cat worker.pem other.pem > astray.pem && cp worker.key chain.key && cp worker.key "
+      "astray.key");
+  const TlsFlags chain = Tls("chain", "upper");
+  const auto facts = CheckCertificates(chain, *ReadCertificateFiles(chain), absl::Now());
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  EXPECT_TRUE(facts->signed_by_root);
+  EXPECT_LT(facts->chain_ends, absl::Now() + absl::Hours(25)) << "the first of the chain to end";
+  EXPECT_FALSE(CheckCertificates(Tls("chain", "other"),
+                                 *ReadCertificateFiles(Tls("chain", "other")), absl::Now())
+                   ->signed_by_root);
+  EXPECT_THAT(std::string(Credentials::Create(Tls("astray", "ca")).status().message()),
+              HasSubstr("certificate 2 has not issued certificate 1"));
+}
+
+TEST_F(CredentialsTest, ACertificateIsNotTakenBeforeItsTime) {
+  const TlsFlags tls = Tls("worker", "ca");
+  const auto texts = ReadCertificateFiles(tls);
+  ASSERT_TRUE(texts.ok()) << texts.status();
+  EXPECT_TRUE(CheckCertificates(tls, *texts, absl::Now()).ok());
+  EXPECT_THAT(
+      std::string(CheckCertificates(tls, *texts, absl::Now() - absl::Hours(24)).status().message()),
+      HasSubstr("is not valid before"));
+}
+
+// A server and its client that read their certificates from the folder live/, and what they get.
+class RotationTest : public CredentialsTest {
+ protected:
+  static constexpr absl::Duration kPoll = absl::Milliseconds(10);
+
+  void SetUp() override {
+    for (const char* name : {"first", "second"}) {
+      MakeCertificate(name, "ca", "IP:127.0.0.1");
+    }
+    Run("openssl x509 -req -in first.csr -days -1 -CA ca.pem -CAkey ca.key -CAcreateserial "
+        "-extfile first.ext -out expired.pem && cp first.key expired.key && "
+        "cat ca.pem other.pem > both.pem && rm -rf live && mkdir live");
+    Put("ca.pem", "ca.pem");
+    Put("first.pem", "live.pem");
+    Put("first.key", "live.key");
+    auto credentials = Credentials::Create(Live(), kPoll);
+    ASSERT_TRUE(credentials.ok()) << credentials.status();
+    credentials_.emplace(*std::move(credentials));
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", credentials_->ForServer(), &port);
+    builder.RegisterService(&service_);
+    grpc_server_ = builder.BuildAndStart();
+    address_ = absl::StrCat("127.0.0.1:", port);
+  }
+
+  static TlsFlags Live() {
+    TlsFlags live;
+    live.cert_file = directory_ + "live/live.pem";
+    live.key_file = directory_ + "live/live.key";
+    live.ca_file = directory_ + "live/ca.pem";
+    return live;
+  }
+  // Replaces a file of live/ in one step.
+  static void Put(const std::string& from, const std::string& to) {
+    std::filesystem::copy_file(directory_ + from, directory_ + "live/new",
+                               std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::rename(directory_ + "live/new", directory_ + "live/" + to);
+  }
+  // Replaces the files of live/ in the order that the letters say: c(ertificate), k(ey) and
+  // a(uthorities).
+  static void Rotate(const std::string& name, const std::string& authorities,
+                     const std::string& order) {
+    for (const char file : order) {
+      if (file == 'c') Put(name + ".pem", "live.pem");
+      if (file == 'k') Put(name + ".key", "live.key");
+      if (file == 'a') Put(authorities, "ca.pem");
+    }
+  }
+
+  // The common name of the certificate that the server shows on a new connection, to a client that
+  // shows its own; an error is what the call ended with.
+  absl::StatusOr<std::string> NameShown() const { return NameShown(address_, *credentials_); }
+  static absl::StatusOr<std::string> NameShown(const std::string& address,
+                                               const Credentials& credentials) {
+    const auto channel = MakeChannel(address, credentials, ChannelPurpose::kBulk);
+    if (!channel.ok()) return channel.status();
+    const auto stub = v1::GenerationService::NewStub(*channel);
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    v1::TokenizeResponse response;
+    const absl::Status status =
+        FromGrpcStatus(stub->Tokenize(&context, v1::TokenizeRequest(), &response));
+    if (!status.ok()) return status;
+    const auto names = context.auth_context()->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME);
+    return std::string(names.front().data(), names.front().size());
+  }
+  template <typename Condition>
+  static void WaitFor(const char* what, const Condition& condition) {
+    const absl::Time deadline = absl::Now() + absl::Seconds(20);
+    while (!condition()) {
+      ASSERT_LT(absl::Now(), deadline) << what;
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+  }
+  void WaitUntilShown(const std::string& name) const {
+    WaitFor(name.c_str(), [&] { return NameShown().value_or("") == name; });
+  }
+  void WaitForReloads(uint64_t count) const {
+    WaitFor("reloads", [&] { return credentials_->certificates().reloads >= count; });
+  }
+  void WaitForFailedReloads(uint64_t count) const {
+    WaitFor("failed reloads", [&] { return credentials_->certificates().failed_reloads >= count; });
+  }
+
+  std::optional<Credentials> credentials_;
+  std::unique_ptr<grpc::Server> grpc_server_;
+  std::string address_;
+};
+
+TEST_F(RotationTest, RenewedFilesAreTakenWithoutARestart) {
+  EXPECT_EQ(NameShown().value_or("none"), "first");
+  EXPECT_EQ(Call(address_, Tls("foreign", "other")).code(), absl::StatusCode::kUnavailable);
+  Rotate("second", "both.pem", "cka");
+  WaitUntilShown("second");
+  TlsFlags foreign = Tls("foreign", "other");
+  foreign.ca_file = Tls("worker", "ca").ca_file;
+  WaitFor("the other authority's clients", [&] { return Call(address_, foreign).ok(); });
+}
+
+TEST_F(RotationTest, ACertificateWithoutItsKeyIsNotShown) {
+  // gRPC looks at files each second. When the witness, whose files gRPC looks at as often, has
+  // shown two new certificates one after the other, gRPC has looked at the server's in between.
+  Run("rm -rf witness && mkdir witness && cp ca.pem worker.pem worker.key witness/");
+  TlsFlags tls;
+  tls.cert_file = directory_ + "witness/worker.pem";
+  tls.key_file = directory_ + "witness/worker.key";
+  tls.ca_file = directory_ + "witness/ca.pem";
+  const auto witness = Credentials::Create(tls, kPoll);
+  ASSERT_TRUE(witness.ok()) << witness.status();
   grpc::ServerBuilder builder;
   int port = 0;
-  builder.AddListeningPort("127.0.0.1:0", credentials->ForServer(), &port);
+  builder.AddListeningPort("127.0.0.1:0", witness->ForServer(), &port);
   builder.RegisterService(&service_);
   const auto server = builder.BuildAndStart();
   const std::string address = absl::StrCat("127.0.0.1:", port);
-  EXPECT_TRUE(Call(address, Tls("worker", "ca")).ok());
-  EXPECT_FALSE(Call(address, Tls("foreign", "other")).ok());
 
-  Run("cp foreign.pem live/live.pem && cp foreign.key live/live.key && cp other.pem live/ca.pem");
-  absl::Status status = absl::UnknownError("not called");
-  for (int i = 0; i < 100 && !status.ok(); ++i) {
-    status = Call(address, Tls("foreign", "other"));
-    absl::SleepFor(absl::Milliseconds(100));
+  Put("second.pem", "live.pem");
+  for (const std::string name : {"first", "second"}) {
+    Run(absl::Substitute("cp $0.pem witness/worker.pem && cp $0.key witness/worker.key", name));
+    WaitFor("the witness", [&] {
+      const absl::StatusOr<std::string> own = NameShown();
+      EXPECT_EQ(own.value_or(std::string(own.status().message())), "first");
+      return NameShown(address, *witness).value_or("") == name || HasFailure();
+    });
   }
-  EXPECT_TRUE(status.ok()) << status;
+  WaitForFailedReloads(1);
+  Put("second.key", "live.key");
+  WaitUntilShown("second");
+}
+
+TEST_F(RotationTest, TwentyRotationsInEveryOrderFailNoCall) {
+  std::atomic<bool> done = false;
+  std::atomic<int> calls = 0;
+  std::vector<absl::Status> failures;  // the thread's own until it is joined
+  std::thread load([&] {
+    for (; !done; ++calls) {
+      if (const auto shown = NameShown(); !shown.ok()) failures.push_back(shown.status());
+    }
+  });
+  const char* const orders[] = {"cka", "cak", "kca", "kac", "ack", "akc"};
+  uint64_t failed = 0;
+  for (int i = 0; i < 20; ++i) {
+    const std::string order = orders[i % 6], name = i % 2 == 0 ? "second" : "first";
+    if (i % 4 == 1) {
+      Rotate("expired", "ca.pem", order);
+      WaitForFailedReloads(++failed);
+    }
+    if (i % 4 == 2) {  // a key of another pair
+      Put("worker.key", "live.key");
+      WaitForFailedReloads(++failed);
+    }
+    const uint64_t reloads = credentials_->certificates().reloads;
+    Rotate(name, i % 3 == 0 ? "both.pem" : "ca.pem", order);
+    WaitForReloads(reloads + 1);
+    failed = credentials_->certificates().failed_reloads;
+  }
+  WaitUntilShown("first");
+  done = true;
+  load.join();
+  EXPECT_GT(calls, 20);
+  EXPECT_TRUE(failures.empty()) << failures.size() << " of " << calls
+                                << " calls failed: " << failures.front();
+}
+
+TEST_F(RotationTest, FilesThatAreNotRightAreCountedAndTheFormerStay) {
+  const absl::Time ends = credentials_->certificates().facts.chain_ends;
+  EXPECT_GT(ends, absl::Now() + absl::Hours(47));
+  uint64_t failed = 0;
+  Rotate("expired", "ca.pem", "ck");
+  WaitForFailedReloads(++failed);
+  std::filesystem::remove(directory_ + "live/live.key");
+  WaitForFailedReloads(++failed);
+  std::ofstream(directory_ + "live/live.key") << "no key";
+  WaitForFailedReloads(++failed);
+  Rotate("second", "other.pem", "cka");  // its own certificate would not be signed by the authority
+  WaitForFailedReloads(++failed);
+  EXPECT_EQ(credentials_->certificates().reloads, 0u);
+  EXPECT_EQ(credentials_->certificates().facts.chain_ends, ends);
+  EXPECT_EQ(NameShown().value_or("none"), "first");
+  Rotate("second", "ca.pem", "a");
+  WaitForReloads(1);
+}
+
+TEST_F(RotationTest, MetricsTellWhenCertificatesEndAndWhichWereRefused) {
+  ServerFlags flags;
+  flags.listen = "127.0.0.1:0";
+  flags.tls = Tls("worker", "ca");
+  const auto server = ServerProcess::Create({.program = "test", .flags = flags}, metrics_);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string page = metrics_.Scrape();
+  for (const char* file : {"tls-cert", "tls-ca"}) {
+    const std::string sample = absl::StrCat("file=\"", file, "\"");
+    EXPECT_THAT(page, HasSubstr(sample));
+  }
+  EXPECT_THAT(page, HasSubstr("baton_tls_certificate_expiry_seconds"));
+  EXPECT_THAT(page, HasSubstr("baton_tls_reloads_total"));
+  EXPECT_THAT(page, HasSubstr("baton_tls_failed_reloads_total"));
 }
 
 TEST(Credentials, PlainTextStaysOnLoopback) {

@@ -1,0 +1,36 @@
+// The three files of mutual TLS: read at once, and verified together.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "common/net/server_flags.h"
+
+namespace baton {
+
+// What the files of TlsFlags hold, as text.
+struct CertificateTexts {
+  std::string chain;  // PEM of this process's certificate, then of those that issued it
+  std::string key;    // PEM of its private key
+  std::string roots;  // PEM of the authorities that peers are signed by
+
+  friend bool operator==(const CertificateTexts&, const CertificateTexts&) = default;
+};
+
+// What is known of files that are right.
+struct CertificateFacts {
+  absl::Time chain_ends;        // when the first certificate of the chain expires
+  absl::Time roots_end;         // when the last authority expires
+  bool signed_by_root = false;  // whether the chain leads to one of the authorities
+};
+
+// Pure but for the files; thread-safe. INVALID_ARGUMENT names the flag, the file and the remedy.
+absl::StatusOr<CertificateTexts> ReadCertificateFiles(const TlsFlags& tls);
+// Checks that the key belongs to the certificate, that each certificate of the chain was issued by
+// the next, and that all of them and one of the authorities are valid at `now`.
+absl::StatusOr<CertificateFacts> CheckCertificates(const TlsFlags& tls,
+                                                   const CertificateTexts& texts, absl::Time now);
+
+}  // namespace baton

@@ -1,0 +1,84 @@
+// Follows the certificate files of a process and gives gRPC only what is right.
+//
+// gRPC's own watcher takes whatever it finds, so that a certificate replaced before its key would
+// break every handshake. This one takes files that have been the same twice and belong together,
+// and otherwise keeps the last good ones. It hands them to gRPC in files that exist in memory only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+
+#include "common/net/certificate_files.h"
+#include "common/net/server_flags.h"
+
+namespace baton {
+
+// A file in memory whose path stays the same while its contents are replaced as a whole. Not
+// thread-safe; another thread may read the path at any time. The descriptor is never closed, since
+// gRPC reads the path until its last channel is gone, which is after the owner's end.
+class MemoryFile {
+ public:
+  // RESOURCE_EXHAUSTED without a descriptor or memory; the former contents stay.
+  absl::Status Replace(const std::string& contents);
+  std::string path() const;  // REQUIRES: Replace has succeeded
+
+ private:
+  int descriptor_ = -1;
+  // Counts the contents, and is the file's time in seconds: by it gRPC notices contents that change
+  // between its two looks.
+  int64_t version_ = 0;
+};
+
+// Thread-safe. Its own thread looks at the files every `poll`.
+class CertificateWatcher {
+ public:
+  struct State {
+    CertificateFacts facts;       // of the certificates in use
+    uint64_t reloads = 0;         // times that renewed files were taken
+    uint64_t failed_reloads = 0;  // times that changed files were refused
+  };
+
+  // Reads and checks the files for the first time. INVALID_ARGUMENT names the flag, the file and
+  // the remedy.
+  static absl::StatusOr<std::unique_ptr<CertificateWatcher>> Start(const TlsFlags& tls,
+                                                                   absl::Duration poll);
+  ~CertificateWatcher();
+  CertificateWatcher(const CertificateWatcher&) = delete;
+  CertificateWatcher& operator=(const CertificateWatcher&) = delete;
+
+  // Paths for gRPC: of the key with the certificate chain, and of the authorities.
+  std::string identity_path() const { return identity_.path(); }
+  std::string roots_path() const { return roots_.path(); }
+  State state() const;
+
+ private:
+  explicit CertificateWatcher(const TlsFlags& tls) : tls_(tls) {}
+  // Gives `texts` to gRPC.
+  absl::Status Publish(const CertificateTexts& texts, const CertificateFacts& facts);
+  // Checks and publishes the files as they are now.
+  absl::Status Reload(const absl::StatusOr<CertificateTexts>& texts);
+  void Look();
+
+  const TlsFlags tls_;
+  // The following belong to Start, and then to the thread.
+  MemoryFile identity_;
+  MemoryFile roots_;
+  CertificateTexts taken_;                 // what gRPC has
+  absl::StatusOr<CertificateTexts> seen_;  // what the last look found
+  std::string refusal_;                    // why that was refused; empty: it was not
+  mutable absl::Mutex mutex_;
+  State state_ ABSL_GUARDED_BY(mutex_);
+  absl::Notification stop_;
+  std::thread thread_;
+};
+
+}  // namespace baton
