@@ -10,6 +10,7 @@
 #include "common/gguf/gguf_file.h"
 #include "common/net/server.h"
 #include "common/rpc/limits.h"
+#include "router/front/front_socket.h"
 #include "router/router.h"
 #include "router/router_flags.h"
 
@@ -24,6 +25,12 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const RouterFlags& flags)
     return absl::Status(file.status().code(), absl::StrCat("--model: ", file.status().message()));
   }
   return ServedModel::Load(*file, flags.served_model_name);
+}
+
+// Null without --front-socket.
+absl::StatusOr<std::unique_ptr<FrontSocket>> OpenFront(const RouterFlags& flags) {
+  if (flags.front.path.empty()) return nullptr;
+  return FrontSocket::Listen(flags.front);
 }
 
 int Main(int argc, char** argv) {
@@ -61,10 +68,17 @@ int Main(int argc, char** argv) {
   if (!process.ok()) return ExitUsage(kProgram, process.status());
   router = std::make_unique<Router>(**model, flags.router, (*process)->credentials(), metrics);
   ready_router.store(router.get());
-  if (absl::Status status = (*process)->Serve({&router->service()}); !status.ok()) {
+  auto front = OpenFront(flags);  // ends before the server, to which it gives connections
+  if (!front.ok()) return ExitUsage(kProgram, front.status());
+  const auto add_front = [&front](grpc::ServerBuilder& builder) {
+    if (*front != nullptr) (*front)->AddTo(builder);
+  };
+  if (absl::Status status = (*process)->Serve({&router->service()}, add_front); !status.ok()) {
+    front->reset();
     process->reset();
     return ExitUsage(kProgram, status);
   }
+  if (*front != nullptr) (*front)->Start();
   if (LogsInfo()) {
     std::fprintf(stderr, "baton-router %s: model %s at %s\n", Version(), (*model)->name().c_str(),
                  (*process)->listen_address().c_str());
@@ -74,6 +88,7 @@ int Main(int argc, char** argv) {
                                     .drained = [&] { return router->RunningRequests() == 0; },
                                     .end_rest = [&] { router->EndAll(); }});
   ready_router.store(nullptr);
+  front->reset();
   process->reset();
   return code;
 }

@@ -1,5 +1,7 @@
 #include "router/router_flags.h"
 
+#include <limits>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
@@ -59,6 +61,11 @@ void RouterFlags::AddTo(FlagSet& flags) {
                     "refuse a request that would wait longer for a worker; 0: no limit");
   flags.AddBool("expose-workers", router.runner.expose_workers,
                 "tell clients the workers' own names and why they failed, which names hosts");
+  flags.AddString("front-socket", front.path,
+                  "Unix socket where a proxy passes clients' calls and certificates on "
+                  "(deploy/haproxy)");
+  flags.AddInt("front-uid", front_uid, 0, std::numeric_limits<int>::max(),
+               "number of the only user who may connect to --front-socket");
   flags.AddInt("tokenizer-threads", router.tokenizer_threads, 1, 64, "threads that tokenise");
 }
 
@@ -73,6 +80,11 @@ absl::Status RouterFlags::Finish() {
         "no workers: give --prefill and --decode (host:port or dns:///name:port), or "
         "--workers-file");
   }
+  if (front.path.empty() != (front_uid < 0)) {
+    return absl::InvalidArgumentError(
+        "--front-socket and --front-uid: one is not given; give both, or neither");
+  }
+  front.user = static_cast<uid_t>(front_uid);
   router.admission.requests = static_cast<uint32_t>(max_waiting_requests);
   router.admission.bytes = max_waiting_bytes;
   router.admission.max_queue_time =

@@ -7,6 +7,7 @@
 
 #include "common/flags/flags.h"
 #include "common/net/server_flags.h"
+#include "router/front/front_socket.h"
 #include "router/router.h"
 
 namespace baton {
@@ -20,6 +21,8 @@ struct RouterFlags {
   int max_waiting_requests = 1024;
   uint64_t max_waiting_bytes = uint64_t{64} << 20;
   absl::Duration max_queue_time = Admission::Limits{}.max_queue_time;  // 0: no limit
+  FrontSocket::Options front;  // an empty path: there is no front
+  int front_uid = -1;          // below 0: not given
   RouterOptions router;
 
   // Binds --model, --prefill, --decode and so on, and the flags that every server has.

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Runs the front before a router of this machine, in the foreground until SIGTERM; SIGUSR2 makes it read renewed files:
+#   deploy/haproxy/start.sh ADDRESS CERT CA SOCKET
+#     ADDRESS   where clients connect, such as :443 or 127.0.0.1:8443
+#     CERT      certificate of the role front, PEM in a file *.crt with its key beside it in *.key
+#     CA        authorities of the clients' certificates (PEM); clients may also come without one
+#     SOCKET    what --front-socket of the router names; --front-uid is the user this runs as
+# Variables: BATON_FRONT_SILENCE (90s), after which a stream without a word of the router ends; BATON_FRONT_HANDSHAKE (5s);
+# BATON_FRONT_CONNECTIONS_OF_PEER (256), BATON_FRONT_CONNECTIONS_PER_10S (500) and BATON_FRONT_REQUESTS_PER_10S (10000), the
+# limits of one client's address.
+set -euo pipefail
+
+fail() {
+  echo "front: $1" >&2
+  exit 2
+}
+
+[[ $# -eq 4 ]] || fail "give ADDRESS CERT CA SOCKET; the head of $0 says what they are"
+command -v haproxy >/dev/null || fail "haproxy is missing; install it (Debian's package has that name)"
+[[ "$2" == *.crt ]] || fail "$2: the certificate's file must end in .crt, and its key be beside it in .key"
+for file in "$2" "${2%.crt}.key" "$3"; do
+  [[ -r "$file" ]] || fail "$file cannot be read; \`baton certs issue front\` makes certificate and key"
+done
+
+export BATON_FRONT_LISTEN="$1" BATON_FRONT_CERT="$2" BATON_FRONT_CA="$3" BATON_FRONT_SOCKET="$4"
+exec haproxy -W -db -f "$(dirname "${BASH_SOURCE[0]}")/front.cfg"

@@ -1,0 +1,91 @@
+#include "router/front/client_identity.h"
+
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+
+#include <iterator>
+#include <memory>
+#include <string>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "grpc/grpc_security_constants.h"
+
+#include "common/net/pem.h"
+
+namespace baton {
+namespace {
+
+constexpr char kLocal[] = "local";  // the transport security of FrontSocket's connections alone
+
+absl::Status Unreadable(absl::string_view what) {
+  return absl::UnauthenticatedError(
+      absl::StrCat("the client's certificate, as the front passed it "
+                   "on, ",
+                   what));
+}
+
+// The SPIFFE id, which is the certificate's only URI.
+absl::StatusOr<std::string> SpiffeId(X509& certificate) {
+  const std::unique_ptr<GENERAL_NAMES, decltype(&GENERAL_NAMES_free)> names(
+      static_cast<GENERAL_NAMES*>(
+          X509_get_ext_d2i(&certificate, NID_subject_alt_name, nullptr, nullptr)),
+      GENERAL_NAMES_free);
+  std::optional<std::string> id;
+  for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names.get()); ++i) {
+    const GENERAL_NAME* name = sk_GENERAL_NAME_value(names.get(), i);
+    if (name->type != GEN_URI) continue;
+    if (id.has_value()) return Unreadable("has more than one URI; issue it anew with one");
+    const ASN1_IA5STRING* uri = name->d.uniformResourceIdentifier;
+    id.emplace(reinterpret_cast<const char*>(ASN1_STRING_get0_data(uri)),
+               static_cast<size_t>(ASN1_STRING_length(uri)));
+  }
+  if (!id.has_value()) {
+    return Unreadable(
+        "has no SPIFFE id; `baton certs issue` makes "
+        "certificates that have one");
+  }
+  return *id;
+}
+
+absl::StatusOr<Peer> PeerOf(absl::string_view header) {
+  std::string der;
+  if (!absl::Base64Unescape(header, &der)) return Unreadable("is not base64");
+  const auto* data = reinterpret_cast<const unsigned char*>(der.data());
+  const unsigned char* end = data;
+  const Certificate certificate(d2i_X509(nullptr, &end, static_cast<long>(der.size())));
+  ERR_clear_error();
+  if (certificate == nullptr || end != data + der.size()) return Unreadable("is not in DER");
+  const absl::StatusOr<std::string> id = SpiffeId(*certificate);
+  if (!id.ok()) return id.status();
+  absl::StatusOr<Peer> peer = ParsePeer(*id);
+  if (!peer.ok()) return Unreadable(absl::StrCat("has another id: ", peer.status().message()));
+  return peer;
+}
+
+}  // namespace
+
+bool IsFromFront(const grpc::AuthContext& connection) {
+  for (const grpc::string_ref& kind :
+       connection.FindPropertyValues(GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME)) {
+    if (kind == kLocal) return true;
+  }
+  const auto ids = connection.FindPropertyValues(GRPC_PEER_SPIFFE_ID_PROPERTY_NAME);
+  if (ids.size() != 1) return false;
+  const absl::StatusOr<Peer> peer =
+      ParsePeer(absl::string_view(ids.front().data(), ids.front().size()));
+  return peer.ok() && peer->role == Role::kFront;
+}
+
+absl::StatusOr<std::optional<Peer>> ClientBehindFront(const grpc::AuthContext& connection,
+                                                      const CallHeaders& headers) {
+  if (!IsFromFront(connection)) return std::nullopt;
+  const auto [first, last] = headers.equal_range(kClientCertificateHeader);
+  if (first == last) return std::nullopt;
+  if (std::next(first) != last) return Unreadable("came twice");
+  absl::StatusOr<Peer> peer = PeerOf(absl::string_view(first->second.data(), first->second.size()));
+  if (!peer.ok()) return peer.status();
+  return *std::move(peer);
+}
+
+}  // namespace baton

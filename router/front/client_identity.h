@@ -1,0 +1,37 @@
+// Who a client behind the front is. The front (deploy/haproxy) ends the
+// clients' TLS, and passes on each client's certificate in a header, which it
+// deletes from what clients send.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "grpcpp/security/auth_context.h"
+#include "grpcpp/support/string_ref.h"
+
+#include "common/access/peer.h"
+
+namespace baton {
+
+// Its value is the DER form of the client's certificate in base64. Anybody can
+// send it, so only ClientBehindFront may read it.
+inline constexpr char kClientCertificateHeader[] = "baton-client-certificate";
+
+// Headers as gRPC gives them.
+using CallHeaders = std::multimap<grpc::string_ref, grpc::string_ref>;
+
+// Whether the connection is the front's: it came through FrontSocket, which
+// looks at its user, or showed a certificate of the role front. Pure, as the
+// following; thread-safe.
+bool IsFromFront(const grpc::AuthContext& connection);
+
+// Who calls through the front; nullopt for a client without a certificate, and
+// for every call that is not the front's, whatever headers it has.
+// UNAUTHENTICATED for a certificate that cannot be read or has no SPIFFE id of
+// Baton.
+absl::StatusOr<std::optional<Peer>> ClientBehindFront(const grpc::AuthContext& connection,
+                                                      const CallHeaders& headers);
+
+}  // namespace baton

@@ -1,0 +1,52 @@
+// The Unix socket of the front, whose word about clients the router believes.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "grpcpp/server_builder.h"
+
+namespace baton {
+
+// Gives gRPC the connections of one user and closes all others at once; the
+// system says whose a connection is. A call whose client's certificate is not
+// that of a client or an operator is refused. One thread calls the methods;
+// connections are accepted on a thread of its own.
+class FrontSocket {
+ public:
+  struct Options {
+    std::string path;
+    uid_t user = 0;
+  };
+  // Listens at the path; a socket there that nobody listens at any more is
+  // replaced. An error is one line that names the flag, the path and the
+  // remedy.
+  static absl::StatusOr<std::unique_ptr<FrontSocket>> Listen(const Options& options);
+  // Stops accepting, and removes the socket.
+  ~FrontSocket();
+  FrontSocket(const FrontSocket&) = delete;
+  FrontSocket& operator=(const FrontSocket&) = delete;
+
+  // Makes the server of `builder` serve the socket. REQUIRES: the server is
+  // destroyed after this.
+  void AddTo(grpc::ServerBuilder& builder);
+  // REQUIRES: the server has started. Called once.
+  void Start();
+
+ private:
+  FrontSocket(const Options& options, int listener, int wake);
+  void Loop();
+  void AcceptOne();
+
+  const Options options_;
+  const int listener_;
+  const int wake_;  // readable when the thread is to end
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> door_;
+  std::thread thread_;
+};
+
+}  // namespace baton

@@ -1,0 +1,50 @@
+"""The front (deploy/haproxy) before a router with its workers, for tests."""
+import os
+import pathlib
+import socket
+import subprocess
+
+from cluster import Cluster, free_port, wait_until
+from programs import issue, make_authority
+
+START = pathlib.Path(__file__).resolve().parents[2] / "deploy/haproxy/start.sh"
+SILENCE_S, HANDSHAKE_S = 3, 1
+
+
+class FrontedCluster(Cluster):
+    """`folder` is a new one. `ours` in it has certificates of the roles client, prefill and front, and `foreign` that of another
+    authority's client. `front_address` is where clients connect."""
+
+    def __init__(self, folder):
+        self.ours, self.foreign, self.socket = folder / "ours", folder / "foreign", folder / "front.sock"
+        make_authority(self.ours)
+        make_authority(self.foreign)
+        for role in ("client", "prefill", "front"):
+            issue(self.ours, role)
+        issue(self.foreign, "client")
+        self.front_address, self.front = f"127.0.0.1:{free_port()}", None
+        super().__init__(router_args=["--disaggregate=always", f"--front-socket={self.socket}", f"--front-uid={os.getuid()}"])
+
+    def __enter__(self):
+        super().__enter__()
+        self.front = subprocess.Popen([START, self.front_address, self.ours / "front.crt", self.ours / "ca.crt", self.socket],
+                                      env={**os.environ, "BATON_FRONT_SILENCE": f"{SILENCE_S}s",
+                                           "BATON_FRONT_HANDSHAKE": f"{HANDSHAKE_S}s"})
+        wait_until(self.listens, 10, "the front listens")
+        return self
+
+    def __exit__(self, *exception):
+        if self.front is not None:
+            self.front.terminate()
+            self.front.wait(10)
+        super().__exit__(*exception)
+
+    def listens(self):
+        assert self.front.poll() is None, "the front has ended"
+        with socket.socket() as probe:
+            return probe.connect_ex(self.front_host_port) == 0
+
+    @property
+    def front_host_port(self):
+        host, port = self.front_address.split(":")
+        return host, int(port)

@@ -1,0 +1,87 @@
+"""Clients reach the router through the front, whose word about their certificates it believes, and nobody else's."""
+import base64
+import socket
+import ssl
+
+import grpc
+import pytest
+
+from cluster import request
+from front import FrontedCluster
+from programs import channel_credentials
+from stubs import rpc
+
+HEADER = "baton-client-certificate"
+
+
+@pytest.fixture(scope="module")
+def fronted(tmp_path_factory):
+    with FrontedCluster(tmp_path_factory.mktemp("front")) as cluster:
+        yield cluster
+
+
+def channel(fronted, name="client", folder=None):
+    """A channel to the front; name None: without a certificate."""
+    authority = (fronted.ours / "ca.crt").read_bytes()
+    credentials = (channel_credentials(folder or fronted.ours, name, ca=fronted.ours) if name
+                   else grpc.ssl_channel_credentials(authority))
+    return grpc.secure_channel(fronted.front_address, credentials)
+
+
+def forged(fronted):
+    """The header with a certificate that may not call: who is believed with it is refused."""
+    der = ssl.PEM_cert_to_DER_cert((fronted.ours / "prefill.crt").read_text())
+    return ((HEADER, base64.b64encode(der).decode()),)
+
+
+def generate(made_channel, metadata=()):
+    stub = rpc.GenerationServiceStub(made_channel)
+    made = request(prompt="The capital of France is", temperature=0, max_tokens=4)
+    responses = list(stub.Generate(made, timeout=60, metadata=metadata))
+    return responses[0].complete.text
+
+
+def test_clients_with_and_without_a_certificate_get_their_answers(fronted):
+    for name in ("client", None):
+        with channel(fronted, name) as made:
+            assert generate(made).startswith(" Paris")
+
+
+def test_the_certificate_that_the_front_saw_decides(fronted):
+    with channel(fronted, "prefill") as made, pytest.raises(grpc.RpcError) as error:
+        generate(made)
+    assert error.value.code() == grpc.StatusCode.PERMISSION_DENIED, error.value
+    assert "role prefill" in error.value.details()
+
+
+def test_a_certificate_of_another_authority_is_not_let_in(fronted):
+    with channel(fronted, folder=fronted.foreign) as made, pytest.raises(grpc.RpcError) as error:
+        generate(made)
+    assert error.value.code() == grpc.StatusCode.UNAVAILABLE, error.value
+
+
+def test_a_clients_own_header_is_not_believed_through_the_front(fronted):
+    for name in ("client", None):
+        with channel(fronted, name) as made:
+            assert generate(made, metadata=forged(fronted)).startswith(" Paris")
+
+
+def test_a_clients_own_header_is_not_believed_at_the_routers_port(fronted):
+    with grpc.insecure_channel(fronted.router.address) as made:
+        assert generate(made, metadata=forged(fronted)).startswith(" Paris")
+
+
+def test_a_cancel_passes_the_front_and_reaches_the_workers(fronted):
+    with channel(fronted) as made:
+        call = rpc.GenerationServiceStub(made).Generate(
+            request(ids=[30] * 16, stream=True, max_tokens=4000, ignore_eos=True, temperature=0))
+        for _ in range(10):
+            next(call)
+        assert fronted.used_blocks()[1] > 0
+        call.cancel()
+        fronted.wait_idle()
+
+
+def test_who_connects_and_says_nothing_is_closed(fronted):
+    with socket.create_connection(fronted.front_host_port, timeout=30) as silent:
+        assert silent.recv(1) == b""
