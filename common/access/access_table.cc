@@ -1,0 +1,54 @@
+#include "common/access/access_table.h"
+
+#include "absl/strings/str_cat.h"
+
+#include "common/base/log.h"
+
+namespace baton {
+namespace {
+
+// A front passes on the calls of clients. An operator looks, and generates nothing.
+constexpr RoleSet kWhoGenerate = {Role::kClient, Role::kFront};
+constexpr RoleSet kWhoProbe = {Role::kClient, Role::kRouter, Role::kFront, Role::kOperator};
+
+constexpr AccessRule kTable[] = {
+    {"/baton.v1.GenerationService/Generate", kWhoGenerate},
+    {"/baton.v1.GenerationService/Tokenize", kWhoGenerate},
+    {"/baton.v1.GenerationService/Detokenize", kWhoGenerate},
+    {"/baton.v1.GenerationService/ListModels", {Role::kClient, Role::kFront, Role::kOperator}},
+    {"/baton.internal.v1.WorkerService/Watch", {Role::kRouter}},
+    {"/baton.internal.v1.PrefillService/Prefill", {Role::kRouter}},
+    {"/baton.internal.v1.DecodeService/Decode", {Role::kRouter}},
+    {"/baton.internal.v1.KvTransferService/Push", {Role::kPrefill}},
+    {"/grpc.health.v1.Health/Check", kWhoProbe},
+    {"/grpc.health.v1.Health/Watch", kWhoProbe},
+    {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", {Role::kOperator}},
+    {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", {Role::kOperator}},
+};
+
+}  // namespace
+
+absl::Span<const AccessRule> AccessTable() { return kTable; }
+
+const AccessRule* FindAccessRule(absl::string_view method) {
+  for (const AccessRule& rule : kTable) {
+    if (rule.method == method) return &rule;
+  }
+  return nullptr;
+}
+
+absl::Status CheckAccess(const Peer& caller, absl::string_view method) {
+  const AccessRule* rule = FindAccessRule(method);
+  if (rule == nullptr) {
+    return absl::PermissionDeniedError(absl::StrCat("no role may call ", LogSafe(method),
+                                                    ", which Baton does not have; check its name"));
+  }
+  if (rule->callers.Has(caller.role)) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat("the role ", RoleName(caller.role), " may not call ", method, ", only ",
+                   rule->callers.Names(),
+                   " may; use a certificate of such a role, with the id "
+                   "spiffe://<trust domain>/baton/<role>/<name>"));
+}
+
+}  // namespace baton

@@ -1,0 +1,31 @@
+// Which roles may call which method. A method without a line may be called by nobody.
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+#include "common/access/peer.h"
+#include "common/access/role_set.h"
+
+namespace baton {
+
+struct AccessRule {
+  absl::string_view method;  // "/package.Service/Method", as gRPC writes it
+  RoleSet callers;
+};
+
+// The roles that a client may find where it calls.
+inline constexpr RoleSet kWhoAnswersClients = {Role::kRouter, Role::kFront};
+
+// The rules of all methods of all servers, each method once. Thread-safe, as are the functions
+// below.
+absl::Span<const AccessRule> AccessTable();
+
+// The rule of `method`; null where there is none.
+const AccessRule* FindAccessRule(absl::string_view method);
+
+// PERMISSION_DENIED if `caller` may not call `method`. It names the role, the method, and who may.
+absl::Status CheckAccess(const Peer& caller, absl::string_view method);
+
+}  // namespace baton
