@@ -18,8 +18,10 @@ WorkerRegistry::Options RegistryOptions(const ServedModel& model, const Credenti
                                         std::unique_ptr<RequestRunner>& runner) {
   return {
       .tokenizer_digest = model.tokenizer_digest(),
-      .connect = [credentials](
-                     const std::string& address) { return ConnectOverGrpc(address, credentials); },
+      .connect =
+          [credentials](internal::v1::WorkerRole role, const std::string& address) {
+            return ConnectOverGrpc(role, address, credentials);
+          },
       .expose_workers = expose_workers,
       .on_change =
           [&runner] {

@@ -31,6 +31,8 @@ absl::Status SetDisaggregation(const std::string& disaggregate, PlacementOptions
 
 void RouterFlags::AddTo(FlagSet& flags) {
   AddServerFlags(flags, server);
+  flags.AddString("tls-client-ca", server.tls.client_ca_file,
+                  "PEM certificates of an authority whose certificates are those of clients only");
   flags.AddString("model", model, "GGUF file of the model; its tokenizer part is enough");
   flags.AddString("served-model-name", served_model_name,
                   "the model's name to clients (default: the file's name)");

@@ -43,7 +43,7 @@ ARROWS = {
     "common/engine": "base backend kv model",
     "common/rpc": "base tokenizer",
     "common/flags": "base",
-    "common/net": "base flags rpc",
+    "common/net": "base access flags rpc",
     "common/protocol": "base rpc",
     "common/handoff": "base rpc backend backend/cpu/simd kv",
     "common/worker": "base gguf tokenizer backend backend/cpu/machine kv model engine rpc flags net protocol handoff",
@@ -62,7 +62,7 @@ ARROWS = {
     "bench": "common/",
     "bench/model": "base gguf",
     "bench/engine": "common/ bench/model",
-    "bench/serve": "base rpc flags net",
+    "bench/serve": "base access rpc flags net",
     "bench/transfer": "common/ bench/model prefill_worker decode_worker",
 }
 PARTS = ("router", "prefill_worker", "decode_worker", "client", "bench", "common")  # else a name stands below common/

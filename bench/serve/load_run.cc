@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
+#include "common/access/access_table.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/limits.h"
@@ -79,7 +80,7 @@ absl::StatusOr<std::unique_ptr<LoadRun>> LoadRun::Create(const LoadOptions& opti
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a connection of its own
     arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
     arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-    const auto channel_credentials = credentials.ForChannel(arguments);
+    const auto channel_credentials = credentials.ForChannel(kWhoAnswersClients, arguments);
     const auto channel = grpc::CreateCustomChannel(options.server, channel_credentials, arguments);
     if (!channel->WaitForConnected(absl::ToChronoTime(absl::Now() + absl::Seconds(5)))) {
       return absl::UnavailableError(absl::StrCat("--server ", options.server, ": no connection"));

@@ -79,14 +79,14 @@ absl::StatusOr<absl::Time> CheckChain(const TlsFlags& tls, const std::vector<Cer
   return ends;
 }
 
-absl::StatusOr<absl::Time> CheckRoots(const TlsFlags& tls, const std::vector<Certificate>& roots,
-                                      absl::Time now) {
+absl::StatusOr<absl::Time> CheckRoots(absl::string_view flag, const std::string& path,
+                                      const std::vector<Certificate>& roots, absl::Time now) {
   absl::Time end = absl::InfinitePast();
   for (const Certificate& root : roots) {
     if (DateFault(*root, now).empty()) end = std::max(end, ValidUntil(*root));
   }
   if (end != absl::InfinitePast()) return end;
-  return FileError("--tls-ca", tls.ca_file, DateFault(*roots.front(), now));
+  return FileError(flag, path, DateFault(*roots.front(), now));
 }
 
 }  // namespace
@@ -115,12 +115,19 @@ absl::StatusOr<CertificateFacts> CheckCertificates(const TlsFlags& tls,
   }
   const auto roots = ParseCertificates(texts.roots);
   if (!roots.ok()) return FileError("--tls-ca", tls.ca_file, roots.status().message());
-  BATON_ASSIGN_OR_RETURN(facts.roots_end, CheckRoots(tls, *roots, now));
+  BATON_ASSIGN_OR_RETURN(facts.roots_end, CheckRoots("--tls-ca", tls.ca_file, *roots, now));
   for (const Certificate& root : *roots) {
     facts.signed_by_root |=
         X509_cmp(root.get(), chain->back().get()) == 0 || Issued(*root, *chain->back());
   }
   return facts;
+}
+
+absl::Status CheckAuthorities(absl::string_view flag, const std::string& path, absl::Time now) {
+  BATON_ASSIGN_OR_RETURN(const std::string text, ReadFile(flag, path));
+  const auto roots = ParseCertificates(text);
+  if (!roots.ok()) return FileError(flag, path, roots.status().message());
+  return CheckRoots(flag, path, *roots, now).status();
 }
 
 }  // namespace baton

@@ -3,7 +3,9 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 #include "common/net/server_flags.h"
@@ -32,5 +34,8 @@ absl::StatusOr<CertificateTexts> ReadCertificateFiles(const TlsFlags& tls);
 // the next, and that all of them and one of the authorities are valid at `now`.
 absl::StatusOr<CertificateFacts> CheckCertificates(const TlsFlags& tls,
                                                    const CertificateTexts& texts, absl::Time now);
+
+// Checks that one of the authorities in the file is valid at `now`.
+absl::Status CheckAuthorities(absl::string_view flag, const std::string& path, absl::Time now);
 
 }  // namespace baton

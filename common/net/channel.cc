@@ -7,6 +7,7 @@
 #include "absl/time/time.h"
 #include "grpcpp/create_channel.h"
 
+#include "common/access/access_table.h"
 #include "common/base/address.h"
 #include "common/base/status_macros.h"
 #include "common/net/compression.h"
@@ -44,6 +45,19 @@ void SetBulk(grpc::ChannelArguments& arguments) {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a TCP connection of its own
 }
 
+RoleSet ServerRoles(ChannelPurpose purpose) {
+  switch (purpose) {
+    case ChannelPurpose::kClient:
+      return kWhoAnswersClients;
+    case ChannelPurpose::kPrefill:
+      return {Role::kPrefill};
+    case ChannelPurpose::kDecode:
+    case ChannelPurpose::kBulk:
+      return {Role::kDecode};
+  }
+  return {};
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(absl::string_view address,
@@ -63,8 +77,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(absl::string_view add
   const bool bulk = purpose == ChannelPurpose::kBulk;
   if (purpose != ChannelPurpose::kClient) SetBetweenParts(bulk, arguments);
   if (bulk) SetBulk(arguments);
-  if (purpose == ChannelPurpose::kControl) SetShortStreams(arguments);
-  const auto channel_credentials = credentials.ForChannel(arguments);
+  if (purpose != ChannelPurpose::kClient && !bulk) SetShortStreams(arguments);
+  const auto channel_credentials = credentials.ForChannel(ServerRoles(purpose), arguments);
   return grpc::CreateCustomChannel(std::string(address), channel_credentials, arguments);
 }
 

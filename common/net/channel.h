@@ -13,13 +13,16 @@ namespace baton {
 
 enum class ChannelPurpose {
   kClient,   // from a user's program to a router: gRPC's defaults for retries and keepalive
-  kControl,  // between Baton's servers: keepalive 1 s / 2 s, no retries by gRPC
-  kBulk,     // KV transfer: as kControl, but with a TCP connection for each channel, and a silent
-             // peer is given up within 3 s of its last byte, whenever it pings
+  kPrefill,  // from a router to a prefill worker: keepalive 1 s / 2 s, no retries by gRPC
+  kDecode,   // from a router to a decode worker: as kPrefill
+  kBulk,     // KV transfer to a decode worker: as kDecode, but with a TCP connection for each
+             // channel, and a silent peer is given up within 3 s of its last byte, whenever it
+             // pings
 };
 
-// Makes a channel, which connects on its first use. An error names the address: it does not parse,
-// or the credentials do not allow it.
+// Makes a channel, which connects on its first use. With certificates it connects only to a server
+// of the role that the purpose needs; a client's may be a router or a front. An error names the
+// address: it does not parse, or the credentials do not allow it.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(absl::string_view address,
                                                            const Credentials& credentials,
                                                            ChannelPurpose purpose);

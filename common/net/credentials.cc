@@ -4,13 +4,19 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "grpcpp/security/tls_certificate_provider.h"
 #include "grpcpp/security/tls_credentials_options.h"
 
 #include "common/base/address.h"
 #include "common/base/status_macros.h"
+#include "common/net/certificate_check.h"
+#include "common/net/certificate_files.h"
 
 namespace baton {
+
+namespace tls_api = grpc::experimental;
+
 namespace {
 
 constexpr unsigned kProviderSeconds = 1;  // between two looks of gRPC at its files; it has no less
@@ -22,6 +28,11 @@ absl::StatusOr<Credentials> Credentials::Create(const TlsFlags& tls, absl::Durat
   result.insecure_ = tls.insecure;
   result.server_name_ = tls.server_name;
   if (!tls.enabled()) {
+    if (!tls.client_ca_file.empty()) {
+      return absl::InvalidArgumentError(
+          "--tls-client-ca has no effect without --tls-cert, --tls-key and --tls-ca; give them "
+          "or leave it out");
+    }
     if (!tls.server_name.empty()) {
       return absl::InvalidArgumentError(
           "--tls-server-name has no effect without --tls-cert, --tls-key and --tls-ca; give them "
@@ -34,22 +45,24 @@ absl::StatusOr<Credentials> Credentials::Create(const TlsFlags& tls, absl::Durat
         "--insecure contradicts --tls-cert, --tls-key and --tls-ca; give one or the other");
   }
   BATON_ASSIGN_OR_RETURN(result.watcher_, CertificateWatcher::Start(tls, poll));
+  if (!tls.client_ca_file.empty()) {
+    BATON_RETURN_IF_ERROR(CheckAuthorities("--tls-client-ca", tls.client_ca_file, absl::Now()));
+  }
 
-  namespace tls_api = grpc::experimental;
-  const auto provider = std::make_shared<tls_api::FileWatcherCertificateProvider>(
+  result.provider_ = std::make_shared<tls_api::FileWatcherCertificateProvider>(
       result.watcher_->identity_path(), result.watcher_->identity_path(),
       result.watcher_->roots_path(), kProviderSeconds);
-  tls_api::TlsServerCredentialsOptions server(provider);
-  server.watch_root_certs();
+  tls_api::TlsServerCredentialsOptions server(result.provider_);
   server.watch_identity_key_cert_pairs();
-  server.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  if (tls.client_ca_file.empty()) {
+    server.watch_root_certs();
+    server.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  } else {
+    // The check verifies the certificate, against the one authority or the other.
+    server.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_BUT_DONT_VERIFY);
+    server.set_certificate_verifier(CallerAuthorityCheck(tls.ca_file, tls.client_ca_file));
+  }
   result.server_ = tls_api::TlsServerCredentials(server);
-
-  tls_api::TlsChannelCredentialsOptions channel;
-  channel.set_certificate_provider(provider);
-  channel.watch_root_certs();
-  channel.watch_identity_key_cert_pairs();
-  result.channel_ = tls_api::TlsCredentials(channel);
   return result;
 }
 
@@ -68,10 +81,15 @@ std::shared_ptr<grpc::ServerCredentials> Credentials::ForServer() const {
 }
 
 std::shared_ptr<grpc::ChannelCredentials> Credentials::ForChannel(
-    grpc::ChannelArguments& arguments) const {
-  if (channel_ == nullptr) return grpc::InsecureChannelCredentials();
+    RoleSet roles, grpc::ChannelArguments& arguments) const {
+  if (!secure()) return grpc::InsecureChannelCredentials();
   if (!server_name_.empty()) arguments.SetSslTargetNameOverride(server_name_);
-  return channel_;
+  tls_api::TlsChannelCredentialsOptions options;
+  options.set_certificate_provider(provider_);
+  options.watch_root_certs();
+  options.watch_identity_key_cert_pairs();
+  options.set_certificate_verifier(ServerRoleCheck(roles));
+  return tls_api::TlsCredentials(options);
 }
 
 }  // namespace baton

@@ -1,8 +1,9 @@
 // The credentials of a process: mutual TLS with certificates from files, or plain text.
 //
 // With certificates, both sides of every connection show one signed by --tls-ca and check the
-// other's; renewed files that belong together are taken without a restart. Without certificates
-// only loopback may be used, unless --insecure allows more.
+// other's; renewed files that belong together are taken without a restart. What a peer may do
+// follows from the role in its certificate (common/access/peer.h). Without certificates only
+// loopback may be used, unless --insecure allows more, and there are no roles.
 #pragma once
 
 #include <memory>
@@ -15,8 +16,13 @@
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/support/channel_arguments.h"
 
+#include "common/access/role_set.h"
 #include "common/net/certificate_watcher.h"
 #include "common/net/server_flags.h"
+
+namespace grpc::experimental {
+class CertificateProviderInterface;
+}
 
 namespace baton {
 
@@ -31,7 +37,7 @@ class Credentials {
   // Allows plain text on loopback only, as Create does without any flag.
   static Credentials Loopback();
 
-  bool secure() const { return channel_ != nullptr; }
+  bool secure() const { return provider_ != nullptr; }
   // What became of the certificate files. REQUIRES: secure().
   CertificateWatcher::State certificates() const { return watcher_->state(); }
 
@@ -40,17 +46,20 @@ class Credentials {
   absl::Status CheckAddress(absl::string_view what, absl::string_view address) const;
 
   std::shared_ptr<grpc::ServerCredentials> ForServer() const;
-  // Also sets in `arguments` what the handshake needs.
-  std::shared_ptr<grpc::ChannelCredentials> ForChannel(grpc::ChannelArguments& arguments) const;
+  // For a channel to a server that has one of `roles`. Also sets in `arguments` what the handshake
+  // needs.
+  std::shared_ptr<grpc::ChannelCredentials> ForChannel(RoleSet roles,
+                                                       grpc::ChannelArguments& arguments) const;
 
  private:
   Credentials() = default;
 
   bool insecure_ = false;
   std::string server_name_;
-  std::shared_ptr<CertificateWatcher> watcher_;        // null: plain text; shared by copies
-  std::shared_ptr<grpc::ServerCredentials> server_;    // null: plain text
-  std::shared_ptr<grpc::ChannelCredentials> channel_;  // null: plain text
+  // Null: plain text.
+  std::shared_ptr<CertificateWatcher> watcher_;  // shared by copies
+  std::shared_ptr<grpc::experimental::CertificateProviderInterface> provider_;
+  std::shared_ptr<grpc::ServerCredentials> server_;
 };
 
 }  // namespace baton

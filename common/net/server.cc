@@ -24,6 +24,7 @@
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/net/acceptor.h"
+#include "common/net/access_check.h"
 #include "common/net/compression.h"
 #include "common/net/health_service.h"
 #include "common/net/metrics_server.h"
@@ -173,8 +174,10 @@ class UnknownMethods final : public grpc::CallbackGenericService {
 }  // namespace
 
 struct ServerProcess::Rep {
-  Rep(Options process_options, Credentials process_credentials, int event_fd)
-      : options(std::move(process_options)),
+  Rep(Options process_options, Credentials process_credentials, Metrics& process_metrics,
+      int event_fd)
+      : metrics(process_metrics),
+        options(std::move(process_options)),
         credentials(std::move(process_credentials)),
         event(event_fd),
         health(WithPort(options.health)) {}
@@ -188,6 +191,7 @@ struct ServerProcess::Rep {
     return health_options;
   }
 
+  Metrics& metrics;
   const Options options;
   const Credentials credentials;
   const int event;
@@ -215,8 +219,8 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options opt
 
   const int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (event < 0) return absl::ResourceExhaustedError("no file descriptor left; raise ulimit -n");
-  auto process = std::unique_ptr<ServerProcess>(
-      new ServerProcess(std::make_unique<Rep>(std::move(options), std::move(credentials), event)));
+  auto process = std::unique_ptr<ServerProcess>(new ServerProcess(
+      std::make_unique<Rep>(std::move(options), std::move(credentials), metrics, event)));
   Rep& rep = *process->rep_;
   if (rep.credentials.secure()) AddCertificateMetrics(rep.credentials, metrics);
   if (!rep.options.flags.metrics_listen.empty()) {
@@ -266,6 +270,13 @@ absl::Status ServerProcess::Serve(const std::vector<grpc::Service*>& services,
   builder.RegisterService(&rep_->health_service);
   builder.RegisterCallbackGenericService(&rep_->unknown_methods);
   if (customize) customize(builder);
+  const std::shared_ptr<grpc::ServerCredentials> credentials = rep_->credentials.ForServer();
+  if (rep_->credentials.secure()) {
+    credentials->SetAuthMetadataProcessor(std::make_shared<AccessCheck>(
+        rep_->metrics, !rep_->options.flags.tls.client_ca_file.empty()));
+  } else {
+    LogInfo("no certificates are given: callers have no roles, and may call every method");
+  }
   const std::string& address = rep_->options.flags.listen;
   const int connections = ConnectionsWithinDescriptorLimit();
   BATON_ASSIGN_OR_RETURN(
@@ -275,7 +286,7 @@ absl::Status ServerProcess::Serve(const std::vector<grpc::Service*>& services,
               .max_connections_of_peer = IsLoopback(address) ? connections : connections / 2,
               .unacknowledged_timeout =
                   rep_->options.internal ? kKeepaliveTimeout : absl::ZeroDuration()},
-             rep_->credentials.ForServer(), builder));
+             credentials, builder));
   rep_->listening = rep_->port->acceptor.get();
   rep_->health.Attach(&rep_->health_service);
   return absl::OkStatus();

@@ -11,9 +11,11 @@
 namespace baton {
 
 struct TlsFlags {
-  std::string cert_file;    // --tls-cert: path of this process's certificate chain (PEM)
-  std::string key_file;     // --tls-key: path of its private key (PEM)
-  std::string ca_file;      // --tls-ca: path of the CA that signed the certificates of all peers
+  std::string cert_file;  // --tls-cert: path of this process's certificate chain (PEM)
+  std::string key_file;   // --tls-key: path of its private key (PEM)
+  std::string ca_file;    // --tls-ca: path of the CA that signed the certificates of all peers
+  // --tls-client-ca: path of another CA, which signs certificates of clients only; empty: none
+  std::string client_ca_file;
   std::string server_name;  // --tls-server-name: name in peers' certificates; empty: their address
   bool insecure = false;    // --insecure: allow plain text beyond loopback
 

@@ -102,10 +102,14 @@ class GrpcWorkerRpcs final : public WorkerRpcs {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<WorkerRpcs>> ConnectOverGrpc(const std::string& address,
+absl::StatusOr<std::unique_ptr<WorkerRpcs>> ConnectOverGrpc(internal::v1::WorkerRole role,
+                                                            const std::string& address,
                                                             const Credentials& credentials) {
-  BATON_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
-                         MakeChannel(address, credentials, ChannelPurpose::kControl));
+  BATON_ASSIGN_OR_RETURN(
+      const std::shared_ptr<grpc::Channel> channel,
+      MakeChannel(address, credentials,
+                  role == internal::v1::WORKER_ROLE_PREFILL ? ChannelPurpose::kPrefill
+                                                            : ChannelPurpose::kDecode));
   return std::make_unique<GrpcWorkerRpcs>(channel);
 }
 

@@ -11,9 +11,10 @@
 
 namespace baton {
 
-// Does not connect yet. The error names the address: one that does not parse, or one that the
-// credentials do not allow.
-absl::StatusOr<std::unique_ptr<WorkerRpcs>> ConnectOverGrpc(const std::string& address,
+// Does not connect yet; with certificates it connects only to a worker of that role. The error
+// names the address: one that does not parse, or one that the credentials do not allow.
+absl::StatusOr<std::unique_ptr<WorkerRpcs>> ConnectOverGrpc(internal::v1::WorkerRole role,
+                                                            const std::string& address,
                                                             const Credentials& credentials);
 
 }  // namespace baton

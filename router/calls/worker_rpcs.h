@@ -60,7 +60,7 @@ class WorkerRpcs {
 };
 
 // Does not connect yet. The error names the address.
-using ConnectWorker =
-    std::function<absl::StatusOr<std::unique_ptr<WorkerRpcs>>(const std::string& address)>;
+using ConnectWorker = std::function<absl::StatusOr<std::unique_ptr<WorkerRpcs>>(
+    internal::v1::WorkerRole role, const std::string& address)>;
 
 }  // namespace baton

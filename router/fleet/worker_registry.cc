@@ -66,7 +66,7 @@ void WorkerRegistry::SetTargets(const std::vector<WorkerTarget>& targets) {
   }
   for (const WorkerTarget& target : targets) {
     if (workers_.count(target) != 0) continue;
-    auto rpcs = options_.connect(target.address);
+    auto rpcs = options_.connect(target.role, target.address);
     if (!rpcs.ok()) {
       LogError("{} worker {}: {}", WorkerRoleName(target.role), target.address,
                LogSafe(rpcs.status().message()));

@@ -1,9 +1,22 @@
-"""With certificates every connection between the parts, and the client's, is mutually authenticated."""
+"""With certificates every connection between the parts, and the client's, is mutually authenticated, and what a peer may
+do follows from the role in its certificate."""
+import contextlib
+
 import grpc
 import pytest
 
 from cluster import Cluster, complete, request
 from programs import channel_credentials, issue, make_authority
+
+ROLES = ("client", "router", "prefill", "decode", "front", "operator")
+# Who may call what, of the methods that the parts serve.
+CALLERS = {
+    "/baton.v1.GenerationService/Tokenize": ("router", ("client", "front")),
+    "/baton.internal.v1.WorkerService/Watch": ("decode", ("router",)),
+    "/baton.internal.v1.PrefillService/Prefill": ("prefill", ("router",)),
+    "/baton.internal.v1.DecodeService/Decode": ("decode", ("router",)),
+    "/baton.internal.v1.KvTransferService/Push": ("decode", ("prefill",)),
+}
 
 
 def tls_flags(folder, name):
@@ -16,7 +29,7 @@ def secured(tmp_path_factory):
     for folder in (ours, foreign):
         make_authority(folder)
         issue(folder, "client")
-    for role in ("router", "prefill", "decode"):
+    for role in ROLES[1:]:
         issue(ours, role)
     with Cluster(prefill_args=tls_flags(ours, "prefill"), decode_args=tls_flags(ours, "decode"),
                  router_args=[*tls_flags(ours, "router"), "--disaggregate=always"],
@@ -39,3 +52,19 @@ def test_who_shows_no_certificate_of_ours_is_not_let_in(secured, part):
                    else grpc.insecure_channel(server.address))
         with channel, pytest.raises(grpc.FutureTimeoutError):
             grpc.channel_ready_future(channel).result(timeout=1.5)
+
+
+@pytest.mark.parametrize("method", CALLERS)
+def test_a_method_is_open_to_the_roles_of_its_callers_only(secured, method):
+    part, callers = CALLERS[method]
+    server = secured.router if part == "router" else getattr(secured, part)[0]
+    for role in ROLES:
+        with grpc.secure_channel(server.address, channel_credentials(secured.folder, role)) as channel:
+            call = channel.stream_stream(method)(iter([b"\xff\xff"]), timeout=30)  # no message, so the call ends
+            with contextlib.suppress(grpc.RpcError):
+                list(call)
+            assert call.code() != grpc.StatusCode.UNAVAILABLE, (role, call.details())
+            refused = call.code() == grpc.StatusCode.PERMISSION_DENIED
+            assert refused == (role not in callers), (role, call.details())
+            if refused:
+                assert f"the role {role} may not call {method}" in call.details()

@@ -48,10 +48,12 @@ class CredentialsTest : public ::testing::Test {
   }
   static void MakeCertificate(const std::string& name, const std::string& authority,
                               const std::string& names) {
+    // A front may call what routers serve, and clients may call a front.
     Run(absl::Substitute(
         "openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=$0 -keyout "
         "$0.key "
-        "-out $0.csr && echo subjectAltName=$2 > $0.ext && openssl x509 -req -in $0.csr -days 2 "
+        "-out $0.csr && echo subjectAltName=$2,URI:spiffe://test/baton/front/$0 > $0.ext && "
+        "openssl x509 -req -in $0.csr -days 2 "
         "-CA $1.pem -CAkey $1.key -CAcreateserial -extfile $0.ext -out $0.pem",
         name, authority, names));
   }
@@ -78,7 +80,7 @@ class CredentialsTest : public ::testing::Test {
   static absl::Status Call(const std::string& address, const TlsFlags& tls) {
     const auto credentials = Credentials::Create(tls);
     if (!credentials.ok()) return credentials.status();
-    const auto channel = MakeChannel(address, *credentials, ChannelPurpose::kControl);
+    const auto channel = MakeChannel(address, *credentials, ChannelPurpose::kClient);
     if (!channel.ok()) return channel.status();
     const auto stub = v1::GenerationService::NewStub(*channel);
     grpc::ClientContext context;
@@ -376,9 +378,9 @@ TEST(Credentials, PlainTextStaysOnLoopback) {
   EXPECT_TRUE(MakeChannel("127.0.0.1:1", loopback, ChannelPurpose::kBulk).ok());
   EXPECT_EQ(MakeChannel("10.0.0.1:1", loopback, ChannelPurpose::kBulk).status().code(),
             absl::StatusCode::kPermissionDenied);
-  EXPECT_EQ(MakeChannel("dns:///prefill:50051", loopback, ChannelPurpose::kControl).status().code(),
+  EXPECT_EQ(MakeChannel("dns:///prefill:50051", loopback, ChannelPurpose::kDecode).status().code(),
             absl::StatusCode::kPermissionDenied);
-  EXPECT_FALSE(MakeChannel("127.0.0.1:0", loopback, ChannelPurpose::kControl).ok());
+  EXPECT_FALSE(MakeChannel("127.0.0.1:0", loopback, ChannelPurpose::kDecode).ok());
   TlsFlags insecure;
   insecure.insecure = true;
   EXPECT_TRUE(

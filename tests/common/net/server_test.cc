@@ -38,7 +38,7 @@ void SetDeadline(grpc::ClientContext& context) {
 }
 
 std::shared_ptr<grpc::Channel> Connect(const std::string& address,
-                                       ChannelPurpose purpose = ChannelPurpose::kControl) {
+                                       ChannelPurpose purpose = ChannelPurpose::kDecode) {
   return *MakeChannel(address, Credentials::Loopback(), purpose);
 }
 
@@ -389,7 +389,7 @@ TEST(ServerProcess, AcceptsAgainOnceItHasDescriptors) {
 TEST(ServerProcess, APeerThatIsStoppedIsFoundByKeepalive) {
   TestProcess server(TestServer({"--listen=127.0.0.1:0"}));
   const std::string address = Addresses(server)[0];
-  for (const ChannelPurpose purpose : {ChannelPurpose::kControl, ChannelPurpose::kBulk}) {
+  for (const ChannelPurpose purpose : {ChannelPurpose::kDecode, ChannelPurpose::kBulk}) {
     const auto stub = v1::GenerationService::NewStub(Connect(address, purpose));
     grpc::ClientContext context;
     SetDeadline(context);

@@ -44,7 +44,7 @@ class WorkerServiceTest : public ::testing::Test {
     builder.RegisterService(service_.get());
     server_ = builder.BuildAndStart();
     channel_ = *MakeChannel("127.0.0.1:" + std::to_string(port), Credentials::Loopback(),
-                            ChannelPurpose::kControl);
+                            ChannelPurpose::kDecode);
     stub_ = internal::v1::WorkerService::NewStub(channel_);
   }
   void TearDown() override {

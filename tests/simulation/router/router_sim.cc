@@ -92,7 +92,8 @@ struct RouterSim::Process {
             WorkerRegistry::Options{
                 .tokenizer_digest = "",
                 .connect =
-                    [&sim, &network](const std::string& address) {
+                    [&sim, &network](internal::v1::WorkerRole /*role*/,
+                                     const std::string& address) {
                       return std::make_unique<SimWorkerRpcs>(sim, network, address);
                     },
                 .on_change =

@@ -1,0 +1,83 @@
+#include "common/net/access_check.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "grpc/grpc_security_constants.h"
+
+#include "common/access/access_table.h"
+#include "common/base/clock.h"
+#include "common/rpc/status.h"
+
+namespace baton {
+namespace {
+
+std::string FirstValue(const grpc::AuthContext& context, const char* property) {
+  const std::vector<grpc::string_ref> values = context.FindPropertyValues(property);
+  return values.empty() ? "" : std::string(values.front().data(), values.front().size());
+}
+
+// What the certificate says of its holder: the SPIFFE id, or else the subject, or else a name.
+std::string CertificateName(const grpc::AuthContext& context) {
+  for (const char* property : {GRPC_PEER_SPIFFE_ID_PROPERTY_NAME, GRPC_X509_SUBJECT_PROPERTY_NAME,
+                               GRPC_X509_SAN_PROPERTY_NAME}) {
+    std::string name = FirstValue(context, property);
+    if (!name.empty()) return name;
+  }
+  return "";
+}
+
+absl::StatusOr<Peer> PeerFromCertificate(const grpc::AuthContext& context) {
+  const std::string id = FirstValue(context, GRPC_PEER_SPIFFE_ID_PROPERTY_NAME);
+  if (!id.empty()) return ParsePeer(id);
+  std::string name = CertificateName(context);
+  if (name.empty()) return absl::NotFoundError("the connection has no certificate with a name");
+  return Peer{.role = Role::kClient, .trust_domain = "", .name = std::move(name)};
+}
+
+}  // namespace
+
+std::optional<Peer> PeerOf(const grpc::ServerContextBase& context) {
+  absl::StatusOr<Peer> peer = PeerFromCertificate(*context.auth_context());
+  if (!peer.ok()) return std::nullopt;
+  return *std::move(peer);
+}
+
+absl::StatusOr<Peer> AccessCheck::Identify(const grpc::AuthContext& context) const {
+  absl::StatusOr<Peer> peer = PeerFromCertificate(context);
+  if (!peer.ok()) return absl::UnauthenticatedError(peer.status().message());
+  if (peer->trust_domain.empty() && !clients_without_id_) {
+    return absl::UnauthenticatedError(
+        "the certificate has no SPIFFE id, so it has no role here; use one with the single URI "
+        "spiffe://<trust domain>/baton/<role>/<name>");
+  }
+  return peer;
+}
+
+grpc::Status AccessCheck::Process(const InputMetadata& metadata, grpc::AuthContext* context,
+                                  OutputMetadata* /*consumed_metadata*/,
+                                  OutputMetadata* /*response_metadata*/) {
+  const auto path = metadata.find(":path");
+  const std::string method =
+      path == metadata.end() ? "" : std::string(path->second.data(), path->second.size());
+  const absl::StatusOr<Peer> peer = Identify(*context);
+  const absl::Status status = peer.ok() ? CheckAccess(*peer, method) : peer.status();
+  if (status.ok()) return grpc::Status::OK;
+
+  // A method that does not exist is not a label: callers could make any number of them.
+  const bool known = FindAccessRule(method) != nullptr;
+  const char* reason = !peer.ok() ? "no_identity" : known ? "role" : "unknown_method";
+  metrics_
+      .AddCounter("baton_refused_calls_total",
+                  "Calls that were refused before their handler, since the caller may not make "
+                  "them.",
+                  {{"method", known ? method : "unknown"},
+                   {"caller", peer.ok() ? RoleName(peer->role) : "unknown"},
+                   {"reason", reason}})
+      .Add();
+  audit_log_.Refused(method, CertificateName(*context), reason, SteadyNow());
+  return ToGrpcStatus(status);
+}
+
+}  // namespace baton

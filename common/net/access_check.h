@@ -1,0 +1,44 @@
+// Who calls a server that has certificates, and whether he may. The access table
+// (common/access/access_table.h) is applied before a call reaches its handler.
+#pragma once
+
+#include <optional>
+
+#include "grpcpp/security/auth_metadata_processor.h"
+#include "grpcpp/server_context.h"
+
+#include "common/access/peer.h"
+#include "common/net/audit_log.h"
+#include "common/net/metrics.h"
+
+namespace baton {
+
+// Who makes the call, by the certificate of its connection; none without TLS. A client whose
+// certificate has no SPIFFE id is named by the certificate's subject, without a trust domain.
+// Thread-safe. REQUIRES: an AccessCheck has let the call pass, as on every server with
+// certificates.
+std::optional<Peer> PeerOf(const grpc::ServerContextBase& context);
+
+// Refuses calls with PERMISSION_DENIED, or UNAUTHENTICATED where the certificate does not say who
+// its holder is. Each refusal is counted, and written into the audit log. Thread-safe.
+class AccessCheck final : public grpc::AuthMetadataProcessor {
+ public:
+  // Borrows `metrics`. `clients_without_id`: whether a certificate without a SPIFFE id is that of
+  // a client; the handshake has found out by whom it was signed.
+  AccessCheck(Metrics& metrics, bool clients_without_id)
+      : metrics_(metrics), clients_without_id_(clients_without_id) {}
+
+  bool IsBlocking() const override { return false; }
+  grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext* context,
+                       OutputMetadata* consumed_metadata,
+                       OutputMetadata* response_metadata) override;
+
+ private:
+  absl::StatusOr<Peer> Identify(const grpc::AuthContext& context) const;
+
+  Metrics& metrics_;
+  const bool clients_without_id_;
+  AuditLog audit_log_;
+};
+
+}  // namespace baton

@@ -1,0 +1,29 @@
+#include "common/net/audit_log.h"
+
+#include <utility>
+
+#include "common/base/log.h"
+
+namespace baton {
+
+void AuditLog::Refused(absl::string_view method, absl::string_view peer, absl::string_view reason,
+                       absl::Time now) {
+  uint64_t left_out = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (now >= second_ + absl::Seconds(1)) {
+      second_ = now;
+      lines_ = 0;
+    }
+    if (lines_ == kLinesPerSecond) {
+      ++left_out_;
+      return;
+    }
+    ++lines_;
+    left_out = std::exchange(left_out_, 0);
+  }
+  LogWarning("audit: refused method='{}' peer='{}' reason='{}' left_out={}", LogSafe(method),
+             LogSafe(peer), LogSafe(reason), left_out);
+}
+
+}  // namespace baton

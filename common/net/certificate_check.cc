@@ -1,0 +1,173 @@
+#include "common/net/certificate_check.h"
+
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509_vfy.h>
+
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+#include "common/net/audit_log.h"
+#include "common/rpc/status.h"
+
+namespace baton {
+namespace {
+
+using grpc::experimental::CertificateVerifier;
+using grpc::experimental::ExternalCertificateVerifier;
+using CheckRequest = grpc::experimental::TlsCustomVerificationCheckRequest;
+
+struct OpenSslDelete {
+  void operator()(BIO* bio) const { BIO_free(bio); }
+  void operator()(X509* certificate) const { X509_free(certificate); }
+  void operator()(X509_STORE* store) const { X509_STORE_free(store); }
+  void operator()(X509_STORE_CTX* context) const { X509_STORE_CTX_free(context); }
+  void operator()(STACK_OF(X509) * chain) const { sk_X509_pop_free(chain, X509_free); }
+};
+template <typename T>
+using OpenSsl = std::unique_ptr<T, OpenSslDelete>;
+
+std::vector<std::string> Copy(const std::vector<grpc::string_ref>& names) {
+  std::vector<std::string> result;
+  for (const grpc::string_ref name : names) result.emplace_back(name.data(), name.size());
+  return result;
+}
+
+// The certificates of `pem`, the first of them first; null where there is no memory.
+OpenSsl<STACK_OF(X509)> ReadCertificates(const std::string& pem) {
+  OpenSsl<STACK_OF(X509)> chain(sk_X509_new_null());
+  const OpenSsl<BIO> bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  while (X509* certificate = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)) {
+    sk_X509_push(chain.get(), certificate);
+  }
+  ERR_clear_error();
+  return chain;
+}
+
+// Whether a caller's certificate is valid now, meant for callers, and signed by an authority of
+// the file. `chain` has further certificates that may lead there.
+bool IsSignedBy(const std::string& ca_file, X509* certificate, STACK_OF(X509) * chain) {
+  const OpenSsl<X509_STORE> store(X509_STORE_new());
+  const OpenSsl<X509_STORE_CTX> context(X509_STORE_CTX_new());
+  bool verified = store != nullptr && context != nullptr &&
+                  X509_STORE_load_file(store.get(), ca_file.c_str()) == 1;
+  if (verified) {
+    // As gRPC does: an authority in the file is trusted, also one that another has signed.
+    X509_STORE_set_flags(store.get(), X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_TRUSTED_FIRST);
+    verified = X509_STORE_CTX_init(context.get(), store.get(), certificate, chain) == 1 &&
+               X509_STORE_CTX_set_default(context.get(), "ssl_client") == 1 &&
+               X509_verify_cert(context.get()) == 1;
+  }
+  ERR_clear_error();
+  return verified;
+}
+
+absl::StatusOr<Peer> OnlyPeer(const std::vector<std::string>& uris) {
+  if (uris.size() == 1) return ParsePeer(uris.front());
+  return absl::InvalidArgumentError(
+      absl::StrCat("it has ", uris.size(),
+                   " URIs instead of the single one spiffe://<trust domain>/baton/<role>/<name>"));
+}
+
+class ServerRoleVerifier final : public ExternalCertificateVerifier {
+ public:
+  explicit ServerRoleVerifier(RoleSet roles) : roles_(roles) {}
+
+ private:
+  bool Verify(CheckRequest* request, std::function<void(grpc::Status)> callback,
+              grpc::Status* result) override {
+    // It answers at once, like this verifier.
+    if (!host_name_.Verify(request, std::move(callback), result)) return false;
+    if (result->ok()) *result = ToGrpcStatus(Check(Copy(request->uri_names())));
+    return true;
+  }
+  void Cancel(CheckRequest* /*request*/) override {}
+
+  absl::Status Check(const std::vector<std::string>& uris) const {
+    const absl::StatusOr<Peer> peer = OnlyPeer(uris);
+    if (!peer.ok()) {
+      return absl::PermissionDeniedError(absl::StrCat(
+          "the server's certificate does not say its role: ", peer.status().message()));
+    }
+    if (roles_.Has(peer->role)) return absl::OkStatus();
+    return absl::PermissionDeniedError(
+        absl::StrCat("the server has the role ", RoleName(peer->role), " ('", LogSafe(uris.front()),
+                     "'), not ", roles_.Names(), "; check its address and its certificate"));
+  }
+
+  const RoleSet roles_;
+  grpc::experimental::HostNameCertificateVerifier host_name_;
+};
+
+class CallerAuthorityVerifier final : public ExternalCertificateVerifier {
+ public:
+  CallerAuthorityVerifier(std::string ca_file, std::string client_ca_file)
+      : ca_file_(std::move(ca_file)), client_ca_file_(std::move(client_ca_file)) {}
+
+ private:
+  bool Verify(CheckRequest* request, std::function<void(grpc::Status)> /*callback*/,
+              grpc::Status* result) override {
+    const std::vector<std::string> uris = Copy(request->uri_names());
+    const absl::Status status = Check(
+        std::string(request->peer_cert().data(), request->peer_cert().size()),
+        std::string(request->peer_cert_full_chain().data(), request->peer_cert_full_chain().size()),
+        uris);
+    if (!status.ok()) {
+      const std::string common_name(request->common_name().data(), request->common_name().size());
+      audit_log_.Refused("connection", uris.empty() ? common_name : absl::StrJoin(uris, " "),
+                         std::string(status.message()), SteadyNow());
+    }
+    *result = ToGrpcStatus(status);
+    return true;
+  }
+  void Cancel(CheckRequest* /*request*/) override {}
+
+  absl::Status Check(const std::string& certificate_pem, const std::string& chain_pem,
+                     const std::vector<std::string>& uris) const {
+    const OpenSsl<STACK_OF(X509)> own = ReadCertificates(certificate_pem);
+    const OpenSsl<STACK_OF(X509)> chain = ReadCertificates(chain_pem);
+    X509* certificate = sk_X509_value(own.get(), 0);
+    if (certificate == nullptr) return absl::UnauthenticatedError("no certificate");
+    if (IsSignedBy(ca_file_, certificate, chain.get())) {
+      const absl::StatusOr<Peer> peer = OnlyPeer(uris);
+      return peer.ok() ? absl::OkStatus() : absl::UnauthenticatedError(peer.status().message());
+    }
+    if (!IsSignedBy(client_ca_file_, certificate, chain.get())) {
+      return absl::UnauthenticatedError("neither --tls-ca nor --tls-client-ca vouches for it");
+    }
+    for (const std::string& uri : uris) {
+      if (!absl::StartsWith(uri, "spiffe:")) continue;
+      const absl::StatusOr<Peer> peer = OnlyPeer(uris);
+      if (!peer.ok()) return absl::UnauthenticatedError(peer.status().message());
+      if (peer->role != Role::kClient) {
+        return absl::PermissionDeniedError("--tls-client-ca vouches for clients only");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const std::string ca_file_;
+  const std::string client_ca_file_;
+  AuditLog audit_log_;
+};
+
+}  // namespace
+
+std::shared_ptr<CertificateVerifier> ServerRoleCheck(RoleSet roles) {
+  return ExternalCertificateVerifier::Create<ServerRoleVerifier>(roles);
+}
+
+std::shared_ptr<CertificateVerifier> CallerAuthorityCheck(const std::string& ca_file,
+                                                          const std::string& client_ca_file) {
+  return ExternalCertificateVerifier::Create<CallerAuthorityVerifier>(ca_file, client_ca_file);
+}
+
+}  // namespace baton

@@ -1,0 +1,25 @@
+// What a TLS handshake checks of the other side's certificate beyond what gRPC checks by itself.
+// (gRPC's own interface has shared pointers.) The verifiers are thread-safe.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "grpcpp/security/tls_certificate_verifier.h"
+
+#include "common/access/role_set.h"
+
+namespace baton {
+
+// For a channel: the server's certificate is good for the address that is called, and its SPIFFE
+// id names one of `roles`. gRPC verifies by whom it is signed.
+std::shared_ptr<grpc::experimental::CertificateVerifier> ServerRoleCheck(RoleSet roles);
+
+// For a server whose callers may have certificates of either of two authorities. It verifies all
+// of the certificate, since gRPC knows only one set of authorities. One that --tls-ca has signed
+// needs a SPIFFE id, with any role. One that --tls-client-ca has signed can only be a client's,
+// and needs no id. The files are read at each handshake, so that renewed ones count at once.
+std::shared_ptr<grpc::experimental::CertificateVerifier> CallerAuthorityCheck(
+    const std::string& ca_file, const std::string& client_ca_file);
+
+}  // namespace baton

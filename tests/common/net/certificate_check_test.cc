@@ -1,0 +1,87 @@
+#include "common/net/certificate_check.h"
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "grpcpp/security/server_credentials.h"
+#include "grpcpp/server_builder.h"
+#include "gtest/gtest.h"
+
+#include "common/net/channel.h"
+#include "tests/common/net/test_service.h"
+#include "tests/support/certificates.h"
+
+namespace baton {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Servers of each role, and what a channel with a purpose says when it reaches them.
+class CertificateCheckTest : public ::testing::Test {
+ protected:
+  absl::Status Call(const TestCertificate& server_certificate, ChannelPurpose purpose) {
+    grpc::SslServerCredentialsOptions options;
+    options.pem_key_cert_pairs = {{server_certificate.key_pem, server_certificate.pem}};
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::SslServerCredentials(options), &port);
+    builder.RegisterService(&service_);
+    const auto server = builder.BuildAndStart();
+    const auto channel = MakeChannel(absl::StrCat("127.0.0.1:", port), Own(), purpose);
+    const auto stub = v1::GenerationService::NewStub(*channel);
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    v1::TokenizeResponse response;
+    return FromGrpcStatus(stub->Tokenize(&context, v1::TokenizeRequest(), &response));
+  }
+
+  const Credentials& Own() {
+    static const Credentials* const kCredentials = [this] {
+      const TestCertificate own = authority_.IssueRole("router/own");
+      TlsFlags tls;
+      tls.cert_file = WriteTestFile("own.pem", own.pem);
+      tls.key_file = WriteTestFile("own.key", own.key_pem);
+      tls.ca_file = WriteTestFile("authority.pem", authority_.pem());
+      return new Credentials(*Credentials::Create(tls));
+    }();
+    return *kCredentials;
+  }
+
+  static const TestAuthority authority_;
+  TestService service_;
+};
+const TestAuthority CertificateCheckTest::authority_{"authority"};
+
+TEST_F(CertificateCheckTest, AChannelReachesOnlyServersOfItsPurposesRole) {
+  for (const ChannelPurpose purpose : {ChannelPurpose::kClient, ChannelPurpose::kPrefill,
+                                       ChannelPurpose::kDecode, ChannelPurpose::kBulk}) {
+    for (const Role role : kAllRoles) {
+      const bool client = purpose == ChannelPurpose::kClient;
+      const bool right = client ? role == Role::kRouter || role == Role::kFront
+                         : purpose == ChannelPurpose::kPrefill ? role == Role::kPrefill
+                                                               : role == Role::kDecode;
+      const absl::Status status =
+          Call(authority_.IssueRole(absl::StrCat(RoleName(role), "/a")), purpose);
+      EXPECT_EQ(status.code(), right ? absl::StatusCode::kOk : absl::StatusCode::kUnavailable)
+          << static_cast<int>(purpose) << " " << RoleName(role) << " " << status;
+      if (!right) {
+        EXPECT_THAT(std::string(status.message()),
+                    HasSubstr(absl::StrCat("the server has the role ", RoleName(role))));
+      }
+    }
+  }
+}
+
+TEST_F(CertificateCheckTest, AServerWithoutARoleOrAtAnotherAddressIsNotReached) {
+  const absl::Status nameless = Call(authority_.Issue({}), ChannelPurpose::kDecode);
+  EXPECT_EQ(nameless.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(nameless.message()), HasSubstr("does not say its role"));
+  const std::string decode = "URI:spiffe://test/baton/decode/a";
+  EXPECT_FALSE(Call(authority_.Issue({.names = absl::StrCat(decode, ",", decode, "b")}),
+                    ChannelPurpose::kDecode)
+                   .ok());
+  EXPECT_FALSE(Call(TestAuthority("authority").IssueRole("decode/a"), ChannelPurpose::kDecode).ok())
+      << "signed by another authority of the same name";
+}
+
+}  // namespace
+}  // namespace baton
