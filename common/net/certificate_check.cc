@@ -37,7 +37,7 @@ using OpenSsl = std::unique_ptr<T, OpenSslDelete>;
 
 std::vector<std::string> Copy(const std::vector<grpc::string_ref>& names) {
   std::vector<std::string> result;
-  for (const grpc::string_ref name : names) result.emplace_back(name.data(), name.size());
+  for (const grpc::string_ref& name : names) result.emplace_back(name.data(), name.size());
   return result;
 }
 
