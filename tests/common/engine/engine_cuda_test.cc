@@ -11,10 +11,6 @@
 namespace baton {
 namespace {
 
-SamplingParams Greedy(int max_tokens) {
-  return {.temperature = 0, .max_tokens = max_tokens, .ignore_eos = true};
-}
-
 EngineHarness::Options CudaOptions() {
   EngineHarness::Options options = EngineHarness::SmallOptions();
   options.device = "cuda";

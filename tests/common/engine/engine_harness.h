@@ -77,6 +77,9 @@ class EngineHarness {
 
 // `count` random token ids of the tiny vocabularies.
 std::vector<int32_t> RandomTokens(std::mt19937& random, int count);
+inline SamplingParams Greedy(int max_tokens) {
+  return {.temperature = 0, .max_tokens = max_tokens, .ignore_eos = true};
+}
 SequenceRequest LocalRequest(std::vector<int32_t> token_ids, const SamplingParams& sampling);
 // Copies the tokens' KV from `source`'s blocks to `target`'s, row by row.
 void CopyKv(const KvCache& source, const std::vector<int32_t>& source_table, const KvCache& target,

@@ -16,9 +16,8 @@ namespace baton {
 namespace {
 
 using Mode = SequenceRequest::Mode;
-using testing::HasSubstr;
 
-SamplingParams Greedy(int max_tokens) {
+SamplingParams GreedyWithLogprobs(int max_tokens) {
   return {.temperature = 0, .max_tokens = max_tokens, .ignore_eos = true, .logprobs = 3};
 }
 
@@ -37,7 +36,8 @@ SamplingParams Seeded(int max_tokens, uint64_t seed) {
 TEST(Engine, ALocalSequencePrefillsInChunksAndDecodesToItsLength) {
   EngineHarness harness(EngineHarness::SmallOptions());
   std::mt19937 random(1);
-  const EventLog log = harness.RunAlone(LocalRequest(RandomTokens(random, 300), Greedy(20)));
+  const EventLog log =
+      harness.RunAlone(LocalRequest(RandomTokens(random, 300), GreedyWithLogprobs(20)));
   EXPECT_THAT(log.chunk_ends, testing::ElementsAre(128, 256, 300));
   EXPECT_TRUE(log.finished);
   ASSERT_EQ(log.tokens.size(), 20u);
@@ -52,8 +52,9 @@ TEST(Engine, TheSameTokensWhateverElseIsInTheBatchAndHoweverThePromptIsCut) {
   for (int i = 0; i < 12; ++i) {
     const int length = 1 + static_cast<int>(random() % 280);
     const int outputs = 1 + static_cast<int>(random() % 40);
-    requests.push_back(LocalRequest(RandomTokens(random, length),
-                                    i % 2 == 0 ? Greedy(outputs) : Seeded(outputs, random())));
+    requests.push_back(LocalRequest(RandomTokens(random, length), i % 2 == 0
+                                                                      ? GreedyWithLogprobs(outputs)
+                                                                      : Seeded(outputs, random())));
   }
   EngineHarness alone(EngineHarness::SmallOptions());
   std::vector<EventLog> expected;
@@ -80,7 +81,7 @@ TEST(Engine, TheSameTokensWhateverElseIsInTheBatchAndHoweverThePromptIsCut) {
 TEST(Engine, AResumedSequenceContinuesIdentically) {
   std::mt19937 random(3);
   EngineHarness harness(EngineHarness::SmallOptions());
-  for (const SamplingParams& sampling : {Greedy(24), Seeded(24, 77)}) {
+  for (const SamplingParams& sampling : {GreedyWithLogprobs(24), Seeded(24, 77)}) {
     const SequenceRequest request = LocalRequest(RandomTokens(random, 70), sampling);
     const EventLog whole = harness.RunAlone(request);
     for (size_t accepted : {1, 7, 23}) {
@@ -131,8 +132,8 @@ TEST(Engine, PrefillHereAndDecodeThereEqualsOneEngine) {
     options.engine.block_size = 32;
     EngineHarness local(options);
     for (int length : {1, 16, 47, 48, 130, 260}) {
-      SequenceRequest request =
-          LocalRequest(RandomTokens(random, length), length % 2 == 0 ? Greedy(30) : Seeded(30, 5));
+      SequenceRequest request = LocalRequest(
+          RandomTokens(random, length), length % 2 == 0 ? GreedyWithLogprobs(30) : Seeded(30, 5));
       const EventLog expected = local.RunAlone(request);
 
       request.mode = Mode::kReceive;
@@ -174,7 +175,7 @@ TEST(Engine, EveryPageOfAPrefillHasTheCrcOfItsBytes) {
   EngineHarness::Options options = EngineHarness::SmallOptions();
   options.engine.block_size = 32;
   EngineHarness harness(options);
-  SequenceRequest request = LocalRequest(RandomTokens(random, 205), Greedy(1));
+  SequenceRequest request = LocalRequest(RandomTokens(random, 205), GreedyWithLogprobs(1));
   request.mode = Mode::kPrefillOnly;
   KvCache& cache = harness.engine().cache();
   int pages = 0;
@@ -197,7 +198,7 @@ TEST(Engine, EveryPageOfAPrefillHasTheCrcOfItsBytes) {
 TEST(Engine, TheTokenThatEndsTheSequenceSaysWhy) {
   std::mt19937 random(7);
   EngineHarness harness(EngineHarness::SmallOptions());
-  const SequenceRequest request = LocalRequest(RandomTokens(random, 30), Greedy(10));
+  const SequenceRequest request = LocalRequest(RandomTokens(random, 30), GreedyWithLogprobs(10));
   const std::vector<int32_t> ids = harness.RunAlone(request).token_ids();
 
   SequenceRequest stopped = request;
@@ -222,11 +223,13 @@ TEST(Engine, AnEndOfGenerationTokenEndsTheSequenceUnlessIgnored) {
   std::mt19937 random(8);
   const std::vector<int32_t> prompt = RandomTokens(random, 30);
   EngineHarness::Options options = EngineHarness::SmallOptions();
-  const int32_t third =
-      EngineHarness(options).RunAlone(LocalRequest(prompt, Greedy(10))).tokens[2].token_id;
+  const int32_t third = EngineHarness(options)
+                            .RunAlone(LocalRequest(prompt, GreedyWithLogprobs(10)))
+                            .tokens[2]
+                            .token_id;
   options.engine.end_of_generation_ids = {third};
   EngineHarness harness(options);
-  SamplingParams sampling = Greedy(10);
+  SamplingParams sampling = GreedyWithLogprobs(10);
   EXPECT_EQ(harness.RunAlone(LocalRequest(prompt, sampling)).tokens.size(), 10u);
   sampling.ignore_eos = false;
   const EventLog log = harness.RunAlone(LocalRequest(prompt, sampling));
@@ -239,7 +242,8 @@ TEST(Engine, OutputEndsAtMaxModelLen) {
   EngineHarness::Options options = EngineHarness::SmallOptions();
   options.engine.max_model_len = 50;
   EngineHarness harness(options);
-  const EventLog log = harness.RunAlone(LocalRequest(RandomTokens(random, 45), Greedy(100)));
+  const EventLog log =
+      harness.RunAlone(LocalRequest(RandomTokens(random, 45), GreedyWithLogprobs(100)));
   EXPECT_EQ(log.tokens.size(), 5u);
   EXPECT_EQ(log.tokens.back().finish_reason, FinishReason::kLength);
 }
@@ -247,7 +251,7 @@ TEST(Engine, OutputEndsAtMaxModelLen) {
 TEST(Engine, ALogitThatIsNoNumberFailsItsSequenceAlone) {
   std::mt19937 random(10);
   EngineHarness harness(EngineHarness::SmallOptions());
-  const SequenceRequest healthy = LocalRequest(RandomTokens(random, 30), Greedy(20));
+  const SequenceRequest healthy = LocalRequest(RandomTokens(random, 30), GreedyWithLogprobs(20));
   const EventLog expected = harness.RunAlone(healthy);
 
   const SequenceId broken_id = harness.SubmitWithNanKv(healthy);
@@ -268,7 +272,7 @@ TEST(Engine, ACommitThatCannotBeTheNextOutputFailsTheSequence) {
   for (const OutputToken& token : {OutputToken{.output_index = 1, .token_id = 5},
                                    OutputToken{.output_index = 0, .token_id = 320},
                                    OutputToken{.output_index = 0, .token_id = -1}}) {
-    SequenceRequest request = LocalRequest(RandomTokens(random, 20), Greedy(5));
+    SequenceRequest request = LocalRequest(RandomTokens(random, 20), GreedyWithLogprobs(5));
     request.mode = Mode::kReceive;
     const SequenceId id = harness.Submit(request);
     harness.Run();
@@ -284,7 +288,7 @@ TEST(Engine, ACommitThatCannotBeTheNextOutputFailsTheSequence) {
 TEST(Engine, ACommittedTokenThatEndsTheSequenceFinishesItAtOnce) {
   std::mt19937 random(12);
   EngineHarness harness(EngineHarness::SmallOptions());
-  SequenceRequest request = LocalRequest(RandomTokens(random, 20), Greedy(1));
+  SequenceRequest request = LocalRequest(RandomTokens(random, 20), GreedyWithLogprobs(1));
   request.mode = Mode::kReceive;
   const SequenceId id = harness.Submit(request);
   harness.Run();
@@ -314,53 +318,9 @@ TEST(Engine, APausedSequenceKeepsItsBlocksAndGoesOnAsIfNothingWas) {
   ExpectSameTokens(harness.log(id).tokens, expected.tokens);
 }
 
-TEST(Engine, RefusesWhatNeedsMoreBlocksThanThereAre) {
-  EngineHarness::Options options = EngineHarness::SmallOptions();
-  options.engine.num_kv_blocks = 10;
-  options.engine.max_model_len = 500;
-  EngineHarness harness(options);
-  const SequenceRequest fits = LocalRequest(std::vector<int32_t>(20, 1), Greedy(5));
-  const SequenceRequest long_prompt = LocalRequest(std::vector<int32_t>(161, 1), Greedy(5));
-  const SequenceRequest long_output = LocalRequest(std::vector<int32_t>(20, 1), Greedy(142));
-  const auto submit = [&](const SequenceRequest& request) {
-    return TestSequences::Check(request, harness.engine().limits()).status();
-  };
-  EXPECT_TRUE(submit(fits).ok());
-  for (const SequenceRequest& request : {long_prompt, long_output}) {
-    const absl::Status status = submit(request);
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(status.message()), HasSubstr("token_ids"));
-    EXPECT_THAT(std::string(status.message()), HasSubstr("--num-kv-blocks"));
-  }
-}
-
-TEST(Engine, AFullWaitingLineRefusesAndServesAgainOnceItMoves) {
-  EngineHarness::Options options = EngineHarness::SmallOptions();
-  options.engine.max_waiting = 2;
-  EngineHarness harness(options);
-  const SequenceRequest request = LocalRequest({1, 2, 3}, Greedy(2));
-  harness.Submit(request);
-  harness.Submit(request);
-  EXPECT_EQ(harness.engine().Stats().waiting_sequences, 2);
-  const absl::Status status =
-      harness.engine().Submit(harness.engine().NextId(), TestSequences::Trust(request));
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  harness.Run();
-  harness.RunAlone(request);
-  // Whoever is released while waiting makes room too.
-  for (int i = 0; i < 5; ++i) {
-    const SequenceId id = harness.Submit(request);
-    harness.engine().Release(id);
-    harness.engine().Step();
-    EXPECT_TRUE(harness.log(id).released);
-    EXPECT_FALSE(harness.log(id).admitted);
-  }
-  harness.ExpectNothingHeld();
-}
-
 TEST(Engine, AReleasedSequenceIsToldSoOnceAndUnknownIdsNothing) {
   EngineHarness harness(EngineHarness::SmallOptions());
-  const SequenceId id = harness.Submit(LocalRequest({1, 2, 3}, Greedy(50)));
+  const SequenceId id = harness.Submit(LocalRequest({1, 2, 3}, GreedyWithLogprobs(50)));
   harness.engine().Step();
   harness.engine().Release(id);
   harness.engine().Release(id);
@@ -370,36 +330,6 @@ TEST(Engine, AReleasedSequenceIsToldSoOnceAndUnknownIdsNothing) {
   harness.engine().Release(id);
   harness.Run();
   harness.ExpectNothingHeld();
-}
-
-TEST(Engine, CreateRefusesOptionsByTheirFlag) {
-  const auto create = [](EngineOptions engine_options) {
-    BackendOptions backend_options;
-    backend_options.device = "cpu";
-    auto backend = MakeBackend(backend_options);
-    const auto file = GgufFile::Open(std::string(BATON_TEST_DATA) + "/tiny/tiny-llama-f32.gguf");
-    auto model = Transformer::Load(*file, **backend, [](double) {});
-    return Engine::Create(*std::move(model), **backend, engine_options).status();
-  };
-  const EngineOptions good = EngineHarness::SmallOptions().engine;
-  const auto expect = [&](EngineOptions bad, const std::string& flag) {
-    EXPECT_THAT(std::string(create(bad).message()), HasSubstr(flag));
-  };
-  EngineOptions bad = good;
-  bad.block_size = 24;
-  expect(bad, "--block-size");
-  bad = good;
-  bad.num_kv_blocks = 0;
-  expect(bad, "--num-kv-blocks");
-  bad = good;
-  bad.max_model_len = 513;
-  expect(bad, "--max-model-len");
-  bad = good;
-  bad.max_num_seqs = 0;
-  expect(bad, "--max-num-seqs");
-  bad = good;
-  bad.max_num_batched_tokens = 63;
-  expect(bad, "--max-num-batched-tokens");
 }
 
 }  // namespace

@@ -17,14 +17,10 @@ EngineHarness::Options AStepAhead() {
   return options;
 }
 
-SamplingParams PlainGreedy(int max_tokens) {
-  return {.temperature = 0, .max_tokens = max_tokens, .ignore_eos = true};
-}
-
 TEST(StepsAhead, TokensComeWithTheStepBehindTheirs) {
   EngineHarness harness(AStepAhead());
   std::mt19937 random(1);
-  const SequenceId id = harness.Submit(LocalRequest(RandomTokens(random, 20), PlainGreedy(3)));
+  const SequenceId id = harness.Submit(LocalRequest(RandomTokens(random, 20), Greedy(3)));
   EXPECT_TRUE(harness.engine().Step());  // the prompt is asked for
   EXPECT_EQ(harness.log(id).tokens.size(), 0u);
   EXPECT_TRUE(harness.engine().Step());
@@ -42,7 +38,7 @@ TEST(StepsAhead, PenaltiesCountTheTokenThatIsNotKnownYet) {
   EngineHarness ahead(AStepAhead());
   std::mt19937 random(2);
   for (const float temperature : {0.0f, 0.9f}) {
-    SamplingParams sampling = PlainGreedy(40);
+    SamplingParams sampling = Greedy(40);
     sampling.temperature = temperature;
     sampling.presence_penalty = 1.5f;
     sampling.frequency_penalty = 0.7f;
@@ -75,7 +71,7 @@ TEST(StepsAhead, WhatIsComputedBehindAStopTokenIsNeitherToldNorCached) {
     EXPECT_EQ(log.tokens.back().finish_reason, FinishReason::kStop);
     harness->ExpectNothingHeld();
     EXPECT_EQ(harness->engine().Stats().generated_tokens, 5u);
-    harness->RunAlone(LocalRequest(longer, PlainGreedy(2)));
+    harness->RunAlone(LocalRequest(longer, Greedy(2)));
     EXPECT_EQ(harness->engine().Stats().prompt_tokens_cached, 16u);
   }
 }
@@ -83,8 +79,8 @@ TEST(StepsAhead, WhatIsComputedBehindAStopTokenIsNeitherToldNorCached) {
 TEST(StepsAhead, AReleaseTakesEffectWithTheStepsInFlight) {
   EngineHarness harness(AStepAhead());
   std::mt19937 random(4);
-  const SequenceId other = harness.Submit(LocalRequest(RandomTokens(random, 10), PlainGreedy(20)));
-  const SequenceId id = harness.Submit(LocalRequest(RandomTokens(random, 30), PlainGreedy(50)));
+  const SequenceId other = harness.Submit(LocalRequest(RandomTokens(random, 10), Greedy(20)));
+  const SequenceId id = harness.Submit(LocalRequest(RandomTokens(random, 30), Greedy(50)));
   for (int i = 0; i < 5; ++i) harness.engine().Step();
   const int used = harness.engine().Stats().used_blocks;
   harness.engine().Release(id);
@@ -99,7 +95,7 @@ TEST(StepsAhead, AReleaseTakesEffectWithTheStepsInFlight) {
 TEST(StepsAhead, APeerHearsOfLayersAndChunksInTheirOrder) {
   EngineHarness harness(AStepAhead());
   std::mt19937 random(5);
-  SequenceRequest request = LocalRequest(RandomTokens(random, 300), PlainGreedy(5));
+  SequenceRequest request = LocalRequest(RandomTokens(random, 300), Greedy(5));
   request.mode = SequenceRequest::Mode::kPrefillOnly;
   int chunk_begin = 0;
   int layers = 0;
