@@ -17,7 +17,7 @@
 #include "nlohmann/json.hpp"
 
 #include "common/tokenizer/utf8_stream.h"
-#include "tests/support/gguf_builder.h"
+#include "tests/common/tokenizer/small_vocabulary.h"
 
 namespace baton {
 namespace {
@@ -50,22 +50,6 @@ const Tokenizer& SmolLm2() {
   return *tokenizer;
 }
 
-absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const GgufBuilder& builder) {
-  const auto file = GgufFile::Parse(builder.Build(), "made.gguf", GgufFile::Part::kTokenizer);
-  if (!file.ok()) return file.status();
-  return Tokenizer::Load(*file);
-}
-
-std::string LoadError(const GgufBuilder& builder) {
-  return std::string(Load(builder).status().message());
-}
-
-GgufBuilder Scheme(const std::string& pre) {
-  GgufBuilder builder;
-  builder.Text("tokenizer.ggml.model", "gpt2").Text("tokenizer.ggml.pre", pre);
-  return builder;
-}
-
 // Encodes a text, which must succeed.
 template <typename Text, typename Options>
 Ids Encode(const Tokenizer& tokenizer, const Text& text, const Options& options) {
@@ -75,15 +59,6 @@ Ids Encode(const Tokenizer& tokenizer, const Text& text, const Options& options)
 }
 std::string EncodeError(const Tokenizer& tokenizer, absl::string_view text) {
   return std::string(tokenizer.Encode(text, kPlain).status().message());
-}
-
-// The tokens a=0 b=1 Ġ=2 ab=3 <s>=4 </s>=5 <u>=6 <unk>=7 <|im_end|>=8 abb=9; no merge makes abb.
-GgufBuilder Small(const std::string& pre) {
-  return Scheme(pre)
-      .Texts("tokenizer.ggml.tokens",
-             {"a", "b", "Ġ", "ab", "<s>", "</s>", "<u>", "<unk>", "<|im_end|>", "abb"})
-      .Int32s("tokenizer.ggml.token_type", {1, 1, 1, 1, 3, 3, 4, 2, 3, 1})
-      .Texts("tokenizer.ggml.merges", {"a b"});
 }
 
 TEST(Tokenizer, EncodesTheReferenceStringsLikeTheReference) {
@@ -339,73 +314,6 @@ TEST(Tokenizer, GenerationEndsAtTheFilesIdsAndAtEndOfTurnLiterals) {
                              .Uint32("tokenizer.ggml.eot_token_id", 4)
                              .Uint32("tokenizer.ggml.eom_token_id", 7));
   EXPECT_THAT((*more)->end_of_generation_ids(), ElementsAre(4, 5, 7, 8));
-}
-
-TEST(Tokenizer, RefusesByNameWhatItDoesNotKnow) {
-  GgufBuilder llama;
-  llama.Text("tokenizer.ggml.model", "llama");
-  EXPECT_THAT(LoadError(llama), HasSubstr("made.gguf: tokenizer.ggml.model: tokenizer \"llama\""));
-  EXPECT_THAT(LoadError(Small("tekken")), HasSubstr("pre-tokenizer \"tekken\" is not supported"));
-  EXPECT_THAT(LoadError(GgufBuilder()), HasSubstr("tokenizer.ggml.model"));
-  GgufBuilder no_pre;
-  no_pre.Text("tokenizer.ggml.model", "gpt2");
-  EXPECT_THAT(LoadError(no_pre), HasSubstr("tokenizer.ggml.pre"));
-  EXPECT_THAT(LoadError(Scheme("gpt-2")), HasSubstr("tokenizer.ggml.tokens"));
-  EXPECT_THAT(LoadError(Scheme("gpt-2").Texts("tokenizer.ggml.tokens", {"a"})),
-              HasSubstr("tokenizer.ggml.merges"));
-}
-
-TEST(Tokenizer, RefusesArraysAndIdsThatDoNotFit) {
-  const auto tokens = [](const std::vector<std::string>& texts) {
-    return Scheme("gpt-2").Texts("tokenizer.ggml.tokens", texts);
-  };
-  const auto error_with_merges = [](GgufBuilder builder, const std::vector<std::string>& merges) {
-    return LoadError(builder.Texts("tokenizer.ggml.merges", merges));
-  };
-  EXPECT_THAT(error_with_merges(tokens({}), {}), HasSubstr("tokens has 0 entries"));
-  EXPECT_THAT(error_with_merges(tokens({"a"}), {"a a"}), HasSubstr("merges[0] \"a a\" makes"));
-  EXPECT_THAT(error_with_merges(tokens({"abc"}), {}), HasSubstr("not a byte-level vocabulary"));
-  EXPECT_THAT(error_with_merges(tokens({"a"}).Int32s("tokenizer.ggml.token_type", {1, 1}), {}),
-              HasSubstr("token_type has 2 entries"));
-  EXPECT_THAT(error_with_merges(tokens({"a"}).Int32s("tokenizer.ggml.token_type", {}), {}),
-              HasSubstr("token_type"));
-  EXPECT_THAT(
-      error_with_merges(
-          tokens({"a", std::string(1025, 'x')}).Int32s("tokenizer.ggml.token_type", {1, 3}), {}),
-      HasSubstr("tokens[1], a special token, has 1025 bytes"));
-  EXPECT_THAT(LoadError(Small("gpt-2").Uint32("tokenizer.ggml.eos_token_id", 10)),
-              HasSubstr("tokenizer.ggml.eos_token_id is 10, but the vocabulary has 10 tokens"));
-  EXPECT_THAT(LoadError(Small("gpt-2").Uint32("tokenizer.ggml.eot_token_id", 4'000'000'000u)),
-              HasSubstr("tokenizer.ggml.eot_token_id"));
-  EXPECT_THAT(LoadError(Small("gpt-2").Bool("tokenizer.ggml.add_bos_token", true)),
-              HasSubstr("tokenizer.ggml.bos_token_id is missing"));
-}
-
-TEST(Tokenizer, SurvivesRandomDamageToItsFile) {
-  std::mt19937 random(6);
-  const std::string whole = Small("llama-bpe")
-                                .Uint32("tokenizer.ggml.bos_token_id", 4)
-                                .Bool("tokenizer.ggml.add_bos_token", true)
-                                .Text("tokenizer.chat_template", "{{ x }}")
-                                .Build();
-  int loaded = 0;
-  for (int round = 0; round < 10'000; ++round) {
-    std::string bytes = whole;
-    for (size_t changes = 1 + random() % 3; changes > 0; --changes) {
-      bytes[random() % bytes.size()] = static_cast<char>(random());
-    }
-    const auto file = GgufFile::Parse(bytes, "damaged.gguf", GgufFile::Part::kTokenizer);
-    if (!file.ok()) continue;
-    const auto tokenizer = Tokenizer::Load(*file);
-    if (!tokenizer.ok()) {
-      ASSERT_THAT(std::string(tokenizer.status().message()), HasSubstr("damaged.gguf: "));
-      continue;
-    }
-    ++loaded;
-    const Ids ids = Encode(**tokenizer, "abb <s>a b\xFF<u>", kLossy);
-    (*tokenizer)->Decode(ids, true);
-  }
-  EXPECT_GT(loaded, 100);
 }
 
 TEST(Tokenizer, DigestTellsVocabulariesApart) {
