@@ -107,115 +107,149 @@ TEST(BlockPool, AReusedBlockHasANewGeneration) {
   EXPECT_FALSE(pool.Lives({block->id(), first}));
 }
 
-// 100,000 random operations against maps of references: every count agrees after each.
-TEST(BlockPool, AgreesWithAPlainModel) {
-  constexpr int kBlocks = 24;
-  std::mt19937 random(7);
-  BlockPool pool(kBlocks);
-  std::vector<Block> blocks;
-  std::vector<Reservation> reservations;
-  std::map<int32_t, int> references;
-  std::map<int32_t, uint32_t> generations;
-  int reserved = 0;
-  std::set<int32_t> keep;           // whenever they are free
-  std::vector<int32_t> kept_order;  // free ones of them, the least recently used first
-  const auto unlist = [&](int32_t id) {
-    kept_order.erase(std::remove(kept_order.begin(), kept_order.end(), id), kept_order.end());
-  };
-  const auto drop = [&](size_t index) {
-    std::swap(blocks[index], blocks.back());
-    const int32_t id = blocks.back().id();
-    if (--references[id] == 0 && keep.contains(id)) kept_order.push_back(id);
-    blocks.pop_back();
-  };
-  const auto give_out = [&](Block block) {
-    ASSERT_EQ(references[block.id()], 0) << "block " << block.id() << " has an owner";
-    if (keep.erase(block.id()) > 0) {
-      ASSERT_EQ(kept_order.front(), block.id()) << "not the least recently used";
-      unlist(block.id());
-      int used = 1;
-      for (const auto& [id, count] : references) used += count > 0;
-      ASSERT_EQ(used + static_cast<int>(kept_order.size()), kBlocks) << "others were free";
-    }
-    references[block.id()] = 1;
-    ++generations[block.id()];
-    blocks.push_back(std::move(block));
-  };
-  for (int step = 0; step < 100000; ++step) {
-    int used = 0;
-    for (const auto& [id, count] : references) used += count > 0;
-    const int available = kBlocks - used - reserved;
-    switch (random() % 9) {
-      case 0: {
-        std::optional<Block> block = pool.TryAllocate();
-        ASSERT_EQ(block.has_value(), available > 0);
-        if (block) give_out(*std::move(block));
-        break;
-      }
-      case 1: {
-        const int count = static_cast<int>(random() % 6);
-        std::optional<Reservation> reservation = pool.TryReserve(count);
-        ASSERT_EQ(reservation.has_value(), count <= available);
-        if (reservation) reserved += count, reservations.push_back(*std::move(reservation));
-        break;
-      }
+// A pool under random operations, and beside it maps of references.
+class PoolModel {
+ public:
+  void Operate() {
+    switch (random_() % 9) {
+      case 0:
+        return Allocate();
+      case 1:
+        return Reserve();
       case 2:
-        if (reservations.empty()) break;
-        if (Reservation& reservation = reservations[random() % reservations.size()];
-            reservation.count() > 0) {
-          --reserved;
-          give_out(reservation.Take());
-        }
-        break;
+        return TakeReserved();
       case 3:
-        if (reservations.empty()) break;
-        std::swap(reservations[random() % reservations.size()], reservations.back());
-        reserved -= reservations.back().count();
-        reservations.pop_back();
-        break;
+        return DropReservation();
       case 4:
-        if (blocks.empty()) break;
-        blocks.push_back(blocks[random() % blocks.size()].Share());
-        ++references[blocks.back().id()];
-        break;
+        return Share();
       case 5:
-        for (int drops = 0; drops < 2 && !blocks.empty(); ++drops) {
-          drop(random() % blocks.size());
-        }
-        break;
+        for (int drops = 0; drops < 2 && !blocks_.empty(); ++drops)
+          Drop(random_() % blocks_.size());
+        return;
       case 6:
-        if (blocks.empty()) break;
-        keep.insert(blocks.back().id());
-        pool.Keep(blocks.back().id());
-        break;
-      case 7: {
-        if (random() % 4 != 0) break;
-        const auto id = static_cast<int32_t>(random() % kBlocks);
-        keep.erase(id);
-        unlist(id);
-        pool.StopKeeping(id);
-        break;
-      }
-      case 8: {
-        if (reservations.empty() || kept_order.empty()) break;
-        Reservation& reservation = reservations[random() % reservations.size()];
-        if (reservation.count() == 0) break;
-        const int32_t id = kept_order[random() % kept_order.size()];
-        blocks.push_back(reservation.TakeKept(id));
-        references[id] = 1;
-        unlist(id);
-        --reserved;
-        break;
-      }
+        return Keep();
+      case 7:
+        return StopKeeping();
+      default:
+        return TakeKept();
     }
-    pool.CheckInvariants();
-    ASSERT_EQ(pool.kept_blocks(), static_cast<int>(kept_order.size()));
-    ASSERT_EQ(pool.reserved_blocks(), reserved);
-    ASSERT_EQ(pool.used_blocks() + pool.free_blocks(), kBlocks);
-    for (const auto& [id, count] : references) {
-      ASSERT_EQ(pool.reference_count(id), count);
-      ASSERT_EQ(pool.generation(id), generations[id]);
+  }
+
+  void Check() {
+    pool_.CheckInvariants();
+    ASSERT_EQ(pool_.kept_blocks(), static_cast<int>(kept_order_.size()));
+    ASSERT_EQ(pool_.reserved_blocks(), reserved_);
+    ASSERT_EQ(pool_.used_blocks() + pool_.free_blocks(), kBlocks);
+    for (const auto& [id, count] : references_) {
+      ASSERT_EQ(pool_.reference_count(id), count);
+      ASSERT_EQ(pool_.generation(id), generations_.at(id));
     }
+  }
+
+ private:
+  static constexpr int kBlocks = 24;
+
+  int Used() const {
+    int used = 0;
+    for (const auto& [id, count] : references_) used += count > 0;
+    return used;
+  }
+  int Available() const { return kBlocks - Used() - reserved_; }
+  Reservation& AnyReservation() { return reservations_[random_() % reservations_.size()]; }
+  void Unlist(int32_t id) {
+    kept_order_.erase(std::remove(kept_order_.begin(), kept_order_.end(), id), kept_order_.end());
+  }
+
+  void Allocate() {
+    const int available = Available();
+    std::optional<Block> block = pool_.TryAllocate();
+    ASSERT_EQ(block.has_value(), available > 0);
+    if (block) GiveOut(*std::move(block));
+  }
+  void Reserve() {
+    const int count = static_cast<int>(random_() % 6);
+    std::optional<Reservation> reservation = pool_.TryReserve(count);
+    ASSERT_EQ(reservation.has_value(), count <= Available());
+    if (!reservation) return;
+    reserved_ += count;
+    reservations_.push_back(*std::move(reservation));
+  }
+  void TakeReserved() {
+    if (reservations_.empty()) return;
+    Reservation& reservation = AnyReservation();
+    if (reservation.count() == 0) return;
+    --reserved_;
+    GiveOut(reservation.Take());
+  }
+  void DropReservation() {
+    if (reservations_.empty()) return;
+    std::swap(AnyReservation(), reservations_.back());
+    reserved_ -= reservations_.back().count();
+    reservations_.pop_back();
+  }
+  void Share() {
+    if (blocks_.empty()) return;
+    blocks_.push_back(blocks_[random_() % blocks_.size()].Share());
+    ++references_[blocks_.back().id()];
+  }
+  void Drop(size_t index) {
+    std::swap(blocks_[index], blocks_.back());
+    const int32_t id = blocks_.back().id();
+    if (--references_[id] == 0 && keep_.contains(id)) kept_order_.push_back(id);
+    blocks_.pop_back();
+  }
+  void Keep() {
+    if (blocks_.empty()) return;
+    keep_.insert(blocks_.back().id());
+    pool_.Keep(blocks_.back().id());
+  }
+  void StopKeeping() {
+    if (random_() % 4 != 0) return;
+    const auto id = static_cast<int32_t>(random_() % kBlocks);
+    keep_.erase(id);
+    Unlist(id);
+    pool_.StopKeeping(id);
+  }
+  void TakeKept() {
+    if (reservations_.empty() || kept_order_.empty()) return;
+    Reservation& reservation = AnyReservation();
+    if (reservation.count() == 0) return;
+    const int32_t id = kept_order_[random_() % kept_order_.size()];
+    blocks_.push_back(reservation.TakeKept(id));
+    references_[id] = 1;
+    Unlist(id);
+    --reserved_;
+  }
+  void GiveOut(Block block) {
+    ASSERT_EQ(references_[block.id()], 0) << "block " << block.id() << " has an owner";
+    if (keep_.erase(block.id()) > 0) {
+      ASSERT_EQ(kept_order_.front(), block.id()) << "not the least recently used";
+      Unlist(block.id());
+      ASSERT_EQ(Used() + 1 + static_cast<int>(kept_order_.size()), kBlocks) << "others were free";
+    }
+    references_[block.id()] = 1;
+    ++generations_[block.id()];
+    blocks_.push_back(std::move(block));
+  }
+
+  std::mt19937 random_{7};
+  BlockPool pool_{kBlocks};
+  std::vector<Block> blocks_;
+  std::vector<Reservation> reservations_;
+  std::map<int32_t, int> references_;
+  std::map<int32_t, uint32_t> generations_;
+  int reserved_ = 0;
+  std::set<int32_t> keep_;           // whenever they are free
+  std::vector<int32_t> kept_order_;  // free ones of them, the least recently used first
+};
+
+// Every count agrees after each of 100,000 operations.
+TEST(BlockPool, AgreesWithAPlainModel) {
+  PoolModel model;
+  for (int step = 0; step < 100000; ++step) {
+    model.Operate();
+    model.Check();
+    if (HasFatalFailure()) return;
   }
 }
 

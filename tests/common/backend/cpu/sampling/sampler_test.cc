@@ -32,11 +32,10 @@ struct Reference {
   bool on_a_border = false;                 // rounding may decide
 };
 
-Reference Choose(const std::vector<float>& logits, const SamplingParams& params,
-                 const std::vector<int32_t>& prompt, const std::vector<int32_t>& output,
-                 int choice) {
-  constexpr double kNear = 1e-6;
-  Reference result;
+// The logits with biases and penalties.
+std::vector<double> Adjusted(const std::vector<float>& logits, const SamplingParams& params,
+                             const std::vector<int32_t>& prompt,
+                             const std::vector<int32_t>& output) {
   std::vector<double> x(logits.begin(), logits.end());
   for (auto [id, bias] : params.logit_bias) x[static_cast<size_t>(id)] += double{bias};
   if (static_cast<int>(output.size()) < params.min_tokens) {
@@ -52,6 +51,15 @@ Reference Choose(const std::vector<float>& logits, const SamplingParams& params,
     x[id] -= params.frequency_penalty * static_cast<double>(in_output);
     if (in_output > 0) x[id] -= params.presence_penalty;
   }
+  return x;
+}
+
+Reference Choose(const std::vector<float>& logits, const SamplingParams& params,
+                 const std::vector<int32_t>& prompt, const std::vector<int32_t>& output,
+                 int choice) {
+  constexpr double kNear = 1e-6;
+  Reference result;
+  const std::vector<double> x = Adjusted(logits, params, prompt, output);
   std::vector<int32_t> order(x.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
