@@ -26,6 +26,20 @@ using internal::v1::PrefillResponse;
 using internal::v1::SequenceSpec;
 
 TestWorker::TestWorker(const Options& options) {
+  MakeBackendOf(options);
+  MakeEngine(options);
+  SetServiceOptions(options);
+  registry_ = std::make_unique<AttemptRegistry>(decode_options_.max_calls);
+  channels_ = std::make_unique<ChannelCache>(ChannelCache::Options{
+      .credentials = Credentials::Loopback(), .connections = options.kv_connections});
+  decode_service_ = std::make_unique<DecodeService>(*engine_, *registry_, decode_options_);
+  push_service_ = std::make_unique<PushService>(*registry_, decode_options_);
+  prefill_service_ = std::make_unique<PrefillService>(*engine_, *channels_, prefill_options_);
+  Serve();
+  engine_thread_ = std::make_unique<EngineThread>(*engine_);
+}
+
+void TestWorker::MakeBackendOf(const Options& options) {
   const char* elsewhere = std::getenv("BATON_TEST_DEVICE");
   const std::string device = elsewhere != nullptr ? elsewhere : options.device;
   const bool late = device == "late";
@@ -41,6 +55,9 @@ TestWorker::TestWorker(const Options& options) {
     late_backend->copies().StartThread();
     backend_ = std::move(late_backend);
   }
+}
+
+void TestWorker::MakeEngine(const Options& options) {
   const bool is_path = options.model.find('/') != std::string::npos;
   const auto file = GgufFile::Open(
       is_path ? options.model : std::string(BATON_TEST_DATA) + "/tiny/" + options.model);
@@ -63,7 +80,9 @@ TestWorker::TestWorker(const Options& options) {
     EXPECT_TRUE(staging.ok()) << staging.status();
     staging_ = *std::move(staging);
   }
+}
 
+void TestWorker::SetServiceOptions(const Options& options) {
   decode_options_.identity.set_protocol_version(kProtocolVersion);
   decode_options_.identity.set_architecture(options.architecture);
   decode_options_.identity.set_weights_digest(std::string(32, 'w'));
@@ -89,13 +108,10 @@ TestWorker::TestWorker(const Options& options) {
       &received_.emplace(metrics_, stats, WorkerMetrics::Direction::kReceived);
   prefill_options_.metrics =
       &sent_.emplace(sending_metrics_, stats, WorkerMetrics::Direction::kSent);
-  registry_ = std::make_unique<AttemptRegistry>(decode_options_.max_calls);
-  channels_ = std::make_unique<ChannelCache>(ChannelCache::Options{
-      .credentials = Credentials::Loopback(), .connections = options.kv_connections});
-  decode_service_ = std::make_unique<DecodeService>(*engine_, *registry_, decode_options_);
-  push_service_ = std::make_unique<PushService>(*registry_, decode_options_);
-  prefill_service_ = std::make_unique<PrefillService>(*engine_, *channels_, prefill_options_);
+}
 
+// On a port of its own, with a channel to it.
+void TestWorker::Serve() {
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
@@ -112,7 +128,6 @@ TestWorker::TestWorker(const Options& options) {
   channel_ = grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(), arguments);
   decode_stub_ = internal::v1::DecodeService::NewStub(channel_);
   prefill_stub_ = internal::v1::PrefillService::NewStub(channel_);
-  engine_thread_ = std::make_unique<EngineThread>(*engine_);
 }
 
 void TestWorker::EndAll(const absl::Status& status) {

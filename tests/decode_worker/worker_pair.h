@@ -71,6 +71,11 @@ class TestWorker {
   bool ComesToRest();
 
  private:
+  void MakeBackendOf(const Options& options);
+  void MakeEngine(const Options& options);
+  void SetServiceOptions(const Options& options);
+  void Serve();
+
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<KvStaging> staging_;
