@@ -8,181 +8,13 @@
 #include <random>
 #include <vector>
 
-#include "common/backend/cpu/kernels/kernels.h"
 #include "common/backend/exact_math.h"
 #include "common/base/float_types.h"
+#include "tests/common/backend/cpu/attention/attention_fixture.h"
 #include "tests/support/instruction_sets.h"
-#include "tests/support/stored_head.h"
 
 namespace baton {
 namespace {
-
-struct Shape {
-  int head_dim;
-  int heads;
-  int kv_heads;
-  int block_size;
-  KvType dtype;
-  int tokens;
-};
-
-// The keys, values and queries of one sequence, and its one-layer cache, in blocks of a cache that
-// sequences may share.
-class Sequence {
- public:
-  Sequence(const Shape& shape, int seed) : shape_(shape) {
-    keys_.resize(Elements(shape.kv_heads));
-    values_.resize(keys_.size());
-    queries_.resize(Elements(shape.heads));
-    std::mt19937 random(static_cast<unsigned>(seed));
-    std::normal_distribution<float> normal(0, 1.5);
-    for (std::vector<float>* floats : {&keys_, &values_, &queries_}) {
-      for (float& x : *floats) x = normal(random);
-    }
-  }
-
-  float* Key(int token, int kv_head) { return At(keys_, token, kv_head, shape_.kv_heads); }
-  float* Value(int token, int kv_head) { return At(values_, token, kv_head, shape_.kv_heads); }
-  float* Query(int token, int head) { return At(queries_, token, head, shape_.heads); }
-  int BlockCount() const { return (shape_.tokens + shape_.block_size - 1) / shape_.block_size; }
-
-  // A head of keys or values after the way through the cache.
-  const float* StoredKey(int token, int kv_head) {
-    return At(Stored(keys_, stored_keys_), token, kv_head, shape_.kv_heads);
-  }
-  const float* StoredValue(int token, int kv_head) {
-    return At(Stored(values_, stored_values_), token, kv_head, shape_.kv_heads);
-  }
-
- private:
-  size_t Elements(int heads) const {
-    return static_cast<size_t>(shape_.tokens * heads * shape_.head_dim);
-  }
-  float* At(std::vector<float>& floats, int token, int head, int heads) const {
-    return floats.data() + (token * heads + head) * shape_.head_dim;
-  }
-
-  // The cache's contents, made at the first call: later changes do not show.
-  std::vector<float>& Stored(const std::vector<float>& floats, std::vector<float>& stored) const {
-    if (!stored.empty()) return stored;
-    for (size_t i = 0; i < floats.size(); i += static_cast<size_t>(shape_.head_dim)) {
-      if (IsQuantised(shape_.dtype)) {
-        const StoredHead head = StoreHead(shape_.dtype, &floats[i], shape_.head_dim);
-        stored.insert(stored.end(), head.values.begin(), head.values.end());
-        continue;
-      }
-      for (size_t d = i; d < i + static_cast<size_t>(shape_.head_dim); ++d) {
-        const float x = floats[d];
-        stored.push_back(shape_.dtype == KvType::kF16    ? F16ToF32(F32ToF16(x))
-                         : shape_.dtype == KvType::kBf16 ? Bf16ToF32(F32ToBf16(x))
-                                                         : x);
-      }
-    }
-    return stored;
-  }
-
-  Shape shape_;
-  std::vector<float> keys_;
-  std::vector<float> values_;
-  std::vector<float> queries_;
-  std::vector<float> stored_keys_;
-  std::vector<float> stored_values_;
-};
-
-// Runs passes over sequences as an engine would: the cache has only the tokens that passes
-// appended.
-class Runner {
- public:
-  Runner(const Shape& shape, std::vector<Sequence>& sequences, CpuIsa isa, int threads)
-      : shape_(shape), sequences_(sequences), kernels_(KernelsFor(isa)), pool_(threads, {}) {
-    int blocks = 0;
-    for (Sequence& sequence : sequences) blocks += sequence.BlockCount();
-    view_ = {.block_size = shape.block_size,
-             .kv_heads = shape.kv_heads,
-             .head_dim = shape.head_dim,
-             .dtype = shape.dtype};
-    const size_t half = view_.part().bytes();
-    // Every pattern of ones is a NaN, so that memory that nobody wrote would show in the result.
-    bytes_.assign(static_cast<size_t>(blocks) * 2 * half, 0xff);
-    view_.blocks = bytes_.data();
-    view_.block_bytes = 2 * half;
-    view_.values_offset = half;
-    for (size_t i = 0; i < sequences.size(); ++i) {
-      tables_.emplace_back();
-      for (int block = 0; block < sequences[i].BlockCount(); ++block) {
-        tables_.back().push_back(--blocks);
-      }
-      out_.emplace_back(static_cast<size_t>(shape.tokens * shape.heads * shape.head_dim), -1.0f);
-    }
-  }
-
-  struct Rows {
-    int sequence;
-    int first;
-    int count;
-  };
-  void Pass(const std::vector<Rows>& all) {
-    const int columns = shape_.heads * shape_.head_dim;
-    std::vector<BatchSequence> batch;
-    std::vector<float> queries;
-    for (const Rows& rows : all) {
-      batch.push_back({static_cast<int>(queries.size()) / columns, rows.count, rows.first,
-                       tables_[static_cast<size_t>(rows.sequence)].data()});
-      const float* first = sequences_[static_cast<size_t>(rows.sequence)].Query(rows.first, 0);
-      queries.insert(queries.end(), first, first + rows.count * columns);
-      for (int token = rows.first; token < rows.first + rows.count; ++token) Append(rows, token);
-    }
-    std::vector<float> out(queries.size());
-    const int row_count = static_cast<int>(queries.size()) / columns;
-    AttendRows(kernels_, pool_, batch, {queries.data(), row_count, columns}, view_,
-               {out.data(), row_count, columns}, scratch_);
-    const float* from = out.data();
-    for (const Rows& rows : all) {
-      std::copy_n(from, rows.count * columns,
-                  out_[static_cast<size_t>(rows.sequence)].data() + rows.first * columns);
-      from += rows.count * columns;
-    }
-  }
-
-  const std::vector<float>& out(int sequence) const { return out_[static_cast<size_t>(sequence)]; }
-  const float* Out(int sequence, int token, int head) const {
-    return out(sequence).data() + (token * shape_.heads + head) * shape_.head_dim;
-  }
-
- private:
-  void Append(const Rows& rows, int token) {
-    Sequence& sequence = sequences_[static_cast<size_t>(rows.sequence)];
-    const int32_t block =
-        tables_[static_cast<size_t>(rows.sequence)][static_cast<size_t>(token / view_.block_size)];
-    const int row = token % view_.block_size;
-    Store(sequence.Key(token, 0), view_.KeyRow(block, row), view_.KeyScales(block, row));
-    Store(sequence.Value(token, 0), view_.ValueRow(block, row), view_.ValueScales(block, row));
-  }
-  void Store(const float* x, uint8_t* row, uint8_t* scales) const {
-    if (IsQuantised(shape_.dtype)) {
-      StoreHeads(view_.part(), x, row, scales);
-      return;
-    }
-    for (int i = 0; i < shape_.kv_heads * shape_.head_dim; ++i) {
-      const uint16_t half = shape_.dtype == KvType::kF16 ? F32ToF16(x[i]) : F32ToBf16(x[i]);
-      if (shape_.dtype == KvType::kF32) {
-        std::memcpy(row + 4 * i, &x[i], sizeof(float));
-      } else {
-        std::memcpy(row + 2 * i, &half, sizeof(half));
-      }
-    }
-  }
-
-  Shape shape_;
-  std::vector<Sequence>& sequences_;
-  const CpuKernels& kernels_;
-  ThreadPool pool_;
-  KvLayerView view_;
-  std::vector<uint8_t> bytes_;
-  std::vector<std::vector<int32_t>> tables_;
-  std::vector<std::vector<float>> out_;
-  AttentionScratch scratch_;
-};
 
 bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
@@ -198,7 +30,8 @@ float Fold(const float (&in)[16]) {
 }
 
 // The specification of attention.h, word by word.
-std::vector<float> Contexts(const Shape& shape, Sequence& sequence, int token, int head) {
+std::vector<float> Contexts(const AttentionShape& shape, AttentionSequence& sequence, int token,
+                            int head) {
   const int kv_head = head / (shape.heads / shape.kv_heads);
   const size_t head_dim = static_cast<size_t>(shape.head_dim);
   const float scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
@@ -245,7 +78,8 @@ std::vector<float> Contexts(const Shape& shape, Sequence& sequence, int token, i
 }
 
 // The definition of attention in double.
-std::vector<double> ExactContexts(const Shape& shape, Sequence& sequence, int token, int head) {
+std::vector<double> ExactContexts(const AttentionShape& shape, AttentionSequence& sequence,
+                                  int token, int head) {
   const int kv_head = head / (shape.heads / shape.kv_heads);
   std::vector<double> contexts(static_cast<size_t>(shape.head_dim));
   double sum = 0;
@@ -271,9 +105,9 @@ std::vector<double> ExactContexts(const Shape& shape, Sequence& sequence, int to
 TEST(Attention, GivesTheContextsOfTheWorkedExample) {
   constexpr float kStrong = 400;  // a score 100 above the others: they weigh nothing
   const std::vector<float> values = {0, 10, 20, 1, 5};  // the sink's first
-  const Shape shape = {16, /*heads=*/4, /*kv_heads=*/1, 16, KvType::kF32, /*tokens=*/5};
-  std::vector<Sequence> sequences = {Sequence(shape, 1)};
-  Sequence& sequence = sequences[0];
+  const AttentionShape shape = {16, /*heads=*/4, /*kv_heads=*/1, 16, KvType::kF32, /*tokens=*/5};
+  std::vector<AttentionSequence> sequences = {AttentionSequence(shape, 1)};
+  AttentionSequence& sequence = sequences[0];
   for (int token = 0; token < 5; ++token) {
     const bool sink = token == 0;
     // A key says: even position, order, the sink itself.
@@ -291,7 +125,7 @@ TEST(Attention, GivesTheContextsOfTheWorkedExample) {
   const float expected[4][4] = {
       {/*none*/ 0, 10, 10, 10}, {20, 20, 10, 15}, {20, 1, 10, 31.0f / 3}, {12.5, 5, 10, 9}};
   for (const CpuIsa isa : InstructionSets()) {
-    Runner runner(shape, sequences, isa, /*threads=*/2);
+    AttentionRunner runner(shape, sequences, isa, /*threads=*/2);
     runner.Pass({{0, 0, 5}});
     for (int token = 0; token < 4; ++token) {
       for (int head = 0; head < 4; ++head) {
@@ -302,14 +136,14 @@ TEST(Attention, GivesTheContextsOfTheWorkedExample) {
   }
 }
 
-class AttentionShapes : public testing::TestWithParam<Shape> {};
+class AttentionShapes : public testing::TestWithParam<AttentionShape> {};
 
 TEST_P(AttentionShapes, IsTheDefinitionBitForBitOnEveryInstructionSet) {
-  const Shape shape = GetParam();
-  std::vector<Sequence> sequences = {Sequence(shape, 1)};
+  const AttentionShape shape = GetParam();
+  std::vector<AttentionSequence> sequences = {AttentionSequence(shape, 1)};
   std::vector<float> first;
   for (const CpuIsa isa : InstructionSets()) {
-    Runner runner(shape, sequences, isa, /*threads=*/3);
+    AttentionRunner runner(shape, sequences, isa, /*threads=*/3);
     runner.Pass({{0, 0, shape.tokens}});
     if (first.empty()) first = runner.out(0);
     EXPECT_TRUE(SameBits(runner.out(0), first)) << CpuIsaName(isa);
@@ -331,11 +165,12 @@ TEST_P(AttentionShapes, IsTheDefinitionBitForBitOnEveryInstructionSet) {
 
 // The passes have chunks of any size, single rows, other sequences, and any number of threads.
 TEST_P(AttentionShapes, GivesARowTheSameBitsInAnyCompany) {
-  const Shape shape = GetParam();
-  std::vector<Sequence> sequences = {Sequence(shape, 1), Sequence(shape, 2), Sequence(shape, 3)};
+  const AttentionShape shape = GetParam();
+  std::vector<AttentionSequence> sequences = {
+      AttentionSequence(shape, 1), AttentionSequence(shape, 2), AttentionSequence(shape, 3)};
   std::vector<std::vector<float>> alone;
   const std::vector<CpuIsa> sets = InstructionSets();
-  Runner whole(shape, sequences, sets.back(), 1);
+  AttentionRunner whole(shape, sequences, sets.back(), 1);
   for (int i = 0; i < 3; ++i) {
     whole.Pass({{i, 0, shape.tokens}});
     alone.push_back(whole.out(i));
@@ -343,10 +178,10 @@ TEST_P(AttentionShapes, GivesARowTheSameBitsInAnyCompany) {
   std::mt19937 random(1);
   for (int threads = 1; threads <= 4; ++threads) {
     const CpuIsa isa = sets[sets.size() - 1 - static_cast<size_t>(threads) % sets.size()];
-    Runner runner(shape, sequences, isa, threads);
+    AttentionRunner runner(shape, sequences, isa, threads);
     int done[3] = {};
     while (*std::min_element(done, done + 3) < shape.tokens) {
-      std::vector<Runner::Rows> rows;
+      std::vector<AttentionRunner::Rows> rows;
       for (const int i : {1, 0, 2}) {
         // Mostly decode rows and large chunks.
         const int sizes[] = {0, 1, 1, 2, 7, 40, 64, 150};
@@ -364,41 +199,43 @@ TEST_P(AttentionShapes, GivesARowTheSameBitsInAnyCompany) {
 }
 
 TEST_P(AttentionShapes, GivesDecodeStepsTheBitsOfPrefill) {
-  const Shape shape = GetParam();
-  std::vector<Sequence> sequences = {Sequence(shape, 1)};
+  const AttentionShape shape = GetParam();
+  std::vector<AttentionSequence> sequences = {AttentionSequence(shape, 1)};
   for (const CpuIsa isa : InstructionSets()) {
-    Runner prefill(shape, sequences, isa, 2);
+    AttentionRunner prefill(shape, sequences, isa, 2);
     prefill.Pass({{0, 0, shape.tokens}});
-    Runner decode(shape, sequences, isa, 2);
+    AttentionRunner decode(shape, sequences, isa, 2);
     for (int token = 0; token < shape.tokens; ++token) decode.Pass({{0, token, 1}});
     EXPECT_TRUE(SameBits(decode.out(0), prefill.out(0))) << CpuIsaName(isa);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, AttentionShapes,
-    testing::Values(Shape{16, 3, 3, 16, KvType::kF32, 600}, Shape{64, 6, 2, 32, KvType::kF16, 600},
-                    Shape{80, 4, 1, 64, KvType::kBf16, 530},
-                    Shape{128, 7, 1, 32, KvType::kF16, 300}, Shape{96, 9, 1, 16, KvType::kF32, 270},
-                    Shape{512, 1, 1, 48, KvType::kBf16, 260},
-                    Shape{48, 5, 5, 32, KvType::kInt8, 300}, Shape{64, 6, 2, 16, KvType::kFp8, 530},
-                    Shape{256, 3, 1, 48, KvType::kInt8, 260}),
-    [](const testing::TestParamInfo<Shape>& shape) {
-      return "HeadDim" + std::to_string(shape.param.head_dim) + "Type" +
-             std::to_string(static_cast<int>(shape.param.dtype));
-    });
+INSTANTIATE_TEST_SUITE_P(All, AttentionShapes,
+                         testing::Values(AttentionShape{16, 3, 3, 16, KvType::kF32, 600},
+                                         AttentionShape{64, 6, 2, 32, KvType::kF16, 600},
+                                         AttentionShape{80, 4, 1, 64, KvType::kBf16, 530},
+                                         AttentionShape{128, 7, 1, 32, KvType::kF16, 300},
+                                         AttentionShape{96, 9, 1, 16, KvType::kF32, 270},
+                                         AttentionShape{512, 1, 1, 48, KvType::kBf16, 260},
+                                         AttentionShape{48, 5, 5, 32, KvType::kInt8, 300},
+                                         AttentionShape{64, 6, 2, 16, KvType::kFp8, 530},
+                                         AttentionShape{256, 3, 1, 48, KvType::kInt8, 260}),
+                         [](const testing::TestParamInfo<AttentionShape>& shape) {
+                           return "HeadDim" + std::to_string(shape.param.head_dim) + "Type" +
+                                  std::to_string(static_cast<int>(shape.param.dtype));
+                         });
 
 // Scores lie far apart, or are equal: exponentials are 0 or subnormal, or sums have many terms.
 TEST(Attention, KeepsItsBitsWithExtremeScores) {
-  const Shape shape = {32, 3, 1, 32, KvType::kF32, 560};
-  std::vector<Sequence> sequences = {Sequence(shape, 1)};
+  const AttentionShape shape = {32, 3, 1, 32, KvType::kF32, 560};
+  std::vector<AttentionSequence> sequences = {AttentionSequence(shape, 1)};
   for (int token = 0; token < shape.tokens; ++token) {
     for (int d = 0; d < shape.head_dim; ++d) {
       sequences[0].Key(token, 0)[d] *= token % 3 == 0 ? 8.0f : token % 3 == 1 ? 0.0f : 2.0f;
     }
   }
   for (const CpuIsa isa : InstructionSets()) {
-    Runner runner(shape, sequences, isa, 2);
+    AttentionRunner runner(shape, sequences, isa, 2);
     runner.Pass({{0, 0, 300}});
     for (int token = 300; token < shape.tokens; ++token) runner.Pass({{0, token, 1}});
     for (int token = 0; token < shape.tokens; token += 13) {

@@ -1,0 +1,340 @@
+// Batches for the attention kernels, their run on the device, and the definition of their result.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/backend/cuda/attention/attention.h"
+#include "common/backend/cuda/attention/attention_plan.h"
+#include "common/base/float_types.h"
+#include "test_device.h"
+#include "tests/support/cuda_shim/device_array.h"
+#include "tests/support/stored_head.h"
+
+namespace baton {
+
+struct CudaShape {
+  int head_dim;
+  int group;
+  int kv_heads;
+  int block_size;
+  KvType dtype;
+
+  int heads() const { return group * kv_heads; }
+  int columns() const { return heads() * head_dim; }
+  int kv_columns() const { return kv_heads * head_dim; }
+  KvLayerView View() const {
+    KvLayerView view = {
+        .block_size = block_size, .kv_heads = kv_heads, .head_dim = head_dim, .dtype = dtype};
+    const size_t half = view.part().bytes();
+    // Another layer lies before it and another behind it.
+    view.keys_offset = 2 * half;
+    view.values_offset = 3 * half;
+    view.block_bytes = 6 * half;
+    return view;
+  }
+  bool tensor_cores() const { return PrefillTileRows(heads(), View()) > 0; }
+  // The elements that the tensor cores multiply.
+  KvType matrix_type() const { return IsQuantised(dtype) ? KvType::kF16 : dtype; }
+};
+
+inline std::string NameOf(const CudaShape& shape) {
+  const char* const types[] = {"F32", "F16", "Bf16", "Int8", "Fp8"};
+  return "Dim" + std::to_string(shape.head_dim) + "Group" + std::to_string(shape.group) + "Heads" +
+         std::to_string(shape.kv_heads) + "Block" + std::to_string(shape.block_size) +
+         types[static_cast<int>(shape.dtype)];
+}
+
+inline float Rounded(KvType dtype, float x) {
+  if (dtype == KvType::kF16) return F16ToF32(F32ToF16(x));
+  if (dtype == KvType::kBf16) return Bf16ToF32(F32ToBf16(x));
+  return x;
+}
+
+// Keys or values of a sequence in a quantised cache: codes [tokens, kv_columns], scales [tokens,
+// kv_heads].
+struct StoredCodes {
+  std::vector<uint8_t> codes;
+  std::vector<float> scales;
+};
+
+// Rows [first_position, first_position + row_count) of a sequence and the keys and values of all
+// positions up to them, as the kernels see them.
+struct CudaRows {
+  int first_position;
+  int row_count;
+  std::vector<float> queries;  // [row_count, columns]
+  std::vector<float> keys;     // [tokens, kv_columns]
+  std::vector<float> values;
+  StoredCodes key_codes;
+  StoredCodes value_codes;
+
+  int tokens() const { return first_position + row_count; }
+};
+
+// Quantises `floats` [tokens, kv_columns] and replaces them by the elements that the kernels see.
+inline StoredCodes Quantise(const CudaShape& shape, std::vector<float>& floats) {
+  StoredCodes codes;
+  for (size_t i = 0; i < floats.size(); i += static_cast<size_t>(shape.head_dim)) {
+    const StoredHead head = StoreHead(shape.dtype, &floats[i], shape.head_dim);
+    codes.codes.insert(codes.codes.end(), head.codes.begin(), head.codes.end());
+    codes.scales.push_back(head.scale);
+    for (size_t d = 0; d < head.values.size(); ++d) {
+      floats[i + d] = shape.tensor_cores() ? Rounded(KvType::kF16, head.values[d]) : head.values[d];
+    }
+  }
+  return codes;
+}
+
+inline CudaRows RandomSequence(const CudaShape& shape, int first_position, int row_count,
+                               std::mt19937& random) {
+  CudaRows sequence = {first_position, row_count, {}, {}, {}, {}, {}};
+  std::normal_distribution<float> normal;
+  const auto fill = [&](std::vector<float>& floats, int rows, int columns, float size,
+                        bool stored) {
+    floats.resize(static_cast<size_t>(rows * columns));
+    for (float& x : floats)
+      x = stored ? Rounded(shape.dtype, size * normal(random)) : size * normal(random);
+  };
+  // The queries prefer some keys to others.
+  fill(sequence.queries, row_count, shape.columns(), 2, false);
+  fill(sequence.keys, sequence.tokens(), shape.kv_columns(), 1, true);
+  fill(sequence.values, sequence.tokens(), shape.kv_columns(), 1, true);
+  if (IsQuantised(shape.dtype)) {
+    sequence.key_codes = Quantise(shape, sequence.keys);
+    sequence.value_codes = Quantise(shape, sequence.values);
+  }
+  return sequence;
+}
+
+using CudaBatch = std::vector<CudaRows>;
+
+// A batch in device memory. Elements that no token wrote are NaN; the sequences' blocks are mixed.
+class BatchOnDevice {
+ public:
+  BatchOnDevice(const CudaShape& shape, const CudaBatch& batch,
+                AttentionCut cut = AttentionCut::kByRowCount)
+      : shape_(shape), view_(shape.View()) {
+    std::vector<int32_t> sequence_of_row;
+    std::vector<int32_t> positions;
+    std::vector<int32_t> first_rows = {0};
+    std::vector<float> queries;
+    int blocks = 0;
+    for (const CudaRows& sequence : batch) {
+      const int needed = (sequence.tokens() + shape.block_size - 1) / shape.block_size;
+      pass_.table_stride = std::max(pass_.table_stride, needed + 1);
+      blocks += needed;
+    }
+    std::vector<int32_t> ids(static_cast<size_t>(blocks));
+    for (int i = 0; i < blocks; ++i) ids[static_cast<size_t>(i)] = i;
+    std::mt19937 random(5);
+    std::shuffle(ids.begin(), ids.end(), random);
+    // The entries behind a table are out of range, so that reading them fails.
+    std::vector<int32_t> tables(batch.size() * static_cast<size_t>(pass_.table_stride), 1 << 30);
+    std::vector<uint8_t> bytes(static_cast<size_t>(blocks) * view_.block_bytes, 0xff);
+    view_.blocks = bytes.data();
+    for (size_t i = 0; i < batch.size(); ++i) {
+      const CudaRows& sequence = batch[i];
+      sequences_.push_back(
+          {first_rows.back(), sequence.row_count, sequence.first_position, nullptr});
+      first_rows.push_back(first_rows.back() + sequence.row_count);
+      queries.insert(queries.end(), sequence.queries.begin(), sequence.queries.end());
+      for (int row = 0; row < sequence.row_count; ++row) {
+        sequence_of_row.push_back(static_cast<int32_t>(i));
+        positions.push_back(sequence.first_position + row);
+      }
+      int32_t* const table = tables.data() + i * static_cast<size_t>(pass_.table_stride);
+      for (int token = 0; token < sequence.tokens(); ++token) {
+        int32_t& block = table[token / shape.block_size];
+        if (token % shape.block_size == 0) {
+          block = ids.back();
+          ids.pop_back();
+        }
+        const int row = token % shape.block_size;
+        if (IsQuantised(shape.dtype)) {
+          Store(sequence.key_codes, token, view_.KeyRow(block, row), view_.KeyScales(block, row));
+          Store(sequence.value_codes, token, view_.ValueRow(block, row),
+                view_.ValueScales(block, row));
+        } else {
+          Store(sequence.keys, token, view_.KeyRow(block, row));
+          Store(sequence.values, token, view_.ValueRow(block, row));
+        }
+      }
+    }
+    pass_.rows = first_rows.back();
+    pass_.sequences = static_cast<int>(batch.size());
+    pass_.sequence_of_row = Upload(sequence_of_row);
+    pass_.positions = Upload(positions);
+    pass_.first_rows = Upload(first_rows);
+    pass_.block_tables = Upload(tables);
+    queries_ = std::make_unique<DeviceArray<float>>(queries);
+    out_ = std::make_unique<DeviceArray<float>>(std::vector<float>(queries.size(), NAN));
+    cache_ = std::make_unique<DeviceArray<uint8_t>>(bytes);
+    view_.blocks = cache_->data();
+    PlanAttention(sequences_, PrefillTileRows(shape.heads(), view_), plan_, cut);
+    work_ = plan_.At(Upload(plan_.words));
+    partials_ = std::make_unique<DeviceArray<float>>(std::vector<float>(
+        AttentionPartialBytes(plan_.partials, shape.heads(), shape.head_dim) / sizeof(float) + 1,
+        NAN));
+    arrivals_ = std::make_unique<DeviceArray<int32_t>>(
+        std::vector<int32_t>(static_cast<size_t>(pass_.rows * shape.heads())));
+  }
+
+  AttentionWork& work() { return work_; }
+
+  // The kernel's contexts [rows, columns].
+  std::vector<float> Run() {
+    out_->Upload(std::vector<float>(static_cast<size_t>(pass_.rows * shape_.columns()), NAN));
+    LaunchAttention(pass_, work_, {queries_->data(), pass_.rows, shape_.columns()}, view_,
+                    {out_->data(), pass_.rows, shape_.columns()},
+                    {partials_->data(), arrivals_->data()}, /*stream=*/nullptr);
+    std::vector<float> out = out_->Download();
+    for (const int32_t arrived : arrivals_->Download()) EXPECT_EQ(arrived, 0);
+    return out;
+  }
+
+ private:
+  void Store(const std::vector<float>& rows, int token, uint8_t* to) const {
+    for (int i = 0; i < shape_.kv_columns(); ++i) {
+      const float x = rows[static_cast<size_t>(token * shape_.kv_columns() + i)];
+      const uint16_t half = shape_.dtype == KvType::kF16 ? F32ToF16(x) : F32ToBf16(x);
+      if (shape_.dtype == KvType::kF32) {
+        std::memcpy(to + 4 * i, &x, sizeof(x));
+      } else {
+        std::memcpy(to + 2 * i, &half, sizeof(half));
+      }
+    }
+  }
+  void Store(const StoredCodes& codes, int token, uint8_t* row, uint8_t* scales) const {
+    std::copy_n(codes.codes.data() + token * shape_.kv_columns(), shape_.kv_columns(), row);
+    std::memcpy(scales, codes.scales.data() + token * shape_.kv_heads,
+                sizeof(float) * static_cast<size_t>(shape_.kv_heads));
+  }
+  const int32_t* Upload(const std::vector<int32_t>& values) {
+    integers_.emplace_back(values);
+    return integers_.back().data();
+  }
+
+  CudaShape shape_;
+  KvLayerView view_;
+  CudaPass pass_;
+  std::vector<BatchSequence> sequences_;
+  std::vector<DeviceArray<int32_t>> integers_;
+  std::unique_ptr<DeviceArray<float>> queries_;
+  std::unique_ptr<DeviceArray<float>> out_;
+  std::unique_ptr<DeviceArray<uint8_t>> cache_;
+  AttentionPlan plan_;
+  AttentionWork work_;
+  std::unique_ptr<DeviceArray<float>> partials_;
+  std::unique_ptr<DeviceArray<int32_t>> arrivals_;
+};
+
+// The definition in double, for one row and head and for the query as the kernel sees it; and the
+// tolerance of its result. The weights for the tensor cores have errors of half a unit of the
+// cache's type (of __half where it has codes), each its own; the rest is float32.
+struct ExpectedContext {
+  std::vector<double> context;    // [head_dim]
+  std::vector<double> tolerance;  // [head_dim]
+};
+
+inline ExpectedContext Define(const CudaShape& shape, const CudaRows& sequence, int row, int head) {
+  const float scale = static_cast<float>(1.4426950408889634 / std::sqrt(shape.head_dim));
+  const size_t head_dim = static_cast<size_t>(shape.head_dim);
+  const float* const query =
+      sequence.queries.data() + row * shape.columns() + head * shape.head_dim;
+  const int offset = head / shape.group * shape.head_dim;
+  std::vector<double> weights;
+  double max = -std::numeric_limits<double>::infinity();
+  double largest_product = 0;
+  for (int key = 0; key <= sequence.first_position + row; ++key) {
+    const float* const k = sequence.keys.data() + key * shape.kv_columns() + offset;
+    double score = 0;
+    double product = 0;
+    for (size_t d = 0; d < head_dim; ++d) {
+      const float scaled = query[d] * scale;
+      const double q = shape.tensor_cores() ? Rounded(shape.matrix_type(), scaled) : scaled;
+      score += q * k[d];
+      product += std::abs(q * k[d]);
+    }
+    weights.push_back(score);
+    max = std::max(max, score);
+    largest_product = std::max(largest_product, product);
+  }
+  double sum = 0;
+  for (double& weight : weights) sum += weight = std::exp2(weight - max);
+  const double unit = !shape.tensor_cores()                 ? 0
+                      : shape.matrix_type() == KvType::kF16 ? 0x1p-11
+                                                            : 0x1p-8;
+  const double float_error = 0x1p-23 * (8 + largest_product);
+  ExpectedContext expected = {std::vector<double>(head_dim), std::vector<double>(head_dim)};
+  for (size_t d = 0; d < head_dim; ++d) {
+    double squares = 0;
+    double magnitude = 0;
+    for (size_t key = 0; key < weights.size(); ++key) {
+      const double term = weights[key] / sum *
+                          sequence.values[key * static_cast<size_t>(shape.kv_columns()) +
+                                          static_cast<size_t>(offset) + d];
+      expected.context[d] += term;
+      squares += term * term;
+      magnitude += std::abs(term);
+    }
+    expected.tolerance[d] = 3 * unit * std::sqrt(squares) + float_error * magnitude;
+  }
+  return expected;
+}
+
+inline void ExpectDefinition(const CudaShape& shape, const CudaBatch& batch,
+                             const std::vector<float>& out) {
+  int first_row = 0;
+  for (const CudaRows& sequence : batch) {
+    for (int row = 0; row < sequence.row_count; ++row) {
+      // Only a few rows of a long sequence: the reference takes longer than the kernel.
+      if (row > 2 && row < sequence.row_count - 2 && row % 7 != 0) continue;
+      for (int head = 0; head < shape.heads(); ++head) {
+        const ExpectedContext expected = Define(shape, sequence, row, head);
+        const float* const context =
+            out.data() + (first_row + row) * shape.columns() + head * shape.head_dim;
+        for (size_t d = 0; d < expected.context.size(); ++d) {
+          ASSERT_NEAR(context[d], expected.context[d], expected.tolerance[d])
+              << "position " << sequence.first_position + row << " of " << sequence.tokens()
+              << ", head " << head << ", element " << d;
+        }
+      }
+    }
+    first_row += sequence.row_count;
+  }
+}
+
+inline bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// Single rows and several rows, at positions around the borders of pages, blocks, splits and key
+// tiles.
+inline CudaBatch RandomBatch(const CudaShape& shape, uint32_t seed) {
+  std::mt19937 random(seed);
+  CudaBatch batch;
+  const int single_rows[] = {0, 15 + static_cast<int>(random() % 2),
+                             255 + static_cast<int>(random() % 2), 515};
+  for (const int position : single_rows) {
+    batch.push_back(RandomSequence(shape, position, 1, random));
+  }
+  const int rows[] = {2, 3, 16, 17};
+  const int first_positions[] = {0, 14, 30, 62, 250};
+  for (const int position : first_positions) {
+    batch.push_back(RandomSequence(shape, position, rows[random() % 4], random));
+  }
+  std::shuffle(batch.begin(), batch.end(), random);
+  return batch;
+}
+
+}  // namespace baton
