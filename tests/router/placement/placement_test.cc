@@ -2,33 +2,21 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <map>
-#include <random>
 #include <vector>
+
+#include "tests/router/placement/idle_worker.h"
 
 namespace baton {
 namespace {
 
 using Outcome = Placement::Outcome;
 
-WorkerSnapshot Worker(uint64_t id) {
-  WorkerSnapshot worker;
-  worker.id = id;
-  worker.identity = "m";
-  worker.max_model_len = 100;
-  worker.block_size = 32;
-  worker.free_blocks = 10;
-  return worker;
-}
-
 const WorkerNeeds kNeeds{.decode = true, .prompt_tokens = 10, .max_total_tokens = 20};
 
-constexpr PlacementPolicy kPolicies[] = {
-    PlacementPolicy::kRoundRobin, PlacementPolicy::kLeastLoaded, PlacementPolicy::kPrefixAware};
-
 TEST(Placement, PairsTheLeastLoaded) {
-  std::vector<WorkerSnapshot> p{Worker(1), Worker(2)}, d{Worker(3), Worker(4), Worker(5)};
+  std::vector<WorkerSnapshot> p{IdleWorker(1), IdleWorker(2)},
+      d{IdleWorker(3), IdleWorker(4), IdleWorker(5)};
   p[0].own_prompts = 1;
   d[0].own_sequences = 2;
   d[1].reported_sequences = 1;
@@ -39,7 +27,7 @@ TEST(Placement, PairsTheLeastLoaded) {
 }
 
 TEST(Placement, PrefersADecodeWorkerWithRoomForThePrompt) {
-  std::vector<WorkerSnapshot> p{Worker(1)}, d{Worker(2), Worker(3)};
+  std::vector<WorkerSnapshot> p{IdleWorker(1)}, d{IdleWorker(2), IdleWorker(3)};
   d[0].free_blocks = 0;
   d[1].own_sequences = 5;
   EXPECT_EQ(Place(kNeeds, p, d, {}, 0).decode, 1u);
@@ -49,7 +37,7 @@ TEST(Placement, PrefersADecodeWorkerWithRoomForThePrompt) {
 }
 
 TEST(Placement, TakesAWorkerThatBrokeTheRequestOnlyWhereThereIsNoOther) {
-  std::vector<WorkerSnapshot> p{Worker(1), Worker(2)}, d{Worker(3), Worker(4)};
+  std::vector<WorkerSnapshot> p{IdleWorker(1), IdleWorker(2)}, d{IdleWorker(3), IdleWorker(4)};
   p[1].own_prompts = 1;
   d[1].own_sequences = 9;
   WorkerNeeds needs = kNeeds;
@@ -64,7 +52,7 @@ TEST(Placement, TakesAWorkerThatBrokeTheRequestOnlyWhereThereIsNoOther) {
 }
 
 TEST(Placement, PrefersTheDecodeWorkerThatHoldsPagesOfTheRequest) {
-  std::vector<WorkerSnapshot> p{Worker(1)}, d{Worker(2), Worker(3)};
+  std::vector<WorkerSnapshot> p{IdleWorker(1)}, d{IdleWorker(2), IdleWorker(3)};
   d[1].own_sequences = 9;
   WorkerNeeds needs = kNeeds;
   needs.prefer_decode = 3;
@@ -74,7 +62,8 @@ TEST(Placement, PrefersTheDecodeWorkerThatHoldsPagesOfTheRequest) {
 }
 
 TEST(Placement, RoundRobinTakesTheFirstCandidateWhateverItsLoad) {
-  std::vector<WorkerSnapshot> p{Worker(1), Worker(2)}, d{Worker(3), Worker(4), Worker(5)};
+  std::vector<WorkerSnapshot> p{IdleWorker(1), IdleWorker(2)},
+      d{IdleWorker(3), IdleWorker(4), IdleWorker(5)};
   p[0].queued_tokens = 1000;
   d[0].own_sequences = 9;
   const Placement placement = Place(kNeeds, p, d, {.policy = PlacementPolicy::kRoundRobin}, 5);
@@ -83,7 +72,7 @@ TEST(Placement, RoundRobinTakesTheFirstCandidateWhateverItsLoad) {
 }
 
 TEST(Placement, NeverPairsWorkersOfDifferentModels) {
-  std::vector<WorkerSnapshot> p{Worker(1), Worker(2)}, d{Worker(3)};
+  std::vector<WorkerSnapshot> p{IdleWorker(1), IdleWorker(2)}, d{IdleWorker(3)};
   p[0].identity = "other";
   p[1].own_prompts = 1;
   EXPECT_EQ(Place(kNeeds, p, d, {}, 0).prefill, 1u);
@@ -93,7 +82,7 @@ TEST(Placement, NeverPairsWorkersOfDifferentModels) {
 }
 
 TEST(Placement, WaitsWhileEveryPrefillWorkerHasEnoughPrompts) {
-  std::vector<WorkerSnapshot> p{Worker(1)}, d{Worker(2)};
+  std::vector<WorkerSnapshot> p{IdleWorker(1)}, d{IdleWorker(2)};
   p[0].own_prompts = kMaxQueuedPrompts;
   EXPECT_EQ(Place(kNeeds, p, d, {}, 0).outcome, Outcome::kWait);
   WorkerNeeds one_token = kNeeds;
@@ -102,20 +91,20 @@ TEST(Placement, WaitsWhileEveryPrefillWorkerHasEnoughPrompts) {
 }
 
 TEST(Placement, APromptWithoutMemoryElsewhereTakesAPlaceFromThoseOnlyThatWouldWaitForMemoryToo) {
-  std::vector<WorkerSnapshot> p{Worker(1)}, d{Worker(2)};
+  std::vector<WorkerSnapshot> p{IdleWorker(1)}, d{IdleWorker(2)};
   p[0].own_prompts = kMaxQueuedPrompts;
   p[0].own_postponed = 1;
   EXPECT_EQ(Place(kNeeds, p, d, {}, 0).outcome, Outcome::kPlaced);
   d[0].free_blocks = 0;
   EXPECT_EQ(Place(kNeeds, p, d, {}, 0).outcome, Outcome::kWait);
-  d.push_back(Worker(3));
+  d.push_back(IdleWorker(3));
   EXPECT_EQ(Place(kNeeds, p, d, {}, 0).decode, 1u);
   p[0].own_postponed = 0;
   EXPECT_EQ(Place(kNeeds, p, d, {}, 0).outcome, Outcome::kWait);
 }
 
 TEST(Placement, WaitsForWorkersThatFailedTooOften) {
-  std::vector<WorkerSnapshot> p{Worker(1)}, d{Worker(2)};
+  std::vector<WorkerSnapshot> p{IdleWorker(1)}, d{IdleWorker(2)};
   d[0].takes_requests = false;
   EXPECT_EQ(Place(kNeeds, p, d, {}, 0).outcome, Outcome::kWait);
   d[0].takes_requests = true;
@@ -124,7 +113,7 @@ TEST(Placement, WaitsForWorkersThatFailedTooOften) {
 }
 
 TEST(Placement, DisaggregatesAsTheFlagSays) {
-  std::vector<WorkerSnapshot> p{Worker(1)}, d{Worker(2)};
+  std::vector<WorkerSnapshot> p{IdleWorker(1)}, d{IdleWorker(2)};
   for (const auto mode : {Disaggregation::kAuto, Disaggregation::kAlways}) {
     EXPECT_EQ(Place(kNeeds, p, d, {.disaggregation = mode}, 0).prefill, 0u);
   }
@@ -141,7 +130,7 @@ TEST(Placement, DisaggregatesAsTheFlagSays) {
 }
 
 TEST(Placement, OneTokenGoesToAPrefillWorkerAlone) {
-  std::vector<WorkerSnapshot> p{Worker(1)}, d{Worker(2)};
+  std::vector<WorkerSnapshot> p{IdleWorker(1)}, d{IdleWorker(2)};
   WorkerNeeds needs = kNeeds;
   needs.decode = false;
   const Placement placement = Place(needs, p, d, {}, 0);
@@ -151,7 +140,7 @@ TEST(Placement, OneTokenGoesToAPrefillWorkerAlone) {
 }
 
 TEST(Placement, LeavesWorkersOutThatAreTooShort) {
-  std::vector<WorkerSnapshot> p{Worker(1)}, d{Worker(2), Worker(3)};
+  std::vector<WorkerSnapshot> p{IdleWorker(1)}, d{IdleWorker(2), IdleWorker(3)};
   d[0].max_model_len = 19;
   d[1].own_sequences = 9;
   EXPECT_EQ(Place(kNeeds, p, d, {}, 0).decode, 1u);
@@ -159,7 +148,7 @@ TEST(Placement, LeavesWorkersOutThatAreTooShort) {
 
 TEST(Placement,
      TheLongerCachedPrefixWinsWhereQueuesAreEqualAndTheShorterQueueWhereItIsMuchShorter) {
-  std::vector<WorkerSnapshot> p{Worker(1), Worker(2), Worker(3)}, d{Worker(4)};
+  std::vector<WorkerSnapshot> p{IdleWorker(1), IdleWorker(2), IdleWorker(3)}, d{IdleWorker(4)};
   const WorkerNeeds needs{.prompt_tokens = 90, .max_total_tokens = 95};
   p[1].cached_tokens = 64;
   for (uint32_t queued : {0u, 10000u}) {
@@ -181,7 +170,7 @@ TEST(Placement,
 }
 
 TEST(Placement, WhatADecodeWorkerHoldsNeedNotBeSentToIt) {
-  std::vector<WorkerSnapshot> p{Worker(1)}, d{Worker(2), Worker(3), Worker(4)};
+  std::vector<WorkerSnapshot> p{IdleWorker(1)}, d{IdleWorker(2), IdleWorker(3), IdleWorker(4)};
   for (WorkerSnapshot& worker : d) {
     worker.kv_bytes_per_token = 100000;
     worker.own_sequences = 3;
@@ -193,7 +182,7 @@ TEST(Placement, WhatADecodeWorkerHoldsNeedNotBeSentToIt) {
 }
 
 TEST(Placement, CountsWhatWasGivenAndWhatEndedSinceTheReport) {
-  std::vector<WorkerSnapshot> p{Worker(1), Worker(2)}, d{Worker(3), Worker(4)};
+  std::vector<WorkerSnapshot> p{IdleWorker(1), IdleWorker(2)}, d{IdleWorker(3), IdleWorker(4)};
   p[0].queued_tokens = 500;
   d[0].reported_sequences = 5;
   EXPECT_EQ(Place(kNeeds, p, d, {}, 0).prefill, 1u);
@@ -210,7 +199,7 @@ TEST(Placement, CountsWhatWasGivenAndWhatEndedSinceTheReport) {
 }
 
 TEST(Placement, LeastLoadedDoesNotLookAtPrefixes) {
-  std::vector<WorkerSnapshot> p{Worker(1), Worker(2)}, d{Worker(4)};
+  std::vector<WorkerSnapshot> p{IdleWorker(1), IdleWorker(2)}, d{IdleWorker(4)};
   p[1].cached_tokens = 8;
   p[1].own_prompts = 1;
   const PlacementOptions options{.policy = PlacementPolicy::kLeastLoaded};
@@ -221,8 +210,8 @@ TEST(Placement, LeastLoadedDoesNotLookAtPrefixes) {
 
 TEST(Placement, EqualsGetEqualSharesOverTheTurns) {
   std::vector<WorkerSnapshot> p, d;
-  for (uint64_t id = 1; id <= 5; ++id) p.push_back(Worker(id));
-  for (uint64_t id = 11; id <= 17; ++id) d.push_back(Worker(id));
+  for (uint64_t id = 1; id <= 5; ++id) p.push_back(IdleWorker(id));
+  for (uint64_t id = 11; id <= 17; ++id) d.push_back(IdleWorker(id));
   std::map<size_t, int> prefill, decode;
   constexpr int kTurns = 7000;
   for (uint64_t turn = 0; turn < kTurns; ++turn) {
@@ -236,7 +225,7 @@ TEST(Placement, EqualsGetEqualSharesOverTheTurns) {
 
 // A worker that has joined: the others have long queues of running sequences.
 TEST(Placement, AnEmptyWorkerIsFilledByAndBy) {
-  std::vector<WorkerSnapshot> p{Worker(1)}, d{Worker(2), Worker(3), Worker(4)};
+  std::vector<WorkerSnapshot> p{IdleWorker(1)}, d{IdleWorker(2), IdleWorker(3), IdleWorker(4)};
   for (WorkerSnapshot& worker : d) worker.total_blocks = worker.free_blocks = 1000;
   d[0].own_sequences = d[1].own_sequences = 30;
   int given = 0;
@@ -252,7 +241,7 @@ TEST(Placement, AnEmptyWorkerIsFilledByAndBy) {
 }
 
 TEST(Placement, APairWhoseHandOffsFailIsAvoided) {
-  std::vector<WorkerSnapshot> p{Worker(1), Worker(2)}, d{Worker(3), Worker(4)};
+  std::vector<WorkerSnapshot> p{IdleWorker(1), IdleWorker(2)}, d{IdleWorker(3), IdleWorker(4)};
   d[1].own_sequences = 9;
   const auto from_one_to_three = [](uint64_t prefill, uint64_t decode) {
     return LinkEstimate{.bad = prefill == 1 && decode == 3};
@@ -277,7 +266,7 @@ TEST(Placement, APairWhoseHandOffsFailIsAvoided) {
 }
 
 TEST(Placement, AfterSeveralBrokenHandOffsThePromptIsPrefilledWhereItIsDecoded) {
-  std::vector<WorkerSnapshot> p{Worker(1)}, d{Worker(2)};
+  std::vector<WorkerSnapshot> p{IdleWorker(1)}, d{IdleWorker(2)};
   WorkerNeeds needs = kNeeds;
   needs.failed_hand_offs = 3;
   EXPECT_FALSE(Place(needs, p, d, {}, 0).prefill.has_value());
@@ -286,7 +275,7 @@ TEST(Placement, AfterSeveralBrokenHandOffsThePromptIsPrefilledWhereItIsDecoded) 
 }
 
 TEST(Placement, ShortPromptsArePrefilledLocallyWhereTheFlagSaysHowShort) {
-  std::vector<WorkerSnapshot> p{Worker(1)}, d{Worker(2)};
+  std::vector<WorkerSnapshot> p{IdleWorker(1)}, d{IdleWorker(2)};
   const PlacementOptions options{.disaggregation = Disaggregation::kByLength,
                                  .local_below_tokens = 40};
   WorkerNeeds needs{.prompt_tokens = 40, .max_total_tokens = 50};
@@ -301,7 +290,7 @@ TEST(Placement, ShortPromptsArePrefilledLocallyWhereTheFlagSaysHowShort) {
 }
 
 TEST(Placement, AutoPrefillsLocallyWhereThatIsFasterForAll) {
-  std::vector<WorkerSnapshot> p{Worker(1)}, d{Worker(2)};
+  std::vector<WorkerSnapshot> p{IdleWorker(1)}, d{IdleWorker(2)};
   const WorkerNeeds needs{.prompt_tokens = 90, .max_total_tokens = 95};
   const auto link = [](uint64_t, uint64_t) {
     return LinkEstimate{.bytes_per_second = 1e9, .exposed = absl::Milliseconds(5)};
@@ -323,79 +312,6 @@ TEST(Placement, AutoPrefillsLocallyWhereThatIsFasterForAll) {
   EXPECT_TRUE(is_local()) << "2 ms of prefill, 5 ms of transfer";
   d[0].own_prompts = kMaxQueuedPrompts;
   EXPECT_FALSE(is_local());
-}
-
-// Random fleets: whatever is chosen may be chosen, and what is refused could not be served.
-TEST(Placement, OnlyEverChoosesWhatCanServeTheRequest) {
-  std::mt19937 random(3);
-  const auto upto = [&](unsigned n) { return static_cast<uint32_t>(random() % (n + 1)); };
-  for (int round = 0; round < 20000; ++round) {
-    std::vector<WorkerSnapshot> p, d;
-    uint64_t id = 1;
-    for (auto* side : {&p, &d}) {
-      for (uint32_t count = upto(4); count > 0; --count) {
-        WorkerSnapshot& worker = side->emplace_back(Worker(id++));
-        worker.identity = upto(3) == 0 ? "other" : "m";
-        worker.max_model_len = 15 + upto(20);
-        worker.free_blocks = upto(5);
-        worker.queued_tokens = upto(300);
-        worker.reported_sequences = upto(10);
-        worker.own_prompts = upto(2);
-        worker.own_sequences = worker.own_prompts + upto(3);
-        worker.cached_tokens = upto(15);
-        worker.takes_requests = upto(9) > 0;
-        worker.prefill_tokens_per_second = upto(1) * upto(5000);
-      }
-    }
-    WorkerNeeds needs{.decode = upto(5) > 0, .prompt_tokens = 15, .max_total_tokens = 25};
-    needs.avoid = {1 + upto(8)};
-    needs.prefer_decode = upto(8);
-    const PlacementOptions options{.policy = kPolicies[upto(2)],
-                                   .disaggregation = static_cast<Disaggregation>(upto(3)),
-                                   .local_below_tokens = upto(20)};
-    const uint64_t turn = random();
-    const auto link = [](uint64_t prefill, uint64_t decode) {
-      return LinkEstimate{.bytes_per_second = 1e8,
-                          .exposed = absl::Milliseconds(prefill * decode),
-                          .bad = (prefill + decode) % 5 == 0};
-    };
-    const Placement placement = Place(needs, p, d, options, turn, link);
-    const Placement again = Place(needs, p, d, options, turn, link);
-    EXPECT_EQ(placement.prefill, again.prefill);
-    EXPECT_EQ(placement.decode, again.decode);
-
-    const auto fits = [&](const WorkerSnapshot& worker) { return worker.max_model_len >= 25; };
-    bool pair = false, alone = false, prefill_alone = false;  // that could serve it some time
-    for (const WorkerSnapshot& x : d) {
-      alone |= fits(x);
-      for (const WorkerSnapshot& y : p) pair |= fits(x) && fits(y) && x.identity == y.identity;
-    }
-    for (const WorkerSnapshot& y : p) prefill_alone |= fits(y);
-    const Disaggregation mode = options.disaggregation;
-    bool possible = pair;
-    if (mode == Disaggregation::kNever) possible = alone;
-    if (mode == Disaggregation::kAuto || mode == Disaggregation::kByLength) possible = alone;
-    if (!needs.decode && mode != Disaggregation::kNever) possible |= prefill_alone;
-    EXPECT_EQ(placement.outcome != Outcome::kNoneIsReady, possible) << "round " << round;
-    if (placement.outcome != Outcome::kPlaced) continue;
-
-    ASSERT_TRUE(placement.prefill.has_value() || placement.decode.has_value());
-    if (placement.prefill.has_value()) {
-      EXPECT_TRUE(fits(p[*placement.prefill]) && HasRoomForPrompt(p[*placement.prefill]));
-      EXPECT_NE(mode, Disaggregation::kNever);
-    } else {
-      EXPECT_TRUE(HasRoomForPrompt(d[*placement.decode]));
-      EXPECT_TRUE(mode != Disaggregation::kAlways);
-    }
-    if (placement.decode.has_value()) {
-      EXPECT_TRUE(fits(d[*placement.decode]) && d[*placement.decode].takes_requests);
-    } else {
-      EXPECT_FALSE(needs.decode);
-    }
-    if (placement.prefill.has_value() && placement.decode.has_value()) {
-      EXPECT_EQ(p[*placement.prefill].identity, d[*placement.decode].identity);
-    }
-  }
 }
 
 }  // namespace

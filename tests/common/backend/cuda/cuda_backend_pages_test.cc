@@ -148,8 +148,7 @@ class CudaPaged : public CudaBackendTest {
 
 TEST_F(CudaPaged, RotatesAndAppendsWhatTheCpuDoes) {
   const std::vector<PagedCase::Sequence> mixed = {{0, 7}, {15, 1}, {30, 5}, {33, 1}};
-  for (const KvType dtype :
-       {KvType::kF32, KvType::kF16, KvType::kBf16, KvType::kInt8, KvType::kFp8}) {
+  for (const KvType dtype : kAllKvTypes) {
     for (const PagedCase& test :
          {PagedCase{mixed, 4, 2, 16, 16, dtype, RopePairs::kInterleaved, 16},
           PagedCase{mixed, 3, 3, 24, 48, dtype, RopePairs::kHalfSplit, 24},
@@ -177,8 +176,7 @@ TEST_F(CudaPaged, RotatesAndAppendsWhatTheCpuDoes) {
 
 TEST_F(CudaPaged, AttendsToWhatTheCpuDoes) {
   const std::vector<PagedCase::Sequence> mixed = {{0, 19}, {40, 1}, {21, 6}, {300, 1}, {0, 1}};
-  for (const KvType dtype :
-       {KvType::kF32, KvType::kF16, KvType::kBf16, KvType::kInt8, KvType::kFp8}) {
+  for (const KvType dtype : kAllKvTypes) {
     for (const PagedCase& test :
          {PagedCase{mixed, 4, 2, 16, 16, dtype}, PagedCase{mixed, 3, 3, 48, 48, dtype},
           PagedCase{mixed, 8, 1, 64, 32, dtype}}) {
