@@ -106,6 +106,7 @@ size_t Router::RunningRequests() {
 
 void Router::EndAll() {
   service_.RefuseNew();
+  pool_->Stop();
   loop_->Post([this] { runner_->EndAll(RouterDraining()); });
 }
 

@@ -125,7 +125,8 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
     absl::StatusOr<RequestSpec> spec = absl::CancelledError("the client cancelled the call");
     if (!call->cancelled()) {
       spec = parts_.model.Prepare(request->message, parts_.fleet.Get(), parts_.disaggregation,
-                                  RandomUint64());
+                                  RandomUint64(), parts_.pool.stopping());
+      if (parts_.pool.stopping().load()) spec = RouterDraining();
     }
     if (spec.ok()) {
       spec->id_high = RandomUint64();

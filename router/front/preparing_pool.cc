@@ -14,6 +14,7 @@ PreparingPool::PreparingPool(int threads, size_t capacity) : jobs_(capacity) {
 }
 
 PreparingPool::~PreparingPool() {
+  Stop();
   jobs_.Close();
   for (std::thread& thread : threads_) thread.join();
 }

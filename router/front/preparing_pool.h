@@ -1,7 +1,7 @@
 // The threads that tokenise: requests become specs off the RPC threads and off the event loop.
 #pragma once
 
-#include <functional>
+#include <atomic>
 #include <thread>
 #include <vector>
 
@@ -11,7 +11,7 @@
 
 namespace baton {
 
-// Thread-safe. Its destructor runs what was taken.
+// Thread-safe. Its destructor stops it and runs what was taken.
 class PreparingPool {
  public:
   using Job = absl::AnyInvocable<void()>;
@@ -21,8 +21,13 @@ class PreparingPool {
 
   // False, and `job` is not run, when so many wait already.
   bool TryRun(Job job) { return jobs_.TryPush(std::move(job)) == Pushed::kYes; }
+  // From now on jobs are to end as soon as they can, since nobody wants their answers.
+  void Stop() { stopping_.store(true); }
+  // Read by the jobs.
+  const std::atomic<bool>& stopping() const { return stopping_; }
 
  private:
+  std::atomic<bool> stopping_ = false;
   BoundedQueue<Job> jobs_;
   std::vector<std::thread> threads_;
 };

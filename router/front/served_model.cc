@@ -121,9 +121,9 @@ absl::Status ServedModel::Validate(const v1::DetokenizeRequest& request) const {
 
 absl::StatusOr<RequestSpec> ServedModel::Prepare(const v1::GenerateRequest& request,
                                                  const FleetSummary& fleet,
-                                                 Disaggregation disaggregation,
-                                                 uint64_t seed) const {
-  BATON_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, PromptTokens(request));
+                                                 Disaggregation disaggregation, uint64_t seed,
+                                                 const std::atomic<bool>& stopping) const {
+  BATON_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, PromptTokens(request, stopping));
   if (tokens.empty()) return InvalidField("prompt", "must not be empty");
   const uint32_t everywhere = MaxModelLen(fleet);
   const uint32_t longest =
@@ -148,14 +148,14 @@ absl::StatusOr<RequestSpec> ServedModel::Prepare(const v1::GenerateRequest& requ
 }
 
 absl::StatusOr<std::vector<int32_t>> ServedModel::PromptTokens(
-    const v1::GenerateRequest& request) const {
+    const v1::GenerateRequest& request, const std::atomic<bool>& stopping) const {
   switch (request.input_case()) {
     case v1::GenerateRequest::kPromptTokenIds: {
       const auto& ids = request.prompt_token_ids().ids();
       return std::vector<int32_t>(ids.begin(), ids.end());
     }
     case v1::GenerateRequest::kChat:
-      return ChatTokens(request);
+      return ChatTokens(request, stopping);
     default:
       return TextTokens("prompt", request.prompt(), EncodeOptionsOf(request));
   }
@@ -170,7 +170,7 @@ absl::StatusOr<std::vector<int32_t>> ServedModel::TextTokens(absl::string_view f
 }
 
 absl::StatusOr<std::vector<int32_t>> ServedModel::ChatTokens(
-    const v1::GenerateRequest& request) const {
+    const v1::GenerateRequest& request, const std::atomic<bool>& stopping) const {
   const auto literal = [this](std::optional<int32_t> id) {
     return id.has_value() ? std::string(tokenizer_->TokenBytes(*id)) : std::string();
   };
@@ -183,9 +183,17 @@ absl::StatusOr<std::vector<int32_t>> ServedModel::ChatTokens(
       .add_generation_prompt =
           !request.chat().has_add_generation_prompt() || request.chat().add_generation_prompt(),
       .bos_token = literal(tokenizer_->bos_id()),
-      .eos_token = literal(tokenizer_->eos_id())};
+      .eos_token = literal(tokenizer_->eos_id()),
+      .cancelled = &stopping};
   absl::StatusOr<std::vector<TextPiece>> pieces = chat_template_->Render(messages, options);
-  if (!pieces.ok()) return InvalidField("chat.messages", std::string(pieces.status().message()));
+  if (!pieces.ok()) {
+    std::string why(pieces.status().message());
+    if (absl::IsResourceExhausted(pieces.status())) {
+      absl::StrAppend(&why, "; send fewer or shorter messages, or have model '", name_,
+                      "' served with a simpler tokenizer.chat_template");
+    }
+    return InvalidField("chat.messages", why);
+  }
   absl::StatusOr<std::vector<int32_t>> encoded =
       tokenizer_->Encode(absl::MakeConstSpan(*pieces), /*add_special_tokens=*/false);
   if (!encoded.ok()) return InvalidChat(request.chat(), encoded.status());

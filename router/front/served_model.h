@@ -1,6 +1,7 @@
 // The model as the router knows it: tokenizer, chat template, context. No weights, no engine.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,9 +37,10 @@ class ServedModel {
   absl::Status Validate(const v1::DetokenizeRequest& request) const;
   // Tokenises, checks token limits, fills every default. `seed` is taken where the request has
   // none. What no ready worker could ever hold is INVALID_ARGUMENT. Leaves ids and times of the
-  // spec to the caller.
+  // spec to the caller. Once `stopping` is true, a chat template ends with an error.
   absl::StatusOr<RequestSpec> Prepare(const v1::GenerateRequest& request, const FleetSummary& fleet,
-                                      Disaggregation disaggregation, uint64_t seed) const;
+                                      Disaggregation disaggregation, uint64_t seed,
+                                      const std::atomic<bool>& stopping) const;
 
   // REQUIRES of both: Validate(request) is OK.
   absl::StatusOr<v1::TokenizeResponse> Tokenize(const v1::TokenizeRequest& request,
@@ -54,11 +56,13 @@ class ServedModel {
   ServedModel() = default;
 
   RequestLimits Limits() const;
-  absl::StatusOr<std::vector<int32_t>> PromptTokens(const v1::GenerateRequest& request) const;
+  absl::StatusOr<std::vector<int32_t>> PromptTokens(const v1::GenerateRequest& request,
+                                                    const std::atomic<bool>& stopping) const;
   // INVALID_ARGUMENT names `field`, whose content `text` is.
   absl::StatusOr<std::vector<int32_t>> TextTokens(absl::string_view field, const std::string& text,
                                                   const EncodeOptions& options) const;
-  absl::StatusOr<std::vector<int32_t>> ChatTokens(const v1::GenerateRequest& request) const;
+  absl::StatusOr<std::vector<int32_t>> ChatTokens(const v1::GenerateRequest& request,
+                                                  const std::atomic<bool>& stopping) const;
   // The error of a chat whose rendered text could not be encoded (`rendered` says why): names the
   // field that it comes from.
   absl::Status InvalidChat(const v1::ChatInput& chat, const absl::Status& rendered) const;
