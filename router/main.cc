@@ -6,8 +6,10 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/base/log.h"
+#include "common/base/progress_line.h"
 #include "common/base/version.h"
 #include "common/gguf/gguf_file.h"
+#include "common/gguf/model_sha256.h"
 #include "common/net/server.h"
 #include "common/rpc/limits.h"
 #include "router/front/front_socket.h"
@@ -23,6 +25,12 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const RouterFlags& flags)
   absl::StatusOr<GgufFile> file = GgufFile::Open(flags.model, GgufFile::Part::kTokenizer);
   if (!file.ok()) {
     return absl::Status(file.status().code(), absl::StrCat("--model: ", file.status().message()));
+  }
+  if (!flags.model_sha256.empty()) {
+    ProgressLine line("checking the model file");
+    const std::string digest = file->Digest([&line](double done) { line.Tick(done); });
+    const absl::Status status = CheckModelSha256(flags.model_sha256, digest, flags.model);
+    if (!status.ok()) return status;
   }
   return ServedModel::Load(*file, flags.served_model_name);
 }

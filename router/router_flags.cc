@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/base/status_macros.h"
+#include "common/gguf/model_sha256.h"
 
 namespace baton {
 namespace {
@@ -34,6 +35,8 @@ void RouterFlags::AddTo(FlagSet& flags) {
   flags.AddString("tls-client-ca", server.tls.client_ca_file,
                   "PEM certificates of an authority whose certificates are those of clients only");
   flags.AddString("model", model, "GGUF file of the model; its tokenizer part is enough");
+  flags.AddString("model-sha256", model_sha256,
+                  "SHA-256 that the file of --model must have, as `sha256sum` prints it");
   flags.AddString("served-model-name", served_model_name,
                   "the model's name to clients (default: the file's name)");
   flags.AddAddresses("prefill", router.workers.prefill,
@@ -76,6 +79,7 @@ absl::Status RouterFlags::Finish() {
   if (model.empty()) {
     return absl::InvalidArgumentError("--model: not given; name the GGUF file of the model");
   }
+  BATON_RETURN_IF_ERROR(ValidateModelSha256(model_sha256));
   if (router.workers.prefill.empty() && router.workers.decode.empty() &&
       router.workers.workers_file.empty()) {
     return absl::InvalidArgumentError(

@@ -15,6 +15,7 @@ namespace baton {
 struct RouterFlags {
   ServerFlags server;
   std::string model;              // GGUF file; its tokenizer part is enough
+  std::string model_sha256;       // what the file's SHA-256 must be; empty: not checked
   std::string served_model_name;  // empty: the file's name
   std::string policy = "prefix_aware";
   std::string disaggregate = "auto";

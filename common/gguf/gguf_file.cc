@@ -161,13 +161,16 @@ void GgufFile::Release(const GgufTensor& tensor) const {
   if (rep_->map.has_value()) rep_->map->Release(tensor.data);
 }
 
-std::string GgufFile::Digest() const {
+std::string GgufFile::Digest(const std::function<void(double)>& progress) const {
   constexpr size_t kPieceBytes = size_t{8} << 20;
   Sha256 hash;
   for (size_t at = 0; at < rep_->bytes.size(); at += kPieceBytes) {
     const absl::Span<const uint8_t> piece = rep_->bytes.subspan(at, kPieceBytes);
     hash.Update(AsText(piece));
     if (rep_->map.has_value()) rep_->map->Release(piece);
+    if (progress != nullptr) {
+      progress(static_cast<double>(at + piece.size()) / static_cast<double>(rep_->bytes.size()));
+    }
   }
   return hash.Finish();
 }

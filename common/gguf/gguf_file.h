@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -77,7 +78,8 @@ class GgufFile {
 
   // SHA-256 (32 bytes) over the whole file: the weights' identity. It reads every byte, which takes
   // 0.05 s for 100 MB where the CPU has instructions for it, and then releases them (see Release).
-  std::string Digest() const;
+  // `progress`, if it is not null, is called with the fraction done, 0 to 1.
+  std::string Digest(const std::function<void(double)>& progress = nullptr) const;
   // SHA-256 over the metadata under "tokenizer.", on which a router and its workers must agree.
   std::string TokenizerDigest() const;
 

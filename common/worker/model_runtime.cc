@@ -12,15 +12,18 @@
 #include "common/base/status_macros.h"
 #include "common/engine/largest_step.h"
 #include "common/gguf/gguf_file.h"
+#include "common/gguf/model_sha256.h"
 
 namespace baton {
 namespace {
 
 constexpr uint64_t kDefaultKvBytes = uint64_t{1} << 30;
 constexpr uint64_t kFreeMemoryShare = 4;  // a quarter
+constexpr double kCheckShare = 0.2;       // of the progress, for the check of the file's SHA-256
 
 struct OpenedModel {
   GgufFile file;
+  std::string digest;  // of the file; empty: not computed yet
   std::unique_ptr<Tokenizer> tokenizer;
   EngineOptions engine;  // checked; num_kv_blocks and prefix_identity are still missing
 };
@@ -28,12 +31,19 @@ struct OpenedModel {
 absl::StatusOr<OpenedModel> OpenModel(const ModelRuntimeOptions& options) {
   BATON_RETURN_IF_ERROR(CheckModelRuntimeOptions(options));
   BATON_ASSIGN_OR_RETURN(GgufFile file, GgufFile::Open(options.model));
+  std::string digest;
+  if (!options.model_sha256.empty()) {
+    digest = file.Digest([&](double done) {
+      if (options.progress) options.progress(kCheckShare * done);
+    });
+    BATON_RETURN_IF_ERROR(CheckModelSha256(options.model_sha256, digest, options.model));
+  }
   BATON_ASSIGN_OR_RETURN(const ModelConfig config, ModelConfig::FromGguf(file));
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(file));
   EngineOptions engine = options.engine;
   engine.end_of_generation_ids = tokenizer->end_of_generation_ids();
   BATON_RETURN_IF_ERROR(CheckEngineOptions(engine, config));
-  return OpenedModel{std::move(file), std::move(tokenizer), std::move(engine)};
+  return OpenedModel{std::move(file), std::move(digest), std::move(tokenizer), std::move(engine)};
 }
 
 uint64_t TensorBytes(const GgufFile& file) {
@@ -93,6 +103,7 @@ absl::Status CheckModelRuntimeOptions(const ModelRuntimeOptions& options) {
   if (options.model.empty()) {
     return absl::InvalidArgumentError("--model is missing; name a GGUF file");
   }
+  BATON_RETURN_IF_ERROR(ValidateModelSha256(options.model_sha256));
   BATON_RETURN_IF_ERROR(CheckMemoryOptions(options.memory));
   // The engine's other options are checked once the model is known.
   return CheckBlockSize(options.engine.block_size);
@@ -126,8 +137,9 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
   auto runtime = std::make_unique<ModelRuntime>();
   runtime->tokenizer = std::move(opened.tokenizer);
   BATON_ASSIGN_OR_RETURN(runtime->backend, MakeBackend(options.backend));
+  const double checked = opened.digest.empty() ? 0 : kCheckShare;
   const auto progress = [&](double done) {
-    if (options.progress) options.progress(done);
+    if (options.progress) options.progress(checked + (1 - checked) * done);
   };
   const bool in_device = !runtime->backend->host_memory();
   if (in_device) {
@@ -140,7 +152,7 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
   std::unique_ptr<Transformer> model = *std::move(loaded);
   runtime->name = NameOf(file, model->config());
   runtime->weights_type = MostBytesType(file);
-  runtime->weights_digest = file.Digest();
+  runtime->weights_digest = opened.digest.empty() ? file.Digest() : opened.digest;
   runtime->tokenizer_digest = runtime->tokenizer->digest();
 
   engine.prefix_identity =

@@ -17,12 +17,13 @@
 namespace baton {
 
 struct ModelRuntimeOptions {
-  std::string model;  // path of a GGUF file
+  std::string model;         // path of a GGUF file
+  std::string model_sha256;  // what its SHA-256 must be, in hexadecimal; empty: not checked
   BackendOptions backend;
   // num_kv_blocks, prefix_identity and end_of_generation_ids are found out by LoadModelRuntime.
   EngineOptions engine;
   MemoryOptions memory;
-  // Called with the fraction done, 0 to 1, while the weights load.
+  // Called with the fraction done, 0 to 1, while the file is checked and the weights load.
   std::function<void(double)> progress = nullptr;
 };
 
@@ -49,8 +50,8 @@ struct ModelRuntime {
 absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntimeOptions& options);
 
 // Checks what can be checked of a model without a backend: the file is whole, its architecture and
-// tokenizer are supported, and the options fit the model and each other. Reads the metadata and no
-// weights. Errors are those of LoadModelRuntime.
+// tokenizer are supported, and the options fit the model and each other. Reads the metadata, and the
+// weights only for `model_sha256`. Errors are those of LoadModelRuntime.
 absl::Status CheckModel(const ModelRuntimeOptions& options);
 
 // The number of blocks that the options give a KV cache in host memory. `free_memory_bytes` is 0 if

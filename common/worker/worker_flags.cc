@@ -93,6 +93,8 @@ void AddComputeFlags(FlagSet& flags, BackendOptions& backend, EngineOptions& eng
 void AddWorkerFlags(FlagSet& flags, WorkerFlags& worker) {
   AddServerFlags(flags, worker.server);
   flags.AddString("model", worker.runtime.model, "Model file (GGUF)");
+  flags.AddString("model-sha256", worker.runtime.model_sha256,
+                  "SHA-256 that the model file must have, as `sha256sum` prints it");
   flags.AddString("served-model-name", worker.served_model_name,
                   "Name of the model in metrics and messages; default: the file's own");
   AddComputeFlags(flags, worker.runtime.backend, worker.runtime.engine);

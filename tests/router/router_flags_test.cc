@@ -39,6 +39,12 @@ TEST_F(RouterFlagsTest, WhatCannotBeAnAddressIsRefusedByFlag) {
   EXPECT_THAT(Parse({"--decode=http://c:1"}), HasSubstr("the scheme 'http' is not known"));
 }
 
+TEST_F(RouterFlagsTest, AModelsDigestHas64Digits) {
+  EXPECT_THAT(Parse({"--decode=c:1", "--model-sha256=12"}), HasSubstr("--model-sha256: '12'"));
+  const std::string flag = "--model-sha256=" + std::string(64, 'A');
+  EXPECT_EQ(Parse({"--decode=c:1", flag.c_str()}), "");
+}
+
 TEST_F(RouterFlagsTest, ARouterNeedsWorkers) {
   EXPECT_THAT(Parse({}), HasSubstr("--workers-file"));
 }

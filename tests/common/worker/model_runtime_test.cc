@@ -3,17 +3,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
 #include "common/backend/cpu/machine/cpu_set.h"
 #include "common/backend/cpu/product/weight_packing.h"
 #include "common/base/clock.h"
 #include "common/base/free_memory.h"
+#include "common/base/hash.h"
 #include "common/gguf/gguf_file.h"
 #include "tests/common/engine/test_sequences.h"
 #include "tests/support/resident_memory.h"
@@ -21,6 +24,7 @@
 namespace baton {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 ModelRuntimeOptions TinyOptions() {
@@ -108,6 +112,24 @@ TEST(ModelRuntime, ErrorsNameFlagOrFile) {
   EXPECT_THAT(message([](Options& o) { o.backend.device = "tpu"; }), HasSubstr("--device"));
   EXPECT_THAT(message([](Options& o) { o.engine.max_model_len = 9999; }),
               HasSubstr("--max-model-len"));
+}
+
+TEST(ModelRuntime, RefusesAFileOfAnotherSha256AndNamesBoth) {
+  ModelRuntimeOptions options = TinyOptions();
+  const std::string actual = ToHex((*LoadModelRuntime(options))->weights_digest);
+  std::vector<double> progress;
+  options.progress = [&](double done) { progress.push_back(done); };
+  options.model_sha256 = absl::AsciiStrToUpper(actual);
+  const auto runtime = LoadModelRuntime(options);
+  ASSERT_TRUE(runtime.ok()) << runtime.status();
+  EXPECT_EQ(ToHex((*runtime)->weights_digest), actual);
+  EXPECT_TRUE(std::is_sorted(progress.begin(), progress.end()));
+  options.model_sha256 = std::string(64, '0');
+  for (const absl::Status& status : {LoadModelRuntime(options).status(), CheckModel(options)}) {
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr(options.model), HasSubstr("SHA-256 " + actual),
+                      HasSubstr("not " + options.model_sha256)));
+  }
 }
 
 TEST(ModelRuntime, LeavesTheThreadThatLoadsOnItsCpus) {

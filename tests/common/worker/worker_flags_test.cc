@@ -58,6 +58,7 @@ TEST(WorkerFlags, ABadOneIsNamed) {
     const char* flag;
   } kCases[] = {
       {{}, "--model"},
+      {{"--model=m", "--model-sha256=abc"}, "--model-sha256"},
       {{"--model=m", "--device=tpu"}, "--device"},
       {{"--model=m", "--device=cuda:x"}, "--device"},
       {{"--model=m", "--block-size=24"}, "--block-size"},

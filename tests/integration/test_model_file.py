@@ -1,0 +1,91 @@
+"""A model file that is cut while a server loads it, or has another content than it should."""
+import hashlib
+import os
+import random
+import shutil
+import signal
+import time
+
+import pytest
+
+from cluster import MODEL, READY_TIMEOUT_S, Server, is_serving, wait_until
+from programs import assert_one_clear_line, run
+
+CUT = 74  # the exit code where the file was cut
+# BATON_CUTS=1000 tries so many random moments.
+CUTS = int(os.environ.get("BATON_CUTS", "3"))
+
+
+def maps(process, path):
+    """Whether the process has the file mapped; fails if it ended before."""
+    assert process.poll() is None, "it ended before it mapped the file"
+    try:
+        with open(f"/proc/{process.pid}/maps") as mappings:
+            return str(path) in mappings.read()
+    except OSError:
+        return False
+
+
+def start(program, path):
+    arguments = ["--prefill=127.0.0.1:1", "--decode=127.0.0.1:1"] if program == "baton-router" else []
+    server = Server(program, f"--model={path}", "--log-level=error", *arguments)
+    server.start()
+    return server
+
+
+def loaded(server):
+    """Whether it has all it needs of the file. A router loads it before it listens, a worker after that."""
+    return is_serving(server.health_port, "liveness" if "baton-router" in server.argv[0] else "readiness")
+
+
+def ends_well(server, path):
+    """It ends with one line and its code, or it has what it needs of the file and goes on; returns whether it ended."""
+    wait_until(lambda: server.process.poll() is not None or loaded(server), READY_TIMEOUT_S, "an end or a server")
+    if server.process.poll() is None:
+        assert server.stop() == 0, server.log_text()
+        return False
+    assert server.process.returncode == CUT, (server.process.returncode, server.log_text())
+    lines = server.log_text().splitlines()
+    assert len(lines) == 1 and str(path) in lines[0] and "cut short" in lines[0] and "rename" in lines[0], lines
+    return True
+
+
+@pytest.fixture
+def path(tmp_path):
+    copy = tmp_path / "model.gguf"
+    shutil.copyfile(MODEL, copy)
+    return copy
+
+
+def test_a_worker_whose_model_is_cut_while_it_loads_says_so(path):
+    server = start("baton-decode-worker", path)
+    wait_until(lambda: maps(server.process, path), READY_TIMEOUT_S, "the file is mapped")
+    server.process.send_signal(signal.SIGSTOP)
+    os.truncate(path, 4096)
+    server.process.send_signal(signal.SIGCONT)
+    assert ends_well(server, path)
+
+
+@pytest.mark.parametrize("program", ["baton-prefill-worker", "baton-router"])
+def test_no_moment_of_a_cut_ends_a_server_by_a_signal(program, path):
+    moments = random.Random(program)
+    size = os.path.getsize(MODEL)
+    for _ in range(CUTS):
+        shutil.copyfile(MODEL, path)
+        server = start(program, path)
+        wait_until(lambda: loaded(server) or maps(server.process, path), READY_TIMEOUT_S, "the file is mapped")
+        time.sleep(moments.random() ** 2)  # waits for nothing: the moment is what is random
+        os.truncate(path, moments.randrange(size))
+        ends_well(server, path)
+
+
+@pytest.mark.parametrize("program", ["baton-decode-worker", "baton-router"])
+def test_a_model_of_another_sha256_is_refused_and_its_own_is_served(program, path):
+    with open(path, "rb") as file:
+        digest = hashlib.sha256(file.read()).hexdigest()
+    arguments = ["--log-level=error", *(["--decode=127.0.0.1:1"] if program == "baton-router" else [])]
+    done = run(program, f"--model={path}", "--check-config", f"--model-sha256={digest}", *arguments)
+    assert done.returncode == 0, done.stderr
+    other = "0" * 64
+    done = run(program, f"--model={path}", f"--model-sha256={other}", "--listen=127.0.0.1:0", *arguments)
+    assert_one_clear_line(done, "--model-sha256", str(path), digest, other)
