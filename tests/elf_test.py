@@ -1,0 +1,88 @@
+"""The shipped programs are built hardened: elf_test.py BIN_FOLDER. What is checked is in the ELF files, whatever the flags said."""
+import pathlib
+import struct
+import sys
+import unittest
+
+PROGRAMS = ["baton", "baton-router", "baton-prefill-worker", "baton-decode-worker"]
+# What a program exports is what the shared libraries have too, so that both use one: inline functions, tables and type
+# information of gRPC, protobuf and spdlog.
+MOST_EXPORTED = 700
+
+ET_DYN = 3
+PT_DYNAMIC, PT_INTERP, PT_GNU_STACK, PT_GNU_RELRO = 2, 3, 0x6474E551, 0x6474E552
+PF_X = 1
+DT_TEXTREL, DT_FLAGS, DT_FLAGS_1 = 22, 30, 0x6FFFFFFB
+DF_BIND_NOW, DF_1_NOW, DF_1_PIE = 8, 1, 0x08000000
+SHT_DYNSYM = 11
+
+
+class Elf:
+    """The parts of a 64-bit little-endian ELF file that the test asks about."""
+
+    def __init__(self, path):
+        self.path, self.data = path, path.read_bytes()
+        assert self.data[:6] == b"\x7fELF\x02\x01", f"{path} is no 64-bit little-endian ELF file"
+        (self.type,) = struct.unpack_from("<H", self.data, 16)
+        phoff, shoff = struct.unpack_from("<QQ", self.data, 32)
+        phentsize, phnum, shentsize, shnum = struct.unpack_from("<HHHH", self.data, 54)
+        # (type, flags, offset, address, size in the file)
+        self.segments = [struct.unpack_from("<IIQQ8xQ", self.data, phoff + i * phentsize) for i in range(phnum)]
+        # (name, type, flags, address, offset, size, link)
+        self.sections = [struct.unpack_from("<IIQQQQI", self.data, shoff + i * shentsize) for i in range(shnum)]
+
+    def segment(self, kind):
+        return next((s for s in self.segments if s[0] == kind), None)
+
+    def dynamic(self):
+        """{tag: value}"""
+        _, _, offset, _, size = self.segment(PT_DYNAMIC)
+        return dict(struct.unpack_from("<qQ", self.data, at) for at in range(offset, offset + size, 16))
+
+    def symbols(self, kind):
+        """(name, section index) of each symbol in the table of that kind."""
+        for _, section_type, _, _, offset, size, link in self.sections:
+            if section_type != kind:
+                continue
+            names = self.sections[link][4]
+            for at in range(offset + 24, offset + size, 24):
+                name, _, _, section = struct.unpack_from("<IBBH", self.data, at)
+                yield self.data[names + name:self.data.index(b"\0", names + name)].decode(), section
+
+
+class Hardened(unittest.TestCase):
+    folder = None
+
+    def programs(self):
+        return [Elf(self.folder / name) for name in PROGRAMS]
+
+    def test_the_program_is_loaded_anywhere(self):
+        for elf in self.programs():
+            self.assertEqual(elf.type, ET_DYN, elf.path)
+            self.assertIsNotNone(elf.segment(PT_INTERP))
+            self.assertTrue(elf.dynamic().get(DT_FLAGS_1, 0) & DF_1_PIE)
+            self.assertNotIn(DT_TEXTREL, elf.dynamic())
+
+    def test_addresses_of_functions_are_read_only_once_it_runs(self):
+        for elf in self.programs():
+            self.assertIsNotNone(elf.segment(PT_GNU_RELRO))
+            dynamic = elf.dynamic()
+            self.assertTrue(dynamic.get(DT_FLAGS, 0) & DF_BIND_NOW or dynamic.get(DT_FLAGS_1, 0) & DF_1_NOW, elf.path)
+
+    def test_nothing_that_can_be_written_can_be_run(self):
+        for elf in self.programs():
+            self.assertFalse(elf.segment(PT_GNU_STACK)[1] & PF_X)
+            for kind, flags, *_ in elf.segments:
+                self.assertFalse(kind == 1 and flags & PF_X and flags & 2, "a segment to write and to run")
+
+    def test_few_symbols_are_exported(self):
+        for elf in self.programs():
+            exported = [name for name, section in elf.symbols(SHT_DYNSYM) if section != 0]
+            self.assertLessEqual(len(exported), MOST_EXPORTED, elf.path)
+            ours = [name for name in exported if name.startswith(("_ZN5baton", "_ZNK5baton"))]
+            self.assertEqual(ours, [], "functions of our own")
+
+
+if __name__ == "__main__":
+    Hardened.folder = pathlib.Path(sys.argv.pop(1))
+    unittest.main()
