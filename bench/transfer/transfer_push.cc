@@ -20,6 +20,7 @@
 #include "common/net/server.h"
 #include "common/worker/convert.h"
 #include "decode_worker/attempt_registry.h"
+#include "decode_worker/decode_service_options.h"
 #include "decode_worker/push_service.h"
 #include "decode_worker/receive_driver.h"
 #include "prefill_worker/send_driver.h"
@@ -99,7 +100,9 @@ absl::Status ReceivePushes(const TransferCase& transfer, uint32_t attempts,
   BATON_ASSIGN_OR_RETURN(const TransferCache cache,
                          TransferCache::Create(transfer, transfer.device));
   AttemptRegistry registry(kMaxAttempts);
-  PushService push(registry, kMaxAttempts);
+  DecodeServiceOptions receiver;
+  receiver.max_streams = kMaxAttempts;
+  PushService push(registry, receiver);
   Metrics metrics("bench");
   ServerProcess::Options options{.program = "baton bench transfer"};
   options.flags.listen = "127.0.0.1:0";
