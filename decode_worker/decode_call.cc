@@ -1,17 +1,14 @@
 #include "decode_worker/decode_call.h"
 
-#include <algorithm>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
 
-#include "common/base/clock.h"
 #include "common/base/failpoint.h"
 #include "common/base/log.h"
 #include "common/base/numerics.h"
 #include "common/base/status_macros.h"
-#include "common/handoff/kv_digest.h"
 #include "common/protocol/worker_status.h"
 #include "common/rpc/status.h"
 #include "common/worker/convert.h"
@@ -19,20 +16,11 @@
 namespace baton {
 namespace {
 
-using internal::v1::DecodeResponse;
 using internal::v1::PushRefused;
 
 // The resume key: equal in every attempt that begins with the same choice of the same request.
 std::string ResumeKey(const internal::v1::AttemptKey& key) {
   return absl::StrCat(key.request_id_high(), ".", key.request_id_low(), ".", key.choice());
-}
-
-// What the push of a call that ended with `status` is told.
-PushRefused::Reason RefusalAfter(const absl::Status& status) {
-  const std::string reason = ErrorReason(status);
-  if (reason == kReasonSuperseded) return PushRefused::REASON_SUPERSEDED;
-  if (reason == kReasonDraining) return PushRefused::REASON_DRAINING;
-  return PushRefused::REASON_ABORTED;
 }
 
 absl::StatusOr<std::vector<OutputToken>> TokensFromProto(
@@ -42,32 +30,6 @@ absl::StatusOr<std::vector<OutputToken>> TokensFromProto(
     BATON_ASSIGN_OR_RETURN(result.emplace_back(), OutputTokenFromProto(token, vocab_size));
   }
   return result;
-}
-
-ReceiveConfig PushConfig(const DecodeServiceOptions& options, const KvLayout& layout,
-                         int vocab_size, const internal::v1::SequenceSpec& spec,
-                         const SequenceRequest& request) {
-  ReceiveConfig config{
-      .key = spec.key(),
-      .capability = spec.capability(),
-      .identity = options.identity,
-      .shape = options.shape,
-      .layout = layout,
-      .token_ids = request.token_ids,
-      .page_hashes = PageHashes(options.identity, spec.cache_salt(), options.shape.numerics(),
-                                request.token_ids),
-      .cache_salt = spec.cache_salt(),
-      .strict_kv_dtype = options.strict_kv_dtype,
-      .prompt_length = static_cast<int>(spec.prompt_length()),
-      .choices = request.choices,
-      .vocab_size = vocab_size,
-      .limits = options.limits,
-  };
-  if (spec.has_remaining_ms()) {
-    config.limits.reservation_timeout = std::min<absl::Duration>(
-        config.limits.reservation_timeout, absl::Milliseconds(spec.remaining_ms()));
-  }
-  return config;
 }
 
 }  // namespace
@@ -80,11 +42,11 @@ DecodeCall::DecodeCall(Engine& engine, AttemptRegistry& registry, ThreadGroup& p
       options_(options),
       callbacks_(std::move(callbacks)),
       outbox_(*this),
-      meter_(options.metrics) {}
+      push_(engine, options) {}
 
 // The metrics may go as soon as the last call is done.
 DecodeCall::~DecodeCall() {
-  meter_.End();
+  push_.End();
   callbacks_.done(placed_);
 }
 
@@ -139,13 +101,11 @@ void DecodeCall::OnRequest(const internal::v1::DecodeRequest& request) {
 // Before the commit the push decides when the blocks can be given back. It is asked to only
 // once no choice is left.
 void DecodeCall::OnStop(uint32_t choice) {
-  if (!started_ || choice < key_.choice() || choice - key_.choice() >= choices_) {
+  if (!started_ || !choices_.Has(choice)) {
     return EndLocked(InvalidField("stop.choice", "is not a choice of this call"));
   }
-  if (outbox_.ended() || ended_.count(choice) > 0 || !stopped_.insert(choice).second) return;
-  std::set<uint32_t> over = ended_;
-  over.insert(stopped_.begin(), stopped_.end());
-  releasing_ = over.size() == choices_;
+  if (outbox_.ended() || !choices_.Stop(choice)) return;
+  releasing_ = choices_.all_over();
   if (releasing_) {
     EndSequence(PushRefused::REASON_ABORTED);
   } else if (submitted_) {
@@ -165,22 +125,19 @@ void DecodeCall::OnStart(const internal::v1::DecodeStart& start) {
   if (!sequence.ok()) return End(sequence.status());
   const SequenceRequest& request = sequence->request();
   const auto self = shared_from_this();
-  const absl::Status admitted =
-      registry_.Admit(spec.key(), static_cast<uint32_t>(request.choices),
-                      [self](const absl::Status& status) { self->End(status); });
+  const auto choices = static_cast<uint32_t>(request.choices);
+  const absl::Status admitted = registry_.Admit(
+      spec.key(), choices, [self](const absl::Status& status) { self->End(status); });
   if (!admitted.ok()) return End(admitted);
 
   absl::MutexLock lock(&mutex_);
   key_ = spec.key();
-  choices_ = static_cast<uint32_t>(request.choices);
+  choices_ = CallChoices(key_.choice(), choices);
   registered_ = true;
   if (outbox_.ended()) return;
   local_ = start.prefill_locally();
   exact_ = Numerics(options_.shape.numerics()).bits_are_equal();
-  if (!local_) {
-    push_config_ = PushConfig(options_, engine_.cache().layout(), engine_.model_config().vocab_size,
-                              spec, request);
-  }
+  if (!local_) push_.Prepare(spec, request);
   if (absl::Status failure = BATON_FAILPOINT_STATUS("decode.before_submit"); !failure.ok()) {
     return EndLocked(failure);
   }
@@ -200,59 +157,40 @@ void DecodeCall::On(const SequenceAdmitted& event) {
   if (outbox_.ended() || releasing_) return;
   BATON_FAILPOINT("decode.before_accepted");
   if (!local_) ExpectPush();
-  DecodeResponse response;
-  response.mutable_accepted()->set_cached_tokens(static_cast<uint32_t>(event.cached_tokens));
-  *response.mutable_accepted()->mutable_shape() = options_.shape;
-  outbox_.Push(std::move(response));
+  outbox_.PushAccepted(event.cached_tokens, options_.shape);
   BATON_FAILPOINT("decode.accepted");
 }
 
-// take_blocks and release_blocks call the engine without the lock: its functions are thread-safe.
 void DecodeCall::ExpectPush() {
   const auto self = shared_from_this();
-  ReceiveDriver::Callbacks callbacks;
-  callbacks.take_blocks = [self](const ReceiveAction::TakeBlocks& take) {
-    self->engine_.OpenReceive(self->sequence_, take.numerics);
-  };
-  callbacks.release_blocks = [self](const ReceiveAction::ReleaseBlocks& release) {
-    self->engine_.Release(self->sequence_, release.resume_tokens);
-  };
-  callbacks.committed = [self](const ReceiveAction::CommitSequence& commit) {
-    self->OnCommitted(commit);
-  };
+  DecodePush::Callbacks callbacks;
+  callbacks.committed = [self](const auto& commit) { self->OnCommitted(commit); };
   callbacks.failed = [self](const absl::Status& status) { self->OnPushFailed(status); };
   callbacks.received = [self](uint64_t bytes) {
     absl::MutexLock lock(&self->mutex_);
-    self->meter_.Received(bytes, SteadyNow());
+    self->push_.Received(bytes);
   };
-  push_ = std::make_shared<ReceiveDriver>(*std::move(push_config_), engine_.cache(),
-                                          options_.staging, std::move(callbacks));
-  push_config_.reset();
-  pushes_.Start([push = push_] { push->Run(); });
-  registry_.Expect(key_, push_);
+  registry_.Expect(key_, push_.Expect(sequence_, pushes_, std::move(callbacks)));
 }
 
 void DecodeCall::On(const BlocksGranted& event) {
   BATON_FAILPOINT("decode.before_grant");
   absl::MutexLock lock(&mutex_);
-  meter_.Begin();
-  if (push_ != nullptr) push_->Grant(event.block_table, event.start_token);
+  push_.Grant(event.block_table, event.start_token);
 }
 
 void DecodeCall::OnCommitted(const ReceiveAction::CommitSequence& commit) {
   absl::StatusOr<std::vector<OutputToken>> tokens =
       TokensFromProto(commit.first_tokens, engine_.model_config().vocab_size);
   absl::MutexLock lock(&mutex_);
-  meter_.End();
+  push_.End();
   if (outbox_.ended() || releasing_) return;  // the push was told to release the blocks
   if (!tokens.ok()) return EndLocked(tokens.status());
   BATON_FAILPOINT("decode.before_committed");
   committed_ = true;
   exact_ = commit.exact;
-  meter_.Committed(SteadyNow());
-  DecodeResponse response;
-  response.mutable_committed()->set_exact(commit.exact);
-  outbox_.Push(std::move(response));
+  push_.Committed();
+  outbox_.PushCommitted(commit.exact);
   for (const internal::v1::OutputToken& token : commit.first_tokens) QueueToken(token);
   engine_.Commit(sequence_, *std::move(tokens));
   BATON_FAILPOINT("decode.committed");
@@ -262,9 +200,9 @@ void DecodeCall::OnCommitted(const ReceiveAction::CommitSequence& commit) {
 void DecodeCall::OnPushFailed(const absl::Status& status) {
   BATON_FAILPOINT("decode.push_failed");
   absl::MutexLock lock(&mutex_);
-  meter_.End();
+  push_.End();
   if (outbox_.ended() || releasing_) return;
-  meter_.Failed(status);
+  push_.Failed(status);
   EndLocked(TransferFailed(status, options_.worker_name));
 }
 
@@ -296,23 +234,21 @@ void DecodeCall::On(const SequenceFinished& event) {
 }
 
 void DecodeCall::On(const SequenceFailed& event) {
-  absl::MutexLock lock(&mutex_);
-  EndLocked(
-      WithErrorInfo(event.status, {"SEQUENCE_FAILED", kStageDecode, options_.worker_name, {}}));
+  End(WithErrorInfo(event.status, {"SEQUENCE_FAILED", kStageDecode, options_.worker_name, {}}));
 }
 
 void DecodeCall::On(const SequenceReleased& event) {
   absl::MutexLock lock(&mutex_);
-  if (stopped_.count(static_cast<uint32_t>(event.timings.choice)) > 0) ChoiceEnded(event.timings);
+  if (choices_.stopped(static_cast<uint32_t>(event.timings.choice))) ChoiceEnded(event.timings);
 }
 
 void DecodeCall::ChoiceEnded(const SequenceFinished& timings) {
-  if (outbox_.ended() || !ended_.insert(static_cast<uint32_t>(timings.choice)).second) return;
+  if (outbox_.ended() || !choices_.End(static_cast<uint32_t>(timings.choice))) return;
   if (options_.metrics != nullptr) {
     options_.metrics->SequenceDone(timings.queue, timings.prefill, timings.decode);
   }
   outbox_.PushFinished(timings, local_, exact_);
-  if (ended_.size() == choices_) EndLocked(absl::OkStatus());
+  if (choices_.all_ended()) EndLocked(absl::OkStatus());
 }
 
 void DecodeCall::EndLocked(const absl::Status& status) {
@@ -322,17 +258,16 @@ void DecodeCall::EndLocked(const absl::Status& status) {
   outbox_.WriteNext();
 }
 
-// The push may still write into the blocks. So it decides when they are given back, and which
-// pages are retained for a higher attempt; unless it has ended, as it does with the commit.
+// The push may still write into the blocks. So it decides when they are given back, unless it has
+// ended, as it does with the commit.
 void DecodeCall::EndSequence(PushRefused::Reason reason) {
   if (!submitted_) return;
   BATON_FAILPOINT("decode.before_release");
-  if (push_ != nullptr && push_->Cancel(reason)) return;
-  engine_.Release(sequence_);
+  if (!push_.Cancel(reason)) engine_.Release(sequence_);
 }
 
 void DecodeCall::QueueToken(internal::v1::OutputToken token) {
-  if (stopped_.count(token.choice()) > 0) return;
+  if (choices_.stopped(token.choice())) return;
   outbox_.PushToken(std::move(token));
   SetPaused();
 }
@@ -352,10 +287,7 @@ void DecodeCall::OnWriteDone(bool ok) {
   SetPaused();
 }
 
-void DecodeCall::OnCancel() {
-  absl::MutexLock lock(&mutex_);
-  EndLocked(absl::CancelledError("the call was cancelled"));
-}
+void DecodeCall::OnCancel() { End(absl::CancelledError("the call was cancelled")); }
 
 void DecodeCall::OnDone() {
   BATON_FAILPOINT("decode.done");
@@ -364,7 +296,7 @@ void DecodeCall::OnDone() {
   bool registered = false;
   {
     absl::MutexLock lock(&mutex_);
-    push = std::move(push_);
+    push = push_.Take();
     registered = registered_;
   }
   if (registered) registry_.Remove(key_);

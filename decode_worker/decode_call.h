@@ -3,8 +3,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -16,10 +14,10 @@
 #include "common/engine/engine.h"
 #include "common/rpc/receiving_service.h"
 #include "decode_worker/attempt_registry.h"
+#include "decode_worker/call_choices.h"
 #include "decode_worker/decode_outbox.h"
+#include "decode_worker/decode_push.h"
 #include "decode_worker/decode_service_options.h"
-#include "decode_worker/receive_driver.h"
-#include "decode_worker/receive_meter.h"
 
 namespace baton {
 
@@ -91,19 +89,15 @@ class DecodeCall final : public grpc::ServerBidiReactor<Received<internal::v1::D
   bool registered_ ABSL_GUARDED_BY(mutex_) = false;
   bool submitted_ ABSL_GUARDED_BY(mutex_) = false;
   internal::v1::AttemptKey key_;  // written once, by OnStart
-  uint32_t choices_ = 1;          // number of choices from key_.choice on; written once, by OnStart
-  std::optional<ReceiveConfig> push_config_ ABSL_GUARDED_BY(mutex_);  // until admitted
-  bool local_ = false;                                                // written once, by OnStart
-  SequenceId sequence_ = 0;                                           // written once, by OnStart
-  std::shared_ptr<ReceiveDriver> push_ ABSL_GUARDED_BY(mutex_);
+  bool local_ = false;            // written once, by OnStart
+  SequenceId sequence_ = 0;       // written once, by OnStart
+  CallChoices choices_ ABSL_GUARDED_BY(mutex_) = CallChoices(0, 1);
+  DecodePush push_ ABSL_GUARDED_BY(mutex_);
   bool committed_ ABSL_GUARDED_BY(mutex_) = false;
   bool exact_ ABSL_GUARDED_BY(mutex_) = true;
-  std::set<uint32_t> stopped_ ABSL_GUARDED_BY(mutex_);  // choices that the router has stopped
-  std::set<uint32_t> ended_ ABSL_GUARDED_BY(mutex_);    // choices whose DecodeFinished is queued
-  bool releasing_ ABSL_GUARDED_BY(mutex_) = false;      // every choice was stopped or has ended
-  bool flow_paused_ ABSL_GUARDED_BY(mutex_) = false;    // the router has asked for a pause
-  bool paused_ ABSL_GUARDED_BY(mutex_) = false;         // the engine was told to pause
-  ReceiveMeter meter_ ABSL_GUARDED_BY(mutex_);
+  bool releasing_ ABSL_GUARDED_BY(mutex_) = false;    // a stop has left no choice
+  bool flow_paused_ ABSL_GUARDED_BY(mutex_) = false;  // the router has asked for a pause
+  bool paused_ ABSL_GUARDED_BY(mutex_) = false;       // the engine was told to pause
 };
 
 }  // namespace baton

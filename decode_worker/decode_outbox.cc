@@ -14,6 +14,19 @@ void DecodeOutbox::Push(DecodeResponse response) {
   WriteNext();
 }
 
+void DecodeOutbox::PushAccepted(int cached_tokens, const internal::v1::KvShape& shape) {
+  DecodeResponse response;
+  response.mutable_accepted()->set_cached_tokens(static_cast<uint32_t>(cached_tokens));
+  *response.mutable_accepted()->mutable_shape() = shape;
+  Push(std::move(response));
+}
+
+void DecodeOutbox::PushCommitted(bool exact) {
+  DecodeResponse response;
+  response.mutable_committed()->set_exact(exact);
+  Push(std::move(response));
+}
+
 void DecodeOutbox::PushToken(internal::v1::OutputToken token) {
   if (ended()) return;
   ++waiting_tokens_;

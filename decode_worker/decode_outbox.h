@@ -23,7 +23,8 @@ class DecodeOutbox {
   explicit DecodeOutbox(Reactor& reactor) : reactor_(reactor) {}
 
   // These write the message at once if none is being written. They do nothing once the end was set.
-  void Push(internal::v1::DecodeResponse response);
+  void PushAccepted(int cached_tokens, const internal::v1::KvShape& shape);
+  void PushCommitted(bool exact);
   void PushToken(internal::v1::OutputToken token);
   // How far a local prefill is. Takes the place of a progress that still waits.
   void PushProgress(int computed_tokens);
@@ -45,6 +46,8 @@ class DecodeOutbox {
   int waiting_tokens() const { return waiting_tokens_; }
 
  private:
+  void Push(internal::v1::DecodeResponse response);
+
   Reactor& reactor_;
   Outbox<internal::v1::DecodeResponse> outbox_;
   int waiting_tokens_ = 0;  // tokens that wait in outbox_

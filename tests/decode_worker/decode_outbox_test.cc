@@ -61,9 +61,9 @@ class DecodeOutboxTest : public testing::Test {
     return response;
   }
   void Accept() {
-    DecodeResponse response;
-    response.mutable_accepted()->set_cached_tokens(16);
-    outbox_.Push(std::move(response));
+    internal::v1::KvShape shape;
+    shape.set_layers(30);
+    outbox_.PushAccepted(16, shape);
   }
   void PushToken(uint32_t index) {
     internal::v1::OutputToken token;
@@ -94,7 +94,9 @@ TEST_F(DecodeOutboxTest, TokensWaitTogetherWhileAMessageIsBeingWritten) {
   Accept();
   for (uint32_t index = 0; index < 3; ++index) PushToken(index);
   EXPECT_EQ(outbox_.waiting_tokens(), 3);
-  EXPECT_EQ(Next().accepted().cached_tokens(), 16u);
+  const internal::v1::DecodeAccepted accepted = Next().accepted();
+  EXPECT_EQ(accepted.cached_tokens(), 16u);
+  EXPECT_EQ(accepted.shape().layers(), 30u);
   EXPECT_EQ(outbox_.waiting_tokens(), 0) << "they are being written";
   PushToken(3);
   EXPECT_EQ(outbox_.waiting_tokens(), 1);
@@ -150,6 +152,15 @@ TEST_F(DecodeOutboxTest, TheEndOfAChoiceSaysWhereItsTimeWentByWhoComputedTheProm
   EXPECT_EQ(received.queue().seconds(), 1);
   EXPECT_FALSE(received.has_prefill_queue() || received.has_prefill());
   EXPECT_FALSE(received.exact());
+}
+
+TEST_F(DecodeOutboxTest, ACommitSaysWhetherItIsExact) {
+  for (const bool exact : {true, false}) {
+    outbox_.PushCommitted(exact);
+    const DecodeResponse response = Next();
+    ASSERT_TRUE(response.has_committed());
+    EXPECT_EQ(response.committed().exact(), exact);
+  }
 }
 
 TEST_F(DecodeOutboxTest, AGoodEndComesAfterAllThatWaits) {

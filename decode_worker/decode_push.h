@@ -1,0 +1,70 @@
+// The push that a Decode call expects: it writes the KV of the call's sequence into its blocks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "baton/internal/v1/common.pb.h"
+#include "common/base/thread_group.h"
+#include "common/engine/engine.h"
+#include "decode_worker/decode_service_options.h"
+#include "decode_worker/receive_driver.h"
+#include "decode_worker/receive_meter.h"
+
+namespace baton {
+
+// Thread rule: not thread-safe; the lock of its call guards it. Borrows the engine and the options.
+class DecodePush {
+ public:
+  // Called on the push's thread, without a lock. They keep the call alive, and so what the push
+  // borrows.
+  struct Callbacks {
+    std::function<void(const ReceiveAction::CommitSequence&)> committed;
+    std::function<void(const absl::Status&)> failed;
+    std::function<void(uint64_t)> received;  // gets the payload bytes of a message
+  };
+
+  DecodePush(Engine& engine, const DecodeServiceOptions& options);
+
+  // What the push of `request`, read from `spec`, has to be like.
+  void Prepare(const internal::v1::SequenceSpec& spec, const SequenceRequest& request);
+  // Begins to wait for the push, in a thread of `pushes`. Returns its driver, for whoever finds it
+  // its streams. The engine's blocks of `sequence` are taken and given back as the push goes.
+  // REQUIRES: Prepare was called; to be called once.
+  std::shared_ptr<ReceiveDriver> Expect(SequenceId sequence, ThreadGroup& pushes,
+                                        Callbacks callbacks);
+  // The engine has taken the blocks.
+  void Grant(const std::vector<int32_t>& block_table, int start_token);
+  // Ends the push. False: no push is under way, so whoever cancels gives the blocks back. True: the
+  // push does, and decides which pages are retained for a higher attempt.
+  [[nodiscard]] bool Cancel(internal::v1::PushRefused::Reason reason);
+
+  // What the push has told; the worker's metrics hear of it.
+  void Received(uint64_t payload_bytes);
+  void Committed();
+  void Failed(const absl::Status& status) { meter_.Failed(status); }
+  // The push is no longer under way.
+  void End() { meter_.End(); }
+
+  // Lets go of the driver, which the caller destroys without the lock: it may be the last to hold
+  // the call.
+  std::shared_ptr<ReceiveDriver> Take() { return std::move(driver_); }
+
+ private:
+  Engine& engine_;
+  const DecodeServiceOptions& options_;
+  std::optional<ReceiveConfig> config_;    // until the push is expected
+  std::shared_ptr<ReceiveDriver> driver_;  // null unless the push is expected
+  ReceiveMeter meter_;
+};
+
+// What the push of a call that ended with `status` is told.
+internal::v1::PushRefused::Reason RefusalAfter(const absl::Status& status);
+
+}  // namespace baton
