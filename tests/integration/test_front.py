@@ -1,13 +1,15 @@
 """Clients reach the router through the front, whose word about their certificates it believes, and nobody else's."""
 import base64
+import signal
 import socket
 import ssl
+import time
 
 import grpc
 import pytest
 
 from cluster import request
-from front import FrontedCluster
+from front import HANDSHAKE_S, FrontedCluster
 from programs import channel_credentials
 from stubs import rpc
 
@@ -80,6 +82,23 @@ def test_a_cancel_passes_the_front_and_reaches_the_workers(fronted):
         assert fronted.used_blocks()[1] > 0
         call.cancel()
         fronted.wait_idle()
+
+
+def test_a_silent_stream_lives_longer_than_a_silent_client(fronted):
+    workers = [*fronted.prefill, *fronted.decode]
+    for worker in workers:  # so that the router waits for one, and says nothing meanwhile
+        worker.process.send_signal(signal.SIGSTOP)
+    try:
+        with channel(fronted) as made:
+            began = time.monotonic()
+            with pytest.raises(grpc.RpcError) as error:  # the front ends it when its time is over
+                generate(made)
+            assert error.value.code() == grpc.StatusCode.UNAVAILABLE, error.value
+            assert time.monotonic() - began > 2 * HANDSHAKE_S
+    finally:
+        for worker in workers:
+            worker.process.send_signal(signal.SIGCONT)
+    fronted.wait_ready()
 
 
 def test_who_connects_and_says_nothing_is_closed(fronted):
