@@ -28,8 +28,8 @@ absl::StatusOr<Role> RoleFromName(absl::string_view name);
 
 struct Peer {
   Role role = Role::kClient;
-  std::string
-      trust_domain;  // such as "example.org"; empty for a client whose certificate has no id
+  // Such as "example.org"; empty for a client whose certificate has no id.
+  std::string trust_domain;
   std::string name;  // what the role's peers differ in; may have several parts, as in "a/b"
 
   friend bool operator==(const Peer&, const Peer&) = default;

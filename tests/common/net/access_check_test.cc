@@ -180,7 +180,7 @@ TEST_F(AccessCheckTest, ARefusalTellsTheCallerAndTheAuditLogAndIsCounted) {
   EXPECT_EQ(counted.size(), 3u) << metrics_.Scrape();
 }
 
-// Answers Tokenize with the caller's name.
+// Answers ListModels with the caller's name.
 class NamingService final : public v1::GenerationService::Service {
  public:
   grpc::Status ListModels(grpc::ServerContext* context, const v1::ListModelsRequest*,
