@@ -1,7 +1,5 @@
 #include "common/flags/config_file.h"
 
-#include <toml++/toml.h>
-
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -11,6 +9,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+
+#include "common/base/status_macros.h"
+#include "common/flags/toml_text.h"
 
 namespace baton {
 namespace {
@@ -39,15 +40,7 @@ absl::StatusOr<ConfigValues> ReadConfigFile(const std::string& path) {
   }
   std::stringstream text;
   text << file.rdbuf();
-  toml::table table;
-  try {
-    table = toml::parse(text.str(), path);
-  } catch (const toml::parse_error& error) {
-    const auto& [line, column] = error.source().begin;
-    return absl::InvalidArgumentError(absl::StrCat(path, ":", line, ":", column,
-                                                   ": not TOML: ", std::string(error.description()),
-                                                   "; write lines of key = value"));
-  }
+  BATON_ASSIGN_OR_RETURN(const toml::table table, ParseToml(path, text.str()));
   ConfigValues values;
   for (const auto& [toml_key, node] : table) {
     const std::string key(toml_key.str());

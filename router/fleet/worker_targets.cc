@@ -144,22 +144,7 @@ void TargetLookup::Report(const std::string& source, const absl::Status& status)
 
 TargetPoller::TargetPoller(WorkerSources sources, absl::Duration interval,
                            std::function<void(std::vector<WorkerTarget>)> report)
-    : thread_([this, lookup = TargetLookup(std::move(sources)), interval,
-               report = std::move(report)]() mutable {
-        while (true) {
-          report(lookup.Now());
-          absl::MutexLock lock(&mutex_);
-          mutex_.AwaitWithTimeout(absl::Condition(&stop_), interval);
-          if (stop_) return;
-        }
-      }) {}
-
-TargetPoller::~TargetPoller() {
-  {
-    absl::MutexLock lock(&mutex_);
-    stop_ = true;
-  }
-  thread_.join();
-}
+    : thread_(interval, [lookup = TargetLookup(std::move(sources)),
+                         report = std::move(report)]() mutable { report(lookup.Now()); }) {}
 
 }  // namespace baton

@@ -4,16 +4,14 @@
 
 #include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
 #include "baton/internal/v1/worker.pb.h"
+#include "common/base/periodic_thread.h"
 
 namespace baton {
 
@@ -63,12 +61,9 @@ class TargetPoller {
   // `report` is called on the poller's thread, first at once.
   TargetPoller(WorkerSources sources, absl::Duration interval,
                std::function<void(std::vector<WorkerTarget>)> report);
-  ~TargetPoller();
 
  private:
-  absl::Mutex mutex_;
-  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  PeriodicThread thread_;
 };
 
 }  // namespace baton

@@ -1,0 +1,73 @@
+// The file of --api-keys: the tenants, and the keys by which they are known.
+//
+//   [tenants."acme"]
+//   requests-per-second = 20     # what is left out is not limited
+//   tokens-per-minute = 600000   # of prompts and outputs together
+//   streams = 16                 # answers at a time
+//   min-priority = 0             # the range of its requests' `priority`; these are the defaults
+//   max-priority = 2147483647
+//   share = "docs"               # tenants with equal names share cached prefixes
+//
+//   [[keys]]
+//   tenant = "acme"
+//   sha256 = "..."               # the key's hash (router/tenants/api_key.h), as `baton keys` writes it
+//   revoked = true               # left out: the key is good
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace baton {
+
+inline constexpr size_t kMaxTenants = 1024;
+inline constexpr size_t kMaxApiKeys = 16384;
+
+// What a tenant may ask for. 0 is no limit.
+struct Tenant {
+  double requests_per_second = 0;
+  uint32_t tokens_per_minute = 0;
+  uint32_t streams = 0;
+  // A lower number is served sooner, so by default nobody gets ahead of those who say nothing.
+  int32_t min_priority = 0;
+  int32_t max_priority = std::numeric_limits<int32_t>::max();
+  std::string share{};  // empty: its prefixes are its own
+
+  friend bool operator==(const Tenant&, const Tenant&) = default;
+};
+
+struct ApiKeyEntry {
+  std::string hash;  // 32 bytes
+  std::string tenant{};
+  bool revoked = false;
+
+  friend bool operator==(const ApiKeyEntry&, const ApiKeyEntry&) = default;
+};
+
+struct KeysFile {
+  std::map<std::string, Tenant> tenants;  // by name
+  std::vector<ApiKeyEntry> keys;          // each of a tenant above; no hash stands twice
+
+  friend bool operator==(const KeysFile&, const KeysFile&) = default;
+};
+
+// OK if `name` may be a tenant's or a share's: 1 to 64 letters, digits and ". _ - /".
+absl::Status CheckTenantName(const std::string& name);
+
+// INVALID_ARGUMENT names file, line and key, and how it must be. FormatKeysFile writes what
+// ParseKeysFile reads; comments are not kept.
+absl::StatusOr<KeysFile> ParseKeysFile(const std::string& path, const std::string& content);
+std::string FormatKeysFile(const KeysFile& file);
+
+// The content of the file, of at most 8 MiB.
+absl::StatusOr<std::string> ReadKeysText(const std::string& path);
+// Replaces the file in one step, so that its readers see the old or the new one. Only its owner may
+// read the new one.
+absl::Status WriteKeysFile(const std::string& path, const KeysFile& file);
+
+}  // namespace baton
