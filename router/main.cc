@@ -53,9 +53,16 @@ int Main(int argc, char** argv) {
   }
   absl::StatusOr<std::unique_ptr<ServedModel>> model = LoadModel(flags);
   if (!model.ok()) return ExitUsage(kProgram, model.status());
+  Metrics metrics("router");
+  std::unique_ptr<ApiKeys> keys;  // outlives the router
+  if (!flags.api_keys.empty()) {
+    auto loaded = ApiKeys::Load(flags.api_keys, metrics);
+    if (!loaded.ok()) return ExitUsage(kProgram, loaded.status());
+    keys = *std::move(loaded);
+    flags.router.keys = keys.get();
+  }
   if (flags.server.check_config) return 0;
 
-  Metrics metrics("router");
   metrics.SetModelName((*model)->name());
   std::unique_ptr<Router> router;  // outlives the server that calls it
   std::atomic<Router*> ready_router = nullptr;

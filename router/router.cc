@@ -65,9 +65,11 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
                                               options_.runner)),
       pool_(
           std::make_unique<PreparingPool>(options_.tokenizer_threads, options_.admission.requests)),
+      door_(options_.keys, options_.needs_identity, metrics),
       service_({.loop = *loop_,
                 .model = model,
                 .fleet = view_,
+                .door = door_,
                 .admission = admission_,
                 .pool = *pool_,
                 .runner = *runner_,

@@ -13,6 +13,7 @@
 #include "router/fleet/fleet_view.h"
 #include "router/fleet/worker_registry.h"
 #include "router/fleet/worker_targets.h"
+#include "router/front/door.h"
 #include "router/front/generation_service.h"
 #include "router/front/preparing_pool.h"
 #include "router/front/served_model.h"
@@ -29,6 +30,8 @@ struct RouterOptions {
   Admission::Limits admission;
   int tokenizer_threads = 2;
   absl::Duration default_deadline = absl::Seconds(600);  // for a request whose client gave none
+  const ApiKeys* keys = nullptr;  // null: no API key is known. Outlives the router
+  bool needs_identity = false;    // clients without API key and certificate are refused
 };
 
 // Thread-safe. A server that serves service() is shut down before the router is destroyed.
@@ -66,6 +69,7 @@ class Router {
   std::unique_ptr<WorkerRegistry> registry_;
   std::unique_ptr<RequestRunner> runner_;
   std::unique_ptr<PreparingPool> pool_;
+  Door door_;
   GenerationServiceImpl service_;
   std::unique_ptr<TargetPoller> poller_;
 };

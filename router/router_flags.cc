@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
+#include "common/base/address.h"
 #include "common/base/status_macros.h"
 #include "common/gguf/model_sha256.h"
 
@@ -39,6 +40,10 @@ void RouterFlags::AddTo(FlagSet& flags) {
                   "SHA-256 that the file of --model must have, as `sha256sum` prints it");
   flags.AddString("served-model-name", served_model_name,
                   "the model's name to clients (default: the file's name)");
+  flags.AddString(
+      "api-keys", api_keys,
+      "file of `baton keys`: tenants, their keys and limits. Read every second. Clients "
+      "need a key or a certificate then, and so they do beyond loopback");
   flags.AddAddresses("prefill", router.workers.prefill,
                      "prefill workers: host:port or dns:///name:port, repeated");
   flags.AddAddresses("decode", router.workers.decode,
@@ -91,6 +96,9 @@ absl::Status RouterFlags::Finish() {
         "--front-socket and --front-uid: one is not given; give both, or neither");
   }
   front.user = static_cast<uid_t>(front_uid);
+  // Clients without a certificate may have a key; the door looks.
+  server.tls.certificate_optional = !api_keys.empty();
+  router.needs_identity = !server.tls.insecure && (!api_keys.empty() || !IsLoopback(server.listen));
   router.admission.requests = static_cast<uint32_t>(max_waiting_requests);
   router.admission.bytes = max_waiting_bytes;
   router.admission.max_queue_time =

@@ -46,8 +46,11 @@ std::optional<Peer> PeerOf(const grpc::ServerContextBase& context) {
 
 absl::StatusOr<Peer> AccessCheck::Identify(const grpc::AuthContext& context) const {
   absl::StatusOr<Peer> peer = PeerFromCertificate(context);
+  if (absl::IsNotFound(peer.status()) && options_.clients_without_certificate) {
+    return Peer{.role = Role::kClient, .trust_domain = "", .name = ""};
+  }
   if (!peer.ok()) return absl::UnauthenticatedError(peer.status().message());
-  if (peer->trust_domain.empty() && !clients_without_id_) {
+  if (peer->trust_domain.empty() && !options_.clients_without_id) {
     return absl::UnauthenticatedError(
         "the certificate has no SPIFFE id, so it has no role here; use one with the single URI "
         "spiffe://<trust domain>/baton/<role>/<name>");

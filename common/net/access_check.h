@@ -23,10 +23,16 @@ std::optional<Peer> PeerOf(const grpc::ServerContextBase& context);
 // its holder is. Each refusal is counted, and written into the audit log. Thread-safe.
 class AccessCheck final : public grpc::AuthMetadataProcessor {
  public:
-  // Borrows `metrics`. `clients_without_id`: whether a certificate without a SPIFFE id is that of
-  // a client; the handshake has found out by whom it was signed.
-  AccessCheck(Metrics& metrics, bool clients_without_id)
-      : metrics_(metrics), clients_without_id_(clients_without_id) {}
+  struct Options {
+    // Whether a certificate without a SPIFFE id is that of a client; the handshake has found out by
+    // whom it was signed.
+    bool clients_without_id = false;
+    // Whether a caller without a certificate is a client, who shows an API key to the handler.
+    bool clients_without_certificate = false;
+  };
+
+  // Borrows `metrics`.
+  AccessCheck(Metrics& metrics, const Options& options) : metrics_(metrics), options_(options) {}
 
   bool IsBlocking() const override { return false; }
   grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext* context,
@@ -37,7 +43,7 @@ class AccessCheck final : public grpc::AuthMetadataProcessor {
   absl::StatusOr<Peer> Identify(const grpc::AuthContext& context) const;
 
   Metrics& metrics_;
-  const bool clients_without_id_;
+  const Options options_;
   AuditLog audit_log_;
 };
 

@@ -109,8 +109,10 @@ class ServerRoleVerifier final : public ExternalCertificateVerifier {
 
 class CallerAuthorityVerifier final : public ExternalCertificateVerifier {
  public:
-  CallerAuthorityVerifier(std::string ca_file, std::string client_ca_file)
-      : ca_file_(std::move(ca_file)), client_ca_file_(std::move(client_ca_file)) {}
+  CallerAuthorityVerifier(std::string ca_file, std::string client_ca_file, bool optional)
+      : ca_file_(std::move(ca_file)),
+        client_ca_file_(std::move(client_ca_file)),
+        optional_(optional) {}
 
  private:
   bool Verify(CheckRequest* request, std::function<void(grpc::Status)> /*callback*/,
@@ -132,6 +134,7 @@ class CallerAuthorityVerifier final : public ExternalCertificateVerifier {
 
   absl::Status Check(const std::string& certificate_pem, const std::string& chain_pem,
                      const std::vector<std::string>& uris) const {
+    if (certificate_pem.empty() && optional_) return absl::OkStatus();
     const OpenSsl<STACK_OF(X509)> own = ReadCertificates(certificate_pem);
     const OpenSsl<STACK_OF(X509)> chain = ReadCertificates(chain_pem);
     X509* certificate = sk_X509_value(own.get(), 0);
@@ -156,6 +159,7 @@ class CallerAuthorityVerifier final : public ExternalCertificateVerifier {
 
   const std::string ca_file_;
   const std::string client_ca_file_;
+  const bool optional_;
   AuditLog audit_log_;
 };
 
@@ -166,8 +170,10 @@ std::shared_ptr<CertificateVerifier> ServerRoleCheck(RoleSet roles) {
 }
 
 std::shared_ptr<CertificateVerifier> CallerAuthorityCheck(const std::string& ca_file,
-                                                          const std::string& client_ca_file) {
-  return ExternalCertificateVerifier::Create<CallerAuthorityVerifier>(ca_file, client_ca_file);
+                                                          const std::string& client_ca_file,
+                                                          bool optional) {
+  return ExternalCertificateVerifier::Create<CallerAuthorityVerifier>(ca_file, client_ca_file,
+                                                                      optional);
 }
 
 }  // namespace baton

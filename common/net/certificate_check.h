@@ -18,8 +18,9 @@ std::shared_ptr<grpc::experimental::CertificateVerifier> ServerRoleCheck(RoleSet
 // For a server whose callers may have certificates of either of two authorities. It verifies all
 // of the certificate, since gRPC knows only one set of authorities. One that --tls-ca has signed
 // needs a SPIFFE id, with any role. One that --tls-client-ca has signed can only be a client's,
-// and needs no id. The files are read at each handshake, so that renewed ones count at once.
+// and needs no id. A caller without any is let in if `optional`. The files are read at each
+// handshake, so that renewed ones count at once.
 std::shared_ptr<grpc::experimental::CertificateVerifier> CallerAuthorityCheck(
-    const std::string& ca_file, const std::string& client_ca_file);
+    const std::string& ca_file, const std::string& client_ca_file, bool optional);
 
 }  // namespace baton

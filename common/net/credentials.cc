@@ -56,11 +56,17 @@ absl::StatusOr<Credentials> Credentials::Create(const TlsFlags& tls, absl::Durat
   server.watch_identity_key_cert_pairs();
   if (tls.client_ca_file.empty()) {
     server.watch_root_certs();
-    server.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+    server.set_cert_request_type(tls.certificate_optional
+                                     ? GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY
+                                     : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
   } else {
     // The check verifies the certificate, against the one authority or the other.
-    server.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_BUT_DONT_VERIFY);
-    server.set_certificate_verifier(CallerAuthorityCheck(tls.ca_file, tls.client_ca_file));
+    server.set_cert_request_type(
+        tls.certificate_optional
+            ? GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_BUT_DONT_VERIFY
+            : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_BUT_DONT_VERIFY);
+    server.set_certificate_verifier(
+        CallerAuthorityCheck(tls.ca_file, tls.client_ca_file, tls.certificate_optional));
   }
   result.server_ = tls_api::TlsServerCredentials(server);
   return result;

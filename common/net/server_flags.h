@@ -18,6 +18,8 @@ struct TlsFlags {
   std::string client_ca_file;
   std::string server_name;  // --tls-server-name: name in peers' certificates; empty: their address
   bool insecure = false;    // --insecure: allow plain text beyond loopback
+  // Not a flag: a server lets in callers without a certificate too, and finds out who they are.
+  bool certificate_optional = false;
 
   bool enabled() const { return !cert_file.empty() || !key_file.empty() || !ca_file.empty(); }
 };

@@ -51,14 +51,15 @@ uint64_t AboutPromptTokens(const v1::GenerateRequest& request) {
 }
 
 // Validates, then runs `answer` on the pool, since tokenising takes time that belongs to gRPC's
-// threads.
+// threads. `caller`: whether the caller was let in.
 template <typename Request>
 grpc::ServerUnaryReactor* AnswerOnPool(PreparingPool& pool, const ServedModel& model,
                                        const Received<Request>& request,
                                        grpc::CallbackServerContext* context,
+                                       const absl::Status& caller,
                                        std::function<absl::Status()> answer) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  absl::Status status = request.status;
+  absl::Status status = caller.ok() ? request.status : caller;
   if (status.ok()) status = model.Validate(request.message);
   const auto run = [reactor, answer = std::move(answer)] {
     reactor->Finish(ToGrpcStatus(answer()));
@@ -78,9 +79,11 @@ GenerationServiceImpl::GenerationServiceImpl(const Parts& parts, absl::Duration 
   Add("ListModels", &GenerationServiceImpl::ListModels);
 }
 
-absl::StatusOr<Admission::Ticket> GenerationServiceImpl::CheckAndAdmit(
-    const Received<v1::GenerateRequest>& received, absl::Time now, absl::Time deadline) {
+absl::StatusOr<GenerationServiceImpl::Admitted> GenerationServiceImpl::CheckAndAdmit(
+    const grpc::CallbackServerContext& context, const Received<v1::GenerateRequest>& received,
+    absl::Time now, absl::Time deadline) {
   if (refusing_.load()) return RouterDraining();
+  BATON_ASSIGN_OR_RETURN(Caller caller, parts_.door.Identify(context));
   if (deadline <= now + kNoTime) return DeadlinePassed(kStageQueue);
   BATON_RETURN_IF_ERROR(received.status);
   const v1::GenerateRequest& request = received.message;
@@ -97,17 +100,17 @@ absl::StatusOr<Admission::Ticket> GenerationServiceImpl::CheckAndAdmit(
                                                 now));
   BATON_RETURN_IF_ERROR(BATON_FAILPOINT_STATUS("router.before_admit"));
   BATON_RETURN_IF_ERROR(parts_.model.Validate(request));
-  return ticket;
+  return Admitted{.caller = std::move(caller), .ticket = std::move(ticket)};
 }
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
     grpc::CallbackServerContext* context, const Received<v1::GenerateRequest>* request) {
   const absl::Time received = SteadyNow();
   const absl::Time deadline = DeadlineOf(*context, received, deadline_);
-  absl::StatusOr<Admission::Ticket> ticket = CheckAndAdmit(*request, received, deadline);
-  if (!ticket.ok()) {
-    parts_.metrics.Refused(ticket.status());
-    return new RefusedCall<grpc::ServerWriteReactor<v1::GenerateResponse>>(ticket.status());
+  absl::StatusOr<Admitted> admitted = CheckAndAdmit(*context, *request, received, deadline);
+  if (!admitted.ok()) {
+    parts_.metrics.Refused(admitted.status());
+    return new RefusedCall<grpc::ServerWriteReactor<v1::GenerateResponse>>(admitted.status());
   }
   BATON_FAILPOINT("router.admitted");
   const uint64_t number = next_number_.fetch_add(1);
@@ -116,7 +119,7 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
   auto owned = std::make_unique<ClientCall>(parts_.loop, std::move(writer));
   ClientCall* const call = owned.get();
   parts_.loop.PostOrRun(
-      [this, number, owned = std::move(owned), ticket = *std::move(ticket)]() mutable {
+      [this, number, owned = std::move(owned), ticket = std::move(admitted->ticket)]() mutable {
         parts_.runner.Arrived(number, std::move(owned), std::move(ticket));
       });
   // `request` and `call` live until the runner has heard of both the preparing's and the call's
@@ -150,27 +153,33 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
 grpc::ServerUnaryReactor* GenerationServiceImpl::Tokenize(
     grpc::CallbackServerContext* context, const Received<v1::TokenizeRequest>* request,
     v1::TokenizeResponse* response) {
-  return AnswerOnPool(parts_.pool, parts_.model, *request, context, [this, request, response] {
+  const absl::Status caller = parts_.door.Identify(*context).status();
+  const auto answer = [this, request, response] {
     BATON_ASSIGN_OR_RETURN(*response, parts_.model.Tokenize(request->message, parts_.fleet.Get()));
     return absl::OkStatus();
-  });
+  };
+  return AnswerOnPool(parts_.pool, parts_.model, *request, context, caller, answer);
 }
 
 grpc::ServerUnaryReactor* GenerationServiceImpl::Detokenize(
     grpc::CallbackServerContext* context, const Received<v1::DetokenizeRequest>* request,
     v1::DetokenizeResponse* response) {
-  return AnswerOnPool(parts_.pool, parts_.model, *request, context, [this, request, response] {
+  const absl::Status caller = parts_.door.Identify(*context).status();
+  const auto answer = [this, request, response] {
     BATON_ASSIGN_OR_RETURN(*response, parts_.model.Detokenize(request->message));
     return absl::OkStatus();
-  });
+  };
+  return AnswerOnPool(parts_.pool, parts_.model, *request, context, caller, answer);
 }
 
 grpc::ServerUnaryReactor* GenerationServiceImpl::ListModels(
     grpc::CallbackServerContext* context, const Received<v1::ListModelsRequest>* request,
     v1::ListModelsResponse* response) {
-  if (request->status.ok()) *response->add_models() = parts_.model.Card(parts_.fleet.Get());
+  absl::Status status = parts_.door.Identify(*context).status();
+  if (status.ok()) status = request->status;
+  if (status.ok()) *response->add_models() = parts_.model.Card(parts_.fleet.Get());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(ToGrpcStatus(request->status));
+  reactor->Finish(ToGrpcStatus(status));
   return reactor;
 }
 

@@ -11,6 +11,7 @@
 #include "router/calls/event_loop.h"
 #include "router/dispatch/admission.h"
 #include "router/fleet/fleet_view.h"
+#include "router/front/door.h"
 #include "router/front/preparing_pool.h"
 #include "router/front/served_model.h"
 #include "router/metrics/router_metrics.h"
@@ -25,6 +26,7 @@ class GenerationServiceImpl final : public ReceivingService<v1::GenerationServic
     EventLoop& loop;
     const ServedModel& model;
     const FleetView& fleet;
+    Door& door;
     Admission& admission;
     PreparingPool& pool;  // its capacity is at least admission's limit of requests
     RequestRunner& runner;
@@ -49,9 +51,14 @@ class GenerationServiceImpl final : public ReceivingService<v1::GenerationServic
   grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* context,
                                        const Received<v1::ListModelsRequest>* request,
                                        v1::ListModelsResponse* response);
+  struct Admitted {
+    Caller caller;
+    Admission::Ticket ticket;
+  };
   // In this order: what a full queue refuses costs nothing else.
-  absl::StatusOr<Admission::Ticket> CheckAndAdmit(const Received<v1::GenerateRequest>& request,
-                                                  absl::Time now, absl::Time deadline);
+  absl::StatusOr<Admitted> CheckAndAdmit(const grpc::CallbackServerContext& context,
+                                         const Received<v1::GenerateRequest>& request,
+                                         absl::Time now, absl::Time deadline);
 
   const Parts parts_;
   const absl::Duration deadline_;

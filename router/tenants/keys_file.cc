@@ -1,13 +1,8 @@
 #include "router/tenants/keys_file.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <fstream>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -18,6 +13,7 @@
 
 #include "common/base/hash.h"
 #include "common/base/log.h"
+#include "common/base/small_file.h"
 #include "common/base/status_macros.h"
 #include "common/flags/toml_text.h"
 
@@ -152,17 +148,6 @@ absl::Status TakeKeys(const std::string& path, const toml::node& node, KeysFile&
   return absl::OkStatus();
 }
 
-absl::Status WriteAll(int fd, absl::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return absl::UnavailableError(std::strerror(errno));
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  if (fsync(fd) != 0) return absl::UnavailableError(std::strerror(errno));
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::Status CheckTenantName(const std::string& name) {
@@ -218,36 +203,14 @@ std::string FormatKeysFile(const KeysFile& file) {
 }
 
 absl::StatusOr<std::string> ReadKeysText(const std::string& path) {
-  std::ifstream file(path);
-  std::string text(kMaxFileBytes + 1, '\0');
-  if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file.is_open() || file.bad()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": ", std::strerror(errno), "; name a file that can be read"));
-  }
-  text.resize(static_cast<size_t>(file.gcount()));
+  BATON_ASSIGN_OR_RETURN(std::string text, ReadSmallFile(path, kMaxFileBytes));
   // So is a file that an editor is about to write.
   if (text.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": is empty"));
-  if (text.size() > kMaxFileBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": longer than ", kMaxFileBytes >> 20, " MiB"));
-  }
   return text;
 }
 
 absl::Status WriteKeysFile(const std::string& path, const KeysFile& file) {
-  std::string temporary = absl::StrCat(path, ".XXXXXX");
-  const int fd = mkostemp(temporary.data(), O_CLOEXEC);  // of mode 0600
-  absl::Status status =
-      fd < 0 ? absl::UnavailableError(std::strerror(errno)) : WriteAll(fd, FormatKeysFile(file));
-  if (fd >= 0) close(fd);
-  if (status.ok() && std::rename(temporary.c_str(), path.c_str()) != 0) {
-    status = absl::UnavailableError(std::strerror(errno));
-  }
-  if (status.ok()) return status;
-  if (fd >= 0) unlink(temporary.c_str());
-  return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be written: ", status.message(),
-                                                 "; name a file in a folder that can be written"));
+  return ReplaceSmallFile(path, FormatKeysFile(file));
 }
 
 }  // namespace baton

@@ -66,8 +66,7 @@ std::string FormatKeysFile(const KeysFile& file);
 
 // The content of the file, of at most 8 MiB.
 absl::StatusOr<std::string> ReadKeysText(const std::string& path);
-// Replaces the file in one step, so that its readers see the old or the new one. Only its owner may
-// read the new one.
+// Replaces the file as ReplaceSmallFile does.
 absl::Status WriteKeysFile(const std::string& path, const KeysFile& file);
 
 }  // namespace baton

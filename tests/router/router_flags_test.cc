@@ -45,6 +45,15 @@ TEST_F(RouterFlagsTest, AModelsDigestHas64Digits) {
   EXPECT_EQ(Parse({"--decode=c:1", flag.c_str()}), "");
 }
 
+TEST_F(RouterFlagsTest, ClientsNeedAnIdentityBeyondLoopbackAndWithKeys) {
+  EXPECT_EQ(Parse({"--decode=c:1"}), "");
+  EXPECT_FALSE(flags_.router.needs_identity);
+  EXPECT_EQ(Parse({"--decode=c:1", "--api-keys=keys.toml"}), "");
+  EXPECT_TRUE(flags_.router.needs_identity);
+  EXPECT_EQ(Parse({"--decode=c:1", "--listen=0.0.0.0:1", "--insecure"}), "");
+  EXPECT_FALSE(flags_.router.needs_identity);
+}
+
 TEST_F(RouterFlagsTest, ARouterNeedsWorkers) {
   EXPECT_THAT(Parse({}), HasSubstr("--workers-file"));
 }

@@ -2,9 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
-
-#include <filesystem>
 
 #include "absl/strings/str_cat.h"
 
@@ -76,24 +73,6 @@ TEST(KeysFile, ErrorsNameLineTableAndKey) {
   for (const auto& [content, error] : wrong) {
     EXPECT_THAT(ErrorOf(content), HasSubstr(error)) << content;
   }
-}
-
-TEST(KeysFile, IsReplacedInOneStepAndOnlyItsOwnerReadsIt) {
-  const std::string folder = testing::TempDir() + "keys_file_test";
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directory(folder);
-  const std::string path = folder + "/keys.toml";
-  for (const KeysFile& file : {KeysFile(), Example()}) {
-    ASSERT_TRUE(WriteKeysFile(path, file).ok());
-    const auto text = ReadKeysText(path);
-    ASSERT_TRUE(text.ok()) << text.status();
-    EXPECT_EQ(*text, FormatKeysFile(file));
-  }
-  struct stat state {};
-  ASSERT_EQ(stat(path.c_str(), &state), 0);
-  EXPECT_EQ(state.st_mode & 0777, 0600u);
-  using Entries = std::filesystem::directory_iterator;
-  EXPECT_EQ(std::distance(Entries(folder), Entries()), 1) << "a temporary file is left";
 }
 
 TEST(KeysFile, AFileThatCannotBeReadOrWrittenIsNamed) {

@@ -1,0 +1,121 @@
+#include "router/front/door.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+#include "grpc/grpc_security_constants.h"
+
+#include "common/access/peer.h"
+#include "common/base/address.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/status.h"
+
+namespace baton {
+namespace {
+
+absl::Status Refuse(const char* reason, absl::string_view why) {
+  return WithErrorInfo(absl::UnauthenticatedError(why), {.reason = reason});
+}
+
+// gRPC writes the brackets of IPv6 addresses as in a URI.
+bool IsLocal(const std::string& peer) {
+  return IsLoopback(absl::StrReplaceAll(peer, {{"%5B", "["}, {"%5D", "]"}}));
+}
+
+// The name in a client's certificate, which TLS has verified.
+std::optional<std::string> CertificateName(const grpc::AuthContext& auth) {
+  const auto ids = auth.FindPropertyValues(GRPC_PEER_SPIFFE_ID_PROPERTY_NAME);
+  if (!auth.IsPeerAuthenticated() || ids.size() != 1) return std::nullopt;
+  absl::StatusOr<Peer> peer = ParsePeer(absl::string_view(ids[0].data(), ids[0].size()));
+  if (!peer.ok() || peer->role != Role::kClient) return std::nullopt;
+  return std::move(peer->name);
+}
+
+Door::Shown WhatIsShown(const grpc::ServerContextBase& context) {
+  Door::Shown shown;
+  shown.peer = context.peer();
+  const auto auth = context.auth_context();
+  const auto transport = auth->FindPropertyValues(GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME);
+  shown.encrypted = !transport.empty() && (transport[0] == GRPC_SSL_TRANSPORT_SECURITY_TYPE ||
+                                           transport[0] == GRPC_TLS_TRANSPORT_SECURITY_TYPE);
+  const auto [begin, end] = context.client_metadata().equal_range("authorization");
+  for (auto entry = begin; entry != end; ++entry) {
+    shown.authorization.emplace_back(entry->second.data(), entry->second.size());
+  }
+  shown.certificate_name = CertificateName(*auth);
+  return shown;
+}
+
+}  // namespace
+
+absl::StatusOr<Caller> Door::Identify(const grpc::ServerContextBase& context) {
+  return Identify(WhatIsShown(context));
+}
+
+absl::StatusOr<Caller> Door::Identify(const Shown& shown) {
+  absl::StatusOr<std::string> tenant = TenantOf(shown);
+  if (!tenant.ok()) {
+    Refused(shown, tenant.status());
+    return tenant.status();
+  }
+  Caller caller{.tenant = *std::move(tenant)};
+  if (keys_ == nullptr) return caller;
+  if (const std::optional<Tenant> declared = keys_->FindTenant(caller.tenant)) {
+    caller.declared = true;
+    caller.limits = *declared;
+  }
+  return caller;
+}
+
+absl::StatusOr<std::string> Door::TenantOf(const Shown& shown) const {
+  if (!shown.authorization.empty()) return HolderOfKey(shown);
+  if (shown.certificate_name.has_value()) return *shown.certificate_name;
+  if (!needs_identity_) return "";
+  return Refuse("NO_IDENTITY",
+                "this router serves known clients only: show an API key, as `baton` does with "
+                "BATON_API_KEY or --api-key-file, or a client's certificate");
+}
+
+absl::StatusOr<std::string> Door::HolderOfKey(const Shown& shown) const {
+  absl::string_view key = shown.authorization[0];
+  if (shown.authorization.size() != 1 || !absl::StartsWithIgnoreCase(key, "bearer ")) {
+    return Refuse("API_KEY_MALFORMED", "authorization must be one header, 'Bearer KEY'");
+  }
+  if (!shown.encrypted && !IsLocal(shown.peer)) {
+    return Refuse("API_KEY_UNPROTECTED",
+                  "the API key came in plain text from another machine, so others may know it: "
+                  "have it revoked, and connect with TLS");
+  }
+  if (keys_ == nullptr) {
+    return Refuse("API_KEY_UNKNOWN",
+                  "this router knows no API keys; send none, or give it --api-keys");
+  }
+  key.remove_prefix(absl::string_view("bearer ").size());
+  BATON_ASSIGN_OR_RETURN(ApiKeys::Holder holder, keys_->Find(key));
+  return std::move(holder.tenant);
+}
+
+void Door::Refused(const Shown& shown, const absl::Status& status) {
+  const std::string reason = ErrorReason(status);
+  absl::MutexLock lock(&mutex_);
+  auto found = refusals_.find(reason);
+  if (found == refusals_.end()) {
+    found = refusals_
+                .emplace(reason, metrics_.AddCounter("baton_router_unauthenticated_total",
+                                                     "Calls whose caller did not show who it is.",
+                                                     {{"reason", reason}}))
+                .first;
+  }
+  found->second.Add();
+  const absl::Time now = SteadyNow();
+  if (lines_.Until(1, now) > absl::ZeroDuration()) return;
+  lines_.Take(1, now);
+  LogWarning("refused {}: {}: {}", LogSafe(shown.peer), reason, LogSafe(status.message()));
+}
+
+}  // namespace baton

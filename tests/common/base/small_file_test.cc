@@ -1,0 +1,48 @@
+#include "common/base/small_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <string>
+
+namespace baton {
+namespace {
+
+class SmallFileTest : public testing::Test {
+ protected:
+  SmallFileTest() {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directory(folder_);
+  }
+  const std::string folder_ = testing::TempDir() + "small_file_test";
+  const std::string path_ = folder_ + "/file";
+};
+
+TEST_F(SmallFileTest, IsReplacedInOneStepAndOnlyItsOwnerReadsIt) {
+  for (const std::string content : {std::string("one"), std::string(100000, 'x'), std::string()}) {
+    ASSERT_TRUE(ReplaceSmallFile(path_, content).ok());
+    EXPECT_EQ(*ReadSmallFile(path_, 100000), content);
+  }
+  struct stat state {};
+  ASSERT_EQ(stat(path_.c_str(), &state), 0);
+  EXPECT_EQ(state.st_mode & 0777, 0600u);
+  using Entries = std::filesystem::directory_iterator;
+  EXPECT_EQ(std::distance(Entries(folder_), Entries()), 1) << "a temporary file is left";
+}
+
+TEST_F(SmallFileTest, WhatCannotBeReadOrWrittenIsNamed) {
+  const auto starts = [](const absl::Status& status, const std::string& text) {
+    return absl::IsInvalidArgument(status) && std::string(status.message()).starts_with(text);
+  };
+  const std::string nowhere = folder_ + "/no/file";
+  EXPECT_TRUE(starts(ReadSmallFile(nowhere, 1).status(), nowhere + ": No such file"));
+  EXPECT_TRUE(starts(ReplaceSmallFile(nowhere, ""), nowhere + ": cannot be written: No such"));
+  EXPECT_FALSE(ReadSmallFile(folder_, 10).ok()) << "a folder is no file";
+  ASSERT_TRUE(ReplaceSmallFile(path_, "123").ok());
+  EXPECT_TRUE(starts(ReadSmallFile(path_, 2).status(), path_ + ": is longer than 2 bytes"));
+  EXPECT_TRUE(ReadSmallFile(path_, 3).ok());
+}
+
+}  // namespace
+}  // namespace baton
