@@ -19,6 +19,7 @@
 #include "router/front/served_model.h"
 #include "router/metrics/router_metrics.h"
 #include "router/runner/request_runner.h"
+#include "router/tenants/quotas.h"
 
 namespace baton {
 
@@ -67,6 +68,7 @@ class Router {
   std::unique_ptr<ThreadLoop> loop_;
   std::unique_ptr<Fleet> fleet_;
   std::unique_ptr<WorkerRegistry> registry_;
+  Quotas quotas_;
   std::unique_ptr<RequestRunner> runner_;
   std::unique_ptr<PreparingPool> pool_;
   Door door_;

@@ -56,7 +56,7 @@ ARROWS = {
     "router/fleet": "base rpc net protocol router/calls router/placement",
     "router/dispatch": "base rpc router/calls router/fleet router/placement router/request",
     "router/metrics": "base rpc net router/dispatch router/placement router/request",
-    "router/runner": "base rpc router/calls router/dispatch router/fleet router/metrics router/placement router/request",
+    "router/runner": "base rpc router/calls router/dispatch router/fleet router/metrics router/placement router/request router/tenants",
     "router/front": "base access gguf tokenizer jinja rpc net protocol router/calls router/dispatch router/fleet router/metrics router/request router/runner router/tenants",
     "router": "base gguf rpc flags net protocol router/",
     "client": "base access gguf tokenizer rpc flags net worker backend/cpu/machine bench/engine bench/serve bench/transfer",

@@ -27,10 +27,20 @@ absl::StatusOr<Admission::Ticket> Admission::Admit(Newcomer newcomer, absl::Time
   absl::MutexLock lock(&mutex_);
   if (absl::Status status = CheckRoom(newcomer, now); !status.ok()) return status;
   ++requests_;
-  ++requests_of_[newcomer.tenant];
   bytes_ += newcomer.bytes;
-  backlog_.Add(newcomer.priority, newcomer.tenant, newcomer.tokens);
+  for (const Owner& owner : OwnersOf(newcomer)) {
+    Part& part = parts_of_[owner];
+    ++part.requests;
+    part.bytes += newcomer.bytes;
+  }
+  backlog_.Add(newcomer.priority, {newcomer.tenant, newcomer.user}, newcomer.tokens);
   return Ticket(this, std::move(newcomer));
+}
+
+std::vector<Admission::Owner> Admission::OwnersOf(const Newcomer& newcomer) {
+  std::vector<Owner> owners = {{newcomer.tenant, newcomer.user}};
+  if (!newcomer.tenant.empty()) owners.push_back({newcomer.tenant, std::nullopt});
+  return owners;
 }
 
 absl::Status Admission::CheckRoom(const Newcomer& newcomer, absl::Time now) const {
@@ -41,10 +51,20 @@ absl::Status Admission::CheckRoom(const Newcomer& newcomer, absl::Time now) cons
   if (requests_ > 0 && bytes_ + newcomer.bytes > limits_.bytes) {
     return QueueFull(absl::StrCat(bytes_, " bytes of requests wait"), wait);
   }
-  const auto own = requests_of_.find(newcomer.tenant);
   const uint64_t free = limits_.requests - requests_;
-  if (own != requests_of_.end() && own->second >= kTenantShare * free) {
-    return QueueFull(absl::StrCat(own->second, " requests of this user wait"), wait);
+  const uint64_t free_bytes = limits_.bytes - std::min(bytes_, limits_.bytes);
+  for (const Owner& owner : OwnersOf(newcomer)) {
+    const auto found = parts_of_.find(owner);
+    if (found == parts_of_.end()) continue;
+    const bool whole_tenant = !owner.second.has_value();
+    const char* who = whole_tenant ? "tenant" : "user";
+    const Part& part = found->second;
+    if (part.requests >= kTenantShare * free) {
+      return QueueFull(absl::StrCat(part.requests, " requests of this ", who, " wait"), wait);
+    }
+    if (whole_tenant && part.bytes >= kTenantShare * free_bytes) {
+      return QueueFull(absl::StrCat(part.bytes, " bytes of this tenant wait"), wait);
+    }
   }
   const bool deadline_first = newcomer.time_left < limits_.max_queue_time;
   const absl::Duration most = std::min(newcomer.time_left, limits_.max_queue_time);
@@ -60,7 +80,8 @@ absl::Duration Admission::Wait(const Newcomer& newcomer, absl::Time now) const {
   // While nobody waits for a busy worker, what is here is only on its way.
   const std::optional<double> rate = rate_.TokensPerSecond(now);
   if (!rate_.somebody_waits() || !rate.has_value()) return absl::ZeroDuration();
-  const uint64_t ahead = backlog_.Ahead(newcomer.priority, newcomer.tenant, newcomer.tokens);
+  const uint64_t ahead =
+      backlog_.Ahead(newcomer.priority, {newcomer.tenant, newcomer.user}, newcomer.tokens);
   const absl::Duration until_next = rate_.UntilNext(now);
   return std::min(until_next + absl::Seconds(static_cast<double>(ahead) / *rate), kLongestWait);
 }
@@ -70,15 +91,17 @@ void Admission::Ticket::SetTokens(uint64_t tokens) {
   tokens = std::max<uint64_t>(tokens, 1);
   absl::MutexLock lock(&admission_->mutex_);
   Backlog& backlog = admission_->backlog_;
-  backlog.Remove(newcomer_.priority, newcomer_.tenant, newcomer_.tokens);
-  backlog.Add(newcomer_.priority, newcomer_.tenant, tokens);
+  const Sharer sharer{newcomer_.tenant, newcomer_.user};
+  backlog.Remove(newcomer_.priority, sharer, newcomer_.tokens);
+  backlog.Add(newcomer_.priority, sharer, tokens);
   newcomer_.tokens = tokens;
 }
 
 void Admission::Ticket::GotWorkers(absl::Time now) {
   if (!std::exchange(waits_, false)) return;
   absl::MutexLock lock(&admission_->mutex_);
-  admission_->backlog_.Remove(newcomer_.priority, newcomer_.tenant, newcomer_.tokens);
+  admission_->backlog_.Remove(newcomer_.priority, {newcomer_.tenant, newcomer_.user},
+                              newcomer_.tokens);
   admission_->rate_.Left(newcomer_.tokens, now);
 }
 
@@ -87,12 +110,16 @@ void Admission::Ticket::Release() {
   if (admission == nullptr) return;
   absl::MutexLock lock(&admission->mutex_);
   if (std::exchange(waits_, false)) {
-    admission->backlog_.Remove(newcomer_.priority, newcomer_.tenant, newcomer_.tokens);
+    admission->backlog_.Remove(newcomer_.priority, {newcomer_.tenant, newcomer_.user},
+                               newcomer_.tokens);
   }
   --admission->requests_;
   admission->bytes_ -= newcomer_.bytes;
-  const auto own = admission->requests_of_.find(newcomer_.tenant);
-  if (--own->second == 0) admission->requests_of_.erase(own);
+  for (const Owner& owner : OwnersOf(newcomer_)) {
+    const auto own = admission->parts_of_.find(owner);
+    own->second.bytes -= newcomer_.bytes;
+    if (--own->second.requests == 0) admission->parts_of_.erase(own);
+  }
 }
 
 void Admission::SetWaiting(bool somebody_waits, absl::Time now) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -32,7 +33,8 @@ class Admission {
 
   // What is known of a request before its prompt is tokenised.
   struct Newcomer {
-    std::string tenant;
+    std::string tenant{};
+    std::string user{};  // of the tenant
     int32_t priority = 0;
     uint64_t bytes = 0;
     uint64_t tokens = 1;  // prompt and expected output, about
@@ -70,8 +72,8 @@ class Admission {
 
   explicit Admission(const Limits& limits) : limits_(limits) {}
 
-  // RESOURCE_EXHAUSTED with RetryInfo when the queue is full, when its tenant has so much of it
-  // that others would find none, or when the request would wait too long for a worker. A request
+  // RESOURCE_EXHAUSTED with RetryInfo when the queue is full, when its tenant or user has so much of
+  // it that others would find none, or when the request would wait too long for a worker. A request
   // larger than the byte limit is admitted alone.
   absl::StatusOr<Ticket> Admit(Newcomer newcomer, absl::Time now);
 
@@ -93,6 +95,16 @@ class Admission {
  private:
   absl::Status CheckRoom(const Newcomer& newcomer, absl::Time now) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What a tenant or a user has of the queue.
+  struct Part {
+    uint32_t requests = 0;
+    uint64_t bytes = 0;
+  };
+  // A user of a tenant, or without a user the whole tenant.
+  using Owner = std::pair<std::string, std::optional<std::string>>;
+  // Those whose parts the request counts in. The anonymous tenant may have the whole queue: nobody
+  // else is there.
+  static std::vector<Owner> OwnersOf(const Newcomer& newcomer);
   absl::Duration Wait(const Newcomer& newcomer, absl::Time now) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -100,7 +112,7 @@ class Admission {
   mutable absl::Mutex mutex_;
   uint32_t requests_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<std::string, uint32_t> requests_of_ ABSL_GUARDED_BY(mutex_);  // by tenant
+  std::map<Owner, Part> parts_of_ ABSL_GUARDED_BY(mutex_);
   Backlog backlog_ ABSL_GUARDED_BY(mutex_);
   DrainRate rate_ ABSL_GUARDED_BY(mutex_);
   double typical_output_ ABSL_GUARDED_BY(mutex_) = 128;  // tokens

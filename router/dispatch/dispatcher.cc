@@ -52,6 +52,7 @@ void Dispatcher::Enqueue(uint64_t number, Request& request) {
   waiting_.Push({.number = number,
                  .priority = request.spec.priority,
                  .tenant = request.spec.tenant,
+                 .user = request.spec.user,
                  .tokens = tokens,
                  .resumed = needs.resumed});
   if (!sweeping_) SweepAt(parts_.loop.Now() + kSweepInterval);

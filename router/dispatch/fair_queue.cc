@@ -1,8 +1,5 @@
 #include "router/dispatch/fair_queue.h"
 
-#include <algorithm>
-#include <vector>
-
 #include "common/base/check.h"
 
 namespace baton {
@@ -13,20 +10,9 @@ void FairQueue::Push(Entry entry) {
   const Entry& e = it->second;
   if (e.resumed) {
     resumed_.emplace(e.priority, e.number);
-    return;
-  }
-  Level& level = levels_[e.priority];
-  const auto found = level.tenants.try_emplace(e.tenant).first;
-  Tenant& tenant = found->second;
-  tenant.name = &found->first;
-  if (tenant.waiting.empty()) {
-    level.idle.erase({tenant.tag, *tenant.name});
-    tenant.tag = std::max(tenant.tag, level.virtual_time);
   } else {
-    level.active.erase(PositionOf(tenant));
+    levels_.try_emplace(e.priority, max_idle_tenants_).first->second.Push(e);
   }
-  tenant.waiting.insert(e.number);
-  Place(level, tenant);
 }
 
 bool FairQueue::Remove(uint64_t number) {
@@ -36,7 +22,7 @@ bool FairQueue::Remove(uint64_t number) {
   if (entry.resumed) {
     resumed_.erase({entry.priority, number});
   } else {
-    RemoveFrom(levels_.at(entry.priority), entry, /*served=*/false);
+    RemoveFromLevel(entry, /*served=*/false);
   }
   entries_.erase(it);
   return true;
@@ -45,7 +31,7 @@ bool FairQueue::Remove(uint64_t number) {
 const FairQueue::Entry* FairQueue::Front() const {
   if (!resumed_.empty()) return &entries_.at(resumed_.begin()->second);
   if (levels_.empty()) return nullptr;
-  return &entries_.at(levels_.begin()->second.active.begin()->first.second);
+  return &entries_.at(levels_.begin()->second.first());
 }
 
 void FairQueue::TakeFront() {
@@ -55,76 +41,30 @@ void FairQueue::TakeFront() {
   if (front->resumed) {
     resumed_.erase(resumed_.begin());
   } else {
-    RemoveFrom(levels_.begin()->second, *front, /*served=*/true);
+    RemoveFromLevel(*front, /*served=*/true);
   }
   entries_.erase(number);
 }
 
-void FairQueue::RemoveFrom(Level& level, const Entry& entry, bool served) {
-  Tenant& tenant = level.tenants.at(entry.tenant);
-  const auto sharing = static_cast<double>(level.active.size());
-  level.active.erase(PositionOf(tenant));
-  tenant.waiting.erase(entry.number);
-  if (served) {
-    const auto tokens = static_cast<double>(entry.tokens);
-    level.virtual_time = std::max(level.virtual_time, tenant.tag) + tokens / sharing;
-    tenant.tag += tokens;
-  }
-  Place(level, tenant);
-  ForgetIdle(level);
-  if (level.active.empty()) levels_.erase(entry.priority);
-}
-
-void FairQueue::Place(Level& level, Tenant& tenant) {
-  if (tenant.waiting.empty()) {
-    level.idle.emplace(std::make_pair(tenant.tag, *tenant.name), &tenant);
-  } else {
-    level.active.emplace(PositionOf(tenant), &tenant);
-  }
-}
-
-// Who owes nothing is as good as unknown.
-void FairQueue::ForgetIdle(Level& level) {
-  while (!level.idle.empty()) {
-    const auto least = level.idle.begin();
-    if (least->first.first > level.virtual_time && level.idle.size() <= max_idle_tenants_) return;
-    const std::string name = least->first.second;
-    level.idle.erase(least);
-    level.tenants.erase(name);
-  }
+void FairQueue::RemoveFromLevel(const Entry& entry, bool served) {
+  const auto level = levels_.find(entry.priority);
+  level->second.Remove(entry, served);
+  if (level->second.empty()) levels_.erase(level);
 }
 
 void FairQueue::ForEachInOrder(absl::FunctionRef<bool(const Entry&)> visit) const {
   for (const auto& [priority, number] : resumed_) visit(entries_.at(number));
-  struct Turn {
-    Position position;
-    const Tenant* tenant;
-    std::set<uint64_t>::const_iterator next;
-    bool operator>(const Turn& other) const { return position > other.position; }
-  };
-  for (const auto& [priority, level] : levels_) {
-    std::vector<Turn> turns;  // a heap, the next one first
-    for (const auto& [position, tenant] : level.active) {
-      turns.push_back({position, tenant, tenant->waiting.begin()});
-    }
-    while (!turns.empty()) {
-      std::pop_heap(turns.begin(), turns.end(), std::greater<>());
-      Turn& turn = turns.back();
-      const Entry& entry = entries_.at(*turn.next);
-      if (visit(entry)) turn.position.first += static_cast<double>(entry.tokens);
-      if (++turn.next == turn.tenant->waiting.end()) {
-        turns.pop_back();
-        continue;
-      }
-      turn.position.second = *turn.next;
-      std::push_heap(turns.begin(), turns.end(), std::greater<>());
+  for (const auto& [priority, tenants] : levels_) {
+    for (Tenants::Walk walk(tenants); !walk.done();) {
+      const Entry& entry = entries_.at(walk.number());
+      walk.Next(visit(entry) ? static_cast<double>(entry.tokens) : 0);
     }
   }
 }
 
 size_t FairQueue::idle_tenants() const {
   size_t idle = 0;
-  for (const auto& [priority, level] : levels_) idle += level.idle.size();
+  for (const auto& [priority, tenants] : levels_) idle += tenants.idle_members();
   return idle;
 }
 

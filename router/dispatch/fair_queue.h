@@ -2,39 +2,29 @@
 //
 // First those that were served before, whose workers broke: their clients have part of an answer.
 // Then by priority, the lower number first. Among the requests of one priority tenants share what
-// leaves the queue, in tokens, and a tenant's own requests go in the order of their arrival.
-//
-// The sharing is start-time fair queueing. A tenant's tag says how much it was served; the least
-// tag goes next, and its tenant is charged with the request's tokens then, not before: what leaves
-// the queue unserved costs nothing. A tenant that comes, or comes back, begins at the level's
-// virtual time, which grows with each request served by that request's share of all tenants that
-// wait. So nobody saves up for a burst by staying away, and however many tenants come anew, those
-// that wait are reached.
+// leaves the queue, in tokens, and so do the users of a tenant what the tenant gets
+// (router/dispatch/fair_share.h). A user's own requests go in the order of their arrival.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
-#include <string>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
+
+#include "router/dispatch/fair_share.h"
 
 namespace baton {
 
 // Not thread-safe, no clock: equal calls give equal orders. Push, Remove and TakeFront take
 // O(log n) of what is inside. Bounded by whoever pushes; of tenants none of whose requests wait it
-// remembers at most as many as it was told, and forgets those first that owe least.
+// remembers at most as many as it was told, of each priority, and as many of the users of each
+// tenant that waits.
 class FairQueue {
  public:
-  struct Entry {
-    uint64_t number = 0;  // grows in the order of arrival; no two are equal
-    int32_t priority = 0;
-    std::string tenant;
-    uint64_t tokens = 0;   // prompt and expected output
-    bool resumed = false;  // was served before, and charged then
-  };
+  using Entry = QueueEntry;
 
   explicit FairQueue(size_t max_idle_tenants = 1024) : max_idle_tenants_(max_idle_tenants) {}
 
@@ -57,31 +47,15 @@ class FairQueue {
   size_t idle_tenants() const;
 
  private:
-  struct Tenant {
-    const std::string* name = nullptr;  // its key
-    double tag = 0;                     // tokens
-    std::set<uint64_t> waiting;         // numbers
-  };
-  // A tenant that waits stands at (tag, its first number).
-  using Position = std::pair<double, uint64_t>;
-  // The requests of one priority. Exists while one of them waits.
-  struct Level {
-    double virtual_time = 0;  // tokens
-    std::map<std::string, Tenant> tenants;
-    std::map<Position, Tenant*> active;                      // those that wait
-    std::map<std::pair<double, std::string>, Tenant*> idle;  // the others, which owe: tag > time
-  };
+  using Users = FairShare<ArrivalOrder, &Entry::user>;
+  using Tenants = FairShare<Users, &Entry::tenant>;
 
-  static Position PositionOf(const Tenant& tenant) { return {tenant.tag, *tenant.waiting.begin()}; }
-  // Puts a tenant where it belongs after its tag or requests changed; it may be forgotten.
-  void Place(Level& level, Tenant& tenant);
-  void ForgetIdle(Level& level);
-  void RemoveFrom(Level& level, const Entry& entry, bool served);
+  void RemoveFromLevel(const Entry& entry, bool served);
 
-  const size_t max_idle_tenants_;  // bound for each priority
+  const size_t max_idle_tenants_;
   std::map<uint64_t, Entry> entries_;
   std::set<std::pair<int32_t, uint64_t>> resumed_;  // (priority, number)
-  std::map<int32_t, Level> levels_;
+  std::map<int32_t, Tenants> levels_;               // those in which somebody waits
 };
 
 }  // namespace baton

@@ -64,35 +64,44 @@ absl::Duration DrainRate::UntilNext(absl::Time now) const {
   return absl::Seconds(std::max(0.0, seconds_ / requests_ - SecondsSinceLast(now)));
 }
 
-void Backlog::Add(int32_t priority, const std::string& tenant, uint64_t tokens) {
+void Backlog::Add(int32_t priority, const Sharer& sharer, uint64_t tokens) {
   Level& level = levels_[priority];
-  level.tokens += tokens;
-  level.tenants[tenant] += tokens;
-  tokens_ += tokens;
+  Users& tenant = level.tenants[sharer.tenant];
+  for (uint64_t* sum : {&tokens_, &level.tokens, &tenant.tokens, &tenant.users[sharer.user]}) {
+    *sum += tokens;
+  }
 }
 
-void Backlog::Remove(int32_t priority, const std::string& tenant, uint64_t tokens) {
-  Level& level = levels_.at(priority);
-  const auto found = level.tenants.find(tenant);
-  found->second -= tokens;
-  if (found->second == 0) level.tenants.erase(found);
-  level.tokens -= tokens;
-  if (level.tokens == 0) levels_.erase(priority);
-  tokens_ -= tokens;
+void Backlog::Remove(int32_t priority, const Sharer& sharer, uint64_t tokens) {
+  const auto level = levels_.find(priority);
+  const auto tenant = level->second.tenants.find(sharer.tenant);
+  const auto user = tenant->second.users.find(sharer.user);
+  for (uint64_t* sum : {&tokens_, &level->second.tokens, &tenant->second.tokens, &user->second}) {
+    *sum -= tokens;
+  }
+  if (user->second == 0) tenant->second.users.erase(user);
+  if (tenant->second.tokens == 0) level->second.tenants.erase(tenant);
+  if (level->second.tokens == 0) levels_.erase(level);
 }
 
-uint64_t Backlog::Ahead(int32_t priority, const std::string& tenant, uint64_t tokens) const {
-  uint64_t ahead = 0;
+uint64_t Backlog::Ahead(int32_t priority, const Sharer& sharer, uint64_t tokens) const {
+  uint64_t ahead = 0, own = 0;  // own: of the tenant, with the request itself
   for (const auto& [level_priority, level] : levels_) {
     if (level_priority > priority) break;
     if (level_priority < priority) {
       ahead += level.tokens;
       continue;
     }
-    const auto own = level.tenants.find(tenant);
-    const uint64_t own_tokens = own == level.tenants.end() ? 0 : own->second;
+    if (const auto tenant = level.tenants.find(sharer.tenant); tenant != level.tenants.end()) {
+      const std::map<std::string, uint64_t>& users = tenant->second.users;
+      const auto user = users.find(sharer.user);
+      const uint64_t of_user = user == users.end() ? 0 : user->second;
+      for (const auto& [other, waiting] : users) {
+        own += other == sharer.user ? waiting : std::min(waiting, of_user + tokens);
+      }
+    }
     for (const auto& [other, waiting] : level.tenants) {
-      ahead += other == tenant ? waiting : std::min(waiting, own_tokens + tokens);
+      ahead += other == sharer.tenant ? own : std::min(waiting.tokens, own + tokens);
     }
   }
   return ahead;

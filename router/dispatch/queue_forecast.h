@@ -45,21 +45,32 @@ class DrainRate {
   double seconds_ = 0, tokens_ = 0, requests_ = 0;  // what was measured, older parts weigh less
 };
 
-// What waits, by priority and tenant. Not thread-safe.
+// Who waits: a tenant's user.
+struct Sharer {
+  std::string tenant;
+  std::string user{};
+};
+
+// What waits, by priority, tenant and user. Not thread-safe.
 class Backlog {
  public:
-  void Add(int32_t priority, const std::string& tenant, uint64_t tokens);
-  void Remove(int32_t priority, const std::string& tenant, uint64_t tokens);  // as it was added
+  void Add(int32_t priority, const Sharer& sharer, uint64_t tokens);
+  void Remove(int32_t priority, const Sharer& sharer, uint64_t tokens);  // as it was added
   // The tokens that are served before a request of so many that comes now, as FairQueue shares:
-  // all of lower priority numbers; of its own, what its tenant has waiting and up to as much, with
-  // the request itself, of every other.
-  uint64_t Ahead(int32_t priority, const std::string& tenant, uint64_t tokens) const;
+  // all of lower priority numbers; of its own, what its user has waiting and up to as much, with
+  // the request itself, of every other user of its tenant; and up to as much as all of that of every
+  // other tenant.
+  uint64_t Ahead(int32_t priority, const Sharer& sharer, uint64_t tokens) const;
   uint64_t tokens() const { return tokens_; }
 
  private:
+  struct Users {
+    uint64_t tokens = 0;
+    std::map<std::string, uint64_t> users;  // those with more than 0
+  };
   struct Level {
     uint64_t tokens = 0;
-    std::map<std::string, uint64_t> tenants;  // those with more than 0
+    std::map<std::string, Users> tenants;  // those with more than 0
   };
   uint64_t tokens_ = 0;
   std::map<int32_t, Level> levels_;

@@ -79,6 +79,11 @@ GenerationServiceImpl::GenerationServiceImpl(const Parts& parts, absl::Duration 
   Add("ListModels", &GenerationServiceImpl::ListModels);
 }
 
+absl::Status GenerationServiceImpl::LetIn(const grpc::CallbackServerContext& context) {
+  BATON_ASSIGN_OR_RETURN(const Caller caller, parts_.door.Identify(context));
+  return parts_.quotas.CountRequest(caller, SteadyNow());
+}
+
 absl::StatusOr<GenerationServiceImpl::Admitted> GenerationServiceImpl::CheckAndAdmit(
     const grpc::CallbackServerContext& context, const Received<v1::GenerateRequest>& received,
     absl::Time now, absl::Time deadline) {
@@ -86,21 +91,23 @@ absl::StatusOr<GenerationServiceImpl::Admitted> GenerationServiceImpl::CheckAndA
   BATON_ASSIGN_OR_RETURN(Caller caller, parts_.door.Identify(context));
   if (deadline <= now + kNoTime) return DeadlinePassed(kStageQueue);
   BATON_RETURN_IF_ERROR(received.status);
+  BATON_ASSIGN_OR_RETURN(Quotas::Use use, parts_.quotas.Begin(caller, now));
   const v1::GenerateRequest& request = received.message;
   const v1::SamplingParams& sampling = request.sampling_params();
   const uint64_t tokens = parts_.admission.ExpectedTokens(
       AboutPromptTokens(request), sampling.has_max_tokens() ? sampling.max_tokens() : UINT32_MAX,
       std::min(std::max(sampling.n(), 1u), kMaxChoices));
   BATON_ASSIGN_OR_RETURN(Admission::Ticket ticket,
-                         parts_.admission.Admit({.tenant = request.user().substr(0, kMaxNameBytes),
-                                                 .priority = request.priority(),
+                         parts_.admission.Admit({.tenant = caller.tenant,
+                                                 .user = request.user().substr(0, kMaxNameBytes),
+                                                 .priority = caller.Clamp(request.priority()),
                                                  .bytes = request.ByteSizeLong(),
                                                  .tokens = tokens,
                                                  .time_left = deadline - now},
                                                 now));
   BATON_RETURN_IF_ERROR(BATON_FAILPOINT_STATUS("router.before_admit"));
   BATON_RETURN_IF_ERROR(parts_.model.Validate(request));
-  return Admitted{.caller = std::move(caller), .ticket = std::move(ticket)};
+  return Admitted{.caller = std::move(caller), .ticket = std::move(ticket), .use = std::move(use)};
 }
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
@@ -118,13 +125,15 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
   GrpcClientWriter* const reactor = writer.get();
   auto owned = std::make_unique<ClientCall>(parts_.loop, std::move(writer));
   ClientCall* const call = owned.get();
-  parts_.loop.PostOrRun(
-      [this, number, owned = std::move(owned), ticket = std::move(admitted->ticket)]() mutable {
-        parts_.runner.Arrived(number, std::move(owned), std::move(ticket));
-      });
+  parts_.loop.PostOrRun([this, number, owned = std::move(owned),
+                         ticket = std::move(admitted->ticket),
+                         use = std::move(admitted->use)]() mutable {
+    parts_.runner.Arrived(number, std::move(owned), std::move(ticket), std::move(use));
+  });
   // `request` and `call` live until the runner has heard of both the preparing's and the call's
   // end.
-  const auto prepare = [this, number, call, request, received, deadline] {
+  const auto prepare = [this, number, call, request, received, deadline,
+                        caller = std::move(admitted->caller)] {
     absl::StatusOr<RequestSpec> spec = absl::CancelledError("the client cancelled the call");
     if (!call->cancelled()) {
       spec = parts_.model.Prepare(request->message, parts_.fleet.Get(), parts_.disaggregation,
@@ -134,6 +143,8 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
     if (spec.ok()) {
       spec->id_high = RandomUint64();
       spec->id_low = RandomUint64();
+      spec->tenant = caller.tenant;
+      spec->priority = caller.Clamp(spec->priority);
       spec->received = received;
       spec->deadline = deadline;
     }
@@ -153,7 +164,7 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
 grpc::ServerUnaryReactor* GenerationServiceImpl::Tokenize(
     grpc::CallbackServerContext* context, const Received<v1::TokenizeRequest>* request,
     v1::TokenizeResponse* response) {
-  const absl::Status caller = parts_.door.Identify(*context).status();
+  const absl::Status caller = LetIn(*context);
   const auto answer = [this, request, response] {
     BATON_ASSIGN_OR_RETURN(*response, parts_.model.Tokenize(request->message, parts_.fleet.Get()));
     return absl::OkStatus();
@@ -164,7 +175,7 @@ grpc::ServerUnaryReactor* GenerationServiceImpl::Tokenize(
 grpc::ServerUnaryReactor* GenerationServiceImpl::Detokenize(
     grpc::CallbackServerContext* context, const Received<v1::DetokenizeRequest>* request,
     v1::DetokenizeResponse* response) {
-  const absl::Status caller = parts_.door.Identify(*context).status();
+  const absl::Status caller = LetIn(*context);
   const auto answer = [this, request, response] {
     BATON_ASSIGN_OR_RETURN(*response, parts_.model.Detokenize(request->message));
     return absl::OkStatus();
@@ -175,7 +186,7 @@ grpc::ServerUnaryReactor* GenerationServiceImpl::Detokenize(
 grpc::ServerUnaryReactor* GenerationServiceImpl::ListModels(
     grpc::CallbackServerContext* context, const Received<v1::ListModelsRequest>* request,
     v1::ListModelsResponse* response) {
-  absl::Status status = parts_.door.Identify(*context).status();
+  absl::Status status = LetIn(*context);
   if (status.ok()) status = request->status;
   if (status.ok()) *response->add_models() = parts_.model.Card(parts_.fleet.Get());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();

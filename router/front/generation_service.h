@@ -16,6 +16,7 @@
 #include "router/front/served_model.h"
 #include "router/metrics/router_metrics.h"
 #include "router/runner/request_runner.h"
+#include "router/tenants/quotas.h"
 
 namespace baton {
 
@@ -27,6 +28,7 @@ class GenerationServiceImpl final : public ReceivingService<v1::GenerationServic
     const ServedModel& model;
     const FleetView& fleet;
     Door& door;
+    Quotas& quotas;
     Admission& admission;
     PreparingPool& pool;  // its capacity is at least admission's limit of requests
     RequestRunner& runner;
@@ -54,11 +56,15 @@ class GenerationServiceImpl final : public ReceivingService<v1::GenerationServic
   struct Admitted {
     Caller caller;
     Admission::Ticket ticket;
+    Quotas::Use use;
   };
-  // In this order: what a full queue refuses costs nothing else.
+  // In this order: what a full queue or a limit refuses costs nothing else.
   absl::StatusOr<Admitted> CheckAndAdmit(const grpc::CallbackServerContext& context,
                                          const Received<v1::GenerateRequest>& request,
                                          absl::Time now, absl::Time deadline);
+
+  // Who calls, for methods that are answered at once. Counts the request.
+  absl::Status LetIn(const grpc::CallbackServerContext& context);
 
   const Parts parts_;
   const absl::Duration deadline_;

@@ -141,7 +141,7 @@ absl::StatusOr<RequestSpec> ServedModel::Prepare(const v1::GenerateRequest& requ
                        prompt_tokens < everywhere ? everywhere : longest, seed);
   spec.cache_salt = request.cache_salt();
   spec.priority = request.priority();
-  spec.tenant = request.user();
+  spec.user = request.user();
   spec.stream = request.stream();
   spec.return_token_ids = request.return_token_ids();
   return spec;

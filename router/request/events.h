@@ -26,8 +26,10 @@ struct RequestSpec {
   v1::SamplingParams sampling;
   std::string cache_salt;
   int32_t priority = 0;  // a lower number is served sooner
-  // The tenants of one priority share the workers; the empty name is a tenant too.
+  // The tenants of one priority share the workers, and the users of a tenant what it gets; the empty
+  // name is one too.
   std::string tenant;
+  std::string user;
   bool stream = false;
   bool return_token_ids = false;
   absl::Time received;

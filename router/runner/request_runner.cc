@@ -118,12 +118,13 @@ Dispatcher::Handlers RequestRunner::DispatchHandlers() {
 }
 
 void RequestRunner::Arrived(uint64_t number, std::unique_ptr<ClientCall> client,
-                            Admission::Ticket ticket) {
+                            Admission::Ticket ticket, Quotas::Use use) {
   auto request = std::make_unique<Request>();
   Request& added = *request;
   request->number = number;
   request->client = std::move(client);
   request->ticket = std::move(ticket);
+  request->use = std::move(use);
   request->client->SetHandlers(ClientHandlers(number));
   request->calls = std::make_unique<RequestCalls>(
       RequestCalls::Parts{.loop = parts_.loop, .fleet = parts_.fleet, .reports = reports_},
@@ -267,6 +268,11 @@ void RequestRunner::AbortClientWhenStalled(Request& request) {
 void RequestRunner::Settle(Request& request) {
   const bool admitted = request.machine != nullptr && request.machine->admitted();
   if (admitted || request.ended) request.ticket.Release();
+  if (admitted) {
+    const size_t prompt = request.machine->spec().prompt_token_ids.size();
+    request.use.ChargeUpTo(prompt + request.machine->accepted_tokens(), parts_.loop.Now());
+  }
+  if (request.ended) request.use.End();
   if (request.calls->Settle(*request.machine, request.ended)) dispatcher_.PlaceSoon();
 }
 

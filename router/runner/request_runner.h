@@ -24,6 +24,7 @@
 #include "router/metrics/router_metrics.h"
 #include "router/request/request_machine.h"
 #include "router/runner/request_calls.h"
+#include "router/tenants/quotas.h"
 
 namespace baton {
 
@@ -51,7 +52,8 @@ class RequestRunner {
 
   // A client's call that was admitted. No two have one `number`. Its machine starts with Prepared,
   // unless the client leaves before.
-  void Arrived(uint64_t number, std::unique_ptr<ClientCall> client, Admission::Ticket ticket);
+  void Arrived(uint64_t number, std::unique_ptr<ClientCall> client, Admission::Ticket ticket,
+               Quotas::Use use = {});
   // REQUIRES: after Arrived, exactly once for each.
   void Prepared(uint64_t number, absl::StatusOr<RequestSpec> spec, const TokenTable& table);
 
@@ -72,6 +74,7 @@ class RequestRunner {
     uint64_t number = 0;
     std::unique_ptr<ClientCall> client;  // null: the client's call is gone
     Admission::Ticket ticket;
+    Quotas::Use use;
     bool prepared = false;
     bool ended = false;  // the client is told `end_status`, or was
     absl::Status end_status;
@@ -101,7 +104,8 @@ class RequestRunner {
   void Do(Request& request, Action&& action) {
     request.calls->Do(std::move(action));
   }
-  // Gives back what the request no longer holds: its place in the queue, its workers.
+  // Charges what the request has used, and gives back what it no longer holds: its place in the
+  // queue, its tenant's stream, its workers.
   void Settle(Request& request);
 
   void EndClient(Request& request, const absl::Status& status, const std::string& finish_reason);

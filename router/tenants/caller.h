@@ -1,6 +1,8 @@
 // Who sent a request.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 
 #include "router/tenants/keys_file.h"
@@ -8,6 +10,11 @@
 namespace baton {
 
 struct Caller {
+  // The nearest priority that the caller may ask for.
+  int32_t Clamp(int32_t priority) const {
+    return std::clamp(priority, limits.min_priority, limits.max_priority);
+  }
+
   // The tenant that the caller has shown to be. Empty: the one anonymous tenant, of whoever calls a
   // router that asks for no identity.
   std::string tenant;

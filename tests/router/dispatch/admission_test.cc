@@ -83,6 +83,37 @@ TEST(Admission, OneTenantCannotFillTheQueue) {
   }
 }
 
+TEST(Admission, ATenantCannotFillTheQueueByInventingUsersOrByLargeRequests) {
+  for (const uint64_t bytes : {1, 100}) {
+    Admission admission({.requests = 90, .bytes = 900});
+    std::vector<Admission::Ticket> tickets;
+    const auto admit = [&](const std::string& tenant) {
+      auto ticket = admission.Admit(
+          {.tenant = tenant, .user = std::to_string(tickets.size()), .bytes = bytes}, kNow);
+      if (ticket.ok()) tickets.push_back(*std::move(ticket));
+      return ticket.ok();
+    };
+    while (admit("heavy")) continue;
+    EXPECT_EQ(tickets.size(), bytes == 1 ? 80u : 8u);
+    EXPECT_TRUE(admit("other")) << bytes;
+    tickets.clear();
+    EXPECT_TRUE(admit("heavy")) << "all of it was given back";
+  }
+}
+
+TEST(Admission, WithoutIdentityUsersShareTheQueueAsTenantsDo) {
+  Admission admission({.requests = 90});
+  std::vector<Admission::Ticket> tickets;
+  for (const char* user : {"a", "b"}) {
+    for (;;) {
+      auto ticket = admission.Admit({.user = user, .bytes = 1}, kNow);
+      if (!ticket.ok()) break;
+      tickets.push_back(*std::move(ticket));
+    }
+  }
+  EXPECT_EQ(tickets.size(), 80u + 9u);
+}
+
 // 100 requests of 100 tokens wait, 1000 tokens a second are served.
 class AdmissionForecast : public testing::Test {
  protected:

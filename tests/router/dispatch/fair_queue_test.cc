@@ -247,6 +247,61 @@ TEST(FairQueue, NoStreamOfNewTenantsStarvesOneThatWaits) {
   EXPECT_GT(turns, 100) << "the others have their share first";
 }
 
+Entry OfUser(uint64_t number, const std::string& tenant, const std::string& user) {
+  return {.number = number, .tenant = tenant, .user = user, .tokens = 100};
+}
+
+TEST(FairQueue, ATenantOfManyUsersGetsNoMoreThanOneOfOne) {
+  FairQueue queue;
+  uint64_t number = 1;
+  for (; number <= 1000; ++number) {
+    queue.Push(OfUser(number, "many", "user" + std::to_string(number)));
+  }
+  const uint64_t first_lone = number;
+  for (int i = 0; i < 100; ++i) queue.Push(OfUser(number++, "lone", ""));
+  int lone = 0;
+  for (int i = 0; i < 100; ++i, queue.TakeFront()) lone += queue.Front()->number >= first_lone;
+  EXPECT_NEAR(lone, 50, 1);
+}
+
+TEST(FairQueue, TheUsersOfATenantShareWhatItGets) {
+  FairQueue queue;
+  uint64_t number = 1;
+  for (int i = 0; i < 100; ++i) queue.Push(OfUser(number++, "acme", "heavy"));
+  const uint64_t first_light = number;
+  for (int i = 0; i < 100; ++i) queue.Push(OfUser(number++, "acme", "light"));
+  const uint64_t first_other = number;
+  for (int i = 0; i < 100; ++i) queue.Push(OfUser(number++, "other", "light"));
+  int light = 0, other = 0;
+  for (int i = 0; i < 80; ++i, queue.TakeFront()) {
+    const uint64_t next = queue.Front()->number;
+    other += next >= first_other;
+    light += next >= first_light && next < first_other;
+  }
+  EXPECT_NEAR(other, 40, 1);
+  EXPECT_NEAR(light, 20, 1);
+}
+
+TEST(FairQueue, TheOrderThatIsForeseenIsTheOrderOfBeingServed) {
+  for (uint32_t seed = 0; seed < 25; ++seed) {
+    std::mt19937 random(seed);
+    FairQueue queue;
+    for (uint64_t number = 1; number <= 200; ++number) {
+      Entry entry = Of(number, std::string(1 + random() % 3, 't'), 1 + random() % 100);
+      entry.user = std::string(random() % 4, 'u');
+      queue.Push(entry);
+      if (random() % 4 == 0) queue.TakeFront();
+    }
+    std::vector<uint64_t> foreseen, served;
+    queue.ForEachInOrder([&](const Entry& entry) {
+      foreseen.push_back(entry.number);
+      return true;
+    });
+    for (; !queue.empty(); queue.TakeFront()) served.push_back(queue.Front()->number);
+    EXPECT_EQ(foreseen, served) << "seed " << seed;
+  }
+}
+
 TEST(FairQueue, RemembersABoundedNumberOfTenants) {
   FairQueue queue(/*max_idle_tenants=*/10);
   for (uint64_t number = 1; number <= 100; ++number) {

@@ -150,19 +150,32 @@ TEST(DrainRate, TellsWhenTheNextIsDue) {
 
 TEST(Backlog, CountsWhatIsServedBeforeANewcomer) {
   Backlog backlog;
-  backlog.Add(0, "heavy", 1000);
-  backlog.Add(0, "heavy", 1000);
-  backlog.Add(0, "small", 30);
-  backlog.Add(-1, "urgent", 500);
-  backlog.Add(1, "batch", 9000);
-  EXPECT_EQ(backlog.Ahead(0, "heavy", 100), 2000u + 30 + 500);
-  EXPECT_EQ(backlog.Ahead(0, "new", 100), 100u + 30 + 500) << "no more of another than its own";
-  EXPECT_EQ(backlog.Ahead(-1, "new", 100), 100u);
-  EXPECT_EQ(backlog.Ahead(2, "new", 1), 500u + 2000 + 30 + 9000);
+  backlog.Add(0, {"heavy"}, 1000);
+  backlog.Add(0, {"heavy"}, 1000);
+  backlog.Add(0, {"small"}, 30);
+  backlog.Add(-1, {"urgent"}, 500);
+  backlog.Add(1, {"batch"}, 9000);
+  EXPECT_EQ(backlog.Ahead(0, {"heavy"}, 100), 2000u + 30 + 500);
+  EXPECT_EQ(backlog.Ahead(0, {"new"}, 100), 100u + 30 + 500) << "no more of another than its own";
+  EXPECT_EQ(backlog.Ahead(-1, {"new"}, 100), 100u);
+  EXPECT_EQ(backlog.Ahead(2, {"new"}, 1), 500u + 2000 + 30 + 9000);
   EXPECT_EQ(backlog.tokens(), 11530u);
-  backlog.Remove(0, "heavy", 1000);
-  backlog.Remove(-1, "urgent", 500);
-  EXPECT_EQ(backlog.Ahead(0, "heavy", 100), 1030u);
+  backlog.Remove(0, {"heavy"}, 1000);
+  backlog.Remove(-1, {"urgent"}, 500);
+  EXPECT_EQ(backlog.Ahead(0, {"heavy"}, 100), 1030u);
+}
+
+TEST(Backlog, CountsATenantOnceHoweverManyUsersItHas) {
+  Backlog backlog;
+  for (const char* user : {"a", "b", "c"}) backlog.Add(0, {"many", user}, 1000);
+  EXPECT_EQ(backlog.Ahead(0, {"lone"}, 100), 100u);
+  EXPECT_EQ(backlog.Ahead(0, {"many", "new"}, 100), 300u) << "so much of each of its users";
+  EXPECT_EQ(backlog.Ahead(0, {"many", "a"}, 100), 1000u + 2 * 1000);
+  backlog.Add(0, {"lone"}, 5000);
+  EXPECT_EQ(backlog.Ahead(0, {"many", "new"}, 100), 300u + 400) << "and of the other as of them";
+  for (const char* user : {"a", "b", "c"}) backlog.Remove(0, {"many", user}, 1000);
+  backlog.Remove(0, {"lone"}, 5000);
+  EXPECT_EQ(backlog.tokens(), 0u);
 }
 
 // The forecast says for tenants' newcomers what FairQueue then does, to within a request of each.
@@ -178,11 +191,11 @@ TEST(Backlog, AgreesWithTheOrderOfTheQueue) {
       const auto priority = static_cast<int32_t>(random() % 3);
       const uint64_t tokens = 1 + random() % kLargest;
       queue.Push({.number = number, .priority = priority, .tenant = tenant, .tokens = tokens});
-      backlog.Add(priority, tenant, tokens);
+      backlog.Add(priority, {tenant}, tokens);
     }
     const std::string tenant(1 + random() % (kTenants + 1), 't');
     const auto priority = static_cast<int32_t>(random() % 3);
-    const uint64_t forecast = backlog.Ahead(priority, tenant, 50);
+    const uint64_t forecast = backlog.Ahead(priority, {tenant}, 50);
     queue.Push({.number = 1000, .priority = priority, .tenant = tenant, .tokens = 50});
     uint64_t ahead = 0;
     for (; queue.Front()->number != 1000; queue.TakeFront()) ahead += queue.Front()->tokens;

@@ -58,6 +58,29 @@ TEST_F(IdentityTest, OnlyWhoShowsAKnownKeyIsServed) {
   EXPECT_EQ(Metric("baton_router_refusals_total", "API_KEY_UNKNOWN"), 1);
 }
 
+TEST_F(IdentityTest, ATenantIsHeldToItsLimitsAndOthersAreNot) {
+  Declare("acme", {.tokens_per_minute = 10, .streams = 1});
+  workers_[1]->Behave({.between_tokens = absl::Milliseconds(1)});
+  Start();
+  grpc::ClientContext running;
+  running.AddMetadata("authorization", "Bearer " + keys_of_["acme"]);
+  const auto reader = stub_->Generate(&running, Request("abc", 50000));
+  v1::GenerateResponse first;
+  ASSERT_TRUE(reader->Read(&first));
+  const v1::GenerateRequest request = Request("abc", 5);
+  EXPECT_EQ(ErrorReason(Ask(keys_of_["acme"], request).status), "TENANT_STREAMS");
+  EXPECT_EQ(Ask(keys_of_["other"], request).ids, Expected(request));
+  Eventually([&] { return Metric("baton_tenant_tokens_total", "acme") > 10; });
+  running.TryCancel();
+  while (reader->Read(&first)) continue;
+  reader->Finish();
+  Eventually([&] { return router_->RunningRequests() == 0; });
+  const Answer refused = Ask(keys_of_["acme"], request);
+  EXPECT_EQ(ErrorReason(refused.status), "TENANT_TOKENS");
+  EXPECT_TRUE(RetryDelay(refused.status).has_value());
+  EXPECT_EQ(Metric("baton_tenant_tokens_total", "other"), 8) << "prompt and output";
+}
+
 TEST_F(IdentityTest, EveryMethodAsksForIt) {
   Start();
   const auto code = [&](auto method, auto request, auto response) {
