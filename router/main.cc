@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "common/base/address.h"
 #include "common/base/log.h"
 #include "common/base/progress_line.h"
 #include "common/base/version.h"
@@ -41,6 +42,24 @@ absl::StatusOr<std::unique_ptr<FrontSocket>> OpenFront(const RouterFlags& flags)
   return FrontSocket::Listen(flags.front);
 }
 
+absl::StatusOr<FleetSecret> LoadSecret(const RouterFlags& flags) {
+  if (!flags.fleet_secret_file.empty()) {
+    absl::StatusOr<FleetSecret> secret = FleetSecret::Read(flags.fleet_secret_file);
+    if (secret.ok()) return secret;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--fleet-secret-file ", secret.status().message()));
+  }
+  absl::Status why = absl::InvalidArgumentError("--fleet-secret-file is not given");
+  if (IsLoopback(flags.server.listen)) {
+    absl::StatusOr<FleetSecret> secret = FleetSecret::OfThisUser();
+    if (secret.ok()) return secret;
+    why = secret.status();
+  }
+  LogWarning("prefixes that other routers, or this one before, let workers cache are not found: {}",
+             LogSafe(why.message()));
+  return FleetSecret::Random();
+}
+
 int Main(int argc, char** argv) {
   RouterFlags flags;
   FlagSet flag_set(kProgram, "Routes generation requests to prefill and decode workers.");
@@ -53,6 +72,9 @@ int Main(int argc, char** argv) {
   }
   absl::StatusOr<std::unique_ptr<ServedModel>> model = LoadModel(flags);
   if (!model.ok()) return ExitUsage(kProgram, model.status());
+  absl::StatusOr<FleetSecret> secret = LoadSecret(flags);
+  if (!secret.ok()) return ExitUsage(kProgram, secret.status());
+  flags.router.fleet_secret = *std::move(secret);
   Metrics metrics("router");
   std::unique_ptr<ApiKeys> keys;  // outlives the router
   if (!flags.api_keys.empty()) {

@@ -72,6 +72,7 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
                 .fleet = view_,
                 .door = door_,
                 .quotas = quotas_,
+                .secret = options_.fleet_secret,
                 .admission = admission_,
                 .pool = *pool_,
                 .runner = *runner_,

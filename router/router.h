@@ -19,6 +19,7 @@
 #include "router/front/served_model.h"
 #include "router/metrics/router_metrics.h"
 #include "router/runner/request_runner.h"
+#include "router/tenants/fleet_secret.h"
 #include "router/tenants/quotas.h"
 
 namespace baton {
@@ -31,6 +32,7 @@ struct RouterOptions {
   Admission::Limits admission;
   int tokenizer_threads = 2;
   absl::Duration default_deadline = absl::Seconds(600);  // for a request whose client gave none
+  FleetSecret fleet_secret = FleetSecret::Random();
   const ApiKeys* keys = nullptr;  // null: no API key is known. Outlives the router
   bool needs_identity = false;    // clients without API key and certificate are refused
 };

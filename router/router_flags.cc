@@ -44,6 +44,10 @@ void RouterFlags::AddTo(FlagSet& flags) {
       "api-keys", api_keys,
       "file of `baton keys`: tenants, their keys and limits. Read every second. Clients "
       "need a key or a certificate then, and so they do beyond loopback");
+  flags.AddString(
+      "fleet-secret-file", fleet_secret_file,
+      "64 hexadecimal digits that keep the tenants' cached prefixes apart, the same for "
+      "all routers of a fleet. Without it: this user's on loopback, else a random one");
   flags.AddAddresses("prefill", router.workers.prefill,
                      "prefill workers: host:port or dns:///name:port, repeated");
   flags.AddAddresses("decode", router.workers.decode,

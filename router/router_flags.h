@@ -17,6 +17,7 @@ struct RouterFlags {
   std::string model;              // GGUF file; its tokenizer part is enough
   std::string model_sha256;       // what the file's SHA-256 must be; empty: not checked
   std::string served_model_name;  // empty: the file's name
+  std::string fleet_secret_file;  // empty: the user's on loopback, else a random secret
   std::string api_keys;           // file of tenants and their keys; empty: none
   std::string policy = "prefix_aware";
   std::string disaggregate = "auto";

@@ -144,6 +144,7 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
       spec->id_high = RandomUint64();
       spec->id_low = RandomUint64();
       spec->tenant = caller.tenant;
+      spec->cache_salt = parts_.secret.SaltFor(caller, spec->cache_salt);
       spec->priority = caller.Clamp(spec->priority);
       spec->received = received;
       spec->deadline = deadline;

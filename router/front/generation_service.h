@@ -16,6 +16,7 @@
 #include "router/front/served_model.h"
 #include "router/metrics/router_metrics.h"
 #include "router/runner/request_runner.h"
+#include "router/tenants/fleet_secret.h"
 #include "router/tenants/quotas.h"
 
 namespace baton {
@@ -29,6 +30,7 @@ class GenerationServiceImpl final : public ReceivingService<v1::GenerationServic
     const FleetView& fleet;
     Door& door;
     Quotas& quotas;
+    const FleetSecret& secret;
     Admission& admission;
     PreparingPool& pool;  // its capacity is at least admission's limit of requests
     RequestRunner& runner;

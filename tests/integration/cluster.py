@@ -18,6 +18,7 @@ from stubs import details_pb, health_pb, pb, rpc, status_pb
 BIN = pathlib.Path(os.environ["BATON_BIN"])
 MODEL = os.environ.get("BATON_TEST_MODEL", "")
 READY_TIMEOUT_S = 60
+STATE = tempfile.TemporaryDirectory(prefix="baton-state-")  # what the programs keep of a run
 
 
 given_ports = set()
@@ -81,7 +82,7 @@ class Server:
 
     def start(self):
         self.process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
-                                        env={**os.environ, **self.environment})
+                                        env={**os.environ, "XDG_STATE_HOME": STATE.name, **self.environment})
 
     def stop(self, timeout_s=10):
         """Sends SIGTERM and returns the exit code."""

@@ -1,0 +1,39 @@
+// The secret that keeps the tenants' cached prefixes apart.
+//
+// Workers find cached KV by its salt and tokens, and tell every router the hashes of what they hold
+// (common/base/prefix_hash.h). The salt that they get is an HMAC-SHA256 under a secret of the fleet,
+// over the tenant and the salt that the client chose. So nobody hits another's prefixes, or tells
+// from a page's name what is in it, whichever salt is chosen. Routers with one secret, also after a
+// restart, find the same prefixes.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+
+#include "router/tenants/caller.h"
+
+namespace baton {
+
+// Immutable and thread-safe.
+class FleetSecret {
+ public:
+  // Reads a file of 64 hexadecimal digits. INVALID_ARGUMENT names the file.
+  static absl::StatusOr<FleetSecret> Read(const std::string& path);
+  // Reads the file of this user on this machine, which is made once:
+  // ${XDG_STATE_HOME:-$HOME/.local/state}/baton/fleet-secret.
+  static absl::StatusOr<FleetSecret> OfThisUser();
+  // One that nobody else has.
+  static FleetSecret Random();
+
+  // The 32 bytes that salt the prefixes of the caller's tenant, or of all tenants with its share.
+  std::string SaltFor(const Caller& caller, const std::string& client_salt) const;
+
+ private:
+  explicit FleetSecret(std::string bytes) : bytes_(std::move(bytes)) {}
+
+  std::string bytes_;  // 32
+};
+
+}  // namespace baton
