@@ -76,6 +76,11 @@ void ServeCommand::AddFlags(FlagSet& flags) {
 
 int ServeCommand::Run(const FlagSet& flags) {
   absl::Status status = ValidateWorkerFlags(worker_);
+  if (status.ok() && worker_.server.tls.enabled()) {
+    status = absl::InvalidArgumentError(
+        "--tls-cert: a certificate has one role, and `baton serve` starts a router and workers; "
+        "start each part by hand, with a certificate of its own");
+  }
   if (status.ok()) {
     status = InitLogging("serve", worker_.server.log_level, worker_.server.log_format);
   }

@@ -5,8 +5,8 @@ import contextlib
 import grpc
 import pytest
 
-from cluster import Cluster, complete, request
-from programs import channel_credentials, issue, make_authority
+from cluster import MODEL, Cluster, complete, request
+from programs import assert_one_clear_line, channel_credentials, issue, make_authority, run
 
 ROLES = ("client", "router", "prefill", "decode", "front", "operator")
 # Who may call what, of the methods that the parts serve.
@@ -52,6 +52,11 @@ def test_who_shows_no_certificate_of_ours_is_not_let_in(secured, part):
                    else grpc.insecure_channel(server.address))
         with channel, pytest.raises(grpc.FutureTimeoutError):
             grpc.channel_ready_future(channel).result(timeout=1.5)
+
+
+def test_serve_gives_no_certificate_to_parts_of_three_roles(secured):
+    done = run("baton", "serve", "--check-config", f"--model={MODEL}", *tls_flags(secured.folder, "router"))
+    assert_one_clear_line(done, "--tls-cert", "a certificate of its own")
 
 
 @pytest.mark.parametrize("method", CALLERS)
