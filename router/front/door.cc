@@ -14,7 +14,9 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/net/access_check.h"
 #include "common/rpc/status.h"
+#include "router/front/client_identity.h"
 
 namespace baton {
 namespace {
@@ -28,16 +30,21 @@ bool IsLocal(const std::string& peer) {
   return IsLoopback(absl::StrReplaceAll(peer, {{"%5B", "["}, {"%5D", "]"}}));
 }
 
-// The name in a client's certificate, which TLS has verified.
-std::optional<std::string> CertificateName(const grpc::AuthContext& auth) {
-  const auto ids = auth.FindPropertyValues(GRPC_PEER_SPIFFE_ID_PROPERTY_NAME);
-  if (!auth.IsPeerAuthenticated() || ids.size() != 1) return std::nullopt;
-  absl::StatusOr<Peer> peer = ParsePeer(absl::string_view(ids[0].data(), ids[0].size()));
-  if (!peer.ok() || peer->role != Role::kClient) return std::nullopt;
+// The name in the client's certificate: of the connection, or of the client behind the front.
+absl::StatusOr<std::optional<std::string>> CertificateName(
+    const grpc::ServerContextBase& context) {
+  const auto connection = context.auth_context();
+  std::optional<Peer> peer;
+  if (IsFromFront(*connection)) {
+    BATON_ASSIGN_OR_RETURN(peer, ClientBehindFront(*connection, context.client_metadata()));
+  } else if (connection->IsPeerAuthenticated()) {
+    peer = PeerOf(context);
+  }
+  if (!peer.has_value() || peer->role != Role::kClient) return std::nullopt;
   return std::move(peer->name);
 }
 
-Door::Shown WhatIsShown(const grpc::ServerContextBase& context) {
+absl::StatusOr<Door::Shown> WhatIsShown(const grpc::ServerContextBase& context) {
   Door::Shown shown;
   shown.peer = context.peer();
   const auto auth = context.auth_context();
@@ -48,14 +55,15 @@ Door::Shown WhatIsShown(const grpc::ServerContextBase& context) {
   for (auto entry = begin; entry != end; ++entry) {
     shown.authorization.emplace_back(entry->second.data(), entry->second.size());
   }
-  shown.certificate_name = CertificateName(*auth);
+  BATON_ASSIGN_OR_RETURN(shown.certificate_name, CertificateName(context));
   return shown;
 }
 
 }  // namespace
 
 absl::StatusOr<Caller> Door::Identify(const grpc::ServerContextBase& context) {
-  return Identify(WhatIsShown(context));
+  BATON_ASSIGN_OR_RETURN(const Shown shown, WhatIsShown(context));
+  return Identify(shown);
 }
 
 absl::StatusOr<Caller> Door::Identify(const Shown& shown) {
