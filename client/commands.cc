@@ -8,6 +8,7 @@
 #include "bench/serve/bench_serve_command.h"
 #include "bench/transfer/bench_transfer_command.h"
 #include "client/certs_command.h"
+#include "client/keys_command.h"
 #include "client/run_command.h"
 #include "client/serve_command.h"
 #include "client/tokenize_command.h"
@@ -47,6 +48,14 @@ std::list<Subcommand> AddCommands(CLI::App& app) {
   commands.emplace_back(bench, "transfer",
                         "Time a KV cache's way between two processes on loopback",
                         std::make_unique<BenchTransferCommand>());
+  CLI::App& keys = *app.add_subcommand("keys", "Make, list and revoke API keys of a router");
+  keys.require_subcommand(1);
+  commands.emplace_back(keys, "new", "Print a new key and add its hash to the keys file",
+                        std::make_unique<KeysNewCommand>());
+  commands.emplace_back(keys, "list", "Print the keys' ids, tenants and limits",
+                        std::make_unique<KeysListCommand>());
+  commands.emplace_back(keys, "revoke", "Let a key be refused from now on",
+                        std::make_unique<KeysRevokeCommand>());
   return commands;
 }
 

@@ -59,7 +59,7 @@ ARROWS = {
     "router/runner": "base rpc router/calls router/dispatch router/fleet router/metrics router/placement router/request router/tenants",
     "router/front": "base access gguf tokenizer jinja rpc net protocol router/calls router/dispatch router/fleet router/metrics router/request router/runner router/tenants",
     "router": "base gguf rpc flags net protocol router/",
-    "client": "base access gguf tokenizer rpc flags net worker backend/cpu/machine bench/engine bench/serve bench/transfer",
+    "client": "base access gguf tokenizer rpc flags net worker backend/cpu/machine router/tenants bench/engine bench/serve bench/transfer",
     "bench": "common/",
     "bench/model": "base gguf",
     "bench/engine": "common/ bench/model",
