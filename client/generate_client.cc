@@ -1,6 +1,7 @@
 #include "client/generate_client.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 
@@ -32,14 +33,15 @@ bool Take(const v1::GenerateResponse& response, Answer& answer) {
 
 }  // namespace
 
-GenerateClient::GenerateClient(const std::shared_ptr<grpc::Channel>& channel)
-    : stub_(v1::GenerationService::NewStub(channel)) {}
+GenerateClient::GenerateClient(const std::shared_ptr<grpc::Channel>& channel, ClientKey key)
+    : stub_(v1::GenerationService::NewStub(channel)), key_(std::move(key)) {}
 
 void GenerateClient::Generate(const v1::GenerateRequest& request, absl::Duration timeout,
                               const std::function<void(const v1::GenerateResponse&)>& on_event,
                               Answer& answer) {
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+  key_.AddTo(context);
   {
     absl::MutexLock lock(&mutex_);
     running_ = &context;

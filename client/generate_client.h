@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 
 #include "baton/v1/generation.grpc.pb.h"
+#include "common/net/client_key.h"
 
 namespace baton {
 
@@ -27,7 +28,8 @@ struct Answer {
 // A client of one server. Generate may be called by one thread at a time, Cancel by any thread.
 class GenerateClient {
  public:
-  explicit GenerateClient(const std::shared_ptr<grpc::Channel>& channel);
+  // `key` is shown in every call.
+  explicit GenerateClient(const std::shared_ptr<grpc::Channel>& channel, ClientKey key = {});
 
   // Sends `request` and returns when the answer has ended. Each message is first added to `answer`,
   // then given to `on_event`, on the calling thread. The answer's status is CANCELLED after Cancel
@@ -40,6 +42,7 @@ class GenerateClient {
 
  private:
   std::unique_ptr<v1::GenerationService::Stub> stub_;
+  const ClientKey key_;
   absl::Mutex mutex_;
   grpc::ClientContext* running_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };

@@ -26,6 +26,7 @@
 #include "common/flags/flag_value.h"
 #include "common/gguf/gguf_file.h"
 #include "common/net/channel.h"
+#include "common/net/client_key.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
 
@@ -42,10 +43,21 @@ int ExitCode(const absl::Status& status) {
   return status.code() == absl::StatusCode::kCancelled ? kExitInterrupted : 1;
 }
 
-absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& address,
-                                                       const TlsFlags& tls) {
+// A cluster of our own knows no keys.
+absl::StatusOr<std::unique_ptr<GenerateClient>> ConnectToOwn(const LocalCluster& cluster) {
+  BATON_ASSIGN_OR_RETURN(const auto channel, MakeChannel(cluster.address(), Credentials::Loopback(),
+                                                         ChannelPurpose::kClient));
+  return std::make_unique<GenerateClient>(channel);
+}
+
+absl::StatusOr<std::unique_ptr<GenerateClient>> Connect(const std::string& address,
+                                                        const TlsFlags& tls,
+                                                        const std::string& api_key_file) {
   BATON_ASSIGN_OR_RETURN(const Credentials credentials, Credentials::Create(tls));
-  return MakeChannel(address, credentials, ChannelPurpose::kClient);
+  BATON_ASSIGN_OR_RETURN(ClientKey key, ClientKey::Read(api_key_file, address, credentials));
+  BATON_ASSIGN_OR_RETURN(const auto channel,
+                         MakeChannel(address, credentials, ChannelPurpose::kClient));
+  return std::make_unique<GenerateClient>(channel, std::move(key));
 }
 
 }  // namespace
@@ -57,6 +69,7 @@ void RunCommand::AddFlags(FlagSet& flags) {
                   "with --model: where to prefill (auto, always, never)");
   flags.AddDuration("timeout", timeout_, absl::Milliseconds(1), absl::Hours(24), "of one answer");
   AddTlsFlags(flags, tls_);
+  AddApiKeyFlag(flags, api_key_file_);
   flags.AddPositional("prompt", prompt_,
                       "the prompt. Where standard input is no terminal, it is read too and follows "
                       "after an empty line; one that is open but silent is left out after 10 s. "
@@ -223,11 +236,11 @@ int RunCommand::Run(const FlagSet& flags) {
     }
     cluster = *std::move(started);
   }
-  const auto channel = Connect(cluster != nullptr ? cluster->address() : server_, tls_);
-  if (!channel.ok()) return ExitUsage(kProgram, channel.status());
-  GenerateClient client(*channel);
-  running = &client;
-  const int exit_code = Talk(client, *std::move(request), *prompt);
+  const auto client =
+      cluster != nullptr ? ConnectToOwn(*cluster) : Connect(server_, tls_, api_key_file_);
+  if (!client.ok()) return ExitUsage(kProgram, client.status());
+  running = client->get();
+  const int exit_code = Talk(**client, *std::move(request), *prompt);
   running = nullptr;
   if (cluster != nullptr) cluster->Stop(kClusterStopGrace);
   return exit_code;

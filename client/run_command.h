@@ -44,6 +44,7 @@ class RunCommand : public Command {
   std::string disaggregate_;
   absl::Duration timeout_ = absl::Minutes(10);
   TlsFlags tls_;
+  std::string api_key_file_;
   std::optional<std::string> prompt_;  // nullopt: stdin, or a chat if stdin is a terminal
   std::string system_;
   bool raw_ = false;  // no chat template; literals of special tokens in the prompt are recognised

@@ -27,15 +27,16 @@ bool IsOneOf(absl::string_view argument, absl::Span<const absl::string_view> nam
 
 // Flags of `serve` that concern the router or the cluster and are not passed to workers.
 constexpr absl::string_view kNotForWorkers[] = {
-    "listen",       "health-listen",   "metrics-listen", "advertise",
-    "check-config", "prefill-workers", "decode-workers", "disaggregate",
-    "model",        "threads",         "cpu-set",        "gpu-memory-utilization"};
+    "listen",       "health-listen",    "metrics-listen", "advertise",
+    "check-config", "prefill-workers",  "decode-workers", "disaggregate",
+    "model",        "threads",          "cpu-set",        "gpu-memory-utilization",
+    "api-keys",     "fleet-secret-file"};
 
 // Flags of `serve` that are passed to the router.
 constexpr absl::string_view kForRouter[] = {
-    "disaggregate", "log-level",       "log-format", "shutdown-timeout", "tls-cert",
-    "tls-key",      "tls-ca",          "insecure",   "tls-server-name",  "served-model-name",
-    "model-sha256", "insecure-probes", "reflection"};
+    "api-keys",         "fleet-secret-file", "disaggregate", "log-level",       "log-format",
+    "shutdown-timeout", "tls-cert",          "tls-key",      "tls-ca",          "insecure",
+    "tls-server-name",  "served-model-name", "model-sha256", "insecure-probes", "reflection"};
 
 int RunCluster(const LocalClusterOptions& options, absl::Duration shutdown_timeout) {
   std::atomic<int> signals_seen = 0;
@@ -72,6 +73,9 @@ void ServeCommand::AddFlags(FlagSet& flags) {
   flags.AddInt("prefill-workers", options_.prefill_workers, 0, 64, "how many");
   flags.AddInt("decode-workers", options_.decode_workers, 1, 64, "how many");
   flags.AddString("disaggregate", disaggregate_, "where to prefill: auto, always, never");
+  flags.AddString("api-keys", api_keys_, "of the router: file of `baton keys`");
+  flags.AddString("fleet-secret-file", fleet_secret_file_,
+                  "of the router: 64 hexadecimal digits (default: this user's secret)");
 }
 
 int ServeCommand::Run(const FlagSet& flags) {

@@ -19,7 +19,7 @@ class ServeCommand : public Command {
  private:
   LocalClusterOptions options_;
   WorkerFlags worker_;
-  std::string disaggregate_;
+  std::string disaggregate_, api_keys_, fleet_secret_file_;  // passed to the router
 };
 
 }  // namespace baton
