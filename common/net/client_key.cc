@@ -16,7 +16,7 @@ namespace {
 
 constexpr char kVariable[] = "BATON_API_KEY";
 constexpr size_t kMaxKeyBytes = 256;
-constexpr size_t kMaxFileBytes = 4096;
+constexpr size_t kMaxKeyFileBytes = 4096;
 
 // The text from `source`, if it can be a key; it is never part of the error.
 absl::StatusOr<std::string> CheckKey(const std::string& source, absl::string_view text) {
@@ -41,7 +41,7 @@ absl::StatusOr<ClientKey> ClientKey::Read(const std::string& file, absl::string_
   const char* variable = std::getenv(kVariable);
   std::string key;
   if (!file.empty()) {
-    const absl::StatusOr<std::string> text = ReadSmallFile(file, kMaxFileBytes);
+    const absl::StatusOr<std::string> text = ReadSmallFile(file, kMaxKeyFileBytes);
     if (!text.ok()) {
       return absl::InvalidArgumentError(absl::StrCat("--api-key-file ", text.status().message()));
     }

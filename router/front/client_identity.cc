@@ -48,7 +48,7 @@ absl::StatusOr<std::string> SpiffeId(X509& certificate) {
   return *id;
 }
 
-absl::StatusOr<Peer> PeerOf(absl::string_view header) {
+absl::StatusOr<Peer> PeerInHeader(absl::string_view header) {
   std::string der;
   if (!absl::Base64Unescape(header, &der)) return Unreadable("is not base64");
   const auto* data = reinterpret_cast<const unsigned char*>(der.data());
@@ -83,7 +83,7 @@ absl::StatusOr<std::optional<Peer>> ClientBehindFront(const grpc::AuthContext& c
   const auto [first, last] = headers.equal_range(kClientCertificateHeader);
   if (first == last) return std::nullopt;
   if (std::next(first) != last) return Unreadable("came twice");
-  absl::StatusOr<Peer> peer = PeerOf(absl::string_view(first->second.data(), first->second.size()));
+  absl::StatusOr<Peer> peer = PeerInHeader(absl::string_view(first->second.data(), first->second.size()));
   if (!peer.ok()) return peer.status();
   return *std::move(peer);
 }

@@ -24,13 +24,13 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
-std::string Read(const std::string& path) {
+std::string ReadText(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 Certificate ReadCertificate(const std::string& path) {
-  auto certificates = ParseCertificates(Read(path));
+  auto certificates = ParseCertificates(ReadText(path));
   EXPECT_TRUE(certificates.ok()) << path << certificates.status();
   return certificates.ok() ? std::move(certificates->front()) : nullptr;
 }
@@ -90,7 +90,7 @@ TEST_F(CertificateAuthorityTest, EveryRolesCertificateIsGoodForItsUsesAlone) {
     EXPECT_EQ(Verify(issued, X509_PURPOSE_SSL_SERVER),
               caller ? X509_V_ERR_INVALID_PURPOSE : X509_V_OK)
         << issued.id;
-    const auto key = ParsePrivateKey(Read(issued.key_path));
+    const auto key = ParsePrivateKey(ReadText(issued.key_path));
     ASSERT_TRUE(key.ok()) << key.status();
     const Certificate certificate = ReadCertificate(issued.certificate_path);
     EXPECT_EQ(X509_check_private_key(certificate.get(), key->get()), 1);
@@ -150,7 +150,7 @@ TEST_F(CertificateAuthorityTest, SecretsAreTheirOwnersOnly) {
     EXPECT_EQ(Mode(path), 0600u) << path;
   }
   EXPECT_EQ(Mode(issued.certificate_path), 0644u);
-  EXPECT_THAT(Read(folder_ + "/fleet-secret"), MatchesRegex("[0-9a-f]{64}\n"));
+  EXPECT_THAT(ReadText(folder_ + "/fleet-secret"), MatchesRegex("[0-9a-f]{64}\n"));
   // Nothing temporary is left.
   size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder_)) files += entry.exists();
@@ -160,8 +160,9 @@ TEST_F(CertificateAuthorityTest, SecretsAreTheirOwnersOnly) {
 TEST_F(CertificateAuthorityTest, FilesThatAreThereAreReplacedByForceOnly) {
   Init();
   const IssuedCertificate issued = Issue({.role = Role::kFront});
-  const std::string authority = Read(folder_ + "/ca.crt"), secret = Read(folder_ + "/fleet-secret");
-  const std::string certificate = Read(issued.certificate_path);
+  const std::string authority = ReadText(folder_ + "/ca.crt"),
+                    secret = ReadText(folder_ + "/fleet-secret");
+  const std::string certificate = ReadText(issued.certificate_path);
   EXPECT_THAT(Message(InitAuthority({.folder = folder_})),
               AllOf(HasSubstr(folder_ + "/ca.key"), HasSubstr("--force")));
   EXPECT_THAT(Message(IssueCertificate({.folder = folder_, .role = Role::kFront}).status()),
@@ -171,14 +172,14 @@ TEST_F(CertificateAuthorityTest, FilesThatAreThereAreReplacedByForceOnly) {
   EXPECT_THAT(Message(IssueCertificate({.folder = folder_, .role = Role::kFront}).status()),
               HasSubstr(folder_ + "/front.crt"));
   EXPECT_FALSE(std::filesystem::exists(issued.key_path));
-  EXPECT_EQ(Read(folder_ + "/ca.crt"), authority);
-  EXPECT_EQ(Read(issued.certificate_path), certificate);
+  EXPECT_EQ(ReadText(folder_ + "/ca.crt"), authority);
+  EXPECT_EQ(ReadText(issued.certificate_path), certificate);
 
   Issue({.role = Role::kFront, .force = true});
-  EXPECT_NE(Read(issued.certificate_path), certificate);
+  EXPECT_NE(ReadText(issued.certificate_path), certificate);
   ASSERT_TRUE(InitAuthority({.folder = folder_, .force = true}).ok());
-  EXPECT_NE(Read(folder_ + "/ca.crt"), authority);
-  EXPECT_NE(Read(folder_ + "/fleet-secret"), secret);
+  EXPECT_NE(ReadText(folder_ + "/ca.crt"), authority);
+  EXPECT_NE(ReadText(folder_ + "/fleet-secret"), secret);
 }
 
 TEST_F(CertificateAuthorityTest, WhatIsWrongIsNamedWithItsRemedy) {

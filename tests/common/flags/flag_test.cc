@@ -11,7 +11,7 @@ using ::testing::IsEmpty;
 
 constexpr char kVariable[] = " (from BATON_COUNT)";
 
-std::string Message(const absl::Status& status) { return std::string(status.message()); }
+std::string MessageOf(const absl::Status& status) { return std::string(status.message()); }
 
 TEST(Flag, HasItsDefaultAndNothingGivenWithoutTexts) {
   int value = 7;
@@ -28,16 +28,16 @@ TEST(Flag, TakesTheLastOfSeveralArguments) {
   EXPECT_TRUE(flag.Take({.values = {"1", "2"}}).ok());
   EXPECT_EQ(value, 2);
   EXPECT_THAT(flag.given(), ElementsAre("2"));
-  EXPECT_EQ(Message(flag.Take({.values = {"1", "2"}, .where = " (from x.toml)"})),
+  EXPECT_EQ(MessageOf(flag.Take({.values = {"1", "2"}, .where = " (from x.toml)"})),
             "--count (from x.toml) takes one value, not an array");
 }
 
 TEST(Flag, NamesItsSourceAndTheWrongText) {
   int value = 7;
   Flag flag("count", IntValue(value, 0, 10));
-  EXPECT_EQ(Message(flag.Take({.values = {"11"}})),
+  EXPECT_EQ(MessageOf(flag.Take({.values = {"11"}})),
             "--count: '11' is not a whole number from 0 to 10");
-  EXPECT_EQ(Message(flag.Take({.values = {"x\n"}, .where = kVariable})),
+  EXPECT_EQ(MessageOf(flag.Take({.values = {"x\n"}, .where = kVariable})),
             "--count (from BATON_COUNT): 'x\\u000a' is not a whole number from 0 to 10");
   EXPECT_THAT(flag.given(), IsEmpty()) << "nothing was taken";
   EXPECT_EQ(flag.Label(), "--count");

@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr EncodeOptions kLossy = {
+constexpr EncodeOptions kLoadLossy = {
     .add_special_tokens = false, .parse_special = true, .lossy = true};
 
 std::string LoadError(const GgufBuilder& builder) {
@@ -83,7 +83,7 @@ TEST(TokenizerLoad, SurvivesRandomDamageToItsFile) {
     }
     ++loaded;
     const absl::StatusOr<std::vector<int32_t>> ids =
-        (*tokenizer)->Encode("abb <s>a b\xFF<u>", kLossy);
+        (*tokenizer)->Encode("abb <s>a b\xFF<u>", kLoadLossy);
     ASSERT_TRUE(ids.ok()) << ids.status();
     (*tokenizer)->Decode(*ids, true);
   }

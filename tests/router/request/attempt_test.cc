@@ -10,7 +10,7 @@
 namespace baton {
 namespace {
 
-constexpr absl::Time kNow = absl::UnixEpoch();
+constexpr absl::Time kStart = absl::UnixEpoch();
 
 // An attempt at both choices of a request, on the prefill worker and the decode worker.
 class AttemptTest : public testing::Test {
@@ -29,7 +29,7 @@ class AttemptTest : public testing::Test {
 };
 
 TEST_F(AttemptTest, ItsStageIsThatOfTheWorkerWhoseAnswerIsAwaited) {
-  attempt_.accept_by = kNow;
+  attempt_.accept_by = kStart;
   EXPECT_EQ(std::string(attempt_.stage()), kStageQueue);
   attempt_.accept_by.reset();
   EXPECT_EQ(std::string(attempt_.stage()), kStagePrefill);
@@ -73,7 +73,7 @@ TEST_F(AttemptTest, FindsTheChoicesThatItComputes) {
 }
 
 TEST_F(AttemptTest, WaitsForTheAccountsOfWorkersWhoseCallsAreOpen) {
-  attempt_.state = Attempt::Finishing{.exact = true, .finish_by = kNow};
+  attempt_.state = Attempt::Finishing{.exact = true, .finish_by = kStart};
   EXPECT_TRUE(attempt_.AllTold()) << "no call is open any more";
   attempt_.calls.decode_open = true;
   attempt_.choices[0].decode_finished = true;
@@ -88,7 +88,7 @@ TEST_F(AttemptTest, WaitsForTheAccountsOfWorkersWhoseCallsAreOpen) {
 }
 
 TEST_F(AttemptTest, ADecodeWorkerThatGotNothingHasNothingToTell) {
-  attempt_.state = Attempt::Finishing{.exact = std::nullopt, .finish_by = kNow};
+  attempt_.state = Attempt::Finishing{.exact = std::nullopt, .finish_by = kStart};
   attempt_.calls.decode_open = true;
   EXPECT_FALSE(attempt_.decodes());
   EXPECT_TRUE(attempt_.AllTold());
@@ -99,7 +99,7 @@ TEST_F(AttemptTest, ADecodeWorkerThatGotNothingHasNothingToTell) {
 
 TEST_F(AttemptTest, ItsOutputsAreExactWhereNothingOnTheirWayWasNot) {
   const auto exact = [&](std::optional<bool> hand_off) {
-    attempt_.state = Attempt::Finishing{.exact = hand_off, .finish_by = kNow};
+    attempt_.state = Attempt::Finishing{.exact = hand_off, .finish_by = kStart};
     return attempt_.OutputsExact();
   };
   EXPECT_TRUE(exact(true));
@@ -119,17 +119,17 @@ TEST_F(AttemptTest, ItsOutputsAreExactWhereNothingOnTheirWayWasNot) {
 
 TEST_F(AttemptTest, ItsTimerIsTheEarliestOfWhatItWaitsFor) {
   EXPECT_EQ(attempt_.NextTimer(), absl::InfiniteFuture());
-  attempt_.accept_by = kNow + absl::Seconds(5);
-  EXPECT_EQ(attempt_.NextTimer(), kNow + absl::Seconds(5));
-  attempt_.hedge.Plan(absl::Seconds(4), kNow);
-  EXPECT_EQ(attempt_.NextTimer(), kNow + absl::Seconds(4));
+  attempt_.accept_by = kStart + absl::Seconds(5);
+  EXPECT_EQ(attempt_.NextTimer(), kStart + absl::Seconds(5));
+  attempt_.hedge.Plan(absl::Seconds(4), kStart);
+  EXPECT_EQ(attempt_.NextTimer(), kStart + absl::Seconds(4));
   attempt_.state = Attempt::Prefilling{
-      .commit_by = kNow + absl::Seconds(3), .prefill_end = {}, .decode_end = {}};
-  EXPECT_EQ(attempt_.NextTimer(), kNow + absl::Seconds(3));
-  attempt_.state = Attempt::Choosing{.ask_at = kNow + absl::Seconds(2)};
-  EXPECT_EQ(attempt_.NextTimer(), kNow + absl::Seconds(2));
-  attempt_.state = Attempt::Finishing{.exact = true, .finish_by = kNow + absl::Seconds(9)};
-  EXPECT_EQ(attempt_.NextTimer(), kNow + absl::Seconds(9)) << "nothing else matters at the end";
+      .commit_by = kStart + absl::Seconds(3), .prefill_end = {}, .decode_end = {}};
+  EXPECT_EQ(attempt_.NextTimer(), kStart + absl::Seconds(3));
+  attempt_.state = Attempt::Choosing{.ask_at = kStart + absl::Seconds(2)};
+  EXPECT_EQ(attempt_.NextTimer(), kStart + absl::Seconds(2));
+  attempt_.state = Attempt::Finishing{.exact = true, .finish_by = kStart + absl::Seconds(9)};
+  EXPECT_EQ(attempt_.NextTimer(), kStart + absl::Seconds(9)) << "nothing else matters at the end";
 }
 
 }  // namespace
