@@ -228,7 +228,7 @@ class RotationTest : public CredentialsTest {
   absl::StatusOr<std::string> NameShown() const { return NameShown(address_, *credentials_); }
   static absl::StatusOr<std::string> NameShown(const std::string& address,
                                                const Credentials& credentials) {
-    const auto channel = MakeChannel(address, credentials, ChannelPurpose::kBulk);
+    const auto channel = MakeChannel(address, credentials, ChannelPurpose::kClient);
     if (!channel.ok()) return channel.status();
     const auto stub = v1::GenerationService::NewStub(*channel);
     grpc::ClientContext context;
