@@ -20,7 +20,7 @@ using internal::v1::SequenceSpec;
 
 constexpr int kPromptTokens = 200;
 
-std::vector<int32_t> Prompt(uint32_t seed, int tokens = kPromptTokens) {
+std::vector<int32_t> PromptOf(uint32_t seed, int tokens = kPromptTokens) {
   std::mt19937 random(seed);
   std::vector<int32_t> ids;
   for (int i = 0; i < tokens; ++i) ids.push_back(static_cast<int32_t>(random() % 200));
@@ -39,14 +39,14 @@ SequenceSpec SpecOf(const std::vector<int32_t>& tokens, uint64_t request_id, uin
   return spec;
 }
 
-TestWorker::Options WithBlocks(int block_size, int num_kv_blocks = 128) {
+TestWorker::Options WorkerOptions(int block_size, int num_kv_blocks = 128) {
   TestWorker::Options options;
   options.block_size = block_size;
   options.num_kv_blocks = num_kv_blocks;
   return options;
 }
 
-void ExpectSameTokens(const HandoffResult& a, const HandoffResult& b, size_t first_of_b = 0) {
+void ExpectTokensFrom(const HandoffResult& a, const HandoffResult& b, size_t first_of_b = 0) {
   ASSERT_TRUE(a.decode_status.ok()) << a.decode_status.error_message();
   ASSERT_EQ(a.tokens.size() + first_of_b, b.tokens.size());
   for (size_t i = 0; i < a.tokens.size(); ++i) {
@@ -73,26 +73,26 @@ void BreakAfter64(TestWorker& prefill, TestWorker& decode, const std::vector<int
 class ResumedHandoff : public ::testing::TestWithParam<std::pair<int, int>> {};
 
 TEST_P(ResumedHandoff, TheNextAttemptSendsOnlyThePagesThatAreMissing) {
-  TestWorker prefill(WithBlocks(GetParam().first));
-  TestWorker decode(WithBlocks(GetParam().second));
-  TestWorker local(WithBlocks(16));
-  const std::vector<int32_t> prompt = Prompt(1);
+  TestWorker prefill(WorkerOptions(GetParam().first));
+  TestWorker decode(WorkerOptions(GetParam().second));
+  TestWorker local(WorkerOptions(16));
+  const std::vector<int32_t> prompt = PromptOf(1);
   BreakAfter64(prefill, decode, prompt);
   const HandoffResult second = RunHandoff(prefill, decode, SpecOf(prompt, 1, 2));
   EXPECT_EQ(second.prefill_finished.bytes_saved(), Bytes(prefill, 64));
   EXPECT_EQ(second.prefill_finished.bytes_sent(), Bytes(prefill, kPromptTokens - 64));
   EXPECT_EQ(second.prefill_finished.bytes_resent(), 0u);
   EXPECT_TRUE(second.finished.exact());
-  ExpectSameTokens(second, RunLocally(local, SpecOf(prompt, 1, 1)));
+  ExpectTokensFrom(second, RunLocally(local, SpecOf(prompt, 1, 1)));
   EXPECT_TRUE(prefill.ComesToRest());
   EXPECT_TRUE(decode.ComesToRest());
 }
 
 TEST_P(ResumedHandoff, AnAttemptThatAHigherOneEndsLeavesItsPagesToIt) {
-  TestWorker prefill(WithBlocks(GetParam().first));
-  TestWorker decode(WithBlocks(GetParam().second));
-  TestWorker local(WithBlocks(16));
-  const std::vector<int32_t> prompt = Prompt(2);
+  TestWorker prefill(WorkerOptions(GetParam().first));
+  TestWorker decode(WorkerOptions(GetParam().second));
+  TestWorker local(WorkerOptions(16));
+  const std::vector<int32_t> prompt = PromptOf(2);
   BrokenAttempt first(prefill, decode, SpecOf(prompt, 1, 1));
   EXPECT_EQ(first.Open(), 0);
   first.SendPages(0, 128);
@@ -106,7 +106,7 @@ TEST_P(ResumedHandoff, AnAttemptThatAHigherOneEndsLeavesItsPagesToIt) {
   }
   const HandoffResult third = RunHandoff(prefill, decode, SpecOf(prompt, 1, 3));
   EXPECT_EQ(third.prefill_finished.bytes_saved(), Bytes(prefill, 128));
-  ExpectSameTokens(third, RunLocally(local, SpecOf(prompt, 1, 1)));
+  ExpectTokensFrom(third, RunLocally(local, SpecOf(prompt, 1, 1)));
   EXPECT_TRUE(decode.ComesToRest());
 }
 INSTANTIATE_TEST_SUITE_P(BlockSizes, ResumedHandoff,
@@ -114,10 +114,10 @@ INSTANTIATE_TEST_SUITE_P(BlockSizes, ResumedHandoff,
                                            std::pair(32, 128)));
 
 TEST(ResumedHandoffTest, TheTokensOfTheNextAttemptGoOnFromThoseOfTheOneBefore) {
-  TestWorker prefill(WithBlocks(16));
-  TestWorker decode(WithBlocks(32));
-  TestWorker local(WithBlocks(16));
-  const std::vector<int32_t> prompt = Prompt(3);
+  TestWorker prefill(WorkerOptions(16));
+  TestWorker decode(WorkerOptions(32));
+  TestWorker local(WorkerOptions(16));
+  const std::vector<int32_t> prompt = PromptOf(3);
   const HandoffResult expected = RunLocally(local, SpecOf(prompt, 1, 1));
   BreakAfter64(prefill, decode, prompt);
   std::vector<int32_t> longer = prompt;
@@ -126,56 +126,56 @@ TEST(ResumedHandoffTest, TheTokensOfTheNextAttemptGoOnFromThoseOfTheOneBefore) {
   }
   const HandoffResult second = RunHandoff(prefill, decode, SpecOf(longer, 1, 2));
   EXPECT_EQ(second.prefill_finished.bytes_saved(), Bytes(prefill, 64));
-  ExpectSameTokens(second, expected, 3);
+  ExpectTokensFrom(second, expected, 3);
   EXPECT_TRUE(decode.ComesToRest());
 }
 
 TEST(ResumedHandoffTest, OtherTokensGetOnlyThePagesBeforeTheyDiffer) {
-  TestWorker prefill(WithBlocks(16));
-  TestWorker decode(WithBlocks(32));
-  TestWorker local(WithBlocks(16));
-  std::vector<int32_t> prompt = Prompt(4);
+  TestWorker prefill(WorkerOptions(16));
+  TestWorker decode(WorkerOptions(32));
+  TestWorker local(WorkerOptions(16));
+  std::vector<int32_t> prompt = PromptOf(4);
   BreakAfter64(prefill, decode, prompt);
   prompt[20] ^= 1;
   const HandoffResult second = RunHandoff(prefill, decode, SpecOf(prompt, 1, 2));
   EXPECT_EQ(second.prefill_finished.bytes_saved(), Bytes(prefill, 16));
-  ExpectSameTokens(second, RunLocally(local, SpecOf(prompt, 1, 1)));
+  ExpectTokensFrom(second, RunLocally(local, SpecOf(prompt, 1, 1)));
 }
 
 TEST(ResumedHandoffTest, NobodyElseGetsWhatABrokenAttemptLeft) {
-  TestWorker prefill(WithBlocks(16));
-  TestWorker decode(WithBlocks(16));
-  const std::vector<int32_t> prompt = Prompt(5);
+  TestWorker prefill(WorkerOptions(16));
+  TestWorker decode(WorkerOptions(16));
+  const std::vector<int32_t> prompt = PromptOf(5);
   BreakAfter64(prefill, decode, prompt);
   const HandoffResult other = RunHandoff(prefill, decode, SpecOf(prompt, 2, 1));
   EXPECT_EQ(other.prefill_finished.bytes_saved(), 0u);
-  SequenceSpec other_choice = SpecOf(Prompt(6), 3, 2);
-  BreakAfter64(prefill, decode, Prompt(6), 3);
+  SequenceSpec other_choice = SpecOf(PromptOf(6), 3, 2);
+  BreakAfter64(prefill, decode, PromptOf(6), 3);
   other_choice.mutable_key()->set_choice(1);
   EXPECT_EQ(RunHandoff(prefill, decode, other_choice).prefill_finished.bytes_saved(), 0u);
 }
 
 TEST(ResumedHandoffTest, WhoeverNeedsTheBlocksGetsThemAtOnce) {
-  TestWorker prefill(WithBlocks(16));
-  TestWorker decode(WithBlocks(16, 16));
-  TestWorker local(WithBlocks(16));
-  const std::vector<int32_t> prompt = Prompt(7);
+  TestWorker prefill(WorkerOptions(16));
+  TestWorker decode(WorkerOptions(16, 16));
+  TestWorker local(WorkerOptions(16));
+  const std::vector<int32_t> prompt = PromptOf(7);
   BreakAfter64(prefill, decode, prompt);
   EXPECT_EQ(decode.engine().Stats().free_blocks, 16);
   EXPECT_EQ(decode.engine().Stats().cached_blocks, 4);
-  const HandoffResult other = RunHandoff(prefill, decode, SpecOf(Prompt(8, 240), 2, 1, 240));
+  const HandoffResult other = RunHandoff(prefill, decode, SpecOf(PromptOf(8, 240), 2, 1, 240));
   EXPECT_TRUE(other.decode_status.ok()) << other.decode_status.error_message();
   const HandoffResult second = RunHandoff(prefill, decode, SpecOf(prompt, 1, 2));
   EXPECT_EQ(second.prefill_finished.bytes_saved(), 0u);
-  ExpectSameTokens(second, RunLocally(local, SpecOf(prompt, 1, 1)));
+  ExpectTokensFrom(second, RunLocally(local, SpecOf(prompt, 1, 1)));
 }
 
 TEST(ResumedHandoffTest, WhatNobodyComesForEndsByTimeAlone) {
-  TestWorker prefill(WithBlocks(16));
-  TestWorker::Options options = WithBlocks(16);
+  TestWorker prefill(WorkerOptions(16));
+  TestWorker::Options options = WorkerOptions(16);
   options.resume_timeout = absl::Milliseconds(400);
   TestWorker decode(options);
-  const std::vector<int32_t> prompt = Prompt(9);
+  const std::vector<int32_t> prompt = PromptOf(9);
   BreakAfter64(prefill, decode, prompt);
   EXPECT_TRUE(Eventually([&] { return decode.engine().Stats().cached_blocks == 0; }));
   const HandoffResult second = RunHandoff(prefill, decode, SpecOf(prompt, 1, 2));
@@ -184,9 +184,9 @@ TEST(ResumedHandoffTest, WhatNobodyComesForEndsByTimeAlone) {
 }
 
 TEST(ResumedHandoffTest, ACallThatTheRouterEndsLeavesNothing) {
-  TestWorker prefill(WithBlocks(16));
-  TestWorker decode(WithBlocks(16));
-  BrokenAttempt attempt(prefill, decode, SpecOf(Prompt(10), 1, 1));
+  TestWorker prefill(WorkerOptions(16));
+  TestWorker decode(WorkerOptions(16));
+  BrokenAttempt attempt(prefill, decode, SpecOf(PromptOf(10), 1, 1));
   EXPECT_EQ(attempt.Open(), 0);
   attempt.SendPages(0, 64);
   attempt.Checkpoint(64);
@@ -196,12 +196,12 @@ TEST(ResumedHandoffTest, ACallThatTheRouterEndsLeavesNothing) {
 }
 
 TEST(ResumedHandoffTest, APrefillOnTheDecodeWorkerGoesOnFromThePagesAndSharesThemWithNobody) {
-  TestWorker prefill(WithBlocks(16));
-  TestWorker decode(WithBlocks(48));
-  TestWorker local(WithBlocks(16));
-  const std::vector<int32_t> prompt = Prompt(11);
+  TestWorker prefill(WorkerOptions(16));
+  TestWorker decode(WorkerOptions(48));
+  TestWorker local(WorkerOptions(16));
+  const std::vector<int32_t> prompt = PromptOf(11);
   BreakAfter64(prefill, decode, prompt);
-  ExpectSameTokens(RunLocally(decode, SpecOf(prompt, 1, 2)),
+  ExpectTokensFrom(RunLocally(decode, SpecOf(prompt, 1, 2)),
                    RunLocally(local, SpecOf(prompt, 1, 1)));
   EXPECT_EQ(decode.engine().Stats().prompt_tokens_cached, 64u);
   RunLocally(decode, SpecOf(prompt, 2, 1));
@@ -211,11 +211,11 @@ TEST(ResumedHandoffTest, APrefillOnTheDecodeWorkerGoesOnFromThePagesAndSharesThe
 
 // Two are pushed at the same time, behind blocks that they share.
 TEST(ResumedHandoffTest, WhatTheDecodeWorkerHoldsIsPinnedAndNotSent) {
-  TestWorker prefill(WithBlocks(16));
-  TestWorker decode(WithBlocks(32));
-  TestWorker local(WithBlocks(16));
-  const std::vector<int32_t> prompt = Prompt(12);
-  std::vector<int32_t> other = Prompt(13);
+  TestWorker prefill(WorkerOptions(16));
+  TestWorker decode(WorkerOptions(32));
+  TestWorker local(WorkerOptions(16));
+  const std::vector<int32_t> prompt = PromptOf(12);
+  std::vector<int32_t> other = PromptOf(13);
   std::copy(prompt.begin(), prompt.begin() + 100, other.begin());
   const HandoffResult first = RunHandoff(prefill, decode, SpecOf(prompt, 1, 1));
   EXPECT_EQ(first.prefill_finished.bytes_saved(), 0u);
@@ -227,13 +227,13 @@ TEST(ResumedHandoffTest, WhatTheDecodeWorkerHoldsIsPinnedAndNotSent) {
     const HandoffResult same = RunHandoff(prefill, decode, SpecOf(prompt, 3, 1));
     EXPECT_EQ(same.prefill_finished.bytes_saved(), Bytes(prefill, 192));
     EXPECT_EQ(same.prefill_finished.bytes_sent(), Bytes(prefill, 8));
-    ExpectSameTokens(same, first);
+    ExpectTokensFrom(same, first);
     EXPECT_EQ(pinned.Cut(), kReasonKvTransferFailed);
   }
   const HandoffResult second = RunHandoff(prefill, decode, SpecOf(other, 2, 2));
   EXPECT_EQ(second.prefill_finished.bytes_saved(), Bytes(prefill, 96));
-  ExpectSameTokens(second, RunLocally(local, SpecOf(other, 2, 1)));
-  ExpectSameTokens(RunLocally(decode, SpecOf(prompt, 4, 1)), first);
+  ExpectTokensFrom(second, RunLocally(local, SpecOf(other, 2, 1)));
+  ExpectTokensFrom(RunLocally(decode, SpecOf(prompt, 4, 1)), first);
   EXPECT_TRUE(decode.ComesToRest());
 }
 

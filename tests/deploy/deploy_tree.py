@@ -46,17 +46,17 @@ def config_files(overlay, deployment):
 
 
 def parse_toml(text):
-    """Keys of a flat TOML file of strings and lists of strings, which is all that the configuration uses."""
+    """Keys of a flat TOML file of strings, lists of strings and booleans, which is all that the configuration uses."""
     values = {}
     for line in text.splitlines():
         line = line.strip()
         if not line or line.startswith("#"):
             continue
-        match = re.fullmatch(r'([a-z-]+) = (?:"([^"]*)"|\[((?:"[^"]*"(?:, )?)*)\])', line)
+        match = re.fullmatch(r'([a-z-]+) = (?:"([^"]*)"|\[((?:"[^"]*"(?:, )?)*)\]|(true|false))', line)
         if not match:
             raise ValueError(f"not in the subset: {line}")
-        key, single, several = match.groups()
-        values[key] = single if single is not None else re.findall(r'"([^"]*)"', several)
+        key, single, several, boolean = match.groups()
+        values[key] = re.findall(r'"([^"]*)"', several) if several is not None else single or boolean
     return values
 
 

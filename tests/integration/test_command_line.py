@@ -80,7 +80,7 @@ def test_a_bad_flag_is_one_clear_line(program):
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_every_flag_that_help_names_is_a_key_of_the_file(command, tmp_path):
-    flags = re.findall(r"^  (?:-\w,)?--([a-z][a-z-]*)", run(*command, "--help").stdout.decode(), re.MULTILINE)
+    flags = re.findall(r"^  (?:-\w,)?--([a-z][a-z0-9-]*)", run(*command, "--help").stdout.decode(), re.MULTILINE)
     flags = [flag for flag in flags if flag not in ("help", "version", "config")]
     assert flags
     config = tmp_path / "config.toml"
@@ -92,7 +92,7 @@ def test_every_flag_that_help_names_is_a_key_of_the_file(command, tmp_path):
     (["srve"], ["unknown command 'srve'", "did you mean 'serve'?"]),
     (["bench", "engin"], ["unknown command 'engin'", "did you mean 'engine'?"]),
     (["run", "--temprature", "0", "hi"], ["unknown flag '--temprature'", "did you mean '--temperature'?"]),
-    ([], ["run, serve, tokenize, bench"])], ids=str)
+    ([], ["run, serve, tokenize, certs, bench, keys"])], ids=str)
 def test_a_word_that_is_wrong_is_named_with_the_nearest(args, words):
     assert_one_clear_line(run("baton", *args), *words)
 
