@@ -6,7 +6,7 @@
 #     CA        authorities of the clients' certificates (PEM); clients may also come without one
 #     SOCKET    what --front-socket of the router names; --front-uid is the user this runs as
 # Variables: BATON_FRONT_SILENCE (90s), after which a stream without a word of the router ends; BATON_FRONT_HANDSHAKE (5s);
-# BATON_FRONT_CONNECTIONS_OF_PEER (256), BATON_FRONT_CONNECTIONS_PER_10S (500) and BATON_FRONT_REQUESTS_PER_10S (10000), the
+# BATON_FRONT_CONNECTIONS_OF_PEER (256), BATON_FRONT_CONNECTIONS_PER_10S (500) and BATON_FRONT_REQUESTS_PER_10S (2000), the
 # limits of one client's address.
 set -euo pipefail
 
