@@ -62,9 +62,8 @@ absl::StatusOr<Credentials> Credentials::Create(const TlsFlags& tls, absl::Durat
   } else {
     // The check verifies the certificate, against the one authority or the other.
     server.set_cert_request_type(
-        tls.certificate_optional
-            ? GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_BUT_DONT_VERIFY
-            : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_BUT_DONT_VERIFY);
+        tls.certificate_optional ? GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_BUT_DONT_VERIFY
+                                 : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_BUT_DONT_VERIFY);
     server.set_certificate_verifier(
         CallerAuthorityCheck(tls.ca_file, tls.client_ca_file, tls.certificate_optional));
   }

@@ -83,7 +83,8 @@ absl::StatusOr<std::optional<Peer>> ClientBehindFront(const grpc::AuthContext& c
   const auto [first, last] = headers.equal_range(kClientCertificateHeader);
   if (first == last) return std::nullopt;
   if (std::next(first) != last) return Unreadable("came twice");
-  absl::StatusOr<Peer> peer = PeerInHeader(absl::string_view(first->second.data(), first->second.size()));
+  absl::StatusOr<Peer> peer =
+      PeerInHeader(absl::string_view(first->second.data(), first->second.size()));
   if (!peer.ok()) return peer.status();
   return *std::move(peer);
 }

@@ -31,8 +31,7 @@ bool IsLocal(const std::string& peer) {
 }
 
 // The name in the client's certificate: of the connection, or of the client behind the front.
-absl::StatusOr<std::optional<std::string>> CertificateName(
-    const grpc::ServerContextBase& context) {
+absl::StatusOr<std::optional<std::string>> CertificateName(const grpc::ServerContextBase& context) {
   const auto connection = context.auth_context();
   std::optional<Peer> peer;
   if (IsFromFront(*connection)) {

@@ -2,10 +2,9 @@
 
 #include <functional>
 
+#include "absl/strings/match.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-
-#include "absl/strings/match.h"
 
 #include "common/base/kv_type_name.h"
 #include "common/protocol/identity.h"
