@@ -1,5 +1,7 @@
-// Reads and replaces files that are small: keys, secrets, settings. Thread-safe.
+// Reads and writes files that are small: keys, secrets, settings. Thread-safe.
 #pragma once
+
+#include <sys/types.h>
 
 #include <cstddef>
 #include <string>
@@ -14,8 +16,18 @@ namespace baton {
 // `max_bytes`.
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, size_t max_bytes);
 
-// Replaces or makes the file in one step, so that its readers see the old or the new one. Only its
-// owner may read the new one. INVALID_ARGUMENT names the path.
-absl::Status ReplaceSmallFile(const std::string& path, absl::string_view content);
+// Writes all of `bytes`, however many calls it takes. False, with errno, when it cannot.
+bool WriteAll(int fd, absl::string_view bytes);
+
+struct WriteOptions {
+  mode_t mode = 0600;
+  bool replace = true;  // false: ALREADY_EXISTS if the file is there, even if it was made just now
+  absl::string_view remedy = "name a file in a folder that can be written";
+};
+
+// Makes the file, or replaces it, in one step: its readers see the old one or the whole new one.
+// INVALID_ARGUMENT names the path and the remedy.
+absl::Status WriteSmallFile(const std::string& path, absl::string_view content,
+                            const WriteOptions& options = {});
 
 }  // namespace baton

@@ -13,6 +13,7 @@
 #include "absl/time/clock.h"
 
 #include "common/base/log.h"
+#include "common/base/small_file.h"
 #include "common/base/status_macros.h"
 
 namespace baton {
@@ -21,16 +22,6 @@ namespace {
 absl::Status NoMemoryFile() {
   return absl::ResourceExhaustedError(absl::StrCat(
       "certificates cannot be kept in memory: ", std::strerror(errno), "; raise ulimit -n"));
-}
-
-bool WriteAll(int file, const std::string& contents) {
-  for (size_t done = 0; done < contents.size();) {
-    const ssize_t written = write(file, contents.data() + done, contents.size() - done);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    done += static_cast<size_t>(written);
-  }
-  return true;
 }
 
 }  // namespace
@@ -64,15 +55,8 @@ absl::StatusOr<std::unique_ptr<CertificateWatcher>> CertificateWatcher::Start(co
   BATON_ASSIGN_OR_RETURN(const CertificateFacts facts, CheckCertificates(tls, texts, absl::Now()));
   std::unique_ptr<CertificateWatcher> watcher(new CertificateWatcher(tls));
   BATON_RETURN_IF_ERROR(watcher->Publish(texts, facts));
-  watcher->thread_ = std::thread([watcher = watcher.get(), poll] {
-    while (!watcher->stop_.WaitForNotificationWithTimeout(poll)) watcher->Look();
-  });
+  watcher->thread_.emplace(poll, [watcher = watcher.get()] { watcher->Look(); });
   return watcher;
-}
-
-CertificateWatcher::~CertificateWatcher() {
-  stop_.Notify();
-  if (thread_.joinable()) thread_.join();
 }
 
 CertificateWatcher::State CertificateWatcher::state() const {

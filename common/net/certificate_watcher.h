@@ -9,14 +9,13 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 
+#include "common/base/periodic_thread.h"
 #include "common/net/certificate_files.h"
 #include "common/net/server_flags.h"
 
@@ -51,7 +50,6 @@ class CertificateWatcher {
   // the remedy.
   static absl::StatusOr<std::unique_ptr<CertificateWatcher>> Start(const TlsFlags& tls,
                                                                    absl::Duration poll);
-  ~CertificateWatcher();
   CertificateWatcher(const CertificateWatcher&) = delete;
   CertificateWatcher& operator=(const CertificateWatcher&) = delete;
 
@@ -77,8 +75,7 @@ class CertificateWatcher {
   std::string refusal_;                    // why that was refused; empty: it was not
   mutable absl::Mutex mutex_;
   State state_ ABSL_GUARDED_BY(mutex_);
-  absl::Notification stop_;
-  std::thread thread_;
+  std::optional<PeriodicThread> thread_;  // the last member: it uses the others
 };
 
 }  // namespace baton

@@ -2,11 +2,8 @@
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -57,15 +54,10 @@ absl::StatusOr<FleetSecret> FleetSecret::OfThisUser() {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) {
     std::filesystem::create_directories(folder, error);  // WriteSmallFile says what is wrong
-    const std::string own = absl::StrCat(path.string(), ".", ToHex(RandomBytes(8)));
-    BATON_RETURN_IF_ERROR(ReplaceSmallFile(own, ToHex(RandomBytes(kSecretBytes)) + "\n"));
     // Of two that make it at once the first wins.
-    const bool made = link(own.c_str(), path.c_str()) == 0 || errno == EEXIST;
-    const int why = errno;
-    unlink(own.c_str());
-    if (!made) {
-      return absl::UnavailableError(absl::StrCat(path.string(), ": ", std::strerror(why)));
-    }
+    const absl::Status status =
+        WriteSmallFile(path.string(), ToHex(RandomBytes(kSecretBytes)) + "\n", {.replace = false});
+    if (!status.ok() && !absl::IsAlreadyExists(status)) return status;
   }
   return Read(path.string());
 }

@@ -210,7 +210,7 @@ absl::StatusOr<std::string> ReadKeysText(const std::string& path) {
 }
 
 absl::Status WriteKeysFile(const std::string& path, const KeysFile& file) {
-  return ReplaceSmallFile(path, FormatKeysFile(file));
+  return WriteSmallFile(path, FormatKeysFile(file));
 }
 
 }  // namespace baton

@@ -66,7 +66,7 @@ std::string FormatKeysFile(const KeysFile& file);
 
 // The content of the file, of at most 8 MiB.
 absl::StatusOr<std::string> ReadKeysText(const std::string& path);
-// Replaces the file as ReplaceSmallFile does.
+// Replaces the file as WriteSmallFile does.
 absl::Status WriteKeysFile(const std::string& path, const KeysFile& file);
 
 }  // namespace baton

@@ -21,7 +21,7 @@ class SmallFileTest : public testing::Test {
 
 TEST_F(SmallFileTest, IsReplacedInOneStepAndOnlyItsOwnerReadsIt) {
   for (const std::string content : {std::string("one"), std::string(100000, 'x'), std::string()}) {
-    ASSERT_TRUE(ReplaceSmallFile(path_, content).ok());
+    ASSERT_TRUE(WriteSmallFile(path_, content).ok());
     EXPECT_EQ(*ReadSmallFile(path_, 100000), content);
   }
   struct stat state {};
@@ -37,9 +37,9 @@ TEST_F(SmallFileTest, WhatCannotBeReadOrWrittenIsNamed) {
   };
   const std::string nowhere = folder_ + "/no/file";
   EXPECT_TRUE(starts(ReadSmallFile(nowhere, 1).status(), nowhere + ": No such file"));
-  EXPECT_TRUE(starts(ReplaceSmallFile(nowhere, ""), nowhere + ": cannot be written: No such"));
+  EXPECT_TRUE(starts(WriteSmallFile(nowhere, ""), nowhere + ": cannot be written: No such"));
   EXPECT_FALSE(ReadSmallFile(folder_, 10).ok()) << "a folder is no file";
-  ASSERT_TRUE(ReplaceSmallFile(path_, "123").ok());
+  ASSERT_TRUE(WriteSmallFile(path_, "123").ok());
   EXPECT_TRUE(starts(ReadSmallFile(path_, 2).status(), path_ + ": is longer than 2 bytes"));
   EXPECT_TRUE(ReadSmallFile(path_, 3).ok());
 }
