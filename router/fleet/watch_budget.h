@@ -1,9 +1,9 @@
 // How many messages a worker may send on its Watch streams.
 #pragma once
 
-#include <algorithm>
-
 #include "absl/time/time.h"
+
+#include "common/base/token_bucket.h"
 
 namespace baton {
 
@@ -15,17 +15,10 @@ class WatchBudget {
   static constexpr double kPerSecond = 64;  // messages in the long run
 
   // Counts a message. False: it is one too many.
-  bool Take(absl::Time now) {
-    left_ = std::min(kBurst, left_ + kPerSecond * absl::ToDoubleSeconds(now - last_));
-    last_ = now;
-    if (left_ < 1) return false;
-    --left_;
-    return true;
-  }
+  bool Take(absl::Time now) { return bucket_.TryTake(1, now); }
 
  private:
-  double left_ = kBurst;
-  absl::Time last_ = absl::UnixEpoch();
+  TokenBucket bucket_{kPerSecond, kBurst};
 };
 
 }  // namespace baton

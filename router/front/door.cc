@@ -122,9 +122,7 @@ void Door::Refused(const Shown& shown, const absl::Status& status) {
                 .first;
   }
   found->second.Add();
-  const absl::Time now = SteadyNow();
-  if (lines_.Until(1, now) > absl::ZeroDuration()) return;
-  lines_.Take(1, now);
+  if (!lines_.TryTake(1, SteadyNow())) return;
   LogWarning("refused {}: {}: {}", LogSafe(shown.peer), reason, LogSafe(status.message()));
 }
 

@@ -12,10 +12,10 @@
 #include "absl/synchronization/mutex.h"
 #include "grpcpp/server_context.h"
 
+#include "common/base/token_bucket.h"
 #include "common/net/metrics.h"
 #include "router/tenants/api_keys.h"
 #include "router/tenants/caller.h"
-#include "router/tenants/token_bucket.h"
 
 namespace baton {
 

@@ -12,9 +12,9 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
+#include "common/base/token_bucket.h"
 #include "common/net/metrics.h"
 #include "router/tenants/caller.h"
-#include "router/tenants/token_bucket.h"
 
 namespace baton {
 

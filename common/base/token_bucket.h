@@ -32,6 +32,12 @@ class TokenBucket {
     Fill(now);
     level_ -= amount;
   }
+  // Takes `amount` if so much is inside.
+  bool TryTake(double amount, absl::Time now) {
+    if (Until(amount, now) > absl::ZeroDuration()) return false;
+    level_ -= amount;
+    return true;
+  }
   bool Full(absl::Time now) {
     Fill(now);
     return level_ >= capacity_;
