@@ -3,9 +3,10 @@
 # time went.
 #   scripts/test.sh [--quick | --full] [ctest arguments]
 #
-# The unit tests, but not those that start servers, run a second time under the address and undefined-behaviour sanitizers. The
-# programs are built once more with failpoints (common/base/failpoint.h), for tests that let them die at each. Where the CUDA
-# Toolkit is found, they are compiled and linked with the CUDA backend too; its kernels are tested without a GPU either way.
+# The unit tests, which are those that start no servers, run under the address and undefined-behaviour sanitizers; those that
+# round, measure, or need the real model run a second time as programs are released. The programs are built once more with
+# failpoints (common/base/failpoint.h), for tests that let them die at each. Where the CUDA Toolkit is found, they are compiled and
+# linked with the CUDA backend too; its kernels are tested without a GPU either way.
 #
 # --quick: the dev build, its unit tests, and one test of the programs as users run them.
 # --full: also the long forms, which take hours: 50,000 seeds of the simulation, two disturbances in every order of events,
@@ -87,8 +88,8 @@ if [[ -n $cuda ]]; then
 fi
 part "tests: workers that fail at every point of a request"
 ctest --test-dir build/failpoints -L failpoints --output-on-failure "$@"
-part "tests: unit tests as they are released, with the real model"
-ctest --test-dir build/dev -L unit --output-on-failure -j "$(nproc)" "$@"
+part "tests: unit tests that round, measure or need the real model, as they are released"
+ctest --test-dir build/dev -L released --output-on-failure -j "$(nproc)" "$@"
 part "tests: servers, programs, clients"
 ctest --test-dir build/dev -LE unit --output-on-failure "$@"
 

@@ -120,7 +120,7 @@ def test_a_prompt_is_finished_or_computed_elsewhere(fleet, grace_is_enough):
 
 @pytest.mark.parametrize("role", ["prefill", "decode"])
 def test_a_second_sigterm_ends_a_worker_at_once_and_no_stream_with_it(fleet, role):
-    prompt, length = (6000, 3) if role == "prefill" else (40, 200)
+    prompt, length = (3000, 3) if role == "prefill" else (40, 200)
     right = Stream(fleet, made(length, prompt)).finish().ids
     stream = Stream(fleet, made(length, prompt))
     if role == "decode":
