@@ -41,8 +41,8 @@ struct ChatTemplateOptions {
 // defined), so that a prompt does not depend on the day.
 //
 // The language is Jinja with trim_blocks and lstrip_blocks, but filters change the case of ASCII
-// letters only, only tojson prints lists, none and what is undefined are no keys, and an empty
-// string is not replaced. Immutable after Compile and thread-safe.
+// letters only, only tojson prints lists, none and what is undefined are no keys, an empty string
+// is not replaced, and the filter of a loop is asked about all items before the first. Immutable after Compile and thread-safe.
 class ChatTemplate {
  public:
   // Compiles a template. An error names the unknown or malformed construct and its line.

@@ -70,6 +70,27 @@ absl::StatusOr<Value> IntegerArithmetic(Operator op, int64_t a, int64_t b, bool 
   return Value{result, trusted};
 }
 
+// The quotient rounded down and the rest with the divisor's sign, as Python's float divmod() has
+// them: the quotient is computed from the rest, since a / b may round up to the next integer.
+// REQUIRES: b is not 0.
+struct FloatDivision {
+  double quotient;
+  double rest;
+};
+
+FloatDivision DivideFloats(double a, double b) {
+  double rest = std::fmod(a, b);
+  double quotient = (a - rest) / b;
+  if (rest == 0) {
+    rest = std::copysign(0.0, b);
+  } else if ((rest < 0) != (b < 0)) {
+    rest += b;
+    quotient -= 1;
+  }
+  return {.quotient = quotient == 0 ? std::copysign(0.0, a / b) : std::round(quotient),
+          .rest = rest};
+}
+
 absl::StatusOr<Value> FloatArithmetic(Operator op, double a, double b, bool trusted) {
   const bool divides =
       op == Operator::kDivide || op == Operator::kFloorDivide || op == Operator::kModulo;
@@ -84,11 +105,9 @@ absl::StatusOr<Value> FloatArithmetic(Operator op, double a, double b, bool trus
     case Operator::kDivide:
       return Value{a / b, trusted};
     case Operator::kFloorDivide:
-      return Value{std::floor(a / b), trusted};
-    default: {
-      const double rest = std::fmod(a, b);
-      return Value{rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest, trusted};
-    }
+      return Value{DivideFloats(a, b).quotient, trusted};
+    default:
+      return Value{DivideFloats(a, b).rest, trusted};
   }
 }
 

@@ -106,7 +106,10 @@ class Runtime {
     if (statement.filter != nullptr) {
       BATON_ASSIGN_OR_RETURN(items, Filter(statement, *items, scope));
     }
-    if (items->items.empty()) return RunBlock(statement.otherwise, scope);
+    if (items->items.empty()) {
+      Scope inner(workspace_, &scope);
+      return RunBlock(statement.otherwise, inner);
+    }
     BATON_ASSIGN_OR_RETURN(Loop* const loop, workspace_.NewLoop(items));
     for (; loop->index < items->items.size(); ++loop->index) {
       BATON_RETURN_IF_ERROR(workspace_.Step());

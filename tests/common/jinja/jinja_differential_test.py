@@ -1,10 +1,8 @@
 """Templates from a seed mean the same to Baton's interpreter and to jinja2: jinja_differential_test.py RENDERER TEMPLATES_FOLDER.
 
-Each template is rendered by both, the folder's with conversations from the seed. They must write the same text, or both must
-refuse. JINJA_TEMPLATES=100000 tries so many, from the seed in JINJA_SEED.
-
-What the interpreter does otherwise on purpose (common/jinja/chat_template.h) is left out, or counted apart: it changes the case of
-ASCII letters only, it prints no lists, and it refuses what model files do not use.
+Each template is rendered by both, the folder's with conversations from the seed. What Baton renders must be what jinja2 renders;
+what it refuses alone is counted (none and undefined values in odd places, mostly). JINJA_TEMPLATES=100000 tries so many, from the
+seed in JINJA_SEED. Letters outside ASCII have no case here, since filters leave theirs alone (common/jinja/chat_template.h).
 """
 import collections
 import json
@@ -22,7 +20,6 @@ import make_template_goldens as hugging_face
 RENDERER, FOLDER = sys.argv[1], pathlib.Path(sys.argv[2])
 COUNT, SEED = int(os.environ.get("JINJA_TEMPLATES", 1000)), int(os.environ.get("JINJA_SEED", 0))
 BATCH = 1000
-ON_PURPOSE = ("replace() of an empty string", "a dict key is a ", "cannot be text (use tojson)")
 JINJA2_BYTES = 2 << 30  # what jinja2 may take for a template that grows
 WORDS = ["", " ", "a", "b ", "Hello", "a, b", "x\ny", "  two  ", "世", "\u00a0", "😀", "it's", "<|im_end|>", "{{", "%}", "42", "-7", "1.5"]
 TEXTS = ["c", "ns.t", "m.role", "w"]
@@ -62,6 +59,8 @@ class Generator:
         kind = self.below(12) if depth < 3 else 5 + self.below(7)
         if kind == 0:
             condition = " if " + self.truth(1) if self.below(4) == 0 else ""
+            for name, constant in (("ns.t", "w"), ("ns.n", "2"), ("ns.l", "['q']")):  # which the loop's body may change
+                condition = condition.replace(name, constant)
             extra = self.pick(["", "", self.tag("if loop.index > 2") + self.tag(self.pick(["break", "continue"])) + self.tag("endif")])
             otherwise = self.tag("else") + self.block(depth) if self.below(4) == 0 else ""
             return (self.tag(f"for x in {self.items(0)}{condition}") + extra + "{{ x | string | length }}" + self.loop() +
@@ -100,7 +99,7 @@ class Generator:
             lambda: f"({t()} + {t()})",
             lambda: f"({t()} * {self.below(4) - 1})",
             lambda: f"({t()} | {self.pick(['upper', 'lower', 'title', 'capitalize', 'trim', 'reverse', 'string'])})",
-            lambda: f"{t()}.{self.pick(['upper', 'lower', 'title', 'capitalize', 'strip', 'lstrip', 'rstrip'])}()",
+            lambda: f"{t()}.{self.pick(['upper', 'lower', 'capitalize', 'strip', 'lstrip', 'rstrip'])}()",
             lambda: f"{t()}.{self.pick(['strip', 'lstrip', 'rstrip'])}({t()})",
             lambda: f"{t()}.replace({self.needle(depth)}, {t()}{self.pick(['', ', 1', ', 0'])})",
             lambda: f"({t()} | replace({self.needle(depth)}, {t()}))",
@@ -219,15 +218,13 @@ def judge(env, one, ours):
     """How the two renderings compare, and what jinja2 wrote."""
     if ours.get("exhausted"):
         return "over budget", None
-    if any(reason in ours.get("error", "") for reason in ON_PURPOSE):
-        return "refused on purpose", None
     try:
         theirs = rendered_by_jinja2(env, one)
     except MemoryError:
         return "over jinja2's memory", None
-    if ours.get("output") != theirs:
-        return "different", theirs
-    return ("refused by both" if theirs is None else "equal"), theirs
+    if "error" in ours:
+        return ("refused by both" if theirs is None else "refused by Baton alone"), theirs
+    return ("equal" if ours["output"] == theirs else "different"), theirs
 
 
 def main():
@@ -248,8 +245,8 @@ def main():
                 sys.exit(f"seed {seed}: {json.dumps(one, ensure_ascii=False)}\njinja2: {theirs!r}\nBaton:  {ours}")
             tally[verdict] += 1
     print(f"{COUNT} templates from seed {SEED}:", ", ".join(f"{count} {what}" for what, count in sorted(tally.items())))
-    if tally["equal"] < COUNT / 2:
-        sys.exit("too few templates mean anything")
+    if tally["equal"] < COUNT / 2 or tally["refused by Baton alone"] > COUNT / 10:
+        sys.exit("too few templates mean the same")
 
 
 if __name__ == "__main__":

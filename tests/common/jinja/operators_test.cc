@@ -43,6 +43,8 @@ TEST_F(Operators, DivisionRoundsDownWhateverTheSigns) {
   EXPECT_EQ(Of(Value{-7.5}, Operator::kFloorDivide, values_.Int(2)), "-4.0");
   EXPECT_EQ(Of(Value{-7.5}, Operator::kModulo, values_.Int(2)), "0.5");
   EXPECT_EQ(Of(Value{7.5}, Operator::kModulo, values_.Int(-2)), "-0.5");
+  EXPECT_EQ(Of(Value{1.0}, Operator::kModulo, values_.Int(-1)), "-0.0");
+  EXPECT_EQ(Of(Value{1.0}, Operator::kFloorDivide, Value{0.1}), "9.0") << "1.0 / 0.1 is 10.0";
 }
 
 TEST_F(Operators, AnIntegerThatOutgrows64BitsIsAnError) {

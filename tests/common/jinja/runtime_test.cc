@@ -80,6 +80,8 @@ TEST(Runtime, TheElseOfALoopIsForNoItems) {
   EXPECT_EQ(Written("{% for i in [] %}a{% else %}none{% endfor %}"), "none");
   EXPECT_EQ(Written("{% for i in [1] if i > 1 %}a{% else %}none{% endfor %}"), "none");
   EXPECT_EQ(Written("{% for i in [1] %}{% break %}{% else %}none{% endfor %}"), "");
+  EXPECT_EQ(Written("{% set x=1 %}{% for i in [] %}{% else %}{% set x=2 %}{% endfor %}{{ x }}"),
+            "1");
 }
 
 TEST(Runtime, AFilterCountsOnlyTheItemsItKeeps) {
