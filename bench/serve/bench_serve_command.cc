@@ -33,6 +33,7 @@ absl::StatusOr<LoadReport> Measure(const BenchServeOptions& options) {
   if (run.classes.empty()) run.classes = {options.load};
   BATON_ASSIGN_OR_RETURN(run.objective, ParseLoadObjective(options.objective));
   BATON_ASSIGN_OR_RETURN(const Credentials credentials, Credentials::Create(options.tls));
+  BATON_ASSIGN_OR_RETURN(run.key, ClientKey::Read(options.api_key_file, run.server, credentials));
   BATON_ASSIGN_OR_RETURN(const auto load, LoadRun::Create(run, credentials));
   return load->Run();
 }
@@ -65,6 +66,7 @@ void BenchServeCommand::AddFlags(FlagSet& flags) {
   flags.AddInt("vocab-size", options_.vocab_size, 1, 1 << 24, "prompts are of ids below it");
   flags.AddInt("seed", options_.seed, 0, INT32_MAX, "same seed, same load");
   AddTlsFlags(flags, options_.tls);
+  AddApiKeyFlag(flags, options_.api_key_file);
   flags.AddBool("json", options_.json, "print JSON instead of tables");
 }
 

@@ -19,6 +19,7 @@ struct BenchServeOptions {
   bool json = false;
   LoadOptions run;  // the options that no field above holds
   TlsFlags tls;
+  std::string api_key_file;
 };
 
 // Prints a table, or JSON, on stdout. The exit code: 0, or 2 with one line on stderr.

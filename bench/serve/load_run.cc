@@ -150,6 +150,7 @@ void LoadRun::Send(Class& load, absl::Time intended) {
   Stream& stream = streams_.emplace_back(load);
   stream.self = std::prev(streams_.end());
   stream.intended = intended;
+  options_.key.AddTo(stream.context);
   stream.context.set_deadline(absl::ToChronoTime(absl::Now() + options_.timeout));
   stream.reader = stubs_[sent_++ % stubs_.size()]->AsyncGenerate(
       &stream.context, load.source.NextRequest(), &queue_, &stream);

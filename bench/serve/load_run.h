@@ -16,6 +16,7 @@
 #include "baton/v1/generation.grpc.pb.h"
 #include "bench/serve/load_report.h"
 #include "bench/serve/load_source.h"
+#include "common/net/client_key.h"
 #include "common/net/credentials.h"
 
 namespace baton {
@@ -30,6 +31,7 @@ struct LoadOptions {
   int connections = 4;
   uint32_t vocab_size = 10'000;  // prompts have token ids below it
   uint64_t seed = 1;
+  ClientKey key{};  // shown in every request
 };
 
 // The load generator. Use it on one thread, which does all the work: it sends the requests that are

@@ -28,7 +28,7 @@ absl::Status FileError(absl::string_view flag, const std::string& path, absl::st
 absl::StatusOr<std::string> ReadFile(absl::string_view flag, const std::string& path) {
   if (path.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        flag, " is missing: mutual TLS needs --tls-cert, --tls-key and --tls-ca together"));
+        flag, " is missing: give --tls-cert, --tls-key and --tls-ca together, or --tls-ca alone"));
   }
   const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "re"), std::fclose);
   std::string contents;
@@ -93,17 +93,23 @@ absl::StatusOr<absl::Time> CheckRoots(absl::string_view flag, const std::string&
 
 absl::StatusOr<CertificateTexts> ReadCertificateFiles(const TlsFlags& tls) {
   CertificateTexts texts;
-  BATON_ASSIGN_OR_RETURN(texts.chain, ReadFile("--tls-cert", tls.cert_file));
-  BATON_ASSIGN_OR_RETURN(texts.key, ReadFile("--tls-key", tls.key_file));
+  if (tls.own_certificate()) {
+    BATON_ASSIGN_OR_RETURN(texts.chain, ReadFile("--tls-cert", tls.cert_file));
+    BATON_ASSIGN_OR_RETURN(texts.key, ReadFile("--tls-key", tls.key_file));
+  }
   BATON_ASSIGN_OR_RETURN(texts.roots, ReadFile("--tls-ca", tls.ca_file));
   return texts;
 }
 
 absl::StatusOr<CertificateFacts> CheckCertificates(const TlsFlags& tls,
                                                    const CertificateTexts& texts, absl::Time now) {
+  CertificateFacts facts;
+  const auto roots = ParseCertificates(texts.roots);
+  if (!roots.ok()) return FileError("--tls-ca", tls.ca_file, roots.status().message());
+  BATON_ASSIGN_OR_RETURN(facts.roots_end, CheckRoots("--tls-ca", tls.ca_file, *roots, now));
+  if (!tls.own_certificate()) return facts;
   const auto chain = ParseCertificates(texts.chain);
   if (!chain.ok()) return FileError("--tls-cert", tls.cert_file, chain.status().message());
-  CertificateFacts facts;
   BATON_ASSIGN_OR_RETURN(facts.chain_ends, CheckChain(tls, *chain, now));
   const auto key = ParsePrivateKey(texts.key);
   if (!key.ok()) return FileError("--tls-key", tls.key_file, key.status().message());
@@ -113,9 +119,6 @@ absl::StatusOr<CertificateFacts> CheckCertificates(const TlsFlags& tls,
         "--tls-key", tls.key_file,
         absl::StrCat("is not the key of --tls-cert ", tls.cert_file, "; give the pair"));
   }
-  const auto roots = ParseCertificates(texts.roots);
-  if (!roots.ok()) return FileError("--tls-ca", tls.ca_file, roots.status().message());
-  BATON_ASSIGN_OR_RETURN(facts.roots_end, CheckRoots("--tls-ca", tls.ca_file, *roots, now));
   for (const Certificate& root : *roots) {
     facts.signed_by_root |=
         X509_cmp(root.get(), chain->back().get()) == 0 || Issued(*root, *chain->back());

@@ -1,4 +1,4 @@
-// The three files of mutual TLS: read at once, and verified together.
+// The files of TLS: read at once, and verified together.
 #pragma once
 
 #include <string>
@@ -14,7 +14,8 @@ namespace baton {
 
 // What the files of TlsFlags hold, as text.
 struct CertificateTexts {
-  std::string chain;  // PEM of this process's certificate, then of those that issued it
+  // PEM of this process's certificate, then of those that issued it; empty where it has none
+  std::string chain;
   std::string key;    // PEM of its private key
   std::string roots;  // PEM of the authorities that peers are signed by
 
@@ -23,12 +24,13 @@ struct CertificateTexts {
 
 // What is known of files that are right.
 struct CertificateFacts {
-  absl::Time chain_ends;        // when the first certificate of the chain expires
-  absl::Time roots_end;         // when the last authority expires
+  absl::Time chain_ends = absl::InfiniteFuture();  // when the chain's first certificate expires
+  absl::Time roots_end;                            // when the last authority expires
   bool signed_by_root = false;  // whether the chain leads to one of the authorities
 };
 
 // Pure but for the files; thread-safe. INVALID_ARGUMENT names the flag, the file and the remedy.
+// A process without a certificate of its own has --tls-ca alone.
 absl::StatusOr<CertificateTexts> ReadCertificateFiles(const TlsFlags& tls);
 // Checks that the key belongs to the certificate, that each certificate of the chain was issued by
 // the next, and that all of them and one of the authorities are valid at `now`.

@@ -67,7 +67,9 @@ CertificateWatcher::State CertificateWatcher::state() const {
 absl::Status CertificateWatcher::Publish(const CertificateTexts& texts,
                                          const CertificateFacts& facts) {
   // Key and chain are one file, so that they cannot be of different pairs.
-  BATON_RETURN_IF_ERROR(identity_.Replace(absl::StrCat(texts.key, "\n", texts.chain)));
+  if (tls_.own_certificate()) {
+    BATON_RETURN_IF_ERROR(identity_.Replace(absl::StrCat(texts.key, "\n", texts.chain)));
+  }
   BATON_RETURN_IF_ERROR(roots_.Replace(texts.roots));
   taken_ = texts;
   absl::MutexLock lock(&mutex_);

@@ -53,8 +53,9 @@ class CertificateWatcher {
   CertificateWatcher(const CertificateWatcher&) = delete;
   CertificateWatcher& operator=(const CertificateWatcher&) = delete;
 
-  // Paths for gRPC: of the key with the certificate chain, and of the authorities.
-  std::string identity_path() const { return identity_.path(); }
+  // Paths for gRPC: of the key with the certificate chain, which is empty where this process has
+  // none, and of the authorities.
+  std::string identity_path() const { return tls_.own_certificate() ? identity_.path() : ""; }
   std::string roots_path() const { return roots_.path(); }
   State state() const;
 

@@ -52,9 +52,9 @@ absl::StatusOr<ClientKey> ClientKey::Read(const std::string& file, absl::string_
     return ClientKey();
   }
   if (!credentials.secure() && !IsLoopback(address)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the API key would go to ", address,
-        " in plain text; connect with TLS (--tls-ca and the other --tls flags), or send no key"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the API key would go to ", address,
+                     " in plain text; connect with TLS (--tls-ca), or send no key"));
   }
   return ClientKey(std::move(key));
 }

@@ -9,6 +9,7 @@
 #include "grpcpp/security/tls_credentials_options.h"
 
 #include "common/base/address.h"
+#include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/net/certificate_check.h"
 #include "common/net/certificate_files.h"
@@ -52,6 +53,7 @@ absl::StatusOr<Credentials> Credentials::Create(const TlsFlags& tls, absl::Durat
   result.provider_ = std::make_shared<tls_api::FileWatcherCertificateProvider>(
       result.watcher_->identity_path(), result.watcher_->identity_path(),
       result.watcher_->roots_path(), kProviderSeconds);
+  if (!tls.own_certificate()) return result;
   tls_api::TlsServerCredentialsOptions server(result.provider_);
   server.watch_identity_key_cert_pairs();
   if (tls.client_ca_file.empty()) {
@@ -82,7 +84,9 @@ absl::Status Credentials::CheckAddress(absl::string_view what, absl::string_view
 }
 
 std::shared_ptr<grpc::ServerCredentials> Credentials::ForServer() const {
-  return server_ != nullptr ? server_ : grpc::InsecureServerCredentials();
+  if (!secure()) return grpc::InsecureServerCredentials();
+  BATON_CHECK(server_ != nullptr, "a server without a certificate of its own");
+  return server_;
 }
 
 std::shared_ptr<grpc::ChannelCredentials> Credentials::ForChannel(
@@ -92,7 +96,7 @@ std::shared_ptr<grpc::ChannelCredentials> Credentials::ForChannel(
   tls_api::TlsChannelCredentialsOptions options;
   options.set_certificate_provider(provider_);
   options.watch_root_certs();
-  options.watch_identity_key_cert_pairs();
+  if (!watcher_->identity_path().empty()) options.watch_identity_key_cert_pairs();
   options.set_certificate_verifier(ServerRoleCheck(roles));
   return tls_api::TlsCredentials(options);
 }

@@ -1,9 +1,10 @@
-// The credentials of a process: mutual TLS with certificates from files, or plain text.
+// The credentials of a process: TLS with certificates from files, or plain text.
 //
 // With certificates, both sides of every connection show one signed by --tls-ca and check the
 // other's; renewed files that belong together are taken without a restart. What a peer may do
-// follows from the role in its certificate (common/access/peer.h). Without certificates only
-// loopback may be used, unless --insecure allows more, and there are no roles.
+// follows from the role in its certificate (common/access/peer.h). A client that shows an API key
+// needs --tls-ca alone. Without certificates only loopback may be used, unless --insecure allows
+// more, and there are no roles.
 #pragma once
 
 #include <memory>
@@ -45,6 +46,7 @@ class Credentials {
   // --insecure. `what` names the flag or the peer in the error.
   absl::Status CheckAddress(absl::string_view what, absl::string_view address) const;
 
+  // REQUIRES: there is a certificate of this process's own, or none at all.
   std::shared_ptr<grpc::ServerCredentials> ForServer() const;
   // For a channel to a server that has one of `roles`. Also sets in `arguments` what the handshake
   // needs.

@@ -22,8 +22,10 @@ absl::Status CheckPlain(absl::string_view flag, const std::string& address) {
 void AddTlsFlags(FlagSet& flags, TlsFlags& tls) {
   flags.AddString("tls-cert", tls.cert_file, "PEM certificate chain of this process (mutual TLS)");
   flags.AddString("tls-key", tls.key_file, "PEM private key of --tls-cert");
-  flags.AddString("tls-ca", tls.ca_file,
-                  "PEM certificates of the authority that peers must be signed by");
+  flags.AddString(
+      "tls-ca", tls.ca_file,
+      "PEM certificates of the authority that peers must be signed by; alone it is enough "
+      "for a client with an API key");
   flags.AddString("tls-server-name", tls.server_name,
                   "Name expected in peers' certificates, instead of the address called");
   flags.AddBool("insecure", tls.insecure, "Allow plain text beyond loopback");
@@ -50,6 +52,10 @@ void AddServerFlags(FlagSet& flags, ServerFlags& server) {
 }
 
 absl::Status ValidateServerFlags(const ServerFlags& server) {
+  if (server.tls.enabled() && !server.tls.own_certificate()) {
+    return absl::InvalidArgumentError(
+        "--tls-cert is missing: a server needs --tls-cert, --tls-key and --tls-ca together");
+  }
   BATON_ASSIGN_OR_RETURN(const Credentials credentials, Credentials::Create(server.tls));
   BATON_RETURN_IF_ERROR(credentials.CheckAddress("--listen", server.listen));
   if (server.insecure_probes || server.tls.insecure) return absl::OkStatus();

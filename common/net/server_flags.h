@@ -21,7 +21,9 @@ struct TlsFlags {
   // Not a flag: a server lets in callers without a certificate too, and finds out who they are.
   bool certificate_optional = false;
 
-  bool enabled() const { return !cert_file.empty() || !key_file.empty() || !ca_file.empty(); }
+  bool enabled() const { return own_certificate() || !ca_file.empty(); }
+  // Whether this process has a certificate. A client may have none, and show an API key instead.
+  bool own_certificate() const { return !cert_file.empty() || !key_file.empty(); }
 };
 
 struct ServerFlags {

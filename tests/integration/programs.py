@@ -22,6 +22,13 @@ def assert_one_clear_line(done, *words, code=2):
         assert word in error, error
 
 
+def new_key(file, *flags):
+    """A new API key, whose hash and tenant (--tenant=NAME) `baton keys` adds to `file`."""
+    done = run("baton", "keys", "new", f"--file={file}", *flags)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.decode().strip()
+
+
 def make_authority(folder):
     """Makes a certificate authority in `folder`."""
     done = run("baton", "certs", "init", f"--folder={folder}")

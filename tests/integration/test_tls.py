@@ -1,12 +1,14 @@
 """With certificates every connection between the parts, and the client's, is mutually authenticated, and what a peer may
 do follows from the role in its certificate."""
 import contextlib
+import json
+import os
 
 import grpc
 import pytest
 
 from cluster import MODEL, Cluster, complete, request
-from programs import assert_one_clear_line, channel_credentials, issue, make_authority, run
+from programs import assert_one_clear_line, channel_credentials, issue, make_authority, new_key, run
 
 ROLES = ("client", "router", "prefill", "decode", "front", "operator")
 # Who may call what, of the methods that the parts serve.
@@ -31,10 +33,14 @@ def secured(tmp_path_factory):
         issue(folder, "client")
     for role in ROLES[1:]:
         issue(ours, role)
-    with Cluster(prefill_args=tls_flags(ours, "prefill"), decode_args=tls_flags(ours, "decode"),
-                 router_args=[*tls_flags(ours, "router"), "--disaggregate=always"],
-                 credentials=channel_credentials(ours)) as cluster:
-        cluster.folder, cluster.foreign = ours, foreign
+    cluster = Cluster(prefill_args=tls_flags(ours, "prefill"), decode_args=tls_flags(ours, "decode"),
+                      router_args=[*tls_flags(ours, "router"), "--disaggregate=always"],
+                      credentials=channel_credentials(ours), routers=2)
+    cluster.folder, cluster.foreign = ours, foreign
+    cluster.key = new_key(ours / "keys.toml", "--tenant=acme")
+    cluster.with_keys = cluster.routers[1]
+    cluster.with_keys.argv.append(f"--api-keys={ours}/keys.toml")
+    with cluster:
         yield cluster
 
 
@@ -52,6 +58,27 @@ def test_who_shows_no_certificate_of_ours_is_not_let_in(secured, part):
                    else grpc.insecure_channel(server.address))
         with channel, pytest.raises(grpc.FutureTimeoutError):
             grpc.channel_ready_future(channel).result(timeout=1.5)
+
+
+@pytest.mark.parametrize("command", [["run", "--max-tokens=4", "hello"],
+                                     ["bench", "serve", "--max-concurrency=1", "--duration=300ms", "--warmup=0s",
+                                      "--input-len=8", "--output-len=4", "--json"]])
+def test_a_client_with_a_key_needs_no_certificate_of_its_own(secured, command):
+    def ask(router, key):
+        return run("baton", *command, f"--server={router.address}", f"--tls-ca={secured.folder}/ca.crt",
+                   env={**os.environ, "BATON_API_KEY": key})
+
+    def completed(done):
+        return sum(load["completed"] for load in json.loads(done.stdout)["classes"].values())
+
+    served, unknown = ask(secured.with_keys, secured.key), ask(secured.with_keys, "")
+    assert served.returncode == 0, served.stderr
+    if command[0] == "run":
+        assert unknown.returncode == 1 and b"API key" in unknown.stderr
+        assert ask(secured.router, secured.key).returncode == 1, "a certificate is required where no keys are known"
+    else:
+        assert completed(served) > 0
+        assert completed(unknown) == 0
 
 
 def test_serve_gives_no_certificate_to_parts_of_three_roles(secured):

@@ -1,8 +1,11 @@
 #include "bench/serve/load_run.h"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/base/small_file.h"
+#include "router/tenants/api_key.h"
 #include "tests/router/router_fixture.h"
 
 namespace baton {
@@ -47,6 +50,29 @@ TEST_F(LoadRunTest, CountsEveryRequestAndEveryTokenOfEachClass) {
   EXPECT_EQ(closed.completed + closed.cut, closed.offered);
   EXPECT_GE(closed.tokens, closed.completed * 4);
   ExpectNothingLeft();
+}
+
+TEST_F(LoadRunTest, EveryRequestShowsTheKey) {
+  const std::string path = testing::TempDir() + "load_run_test", key = MakeApiKey();
+  const KeysFile file{.tenants = {{"acme", {}}},
+                      .keys = {{.hash = HashApiKey(key), .tenant = "acme"}}};
+  ASSERT_TRUE(WriteKeysFile(path, file).ok());
+  const auto keys = ApiKeys::Load(path, metrics_, absl::Minutes(1));
+  ASSERT_TRUE(keys.ok()) << keys.status();
+  options_.keys = keys->get();
+  options_.needs_identity = true;
+  AddPrefill();
+  AddDecode();
+  Start();
+  LoadOptions options = Options({{.rate = 100, .input_tokens = 5, .output_tokens = 3}});
+  EXPECT_EQ(Run(options)[0].completed, 0u);
+  ASSERT_TRUE(WriteSmallFile(path, key).ok());
+  options.key = *ClientKey::Read(path, address_, Credentials::Loopback());
+  const LoadSamples shown = Run(options)[0];
+  EXPECT_GT(shown.completed, 10u);
+  EXPECT_EQ(shown.completed, shown.offered);
+  Stop();
+  unlink(path.c_str());
 }
 
 TEST_F(LoadRunTest, LatencyIncludesTheWaitForOthersAndDecidesWhatIsGood) {

@@ -39,7 +39,8 @@ const TestAuthority& Stranger() {
 // other call that is let in with UNIMPLEMENTED.
 class AccessCheckTest : public ::testing::Test {
  protected:
-  void Serve(bool client_authority, const std::vector<grpc::Service*>& services = {}) {
+  void Serve(bool client_authority, const std::vector<grpc::Service*>& services = {},
+             bool certificate_optional = false) {
     const TestCertificate own = Mesh().IssueRole("router/a");
     ServerFlags flags;
     flags.listen = "127.0.0.1:0";
@@ -47,6 +48,7 @@ class AccessCheckTest : public ::testing::Test {
     flags.tls.key_file = WriteTestFile("router.key", own.key_pem);
     flags.tls.ca_file = WriteTestFile("mesh.pem", Mesh().pem());
     if (client_authority) flags.tls.client_ca_file = WriteTestFile("clients.pem", Clients().pem());
+    flags.tls.certificate_optional = certificate_optional;
     auto server = ServerProcess::Create({.program = "test", .flags = flags}, metrics_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -118,6 +120,19 @@ TEST_F(AccessCheckTest, OnlyTheListedPairsOfCertificateAndMethodPass) {
       for (const auto& [what, certificate] : BadCertificates(path)) {
         EXPECT_EQ(Callable(certificate), std::set<std::string>()) << what;
       }
+    }
+  }
+}
+
+TEST_F(AccessCheckTest, WhereCertificatesAreOptionalWhoHasNoneIsAClientAndABadOneHelpsNobody) {
+  for (const bool client_authority : {false, true}) {
+    SCOPED_TRACE(client_authority ? "with a client authority" : "");
+    Serve(client_authority, {}, /*certificate_optional=*/true);
+    EXPECT_EQ(Callable(Mesh().IssueRole("prefill/a")), Listed(Role::kPrefill));
+    for (const auto& [what, certificate] : BadCertificates("prefill/a")) {
+      const bool none = what == "no certificate";
+      EXPECT_EQ(Callable(certificate), none ? Listed(Role::kClient) : std::set<std::string>())
+          << what;
     }
   }
 }

@@ -107,6 +107,22 @@ TEST_F(CredentialsTest, BothSidesShowACertificateOfTheAuthority) {
       << "server signed by another";
 }
 
+TEST_F(CredentialsTest, AClientNeedsNoCertificateWhereTheServerLeavesTheChoice) {
+  TlsFlags bare, fooled;
+  bare.ca_file = Tls("worker", "ca").ca_file;
+  fooled.ca_file = Tls("worker", "other").ca_file;
+  Serve(Tls("worker", "ca"));
+  EXPECT_EQ(Call(bare).code(), absl::StatusCode::kUnavailable) << "it is required";
+  server_.reset();
+  TlsFlags choice = Tls("worker", "ca");
+  choice.certificate_optional = true;
+  Serve(choice);
+  EXPECT_TRUE(Call(bare).ok()) << Call(bare);
+  EXPECT_EQ(Call(fooled).code(), absl::StatusCode::kUnavailable) << "server signed by another";
+  EXPECT_EQ(Call(Tls("foreign", "ca")).code(), absl::StatusCode::kUnavailable)
+      << "a certificate that is shown is verified";
+}
+
 TEST_F(CredentialsTest, TheServersNameMustMatch) {
   Serve(Tls("named", "ca"));
   EXPECT_EQ(Call(Tls("worker", "ca")).code(), absl::StatusCode::kUnavailable);
