@@ -107,8 +107,8 @@ int Main(int argc, char** argv) {
   ready_router.store(router.get());
   auto front = OpenFront(flags);  // ends before the server, to which it gives connections
   if (!front.ok()) return ExitUsage(kProgram, front.status());
-  const auto add_front = [&front](grpc::ServerBuilder& builder) {
-    if (*front != nullptr) (*front)->AddTo(builder);
+  const auto add_front = [&](grpc::ServerBuilder& builder) {
+    if (*front != nullptr) (*front)->AddTo(builder, metrics);
   };
   if (absl::Status status = (*process)->Serve({&router->service()}, add_front); !status.ok()) {
     front->reset();

@@ -43,7 +43,7 @@ void RouterFlags::AddTo(FlagSet& flags) {
   flags.AddString(
       "api-keys", api_keys,
       "file of `baton keys`: tenants, their keys and limits. Read every second. Clients "
-      "need a key or a certificate then, and so they do beyond loopback");
+      "need a key or a certificate then, and so they do beyond loopback and behind a front");
   flags.AddString(
       "fleet-secret-file", fleet_secret_file,
       "64 hexadecimal digits that keep the tenants' cached prefixes apart, the same for "
@@ -102,7 +102,10 @@ absl::Status RouterFlags::Finish() {
   front.user = static_cast<uid_t>(front_uid);
   // Clients without a certificate may have a key; the door looks.
   server.tls.certificate_optional = !api_keys.empty();
-  router.needs_identity = !server.tls.insecure && (!api_keys.empty() || !IsLoopback(server.listen));
+  // Without all of these only who is on this machine reaches the router.
+  const bool reached_from_outside =
+      !IsLoopback(server.listen) || server.tls.enabled() || !front.path.empty();
+  router.needs_identity = !server.tls.insecure && (reached_from_outside || !api_keys.empty());
   router.admission.requests = static_cast<uint32_t>(max_waiting_requests);
   router.admission.bytes = max_waiting_bytes;
   router.admission.max_queue_time =

@@ -28,9 +28,11 @@ absl::StatusOr<Role> RoleFromName(absl::string_view name);
 
 struct Peer {
   Role role = Role::kClient;
-  // Such as "example.org"; empty for a client whose certificate has no id.
-  std::string trust_domain;
-  std::string name;  // what the role's peers differ in; may have several parts, as in "a/b"
+  // Such as "example.org"; empty for a client whose certificate has no id, or who has none.
+  std::string trust_domain{};
+  // What the role's peers differ in; may have several parts, as in "a/b". Empty for a client
+  // without a certificate.
+  std::string name{};
 
   friend bool operator==(const Peer&, const Peer&) = default;
 };

@@ -44,18 +44,19 @@ std::optional<Peer> PeerOf(const grpc::ServerContextBase& context) {
   return *std::move(peer);
 }
 
-absl::StatusOr<Peer> AccessCheck::Identify(const grpc::AuthContext& context) const {
-  absl::StatusOr<Peer> peer = PeerFromCertificate(context);
-  if (absl::IsNotFound(peer.status()) && options_.clients_without_certificate) {
-    return Peer{.role = Role::kClient, .trust_domain = "", .name = ""};
-  }
-  if (!peer.ok()) return absl::UnauthenticatedError(peer.status().message());
-  if (peer->trust_domain.empty() && !options_.clients_without_id) {
-    return absl::UnauthenticatedError(
-        "the certificate has no SPIFFE id, so it has no role here; use one with the single URI "
-        "spiffe://<trust domain>/baton/<role>/<name>");
-  }
-  return peer;
+AccessCheck::WhoCalls AccessCheck::HolderOfCertificate(const CertificateOptions& options) {
+  return [options](const grpc::AuthContext& context,
+                   const InputMetadata& /*headers*/) -> absl::StatusOr<Peer> {
+    absl::StatusOr<Peer> peer = PeerFromCertificate(context);
+    if (absl::IsNotFound(peer.status()) && options.clients_without_certificate) return Peer();
+    if (!peer.ok()) return absl::UnauthenticatedError(peer.status().message());
+    if (peer->trust_domain.empty() && !options.clients_without_id) {
+      return absl::UnauthenticatedError(
+          "the certificate has no SPIFFE id, so it has no role here; use one with the single URI "
+          "spiffe://<trust domain>/baton/<role>/<name>");
+    }
+    return peer;
+  };
 }
 
 grpc::Status AccessCheck::Process(const InputMetadata& metadata, grpc::AuthContext* context,
@@ -64,7 +65,7 @@ grpc::Status AccessCheck::Process(const InputMetadata& metadata, grpc::AuthConte
   const auto path = metadata.find(":path");
   const std::string method =
       path == metadata.end() ? "" : std::string(path->second.data(), path->second.size());
-  const absl::StatusOr<Peer> peer = Identify(*context);
+  const absl::StatusOr<Peer> peer = who_calls_(*context, metadata);
   const absl::Status status = peer.ok() ? CheckAccess(*peer, method) : peer.status();
   if (status.ok()) return grpc::Status::OK;
 
@@ -79,7 +80,10 @@ grpc::Status AccessCheck::Process(const InputMetadata& metadata, grpc::AuthConte
                    {"caller", peer.ok() ? RoleName(peer->role) : "unknown"},
                    {"reason", reason}})
       .Add();
-  audit_log_.Refused(method, CertificateName(*context), reason, SteadyNow());
+  const std::string name =
+      peer.ok() ? PeerId(*peer).value_or(peer->name) : CertificateName(*context);
+  audit_log_.Refused({.method = method, .peer = name, .address = "", .reason = reason},
+                     SteadyNow());
   return ToGrpcStatus(status);
 }
 

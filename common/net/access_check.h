@@ -2,8 +2,11 @@
 // (common/access/access_table.h) is applied before a call reaches its handler.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <utility>
 
+#include "absl/status/statusor.h"
 #include "grpcpp/security/auth_metadata_processor.h"
 #include "grpcpp/server_context.h"
 
@@ -19,20 +22,27 @@ namespace baton {
 // certificates.
 std::optional<Peer> PeerOf(const grpc::ServerContextBase& context);
 
-// Refuses calls with PERMISSION_DENIED, or UNAUTHENTICATED where the certificate does not say who
-// its holder is. Each refusal is counted, and written into the audit log. Thread-safe.
+// Refuses calls with PERMISSION_DENIED, or UNAUTHENTICATED where nobody knows who makes them. Each
+// refusal is counted, and written into the audit log. Thread-safe.
 class AccessCheck final : public grpc::AuthMetadataProcessor {
  public:
-  struct Options {
+  // Who makes a call; the status says why that is not known.
+  using WhoCalls =
+      std::function<absl::StatusOr<Peer>(const grpc::AuthContext&, const InputMetadata&)>;
+
+  struct CertificateOptions {
     // Whether a certificate without a SPIFFE id is that of a client; the handshake has found out by
     // whom it was signed.
     bool clients_without_id = false;
     // Whether a caller without a certificate is a client, who shows an API key to the handler.
     bool clients_without_certificate = false;
   };
+  // The holder of the connection's certificate.
+  static WhoCalls HolderOfCertificate(const CertificateOptions& options);
 
-  // Borrows `metrics`.
-  AccessCheck(Metrics& metrics, const Options& options) : metrics_(metrics), options_(options) {}
+  // Borrows `metrics`. `who_calls` is called on any thread.
+  AccessCheck(Metrics& metrics, WhoCalls who_calls)
+      : metrics_(metrics), who_calls_(std::move(who_calls)) {}
 
   bool IsBlocking() const override { return false; }
   grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext* context,
@@ -40,10 +50,8 @@ class AccessCheck final : public grpc::AuthMetadataProcessor {
                        OutputMetadata* response_metadata) override;
 
  private:
-  absl::StatusOr<Peer> Identify(const grpc::AuthContext& context) const;
-
   Metrics& metrics_;
-  const Options options_;
+  const WhoCalls who_calls_;
   AuditLog audit_log_;
 };
 

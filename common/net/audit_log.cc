@@ -6,8 +6,7 @@
 
 namespace baton {
 
-void AuditLog::Refused(absl::string_view method, absl::string_view peer, absl::string_view reason,
-                       absl::Time now) {
+void AuditLog::Refused(const Refusal& refusal, absl::Time now) {
   uint64_t left_out = 0;
   {
     absl::MutexLock lock(&mutex_);
@@ -22,8 +21,9 @@ void AuditLog::Refused(absl::string_view method, absl::string_view peer, absl::s
     ++lines_;
     left_out = std::exchange(left_out_, 0);
   }
-  LogWarning("audit: refused method='{}' peer='{}' reason='{}' left_out={}", LogSafe(method),
-             LogSafe(peer), LogSafe(reason), left_out);
+  LogWarning("audit: refused method='{}' peer='{}' address='{}' reason='{}' left_out={}",
+             LogSafe(refusal.method), LogSafe(refusal.peer), LogSafe(refusal.address),
+             LogSafe(refusal.reason), left_out);
 }
 
 }  // namespace baton

@@ -1,4 +1,5 @@
-// The log of refused callers: one line for each refusal, as long as there are not too many.
+// The log of refused callers: one line of one form for each refusal, wherever it is, as long as
+// there are not too many.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +17,14 @@ class AuditLog {
   // The most lines of one second. The next line tells how many were left out.
   static constexpr int kLinesPerSecond = 20;
 
-  // `method` is what was called, or "connection" where the handshake failed; `peer` is what the
-  // certificate says; `reason` is Baton's word. Text from outside may stand in all but the reason.
-  void Refused(absl::string_view method, absl::string_view peer, absl::string_view reason,
-               absl::Time now);
+  // Text from outside may stand in all but the reason. Nothing secret may be in any.
+  struct Refusal {
+    absl::string_view method;   // what was called, or "connection" where it did not come to a call
+    absl::string_view peer;     // who it is, as a certificate or a key says; empty: nobody knows
+    absl::string_view address;  // where it calls from; empty where gRPC does not tell that
+    absl::string_view reason;   // Baton's word
+  };
+  void Refused(const Refusal& refusal, absl::Time now);
 
  private:
   absl::Mutex mutex_;

@@ -124,8 +124,11 @@ class CallerAuthorityVerifier final : public ExternalCertificateVerifier {
         uris);
     if (!status.ok()) {
       const std::string common_name(request->common_name().data(), request->common_name().size());
-      audit_log_.Refused("connection", uris.empty() ? common_name : absl::StrJoin(uris, " "),
-                         std::string(status.message()), SteadyNow());
+      audit_log_.Refused({.method = "connection",
+                          .peer = uris.empty() ? common_name : absl::StrJoin(uris, " "),
+                          .address = "",
+                          .reason = status.message()},
+                         SteadyNow());
     }
     *result = ToGrpcStatus(status);
     return true;

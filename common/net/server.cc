@@ -274,9 +274,9 @@ absl::Status ServerProcess::Serve(const std::vector<grpc::Service*>& services,
   if (rep_->credentials.secure()) {
     const TlsFlags& tls = rep_->options.flags.tls;
     credentials->SetAuthMetadataProcessor(std::make_shared<AccessCheck>(
-        rep_->metrics,
-        AccessCheck::Options{.clients_without_id = !tls.client_ca_file.empty(),
-                             .clients_without_certificate = tls.certificate_optional}));
+        rep_->metrics, AccessCheck::HolderOfCertificate(
+                           {.clients_without_id = !tls.client_ca_file.empty(),
+                            .clients_without_certificate = tls.certificate_optional})));
   } else {
     LogInfo("no certificates are given: callers have no roles, and may call every method");
   }

@@ -12,7 +12,6 @@
 #include "common/access/peer.h"
 #include "common/base/address.h"
 #include "common/base/clock.h"
-#include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/net/access_check.h"
 #include "common/rpc/status.h"
@@ -30,16 +29,21 @@ bool IsLocal(const std::string& peer) {
   return IsLoopback(absl::StrReplaceAll(peer, {{"%5B", "["}, {"%5D", "]"}}));
 }
 
-// The name in the client's certificate: of the connection, or of the client behind the front.
+// The name in the client's certificate: of the connection, or of the client behind the front. Empty
+// in an operator's.
 absl::StatusOr<std::optional<std::string>> CertificateName(const grpc::ServerContextBase& context) {
   const auto connection = context.auth_context();
   std::optional<Peer> peer;
   if (IsFromFront(*connection)) {
-    BATON_ASSIGN_OR_RETURN(peer, ClientBehindFront(*connection, context.client_metadata()));
+    auto client = ClientBehindFront(*connection, context.client_metadata());
+    if (!client.ok()) return Refuse("CERTIFICATE_UNREADABLE", client.status().message());
+    peer = *std::move(client);
   } else if (connection->IsPeerAuthenticated()) {
     peer = PeerOf(context);
   }
-  if (!peer.has_value() || peer->role != Role::kClient) return std::nullopt;
+  if (!peer.has_value()) return std::nullopt;
+  if (peer->role == Role::kOperator) return "";
+  if (peer->role != Role::kClient) return std::nullopt;
   return std::move(peer->name);
 }
 
@@ -60,18 +64,20 @@ absl::StatusOr<Door::Shown> WhatIsShown(const grpc::ServerContextBase& context) 
 
 }  // namespace
 
-absl::StatusOr<Caller> Door::Identify(const grpc::ServerContextBase& context) {
-  BATON_ASSIGN_OR_RETURN(const Shown shown, WhatIsShown(context));
-  return Identify(shown);
+absl::StatusOr<Caller> Door::Identify(const grpc::ServerContextBase& context,
+                                      absl::string_view method) {
+  const absl::StatusOr<Shown> shown = WhatIsShown(context);
+  if (shown.ok()) return Identify(*shown, method);
+  Refused({.peer = context.peer()}, method, "", shown.status());
+  return shown.status();
 }
 
-absl::StatusOr<Caller> Door::Identify(const Shown& shown) {
-  absl::StatusOr<std::string> tenant = TenantOf(shown);
-  if (!tenant.ok()) {
-    Refused(shown, tenant.status());
-    return tenant.status();
+absl::StatusOr<Caller> Door::Identify(const Shown& shown, absl::string_view method) {
+  Caller caller;
+  if (absl::Status status = FindTenant(shown, caller.tenant); !status.ok()) {
+    Refused(shown, method, caller.tenant, status);
+    return status;
   }
-  Caller caller{.tenant = *std::move(tenant)};
   // Whoever is alone with itself may order its requests as it likes.
   if (caller.tenant.empty()) caller.limits.min_priority = std::numeric_limits<int32_t>::min();
   if (keys_ == nullptr) return caller;
@@ -82,16 +88,16 @@ absl::StatusOr<Caller> Door::Identify(const Shown& shown) {
   return caller;
 }
 
-absl::StatusOr<std::string> Door::TenantOf(const Shown& shown) const {
-  if (!shown.authorization.empty()) return HolderOfKey(shown);
-  if (shown.certificate_name.has_value()) return *shown.certificate_name;
-  if (!needs_identity_) return "";
+absl::Status Door::FindTenant(const Shown& shown, std::string& tenant) const {
+  if (!shown.authorization.empty()) return FindHolderOfKey(shown, tenant);
+  tenant = shown.certificate_name.value_or("");
+  if (shown.certificate_name.has_value() || !needs_identity_) return absl::OkStatus();
   return Refuse("NO_IDENTITY",
                 "this router serves known clients only: show an API key, as `baton` does with "
                 "BATON_API_KEY or --api-key-file, or a client's certificate");
 }
 
-absl::StatusOr<std::string> Door::HolderOfKey(const Shown& shown) const {
+absl::Status Door::FindHolderOfKey(const Shown& shown, std::string& tenant) const {
   absl::string_view key = shown.authorization[0];
   if (shown.authorization.size() != 1 || !absl::StartsWithIgnoreCase(key, "bearer ")) {
     return Refuse("API_KEY_MALFORMED", "authorization must be one header, 'Bearer KEY'");
@@ -107,23 +113,22 @@ absl::StatusOr<std::string> Door::HolderOfKey(const Shown& shown) const {
   }
   key.remove_prefix(absl::string_view("bearer ").size());
   BATON_ASSIGN_OR_RETURN(ApiKeys::Holder holder, keys_->Find(key));
-  return std::move(holder.tenant);
+  tenant = std::move(holder.tenant);
+  if (!holder.revoked) return absl::OkStatus();
+  return Refuse("API_KEY_REVOKED", absl::StrCat("the API key ", holder.key_id,
+                                                " was revoked; ask the operator for another"));
 }
 
-void Door::Refused(const Shown& shown, const absl::Status& status) {
+void Door::Refused(const Shown& shown, absl::string_view method, const std::string& tenant,
+                   const absl::Status& status) {
   const std::string reason = ErrorReason(status);
-  absl::MutexLock lock(&mutex_);
-  auto found = refusals_.find(reason);
-  if (found == refusals_.end()) {
-    found = refusals_
-                .emplace(reason, metrics_.AddCounter("baton_router_unauthenticated_total",
-                                                     "Calls whose caller did not show who it is.",
-                                                     {{"reason", reason}}))
-                .first;
-  }
-  found->second.Add();
-  if (!lines_.TryTake(1, SteadyNow())) return;
-  LogWarning("refused {}: {}: {}", LogSafe(shown.peer), reason, LogSafe(status.message()));
+  metrics_
+      .AddCounter("baton_router_unauthenticated_total",
+                  "Calls whose caller did not show who it is.",
+                  {{"reason", reason}, {"tenant", tenant}})
+      .Add();
+  audit_log_.Refused({.method = method, .peer = tenant, .address = shown.peer, .reason = reason},
+                     SteadyNow());
 }
 
 }  // namespace baton

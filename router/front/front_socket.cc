@@ -13,11 +13,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "grpcpp/security/auth_metadata_processor.h"
 #include "grpcpp/security/server_credentials.h"
 
-#include "common/base/log.h"
-#include "common/rpc/status.h"
+#include "common/base/clock.h"
+#include "common/base/status_macros.h"
+#include "common/net/access_check.h"
 #include "router/front/client_identity.h"
 
 namespace baton {
@@ -30,24 +30,12 @@ absl::Status CannotListen(const std::string& path, absl::string_view why) {
       absl::StrCat("--front-socket ", path, ": ", why, "; choose another path"));
 }
 
-// Refuses what clients behind the front may not do.
-class FrontCalls final : public grpc::AuthMetadataProcessor {
- public:
-  bool IsBlocking() const override { return false; }
-  grpc::Status Process(const InputMetadata& headers, grpc::AuthContext* connection,
-                       OutputMetadata* /*consumed*/, OutputMetadata* /*response*/) override {
-    const absl::StatusOr<std::optional<Peer>> client = ClientBehindFront(*connection, headers);
-    if (!client.ok()) return ToGrpcStatus(client.status());
-    if (!client->has_value() || (*client)->role == Role::kClient ||
-        (*client)->role == Role::kOperator) {
-      return grpc::Status::OK;
-    }
-    return ToGrpcStatus(absl::PermissionDeniedError(
-        absl::StrCat("a certificate of the role ", RoleName((*client)->role),
-                     " may not call through the front; use one of a client or "
-                     "an operator")));
-  }
-};
+// The front itself is nobody here: it passes on what others ask for.
+absl::StatusOr<Peer> WhoCallsThroughFront(const grpc::AuthContext& connection,
+                                          const CallHeaders& headers) {
+  BATON_ASSIGN_OR_RETURN(std::optional<Peer> client, ClientBehindFront(connection, headers));
+  return std::move(client).value_or(Peer());
+}
 
 // Whether somebody listens at the address.
 bool Answers(const sockaddr_un& address) {
@@ -102,9 +90,10 @@ FrontSocket::~FrontSocket() {
   close(wake_);
 }
 
-void FrontSocket::AddTo(grpc::ServerBuilder& builder) {
+void FrontSocket::AddTo(grpc::ServerBuilder& builder, Metrics& metrics) {
   const auto credentials = grpc::experimental::LocalServerCredentials(UDS);
-  credentials->SetAuthMetadataProcessor(std::make_shared<FrontCalls>());
+  credentials->SetAuthMetadataProcessor(
+      std::make_shared<AccessCheck>(metrics, WhoCallsThroughFront));
   door_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
 }
@@ -135,10 +124,11 @@ void FrontSocket::AcceptOne() {
   socklen_t size = sizeof(peer);
   if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
       peer.uid != options_.user) {
-    LogWarning(
-        "--front-socket {}: a process of user {} was not let in; "
-        "--front-uid names {}",
-        LogSafe(options_.path), peer.uid, options_.user);
+    audit_log_.Refused({.method = "connection",
+                        .peer = absl::StrCat("user ", peer.uid),
+                        .address = absl::StrCat("unix:", options_.path),
+                        .reason = absl::StrCat("--front-uid is ", options_.user)},
+                       SteadyNow());
     close(connection);
     return;
   }

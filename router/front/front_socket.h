@@ -10,12 +10,15 @@
 #include "absl/status/statusor.h"
 #include "grpcpp/server_builder.h"
 
+#include "common/net/audit_log.h"
+#include "common/net/metrics.h"
+
 namespace baton {
 
-// Gives gRPC the connections of one user and closes all others at once; the
-// system says whose a connection is. A call whose client's certificate is not
-// that of a client or an operator is refused. One thread calls the methods;
-// connections are accepted on a thread of its own.
+// Gives gRPC the connections of one user and closes all others at once; the system says whose a
+// connection is. The access table (common/access/access_table.h) judges the client behind the
+// front, by the certificate that the front passes on; who has none is a client. One thread calls
+// the methods; connections are accepted on a thread of its own.
 class FrontSocket {
  public:
   struct Options {
@@ -31,9 +34,9 @@ class FrontSocket {
   FrontSocket(const FrontSocket&) = delete;
   FrontSocket& operator=(const FrontSocket&) = delete;
 
-  // Makes the server of `builder` serve the socket. REQUIRES: the server is
-  // destroyed after this.
-  void AddTo(grpc::ServerBuilder& builder);
+  // Makes the server of `builder` serve the socket. Borrows `metrics`, which outlive the server.
+  // REQUIRES: the server is destroyed after this.
+  void AddTo(grpc::ServerBuilder& builder, Metrics& metrics);
   // REQUIRES: the server has started. Called once.
   void Start();
 
@@ -46,6 +49,7 @@ class FrontSocket {
   const int listener_;
   const int wake_;  // readable when the thread is to end
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> door_;
+  AuditLog audit_log_;  // of the connections
   std::thread thread_;
 };
 

@@ -19,6 +19,12 @@
 namespace baton {
 namespace {
 
+// The methods as the audit log names them.
+constexpr char kGenerate[] = "/baton.v1.GenerationService/Generate";
+constexpr char kTokenize[] = "/baton.v1.GenerationService/Tokenize";
+constexpr char kDetokenize[] = "/baton.v1.GenerationService/Detokenize";
+constexpr char kListModels[] = "/baton.v1.GenerationService/ListModels";
+
 // gRPC knows deadlines to the millisecond, rounded up: with that little left one has passed.
 constexpr absl::Duration kNoTime = absl::Milliseconds(2);
 
@@ -79,8 +85,9 @@ GenerationServiceImpl::GenerationServiceImpl(const Parts& parts, absl::Duration 
   Add("ListModels", &GenerationServiceImpl::ListModels);
 }
 
-absl::Status GenerationServiceImpl::LetIn(const grpc::CallbackServerContext& context) {
-  BATON_ASSIGN_OR_RETURN(const Caller caller, parts_.door.Identify(context));
+absl::Status GenerationServiceImpl::LetIn(const grpc::CallbackServerContext& context,
+                                          absl::string_view method) {
+  BATON_ASSIGN_OR_RETURN(const Caller caller, parts_.door.Identify(context, method));
   return parts_.quotas.CountRequest(caller, SteadyNow());
 }
 
@@ -88,7 +95,7 @@ absl::StatusOr<GenerationServiceImpl::Admitted> GenerationServiceImpl::CheckAndA
     const grpc::CallbackServerContext& context, const Received<v1::GenerateRequest>& received,
     absl::Time now, absl::Time deadline) {
   if (refusing_.load()) return RouterDraining();
-  BATON_ASSIGN_OR_RETURN(Caller caller, parts_.door.Identify(context));
+  BATON_ASSIGN_OR_RETURN(Caller caller, parts_.door.Identify(context, kGenerate));
   if (deadline <= now + kNoTime) return DeadlinePassed(kStageQueue);
   BATON_RETURN_IF_ERROR(received.status);
   BATON_ASSIGN_OR_RETURN(Quotas::Use use, parts_.quotas.Begin(caller, now));
@@ -165,7 +172,7 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
 grpc::ServerUnaryReactor* GenerationServiceImpl::Tokenize(
     grpc::CallbackServerContext* context, const Received<v1::TokenizeRequest>* request,
     v1::TokenizeResponse* response) {
-  const absl::Status caller = LetIn(*context);
+  const absl::Status caller = LetIn(*context, kTokenize);
   const auto answer = [this, request, response] {
     BATON_ASSIGN_OR_RETURN(*response, parts_.model.Tokenize(request->message, parts_.fleet.Get()));
     return absl::OkStatus();
@@ -176,7 +183,7 @@ grpc::ServerUnaryReactor* GenerationServiceImpl::Tokenize(
 grpc::ServerUnaryReactor* GenerationServiceImpl::Detokenize(
     grpc::CallbackServerContext* context, const Received<v1::DetokenizeRequest>* request,
     v1::DetokenizeResponse* response) {
-  const absl::Status caller = LetIn(*context);
+  const absl::Status caller = LetIn(*context, kDetokenize);
   const auto answer = [this, request, response] {
     BATON_ASSIGN_OR_RETURN(*response, parts_.model.Detokenize(request->message));
     return absl::OkStatus();
@@ -187,7 +194,7 @@ grpc::ServerUnaryReactor* GenerationServiceImpl::Detokenize(
 grpc::ServerUnaryReactor* GenerationServiceImpl::ListModels(
     grpc::CallbackServerContext* context, const Received<v1::ListModelsRequest>* request,
     v1::ListModelsResponse* response) {
-  absl::Status status = LetIn(*context);
+  absl::Status status = LetIn(*context, kListModels);
   if (status.ok()) status = request->status;
   if (status.ok()) *response->add_models() = parts_.model.Card(parts_.fleet.Get());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();

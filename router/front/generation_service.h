@@ -65,8 +65,8 @@ class GenerationServiceImpl final : public ReceivingService<v1::GenerationServic
                                          const Received<v1::GenerateRequest>& request,
                                          absl::Time now, absl::Time deadline);
 
-  // Who calls, for methods that are answered at once. Counts the request.
-  absl::Status LetIn(const grpc::CallbackServerContext& context);
+  // Who calls `method`, which is answered at once. Counts the request.
+  absl::Status LetIn(const grpc::CallbackServerContext& context, absl::string_view method);
 
   const Parts parts_;
   const absl::Duration deadline_;

@@ -78,11 +78,7 @@ absl::StatusOr<ApiKeys::Holder> ApiKeys::Find(absl::string_view key) const {
       CRYPTO_memcmp(found->second.hash.data(), hash.data(), hash.size()) != 0) {
     return Refuse("API_KEY_UNKNOWN", "the API key is not known here; ask the operator for one");
   }
-  if (found->second.revoked) {
-    return Refuse("API_KEY_REVOKED",
-                  absl::StrCat("the API key ", id, " was revoked; ask the operator for another"));
-  }
-  return Holder{.key_id = id, .tenant = found->second.tenant};
+  return Holder{.key_id = id, .tenant = found->second.tenant, .revoked = found->second.revoked};
 }
 
 std::optional<Tenant> ApiKeys::FindTenant(const std::string& name) const {

@@ -29,13 +29,15 @@ class ApiKeys {
   struct Holder {
     std::string key_id;
     std::string tenant;
+    bool revoked = false;  // the key counts no more
   };
 
   // INVALID_ARGUMENT when the file is wrong now. Borrows `metrics`.
   static absl::StatusOr<std::unique_ptr<ApiKeys>> Load(const std::string& path, Metrics& metrics,
                                                        absl::Duration interval = absl::Seconds(1));
 
-  // Who holds `key`. UNAUTHENTICATED with a reason of ErrorInfo: it is no key, unknown, or revoked.
+  // Who holds `key`, or held it. UNAUTHENTICATED with a reason of ErrorInfo: it is no key, or
+  // unknown.
   // How long it takes tells nothing of other keys: they are found by their public ids, and their
   // hashes are compared in constant time.
   absl::StatusOr<Holder> Find(absl::string_view key) const;

@@ -5,7 +5,7 @@ import socket
 import subprocess
 
 from cluster import Cluster, free_port, wait_until
-from programs import issue, make_authority
+from programs import issue, make_authority, new_key
 
 START = pathlib.Path(__file__).resolve().parents[2] / "deploy/haproxy/start.sh"
 SILENCE_S, HANDSHAKE_S = 3, 1
@@ -13,7 +13,7 @@ SILENCE_S, HANDSHAKE_S = 3, 1
 
 class FrontedCluster(Cluster):
     """`folder` is a new one. `ours` in it has certificates of the roles client, prefill and front, and `foreign` that of another
-    authority's client. `front_address` is where clients connect."""
+    authority's client. `key` is an API key. `front_address` is where clients connect."""
 
     def __init__(self, folder):
         self.ours, self.foreign, self.socket = folder / "ours", folder / "foreign", folder / "front.sock"
@@ -23,7 +23,9 @@ class FrontedCluster(Cluster):
             issue(self.ours, role)
         issue(self.foreign, "client")
         self.front_address, self.front = f"127.0.0.1:{free_port()}", None
-        super().__init__(router_args=["--disaggregate=always", f"--front-socket={self.socket}", f"--front-uid={os.getuid()}"])
+        self.key = new_key(folder / "keys.toml", "--tenant=acme")
+        super().__init__(router_args=["--disaggregate=always", f"--front-socket={self.socket}", f"--front-uid={os.getuid()}",
+                                      f"--api-keys={folder}/keys.toml"])
 
     def __enter__(self):
         super().__enter__()

@@ -29,6 +29,11 @@ def new_key(file, *flags):
     return done.stdout.decode().strip()
 
 
+def bearer(key):
+    """The metadata of a call that shows the key."""
+    return (("authorization", f"Bearer {key}"),)
+
+
 def make_authority(folder):
     """Makes a certificate authority in `folder`."""
     done = run("baton", "certs", "init", f"--folder={folder}")

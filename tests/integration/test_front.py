@@ -10,7 +10,7 @@ import pytest
 
 from cluster import request
 from front import HANDSHAKE_S, FrontedCluster
-from programs import channel_credentials
+from programs import bearer, channel_credentials
 from stubs import rpc
 
 HEADER = "baton-client-certificate"
@@ -30,9 +30,9 @@ def channel(fronted, name="client", folder=None):
     return grpc.secure_channel(fronted.front_address, credentials)
 
 
-def forged(fronted):
-    """The header with a certificate that may not call: who is believed with it is refused."""
-    der = ssl.PEM_cert_to_DER_cert((fronted.ours / "prefill.crt").read_text())
+def forged(fronted, name):
+    """The header with a certificate that is another's."""
+    der = ssl.PEM_cert_to_DER_cert((fronted.ours / f"{name}.crt").read_text())
     return ((HEADER, base64.b64encode(der).decode()),)
 
 
@@ -43,10 +43,18 @@ def generate(made_channel, metadata=()):
     return responses[0].complete.text
 
 
-def test_clients_with_and_without_a_certificate_get_their_answers(fronted):
-    for name in ("client", None):
-        with channel(fronted, name) as made:
-            assert generate(made).startswith(" Paris")
+def assert_unknown(made_channel, metadata=()):
+    with pytest.raises(grpc.RpcError) as error:
+        generate(made_channel, metadata)
+    assert error.value.code() == grpc.StatusCode.UNAUTHENTICATED, error.value
+    assert "API key" in error.value.details()
+
+
+def test_clients_with_a_certificate_or_a_key_get_their_answers_and_others_do_not(fronted):
+    with channel(fronted) as known, channel(fronted, None) as unknown:
+        assert generate(known).startswith(" Paris")
+        assert generate(unknown, bearer(fronted.key)).startswith(" Paris")
+        assert_unknown(unknown)
 
 
 def test_the_certificate_that_the_front_saw_decides(fronted):
@@ -63,14 +71,15 @@ def test_a_certificate_of_another_authority_is_not_let_in(fronted):
 
 
 def test_a_clients_own_header_is_not_believed_through_the_front(fronted):
-    for name in ("client", None):
-        with channel(fronted, name) as made:
-            assert generate(made, metadata=forged(fronted)).startswith(" Paris")
+    with channel(fronted) as known, channel(fronted, None) as unknown:
+        assert generate(known, forged(fronted, "prefill")).startswith(" Paris")
+        assert_unknown(unknown, forged(fronted, "client"))
 
 
 def test_a_clients_own_header_is_not_believed_at_the_routers_port(fronted):
     with grpc.insecure_channel(fronted.router.address) as made:
-        assert generate(made, metadata=forged(fronted)).startswith(" Paris")
+        assert_unknown(made, forged(fronted, "client"))
+        assert generate(made, (*bearer(fronted.key), *forged(fronted, "prefill"))).startswith(" Paris")
 
 
 def test_a_cancel_passes_the_front_and_reaches_the_workers(fronted):

@@ -14,6 +14,7 @@ ROLES = ("client", "router", "prefill", "decode", "front", "operator")
 # Who may call what, of the methods that the parts serve.
 CALLERS = {
     "/baton.v1.GenerationService/Tokenize": ("router", ("client", "front")),
+    "/baton.v1.GenerationService/ListModels": ("router", ("client", "front", "operator")),
     "/baton.internal.v1.WorkerService/Watch": ("decode", ("router",)),
     "/baton.internal.v1.PrefillService/Prefill": ("prefill", ("router",)),
     "/baton.internal.v1.DecodeService/Decode": ("decode", ("router",)),
@@ -100,3 +101,6 @@ def test_a_method_is_open_to_the_roles_of_its_callers_only(secured, method):
             assert refused == (role not in callers), (role, call.details())
             if refused:
                 assert f"the role {role} may not call {method}" in call.details()
+            # A front passes on what others ask for, here nobody's call.
+            unknown = call.code() == grpc.StatusCode.UNAUTHENTICATED
+            assert unknown == (part == "router" and role == "front"), (role, call.details())

@@ -6,6 +6,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "tests/support/certificates.h"
+
 namespace baton {
 namespace {
 
@@ -22,6 +24,13 @@ class RouterFlagsTest : public ::testing::Test {
     absl::Status status = set.Parse(static_cast<int>(arguments.size()), arguments.data());
     if (status.ok()) status = flags_.Finish();
     return std::string(status.message());
+  }
+
+  bool NeedsIdentity(std::vector<const char*> arguments) {
+    flags_ = RouterFlags();
+    arguments.push_back("--decode=c:1");
+    EXPECT_EQ(Parse(arguments), "");
+    return flags_.router.needs_identity;
   }
 
   RouterFlags flags_;
@@ -45,13 +54,30 @@ TEST_F(RouterFlagsTest, AModelsDigestHas64Digits) {
   EXPECT_EQ(Parse({"--decode=c:1", flag.c_str()}), "");
 }
 
-TEST_F(RouterFlagsTest, ClientsNeedAnIdentityBeyondLoopbackAndWithKeys) {
+TEST_F(RouterFlagsTest, ClientsNeedAnIdentityWithKeysAndWhereTheRouterIsReachedFromOutside) {
+  const TestAuthority authority("mesh");
+  const TestCertificate own = authority.IssueRole("router/a");
+  const std::string certificate = "--tls-cert=" + WriteTestFile("router.pem", own.pem);
+  const std::string key = "--tls-key=" + WriteTestFile("router.key", own.key_pem);
+  const std::string ca = "--tls-ca=" + WriteTestFile("mesh.pem", authority.pem());
+  const std::vector<const char*> tls = {certificate.c_str(), key.c_str(), ca.c_str()};
+  std::vector<const char*> beyond = {"--listen=0.0.0.0:1"};
+  beyond.insert(beyond.end(), tls.begin(), tls.end());
+  const std::vector<const char*> front = {"--front-socket=/run/front.sock", "--front-uid=1"};
+  for (const std::vector<const char*>& flags :
+       {std::vector<const char*>{"--api-keys=keys.toml"}, tls, beyond, front}) {
+    EXPECT_TRUE(NeedsIdentity(flags)) << flags[0];
+  }
+  EXPECT_FALSE(NeedsIdentity({}));
+  EXPECT_FALSE(NeedsIdentity({"--listen=0.0.0.0:1", "--insecure"}));
+  EXPECT_FALSE(NeedsIdentity({"--insecure", front[0], front[1]}));
+}
+
+TEST_F(RouterFlagsTest, ClientsMayLeaveTheirCertificateOutWhereTheyMayHaveAKey) {
   EXPECT_EQ(Parse({"--decode=c:1"}), "");
-  EXPECT_FALSE(flags_.router.needs_identity);
+  EXPECT_FALSE(flags_.server.tls.certificate_optional);
   EXPECT_EQ(Parse({"--decode=c:1", "--api-keys=keys.toml"}), "");
-  EXPECT_TRUE(flags_.router.needs_identity);
-  EXPECT_EQ(Parse({"--decode=c:1", "--listen=0.0.0.0:1", "--insecure"}), "");
-  EXPECT_FALSE(flags_.router.needs_identity);
+  EXPECT_TRUE(flags_.server.tls.certificate_optional);
 }
 
 TEST_F(RouterFlagsTest, ARouterNeedsWorkers) {

@@ -171,7 +171,7 @@ TEST_F(AccessCheckTest, ARefusalTellsTheCallerAndTheAuditLogAndIsCounted) {
               HasSubstr(absl::StrCat("the role client may not call ", push, ", only prefill may")));
   EXPECT_THAT(log, HasSubstr(absl::StrCat("audit: refused method='", push,
                                           "' peer='spiffe://test/baton/client/mallory' "
-                                          "reason='role'")));
+                                          "address='' reason='role'")));
   EXPECT_THAT(log, ::testing::Not(HasSubstr("secret")));
 
   const absl::Status unknown = RawCall(channel, "/made.Up/Method", {}).status;

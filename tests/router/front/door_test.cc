@@ -14,6 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
+constexpr char kMethod[] = "/baton.v1.GenerationService/Generate";
 constexpr char kNear[] = "ipv4:127.0.0.1:50000";
 constexpr char kFar[] = "ipv4:10.0.0.7:50000";
 
@@ -22,7 +23,8 @@ class DoorTest : public testing::Test {
   DoorTest() {
     KeysFile file;
     file.tenants["acme"] = {.streams = 3};
-    file.keys = {{.hash = HashApiKey(key_), .tenant = "acme"}};
+    file.keys = {{.hash = HashApiKey(key_), .tenant = "acme"},
+                 {.hash = HashApiKey(revoked_), .tenant = "acme", .revoked = true}};
     EXPECT_TRUE(WriteKeysFile(path_, file).ok());
     keys_ = *ApiKeys::Load(path_, metrics_, absl::Minutes(1));
   }
@@ -30,20 +32,21 @@ class DoorTest : public testing::Test {
 
   Door MakeDoor(bool needs_identity) { return Door(keys_.get(), needs_identity, metrics_); }
   Door::Shown WithKey(const std::string& peer, bool encrypted = false) const {
-    return {.peer = peer,
-            .encrypted = encrypted,
-            .authorization = {"Bearer " + key_},
-            .certificate_name = {}};
+    return {.peer = peer, .encrypted = encrypted, .authorization = {"Bearer " + key_}};
+  }
+  static Door::Shown WithCertificate(const std::string& name) {
+    return {.peer = kFar, .encrypted = true, .certificate_name = name};
   }
   // Why the caller was refused, or its tenant.
   static std::string Outcome(Door& door, const Door::Shown& shown) {
-    const auto caller = door.Identify(shown);
+    const auto caller = door.Identify(shown, kMethod);
     EXPECT_TRUE(caller.ok() || absl::IsUnauthenticated(caller.status())) << caller.status();
     return caller.ok() ? caller->tenant : ErrorReason(caller.status());
   }
 
   const std::string path_ = testing::TempDir() + "door_test.toml";
   const std::string key_ = MakeApiKey();
+  const std::string revoked_ = MakeApiKey();
   Metrics metrics_{"router"};
   std::unique_ptr<ApiKeys> keys_;
 };
@@ -63,32 +66,29 @@ TEST_F(DoorTest, AKeyIsTakenOnlyWhereNobodyElseReadsIt) {
 
 TEST_F(DoorTest, TheTenantIsTheKeysOrElseTheCertificates) {
   Door door = MakeDoor(true);
-  EXPECT_EQ(
-      Outcome(door,
-              {.peer = kFar, .encrypted = true, .authorization = {}, .certificate_name = "corp"}),
-      "corp");
+  EXPECT_EQ(Outcome(door, WithCertificate("corp")), "corp");
   Door::Shown both = WithKey(kFar, /*encrypted=*/true);
   both.certificate_name = "corp";
   EXPECT_EQ(Outcome(door, both), "acme");
   both.authorization = {"Bearer " + MakeApiKey()};
   EXPECT_EQ(Outcome(door, both), "API_KEY_UNKNOWN") << "a wrong key is never passed over";
+  both.authorization = {"Bearer " + revoked_};
+  EXPECT_EQ(Outcome(door, both), "API_KEY_REVOKED");
 }
 
 TEST_F(DoorTest, TheFileTellsWhatADeclaredTenantMayDo) {
   Door door = MakeDoor(true);
-  const auto caller = door.Identify(WithKey(kNear));
+  const auto caller = door.Identify(WithKey(kNear), kMethod);
   ASSERT_TRUE(caller.ok()) << caller.status();
   EXPECT_TRUE(caller->declared);
   EXPECT_EQ(caller->limits.streams, 3u);
-  const auto other = door.Identify(Door::Shown{
-      .peer = kFar, .encrypted = true, .authorization = {}, .certificate_name = "corp"});
+  const auto other = door.Identify(WithCertificate("corp"), kMethod);
   ASSERT_TRUE(other.ok()) << other.status();
   EXPECT_FALSE(other->declared);
 }
 
 TEST_F(DoorTest, WhoShowsNothingIsAnonymousWhereNoIdentityIsNeeded) {
-  const Door::Shown nothing{
-      .peer = kFar, .encrypted = true, .authorization = {}, .certificate_name = {}};
+  const Door::Shown nothing{.peer = kFar, .encrypted = true};
   Door open = MakeDoor(false), closed = MakeDoor(true);
   EXPECT_EQ(Outcome(open, nothing), "");
   EXPECT_EQ(Outcome(closed, nothing), "NO_IDENTITY");
@@ -110,26 +110,40 @@ TEST_F(DoorTest, OtherHeadersThanOneBearerAreMalformed) {
 TEST_F(DoorTest, WithoutAKeysFileNoKeyIsKnown) {
   Door door(nullptr, false, metrics_);
   EXPECT_EQ(Outcome(door, WithKey(kNear)), "API_KEY_UNKNOWN");
-  EXPECT_EQ(
-      Outcome(door,
-              {.peer = kNear, .encrypted = false, .authorization = {}, .certificate_name = {}}),
-      "");
+  EXPECT_EQ(Outcome(door, {.peer = kNear}), "");
 }
 
-TEST_F(DoorTest, RefusalsAreCountedByReasonAndTheLogHasALineWithoutTheKey) {
+TEST_F(DoorTest, AnOperatorIsKnownAndIsNoTenant) {
   Door door = MakeDoor(true);
+  const auto caller = door.Identify(WithCertificate(""), kMethod);
+  ASSERT_TRUE(caller.ok()) << caller.status();
+  EXPECT_EQ(caller->tenant, "");
+  EXPECT_FALSE(caller->declared);
+}
+
+TEST_F(DoorTest, RefusalsAreCountedByReasonAndTenantAndTheAuditLogHasALineWithoutTheKey) {
+  Door door = MakeDoor(true);
+  Door::Shown unknown = WithKey(kNear), revoked = WithKey(kNear);
   const std::string secret = MakeApiKey();
+  unknown.authorization = {"Bearer " + secret};
+  revoked.authorization = {"Bearer " + revoked_};
   testing::internal::CaptureStderr();
-  for (int i = 0; i < 50; ++i) {
-    Door::Shown shown = WithKey(kNear);
-    shown.authorization = {"Bearer " + secret};
-    EXPECT_EQ(Outcome(door, shown), "API_KEY_UNKNOWN");
-  }
+  EXPECT_EQ(Outcome(door, revoked), "API_KEY_REVOKED");
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(Outcome(door, unknown), "API_KEY_UNKNOWN");
   const std::string log = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(metrics_.Scrape(),
-              HasSubstr("reason=\"API_KEY_UNKNOWN\",model_name=\"\",role=\"router\"} 50"));
-  EXPECT_THAT(log, HasSubstr(absl::StrCat("refused ", kNear, ": API_KEY_UNKNOWN: ")));
-  EXPECT_EQ(log.find(secret.substr(6)), std::string::npos);
+  const std::string page = metrics_.Scrape();
+  EXPECT_THAT(page, HasSubstr("reason=\"API_KEY_UNKNOWN\",tenant=\"\",model_name=\"\","
+                              "role=\"router\"} 50"));
+  EXPECT_THAT(page, HasSubstr("reason=\"API_KEY_REVOKED\",tenant=\"acme\",model_name=\"\","
+                              "role=\"router\"} 1"));
+  EXPECT_THAT(log,
+              HasSubstr(absl::StrCat("audit: refused method='", kMethod, "' peer='acme' address='",
+                                     kNear, "' reason='API_KEY_REVOKED'")));
+  EXPECT_THAT(log,
+              HasSubstr(absl::StrCat("peer='' address='", kNear, "' reason='API_KEY_UNKNOWN'")));
+  for (const std::string& key : {secret, revoked_}) {
+    EXPECT_EQ(log.find(key.substr(6)), std::string::npos);
+  }
   EXPECT_LT(std::count(log.begin(), log.end(), '\n'), 50) << "callers fill the log";
 }
 

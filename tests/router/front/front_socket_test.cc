@@ -10,20 +10,30 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/server.h"
 #include "gtest/gtest.h"
 
 #include "baton/v1/generation.grpc.pb.h"
+#include "common/access/access_table.h"
 #include "router/front/client_identity.h"
+#include "tests/support/certificates.h"
+#include "tests/support/raw_call.h"
 
 namespace baton {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+
+constexpr char kListModels[] = "/baton.v1.GenerationService/ListModels";
+constexpr char kTokenize[] = "/baton.v1.GenerationService/Tokenize";
 
 class FrontSocketTest : public ::testing::Test {
  protected:
@@ -34,26 +44,39 @@ class FrontSocketTest : public ::testing::Test {
     auto socket = FrontSocket::Listen({.path = path_, .user = user});
     ASSERT_TRUE(socket.ok()) << socket.status();
     grpc::ServerBuilder builder;
-    (*socket)->AddTo(builder);
+    (*socket)->AddTo(builder, metrics_);
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
     socket_ = *std::move(socket);
     socket_->Start();
   }
+  std::shared_ptr<grpc::Channel> Connect() const {
+    return grpc::CreateChannel("unix:" + path_, grpc::InsecureChannelCredentials());
+  }
   // What a call with that header ends with.
-  grpc::Status Call(const std::string& header = "") const {
-    const auto channel = grpc::CreateChannel("unix:" + path_, grpc::InsecureChannelCredentials());
+  grpc::Status Call(const std::string& header = "", bool tokenize = false) const {
     grpc::ClientContext context;
     if (!header.empty()) context.AddMetadata(kClientCertificateHeader, header);
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
-    v1::ListModelsResponse response;
-    return v1::GenerationService::NewStub(channel)->ListModels(&context, v1::ListModelsRequest(),
-                                                               &response);
+    const auto stub = v1::GenerationService::NewStub(Connect());
+    v1::ListModelsResponse models;
+    v1::TokenizeResponse tokens;
+    return tokenize ? stub->Tokenize(&context, v1::TokenizeRequest(), &tokens)
+                    : stub->ListModels(&context, v1::ListModelsRequest(), &models);
+  }
+  // The header of a client with that role.
+  static std::string Header(const std::string& path) {
+    static const TestAuthority* const kAuthority = new TestAuthority("clients");
+    const std::string pem = kAuthority->IssueRole(path).pem;
+    // Between its first line and its last a PEM file is DER in base64.
+    std::vector<std::string> lines = absl::StrSplit(pem, '\n', absl::SkipEmpty());
+    return absl::StrJoin(lines.begin() + 1, lines.end() - 1, "");
   }
   static std::string Refusal(const std::string& path) {
     return std::string(FrontSocket::Listen({.path = path, .user = getuid()}).status().message());
   }
 
+  Metrics metrics_{"router"};
   const std::string path_ = ::testing::TempDir() + "front_socket_test.sock";
   v1::GenerationService::Service service_;
   std::unique_ptr<grpc::Server> server_;
@@ -66,8 +89,44 @@ TEST_F(FrontSocketTest, ServesTheFrontsUser) {
   EXPECT_EQ(Call("no certificate").error_code(), grpc::StatusCode::UNAUTHENTICATED);
 }
 
-TEST_F(FrontSocketTest, ClosesTheConnectionsOfAnotherUser) {
+TEST_F(FrontSocketTest, TheAccessTableJudgesWhoIsBehindTheFront) {
+  Serve(getuid());
+  const auto passes = [](const grpc::Status& status) {
+    const bool passed = status.error_code() == grpc::StatusCode::UNIMPLEMENTED;
+    EXPECT_TRUE(passed || status.error_code() == grpc::StatusCode::PERMISSION_DENIED)
+        << status.error_message();
+    return passed;
+  };
+  for (const Role role : kAllRoles) {
+    const std::string header = Header(absl::StrCat(RoleName(role), "/a"));
+    const Peer peer{.role = role};
+    EXPECT_EQ(passes(Call(header)), CheckAccess(peer, kListModels).ok()) << RoleName(role);
+    EXPECT_EQ(passes(Call(header, /*tokenize=*/true)), CheckAccess(peer, kTokenize).ok())
+        << RoleName(role);
+  }
+  EXPECT_TRUE(passes(Call("", /*tokenize=*/true))) << "who has no certificate is a client";
+  for (const AccessRule& rule : AccessTable()) {
+    const absl::Status status = RawCall(Connect(), std::string(rule.method), {"\xff\xff"}).status;
+    EXPECT_EQ(!absl::IsPermissionDenied(status), rule.callers.Has(Role::kClient))
+        << rule.method << " " << status;
+  }
+}
+
+TEST_F(FrontSocketTest, ARefusalIsCountedAndAudited) {
+  Serve(getuid());
+  testing::internal::CaptureStderr();
+  Call(Header("prefill/mallory"));
+  Call("no certificate");
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr(absl::StrCat("audit: refused method='", kListModels,
+                                          "' peer='spiffe://test/baton/prefill/mallory'")));
+  EXPECT_THAT(log, HasSubstr("reason='no_identity'"));
+  EXPECT_THAT(metrics_.Scrape(), HasSubstr("caller=\"prefill\""));
+}
+
+TEST_F(FrontSocketTest, ClosesAndAuditsTheConnectionsOfAnotherUser) {
   Serve(getuid() + 1);
+  testing::internal::CaptureStderr();
   const int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -75,6 +134,9 @@ TEST_F(FrontSocketTest, ClosesTheConnectionsOfAnotherUser) {
   ASSERT_EQ(connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   char byte;
   EXPECT_EQ(read(connection, &byte, 1), 0) << "closed without gRPC's first bytes";
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr(absl::StrCat("audit: refused method='connection' peer='user ", getuid(),
+                                     "' address='unix:", path_)));
   close(connection);
 }
 
