@@ -5,16 +5,12 @@ import grpc
 import pytest
 
 from cluster import Cluster, request, wait_until
-from programs import run
+from observables import observe
+from programs import bearer, new_key, run
+from stubs import pb
 
 PROMPT = [1] + [30 + i % 900 for i in range(199)]
 HELD = 192  # tokens found in a cache: whole blocks of 32, never the last token
-
-
-def new_key(file, *flags):
-    done = run("baton", "keys", "new", f"--file={file}", *flags)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.decode().strip()
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +22,9 @@ def tenants(tmp_path_factory):
             "c": new_key(file, "--tenant=c", "--share=docs", "--streams=1")}
     secret = folder / "secret"
     secret.write_text("5e" * 32 + "\n")
-    with Cluster(routers=2, router_args=[f"--api-keys={file}", f"--fleet-secret-file={secret}",
-                                         "--disaggregate=always"]) as cluster:
+    with Cluster(routers=2, worker_args=["--log-level=trace"],
+                 router_args=[f"--api-keys={file}", f"--fleet-secret-file={secret}", "--disaggregate=always",
+                              "--log-level=trace"]) as cluster:
         cluster.file, cluster.keys = file, keys
         yield cluster
 
@@ -36,7 +33,7 @@ def ask(cluster, key, ids=PROMPT, router=0, salt=""):
     made = request(ids=ids, temperature=0, ignore_eos=True, max_tokens=8)
     made.cache_salt = salt
     stub = cluster.stubs[router]
-    responses = list(stub.Generate(made, timeout=60, metadata=[("authorization", f"Bearer {key}")]))
+    responses = list(stub.Generate(made, timeout=60, metadata=bearer(key)))
     return responses[0].complete
 
 
@@ -82,7 +79,7 @@ def test_a_key_that_is_revoked_is_refused_soon_and_one_that_is_new_is_taken(tena
     key_id = next(line.split()[0] for line in listed.splitlines() if " late " in line)
     assert run("baton", "keys", "revoke", key_id, f"--file={tenants.file}").returncode == 0
     wait_until(lambda: not taken(), deadline, "the revoked key is refused")
-    assert tenants.router.metric("baton_router_unauthenticated_total", reason="API_KEY_REVOKED") >= 1
+    assert tenants.router.metric("baton_router_unauthenticated_total", reason="API_KEY_REVOKED", tenant="late") >= 1
 
 
 def test_baton_shows_the_key_of_its_environment_and_never_in_plain_text_beyond_loopback(tenants):
@@ -94,3 +91,39 @@ def test_baton_shows_the_key_of_its_environment_and_never_in_plain_text_beyond_l
     beyond = run("baton", "run", "--server=192.0.2.1:1", "--insecure", "hello", env=environment)
     assert beyond.returncode == 2 and b"in plain text" in beyond.stderr
     assert tenants.keys["a"].encode() not in refused.stderr + beyond.stderr
+
+
+def test_no_field_of_an_answer_tells_whether_another_tenant_holds_the_prompt(tenants):
+    seen = {True: {}, False: {}}
+    for i in range(30):
+        held = i % 2 == 0
+        first, second = ([1, 40 + i % 7, 50 + i % 11, *range(100 + i + salt, 162 + i + salt)] for salt in (0, 500))
+        ask(tenants, tenants.keys["a"], first)
+        made = request(ids=first if held else second, temperature=0, ignore_eos=True, max_tokens=2, seed=1)
+        for name, value in observe(tenants.stubs[0], made, bearer(tenants.keys["b"])).counts.items():
+            if name != "complete.timings.kv_transfer_messages":  # it depends on when layers are done
+                seen[held].setdefault(name, set()).add(value)
+    assert seen[True] == seen[False]
+    assert seen[True]["complete.usage.cached_tokens"] == seen[True]["complete.timings.kv_transfer_bytes_saved"] == {0}
+    shared = observe(tenants.stubs[0], made, bearer(tenants.keys["c"]))
+    assert shared.counts["complete.usage.cached_tokens"] == 64, "what may be seen is seen"
+
+
+def test_no_log_has_a_key_a_prompt_or_a_salt(tenants):
+    secrets = ["Xylophone", "marzipan", "salt-of-the-earth", "hunter2hunter2", "baton-" + "W" * 43]
+    made = request(prompt="Xylophone", max_tokens=2)
+    made.cache_salt, made.user = "salt-of-the-earth", "marzipan"
+    stub, good = tenants.stubs[0], bearer(tenants.keys["a"])
+    list(stub.Generate(made, timeout=60, metadata=good))
+    list(stub.Generate(request(chat=[("user", "marzipan")], max_tokens=2), timeout=60, metadata=good))
+    stub.Tokenize(pb.TokenizeRequest(text="Xylophone"), metadata=good)
+    too_long = request(prompt="Xylophone " * 20000, max_tokens=2)
+    for refused, metadata in ((too_long, good), (made, bearer("baton-" + "W" * 43)), (made, bearer("hunter2hunter2")),
+                              (made, (("authorization", "hunter2hunter2"),)), (made, ())):
+        with pytest.raises(grpc.RpcError):
+            list(stub.Generate(refused, timeout=60, metadata=metadata))
+    logs = "".join(server.log_text() for server in tenants.servers)
+    for reason in ("API_KEY_UNKNOWN", "API_KEY_MALFORMED", "NO_IDENTITY"):
+        assert "address='ipv4:127.0.0.1:" in logs and f"reason='{reason}'" in logs
+    for secret in (*secrets, *tenants.keys.values(), "5e" * 32):
+        assert secret not in logs
