@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,9 +25,11 @@ struct RawAnswer {
 // Sends `messages` to `method` ("/package.Service/Method", of any kind) and reads its answers to
 // the end. The deadline is 30 s.
 inline RawAnswer RawCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
-                         const std::vector<std::string>& messages) {
+                         const std::vector<std::string>& messages,
+                         const std::map<std::string, std::string>& headers = {}) {
   grpc::GenericStub stub(channel);
   grpc::ClientContext context;
+  for (const auto& [name, value] : headers) context.AddMetadata(name, value);
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
   grpc::CompletionQueue queue;
   const auto done = [&queue] {
