@@ -39,10 +39,12 @@ class CheckConfig(unittest.TestCase):
         (self.root / "models").mkdir()
         (self.root / "models" / "model.gguf").symlink_to(MODEL)
         make_certificates(self.root / "etc" / "baton-tls")
+        (self.root / "etc" / "baton-fleet").mkdir()
+        (self.root / "etc" / "baton-fleet" / "fleet-secret").write_text("5a" * 32)
 
     def here(self, text):
         """The text with the container's paths moved below the test's folder."""
-        for folder in ("/etc/baton-tls/", "/etc/baton/", "/models/"):
+        for folder in ("/etc/baton-tls/", "/etc/baton-fleet/", "/etc/baton/", "/models/"):
             text = text.replace(folder, f"{self.root}/@{folder[1:]}")
         return text.replace("/@", "/").replace("$(POD_IP)", "192.0.2.7")
 

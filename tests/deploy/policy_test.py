@@ -106,7 +106,7 @@ class Overlays(unittest.TestCase):
                 self.assertIn(volume["persistentVolumeClaim"]["claimName"], names["PersistentVolumeClaim"])
         flags = tree.settings(overlay, deployment)
         self.assertIn(flags["config"], tree.config_files(overlay, deployment))
-        for flag in ("model", "tls-cert", "tls-key", "tls-ca"):
+        for flag in ("model", "tls-cert", "tls-key", "tls-ca", "fleet-secret-file"):
             if flag in flags:
                 self.assertIn(str(pathlib.PurePosixPath(flags[flag]).parent), [m["mountPath"] for m in mounts])
 
@@ -219,6 +219,36 @@ class Overlays(unittest.TestCase):
         secure = {"tls-cert", "tls-key", "tls-ca"} <= set(flags)
         self.assertNotEqual(secure, "insecure" in flags)
         self.assertEqual(secure, overlay.name == "multi-node-gpu")
+
+    @for_each_deployment
+    def test_a_pod_mounts_the_secrets_of_its_own_role_and_no_others(self, overlay, role, deployment):
+        secure = "tls-cert" in tree.settings(overlay, deployment)
+        mounted = [v["secret"]["secretName"] for v in kustomize_subset.pod_spec(deployment)["volumes"] if "secret" in v]
+        routers_own = ["baton-fleet-secret"] if role == "router" else []
+        self.assertEqual(sorted(mounted), sorted([f"baton-{role}-tls", *routers_own]) if secure else [])
+        self.assertEqual("fleet-secret-file" in tree.settings(overlay, deployment), secure and role == "router")
+
+    def test_every_role_has_a_certificate_of_its_own(self):
+        for overlay in tree.OVERLAYS:
+            certificates = {item["metadata"]["name"]: item["spec"] for item in tree.objects(overlay, "Certificate")}
+            deployments = tree.deployments(overlay)
+            secure = "tls-cert" in tree.settings(overlay, deployments["router"])
+            expected = ["baton-ca", "baton-client", *(f"baton-{role}" for role in tree.ROLES)]
+            self.assertEqual(sorted(certificates), sorted(expected) if secure else [])
+            authority = certificates.pop("baton-ca", None)
+            for name, spec in certificates.items():
+                with self.subTest(overlay=overlay.name, certificate=name):
+                    role = name.removeprefix("baton-")
+                    self.assertEqual(spec["secretName"], f"baton-{role}-tls")
+                    self.assertEqual(spec["uris"], [f"{authority['uris'][0]}/baton/{role}/{role}"])
+                    self.assertEqual(spec["duration"], "24h")
+                    self.assertEqual(spec["privateKey"]["rotationPolicy"], "Always")
+                    self.assertEqual(spec["issuerRef"], {"kind": "Issuer", "name": "baton"})
+                    self.assertNotIn("isCA", spec)
+                    self.assertEqual("server auth" in spec["usages"], role in tree.ROLES)
+                    if role in tree.ROLES:
+                        name = tree.settings(overlay, deployments[role])["tls-server-name"]
+                        self.assertEqual(spec["dnsNames"], [name])
 
     def test_nobody_gets_plain_text_without_asking(self):
         base = tree.deployments(tree.KUBERNETES / "base")
