@@ -2,13 +2,8 @@
 
 #include <openssl/ec.h>
 #include <openssl/rand.h>
-#include <openssl/x509v3.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -16,34 +11,23 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 
+#include "client/authority_folder.h"
+#include "client/certificate_revocation.h"
 #include "client/new_files.h"
-#include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
-#include "common/net/pem.h"
 
 namespace baton {
 namespace {
 
-// Certificates are valid from a little before now, for machines whose clocks are behind.
-constexpr absl::Duration kBackdated = absl::Minutes(5);
 constexpr size_t kSecretBytes = 32;
-constexpr mode_t kReadableByAll = 0644;
-constexpr char kNoMemory[] = "OpenSSL has no memory";
 
 using AlternativeNames =
     std::unique_ptr<GENERAL_NAMES,
                     decltype([](GENERAL_NAMES* names) { GENERAL_NAMES_free(names); })>;
-
-std::string PathOf(const std::string& folder, absl::string_view file) {
-  return absl::StrCat(folder, "/", file);
-}
-
-void Succeeded(bool ok) { BATON_CHECK(ok, kNoMemory); }
 
 void AddName(int kind, const std::string& bytes, GENERAL_NAMES& names) {
   // An IP address is of another type than the rest, with the same layout of bytes.
@@ -134,63 +118,6 @@ void Sign(const X509& issuer, EVP_PKEY& issuer_key, X509& certificate) {
   Succeeded(X509_sign(&certificate, &issuer_key, EVP_sha256()) > 0);
 }
 
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": ", std::strerror(errno),
-                     "; make an authority with `baton certs init`, or name its --folder"));
-  }
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
-struct Authority {
-  Certificate certificate;
-  PrivateKey key;
-  std::string trust_domain{};
-};
-
-// The trust domain of an authority is its one URI, spiffe://<trust domain>.
-absl::StatusOr<std::string> TrustDomain(X509& certificate) {
-  const AlternativeNames names(static_cast<GENERAL_NAMES*>(
-      X509_get_ext_d2i(&certificate, NID_subject_alt_name, nullptr, nullptr)));
-  for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names.get()); ++i) {
-    const GENERAL_NAME* name = sk_GENERAL_NAME_value(names.get(), i);
-    if (name->type != GEN_URI) continue;
-    const ASN1_IA5STRING* uri = name->d.uniformResourceIdentifier;
-    absl::string_view text(reinterpret_cast<const char*>(ASN1_STRING_get0_data(uri)),
-                           static_cast<size_t>(ASN1_STRING_length(uri)));
-    if (absl::ConsumePrefix(&text, "spiffe://")) return std::string(text);
-  }
-  return absl::InvalidArgumentError(
-      "names no trust domain; make an authority with `baton certs init`");
-}
-
-// `status` with the file before its message.
-absl::Status Of(const std::string& path, const absl::Status& status) {
-  return absl::InvalidArgumentError(absl::StrCat(path, ": ", status.message()));
-}
-
-absl::StatusOr<Authority> ReadAuthority(const std::string& folder) {
-  const std::string certificate_path = PathOf(folder, "ca.crt");
-  const std::string key_path = PathOf(folder, "ca.key");
-  BATON_ASSIGN_OR_RETURN(const std::string certificate_pem, ReadFile(certificate_path));
-  BATON_ASSIGN_OR_RETURN(const std::string key_pem, ReadFile(key_path));
-  auto certificates = ParseCertificates(certificate_pem);
-  if (!certificates.ok()) return Of(certificate_path, certificates.status());
-  auto key = ParsePrivateKey(key_pem);
-  if (!key.ok()) return Of(key_path, key.status());
-  Authority authority{.certificate = std::move(certificates->front()), .key = *std::move(key)};
-  if (X509_check_private_key(authority.certificate.get(), authority.key.get()) != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(key_path, ": is not the key of ", certificate_path, "; restore the pair"));
-  }
-  auto trust_domain = TrustDomain(*authority.certificate);
-  if (!trust_domain.ok()) return Of(certificate_path, trust_domain.status());
-  authority.trust_domain = *std::move(trust_domain);
-  return authority;
-}
-
 bool Answers(Role role) { return role != Role::kClient && role != Role::kOperator; }
 
 absl::StatusOr<AlternativeNames> NamesOf(const IssueOptions& options, const std::string& id) {
@@ -214,7 +141,7 @@ absl::StatusOr<AlternativeNames> NamesOf(const IssueOptions& options, const std:
 absl::Status InitAuthority(const AuthorityOptions& options) {
   // A trust domain is right if it is so in the id of a part.
   const auto id = PeerId({.trust_domain = options.trust_domain, .name = "any"});
-  if (!id.ok()) return Of("--trust-domain", id.status());
+  if (!id.ok()) return OfFile("--trust-domain", id.status());
   const PrivateKey key = NewKey();
   const AlternativeNames names(sk_GENERAL_NAME_new_null());
   Succeeded(names != nullptr);
@@ -225,12 +152,17 @@ absl::Status InitAuthority(const AuthorityOptions& options) {
   AddExtension(NID_key_usage, "critical,keyCertSign,cRLSign", nullptr, *certificate);
   Sign(*certificate, *key, *certificate);
   const std::string secret = absl::BytesToHexString(RandomBytes(kSecretBytes)) + "\n";
-  return WriteNewFiles({{.path = PathOf(options.folder, "ca.key"), .contents = ToPem(*key)},
-                        {.path = PathOf(options.folder, "fleet-secret"), .contents = secret},
-                        {.path = PathOf(options.folder, "ca.crt"),
-                         .contents = ToPem(*certificate),
-                         .mode = kReadableByAll}},
-                       options.force);
+  return WriteNewFiles(
+      {{.path = PathIn(options.folder, "ca.key"), .contents = ToPem(*key)},
+       {.path = PathIn(options.folder, "fleet-secret"), .contents = secret},
+       {.path = PathIn(options.folder, "ca.crt"),
+        .contents = ToPem(*certificate),
+        .mode = kReadableByAll},
+       {.path = PathIn(options.folder, "ca.crl"),
+        .contents = EmptyRevocationList(*certificate, *key),
+        .mode = kReadableByAll},
+       {.path = PathIn(options.folder, "issued.txt"), .contents = "", .mode = kReadableByAll}},
+      options.force);
 }
 
 absl::StatusOr<IssuedCertificate> IssueCertificate(const IssueOptions& options) {
@@ -242,12 +174,12 @@ absl::StatusOr<IssuedCertificate> IssueCertificate(const IssueOptions& options) 
   }
   BATON_ASSIGN_OR_RETURN(const Authority authority, ReadAuthority(options.folder));
   auto id = PeerId({.role = options.role, .trust_domain = authority.trust_domain, .name = name});
-  if (!id.ok()) return Of("--name", id.status());
+  if (!id.ok()) return OfFile("--name", id.status());
   const absl::Time end = ValidUntil(*authority.certificate);
   if (absl::Now() + options.lifetime > end) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--lifetime ", absl::FormatDuration(options.lifetime), ": reaches beyond the end of ",
-        PathOf(options.folder, "ca.crt"), ", ", absl::FormatTime(end, absl::UTCTimeZone()),
+        PathIn(options.folder, "ca.crt"), ", ", absl::FormatTime(end, absl::UTCTimeZone()),
         "; give less, or make a new authority"));
   }
 
@@ -262,8 +194,10 @@ absl::StatusOr<IssuedCertificate> IssueCertificate(const IssueOptions& options) 
 
   const std::string stem = name == role ? role : absl::StrCat(role, "-", name);
   IssuedCertificate issued{.id = *std::move(id),
-                           .certificate_path = PathOf(options.folder, stem + ".crt"),
-                           .key_path = PathOf(options.folder, stem + ".key")};
+                           .certificate_path = PathIn(options.folder, stem + ".crt"),
+                           .key_path = PathIn(options.folder, stem + ".key")};
+  // First, so that no certificate is there that cannot be revoked by its name.
+  BATON_RETURN_IF_ERROR(RecordIssued(options.folder, *certificate, issued.id));
   BATON_RETURN_IF_ERROR(WriteNewFiles(
       {{.path = issued.key_path, .contents = ToPem(*key)},
        {.path = issued.certificate_path, .contents = ToPem(*certificate), .mode = kReadableByAll}},

@@ -1,6 +1,8 @@
 // A private certificate authority in a folder, which gives the parts of a fleet their certificates.
 //
 //   ca.crt, ca.key    the authority, for one trust domain
+//   ca.crl            the certificates that it has revoked (certificate_revocation.h)
+//   issued.txt        the certificates that it has issued
 //   fleet-secret      32 random bytes in hexadecimal, the same for all parts of the fleet
 //   ROLE[-NAME].crt, ROLE[-NAME].key    a certificate and its key
 //
@@ -25,7 +27,7 @@ struct AuthorityOptions {
   bool force = false;  // whether files that are there are replaced
 };
 
-// Makes the authority's certificate and key, and the fleet's secret. INVALID_ARGUMENT names the
+// Makes the authority's certificate, key and empty revocation list, and the fleet's secret. INVALID_ARGUMENT names the
 // flag or the file and the remedy, here and below.
 absl::Status InitAuthority(const AuthorityOptions& options);
 

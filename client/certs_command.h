@@ -5,6 +5,7 @@
 #include <string>
 
 #include "client/certificate_authority.h"
+#include "client/certificate_revocation.h"
 #include "common/flags/command.h"
 
 namespace baton {
@@ -29,6 +30,17 @@ class CertsIssueCommand : public Command {
  private:
   IssueOptions options_;
   std::optional<std::string> role_;
+};
+
+// Revokes certificates of that authority, or makes its list last longer.
+class CertsRevokeCommand : public Command {
+ public:
+  void AddFlags(FlagSet& flags) override;
+  int Run(const FlagSet& flags) override;
+
+ private:
+  RevokeOptions options_;
+  std::optional<std::string> certificate_;
 };
 
 }  // namespace baton

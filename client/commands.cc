@@ -39,6 +39,8 @@ std::list<Subcommand> AddCommands(CLI::App& app) {
                         std::make_unique<CertsInitCommand>());
   commands.emplace_back(certs, "issue", "Make a role's certificate, signed by that authority",
                         std::make_unique<CertsIssueCommand>());
+  commands.emplace_back(certs, "revoke", "Revoke certificates of that authority",
+                        std::make_unique<CertsRevokeCommand>());
   CLI::App& bench = *app.add_subcommand("bench", "Measure speed");
   bench.require_subcommand(1);
   commands.emplace_back(bench, "engine", "Time prefill and decode, without servers",

@@ -34,9 +34,10 @@ constexpr absl::string_view kNotForWorkers[] = {
 
 // Flags of `serve` that are passed to the router.
 constexpr absl::string_view kForRouter[] = {
-    "api-keys",         "fleet-secret-file", "disaggregate", "log-level",       "log-format",
-    "shutdown-timeout", "tls-cert",          "tls-key",      "tls-ca",          "insecure",
-    "tls-server-name",  "served-model-name", "model-sha256", "insecure-probes", "reflection"};
+    "api-keys",         "fleet-secret-file", "disaggregate",      "log-level",    "log-format",
+    "shutdown-timeout", "tls-cert",          "tls-key",           "tls-ca",       "insecure",
+    "tls-crl",          "tls-server-name",   "served-model-name", "model-sha256", "insecure-probes",
+    "reflection"};
 
 int RunCluster(const LocalClusterOptions& options, absl::Duration shutdown_timeout) {
   std::atomic<int> signals_seen = 0;

@@ -14,7 +14,9 @@ absl::StatusOr<ChannelCache::Channels> ChannelCache::Get(const std::string& addr
   if (absl::StatusOr<HostPort> parsed = ParseHostPort(address); !parsed.ok()) {
     return InvalidField("decode_address", std::string(parsed.status().message()));
   }
+  const uint64_t changes = options_.credentials.changes();
   absl::MutexLock lock(&mutex_);
+  entries_.remove_if([&](const Entry& entry) { return entry.changes != changes; });
   const auto found = std::find_if(entries_.begin(), entries_.end(),
                                   [&](const Entry& entry) { return entry.address == address; });
   if (found != entries_.end()) {
@@ -27,7 +29,7 @@ absl::StatusOr<ChannelCache::Channels> ChannelCache::Get(const std::string& addr
                            MakeChannel(address, options_.credentials, ChannelPurpose::kBulk));
     channels.push_back(std::move(channel));
   }
-  entries_.push_front({address, channels});
+  entries_.push_front({address, changes, channels});
   if (entries_.size() > options_.capacity) entries_.pop_back();
   return channels;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <list>
 #include <memory>
 #include <string>
@@ -29,7 +30,7 @@ class ChannelCache {
   explicit ChannelCache(Options options) : options_(std::move(options)) {}
 
   // Returns `connections` channels, each with a TCP connection of its own that is made when it is
-  // first used. INVALID_ARGUMENT where `address` is no host:port, PERMISSION_DENIED where plain
+  // first used. When certificates or revocation lists have changed, they are new ones. INVALID_ARGUMENT where `address` is no host:port, PERMISSION_DENIED where plain
   // text may not go there.
   absl::StatusOr<Channels> Get(const std::string& address);
   // Forgets the address's channels, so that the next Get makes new connections.
@@ -39,6 +40,7 @@ class ChannelCache {
  private:
   struct Entry {
     std::string address;
+    uint64_t changes = 0;  // Credentials::changes() when the channels were made
     Channels channels;
   };
   const Options options_;

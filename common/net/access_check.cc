@@ -65,13 +65,21 @@ grpc::Status AccessCheck::Process(const InputMetadata& metadata, grpc::AuthConte
   const auto path = metadata.find(":path");
   const std::string method =
       path == metadata.end() ? "" : std::string(path->second.data(), path->second.size());
-  const absl::StatusOr<Peer> peer = who_calls_(*context, metadata);
-  const absl::Status status = peer.ok() ? CheckAccess(*peer, method) : peer.status();
-  if (status.ok()) return grpc::Status::OK;
-
   // A method that does not exist is not a label: callers could make any number of them.
   const bool known = FindAccessRule(method) != nullptr;
-  const char* reason = !peer.ok() ? "no_identity" : known ? "role" : "unknown_method";
+  const absl::StatusOr<Peer> peer = who_calls_(*context, metadata);
+  absl::Status status = peer.status();
+  const char* reason = "no_identity";
+  if (status.ok()) {
+    reason = "revoked";
+    status = trust_->Check(*context);
+  }
+  if (status.ok()) {
+    reason = known ? "role" : "unknown_method";
+    status = CheckAccess(*peer, method);
+  }
+  if (status.ok()) return grpc::Status::OK;
+
   metrics_
       .AddCounter("baton_refused_calls_total",
                   "Calls that were refused before their handler, since the caller may not make "

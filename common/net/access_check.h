@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "common/access/peer.h"
 #include "common/net/audit_log.h"
 #include "common/net/metrics.h"
+#include "common/net/peer_trust.h"
 
 namespace baton {
 
@@ -22,8 +24,8 @@ namespace baton {
 // certificates.
 std::optional<Peer> PeerOf(const grpc::ServerContextBase& context);
 
-// Refuses calls with PERMISSION_DENIED, or UNAUTHENTICATED where nobody knows who makes them. Each
-// refusal is counted, and written into the audit log. Thread-safe.
+// Refuses calls with PERMISSION_DENIED, or UNAUTHENTICATED where nobody knows who makes them, or the
+// certificate was revoked. Each refusal is counted, and written into the audit log. Thread-safe.
 class AccessCheck final : public grpc::AuthMetadataProcessor {
  public:
   // Who makes a call; the status says why that is not known.
@@ -40,9 +42,9 @@ class AccessCheck final : public grpc::AuthMetadataProcessor {
   // The holder of the connection's certificate.
   static WhoCalls HolderOfCertificate(const CertificateOptions& options);
 
-  // Borrows `metrics`. `who_calls` is called on any thread.
-  AccessCheck(Metrics& metrics, WhoCalls who_calls)
-      : metrics_(metrics), who_calls_(std::move(who_calls)) {}
+  // Borrows `metrics`. `who_calls` is called on any thread. (gRPC may outlive who made the trust.)
+  AccessCheck(Metrics& metrics, std::shared_ptr<const PeerTrust> trust, WhoCalls who_calls)
+      : metrics_(metrics), trust_(std::move(trust)), who_calls_(std::move(who_calls)) {}
 
   bool IsBlocking() const override { return false; }
   grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext* context,
@@ -51,6 +53,7 @@ class AccessCheck final : public grpc::AuthMetadataProcessor {
 
  private:
   Metrics& metrics_;
+  const std::shared_ptr<const PeerTrust> trust_;
   const WhoCalls who_calls_;
   AuditLog audit_log_;
 };

@@ -79,7 +79,8 @@ absl::StatusOr<Peer> OnlyPeer(const std::vector<std::string>& uris) {
 
 class ServerRoleVerifier final : public ExternalCertificateVerifier {
  public:
-  explicit ServerRoleVerifier(RoleSet roles) : roles_(roles) {}
+  ServerRoleVerifier(RoleSet roles, std::shared_ptr<const PeerTrust> trust)
+      : roles_(roles), trust_(std::move(trust)) {}
 
  private:
   bool Verify(CheckRequest* request, std::function<void(grpc::Status)> callback,
@@ -87,6 +88,10 @@ class ServerRoleVerifier final : public ExternalCertificateVerifier {
     // It answers at once, like this verifier.
     if (!host_name_.Verify(request, std::move(callback), result)) return false;
     if (result->ok()) *result = ToGrpcStatus(Check(Copy(request->uri_names())));
+    for (const grpc::string_ref& pem : {request->peer_cert(), request->peer_cert_full_chain()}) {
+      if (!result->ok()) break;
+      *result = ToGrpcStatus(trust_->Check(std::string(pem.data(), pem.size())));
+    }
     return true;
   }
   void Cancel(CheckRequest* /*request*/) override {}
@@ -104,6 +109,7 @@ class ServerRoleVerifier final : public ExternalCertificateVerifier {
   }
 
   const RoleSet roles_;
+  const std::shared_ptr<const PeerTrust> trust_;
   grpc::experimental::HostNameCertificateVerifier host_name_;
 };
 
@@ -168,8 +174,9 @@ class CallerAuthorityVerifier final : public ExternalCertificateVerifier {
 
 }  // namespace
 
-std::shared_ptr<CertificateVerifier> ServerRoleCheck(RoleSet roles) {
-  return ExternalCertificateVerifier::Create<ServerRoleVerifier>(roles);
+std::shared_ptr<CertificateVerifier> ServerRoleCheck(RoleSet roles,
+                                                     std::shared_ptr<const PeerTrust> trust) {
+  return ExternalCertificateVerifier::Create<ServerRoleVerifier>(roles, std::move(trust));
 }
 
 std::shared_ptr<CertificateVerifier> CallerAuthorityCheck(const std::string& ca_file,

@@ -8,12 +8,14 @@
 #include "grpcpp/security/tls_certificate_verifier.h"
 
 #include "common/access/role_set.h"
+#include "common/net/peer_trust.h"
 
 namespace baton {
 
 // For a channel: the server's certificate is good for the address that is called, and its SPIFFE
-// id names one of `roles`. gRPC verifies by whom it is signed.
-std::shared_ptr<grpc::experimental::CertificateVerifier> ServerRoleCheck(RoleSet roles);
+// id names one of `roles`, and `trust` has nothing against it. gRPC verifies by whom it is signed.
+std::shared_ptr<grpc::experimental::CertificateVerifier> ServerRoleCheck(
+    RoleSet roles, std::shared_ptr<const PeerTrust> trust);
 
 // For a server whose callers may have certificates of either of two authorities. It verifies all
 // of the certificate, since gRPC knows only one set of authorities. One that --tls-ca has signed

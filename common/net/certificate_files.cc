@@ -9,17 +9,17 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
-#include <vector>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
+#include "common/base/log.h"
 #include "common/base/status_macros.h"
-#include "common/net/pem.h"
 
 namespace baton {
 namespace {
 
-constexpr size_t kMaxFileBytes = 1 << 20;  // a bundle of some hundred certificates
+constexpr size_t kMaxFileBytes = 1 << 20;  // some hundred certificates, or 20,000 revoked ones
 
 absl::Status FileError(absl::string_view flag, const std::string& path, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(flag, " ", path, ": ", what));
@@ -89,6 +89,60 @@ absl::StatusOr<absl::Time> CheckRoots(absl::string_view flag, const std::string&
   return FileError(flag, path, DateFault(*roots.front(), now));
 }
 
+// A distinguished name as people write it, such as "CN = Baton example.org".
+std::string NameText(const X509_NAME& name) {
+  const OpenSslBuffer text(BIO_new(BIO_s_mem()));
+  X509_NAME_print_ex(text.get(), &name, 0, XN_FLAG_ONELINE & ~ASN1_STRFLGS_ESC_MSB);
+  char* data = nullptr;
+  const long size = BIO_get_mem_data(text.get(), &data);
+  return LogSafe(absl::string_view(data, static_cast<size_t>(size)));
+}
+
+// Whether `authority` may sign lists, and has signed this one.
+bool SignedBy(X509& authority, X509_CRL& list) {
+  EVP_PKEY* const key = X509_get0_pubkey(&authority);
+  const bool signed_by =
+      X509_NAME_cmp(X509_get_subject_name(&authority), X509_CRL_get_issuer(&list)) == 0 &&
+      (X509_get_key_usage(&authority) & KU_CRL_SIGN) != 0 && key != nullptr &&
+      X509_CRL_verify(&list, key) == 1;
+  ERR_clear_error();
+  return signed_by;
+}
+
+// An error that is empty if the list is right at `now`.
+std::string ListFault(X509_CRL& list, const std::vector<Certificate>& authorities, absl::Time now) {
+  const std::string issuer = NameText(*X509_CRL_get_issuer(&list));
+  if (std::none_of(authorities.begin(), authorities.end(),
+                   [&](const Certificate& authority) { return SignedBy(*authority, list); })) {
+    return absl::StrCat("the list of '", issuer,
+                        "' is not signed by an authority of --tls-ca, --tls-client-ca or "
+                        "--tls-cert; name the list of theirs");
+  }
+  // Only these parts of a list are critical: it tells changes, or only some of what is revoked.
+  if (X509_CRL_get_ext_by_critical(&list, 1, -1) >= 0) {
+    return absl::StrCat("the list of '", issuer, "' is not a whole one; give the complete list");
+  }
+  if (ValidFrom(list) > now) {
+    return absl::StrCat("the list of '", issuer, "' is not valid before ",
+                        absl::FormatTime(ValidFrom(list), absl::UTCTimeZone()),
+                        "; wait, or set the clock");
+  }
+  if (ValidUntil(list) >= now) return "";
+  return absl::StrCat("the list of '", issuer, "' was good until ",
+                      absl::FormatTime(ValidUntil(list), absl::UTCTimeZone()),
+                      "; get a new one, as `baton certs revoke` makes it");
+}
+
+// Every certificate in the file of `flag`, after those that are in `all`.
+absl::Status AddCertificates(absl::string_view flag, const std::string& path,
+                             std::vector<Certificate>& all) {
+  BATON_ASSIGN_OR_RETURN(const std::string text, ReadFile(flag, path));
+  auto certificates = ParseCertificates(text);
+  if (!certificates.ok()) return FileError(flag, path, certificates.status().message());
+  for (Certificate& certificate : *certificates) all.push_back(std::move(certificate));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<CertificateTexts> ReadCertificateFiles(const TlsFlags& tls) {
@@ -131,6 +185,31 @@ absl::Status CheckAuthorities(absl::string_view flag, const std::string& path, a
   const auto roots = ParseCertificates(text);
   if (!roots.ok()) return FileError(flag, path, roots.status().message());
   return CheckRoots(flag, path, *roots, now).status();
+}
+
+absl::StatusOr<std::string> ReadRevocationFile(const TlsFlags& tls) {
+  if (tls.crl_file.empty()) return "";
+  return ReadFile("--tls-crl", tls.crl_file);
+}
+
+absl::StatusOr<std::vector<RevocationList>> CheckRevocationLists(const TlsFlags& tls,
+                                                                 const std::string& text,
+                                                                 absl::Time now) {
+  if (tls.crl_file.empty()) return std::vector<RevocationList>();
+  auto lists = ParseRevocationLists(text);
+  if (!lists.ok()) return FileError("--tls-crl", tls.crl_file, lists.status().message());
+  std::vector<Certificate> authorities;
+  // The chain of one's own certificate has the authorities between it and --tls-ca.
+  for (const auto& [flag, path] :
+       {std::pair("--tls-ca", &tls.ca_file), std::pair("--tls-cert", &tls.cert_file),
+        std::pair("--tls-client-ca", &tls.client_ca_file)}) {
+    if (!path->empty()) BATON_RETURN_IF_ERROR(AddCertificates(flag, *path, authorities));
+  }
+  for (const RevocationList& list : *lists) {
+    const std::string fault = ListFault(*list, authorities, now);
+    if (!fault.empty()) return FileError("--tls-crl", tls.crl_file, fault);
+  }
+  return *std::move(lists);
 }
 
 }  // namespace baton

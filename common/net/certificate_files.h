@@ -1,13 +1,15 @@
-// The files of TLS: read at once, and verified together.
+// The files of TLS: those that are read at once and verified together, and those beside them.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
+#include "common/net/pem.h"
 #include "common/net/server_flags.h"
 
 namespace baton {
@@ -39,5 +41,13 @@ absl::StatusOr<CertificateFacts> CheckCertificates(const TlsFlags& tls,
 
 // Checks that one of the authorities in the file is valid at `now`.
 absl::Status CheckAuthorities(absl::string_view flag, const std::string& path, absl::Time now);
+
+// What the file of --tls-crl holds, as text; empty without the flag.
+absl::StatusOr<std::string> ReadRevocationFile(const TlsFlags& tls);
+// The lists of `text`; none if it is empty. Checks that each was signed by an authority in the other
+// files as they are now, names all that it revokes, and is good at `now`.
+absl::StatusOr<std::vector<RevocationList>> CheckRevocationLists(const TlsFlags& tls,
+                                                                 const std::string& text,
+                                                                 absl::Time now);
 
 }  // namespace baton

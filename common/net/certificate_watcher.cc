@@ -5,9 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -51,11 +53,18 @@ std::string MemoryFile::path() const { return absl::StrCat("/proc/self/fd/", des
 
 absl::StatusOr<std::unique_ptr<CertificateWatcher>> CertificateWatcher::Start(const TlsFlags& tls,
                                                                               absl::Duration poll) {
-  BATON_ASSIGN_OR_RETURN(CertificateTexts texts, ReadCertificateFiles(tls));
+  BATON_ASSIGN_OR_RETURN(const CertificateTexts texts, ReadCertificateFiles(tls));
   BATON_ASSIGN_OR_RETURN(const CertificateFacts facts, CheckCertificates(tls, texts, absl::Now()));
+  BATON_ASSIGN_OR_RETURN(const std::string lists, ReadRevocationFile(tls));
   std::unique_ptr<CertificateWatcher> watcher(new CertificateWatcher(tls));
   BATON_RETURN_IF_ERROR(watcher->Publish(texts, facts));
-  watcher->thread_.emplace(poll, [watcher = watcher.get()] { watcher->Look(); });
+  BATON_RETURN_IF_ERROR(watcher->PublishLists(lists));
+  watcher->certificates_.emplace(texts);
+  watcher->lists_.emplace(lists);
+  watcher->thread_.emplace(poll, [watcher = watcher.get()] {
+    watcher->Look();
+    watcher->LookAtLists();
+  });
   return watcher;
 }
 
@@ -71,53 +80,62 @@ absl::Status CertificateWatcher::Publish(const CertificateTexts& texts,
     BATON_RETURN_IF_ERROR(identity_.Replace(absl::StrCat(texts.key, "\n", texts.chain)));
   }
   BATON_RETURN_IF_ERROR(roots_.Replace(texts.roots));
-  taken_ = texts;
   absl::MutexLock lock(&mutex_);
   state_.facts = facts;
   return absl::OkStatus();
 }
 
-absl::Status CertificateWatcher::Reload(const absl::StatusOr<CertificateTexts>& texts) {
-  if (!texts.ok()) return texts.status();
-  BATON_ASSIGN_OR_RETURN(const CertificateFacts facts,
-                         CheckCertificates(tls_, *texts, absl::Now()));
+absl::Status CertificateWatcher::PublishLists(const std::string& text) {
+  BATON_ASSIGN_OR_RETURN(std::vector<RevocationList> lists,
+                         CheckRevocationLists(tls_, text, absl::Now()));
+  absl::Time end = absl::InfiniteFuture();
+  for (const RevocationList& list : lists) end = std::min(end, ValidUntil(*list));
+  trust_->SetRevoked(std::move(lists));
+  absl::MutexLock lock(&mutex_);
+  state_.lists_end = end;
+  return absl::OkStatus();
+}
+
+absl::Status CertificateWatcher::Reload(const CertificateTexts& texts) {
+  BATON_ASSIGN_OR_RETURN(const CertificateFacts facts, CheckCertificates(tls_, texts, absl::Now()));
   // Authorities are often replaced before the certificate or after it.
   if (state().facts.signed_by_root && !facts.signed_by_root) {
     return absl::InvalidArgumentError(
         absl::StrCat("--tls-cert ", tls_.cert_file, ": is not signed by --tls-ca ", tls_.ca_file,
                      " any more; renew it, and keep the former authority in the file until then"));
   }
-  BATON_RETURN_IF_ERROR(Publish(*texts, facts));
-  absl::MutexLock lock(&mutex_);
-  ++state_.reloads;
-  return absl::OkStatus();
+  return Publish(texts, facts);
 }
 
 void CertificateWatcher::Look() {
-  absl::StatusOr<CertificateTexts> found = ReadCertificateFiles(tls_);
-  if (found.ok() && *found == taken_) {
-    seen_ = std::move(found);
-    refusal_.clear();
-    return;
+  const auto news = certificates_->Look(
+      ReadCertificateFiles(tls_), [this](const CertificateTexts& texts) { return Reload(texts); });
+  if (news.has_value()) Tell(*news, "certificates", state().facts.chain_ends);
+}
+
+void CertificateWatcher::LookAtLists() {
+  const auto news = lists_->Look(ReadRevocationFile(tls_),
+                                 [this](const std::string& text) { return PublishLists(text); });
+  const absl::Time end = state().lists_end;
+  if (news.has_value()) Tell(*news, "revocation lists", end);
+  const bool outdated = end < absl::Now();
+  if (outdated && !lists_outdated_) {
+    LogWarning("--tls-crl {}: was good until {} and stays in use; get a new one", tls_.crl_file,
+               absl::FormatTime(end, absl::UTCTimeZone()));
   }
-  const bool settled =
-      found.ok() ? seen_.ok() && *seen_ == *found : seen_.status() == found.status();
-  seen_ = std::move(found);
-  if (!settled) {  // somebody may be writing
-    refusal_.clear();
-    return;
-  }
-  const absl::Status status = Reload(seen_);
+  lists_outdated_ = outdated;
+}
+
+void CertificateWatcher::Tell(const absl::Status& status, const char* what, absl::Time end) {
+  const std::string until = absl::FormatTime(end, absl::UTCTimeZone());
   if (status.ok()) {
-    LogInfo("took renewed certificates, which are valid until {}",
-            absl::FormatTime(state().facts.chain_ends, absl::UTCTimeZone()));
-  } else if (refusal_ != status.message()) {
-    refusal_ = std::string(status.message());
-    LogWarning("renewed certificates are not taken, the former ones stay in use until {}: {}",
-               absl::FormatTime(state().facts.chain_ends, absl::UTCTimeZone()), refusal_);
-    absl::MutexLock lock(&mutex_);
-    ++state_.failed_reloads;
+    LogInfo("took renewed {}, which are good until {}", what, until);
+  } else {
+    LogWarning("renewed {} are not taken, the former ones stay in use and are good until {}: {}",
+               what, until, std::string(status.message()));
   }
+  absl::MutexLock lock(&mutex_);
+  ++(status.ok() ? state_.reloads : state_.failed_reloads);
 }
 
 }  // namespace baton

@@ -3,6 +3,7 @@
 // gRPC's own watcher takes whatever it finds, so that a certificate replaced before its key would
 // break every handshake. This one takes files that have been the same twice and belong together,
 // and otherwise keeps the last good ones. It hands them to gRPC in files that exist in memory only.
+// It follows the revocation lists by the same rules, but apart, so that neither waits for the other.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,8 @@
 
 #include "common/base/periodic_thread.h"
 #include "common/net/certificate_files.h"
+#include "common/net/followed_files.h"
+#include "common/net/peer_trust.h"
 #include "common/net/server_flags.h"
 
 namespace baton {
@@ -41,7 +44,9 @@ class MemoryFile {
 class CertificateWatcher {
  public:
   struct State {
-    CertificateFacts facts;       // of the certificates in use
+    CertificateFacts facts;  // of the certificates in use
+    absl::Time lists_end =
+        absl::InfiniteFuture();   // when the first of the lists in use is outdated
     uint64_t reloads = 0;         // times that renewed files were taken
     uint64_t failed_reloads = 0;  // times that changed files were refused
   };
@@ -58,22 +63,30 @@ class CertificateWatcher {
   std::string identity_path() const { return tls_.own_certificate() ? identity_.path() : ""; }
   std::string roots_path() const { return roots_.path(); }
   State state() const;
+  // What counts beside the certificates. (It is shared with gRPC, which may outlive the watcher.)
+  std::shared_ptr<const PeerTrust> trust() const { return trust_; }
 
  private:
   explicit CertificateWatcher(const TlsFlags& tls) : tls_(tls) {}
   // Gives `texts` to gRPC.
   absl::Status Publish(const CertificateTexts& texts, const CertificateFacts& facts);
-  // Checks and publishes the files as they are now.
-  absl::Status Reload(const absl::StatusOr<CertificateTexts>& texts);
+  // Checks the lists, and lets them count.
+  absl::Status PublishLists(const std::string& text);
+  // Checks and publishes changed certificates.
+  absl::Status Reload(const CertificateTexts& texts);
   void Look();
+  void LookAtLists();
+  // Logs and counts what came of changed files.
+  void Tell(const absl::Status& status, const char* what, absl::Time end);
 
   const TlsFlags tls_;
+  const std::shared_ptr<PeerTrust> trust_ = std::make_shared<PeerTrust>();
   // The following belong to Start, and then to the thread.
   MemoryFile identity_;
   MemoryFile roots_;
-  CertificateTexts taken_;                 // what gRPC has
-  absl::StatusOr<CertificateTexts> seen_;  // what the last look found
-  std::string refusal_;                    // why that was refused; empty: it was not
+  std::optional<FollowedFiles<CertificateTexts>> certificates_;
+  std::optional<FollowedFiles<std::string>> lists_;
+  bool lists_outdated_ = false;  // whether the log says so already
   mutable absl::Mutex mutex_;
   State state_ ABSL_GUARDED_BY(mutex_);
   std::optional<PeriodicThread> thread_;  // the last member: it uses the others

@@ -29,15 +29,14 @@ absl::StatusOr<Credentials> Credentials::Create(const TlsFlags& tls, absl::Durat
   result.insecure_ = tls.insecure;
   result.server_name_ = tls.server_name;
   if (!tls.enabled()) {
-    if (!tls.client_ca_file.empty()) {
-      return absl::InvalidArgumentError(
-          "--tls-client-ca has no effect without --tls-cert, --tls-key and --tls-ca; give them "
-          "or leave it out");
-    }
-    if (!tls.server_name.empty()) {
-      return absl::InvalidArgumentError(
-          "--tls-server-name has no effect without --tls-cert, --tls-key and --tls-ca; give them "
-          "or leave it out");
+    for (const auto& [flag, value] :
+         {std::pair("--tls-client-ca", &tls.client_ca_file), std::pair("--tls-crl", &tls.crl_file),
+          std::pair("--tls-server-name", &tls.server_name)}) {
+      if (value->empty()) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          flag,
+          " has no effect without --tls-cert, --tls-key and --tls-ca; give them or leave it "
+          "out"));
     }
     return result;
   }
@@ -73,6 +72,10 @@ absl::StatusOr<Credentials> Credentials::Create(const TlsFlags& tls, absl::Durat
   return result;
 }
 
+absl::Status Credentials::CheckPeer(const grpc::AuthContext& peer) const {
+  return secure() ? watcher_->trust()->Check(peer) : absl::OkStatus();
+}
+
 Credentials Credentials::Loopback() { return Credentials(); }
 
 absl::Status Credentials::CheckAddress(absl::string_view what, absl::string_view address) const {
@@ -97,7 +100,7 @@ std::shared_ptr<grpc::ChannelCredentials> Credentials::ForChannel(
   options.set_certificate_provider(provider_);
   options.watch_root_certs();
   if (!watcher_->identity_path().empty()) options.watch_identity_key_cert_pairs();
-  options.set_certificate_verifier(ServerRoleCheck(roles));
+  options.set_certificate_verifier(ServerRoleCheck(roles, watcher_->trust()));
   return tls_api::TlsCredentials(options);
 }
 

@@ -7,6 +7,7 @@
 // more, and there are no roles.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "absl/status/status.h"
@@ -41,6 +42,13 @@ class Credentials {
   bool secure() const { return provider_ != nullptr; }
   // What became of the certificate files. REQUIRES: secure().
   CertificateWatcher::State certificates() const { return watcher_->state(); }
+  // What counts beside the certificates. REQUIRES: secure().
+  std::shared_ptr<const PeerTrust> trust() const { return watcher_->trust(); }
+  // Counts the changes of certificates and revocation lists. A connection that was made before the
+  // last one may have been made by what no longer counts.
+  uint64_t changes() const { return secure() ? watcher_->state().reloads : 0; }
+  // UNAUTHENTICATED if the peer's certificate was revoked, perhaps after its connection was made.
+  absl::Status CheckPeer(const grpc::AuthContext& peer) const;
 
   // PERMISSION_DENIED if `address` is not loopback and there are neither certificates nor
   // --insecure. `what` names the flag or the peer in the error.

@@ -2,6 +2,7 @@
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <openssl/x509v3.h>
 
 #include <ctime>
 #include <utility>
@@ -37,31 +38,56 @@ absl::Time ToTime(const ASN1_TIME& time) {
   return absl::FromTM(fields, absl::UTCTimeZone());
 }
 
-}  // namespace
+bool IsReadable(const ASN1_TIME* time) {
+  std::tm fields{};
+  return time != nullptr && ASN1_TIME_to_tm(time, &fields) == 1;
+}
 
-absl::StatusOr<std::vector<Certificate>> ParseCertificates(const std::string& pem) {
+bool HasReadableDates(const X509& certificate) {
+  return IsReadable(X509_get0_notBefore(&certificate)) &&
+         IsReadable(X509_get0_notAfter(&certificate));
+}
+
+bool HasReadableDates(const X509_CRL& list) {
+  return IsReadable(X509_CRL_get0_lastUpdate(&list)) && IsReadable(X509_CRL_get0_nextUpdate(&list));
+}
+
+// Everything in `pem` that `read` of OpenSSL reads. `what` and `label` name one of them for people
+// and in PEM.
+template <typename T, typename Read>
+absl::StatusOr<std::vector<T>> ParseAll(const std::string& pem, Read read, const char* what,
+                                        const char* label) {
   const OpenSslBuffer reader = Reader(pem);
-  std::vector<Certificate> result;
-  while (Certificate next{PEM_read_bio_X509(reader.get(), nullptr, nullptr, nullptr)}) {
-    std::tm fields{};
-    if (ASN1_TIME_to_tm(X509_get0_notBefore(next.get()), &fields) != 1 ||
-        ASN1_TIME_to_tm(X509_get0_notAfter(next.get()), &fields) != 1) {
-      return absl::InvalidArgumentError("holds a certificate whose dates cannot be read; renew it");
+  std::vector<T> result;
+  while (T next{read(reader.get(), nullptr, nullptr, nullptr)}) {
+    if (!HasReadableDates(*next)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("holds a ", what, " whose dates cannot be read; renew it"));
     }
     result.push_back(std::move(next));
   }
-  // The reader ends with "no start line" where the last certificate has been read.
+  // The reader ends with "no start line" where the last one has been read.
   const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
   ERR_clear_error();
-  if (result.empty()) {
-    return absl::InvalidArgumentError(
-        "holds no certificate; a PEM file with BEGIN CERTIFICATE is needed");
-  }
   if (!at_end) {
-    return absl::InvalidArgumentError(absl::StrCat("holds a broken certificate, number ",
+    return absl::InvalidArgumentError(absl::StrCat("holds a broken ", what, ", number ",
                                                    result.size() + 1, "; write the file anew"));
   }
+  if (result.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("holds no ", what, "; a PEM file with BEGIN ", label, " is needed"));
+  }
   return result;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Certificate>> ParseCertificates(const std::string& pem) {
+  return ParseAll<Certificate>(pem, PEM_read_bio_X509, "certificate", "CERTIFICATE");
+}
+
+absl::StatusOr<std::vector<RevocationList>> ParseRevocationLists(const std::string& pem) {
+  return ParseAll<RevocationList>(pem, PEM_read_bio_X509_CRL, "revocation list", "X509 CRL");
 }
 
 absl::StatusOr<PrivateKey> ParsePrivateKey(const std::string& pem) {
@@ -76,9 +102,31 @@ absl::StatusOr<PrivateKey> ParsePrivateKey(const std::string& pem) {
   return key;
 }
 
+std::vector<std::string> UrisOf(X509& certificate) {
+  const std::unique_ptr<GENERAL_NAMES, decltype(&GENERAL_NAMES_free)> names(
+      static_cast<GENERAL_NAMES*>(
+          X509_get_ext_d2i(&certificate, NID_subject_alt_name, nullptr, nullptr)),
+      GENERAL_NAMES_free);
+  std::vector<std::string> uris;
+  for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names.get()); ++i) {
+    const GENERAL_NAME* name = sk_GENERAL_NAME_value(names.get(), i);
+    if (name->type != GEN_URI) continue;
+    const ASN1_IA5STRING* uri = name->d.uniformResourceIdentifier;
+    uris.emplace_back(reinterpret_cast<const char*>(ASN1_STRING_get0_data(uri)),
+                      static_cast<size_t>(ASN1_STRING_length(uri)));
+  }
+  return uris;
+}
+
 std::string ToPem(X509& certificate) {
   const OpenSslBuffer writer = Writer();
   BATON_CHECK(PEM_write_bio_X509(writer.get(), &certificate) == 1, "no memory");
+  return Written(writer);
+}
+
+std::string ToPem(X509_CRL& list) {
+  const OpenSslBuffer writer = Writer();
+  BATON_CHECK(PEM_write_bio_X509_CRL(writer.get(), &list) == 1, "no memory");
   return Written(writer);
 }
 
@@ -92,5 +140,7 @@ std::string ToPem(EVP_PKEY& key) {
 
 absl::Time ValidFrom(const X509& certificate) { return ToTime(*X509_get0_notBefore(&certificate)); }
 absl::Time ValidUntil(const X509& certificate) { return ToTime(*X509_get0_notAfter(&certificate)); }
+absl::Time ValidFrom(const X509_CRL& list) { return ToTime(*X509_CRL_get0_lastUpdate(&list)); }
+absl::Time ValidUntil(const X509_CRL& list) { return ToTime(*X509_CRL_get0_nextUpdate(&list)); }
 
 }  // namespace baton

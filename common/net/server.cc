@@ -126,27 +126,31 @@ absl::StatusOr<std::unique_ptr<Port>> Listen(
   return port;
 }
 
-// Says when the certificates end, and whether renewed ones were taken.
-void AddCertificateMetrics(const Credentials& credentials, Metrics& metrics) {
-  const auto add_end = [&](const char* file, absl::Time CertificateFacts::*end) {
+// Says when the certificates and the revocation lists end, and whether renewed ones were taken.
+void AddCertificateMetrics(const Credentials& credentials, bool has_lists, Metrics& metrics) {
+  const auto add_end = [&](const char* file, auto end_of) {
     metrics.AddGauge(
-        "baton_tls_certificate_expiry_seconds", "Seconds until the certificates in use expire",
-        {{"file", file}}, [credentials, end] {
-          return absl::ToDoubleSeconds(credentials.certificates().facts.*end - absl::Now());
+        "baton_tls_certificate_expiry_seconds",
+        "Seconds until the certificates and revocation lists in use end", {{"file", file}},
+        [credentials, end_of] {
+          return absl::ToDoubleSeconds(end_of(credentials.certificates()) - absl::Now());
         });
   };
-  add_end("tls-cert", &CertificateFacts::chain_ends);
-  add_end("tls-ca", &CertificateFacts::roots_end);
+  using State = CertificateWatcher::State;
+  add_end("tls-cert", [](const State& state) { return state.facts.chain_ends; });
+  add_end("tls-ca", [](const State& state) { return state.facts.roots_end; });
+  if (has_lists) add_end("tls-crl", [](const State& state) { return state.lists_end; });
   const auto add_count = [&](const char* name, const char* help,
                              uint64_t CertificateWatcher::State::*count) {
     metrics.AddCounterFunction(name, help, {}, [credentials, count] {
       return static_cast<double>(credentials.certificates().*count);
     });
   };
-  add_count("baton_tls_reloads_total", "Times that renewed certificates were taken",
+  add_count("baton_tls_reloads_total",
+            "Times that renewed certificates or revocation lists were taken",
             &CertificateWatcher::State::reloads);
   add_count("baton_tls_failed_reloads_total",
-            "Times that changed certificate files were refused, and the former kept",
+            "Times that changed certificates or revocation lists were refused, and the former kept",
             &CertificateWatcher::State::failed_reloads);
 }
 
@@ -222,7 +226,9 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options opt
   auto process = std::unique_ptr<ServerProcess>(new ServerProcess(
       std::make_unique<Rep>(std::move(options), std::move(credentials), metrics, event)));
   Rep& rep = *process->rep_;
-  if (rep.credentials.secure()) AddCertificateMetrics(rep.credentials, metrics);
+  if (rep.credentials.secure()) {
+    AddCertificateMetrics(rep.credentials, !rep.options.flags.tls.crl_file.empty(), metrics);
+  }
   if (!rep.options.flags.metrics_listen.empty()) {
     BATON_ASSIGN_OR_RETURN(rep.metrics_server,
                            MetricsServer::Start(rep.options.flags.metrics_listen,
@@ -274,9 +280,10 @@ absl::Status ServerProcess::Serve(const std::vector<grpc::Service*>& services,
   if (rep_->credentials.secure()) {
     const TlsFlags& tls = rep_->options.flags.tls;
     credentials->SetAuthMetadataProcessor(std::make_shared<AccessCheck>(
-        rep_->metrics, AccessCheck::HolderOfCertificate(
-                           {.clients_without_id = !tls.client_ca_file.empty(),
-                            .clients_without_certificate = tls.certificate_optional})));
+        rep_->metrics, rep_->credentials.trust(),
+        AccessCheck::HolderOfCertificate(
+            {.clients_without_id = !tls.client_ca_file.empty(),
+             .clients_without_certificate = tls.certificate_optional})));
   } else {
     LogInfo("no certificates are given: callers have no roles, and may call every method");
   }

@@ -16,6 +16,8 @@ struct TlsFlags {
   std::string ca_file;    // --tls-ca: path of the CA that signed the certificates of all peers
   // --tls-client-ca: path of another CA, which signs certificates of clients only; empty: none
   std::string client_ca_file;
+  // --tls-crl: path of revocation lists (PEM) of these authorities; empty: nothing is revoked
+  std::string crl_file;
   std::string server_name;  // --tls-server-name: name in peers' certificates; empty: their address
   bool insecure = false;    // --insecure: allow plain text beyond loopback
   // Not a flag: a server lets in callers without a certificate too, and finds out who they are.

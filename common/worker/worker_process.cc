@@ -127,7 +127,7 @@ void WorkerProcess::Describe(internal::v1::WorkerRole role) {
   watch_ = std::make_unique<WorkerService>(
       std::move(info),
       [this] { return WatchFromStats(server_->health().state(), engine().Stats()); },
-      &engine().prefix_pages());
+      server_->credentials(), &engine().prefix_pages());
 }
 
 int WorkerProcess::Run(std::vector<grpc::Service*> services, const DrainHooks& hooks) {

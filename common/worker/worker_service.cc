@@ -32,7 +32,10 @@ using RefusedWatch = RefusedCall<grpc::ServerWriteReactor<WatchResponse>>;
 // One Watch stream. A slow reader gets the newest snapshot when it is ready again, never a backlog.
 class WorkerService::Watcher final : public grpc::ServerWriteReactor<WatchResponse> {
  public:
-  explicit Watcher(WorkerService& service) : service_(service) {}
+  Watcher(WorkerService& service, std::shared_ptr<const grpc::AuthContext> peer)
+      : service_(service), peer_(std::move(peer)) {}
+
+  const grpc::AuthContext& peer() const { return *peer_; }
 
   void Post(const WatchResponse& snapshot) {
     absl::MutexLock lock(&mutex_);
@@ -101,6 +104,7 @@ class WorkerService::Watcher final : public grpc::ServerWriteReactor<WatchRespon
   }
 
   WorkerService& service_;
+  const std::shared_ptr<const grpc::AuthContext> peer_;
   absl::Mutex mutex_;
   WatchResponse message_;  // belongs to gRPC while writing_
   std::optional<WatchResponse> pending_ ABSL_GUARDED_BY(mutex_);
@@ -151,9 +155,10 @@ WatchResponse WatchFromStats(ServerState state, const EngineStats& stats) {
 }
 
 WorkerService::WorkerService(internal::v1::WorkerInfo info, std::function<WatchResponse()> snapshot,
-                             const PrefixPages* pages)
+                             Credentials credentials, const PrefixPages* pages)
     : info_(std::move(info)),
       snapshot_(std::move(snapshot)),
+      credentials_(std::move(credentials)),
       pages_(pages),
       addressed_(!info_.address().empty()),
       thread_([this] { Loop(); }) {
@@ -168,7 +173,7 @@ WorkerService::~WorkerService() {
 }
 
 grpc::ServerWriteReactor<WatchResponse>* WorkerService::Watch(
-    grpc::CallbackServerContext* /*context*/, const Received<internal::v1::WatchRequest>* request) {
+    grpc::CallbackServerContext* context, const Received<internal::v1::WatchRequest>* request) {
   if (!request->status.ok()) return new RefusedWatch(request->status);
   absl::MutexLock lock(&mutex_);
   if (closed_) return new RefusedWatch(Closed());
@@ -176,7 +181,7 @@ grpc::ServerWriteReactor<WatchResponse>* WorkerService::Watch(
     return new RefusedWatch(
         WithRetryInfo(absl::ResourceExhaustedError("too many watchers"), absl::Seconds(5)));
   }
-  auto* watcher = new Watcher(*this);
+  auto* watcher = new Watcher(*this, context->auth_context());
   watchers_.push_back(watcher);
   changed_ = true;
   return watcher;
@@ -218,7 +223,14 @@ void WorkerService::Loop() {
     }
     const WatchResponse snapshot = snapshot_();
     absl::MutexLock lock(&mutex_);
-    for (Watcher* watcher : watchers_) watcher->Post(snapshot);
+    for (Watcher* watcher : watchers_) {
+      const absl::Status trusted = credentials_.CheckPeer(watcher->peer());
+      if (trusted.ok()) {
+        watcher->Post(snapshot);
+      } else {
+        watcher->End(ToGrpcStatus(trusted));
+      }
+    }
   }
 }
 

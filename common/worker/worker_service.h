@@ -16,6 +16,7 @@
 #include "baton/internal/v1/worker.grpc.pb.h"
 #include "common/engine/engine.h"
 #include "common/kv/prefix_pages.h"
+#include "common/net/credentials.h"
 #include "common/net/health.h"
 #include "common/rpc/receiving_service.h"
 
@@ -41,9 +42,10 @@ class WorkerService final : public ReceivingService<internal::v1::WorkerService>
   // `snapshot` makes a message without info and prefix. It is called on this service's thread and
   // must not block. The prefix messages tell of `pages`, which is borrowed: each stream gets a full
   // list first and then the changes, in messages numbered from 1. Pages that do not fit in one
-  // message follow at once in the next. Null: there are no prefix messages.
+  // message follow at once in the next. Null: there are no prefix messages. A stream ends when the
+  // certificate of its router is revoked, by what `credentials` know.
   WorkerService(internal::v1::WorkerInfo info,
-                std::function<internal::v1::WatchResponse()> snapshot,
+                std::function<internal::v1::WatchResponse()> snapshot, Credentials credentials,
                 const PrefixPages* pages = nullptr);
   ~WorkerService() override;
 
@@ -69,6 +71,7 @@ class WorkerService final : public ReceivingService<internal::v1::WorkerService>
 
   internal::v1::WorkerInfo info_;  // fixed once addressed_
   const std::function<internal::v1::WatchResponse()> snapshot_;
+  const Credentials credentials_;
   const PrefixPages* const pages_;
   mutable absl::Mutex mutex_;
   // Each watcher deletes itself when its stream is done.

@@ -1,5 +1,6 @@
 #include "router/calls/grpc_rpcs.h"
 
+#include <string>
 #include <utility>
 
 #include "grpcpp/channel.h"
@@ -9,6 +10,7 @@
 #include "baton/internal/v1/decode.grpc.pb.h"
 #include "baton/internal/v1/prefill.grpc.pb.h"
 #include "baton/internal/v1/worker.grpc.pb.h"
+#include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/net/channel.h"
 #include "common/rpc/status.h"
@@ -43,18 +45,38 @@ class GrpcStream : public Stream, public Reactor {
   void Cancel() override { context_.TryCancel(); }
 
  protected:
-  StreamEvents& events_;
-
- private:
   void OnReadDone(bool ok) override { events_.OnReadDone(ok); }
   void OnDone(const grpc::Status& status) override { events_.OnDone(FromGrpcStatus(status)); }
 
+  StreamEvents& events_;
+
+ private:
   grpc::ClientContext context_;
 };
 
 template <typename Response>
 using GrpcReadStream =
     GrpcStream<ReadStream<Response>, grpc::ClientReadReactor<Response>, Response>;
+
+// Ends also when the worker's certificate is revoked, for its connection stands as long as it wants.
+class GrpcWatchStream final : public GrpcReadStream<WatchResponse> {
+ public:
+  GrpcWatchStream(StreamEvents& events, const Credentials& credentials)
+      : GrpcReadStream<WatchResponse>(events), credentials_(credentials) {}
+
+ private:
+  void OnReadDone(bool ok) override {
+    if (ok) trusted_ = credentials_.CheckPeer(*context().auth_context());
+    if (!trusted_.ok()) Cancel();
+    events_.OnReadDone(ok && trusted_.ok());
+  }
+  void OnDone(const grpc::Status& status) override {
+    events_.OnDone(trusted_.ok() ? FromGrpcStatus(status) : trusted_);
+  }
+
+  const Credentials credentials_;
+  absl::Status trusted_;
+};
 
 class GrpcDecodeStream final
     : public GrpcStream<DecodeStream, grpc::ClientBidiReactor<DecodeRequest, DecodeResponse>,
@@ -71,14 +93,29 @@ class GrpcDecodeStream final
 
 class GrpcWorkerRpcs final : public WorkerRpcs {
  public:
-  explicit GrpcWorkerRpcs(const std::shared_ptr<grpc::Channel>& channel)
-      : watch_(WorkerService::NewStub(channel)),
-        prefill_(PrefillService::NewStub(channel)),
-        decode_(DecodeService::NewStub(channel)) {}
+  GrpcWorkerRpcs(internal::v1::WorkerRole role, std::string address, const Credentials& credentials)
+      : purpose_(role == internal::v1::WORKER_ROLE_PREFILL ? ChannelPurpose::kPrefill
+                                                           : ChannelPurpose::kDecode),
+        address_(std::move(address)),
+        credentials_(credentials) {}
+
+  // Calls that run keep the channel on which they were begun.
+  absl::Status Connect() {
+    BATON_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                           MakeChannel(address_, credentials_, purpose_));
+    watch_ = WorkerService::NewStub(channel);
+    prefill_ = PrefillService::NewStub(channel);
+    decode_ = DecodeService::NewStub(channel);
+    return absl::OkStatus();
+  }
 
   std::unique_ptr<ReadStream<WatchResponse>> Watch(StreamEvents& events) override {
     static const WatchRequest kRequest;
-    auto stream = std::make_unique<GrpcReadStream<WatchResponse>>(events);
+    // One side may have got a new certificate, which the connection that stands does not show.
+    if (std::exchange(watched_, true) && credentials_.secure()) {
+      BATON_CHECK(Connect().ok(), "the address was good before");
+    }
+    auto stream = std::make_unique<GrpcWatchStream>(events, credentials_);
     watch_->async()->Watch(&stream->context(), &kRequest, stream.get());
     return stream;
   }
@@ -95,9 +132,13 @@ class GrpcWorkerRpcs final : public WorkerRpcs {
   }
 
  private:
-  const std::unique_ptr<WorkerService::Stub> watch_;
-  const std::unique_ptr<PrefillService::Stub> prefill_;
-  const std::unique_ptr<DecodeService::Stub> decode_;
+  const ChannelPurpose purpose_;
+  const std::string address_;
+  const Credentials credentials_;
+  bool watched_ = false;
+  std::unique_ptr<WorkerService::Stub> watch_;
+  std::unique_ptr<PrefillService::Stub> prefill_;
+  std::unique_ptr<DecodeService::Stub> decode_;
 };
 
 }  // namespace
@@ -105,12 +146,9 @@ class GrpcWorkerRpcs final : public WorkerRpcs {
 absl::StatusOr<std::unique_ptr<WorkerRpcs>> ConnectOverGrpc(internal::v1::WorkerRole role,
                                                             const std::string& address,
                                                             const Credentials& credentials) {
-  BATON_ASSIGN_OR_RETURN(
-      const std::shared_ptr<grpc::Channel> channel,
-      MakeChannel(address, credentials,
-                  role == internal::v1::WORKER_ROLE_PREFILL ? ChannelPurpose::kPrefill
-                                                            : ChannelPurpose::kDecode));
-  return std::make_unique<GrpcWorkerRpcs>(channel);
+  auto rpcs = std::make_unique<GrpcWorkerRpcs>(role, address, credentials);
+  BATON_RETURN_IF_ERROR(rpcs->Connect());
+  return rpcs;
 }
 
 }  // namespace baton

@@ -1,11 +1,10 @@
 #include "router/front/client_identity.h"
 
 #include <openssl/err.h>
-#include <openssl/x509v3.h>
 
 #include <iterator>
-#include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -27,25 +26,12 @@ absl::Status Unreadable(absl::string_view what) {
 
 // The SPIFFE id, which is the certificate's only URI.
 absl::StatusOr<std::string> SpiffeId(X509& certificate) {
-  const std::unique_ptr<GENERAL_NAMES, decltype(&GENERAL_NAMES_free)> names(
-      static_cast<GENERAL_NAMES*>(
-          X509_get_ext_d2i(&certificate, NID_subject_alt_name, nullptr, nullptr)),
-      GENERAL_NAMES_free);
-  std::optional<std::string> id;
-  for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names.get()); ++i) {
-    const GENERAL_NAME* name = sk_GENERAL_NAME_value(names.get(), i);
-    if (name->type != GEN_URI) continue;
-    if (id.has_value()) return Unreadable("has more than one URI; issue it anew with one");
-    const ASN1_IA5STRING* uri = name->d.uniformResourceIdentifier;
-    id.emplace(reinterpret_cast<const char*>(ASN1_STRING_get0_data(uri)),
-               static_cast<size_t>(ASN1_STRING_length(uri)));
-  }
-  if (!id.has_value()) {
-    return Unreadable(
-        "has no SPIFFE id; `baton certs issue` makes "
-        "certificates that have one");
-  }
-  return *id;
+  const std::vector<std::string> uris = UrisOf(certificate);
+  if (uris.size() == 1) return uris.front();
+  if (!uris.empty()) return Unreadable("has more than one URI; issue it anew with one");
+  return Unreadable(
+      "has no SPIFFE id; `baton certs issue` makes "
+      "certificates that have one");
 }
 
 absl::StatusOr<Peer> PeerInHeader(absl::string_view header) {

@@ -93,7 +93,8 @@ FrontSocket::~FrontSocket() {
 void FrontSocket::AddTo(grpc::ServerBuilder& builder, Metrics& metrics) {
   const auto credentials = grpc::experimental::LocalServerCredentials(UDS);
   credentials->SetAuthMetadataProcessor(
-      std::make_shared<AccessCheck>(metrics, WhoCallsThroughFront));
+      // Nothing was revoked: the connection shows no certificate, and the front checks its clients'.
+      std::make_shared<AccessCheck>(metrics, std::make_shared<PeerTrust>(), WhoCallsThroughFront));
   door_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
 }

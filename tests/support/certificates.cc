@@ -22,6 +22,8 @@ struct Delete {
   void operator()(X509* certificate) const { X509_free(certificate); }
   void operator()(X509_EXTENSION* extension) const { X509_EXTENSION_free(extension); }
   void operator()(BIO* bio) const { BIO_free(bio); }
+  void operator()(X509_CRL* list) const { X509_CRL_free(list); }
+  void operator()(ASN1_STRING* value) const { ASN1_STRING_free(value); }  // numbers and times too
 };
 using Key = std::unique_ptr<EVP_PKEY, Delete>;
 using Certificate = std::unique_ptr<X509, Delete>;
@@ -100,6 +102,34 @@ TestCertificate TestAuthority::Issue(const Holder& holder) const {
 
 TestCertificate TestAuthority::IssueRole(const std::string& path) const {
   return Issue({.names = absl::StrCat("URI:spiffe://test/baton/", path)});
+}
+
+std::string TestAuthority::Revoke(const List& list) const {
+  const std::unique_ptr<X509_CRL, Delete> crl(X509_CRL_new());
+  X509_CRL_set_version(crl.get(), 1);  // version 2
+  X509_CRL_set_issuer_name(crl.get(), X509_get_subject_name(rep_->certificate.get()));
+  const auto time = [](absl::Time t) {
+    return std::unique_ptr<ASN1_TIME, Delete>(ASN1_TIME_set(nullptr, absl::ToTimeT(t)));
+  };
+  X509_CRL_set1_lastUpdate(crl.get(), time(list.from).get());
+  X509_CRL_set1_nextUpdate(crl.get(), time(list.until).get());
+  for (const TestCertificate& revoked : list.revoked) {
+    const Text text(BIO_new_mem_buf(revoked.pem.data(), static_cast<int>(revoked.pem.size())));
+    const Certificate certificate(PEM_read_bio_X509(text.get(), nullptr, nullptr, nullptr));
+    X509_REVOKED* entry = X509_REVOKED_new();
+    X509_REVOKED_set_serialNumber(entry, X509_get_serialNumber(certificate.get()));
+    X509_REVOKED_set_revocationDate(entry, time(list.from).get());
+    X509_CRL_add0_revoked(crl.get(), entry);
+  }
+  if (list.only_changes) {
+    const std::unique_ptr<ASN1_INTEGER, Delete> base(ASN1_INTEGER_new());
+    ASN1_INTEGER_set(base.get(), 1);
+    X509_CRL_add1_ext_i2d(crl.get(), NID_delta_crl, base.get(), 1, 0);
+  }
+  X509_CRL_sign(crl.get(), rep_->key.get(), EVP_sha256());
+  const Text text(BIO_new(BIO_s_mem()));
+  PEM_write_bio_X509_CRL(text.get(), crl.get());
+  return Content(text);
 }
 
 std::string WriteTestFile(const std::string& name, const std::string& text) {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -32,6 +33,15 @@ class TestAuthority {
   TestCertificate Issue(const Holder& holder) const;
   // A certificate for spiffe://test/baton/`path`, for example "router/a".
   TestCertificate IssueRole(const std::string& path) const;
+
+  // A list of revoked certificates, signed by the authority.
+  struct List {
+    std::vector<TestCertificate> revoked{};
+    absl::Time from = absl::Now() - absl::Hours(1);
+    absl::Time until = absl::Now() + absl::Hours(1);
+    bool only_changes = false;  // since an earlier list
+  };
+  std::string Revoke(const List& list) const;
 
  private:
   struct Rep;

@@ -49,6 +49,8 @@ class AccessCheckTest : public ::testing::Test {
     flags.tls.ca_file = WriteTestFile("mesh.pem", Mesh().pem());
     if (client_authority) flags.tls.client_ca_file = WriteTestFile("clients.pem", Clients().pem());
     flags.tls.certificate_optional = certificate_optional;
+    flags.tls.crl_file = WriteTestFile(
+        "revoked.pem", Mesh().Revoke({}) + (client_authority ? Clients().Revoke({}) : ""));
     auto server = ServerProcess::Create({.program = "test", .flags = flags}, metrics_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -193,6 +195,36 @@ TEST_F(AccessCheckTest, ARefusalTellsTheCallerAndTheAuditLogAndIsCounted) {
     EXPECT_FALSE(absl::StrContains(line, "made.Up")) << line;
   }
   EXPECT_EQ(counted.size(), 3u) << metrics_.Scrape();
+}
+
+TEST_F(AccessCheckTest, ARevokedCertificateIsRefusedOnTheConnectionThatStandsToo) {
+  Serve(true);
+  const std::string watch = "/baton.internal.v1.WorkerService/Watch";
+  const std::string list_models = "/baton.v1.GenerationService/ListModels";
+  const TestCertificate router = Mesh().IssueRole("router/b"), other = Mesh().IssueRole("router/c");
+  const TestCertificate client = Clients().IssueRole("client/b");
+  const auto router_channel = Connect(router), other_channel = Connect(other),
+             client_channel = Connect(client);
+  const auto code = [](const std::shared_ptr<grpc::Channel>& channel, const std::string& method) {
+    return RawCall(channel, method, {""}).status.code();
+  };
+  EXPECT_EQ(code(router_channel, watch), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(code(client_channel, list_models), absl::StatusCode::kUnimplemented);
+
+  WriteTestFile("revoked.pem", absl::StrCat(Mesh().Revoke({.revoked = {other, router}}),
+                                            Clients().Revoke({.revoked = {client}})));
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  while (code(router_channel, watch) != absl::StatusCode::kUnauthenticated) {
+    ASSERT_LT(absl::Now(), deadline);
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  const absl::Status refused = RawCall(router_channel, watch, {""}).status;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("was revoked"));
+  EXPECT_EQ(code(client_channel, list_models), absl::StatusCode::kUnauthenticated);
+  EXPECT_EQ(code(other_channel, watch), absl::StatusCode::kUnauthenticated);
+  EXPECT_EQ(Callable(other), std::set<std::string>()) << "on a new connection";
+  EXPECT_EQ(Callable(Mesh().IssueRole("router/b")), Listed(Role::kRouter)) << "a new certificate";
+  EXPECT_THAT(metrics_.Scrape(), HasSubstr("reason=\"revoked\""));
 }
 
 // Answers ListModels with the caller's name.

@@ -41,9 +41,17 @@ class CertificateCheckTest : public ::testing::Test {
       tls.cert_file = WriteTestFile("own.pem", own.pem);
       tls.key_file = WriteTestFile("own.key", own.key_pem);
       tls.ca_file = WriteTestFile("authority.pem", authority_.pem());
+      tls.crl_file = WriteTestFile("list.pem", authority_.Revoke({.revoked = {Stolen()}}));
       return new Credentials(*Credentials::Create(tls));
     }();
     return *kCredentials;
+  }
+
+  // A decode worker's, which was revoked.
+  static const TestCertificate& Stolen() {
+    static const TestCertificate* const kStolen =
+        new TestCertificate(authority_.IssueRole("decode/stolen"));
+    return *kStolen;
   }
 
   static const TestAuthority authority_;
@@ -81,6 +89,12 @@ TEST_F(CertificateCheckTest, AServerWithoutARoleOrAtAnotherAddressIsNotReached) 
                    .ok());
   EXPECT_FALSE(Call(TestAuthority("authority").IssueRole("decode/a"), ChannelPurpose::kDecode).ok())
       << "signed by another authority of the same name";
+}
+
+TEST_F(CertificateCheckTest, ARevokedServerIsNotReached) {
+  const absl::Status status = Call(Stolen(), ChannelPurpose::kDecode);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("was revoked"));
 }
 
 }  // namespace

@@ -5,12 +5,14 @@
 #include <set>
 
 #include "absl/time/clock.h"
+#include "gmock/gmock.h"
 #include "grpcpp/server_builder.h"
 #include "gtest/gtest.h"
 
 #include "common/net/channel.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
+#include "tests/support/certificates.h"
 #include "tests/support/raw_call.h"
 
 namespace baton {
@@ -26,7 +28,8 @@ class WorkerServiceTest : public ::testing::Test {
   };
 
   void SetUp() override { Serve("127.0.0.1:1"); }
-  void Serve(const std::string& address) {
+  void Serve(const std::string& address, const Credentials& own = Credentials::Loopback(),
+             const Credentials& routers = Credentials::Loopback()) {
     internal::v1::WorkerInfo info = MakeWorkerInfo(internal::v1::WORKER_ROLE_DECODE, "d-0", {}, {});
     info.set_address(address);
     service_ = std::make_unique<WorkerService>(
@@ -37,14 +40,13 @@ class WorkerServiceTest : public ::testing::Test {
           stats.free_blocks = -3;
           return WatchFromStats(state_, stats);
         },
-        &pages_);
+        own, &pages_);
     grpc::ServerBuilder builder;
     int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.AddListeningPort("127.0.0.1:0", own.ForServer(), &port);
     builder.RegisterService(service_.get());
     server_ = builder.BuildAndStart();
-    channel_ = *MakeChannel("127.0.0.1:" + std::to_string(port), Credentials::Loopback(),
-                            ChannelPurpose::kDecode);
+    channel_ = *MakeChannel("127.0.0.1:" + std::to_string(port), routers, ChannelPurpose::kDecode);
     stub_ = internal::v1::WorkerService::NewStub(channel_);
   }
   void TearDown() override {
@@ -206,6 +208,32 @@ TEST(WorkerInfo, EveryStartIsAnotherIncarnation) {
     return MakeWorkerInfo(internal::v1::WORKER_ROLE_PREFILL, "p", {}, {}).incarnation();
   };
   EXPECT_NE(make(), make());
+}
+
+TEST_F(WorkerServiceTest, AStreamEndsWhenTheCertificateOfItsRouterIsRevoked) {
+  const TestAuthority authority("authority");
+  const auto credentials = [&](const std::string& path, const TestCertificate& own) {
+    TlsFlags tls;
+    tls.cert_file = WriteTestFile(path + ".pem", own.pem);
+    tls.key_file = WriteTestFile(path + ".key", own.key_pem);
+    tls.ca_file = WriteTestFile("ca.pem", authority.pem());
+    tls.crl_file = WriteTestFile(path + ".crl", authority.Revoke({}));
+    return *Credentials::Create(tls, absl::Milliseconds(2));
+  };
+  const TestCertificate router = authority.IssueRole("router/a");
+  TearDown();
+  Serve("127.0.0.1:1", credentials("worker", authority.IssueRole("decode/a")),
+        credentials("router", router));
+  const auto stream = Watch();
+  internal::v1::WatchResponse response;
+  ASSERT_TRUE(stream->reader->Read(&response));
+  WriteTestFile("worker.crl",
+                authority.Revoke({.revoked = {authority.IssueRole("router/b"), router}}));
+  while (stream->reader->Read(&response)) {
+  }
+  const grpc::Status end = stream->reader->Finish();
+  EXPECT_EQ(end.error_code(), grpc::StatusCode::UNAUTHENTICATED) << end.error_message();
+  EXPECT_THAT(end.error_message(), ::testing::HasSubstr("was revoked"));
 }
 
 }  // namespace

@@ -1,0 +1,56 @@
+#include "common/net/peer_trust.h"
+
+#include <utility>
+
+#include "grpc/grpc_security_constants.h"
+
+#include "common/base/status_macros.h"
+
+namespace baton {
+
+void PeerTrust::SetRevoked(std::vector<RevocationList> lists) {
+  absl::MutexLock lock(&mutex_);
+  lists_ = std::move(lists);
+  known_.clear();
+}
+
+absl::Status PeerTrust::Check(const grpc::AuthContext& peer) const {
+  for (const char* property :
+       {GRPC_X509_PEM_CERT_PROPERTY_NAME, GRPC_X509_PEM_CERT_CHAIN_PROPERTY_NAME}) {
+    for (const grpc::string_ref& pem : peer.FindPropertyValues(property)) {
+      BATON_RETURN_IF_ERROR(Check(std::string(pem.data(), pem.size())));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PeerTrust::Check(const std::string& pem) const {
+  absl::MutexLock lock(&mutex_);
+  if (lists_.empty() || pem.empty()) return absl::OkStatus();
+  auto found = known_.find(pem);
+  if (found == known_.end()) {
+    if (known_.size() >= kMaxKnown) known_.clear();
+    found = known_.emplace(pem, IsRevoked(pem)).first;
+  }
+  if (!found->second) return absl::OkStatus();
+  return absl::UnauthenticatedError(
+      "the peer's certificate was revoked (--tls-crl); it needs a new one");
+}
+
+bool PeerTrust::IsRevoked(const std::string& pem) const {
+  const auto certificates = ParseCertificates(pem);
+  if (!certificates.ok()) return true;  // TLS has read it, so this does not happen
+  for (const Certificate& certificate : *certificates) {
+    for (const RevocationList& list : lists_) {
+      X509_REVOKED* entry = nullptr;
+      if (X509_NAME_cmp(X509_CRL_get_issuer(list.get()), X509_get_issuer_name(certificate.get())) ==
+              0 &&
+          X509_CRL_get0_by_cert(list.get(), &entry, certificate.get()) != 0) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace baton

@@ -1,0 +1,40 @@
+// What a process holds against peers whose certificates are signed as they should be.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "grpcpp/security/auth_context.h"
+
+#include "common/net/pem.h"
+
+namespace baton {
+
+// Thread-safe. CertificateWatcher says what counts now; the checks of connections and calls ask.
+class PeerTrust {
+ public:
+  // From now on the certificates that one of `lists` names are refused, and no others.
+  void SetRevoked(std::vector<RevocationList> lists);
+
+  // UNAUTHENTICATED if a certificate of the peer was revoked. Cheap enough for every call.
+  absl::Status Check(const grpc::AuthContext& peer) const;
+  // The same for the certificates in `pem`.
+  absl::Status Check(const std::string& pem) const;
+
+ private:
+  // The most texts whose answer is remembered.
+  static constexpr size_t kMaxKnown = 4096;
+
+  bool IsRevoked(const std::string& pem) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  mutable absl::Mutex mutex_;
+  std::vector<RevocationList> lists_ ABSL_GUARDED_BY(mutex_);
+  // Whether `lists_` revoke the certificates of a text: a connection shows the same at each call.
+  mutable std::map<std::string, bool> known_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace baton
