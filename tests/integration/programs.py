@@ -46,6 +46,12 @@ def issue(folder, *args):
     assert done.returncode == 0, done.stderr
 
 
+def revoke(folder, *args):
+    """Revokes certificates of `folder`'s authority."""
+    done = run("baton", "certs", "revoke", f"--folder={folder}", *args)
+    assert done.returncode == 0, done.stderr
+
+
 def channel_credentials(folder, name="client", ca=None):
     """What a client with that certificate shows, who trusts the authority in `ca`, or else its own."""
     return grpc.ssl_channel_credentials(((ca or folder) / "ca.crt").read_bytes(), (folder / f"{name}.key").read_bytes(),

@@ -3,12 +3,13 @@ do follows from the role in its certificate."""
 import contextlib
 import json
 import os
+import threading
 
 import grpc
 import pytest
 
-from cluster import MODEL, Cluster, complete, request
-from programs import assert_one_clear_line, channel_credentials, issue, make_authority, new_key, run
+from cluster import MODEL, Cluster, complete, request, wait_until
+from programs import assert_one_clear_line, channel_credentials, issue, make_authority, new_key, revoke, run
 
 ROLES = ("client", "router", "prefill", "decode", "front", "operator")
 # Who may call what, of the methods that the parts serve.
@@ -23,7 +24,8 @@ CALLERS = {
 
 
 def tls_flags(folder, name):
-    return [f"--tls-cert={folder}/{name}.crt", f"--tls-key={folder}/{name}.key", f"--tls-ca={folder}/ca.crt"]
+    return [f"--tls-cert={folder}/{name}.crt", f"--tls-key={folder}/{name}.key", f"--tls-ca={folder}/ca.crt",
+            f"--tls-crl={folder}/ca.crl"]
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +36,12 @@ def secured(tmp_path_factory):
         issue(folder, "client")
     for role in ROLES[1:]:
         issue(ours, role)
-    cluster = Cluster(prefill_args=tls_flags(ours, "prefill"), decode_args=tls_flags(ours, "decode"),
+    issue(ours, "prefill", "--name=p2")
+    cluster = Cluster(prefill=2, decode_args=tls_flags(ours, "decode"),
                       router_args=[*tls_flags(ours, "router"), "--disaggregate=always"],
                       credentials=channel_credentials(ours), routers=2)
+    for worker, name in zip(cluster.prefill, ("prefill", "prefill-p2")):
+        worker.argv += tls_flags(ours, name)
     cluster.folder, cluster.foreign = ours, foreign
     cluster.key = new_key(ours / "keys.toml", "--tenant=acme")
     cluster.with_keys = cluster.routers[1]
@@ -104,3 +109,74 @@ def test_a_method_is_open_to_the_roles_of_its_callers_only(secured, method):
             # A front passes on what others ask for, here nobody's call.
             unknown = call.code() == grpc.StatusCode.UNAUTHENTICATED
             assert unknown == (part == "router" and role == "front"), (role, call.details())
+
+
+class Load:
+    """Requests one after another, until the end of the `with`; then none of them may have failed."""
+
+    def __init__(self, stub):
+        self.stub, self.done, self.failures, self.over = stub, 0, [], False
+        self.thread = threading.Thread(target=self.run)
+
+    def run(self):
+        while not self.over:
+            try:
+                complete(self.stub, request(prompt=f"{self.done} times", temperature=0, max_tokens=2), timeout_s=60)
+                self.done += 1
+            except grpc.RpcError as error:
+                self.failures.append(error.details())
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over = True
+        self.thread.join()
+        assert self.done > 0 and not self.failures, self.failures
+
+
+def refusal(channel, method):
+    """How a call ends that no handler would take."""
+    call = channel.stream_stream(method)(iter([b"\xff\xff"]), timeout=30)
+    with contextlib.suppress(grpc.RpcError):
+        list(call)
+    return call.code(), call.details()
+
+
+def test_a_stolen_key_is_out_and_its_worker_serves_again_without_a_lost_request(secured):
+    """The drill in docs/drills/stolen_key.md, in its order."""
+    robbed, folder, router = secured.prefill[1], secured.folder, secured.router
+    watch = "/baton.internal.v1.WorkerService/Watch"
+    push, tokenize = "/baton.internal.v1.KvTransferService/Push", "/baton.v1.GenerationService/Tokenize"
+
+    def prefills():
+        return robbed.metric("baton_request_prefill_seconds_count")
+
+    def refused(method, channel):
+        code, details = refusal(channel, method)
+        return code == grpc.StatusCode.UNAUTHENTICATED and "was revoked" in details
+
+    with contextlib.ExitStack() as stack:
+        thief = channel_credentials(folder, "prefill-p2")
+        at_router, at_decode = (stack.enter_context(grpc.secure_channel(server.address, thief))
+                                for server in (router, secured.decode[0]))
+        stack.enter_context(Load(secured.stub))
+        before = prefills()
+        wait_until(lambda: prefills() > before, 60, "the worker serves")
+        assert not refused(push, at_decode) and not refused(tokenize, at_router)
+
+        revoke(folder, "prefill", "--name=p2")
+        wait_until(lambda: refused(push, at_decode), 30, "the decode worker refuses the connection that stands")
+        wait_until(lambda: refused(tokenize, at_router), 30, "the router refuses it too")
+        for server in (router, secured.decode[0]):
+            assert server.metric("baton_refused_calls_total", reason="revoked") > 0
+            with grpc.secure_channel(server.address, thief) as channel:
+                assert refused(watch, channel)
+        wait_until(lambda: not router.serving("all_workers"), 30, "the router uses the worker no more")
+
+        issue(folder, "prefill", "--name=p2", "--force")
+        wait_until(lambda: router.serving("all_workers"), 30, "the router takes the new certificate")
+        before = prefills()
+        wait_until(lambda: prefills() > before, 60, "the worker serves again")
+        assert refused(push, at_decode) and refused(tokenize, at_router)
