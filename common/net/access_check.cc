@@ -75,6 +75,10 @@ grpc::Status AccessCheck::Process(const InputMetadata& metadata, grpc::AuthConte
     status = trust_->Check(*context);
   }
   if (status.ok()) {
+    reason = "trust_domain";
+    status = trust_->CheckDomain(*peer);
+  }
+  if (status.ok()) {
     reason = known ? "role" : "unknown_method";
     status = CheckAccess(*peer, method);
   }

@@ -25,7 +25,8 @@ namespace baton {
 std::optional<Peer> PeerOf(const grpc::ServerContextBase& context);
 
 // Refuses calls with PERMISSION_DENIED, or UNAUTHENTICATED where nobody knows who makes them, or the
-// certificate was revoked. Each refusal is counted, and written into the audit log. Thread-safe.
+// certificate was revoked. A certificate of another trust domain than the server's is refused too.
+// Each refusal is counted, and written into the audit log. Thread-safe.
 class AccessCheck final : public grpc::AuthMetadataProcessor {
  public:
   // Who makes a call; the status says why that is not known.

@@ -102,7 +102,7 @@ class ServerRoleVerifier final : public ExternalCertificateVerifier {
       return absl::PermissionDeniedError(absl::StrCat(
           "the server's certificate does not say its role: ", peer.status().message()));
     }
-    if (roles_.Has(peer->role)) return absl::OkStatus();
+    if (roles_.Has(peer->role)) return trust_->CheckDomain(*peer);
     return absl::PermissionDeniedError(
         absl::StrCat("the server has the role ", RoleName(peer->role), " ('", LogSafe(uris.front()),
                      "'), not ", roles_.Names(), "; check its address and its certificate"));

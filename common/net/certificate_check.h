@@ -13,7 +13,8 @@
 namespace baton {
 
 // For a channel: the server's certificate is good for the address that is called, and its SPIFFE
-// id names one of `roles`, and `trust` has nothing against it. gRPC verifies by whom it is signed.
+// id names one of `roles` and one's own trust domain, and `trust` has nothing against it. gRPC
+// verifies by whom it is signed.
 std::shared_ptr<grpc::experimental::CertificateVerifier> ServerRoleCheck(
     RoleSet roles, std::shared_ptr<const PeerTrust> trust);
 

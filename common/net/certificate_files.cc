@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "common/access/peer.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 
@@ -165,6 +166,9 @@ absl::StatusOr<CertificateFacts> CheckCertificates(const TlsFlags& tls,
   const auto chain = ParseCertificates(texts.chain);
   if (!chain.ok()) return FileError("--tls-cert", tls.cert_file, chain.status().message());
   BATON_ASSIGN_OR_RETURN(facts.chain_ends, CheckChain(tls, *chain, now));
+  const std::vector<std::string> uris = UrisOf(*chain->front());
+  const auto own = ParsePeer(uris.size() == 1 ? uris.front() : "");
+  if (own.ok()) facts.trust_domain = own->trust_domain;
   const auto key = ParsePrivateKey(texts.key);
   if (!key.ok()) return FileError("--tls-key", tls.key_file, key.status().message());
   if (X509_check_private_key(chain->front().get(), key->get()) != 1) {

@@ -80,6 +80,7 @@ absl::Status CertificateWatcher::Publish(const CertificateTexts& texts,
     BATON_RETURN_IF_ERROR(identity_.Replace(absl::StrCat(texts.key, "\n", texts.chain)));
   }
   BATON_RETURN_IF_ERROR(roots_.Replace(texts.roots));
+  trust_->SetTrustDomain(facts.trust_domain);
   absl::MutexLock lock(&mutex_);
   state_.facts = facts;
   return absl::OkStatus();

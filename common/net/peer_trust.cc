@@ -2,11 +2,17 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "grpc/grpc_security_constants.h"
 
 #include "common/base/status_macros.h"
 
 namespace baton {
+
+void PeerTrust::SetTrustDomain(const std::string& trust_domain) {
+  absl::MutexLock lock(&mutex_);
+  trust_domain_ = trust_domain;
+}
 
 void PeerTrust::SetRevoked(std::vector<RevocationList> lists) {
   absl::MutexLock lock(&mutex_);
@@ -35,6 +41,16 @@ absl::Status PeerTrust::Check(const std::string& pem) const {
   if (!found->second) return absl::OkStatus();
   return absl::UnauthenticatedError(
       "the peer's certificate was revoked (--tls-crl); it needs a new one");
+}
+
+absl::Status PeerTrust::CheckDomain(const Peer& peer) const {
+  absl::MutexLock lock(&mutex_);
+  if (peer.trust_domain.empty() || trust_domain_.empty() || peer.trust_domain == trust_domain_) {
+    return absl::OkStatus();
+  }
+  return absl::PermissionDeniedError(
+      absl::StrCat("the peer is of the trust domain '", peer.trust_domain, "', not '",
+                   trust_domain_, "' as this process; it needs a certificate of this fleet"));
 }
 
 bool PeerTrust::IsRevoked(const std::string& pem) const {

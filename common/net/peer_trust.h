@@ -10,6 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "grpcpp/security/auth_context.h"
 
+#include "common/access/peer.h"
 #include "common/net/pem.h"
 
 namespace baton {
@@ -17,6 +18,8 @@ namespace baton {
 // Thread-safe. CertificateWatcher says what counts now; the checks of connections and calls ask.
 class PeerTrust {
  public:
+  // From now on peers of another trust domain are refused; empty: of none.
+  void SetTrustDomain(const std::string& trust_domain);
   // From now on the certificates that one of `lists` names are refused, and no others.
   void SetRevoked(std::vector<RevocationList> lists);
 
@@ -24,6 +27,8 @@ class PeerTrust {
   absl::Status Check(const grpc::AuthContext& peer) const;
   // The same for the certificates in `pem`.
   absl::Status Check(const std::string& pem) const;
+  // PERMISSION_DENIED if the peer's id is of another trust domain.
+  absl::Status CheckDomain(const Peer& peer) const;
 
  private:
   // The most texts whose answer is remembered.
@@ -32,6 +37,7 @@ class PeerTrust {
   bool IsRevoked(const std::string& pem) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable absl::Mutex mutex_;
+  std::string trust_domain_ ABSL_GUARDED_BY(mutex_);
   std::vector<RevocationList> lists_ ABSL_GUARDED_BY(mutex_);
   // Whether `lists_` revoke the certificates of a text: a connection shows the same at each call.
   mutable std::map<std::string, bool> known_ ABSL_GUARDED_BY(mutex_);

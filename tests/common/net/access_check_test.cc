@@ -107,6 +107,8 @@ std::map<std::string, TestCertificate> BadCertificates(const std::string& path) 
       {"no id", Mesh().Issue({.common_name = path})},
       {"two ids",
        Mesh().Issue({.names = absl::StrCat(names, ",URI:spiffe://test/baton/client/b")})},
+      {"another trust domain",
+       Mesh().Issue({.names = absl::StrCat("URI:spiffe://other/baton/", path)})},
       {"another's id", Mesh().Issue({.names = "URI:spiffe://test/other/router/a"})},
       {"unknown role", Mesh().Issue({.names = "URI:spiffe://test/baton/root/a"})},
   };
@@ -150,6 +152,8 @@ TEST_F(AccessCheckTest, TheClientAuthorityVouchesForClientsOnly) {
   EXPECT_EQ(Callable(Clients().Issue({.common_name = "alice"})), Listed(Role::kClient));
   EXPECT_EQ(Callable(Clients().Issue({.names = "URI:https://alice"})), Listed(Role::kClient));
   EXPECT_EQ(Callable(Clients().Issue({.names = "URI:spiffe://test/other"})),
+            std::set<std::string>());
+  EXPECT_EQ(Callable(Clients().Issue({.names = "URI:spiffe://other/baton/client/a"})),
             std::set<std::string>());
   EXPECT_EQ(Callable(Clients().Issue({.key_usage = "serverAuth"})), std::set<std::string>());
   EXPECT_EQ(Callable(Clients().Issue({.until = absl::Now() - absl::Seconds(1)})),

@@ -97,5 +97,12 @@ TEST_F(CertificateCheckTest, ARevokedServerIsNotReached) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("was revoked"));
 }
 
+TEST_F(CertificateCheckTest, AServerOfAnotherTrustDomainIsNotReached) {
+  const absl::Status status = Call(authority_.Issue({.names = "URI:spiffe://other/baton/decode/a"}),
+                                   ChannelPurpose::kDecode);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("'other', not 'test'"));
+}
+
 }  // namespace
 }  // namespace baton
