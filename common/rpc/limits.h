@@ -40,6 +40,9 @@ inline constexpr int kMaxLogitBias = 1024;
 
 // How long a new connection may take until both sides have introduced themselves.
 inline constexpr absl::Duration kHandshakeTimeout = absl::Seconds(5);
+// How long the message of a call may take whose method has one. The first message of a stream has
+// less (silent_streams.h), for it is short.
+inline constexpr absl::Duration kMessageTimeout = absl::Seconds(10);
 
 // Keepalive pings on connections between Baton's servers.
 inline constexpr absl::Duration kKeepaliveTime = absl::Seconds(1);

@@ -13,7 +13,10 @@
 #include "grpcpp/support/server_callback.h"
 
 #include "common/base/check.h"
+#include "common/rpc/awaited_call.h"
+#include "common/rpc/limits.h"
 #include "common/rpc/parse_message.h"
+#include "common/rpc/silent_streams.h"
 
 namespace baton {
 
@@ -29,38 +32,58 @@ struct Received {
 template <typename Generated>
 class ReceivingService : public Generated::Service {
  protected:
+  // `awaited` bounds how long, and how many, calls of methods with one message wait for it.
+  explicit ReceivingService(const SilentStreams::Limits& awaited = {.time = kMessageTimeout})
+      : awaited_(awaited) {}
+
   template <typename Derived, typename Request, typename Response>
   void Add(const std::string& method,
            grpc::ServerUnaryReactor* (Derived::*handle)(grpc::CallbackServerContext*,
                                                         const Received<Request>*, Response*)) {
-    Mark<Request>(method, new grpc::internal::CallbackUnaryHandler<Received<Request>, Response>(
-                              std::bind_front(handle, static_cast<Derived*>(this))));
+    using Call = AwaitedCall<Received<Request>, Response, UnaryAnswer>;
+    AddAwaited<Request, Call>(
+        method, [this, handle](grpc::CallbackServerContext* context,
+                               const Received<Request>* request, typename Call::Answer& answer) {
+          return (static_cast<Derived*>(this)->*handle)(context, request, answer.response());
+        });
   }
   template <typename Derived, typename Request, typename Response>
   void Add(const std::string& method,
            grpc::ServerWriteReactor<Response>* (Derived::*handle)(grpc::CallbackServerContext*,
                                                                   const Received<Request>*)) {
-    Mark<Request>(method,
-                  new grpc::internal::CallbackServerStreamingHandler<Received<Request>, Response>(
-                      std::bind_front(handle, static_cast<Derived*>(this))));
+    using Call = AwaitedCall<Received<Request>, Response, StreamAnswer>;
+    AddAwaited<Request, Call>(
+        method, [this, handle](grpc::CallbackServerContext* context,
+                               const Received<Request>* request, typename Call::Answer&) {
+          return (static_cast<Derived*>(this)->*handle)(context, request);
+        });
   }
   template <typename Derived, typename Request, typename Response>
   void Add(const std::string& method, grpc::ServerBidiReactor<Received<Request>, Response>* (
                                           Derived::*handle)(grpc::CallbackServerContext*)) {
-    Mark<Request>(method, new grpc::internal::CallbackBidiHandler<Received<Request>, Response>(
-                              std::bind_front(handle, static_cast<Derived*>(this))));
+    this->MarkMethodCallback(IndexOf<Request>(method),
+                             new grpc::internal::CallbackBidiHandler<Received<Request>, Response>(
+                                 std::bind_front(handle, static_cast<Derived*>(this))));
   }
 
  private:
+  template <typename Request, typename Call, typename Handle>
+  void AddAwaited(const std::string& method, Handle handle) {
+    const int index = IndexOf<Request>(method);
+    this->MarkMethodStreamed(index, nullptr);  // so that gRPC does not wait for the message
+    this->MarkMethodCallback(index, Call::MakeHandler(awaited_, std::move(handle)));
+  }
   template <typename Request>
-  void Mark(const std::string& name, grpc::internal::MethodHandler* handler) {
+  int IndexOf(const std::string& name) {
     const google::protobuf::MethodDescriptor* method =
         google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(
             absl::StrCat(Generated::service_full_name(), ".", name));
     BATON_CHECK(method != nullptr && method->input_type() == Request::descriptor(),
                 "a method by the name and with the request of its proto");
-    this->MarkMethodCallback(method->index(), handler);
+    return method->index();
   }
+
+  SilentStreams awaited_;
 };
 
 }  // namespace baton

@@ -4,8 +4,8 @@
 
 #include <thread>
 
-#include "tests/router/front/raw_client.h"
 #include "tests/router/router_fixture.h"
+#include "tests/support/raw_client.h"
 
 namespace baton {
 namespace {

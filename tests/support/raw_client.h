@@ -33,24 +33,25 @@ class RawClient {
   RawClient(const RawClient&) = delete;
   RawClient& operator=(const RawClient&) = delete;
 
-  // The headers of a Generate call; the stream's number.
-  uint32_t Open(const std::string& grpc_timeout = "") {
+  // The headers of a call of GenerationService; the stream's number.
+  uint32_t Open(const std::string& grpc_timeout = "", const std::string& method = "Generate") {
     const uint32_t stream = next_stream_;
     next_stream_ += 2;
     std::string block = Header(":method", "POST") + Header(":scheme", "http") +
-                        Header(":path", "/baton.v1.GenerationService/Generate") +
+                        Header(":path", "/baton.v1.GenerationService/" + method) +
                         Header(":authority", "localhost") +
                         Header("content-type", "application/grpc") + Header("te", "trailers");
     if (!grpc_timeout.empty()) block += Header("grpc-timeout", grpc_timeout);
     SendFrame(kHeaders, kEndHeaders, stream, block);
     return stream;
   }
-  // `message` of the call, whole or only its first `bytes`.
-  void SendMessage(uint32_t stream, const std::string& message, size_t bytes = SIZE_MAX) {
+  // `message` of the call, whole or only `bytes` of it and of the 5 before it.
+  void SendMessage(uint32_t stream, const std::string& message, size_t bytes = SIZE_MAX,
+                   size_t from = 0) {
     const std::string framed =
         std::string(1, '\0') + Uint32(static_cast<uint32_t>(message.size())) + message;
-    const bool whole = bytes >= framed.size();
-    SendFrame(kData, whole ? kEndStream : 0, stream, framed.substr(0, bytes));
+    const bool last = bytes >= framed.size() - from;
+    SendFrame(kData, last ? kEndStream : 0, stream, framed.substr(from, bytes));
   }
   void Grant(uint32_t stream, uint32_t bytes) {
     SendFrame(kWindowUpdate, 0, 0, Uint32(bytes));

@@ -1,0 +1,168 @@
+// Calls of methods with one message from the client. gRPC itself begins such a call when it has the
+// whole message, for which it waits without bound: who sends half of one takes memory for as long
+// as he likes. Here the server sees the call at its headers, as it sees that of a stream, reads the
+// message itself, and ends the call when the message does not come.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "grpcpp/impl/codegen/server_callback_handlers.h"
+#include "grpcpp/support/server_callback.h"
+
+#include "common/rpc/silent_streams.h"
+#include "common/rpc/status.h"
+
+namespace baton {
+
+// Lets the reactor of a unary method answer on the stream that the server sees.
+template <typename Stream, typename Response>
+class UnaryAnswer final : public grpc::ServerCallbackUnary {
+ public:
+  using Reactor = grpc::ServerUnaryReactor;
+  explicit UnaryAnswer(Stream& stream) : stream_(stream) {}
+
+  Response* response() { return &response_; }
+  void Bind(Reactor* reactor) { this->BindReactor(reactor); }
+  void Finish(grpc::Status status) override {
+    if (!status.ok()) return stream_.Finish(std::move(status));
+    stream_.StartWriteAndFinish(&response_, grpc::WriteOptions(), std::move(status));
+  }
+  void SendInitialMetadata() override { stream_.StartSendInitialMetadata(); }
+  static void OnWriteDone(Reactor& /*reactor*/, bool /*ok*/) {}
+
+ private:
+  // gRPC's count of what the call waits for. It is kept for the stream, not here.
+  grpc::internal::ServerReactor* reactor() override { return nullptr; }
+  void CallOnDone() override {}
+
+  Stream& stream_;
+  Response response_;
+};
+
+// The same for the reactor of a server-streaming method.
+template <typename Stream, typename Response>
+class StreamAnswer final : public grpc::ServerCallbackWriter<Response> {
+ public:
+  using Reactor = grpc::ServerWriteReactor<Response>;
+  explicit StreamAnswer(Stream& stream) : stream_(stream) {}
+
+  void Bind(Reactor* reactor) { this->BindReactor(reactor); }
+  void Finish(grpc::Status status) override { stream_.Finish(std::move(status)); }
+  void SendInitialMetadata() override { stream_.StartSendInitialMetadata(); }
+  void Write(const Response* message, grpc::WriteOptions options) override {
+    stream_.StartWrite(message, options);
+  }
+  void WriteAndFinish(const Response* message, grpc::WriteOptions options,
+                      grpc::Status status) override {
+    stream_.StartWriteAndFinish(message, options, std::move(status));
+  }
+  static void OnWriteDone(Reactor& reactor, bool ok) { reactor.OnWriteDone(ok); }
+
+ private:
+  grpc::internal::ServerReactor* reactor() override { return nullptr; }
+  void CallOnDone() override {}
+
+  Stream& stream_;
+};
+
+// One call. `Request` is a Received (receiving_service.h), and says so when the call ends without a
+// message. `AnswerKind` is UnaryAnswer or StreamAnswer. Thread-safe; keeps itself alive until gRPC
+// is done with it, and the message and the response with it.
+template <typename Request, typename Response, template <typename, typename> typename AnswerKind>
+class AwaitedCall final
+    : public grpc::ServerBidiReactor<Request, Response>,
+      public std::enable_shared_from_this<AwaitedCall<Request, Response, AnswerKind>> {
+ public:
+  using Answer = AnswerKind<grpc::ServerBidiReactor<Request, Response>, Response>;
+  using Reactor = typename Answer::Reactor;
+  // Makes the reactor of a call that waits for no message any more.
+  using Handle = std::function<Reactor*(grpc::CallbackServerContext*, const Request*, Answer&)>;
+
+  // What gRPC calls for each call of a method. Borrows `silent`, which ends calls whose message
+  // does not come.
+  static grpc::internal::MethodHandler* MakeHandler(SilentStreams& silent, Handle handle) {
+    return new grpc::internal::CallbackBidiHandler<Request, Response>(
+        [&silent, handle = std::move(handle)](grpc::CallbackServerContext* context) {
+          const auto call = std::make_shared<AwaitedCall>(silent, handle, context);
+          call->Start();
+          return call.get();
+        });
+  }
+
+  AwaitedCall(SilentStreams& silent, const Handle& handle, grpc::CallbackServerContext* context)
+      : silent_(silent), handle_(handle), context_(context), answer_(*this) {}
+
+ private:
+  void Start() {
+    self_ = this->shared_from_this();
+    id_ = silent_.Add([weak = this->weak_from_this()](const absl::Status& status) {
+      if (const auto call = weak.lock(); call != nullptr) call->EndAwaiting(status);
+    });
+    this->StartRead(&request_);
+  }
+  void OnReadDone(bool ok) override {
+    silent_.Spoke(id_);
+    const bool cancelled_before = !ok && context_->IsCancelled();
+    if (cancelled_before) return EndAwaiting(absl::CancelledError("the call was cancelled"));
+    if (!ok) request_.status = absl::InvalidArgumentError("the call has no message");
+    {
+      absl::MutexLock lock(&mutex_);
+      if (!std::exchange(awaiting_, false)) return;
+    }
+    Reactor* const reactor = handle_(context_, &request_, answer_);
+    bool cancelled = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      reactor_ = reactor;
+      cancelled = cancelled_;
+    }
+    answer_.Bind(reactor);
+    if (cancelled) reactor->OnCancel();
+  }
+  void OnWriteDone(bool ok) override { Answer::OnWriteDone(*handled(), ok); }
+  void OnCancel() override {
+    Reactor* reactor = nullptr;
+    {
+      absl::MutexLock lock(&mutex_);
+      cancelled_ = true;
+      reactor = reactor_;
+    }
+    if (reactor != nullptr) reactor->OnCancel();
+  }
+  void OnDone() override {
+    if (Reactor* const reactor = handled(); reactor != nullptr) reactor->OnDone();
+    self_.reset();
+  }
+
+  void EndAwaiting(const absl::Status& status) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (!std::exchange(awaiting_, false)) return;
+    }
+    this->Finish(ToGrpcStatus(status));
+  }
+  // Null before the message has come.
+  Reactor* handled() {
+    absl::MutexLock lock(&mutex_);
+    return reactor_;
+  }
+
+  SilentStreams& silent_;
+  const Handle& handle_;
+  grpc::CallbackServerContext* const context_;
+  std::shared_ptr<AwaitedCall> self_;
+  uint64_t id_ = 0;
+  Request request_;
+  Answer answer_;
+  absl::Mutex mutex_;
+  bool awaiting_ ABSL_GUARDED_BY(mutex_) = true;  // neither handled nor ended
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  Reactor* reactor_ ABSL_GUARDED_BY(mutex_) = nullptr;
+};
+
+}  // namespace baton
