@@ -56,9 +56,13 @@ inline constexpr absl::Duration kBulkKeepaliveTimeout = absl::Milliseconds(1700)
 inline constexpr absl::Duration kMinReceivedPingInterval = absl::Milliseconds(500);
 
 // Watch streams: the time between two messages, the silence or standstill after which a worker is
-// not ready, and the most streams of one worker, or of the health of one port.
+// not ready, and the most streams of one worker, or of the health of one port. Of a worker's
+// streams, those of one certificate (routers may share one), or of one address without TLS.
 inline constexpr absl::Duration kWatchInterval = absl::Milliseconds(250);
 inline constexpr absl::Duration kProgressTimeout = absl::Milliseconds(2500);
 inline constexpr int kMaxWatchers = 64;
+inline constexpr int kMaxWatchersOfPeer = 16;
+// Bytes of WatchRequest.router.
+inline constexpr size_t kWatchingRouterBytes = 16;
 
 }  // namespace baton

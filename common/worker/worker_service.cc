@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "common/base/check.h"
 #include "common/base/random.h"
 #include "common/base/version.h"
+#include "common/net/access_check.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/refused_call.h"
 #include "common/rpc/status.h"
@@ -25,6 +28,20 @@ absl::Status Closed() {
       {.reason = kReasonDraining});
 }
 
+// Who watches: the name in the certificate, which replicas of a router share, or without TLS the
+// address.
+std::string PeerName(const grpc::CallbackServerContext& context) {
+  const std::optional<Peer> peer = PeerOf(context);
+  if (peer.has_value()) return absl::StrCat(peer->trust_domain, "/", peer->name);
+  const std::string address = context.peer();  // such as ipv4:127.0.0.1:1234
+  return address.substr(0, address.rfind(':'));
+}
+
+absl::Status TooManyWatchers(absl::string_view of_whom) {
+  return WithRetryInfo(absl::ResourceExhaustedError(absl::StrCat("too many watchers", of_whom)),
+                       absl::Seconds(5));
+}
+
 using RefusedWatch = RefusedCall<grpc::ServerWriteReactor<WatchResponse>>;
 
 }  // namespace
@@ -32,10 +49,13 @@ using RefusedWatch = RefusedCall<grpc::ServerWriteReactor<WatchResponse>>;
 // One Watch stream. A slow reader gets the newest snapshot when it is ready again, never a backlog.
 class WorkerService::Watcher final : public grpc::ServerWriteReactor<WatchResponse> {
  public:
-  Watcher(WorkerService& service, std::shared_ptr<const grpc::AuthContext> peer)
-      : service_(service), peer_(std::move(peer)) {}
+  Watcher(WorkerService& service, grpc::CallbackServerContext& context, std::string peer,
+          std::string router)
+      : service_(service), context_(context), peer_(std::move(peer)), router_(std::move(router)) {}
 
-  const grpc::AuthContext& peer() const { return *peer_; }
+  std::shared_ptr<const grpc::AuthContext> connection() const { return context_.auth_context(); }
+  const std::string& peer() const { return peer_; }
+  const std::string& router() const { return router_; }
 
   void Post(const WatchResponse& snapshot) {
     absl::MutexLock lock(&mutex_);
@@ -51,6 +71,14 @@ class WorkerService::Watcher final : public grpc::ServerWriteReactor<WatchRespon
     status_ = status;
     pending_.reset();
     if (!writing_) Finish(status_);
+  }
+
+  // The router has a newer stream. A router that does not read what is being written does not learn
+  // of it: told again, the stream ends without a status.
+  void Supersede() {
+    if (ending()) return context_.TryCancel();
+    End(ToGrpcStatus(WithErrorInfo(absl::AbortedError("the router has opened a newer Watch stream"),
+                                   {.reason = kReasonSuperseded})));
   }
 
   void OnWriteDone(bool ok) override {
@@ -90,6 +118,11 @@ class WorkerService::Watcher final : public grpc::ServerWriteReactor<WatchRespon
     StartWrite(&message_);
   }
 
+  bool ending() {
+    absl::MutexLock lock(&mutex_);
+    return ending_;
+  }
+
   void AddPages() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     message_.clear_prefix();
     if (service_.pages_ == nullptr) return;
@@ -104,7 +137,9 @@ class WorkerService::Watcher final : public grpc::ServerWriteReactor<WatchRespon
   }
 
   WorkerService& service_;
-  const std::shared_ptr<const grpc::AuthContext> peer_;
+  grpc::CallbackServerContext& context_;
+  const std::string peer_;
+  const std::string router_;  // empty: the router gave none
   absl::Mutex mutex_;
   WatchResponse message_;  // belongs to gRPC while writing_
   std::optional<WatchResponse> pending_ ABSL_GUARDED_BY(mutex_);
@@ -175,16 +210,34 @@ WorkerService::~WorkerService() {
 grpc::ServerWriteReactor<WatchResponse>* WorkerService::Watch(
     grpc::CallbackServerContext* context, const Received<internal::v1::WatchRequest>* request) {
   if (!request->status.ok()) return new RefusedWatch(request->status);
+  const std::string& router = request->message.router();
+  if (!router.empty() && router.size() != kWatchingRouterBytes) {
+    return new RefusedWatch(InvalidField(
+        "router",
+        absl::StrCat("must have ", kWatchingRouterBytes, " bytes or none, has ", router.size())));
+  }
+  const std::string peer = PeerName(*context);
   absl::MutexLock lock(&mutex_);
   if (closed_) return new RefusedWatch(Closed());
-  if (watchers_.size() >= static_cast<size_t>(kMaxWatchers)) {
-    return new RefusedWatch(
-        WithRetryInfo(absl::ResourceExhaustedError("too many watchers"), absl::Seconds(5)));
-  }
-  auto* watcher = new Watcher(*this, context->auth_context());
+  if (absl::Status place = TakePlace(peer, router); !place.ok()) return new RefusedWatch(place);
+  auto* watcher = new Watcher(*this, *context, peer, router);
   watchers_.push_back(watcher);
   changed_ = true;
   return watcher;
+}
+
+absl::Status WorkerService::TakePlace(const std::string& peer, const std::string& router) {
+  int of_all = 0, of_peer = 0;  // without those that end now
+  for (Watcher* watcher : watchers_) {
+    if (!router.empty() && watcher->peer() == peer && watcher->router() == router) {
+      watcher->Supersede();
+      continue;
+    }
+    ++of_all;
+    if (watcher->peer() == peer) ++of_peer;
+  }
+  if (of_peer >= kMaxWatchersOfPeer) return TooManyWatchers(" with this certificate or address");
+  return of_all < kMaxWatchers ? absl::OkStatus() : TooManyWatchers("");
 }
 
 void WorkerService::SetAddress(const std::string& address) {
@@ -224,7 +277,7 @@ void WorkerService::Loop() {
     const WatchResponse snapshot = snapshot_();
     absl::MutexLock lock(&mutex_);
     for (Watcher* watcher : watchers_) {
-      const absl::Status trusted = credentials_.CheckPeer(watcher->peer());
+      const absl::Status trusted = credentials_.CheckPeer(*watcher->connection());
       if (trusted.ok()) {
         watcher->Post(snapshot);
       } else {

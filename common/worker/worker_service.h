@@ -34,9 +34,10 @@ inline constexpr size_t kMaxPrefixPages = 4096;
 // Makes a Watch message from the engine's counters. Its prefix is left empty.
 internal::v1::WatchResponse WatchFromStats(ServerState state, const EngineStats& stats);
 
-// Thread-safe. Serves at most kMaxWatchers streams; more watchers get RESOURCE_EXHAUSTED. Each
-// stream has at most one message in flight and the newest one pending. A thread of the service asks
-// for snapshots.
+// Thread-safe. Each router has one stream: a newer one ends it with ABORTED, reason SUPERSEDED. At
+// most kMaxWatchers are served, and kMaxWatchersOfPeer of one certificate; more get
+// RESOURCE_EXHAUSTED. Each stream has at most one message in flight and the newest one pending. A
+// thread of the service asks for snapshots.
 class WorkerService final : public ReceivingService<internal::v1::WorkerService> {
  public:
   // `snapshot` makes a message without info and prefix. It is called on this service's thread and
@@ -66,6 +67,9 @@ class WorkerService final : public ReceivingService<internal::v1::WorkerService>
   class Watcher;
   grpc::ServerWriteReactor<internal::v1::WatchResponse>* Watch(
       grpc::CallbackServerContext* context, const Received<internal::v1::WatchRequest>* request);
+  // Ends the streams of `router` that `peer` has, and says whether there is room for one more.
+  absl::Status TakePlace(const std::string& peer, const std::string& router)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Loop();
   void Remove(Watcher* watcher);
 

@@ -11,8 +11,10 @@
 #include "baton/internal/v1/prefill.grpc.pb.h"
 #include "baton/internal/v1/worker.grpc.pb.h"
 #include "common/base/check.h"
+#include "common/base/random.h"
 #include "common/base/status_macros.h"
 #include "common/net/channel.h"
+#include "common/rpc/limits.h"
 #include "common/rpc/status.h"
 
 namespace baton {
@@ -97,7 +99,9 @@ class GrpcWorkerRpcs final : public WorkerRpcs {
       : purpose_(role == internal::v1::WORKER_ROLE_PREFILL ? ChannelPurpose::kPrefill
                                                            : ChannelPurpose::kDecode),
         address_(std::move(address)),
-        credentials_(credentials) {}
+        credentials_(credentials) {
+    watch_request_.set_router(RandomBytes(kWatchingRouterBytes));
+  }
 
   // Calls that run keep the channel on which they were begun.
   absl::Status Connect() {
@@ -110,13 +114,12 @@ class GrpcWorkerRpcs final : public WorkerRpcs {
   }
 
   std::unique_ptr<ReadStream<WatchResponse>> Watch(StreamEvents& events) override {
-    static const WatchRequest kRequest;
     // One side may have got a new certificate, which the connection that stands does not show.
     if (std::exchange(watched_, true) && credentials_.secure()) {
       BATON_CHECK(Connect().ok(), "the address was good before");
     }
     auto stream = std::make_unique<GrpcWatchStream>(events, credentials_);
-    watch_->async()->Watch(&stream->context(), &kRequest, stream.get());
+    watch_->async()->Watch(&stream->context(), &watch_request_, stream.get());
     return stream;
   }
   std::unique_ptr<ReadStream<PrefillResponse>> Prefill(const PrefillRequest& request,
@@ -139,6 +142,7 @@ class GrpcWorkerRpcs final : public WorkerRpcs {
   std::unique_ptr<WorkerService::Stub> watch_;
   std::unique_ptr<PrefillService::Stub> prefill_;
   std::unique_ptr<DecodeService::Stub> decode_;
+  WatchRequest watch_request_;  // the same for every stream, so that the newest ends the others
 };
 
 }  // namespace

@@ -6,9 +6,11 @@
 
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
+#include "grpcpp/create_channel.h"
 #include "grpcpp/server_builder.h"
 #include "gtest/gtest.h"
 
+#include "common/base/random.h"
 #include "common/net/channel.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
@@ -29,7 +31,8 @@ class WorkerServiceTest : public ::testing::Test {
 
   void SetUp() override { Serve("127.0.0.1:1"); }
   void Serve(const std::string& address, const Credentials& own = Credentials::Loopback(),
-             const Credentials& routers = Credentials::Loopback()) {
+             const Credentials& routers = Credentials::Loopback(),
+             std::shared_ptr<grpc::ServerCredentials> credentials = nullptr) {
     internal::v1::WorkerInfo info = MakeWorkerInfo(internal::v1::WORKER_ROLE_DECODE, "d-0", {}, {});
     info.set_address(address);
     service_ = std::make_unique<WorkerService>(
@@ -42,11 +45,11 @@ class WorkerServiceTest : public ::testing::Test {
         },
         own, &pages_);
     grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", own.ForServer(), &port);
+    if (credentials == nullptr) credentials = own.ForServer();
+    builder.AddListeningPort("127.0.0.1:0", credentials, &port_);
     builder.RegisterService(service_.get());
     server_ = builder.BuildAndStart();
-    channel_ = *MakeChannel("127.0.0.1:" + std::to_string(port), routers, ChannelPurpose::kDecode);
+    channel_ = *MakeChannel("127.0.0.1:" + std::to_string(port_), routers, ChannelPurpose::kDecode);
     stub_ = internal::v1::WorkerService::NewStub(channel_);
   }
   void TearDown() override {
@@ -55,11 +58,45 @@ class WorkerServiceTest : public ::testing::Test {
     server_->Wait();
   }
 
-  std::unique_ptr<Stream> Watch() {
+  std::unique_ptr<Stream> Watch(const std::string& router = "") { return Watch(*stub_, router); }
+  static std::unique_ptr<Stream> Watch(Stub& stub, const std::string& router) {
     auto stream = std::make_unique<Stream>();
     stream->context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
-    stream->reader = stub_->Watch(&stream->context, internal::v1::WatchRequest());
+    internal::v1::WatchRequest request;
+    request.set_router(router);
+    stream->reader = stub.Watch(&stream->context, request);
     return stream;
+  }
+  // The server asks for certificates from now on.
+  void ServeWithTls() {
+    TearDown();
+    service_.reset();
+    const TestCertificate own = authority_.IssueRole("decode/d-0");
+    grpc::SslServerCredentialsOptions options(
+        GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+    options.pem_root_certs = authority_.pem();
+    options.pem_key_cert_pairs = {{own.key_pem, own.pem}};
+    Serve("127.0.0.1:1", Credentials::Loopback(), Credentials::Loopback(),
+          grpc::SslServerCredentials(options));
+  }
+  // A router with a certificate of that name, on a connection of its own.
+  std::unique_ptr<Stub> Router(const std::string& name) const {
+    const TestCertificate certificate = authority_.IssueRole("router/" + name);
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return internal::v1::WorkerService::NewStub(grpc::CreateCustomChannel(
+        "127.0.0.1:" + std::to_string(port_),
+        grpc::SslCredentials({authority_.pem(), certificate.key_pem, certificate.pem}), arguments));
+  }
+  static bool Hears(Stream& stream) {
+    internal::v1::WatchResponse response;
+    return stream.reader->Read(&response);
+  }
+  // The status with which the stream ends; reads what comes before.
+  static absl::Status End(Stream& stream) {
+    while (Hears(stream)) {
+    }
+    return FromGrpcStatus(stream.reader->Finish());
   }
 
   // Reads until the messages add up to exactly the pages `expected`. Returns the number of messages
@@ -84,6 +121,8 @@ class WorkerServiceTest : public ::testing::Test {
     return messages;
   }
 
+  const TestAuthority authority_{"mesh"};
+  int port_ = 0;
   PrefixPages pages_;
   std::atomic<uint64_t> progress_ = 0;
   std::atomic<ServerState> state_ = ServerState::kStarting;
@@ -147,22 +186,67 @@ TEST_F(WorkerServiceTest, AChangeOfStateReachesAllWatchers) {
 }
 
 TEST_F(WorkerServiceTest, WatchersAreBoundedAndLeaveRoomWhenTheyGo) {
+  ServeWithTls();
+  std::vector<std::unique_ptr<Stub>> routers;
   std::vector<std::unique_ptr<Stream>> streams;
-  internal::v1::WatchResponse response;
   for (int i = 0; i < kMaxWatchers; ++i) {
-    streams.push_back(Watch());
-    ASSERT_TRUE(streams.back()->reader->Read(&response));
+    if (i % kMaxWatchersOfPeer == 0) routers.push_back(Router(std::to_string(i)));
+    streams.push_back(Watch(*routers.back(), ""));
+    ASSERT_TRUE(Hears(*streams.back()));
   }
-  const auto refused = Watch();
-  EXPECT_FALSE(refused->reader->Read(&response));
-  const absl::Status status = FromGrpcStatus(refused->reader->Finish());
+  const auto another = Router("another");
+  const absl::Status status = End(*Watch(*another, ""));
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(RetryDelay(status).has_value());
 
   for (auto& stream : streams) stream->context.TryCancel();
   for (int i = 0; i < 1000 && service_->watchers() > 0; ++i) absl::SleepFor(absl::Milliseconds(10));
   EXPECT_EQ(service_->watchers(), 0);
-  EXPECT_TRUE(Watch()->reader->Read(&response));
+  EXPECT_TRUE(Hears(*Watch(*another, "")));
+}
+
+TEST_F(WorkerServiceTest, StreamsOfOneCertificateLockNoOtherRouterOut) {
+  ServeWithTls();
+  const auto greedy = Router("greedy"), other = Router("other");
+  std::vector<std::unique_ptr<Stream>> streams;
+  int served = 0;
+  for (int i = 0; i < kMaxWatchers; ++i) {
+    streams.push_back(Watch(*greedy, RandomBytes(kWatchingRouterBytes)));
+    if (Hears(*streams.back())) ++served;
+  }
+  EXPECT_EQ(served, kMaxWatchersOfPeer) << "routers may share a certificate";
+  EXPECT_EQ(End(*streams.back()).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(Hears(*Watch(*other, RandomBytes(kWatchingRouterBytes))));
+}
+
+TEST_F(WorkerServiceTest, ANewerStreamOfARouterEndsTheOlder) {
+  const std::string router = RandomBytes(kWatchingRouterBytes);
+  const auto without = Watch(), other = Watch(RandomBytes(kWatchingRouterBytes));
+  ASSERT_TRUE(Hears(*without) && Hears(*other));
+  std::unique_ptr<Stream> last = Watch(router);
+  for (int i = 0; i < 2 * kMaxWatchersOfPeer; ++i) {
+    ASSERT_TRUE(Hears(*last));
+    auto newer = Watch(router);
+    EXPECT_EQ(ErrorReason(End(*last)), kReasonSuperseded) << i;
+    last = std::move(newer);
+  }
+  EXPECT_TRUE(Hears(*last) && Hears(*without) && Hears(*other));
+}
+
+TEST_F(WorkerServiceTest, ACertificateEndsNoStreamsOfAnother) {
+  ServeWithTls();
+  const std::string router = RandomBytes(kWatchingRouterBytes);
+  const auto first = Router("a"), second = Router("b");
+  const auto stream = Watch(*first, router), copied = Watch(*second, router);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Hears(*stream) && Hears(*copied));
+}
+
+TEST_F(WorkerServiceTest, ARouterIsToBeSixteenBytesOrNone) {
+  for (const size_t bytes : {1, 15, 17}) {
+    const absl::Status status = End(*Watch(std::string(bytes, 'x')));
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("router"));
+  }
 }
 
 TEST_F(WorkerServiceTest, EveryStreamIsToldOfAllPagesAndThenOfWhatChanged) {
