@@ -103,6 +103,7 @@ int Main(int argc, char** argv) {
                   .conditions = {{kAllWorkersHealth, when(&Router::AllWorkersReady)}}}},
       metrics);
   if (!process.ok()) return ExitUsage(kProgram, process.status());
+  flags.router.short_of_memory = [&process] { return (*process)->short_of_memory(); };
   router = std::make_unique<Router>(**model, flags.router, (*process)->credentials(), metrics);
   ready_router.store(router.get());
   auto front = OpenFront(flags);  // ends before the server, to which it gives connections

@@ -77,7 +77,8 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
                 .pool = *pool_,
                 .runner = *runner_,
                 .metrics = router_metrics_,
-                .disaggregation = options_.runner.dispatch.placement.disaggregation},
+                .disaggregation = options_.runner.dispatch.placement.disaggregation,
+                .short_of_memory = options_.short_of_memory},
                options_.default_deadline) {
   loop_->Post([this] { registry_->Start(); });
   poller_ = std::make_unique<TargetPoller>(

@@ -1,6 +1,7 @@
 // The router as a whole, without its process: flags, signals and listening are main's.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "absl/time/time.h"
@@ -33,8 +34,9 @@ struct RouterOptions {
   int tokenizer_threads = 2;
   absl::Duration default_deadline = absl::Seconds(600);  // for a request whose client gave none
   FleetSecret fleet_secret = FleetSecret::Random();
-  const ApiKeys* keys = nullptr;  // null: no API key is known. Outlives the router
-  bool needs_identity = false;    // clients without API key and certificate are refused
+  const ApiKeys* keys = nullptr;            // null: no API key is known. Outlives the router
+  std::function<bool()> short_of_memory{};  // while it is true, requests are refused
+  bool needs_identity = false;              // clients without API key and certificate are refused
 };
 
 // Thread-safe. A server that serves service() is shut down before the router is destroyed.

@@ -19,6 +19,7 @@
 
 #include "common/base/address.h"
 #include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/duration.h"
 
@@ -26,8 +27,11 @@ namespace baton {
 namespace {
 
 constexpr int kProbesBeforeDead = 10;
-// Between two looks for closed connections, and before another try when nothing can be accepted.
+// Between two looks for closed connections, or at the memory, and before another try when nothing
+// can be accepted.
 constexpr absl::Duration kPause = absl::Milliseconds(100);
+// What closed connections held takes a moment to be given back.
+constexpr absl::Duration kRelief = absl::Seconds(1);
 constexpr int kMostConnections = 16384;
 constexpr int kAcceptedAtOnce = 64;  // before the other listeners and the probe have their turn
 
@@ -196,13 +200,15 @@ void Acceptor::Loop() {
   for (const int listener : listeners_) {
     polled.push_back({.fd = listener, .events = POLLIN, .revents = 0});
   }
+  const absl::Duration probe = options_.silent_timeout / kProbesBeforeDead;
+  const absl::Duration wait = options_.memory ? std::min(kPause, probe) : probe;
   bool pausing = false;
   while (!stop_) {
     Probe();
+    LookAtMemory();
     // While nothing can be accepted, those who wait would end each poll at once.
-    const absl::Duration probe = options_.silent_timeout / kProbesBeforeDead;
     poll(polled.data(), pausing ? 1 : polled.size(),
-         ToMilliseconds(pausing ? std::min(kPause, probe) : probe));
+         ToMilliseconds(pausing ? std::min(kPause, probe) : wait));
     pausing = false;
     for (const int listener : listeners_) {
       int accepted = 0;
@@ -233,7 +239,7 @@ bool Acceptor::AcceptOne(int listener) {
   Forget(fd);
   const std::string peer = PeerKey(from);
   if (!HasRoomFor(peer)) ForgetClosed();
-  if (!HasRoomFor(peer)) {
+  if (memory_ != MemoryLevel::kEnough || !HasRoomFor(peer)) {
     close(fd);
     return true;
   }
@@ -261,6 +267,38 @@ bool Acceptor::HasRoomFor(const std::string& peer) const {
   if (given_.size() >= static_cast<size_t>(options_.max_connections)) return false;
   const auto found = peers_.find(peer);
   return found == peers_.end() || found->second < options_.max_connections_of_peer;
+}
+
+void Acceptor::LookAtMemory() {
+  const absl::Time now = SteadyNow();
+  if (!options_.memory || now < next_memory_look_) return;
+  next_memory_look_ = now + kPause;
+  memory_ = options_.memory();
+  if (memory_ != MemoryLevel::kFull || now < next_relief_) return;
+  next_relief_ = now + kRelief;
+  CloseLargestPeer();
+}
+
+// What a connection holds only its owner knows, so the number of connections stands for it.
+void Acceptor::CloseLargestPeer() {
+  ForgetClosed();
+  const auto largest =
+      std::max_element(peers_.begin(), peers_.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (largest == peers_.end()) return;
+  const std::string peer = largest->first;
+  LogWarning("memory is full: the {} connections of one peer are closed", largest->second);
+  CloseIfOpen(reserve_);  // makes room for a copy
+  for (auto it = given_.begin(); it != given_.end();) {
+    const auto& [fd, given] = *it++;
+    if (given.peer != peer) continue;
+    // The owner may close the descriptor at any moment, but not what a copy of it names.
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (copy >= 0 && InodeOf(copy) == given.inode) shutdown(copy, SHUT_RDWR);
+    CloseIfOpen(copy);
+    Forget(fd);
+  }
+  reserve_ = OpenReserve();
 }
 
 void Acceptor::Forget(int connection) {

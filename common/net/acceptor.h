@@ -15,6 +15,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "common/net/memory_watch.h"
+
 namespace baton {
 
 // Lets the process open as many descriptors as the system permits it.
@@ -34,6 +36,10 @@ class Acceptor {
     absl::Duration unacknowledged_timeout = absl::ZeroDuration();
     // The port is dead when it has not heard itself for so long. It tries ten times as often.
     absl::Duration silent_timeout = absl::Seconds(10);
+    // Asked ten times a second. While there is not enough, who comes is closed at once; while
+    // memory is full, once a second the connections of the peer with the most of them are closed.
+    // Empty: there is always enough.
+    std::function<MemoryLevel()> memory{};
   };
   // Takes over a connection, a socket that does not block. Called on the acceptor's thread; must
   // not block.
@@ -72,6 +78,9 @@ class Acceptor {
   // Out of descriptors: closes who waits, by the reserved one. False when that did not work.
   bool CloseOne(int listener);
   bool HasRoomFor(const std::string& peer) const;
+  // Asks for the level of memory, if it is time, and does what it says.
+  void LookAtMemory();
+  void CloseLargestPeer();
   void Forget(int connection);
   void ForgetClosed();
   void Probe();
@@ -91,8 +100,11 @@ class Acceptor {
   sockaddr_storage probe_name_{};
   absl::Time next_probe_ = absl::InfinitePast();
   absl::Time next_look_ = absl::InfinitePast();  // for closed connections
-  std::map<int, Given> given_;                   // by descriptor
-  std::map<std::string, int> peers_;             // connections of each peer
+  absl::Time next_memory_look_ = absl::InfinitePast();
+  absl::Time next_relief_ = absl::InfinitePast();  // when connections may be closed again
+  MemoryLevel memory_ = MemoryLevel::kEnough;
+  std::map<int, Given> given_;        // by descriptor
+  std::map<std::string, int> peers_;  // connections of each peer
 };
 
 }  // namespace baton

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <optional>
@@ -16,17 +17,20 @@
 #include "google/protobuf/stubs/logging.h"
 #include "grpc/support/log.h"
 #include "grpcpp/generic/async_generic_service.h"
+#include "grpcpp/resource_quota.h"
 #include "grpcpp/server.h"
 
 #include "common/base/address.h"
 #include "common/base/clock.h"
 #include "common/base/failpoint.h"
+#include "common/base/free_memory.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/net/acceptor.h"
 #include "common/net/access_check.h"
 #include "common/net/compression.h"
 #include "common/net/health_service.h"
+#include "common/net/memory_watch.h"
 #include "common/net/metrics_server.h"
 #include "common/net/reflection.h"
 #include "common/rpc/duration.h"
@@ -72,9 +76,22 @@ void LogFromProtobuf(google::protobuf::LogLevel /*level*/, const char* file, int
   LogDebug("protobuf {}:{} {}", file, line, LogSafe(message));
 }
 
+// Memory for what clients' connections hold: a quarter of what is free, within these bounds.
+size_t ConnectionMemoryBytes() {
+  constexpr uint64_t kLeast = uint64_t{64} << 20, kMost = uint64_t{256} << 20;
+  return std::clamp(FreeMemoryBytes() / 4, kLeast, kMost);
+}
+
 void SetConnectionArguments(const ServerProcess::Options& options, grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.SetMaxSendMessageSize(kMaxMessageBytes);
+  if (!options.internal) {
+    // Over it gRPC ends calls, whosever they are. KV caches on their way would count too, so the
+    // workers' ports have no such bound.
+    grpc::ResourceQuota quota("connections");
+    quota.Resize(ConnectionMemoryBytes());
+    builder.SetResourceQuota(quota);
+  }
   for (const auto& [name, value] : kNoCompression) builder.AddChannelArgument(name, value);
   // For who connects and says nothing.
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
@@ -202,6 +219,7 @@ struct ServerProcess::Rep {
   std::unique_ptr<Port> health_port;                 // null: there is none
   std::unique_ptr<Port> port;                        // null before Serve
   std::atomic<const Acceptor*> listening = nullptr;  // that of `port`
+  MemoryWatch memory;                                // looks on the thread of `port`'s acceptor
   Health health;
   std::unique_ptr<MetricsServer> metrics_server;
   UnknownMethods unknown_methods{options.program};
@@ -295,7 +313,10 @@ absl::Status ServerProcess::Serve(const std::vector<grpc::Service*>& services,
              {.max_connections = connections,
               .max_connections_of_peer = IsLoopback(address) ? connections : connections / 2,
               .unacknowledged_timeout =
-                  rep_->options.internal ? kKeepaliveTimeout : absl::ZeroDuration()},
+                  rep_->options.internal ? kKeepaliveTimeout : absl::ZeroDuration(),
+              .memory = rep_->options.internal
+                            ? std::function<MemoryLevel()>()
+                            : [rep = rep_.get()] { return rep->memory.Look(SteadyNow()); }},
              credentials, builder));
   rep_->listening = rep_->port->acceptor.get();
   rep_->health.Attach(&rep_->health_service);
@@ -304,6 +325,7 @@ absl::Status ServerProcess::Serve(const std::vector<grpc::Service*>& services,
 
 Health& ServerProcess::health() { return rep_->health; }
 const Credentials& ServerProcess::credentials() const { return rep_->credentials; }
+bool ServerProcess::short_of_memory() const { return rep_->memory.level() != MemoryLevel::kEnough; }
 std::string ServerProcess::listen_address() const {
   return rep_->port != nullptr ? rep_->port->acceptor->address() : "";
 }

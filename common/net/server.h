@@ -63,6 +63,9 @@ class ServerProcess {
 
   Health& health();
   const Credentials& credentials() const;
+  // Whether nothing new is to be taken, for want of memory. False if only Baton's own servers call
+  // this one: what they send is bounded, and a worker's memory is full of its model.
+  bool short_of_memory() const;
 
   // The bound addresses, with the real port if the flag said 0. Empty without the flag. The gRPC
   // server's is known after Serve.

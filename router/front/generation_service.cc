@@ -85,8 +85,13 @@ GenerationServiceImpl::GenerationServiceImpl(const Parts& parts, absl::Duration 
   Add("ListModels", &GenerationServiceImpl::ListModels);
 }
 
+absl::Status GenerationServiceImpl::CheckMemory() const {
+  return parts_.short_of_memory && parts_.short_of_memory() ? ShortOfMemory() : absl::OkStatus();
+}
+
 absl::Status GenerationServiceImpl::LetIn(const grpc::CallbackServerContext& context,
                                           absl::string_view method) {
+  BATON_RETURN_IF_ERROR(CheckMemory());
   BATON_ASSIGN_OR_RETURN(const Caller caller, parts_.door.Identify(context, method));
   return parts_.quotas.CountRequest(caller, SteadyNow());
 }
@@ -95,6 +100,7 @@ absl::StatusOr<GenerationServiceImpl::Admitted> GenerationServiceImpl::CheckAndA
     const grpc::CallbackServerContext& context, const Received<v1::GenerateRequest>& received,
     absl::Time now, absl::Time deadline) {
   if (refusing_.load()) return RouterDraining();
+  BATON_RETURN_IF_ERROR(CheckMemory());
   BATON_ASSIGN_OR_RETURN(Caller caller, parts_.door.Identify(context, kGenerate));
   if (deadline <= now + kNoTime) return DeadlinePassed(kStageQueue);
   BATON_RETURN_IF_ERROR(received.status);

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 
 #include "absl/time/time.h"
 
@@ -36,6 +37,8 @@ class GenerationServiceImpl final : public ReceivingService<v1::GenerationServic
     RequestRunner& runner;
     RouterMetrics& metrics;
     Disaggregation disaggregation;
+    // Whether requests are refused for want of memory. Empty: never.
+    std::function<bool()> short_of_memory{};
   };
   // `deadline` is for requests whose clients gave none.
   GenerationServiceImpl(const Parts& parts, absl::Duration deadline);
@@ -65,6 +68,7 @@ class GenerationServiceImpl final : public ReceivingService<v1::GenerationServic
                                          const Received<v1::GenerateRequest>& request,
                                          absl::Time now, absl::Time deadline);
 
+  absl::Status CheckMemory() const;
   // Who calls `method`, which is answered at once. Counts the request.
   absl::Status LetIn(const grpc::CallbackServerContext& context, absl::string_view method);
 

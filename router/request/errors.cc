@@ -75,6 +75,13 @@ absl::Status QueueFull(const std::string& what, absl::Duration wait) {
   return WithQuotaFailure(WithRetryInfo(std::move(status), RetryAfter(wait)), "router queue", what);
 }
 
+absl::Status ShortOfMemory() {
+  return WithRetryInfo(
+      WithErrorInfo(absl::ResourceExhaustedError("the router is short of memory; try again later"),
+                    {.reason = "SHORT_OF_MEMORY", .stage = kStageQueue}),
+      kRetryDelay);
+}
+
 absl::Status NoWorkerInTime(const std::string& why, absl::Duration wait) {
   absl::Status status = absl::ResourceExhaustedError(
       absl::StrCat("the request would get no worker in time: ", why, "; try again later"));

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -48,6 +49,17 @@ class AcceptorTest : public ::testing::Test {
     const auto taken = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return taken_ >= count; };
     return mutex_.AwaitWithTimeout(absl::Condition(&taken), absl::Seconds(10)) && taken_ == count;
   }
+  // Connects until more than `count` connections have been taken.
+  bool TakesAgain(int count) {
+    std::vector<TestSocket> sockets;
+    for (int i = 0; i < 10000; ++i) {
+      sockets.push_back(Connected());
+      absl::SleepFor(absl::Milliseconds(1));
+      absl::MutexLock lock(&mutex_);
+      if (taken_ > count) return true;
+    }
+    return false;
+  }
   void CloseTaken() {
     absl::MutexLock lock(&mutex_);
     for (const int fd : open_) close(fd);
@@ -80,17 +92,7 @@ TEST_F(AcceptorTest, OneConnectionTooManyIsClosedUntilAnotherEnds) {
   ASSERT_TRUE(HasTaken(2));
   EXPECT_TRUE(Connected().IsClosed());
   CloseTaken();
-  std::vector<TestSocket> sockets;
-  const auto taken = [&] {
-    absl::MutexLock lock(&mutex_);
-    return taken_;
-  };
-  // The acceptor looks for closed connections ten times a second.
-  for (int i = 0; i < 10000 && taken() == 2; ++i) {
-    sockets.push_back(Connected());
-    absl::SleepFor(absl::Milliseconds(1));
-  }
-  EXPECT_GT(taken(), 2);
+  EXPECT_TRUE(TakesAgain(2));  // it looks for closed connections ten times a second
 }
 
 TEST_F(AcceptorTest, OnePeerCannotHaveAllConnections) {
@@ -100,6 +102,34 @@ TEST_F(AcceptorTest, OnePeerCannotHaveAllConnections) {
   EXPECT_TRUE(Connected().IsClosed());
   const TestSocket other = Connected("127.0.0.2");
   EXPECT_TRUE(HasTaken(3));
+}
+
+TEST_F(AcceptorTest, ClosesWhoComesWhileThereIsNotEnoughMemory) {
+  std::atomic<MemoryLevel> level = MemoryLevel::kShort;
+  Start({.memory = [&] { return level.load(); }});
+  EXPECT_TRUE(Connected().IsClosed());
+  level = MemoryLevel::kEnough;
+  EXPECT_TRUE(TakesAgain(0));
+  acceptor_->Stop();  // before `level` ends
+}
+
+TEST_F(AcceptorTest, ClosesTheConnectionsOfTheLargestPeerWhenMemoryIsFull) {
+  std::atomic<MemoryLevel> level = MemoryLevel::kEnough;
+  Start({.memory = [&] {
+    // Full for one look, then only short.
+    MemoryLevel full = MemoryLevel::kFull;
+    level.compare_exchange_strong(full, MemoryLevel::kShort);
+    return full == MemoryLevel::kFull ? full : level.load();
+  }});
+  TestSocket small = Connected("127.0.0.2"), first = Connected(), second = Connected();
+  ASSERT_TRUE(HasTaken(3));
+  level = MemoryLevel::kFull;
+  EXPECT_TRUE(first.IsClosed());
+  EXPECT_TRUE(second.IsClosed());
+  EXPECT_TRUE(small.IsOpen());
+  CloseTaken();
+  EXPECT_TRUE(small.IsClosed());
+  acceptor_->Stop();
 }
 
 TEST_F(AcceptorTest, WithoutDescriptorsItClosesWhoComesAndIsDeadThenAcceptsAgain) {

@@ -50,6 +50,11 @@ class TestSocket {
     }
     return all;
   }
+  // Whether the connection is open, and nothing has come on it.
+  bool IsOpen() {
+    char byte = 0;
+    return recv(fd_, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
+  }
   // Whether the other side closes the connection without a byte.
   bool IsClosed() {
     char byte = 0;
