@@ -5,7 +5,7 @@ import socket
 import subprocess
 
 from cluster import Cluster, free_port, wait_until
-from programs import issue, make_authority, new_key
+from programs import channel_credentials, issue, make_authority, new_key, tls_flags
 
 START = pathlib.Path(__file__).resolve().parents[2] / "deploy/haproxy/start.sh"
 SILENCE_S, HANDSHAKE_S = 3, 1
@@ -13,25 +13,32 @@ SILENCE_S, HANDSHAKE_S = 3, 1
 
 class FrontedCluster(Cluster):
     """`folder` is a new one. `ours` in it has certificates of the roles client, prefill and front, and `foreign` that of another
-    authority's client. `key` is an API key. `front_address` is where clients connect."""
+    authority's client. `key` is an API key. `front_address` is where clients connect. `secured`: the servers have certificates
+    too."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, secured=False):
         self.ours, self.foreign, self.socket = folder / "ours", folder / "foreign", folder / "front.sock"
         make_authority(self.ours)
         make_authority(self.foreign)
-        for role in ("client", "prefill", "front"):
+        for role in ("client", "prefill", "front", *(("router", "decode") if secured else ())):
             issue(self.ours, role)
         issue(self.foreign, "client")
         self.front_address, self.front = f"127.0.0.1:{free_port()}", None
         self.key = new_key(folder / "keys.toml", "--tenant=acme")
-        super().__init__(router_args=["--disaggregate=always", f"--front-socket={self.socket}", f"--front-uid={os.getuid()}",
-                                      f"--api-keys={folder}/keys.toml"])
+
+        def flags(role):
+            return tls_flags(self.ours, role) if secured else []
+
+        super().__init__(prefill_args=flags("prefill"), decode_args=flags("decode"),
+                         router_args=["--disaggregate=always", f"--front-socket={self.socket}", f"--front-uid={os.getuid()}",
+                                      f"--api-keys={folder}/keys.toml", *flags("router")],
+                         credentials=channel_credentials(self.ours) if secured else None)
 
     def __enter__(self):
         super().__enter__()
         self.front = subprocess.Popen([START, self.front_address, self.ours / "front.crt", self.ours / "ca.crt", self.socket],
                                       env={**os.environ, "BATON_FRONT_SILENCE": f"{SILENCE_S}s",
-                                           "BATON_FRONT_HANDSHAKE": f"{HANDSHAKE_S}s"})
+                                           "BATON_FRONT_HANDSHAKE": f"{HANDSHAKE_S}s", "BATON_FRONT_PATIENCE": f"{HANDSHAKE_S}s"})
         wait_until(self.listens, 10, "the front listens")
         return self
 

@@ -52,6 +52,12 @@ def revoke(folder, *args):
     assert done.returncode == 0, done.stderr
 
 
+def tls_flags(folder, name):
+    """What a server with that certificate is started with."""
+    return [f"--tls-cert={folder}/{name}.crt", f"--tls-key={folder}/{name}.key", f"--tls-ca={folder}/ca.crt",
+            f"--tls-crl={folder}/ca.crl"]
+
+
 def channel_credentials(folder, name="client", ca=None):
     """What a client with that certificate shows, who trusts the authority in `ca`, or else its own."""
     return grpc.ssl_channel_credentials(((ca or folder) / "ca.crt").read_bytes(), (folder / f"{name}.key").read_bytes(),

@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from cluster import MODEL, Cluster, complete, request, wait_until
-from programs import assert_one_clear_line, channel_credentials, issue, make_authority, new_key, revoke, run
+from programs import assert_one_clear_line, channel_credentials, issue, make_authority, new_key, revoke, run, tls_flags
 
 ROLES = ("client", "router", "prefill", "decode", "front", "operator")
 # Who may call what, of the methods that the parts serve.
@@ -21,11 +21,6 @@ CALLERS = {
     "/baton.internal.v1.DecodeService/Decode": ("decode", ("router",)),
     "/baton.internal.v1.KvTransferService/Push": ("decode", ("prefill",)),
 }
-
-
-def tls_flags(folder, name):
-    return [f"--tls-cert={folder}/{name}.crt", f"--tls-key={folder}/{name}.key", f"--tls-ca={folder}/ca.crt",
-            f"--tls-crl={folder}/ca.crl"]
 
 
 @pytest.fixture(scope="module")
