@@ -5,9 +5,10 @@
 #     CERT      certificate of the role front, PEM in a file *.crt with its key beside it in *.key
 #     CA        authorities of the clients' certificates (PEM); clients may also come without one
 #     SOCKET    what --front-socket of the router names; --front-uid is the user this runs as
-# Variables: BATON_FRONT_SILENCE (90s), after which a stream without a word of the router ends; BATON_FRONT_HANDSHAKE (5s);
-# BATON_FRONT_CONNECTIONS_OF_PEER (256), BATON_FRONT_CONNECTIONS_PER_10S (500) and BATON_FRONT_REQUESTS_PER_10S (2000), the
-# limits of one client's address.
+# Variables: BATON_FRONT_SILENCE (90s), after which a stream without a word of the router ends; BATON_FRONT_PATIENCE (10s) with
+# a client that is silent in the handshake or in its message, or takes nothing of its answer; BATON_FRONT_HANDSHAKE (5s), until a
+# connection's first headers; BATON_FRONT_CONNECTIONS_OF_PEER (256), BATON_FRONT_CONNECTIONS_PER_10S (500) and
+# BATON_FRONT_REQUESTS_PER_10S (2000), the limits of one client's address.
 set -euo pipefail
 
 fail() {
