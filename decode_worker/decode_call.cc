@@ -123,6 +123,7 @@ void DecodeCall::OnStart(const internal::v1::DecodeStart& start) {
       start.prefill_locally() ? SequenceRequest::Mode::kLocal : SequenceRequest::Mode::kReceive;
   absl::StatusOr<CheckedSequence> sequence = SequenceFromProto(spec, engine_.limits(), mode);
   if (!sequence.ok()) return End(sequence.status());
+  if (absl::Status pusher = CheckPusher(start, options_.secure); !pusher.ok()) return End(pusher);
   const SequenceRequest& request = sequence->request();
   const auto self = shared_from_this();
   const auto choices = static_cast<uint32_t>(request.choices);
@@ -137,7 +138,7 @@ void DecodeCall::OnStart(const internal::v1::DecodeStart& start) {
   if (outbox_.ended()) return;
   local_ = start.prefill_locally();
   exact_ = Numerics(options_.shape.numerics()).bits_are_equal();
-  if (!local_) push_.Prepare(spec, request);
+  if (!local_) push_.Prepare(start, request);
   if (absl::Status failure = BATON_FAILPOINT_STATUS("decode.before_submit"); !failure.ok()) {
     return EndLocked(failure);
   }

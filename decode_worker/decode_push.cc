@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
+#include "common/access/peer.h"
 #include "common/base/clock.h"
 #include "common/handoff/kv_digest.h"
+#include "common/rpc/limits.h"
 #include "common/rpc/status.h"
 
 namespace baton {
@@ -14,10 +18,13 @@ using internal::v1::PushRefused;
 DecodePush::DecodePush(Engine& engine, const DecodeServiceOptions& options)
     : engine_(engine), options_(options), meter_(options.metrics) {}
 
-void DecodePush::Prepare(const internal::v1::SequenceSpec& spec, const SequenceRequest& request) {
+void DecodePush::Prepare(const internal::v1::DecodeStart& start, const SequenceRequest& request) {
+  const internal::v1::SequenceSpec& spec = start.sequence();
   config_ = ReceiveConfig{
       .key = spec.key(),
       .capability = spec.capability(),
+      .pusher = start.pusher(),
+      .secure = options_.secure,
       .identity = options_.identity,
       .shape = options_.shape,
       .layout = engine_.cache().layout(),
@@ -32,8 +39,10 @@ void DecodePush::Prepare(const internal::v1::SequenceSpec& spec, const SequenceR
       .limits = options_.limits,
   };
   if (spec.has_remaining_ms()) {
-    absl::Duration& timeout = config_->limits.reservation_timeout;
-    timeout = std::min<absl::Duration>(timeout, absl::Milliseconds(spec.remaining_ms()));
+    const absl::Duration remaining = absl::Milliseconds(spec.remaining_ms());
+    ReceiveLimits& limits = config_->limits;
+    limits.reservation_timeout = std::min(limits.reservation_timeout, remaining);
+    limits.capability_lifetime = std::min(limits.capability_lifetime, remaining);
   }
 }
 
@@ -69,6 +78,24 @@ bool DecodePush::Cancel(PushRefused::Reason reason) {
 void DecodePush::Received(uint64_t payload_bytes) { meter_.Received(payload_bytes, SteadyNow()); }
 
 void DecodePush::Committed() { meter_.Committed(SteadyNow()); }
+
+absl::Status CheckPusher(const internal::v1::DecodeStart& start, bool secure) {
+  const internal::v1::Pusher& pusher = start.pusher();
+  if (pusher.worker_id().size() > kMaxNameBytes) {
+    return InvalidField("start.pusher.worker_id",
+                        absl::StrCat("has more than ", kMaxNameBytes, " bytes"));
+  }
+  if (!pusher.peer_id().empty()) {
+    const absl::StatusOr<Peer> peer = ParsePeer(pusher.peer_id());
+    if (!peer.ok()) return InvalidField("start.pusher.peer_id", peer.status().message());
+  } else if (secure && !start.prefill_locally()) {
+    return InvalidField(
+        "start.pusher.peer_id",
+        "must be set, since this worker compares it with the certificate of whoever "
+        "pushes; the router has to know it from its own TLS connection");
+  }
+  return absl::OkStatus();
+}
 
 PushRefused::Reason RefusalAfter(const absl::Status& status) {
   const std::string reason = ErrorReason(status);

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 
-#include "baton/internal/v1/common.pb.h"
+#include "baton/internal/v1/decode.pb.h"
 #include "common/base/thread_group.h"
 #include "common/engine/engine.h"
 #include "decode_worker/decode_service_options.h"
@@ -32,8 +32,8 @@ class DecodePush {
 
   DecodePush(Engine& engine, const DecodeServiceOptions& options);
 
-  // What the push of `request`, read from `spec`, has to be like.
-  void Prepare(const internal::v1::SequenceSpec& spec, const SequenceRequest& request);
+  // What the push of `request`, read from the sequence of `start`, has to be like, and whose it is.
+  void Prepare(const internal::v1::DecodeStart& start, const SequenceRequest& request);
   // Begins to wait for the push, in a thread of `pushes`. Returns its driver, for whoever finds it
   // its streams. The engine's blocks of `sequence` are taken and given back as the push goes.
   // REQUIRES: Prepare was called; to be called once.
@@ -63,6 +63,10 @@ class DecodePush {
   std::shared_ptr<ReceiveDriver> driver_;  // null unless the push is expected
   ReceiveMeter meter_;
 };
+
+// INVALID_ARGUMENT, which names the field, where `start` does not say well who may push. `secure`:
+// whether this worker has TLS, so that the pusher's certificate is compared.
+absl::Status CheckPusher(const internal::v1::DecodeStart& start, bool secure);
 
 // What the push of a call that ended with `status` is told.
 internal::v1::PushRefused::Reason RefusalAfter(const absl::Status& status);

@@ -16,6 +16,7 @@ struct DecodeServiceOptions {
   std::string worker_name;
   internal::v1::ModelIdentity identity;
   internal::v1::KvShape shape;
+  bool secure = false;           // whether the server has TLS, so that pushers show certificates
   bool strict_kv_dtype = false;  // value of --strict-kv-dtype
   ReceiveLimits limits = {};
   // Staging of the engine's cache where that is in a device's memory, else null. Borrowed.

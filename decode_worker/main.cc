@@ -14,6 +14,7 @@ int Main(int argc, char** argv) {
   const DecodeServiceOptions options{.worker_name = process->name(),
                                      .identity = process->identity(),
                                      .shape = process->shape(),
+                                     .secure = process->credentials().secure(),
                                      .strict_kv_dtype = process->flags().handoff.strict_dtype,
                                      .limits = {},
                                      .staging = process->staging(),

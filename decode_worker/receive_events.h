@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
+#include "baton/internal/v1/decode.pb.h"
 #include "baton/internal/v1/kv_transfer.pb.h"
 #include "common/handoff/kv_wire_type.h"
 #include "common/kv/layout.h"
@@ -23,6 +24,7 @@ namespace baton {
 struct ReceiveLimits {
   uint64_t window_bytes = uint64_t{16} << 20;              // most unacknowledged payload bytes
   absl::Duration reservation_timeout = absl::Minutes(10);  // from the reservation to the open
+  absl::Duration capability_lifetime = absl::Minutes(10);  // then it opens and joins nothing
   absl::Duration open_timeout = absl::Seconds(30);         // until the engine has taken the blocks
   absl::Duration receive_timeout = absl::Seconds(30);      // from one message to the next
   absl::Duration push_timeout = absl::Minutes(10);         // from the open to the commit
@@ -32,6 +34,8 @@ struct ReceiveLimits {
 struct ReceiveConfig {
   internal::v1::AttemptKey key;
   std::string capability;                // 16 bytes that the push must show
+  internal::v1::Pusher pusher = {};      // the prefill worker that the router named
+  bool secure = false;                   // with TLS: each stream must have the pusher's certificate
   internal::v1::ModelIdentity identity;  // this worker's identity
   internal::v1::KvShape shape;           // this worker's KV shape
   KvLayout layout;                       // layout of this worker's cache
@@ -54,6 +58,7 @@ struct ReceiveEvent {
   struct ControlReceived {  // any message but data
     PushStreamId stream = 0;
     internal::v1::PushRequest message;
+    std::string peer_id = {};  // of an open or a join: the SPIFFE id of the stream's peer
   };
   struct DataReceived {
     PushStreamId stream = 0;

@@ -21,6 +21,7 @@ using internal::v1::PushRequest;
 ReceiveMachine::ReceiveMachine(ReceiveConfig config, absl::Time now)
     : config_(std::move(config)),
       token_count_(static_cast<int>(config_.token_ids.size())),
+      capability_expires_(now + config_.limits.capability_lifetime),
       now_(now),
       deadline_(now + config_.limits.reservation_timeout),
       data_(config_) {
@@ -38,9 +39,9 @@ void ReceiveMachine::On(const ReceiveEvent::ControlReceived& event) {
   const bool ours = event.stream == streams_.own();
   switch (event.message.event_case()) {
     case PushRequest::kOpen:
-      return OnOpen(event.stream, event.message.open());
+      return OnOpen(event);
     case PushRequest::kJoin:
-      return OnJoin(event.stream, event.message.join());
+      return OnJoin(event);
     case PushRequest::kCheckpoint:
       if (ours && state_ == State::kReceiving) return OnCheckpoint(event.message.checkpoint());
       break;
@@ -64,8 +65,10 @@ void ReceiveMachine::On(const ReceiveEvent::ControlReceived& event) {
   TurnAway(event.stream, PushRefused::REASON_UNKNOWN_ATTEMPT, "the push is not open");
 }
 
-void ReceiveMachine::OnOpen(PushStreamId stream, const PushOpen& open) {
-  if (!Authenticate(stream, open.key(), open.capability())) return;
+void ReceiveMachine::OnOpen(const ReceiveEvent::ControlReceived& event) {
+  const PushStreamId stream = event.stream;
+  const PushOpen& open = event.message.open();
+  if (!Authenticate(event, open.key(), open.capability())) return;
   if (state_ != State::kReserved) {
     return TurnAway(stream, PushRefused::REASON_UNKNOWN_ATTEMPT, "the push was opened before");
   }
@@ -166,21 +169,32 @@ void ReceiveMachine::OnCommit(const PushCommit& commit) {
 }
 
 // A push that cannot show the capability is only turned away: it must not end the attempt.
-bool ReceiveMachine::Authenticate(PushStreamId stream, const AttemptKey& key,
+bool ReceiveMachine::Authenticate(const ReceiveEvent::ControlReceived& event, const AttemptKey& key,
                                   const std::string& capability) {
-  if (!SameKey(key, config_.key)) {
-    TurnAway(stream, PushRefused::REASON_UNKNOWN_ATTEMPT, "another attempt's key");
+  const auto refuse = [&](PushRefused::Reason reason, const char* why) {
+    TurnAway(event.stream, reason, why);
     return false;
+  };
+  if (!SameKey(key, config_.key)) {
+    return refuse(PushRefused::REASON_UNKNOWN_ATTEMPT, "another attempt's key");
   }
   if (!SameSecret(capability, config_.capability)) {
-    TurnAway(stream, PushRefused::REASON_CAPABILITY, "the capability is not this attempt's");
-    return false;
+    return refuse(PushRefused::REASON_CAPABILITY, "the capability is not this attempt's");
+  }
+  const std::string& pusher = config_.pusher.peer_id();
+  if (config_.secure && (pusher.empty() || event.peer_id != pusher)) {
+    return refuse(PushRefused::REASON_CAPABILITY, "the capability is another prefill worker's");
+  }
+  if (now_ >= capability_expires_) {
+    return refuse(PushRefused::REASON_CAPABILITY, "the capability has expired");
   }
   return true;
 }
 
-void ReceiveMachine::OnJoin(PushStreamId stream, const PushJoin& join) {
-  if (!Authenticate(stream, join.key(), join.capability())) return;
+void ReceiveMachine::OnJoin(const ReceiveEvent::ControlReceived& event) {
+  const PushStreamId stream = event.stream;
+  const PushJoin& join = event.message.join();
+  if (!Authenticate(event, join.key(), join.capability())) return;
   if (state_ != State::kReceiving) {
     return TurnAway(stream, PushRefused::REASON_UNKNOWN_ATTEMPT,
                     "a stream joins after the open was answered and before the commit");

@@ -56,10 +56,11 @@ class ReceiveMachine {
   void On(const ReceiveEvent::Tick&);
   void On(const ReceiveEvent::EventsLost&);
 
-  void OnOpen(PushStreamId stream, const internal::v1::PushOpen& open);
-  void OnJoin(PushStreamId stream, const internal::v1::PushJoin& join);
-  // Checks key and capability of a stream. Where they are wrong the stream is turned away.
-  bool Authenticate(PushStreamId stream, const internal::v1::AttemptKey& key,
+  void OnOpen(const ReceiveEvent::ControlReceived& event);
+  void OnJoin(const ReceiveEvent::ControlReceived& event);
+  // Checks key and capability of a stream, and who its peer is. Where they are wrong the stream is
+  // turned away.
+  bool Authenticate(const ReceiveEvent::ControlReceived& event, const internal::v1::AttemptKey& key,
                     const std::string& capability);
   void TurnAway(PushStreamId stream, internal::v1::PushRefused::Reason reason,
                 const std::string& detail);
@@ -76,6 +77,7 @@ class ReceiveMachine {
 
   const ReceiveConfig config_;
   const int token_count_;
+  const absl::Time capability_expires_;  // whatever state the push is in then
   State state_ = State::kReserved;
   absl::Time now_;
   absl::Time deadline_;

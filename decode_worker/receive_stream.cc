@@ -9,6 +9,7 @@
 #include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
 #include "common/handoff/kv_wire.h"
+#include "common/net/access_check.h"
 #include "common/rpc/parse_message.h"
 #include "common/rpc/status.h"
 #include "decode_worker/receive_driver.h"
@@ -115,7 +116,8 @@ void ReceiveStream::Open() {
   }
   absl::MutexLock lock(&mutex_);
   driver_ = std::move(driver);
-  driver_->PostFromStream(ReceiveEvent::ControlReceived{id_, *std::move(message)});
+  driver_->PostFromStream(ReceiveEvent::ControlReceived{id_, *std::move(message),
+                                                        SpiffeIdOf(*context_->auth_context())});
   if (cancelled_) driver_->PostFromStream(ReceiveEvent::StreamLost{id_});
 }
 

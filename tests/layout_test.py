@@ -48,7 +48,7 @@ ARROWS = {
     "common/handoff": "base rpc backend backend/cpu/simd kv",
     "common/worker": "base gguf tokenizer backend backend/cpu/machine kv model engine rpc flags net protocol handoff",
     "prefill_worker": "base kv engine rpc net protocol handoff worker",
-    "decode_worker": "base kv engine rpc net protocol handoff worker",
+    "decode_worker": "access base kv engine rpc net protocol handoff worker",
     "router/tenants": "base rpc flags net",
     "router/request": "base rpc protocol tokenizer",
     "router/placement": "base router/request",

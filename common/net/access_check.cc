@@ -29,7 +29,7 @@ std::string CertificateName(const grpc::AuthContext& context) {
 }
 
 absl::StatusOr<Peer> PeerFromCertificate(const grpc::AuthContext& context) {
-  const std::string id = FirstValue(context, GRPC_PEER_SPIFFE_ID_PROPERTY_NAME);
+  const std::string id = SpiffeIdOf(context);
   if (!id.empty()) return ParsePeer(id);
   std::string name = CertificateName(context);
   if (name.empty()) return absl::NotFoundError("the connection has no certificate with a name");
@@ -37,6 +37,10 @@ absl::StatusOr<Peer> PeerFromCertificate(const grpc::AuthContext& context) {
 }
 
 }  // namespace
+
+std::string SpiffeIdOf(const grpc::AuthContext& context) {
+  return FirstValue(context, GRPC_PEER_SPIFFE_ID_PROPERTY_NAME);
+}
 
 std::optional<Peer> PeerOf(const grpc::ServerContextBase& context) {
   absl::StatusOr<Peer> peer = PeerFromCertificate(*context.auth_context());

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -17,6 +18,10 @@
 #include "common/net/peer_trust.h"
 
 namespace baton {
+
+// The SPIFFE id in the certificate of the other side, server or client; empty without TLS, and where
+// the certificate has none. Thread-safe.
+std::string SpiffeIdOf(const grpc::AuthContext& context);
 
 // Who makes the call, by the certificate of its connection; none without TLS. A client whose
 // certificate has no SPIFFE id is named by the certificate's subject, without a trust domain.

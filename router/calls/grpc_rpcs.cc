@@ -13,6 +13,7 @@
 #include "common/base/check.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
+#include "common/net/access_check.h"
 #include "common/net/channel.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
@@ -45,6 +46,7 @@ class GrpcStream : public Stream, public Reactor {
   void StartRead(Response* response) override { Reactor::StartRead(response); }
   void NoMoreReads() override { this->RemoveHold(); }
   void Cancel() override { context_.TryCancel(); }
+  std::string PeerId() const override { return SpiffeIdOf(*context_.auth_context()); }
 
  protected:
   void OnReadDone(bool ok) override { events_.OnReadDone(ok); }

@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -38,6 +39,8 @@ class StreamingCall final : public StreamEvents {
   }
   // REQUIRES: after Begin.
   void Cancel() { stream_->Cancel(); }
+  // The SPIFFE id in the worker's certificate; empty without TLS. REQUIRES: called in on_message.
+  std::string PeerId() const { return stream_->PeerId(); }
 
  private:
   void OnReadDone(bool ok) override {

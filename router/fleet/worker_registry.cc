@@ -46,6 +46,9 @@ std::string WhyNeverUsed(const WorkerTarget& target, const internal::v1::WorkerI
                         "...) than the router (", ToHex(tokenizer_digest.substr(0, 6)),
                         "...); give both the same model");
   }
+  if (info.name().size() > kMaxNameBytes) {
+    return absl::StrCat("has a name of more than ", kMaxNameBytes, " bytes");
+  }
   const absl::Status shape = ValidateShape(info.shape(), "shape");
   return shape.ok() ? "" : absl::StrCat("has an impossible shape: ", shape.message());
 }
@@ -162,6 +165,7 @@ void WorkerRegistry::JudgeProgress(Worker& worker, const WatchResponse& message)
 }
 
 void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& info) {
+  worker.peer_id = worker.watch->PeerId();
   if (worker.id != 0 && worker.info.incarnation() == info.incarnation()) return;
   if (worker.id != 0) Lose(worker, WorkerLost("the worker was restarted"));
   if (worker.info.incarnation() != info.incarnation()) {

@@ -53,6 +53,7 @@ OpenDecode MakeOpenDecode(const RequestState& request, const Attempt& attempt, u
   OpenDecode open{.attempt = number, .worker_id = workers.decode->id, .start = {}};
   *open.start.mutable_start()->mutable_sequence() = MakeSequence(request, attempt, number, workers);
   open.start.mutable_start()->set_prefill_locally(!workers.prefill.has_value());
+  if (workers.prefill.has_value()) *open.start.mutable_start()->mutable_pusher() = workers.pusher;
   return open;
 }
 

@@ -70,6 +70,7 @@ struct WorkersChosen {
   std::string decode_address;         // where the push goes, as the decode worker advertises it
   internal::v1::ModelIdentity decode_identity;
   std::string capability;          // 16 random bytes
+  internal::v1::Pusher pusher;     // who may push: the prefill worker
   std::string system_fingerprint;  // names model, numerics and version
   std::string prefill_numerics;    // those of the prefill worker
   std::string decode_numerics;     // those of the decode worker

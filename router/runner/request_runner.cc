@@ -27,6 +27,8 @@ WorkersChosen Describe(const Assignment& assignment, std::string capability, boo
   chosen.capability = std::move(capability);
   if (prefill != nullptr) {
     chosen.prefill = WorkerName{.id = prefill->id, .name = prefill->told_name(expose)};
+    chosen.pusher.set_worker_id(prefill->info.name());
+    chosen.pusher.set_peer_id(prefill->peer_id);
     chosen.prefill_numerics = prefill->info.shape().numerics();
   }
   if (decode != nullptr) {

@@ -9,6 +9,7 @@
 #include "common/rpc/status.h"
 #include "common/worker/convert.h"
 #include "tests/common/engine/engine_harness.h"
+#include "tests/support/field_violations.h"
 
 namespace baton {
 namespace {
@@ -34,7 +35,7 @@ class DecodePushTest : public testing::Test {
 
   // Begins to wait for the push, in `pushes`.
   void Expect(ThreadGroup& pushes) {
-    push_.Prepare(spec_, request_);
+    push_.Prepare(start_, request_);
     const auto driver = push_.Expect(
         sequence_, pushes,
         {.committed = [](const ReceiveAction::CommitSequence&) { FAIL() << "nobody pushes"; },
@@ -51,14 +52,15 @@ class DecodePushTest : public testing::Test {
   EngineHarness harness_{EngineHarness::SmallOptions()};
   DecodeServiceOptions options_;
   SequenceRequest request_;
-  internal::v1::SequenceSpec spec_;
+  internal::v1::DecodeStart start_;
+  internal::v1::SequenceSpec& spec_ = *start_.mutable_sequence();
   SequenceId sequence_ = 0;
   DecodePush push_{harness_.engine(), options_};
   std::optional<absl::Status> failure_;
 };
 
 TEST_F(DecodePushTest, WhoCancelsBeforeItIsExpectedGivesTheBlocksBack) {
-  push_.Prepare(spec_, request_);
+  push_.Prepare(start_, request_);
   EXPECT_FALSE(push_.Cancel(PushRefused::REASON_ABORTED));
   EXPECT_EQ(push_.Take(), nullptr);
   harness_.engine().Release(sequence_);
@@ -85,6 +87,32 @@ TEST_F(DecodePushTest, ItWaitsNoLongerThanTheRequestHasTimeLeft) {
   ASSERT_TRUE(failure_.has_value());
   EXPECT_FALSE(failure_->ok());
   ExpectReleased();
+}
+
+TEST(CheckPusher, NamesTheFieldThatDoesNotSayWhoMayPush) {
+  const auto fault_of = [](const std::string& worker_id, const std::string& peer_id, bool secure) {
+    internal::v1::DecodeStart start;
+    start.mutable_pusher()->set_worker_id(worker_id);
+    start.mutable_pusher()->set_peer_id(peer_id);
+    const absl::Status status = CheckPusher(start, secure);
+    if (status.ok()) return std::string();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return FieldViolations(status).front().field;
+  };
+  const std::string id = "spiffe://d/baton/prefill/a";
+  for (const bool secure : {false, true}) {
+    EXPECT_EQ(fault_of("p", id, secure), "");
+    EXPECT_EQ(fault_of(std::string(256, 'p'), id + std::string(2048 - id.size(), 'a'), secure), "");
+    EXPECT_EQ(fault_of(std::string(257, 'p'), id, secure), "start.pusher.worker_id");
+    EXPECT_EQ(fault_of("p", id + std::string(2049 - id.size(), 'a'), secure),
+              "start.pusher.peer_id");
+    EXPECT_EQ(fault_of("p", "prefill", secure), "start.pusher.peer_id");
+  }
+  EXPECT_EQ(fault_of("p", "", false), "") << "without TLS there is none";
+  EXPECT_EQ(fault_of("p", "", true), "start.pusher.peer_id");
+  internal::v1::DecodeStart local;
+  local.set_prefill_locally(true);
+  EXPECT_TRUE(CheckPusher(local, true).ok()) << "nobody pushes";
 }
 
 TEST(RefusalAfter, SaysWhetherAnotherAttemptOrTheWorkersEndCameBetween) {

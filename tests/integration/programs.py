@@ -41,9 +41,10 @@ def make_authority(folder):
 
 
 def issue(folder, *args):
-    """Makes a certificate of `folder`'s authority there."""
+    """Makes a certificate of `folder`'s authority there, and returns its SPIFFE id."""
     done = run("baton", "certs", "issue", f"--folder={folder}", *args)
     assert done.returncode == 0, done.stderr
+    return done.stdout.decode().split(": ")[0]
 
 
 def revoke(folder, *args):

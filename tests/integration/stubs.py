@@ -39,9 +39,15 @@ def generate():
 generate()
 from baton.v1 import generation_pb2 as pb  # noqa: E402
 from baton.v1 import generation_pb2_grpc as rpc  # noqa: E402
+from baton.internal.v1 import common_pb2 as common_pb  # noqa: E402
+from baton.internal.v1 import decode_pb2 as decode_pb, decode_pb2_grpc as decode_rpc  # noqa: E402
+from baton.internal.v1 import kv_transfer_pb2 as transfer_pb, kv_transfer_pb2_grpc as transfer_rpc  # noqa: E402
+from baton.internal.v1 import prefill_pb2 as prefill_pb, prefill_pb2_grpc as prefill_rpc  # noqa: E402
+from baton.internal.v1 import worker_pb2 as worker_pb, worker_pb2_grpc as worker_rpc  # noqa: E402
 import google_rpc_error_details_pb2 as details_pb  # noqa: E402
 import google_rpc_status_pb2 as status_pb  # noqa: E402
 import grpc_health_v1_pb2 as health_pb  # noqa: E402
 import grpc_reflection_v1_pb2 as reflection_pb  # noqa: E402
 
-__all__ = ["details_pb", "health_pb", "pb", "reflection_pb", "rpc", "status_pb"]
+__all__ = ["common_pb", "decode_pb", "decode_rpc", "details_pb", "health_pb", "pb", "prefill_pb", "prefill_rpc",
+           "reflection_pb", "rpc", "status_pb", "transfer_pb", "transfer_rpc", "worker_pb", "worker_rpc"]

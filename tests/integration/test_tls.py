@@ -10,6 +10,7 @@ import pytest
 
 from cluster import MODEL, Cluster, complete, request, wait_until
 from programs import assert_one_clear_line, channel_credentials, issue, make_authority, new_key, revoke, run, tls_flags
+from stubs import common_pb, decode_pb, decode_rpc, prefill_pb, prefill_rpc, transfer_pb, transfer_rpc, worker_pb, worker_rpc
 
 ROLES = ("client", "router", "prefill", "decode", "front", "operator")
 # Who may call what, of the methods that the parts serve.
@@ -29,20 +30,26 @@ def secured(tmp_path_factory):
     for folder in (ours, foreign):
         make_authority(folder)
         issue(folder, "client")
-    for role in ROLES[1:]:
-        issue(ours, role)
-    issue(ours, "prefill", "--name=p2")
+    ids = {role: issue(ours, role) for role in ROLES[1:]}
+    for name in ("p2", "other"):
+        issue(ours, "prefill", f"--name={name}")
     cluster = Cluster(prefill=2, decode_args=tls_flags(ours, "decode"),
                       router_args=[*tls_flags(ours, "router"), "--disaggregate=always"],
                       credentials=channel_credentials(ours), routers=2)
     for worker, name in zip(cluster.prefill, ("prefill", "prefill-p2")):
         worker.argv += tls_flags(ours, name)
-    cluster.folder, cluster.foreign = ours, foreign
+    cluster.folder, cluster.foreign, cluster.prefill_id = ours, foreign, ids["prefill"]
     cluster.key = new_key(ours / "keys.toml", "--tenant=acme")
     cluster.with_keys = cluster.routers[1]
     cluster.with_keys.argv.append(f"--api-keys={ours}/keys.toml")
     with cluster:
         yield cluster
+
+
+def channel_as(secured, certificate, part):
+    """A channel to a part under that certificate."""
+    server = secured.router if part == "router" else getattr(secured, part)[0]
+    return grpc.secure_channel(server.address, channel_credentials(secured.folder, certificate))
 
 
 def test_a_prompt_is_handed_off_over_mutual_tls(secured):
@@ -90,9 +97,8 @@ def test_serve_gives_no_certificate_to_parts_of_three_roles(secured):
 @pytest.mark.parametrize("method", CALLERS)
 def test_a_method_is_open_to_the_roles_of_its_callers_only(secured, method):
     part, callers = CALLERS[method]
-    server = secured.router if part == "router" else getattr(secured, part)[0]
     for role in ROLES:
-        with grpc.secure_channel(server.address, channel_credentials(secured.folder, role)) as channel:
+        with channel_as(secured, role, part) as channel:
             call = channel.stream_stream(method)(iter([b"\xff\xff"]), timeout=30)  # no message, so the call ends
             with contextlib.suppress(grpc.RpcError):
                 list(call)
@@ -175,3 +181,71 @@ def test_a_stolen_key_is_out_and_its_worker_serves_again_without_a_lost_request(
         before = prefills()
         wait_until(lambda: prefills() > before, 60, "the worker serves again")
         assert refused(push, at_decode) and refused(tokenize, at_router)
+
+
+@pytest.mark.parametrize("part", ["router", "prefill", "decode"])
+def test_a_clients_certificate_opens_no_method_between_the_parts_on_any_port(secured, part):
+    with channel_as(secured, "client", part) as channel:
+        for method in CALLERS:
+            if ".internal." in method:
+                call = channel.stream_stream(method)(iter([b""]), timeout=30)
+                assert call.code() == grpc.StatusCode.PERMISSION_DENIED, (method, call.details())
+
+
+def info_of(channel):
+    watch = worker_rpc.WorkerServiceStub(channel).Watch(worker_pb.WatchRequest(), timeout=30)
+    info = next(watch).info
+    watch.cancel()
+    return info
+
+
+def sequence(ids, number, max_tokens):
+    """What a router sends for an attempt at that prompt, with a capability that nobody knew before."""
+    made = common_pb.SequenceSpec(token_ids=ids, prompt_length=len(ids), capability=os.urandom(16), remaining_ms=30_000)
+    made.key.request_id_low, made.key.attempt = number, 1
+    made.sampling.temperature, made.sampling.max_tokens, made.sampling.seed = 0, max_tokens, 1
+    made.sampling.ignore_eos = True
+    return made
+
+
+def begin(router, spec, pusher):
+    """The Decode call of an attempt whose pusher the router names so."""
+    start = decode_pb.DecodeStart(sequence=spec, pusher=decode_pb.Pusher(worker_id="prefill", peer_id=pusher))
+    return decode_rpc.DecodeServiceStub(router).Decode(iter([decode_pb.DecodeRequest(start=start)]), timeout=60)
+
+
+def push(intruder, opening):
+    """Why the first message of a push is refused."""
+    (answer,) = transfer_rpc.KvTransferServiceStub(intruder).Push(iter([opening]), timeout=30)
+    return answer.refused.reason
+
+
+def test_another_prefill_workers_certificate_pushes_nothing_even_with_the_capability(secured):
+    refused = transfer_pb.PushRefused.REASON_CAPABILITY
+    with channel_as(secured, "router", "decode") as decode, channel_as(secured, "router", "prefill") as prefill, \
+            channel_as(secured, "other", "decode") as intruder:
+        theirs, ours = info_of(decode), info_of(prefill)
+        for number in range(10):
+            ids = [30 + number] * 40
+            right = complete(secured.stub, request(ids=ids, temperature=0, max_tokens=4, ignore_eos=True)).token_ids
+            spec = sequence(ids, number + 1, 4)
+            call = begin(decode, spec, secured.prefill_id)
+            accepted = next(call).accepted
+            for guessed in [False, True] * 5:
+                proof = {"key": spec.key, "capability": os.urandom(16) if guessed else spec.capability}
+                opening = transfer_pb.PushOpen(identity=ours.identity, shape=ours.shape, token_count=len(ids),
+                                                   wire_dtype=theirs.shape.dtype, **proof)
+                assert push(intruder, transfer_pb.PushRequest(open=opening)) == refused
+                assert push(intruder, transfer_pb.PushRequest(join=transfer_pb.PushJoin(**proof))) == refused
+            asked = prefill_pb.PrefillRequest(
+                sequence=spec, decode_address=secured.decode[0].address, decode_identity=theirs.identity,
+                decode_shape=accepted.shape, decode_cached_tokens=accepted.cached_tokens)
+            list(prefill_rpc.PrefillServiceStub(prefill).Prefill(asked, timeout=60))
+            assert [token.token.token_id for answer in call for token in answer.tokens.tokens] == right
+    secured.wait_idle()
+
+
+def test_a_decode_worker_with_tls_must_be_told_whose_certificate_may_push(secured):
+    with channel_as(secured, "router", "decode") as decode:
+        call = begin(decode, sequence([30] * 40, 99, 4), "")
+        assert call.code() == grpc.StatusCode.INVALID_ARGUMENT and "start.pusher.peer_id" in call.details()

@@ -175,6 +175,17 @@ TEST_F(BrokenWorkers, AWorkerThatFloodsItsStreamIsUsedNoMore) {
   Eventually([&] { return router_->fleet().ready_decode == 0; });
 }
 
+TEST_F(BrokenWorkers, AWorkerWithANameThatOthersWouldRefuseIsNeverUsed) {
+  MockWorker::Options options;
+  options.name = std::string(257, 'p');
+  AddWorker(WORKER_ROLE_PREFILL, options);
+  options_.workers.prefill.push_back(workers_.front()->address());
+  StartOnly();
+  Eventually([&] { return !router_->fleet().problem.empty(); });
+  EXPECT_THAT(router_->fleet().problem, ::testing::HasSubstr("name of more than 256 bytes"));
+  EXPECT_EQ(router_->fleet().ready_prefill, 0u);
+}
+
 TEST_F(BrokenWorkers, LeavesAWorkerWhoseEngineHangsUntilItAdvances) {
   AddPrefill();
   MockWorker& first = AddDecode();

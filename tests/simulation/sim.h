@@ -54,6 +54,7 @@ struct SimAttempt {
   const KvContent* content = nullptr;  // content of its first choice; for token_ids, of all
   internal::v1::AttemptKey key;
   std::string capability;
+  internal::v1::Pusher pusher;  // who may push, as the router says to the decode worker
 
   SimAttemptId id() const { return {request, attempt}; }
 };

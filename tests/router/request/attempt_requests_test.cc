@@ -27,6 +27,8 @@ class AttemptRequestsTest : public testing::Test {
     attempt_.number = 4;
     attempt_.workers = MachineHarness::Chosen(true, true);
     attempt_.workers.decode_address = "d:1";
+    attempt_.workers.pusher.set_worker_id("p");
+    attempt_.workers.pusher.set_peer_id("spiffe://d/baton/prefill/p");
     attempt_.workers.decode_identity.set_architecture("llama");
     attempt_.choices = {{.choice = 1}, {.choice = 2}};
   }
@@ -76,6 +78,14 @@ TEST_F(AttemptRequestsTest, ADecodeWorkerGetsThePromptWithTheTokensSoFar) {
   EXPECT_EQ(sequence.capability(), attempt_.workers.capability);
   EXPECT_EQ(sequence.remaining_ms(), 599'000u);
   EXPECT_FALSE(sequence.isolate());
+}
+
+TEST_F(AttemptRequestsTest, ADecodeWorkerIsToldWhoMayPush) {
+  const internal::v1::DecodeStart pushed = Open(4, attempt_.workers).start.start();
+  EXPECT_EQ(pushed.pusher().worker_id(), "p");
+  EXPECT_EQ(pushed.pusher().peer_id(), "spiffe://d/baton/prefill/p");
+  attempt_.workers.prefill.reset();
+  EXPECT_FALSE(Open(4, attempt_.workers).start.start().has_pusher()) << "nobody does";
 }
 
 TEST_F(AttemptRequestsTest, AHedgedAttemptHasItsOwnNumberWorkerAndSecret) {

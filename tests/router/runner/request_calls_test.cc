@@ -47,6 +47,7 @@ class PlayedStream : public Interface {
   void StartRead(Response* response) override { played_.reading = response; }
   void NoMoreReads() override {}
   void Cancel() override { played_.cancelled = true; }
+  std::string PeerId() const override { return ""; }
 
  protected:
   Played<Response>& played_;

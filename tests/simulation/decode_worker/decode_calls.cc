@@ -67,7 +67,8 @@ void DecodeCalls::Start(ControlNetwork::CallId rpc, const internal::v1::DecodeSt
     return control_.End(rpc, DrainingStatus(core_.id().address(), kStageQueue));
   }
   AttemptFence& fence = parts_.table.fence();
-  const SimAttempt attempt = AttemptFrom(sim_, rpc, start.sequence());
+  SimAttempt attempt = AttemptFrom(sim_, rpc, start.sequence());
+  attempt.pusher = start.pusher();
   std::vector<internal::v1::AttemptKey> superseded;
   if (fence.Admit(attempt.key, attempt.choices, &superseded) != AttemptFence::Verdict::kCurrent) {
     return control_.End(rpc, Superseded());

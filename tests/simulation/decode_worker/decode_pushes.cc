@@ -30,6 +30,8 @@ ReceiveConfig ConfigFor(const SimAttempt& attempt, const KvLayout& layout,
                         const ReceiveLimits& limits) {
   return {.key = attempt.key,
           .capability = attempt.capability,
+          .pusher = attempt.pusher,
+          .secure = true,
           .identity = SimIdentity(),
           .shape = SimShape(layout.block_size),
           .layout = layout,
@@ -123,11 +125,15 @@ void DecodePushes::Open(Network::StreamId stream, const std::string& bytes) {
       streams_[stream] = own;
       push->streams.insert(stream);
       const auto before = push->receiver.state();
-      Deliver(own, ReceiveEvent::ControlReceived{stream, message});
-      const bool guessed =
-          message.has_open() && message.open().capability() != push->call.attempt.capability;
-      if (guessed && push->receiver.state() != before) {
+      const std::string peer = network_.PeerOf(stream);
+      Deliver(own, ReceiveEvent::ControlReceived{stream, message, peer});
+      const SimAttempt& attempt = push->call.attempt;
+      const bool opened = message.has_open() && push->receiver.state() != before;
+      if (opened && message.open().capability() != attempt.capability) {
         sim_.Violation("a push opened without its attempt's secret");
+      }
+      if (opened && peer != attempt.pusher.peer_id()) {
+        sim_.Violation("a push was opened by another than the router named");
       }
       return;
     }

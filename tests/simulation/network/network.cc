@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tests/simulation/network/control_network.h"
+
 namespace baton {
 
 using internal::v1::PushRequest;
@@ -147,6 +149,12 @@ void Network::Replay(Stream& stream) {
   }
 }
 
+std::string Network::PeerOf(StreamId id) const {
+  const auto found = streams_.find(id);
+  if (found == streams_.end() || found->second.imitated) return "somebody else";
+  return SimWorkerId{.is_prefill = true, .index = found->second.prefill}.address();
+}
+
 // Somebody who has seen an open or a join sends it on a stream of his own, as it is or with a
 // secret that he guesses.
 void Network::Imitate(int decode, const std::string& open) {
@@ -155,6 +163,7 @@ void Network::Imitate(int decode, const std::string& open) {
     Stream& stream = streams_[id];
     stream.id = id;
     stream.decode = decode;
+    stream.imitated = true;
     stream.prefill_open = false;
     stream.prefill_told = true;
     Deliver(id, bytes);

@@ -46,6 +46,8 @@ class Network {
   // The decode worker's end.
   void Answer(StreamId id, const std::string& bytes);
   void End(StreamId id);  // after what was answered
+  // Who opened the stream, by the certificate: a prefill worker's address, or somebody else.
+  std::string PeerOf(StreamId id) const;
 
   // Faults.
   void Cut(StreamId id, bool half);
@@ -63,6 +65,7 @@ class Network {
     StreamId id = 0;
     int prefill = 0;
     int decode = 0;
+    bool imitated = false;  // by somebody who is no prefill worker of the router's
     bool prefill_open = true;
     bool decode_open = true;
     bool prefill_told = false;

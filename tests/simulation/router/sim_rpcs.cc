@@ -73,6 +73,7 @@ class SimStream {
   void Cancel() {
     if (call_ != 0) network_.Cancel(call_);
   }
+  const std::string& address() const { return address_; }
 
  private:
   void Later(std::function<void()> what) {
@@ -129,6 +130,7 @@ class TypedStream : public Interface {
   void StartRead(Response* response) override { stream_.StartRead(response); }
   void NoMoreReads() override { stream_.NoMoreReads(); }
   void Cancel() override { stream_.Cancel(); }
+  std::string PeerId() const override { return stream_.address(); }
 
  private:
   SimStream stream_;
