@@ -223,7 +223,7 @@ def push(intruder, opening):
 def test_another_prefill_workers_certificate_pushes_nothing_even_with_the_capability(secured):
     refused = transfer_pb.PushRefused.REASON_CAPABILITY
     with channel_as(secured, "router", "decode") as decode, channel_as(secured, "router", "prefill") as prefill, \
-            channel_as(secured, "other", "decode") as intruder:
+            channel_as(secured, "prefill-other", "decode") as intruder:
         theirs, ours = info_of(decode), info_of(prefill)
         for number in range(10):
             ids = [30 + number] * 40
