@@ -17,7 +17,8 @@ BlockLedger::BlockLedger(const Options& options, BlockPool& pool, PrefixCache* p
       pool_(pool),
       prefix_cache_(prefix_cache),
       steps_(steps),
-      retained_(options.block_size, options.retained, pool) {}
+      retained_(options.block_size, options.retained, pool),
+      sources_(static_cast<size_t>(pool.total_blocks())) {}
 
 int BlockLedger::BlocksFor(int tokens) const { return (tokens + block_size_ - 1) / block_size_; }
 
@@ -63,6 +64,30 @@ void BlockLedger::Open(Sequence& sequence, std::string kv_numerics) {
   sequence.blocks.reservation.GiveUp(held.used_blocks);
   TakeReserved(sequence);
   CheckWrittenBlocksAreItsOwn(sequence);
+  SetSources(sequence);
+}
+
+// Of a block that begins with retained pages, somebody else may have written these.
+void BlockLedger::SetSources(const Sequence& sequence) {
+  const std::string& name = sequence.request.kv_source;
+  const std::vector<BlockPool::Block>& held = sequence.blocks.held;
+  for (auto index = static_cast<size_t>(sequence.kv.cached_tokens / block_size_);
+       index < held.size(); ++index) {
+    const bool begins_retained = static_cast<int>(index) * block_size_ < sequence.kv.cached_tokens;
+    const bool another = begins_retained && SourceOf(held[index]) != name;
+    const int32_t block = held[index].id();
+    sources_[static_cast<size_t>(block)] = {pool_.generation(block), another ? "" : name};
+  }
+}
+
+std::string BlockLedger::SourceOf(const BlockPool::Block& block) const {
+  const Source& source = sources_[static_cast<size_t>(block.id())];
+  return source.generation == pool_.generation(block.id()) ? source.name : "";
+}
+
+void BlockLedger::ForgetAllHeld() {
+  retained_.ForgetAll();
+  if (prefix_cache_ != nullptr) prefix_cache_->ForgetAll();
 }
 
 void BlockLedger::Commit(Sequence& sequence) {

@@ -84,6 +84,12 @@ class BlockLedger {
   // Takes the sequence's blocks out of the prefix cache, because their content is wrong.
   void ForgetBlocks(const Sequence& sequence);
 
+  // Who wrote the block in its present life: the kv_source of the sequence that it was opened for.
+  // Empty for a block that was computed here, or that several wrote.
+  std::string SourceOf(const BlockPool::Block& block) const;
+  // Nobody finds anything in blocks any more that hold the beginnings of others.
+  void ForgetAllHeld();
+
   // Retains the KV that the sequence held or received before `received_tokens`, by whole pages, for
   // the next sequence of its resume_key. To be called right before the sequence is removed. Does
   // nothing for a sequence that is not kReceiving. REQUIRES: nobody writes into its blocks any
@@ -107,6 +113,7 @@ class BlockLedger {
   HeldPrefix FindHeld(const Sequence& sequence) const;
   void TakeHeld(Sequence& sequence, const HeldPrefix& held);
   void TakeReserved(Sequence& sequence);
+  void SetSources(const Sequence& sequence);
   void CheckWrittenBlocksAreItsOwn(const Sequence& sequence) const;
 
   const int block_size_;  // tokens of a block
@@ -114,6 +121,11 @@ class BlockLedger {
   PrefixCache* const prefix_cache_;
   StepsInFlight& steps_;
   RetainedPrefixes retained_;
+  struct Source {
+    uint32_t generation = 0;  // the block's life that `name` belongs to
+    std::string name;
+  };
+  std::vector<Source> sources_;  // [block]
 };
 
 }  // namespace baton

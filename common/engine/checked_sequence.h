@@ -16,6 +16,7 @@ class CheckedSequence {
  public:
   const SequenceRequest& request() const { return request_; }
   void set_resume_key(std::string key) { request_.resume_key = std::move(key); }
+  void set_kv_source(std::string source) { request_.kv_source = std::move(source); }
   void set_on_event(std::function<void(const SequenceEvent&)> on_event) {
     request_.on_event = std::move(on_event);
   }

@@ -7,7 +7,9 @@
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/failpoint.h"
+#include "common/base/max_choices.h"
 #include "common/base/status_macros.h"
+#include "common/engine/block_auditor.h"
 #include "common/engine/block_ledger.h"
 #include "common/engine/engine_commands.h"
 #include "common/engine/largest_step.h"
@@ -58,6 +60,7 @@ struct Engine::Rep {
   Mailbox mailbox;
   EngineStatsBoard stats;
   SequenceEnding ending;
+  BlockAuditor auditor;
   StepPipeline pipeline;
   EngineCommands commands;
   std::atomic<uint64_t> last_id = 0;
@@ -81,8 +84,12 @@ Engine::Rep::Rep(const EngineOptions& engine_options, std::unique_ptr<Transforme
       ending({.end_of_generation_ids = options.end_of_generation_ids,
               .max_model_len = options.max_model_len},
              sequences, ledger, mailbox),
-      pipeline(options, {*model, *cache, *sampler, *recordings, sequences, ending, stats}),
-      commands(model->config().vocab_size, mailbox, sequences, ledger, pipeline, ending) {}
+      auditor({.most_rows = LargestStepRows(options),
+               .most_samples = std::max(options.max_num_seqs, static_cast<int>(kMaxChoices))},
+              *cache, pool, ledger),
+      pipeline(options, {*model, *cache, *sampler, *recordings, sequences, ending, auditor, stats}),
+      commands(model->config().vocab_size, [this] { return ++last_id; },
+               {mailbox, sequences, ledger, pipeline, ending, auditor}) {}
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::unique_ptr<Transformer> model,
                                                        Backend& backend,
@@ -129,9 +136,12 @@ absl::Status Engine::Submit(SequenceId id, CheckedSequence sequence) {
 void Engine::OpenReceive(SequenceId id, std::string kv_numerics) {
   rep_->mailbox.OpenReceive(id, std::move(kv_numerics));
 }
-void Engine::Commit(SequenceId id, std::vector<OutputToken> first_tokens) {
-  rep_->mailbox.Commit(id, std::move(first_tokens));
+void Engine::Commit(SequenceId id, std::vector<OutputToken> first_tokens,
+                    std::optional<AuditOrder> audit) {
+  rep_->mailbox.Commit(id, std::move(first_tokens), std::move(audit));
 }
+void Engine::Distrust(std::string source) { rep_->mailbox.Distrust(std::move(source)); }
+bool Engine::can_audit() const { return rep_->cache->host_memory(); }
 void Engine::SetPaused(SequenceId id, bool paused) { rep_->mailbox.SetPaused(id, paused); }
 void Engine::Stop(SequenceId id, int choice) { rep_->mailbox.Stop(id, choice); }
 void Engine::Release(SequenceId id, std::optional<int> resume_tokens) {
@@ -154,8 +164,12 @@ bool Engine::Step() {
   StepPipeline& pipeline = rep_->pipeline;
   rep_->commands.Take();
   // A preempted sequence gives its blocks to others at once, so no step in flight may use them.
-  if (!pipeline.empty() && rep_->scheduler.MayPreempt()) pipeline.ApplyUntil(0);
-  Schedule schedule = rep_->scheduler.Next(pipeline.row_budget());
+  if (rep_->scheduler.MayPreempt()) {
+    rep_->auditor.GiveWay();
+    pipeline.ApplyUntil(0);
+  }
+  Schedule schedule = rep_->scheduler.Next(pipeline.row_budget() - rep_->auditor.rows());
+  rep_->auditor.AddTo(schedule);
   rep_->Announce(schedule);
   rep_->PublishStats();
   const bool computes = !schedule.batch.empty();

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "common/engine/audit_order.h"
 #include "common/engine/checked_sequence.h"
 #include "common/engine/engine_options.h"
 #include "common/engine/engine_stats.h"
@@ -62,8 +63,11 @@ class Engine {
   // kReceive, after BlocksGranted, once K and V from start_token on are written: the sequence joins
   // the batch at the next step. `first_tokens` [choices] are its next outputs, one for each of the
   // request's choices, sampled where the prompt was prefilled. TokenProduced does not tell them
-  // again. Tokens that do not fit end the sequence by SequenceFailed.
-  void Commit(SequenceId id, std::vector<OutputToken> first_tokens);
+  // again. Tokens that do not fit end the sequence by SequenceFailed. `audit`: compares a block with
+  // what this engine computes; the sequence does not wait for that. REQUIRES of an audit:
+  // can_audit(), and kv_numerics was empty.
+  void Commit(SequenceId id, std::vector<OutputToken> first_tokens,
+              std::optional<AuditOrder> audit = std::nullopt);
   // A paused sequence leaves the batch with all its choices and keeps its blocks.
   void SetPaused(SequenceId id, bool paused);
   // Ends one choice; the others go on. Where it is the last one that lives, this is Release, with
@@ -75,6 +79,13 @@ class Engine {
   // token, and the pages that were held at the start, for the next sequence of the same resume_key
   // alone. REQUIRES: no thread still reads or writes the sequence's blocks.
   void Release(SequenceId id, std::optional<int> resume_tokens = std::nullopt);
+
+  // All KV that came from this SequenceRequest::kv_source is wrong. The prefix cache and what is
+  // retained are emptied. Each sequence that has a block of it, or that had blocks which are not
+  // known any more, ends by SequenceFailed with DATA_LOSS.
+  void Distrust(std::string source);
+  // Whether the host can read the cache, and so compare blocks.
+  bool can_audit() const;
 
   EngineStats Stats() const;
 

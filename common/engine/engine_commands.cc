@@ -10,14 +10,16 @@
 
 namespace baton {
 
-EngineCommands::EngineCommands(int vocab_size, Mailbox& mailbox, SequenceTable& sequences,
-                               BlockLedger& ledger, StepPipeline& pipeline, SequenceEnding& ending)
+EngineCommands::EngineCommands(int vocab_size, std::function<SequenceId()> next_id,
+                               const Parts& parts)
     : vocab_size_(vocab_size),
-      mailbox_(mailbox),
-      sequences_(sequences),
-      ledger_(ledger),
-      pipeline_(pipeline),
-      ending_(ending) {}
+      next_id_(std::move(next_id)),
+      mailbox_(parts.mailbox),
+      sequences_(parts.sequences),
+      ledger_(parts.ledger),
+      pipeline_(parts.pipeline),
+      ending_(parts.ending),
+      auditor_(parts.auditor) {}
 
 void EngineCommands::Take() {
   ledger_.ForgetExpired(SteadyNow());
@@ -28,6 +30,7 @@ void EngineCommands::Take() {
         submission.submitted;
   }
   for (auto& [id, control] : contents.controls) Obey(id, control);
+  for (const std::string& source : contents.distrusted) Distrust(source);
 }
 
 void EngineCommands::Obey(SequenceId id, Mailbox::Control& control) {
@@ -51,7 +54,7 @@ void EngineCommands::Obey(SequenceId id, Mailbox::Control& control) {
     Tell(sequence, BlocksGranted{.block_table = sequence.blocks.table,
                                  .start_token = sequence.kv.cached_tokens});
   }
-  if (control.commit) Commit(*choices.front(), *control.commit);
+  if (control.commit) Commit(*choices.front(), *control.commit, std::move(control.audit));
   for (const int choice : control.stop) Stop(id, choice);
 }
 
@@ -89,7 +92,8 @@ absl::Status EngineCommands::CheckFirstTokens(const Sequence& sequence,
   return absl::OkStatus();
 }
 
-void EngineCommands::Commit(Sequence& sequence, const std::vector<OutputToken>& tokens) {
+void EngineCommands::Commit(Sequence& sequence, const std::vector<OutputToken>& tokens,
+                            std::optional<AuditOrder> audit) {
   if (absl::Status status = CheckFirstTokens(sequence, tokens); !status.ok()) {
     return ending_.Fail(sequence, std::move(status));
   }
@@ -101,13 +105,40 @@ void EngineCommands::Commit(Sequence& sequence, const std::vector<OutputToken>& 
   sequence.times.ready = SteadyNow();
   std::vector<int32_t> token_ids;
   for (const int choice : sequence.choices) token_ids.push_back(token_of(choice).token_id);
-  for (Sequence* choice : sequences_.Commit(sequence, token_ids)) {
+  const std::vector<Sequence*> parted = sequences_.Commit(sequence, token_ids);
+  if (audit) auditor_.Begin(next_id_(), sequence, tokens, *std::move(audit));
+  for (Sequence* choice : parted) {
     const OutputToken& token = token_of(choice->choice());
     const bool ends = token.finish_reason != FinishReason::kNone ||
                       ending_.ReasonOf(*choice, token) != FinishReason::kNone;
     if (ends) ending_.Finish(*choice);
   }
   BATON_FAILPOINT("engine.committed");
+}
+
+// What a preempted sequence has told may rest on blocks that it has no more.
+bool EngineCommands::MayRestOn(const Sequence& sequence, const std::string& source) const {
+  const std::vector<BlockPool::Block>& held = sequence.blocks.held;
+  const bool received = sequence.request.mode == SequenceRequest::Mode::kReceive;
+  return (received && sequence.request.kv_source == source) || sequence.preemptions > 0 ||
+         std::any_of(held.begin(), held.end(), [&](const BlockPool::Block& block) {
+           return ledger_.SourceOf(block) == source;
+         });
+}
+
+// Where a peer still writes into the blocks, the sequence is only told to have failed.
+void EngineCommands::Distrust(const std::string& source) {
+  pipeline_.ApplyUntil(0);
+  ledger_.ForgetAllHeld();
+  const absl::Status status = absl::DataLossError("its KV rests on pages that proved to be wrong");
+  for (Sequence* sequence : sequences_.All()) {
+    if (!MayRestOn(*sequence, source)) continue;
+    if (sequence->awaits_kv()) {
+      Tell(*sequence, SequenceFailed{status, sequence->choice()});
+    } else {
+      ending_.Fail(*sequence, status);
+    }
+  }
 }
 
 }  // namespace baton

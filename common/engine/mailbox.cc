@@ -33,8 +33,12 @@ void Mailbox::OpenReceive(SequenceId id, std::string kv_numerics) {
   Ask(id, [&](Control& control) { control.open_receive = std::move(kv_numerics); });
 }
 
-void Mailbox::Commit(SequenceId id, std::vector<OutputToken> first_tokens) {
-  Ask(id, [&](Control& control) { control.commit = std::move(first_tokens); });
+void Mailbox::Commit(SequenceId id, std::vector<OutputToken> first_tokens,
+                     std::optional<AuditOrder> audit) {
+  Ask(id, [&](Control& control) {
+    control.commit = std::move(first_tokens);
+    control.audit = std::move(audit);
+  });
 }
 
 void Mailbox::SetPaused(SequenceId id, bool paused) {
@@ -52,6 +56,12 @@ void Mailbox::Release(SequenceId id, std::optional<int> resume_tokens) {
   });
 }
 
+void Mailbox::Distrust(std::string source) {
+  const std::lock_guard lock(mutex_);
+  contents_.distrusted.insert(std::move(source));
+  changed_.notify_one();
+}
+
 Mailbox::Contents Mailbox::Take() {
   const std::lock_guard lock(mutex_);
   return std::exchange(contents_, {});
@@ -60,7 +70,8 @@ Mailbox::Contents Mailbox::Take() {
 void Mailbox::Wait(absl::Duration timeout) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, absl::ToChronoNanoseconds(timeout), [this] {
-    return wake_ || !contents_.submissions.empty() || !contents_.controls.empty();
+    return wake_ || !contents_.submissions.empty() || !contents_.controls.empty() ||
+           !contents_.distrusted.empty();
   });
   wake_ = false;
 }

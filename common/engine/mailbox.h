@@ -12,17 +12,18 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
+#include "common/engine/audit_order.h"
 #include "common/engine/checked_sequence.h"
 #include "common/engine/sequence_request.h"
 
 namespace baton {
 
-// Any thread may ask for something: Submit, OpenReceive, Commit, SetPaused, Stop, Release. The
-// engine's thread takes it all at once at the beginning of each step. A sequence id lives here from
+// Any thread may ask for something: Submit, OpenReceive, Commit, SetPaused, Stop, Release, Distrust.
+// The engine's thread takes it all at once at the beginning of each step. A sequence id lives here from
 // Submit until the engine calls Ended; what is asked of an id that does not live is dropped.
 //
-// Bounded: at most max_waiting submissions, and one Control for each living sequence. Asking the
-// same twice before it is taken is asking once; of different values the later one holds.
+// Bounded: at most max_waiting submissions, one Control for each living sequence, and the sources
+// that the engine's owner distrusts. Asking the same twice before it is taken is asking once; of different values the later one holds.
 //
 // Thread rule: thread-safe. Take, Wait, Admitted and Ended are the engine's thread's.
 class Mailbox {
@@ -35,6 +36,7 @@ class Mailbox {
   struct Control {
     std::optional<std::string> open_receive;         // its kv_numerics
     std::optional<std::vector<OutputToken>> commit;  // first tokens, by choice
+    std::optional<AuditOrder> audit;                 // of the commit
     std::optional<bool> paused;
     std::set<int> stop = {};  // choices to stop
     bool release = false;
@@ -43,6 +45,7 @@ class Mailbox {
   struct Contents {
     std::vector<Submission> submissions;     // oldest first
     std::map<SequenceId, Control> controls;  // to be obeyed after the submissions
+    std::set<std::string> distrusted;        // sources, to be obeyed last
   };
 
   explicit Mailbox(int max_waiting) : max_waiting_(max_waiting) {}
@@ -51,10 +54,12 @@ class Mailbox {
   // was not submitted before.
   absl::Status Submit(Submission submission);
   void OpenReceive(SequenceId id, std::string kv_numerics);
-  void Commit(SequenceId id, std::vector<OutputToken> first_tokens);
+  void Commit(SequenceId id, std::vector<OutputToken> first_tokens,
+              std::optional<AuditOrder> audit = std::nullopt);
   void SetPaused(SequenceId id, bool paused);
   void Stop(SequenceId id, int choice);
   void Release(SequenceId id, std::optional<int> resume_tokens = std::nullopt);
+  void Distrust(std::string source);
 
   // Everything that was asked for since the last Take.
   Contents Take();

@@ -31,7 +31,8 @@ using SequenceId = uint64_t;
 // Failed may take the place of any event after Admitted.
 // Release may be asked for at any moment. The results of the steps in flight may still be told
 // before its answer, Released.
-// In kLocal and kReceive no event follows Finished or Failed. In no mode does one follow Released.
+// In kLocal and kReceive no event but Released follows Finished or Failed. In no mode does one follow
+// Released. A kReceive sequence that fails before Commit still has to be released.
 //
 // A sequence of several choices has one series of events up to the last ChunkComputed or
 // BlocksGranted. From then on each choice has events of its own, which name it. Not so in
@@ -125,6 +126,8 @@ struct SequenceRequest {
   // Names the request that this sequence is an attempt at. The KV that a broken attempt of the same
   // name left in this engine is taken over. Empty: nothing is taken over or left.
   std::string resume_key;
+  // kReceive: names who writes the KV, for Engine::Distrust. Empty: nobody is named.
+  std::string kv_source;
   bool isolate = false;  // runs alone in every batch; others wait until it ends or is paused
   // Called on the engine's thread. It must not block. It may call the thread-safe functions of the
   // engine.

@@ -29,6 +29,14 @@ Sequence* SequenceTable::Find(SequenceId id) {
   return entry == sequences_.end() ? nullptr : entry->second.front().get();
 }
 
+std::vector<Sequence*> SequenceTable::All() {
+  std::vector<Sequence*> all;
+  for (const auto& [id, choices] : sequences_) {
+    for (const auto& sequence : choices) all.push_back(sequence.get());
+  }
+  return all;
+}
+
 std::vector<Sequence*> SequenceTable::Choices(SequenceId id) {
   std::vector<Sequence*> choices;
   const auto entry = sequences_.find(id);

@@ -40,6 +40,8 @@ class SequenceTable {
   Sequence& Add(SequenceId id, CheckedSequence checked);
   // The first living choice of the sequence; null for an unknown id.
   Sequence* Find(SequenceId id);
+  // All living choices of all sequences, by id.
+  std::vector<Sequence*> All();
   // All living choices of the sequence, ascending.
   std::vector<Sequence*> Choices(SequenceId id);
   // Takes one of the choices that have not parted yet out of the sequence: it will not be computed.

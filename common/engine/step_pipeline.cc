@@ -193,6 +193,10 @@ void StepPipeline::Apply(const Schedule& schedule, absl::Span<absl::StatusOr<Out
     tokens.remove_prefix(made.size());
     // It ended with the step before, so nobody needs what this step computed for it.
     if (sequence.state() == Sequence::State::kEnded) continue;
+    if (parts_.auditor.Has(sequence)) {
+      parts_.auditor.Computed(scheduled, made);
+      continue;
+    }
     ApplyComputed(scheduled);
     if (made.empty()) continue;
     if (sequence.request.mode == Mode::kPrefillOnly) {

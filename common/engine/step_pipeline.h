@@ -11,6 +11,7 @@
 
 #include "common/backend/pass_recordings.h"
 #include "common/backend/step_sampler.h"
+#include "common/engine/block_auditor.h"
 #include "common/engine/engine_options.h"
 #include "common/engine/engine_stats.h"
 #include "common/engine/schedule.h"
@@ -36,6 +37,7 @@ class StepPipeline {
     PassRecordings& recordings;
     SequenceTable& sequences;
     SequenceEnding& ending;
+    BlockAuditor& auditor;
     EngineStatsBoard& stats;
   };
   // Reads steps_ahead, which must be given, max_num_batched_tokens and max_step_duration.

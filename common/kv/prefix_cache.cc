@@ -76,6 +76,10 @@ void PrefixCache::Forget(int32_t block) {
   entries_[static_cast<size_t>(block)] = Entry();
 }
 
+void PrefixCache::ForgetAll() {
+  for (int32_t block = 0; block < static_cast<int32_t>(entries_.size()); ++block) Forget(block);
+}
+
 int32_t PrefixCache::Lookup(const Hash128& hash, uint64_t parent,
                             const std::string& content) const {
   const auto found = blocks_.find(hash);

@@ -48,6 +48,8 @@ class PrefixCache {
   // Takes the block out of the index. The blocks that continue it are not found any more either.
   void Forget(int32_t block);
 
+  void ForgetAll();
+
   // The pages of all held blocks. It may include blocks that continue a forgotten one.
   PrefixPages& pages() { return pages_; }
 

@@ -65,6 +65,10 @@ void RetainedPrefixes::ForgetExpired(absl::Time now) {
   while (NextExpiry() <= now) Forget(Oldest());
 }
 
+void RetainedPrefixes::ForgetAll() {
+  while (!requests_.empty()) Forget(requests_.begin());
+}
+
 absl::Time RetainedPrefixes::NextExpiry() const {
   return requests_.empty() ? absl::InfiniteFuture() : Oldest()->second.expiry;
 }

@@ -58,6 +58,7 @@ class RetainedPrefixes {
 
   void Forget(const std::string& request);
   void ForgetExpired(absl::Time now);
+  void ForgetAll();
   absl::Time NextExpiry() const;  // InfiniteFuture when nothing is retained
   size_t size() const { return requests_.size(); }
 

@@ -194,5 +194,52 @@ TEST_F(BlockLedgerTest, WhatABrokenAttemptReceivedServesTheNextOfItsNameAlone) {
   EXPECT_EQ(next->blocks.entered, 0u) << "no commit has vouched for its beginning";
 }
 
+TEST_F(BlockLedgerTest, ABlockKeepsItsSourceForOneLifeAndHasNoneWhereTwoWroteIt) {
+  BlockLedger ledger({.block_size = 32}, pool_, nullptr, steps_);
+  const auto open = [&](const char* source) {
+    auto sequence = Make(Mode::kReceive, 60, 1, "request");
+    sequence->request.kv_source = source;
+    EXPECT_TRUE(ledger.TryStart(*sequence));
+    ledger.Open(*sequence, "");
+    sequence->Enter(State::kReserved);
+    sequence->Enter(State::kReceiving);
+    return sequence;
+  };
+  const auto sources = [&](const Sequence& sequence) {
+    std::vector<std::string> names;
+    for (const auto& block : sequence.blocks.held) names.push_back(ledger.SourceOf(block));
+    return names;
+  };
+  for (const char* next : {"a", "b"}) {
+    const auto broken = open("a");
+    EXPECT_THAT(sources(*broken), ElementsAre("a", "a"));
+    ledger.Retain(*broken, 48, absl::UnixEpoch());
+    broken->blocks.GiveBack();
+    const auto resumed = open(next);
+    ASSERT_EQ(resumed->kv.cached_tokens, 48);
+    EXPECT_THAT(sources(*resumed), ElementsAre("a", next == std::string("a") ? "a" : ""));
+  }
+  const auto local = Make(Mode::kLocal, 300);
+  ASSERT_TRUE(ledger.TryStart(*local));
+  EXPECT_THAT(sources(*local), testing::Each(""));
+}
+
+TEST_F(BlockLedgerTest, WhatIsForgottenServesNobody) {
+  auto computed = Computed(40, 32);
+  computed.reset();
+  const auto broken = Make(Mode::kReceive, 60, 1, "request");
+  ASSERT_TRUE(ledger_.TryStart(*broken));
+  ledger_.Open(*broken, "");
+  broken->Enter(State::kReserved);
+  broken->Enter(State::kReceiving);
+  ledger_.Retain(*broken, 48, absl::UnixEpoch());
+  broken->blocks.GiveBack();
+  ledger_.ForgetAllHeld();
+  const auto next = Make(Mode::kLocal, 60, 1, "request");
+  ASSERT_TRUE(ledger_.TryStart(*next));
+  EXPECT_EQ(next->kv.cached_tokens, 0);
+  EXPECT_EQ(ledger_.NextExpiry(), absl::InfiniteFuture());
+}
+
 }  // namespace
 }  // namespace baton

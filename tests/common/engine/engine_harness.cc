@@ -193,17 +193,21 @@ SequenceRequest LocalRequest(std::vector<int32_t> token_ids, const SamplingParam
 
 void CopyKv(const KvCache& source, const std::vector<int32_t>& source_table, const KvCache& target,
             const std::vector<int32_t>& target_table, TokenRange tokens) {
-  const auto row = [](const KvCache& cache, const std::vector<int32_t>& table, int layer,
-                      KvLayout::Part part, int token) {
-    const int block_size = cache.layout().block_size;
-    return cache.Block(table[static_cast<size_t>(token / block_size)]) +
-           cache.layout().RowOffset(layer, part, token % block_size);
+  const auto block = [](const KvCache& cache, const std::vector<int32_t>& table, int token) {
+    return cache.Block(table[static_cast<size_t>(token / cache.layout().block_size)]);
   };
+  const KvLayout& from = source.layout();
+  const KvLayout& to = target.layout();
   for (int layer = 0; layer < source.layout().layers; ++layer) {
     for (KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
       for (int token = tokens.begin; token < tokens.end; ++token) {
-        std::memcpy(row(target, target_table, layer, part, token),
-                    row(source, source_table, layer, part, token), source.layout().row_bytes());
+        const uint8_t* read = block(source, source_table, token);
+        uint8_t* write = block(target, target_table, token);
+        const int read_at = token % from.block_size, write_at = token % to.block_size;
+        std::memcpy(write + to.RowOffset(layer, part, write_at),
+                    read + from.RowOffset(layer, part, read_at), from.row_bytes());
+        std::memcpy(write + to.ScaleOffset(layer, part, write_at),
+                    read + from.ScaleOffset(layer, part, read_at), from.scale_bytes());
       }
     }
   }

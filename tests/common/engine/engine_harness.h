@@ -81,7 +81,7 @@ inline SamplingParams Greedy(int max_tokens) {
   return {.temperature = 0, .max_tokens = max_tokens, .ignore_eos = true};
 }
 SequenceRequest LocalRequest(std::vector<int32_t> token_ids, const SamplingParams& sampling);
-// Copies the tokens' KV from `source`'s blocks to `target`'s, row by row.
+// Copies the tokens' KV from `source`'s blocks to `target`'s, row by row, scales too.
 void CopyKv(const KvCache& source, const std::vector<int32_t>& source_table, const KvCache& target,
             const std::vector<int32_t>& target_table, TokenRange tokens);
 // Ids and logprobs, bit by bit.

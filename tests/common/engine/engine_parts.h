@@ -75,8 +75,12 @@ struct EngineParts {
   Mailbox mailbox{10};
   EngineStatsBoard stats;
   SequenceEnding ending{{.max_model_len = 256}, sequences, ledger, mailbox};
-  StepPipeline pipeline{options, {*model, *cache, *sampler, *recordings, sequences, ending, stats}};
-  EngineCommands commands{model->config().vocab_size, mailbox, sequences, ledger, pipeline, ending};
+  BlockAuditor auditor{{.most_rows = 128, .most_samples = 16}, *cache, pool, ledger};
+  StepPipeline pipeline{options,
+                        {*model, *cache, *sampler, *recordings, sequences, ending, auditor, stats}};
+  EngineCommands commands{model->config().vocab_size,
+                          [] { return SequenceId{1'000'000}; },
+                          {mailbox, sequences, ledger, pipeline, ending, auditor}};
   std::vector<SequenceEvent> events;
 };
 

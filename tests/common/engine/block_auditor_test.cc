@@ -1,0 +1,275 @@
+// An audit finds every byte of received KV that is not what this engine computes, and nothing else,
+// whatever runs beside it.
+#include "common/engine/block_auditor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "tests/common/engine/engine_harness.h"
+
+namespace baton {
+namespace {
+
+using Mode = SequenceRequest::Mode;
+using Outcome = AuditResult::Outcome;
+
+struct Variant {
+  KvType dtype = KvType::kF32;
+  int block_size = 16;
+  int rows = 128;  // of a step of the engine that audits
+  int steps_ahead = 0;
+};
+
+EngineHarness::Options OptionsOf(const Variant& variant) {
+  EngineHarness::Options options = EngineHarness::SmallOptions();
+  options.engine.kv_dtype = variant.dtype;
+  options.engine.block_size = variant.block_size;
+  options.engine.num_kv_blocks = 2048 / variant.block_size;
+  options.engine.max_num_batched_tokens = variant.rows;
+  options.engine.steps_ahead = variant.steps_ahead;
+  return options;
+}
+
+// Two engines: one prefills, the other receives and audits.
+class AuditedPair {
+ public:
+  explicit AuditedPair(const Variant& variant = {})
+      : prefill_(OptionsOf({variant.dtype, 16, 64, 0})), decode_(OptionsOf(variant)) {}
+
+  EngineHarness& decode() { return decode_; }
+  const KvLayout& layout() { return decode_.engine().cache().layout(); }
+  EventLog& log(SequenceId id) { return decode_.log(id); }
+
+  // Hands the prompt's KV over, ready for Commit: tokens first to last are in blocks of the
+  // sequence's table.
+  SequenceId Receive(SequenceRequest request, const std::string& source) {
+    request.mode = Mode::kPrefillOnly;
+    const SequenceId from = prefill_.Submit(request);
+    prefill_.Run();
+    first_tokens_.clear();
+    for (EventLog& choice : prefill_.logs(from)) first_tokens_.push_back(choice.tokens.front());
+    request.mode = Mode::kReceive;
+    request.kv_source = source;
+    const int tokens = static_cast<int>(request.token_ids.size());
+    const SequenceId id = decode_.Submit(std::move(request));
+    StepUntil([&] { return log(id).admitted; });
+    decode_.engine().OpenReceive(id, "");
+    StepUntil([&] { return log(id).granted; });
+    CopyKv(prefill_.engine().cache(), prefill_.log(from).block_table, decode_.engine().cache(),
+           log(id).block_table, {log(id).start_token, tokens});
+    prefill_.engine().Release(from);
+    prefill_.Run();
+    return id;
+  }
+  void Commit(SequenceId id, int block) {
+    result_.reset();
+    decode_.engine().Commit(id, first_tokens_, AuditOrder{block, [this](const AuditResult& result) {
+                                                            EXPECT_FALSE(result_.has_value());
+                                                            result_ = result;
+                                                          }});
+  }
+  // Commits, and steps until the audit of `block` has ended.
+  AuditResult Audit(SequenceId id, int block) {
+    Commit(id, block);
+    StepUntil([&] { return result_.has_value(); });
+    return *result_;
+  }
+  std::vector<OutputToken>& first_tokens() { return first_tokens_; }
+  // Changes one bit of the KV of `token` of a sequence that is received.
+  void Flip(SequenceId id, int layer, KvLayout::Part part, int token, size_t byte) {
+    const int block = log(id).block_table[static_cast<size_t>(token / layout().block_size)];
+    const int row = token % layout().block_size;
+    const size_t in_row = layout().row_bytes();
+    const size_t at = byte < in_row ? layout().RowOffset(layer, part, row) + byte
+                                    : layout().ScaleOffset(layer, part, row) + byte - in_row;
+    decode_.engine().cache().Block(block)[at] ^= 0x10;
+  }
+
+ private:
+  template <typename Condition>
+  void StepUntil(Condition done) {
+    for (int steps = 0; !done(); ++steps) {
+      ASSERT_LT(steps, 10'000);
+      decode_.engine().Step();
+    }
+  }
+
+  EngineHarness prefill_;
+  EngineHarness decode_;
+  std::vector<OutputToken> first_tokens_;  // of the sequence received last
+  std::optional<AuditResult> result_;
+};
+
+SequenceRequest RandomRequest(std::mt19937& random, int tokens) {
+  return LocalRequest(RandomTokens(random, tokens),
+                      {.temperature = 0.9f, .max_tokens = 3, .seed = random(), .ignore_eos = true});
+}
+
+TEST(BlockAuditor, HonestKvMatchesAtEveryBlockWhateverRunsBesideIt) {
+  std::mt19937 random(1);
+  for (const Variant& variant :
+       {Variant{KvType::kF32, 16, 128, 0}, Variant{KvType::kF16, 48, 64, 1},
+        Variant{KvType::kInt8, 32, 512, 0}, Variant{KvType::kF16, 144, 64, 0}}) {
+    AuditedPair pair(variant);
+    const int tokens = 150 + static_cast<int>(random() % 60);
+    for (int block = 0; block * variant.block_size < tokens; ++block) {
+      // Others prefill and decode meanwhile, as long as the audit lasts.
+      SequenceRequest other = RandomRequest(random, 1 + static_cast<int>(random() % 200));
+      other.sampling.max_tokens = 6;
+      pair.decode().Submit(other);
+      SequenceRequest request = RandomRequest(random, tokens);
+      request.choices = 1 + block % 3;
+      const SequenceId id = pair.Receive(std::move(request), "p");
+      EXPECT_EQ(pair.Audit(id, block).outcome, Outcome::kMatch) << "block " << block;
+    }
+    pair.decode().Run();
+    pair.decode().ExpectNothingHeld();
+  }
+}
+
+TEST(BlockAuditor, AnyChangedBitOfItsBlockIsFoundAndNoOther) {
+  std::mt19937 random(2);
+  for (const Variant& variant :
+       {Variant{KvType::kF16, 16, 128, 0}, Variant{KvType::kInt8, 48, 128, 0}}) {
+    AuditedPair pair(variant);
+    const size_t row = pair.layout().row_bytes() + pair.layout().scale_bytes();
+    for (int i = 0; i < 60; ++i) {
+      const int tokens = 20 + static_cast<int>(random() % 120);
+      const SequenceId id = pair.Receive(RandomRequest(random, tokens), "p");
+      const int token = static_cast<int>(random() % static_cast<uint32_t>(tokens));
+      const int layer = static_cast<int>(random() % static_cast<uint32_t>(pair.layout().layers));
+      pair.Flip(id, layer, random() % 2 == 0 ? KvLayout::kKeys : KvLayout::kValues, token,
+                random() % row);
+      const int changed = token / variant.block_size;
+      const int block = static_cast<int>(random() % static_cast<uint32_t>(changed + 1));
+      const AuditResult result = pair.Audit(id, block);
+      if (block < changed) {
+        EXPECT_EQ(result.outcome, Outcome::kMatch);
+        continue;
+      }
+      EXPECT_EQ(result.outcome, Outcome::kMismatch) << "token " << token << " layer " << layer;
+      EXPECT_EQ(result.block, block);
+      EXPECT_EQ(result.layer, layer);
+      EXPECT_EQ(result.page, token / kKvPageTokens);
+      EXPECT_EQ(result.source, "p");
+    }
+  }
+}
+
+TEST(BlockAuditor, WhatIsWrongBeforeItsBlockIsFoundBehindItToo) {
+  std::mt19937 random(3);
+  AuditedPair pair;
+  const SequenceId id = pair.Receive(RandomRequest(random, 100), "p");
+  pair.Flip(id, 0, KvLayout::kValues, 5, 3);
+  EXPECT_EQ(pair.Audit(id, 6).outcome, Outcome::kMismatch);
+}
+
+TEST(BlockAuditor, AWrongFirstTokenOfAnyChoiceIsFoundAtThePromptsEnd) {
+  std::mt19937 random(4);
+  AuditedPair pair;
+  for (int wrong = 0; wrong < 3; ++wrong) {
+    SequenceRequest request = RandomRequest(random, 40);
+    request.choices = 3;
+    const SequenceId id = pair.Receive(std::move(request), "p");
+    OutputToken& token = pair.first_tokens()[static_cast<size_t>(wrong)];
+    token.token_id = (token.token_id + 1) % 256;
+    const AuditResult result = pair.Audit(id, 2);
+    EXPECT_EQ(result.outcome, Outcome::kMismatch);
+    EXPECT_TRUE(result.wrong_token);
+    EXPECT_EQ(result.source, "p");
+  }
+}
+
+// Two sources in one prompt: who continues a wrong beginning is not to blame.
+TEST(BlockAuditor, TheFirstWrongBlockTellsWhoIsToBlame) {
+  std::mt19937 random(5);
+  for (const bool first_forges : {true, false}) {
+    AuditedPair pair;
+    SequenceRequest request = RandomRequest(random, 64);
+    const SequenceId first = pair.Receive(request, "first");
+    if (first_forges) pair.Flip(first, 0, KvLayout::kKeys, 20, 3);
+    EXPECT_EQ(pair.Audit(first, 0).outcome, Outcome::kMatch);
+    pair.decode().Run();
+
+    for (int32_t token : RandomTokens(random, 50)) request.token_ids.push_back(token);
+    request.prompt_length = static_cast<int>(request.token_ids.size());
+    const SequenceId second = pair.Receive(request, "second");
+    ASSERT_EQ(pair.log(second).start_token, 64);
+    if (!first_forges) pair.Flip(second, 0, KvLayout::kKeys, 70, 3);
+    const AuditResult result = pair.Audit(second, 6);
+    EXPECT_EQ(result.outcome, Outcome::kMismatch);
+    EXPECT_EQ(result.source, first_forges ? "first" : "second");
+    EXPECT_EQ(result.block, first_forges ? 1 : 4);
+  }
+}
+
+TEST(BlockAuditor, OneIsUnderWayAtATimeAndTheOthersAreSkipped) {
+  std::mt19937 random(6);
+  AuditedPair pair;
+  const SequenceId first = pair.Receive(RandomRequest(random, 100), "p");
+  const std::vector<OutputToken> tokens_of_first = pair.first_tokens();
+  const SequenceId second = pair.Receive(RandomRequest(random, 100), "p");
+  std::vector<Outcome> outcomes;
+  const auto note = [&](const AuditResult& result) { outcomes.push_back(result.outcome); };
+  pair.decode().engine().Commit(first, tokens_of_first, AuditOrder{3, note});
+  pair.decode().engine().Commit(second, pair.first_tokens(), AuditOrder{3, note});
+  pair.decode().Run();
+  EXPECT_THAT(outcomes, testing::ElementsAre(Outcome::kSkipped, Outcome::kMatch));
+}
+
+TEST(BlockAuditor, WithoutAFreeBlockItIsSkipped) {
+  std::mt19937 random(7);
+  AuditedPair pair({.block_size = 512});  // four blocks: for each of two, one and head-room
+  const SequenceId one = pair.Receive(RandomRequest(random, 20), "p");
+  const SequenceId other = pair.Receive(RandomRequest(random, 20), "p");
+  EXPECT_EQ(pair.Audit(other, 0).outcome, Outcome::kSkipped);
+  pair.decode().engine().Release(one);
+  pair.decode().Run();
+  EXPECT_TRUE(pair.log(other).finished);
+  pair.decode().ExpectNothingHeld();
+}
+
+TEST(Distrust, EndsWhoRestsOnItsKvAndNobodyFindsItAnyMore) {
+  std::mt19937 random(8);
+  AuditedPair pair;
+  Engine& engine = pair.decode().engine();
+  SequenceRequest request = RandomRequest(random, 64);
+  request.sampling.max_tokens = 100;
+  const auto receive = [&](const SequenceRequest& received, const char* source) {
+    const SequenceId id = pair.Receive(received, source);
+    engine.Commit(id, pair.first_tokens());
+    engine.Step();
+    return id;
+  };
+  const SequenceId forged = receive(request, "forger");
+  SequenceRequest longer = request;
+  for (int32_t token : RandomTokens(random, 50)) longer.token_ids.push_back(token);
+  longer.prompt_length = static_cast<int>(longer.token_ids.size());
+  const SequenceId continued = receive(longer, "honest");
+  ASSERT_EQ(pair.log(continued).start_token, 64);
+  const SequenceId apart = receive(RandomRequest(random, 64), "honest");
+  SequenceRequest arriving = RandomRequest(random, 64);
+  const SequenceId half = pair.Receive(arriving, "forger");
+
+  engine.Distrust("forger");
+  engine.Step();
+  EXPECT_TRUE(absl::IsDataLoss(pair.log(forged).failure));
+  EXPECT_TRUE(absl::IsDataLoss(pair.log(continued).failure));
+  EXPECT_TRUE(absl::IsDataLoss(pair.log(half).failure));
+  engine.Release(half);
+  pair.decode().Run();
+  EXPECT_TRUE(pair.log(apart).finished);
+  EXPECT_TRUE(pair.log(apart).failure.ok());
+  pair.decode().ExpectNothingHeld();
+  EXPECT_EQ(engine.Stats().cached_blocks, 0);
+  const SequenceId again = pair.Receive(request, "honest");
+  EXPECT_EQ(pair.log(again).start_token, 0);
+}
+
+}  // namespace
+}  // namespace baton
