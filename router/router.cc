@@ -31,6 +31,10 @@ WorkerRegistry::Options RegistryOptions(const ServedModel& model, const Credenti
       .on_up = [&metrics](
                    const WorkerTarget& target,
                    bool up) { metrics.SetUp(target.address, WorkerRoleName(target.role), up); },
+      .on_quarantine =
+          [&metrics](const WorkerTarget& target, bool quarantined) {
+            metrics.SetQuarantined(target.address, WorkerRoleName(target.role), quarantined);
+          },
       .on_pages =
           [&metrics](const WorkerTarget& target, size_t pages) {
             metrics.SetPrefixPages(target.address, WorkerRoleName(target.role), pages);

@@ -42,8 +42,10 @@ std::optional<absl::Duration> RetryDelay(const absl::Status& status);
 // The reasons of ErrorInfo in the domain "baton".
 inline constexpr char kReasonContextLengthExceeded[] = "CONTEXT_LENGTH_EXCEEDED";
 inline constexpr char kReasonKvTransferFailed[] = "KV_TRANSFER_FAILED";
+inline constexpr char kReasonKvWrong[] = "KV_WRONG";
 inline constexpr char kReasonModelMismatch[] = "MODEL_MISMATCH";
 inline constexpr char kReasonPoisonRequest[] = "POISON_REQUEST";
+inline constexpr char kReasonPusherQuarantined[] = "PUSHER_QUARANTINED";
 inline constexpr char kReasonDraining[] = "DRAINING";
 inline constexpr char kReasonNoReadyWorker[] = "NO_READY_WORKER";
 inline constexpr char kReasonQueueFull[] = "QUEUE_FULL";

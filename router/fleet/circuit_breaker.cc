@@ -33,7 +33,8 @@ bool IsWorkersFault(const absl::Status& status) {
     case absl::StatusCode::kDataLoss:
     case absl::StatusCode::kUnimplemented: {
       const std::string reason = ErrorReason(status);
-      return reason != kReasonDraining && reason != kReasonKvTransferFailed;
+      return reason != kReasonDraining && reason != kReasonKvTransferFailed &&
+             reason != kReasonKvWrong && reason != kReasonPusherQuarantined;
     }
     default:
       return false;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "absl/time/time.h"
@@ -34,7 +35,9 @@ struct Worker {
   WorkerSnapshot seen;  // what placement knows; its id is 0 while `id` is
   Hash128 prefix_root;  // where the chain of its prefix hashes begins
   CircuitBreaker breaker;
-  std::string problem;  // why the worker is never used; empty: nothing is wrong
+  std::string problem;                // why the worker is never used; empty: nothing is wrong
+  std::set<std::string> quarantines;  // decode: pushers whose KV proved to be wrong, as it says
+  std::string quarantined_by;  // prefill: name of a decode worker that says so of it; empty: nobody
   internal::v1::WorkerState state = internal::v1::WORKER_STATE_UNSPECIFIED;
   double measured_tokens_per_second = 0;  // speed of its prefills; 0: none was measured yet
   ProgressJudge progress;
@@ -50,11 +53,13 @@ struct Worker {
 
   // What clients are told of it: by its own name, or, unless `exposed`, by its role and its id here.
   std::string told_name(bool exposed) const;
+  // What decode workers call it in WatchResponse.quarantined_pushers.
+  const std::string& pusher_key() const { return info.name(); }
   // The worker has had work and not advanced for kProgressTimeout.
   bool stuck() const { return progress.stuck() >= kProgressTimeout; }
   bool ready() const {
-    return id != 0 && wanted && watch != nullptr && problem.empty() && !stuck() &&
-           state == internal::v1::WORKER_STATE_READY;
+    return id != 0 && wanted && watch != nullptr && problem.empty() && quarantined_by.empty() &&
+           !stuck() && state == internal::v1::WORKER_STATE_READY;
   }
 };
 

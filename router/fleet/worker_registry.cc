@@ -21,6 +21,9 @@ using internal::v1::WORKER_ROLE_PREFILL;
 
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
 constexpr absl::Duration kLongestBackoff = absl::Seconds(2);
+// What worker.proto promises of quarantined_pushers.
+constexpr size_t kMostQuarantines = 64;
+constexpr size_t kMostQuarantineBytes = 2048;
 // After a worker has flooded its stream. Its budget has room for a new one by then.
 constexpr absl::Duration kFloodBackoff = absl::Seconds(10);
 
@@ -130,6 +133,7 @@ void WorkerRegistry::Heard(Worker& worker, const WatchResponse& message) {
   worker.state = message.state();
   TakeLoad(message.load(), worker.seen);
   if (message.has_prefix()) TakePages(worker, message.prefix());
+  TakeQuarantines(worker, message);
   JudgeProgress(worker, message);
   fleet_.ReadinessChanged(worker);
   fleet_.LoadChanged(worker);
@@ -185,6 +189,7 @@ void WorkerRegistry::TakeInfo(Worker& worker, const internal::v1::WorkerInfo& in
              LogSafe(info.name()), worker.target.address, LogSafe(worker.problem));
   }
   fleet_.AddUnderNewId(worker);
+  JudgeQuarantines();
 }
 
 // Another model is no error of one side; who is right cannot be known here, so the pair is refused
@@ -198,6 +203,43 @@ void WorkerRegistry::NameUnlikeWorkers(const Worker& worker) const {
     LogError("worker '{}' at {} and worker '{}' at {} are never paired: {}",
              LogSafe(worker.info.name()), worker.target.address, LogSafe(other->info.name()),
              target.address, LogSafe(same.message()));
+  }
+}
+
+// The message has the whole list. It counts until the worker says otherwise or is gone for good.
+void WorkerRegistry::TakeQuarantines(Worker& worker, const WatchResponse& message) {
+  if (worker.target.role != WORKER_ROLE_DECODE) return;
+  std::set<std::string> told;
+  for (const std::string& pusher : message.quarantined_pushers()) {
+    if (told.size() == kMostQuarantines) break;
+    if (!pusher.empty() && pusher.size() <= kMostQuarantineBytes) told.insert(pusher);
+  }
+  if (told == worker.quarantines) return;
+  worker.quarantines = std::move(told);
+  JudgeQuarantines();
+}
+
+// What proved to be wrong on one decode worker may be wrong on all.
+void WorkerRegistry::JudgeQuarantines() {
+  for (const auto& [target, prefill] : workers_) {
+    if (target.role != WORKER_ROLE_PREFILL || prefill->id == 0) continue;
+    std::string by;
+    for (const auto& [other, decode] : workers_) {
+      if (decode->quarantines.count(prefill->pusher_key()) != 0) by = decode->info.name();
+    }
+    if (by == prefill->quarantined_by) continue;
+    if (prefill->quarantined_by.empty()) {
+      LogError(
+          "prefill worker '{}' at {} is not used: decode worker '{}' found wrong KV in what it "
+          "pushed; restart that decode worker once the cause is known and removed",
+          LogSafe(prefill->info.name()), target.address, LogSafe(by));
+    } else if (by.empty()) {
+      LogInfo("prefill worker '{}' at {} may be used again: no decode worker quarantines it",
+              LogSafe(prefill->info.name()), target.address);
+    }
+    prefill->quarantined_by = by;
+    if (options_.on_quarantine) options_.on_quarantine(target, !by.empty());
+    fleet_.ReadinessChanged(*prefill);
   }
 }
 
@@ -251,7 +293,9 @@ void WorkerRegistry::DropUnwanted() {
     fleet_.Remove(worker);
     ForgetPages(worker);
     fleet_.pages().Remove(worker);
+    const bool told = !worker.quarantines.empty();
     it = workers_.erase(it);
+    if (told) JudgeQuarantines();
   }
 }
 
@@ -271,6 +315,10 @@ void WorkerRegistry::Publish() {
     if (worker->id != 0 && !worker->problem.empty()) {
       summary.problem = absl::StrCat(
           "worker '", LogSafe(worker->told_name(options_.expose_workers)), "' ", worker->problem);
+    }
+    if (worker->id != 0 && !worker->quarantined_by.empty()) {
+      summary.problem = absl::StrCat(
+          "worker '", LogSafe(worker->told_name(options_.expose_workers)), "' is quarantined");
     }
     summary.all_ready &= worker->ready();
     if (!worker->ready()) continue;

@@ -36,6 +36,8 @@ class WorkerRegistry {
     std::function<void(uint64_t worker_id, const absl::Status& why)> on_lost;
     // The worker may be used from now on, or no longer.
     std::function<void(const WorkerTarget&, bool)> on_up;
+    // A decode worker has quarantined the prefill worker, or no longer. Null: nobody wants to know.
+    std::function<void(const WorkerTarget&, bool)> on_quarantine;
     // So many pages of the worker's prefix cache are known. Null: nobody wants to know.
     std::function<void(const WorkerTarget&, size_t)> on_pages;
   };
@@ -55,6 +57,8 @@ class WorkerRegistry {
   void EndFlood(Worker& worker);
   void TakeInfo(Worker& worker, const internal::v1::WorkerInfo& info);
   void NameUnlikeWorkers(const Worker& worker) const;
+  void TakeQuarantines(Worker& worker, const internal::v1::WatchResponse& message);
+  void JudgeQuarantines();
   void TakePages(Worker& worker, const internal::v1::PrefixDelta& delta);
   void ForgetPages(Worker& worker);
   void JudgeProgress(Worker& worker, const internal::v1::WatchResponse& message);

@@ -63,6 +63,13 @@ void RouterMetrics::SetCircuitOpen(const std::string& worker, const std::string&
       open);
 }
 
+void RouterMetrics::SetQuarantined(const std::string& worker, const std::string& role,
+                                   bool quarantined) {
+  Set(quarantined_, "baton_worker_quarantined",
+      "1 while a decode worker says that the prefill worker pushed wrong KV.", worker, role,
+      quarantined);
+}
+
 void RouterMetrics::SetPrefixPages(const std::string& worker, const std::string& role,
                                    size_t pages) {
   Set(prefix_pages_, "baton_router_prefix_pages",

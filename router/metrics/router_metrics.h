@@ -32,6 +32,8 @@ class RouterMetrics final : public RequestObserver {
   void SetUp(const std::string& worker, const std::string& role, bool up);
   // The worker failed in a row and is given one request at a time.
   void SetCircuitOpen(const std::string& worker, const std::string& role, bool open);
+  // A decode worker found wrong KV in what the prefill worker pushed.
+  void SetQuarantined(const std::string& worker, const std::string& role, bool quarantined);
   // So many pages of the worker's prefix cache are known to placement.
   void SetPrefixPages(const std::string& worker, const std::string& role, size_t pages);
   void Selected(const std::string& worker, PlacementPolicy policy);
@@ -62,6 +64,7 @@ class RouterMetrics final : public RequestObserver {
   // goes stays bounded.
   WorkerGauges up_;
   WorkerGauges circuit_open_;
+  WorkerGauges quarantined_;
   WorkerGauges prefix_pages_;
   std::map<std::string, Counter> selected_;
   absl::Mutex refusals_mutex_;

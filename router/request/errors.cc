@@ -102,6 +102,12 @@ absl::Status RouterDraining() {
       kRetryDelay);
 }
 
+absl::Status TokensMayBeWrong() {
+  return WithErrorInfo(absl::DataLossError("tokens of this answer may be wrong: they rest on a KV "
+                                           "cache that proved to be; discard it and ask again"),
+                       {.reason = kReasonKvWrong, .stage = kStageDecode});
+}
+
 absl::Status PoisonRequest(const absl::Status& failure) {
   ErrorInfo info = GetErrorInfo(failure).value_or(ErrorInfo{});
   info.reason = kReasonPoisonRequest;

@@ -33,6 +33,8 @@ absl::Status NoWorkerInTime(const std::string& why, absl::Duration wait);
 // The duration cut to milliseconds, such as "1.234s".
 std::string InMilliseconds(absl::Duration duration);
 absl::Status RouterDraining();
+// DATA_LOSS: tokens that the client has may be wrong, since they rest on KV that proved to be.
+absl::Status TokensMayBeWrong();
 // INTERNAL: wherever the request runs, its worker dies. `failure` is what broke the last attempt.
 absl::Status PoisonRequest(const absl::Status& failure);
 absl::Status DeadlinePassed(const char* stage);

@@ -23,6 +23,12 @@ bool AnotherMayServe(const absl::Status& failure) {
   return absl::IsUnavailable(failure) || absl::IsResourceExhausted(failure) || IsMismatch(failure);
 }
 
+// The decode worker does not believe what the prefill worker pushed.
+bool IsDistrust(const absl::Status& status) {
+  const std::string reason = ErrorReason(status);
+  return reason == kReasonKvWrong || reason == kReasonPusherQuarantined;
+}
+
 // The call broke with its worker: a worker that lives gives a reason.
 bool IsDeath(const absl::Status& cause) {
   const std::string reason = ErrorReason(cause);
@@ -85,7 +91,11 @@ Breakage DecodeBroken(const Attempt& attempt, const absl::Status& cause) {
   if (attempt.accepted()) stage = attempt.local() ? kStagePrefill : kStageTransfer;
   if (attempt.committed()) stage = kStageDecode;
   Breakage breakage{.failure = AttemptBroken(stage, worker.name, kReasonWorkerLost, cause)};
-  if (!IsTransferFailure(cause)) breakage.avoid.push_back(worker.id);
+  if (IsDistrust(cause)) {
+    if (!attempt.local()) breakage.avoid.push_back(attempt.workers.prefill->id);
+  } else if (!IsTransferFailure(cause)) {
+    breakage.avoid.push_back(worker.id);
+  }
   const std::optional<uint32_t> computed_tokens = attempt.calls.computed_tokens;
   if (!IsDeath(cause)) return breakage;
   if (attempt.committed()) {
@@ -106,6 +116,7 @@ Breakage CommitMissed(const Attempt& attempt, bool prompt_computed) {
 absl::StatusOr<WorkerNeeds> NextNeeds(Breakage breakage, const Attempt& broken,
                                       size_t output_tokens, absl::Time now, PastAttempts& past) {
   const absl::Status failure = breakage.failure;
+  if (IsDistrust(failure) && output_tokens > broken.choices.front().base) return TokensMayBeWrong();
   if (!AnotherMayServe(failure)) return failure;
   if (breakage.died.has_value()) breakage.died->output_index = output_tokens;
   switch (past.history.Broke(breakage.died, HasDecoded(broken), now)) {

@@ -43,6 +43,29 @@ TEST_F(BrokenWorkers,
   Eventually([&] { return Generate(Request("abc", 10)).status.ok(); });
 }
 
+TEST_F(BrokenWorkers, APrefillWorkerThatADecodeWorkerQuarantinesGetsNothingUntilThatIsOver) {
+  AddPrefill();
+  MockWorker& honest = AddPrefill();
+  AddDecode();
+  MockWorker& auditor = AddDecode();
+  Start();
+  auditor.Behave({.quarantines = {"p0", "somebody else"}});
+  Eventually([&] { return router_->fleet().ready_prefill == 1; });
+  EXPECT_FALSE(router_->fleet().problem.empty());
+  EXPECT_EQ(Metric("baton_worker_quarantined", workers_[0]->address()), 1);
+  const int before = workers_[0]->total_calls();
+  for (uint64_t i = 0; i < 10; ++i) {
+    EXPECT_TRUE(Generate(Request("abc", 3, i)).status.ok());
+  }
+  EXPECT_EQ(workers_[0]->total_calls(), before);
+  EXPECT_GE(honest.total_calls(), 10);
+
+  auditor.Behave({});  // it was restarted
+  Eventually([&] { return router_->fleet().ready_prefill == 2; });
+  EXPECT_EQ(Metric("baton_worker_quarantined", workers_[0]->address()), 0);
+  EXPECT_TRUE(router_->fleet().problem.empty());
+}
+
 TEST_F(BrokenWorkers, TheDeathOfTheOnlyDecodeWorkerEndsTheStreamWithATypedError) {
   AddPrefill();
   options_.runner.machine.worker_timeout = absl::Milliseconds(300);

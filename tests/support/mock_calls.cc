@@ -54,6 +54,7 @@ void MockWatch::Tick() {
     message.set_state(internal::v1::WORKER_STATE_READY);
     if (!b.stuck) ++state_.progress;
     message.set_progress(state_.progress);
+    for (const std::string& pusher : b.quarantines) message.add_quarantined_pushers(pusher);
     message.set_runnable_sequences(static_cast<uint32_t>(state_.active));
     message.mutable_load()->set_free_blocks(1000);
     Queue(std::move(message));

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 
@@ -59,6 +60,7 @@ struct MockBehaviour {
   bool never_pauses = false;       // decode calls: tokens follow although the router paused them
   bool stuck = false;              // Watch says that nothing advances, and calls do not advance
   bool silent = false;             // Watch stays open without messages, and calls do not advance
+  std::vector<std::string> quarantines = {};  // pushers that Watch tells to be quarantined
 };
 
 // A mock worker. Thread-safe. Its server ends with its destructor, or sooner by Kill.

@@ -75,7 +75,8 @@ TEST(IsWorkersFault, NotWhatClientsQueuesDrainsAndLinksDo) {
   EXPECT_FALSE(IsWorkersFault(absl::ResourceExhaustedError("full")));
   EXPECT_FALSE(IsWorkersFault(absl::CancelledError("cancelled")));
   EXPECT_FALSE(IsWorkersFault(absl::DeadlineExceededError("late")));
-  for (const char* reason : {kReasonDraining, kReasonKvTransferFailed}) {
+  for (const char* reason :
+       {kReasonDraining, kReasonKvTransferFailed, kReasonKvWrong, kReasonPusherQuarantined}) {
     EXPECT_FALSE(IsWorkersFault(WithErrorInfo(absl::UnavailableError("x"), {.reason = reason})));
   }
 }
