@@ -124,6 +124,11 @@ void DecodeCall::OnStart(const internal::v1::DecodeStart& start) {
   absl::StatusOr<CheckedSequence> sequence = SequenceFromProto(spec, engine_.limits(), mode);
   if (!sequence.ok()) return End(sequence.status());
   if (absl::Status pusher = CheckPusher(start, options_.secure); !pusher.ok()) return End(pusher);
+  pusher_ = PusherKey(start.pusher());
+  if (options_.audit != nullptr && !start.prefill_locally()) {
+    const absl::Status trusted = options_.audit->CheckTrusted(pusher_);
+    if (!trusted.ok()) return End(trusted);
+  }
   const SequenceRequest& request = sequence->request();
   const auto self = shared_from_this();
   const auto choices = static_cast<uint32_t>(request.choices);
@@ -137,6 +142,7 @@ void DecodeCall::OnStart(const internal::v1::DecodeStart& start) {
   registered_ = true;
   if (outbox_.ended()) return;
   local_ = start.prefill_locally();
+  token_count_ = static_cast<int>(request.token_ids.size());
   exact_ = Numerics(options_.shape.numerics()).bits_are_equal();
   if (!local_) push_.Prepare(start, request);
   if (absl::Status failure = BATON_FAILPOINT_STATUS("decode.before_submit"); !failure.ok()) {
@@ -144,6 +150,7 @@ void DecodeCall::OnStart(const internal::v1::DecodeStart& start) {
   }
   sequence_ = engine_.NextId();
   sequence->set_resume_key(ResumeKey(spec.key()));
+  sequence->set_kv_source(pusher_);
   sequence->set_on_event([self](const SequenceEvent& event) {
     std::visit([&self](const auto& e) { self->On(e); }, event);
   });
@@ -177,6 +184,7 @@ void DecodeCall::ExpectPush() {
 void DecodeCall::On(const BlocksGranted& event) {
   BATON_FAILPOINT("decode.before_grant");
   absl::MutexLock lock(&mutex_);
+  start_token_ = event.start_token;
   push_.Grant(event.block_table, event.start_token);
 }
 
@@ -187,15 +195,31 @@ void DecodeCall::OnCommitted(const ReceiveAction::CommitSequence& commit) {
   push_.End();
   if (outbox_.ended() || releasing_) return;  // the push was told to release the blocks
   if (!tokens.ok()) return EndLocked(tokens.status());
+  if (options_.audit != nullptr) {
+    // It may have been found out while it pushed.
+    const absl::Status trusted = options_.audit->CheckTrusted(pusher_);
+    if (!trusted.ok()) return EndLocked(trusted);
+  }
   BATON_FAILPOINT("decode.before_committed");
   committed_ = true;
   exact_ = commit.exact;
   push_.Committed();
   outbox_.PushCommitted(commit.exact);
   for (const internal::v1::OutputToken& token : commit.first_tokens) QueueToken(token);
-  engine_.Commit(sequence_, *std::move(tokens));
+  engine_.Commit(sequence_, *std::move(tokens), OrderAudit());
   BATON_FAILPOINT("decode.committed");
   SetPaused();
+}
+
+// The audit still holds the sequence's blocks when the sequence has ended, so it keeps the call.
+std::optional<AuditOrder> DecodeCall::OrderAudit() {
+  if (options_.audit == nullptr || !exact_) return std::nullopt;
+  std::optional<AuditOrder> order = options_.audit->Choose(
+      {.pusher = pusher_, .key = key_, .start_token = start_token_, .token_count = token_count_});
+  if (!order) return std::nullopt;
+  order->done = [self = shared_from_this(),
+                 judge = std::move(order->done)](const AuditResult& result) { judge(result); };
+  return order;
 }
 
 void DecodeCall::OnPushFailed(const absl::Status& status) {
@@ -235,7 +259,8 @@ void DecodeCall::On(const SequenceFinished& event) {
 }
 
 void DecodeCall::On(const SequenceFailed& event) {
-  End(WithErrorInfo(event.status, {"SEQUENCE_FAILED", kStageDecode, options_.worker_name, {}}));
+  const char* reason = absl::IsDataLoss(event.status) ? kReasonKvWrong : "SEQUENCE_FAILED";
+  End(WithErrorInfo(event.status, {reason, kStageDecode, options_.worker_name, {}}));
 }
 
 void DecodeCall::On(const SequenceReleased& event) {

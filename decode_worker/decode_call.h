@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,7 @@ class DecodeCall final : public grpc::ServerBidiReactor<Received<internal::v1::D
   void On(const SequenceReleased& event);
   void ExpectPush() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnCommitted(const ReceiveAction::CommitSequence& commit);
+  std::optional<AuditOrder> OrderAudit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnPushFailed(const absl::Status& status);
 
   void QueueToken(internal::v1::OutputToken token) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -90,9 +92,12 @@ class DecodeCall final : public grpc::ServerBidiReactor<Received<internal::v1::D
   bool submitted_ ABSL_GUARDED_BY(mutex_) = false;
   internal::v1::AttemptKey key_;  // written once, by OnStart
   bool local_ = false;            // written once, by OnStart
+  int token_count_ = 0;           // of what is received; written once, by OnStart
+  std::string pusher_;            // its PusherKey; written once, by OnStart
   SequenceId sequence_ = 0;       // written once, by OnStart
   CallChoices choices_ ABSL_GUARDED_BY(mutex_) = CallChoices(0, 1);
   DecodePush push_ ABSL_GUARDED_BY(mutex_);
+  int start_token_ ABSL_GUARDED_BY(mutex_) = 0;  // the first that is pushed
   bool committed_ ABSL_GUARDED_BY(mutex_) = false;
   bool exact_ ABSL_GUARDED_BY(mutex_) = true;
   bool releasing_ ABSL_GUARDED_BY(mutex_) = false;    // a stop has left no choice

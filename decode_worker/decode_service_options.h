@@ -8,6 +8,7 @@
 #include "common/kv/staging.h"
 #include "common/rpc/silent_streams.h"
 #include "common/worker/worker_metrics.h"
+#include "decode_worker/kv_audit.h"
 #include "decode_worker/receive_events.h"
 
 namespace baton {
@@ -28,6 +29,7 @@ struct DecodeServiceOptions {
   SilentStreams::Limits silent = {};
   int max_queued_tokens = 256;       // waiting tokens of one call at which its sequence pauses
   WorkerMetrics* metrics = nullptr;  // borrowed; null: nothing is counted
+  KvAudit* audit = nullptr;          // borrowed; null: no push is audited
 };
 
 }  // namespace baton

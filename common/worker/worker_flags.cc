@@ -70,6 +70,9 @@ void AddHandoffFlags(FlagSet& flags, HandoffOptions& handoff) {
                   "Type of KV on the wire; int8 and fp8 are lossy and need both workers",
                   WireTypes());
   flags.AddBool("strict-kv-dtype", handoff.strict_dtype, "Refuse a peer whose KV type differs");
+  flags.AddDouble("audit-share", handoff.audit_share, 0, 1,
+                  "Share of the received KV caches of which a decode worker recomputes a block and "
+                  "compares; 0: none");
   flags.AddBytes("kv-staging-memory-bytes", handoff.staging.bytes,
                  "Pinned memory of the host for KV on its way from or to a GPU");
 }

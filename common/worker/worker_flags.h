@@ -20,7 +20,10 @@ struct HandoffOptions {
   int connections = 2;              // connections to each decode worker
   std::string wire_dtype = "auto";  // auto: the KV type; another quantised one if both ends ask
   bool strict_dtype = false;        // whether to refuse peers with another KV type
-  KvStaging::Options staging;       // on a GPU's worker only
+  // Share of the pushes of which a decode worker audits a block. With blocks of 32 tokens that is
+  // 0.64 rows a push: at most 1 % of what it computes where answers have 64 tokens.
+  double audit_share = 0.02;
+  KvStaging::Options staging;  // on a GPU's worker only
 };
 
 struct WorkerFlags {

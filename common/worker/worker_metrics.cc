@@ -128,7 +128,10 @@ WorkerMetrics::WorkerMetrics(Metrics& metrics, std::function<EngineStats()> stat
     failures_.emplace(reason, metrics.AddCounter("baton_kv_transfer_failures_total",
                                                  "Transfers that failed.", {{"reason", reason}}));
   }
-  if (direction != Direction::kSent) return;
+  if (direction != Direction::kSent) {
+    AddAuditMetrics(metrics);
+    return;
+  }
   exposed_ = metrics.AddHistogram(
       "baton_kv_transfer_exposed_seconds",
       "Part of a transfer that the prefill did not hide: from the last chunk to the commit.",
@@ -139,6 +142,21 @@ WorkerMetrics::WorkerMetrics(Metrics& metrics, std::function<EngineStats()> stat
                                      "KV bytes sent again after damage or a lost connection.", {});
   messages_ = metrics.AddCounter("baton_kv_transfer_messages_total",
                                  "KV messages of committed transfers.", {});
+}
+
+void WorkerMetrics::AddAuditMetrics(Metrics& metrics) {
+  for (const char* result : {"match", "mismatch", "skipped"}) {
+    audits_.emplace(result, metrics.AddCounter("baton_kv_audits_total",
+                                               "Audits of received KV, by what they found.",
+                                               {{"result", result}}));
+  }
+  metrics.AddGauge(
+      "baton_kv_audit_enabled",
+      "1 where received KV is audited: --audit-share is above 0 and numerics are exact.", {},
+      [this] { return audit_enabled_.load() ? 1.0 : 0.0; });
+  metrics.AddGauge("baton_kv_quarantined_pushers",
+                   "Prefill workers that may not push here, since their KV proved to be wrong.", {},
+                   [this] { return static_cast<double>(quarantined_.load()); });
 }
 
 void WorkerMetrics::TransferBytes(uint64_t bytes) { bytes_.Add(static_cast<double>(bytes)); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -60,10 +61,20 @@ class WorkerMetrics {
   void TransferFailed(const absl::Status& status);
   // A sequence has ended here.
   void SequenceDone(absl::Duration queue, absl::Duration prefill, absl::Duration decode);
+  // Only of a receiver. Whether received KV is audited; an audit is done: `result` is match,
+  // mismatch or skipped; so many pushers are quarantined.
+  void SetAuditEnabled(bool enabled) { audit_enabled_ = enabled; }
+  void AuditDone(const char* result) { audits_.at(result).Add(); }
+  void Quarantined(size_t pushers) { quarantined_ = pushers; }
 
  private:
+  void AddAuditMetrics(Metrics& metrics);
+
   std::atomic<int64_t> inflight_ = 0;
   std::map<std::string, Counter> failures_;  // a counter for each reason, made at the beginning
+  std::map<std::string, Counter> audits_;    // by result; empty for Direction::kSent
+  std::atomic<bool> audit_enabled_ = false;
+  std::atomic<size_t> quarantined_ = 0;
   Counter bytes_;
   Histogram transfer_duration_;
   Histogram transfer_bytes_;

@@ -126,8 +126,17 @@ void WorkerProcess::Describe(internal::v1::WorkerRole role) {
   info.set_version(Version());
   watch_ = std::make_unique<WorkerService>(
       std::move(info),
-      [this] { return WatchFromStats(server_->health().state(), engine().Stats()); },
+      [this] {
+        internal::v1::WatchResponse message =
+            WatchFromStats(server_->health().state(), engine().Stats());
+        if (add_to_watch_) add_to_watch_(message);
+        return message;
+      },
       server_->credentials(), &engine().prefix_pages());
+}
+
+void WorkerProcess::AddToWatch(std::function<void(internal::v1::WatchResponse&)> add) {
+  add_to_watch_ = std::move(add);
 }
 
 int WorkerProcess::Run(std::vector<grpc::Service*> services, const DrainHooks& hooks) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,6 +47,11 @@ class WorkerProcess {
   const WorkerFlags& flags() const { return flags_; }
   const Credentials& credentials() const { return server_->credentials(); }
   WorkerMetrics& metrics() { return *worker_metrics_; }
+  // What `add` adds goes into every Watch message. To be called before Run. `add` is called on
+  // another thread until this process is destroyed.
+  void AddToWatch(std::function<void(internal::v1::WatchResponse&)> add);
+  // Watch messages go out at once. May be called from any thread.
+  void StateChanged() { watch_->StateChanged(); }
 
   // Serves `services` and Watch until the process is told to end, and returns the exit code. Calls
   // the hooks as ServerProcess::Run does, and end_rest a second time when the server has drained.
@@ -70,6 +76,7 @@ class WorkerProcess {
   std::optional<EngineThread> engine_thread_;
   std::optional<Metrics> metrics_;
   std::optional<WorkerMetrics> worker_metrics_;
+  std::function<void(internal::v1::WatchResponse&)> add_to_watch_;  // set before the first message
   std::unique_ptr<WorkerService> watch_;
   std::unique_ptr<ServerProcess> server_;  // the last member, so that it is destroyed first
 };

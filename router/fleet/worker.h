@@ -54,7 +54,7 @@ struct Worker {
   // What clients are told of it: by its own name, or, unless `exposed`, by its role and its id here.
   std::string told_name(bool exposed) const;
   // What decode workers call it in WatchResponse.quarantined_pushers.
-  const std::string& pusher_key() const { return info.name(); }
+  const std::string& pusher_key() const { return peer_id.empty() ? info.name() : peer_id; }
   // The worker has had work and not advanced for kProgressTimeout.
   bool stuck() const { return progress.stuck() >= kProgressTimeout; }
   bool ready() const {

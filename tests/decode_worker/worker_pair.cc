@@ -106,6 +106,12 @@ void TestWorker::SetServiceOptions(const Options& options) {
   const auto stats = [this] { return engine_->Stats(); };
   decode_options_.metrics =
       &received_.emplace(metrics_, stats, WorkerMetrics::Direction::kReceived);
+  if (options.audit_share > 0) {
+    audit_ = std::make_unique<KvAudit>(*engine_, KvAudit::Options{.share = options.audit_share,
+                                                                  .random = options.audit_random,
+                                                                  .metrics = &*received_});
+    decode_options_.audit = audit_.get();
+  }
   prefill_options_.metrics =
       &sent_.emplace(sending_metrics_, stats, WorkerMetrics::Direction::kSent);
 }
@@ -199,6 +205,7 @@ HandoffResult HandoffCalls::Run(const HandoffHooks& hooks) {
   DecodeRequest start;
   *start.mutable_start()->mutable_sequence() = prefill_request_.sequence();
   start.mutable_start()->set_prefill_locally(prefill_ == nullptr);
+  if (!pusher_.empty()) start.mutable_start()->mutable_pusher()->set_worker_id(pusher_);
   stream_->Write(start);
   std::thread prefilling;
   for (DecodeResponse response; stream_->Read(&response);) {

@@ -14,6 +14,7 @@
 #include "baton/internal/v1/decode.grpc.pb.h"
 #include "baton/internal/v1/prefill.grpc.pb.h"
 #include "common/backend/backend.h"
+#include "common/base/random.h"
 #include "common/engine/engine.h"
 #include "common/engine/engine_thread.h"
 #include "common/net/metrics.h"
@@ -50,6 +51,8 @@ class TestWorker {
     size_t max_calls = 1024;    // that it decodes at once
     SilentStreams::Limits silent = {};
     absl::Duration resume_timeout = absl::Seconds(30);
+    double audit_share = 0;  // of what it receives
+    std::function<uint64_t()> audit_random = RandomUint64;
   };
   explicit TestWorker(const Options& options);
   ~TestWorker();
@@ -65,6 +68,7 @@ class TestWorker {
   DecodeService& decode_service() { return *decode_service_; }
   PrefillService& prefill_service() { return *prefill_service_; }
   const Metrics& metrics() const { return metrics_; }  // metrics of what it received
+  KvAudit& audit() { return *audit_; }                 // REQUIRES: audit_share > 0
   // Ends all that runs.
   void EndAll(const absl::Status& status = absl::UnavailableError("the worker ends"));
   // Waits until no call, block or reservation is left; false when that does not come.
@@ -82,6 +86,7 @@ class TestWorker {
   Metrics metrics_{"decode"}, sending_metrics_{"prefill"};
   std::optional<WorkerMetrics> received_, sent_;
   std::unique_ptr<EngineThread> engine_thread_;
+  std::unique_ptr<KvAudit> audit_;
   DecodeServiceOptions decode_options_;
   PrefillServiceOptions prefill_options_;
   std::unique_ptr<AttemptRegistry> registry_;
@@ -137,6 +142,8 @@ class HandoffCalls {
   // Once.
   HandoffResult Run(const HandoffHooks& hooks = {});
   void Send(const internal::v1::DecodeRequest& request);  // from on_decode
+  // Who is named as the pusher; before Run.
+  void SetPusher(const std::string& name) { pusher_ = name; }
   // From any thread, at any time. After Cancel no prefill begins.
   void Cancel();
   void CancelDecode() { decode_context_.TryCancel(); }
@@ -148,6 +155,7 @@ class HandoffCalls {
   const std::unique_ptr<internal::v1::PrefillService::Stub> prefill_;  // null: local
   const std::unique_ptr<internal::v1::DecodeService::Stub> decode_;
   internal::v1::PrefillRequest prefill_request_;
+  std::string pusher_;
   grpc::ClientContext prefill_context_, decode_context_;
   std::unique_ptr<
       grpc::ClientReaderWriter<internal::v1::DecodeRequest, internal::v1::DecodeResponse>>

@@ -41,7 +41,7 @@ def alone():
     (2, 2, ["--max-num-batched-tokens=256"], ["--block-size=64"]),
 ])
 def test_handed_off_equals_alone(alone, prefill, decode, worker_args, decode_args):
-    with Cluster(prefill, decode, worker_args=worker_args, decode_args=decode_args,
+    with Cluster(prefill, decode, worker_args=worker_args, decode_args=[*decode_args, "--audit-share=1"],
                  router_args=["--disaggregate=always"]) as cluster:
         with concurrent.futures.ThreadPoolExecutor(REQUESTS) as pool:
             done = list(pool.map(lambda made: complete(cluster.stub, made), requests()))
@@ -53,3 +53,7 @@ def test_handed_off_equals_alone(alone, prefill, decode, worker_args, decode_arg
             assert len({d.timings.prefill_worker for d in done}) == prefill
             assert len({d.timings.decode_worker for d in done}) == decode
         cluster.wait_idle()
+        match, mismatch, skipped = (sum(worker.metric("baton_kv_audits_total", result=result) for worker in cluster.decode)
+                                    for result in ("match", "mismatch", "skipped"))
+        assert match > 0 and mismatch == 0 and match + skipped >= REQUESTS, "every hand-off is audited, or was skipped"
+        assert all(worker.metric("baton_kv_audit_enabled") == 1 for worker in cluster.decode)

@@ -1,0 +1,87 @@
+#include "decode_worker/kv_audit.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "common/base/log.h"
+#include "common/rpc/status.h"
+
+namespace baton {
+namespace {
+
+const char* ResultName(AuditResult::Outcome outcome) {
+  switch (outcome) {
+    case AuditResult::Outcome::kMatch:
+      return "match";
+    case AuditResult::Outcome::kMismatch:
+      return "mismatch";
+    case AuditResult::Outcome::kSkipped:
+      return "skipped";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string PusherKey(const internal::v1::Pusher& pusher) {
+  return pusher.peer_id().empty() ? pusher.worker_id() : pusher.peer_id();
+}
+
+KvAudit::KvAudit(Engine& engine, Options options)
+    : engine_(engine), options_(std::move(options)), chooser_(options_.share, options_.random) {}
+
+// The block in which the push began may also hold pages that an earlier one brought.
+std::optional<AuditOrder> KvAudit::Choose(const Push& push) {
+  const int block_size = engine_.options().block_size;
+  std::optional<int> block;
+  {
+    absl::MutexLock lock(&mutex_);
+    block = chooser_.Choose(push.start_token / block_size,
+                            (push.token_count + block_size - 1) / block_size);
+  }
+  if (!block) return std::nullopt;
+  return AuditOrder{*block, [this, push](const AuditResult& result) { Judge(push, result); }};
+}
+
+void KvAudit::Judge(const Push& push, const AuditResult& result) {
+  if (options_.metrics != nullptr) options_.metrics->AuditDone(ResultName(result.outcome));
+  if (result.outcome != AuditResult::Outcome::kMismatch) return;
+  const std::string where = result.wrong_token
+                                ? "a first token"
+                                : absl::StrCat("layer ", result.layer, ", page ", result.page);
+  LogError(
+      "KV audit: wrong KV from '{}', found in a push of '{}' for request {:016x}{:016x}: block {}, "
+      "{}; all that it pushed is dropped, and it may not push here until this worker is restarted",
+      LogSafe(result.source), LogSafe(push.pusher), push.key.request_id_high(),
+      push.key.request_id_low(), result.block, where);
+  size_t count = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!result.source.empty() && quarantined_.size() < kMostQuarantined) {
+      quarantined_.insert(result.source);
+    }
+    count = quarantined_.size();
+  }
+  engine_.Distrust(result.source);
+  if (options_.metrics != nullptr) options_.metrics->Quarantined(count);
+  if (options_.on_quarantine) options_.on_quarantine();
+}
+
+absl::Status KvAudit::CheckTrusted(const std::string& pusher) const {
+  absl::MutexLock lock(&mutex_);
+  if (quarantined_.count(pusher) == 0 && quarantined_.size() < kMostQuarantined) {
+    return absl::OkStatus();
+  }
+  return WithErrorInfo(
+      absl::UnavailableError("KV that this prefill worker pushed proved to be wrong; it may "
+                             "not push here until this decode worker is restarted"),
+      {.reason = kReasonPusherQuarantined, .stage = kStageTransfer});
+}
+
+std::vector<std::string> KvAudit::quarantined() const {
+  absl::MutexLock lock(&mutex_);
+  return {quarantined_.begin(), quarantined_.end()};
+}
+
+}  // namespace baton
