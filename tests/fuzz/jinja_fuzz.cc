@@ -8,9 +8,12 @@
 #include "common/jinja/chat_template.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const auto compiled = baton::ChatTemplate::Compile({reinterpret_cast<const char*>(data), size});
-  if (!compiled.ok()) return 0;
+  const absl::string_view source(reinterpret_cast<const char*>(data), size);
   const std::string secret = "\xF0\x9F\x94\x91";
+  // A template may say it itself, as the character or as \U0001f511.
+  if (absl::StrContains(source, secret) || absl::StrContains(source, "\\U")) return 0;
+  const auto compiled = baton::ChatTemplate::Compile(source);
+  if (!compiled.ok()) return 0;
   const std::vector<baton::ChatMessage> messages = {
       {.role = "system", .content = secret, .name = ""},
       {.role = "user", .content = secret + " a, b\n" + secret, .name = secret},
