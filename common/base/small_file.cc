@@ -16,13 +16,15 @@
 namespace baton {
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, size_t max_bytes) {
   std::ifstream file(path);
-  std::string text(max_bytes + 1, '\0');
-  if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  std::string text;
+  for (char part[4096]; file && text.size() <= max_bytes;) {
+    file.read(part, sizeof(part));
+    text.append(part, static_cast<size_t>(file.gcount()));
+  }
   if (!file.is_open() || file.bad()) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": ", std::strerror(errno), "; name a file that can be read"));
   }
-  text.resize(static_cast<size_t>(file.gcount()));
   if (text.size() <= max_bytes) return text;
   return absl::InvalidArgumentError(
       absl::StrCat(path, ": is longer than ", max_bytes, " bytes; name the right file"));

@@ -1,7 +1,6 @@
 #include "common/net/certificate_check.h"
 
 #include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/x509_vfy.h>
 
 #include <utility>
@@ -16,6 +15,7 @@
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/net/audit_log.h"
+#include "common/net/pem.h"
 #include "common/rpc/status.h"
 
 namespace baton {
@@ -26,11 +26,9 @@ using grpc::experimental::ExternalCertificateVerifier;
 using CheckRequest = grpc::experimental::TlsCustomVerificationCheckRequest;
 
 struct OpenSslDelete {
-  void operator()(BIO* bio) const { BIO_free(bio); }
-  void operator()(X509* certificate) const { X509_free(certificate); }
   void operator()(X509_STORE* store) const { X509_STORE_free(store); }
   void operator()(X509_STORE_CTX* context) const { X509_STORE_CTX_free(context); }
-  void operator()(STACK_OF(X509) * chain) const { sk_X509_pop_free(chain, X509_free); }
+  void operator()(STACK_OF(X509) * chain) const { sk_X509_free(chain); }  // it borrows
 };
 template <typename T>
 using OpenSsl = std::unique_ptr<T, OpenSslDelete>;
@@ -41,28 +39,22 @@ std::vector<std::string> Copy(const std::vector<grpc::string_ref>& names) {
   return result;
 }
 
-// The certificates of `pem`, the first of them first; null where there is no memory.
-OpenSsl<STACK_OF(X509)> ReadCertificates(const std::string& pem) {
-  OpenSsl<STACK_OF(X509)> chain(sk_X509_new_null());
-  const OpenSsl<BIO> bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
-  while (X509* certificate = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)) {
-    sk_X509_push(chain.get(), certificate);
-  }
-  ERR_clear_error();
-  return chain;
-}
-
 // Whether a caller's certificate is valid now, meant for callers, and signed by an authority of
 // the file. `chain` has further certificates that may lead there.
-bool IsSignedBy(const std::string& ca_file, X509* certificate, STACK_OF(X509) * chain) {
+bool IsSignedBy(const std::string& ca_file, X509& certificate,
+                const std::vector<Certificate>& chain) {
   const OpenSsl<X509_STORE> store(X509_STORE_new());
   const OpenSsl<X509_STORE_CTX> context(X509_STORE_CTX_new());
-  bool verified = store != nullptr && context != nullptr &&
+  const OpenSsl<STACK_OF(X509)> others(sk_X509_new_null());
+  bool verified = store != nullptr && context != nullptr && others != nullptr &&
                   X509_STORE_load_file(store.get(), ca_file.c_str()) == 1;
+  for (const Certificate& other : chain) {
+    verified = verified && sk_X509_push(others.get(), other.get()) > 0;
+  }
   if (verified) {
     // As gRPC does: an authority in the file is trusted, also one that another has signed.
     X509_STORE_set_flags(store.get(), X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_TRUSTED_FIRST);
-    verified = X509_STORE_CTX_init(context.get(), store.get(), certificate, chain) == 1 &&
+    verified = X509_STORE_CTX_init(context.get(), store.get(), &certificate, others.get()) == 1 &&
                X509_STORE_CTX_set_default(context.get(), "ssl_client") == 1 &&
                X509_verify_cert(context.get()) == 1;
   }
@@ -144,15 +136,15 @@ class CallerAuthorityVerifier final : public ExternalCertificateVerifier {
   absl::Status Check(const std::string& certificate_pem, const std::string& chain_pem,
                      const std::vector<std::string>& uris) const {
     if (certificate_pem.empty() && optional_) return absl::OkStatus();
-    const OpenSsl<STACK_OF(X509)> own = ReadCertificates(certificate_pem);
-    const OpenSsl<STACK_OF(X509)> chain = ReadCertificates(chain_pem);
-    X509* certificate = sk_X509_value(own.get(), 0);
-    if (certificate == nullptr) return absl::UnauthenticatedError("no certificate");
-    if (IsSignedBy(ca_file_, certificate, chain.get())) {
+    const auto own = ParseCertificates(certificate_pem);
+    if (!own.ok()) return absl::UnauthenticatedError("no certificate");
+    const auto chain = ParseCertificates(chain_pem).value_or(std::vector<Certificate>());
+    X509& certificate = *own->front();
+    if (IsSignedBy(ca_file_, certificate, chain)) {
       const absl::StatusOr<Peer> peer = OnlyPeer(uris);
       return peer.ok() ? absl::OkStatus() : absl::UnauthenticatedError(peer.status().message());
     }
-    if (!IsSignedBy(client_ca_file_, certificate, chain.get())) {
+    if (!IsSignedBy(client_ca_file_, certificate, chain)) {
       return absl::UnauthenticatedError("neither --tls-ca nor --tls-client-ca vouches for it");
     }
     for (const std::string& uri : uris) {

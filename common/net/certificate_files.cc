@@ -5,16 +5,13 @@
 #include <openssl/x509v3.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 #include "common/access/peer.h"
 #include "common/base/log.h"
+#include "common/base/small_file.h"
 #include "common/base/status_macros.h"
 
 namespace baton {
@@ -31,18 +28,9 @@ absl::StatusOr<std::string> ReadFile(absl::string_view flag, const std::string& 
     return absl::InvalidArgumentError(absl::StrCat(
         flag, " is missing: give --tls-cert, --tls-key and --tls-ca together, or --tls-ca alone"));
   }
-  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "re"), std::fclose);
-  std::string contents;
-  char part[4096];
-  for (size_t size = 1; file != nullptr && size > 0 && contents.size() < kMaxFileBytes;) {
-    size = std::fread(part, 1, sizeof(part), file.get());
-    contents.append(part, size);
-  }
-  if (file == nullptr || std::ferror(file.get())) {
-    return FileError(flag, path,
-                     absl::StrCat(std::strerror(errno), "; name a PEM file that can be read"));
-  }
-  return contents;
+  absl::StatusOr<std::string> text = ReadSmallFile(path, kMaxFileBytes);
+  if (text.ok()) return text;
+  return absl::InvalidArgumentError(absl::StrCat(flag, " ", text.status().message()));
 }
 
 // An error that is empty if the certificate is valid at `now`.
