@@ -151,8 +151,8 @@ def test_a_stolen_key_is_out_and_its_worker_serves_again_without_a_lost_request(
     watch = "/baton.internal.v1.WorkerService/Watch"
     push, tokenize = "/baton.internal.v1.KvTransferService/Push", "/baton.v1.GenerationService/Tokenize"
 
-    def prefills():
-        return robbed.metric("baton_request_prefill_seconds_count")
+    def handed_off():
+        return robbed.metric("baton_kv_transfer_duration_seconds_count")
 
     def refused(method, channel):
         code, details = refusal(channel, method)
@@ -163,8 +163,8 @@ def test_a_stolen_key_is_out_and_its_worker_serves_again_without_a_lost_request(
         at_router, at_decode = (stack.enter_context(grpc.secure_channel(server.address, thief))
                                 for server in (router, secured.decode[0]))
         stack.enter_context(Load(secured.stub))
-        before = prefills()
-        wait_until(lambda: prefills() > before, 60, "the worker serves")
+        before = handed_off()
+        wait_until(lambda: handed_off() > before, 60, "the worker serves")
         assert not refused(push, at_decode) and not refused(tokenize, at_router)
 
         revoke(folder, "prefill", "--name=p2")
@@ -178,8 +178,8 @@ def test_a_stolen_key_is_out_and_its_worker_serves_again_without_a_lost_request(
 
         issue(folder, "prefill", "--name=p2", "--force")
         wait_until(lambda: router.serving("all_workers"), 30, "the router takes the new certificate")
-        before = prefills()
-        wait_until(lambda: prefills() > before, 60, "the worker serves again")
+        before = handed_off()
+        wait_until(lambda: handed_off() > before, 60, "the worker serves again")
         assert refused(push, at_decode) and refused(tokenize, at_router)
 
 
