@@ -158,7 +158,9 @@ absl::StatusOr<Value> Repeat(Workspace& workspace, const Value& value, const Val
 }
 
 bool Repeats(const Value& value, const Value& count) {
-  return (value.text() != nullptr || value.list() != nullptr) && count.IsInteger();
+  const bool whole =
+      value.text() != nullptr || (value.list() != nullptr && !value.list()->generator);
+  return whole && count.IsInteger();
 }
 
 absl::StatusOr<Value> Compute(Workspace& workspace, Operator op, const Value& left,

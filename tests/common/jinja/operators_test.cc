@@ -126,9 +126,11 @@ TEST_F(Operators, AListTooLargeIsRefusedBeforeItIsMade) {
   EXPECT_EQ(list.status().code(), absl::StatusCode::kResourceExhausted);
 }
 
-TEST_F(Operators, AGeneratorIsNoListToAddTo) {
+TEST_F(Operators, AGeneratorIsNoListToAddToOrToRepeat) {
   EXPECT_EQ(Of(values_.Generator({}), Operator::kAdd, values_.ListOf({})),
             "error: a generator cannot be added to; make it a list first");
+  EXPECT_EQ(Of(values_.Generator({}), Operator::kMultiply, values_.Int(0)),
+            "error: cannot compute generator (use list) * integer");
 }
 
 TEST_F(Operators, ASubscriptCountsFromBothEndsInCharacters) {
