@@ -6,7 +6,7 @@
 Before each request of the prober, the other tenant sends a prompt: the same one, or one that nobody asks again; which it is, is
 drawn. Everything in the answer, its headers and its times is one observable. The AUC of each is printed: the chance that a held
 prompt has a larger value than one that nobody holds, ties counted half, or the reverse if that is larger. Said to be right when no
-AUC is above 0.52. Servers run on CPU 0, the clients on CPU 1. 10,000 requests take some 35 minutes; with fewer than that, chance
+AUC is above 0.52. Servers run on CPU 0, the clients on CPU 1. 10,000 requests take some 30 minutes; with fewer than that, chance
 alone passes the bar."""
 import argparse
 import json

@@ -5,7 +5,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
-#include "common/base/address.h"
 #include "common/base/status_macros.h"
 #include "common/gguf/model_sha256.h"
 
@@ -102,9 +101,8 @@ absl::Status RouterFlags::Finish() {
   front.user = static_cast<uid_t>(front_uid);
   // Clients without a certificate may have a key; the door looks.
   server.tls.certificate_optional = !api_keys.empty();
-  // Without all of these only who is on this machine reaches the router.
-  const bool reached_from_outside =
-      !IsLoopback(server.listen) || server.tls.enabled() || !front.path.empty();
+  // Beyond loopback there is TLS, so without both of these nobody from outside reaches the router.
+  const bool reached_from_outside = server.tls.enabled() || !front.path.empty();
   router.needs_identity = !server.tls.insecure && (reached_from_outside || !api_keys.empty());
   router.admission.requests = static_cast<uint32_t>(max_waiting_requests);
   router.admission.bytes = max_waiting_bytes;

@@ -117,11 +117,14 @@ TEST_F(FrontSocketTest, ARefusalIsCountedAndAudited) {
   testing::internal::CaptureStderr();
   Call(Header("prefill/mallory"));
   Call("no certificate");
+  RawCall(Connect(), "/baton.internal.v1.KvTransferService/Push", {});
   const std::string log = testing::internal::GetCapturedStderr();
   EXPECT_THAT(log, HasSubstr(absl::StrCat("audit: refused method='", kListModels,
                                           "' peer='spiffe://test/baton/prefill/mallory'")));
   EXPECT_THAT(log, HasSubstr("reason='no_identity'"));
-  EXPECT_THAT(metrics_.Scrape(), HasSubstr("caller=\"prefill\""));
+  for (const char* caller : {"prefill", "unknown", "client"}) {
+    EXPECT_THAT(metrics_.Scrape(), HasSubstr(absl::StrCat("caller=\"", caller, "\"")));
+  }
 }
 
 TEST_F(FrontSocketTest, ClosesAndAuditsTheConnectionsOfAnotherUser) {
