@@ -18,12 +18,14 @@
 
 namespace baton {
 
-// Any thread may ask for something: Submit, OpenReceive, Commit, SetPaused, Stop, Release, Distrust.
-// The engine's thread takes it all at once at the beginning of each step. A sequence id lives here from
-// Submit until the engine calls Ended; what is asked of an id that does not live is dropped.
+// Any thread may ask for something: Submit, OpenReceive, Commit, SetPaused, Stop, Release,
+// Distrust. The engine's thread takes it all at once at the beginning of each step. A sequence id
+// lives here from Submit until the engine calls Ended; what is asked of an id that does not live is
+// dropped.
 //
 // Bounded: at most max_waiting submissions, one Control for each living sequence, and the sources
-// that the engine's owner distrusts. Asking the same twice before it is taken is asking once; of different values the later one holds.
+// that the engine's owner distrusts. Asking the same twice before it is taken is asking once; of
+// different values the later one holds.
 //
 // Thread rule: thread-safe. Take, Wait, Admitted and Ended are the engine's thread's.
 class Mailbox {

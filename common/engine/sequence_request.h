@@ -31,8 +31,8 @@ using SequenceId = uint64_t;
 // Failed may take the place of any event after Admitted.
 // Release may be asked for at any moment. The results of the steps in flight may still be told
 // before its answer, Released.
-// In kLocal and kReceive no event but Released follows Finished or Failed. In no mode does one follow
-// Released. A kReceive sequence that fails before Commit still has to be released.
+// In kLocal and kReceive no event but Released follows Finished or Failed. In no mode does one
+// follow Released. A kReceive sequence that fails before Commit still has to be released.
 //
 // A sequence of several choices has one series of events up to the last ChunkComputed or
 // BlocksGranted. From then on each choice has events of its own, which name it. Not so in
