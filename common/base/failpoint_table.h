@@ -100,6 +100,7 @@ inline constexpr FailpointEntry kFailpoints[] = {
     {"engine.committed", FailpointForm::kPlain},
     {"engine.before_step", FailpointForm::kPlain},
     {"engine.layer_done", FailpointForm::kPlain},
+    {"engine.page", FailpointForm::kBytes},
     {"engine.step_done", FailpointForm::kPlain},
     {"engine.before_token", FailpointForm::kPlain},
     {"engine.before_finish", FailpointForm::kPlain},

@@ -87,6 +87,15 @@ StepInput InputOf(const Schedule& schedule, const KvLayout& layout) {
   return step;
 }
 
+// The values of the first token that is computed.
+[[maybe_unused]] uint8_t* FirstRow(const KvCache& cache, const ScheduledTokens& scheduled,
+                                   int layer) {
+  const int block_size = cache.layout().block_size;
+  const auto index = static_cast<size_t>(scheduled.first_token / block_size);
+  return cache.Block(scheduled.sequence->blocks.table[index]) +
+         cache.layout().RowOffset(layer, KvLayout::kValues, scheduled.first_token % block_size);
+}
+
 // Notes for each sequence, parted or not, the row of this step that samples its next output.
 void SetPendingRows(const Schedule& schedule, absl::Span<const int> first_samples) {
   size_t row = 0;
@@ -158,6 +167,9 @@ void StepPipeline::LayerDone(const Schedule& schedule, int layer) {
   uint64_t mark = 0;  // made where a peer copies this layer from the device's memory
   for (const ScheduledTokens& scheduled : schedule.batch) {
     const Sequence& sequence = *scheduled.sequence;
+    // Before its page has a CRC, so that only an audit can tell.
+    BATON_FAILPOINT_BYTES("engine.page", FirstRow(cache, scheduled, layer),
+                          cache.layout().row_bytes());
     StorePageCrcs(cache, sequence.blocks.table, layer, scheduled.first_token,
                   scheduled.end_token());
     if (sequence.request.mode != Mode::kPrefillOnly) continue;

@@ -26,6 +26,8 @@ AT_THE_NEXT_ATTEMPT = [("decode", "attempt_registry.before_supersede")]
 AT_PREEMPTION = "engine.preempted"
 # Points of receiving, which a prefill worker never reaches.
 NEVER = [("prefill", name) for name in ("engine.before_grant", "engine.before_commit", "engine.committed")]
+# The point where a worker computes wrong KV, which only an audit finds: it has a test of its own.
+FORGED_PAGES = "engine.page"
 DEAD_S = 10  # most seconds from the request until the worker is dead
 
 salts = itertools.count()
@@ -153,7 +155,7 @@ def test_a_decode_worker_that_dies_as_it_preempts_changes_no_token():
 
 
 def of_form(form):
-    return [(role, name) for role, name in WORKERS_POINTS if table()[name] == form]
+    return [(role, name) for role, name in WORKERS_POINTS if table()[name] == form and name != FORGED_PAGES]
 
 
 @pytest.mark.parametrize("role,name", of_form("Status"))
@@ -175,6 +177,30 @@ def test_a_flipped_bit_is_found_and_changes_no_token(pair, role, name):
     assert list(done.token_ids) == pair.right[True]
     assert done.timings.attempts == 2 or done.timings.kv_transfer_bytes_resent > 0, "nobody noticed"
     assert points.fired(name) == fired + 1
+
+
+def test_a_prefill_worker_that_forges_is_quarantined_and_the_honest_one_serves():
+    cluster = Cluster(prefill=2, decode_args=["--audit-share=1"], router_args=["--disaggregate=always"])
+    forger = Failpoints(cluster.prefill[0])
+    with cluster:
+        right = list(complete(cluster.stub, made(True)).token_ids)
+        forger.arm(f"{FORGED_PAGES}=corrupt")
+
+        def quarantined():
+            try:
+                complete(cluster.stub, made(True), timeout_s=60)
+            except grpc.RpcError as error:  # the client had the forger's first token
+                assert error.code() == grpc.StatusCode.DATA_LOSS, error
+            return cluster.decode[0].metric("baton_kv_quarantined_pushers") == 1
+
+        wait_until(quarantined, 30, "the forger is found")
+        assert forger.fired(FORGED_PAGES) > 0
+        wait_until(lambda: cluster.router.metric("baton_worker_quarantined") == 1, 10, "the router hears of it")
+        for _ in range(5):
+            done = complete(cluster.stub, made(True), timeout_s=60)
+            assert list(done.token_ids) == right and done.timings.exact
+        assert cluster.decode[0].metric("baton_kv_audits_total", result="mismatch") >= 1
+        cluster.wait_idle()
 
 
 @pytest.mark.parametrize("role,name", [("prefill", "send_machine.before_commit"), ("decode", "receive_machine.committed")])
