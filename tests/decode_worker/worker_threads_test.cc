@@ -6,6 +6,7 @@
 
 #include "gtest/gtest.h"
 
+#include "common/net/credentials.h"
 #include "common/rpc/status.h"
 #include "common/worker/worker_service.h"
 #include "tests/decode_worker/worker_pair.h"
@@ -38,7 +39,7 @@ class WatchedWorker {
       : worker_(options),
         watch_(
             {}, [this] { return WatchFromStats(ServerState::kReady, worker_.engine().Stats()); },
-            &worker_.engine().prefix_pages()) {
+            Credentials::Loopback(), &worker_.engine().prefix_pages()) {
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
