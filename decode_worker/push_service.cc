@@ -12,6 +12,7 @@ namespace baton {
 PushService::PushService(AttemptRegistry& registry, const DecodeServiceOptions& options)
     : registry_(registry),
       max_streams_(options.max_streams),
+      refusals_(std::make_shared<PushRefusals>(options.metrics)),
       silent_(options.silent),
       sweeper_([this] { Sweep(); }) {}
 
@@ -52,7 +53,8 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* PushService::Push(
                 if (found == streams->open.end()) return;
                 done = std::move(found->second);
                 streams->open.erase(found);
-              }});
+              }},
+      refusals_);
   *silent_id =
       silent_.Add([weak = std::weak_ptr<ReceiveStream>(stream)](const absl::Status& status) {
         if (const auto silent = weak.lock(); silent != nullptr) silent->End(status);

@@ -14,6 +14,7 @@
 #include "common/rpc/silent_streams.h"
 #include "decode_worker/attempt_registry.h"
 #include "decode_worker/decode_service_options.h"
+#include "decode_worker/push_refusals.h"
 #include "decode_worker/receive_stream.h"
 
 namespace baton {
@@ -40,6 +41,7 @@ class PushService final : public internal::v1::KvTransferService::WithRawCallbac
 
   AttemptRegistry& registry_;
   const size_t max_streams_;
+  const std::shared_ptr<PushRefusals> refusals_;  // shared with the streams, likewise
   const std::shared_ptr<Streams> streams_ = std::make_shared<Streams>();
   SilentStreams silent_;
   absl::Mutex mutex_;

@@ -34,8 +34,11 @@ absl::StatusOr<internal::v1::PushRequest> ParseControl(grpc::ByteBuffer& buffer)
 }  // namespace
 
 ReceiveStream::ReceiveStream(grpc::CallbackServerContext* context, PushStreamId id,
-                             Callbacks callbacks)
-    : context_(context), id_(id), callbacks_(std::move(callbacks)) {}
+                             Callbacks callbacks, std::shared_ptr<PushRefusals> refusals)
+    : context_(context),
+      id_(id),
+      callbacks_(std::move(callbacks)),
+      refusals_(std::move(refusals)) {}
 
 void ReceiveStream::Start() {
   self_ = shared_from_this();
@@ -43,6 +46,10 @@ void ReceiveStream::Start() {
 }
 
 void ReceiveStream::Send(const internal::v1::PushResponse& message) {
+  const internal::v1::PushRefused& refused = message.refused();
+  if (refused.reason() == internal::v1::PushRefused::REASON_CAPABILITY) {
+    refusals_->Refused(peer_id_, address_, refused.detail());
+  }
   const grpc::Slice slice(message.SerializeAsString());
   absl::MutexLock lock(&mutex_);
   outbox_.Push(grpc::ByteBuffer(&slice, 1));
@@ -102,6 +109,8 @@ void ReceiveStream::Open() {
   refusal.mutable_refused()->set_detail(message.ok()
                                             ? "the first message of a stream is its open or join"
                                             : std::string(message.status().message()));
+  peer_id_ = SpiffeIdOf(*context_->auth_context());
+  address_ = context_->peer();
   std::shared_ptr<ReceiveDriver> driver;
   if (message.ok() && (message->has_open() || message->has_join())) {
     internal::v1::PushRefused::Reason reason = internal::v1::PushRefused::REASON_UNKNOWN_ATTEMPT;
@@ -116,8 +125,7 @@ void ReceiveStream::Open() {
   }
   absl::MutexLock lock(&mutex_);
   driver_ = std::move(driver);
-  driver_->PostFromStream(ReceiveEvent::ControlReceived{id_, *std::move(message),
-                                                        SpiffeIdOf(*context_->auth_context())});
+  driver_->PostFromStream(ReceiveEvent::ControlReceived{id_, *std::move(message), peer_id_});
   if (cancelled_) driver_->PostFromStream(ReceiveEvent::StreamLost{id_});
 }
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -15,6 +16,7 @@
 
 #include "baton/internal/v1/kv_transfer.pb.h"
 #include "common/rpc/outbox.h"
+#include "decode_worker/push_refusals.h"
 #include "decode_worker/receive_events.h"
 
 namespace baton {
@@ -38,7 +40,8 @@ class ReceiveStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
     std::function<void()> done;  // called once, after all others
   };
 
-  ReceiveStream(grpc::CallbackServerContext* context, PushStreamId id, Callbacks callbacks);
+  ReceiveStream(grpc::CallbackServerContext* context, PushStreamId id, Callbacks callbacks,
+                std::shared_ptr<PushRefusals> refusals);
 
   void Start();
   PushStreamId id() const { return id_; }
@@ -62,6 +65,7 @@ class ReceiveStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   grpc::CallbackServerContext* const context_;
   const PushStreamId id_;
   Callbacks callbacks_;
+  const std::shared_ptr<PushRefusals> refusals_;
   std::shared_ptr<ReceiveStream> self_;
 
   absl::Mutex mutex_;
@@ -70,6 +74,8 @@ class ReceiveStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   std::shared_ptr<ReceiveDriver> driver_;
   Outbox<grpc::ByteBuffer> outbox_ ABSL_GUARDED_BY(mutex_);  // bounded by the window's messages
   grpc::ByteBuffer request_;  // belongs to gRPC while a read is in flight
+  std::string peer_id_;       // SPIFFE id of the certificate; written before there is a driver
+  std::string address_;       // where it comes from; likewise
   bool heard_ = false;        // the first read has ended; written by the reaction to it
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time ending_since_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();

@@ -18,6 +18,9 @@ struct AccessRule {
 // The roles that a client may find where it calls.
 inline constexpr RoleSet kWhoAnswersClients = {Role::kRouter, Role::kFront};
 
+// The roles that have something to call on a worker.
+inline constexpr RoleSet kWhoCallsWorkers = {Role::kRouter, Role::kPrefill, Role::kOperator};
+
 // The rules of all methods of all servers, each method once. Thread-safe, as are the functions
 // below.
 absl::Span<const AccessRule> AccessTable();

@@ -105,21 +105,17 @@ class ServerRoleVerifier final : public ExternalCertificateVerifier {
   grpc::experimental::HostNameCertificateVerifier host_name_;
 };
 
-class CallerAuthorityVerifier final : public ExternalCertificateVerifier {
- public:
-  CallerAuthorityVerifier(std::string ca_file, std::string client_ca_file, bool optional)
-      : ca_file_(std::move(ca_file)),
-        client_ca_file_(std::move(client_ca_file)),
-        optional_(optional) {}
-
+// Refuses callers, and writes each into the audit log.
+class CallerVerifier : public ExternalCertificateVerifier {
  private:
+  // What is wrong with the caller's certificate, whose URIs are `uris`.
+  virtual absl::Status Check(const CheckRequest& request,
+                             const std::vector<std::string>& uris) const = 0;
+
   bool Verify(CheckRequest* request, std::function<void(grpc::Status)> /*callback*/,
-              grpc::Status* result) override {
+              grpc::Status* result) final {
     const std::vector<std::string> uris = Copy(request->uri_names());
-    const absl::Status status = Check(
-        std::string(request->peer_cert().data(), request->peer_cert().size()),
-        std::string(request->peer_cert_full_chain().data(), request->peer_cert_full_chain().size()),
-        uris);
+    const absl::Status status = Check(*request, uris);
     if (!status.ok()) {
       const std::string common_name(request->common_name().data(), request->common_name().size());
       audit_log_.Refused({.method = "connection",
@@ -131,8 +127,44 @@ class CallerAuthorityVerifier final : public ExternalCertificateVerifier {
     *result = ToGrpcStatus(status);
     return true;
   }
-  void Cancel(CheckRequest* /*request*/) override {}
+  void Cancel(CheckRequest* /*request*/) final {}
 
+  AuditLog audit_log_;
+};
+
+class CallerRoleVerifier final : public CallerVerifier {
+ public:
+  explicit CallerRoleVerifier(RoleSet callers) : callers_(callers) {}
+
+ private:
+  absl::Status Check(const CheckRequest& /*request*/,
+                     const std::vector<std::string>& uris) const override {
+    const absl::StatusOr<Peer> peer = OnlyPeer(uris);
+    if (!peer.ok()) return absl::UnauthenticatedError(peer.status().message());
+    if (callers_.Has(peer->role)) return absl::OkStatus();
+    return absl::PermissionDeniedError(absl::StrCat("the role ", RoleName(peer->role),
+                                                    " has nothing to call here, only ",
+                                                    callers_.Names(), " have"));
+  }
+
+  const RoleSet callers_;
+};
+
+class CallerAuthorityVerifier final : public CallerVerifier {
+ public:
+  CallerAuthorityVerifier(std::string ca_file, std::string client_ca_file, bool optional)
+      : ca_file_(std::move(ca_file)),
+        client_ca_file_(std::move(client_ca_file)),
+        optional_(optional) {}
+
+ private:
+  absl::Status Check(const CheckRequest& request,
+                     const std::vector<std::string>& uris) const override {
+    return Check(
+        std::string(request.peer_cert().data(), request.peer_cert().size()),
+        std::string(request.peer_cert_full_chain().data(), request.peer_cert_full_chain().size()),
+        uris);
+  }
   absl::Status Check(const std::string& certificate_pem, const std::string& chain_pem,
                      const std::vector<std::string>& uris) const {
     if (certificate_pem.empty() && optional_) return absl::OkStatus();
@@ -161,7 +193,6 @@ class CallerAuthorityVerifier final : public ExternalCertificateVerifier {
   const std::string ca_file_;
   const std::string client_ca_file_;
   const bool optional_;
-  AuditLog audit_log_;
 };
 
 }  // namespace
@@ -169,6 +200,10 @@ class CallerAuthorityVerifier final : public ExternalCertificateVerifier {
 std::shared_ptr<CertificateVerifier> ServerRoleCheck(RoleSet roles,
                                                      std::shared_ptr<const PeerTrust> trust) {
   return ExternalCertificateVerifier::Create<ServerRoleVerifier>(roles, std::move(trust));
+}
+
+std::shared_ptr<CertificateVerifier> CallerRoleCheck(RoleSet callers) {
+  return ExternalCertificateVerifier::Create<CallerRoleVerifier>(callers);
 }
 
 std::shared_ptr<CertificateVerifier> CallerAuthorityCheck(const std::string& ca_file,

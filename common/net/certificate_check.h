@@ -18,6 +18,11 @@ namespace baton {
 std::shared_ptr<grpc::experimental::CertificateVerifier> ServerRoleCheck(
     RoleSet roles, std::shared_ptr<const PeerTrust> trust);
 
+// For a server that only Baton's own parts call: the caller's SPIFFE id names one of `callers`. Who
+// has nothing to call there sends no byte of HTTP/2, against whose floods gRPC has no remedy. gRPC
+// verifies by whom the certificate is signed. The audit log has a line for each who is refused.
+std::shared_ptr<grpc::experimental::CertificateVerifier> CallerRoleCheck(RoleSet callers);
+
 // For a server whose callers may have certificates of either of two authorities. It verifies all
 // of the certificate, since gRPC knows only one set of authorities. One that --tls-ca has signed
 // needs a SPIFFE id, with any role. One that --tls-client-ca has signed can only be a client's,

@@ -24,7 +24,8 @@ constexpr unsigned kProviderSeconds = 1;  // between two looks of gRPC at its fi
 
 }  // namespace
 
-absl::StatusOr<Credentials> Credentials::Create(const TlsFlags& tls, absl::Duration poll) {
+absl::StatusOr<Credentials> Credentials::Create(const TlsFlags& tls, absl::Duration poll,
+                                                std::optional<RoleSet> callers) {
   Credentials result;
   result.insecure_ = tls.insecure;
   result.server_name_ = tls.server_name;
@@ -55,7 +56,11 @@ absl::StatusOr<Credentials> Credentials::Create(const TlsFlags& tls, absl::Durat
   if (!tls.own_certificate()) return result;
   tls_api::TlsServerCredentialsOptions server(result.provider_);
   server.watch_identity_key_cert_pairs();
-  if (tls.client_ca_file.empty()) {
+  if (callers.has_value()) {  // among whom are no clients, so their authority does not count
+    server.watch_root_certs();
+    server.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+    server.set_certificate_verifier(CallerRoleCheck(*callers));
+  } else if (tls.client_ca_file.empty()) {
     server.watch_root_certs();
     server.set_cert_request_type(tls.certificate_optional
                                      ? GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY

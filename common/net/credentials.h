@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -28,14 +29,19 @@ class CertificateProviderInterface;
 
 namespace baton {
 
+// Between two looks for renewed files.
+inline constexpr absl::Duration kCertificatesPoll = absl::Milliseconds(250);
+
 // Immutable and thread-safe. (gRPC's own interface has shared pointers.)
 class Credentials {
  public:
   // Reads and checks the files, and then looks for renewed files every `poll`. New connections have
   // renewed certificates two looks and at most 1 s after the change. INVALID_ARGUMENT names the
   // flag, the file and the remedy.
+  // `callers`: the only roles that may connect to a server with these credentials; none: all.
   static absl::StatusOr<Credentials> Create(const TlsFlags& tls,
-                                            absl::Duration poll = absl::Milliseconds(250));
+                                            absl::Duration poll = kCertificatesPoll,
+                                            std::optional<RoleSet> callers = std::nullopt);
   // Allows plain text on loopback only, as Create does without any flag.
   static Credentials Loopback();
 

@@ -20,6 +20,7 @@
 #include "grpcpp/resource_quota.h"
 #include "grpcpp/server.h"
 
+#include "common/access/access_table.h"
 #include "common/base/address.h"
 #include "common/base/clock.h"
 #include "common/base/failpoint.h"
@@ -232,7 +233,10 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options opt
                                                                      Metrics& metrics) {
   BATON_RETURN_IF_ERROR(BATON_START_FAILPOINTS());
   BATON_RETURN_IF_ERROR(ValidateServerFlags(options.flags));
-  BATON_ASSIGN_OR_RETURN(Credentials credentials, Credentials::Create(options.flags.tls));
+  BATON_ASSIGN_OR_RETURN(
+      Credentials credentials,
+      Credentials::Create(options.flags.tls, kCertificatesPoll,
+                          options.internal ? std::optional(kWhoCallsWorkers) : std::nullopt));
   // A bad --listen is found now and not after the model is loaded.
   BATON_RETURN_IF_ERROR(CheckListenable("--listen", options.flags.listen));
   RaiseDescriptorLimit();

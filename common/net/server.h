@@ -45,7 +45,8 @@ class ServerProcess {
     std::string program;  // name of the program in messages, such as "baton-router"
     ServerFlags flags{};
     Health::Options health{};
-    // Only Baton's own servers call this one, so a peer that falls silent is dropped within 3 s.
+    // Only Baton's own servers call this one: with certificates nobody else may connect
+    // (kWhoCallsWorkers), and a peer that falls silent is dropped within 3 s.
     bool internal = false;
   };
 

@@ -150,6 +150,9 @@ void WorkerMetrics::AddAuditMetrics(Metrics& metrics) {
                                                "Audits of received KV, by what they found.",
                                                {{"result", result}}));
   }
+  refused_pushes_ = metrics.AddCounter(
+      "baton_kv_refused_pushes_total",
+      "Pushes that were refused since they did not prove to be the expected ones.", {});
   metrics.AddGauge(
       "baton_kv_audit_enabled",
       "1 where received KV is audited: --audit-share is above 0 and numerics are exact.", {},

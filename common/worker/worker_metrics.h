@@ -66,6 +66,8 @@ class WorkerMetrics {
   void SetAuditEnabled(bool enabled) { audit_enabled_ = enabled; }
   void AuditDone(const char* result) { audits_.at(result).Add(); }
   void Quarantined(size_t pushers) { quarantined_ = pushers; }
+  // Only of a receiver. A push was refused for who made it.
+  void PushRefused() { refused_pushes_->Add(); }
 
  private:
   void AddAuditMetrics(Metrics& metrics);
@@ -75,6 +77,7 @@ class WorkerMetrics {
   std::map<std::string, Counter> audits_;    // by result; empty for Direction::kSent
   std::atomic<bool> audit_enabled_ = false;
   std::atomic<size_t> quarantined_ = 0;
+  std::optional<Counter> refused_pushes_;  // set only for a receiver
   Counter bytes_;
   Histogram transfer_duration_;
   Histogram transfer_bytes_;

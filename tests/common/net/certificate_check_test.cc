@@ -6,6 +6,7 @@
 #include "grpcpp/server_builder.h"
 #include "gtest/gtest.h"
 
+#include "common/access/access_table.h"
 #include "common/net/channel.h"
 #include "tests/common/net/test_service.h"
 #include "tests/support/certificates.h"
@@ -102,6 +103,39 @@ TEST_F(CertificateCheckTest, AServerOfAnotherTrustDomainIsNotReached) {
                                    ChannelPurpose::kDecode);
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()), HasSubstr("'other', not 'test'"));
+}
+
+// A worker's server, to which only the roles connect that have something to call there.
+TEST_F(CertificateCheckTest, ARoleThatHasNothingToCallOnAWorkerDoesNotConnect) {
+  const auto tls_of = [](const std::string& id) {
+    const TestCertificate own = authority_.IssueRole(id);
+    TlsFlags tls;
+    tls.cert_file = WriteTestFile("caller.pem", own.pem);
+    tls.key_file = WriteTestFile("caller.key", own.key_pem);
+    tls.ca_file = WriteTestFile("authority.pem", authority_.pem());
+    return tls;
+  };
+  const auto worker =
+      Credentials::Create(tls_of("decode/a"), absl::Milliseconds(250), kWhoCallsWorkers);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", worker->ForServer(), &port);
+  builder.RegisterService(&service_);
+  const auto server = builder.BuildAndStart();
+  for (const Role role : kAllRoles) {
+    const auto caller = Credentials::Create(tls_of(absl::StrCat(RoleName(role), "/a")));
+    ASSERT_TRUE(caller.ok()) << caller.status();
+    const auto stub = v1::GenerationService::NewStub(
+        *MakeChannel(absl::StrCat("127.0.0.1:", port), *caller, ChannelPurpose::kDecode));
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    v1::TokenizeResponse response;
+    const grpc::Status status = stub->Tokenize(&context, v1::TokenizeRequest(), &response);
+    EXPECT_EQ(status.error_code(),
+              kWhoCallsWorkers.Has(role) ? grpc::StatusCode::OK : grpc::StatusCode::UNAVAILABLE)
+        << RoleName(role) << " " << status.error_message();
+  }
 }
 
 }  // namespace
