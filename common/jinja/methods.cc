@@ -36,10 +36,8 @@ absl::StatusOr<Value> StringCase(Workspace& workspace, const Value& subject, Arg
 absl::StatusOr<Value> StringReplace(Workspace& workspace, const Value& subject,
                                     Arguments arguments) {
   BATON_RETURN_IF_ERROR(StringSubject(workspace, subject, "replace").status());
-  for (const Value* part : {arguments[0], arguments[1]}) {
-    if (part->text() == nullptr) {
-      return absl::InvalidArgumentError("replace() replaces a string by a string");
-    }
+  if (arguments[0]->text() == nullptr || arguments[1]->text() == nullptr) {
+    return absl::InvalidArgumentError("replace() replaces a string by a string");
   }
   return ReplaceText(workspace, subject, *arguments[0], *arguments[1], arguments[2]);
 }

@@ -36,7 +36,7 @@ def secured(tmp_path_factory):
     for name in ("p2", "other"):
         issue(ours, "prefill", f"--name={name}")
     cluster = Cluster(prefill=2, decode_args=tls_flags(ours, "decode"),
-                      router_args=[*tls_flags(ours, "router"), "--disaggregate=always"],
+                      router_args=[*tls_flags(ours, "router"), "--disaggregate=always", "--policy=round_robin"],
                       credentials=channel_credentials(ours), routers=2)
     for worker, name in zip(cluster.prefill, ("prefill", "prefill-p2")):
         worker.argv += tls_flags(ours, name)
