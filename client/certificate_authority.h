@@ -27,8 +27,8 @@ struct AuthorityOptions {
   bool force = false;  // whether files that are there are replaced
 };
 
-// Makes the authority's certificate, key and empty revocation list, and the fleet's secret. INVALID_ARGUMENT names the
-// flag or the file and the remedy, here and below.
+// Makes the authority's certificate, key and empty revocation list, and the fleet's secret.
+// INVALID_ARGUMENT names the flag or the file and the remedy, here and below.
 absl::Status InitAuthority(const AuthorityOptions& options);
 
 struct IssueOptions {

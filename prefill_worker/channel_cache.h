@@ -30,8 +30,9 @@ class ChannelCache {
   explicit ChannelCache(Options options) : options_(std::move(options)) {}
 
   // Returns `connections` channels, each with a TCP connection of its own that is made when it is
-  // first used. When certificates or revocation lists have changed, they are new ones. INVALID_ARGUMENT where `address` is no host:port, PERMISSION_DENIED where plain
-  // text may not go there.
+  // first used. When certificates or revocation lists have changed, the channels are new ones.
+  // INVALID_ARGUMENT where `address` is no host:port, PERMISSION_DENIED where plain text may not go
+  // there.
   absl::StatusOr<Channels> Get(const std::string& address);
   // Forgets the address's channels, so that the next Get makes new connections.
   void Drop(const std::string& address);

@@ -13,8 +13,8 @@ uint64_t FreeMemoryBytes();
 // not, for they can be read again.
 struct MemoryUse {
   uint64_t limit_bytes = 0;  // 0: there is none
-  uint64_t group_bytes = 0;  // of all processes in it
-  uint64_t own_bytes = 0;    // of this one
+  uint64_t group_bytes = 0;  // memory of all processes in the group
+  uint64_t own_bytes = 0;    // memory of this process
 
   // How much of the memory that the others leave this process has taken, from 0 to 1.
   double part() const;

@@ -60,7 +60,7 @@ class BlockAuditor {
   struct Audit {
     SequenceId id = 0;
     AuditOrder order;
-    SequenceRequest request;                   // of the hidden sequence, with all tokens
+    SequenceRequest request;                   // what the hidden sequence computes, all tokens
     std::vector<OutputToken> first_tokens{};   // by choice
     std::vector<BlockPool::Block> received{};  // blocks [0, order.block]
     int block = 0;                             // the one that is computed now

@@ -67,7 +67,7 @@ void BlockLedger::Open(Sequence& sequence, std::string kv_numerics) {
   SetSources(sequence);
 }
 
-// Of a block that begins with retained pages, somebody else may have written these.
+// Where a block begins with retained pages, another pusher may have written those pages.
 void BlockLedger::SetSources(const Sequence& sequence) {
   const std::string& name = sequence.request.kv_source;
   const std::vector<BlockPool::Block>& held = sequence.blocks.held;

@@ -38,7 +38,7 @@ class Mailbox {
   struct Control {
     std::optional<std::string> open_receive;         // its kv_numerics
     std::optional<std::vector<OutputToken>> commit;  // first tokens, by choice
-    std::optional<AuditOrder> audit;                 // of the commit
+    std::optional<AuditOrder> audit;                 // audit that the commit asks for
     std::optional<bool> paused;
     std::set<int> stop = {};  // choices to stop
     bool release = false;

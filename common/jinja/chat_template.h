@@ -42,7 +42,8 @@ struct ChatTemplateOptions {
 //
 // The language is Jinja with trim_blocks and lstrip_blocks, but filters change the case of ASCII
 // letters only, only tojson prints lists, none and what is undefined are no keys, an empty string
-// is not replaced, and the filter of a loop is asked about all items before the first. Immutable after Compile and thread-safe.
+// is not replaced, and the filter of a loop is asked about all items before the first. Immutable
+// after Compile and thread-safe.
 class ChatTemplate {
  public:
   // Compiles a template. An error names the unknown or malformed construct and its line.

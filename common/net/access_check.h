@@ -19,8 +19,8 @@
 
 namespace baton {
 
-// The SPIFFE id in the certificate of the other side, server or client; empty without TLS, and where
-// the certificate has none. Thread-safe.
+// The SPIFFE id in the certificate of the other side, server or client; empty without TLS, and
+// where the certificate has none. Thread-safe.
 std::string SpiffeIdOf(const grpc::AuthContext& context);
 
 // Who makes the call, by the certificate of its connection; none without TLS. A client whose
@@ -29,8 +29,8 @@ std::string SpiffeIdOf(const grpc::AuthContext& context);
 // certificates.
 std::optional<Peer> PeerOf(const grpc::ServerContextBase& context);
 
-// Refuses calls with PERMISSION_DENIED, or UNAUTHENTICATED where nobody knows who makes them, or the
-// certificate was revoked. A certificate of another trust domain than the server's is refused too.
+// Refuses calls with PERMISSION_DENIED, or UNAUTHENTICATED where nobody knows who makes them, or
+// the certificate was revoked. A certificate of another trust domain than the server's is refused too.
 // Each refusal is counted, and written into the audit log. Thread-safe.
 class AccessCheck final : public grpc::AuthMetadataProcessor {
  public:

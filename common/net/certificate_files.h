@@ -29,7 +29,7 @@ struct CertificateFacts {
   absl::Time chain_ends = absl::InfiniteFuture();  // when the chain's first certificate expires
   absl::Time roots_end;                            // when the last authority expires
   bool signed_by_root = false;  // whether the chain leads to one of the authorities
-  std::string trust_domain;     // of the SPIFFE id; empty: the certificate has none
+  std::string trust_domain;     // trust domain of the SPIFFE id; empty: there is no id
 };
 
 // Pure but for the files; thread-safe. INVALID_ARGUMENT names the flag, the file and the remedy.
