@@ -21,6 +21,10 @@ void PeerTrust::SetRevoked(std::vector<RevocationList> lists) {
 }
 
 absl::Status PeerTrust::Check(const grpc::AuthContext& peer) const {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (lists_.empty()) return absl::OkStatus();  // before certificates are copied, at each call
+  }
   for (const char* property :
        {GRPC_X509_PEM_CERT_PROPERTY_NAME, GRPC_X509_PEM_CERT_CHAIN_PROPERTY_NAME}) {
     for (const grpc::string_ref& pem : peer.FindPropertyValues(property)) {

@@ -31,8 +31,7 @@ class WorkerServiceTest : public ::testing::Test {
 
   void SetUp() override { Serve("127.0.0.1:1"); }
   void Serve(const std::string& address, const Credentials& own = Credentials::Loopback(),
-             const Credentials& routers = Credentials::Loopback(),
-             std::shared_ptr<grpc::ServerCredentials> credentials = nullptr) {
+             const Credentials& routers = Credentials::Loopback()) {
     internal::v1::WorkerInfo info = MakeWorkerInfo(internal::v1::WORKER_ROLE_DECODE, "d-0", {}, {});
     info.set_address(address);
     service_ = std::make_unique<WorkerService>(
@@ -45,8 +44,7 @@ class WorkerServiceTest : public ::testing::Test {
         },
         own, &pages_);
     grpc::ServerBuilder builder;
-    if (credentials == nullptr) credentials = own.ForServer();
-    builder.AddListeningPort("127.0.0.1:0", credentials, &port_);
+    builder.AddListeningPort("127.0.0.1:0", own.ForServer(), &port_);
     builder.RegisterService(service_.get());
     server_ = builder.BuildAndStart();
     channel_ = *MakeChannel("127.0.0.1:" + std::to_string(port_), routers, ChannelPurpose::kDecode);
@@ -67,17 +65,20 @@ class WorkerServiceTest : public ::testing::Test {
     stream->reader = stub.Watch(&stream->context, request);
     return stream;
   }
+  // What a process has whose certificate and lists are in the files `name`.*.
+  Credentials Tls(const std::string& name, const TestCertificate& own) const {
+    TlsFlags tls;
+    tls.cert_file = WriteTestFile(name + ".pem", own.pem);
+    tls.key_file = WriteTestFile(name + ".key", own.key_pem);
+    tls.ca_file = WriteTestFile("ca.pem", authority_.pem());
+    tls.crl_file = WriteTestFile(name + ".crl", authority_.Revoke({}));
+    return *Credentials::Create(tls, absl::Milliseconds(2));
+  }
   // The server asks for certificates from now on.
-  void ServeWithTls() {
+  void ServeWithTls(const Credentials& routers = Credentials::Loopback()) {
     TearDown();
     service_.reset();
-    const TestCertificate own = authority_.IssueRole("decode/d-0");
-    grpc::SslServerCredentialsOptions options(
-        GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-    options.pem_root_certs = authority_.pem();
-    options.pem_key_cert_pairs = {{own.key_pem, own.pem}};
-    Serve("127.0.0.1:1", Credentials::Loopback(), Credentials::Loopback(),
-          grpc::SslServerCredentials(options));
+    Serve("127.0.0.1:1", Tls("worker", authority_.IssueRole("decode/d-0")), routers);
   }
   // A router with a certificate of that name, on a connection of its own.
   std::unique_ptr<Stub> Router(const std::string& name) const {
@@ -295,24 +296,13 @@ TEST(WorkerInfo, EveryStartIsAnotherIncarnation) {
 }
 
 TEST_F(WorkerServiceTest, AStreamEndsWhenTheCertificateOfItsRouterIsRevoked) {
-  const TestAuthority authority("authority");
-  const auto credentials = [&](const std::string& path, const TestCertificate& own) {
-    TlsFlags tls;
-    tls.cert_file = WriteTestFile(path + ".pem", own.pem);
-    tls.key_file = WriteTestFile(path + ".key", own.key_pem);
-    tls.ca_file = WriteTestFile("ca.pem", authority.pem());
-    tls.crl_file = WriteTestFile(path + ".crl", authority.Revoke({}));
-    return *Credentials::Create(tls, absl::Milliseconds(2));
-  };
-  const TestCertificate router = authority.IssueRole("router/a");
-  TearDown();
-  Serve("127.0.0.1:1", credentials("worker", authority.IssueRole("decode/a")),
-        credentials("router", router));
+  const TestCertificate router = authority_.IssueRole("router/a");
+  ServeWithTls(Tls("router", router));
   const auto stream = Watch();
   internal::v1::WatchResponse response;
   ASSERT_TRUE(stream->reader->Read(&response));
   WriteTestFile("worker.crl",
-                authority.Revoke({.revoked = {authority.IssueRole("router/b"), router}}));
+                authority_.Revoke({.revoked = {authority_.IssueRole("router/b"), router}}));
   while (stream->reader->Read(&response)) {
   }
   const grpc::Status end = stream->reader->Finish();
