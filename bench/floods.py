@@ -1,32 +1,31 @@
 #!/usr/bin/python3
 """What floods of HTTP/2 and of TLS handshakes cost the servers and the others who use them.
 
-    bench/floods.py [--bin build/dev] --model MODEL.gguf [--seconds 60] [--at PORT...] [FLOOD...]
+    bench/floods.py [--bin build/dev] --model MODEL.gguf [--seconds 60] [--at PORT...] [--together] [FLOOD...]
 
 Router, prefill and decode worker with mutual TLS, and the front of deploy/haproxy. The floods (all, or those named) go one after
 another to the ports (all, or those named): to the front from a client's certificate, to the servers' own ports from a peer
 without a certificate and from one with a client's. Meanwhile one client asks for short answers through the front, one after
 another, the resident memory of every server is read every 50 ms, and the router's /metrics and each server's health are asked
-ten times a second. The rows `nothing` and `burning` are without a flood, and beside a process that only computes. Prints the
-table of docs/benchmarks/security.md. 86 runs: with 60 s each they take an hour and a half."""
+ten times a second. After each flood comes its control: as many processes that only burn the CPU time that the attackers were
+measured to take. Servers run on CPU 0, attackers and the client on CPU 1. The row `nothing` is without a flood. With --together
+all floods come at once to all ports, one connection each. Prints the table of docs/benchmarks/security.md. 84 floods and their
+controls: with 60 s each they take three hours."""
 import argparse
-import contextlib
-import itertools
-import multiprocessing
 import os
 import pathlib
 import re
-import socket
-import ssl
+import subprocess
 import sys
 import tempfile
 import threading
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from serving import ROOT, TICKS
+
 CONNECTIONS = 4
+SERVERS_CPU, CLIENTS_CPU = 0, 1
 SAMPLE_S, PROBE_S = 0.05, 0.1
-MOST_STREAMS = 1 << 30  # a connection has no more
 PORTS = ("front", "router", "prefill", "decode")
 
 
@@ -36,6 +35,7 @@ def parse():
     parser.add_argument("--model", required=True)
     parser.add_argument("--seconds", type=float, default=60, help="of each flood")
     parser.add_argument("--at", nargs="+", choices=PORTS, default=PORTS)
+    parser.add_argument("--together", action="store_true", help="all at once")
     parser.add_argument("flood", nargs="*", help="their names; all by default")
     return parser.parse_args()
 
@@ -46,36 +46,28 @@ sys.path.insert(0, str(ROOT / "tests/integration"))
 import grpc  # noqa: E402  (the paths above come first)
 from cluster import is_serving, request  # noqa: E402
 from front import FrontedCluster  # noqa: E402
-from http2_floods import FLOODS, HELLO  # noqa: E402
+from http2_floods import FLOODS  # noqa: E402
 from programs import channel_credentials  # noqa: E402
 from stubs import rpc  # noqa: E402
 
 
-def connect(port, folder, certificate):
-    """A TLS connection from another address than the clients'."""
-    context = ssl.create_default_context(cafile=folder / "ca.crt")
-    context.check_hostname = False
-    context.set_alpn_protocols(["h2"])
-    if certificate:
-        context.load_cert_chain(folder / f"{certificate}.crt", folder / f"{certificate}.key")
-    plain = socket.create_connection(("127.0.0.1", port), timeout=1, source_address=("127.0.0.2", 0))
-    return context.wrap_socket(plain)
+class Peer:
+    """A process of bench/flood_peer.py on the clients' CPU."""
 
+    def __init__(self, *arguments):
+        program = [sys.executable, ROOT / "bench/flood_peer.py"]
+        self.process = subprocess.Popen([*program, *map(str, arguments)], stdout=subprocess.PIPE)
+        self.process.stdout.readline()
+        self.start_s = self.cpu_s()  # what it took to start
 
-def attack(kind, port, folder, certificate):
-    """Floods until it is ended. A connection that is closed, or takes no more, is followed by another."""
-    while True:
-        with contextlib.suppress(OSError), connect(port, folder, certificate) as connection:
-            if kind == "handshakes":
-                continue
-            connection.sendall(HELLO)
-            for part in FLOODS[kind](range(1, MOST_STREAMS, 2)):
-                connection.sendall(part)
+    def cpu_s(self):
+        """The CPU time that it has used."""
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
 
-
-def burn():
-    for _ in itertools.count():
-        pass
+    def end(self):
+        self.process.kill()
+        self.process.wait()
 
 
 class Repeated(threading.Thread):
@@ -122,8 +114,9 @@ def ask(stub):
     assert list(stub.Generate(made, timeout=30))[0].complete.text.startswith(" Paris")
 
 
-def measure(cluster, stub, processes):
-    """A row of the table: what happens while the processes run."""
+def measure(cluster, stub, peers):
+    """What happens beside the peers, each given by its arguments: the cells of a row, how many requests were answered, their p99 in
+    ms, and the CPUs that each peer took."""
     before = {server: resident_mb(server) for server in cluster.servers}
     most = dict(before)
 
@@ -131,30 +124,31 @@ def measure(cluster, stub, processes):
         for server in cluster.servers:
             most[server] = max(most[server], resident_mb(server))
 
-    for process in processes:
-        process.start()
+    running = [Peer(*arguments) for arguments in peers]
     try:
         with Repeated(sample, SAMPLE_S), Repeated(lambda: ask(stub)) as asked, \
                 Repeated(cluster.router.metrics, PROBE_S) as metrics, \
                 Repeated(lambda: check_health(cluster), PROBE_S) as health:
             time.sleep(args.seconds)
+            cpus = [(peer.cpu_s() - peer.start_s) / args.seconds for peer in running]
     finally:
-        for process in processes:
-            process.kill()
-            process.join()
+        for peer in running:
+            peer.end()
     growth = [most[server] - before[server] for server in cluster.servers]  # prefill, decode, router
-    return (f"{growth[2]:.0f} | {growth[0]:.0f} | {growth[1]:.0f} | {len(asked.took_ms)} | {asked.percentile(0.5):.0f} | "
-            f"{asked.percentile(0.99):.0f} | {asked.failed} | {metrics.percentile(1):.0f} | {health.percentile(1):.0f} | "
-            f"{metrics.failed + health.failed}")
+    p50, p99, answered = asked.percentile(0.5), asked.percentile(0.99), len(asked.took_ms) - asked.failed
+    cells = [*(f"{growth[server]:.0f}" for server in (2, 0, 1)), len(asked.took_ms), f"{p50:.0f}", f"{p99:.0f}", asked.failed,
+             f"{metrics.percentile(1):.0f}", f"{health.percentile(1):.0f}", metrics.failed + health.failed]
+    return " | ".join(map(str, cells)), answered, p99, cpus
 
 
 def main():
-    processes = multiprocessing.get_context("spawn")  # gRPC's threads do not survive a fork
     kinds = args.flood or [*FLOODS, "handshakes"]
     unknown = set(kinds) - {*FLOODS, "handshakes"}
     if unknown:
         raise SystemExit(f"no flood {', '.join(sorted(unknown))}; there are {', '.join([*FLOODS, 'handshakes'])}")
+    os.sched_setaffinity(0, {SERVERS_CPU})  # what the servers begin with
     with tempfile.TemporaryDirectory() as folder, FrontedCluster(pathlib.Path(folder), secured=True) as cluster:
+        os.sched_setaffinity(0, {CLIENTS_CPU})
         ports = {"front": cluster.front_host_port[1], "router": cluster.router.port, "prefill": cluster.prefill[0].port,
                  "decode": cluster.decode[0].port}
         with grpc.secure_channel(cluster.front_address, channel_credentials(cluster.ours)) as channel:
@@ -162,19 +156,22 @@ def main():
             for _ in range(3):
                 ask(stub)
             print("| at | by | flood | router +MB | prefill +MB | decode +MB | requests | p50 ms | p99 ms | failed "
-                  "| /metrics at most, ms | health at most, ms | probes failed |\n" + "|---" * 13 + "|", flush=True)
+                  "| /metrics at most, ms | health at most, ms | probes failed | CPUs | control's p99 ms | p99 of control's "
+                  "| answers of control's |\n" + "|---" * 17 + "|", flush=True)
 
-            def row(at, by, kind, processes):
-                print(f"| {at} | {by} | {kind} | {measure(cluster, stub, processes)} |", flush=True)
+            def row(name, attackers):
+                cells, answered, p99, cpus = measure(cluster, stub, attackers)
+                _, control_answered, control_p99, _ = measure(cluster, stub, [("burn", share) for share in cpus])
+                print(f"| {name} | {cells} | {sum(cpus):.2f} | {control_p99:.0f} | {p99 / control_p99:.2f} | "
+                      f"{answered / control_answered:.2f} |", flush=True)
 
-            row("", "", "nothing", [])
-            row("", "", "burning", [processes.Process(target=burn, daemon=True)])
-            for at in args.at:
-                for certificate in ("client",) if at == "front" else ("", "client"):
-                    for kind in kinds:
-                        row(at, certificate or "nobody", kind,
-                            [processes.Process(target=attack, args=(kind, ports[at], cluster.ours, certificate), daemon=True)
-                             for _ in range(CONNECTIONS)])
+            row(" |  | nothing", [])
+            floods = {(at, certificate or "nobody", kind): ("flood", kind, ports[at], cluster.ours, certificate) for at in args.at
+                      for certificate in (("client",) if at == "front" else ("", "client")) for kind in kinds}
+            if args.together:
+                return row("all | both | all", list(floods.values()))
+            for name, flood in floods.items():
+                row(" | ".join(name), [flood] * CONNECTIONS)
 
 
 if __name__ == "__main__":

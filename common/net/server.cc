@@ -86,6 +86,7 @@ size_t ConnectionMemoryBytes() {
 void SetConnectionArguments(const ServerProcess::Options& options, grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.SetMaxSendMessageSize(kMaxMessageBytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxHeaderBytes);
   if (!options.internal) {
     // Over it gRPC ends calls, whosever they are. KV caches on their way would count too, so the
     // workers' ports have no such bound.

@@ -18,6 +18,9 @@ inline constexpr uint32_t kProtocolVersion = 2;
 // the limits of the fields allow: a chat of 5 MiB, and between servers a million token ids of 5
 // bytes.
 inline constexpr int kMaxMessageBytes = 16 << 20;
+// Bytes of a call's headers, names and values and 32 for each: a certificate in one of them
+// (deploy/haproxy) takes up to 4 KiB, where gRPC's default is 8 KiB for all.
+inline constexpr int kMaxHeaderBytes = 16 << 10;
 // Strings and submessages in one message. 2 bytes on the wire may become 70 bytes in memory, so
 // with this limit an unchecked call holds at most its 16 MiB and the 70 MiB that may be made of
 // them.

@@ -4,13 +4,16 @@
 // charged with the request's tokens then, not before: what leaves unserved costs nothing. A member
 // that comes, or comes back, begins at the virtual time, which grows with each request served by
 // that request's share of all members that wait. So nobody saves up for a burst by staying away,
-// and however many members come anew, those that wait are reached.
+// and however many members come anew, those that wait are reached. Of equal tags the one that was
+// served least recently goes first, a member that comes anew before all others: who asks seldom
+// waits for the request that is being served, and not for the next one too.
 //
 // The members of the first level are tenants, those of the second one tenant's users, so a tenant
 // gets no more by having more users.
 #pragma once
 
 #include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -68,7 +71,7 @@ class FairShare {
   bool empty() const { return active_.empty(); }
   size_t idle_members() const { return idle_.size(); }
   // The number of the next entry. REQUIRES: !empty().
-  uint64_t first() const { return active_.begin()->first.second; }
+  uint64_t first() const { return active_.begin()->first.number; }
 
   // REQUIRES: no entry of that number is inside.
   void Push(const QueueEntry& entry) {
@@ -78,6 +81,7 @@ class FairShare {
     if (node.member.empty()) {
       idle_.erase({node.tag, *node.name});
       node.tag = std::max(node.tag, virtual_time_);
+      node.turn = 0;
     } else {
       active_.erase(PositionOf(node));
     }
@@ -95,19 +99,26 @@ class FairShare {
       const auto tokens = static_cast<double>(entry.tokens);
       virtual_time_ = std::max(virtual_time_, node.tag) + tokens / sharing;
       node.tag += tokens;
+      node.turn = ++turns_;
     }
     Place(node);
     ForgetIdle();
   }
 
  private:
-  // A member that waits stands at (tag, number of its next entry).
-  using Position = std::pair<double, uint64_t>;
+  // Where a member stands that waits.
+  struct Position {
+    double tag = 0;
+    uint64_t turn = 0;
+    uint64_t number = 0;  // of its next entry
+    auto operator<=>(const Position&) const = default;
+  };
   struct Node {
     explicit Node(size_t max_idle) : member(max_idle) {}
     Member member;
     const std::string* name = nullptr;  // its key
     double tag = 0;                     // tokens
+    uint64_t turn = 0;  // when it was served last, counted in turns; 0: not since it came
   };
 
  public:
@@ -115,24 +126,25 @@ class FairShare {
   // which must not change.
   class Walk {
    public:
-    explicit Walk(const FairShare& share) {
+    explicit Walk(const FairShare& share) : served_(share.turns_) {
       for (const auto& [position, node] : share.active_) {  // ascending: a heap, the next one first
         turns_.push_back({position, typename Member::Walk(node->member)});
       }
     }
     bool done() const { return turns_.empty(); }
-    uint64_t number() const { return turns_.front().position.second; }
+    uint64_t number() const { return turns_.front().position.number; }
     // The present one was served so many tokens; 0: it was left out. REQUIRES: !done().
     void Next(double tokens) {
       std::pop_heap(turns_.begin(), turns_.end(), std::greater<>());
       Turn& turn = turns_.back();
-      turn.position.first += tokens;
+      turn.position.tag += tokens;
+      if (tokens > 0) turn.position.turn = ++served_;
       turn.walk.Next(tokens);
       if (turn.walk.done()) {
         turns_.pop_back();
         return;
       }
-      turn.position.second = turn.walk.number();
+      turn.position.number = turn.walk.number();
       std::push_heap(turns_.begin(), turns_.end(), std::greater<>());
     }
 
@@ -143,10 +155,13 @@ class FairShare {
       bool operator>(const Turn& other) const { return position > other.position; }
     };
     std::vector<Turn> turns_;
+    uint64_t served_;
   };
 
  private:
-  static Position PositionOf(const Node& node) { return {node.tag, node.member.first()}; }
+  static Position PositionOf(const Node& node) {
+    return {node.tag, node.turn, node.member.first()};
+  }
 
   // Puts a member where it belongs after its tag or entries changed.
   void Place(Node& node) {
@@ -170,6 +185,7 @@ class FairShare {
 
   size_t max_idle_;
   double virtual_time_ = 0;  // tokens
+  uint64_t turns_ = 0;       // requests served
   std::map<std::string, Node> nodes_;
   std::map<Position, Node*> active_;                      // those that wait
   std::map<std::pair<double, std::string>, Node*> idle_;  // the others, which owe: tag > time

@@ -82,6 +82,15 @@ def test_a_clients_own_header_is_not_believed_at_the_routers_port(fronted):
         assert generate(made, (*bearer(fronted.key), *forged(fronted, "prefill"))).startswith(" Paris")
 
 
+def test_headers_that_are_too_long_end_at_the_front(fronted):
+    """At the router they would fail calls of others, with whom the front lets them share a connection."""
+    with channel(fronted) as made:
+        assert generate(made, (("x", "y" * 5000),)).startswith(" Paris")
+        with pytest.raises(grpc.RpcError) as error:
+            generate(made, (("x", "y" * 7000),))
+    assert "413" in error.value.details(), error.value
+
+
 def test_a_cancel_passes_the_front_and_reaches_the_workers(fronted):
     with channel(fronted) as made:
         call = rpc.GenerationServiceStub(made).Generate(
