@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """What floods of HTTP/2 and of TLS handshakes cost the servers and the others who use them.
 
-    bench/floods.py [--bin build/dev] --model MODEL.gguf [--seconds 60] [--at PORT...] [--together] [FLOOD...]
+    bench/floods.py [--bin build/dev] --model MODEL.gguf [--seconds 60] [--at PORT...] [--together] [-- FLOOD...]
 
 Router, prefill and decode worker with mutual TLS, and the front of deploy/haproxy. The floods (all, or those named) go one after
 another to the ports (all, or those named): to the front from a client's certificate, to the servers' own ports from a peer
