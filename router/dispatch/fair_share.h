@@ -3,8 +3,9 @@
 // A member's tag says how much it was served, in tokens; the least tag goes next, and its member is
 // charged with the request's tokens then, not before: what leaves unserved costs nothing. A member
 // that comes, or comes back, begins at the virtual time, which grows with each request served by
-// that request's share of all members that wait. So nobody saves up for a burst by staying away,
-// and however many members come anew, those that wait are reached. Of equal tags the one that was
+// that request's share of all members that wait, but does not pass the tag of the member that was
+// served if more of its requests wait. So nobody saves up for a burst by staying away, and however
+// many members come anew, those that wait are reached. Of equal tags the one that was
 // served least recently goes first, a member that comes anew before all others: who asks seldom
 // waits for the request that is being served, and not for the next one too.
 //
@@ -97,9 +98,11 @@ class FairShare {
     node.member.Remove(entry, served);
     if (served) {
       const auto tokens = static_cast<double>(entry.tokens);
-      virtual_time_ = std::max(virtual_time_, node.tag) + tokens / sharing;
+      const double advanced = std::max(virtual_time_, node.tag) + tokens / sharing;
       node.tag += tokens;
       node.turn = ++turns_;
+      virtual_time_ =
+          node.member.empty() ? advanced : std::max(virtual_time_, std::min(advanced, node.tag));
     }
     Place(node);
     ForgetIdle();

@@ -55,9 +55,11 @@ class PlainQueue {
       }
       double& tag = tags_[{entry.priority, entry.tenant}];
       double& time = times_[entry.priority];
-      time = std::max(time, tag) +
-             static_cast<double>(entry.tokens) / static_cast<double>(sharing.size());
+      const double advanced = std::max(time, tag) + static_cast<double>(entry.tokens) /
+                                                        static_cast<double>(sharing.size());
       tag += static_cast<double>(entry.tokens);
+      const bool more_wait = sharing.at(entry.tenant) > 1;
+      time = more_wait ? std::max(time, std::min(advanced, tag)) : advanced;
       turns_[{entry.priority, entry.tenant}] = ++served_;
     }
     Remove(number);
@@ -219,6 +221,20 @@ TEST(FairQueue, ATenantThatComesIsNotBehindAnothersBacklogAndSavesNothingUp) {
   }
   EXPECT_EQ(turns_until_light, 0) << "it waits for what is being served, and for nothing more";
   EXPECT_EQ(light, 20) << "from here on half each: what the other had before is not made up for";
+}
+
+TEST(FairQueue, ATenantThatComesAgainAndAgainWaitsForOneRequestEachTime) {
+  FairQueue queue;
+  uint64_t number = 1;
+  for (; number <= 1000; ++number) queue.Push(Of(number, "heavy", 100));
+  for (int round = 0; round < 50; ++round) {
+    for (int i = 0; i < 4; ++i) queue.TakeFront();  // while "light" is away
+    queue.Push(Of(number, "light", 100));
+    EXPECT_EQ(FrontOf(queue), number) << "round " << round;
+    while (FrontOf(queue) != number) queue.TakeFront();
+    queue.TakeFront();
+    ++number;
+  }
 }
 
 TEST(FairQueue, WhatLeavesUnservedIsNotCharged) {
