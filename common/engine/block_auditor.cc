@@ -91,7 +91,7 @@ void BlockAuditor::Computed(const ScheduledTokens& scheduled,
     if (tokens[i].ok() && tokens[i]->token_id == audit.first_tokens[i].token_id) continue;
     wrong = {.outcome = Outcome::kMismatch, .block = audit.block, .wrong_token = true};
   }
-  if (wrong) wrong->source = ledger_.SourceOf(audit.received[static_cast<size_t>(audit.block)]);
+  if (wrong) wrong->source = ledger_.sources().Of(audit.received[static_cast<size_t>(audit.block)]);
   if (!wrong && !audit.found) return End({.outcome = Outcome::kMatch});
   if (audit.found ? wrong.has_value() : OneSource()) return End(*std::move(wrong));
   const int next = audit.found ? audit.block + 1 : 0;
@@ -105,7 +105,7 @@ void BlockAuditor::Computed(const ScheduledTokens& scheduled,
 bool BlockAuditor::OneSource() const {
   const std::vector<BlockPool::Block>& received = audit_->received;
   return std::all_of(received.begin(), received.end(), [&](const BlockPool::Block& block) {
-    return ledger_.SourceOf(block) == ledger_.SourceOf(received.back());
+    return ledger_.sources().Of(block) == ledger_.sources().Of(received.back());
   });
 }
 

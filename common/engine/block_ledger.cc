@@ -18,7 +18,7 @@ BlockLedger::BlockLedger(const Options& options, BlockPool& pool, PrefixCache* p
       prefix_cache_(prefix_cache),
       steps_(steps),
       retained_(options.block_size, options.retained, pool),
-      sources_(static_cast<size_t>(pool.total_blocks())) {}
+      sources_(options.block_size, pool) {}
 
 int BlockLedger::BlocksFor(int tokens) const { return (tokens + block_size_ - 1) / block_size_; }
 
@@ -64,25 +64,7 @@ void BlockLedger::Open(Sequence& sequence, std::string kv_numerics) {
   sequence.blocks.reservation.GiveUp(held.used_blocks);
   TakeReserved(sequence);
   CheckWrittenBlocksAreItsOwn(sequence);
-  SetSources(sequence);
-}
-
-// Where a block begins with retained pages, another pusher may have written those pages.
-void BlockLedger::SetSources(const Sequence& sequence) {
-  const std::string& name = sequence.request.kv_source;
-  const std::vector<BlockPool::Block>& held = sequence.blocks.held;
-  for (auto index = static_cast<size_t>(sequence.kv.cached_tokens / block_size_);
-       index < held.size(); ++index) {
-    const bool begins_retained = static_cast<int>(index) * block_size_ < sequence.kv.cached_tokens;
-    const bool another = begins_retained && SourceOf(held[index]) != name;
-    const int32_t block = held[index].id();
-    sources_[static_cast<size_t>(block)] = {pool_.generation(block), another ? "" : name};
-  }
-}
-
-std::string BlockLedger::SourceOf(const BlockPool::Block& block) const {
-  const Source& source = sources_[static_cast<size_t>(block.id())];
-  return source.generation == pool_.generation(block.id()) ? source.name : "";
+  sources_.Opened(sequence.blocks.held, sequence.kv.cached_tokens, sequence.request.kv_source);
 }
 
 void BlockLedger::ForgetAllHeld() {
@@ -112,6 +94,7 @@ void BlockLedger::Share(Sequence& first, Sequence& other) {
   for (size_t i = 0; i < from.held.size(); ++i) {
     const bool its_own = copies_last && i + 1 == from.held.size();
     other.blocks.Add(its_own ? from.reservation.Take() : from.held[i].Share());
+    if (its_own) sources_.Copied(from.held[i], other.blocks.held.back());
   }
   if (copies_last) {
     other.blocks.copies_last = true;

@@ -12,6 +12,7 @@
 #include "common/engine/sequence.h"
 #include "common/engine/steps_in_flight.h"
 #include "common/kv/block_pool.h"
+#include "common/kv/block_sources.h"
 #include "common/kv/prefix_cache.h"
 #include "common/kv/retained_prefixes.h"
 
@@ -84,9 +85,8 @@ class BlockLedger {
   // Takes the sequence's blocks out of the prefix cache, because their content is wrong.
   void ForgetBlocks(const Sequence& sequence);
 
-  // Who wrote the block in its present life: the kv_source of the sequence that it was opened for.
-  // Empty for a block that was computed here, or that several wrote.
-  std::string SourceOf(const BlockPool::Block& block) const;
+  // Who wrote which block: the kv_source of the sequence that it was opened for.
+  const BlockSources& sources() const { return sources_; }
   // Nobody finds anything in blocks any more that hold the beginnings of others.
   void ForgetAllHeld();
 
@@ -113,7 +113,6 @@ class BlockLedger {
   HeldPrefix FindHeld(const Sequence& sequence) const;
   void TakeHeld(Sequence& sequence, const HeldPrefix& held);
   void TakeReserved(Sequence& sequence);
-  void SetSources(const Sequence& sequence);
   void CheckWrittenBlocksAreItsOwn(const Sequence& sequence) const;
 
   const int block_size_;  // tokens of a block
@@ -121,11 +120,7 @@ class BlockLedger {
   PrefixCache* const prefix_cache_;
   StepsInFlight& steps_;
   RetainedPrefixes retained_;
-  struct Source {
-    uint32_t generation = 0;  // the block's life that `name` belongs to
-    std::string name;
-  };
-  std::vector<Source> sources_;  // [block]
+  BlockSources sources_;
 };
 
 }  // namespace baton

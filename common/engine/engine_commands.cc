@@ -118,12 +118,9 @@ void EngineCommands::Commit(Sequence& sequence, const std::vector<OutputToken>& 
 
 // What a preempted sequence has told may rest on blocks that it has no more.
 bool EngineCommands::MayRestOn(const Sequence& sequence, const std::string& source) const {
-  const std::vector<BlockPool::Block>& held = sequence.blocks.held;
   const bool received = sequence.request.mode == SequenceRequest::Mode::kReceive;
   return (received && sequence.request.kv_source == source) || sequence.preemptions > 0 ||
-         std::any_of(held.begin(), held.end(), [&](const BlockPool::Block& block) {
-           return ledger_.SourceOf(block) == source;
-         });
+         ledger_.sources().AnyFrom(sequence.blocks.held, source);
 }
 
 // Where a peer still writes into the blocks, the sequence is only told to have failed.

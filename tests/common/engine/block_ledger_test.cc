@@ -207,7 +207,7 @@ TEST_F(BlockLedgerTest, ABlockKeepsItsSourceForOneLifeAndHasNoneWhereTwoWroteIt)
   };
   const auto sources = [&](const Sequence& sequence) {
     std::vector<std::string> names;
-    for (const auto& block : sequence.blocks.held) names.push_back(ledger.SourceOf(block));
+    for (const auto& block : sequence.blocks.held) names.push_back(ledger.sources().Of(block));
     return names;
   };
   for (const char* next : {"a", "b"}) {
@@ -222,6 +222,16 @@ TEST_F(BlockLedgerTest, ABlockKeepsItsSourceForOneLifeAndHasNoneWhereTwoWroteIt)
   const auto local = Make(Mode::kLocal, 300);
   ASSERT_TRUE(ledger.TryStart(*local));
   EXPECT_THAT(sources(*local), testing::Each(""));
+}
+
+TEST_F(BlockLedgerTest, AForksCopyOfTheLastBlockIsFromWhoeverWroteThatOne) {
+  const auto first = Make(Mode::kReceive, 20, /*choices=*/2);
+  first->request.kv_source = "a";
+  ASSERT_TRUE(ledger_.TryStart(*first));
+  ledger_.Open(*first, "");
+  const auto other = first->Fork(1);
+  ledger_.Share(*first, *other);
+  EXPECT_EQ(ledger_.sources().Of(other->blocks.held.back()), "a");
 }
 
 TEST_F(BlockLedgerTest, WhatIsForgottenServesNobody) {

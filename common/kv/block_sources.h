@@ -1,0 +1,47 @@
+// Who wrote the blocks of a pool.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/kv/block_pool.h"
+
+namespace baton {
+
+// Remembers who wrote each block in its present life: the kv_source of a sequence whose KV came from
+// elsewhere. A block that one broken push began and another completed was written by both. Nobody
+// wrote a block that was computed here.
+//
+// Does no I/O. Thread rule: one thread, the pool's. Borrows the pool.
+class BlockSources {
+ public:
+  BlockSources(int block_size, const BlockPool& pool);
+
+  // `name` is about to write the tokens from `first_token` on, of a sequence that has `held`.
+  void Opened(const std::vector<BlockPool::Block>& held, int first_token, const std::string& name);
+  // `to` is a copy of `from`.
+  void Copied(const BlockPool::Block& from, const BlockPool::Block& to);
+
+  // Who wrote the block. Empty: nobody, or more than one.
+  std::string Of(const BlockPool::Block& block) const;
+  // Whether `name` wrote one of the blocks or a part of one; with an empty name, whether Of is empty
+  // for one of them.
+  bool AnyFrom(const std::vector<BlockPool::Block>& blocks, const std::string& name) const;
+
+ private:
+  struct Entry {
+    uint32_t generation = 0;  // the block's life that the names belong to
+    std::set<std::string> names;
+  };
+  // In the block's present life.
+  std::set<std::string> NamesOf(const BlockPool::Block& block) const;
+  void Set(const BlockPool::Block& block, std::set<std::string> names);
+
+  const int block_size_;  // tokens of a block
+  const BlockPool& pool_;
+  std::vector<Entry> entries_;  // [block]
+};
+
+}  // namespace baton

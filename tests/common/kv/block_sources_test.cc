@@ -1,0 +1,55 @@
+#include "common/kv/block_sources.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace baton {
+namespace {
+
+constexpr int kBlockTokens = 32;
+
+class BlockSourcesTest : public testing::Test {
+ protected:
+  void Take(int blocks) {
+    while (static_cast<int>(held_.size()) < blocks) held_.push_back(*pool_.TryAllocate());
+  }
+
+  BlockPool pool_{4};
+  BlockSources sources_{kBlockTokens, pool_};
+  std::vector<BlockPool::Block> held_;
+};
+
+TEST_F(BlockSourcesTest, ABlockThatTwoWroteIsFromEachOfThemAndFromNeitherAlone) {
+  Take(2);
+  sources_.Opened(held_, 0, "a");
+  EXPECT_EQ(sources_.Of(held_[1]), "a");
+  sources_.Opened(held_, 48, "a");
+  EXPECT_EQ(sources_.Of(held_[1]), "a") << "the same one went on";
+  sources_.Opened(held_, 48, "b");
+  EXPECT_EQ(sources_.Of(held_[0]), "a");
+  EXPECT_EQ(sources_.Of(held_[1]), "");
+  held_.erase(held_.begin());
+  for (const char* name : {"a", "b", ""}) EXPECT_TRUE(sources_.AnyFrom(held_, name)) << name;
+  EXPECT_FALSE(sources_.AnyFrom(held_, "c"));
+}
+
+TEST_F(BlockSourcesTest, ACopyIsFromWhoeverWroteTheOriginal) {
+  Take(1);
+  sources_.Opened(held_, 0, "a");
+  Take(2);
+  sources_.Copied(held_[0], held_[1]);
+  EXPECT_EQ(sources_.Of(held_[1]), "a");
+}
+
+TEST_F(BlockSourcesTest, NobodyWroteABlockInItsNextLife) {
+  Take(4);
+  sources_.Opened(held_, 0, "a");
+  held_.clear();
+  Take(4);
+  EXPECT_FALSE(sources_.AnyFrom(held_, "a"));
+  EXPECT_TRUE(sources_.AnyFrom(held_, ""));
+}
+
+}  // namespace
+}  // namespace baton
