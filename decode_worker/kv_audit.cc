@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/base/log.h"
-#include "common/rpc/status.h"
 
 namespace baton {
 namespace {
@@ -23,10 +22,6 @@ const char* ResultName(AuditResult::Outcome outcome) {
 }
 
 }  // namespace
-
-std::string PusherKey(const internal::v1::Pusher& pusher) {
-  return pusher.peer_id().empty() ? pusher.worker_id() : pusher.peer_id();
-}
 
 KvAudit::KvAudit(Engine& engine, Options options)
     : engine_(engine), options_(std::move(options)), chooser_(options_.share, options_.random) {}
@@ -58,10 +53,8 @@ void KvAudit::Judge(const Push& push, const AuditResult& result) {
   size_t count = 0;
   {
     absl::MutexLock lock(&mutex_);
-    if (!result.source.empty() && quarantined_.size() < kMostQuarantined) {
-      quarantined_.insert(result.source);
-    }
-    count = quarantined_.size();
+    quarantine_.Add(result.source);
+    count = quarantine_.size();
   }
   engine_.Distrust(result.source);
   if (options_.metrics != nullptr) options_.metrics->Quarantined(count);
@@ -70,18 +63,12 @@ void KvAudit::Judge(const Push& push, const AuditResult& result) {
 
 absl::Status KvAudit::CheckTrusted(const std::string& pusher) const {
   absl::MutexLock lock(&mutex_);
-  if (quarantined_.count(pusher) == 0 && quarantined_.size() < kMostQuarantined) {
-    return absl::OkStatus();
-  }
-  return WithErrorInfo(
-      absl::UnavailableError("KV that this prefill worker pushed proved to be wrong; it may "
-                             "not push here until this decode worker is restarted"),
-      {.reason = kReasonPusherQuarantined, .stage = kStageTransfer});
+  return quarantine_.CheckTrusted(pusher);
 }
 
 std::vector<std::string> KvAudit::quarantined() const {
   absl::MutexLock lock(&mutex_);
-  return {quarantined_.begin(), quarantined_.end()};
+  return quarantine_.pushers();
 }
 
 }  // namespace baton

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -14,28 +13,17 @@
 #include "absl/synchronization/mutex.h"
 
 #include "baton/internal/v1/common.pb.h"
-#include "baton/internal/v1/decode.pb.h"
 #include "common/engine/engine.h"
 #include "common/worker/worker_metrics.h"
 #include "decode_worker/audit_chooser.h"
+#include "decode_worker/quarantine.h"
 
 namespace baton {
 
-// Names a pusher here and in what the router is told: the id in its certificate, or without TLS its
-// worker's name. Empty: nobody is named.
-std::string PusherKey(const internal::v1::Pusher& pusher);
-
-// The quarantine lasts until this process ends: what was wrong once may be wrong again, and only a
-// person can know better.
-//
 // Thread-safe. Borrows the engine and the metrics. Must live until the last audit that it ordered
 // is done.
 class KvAudit {
  public:
-  // The most pushers in quarantine. When it is full everybody is in it: so many wrong ones are not
-  // believed to be all.
-  static constexpr size_t kMostQuarantined = 64;
-
   struct Options {
     double share = 0;  // of the pushes; 0: none
     // 64 random bits that no pusher can foresee.
@@ -56,7 +44,7 @@ class KvAudit {
   // engine's, and give equal bits.
   std::optional<AuditOrder> Choose(const Push& push);
 
-  // UNAVAILABLE with reason PUSHER_QUARANTINED where the pusher may not push any more.
+  // See Quarantine.
   absl::Status CheckTrusted(const std::string& pusher) const;
   std::vector<std::string> quarantined() const;  // keys, ascending
 
@@ -67,7 +55,7 @@ class KvAudit {
   const Options options_;
   mutable absl::Mutex mutex_;
   AuditChooser chooser_ ABSL_GUARDED_BY(mutex_);
-  std::set<std::string> quarantined_ ABSL_GUARDED_BY(mutex_);
+  Quarantine quarantine_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace baton

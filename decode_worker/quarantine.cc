@@ -1,0 +1,23 @@
+#include "decode_worker/quarantine.h"
+
+#include "common/rpc/status.h"
+
+namespace baton {
+
+std::string PusherKey(const internal::v1::Pusher& pusher) {
+  return pusher.peer_id().empty() ? pusher.worker_id() : pusher.peer_id();
+}
+
+void Quarantine::Add(const std::string& pusher) {
+  if (!pusher.empty() && pushers_.size() < kMost) pushers_.insert(pusher);
+}
+
+absl::Status Quarantine::CheckTrusted(const std::string& pusher) const {
+  if (pushers_.count(pusher) == 0 && pushers_.size() < kMost) return absl::OkStatus();
+  return WithErrorInfo(
+      absl::UnavailableError("KV that this prefill worker pushed proved to be wrong; it may "
+                             "not push here until this decode worker is restarted"),
+      {.reason = kReasonPusherQuarantined, .stage = kStageTransfer});
+}
+
+}  // namespace baton
