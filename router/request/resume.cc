@@ -23,12 +23,6 @@ bool AnotherMayServe(const absl::Status& failure) {
   return absl::IsUnavailable(failure) || absl::IsResourceExhausted(failure) || IsMismatch(failure);
 }
 
-// The decode worker does not believe what the prefill worker pushed.
-bool IsDistrust(const absl::Status& status) {
-  const std::string reason = ErrorReason(status);
-  return reason == kReasonKvWrong || reason == kReasonPusherQuarantined;
-}
-
 // The call broke with its worker: a worker that lives gives a reason.
 bool IsDeath(const absl::Status& cause) {
   const std::string reason = ErrorReason(cause);
@@ -69,6 +63,11 @@ std::vector<uint64_t> WorkersToAvoid(Breakage breakage, const Attempt& broken,
 }
 
 }  // namespace
+
+bool IsDistrust(const absl::Status& status) {
+  const std::string reason = ErrorReason(status);
+  return reason == kReasonKvWrong || reason == kReasonPusherQuarantined;
+}
 
 Breakage PrefillBroken(const Attempt& attempt, bool prompt_computed, const absl::Status& cause) {
   if (attempt.has_decode() && IsPushRefusal(cause)) return DecodeBroken(attempt, cause);

@@ -17,6 +17,9 @@
 
 namespace baton {
 
+// A decode worker says that it does not believe what the prefill worker pushed.
+bool IsDistrust(const absl::Status& status);
+
 // How an attempt ended early: by a worker's death, a broken transfer, a refusal, a drain.
 struct Breakage {
   absl::Status failure;  // what the client is told if no attempt follows

@@ -209,7 +209,8 @@ void RunningAttempt::Preempted() {
 std::optional<Breakage> RunningAttempt::DecodeEnded(const absl::Status& status) {
   attempt_.calls.decode_open = false;
   if (finishing()) {
-    MaybeFinish();
+    // Where the router ended the last choice, its worker goes on until it hears of that.
+    IsDistrust(status) ? request_.Fail(TokensMayBeWrong()) : MaybeFinish();
     return std::nullopt;
   }
   // A prefill worker whose first token ends the request aborts its push, and the decode worker may

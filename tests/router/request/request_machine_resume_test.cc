@@ -82,6 +82,21 @@ TEST(RequestResume, APrefillWorkersDeathKeepsTheDecodeCallUntilTheNextAttemptHas
   EXPECT_EQ(harness.Last<OpenDecode>()->attempt, 2u);
 }
 
+// The stop string is the router's: the decode worker goes on, and may say so meanwhile.
+TEST(RequestResume, WrongKvThatIsFoundBeforeTheEndIsToldEndsTheRequestWithDataLoss) {
+  MachineHarness harness = Prefilling(10, {"c"});
+  harness.PrefillSends(Token(0, 0));
+  harness.DecodeCommits();
+  harness.PrefillFinishes();
+  harness.PrefillEnds(absl::OkStatus());
+  harness.DecodeSends({Token(0, 0), Token(1, 1), Token(2, 2)});
+  ASSERT_EQ(harness.terminals(), 0) << "it waits for the account of the decode worker";
+  harness.DecodeEnds(
+      WithErrorInfo(absl::DataLossError("wrong"), {kReasonKvWrong, kStageDecode, "d", {}}));
+  EXPECT_EQ(harness.Count<Complete>(), 0);
+  EXPECT_TRUE(absl::IsDataLoss(harness.failure())) << harness.failure();
+}
+
 TEST(RequestResume, ADecodeWorkerThatIsNotTakenAgainIsLetGoAtOnce) {
   MachineHarness harness = Prefilling();
   harness.PrefillEnds(kKilled);
