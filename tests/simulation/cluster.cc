@@ -91,6 +91,15 @@ bool SimCluster::Usable(SimWorkerId worker) {
          !(of.hung() && of.runnable() > 0);
 }
 
+bool SimCluster::Quarantined(SimWorkerId prefill) {
+  for (int i = 0; i < kSimWorkers; ++i) {
+    const std::vector<std::string>& by = core({false, i}).quarantined();
+    const bool told = std::find(by.begin(), by.end(), prefill.address()) != by.end();
+    if (told && Usable({false, i})) return true;
+  }
+  return false;
+}
+
 bool SimCluster::AtRest() const {
   const auto idle = [](const auto& worker) { return worker->idle(); };
   return router_->idle() && network_.live_streams() == 0 &&

@@ -37,6 +37,8 @@ class SimCluster {
   void Relax(SimWorkerId worker);
   // The router can exchange messages with it and it would compute.
   bool Usable(SimWorkerId worker);
+  // A decode worker that the router can hear has quarantined the prefill worker.
+  bool Quarantined(SimWorkerId prefill);
 
   // Nothing runs any more.
   bool AtRest() const;

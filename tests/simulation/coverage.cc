@@ -239,6 +239,13 @@ void Coverage::Add(const Coverage& other) {
   repeated_together += other.repeated_together;
   resumed_choices += other.resumed_choices;
   stopped_choices += other.stopped_choices;
+  audits += other.audits;
+  audits_wrong += other.audits_wrong;
+  distrusted += other.distrusted;
+  refused_pushers += other.refused_pushers;
+  refused_commits += other.refused_commits;
+  answered_elsewhere += other.answered_elsewhere;
+  wrong_answers += other.wrong_answers;
   local_prefills += other.local_prefills;
   messages += other.messages;
   steps += other.steps;
@@ -271,17 +278,20 @@ std::string Coverage::Table() const {
   for (const auto& [outcome, count] : outcomes) {
     absl::StrAppendFormat(&table, "request   %-41s %11d\n", outcome, count);
   }
-  absl::StrAppend(&table, attempts, " attempts of those that were answered, at most ",
-                  longest_gentle / 1000, " ms while one worker at a time breaks, ", isolated,
-                  " alone, ", preemptions, " preemptions, ", prefills_by_prefix, " prefill and ",
-                  decodes_by_prefix, " decode workers chosen for a prefix, ", forks, " forks, ",
-                  repeated_together, " further attempts at several choices, ", resumed_choices,
-                  " at one of several, ", stopped_choices, " choices stopped while others go on, ",
-                  local_prefills, " local prefills, ", messages, " messages delivered, ", steps,
-                  " steps of engines, ", copies, " copies, ", cached_tokens,
-                  " tokens held already, ", resumed_tokens, " resumed, ", joins,
-                  " streams joined, ", joined_streams_lost, " of them lost under way, ", reordered,
-                  " messages overtaken\n");
+  absl::StrAppend(
+      &table, attempts, " attempts of those that were answered, at most ", longest_gentle / 1000,
+      " ms while one worker at a time breaks, ", isolated, " alone, ", preemptions,
+      " preemptions, ", prefills_by_prefix, " prefill and ", decodes_by_prefix,
+      " decode workers chosen for a prefix, ", forks, " forks, ", repeated_together,
+      " further attempts at several choices, ", resumed_choices, " at one of several, ",
+      stopped_choices, " choices stopped while others go on, ", audits, " audits, ", audits_wrong,
+      " found forged KV, ", distrusted, " Decode calls ended for it, ", refused_pushers,
+      " refused at their start, ", refused_commits, " at their commit, ", answered_elsewhere,
+      " requests answered elsewhere then, ", wrong_answers,
+      " wrong answers that no audit came to, ", local_prefills, " local prefills, ", messages,
+      " messages delivered, ", steps, " steps of engines, ", copies, " copies, ", cached_tokens,
+      " tokens held already, ", resumed_tokens, " resumed, ", joins, " streams joined, ",
+      joined_streams_lost, " of them lost under way, ", reordered, " messages overtaken\n");
   return table;
 }
 
@@ -303,7 +313,7 @@ std::string Coverage::Missing() const {
   for (const char* outcome :
        {"OK", "CANCELLED", "DEADLINE_EXCEEDED DEADLINE_EXCEEDED", "INTERNAL POISON_REQUEST",
         "RESOURCE_EXHAUSTED QUEUE_FULL", "UNAVAILABLE NO_READY_WORKER", "UNAVAILABLE DRAINING",
-        "UNAVAILABLE"}) {
+        "UNAVAILABLE", "DATA_LOSS KV_WRONG"}) {
     if (outcomes.count(outcome) == 0) absl::StrAppend(&missing, "outcome: ", outcome, "\n");
   }
   const auto want = [&missing](uint64_t count, const char* what) {
@@ -317,6 +327,11 @@ std::string Coverage::Missing() const {
   want(repeated_together, "choices that begin anew together");
   want(resumed_choices, "a choice resumed alone");
   want(stopped_choices, "a choice stopped while others go on");
+  want(audits_wrong, "an audit that finds forged KV");
+  want(distrusted, "a call that ends because its KV is wrong");
+  want(refused_pushers, "a call that names a quarantined pusher");
+  want(answered_elsewhere, "a request answered elsewhere after its KV proved to be wrong");
+  want(wrong_answers, "a wrong answer that no audit came to");
   want(local_prefills, "a local prefill");
   want(cached_tokens, "a prefix held already");
   want(resumed_tokens, "an attempt resumed behind a checkpoint");

@@ -37,6 +37,13 @@ struct Coverage {
   uint64_t repeated_together = 0;  // later attempts at several choices
   uint64_t resumed_choices = 0;    // choices resumed alone after their first tokens
   uint64_t stopped_choices = 0;    // by the router, while others go on
+  uint64_t audits = 0;
+  uint64_t audits_wrong = 0;        // that found forged KV
+  uint64_t distrusted = 0;          // Decode calls that were ended because of it
+  uint64_t refused_pushers = 0;     // Decode calls that named a quarantined pusher
+  uint64_t refused_commits = 0;     // pushes whose pusher was quarantined meanwhile
+  uint64_t answered_elsewhere = 0;  // requests of which an attempt was so ended or refused
+  uint64_t wrong_answers = 0;       // requests answered from forged KV that no audit has found
   uint64_t local_prefills = 0;
   uint64_t messages = 0;  // delivered, Watch's not counted
   uint64_t steps = 0;     // engine steps

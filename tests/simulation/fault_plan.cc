@@ -57,6 +57,7 @@ constexpr std::array<Kind, kFaultKinds> kKinds = {{
     {"slow decode worker", 0},
     {"prefill worker fails everything", 0},
     {"decode worker fails everything", 0},
+    {"prefill worker forges KV", 0},
     {"prefill worker replaced by another model", 0},
     {"decode worker replaced by another model", 0},
     {"prefill worker unlisted", 0},
@@ -83,7 +84,7 @@ constexpr Fault kGentle[] = {
     Fault::kReplacedPrefill,   Fault::kReplacedDecode,     Fault::kLinkCut,
     Fault::kLinkPartition,     Fault::kLinkOneWay,         Fault::kPartitionPair,
     Fault::kOneWayPair,        Fault::kRollingRestart,     Fault::kFailingPrefill,
-    Fault::kFailingDecode};
+    Fault::kFailingDecode,     Fault::kForgingPrefill};
 
 bool StopsProcess(Fault fault) {
   return fault == Fault::kPausePrefill || fault == Fault::kPauseDecode ||
@@ -116,6 +117,7 @@ FaultPlan::FaultPlan(SimRandom& random) {
                    : draw < 9  ? Disaggregation::kAuto
                                : Disaggregation::kByLength;
   queue = !gentle && random.Chance(100) ? 6 : 64;
+  audit_share = std::array<double, 4>{0, 0.1, 0.5, 1}[random.Next() % 4];
   gentle ? AddGentle(random) : AddHarsh(random);
   for (const TimedFault& fault : timed) heal_at = std::max(heal_at, fault.at + fault.duration);
   heal_at = std::max<Micros>(heal_at, 1'000'000);
@@ -136,6 +138,12 @@ void FaultPlan::AddHarsh(SimRandom& random) {
     fault.duration = DrawDuration(fault.fault, random);
     timed.push_back(fault);
   }
+  if (!random.Chance(150)) return;
+  // Early, and so for long that much is pushed before and after it is found.
+  timed.push_back({.at = random.Between(1'000, 50'000),
+                   .fault = Fault::kForgingPrefill,
+                   .choice = random.Next(),
+                   .duration = random.Between(100'000, 6'000'000)});
 }
 
 // One after the other, each over and noticed before the next begins.

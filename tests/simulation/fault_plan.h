@@ -64,6 +64,7 @@ enum class Fault {
   kSlowDecode,
   kFailingPrefill,  // takes everything and fails it
   kFailingDecode,
+  kForgingPrefill,   // pushes wrong KV, with right CRCs and a right digest
   kReplacedPrefill,  // comes back with another model
   kReplacedDecode,
   kUnlistedPrefill,  // no longer among the targets, for a while
@@ -112,6 +113,8 @@ struct FaultPlan {
   PlacementPolicy policy = PlacementPolicy::kPrefixAware;
   Disaggregation disaggregation = Disaggregation::kAuto;
   uint32_t queue = 0;  // requests
+  // How the decode workers are run.
+  double audit_share = 0;  // of the pushes
 };
 
 }  // namespace baton

@@ -6,6 +6,7 @@ namespace baton {
 namespace {
 
 constexpr Micros kTryAgain = 5'000;
+constexpr Micros kRepairTime = 1'000'000;  // of a worker
 
 bool IsOfPrefillWorker(Fault fault) {
   switch (fault) {
@@ -18,6 +19,7 @@ bool IsOfPrefillWorker(Fault fault) {
     case Fault::kHangPrefill:
     case Fault::kSlowPrefill:
     case Fault::kFailingPrefill:
+    case Fault::kForgingPrefill:
     case Fault::kReplacedPrefill:
     case Fault::kUnlistedPrefill:
       return true;
@@ -140,7 +142,7 @@ void FaultStrikes::For(SimWorkerId worker, Micros duration, const Begin& begin, 
 
 void FaultStrikes::StrikeWorker(SimWorkerId worker, const TimedFault& fault) {
   WorkerCore& of = cluster_.core(worker);
-  ++sim_.deaths;
+  if (fault.fault != Fault::kForgingPrefill) ++sim_.deaths;
   switch (fault.fault) {
     case Fault::kCrashPrefill:
     case Fault::kCrashDecode:
@@ -183,6 +185,11 @@ void FaultStrikes::StrikeWorker(SimWorkerId worker, const TimedFault& fault) {
       of.SetFailing(true);
       sim_.queue.After(fault.duration, [&of] { of.SetFailing(false); });
       return;
+    case Fault::kForgingPrefill:
+      unrepaired_ = true;
+      return For(
+          worker, fault.duration, [&of] { of.SetForging(true); },
+          [this, &of, fault] { EndForging(of, fault); });
     case Fault::kUnlistedPrefill:
     case Fault::kUnlistedDecode:
       cluster_.List(worker, false);
@@ -195,6 +202,29 @@ void FaultStrikes::StrikeWorker(SimWorkerId worker, const TimedFault& fault) {
       return;
     default:
       sim_.Violation("no worker is struck by ", FaultName(fault.fault));
+  }
+}
+
+// It may also forge for as long as it runs. What it has computed stays in its cache.
+void FaultStrikes::EndForging(WorkerCore& forger, const TimedFault& fault) {
+  if (sim_.plan.gentle) return Repair();
+  const bool for_ever = (fault.choice >> 34) % 2 == 0;
+  if (!for_ever) forger.SetForging(false);
+}
+
+// As an operator does it who has found the cause: forgers begin anew, and then all decode workers,
+// which may have what they forged, one after the other.
+void FaultStrikes::Repair() {
+  if (!std::exchange(unrepaired_, false)) return;
+  Micros at = 0;
+  for (const SimWorkerId worker : SimCluster::Workers()) {
+    WorkerCore& of = cluster_.core(worker);
+    if (worker.is_prefill && !of.has_forged()) continue;
+    if (!worker.is_prefill) at += kRepairTime;
+    sim_.queue.After(worker.is_prefill ? 0 : at, [this, worker, life = of.process().life()] {
+      if (cluster_.core(worker).process().life() != life) return;
+      if (cluster_.core(worker).process().up()) cluster_.Crash(worker, kRepairTime / 10, false);
+    });
   }
 }
 
@@ -248,6 +278,7 @@ void FaultStrikes::Heal() {
     cluster_.Relax({true, worker.index});
     cluster_.Relax(worker);
   }
+  Repair();
 }
 
 }  // namespace baton

@@ -30,11 +30,14 @@ class FaultStrikes {
   // Begins something that ends with its time, or with the process.
   template <typename Begin, typename End>
   void For(SimWorkerId worker, Micros duration, const Begin& begin, End end);
+  void EndForging(WorkerCore& forger, const TimedFault& fault);
+  void Repair();
   void RestartAll();
   void Drain(SimWorkerId worker);
 
   Sim& sim_;
   SimCluster& cluster_;
+  bool unrepaired_ = false;  // some worker may hold what was forged
 };
 
 }  // namespace baton

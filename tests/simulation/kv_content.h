@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "common/handoff/kv_blocks.h"
@@ -11,9 +12,19 @@
 
 namespace baton {
 
+inline constexpr int kSimWorkers = 3;  // workers of each kind
 inline constexpr int kSimVocab = 1000;
 inline constexpr int kSimLayers = 3;
 inline constexpr int32_t kSimEndTokens = 10;  // ids below end a sequence
+
+// A model that reads wrong KV gives a wrong token, which tells what it should have been. What is
+// computed from it is the same as from the right one.
+inline constexpr int32_t kSimWrong = kSimVocab;  // added to the right token's id
+inline constexpr int kSimIds = 2 * kSimVocab;    // ids of right and wrong tokens
+inline bool IsWrong(int32_t id) { return id >= kSimVocab; }
+
+// Prefill workers that forged KV: bit i is worker i's.
+using Forgers = uint32_t;
 
 // One K or V row is one 64-bit word.
 inline KvLayout SimLayout(int block_size) {
@@ -50,17 +61,37 @@ class KvContent {
       }
     }
   }
-  bool Holds(const KvBlocks& blocks, int layer, int first_token, int end_token) const {
+  // As Write, but wrong, and told from what any other worker forges.
+  void Forge(const KvBlocks& blocks, int layer, int first_token, int end_token, int worker) const {
     for (int token = first_token; token < end_token; ++token) {
       for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
-        const uint64_t row = Row(layer, part, token);
-        if (std::memcmp(blocks.Row(layer, part, token), &row, sizeof(row)) != 0) return false;
+        const uint64_t row = Row(layer, part, token) ^ Forgery(worker);
+        std::memcpy(blocks.Row(layer, part, token), &row, sizeof(row));
       }
     }
-    return true;
+  }
+  // Who forged rows of these tokens; none where a row is neither the right one nor forged.
+  std::optional<Forgers> ForgersOf(const KvBlocks& blocks, int layer, int first_token,
+                                   int end_token) const {
+    Forgers forgers = 0;
+    for (int token = first_token; token < end_token; ++token) {
+      for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
+        uint64_t row = 0;
+        std::memcpy(&row, blocks.Row(layer, part, token), sizeof(row));
+        row ^= Row(layer, part, token);
+        if (row == 0) continue;
+        int worker = 0;
+        while (worker < kSimWorkers && row != Forgery(worker)) ++worker;
+        if (worker == kSimWorkers) return std::nullopt;
+        forgers |= Forgers{1} << worker;
+      }
+    }
+    return forgers;
   }
 
  private:
+  static uint64_t Forgery(int worker) { return Mix64(static_cast<uint64_t>(worker)); }
+
   const uint64_t draws_;
   std::vector<uint64_t> prefixes_;  // [token]: hash of all tokens up to it
 };

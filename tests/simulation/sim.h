@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,9 @@ struct SimRequest {
   struct Choice {
     std::vector<int32_t> output;         // to an end token or max_tokens
     std::unique_ptr<KvContent> content;  // KV of prompt and output
+    // Outputs that a worker got wrong because it read forged KV, by their index: the last attempt
+    // in which one did.
+    std::map<int, uint32_t> wrong;
   };
   int index = 0;
   std::vector<int32_t> prompt;
@@ -36,6 +40,11 @@ struct SimRequest {
   uint32_t deadly_choice = 0;
   int deadly_chunk = -1;
   int kills = 0;
+  // Attempts in which a worker gave a token; those that their decode worker ended because of who
+  // pushed; and those of these that the router heard of while they ran.
+  std::set<uint32_t> gave_tokens;
+  std::set<uint32_t> distrusted;
+  std::set<uint32_t> heard_wrong;
 };
 
 using SimAttemptId = std::pair<int, uint32_t>;  // request, attempt
@@ -67,6 +76,7 @@ struct Sim {
   FaultPlan plan;
   Coverage coverage;
   bool healed = false;
+  bool forged = false;    // some prefill worker has forged KV
   uint64_t trace = 0;     // a hash of everything that happened, in order
   std::string violation;  // the first; empty: none
   std::map<uint64_t, std::unique_ptr<SimRequest>> requests;  // by the low half of their ids

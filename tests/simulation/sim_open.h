@@ -33,6 +33,11 @@ inline int OutputIndex(const SimAttempt& attempt) {
   return static_cast<int>(attempt.token_ids.size()) - attempt.prompt_length;
 }
 
+// Whether `id` is what a worker that read forged KV gave as that output.
+inline bool IsToldWrong(const SimRequest::Choice& choice, size_t index, int32_t id) {
+  return id == choice.output[index] + kSimWrong && choice.wrong.count(static_cast<int>(index)) > 0;
+}
+
 inline SimAttempt AttemptFrom(Sim& sim, uint64_t call, const internal::v1::SequenceSpec& spec) {
   SimAttempt attempt;
   attempt.right = sim.requests.at(spec.key().request_id_low()).get();
@@ -50,12 +55,16 @@ inline SimAttempt AttemptFrom(Sim& sim, uint64_t call, const internal::v1::Seque
   const SimRequest& right = *attempt.right;
   const std::vector<int32_t>& output = right.choices[spec.key().choice()].output;
   const auto prompt = static_cast<size_t>(attempt.prompt_length);
+  bool same_output = true;
   const bool same_prompt =
       prompt == right.prompt.size() && attempt.token_ids.size() >= prompt &&
       std::equal(right.prompt.begin(), right.prompt.end(), attempt.token_ids.begin());
-  if (!same_prompt || attempt.token_ids.size() - prompt >= output.size() ||
-      !std::equal(attempt.token_ids.begin() + attempt.prompt_length, attempt.token_ids.end(),
-                  output.begin())) {
+  const bool shorter = attempt.token_ids.size() < prompt + output.size();
+  for (size_t i = 0; same_output && shorter && prompt + i < attempt.token_ids.size(); ++i) {
+    const int32_t id = attempt.token_ids[prompt + i];
+    same_output = id == output[i] || IsToldWrong(right.choices[spec.key().choice()], i, id);
+  }
+  if (!same_prompt || !shorter || !same_output) {
     sim.Violation("attempt ", attempt.attempt, " at request ", attempt.request,
                   " goes on with other tokens than it has");
   }
@@ -79,14 +88,15 @@ inline bool IsDeadly(const SimAttempt& attempt, int output) {
          attempt.right->deadly_choice - first < attempt.choices;
 }
 
-// The output of a choice that follows `tokens` tokens of its sequence.
-inline internal::v1::OutputToken TokenAfter(const SimAttempt& attempt, uint32_t choice,
-                                            int tokens) {
+// The output of a choice that follows `tokens` tokens of its sequence. It is wrong if what it was
+// computed from has rows of `forgers`.
+inline internal::v1::OutputToken TokenAfter(const SimAttempt& attempt, uint32_t choice, int tokens,
+                                            Forgers forgers = 0) {
   const int32_t id = attempt.right->choices[choice].content->NextToken(tokens);
   const int index = tokens - attempt.prompt_length;
   internal::v1::OutputToken token;
   token.set_output_index(static_cast<uint32_t>(index));
-  token.mutable_token()->set_token_id(static_cast<uint32_t>(id));
+  token.mutable_token()->set_token_id(static_cast<uint32_t>(forgers == 0 ? id : id + kSimWrong));
   token.set_choice(choice);
   const bool stops = id < kSimEndTokens;
   if (stops || index + 1 == attempt.right->max_tokens) {
@@ -96,14 +106,20 @@ inline internal::v1::OutputToken TokenAfter(const SimAttempt& attempt, uint32_t 
   return token;
 }
 
-// I1, I5: the first tokens of one of the attempt's choices have exactly their K and V.
-inline void CheckContent(Sim& sim, const SimAttempt& attempt, uint32_t choice,
-                         const KvBlocks& memory, int tokens, const char* when) {
+// I1, I5: the first tokens of one of the attempt's choices have exactly their K and V, but where
+// somebody forged them: returns who.
+inline Forgers CheckContent(Sim& sim, const SimAttempt& attempt, uint32_t choice,
+                            const KvBlocks& memory, int tokens, const char* when) {
+  Forgers all = 0;
   for (int layer = 0; layer < kSimLayers; ++layer) {
-    if (!attempt.right->choices[choice].content->Holds(memory, layer, 0, tokens)) {
+    const KvContent& right = *attempt.right->choices[choice].content;
+    const std::optional<Forgers> forgers = right.ForgersOf(memory, layer, 0, tokens);
+    if (!forgers.has_value()) {
       sim.Violation("wrong KV in layer ", layer, " of request ", attempt.request, " ", when);
     }
+    all |= forgers.value_or(0);
   }
+  return all;
 }
 
 // The open of a prefill worker; now and then one that runs something else.

@@ -63,7 +63,7 @@ void Simulation::CheckReadiness() {
   bool decode = false;
   bool all = router.up();
   for (int i = 0; i < kSimWorkers; ++i) {
-    const bool p = cluster_.Usable({true, i});
+    const bool p = cluster_.Usable({true, i}) && !cluster_.Quarantined({true, i});
     const bool d = cluster_.Usable({false, i});
     prefill |= p;
     decode |= d;
@@ -71,7 +71,7 @@ void Simulation::CheckReadiness() {
   }
   for (const SimWorkerId worker : SimCluster::Workers()) {
     const WorkerCore& core = cluster_.core(worker);
-    all &= !core.hung() && !core.serves_other_model();
+    all &= !core.hung() && !core.serves_other_model() && core.quarantined().empty();
   }
   const bool some =
       router.up() && decode && (prefill || sim_.plan.disaggregation != Disaggregation::kAlways);

@@ -13,7 +13,7 @@
 namespace baton {
 
 struct SimResult {
-  std::string violation;  // what broke of I1 to I6; empty: nothing
+  std::string violation;  // what broke of I1 to I7; empty: nothing
   uint64_t trace = 0;     // equal for equal seeds
   Micros healed_at = 0;
   Micros rested_at = 0;

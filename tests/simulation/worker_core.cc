@@ -8,7 +8,8 @@ namespace baton {
 
 void WorkerCore::Boot() {
   process_.Start();
-  hung_ = draining_ = false;
+  hung_ = draining_ = forging_ = has_forged_ = false;
+  quarantined_.clear();
   network_.SetTakesWork(id_, true);
   slowness_ = 1;
   progress_ = 0;
@@ -57,6 +58,12 @@ void WorkerCore::SetDraining(bool draining) {
   for (const auto& [call, watcher] : watchers_) Tell(call, false);
 }
 
+void WorkerCore::SetQuarantined(std::vector<std::string> pushers) {
+  quarantined_ = std::move(pushers);
+  if (sim_.random.Chance(500)) return;
+  for (const auto& [call, watcher] : watchers_) Tell(call, false);
+}
+
 void WorkerCore::Watched(ControlNetwork::CallId call) {
   watchers_[call] = {};
   Tell(call, true);
@@ -79,6 +86,7 @@ void WorkerCore::Tell(ControlNetwork::CallId call, bool first) {
   message->mutable_load()->set_running_sequences(load.running);
   message->mutable_load()->set_waiting_tokens(load.waiting_tokens);
   message->mutable_load()->set_free_blocks(load.free_blocks);
+  for (const std::string& pusher : quarantined_) message->add_quarantined_pushers(pusher);
   AddPages(call, *message);
   network_.Answer(call, std::move(message));
 }

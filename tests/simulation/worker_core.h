@@ -55,12 +55,23 @@ class WorkerCore {
   void SetDraining(bool draining);
   // From its next start on.
   void ServeOtherModel(bool other) { other_model_ = other; }
+  // What it computes from here on is wrong where it is pushed, until it stops or starts again.
+  void SetForging(bool forging) {
+    forging_ = forging;
+    has_forged_ |= forging;
+  }
+  // A decode worker tells who pushed wrong KV, at once or with its next report.
+  void SetQuarantined(std::vector<std::string> pushers);
   // Takes whatever comes and then fails it.
   void SetFailing(bool failing) { failing_ = failing; }
 
   bool hung() const { return hung_; }
   bool draining() const { return draining_; }
   bool failing() const { return failing_; }
+  bool forging() const { return forging_; }
+  // What its process holds may be forged.
+  bool has_forged() const { return has_forged_; }
+  const std::vector<std::string>& quarantined() const { return quarantined_; }
   bool serves_other_model() const { return serves_other_model_; }
   uint32_t runnable() const { return load_().runnable; }
   const internal::v1::ModelIdentity& identity() const { return info_.identity(); }
@@ -94,6 +105,9 @@ class WorkerCore {
   bool hung_ = false;
   bool draining_ = false;
   bool failing_ = false;
+  bool forging_ = false;
+  bool has_forged_ = false;
+  std::vector<std::string> quarantined_;
   bool other_model_ = false;
   bool serves_other_model_ = false;
   int slowness_ = 1;

@@ -15,10 +15,13 @@ void DecodeBlocks::Boot(const std::string& prefix_identity) {
   pool_.emplace(kPoolBlocks);
   prefix_cache_.emplace(prefix_identity, layout_.block_size, *pool_);
   retained_.emplace(layout_.block_size, RetainedPrefixes::Bounds{.max_prefixes = 4}, *pool_);
+  sources_.emplace(layout_.block_size, *pool_);
+  distrusted_ = 0;
 }
 
 void DecodeBlocks::Crash() {
   squeezed_.clear();
+  sources_.reset();
   retained_.reset();
   prefix_cache_.reset();
   pool_.reset();
@@ -90,6 +93,7 @@ void DecodeBlocks::Fork(Holding& from, Holding& to, bool copies_last) {
     if (copies_last && i + 1 == from.blocks.size()) {
       TakeOwn(to, from.reservation.Take());
       std::memcpy(Bytes(to.blocks[i].id()), Bytes(from.blocks[i].id()), layout_.block_bytes());
+      sources_->Copied(from.blocks[i], to.blocks[i]);
       continue;
     }
     to.blocks.push_back(from.blocks[i].Share());
@@ -121,6 +125,12 @@ bool DecodeBlocks::Owns(const Holding& held, size_t index) const {
 bool DecodeBlocks::IsAlone(const Holding& held, size_t index) const {
   const int32_t block = held.memory.block_table[index];
   return owners_[static_cast<size_t>(block)] == &held && pool_->reference_count(block) == 1;
+}
+
+void DecodeBlocks::Distrust(const std::string& source) {
+  retained_->ForgetAll();
+  prefix_cache_->ForgetAll();
+  if (!source.empty()) distrusted_ |= ForgerNamed(source);
 }
 
 void DecodeBlocks::Squeeze() {

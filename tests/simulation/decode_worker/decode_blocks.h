@@ -8,11 +8,15 @@
 
 #include "common/handoff/kv_blocks.h"
 #include "common/kv/block_pool.h"
+#include "common/kv/block_sources.h"
 #include "common/kv/prefix_cache.h"
 #include "common/kv/retained_prefixes.h"
 #include "tests/simulation/sim.h"
 
 namespace baton {
+
+// A prefill worker, by the address that it is known under.
+inline Forgers ForgerNamed(const std::string& address) { return Forgers{1} << (address[1] - '0'); }
 
 class DecodeBlocks {
  public:
@@ -36,6 +40,8 @@ class DecodeBlocks {
   PrefixCache& prefix_cache() { return *prefix_cache_; }
   RetainedPrefixes& retained() { return *retained_; }
   const RetainedPrefixes& retained() const { return *retained_; }
+  BlockSources& sources() { return *sources_; }
+  const BlockSources& sources() const { return *sources_; }
   // Blocks of the prefix cache with the first of these tokens.
   std::vector<int32_t> Cached(const std::vector<int32_t>& token_ids) const {
     return prefix_cache_->Find(token_ids, "");
@@ -63,6 +69,11 @@ class DecodeBlocks {
   // Whether no other sequence reads it either.
   bool IsAlone(const Holding& held, size_t index) const;
 
+  // Nobody finds any block any more, since what came from `source` is wrong.
+  void Distrust(const std::string& source);
+  // Whose KV nothing rests on.
+  Forgers distrusted() const { return distrusted_; }
+
   // Takes most of the free blocks and writes into them; gives them back.
   void Squeeze();
   void Relax() { squeezed_.clear(); }
@@ -83,6 +94,8 @@ class DecodeBlocks {
   std::optional<BlockPool> pool_;
   std::optional<PrefixCache> prefix_cache_;
   std::optional<RetainedPrefixes> retained_;
+  std::optional<BlockSources> sources_;
+  Forgers distrusted_ = 0;
   std::vector<BlockPool::Block> squeezed_;
 };
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "baton/internal/v1/decode.pb.h"
 #include "decode_worker/attempt_fence.h"
@@ -17,8 +18,11 @@ namespace baton {
 struct SimDecodeChoice {
   uint64_t order = 0;  // order of arrival
   DecodeBlocks::Holding held;
-  int decoded_tokens = 0;  // beyond the attempt's own
+  int decoded_tokens = 0;        // beyond the attempt's own
+  std::vector<int32_t> outputs;  // that it has given
+  Forgers forgers = 0;           // whose KV it rests on
   bool preempted = false;
+  bool was_preempted = false;
   bool stepping = false;  // a step is on its way
 };
 

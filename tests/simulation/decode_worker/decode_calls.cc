@@ -69,6 +69,12 @@ void DecodeCalls::Start(ControlNetwork::CallId rpc, const internal::v1::DecodeSt
   AttemptFence& fence = parts_.table.fence();
   SimAttempt attempt = AttemptFrom(sim_, rpc, start.sequence());
   attempt.pusher = start.pusher();
+  if (!start.prefill_locally()) {
+    if (absl::Status trusted = parts_.audit.CheckTrusted(attempt); !trusted.ok()) {
+      ++sim_.coverage.refused_pushers;
+      return control_.End(rpc, trusted);
+    }
+  }
   std::vector<internal::v1::AttemptKey> superseded;
   if (fence.Admit(attempt.key, attempt.choices, &superseded) != AttemptFence::Verdict::kCurrent) {
     return control_.End(rpc, Superseded());
@@ -165,6 +171,32 @@ void DecodeCalls::EndAll() {
   }
 }
 
+// What a preempted choice has told may rest on blocks that it has no more.
+bool DecodeCalls::MayRestOn(const SimDecodeCall& call, const std::string& source) const {
+  const BlockSources& sources = parts_.blocks.sources();
+  return (!call.local && PusherKey(call.attempt.pusher) == source) ||
+         sources.AnyFrom(call.held.blocks, source) ||
+         std::any_of(call.parted.begin(), call.parted.end(), [&](const auto& parted) {
+           return parted.second.was_preempted || sources.AnyFrom(parted.second.held.blocks, source);
+         });
+}
+
+void DecodeCalls::Distrust(const std::string& source) {
+  parts_.blocks.Distrust(source);
+  std::vector<SimAttemptId> ids;
+  for (const auto& [rpc, id] : rpcs_) {
+    if (MayRestOn(*parts_.table.Find(id), source)) ids.push_back(id);
+  }
+  const absl::Status wrong =
+      WithErrorInfo(absl::DataLossError("its KV rests on pages that proved to be wrong"),
+                    {kReasonKvWrong, kStageDecode, core_.id().address(), {}});
+  for (const SimAttemptId& id : ids) {
+    ++sim_.coverage.distrusted;
+    parts_.table.Find(id)->attempt.right->distrusted.insert(id.second);
+    End(id, wrong);
+  }
+}
+
 // What the prefix cache or an earlier attempt has is pinned, the rest is new.
 std::optional<int> DecodeCalls::TakeBlocks(SimAttemptId id) {
   SimDecodeCall& call = *parts_.table.Find(id);
@@ -181,6 +213,7 @@ std::optional<int> DecodeCalls::TakeBlocks(SimAttemptId id) {
   call.granted = true;
   const int cached_tokens = static_cast<int>(cached.size()) * blocks.layout().block_size;
   call.start_token = std::max(cached_tokens, more.tokens);
+  blocks.sources().Opened(call.held.blocks, call.start_token, PusherKey(call.attempt.pusher));
   sim_.coverage.cached_tokens += static_cast<uint64_t>(cached_tokens);
   sim_.coverage.resumed_tokens += static_cast<uint64_t>(call.start_token - cached_tokens);
   return call.start_token;
@@ -189,6 +222,10 @@ std::optional<int> DecodeCalls::TakeBlocks(SimAttemptId id) {
 // I1, I5: what is committed is exactly the KV of these tokens.
 void DecodeCalls::Commit(SimAttemptId id, const ReceiveAction::CommitSequence& commit) {
   SimDecodeCall& call = *parts_.table.Find(id);
+  if (absl::Status trusted = parts_.audit.CheckTrusted(call.attempt); !trusted.ok()) {
+    return RefuseCommit(call, trusted);
+  }
+  parts_.audit.CheckCommit(call.attempt);
   const int tokens = static_cast<int>(call.attempt.token_ids.size());
   call.committed = true;
   const uint32_t first = call.attempt.key.choice();
@@ -200,11 +237,21 @@ void DecodeCalls::Commit(SimAttemptId id, const ReceiveAction::CommitSequence& c
     }
   }
   parts_.blocks.Enter(call.held, call.attempt.token_ids);
+  parts_.audit.Begin(call);
   parts_.blocks.retained().Forget(ResumeKey(call.attempt));
   DecodeResponse response;
   response.mutable_committed()->set_exact(true);
   parts_.table.Tell(call, response);
   parts_.engine.BeginDecoding(id);
+}
+
+// The pusher was found out while it pushed.
+void DecodeCalls::RefuseCommit(SimDecodeCall& call, const absl::Status& status) {
+  ++sim_.coverage.refused_commits;
+  call.attempt.right->distrusted.insert(call.attempt.attempt);
+  EndCall(call, status);
+  core_.process().After(
+      1, [this, id = call.attempt.id()] { parts_.pushes.Cancel(id, PushRefused::REASON_ABORTED); });
 }
 
 void DecodeCalls::Fail(SimAttemptId id, const absl::Status& status) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "tests/simulation/decode_worker/decode_audit.h"
 #include "tests/simulation/decode_worker/decode_engine.h"
 #include "tests/simulation/decode_worker/decode_pushes.h"
 #include "tests/simulation/decode_worker/local_prefill.h"
@@ -21,6 +22,7 @@ class DecodeCalls {
     DecodeEngine& engine;
     LocalPrefill& local_prefill;
     DecodePushes& pushes;
+    DecodeAudit& audit;
   };
   DecodeCalls(Sim& sim, ControlNetwork& control, WorkerCore& core, const Parts& parts)
       : sim_(sim), control_(control), core_(core), parts_(parts) {}
@@ -41,6 +43,8 @@ class DecodeCalls {
   void EndChoice(SimAttemptId id, uint32_t number);
   // Ends what runs, as a worker does whose time to drain is up.
   void EndAll();
+  // Ends what may rest on KV that came from this source. Nobody finds any KV any more.
+  void Distrust(const std::string& source);
   // Blocks came back: first those that gave way go on, then new calls begin.
   void GoOn();
 
@@ -55,7 +59,9 @@ class DecodeCalls {
            internal::v1::PushRefused::Reason reason = internal::v1::PushRefused::REASON_ABORTED);
   void EndCall(SimDecodeCall& call, const absl::Status& status);
   void EndAttempt(SimAttemptId id, internal::v1::PushRefused::Reason reason);
+  bool MayRestOn(const SimDecodeCall& call, const std::string& source) const;
   void GiveBack(SimDecodeCall& call);
+  void RefuseCommit(SimDecodeCall& call, const absl::Status& status);
   void Retain(const SimDecodeCall& call, int tokens);
   void GoOnSoon();
 

@@ -12,9 +12,8 @@ namespace {
 // Tokens whose KV a choice has: its last output is not among them.
 std::vector<int32_t> Tokens(const SimDecodeCall& call, uint32_t number) {
   std::vector<int32_t> ids = call.attempt.token_ids;
-  const auto output =
-      call.attempt.right->choices[number].output.begin() + OutputIndex(call.attempt);
-  ids.insert(ids.end(), output, output + call.parted.at(number).decoded_tokens);
+  const SimDecodeChoice& choice = call.parted.at(number);
+  ids.insert(ids.end(), choice.outputs.begin(), choice.outputs.begin() + choice.decoded_tokens);
   return ids;
 }
 
@@ -67,9 +66,12 @@ void DecodeEngine::BeginDecoding(SimAttemptId id) {
   const auto tokens = static_cast<int>(call.attempt.token_ids.size());
   internal::v1::DecodeResponse response;
   const bool joined = sim_.random.Chance(500);
-  for (const auto& [number, choice] : call.parted) {
+  for (auto& [number, choice] : call.parted) {
+    NoteForgers(call, number, tokens);
     if (!joined) response.Clear();
-    *response.mutable_tokens()->add_tokens() = TokenAfter(call.attempt, number, tokens);
+    // Whoever pushes forges KV, not its own first token.
+    *response.mutable_tokens()->add_tokens() =
+        Give(call, number, tokens, call.local ? choice.forgers : 0);
     if (!joined) table_.Tell(call, response);
   }
   if (joined) table_.Tell(call, response);
@@ -87,6 +89,31 @@ void DecodeEngine::Part(SimDecodeCall& call) {
     if (number != first) blocks_.Fork(call.held, choice.held, copies_last);
   }
   blocks_.Move(call.held, call.parted.at(first).held);
+}
+
+void DecodeEngine::NoteForgers(SimDecodeCall& call, uint32_t number, int tokens) {
+  if (!sim_.forged) return;
+  SimDecodeChoice& choice = call.parted.at(number);
+  choice.forgers =
+      CheckContent(sim_, call.attempt, number, choice.held.memory, tokens, "when it begins");
+}
+
+// I7: nothing goes on that rests on what an audit has found.
+void DecodeEngine::CheckTrusted(SimAttemptId id, const SimDecodeChoice& choice) const {
+  if ((choice.forgers & blocks_.distrusted()) == 0) return;
+  sim_.Violation("request ", id.first, " decodes on KV that an audit has found wrong");
+}
+
+internal::v1::OutputToken DecodeEngine::Give(SimDecodeCall& call, uint32_t number, int tokens,
+                                             Forgers forgers) {
+  const internal::v1::OutputToken token = TokenAfter(call.attempt, number, tokens, forgers);
+  SimRequest& right = *call.attempt.right;
+  right.gave_tokens.insert(call.attempt.attempt);
+  call.parted.at(number).outputs.push_back(static_cast<int32_t>(token.token().token_id()));
+  if (forgers != 0) {
+    right.choices[number].wrong[static_cast<int>(token.output_index())] = call.attempt.attempt;
+  }
+  return token;
 }
 
 void DecodeEngine::Schedule(SimAttemptId id, uint32_t number) {
@@ -107,6 +134,7 @@ void DecodeEngine::Step(SimAttemptId id, uint32_t number) {
   SimDecodeCall& call = *table_.Find(id);
   choice->stepping = false;
   if (call.released || call.cancelled || call.paused || choice->preempted) return;
+  CheckTrusted(id, *choice);
   if (MustWait(id)) return Schedule(id, number);
   const int tokens = static_cast<int>(call.attempt.token_ids.size()) + choice->decoded_tokens;
   if (TokenAfter(call.attempt, number, tokens).ends_sequence()) {
@@ -126,7 +154,7 @@ void DecodeEngine::Step(SimAttemptId id, uint32_t number) {
   }
   ++choice->decoded_tokens;
   internal::v1::DecodeResponse response;
-  *response.mutable_tokens()->add_tokens() = TokenAfter(call.attempt, number, tokens + 1);
+  *response.mutable_tokens()->add_tokens() = Give(call, number, tokens + 1, choice->forgers);
   table_.Tell(call, response);
   Schedule(id, number);
 }
@@ -172,7 +200,7 @@ SimDecodeChoice& DecodeEngine::PreemptYoungest(SimDecodeCall& call) {
 void DecodeEngine::Preempt(SimDecodeCall& call, uint32_t number) {
   SimDecodeChoice& choice = call.parted.at(number);
   ++sim_.coverage.preemptions;
-  choice.preempted = true;
+  choice.preempted = choice.was_preempted = true;
   blocks_.GiveBack(choice.held);
   internal::v1::DecodeResponse response;
   response.mutable_preempted()->set_choice(number);
@@ -213,6 +241,7 @@ bool DecodeEngine::Recompute(SimDecodeCall& call, uint32_t number) {
     call.attempt.right->choices[number].content->Write(held.memory, layer, first, tokens);
   }
   choice.preempted = false;
+  NoteForgers(call, number, tokens);
   return true;
 }
 

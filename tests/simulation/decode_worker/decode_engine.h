@@ -32,6 +32,11 @@ class DecodeEngine {
 
  private:
   void Part(SimDecodeCall& call);
+  // The KV of a choice's first tokens has come from elsewhere.
+  void NoteForgers(SimDecodeCall& call, uint32_t number, int tokens);
+  void CheckTrusted(SimAttemptId id, const SimDecodeChoice& choice) const;
+  // The output that follows `tokens` tokens of a choice. Wrong if `forgers` forged some of them.
+  internal::v1::OutputToken Give(SimDecodeCall& call, uint32_t number, int tokens, Forgers forgers);
   void Step(SimAttemptId id, uint32_t number);
   void CheckMayDecode(const SimDecodeChoice& choice, int token);
   bool HasRoom(SimDecodeCall& call, SimDecodeChoice& choice, int tokens);

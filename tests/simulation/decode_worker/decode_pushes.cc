@@ -282,8 +282,9 @@ void DecodePushes::FinishCopy(SimAttemptId id, uint64_t copy_id) {
   if (sim_.Strikes(Fault::kFailedCopy)) done = {copy_id, false, {}, {}};
   for (const LayerTokens& range : copy.ranges) {
     push->pages.EndCopy(range, [&](TokenRange tokens) {
-      return done.ok &&
-             call.attempt.content->Holds(call.held.memory, range.layer, tokens.begin, tokens.end);
+      return done.ok && call.attempt.content
+                            ->ForgersOf(call.held.memory, range.layer, tokens.begin, tokens.end)
+                            .has_value();
     });
   }
   Deliver(id, done);

@@ -10,10 +10,11 @@ DecodeSim::DecodeSim(Sim& sim, Network& network, ControlNetwork& control, int in
           [this]() -> PrefixPages& { return blocks_.prefix_cache().pages(); }),
       table_(control),
       pushes_(sim, network, core_.process(), blocks_, table_, CallsOfPushes()),
+      audit_(sim, core_, blocks_, [this](const std::string& source) { calls_.Distrust(source); }),
       engine_(sim, core_, blocks_, table_,
               [this](SimAttemptId id, uint32_t choice) { calls_.EndChoice(id, choice); }),
       local_prefill_(sim, core_, blocks_, table_, engine_),
-      calls_(sim, control, core_, {blocks_, table_, engine_, local_prefill_, pushes_}) {
+      calls_(sim, control, core_, {blocks_, table_, engine_, local_prefill_, pushes_, audit_}) {
   Serve(control);
   Restart();
 }
@@ -55,6 +56,7 @@ void DecodeSim::Serve(ControlNetwork& control) {
 void DecodeSim::Restart() {
   core_.Boot();
   table_.Boot();
+  audit_.Boot();
   blocks_.Boot(core_.prefix_identity());
 }
 

@@ -51,6 +51,7 @@ class DecodeSim {
   WorkerCore core_;
   DecodeCallTable table_;
   DecodePushes pushes_;
+  DecodeAudit audit_;
   DecodeEngine engine_;
   LocalPrefill local_prefill_;
   DecodeCalls calls_;

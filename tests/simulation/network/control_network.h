@@ -17,8 +17,6 @@
 
 namespace baton {
 
-inline constexpr int kSimWorkers = 3;  // workers of each kind
-
 // A worker of the cluster; prefill workers come first.
 struct SimWorkerId {
   bool is_prefill = false;

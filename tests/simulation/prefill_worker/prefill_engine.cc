@@ -79,12 +79,20 @@ void PrefillEngine::ComputeLayer(SimAttemptId id, SimPrefillCall& call, int laye
     }
   }
   call.attempt.content->Write(call.held.memory, layer, first, end);
+  MaybeForge(call, layer, first, end);
   blocks_.Written(call.held, layer, first, end);
   if (!pushes) return;
   MaybeRot(call, layer, first);
   pushes_.Deliver(id, blocks_.Ready(call.held, layer, first, end));
   // As where layers are staged and there is no room for the next before this one is sent.
   if (id.second % 2 == 0) pushes_.Deliver(id, SendEvent::Flush{});
+}
+
+// Before its pages have a CRC, so that only an audit can tell.
+void PrefillEngine::MaybeForge(const SimPrefillCall& call, int layer, int first, int end) {
+  if (!core_.forging() || !sim_.random.Chance(500)) return;
+  sim_.forged = true;
+  call.attempt.content->Forge(call.held.memory, layer, first, end, core_.id().index);
 }
 
 // A byte changes under the sender's hands, for a while.

@@ -24,6 +24,7 @@ class PrefillEngine {
   void ComputeLayer(SimAttemptId id, SimPrefillCall& call, int layer);
   void ChunkDone(SimAttemptId id);
   bool MustWait(SimAttemptId id) const;
+  void MaybeForge(const SimPrefillCall& call, int layer, int first, int end);
   void MaybeRot(const SimPrefillCall& call, int layer, int token);
 
   Sim& sim_;

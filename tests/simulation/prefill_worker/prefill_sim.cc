@@ -156,6 +156,7 @@ void PrefillSim::PromptDone(SimAttemptId id) {
   for (uint32_t i = 0; i < attempt.choices; ++i) {
     PrefillResponse response;
     *response.mutable_first_token() = TokenAfter(attempt, attempt.key.choice() + i, tokens);
+    attempt.right->gave_tokens.insert(attempt.attempt);
     table_.Tell(*call, response);
     first_tokens.push_back(response.first_token());
     all_end &= response.first_token().ends_sequence();

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "common/net/metrics.h"
+#include "common/rpc/status.h"
 #include "router/dispatch/admission.h"
 #include "router/fleet/worker_registry.h"
 #include "router/request/errors.h"
@@ -25,7 +27,8 @@ struct RequestMachineState {
 
 namespace {
 
-// Traces what the machines go through, and counts their transitions.
+// Traces what the machines go through, and counts their transitions. Notes the attempts whose decode
+// worker has ended them because of who pushed.
 class TransitionObserver final : public RequestObserver {
  public:
   TransitionObserver(Sim& sim, RequestObserver& metrics) : sim_(sim), metrics_(metrics) {}
@@ -39,22 +42,47 @@ class TransitionObserver final : public RequestObserver {
       sim_.coverage.CountMachine(before, event.index(), phase);
     }
     sim_.Trace(90 + event.index(), request, phase);
+    if (sim_.forged) NoteDistrust(machine, event);
     metrics_.Handled(machine, event, seen, now);
   }
 
  private:
+  void NoteDistrust(const RequestMachine& machine, const RequestEvent& event) {
+    SimRequest& right = *sim_.requests.at(machine.spec().id_low);
+    std::set<uint32_t>& running = running_[machine.spec().id_low];
+    const auto* ended = std::get_if<DecodeEnded>(&event);
+    if (ended != nullptr && running.count(ended->attempt) > 0) {
+      const std::string reason = ErrorReason(ended->status);
+      if (reason == kReasonKvWrong || reason == kReasonPusherQuarantined) {
+        right.heard_wrong.insert(ended->attempt);
+      }
+    }
+    running.clear();
+    for (uint32_t attempt = 1; attempt <= machine.attempt(); ++attempt) {
+      if (machine.running(attempt)) running.insert(attempt);
+    }
+  }
+
   Sim& sim_;
   RequestObserver& metrics_;
   std::map<uint64_t, size_t> phases_;  // [request]: 0, kChoosing, before its first event
+  std::map<uint64_t, std::set<uint32_t>> running_;  // [request]: attempts before its next event
 };
 
 // Place. Counts where a worker that holds some of the prompt was taken that would not have been by
-// load.
-PlaceFunction CountingPlace(Coverage& coverage) {
-  return [&coverage](const WorkerNeeds& needs, absl::Span<const WorkerSnapshot> prefill,
-                     absl::Span<const WorkerSnapshot> decode, const PlacementOptions& options,
-                     uint64_t turn, LinkLookup link) {
+// load. I7: nobody is taken of whom a decode worker has told that it forges.
+PlaceFunction CountingPlace(Sim& sim, const Fleet& fleet, const ToldQuarantines& told) {
+  return [&sim, &fleet, &told](const WorkerNeeds& needs, absl::Span<const WorkerSnapshot> prefill,
+                               absl::Span<const WorkerSnapshot> decode,
+                               const PlacementOptions& options, uint64_t turn, LinkLookup link) {
+    Coverage& coverage = sim.coverage;
     const Placement placement = Place(needs, prefill, decode, options, turn, link);
+    if (placement.prefill.has_value()) {
+      const std::string& address = fleet.Find(prefill[*placement.prefill].id)->target.address;
+      if (told.Forbid(address, sim.queue.now())) {
+        sim.Violation("the router uses ", address, ", which a decode worker has quarantined");
+      }
+    }
     if (options.policy != PlacementPolicy::kPrefixAware) return placement;
     PlacementOptions by_load = options;
     by_load.policy = PlacementPolicy::kLeastLoaded;
@@ -79,8 +107,11 @@ std::string DrawBytes(SimRandom& random, size_t count) {
 
 // What a Router is made of, without its threads.
 struct RouterSim::Process {
+  // `watched` is told of each Watch message by its worker's address.
   Process(Sim& sim, ControlNetwork& network, const RequestRunner::Options& options,
-          const Admission::Limits& limits)
+          const Admission::Limits& limits,
+          std::function<void(const std::string&, const internal::v1::WatchResponse&)> watched,
+          const ToldQuarantines& told)
       : admission(limits),
         loop(sim.queue),
         fleet(loop),
@@ -92,9 +123,11 @@ struct RouterSim::Process {
             WorkerRegistry::Options{
                 .tokenizer_digest = "",
                 .connect =
-                    [&sim, &network](internal::v1::WorkerRole /*role*/,
-                                     const std::string& address) {
-                      return std::make_unique<SimWorkerRpcs>(sim, network, address);
+                    [&sim, &network, watched = std::move(watched)](
+                        internal::v1::WorkerRole /*role*/, const std::string& address) {
+                      return std::make_unique<SimWorkerRpcs>(
+                          sim, network, address,
+                          [address, watched](const auto& message) { watched(address, message); });
                     },
                 .on_change =
                     [this] {
@@ -112,7 +145,7 @@ struct RouterSim::Process {
                 .admission = admission,
                 .metrics = router_metrics,
                 .observer = observer,
-                .place = CountingPlace(sim.coverage),
+                .place = CountingPlace(sim, fleet, told),
                 .random_bytes = [&sim](size_t count) { return DrawBytes(sim.random, count); }},
             options)) {
     disaggregation = options.dispatch.placement.disaggregation;
@@ -144,8 +177,14 @@ void RouterSim::Boot() {
   options.dispatch.placement = {.policy = sim_.plan.policy,
                                 .disaggregation = sim_.plan.disaggregation,
                                 .local_below_tokens = 200};
-  process_ = std::make_unique<Process>(sim_, network_, options,
-                                       Admission::Limits{.requests = sim_.plan.queue});
+  told_ = {};
+  process_ = std::make_unique<Process>(
+      sim_, network_, options, Admission::Limits{.requests = sim_.plan.queue},
+      [this](const std::string& address, const internal::v1::WatchResponse& message) {
+        const SimWorkerId worker{address[0] == 'p', address[1] - '0'};
+        if (listed_[worker.place()]) told_.Heard(address, message, sim_.queue.now());
+      },
+      told_);
   process_->registry->Start();
   SetTarget({true, 0}, listed_[0]);
 }
@@ -165,6 +204,7 @@ void RouterSim::Drain() {
 
 void RouterSim::SetTarget(SimWorkerId worker, bool listed) {
   listed_[worker.place()] = listed;
+  if (!listed) told_.Forget(worker.address());
   if (process_ == nullptr) return;
   std::vector<WorkerTarget> targets;
   for (int i = 0; i < kSimWorkers; ++i) {

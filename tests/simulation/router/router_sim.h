@@ -9,6 +9,7 @@
 
 #include "tests/simulation/network/control_network.h"
 #include "tests/simulation/router/sim_clients.h"
+#include "tests/simulation/router/told_quarantines.h"
 #include "tests/simulation/sim.h"
 
 namespace baton {
@@ -49,6 +50,7 @@ class RouterSim {
   ControlNetwork& network_;
   std::array<bool, kSimWorkersOfBothKinds> listed_{};
   SimClients clients_;
+  ToldQuarantines told_;
   std::unique_ptr<Process> process_;
 };
 

@@ -24,7 +24,7 @@ bool HasLongText(int32_t id) { return id % 8 == 0; }
 const TokenTable& SimTokenTable() {
   static const std::vector<std::string> kTexts = [] {
     std::vector<std::string> texts;
-    for (int32_t id = 0; id < kSimVocab; ++id) {
+    for (int32_t id = 0; id < kSimIds; ++id) {
       texts.push_back(absl::StrCat("<", id, ">"));
       if (HasLongText(id)) texts.back().append(24'000, 'x');
     }
@@ -39,11 +39,22 @@ const TokenTable& SimTokenTable() {
   return kTable;
 }
 
-SimClient::Choice::Choice(const std::vector<int32_t>& output, const std::string& stop) {
-  for (const int32_t id : output) {
-    ++expected_tokens;
+SimClient::Choice::Choice(const SimRequest::Choice& output, const std::string& stop)
+    : output(output), stop(stop) {
+  Expect();
+}
+
+void SimClient::Choice::Expect() {
+  expected_ids.clear();
+  expected_text.clear();
+  expected_tokens = 0;
+  for (const int32_t right : output.output) {
+    const size_t index = expected_tokens++;
     expected_reason = v1::FINISH_REASON_STOP;
-    if (id < kSimEndTokens) return;
+    if (right < kSimEndTokens) return;
+    const bool wrong =
+        index < ids.size() && IsToldWrong(output, index, static_cast<int32_t>(ids[index]));
+    const int32_t id = wrong ? right + kSimWrong : right;
     expected_ids.push_back(static_cast<uint32_t>(id));
     const auto its_text = SimTokenTable().bytes[static_cast<size_t>(id)];
     if (!stop.empty() && its_text == stop) return;
@@ -54,7 +65,7 @@ SimClient::Choice::Choice(const std::vector<int32_t>& output, const std::string&
 
 SimClient::SimClient(Sim& sim, SimClientRequest request) : sim_(sim), request_(std::move(request)) {
   for (const SimRequest::Choice& choice : request_.right->choices) {
-    choices_.emplace_back(choice.output, request_.stop);
+    choices_.emplace_back(choice, request_.stop);
   }
 }
 
@@ -126,7 +137,7 @@ void SimClient::Complete(const v1::GenerateComplete& complete) {
   complete_ = complete;
 }
 
-// I1, I5: the next tokens of this very choice, and the right ones.
+// I1, I5: the next tokens of this very choice, and the right ones, or what came from forged KV.
 template <typename Response>
 void SimClient::TakeText(const Response& response) {
   if (response.index() >= choices_.size()) {
@@ -135,6 +146,7 @@ void SimClient::TakeText(const Response& response) {
   Choice& choice = choices_[response.index()];
   choice.text += response.text();
   choice.ids.insert(choice.ids.end(), response.token_ids().begin(), response.token_ids().end());
+  if (!choice.output.wrong.empty()) choice.Expect();
   if (choice.ids.size() > choice.expected_ids.size() ||
       !std::equal(choice.ids.begin(), choice.ids.end(), choice.expected_ids.begin())) {
     sim_.Violation("request ", index(), ": a wrong token at output ", choice.ids.size());
@@ -163,8 +175,26 @@ void SimClient::CheckComplete() {
     sim_.Violation("request ", index(), " counts ", usage.completion_tokens(), " tokens, not ",
                    expected_tokens);
   }
+  CheckWrongTokens();
   if (!complete_.timings().exact()) sim_.Violation("request ", index(), " is not exact");
   sim_.coverage.attempts += complete_.timings().attempts();
+}
+
+// I7: no answer is whole that rests on KV of which the router has heard that it is wrong.
+void SimClient::CheckWrongTokens() const {
+  const SimRequest& right = *request_.right;
+  bool any = false;
+  for (const Choice& choice : choices_) {
+    for (const auto& [index, attempt] : choice.output.wrong) {
+      const auto place = static_cast<size_t>(index);
+      if (place >= choice.ids.size() || !IsWrong(static_cast<int32_t>(choice.ids[place]))) continue;
+      any = true;
+      if (right.heard_wrong.count(attempt) == 0) continue;
+      sim_.Violation("request ", this->index(), " ends with a token that an audit has found wrong");
+    }
+  }
+  sim_.coverage.wrong_answers += any ? 1 : 0;
+  sim_.coverage.answered_elsewhere += right.heard_wrong.empty() ? 0 : 1;
 }
 
 void SimClient::End(const absl::Status& status) {
@@ -193,6 +223,16 @@ void SimClient::CheckFailure() const {
   const auto wrong = [this](const char* what) {
     sim_.Violation("request ", index(), " fails ", what, ": ", status_.ToString());
   };
+  if (absl::IsDataLoss(status_)) {
+    // I7: it has tokens of an attempt whose pusher proved to forge.
+    const SimRequest& right = *request_.right;
+    const bool rests =
+        std::any_of(right.heard_wrong.begin(), right.heard_wrong.end(), [&right](uint32_t attempt) {
+          return right.distrusted.count(attempt) > 0 && right.gave_tokens.count(attempt) > 0;
+        });
+    if (ErrorReason(status_) != kReasonKvWrong || !rests) wrong("for no good reason");
+    return;
+  }
   if (request_.must_succeed) return wrong("though all is well");
   const Micros waited = ended_ - received_;
   const std::string reason = ErrorReason(status_);

@@ -68,7 +68,12 @@ class SimClient {
  private:
   enum class State { kNotYet, kRunning, kEnded };
   struct Choice {
-    Choice(const std::vector<int32_t>& output, const std::string& stop);
+    Choice(const SimRequest::Choice& output, const std::string& stop);
+    // Sets what has to come. Where what came is what a worker gave that read forged KV, that has to
+    // come.
+    void Expect();
+    const SimRequest::Choice& output;
+    const std::string& stop;
     // As it has to end.
     std::vector<uint32_t> expected_ids;
     std::string expected_text;
@@ -86,6 +91,7 @@ class SimClient {
   template <typename Response>
   void TakeText(const Response& response);
   void CheckComplete();
+  void CheckWrongTokens() const;
   void CheckFailure() const;
 
   Sim& sim_;

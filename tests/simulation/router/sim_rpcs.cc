@@ -35,6 +35,8 @@ class SimStream {
   SimStream(const SimStream&) = delete;
   SimStream& operator=(const SimStream&) = delete;
 
+  // Told of each message that is read.
+  void SetOnRead(std::function<void(const Message&)> on_read) { on_read_ = std::move(on_read); }
   void SendFirst(const Message& request) { unsent_.push_back(Copy(request)); }
   void Start() {
     call_ = network_.Open(address_, method_,
@@ -93,7 +95,10 @@ class SimStream {
       into->CopyFrom(*received_.front());
       received_.pop_front();
     }
-    Later([this, ok] { events_.OnReadDone(ok); });
+    Later([this, ok, into] {
+      if (ok && on_read_) on_read_(*into);
+      events_.OnReadDone(ok);
+    });
   }
   void MaybeDone() {
     if (done_ || !end_.has_value() || reads_may_follow_ || operations_ > 0) return;
@@ -107,6 +112,7 @@ class SimStream {
   const std::string address_;
   const Method method_;
   StreamEvents& events_;
+  std::function<void(const Message&)> on_read_;
   ControlNetwork::CallId call_ = 0;                    // 0: not started
   std::deque<std::shared_ptr<const Message>> unsent_;  // before Start
   std::deque<std::shared_ptr<Message>> received_;
@@ -155,6 +161,9 @@ std::unique_ptr<ReadStream<internal::v1::WatchResponse>> SimWorkerRpcs::Watch(
   auto stream = std::make_unique<SimReadStream<internal::v1::WatchResponse>>(
       sim_, network_, address_, Method::kWatch, events);
   stream->stream().SendFirst(internal::v1::WatchRequest());
+  stream->stream().SetOnRead([watched = watched_](const Message& message) {
+    watched(static_cast<const internal::v1::WatchResponse&>(message));
+  });
   return stream;
 }
 

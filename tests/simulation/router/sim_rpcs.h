@@ -1,6 +1,7 @@
 // The RPCs of the simulated workers, as the router makes them: streams over the control network.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,8 +16,10 @@ namespace baton {
 
 class SimWorkerRpcs final : public WorkerRpcs {
  public:
-  SimWorkerRpcs(Sim& sim, ControlNetwork& network, std::string address)
-      : sim_(sim), network_(network), address_(std::move(address)) {}
+  // `watched` is told of each Watch message when the router reads it.
+  using Watched = std::function<void(const internal::v1::WatchResponse&)>;
+  SimWorkerRpcs(Sim& sim, ControlNetwork& network, std::string address, Watched watched)
+      : sim_(sim), network_(network), address_(std::move(address)), watched_(std::move(watched)) {}
 
   std::unique_ptr<ReadStream<internal::v1::WatchResponse>> Watch(StreamEvents& events) override;
   std::unique_ptr<ReadStream<internal::v1::PrefillResponse>> Prefill(
@@ -27,6 +30,7 @@ class SimWorkerRpcs final : public WorkerRpcs {
   Sim& sim_;
   ControlNetwork& network_;
   const std::string address_;
+  const Watched watched_;
 };
 
 }  // namespace baton

@@ -1,0 +1,80 @@
+#include "tests/simulation/decode_worker/decode_audit.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace baton {
+
+DecodeAudit::DecodeAudit(Sim& sim, WorkerCore& core, DecodeBlocks& blocks,
+                         std::function<void(const std::string&)> distrust)
+    : sim_(sim),
+      core_(core),
+      blocks_(blocks),
+      distrust_(std::move(distrust)),
+      chooser_(sim.plan.audit_share, [&sim] { return sim.random.Next(); }) {}
+
+void DecodeAudit::Boot() {
+  quarantine_.emplace();
+  found_.clear();
+  under_way_ = false;
+}
+
+absl::Status DecodeAudit::CheckTrusted(const SimAttempt& attempt) const {
+  return quarantine_->CheckTrusted(PusherKey(attempt.pusher));
+}
+
+void DecodeAudit::CheckCommit(const SimAttempt& attempt) const {
+  if (found_.count(PusherKey(attempt.pusher)) == 0) return;
+  sim_.Violation("a push of ", PusherKey(attempt.pusher), " is committed after an audit found it");
+}
+
+// What is compared is there already, and does not change: the time that it takes is all that is
+// left of the engine's work.
+void DecodeAudit::Begin(const SimDecodeCall& call) {
+  const int block_size = blocks_.layout().block_size;
+  const auto tokens = static_cast<int>(call.attempt.token_ids.size());
+  const std::optional<int> block =
+      chooser_.Choose(call.start_token / block_size, blocks_.layout().BlocksFor(tokens));
+  if (!block.has_value() || under_way_ || call.attempt.isolate) return;
+  under_way_ = true;
+  ++sim_.coverage.audits;
+  core_.Work(sim_.random.Between(200, 20'000), [this, source = Compare(call, *block)] {
+    under_way_ = false;
+    if (source.has_value()) Judge(*source);
+  });
+}
+
+std::optional<std::string> DecodeAudit::Compare(const SimDecodeCall& call, int block) const {
+  if (!sim_.forged) return std::nullopt;
+  const int block_size = blocks_.layout().block_size;
+  const auto tokens = static_cast<int>(call.attempt.token_ids.size());
+  const auto forgers_of = [&](int index) {
+    Forgers forgers = 0;
+    const int end = std::min(tokens, (index + 1) * block_size);
+    for (int layer = 0; layer < blocks_.layout().layers; ++layer) {
+      forgers |= call.attempt.content->ForgersOf(call.held.memory, layer, index * block_size, end)
+                     .value_or(0);
+    }
+    return forgers;
+  };
+  if (forgers_of(block) == 0) return std::nullopt;
+  int first = 0;
+  while (forgers_of(first) == 0) ++first;
+  const std::string source = blocks_.sources().Of(call.held.blocks[static_cast<size_t>(first)]);
+  if (!source.empty() && forgers_of(first) != ForgerNamed(source)) {
+    sim_.Violation("an audit blames ", source, " for what another forged");
+  }
+  return source;
+}
+
+// The engine hears of it at its next step.
+void DecodeAudit::Judge(const std::string& source) {
+  ++sim_.coverage.audits_wrong;
+  sim_.Trace(80, source.empty() ? 0 : ForgerNamed(source));
+  quarantine_->Add(source);
+  if (!source.empty()) found_.insert(source);
+  core_.SetQuarantined(quarantine_->pushers());
+  core_.Work(sim_.random.Between(500, 4'000), [this, source] { distrust_(source); });
+}
+
+}  // namespace baton
