@@ -1,0 +1,43 @@
+#include "common/speculation/guess_length.h"
+
+namespace baton {
+namespace {
+
+constexpr double kKeptOfGuess = 0.95;  // weight that a guess keeps when another is known
+// What a sequence begins with: guesses that are taken to be known, and those that came true.
+constexpr double kTriedBefore = 3;
+constexpr double kTrueBefore = 1;
+
+}  // namespace
+
+void Acceptance::Observe(int accepted, bool refused) {
+  for (int i = 0; i < accepted + (refused ? 1 : 0); ++i) {
+    tried_ = kKeptOfGuess * tried_ + 1;
+    true_ = kKeptOfGuess * true_ + (i < accepted ? 1 : 0);
+  }
+}
+
+double Acceptance::rate() const { return (true_ + kTrueBefore) / (tried_ + kTriedBefore); }
+
+double ExpectedTokens(double acceptance, int guesses) {
+  double tokens = 1;
+  double all_true = 1;  // probability that all guesses before come true
+  for (int i = 0; i < guesses; ++i) {
+    all_true *= acceptance;
+    tokens += all_true;
+  }
+  return tokens;
+}
+
+int BestGuessLength(const StepWithoutGuesses& step, double acceptance, int most) {
+  const auto tokens_per_time = [&](int guesses) {
+    return (step.other_tokens + ExpectedTokens(acceptance, guesses)) /
+           (step.fixed_rows + step.rows + guesses);
+  };
+  // Each guess adds less than the one before, so the first that does not pay is the last.
+  int best = 0;
+  while (best < most && tokens_per_time(best + 1) > tokens_per_time(best)) ++best;
+  return best;
+}
+
+}  // namespace baton

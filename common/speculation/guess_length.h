@@ -1,0 +1,32 @@
+// Decides how many tokens it pays to guess.
+#pragma once
+
+namespace baton {
+
+// The share of one sequence's guesses that come true. A guess whose rows were not computed counts
+// too, once its token is known: so guessing begins again where it pays again. Not thread-safe.
+class Acceptance {
+ public:
+  // Of a run of guesses the first `accepted` came true; `refused`: the next one did not.
+  void Observe(int accepted, bool refused);
+  // The probability that the next guess comes true.
+  double rate() const;
+
+ private:
+  double tried_ = 0;  // guesses, of which later ones count more
+  double true_ = 0;   // those that came true
+};
+
+// A step without the guesses of one sequence.
+struct StepWithoutGuesses {
+  double fixed_rows = 0;    // its fixed time in rows (RowCosts)
+  int rows = 0;             // its rows, that of the sequence too
+  double other_tokens = 0;  // tokens that it makes for the others, as far as is expected
+};
+
+// The tokens that the sequence gets from its row and `guesses` rows more, as far as is expected.
+double ExpectedTokens(double acceptance, int guesses);
+// The number of guesses, at most `most`, with which the step makes the most tokens in its time.
+int BestGuessLength(const StepWithoutGuesses& step, double acceptance, int most);
+
+}  // namespace baton
