@@ -23,7 +23,10 @@ struct StepSamplerOptions {
 
 // The sequence whose next token is sampled, and how. Borrowed from Begin to End.
 struct SamplingRow {
-  uint64_t sequence = 0;  // names the sequence for ever; no two rows of a step have the same
+  // Names the sequence for ever. No two rows of a step have the same, but those behind guesses.
+  uint64_t sequence = 0;
+  // Whether `counts` holds guesses of outputs. Nothing of the row is kept for the sequence then.
+  bool behind_guess = false;
   const SamplingParams* sampling = nullptr;
   // Counts of the tokens before output_index, without the one of `pending_row`.
   const TokenCounts* counts = nullptr;

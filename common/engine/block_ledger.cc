@@ -88,6 +88,31 @@ bool BlockLedger::TryTakeBlock(Sequence& sequence) {
   return true;
 }
 
+int BlockLedger::TakeAhead(Sequence& sequence, int wanted) {
+  SequenceBlocks& blocks = sequence.blocks;
+  const auto room = [&] { return blocks.count() * block_size_ - sequence.tokens.count(); };
+  if (wanted > room()) {
+    std::optional<BlockPool::Block> block = pool_.TryAllocate();
+    if (block) {
+      blocks.Add(*std::move(block));
+      blocks.ahead = true;
+    }
+  }
+  return std::min(wanted, room());
+}
+
+// So the sequence has, in all, as many blocks as if nothing had been guessed.
+void BlockLedger::SettleAhead(Sequence& sequence) {
+  SequenceBlocks& blocks = sequence.blocks;
+  if (!std::exchange(blocks.ahead, false)) return;
+  if (blocks.count() > BlocksFor(sequence.tokens.count())) {
+    blocks.table.pop_back();
+    blocks.held.pop_back();
+  } else if (blocks.reservation.count() > 0) {
+    blocks.reservation.GiveUp(1);
+  }
+}
+
 void BlockLedger::Share(Sequence& first, Sequence& other) {
   SequenceBlocks& from = first.blocks;
   const bool copies_last = EndsInABlock(first);

@@ -58,6 +58,14 @@ class BlockLedger {
   // Takes one block more, a reserved one or else any; false where none is free. REQUIRES: the
   // sequence lacks a block for its tokens.
   bool TryTakeBlock(Sequence& sequence);
+  // How many of `wanted` tokens behind its own the sequence has room for, with one block more if
+  // that is free: none of what is reserved, its own head-room neither. SettleAhead must follow once
+  // its tokens are known. REQUIRES: it has the blocks for all its tokens, and `wanted` is at most a
+  // page.
+  int TakeAhead(Sequence& sequence, int wanted);
+  // Gives back the block that TakeAhead took. If tokens have come to need it, it is the sequence's,
+  // which gives up its head-room for it. REQUIRES: no step in flight may touch it.
+  void SettleAhead(Sequence& sequence);
   // Whether the sequence has the blocks for all its tokens.
   bool HasBlocks(const Sequence& sequence) const {
     return sequence.blocks.count() >= BlocksFor(sequence.tokens.count());

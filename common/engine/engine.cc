@@ -7,17 +7,18 @@
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/failpoint.h"
-#include "common/base/max_choices.h"
 #include "common/base/status_macros.h"
 #include "common/engine/block_auditor.h"
 #include "common/engine/block_ledger.h"
 #include "common/engine/engine_commands.h"
+#include "common/engine/guesser.h"
 #include "common/engine/largest_step.h"
 #include "common/engine/mailbox.h"
 #include "common/engine/scheduler.h"
 #include "common/engine/sequence_ending.h"
 #include "common/engine/sequence_table.h"
 #include "common/engine/step_pipeline.h"
+#include "common/speculation/ngram_proposer.h"
 
 namespace baton {
 namespace {
@@ -61,6 +62,7 @@ struct Engine::Rep {
   EngineStatsBoard stats;
   SequenceEnding ending;
   BlockAuditor auditor;
+  Guesser guesser;
   StepPipeline pipeline;
   EngineCommands commands;
   std::atomic<uint64_t> last_id = 0;
@@ -84,10 +86,14 @@ Engine::Rep::Rep(const EngineOptions& engine_options, std::unique_ptr<Transforme
       ending({.end_of_generation_ids = options.end_of_generation_ids,
               .max_model_len = options.max_model_len},
              sequences, ledger, mailbox),
-      auditor({.most_rows = LargestStepRows(options),
-               .most_samples = std::max(options.max_num_seqs, static_cast<int>(kMaxChoices))},
-              *cache, pool, ledger),
-      pipeline(options, {*model, *cache, *sampler, *recordings, sequences, ending, auditor, stats}),
+      auditor({.most_rows = LargestStepRows(options), .most_samples = MostSamples(options)}, *cache,
+              pool, ledger),
+      guesser({.mode = options.speculation,
+               .most_samples = MostSamples(options),
+               .make_proposer = [] { return std::make_unique<NgramProposer>(); }},
+              ledger),
+      pipeline(options,
+               {*model, *cache, *sampler, *recordings, sequences, ending, auditor, guesser, stats}),
       commands(model->config().vocab_size, [this] { return ++last_id; },
                {mailbox, sequences, ledger, pipeline, ending, auditor}) {}
 
@@ -170,6 +176,7 @@ bool Engine::Step() {
   }
   Schedule schedule = rep_->scheduler.Next(pipeline.row_budget() - rep_->auditor.rows());
   rep_->auditor.AddTo(schedule);
+  rep_->guesser.AddTo(schedule, pipeline.row_budget());
   rep_->Announce(schedule);
   rep_->PublishStats();
   const bool computes = !schedule.batch.empty();

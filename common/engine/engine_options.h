@@ -11,6 +11,7 @@
 
 #include "common/backend/tensor.h"
 #include "common/model/config.h"
+#include "common/speculation/speculation_mode.h"
 
 namespace baton {
 
@@ -37,6 +38,7 @@ struct EngineOptions {
   // Steps that are enqueued before the tokens of the oldest one are known: 0 or 1. Not given: what
   // the backend prefers. It changes when tokens come, never which.
   std::optional<int> steps_ahead = std::nullopt;
+  SpeculationMode speculation = SpeculationMode::kAuto;  // whether tokens are guessed
 };
 
 // INVALID_ARGUMENT names the flag. A layout of the KV cache divides by the size, so it is to be

@@ -28,7 +28,9 @@ struct EngineStats {
   uint64_t prompt_tokens_computed = 0;
   uint64_t prompt_tokens_cached = 0;
   uint64_t generated_tokens = 0;
-  double tokens_per_second = 0;  // tokens prefilled and decoded, over the last 4 seconds
+  uint64_t accepted_guesses = 0;  // guessed tokens that came true: they are generated_tokens too
+  uint64_t refused_guesses = 0;   // guessed tokens whose rows were computed in vain
+  double tokens_per_second = 0;   // tokens prefilled and decoded, over the last 4 seconds
 };
 
 // Thread rule: thread-safe, except `totals`, which is the engine's thread's.

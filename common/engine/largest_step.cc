@@ -71,13 +71,16 @@ int LargestStepRows(const EngineOptions& options) {
   return std::max(options.max_num_batched_tokens, options.max_num_seqs + kChunkTokens);
 }
 
+int MostSamples(const EngineOptions& options) {
+  return std::max(options.max_num_seqs, static_cast<int>(kMaxChoices));
+}
+
 StepSamplerOptions SamplerOptionsOf(const EngineOptions& options, const ModelConfig& config,
                                     int max_rows) {
   return {
       .vocab_size = config.vocab_size,
       .end_of_generation_ids = options.end_of_generation_ids,
-      // All choices of a sequence sample their first tokens in one step.
-      .max_rows = std::max(max_rows, static_cast<int>(kMaxChoices)),
+      .max_rows = std::max(max_rows, MostSamples(options)),
       .max_model_len = options.max_model_len > 0 ? options.max_model_len : config.context_length};
 }
 

@@ -14,6 +14,10 @@ namespace baton {
 // if that is more.
 int LargestStepRows(const EngineOptions& options);
 
+// The most tokens that a step samples, padding not counted: one for each sequence. All choices of a
+// sequence sample their first tokens in one step.
+int MostSamples(const EngineOptions& options);
+
 // Options of the sampler of an engine's steps. `max_rows`: rows of a pass of max_num_seqs decodes,
 // with the padding of the backend's recordings (PassRecordings::PassRows).
 StepSamplerOptions SamplerOptionsOf(const EngineOptions& options, const ModelConfig& config,

@@ -11,7 +11,9 @@ namespace baton {
 // Prefill chunks end on multiples of this many tokens, the last excepted.
 inline constexpr int kChunkTokens = 64;
 
-// Consecutive tokens of one sequence to compute in a step.
+// Consecutive tokens of one sequence to compute in a step, then guesses of the next ones: each guess
+// is a row too, and each of the last token and the guesses samples a token. The sampled tokens count
+// as far as the guesses agree with them.
 struct ScheduledTokens {
   Sequence* sequence = nullptr;
   int first_token = 0;
@@ -20,7 +22,10 @@ struct ScheduledTokens {
   // The other choices, each a sequence of its own from here on. Set when the step is enqueued that
   // samples their first tokens.
   std::vector<Sequence*> parted = {};
+  std::vector<int32_t> guesses = {};  // at most kMostGuesses
   int end_token() const { return first_token + token_count; }
+  int guess_count() const { return static_cast<int>(guesses.size()); }
+  int row_count() const { return token_count + guess_count(); }
 };
 
 // Block `to` gets the bytes of block `from`.

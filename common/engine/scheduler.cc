@@ -72,7 +72,7 @@ int Scheduler::ScheduleDecodes(const std::vector<Sequence*>& members, Schedule& 
   for (Sequence* sequence : members) {
     // An older member may have preempted this one a moment ago.
     if (sequence->state() != State::kRunning || sequence->uncomputed_tokens() != 1 ||
-        sequence->complete()) {
+        sequence->complete() || sequence->waits_for_token()) {
       continue;
     }
     if (GetBlockForNextToken(*sequence, schedule)) {

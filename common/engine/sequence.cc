@@ -53,6 +53,7 @@ void SequenceBlocks::GiveBack() {
   table.clear();
   copied_from = BlockPool::Block();
   copies_last = false;
+  ahead = false;
   entered = 0;
   reservation = BlockPool::Reservation();
 }

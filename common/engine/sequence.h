@@ -13,6 +13,8 @@
 #include "common/backend/token_counts.h"
 #include "common/engine/sequence_request.h"
 #include "common/kv/block_pool.h"
+#include "common/speculation/guess_length.h"
+#include "common/speculation/proposer.h"
 
 namespace baton {
 
@@ -64,9 +66,21 @@ struct SequenceBlocks {
   // writes into it. Another choice goes on with `copied_from`.
   bool copies_last = false;
   BlockPool::Block copied_from;
+  bool ahead = false;  // whether the last block was taken for guesses (BlockLedger::TakeAhead)
   size_t entered = 0;  // leading blocks that the prefix cache was told of
   // Blocks that equal ones of the prefix cache have replaced in `held` while a peer reads them.
   std::vector<BlockPool::Block> replaced;
+};
+
+// Guesses of a sequence's next tokens, and what came of them. Only the guesser changes it.
+struct SequenceGuesses {
+  std::unique_ptr<Proposer> proposer;  // null: not asked yet
+  std::vector<int32_t> next;           // tokens that may follow the known ones
+  Acceptance acceptance;
+  bool in_flight = false;  // a step in flight has guesses, and tells how many tokens there are
+  bool awaited = false;    // it pays to know the pending output, for guesses behind it
+  int accepted = 0;        // guesses that came true
+  int refused = 0;         // guesses that did not, and those behind them
 };
 
 // When a sequence reached what.
@@ -102,7 +116,7 @@ struct Sequence {
   Sequence(SequenceId sequence_id, uint64_t arrival_number, SequenceRequest sequence_request,
            int max_model_len);
   // One of the further choices of this sequence, as a sequence of its own that is alike in all but
-  // its blocks: it has none yet.
+  // its blocks and guesses: it has none yet.
   std::unique_ptr<Sequence> Fork(int choice) const;
 
   State state() const { return state_; }
@@ -120,6 +134,10 @@ struct Sequence {
   }
   // Whether its last output is pending already: then there is nothing left to compute.
   bool complete() const { return tokens.pending_outputs > 0 && tokens.count() >= tokens.most; }
+  // Whether it has no row in the next step because a step in flight tells first what comes then.
+  bool waits_for_token() const {
+    return guesses.in_flight || (tokens.pending_outputs > 0 && guesses.awaited);
+  }
   // Whether its blocks may be taken away, to be recomputed later. A peer reads or writes the
   // blocks of a sequence that is not preemptible.
   bool preemptible() const {
@@ -133,6 +151,7 @@ struct Sequence {
   SequenceTokens tokens;
   SequenceKv kv;
   SequenceBlocks blocks;
+  SequenceGuesses guesses;
   SequenceTimes times;
   bool paused = false;
   bool admitted = false;   // SequenceAdmitted was told

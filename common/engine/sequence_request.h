@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "absl/types/span.h"
 
 #include "common/backend/sampling_params.h"
+#include "common/speculation/speculation_mode.h"
 
 namespace baton {
 
@@ -87,6 +89,9 @@ struct SequenceFinished {
   absl::Duration prefill;
   absl::Duration decode;  // from the first decode step to the last token
   int preemptions = 0;
+  // Guesses of its tokens whose rows were computed. They depend on time, as these durations do.
+  int accepted_guesses = 0;
+  int refused_guesses = 0;
   int choice = 0;
 };
 // This sequence alone failed. Its blocks are given back as after SequenceFinished: those of
@@ -128,6 +133,8 @@ struct SequenceRequest {
   std::string resume_key;
   // kReceive: names who writes the KV, for Engine::Distrust. Empty: nobody is named.
   std::string kv_source;
+  // Not given: as the engine does with all. An engine that guesses for nobody ignores it.
+  std::optional<SpeculationMode> speculation = std::nullopt;
   bool isolate = false;  // runs alone in every batch; others wait until it ends or is paused
   // Called on the engine's thread. It must not block. It may call the thread-safe functions of the
   // engine.

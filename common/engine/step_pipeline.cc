@@ -1,6 +1,7 @@
 #include "common/engine/step_pipeline.h"
 
 #include <algorithm>
+#include <deque>
 #include <iterator>
 #include <utility>
 #include <vector>
@@ -37,7 +38,8 @@ bool MakesChoicesPart(const Schedule& schedule) {
 size_t TokensOf(const ScheduledTokens& scheduled) {
   if (!scheduled.produces_token) return 0;
   const bool stays_one = scheduled.sequence->request.mode == Mode::kPrefillOnly;
-  return stays_one ? scheduled.sequence->choices.size() : 1 + scheduled.parted.size();
+  if (stays_one) return scheduled.sequence->choices.size();
+  return 1 + scheduled.parted.size() + scheduled.guesses.size();
 }
 
 // The input of a step's pass, and what is sampled from its logits.
@@ -45,43 +47,76 @@ struct StepInput {
   Batch batch;
   std::vector<SamplingRow> sampled;
   std::vector<int> first_samples;  // [logits rows + 1]; see StepPipeline::Sample
+  std::deque<TokenCounts> counts;  // counts of rows behind guesses
 };
 
 void AddTokens(const ScheduledTokens& scheduled, const KvLayout& layout, Batch& batch) {
   const Sequence& sequence = *scheduled.sequence;
   const SequenceTokens& tokens = sequence.tokens;
-  batch.sequences.push_back({.first_row = batch.rows(),
-                             .row_count = scheduled.token_count,
-                             .first_position = scheduled.first_token,
-                             .block_table = sequence.blocks.table.data(),
-                             .block_count = layout.BlocksFor(scheduled.end_token())});
+  batch.sequences.push_back(
+      {.first_row = batch.rows(),
+       .row_count = scheduled.row_count(),
+       .first_position = scheduled.first_token,
+       .block_table = sequence.blocks.table.data(),
+       .block_count = layout.BlocksFor(scheduled.first_token + scheduled.row_count())});
   const auto first = tokens.ids.begin() + scheduled.first_token;
   std::transform(first, first + scheduled.token_count - tokens.pending_outputs,
                  std::back_inserter(batch.tokens), InputToken::Id);
   if (tokens.pending_outputs > 0)
     batch.tokens.push_back(InputToken::PendingRow(tokens.pending_row));
+  std::transform(scheduled.guesses.begin(), scheduled.guesses.end(),
+                 std::back_inserter(batch.tokens), InputToken::Id);
+}
+
+// The sequence's name towards the sampler, which keeps token counts for it. Each choice has its own.
+uint64_t SamplerName(const Sequence& sequence, int choice) {
+  return sequence.id * kMaxChoices + static_cast<uint64_t>(choice);
 }
 
 void AddSamples(const Sequence& sequence, StepInput& step) {
   const SequenceTokens& tokens = sequence.tokens;
   step.first_samples.push_back(static_cast<int>(step.sampled.size()));
   for (const int choice : sequence.choices) {
-    // Each choice has a name of its own towards the sampler, which keeps token counts for it.
-    step.sampled.push_back({.sequence = sequence.id * kMaxChoices + static_cast<uint64_t>(choice),
+    step.sampled.push_back({.sequence = SamplerName(sequence, choice),
                             .sampling = &sequence.request.sampling,
                             .counts = &tokens.counts,
                             .choice = choice,
                             .output_index = sequence.output_count(),
                             .pending_row = tokens.pending_outputs > 0 ? tokens.pending_row : -1});
   }
-  step.batch.logits_rows.push_back(step.batch.rows() - 1);
+}
+
+// Each row behind a guess samples as if the guesses before it were the sequence's tokens.
+void AddSamplesOfGuesses(const ScheduledTokens& scheduled, StepInput& step) {
+  const Sequence& sequence = *scheduled.sequence;
+  const bool counted = TokenCounts::AskedFor(sequence.request.sampling);
+  const TokenCounts* counts = &sequence.tokens.counts;
+  for (int i = 0; i < scheduled.guess_count(); ++i) {
+    if (counted) {
+      step.counts.push_back(*counts);
+      step.counts.back().AddOutput(scheduled.guesses[static_cast<size_t>(i)]);
+      counts = &step.counts.back();
+    }
+    step.first_samples.push_back(static_cast<int>(step.sampled.size()));
+    step.sampled.push_back({.sequence = SamplerName(sequence, sequence.choice()),
+                            .behind_guess = true,
+                            .sampling = &sequence.request.sampling,
+                            .counts = counts,
+                            .choice = sequence.choice(),
+                            .output_index = sequence.output_count() + i + 1});
+  }
 }
 
 StepInput InputOf(const Schedule& schedule, const KvLayout& layout) {
   StepInput step;
   for (const ScheduledTokens& scheduled : schedule.batch) {
     AddTokens(scheduled, layout, step.batch);
-    if (scheduled.produces_token) AddSamples(*scheduled.sequence, step);
+    if (!scheduled.produces_token) continue;
+    AddSamples(*scheduled.sequence, step);
+    AddSamplesOfGuesses(scheduled, step);
+    for (int i = scheduled.guess_count(); i >= 0; --i) {
+      step.batch.logits_rows.push_back(step.batch.rows() - 1 - i);
+    }
   }
   step.first_samples.push_back(static_cast<int>(step.sampled.size()));
   return step;
@@ -101,7 +136,8 @@ void SetPendingRows(const Schedule& schedule, absl::Span<const int> first_sample
   size_t row = 0;
   for (const ScheduledTokens& scheduled : schedule.batch) {
     if (!scheduled.produces_token) continue;
-    int sample = first_samples[row++];
+    int sample = first_samples[row];
+    row += 1 + scheduled.guesses.size();
     scheduled.sequence->tokens.pending_row = sample;
     for (Sequence* other : scheduled.parted) other->tokens.pending_row = ++sample;
   }
@@ -123,7 +159,8 @@ void StepPipeline::Run(Schedule schedule) {
 void StepPipeline::Enqueue(Schedule schedule) {
   BATON_FAILPOINT("engine.before_step");
   StepInput step = InputOf(schedule, parts_.cache.layout());
-  const int rows = step.batch.rows();
+  int rows = 0;
+  for (const ScheduledTokens& scheduled : schedule.batch) rows += scheduled.token_count;
   const absl::Time start = SteadyNow();
   for (const BlockCopy& copy : schedule.copies) parts_.cache.CopyBlock(copy.from, copy.to);
   parts_.sampler.Begin(step.sampled);
@@ -189,16 +226,19 @@ void StepPipeline::ApplyUntil(size_t count) {
     std::vector<absl::StatusOr<OutputToken>> tokens = parts_.sampler.Take();
     BATON_FAILPOINT("engine.step_done");
     const absl::Time now = SteadyNow();
-    sizer_.Observe(step.rows, now - std::max(step.enqueued, last_done_));
+    const absl::Duration duration = now - std::max(step.enqueued, last_done_);
     last_done_ = now;
-    parts_.stats.StepDone(now, step.rows);
+    sizer_.Observe(step.rows, duration);
+    parts_.guesser.StepDone(step.schedule, duration);
     const std::vector<StepsInFlight::Leaving> leaving = parts_.sequences.StepDone();
-    Apply(step.schedule, absl::MakeSpan(tokens));
+    const int accepted = Apply(step.schedule, absl::MakeSpan(tokens));
+    parts_.stats.StepDone(now, step.rows + accepted);
   }
 }
 
-void StepPipeline::Apply(const Schedule& schedule, absl::Span<absl::StatusOr<OutputToken>> tokens) {
+int StepPipeline::Apply(const Schedule& schedule, absl::Span<absl::StatusOr<OutputToken>> tokens) {
   BATON_FAILPOINT("engine.before_token");
+  int accepted = 0;
   for (const ScheduledTokens& scheduled : schedule.batch) {
     Sequence& sequence = *scheduled.sequence;
     const auto made = tokens.subspan(0, TokensOf(scheduled));
@@ -218,11 +258,51 @@ void StepPipeline::Apply(const Schedule& schedule, absl::Span<absl::StatusOr<Out
     for (Sequence* other : scheduled.parted) {
       other->times.prefill_end = sequence.times.prefill_end;
     }
-    Produce(sequence, std::move(made[0]));
-    for (size_t i = 0; i < scheduled.parted.size(); ++i) {
-      Produce(*scheduled.parted[i], std::move(made[i + 1]));
+    if (scheduled.parted.empty()) {
+      accepted += ApplyRun(scheduled, made);
+      continue;
+    }
+    std::vector<Sequence*> choices = scheduled.parted;
+    choices.insert(choices.begin(), &sequence);
+    for (size_t i = 0; i < choices.size(); ++i) {
+      if (Produce(*choices[i], std::move(made[i]))) parts_.guesser.Continue(*choices[i]);
     }
   }
+  return accepted;
+}
+
+// The tokens that the row of the last known token and those of true guesses have sampled. Whatever
+// the other rows have computed is written over.
+int StepPipeline::ApplyRun(const ScheduledTokens& scheduled,
+                           absl::Span<absl::StatusOr<OutputToken>> tokens) {
+  Sequence& sequence = *scheduled.sequence;
+  const int accepted = CountAccepted(scheduled, tokens);
+  if (tokens[0].ok()) parts_.guesser.Checked(scheduled, accepted, *tokens[0]);
+  parts_.stats.totals.accepted_guesses += static_cast<uint64_t>(accepted);
+  parts_.stats.totals.refused_guesses += static_cast<uint64_t>(scheduled.guess_count() - accepted);
+  const int end = scheduled.end_token();
+  for (int layer = 0; accepted > 0 && layer < parts_.cache.layout().layers; ++layer) {
+    StorePageCrcs(parts_.cache, sequence.blocks.table, layer, end, end + accepted);
+  }
+  for (int i = 0; i <= accepted; ++i) {
+    if (i > 0) parts_.sequences.MarkComputed(sequence, end + i);
+    if (!Produce(sequence, std::move(tokens[static_cast<size_t>(i)]))) return accepted;
+  }
+  parts_.guesser.Continue(sequence);
+  return accepted;
+}
+
+// How many guesses are the tokens that were sampled, up to one that ends the sequence.
+int StepPipeline::CountAccepted(const ScheduledTokens& scheduled,
+                                absl::Span<const absl::StatusOr<OutputToken>> tokens) const {
+  size_t accepted = 0;
+  for (const int32_t guess : scheduled.guesses) {
+    const absl::StatusOr<OutputToken>& token = tokens[accepted];
+    if (!token.ok() || token->token_id != guess) break;
+    ++accepted;
+    if (parts_.ending.ReasonOf(*scheduled.sequence, *token) != FinishReason::kNone) break;
+  }
+  return static_cast<int>(accepted);
 }
 
 void StepPipeline::ApplyComputed(const ScheduledTokens& scheduled) {
@@ -239,14 +319,18 @@ void StepPipeline::ApplyComputed(const ScheduledTokens& scheduled) {
   Tell(sequence, ChunkComputed{.end_token = scheduled.end_token()});
 }
 
-void StepPipeline::Produce(Sequence& sequence, absl::StatusOr<OutputToken> token) {
-  if (!token.ok()) return parts_.ending.Fail(sequence, token.status());
+bool StepPipeline::Produce(Sequence& sequence, absl::StatusOr<OutputToken> token) {
+  if (!token.ok()) {
+    parts_.ending.Fail(sequence, token.status());
+    return false;
+  }
   token->finish_reason = parts_.ending.ReasonOf(sequence, *token);
   ++parts_.stats.totals.generated_tokens;
   const bool ends = token->finish_reason != FinishReason::kNone;
   sequence.tokens.AddOutput(token->token_id);
   Tell(sequence, TokenProduced{*std::move(token), sequence.choice()});
   if (ends) parts_.ending.Finish(sequence);
+  return !ends;
 }
 
 void StepPipeline::ProducePrefilled(Sequence& sequence,

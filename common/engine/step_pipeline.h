@@ -14,6 +14,7 @@
 #include "common/engine/block_auditor.h"
 #include "common/engine/engine_options.h"
 #include "common/engine/engine_stats.h"
+#include "common/engine/guesser.h"
 #include "common/engine/schedule.h"
 #include "common/engine/sequence_ending.h"
 #include "common/engine/sequence_table.h"
@@ -38,6 +39,7 @@ class StepPipeline {
     SequenceTable& sequences;
     SequenceEnding& ending;
     BlockAuditor& auditor;
+    Guesser& guesser;
     EngineStatsBoard& stats;
   };
   // Reads steps_ahead, which must be given, max_num_batched_tokens and max_step_duration.
@@ -58,7 +60,7 @@ class StepPipeline {
   // A step that was enqueued and whose tokens were not taken yet.
   struct Step {
     Schedule schedule;
-    int rows = 0;
+    int rows = 0;  // without those of guesses
     absl::Time enqueued;
   };
 
@@ -67,9 +69,14 @@ class StepPipeline {
   // row r of the step gives its samples [first_samples[r], first_samples[r + 1]).
   void Sample(absl::Span<const int> first_samples, int first_row, Tensor logits);
   void LayerDone(const Schedule& schedule, int layer);
-  void Apply(const Schedule& schedule, absl::Span<absl::StatusOr<OutputToken>> tokens);
+  // Returns how many guesses came true.
+  int Apply(const Schedule& schedule, absl::Span<absl::StatusOr<OutputToken>> tokens);
   void ApplyComputed(const ScheduledTokens& scheduled);
-  void Produce(Sequence& sequence, absl::StatusOr<OutputToken> token);
+  int ApplyRun(const ScheduledTokens& scheduled, absl::Span<absl::StatusOr<OutputToken>> tokens);
+  int CountAccepted(const ScheduledTokens& scheduled,
+                    absl::Span<const absl::StatusOr<OutputToken>> tokens) const;
+  // Returns whether the sequence goes on.
+  bool Produce(Sequence& sequence, absl::StatusOr<OutputToken> token);
   void ProducePrefilled(Sequence& sequence, absl::Span<absl::StatusOr<OutputToken>> tokens);
 
   const size_t steps_ahead_;

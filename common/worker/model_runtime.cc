@@ -64,7 +64,8 @@ absl::StatusOr<int> DeviceBlocks(const ModelRuntimeOptions& options, const Engin
   const int longest = engine.max_model_len > 0
                           ? std::min(engine.max_model_len, config.context_length)
                           : config.context_length;
-  const int decode_rows = backend.MakeRecordings()->PassRows(engine.max_num_seqs);
+  const int decode_rows =
+      std::max(backend.MakeRecordings()->PassRows(engine.max_num_seqs), MostSamples(engine));
   const absl::Status reserved = backend.ReservePasses(
       {.rows = std::max(LargestStepRows(engine), decode_rows),
        .sequences = decode_rows,

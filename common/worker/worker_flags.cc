@@ -12,6 +12,7 @@
 #include "common/base/kv_type_name.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/limits.h"
+#include "common/speculation/speculation_mode.h"
 #include "common/worker/device_memory.h"
 
 namespace baton {
@@ -61,6 +62,11 @@ void AddEngineFlags(FlagSet& flags, EngineOptions& engine) {
   flags.AddInt("max-num-seqs", engine.max_num_seqs, 1, 4096, "Sequences in one batch");
   flags.AddBool("enable-prefix-caching", engine.enable_prefix_caching,
                 "Keep KV blocks for later prompts that begin alike");
+  flags.AddNamed("speculative", engine.speculation,
+                 "Where tokens are decoded, guess the next ones from what came before, to make "
+                 "several in a step: auto guesses as many as pay, ngram all that it finds. It "
+                 "changes no token",
+                 SpeculationModes());
 }
 
 void AddHandoffFlags(FlagSet& flags, HandoffOptions& handoff) {

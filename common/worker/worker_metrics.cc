@@ -98,6 +98,11 @@ void AddEngineMetrics(Metrics& metrics, const std::function<EngineStats()>& stat
               [](const EngineStats& s) { return double(s.prompt_tokens_cached); });
   add.Counter("baton_generation_tokens_total", "Tokens generated.", {},
               [](const EngineStats& s) { return double(s.generated_tokens); });
+  const char* guesses_help = "Guessed tokens whose rows were computed, by what came of them.";
+  add.Counter("baton_guessed_tokens_total", guesses_help, {{"result", "accepted"}},
+              [](const EngineStats& s) { return double(s.accepted_guesses); });
+  add.Counter("baton_guessed_tokens_total", guesses_help, {{"result", "refused"}},
+              [](const EngineStats& s) { return double(s.refused_guesses); });
   add.Counter("baton_preemptions_total", "Sequences preempted for lack of blocks.", {},
               [](const EngineStats& s) { return double(s.preemptions); });
 }

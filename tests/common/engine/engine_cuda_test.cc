@@ -89,6 +89,42 @@ TEST(CudaEngine, AStepAheadChoosesAsTheCpuWhateverIsAskedFor) {
   cuda_shim::SetStreamsWait(false);
 }
 
+// The host reads no pages there, samples count penalties on the device, and steps that guess are not
+// replayed.
+TEST(CudaEngine, GuessesChangeNoTokenWithTheDeterministicFlag) {
+  cuda_shim::SetStreamsWait(true);
+  {
+    EngineHarness::Options options = CudaOptions();
+    options.deterministic = true;
+    EngineHarness plain(options);
+    options.engine.speculation = SpeculationMode::kNgram;
+    EngineHarness guessing(options);
+    std::mt19937 random(6);
+    std::vector<SequenceRequest> requests;
+    std::vector<SequenceId> ids;
+    for (int i = 0; i < 4; ++i) {
+      SamplingParams sampling = {.temperature = 0.9f,
+                                 .max_tokens = 30,
+                                 .seed = random(),
+                                 .ignore_eos = true,
+                                 .logprobs = 2,
+                                 .logit_bias = {{3, 40.0f}, {90, 40.0f}, {200, 40.0f}}};
+      if (i % 2 == 1) sampling.frequency_penalty = 0.1f;
+      requests.push_back(LocalRequest(RandomTokens(random, 10 + 7 * i), sampling));
+      ids.push_back(guessing.Submit(requests.back()));
+    }
+    guessing.Run();
+    for (size_t i = 0; i < requests.size(); ++i) {
+      EXPECT_TRUE(guessing.log(ids[i]).finished) << guessing.log(ids[i]).failure;
+      ExpectSameTokens(guessing.log(ids[i]).tokens, plain.RunAlone(requests[i]).tokens);
+    }
+    EXPECT_GT(guessing.engine().Stats().accepted_guesses, 10u);
+    EXPECT_GT(guessing.engine().Stats().refused_guesses, 10u);
+    guessing.ExpectNothingHeld();
+  }
+  cuda_shim::SetStreamsWait(false);
+}
+
 // Each goes on in its own copy of the last block, made on the device.
 TEST(CudaEngine, ChoicesPartAsOnTheCpu) {
   cuda_shim::SetStreamsWait(true);

@@ -44,12 +44,15 @@ EngineHarness::Options EngineHarness::SmallOptions() {
                     .max_step_duration = absl::InfiniteDuration(),
                     .block_size = 16,
                     .num_kv_blocks = 64,
-                    .kv_dtype = KvType::kF32};
+                    .kv_dtype = KvType::kF32,
+                    .speculation = SpeculationMode::kNone};
   return options;
 }
 
 EngineHarness::EngineHarness(const Options& options) {
-  const std::string path = std::string(BATON_TEST_DATA) + "/tiny/" + options.model;
+  const bool is_path = options.model[0] == '/';
+  const std::string path =
+      is_path ? options.model : std::string(BATON_TEST_DATA) + "/tiny/" + options.model;
   BackendOptions backend_options;
   backend_options.device = options.device;
   backend_options.deterministic = options.deterministic;
@@ -169,6 +172,8 @@ void EngineHarness::Hear(EventLog& log, const SequenceEvent& event) {
     EXPECT_GE(finished->queue, absl::ZeroDuration());
     EXPECT_GE(finished->prefill, absl::ZeroDuration());
     EXPECT_GE(finished->decode, absl::ZeroDuration());
+    log.accepted_guesses = finished->accepted_guesses;
+    log.refused_guesses = finished->refused_guesses;
     log.finished = true;
   } else {
     log.failure = std::get<SequenceFailed>(event).status;

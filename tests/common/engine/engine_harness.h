@@ -27,6 +27,8 @@ struct EventLog {
   int start_token = 0;  // first token that the grant left to be pushed
   bool prefill_started = false;
   int preempted = 0;
+  int accepted_guesses = 0;
+  int refused_guesses = 0;
   bool finished = false;
   absl::Status failure;
   bool released = false;
@@ -38,7 +40,7 @@ struct EventLog {
 class EngineHarness {
  public:
   struct Options {
-    std::string model = "tiny-llama-f32.gguf";
+    std::string model = "tiny-llama-f32.gguf";  // of tests/data/tiny, or a whole path
     std::string device = "cpu";
     bool deterministic = false;
     int threads = 1;

@@ -1,6 +1,7 @@
 // The parts of an engine on a tiny model, each to be driven by itself.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -22,7 +23,10 @@ T PartOrDie(absl::StatusOr<T> value) {
 }
 
 struct EngineParts {
-  explicit EngineParts(int steps_ahead)
+  using MakeProposer = std::function<std::unique_ptr<Proposer>()>;
+
+  // With `make_proposer`, everything that is proposed is guessed.
+  explicit EngineParts(int steps_ahead, MakeProposer make_proposer = nullptr)
       : options({.max_model_len = 256,
                  .max_num_seqs = 4,
                  .max_num_batched_tokens = 128,
@@ -30,7 +34,12 @@ struct EngineParts {
                  .block_size = 16,
                  .num_kv_blocks = 32,
                  .kv_dtype = KvType::kF32,
-                 .steps_ahead = steps_ahead}) {}
+                 .steps_ahead = steps_ahead,
+                 .speculation = make_proposer ? SpeculationMode::kNgram : SpeculationMode::kNone}),
+        guesser({.mode = options.speculation,
+                 .most_samples = MostSamples(options),
+                 .make_proposer = std::move(make_proposer)},
+                ledger) {}
 
   // Adds a sequence that is computed here; what it is told goes to `events`.
   Sequence& Add(SequenceId id, int tokens, int max_tokens,
@@ -76,8 +85,9 @@ struct EngineParts {
   EngineStatsBoard stats;
   SequenceEnding ending{{.max_model_len = 256}, sequences, ledger, mailbox};
   BlockAuditor auditor{{.most_rows = 128, .most_samples = 16}, *cache, pool, ledger};
-  StepPipeline pipeline{options,
-                        {*model, *cache, *sampler, *recordings, sequences, ending, auditor, stats}};
+  Guesser guesser;
+  StepPipeline pipeline{
+      options, {*model, *cache, *sampler, *recordings, sequences, ending, auditor, guesser, stats}};
   EngineCommands commands{model->config().vocab_size,
                           [] { return SequenceId{1'000'000}; },
                           {mailbox, sequences, ledger, pipeline, ending, auditor}};

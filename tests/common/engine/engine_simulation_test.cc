@@ -1,7 +1,8 @@
 // Random life of two engines on small pools: sequences of every mode, of one choice and of several,
-// hand-offs between the engines that break and are tried again, pauses, stop tokens, and releases
-// and stops of a choice at any moment. Whoever is not released gets exactly the tokens of an
-// undisturbed run, which knows each step's tokens before the next, and at rest nothing is held.
+// hand-offs between the engines that break and are tried again, pauses, stop tokens, guesses, and
+// releases and stops of a choice at any moment. Whoever is not released gets exactly the tokens of
+// an undisturbed run, which guesses nothing and knows each step's tokens before the next, and at
+// rest nothing is held.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -58,6 +59,8 @@ class Simulation {
   int choices_stopped() const { return choices_stopped_; }
   // Without the hand-offs that broke, nothing would begin in the middle of a block.
   int resumed_in_a_block() const { return resumed_in_a_block_; }
+  uint64_t accepted_guesses() { return decode_.engine().Stats().accepted_guesses; }
+  uint64_t refused_guesses() { return decode_.engine().Stats().refused_guesses; }
   uint64_t preemptions() { return decode_.engine().Stats().preemptions; }
 
  private:
@@ -79,6 +82,7 @@ class Simulation {
     options.engine.max_num_seqs = 2 + static_cast<int>(random_() % 5);
     options.engine.max_num_batched_tokens = 64 + static_cast<int>(random_() % 64);
     options.engine.steps_ahead = steps_ahead_;
+    options.engine.speculation = SpeculationMode::kNgram;
     return options;
   }
   static EngineHarness::Options RoomyPool() { return EngineHarness::SmallOptions(); }
@@ -97,6 +101,11 @@ class Simulation {
       sampling.stop_token_ids.push_back(static_cast<int32_t>(random_() % 256));
     }
     std::sort(sampling.stop_token_ids.begin(), sampling.stop_token_ids.end());
+    if (Chance(2)) {
+      // An output of three tokens is full of n-grams that came before.
+      for (int i = 0; i < 3; ++i) sampling.logit_bias[static_cast<int32_t>(random_() % 256)] = 30;
+      sampling.frequency_penalty = 0;
+    }
     requests_.push_back(LocalRequest(RandomTokens(random_, length), sampling));
     requests_.back().isolate = Chance(15);
     if (Chance(3)) {
@@ -268,6 +277,8 @@ TEST_P(EngineSimulation, WhoeverIsNotReleasedGetsTheTokensOfAnUndisturbedRun) {
   int choices_stopped = 0;
   int resumed_in_a_block = 0;
   uint64_t preemptions = 0;
+  uint64_t accepted_guesses = 0;
+  uint64_t refused_guesses = 0;
   for (unsigned seed = 0; seed < 8; ++seed) {
     SCOPED_TRACE(seed);
     Simulation simulation(seed, GetParam());
@@ -280,6 +291,8 @@ TEST_P(EngineSimulation, WhoeverIsNotReleasedGetsTheTokensOfAnUndisturbedRun) {
     choices_stopped += simulation.choices_stopped();
     resumed_in_a_block += simulation.resumed_in_a_block();
     preemptions += simulation.preemptions();
+    accepted_guesses += simulation.accepted_guesses();
+    refused_guesses += simulation.refused_guesses();
   }
   EXPECT_GT(finished, 200);
   EXPECT_GT(stopped, 60);
@@ -288,6 +301,8 @@ TEST_P(EngineSimulation, WhoeverIsNotReleasedGetsTheTokensOfAnUndisturbedRun) {
   EXPECT_GT(choices_stopped, 10);
   EXPECT_GT(resumed_in_a_block, 0);
   EXPECT_GT(preemptions, 20u);
+  EXPECT_GT(accepted_guesses, 500u);
+  EXPECT_GT(refused_guesses, 500u);
 }
 
 INSTANTIATE_TEST_SUITE_P(StepsAhead, EngineSimulation, testing::Values(0, 1));

@@ -41,6 +41,7 @@ std::vector<CountsSlots::Slot> CountsSlots::Assign(absl::Span<const SamplingRow>
   std::vector<Slot> assigned(rows.size());
   // A sequence that has a slot keeps it, before others take the slots that are left.
   for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].behind_guess) continue;
     const auto found = slot_of_.find(rows[i].sequence);
     if (found == slot_of_.end()) continue;
     State& state = slots_[found->second];
@@ -52,9 +53,12 @@ std::vector<CountsSlots::Slot> CountsSlots::Assign(absl::Span<const SamplingRow>
     if (!TokenCounts::AskedFor(*rows[i].sampling)) continue;
     if (assigned[i].index < 0) {
       const size_t slot = LeastRecentlyUsed();
-      if (slots_[slot].last_step > 0) slot_of_.erase(slots_[slot].sequence);
-      slots_[slot] = {.sequence = rows[i].sequence, .last_step = step_};
-      slot_of_[rows[i].sequence] = slot;
+      if (slots_[slot].sequence) slot_of_.erase(*slots_[slot].sequence);
+      slots_[slot] = {.last_step = step_};
+      if (!rows[i].behind_guess) {
+        slots_[slot].sequence = rows[i].sequence;
+        slot_of_[rows[i].sequence] = slot;
+      }
       assigned[i].index = static_cast<int>(slot);
     }
     BATON_CHECK(assigned[i].filled || rows[i].pending_row < 0, "counts of outputs that are known");

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -14,8 +15,8 @@ namespace baton {
 
 // Which slot of the device's token counts belongs to which sequence. There are as many slots as a
 // step has rows at most. A sequence that misses a step may lose its slot. It then gets another,
-// which has to be filled with its counts; by then the host knows all of them. Thread rule: one
-// thread.
+// which has to be filled with its counts; by then the host knows all of them. A row behind a guess
+// has a slot for its step alone. Thread rule: one thread.
 class CountsSlots {
  public:
   explicit CountsSlots(int slots) : slots_(static_cast<size_t>(slots)) {}
@@ -29,9 +30,9 @@ class CountsSlots {
 
  private:
   struct State {
-    uint64_t sequence = 0;
+    std::optional<uint64_t> sequence = std::nullopt;  // none: it serves nobody after its step
     int next_output = 0;     // output_index before which all outputs are counted in the slot
-    uint64_t last_step = 0;  // last step that used the slot; 0: the slot is free
+    uint64_t last_step = 0;  // last step that used the slot; 0: none did
   };
   size_t LeastRecentlyUsed() const;
 

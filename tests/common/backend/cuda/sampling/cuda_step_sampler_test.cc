@@ -189,6 +189,32 @@ TEST(CudaStepSampler, ChoosesWhatTheCpuChoosesAStepLate) {
   EXPECT_GT(sampled, 300);
 }
 
+TEST(CountsSlots, OfRowsBehindGuessesServeNobodyAfterTheirStep) {
+  const SamplingParams counting = {.presence_penalty = 1};
+  CountsSlots slots(4);
+  const auto row = [&](int output_index, bool behind_guess) {
+    return SamplingRow{.sequence = 1,
+                       .behind_guess = behind_guess,
+                       .sampling = &counting,
+                       .output_index = output_index};
+  };
+  auto assigned = slots.Assign({row(0, false), row(1, true), row(2, true)});
+  const int first = assigned[0].index;
+  EXPECT_NE(assigned[1].index, first);
+  EXPECT_NE(assigned[2].index, first);
+  EXPECT_NE(assigned[1].index, assigned[2].index);
+  // All guesses were refused: only the sequence's own slot has gained the right token.
+  assigned = slots.Assign({row(1, false), row(2, true), row(3, true)});
+  EXPECT_EQ(assigned[0].index, first);
+  EXPECT_TRUE(assigned[0].filled);
+  EXPECT_FALSE(assigned[1].filled);
+  EXPECT_FALSE(assigned[2].filled);
+  // All came true: the slot lacks their tokens.
+  assigned = slots.Assign({row(4, false)});
+  EXPECT_EQ(assigned[0].index, first);
+  EXPECT_FALSE(assigned[0].filled);
+}
+
 TEST(CountsSlots, BelongToASequenceUntilItMissesAStepAndAnotherNeedsOne) {
   const SamplingParams counting = {.presence_penalty = 1};
   const SamplingParams plain;

@@ -1,0 +1,98 @@
+#include "common/engine/guesser.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace baton {
+namespace {
+
+using Mode = SequenceRequest::Mode;
+
+// Whether a sequence that is in a step decodes there and stays one.
+bool Decodes(const ScheduledTokens& scheduled) {
+  const Sequence& sequence = *scheduled.sequence;
+  return sequence.request.mode != Mode::kPrefillOnly && scheduled.token_count == 1 &&
+         scheduled.first_token >= sequence.kv.prefill_tokens && !sequence.forks();
+}
+
+}  // namespace
+
+Guesser::Guesser(Options options, BlockLedger& ledger)
+    : options_(std::move(options)), ledger_(ledger) {}
+
+SpeculationMode Guesser::ModeOf(const Sequence& sequence) const {
+  if (options_.mode == SpeculationMode::kNone) return SpeculationMode::kNone;
+  return sequence.request.speculation.value_or(options_.mode);
+}
+
+// How many of at most `most` tokens to guess for a sequence of the step.
+int Guesser::LengthFor(const Sequence& sequence, int most) const {
+  if (most <= 0) return 0;
+  if (ModeOf(sequence) == SpeculationMode::kNgram) return most;
+  return BestGuessLength(
+      {.fixed_rows = costs_.fixed_rows(), .rows = step_rows_, .other_tokens = step_tokens_ - 1},
+      sequence.guesses.acceptance.rate(), most);
+}
+
+void Guesser::AddTo(Schedule& schedule, int row_budget) {
+  if (options_.mode == SpeculationMode::kNone) return;
+  int samples = 0;
+  step_rows_ = 0;
+  for (const ScheduledTokens& scheduled : schedule.batch) {
+    step_rows_ += scheduled.token_count;
+    if (scheduled.produces_token) samples += static_cast<int>(scheduled.sequence->choices.size());
+  }
+  step_tokens_ = samples;
+  int room = std::min(row_budget - step_rows_, options_.most_samples - samples);
+  for (ScheduledTokens& scheduled : schedule.batch) {
+    Sequence& sequence = *scheduled.sequence;
+    if (!Decodes(scheduled) || sequence.tokens.pending_outputs > 0) continue;
+    SequenceGuesses& guesses = sequence.guesses;
+    // The step makes one token more than it has guesses.
+    const int most = std::min({room, static_cast<int>(guesses.next.size()),
+                               sequence.tokens.most - sequence.tokens.count() - 1});
+    int length = LengthFor(sequence, most);
+    if (length > 0) length = ledger_.TakeAhead(sequence, length);
+    if (length == 0) continue;
+    scheduled.guesses.assign(guesses.next.begin(), guesses.next.begin() + length);
+    guesses.in_flight = true;
+    room -= length;
+    step_rows_ += length;
+    step_tokens_ += ExpectedTokens(guesses.acceptance.rate(), length) - 1;
+  }
+}
+
+void Guesser::StepDone(const Schedule& schedule, absl::Duration duration) {
+  int rows = 0;
+  for (const ScheduledTokens& scheduled : schedule.batch) {
+    if (!Decodes(scheduled)) return;
+    rows += scheduled.row_count();
+  }
+  costs_.Observe(rows, duration);
+}
+
+void Guesser::Checked(const ScheduledTokens& scheduled, int accepted, const OutputToken& first) {
+  SequenceGuesses& guesses = scheduled.sequence->guesses;
+  const int guessed = scheduled.guess_count();
+  guesses.in_flight = false;
+  guesses.accepted += accepted;
+  guesses.refused += guessed - accepted;
+  if (guessed > 0) {
+    guesses.acceptance.Observe(accepted, accepted < guessed);
+  } else if (!guesses.next.empty()) {
+    const bool would_have_been_accepted = guesses.next.front() == first.token_id;
+    guesses.acceptance.Observe(would_have_been_accepted ? 1 : 0, !would_have_been_accepted);
+  }
+}
+
+void Guesser::Continue(Sequence& sequence) {
+  ledger_.SettleAhead(sequence);
+  if (ModeOf(sequence) == SpeculationMode::kNone) return;
+  SequenceGuesses& guesses = sequence.guesses;
+  if (guesses.proposer == nullptr) guesses.proposer = options_.make_proposer();
+  guesses.next = guesses.proposer->Propose(sequence.tokens.ids, kMostGuesses);
+  // The first of them is the output that may be pending.
+  guesses.awaited = LengthFor(sequence, static_cast<int>(guesses.next.size()) - 1) > 0;
+}
+
+}  // namespace baton

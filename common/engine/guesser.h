@@ -1,0 +1,59 @@
+// Guesses the next tokens of sequences that decode, so that a step may make several of one sequence.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+
+#include "common/backend/sampling_params.h"
+#include "common/engine/block_ledger.h"
+#include "common/engine/schedule.h"
+#include "common/engine/sequence.h"
+#include "common/speculation/proposer.h"
+#include "common/speculation/row_costs.h"
+#include "common/speculation/speculation_mode.h"
+
+namespace baton {
+
+// Adds guesses to a step that is chosen already: they take rows that nobody else has asked for, and
+// blocks that are free. What was guessed, and the time that steps took, decide how many tokens a
+// step makes, never which: a guess counts only where the sampled token is the same.
+//
+// A sequence is guessed for once it has produced a token here, while it decodes and its last output
+// is known.
+//
+// Thread rule: one thread, the engine's. Borrows the ledger.
+class Guesser {
+ public:
+  struct Options {
+    SpeculationMode mode = SpeculationMode::kNone;
+    int most_samples = 0;  // tokens that a step samples
+    std::function<std::unique_ptr<Proposer>()> make_proposer;
+  };
+  Guesser(Options options, BlockLedger& ledger);
+
+  // Adds guesses to the decodes of the schedule, which is enqueued next. It has at most `row_budget`
+  // rows then, or those that it had.
+  void AddTo(Schedule& schedule, int row_budget);
+  // The step of this schedule took `duration`.
+  void StepDone(const Schedule& schedule, absl::Duration duration);
+  // The first `accepted` guesses of `scheduled` came true; `first` is the token sampled before them.
+  void Checked(const ScheduledTokens& scheduled, int accepted, const OutputToken& first);
+  // The sequence goes on behind the tokens that the step made.
+  void Continue(Sequence& sequence);
+
+ private:
+  SpeculationMode ModeOf(const Sequence& sequence) const;
+  int LengthFor(const Sequence& sequence, int most) const;
+
+  const Options options_;
+  BlockLedger& ledger_;
+  RowCosts costs_;
+  // The step that is chosen, or the last one: its rows, and the tokens that it is expected to make.
+  int step_rows_ = 0;
+  double step_tokens_ = 0;
+};
+
+}  // namespace baton
