@@ -158,12 +158,14 @@ class Backend {
   // out += bias, by rows. `bias` [columns].
   virtual void AddBias(const float* bias, Tensor out) = 0;
   // Rotates the heads of `queries` and `keys` (in place) by the pass's angles, and stores `keys`
-  // and `values` [rows, kv_heads * head_dim] in the cache.
+  // and `values` [rows, kv_heads * head_dim] in the cache. For a cache of rotated heads (kv_int4.h)
+  // `queries` are then rotated as the heads in the cache are.
   virtual void RotateAndAppend(Tensor queries, Tensor keys, Tensor values,
                                const KvLayerView& cache) = 0;
   // Causal softmax attention of every row of `queries` [rows, heads * head_dim] over its sequence's
   // K and V in the cache, its own included, scaled by 1 / sqrt(head_dim). Query head h reads KV
-  // head h / (heads / kv_heads).
+  // head h / (heads / kv_heads). For a cache of rotated heads `queries` are rotated ones, and
+  // `out` is rotated back.
   virtual void Attention(Tensor queries, const KvLayerView& cache, Tensor out) = 0;
   // out[i] = in[rows[i]]. `out` may be the first rows of `in`. REQUIRES: rows ascend.
   virtual void CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) = 0;

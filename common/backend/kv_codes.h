@@ -17,13 +17,9 @@
 #include <limits>
 
 #include "common/base/e4m3.h"
+#include "common/base/float_types.h"
 
 namespace baton {
-
-// The bits of a float's magnitude. They compare as magnitudes do, and a NaN is above all of them.
-[[gnu::always_inline]] constexpr int32_t MagnitudeBits(float x) {
-  return std::bit_cast<int32_t>(x) & 0x7fffffff;
-}
 
 inline constexpr int32_t kKvSaturation = 0x7f000000;  // MagnitudeBits(2^127)
 

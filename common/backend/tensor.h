@@ -35,14 +35,16 @@ struct KvPartShape {
   KvType dtype = KvType::kF16;
 
   // The bytes of one KV head of one token.
-  constexpr size_t head_bytes() const {
-    return static_cast<size_t>(head_dim) * KvElementBytes(dtype);
+  constexpr size_t head_bytes() const { return KvHeadBytes(dtype, static_cast<size_t>(head_dim)); }
+  // The bytes of one KV head's scales of one token.
+  constexpr size_t head_scale_bytes() const {
+    return KvScaleBytes(dtype, static_cast<size_t>(head_dim));
   }
   // The bytes of one token, without its scales.
   constexpr size_t row_bytes() const { return static_cast<size_t>(kv_heads) * head_bytes(); }
   // The bytes of one token's scales.
   constexpr size_t scale_bytes() const {
-    return static_cast<size_t>(kv_heads) * KvScaleBytes(dtype);
+    return static_cast<size_t>(kv_heads) * head_scale_bytes();
   }
   // The bytes of all rows and scales; a multiple of 16, as block_size is.
   constexpr size_t bytes() const {
@@ -79,7 +81,7 @@ struct KvLayerView {
   constexpr uint8_t* ValueRow(int32_t block, int token_in_block) const {
     return KeyRow(block, token_in_block) - keys_offset + values_offset;
   }
-  // [kv_heads] floats, where the type has scales.
+  // The scales of all KV heads, where the type has scales.
   constexpr uint8_t* KeyScales(int32_t block, int token_in_block) const {
     return Keys(block) + part().ScaleOffset(token_in_block);
   }

@@ -1,4 +1,4 @@
-// Conversions of the 16-bit floating-point formats: F16 (IEEE binary16) and BF16 (the upper half of
+// Conversions of the 16-bit floating-point formats, and the bits of magnitudes: F16 (IEEE binary16) and BF16 (the upper half of
 // a float32).
 //
 // Widening is exact. Narrowing rounds to nearest even; values that are too large become infinity,
@@ -18,6 +18,11 @@ namespace baton {
 constexpr uint32_t SelectBits(bool condition, uint32_t yes, uint32_t no) {
   const uint32_t mask = 0u - static_cast<uint32_t>(condition);
   return (yes & mask) | (no & ~mask);
+}
+
+// The bits of a float's magnitude. They compare as magnitudes do, and a NaN is above all of them.
+[[gnu::always_inline]] constexpr int32_t MagnitudeBits(float x) {
+  return std::bit_cast<int32_t>(x) & 0x7fffffff;
 }
 
 constexpr float F16ToF32(uint16_t half) {

@@ -21,6 +21,8 @@ const char* KvTypeName(KvType type) {
       return "int8";
     case KvType::kFp8:
       return "fp8";
+    case KvType::kInt4:
+      return "int4";
   }
   return "unknown";
 }

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "common/base/kv_type_name.h"
 #include "common/base/status_macros.h"
 #include "common/engine/schedule.h"
 #include "common/kv/layout.h"
@@ -12,6 +13,13 @@ absl::Status CheckBlockSize(int block_size) {
   if (block_size >= kKvPageTokens && block_size % kKvPageTokens == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("--block-size: must be a multiple of ", kKvPageTokens, ", not ", block_size));
+}
+
+absl::Status CheckHeadDim(const char* flag, KvType type, int head_dim) {
+  if (TakesHeadDim(type, static_cast<size_t>(head_dim))) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(flag, ": ", KvTypeName(type), " needs a head dimension that is a multiple of ",
+                   kKvGroup, ", and the model's is ", head_dim, "; use int8"));
 }
 
 absl::Status CheckEngineOptions(const EngineOptions& options, const ModelConfig& config) {
@@ -25,6 +33,7 @@ absl::Status CheckEngineOptions(const EngineOptions& options, const ModelConfig&
     return refuse("--max-num-batched-tokens: must be at least ", kChunkTokens, ", not ",
                   options.max_num_batched_tokens);
   }
+  BATON_RETURN_IF_ERROR(CheckHeadDim("--kv-cache-dtype", options.kv_dtype, config.head_dim));
   if (options.max_model_len < 0 || options.max_model_len > config.context_length) {
     return refuse("--max-model-len: must be in [1, ", config.context_length,
                   "], the model's context, not ", options.max_model_len);

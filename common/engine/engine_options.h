@@ -45,6 +45,9 @@ struct EngineOptions {
 // checked before one is made.
 absl::Status CheckBlockSize(int block_size);
 
+// INVALID_ARGUMENT names the flag whose value is a KV type that the model's heads do not fit.
+absl::Status CheckHeadDim(const char* flag, KvType type, int head_dim);
+
 // What Engine::Create refuses, but for num_kv_blocks, which may be known only once the weights are
 // loaded. Errors name the flag.
 absl::Status CheckEngineOptions(const EngineOptions& options, const ModelConfig& config);

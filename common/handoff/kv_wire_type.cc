@@ -4,6 +4,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "common/backend/cpu/simd/kv_int4_kernel.h"
+#include "common/backend/cpu/simd/simd_portable.h"
 #include "common/backend/kv_codes.h"
 #include "common/base/check.h"
 #include "common/base/float_types.h"
@@ -99,6 +101,60 @@ struct Convert {
   }
 };
 
+struct Int4 {};  // whole heads, rotated: kv_int4.h
+
+// Converts heads to int4 and back, through float32.
+template <class From>
+struct ConvertToInt4 {
+  [[gnu::always_inline]] static void Run(const uint8_t* from, const uint8_t* from_scales,
+                                         size_t heads, size_t head_dim, uint8_t* to,
+                                         uint8_t* to_scales, bool* sayable) {
+    alignas(64) float head[kMostInt4HeadDim];
+    for (; heads > 0; --heads) {
+      Convert<From, F32>::Run(from, from_scales, 1, head_dim, reinterpret_cast<uint8_t*>(head),
+                              nullptr, sayable);
+      const bool stored =
+          KvInt4Kernel<Portable>::StoreHead(static_cast<int>(head_dim), head, to, to_scales);
+      *sayable = *sayable && stored;
+      from += head_dim * sizeof(typename From::Stored);
+      if (kIsCode<From>) from_scales += sizeof(float);
+      to += KvHeadBytes(KvType::kInt4, head_dim);
+      to_scales += KvScaleBytes(KvType::kInt4, head_dim);
+    }
+  }
+};
+template <class To>
+struct ConvertFromInt4 {
+  [[gnu::always_inline]] static void Run(const uint8_t* from, const uint8_t* from_scales,
+                                         size_t heads, size_t head_dim, uint8_t* to,
+                                         uint8_t* to_scales, bool* sayable) {
+    alignas(64) float head[kMostInt4HeadDim];
+    for (; heads > 0; --heads) {
+      KvInt4Kernel<Portable>::LoadHead(static_cast<int>(head_dim), from, from_scales, head);
+      Convert<F32, To>::Run(reinterpret_cast<const uint8_t*>(head), nullptr, 1, head_dim, to,
+                            to_scales, sayable);
+      from += KvHeadBytes(KvType::kInt4, head_dim);
+      from_scales += KvScaleBytes(KvType::kInt4, head_dim);
+      to += head_dim * sizeof(typename To::Stored);
+      if (kIsCode<To>) to_scales += sizeof(float);
+    }
+  }
+};
+
+// The conversion from one type to another one.
+template <class From, class To>
+struct ConversionOf {
+  using Type = Convert<From, To>;
+};
+template <class From>
+struct ConversionOf<From, Int4> {
+  using Type = ConvertToInt4<From>;
+};
+template <class To>
+struct ConversionOf<Int4, To> {
+  using Type = ConvertFromInt4<To>;
+};
+
 CpuIsa ThisCpusIsa() {
   static const CpuIsa isa = BestCpuIsa();
   return isa;
@@ -118,6 +174,8 @@ void WithDtype(KvType dtype, const Visit& visit) {
       return visit(Codes<KvInt8>());
     case KvType::kFp8:
       return visit(Codes<KvFp8>());
+    case KvType::kInt4:
+      return visit(Int4());
   }
 }
 
@@ -140,8 +198,9 @@ bool ConvertHeads(CpuIsa isa, KvType from, KvType to, const Values& values, size
       using Source = decltype(source);
       using Target = decltype(target);
       if constexpr (!std::is_same_v<Source, Target>) {
-        RunOn<Convert<Source, Target>>(isa, values.from, values.from_scales, heads, head_dim,
-                                       values.to, values.to_scales, &sayable);
+        RunOn<typename ConversionOf<Source, Target>::Type>(isa, values.from, values.from_scales,
+                                                           heads, head_dim, values.to,
+                                                           values.to_scales, &sayable);
       }
     });
   });
@@ -160,6 +219,9 @@ KvWireFormat::KvWireFormat(const KvLayout& layout, KvType type, CpuIsa isa)
       converts_(type != layout.dtype),
       heads_(static_cast<size_t>(layout.kv_heads)),
       head_dim_(static_cast<size_t>(layout.head_dim)) {
+  const bool int4 = type == KvType::kInt4 || layout.dtype == KvType::kInt4;
+  BATON_CHECK(!int4 || (TakesHeadDim(KvType::kInt4, head_dim_) && head_dim_ <= kMostInt4HeadDim),
+              "head dimension");
   KvLayout wire = layout;
   wire.dtype = type;
   value_bytes_ = wire.row_bytes();

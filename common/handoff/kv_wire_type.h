@@ -1,10 +1,10 @@
 // The types that KV may have on the wire, and the conversions between them and a cache's type.
 //
 // A row is one token's K or V in one layer, [kv_heads * head_dim]. In a float type its bytes on the
-// wire are the values. In int8 and fp8 they are the codes, and apart from these one float32 scale
-// for each KV head: for each layer, first of K and then of V, a message has the codes of all its
-// tokens and then the scales of all its tokens. The cache has the same order (common/kv/layout.h),
-// so a cache of either type is sent as it is.
+// wire are the values. In int8, fp8 and int4 they are the codes, and apart from these the scales of
+// each KV head, one float32 or in int4 a float16 for each group: for each layer, first of K and then
+// of V, a message has the codes of all its tokens and then the scales of all its tokens. The cache
+// has the same order (common/kv/layout.h), so a cache of any of these types is sent as it is.
 //
 // Rounding gives the same bits on every CPU:
 // - Float to float: rounds to nearest even (common/base/float_types.h); values that are too large
@@ -13,6 +13,9 @@
 //   magnitude is 2^127 or more, cannot be represented and is refused.
 // - int8 and fp8 to float: code * scale in float32, then rounded as from float32.
 // - Between int8 and fp8: through float32.
+// - To int4: through float32, see common/base/kv_int4.h. A head with a value that is not finite,
+//   or with a scale that is too large for a float16, cannot be represented and is refused.
+// - From int4: the heads are rotated back in float32, then rounded as from float32.
 #pragma once
 
 #include <cstddef>
@@ -28,6 +31,7 @@ namespace baton {
 // called from any thread.
 class KvWireFormat {
  public:
+  // REQUIRES: TakesHeadDim(type, layout.head_dim).
   KvWireFormat(const KvLayout& layout, KvType type);
   // Converts with the given instruction set. REQUIRES: CpuHas(isa).
   KvWireFormat(const KvLayout& layout, KvType type, CpuIsa isa);

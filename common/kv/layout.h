@@ -4,7 +4,8 @@
 //
 //   [layer][K, V], and in each of these
 //     rows    [token][kv head][head dim]
-//     scales  [token][kv head]            only in the quantised types (int8, fp8)
+//     scales  [token][kv head]            only in int8 and fp8
+//     scales  [token][kv head][group]     only in int4
 //
 // So one layer of a block is contiguous, and so are the rows, and the scales, of consecutive
 // tokens. This is the wire's order too (common/handoff/kv_wire_type.h). The scales do not stand

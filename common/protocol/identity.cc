@@ -85,8 +85,12 @@ absl::Status ValidateShape(const internal::v1::KvShape& shape, absl::string_view
     add("block_size",
         absl::StrCat("must be a multiple of ", kKvPageTokens, ", is ", shape.block_size()));
   }
-  if (!KvTypeFromName(shape.dtype()).ok()) {
+  const absl::StatusOr<KvType> type = KvTypeFromName(shape.dtype());
+  if (!type.ok()) {
     add("dtype", absl::StrCat("is not known: '", LogSafe(shape.dtype()), "'"));
+  } else if (!TakesHeadDim(*type, shape.head_dim())) {
+    add("head_dim", absl::StrCat("must be a multiple of ", kKvGroup, " with ", shape.dtype(),
+                                 ", is ", shape.head_dim()));
   }
   if (shape.numerics().size() > kMaxNumericsBytes) {
     add("numerics", "is too long");

@@ -43,7 +43,7 @@ struct Blocks {
   Blocks(KvType dtype, int block_size, std::vector<int32_t> table)
       : layout{.layers = 3,
                .kv_heads = 2,
-               .head_dim = 24,
+               .head_dim = 32,
                .block_size = block_size,
                .dtype = dtype},
         memory(layout.block_bytes() * 8, kUntouched),
@@ -69,14 +69,13 @@ struct Blocks {
   std::vector<float> Get(int layer, KvLayout::Part part, int token) const {
     const uint8_t* const row = blocks.Row(layer, part, token);
     std::vector<float> x(values());
+    if (IsQuantised(layout.dtype)) {
+      return LoadStoredHeads({layout.block_size, layout.kv_heads, layout.head_dim, layout.dtype},
+                             row, blocks.Scales(layer, part, token));
+    }
     for (size_t i = 0; i < x.size(); ++i) {
       uint16_t half = 0;
-      if (IsQuantised(layout.dtype)) {
-        const size_t head = i / static_cast<size_t>(layout.head_dim);
-        std::memcpy(&x[i], blocks.Scales(layer, part, token) + 4 * head, 4);
-        x[i] *= layout.dtype == KvType::kInt8 ? static_cast<float>(static_cast<int8_t>(row[i]))
-                                              : static_cast<float>(ValueOfE4m3(row[i]));
-      } else if (layout.dtype == KvType::kF32) {
+      if (layout.dtype == KvType::kF32) {
         std::memcpy(&x[i], row + 4 * i, 4);
       } else {
         std::memcpy(&half, row + 2 * i, 2);

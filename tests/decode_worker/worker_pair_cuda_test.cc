@@ -3,6 +3,7 @@
 
 #include "gtest/gtest.h"
 
+#include "common/base/kv_type_name.h"
 #include "tests/decode_worker/worker_pair.h"
 #include "tests/support/cuda_shim/streams.h"
 
@@ -68,9 +69,10 @@ TEST_P(WorkerPairCuda, GivesTheTokensOfOneEngineAlone) {
 // Codes and scales are staged and copied as they are, into blocks of another size.
 TEST_P(WorkerPairCuda, HandsQuantisedKvOverUnchanged) {
   uint64_t id = 100;
-  for (const KvType dtype : {KvType::kInt8, KvType::kFp8}) {
+  for (const KvType dtype : {KvType::kInt8, KvType::kFp8, KvType::kInt4}) {
     TestWorker::Options options = On("cuda", 32);
     options.kv_dtype = dtype;
+    if (dtype == KvType::kInt4) options.model = "tiny-wide-q5_0.gguf";  // heads of whole groups
     TestWorker prefill(options);
     options.block_size = 16;
     TestWorker decode(options);
@@ -78,7 +80,7 @@ TEST_P(WorkerPairCuda, HandsQuantisedKvOverUnchanged) {
     const HandoffResult result = RunHandoff(prefill, decode, Spec(100, id++));
     EXPECT_TRUE(result.prefill_status.ok()) << result.prefill_status.error_message();
     EXPECT_TRUE(result.committed);
-    EXPECT_EQ(result.prefill_finished.wire_dtype(), dtype == KvType::kInt8 ? "int8" : "fp8");
+    EXPECT_EQ(result.prefill_finished.wire_dtype(), KvTypeName(dtype));
     EXPECT_EQ(Tokens(result), Tokens(RunLocally(alone, Spec(100, id++))));
     EXPECT_TRUE(prefill.ComesToRest());
     EXPECT_TRUE(decode.ComesToRest());

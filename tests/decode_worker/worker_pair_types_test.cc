@@ -44,8 +44,13 @@ SequenceSpec Refused() {
   return spec;
 }
 
-TestWorker::Options Kv(KvType dtype, const std::string& wire = "auto", int block_size = 16) {
+constexpr const char* kUsualModel = "tiny-llama-f32.gguf";
+constexpr const char* kWideModel = "tiny-wide-q5_0.gguf";  // whose heads have groups of int4
+
+TestWorker::Options Kv(KvType dtype, const std::string& wire = "auto", int block_size = 16,
+                       const char* model = kUsualModel) {
   TestWorker::Options options;
+  options.model = model;
   options.kv_dtype = dtype;
   options.kv_wire_dtype = wire;
   options.block_size = block_size;
@@ -96,10 +101,14 @@ TEST(WorkerPairTypes, AnotherKvTypeIsConvertedAndTheAnswerSaysThatItIsNotExact) 
         Types{KvType::kF32, "bf16", KvType::kF16}, Types{KvType::kInt8, "auto", KvType::kF16},
         Types{KvType::kF16, "auto", KvType::kInt8}, Types{KvType::kFp8, "auto", KvType::kF32},
         Types{KvType::kBf16, "auto", KvType::kFp8}, Types{KvType::kInt8, "auto", KvType::kFp8},
-        Types{KvType::kInt8, "f16", KvType::kInt8}}) {
-    TestWorker prefill(Kv(types.prefill, types.wire, 32));
-    TestWorker decode(Kv(types.decode));
+        Types{KvType::kInt8, "f16", KvType::kInt8}, Types{KvType::kInt4, "auto", KvType::kF16},
+        Types{KvType::kF16, "auto", KvType::kInt4}, Types{KvType::kInt4, "auto", KvType::kInt8},
+        Types{KvType::kFp8, "auto", KvType::kInt4}, Types{KvType::kInt4, "f16", KvType::kInt4}}) {
     const KvType wire = types.wire == "auto" ? types.prefill : *KvTypeFromName(types.wire);
+    const bool int4 = types.prefill == KvType::kInt4 || types.decode == KvType::kInt4;
+    const char* const model = int4 ? kWideModel : kUsualModel;
+    TestWorker prefill(Kv(types.prefill, types.wire, 32, model));
+    TestWorker decode(Kv(types.decode, "auto", 16, model));
     SCOPED_TRACE(prefill.shape().dtype() + " over " + KvTypeName(wire) + " into " +
                  decode.shape().dtype());
     const HandoffResult result = RunHandoff(prefill, decode, Spec(1));
@@ -110,7 +119,7 @@ TEST(WorkerPairTypes, AnotherKvTypeIsConvertedAndTheAnswerSaysThatItIsNotExact) 
     EXPECT_EQ(result.prefill_finished.bytes_sent(), BytesOf(prefill, wire));
     EXPECT_EQ(result.prefill_finished.bytes_resent(), 0u);
     ASSERT_EQ(result.tokens.size(), static_cast<size_t>(kOutputTokens));
-    TestWorker local(Kv(KvType::kF32));
+    TestWorker local(Kv(KvType::kF32, "auto", 16, model));
     EXPECT_LT(LogprobDistance(result, RunLocally(local, Spec(1))), kFar);
     EXPECT_TRUE(prefill.ComesToRest());
     EXPECT_TRUE(decode.ComesToRest());
@@ -121,11 +130,13 @@ TEST(WorkerPairTypes, AnotherKvTypeIsConvertedAndTheAnswerSaysThatItIsNotExact) 
 TEST(WorkerPairTypes, AWireTypeThatLosesNothingBetweenEqualCachesKeepsEveryBit) {
   for (const auto& [dtype, wire] :
        {std::pair(KvType::kF16, KvType::kF32), std::pair(KvType::kBf16, KvType::kF32),
-        std::pair(KvType::kInt8, KvType::kInt8), std::pair(KvType::kFp8, KvType::kFp8)}) {
+        std::pair(KvType::kInt8, KvType::kInt8), std::pair(KvType::kFp8, KvType::kFp8),
+        std::pair(KvType::kInt4, KvType::kInt4)}) {
     SCOPED_TRACE(KvTypeName(wire));
-    TestWorker prefill(Kv(dtype, wire == dtype ? "auto" : "f32", 48));
-    TestWorker decode(Kv(dtype));
-    TestWorker local(Kv(dtype));
+    const char* const model = dtype == KvType::kInt4 ? kWideModel : kUsualModel;
+    TestWorker prefill(Kv(dtype, wire == dtype ? "auto" : "f32", 48, model));
+    TestWorker decode(Kv(dtype, "auto", 16, model));
+    TestWorker local(Kv(dtype, "auto", 16, model));
     const HandoffResult result = RunHandoff(prefill, decode, Spec(1));
     ASSERT_TRUE(result.decode_status.ok()) << result.decode_status.error_message();
     EXPECT_TRUE(result.finished.exact());
@@ -136,7 +147,7 @@ TEST(WorkerPairTypes, AWireTypeThatLosesNothingBetweenEqualCachesKeepsEveryBit) 
     ExpectSameTokens(result, RunLocally(decode, Spec(2)));
     EXPECT_EQ(decode.engine().Stats().prompt_tokens_cached, 128u);
     // And goes on to a third worker, with the CRCs of the pages as they were stored.
-    TestWorker third(Kv(dtype));
+    TestWorker third(Kv(dtype, "auto", 16, model));
     const HandoffResult passed_on = RunHandoff(decode, third, Spec(3));
     EXPECT_EQ(passed_on.prefill_started.cached_tokens(), 128u);
     EXPECT_EQ(passed_on.prefill_finished.bytes_resent(), 0u);
@@ -160,6 +171,19 @@ TEST(WorkerPairTypes, Int8HalvesTheBytesAndIsNotExact) {
     EXPECT_LT(LogprobDistance(result, RunLocally(local, Spec(1))), kFar);
     EXPECT_TRUE(decode.ComesToRest());
   }
+}
+
+TEST(WorkerPairTypes, Int4TakesNineThirtySecondsOfTheBytesAndIsNotExact) {
+  TestWorker prefill(Kv(KvType::kF16, "int4", 32, kWideModel));
+  TestWorker decode(Kv(KvType::kF32, "int4", 16, kWideModel));
+  TestWorker local(Kv(KvType::kF16, "auto", 16, kWideModel));
+  const HandoffResult result = RunHandoff(prefill, decode, Spec(1));
+  ASSERT_TRUE(result.decode_status.ok()) << result.decode_status.error_message();
+  EXPECT_FALSE(result.finished.exact());
+  EXPECT_EQ(result.prefill_finished.wire_dtype(), "int4");
+  EXPECT_EQ(result.prefill_finished.bytes_sent(), BytesOf(prefill, KvType::kF16) * 9 / 32);
+  EXPECT_LT(LogprobDistance(result, RunLocally(local, Spec(1))), kFar);
+  EXPECT_TRUE(decode.ComesToRest());
 }
 
 TEST(WorkerPairTypes, ALossyCopyNeverAnswersAnExactRequest) {

@@ -7,6 +7,7 @@ from cluster import Cluster, complete, failure, request
 PROMPT = [1] + [30 + i % 900 for i in range(199)]
 VALUES = 30 * 2 * 3 * 64  # values of one token: layers x (K and V) x KV heads x head dim
 QUANTISED = VALUES + VALUES // 64 * 4  # bytes of a token in int8 and fp8: one for each value, 4 for each head's scale
+INT4 = VALUES // 32 * 18
 
 
 def ask(cluster):
@@ -35,6 +36,7 @@ def undisturbed():
     (["--kv-wire-dtype=int8"], ["--kv-wire-dtype=int8"], "int8", QUANTISED),
     (["--kv-cache-dtype=int8"], [], "int8", QUANTISED),
     (["--kv-cache-dtype=fp8_e4m3"], ["--kv-cache-dtype=int8"], "fp8", QUANTISED),
+    (["--kv-wire-dtype=int4"], ["--kv-wire-dtype=int4"], "int4", INT4),
 ])
 def test_the_answer_says_what_travelled_and_that_it_is_not_exact(undisturbed, prefill, decode, wire, token_bytes):
     with cluster_of(prefill, decode) as cluster:
@@ -51,13 +53,13 @@ def test_the_answer_says_what_travelled_and_that_it_is_not_exact(undisturbed, pr
         cluster.wait_idle()
 
 
-@pytest.mark.parametrize("dtype", ["int8", "fp8"])
-def test_two_caches_of_one_quantised_type_are_exact_in_it(dtype):
+@pytest.mark.parametrize("dtype, token_bytes", [("int8", QUANTISED), ("fp8", QUANTISED), ("int4", INT4)])
+def test_two_caches_of_one_quantised_type_are_exact_in_it(dtype, token_bytes):
     flag = [f"--kv-cache-dtype={dtype}"]
     with cluster_of(flag, flag) as cluster:
         answer = ask(cluster)
         assert answer.timings.exact and answer.timings.kv_wire_dtype == dtype
-        assert answer.timings.kv_transfer_bytes == len(PROMPT) * QUANTISED
+        assert answer.timings.kv_transfer_bytes == len(PROMPT) * token_bytes
         # The decode worker now finds the whole prompt in its own prefix cache and gives the same tokens.
         assert list(ask(cluster).token_ids) == list(answer.token_ids)
         cluster.wait_idle()

@@ -19,7 +19,7 @@ namespace {
 using Bytes = std::vector<uint8_t>;
 
 constexpr KvType kDtypes[] = {KvType::kF32, KvType::kF16, KvType::kBf16};
-constexpr KvType kQuantised[] = {KvType::kInt8, KvType::kFp8};
+constexpr KvType kQuantised[] = {KvType::kInt8, KvType::kFp8, KvType::kInt4};
 constexpr float kLeastInt8Head = 127 * std::numeric_limits<float>::min();
 
 KvLayout Layout(KvType dtype, int kv_heads, int head_dim) {
@@ -86,8 +86,7 @@ Heads StoreAll(KvType dtype, const std::vector<float>& values, int head_dim) {
   for (size_t i = 0; i < values.size(); i += static_cast<size_t>(head_dim)) {
     const StoredHead head = StoreHead(dtype, &values[i], head_dim);
     heads.codes.insert(heads.codes.end(), head.codes.begin(), head.codes.end());
-    const Bytes scale = Store(KvType::kF32, {head.scale});
-    heads.scales.insert(heads.scales.end(), scale.begin(), scale.end());
+    heads.scales.insert(heads.scales.end(), head.scale_bytes.begin(), head.scale_bytes.end());
     heads.values.insert(heads.values.end(), head.values.begin(), head.values.end());
   }
   return heads;
@@ -130,11 +129,11 @@ TEST(KvType, AQuantisedCacheLiesOnTheWireAsInMemory) {
 }
 
 // Converts every type into every other one, if one of them is quantised, in both directions. The
-// expected bytes follow kv_codes.h, one head at a time.
+// expected bytes follow kv_codes.h and kv_int4.h, one head at a time.
 TEST(KvType, QuantisedTypesRoundAsTheirRuleSaysWhateverIsOnTheOtherSide) {
   std::mt19937 random(4);
   std::normal_distribution<float> normal;
-  for (const int head_dim : {16, 25, 64}) {
+  for (const int head_dim : {16, 25, 64, 96}) {
     const size_t count = 7;
     std::vector<float> values;
     for (size_t i = 0; i < count * 3 * static_cast<size_t>(head_dim); ++i) {
@@ -144,6 +143,7 @@ TEST(KvType, QuantisedTypesRoundAsTheirRuleSaysWhateverIsOnTheOtherSide) {
     }
     for (const CpuIsa isa : InstructionSets()) {
       for (const KvType quantised : kQuantised) {
+        if (!TakesHeadDim(quantised, static_cast<size_t>(head_dim))) continue;
         const KvLayout layout = Layout(quantised, 3, head_dim);
         const Heads cache = StoreAll(quantised, values, head_dim);
         for (const KvType other : kDtypes) {
@@ -172,11 +172,13 @@ TEST(KvType, QuantisedTypesRoundAsTheirRuleSaysWhateverIsOnTheOtherSide) {
           EXPECT_EQ(rows, codes.codes);
           EXPECT_EQ(scales, codes.scales);
         }
-        const KvType second = quantised == KvType::kInt8 ? KvType::kFp8 : KvType::kInt8;
-        const Heads expected = StoreAll(second, cache.values, head_dim);
-        const Wire wire = Encode({layout, second, isa}, cache.codes, count, cache.scales);
-        EXPECT_EQ(wire.values, expected.codes);
-        EXPECT_EQ(wire.scales, expected.scales);
+        for (const KvType second : kQuantised) {
+          if (second == quantised || !TakesHeadDim(second, static_cast<size_t>(head_dim))) continue;
+          const Heads expected = StoreAll(second, cache.values, head_dim);
+          const Wire wire = Encode({layout, second, isa}, cache.codes, count, cache.scales);
+          EXPECT_EQ(wire.values, expected.codes);
+          EXPECT_EQ(wire.scales, expected.scales);
+        }
       }
     }
   }
@@ -331,6 +333,28 @@ TEST(KvType, Int8RefusesWhatItCannotSayWhereverItIs) {
       }
     }
   }
+}
+
+TEST(KvType, Int4RefusesWhatIsNotFiniteOrNeedsAScaleThatAFloat16LacksWhereverItIs) {
+  constexpr size_t kHeadDim = 64;
+  for (const KvType dtype : kDtypes) {
+    for (const float bad : {INFINITY, -INFINITY, NAN, -NAN, 0x1p24f, std::ldexp(1.0f, 127)}) {
+      if (dtype == KvType::kF16 && std::isfinite(bad)) continue;
+      for (size_t at = 0; at < 2 * kHeadDim; ++at) {
+        std::vector<float> values(2 * kHeadDim, 0.5f);
+        values[at] = bad;
+        for (const CpuIsa isa : InstructionSets()) {
+          const KvWireFormat format(Layout(dtype, 2, int{kHeadDim}), KvType::kInt4, isa);
+          ASSERT_FALSE(Encode(format, Store(dtype, values), 1).ok) << bad << " at " << at;
+        }
+      }
+    }
+  }
+  // What a float16 cache can hold can be said.
+  const std::vector<float> largest(kHeadDim, 65504);
+  EXPECT_TRUE(Encode({Layout(KvType::kF16, 1, int{kHeadDim}), KvType::kInt4},
+                     Store(KvType::kF16, largest), 1)
+                  .ok);
 }
 
 }  // namespace

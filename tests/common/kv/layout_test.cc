@@ -14,7 +14,8 @@ namespace {
 std::vector<KvLayout> Layouts() {
   std::vector<KvLayout> layouts;
   for (const KvType dtype : kAllKvTypes) {
-    for (const int head_dim : {16, 64, 80}) {
+    for (const int head_dim : {16, 64, 80, 96}) {
+      if (!TakesHeadDim(dtype, static_cast<size_t>(head_dim))) continue;
       for (const int kv_heads : {1, 3}) {
         for (const int block_size : {16, 48}) {
           layouts.push_back({.layers = 3,
@@ -54,14 +55,15 @@ TEST(KvLayout, RowsAndScalesFillABlockWithoutAGapOrAnOverlap) {
   }
 }
 
-TEST(KvLayout, HeadsBeginAtMultiplesOf16AndScalesAtMultiplesOf4) {
+TEST(KvLayout, HeadsBeginAtMultiplesOf16AndScalesAtMultiplesOfTheirSize) {
   for (const KvLayout& layout : Layouts()) {
+    const size_t scale = layout.dtype == KvType::kInt4 ? 2 : 4;
     EXPECT_EQ(layout.layer_bytes() % 16, 0u);
     EXPECT_EQ(layout.row_bytes() / static_cast<size_t>(layout.kv_heads) % 16, 0u);
     for (int layer = 0; layer < layout.layers; ++layer) {
       for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
         EXPECT_EQ(layout.RowOffset(layer, part, 1) % 16, 0u);
-        EXPECT_EQ(layout.ScaleOffset(layer, part, 1) % 4, 0u);
+        EXPECT_EQ(layout.ScaleOffset(layer, part, 1) % scale, 0u);
       }
     }
   }
@@ -77,12 +79,18 @@ TEST(KvLayout, ATokenOfAByteAnElementTakesHalfOfAHalfAndItsScales) {
   }
 }
 
+TEST(KvLayout, ATokenOfHalfAByteAnElementTakes18BytesForEach32) {
+  const KvLayout layout = {.layers = 30, .kv_heads = 3, .head_dim = 64, .dtype = KvType::kInt4};
+  EXPECT_EQ(layout.bytes_per_token(), 2u * 30 * 3 * 2 * 18);
+  EXPECT_EQ(layout.block_bytes(), layout.bytes_per_token() * 32);
+}
+
 // Every byte of the page's tokens changes its CRC, and no other.
 TEST(KvCache, TheCrcOfAPageIsOfItsRowsAndScales) {
   const auto backend = *MakeBackend({.device = "cpu", .threads = 1});
   for (const KvType dtype : kAllKvTypes) {
     const KvLayout layout = {
-        .layers = 2, .kv_heads = 2, .head_dim = 16, .block_size = 32, .dtype = dtype};
+        .layers = 2, .kv_heads = 2, .head_dim = 32, .block_size = 32, .dtype = dtype};
     const auto cache = *KvCache::Create(*backend, layout, 2);
     uint8_t* const block = cache->Block(1);
     for (size_t i = 0; i < layout.block_bytes(); ++i) block[i] = static_cast<uint8_t>(i * 7 % 251);

@@ -34,7 +34,8 @@ std::vector<Model> Models() {
           {"Q4_1", {{kQ4_1, kQ8_0, kQ4_0}, TinyContents::kExtreme, 4, false, 64}, KvType::kF16},
           {"Q4_K", {{kQ4_K, kQ6_K}, tame, 5, true, 128}, KvType::kF16},
           {"KvInt8", {{kBf16}, TinyContents::kExtreme, 6, true, 64}, KvType::kInt8},
-          {"KvFp8", {{kBf16}, tame, 7, false, 64}, KvType::kFp8}};
+          {"KvFp8", {{kBf16}, tame, 7, false, 64}, KvType::kFp8},
+          {"KvInt4", {{kBf16}, TinyContents::kExtreme, 8, true, 64}, KvType::kInt4}};
 }
 
 class DeterministicCuda : public testing::TestWithParam<Model> {

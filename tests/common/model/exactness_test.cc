@@ -44,6 +44,7 @@ class Exactness : public testing::TestWithParam<std::vector<GgmlType>> {
     models.push_back({{GetParam(), TinyContents::kHuge, 3, false}, KvType::kF32});
     models.push_back({{GetParam(), TinyContents::kExtreme, 4, true}, KvType::kInt8});
     models.push_back({{GetParam(), TinyContents::kHuge, 5, false}, KvType::kFp8});
+    models.push_back({{GetParam(), TinyContents::kExtreme, 6, true, 64}, KvType::kInt4});
     return models;
   }
   static ModelRunnerOptions OptionsFor(const GgufFile& file, const Model& model) {

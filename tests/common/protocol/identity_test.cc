@@ -57,6 +57,11 @@ TEST(Shape, MustBePossibleAndNamesTheFieldThatIsNot) {
       {"block_size", [](Shape& s) { s.set_block_size(24); }},
       {"block_size", [](Shape& s) { s.set_block_size(0); }},
       {"dtype", [](Shape& s) { s.set_dtype("f17"); }},
+      {"head_dim",
+       [](Shape& s) {
+         s.set_dtype("int4");
+         s.set_head_dim(80);
+       }},
       {"numerics", [](Shape& s) { s.set_numerics(std::string(1000, 'x')); }},
       {"wire_dtypes",
        [](Shape& s) {

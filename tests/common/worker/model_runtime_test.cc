@@ -88,6 +88,8 @@ TEST(ModelRuntime, SizesTheCacheByBlocksByBytesOrByDefault) {
     options.kv_cache_memory_bytes = 16384 * 1000;
     EXPECT_EQ(*KvBlockCount(options, bytes, 1000, kGib), 1882);
   }
+  bytes.dtype = KvType::kInt4;  // 36 bytes
+  EXPECT_EQ(*KvBlockCount(options, bytes, 1000, kGib), 3555);
   options = {};
   options.num_kv_blocks = 3;
   EXPECT_EQ(*KvBlockCount(options, layout, 1000, kGib), 3);
@@ -109,6 +111,8 @@ TEST(ModelRuntime, ErrorsNameFlagOrFile) {
   EXPECT_THAT(message([](Options& o) { o.memory.kv_cache_memory_bytes = 1; }),
               HasSubstr("give one"));
   EXPECT_THAT(message([](Options& o) { o.engine.block_size = 20; }), HasSubstr("--block-size"));
+  EXPECT_THAT(message([](Options& o) { o.engine.kv_dtype = KvType::kInt4; }),
+              AllOf(HasSubstr("--kv-cache-dtype: int4"), HasSubstr("multiple of 32")));
   EXPECT_THAT(message([](Options& o) { o.backend.device = "tpu"; }), HasSubstr("--device"));
   EXPECT_THAT(message([](Options& o) { o.engine.max_model_len = 9999; }),
               HasSubstr("--max-model-len"));

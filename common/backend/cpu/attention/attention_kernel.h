@@ -14,33 +14,26 @@ namespace baton {
 
 [[gnu::always_inline]] inline int Least(int a, int b) { return a < b ? a : b; }
 
-// The rows of keys, or of values, of one page at some KV head. The next token's row lies `stride`
-// elements further. `scales`, for codes only: the head's scale; the next token's lies `heads`
-// floats further.
+// The rows of keys, or of values, of one page at some KV head, and their scales where the type has
+// them. The next token's lie `row_bytes` and `scale_bytes` further.
 template <class Element>
 struct KvRows {
-  using Stored = typename Element::Stored;
-  const Stored* rows;
-  size_t stride;
-  const float* scales;
-  size_t heads;
+  const uint8_t* rows;
+  size_t row_bytes;
+  const uint8_t* scales;
+  size_t scale_bytes;
 
-  [[gnu::always_inline]] const Stored* Row(int i) const {
-    return rows + static_cast<size_t>(i) * stride;
+  [[gnu::always_inline]] const uint8_t* Row(int i) const {
+    return rows + static_cast<size_t>(i) * row_bytes;
   }
-  // Sixteen floats of row i, from element `d` on.
-  template <class Simd>
-  [[gnu::always_inline]] auto Widen(int i, int d) const {
-    const auto elements = Element::Load(Row(i) + d);
-    if constexpr (kScaledElement<Element>) {
-      return Simd::Mul(elements, Simd::Set(scales[static_cast<size_t>(i) * heads]));
-    } else {
-      return elements;
-    }
+  // Element::kVectors vectors of row i, from element `d` on.
+  template <class F>
+  [[gnu::always_inline]] void Widen(int i, int d, F* to) const {
+    Element::Widen(Row(i), scales + static_cast<size_t>(i) * scale_bytes, d, to);
   }
   [[gnu::always_inline]] void NextHead(int head_dim) {
-    rows += head_dim;
-    ++scales;
+    rows += KvHeadBytes(Element::kType, static_cast<size_t>(head_dim));
+    scales += KvScaleBytes(Element::kType, static_cast<size_t>(head_dim));
   }
 };
 
@@ -55,15 +48,16 @@ template <class Element>
 [[gnu::always_inline]] inline KvPage<Element> KvPageAt(const KvLayerView& cache,
                                                        const BatchSequence& sequence, int position,
                                                        int kv_head) {
-  using Stored = typename Element::Stored;
   const int32_t block = sequence.block_table[position / cache.block_size];
   const int token = position % cache.block_size;
   const size_t heads = static_cast<size_t>(cache.kv_heads);
-  const size_t head_dim = static_cast<size_t>(cache.head_dim);
+  const size_t head = static_cast<size_t>(kv_head);
+  const size_t head_bytes = KvHeadBytes(Element::kType, static_cast<size_t>(cache.head_dim));
+  const size_t scale_bytes = KvScaleBytes(Element::kType, static_cast<size_t>(cache.head_dim));
   const auto rows = [&](const uint8_t* row, const uint8_t* scales) __attribute__((always_inline))
                         ->KvRows<Element> {
-    return {reinterpret_cast<const Stored*>(row) + static_cast<size_t>(kv_head) * head_dim,
-            heads * head_dim, reinterpret_cast<const float*>(scales) + kv_head, heads};
+    return {row + head * head_bytes, heads * head_bytes, scales + head * scale_bytes,
+            heads * scale_bytes};
   };
   return {rows(cache.KeyRow(block, token), cache.KeyScales(block, token)),
           rows(cache.ValueRow(block, token), cache.ValueScales(block, token))};
@@ -128,11 +122,15 @@ struct Softmax {
     running_max = max;
   }
 
-  [[gnu::always_inline]] static void Finish(const Lanes* state, int vectors, float* out) {
+  // Writes a query's context [cache.head_dim].
+  [[gnu::always_inline]] static void Finish(const KvLayerView& cache, const Lanes* state,
+                                            float* out) {
+    const int vectors = cache.head_dim / kLanes;
     const F sum = Simd::Set(state[vectors].v[1]);
     for (int i = 0; i < vectors; ++i) {
       Simd::Store(out + i * kLanes, Simd::Div(Simd::Load(state[i].v), sum));
     }
+    if (IsRotated(cache.dtype)) KvInt4Kernel<Simd>::RotateHead(cache.head_dim, out);
   }
 };
 

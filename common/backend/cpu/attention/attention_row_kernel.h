@@ -24,21 +24,21 @@ struct AttentionRowKernel {
   // time.
   template <class Element>
   struct PageRows {
-    using Stored = typename Element::Stored;
     KvRows<Element> rows;
     KvRows<Element> ahead;
     int count;
 
-    [[gnu::always_inline]] F Widen(int i, int d) const { return rows.template Widen<Simd>(i, d); }
+    [[gnu::always_inline]] void Widen(int i, int d, F* to) const { rows.Widen(i, d, to); }
     [[gnu::always_inline]] void NextHead(int head_dim) {
       rows.NextHead(head_dim);
       ahead.NextHead(head_dim);
     }
     // Prefetches one row, a few cache lines, because a burst would make the loads wait.
     [[gnu::always_inline]] void PrefetchRow(int i, int head_dim) const {
-      constexpr int kCacheLine = 64 / sizeof(Stored);
-      const Stored* row = ahead.Row(i);
-      for (int d = 0; d < head_dim; d += kCacheLine) __builtin_prefetch(row + d);
+      constexpr size_t kCacheLine = 64;  // bytes
+      const uint8_t* row = ahead.Row(i);
+      const size_t bytes = KvHeadBytes(Element::kType, static_cast<size_t>(head_dim));
+      for (size_t b = 0; b < bytes; b += kCacheLine) __builtin_prefetch(row + b);
     }
   };
 
@@ -48,6 +48,7 @@ struct AttentionRowKernel {
   [[gnu::noinline]] static void ScorePage(const PageRows<Element>& page, const float* queries,
                                           int head_dim, Lanes* scores) {
     constexpr int kKeys = Simd::kRowKeys;
+    constexpr int kVectors = Element::kVectors;
     Lanes products[kCount][kKvPageTokens];
     for (int key = 0; key < page.count; key += kKeys) {
       F sums[kCount][kKeys];
@@ -56,12 +57,16 @@ struct AttentionRowKernel {
         page.PrefetchRow(key + k, head_dim);
         for (int q = 0; q < kCount; ++q) sums[q][k] = Simd::Zero();
       }
-      for (int d = 0; d < head_dim; d += kLanes) {
-        F widened[kKeys];
-        for (int k = 0; k < kKeys; ++k) widened[k] = page.Widen(key + k, d);
-        for (int q = 0; q < kCount; ++q) {
-          const F query = Simd::Load(queries + q * head_dim + d);
-          for (int k = 0; k < kKeys; ++k) sums[q][k] = Simd::Fma(widened[k], query, sums[q][k]);
+      for (int d = 0; d < head_dim; d += kVectors * kLanes) {
+        F widened[kKeys][kVectors];
+        for (int k = 0; k < kKeys; ++k) page.Widen(key + k, d, widened[k]);
+        for (int v = 0; v < kVectors; ++v) {
+          for (int q = 0; q < kCount; ++q) {
+            const F query = Simd::Load(queries + q * head_dim + d + v * kLanes);
+            for (int k = 0; k < kKeys; ++k) {
+              sums[q][k] = Simd::Fma(widened[k][v], query, sums[q][k]);
+            }
+          }
         }
       }
       for (int q = 0; q < kCount; ++q) {
@@ -91,7 +96,9 @@ struct AttentionRowKernel {
     for (int i = 0; i < page.count; ++i) {
       if (column == 0) page.PrefetchRow(i, (state_lanes - 1) * kLanes);
       F columns[kColumns];
-      for (int c = 0; c < kColumns; ++c) columns[c] = page.Widen(i, column + c * kLanes);
+      for (int c = 0; c < kColumns; c += Element::kVectors) {
+        page.Widen(i, column + c * kLanes, columns + c);
+      }
       for (int q = 0; q < kCount; ++q) {
         const F weight = Simd::Set(weights[q * kSegmentVectors].v[i]);
         for (int c = 0; c < kColumns; ++c) tile[q][c] = Simd::Fma(columns[c], weight, tile[q][c]);
@@ -106,15 +113,16 @@ struct AttentionRowKernel {
   template <class Element, int kCount>
   [[gnu::noinline]] static void AddValues(const PageRows<Element>& page, const Lanes* weights,
                                           bool first, int state_lanes, Lanes* sums) {
-    constexpr int kColumns = Simd::kRowVectors;
+    constexpr int kLeast = Element::kVectors;
+    constexpr int kColumns = kLeast > Simd::kRowVectors ? kLeast : Simd::kRowVectors;
     const int vectors = state_lanes - 1;
     int c = 0;
     for (; c + kColumns <= vectors; c += kColumns) {
       AddColumns<Element, kCount, kColumns>(page, c * kLanes, weights, first, state_lanes,
                                             sums + c);
     }
-    for (; c < vectors; ++c) {
-      AddColumns<Element, kCount, 1>(page, c * kLanes, weights, first, state_lanes, sums + c);
+    for (; c < vectors; c += kLeast) {
+      AddColumns<Element, kCount, kLeast>(page, c * kLanes, weights, first, state_lanes, sums + c);
     }
   }
 
@@ -203,7 +211,7 @@ struct AttentionRowKernel {
         const Lanes* other = state + static_cast<size_t>(segment) * args.segment_stride;
         Softmax<Simd>::Merge({other[vectors].v[0], other[vectors].v[1]}, other, vectors, state);
       }
-      Softmax<Simd>::Finish(state, vectors, out + query * head_dim);
+      Softmax<Simd>::Finish(operands.cache, state, out + query * head_dim);
     }
   }
 };

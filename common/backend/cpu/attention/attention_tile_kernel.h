@@ -53,6 +53,7 @@ struct AttentionTileKernel {
   // Widens K, in panels, and V of positions [start, start + count).
   template <class Element>
   static void WidenSegment(const TileAttentionArgs& args, int start, int count) {
+    constexpr int kVectors = Element::kVectors;
     const KvLayerView& cache = args.operands.cache;
     const int vectors = cache.head_dim / kLanes;
     for (int first = 0; first < count; first += kKvPageTokens) {
@@ -62,20 +63,27 @@ struct AttentionTileKernel {
       // nobody wrote are dropped.
       Lanes* panel = args.keys + (first / kPanelKeys * cache.head_dim) * Simd::kScoreVectors +
                      first % kPanelKeys / kLanes;
-      for (int v = 0; v < vectors; ++v) {
-        F tile[kLanes];
+      for (int v = 0; v < vectors; v += kVectors) {
+        F tiles[kVectors][kLanes];
         for (int i = 0; i < kKvPageTokens; ++i) {
-          tile[i] = page.keys.template Widen<Simd>(i, v * kLanes);
+          F widened[kVectors];
+          page.keys.Widen(i, v * kLanes, widened);
+          for (int n = 0; n < kVectors; ++n) tiles[n][i] = widened[n];
         }
-        Simd::Transpose(tile);
-        for (int i = 0; i < kLanes; ++i) {
-          Simd::Store(panel[(v * kLanes + i) * Simd::kScoreVectors].v, tile[i]);
+        for (int n = 0; n < kVectors; ++n) {
+          Simd::Transpose(tiles[n]);
+          for (int i = 0; i < kLanes; ++i) {
+            Simd::Store(panel[((v + n) * kLanes + i) * Simd::kScoreVectors].v, tiles[n][i]);
+          }
         }
       }
       for (int i = 0; i < Least(kKvPageTokens, count - first); ++i) {
-        for (int v = 0; v < vectors; ++v) {
-          Simd::Store(args.values[(first + i) * vectors + v].v,
-                      page.values.template Widen<Simd>(i, v * kLanes));
+        for (int v = 0; v < vectors; v += kVectors) {
+          F widened[kVectors];
+          page.values.Widen(i, v * kLanes, widened);
+          for (int n = 0; n < kVectors; ++n) {
+            Simd::Store(args.values[(first + i) * vectors + v + n].v, widened[n]);
+          }
         }
       }
     }
@@ -253,7 +261,7 @@ struct AttentionTileKernel {
     const int vectors = head_dim / kLanes;
     for (int query = 0; query < queries; ++query) {
       const int head = args.kv_head * group + query % group;
-      Softmax<Simd>::Finish(args.states + query * (vectors + 1), vectors,
+      Softmax<Simd>::Finish(operands.cache, args.states + query * (vectors + 1),
                             operands.out.Row(args.first_row + query / group) + head * head_dim);
     }
   }

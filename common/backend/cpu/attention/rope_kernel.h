@@ -76,6 +76,14 @@ struct RopeKernel {
     }
   }
 
+  // Rotates the queries of a row as the cache's heads are rotated (kv_int4.h).
+  [[gnu::always_inline]] static void RotateQueries(const RopeArgs& args, int row) {
+    const int head_dim = args.cache.head_dim;
+    for (int column = 0; column < args.queries.columns; column += head_dim) {
+      KvInt4Kernel<Simd>::RotateHead(head_dim, args.queries.Row(row) + column);
+    }
+  }
+
   // Rotates and stores rows [begin, end).
   static void Run(const RopeArgs& args, int begin, int end) {
     const KvLayerView& cache = args.cache;
@@ -86,13 +94,14 @@ struct RopeKernel {
       for (int row = begin > sequence.first_row ? begin : sequence.first_row; row < last; ++row) {
         RotateRow(args, args.queries, row);
         RotateRow(args, args.keys, row);
+        if (IsRotated(cache.dtype)) RotateQueries(args, row);
         const int position = sequence.first_position + row - sequence.first_row;
         const int32_t block = sequence.block_table[position / cache.block_size];
         const int token = position % cache.block_size;
-        StoreKvRow(cache.part(), args.keys.Row(row), cache.KeyRow(block, token),
-                   cache.KeyScales(block, token));
-        StoreKvRow(cache.part(), args.values.Row(row), cache.ValueRow(block, token),
-                   cache.ValueScales(block, token));
+        StoreKvRow<Simd>(cache.part(), args.keys.Row(row), cache.KeyRow(block, token),
+                         cache.KeyScales(block, token));
+        StoreKvRow<Simd>(cache.part(), args.values.Row(row), cache.ValueRow(block, token),
+                         cache.ValueScales(block, token));
       }
     }
   }

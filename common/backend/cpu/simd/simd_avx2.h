@@ -118,6 +118,33 @@ struct Avx2 {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(x), bytes);
   }
 
+  [[gnu::always_inline]] static void StoreS4(uint8_t* x, I low, I high) {
+    const __m256i mask = _mm256_set1_epi32(15);
+    const auto pair = [mask](__m256i a, __m256i b) __attribute__((always_inline)) {
+      return _mm256_or_si256(_mm256_and_si256(a, mask),
+                             _mm256_slli_epi32(_mm256_and_si256(b, mask), 4));
+    };
+    // Packing stays within 128-bit lanes; the permutation puts groups of four back in order.
+    const __m256i words = _mm256_packus_epi32(pair(low.low, high.low), pair(low.high, high.high));
+    const __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(words, words),
+                                                      _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(x), _mm256_castsi256_si128(bytes));
+  }
+  [[gnu::always_inline]] static void LoadS4(const uint8_t* x, uint16_t scale, F& low, F& high) {
+    const I bytes = {_mm256_cvtepi8_epi32(Load64(x)), _mm256_cvtepi8_epi32(Load64(x + 8))};
+    const __m256 scales = _mm256_cvtph_ps(_mm_set1_epi16(static_cast<int16_t>(scale)));
+    // The lower halves stay where they are after the shift, 2^28 times too large.
+    const __m256 low_scales = _mm256_mul_ps(scales, _mm256_set1_ps(0x1p-28f));
+    low = Mul(FromInt(ShiftLeft<28>(bytes)), {low_scales, low_scales});
+    high = Mul(FromInt({_mm256_srai_epi32(bytes.low, 4), _mm256_srai_epi32(bytes.high, 4)}),
+               {scales, scales});
+  }
+
+  template <int kDistance>
+  [[gnu::always_inline]] static F Swap(F a) {
+    if constexpr (kDistance == 8) return {a.high, a.low};
+    return {SwapHalf<kDistance>(a.low), SwapHalf<kDistance>(a.high)};
+  }
   [[gnu::always_inline]] static F Evens(F a) {
     return {_mm256_moveldup_ps(a.low), _mm256_moveldup_ps(a.high)};
   }
@@ -177,6 +204,11 @@ struct Avx2 {
   }
 
  private:
+  template <int kDistance>
+  [[gnu::always_inline]] static __m256 SwapHalf(__m256 a) {
+    if constexpr (kDistance == 4) return _mm256_permute2f128_ps(a, a, 0x01);
+    return _mm256_permute_ps(a, kDistance == 2 ? 0x4e : 0xb1);
+  }
   [[gnu::always_inline]] static __m256i Magnitude(__m256 a) {
     return _mm256_and_si256(_mm256_castps_si256(a), _mm256_set1_epi32(0x7fffffff));
   }

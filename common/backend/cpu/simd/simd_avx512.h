@@ -111,6 +111,26 @@ struct Avx512 {
     return Add(Shuffle<0x88>(twos[0], twos[1]), Shuffle<0xdd>(twos[0], twos[1]));
   }
 
+  [[gnu::always_inline]] static void StoreS4(uint8_t* x, I low, I high) {
+    const I bytes =
+        _mm512_or_si512(_mm512_and_si512(low, _mm512_set1_epi32(15)), _mm512_slli_epi32(high, 4));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(x), _mm512_cvtepi32_epi8(bytes));
+  }
+  [[gnu::always_inline]] static void LoadS4(const uint8_t* x, uint16_t scale, F& low, F& high) {
+    const F codes = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1);
+    const F scales = _mm512_cvtph_ps(_mm256_set1_epi16(static_cast<int16_t>(scale)));
+    const F values = Mul(codes, scales);
+    // A lookup sees only the lowest four bits of a lane.
+    const I bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)));
+    low = _mm512_permutexvar_ps(bytes, values);
+    high = _mm512_permutexvar_ps(_mm512_srli_epi32(bytes, 4), values);
+  }
+
+  template <int kDistance>
+  [[gnu::always_inline]] static F Swap(F a) {
+    if constexpr (kDistance >= 4) return Quarters < kDistance == 8 ? 0x4e : 0xb1 > (a, a);
+    return _mm512_permute_ps(a, kDistance == 2 ? 0x4e : 0xb1);
+  }
   [[gnu::always_inline]] static F Evens(F a) { return _mm512_moveldup_ps(a); }
   [[gnu::always_inline]] static F Odds(F a) { return _mm512_movehdup_ps(a); }
   [[gnu::always_inline]] static float Fold(F a) {

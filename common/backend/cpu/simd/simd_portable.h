@@ -96,6 +96,13 @@ struct Portable {
       x[i] = Load(column.v);
     }
   }
+  // Lane i becomes lane i ^ kDistance, a power of two.
+  template <int kDistance>
+  [[gnu::always_inline]] static F Swap(F a) {
+    constexpr int d = kDistance;
+    return __builtin_shufflevector(a, a, 0 ^ d, 1 ^ d, 2 ^ d, 3 ^ d, 4 ^ d, 5 ^ d, 6 ^ d, 7 ^ d,
+                                   8 ^ d, 9 ^ d, 10 ^ d, 11 ^ d, 12 ^ d, 13 ^ d, 14 ^ d, 15 ^ d);
+  }
   // Lanes 2i and 2i + 1 become lane 2i. Odds makes them lane 2i + 1.
   [[gnu::always_inline]] static F Evens(F a) {
     for (int l = 0; l < kLanes; l += 2) a[l + 1] = a[l];
@@ -130,6 +137,20 @@ struct Portable {
     const I p = (I)a & 0x7fffffff;
     const I q = (I)b & 0x7fffffff;
     return (F)(p > q ? p : q);
+  }
+  // Stores the low four bits of `low` as the lower halves of 16 bytes, those of `high` as the upper
+  // halves.
+  [[gnu::always_inline]] static void StoreS4(uint8_t* x, I low, I high) {
+    const I bytes = (low & 15) | (high << 4);
+    for (int l = 0; l < kLanes; ++l) x[l] = static_cast<uint8_t>(bytes[l]);
+  }
+  // Loads what StoreS4 stored, as floats times the float16 `scale`.
+  [[gnu::always_inline]] static void LoadS4(const uint8_t* x, uint16_t scale, F& low, F& high) {
+    I bytes;
+    for (int l = 0; l < kLanes; ++l) bytes[l] = static_cast<int8_t>(x[l]);
+    const F scales = Set(F16ToF32(scale));
+    low = FromInt(bytes << 28 >> 28) * scales;
+    high = FromInt(bytes >> 4) * scales;
   }
   // The nearest integers, ties to even. REQUIRES: |a| <= 127; a NaN gives any integer.
   [[gnu::always_inline]] static I Round(F a) {

@@ -5,6 +5,7 @@
 
 #include "common/backend/cuda/attention/decode_attention.h"
 #include "common/backend/cuda/attention/prefill_attention.h"
+#include "common/backend/cuda/attention/rotate_heads.h"
 #include "common/backend/cuda/attention/segment_attention.h"
 #include "common/backend/cuda/attention/vector_attention.h"
 #include "common/base/check.h"
@@ -43,6 +44,7 @@ void LaunchAttention(const CudaPass& pass, const AttentionWork& work, Tensor que
   if (!DecodeAttentionTakes(cache, group)) {
     BATON_CHECK(work.max_tiles == 0, "a plan for prefill tiles");
     if (work.max_tasks > 0) LaunchVectorAttention(args, stream);
+    if (IsRotated(cache.dtype)) LaunchRotateHeads(out, cache.head_dim, stream);
     return;
   }
   if (work.cut == AttentionCut::kAlike) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "common/backend/cuda/attention/attention.h"
+#include "common/base/float_types.h"
 
 namespace baton {
 
@@ -30,8 +31,8 @@ __device__ inline const int32_t* BlockTable(const CudaPass& pass, int row) {
 }
 
 // Keys or values of one KV head, from some token of a KV block on. The [head_dim] elements of the
-// next token lie row_bytes further. For codes, `scales` points to the token's scale, and the next
-// token's lies scale_bytes further.
+// next token lie row_bytes further. For codes, `scales` points to the token's scale or scales, and
+// the next token's lie scale_bytes further.
 struct HeadRows {
   const uint8_t* rows;
   const uint8_t* scales;
@@ -45,6 +46,11 @@ struct HeadRows {
   __device__ const uint8_t* Row(int token) const {
     return rows + static_cast<size_t>(token) * row_bytes;
   }
+  // The scale of a group of an int4 cache.
+  __device__ float GroupScale(int token, int group) const {
+    return F16ToF32(reinterpret_cast<const uint16_t*>(scales + static_cast<size_t>(token) *
+                                                                   scale_bytes)[group]);
+  }
   __device__ float Scale(int token) const {
     return *reinterpret_cast<const float*>(scales + static_cast<size_t>(token) * scale_bytes);
   }
@@ -56,7 +62,7 @@ __device__ inline HeadRows KeysAt(const KvLayerView& cache, int32_t block, int t
   const KvPartShape part = cache.part();
   const auto head = static_cast<size_t>(kv_head);
   return {cache.KeyRow(block, token_in_block) + head * part.head_bytes(),
-          cache.KeyScales(block, token_in_block) + head * sizeof(float), part.row_bytes(),
+          cache.KeyScales(block, token_in_block) + head * part.head_scale_bytes(), part.row_bytes(),
           part.scale_bytes()};
 }
 

@@ -39,10 +39,11 @@ using MatrixElement = std::conditional_t<kIsKvCode<Stored>, __half, Stored>;
 // cores take such a cache. Returns false otherwise.
 template <class Visit>
 bool WithPageShape(const KvLayerView& cache, const Visit& visit) {
-  if (cache.dtype == KvType::kF32) return false;
+  if (cache.dtype == KvType::kF32 || cache.dtype == KvType::kInt4) return false;
   const auto with_head_dim = [&](auto head_dim) {
     WithElement(cache.dtype, [&](auto stored) {
-      if constexpr (!std::is_same_v<decltype(stored), float>) visit(stored, head_dim);
+      using Stored = decltype(stored);
+      if constexpr (!std::is_same_v<Stored, float> && !kIsKvInt4<Stored>) visit(stored, head_dim);
     });
     return true;
   };

@@ -8,7 +8,7 @@
 
 namespace baton {
 
-// REQUIRES: IsQuantised(cache.dtype), head_dim <= kMaxVectorHeadDim; see LaunchRotateAndAppend.
+// REQUIRES: int8 or fp8, head_dim <= kMaxVectorHeadDim; see LaunchRotateAndAppend.
 void LaunchRotateAndQuantise(const RotateArguments& arguments, cudaStream_t stream);
 
 }  // namespace baton

@@ -1,3 +1,4 @@
+#include "common/backend/cuda/attention/int4_append.h"
 #include "common/backend/cuda/attention/quantise_append.h"
 #include "common/backend/cuda/attention/rotate_append.h"
 #include "common/backend/cuda/attention/rotate_head.h"
@@ -65,10 +66,11 @@ void LaunchRotateAndAppend(const CudaPass& pass, Tensor queries, Tensor keys, Te
                            const KvLayerView& cache, cudaStream_t stream) {
   if (queries.rows == 0) return;
   const RotateArguments arguments{pass, queries, keys, values, cache};
+  if (IsRotated(cache.dtype)) return LaunchRotateAndStoreInt4(arguments, stream);
   if (IsQuantised(cache.dtype)) return LaunchRotateAndQuantise(arguments, stream);
   WithElement(cache.dtype, [&](auto element) {
     using Element = decltype(element);
-    if constexpr (!kIsKvCode<Element>) {
+    if constexpr (kIsFloat<Element>) {
       if (pass.rope_half_split) {
         RotateAndAppendBy<Element, true>(arguments, stream);
       } else {

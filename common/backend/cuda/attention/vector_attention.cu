@@ -30,7 +30,8 @@ struct LaneState {
   float o[kLaneElements];
 };
 
-// This lane's part of the product of `query` [head_dim] and its key.
+// This lane's part of the product of `query` [head_dim] and its key, still without the scale that a
+// code has.
 template <class Element>
 static __device__ float MultiplyKey(const float* query, const Element* key, int head_dim) {
   constexpr int kElements = 16 / sizeof(Element);
@@ -44,6 +45,42 @@ static __device__ float MultiplyKey(const float* query, const Element* key, int 
   return sum;
 }
 
+// MultiplyKey for key `token` of a page of an int4 cache, with its scales.
+static __device__ float MultiplyInt4Key(const float* query, const HeadRows& page, int token,
+                                        int head_dim) {
+  constexpr int kBytes = kKvGroup / 2;
+  float sum = 0;
+  const int half = static_cast<int>(threadIdx.x) / 16 % 2;
+  for (int group = half; group < head_dim / kKvGroup; group += 2) {
+    const auto access = *reinterpret_cast<const uint4*>(page.Row(token) + group * kBytes);
+    KvInt4 codes[kBytes];
+    memcpy(codes, &access, sizeof(access));
+    const float scale = page.GroupScale(token, group);
+    const float* const from = query + group * kKvGroup;
+#pragma unroll
+    for (int i = 0; i < kBytes; ++i) {
+      sum = __fmaf_rn(codes[i].Low() * scale, from[i], sum);
+      sum = __fmaf_rn(codes[i].High() * scale, from[i + kBytes], sum);
+    }
+  }
+  return sum;
+}
+
+// Element `index` of value `token` of a page, still without the scale that a code of a byte has.
+template <class Element>
+static __device__ float ValueAt(const HeadRows& page, int token, int index) {
+  const auto* const value = reinterpret_cast<const Element*>(page.Row(token));
+  if constexpr (kIsKvInt4<Element>) {
+    const int group = index / kKvGroup;
+    constexpr int kBytes = kKvGroup / 2;
+    const KvInt4 codes = value[group * kBytes + index % kBytes];
+    const float code = index % kKvGroup < kBytes ? codes.Low() : codes.High();
+    return code * page.GroupScale(token, group);
+  } else {
+    return ToFloat(value[index]);
+  }
+}
+
 // Attends to the page of keys [first_key, first_key + 16), as far as the task has them.
 template <class Element>
 static __device__ void AttendPage(const HeadWork& work, const float* query, int first_key,
@@ -55,8 +92,12 @@ static __device__ void AttendPage(const HeadWork& work, const float* query, int 
                                first_key % cache.block_size, work.kv_head);
   float score = 0;
   if (lane % 16 < keys) {
-    score =
-        MultiplyKey(query, reinterpret_cast<const Element*>(page.Row(lane % 16)), work.head_dim);
+    if constexpr (kIsKvInt4<Element>) {
+      score = MultiplyInt4Key(query, page, lane % 16, work.head_dim);
+    } else {
+      score =
+          MultiplyKey(query, reinterpret_cast<const Element*>(page.Row(lane % 16)), work.head_dim);
+    }
     if constexpr (kIsKvCode<Element>) score *= page.Scale(lane % 16);
   }
   score += __shfl_xor_sync(kAllLanes, score, 16);
@@ -73,12 +114,11 @@ static __device__ void AttendPage(const HeadWork& work, const float* query, int 
   for (int key = 0; key < keys; ++key) {
     float key_weight = __shfl_sync(kAllLanes, weight, key);
     if constexpr (kIsKvCode<Element>) key_weight *= values.Scale(key);
-    const auto* const value = reinterpret_cast<const Element*>(values.Row(key));
 #pragma unroll
     for (int i = 0; i < kLaneElements; ++i) {
       const int element = i * 32 + lane;
       if (element < work.head_dim) {
-        state.o[i] = __fmaf_rn(key_weight, ToFloat(value[element]), state.o[i]);
+        state.o[i] = __fmaf_rn(key_weight, ValueAt<Element>(values, key, element), state.o[i]);
       }
     }
   }

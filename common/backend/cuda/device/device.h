@@ -15,6 +15,7 @@
 #include "common/backend/kv_codes.h"
 #include "common/backend/tensor.h"
 #include "common/base/check.h"
+#include "common/base/kv_int4.h"
 
 namespace baton {
 
@@ -55,7 +56,8 @@ __device__ inline float BlockSum(float value, float* scratch) {
 }
 
 // --- Elements: float, __half, __nv_bfloat16. Widening is exact, narrowing rounds to nearest even.
-// --- The KV cache also has KvInt8 and KvFp8: codes, which are widened without their scale.
+// --- The KV cache also has KvInt8 and KvFp8: codes, which are widened without their scale. KvInt4
+// --- stands for a byte of a group, two codes.
 
 __device__ inline float ToFloat(float value) { return value; }
 __device__ inline float ToFloat(__half value) { return __half2float(value); }
@@ -65,6 +67,10 @@ __device__ inline float ToFloat(KvFp8 code) { return code.Value(); }
 
 template <class Element>
 inline constexpr bool kIsKvCode = std::is_same_v<Element, KvInt8> || std::is_same_v<Element, KvFp8>;
+template <class Element>
+inline constexpr bool kIsKvInt4 = std::is_same_v<Element, KvInt4>;
+template <class Element>
+inline constexpr bool kIsFloat = !kIsKvCode<Element> && !kIsKvInt4<Element>;
 
 template <class Element>
 __device__ inline Element FromFloat(float value);
@@ -109,6 +115,8 @@ void WithElement(KvType element, const Visit& visit) {
       return visit(KvInt8{});
     case KvType::kFp8:
       return visit(KvFp8{});
+    case KvType::kInt4:
+      return visit(KvInt4{});
   }
 }
 

@@ -43,7 +43,7 @@ class AttentionSequence {
   float* Query(int token, int head) { return At(queries_, token, head, shape_.heads); }
   int BlockCount() const { return (shape_.tokens + shape_.block_size - 1) / shape_.block_size; }
 
-  // A head of keys or values after the way through the cache.
+  // A head of keys or values as the cache holds it.
   const float* StoredKey(int token, int kv_head) {
     return At(Stored(keys_, stored_keys_), token, kv_head, shape_.kv_heads);
   }
@@ -65,7 +65,7 @@ class AttentionSequence {
     for (size_t i = 0; i < floats.size(); i += static_cast<size_t>(shape_.head_dim)) {
       if (IsQuantised(shape_.dtype)) {
         const StoredHead head = StoreHead(shape_.dtype, &floats[i], shape_.head_dim);
-        stored.insert(stored.end(), head.values.begin(), head.values.end());
+        stored.insert(stored.end(), head.stored.begin(), head.stored.end());
         continue;
       }
       for (size_t d = i; d < i + static_cast<size_t>(shape_.head_dim); ++d) {

@@ -29,7 +29,8 @@ float Fold(const float (&in)[16]) {
   return lanes[0];
 }
 
-// The specification of attention.h, word by word.
+// The specification of attention.h, word by word. The queries of a cache of rotated heads are taken
+// as rotated ones.
 std::vector<float> Contexts(const AttentionShape& shape, AttentionSequence& sequence, int token,
                             int head) {
   const int kv_head = head / (shape.heads / shape.kv_heads);
@@ -74,7 +75,7 @@ std::vector<float> Contexts(const AttentionShape& shape, AttentionSequence& sequ
     running_max = both;
   }
   for (float& x : running) x /= running_sum;
-  return running;
+  return IsRotated(shape.dtype) ? RotatedHead(running.data(), shape.head_dim) : running;
 }
 
 // The definition of attention in double.
@@ -95,7 +96,7 @@ std::vector<double> ExactContexts(const AttentionShape& shape, AttentionSequence
     }
   }
   for (double& x : contexts) x /= sum;
-  return contexts;
+  return IsRotated(shape.dtype) ? RotatedHead(contexts.data(), shape.head_dim) : contexts;
 }
 
 // Four tokens with values 10, 20, 1, 5. Heads average over the tokens at even positions (from 1),
@@ -219,7 +220,10 @@ INSTANTIATE_TEST_SUITE_P(All, AttentionShapes,
                                          AttentionShape{512, 1, 1, 48, KvType::kBf16, 260},
                                          AttentionShape{48, 5, 5, 32, KvType::kInt8, 300},
                                          AttentionShape{64, 6, 2, 16, KvType::kFp8, 530},
-                                         AttentionShape{256, 3, 1, 48, KvType::kInt8, 260}),
+                                         AttentionShape{256, 3, 1, 48, KvType::kInt8, 260},
+                                         AttentionShape{64, 6, 2, 32, KvType::kInt4, 300},
+                                         AttentionShape{96, 5, 1, 16, KvType::kInt4, 270},
+                                         AttentionShape{256, 2, 2, 48, KvType::kInt4, 260}),
                          [](const testing::TestParamInfo<AttentionShape>& shape) {
                            return "HeadDim" + std::to_string(shape.param.head_dim) + "Type" +
                                   std::to_string(static_cast<int>(shape.param.dtype));

@@ -10,6 +10,7 @@
 #include "common/backend/cpu/kernels/kernels.h"
 #include "common/base/float_types.h"
 #include "tests/support/instruction_sets.h"
+#include "tests/support/stored_head.h"
 
 namespace baton {
 namespace {
@@ -96,6 +97,12 @@ class RopeRun {
   const uint8_t* StoredValue(int row) const {
     return cache_.ValueRow(BlockOf(row), PositionOf(row) % kBlockSize);
   }
+  const uint8_t* KeyScales(int row) const {
+    return cache_.KeyScales(BlockOf(row), PositionOf(row) % kBlockSize);
+  }
+  const uint8_t* ValueScales(int row) const {
+    return cache_.ValueScales(BlockOf(row), PositionOf(row) % kBlockSize);
+  }
   const std::vector<float>& queries() const { return queries_; }
   const std::vector<float>& keys() const { return keys_; }
   const std::vector<float>& values() const { return values_; }
@@ -162,6 +169,42 @@ TEST(RotateAndAppend, StoresEveryKvTypeWithTheSameBitsOnEveryInstructionSetAndTh
   uint16_t stored;
   std::memcpy(&stored, halves.StoredKey(6) + 2 * 5, sizeof(stored));
   EXPECT_EQ(stored, F32ToF16(halves.keys()[6 * kKvHeads * 64 + 5]));
+}
+
+// All heads of `rows`, rotated as an int4 cache has them.
+std::vector<float> RotatedHeads(const std::vector<float>& rows, int head_dim) {
+  std::vector<float> rotated;
+  for (size_t i = 0; i < rows.size(); i += static_cast<size_t>(head_dim)) {
+    const std::vector<float> head = RotatedHead(&rows[i], head_dim);
+    rotated.insert(rotated.end(), head.begin(), head.end());
+  }
+  return rotated;
+}
+
+TEST(RotateAndAppend, AnInt4CacheHasWhatItsDefinitionSaysOnEveryInstructionSet) {
+  for (const int head_dim : {32, 64, 96, 512}) {
+    const RopeShape shape = {head_dim, head_dim, RopePairs::kHalfSplit, KvType::kInt4};
+    for (const CpuIsa isa : InstructionSets()) {
+      SCOPED_TRACE(testing::Message() << CpuIsaName(isa) << ", " << head_dim);
+      const RopeRun run(shape, isa, 2);
+      EXPECT_EQ(run.queries(), RotatedHeads(run.ExpectedQueries(), head_dim));
+      EXPECT_EQ(run.keys(), run.ExpectedKeys());
+      const KvPartShape part = run.cache().part();
+      for (int row = 0; row < kRows; ++row) {
+        std::vector<uint8_t> codes(part.row_bytes());
+        std::vector<uint8_t> scales(part.scale_bytes());
+        const auto expect_stored = [&](const std::vector<float>& floats, const uint8_t* stored,
+                                       const uint8_t* stored_scales) {
+          StoreHeads(part, &floats[static_cast<size_t>(row * kKvHeads * head_dim)], codes.data(),
+                     scales.data());
+          EXPECT_EQ(std::memcmp(stored, codes.data(), codes.size()), 0) << row;
+          EXPECT_EQ(std::memcmp(stored_scales, scales.data(), scales.size()), 0) << row;
+        };
+        expect_stored(run.keys(), run.StoredKey(row), run.KeyScales(row));
+        expect_stored(run.values(), run.StoredValue(row), run.ValueScales(row));
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ struct CudaShape {
 };
 
 inline std::string NameOf(const CudaShape& shape) {
-  const char* const types[] = {"F32", "F16", "Bf16", "Int8", "Fp8"};
+  const char* const types[] = {"F32", "F16", "Bf16", "Int8", "Fp8", "Int4"};
   return "Dim" + std::to_string(shape.head_dim) + "Group" + std::to_string(shape.group) + "Heads" +
          std::to_string(shape.kv_heads) + "Block" + std::to_string(shape.block_size) +
          types[static_cast<int>(shape.dtype)];
@@ -60,11 +60,10 @@ inline float Rounded(KvType dtype, float x) {
   return x;
 }
 
-// Keys or values of a sequence in a quantised cache: codes [tokens, kv_columns], scales [tokens,
-// kv_heads].
+// The bytes of keys or values of a sequence in a quantised cache: codes and scales of all tokens.
 struct StoredCodes {
   std::vector<uint8_t> codes;
-  std::vector<float> scales;
+  std::vector<uint8_t> scales;
 };
 
 // Rows [first_position, first_position + row_count) of a sequence and the keys and values of all
@@ -87,9 +86,9 @@ inline StoredCodes Quantise(const CudaShape& shape, std::vector<float>& floats) 
   for (size_t i = 0; i < floats.size(); i += static_cast<size_t>(shape.head_dim)) {
     const StoredHead head = StoreHead(shape.dtype, &floats[i], shape.head_dim);
     codes.codes.insert(codes.codes.end(), head.codes.begin(), head.codes.end());
-    codes.scales.push_back(head.scale);
-    for (size_t d = 0; d < head.values.size(); ++d) {
-      floats[i + d] = shape.tensor_cores() ? Rounded(KvType::kF16, head.values[d]) : head.values[d];
+    codes.scales.insert(codes.scales.end(), head.scale_bytes.begin(), head.scale_bytes.end());
+    for (size_t d = 0; d < head.stored.size(); ++d) {
+      floats[i + d] = shape.tensor_cores() ? Rounded(KvType::kF16, head.stored[d]) : head.stored[d];
     }
   }
   return codes;
@@ -215,9 +214,10 @@ class BatchOnDevice {
     }
   }
   void Store(const StoredCodes& codes, int token, uint8_t* row, uint8_t* scales) const {
-    std::copy_n(codes.codes.data() + token * shape_.kv_columns(), shape_.kv_columns(), row);
-    std::memcpy(scales, codes.scales.data() + token * shape_.kv_heads,
-                sizeof(float) * static_cast<size_t>(shape_.kv_heads));
+    const KvPartShape part = view_.part();
+    const auto index = static_cast<size_t>(token);
+    std::copy_n(codes.codes.data() + index * part.row_bytes(), part.row_bytes(), row);
+    std::copy_n(codes.scales.data() + index * part.scale_bytes(), part.scale_bytes(), scales);
   }
   const int32_t* Upload(const std::vector<int32_t>& values) {
     integers_.emplace_back(values);
@@ -288,6 +288,13 @@ inline ExpectedContext Define(const CudaShape& shape, const CudaRows& sequence, 
       magnitude += std::abs(term);
     }
     expected.tolerance[d] = 3 * unit * std::sqrt(squares) + float_error * magnitude;
+  }
+  if (IsRotated(shape.dtype)) {
+    // The errors of a whole head come together in every element.
+    double tolerance = 0;
+    for (const double each : expected.tolerance) tolerance += each;
+    expected.context = RotatedHead(expected.context.data(), shape.head_dim);
+    expected.tolerance.assign(head_dim, tolerance / std::sqrt(head_dim));
   }
   return expected;
 }

@@ -107,7 +107,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(CudaShape{64, 3, 2, 16, KvType::kF16}, CudaShape{80, 4, 1, 32, KvType::kBf16},
                     CudaShape{96, 5, 1, 64, KvType::kF16}, CudaShape{128, 4, 2, 32, KvType::kBf16},
                     CudaShape{256, 2, 1, 64, KvType::kF16}, CudaShape{80, 2, 1, 16, KvType::kF32},
-                    CudaShape{64, 4, 2, 16, KvType::kInt8}, CudaShape{80, 3, 1, 32, KvType::kFp8}),
+                    CudaShape{64, 4, 2, 16, KvType::kInt8}, CudaShape{80, 3, 1, 32, KvType::kFp8},
+                    CudaShape{64, 3, 2, 16, KvType::kInt4}, CudaShape{96, 2, 1, 32, KvType::kInt4}),
     ShapeName);
 
 // The work is cut in any way, with any number of query heads for a KV head.
@@ -226,6 +227,7 @@ TEST(CudaAttentionMask, KeepsLaterTokensFromEarlierRows) {
                                    {KvType::kF32, AttentionCut::kByRowCount},
                                    {KvType::kInt8, AttentionCut::kByRowCount},
                                    {KvType::kFp8, AttentionCut::kByRowCount},
+                                   {KvType::kInt4, AttentionCut::kByRowCount},
                                    {KvType::kF16, AttentionCut::kAlike},
                                    {KvType::kInt8, AttentionCut::kAlike}}) {
     CudaShape shape = kUsual;
@@ -240,11 +242,12 @@ TEST(CudaAttentionMask, KeepsLaterTokensFromEarlierRows) {
       std::fill(sequence.values.begin() + from, sequence.values.end(), keys_too ? NAN : INFINITY);
       if (keys_too) std::fill(sequence.keys.begin() + from, sequence.keys.end(), NAN);
       if (IsQuantised(dtype)) {
-        const auto scale = static_cast<ptrdiff_t>(poisoned * shape.kv_heads);
-        std::vector<float>& scales = sequence.value_codes.scales;
-        std::fill(scales.begin() + scale, scales.end(), NAN);
-        std::vector<float>& key_scales = sequence.key_codes.scales;
-        if (keys_too) std::fill(key_scales.begin() + scale, key_scales.end(), NAN);
+        constexpr uint8_t kNan = 0xff;  // in every byte
+        const auto scale = poisoned * static_cast<ptrdiff_t>(shape.View().part().scale_bytes());
+        std::vector<uint8_t>& scales = sequence.value_codes.scales;
+        std::fill(scales.begin() + scale, scales.end(), kNan);
+        std::vector<uint8_t>& key_scales = sequence.key_codes.scales;
+        if (keys_too) std::fill(key_scales.begin() + scale, key_scales.end(), kNan);
       }
       keys_too = !keys_too;
       const std::vector<float> out = BatchOnDevice(shape, {sequence}, cut).Run();
