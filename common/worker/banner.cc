@@ -13,7 +13,8 @@ std::string Banner(const BannerInfo& info) {
                       "\n  model    ", info.model, " (", info.weights, "), context ",
                       info.max_model_len, " tokens", "\n  device   ", info.device, "\n  KV cache ",
                       info.kv_blocks, " blocks = ", kv_tokens, " tokens (", info.kv_dtype, "), ",
-                      sequences, sequences == 1 ? " sequence" : " sequences", " of full length");
+                      sequences, sequences == 1 ? " sequence" : " sequences",
+                      " of full length\n           ", info.kv_memory);
 }
 
 }  // namespace baton

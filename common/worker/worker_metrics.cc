@@ -4,6 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/kv_type_name.h"
+#include "common/worker/kv_memory.h"
+
 namespace baton {
 namespace {
 
@@ -108,6 +111,19 @@ void AddEngineMetrics(Metrics& metrics, const std::function<EngineStats()>& stat
 }
 
 }  // namespace
+
+void AddKvMemoryMetrics(Metrics& metrics, const KvLayout& layout, int blocks) {
+  const std::vector<KvMemory> memory = KvMemoryByType(layout, blocks);
+  const auto add = [&](const char* name, const char* help, const KvMemory& in_type) {
+    metrics.AddGauge(name, help, {{"type", KvTypeName(in_type.type)}},
+                     [bytes = static_cast<double>(in_type.bytes)] { return bytes; });
+  };
+  add("baton_kv_cache_bytes", "Memory of the KV cache, by its type.", memory.front());
+  for (const KvMemory& in_type : memory) {
+    add("baton_kv_cache_bytes_as", "Memory that the KV cache's blocks would take in each type.",
+        in_type);
+  }
+}
 
 WorkerMetrics::WorkerMetrics(Metrics& metrics, std::function<EngineStats()> stats,
                              Direction direction)

@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 
 #include "common/base/clock.h"
+#include "common/base/kv_type_name.h"
 #include "common/base/log.h"
 #include "common/base/numerics.h"
 #include "common/base/progress_line.h"
@@ -22,6 +23,7 @@
 #include "common/rpc/limits.h"
 #include "common/worker/banner.h"
 #include "common/worker/convert.h"
+#include "common/worker/kv_memory.h"
 
 namespace baton {
 namespace {
@@ -87,6 +89,10 @@ absl::Status WorkerProcess::Prepare(internal::v1::WorkerRole role, WorkerFlags f
     options.progress = [&line](double done) { line.Tick(done); };
     BATON_ASSIGN_OR_RETURN(runtime_, LoadModelRuntime(options));
   }
+  if (const absl::StatusOr<KvType> wire = KvTypeFromName(flags_.handoff.wire_dtype); wire.ok()) {
+    BATON_RETURN_IF_ERROR(
+        CheckHeadDim("--kv-wire-dtype", *wire, engine().cache().layout().head_dim));
+  }
   if (!engine().cache().host_memory()) {
     BATON_ASSIGN_OR_RETURN(
         staging_, KvStaging::Create(engine().cache(),
@@ -103,6 +109,7 @@ absl::Status WorkerProcess::Prepare(internal::v1::WorkerRole role, WorkerFlags f
       *metrics_, [this] { return engine().Stats(); },
       role == internal::v1::WORKER_ROLE_PREFILL ? WorkerMetrics::Direction::kSent
                                                 : WorkerMetrics::Direction::kReceived);
+  AddKvMemoryMetrics(*metrics_, engine().cache().layout(), engine().cache().block_count());
   Describe(role);
   engine_thread_.emplace(engine());
   started_engine_ = &engine();
@@ -177,6 +184,7 @@ std::string WorkerProcess::BannerText() const {
                  .model = runtime_->name,
                  .weights = runtime_->weights_type,
                  .kv_dtype = shape_.dtype(),
+                 .kv_memory = KvMemoryText(engine.cache().layout(), engine.cache().block_count()),
                  .device = runtime_->backend->Description(),
                  .kv_blocks = engine.Stats().total_blocks,
                  .block_size = engine.options().block_size,

@@ -40,10 +40,10 @@ TEST(WorkerFlags, AreReadAndChecked) {
 }
 
 TEST(WorkerFlags, TheCacheHasTheTypeThatIsNamed) {
-  const std::pair<const char*, KvType> kTypes[] = {{"auto", KvType::kF16},    {"f16", KvType::kF16},
-                                                   {"bf16", KvType::kBf16},   {"f32", KvType::kF32},
-                                                   {"int8", KvType::kInt8},   {"fp8", KvType::kFp8},
-                                                   {"fp8_e4m3", KvType::kFp8}};
+  const std::pair<const char*, KvType> kTypes[] = {
+      {"auto", KvType::kF16},  {"f16", KvType::kF16},     {"bf16", KvType::kBf16},
+      {"f32", KvType::kF32},   {"int8", KvType::kInt8},   {"fp8", KvType::kFp8},
+      {"int4", KvType::kInt4}, {"fp8_e4m3", KvType::kFp8}};
   for (const auto& [name, type] : kTypes) {
     WorkerFlags worker;
     const std::string flag = absl::StrCat("--kv-cache-dtype=", name);
@@ -65,7 +65,7 @@ TEST(WorkerFlags, ABadOneIsNamed) {
       {{"--model=m", "--cpu-isa=sse"}, "--cpu-isa"},
       {{"--model=m", "--cpu-set=3-1"}, "--cpu-set"},
       {{"--model=m", "--cpu-set=0,,1"}, "--cpu-set"},
-      {{"--model=m", "--kv-cache-dtype=int4"}, "--kv-cache-dtype"},
+      {{"--model=m", "--kv-cache-dtype=int3"}, "--kv-cache-dtype"},
       {{"--model=m", "--num-kv-blocks=4", "--kv-cache-memory-bytes=1k"}, "--num-kv-blocks"},
       {{"--model=m", "--gpu-memory-utilization=0"}, "--gpu-memory-utilization"},
       {{"--model=m", "--gpu-memory-utilization=1.5"}, "--gpu-memory-utilization"},
@@ -85,12 +85,14 @@ TEST(Banner, SaysBlocksAsTokens) {
                                    .model = "SmolLM2",
                                    .weights = "Q4_1",
                                    .kv_dtype = "f16",
+                                   .kv_memory = "16.4 MB; int8 8.7 MB, int4 4.6 MB",
                                    .device = "cpu avx2, 2 threads",
                                    .kv_blocks = 128,
                                    .block_size = 32,
                                    .max_model_len = 2048,
                                    .address = "127.0.0.1:50052"});
-  EXPECT_THAT(text, HasSubstr("128 blocks = 4096 tokens (f16), 2 sequences"));
+  EXPECT_THAT(text, HasSubstr("128 blocks = 4096 tokens (f16), 2 sequences of full length\n"
+                              "           16.4 MB; int8 8.7 MB, int4 4.6 MB"));
   EXPECT_THAT(text, HasSubstr("127.0.0.1:50052"));
   EXPECT_THAT(text, HasSubstr("device   cpu avx2, 2 threads\n"));
 }

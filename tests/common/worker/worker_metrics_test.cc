@@ -7,6 +7,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "common/worker/kv_memory.h"
+
 namespace baton {
 namespace {
 
@@ -51,6 +53,23 @@ TEST_F(ReceiverMetricsTest, BlocksAreCountedByState) {
   ExpectSample("baton_kv_cache_blocks", R"(state="free")", "4");
   ExpectSample("baton_kv_cache_blocks", R"(state="cached")", "2");
   ExpectSample("baton_kv_cache_usage_ratio", "", "0.4");
+}
+
+TEST_F(ReceiverMetricsTest, TheCachesMemoryIsToldInItsOwnTypeAndInTheOthers) {
+  KvLayout layout = {
+      .layers = 2, .kv_heads = 1, .head_dim = 64, .block_size = 32, .dtype = KvType::kF16};
+  AddKvMemoryMetrics(metrics_, layout, 10);
+  ExpectSample("baton_kv_cache_bytes", R"(type="f16")", "163840");
+  ExpectSample("baton_kv_cache_bytes_as", R"(type="f16")", "163840");
+  ExpectSample("baton_kv_cache_bytes_as", R"(type="f32")", "327680");
+  ExpectSample("baton_kv_cache_bytes_as", R"(type="int8")", "87040");
+  ExpectSample("baton_kv_cache_bytes_as", R"(type="int4")", "46080");
+  EXPECT_EQ(KvMemoryText(layout, 10), "0.2 MB; int8 0.1 MB, int4 0.0 MB");
+  EXPECT_EQ(KvMemoryText(layout, 1000), "16.4 MB; int8 8.7 MB, int4 4.6 MB");
+  layout.dtype = KvType::kInt4;
+  EXPECT_EQ(KvMemoryText(layout, 1000), "4.6 MB") << "no type takes less";
+  layout = {.layers = 2, .kv_heads = 1, .head_dim = 80, .block_size = 32, .dtype = KvType::kF16};
+  EXPECT_EQ(KvMemoryText(layout, 1000), "20.5 MB; int8 10.8 MB") << "int4 does not take its heads";
 }
 
 TEST_F(ReceiverMetricsTest, WhatIsReceivedIsCountedAndMeasured) {

@@ -1,0 +1,24 @@
+// What a KV cache takes in memory, and what it would take in other types.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/kv/layout.h"
+
+namespace baton {
+
+struct KvMemory {
+  KvType type;
+  uint64_t bytes;
+};
+
+// The bytes of so many blocks in the layout's own type, then in the other types that take its
+// heads, the largest first.
+std::vector<KvMemory> KvMemoryByType(const KvLayout& layout, int blocks);
+
+// Such as "94.4 MB; int8 50.1 MB, int4 26.5 MB": the cache, and the types that take less.
+std::string KvMemoryText(const KvLayout& layout, int blocks);
+
+}  // namespace baton
