@@ -44,13 +44,17 @@ SequenceSpec Refused() {
   return spec;
 }
 
-constexpr const char* kUsualModel = "tiny-llama-f32.gguf";
-constexpr const char* kWideModel = "tiny-wide-q5_0.gguf";  // whose heads have groups of int4
+constexpr absl::string_view kUsualModel = "tiny-llama-f32.gguf";
+constexpr absl::string_view kWideModel = "tiny-wide-q5_0.gguf";  // whose heads have groups of int4
 
 TestWorker::Options Kv(KvType dtype, const std::string& wire = "auto", int block_size = 16,
-                       const char* model = kUsualModel) {
+                       absl::string_view model = kUsualModel) {
   TestWorker::Options options;
-  options.model = model;
+  options.model = std::string(model);
+  if (model == kWideModel) {  // a message holds a page at least
+    options.sender_limits.max_payload_bytes = 16384;
+    options.receiver_limits.window_bytes = 65536;
+  }
   options.kv_dtype = dtype;
   options.kv_wire_dtype = wire;
   options.block_size = block_size;
@@ -106,7 +110,7 @@ TEST(WorkerPairTypes, AnotherKvTypeIsConvertedAndTheAnswerSaysThatItIsNotExact) 
         Types{KvType::kFp8, "auto", KvType::kInt4}, Types{KvType::kInt4, "f16", KvType::kInt4}}) {
     const KvType wire = types.wire == "auto" ? types.prefill : *KvTypeFromName(types.wire);
     const bool int4 = types.prefill == KvType::kInt4 || types.decode == KvType::kInt4;
-    const char* const model = int4 ? kWideModel : kUsualModel;
+    const absl::string_view model = int4 ? kWideModel : kUsualModel;
     TestWorker prefill(Kv(types.prefill, types.wire, 32, model));
     TestWorker decode(Kv(types.decode, "auto", 16, model));
     SCOPED_TRACE(prefill.shape().dtype() + " over " + KvTypeName(wire) + " into " +
@@ -133,7 +137,7 @@ TEST(WorkerPairTypes, AWireTypeThatLosesNothingBetweenEqualCachesKeepsEveryBit) 
         std::pair(KvType::kInt8, KvType::kInt8), std::pair(KvType::kFp8, KvType::kFp8),
         std::pair(KvType::kInt4, KvType::kInt4)}) {
     SCOPED_TRACE(KvTypeName(wire));
-    const char* const model = dtype == KvType::kInt4 ? kWideModel : kUsualModel;
+    const absl::string_view model = dtype == KvType::kInt4 ? kWideModel : kUsualModel;
     TestWorker prefill(Kv(dtype, wire == dtype ? "auto" : "f32", 48, model));
     TestWorker decode(Kv(dtype, "auto", 16, model));
     TestWorker local(Kv(dtype, "auto", 16, model));
