@@ -19,9 +19,9 @@ files '*.h' '*.cc' '*.cu' | xargs -0 -P "$(nproc)" -n 50 clang-format --dry-run 
 files '*.py' | xargs -0 pyflakes3 || failed+=("Python")
 files '*.sh' .ci/run | xargs -0 shellcheck || failed+=("shell scripts")
 
-# clang-tidy reads the compiler's command of each source by itself, and the headers made from proto/.
+# clang-tidy reads the compiler's command of each source by itself, the headers made from proto/, and XGrammar's.
 [[ -f build/lint/build.ninja ]] || cmake --preset dev -B build/lint -DBATON_UNITY=OFF >/dev/null
-ninja -C build/lint --quiet baton_proto_sources
+ninja -C build/lint --quiet baton_proto_sources baton_xgrammar_files
 scripts/tidy.py "$@" || failed+=("what clang-tidy objects to (.clang-tidy)")
 
 if [[ ${#failed[@]} -gt 0 ]]; then
