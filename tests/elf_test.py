@@ -7,7 +7,7 @@ import struct
 import sys
 import unittest
 
-PROGRAMS = ["baton", "baton-router", "baton-prefill-worker", "baton-decode-worker"]
+PROGRAMS = ["baton", "baton-router", "baton-prefill-worker", "baton-decode-worker", "baton-grammar-compiler"]
 # What a program exports is what the shared libraries have too, so that both use one: tables and type information of gRPC,
 # protobuf and spdlog. Functions that are inline in their headers are not among them.
 MOST_EXPORTED = 400

@@ -22,6 +22,7 @@ ARROWS = {
     "common/gguf": "base",
     "common/tokenizer": "base gguf",
     "common/jinja": "base tokenizer",
+    "common/grammar": "base tokenizer",
     "common/backend": "base gguf backend/cpu backend/cpu/machine backend/cpu/simd backend/cuda",
     "common/backend/cpu": "base gguf backend backend/cpu/",
     "common/backend/cpu/simd": "base",

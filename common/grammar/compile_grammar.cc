@@ -1,0 +1,192 @@
+#include "common/grammar/compile_grammar.h"
+
+#include <exception>
+#include <iostream>
+#include <new>
+#include <optional>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "nlohmann/json.hpp"
+
+#include "common/base/status_macros.h"
+#include "common/grammar/compiled_grammar.h"
+#include "common/grammar/grammar_state.h"
+#include "common/grammar/schema_check.h"
+#include "xgrammar/compiler.h"
+
+namespace baton {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kMaxWhitespace = 1;         // characters between two parts of an answer's JSON
+constexpr size_t kMaxMessageBytes = 500;  // XGrammar repeats the client's text in some errors
+
+// Takes what is written to std::cerr while it lives.
+class TakenStderr {
+ public:
+  TakenStderr() : before_(std::cerr.rdbuf(text_.rdbuf())) {}
+  ~TakenStderr() { std::cerr.rdbuf(before_); }
+  TakenStderr(const TakenStderr&) = delete;
+  TakenStderr& operator=(const TakenStderr&) = delete;
+
+  std::string text() const { return text_.str(); }
+
+ private:
+  std::ostringstream text_;
+  std::streambuf* before_;
+};
+
+// XGrammar's message without the time and the line of its source before it.
+std::string PlainMessage(absl::string_view message) {
+  if (absl::StartsWith(message, "[")) {
+    const size_t source = message.find("] ");
+    const size_t end = source == absl::string_view::npos ? source : message.find(": ", source);
+    if (end != absl::string_view::npos) message.remove_prefix(end + 2);
+  }
+  absl::ConsumePrefix(&message, "Warning: ");
+  return std::string(absl::StripAsciiWhitespace(message.substr(0, kMaxMessageBytes)));
+}
+
+// Whether the library holds a JSON string to the pattern by an automaton, which leaves out what
+// JSON must escape. What it cannot make one of, it writes as rules that let such characters through.
+bool HoldsJsonStrings(const std::string& pattern) {
+  const Json schema = {{"type", "string"}, {"pattern", pattern}};
+  const std::string rules = xgrammar::Grammar::FromJSONSchema(schema.dump()).ToString();
+  constexpr absl::string_view kAutomaton = "\", json_string=true)";
+  const size_t at = rules.find(kAutomaton.data());
+  return at != std::string::npos && at > 0 && rules[at - 1] != '\\';
+}
+
+// The schema as XGrammar is to read it.
+absl::StatusOr<std::string> ReadySchema(absl::string_view text) {
+  BATON_ASSIGN_OR_RETURN(const CheckedSchema schema, CheckSchema(text));
+  for (const CheckedSchema::Pattern& pattern : schema.patterns) {
+    if (!HoldsJsonStrings(pattern.expression)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(pattern.pointer, " is not supported: no JSON string can be held to it"));
+    }
+  }
+  return schema.text;
+}
+
+Json Literal(const std::string& text) { return {{"type", "const_string"}, {"value", text}}; }
+
+// A structural tag that is one of the alternatives.
+std::string OneOf(Json alternatives) {
+  const Json tag = {{"type", "structural_tag"},
+                    {"format", {{"type", "or"}, {"elements", std::move(alternatives)}}}};
+  return tag.dump();
+}
+
+absl::StatusOr<std::string> TagsAlternatives(const std::vector<GrammarTag>& tags) {
+  Json alternatives = Json::array();
+  for (size_t i = 0; i < tags.size(); ++i) {
+    const absl::StatusOr<std::string> schema = ReadySchema(tags[i].schema);
+    if (!schema.ok()) {
+      return absl::Status(schema.status().code(),
+                          absl::StrCat("tag ", i, ": ", schema.status().message()));
+    }
+    Json parts = Json::array({Literal(tags[i].begin),
+                              {{"type", "json_schema"},
+                               {"json_schema", Json::parse(*schema)},
+                               {"max_whitespace_cnt", kMaxWhitespace}}});
+    if (!tags[i].end.empty()) parts.push_back(Literal(tags[i].end));
+    alternatives.push_back({{"type", "sequence"}, {"elements", std::move(parts)}});
+  }
+  return OneOf(std::move(alternatives));
+}
+
+// A rule's attributes say how to sample or what to report, which this server does not.
+absl::Status CheckRuleAttributes(const xgrammar::Grammar& grammar) {
+  const std::string rules = grammar.ToString();
+  for (const absl::string_view rule : absl::StrSplit(rules, '\n')) {
+    const absl::string_view name = rule.substr(0, rule.find(" ::= "));
+    if (absl::EndsWith(name, "]")) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("rule ", name, " has attributes, which are not supported"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<xgrammar::CompiledGrammar> Compile(const GrammarSpec& spec,
+                                                  const GrammarVocabulary& vocabulary) {
+  xgrammar::GrammarCompiler compiler(vocabulary.info(), /*max_threads=*/1, /*cache_enabled=*/false);
+  switch (spec.kind) {
+    case GrammarKind::kJsonObject:
+    case GrammarKind::kJsonSchema: {
+      const std::string text =
+          spec.kind == GrammarKind::kJsonObject ? R"({"type":"object"})" : spec.text;
+      BATON_ASSIGN_OR_RETURN(const std::string schema, ReadySchema(text));
+      return compiler.CompileJSONSchema(schema, /*any_whitespace=*/true, std::nullopt, std::nullopt,
+                                        /*strict_mode=*/true, kMaxWhitespace);
+    }
+    case GrammarKind::kRegex:
+      return compiler.CompileRegex(spec.text);
+    case GrammarKind::kGrammar: {
+      const xgrammar::Grammar grammar = xgrammar::Grammar::FromEBNF(spec.text);
+      BATON_RETURN_IF_ERROR(CheckRuleAttributes(grammar));
+      return compiler.CompileGrammar(grammar);
+    }
+    case GrammarKind::kChoice: {
+      Json alternatives = Json::array();
+      for (const std::string& choice : spec.choices) alternatives.push_back(Literal(choice));
+      return compiler.CompileStructuralTag(OneOf(std::move(alternatives)));
+    }
+    case GrammarKind::kTags: {
+      BATON_ASSIGN_OR_RETURN(const std::string alternatives, TagsAlternatives(spec.tags));
+      return compiler.CompileStructuralTag(alternatives);
+    }
+  }
+  return absl::InvalidArgumentError("the kind is unknown");
+}
+
+// Whether an answer can begin at all.
+absl::Status CheckBeginning(const CompiledGrammar& grammar, const GrammarVocabulary& vocabulary) {
+  BATON_ASSIGN_OR_RETURN(GrammarState state, GrammarState::Create(grammar));
+  std::vector<uint32_t> mask(MaskWords(vocabulary.size()));
+  if (state.FillMask(absl::MakeSpan(mask)).ok()) return absl::OkStatus();
+  return absl::InvalidArgumentError("nothing is valid by it");
+}
+
+absl::StatusOr<std::string> CompileOrThrow(const GrammarSpec& spec,
+                                           const GrammarVocabulary& vocabulary) {
+  const TakenStderr ignored;
+  BATON_ASSIGN_OR_RETURN(const xgrammar::CompiledGrammar compiled, Compile(spec, vocabulary));
+  if (const std::string text = ignored.text(); !text.empty()) {
+    return absl::InvalidArgumentError(PlainMessage(text));
+  }
+  const CompiledGrammar grammar(compiled);
+  BATON_RETURN_IF_ERROR(CheckBeginning(grammar, vocabulary));
+  absl::StatusOr<std::string> bytes = grammar.Serialize(vocabulary);
+  if (!absl::IsResourceExhausted(bytes.status())) return bytes;
+  return absl::InvalidArgumentError(bytes.status().message());
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> CompileGrammar(const GrammarSpec& spec,
+                                           const GrammarVocabulary& vocabulary) {
+  const auto named = [&](absl::StatusCode code, absl::string_view message) {
+    return absl::Status(code, absl::StrCat(GrammarField(spec.kind), ": ", message));
+  };
+  try {
+    absl::StatusOr<std::string> compiled = CompileOrThrow(spec, vocabulary);
+    if (!compiled.ok()) return named(compiled.status().code(), compiled.status().message());
+    return compiled;
+  } catch (const std::bad_alloc&) {
+    throw;  // the caller's, who bounds the memory
+  } catch (const std::exception& error) {
+    return named(absl::StatusCode::kInvalidArgument, PlainMessage(error.what()));
+  }
+}
+
+}  // namespace baton

@@ -1,0 +1,46 @@
+// A grammar that was compiled for a vocabulary, and its form on the wire.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+#include "common/grammar/grammar_vocabulary.h"
+
+namespace xgrammar {
+class CompiledGrammar;
+}
+
+namespace baton {
+
+// Bytes of a grammar on the wire, in one message with other things. Most have some hundred KB: the
+// masks of a vocabulary of 49,152 tokens. An object has about 80 KB for each property.
+inline constexpr size_t kMaxCompiledGrammarBytes = size_t{12} << 20;
+
+// Immutable and thread-safe; holds no reference to the vocabulary.
+class CompiledGrammar {
+ public:
+  explicit CompiledGrammar(const xgrammar::CompiledGrammar& grammar);
+  ~CompiledGrammar();
+
+  // What Parse reads: XGrammar's JSON with a checksum, under the vocabulary's digest.
+  // RESOURCE_EXHAUSTED if it were larger than allowed.
+  absl::StatusOr<std::string> Serialize(const GrammarVocabulary& vocabulary) const;
+  // DATA_LOSS if `bytes` are not what Serialize made; FAILED_PRECONDITION if it was for another
+  // vocabulary. The checksum finds what was damaged. What somebody made on purpose passes it:
+  // XGrammar checks the numbers in it against each other, so that such a grammar allows what its
+  // maker likes, at the cost of its size, and no more is known to be possible.
+  static absl::StatusOr<std::unique_ptr<CompiledGrammar>> Parse(
+      absl::string_view bytes, const GrammarVocabulary& vocabulary);
+
+  // For this folder's sources.
+  const xgrammar::CompiledGrammar& grammar() const { return *grammar_; }
+
+ private:
+  std::unique_ptr<xgrammar::CompiledGrammar> grammar_;
+};
+
+}  // namespace baton

@@ -1,0 +1,63 @@
+// Where an answer stands in its grammar: which tokens may come next.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+#include "common/grammar/compiled_grammar.h"
+
+namespace xgrammar {
+class GrammarMatcher;
+}
+
+namespace baton {
+
+// Words of a mask over a vocabulary: bit `id % 32` of word `id / 32` is one if the token may come
+// next.
+constexpr size_t MaskWords(int32_t vocab_size) {
+  return (static_cast<size_t>(vocab_size) + 31) / 32;
+}
+
+// A function of the grammar and the accepted tokens alone. Not thread-safe. It keeps what it needs
+// of the grammar. It grows with the answer, by about a hundred bytes for each byte of text.
+class GrammarState {
+ public:
+  // The state before the first token. INTERNAL if XGrammar cannot make one.
+  static absl::StatusOr<GrammarState> Create(const CompiledGrammar& grammar);
+  GrammarState(GrammarState&&) noexcept;
+  GrammarState& operator=(GrammarState&&) noexcept;
+  ~GrammarState();
+
+  // INVALID_ARGUMENT names the token if it may not come next; the state is as before. INTERNAL if
+  // XGrammar fails; the state is then of no more use.
+  absl::Status Accept(int32_t token);
+  // Accepts all tokens of a log; an error names the index of the first that may not stand there.
+  absl::Status Replay(absl::Span<const int32_t> tokens);
+
+  // Fills `mask`, [MaskWords(vocab_size)]. Tokens that end a generation are in it where the text may
+  // end. FAILED_PRECONDITION where nothing may follow: after such a token, or in a grammar that has
+  // no way on. REQUIRES: `mask` has as many words.
+  absl::Status FillMask(absl::Span<uint32_t> mask);
+  // The longest run of tokens, at most `max_tokens`, each of which is the only one that may come
+  // after those before it. The state stays as it is.
+  absl::StatusOr<std::vector<int32_t>> ForcedTokens(size_t max_tokens) const;
+
+  // Whether the text may end here.
+  bool IsComplete() const;
+  // Whether a token that ends a generation was accepted.
+  bool IsTerminated() const;
+
+ private:
+  GrammarState(std::unique_ptr<xgrammar::GrammarMatcher> matcher, int32_t vocab_size);
+
+  std::unique_ptr<xgrammar::GrammarMatcher> matcher_;
+  int32_t vocab_size_;
+};
+
+}  // namespace baton

@@ -1,0 +1,69 @@
+#include "common/grammar/grammar_vocabulary.h"
+
+#include <exception>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+
+#include "common/base/status_macros.h"
+#include "common/grammar/string_list.h"
+#include "common/tokenizer/vocabulary.h"
+#include "xgrammar/tokenizer_info.h"
+
+namespace baton {
+namespace {
+
+// The digest and the ids that end a generation come before the tokens.
+constexpr size_t kStringsBefore = 2;
+
+}  // namespace
+
+std::string SerializeVocabulary(const Tokenizer& tokenizer) {
+  std::string bytes;
+  AppendString(tokenizer.digest(), bytes);
+  AppendString(absl::StrJoin(tokenizer.end_of_generation_ids(), ","), bytes);
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    AppendString(tokenizer.IsSpecial(id) ? absl::string_view() : tokenizer.TokenBytes(id), bytes);
+  }
+  return bytes;
+}
+
+absl::StatusOr<std::unique_ptr<GrammarVocabulary>> GrammarVocabulary::Parse(
+    absl::string_view bytes) {
+  BATON_ASSIGN_OR_RETURN(const std::vector<absl::string_view> strings, ReadStrings(bytes));
+  if (strings.size() <= kStringsBefore ||
+      strings.size() - kStringsBefore > Vocabulary::kMaxTokens) {
+    return absl::DataLossError("a grammar's vocabulary has no tokens, or too many");
+  }
+  std::vector<std::string> tokens(strings.begin() + kStringsBefore, strings.end());
+  std::vector<int32_t> ends;
+  for (const absl::string_view text : absl::StrSplit(strings[1], ',', absl::SkipEmpty())) {
+    int32_t id = -1;
+    if (!absl::SimpleAtoi(text, &id) || id < 0 || static_cast<size_t>(id) >= tokens.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "a grammar's vocabulary ends generations by \"", text, "\", no token of it"));
+    }
+    ends.push_back(id);
+  }
+  try {
+    auto info = std::make_unique<xgrammar::TokenizerInfo>(tokens, xgrammar::VocabType::RAW,
+                                                          std::nullopt, std::move(ends));
+    return std::unique_ptr<GrammarVocabulary>(
+        new GrammarVocabulary(std::string(strings[0]), std::move(info)));
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat("a grammar's vocabulary: ", error.what()));
+  }
+}
+
+GrammarVocabulary::GrammarVocabulary(std::string digest,
+                                     std::unique_ptr<xgrammar::TokenizerInfo> info)
+    : digest_(std::move(digest)), info_(std::move(info)), size_(info_->GetVocabSize()) {}
+GrammarVocabulary::~GrammarVocabulary() = default;
+
+}  // namespace baton

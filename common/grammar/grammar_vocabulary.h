@@ -1,0 +1,44 @@
+// The tokens of a model, as grammars see them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+#include "common/tokenizer/tokenizer.h"
+
+namespace xgrammar {
+class TokenizerInfo;
+}
+
+namespace baton {
+
+// What GrammarVocabulary::Parse reads: the bytes of every token (none for special ones, which no
+// grammar allows), and the tokens that end a generation. About as large as the vocabulary's texts.
+std::string SerializeVocabulary(const Tokenizer& tokenizer);
+
+// Made once for a model, in a fraction of a second. Immutable and thread-safe.
+class GrammarVocabulary {
+ public:
+  // DATA_LOSS or INVALID_ARGUMENT if SerializeVocabulary did not make `bytes`.
+  static absl::StatusOr<std::unique_ptr<GrammarVocabulary>> Parse(absl::string_view bytes);
+  ~GrammarVocabulary();
+
+  int32_t size() const { return size_; }  // tokens
+  // Tokenizer::digest() of the model.
+  const std::string& digest() const { return digest_; }
+  // XGrammar's form of it, for this folder's sources.
+  const xgrammar::TokenizerInfo& info() const { return *info_; }
+
+ private:
+  GrammarVocabulary(std::string digest, std::unique_ptr<xgrammar::TokenizerInfo> info);
+
+  std::string digest_;
+  std::unique_ptr<xgrammar::TokenizerInfo> info_;
+  int32_t size_;
+};
+
+}  // namespace baton

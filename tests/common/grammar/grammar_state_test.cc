@@ -1,0 +1,156 @@
+#include "common/grammar/grammar_state.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "tests/common/grammar/smollm2_grammars.h"
+
+namespace baton {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<uint32_t> MaskOf(GrammarState& state) {
+  std::vector<uint32_t> mask(MaskWords(SmolLm2Vocabulary().size()));
+  const absl::Status status = state.FillMask(absl::MakeSpan(mask));
+  EXPECT_TRUE(status.ok()) << status;
+  return mask;
+}
+
+bool IsIn(const std::vector<uint32_t>& mask, int32_t token) {
+  return (mask[token / 32] >> (token % 32) & 1) != 0;
+}
+
+int32_t EndOfText() { return *SmolLm2Tokenizer().eos_id(); }
+
+// Tries every token of the vocabulary after `text`, byte by byte, and compares with the mask, which
+// is put together from parts that were computed with the grammar.
+TEST(GrammarStates, TheMaskHasExactlyTheTokensThatMayComeNext) {
+  const struct {
+    GrammarSpec spec;
+    std::vector<std::string> texts;
+  } cases[] = {
+      {SpecOf(GrammarKind::kJsonSchema,
+              R"({"type":"object","required":["name","age"],"properties":{
+                  "name":{"type":"string","maxLength":9},"age":{"type":"integer","minimum":0},
+                  "tags":{"type":"array","items":{"enum":["red","green"]}}}})"),
+       {"", "{\"na", R"({"name":")", R"({"name":"Zoë","age":1)", R"({"name":"","age":7,"tags":[)"}},
+      {SpecOf(GrammarKind::kRegex, "(ab|abc|[0-9]+)( ü)*"), {"", "a", "ab", "12 "}},
+      {GrammarSpec(), {"{\"a\":"}},
+  };
+  for (const auto& [spec, texts] : cases) {
+    const auto grammar = CompiledFor(spec);
+    ASSERT_TRUE(grammar.ok()) << grammar.status();
+    for (const std::string& text : texts) {
+      SCOPED_TRACE(text);
+      absl::StatusOr<GrammarState> state = StateAfter(**grammar, text);
+      ASSERT_TRUE(state.ok()) << state.status();
+      const std::vector<uint32_t> mask = MaskOf(*state);
+      int allowed = 0;
+      for (int32_t token = 0; token < SmolLm2Vocabulary().size(); ++token) {
+        if (SmolLm2Tokenizer().IsSpecial(token) && token != EndOfText()) {
+          const auto& ends = SmolLm2Tokenizer().end_of_generation_ids();
+          if (std::find(ends.begin(), ends.end(), token) == ends.end()) {
+            EXPECT_FALSE(IsIn(mask, token)) << token;
+            continue;
+          }
+        }
+        absl::StatusOr<GrammarState> next = StateAfter(**grammar, text);
+        ASSERT_EQ(next->Accept(token).ok(), IsIn(mask, token))
+            << token << " " << SmolLm2Tokenizer().TokenBytes(token);
+        allowed += IsIn(mask, token);
+      }
+      EXPECT_GT(allowed, 0);
+    }
+  }
+}
+
+TEST(GrammarStates, AreAFunctionOfTheTokensAlone) {
+  const auto grammar = CompiledSchema(R"({"type":"array","items":{"type":"integer"}})");
+  ASSERT_TRUE(grammar.ok()) << grammar.status();
+  const std::vector<int32_t> tokens = TokensOf("[1, 23,4");
+  absl::StatusOr<GrammarState> asked = GrammarState::Create(**grammar);
+  for (const int32_t token : tokens) {
+    // Masks, forced tokens and refused tokens between them change nothing.
+    MaskOf(*asked);
+    EXPECT_TRUE(asked->ForcedTokens(4).ok());
+    EXPECT_FALSE(asked->Accept(TokensOf("{")[0]).ok());
+    ASSERT_TRUE(asked->Accept(token).ok());
+  }
+  absl::StatusOr<GrammarState> replayed = GrammarState::Create(**grammar);
+  ASSERT_TRUE(replayed->Replay(tokens).ok());
+  EXPECT_EQ(MaskOf(*asked), MaskOf(*replayed));
+}
+
+TEST(GrammarStates, AReplayNamesTheTokenThatMayNotStandThere) {
+  const auto grammar = CompiledFor(SpecOf(GrammarKind::kRegex, "[0-9]+"));
+  ASSERT_TRUE(grammar.ok()) << grammar.status();
+  absl::StatusOr<GrammarState> state = GrammarState::Create(**grammar);
+  const absl::Status status = state->Replay({TokensOf("1")[0], TokensOf("a")[0]});
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("token 1 of the answer: token "));
+}
+
+TEST(GrammarStates, TokensOutsideTheVocabularyAndSpecialOnesMayNotComeNext) {
+  const auto grammar = CompiledFor(SpecOf(GrammarKind::kRegex, "[^a]*"));
+  ASSERT_TRUE(grammar.ok()) << grammar.status();
+  absl::StatusOr<GrammarState> state = GrammarState::Create(**grammar);
+  const int32_t special = 1;  // <|im_start|>
+  ASSERT_TRUE(SmolLm2Tokenizer().IsSpecial(special));
+  for (const int32_t token : {-1, SmolLm2Vocabulary().size(), special}) {
+    EXPECT_EQ(state->Accept(token).code(), absl::StatusCode::kInvalidArgument) << token;
+  }
+  EXPECT_FALSE(IsIn(MaskOf(*state), special));
+}
+
+TEST(GrammarStates, AnAnswerThatCanOnlyEndEnds) {
+  const auto grammar = CompiledFor(SpecOf(GrammarKind::kRegex, "ok"));
+  ASSERT_TRUE(grammar.ok()) << grammar.status();
+  absl::StatusOr<GrammarState> state = GrammarState::Create(**grammar);
+  EXPECT_FALSE(state->IsComplete());
+  EXPECT_FALSE(IsIn(MaskOf(*state), EndOfText()));
+  EXPECT_FALSE(state->Accept(EndOfText()).ok());
+  ASSERT_TRUE(state->Replay(TokensOf("ok")).ok());
+  EXPECT_TRUE(state->IsComplete());
+  EXPECT_FALSE(state->IsTerminated());
+
+  const std::vector<uint32_t> mask = MaskOf(*state);
+  const auto& ends = SmolLm2Tokenizer().end_of_generation_ids();
+  for (int32_t token = 0; token < SmolLm2Vocabulary().size(); ++token) {
+    const bool is_end = std::find(ends.begin(), ends.end(), token) != ends.end();
+    EXPECT_EQ(IsIn(mask, token), is_end) << token;
+  }
+  ASSERT_TRUE(state->Accept(EndOfText()).ok());
+  EXPECT_TRUE(state->IsTerminated());
+  EXPECT_FALSE(state->Accept(EndOfText()).ok());
+  EXPECT_THAT(*state->ForcedTokens(4), IsEmpty());
+  std::vector<uint32_t> after(MaskWords(SmolLm2Vocabulary().size()));
+  EXPECT_EQ(state->FillMask(absl::MakeSpan(after)).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(GrammarStates, ForcedTokensAreThoseThatLeaveNoOther) {
+  // Digits are tokens by themselves in this vocabulary, so that a row of them is forced.
+  const auto grammar = CompiledFor(SpecOf(GrammarKind::kRegex, "1234(5|6)"));
+  ASSERT_TRUE(grammar.ok()) << grammar.status();
+  absl::StatusOr<GrammarState> state = GrammarState::Create(**grammar);
+  const std::vector<int32_t> digits = TokensOf("1234");
+  ASSERT_EQ(digits.size(), 4u);
+  EXPECT_EQ(*state->ForcedTokens(10), digits);
+  EXPECT_THAT(*state->ForcedTokens(2), ElementsAre(digits[0], digits[1]));
+  EXPECT_THAT(*state->ForcedTokens(0), IsEmpty());
+  ASSERT_TRUE(state->Replay(digits).ok());
+  EXPECT_THAT(*state->ForcedTokens(10), IsEmpty());
+}
+
+TEST(GrammarStates, SurviveTheirGrammar) {
+  auto grammar = CompiledFor(SpecOf(GrammarKind::kRegex, "ok"));
+  ASSERT_TRUE(grammar.ok()) << grammar.status();
+  absl::StatusOr<GrammarState> state = GrammarState::Create(**grammar);
+  grammar->reset();
+  EXPECT_TRUE(state->Replay(TokensOf("ok")).ok());
+}
+
+}  // namespace
+}  // namespace baton
