@@ -105,9 +105,11 @@ const char* RoleName(Role role) {
 }
 
 absl::StatusOr<Role> RoleFromName(absl::string_view name) {
-  std::string names;
   for (const Role role : kAllRoles) {
     if (name == RoleName(role)) return role;
+  }
+  std::string names;
+  for (const Role role : kAllRoles) {
     absl::StrAppend(&names, names.empty() ? "" : ", ", RoleName(role));
   }
   return BadPart("role", name, absl::StrCat("is not one of ", names));

@@ -21,26 +21,28 @@ void PeerTrust::SetRevoked(std::vector<RevocationList> lists) {
 }
 
 absl::Status PeerTrust::Check(const grpc::AuthContext& peer) const {
-  {
-    absl::MutexLock lock(&mutex_);
-    if (lists_.empty()) return absl::OkStatus();  // before certificates are copied, at each call
-  }
+  absl::MutexLock lock(&mutex_);
+  if (lists_.empty()) return absl::OkStatus();
   for (const char* property :
        {GRPC_X509_PEM_CERT_PROPERTY_NAME, GRPC_X509_PEM_CERT_CHAIN_PROPERTY_NAME}) {
     for (const grpc::string_ref& pem : peer.FindPropertyValues(property)) {
-      BATON_RETURN_IF_ERROR(Check(std::string(pem.data(), pem.size())));
+      BATON_RETURN_IF_ERROR(CheckText(absl::string_view(pem.data(), pem.size())));
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status PeerTrust::Check(const std::string& pem) const {
+absl::Status PeerTrust::Check(absl::string_view pem) const {
   absl::MutexLock lock(&mutex_);
-  if (lists_.empty() || pem.empty()) return absl::OkStatus();
+  return lists_.empty() ? absl::OkStatus() : CheckText(pem);
+}
+
+absl::Status PeerTrust::CheckText(absl::string_view pem) const {
+  if (pem.empty()) return absl::OkStatus();
   auto found = known_.find(pem);
   if (found == known_.end()) {
     if (known_.size() >= kMaxKnown) known_.clear();
-    found = known_.emplace(pem, IsRevoked(pem)).first;
+    found = known_.emplace(std::string(pem), IsRevoked(pem)).first;
   }
   if (!found->second) return absl::OkStatus();
   return absl::UnauthenticatedError(
@@ -57,8 +59,8 @@ absl::Status PeerTrust::CheckDomain(const Peer& peer) const {
                    trust_domain_, "' as this process; it needs a certificate of this fleet"));
 }
 
-bool PeerTrust::IsRevoked(const std::string& pem) const {
-  const auto certificates = ParseCertificates(pem);
+bool PeerTrust::IsRevoked(absl::string_view pem) const {
+  const auto certificates = ParseCertificates(std::string(pem));
   if (!certificates.ok()) return true;  // TLS has read it, so this does not happen
   for (const Certificate& certificate : *certificates) {
     for (const RevocationList& list : lists_) {

@@ -1,12 +1,14 @@
 // What a process holds against peers whose certificates are signed as they should be.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "grpcpp/security/auth_context.h"
 
@@ -26,7 +28,7 @@ class PeerTrust {
   // UNAUTHENTICATED if a certificate of the peer was revoked. Cheap enough for every call.
   absl::Status Check(const grpc::AuthContext& peer) const;
   // The same for the certificates in `pem`.
-  absl::Status Check(const std::string& pem) const;
+  absl::Status Check(absl::string_view pem) const;
   // PERMISSION_DENIED if the peer's id is of another trust domain.
   absl::Status CheckDomain(const Peer& peer) const;
 
@@ -34,13 +36,14 @@ class PeerTrust {
   // The most texts whose answer is remembered.
   static constexpr size_t kMaxKnown = 4096;
 
-  bool IsRevoked(const std::string& pem) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckText(absl::string_view pem) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsRevoked(absl::string_view pem) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable absl::Mutex mutex_;
   std::string trust_domain_ ABSL_GUARDED_BY(mutex_);
   std::vector<RevocationList> lists_ ABSL_GUARDED_BY(mutex_);
   // Whether `lists_` revoke the certificates of a text: a connection shows the same at each call.
-  mutable std::map<std::string, bool> known_ ABSL_GUARDED_BY(mutex_);
+  mutable std::map<std::string, bool, std::less<>> known_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace baton

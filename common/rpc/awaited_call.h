@@ -4,13 +4,13 @@
 // message itself, and ends the call when the message does not come.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "grpcpp/impl/codegen/server_callback_handlers.h"
 #include "grpcpp/support/server_callback.h"
 
@@ -110,46 +110,25 @@ class AwaitedCall final
     const bool cancelled_before = !ok && context_->IsCancelled();
     if (cancelled_before) return EndAwaiting(absl::CancelledError("the call was cancelled"));
     if (!ok) request_.status = absl::InvalidArgumentError("the call has no message");
-    {
-      absl::MutexLock lock(&mutex_);
-      if (!std::exchange(awaiting_, false)) return;
-    }
+    if (!awaiting_.exchange(false)) return;
     Reactor* const reactor = handle_(context_, &request_, answer_);
-    bool cancelled = false;
-    {
-      absl::MutexLock lock(&mutex_);
-      reactor_ = reactor;
-      cancelled = cancelled_;
-    }
+    reactor_ = reactor;
+    const bool cancelled = handled_or_cancelled_.exchange(true);
     answer_.Bind(reactor);
     if (cancelled) reactor->OnCancel();
   }
-  void OnWriteDone(bool ok) override { Answer::OnWriteDone(*handled(), ok); }
+  void OnWriteDone(bool ok) override { Answer::OnWriteDone(*reactor_.load(), ok); }
   void OnCancel() override {
-    Reactor* reactor = nullptr;
-    {
-      absl::MutexLock lock(&mutex_);
-      cancelled_ = true;
-      reactor = reactor_;
-    }
-    if (reactor != nullptr) reactor->OnCancel();
+    const bool handled = handled_or_cancelled_.exchange(true);
+    if (handled) reactor_.load()->OnCancel();
   }
   void OnDone() override {
-    if (Reactor* const reactor = handled(); reactor != nullptr) reactor->OnDone();
+    if (Reactor* const reactor = reactor_; reactor != nullptr) reactor->OnDone();
     self_.reset();
   }
 
   void EndAwaiting(const absl::Status& status) {
-    {
-      absl::MutexLock lock(&mutex_);
-      if (!std::exchange(awaiting_, false)) return;
-    }
-    this->Finish(ToGrpcStatus(status));
-  }
-  // Null before the message has come.
-  Reactor* handled() {
-    absl::MutexLock lock(&mutex_);
-    return reactor_;
+    if (awaiting_.exchange(false)) this->Finish(ToGrpcStatus(status));
   }
 
   SilentStreams& silent_;
@@ -159,10 +138,10 @@ class AwaitedCall final
   uint64_t id_ = 0;
   Request request_;
   Answer answer_;
-  absl::Mutex mutex_;
-  bool awaiting_ ABSL_GUARDED_BY(mutex_) = true;  // neither handled nor ended
-  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
-  Reactor* reactor_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::atomic<bool> awaiting_ = true;        // neither handled nor ended
+  std::atomic<Reactor*> reactor_ = nullptr;  // null before the message has come
+  // Set when the reactor is there, and when the call is cancelled. The second of the two tells it.
+  std::atomic<bool> handled_or_cancelled_ = false;
 };
 
 }  // namespace baton

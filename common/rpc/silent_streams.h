@@ -39,20 +39,26 @@ class SilentStreams {
  private:
   struct Stream {
     End end;
-    std::unique_ptr<grpc::Alarm> alarm;
+    absl::Time overdue;  // steady; from then on it is ended
   };
-  // Shared with the alarms, which call back after they were cancelled too.
-  struct Open {
-    // Removes a stream. Its `end` is null when it was not there.
-    Stream Take(uint64_t id);
+  // Shared with the alarm, which calls back after it was cancelled too.
+  struct Open : std::enable_shared_from_this<Open> {
+    explicit Open(const Limits& given) : limits(given) {}
 
+    // The alarm has come: ends the streams that were silent for too long, and awaits the next.
+    void EndOverdue();
+    void SetAlarm(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+
+    const Limits limits;
     absl::Mutex mutex;
     std::map<uint64_t, Stream> streams ABSL_GUARDED_BY(mutex);  // the oldest first
     uint64_t next_id ABSL_GUARDED_BY(mutex) = 1;
+    // One for all, since nearly every stream speaks at once. Set for the oldest of today or for one
+    // that was older; null only while no stream is silent.
+    std::unique_ptr<grpc::Alarm> alarm ABSL_GUARDED_BY(mutex);
   };
 
-  const Limits limits_;
-  const std::shared_ptr<Open> open_ = std::make_shared<Open>();
+  const std::shared_ptr<Open> open_;
 };
 
 }  // namespace baton

@@ -7,6 +7,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "common/rpc/status.h"
+
 namespace baton {
 namespace {
 
@@ -24,7 +26,25 @@ TEST(SilentStreams, EndsAStreamWhoseFirstMessageDoesNotCome) {
   ended.WaitForNotification();
   EXPECT_EQ(end.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(end.message()), HasSubstr("first message did not come within 1ms"));
+  EXPECT_EQ(ErrorReason(end), kReasonSilentStream);
   silent.Spoke(id);
+}
+
+TEST(SilentStreams, EndsAllThatAreSilentInWhateverOrderTheyCame) {
+  SilentStreams silent({.time = absl::Milliseconds(20)});
+  const auto add = [&silent](absl::Notification& ended) {
+    return silent.Add([&ended](const absl::Status&) { ended.Notify(); });
+  };
+  absl::Notification spoke, first, second, later;
+  const uint64_t id = add(spoke);
+  add(first);
+  silent.Spoke(id);
+  add(second);
+  first.WaitForNotification();
+  second.WaitForNotification();
+  add(later);  // when none is left
+  later.WaitForNotification();
+  EXPECT_FALSE(spoke.HasBeenNotified());
 }
 
 TEST(SilentStreams, EndsTheOldestOfTooManyAndNoneThatSpoke) {
@@ -33,6 +53,7 @@ TEST(SilentStreams, EndsTheOldestOfTooManyAndNoneThatSpoke) {
   const auto add = [&](int name) {
     return silent.Add([&ended, name](const absl::Status& status) {
       EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+      EXPECT_EQ(ErrorReason(status), kReasonSilentStream);
       ended.push_back(name);
     });
   };
