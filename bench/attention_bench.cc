@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <numeric>
 #include <random>
 #include <string>
@@ -15,6 +16,7 @@
 #include "common/backend/cpu/kernels/kernels.h"
 #include "common/backend/cpu/machine/memory.h"
 #include "common/base/float_types.h"
+#include "common/base/kv_type_name.h"
 
 namespace baton {
 namespace {
@@ -25,8 +27,8 @@ constexpr int kKvHeads = 3;
 constexpr int kHeadDim = 64;
 constexpr int kBlockSize = 32;
 
-// Instruction set and threads come from the environment, so that measurements can be repeated with
-// others.
+// Instruction set, threads and KV type come from the environment, so that measurements can be
+// repeated with others.
 CpuIsa Isa() {
   const char* name = std::getenv("BATON_BENCH_ISA");
   return *ParseCpuIsa(name == nullptr ? "auto" : name);
@@ -36,22 +38,44 @@ int Threads() {
   return threads == nullptr ? 2 : std::atoi(threads);
 }
 
+KvType Type() {
+  const char* name = std::getenv("BATON_BENCH_KV");
+  return *KvTypeFromName(name == nullptr ? "f16" : name);
+}
+
+// Fills a part of a block with float16 numbers, or with codes and scales.
+void FillPart(const KvPartShape& part, const std::vector<uint16_t>& pattern, size_t& next,
+              uint8_t* to) {
+  const size_t rows = static_cast<size_t>(part.block_size) * part.row_bytes();
+  for (size_t i = 0; i + 1 < rows; i += 2, ++next) {
+    std::memcpy(to + i, &pattern[next % pattern.size()], sizeof(uint16_t));
+  }
+  const float scale = 0.01f;
+  const uint16_t half = F32ToF16(scale);
+  const bool halves = part.dtype == KvType::kInt4;
+  const size_t step = halves ? sizeof(half) : sizeof(scale);
+  for (size_t i = rows; i < part.bytes(); i += step) {
+    std::memcpy(to + i, halves ? static_cast<const void*>(&half) : &scale, step);
+  }
+}
+
 void BM_Attention(benchmark::State& state) {
   const int rows = static_cast<int>(state.range(0));
   const int tokens = static_cast<int>(state.range(1));
   const int sequences = static_cast<int>(state.range(2));
   const int blocks = (tokens + kBlockSize - 1) / kBlockSize;
-  const size_t half = size_t{kBlockSize} * kKvHeads * kHeadDim * sizeof(uint16_t);
+  const KvPartShape part = {kBlockSize, kKvHeads, kHeadDim, Type()};
+  const size_t half = part.bytes();
   std::mt19937 random(1);
-  const size_t elements = static_cast<size_t>(blocks * sequences) * kLayers * half;  // K and V
+  const size_t parts = static_cast<size_t>(blocks * sequences) * kLayers * 2;  // K and V
   CpuMemory cpu_memory;
-  const BackendBuffer memory = *cpu_memory.Allocate(elements * sizeof(uint16_t));
-  auto* cache = reinterpret_cast<uint16_t*>(memory.data());
+  const BackendBuffer memory = *cpu_memory.Allocate(parts * half);
   std::vector<uint16_t> pattern(4099);  // a prime number, so that rows differ
   for (uint16_t& x : pattern) {
     x = F32ToF16(std::uniform_real_distribution<float>(-1, 1)(random));
   }
-  for (size_t i = 0; i < elements; ++i) cache[i] = pattern[i % pattern.size()];
+  size_t next = 0;
+  for (size_t i = 0; i < parts; ++i) FillPart(part, pattern, next, memory.data() + i * half);
   std::vector<float> queries(static_cast<size_t>(rows * sequences * kHeads * kHeadDim));
   for (size_t i = 0; i < queries.size(); ++i) {
     queries[i] = F16ToF32(pattern[i * 7 % pattern.size()]);
@@ -76,7 +100,7 @@ void BM_Attention(benchmark::State& state) {
                                 .block_size = kBlockSize,
                                 .kv_heads = kKvHeads,
                                 .head_dim = kHeadDim,
-                                .dtype = KvType::kF16};
+                                .dtype = part.dtype};
       AttendRows(kernels, pool, batch, {queries.data(), rows * sequences, kHeads * kHeadDim}, view,
                  {out.data(), rows * sequences, kHeads * kHeadDim}, scratch);
     }
@@ -89,8 +113,10 @@ void BM_Attention(benchmark::State& state) {
   const double passes = static_cast<double>(state.iterations());
   state.counters["FLOP/s"] = benchmark::Counter(passes * kLayers * pairs * kHeads * kHeadDim * 4,
                                                 benchmark::Counter::kIsRate);
-  state.counters["KV B/s"] = benchmark::Counter(
-      passes * sequences * tokens * kLayers * kKvHeads * kHeadDim * 4, benchmark::Counter::kIsRate);
+  state.counters["KV B/s"] =
+      benchmark::Counter(passes * sequences * tokens * kLayers * 2 *
+                             static_cast<double>(part.row_bytes() + part.scale_bytes()),
+                         benchmark::Counter::kIsRate);
 }
 
 BENCHMARK(BM_Attention)

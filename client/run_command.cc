@@ -19,6 +19,7 @@
 #include "client/signal_watcher.h"
 #include "client/utf8_check.h"
 #include "common/base/clock.h"
+#include "common/base/kv_type_name.h"
 #include "common/base/max_choices.h"
 #include "common/base/progress_line.h"
 #include "common/base/standard_output.h"
@@ -67,6 +68,10 @@ void RunCommand::AddFlags(FlagSet& flags) {
   flags.AddString("model", model_, "GGUF file to serve from here, instead of a server");
   flags.AddString("disaggregate", disaggregate_,
                   "with --model: where to prefill (auto, always, never)");
+  std::vector<std::string> kv_types = {"auto"};
+  for (const KvType type : kAllKvTypes) kv_types.emplace_back(KvTypeName(type));
+  flags.AddString("kv-cache-dtype", kv_cache_dtype_, "with --model: type of the KV cache",
+                  kv_types);
   flags.AddDuration("timeout", timeout_, absl::Milliseconds(1), absl::Hours(24), "of one answer");
   AddTlsFlags(flags, tls_);
   AddApiKeyFlag(flags, api_key_file_);
@@ -97,6 +102,7 @@ absl::Status RunCommand::Check(const FlagSet& flags) const {
   BATON_RETURN_IF_ERROR(flags.CheckNotBoth("server", "model"));
   if (raw_) BATON_RETURN_IF_ERROR(flags.CheckNotBoth("raw", "system"));
   BATON_RETURN_IF_ERROR(flags.CheckNeeds("disaggregate", "model"));
+  BATON_RETURN_IF_ERROR(flags.CheckNeeds("kv-cache-dtype", "model"));
   return flags.CheckNeeds("logprobs", "json");
 }
 
@@ -123,7 +129,7 @@ absl::StatusOr<std::unique_ptr<LocalCluster>> RunCommand::StartCluster(
   options.model = model_;
   options.listen = "127.0.0.1:0";
   options.router_args = {"--log-level=error"};
-  options.worker_args = {"--log-level=error"};
+  options.worker_args = {"--log-level=error", "--kv-cache-dtype=" + kv_cache_dtype_};
   if (!disaggregate_.empty()) {
     options.router_args.push_back(absl::StrCat("--disaggregate=", disaggregate_));
   }

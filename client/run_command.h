@@ -42,6 +42,7 @@ class RunCommand : public Command {
   std::string server_ = "127.0.0.1:50051";
   std::string model_;  // GGUF file to serve from this process; empty: use the server at server_
   std::string disaggregate_;
+  std::string kv_cache_dtype_ = "auto";
   absl::Duration timeout_ = absl::Minutes(10);
   TlsFlags tls_;
   std::string api_key_file_;

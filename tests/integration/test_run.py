@@ -126,6 +126,7 @@ def test_input_that_would_be_dropped_is_refused(served):
         (["--raw", "--system", "x", "hi"], ["--raw", "--system"]),
         (["--server", served[1], "--model", MODEL, "hi"], ["--server", "--model"]),
         (["--disaggregate", "auto", "hi"], ["--disaggregate", "--model"]),
+        (["--kv-cache-dtype", "int4", "hi"], ["--kv-cache-dtype", "--model"]),
         (["--seed", "-1", "hi"], ["--seed", "-1"]),
         ([], ["no prompt"]),
         (["hello", "world"], ["world", "quote"]),
