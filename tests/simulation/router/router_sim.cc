@@ -42,7 +42,7 @@ class TransitionObserver final : public RequestObserver {
       sim_.coverage.CountMachine(before, event.index(), phase);
     }
     sim_.Trace(90 + event.index(), request, phase);
-    if (sim_.forged) NoteDistrust(machine, event);
+    NoteDistrust(machine, event);
     metrics_.Handled(machine, event, seen, now);
   }
 
