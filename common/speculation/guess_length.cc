@@ -5,7 +5,7 @@ namespace {
 
 constexpr double kKeptOfGuess = 0.95;  // weight that a guess keeps when another is known
 // What a sequence begins with: guesses that are taken to be known, and those that came true.
-constexpr double kTriedBefore = 3;
+constexpr double kTriedBefore = 2;
 constexpr double kTrueBefore = 1;
 
 }  // namespace
