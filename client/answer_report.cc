@@ -97,7 +97,7 @@ std::string FormatStats(const Answer& answer, const v1::GenerateRequest& request
     return absl::StrFormat("%-14s %10.1f ms  %s\n", name, Milliseconds(duration), rest);
   };
   const uint32_t computed = usage.prompt_tokens() - usage.cached_tokens();
-  // The first token comes from the prefill; each of the others took a step of the decode.
+  // The first token comes from the prefill, the others from the decode.
   const uint32_t decoded = usage.completion_tokens() > 0 ? usage.completion_tokens() - 1 : 0;
   const std::string prefilled_on =
       timings.local_prefill() ? timings.decode_worker() : timings.prefill_worker();
@@ -122,6 +122,11 @@ std::string FormatStats(const Answer& answer, const v1::GenerateRequest& request
   absl::StrAppend(&out, line("decode", timings.decode(),
                              absl::StrCat(Rate(decoded, Milliseconds(timings.decode())), "  on ",
                                           timings.decode_worker())));
+  const uint32_t guessed = usage.accepted_prediction_tokens() + usage.rejected_prediction_tokens();
+  if (guessed > 0) {
+    absl::StrAppendFormat(&out, "%-14s %d of %d guessed tokens came true\n", "speculation",
+                          usage.accepted_prediction_tokens(), guessed);
+  }
   absl::StrAppend(&out, line("first token", timings.time_to_first_token(), ""));
   absl::StrAppend(&out,
                   line("total", timings.total(),
@@ -143,7 +148,9 @@ std::string FormatJson(const Answer& answer, absl::Duration timeout) {
     json["usage"] = {{"prompt_tokens", last.usage().prompt_tokens()},
                      {"completion_tokens", last.usage().completion_tokens()},
                      {"total_tokens", last.usage().total_tokens()},
-                     {"cached_tokens", last.usage().cached_tokens()}};
+                     {"cached_tokens", last.usage().cached_tokens()},
+                     {"accepted_prediction_tokens", last.usage().accepted_prediction_tokens()},
+                     {"rejected_prediction_tokens", last.usage().rejected_prediction_tokens()}};
     json["seed"] = last.seed();
     json["timings"] = TimingsJson(last.timings());
   }

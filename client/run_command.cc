@@ -94,6 +94,13 @@ void RunCommand::AddFlags(FlagSet& flags) {
               sampling_.set_logprobs(count);
               return absl::OkStatus();
             }});
+  flags.AddNamed<v1::Speculative>("speculative", speculative_,
+                                  "guess tokens ahead, which changes none of them; default: as "
+                                  "the server does",
+                                  {{"default", v1::SPECULATIVE_UNSPECIFIED},
+                                   {"auto", v1::SPECULATIVE_AUTO},
+                                   {"ngram", v1::SPECULATIVE_NGRAM},
+                                   {"none", v1::SPECULATIVE_NONE}});
   flags.AddBool("json", json_, "print one JSON object instead of the text");
   flags.AddBool("stats", stats_, "print how it was drawn, the timeline and rates on stderr");
 }
@@ -110,6 +117,7 @@ absl::StatusOr<v1::GenerateRequest> RunCommand::MakeRequest(const FlagSet& flags
   v1::GenerateRequest request;
   request.set_stream(true);
   request.set_return_token_ids(true);
+  request.set_speculative(speculative_);
   v1::SamplingParams& sampling = *request.mutable_sampling_params();
   sampling = sampling_;
   if (choices_ > 1) sampling.set_n(static_cast<uint32_t>(choices_));

@@ -52,6 +52,7 @@ class RunCommand : public Command {
   v1::SamplingParams sampling_;
   int choices_ = 1;
   bool json_ = false;
+  v1::Speculative speculative_ = v1::SPECULATIVE_UNSPECIFIED;
   bool stats_ = false;
 };
 

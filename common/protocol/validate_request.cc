@@ -215,11 +215,20 @@ absl::Status ValidateGenerateRequest(const v1::GenerateRequest& request,
   violations.AtMost(request.cache_salt().size(), kMaxNameBytes, "cache_salt", "bytes");
   violations.AtMost(request.user().size(), kMaxNameBytes, "user", "bytes");
   violations.Unsupported(request.echo(), "echo");
+  if (const auto fault = SpeculativeFault(request.speculative())) {
+    violations.Add("speculative", *fault);
+  }
   std::vector<FieldViolation> all = violations.Take();
   for (FieldViolation& violation : SamplingViolations(request.sampling_params(), limits)) {
     all.push_back(std::move(violation));
   }
   return InvalidFields(std::move(all));
+}
+
+std::optional<std::string> SpeculativeFault(v1::Speculative speculative) {
+  if (v1::Speculative_IsValid(speculative)) return std::nullopt;
+  return absl::StrCat("must be one of SPECULATIVE_AUTO, _NGRAM and _NONE or not set, is ",
+                      static_cast<int>(speculative));
 }
 
 absl::Status ValidateTokenizeRequest(const v1::TokenizeRequest& request) {

@@ -35,6 +35,9 @@ absl::Status ValidateTokenizeRequest(const v1::TokenizeRequest& request);
 absl::Status ValidateDetokenizeRequest(const v1::DetokenizeRequest& request,
                                        const RequestLimits& limits);
 
+// What is wrong with the field `speculative`; none if the API has its value.
+std::optional<std::string> SpeculativeFault(v1::Speculative speculative);
+
 // What is wrong with a max_tokens that does not fit into the context beside the prompt; none if it
 // fits or is not set. REQUIRES: prompt_tokens <= max_model_len.
 std::optional<std::string> MaxTokensFault(uint32_t prompt_tokens, const v1::SamplingParams& params,

@@ -78,6 +78,9 @@ void CheckSequence(const internal::v1::SequenceSpec& spec, const EngineLimits& l
     violations.push_back(
         {"sequence.cache_salt", absl::StrCat("has more than ", kMaxNameBytes, " bytes")});
   }
+  if (const auto fault = SpeculativeFault(spec.speculative())) {
+    violations.push_back({"sequence.speculative", *fault});
+  }
   CheckTokens(spec, limits, violations);
 }
 
@@ -98,6 +101,19 @@ absl::Status CheckTogether(const internal::v1::SequenceSpec& spec, const EngineL
   const auto fault = MaxTokensFault(spec.prompt_length(), spec.sampling(),
                                     static_cast<uint32_t>(limits.max_model_len));
   return fault ? InvalidField("sequence.sampling.max_tokens", *fault) : absl::OkStatus();
+}
+
+std::optional<SpeculationMode> SpeculationFromProto(v1::Speculative speculative) {
+  switch (speculative) {
+    case v1::SPECULATIVE_AUTO:
+      return SpeculationMode::kAuto;
+    case v1::SPECULATIVE_NGRAM:
+      return SpeculationMode::kNgram;
+    case v1::SPECULATIVE_NONE:
+      return SpeculationMode::kNone;
+    default:
+      return std::nullopt;
+  }
 }
 
 // REQUIRES: no violations.
@@ -149,6 +165,7 @@ absl::StatusOr<CheckedSequence> SequenceFromProto(const internal::v1::SequenceSp
   request.choices = static_cast<int>(ChoicesOf(spec));
   request.cache_salt = spec.cache_salt();
   request.isolate = spec.isolate();
+  request.speculation = SpeculationFromProto(spec.speculative());
   if (const auto misfit = FindMisfit(request, limits)) {
     return InvalidField(absl::StrCat("sequence.", misfit->field), misfit->description);
   }

@@ -142,6 +142,7 @@ absl::StatusOr<RequestSpec> ServedModel::Prepare(const v1::GenerateRequest& requ
   spec.cache_salt = request.cache_salt();
   spec.priority = request.priority();
   spec.user = request.user();
+  spec.speculative = request.speculative();
   spec.stream = request.stream();
   spec.return_token_ids = request.return_token_ids();
   return spec;

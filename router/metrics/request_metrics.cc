@@ -30,9 +30,10 @@ RequestMetrics::RequestMetrics(Metrics& metrics, Gauges gauges)
       first_token_(metrics.AddHistogram("baton_time_to_first_token_seconds",
                                         "From receiving a request to sending its first token.",
                                         TimeToFirstTokenBuckets(), {})),
-      inter_token_(metrics.AddHistogram("baton_inter_token_latency_seconds",
-                                        "Between two tokens of a stream.", InterTokenBuckets(),
-                                        {})),
+      inter_token_(
+          metrics.AddHistogram("baton_inter_token_latency_seconds",
+                               "Between tokens of a stream; those that come together count as one.",
+                               InterTokenBuckets(), {})),
       per_output_token_(metrics.AddHistogram("baton_request_time_per_output_token_seconds",
                                              "Mean time of a request's tokens after the first.",
                                              InterTokenBuckets(), {})),

@@ -30,6 +30,7 @@ struct RequestSpec {
   // name is one too.
   std::string tenant;
   std::string user;
+  v1::Speculative speculative = v1::SPECULATIVE_UNSPECIFIED;
   bool stream = false;
   bool return_token_ids = false;
   absl::Time received;

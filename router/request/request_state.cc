@@ -63,6 +63,11 @@ void RequestState::CountCachedTokens(uint32_t tokens) {
   usage.set_cached_tokens(std::min(tokens, usage.prompt_tokens()));
 }
 
+void RequestState::CountGuesses(uint32_t accepted, uint32_t refused) {
+  usage.set_accepted_prediction_tokens(usage.accepted_prediction_tokens() + accepted);
+  usage.set_rejected_prediction_tokens(usage.rejected_prediction_tokens() + refused);
+}
+
 Complete RequestState::MakeComplete() {
   timings.set_exact(exact);
   *timings.mutable_total() = DurationToProto(now - spec.received);

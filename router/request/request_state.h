@@ -65,10 +65,11 @@ struct RequestState {
   // Whether `workers` compute with the very numerics of the tokens so far, if there are any.
   bool Continues(const WorkersChosen& workers) const;
   // For the client's account: the workers of an attempt; more time that it waited for them; prompt
-  // tokens that its prefill found cached, of which the first attempt's count.
+  // tokens that its prefill found cached, of which the first attempt's count; guessed tokens.
   void TellWorkers(const WorkersChosen& workers);
   void CountQueue(absl::Duration waited);
   void CountCachedTokens(uint32_t tokens);
+  void CountGuesses(uint32_t accepted, uint32_t refused);
 
   const RequestSpec spec;
   const TokenTable& table;

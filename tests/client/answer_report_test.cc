@@ -138,6 +138,18 @@ TEST(FormatStats, CountsOnlyComputedPromptTokensAndOnlyDecodedOutput) {
   EXPECT_THAT(stats, HasSubstr("2.50 MB in 3 messages"));
 }
 
+TEST(FormatStats, SaysWhatCameOfGuessesWhereThereWereAny) {
+  Answer answer = MakeAnswer();
+  EXPECT_THAT(FormatStats(answer, {}), Not(HasSubstr("speculation")));
+  answer.choices[0].mutable_usage()->set_accepted_prediction_tokens(7);
+  answer.choices[0].mutable_usage()->set_rejected_prediction_tokens(3);
+  EXPECT_THAT(FormatStats(answer, {}),
+              HasSubstr("speculation    7 of 10 guessed tokens came true"));
+  const auto json = nlohmann::json::parse(FormatJson(answer, kTimeout));
+  EXPECT_EQ(json["usage"]["accepted_prediction_tokens"], 7);
+  EXPECT_EQ(json["usage"]["rejected_prediction_tokens"], 3);
+}
+
 TEST(FormatStats, LeavesTheTransferOutWhereThereWasNone) {
   Answer answer = MakeAnswer();
   answer.choices[0].mutable_timings()->set_kv_transfer_messages(0);

@@ -121,6 +121,38 @@ def test_the_model_is_listed(cluster):
     assert card.id and card.max_model_len == 8192 and card.kv_cache_dtype == "f16"
 
 
+RECORDS = """{"records": [
+  {"id": 1, "name": "Ada", "city": "London", "active": true, "score": 17},
+  {"id": 2, "name": "Grace", "city": "New York", "active": true, "score": 21},
+  {"id": 3, "name": "Edsger", "city": "Rotterdam", "active": false, "score": 19}
+"""
+
+
+@pytest.mark.parametrize("sampling", [{"temperature": 0.0}, {"temperature": 0.6, "top_p": 0.9, "seed": 3, "n": 2}])
+def test_guessed_tokens_change_nothing_but_the_usage_that_tells_of_them(cluster, sampling):
+    def ask(speculative):
+        prompt = f"This JSON lacks its closing brackets. Print it again, complete:\n{RECORDS}"
+        made = request(chat=[("user", prompt)], stream=True, max_tokens=80, logprobs=2, **sampling)
+        made.speculative = speculative
+        return list(cluster.stub.Generate(made))
+
+    def tokens(responses):
+        streams = {}
+        for response in responses:
+            if response.HasField("chunk"):
+                stream = streams.setdefault(response.chunk.index, [])
+                stream += [t.SerializeToString(deterministic=True) for t in response.chunk.logprobs]
+        return streams
+
+    none, guessed = ask(pb.SPECULATIVE_NONE), ask(pb.SPECULATIVE_NGRAM)
+    assert tokens(guessed) == tokens(none)
+    usage, without = guessed[-1].complete.usage, none[-1].complete.usage
+    assert usage.completion_tokens == without.completion_tokens
+    assert usage.accepted_prediction_tokens > 20 and usage.rejected_prediction_tokens > 20
+    assert without.accepted_prediction_tokens == without.rejected_prediction_tokens == 0
+    assert guessed[-1].complete.timings.exact
+
+
 def test_logprobs_come_with_the_tokens(cluster):
     done = complete(cluster.stub, request(chat=QUESTION, temperature=0, max_tokens=3, logprobs=2))
     assert [len(t.top_logprobs) for t in done.logprobs] == [2, 2, 2]

@@ -1,6 +1,7 @@
 #include "common/worker/convert.h"
 
 #include <functional>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "gmock/gmock.h"
@@ -94,6 +95,19 @@ TEST(Convert, SequenceCarriesWhatTheEngineNeeds) {
   EXPECT_EQ(request->cache_salt, "salt");
   EXPECT_TRUE(request->isolate);
   EXPECT_EQ(request->sampling.max_tokens, 10);
+  EXPECT_FALSE(request->speculation.has_value());
+}
+
+TEST(Convert, SpeculationIsTheOneThatTheRequestNames) {
+  internal::v1::SequenceSpec spec = GoodSpec();
+  for (const auto& [asked, expected] : {std::pair(v1::SPECULATIVE_AUTO, SpeculationMode::kAuto),
+                                        std::pair(v1::SPECULATIVE_NGRAM, SpeculationMode::kNgram),
+                                        std::pair(v1::SPECULATIVE_NONE, SpeculationMode::kNone)}) {
+    spec.set_speculative(asked);
+    const auto sequence = Read(spec);
+    ASSERT_TRUE(sequence.ok()) << sequence.status();
+    EXPECT_EQ(sequence->request().speculation, expected);
+  }
 }
 
 TEST(Convert, ASequenceFromOutsideIsCheckedFieldByField) {

@@ -43,6 +43,8 @@ inline std::vector<InvalidSpec> InvalidSpecs(int context) {
          s.mutable_sampling()->set_n(2);
        }},
       {"sequence.capability", [](Spec& s) { s.set_capability("short"); }},
+      {"sequence.speculative",
+       [](Spec& s) { s.set_speculative(static_cast<v1::Speculative>(-1)); }},
       {"sequence.cache_salt", [](Spec& s) { s.set_cache_salt(std::string(257, 's')); }},
       {"sequence.token_ids", [](Spec& s) { s.clear_token_ids(); }},
       {"sequence.token_ids", [](Spec& s) { s.add_token_ids(kNoId); }},

@@ -52,6 +52,22 @@ TEST(WorkerFlags, TheCacheHasTheTypeThatIsNamed) {
   }
 }
 
+TEST(WorkerFlags, TokensAreGuessedInTheModeThatIsNamed) {
+  const std::pair<const char*, SpeculationMode> kModes[] = {{"auto", SpeculationMode::kAuto},
+                                                            {"ngram", SpeculationMode::kNgram},
+                                                            {"none", SpeculationMode::kNone}};
+  WorkerFlags worker;
+  ASSERT_TRUE(Parse(worker, {"--model=m"}).ok());
+  EXPECT_EQ(worker.runtime.engine.speculation, SpeculationMode::kAuto);
+  for (const auto& [name, mode] : kModes) {
+    const std::string flag = absl::StrCat("--speculative=", name);
+    ASSERT_TRUE(Parse(worker, {"--model=m", flag.c_str()}).ok()) << name;
+    EXPECT_EQ(worker.runtime.engine.speculation, mode) << name;
+  }
+  EXPECT_THAT(Parse(worker, {"--model=m", "--speculative=draft"}).message(),
+              HasSubstr("--speculative"));
+}
+
 TEST(WorkerFlags, ABadOneIsNamed) {
   const struct {
     std::vector<const char*> arguments;

@@ -108,6 +108,8 @@ class MachineHarness {
   void DecodeFinishes() {
     DecodeMessage event{.attempt = machine.attempt(), .message = {}};
     event.message.mutable_finished()->set_exact(true);
+    event.message.mutable_finished()->set_accepted_guesses(5);
+    event.message.mutable_finished()->set_refused_guesses(2);
     Feed(event);
   }
   void DecodeEnds(absl::Status status) { Feed(DecodeEnded{machine.attempt(), std::move(status)}); }

@@ -48,6 +48,8 @@ TEST(RequestMachine, DeliversEachTokenOnceAndCompletesWithUsageAndTimeline) {
   EXPECT_EQ(harness.complete().text(), "") << "it was streamed";
   EXPECT_EQ(harness.complete().usage().completion_tokens(), 3u);
   EXPECT_EQ(harness.complete().usage().total_tokens(), 6u);
+  EXPECT_EQ(harness.complete().usage().accepted_prediction_tokens(), 5u);
+  EXPECT_EQ(harness.complete().usage().rejected_prediction_tokens(), 2u);
   EXPECT_EQ(harness.complete().timings().kv_transfer_bytes(), 1000u);
   EXPECT_TRUE(harness.complete().timings().exact());
   EXPECT_EQ(harness.Count<CancelDecode>() + harness.Count<CancelPrefill>(), 0);
