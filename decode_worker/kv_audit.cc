@@ -36,6 +36,7 @@ std::optional<AuditOrder> KvAudit::Choose(const Push& push) {
                             (push.token_count + block_size - 1) / block_size);
   }
   if (!block) return std::nullopt;
+  if (options_.metrics != nullptr) options_.metrics->AuditOrdered();
   return AuditOrder{*block, [this, push](const AuditResult& result) { Judge(push, result); }};
 }
 

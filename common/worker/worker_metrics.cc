@@ -166,6 +166,9 @@ WorkerMetrics::WorkerMetrics(Metrics& metrics, std::function<EngineStats()> stat
 }
 
 void WorkerMetrics::AddAuditMetrics(Metrics& metrics) {
+  ordered_audits_ = metrics.AddCounter(
+      "baton_kv_audits_ordered_total",
+      "Pushes that were chosen for an audit. One whose sequence ends first has no result.", {});
   for (const char* result : {"match", "mismatch", "skipped"}) {
     audits_.emplace(result, metrics.AddCounter("baton_kv_audits_total",
                                                "Audits of received KV, by what they found.",

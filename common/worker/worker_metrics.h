@@ -61,9 +61,11 @@ class WorkerMetrics {
   void TransferFailed(const absl::Status& status);
   // A sequence has ended here.
   void SequenceDone(absl::Duration queue, absl::Duration prefill, absl::Duration decode);
-  // Only of a receiver. Whether received KV is audited; an audit is done: `result` is match,
-  // mismatch or skipped; so many pushers are quarantined.
+  // Only of a receiver. Whether received KV is audited; an audit is ordered, which has no result if
+  // its sequence ends first; an audit is done: `result` is match, mismatch or skipped; so many
+  // pushers are quarantined.
   void SetAuditEnabled(bool enabled) { audit_enabled_ = enabled; }
+  void AuditOrdered() { ordered_audits_->Add(); }
   void AuditDone(const char* result) { audits_.at(result).Add(); }
   void Quarantined(size_t pushers) { quarantined_ = pushers; }
   // Only of a receiver. A push was refused for who made it.
@@ -77,7 +79,7 @@ class WorkerMetrics {
   std::map<std::string, Counter> audits_;    // by result; empty for Direction::kSent
   std::atomic<bool> audit_enabled_ = false;
   std::atomic<size_t> quarantined_ = 0;
-  std::optional<Counter> refused_pushes_;  // set only for a receiver
+  std::optional<Counter> ordered_audits_, refused_pushes_;  // set only for a receiver
   Counter bytes_;
   Histogram transfer_duration_;
   Histogram transfer_bytes_;

@@ -38,15 +38,21 @@ HandoffResult Push(TestWorker& prefill, TestWorker& decode, const internal::v1::
 
 std::string Reason(const grpc::Status& status) { return ErrorReason(FromGrpcStatus(status)); }
 
+// The value of the metric `name`, in the line that has `label`.
+int Value(TestWorker& decode, const std::string& name, const std::string& label) {
+  const std::string scraped = decode.metrics().Scrape();
+  const size_t at = scraped.find(label, scraped.find("\n" + name));
+  EXPECT_NE(at, std::string::npos) << scraped;
+  return std::stoi(scraped.substr(scraped.find(' ', at) + 1));
+}
+
 // How many audits had this result. A call ends after its audit, so at rest all are done.
 int Audits(TestWorker& decode, const std::string& result) {
   EXPECT_TRUE(decode.ComesToRest());
-  const std::string scraped = decode.metrics().Scrape();
-  const size_t name = scraped.find("baton_kv_audits_total{");
-  const size_t label = scraped.find("result=\"" + result + "\"", name);
-  EXPECT_NE(label, std::string::npos) << scraped;
-  return std::stoi(scraped.substr(scraped.find(' ', label) + 1));
+  return Value(decode, "baton_kv_audits_total", "result=\"" + result + "\"");
 }
+
+int OrderedAudits(TestWorker& decode) { return Value(decode, "baton_kv_audits_ordered_total", ""); }
 
 TEST(WorkerPairAudit, HonestPushesMatch) {
   TestWorker prefill(WithBlocks(32)), decode(Auditing());
@@ -58,8 +64,17 @@ TEST(WorkerPairAudit, HonestPushesMatch) {
     ASSERT_TRUE(result.decode_status.ok()) << result.decode_status.error_message();
   }
   EXPECT_EQ(Audits(decode, "match"), pushes);
+  EXPECT_EQ(OrderedAudits(decode), pushes);
   EXPECT_EQ(Audits(decode, "mismatch"), 0);
   EXPECT_TRUE(decode.audit().quarantined().empty());
+}
+
+TEST(WorkerPairAudit, AnAuditWhoseSequenceEndsFirstIsCountedToo) {
+  TestWorker decode(Auditing());
+  const std::vector<OutputToken> tokens = {{.token_id = 1}};
+  decode.engine().Commit(1000, tokens, decode.audit().Choose({.pusher = "p", .token_count = 16}));
+  for (const char* result : {"match", "mismatch", "skipped"}) EXPECT_EQ(Audits(decode, result), 0);
+  EXPECT_EQ(OrderedAudits(decode), 1);
 }
 
 TEST(WorkerPairAudit, WhoForgesIsQuarantinedAndNobodyGetsItsPages) {
