@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -89,13 +90,19 @@ std::string SignList(const X509& authority, EVP_PKEY& key,
   return ToPem(*list);
 }
 
+// What the file holds; none where there is no file.
+absl::StatusOr<std::optional<std::string>> ReadIfThere(const std::string& path) {
+  if (access(path.c_str(), F_OK) != 0) return std::nullopt;
+  return ReadSmallFile(path, kMaxListBytes);
+}
+
 // The entries of the authority's list; none where there is no list.
 absl::StatusOr<std::vector<OpenSsl<X509_REVOKED>>> ReadEntries(const std::string& path,
                                                                EVP_PKEY& key) {
   std::vector<OpenSsl<X509_REVOKED>> entries;
-  if (access(path.c_str(), F_OK) != 0) return entries;
-  BATON_ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path, kMaxListBytes));
-  const auto lists = ParseRevocationLists(text);
+  BATON_ASSIGN_OR_RETURN(const std::optional<std::string> text, ReadIfThere(path));
+  if (!text.has_value()) return entries;
+  const auto lists = ParseRevocationLists(*text);
   if (!lists.ok()) return OfFile(path, lists.status());
   X509_CRL* const list = lists->front().get();
   const bool own = lists->size() == 1 && X509_CRL_verify(list, &key) == 1;
@@ -192,10 +199,8 @@ std::string EmptyRevocationList(const X509& authority, EVP_PKEY& key) {
 
 absl::Status RecordIssued(const std::string& folder, X509& certificate, const std::string& id) {
   const std::string path = PathIn(folder, kIssued);
-  std::string text;
-  if (access(path.c_str(), F_OK) == 0) {
-    BATON_ASSIGN_OR_RETURN(text, ReadSmallFile(path, kMaxListBytes));
-  }
+  BATON_ASSIGN_OR_RETURN(const std::optional<std::string> issued, ReadIfThere(path));
+  std::string text = issued.value_or("");
   absl::StrAppend(&text, SerialText(*X509_get_serialNumber(&certificate)), " ", id, "\n");
   return WriteSmallFile(path, text, {.mode = kReadableByAll});
 }

@@ -221,12 +221,14 @@ void WorkerRegistry::TakeQuarantines(Worker& worker, const WatchResponse& messag
 
 // What proved to be wrong on one decode worker may be wrong on all.
 void WorkerRegistry::JudgeQuarantines() {
+  std::map<std::string, std::string> accusers;  // the last decode worker that says so, by pusher
+  for (const auto& [target, decode] : workers_) {
+    for (const std::string& pusher : decode->quarantines) accusers[pusher] = decode->info.name();
+  }
   for (const auto& [target, prefill] : workers_) {
     if (target.role != WORKER_ROLE_PREFILL || prefill->id == 0) continue;
-    std::string by;
-    for (const auto& [other, decode] : workers_) {
-      if (decode->quarantines.count(prefill->pusher_key()) != 0) by = decode->info.name();
-    }
+    const auto accuser = accusers.find(prefill->pusher_key());
+    const std::string by = accuser == accusers.end() ? "" : accuser->second;
     if (by == prefill->quarantined_by) continue;
     if (prefill->quarantined_by.empty()) {
       LogError(
