@@ -109,7 +109,7 @@ int Main(int argc, char** argv) {
   auto front = OpenFront(flags);  // ends before the server, to which it gives connections
   if (!front.ok()) return ExitUsage(kProgram, front.status());
   const auto add_front = [&](grpc::ServerBuilder& builder) {
-    if (*front != nullptr) (*front)->AddTo(builder, metrics);
+    if (*front != nullptr) (*front)->AddTo(builder, metrics, (*process)->credentials().trust());
   };
   if (absl::Status status = (*process)->Serve({&router->service()}, add_front); !status.ok()) {
     front->reset();

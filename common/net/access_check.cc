@@ -74,11 +74,11 @@ grpc::Status AccessCheck::Process(const InputMetadata& metadata, grpc::AuthConte
   const absl::StatusOr<Peer> peer = who_calls_(*context, metadata);
   absl::Status status = peer.status();
   const char* reason = "no_identity";
-  if (status.ok()) {
+  if (status.ok() && trust_ != nullptr) {
     reason = "revoked";
     status = trust_->Check(*context);
   }
-  if (status.ok()) {
+  if (status.ok() && trust_ != nullptr) {
     reason = "trust_domain";
     status = trust_->CheckDomain(*peer);
   }
@@ -98,7 +98,8 @@ grpc::Status AccessCheck::Process(const InputMetadata& metadata, grpc::AuthConte
       .Add();
   const std::string name =
       peer.ok() ? PeerId(*peer).value_or(peer->name) : CertificateName(*context);
-  audit_log_.Refused({.method = method, .peer = name, .address = "", .reason = reason},
+  const std::string address = where_from_ ? where_from_(*context, metadata) : "";
+  audit_log_.Refused({.method = method, .peer = name, .address = address, .reason = reason},
                      SteadyNow());
   return ToGrpcStatus(status);
 }

@@ -37,6 +37,8 @@ class AccessCheck final : public grpc::AuthMetadataProcessor {
   // Who makes a call; the status says why that is not known.
   using WhoCalls =
       std::function<absl::StatusOr<Peer>(const grpc::AuthContext&, const InputMetadata&)>;
+  // Where it comes from, for the audit log.
+  using WhereFrom = std::function<std::string(const grpc::AuthContext&, const InputMetadata&)>;
 
   struct CertificateOptions {
     // Whether a certificate without a SPIFFE id is that of a client; the handshake has found out by
@@ -48,9 +50,15 @@ class AccessCheck final : public grpc::AuthMetadataProcessor {
   // The holder of the connection's certificate.
   static WhoCalls HolderOfCertificate(const CertificateOptions& options);
 
-  // Borrows `metrics`. `who_calls` is called on any thread. (gRPC may outlive who made the trust.)
-  AccessCheck(Metrics& metrics, std::shared_ptr<const PeerTrust> trust, WhoCalls who_calls)
-      : metrics_(metrics), trust_(std::move(trust)), who_calls_(std::move(who_calls)) {}
+  // Borrows `metrics`. `trust` may be null: nothing is held against anybody. (gRPC may outlive who
+  // made it.) The functions are called on any thread. Without `where_from` nobody knows, since gRPC
+  // tells the address of a connection to handlers only.
+  AccessCheck(Metrics& metrics, std::shared_ptr<const PeerTrust> trust, WhoCalls who_calls,
+              WhereFrom where_from = nullptr)
+      : metrics_(metrics),
+        trust_(std::move(trust)),
+        who_calls_(std::move(who_calls)),
+        where_from_(std::move(where_from)) {}
 
   bool IsBlocking() const override { return false; }
   grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext* context,
@@ -61,6 +69,7 @@ class AccessCheck final : public grpc::AuthMetadataProcessor {
   Metrics& metrics_;
   const std::shared_ptr<const PeerTrust> trust_;
   const WhoCalls who_calls_;
+  const WhereFrom where_from_;
   AuditLog audit_log_;
 };
 

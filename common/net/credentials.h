@@ -48,8 +48,8 @@ class Credentials {
   bool secure() const { return provider_ != nullptr; }
   // What became of the certificate files. REQUIRES: secure().
   CertificateWatcher::State certificates() const { return watcher_->state(); }
-  // What counts beside the certificates. REQUIRES: secure().
-  std::shared_ptr<const PeerTrust> trust() const { return watcher_->trust(); }
+  // What counts beside the certificates; null without any.
+  std::shared_ptr<const PeerTrust> trust() const { return secure() ? watcher_->trust() : nullptr; }
   // Counts the changes of certificates and revocation lists. A connection that was made before the
   // last one may have been made by what no longer counts.
   uint64_t changes() const { return secure() ? watcher_->state().reloads : 0; }

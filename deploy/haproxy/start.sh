@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Runs the front before a router of this machine, in the foreground until SIGTERM; SIGUSR2 makes it read renewed files:
-#   deploy/haproxy/start.sh ADDRESS CERT CA SOCKET
+#   deploy/haproxy/start.sh ADDRESS CERT CA SOCKET [CRL]
 #     ADDRESS   where clients connect, such as :443 or 127.0.0.1:8443
 #     CERT      certificate of the role front, PEM in a file *.crt with its key beside it in *.key
 #     CA        authorities of the clients' certificates (PEM); clients may also come without one
 #     SOCKET    what --front-socket of the router names; --front-uid is the user this runs as
+#     CRL       a revocation list of each of these authorities (PEM); clients that they name are refused, and all clients with a
+#               certificate once a list is outdated, so renew it in time
 # Variables: BATON_FRONT_SILENCE (90s), after which a stream without a word of the router ends; BATON_FRONT_PATIENCE (10s) with
 # a client that is silent in the handshake or in its message, or takes nothing of its answer; BATON_FRONT_HANDSHAKE (5s), until a
 # connection's first headers; BATON_FRONT_CONNECTIONS_OF_PEER (256), BATON_FRONT_CONNECTIONS_PER_10S (500) and
@@ -16,12 +18,13 @@ fail() {
   exit 2
 }
 
-[[ $# -eq 4 ]] || fail "give ADDRESS CERT CA SOCKET; the head of $0 says what they are"
+[[ $# -eq 4 || $# -eq 5 ]] || fail "give ADDRESS CERT CA SOCKET and perhaps CRL; the head of $0 says what they are"
 command -v haproxy >/dev/null || fail "haproxy is missing; install it (Debian's package has that name)"
 [[ "$2" == *.crt ]] || fail "$2: the certificate's file must end in .crt, and its key be beside it in .key"
-for file in "$2" "${2%.crt}.key" "$3"; do
-  [[ -r "$file" ]] || fail "$file cannot be read; \`baton certs issue front\` makes certificate and key"
+for file in "$2" "${2%.crt}.key" "$3" "${@:5}"; do
+  [[ -r "$file" ]] || fail "$file cannot be read; \`baton certs init\` and \`baton certs issue front\` make such files"
 done
 
 export BATON_FRONT_LISTEN="$1" BATON_FRONT_CERT="$2" BATON_FRONT_CA="$3" BATON_FRONT_SOCKET="$4"
+if [[ $# -eq 5 ]]; then export BATON_FRONT_CRL="$5"; else unset BATON_FRONT_CRL; fi
 exec haproxy -W -db -f "$(dirname "${BASH_SOURCE[0]}")/front.cfg"

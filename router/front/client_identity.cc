@@ -75,4 +75,10 @@ absl::StatusOr<std::optional<Peer>> ClientBehindFront(const grpc::AuthContext& c
   return *std::move(peer);
 }
 
+std::string AddressBehindFront(const grpc::AuthContext& connection, const CallHeaders& headers) {
+  const auto found = headers.find(kClientAddressHeader);
+  if (found == headers.end() || !IsFromFront(connection)) return "";
+  return std::string(found->second.data(), found->second.size());
+}
+
 }  // namespace baton

@@ -1,10 +1,10 @@
-// Who a client behind the front is. The front (deploy/haproxy) ends the
-// clients' TLS, and passes on each client's certificate in a header, which it
-// deletes from what clients send.
+// Who a client behind the front is. The front (deploy/haproxy) ends the clients' TLS, and passes on
+// each client's certificate and address in headers, which it deletes from what clients send.
 #pragma once
 
 #include <map>
 #include <optional>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -18,6 +18,9 @@ namespace baton {
 // Its value is the DER form of the client's certificate in base64. Anybody can
 // send it, so only ClientBehindFront may read it.
 inline constexpr char kClientCertificateHeader[] = "baton-client-certificate";
+
+// Its value is the client's address, as the front saw it, for the audit log.
+inline constexpr char kClientAddressHeader[] = "baton-client-address";
 
 // Headers as gRPC gives them.
 using CallHeaders = std::multimap<grpc::string_ref, grpc::string_ref>;
@@ -33,5 +36,8 @@ bool IsFromFront(const grpc::AuthContext& connection);
 // Baton.
 absl::StatusOr<std::optional<Peer>> ClientBehindFront(const grpc::AuthContext& connection,
                                                       const CallHeaders& headers);
+
+// Where who calls through the front calls from; empty for every call that is not the front's.
+std::string AddressBehindFront(const grpc::AuthContext& connection, const CallHeaders& headers);
 
 }  // namespace baton

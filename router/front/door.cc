@@ -47,10 +47,11 @@ absl::StatusOr<std::optional<std::string>> CertificateName(const grpc::ServerCon
   return std::move(peer->name);
 }
 
-absl::StatusOr<Door::Shown> WhatIsShown(const grpc::ServerContextBase& context) {
-  Door::Shown shown;
-  shown.peer = context.peer();
+// Fills `shown`; with an error too, as far as it can.
+absl::Status Look(const grpc::ServerContextBase& context, Door::Shown& shown) {
   const auto auth = context.auth_context();
+  shown.peer = context.peer();
+  shown.address_behind_front = AddressBehindFront(*auth, context.client_metadata());
   const auto transport = auth->FindPropertyValues(GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME);
   shown.encrypted = !transport.empty() && (transport[0] == GRPC_SSL_TRANSPORT_SECURITY_TYPE ||
                                            transport[0] == GRPC_TLS_TRANSPORT_SECURITY_TYPE);
@@ -59,17 +60,18 @@ absl::StatusOr<Door::Shown> WhatIsShown(const grpc::ServerContextBase& context) 
     shown.authorization.emplace_back(entry->second.data(), entry->second.size());
   }
   BATON_ASSIGN_OR_RETURN(shown.certificate_name, CertificateName(context));
-  return shown;
+  return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::StatusOr<Caller> Door::Identify(const grpc::ServerContextBase& context,
                                       absl::string_view method) {
-  const absl::StatusOr<Shown> shown = WhatIsShown(context);
-  if (shown.ok()) return Identify(*shown, method);
-  Refused({.peer = context.peer()}, method, "", shown.status());
-  return shown.status();
+  Shown shown;
+  const absl::Status status = Look(context, shown);
+  if (status.ok()) return Identify(shown, method);
+  Refused(shown, method, "", status);
+  return status;
 }
 
 absl::StatusOr<Caller> Door::Identify(const Shown& shown, absl::string_view method) {
@@ -127,7 +129,9 @@ void Door::Refused(const Shown& shown, absl::string_view method, const std::stri
                   "Calls whose caller did not show who it is.",
                   {{"reason", reason}, {"tenant", tenant}})
       .Add();
-  audit_log_.Refused({.method = method, .peer = tenant, .address = shown.peer, .reason = reason},
+  const std::string& address =
+      shown.address_behind_front.empty() ? shown.peer : shown.address_behind_front;
+  audit_log_.Refused({.method = method, .peer = tenant, .address = address, .reason = reason},
                      SteadyNow());
 }
 

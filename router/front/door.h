@@ -22,7 +22,8 @@ class Door {
  public:
   // What a call shows of its caller.
   struct Shown {
-    std::string peer;  // as gRPC names it, such as "ipv4:127.0.0.1:50000"
+    std::string peer;                    // as gRPC names it, such as "ipv4:127.0.0.1:50000"
+    std::string address_behind_front{};  // the client's, if the peer is the front
     bool encrypted = false;
     std::vector<std::string> authorization{};  // the values of that header
     // Of a client's certificate that was verified. Empty: an operator's, who is no tenant.

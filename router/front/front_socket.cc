@@ -90,11 +90,12 @@ FrontSocket::~FrontSocket() {
   close(wake_);
 }
 
-void FrontSocket::AddTo(grpc::ServerBuilder& builder, Metrics& metrics) {
+void FrontSocket::AddTo(grpc::ServerBuilder& builder, Metrics& metrics,
+                        std::shared_ptr<const PeerTrust> trust) {
   const auto credentials = grpc::experimental::LocalServerCredentials(UDS);
-  credentials->SetAuthMetadataProcessor(
-      // Nothing was revoked: the connection shows no certificate, and the front checks its clients'.
-      std::make_shared<AccessCheck>(metrics, std::make_shared<PeerTrust>(), WhoCallsThroughFront));
+  // The connection shows no certificate; the front looks up those of its clients in the lists.
+  credentials->SetAuthMetadataProcessor(std::make_shared<AccessCheck>(
+      metrics, std::move(trust), WhoCallsThroughFront, AddressBehindFront));
   door_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
 }

@@ -12,6 +12,7 @@
 
 #include "common/net/audit_log.h"
 #include "common/net/metrics.h"
+#include "common/net/peer_trust.h"
 
 namespace baton {
 
@@ -35,8 +36,10 @@ class FrontSocket {
   FrontSocket& operator=(const FrontSocket&) = delete;
 
   // Makes the server of `builder` serve the socket. Borrows `metrics`, which outlive the server.
-  // REQUIRES: the server is destroyed after this.
-  void AddTo(grpc::ServerBuilder& builder, Metrics& metrics);
+  // `trust` is the router's own: clients of another trust domain are refused; null where it has no
+  // certificate. REQUIRES: the server is destroyed after this.
+  void AddTo(grpc::ServerBuilder& builder, Metrics& metrics,
+             std::shared_ptr<const PeerTrust> trust);
   // REQUIRES: the server has started. Called once.
   void Start();
 

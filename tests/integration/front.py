@@ -14,7 +14,7 @@ SILENCE_S, HANDSHAKE_S = 3, 1
 class FrontedCluster(Cluster):
     """`folder` is a new one. `ours` in it has certificates of the roles client, prefill and front, and `foreign` that of another
     authority's client. `key` is an API key. `front_address` is where clients connect. `secured`: the servers have certificates
-    too."""
+    too. The front looks clients up in the revocation list of `ours`."""
 
     def __init__(self, folder, secured=False):
         self.ours, self.foreign, self.socket = folder / "ours", folder / "foreign", folder / "front.sock"
@@ -36,7 +36,8 @@ class FrontedCluster(Cluster):
 
     def __enter__(self):
         super().__enter__()
-        self.front = subprocess.Popen([START, self.front_address, self.ours / "front.crt", self.ours / "ca.crt", self.socket],
+        self.front = subprocess.Popen([START, self.front_address, self.ours / "front.crt", self.ours / "ca.crt", self.socket,
+                                       self.ours / "ca.crl"],
                                       env={**os.environ, "BATON_FRONT_SILENCE": f"{SILENCE_S}s",
                                            "BATON_FRONT_HANDSHAKE": f"{HANDSHAKE_S}s", "BATON_FRONT_PATIENCE": f"{HANDSHAKE_S}s"})
         wait_until(self.listens, 10, "the front listens")

@@ -70,6 +70,17 @@ def test_a_certificate_of_another_authority_is_not_let_in(fronted):
     assert error.value.code() == grpc.StatusCode.UNAVAILABLE, error.value
 
 
+def test_a_refusal_tells_the_clients_address(fronted):
+    logged = len(fronted.router.log_text())
+    address = (("baton-client-address", "192.0.2.1"),)
+    with channel(fronted, "prefill") as made, channel(fronted, None) as unknown:
+        for refused in (made, unknown):
+            with pytest.raises(grpc.RpcError):
+                generate(refused, address)
+    audited = [line for line in fronted.router.log_text()[logged:].splitlines() if "audit: refused" in line]
+    assert len(audited) == 2 and all("address='127.0.0.1'" in line for line in audited), audited
+
+
 def test_a_clients_own_header_is_not_believed_through_the_front(fronted):
     with channel(fronted) as known, channel(fronted, None) as unknown:
         assert generate(known, forged(fronted, "prefill")).startswith(" Paris")

@@ -44,7 +44,7 @@ class FrontSocketTest : public ::testing::Test {
     auto socket = FrontSocket::Listen({.path = path_, .user = user});
     ASSERT_TRUE(socket.ok()) << socket.status();
     grpc::ServerBuilder builder;
-    (*socket)->AddTo(builder, metrics_);
+    (*socket)->AddTo(builder, metrics_, trust_);
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
     socket_ = *std::move(socket);
@@ -57,6 +57,7 @@ class FrontSocketTest : public ::testing::Test {
   grpc::Status Call(const std::string& header = "", bool tokenize = false) const {
     grpc::ClientContext context;
     if (!header.empty()) context.AddMetadata(kClientCertificateHeader, header);
+    context.AddMetadata(kClientAddressHeader, "192.0.2.7");
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
     const auto stub = v1::GenerationService::NewStub(Connect());
     v1::ListModelsResponse models;
@@ -77,6 +78,7 @@ class FrontSocketTest : public ::testing::Test {
   }
 
   Metrics metrics_{"router"};
+  std::shared_ptr<PeerTrust> trust_;
   const std::string path_ = ::testing::TempDir() + "front_socket_test.sock";
   v1::GenerationService::Service service_;
   std::unique_ptr<grpc::Server> server_;
@@ -112,6 +114,17 @@ TEST_F(FrontSocketTest, TheAccessTableJudgesWhoIsBehindTheFront) {
   }
 }
 
+TEST_F(FrontSocketTest, AClientOfAnotherTrustDomainIsRefused) {
+  trust_ = std::make_shared<PeerTrust>();
+  Serve(getuid());
+  for (const auto& [own, code] : {std::pair("test", grpc::StatusCode::UNIMPLEMENTED),
+                                  std::pair("other", grpc::StatusCode::PERMISSION_DENIED)}) {
+    trust_->SetTrustDomain(own);
+    EXPECT_EQ(Call(Header("client/a")).error_code(), code) << own;
+    EXPECT_EQ(Call().error_code(), grpc::StatusCode::UNIMPLEMENTED) << "who shows none has a key";
+  }
+}
+
 TEST_F(FrontSocketTest, ARefusalIsCountedAndAudited) {
   Serve(getuid());
   testing::internal::CaptureStderr();
@@ -120,7 +133,8 @@ TEST_F(FrontSocketTest, ARefusalIsCountedAndAudited) {
   RawCall(Connect(), "/baton.internal.v1.KvTransferService/Push", {});
   const std::string log = testing::internal::GetCapturedStderr();
   EXPECT_THAT(log, HasSubstr(absl::StrCat("audit: refused method='", kListModels,
-                                          "' peer='spiffe://test/baton/prefill/mallory'")));
+                                          "' peer='spiffe://test/baton/prefill/mallory' "
+                                          "address='192.0.2.7' reason='role'")));
   EXPECT_THAT(log, HasSubstr("reason='no_identity'"));
   for (const char* caller : {"prefill", "unknown", "client"}) {
     EXPECT_THAT(metrics_.Scrape(), HasSubstr(absl::StrCat("caller=\"", caller, "\"")));
