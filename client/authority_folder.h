@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 
 #include "common/base/check.h"
-#include "common/net/pem.h"
+#include "common/certificates/pem.h"
 
 namespace baton {
 

@@ -3,8 +3,8 @@
 
 #include "absl/strings/string_view.h"
 
+#include "common/access/audit_log.h"
 #include "common/base/clock.h"
-#include "common/net/audit_log.h"
 #include "common/worker/worker_metrics.h"
 
 namespace baton {

@@ -13,7 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "grpcpp/channel.h"
 
-#include "common/net/credentials.h"
+#include "common/certificates/credentials.h"
 
 namespace baton {
 

@@ -6,7 +6,7 @@
 
 #include "absl/time/time.h"
 
-#include "common/net/credentials.h"
+#include "common/certificates/credentials.h"
 #include "common/net/metrics.h"
 #include "router/calls/thread_loop.h"
 #include "router/dispatch/admission.h"

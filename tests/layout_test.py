@@ -45,31 +45,32 @@ ARROWS = {
     "common/engine": "base backend kv model speculation",
     "common/rpc": "base tokenizer",
     "common/flags": "base",
-    "common/net": "base access flags rpc",
+    "common/certificates": "base access flags rpc",
+    "common/net": "base access flags rpc certificates",
     "common/protocol": "base rpc",
     "common/handoff": "base rpc backend backend/cpu/simd kv",
-    "common/worker": "base gguf tokenizer backend backend/cpu/machine kv model speculation engine rpc flags net protocol handoff",
-    "prefill_worker": "base kv engine rpc net protocol handoff worker",
+    "common/worker": "base gguf tokenizer backend backend/cpu/machine kv model speculation engine rpc flags certificates net protocol handoff",
+    "prefill_worker": "base kv engine rpc certificates net protocol handoff worker",
     "decode_worker": "access base kv engine rpc net protocol handoff worker",
     "router/tenants": "base rpc flags net",
     "router/request": "base rpc protocol tokenizer",
     "router/placement": "base router/request",
-    "router/calls": "base rpc net",
+    "router/calls": "base rpc certificates net",
     "router/fleet": "base rpc net protocol router/calls router/placement",
     "router/dispatch": "base rpc router/calls router/fleet router/placement router/request",
     "router/metrics": "base rpc net router/dispatch router/placement router/request",
     "router/runner": "base rpc router/calls router/dispatch router/fleet router/metrics router/placement router/request router/tenants",
-    "router/front": "base access gguf tokenizer jinja rpc net protocol router/calls router/dispatch router/fleet router/metrics router/request router/runner router/tenants",
-    "router": "base gguf rpc flags net protocol router/",
-    "client": "base access gguf tokenizer rpc flags net worker backend/cpu/machine router/tenants bench/engine bench/serve bench/transfer",
+    "router/front": "base access gguf tokenizer jinja rpc certificates net protocol router/calls router/dispatch router/fleet router/metrics router/request router/runner router/tenants",
+    "router": "base gguf rpc flags certificates net protocol router/",
+    "client": "base access gguf tokenizer rpc flags certificates net worker backend/cpu/machine router/tenants bench/engine bench/serve bench/transfer",
     "bench": "common/",
     "bench/model": "base gguf",
     "bench/engine": "common/ bench/model",
-    "bench/serve": "base access rpc flags net",
+    "bench/serve": "base access rpc flags certificates net",
     "bench/transfer": "common/ bench/model prefill_worker decode_worker",
 }
 PARTS = ("router", "prefill_worker", "decode_worker", "client", "bench", "common")  # else a name stands below common/
-WITH_GRPC = ("common/rpc/", "common/net/", "common/protocol/", "common/handoff/", "common/worker/")
+WITH_GRPC = ("common/rpc/", "common/certificates/", "common/net/", "common/protocol/", "common/handoff/", "common/worker/")
 MAY_USE_GRPC = (*WITH_GRPC, "router/", "prefill_worker/", "decode_worker/", "client/", "bench/", "tests/")
 GRPC = re.compile(r"^(grpc|grpcpp|google/protobuf|google/rpc|grpc/health)/|\.pb\.h$")
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "bench/serve/load_run.h"
+#include "common/certificates/credentials.h"
 #include "common/flags/command.h"
-#include "common/net/credentials.h"
 
 namespace baton {
 

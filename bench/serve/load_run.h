@@ -16,8 +16,8 @@
 #include "baton/v1/generation.grpc.pb.h"
 #include "bench/serve/load_report.h"
 #include "bench/serve/load_source.h"
+#include "common/certificates/credentials.h"
 #include "common/net/client_key.h"
-#include "common/net/credentials.h"
 
 namespace baton {
 

@@ -12,10 +12,10 @@
 #include "grpcpp/security/auth_metadata_processor.h"
 #include "grpcpp/server_context.h"
 
+#include "common/access/audit_log.h"
 #include "common/access/peer.h"
-#include "common/net/audit_log.h"
+#include "common/certificates/peer_trust.h"
 #include "common/net/metrics.h"
-#include "common/net/peer_trust.h"
 
 namespace baton {
 

@@ -7,7 +7,7 @@
 #include "absl/strings/string_view.h"
 #include "grpcpp/channel.h"
 
-#include "common/net/credentials.h"
+#include "common/certificates/credentials.h"
 
 namespace baton {
 

@@ -7,8 +7,8 @@
 #include "absl/strings/string_view.h"
 #include "grpcpp/client_context.h"
 
+#include "common/certificates/credentials.h"
 #include "common/flags/flags.h"
-#include "common/net/credentials.h"
 
 namespace baton {
 

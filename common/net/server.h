@@ -20,7 +20,7 @@
 #include "absl/time/time.h"
 #include "grpcpp/server_builder.h"
 
-#include "common/net/credentials.h"
+#include "common/certificates/credentials.h"
 #include "common/net/health.h"
 #include "common/net/metrics.h"
 #include "common/net/server_flags.h"

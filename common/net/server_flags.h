@@ -6,27 +6,10 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
+#include "common/certificates/tls_flags.h"
 #include "common/flags/flags.h"
 
 namespace baton {
-
-struct TlsFlags {
-  std::string cert_file;  // --tls-cert: path of this process's certificate chain (PEM)
-  std::string key_file;   // --tls-key: path of its private key (PEM)
-  std::string ca_file;    // --tls-ca: path of the CA that signed the certificates of all peers
-  // --tls-client-ca: path of another CA, which signs certificates of clients only; empty: none
-  std::string client_ca_file;
-  // --tls-crl: path of revocation lists (PEM) of these authorities; empty: nothing is revoked
-  std::string crl_file;
-  std::string server_name;  // --tls-server-name: name in peers' certificates; empty: their address
-  bool insecure = false;    // --insecure: allow plain text beyond loopback
-  // Not a flag: a server lets in callers without a certificate too, and finds out who they are.
-  bool certificate_optional = false;
-
-  bool enabled() const { return own_certificate() || !ca_file.empty(); }
-  // Whether this process has a certificate. A client may have none, and show an API key instead.
-  bool own_certificate() const { return !cert_file.empty() || !key_file.empty(); }
-};
 
 struct ServerFlags {
   std::string listen = "127.0.0.1:50051";  // host:port; port 0: any free one
@@ -42,7 +25,6 @@ struct ServerFlags {
   TlsFlags tls;
 };
 
-void AddTlsFlags(FlagSet& flags, TlsFlags& tls);
 void AddServerFlags(FlagSet& flags, ServerFlags& server);
 
 // Checks what can be checked before a port is opened: the TLS flags and their files, and that plain

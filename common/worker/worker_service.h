@@ -14,9 +14,9 @@
 #include "absl/synchronization/mutex.h"
 
 #include "baton/internal/v1/worker.grpc.pb.h"
+#include "common/certificates/credentials.h"
 #include "common/engine/engine.h"
 #include "common/kv/prefix_pages.h"
-#include "common/net/credentials.h"
 #include "common/net/health.h"
 #include "common/rpc/receiving_service.h"
 

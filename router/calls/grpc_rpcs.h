@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 
-#include "common/net/credentials.h"
+#include "common/certificates/credentials.h"
 #include "router/calls/worker_rpcs.h"
 
 namespace baton {

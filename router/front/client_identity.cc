@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "grpc/grpc_security_constants.h"
 
-#include "common/net/pem.h"
+#include "common/certificates/pem.h"
 
 namespace baton {
 namespace {

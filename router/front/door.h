@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "grpcpp/server_context.h"
 
-#include "common/net/audit_log.h"
+#include "common/access/audit_log.h"
 #include "common/net/metrics.h"
 #include "router/tenants/api_keys.h"
 #include "router/tenants/caller.h"

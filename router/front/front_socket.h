@@ -10,9 +10,9 @@
 #include "absl/status/statusor.h"
 #include "grpcpp/server_builder.h"
 
-#include "common/net/audit_log.h"
+#include "common/access/audit_log.h"
+#include "common/certificates/peer_trust.h"
 #include "common/net/metrics.h"
-#include "common/net/peer_trust.h"
 
 namespace baton {
 

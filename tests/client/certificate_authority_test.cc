@@ -15,7 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "common/net/pem.h"
+#include "common/certificates/pem.h"
 
 namespace baton {
 namespace {

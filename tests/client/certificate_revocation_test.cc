@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 
 #include "client/certificate_authority.h"
-#include "common/net/certificate_files.h"
+#include "common/certificates/certificate_files.h"
 
 namespace baton {
 namespace {

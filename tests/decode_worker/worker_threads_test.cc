@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 
-#include "common/net/credentials.h"
+#include "common/certificates/credentials.h"
 #include "common/rpc/status.h"
 #include "common/worker/worker_service.h"
 #include "tests/decode_worker/worker_pair.h"

@@ -14,7 +14,7 @@
 #include "grpc/grpc_security_constants.h"
 #include "gtest/gtest.h"
 
-#include "common/net/pem.h"
+#include "common/certificates/pem.h"
 
 namespace baton {
 namespace {

@@ -20,8 +20,8 @@
 #include "grpcpp/support/channel_arguments.h"
 
 #include "common/access/role_set.h"
-#include "common/net/certificate_watcher.h"
-#include "common/net/server_flags.h"
+#include "common/certificates/certificate_watcher.h"
+#include "common/certificates/tls_flags.h"
 
 namespace grpc::experimental {
 class CertificateProviderInterface;

@@ -1,4 +1,4 @@
-#include "common/net/peer_trust.h"
+#include "common/certificates/peer_trust.h"
 
 #include <utility>
 

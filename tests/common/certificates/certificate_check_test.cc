@@ -1,4 +1,4 @@
-#include "common/net/certificate_check.h"
+#include "common/certificates/certificate_check.h"
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"

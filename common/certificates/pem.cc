@@ -1,4 +1,4 @@
-#include "common/net/pem.h"
+#include "common/certificates/pem.h"
 
 #include <openssl/err.h>
 #include <openssl/pem.h>

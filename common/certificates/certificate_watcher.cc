@@ -1,4 +1,4 @@
-#include "common/net/certificate_watcher.h"
+#include "common/certificates/certificate_watcher.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -17,10 +17,10 @@
 #include "absl/time/time.h"
 
 #include "common/base/periodic_thread.h"
-#include "common/net/certificate_files.h"
-#include "common/net/followed_files.h"
-#include "common/net/peer_trust.h"
-#include "common/net/server_flags.h"
+#include "common/certificates/certificate_files.h"
+#include "common/certificates/followed_files.h"
+#include "common/certificates/peer_trust.h"
+#include "common/certificates/tls_flags.h"
 
 namespace baton {
 

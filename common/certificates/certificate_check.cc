@@ -1,4 +1,4 @@
-#include "common/net/certificate_check.h"
+#include "common/certificates/certificate_check.h"
 
 #include <openssl/err.h>
 #include <openssl/x509_vfy.h>
@@ -11,11 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "common/access/audit_log.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
-#include "common/net/audit_log.h"
-#include "common/net/pem.h"
+#include "common/certificates/pem.h"
 #include "common/rpc/status.h"
 
 namespace baton {

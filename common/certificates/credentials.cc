@@ -1,4 +1,4 @@
-#include "common/net/credentials.h"
+#include "common/certificates/credentials.h"
 
 #include <string>
 #include <utility>
@@ -11,8 +11,8 @@
 #include "common/base/address.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
-#include "common/net/certificate_check.h"
-#include "common/net/certificate_files.h"
+#include "common/certificates/certificate_check.h"
+#include "common/certificates/certificate_files.h"
 
 namespace baton {
 

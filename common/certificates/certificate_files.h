@@ -9,8 +9,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
-#include "common/net/pem.h"
-#include "common/net/server_flags.h"
+#include "common/certificates/pem.h"
+#include "common/certificates/tls_flags.h"
 
 namespace baton {
 

@@ -1,4 +1,4 @@
-#include "common/net/credentials.h"
+#include "common/certificates/credentials.h"
 
 #include <atomic>
 #include <cstdlib>
@@ -177,16 +177,6 @@ TEST_F(CredentialsTest, AChainLeadsFromTheLeafUpwards) {
                    ->signed_by_root);
   EXPECT_THAT(std::string(Credentials::Create(Tls("astray", "ca")).status().message()),
               HasSubstr("certificate 2 has not issued certificate 1"));
-}
-
-TEST_F(CredentialsTest, ACertificateIsNotTakenBeforeItsTime) {
-  const TlsFlags tls = Tls("worker", "ca");
-  const auto texts = ReadCertificateFiles(tls);
-  ASSERT_TRUE(texts.ok()) << texts.status();
-  EXPECT_TRUE(CheckCertificates(tls, *texts, absl::Now()).ok());
-  EXPECT_THAT(
-      std::string(CheckCertificates(tls, *texts, absl::Now() - absl::Hours(24)).status().message()),
-      HasSubstr("is not valid before"));
 }
 
 // A server and its client that read their certificates from the folder live/, and what they get.

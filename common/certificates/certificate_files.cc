@@ -1,4 +1,4 @@
-#include "common/net/certificate_files.h"
+#include "common/certificates/certificate_files.h"
 
 #include <openssl/err.h>
 #include <openssl/x509_vfy.h>

@@ -1,4 +1,4 @@
-#include "common/net/audit_log.h"
+#include "common/access/audit_log.h"
 
 #include <algorithm>
 

@@ -13,7 +13,7 @@
 #include "grpcpp/security/auth_context.h"
 
 #include "common/access/peer.h"
-#include "common/net/pem.h"
+#include "common/certificates/pem.h"
 
 namespace baton {
 

@@ -8,7 +8,7 @@
 #include "grpcpp/security/tls_certificate_verifier.h"
 
 #include "common/access/role_set.h"
-#include "common/net/peer_trust.h"
+#include "common/certificates/peer_trust.h"
 
 namespace baton {
 
