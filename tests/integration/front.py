@@ -1,6 +1,7 @@
 """The front (deploy/haproxy) before a router with its workers, for tests."""
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 
@@ -14,7 +15,7 @@ SILENCE_S, HANDSHAKE_S = 3, 1
 class FrontedCluster(Cluster):
     """`folder` is a new one. `ours` in it has certificates of the roles client, prefill and front, and `foreign` that of another
     authority's client. `key` is an API key. `front_address` is where clients connect. `secured`: the servers have certificates
-    too. The front looks clients up in the revocation list of `ours`."""
+    too. The front looks clients up in the revocation list of `ours`, anew after reload_front()."""
 
     def __init__(self, folder, secured=False):
         self.ours, self.foreign, self.socket = folder / "ours", folder / "foreign", folder / "front.sock"
@@ -48,6 +49,9 @@ class FrontedCluster(Cluster):
             self.front.terminate()
             self.front.wait(10)
         super().__exit__(*exception)
+
+    def reload_front(self):
+        self.front.send_signal(signal.SIGUSR2)
 
     def listens(self):
         assert self.front.poll() is None, "the front has ended"

@@ -8,9 +8,9 @@ import time
 import grpc
 import pytest
 
-from cluster import request
+from cluster import request, wait_until
 from front import HANDSHAKE_S, FrontedCluster
-from programs import bearer, channel_credentials
+from programs import bearer, channel_credentials, issue, revoke
 from stubs import rpc
 
 HEADER = "baton-client-certificate"
@@ -68,6 +68,26 @@ def test_a_certificate_of_another_authority_is_not_let_in(fronted):
     with channel(fronted, folder=fronted.foreign) as made, pytest.raises(grpc.RpcError) as error:
         generate(made)
     assert error.value.code() == grpc.StatusCode.UNAVAILABLE, error.value
+
+
+def test_a_client_whose_certificate_was_revoked_is_not_let_in(fronted):
+    issue(fronted.ours, "client", "--name=mallory")
+    with channel(fronted, "client-mallory") as known:
+        assert generate(known).startswith(" Paris")
+    revoke(fronted.ours, "client", "--name=mallory")
+    fronted.reload_front()
+
+    def refused():
+        with channel(fronted, "client-mallory") as revoked:
+            try:
+                generate(revoked)
+            except grpc.RpcError as error:
+                return error.code() == grpc.StatusCode.UNAVAILABLE
+            return False
+
+    wait_until(refused, 20, "the front takes the new list")
+    with channel(fronted) as known:
+        assert generate(known).startswith(" Paris")
 
 
 def test_a_refusal_tells_the_clients_address(fronted):
