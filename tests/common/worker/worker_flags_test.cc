@@ -15,7 +15,6 @@
 namespace baton {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 absl::Status Parse(WorkerFlags& worker, std::vector<const char*> arguments) {
@@ -40,11 +39,11 @@ TEST(WorkerFlags, AreReadAndChecked) {
 }
 
 TEST(WorkerFlags, TheCacheHasTheTypeThatIsNamed) {
-  const std::pair<const char*, KvType> kTypes[] = {
+  const std::pair<const char*, KvType> types[] = {
       {"auto", KvType::kF16},  {"f16", KvType::kF16},     {"bf16", KvType::kBf16},
       {"f32", KvType::kF32},   {"int8", KvType::kInt8},   {"fp8", KvType::kFp8},
       {"int4", KvType::kInt4}, {"fp8_e4m3", KvType::kFp8}};
-  for (const auto& [name, type] : kTypes) {
+  for (const auto& [name, type] : types) {
     WorkerFlags worker;
     const std::string flag = absl::StrCat("--kv-cache-dtype=", name);
     ASSERT_TRUE(Parse(worker, {"--model=m", flag.c_str()}).ok()) << name;
@@ -53,13 +52,13 @@ TEST(WorkerFlags, TheCacheHasTheTypeThatIsNamed) {
 }
 
 TEST(WorkerFlags, TokensAreGuessedInTheModeThatIsNamed) {
-  const std::pair<const char*, SpeculationMode> kModes[] = {{"auto", SpeculationMode::kAuto},
-                                                            {"ngram", SpeculationMode::kNgram},
-                                                            {"none", SpeculationMode::kNone}};
+  const std::pair<const char*, SpeculationMode> modes[] = {{"auto", SpeculationMode::kAuto},
+                                                           {"ngram", SpeculationMode::kNgram},
+                                                           {"none", SpeculationMode::kNone}};
   WorkerFlags worker;
   ASSERT_TRUE(Parse(worker, {"--model=m"}).ok());
   EXPECT_EQ(worker.runtime.engine.speculation, SpeculationMode::kAuto);
-  for (const auto& [name, mode] : kModes) {
+  for (const auto& [name, mode] : modes) {
     const std::string flag = absl::StrCat("--speculative=", name);
     ASSERT_TRUE(Parse(worker, {"--model=m", flag.c_str()}).ok()) << name;
     EXPECT_EQ(worker.runtime.engine.speculation, mode) << name;
@@ -72,7 +71,7 @@ TEST(WorkerFlags, ABadOneIsNamed) {
   const struct {
     std::vector<const char*> arguments;
     const char* flag;
-  } kCases[] = {
+  } cases[] = {
       {{}, "--model"},
       {{"--model=m", "--model-sha256=abc"}, "--model-sha256"},
       {{"--model=m", "--device=tpu"}, "--device"},
@@ -89,7 +88,7 @@ TEST(WorkerFlags, ABadOneIsNamed) {
       {{"--model=m", "--kv-wire-dtype=fp4"}, "--kv-wire-dtype"},
       {{"--model=m", "--kv-wire-dtype=f32", "--strict-kv-dtype"}, "--kv-wire-dtype"},
       {{"--model=m", "--listen=0.0.0.0:1"}, "--insecure"}};
-  for (const auto& c : kCases) {
+  for (const auto& c : cases) {
     WorkerFlags worker;
     EXPECT_THAT(std::string(Parse(worker, c.arguments).message()), HasSubstr(c.flag));
   }
