@@ -178,7 +178,7 @@ int WorkerProcess::Run(std::vector<grpc::Service*> services, const DrainHooks& h
 }
 
 std::string WorkerProcess::BannerText() const {
-  const Engine& engine = *runtime_->engine;
+  Engine& engine = *runtime_->engine;
   return Banner({.version = Version(),
                  .role = name_.substr(0, name_.find('@')),
                  .model = runtime_->name,
