@@ -129,7 +129,7 @@ TEST(GuessedRuns, HaveTheTokensAndLogprobsOfSingleStepsWhateverIsAskedFor) {
   std::mt19937 random(1);
   int accepted = 0;
   int refused = 0;
-  for (int i = 0; i < 24; ++i) {
+  for (int i = 0; i < 12; ++i) {  // all combinations of what is drawn by 2, 3 and 4 below
     EngineParts plain(0);
     SequenceRequest request = GreedyRequest(plain);
     request.sampling = {.temperature = i % 3 == 0 ? 0.0f : 0.9f,
@@ -158,8 +158,8 @@ TEST(GuessedRuns, HaveTheTokensAndLogprobsOfSingleStepsWhateverIsAskedFor) {
     accepted += static_cast<int>(parts.stats.totals.accepted_guesses);
     refused += static_cast<int>(parts.stats.totals.refused_guesses);
   }
-  EXPECT_GT(accepted, 200);
-  EXPECT_GT(refused, 200);
+  EXPECT_GT(accepted, 100);
+  EXPECT_GT(refused, 100);
 }
 
 // The bytes and CRCs of the pages that are full.
