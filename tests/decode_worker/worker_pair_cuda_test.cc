@@ -72,7 +72,7 @@ TEST_P(WorkerPairCuda, HandsQuantisedKvOverUnchanged) {
   for (const KvType dtype : {KvType::kInt8, KvType::kFp8, KvType::kInt4}) {
     TestWorker::Options options = On("cuda", 32);
     options.kv_dtype = dtype;
-    if (dtype == KvType::kInt4) options.model = "tiny-wide-q5_0.gguf";  // heads of whole groups
+    if (dtype == KvType::kInt4) options.model = "tiny-wide-q4_k.gguf";  // heads of whole groups
     TestWorker prefill(options);
     options.block_size = 16;
     TestWorker decode(options);
