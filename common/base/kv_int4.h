@@ -9,9 +9,9 @@
 // are stored, Q like K, which leaves their products what they were; the output of attention is
 // rotated back.
 //
-// An element is code * scale, which a float32 holds exactly; codes are integers from -8 to 7. Byte i
-// of a group has the code of element i in its lower half and that of element i + 16 in its upper
-// half, in two's complement.
+// An element is code * scale, which a float32 holds exactly; codes are integers from -8 to 7. A
+// group has 16 bytes: byte i has the code of element i in its lower half and that of element i + 16
+// in its upper half, in two's complement.
 //
 // scale = the least bad Int4Candidate times the extreme (the element with the largest magnitude,
 // the negative one of two), each rounded to float16. code = x * (1 / scale), rounded to the nearest

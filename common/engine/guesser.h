@@ -1,4 +1,5 @@
-// Guesses the next tokens of sequences that decode, so that a step may make several of one sequence.
+// Guesses the next tokens of sequences that decode, so that a step may make several tokens of one
+// sequence.
 #pragma once
 
 #include <functional>
@@ -34,12 +35,13 @@ class Guesser {
   };
   Guesser(Options options, BlockLedger& ledger);
 
-  // Adds guesses to the decodes of the schedule, which is enqueued next. It has at most `row_budget`
-  // rows then, or those that it had.
+  // Adds guesses to the decodes of the schedule, which is enqueued next. It has at most
+  // `row_budget` rows then, or those that it had.
   void AddTo(Schedule& schedule, int row_budget);
   // The step of this schedule took `duration`.
   void StepDone(const Schedule& schedule, absl::Duration duration);
-  // The first `accepted` guesses of `scheduled` came true; `first` is the token sampled before them.
+  // The first `accepted` guesses of `scheduled` came true; `first` is the token sampled before
+  // them.
   void Checked(const ScheduledTokens& scheduled, int accepted, const OutputToken& first);
   // The sequence goes on behind the tokens that the step made.
   void Continue(Sequence& sequence);

@@ -15,7 +15,7 @@
 
 namespace baton {
 
-// Of one compilation.
+// What one compilation may take.
 struct GrammarLimits {
   int cpu_seconds = 2;
   size_t memory_bytes =

@@ -24,8 +24,8 @@ constexpr size_t MaskWords(int32_t vocab_size) {
   return (static_cast<size_t>(vocab_size) + 31) / 32;
 }
 
-// A function of the grammar and the accepted tokens alone. Not thread-safe. It keeps what it needs
-// of the grammar. It grows with the answer, by about a hundred bytes for each byte of text.
+// A function of the grammar and the accepted tokens alone. Not thread-safe. It keeps the parts of
+// the grammar that it needs, and grows by about a hundred bytes for each byte of the answer's text.
 class GrammarState {
  public:
   // The state before the first token. INTERNAL if XGrammar cannot make one.

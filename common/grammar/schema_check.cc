@@ -69,7 +69,7 @@ class SchemaChecker {
   // such as "title". A member that it ignores keeps them apart.
   void KeepApart(Json& schema) { schema["x-apart"] = schemas_apart_++; }
 
-  std::set<std::string> pointers_;                               // of all schemas
+  std::set<std::string> pointers_;                               // JSON pointers of all schemas
   std::vector<std::pair<std::string, std::string>> references_;  // from where, to where
   std::vector<CheckedSchema::Pattern> patterns_;
   int64_t schemas_apart_ = 0;

@@ -7,7 +7,7 @@ namespace baton {
 // too, once its token is known: so guessing begins again where it pays again. Not thread-safe.
 class Acceptance {
  public:
-  // Of a run of guesses the first `accepted` came true; `refused`: the next one did not.
+  // The first `accepted` guesses of a run came true; `refused`: the next one did not.
   void Observe(int accepted, bool refused);
   // The probability that the next guess comes true.
   double rate() const;
