@@ -12,16 +12,16 @@ measured to take. Servers run on CPU 0, attackers and the client on CPU 1. The r
 all floods come at once to all ports, one connection each. Prints the table of docs/benchmarks/security.md. 84 floods and their
 controls: with 60 s each they take three hours."""
 import argparse
+import contextlib
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 
-from serving import ROOT, TICKS
+from serving import ROOT, Beside
 
 CONNECTIONS = 4
 SERVERS_CPU, CLIENTS_CPU = 0, 1
@@ -49,25 +49,6 @@ from front import FrontedCluster  # noqa: E402
 from http2_floods import FLOODS  # noqa: E402
 from programs import channel_credentials  # noqa: E402
 from stubs import rpc  # noqa: E402
-
-
-class Peer:
-    """A process of bench/flood_peer.py on the clients' CPU."""
-
-    def __init__(self, *arguments):
-        program = [sys.executable, ROOT / "bench/flood_peer.py"]
-        self.process = subprocess.Popen([*program, *map(str, arguments)], stdout=subprocess.PIPE)
-        self.process.stdout.readline()
-        self.start_s = self.cpu_s()  # what it took to start
-
-    def cpu_s(self):
-        """The CPU time that it has used."""
-        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
-
-    def end(self):
-        self.process.kill()
-        self.process.wait()
 
 
 class Repeated(threading.Thread):
@@ -124,16 +105,13 @@ def measure(cluster, stub, peers):
         for server in cluster.servers:
             most[server] = max(most[server], resident_mb(server))
 
-    running = [Peer(*arguments) for arguments in peers]
-    try:
+    with contextlib.ExitStack() as beside:
+        running = [beside.enter_context(Beside(CLIENTS_CPU, ROOT / "bench/flood_peer.py", *arguments)) for arguments in peers]
         with Repeated(sample, SAMPLE_S), Repeated(lambda: ask(stub)) as asked, \
                 Repeated(cluster.router.metrics, PROBE_S) as metrics, \
                 Repeated(lambda: check_health(cluster), PROBE_S) as health:
             time.sleep(args.seconds)
-            cpus = [(peer.cpu_s() - peer.start_s) / args.seconds for peer in running]
-    finally:
-        for peer in running:
-            peer.end()
+            cpus = [peer.cpu_s() / args.seconds for peer in running]
     growth = [most[server] - before[server] for server in cluster.servers]  # prefill, decode, router
     p50, p99, answered = asked.percentile(0.5), asked.percentile(0.99), len(asked.took_ms) - asked.failed
     cells = [*(f"{growth[server]:.0f}" for server in (2, 0, 1)), len(asked.took_ms), f"{p50:.0f}", f"{p99:.0f}", asked.failed,

@@ -6,6 +6,7 @@ import pathlib
 import random
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
@@ -94,8 +95,7 @@ class Serving:
 
     def cpu_s(self):
         """CPU time of the router so far."""
-        fields = pathlib.Path(f"/proc/{self.router.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
+        return cpu_s(self.router.pid)
 
     def resident_mb(self):
         pages = int(pathlib.Path(f"/proc/{self.router.pid}/statm").read_text().split()[1])
@@ -137,6 +137,34 @@ class Serving:
                 process.wait()
         self.log.close()
         self.scratch.cleanup()
+
+
+class Beside:
+    """A Python program of this folder on a CPU, which says "ready" on its standard output and goes on until the end of the `with`."""
+
+    def __init__(self, cpu, program, *arguments, environment=None):
+        self.process = subprocess.Popen(pinned(cpu, [sys.executable, str(program), *map(str, arguments)]), stdout=subprocess.PIPE,
+                                        text=True, env={**os.environ, **(environment or {})})
+        if self.process.stdout.readline() != "ready\n":
+            raise SystemExit(f"it does not start: {arguments}")
+        self.start_s = cpu_s(self.process.pid)
+
+    def cpu_s(self):
+        """The CPU time that it has used since it was ready."""
+        return cpu_s(self.process.pid) - self.start_s
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+
+def cpu_s(pid):
+    """The CPU time that the process has used."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def pinned(cpu, command):

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 
-from serving import ROOT, TICKS, Serving, pinned
+from serving import ROOT, Beside, Serving
 
 RATIO, SHARE = 1.2, 0.45
 PROMPT, OUTPUT = 64, 16  # tokens
@@ -36,7 +36,6 @@ def parse():
     parser.add_argument("--streams", type=int, default=0, help="limit of each tenant; 0: none")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--attack", metavar="ADDRESS", help=argparse.SUPPRESS)  # be the attacker
-    parser.add_argument("--burn", type=float, metavar="CPUS", help=argparse.SUPPRESS)  # be what the control has in its place
     return parser.parse_args()
 
 
@@ -67,35 +66,6 @@ async def attack(address, connections, key):
     await asyncio.gather(*(send(rpc.GenerationServiceStub(channel)) for channel in channels))
 
 
-def burn(cpus):
-    print("ready", flush=True)
-    begin = time.monotonic()
-    while True:
-        if time.process_time() >= cpus * (time.monotonic() - begin):
-            time.sleep(0.001)
-
-
-class Beside:
-    """This program on the clients' CPU, as the attacker or what burns its CPU time."""
-
-    def __init__(self, *arguments, environment):
-        self.process = subprocess.Popen(pinned(1, [sys.executable, __file__, *arguments]), stdout=subprocess.PIPE, text=True,
-                                        env={**os.environ, **environment})
-        if self.process.stdout.readline() != "ready\n":
-            raise SystemExit(f"it does not start: {arguments}")
-
-    def cpu_s(self):
-        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
-
-
 def tokens_of(serving):
     """Tokens that each tenant got so far."""
     counted = re.findall(r'^baton_tenant_tokens_total\{.*tenant="(\w+)".*\} (\S+)$', serving.metrics(), re.MULTILINE)
@@ -118,8 +88,6 @@ def main():
     args = parse()
     if args.attack is not None:
         return asyncio.run(attack(args.attack, args.connections, os.environ["BATON_ATTACKERS_KEY"]))
-    if args.burn is not None:
-        return burn(args.burn)
     os.environ.setdefault("BATON_STUBS", tempfile.mkdtemp(prefix="baton-stubs-"))
     with tempfile.TemporaryDirectory() as folder:
         def new_key(tenant):
@@ -134,9 +102,10 @@ def main():
             serving.add_worker(role, "--threads=1", "--cpu-set=0", cpu=0)
         with serving:
             serving.load(2, f"--max-concurrency={args.victims}", f"--input-len={PROMPT}", f"--output-len={OUTPUT}")
-            with Beside(f"--attack=127.0.0.1:{serving.port}", f"--connections={args.connections}", environment=keys) as attacker:
+            with Beside(1, __file__, f"--attack=127.0.0.1:{serving.port}", f"--connections={args.connections}",
+                        environment=keys) as attacker:
                 attacked = measure(serving, args, attacker)
-            with Beside(f"--burn={attacked['cpus_beside']}", environment={}) as burner:
+            with Beside(1, ROOT / "bench/flood_peer.py", "burn", attacked["cpus_beside"]) as burner:
                 control = measure(serving, args, burner)
     ratio = attacked["ttft_ms"]["p99"] / control["ttft_ms"]["p99"]
     for name, run in (("attacked", attacked), ("control", control)):
