@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 
 #include "common/backend/sampling_params.h"
+#include "common/grammar/grammar_state.h"
 #include "common/speculation/speculation_mode.h"
 
 namespace baton {
@@ -133,6 +134,9 @@ struct SequenceRequest {
   std::string resume_key;
   // kReceive: names who writes the KV, for Engine::Distrust. Empty: nobody is named.
   std::string kv_source;
+  // Where the output stands in the grammar that it is held to, after all of token_ids. Not given:
+  // every token may come next.
+  std::optional<GrammarState> grammar = std::nullopt;
   // Not given: as the engine does with all. An engine that guesses for nobody ignores it.
   std::optional<SpeculationMode> speculation = std::nullopt;
   bool isolate = false;  // runs alone in every batch; others wait until it ends or is paused

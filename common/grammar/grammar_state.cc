@@ -43,6 +43,13 @@ GrammarState::GrammarState(std::unique_ptr<xgrammar::GrammarMatcher> matcher, in
     : matcher_(std::move(matcher)), vocab_size_(vocab_size) {}
 GrammarState::GrammarState(GrammarState&&) noexcept = default;
 GrammarState& GrammarState::operator=(GrammarState&&) noexcept = default;
+GrammarState::GrammarState(const GrammarState& other)
+    : matcher_(std::make_unique<xgrammar::GrammarMatcher>(other.matcher_->Fork())),
+      vocab_size_(other.vocab_size_) {}
+GrammarState& GrammarState::operator=(const GrammarState& other) {
+  if (this != &other) *this = GrammarState(other);
+  return *this;
+}
 GrammarState::~GrammarState() = default;
 
 absl::Status GrammarState::Accept(int32_t token) {
@@ -94,7 +101,7 @@ absl::StatusOr<std::vector<int32_t>> GrammarState::ForcedTokens(size_t max_token
   std::vector<int32_t> tokens;
   if (IsTerminated()) return tokens;
   try {
-    GrammarState ahead(std::make_unique<xgrammar::GrammarMatcher>(matcher_->Fork()), vocab_size_);
+    GrammarState ahead = *this;
     std::vector<uint32_t> mask(MaskWords(vocab_size_));
     while (tokens.size() < max_tokens && !ahead.IsTerminated()) {
       BATON_RETURN_IF_ERROR(ahead.FillMask(absl::MakeSpan(mask)));

@@ -32,6 +32,9 @@ class GrammarState {
   static absl::StatusOr<GrammarState> Create(const CompiledGrammar& grammar);
   GrammarState(GrammarState&&) noexcept;
   GrammarState& operator=(GrammarState&&) noexcept;
+  // A state that goes on alone from where `other` stands.
+  GrammarState(const GrammarState& other);
+  GrammarState& operator=(const GrammarState& other);
   ~GrammarState();
 
   // INVALID_ARGUMENT names the token if it may not come next; the state is as before. INTERNAL if
