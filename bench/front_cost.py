@@ -23,6 +23,7 @@ from serving import ROOT, free_port, mock_serving
 
 GOAL_MS = 0.3  # of a token
 STEP_MS = 5
+UNLIMITED = dict.fromkeys(("BATON_FRONT_REQUESTS_PER_10S", "BATON_FRONT_REQUESTS_PER_S"), "1000000000")
 FIRST_TOKENS = 10  # of a stream, which come from the prefill worker and while the stream begins: they are left out
 
 
@@ -47,7 +48,7 @@ def start_front(folder, router_socket):
     port = free_port()
     front = subprocess.Popen(
         ["taskset", "-c", "1", str(ROOT / "deploy/haproxy/start.sh"), f"127.0.0.1:{port}", str(folder / "front.crt"),
-         str(folder / "ca.crt"), str(router_socket)], env={**os.environ, "BATON_FRONT_REQUESTS_PER_10S": "1000000000"})
+         str(folder / "ca.crt"), str(router_socket)], env={**os.environ, **UNLIMITED})
     deadline = time.monotonic() + 10
     while True:
         with socket.socket() as probe:

@@ -9,8 +9,9 @@
 #               certificate once a list is outdated, so renew it in time
 # Variables: BATON_FRONT_SILENCE (90s), after which a stream without a word of the router ends; BATON_FRONT_PATIENCE (10s) with
 # a client that is silent in the handshake or in its message, or takes nothing of its answer; BATON_FRONT_HANDSHAKE (5s), until a
-# connection's first headers; BATON_FRONT_CONNECTIONS_OF_PEER (256), BATON_FRONT_CONNECTIONS_PER_10S (500) and
-# BATON_FRONT_REQUESTS_PER_10S (2000), the limits of one client's address.
+# connection's first headers and from a stream's headers to its message; BATON_FRONT_CONNECTIONS_OF_PEER (256),
+# BATON_FRONT_CONNECTIONS_PER_10S (500), BATON_FRONT_REQUESTS_PER_10S (2000) and BATON_FRONT_REQUESTS_PER_S (500), the limits of
+# one client's address.
 set -euo pipefail
 
 fail() {
@@ -24,7 +25,8 @@ command -v haproxy >/dev/null || fail "haproxy is missing; install it (Debian's 
 for file in "$2" "${2%.crt}.key" "$3" "${@:5}"; do
   [[ -r "$file" ]] || fail "$file cannot be read; \`baton certs init\` and \`baton certs issue front\` make such files"
 done
+[[ "${5:-}" != *[[:space:]]* ]] || fail "$5: HAProxy would take the blank in the list's path for its end; rename it"
 
 export BATON_FRONT_LISTEN="$1" BATON_FRONT_CERT="$2" BATON_FRONT_CA="$3" BATON_FRONT_SOCKET="$4"
-if [[ $# -eq 5 ]]; then export BATON_FRONT_CRL="$5"; else unset BATON_FRONT_CRL; fi
+export BATON_FRONT_REVOCATION="${5:+crl-file $5}"
 exec haproxy -W -db -f "$(dirname "${BASH_SOURCE[0]}")/front.cfg"

@@ -24,17 +24,17 @@ def fronted(tmp_path_factory):
         yield cluster
 
 
-def connect(fronted):
-    """A TLS connection from another address than the other clients'."""
+def connect(fronted, address):
+    """A TLS connection from an address that is not the other clients': after its flood the front refuses it for a while."""
     context = ssl.create_default_context(cafile=fronted.ours / "ca.crt")
     context.set_alpn_protocols(["h2"])
-    plain = socket.create_connection(fronted.front_host_port, timeout=2, source_address=("127.0.0.2", 0))
+    plain = socket.create_connection(fronted.front_host_port, timeout=2, source_address=(address, 0))
     return context.wrap_socket(plain, server_hostname="127.0.0.1")
 
 
 def flood(fronted, kind):
     """Sends until all is sent, or the front closes the connection or takes no more."""
-    with connect(fronted) as attack:
+    with connect(fronted, f"127.0.1.{1 + list(FLOODS).index(kind)}") as attack:
         try:
             attack.sendall(HELLO)
             for part in FLOODS[kind](range(1, 2 * FRAMES, 2)):
@@ -70,7 +70,7 @@ def test_a_flood_of_handshakes_costs_the_router_no_memory(fronted):
     before = resident_bytes(fronted.router.process.pid)
     for _ in range(HANDSHAKES):
         try:
-            connect(fronted).close()
+            connect(fronted, "127.0.0.2").close()
         except OSError:
             pass
     assert_served(fronted)
