@@ -100,7 +100,8 @@ int Main(int argc, char** argv) {
        .health = {.progress = nullptr,
                   .ready = when(&Router::Ready),
                   .services = {"baton.v1.GenerationService"},
-                  .conditions = {{kAllWorkersHealth, when(&Router::AllWorkersReady)}}}},
+                  .conditions = {{kAllWorkersHealth, when(&Router::AllWorkersReady)}}},
+       .behind_front = !flags.front.path.empty()},
       metrics);
   if (!process.ok()) return ExitUsage(kProgram, process.status());
   flags.router.short_of_memory = [&process] { return (*process)->short_of_memory(); };

@@ -84,6 +84,13 @@ size_t ConnectionMemoryBytes() {
   return std::clamp(FreeMemoryBytes() / 4, kLeast, kMost);
 }
 
+// The roles whose handshake succeeds; not given: all.
+std::optional<RoleSet> WhoMayConnect(const ServerProcess::Options& options) {
+  if (options.internal) return kWhoCallsWorkers;
+  if (options.behind_front) return kWhoCallsBesideAFront;
+  return std::nullopt;
+}
+
 void SetConnectionArguments(const ServerProcess::Options& options, grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.SetMaxSendMessageSize(kMaxMessageBytes);
@@ -237,8 +244,7 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options opt
   BATON_RETURN_IF_ERROR(ValidateServerFlags(options.flags));
   BATON_ASSIGN_OR_RETURN(
       Credentials credentials,
-      Credentials::Create(options.flags.tls, kCertificatesPoll,
-                          options.internal ? std::optional(kWhoCallsWorkers) : std::nullopt));
+      Credentials::Create(options.flags.tls, kCertificatesPoll, WhoMayConnect(options)));
   // A bad --listen is found now and not after the model is loaded.
   BATON_RETURN_IF_ERROR(CheckListenable("--listen", options.flags.listen));
 #ifdef NDEBUG

@@ -48,6 +48,9 @@ class ServerProcess {
     // Only Baton's own servers call this one: with certificates nobody else may connect
     // (kWhoCallsWorkers), and a peer that falls silent is dropped within 3 s.
     bool internal = false;
+    // Clients come by a front, which has a way of its own: with certificates only who has something
+    // to call beside it (kWhoCallsBesideAFront) may connect to --listen.
+    bool behind_front = false;
   };
 
   // Opens --health-listen and --metrics-listen, and takes the signals. An error is one line for

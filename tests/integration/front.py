@@ -21,7 +21,7 @@ class FrontedCluster(Cluster):
         self.ours, self.foreign, self.socket = folder / "ours", folder / "foreign", folder / "front.sock"
         make_authority(self.ours)
         make_authority(self.foreign)
-        for role in ("client", "prefill", "front", *(("router", "decode") if secured else ())):
+        for role in ("client", "prefill", "front", *(("router", "decode", "operator") if secured else ())):
             issue(self.ours, role)
         issue(self.foreign, "client")
         self.front_address, self.front = f"127.0.0.1:{free_port()}", None
@@ -33,7 +33,7 @@ class FrontedCluster(Cluster):
         super().__init__(prefill_args=flags("prefill"), decode_args=flags("decode"),
                          router_args=["--disaggregate=always", f"--front-socket={self.socket}", f"--front-uid={os.getuid()}",
                                       f"--api-keys={folder}/keys.toml", *flags("router")],
-                         credentials=channel_credentials(self.ours) if secured else None)
+                         credentials=channel_credentials(self.ours, "operator") if secured else None)
 
     def __enter__(self):
         super().__enter__()

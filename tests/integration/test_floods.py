@@ -11,7 +11,7 @@ from cluster import request
 from front import FrontedCluster
 from http2_floods import FLOODS, HELLO
 from programs import channel_credentials
-from stubs import rpc
+from stubs import pb, rpc
 
 FRAMES = 5000
 HANDSHAKES = 200
@@ -20,7 +20,7 @@ GROWTH_BYTES = 64 << 20
 
 @pytest.fixture(scope="module")
 def fronted(tmp_path_factory):
-    with FrontedCluster(tmp_path_factory.mktemp("front")) as cluster:
+    with FrontedCluster(tmp_path_factory.mktemp("front"), secured=True) as cluster:
         yield cluster
 
 
@@ -55,6 +55,18 @@ def assert_served(fronted):
 def resident_bytes(pid):
     status = pathlib.Path(f"/proc/{pid}/status").read_text()
     return int(re.search(r"VmHWM:\s*(\d+) kB", status)[1]) << 10  # the most there ever was
+
+
+def test_who_comes_past_the_front_sends_the_router_no_http2(fronted):
+    for name, may_connect in ("client", False), ("prefill", False), ("operator", True):
+        with grpc.secure_channel(fronted.router.address, channel_credentials(fronted.ours, name)) as channel:
+            list_models = rpc.GenerationServiceStub(channel).ListModels
+            if may_connect:
+                assert list_models(pb.ListModelsRequest(), timeout=10).models, name
+                continue
+            with pytest.raises(grpc.RpcError) as refused:
+                list_models(pb.ListModelsRequest(), timeout=10)
+            assert refused.value.code() == grpc.StatusCode.UNAVAILABLE, name
 
 
 @pytest.mark.parametrize("kind", FLOODS)
