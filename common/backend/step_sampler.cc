@@ -11,7 +11,7 @@ absl::Status LogitNotFinite(int output_index) {
 
 absl::Status AllMasked() {
   return absl::InvalidArgumentError(
-      "sampling_params.stop_token_ids: every token of the vocabulary is masked until min_tokens");
+      "sampling_params.stop_token_ids: every token that may come next is masked until min_tokens");
 }
 
 }  // namespace baton

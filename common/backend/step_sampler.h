@@ -35,11 +35,16 @@ struct SamplingRow {
   // The row of the last step whose sampled token is the output before this one, where that step
   // has not been taken yet; -1: all outputs before this one are in `counts`.
   int pending_row = -1;
+  // The tokens that may come next, [MaskWords(vocab_size)] (common/base/token_mask.h); null: all.
+  // Sample reads it, so it may be filled after Begin, while the logits are computed; and a step that
+  // has one is not replayed from a recording. The mask alone then says where the text may end:
+  // min_tokens masks stop tokens, but none that end a generation.
+  const uint32_t* mask = nullptr;
 };
 
 // The errors of a row that has no token.
 absl::Status LogitNotFinite(int output_index);  // INTERNAL: a logit is infinite or a NaN
-absl::Status AllMasked();                       // INVALID_ARGUMENT: min_tokens masks every token
+absl::Status AllMasked();                       // INVALID_ARGUMENT: no token may come next
 
 // A step is Begin, then Sample for each of its rows, then End; between them come the operations
 // that make the logits. Take returns the tokens of the oldest step that was not taken. So the next

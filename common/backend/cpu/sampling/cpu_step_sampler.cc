@@ -35,7 +35,8 @@ void CpuStepSampler::Sample(int first_row, Tensor logits) {
         sampler_.Choose(row_logits, {.sampling = *row.sampling,
                                      .counts = with_pending ? *with_pending : *row.counts,
                                      .choice = row.choice,
-                                     .output_index = row.output_index});
+                                     .output_index = row.output_index,
+                                     .mask = row.mask});
     sampled_ids_[place] = token.ok() ? token->token_id : 0;
     untaken_.back().push_back(std::move(token));
   }

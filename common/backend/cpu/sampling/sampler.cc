@@ -102,6 +102,21 @@ Extremes FindExtremes(absl::Span<const float> values) {
   return extremes;
 }
 
+// Copies the logits that the mask allows, and masks the others.
+struct MaskKernel {
+  [[gnu::always_inline]] static void Run(absl::Span<const float> logits,
+                                         const uint32_t* const& mask, float* const& out) {
+    constexpr size_t kWordBits = 32;
+    for (size_t start = 0; start < logits.size(); start += kWordBits) {
+      const size_t count = std::min(kWordBits, logits.size() - start);
+      const uint32_t word = mask[start / kWordBits];
+      for (size_t i = 0; i < count; ++i) {
+        out[start + i] = (word >> i & 1) != 0 ? logits[start + i] : kMaskedLogit;
+      }
+    }
+  }
+};
+
 // Orders candidates: the likelier first, and of two that are as likely the lower id.
 constexpr auto kLikelierFirst = [](const auto& a, const auto& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.token_id < b.token_id;
@@ -123,7 +138,13 @@ absl::StatusOr<OutputToken> Sampler::Choose(absl::Span<const float> logits,
                                             const SamplingContext& context) {
   BATON_CHECK(logits.size() == static_cast<size_t>(vocab_size_), "a row of logits is incomplete");
   if (!FindExtremes(logits).all_finite) return LogitNotFinite(context.output_index);
-  adjusted_.assign(logits.begin(), logits.end());
+  if (context.mask == nullptr) {
+    adjusted_.assign(logits.begin(), logits.end());
+  } else {
+    adjusted_.resize(logits.size());
+    float* out = adjusted_.data();
+    RunOn<MaskKernel>(BestCpuIsa(), logits, context.mask, out);
+  }
   Adjust(context);
   const int32_t likeliest = ArgMax(adjusted_);
   const float max_logit = adjusted_[static_cast<size_t>(likeliest)];
@@ -143,7 +164,9 @@ void Sampler::Adjust(const SamplingContext& context) {
     adjusted_[static_cast<size_t>(id)] = ClampLogit(adjusted_[static_cast<size_t>(id)] + bias);
   }
   if (context.output_index < sampling.min_tokens) {
-    for (int32_t id : end_of_generation_ids_) adjusted_[static_cast<size_t>(id)] = kMaskedLogit;
+    if (context.mask == nullptr) {
+      for (int32_t id : end_of_generation_ids_) adjusted_[static_cast<size_t>(id)] = kMaskedLogit;
+    }
     for (int32_t id : sampling.stop_token_ids) adjusted_[static_cast<size_t>(id)] = kMaskedLogit;
   }
   const Penalties penalties = {.presence = sampling.presence_penalty,

@@ -18,18 +18,20 @@ namespace baton {
 struct SamplingContext {
   const SamplingParams& sampling;
   const TokenCounts& counts;
-  int choice = 0;        // index among the n outputs of the request
-  int output_index = 0;  // 0 is the first token after the prompt
+  int choice = 0;                  // index among the n outputs of the request
+  int output_index = 0;            // 0 is the first token after the prompt
+  const uint32_t* mask = nullptr;  // see SamplingRow
 };
 
 // The lowest id of the largest logit; any id where one is NaN. REQUIRES: not empty.
 int32_t ArgMax(absl::Span<const float> logits);
 
 // The order of the steps (vLLM's):
-//   1. logit_bias
-//   2. end and stop tokens are masked before min_tokens
-//   3. repetition, frequency and presence penalty
-//   4. greedy: the likeliest token; otherwise temperature, min_p, top_k, top_p and one draw
+//   1. the mask: a masked token stays masked, whatever the steps after this one add
+//   2. logit_bias
+//   3. end and stop tokens are masked before min_tokens; stop tokens alone where there is a mask
+//   4. repetition, frequency and presence penalty
+//   5. greedy: the likeliest token; otherwise temperature, min_p, top_k, top_p and one draw
 // min_p and top_p see the probabilities that the steps before them left. Ties go to the lower id
 // everywhere. Probabilities are 64-bit fixed point, so their sums do not depend on the order of
 // summation; the draw walks the remaining tokens in ascending id. Logprobs are those of the raw

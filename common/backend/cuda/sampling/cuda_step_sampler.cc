@@ -71,6 +71,7 @@ absl::Status CudaStepSampler::Allocate(const std::vector<int32_t>& end_of_genera
   BATON_RETURN_IF_ERROR(baton::Allocate(kLeastListBytes, biases_));
   BATON_RETURN_IF_ERROR(baton::Allocate(kLeastListBytes, stop_ids_));
   BATON_RETURN_IF_ERROR(baton::Allocate(BytesOf(end_of_generation_ids), end_ids_));
+  BATON_RETURN_IF_ERROR(baton::Allocate(rows * MaskWords(vocab_size_) * sizeof(uint32_t), masks_));
   BATON_RETURN_IF_ERROR(
       baton::Allocate(rows * static_cast<size_t>(counts_capacity_) * sizeof(TokenCount), counts_));
   BATON_RETURN_IF_ERROR(baton::Allocate(rows * sizeof(int32_t), count_sizes_));
@@ -96,6 +97,8 @@ void CudaStepSampler::Begin(absl::Span<const SamplingRow> rows) {
   Upload(packed);
   packed.rows.resize(rows.size());
   step_rows_ = std::move(packed.rows);
+  step_masks_.clear();
+  for (const SamplingRow& row : rows) step_masks_.push_back(row.mask);
 }
 
 void CudaStepSampler::Upload(const SamplerRows& packed) {
@@ -126,9 +129,31 @@ void CudaStepSampler::Upload(const SamplerRows& packed) {
   uploads_.Send(parts);
 }
 
+// Uploads the masks of those rows that have one.
+void CudaStepSampler::UploadMasks(int first_row, int rows) {
+  const size_t words = MaskWords(vocab_size_);
+  const size_t bytes = words * sizeof(uint32_t);
+  std::vector<size_t> masked;
+  const size_t end = std::min(static_cast<size_t>(first_row + rows), step_masks_.size());
+  for (auto row = static_cast<size_t>(first_row); row < end; ++row) {
+    if (step_masks_[row] != nullptr) masked.push_back(row);
+  }
+  if (masked.empty()) return;
+  uint8_t* const host = uploads_.Next(masked.size() * bytes);
+  std::vector<UploadRing::Part> parts;
+  for (const size_t row : masked) {
+    parts.push_back({.offset = parts.size() * bytes,
+                     .bytes = bytes,
+                     .device = As<uint32_t>(masks_) + row * words});
+    std::memcpy(host + parts.back().offset, step_masks_[row], bytes);
+  }
+  uploads_.Send(parts);
+}
+
 void CudaStepSampler::Sample(int first_row, Tensor logits) {
   BATON_CHECK(first_row + logits.rows <= max_rows_ && logits.columns == vocab_size_,
               "rows of the step");
+  UploadMasks(first_row, logits.rows);
   auto* const token_ids = As<int32_t>(sampled_);
   auto* const errors = reinterpret_cast<SamplerError*>(token_ids + max_rows_);
   for (int done = 0; done < logits.rows; done += kRowsTogether) {
@@ -141,6 +166,7 @@ void CudaStepSampler::Sample(int first_row, Tensor logits) {
                   .stop_ids = As<int32_t>(stop_ids_),
                   .end_ids = As<int32_t>(end_ids_),
                   .end_id_count = end_id_count_,
+                  .masks = As<uint32_t>(masks_) + static_cast<size_t>(row) * MaskWords(vocab_size_),
                   .counts_capacity = counts_capacity_,
                   .counts = As<TokenCount>(counts_),
                   .count_sizes = As<int32_t>(count_sizes_),

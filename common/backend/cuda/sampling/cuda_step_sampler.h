@@ -49,6 +49,7 @@ class CudaStepSampler final : public StepSampler {
                   MemoryMoves& moves);
   absl::Status Allocate(const std::vector<int32_t>& end_of_generation_ids);
   void Upload(const SamplerRows& packed);
+  void UploadMasks(int first_row, int rows);
 
   const int device_;
   const cudaStream_t stream_;
@@ -64,6 +65,7 @@ class CudaStepSampler final : public StepSampler {
   BackendBuffer biases_;       // biases of a step's rows
   BackendBuffer stop_ids_;     // stop ids of a step's rows
   BackendBuffer end_ids_;      // [end_id_count_]
+  BackendBuffer masks_;        // [max_rows, mask words]
   BackendBuffer counts_;       // [slots, counts_capacity]
   BackendBuffer count_sizes_;  // [slots]
   BackendBuffer scratch_;      // scratch memory of kRowsTogether rows
@@ -72,9 +74,10 @@ class CudaStepSampler final : public StepSampler {
   int end_id_count_ = 0;
 
   std::array<Result, kStepsAhead + 1> results_;
-  std::vector<SamplerRow> step_rows_;  // rows of the step that has begun
-  uint64_t ended_ = 0;                 // steps that were ended
-  uint64_t taken_ = 0;                 // steps that were taken
+  std::vector<SamplerRow> step_rows_;        // rows of the step that has begun
+  std::vector<const uint32_t*> step_masks_;  // their masks, null where a row has none; borrowed
+  uint64_t ended_ = 0;                       // steps that were ended
+  uint64_t taken_ = 0;                       // steps that were taken
 };
 
 }  // namespace baton

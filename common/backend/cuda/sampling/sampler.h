@@ -45,12 +45,13 @@ struct SamplerRow {
   int32_t first_stop_id = 0;  // index in SamplerBatch::stop_ids
   int32_t stop_id_count = 0;
   int32_t counts_slot = -1;  // slot of the sequence's token counts; -1: no penalty is set
+  int32_t masked = 0;        // 1: SamplerBatch::masks says which tokens may come
 };
 
 enum class SamplerError : int32_t {
   kNone = 0,
   kLogitNotFinite = 1,
-  kAllMasked = 2,   // stop and end tokens are the whole vocabulary
+  kAllMasked = 2,   // no token may come next
   kCountsFull = 3,  // the slot is full: the token is right, the next one's penalties would not be
 };
 
@@ -80,12 +81,13 @@ struct SamplerBatch {
   const int32_t* stop_ids = nullptr;   // stop ids of all rows
   const int32_t* end_ids = nullptr;    // [end_id_count]; the model's end-of-generation ids
   int end_id_count = 0;
-  int counts_capacity = 0;         // tokens per slot
-  TokenCount* counts = nullptr;    // [slots, counts_capacity]; the sampled token is added
-  int32_t* count_sizes = nullptr;  // [slots]; entries of each slot in use
-  void* scratch = nullptr;         // SamplerScratchBytes, at a multiple of 16 bytes
-  int32_t* token_ids = nullptr;    // [rows], out: the sampled tokens; 0 where there is an error
-  SamplerError* errors = nullptr;  // [rows], out
+  const uint32_t* masks = nullptr;  // [rows, MaskWords(vocab_size)]; read for masked rows alone
+  int counts_capacity = 0;          // tokens per slot
+  TokenCount* counts = nullptr;     // [slots, counts_capacity]; the sampled token is added
+  int32_t* count_sizes = nullptr;   // [slots]; entries of each slot in use
+  void* scratch = nullptr;          // SamplerScratchBytes, at a multiple of 16 bytes
+  int32_t* token_ids = nullptr;     // [rows], out: the sampled tokens; 0 where there is an error
+  SamplerError* errors = nullptr;   // [rows], out
   SamplerLogprobs* logprobs = nullptr;  // [rows], out; only for rows that ask for logprobs
 };
 

@@ -11,6 +11,7 @@
 #include "common/backend/cuda/sampling/sampler.h"
 #include "common/backend/cuda/sampling/sampler_block.h"
 #include "common/backend/sampling_math.h"
+#include "common/base/token_mask.h"
 
 namespace baton {
 
@@ -141,6 +142,8 @@ struct Row {
   const int vocab_size;
   const float* const logits;  // [vocab_size]
   const RowScratch scratch;
+  const uint32_t* const mask;   // [MaskWords(vocab_size)]; null: all tokens may come
+  const int end_id_count;       // end tokens that min_tokens masks: none where there is a mask
   const bool masks_stops;       // whether min_tokens still masks end and stop tokens
   const bool edited;            // whether bias, masks or penalties change the logits
   const float* const adjusted;  // [vocab_size]; the raw logits where nothing edits them
@@ -150,9 +153,12 @@ struct Row {
         vocab_size(batch.vocab_size),
         logits(batch.logits + static_cast<size_t>(row) * static_cast<size_t>(batch.vocab_size)),
         scratch(ScratchOf(batch, row)),
+        mask(params.masked != 0 ? batch.masks + static_cast<size_t>(row) * MaskWords(vocab_size)
+                                : nullptr),
+        end_id_count(mask == nullptr ? batch.end_id_count : 0),
         masks_stops(params.output_index < params.min_tokens &&
-                    batch.end_id_count + params.stop_id_count > 0),
-        edited(masks_stops || params.bias_count > 0 || params.counts_slot >= 0),
+                    end_id_count + params.stop_id_count > 0),
+        edited(mask != nullptr || masks_stops || params.bias_count > 0 || params.counts_slot >= 0),
         adjusted(edited ? scratch.adjusted : logits) {}
 
   __device__ bool greedy() const { return params.temperature < kGreedyBelow; }

@@ -27,6 +27,7 @@ SamplerRow PackRow(const SamplingRow& row, int counts_slot, SamplerRows& lists) 
       .first_stop_id = static_cast<int32_t>(lists.stop_ids.size()),
       .stop_id_count = static_cast<int32_t>(sampling.stop_token_ids.size()),
       .counts_slot = counts_slot,
+      .masked = row.mask != nullptr ? 1 : 0,
   };
   for (const auto& [id, bias] : sampling.logit_bias) lists.biases.push_back({id, bias});
   lists.stop_ids.insert(lists.stop_ids.end(), sampling.stop_token_ids.begin(),

@@ -10,8 +10,8 @@
 
 namespace baton {
 
-// Applies bias, masks and penalties to a slice's tokens, in this order. A list names a token once,
-// or does the same to it each time.
+// Applies bias, what min_tokens masks, and penalties to a slice's tokens, in this order. A list
+// names a token once, or does the same to it each time.
 __device__ inline void EditSlice(const SamplerBatch& batch, const Row& row, const Range& slice) {
   const SamplerRow& params = row.params;
   float* adjusted = row.scratch.adjusted;
@@ -22,10 +22,10 @@ __device__ inline void EditSlice(const SamplerBatch& batch, const Row& row, cons
   }
   __syncthreads();
   if (row.masks_stops) {
-    for (int i = Thread(); i < batch.end_id_count + params.stop_id_count; i += Threads()) {
-      const int token_id = i < batch.end_id_count
+    for (int i = Thread(); i < row.end_id_count + params.stop_id_count; i += Threads()) {
+      const int token_id = i < row.end_id_count
                                ? batch.end_ids[i]
-                               : batch.stop_ids[params.first_stop_id + i - batch.end_id_count];
+                               : batch.stop_ids[params.first_stop_id + i - row.end_id_count];
       if (slice.Holds(token_id)) adjusted[token_id] = kMaskedLogit;
     }
     __syncthreads();
@@ -45,14 +45,16 @@ __device__ inline void EditSlice(const SamplerBatch& batch, const Row& row, cons
 }
 
 // Finds the first raw token of a slice; 0 if a logit is not finite. Copies the slice where the row
-// is edited.
+// is edited, with the row's mask.
 __device__ inline TokenOrder ScanRawSlice(const Row& row, const Range& slice) {
   TokenOrder first = kAfterAll;
   ForEachValue(row.logits, slice.begin, slice.end, Thread(), Threads(),
                [&](int token_id, float logit, bool inside) {
                  if (!inside) return;
                  first = Min()(first, IsFinite(logit) ? OrderOf(logit, token_id) : 0);
-                 if (row.edited) row.scratch.adjusted[token_id] = logit;
+                 if (!row.edited) return;
+                 const bool masked = row.mask != nullptr && !MaskAllows(row.mask, token_id);
+                 row.scratch.adjusted[token_id] = masked ? kMaskedLogit : logit;
                });
   return first;
 }

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "common/base/philox.h"
+#include "common/base/token_mask.h"
 
 namespace baton {
 namespace {
@@ -32,14 +33,22 @@ struct Reference {
   bool on_a_border = false;                 // rounding may decide
 };
 
-// The logits with biases and penalties.
+// The tokens that a mask allows; empty: no mask.
+using Allowed = std::vector<bool>;
+
+// The logits with the mask, biases and penalties.
 std::vector<double> Adjusted(const std::vector<float>& logits, const SamplingParams& params,
-                             const std::vector<int32_t>& prompt,
-                             const std::vector<int32_t>& output) {
+                             const std::vector<int32_t>& prompt, const std::vector<int32_t>& output,
+                             const Allowed& allowed) {
   std::vector<double> x(logits.begin(), logits.end());
+  for (size_t id = 0; id < allowed.size(); ++id) {
+    if (!allowed[id]) x[id] = -INFINITY;
+  }
   for (auto [id, bias] : params.logit_bias) x[static_cast<size_t>(id)] += double{bias};
   if (static_cast<int>(output.size()) < params.min_tokens) {
-    for (int32_t id : kEndIds) x[static_cast<size_t>(id)] = -INFINITY;
+    for (int32_t id : allowed.empty() ? kEndIds : std::vector<int32_t>()) {
+      x[static_cast<size_t>(id)] = -INFINITY;
+    }
     for (int32_t id : params.stop_token_ids) x[static_cast<size_t>(id)] = -INFINITY;
   }
   for (size_t id = 0; id < x.size(); ++id) {
@@ -55,11 +64,11 @@ std::vector<double> Adjusted(const std::vector<float>& logits, const SamplingPar
 }
 
 Reference Choose(const std::vector<float>& logits, const SamplingParams& params,
-                 const std::vector<int32_t>& prompt, const std::vector<int32_t>& output,
-                 int choice) {
+                 const std::vector<int32_t>& prompt, const std::vector<int32_t>& output, int choice,
+                 const Allowed& allowed = {}) {
   constexpr double kNear = 1e-6;
   Reference result;
-  const std::vector<double> x = Adjusted(logits, params, prompt, output);
+  const std::vector<double> x = Adjusted(logits, params, prompt, output, allowed);
   std::vector<int32_t> order(x.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
@@ -115,14 +124,28 @@ Reference Choose(const std::vector<float>& logits, const SamplingParams& params,
 
 OutputToken Sample(Sampler& sampler, const std::vector<float>& logits, const SamplingParams& params,
                    const std::vector<int32_t>& prompt = {}, const std::vector<int32_t>& output = {},
-                   int choice = 0) {
+                   int choice = 0, const Allowed& allowed = {}) {
+  std::vector<uint32_t> mask(MaskWords(kVocab));
+  for (size_t id = 0; id < allowed.size(); ++id) {
+    if (allowed[id]) mask[id / 32] |= uint32_t{1} << (id % 32);
+  }
   std::vector<int32_t> all = prompt;
   all.insert(all.end(), output.begin(), output.end());
   const TokenCounts counts(params, all, static_cast<int>(prompt.size()));
   return *sampler.Choose(logits, {.sampling = params,
                                   .counts = counts,
                                   .choice = choice,
-                                  .output_index = static_cast<int>(output.size())});
+                                  .output_index = static_cast<int>(output.size()),
+                                  .mask = allowed.empty() ? nullptr : mask.data()});
+}
+
+// Allows tokens at random, and at least one that nothing else masks.
+Allowed RandomAllowed(std::mt19937& random) {
+  Allowed allowed(kVocab);
+  const auto one_in = 1 + random() % 40;
+  for (size_t id = 0; id < allowed.size(); ++id) allowed[id] = random() % one_in == 0;
+  allowed[7] = true;
+  return allowed;
 }
 
 std::vector<int32_t> RandomTokens(std::mt19937& random, size_t most) {
@@ -162,13 +185,44 @@ TEST(Sampler, ChoosesAsANaiveReferenceDoesWhateverTheParameters) {
     const std::vector<int32_t> prompt = RandomTokens(random, 60);
     const std::vector<int32_t> output = RandomTokens(random, 40);
     const int choice = static_cast<int>(random() % 3);
-    const Reference reference = Choose(logits, params, prompt, output, choice);
+    const Allowed allowed = round % 3 == 0 ? RandomAllowed(random) : Allowed();
+    const Reference reference = Choose(logits, params, prompt, output, choice, allowed);
     if (reference.on_a_border) continue;
     ++compared;
-    ASSERT_EQ(Sample(sampler, logits, params, prompt, output, choice).token_id, reference.token_id)
+    ASSERT_EQ(Sample(sampler, logits, params, prompt, output, choice, allowed).token_id,
+              reference.token_id)
         << "round " << round;
   }
   EXPECT_GT(compared, 4900);
+}
+
+TEST(Sampler, AMaskLeavesTheLogProbabilitiesOfTheRawLogits) {
+  std::mt19937 random(3);
+  Sampler sampler(kVocab, kEndIds);
+  SamplingParams params = {.temperature = 0, .logprobs = 5};
+  const std::vector<float> logits = RandomLogits(random);
+  const OutputToken free = Sample(sampler, logits, params);
+  Allowed allowed(kVocab, true);
+  allowed[static_cast<size_t>(free.token_id)] = false;
+  const OutputToken masked = Sample(sampler, logits, params, {}, {}, 0, allowed);
+  EXPECT_EQ(masked.token_id, free.logprobs->top[1].token_id);
+  EXPECT_EQ(masked.logprobs->logprob, free.logprobs->top[1].logprob);
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(masked.logprobs->top[i].token_id, free.logprobs->top[i].token_id);
+    EXPECT_EQ(masked.logprobs->top[i].logprob, free.logprobs->top[i].logprob);
+  }
+}
+
+TEST(Sampler, TellsWhereAMaskAllowsNothing) {
+  Sampler sampler(kVocab, kEndIds);
+  const SamplingParams params;
+  const std::vector<uint32_t> nothing(MaskWords(kVocab));
+  EXPECT_EQ(sampler
+                .Choose(std::vector<float>(kVocab, 1.0f), {.sampling = params,
+                                                           .counts = TokenCounts(params, {}, 0),
+                                                           .mask = nothing.data()})
+                .status(),
+            AllMasked());
 }
 
 TEST(Sampler, DrawsFromALargeVocabularyTheSameWithAFilterThatRestrictsNothing) {

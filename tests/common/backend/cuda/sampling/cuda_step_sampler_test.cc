@@ -105,19 +105,27 @@ class TwoSamplers {
   void Ask(const std::vector<TestSequence*>& chosen) {
     std::vector<SamplingRow> rows;
     std::vector<float> logits;
+    std::vector<std::vector<uint32_t>> masks;  // filled once the step has begun
     for (TestSequence* sequence : chosen) {
+      masks.emplace_back(questions_.OneIn(3) ? MaskWords(kVocab) : 0);
       rows.push_back({.sequence = sequence->id,
                       .sampling = &sequence->question.params,
                       .counts = &sequence->counts,
                       .choice = sequence->question.choice,
                       .output_index = sequence->output_index,
-                      .pending_row = sequence->pending_row});
+                      .pending_row = sequence->pending_row,
+                      .mask = masks.back().empty() ? nullptr : masks.back().data()});
       const std::vector<float> row = questions_.Logits(kVocab);
       logits.insert(logits.end(), row.begin(), row.end());
     }
     const int count = static_cast<int>(rows.size());
     cpu_->Begin(rows);
     cuda_->Begin(rows);
+    for (std::vector<uint32_t>& mask : masks) {
+      if (mask.empty()) continue;
+      const std::vector<uint32_t> allowed = questions_.Mask(kVocab);
+      std::copy(allowed.begin(), allowed.end(), mask.begin());
+    }
     if (count > 0) {
       cpu_->Sample(0, {logits.data(), count, kVocab});
       // Rows that the step does not have are sampled too.

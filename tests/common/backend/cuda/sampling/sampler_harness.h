@@ -13,6 +13,7 @@
 
 #include "common/backend/cpu/sampling/sampler.h"
 #include "common/backend/cuda/sampling/sampler.h"
+#include "common/base/token_mask.h"
 #include "tests/support/cuda_shim/device_array.h"
 
 namespace baton {
@@ -24,7 +25,9 @@ struct Question {
   std::vector<int32_t> prompt = {};
   std::vector<int32_t> output = {};
   int choice = 0;
+  std::vector<uint32_t> mask = {};  // empty: none
 
+  const uint32_t* mask_or_null() const { return mask.empty() ? nullptr : mask.data(); }
   TokenCounts Counts() const {
     std::vector<int32_t> all = prompt;
     all.insert(all.end(), output.begin(), output.end());
@@ -40,7 +43,7 @@ inline void PrintTo(const Question& question, std::ostream* out) {
        << params.presence_penalty << " " << params.frequency_penalty << " "
        << params.repetition_penalty << ", output " << question.output.size() << " of at least "
        << params.min_tokens << ", " << params.stop_token_ids.size() << " stop ids, "
-       << params.logit_bias.size() << " biases";
+       << params.logit_bias.size() << " biases" << (question.mask.empty() ? "" : ", a mask");
 }
 
 struct Answer {
@@ -56,6 +59,7 @@ struct HostBatch {
   std::vector<SamplerRow> params;
   std::vector<LogitBias> biases;
   std::vector<int32_t> stop_ids;
+  std::vector<uint32_t> masks;
   std::vector<TokenCount> counts;
   std::vector<int32_t> count_sizes;
 };
@@ -80,7 +84,11 @@ inline HostBatch Pack(const std::vector<Question>& questions, int counts_capacit
                       .first_bias = static_cast<int32_t>(host.biases.size()),
                       .bias_count = static_cast<int32_t>(params.logit_bias.size()),
                       .first_stop_id = static_cast<int32_t>(host.stop_ids.size()),
-                      .stop_id_count = static_cast<int32_t>(params.stop_token_ids.size())};
+                      .stop_id_count = static_cast<int32_t>(params.stop_token_ids.size()),
+                      .masked = question.mask.empty() ? 0 : 1};
+    host.masks.insert(host.masks.end(), question.mask.begin(), question.mask.end());
+    host.masks.resize((host.params.size() + 1) *
+                      MaskWords(static_cast<int32_t>(question.logits.size())));
     for (const auto& [id, bias] : params.logit_bias) host.biases.push_back({id, bias});
     host.stop_ids.insert(host.stop_ids.end(), params.stop_token_ids.begin(),
                          params.stop_token_ids.end());
@@ -110,6 +118,7 @@ class DeviceBatch {
         biases_(host_.biases),
         stop_ids_(host_.stop_ids),
         end_ids_(end_ids),
+        masks_(host_.masks),
         counts_(host_.counts),
         count_sizes_(host_.count_sizes),
         scratch_(SamplerScratchBytes(rows_, vocab_size_)),
@@ -124,6 +133,7 @@ class DeviceBatch {
               .stop_ids = stop_ids_.data(),
               .end_ids = end_ids_.data(),
               .end_id_count = static_cast<int>(end_ids.size()),
+              .masks = masks_.data(),
               .counts_capacity = counts_capacity,
               .counts = counts_.data(),
               .count_sizes = count_sizes_.data(),
@@ -171,6 +181,7 @@ class DeviceBatch {
   DeviceArray<SamplerRow> params_;
   const DeviceArray<LogitBias> biases_;
   const DeviceArray<int32_t> stop_ids_, end_ids_;
+  const DeviceArray<uint32_t> masks_;
   const DeviceArray<TokenCount> counts_;
   const DeviceArray<int32_t> count_sizes_;
   const DeviceArray<uint8_t> scratch_;
@@ -213,7 +224,19 @@ class Questions {
     for (int32_t& token : question.prompt) token = Token(vocab_size);
     for (int32_t& token : question.output) token = Token(vocab_size);
     question.choice = static_cast<int>(Random() % 3);
+    if (OneIn(3)) question.mask = Mask(vocab_size);
     return question;
+  }
+
+  // Few tokens, many or none.
+  std::vector<uint32_t> Mask(int vocab_size) {
+    std::vector<uint32_t> mask(MaskWords(vocab_size));
+    if (OneIn(2)) std::fill(mask.begin(), mask.end(), ~uint32_t{0});
+    for (auto i = Random() % 40; i > 0; --i) {
+      const auto token = static_cast<uint32_t>(Token(vocab_size));
+      mask[token / 32] ^= uint32_t{1} << (token % 32);
+    }
+    return mask;
   }
 
   std::vector<float> Logits(int vocab_size) {

@@ -33,7 +33,8 @@ void ExpectAsTheCpu(Sampler& sampler, const Question& question, const Answer& an
       sampler.Choose(question.logits, {.sampling = question.params,
                                        .counts = counts,
                                        .choice = question.choice,
-                                       .output_index = static_cast<int>(question.output.size())});
+                                       .output_index = static_cast<int>(question.output.size()),
+                                       .mask = question.mask_or_null()});
   if (!expected.ok()) {
     ASSERT_EQ(answer.error, absl::IsInternal(expected.status()) ? SamplerError::kLogitNotFinite
                                                                 : SamplerError::kAllMasked);
