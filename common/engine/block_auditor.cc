@@ -23,6 +23,8 @@ void BlockAuditor::Begin(SequenceId id, const Sequence& sequence,
   audit.request.mode = SequenceRequest::Mode::kPrefillOnly;
   audit.request.on_event = nullptr;
   audit.request.token_ids.assign(sequence.tokens.ids.begin(), sequence.tokens.ids.end() - 1);
+  audit.request.grammar = sequence.tokens.grammar;
+  if (audit.request.grammar) audit.request.grammar->Rollback(1);
   audit.first_tokens = first_tokens;
   for (int block = 0; block <= audit.order.block; ++block) {
     audit.received.push_back(sequence.blocks.held[static_cast<size_t>(block)].Share());

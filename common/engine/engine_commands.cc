@@ -82,12 +82,17 @@ absl::Status EngineCommands::CheckFirstTokens(const Sequence& sequence,
   }
   const int output_index = sequence.output_count();
   for (const OutputToken& token : tokens) {
-    if (token.token_id >= 0 && token.token_id < vocab_size_ && token.output_index == output_index) {
-      continue;
+    if (token.token_id < 0 || token.token_id >= vocab_size_ || token.output_index != output_index) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("transfer: token ", token.token_id, " at output ", token.output_index,
+                       " cannot be committed as output ", output_index));
     }
-    return absl::InvalidArgumentError(
-        absl::StrCat("transfer: token ", token.token_id, " at output ", token.output_index,
-                     " cannot be committed as output ", output_index));
+    if (!sequence.tokens.grammar) continue;
+    GrammarState behind = *sequence.tokens.grammar;
+    if (const absl::Status status = behind.Accept(token.token_id); !status.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "transfer: ", status.message(), ", and cannot be committed as output ", output_index));
+    }
   }
   return absl::OkStatus();
 }

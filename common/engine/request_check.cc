@@ -16,6 +16,7 @@ bool IsWellFormed(const SequenceRequest& request, const EngineLimits& limits) {
   if (tokens - request.prompt_length >= sampling.max_tokens) return false;
   if (request.choice < 0 || request.choices < 1) return false;
   if (request.choice + int64_t{request.choices} > int64_t{kMaxChoices}) return false;
+  if (request.grammar && request.grammar->vocab_size() != limits.vocab_size) return false;
   const auto in_vocabulary = [&](int32_t id) { return id >= 0 && id < limits.vocab_size; };
   const std::vector<int32_t>& stops = sampling.stop_token_ids;
   return std::all_of(request.token_ids.begin(), request.token_ids.end(), in_vocabulary) &&

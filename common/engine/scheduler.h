@@ -40,8 +40,8 @@ namespace baton {
 //    preempted sequence finds most of its blocks again unless somebody needed them.
 //  * Steps ahead. A step may be asked for before the tokens of the last one are known. Its decodes
 //    continue behind pending outputs. A sequence whose guesses are in flight, or that has good ones
-//    for what comes behind its pending output, sits the step out. A block comes back no sooner than
-//    the last step that may touch it is done.
+//    for what comes behind its pending output, or whose grammar has to know that output, sits the
+//    step out. A block comes back no sooner than the last step that may touch it is done.
 //  * Resumption. The pages that a broken hand-off received are retained for the next attempt at the
 //    same request, which continues behind them, in the middle of a block too.
 //

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/status_macros.h"
 
 namespace baton {
 namespace {
@@ -37,10 +38,12 @@ bool MayFollow(State from, State to) {
 
 }  // namespace
 
-void SequenceTokens::AddOutput(int32_t id) {
+absl::Status SequenceTokens::AddOutput(int32_t id) {
+  if (grammar) BATON_RETURN_IF_ERROR(grammar->Accept(id));
   ids.push_back(id);
   counts.AddOutput(id);
   pending_outputs = std::max(0, pending_outputs - 1);
+  return absl::OkStatus();
 }
 
 void SequenceBlocks::Add(BlockPool::Block block) {
@@ -65,6 +68,7 @@ Sequence::Sequence(SequenceId sequence_id, uint64_t arrival_number,
       request(std::move(sequence_request)),
       tokens{.ids = {},
              .counts = TokenCounts(request.sampling, request.token_ids, request.prompt_length),
+             .grammar = std::exchange(request.grammar, std::nullopt),
              .most = static_cast<int>(
                  std::min(int64_t{request.prompt_length} + request.sampling.max_tokens,
                           int64_t{max_model_len}))} {

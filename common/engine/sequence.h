@@ -8,10 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 
 #include "common/backend/token_counts.h"
 #include "common/engine/sequence_request.h"
+#include "common/grammar/grammar_state.h"
 #include "common/kv/block_pool.h"
 #include "common/speculation/guess_length.h"
 #include "common/speculation/proposer.h"
@@ -22,12 +24,15 @@ namespace baton {
 // tokens, only their ids are unknown.
 struct SequenceTokens {
   int count() const { return static_cast<int>(ids.size()) + pending_outputs; }
-  // Appends an output: the id of the oldest pending one, or a further one where none is pending.
-  void AddOutput(int32_t id);
+  // Appends an output: the id of the oldest pending one, or a further one where none is pending. An
+  // error of the grammar names the token that may not come; then nothing is appended.
+  absl::Status AddOutput(int32_t id);
 
   std::vector<int32_t> ids;  // prompt, then the outputs whose ids are known
   TokenCounts counts;        // counts of `ids`
-  int most = 0;              // token count at which the sequence ends at the latest
+  // Where the outputs among `ids` stand in the grammar that they are held to. None: in no grammar.
+  std::optional<GrammarState> grammar;
+  int most = 0;  // token count at which the sequence ends at the latest
   int pending_outputs = 0;
   int pending_row = 0;  // row of the last step whose sampled token is the last pending output
 };
@@ -76,6 +81,7 @@ struct SequenceBlocks {
 struct SequenceGuesses {
   std::unique_ptr<Proposer> proposer;  // null: not asked yet
   std::vector<int32_t> next;           // tokens that may follow the known ones
+  int forced = 0;  // how many of them, from the first on, are the only ones that may come there
   Acceptance acceptance;
   bool in_flight = false;  // a step in flight has guesses, and tells how many tokens there are
   bool awaited = false;    // it pays to know the pending output, for guesses behind it
@@ -136,7 +142,8 @@ struct Sequence {
   bool complete() const { return tokens.pending_outputs > 0 && tokens.count() >= tokens.most; }
   // Whether it has no row in the next step because a step in flight tells first what comes then.
   bool waits_for_token() const {
-    return guesses.in_flight || (tokens.pending_outputs > 0 && guesses.awaited);
+    return guesses.in_flight ||
+           (tokens.pending_outputs > 0 && (guesses.awaited || tokens.grammar.has_value()));
   }
   // Whether its blocks may be taken away, to be recomputed later. A peer reads or writes the
   // blocks of a sequence that is not preemptible.
@@ -146,7 +153,7 @@ struct Sequence {
 
   const SequenceId id;
   const uint64_t arrival;    // place in the order of arrival; kept when it is preempted
-  SequenceRequest request;   // its token_ids are moved into tokens.ids
+  SequenceRequest request;   // its token_ids and its grammar are moved into `tokens`
   std::vector<int> choices;  // indices that it computes, ascending; one after they parted
   SequenceTokens tokens;
   SequenceKv kv;

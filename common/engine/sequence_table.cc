@@ -93,7 +93,9 @@ std::vector<Sequence*> SequenceTable::Commit(Sequence& sequence,
   Enter(sequence, State::kRunning);
   std::vector<Sequence*> choices = Part(sequence);
   choices.insert(choices.begin(), &sequence);
-  for (size_t i = 0; i < choices.size(); ++i) choices[i]->tokens.AddOutput(first_tokens[i]);
+  for (size_t i = 0; i < choices.size(); ++i) {
+    BATON_CHECK(choices[i]->tokens.AddOutput(first_tokens[i]).ok(), "a token that may come first");
+  }
   return choices;
 }
 

@@ -61,7 +61,7 @@ class SequenceTable {
   void OpenReceive(Sequence& sequence, std::string kv_numerics);
   // All tokens are in the cache. The choices join the batch, each with its first token, which is
   // the next one to compute. Returns the sequences of the choices in the order of `first_tokens`,
-  // one for each choice. REQUIRES: kReceiving.
+  // one for each choice. REQUIRES: kReceiving, and the grammar allows each of the tokens.
   std::vector<Sequence*> Commit(Sequence& sequence, absl::Span<const int32_t> first_tokens);
   // A step that is done has computed the tokens before `end_token`.
   void MarkComputed(Sequence& sequence, int end_token);

@@ -1,16 +1,16 @@
 #include "common/engine/step_pipeline.h"
 
 #include <algorithm>
-#include <deque>
-#include <iterator>
 #include <utility>
 #include <vector>
+
+#include "absl/strings/str_cat.h"
 
 #include "common/backend/device_copies.h"
 #include "common/base/clock.h"
 #include "common/base/failpoint.h"
-#include "common/base/max_choices.h"
 #include "common/engine/page_crcs.h"
+#include "common/engine/step_input.h"
 
 namespace baton {
 namespace {
@@ -42,86 +42,6 @@ size_t TokensOf(const ScheduledTokens& scheduled) {
   return 1 + scheduled.parted.size() + scheduled.guesses.size();
 }
 
-// The input of a step's pass, and what is sampled from its logits.
-struct StepInput {
-  Batch batch;
-  std::vector<SamplingRow> sampled;
-  std::vector<int> first_samples;  // [logits rows + 1]; see StepPipeline::Sample
-  std::deque<TokenCounts> counts;  // counts of rows behind guesses
-};
-
-void AddTokens(const ScheduledTokens& scheduled, const KvLayout& layout, Batch& batch) {
-  const Sequence& sequence = *scheduled.sequence;
-  const SequenceTokens& tokens = sequence.tokens;
-  batch.sequences.push_back(
-      {.first_row = batch.rows(),
-       .row_count = scheduled.row_count(),
-       .first_position = scheduled.first_token,
-       .block_table = sequence.blocks.table.data(),
-       .block_count = layout.BlocksFor(scheduled.first_token + scheduled.row_count())});
-  const auto first = tokens.ids.begin() + scheduled.first_token;
-  std::transform(first, first + scheduled.token_count - tokens.pending_outputs,
-                 std::back_inserter(batch.tokens), InputToken::Id);
-  if (tokens.pending_outputs > 0)
-    batch.tokens.push_back(InputToken::PendingRow(tokens.pending_row));
-  std::transform(scheduled.guesses.begin(), scheduled.guesses.end(),
-                 std::back_inserter(batch.tokens), InputToken::Id);
-}
-
-// The sequence's name towards the sampler, which keeps token counts for it. Each choice has its own.
-uint64_t SamplerName(const Sequence& sequence, int choice) {
-  return sequence.id * kMaxChoices + static_cast<uint64_t>(choice);
-}
-
-void AddSamples(const Sequence& sequence, StepInput& step) {
-  const SequenceTokens& tokens = sequence.tokens;
-  step.first_samples.push_back(static_cast<int>(step.sampled.size()));
-  for (const int choice : sequence.choices) {
-    step.sampled.push_back({.sequence = SamplerName(sequence, choice),
-                            .sampling = &sequence.request.sampling,
-                            .counts = &tokens.counts,
-                            .choice = choice,
-                            .output_index = sequence.output_count(),
-                            .pending_row = tokens.pending_outputs > 0 ? tokens.pending_row : -1});
-  }
-}
-
-// Each row behind a guess samples as if the guesses before it were the sequence's tokens.
-void AddSamplesOfGuesses(const ScheduledTokens& scheduled, StepInput& step) {
-  const Sequence& sequence = *scheduled.sequence;
-  const bool counted = TokenCounts::AskedFor(sequence.request.sampling);
-  const TokenCounts* counts = &sequence.tokens.counts;
-  for (int i = 0; i < scheduled.guess_count(); ++i) {
-    if (counted) {
-      step.counts.push_back(*counts);
-      step.counts.back().AddOutput(scheduled.guesses[static_cast<size_t>(i)]);
-      counts = &step.counts.back();
-    }
-    step.first_samples.push_back(static_cast<int>(step.sampled.size()));
-    step.sampled.push_back({.sequence = SamplerName(sequence, sequence.choice()),
-                            .behind_guess = true,
-                            .sampling = &sequence.request.sampling,
-                            .counts = counts,
-                            .choice = sequence.choice(),
-                            .output_index = sequence.output_count() + i + 1});
-  }
-}
-
-StepInput InputOf(const Schedule& schedule, const KvLayout& layout) {
-  StepInput step;
-  for (const ScheduledTokens& scheduled : schedule.batch) {
-    AddTokens(scheduled, layout, step.batch);
-    if (!scheduled.produces_token) continue;
-    AddSamples(*scheduled.sequence, step);
-    AddSamplesOfGuesses(scheduled, step);
-    for (int i = scheduled.guess_count(); i >= 0; --i) {
-      step.batch.logits_rows.push_back(step.batch.rows() - 1 - i);
-    }
-  }
-  step.first_samples.push_back(static_cast<int>(step.sampled.size()));
-  return step;
-}
-
 // The values of the first token that is computed.
 [[maybe_unused]] uint8_t* FirstRow(const KvCache& cache, const ScheduledTokens& scheduled,
                                    int layer) {
@@ -143,6 +63,19 @@ void SetPendingRows(const Schedule& schedule, absl::Span<const int> first_sample
   }
 }
 
+// `status` is that of a row without a token. Where its mask allowed none, the grammar says why.
+absl::Status WhyNoToken(Sequence& sequence, const absl::Status& status) {
+  std::optional<GrammarState>& grammar = sequence.tokens.grammar;
+  if (!grammar || !absl::IsInvalidArgument(status)) return status;
+  std::vector<uint32_t> mask(MaskWords(grammar->vocab_size()));
+  const absl::Status of_grammar = grammar->FillMask(absl::MakeSpan(mask));
+  if (of_grammar.ok()) return status;
+  const size_t output =
+      sequence.tokens.ids.size() - static_cast<size_t>(sequence.request.prompt_length);
+  return absl::InvalidArgumentError(
+      absl::StrCat("response_format: at output ", output, " ", of_grammar.message()));
+}
+
 }  // namespace
 
 StepPipeline::StepPipeline(const EngineOptions& options, const Parts& parts)
@@ -158,18 +91,22 @@ void StepPipeline::Run(Schedule schedule) {
 
 void StepPipeline::Enqueue(Schedule schedule) {
   BATON_FAILPOINT("engine.before_step");
-  StepInput step = InputOf(schedule, parts_.cache.layout());
+  StepInput step(schedule, parts_.cache.layout());
   int rows = 0;
   for (const ScheduledTokens& scheduled : schedule.batch) rows += scheduled.token_count;
   const absl::Time start = SteadyNow();
   for (const BlockCopy& copy : schedule.copies) parts_.cache.CopyBlock(copy.from, copy.to);
   parts_.sampler.Begin(step.sampled);
   step.batch.sampled_ids = parts_.sampler.sampled_ids();
-  const bool replayable = !TellsLayers(schedule) && !MakesChoicesPart(schedule);
+  const bool replayable =
+      !TellsLayers(schedule) && !MakesChoicesPart(schedule) && step.masks.empty();
   parts_.model.Enqueue(
       step.batch, parts_.cache, replayable ? &parts_.recordings : nullptr,
       [&](int layer) { LayerDone(schedule, layer); },
-      [&](int first_row, Tensor logits) { Sample(step.first_samples, first_row, logits); });
+      [&](int first_row, Tensor logits) {
+        if (first_row == 0) step.FillMasks();
+        Sample(step.first_samples, first_row, logits);
+      });
   parts_.sampler.End();
   parts_.sequences.StepEnqueued(schedule);
   SetPendingRows(schedule, step.first_samples);
@@ -320,14 +257,18 @@ void StepPipeline::ApplyComputed(const ScheduledTokens& scheduled) {
 }
 
 bool StepPipeline::Produce(Sequence& sequence, absl::StatusOr<OutputToken> token) {
+  if (token.ok()) {
+    token->finish_reason = parts_.ending.ReasonOf(sequence, *token);
+    if (absl::Status status = sequence.tokens.AddOutput(token->token_id); !status.ok()) {
+      token = std::move(status);
+    }
+  }
   if (!token.ok()) {
-    parts_.ending.Fail(sequence, token.status());
+    parts_.ending.Fail(sequence, WhyNoToken(sequence, token.status()));
     return false;
   }
-  token->finish_reason = parts_.ending.ReasonOf(sequence, *token);
   ++parts_.stats.totals.generated_tokens;
   const bool ends = token->finish_reason != FinishReason::kNone;
-  sequence.tokens.AddOutput(token->token_id);
   Tell(sequence, TokenProduced{*std::move(token), sequence.choice()});
   if (ends) parts_.ending.Finish(sequence);
   return !ends;
@@ -337,7 +278,7 @@ void StepPipeline::ProducePrefilled(Sequence& sequence,
                                     absl::Span<absl::StatusOr<OutputToken>> tokens) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     absl::StatusOr<OutputToken>& token = tokens[i];
-    if (!token.ok()) return parts_.ending.Fail(sequence, token.status());
+    if (!token.ok()) return parts_.ending.Fail(sequence, WhyNoToken(sequence, token.status()));
     token->finish_reason = parts_.ending.ReasonOf(sequence, *token);
     ++parts_.stats.totals.generated_tokens;
     Tell(sequence, TokenProduced{*std::move(token), sequence.choices[i]});

@@ -65,8 +65,7 @@ class StepPipeline {
   };
 
   void Enqueue(Schedule schedule);
-  // Row i of `logits` is logits row first_row + i of the step. `first_samples` [logits rows + 1]:
-  // row r of the step gives its samples [first_samples[r], first_samples[r + 1]).
+  // Row i of `logits` is logits row first_row + i of the step. `first_samples`: see StepInput.
   void Sample(absl::Span<const int> first_samples, int first_row, Tensor logits);
   void LayerDone(const Schedule& schedule, int layer);
   // Returns how many guesses came true.

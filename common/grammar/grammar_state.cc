@@ -1,5 +1,6 @@
 #include "common/grammar/grammar_state.h"
 
+#include <algorithm>
 #include <bit>
 #include <exception>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "common/base/status_macros.h"
 #include "xgrammar/compiler.h"
 #include "xgrammar/matcher.h"
+#include "xgrammar/tokenizer_info.h"
 
 namespace baton {
 namespace {
@@ -33,18 +35,20 @@ int32_t OnlyToken(absl::Span<const uint32_t> mask) {
 
 absl::StatusOr<GrammarState> GrammarState::Create(const CompiledGrammar& grammar) {
   try {
-    return GrammarState(std::make_unique<xgrammar::GrammarMatcher>(grammar.grammar()),
-                        grammar.grammar().GetTokenizerInfo().GetVocabSize());
+    return GrammarState(grammar);
   } catch (const std::exception& error) {
     return Failed(error);
   }
 }
-GrammarState::GrammarState(std::unique_ptr<xgrammar::GrammarMatcher> matcher, int32_t vocab_size)
-    : matcher_(std::move(matcher)), vocab_size_(vocab_size) {}
+GrammarState::GrammarState(const CompiledGrammar& grammar)
+    : vocabulary_(std::make_unique<xgrammar::TokenizerInfo>(grammar.grammar().GetTokenizerInfo())),
+      matcher_(std::make_unique<xgrammar::GrammarMatcher>(grammar.grammar())),
+      vocab_size_(vocabulary_->GetVocabSize()) {}
 GrammarState::GrammarState(GrammarState&&) noexcept = default;
 GrammarState& GrammarState::operator=(GrammarState&&) noexcept = default;
 GrammarState::GrammarState(const GrammarState& other)
-    : matcher_(std::make_unique<xgrammar::GrammarMatcher>(other.matcher_->Fork())),
+    : vocabulary_(std::make_unique<xgrammar::TokenizerInfo>(*other.vocabulary_)),
+      matcher_(std::make_unique<xgrammar::GrammarMatcher>(other.matcher_->Fork())),
       vocab_size_(other.vocab_size_) {}
 GrammarState& GrammarState::operator=(const GrammarState& other) {
   if (this != &other) *this = GrammarState(other);
@@ -52,9 +56,17 @@ GrammarState& GrammarState::operator=(const GrammarState& other) {
 }
 GrammarState::~GrammarState() = default;
 
+// Whether it is a control token that does not end a generation: no grammar allows one.
+bool GrammarState::IsSpecial(int32_t token) const {
+  const auto contains = [token](const std::vector<int32_t>& ids) {
+    return std::find(ids.begin(), ids.end(), token) != ids.end();
+  };
+  return contains(vocabulary_->GetSpecialTokenIds()) && !contains(matcher_->GetStopTokenIds());
+}
+
 absl::Status GrammarState::Accept(int32_t token) {
   // XGrammar would write a line to stderr for each of these.
-  const bool refused = token < 0 || token >= vocab_size_ || IsTerminated();
+  const bool refused = token < 0 || token >= vocab_size_ || IsTerminated() || IsSpecial(token);
   try {
     if (refused || !matcher_->AcceptToken(token)) {
       return absl::InvalidArgumentError(
@@ -97,22 +109,47 @@ absl::Status GrammarState::FillMask(absl::Span<uint32_t> mask) {
   return absl::FailedPreconditionError("no token may come next by the grammar");
 }
 
-absl::StatusOr<std::vector<int32_t>> GrammarState::ForcedTokens(size_t max_tokens) const {
-  std::vector<int32_t> tokens;
-  if (IsTerminated()) return tokens;
-  try {
-    GrammarState ahead = *this;
-    std::vector<uint32_t> mask(MaskWords(vocab_size_));
-    while (tokens.size() < max_tokens && !ahead.IsTerminated()) {
-      BATON_RETURN_IF_ERROR(ahead.FillMask(absl::MakeSpan(mask)));
-      const int32_t only = OnlyToken(mask);
-      if (only < 0) break;
-      BATON_RETURN_IF_ERROR(ahead.Accept(only));
-      tokens.push_back(only);
-    }
-  } catch (const std::exception& error) {
-    return Failed(error);
+void GrammarState::FillMasks(absl::Span<const int32_t> guesses, absl::Span<uint32_t> masks) {
+  const size_t words = MaskWords(vocab_size_);
+  BATON_CHECK(masks.size() == (1 + guesses.size()) * words, "a mask for each token");
+  size_t filled = 0;
+  int accepted = 0;
+  while (FillMask(masks.subspan(filled * words, words)).ok()) {
+    ++filled;
+    if (filled > guesses.size() || !Accept(guesses[filled - 1]).ok()) break;
+    ++accepted;
   }
+  Rollback(accepted);
+  std::fill(masks.begin() + static_cast<std::ptrdiff_t>(filled * words), masks.end(), 0);
+}
+
+size_t GrammarState::CountAllowed(absl::Span<const int32_t> guesses) {
+  int accepted = 0;
+  size_t allowed = 0;
+  for (const int32_t guess : guesses) {
+    if (!Accept(guess).ok()) break;
+    ++accepted;
+    if (IsTerminated()) break;
+    ++allowed;
+  }
+  Rollback(accepted);
+  return allowed;
+}
+
+void GrammarState::Rollback(int count) {
+  if (count > 0) matcher_->Rollback(count);
+}
+
+std::vector<int32_t> GrammarState::ForcedTokens(size_t max_tokens) {
+  std::vector<int32_t> tokens;
+  std::vector<uint32_t> mask(MaskWords(vocab_size_));
+  // Where the text may end, the end is one of the ways.
+  while (tokens.size() < max_tokens && !IsComplete() && FillMask(absl::MakeSpan(mask)).ok()) {
+    const int32_t only = OnlyToken(mask);
+    if (only < 0 || !Accept(only).ok()) break;
+    tokens.push_back(only);
+  }
+  Rollback(static_cast<int>(tokens.size()));
   return tokens;
 }
 

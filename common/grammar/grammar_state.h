@@ -10,19 +10,15 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
+#include "common/base/token_mask.h"
 #include "common/grammar/compiled_grammar.h"
 
 namespace xgrammar {
 class GrammarMatcher;
-}
+class TokenizerInfo;
+}  // namespace xgrammar
 
 namespace baton {
-
-// Words of a mask over a vocabulary: bit `id % 32` of word `id / 32` is one if the token may come
-// next.
-constexpr size_t MaskWords(int32_t vocab_size) {
-  return (static_cast<size_t>(vocab_size) + 31) / 32;
-}
 
 // A function of the grammar and the accepted tokens alone. Not thread-safe. It keeps the parts of
 // the grammar that it needs, and grows by about a hundred bytes for each byte of the answer's text.
@@ -47,9 +43,20 @@ class GrammarState {
   // end. FAILED_PRECONDITION where nothing may follow: after such a token, or in a grammar that has
   // no way on. REQUIRES: `mask` has as many words.
   absl::Status FillMask(absl::Span<uint32_t> mask);
+  // One mask for the next token, then one for the token behind each of `guesses`: [1 + guesses,
+  // MaskWords(vocab_size)]. A mask allows nothing where FillMask would fail, or behind a guess that
+  // may not come. The state stays as it is.
+  void FillMasks(absl::Span<const int32_t> guesses, absl::Span<uint32_t> masks);
+  // How many of `guesses` may come one after the other, up to one behind which nothing may follow.
+  // The state stays as it is.
+  size_t CountAllowed(absl::Span<const int32_t> guesses);
   // The longest run of tokens, at most `max_tokens`, each of which is the only one that may come
-  // after those before it. The state stays as it is.
-  absl::StatusOr<std::vector<int32_t>> ForcedTokens(size_t max_tokens) const;
+  // after those before it, but no end of the text. The state stays as it is.
+  std::vector<int32_t> ForcedTokens(size_t max_tokens);
+  // Takes back the last `count` tokens. REQUIRES: so many were accepted.
+  void Rollback(int count);
+
+  int32_t vocab_size() const { return vocab_size_; }  // tokens
 
   // Whether the text may end here.
   bool IsComplete() const;
@@ -57,8 +64,10 @@ class GrammarState {
   bool IsTerminated() const;
 
  private:
-  GrammarState(std::unique_ptr<xgrammar::GrammarMatcher> matcher, int32_t vocab_size);
+  explicit GrammarState(const CompiledGrammar& grammar);
+  bool IsSpecial(int32_t token) const;
 
+  std::unique_ptr<xgrammar::TokenizerInfo> vocabulary_;
   std::unique_ptr<xgrammar::GrammarMatcher> matcher_;
   int32_t vocab_size_;
 };

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/common/engine/engine_harness.h"
+#include "tests/common/grammar/tiny_grammars.h"
 
 namespace baton {
 namespace {
@@ -129,6 +130,18 @@ TEST(BlockAuditor, HonestKvMatchesAtEveryBlockWhateverRunsBesideIt) {
     }
     pair.decode().Run();
     pair.decode().ExpectNothingHeld();
+  }
+}
+
+TEST(BlockAuditor, HonestFirstTokensMatchWhereAGrammarHoldsThem) {
+  std::mt19937 random(9);
+  AuditedPair pair;
+  for (int i = 0; i < 6; ++i) {
+    SequenceRequest request = RandomRequest(random, 40);
+    request.grammar = TinyRegex("[0-9]{9}");
+    request.choices = 1 + i % 3;
+    const SequenceId id = pair.Receive(std::move(request), "p");
+    EXPECT_EQ(pair.Audit(id, /*block=*/2).outcome, Outcome::kMatch);
   }
 }
 

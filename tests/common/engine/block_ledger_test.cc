@@ -119,7 +119,7 @@ TEST_F(BlockLedgerTest, TakesFurtherBlocksFromTheReservationAndThenFromThePool) 
   const auto sequence = Make(Mode::kLocal, 16);
   ASSERT_TRUE(ledger_.TryStart(*sequence));
   const auto rest = pool_.TryReserve(9);
-  for (int i = 0; i < 32; ++i) sequence->tokens.AddOutput(1);
+  for (int i = 0; i < 32; ++i) EXPECT_TRUE(sequence->tokens.AddOutput(1).ok());
   EXPECT_EQ(ledger_.LackingBlocks(*sequence), 1);
   EXPECT_FALSE(ledger_.HasBlocks(*sequence));
   EXPECT_TRUE(ledger_.TryTakeBlock(*sequence));

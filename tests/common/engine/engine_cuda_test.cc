@@ -7,6 +7,7 @@
 
 #include "test_device.h"
 #include "tests/common/engine/engine_harness.h"
+#include "tests/common/grammar/tiny_grammars.h"
 
 namespace baton {
 namespace {
@@ -122,6 +123,45 @@ TEST(CudaEngine, GuessesChangeNoTokenWithTheDeterministicFlag) {
     EXPECT_GT(guessing.engine().Stats().refused_guesses, 10u);
     guessing.ExpectNothingHeld();
   }
+  cuda_shim::SetStreamsWait(false);
+}
+
+// Masks are made while the pass runs, so where streams wait, before it has. Their steps are not
+// replayed; those of the others, which go on longer, are.
+TEST(CudaEngine, HoldsAnswersToTheirGrammarsAsTheCpu) {
+  cuda_shim::SetStreamsWait(true);
+  const int launches_before = cuda_shim::GraphLaunches();
+  {
+    EngineHarness::Options options = EngineHarness::SmallOptions();
+    options.engine.end_of_generation_ids = TinyEnds();
+    EngineHarness cpu(options);
+    options.device = "cuda";
+    EngineHarness cuda(options);
+    std::mt19937 random(7);
+    std::vector<SequenceRequest> requests;
+    std::vector<SequenceId> ids;
+    for (int i = 0; i < 6; ++i) {
+      SamplingParams sampling = {
+          .temperature = i % 2 == 0 ? 0.0f : 1.0f, .max_tokens = 30, .seed = random()};
+      if (i % 3 == 2) sampling.presence_penalty = 1.5f;
+      if (i % 3 == 0) sampling.min_tokens = 30;
+      requests.push_back(LocalRequest(RandomTokens(random, 10 + 7 * i), sampling));
+      if (i != 3) requests.back().grammar = TinyRegex("[a-z]{3,9}(-[0-9]{2}){1,2}");
+      requests.back().choices = 1 + i % 3;
+      ids.push_back(cuda.Submit(requests.back()));
+    }
+    cuda.Run();
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const SequenceId on_cpu = cpu.Submit(requests[i]);
+      cpu.Run();
+      for (int choice = 0; choice < requests[i].choices; ++choice) {
+        EXPECT_TRUE(cuda.log(ids[i], choice).finished) << cuda.log(ids[i], choice).failure;
+        EXPECT_EQ(cuda.log(ids[i], choice).token_ids(), cpu.log(on_cpu, choice).token_ids()) << i;
+      }
+    }
+    cuda.ExpectNothingHeld();
+  }
+  EXPECT_GT(cuda_shim::GraphLaunches(), launches_before);
   cuda_shim::SetStreamsWait(false);
 }
 

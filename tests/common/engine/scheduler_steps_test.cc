@@ -169,7 +169,7 @@ class Steps {
   }
 
   void Produce(Sequence& sequence) {
-    sequence.tokens.AddOutput(7);
+    EXPECT_TRUE(sequence.tokens.AddOutput(7).ok());
     const int tokens = static_cast<int>(sequence.tokens.ids.size());
     if (tokens >= sequence.tokens.most || Chance(15)) Remove(sequence);
   }

@@ -32,9 +32,9 @@ TEST(Sequence, CountsPendingOutputsAsTokensAndGivesThemTheirIdsInOrder) {
   EXPECT_EQ(sequence.tokens.count(), 4);
   EXPECT_EQ(sequence.output_count(), 1);
   EXPECT_EQ(sequence.uncomputed_tokens(), 1);
-  sequence.tokens.AddOutput(5);
+  EXPECT_TRUE(sequence.tokens.AddOutput(5).ok());
   EXPECT_EQ(sequence.tokens.count(), 4) << "the pending one has its id";
-  sequence.tokens.AddOutput(6);
+  EXPECT_TRUE(sequence.tokens.AddOutput(6).ok());
   EXPECT_EQ(sequence.tokens.count(), 5) << "none was pending";
   EXPECT_THAT(sequence.tokens.ids, ElementsAre(7, 8, 9, 5, 6));
   EXPECT_EQ(sequence.tokens.counts.output_counts().at(5), 1);
@@ -46,7 +46,7 @@ TEST(Sequence, EndsAtTheModelsLengthWhereThatComesFirst) {
 
 TEST(Sequence, IsCompleteOnceItsLastOutputIsPending) {
   Sequence sequence(1, 0, Request({7, 8, 9}), /*max_model_len=*/5);
-  sequence.tokens.AddOutput(1);
+  EXPECT_TRUE(sequence.tokens.AddOutput(1).ok());
   EXPECT_FALSE(sequence.complete());
   sequence.tokens.pending_outputs = 1;
   EXPECT_TRUE(sequence.complete());

@@ -2,31 +2,14 @@
 // bit for bit. Needs BATON_TEST_MODEL.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <random>
-#include <string>
 #include <vector>
 
 #include "tests/common/engine/engine_harness.h"
+#include "tests/common/engine/smollm2_engine.h"
 
 namespace baton {
 namespace {
-
-std::string ModelPath() {
-  const char* path = std::getenv("BATON_TEST_MODEL");
-  return path == nullptr ? "" : path;
-}
-
-EngineHarness::Options SmolLm2(SpeculationMode speculation, int blocks = 256) {
-  EngineHarness::Options options = EngineHarness::SmallOptions();
-  options.model = ModelPath();
-  options.threads = 2;
-  options.engine.max_num_seqs = 64;
-  options.engine.kv_dtype = KvType::kF16;
-  options.engine.num_kv_blocks = blocks;
-  options.engine.speculation = speculation;
-  return options;
-}
 
 // A passage of words at random, again and again: the model copies it, until what it samples leads
 // it astray.
@@ -60,7 +43,7 @@ std::vector<SequenceRequest> Requests(int count) {
 class SmolLm2Speculation : public testing::Test {
  protected:
   void SetUp() override {
-    if (ModelPath().empty()) GTEST_SKIP() << "set BATON_TEST_MODEL to SmolLM2's GGUF file";
+    if (SmolLm2Path().empty()) GTEST_SKIP() << "set BATON_TEST_MODEL to SmolLM2's GGUF file";
   }
 
   // What each choice of the requests is told, when all of them run at once.

@@ -75,7 +75,7 @@ TEST(GrammarStates, AreAFunctionOfTheTokensAlone) {
   for (const int32_t token : tokens) {
     // Masks, forced tokens and refused tokens between them change nothing.
     MaskOf(*asked);
-    EXPECT_TRUE(asked->ForcedTokens(4).ok());
+    asked->ForcedTokens(4);
     EXPECT_FALSE(asked->Accept(TokensOf("{")[0]).ok());
     ASSERT_TRUE(asked->Accept(token).ok());
   }
@@ -125,7 +125,7 @@ TEST(GrammarStates, AnAnswerThatCanOnlyEndEnds) {
   ASSERT_TRUE(state->Accept(EndOfText()).ok());
   EXPECT_TRUE(state->IsTerminated());
   EXPECT_FALSE(state->Accept(EndOfText()).ok());
-  EXPECT_THAT(*state->ForcedTokens(4), IsEmpty());
+  EXPECT_THAT(state->ForcedTokens(4), IsEmpty());
   std::vector<uint32_t> after(MaskWords(SmolLm2Vocabulary().size()));
   EXPECT_EQ(state->FillMask(absl::MakeSpan(after)).code(), absl::StatusCode::kFailedPrecondition);
 }
@@ -137,11 +137,90 @@ TEST(GrammarStates, ForcedTokensAreThoseThatLeaveNoOther) {
   absl::StatusOr<GrammarState> state = GrammarState::Create(**grammar);
   const std::vector<int32_t> digits = TokensOf("1234");
   ASSERT_EQ(digits.size(), 4u);
-  EXPECT_EQ(*state->ForcedTokens(10), digits);
-  EXPECT_THAT(*state->ForcedTokens(2), ElementsAre(digits[0], digits[1]));
-  EXPECT_THAT(*state->ForcedTokens(0), IsEmpty());
+  EXPECT_EQ(state->ForcedTokens(10), digits);
+  EXPECT_THAT(state->ForcedTokens(2), ElementsAre(digits[0], digits[1]));
+  EXPECT_THAT(state->ForcedTokens(0), IsEmpty());
   ASSERT_TRUE(state->Replay(digits).ok());
-  EXPECT_THAT(*state->ForcedTokens(10), IsEmpty());
+  EXPECT_THAT(state->ForcedTokens(10), IsEmpty());
+}
+
+TEST(GrammarStates, ForcedTokensAreToldAgainWhereTheyWereToldBefore) {
+  const auto grammar = CompiledFor(SpecOf(GrammarKind::kRegex, "(12345)+"));
+  ASSERT_TRUE(grammar.ok()) << grammar.status();
+  absl::StatusOr<GrammarState> state = GrammarState::Create(**grammar);
+  const std::vector<int32_t> digits = TokensOf("12345");
+  for (const int32_t digit : digits) {
+    const std::vector<int32_t> forced = state->ForcedTokens(10);
+    EXPECT_EQ(state->ForcedTokens(10), forced);
+    ASSERT_FALSE(forced.empty());
+    EXPECT_EQ(forced.front(), digit);
+    ASSERT_TRUE(state->Accept(digit).ok());
+  }
+  EXPECT_THAT(state->ForcedTokens(10), IsEmpty()) << "the text may end";
+}
+
+// What nobody can write: it goes on for ever.
+TEST(GrammarStates, ForcedTokensAreBoundedWhereNothingEnds) {
+  const auto grammar = CompiledFor(SpecOf(GrammarKind::kGrammar, "root ::= \"12\" root | \"3\""));
+  ASSERT_TRUE(grammar.ok()) << grammar.status();
+  absl::StatusOr<GrammarState> state = StateAfter(**grammar, "1");
+  EXPECT_THAT(state->ForcedTokens(16), ElementsAre(TokensOf("2")[0]));
+}
+
+TEST(GrammarStates, MasksBehindGuessesAreThoseOfTheStatesBehindThem) {
+  const auto grammar = CompiledFor(SpecOf(GrammarKind::kRegex, "[0-4]{3}[5-9]{2}"));
+  ASSERT_TRUE(grammar.ok()) << grammar.status();
+  const size_t words = MaskWords(SmolLm2Vocabulary().size());
+  const std::vector<int32_t> tokens = TokensOf("01256");
+  ASSERT_EQ(tokens.size(), 5u);
+  absl::StatusOr<GrammarState> state = StateAfter(**grammar, "0");
+  const std::vector<uint32_t> before = MaskOf(*state);
+  const std::vector<int32_t> guesses(tokens.begin() + 1, tokens.end());
+  std::vector<uint32_t> masks(5 * words);
+  state->FillMasks(guesses, absl::MakeSpan(masks));
+  EXPECT_EQ(MaskOf(*state), before);
+  for (size_t i = 0; i <= guesses.size(); ++i) {
+    EXPECT_EQ(std::vector<uint32_t>(masks.begin() + static_cast<std::ptrdiff_t>(i * words),
+                                    masks.begin() + static_cast<std::ptrdiff_t>((i + 1) * words)),
+              MaskOf(*state))
+        << i;
+    if (i < guesses.size()) {
+      ASSERT_TRUE(state->Accept(guesses[i]).ok());
+    }
+  }
+}
+
+TEST(GrammarStates, GuessesCountUpToOneThatIsForbiddenOrEndsTheText) {
+  const auto grammar = CompiledFor(SpecOf(GrammarKind::kRegex, "1234(5|6)"));
+  ASSERT_TRUE(grammar.ok()) << grammar.status();
+  absl::StatusOr<GrammarState> state = StateAfter(**grammar, "1");
+  const auto guesses = [](const std::string& text, std::vector<int32_t> behind) {
+    std::vector<int32_t> tokens = TokensOf(text);
+    tokens.insert(tokens.end(), behind.begin(), behind.end());
+    return tokens;
+  };
+  EXPECT_EQ(state->CountAllowed({}), 0u);
+  EXPECT_EQ(state->CountAllowed(guesses("345", {})), 0u);
+  EXPECT_EQ(state->CountAllowed(guesses("237", {})), 2u);
+  EXPECT_EQ(state->CountAllowed(guesses("2345", {EndOfText(), EndOfText()})), 4u);
+  EXPECT_EQ(state->CountAllowed(guesses("23", {/*special=*/1})), 2u);
+  EXPECT_EQ(state->CountAllowed(guesses("23", {-1})), 2u);
+  EXPECT_TRUE(state->Replay(guesses("2346", {EndOfText()})).ok()) << "the state was as before";
+  EXPECT_EQ(state->CountAllowed(guesses("2", {})), 0u);
+  state->Rollback(2);
+  EXPECT_EQ(state->CountAllowed(guesses("6", {})), 1u);
+}
+
+TEST(GrammarStates, ACopyGoesOnAlone) {
+  const auto grammar = CompiledFor(SpecOf(GrammarKind::kRegex, "(red|green) (tea|day)"));
+  ASSERT_TRUE(grammar.ok()) << grammar.status();
+  absl::StatusOr<GrammarState> state = StateAfter(**grammar, "re");
+  GrammarState copy = *state;
+  const std::vector<uint32_t> before = MaskOf(*state);
+  ASSERT_TRUE(copy.Replay(TokensOf("d tea")).ok());
+  EXPECT_TRUE(copy.IsComplete());
+  EXPECT_EQ(MaskOf(*state), before);
+  EXPECT_TRUE(state->Replay(TokensOf("d day")).ok());
 }
 
 TEST(GrammarStates, SurviveTheirGrammar) {

@@ -1,25 +1,10 @@
 #include "tests/common/grammar/smollm2_grammars.h"
 
-#include <cstdlib>
-#include <iostream>
-#include <utility>
-
 #include "common/base/status_macros.h"
 #include "common/grammar/compile_grammar.h"
+#include "tests/common/grammar/or_abort.h"
 
 namespace baton {
-namespace {
-
-template <typename T>
-T OrAbort(absl::StatusOr<T> value) {
-  if (!value.ok()) {
-    std::cerr << value.status() << "\n";
-    std::abort();
-  }
-  return *std::move(value);
-}
-
-}  // namespace
 
 const Tokenizer& SmolLm2Tokenizer() {
   static const Tokenizer* const tokenizer = [] {

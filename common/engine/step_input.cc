@@ -1,0 +1,104 @@
+#include "common/engine/step_input.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "common/base/max_choices.h"
+
+namespace baton {
+namespace {
+
+// The sequence's name towards the sampler, which keeps token counts for it. Each choice has its own.
+uint64_t SamplerName(const Sequence& sequence, int choice) {
+  return sequence.id * kMaxChoices + static_cast<uint64_t>(choice);
+}
+
+}  // namespace
+
+StepInput::StepInput(const Schedule& schedule, const KvLayout& layout) {
+  for (const ScheduledTokens& scheduled : schedule.batch) {
+    AddTokens(scheduled, layout);
+    if (!scheduled.produces_token) continue;
+    const uint32_t* const row_masks = OrderMasks(scheduled);
+    AddSamples(*scheduled.sequence, row_masks);
+    AddSamplesOfGuesses(scheduled, row_masks);
+    for (int i = scheduled.guess_count(); i >= 0; --i) {
+      batch.logits_rows.push_back(batch.rows() - 1 - i);
+    }
+  }
+  first_samples.push_back(static_cast<int>(sampled.size()));
+}
+
+void StepInput::AddTokens(const ScheduledTokens& scheduled, const KvLayout& layout) {
+  const Sequence& sequence = *scheduled.sequence;
+  const SequenceTokens& tokens = sequence.tokens;
+  batch.sequences.push_back(
+      {.first_row = batch.rows(),
+       .row_count = scheduled.row_count(),
+       .first_position = scheduled.first_token,
+       .block_table = sequence.blocks.table.data(),
+       .block_count = layout.BlocksFor(scheduled.first_token + scheduled.row_count())});
+  const auto first = tokens.ids.begin() + scheduled.first_token;
+  std::transform(first, first + scheduled.token_count - tokens.pending_outputs,
+                 std::back_inserter(batch.tokens), InputToken::Id);
+  if (tokens.pending_outputs > 0)
+    batch.tokens.push_back(InputToken::PendingRow(tokens.pending_row));
+  std::transform(scheduled.guesses.begin(), scheduled.guesses.end(),
+                 std::back_inserter(batch.tokens), InputToken::Id);
+}
+
+// Where the masks of its rows will be; null if it is held to no grammar.
+const uint32_t* StepInput::OrderMasks(const ScheduledTokens& scheduled) {
+  std::optional<GrammarState>& grammar = scheduled.sequence->tokens.grammar;
+  if (!grammar) return nullptr;
+  MaskOrder& order = masks.emplace_back();
+  order.state = &*grammar;
+  order.guesses = scheduled.guesses;
+  order.masks.resize((1 + scheduled.guesses.size()) * MaskWords(grammar->vocab_size()));
+  return order.masks.data();
+}
+
+void StepInput::AddSamples(const Sequence& sequence, const uint32_t* mask) {
+  const SequenceTokens& tokens = sequence.tokens;
+  first_samples.push_back(static_cast<int>(sampled.size()));
+  for (const int choice : sequence.choices) {
+    sampled.push_back({.sequence = SamplerName(sequence, choice),
+                       .sampling = &sequence.request.sampling,
+                       .counts = &tokens.counts,
+                       .choice = choice,
+                       .output_index = sequence.output_count(),
+                       .pending_row = tokens.pending_outputs > 0 ? tokens.pending_row : -1,
+                       .mask = mask});
+  }
+}
+
+// Each row behind a guess samples as if the guesses before it were the sequence's tokens.
+void StepInput::AddSamplesOfGuesses(const ScheduledTokens& scheduled, const uint32_t* mask) {
+  const Sequence& sequence = *scheduled.sequence;
+  const bool counted = TokenCounts::AskedFor(sequence.request.sampling);
+  const TokenCounts* guessed_counts = &sequence.tokens.counts;
+  for (int i = 0; i < scheduled.guess_count(); ++i) {
+    if (counted) {
+      counts.push_back(*guessed_counts);
+      counts.back().AddOutput(scheduled.guesses[static_cast<size_t>(i)]);
+      guessed_counts = &counts.back();
+    }
+    if (mask != nullptr) mask += MaskWords(sequence.tokens.grammar->vocab_size());
+    first_samples.push_back(static_cast<int>(sampled.size()));
+    sampled.push_back({.sequence = SamplerName(sequence, sequence.choice()),
+                       .behind_guess = true,
+                       .sampling = &sequence.request.sampling,
+                       .counts = guessed_counts,
+                       .choice = sequence.choice(),
+                       .output_index = sequence.output_count() + i + 1,
+                       .mask = mask});
+  }
+}
+
+void StepInput::FillMasks() {
+  for (MaskOrder& order : masks) {
+    order.state->FillMasks(order.guesses, absl::MakeSpan(order.masks));
+  }
+}
+
+}  // namespace baton

@@ -1,0 +1,52 @@
+// What a step computes, in the terms of the model and of the sampler.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "absl/types/span.h"
+
+#include "common/backend/batch.h"
+#include "common/backend/step_sampler.h"
+#include "common/backend/token_counts.h"
+#include "common/engine/schedule.h"
+#include "common/grammar/grammar_state.h"
+#include "common/kv/layout.h"
+
+namespace baton {
+
+// The masks of one sequence's rows: of its next token, and of those behind its guesses.
+struct MaskOrder {
+  GrammarState* state = nullptr;
+  absl::Span<const int32_t> guesses = {};
+  std::vector<uint32_t> masks = {};  // [1 + guesses, MaskWords(vocab_size)]
+};
+
+// The input of a step's pass, and how tokens are sampled from its logits. Points into the schedule
+// that it is of, into its sequences, and into itself: it stays where it was made.
+struct StepInput {
+  StepInput(const Schedule& schedule, const KvLayout& layout);
+  StepInput(const StepInput&) = delete;
+  StepInput& operator=(const StepInput&) = delete;
+
+  // Fills the masks that `sampled` names. It may take as long as a row, so where operations run
+  // later, it is called while the pass runs.
+  void FillMasks();
+
+  Batch batch;
+  std::vector<SamplingRow> sampled;
+  // [logits rows + 1]: row r of the logits gives samples [first_samples[r], first_samples[r + 1]).
+  std::vector<int> first_samples;
+  std::deque<TokenCounts> counts;  // counts of rows behind guesses
+  std::deque<MaskOrder> masks;     // of the sequences that are held to a grammar
+
+ private:
+  void AddTokens(const ScheduledTokens& scheduled, const KvLayout& layout);
+  const uint32_t* OrderMasks(const ScheduledTokens& scheduled);
+  void AddSamples(const Sequence& sequence, const uint32_t* mask);
+  // `mask`: that of the row before the guesses.
+  void AddSamplesOfGuesses(const ScheduledTokens& scheduled, const uint32_t* mask);
+};
+
+}  // namespace baton

@@ -1,0 +1,46 @@
+#include "tests/common/grammar/tiny_grammars.h"
+
+#include <memory>
+
+#include "common/grammar/compile_grammar.h"
+#include "common/grammar/compiled_grammar.h"
+#include "common/tokenizer/tokenizer.h"
+#include "tests/common/grammar/or_abort.h"
+
+namespace baton {
+namespace {
+
+const Tokenizer& TinyTokenizer() {
+  static const Tokenizer* const tokenizer = [] {
+    const std::string path = std::string(BATON_TEST_DATA) + "/tiny/tiny-llama-f32.gguf";
+    return OrAbort(Tokenizer::Load(OrAbort(GgufFile::Open(path, GgufFile::Part::kTokenizer))))
+        .release();
+  }();
+  return *tokenizer;
+}
+
+}  // namespace
+
+GrammarState TinyGrammar(const GrammarSpec& spec) {
+  static const GrammarVocabulary* const vocabulary =
+      OrAbort(GrammarVocabulary::Parse(SerializeVocabulary(TinyTokenizer()))).release();
+  const std::string bytes = OrAbort(CompileGrammar(spec, *vocabulary));
+  return OrAbort(GrammarState::Create(*OrAbort(CompiledGrammar::Parse(bytes, *vocabulary))));
+}
+
+GrammarState TinyRegex(const std::string& expression) {
+  return TinyGrammar(SpecOf(GrammarKind::kRegex, expression));
+}
+
+std::string TinyText(absl::Span<const int32_t> tokens) {
+  return TinyTokenizer().Decode(tokens, /*skip_special_tokens=*/true);
+}
+
+const std::vector<int32_t>& TinyEnds() { return TinyTokenizer().end_of_generation_ids(); }
+
+std::vector<int32_t> TinyTokens(const std::string& text) {
+  return OrAbort(
+      TinyTokenizer().Encode(text, {.add_special_tokens = false, .parse_special = false}));
+}
+
+}  // namespace baton
