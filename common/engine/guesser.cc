@@ -15,6 +15,14 @@ bool Decodes(const ScheduledTokens& scheduled) {
          scheduled.first_token >= sequence.kv.prefill_tokens && !sequence.forks();
 }
 
+GuessOdds OddsOf(const SequenceGuesses& guesses) {
+  return {.acceptance = guesses.acceptance.rate(), .certain = guesses.forced};
+}
+
+bool BeginsWith(const std::vector<int32_t>& tokens, const std::vector<int32_t>& begin) {
+  return tokens.size() >= begin.size() && std::equal(begin.begin(), begin.end(), tokens.begin());
+}
+
 }  // namespace
 
 Guesser::Guesser(Options options, BlockLedger& ledger)
@@ -31,7 +39,7 @@ int Guesser::LengthFor(const Sequence& sequence, int most) const {
   if (ModeOf(sequence) == SpeculationMode::kNgram) return most;
   return BestGuessLength(
       {.fixed_rows = costs_.fixed_rows(), .rows = step_rows_, .other_tokens = step_tokens_ - 1},
-      sequence.guesses.acceptance.rate(), most);
+      OddsOf(sequence.guesses), most);
 }
 
 void Guesser::AddTo(Schedule& schedule, int row_budget) {
@@ -52,13 +60,17 @@ void Guesser::AddTo(Schedule& schedule, int row_budget) {
     const int most = std::min({room, static_cast<int>(guesses.next.size()),
                                sequence.tokens.most - sequence.tokens.count() - 1});
     int length = LengthFor(sequence, most);
+    if (length > 0 && sequence.tokens.grammar) {
+      length = static_cast<int>(sequence.tokens.grammar->CountAllowed(
+          absl::MakeConstSpan(guesses.next).first(static_cast<size_t>(length))));
+    }
     if (length > 0) length = ledger_.TakeAhead(sequence, length);
     if (length == 0) continue;
     scheduled.guesses.assign(guesses.next.begin(), guesses.next.begin() + length);
     guesses.in_flight = true;
     room -= length;
     step_rows_ += length;
-    step_tokens_ += ExpectedTokens(guesses.acceptance.rate(), length) - 1;
+    step_tokens_ += ExpectedTokens(OddsOf(guesses), length) - 1;
   }
 }
 
@@ -77,9 +89,10 @@ void Guesser::Checked(const ScheduledTokens& scheduled, int accepted, const Outp
   guesses.in_flight = false;
   guesses.accepted += accepted;
   guesses.refused += guessed - accepted;
-  if (guessed > 0) {
-    guesses.acceptance.Observe(accepted, accepted < guessed);
-  } else if (!guesses.next.empty()) {
+  if (guessed > guesses.forced) {
+    // The forced ones say nothing about the others.
+    guesses.acceptance.Observe(std::max(0, accepted - guesses.forced), accepted < guessed);
+  } else if (guesses.forced == 0 && !guesses.next.empty()) {
     const bool would_have_been_accepted = guesses.next.front() == first.token_id;
     guesses.acceptance.Observe(would_have_been_accepted ? 1 : 0, !would_have_been_accepted);
   }
@@ -88,11 +101,20 @@ void Guesser::Checked(const ScheduledTokens& scheduled, int accepted, const Outp
 void Guesser::Continue(Sequence& sequence) {
   ledger_.SettleAhead(sequence);
   if (ModeOf(sequence) == SpeculationMode::kNone) return;
+  Propose(sequence);
+  // The first guess is of the output that may be pending.
+  SequenceGuesses& guesses = sequence.guesses;
+  guesses.awaited = LengthFor(sequence, static_cast<int>(guesses.next.size()) - 1) > 0;
+}
+
+void Guesser::Propose(Sequence& sequence) const {
   SequenceGuesses& guesses = sequence.guesses;
   if (guesses.proposer == nullptr) guesses.proposer = options_.make_proposer();
   guesses.next = guesses.proposer->Propose(sequence.tokens.ids, kMostGuesses);
-  // The first of them is the output that may be pending.
-  guesses.awaited = LengthFor(sequence, static_cast<int>(guesses.next.size()) - 1) > 0;
+  if (!sequence.tokens.grammar) return;
+  std::vector<int32_t> forced = sequence.tokens.grammar->ForcedTokens(kMostGuesses);
+  guesses.forced = static_cast<int>(forced.size());
+  if (!BeginsWith(guesses.next, forced)) guesses.next = std::move(forced);
 }
 
 }  // namespace baton

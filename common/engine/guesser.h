@@ -23,7 +23,8 @@ namespace baton {
 // step makes, never which: a guess counts only where the sampled token is the same.
 //
 // A sequence is guessed for once it has produced a token here, while it decodes and its last output
-// is known.
+// is known. Where its grammar forces the next tokens, these are the guesses, with what the proposer
+// expects behind them; and no guess is one that the grammar forbids.
 //
 // Thread rule: one thread, the engine's. Borrows the ledger.
 class Guesser {
@@ -49,6 +50,7 @@ class Guesser {
  private:
   SpeculationMode ModeOf(const Sequence& sequence) const;
   int LengthFor(const Sequence& sequence, int most) const;
+  void Propose(Sequence& sequence) const;
 
   const Options options_;
   BlockLedger& ledger_;

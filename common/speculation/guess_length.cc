@@ -19,19 +19,19 @@ void Acceptance::Observe(int accepted, bool refused) {
 
 double Acceptance::rate() const { return (true_ + kTrueBefore) / (tried_ + kTriedBefore); }
 
-double ExpectedTokens(double acceptance, int guesses) {
+double ExpectedTokens(const GuessOdds& odds, int guesses) {
   double tokens = 1;
   double all_true = 1;  // probability that all guesses before come true
   for (int i = 0; i < guesses; ++i) {
-    all_true *= acceptance;
+    if (i >= odds.certain) all_true *= odds.acceptance;
     tokens += all_true;
   }
   return tokens;
 }
 
-int BestGuessLength(const StepWithoutGuesses& step, double acceptance, int most) {
+int BestGuessLength(const StepWithoutGuesses& step, const GuessOdds& odds, int most) {
   const auto tokens_per_time = [&](int guesses) {
-    return (step.other_tokens + ExpectedTokens(acceptance, guesses)) /
+    return (step.other_tokens + ExpectedTokens(odds, guesses)) /
            (step.fixed_rows + step.rows + guesses);
   };
   // Each guess adds less than the one before, so the first that does not pay is the last.

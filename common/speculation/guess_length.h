@@ -24,9 +24,15 @@ struct StepWithoutGuesses {
   double other_tokens = 0;  // tokens that it makes for the others, as far as is expected
 };
 
+// How likely guesses are to come true: the first `certain` of them do.
+struct GuessOdds {
+  double acceptance = 0;  // of each of the others
+  int certain = 0;
+};
+
 // The tokens that the sequence gets from its row and `guesses` rows more, as far as is expected.
-double ExpectedTokens(double acceptance, int guesses);
+double ExpectedTokens(const GuessOdds& odds, int guesses);
 // The number of guesses, at most `most`, with which the step makes the most tokens in its time.
-int BestGuessLength(const StepWithoutGuesses& step, double acceptance, int most);
+int BestGuessLength(const StepWithoutGuesses& step, const GuessOdds& odds, int most);
 
 }  // namespace baton

@@ -22,39 +22,47 @@ TEST(Acceptance, FollowsWhatCameTrueAndForgets) {
 }
 
 TEST(GuessLength, ExpectsEachGuessOnlyBehindThoseThatCameTrue) {
-  EXPECT_EQ(ExpectedTokens(0.5, 0), 1);
-  EXPECT_EQ(ExpectedTokens(0.5, 1), 1.5);
-  EXPECT_EQ(ExpectedTokens(0.5, 3), 1.875);
-  EXPECT_EQ(ExpectedTokens(1, 16), 17);
+  EXPECT_EQ(ExpectedTokens({0.5}, 0), 1);
+  EXPECT_EQ(ExpectedTokens({0.5}, 1), 1.5);
+  EXPECT_EQ(ExpectedTokens({0.5}, 3), 1.875);
+  EXPECT_EQ(ExpectedTokens({1}, 16), 17);
 }
 
 TEST(GuessLength, IsTheLengthWithTheMostTokensInATime) {
-  EXPECT_EQ(BestGuessLength(kAlone, 0.05, 16), 0);
-  EXPECT_EQ(BestGuessLength(kAlone, 1, 16), 16);
-  EXPECT_EQ(BestGuessLength(kAlone, 1, 3), 3);
-  EXPECT_EQ(BestGuessLength(kAlone, 1, 0), 0);
+  EXPECT_EQ(BestGuessLength(kAlone, {0.05}, 16), 0);
+  EXPECT_EQ(BestGuessLength(kAlone, {1}, 16), 16);
+  EXPECT_EQ(BestGuessLength(kAlone, {1}, 3), 3);
+  EXPECT_EQ(BestGuessLength(kAlone, {1}, 0), 0);
   for (const double acceptance : {0.2, 0.5, 0.8, 0.95}) {
     const auto tokens_per_row = [&](int guesses) {
-      return ExpectedTokens(acceptance, guesses) / (6.5 + 1 + guesses);
+      return ExpectedTokens({acceptance}, guesses) / (6.5 + 1 + guesses);
     };
-    const int best = BestGuessLength(kAlone, acceptance, 16);
+    const int best = BestGuessLength(kAlone, {acceptance}, 16);
     for (int other = 0; other <= 16; ++other) {
       EXPECT_LE(tokens_per_row(other), tokens_per_row(best)) << acceptance << " " << other;
     }
   }
 }
 
+TEST(GuessLength, ExpectsAllCertainGuessesToComeTrueWhateverTheOthersDid) {
+  EXPECT_EQ(ExpectedTokens({.acceptance = 0.5, .certain = 2}, 2), 3);
+  EXPECT_EQ(ExpectedTokens({.acceptance = 0.5, .certain = 2}, 4), 3.75);
+  EXPECT_EQ(BestGuessLength(kAlone, {.acceptance = 0.05, .certain = 6}, 16), 6);
+  EXPECT_EQ(BestGuessLength(kAlone, {.acceptance = 0.05, .certain = 6}, 4), 4);
+  EXPECT_EQ(BestGuessLength(kSixteen, {.acceptance = 0.95, .certain = 6}, 6), 6);
+}
+
 TEST(GuessLength, AsksForMoreConfidenceInALargerBatch) {
-  EXPECT_GT(BestGuessLength(kAlone, 0.5, 16), 0);
-  EXPECT_EQ(BestGuessLength(kSixteen, 0.5, 16), 0);
-  EXPECT_GT(BestGuessLength(kSixteen, 0.95, 16), 0);
+  EXPECT_GT(BestGuessLength(kAlone, {0.5}, 16), 0);
+  EXPECT_EQ(BestGuessLength(kSixteen, {0.5}, 16), 0);
+  EXPECT_GT(BestGuessLength(kSixteen, {0.95}, 16), 0);
 }
 
 TEST(GuessLength, IsSoonZeroForASequenceWhoseGuessesNeverComeTrue) {
   Acceptance acceptance;
   int rows = 0;
   for (int step = 0; step < 100; ++step) {
-    const int guesses = BestGuessLength(kAlone, acceptance.rate(), 16);
+    const int guesses = BestGuessLength(kAlone, {acceptance.rate()}, 16);
     rows += guesses;
     acceptance.Observe(0, /*refused=*/true);
   }
