@@ -115,7 +115,6 @@ Breakage CommitMissed(const Attempt& attempt, bool prompt_computed) {
 absl::StatusOr<WorkerNeeds> NextNeeds(Breakage breakage, const Attempt& broken,
                                       size_t output_tokens, absl::Time now, PastAttempts& past) {
   const absl::Status failure = breakage.failure;
-  if (IsDistrust(failure) && output_tokens > broken.choices.front().base) return TokensMayBeWrong();
   if (!AnotherMayServe(failure)) return failure;
   if (breakage.died.has_value()) breakage.died->output_index = output_tokens;
   switch (past.history.Broke(breakage.died, HasDecoded(broken), now)) {

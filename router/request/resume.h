@@ -46,8 +46,7 @@ struct PastAttempts {
 };
 
 // What the attempt after `broken` asks of placement, or the error that ends the request: what a
-// worker said about the request itself, a failure that has lasted for too long, POISON_REQUEST, or
-// DATA_LOSS if tokens that `broken` gave may be wrong.
+// worker said about the request itself, a failure that has lasted for too long, or POISON_REQUEST.
 // `output_tokens` is how many tokens the first choice of `broken` has. Adds the break to `past`.
 absl::StatusOr<WorkerNeeds> NextNeeds(Breakage breakage, const Attempt& broken,
                                       size_t output_tokens, absl::Time now, PastAttempts& past);

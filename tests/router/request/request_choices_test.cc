@@ -116,6 +116,20 @@ TEST(RequestChoices, GoOnAloneAfterABreakThatFollowsTheirFirstTokens) {
   EXPECT_EQ(harness.Count<CancelDecode>(), 2) << "each of them";
 }
 
+// The prefill worker ends before it has told the second choice's first token.
+TEST(RequestChoices, WrongKvEndsAllOfThemOnceOneHasEndedInThatAttempt) {
+  MachineHarness harness(Spec(2, 9));
+  harness.Choose(true, true);
+  harness.DecodeAccepts();
+  harness.PrefillStarts();
+  harness.PrefillSends(LastToken(0, 26, v1::FINISH_REASON_STOP, 0));
+  harness.DecodeEnds(
+      WithErrorInfo(absl::DataLossError("wrong"), {kReasonKvWrong, kStageDecode, "d", {}}));
+  harness.PrefillEnds(absl::CancelledError("cancelled"));
+  EXPECT_EQ(harness.Count<ChooseWorkers>(), 1) << "none goes on";
+  EXPECT_EQ(ErrorReason(harness.failure()), kReasonKvWrong) << harness.failure();
+}
+
 TEST(RequestChoices, OneThatAStopStringEndsIsStoppedAndTheOthersGoOn) {
   MachineHarness harness(Spec(2, 9, {"a"}));
   harness.Choose(true, true);

@@ -82,6 +82,27 @@ TEST(RequestResume, APrefillWorkersDeathKeepsTheDecodeCallUntilTheNextAttemptHas
   EXPECT_EQ(harness.Last<OpenDecode>()->attempt, 2u);
 }
 
+// A decode worker says that KV proved to be wrong, or that it takes none from this pusher.
+TEST(RequestResume, WrongKvEndsTheRequestOnceTheClientHasTokensOfThatAttempt) {
+  for (const char* reason : {kReasonKvWrong, kReasonPusherQuarantined}) {
+    for (const bool has_tokens : {false, true}) {
+      MachineHarness harness = Decoding(9);
+      harness.DecodeEnds(kKilled);  // what the client has so far came from another attempt
+      StartAttempt(harness, Others());
+      if (has_tokens) harness.PrefillSends(Token(2, 2));
+      harness.DecodeEnds(
+          WithErrorInfo(absl::DataLossError("wrong"), {reason, kStageDecode, "d2", {}}));
+      if (!has_tokens) {
+        harness.PrefillEnds(absl::CancelledError("cancelled"));
+        harness.PassTime(absl::Seconds(1));
+      }
+      EXPECT_EQ(harness.terminals(), has_tokens ? 1 : 0) << reason;
+      EXPECT_EQ(harness.Count<ChooseWorkers>(), has_tokens ? 2 : 3) << reason;
+      EXPECT_EQ(ErrorReason(harness.failure()), has_tokens ? kReasonKvWrong : "");
+    }
+  }
+}
+
 // The stop string is the router's: the decode worker goes on, and may say so meanwhile.
 TEST(RequestResume, WrongKvThatIsFoundBeforeTheEndIsToldEndsTheRequestWithDataLoss) {
   MachineHarness harness = Prefilling(10, {"c"});

@@ -100,7 +100,7 @@ TEST(NextNeeds, AvoidsBothWorkersThatDoNotFitTogether) {
 }
 
 // A decode worker says that KV proved to be wrong, or that it takes none from this pusher.
-TEST(NextNeeds, AfterWrongKvAnotherPrefillWorkerIsTriedUnlessTheClientHasTokensThatRestOnIt) {
+TEST(NextNeeds, AfterWrongKvAnotherPrefillWorkerIsTried) {
   for (const char* reason : {kReasonKvWrong, kReasonPusherQuarantined}) {
     const absl::Status distrust =
         WithErrorInfo(absl::DataLossError("wrong"), {reason, kStageDecode, "d", {}});
@@ -109,15 +109,6 @@ TEST(NextNeeds, AfterWrongKvAnotherPrefillWorkerIsTriedUnlessTheClientHasTokensT
     ASSERT_TRUE(needs.ok()) << needs.status();
     EXPECT_EQ(needs->avoid, std::vector<uint64_t>{1});
     EXPECT_EQ(needs->prefer_decode, 2u);
-
-    Attempt decoding = Taken(Attempt::Decoding{});
-    decoding.choices.front().base = 4;
-    const Breakage breakage = DecodeBroken(decoding, distrust);
-    EXPECT_TRUE(NextNeeds(breakage, decoding, 4, absl::UnixEpoch(), past).ok())
-        << "what the client has came from another attempt";
-    const auto ended = NextNeeds(breakage, decoding, 5, absl::UnixEpoch(), past);
-    EXPECT_TRUE(absl::IsDataLoss(ended.status())) << ended.status();
-    EXPECT_EQ(ErrorReason(ended.status()), kReasonKvWrong);
   }
 }
 
