@@ -5,32 +5,21 @@
     flood_peer.py burn CPUS                             burns so much of a CPU"""
 import contextlib
 import pathlib
-import socket
-import ssl
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests/integration"))
-from http2_floods import FLOODS, HELLO  # noqa: E402  (the path above comes first)
+from http2_floods import FLOODS, HELLO, connect  # noqa: E402  (the path above comes first)
 
 MOST_STREAMS = 1 << 30  # a connection has no more
-
-
-def connect(port, folder, certificate):
-    """A TLS connection from another address than the clients'."""
-    context = ssl.create_default_context(cafile=folder / "ca.crt")
-    context.check_hostname = False
-    context.set_alpn_protocols(["h2"])
-    if certificate:
-        context.load_cert_chain(folder / f"{certificate}.crt", folder / f"{certificate}.key")
-    plain = socket.create_connection(("127.0.0.1", port), timeout=1, source_address=("127.0.0.2", 0))
-    return context.wrap_socket(plain)
+ADDRESS = "127.0.0.2"  # another one than the clients'
 
 
 def flood(kind, port, folder, certificate):
     """A connection that is closed, or takes no more, is followed by another."""
     while True:
-        with contextlib.suppress(OSError), connect(int(port), pathlib.Path(folder), certificate) as connection:
+        with contextlib.suppress(OSError), \
+                connect(int(port), pathlib.Path(folder), ADDRESS, certificate, timeout_s=1) as connection:
             if kind == "handshakes":
                 continue
             connection.sendall(HELLO)

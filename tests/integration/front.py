@@ -15,15 +15,18 @@ SILENCE_S, HANDSHAKE_S = 3, 1
 class FrontedCluster(Cluster):
     """`folder` is a new one. `ours` in it has certificates of the roles client, prefill and front, and `foreign` that of another
     authority's client. `key` is an API key. `front_address` is where clients connect. `secured`: the servers have certificates
-    too. The front looks clients up in the revocation list of `ours`, anew after reload_front()."""
+    too. `requests_per_s`: the limit of an address. The front looks clients up in the revocation list of `ours`, anew after
+    reload_front()."""
 
-    def __init__(self, folder, secured=False):
+    def __init__(self, folder, secured=False, requests_per_s=500):
         self.ours, self.foreign, self.socket = folder / "ours", folder / "foreign", folder / "front.sock"
         make_authority(self.ours)
         make_authority(self.foreign)
         for role in ("client", "prefill", "front", *(("router", "decode", "operator") if secured else ())):
             issue(self.ours, role)
         issue(self.foreign, "client")
+        self.limits = {"BATON_FRONT_SILENCE": f"{SILENCE_S}s", "BATON_FRONT_HANDSHAKE": f"{HANDSHAKE_S}s",
+                       "BATON_FRONT_PATIENCE": f"{HANDSHAKE_S}s", "BATON_FRONT_REQUESTS_PER_S": str(requests_per_s)}
         self.front_address, self.front = f"127.0.0.1:{free_port()}", None
         self.key = new_key(folder / "keys.toml", "--tenant=acme")
 
@@ -39,8 +42,7 @@ class FrontedCluster(Cluster):
         super().__enter__()
         self.front = subprocess.Popen([START, self.front_address, self.ours / "front.crt", self.ours / "ca.crt", self.socket,
                                        self.ours / "ca.crl"],
-                                      env={**os.environ, "BATON_FRONT_SILENCE": f"{SILENCE_S}s",
-                                           "BATON_FRONT_HANDSHAKE": f"{HANDSHAKE_S}s", "BATON_FRONT_PATIENCE": f"{HANDSHAKE_S}s"})
+                                      env={**os.environ, **self.limits})
         wait_until(self.listens, 10, "the front listens")
         return self
 

@@ -1,8 +1,10 @@
 """Floods of HTTP/2, frame by frame, as no library would send them."""
+import socket
+import ssl
 import struct
 
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PING, WINDOW_UPDATE, CONTINUATION = 0, 1, 2, 3, 4, 6, 8, 9
-END_HEADERS = 4
+END_STREAM, END_HEADERS = 1, 4
 
 
 def frame(kind, stream, payload=b"", flags=0):
@@ -28,8 +30,19 @@ CALL = b"".join(literal(*header) for header in (
     (b":authority", b"localhost"), (b"content-type", b"application/grpc"), (b"te", b"trailers")))
 
 
-def opened(stream):
-    return frame(HEADERS, stream, CALL, END_HEADERS)
+def opened(stream, flags=END_HEADERS):
+    return frame(HEADERS, stream, CALL, flags)
+
+
+def connect(port, folder, address, certificate="", timeout_s=2):
+    """A TLS connection for HTTP/2 to a port of this machine, from the address; the name of a certificate in the folder, which has
+    the authority too, or empty."""
+    context = ssl.create_default_context(cafile=folder / "ca.crt")
+    context.check_hostname = False
+    context.set_alpn_protocols(["h2"])
+    if certificate:
+        context.load_cert_chain(folder / f"{certificate}.crt", folder / f"{certificate}.key")
+    return context.wrap_socket(socket.create_connection(("127.0.0.1", port), timeout_s, (address, 0)))
 
 
 # By name: what is sent after HELLO, part by part, with those numbers of streams (odd, from 1 on).

@@ -1,15 +1,13 @@
 """A flood of HTTP/2 at the front costs the router no memory, and others are served meanwhile. Each flood is a short one."""
 import pathlib
 import re
-import socket
-import ssl
 
 import grpc
 import pytest
 
 from cluster import request
 from front import FrontedCluster
-from http2_floods import FLOODS, HELLO
+from http2_floods import FLOODS, HELLO, connect
 from programs import channel_credentials
 from stubs import pb, rpc
 
@@ -24,17 +22,11 @@ def fronted(tmp_path_factory):
         yield cluster
 
 
-def connect(fronted, address):
-    """A TLS connection from an address that is not the other clients': after its flood the front refuses it for a while."""
-    context = ssl.create_default_context(cafile=fronted.ours / "ca.crt")
-    context.set_alpn_protocols(["h2"])
-    plain = socket.create_connection(fronted.front_host_port, timeout=2, source_address=(address, 0))
-    return context.wrap_socket(plain, server_hostname="127.0.0.1")
-
-
 def flood(fronted, kind):
-    """Sends until all is sent, or the front closes the connection or takes no more."""
-    with connect(fronted, f"127.0.1.{1 + list(FLOODS).index(kind)}") as attack:
+    """Sends until all is sent, or the front closes the connection or takes no more. From an address that is no other client's,
+    nor another flood's, since the front refuses it for a while."""
+    address = f"127.0.1.{1 + list(FLOODS).index(kind)}"
+    with connect(fronted.front_host_port[1], fronted.ours, address) as attack:
         try:
             attack.sendall(HELLO)
             for part in FLOODS[kind](range(1, 2 * FRAMES, 2)):
@@ -82,7 +74,7 @@ def test_a_flood_of_handshakes_costs_the_router_no_memory(fronted):
     before = resident_bytes(fronted.router.process.pid)
     for _ in range(HANDSHAKES):
         try:
-            connect(fronted, "127.0.0.2").close()
+            connect(fronted.front_host_port[1], fronted.ours, "127.0.0.2").close()
         except OSError:
             pass
     assert_served(fronted)

@@ -1,5 +1,6 @@
 """Clients reach the router through the front, whose word about their certificates it believes, and nobody else's."""
 import base64
+import contextlib
 import signal
 import socket
 import ssl
@@ -10,15 +11,17 @@ import pytest
 
 from cluster import request, wait_until
 from front import HANDSHAKE_S, FrontedCluster
+from http2_floods import END_HEADERS, END_STREAM, HELLO, connect, opened
 from programs import bearer, channel_credentials, issue, revoke
 from stubs import rpc
 
 HEADER = "baton-client-certificate"
+REQUESTS_PER_S = 100
 
 
 @pytest.fixture(scope="module")
 def fronted(tmp_path_factory):
-    with FrontedCluster(tmp_path_factory.mktemp("front")) as cluster:
+    with FrontedCluster(tmp_path_factory.mktemp("front"), requests_per_s=REQUESTS_PER_S) as cluster:
         yield cluster
 
 
@@ -153,3 +156,40 @@ def test_a_silent_stream_lives_longer_than_a_silent_client(fronted):
 def test_who_connects_and_says_nothing_is_closed(fronted):
     with socket.create_connection(fronted.front_host_port, timeout=30) as silent:
         assert silent.recv(1) == b""
+
+
+@pytest.mark.parametrize("flags,refusal", [(END_HEADERS, b"408 Request Time-out"),
+                                           (END_HEADERS | END_STREAM, b"400 Bad request")])
+def test_a_stream_is_not_passed_on_before_its_message(fronted, flags, refusal):
+    """The router would refuse this certificate at the stream's headers, and say so."""
+    logged = len(fronted.router.log_text())
+    with connect(fronted.front_host_port[1], fronted.ours, "127.0.2.1", "prefill", timeout_s=30) as attack:
+        attack.sendall(HELLO + opened(1, flags))
+        received = b""
+        while refusal not in received:
+            part = attack.recv(65536)
+            assert part, received
+            received += part
+    assert "audit: refused" not in fronted.router.log_text()[logged:]
+
+
+def test_who_asks_too_much_in_a_second_loses_the_connection_and_is_let_in_later(fronted):
+    """With fewer requests than the front takes in ten seconds."""
+    def attack():
+        return connect(fronted.front_host_port[1], fronted.ours, "127.0.2.2", timeout_s=30)
+
+    with attack() as flooding, contextlib.suppress(ConnectionError):  # it may be closed with what it has not read
+        flooding.sendall(HELLO + b"".join(opened(1 + 2 * i, END_HEADERS | END_STREAM) for i in range(10 * REQUESTS_PER_S)))
+        while flooding.recv(65536):
+            pass
+    with channel(fronted) as known:
+        assert generate(known).startswith(" Paris")
+
+    def let_in():
+        try:
+            attack().close()
+        except ConnectionError:
+            return False
+        return True
+
+    wait_until(let_in, 30, "the front lets the address in again")
