@@ -1,0 +1,48 @@
+"""Python packages of tests that Debian has not, from PyPI at the versions and hashes of a file of requirements.
+
+The first call of a machine fetches them into the cache folder: ${BATON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/baton}.
+"""
+import functools
+import hashlib
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+import tempfile
+
+
+def lacking():
+    """Why this machine cannot run the pinned wheels, None where it can."""
+    here = (platform.system(), platform.machine(), platform.python_implementation(), *sys.version_info[:2])
+    if here != ("Linux", "x86_64", "CPython", 3, 11):
+        return f"the requirements pin wheels for CPython 3.11 on Linux x86-64, and this is {here}"
+    return None
+
+
+@functools.cache
+def install(requirements, *options):
+    """The folder of the packages of the file `requirements`, in `sys.path` from now on. `options` are pip's."""
+    caches = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    cache = pathlib.Path(os.environ.get("BATON_CACHE") or pathlib.Path(caches) / "baton")
+    folder = cache / f"packages-{hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]}"
+    if not folder.is_dir():
+        cache.mkdir(parents=True, exist_ok=True)
+        _fetch(requirements, options, folder)
+    sys.path.insert(0, str(folder))
+    return folder
+
+
+def _fetch(requirements, options, folder):
+    with tempfile.TemporaryDirectory(dir=folder.parent) as work:
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-cache-dir",
+                   "--no-compile", "--no-deps", "--only-binary", ":all:", *options,
+                   "--require-hashes", "--requirement", str(requirements), "--target", f"{work}/packages"]
+        done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode != 0:
+            raise RuntimeError(f"pip could not install {requirements}; is PyPI reachable?\n{done.stdout}")
+        try:
+            os.rename(f"{work}/packages", folder)  # the last step, so that a cut download never looks whole
+        except OSError:
+            if not folder.is_dir():  # else another process was faster
+                raise
