@@ -15,6 +15,7 @@
 #include "client/answer_report.h"
 #include "client/chat.h"
 #include "client/prompt_input.h"
+#include "client/response_format_flags.h"
 #include "client/sampling_flags.h"
 #include "client/signal_watcher.h"
 #include "client/utf8_check.h"
@@ -85,6 +86,7 @@ void RunCommand::AddFlags(FlagSet& flags) {
             }});
   flags.AddBool("raw", raw_, "no chat template: the text as it is, special tokens recognised");
   AddSamplingFlags(flags, sampling_);
+  AddResponseFormatFlags(flags, response_format_);
   flags.AddInt("n", choices_, 1, static_cast<int>(kMaxChoices),
                "answers; each is shown when it is complete");
   flags.Add("logprobs",
@@ -110,6 +112,7 @@ absl::Status RunCommand::Check(const FlagSet& flags) const {
   if (raw_) BATON_RETURN_IF_ERROR(flags.CheckNotBoth("raw", "system"));
   BATON_RETURN_IF_ERROR(flags.CheckNeeds("disaggregate", "model"));
   BATON_RETURN_IF_ERROR(flags.CheckNeeds("kv-cache-dtype", "model"));
+  BATON_RETURN_IF_ERROR(CheckOneResponseFormat(flags));
   return flags.CheckNeeds("logprobs", "json");
 }
 
@@ -118,6 +121,9 @@ absl::StatusOr<v1::GenerateRequest> RunCommand::MakeRequest(const FlagSet& flags
   request.set_stream(true);
   request.set_return_token_ids(true);
   request.set_speculative(speculative_);
+  if (response_format_.form_case() != v1::ResponseFormat::FORM_NOT_SET) {
+    *request.mutable_response_format() = response_format_;
+  }
   v1::SamplingParams& sampling = *request.mutable_sampling_params();
   sampling = sampling_;
   if (choices_ > 1) sampling.set_n(static_cast<uint32_t>(choices_));

@@ -50,6 +50,7 @@ class RunCommand : public Command {
   std::string system_;
   bool raw_ = false;  // no chat template; literals of special tokens in the prompt are recognised
   v1::SamplingParams sampling_;
+  v1::ResponseFormat response_format_;  // no form: any text
   int choices_ = 1;
   bool json_ = false;
   v1::Speculative speculative_ = v1::SPECULATIVE_UNSPECIFIED;

@@ -62,7 +62,7 @@ ARROWS = {
     "router/runner": "base rpc router/calls router/dispatch router/fleet router/metrics router/placement router/request router/tenants",
     "router/front": "base access gguf tokenizer jinja rpc certificates net protocol router/calls router/dispatch router/fleet router/metrics router/request router/runner router/tenants",
     "router": "base gguf rpc flags certificates net protocol router/",
-    "client": "base access gguf tokenizer rpc flags certificates net worker backend/cpu/machine router/tenants bench/engine bench/serve bench/transfer",
+    "client": "base access gguf tokenizer grammar rpc flags certificates net worker backend/cpu/machine router/tenants bench/engine bench/serve bench/transfer",
     "bench": "common/",
     "bench/model": "base gguf",
     "bench/engine": "common/ bench/model",
