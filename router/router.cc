@@ -5,6 +5,7 @@
 #include "absl/synchronization/notification.h"
 
 #include "common/base/random.h"
+#include "common/grammar/grammar_vocabulary.h"
 #include "common/protocol/identity.h"
 #include "router/calls/grpc_rpcs.h"
 #include "router/request/errors.h"
@@ -68,6 +69,9 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
                                                                    .place = Place,
                                                                    .random_bytes = RandomBytes},
                                               options_.runner)),
+      grammars_(std::make_unique<GrammarPool>(options_.grammars,
+                                              SerializeVocabulary(model.tokenizer()),
+                                              model.tokenizer_digest(), metrics)),
       pool_(
           std::make_unique<PreparingPool>(options_.tokenizer_threads, options_.admission.requests)),
       door_(options_.keys, options_.needs_identity, metrics),
@@ -79,6 +83,7 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
                 .secret = options_.fleet_secret,
                 .admission = admission_,
                 .pool = *pool_,
+                .grammars = *grammars_,
                 .runner = *runner_,
                 .metrics = router_metrics_,
                 .disaggregation = options_.runner.dispatch.placement.disaggregation,
@@ -94,7 +99,9 @@ Router::Router(const ServedModel& model, RouterOptions options, const Credential
 Router::~Router() {
   poller_.reset();
   service_.RefuseNew();
+  grammars_->Stop();
   pool_.reset();  // every admitted request is prepared, so that all of them can end
+  grammars_.reset();
   absl::Notification requests_gone;
   loop_->Post([&] { runner_->Close(RouterDraining(), [&] { requests_gone.Notify(); }); });
   requests_gone.WaitForNotification();
@@ -117,6 +124,7 @@ size_t Router::RunningRequests() {
 void Router::EndAll() {
   service_.RefuseNew();
   pool_->Stop();
+  grammars_->Stop();
   loop_->Post([this] { runner_->EndAll(RouterDraining()); });
 }
 

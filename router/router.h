@@ -16,6 +16,7 @@
 #include "router/fleet/worker_targets.h"
 #include "router/front/door.h"
 #include "router/front/generation_service.h"
+#include "router/front/grammar_pool.h"
 #include "router/front/preparing_pool.h"
 #include "router/front/served_model.h"
 #include "router/metrics/router_metrics.h"
@@ -32,6 +33,7 @@ struct RouterOptions {
   RequestRunner::Options runner;
   Admission::Limits admission;
   int tokenizer_threads = 2;
+  GrammarPool::Options grammars{};
   absl::Duration default_deadline = absl::Seconds(600);  // for a request whose client gave none
   FleetSecret fleet_secret = FleetSecret::Random();
   const ApiKeys* keys = nullptr;            // null: no API key is known. Outlives the router
@@ -74,6 +76,7 @@ class Router {
   std::unique_ptr<WorkerRegistry> registry_;
   Quotas quotas_;
   std::unique_ptr<RequestRunner> runner_;
+  std::unique_ptr<GrammarPool> grammars_;
   std::unique_ptr<PreparingPool> pool_;
   Door door_;
   GenerationServiceImpl service_;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "common/base/status_macros.h"
+#include "common/flags/command.h"
 #include "common/gguf/model_sha256.h"
 
 namespace baton {
@@ -79,6 +80,9 @@ void RouterFlags::AddTo(FlagSet& flags) {
                   "(deploy/haproxy)");
   flags.AddInt("front-uid", front_uid, 0, std::numeric_limits<int>::max(),
                "number of the only user who may connect to --front-socket");
+  flags.AddString("grammar-compiler", router.grammars.program,
+                  "program that compiles the grammars of response_format (default: "
+                  "baton-grammar-compiler beside this program)");
   flags.AddInt("tokenizer-threads", router.tokenizer_threads, 1, 64, "threads that tokenise");
 }
 
@@ -99,6 +103,9 @@ absl::Status RouterFlags::Finish() {
         "--front-socket and --front-uid: one is not given; give both, or neither");
   }
   front.user = static_cast<uid_t>(front_uid);
+  if (router.grammars.program.empty()) {
+    router.grammars.program = ProgramFolder() + "/baton-grammar-compiler";
+  }
   // Clients without a certificate may have a key; the door looks.
   server.tls.certificate_optional = !api_keys.empty();
   // Beyond loopback there is TLS, so without both of these nobody from outside reaches the router.

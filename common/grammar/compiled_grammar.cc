@@ -10,6 +10,7 @@
 
 #include "common/base/hash.h"
 #include "common/base/status_macros.h"
+#include "common/grammar/packed_text.h"
 #include "common/grammar/string_list.h"
 #include "xgrammar/compiler.h"
 
@@ -17,17 +18,17 @@ namespace baton {
 namespace {
 
 constexpr absl::string_view kFormat = "baton grammar 1";
-constexpr size_t kParts = 4;  // the format, the vocabulary's digest, the checksum, the JSON
+constexpr size_t kParts = 4;  // the format, the vocabulary's digest, the checksum, the packed JSON
 
-std::string Checksum(absl::string_view json) {
-  const Hash128 hash = ChainHash({}, json);
+std::string Checksum(absl::string_view packed) {
+  const Hash128 hash = ChainHash({}, packed);
   return absl::StrCat(absl::Hex(hash.high, absl::kZeroPad16),
                       absl::Hex(hash.low, absl::kZeroPad16));
 }
 
-absl::Status TooLarge(size_t bytes) {
-  return absl::ResourceExhaustedError(absl::StrCat("a compiled grammar has ", bytes,
-                                                   " bytes, more than ", kMaxCompiledGrammarBytes));
+absl::Status TooLarge(size_t bytes, size_t most) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("a compiled grammar has ", bytes, " bytes, more than ", most));
 }
 
 }  // namespace
@@ -39,12 +40,18 @@ CompiledGrammar::~CompiledGrammar() = default;
 absl::StatusOr<std::string> CompiledGrammar::Serialize(const GrammarVocabulary& vocabulary) const {
   try {
     const std::string json = grammar_->SerializeJSON();
-    if (json.size() > kMaxCompiledGrammarBytes) return TooLarge(json.size());
+    if (json.size() > kMaxCompiledGrammarBytes) {
+      return TooLarge(json.size(), kMaxCompiledGrammarBytes);
+    }
+    const std::string packed = PackText(json);
+    if (packed.size() > kMaxPackedGrammarBytes) {
+      return TooLarge(packed.size(), kMaxPackedGrammarBytes);
+    }
     std::string bytes;
     AppendString(kFormat, bytes);
     AppendString(vocabulary.digest(), bytes);
-    AppendString(Checksum(json), bytes);
-    AppendString(json, bytes);
+    AppendString(Checksum(packed), bytes);
+    AppendString(packed, bytes);
     return bytes;
   } catch (const std::exception& error) {
     return absl::InternalError(absl::StrCat("a compiled grammar: ", error.what()));
@@ -60,13 +67,12 @@ absl::StatusOr<std::unique_ptr<CompiledGrammar>> CompiledGrammar::Parse(
   if (parts[1] != vocabulary.digest()) {
     return absl::FailedPreconditionError("a grammar was compiled for another tokenizer");
   }
-  if (parts[3].size() > kMaxCompiledGrammarBytes) return TooLarge(parts[3].size());
   if (parts[2] != Checksum(parts[3])) {
     return absl::DataLossError("a compiled grammar does not have its checksum");
   }
+  BATON_ASSIGN_OR_RETURN(const std::string json, UnpackText(parts[3], kMaxCompiledGrammarBytes));
   try {
-    auto parsed =
-        xgrammar::CompiledGrammar::DeserializeJSON(std::string(parts[3]), vocabulary.info());
+    auto parsed = xgrammar::CompiledGrammar::DeserializeJSON(json, vocabulary.info());
     if (const auto* grammar = std::get_if<xgrammar::CompiledGrammar>(&parsed)) {
       return std::make_unique<CompiledGrammar>(*grammar);
     }

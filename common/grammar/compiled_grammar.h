@@ -16,9 +16,11 @@ class CompiledGrammar;
 
 namespace baton {
 
-// Bytes of a grammar on the wire, in one message with other things. Most have some hundred KB: the
-// masks of a vocabulary of 49,152 tokens. An object has about 80 KB for each property.
+// Bytes of a grammar's JSON. Most have some hundred KB: the masks of a vocabulary of 49,152 tokens.
+// An object has about 80 KB for each property.
 inline constexpr size_t kMaxCompiledGrammarBytes = size_t{12} << 20;
+// Bytes of it on the wire, packed, in one message with other things.
+inline constexpr size_t kMaxPackedGrammarBytes = size_t{4} << 20;
 
 // Immutable and thread-safe; holds no reference to the vocabulary.
 class CompiledGrammar {
@@ -26,7 +28,7 @@ class CompiledGrammar {
   explicit CompiledGrammar(const xgrammar::CompiledGrammar& grammar);
   ~CompiledGrammar();
 
-  // What Parse reads: XGrammar's JSON with a checksum, under the vocabulary's digest.
+  // What Parse reads: XGrammar's JSON, packed, with a checksum, under the vocabulary's digest.
   // RESOURCE_EXHAUSTED if it were larger than allowed.
   absl::StatusOr<std::string> Serialize(const GrammarVocabulary& vocabulary) const;
   // DATA_LOSS if `bytes` are not what Serialize made; FAILED_PRECONDITION if it was for another

@@ -27,7 +27,7 @@ namespace baton {
 namespace {
 
 // What a process may write: a grammar with its header, or an error.
-constexpr size_t kMaxReplyBytes = kMaxCompiledGrammarBytes + 4096;
+constexpr size_t kMaxReplyBytes = kMaxPackedGrammarBytes + 4096;
 
 absl::Status SystemError(absl::string_view what) {
   return absl::ResourceExhaustedError(absl::StrCat(what, ": ", std::strerror(errno)));
@@ -198,9 +198,10 @@ absl::StatusOr<std::string> GrammarCompiler::Compile(const GrammarSpec& spec) co
   const absl::StatusOr<std::string> reply = compilation.Read(deadline);
   const absl::StatusOr<int> status = reply.ok() ? compilation.Wait(deadline) : reply.status();
   if (absl::IsDeadlineExceeded(status.status())) {
-    return absl::InvalidArgumentError(absl::StrCat(GrammarField(spec.kind), ": it takes more than ",
-                                                   absl::FormatDuration(limits_.wall_time),
-                                                   " to compile; ask for less"));
+    // It had less of a CPU than its limit, so that the spec is not known to be too costly.
+    return absl::ResourceExhaustedError(absl::StrCat(
+        GrammarField(spec.kind), ": it was not compiled within ",
+        absl::FormatDuration(limits_.wall_time), ", since the machine is busy; try again later"));
   }
   BATON_RETURN_IF_ERROR(status.status());
   return Result(spec, limits_, *status, *reply);

@@ -35,8 +35,9 @@ class GrammarCompiler {
   ~GrammarCompiler();
 
   // Returns what CompiledGrammar::Parse reads, within limits.wall_time. INVALID_ARGUMENT names the
-  // field of `spec` and what is wrong with it, or that it takes more than the limits allow;
-  // RESOURCE_EXHAUSTED if no process can be made, INTERNAL if the program does not work.
+  // field of `spec` and what is wrong with it, or that it takes more CPU time, memory or stack than
+  // the limits allow; RESOURCE_EXHAUSTED if no process can be made or the time is up, INTERNAL if the
+  // program does not work.
   absl::StatusOr<std::string> Compile(const GrammarSpec& spec) const;
 
  private:

@@ -86,7 +86,7 @@ absl::string_view GrammarField(GrammarKind kind) {
     case GrammarKind::kChoice:
       return "response_format.choice";
     case GrammarKind::kTags:
-      return "response_format.tags";
+      return "response_format.structural_tags";
   }
   return "response_format";
 }

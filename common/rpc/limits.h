@@ -11,12 +11,13 @@
 namespace baton {
 
 // Version of the protocol between Baton's parts; unequal versions never work together. Since 2 the
-// digest of a push hashes the first tokens field by field (kv_digest.h).
-inline constexpr uint32_t kProtocolVersion = 2;
+// digest of a push hashes the first tokens field by field (kv_digest.h); since 3 a sequence may have
+// a grammar, which a worker of version 2 would ignore.
+inline constexpr uint32_t kProtocolVersion = 3;
 
 // Bytes of a message. gRPC names no field when it refuses a longer one, so this is far above what
 // the limits of the fields allow: a chat of 5 MiB, and between servers a million token ids of 5
-// bytes.
+// bytes beside a grammar of 4 MiB.
 inline constexpr int kMaxMessageBytes = 16 << 20;
 // Bytes of a call's headers, names and values and 32 for each: a certificate in one of them
 // (deploy/haproxy) takes up to 4 KiB, where gRPC's default is 8 KiB for all.

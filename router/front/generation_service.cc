@@ -14,6 +14,7 @@
 #include "common/rpc/refused_call.h"
 #include "common/rpc/status.h"
 #include "router/calls/grpc_client_writer.h"
+#include "router/front/response_format.h"
 #include "router/request/errors.h"
 
 namespace baton {
@@ -162,9 +163,7 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
       spec->received = received;
       spec->deadline = deadline;
     }
-    parts_.loop.PostOrRun([this, number, spec = std::move(spec)]() mutable {
-      parts_.runner.Prepared(number, std::move(spec), parts_.model.token_table());
-    });
+    HandOver(number, *call, request->message, std::move(spec));
   };
   if (!parts_.pool.TryRun(prepare)) {
     parts_.loop.Post([this, number] {
@@ -173,6 +172,31 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationServiceImpl::Generate(
     });
   }
   return reactor;
+}
+
+void GenerationServiceImpl::HandOver(uint64_t number, const ClientCall& call,
+                                     const v1::GenerateRequest& request,
+                                     absl::StatusOr<RequestSpec> spec) {
+  if (!spec.ok() || !request.has_response_format()) return Prepared(number, std::move(spec));
+  absl::StatusOr<GrammarSpec> grammar = GrammarSpecOf(request.response_format());
+  if (!grammar.ok()) return Prepared(number, grammar.status());
+  GrammarPool::Ask ask{.spec = *std::move(grammar),
+                       .tenant = spec->tenant,
+                       .deadline = spec->deadline,
+                       .cancelled = [&call] { return call.cancelled(); },
+                       .done = nullptr};
+  ask.done = [this, number, spec = *std::move(spec)](GrammarCache::Result compiled) mutable {
+    if (!compiled.ok()) return Prepared(number, compiled.status());
+    spec.grammar = *std::move(compiled);
+    Prepared(number, std::move(spec));
+  };
+  parts_.grammars.Get(std::move(ask));
+}
+
+void GenerationServiceImpl::Prepared(uint64_t number, absl::StatusOr<RequestSpec> spec) {
+  parts_.loop.PostOrRun([this, number, spec = std::move(spec)]() mutable {
+    parts_.runner.Prepared(number, std::move(spec), parts_.model.token_table());
+  });
 }
 
 grpc::ServerUnaryReactor* GenerationServiceImpl::Tokenize(

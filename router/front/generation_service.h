@@ -13,6 +13,7 @@
 #include "router/dispatch/admission.h"
 #include "router/fleet/fleet_view.h"
 #include "router/front/door.h"
+#include "router/front/grammar_pool.h"
 #include "router/front/preparing_pool.h"
 #include "router/front/served_model.h"
 #include "router/metrics/router_metrics.h"
@@ -34,6 +35,7 @@ class GenerationServiceImpl final : public ReceivingService<v1::GenerationServic
     const FleetSecret& secret;
     Admission& admission;
     PreparingPool& pool;  // its capacity is at least admission's limit of requests
+    GrammarPool& grammars;
     RequestRunner& runner;
     RouterMetrics& metrics;
     Disaggregation disaggregation;
@@ -68,6 +70,11 @@ class GenerationServiceImpl final : public ReceivingService<v1::GenerationServic
                                          const Received<v1::GenerateRequest>& request,
                                          absl::Time now, absl::Time deadline);
 
+  // What Generate does once the prompt is tokenised: has the grammar compiled where there is one,
+  // and hands over. `call` lives until then.
+  void HandOver(uint64_t number, const ClientCall& call, const v1::GenerateRequest& request,
+                absl::StatusOr<RequestSpec> spec);
+  void Prepared(uint64_t number, absl::StatusOr<RequestSpec> spec);
   absl::Status CheckMemory() const;
   // Who calls `method`, which is answered at once. Counts the request.
   absl::Status LetIn(const grpc::CallbackServerContext& context, absl::string_view method);

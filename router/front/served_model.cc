@@ -13,6 +13,7 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
+#include "router/front/response_format.h"
 
 namespace baton {
 namespace {
@@ -99,6 +100,9 @@ RequestLimits ServedModel::Limits() const {
 absl::Status ServedModel::Validate(const v1::GenerateRequest& request) const {
   BATON_RETURN_IF_ERROR(CheckName(request.model()));
   BATON_RETURN_IF_ERROR(ValidateGenerateRequest(request, Limits()));
+  if (request.has_response_format()) {
+    BATON_RETURN_IF_ERROR(GrammarSpecOf(request.response_format()).status());
+  }
   if (request.has_chat() && !chat_template_.has_value()) {
     return InvalidField("chat", "the model has no chat template; send a prompt");
   }

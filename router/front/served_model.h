@@ -37,8 +37,8 @@ class ServedModel {
   absl::Status Validate(const v1::DetokenizeRequest& request) const;
   // Tokenises, checks token limits, fills every default. `seed` is taken where the request has
   // none. What no ready worker could ever hold is INVALID_ARGUMENT. Leaves ids, tenant and times of
-  // the spec to the caller, who may also change its priority and salt. Once `stopping` is true, a
-  // chat template ends with an error.
+  // the spec to the caller, and the grammar; the caller may also change its priority and salt. Once
+  // `stopping` is true, a chat template ends with an error.
   absl::StatusOr<RequestSpec> Prepare(const v1::GenerateRequest& request, const FleetSummary& fleet,
                                       Disaggregation disaggregation, uint64_t seed,
                                       const std::atomic<bool>& stopping) const;
@@ -51,6 +51,7 @@ class ServedModel {
 
   const std::string& name() const { return name_; }
   const std::string& tokenizer_digest() const { return tokenizer_->digest(); }
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
   const TokenTable& token_table() const { return table_; }
 
  private:

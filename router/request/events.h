@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -31,6 +32,8 @@ struct RequestSpec {
   std::string tenant;
   std::string user;
   v1::Speculative speculative = v1::SPECULATIVE_UNSPECIFIED;
+  // The compiled grammar that every choice is held to (SequenceSpec.grammar); null: any text.
+  std::shared_ptr<const std::string> grammar;
   bool stream = false;
   bool return_token_ids = false;
   absl::Time received;

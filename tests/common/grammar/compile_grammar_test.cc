@@ -56,7 +56,8 @@ TEST(CompileGrammar, ATagIsItsBeginTheJsonAndItsEnd) {
        R"([none]{"x":1})", R"(text <call name=add>{"x":1}</call>)",
        R"(<call name=add>{  "x":1}</call>)"});
   EXPECT_EQ(CompileError(TagsOf({{"<a>", "{}", ""}, {"<b>", R"({"not":{}})", ""}})),
-            "response_format.tags: tag 1: /not is not supported: no grammar can say it; leave it "
+            "response_format.structural_tags: tag 1: /not is not supported: no grammar can say it; "
+            "leave it "
             "out and check the answer");
 }
 

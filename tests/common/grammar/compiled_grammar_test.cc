@@ -7,6 +7,7 @@
 
 #include "common/base/hash.h"
 #include "common/grammar/compile_grammar.h"
+#include "common/grammar/packed_text.h"
 #include "common/grammar/string_list.h"
 #include "tests/common/grammar/smollm2_grammars.h"
 
@@ -25,14 +26,15 @@ const std::string& SampleBytes() {
 
 // What Serialize would make of this JSON.
 std::string Sealed(absl::string_view json) {
-  const Hash128 hash = ChainHash({}, json);
+  const std::string packed = PackText(json);
+  const Hash128 hash = ChainHash({}, packed);
   std::string bytes;
   AppendString("baton grammar 1", bytes);
   AppendString(SmolLm2Vocabulary().digest(), bytes);
   AppendString(
       absl::StrCat(absl::Hex(hash.high, absl::kZeroPad16), absl::Hex(hash.low, absl::kZeroPad16)),
       bytes);
-  AppendString(json, bytes);
+  AppendString(packed, bytes);
   return bytes;
 }
 
@@ -73,7 +75,7 @@ TEST(CompiledGrammars, DamagedBytesAreAnError) {
 // else, but neither they nor their masks may harm.
 TEST(CompiledGrammars, ForgedOnesDoNoHarm) {
   const auto parts = *ReadStrings(SampleBytes());
-  const std::string json(parts[3]);
+  const std::string json = *UnpackText(parts[3], kMaxCompiledGrammarBytes);
   std::mt19937_64 random(11);
   std::vector<uint32_t> mask(MaskWords(SmolLm2Vocabulary().size()));
   int parsed = 0;

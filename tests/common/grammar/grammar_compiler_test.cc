@@ -81,7 +81,8 @@ TEST_F(GrammarCompilerTest, HostileSpecsEndWithinTheLimits) {
        SpecOf(GrammarKind::kRegex, "(" + Repeated("(a|b|c|[a-z]{1,999})?", 60) + "){1,999}"),
        kTooLong},
       {"repetitions of repetitions",
-       SpecOf(GrammarKind::kRegex, "((((a{1,9999}){1,9999}){1,9999}){1,9999}){1,9999}"), kTooLong},
+       SpecOf(GrammarKind::kRegex, "((((a{1,9999}){1,9999}){1,9999}){1,9999}){1,9999}"),
+       "more than "},  // a fast machine compiles it in time, and it is too large
       {"deep groups",
        SpecOf(GrammarKind::kRegex, std::string(100'000, '(') + "a" + std::string(100'000, ')')),
        "Nest layer exceeded"},
@@ -163,8 +164,8 @@ TEST_F(GrammarCompilerTest, AProgramThatDoesNotAnswerIsEndedAtTheDeadline) {
   // It sleeps for as many seconds as the limits are together.
   const auto sleeping = CompilerBy("/bin/sleep", {.wall_time = absl::Milliseconds(50)});
   EXPECT_EQ(sleeping->Compile(GrammarSpec()).status(),
-            absl::InvalidArgumentError(
-                "response_format.json_object: it takes more than 50ms to compile; ask for less"));
+            absl::ResourceExhaustedError("response_format.json_object: it was not compiled within "
+                                         "50ms, since the machine is busy; try again later"));
 }
 
 TEST_F(GrammarCompilerTest, AProgramThatWritesWithoutEndIsEnded) {

@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "tests/router/router_fixture.h"
+#include "tests/support/field_violations.h"
 
 namespace baton {
 namespace {
@@ -30,6 +31,45 @@ TEST_F(GenerationServiceTest, RefusesRequestsWhileItIsShortOfMemory) {
   }
   short_of_memory = false;
   EXPECT_TRUE(Generate(Request("abc", 10)).status.ok());
+}
+
+TEST_F(GenerationServiceTest, AGrammarIsCheckedBeforeAnyWorkerHearsOfTheRequest) {
+  options_.grammars.program = BATON_GRAMMAR_COMPILER;
+  MockWorker& prefill = AddPrefill();
+  MockWorker& decode = AddDecode();
+  Start();
+  v1::GenerateRequest request = Request("abc", 10);
+  const auto refused_field = [&] {
+    const Answer answer = Generate(request);
+    EXPECT_EQ(answer.status.code(), absl::StatusCode::kInvalidArgument) << answer.status;
+    EXPECT_TRUE(answer.ids.empty());
+    const auto violations = FieldViolations(answer.status);
+    return violations.size() == 1 ? violations[0].field : std::string();
+  };
+  request.mutable_response_format();
+  EXPECT_EQ(refused_field(), "response_format");
+  request.mutable_response_format()->set_regex("(");
+  EXPECT_EQ(refused_field(), "response_format.regex");
+  request.mutable_response_format()->set_json_schema(R"({"type":"string","not":{}})");
+  EXPECT_EQ(refused_field(), "response_format.json_schema");
+  EXPECT_EQ(prefill.total_calls() + decode.total_calls(), 0);
+  request.mutable_response_format()->set_regex("[a-z]*");
+  const Answer answer = Generate(request);
+  EXPECT_TRUE(answer.status.ok()) << answer.status;
+  EXPECT_EQ(answer.ids, Expected(request)) << "the mock workers look at no grammar";
+  ExpectNothingLeft();
+}
+
+TEST_F(GenerationServiceTest, WithoutACompilerOnlyRequestsWithAFormAreRefused) {
+  AddPrefill();
+  AddDecode();
+  Start();
+  v1::GenerateRequest request = Request("abc", 10);
+  EXPECT_TRUE(Generate(request).status.ok());
+  request.mutable_response_format()->mutable_json_object();
+  const absl::Status refused = Generate(request).status;
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+  ExpectNothingLeft();
 }
 
 }  // namespace

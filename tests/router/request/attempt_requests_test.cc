@@ -80,6 +80,21 @@ TEST_F(AttemptRequestsTest, ADecodeWorkerGetsThePromptWithTheTokensSoFar) {
   EXPECT_FALSE(sequence.isolate());
 }
 
+TEST_F(AttemptRequestsTest, EachWorkerOfEachAttemptGetsTheGrammar) {
+  EXPECT_TRUE(Open(4, attempt_.workers).start.start().sequence().grammar().empty());
+  RequestSpec spec = MachineHarness::Spec(5);
+  spec.grammar = std::make_shared<const std::string>("grammar");
+  request_.emplace(std::move(spec), LetterTable(), RequestMachineOptions());
+  for (const bool isolate : {false, true}) {
+    attempt_.isolate = isolate;
+    EXPECT_EQ(Open(4, attempt_.workers).start.start().sequence().grammar(), "grammar");
+    EXPECT_EQ(MakeStartPrefill(*request_, attempt_, nullptr).request.sequence().grammar(),
+              "grammar");
+  }
+  attempt_.workers.prefill.reset();
+  EXPECT_EQ(Open(5, attempt_.workers).start.start().sequence().grammar(), "grammar");
+}
+
 TEST_F(AttemptRequestsTest, ADecodeWorkerIsToldWhoMayPush) {
   const internal::v1::DecodeStart pushed = Open(4, attempt_.workers).start.start();
   EXPECT_EQ(pushed.pusher().worker_id(), "p");

@@ -1,0 +1,21 @@
+// The form that a client asks for, as a grammar, and errors about it as clients read them. All
+// functions are pure.
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "baton/v1/generation.pb.h"
+#include "common/grammar/grammar_spec.h"
+
+namespace baton {
+
+// INVALID_ARGUMENT names the field of the request: no form, nothing in it, too much, or not UTF-8.
+// What a schema, an expression or a grammar says is for the compiler to check.
+absl::StatusOr<GrammarSpec> GrammarSpecOf(const v1::ResponseFormat& format);
+
+// What the client is told of an error of GrammarCompiler::Compile: INVALID_ARGUMENT with the field
+// as a violation, RESOURCE_EXHAUSTED with RetryInfo, others as they are.
+absl::Status GrammarFault(GrammarKind kind, const absl::Status& status);
+
+}  // namespace baton
