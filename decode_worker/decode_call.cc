@@ -121,7 +121,8 @@ void DecodeCall::OnStart(const internal::v1::DecodeStart& start) {
   const internal::v1::SequenceSpec& spec = start.sequence();
   const auto mode =
       start.prefill_locally() ? SequenceRequest::Mode::kLocal : SequenceRequest::Mode::kReceive;
-  absl::StatusOr<CheckedSequence> sequence = SequenceFromProto(spec, engine_.limits(), mode);
+  absl::StatusOr<CheckedSequence> sequence =
+      SequenceFromProto(spec, engine_.limits(), mode, options_.grammars);
   if (!sequence.ok()) return End(sequence.status());
   if (absl::Status pusher = CheckPusher(start, options_.secure); !pusher.ok()) return End(pusher);
   pusher_ = PusherKey(start.pusher());

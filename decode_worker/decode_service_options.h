@@ -7,6 +7,7 @@
 #include "baton/internal/v1/common.pb.h"
 #include "common/kv/staging.h"
 #include "common/rpc/silent_streams.h"
+#include "common/worker/grammar_reader.h"
 #include "common/worker/worker_metrics.h"
 #include "decode_worker/kv_audit.h"
 #include "decode_worker/receive_events.h"
@@ -30,6 +31,7 @@ struct DecodeServiceOptions {
   int max_queued_tokens = 256;       // waiting tokens of one call at which its sequence pauses
   WorkerMetrics* metrics = nullptr;  // borrowed; null: nothing is counted
   KvAudit* audit = nullptr;          // borrowed; null: no push is audited
+  const GrammarReader* grammars = nullptr;  // borrowed; null: requests with a grammar are refused
 };
 
 }  // namespace baton

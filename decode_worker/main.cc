@@ -47,7 +47,8 @@ int Main(int argc, char** argv) {
                                      .limits = {},
                                      .staging = process->staging(),
                                      .metrics = &process->metrics(),
-                                     .audit = audit ? &*audit : nullptr};
+                                     .audit = audit ? &*audit : nullptr,
+                                     .grammars = process->grammars()};
   AttemptRegistry registry(options.max_calls);
   DecodeService decode(process->engine(), registry, options);
   PushService push(registry, options);

@@ -18,7 +18,8 @@ int Main(int argc, char** argv) {
                                       .strict_kv_dtype = process->flags().handoff.strict_dtype,
                                       .limits = {},
                                       .staging = process->staging(),
-                                      .metrics = &process->metrics()};
+                                      .metrics = &process->metrics(),
+                                      .grammars = process->grammars()};
   PrefillService service(process->engine(), channels, options);
   return process->Run(
       {&service},

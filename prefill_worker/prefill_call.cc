@@ -87,8 +87,8 @@ void PrefillCall::End(const absl::Status& status) {
 
 absl::Status PrefillCall::Submit(const PrefillRequest& request) {
   const internal::v1::SequenceSpec& spec = request.sequence();
-  absl::StatusOr<CheckedSequence> sequence =
-      SequenceFromProto(spec, engine_.limits(), SequenceRequest::Mode::kPrefillOnly);
+  absl::StatusOr<CheckedSequence> sequence = SequenceFromProto(
+      spec, engine_.limits(), SequenceRequest::Mode::kPrefillOnly, options_.grammars);
   if (!sequence.ok()) return sequence.status();
   absl::MutexLock lock(&mutex_);
   choices_ = sequence->request().choices;

@@ -15,6 +15,7 @@
 #include "common/base/thread_group.h"
 #include "common/engine/engine.h"
 #include "common/rpc/outbox.h"
+#include "common/worker/grammar_reader.h"
 #include "common/worker/worker_metrics.h"
 #include "prefill_worker/channel_cache.h"
 #include "prefill_worker/send_driver.h"
@@ -31,8 +32,9 @@ struct PrefillServiceOptions {
   SendLimits limits = {};
   // Staging of the engine's cache where that is in a device's memory, else null. Borrowed.
   KvStaging* staging = nullptr;
-  int max_calls = 1024;              // calls at once; one more is RESOURCE_EXHAUSTED
-  WorkerMetrics* metrics = nullptr;  // borrowed; null: nothing is counted
+  int max_calls = 1024;                     // calls at once; one more is RESOURCE_EXHAUSTED
+  WorkerMetrics* metrics = nullptr;         // borrowed; null: nothing is counted
+  const GrammarReader* grammars = nullptr;  // borrowed; null: requests with a grammar are refused
 };
 
 // Thread-safe. Keeps itself alive until gRPC is done with the call, the push is done with its

@@ -141,6 +141,17 @@ SamplingParams ReadSampling(const v1::SamplingParams& params) {
   return result;
 }
 
+absl::StatusOr<GrammarState> ReadGrammar(const internal::v1::SequenceSpec& spec,
+                                         const SequenceRequest& request,
+                                         const GrammarReader* grammars) {
+  if (grammars == nullptr) {
+    return absl::FailedPreconditionError("sequence.grammar: this worker reads no grammars");
+  }
+  const auto outputs =
+      absl::MakeConstSpan(request.token_ids).subspan(static_cast<size_t>(request.prompt_length));
+  return grammars->Read(spec.grammar(), outputs);
+}
+
 }  // namespace
 
 struct SequenceBorder {
@@ -151,7 +162,8 @@ struct SequenceBorder {
 
 absl::StatusOr<CheckedSequence> SequenceFromProto(const internal::v1::SequenceSpec& spec,
                                                   const EngineLimits& limits,
-                                                  SequenceRequest::Mode mode) {
+                                                  SequenceRequest::Mode mode,
+                                                  const GrammarReader* grammars) {
   std::vector<FieldViolation> violations = ViolationsOfSampling(spec.sampling(), limits);
   CheckSequence(spec, limits, violations);
   BATON_RETURN_IF_ERROR(InvalidFields(std::move(violations)));
@@ -168,6 +180,9 @@ absl::StatusOr<CheckedSequence> SequenceFromProto(const internal::v1::SequenceSp
   request.speculation = SpeculationFromProto(spec.speculative());
   if (const auto misfit = FindMisfit(request, limits)) {
     return InvalidField(absl::StrCat("sequence.", misfit->field), misfit->description);
+  }
+  if (!spec.grammar().empty()) {
+    BATON_ASSIGN_OR_RETURN(request.grammar, ReadGrammar(spec, request, grammars));
   }
   BATON_CHECK(IsWellFormed(request, limits), "the checks of every field are enough");
   return SequenceBorder::Make(std::move(request));

@@ -89,6 +89,11 @@ absl::Status WorkerProcess::Prepare(internal::v1::WorkerRole role, WorkerFlags f
     options.progress = [&line](double done) { line.Tick(done); };
     BATON_ASSIGN_OR_RETURN(runtime_, LoadModelRuntime(options));
   }
+  if (auto grammars = GrammarReader::Create(*runtime_->tokenizer); grammars.ok()) {
+    grammars_ = *std::move(grammars);
+  } else {
+    LogWarning("requests with a grammar are refused: {}", LogSafe(grammars.status().message()));
+  }
   if (const absl::StatusOr<KvType> wire = KvTypeFromName(flags_.handoff.wire_dtype); wire.ok()) {
     BATON_RETURN_IF_ERROR(
         CheckHeadDim("--kv-wire-dtype", *wire, engine().cache().layout().head_dim));

@@ -21,6 +21,7 @@
 #include "common/kv/staging.h"
 #include "common/net/metrics.h"
 #include "common/net/server.h"
+#include "common/worker/grammar_reader.h"
 #include "common/worker/model_runtime.h"
 #include "common/worker/worker_flags.h"
 #include "common/worker/worker_metrics.h"
@@ -47,6 +48,8 @@ class WorkerProcess {
   const WorkerFlags& flags() const { return flags_; }
   const Credentials& credentials() const { return server_->credentials(); }
   WorkerMetrics& metrics() { return *worker_metrics_; }
+  // Null where grammars cannot be made for the model's vocabulary.
+  const GrammarReader* grammars() const { return grammars_.get(); }
   // What `add` adds goes into every Watch message. To be called before Run. `add` is called on
   // another thread until this process is destroyed.
   void AddToWatch(std::function<void(internal::v1::WatchResponse&)> add);
@@ -72,6 +75,7 @@ class WorkerProcess {
   internal::v1::KvShape shape_;
   std::atomic<Engine*> started_engine_ = nullptr;
   std::unique_ptr<ModelRuntime> runtime_;
+  std::unique_ptr<GrammarReader> grammars_;
   std::unique_ptr<KvStaging> staging_;
   std::optional<EngineThread> engine_thread_;
   std::optional<Metrics> metrics_;

@@ -30,7 +30,8 @@ void CheckGenerate(const std::string& bytes) {
   while (spec.token_ids_size() < 8) spec.add_token_ids(1);
   spec.set_prompt_length(8);
   *spec.mutable_sampling() = params;
-  const auto sequence = SequenceFromProto(spec, kEngineLimits, SequenceRequest::Mode::kLocal);
+  const auto sequence =
+      SequenceFromProto(spec, kEngineLimits, SequenceRequest::Mode::kLocal, nullptr);
   BATON_CHECK(sequence.ok(), std::string(sequence.status().message()).c_str());
 }
 
@@ -49,7 +50,7 @@ void Run(FuzzInput input) {
     if (!spec.ParseFromString(bytes)) return;
     for (const auto mode : {SequenceRequest::Mode::kPrefillOnly, SequenceRequest::Mode::kReceive,
                             SequenceRequest::Mode::kLocal}) {
-      (void)SequenceFromProto(spec, kEngineLimits, mode);
+      (void)SequenceFromProto(spec, kEngineLimits, mode, nullptr);
     }
   } else {
     internal::v1::OutputToken token;

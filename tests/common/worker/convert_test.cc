@@ -27,7 +27,7 @@ constexpr EngineLimits kLimits = {
     .vocab_size = kVocab, .max_model_len = kContext, .block_size = 16, .total_blocks = 4};
 
 absl::StatusOr<CheckedSequence> Read(const internal::v1::SequenceSpec& spec) {
-  return SequenceFromProto(spec, kLimits, SequenceRequest::Mode::kLocal);
+  return SequenceFromProto(spec, kLimits, SequenceRequest::Mode::kLocal, nullptr);
 }
 
 TEST(Convert, SamplingKeepsEveryField) {
@@ -164,7 +164,7 @@ TEST(Convert, WhatNeedsMoreBlocksThanThereAreIsNamedByItsField) {
   const absl::Status status = Read(spec).status();
   ASSERT_EQ(FieldViolations(status).size(), 1u) << status;
   EXPECT_EQ(FieldViolations(status)[0].field, "sequence.sampling.n");
-  EXPECT_TRUE(SequenceFromProto(spec, kLimits, SequenceRequest::Mode::kPrefillOnly).ok());
+  EXPECT_TRUE(SequenceFromProto(spec, kLimits, SequenceRequest::Mode::kPrefillOnly, nullptr).ok());
 }
 
 TEST(Convert, ASequenceThatNoEngineOfTheseLimitsCanRunIsRefusedByItsMode) {
@@ -173,7 +173,7 @@ TEST(Convert, ASequenceThatNoEngineOfTheseLimitsCanRunIsRefusedByItsMode) {
   limits.total_blocks = 0;
   spec.mutable_sampling()->set_max_tokens(30);
   const auto refusal = [&](SequenceRequest::Mode mode) {
-    return SequenceFromProto(spec, limits, mode).status();
+    return SequenceFromProto(spec, limits, mode, nullptr).status();
   };
   EXPECT_EQ(refusal(SequenceRequest::Mode::kPrefillOnly).code(),
             absl::StatusCode::kInvalidArgument);
