@@ -14,7 +14,7 @@ architectures=${1:-90a-real}
 build=$PWD/build/cuda
 bundle=$PWD/build/baton-gpu
 archive=$bundle.tar.xz
-programs=(baton baton-router baton-prefill-worker baton-decode-worker baton-bench-unchecked baton-bench-device-attention)
+programs=(baton baton-router baton-grammar-compiler baton-prefill-worker baton-decode-worker baton-bench-unchecked baton-bench-device-attention)
 
 nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
 if [[ -z $nvcc ]]; then
@@ -36,6 +36,8 @@ cp scripts/gpu_check.sh "$bundle/scripts/"
 cp bench/compare_hugging_face.py "$bundle/bench/"
 cp tests/data/traces/azure_conversation.csv "$bundle/tests/data/traces/"
 cp LICENSE "$bundle/"
+mkdir "$bundle/licenses.xgrammar"
+cp "$(scripts/build_xgrammar.sh)"/{LICENSE,NOTICE,LICENSE.picojson} "$bundle/licenses.xgrammar/"
 cat >"$bundle/README.txt" <<EOF
 Baton $("$build/bin/baton" --version), GPU code for $architectures.
 

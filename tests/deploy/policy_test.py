@@ -334,6 +334,9 @@ class Containerfile(unittest.TestCase):
                 self.TEXT, rf'FROM runtime AS {target}\nCOPY --from=build /out/bin/{binary} .*\nENTRYPOINT \["{binary}"\]'
             )
 
+    def test_the_router_has_its_grammar_compiler_beside_it(self):
+        self.assertRegex(self.TEXT, r"COPY --from=build /out/bin/baton-router /out/bin/baton-grammar-compiler /usr/local/bin/")
+
     def test_takes_its_base_images_as_arguments_and_pins_them(self):
         for line in re.findall(r"^FROM (\S+)", self.TEXT, re.MULTILINE):
             self.assertIn(line, ("${BUILD_IMAGE}", "${RUNTIME_IMAGE}", "runtime"))
