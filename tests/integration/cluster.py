@@ -205,6 +205,11 @@ class Cluster:
         wait_until(idle, timeout_s, f"blocks back: {self.used_blocks()}")
 
 
+def busy(workers):
+    """The first of the workers that holds a sequence; None: none does."""
+    return next((w for w in workers if w.metric("baton_kv_cache_blocks", state="used")), None)
+
+
 def request(prompt=None, ids=None, chat=None, stream=False, **sampling):
     made = pb.GenerateRequest(stream=stream, return_token_ids=True)
     if prompt is not None:

@@ -6,7 +6,7 @@ import signal
 import grpc
 import pytest
 
-from cluster import Cluster, Failure, failure, request, wait_until
+from cluster import Cluster, Failure, busy, failure, request, wait_until
 
 GRACE_S = 2  # seconds of --shutdown-timeout; after half of it a server ends what still runs
 SHORT, LONG = 20, 700  # output tokens: a worker finishes SHORT well within half of GRACE_S, and LONG never
@@ -53,10 +53,6 @@ class Stream:
 
 def is_on(server, worker_name):
     return worker_name.endswith(f":{server.process.pid}")
-
-
-def busy(workers):
-    return next((w for w in workers if w.metric("baton_kv_cache_blocks", state="used")), None)
 
 
 def exit_code(server):

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from cluster import Cluster, complete, request, wait_until
+from cluster import Cluster, busy, complete, request, wait_until
 
 LENGTH = 200
 
@@ -43,10 +43,6 @@ def tokens_of(call):
         done = response.complete
     assert not done.timings.local_prefill
     return ids, done
-
-
-def busy(workers):
-    return next((w for w in workers if w.metric("baton_kv_cache_blocks", state="used")), None)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
