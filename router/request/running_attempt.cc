@@ -260,8 +260,11 @@ void RunningAttempt::TakeToken(const OutputToken& token, Source source) {
     progress.prefill_sent = true;
   } else {
     ++progress.next_from_decode;
-    attempt_.hedge.Cancel(request_);                         // a preempted sequence runs again
-    if (!attempt_.committed()) Committed(attempt_.local());  // it decodes, so it has the prompt
+    attempt_.hedge.Cancel(request_);  // a preempted sequence runs again
+    // It decodes, so it has the prompt.
+    if (!attempt_.committed()) {
+      Committed(attempt_.local() && Numerics(attempt_.workers.decode_numerics).bits_are_equal());
+    }
   }
   const bool copy = token.output_index() < request_.choices[progress.choice].log.size();
   if (copy || request_.Ended(progress.choice)) return;

@@ -8,7 +8,7 @@
 
 #include "common/backend/make_backend.h"
 #include "common/base/clock.h"
-#include "common/base/kv_type_name.h"
+#include "common/base/numerics.h"
 #include "common/certificates/credentials.h"
 #include "common/gguf/gguf_file.h"
 #include "common/handoff/kv_wire_choice.h"
@@ -46,7 +46,8 @@ void TestWorker::MakeBackendOf(const Options& options) {
   auto backend = MakeBackend({.device = late ? "cpu" : device,
                               .threads = options.threads,
                               .cpu_set = "",
-                              .cpu_isa = options.cpu_isa});
+                              .cpu_isa = options.cpu_isa,
+                              .deterministic = options.deterministic});
   EXPECT_TRUE(backend.ok()) << backend.status();
   backend_ = *std::move(backend);
   if (late) {
@@ -70,6 +71,7 @@ void TestWorker::MakeEngine(const Options& options) {
   engine_options.num_kv_blocks = options.num_kv_blocks;
   engine_options.kv_dtype = options.kv_dtype;
   engine_options.resume_timeout = options.resume_timeout;
+  engine_options.speculation = options.speculation;
   auto engine = Engine::Create(*std::move(model), *backend_, engine_options);
   EXPECT_TRUE(engine.ok()) << engine.status();
   engine_ = *std::move(engine);
@@ -86,9 +88,8 @@ void TestWorker::SetServiceOptions(const Options& options) {
   decode_options_.identity.set_protocol_version(kProtocolVersion);
   decode_options_.identity.set_architecture(options.architecture);
   decode_options_.identity.set_weights_digest(std::string(32, 'w'));
-  decode_options_.shape =
-      ShapeFromLayout(engine_->cache().layout(),
-                      std::string(backend_->Name()) + "/" + KvTypeName(options.kv_dtype));
+  decode_options_.shape = ShapeFromLayout(
+      engine_->cache().layout(), Numerics::OfCache(backend_->Numerics(), options.kv_dtype).name());
   SetWireTypes(options.kv_wire_dtype, options.strict_kv_dtype, decode_options_.shape);
   decode_options_.strict_kv_dtype = options.strict_kv_dtype;
   decode_options_.limits = options.receiver_limits;

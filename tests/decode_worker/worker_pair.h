@@ -38,6 +38,8 @@ class TestWorker {
     // cpu, or cuda; or late: the CPU behind a LateBackend. BATON_TEST_DEVICE names it too.
     std::string device = "cpu";
     uint64_t staging_bytes = uint64_t{64} << 10;  // pinned memory of a device
+    bool deterministic = false;
+    SpeculationMode speculation = SpeculationMode::kAuto;
     int threads = 1;
     std::string cpu_isa = "auto";
     KvType kv_dtype = KvType::kF16;

@@ -87,5 +87,30 @@ TEST_P(WorkerPairCuda, HandsQuantisedKvOverUnchanged) {
   }
 }
 
+// A row's bits depend there on how many rows a step has, so guesses may change them.
+TEST_P(WorkerPairCuda, AGuessedAnswerIsExactWithTheDeterministicFlagAlone) {
+  uint64_t id = 200;
+  for (const bool deterministic : {false, true}) {
+    TestWorker::Options options = On("cuda", 16);
+    options.deterministic = deterministic;
+    options.speculation = SpeculationMode::kNgram;
+    TestWorker prefill(options);
+    TestWorker decode(options);
+    internal::v1::SequenceSpec spec = Spec(20, id++);
+    // An output of two tokens is full of n-grams that came before.
+    spec.mutable_sampling()->set_max_tokens(30);
+    for (const uint32_t token : {3u, 90u})
+      (*spec.mutable_sampling()->mutable_logit_bias())[token] = 40;
+    for (const bool local : {false, true}) {
+      spec.mutable_key()->set_request_id_high(id++);
+      const HandoffResult result =
+          local ? RunLocally(decode, spec) : RunHandoff(prefill, decode, spec);
+      EXPECT_EQ(Tokens(result).size(), 30u);
+      EXPECT_GT(result.finished.accepted_guesses(), 10u);
+      EXPECT_EQ(result.finished.exact(), deterministic) << (local ? "local" : "handed off");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace baton

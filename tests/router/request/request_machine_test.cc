@@ -175,6 +175,20 @@ TEST(RequestMachine, OneTokenIsExactWhereItsWorkerPromisesTheSameBits) {
   EXPECT_FALSE(harness.complete().timings().exact());
 }
 
+TEST(RequestMachine, ALocalAnswerIsAsExactAsItsNumericsThoughItsWorkerDiesBeforeItSaysSo) {
+  for (const std::string backend : {"cpu", "cuda"}) {
+    MachineHarness harness(MachineHarness::Spec(3));
+    WorkersChosen chosen = MachineHarness::Chosen(false, true);
+    chosen.decode_numerics = backend == "cpu" ? "cpu/f16" : backend + kVaryingNumerics + "/f16";
+    harness.Feed(chosen);
+    harness.DecodeAccepts();
+    harness.DecodeSends(Abc());
+    harness.DecodeEnds(absl::UnavailableError("killed"));
+    ASSERT_EQ(harness.Count<Complete>(), 1);
+    EXPECT_EQ(harness.complete().timings().exact(), backend == "cpu");
+  }
+}
+
 TEST(RequestMachine, AFirstTokenThatEndsTheRequestEndsBothWorkersCalls) {
   MachineHarness harness = Prefilling();
   harness.PrefillSends(LastToken(0, 26, v1::FINISH_REASON_STOP));
