@@ -34,6 +34,15 @@ TEST_F(BlockSourcesTest, ABlockThatTwoWroteIsFromEachOfThemAndFromNeitherAlone) 
   EXPECT_FALSE(sources_.AnyFrom(held_, "c"));
 }
 
+TEST_F(BlockSourcesTest, ABlockThatWasBegunHereIsNotFromTheOneAloneWhoCompletedIt) {
+  Take(2);
+  sources_.Opened(held_, 16, "a");
+  EXPECT_EQ(sources_.Of(held_[0]), "");
+  EXPECT_EQ(sources_.Of(held_[1]), "a");
+  EXPECT_TRUE(sources_.AnyFrom(held_, "a"));
+  EXPECT_TRUE(sources_.AnyFrom(held_, ""));
+}
+
 TEST_F(BlockSourcesTest, ACopyIsFromWhoeverWroteTheOriginal) {
   Take(1);
   sources_.Opened(held_, 0, "a");
