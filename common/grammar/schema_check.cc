@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 
 #include "common/base/status_macros.h"
+#include "common/grammar/schema_disjoint.h"
 #include "common/grammar/schema_keywords.h"
 #include "common/grammar/schema_scalars.h"
 
@@ -20,8 +21,8 @@ namespace {
 
 using Json = SchemaJson;
 
-constexpr const char* kTypes[] = {"object", "array",   "string", "integer",
-                                  "number", "boolean", "null"};
+constexpr const char* kTypes[] = {"object",  "array",   "string", "number",
+                                  "integer", "boolean", "null"};
 
 bool HasType(const Json& value, absl::string_view type) {
   if (type == "object") return value.is_object();
@@ -36,10 +37,25 @@ bool HasType(const Json& value, absl::string_view type) {
 
 // The keyword that decides how XGrammar reads a schema, which then ignores all others.
 absl::string_view DecidingKeyword(const Json& schema) {
-  for (const char* keyword : {"$ref", "const", "enum", "anyOf", "allOf"}) {
+  for (const char* keyword : {"$ref", "const", "enum", "anyOf", "oneOf", "allOf"}) {
     if (schema.contains(keyword)) return keyword;
   }
   return "type";
+}
+
+// The one type that all keywords of a schema without "type" are about; "" if there is none.
+absl::string_view ImpliedType(const Json& schema) {
+  for (const char* type : kTypes) {
+    bool about_all = false;
+    for (const auto& [name, value] : schema.items()) {
+      const SchemaKeyword& keyword = *FindSchemaKeyword(name);
+      if (keyword.support != KeywordSupport::kEnforced || keyword.note[0] == '\0') continue;
+      about_all = IsAbout(keyword, type);
+      if (!about_all) break;
+    }
+    if (about_all) return type;
+  }
+  return "";
 }
 
 class SchemaChecker {
@@ -57,6 +73,12 @@ class SchemaChecker {
   absl::StatusOr<Json> Nodes(const Json& schemas, const std::string& pointer);
   absl::StatusOr<Json> NamedNodes(const Json& schemas, const std::string& pointer);
 
+  // Each of `schemas` excludes the others, so that an answer valid by any is valid by one alone.
+  absl::Status CheckDisjoint(const Json& schemas, const std::string& pointer) const;
+
+  // The named properties of an object. Where `any_others`, one that "required" alone names is any
+  // value.
+  absl::StatusOr<Json> Properties(const Json& schema, const std::string& pointer, bool any_others);
   // Each adds to `out` what it makes of the keywords about values of one type.
   absl::Status Object(const Json& schema, const std::string& pointer, Json& out);
   absl::Status Array(const Json& schema, const std::string& pointer, Json& out);
@@ -69,6 +91,7 @@ class SchemaChecker {
   // such as "title". A member that it ignores keeps them apart.
   void KeepApart(Json& schema) { schema["x-apart"] = schemas_apart_++; }
 
+  Json schema_;                                                  // the whole
   std::set<std::string> pointers_;                               // JSON pointers of all schemas
   std::vector<std::pair<std::string, std::string>> references_;  // from where, to where
   std::vector<CheckedSchema::Pattern> patterns_;
@@ -81,8 +104,9 @@ absl::Status SchemaChecker::CheckKeywords(const Json& schema, const std::string&
     const SchemaKeyword* keyword = FindSchemaKeyword(name);
     const std::string at = ChildPointer(pointer, name);
     if (keyword == nullptr) return SchemaNotSupported(at, "it is no keyword that is known here");
+    if (name == "uniqueItems" && value == false) continue;
     if (keyword->support == KeywordSupport::kRefused) return SchemaNotSupported(at, keyword->note);
-    if (name == "$id" && !pointer.empty()) {
+    if ((name == "$id" || name == "id") && !pointer.empty()) {
       return SchemaNotSupported(at, "only the whole schema may have it");
     }
     const bool types_values = name == "type" && (deciding == "const" || deciding == "enum");
@@ -119,6 +143,9 @@ absl::StatusOr<Json> SchemaChecker::Node(const Json& schema, const std::string& 
       return SchemaNotSupported(at, "it has not exactly one schema; write what it says in one");
     }
     BATON_ASSIGN_OR_RETURN(out[deciding], Nodes(schema[deciding], at));
+  } else if (deciding == "oneOf") {
+    BATON_ASSIGN_OR_RETURN(out["anyOf"], Nodes(schema[deciding], at));
+    BATON_RETURN_IF_ERROR(CheckDisjoint(schema[deciding], at));
   } else {
     BATON_ASSIGN_OR_RETURN(out, Typed(schema, pointer));
   }
@@ -139,6 +166,19 @@ absl::StatusOr<Json> SchemaChecker::Nodes(const Json& schemas, const std::string
     out.push_back(std::move(node));
   }
   return out;
+}
+
+absl::Status SchemaChecker::CheckDisjoint(const Json& schemas, const std::string& pointer) const {
+  for (size_t i = 0; i < schemas.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (AreDisjoint(schemas[i], schemas[j], schema_)) continue;
+      return SchemaNotSupported(
+          pointer, absl::StrCat("its schemas ", j, " and ", i,
+                                " may both be valid; give them different types, or a required "
+                                "property with different constants, or use anyOf"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Json> SchemaChecker::NamedNodes(const Json& schemas, const std::string& pointer) {
@@ -188,10 +228,13 @@ absl::StatusOr<Json> SchemaChecker::Values(const Json& schema, absl::string_view
 }
 
 absl::StatusOr<Json> SchemaChecker::Typed(const Json& schema, const std::string& pointer) {
-  BATON_ASSIGN_OR_RETURN(const Types types, TypesOf(schema, pointer));
+  BATON_ASSIGN_OR_RETURN(Types types, TypesOf(schema, pointer));
+  if (const absl::string_view implied = ImpliedType(schema); types.empty() && !implied.empty()) {
+    types.emplace_back(implied);
+  }
   for (const auto& [name, value] : schema.items()) {
     const SchemaKeyword& keyword = *FindSchemaKeyword(name);
-    if (keyword.support == KeywordSupport::kAnnotation || keyword.note[0] == '\0') continue;
+    if (keyword.support != KeywordSupport::kEnforced || keyword.note[0] == '\0') continue;
     bool about_one = false;
     for (const std::string& type : types) about_one |= IsAbout(keyword, type);
     if (!about_one) {
@@ -214,47 +257,58 @@ absl::StatusOr<Json> SchemaChecker::Typed(const Json& schema, const std::string&
   return out;
 }
 
-absl::Status SchemaChecker::Object(const Json& schema, const std::string& pointer, Json& out) {
-  const bool named = schema.contains("properties");
-  if (named) {
-    const std::string at = ChildPointer(pointer, "properties");
-    BATON_ASSIGN_OR_RETURN(out["properties"], NamedNodes(schema["properties"], at));
-    for (const auto& [name, property] : out["properties"].items()) {
-      for (const char byte : name) {
-        if (byte == '"' || byte == '\\' || static_cast<uint8_t>(byte) < 0x20) {
-          return SchemaNotSupported(ChildPointer(at, name),
-                                    "its name has characters that JSON escapes");
-        }
+absl::StatusOr<Json> SchemaChecker::Properties(const Json& schema, const std::string& pointer,
+                                               bool any_others) {
+  const std::string at = ChildPointer(pointer, "properties");
+  BATON_ASSIGN_OR_RETURN(Json properties,
+                         NamedNodes(schema.value("properties", Json::object()), at));
+  const std::string required_at = ChildPointer(pointer, "required");
+  const Json required = schema.value("required", Json::array());
+  if (!required.is_array()) return SchemaFault(required_at, "is no array");
+  for (const Json& name : required) {
+    if (!name.is_string()) return SchemaFault(required_at, "has a name that is no string");
+    if (properties.contains(name.get<std::string>())) continue;
+    if (!any_others) {
+      return SchemaNotSupported(required_at, "it has a name that properties lacks");
+    }
+    properties[name.get<std::string>()] = Json::object();
+  }
+  for (const auto& [name, property] : properties.items()) {
+    for (const char byte : name) {
+      if (byte == '"' || byte == '\\' || static_cast<uint8_t>(byte) < 0x20) {
+        return SchemaNotSupported(ChildPointer(at, name),
+                                  "its name has characters that JSON escapes");
       }
     }
   }
-  const Json others = schema.value("additionalProperties", Json(!named));
-  if (others.is_boolean()) {
-    out["additionalProperties"] = others;
-  } else {
-    BATON_ASSIGN_OR_RETURN(out["additionalProperties"],
-                           Node(others, ChildPointer(pointer, "additionalProperties")));
-  }
-  if (named && !schema["properties"].empty() && others != false) {
-    // A key can be written in several ways, and an answer could say a named property again.
+  return properties;
+}
+
+absl::Status SchemaChecker::Object(const Json& schema, const std::string& pointer, Json& out) {
+  const Json given = schema.value("additionalProperties", Json(true));
+  const bool any_others = given == true || given == Json::object();
+  BATON_ASSIGN_OR_RETURN(const Json properties, Properties(schema, pointer, any_others));
+  // An object with named properties has no others: a key can be written in several ways, and an
+  // answer could say a named one again.
+  const bool unsaid = !schema.contains("additionalProperties");
+  const bool closed = given == false || (any_others && !properties.empty()) ||
+                      (unsaid && schema.contains("properties"));
+  if (!closed && !properties.empty()) {
     return SchemaNotSupported(ChildPointer(pointer, "additionalProperties"),
                               "it stands beside properties; set it to false");
   }
-
-  if (schema.contains("required")) {
-    const std::string at = ChildPointer(pointer, "required");
-    if (!schema["required"].is_array()) return SchemaFault(at, "is no array");
-    for (const Json& name : schema["required"]) {
-      if (!name.is_string() || !named || !schema["properties"].contains(name.get<std::string>())) {
-        return SchemaNotSupported(at, "it has a name that properties lacks");
-      }
-    }
-    out["required"] = schema["required"];
+  if (closed || given == true) {
+    out["additionalProperties"] = !closed;
+  } else {
+    BATON_ASSIGN_OR_RETURN(out["additionalProperties"],
+                           Node(given, ChildPointer(pointer, "additionalProperties")));
   }
+  if (!properties.empty() || schema.contains("properties")) out["properties"] = properties;
+  if (schema.contains("required")) out["required"] = schema["required"];
   BATON_ASSIGN_OR_RETURN(const int64_t least, SchemaCount(schema, "minProperties", pointer, 0));
   BATON_ASSIGN_OR_RETURN(const int64_t most,
                          SchemaCount(schema, "maxProperties", pointer, kMaxSchemaCount));
-  if (least > 1 && others != false) {
+  if (least > 1 && !closed) {
     return SchemaNotSupported(ChildPointer(pointer, "minProperties"),
                               "an answer could say one key twice; name the properties");
   }
@@ -265,15 +319,23 @@ absl::Status SchemaChecker::Object(const Json& schema, const std::string& pointe
 }
 
 absl::Status SchemaChecker::Array(const Json& schema, const std::string& pointer, Json& out) {
-  const Json others = schema.value("items", Json(true));
-  if (others == false) {
+  // Before draft 2020-12 an array in "items" said what "prefixItems" says now.
+  const bool old = schema.contains("items") && schema["items"].is_array();
+  const char* first = old ? "items" : "prefixItems";
+  const char* others = old ? "additionalItems" : "items";
+  for (const char* unread : {"prefixItems", "additionalItems"}) {
+    if (schema.contains(unread) && unread != absl::string_view(old ? others : first)) {
+      return SchemaNotSupported(ChildPointer(pointer, unread), "use prefixItems and items");
+    }
+  }
+  const Json rest = schema.value(others, Json(true));
+  if (rest == false) {
     out["items"] = false;
   } else {
-    BATON_ASSIGN_OR_RETURN(out["items"], Node(others, ChildPointer(pointer, "items")));
+    BATON_ASSIGN_OR_RETURN(out["items"], Node(rest, ChildPointer(pointer, others)));
   }
-  if (schema.contains("prefixItems")) {
-    BATON_ASSIGN_OR_RETURN(out["prefixItems"],
-                           Nodes(schema["prefixItems"], ChildPointer(pointer, "prefixItems")));
+  if (schema.contains(first)) {
+    BATON_ASSIGN_OR_RETURN(out["prefixItems"], Nodes(schema[first], ChildPointer(pointer, first)));
   }
   BATON_ASSIGN_OR_RETURN(const int64_t least, SchemaCount(schema, "minItems", pointer, 0));
   BATON_ASSIGN_OR_RETURN(const int64_t most,
@@ -322,8 +384,8 @@ absl::StatusOr<Json> ParseSchema(absl::string_view text) {
 }
 
 absl::StatusOr<CheckedSchema> SchemaChecker::Check(absl::string_view text) {
-  BATON_ASSIGN_OR_RETURN(const Json schema, ParseSchema(text));
-  BATON_ASSIGN_OR_RETURN(const Json checked, Node(schema, ""));
+  BATON_ASSIGN_OR_RETURN(schema_, ParseSchema(text));
+  BATON_ASSIGN_OR_RETURN(const Json checked, Node(schema_, ""));
   BATON_RETURN_IF_ERROR(CheckReferences());
   return CheckedSchema{.text = checked.dump(), .patterns = std::move(patterns_)};
 }

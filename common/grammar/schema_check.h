@@ -2,10 +2,14 @@
 // and others where they stand beside each other; a client is told instead.
 //
 // What is left is enforced as JSON Schema says, and is at most narrower:
-// - an object with `properties` has no other ones, as if additionalProperties were false; one
-//   without has any;
-// - properties come in the order of the schema; a string with a pattern matches it as a whole;
-// - a number with a bound has at most six decimals and no exponent;
+// - keywords about values of one type want that type, if no other is named;
+// - an object with `properties` or `required` has no other ones, as if additionalProperties were
+//   false; one without has any;
+// - properties come in the order of the schema, then those that `required` alone names;
+// - a string with a pattern matches it as a whole; one with a pattern, a format or a length has no
+//   character that JSON escapes;
+// - a number with a bound has at most six decimals and no exponent, an integer no decimal point,
+//   and a constant is written as in the schema; int64 is from -10^18 to 10^18;
 // - of a format, strings that an expression cannot tell are left out (string_format.h).
 #pragma once
 

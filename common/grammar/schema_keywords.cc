@@ -1,5 +1,6 @@
 #include "common/grammar/schema_keywords.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 
 namespace baton {
@@ -11,6 +12,7 @@ constexpr auto kRefused = KeywordSupport::kRefused;
 constexpr char kNoGrammar[] = "no grammar can say it; leave it out and check the answer";
 constexpr char kNameEachKey[] = "name each key in properties";
 constexpr char kOnlyPointers[] = "refer to parts of the schema with $ref and a pointer";
+constexpr char kExtension[] = "x-";
 constexpr char kNoContent[] = "it does not change which strings are valid; leave it out";
 
 constexpr SchemaKeyword kKeywords[] = {
@@ -24,12 +26,17 @@ constexpr SchemaKeyword kKeywords[] = {
     {"deprecated", kAnnotation, ""},
     {"readOnly", kAnnotation, ""},
     {"writeOnly", kAnnotation, ""},
+    {"id", kAnnotation, ""},             // of draft 4
+    {"example", kAnnotation, ""},        // of OpenAPI
+    {"discriminator", kAnnotation, ""},  // of OpenAPI: which property tells the schemas apart
+    {kExtension, kAnnotation, ""},       // and all names that begin so
 
     {"type", kEnforced, ""},
     {"const", kEnforced, ""},
     {"enum", kEnforced, ""},
     {"anyOf", kEnforced, ""},
     {"allOf", kEnforced, ""},
+    {"oneOf", kEnforced, ""},
     {"$ref", kEnforced, ""},
     {"$defs", kEnforced, ""},
     {"definitions", kEnforced, ""},
@@ -40,10 +47,11 @@ constexpr SchemaKeyword kKeywords[] = {
     {"maxProperties", kEnforced, "object"},
     {"items", kEnforced, "array"},
     {"prefixItems", kEnforced, "array"},
+    {"additionalItems", kEnforced, "array"},
     {"minItems", kEnforced, "array"},
     {"maxItems", kEnforced, "array"},
     {"pattern", kEnforced, "string"},
-    {"format", kEnforced, "string"},
+    {"format", kEnforced, "string integer number"},
     {"minLength", kEnforced, "string"},
     {"maxLength", kEnforced, "string"},
     {"minimum", kEnforced, "integer number"},
@@ -52,7 +60,6 @@ constexpr SchemaKeyword kKeywords[] = {
     {"exclusiveMaximum", kEnforced, "integer number"},
     {"multipleOf", kEnforced, "integer"},
 
-    {"oneOf", kRefused, "use anyOf"},
     {"not", kRefused, kNoGrammar},
     {"if", kRefused, "use anyOf"},
     {"then", kRefused, "use anyOf"},
@@ -64,7 +71,6 @@ constexpr SchemaKeyword kKeywords[] = {
     {"contains", kRefused, kNoGrammar},
     {"minContains", kRefused, kNoGrammar},
     {"maxContains", kRefused, kNoGrammar},
-    {"additionalItems", kRefused, "use prefixItems and items"},
     {"unevaluatedItems", kRefused, "use items"},
     {"unevaluatedProperties", kRefused, "use additionalProperties"},
     {"patternProperties", kRefused, kNameEachKey},
@@ -85,6 +91,7 @@ constexpr SchemaKeyword kKeywords[] = {
 absl::Span<const SchemaKeyword> SchemaKeywords() { return kKeywords; }
 
 const SchemaKeyword* FindSchemaKeyword(absl::string_view name) {
+  if (absl::StartsWith(name, kExtension)) name = kExtension;
   for (const SchemaKeyword& keyword : kKeywords) {
     if (name == keyword.name) return &keyword;
   }

@@ -31,10 +31,33 @@ absl::Status CheckMultipleOf(const SchemaJson& schema, const SchemaTypes& types,
       value.get<int64_t>() > kMaxMultipleOf) {
     return SchemaNotSupported(at, absl::StrCat("it is no integer from 1 to ", kMaxMultipleOf));
   }
-  for (const char* bound : {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}) {
+  for (const char* bound :
+       {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "format"}) {
     if (schema.contains(bound)) {
       return SchemaNotSupported(at, absl::StrCat("it stands beside ", bound, "; use one of them"));
     }
+  }
+  return absl::OkStatus();
+}
+
+// The formats of OpenAPI: those of integers are bounds, of which it adds those that `out` lacks.
+absl::Status CheckNumberFormat(const SchemaJson& schema, bool numbers, const std::string& pointer,
+                               SchemaJson& out) {
+  const SchemaJson& format = schema["format"];
+  if (format == "float" || format == "double") return absl::OkStatus();
+  if (numbers || (format != "int32" && format != "int64")) {
+    return SchemaNotSupported(
+        ChildPointer(pointer, "format"),
+        "use float or double of numbers, int32 or int64 of integers, or leave it out");
+  }
+  using Int32 = std::numeric_limits<int32_t>;
+  constexpr auto kMost = static_cast<int64_t>(kMaxIntegerBound);
+  const bool small = format == "int32";
+  if (!out.contains("minimum") && !out.contains("exclusiveMinimum")) {
+    out["minimum"] = small ? Int32::min() : -kMost;
+  }
+  if (!out.contains("maximum") && !out.contains("exclusiveMaximum")) {
+    out["maximum"] = small ? Int32::max() : kMost;
   }
   return absl::OkStatus();
 }
@@ -131,6 +154,10 @@ absl::Status CheckNumber(const SchemaJson& schema, const SchemaTypes& types,
       return SchemaNotSupported(at, "it has more than six decimals");
     }
     out[keyword] = bound;
+  }
+  const bool strings = std::find(types.begin(), types.end(), "string") != types.end();
+  if (schema.contains("format") && !strings) {
+    BATON_RETURN_IF_ERROR(CheckNumberFormat(schema, numbers, pointer, out));
   }
   if (schema.contains("multipleOf")) {
     BATON_RETURN_IF_ERROR(CheckMultipleOf(schema, types, pointer));

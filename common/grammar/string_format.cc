@@ -18,21 +18,58 @@ constexpr char kTime[] =
 constexpr char kByte[] = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])";
 constexpr char kLabel[] = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
 constexpr char kHex[] = "[0-9A-Fa-f]";
+constexpr char kHextet[] = "[0-9A-Fa-f]{1,4}";
 
 struct Format {
   const char* name;
   std::string pattern;
 };
 
+// An address of IPv6: eight parts, or fewer around a gap.
+std::string Ipv6() {
+  const std::string part = absl::StrCat("(", kHextet, ":)");
+  const std::string rest = absl::StrCat("(:", kHextet, ")");
+  std::string pattern = absl::StrCat(part, "{7}", kHextet, "|", part, "{1,7}:");
+  for (int before = 6; before >= 1; --before) {
+    absl::StrAppend(&pattern, "|", part, "{1,", before, "}", rest, "{1,", 7 - before, "}");
+  }
+  return absl::StrCat(pattern, "|:(", rest, "{1,7}|:)");
+}
+
+// A scheme, and behind it a host with a path, or a path alone; a query; a fragment.
+std::string Uri(const std::string& host) {
+  const std::string mark = absl::StrCat("([A-Za-z0-9._~!$&'()*+,;=:@-]|%", kHex, "{2})");
+  const std::string more = absl::StrCat("([A-Za-z0-9._~!$&'()*+,;=:@/?-]|%", kHex, "{2})*");
+  return absl::StrCat("[A-Za-z][A-Za-z0-9+.-]{0,15}:(//", host, "(:[0-9]{1,5})?|", mark, "+)(/",
+                      mark, "*)*(\\?", more, ")?(#", more, ")?");
+}
+
+// Years to days, hours to seconds, or weeks; nothing is left out in between.
+std::string Duration() {
+  const auto parts = [](absl::string_view a, absl::string_view b, absl::string_view c) {
+    const std::string number = "[0-9]{1,9}";
+    const std::string last = absl::StrCat(number, c);
+    const std::string both = absl::StrCat(number, b, "(", last, ")?");
+    return absl::StrCat("(", number, a, "(", both, ")?|", both, "|", last, ")");
+  };
+  const std::string time = absl::StrCat("T", parts("H", "M", "S"));
+  return absl::StrCat("P(", parts("Y", "M", "D"), "(", time, ")?|", time, "|[0-9]{1,9}W)");
+}
+
 // Made anew for each question, of which a schema has few.
 std::vector<Format> Formats() {
+  const std::string host = absl::StrCat(kLabel, "(\\.", kLabel, "){0,2}");
   const std::string word = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1,20}";
   return {
       {"date", kDate},
       {"time", kTime},
       {"date-time", absl::StrCat(kDate, "T", kTime)},
-      {"email", absl::StrCat(word, "(\\.", word, "){0,2}@", kLabel, "(\\.", kLabel, "){0,2}")},
+      {"email", absl::StrCat(word, "(\\.", word, "){0,2}@", host)},
+      {"hostname", host},
       {"ipv4", absl::StrCat("(", kByte, "\\.){3}", kByte)},
+      {"ipv6", Ipv6()},
+      {"uri", Uri(host)},
+      {"duration", Duration()},
       {"uuid", absl::StrCat(kHex, "{8}(-", kHex, "{4}){3}-", kHex, "{12}")},
   };
 }

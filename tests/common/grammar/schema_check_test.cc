@@ -76,9 +76,8 @@ TEST(SchemaCheck, KeywordsThatWouldBeIgnoredWhereTheyStandAreRefused) {
            std::pair(R"({"anyOf":[{}],"type":"string"})", "/type"),
            std::pair(R"({"allOf":[{"type":"integer"},{"minimum":1}]})", "/allOf"),
            std::pair(R"({"allOf":[]})", "/allOf"),
-           std::pair(R"({"minLength":1})", "/minLength"),
-           std::pair(R"({"properties":{"a":{}}})", "/properties"),
-           std::pair(R"({"required":["a"]})", "/required"),
+           std::pair(R"({"oneOf":[{"type":"string"}],"type":"string"})", "/type"),
+           std::pair(R"({"minLength":1,"minItems":1})", "/minLength"),
            std::pair(R"({"type":"string","minimum":1})", "/minimum"),
            std::pair(R"({"type":["string","null"],"items":{}})", "/items"),
            std::pair(R"({"type":"string","pattern":"a","maxLength":1})", "/pattern"),
@@ -91,23 +90,50 @@ TEST(SchemaCheck, KeywordsThatWouldBeIgnoredWhereTheyStandAreRefused) {
            std::pair(R"({"type":"integer","multipleOf":2000})", "/multipleOf"),
            std::pair(R"({"type":"integer","multipleOf":0.5})", "/multipleOf"),
            std::pair(R"({"type":"integer","multipleOf":2,"minimum":0})", "/multipleOf"),
+           std::pair(R"({"type":"integer","multipleOf":2,"format":"int32"})", "/multipleOf"),
+           std::pair(R"({"type":"integer","format":"date"})", "/format"),
+           std::pair(R"({"type":"number","format":"int32"})", "/format"),
+           std::pair(R"({"type":["string","integer"],"format":"int32"})", "/format"),
            std::pair(R"({"type":"integer","minimum":0.5})", "/minimum"),
            std::pair(R"({"type":"integer","maximum":1e300})", "/maximum"),
            std::pair(R"({"type":"number","minimum":1e-9})", "/minimum"),
            std::pair(R"({"type":"number","exclusiveMaximum":1e15})", "/exclusiveMaximum"),
-           std::pair(R"({"type":"object","properties":{"a":{}},"required":["b"]})", "/required"),
-           std::pair(R"({"type":"object","required":["b"]})", "/required"),
-           std::pair(R"({"type":"object","properties":{"a":{}},"additionalProperties":true})",
-                     "/additionalProperties"),
-           std::pair(R"({"type":"object","properties":{"a":{}},"additionalProperties":{}})",
+           std::pair(R"({"type":"object","properties":{"a":{}},"required":["b"],
+                         "additionalProperties":false})",
+                     "/required"),
+           std::pair(R"({"type":"object","required":["b"],"additionalProperties":{"type":"null"}})",
+                     "/required"),
+           std::pair(R"({"type":"object","properties":{"a":{}},
+                         "additionalProperties":{"type":"null"}})",
                      "/additionalProperties"),
            std::pair(R"({"type":"object","properties":{"a\"b":{}}})", "/properties/a\"b"),
+           std::pair(R"({"required":["a\"b"]})", "/properties/a\"b"),
+           std::pair(R"({"type":"array","items":{},"additionalItems":false})", "/additionalItems"),
+           std::pair(R"({"type":"array","items":[{}],"prefixItems":[{}]})", "/prefixItems"),
+           std::pair(R"({"type":"array","uniqueItems":true})", "/uniqueItems"),
+           std::pair(R"({"type":"array","items":{"id":"x"}})", "/items/id"),
            std::pair(R"({"type":"object","minProperties":2})", "/minProperties"),
            std::pair(R"({"type":"array","items":{"$id":"x"}})", "/items/$id"),
            std::pair(R"({"type":"array","items":false,"prefixItems":[false]})", "/prefixItems/0"),
        }) {
     EXPECT_THAT(SchemaError(schema), StartsWith(absl::StrCat(pointer, " is not supported: ")))
         << schema;
+  }
+}
+
+TEST(SchemaCheck, OneOfIsAnyOfWhereItsSchemasExcludeEachOther) {
+  EXPECT_EQ(SchemaError(R"({"oneOf":[{"type":"string"},{"type":"null"}]})"), "");
+  EXPECT_EQ(SchemaError(R"({"oneOf":[{"type":"string"},{"type":"null"},{"const":"a"}]})"),
+            "/oneOf is not supported: its schemas 0 and 2 may both be valid; give them different "
+            "types, or a required property with different constants, or use anyOf");
+}
+
+TEST(SchemaCheck, WhatSaysNothingIsLeftOut) {
+  const std::string plain = CheckSchema(R"({"type":"array"})")->text;
+  for (const char* keyword : {R"("uniqueItems":false)", R"("x-order":3)"}) {
+    const auto checked = CheckSchema(absl::StrCat(R"({"type":"array",)", keyword, "}"));
+    ASSERT_TRUE(checked.ok()) << checked.status();
+    EXPECT_EQ(checked->text, plain);
   }
 }
 
@@ -125,6 +151,8 @@ TEST(SchemaCheck, ValuesOfKeywordsAreChecked) {
            std::pair(R"({"$ref":3})", "/$ref is no string"),
            std::pair(R"({"type":"object","properties":[]})", "/properties is no object"),
            std::pair(R"({"type":"object","properties":{},"required":3})", "/required is no array"),
+           std::pair(R"({"type":"object","required":[3]})",
+                     "/required has a name that is no string"),
            std::pair(R"({"type":"object","maxProperties":-1})",
                      "/maxProperties is no integer from"),
            std::pair(R"({"type":"array","minItems":1.5})", "/minItems is no integer from"),
