@@ -76,10 +76,15 @@ SequenceId EngineHarness::Submit(SequenceRequest request,
   const SequenceId id = engine_->NextId();
   logs_[id].resize(static_cast<size_t>(request.choices));
   const bool one = request.mode == SequenceRequest::Mode::kPrefillOnly;
-  request.on_event = [this, id, first = request.choice, one,
+  const bool local = request.mode == SequenceRequest::Mode::kLocal;
+  request.on_event = [this, id, first = request.choice, one, local,
                       also = std::move(also)](const SequenceEvent& event) {
     const bool produced = std::holds_alternative<TokenProduced>(event);
-    const std::optional<int> choice = one && !produced ? std::nullopt : ChoiceOf(event);
+    // Choices that have not parted are preempted together.
+    const bool together =
+        local && std::holds_alternative<SequencePreempted>(event) && log(id).tokens.empty();
+    const std::optional<int> choice =
+        (one && !produced) || together ? std::nullopt : ChoiceOf(event);
     if (choice) {
       Hear(log(id, *choice - first), event);
     } else {

@@ -7,6 +7,7 @@
 #include "common/backend/cuda/device/cuda_error.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "common/base/token_mask.h"
 
 namespace baton {
 namespace {
