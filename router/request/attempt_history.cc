@@ -21,7 +21,11 @@ AttemptHistory::Verdict AttemptHistory::Broke(const std::optional<Place>& died, 
     const int deaths = ++deaths_[{static_cast<int>(died->phase), died->output_index,
                                   died->computed_tokens / kPlaceTokens}];
     if (deaths >= kDeathsBeforeIsolation + kDeathsInIsolation) return Verdict::kPoison;
-    isolate_ |= deaths >= kDeathsBeforeIsolation;
+    int near = deaths;
+    if (died->phase == Place::Phase::kDecode) {
+      near = ++decode_deaths_[died->output_index / kGuessedOutputs];
+    }
+    isolate_ |= near >= kDeathsBeforeIsolation;
   }
   return now - first_break_ >= patience_ && breaks_ > 1 ? Verdict::kGiveUp : Verdict::kResume;
 }

@@ -29,6 +29,10 @@ class AttemptHistory {
   // What a step computes is cut by speed and load: two deaths in one step are not always reported
   // at the very same token.
   static constexpr uint32_t kPlaceTokens = 512;
+  // A step computes an output, and guesses of as many that follow it. Which of them kills the worker
+  // is not seen, and each attempt dies a little later than the one before. So two deaths within as
+  // many outputs isolate too, and an isolated attempt does not guess: it dies at the very place.
+  static constexpr size_t kGuessedOutputs = 16;
   static constexpr int kDeathsBeforeIsolation = 2;
   static constexpr int kDeathsInIsolation = 2;
 
@@ -44,7 +48,7 @@ class AttemptHistory {
   // about the hand-off after it.
   Verdict Broke(const std::optional<Place>& died, bool gained, absl::Time now);
 
-  // The next attempt runs alone.
+  // The next attempt runs alone, and without guesses.
   bool isolate() const { return isolate_; }
   // How long the next attempt waits. The first does not; the others wait longer each time that
   // nothing was gained, up to two seconds.
@@ -55,6 +59,7 @@ class AttemptHistory {
 
   const absl::Duration patience_;
   std::map<Key, int> deaths_;
+  std::map<size_t, int> decode_deaths_;  // [output index / kGuessedOutputs]
   bool isolate_ = false;
   int breaks_ = 0;  // breaks since something was gained
   absl::Time first_break_;

@@ -30,7 +30,7 @@ internal::v1::SequenceSpec MakeSequence(const RequestState& request, const Attem
   sequence.set_cache_salt(spec.cache_salt);
   sequence.set_capability(workers.capability);
   sequence.set_isolate(attempt.isolate);
-  sequence.set_speculative(spec.speculative);
+  sequence.set_speculative(attempt.isolate ? v1::SPECULATIVE_NONE : spec.speculative);
   if (spec.grammar != nullptr) sequence.set_grammar(*spec.grammar);
   const int64_t left = absl::ToInt64Milliseconds(spec.deadline - request.now);
   sequence.set_remaining_ms(static_cast<uint32_t>(std::clamp<int64_t>(left, 1, UINT32_MAX)));

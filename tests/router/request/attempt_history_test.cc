@@ -30,7 +30,7 @@ TEST(AttemptHistory, ARequestThatKillsItsWorkersAtOnePlaceRunsAloneAndThenNoMore
 TEST(AttemptHistory, DeathsElsewhereDoNotMakeItPoison) {
   AttemptHistory history(kPatience);
   absl::Time now = absl::UnixEpoch();
-  for (size_t token = 0; token < 1000; ++token) {
+  for (size_t token = 0; token < 1000; token += AttemptHistory::kGuessedOutputs) {
     ASSERT_EQ(history.Broke(AtOutput(token), true, now), Verdict::kResume) << token;
     ASSERT_FALSE(history.isolate()) << token;
     now += absl::Seconds(60);
@@ -42,7 +42,7 @@ TEST(AttemptHistory, GettingBeyondThePlaceEndsTheIsolation) {
   const absl::Time now = absl::UnixEpoch();
   for (int i = 0; i < 2; ++i) history.Broke(AtOutput(5), false, now);
   EXPECT_TRUE(history.isolate());
-  history.Broke(AtOutput(9), true, now);
+  history.Broke(AtOutput(40), true, now);
   EXPECT_FALSE(history.isolate());
 }
 
@@ -55,6 +55,19 @@ TEST(AttemptHistory, APlaceOfAPrefillIsAStepOfIt) {
   }
   history.Broke(Place{.computed_tokens = 1024 + 511}, false, now);
   EXPECT_TRUE(history.isolate());
+}
+
+TEST(AttemptHistory, DeathsWithinTheReachOfGuessesIsolateButOnlyThoseAtOneOutputArePoison) {
+  AttemptHistory history(kPatience);
+  const absl::Time now = absl::UnixEpoch();
+  for (const size_t output : {15, 16, 32}) {
+    history.Broke(AtOutput(output), true, now);
+    EXPECT_FALSE(history.isolate()) << output;
+  }
+  for (const size_t output : {18, 19, 20, 21, 31}) {
+    EXPECT_EQ(history.Broke(AtOutput(output), true, now), Verdict::kResume) << output;
+    EXPECT_TRUE(history.isolate()) << output;
+  }
 }
 
 TEST(AttemptHistory, GivesUpWhenNothingWasGainedForItsPatienceButNeverAtTheFirstBreak) {

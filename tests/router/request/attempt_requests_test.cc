@@ -117,6 +117,7 @@ TEST_F(AttemptRequestsTest, AHedgedAttemptHasItsOwnNumberWorkerAndSecret) {
   EXPECT_EQ(sequence.key().attempt(), 5u);
   EXPECT_EQ(sequence.capability(), elsewhere.capability);
   EXPECT_TRUE(sequence.isolate());
+  EXPECT_EQ(sequence.speculative(), v1::SPECULATIVE_NONE);
 }
 
 TEST_F(AttemptRequestsTest, WhatIsOverdueHasAMillisecondLeft) {

@@ -156,15 +156,16 @@ TEST(NextNeeds, FourDeathsAtOneOutputArePoison) {
   const Attempt decoding = Taken(Attempt::Decoding{});
   const Breakage breakage = DecodeBroken(decoding, kDied);
   const absl::Time now = absl::UnixEpoch();
-  for (size_t output = 0; output < 3; ++output) {
+  for (size_t place = 0; place < 3; ++place) {
+    const size_t output = place * AttemptHistory::kGuessedOutputs;
     ASSERT_TRUE(NextNeeds(breakage, decoding, output, now, past).ok());
     ASSERT_FALSE(past.history.isolate()) << "they are different places";
   }
   for (int death = 0; death < 3; ++death) {
-    ASSERT_TRUE(NextNeeds(breakage, decoding, 7, now, past).ok());
+    ASSERT_TRUE(NextNeeds(breakage, decoding, 70, now, past).ok());
   }
   EXPECT_TRUE(past.history.isolate());
-  const auto needs = NextNeeds(breakage, decoding, 7, now, past);
+  const auto needs = NextNeeds(breakage, decoding, 70, now, past);
   EXPECT_EQ(needs.status().code(), absl::StatusCode::kInternal);
   EXPECT_EQ(ErrorReason(needs.status()), kReasonPoisonRequest);
 }
