@@ -10,7 +10,8 @@
 #
 # --quick: the dev build, its unit tests, and one test of the programs as users run them.
 # --full: also the long forms, which take hours: 50,000 seeds of the simulation, two disturbances in every order of events,
-# ThreadSanitizer, chaos of 1,000 requests in each way of ending a worker, and all planted bugs.
+# ThreadSanitizer, chaos of 1,000 requests in each way of ending a worker, 500 requests with guessed tokens on every way, and all
+# planted bugs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -110,6 +111,8 @@ for how in kill restart stop rolling router; do
   part "long: chaos, $how"
   scripts/chaos.sh --requests 1000 --how "$how"
 done
+part "long: 500 requests with guessed tokens and without, on every way"
+scripts/guessing.sh --requests 500
 part "long: planted bugs"
 scripts/planted_bugs.py
 part ""

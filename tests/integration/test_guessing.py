@@ -1,0 +1,52 @@
+"""Guessed tokens change no answer, whatever becomes of its workers: a short form of scripts/guessing.sh, and deaths in detail."""
+import pytest
+
+from cluster import complete, request, wait_until
+from guessing import compare, outcome, serving
+from stubs import pb
+
+LENGTH = 600
+
+
+@pytest.fixture(scope="module")
+def fleet():
+    with serving() as cluster:
+        yield cluster
+
+
+def test_answers_are_those_without_guesses_on_every_way(fleet):
+    report = compare(fleet, count=10, max_tokens=48, modes=["ngram"])
+    assert not any(cell["wrong"] for cell in report.values()), report
+
+
+def made(sampling, mode, salt, stream=False):
+    asked = request(ids=[(i * i) % 4000 + 100 for i in range(20)] * 2, stream=stream, ignore_eos=True, max_tokens=LENGTH,
+                    logprobs=2, **sampling)
+    asked.speculative, asked.cache_salt = mode, salt
+    return asked
+
+
+def accepted(worker):
+    return worker.metric("baton_guessed_tokens_total", result="accepted")
+
+
+@pytest.mark.parametrize("sampling", [{"temperature": 0.0}, {"temperature": 0.6, "top_p": 0.9, "seed": 5}])
+@pytest.mark.parametrize("router", [0, 1])
+def test_a_stream_whose_guesses_came_true_goes_on_with_guesses_after_the_death_of_its_worker(fleet, sampling, router):
+    right = complete(fleet.stubs[router], made(sampling, pb.SPECULATIVE_NONE, "right"))
+    before = {worker: accepted(worker) for worker in fleet.decode}
+    call = fleet.stubs[router].Generate(made(sampling, pb.SPECULATIVE_NGRAM, "guessed", stream=True), timeout=120)
+    responses = [next(call)]
+    victim = wait_until(lambda: next((w for w in fleet.decode if accepted(w) > before[w] + 10), None), 30, "guesses come true")
+    victim.kill()
+    responses += call
+    fleet.revive()
+
+    done = responses[-1].complete
+    for response in responses[:-1]:
+        done.token_ids.extend(response.chunk.token_ids)
+        done.logprobs.extend(response.chunk.logprobs)
+    done.text = "".join(response.chunk.text for response in responses)
+    assert outcome(done) == outcome(right)
+    assert done.timings.attempts == 2 and done.timings.exact
+    assert done.usage.accepted_prediction_tokens > 10, "the next attempt's"
