@@ -306,6 +306,21 @@ TEST_F(Guesses, WaitForTheTokenInFlightThatTheyStandBehind) {
   EXPECT_EQ(parts.TokenIds(), Outputs(30));
 }
 
+// Behind a last guess there is none that the next token would be waited for.
+TEST_F(Guesses, InFlightAreWaitedForThoughNoFurtherOneIsKnown) {
+  Script script = script_;
+  script.tokens.resize(20 + 3);
+  EngineParts parts(/*steps_ahead=*/1, By(script));
+  AddTo(parts, GreedyRequest(parts, 30));
+  for (int step = 0; step < 3; ++step) RunStep(parts);
+  EXPECT_EQ(parts.TokenIds(), Outputs(2));
+  EXPECT_EQ(RunStep(parts).batch[0].guess_count(), 1);
+  EXPECT_TRUE(RunStep(parts).batch.empty()) << "nobody knows where it goes on";
+  EXPECT_EQ(parts.TokenIds(), Outputs(2 + 2));
+  while (parts.sequences.Find(1) != nullptr) RunStep(parts);
+  EXPECT_EQ(parts.TokenIds(), Outputs(30));
+}
+
 // Without a clock: nobody tells this guesser how long steps took.
 TEST_F(Guesses, StopWhereTheyDoNotPayAndBeginAgainWhereTheyWould) {
   Sequence& sequence = AddTo(plain_, GreedyRequest(plain_));
