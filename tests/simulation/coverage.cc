@@ -247,6 +247,10 @@ void Coverage::Add(const Coverage& other) {
   answered_elsewhere += other.answered_elsewhere;
   wrong_answers += other.wrong_answers;
   local_prefills += other.local_prefills;
+  runs += other.runs;
+  stops_in_runs += other.stops_in_runs;
+  deaths_in_runs += other.deaths_in_runs;
+  blocks_of_refused += other.blocks_of_refused;
   messages += other.messages;
   steps += other.steps;
   copies += other.copies;
@@ -288,10 +292,13 @@ std::string Coverage::Table() const {
       " found forged KV, ", distrusted, " Decode calls ended for it, ", refused_pushers,
       " refused at their start, ", refused_commits, " at their commit, ", answered_elsewhere,
       " requests answered elsewhere then, ", wrong_answers,
-      " wrong answers that no audit came to, ", local_prefills, " local prefills, ", messages,
-      " messages delivered, ", steps, " steps of engines, ", copies, " copies, ", cached_tokens,
-      " tokens held already, ", resumed_tokens, " resumed, ", joins, " streams joined, ",
-      joined_streams_lost, " of them lost under way, ", reordered, " messages overtaken\n");
+      " wrong answers that no audit came to, ", local_prefills, " local prefills, ", runs,
+      " steps with several tokens of a sequence, ", deaths_in_runs, " deaths of one, ",
+      blocks_of_refused, " blocks of refused guesses, ", stops_in_runs,
+      " stop strings with tokens behind them, ", messages, " messages delivered, ", steps,
+      " steps of engines, ", copies, " copies, ", cached_tokens, " tokens held already, ",
+      resumed_tokens, " resumed, ", joins, " streams joined, ", joined_streams_lost,
+      " of them lost under way, ", reordered, " messages overtaken\n");
   return table;
 }
 
@@ -333,6 +340,10 @@ std::string Coverage::Missing() const {
   want(answered_elsewhere, "a request answered elsewhere after its KV proved to be wrong");
   want(wrong_answers, "a wrong answer that no audit came to");
   want(local_prefills, "a local prefill");
+  want(runs, "a step with several tokens of a sequence");
+  want(stops_in_runs, "a stop string with tokens behind it in its message");
+  want(deaths_in_runs, "a worker that dies of a step with guesses");
+  want(blocks_of_refused, "a block given back with refused guesses");
   want(cached_tokens, "a prefix held already");
   want(resumed_tokens, "an attempt resumed behind a checkpoint");
   want(joined_streams_lost, "a joined stream lost while the push went on");

@@ -45,8 +45,12 @@ struct Coverage {
   uint64_t answered_elsewhere = 0;  // requests of which an attempt was so ended or refused
   uint64_t wrong_answers = 0;       // requests answered from forged KV that no audit has found
   uint64_t local_prefills = 0;
-  uint64_t messages = 0;  // delivered, Watch's not counted
-  uint64_t steps = 0;     // engine steps
+  uint64_t runs = 0;               // steps that gave several tokens of one sequence
+  uint64_t stops_in_runs = 0;      // messages with tokens of a choice behind its stop string
+  uint64_t deaths_in_runs = 0;     // workers that died of a step with guesses
+  uint64_t blocks_of_refused = 0;  // taken for guesses, and given back with them
+  uint64_t messages = 0;           // delivered, Watch's not counted
+  uint64_t steps = 0;              // engine steps
   uint64_t copies = 0;
   uint64_t cached_tokens = 0;        // tokens that a receiver held already, so not sent
   uint64_t resumed_tokens = 0;       // received by a broken attempt at the same request, not sent

@@ -118,6 +118,7 @@ FaultPlan::FaultPlan(SimRandom& random) {
                                : Disaggregation::kByLength;
   queue = !gentle && random.Chance(100) ? 6 : 64;
   audit_share = std::array<double, 4>{0, 0.1, 0.5, 1}[random.Next() % 4];
+  guessed_steps = std::array<int, 3>{0, 300, 1000}[random.Next() % 3];
   gentle ? AddGentle(random) : AddHarsh(random);
   for (const TimedFault& fault : timed) heal_at = std::max(heal_at, fault.at + fault.duration);
   heal_at = std::max<Micros>(heal_at, 1'000'000);

@@ -115,6 +115,7 @@ struct FaultPlan {
   uint32_t queue = 0;  // requests
   // How the decode workers are run.
   double audit_share = 0;  // of the pushes
+  int guessed_steps = 0;   // in a thousand, of the steps
 };
 
 }  // namespace baton

@@ -44,6 +44,8 @@ class KvContent {
     prefixes_.push_back(Mix64(prefix ^ (static_cast<uint64_t>(id) + 1)));
   }
 
+  int tokens() const { return static_cast<int>(prefixes_.size()); }
+
   uint64_t Row(int layer, KvLayout::Part part, int token) const {
     return Mix64(prefixes_[static_cast<size_t>(token)] + static_cast<uint64_t>(layer) * 2 + part);
   }
@@ -66,6 +68,15 @@ class KvContent {
     for (int token = first_token; token < end_token; ++token) {
       for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
         const uint64_t row = Row(layer, part, token) ^ Forgery(worker);
+        std::memcpy(blocks.Row(layer, part, token), &row, sizeof(row));
+      }
+    }
+  }
+  // What guesses leave that did not come true: like no row of any sequence, and no forged one.
+  static void WriteRefused(const KvBlocks& blocks, int layer, int first_token, int end_token) {
+    for (int token = first_token; token < end_token; ++token) {
+      for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
+        const uint64_t row = Mix64(~static_cast<uint64_t>(token));
         std::memcpy(blocks.Row(layer, part, token), &row, sizeof(row));
       }
     }

@@ -40,6 +40,9 @@ struct SimRequest {
   uint32_t deadly_choice = 0;
   int deadly_chunk = -1;
   int kills = 0;
+  // Guesses in the accounts that decode workers have given.
+  uint32_t accepted_guesses = 0;
+  uint32_t refused_guesses = 0;
   // Attempts in which a worker gave a token; those that their decode worker ended because of who
   // pushed; and those of these that the router heard of while they ran.
   std::set<uint32_t> gave_tokens;
@@ -59,6 +62,7 @@ struct SimAttempt {
   std::vector<int32_t> token_ids;  // prompt, then the output so far
   int prompt_length = 0;
   bool isolate = false;
+  bool guess = true;  // its tokens may be guessed
   SimRequest* right = nullptr;
   const KvContent* content = nullptr;  // content of its first choice; for token_ids, of all
   internal::v1::AttemptKey key;

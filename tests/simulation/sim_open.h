@@ -48,6 +48,7 @@ inline SimAttempt AttemptFrom(Sim& sim, uint64_t call, const internal::v1::Seque
   attempt.token_ids.assign(spec.token_ids().begin(), spec.token_ids().end());
   attempt.prompt_length = static_cast<int>(spec.prompt_length());
   attempt.isolate = spec.isolate();
+  attempt.guess = spec.speculative() != v1::SPECULATIVE_NONE;
   attempt.content = attempt.right->choices.at(spec.key().choice()).content.get();
   attempt.key = spec.key();
   attempt.capability = spec.capability();

@@ -69,10 +69,26 @@ bool DecodeBlocks::TakeOne(Holding& held) {
     TakeOwn(held, held.reservation.Take());
     return true;
   }
+  return TakeAhead(held);
+}
+
+bool DecodeBlocks::TakeAhead(Holding& held) {
   auto block = pool_->TryAllocate();
   if (!block.has_value()) return false;
   TakeOwn(held, *std::move(block));
   return true;
+}
+
+void DecodeBlocks::SettleAhead(Holding& held, int tokens) {
+  if (static_cast<int>(held.blocks.size()) > layout_.BlocksFor(tokens)) {
+    ++sim_.coverage.blocks_of_refused;
+    owners_[static_cast<size_t>(held.memory.block_table.back())] = nullptr;
+    held.memory.block_table.pop_back();
+    held.generations.pop_back();
+    held.blocks.pop_back();
+  } else if (held.reservation.count() > 0) {
+    held.reservation.GiveUp(1);
+  }
 }
 
 void DecodeBlocks::Enter(Holding& held, const std::vector<int32_t>& token_ids) {

@@ -58,6 +58,10 @@ class DecodeBlocks {
   bool TakeOne(Holding& held);
   // Enters the sequence's whole blocks into the prefix cache; all of `token_ids` are there.
   void Enter(Holding& held, const std::vector<int32_t>& token_ids);
+  // The engine's BlockLedger::TakeAhead and SettleAhead: a block for guesses, which must be free;
+  // then, of a sequence with a block ahead, what keeps it to as many blocks as if it had none.
+  bool TakeAhead(Holding& held);
+  void SettleAhead(Holding& held, int tokens);
   // A sibling with the same tokens: shares the blocks, and has a copy of the last one where it is
   // not full.
   void Fork(Holding& from, Holding& to, bool copies_last);

@@ -20,7 +20,9 @@ struct SimDecodeChoice {
   DecodeBlocks::Holding held;
   int decoded_tokens = 0;        // beyond the attempt's own
   std::vector<int32_t> outputs;  // that it has given
-  Forgers forgers = 0;           // whose KV it rests on
+  uint32_t accepted_guesses = 0;
+  uint32_t refused_guesses = 0;
+  Forgers forgers = 0;  // whose KV it rests on
   bool preempted = false;
   bool was_preempted = false;
   bool stepping = false;  // a step is on its way

@@ -141,29 +141,88 @@ void DecodeEngine::Step(SimAttemptId id, uint32_t number) {
     CheckContent(sim_, call.attempt, number, choice->held.memory, tokens, "at its end");
     return choice_ended_(id, number);
   }
-  const SimRequest& right = *call.attempt.right;
-  if (number == right.deadly_choice &&
-      tokens + 1 - call.attempt.prompt_length == right.deadly_output) {
+  if (!HasRoom(call, *choice, tokens + 1)) return;
+  const Guesses guesses = Guess(call, *choice, tokens);
+  if (Kills(call, number, tokens, guesses.accepted)) {
+    sim_.coverage.deaths_in_runs += guesses.accepted > 0 ? 1 : 0;
     ++call.attempt.right->kills;
     return sim_.kill_worker(false, core_.id().index);
   }
-  if (!HasRoom(call, *choice, tokens + 1)) return;
-  CheckMayDecode(*choice, tokens);
-  for (int layer = 0; layer < blocks_.layout().layers; ++layer) {
-    right.choices[number].content->Write(choice->held.memory, layer, tokens, tokens + 1);
-  }
-  ++choice->decoded_tokens;
-  internal::v1::DecodeResponse response;
-  *response.mutable_tokens()->add_tokens() = Give(call, number, tokens + 1, choice->forgers);
-  table_.Tell(call, response);
+  Compute(call, number, tokens, guesses);
+  GiveRun(call, number, tokens, guesses);
   Schedule(id, number);
 }
 
-// I3: what a choice decodes goes into a block that no other sequence has.
-void DecodeEngine::CheckMayDecode(const SimDecodeChoice& choice, int token) {
-  const auto index = static_cast<size_t>(token / blocks_.layout().block_size);
-  if (!blocks_.IsAlone(choice.held, index)) {
-    sim_.Violation("a step writes into a block that is another's too");
+// Guesses do not pass the length of the sequence. They take what blocks it has, and one more at
+// most.
+DecodeEngine::Guesses DecodeEngine::Guess(const SimDecodeCall& call, SimDecodeChoice& choice,
+                                          int tokens) {
+  if (!call.attempt.guess || !sim_.random.Chance(sim_.plan.guessed_steps)) return {};
+  const int length = call.attempt.prompt_length + call.attempt.right->max_tokens;
+  Guesses guesses{.count = static_cast<int>(
+                      std::min<int64_t>(sim_.random.Between(1, 16), length - tokens - 2))};
+  if (guesses.count <= 0) return {};
+  const auto room = [&] {
+    return static_cast<int>(choice.held.blocks.size()) * blocks_.layout().block_size - tokens - 1;
+  };
+  guesses.took_block = guesses.count > room() && blocks_.TakeAhead(choice.held);
+  guesses.count = std::min(guesses.count, room());
+  guesses.accepted = static_cast<int>(sim_.random.Between(0, guesses.count));
+  return guesses;
+}
+
+// Whether a row computes the output that nobody survives.
+bool DecodeEngine::Kills(const SimDecodeCall& call, uint32_t number, int tokens,
+                         int accepted) const {
+  const SimRequest& right = *call.attempt.right;
+  const int first = tokens + 1 - call.attempt.prompt_length;
+  return number == right.deadly_choice && first <= right.deadly_output &&
+         right.deadly_output <= first + accepted;
+}
+
+void DecodeEngine::Compute(const SimDecodeCall& call, uint32_t number, int tokens,
+                           const Guesses& guesses) {
+  const SimDecodeChoice& choice = call.parted.at(number);
+  const KvContent& content = *call.attempt.right->choices[number].content;
+  const int right_end = std::min(tokens + 1 + guesses.accepted, content.tokens());
+  const int end = tokens + 1 + guesses.count;
+  CheckMayDecode(choice, tokens, end);
+  for (int layer = 0; layer < blocks_.layout().layers; ++layer) {
+    content.Write(choice.held.memory, layer, tokens, right_end);
+    KvContent::WriteRefused(choice.held.memory, layer, right_end, end);
+  }
+}
+
+// The tokens come in one message, or in several: those that are there while one is being written
+// wait together for the next.
+void DecodeEngine::GiveRun(SimDecodeCall& call, uint32_t number, int tokens,
+                           const Guesses& guesses) {
+  SimDecodeChoice& choice = call.parted.at(number);
+  internal::v1::DecodeResponse response;
+  int given = 0;
+  for (bool more = true; more;) {
+    internal::v1::OutputToken& token = *response.mutable_tokens()->add_tokens();
+    token = Give(call, number, tokens + ++given, choice.forgers);
+    more = given <= guesses.accepted && !token.ends_sequence();
+    if (more && sim_.random.Chance(700)) continue;
+    table_.Tell(call, response);
+    response.Clear();
+  }
+  choice.decoded_tokens += given;
+  const int accepted = std::min(guesses.accepted, given);
+  choice.accepted_guesses += static_cast<uint32_t>(accepted);
+  choice.refused_guesses += static_cast<uint32_t>(guesses.count - accepted);
+  sim_.coverage.runs += given > 1 ? 1 : 0;
+  if (guesses.took_block) blocks_.SettleAhead(choice.held, tokens + given);
+}
+
+// I3: what a choice decodes goes into blocks that no other sequence has.
+void DecodeEngine::CheckMayDecode(const SimDecodeChoice& choice, int first_token, int end_token) {
+  const int block_size = blocks_.layout().block_size;
+  for (int index = first_token / block_size; index <= (end_token - 1) / block_size; ++index) {
+    if (!blocks_.IsAlone(choice.held, static_cast<size_t>(index))) {
+      sim_.Violation("a step writes into a block that is another's too");
+    }
   }
 }
 

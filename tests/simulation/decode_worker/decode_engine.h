@@ -1,5 +1,6 @@
 // The engine of a simulated decode worker: the choices of its calls part after the commit and
-// decode, step by step. When there are no blocks for a step, the youngest choice gives way.
+// decode, step by step. When there are no blocks for a step, the youngest choice gives way. A step
+// may have rows of guessed tokens, and gives a token more than guesses came true.
 #pragma once
 
 #include <functional>
@@ -31,6 +32,13 @@ class DecodeEngine {
   void GoOnWithPreempted();
 
  private:
+  // Rows of a step behind that of the last token, and how many of them come true.
+  struct Guesses {
+    int count = 0;
+    int accepted = 0;
+    bool took_block = false;
+  };
+
   void Part(SimDecodeCall& call);
   // The KV of a choice's first tokens has come from elsewhere.
   void NoteForgers(SimDecodeCall& call, uint32_t number, int tokens);
@@ -38,7 +46,11 @@ class DecodeEngine {
   // The output that follows `tokens` tokens of a choice. Wrong if `forgers` forged some of them.
   internal::v1::OutputToken Give(SimDecodeCall& call, uint32_t number, int tokens, Forgers forgers);
   void Step(SimAttemptId id, uint32_t number);
-  void CheckMayDecode(const SimDecodeChoice& choice, int token);
+  Guesses Guess(const SimDecodeCall& call, SimDecodeChoice& choice, int tokens);
+  bool Kills(const SimDecodeCall& call, uint32_t number, int tokens, int accepted) const;
+  void Compute(const SimDecodeCall& call, uint32_t number, int tokens, const Guesses& guesses);
+  void GiveRun(SimDecodeCall& call, uint32_t number, int tokens, const Guesses& guesses);
+  void CheckMayDecode(const SimDecodeChoice& choice, int first_token, int end_token);
   bool HasRoom(SimDecodeCall& call, SimDecodeChoice& choice, int tokens);
   SimDecodeChoice& PreemptYoungest(SimDecodeCall& call);
   void Preempt(SimDecodeCall& call, uint32_t number);

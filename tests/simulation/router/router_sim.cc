@@ -43,10 +43,21 @@ class TransitionObserver final : public RequestObserver {
     }
     sim_.Trace(90 + event.index(), request, phase);
     NoteDistrust(machine, event);
+    CountStopInRun(machine, event);
     metrics_.Handled(machine, event, seen, now);
   }
 
  private:
+  // The first token of the message was taken, and the last was not.
+  void CountStopInRun(const RequestMachine& machine, const RequestEvent& event) {
+    const auto* decode = std::get_if<DecodeMessage>(&event);
+    if (decode == nullptr || decode->message.tokens().tokens_size() < 2) return;
+    const auto& tokens = decode->message.tokens().tokens();
+    const size_t taken = machine.log(tokens.rbegin()->choice()).size();
+    if (tokens.begin()->output_index() < taken && taken <= tokens.rbegin()->output_index()) {
+      ++sim_.coverage.stops_in_runs;
+    }
+  }
   void NoteDistrust(const RequestMachine& machine, const RequestEvent& event) {
     SimRequest& right = *sim_.requests.at(machine.spec().id_low);
     std::set<uint32_t>& running = running_[machine.spec().id_low];

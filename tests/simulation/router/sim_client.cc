@@ -11,6 +11,8 @@ namespace {
 constexpr Micros kPatience = 30'000'000;  // RequestMachineOptions::worker_timeout
 // What a broken worker may cost a request, in all: being noticed, and its work done again.
 constexpr Micros kGentleTime = 6'000'000;
+// Four deaths at one place end a request (AttemptHistory). In steps with guesses it may die before.
+constexpr int kMostKills = 8;
 constexpr Micros kGrace = 2'000'000;  // Dispatcher::Options::no_worker_grace
 
 std::string ErrorStage(const absl::Status& status) {
@@ -175,9 +177,27 @@ void SimClient::CheckComplete() {
     sim_.Violation("request ", index(), " counts ", usage.completion_tokens(), " tokens, not ",
                    expected_tokens);
   }
+  CheckGuesses();
   CheckWrongTokens();
   if (!complete_.timings().exact()) sim_.Violation("request ", index(), " is not exact");
   sim_.coverage.attempts += complete_.timings().attempts();
+}
+
+// What came of guesses is told as the workers told it: all of it where nothing broke. A stop string
+// may end the answer before its worker has told anything.
+void SimClient::CheckGuesses() const {
+  const SimRequest& right = *request_.right;
+  const v1::Usage& usage = complete_.usage();
+  const bool all_told =
+      received_ > sim_.plan.heal_at && complete_.timings().attempts() == 1 && request_.stop.empty();
+  const uint32_t accepted = usage.accepted_prediction_tokens();
+  const uint32_t refused = usage.rejected_prediction_tokens();
+  if (accepted > right.accepted_guesses || refused > right.refused_guesses ||
+      (all_told && (accepted < right.accepted_guesses || refused < right.refused_guesses))) {
+    sim_.Violation("request ", index(), " counts ", accepted, " accepted and ", refused,
+                   " refused guesses, not ", right.accepted_guesses, " and ",
+                   right.refused_guesses);
+  }
 }
 
 // I7: no answer is whole that rests on KV of which the router has heard that it is wrong.
@@ -213,6 +233,11 @@ void SimClient::End(const absl::Status& status) {
   if (request_.must_succeed && took > kGentleTime) {
     sim_.Violation("request ", index(), " takes ", took, " us, in ", complete_.timings().attempts(),
                    " attempts: ", complete_.timings().ShortDebugString());
+  }
+  const SimRequest& right = *request_.right;
+  if (right.deadly_output >= 0 && right.deadly_chunk < 0 && right.kills > kMostKills) {
+    sim_.Violation("request ", index(), " kills ", right.kills, " workers by output ",
+                   right.deadly_output);
   }
   if (status.ok()) return CheckComplete();
   CheckFailure();

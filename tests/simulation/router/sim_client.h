@@ -91,6 +91,7 @@ class SimClient {
   template <typename Response>
   void TakeText(const Response& response);
   void CheckComplete();
+  void CheckGuesses() const;
   void CheckWrongTokens() const;
   void CheckFailure() const;
 
