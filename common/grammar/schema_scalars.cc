@@ -10,6 +10,7 @@
 
 #include "common/base/status_macros.h"
 #include "common/grammar/string_format.h"
+#include "common/grammar/string_pattern.h"
 
 namespace baton {
 namespace {
@@ -102,12 +103,14 @@ absl::Status CheckString(const SchemaJson& schema, const std::string& pointer, S
   if (has_pattern) {
     const std::string at = ChildPointer(pointer, "pattern");
     if (!schema["pattern"].is_string()) return SchemaFault(at, "is no string");
-    std::string pattern = schema["pattern"].get<std::string>();
+    const std::string pattern = schema["pattern"].get<std::string>();
     for (const char byte : pattern) {
       if (byte < ' ' || byte > '~') return SchemaNotSupported(at, "it is not printable ASCII");
     }
-    out["pattern"] = pattern;
-    patterns.push_back({.pointer = at, .expression = std::move(pattern)});
+    absl::StatusOr<std::string> sound = SoundPattern(pattern);
+    if (!sound.ok()) return SchemaNotSupported(at, sound.status().message());
+    out["pattern"] = *sound;
+    patterns.push_back({.pointer = at, .expression = *std::move(sound)});
   } else if (has_format) {
     const SchemaJson& format = schema["format"];
     const auto pattern = format.is_string() ? FormatPattern(format.get<std::string>())
@@ -116,7 +119,7 @@ absl::Status CheckString(const SchemaJson& schema, const std::string& pointer, S
       return SchemaNotSupported(ChildPointer(pointer, "format"),
                                 absl::StrCat("use ", SupportedFormats()));
     }
-    out["pattern"] = *pattern;
+    BATON_ASSIGN_OR_RETURN(out["pattern"], SoundPattern(*pattern));
   } else if (has_length) {
     // XGrammar's own lengths let control characters through, which JSON does not allow.
     BATON_ASSIGN_OR_RETURN(const int64_t least, SchemaCount(schema, "minLength", pointer, 0));
@@ -125,8 +128,9 @@ absl::Status CheckString(const SchemaJson& schema, const std::string& pointer, S
     if (least > most) {
       return SchemaFault(ChildPointer(pointer, "minLength"), "is more than maxLength");
     }
-    out["pattern"] =
-        absl::StrCat("^.{", least, ",", most < kMaxSchemaCount ? absl::StrCat(most) : "", "}$");
+    // The class says what JSON escapes, since long repetitions forget it (string_pattern.h).
+    out["pattern"] = absl::StrCat(R"(^[^"\\\x00-\x1f]{)", least, ",",
+                                  most < kMaxSchemaCount ? absl::StrCat(most) : "", "}$");
   }
   return absl::OkStatus();
 }

@@ -81,6 +81,11 @@ TEST(CompileGrammar, WhatIsMalformedIsAnErrorWithoutPathsAndTimes) {
   }
 }
 
+TEST(CompileGrammar, OptionalPartsOfRegularExpressionsAreLeftOutAsAWhole) {
+  ExpectAllowed(SpecOf(GrammarKind::kRegex, "a(b[0-9]+)?(c{1,2}){2,}"), {"acc", "ab12ccc"},
+                {"a1cc", "abcc", "ac", "accbcc"});
+}
+
 TEST(CompileGrammar, WhatTheLibraryWouldIgnoreIsAnError) {
   EXPECT_THAT(CompileError(SpecOf(GrammarKind::kRegex, "a(?=b)b")), HasSubstr("ookahead"));
   EXPECT_NE(CompileError(SpecOf(GrammarKind::kRegex, "a^b")), "");
