@@ -10,8 +10,8 @@
 #
 # --quick: the dev build, its unit tests, and one test of the programs as users run them.
 # --full: also the long forms, which take hours: 50,000 seeds of the simulation, two disturbances in every order of events,
-# ThreadSanitizer, chaos of 1,000 requests in each way of ending a worker, 500 requests with guessed tokens on every way, and all
-# planted bugs.
+# answers by 300 JSON schemas, ThreadSanitizer, chaos of 1,000 requests in each way of ending a worker, 500 requests with guessed
+# tokens on every way, and all planted bugs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -103,6 +103,9 @@ part "long: 50,000 seeds of the simulation, twice each"
 BATON_SIM_SEEDS=50000 build/dev/tests/simulation_test
 part "long: two disturbances in every order of events"
 BATON_INTERLEAVING_DISTURBANCES=2 build/dev/tests/interleavings_test
+part "long: 300 JSON schemas, 100 random answers of each"
+walks=(build/dev/tests/grammar_walks build/dev/bin/baton-grammar-compiler)
+SCHEMA_WALKS=100 /usr/bin/python3 tests/common/grammar/schemas_test.py "${walks[@]}"
 part "long: threads under ThreadSanitizer"
 configure tsan
 ninja -C build/tsan tsan_tests
