@@ -1,5 +1,5 @@
-// Conversions of the 16-bit floating-point formats, and the bits of magnitudes: F16 (IEEE binary16) and BF16 (the upper half of
-// a float32).
+// Conversions of the 16-bit floating-point formats, and the bits of magnitudes: F16 (IEEE binary16)
+// and BF16 (the upper half of a float32).
 //
 // Widening is exact. Narrowing rounds to nearest even; values that are too large become infinity,
 // and subnormals are kept. A NaN stays a NaN with the upper bits of its payload. It becomes quiet,

@@ -12,8 +12,8 @@
 
 namespace baton {
 
-// The content of the file. INVALID_ARGUMENT names the path when it cannot be read or holds more than
-// `max_bytes`.
+// The content of the file. INVALID_ARGUMENT names the path when it cannot be read or holds more
+// than `max_bytes`.
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, size_t max_bytes);
 
 // Writes all of `bytes`, however many calls it takes. False, with errno, when it cannot.

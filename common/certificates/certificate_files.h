@@ -45,8 +45,8 @@ absl::Status CheckAuthorities(absl::string_view flag, const std::string& path, a
 
 // What the file of --tls-crl holds, as text; empty without the flag.
 absl::StatusOr<std::string> ReadRevocationFile(const TlsFlags& tls);
-// The lists of `text`; none if it is empty. Checks that each was signed by an authority in the other
-// files as they are now, names all that it revokes, and is good at `now`.
+// The lists of `text`; none if it is empty. Checks that each was signed by an authority in the
+// other files as they are now, names all that it revokes, and is good at `now`.
 absl::StatusOr<std::vector<RevocationList>> CheckRevocationLists(const TlsFlags& tls,
                                                                  const std::string& text,
                                                                  absl::Time now);

@@ -3,7 +3,8 @@
 // gRPC's own watcher takes whatever it finds, so that a certificate replaced before its key would
 // break every handshake. This one takes files that have been the same twice and belong together,
 // and otherwise keeps the last good ones. It hands them to gRPC in files that exist in memory only.
-// It follows the revocation lists by the same rules, but apart, so that neither waits for the other.
+// It follows the revocation lists by the same rules, but apart, so that neither waits for the
+// other.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,11 @@
 // The types that KV may have on the wire, and the conversions between them and a cache's type.
 //
 // A row is one token's K or V in one layer, [kv_heads * head_dim]. In a float type its bytes on the
-// wire are the values. In int8, fp8 and int4 they are the codes, and apart from these the scales of
-// each KV head, one float32 or in int4 a float16 for each group: for each layer, first of K and then
-// of V, a message has the codes of all its tokens and then the scales of all its tokens. The cache
-// has the same order (common/kv/layout.h), so a cache of any of these types is sent as it is.
+// wire are the values. In int8, fp8 and int4 they are the codes of the values, and apart from them
+// go the scales of each KV head: one float32, or in int4 a float16 for each group. For each layer,
+// first of K and then of V, a message has the codes of all its tokens and then the scales of all
+// its tokens. The cache has the same order (common/kv/layout.h), so a cache of any of these types
+// is sent as it is.
 //
 // Rounding gives the same bits on every CPU:
 // - Float to float: rounds to nearest even (common/base/float_types.h); values that are too large

@@ -10,9 +10,9 @@
 
 namespace baton {
 
-// Remembers who wrote each block in its present life: the kv_source of a sequence whose KV came from
-// elsewhere. A block that one broken push began and another completed was written by both. Nobody
-// wrote a block that was computed here.
+// Remembers who wrote each block in its present life: the kv_source of a sequence whose KV came
+// from elsewhere. A block that one broken push began and another completed was written by both.
+// Nobody wrote a block that was computed here.
 //
 // Does no I/O. Thread rule: one thread, the pool's. Borrows the pool.
 class BlockSources {
@@ -26,8 +26,8 @@ class BlockSources {
 
   // Who wrote the block. Empty: nobody, or more than one.
   std::string Of(const BlockPool::Block& block) const;
-  // Whether `name` wrote one of the blocks or a part of one; with an empty name, whether Of is empty
-  // for one of them.
+  // Whether `name` wrote one of the blocks or a part of one; with an empty name, whether Of is
+  // empty for one of them.
   bool AnyFrom(const std::vector<BlockPool::Block>& blocks, const std::string& name) const;
 
  private:

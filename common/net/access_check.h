@@ -30,8 +30,8 @@ std::string SpiffeIdOf(const grpc::AuthContext& context);
 std::optional<Peer> PeerOf(const grpc::ServerContextBase& context);
 
 // Refuses calls with PERMISSION_DENIED, or UNAUTHENTICATED where nobody knows who makes them, or
-// the certificate was revoked. A certificate of another trust domain than the server's is refused too.
-// Each refusal is counted, and written into the audit log. Thread-safe.
+// the certificate was revoked. A certificate of another trust domain than the server's is refused
+// too. Each refusal is counted, and written into the audit log. Thread-safe.
 class AccessCheck final : public grpc::AuthMetadataProcessor {
  public:
   // Who makes a call; the status says why that is not known.

@@ -1,5 +1,5 @@
-// The service grpc.health.v1.Health of one server. gRPC's own holds as many Watch streams as anybody
-// opens.
+// The service grpc.health.v1.Health of one server. gRPC's own holds as many Watch streams as
+// anybody opens.
 #pragma once
 
 #include <map>

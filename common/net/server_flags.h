@@ -28,7 +28,8 @@ struct ServerFlags {
 void AddServerFlags(FlagSet& flags, ServerFlags& server);
 
 // Checks what can be checked before a port is opened: the TLS flags and their files, and that plain
-// text stays on loopback unless it was asked for, on every port. An error names the flag, the file and the remedy.
+// text stays on loopback unless it was asked for, on every port. An error names the flag, the file
+// and the remedy.
 absl::Status ValidateServerFlags(const ServerFlags& server);
 
 }  // namespace baton

@@ -50,8 +50,8 @@ struct ModelRuntime {
 absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntimeOptions& options);
 
 // Checks what can be checked of a model without a backend: the file is whole, its architecture and
-// tokenizer are supported, and the options fit the model and each other. Reads the metadata, and the
-// weights only for `model_sha256`. Errors are those of LoadModelRuntime.
+// tokenizer are supported, and the options fit the model and each other. Reads the metadata, and
+// the weights only for `model_sha256`. Errors are those of LoadModelRuntime.
 absl::Status CheckModel(const ModelRuntimeOptions& options);
 
 // The number of blocks that the options give a KV cache in host memory. `free_memory_bytes` is 0 if

@@ -62,7 +62,8 @@ template <typename Response>
 using GrpcReadStream =
     GrpcStream<ReadStream<Response>, grpc::ClientReadReactor<Response>, Response>;
 
-// Ends also when the worker's certificate is revoked, for its connection stands as long as it wants.
+// Ends also when the worker's certificate is revoked, for its connection stands as long as it
+// wants.
 class GrpcWatchStream final : public GrpcReadStream<WatchResponse> {
  public:
   GrpcWatchStream(StreamEvents& events, const Credentials& credentials)

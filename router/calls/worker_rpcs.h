@@ -37,8 +37,8 @@ class ReadStream {
   // Lets OnDone come. Until then reads may be started on any thread.
   virtual void NoMoreReads() = 0;
   virtual void Cancel() = 0;
-  // The SPIFFE id in the worker's certificate; empty without TLS. REQUIRES: a read was answered with
-  // a message, and OnDone has not come.
+  // The SPIFFE id in the worker's certificate; empty without TLS. REQUIRES: a read was answered
+  // with a message, and OnDone has not come.
   virtual std::string PeerId() const = 0;
 };
 

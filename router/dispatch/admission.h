@@ -72,9 +72,9 @@ class Admission {
 
   explicit Admission(const Limits& limits) : limits_(limits) {}
 
-  // RESOURCE_EXHAUSTED with RetryInfo when the queue is full, when its tenant or user has so much of
-  // it that others would find none, or when the request would wait too long for a worker. A request
-  // larger than the byte limit is admitted alone.
+  // RESOURCE_EXHAUSTED with RetryInfo when the queue is full, when its tenant or user has so much
+  // of it that others would find none, or when the request would wait too long for a worker. A
+  // request larger than the byte limit is admitted alone.
   absl::StatusOr<Ticket> Admit(Newcomer newcomer, absl::Time now);
 
   // Somebody waits for a worker because all are busy, from now on, or nobody does.

@@ -125,8 +125,8 @@ class FairShare {
   };
 
  public:
-  // Goes through the entries in the order of being served, if nothing else comes. Borrows the share,
-  // which must not change.
+  // Goes through the entries in the order of being served, if nothing else comes. Borrows the
+  // share, which must not change.
   class Walk {
    public:
     explicit Walk(const FairShare& share) : served_(share.turns_) {

@@ -58,8 +58,8 @@ class Backlog {
   void Remove(int32_t priority, const Sharer& sharer, uint64_t tokens);  // as it was added
   // The tokens that are served before a request of so many that comes now, as FairQueue shares:
   // all of lower priority numbers; of its own, what its user has waiting and up to as much, with
-  // the request itself, of every other user of its tenant; and up to as much as all of that of every
-  // other tenant.
+  // the request itself, of every other user of its tenant; and up to as much as all of that of
+  // every other tenant.
   uint64_t Ahead(int32_t priority, const Sharer& sharer, uint64_t tokens) const;
   uint64_t tokens() const { return tokens_; }
 

@@ -51,7 +51,8 @@ struct Worker {
   bool circuit_open = false;  // the breaker's state as last said by on_circuit
   bool listed = false;        // the worker is among the ready workers that placement sees
 
-  // What clients are told of it: by its own name, or, unless `exposed`, by its role and its id here.
+  // What clients are told of it: by its own name, or, unless `exposed`, by its role and its id
+  // here.
   std::string told_name(bool exposed) const;
   // What decode workers call it in WatchResponse.quarantined_pushers.
   const std::string& pusher_key() const { return peer_id.empty() ? info.name() : peer_id; }

@@ -27,8 +27,8 @@ struct RequestSpec {
   v1::SamplingParams sampling;
   std::string cache_salt;
   int32_t priority = 0;  // a lower number is served sooner
-  // The tenants of one priority share the workers, and the users of a tenant what it gets; the empty
-  // name is one too.
+  // The tenants of one priority share the workers, and the users of a tenant what it gets; the
+  // empty name is one too.
   std::string tenant;
   std::string user;
   v1::Speculative speculative = v1::SPECULATIVE_UNSPECIFIED;

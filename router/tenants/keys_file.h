@@ -10,7 +10,7 @@
 //
 //   [[keys]]
 //   tenant = "acme"
-//   sha256 = "..."               # the key's hash (router/tenants/api_key.h), as `baton keys` writes it
+//   sha256 = "..."               # the hash that `baton keys` writes (router/tenants/api_key.h)
 //   revoked = true               # left out: the key is good
 #pragma once
 

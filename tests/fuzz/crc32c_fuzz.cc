@@ -1,5 +1,5 @@
-// The CRC's kernels give what the portable one gives, of any bytes at any address. The first byte is how often the rest is
-// repeated, so that short inputs reach the long loops.
+// The CRC's kernels give what the portable one gives, of any bytes at any address. The first byte
+// is how often the rest is repeated, so that short inputs reach the long loops.
 #include <string>
 
 #include "common/base/check.h"

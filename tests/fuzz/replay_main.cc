@@ -1,5 +1,5 @@
-// Runs a fuzz target without a fuzzer, as an ordinary test: over its seeds, the files and folders that it is given, and over
-// mutations of them, the same at every run.
+// Runs a fuzz target without a fuzzer, as an ordinary test: over its seeds, the files and folders
+// that it is given, and over mutations of them, the same at every run.
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>

@@ -12,7 +12,8 @@
 namespace baton {
 namespace {
 
-// The text up to the stop string that ends first; of several with that end, the one that starts first.
+// The text up to the stop string that ends first; of several with that end, the one that starts
+// first.
 std::string Expected(const std::string& text, const std::vector<std::string>& stops, bool include) {
   for (size_t end = 1; end <= text.size(); ++end) {
     std::string longest;

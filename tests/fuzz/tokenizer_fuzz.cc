@@ -1,6 +1,8 @@
-// A tokenizer of a file that is not trusted, and any text: an error, or ids that decode to the text.
+// A tokenizer of a file that is not trusted, and any text: an error, or ids that decode to the
+// text.
 //
-// The input is the text of the messages; its first bytes make a small vocabulary and choose the pre-tokenizer.
+// The input is the text of the messages; its first bytes make a small vocabulary and choose the
+// pre-tokenizer.
 #include <memory>
 #include <string>
 #include <vector>

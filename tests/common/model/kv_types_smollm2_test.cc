@@ -1,4 +1,5 @@
-// What a KV cache of a byte or half a byte an element does to SmolLM2's distributions. Needs BATON_TEST_MODEL.
+// What a KV cache of a byte or half a byte an element does to SmolLM2's distributions. Needs
+// BATON_TEST_MODEL.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

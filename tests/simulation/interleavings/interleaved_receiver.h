@@ -13,7 +13,8 @@
 
 namespace baton {
 
-// A value: copies go their own ways. What it does to stream and blocks it does to those it is given.
+// A value: copies go their own ways. What it does to stream and blocks it does to those it is
+// given.
 class InterleavedReceiver {
  public:
   static constexpr PushStreamId kStream = 1;

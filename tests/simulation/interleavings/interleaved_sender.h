@@ -10,7 +10,8 @@
 
 namespace baton {
 
-// A value: copies go their own ways. What it does to stream and blocks it does to those it is given.
+// A value: copies go their own ways. What it does to stream and blocks it does to those it is
+// given.
 class InterleavedSender {
  public:
   InterleavedSender(int request, int messages) : request_(request), messages_(messages) {}

@@ -27,8 +27,8 @@ struct RequestMachineState {
 
 namespace {
 
-// Traces what the machines go through, and counts their transitions. Notes the attempts whose decode
-// worker has ended them because of who pushed.
+// Traces what the machines go through, and counts their transitions. Notes the attempts whose
+// decode worker has ended them because of who pushed.
 class TransitionObserver final : public RequestObserver {
  public:
   TransitionObserver(Sim& sim, RequestObserver& metrics) : sim_(sim), metrics_(metrics) {}
