@@ -83,6 +83,7 @@ TEST_F(AttemptRequestsTest, ADecodeWorkerGetsThePromptWithTheTokensSoFar) {
 TEST_F(AttemptRequestsTest, EachWorkerOfEachAttemptGetsTheGrammar) {
   EXPECT_TRUE(Open(4, attempt_.workers).start.start().sequence().grammar().empty());
   RequestSpec spec = MachineHarness::Spec(5);
+  spec.sampling.set_n(3);
   spec.grammar = std::make_shared<const std::string>("grammar");
   request_.emplace(std::move(spec), LetterTable(), RequestMachineOptions());
   for (const bool isolate : {false, true}) {
