@@ -75,7 +75,7 @@ TEST(SmolLm2Grammars, HoldItsAnswersAndGuessesChangeNoBitOfThem) {
     ExpectSameTokens(guessing.log(ids[i]).tokens, log.tokens);
   }
   EXPECT_GE(guessing.engine().Stats().accepted_guesses, 20u);
-  EXPECT_GE(guessing.engine().Stats().refused_guesses, 20u);
+  EXPECT_GT(guessing.engine().Stats().refused_guesses, 0u);
 }
 
 }  // namespace
