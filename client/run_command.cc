@@ -69,10 +69,8 @@ void RunCommand::AddFlags(FlagSet& flags) {
   flags.AddString("model", model_, "GGUF file to serve from here, instead of a server");
   flags.AddString("disaggregate", disaggregate_,
                   "with --model: where to prefill (auto, always, never)");
-  std::vector<std::string> kv_types = {"auto"};
-  for (const KvType type : kAllKvTypes) kv_types.emplace_back(KvTypeName(type));
   flags.AddString("kv-cache-dtype", kv_cache_dtype_, "with --model: type of the KV cache",
-                  kv_types);
+                  KvTypeNamesAndAuto());
   flags.AddDuration("timeout", timeout_, absl::Milliseconds(1), absl::Hours(24), "of one answer");
   AddTlsFlags(flags, tls_);
   AddApiKeyFlag(flags, api_key_file_);

@@ -1,7 +1,5 @@
 #include "common/base/kv_type_name.h"
 
-#include <string>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -25,6 +23,12 @@ const char* KvTypeName(KvType type) {
       return "int4";
   }
   return "unknown";
+}
+
+std::vector<std::string> KvTypeNamesAndAuto() {
+  std::vector<std::string> names = {"auto"};
+  for (const KvType type : kAllKvTypes) names.emplace_back(KvTypeName(type));
+  return names;
 }
 
 absl::StatusOr<KvType> KvTypeFromName(absl::string_view name) {

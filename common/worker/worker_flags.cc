@@ -37,12 +37,6 @@ std::vector<std::pair<std::string, KvType>> KvCacheTypes() {
   return types;
 }
 
-std::vector<std::string> WireTypes() {
-  std::vector<std::string> types = {"auto"};
-  for (const KvType type : kAllKvTypes) types.emplace_back(KvTypeName(type));
-  return types;
-}
-
 void AddMemoryFlags(FlagSet& flags, MemoryOptions& memory) {
   flags.AddBytes(
       "kv-cache-memory-bytes", memory.kv_cache_memory_bytes,
@@ -74,7 +68,7 @@ void AddHandoffFlags(FlagSet& flags, HandoffOptions& handoff) {
                "Connections to one decode worker for KV transfer");
   flags.AddString("kv-wire-dtype", handoff.wire_dtype,
                   "Type of KV on the wire; int8, fp8 and int4 are lossy and need both workers",
-                  WireTypes());
+                  KvTypeNamesAndAuto());
   flags.AddBool("strict-kv-dtype", handoff.strict_dtype, "Refuse a peer whose KV type differs");
   flags.AddDouble("audit-share", handoff.audit_share, 0, 1,
                   "Share of the received KV caches of which a decode worker recomputes a block and "
