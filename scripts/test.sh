@@ -103,9 +103,12 @@ part "long: 50,000 seeds of the simulation, twice each"
 BATON_SIM_SEEDS=50000 build/dev/tests/simulation_test
 part "long: two disturbances in every order of events"
 BATON_INTERLEAVING_DISTURBANCES=2 build/dev/tests/interleavings_test
-part "long: 300 JSON schemas, 100 random answers of each"
+part "long: 300 JSON schemas: 100 random answers of each, masks beside llguidance's, answers of servers whose workers die"
 walks=(build/dev/tests/grammar_walks build/dev/bin/baton-grammar-compiler)
 SCHEMA_WALKS=100 /usr/bin/python3 tests/common/grammar/schemas_test.py "${walks[@]}"
+SCHEMA_PREFIXES=1000 /usr/bin/python3 tests/common/grammar/llguidance_test.py "${walks[@]}"
+BATON_BIN=$PWD/build/dev/bin BATON_STUBS=$PWD/build/dev/python_stubs STRUCTURED_SCHEMAS=all \
+  /usr/bin/python3 -m pytest -q -s -p no:cacheprovider tests/integration/test_structured_schemas.py
 part "long: threads under ThreadSanitizer"
 configure tsan
 ninja -C build/tsan tsan_tests

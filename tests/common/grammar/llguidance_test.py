@@ -17,7 +17,7 @@ import schema_cases
 schema_cases.install()
 import llguidance
 
-PREFIXES, SEED = int(os.environ.get("SCHEMA_PREFIXES", 200)), int(os.environ.get("SCHEMA_SEED", 0))
+PREFIXES, SEED = int(os.environ.get("SCHEMA_PREFIXES", 40)), int(os.environ.get("SCHEMA_SEED", 0))
 TOKENS = 120
 KEYWORDS_OF = {"object": {"required", "properties", "additionalProperties", "minProperties", "maxProperties"},
                "array": {"items", "prefixItems", "minItems", "maxItems"},
