@@ -36,8 +36,8 @@ struct SamplingRow {
   // has not been taken yet; -1: all outputs before this one are in `counts`.
   int pending_row = -1;
   // The tokens that may come next, [MaskWords(vocab_size)] (common/base/token_mask.h); null: all.
-  // Sample reads it, so it may be filled after Begin, while the logits are computed; and a step that
-  // has one is not replayed from a recording. The mask alone then says where the text may end:
+  // Sample reads it, so it may be filled after Begin, while the logits are computed; and a step
+  // that has one is not replayed from a recording. The mask alone then says where the text may end:
   // min_tokens masks stop tokens, but none that end a generation.
   const uint32_t* mask = nullptr;
 };

@@ -11,9 +11,9 @@ namespace baton {
 // Prefill chunks end on multiples of this many tokens, the last excepted.
 inline constexpr int kChunkTokens = 64;
 
-// Consecutive tokens of one sequence to compute in a step, then guesses of the next ones: each guess
-// is a row too, and each of the last token and the guesses samples a token. The sampled tokens count
-// as far as the guesses agree with them.
+// Consecutive tokens of one sequence to compute in a step, then guesses of the next ones: each
+// guess is a row too, and each of the last token and the guesses samples a token. The sampled
+// tokens count as far as the guesses agree with them.
 struct ScheduledTokens {
   Sequence* sequence = nullptr;
   int first_token = 0;

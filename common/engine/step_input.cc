@@ -8,7 +8,8 @@
 namespace baton {
 namespace {
 
-// The sequence's name towards the sampler, which keeps token counts for it. Each choice has its own.
+// The sequence's name towards the sampler, which keeps token counts for it. Each choice has its
+// own.
 uint64_t SamplerName(const Sequence& sequence, int choice) {
   return sequence.id * kMaxChoices + static_cast<uint64_t>(choice);
 }

@@ -56,7 +56,8 @@ std::string PlainMessage(absl::string_view message) {
 }
 
 // Whether the library holds a JSON string to the pattern by an automaton, which leaves out what
-// JSON must escape. What it cannot make one of, it writes as rules that let such characters through.
+// JSON must escape. What it cannot make one of, it writes as rules that let such characters
+// through.
 bool HoldsJsonStrings(const std::string& pattern) {
   const Json schema = {{"type", "string"}, {"pattern", pattern}};
   const std::string rules = xgrammar::Grammar::FromJSONSchema(schema.dump()).ToString();

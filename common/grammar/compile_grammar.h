@@ -13,8 +13,9 @@ namespace baton {
 
 // The serialised CompiledGrammar. INVALID_ARGUMENT names the field of `spec` and what is wrong:
 // what is malformed, what no answer could be held to, that nothing is allowed at all, or that the
-// grammar is too large. Throws std::bad_alloc, and nothing else. Equal specs compile to equal bytes. REQUIRES: no other
-// thread writes to std::cerr, whose text this function takes: XGrammar tells what it ignores there.
+// grammar is too large. Throws std::bad_alloc, and nothing else. Equal specs compile to equal
+// bytes. REQUIRES: no other thread writes to std::cerr, whose text this function takes: XGrammar
+// tells what it ignores there.
 absl::StatusOr<std::string> CompileGrammar(const GrammarSpec& spec,
                                            const GrammarVocabulary& vocabulary);
 

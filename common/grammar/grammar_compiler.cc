@@ -57,8 +57,8 @@ class Compilation {
   }
 
   // Starts the program with `spec` as its input, `vocabulary` as descriptor 3, and a pipe to us as
-  // its output. Between fork and exec runs the C library's code alone, so other threads may hold any
-  // lock.
+  // its output. Between fork and exec runs the C library's code alone, so other threads may hold
+  // any lock.
   absl::Status Start(const std::string& program, const GrammarLimits& limits, int spec,
                      int vocabulary);
   // What the process wrote until it closed its output. DEADLINE_EXCEEDED at `deadline`,

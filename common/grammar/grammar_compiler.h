@@ -27,8 +27,9 @@ struct GrammarLimits {
 // Thread-safe: Compile may run in several threads at once, each with a process of its own.
 class GrammarCompiler {
  public:
-  // `program` is the path of baton-grammar-compiler, `vocabulary` what SerializeVocabulary returned.
-  // NOT_FOUND if the program cannot be executed; RESOURCE_EXHAUSTED if there is no memory file.
+  // `program` is the path of baton-grammar-compiler, `vocabulary` what SerializeVocabulary
+  // returned. NOT_FOUND if the program cannot be executed; RESOURCE_EXHAUSTED if there is no memory
+  // file.
   static absl::StatusOr<std::unique_ptr<GrammarCompiler>> Create(std::string program,
                                                                  absl::string_view vocabulary,
                                                                  const GrammarLimits& limits);
@@ -36,8 +37,8 @@ class GrammarCompiler {
 
   // Returns what CompiledGrammar::Parse reads, within limits.wall_time. INVALID_ARGUMENT names the
   // field of `spec` and what is wrong with it, or that it takes more CPU time, memory or stack than
-  // the limits allow; RESOURCE_EXHAUSTED if no process can be made or the time is up, INTERNAL if the
-  // program does not work.
+  // the limits allow; RESOURCE_EXHAUSTED if no process can be made or the time is up, INTERNAL if
+  // the program does not work.
   absl::StatusOr<std::string> Compile(const GrammarSpec& spec) const;
 
  private:

@@ -1,6 +1,6 @@
 // baton-grammar-compiler CPU_SECONDS MEMORY_BYTES STACK_BYTES: the process of a GrammarCompiler. It
-// compiles the spec on standard input for the vocabulary on descriptor 3, both of which are files in
-// memory, and writes a byte with the code of a status, then the grammar or the error's message.
+// compiles the spec on standard input for the vocabulary on descriptor 3, both of which are files
+// in memory, and writes a byte with the code of a status, then the grammar or the error's message.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>

@@ -44,12 +44,13 @@ inline constexpr size_t kMaxGrammarAlternatives = 1024;
 // The field of a request that has a spec of this kind, such as "response_format.json_schema".
 absl::string_view GrammarField(GrammarKind kind);
 
-// INVALID_ARGUMENT names the field and what is wrong with it: nothing in it, too much, or not UTF-8.
-// Whether a schema, a regular expression or a grammar is well-formed is for the compiler to say.
+// INVALID_ARGUMENT names the field and what is wrong with it: nothing in it, too much, or not
+// UTF-8. Whether a schema, a regular expression or a grammar is well-formed is for the compiler to
+// say.
 absl::Status ValidateGrammarSpec(const GrammarSpec& spec);
 
-// A spec as bytes, equal for equal specs alone, and back. Parse: INVALID_ARGUMENT or DATA_LOSS if the
-// bytes were not made by Serialize.
+// A spec as bytes, equal for equal specs alone, and back. Parse: INVALID_ARGUMENT or DATA_LOSS if
+// the bytes were not made by Serialize.
 std::string SerializeGrammarSpec(const GrammarSpec& spec);
 absl::StatusOr<GrammarSpec> ParseGrammarSpec(absl::string_view bytes);
 

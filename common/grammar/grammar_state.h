@@ -39,9 +39,9 @@ class GrammarState {
   // Accepts all tokens of a log; an error names the index of the first that may not stand there.
   absl::Status Replay(absl::Span<const int32_t> tokens);
 
-  // Fills `mask`, [MaskWords(vocab_size)]. Tokens that end a generation are in it where the text may
-  // end. FAILED_PRECONDITION where nothing may follow: after such a token, or in a grammar that has
-  // no way on. REQUIRES: `mask` has as many words.
+  // Fills `mask`, [MaskWords(vocab_size)]. Tokens that end a generation are in it where the text
+  // may end. FAILED_PRECONDITION where nothing may follow: after such a token, or in a grammar that
+  // has no way on. REQUIRES: `mask` has as many words.
   absl::Status FillMask(absl::Span<uint32_t> mask);
   // One mask for the next token, then one for the token behind each of `guesses`: [1 + guesses,
   // MaskWords(vocab_size)]. A mask allows nothing where FillMask would fail, or behind a guess that

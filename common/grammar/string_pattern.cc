@@ -20,8 +20,8 @@ constexpr size_t kMaxPatternBytes = size_t{64} << 10;
 
 bool EscapedInJson(char character) { return character == '"' || character == '\\'; }
 
-// Whether `atom`, of printable ASCII, matches no character that JSON escapes. False where that takes
-// more than a look.
+// Whether `atom`, of printable ASCII, matches no character that JSON escapes. False where that
+// takes more than a look.
 bool MatchesPlainCharacters(absl::string_view atom) {
   if (atom.size() == 1) return atom != "." && !EscapedInJson(atom[0]);
   if (atom.size() == 2 && atom[0] == '\\') {

@@ -11,8 +11,8 @@
 namespace baton {
 
 // Version of the protocol between Baton's parts; unequal versions never work together. Since 2 the
-// digest of a push hashes the first tokens field by field (kv_digest.h); since 3 a sequence may have
-// a grammar, which a worker of version 2 would ignore.
+// digest of a push hashes the first tokens field by field (kv_digest.h); since 3 a sequence may
+// have a grammar, which a worker of version 2 would ignore.
 inline constexpr uint32_t kProtocolVersion = 3;
 
 // Bytes of a message. gRPC names no field when it refuses a longer one, so this is far above what

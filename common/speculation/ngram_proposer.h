@@ -13,9 +13,10 @@
 namespace baton {
 
 // Finds earlier places, in prompt and output, that end with the last three tokens, and goes on from
-// the one that agrees with the most tokens before; of several, the latest. It prefers the place that
-// continues its last proposal, so a copied passage is followed to its end. Where fewer than `most`
-// tokens follow the place, the proposal goes on with its own beginning: so it repeats a loop.
+// the one that agrees with the most tokens before; of several, the latest. It prefers the place
+// that continues its last proposal, so a copied passage is followed to its end. Where fewer than
+// `most` tokens follow the place, the proposal goes on with its own beginning: so it repeats a
+// loop.
 //
 // A token costs constant time, and a sequence 4 bytes and an entry of the index for each of its
 // tokens. The result depends on the tokens alone.

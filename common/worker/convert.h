@@ -24,8 +24,9 @@ namespace baton {
 // Reads the parts of `spec` that an engine with these limits needs; `on_event` stays at its
 // default. Checks every field, and that an engine of these limits can ever run the sequence: no
 // other way leads a request to an engine. INVALID_ARGUMENT names all fields that are wrong, as
-// "sequence.sampling.top_p". max_tokens and seed must be set: the router fixes every default. Errors
-// of the grammar are those of GrammarReader::Read; without `grammars` one is FAILED_PRECONDITION.
+// "sequence.sampling.top_p". max_tokens and seed must be set: the router fixes every default.
+// Errors of the grammar are those of GrammarReader::Read; without `grammars` one is
+// FAILED_PRECONDITION.
 absl::StatusOr<CheckedSequence> SequenceFromProto(const internal::v1::SequenceSpec& spec,
                                                   const EngineLimits& limits,
                                                   SequenceRequest::Mode mode,

@@ -29,9 +29,10 @@ class AttemptHistory {
   // What a step computes is cut by speed and load: two deaths in one step are not always reported
   // at the very same token.
   static constexpr uint32_t kPlaceTokens = 512;
-  // A step computes an output, and guesses of as many that follow it. Which of them kills the worker
-  // is not seen, and each attempt dies a little later than the one before. So two deaths within as
-  // many outputs isolate too, and an isolated attempt does not guess: it dies at the very place.
+  // A step computes an output, and guesses of as many that follow it. Which of them kills the
+  // worker is not seen, and each attempt dies a little later than the one before. So two deaths
+  // within as many outputs isolate too, and an isolated attempt does not guess: it dies at the very
+  // place.
   static constexpr size_t kGuessedOutputs = 16;
   static constexpr int kDeathsBeforeIsolation = 2;
   static constexpr int kDeathsInIsolation = 2;

@@ -90,8 +90,8 @@ TEST(CudaEngine, AStepAheadChoosesAsTheCpuWhateverIsAskedFor) {
   cuda_shim::SetStreamsWait(false);
 }
 
-// The host reads no pages there, samples count penalties on the device, and steps that guess are not
-// replayed.
+// The host reads no pages there, samples count penalties on the device, and steps that guess are
+// not replayed.
 TEST(CudaEngine, GuessesChangeNoTokenWithTheDeterministicFlag) {
   cuda_shim::SetStreamsWait(true);
   {

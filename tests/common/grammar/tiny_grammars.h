@@ -1,4 +1,5 @@
-// Grammars for the vocabulary of the tiny models of tests/data/tiny: most of its tokens are one byte.
+// Grammars for the vocabulary of the tiny models of tests/data/tiny: most of its tokens are one
+// byte.
 #pragma once
 
 #include <cstdint>
