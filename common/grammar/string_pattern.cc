@@ -26,7 +26,7 @@ bool MatchesPlainCharacters(absl::string_view atom) {
   if (atom.size() == 1) return atom != "." && !EscapedInJson(atom[0]);
   if (atom.size() == 2 && atom[0] == '\\') {
     return atom[1] == 'd' || atom[1] == 'w' ||
-           (absl::ascii_ispunct(atom[1]) && !EscapedInJson(atom[1]));
+           (absl::ascii_ispunct(static_cast<unsigned char>(atom[1])) && !EscapedInJson(atom[1]));
   }
   if (!absl::StartsWith(atom, "[") || absl::StartsWith(atom, "[^")) return false;
   const absl::string_view members = atom.substr(1, atom.size() - 2);
@@ -103,7 +103,7 @@ class PatternWriter {
     }
     if (Peek() != '[') return 1;
     size_t end = at_ + (Peek(1) == '^' ? 2 : 1);
-    while (end < pattern_.size() && pattern_[end] != ']') end += pattern_[end] == '\\' ? 2 : 1;
+    while (end < pattern_.size() && pattern_[end] != ']') end += pattern_[end] == '\\' ? 2U : 1U;
     return end + 1 - at_;
   }
 
