@@ -1,9 +1,8 @@
 #include "client/response_format_flags.h"
 
-#include <functional>
 #include <iterator>
-#include <string>
-#include <utility>
+
+#include "absl/strings/str_cat.h"
 
 #include "client/utf8_check.h"
 #include "common/base/small_file.h"
@@ -15,59 +14,66 @@ namespace {
 
 constexpr const char* kFlags[] = {"json-object", "json-schema", "regex", "grammar", "choice"};
 
-FlagSet::Value Text(std::function<void(const std::string&)> take) {
-  return {.set = [take = std::move(take)](const std::string& text) -> absl::Status {
-    if (text.empty()) return absl::InvalidArgumentError("is empty");
-    BATON_RETURN_IF_ERROR(CheckUtf8(text));
-    take(text);
-    return absl::OkStatus();
-  }};
+absl::Status CheckText(const std::string& text) {
+  if (text.empty()) return absl::InvalidArgumentError("is empty");
+  return CheckUtf8(text);
 }
 
-// The value names a file, whose content is taken.
-FlagSet::Value TextFile(std::function<void(const std::string&)> take) {
-  return {.set = [text = Text(std::move(take))](const std::string& path) -> absl::Status {
-    BATON_ASSIGN_OR_RETURN(const std::string content, ReadSmallFile(path, kMaxGrammarSpecBytes));
-    return text.set(content);
-  }};
+// Fills the form that the flag `name`, which was given, asks for.
+absl::Status Fill(const std::string& name, const ResponseFormatFlags& flags,
+                  v1::ResponseFormat& format) {
+  if (name == "json-object") {
+    if (flags.json_object) format.mutable_json_object();
+    return absl::OkStatus();
+  }
+  if (name == "choice") {
+    for (const std::string& choice : flags.choices) {
+      BATON_RETURN_IF_ERROR(CheckText(choice));
+      format.mutable_choice()->add_texts(choice);
+    }
+    return absl::OkStatus();
+  }
+  if (name == "regex") {
+    format.set_regex(flags.regex);
+    return CheckText(flags.regex);
+  }
+  const bool schema = name == "json-schema";
+  BATON_ASSIGN_OR_RETURN(
+      const std::string text,
+      ReadSmallFile(schema ? flags.json_schema : flags.grammar, kMaxGrammarSpecBytes));
+  if (schema) {
+    format.set_json_schema(text);
+  } else {
+    format.set_grammar(text);
+  }
+  return CheckText(text);
 }
 
 }  // namespace
 
-void AddResponseFormatFlags(FlagSet& flags, v1::ResponseFormat& format) {
-  v1::ResponseFormat* const f = &format;
-  flags.AddBool(
-      "json-object",
-      [f](bool value) {
-        if (value) {
-          f->mutable_json_object();
-        } else if (f->has_json_object()) {
-          f->clear_json_object();
-        }
-      },
-      "the answer is a JSON object");
-  flags.Add("json-schema", "file of a JSON schema that the answer, JSON, obeys",
-            TextFile([f](const std::string& text) { f->set_json_schema(text); }));
-  flags.Add("regex", "regular expression that the whole answer matches",
-            Text([f](const std::string& text) { f->set_regex(text); }));
-  flags.Add("grammar", "file of a grammar in EBNF, with a rule \"root\", that the answer follows",
-            TextFile([f](const std::string& text) { f->set_grammar(text); }));
-  FlagSet::Value choice =
-      Text([f](const std::string& text) { f->mutable_choice()->add_texts(text); });
-  choice.clear = [f] {
-    if (f->has_choice()) f->clear_choice();
-  };
-  choice.split_at_commas = false;
-  flags.Add("choice", "a text that the answer may be; repeated for each", std::move(choice));
+void AddResponseFormatFlags(FlagSet& flags, ResponseFormatFlags& format) {
+  flags.AddBool("json-object", format.json_object, "the answer is a JSON object");
+  flags.AddString("json-schema", format.json_schema,
+                  "file of a JSON schema that the answer, JSON, obeys");
+  flags.AddString("regex", format.regex, "regular expression that the whole answer matches");
+  flags.AddString("grammar", format.grammar,
+                  "file of a grammar in EBNF, with a rule \"root\", that the answer follows");
+  flags.AddTexts("choice", format.choices, "a text that the answer may be; repeated for each");
 }
 
-absl::Status CheckOneResponseFormat(const FlagSet& flags) {
-  for (const char* const* first = std::begin(kFlags); first != std::end(kFlags); ++first) {
-    for (const char* const* other = first + 1; other != std::end(kFlags); ++other) {
-      BATON_RETURN_IF_ERROR(flags.CheckNotBoth(*first, *other));
+absl::StatusOr<v1::ResponseFormat> ReadResponseFormat(const FlagSet& flags,
+                                                      const ResponseFormatFlags& format) {
+  v1::ResponseFormat form;
+  for (const char* const* name = std::begin(kFlags); name != std::end(kFlags); ++name) {
+    for (const char* const* other = name + 1; other != std::end(kFlags); ++other) {
+      BATON_RETURN_IF_ERROR(flags.CheckNotBoth(*name, *other));
+    }
+    if (!flags.Given(*name)) continue;
+    if (const absl::Status status = Fill(*name, format, form); !status.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(flags.Label(*name), ": ", status.message()));
     }
   }
-  return absl::OkStatus();
+  return form;
 }
 
 }  // namespace baton

@@ -15,7 +15,6 @@
 #include "client/answer_report.h"
 #include "client/chat.h"
 #include "client/prompt_input.h"
-#include "client/response_format_flags.h"
 #include "client/sampling_flags.h"
 #include "client/signal_watcher.h"
 #include "client/utf8_check.h"
@@ -110,7 +109,6 @@ absl::Status RunCommand::Check(const FlagSet& flags) const {
   if (raw_) BATON_RETURN_IF_ERROR(flags.CheckNotBoth("raw", "system"));
   BATON_RETURN_IF_ERROR(flags.CheckNeeds("disaggregate", "model"));
   BATON_RETURN_IF_ERROR(flags.CheckNeeds("kv-cache-dtype", "model"));
-  BATON_RETURN_IF_ERROR(CheckOneResponseFormat(flags));
   return flags.CheckNeeds("logprobs", "json");
 }
 
@@ -119,8 +117,9 @@ absl::StatusOr<v1::GenerateRequest> RunCommand::MakeRequest(const FlagSet& flags
   request.set_stream(true);
   request.set_return_token_ids(true);
   request.set_speculative(speculative_);
-  if (response_format_.form_case() != v1::ResponseFormat::FORM_NOT_SET) {
-    *request.mutable_response_format() = response_format_;
+  BATON_ASSIGN_OR_RETURN(v1::ResponseFormat format, ReadResponseFormat(flags, response_format_));
+  if (format.form_case() != v1::ResponseFormat::FORM_NOT_SET) {
+    *request.mutable_response_format() = std::move(format);
   }
   v1::SamplingParams& sampling = *request.mutable_sampling_params();
   sampling = sampling_;

@@ -13,6 +13,7 @@
 #include "baton/v1/generation.pb.h"
 #include "client/generate_client.h"
 #include "client/local_cluster.h"
+#include "client/response_format_flags.h"
 #include "common/flags/command.h"
 #include "common/net/server_flags.h"
 
@@ -50,7 +51,7 @@ class RunCommand : public Command {
   std::string system_;
   bool raw_ = false;  // no chat template; literals of special tokens in the prompt are recognised
   v1::SamplingParams sampling_;
-  v1::ResponseFormat response_format_;  // no form: any text
+  ResponseFormatFlags response_format_;
   int choices_ = 1;
   bool json_ = false;
   v1::Speculative speculative_ = v1::SPECULATIVE_UNSPECIFIED;

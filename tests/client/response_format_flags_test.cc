@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -16,13 +17,16 @@ using ::testing::HasSubstr;
 
 class ResponseFormatFlagsTest : public ::testing::Test {
  protected:
-  ResponseFormatFlagsTest() { AddResponseFormatFlags(flags_, format_); }
+  ResponseFormatFlagsTest() { AddResponseFormatFlags(flags_, given_); }
 
   absl::Status Parse(std::vector<std::string> arguments) {
     std::vector<const char*> argv = {"prog"};
     for (const std::string& argument : arguments) argv.push_back(argument.c_str());
     const absl::Status status = flags_.Parse(static_cast<int>(argv.size()), argv.data());
-    return status.ok() ? CheckOneResponseFormat(flags_) : status;
+    if (!status.ok()) return status;
+    absl::StatusOr<v1::ResponseFormat> format = ReadResponseFormat(flags_, given_);
+    if (format.ok()) format_ = *std::move(format);
+    return format.status();
   }
   static std::string FileWith(const std::string& text) {
     const std::string path = ::testing::TempDir() + "/response_format_flags_test.txt";
@@ -30,6 +34,7 @@ class ResponseFormatFlagsTest : public ::testing::Test {
     return path;
   }
 
+  ResponseFormatFlags given_;
   v1::ResponseFormat format_;
   FlagSet flags_{"prog", "A test."};
 };
@@ -69,11 +74,17 @@ TEST_F(ResponseFormatFlagsTest, TwoFormsAreRefusedByTheirNames) {
               AllOf(HasSubstr("--regex"), HasSubstr("--choice")));
 }
 
-TEST_F(ResponseFormatFlagsTest, WhatCannotBeSentIsRefusedByItsFlag) {
+TEST_F(ResponseFormatFlagsTest, AFileThatIsNotThereIsRefusedByItsFlag) {
   EXPECT_THAT(std::string(Parse({"--json-schema=/no/such/file"}).message()),
               AllOf(HasSubstr("--json-schema"), HasSubstr("/no/such/file")));
+}
+
+TEST_F(ResponseFormatFlagsTest, AnEmptyFormIsRefusedByItsFlag) {
   EXPECT_THAT(std::string(Parse({"--grammar", FileWith("")}).message()),
               AllOf(HasSubstr("--grammar"), HasSubstr("is empty")));
+}
+
+TEST_F(ResponseFormatFlagsTest, WhatIsNotUtf8IsRefusedByItsFlag) {
   EXPECT_THAT(std::string(Parse({"--regex=\xff"}).message()),
               AllOf(HasSubstr("--regex"), HasSubstr("is not UTF-8")));
 }
