@@ -91,6 +91,7 @@ absl::Status PrefillCall::Submit(const PrefillRequest& request) {
       spec, engine_.limits(), SequenceRequest::Mode::kPrefillOnly, options_.grammars);
   if (!sequence.ok()) return sequence.status();
   absl::MutexLock lock(&mutex_);
+  if (outbox_.ended()) return absl::OkStatus();  // nobody would end what is submitted now
   choices_ = sequence->request().choices;
   if (!request.decode_address().empty()) {
     if (absl::Status status = ValidateShape(request.decode_shape(), "decode_shape"); !status.ok()) {

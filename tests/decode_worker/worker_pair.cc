@@ -148,19 +148,27 @@ TestWorker::~TestWorker() {
   EXPECT_TRUE(ComesToRest());
 }
 
-bool TestWorker::ComesToRest() {
+testing::AssertionResult TestWorker::ComesToRest() {
   const absl::Time deadline = SteadyNow() + absl::Seconds(20);
-  while (SteadyNow() < deadline) {
+  while (true) {
     const EngineStats stats = engine_->Stats();
+    const int taken_slots =
+        staging_ == nullptr ? 0 : staging_->slot_count() - staging_->free_slots();
     if (stats.used_blocks == 0 && stats.reserved_blocks == 0 && stats.waiting_sequences == 0 &&
         stats.running_sequences == 0 && decode_service_->calls() == 0 &&
-        prefill_service_->calls() == 0 &&
-        (staging_ == nullptr || staging_->free_slots() == staging_->slot_count())) {
-      return true;
+        prefill_service_->calls() == 0 && taken_slots == 0) {
+      return testing::AssertionSuccess();
+    }
+    if (SteadyNow() > deadline) {
+      return testing::AssertionFailure()
+             << decode_service_->calls() << " decode and " << prefill_service_->calls()
+             << " prefill calls, " << stats.used_blocks << " blocks used, " << stats.reserved_blocks
+             << " reserved, " << stats.waiting_sequences << " sequences wait, "
+             << stats.running_sequences << " run, " << taken_slots
+             << " slots of the staging are taken";
     }
     absl::SleepFor(absl::Milliseconds(2));
   }
-  return false;
 }
 
 SequenceSpec MakeSpec(const std::vector<int32_t>& token_ids, const SamplingParams& sampling,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "grpcpp/grpcpp.h"
+#include "gtest/gtest.h"
 
 #include "baton/internal/v1/decode.grpc.pb.h"
 #include "baton/internal/v1/prefill.grpc.pb.h"
@@ -73,8 +74,8 @@ class TestWorker {
   KvAudit& audit() { return *audit_; }                 // REQUIRES: audit_share > 0
   // Ends all that runs.
   void EndAll(const absl::Status& status = absl::UnavailableError("the worker ends"));
-  // Waits until no call, block or reservation is left; false when that does not come.
-  bool ComesToRest();
+  // Waits until no call, block or reservation is left; a failure says what stays.
+  testing::AssertionResult ComesToRest();
 
  private:
   void MakeBackendOf(const Options& options);
