@@ -1,4 +1,5 @@
-"""One attacker, or what stands in its place, as a process for bench/floods.py: says "ready", and goes on until it is ended.
+"""One attacker, or what stands in its place, as a process for bench/floods.py: says "ready", waits for a line, so that no attacker
+starts beside a flood, and goes on until it is ended.
 
     flood_peer.py flood KIND PORT FOLDER CERTIFICATE    a flood of tests/integration/http2_floods.py, or TLS handshakes; the name of
                                                         a certificate in the folder, or empty
@@ -36,4 +37,5 @@ def burn(cpus):
 
 if __name__ == "__main__":
     print("ready", flush=True)
-    {"flood": flood, "burn": burn}[sys.argv[1]](*sys.argv[2:])
+    if sys.stdin.readline():
+        {"flood": flood, "burn": burn}[sys.argv[1]](*sys.argv[2:])

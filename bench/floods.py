@@ -3,14 +3,14 @@
 
     bench/floods.py [--bin build/dev] --model MODEL.gguf [--seconds 60] [--at PORT...] [--together] [-- FLOOD...]
 
-Router, prefill and decode worker with mutual TLS, and the front of deploy/haproxy. The floods (all, or those named) go one after
-another to the ports (all, or those named): to the front from a client's certificate, to the servers' own ports from a peer
-without a certificate and from one with a client's. Meanwhile one client asks for short answers through the front, one after
-another, the resident memory of every server is read every 50 ms, and the router's /metrics and each server's health are asked
-ten times a second. After each flood comes its control: as many processes that only burn the CPU time that the attackers were
-measured to take. Servers run on CPU 0, attackers and the client on CPU 1. The row `nothing` is without a flood. With --together
-all floods come at once to all ports, one connection each. Prints the table of docs/benchmarks/security.md. 84 floods and their
-controls: with 60 s each they take three hours."""
+Router, prefill and decode worker with mutual TLS, and the front of deploy/haproxy. The floods (all, or those named) go one
+after another to the ports (all, or those named): to the front from a client's certificate, to the servers' own ports from a
+peer without a certificate and from one with a client's. Meanwhile one client asks for short answers through the front, one
+after another, the resident memory of every server is read every 50 ms, and the router's /metrics and each server's health are
+asked ten times a second. After each flood comes its control: as many processes that only burn the CPU time that the attackers
+were measured to take. Servers run on CPU 0, attackers and the client on CPU 1. The row `nothing` is without a flood. With
+--together all floods come at once to all ports, one connection each, and there is no such row. Prints the table of
+docs/benchmarks/security.md. 84 floods and their controls: with 60 s each they take three hours."""
 import argparse
 import contextlib
 import os
@@ -107,6 +107,8 @@ def measure(cluster, stub, peers):
 
     with contextlib.ExitStack() as beside:
         running = [beside.enter_context(Beside(CLIENTS_CPU, ROOT / "bench/flood_peer.py", *arguments)) for arguments in peers]
+        for peer in running:
+            peer.begin()
         with Repeated(sample, SAMPLE_S), Repeated(lambda: ask(stub)) as asked, \
                 Repeated(cluster.router.metrics, PROBE_S) as metrics, \
                 Repeated(lambda: check_health(cluster), PROBE_S) as health:
@@ -143,7 +145,8 @@ def main():
                 print(f"| {name} | {cells} | {sum(cpus):.2f} | {control_p99:.0f} | {p99 / control_p99:.2f} | "
                       f"{answered / control_answered:.2f} |", flush=True)
 
-            row(" |  | nothing", [])
+            if not args.together:
+                row(" |  | nothing", [])
             floods = {(at, certificate or "nobody", kind): ("flood", kind, ports[at], cluster.ours, certificate) for at in args.at
                       for certificate in (("client",) if at == "front" else ("", "client")) for kind in kinds}
             if args.together:

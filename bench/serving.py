@@ -140,16 +140,22 @@ class Serving:
 
 
 class Beside:
-    """A Python program of this folder on a CPU, which says "ready" on its standard output and goes on until the end of the `with`.
-    It takes what the client leaves of the CPU, so that nobody measures how long the client waits for it."""
+    """A Python program of this folder on a CPU, which says "ready" on its standard output, waits for a line on its standard input
+    where it is to begin with others, and goes on until the end of the `with`. It takes what the client leaves of the CPU, so that
+    nobody measures how long the client waits for it."""
 
     def __init__(self, cpu, program, *arguments, environment=None):
         command = ["nice", "-n", "19", sys.executable, str(program), *map(str, arguments)]
-        self.process = subprocess.Popen(pinned(cpu, command), stdout=subprocess.PIPE, text=True,
+        self.process = subprocess.Popen(pinned(cpu, command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                         env={**os.environ, **(environment or {})})
         if self.process.stdout.readline() != "ready\n":
             raise SystemExit(f"it does not start: {arguments}")
         self.start_s = cpu_s(self.process.pid)
+
+    def begin(self):
+        """Says the line that the program waits for."""
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
 
     def cpu_s(self):
         """The CPU time that it has used since it was ready."""

@@ -106,6 +106,7 @@ def main():
                         environment=keys) as attacker:
                 attacked = measure(serving, args, attacker)
             with Beside(1, ROOT / "bench/flood_peer.py", "burn", attacked["cpus_beside"]) as burner:
+                burner.begin()
                 control = measure(serving, args, burner)
     ratio = attacked["ttft_ms"]["p99"] / control["ttft_ms"]["p99"]
     for name, run in (("attacked", attacked), ("control", control)):
