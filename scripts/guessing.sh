@@ -6,10 +6,4 @@
 # came true or were refused in one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-
-scripts/install_deps.sh --test
-[[ -f build/dev/build.ninja ]] || cmake --preset dev >/dev/null
-NINJA_STATUS='[%f/%t, %es] ' ninja -C build/dev baton-router baton-prefill-worker baton-decode-worker >&2
-export BATON_TEST_MODEL=${BATON_TEST_MODEL:-$(scripts/fetch_model.sh)}
-export BATON_BIN=$PWD/build/dev/bin BATON_STUBS=$PWD/build/dev/python_stubs PYTHONDONTWRITEBYTECODE=1
-exec /usr/bin/python3 tests/integration/guessing.py "$@"
+exec scripts/with_servers.sh tests/integration/guessing.py "$@"
