@@ -39,7 +39,7 @@ struct StepInput {
   // [logits rows + 1]: row r of the logits gives samples [first_samples[r], first_samples[r + 1]).
   std::vector<int> first_samples;
   std::deque<TokenCounts> counts;  // counts of rows behind guesses
-  std::deque<MaskOrder> masks;     // of the sequences that are held to a grammar
+  std::deque<MaskOrder> masks;     // an order for each sequence that is held to a grammar
 
  private:
   void AddTokens(const ScheduledTokens& scheduled, const KvLayout& layout);

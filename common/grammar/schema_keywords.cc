@@ -26,10 +26,10 @@ constexpr SchemaKeyword kKeywords[] = {
     {"deprecated", kAnnotation, ""},
     {"readOnly", kAnnotation, ""},
     {"writeOnly", kAnnotation, ""},
-    {"id", kAnnotation, ""},             // of draft 4
-    {"example", kAnnotation, ""},        // of OpenAPI
-    {"discriminator", kAnnotation, ""},  // of OpenAPI: which property tells the schemas apart
-    {kExtension, kAnnotation, ""},       // and all names that begin so
+    {"id", kAnnotation, ""},             // the name of $id in draft 4
+    {"example", kAnnotation, ""},        // a value, in OpenAPI
+    {"discriminator", kAnnotation, ""},  // OpenAPI: the property that tells the schemas apart
+    {kExtension, kAnnotation, ""},       // and every name that begins with it
 
     {"type", kEnforced, ""},
     {"const", kEnforced, ""},

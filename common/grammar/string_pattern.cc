@@ -93,7 +93,7 @@ class PatternWriter {
     return absl::OkStatus();
   }
 
-  // Of a class, an escape or a character.
+  // The length of the class, escape or character at the front.
   size_t AtomBytes() const {
     if (Peek() == '\\') {
       const size_t digits = Peek(1) == 'x' ? 2 : Peek(1) == 'u' && Peek(2) != '{' ? 4 : 0;

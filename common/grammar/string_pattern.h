@@ -1,9 +1,9 @@
 // Writes patterns of JSON strings anew, so that XGrammar 0.2.8 holds the strings to what they say.
 //
 // Its automata have three mistakes. An optional part that ends in a repetition may be left out but
-// for its end: "(x[0-9]+)?" matches "00". A group that is repeated without a bound may be cut
-// likewise. And what is repeated more than 128 times may contain quotes and control characters,
-// which end a JSON string or may not stand in it.
+// for its end: "(x[0-9]+)?" matches "00". A group that is repeated without a bound may be cut short
+// in the same way. An atom that is repeated more than 128 times may match quotes and control
+// characters, which end a JSON string or may not stand in it.
 #pragma once
 
 #include <string>

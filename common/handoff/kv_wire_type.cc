@@ -16,23 +16,27 @@ namespace {
 // The types of the cache and of the wire. Each widens an element to float32; those without scales
 // also narrow it back.
 struct F16 {
+  static constexpr KvType kType = KvType::kF16;
   using Stored = uint16_t;
   [[gnu::always_inline]] static float Widen(uint16_t bits) { return F16ToF32(bits); }
   [[gnu::always_inline]] static uint16_t Narrow(float value) { return F32ToF16(value); }
 };
 struct Bf16 {
+  static constexpr KvType kType = KvType::kBf16;
   using Stored = uint16_t;
   [[gnu::always_inline]] static float Widen(uint16_t bits) { return Bf16ToF32(bits); }
   [[gnu::always_inline]] static uint16_t Narrow(float value) { return F32ToBf16(value); }
 };
 struct F32 {
+  static constexpr KvType kType = KvType::kF32;
   using Stored = float;
   [[gnu::always_inline]] static float Widen(float value) { return value; }
   [[gnu::always_inline]] static float Narrow(float value) { return value; }
 };
 
-template <class Code>
+template <class Code, KvType type>
 struct Codes {
+  static constexpr KvType kType = type;
   using Stored = Code;
   [[gnu::always_inline]] static float Widen(Code code) { return code.Value(); }
 };
@@ -101,59 +105,40 @@ struct Convert {
   }
 };
 
-struct Int4 {};  // whole heads, rotated: kv_int4.h
-
-// Converts heads to int4 and back, through float32.
-template <class From>
-struct ConvertToInt4 {
-  [[gnu::always_inline]] static void Run(const uint8_t* from, const uint8_t* from_scales,
-                                         size_t heads, size_t head_dim, uint8_t* to,
-                                         uint8_t* to_scales, bool* sayable) {
-    alignas(64) float head[kMostInt4HeadDim];
-    for (; heads > 0; --heads) {
-      Convert<From, F32>::Run(from, from_scales, 1, head_dim, reinterpret_cast<uint8_t*>(head),
-                              nullptr, sayable);
-      const bool stored =
-          KvInt4Kernel<Portable>::StoreHead(static_cast<int>(head_dim), head, to, to_scales);
-      *sayable = *sayable && stored;
-      from += head_dim * sizeof(typename From::Stored);
-      if (kIsCode<From>) from_scales += sizeof(float);
-      to += KvHeadBytes(KvType::kInt4, head_dim);
-      to_scales += KvScaleBytes(KvType::kInt4, head_dim);
-    }
-  }
-};
-template <class To>
-struct ConvertFromInt4 {
-  [[gnu::always_inline]] static void Run(const uint8_t* from, const uint8_t* from_scales,
-                                         size_t heads, size_t head_dim, uint8_t* to,
-                                         uint8_t* to_scales, bool* sayable) {
-    alignas(64) float head[kMostInt4HeadDim];
-    for (; heads > 0; --heads) {
-      KvInt4Kernel<Portable>::LoadHead(static_cast<int>(head_dim), from, from_scales, head);
-      Convert<F32, To>::Run(reinterpret_cast<const uint8_t*>(head), nullptr, 1, head_dim, to,
-                            to_scales, sayable);
-      from += KvHeadBytes(KvType::kInt4, head_dim);
-      from_scales += KvScaleBytes(KvType::kInt4, head_dim);
-      to += head_dim * sizeof(typename To::Stored);
-      if (kIsCode<To>) to_scales += sizeof(float);
-    }
-  }
+// Whole heads, rotated: kv_int4.h.
+struct Int4 {
+  static constexpr KvType kType = KvType::kInt4;
 };
 
-// The conversion from one type to another one.
+// Converts heads to int4 or from it, through float32.
 template <class From, class To>
-struct ConversionOf {
-  using Type = Convert<From, To>;
+struct ConvertInt4 {
+  [[gnu::always_inline]] static void Run(const uint8_t* from, const uint8_t* from_scales,
+                                         size_t heads, size_t head_dim, uint8_t* to,
+                                         uint8_t* to_scales, bool* sayable) {
+    alignas(64) float head[kMostInt4HeadDim];
+    auto* const head_bytes = reinterpret_cast<uint8_t*>(head);
+    const int dim = static_cast<int>(head_dim);
+    for (; heads > 0; --heads) {
+      if constexpr (From::kType == KvType::kInt4) {
+        KvInt4Kernel<Portable>::LoadHead(dim, from, from_scales, head);
+        Convert<F32, To>::Run(head_bytes, nullptr, 1, head_dim, to, to_scales, sayable);
+      } else {
+        Convert<From, F32>::Run(from, from_scales, 1, head_dim, head_bytes, nullptr, sayable);
+        const bool stored = KvInt4Kernel<Portable>::StoreHead(dim, head, to, to_scales);
+        *sayable = *sayable && stored;
+      }
+      from += KvHeadBytes(From::kType, head_dim);
+      from_scales += KvScaleBytes(From::kType, head_dim);
+      to += KvHeadBytes(To::kType, head_dim);
+      to_scales += KvScaleBytes(To::kType, head_dim);
+    }
+  }
 };
-template <class From>
-struct ConversionOf<From, Int4> {
-  using Type = ConvertToInt4<From>;
-};
-template <class To>
-struct ConversionOf<Int4, To> {
-  using Type = ConvertFromInt4<To>;
-};
+
+template <class From, class To>
+using ConversionOf = std::conditional_t<From::kType == KvType::kInt4 || To::kType == KvType::kInt4,
+                                        ConvertInt4<From, To>, Convert<From, To>>;
 
 CpuIsa ThisCpusIsa() {
   static const CpuIsa isa = BestCpuIsa();
@@ -171,9 +156,9 @@ void WithDtype(KvType dtype, const Visit& visit) {
     case KvType::kF32:
       return visit(F32());
     case KvType::kInt8:
-      return visit(Codes<KvInt8>());
+      return visit(Codes<KvInt8, KvType::kInt8>());
     case KvType::kFp8:
-      return visit(Codes<KvFp8>());
+      return visit(Codes<KvFp8, KvType::kFp8>());
     case KvType::kInt4:
       return visit(Int4());
   }
@@ -198,9 +183,8 @@ bool ConvertHeads(CpuIsa isa, KvType from, KvType to, const Values& values, size
       using Source = decltype(source);
       using Target = decltype(target);
       if constexpr (!std::is_same_v<Source, Target>) {
-        RunOn<typename ConversionOf<Source, Target>::Type>(isa, values.from, values.from_scales,
-                                                           heads, head_dim, values.to,
-                                                           values.to_scales, &sayable);
+        RunOn<ConversionOf<Source, Target>>(isa, values.from, values.from_scales, heads, head_dim,
+                                            values.to, values.to_scales, &sayable);
       }
     });
   });

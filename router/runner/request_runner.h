@@ -102,7 +102,7 @@ class RequestRunner {
   void Do(Request& request, SetTimer&& action);
   template <typename Action>  // about a call to a worker
   void Do(Request& request, Action&& action) {
-    request.calls->Do(std::move(action));
+    request.calls->Do(std::forward<Action>(action));
   }
   // Charges what the request has used, and gives back what it no longer holds: its place in the
   // queue, its tenant's stream, its workers.

@@ -346,9 +346,7 @@ class Model {
   void Check() {
     pool_.CheckInvariants();
     std::vector<int> references(static_cast<size_t>(blocks_));
-    for (SequenceId id : alive_) {
-      CountReferences(*sequences_.Find(id), references);
-    }
+    for (SequenceId id : alive_) CountReferences(*sequences_.Find(id), references);
     for (int32_t block = 0; block < blocks_; ++block) {
       ASSERT_EQ(pool_.reference_count(block), references[static_cast<size_t>(block)]) << block;
     }
@@ -377,9 +375,8 @@ class Model {
   SequenceId next_id_ = 1;
   LeftPrefixes left_;
   absl::Time now_;
-  bool quiet_ = false;
   int idle_steps_ = 0;
-  bool has_failed_ = false;
+  bool quiet_ = false, has_failed_ = false;
 };
 
 TEST(SharedBlocks, AgreeWithAPlainModelOver100000RandomOperations) {

@@ -13,10 +13,7 @@ static __device__ int32_t LargestMagnitude(const HeadLanes& head) {
   int32_t most = 0;
 #pragma unroll
   for (const float x : head.x) most = max(most, MagnitudeBits(x));
-  for (int step = kWarpLanes / 2; step > 0; step /= 2) {
-    most = max(most, __shfl_xor_sync(kAllLanes, most, step));
-  }
-  return most;
+  return WarpMax(most);
 }
 
 // Stores a rotated group; lane l has its element l.

@@ -8,13 +8,6 @@ namespace baton {
 
 constexpr int kQuantiseWarps = 4;
 
-static __device__ int32_t WarpMax(int32_t value) {
-  for (int step = kWarpLanes / 2; step > 0; step /= 2) {
-    value = max(value, __shfl_xor_sync(kAllLanes, value, step));
-  }
-  return value;
-}
-
 template <class Code, int kCount>
 static __device__ void StoreCodes(uint8_t* to, const Floats<kCount>& x, float divisor) {
   Code codes[kCount];

@@ -39,6 +39,13 @@ __device__ inline float WarpMax(float value) {
   return value;
 }
 
+__device__ inline int32_t WarpMax(int32_t value) {
+  for (int step = kWarpLanes / 2; step > 0; step /= 2) {
+    value = max(value, __shfl_xor_sync(kAllLanes, value, step));
+  }
+  return value;
+}
+
 // The sum over a one-dimensional block of kThreads threads, a multiple of 32. All of them call it.
 // `scratch` [kThreads / 32] is shared memory, which may be used again when this returns.
 template <int kThreads>
