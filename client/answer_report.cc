@@ -88,7 +88,8 @@ nlohmann::ordered_json TimingsJson(const v1::RequestTimings& timings) {
 
 }  // namespace
 
-std::string FormatStats(const Answer& answer, const v1::GenerateRequest& request) {
+std::string FormatStats(const Answer& answer, const v1::GenerateRequest& request,
+                        const std::optional<KvLayout>& kv) {
   const v1::GenerateComplete& last = answer.choices[answer.last_complete];
   const v1::RequestTimings& timings = last.timings();
   const v1::Usage& usage = last.usage();
@@ -126,6 +127,11 @@ std::string FormatStats(const Answer& answer, const v1::GenerateRequest& request
   if (guessed > 0) {
     absl::StrAppendFormat(&out, "%-14s %d of %d guessed tokens came true\n", "speculation",
                           usage.accepted_prediction_tokens(), guessed);
+  }
+  if (kv.has_value()) {
+    const int tokens = static_cast<int>(usage.total_tokens());
+    absl::StrAppendFormat(&out, "%-14s %d tokens: %s\n", "KV memory", tokens,
+                          KvMemoryText(*kv, kv->BlocksFor(tokens)));
   }
   absl::StrAppend(&out, line("first token", timings.time_to_first_token(), ""));
   absl::StrAppend(&out,

@@ -1,18 +1,22 @@
 // What is shown of an answer besides its text: statistics, JSON and errors. All functions are pure.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
 #include "client/generate_client.h"
+#include "common/worker/kv_memory.h"
 
 namespace baton {
 
 // The table of --stats, one figure a line: the sampling parameters of `request` with the seed that
-// was used, the time line and the token rates. REQUIRES: the answer's status is OK.
-std::string FormatStats(const Answer& answer, const v1::GenerateRequest& request);
+// was used, the time line and the token rates, and where the workers' layout is known, the memory
+// of the answer's KV in their type and in smaller ones. REQUIRES: the answer's status is OK.
+std::string FormatStats(const Answer& answer, const v1::GenerateRequest& request,
+                        const std::optional<KvLayout>& kv = std::nullopt);
 
 // The object of --json, on one line. A choice has text, token_ids, finish_reason (null while the
 // choice is not complete) and, where they were requested, logprobs. The fields of a single choice

@@ -112,7 +112,7 @@ absl::Status RunCommand::Check(const FlagSet& flags) const {
   return flags.CheckNeeds("logprobs", "json");
 }
 
-absl::StatusOr<v1::GenerateRequest> RunCommand::MakeRequest(const FlagSet& flags) const {
+absl::StatusOr<v1::GenerateRequest> RunCommand::MakeRequest(const FlagSet& flags) {
   v1::GenerateRequest request;
   request.set_stream(true);
   request.set_return_token_ids(true);
@@ -126,7 +126,8 @@ absl::StatusOr<v1::GenerateRequest> RunCommand::MakeRequest(const FlagSet& flags
   if (choices_ > 1) sampling.set_n(static_cast<uint32_t>(choices_));
   std::optional<GgufFile> model;
   if (!model_.empty()) {
-    BATON_ASSIGN_OR_RETURN(model, GgufFile::Open(model_, GgufFile::Part::kTokenizer));
+    BATON_ASSIGN_OR_RETURN(model, GgufFile::Open(model_));
+    BATON_ASSIGN_OR_RETURN(kv_layout_, KvLayoutOf(*model, kv_cache_dtype_));
   }
   BATON_RETURN_IF_ERROR(
       FillSamplingDefaults(flags, model.has_value() ? &*model : nullptr, sampling));
@@ -191,7 +192,7 @@ Answer RunCommand::Ask(GenerateClient& client, v1::GenerateRequest request) cons
   if (ExitCode(answer.status) == 1) {
     std::fprintf(stderr, "baton: %s\n", DescribeFailure(answer, timeout_).c_str());
   } else if (answer.status.ok() && stats_) {
-    std::fputs(FormatStats(answer, request).c_str(), stderr);
+    std::fputs(FormatStats(answer, request, kv_layout_).c_str(), stderr);
   }
   return answer;
 }

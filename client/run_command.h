@@ -16,6 +16,7 @@
 #include "client/response_format_flags.h"
 #include "common/flags/command.h"
 #include "common/net/server_flags.h"
+#include "common/worker/kv_memory.h"
 
 namespace baton {
 
@@ -29,8 +30,9 @@ class RunCommand : public Command {
  private:
   // Checks the flags that depend on one another, before anything is read.
   absl::Status Check(const FlagSet& flags) const;
-  // Makes the request without its prompt or messages.
-  absl::StatusOr<v1::GenerateRequest> MakeRequest(const FlagSet& flags) const;
+  // Makes the request without its prompt or messages. Opens the model file where one is
+  // served from here.
+  absl::StatusOr<v1::GenerateRequest> MakeRequest(const FlagSet& flags);
   // Starts a cluster with the model and waits until it is ready.
   absl::StatusOr<std::unique_ptr<LocalCluster>> StartCluster(
       const std::atomic<bool>& interrupted) const;
@@ -56,6 +58,7 @@ class RunCommand : public Command {
   bool json_ = false;
   v1::Speculative speculative_ = v1::SPECULATIVE_UNSPECIFIED;
   bool stats_ = false;
+  std::optional<KvLayout> kv_layout_;  // of the workers that serve model_
 };
 
 }  // namespace baton

@@ -177,4 +177,12 @@ std::string ModelConfig::Digest() const {
   return sha.Finish();
 }
 
+KvLayout ModelConfig::MakeKvLayout(int block_size, KvType dtype) const {
+  return {.layers = layers,
+          .kv_heads = kv_heads,
+          .head_dim = head_dim,
+          .block_size = block_size,
+          .dtype = dtype};
+}
+
 }  // namespace baton

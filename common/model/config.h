@@ -8,6 +8,7 @@
 
 #include "common/backend/backend.h"
 #include "common/gguf/gguf_file.h"
+#include "common/kv/layout.h"
 
 namespace baton {
 
@@ -37,6 +38,7 @@ struct ModelConfig {
   static absl::StatusOr<ModelConfig> FromGguf(const GgufFile& file);
   // SHA-256 over all fields that change the computation: the config_digest of ModelIdentity.
   std::string Digest() const;
+  KvLayout MakeKvLayout(int block_size, KvType dtype) const;
 };
 
 }  // namespace baton

@@ -179,11 +179,7 @@ const ModelConfig& Transformer::config() const { return rep_->config; }
 const ModelWeights& Transformer::weights() const { return rep_->weights; }
 
 KvLayout Transformer::MakeKvLayout(int block_size, KvType dtype) const {
-  return {.layers = rep_->config.layers,
-          .kv_heads = rep_->config.kv_heads,
-          .head_dim = rep_->config.head_dim,
-          .block_size = block_size,
-          .dtype = dtype};
+  return rep_->config.MakeKvLayout(block_size, dtype);
 }
 
 absl::Status Transformer::Reserve(int max_rows) { return rep_->Arrange(max_rows).status(); }

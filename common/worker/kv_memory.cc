@@ -6,8 +6,21 @@
 #include "absl/strings/str_format.h"
 
 #include "common/base/kv_type_name.h"
+#include "common/base/status_macros.h"
+#include "common/engine/engine_options.h"
+#include "common/model/config.h"
 
 namespace baton {
+
+absl::StatusOr<KvLayout> KvLayoutOf(const GgufFile& file, absl::string_view dtype) {
+  const EngineOptions defaults;
+  KvType type = defaults.kv_dtype;
+  if (dtype != "auto") {
+    BATON_ASSIGN_OR_RETURN(type, KvTypeFromName(dtype));
+  }
+  BATON_ASSIGN_OR_RETURN(const ModelConfig config, ModelConfig::FromGguf(file));
+  return config.MakeKvLayout(defaults.block_size, type);
+}
 
 std::vector<KvMemory> KvMemoryByType(const KvLayout& layout, int blocks) {
   const auto bytes_in = [&](KvType type) {

@@ -5,9 +5,18 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+#include "common/gguf/gguf_file.h"
 #include "common/kv/layout.h"
 
 namespace baton {
+
+// The layout of the KV cache of a worker that serves the file and is given no block size.
+// `dtype` is a value of --kv-cache-dtype. INVALID_ARGUMENT or UNIMPLEMENTED where no worker could
+// serve the file, or there is no such type.
+absl::StatusOr<KvLayout> KvLayoutOf(const GgufFile& file, absl::string_view dtype);
 
 struct KvMemory {
   KvType type;

@@ -150,6 +150,15 @@ TEST(FormatStats, SaysWhatCameOfGuessesWhereThereWereAny) {
   EXPECT_EQ(json["usage"]["rejected_prediction_tokens"], 3);
 }
 
+TEST(FormatStats, SaysWhatMemoryTheKvTookWhereItsLayoutIsKnown) {
+  Answer answer = MakeAnswer();
+  answer.choices[0].mutable_usage()->set_total_tokens(33);  // two blocks
+  const KvLayout layout{.layers = 30, .kv_heads = 3, .head_dim = 64, .block_size = 32};
+  EXPECT_THAT(FormatStats(answer, {}, layout),
+              HasSubstr("KV memory      33 tokens: 1.5 MB; int8 0.8 MB, int4 0.4 MB\n"));
+  EXPECT_THAT(FormatStats(answer, {}), Not(HasSubstr("KV memory")));
+}
+
 TEST(FormatStats, LeavesTheTransferOutWhereThereWasNone) {
   Answer answer = MakeAnswer();
   answer.choices[0].mutable_timings()->set_kv_transfer_messages(0);

@@ -168,9 +168,10 @@ def test_a_reader_that_is_gone_ends_the_answer_quietly(served):
 
 
 def test_with_a_model_it_starts_servers_of_its_own():
-    done = run("baton", "run", "--model", MODEL, "--temperature", "0", QUESTION)
+    done = run("baton", "run", "--model", MODEL, "--temperature", "0", "--stats", QUESTION)
     assert done.returncode == 0, done.stderr
     assert done.stdout.decode() == ANSWER + "\n"
+    assert "tokens: 1.5 MB; int8 0.8 MB, int4 0.4 MB\n" in done.stderr.decode(), done.stderr
 
 
 def test_a_request_without_a_server_fails_in_bounded_time():
