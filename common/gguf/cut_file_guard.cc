@@ -24,16 +24,20 @@ Place places[CutFileGuard::kMax];
 std::mutex places_mutex;
 struct sigaction action_before;
 
-// Calls only what a handler may call.
+// These two call only what a handler may call.
+[[noreturn]] void EndWith(const Place& place) {
+  // What could be done about a line that cannot be written?
+  [[maybe_unused]] const ssize_t written =
+      write(STDERR_FILENO, place.line, static_cast<size_t>(place.line_bytes));
+  _exit(kExitCutFile);
+}
+
 void OnBusError(int signal, siginfo_t* info, void*) {
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
   for (const Place& place : places) {
     const uintptr_t begin = place.begin.load();
     if (info->si_code != BUS_ADRERR || begin == 0) continue;
-    if (address < begin || address - begin >= place.size.load()) continue;
-    // What could be done about a line that cannot be written?
-    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, place.line, place.line_bytes);
-    _exit(kExitCutFile);
+    if (address >= begin && address - begin < place.size.load()) EndWith(place);
   }
   // A fault happens again where it did, with the action of before; a signal that was sent is sent
   // again.
@@ -59,8 +63,8 @@ CutFileGuard::CutFileGuard(absl::Span<const uint8_t> bytes, const std::string& p
     if (place.begin.load() != 0) continue;
     place.line_bytes = std::snprintf(
         place.line, sizeof(place.line),
-        "%.*s: was cut short while it was read; start again with a whole file, and replace model "
-        "files by rename\n",
+        "%.*s: was cut short or written to while it was read; start again with a whole file, and "
+        "replace model files by rename\n",
         PATH_MAX, path.c_str());
     place.size.store(bytes.size());
     place.begin.store(reinterpret_cast<uintptr_t>(bytes.data()));
@@ -73,6 +77,10 @@ CutFileGuard::~CutFileGuard() {
   if (place_ < 0) return;
   const std::lock_guard lock(places_mutex);
   places[place_].begin.store(0);
+}
+
+void CutFileGuard::EndProcess() const {
+  if (place_ >= 0) EndWith(places[place_]);
 }
 
 }  // namespace baton

@@ -27,6 +27,9 @@ class CutFileGuard {
     return *this;
   }
 
+  // Ends the process as such a read does; one beyond kMax does nothing.
+  void EndProcess() const;
+
  private:
   int place_ = -1;  // in the handler's table; -1: none
 };

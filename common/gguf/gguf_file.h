@@ -36,7 +36,8 @@ struct GgufTensor {
 };
 
 // Immutable after Open: may be read from any thread. Movable. Spans and views into it stay valid
-// while it, or the file that it was moved into, lives.
+// while it, or the file that it was moved into, lives. Where the file on disk is cut or written to
+// meanwhile, the process ends before or when it is destroyed (mapped_file.h).
 class GgufFile {
  public:
   enum class Part {

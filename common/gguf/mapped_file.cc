@@ -26,7 +26,7 @@ struct FileDescriptor {
   ~FileDescriptor() {
     if (fd >= 0) close(fd);
   }
-  const int fd;
+  int fd;
 };
 
 }  // namespace
@@ -34,7 +34,7 @@ struct FileDescriptor {
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path, bool will_read_all) {
   // With O_NONBLOCK, opening a pipe does not wait for a writer. It changes nothing for a regular
   // file.
-  const FileDescriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  FileDescriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.fd < 0)
     return SystemError(errno, path, "cannot be opened", "check the path and the permissions");
   struct stat facts;
@@ -58,7 +58,8 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path, bool will_r
                        "free memory or raise the limit on address space");
   // This is only advice: a kernel that refuses it still serves the pages.
   if (will_read_all) (void)madvise(map, size, MADV_WILLNEED);
-  return MappedFile(absl::MakeConstSpan(static_cast<const uint8_t*>(map), size), path);
+  return MappedFile(std::exchange(file.fd, -1), absl::TimeFromTimespec(facts.st_mtim),
+                    absl::MakeConstSpan(static_cast<const uint8_t*>(map), size), path);
 }
 
 void MappedFile::Release(absl::Span<const uint8_t> part) const {
@@ -70,20 +71,35 @@ void MappedFile::Release(absl::Span<const uint8_t> part) const {
   if (first < end) (void)madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
 }
 
-MappedFile::MappedFile(absl::Span<const uint8_t> bytes, const std::string& path)
-    : bytes_(bytes), guard_(bytes, path) {}
+MappedFile::MappedFile(int fd, absl::Time written, absl::Span<const uint8_t> bytes,
+                       const std::string& path)
+    : fd_(fd), written_(written), bytes_(bytes), guard_(bytes, path) {}
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : bytes_(std::exchange(other.bytes_, {})), guard_(std::move(other.guard_)) {}
+    : fd_(other.fd_),
+      written_(other.written_),
+      bytes_(std::exchange(other.bytes_, {})),
+      guard_(std::move(other.guard_)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(written_, other.written_);
   std::swap(bytes_, other.bytes_);
   std::swap(guard_, other.guard_);
   return *this;
 }
 
 MappedFile::~MappedFile() {
-  if (!bytes_.empty()) munmap(const_cast<uint8_t*>(bytes_.data()), bytes_.size());
+  if (bytes_.empty()) return;
+  if (!IsAsItWas()) guard_.EndProcess();
+  munmap(const_cast<uint8_t*>(bytes_.data()), bytes_.size());
+  close(fd_);
+}
+
+bool MappedFile::IsAsItWas() const {
+  struct stat facts;
+  return fstat(fd_, &facts) == 0 && static_cast<size_t>(facts.st_size) == bytes_.size() &&
+         absl::TimeFromTimespec(facts.st_mtim) == written_;
 }
 
 }  // namespace baton

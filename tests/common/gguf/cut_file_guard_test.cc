@@ -44,8 +44,9 @@ TEST(CutFileGuardDeathTest, ACutFileEndsTheProcessWithALineAndACode) {
   const CutFileGuard guard(file.bytes(), "/models/m.gguf");
   EXPECT_EXIT(
       file.ReadTheEnd(), testing::ExitedWithCode(kExitCutFile),
-      "^/models/m.gguf: was cut short while it was read; start again with a whole file, and "
-      "replace model files by rename\n$");
+      "^/models/m.gguf: was cut short or written to while it was read; start again with a whole "
+      "file, and replace model files by rename\n$");
+  EXPECT_EXIT(guard.EndProcess(), testing::ExitedWithCode(kExitCutFile), "^/models/m.gguf: was");
 }
 
 TEST(CutFileGuardDeathTest, AMovedGuardGoesOn) {

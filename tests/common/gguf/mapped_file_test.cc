@@ -101,6 +101,31 @@ TEST_F(MappedFileTest, ReleasesOnlyWholePagesInsideThePart) {
   EXPECT_EQ(read_all(), sum);
 }
 
+using MappedFileDeathTest = MappedFileTest;
+
+// The rest of the last page then reads as zeros, without a signal.
+TEST_F(MappedFileDeathTest, AFileThatWasCutWithinItsLastPageEndsTheProcessBeforeItsBytesAreUsed) {
+  const std::string path = Write("f", "text");
+  EXPECT_EXIT(
+      {
+        const auto file = MappedFile::Open(path, false);
+        std::filesystem::resize_file(path, 2);
+      },
+      testing::ExitedWithCode(kExitCutFile), "^" + path + ": was cut short .* by rename\n$");
+}
+
+TEST_F(MappedFileDeathTest, AFileThatWasWrittenToEndsTheProcessBeforeItsBytesAreUsed) {
+  const std::string path = Write("f", "text");
+  // Both writes may come within one tick of the file system's clock.
+  std::filesystem::last_write_time(path, {});
+  EXPECT_EXIT(
+      {
+        const auto file = MappedFile::Open(path, false);
+        Write("f", "next");
+      },
+      testing::ExitedWithCode(kExitCutFile), "^" + path + ": was cut short or written to");
+}
+
 TEST_F(MappedFileTest, RefusesWhatIsNoFileWithBytesAndSaysTheRemedy) {
   const auto error = [](const std::string& path) {
     return std::string(MappedFile::Open(path, false).status().message());
