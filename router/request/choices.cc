@@ -117,17 +117,11 @@ bool Choices::prompt_computed(uint32_t number) const {
 }
 
 void Choices::Resume(Breakage breakage) {
+  if (request_.failed()) return;
   const std::vector<ChoiceProgress>& choices = attempt().choices;
-  const auto tokens = [this](const ChoiceProgress& progress) {
-    return request_.choices[progress.choice].log.size();
-  };
-  // A choice that has ended keeps the tokens of this attempt, whatever follows for the others.
-  const bool gave_tokens = std::any_of(choices.begin(), choices.end(), [&](const auto& progress) {
-    return tokens(progress) > progress.base;
+  const bool parted = std::any_of(choices.begin(), choices.end(), [this](const auto& progress) {
+    return !request_.choices[progress.choice].log.empty();
   });
-  if (gave_tokens && IsDistrust(breakage.failure)) return request_.Fail(TokensMayBeWrong());
-  const bool parted = std::any_of(choices.begin(), choices.end(),
-                                  [&](const auto& progress) { return tokens(progress) > 0; });
   if (parted && choices.size() > 1) return ForkAll(breakage);
   running_.hedge().Cancel(request_);
   absl::StatusOr<WorkerNeeds> needs =

@@ -71,7 +71,8 @@ class Choices {
 
   Choices(RequestState& request, PastAttempts past, Attempt attempt);
 
-  // The attempt has ended early: begins the next one, forks, or ends the request.
+  // The attempt has ended early: begins the next one, forks, or ends the request, unless that has
+  // failed.
   void Resume(Breakage breakage);
   void ForkAll(const Breakage& breakage);
   // One choice alone, with the past of all; its attempt is the one that broke.

@@ -6,6 +6,7 @@
 #include "common/base/check.h"
 #include "common/rpc/status.h"
 #include "router/request/errors.h"
+#include "router/request/resume.h"
 
 namespace baton {
 
@@ -54,6 +55,14 @@ void RequestMachine::On(const Abandoned& event) { request_->Fail(event.status); 
 
 void RequestMachine::On(const ClientCancelled&) {
   request_->Fail(absl::CancelledError("the client cancelled the call"));
+}
+
+// The attempt may have broken before, or all its choices may have ended: the client has its tokens.
+void RequestMachine::On(const DecodeEnded& event) {
+  if (IsDistrust(event.status) && request_->gave_tokens.count(event.attempt) > 0) {
+    request_->Fail(TokensMayBeWrong());
+  }
+  ToChoices(event);
 }
 
 void RequestMachine::On(const ClientBehind&) {

@@ -53,9 +53,14 @@ class RequestMachine {
   void On(const ClientBehind& event);
   void On(const ClientCaughtUp& event);
   void On(const TimerFired& event);
-  // An event of one attempt: the choices to which the attempt does not belong ignore it.
+  void On(const DecodeEnded& event);
   template <typename Event>
   void On(const Event& event) {
+    ToChoices(event);
+  }
+  // An event of one attempt: the choices to which the attempt does not belong ignore it.
+  template <typename Event>
+  void ToChoices(const Event& event) {
     for (Choices& choices : choices_) choices.On(event);
   }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -78,6 +79,7 @@ struct RequestState {
 
   uint32_t breaks = 0;               // attempts that have ended early
   uint32_t last_attempt = 0;         // attempts of all choices draw their numbers in order
+  std::set<uint32_t> gave_tokens;    // attempts that the log has tokens of
   bool admitted = false;             // a worker has reserved its memory
   bool paused = false;               // the client is behind
   bool cached_tokens_known = false;  // the first prefill has said how many it found

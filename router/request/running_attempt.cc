@@ -210,14 +210,14 @@ void RunningAttempt::Preempted() {
 std::optional<Breakage> RunningAttempt::DecodeEnded(const absl::Status& status) {
   attempt_.calls.decode_open = false;
   if (finishing()) {
-    // Where the router ended the last choice, its worker goes on until it hears of that.
-    IsDistrust(status) ? request_.Fail(TokensMayBeWrong()) : MaybeFinish();
+    MaybeFinish();
     return std::nullopt;
   }
   // A prefill worker whose first token ends the request aborts its push, and the decode worker may
-  // be heard first.
+  // be heard first. One that is not believed is not waited for.
   auto* prefilling = attempt_.Get<Attempt::Prefilling>();
-  if (prefilling != nullptr && attempt_.calls.prefill_open && !PromptComputed()) {
+  if (prefilling != nullptr && attempt_.calls.prefill_open && !PromptComputed() &&
+      !IsDistrust(status)) {
     prefilling->decode_end = status;
     prefilling->commit_by = request_.now + request_.options.broken_attempt_wait;
     return std::nullopt;
@@ -269,6 +269,7 @@ void RunningAttempt::TakeToken(const OutputToken& token, Source source) {
   const bool copy = token.output_index() < request_.choices[progress.choice].log.size();
   if (copy || request_.Ended(progress.choice)) return;
   if (request_.numerics.empty()) request_.numerics = NumericsOfPrompt(attempt_.workers);
+  request_.gave_tokens.insert(attempt_.number);
   request_.Append(token);
   if (request_.Ended(progress.choice)) ChoiceEnded(progress.choice);
 }

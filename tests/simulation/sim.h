@@ -44,7 +44,7 @@ struct SimRequest {
   uint32_t accepted_guesses = 0;
   uint32_t refused_guesses = 0;
   // Attempts in which a worker gave a token; those that their decode worker ended because of who
-  // pushed; and those of these that the router heard of while they ran.
+  // pushed; and those of these that the router heard of while the request ran.
   std::set<uint32_t> gave_tokens;
   std::set<uint32_t> distrusted;
   std::set<uint32_t> heard_wrong;

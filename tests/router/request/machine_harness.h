@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/rpc/status.h"
 #include "router/request/request_machine.h"
 
 namespace baton {
@@ -185,6 +186,11 @@ class MachineHarness {
 
 // What a call ends with when its worker dies.
 inline const absl::Status kKilled = absl::UnavailableError("killed");
+
+// What a Decode call ends with when an audit finds its KV wrong.
+inline absl::Status KvWrong() {
+  return WithErrorInfo(absl::DataLossError("wrong"), {kReasonKvWrong, kStageDecode, "d", {}});
+}
 
 // "abc", the last token ended by max_tokens.
 inline std::vector<internal::v1::OutputToken> Abc() {

@@ -123,8 +123,7 @@ TEST(RequestChoices, WrongKvEndsAllOfThemOnceOneHasEndedInThatAttempt) {
   harness.DecodeAccepts();
   harness.PrefillStarts();
   harness.PrefillSends(LastToken(0, 26, v1::FINISH_REASON_STOP, 0));
-  harness.DecodeEnds(
-      WithErrorInfo(absl::DataLossError("wrong"), {kReasonKvWrong, kStageDecode, "d", {}}));
+  harness.DecodeEnds(KvWrong());
   harness.PrefillEnds(absl::CancelledError("cancelled"));
   EXPECT_EQ(harness.Count<ChooseWorkers>(), 1) << "none goes on";
   EXPECT_EQ(ErrorReason(harness.failure()), kReasonKvWrong) << harness.failure();

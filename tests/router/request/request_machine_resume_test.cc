@@ -103,6 +103,35 @@ TEST(RequestResume, WrongKvEndsTheRequestOnceTheClientHasTokensOfThatAttempt) {
   }
 }
 
+TEST(RequestResume, WrongKvOfAnAttemptThatBrokeEndsTheRequestIfTheClientHasItsToken) {
+  for (const bool has_token : {false, true}) {
+    for (const bool cancelled : {false, true}) {
+      MachineHarness harness = Prefilling(9);
+      if (has_token) harness.PrefillSends(Token(0, 0));
+      harness.PrefillEnds(kKilled);
+      if (has_token) harness.PassTime(absl::Seconds(1));  // the commit may still come
+      if (cancelled) harness.Feed(Others());
+      ASSERT_EQ(harness.Count<ChooseWorkers>(), 2);
+      ASSERT_EQ(harness.Count<CancelDecode>(), cancelled ? 1 : 0);
+      harness.Feed(DecodeEnded{1, KvWrong()});
+      EXPECT_EQ(harness.terminals(), has_token ? 1 : 0) << cancelled;
+      EXPECT_EQ(ErrorReason(harness.failure()), has_token ? kReasonKvWrong : "") << cancelled;
+    }
+  }
+}
+
+TEST(RequestResume, NoFirstTokenIsTakenOnceItsKvProvedToBeWrong) {
+  MachineHarness harness = Prefilling();
+  harness.DecodeEnds(KvWrong());
+  EXPECT_EQ(harness.Count<CancelPrefill>(), 1);
+  EXPECT_EQ(harness.Count<ChooseWorkers>(), 2);
+  PrefillMessage late{.attempt = 1, .message = {}};
+  *late.message.mutable_first_token() = LastToken(0, 26, v1::FINISH_REASON_STOP);
+  harness.Feed(late);
+  EXPECT_EQ(harness.terminals(), 0);
+  EXPECT_TRUE(harness.machine.log(0).empty());
+}
+
 // The stop string is the router's: the decode worker goes on, and may say so meanwhile.
 TEST(RequestResume, WrongKvThatIsFoundBeforeTheEndIsToldEndsTheRequestWithDataLoss) {
   MachineHarness harness = Prefilling(10, {"c"});
@@ -112,8 +141,7 @@ TEST(RequestResume, WrongKvThatIsFoundBeforeTheEndIsToldEndsTheRequestWithDataLo
   harness.PrefillEnds(absl::OkStatus());
   harness.DecodeSends({Token(0, 0), Token(1, 1), Token(2, 2)});
   ASSERT_EQ(harness.terminals(), 0) << "it waits for the account of the decode worker";
-  harness.DecodeEnds(
-      WithErrorInfo(absl::DataLossError("wrong"), {kReasonKvWrong, kStageDecode, "d", {}}));
+  harness.DecodeEnds(KvWrong());
   EXPECT_EQ(harness.Count<Complete>(), 0);
   EXPECT_TRUE(absl::IsDataLoss(harness.failure())) << harness.failure();
 }

@@ -59,25 +59,21 @@ class TransitionObserver final : public RequestObserver {
     }
   }
   void NoteDistrust(const RequestMachine& machine, const RequestEvent& event) {
-    SimRequest& right = *sim_.requests.at(machine.spec().id_low);
-    std::set<uint32_t>& running = running_[machine.spec().id_low];
+    const uint64_t request = machine.spec().id_low;
     const auto* ended = std::get_if<DecodeEnded>(&event);
-    if (ended != nullptr && running.count(ended->attempt) > 0) {
+    if (ended != nullptr && done_.count(request) == 0) {
       const std::string reason = ErrorReason(ended->status);
       if (reason == kReasonKvWrong || reason == kReasonPusherQuarantined) {
-        right.heard_wrong.insert(ended->attempt);
+        sim_.requests.at(request)->heard_wrong.insert(ended->attempt);
       }
     }
-    running.clear();
-    for (uint32_t attempt = 1; attempt <= machine.attempt(); ++attempt) {
-      if (machine.running(attempt)) running.insert(attempt);
-    }
+    if (machine.done()) done_.insert(request);
   }
 
   Sim& sim_;
   RequestObserver& metrics_;
   std::map<uint64_t, size_t> phases_;  // [request]: 0, kChoosing, before its first event
-  std::map<uint64_t, std::set<uint32_t>> running_;  // [request]: attempts before its next event
+  std::set<uint64_t> done_;            // requests
 };
 
 // Place. Counts where a worker that holds some of the prompt was taken that would not have been by
