@@ -11,7 +11,7 @@ import pytest
 
 from cluster import request, wait_until
 from front import HANDSHAKE_S, FrontedCluster
-from http2_floods import END_HEADERS, END_STREAM, HELLO, connect, opened
+from http2_floods import END_HEADERS, END_STREAM, HEADERS, HELLO, connect, frame, literal, opened
 from programs import bearer, channel_credentials, issue, revoke
 from stubs import rpc
 
@@ -122,7 +122,8 @@ def test_headers_that_are_too_long_end_at_the_front(fronted):
         assert generate(made, (("x", "y" * 5000),)).startswith(" Paris")
         with pytest.raises(grpc.RpcError) as error:
             generate(made, (("x", "y" * 7000),))
-    assert "413" in error.value.details(), error.value
+    assert error.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED, error.value
+    assert "send less metadata" in error.value.details()
 
 
 def test_a_cancel_passes_the_front_and_reaches_the_workers(fronted):
@@ -146,6 +147,7 @@ def test_a_silent_stream_lives_longer_than_a_silent_client(fronted):
             with pytest.raises(grpc.RpcError) as error:  # the front ends it when its time is over
                 generate(made)
             assert error.value.code() == grpc.StatusCode.UNAVAILABLE, error.value
+            assert "said nothing" in error.value.details()
             assert time.monotonic() - began > 2 * HANDSHAKE_S
     finally:
         for worker in workers:
@@ -158,19 +160,44 @@ def test_who_connects_and_says_nothing_is_closed(fronted):
         assert silent.recv(1) == b""
 
 
-@pytest.mark.parametrize("flags,refusal", [(END_HEADERS, b"408 Request Time-out"),
-                                           (END_HEADERS | END_STREAM, b"400 Bad request")])
+def receive(connection, text):
+    """Returns what the connection brings, until the text is there."""
+    received = b""
+    while text not in received:
+        part = connection.recv(65536)
+        assert part, received
+        received += part
+    return received
+
+
+@pytest.mark.parametrize("flags,refusal", [(END_HEADERS, b"send it with the call"), (END_HEADERS | END_STREAM, b"send one")])
 def test_a_stream_is_not_passed_on_before_its_message(fronted, flags, refusal):
     """The router would refuse this certificate at the stream's headers, and say so."""
     logged = len(fronted.router.log_text())
     with connect(fronted.front_host_port[1], fronted.ours, "127.0.2.1", "prefill", timeout_s=30) as attack:
         attack.sendall(HELLO + opened(1, flags))
-        received = b""
-        while refusal not in received:
-            part = attack.recv(65536)
-            assert part, received
-            received += part
+        assert b"grpc-status" in receive(attack, refusal)
     assert "audit: refused" not in fronted.router.log_text()[logged:]
+
+
+def test_who_is_no_client_of_grpc_reads_it_in_the_http_status(fronted):
+    get = b"".join(literal(*header) for header in ((b":method", b"GET"), (b":scheme", b"https"), (b":path", b"/"),
+                                                   (b":authority", b"localhost")))
+    with connect(fronted.front_host_port[1], fronted.ours, "127.0.2.1", timeout_s=30) as browser:
+        browser.sendall(HELLO + frame(HEADERS, 1, get, END_HEADERS | END_STREAM))
+        assert b"405" in receive(browser, b"only gRPC is spoken here")
+
+
+def test_without_a_router_clients_are_told_to_try_again(fronted):
+    assert fronted.router.stop() == 0
+    try:
+        with channel(fronted) as made, pytest.raises(grpc.RpcError) as error:
+            generate(made)
+    finally:
+        fronted.router.start()
+        fronted.wait_ready()
+    assert error.value.code() == grpc.StatusCode.UNAVAILABLE, error.value
+    assert "the router cannot be reached; try again later" in error.value.details()
 
 
 def test_who_asks_too_much_in_a_second_loses_the_connection_and_is_let_in_later(fronted):
