@@ -35,7 +35,10 @@ absl::Status TooLarge(size_t bytes, size_t most) {
 
 CompiledGrammar::CompiledGrammar(const xgrammar::CompiledGrammar& grammar)
     : grammar_(std::make_unique<xgrammar::CompiledGrammar>(grammar)) {}
+CompiledGrammar::CompiledGrammar(const CompiledGrammar& other) : CompiledGrammar(other.grammar()) {}
 CompiledGrammar::~CompiledGrammar() = default;
+
+size_t CompiledGrammar::memory_bytes() const { return grammar_->MemorySizeBytes(); }
 
 absl::StatusOr<std::string> CompiledGrammar::Serialize(const GrammarVocabulary& vocabulary) const {
   try {

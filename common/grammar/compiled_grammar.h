@@ -22,10 +22,13 @@ inline constexpr size_t kMaxCompiledGrammarBytes = size_t{12} << 20;
 // Bytes of it on the wire, packed, in one message with other things.
 inline constexpr size_t kMaxPackedGrammarBytes = size_t{4} << 20;
 
-// Immutable and thread-safe; holds no reference to the vocabulary.
+// Immutable and thread-safe; holds no reference to the vocabulary. A copy shares what it was made
+// of, which goes with the last copy and the last GrammarState.
 class CompiledGrammar {
  public:
   explicit CompiledGrammar(const xgrammar::CompiledGrammar& grammar);
+  CompiledGrammar(const CompiledGrammar& other);
+  CompiledGrammar& operator=(const CompiledGrammar&) = delete;
   ~CompiledGrammar();
 
   // What Parse reads: XGrammar's JSON, packed, with a checksum, under the vocabulary's digest.
@@ -37,6 +40,8 @@ class CompiledGrammar {
   // maker likes, at the cost of its size, and no more is known to be possible.
   static absl::StatusOr<std::unique_ptr<CompiledGrammar>> Parse(
       absl::string_view bytes, const GrammarVocabulary& vocabulary);
+
+  size_t memory_bytes() const;  // about what it takes, however many copies there are
 
   // For this folder's sources.
   const xgrammar::CompiledGrammar& grammar() const { return *grammar_; }

@@ -149,7 +149,7 @@ absl::StatusOr<GrammarState> ReadGrammar(const internal::v1::SequenceSpec& spec,
   }
   const auto outputs =
       absl::MakeConstSpan(request.token_ids).subspan(static_cast<size_t>(request.prompt_length));
-  return grammars->Read(spec.grammar(), outputs);
+  return grammars->Read({.grammar = spec.grammar(), .cache_salt = spec.cache_salt()}, outputs);
 }
 
 }  // namespace

@@ -1,27 +1,48 @@
 #include "common/worker/grammar_reader.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 
+#include "common/base/hash.h"
 #include "common/base/status_macros.h"
 #include "common/grammar/compiled_grammar.h"
 #include "common/rpc/status.h"
 
 namespace baton {
+namespace {
 
-absl::StatusOr<std::unique_ptr<GrammarReader>> GrammarReader::Create(const Tokenizer& tokenizer) {
-  BATON_ASSIGN_OR_RETURN(std::unique_ptr<GrammarVocabulary> vocabulary,
-                         GrammarVocabulary::Parse(SerializeVocabulary(tokenizer)));
-  return std::unique_ptr<GrammarReader>(new GrammarReader(std::move(vocabulary)));
+// A SHA-256: nobody can make two grammars that have one key.
+std::string KeyOf(const GrammarReader::Packed& packed) {
+  Sha256 hash;
+  hash.UpdateInteger(packed.cache_salt.size());
+  hash.Update(packed.cache_salt);
+  hash.Update(packed.grammar);
+  return hash.Finish();
 }
 
-absl::StatusOr<GrammarState> GrammarReader::Read(absl::string_view grammar,
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GrammarReader>> GrammarReader::Create(
+    const Tokenizer& tokenizer, const ReadGrammars::Limits& limits) {
+  BATON_ASSIGN_OR_RETURN(std::unique_ptr<GrammarVocabulary> vocabulary,
+                         GrammarVocabulary::Parse(SerializeVocabulary(tokenizer)));
+  return std::unique_ptr<GrammarReader>(new GrammarReader(std::move(vocabulary), limits));
+}
+
+absl::StatusOr<GrammarState> GrammarReader::Read(const Packed& packed,
                                                  absl::Span<const int32_t> outputs) const {
-  const auto parsed = CompiledGrammar::Parse(grammar, *vocabulary_);
-  if (!parsed.ok()) {
-    return absl::Status(parsed.status().code(),
-                        absl::StrCat("sequence.grammar: ", parsed.status().message()));
+  const auto read = [&]() -> ReadGrammars::Result {
+    BATON_ASSIGN_OR_RETURN(const std::unique_ptr<CompiledGrammar> parsed,
+                           CompiledGrammar::Parse(packed.grammar, *vocabulary_));
+    return *parsed;
+  };
+  const ReadGrammars::Result grammar = grammars_.Get(KeyOf(packed), read);
+  if (!grammar.ok()) {
+    return absl::Status(grammar.status().code(),
+                        absl::StrCat("sequence.grammar: ", grammar.status().message()));
   }
-  BATON_ASSIGN_OR_RETURN(GrammarState state, GrammarState::Create(**parsed));
+  BATON_ASSIGN_OR_RETURN(GrammarState state, GrammarState::Create(*grammar));
   const absl::Status replayed = state.Replay(outputs);
   if (absl::IsInvalidArgument(replayed)) {
     return InvalidField("sequence.token_ids",

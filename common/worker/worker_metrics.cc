@@ -125,6 +125,17 @@ void AddKvMemoryMetrics(Metrics& metrics, const KvLayout& layout, int blocks) {
   }
 }
 
+void AddGrammarMetrics(Metrics& metrics, const GrammarReader& grammars) {
+  metrics.AddCounterFunction("baton_grammar_cache_queries_total",
+                             "Grammars that requests brought here.", {},
+                             [&grammars] { return double(grammars.stats().queries); });
+  metrics.AddCounterFunction("baton_grammar_cache_hits_total",
+                             "Grammars that requests brought here and that had been read before.",
+                             {}, [&grammars] { return double(grammars.stats().hits); });
+  metrics.AddGauge("baton_grammar_cache_bytes", "Memory of the grammars that are kept.", {},
+                   [&grammars] { return double(grammars.stats().bytes); });
+}
+
 WorkerMetrics::WorkerMetrics(Metrics& metrics, std::function<EngineStats()> stats,
                              Direction direction)
     : bytes_(metrics.AddCounter("baton_kv_transfer_bytes_total", "KV bytes on the wire.",

@@ -15,6 +15,7 @@
 
 #include "common/engine/engine.h"
 #include "common/net/metrics.h"
+#include "common/worker/grammar_reader.h"
 
 namespace baton {
 
@@ -93,5 +94,8 @@ class WorkerMetrics {
 
 // Adds the memory of a KV cache of so many blocks: in its own type, and what it would be in others.
 void AddKvMemoryMetrics(Metrics& metrics, const KvLayout& layout, int blocks);
+
+// Adds how often a grammar had been read before. Borrows `grammars` until the Metrics is destroyed.
+void AddGrammarMetrics(Metrics& metrics, const GrammarReader& grammars);
 
 }  // namespace baton

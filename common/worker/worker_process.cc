@@ -89,8 +89,9 @@ absl::Status WorkerProcess::Prepare(internal::v1::WorkerRole role, WorkerFlags f
     options.progress = [&line](double done) { line.Tick(done); };
     BATON_ASSIGN_OR_RETURN(runtime_, LoadModelRuntime(options));
   }
-  if (auto grammars = GrammarReader::Create(*runtime_->tokenizer); grammars.ok()) {
+  if (auto grammars = GrammarReader::Create(*runtime_->tokenizer, {}); grammars.ok()) {
     grammars_ = *std::move(grammars);
+    AddGrammarMetrics(*metrics_, *grammars_);
   } else {
     LogWarning("requests with a grammar are refused: {}", LogSafe(grammars.status().message()));
   }

@@ -175,6 +175,17 @@ def test_a_costly_schema_that_is_asked_for_again_costs_nothing(fleet):
     assert fleet.router.metric("baton_router_grammar_cache_hits_total") == hits + 5
 
 
+def test_a_worker_reads_a_form_once(fleet):
+    def reads():
+        prefill, = fleet.prefill
+        return prefill.metric("baton_grammar_cache_queries_total") - prefill.metric("baton_grammar_cache_hits_total")
+
+    before = reads()
+    for _ in range(3):
+        assert re.fullmatch("[b-d]{7}", complete(fleet.stub, asked(regex="[b-d]{7}")).text)
+    assert reads() == before + 1
+
+
 def test_baton_run_holds_its_answer_to_a_form(fleet, tmp_path):
     schema = tmp_path / "schema.json"
     schema.write_text(json.dumps(PERSON))

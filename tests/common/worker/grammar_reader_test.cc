@@ -4,7 +4,9 @@
 #include "gtest/gtest.h"
 
 #include "common/grammar/compile_grammar.h"
+#include "common/net/metrics.h"
 #include "common/worker/convert.h"
+#include "common/worker/worker_metrics.h"
 #include "tests/common/grammar/smollm2_grammars.h"
 #include "tests/common/worker/invalid_specs.h"
 #include "tests/support/field_violations.h"
@@ -13,18 +15,25 @@
 namespace baton {
 namespace {
 
+using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class GrammarReaderTest : public ::testing::Test {
  protected:
   static const GrammarReader& Reader() {
-    static const auto* const reader = GrammarReader::Create(SmolLm2Tokenizer())->release();
+    static const auto* const reader = GrammarReader::Create(SmolLm2Tokenizer(), {})->release();
     return *reader;
   }
   static const std::string& Bytes() {
     static const auto* const bytes = new std::string(
         *CompileGrammar(SpecOf(GrammarKind::kRegex, "yes|no, never"), SmolLm2Vocabulary()));
     return *bytes;
+  }
+  static absl::StatusOr<GrammarState> Read(absl::string_view grammar,
+                                           absl::Span<const int32_t> outputs = {},
+                                           absl::string_view cache_salt = "salt") {
+    return Reader().Read({.grammar = grammar, .cache_salt = cache_salt}, outputs);
   }
   static std::string FieldOf(const absl::Status& status) {
     const auto violations = FieldViolations(status);
@@ -36,7 +45,7 @@ TEST_F(GrammarReaderTest, TheStateGoesOnBehindTheTokensOfTheAnswer) {
   const std::vector<int32_t> all = TokensOf("no, never");
   ASSERT_GT(all.size(), 1u);
   for (size_t have = 0; have < all.size(); ++have) {
-    auto state = Reader().Read(Bytes(), absl::MakeConstSpan(all).subspan(0, have));
+    auto state = Read(Bytes(), absl::MakeConstSpan(all).subspan(0, have));
     ASSERT_TRUE(state.ok()) << state.status();
     EXPECT_TRUE(state->Replay(absl::MakeConstSpan(all).subspan(have)).ok());
     EXPECT_TRUE(state->IsComplete());
@@ -46,10 +55,10 @@ TEST_F(GrammarReaderTest, TheStateGoesOnBehindTheTokensOfTheAnswer) {
 TEST_F(GrammarReaderTest, DamagedBytesAreNamed) {
   std::string damaged = Bytes();
   damaged[damaged.size() / 2] ^= 1;
-  const absl::Status status = Reader().Read(damaged, {}).status();
+  const absl::Status status = Read(damaged).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()), StartsWith("sequence.grammar: "));
-  EXPECT_EQ(Reader().Read("no grammar", {}).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(Read("no grammar").status().code(), absl::StatusCode::kDataLoss);
 }
 
 TEST_F(GrammarReaderTest, AGrammarForAnotherVocabularyIsNamed) {
@@ -65,18 +74,50 @@ TEST_F(GrammarReaderTest, AGrammarForAnotherVocabularyIsNamed) {
   ASSERT_TRUE(file.ok()) << file.status();
   const auto tokenizer = Tokenizer::Load(*file);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
-  const auto reader = GrammarReader::Create(**tokenizer);
+  const auto reader = GrammarReader::Create(**tokenizer, {});
   ASSERT_TRUE(reader.ok()) << reader.status();
-  const absl::Status status = (*reader)->Read(Bytes(), {}).status();
+  const absl::Status status =
+      (*reader)->Read({.grammar = Bytes(), .cache_salt = "salt"}, {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), StartsWith("sequence.grammar: "));
 }
 
 TEST_F(GrammarReaderTest, AnAnswerThatDoesNotFitOrHasEndedIsNamed) {
-  EXPECT_EQ(FieldOf(Reader().Read(Bytes(), TokensOf("maybe")).status()), "sequence.token_ids");
+  EXPECT_EQ(FieldOf(Read(Bytes(), TokensOf("maybe")).status()), "sequence.token_ids");
   std::vector<int32_t> ended = TokensOf("yes");
   ended.push_back(SmolLm2Tokenizer().end_of_generation_ids().front());
-  EXPECT_EQ(FieldOf(Reader().Read(Bytes(), ended).status()), "sequence.token_ids");
+  EXPECT_EQ(FieldOf(Read(Bytes(), ended).status()), "sequence.token_ids");
+}
+
+TEST_F(GrammarReaderTest, ATenantDoesNotHaveWhatWasReadForAnother) {
+  const auto hits_of = [](absl::string_view grammar, absl::string_view cache_salt) {
+    const uint64_t before = Reader().stats().hits;
+    EXPECT_TRUE(Read(grammar, {}, cache_salt).ok());
+    return Reader().stats().hits - before;
+  };
+  const std::string other = *CompileGrammar(SpecOf(GrammarKind::kRegex, "a"), SmolLm2Vocabulary());
+  EXPECT_EQ(hits_of(Bytes(), "one tenant's"), 0u);
+  EXPECT_EQ(hits_of(Bytes(), "another's"), 0u);
+  EXPECT_EQ(hits_of(Bytes(), "one tenant's"), 1u);
+  EXPECT_EQ(hits_of(Bytes(), "another's"), 1u);
+  EXPECT_EQ(hits_of(other, "another's"), 0u);
+}
+
+TEST_F(GrammarReaderTest, ItsMetricsTellWhatWasReadBefore) {
+  const auto reader = GrammarReader::Create(SmolLm2Tokenizer(), {});
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  Metrics metrics("decode");
+  AddGrammarMetrics(metrics, **reader);
+  EXPECT_THAT(metrics.Scrape(),
+              HasSubstr("baton_grammar_cache_bytes{model_name=\"\",role=\"decode\"} 0\n"));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE((*reader)->Read({Bytes(), "salt"}, {}).ok());
+  const std::string page = metrics.Scrape();
+  EXPECT_THAT(page,
+              HasSubstr("baton_grammar_cache_queries_total{model_name=\"\",role=\"decode\"} 3\n"));
+  EXPECT_THAT(page,
+              HasSubstr("baton_grammar_cache_hits_total{model_name=\"\",role=\"decode\"} 2\n"));
+  EXPECT_THAT(page,
+              Not(HasSubstr("baton_grammar_cache_bytes{model_name=\"\",role=\"decode\"} 0\n")));
 }
 
 TEST_F(GrammarReaderTest, ASequenceIsReadWithTheStateBehindItsOutputsAlone) {
