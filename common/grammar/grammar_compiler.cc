@@ -29,6 +29,14 @@ namespace {
 // What a process may write: a grammar with its header, or an error.
 constexpr size_t kMaxReplyBytes = kMaxPackedGrammarBytes + 4096;
 
+constexpr absl::Duration kAskInterval = absl::Milliseconds(10);  // is_wanted
+
+// How long a process is waited for.
+struct Patience {
+  absl::Time deadline;
+  absl::FunctionRef<bool()> is_wanted;
+};
+
 absl::Status SystemError(absl::string_view what) {
   return absl::ResourceExhaustedError(absl::StrCat(what, ": ", std::strerror(errno)));
 }
@@ -61,11 +69,11 @@ class Compilation {
   // any lock.
   absl::Status Start(const std::string& program, const GrammarLimits& limits, int spec,
                      int vocabulary);
-  // What the process wrote until it closed its output. DEADLINE_EXCEEDED at `deadline`,
-  // RESOURCE_EXHAUSTED at more than kMaxReplyBytes.
-  absl::StatusOr<std::string> Read(absl::Time deadline);
-  // Its status, as waitpid tells it. DEADLINE_EXCEEDED at `deadline`.
-  absl::StatusOr<int> Wait(absl::Time deadline);
+  // What the process wrote until it closed its output. RESOURCE_EXHAUSTED at more than
+  // kMaxReplyBytes. Here and below: DEADLINE_EXCEEDED or CANCELLED at the end of the patience.
+  absl::StatusOr<std::string> Read(const Patience& patience);
+  // Its status, as waitpid tells it.
+  absl::StatusOr<int> Wait(const Patience& patience);
 
  private:
   pid_t pid_ = -1;    // -1: not started, or reaped
@@ -109,22 +117,24 @@ absl::Status Compilation::Start(const std::string& program, const GrammarLimits&
 }
 
 // Waits until `fd` has something to tell.
-absl::Status WaitFor(int fd, absl::Time deadline) {
+absl::Status WaitFor(int fd, const Patience& patience) {
   pollfd waited{.fd = fd, .events = POLLIN, .revents = 0};
   while (true) {
-    const int64_t left_ms = absl::ToInt64Milliseconds(deadline - SteadyNow()) + 1;
-    if (left_ms <= 0) return absl::DeadlineExceededError("");
-    const int ready = poll(&waited, 1, static_cast<int>(std::min<int64_t>(left_ms, 60'000)));
+    const absl::Duration left = patience.deadline - SteadyNow();
+    if (left <= absl::ZeroDuration()) return absl::DeadlineExceededError("");
+    const int64_t wait_ms = absl::ToInt64Milliseconds(std::min(left, kAskInterval)) + 1;
+    const int ready = poll(&waited, 1, static_cast<int>(wait_ms));
     if (ready > 0) return absl::OkStatus();
     if (ready < 0 && errno != EINTR) return SystemError("poll");
+    if (!patience.is_wanted()) return absl::CancelledError("nobody waits for the grammar");
   }
 }
 
-absl::StatusOr<std::string> Compilation::Read(absl::Time deadline) {
+absl::StatusOr<std::string> Compilation::Read(const Patience& patience) {
   std::string reply;
   char piece[64 << 10];
   while (true) {
-    BATON_RETURN_IF_ERROR(WaitFor(replies_, deadline));
+    BATON_RETURN_IF_ERROR(WaitFor(replies_, patience));
     const ssize_t count = read(replies_, piece, sizeof(piece));
     if (count == 0) return reply;
     if (count < 0 && errno != EINTR) return SystemError("cannot read what was compiled");
@@ -134,12 +144,12 @@ absl::StatusOr<std::string> Compilation::Read(absl::Time deadline) {
   }
 }
 
-absl::StatusOr<int> Compilation::Wait(absl::Time deadline) {
+absl::StatusOr<int> Compilation::Wait(const Patience& patience) {
   // glibc 2.36 declares pidfd_open for C alone.
   const int process = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
   if (process < 0) return SystemError("cannot watch the compiler's process");
   const absl::Cleanup close_process = [&] { close(process); };
-  BATON_RETURN_IF_ERROR(WaitFor(process, deadline));
+  BATON_RETURN_IF_ERROR(WaitFor(process, patience));
   int status = 0;
   waitpid(std::exchange(pid_, -1), &status, 0);
   return status;
@@ -188,15 +198,16 @@ absl::StatusOr<std::unique_ptr<GrammarCompiler>> GrammarCompiler::Create(
 
 GrammarCompiler::~GrammarCompiler() { close(vocabulary_fd_); }
 
-absl::StatusOr<std::string> GrammarCompiler::Compile(const GrammarSpec& spec) const {
+absl::StatusOr<std::string> GrammarCompiler::Compile(const GrammarSpec& spec,
+                                                     absl::FunctionRef<bool()> is_wanted) const {
   BATON_RETURN_IF_ERROR(ValidateGrammarSpec(spec));
   BATON_ASSIGN_OR_RETURN(const int input, MemoryFile("grammar", SerializeGrammarSpec(spec)));
   const absl::Cleanup close_input = [&] { close(input); };
-  const absl::Time deadline = SteadyNow() + limits_.wall_time;
+  const Patience patience{.deadline = SteadyNow() + limits_.wall_time, .is_wanted = is_wanted};
   Compilation compilation;
   BATON_RETURN_IF_ERROR(compilation.Start(program_, limits_, input, vocabulary_fd_));
-  const absl::StatusOr<std::string> reply = compilation.Read(deadline);
-  const absl::StatusOr<int> status = reply.ok() ? compilation.Wait(deadline) : reply.status();
+  const absl::StatusOr<std::string> reply = compilation.Read(patience);
+  const absl::StatusOr<int> status = reply.ok() ? compilation.Wait(patience) : reply.status();
   if (absl::IsDeadlineExceeded(status.status())) {
     // It had less of a CPU than its limit, so that the spec is not known to be too costly.
     return absl::ResourceExhaustedError(absl::StrCat(

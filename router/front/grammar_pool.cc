@@ -45,6 +45,7 @@ GrammarPool::GrammarPool(const Options& options, absl::string_view vocabulary, s
       compiled_(metrics.AddCounter(kCounter, kCounterHelp, {{"result", "compiled"}})),
       refused_(metrics.AddCounter(kCounter, kCounterHelp, {{"result", "refused"}})),
       failed_(metrics.AddCounter(kCounter, kCounterHelp, {{"result", "failed"}})),
+      cancelled_(metrics.AddCounter(kCounter, kCounterHelp, {{"result", "cancelled"}})),
       hits_(metrics.AddCounter("baton_router_grammar_cache_hits_total",
                                "Requests whose grammar, or why there is none, was known.", {})),
       seconds_(metrics.AddHistogram("baton_router_grammar_compilation_seconds",
@@ -130,23 +131,21 @@ void GrammarPool::Run() {
     Compilations::iterator next = compilations_.end();
     changed_.wait(lock, [&] { return stopping_ || (next = Next()) != compilations_.end(); });
     if (stopping_) return;
-    next->second.running = true;
     ++tenants_[next->second.tenant].running;
     Answers answers;
     DropLate(answers);
-    GrammarCache::Result result = absl::CancelledError("nobody waits for it");
-    if (!next->second.asks.empty()) {
-      // Nobody changes or removes a compilation that runs, but those who join it.
-      const GrammarSpec& spec = next->second.spec;
+    GrammarCache::Result result = absl::CancelledError("nobody waits for the grammar");
+    // Who joins a compilation that is being ended has it begun again.
+    while (absl::IsCancelled(result.status()) && !next->second.asks.empty()) {
       lock.unlock();
       for (auto& answer : answers) answer();
       answers.clear();
-      result = Compile(spec);
+      result = Compile(next->second);
       lock.lock();
-      // What a busy machine or a broken program did not compile may be asked for again.
-      if (result.ok() || absl::IsInvalidArgument(result.status())) {
-        cache_.Insert(next->first, result);
-      }
+    }
+    // What a busy machine or a broken program did not compile may be asked for again.
+    if (result.ok() || absl::IsInvalidArgument(result.status())) {
+      cache_.Insert(next->first, result);
     }
     Finish(next, result, answers);
     DropLate(answers);
@@ -158,9 +157,16 @@ void GrammarPool::Run() {
   }
 }
 
-GrammarCache::Result GrammarPool::Compile(const GrammarSpec& spec) {
+// Nobody changes or removes a compilation that runs, but those who join or leave it.
+GrammarCache::Result GrammarPool::Compile(const Compilation& compilation) {
+  const GrammarSpec& spec = compilation.spec;
   const absl::Time begin = SteadyNow();
-  absl::StatusOr<std::string> compiled = compiler_->Compile(spec);
+  absl::StatusOr<std::string> compiled =
+      compiler_->Compile(spec, [&] { return IsWanted(compilation); });
+  if (absl::IsCancelled(compiled.status())) {
+    cancelled_.Add();
+    return compiled.status();
+  }
   seconds_.Observe(absl::ToDoubleSeconds(SteadyNow() - begin));
   if (compiled.ok()) {
     compiled_.Add();
@@ -170,6 +176,16 @@ GrammarCache::Result GrammarPool::Compile(const GrammarSpec& spec) {
   (refused ? refused_ : failed_).Add();
   if (!refused) LogWarning("grammar compiler: {}", LogSafe(compiled.status().message()));
   return GrammarFault(spec.kind, compiled.status());
+}
+
+bool GrammarPool::IsWanted(const Compilation& compilation) {
+  Answers answers;
+  std::unique_lock lock(mutex_);
+  DropLate(answers);
+  const bool is_wanted = !compilation.asks.empty();
+  lock.unlock();
+  for (auto& answer : answers) answer();
+  return is_wanted;
 }
 
 void GrammarPool::Finish(Compilations::iterator compilation, const GrammarCache::Result& result,

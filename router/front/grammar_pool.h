@@ -23,10 +23,10 @@
 
 namespace baton {
 
-// Thread-safe. Requests of one tenant for one grammar wait for one compilation. Tenants take turns;
-// a named one has at most half of the threads and half of the places to wait, so that its costly
-// grammars do not keep others out. It uses std::mutex, which ThreadSanitizer can follow
-// (bounded_queue.h).
+// Thread-safe. Requests of one tenant for one grammar wait for one compilation, which is ended when
+// the last of them has left or is late. Tenants take turns; a named one has at most half of the
+// threads and half of the places to wait, so that its costly grammars do not keep others out. It
+// uses std::mutex, which ThreadSanitizer can follow (bounded_queue.h).
 class GrammarPool {
  public:
   struct Options {
@@ -51,19 +51,19 @@ class GrammarPool {
   // Logs once if there is no program.
   GrammarPool(const Options& options, absl::string_view vocabulary, std::string digest,
               Metrics& metrics);
-  // Stops, and waits until the compilations that run are over.
+  // Stops, and waits until the processes that compile are ended.
   ~GrammarPool();
 
   // Answers at once where the result is known.
   void Get(Ask ask);
-  // Those who wait are told that the router shuts down, and so are those who still ask.
+  // Those who wait are told that the router shuts down, and so are those who still ask. What is
+  // being compiled is ended.
   void Stop();
 
  private:
   struct Compilation {
     GrammarSpec spec;
     std::string tenant;
-    bool running = false;
     std::vector<Ask> asks;
   };
   struct Tenant {
@@ -79,7 +79,10 @@ class GrammarPool {
   // The next compilation in the turn of the tenants; end() if none may run now.
   Compilations::iterator Next();
   bool MayRun(const std::string& name, const Tenant& tenant) const;
-  GrammarCache::Result Compile(const GrammarSpec& spec);
+  // CANCELLED if those who waited have left meanwhile.
+  GrammarCache::Result Compile(const Compilation& compilation);
+  // Whether anybody waits for it who has time and has not left.
+  bool IsWanted(const Compilation& compilation);
   void Finish(Compilations::iterator compilation, const GrammarCache::Result& result,
               Answers& answers);
   // Answers those whom the result does not reach in time, or who no longer want it.
@@ -91,7 +94,7 @@ class GrammarPool {
   const Options options_;
   const std::string digest_;
   std::unique_ptr<GrammarCompiler> compiler_;  // null: there is no program
-  Counter compiled_, refused_, failed_, hits_;
+  Counter compiled_, refused_, failed_, cancelled_, hits_;
   Histogram seconds_;
 
   mutable std::mutex mutex_;  // guards the members below

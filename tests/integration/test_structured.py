@@ -5,7 +5,7 @@ import re
 import grpc
 import pytest
 
-from cluster import Cluster, busy, complete, failure, request
+from cluster import Cluster, busy, complete, failure, request, wait_until
 from programs import run
 from stubs import pb
 
@@ -184,6 +184,18 @@ def test_a_worker_reads_a_form_once(fleet):
     for _ in range(3):
         assert re.fullmatch("[b-d]{7}", complete(fleet.stub, asked(regex="[b-d]{7}")).text)
     assert reads() == before + 1
+
+
+def test_a_form_whose_client_has_gone_is_compiled_no_further(fleet):
+    def metric(name, **labels):
+        return fleet.router.metric(f"baton_router_{name}", **labels)
+
+    before = metric("grammar_compilations_total", result="cancelled")
+    call = fleet.stub.Generate(asked(regex="(" + "(a|b|c|[a-z]{1,999})?" * 60 + "){1,999}"), timeout=60)
+    wait_until(lambda: metric("grammars_waiting") == 1, 30, "the form is being compiled")
+    call.cancel()
+    wait_until(lambda: metric("grammar_compilations_total", result="cancelled") == before + 1, 30, "its end")
+    assert metric("grammars_waiting") == 0
 
 
 def test_baton_run_holds_its_answer_to_a_form(fleet, tmp_path):

@@ -26,6 +26,10 @@ std::unique_ptr<GrammarCompiler> CompilerBy(const std::string& program,
   return compiler.ok() ? *std::move(compiler) : nullptr;
 }
 
+absl::StatusOr<std::string> Compile(const GrammarCompiler& compiler, const GrammarSpec& spec) {
+  return compiler.Compile(spec, [] { return true; });
+}
+
 class GrammarCompilerTest : public ::testing::Test {
  protected:
   // No process is left, neither running nor to be reaped.
@@ -51,23 +55,25 @@ TEST_F(GrammarCompilerTest, CompilesAsThisProcessDoes) {
   for (const GrammarSpec& spec :
        {GrammarSpec(), SpecOf(GrammarKind::kRegex, "[a-z]+"),
         SpecOf(GrammarKind::kJsonSchema, R"({"type":"array","items":{"enum":[1,2]}})")}) {
-    const absl::StatusOr<std::string> bytes = compiler_->Compile(spec);
+    const absl::StatusOr<std::string> bytes = Compile(*compiler_, spec);
     ASSERT_TRUE(bytes.ok()) << bytes.status();
     EXPECT_EQ(*bytes, *CompileGrammar(spec, SmolLm2Vocabulary()));
   }
 }
 
 TEST_F(GrammarCompilerTest, SaysWhatTheClientHasToChange) {
-  EXPECT_EQ(compiler_
-                ->Compile(SpecOf(GrammarKind::kJsonSchema,
+  EXPECT_EQ(
+      Compile(*compiler_, SpecOf(GrammarKind::kJsonSchema,
                                  R"({"type":"object","properties":{"a":{"uniqueItems":true}}})"))
-                .status(),
-            absl::InvalidArgumentError(
-                "response_format.json_schema: /properties/a/uniqueItems is not supported: no "
-                "grammar can say it; leave it out and check the answer"));
-  EXPECT_EQ(compiler_->Compile(SpecOf(GrammarKind::kRegex, "")).status(),
+          .status(),
+      absl::InvalidArgumentError(
+          "response_format.json_schema: /properties/a/uniqueItems is not supported: no "
+          "grammar can say it; leave it out and check the answer"));
+  EXPECT_EQ(Compile(*compiler_, SpecOf(GrammarKind::kRegex, "")).status(),
             absl::InvalidArgumentError("response_format.regex is empty"));
 }
+
+constexpr char kStatesWithoutEnd[] = "(a|b|c|[a-z]{1,999})?";
 
 TEST_F(GrammarCompilerTest, HostileSpecsEndWithinTheLimits) {
   std::string choices;
@@ -78,8 +84,7 @@ TEST_F(GrammarCompilerTest, HostileSpecsEndWithinTheLimits) {
     const char* error;  // "": it compiles
   } cases[] = {
       {"states without end",
-       SpecOf(GrammarKind::kRegex, "(" + Repeated("(a|b|c|[a-z]{1,999})?", 60) + "){1,999}"),
-       kTooLong},
+       SpecOf(GrammarKind::kRegex, "(" + Repeated(kStatesWithoutEnd, 60) + "){1,999}"), kTooLong},
       {"repetitions of repetitions",
        SpecOf(GrammarKind::kRegex, "((((a{1,9999}){1,9999}){1,9999}){1,9999}){1,9999}"),
        "more than "},  // a fast machine compiles it in time, and it is too large
@@ -130,7 +135,7 @@ TEST_F(GrammarCompilerTest, HostileSpecsEndWithinTheLimits) {
   };
   for (const auto& [what, spec, error] : cases) {
     SCOPED_TRACE(what);
-    const absl::StatusOr<std::string> compiled = compiler_->Compile(spec);
+    const absl::StatusOr<std::string> compiled = Compile(*compiler_, spec);
     if (*error == '\0') {
       ASSERT_TRUE(compiled.ok()) << compiled.status();
       EXPECT_TRUE(CompiledGrammar::Parse(*compiled, SmolLm2Vocabulary()).ok());
@@ -148,7 +153,7 @@ TEST_F(GrammarCompilerTest, CompilesInSeveralThreadsAtOnce) {
   std::vector<std::thread> threads;
   for (size_t i = 0; i < compiled.size(); ++i) {
     threads.emplace_back([&, i] {
-      compiled[i] = compiler_->Compile(SpecOf(GrammarKind::kRegex, absl::StrCat("[a-f]+", i)));
+      compiled[i] = Compile(*compiler_, SpecOf(GrammarKind::kRegex, absl::StrCat("[a-f]+", i)));
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -163,19 +168,28 @@ TEST_F(GrammarCompilerTest, CompilesInSeveralThreadsAtOnce) {
 TEST_F(GrammarCompilerTest, AProgramThatDoesNotAnswerIsEndedAtTheDeadline) {
   // It sleeps for as many seconds as the limits are together.
   const auto sleeping = CompilerBy("/bin/sleep", {.wall_time = absl::Milliseconds(50)});
-  EXPECT_EQ(sleeping->Compile(GrammarSpec()).status(),
+  EXPECT_EQ(Compile(*sleeping, GrammarSpec()).status(),
             absl::ResourceExhaustedError("response_format.json_object: it was not compiled within "
                                          "50ms, since the machine is busy; try again later"));
 }
 
+TEST_F(GrammarCompilerTest, WhatNobodyWantsAnyMoreIsEnded) {
+  const GrammarSpec spec =
+      SpecOf(GrammarKind::kRegex, "(" + Repeated(kStatesWithoutEnd, 60) + "){1,999}");
+  int asked = 0;
+  const auto compiled = compiler_->Compile(spec, [&] { return ++asked < 3; });
+  EXPECT_EQ(compiled.status().code(), absl::StatusCode::kCancelled) << compiled.status();
+  EXPECT_EQ(asked, 3);
+}
+
 TEST_F(GrammarCompilerTest, AProgramThatWritesWithoutEndIsEnded) {
-  EXPECT_EQ(CompilerBy("/usr/bin/yes")->Compile(GrammarSpec()).status().code(),
+  EXPECT_EQ(Compile(*CompilerBy("/usr/bin/yes"), GrammarSpec()).status().code(),
             absl::StatusCode::kResourceExhausted);
 }
 
 TEST_F(GrammarCompilerTest, AProgramThatDoesNotWorkIsAnErrorOfOurs) {
   for (const char* program : {"/bin/true", "/bin/false"}) {
-    EXPECT_EQ(CompilerBy(program)->Compile(GrammarSpec()).status().code(),
+    EXPECT_EQ(Compile(*CompilerBy(program), GrammarSpec()).status().code(),
               absl::StatusCode::kInternal)
         << program;
   }
@@ -189,7 +203,7 @@ TEST_F(GrammarCompilerTest, MemoryIsBounded) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "address space has no limit here";
 #endif
-  EXPECT_EQ(small->Compile(GrammarSpec()).status(),
+  EXPECT_EQ(Compile(*small, GrammarSpec()).status(),
             absl::InvalidArgumentError("response_format.json_object: it takes more than 16 MiB to "
                                        "compile; ask for less"));
 }

@@ -93,7 +93,8 @@ Json VocabularyAnswer() {
 absl::StatusOr<Json> Answer(const GrammarCompiler& compiler, const Json& asked) {
   BATON_ASSIGN_OR_RETURN(
       const std::string bytes,
-      compiler.Compile(SpecOf(GrammarKind::kJsonSchema, asked["schema"].get<std::string>())));
+      compiler.Compile(SpecOf(GrammarKind::kJsonSchema, asked["schema"].get<std::string>()),
+                       [] { return true; }));
   BATON_ASSIGN_OR_RETURN(const std::unique_ptr<CompiledGrammar> grammar,
                          CompiledGrammar::Parse(bytes, SmolLm2Vocabulary()));
   Json answer = {{"accepted", Json::array()}, {"walks", Json::array()}, {"masks", Json::array()}};

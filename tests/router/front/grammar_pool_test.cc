@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
+#include <atomic>
 #include <fstream>
 #include <thread>
 #include <utility>
@@ -85,6 +87,19 @@ class GrammarPoolTest : public RouterFixture {
     };
     pool_->Get(std::move(ask));
     return outcome;
+  }
+  // Asks for one that is cancelled once `left` is set.
+  Outcome& AskUntil(const GrammarSpec& spec, const std::atomic<bool>& left) {
+    return AskOf({.spec = spec,
+                  .tenant = "",
+                  .deadline = SteadyNow() + absl::Hours(1),
+                  .cancelled = [&left] { return left.load(); },
+                  .done = nullptr});
+  }
+  // Whether one runs or is to be reaped.
+  static bool ProcessIsLeft() {
+    siginfo_t about;
+    return waitid(P_ALL, 0, &about, WEXITED | WNOHANG | WNOWAIT) == 0;
   }
   static const GrammarCache::Result& ResultOf(Outcome& outcome) {
     outcome.told.WaitForNotification();
@@ -193,6 +208,59 @@ TEST_F(GrammarPoolTest, WhoIsLateOrHasLeftIsToldAndNothingIsCompiledForThem) {
   EXPECT_EQ(Runs(), 1);
 }
 
+// None of their compilers would ever end; and the pool has one thread.
+TEST_F(GrammarPoolTest, ACompilationEndsWithTheLastOfThoseWhoWaitForIt) {
+  MakeGatedPool();
+  std::atomic<bool> first_left = false, second_left = false;
+  Outcome& first = AskUntil(RegexSpec("a"), first_left);
+  Outcome& second = AskUntil(RegexSpec("a"), second_left);
+  Outcome& third = Ask(RegexSpec("b"));
+  while (Runs() < 1) std::this_thread::yield();
+  first_left = true;
+  EXPECT_EQ(ResultOf(first).status().code(), absl::StatusCode::kCancelled);
+  EXPECT_FALSE(second.told.HasBeenNotified());
+  EXPECT_EQ(Runs(), 1);
+  second_left = true;
+  EXPECT_EQ(ResultOf(second).status().code(), absl::StatusCode::kCancelled);
+  while (Runs() < 2) std::this_thread::yield();
+  std::ofstream(gate_) << "end\n";
+  EXPECT_TRUE(ResultOf(third).ok());
+  EXPECT_FALSE(ProcessIsLeft());
+  EXPECT_EQ(Metric("baton_router_grammar_compilations_total", "cancelled"), 1);
+  EXPECT_EQ(Metric("baton_router_grammars_waiting"), 0);
+}
+
+TEST_F(GrammarPoolTest, ACompilationEndsWhenTheTimeOfThoseWhoWaitForItIsUp) {
+  MakeGatedPool();
+  Outcome& late = Ask(RegexSpec("a"), "", absl::Milliseconds(50));
+  EXPECT_EQ(ResultOf(late).status().code(), absl::StatusCode::kDeadlineExceeded);
+  while (ProcessIsLeft()) std::this_thread::yield();
+}
+
+// The first one's answer comes before its compiler's end, and with it somebody else asks.
+TEST_F(GrammarPoolTest, WhoAsksForAGrammarWhoseCompilerIsBeingEndedHasItCompiledAgain) {
+  MakeGatedPool();
+  std::atomic<bool> left = false;
+  absl::Notification asked;
+  Outcome* second = nullptr;
+  pool_->Get({.spec = RegexSpec("a"),
+              .tenant = "",
+              .deadline = SteadyNow() + absl::Hours(1),
+              .cancelled = [&left] { return left.load(); },
+              .done =
+                  [&](const GrammarCache::Result& result) {
+                    EXPECT_EQ(result.status().code(), absl::StatusCode::kCancelled);
+                    second = &Ask(RegexSpec("a"));
+                    asked.Notify();
+                  }});
+  while (Runs() < 1) std::this_thread::yield();
+  left = true;
+  asked.WaitForNotification();
+  while (Runs() < 2) std::this_thread::yield();
+  std::ofstream(gate_) << "end\n";
+  EXPECT_EQ(**ResultOf(*second), "grammar");
+}
+
 TEST_F(GrammarPoolTest, ItsEndTellsThoseWhoWaitAtOnce) {
   MakeGatedPool();
   Outcome& running = Ask(RegexSpec("a"));
@@ -202,8 +270,8 @@ TEST_F(GrammarPoolTest, ItsEndTellsThoseWhoWaitAtOnce) {
   EXPECT_EQ(ErrorReason(ResultOf(running).status()), kReasonDraining);
   EXPECT_EQ(ErrorReason(ResultOf(waiting).status()), kReasonDraining);
   EXPECT_EQ(ErrorReason(ResultOf(Ask(RegexSpec("c"))).status()), kReasonDraining);
-  LetOneEnd();
   pool_.reset();
+  EXPECT_FALSE(ProcessIsLeft());
 }
 
 TEST_F(GrammarPoolTest, WhatABrokenProgramDidNotCompileIsTriedAgain) {
