@@ -24,6 +24,7 @@ class Library {
       return **CompiledFor(ChoiceOf({text}));
     });
   }
+  void Read(const std::string& text) { EXPECT_TRUE(Get(text).ok()) << text; }
   int reads(const std::string& text) { return reads_[text]; }
   ReadGrammars& kept() { return kept_; }
 
@@ -48,31 +49,31 @@ TEST(ReadGrammarsTest, AGrammarIsReadOnceAndThenFound) {
 
 TEST(ReadGrammarsTest, NoMoreAreKeptThanMayBeAndTheOneUsedLongestAgoGoesFirst) {
   Library library({.count = 2});
-  library.Get("a");
-  library.Get("b");
-  library.Get("a");
-  library.Get("c");
-  library.Get("a");
+  library.Read("a");
+  library.Read("b");
+  library.Read("a");
+  library.Read("c");
+  library.Read("a");
   EXPECT_EQ(library.reads("a"), 1);
-  library.Get("b");
+  library.Read("b");
   EXPECT_EQ(library.reads("b"), 2);
 }
 
 TEST(ReadGrammarsTest, TheMemoryOfWhatIsKeptIsBounded) {
   Library all({});
-  all.Get("a");
+  all.Read("a");
   const size_t bytes_of_a = all.kept().stats().bytes;
   ASSERT_GT(bytes_of_a, 1000u);
-  all.Get("b");
-  all.Get("c");
+  all.Read("b");
+  all.Read("c");
   const size_t bytes = all.kept().stats().bytes;
   Library library({.bytes = bytes - 1});
-  for (const char* text : {"a", "b", "c"}) library.Get(text);
+  for (const char* text : {"a", "b", "c"}) library.Read(text);
   EXPECT_EQ(library.kept().stats().bytes, bytes - bytes_of_a);
-  library.Get("c");
-  library.Get("b");
+  library.Read("c");
+  library.Read("b");
   EXPECT_EQ(library.reads("b") + library.reads("c"), 2);
-  library.Get("a");
+  library.Read("a");
   EXPECT_EQ(library.reads("a"), 2);
   Library small({.bytes = bytes_of_a - 1});
   EXPECT_TRUE(Allows(*small.Get("a"), "a")) << "it is given, though it is not kept";
@@ -84,7 +85,7 @@ TEST(ReadGrammarsTest, WhatIsNotKeptAnyMoreLivesOnWhereItIsUsed) {
   const ReadGrammars::Result first = library.Get("first");
   auto state = StateAfter(*library.Get("second"), "sec");
   ASSERT_TRUE(state.ok()) << state.status();
-  library.Get("third");
+  library.Read("third");
   EXPECT_TRUE(Allows(*first, "first"));
   EXPECT_TRUE(state->Replay(TokensOf("ond")).ok());
   EXPECT_TRUE(state->IsComplete());
