@@ -16,7 +16,9 @@ bool Decodes(const ScheduledTokens& scheduled) {
 }
 
 GuessOdds OddsOf(const SequenceGuesses& guesses) {
-  return {.acceptance = guesses.acceptance.rate(), .certain = guesses.forced};
+  return {.acceptance = guesses.acceptance.rate(),
+          .forced = guesses.forced,
+          .forced_acceptance = guesses.forced_acceptance.rate()};
 }
 
 bool BeginsWith(const std::vector<int32_t>& tokens, const std::vector<int32_t>& begin) {
@@ -89,13 +91,17 @@ void Guesser::Checked(const ScheduledTokens& scheduled, int accepted, const Outp
   guesses.in_flight = false;
   guesses.accepted += accepted;
   guesses.refused += guessed - accepted;
-  if (guessed > guesses.forced) {
-    // The forced ones say nothing about the others.
-    guesses.acceptance.Observe(std::max(0, accepted - guesses.forced), accepted < guessed);
-  } else if (guesses.forced == 0 && !guesses.next.empty()) {
+  if (guesses.next.empty()) return;
+  // The forced ones say nothing about the others.
+  if (guessed == 0) {
     const bool would_have_been_accepted = guesses.next.front() == first.token_id;
-    guesses.acceptance.Observe(would_have_been_accepted ? 1 : 0, !would_have_been_accepted);
+    (guesses.forced > 0 ? guesses.forced_acceptance : guesses.acceptance)
+        .Observe(would_have_been_accepted ? 1 : 0, !would_have_been_accepted);
+    return;
   }
+  const int forced = std::min(guessed, guesses.forced);
+  guesses.forced_acceptance.Observe(std::min(accepted, forced), accepted < forced);
+  if (accepted >= forced) guesses.acceptance.Observe(accepted - forced, accepted < guessed);
 }
 
 void Guesser::Continue(Sequence& sequence) {

@@ -23,8 +23,9 @@ namespace baton {
 // step makes, never which: a guess counts only where the sampled token is the same.
 //
 // A sequence is guessed for once it has produced a token here, while it decodes and its last output
-// is known. Where its grammar forces the next tokens, these are the guesses, with what the proposer
-// expects behind them; and no guess is one that the grammar forbids.
+// is known. Where its grammar forces the next text, the tokens that are likely to spell it are the
+// guesses, with what the proposer expects behind them; and no guess is one that the grammar
+// forbids.
 //
 // Thread rule: one thread, the engine's. Borrows the ledger.
 class Guesser {

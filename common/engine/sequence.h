@@ -81,8 +81,9 @@ struct SequenceBlocks {
 struct SequenceGuesses {
   std::unique_ptr<Proposer> proposer;  // null: not asked yet
   std::vector<int32_t> next;           // tokens that may follow the known ones
-  int forced = 0;  // how many of them, from the first on, are the only ones that may come there
-  Acceptance acceptance;
+  int forced = 0;  // how many of them, from the first on, spell what the grammar forces
+  Acceptance acceptance{0.5};
+  Acceptance forced_acceptance{0.95};  // the tokens may be others, though the text may not
   bool in_flight = false;  // a step in flight has guesses, and tells how many tokens there are
   bool awaited = false;    // it pays to know the pending output, for guesses behind it
   int accepted = 0;        // guesses that came true

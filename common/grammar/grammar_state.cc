@@ -5,10 +5,13 @@
 #include <exception>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "common/tokenizer/tokenizer.h"
 #include "xgrammar/compiler.h"
 #include "xgrammar/matcher.h"
 #include "xgrammar/tokenizer_info.h"
@@ -20,15 +23,17 @@ absl::Status Failed(const std::exception& error) {
   return absl::InternalError(absl::StrCat("a grammar's state: ", error.what()));
 }
 
-// The only token of the mask; -1 if there are more or none.
-int32_t OnlyToken(absl::Span<const uint32_t> mask) {
-  int32_t only = -1;
+// Of a forced text so many bytes are looked at for each token that is asked for.
+constexpr size_t kBytesOfToken = 8;
+
+// Calls `use` with the tokens of the mask, ascending, until it returns false.
+template <typename Use>
+void ForEachToken(absl::Span<const uint32_t> mask, Use use) {
   for (size_t i = 0; i < mask.size(); ++i) {
-    if (mask[i] == 0) continue;
-    if (only >= 0 || !std::has_single_bit(mask[i])) return -1;
-    only = static_cast<int32_t>(32 * i) + std::countr_zero(mask[i]);
+    for (uint32_t word = mask[i]; word != 0; word &= word - 1) {
+      if (!use(static_cast<int32_t>(32 * i) + std::countr_zero(word))) return;
+    }
   }
-  return only;
 }
 
 }  // namespace
@@ -49,7 +54,8 @@ GrammarState& GrammarState::operator=(GrammarState&&) noexcept = default;
 GrammarState::GrammarState(const GrammarState& other)
     : vocabulary_(std::make_unique<xgrammar::TokenizerInfo>(*other.vocabulary_)),
       matcher_(std::make_unique<xgrammar::GrammarMatcher>(other.matcher_->Fork())),
-      vocab_size_(other.vocab_size_) {}
+      vocab_size_(other.vocab_size_),
+      tokenizer_(other.tokenizer_) {}
 GrammarState& GrammarState::operator=(const GrammarState& other) {
   if (this != &other) *this = GrammarState(other);
   return *this;
@@ -141,16 +147,88 @@ void GrammarState::Rollback(int count) {
 }
 
 std::vector<int32_t> GrammarState::ForcedTokens(size_t max_tokens) {
-  std::vector<int32_t> tokens;
+  if (tokenizer_ == nullptr) return {};
+  const std::string text = ForcedText(kBytesOfToken * max_tokens);
+  absl::StatusOr<std::vector<int32_t>> tokens =
+      tokenizer_->Encode(text, {.add_special_tokens = false});
+  if (!tokens.ok()) return {};
+  if (tokens->size() > max_tokens) {
+    tokens->resize(max_tokens);
+  } else {
+    while (!tokens->empty() && MayBeLonger(*tokens)) tokens->pop_back();
+  }
+  return *std::move(tokens);
+}
+
+// The text, of at least `max_bytes` if there is as much, that alone may follow.
+std::string GrammarState::ForcedText(size_t max_bytes) {
+  std::string text;
+  int accepted = 0;
   std::vector<uint32_t> mask(MaskWords(vocab_size_));
   // Where the text may end, the end is one of the ways.
-  while (tokens.size() < max_tokens && !IsComplete() && FillMask(absl::MakeSpan(mask)).ok()) {
-    const int32_t only = OnlyToken(mask);
-    if (only < 0 || !Accept(only).ok()) break;
-    tokens.push_back(only);
+  while (text.size() < max_bytes && !IsComplete() && FillMask(absl::MakeSpan(mask)).ok()) {
+    const int32_t token = ForcedToken(mask);
+    if (token < 0 || !Accept(token).ok()) break;
+    ++accepted;
+    text += vocabulary_->GetDecodedVocab()[static_cast<size_t>(token)];
   }
-  Rollback(static_cast<int>(tokens.size()));
-  return tokens;
+  Rollback(accepted);
+  return text;
+}
+
+// A token whose text has to come, since each token of the mask begins with it. Where each is a
+// beginning of the longest one, that one is taken instead, which spares masks: its text has to come
+// too, unless another way on has no token of its own. -1: none.
+int32_t GrammarState::ForcedToken(absl::Span<const uint32_t> mask) const {
+  const std::vector<std::string>& texts = vocabulary_->GetDecodedVocab();
+  const auto text = [&](int32_t token) -> absl::string_view {
+    return texts[static_cast<size_t>(token)];
+  };
+  int32_t shortest = -1;
+  int32_t longest = -1;
+  bool one_way = true;
+  ForEachToken(mask, [&](int32_t token) {
+    if (shortest < 0) {
+      shortest = longest = token;
+      return true;
+    }
+    if (absl::StartsWith(text(shortest), text(token))) {
+      shortest = token;
+    } else if (!absl::StartsWith(text(token), text(shortest))) {
+      shortest = -1;
+      one_way = false;
+      return false;
+    }
+    if (absl::StartsWith(text(token), text(longest))) {
+      longest = token;
+    } else if (!absl::StartsWith(text(longest), text(token))) {
+      one_way = false;
+    }
+    return true;
+  });
+  return one_way ? longest : shortest;
+}
+
+// Whether a token that begins with the last one's text may come in its place.
+bool GrammarState::MayBeLonger(absl::Span<const int32_t> tokens) {
+  const std::vector<std::string>& texts = vocabulary_->GetDecodedVocab();
+  const std::string& last = texts[static_cast<size_t>(tokens.back())];
+  int accepted = 0;
+  for (const int32_t token : tokens.first(tokens.size() - 1)) {
+    if (!Accept(token).ok()) break;
+    ++accepted;
+  }
+  bool may = false;
+  std::vector<uint32_t> mask(MaskWords(vocab_size_));
+  if (FillMask(absl::MakeSpan(mask)).ok()) {
+    ForEachToken(mask, [&](int32_t token) {
+      const std::string& other = texts[static_cast<size_t>(token)];
+      may = other.size() > last.size() && absl::StartsWith(other, last);
+      return !may;
+    });
+  }
+  Rollback(accepted);
+  return may;
 }
 
 bool GrammarState::IsComplete() const { return matcher_->IsCompleted(); }

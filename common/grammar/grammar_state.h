@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,6 +20,8 @@ class TokenizerInfo;
 }  // namespace xgrammar
 
 namespace baton {
+
+class Tokenizer;
 
 // A function of the grammar and the accepted tokens alone. Not thread-safe. It keeps the parts of
 // the grammar that it needs, and grows by about a hundred bytes for each byte of the answer's text.
@@ -50,9 +53,13 @@ class GrammarState {
   // How many of `guesses` may come one after the other, up to one behind which nothing may follow.
   // The state stays as it is.
   size_t CountAllowed(absl::Span<const int32_t> guesses);
-  // The longest run of tokens, at most `max_tokens`, each of which is the only one that may come
-  // after those before it, but no end of the text. The state stays as it is.
+  // At most `max_tokens` tokens that are likely to come: the tokenizer's for the text that alone may
+  // follow, until the text may end or go on in two ways. Those at its end that may be part of a
+  // longer token are left out. Other tokens may spell the same text. None before EncodeBy. The
+  // state stays as it is.
   std::vector<int32_t> ForcedTokens(size_t max_tokens);
+  // Borrows the tokenizer of the vocabulary for this state and its copies, which it must outlive.
+  void EncodeBy(const Tokenizer& tokenizer) { tokenizer_ = &tokenizer; }
   // Takes back the last `count` tokens. REQUIRES: so many were accepted.
   void Rollback(int count);
 
@@ -66,10 +73,14 @@ class GrammarState {
  private:
   explicit GrammarState(const CompiledGrammar& grammar);
   bool IsSpecial(int32_t token) const;
+  std::string ForcedText(size_t max_bytes);
+  int32_t ForcedToken(absl::Span<const uint32_t> mask) const;
+  bool MayBeLonger(absl::Span<const int32_t> tokens);
 
   std::unique_ptr<xgrammar::TokenizerInfo> vocabulary_;
   std::unique_ptr<xgrammar::GrammarMatcher> matcher_;
   int32_t vocab_size_;
+  const Tokenizer* tokenizer_ = nullptr;  // null: none was given
 };
 
 }  // namespace baton

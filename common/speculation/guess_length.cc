@@ -4,9 +4,7 @@ namespace baton {
 namespace {
 
 constexpr double kKeptOfGuess = 0.95;  // weight that a guess keeps when another is known
-// What a sequence begins with: guesses that are taken to be known, and those that came true.
-constexpr double kTriedBefore = 2;
-constexpr double kTrueBefore = 1;
+constexpr double kTriedBefore = 2;     // guesses that a sequence begins with, at the first rate
 
 }  // namespace
 
@@ -17,13 +15,15 @@ void Acceptance::Observe(int accepted, bool refused) {
   }
 }
 
-double Acceptance::rate() const { return (true_ + kTrueBefore) / (tried_ + kTriedBefore); }
+double Acceptance::rate() const {
+  return (true_ + first_rate_ * kTriedBefore) / (tried_ + kTriedBefore);
+}
 
 double ExpectedTokens(const GuessOdds& odds, int guesses) {
   double tokens = 1;
   double all_true = 1;  // probability that all guesses before come true
   for (int i = 0; i < guesses; ++i) {
-    if (i >= odds.certain) all_true *= odds.acceptance;
+    all_true *= i < odds.forced ? odds.forced_acceptance : odds.acceptance;
     tokens += all_true;
   }
   return tokens;

@@ -7,12 +7,15 @@ namespace baton {
 // too, once its token is known: so guessing begins again where it pays again. Not thread-safe.
 class Acceptance {
  public:
+  // `first_rate`: the rate as long as no guess is known.
+  explicit Acceptance(double first_rate) : first_rate_(first_rate) {}
   // The first `accepted` guesses of a run came true; `refused`: the next one did not.
   void Observe(int accepted, bool refused);
   // The probability that the next guess comes true.
   double rate() const;
 
  private:
+  double first_rate_;
   double tried_ = 0;  // guesses, of which later ones count more
   double true_ = 0;   // those that came true
 };
@@ -24,10 +27,11 @@ struct StepWithoutGuesses {
   double other_tokens = 0;  // tokens that it makes for the others, as far as is expected
 };
 
-// How likely guesses are to come true: the first `certain` of them do.
+// How likely guesses are to come true.
 struct GuessOdds {
-  double acceptance = 0;  // of each of the others
-  int certain = 0;
+  double acceptance = 0;         // of each guess but the forced ones
+  int forced = 0;                // guesses that come first and spell what a grammar forces
+  double forced_acceptance = 1;  // of each of these
 };
 
 // The tokens that the sequence gets from its row and `guesses` rows more, as far as is expected.

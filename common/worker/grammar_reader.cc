@@ -27,7 +27,8 @@ absl::StatusOr<std::unique_ptr<GrammarReader>> GrammarReader::Create(
     const Tokenizer& tokenizer, const ReadGrammars::Limits& limits) {
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<GrammarVocabulary> vocabulary,
                          GrammarVocabulary::Parse(SerializeVocabulary(tokenizer)));
-  return std::unique_ptr<GrammarReader>(new GrammarReader(std::move(vocabulary), limits));
+  return std::unique_ptr<GrammarReader>(
+      new GrammarReader(tokenizer, std::move(vocabulary), limits));
 }
 
 absl::StatusOr<GrammarState> GrammarReader::Read(const Packed& packed,
@@ -43,6 +44,7 @@ absl::StatusOr<GrammarState> GrammarReader::Read(const Packed& packed,
                         absl::StrCat("sequence.grammar: ", grammar.status().message()));
   }
   BATON_ASSIGN_OR_RETURN(GrammarState state, GrammarState::Create(*grammar));
+  state.EncodeBy(tokenizer_);
   const absl::Status replayed = state.Replay(outputs);
   if (absl::IsInvalidArgument(replayed)) {
     return InvalidField("sequence.token_ids",

@@ -28,7 +28,7 @@ class GrammarReader {
     absl::string_view cache_salt;  // a request finds grammars of its own salt alone
   };
 
-  // Takes a fraction of a second for a large vocabulary.
+  // Takes a fraction of a second for a large vocabulary. Borrows the tokenizer, for the states too.
   static absl::StatusOr<std::unique_ptr<GrammarReader>> Create(const Tokenizer& tokenizer,
                                                                const ReadGrammars::Limits& limits);
 
@@ -41,9 +41,11 @@ class GrammarReader {
   ReadGrammars::Stats stats() const { return grammars_.stats(); }
 
  private:
-  GrammarReader(std::unique_ptr<GrammarVocabulary> vocabulary, const ReadGrammars::Limits& limits)
-      : vocabulary_(std::move(vocabulary)), grammars_(limits) {}
+  GrammarReader(const Tokenizer& tokenizer, std::unique_ptr<GrammarVocabulary> vocabulary,
+                const ReadGrammars::Limits& limits)
+      : tokenizer_(tokenizer), vocabulary_(std::move(vocabulary)), grammars_(limits) {}
 
+  const Tokenizer& tokenizer_;
   const std::unique_ptr<GrammarVocabulary> vocabulary_;
   mutable ReadGrammars grammars_;
 };

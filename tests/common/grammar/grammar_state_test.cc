@@ -71,7 +71,7 @@ TEST(GrammarStates, AreAFunctionOfTheTokensAlone) {
   const auto grammar = CompiledSchema(R"({"type":"array","items":{"type":"integer"}})");
   ASSERT_TRUE(grammar.ok()) << grammar.status();
   const std::vector<int32_t> tokens = TokensOf("[1, 23,4");
-  absl::StatusOr<GrammarState> asked = GrammarState::Create(**grammar);
+  absl::StatusOr<GrammarState> asked = StateAfter(**grammar, "");
   for (const int32_t token : tokens) {
     // Masks, forced tokens and refused tokens between them change nothing.
     MaskOf(*asked);
@@ -79,7 +79,7 @@ TEST(GrammarStates, AreAFunctionOfTheTokensAlone) {
     EXPECT_FALSE(asked->Accept(TokensOf("{")[0]).ok());
     ASSERT_TRUE(asked->Accept(token).ok());
   }
-  absl::StatusOr<GrammarState> replayed = GrammarState::Create(**grammar);
+  absl::StatusOr<GrammarState> replayed = StateAfter(**grammar, "");
   ASSERT_TRUE(replayed->Replay(tokens).ok());
   EXPECT_EQ(MaskOf(*asked), MaskOf(*replayed));
 }
@@ -108,7 +108,7 @@ TEST(GrammarStates, TokensOutsideTheVocabularyAndSpecialOnesMayNotComeNext) {
 TEST(GrammarStates, AnAnswerThatCanOnlyEndEnds) {
   const auto grammar = CompiledFor(SpecOf(GrammarKind::kRegex, "ok"));
   ASSERT_TRUE(grammar.ok()) << grammar.status();
-  absl::StatusOr<GrammarState> state = GrammarState::Create(**grammar);
+  absl::StatusOr<GrammarState> state = StateAfter(**grammar, "");
   EXPECT_FALSE(state->IsComplete());
   EXPECT_FALSE(IsIn(MaskOf(*state), EndOfText()));
   EXPECT_FALSE(state->Accept(EndOfText()).ok());
@@ -130,11 +130,10 @@ TEST(GrammarStates, AnAnswerThatCanOnlyEndEnds) {
   EXPECT_EQ(state->FillMask(absl::MakeSpan(after)).code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST(GrammarStates, ForcedTokensAreThoseThatLeaveNoOther) {
-  // Digits are tokens by themselves in this vocabulary, so that a row of them is forced.
+TEST(GrammarStates, ForcedTokensSpellTheTextThatAloneMayFollow) {
   const auto grammar = CompiledFor(SpecOf(GrammarKind::kRegex, "1234(5|6)"));
   ASSERT_TRUE(grammar.ok()) << grammar.status();
-  absl::StatusOr<GrammarState> state = GrammarState::Create(**grammar);
+  absl::StatusOr<GrammarState> state = StateAfter(**grammar, "");
   const std::vector<int32_t> digits = TokensOf("1234");
   ASSERT_EQ(digits.size(), 4u);
   EXPECT_EQ(state->ForcedTokens(10), digits);
@@ -144,10 +143,30 @@ TEST(GrammarStates, ForcedTokensAreThoseThatLeaveNoOther) {
   EXPECT_THAT(state->ForcedTokens(10), IsEmpty());
 }
 
+// Each beginning of a word may come next, and a blank may be of one token with what follows.
+TEST(GrammarStates, ForcedTokensAreThoseOfTheTokenizerUpToOneThatMayBeLonger) {
+  const auto grammar =
+      CompiledFor(SpecOf(GrammarKind::kRegex, "\\{\"first_name_of_the_owner\": (true|false)\\}"));
+  ASSERT_TRUE(grammar.ok()) << grammar.status();
+  const std::vector<int32_t> tokens = TokensOf("{\"first_name_of_the_owner\":");
+  ASSERT_GT(tokens.size(), 5u);
+  EXPECT_EQ(StateAfter(**grammar, "")->ForcedTokens(16), tokens);
+  EXPECT_EQ(StateAfter(**grammar, "{\"first_na")->ForcedTokens(16), TokensOf("me_of_the_owner\":"));
+  EXPECT_EQ(StateAfter(**grammar, "{\"first_name_of_the_owner\": t")->ForcedTokens(16),
+            TokensOf("rue}"));
+}
+
+// Both letters begin with one byte.
+TEST(GrammarStates, ForcedTokensEndBeforeALetterThatHasTwoWaysOn) {
+  const auto grammar = CompiledFor(ChoiceOf({"xy\u00e9", "xy\u00e8"}));
+  ASSERT_TRUE(grammar.ok()) << grammar.status();
+  EXPECT_EQ(StateAfter(**grammar, "")->ForcedTokens(16), TokensOf("xy"));
+}
+
 TEST(GrammarStates, ForcedTokensAreToldAgainWhereTheyWereToldBefore) {
   const auto grammar = CompiledFor(SpecOf(GrammarKind::kRegex, "(12345)+"));
   ASSERT_TRUE(grammar.ok()) << grammar.status();
-  absl::StatusOr<GrammarState> state = GrammarState::Create(**grammar);
+  absl::StatusOr<GrammarState> state = StateAfter(**grammar, "");
   const std::vector<int32_t> digits = TokensOf("12345");
   for (const int32_t digit : digits) {
     const std::vector<int32_t> forced = state->ForcedTokens(10);

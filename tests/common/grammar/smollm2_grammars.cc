@@ -41,6 +41,7 @@ std::vector<int32_t> TokensOf(const std::string& text) {
 
 absl::StatusOr<GrammarState> StateAfter(const CompiledGrammar& grammar, const std::string& text) {
   BATON_ASSIGN_OR_RETURN(GrammarState state, GrammarState::Create(grammar));
+  state.EncodeBy(SmolLm2Tokenizer());
   BATON_RETURN_IF_ERROR(state.Replay(TokensOf(text)));
   return state;
 }

@@ -26,7 +26,7 @@ std::string CompileError(const GrammarSpec& spec);
 
 // The tokens of a text, without special ones.
 std::vector<int32_t> TokensOf(const std::string& text);
-// The state after a text; an error if the grammar does not allow it.
+// The state after a text, with the tokenizer; an error if the grammar does not allow it.
 absl::StatusOr<GrammarState> StateAfter(const CompiledGrammar& grammar, const std::string& text);
 // Whether the whole text is valid by the grammar.
 bool Allows(const CompiledGrammar& grammar, const std::string& text);

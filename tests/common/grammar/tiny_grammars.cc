@@ -25,7 +25,10 @@ GrammarState TinyGrammar(const GrammarSpec& spec) {
   static const GrammarVocabulary* const vocabulary =
       OrAbort(GrammarVocabulary::Parse(SerializeVocabulary(TinyTokenizer()))).release();
   const std::string bytes = OrAbort(CompileGrammar(spec, *vocabulary));
-  return OrAbort(GrammarState::Create(*OrAbort(CompiledGrammar::Parse(bytes, *vocabulary))));
+  GrammarState state =
+      OrAbort(GrammarState::Create(*OrAbort(CompiledGrammar::Parse(bytes, *vocabulary))));
+  state.EncodeBy(TinyTokenizer());
+  return state;
 }
 
 GrammarState TinyRegex(const std::string& expression) {

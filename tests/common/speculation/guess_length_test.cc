@@ -9,7 +9,7 @@ constexpr StepWithoutGuesses kAlone = {.fixed_rows = 6.5, .rows = 1};
 constexpr StepWithoutGuesses kSixteen = {.fixed_rows = 6.5, .rows = 16, .other_tokens = 15};
 
 TEST(Acceptance, FollowsWhatCameTrueAndForgets) {
-  Acceptance acceptance;
+  Acceptance acceptance(0.5);
   const double begin = acceptance.rate();
   acceptance.Observe(0, /*refused=*/true);
   EXPECT_LT(acceptance.rate(), begin);
@@ -44,12 +44,14 @@ TEST(GuessLength, IsTheLengthWithTheMostTokensInATime) {
   }
 }
 
-TEST(GuessLength, ExpectsAllCertainGuessesToComeTrueWhateverTheOthersDid) {
-  EXPECT_EQ(ExpectedTokens({.acceptance = 0.5, .certain = 2}, 2), 3);
-  EXPECT_EQ(ExpectedTokens({.acceptance = 0.5, .certain = 2}, 4), 3.75);
-  EXPECT_EQ(BestGuessLength(kAlone, {.acceptance = 0.05, .certain = 6}, 16), 6);
-  EXPECT_EQ(BestGuessLength(kAlone, {.acceptance = 0.05, .certain = 6}, 4), 4);
-  EXPECT_EQ(BestGuessLength(kSixteen, {.acceptance = 0.95, .certain = 6}, 6), 6);
+TEST(GuessLength, ExpectsOfForcedGuessesWhatBecameOfOtherForcedOnes) {
+  EXPECT_EQ(ExpectedTokens({.acceptance = 0.5, .forced = 2}, 2), 3);
+  EXPECT_EQ(ExpectedTokens({.acceptance = 0.5, .forced = 2}, 4), 3.75);
+  EXPECT_EQ(BestGuessLength(kAlone, {.acceptance = 0.05, .forced = 6}, 16), 6);
+  EXPECT_EQ(BestGuessLength(kAlone, {.acceptance = 0.05, .forced = 6}, 4), 4);
+  EXPECT_EQ(BestGuessLength(kSixteen, {.acceptance = 0.95, .forced = 6}, 6), 6);
+  EXPECT_EQ(ExpectedTokens({.acceptance = 1, .forced = 2, .forced_acceptance = 0.5}, 3), 2);
+  EXPECT_EQ(BestGuessLength(kAlone, {.forced = 6, .forced_acceptance = 0.05}, 16), 0);
 }
 
 TEST(GuessLength, AsksForMoreConfidenceInALargerBatch) {
@@ -59,7 +61,7 @@ TEST(GuessLength, AsksForMoreConfidenceInALargerBatch) {
 }
 
 TEST(GuessLength, IsSoonZeroForASequenceWhoseGuessesNeverComeTrue) {
-  Acceptance acceptance;
+  Acceptance acceptance(0.5);
   int rows = 0;
   for (int step = 0; step < 100; ++step) {
     const int guesses = BestGuessLength(kAlone, {acceptance.rate()}, 16);

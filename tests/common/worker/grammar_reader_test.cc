@@ -52,6 +52,12 @@ TEST_F(GrammarReaderTest, TheStateGoesOnBehindTheTokensOfTheAnswer) {
   }
 }
 
+TEST_F(GrammarReaderTest, TheStateKnowsWhichTokensSpellWhatTheGrammarForces) {
+  auto state = Read(Bytes(), TokensOf("no"));
+  ASSERT_TRUE(state.ok()) << state.status();
+  EXPECT_EQ(state->ForcedTokens(16), TokensOf(", never"));
+}
+
 TEST_F(GrammarReaderTest, DamagedBytesAreNamed) {
   std::string damaged = Bytes();
   damaged[damaged.size() / 2] ^= 1;
