@@ -48,6 +48,8 @@ struct Coverage {
   uint64_t runs = 0;               // steps that gave several tokens of one sequence
   uint64_t stops_in_runs = 0;      // messages with tokens of a choice behind its stop string
   uint64_t deaths_in_runs = 0;     // workers that died of a step with guesses
+  uint64_t runs_by_grammar = 0;    // of a sequence that is held to one
+  uint64_t replayed_grammars = 0;  // attempts that begin with outputs held to a grammar
   uint64_t blocks_of_refused = 0;  // taken for guesses, and given back with them
   uint64_t messages = 0;           // delivered, Watch's not counted
   uint64_t steps = 0;              // engine steps

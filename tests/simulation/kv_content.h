@@ -9,19 +9,12 @@
 
 #include "common/handoff/kv_blocks.h"
 #include "tests/simulation/sim_random.h"
+#include "tests/simulation/sim_tokens.h"
 
 namespace baton {
 
 inline constexpr int kSimWorkers = 3;  // workers of each kind
-inline constexpr int kSimVocab = 1000;
 inline constexpr int kSimLayers = 3;
-inline constexpr int32_t kSimEndTokens = 10;  // ids below end a sequence
-
-// A model that reads wrong KV gives a wrong token, which tells what it should have been. What is
-// computed from it is the same as from the right one.
-inline constexpr int32_t kSimWrong = kSimVocab;  // added to the right token's id
-inline constexpr int kSimIds = 2 * kSimVocab;    // ids of right and wrong tokens
-inline bool IsWrong(int32_t id) { return id >= kSimVocab; }
 
 // Prefill workers that forged KV: bit i is worker i's.
 using Forgers = uint32_t;
@@ -49,10 +42,16 @@ class KvContent {
   uint64_t Row(int layer, KvLayout::Part part, int token) const {
     return Mix64(prefixes_[static_cast<size_t>(token)] + static_cast<uint64_t>(layer) * 2 + part);
   }
-  // What follows the first `tokens` tokens: the one answer of the model.
-  int32_t NextToken(int tokens) const {
-    return static_cast<int32_t>(Mix64(prefixes_[static_cast<size_t>(tokens) - 1] ^ draws_) %
-                                kSimVocab);
+  // What follows the first `tokens` tokens, of what `grammar` allows there: the one answer of the
+  // model.
+  int32_t NextToken(int tokens, const SimGrammar& grammar) const {
+    uint64_t draw = prefixes_[static_cast<size_t>(tokens) - 1] ^ draws_;
+    int32_t id = 0;
+    do {
+      draw = Mix64(draw);
+      id = static_cast<int32_t>(draw % kSimVocab);
+    } while (!grammar.Allows(id));
+    return id;
   }
 
   void Write(const KvBlocks& blocks, int layer, int first_token, int end_token) const {

@@ -33,6 +33,7 @@ struct SimRequest {
   std::vector<int32_t> prompt;
   int max_tokens = 0;
   uint64_t seed = 0;
+  std::string grammar;          // that the choices are held to, in bytes; empty: any text
   std::vector<Choice> choices;  // [n]
   // Computing this kills the worker: the output with that index of one choice, a chunk of the
   // prompt; -1: nothing does.
@@ -62,7 +63,8 @@ struct SimAttempt {
   std::vector<int32_t> token_ids;  // prompt, then the output so far
   int prompt_length = 0;
   bool isolate = false;
-  bool guess = true;  // its tokens may be guessed
+  bool guess = true;   // its tokens may be guessed
+  SimGrammar grammar;  // behind token_ids
   SimRequest* right = nullptr;
   const KvContent* content = nullptr;  // content of its first choice; for token_ids, of all
   internal::v1::AttemptKey key;

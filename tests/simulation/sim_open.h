@@ -52,6 +52,10 @@ inline SimAttempt AttemptFrom(Sim& sim, uint64_t call, const internal::v1::Seque
   attempt.content = attempt.right->choices.at(spec.key().choice()).content.get();
   attempt.key = spec.key();
   attempt.capability = spec.capability();
+  attempt.grammar = SimGrammar(spec.grammar());
+  for (int i = attempt.prompt_length; i < spec.token_ids_size(); ++i) {
+    attempt.grammar.Accept(attempt.token_ids[static_cast<size_t>(i)]);
+  }
   // I1, I5: what is continued is this request's prompt and the right output so far.
   const SimRequest& right = *attempt.right;
   const std::vector<int32_t>& output = right.choices[spec.key().choice()].output;
@@ -89,11 +93,11 @@ inline bool IsDeadly(const SimAttempt& attempt, int output) {
          attempt.right->deadly_choice - first < attempt.choices;
 }
 
-// The output of a choice that follows `tokens` tokens of its sequence. It is wrong if what it was
-// computed from has rows of `forgers`.
-inline internal::v1::OutputToken TokenAfter(const SimAttempt& attempt, uint32_t choice, int tokens,
-                                            Forgers forgers = 0) {
-  const int32_t id = attempt.right->choices[choice].content->NextToken(tokens);
+// The output of a choice that follows `tokens` tokens of its sequence, where its grammar stands
+// behind them. It is wrong if what it was computed from has rows of `forgers`.
+inline internal::v1::OutputToken TokenAfter(const SimAttempt& attempt, const SimGrammar& grammar,
+                                            uint32_t choice, int tokens, Forgers forgers = 0) {
+  const int32_t id = attempt.right->choices[choice].content->NextToken(tokens, grammar);
   const int index = tokens - attempt.prompt_length;
   internal::v1::OutputToken token;
   token.set_output_index(static_cast<uint32_t>(index));

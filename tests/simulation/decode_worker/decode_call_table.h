@@ -20,6 +20,8 @@ struct SimDecodeChoice {
   DecodeBlocks::Holding held;
   int decoded_tokens = 0;        // beyond the attempt's own
   std::vector<int32_t> outputs;  // that it has given
+  SimGrammar grammar;            // behind its outputs
+  bool ended = false;            // by its last output
   uint32_t accepted_guesses = 0;
   uint32_t refused_guesses = 0;
   Forgers forgers = 0;  // whose KV it rests on

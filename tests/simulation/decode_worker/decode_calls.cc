@@ -23,6 +23,7 @@ void CountAttempt(Coverage& coverage, const SimAttempt& attempt) {
   if (attempt.choices > 1 && attempt.attempt > 1) ++coverage.repeated_together;
   const bool parted = attempt.choices == 1 && attempt.right->choices.size() > 1;
   if (parted && OutputIndex(attempt) > 0) ++coverage.resumed_choices;
+  if (!attempt.right->grammar.empty() && OutputIndex(attempt) > 0) ++coverage.replayed_grammars;
 }
 
 // The same in every attempt at one choice.
@@ -239,7 +240,8 @@ void DecodeCalls::Commit(SimAttemptId id, const ReceiveAction::CommitSequence& c
   CheckContent(sim_, call.attempt, first, call.held.memory, tokens, "at its commit");
   for (uint32_t i = 0; i < call.attempt.choices; ++i) {
     const auto token = static_cast<int32_t>(commit.first_tokens.at(i).token().token_id());
-    if (token != call.attempt.right->choices[first + i].content->NextToken(tokens)) {
+    const std::vector<int32_t>& output = call.attempt.right->choices[first + i].output;
+    if (token != output[static_cast<size_t>(OutputIndex(call.attempt))]) {
       sim_.Violation("a wrong first token");
     }
   }

@@ -86,6 +86,7 @@ void DecodeEngine::Part(SimDecodeCall& call) {
   for (const uint32_t number : call.going) {
     SimDecodeChoice& choice = call.parted[number];
     choice.order = call.order + number - call.attempt.key.choice();
+    choice.grammar = call.attempt.grammar;
     if (number != first) blocks_.Fork(call.held, choice.held, copies_last);
   }
   blocks_.Move(call.held, call.parted.at(first).held);
@@ -106,10 +107,14 @@ void DecodeEngine::CheckTrusted(SimAttemptId id, const SimDecodeChoice& choice) 
 
 internal::v1::OutputToken DecodeEngine::Give(SimDecodeCall& call, uint32_t number, int tokens,
                                              Forgers forgers) {
-  const internal::v1::OutputToken token = TokenAfter(call.attempt, number, tokens, forgers);
+  SimDecodeChoice& choice = call.parted.at(number);
+  const internal::v1::OutputToken token =
+      TokenAfter(call.attempt, choice.grammar, number, tokens, forgers);
   SimRequest& right = *call.attempt.right;
   right.gave_tokens.insert(call.attempt.attempt);
-  call.parted.at(number).outputs.push_back(static_cast<int32_t>(token.token().token_id()));
+  choice.outputs.push_back(static_cast<int32_t>(token.token().token_id()));
+  choice.grammar.Accept(choice.outputs.back());
+  choice.ended = token.ends_sequence();
   if (forgers != 0) {
     right.choices[number].wrong[static_cast<int>(token.output_index())] = call.attempt.attempt;
   }
@@ -137,7 +142,7 @@ void DecodeEngine::Step(SimAttemptId id, uint32_t number) {
   CheckTrusted(id, *choice);
   if (MustWait(id)) return Schedule(id, number);
   const int tokens = static_cast<int>(call.attempt.token_ids.size()) + choice->decoded_tokens;
-  if (TokenAfter(call.attempt, number, tokens).ends_sequence()) {
+  if (choice->ended) {
     CheckContent(sim_, call.attempt, number, choice->held.memory, tokens, "at its end");
     return choice_ended_(id, number);
   }
@@ -213,6 +218,7 @@ void DecodeEngine::GiveRun(SimDecodeCall& call, uint32_t number, int tokens,
   choice.accepted_guesses += static_cast<uint32_t>(accepted);
   choice.refused_guesses += static_cast<uint32_t>(guesses.count - accepted);
   sim_.coverage.runs += given > 1 ? 1 : 0;
+  sim_.coverage.runs_by_grammar += given > 1 && !call.attempt.right->grammar.empty() ? 1 : 0;
   if (guesses.took_block) blocks_.SettleAhead(choice.held, tokens + given);
 }
 

@@ -155,7 +155,8 @@ void PrefillSim::PromptDone(SimAttemptId id) {
   bool all_end = true;
   for (uint32_t i = 0; i < attempt.choices; ++i) {
     PrefillResponse response;
-    *response.mutable_first_token() = TokenAfter(attempt, attempt.key.choice() + i, tokens);
+    *response.mutable_first_token() =
+        TokenAfter(attempt, attempt.grammar, attempt.key.choice() + i, tokens);
     attempt.right->gave_tokens.insert(attempt.attempt);
     table_.Tell(*call, response);
     first_tokens.push_back(response.first_token());

@@ -83,6 +83,7 @@ SimClientRequest SimClients::Draw(bool late, const std::vector<int32_t>& common)
   right.max_tokens =
       static_cast<int>(is_short ? sim_.random.Between(1, 8) : sim_.random.Between(40, 90));
   right.seed = sim_.random.Next();
+  if (sim_.random.Chance(400)) right.grammar = absl::StrCat("grammar ", sim_.random.Next());
   AddOutputs(right, sim_.random.Chance(250) ? sim_.random.Between(2, 4) : 1);
   SimClientRequest request;
   request.right = &right;
@@ -117,10 +118,12 @@ void SimClients::AddOutputs(SimRequest& right, int64_t choices) {
   for (uint32_t number = 0; number < choices; ++number) {
     SimRequest::Choice& choice = right.choices.emplace_back();
     choice.content = std::make_unique<KvContent>(right.prompt, right.seed, number);
+    SimGrammar grammar(right.grammar);
     do {
       const int so_far = static_cast<int>(right.prompt.size() + choice.output.size());
-      choice.output.push_back(choice.content->NextToken(so_far));
+      choice.output.push_back(choice.content->NextToken(so_far, grammar));
       choice.content->Append(choice.output.back());
+      grammar.Accept(choice.output.back());
     } while (static_cast<int>(choice.output.size()) < right.max_tokens &&
              choice.output.back() >= kSimEndTokens);
   }
