@@ -53,6 +53,7 @@ def copy_tree(scratch):
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
+        target.chmod(source.stat().st_mode)  # the build runs scripts
 
 
 def build(scratch, tests, jobs):
