@@ -89,14 +89,15 @@ def row(bug, noticed):
             f"| {', '.join(missed) or '-'} |")
 
 
-def table(rows):
+def table(rows, bug_count):
     lines = ["# Planted bugs", "",
              "`scripts/planted_bugs.py --write` changes one line of a copy of the tree at a time and runs the tests that should",
              "notice. Each must be noticed by one test at least. The simulation runs 300 of its seeds here.", "",
              "| bug | what it does | where | noticed by | not by |", "|---|---|---|---|---|"]
     lines += [rows[name] for name in sorted(rows)]
     caught = sum("**nobody**" not in text for text in rows.values())
-    lines += ["", f"{caught} of {len(rows)} noticed.", ""]
+    untried = bug_count - len(rows)
+    lines += ["", f"{caught} of {len(rows)} noticed{f'; {untried} were not tried yet' if untried else ''}.", ""]
     return "\n".join(lines)
 
 
@@ -107,7 +108,7 @@ def write(bugs, results):
     rows = dict(zip(old, page.read_text().splitlines()))
     rows = {bug.name: rows[bug.name] for bug in bugs if bug.name in rows}
     rows |= {bug.name: row(bug, noticed) for bug, noticed in results}
-    page.write_text(table(rows))
+    page.write_text(table(rows, len(bugs)))
 
 
 def main():
