@@ -10,6 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/engine/block_auditor.h"
 #include "common/engine/block_ledger.h"
+#include "common/engine/draft_model.h"
 #include "common/engine/engine_commands.h"
 #include "common/engine/guesser.h"
 #include "common/engine/largest_step.h"
@@ -41,14 +42,15 @@ EngineOptions FillDefaults(EngineOptions options, const ModelConfig& config,
 // Thread rule: the engine's thread only, except the mailbox, the stats and last_id.
 struct Engine::Rep {
   Rep(const EngineOptions& engine_options, std::unique_ptr<Transformer> transformer,
-      std::unique_ptr<KvCache> kv_cache, std::unique_ptr<StepSampler> step_sampler,
-      std::unique_ptr<PassRecordings> pass_recordings);
+      std::unique_ptr<DraftModel> draft_model, std::unique_ptr<KvCache> kv_cache,
+      std::unique_ptr<StepSampler> step_sampler, std::unique_ptr<PassRecordings> pass_recordings);
 
   void Announce(const Schedule& schedule);
   void PublishStats();
 
   const EngineOptions options;
   const std::unique_ptr<Transformer> model;
+  const std::unique_ptr<DraftModel> draft;  // null: there is none
   const std::unique_ptr<KvCache> cache;
   const std::unique_ptr<StepSampler> sampler;
   const std::unique_ptr<PassRecordings> recordings;
@@ -69,10 +71,12 @@ struct Engine::Rep {
 };
 
 Engine::Rep::Rep(const EngineOptions& engine_options, std::unique_ptr<Transformer> transformer,
-                 std::unique_ptr<KvCache> kv_cache, std::unique_ptr<StepSampler> step_sampler,
+                 std::unique_ptr<DraftModel> draft_model, std::unique_ptr<KvCache> kv_cache,
+                 std::unique_ptr<StepSampler> step_sampler,
                  std::unique_ptr<PassRecordings> pass_recordings)
     : options(engine_options),
       model(std::move(transformer)),
+      draft(std::move(draft_model)),
       cache(std::move(kv_cache)),
       sampler(std::move(step_sampler)),
       recordings(std::move(pass_recordings)),
@@ -90,7 +94,8 @@ Engine::Rep::Rep(const EngineOptions& engine_options, std::unique_ptr<Transforme
               pool, ledger),
       guesser({.mode = options.speculation,
                .most_samples = MostSamples(options),
-               .make_proposer = [] { return std::make_unique<NgramProposer>(); }},
+               .make_proposer = [] { return std::make_unique<NgramProposer>(); },
+               .draft = draft.get()},
               ledger),
       pipeline(options,
                {*model, *cache, *sampler, *recordings, sequences, ending, auditor, guesser, stats}),
@@ -99,7 +104,8 @@ Engine::Rep::Rep(const EngineOptions& engine_options, std::unique_ptr<Transforme
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::unique_ptr<Transformer> model,
                                                        Backend& backend,
-                                                       const EngineOptions& options) {
+                                                       const EngineOptions& options,
+                                                       std::unique_ptr<Transformer> draft) {
   BATON_RETURN_IF_ERROR(CheckEngineOptions(options, model->config()));
   if (options.num_kv_blocks < 1) {
     return absl::InvalidArgumentError("--num-kv-blocks: there must be at least one block");
@@ -113,8 +119,17 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::unique_ptr<Transform
   const KvLayout layout = model->MakeKvLayout(filled.block_size, filled.kv_dtype);
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<KvCache> cache,
                          KvCache::Create(backend, layout, filled.num_kv_blocks));
-  auto rep = std::make_unique<Rep>(filled, std::move(model), std::move(cache), std::move(sampler),
-                                   std::move(recordings));
+  std::unique_ptr<DraftModel> draft_model;
+  if (draft != nullptr) {
+    BATON_ASSIGN_OR_RETURN(draft_model,
+                           DraftModel::Create(std::move(draft), backend,
+                                              {.block_size = filled.block_size,
+                                               .num_blocks = filled.num_kv_blocks,
+                                               .kv_dtype = filled.kv_dtype,
+                                               .most_sequences = filled.max_num_seqs}));
+  }
+  auto rep = std::make_unique<Rep>(filled, std::move(model), std::move(draft_model),
+                                   std::move(cache), std::move(sampler), std::move(recordings));
   rep->PublishStats();
   return std::unique_ptr<Engine>(new Engine(std::move(rep)));
 }
@@ -131,6 +146,9 @@ EngineLimits Engine::limits() const {
 }
 const ModelConfig& Engine::model_config() const { return rep_->model->config(); }
 KvCache& Engine::cache() { return *rep_->cache; }
+const KvCache* Engine::draft_cache() const {
+  return rep_->draft == nullptr ? nullptr : &rep_->draft->cache();
+}
 uint32_t Engine::BlockGeneration(int32_t block) const { return rep_->pool.generation(block); }
 const PrefixPages& Engine::prefix_pages() const { return rep_->prefix_cache.pages(); }
 SequenceId Engine::NextId() { return ++rep_->last_id; }
@@ -177,10 +195,11 @@ bool Engine::Step() {
   Schedule schedule = rep_->scheduler.Next(pipeline.row_budget() - rep_->auditor.rows());
   rep_->auditor.AddTo(schedule);
   rep_->guesser.AddTo(schedule, pipeline.row_budget());
+  const bool caught_up = rep_->draft != nullptr && rep_->guesser.CatchUp(rep_->sequences.All());
   rep_->Announce(schedule);
   rep_->PublishStats();
   const bool computes = !schedule.batch.empty();
-  if (!computes && pipeline.empty()) return !schedule.preempted.empty();
+  if (!computes && pipeline.empty()) return caught_up || !schedule.preempted.empty();
   if (computes) {
     pipeline.Run(std::move(schedule));
   } else {
@@ -227,6 +246,7 @@ void Engine::Rep::PublishStats() {
   now.reserved_blocks = pool.reserved_blocks();
   now.free_blocks = pool.available_blocks();
   now.cached_blocks = std::min(pool.kept_blocks(), now.free_blocks);
+  if (draft != nullptr) now.draft_used_blocks = draft->used_blocks();
   stats.Publish(now);
 }
 

@@ -33,17 +33,21 @@ namespace baton {
 // something only enqueue it (mailbox.h), and the next Step takes it. Stats reads a snapshot.
 class Engine {
  public:
-  // Owns the model and the KV cache, which it makes. Borrows the backend. INVALID_ARGUMENT names
-  // the option that is wrong, RESOURCE_EXHAUSTED the memory that lacks.
-  static absl::StatusOr<std::unique_ptr<Engine>> Create(std::unique_ptr<Transformer> model,
-                                                        Backend& backend,
-                                                        const EngineOptions& options);
+  // Owns the models and the KV caches, which it makes. Borrows the backend. `draft`, which may be
+  // null, guesses tokens; its KV cache has as many blocks as the model's. INVALID_ARGUMENT names
+  // the option that is wrong, RESOURCE_EXHAUSTED the memory that lacks. REQUIRES: the draft model
+  // has the model's vocabulary, and its heads take the KV type.
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(
+      std::unique_ptr<Transformer> model, Backend& backend, const EngineOptions& options,
+      std::unique_ptr<Transformer> draft = nullptr);
   ~Engine();
 
   const EngineOptions& options() const;  // with every default filled in
   EngineLimits limits() const;           // limits of every request
   const ModelConfig& model_config() const;
   KvCache& cache();
+  // The draft model's KV cache; null without a draft model.
+  const KvCache* draft_cache() const;
   // The generation of a block: it advances each time the block is given out anew. Does not wait.
   uint32_t BlockGeneration(int32_t block) const;
   // The pages that the prefix cache held after the last step. Empty without a prefix cache.

@@ -20,10 +20,11 @@ struct EngineStats {
   int runnable_sequences = 0;  // running ones that did not sit the step out for lack of a block
   int64_t waiting_tokens = 0;  // tokens still to be prefilled here
   int total_blocks = 0;
-  int used_blocks = 0;      // blocks that sequences hold
-  int reserved_blocks = 0;  // blocks that are reserved and not yet taken
-  int free_blocks = 0;      // blocks that are neither used nor reserved
-  int cached_blocks = 0;    // free blocks that are kept for the prefix they hold
+  int used_blocks = 0;        // blocks that sequences hold
+  int reserved_blocks = 0;    // blocks that are reserved and not yet taken
+  int free_blocks = 0;        // blocks that are neither used nor reserved
+  int cached_blocks = 0;      // free blocks that are kept for the prefix they hold
+  int draft_used_blocks = 0;  // blocks of the draft model's cache that sequences hold
   uint64_t preemptions = 0;
   uint64_t prompt_tokens_computed = 0;
   uint64_t prompt_tokens_cached = 0;

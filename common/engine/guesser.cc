@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/clock.h"
+
 namespace baton {
 namespace {
 
 using Mode = SequenceRequest::Mode;
+
+constexpr double kKeptOfDraft = 0.9;  // weight that the drafts' time keeps when another is known
 
 // Whether a sequence that is in a step decodes there and stays one.
 bool Decodes(const ScheduledTokens& scheduled) {
@@ -16,9 +20,39 @@ bool Decodes(const ScheduledTokens& scheduled) {
 }
 
 GuessOdds OddsOf(const SequenceGuesses& guesses) {
-  return {.acceptance = guesses.acceptance.rate(),
+  const Acceptance& acceptance = guesses.drafted ? guesses.draft_acceptance : guesses.acceptance;
+  return {.acceptance = acceptance.rate(),
           .forced = guesses.forced,
           .forced_acceptance = guesses.forced_acceptance.rate()};
+}
+
+// Whether a step tells what follows the sequence's last token, which is known.
+bool MayBeGuessedFor(const ScheduledTokens& scheduled) {
+  return Decodes(scheduled) && scheduled.sequence->tokens.pending_outputs == 0;
+}
+
+// Whether the draft model knows the sequence so far that one step's rows tell it the rest.
+bool IsNearlyKnown(const Sequence& sequence) {
+  return sequence.guesses.draft_kv.tokens.size() + kChunkTokens >= sequence.tokens.ids.size();
+}
+
+// Whether a sequence has its blocks, is not asked for in this step, and will be.
+bool WillBeDrafted(const Sequence& sequence) {
+  using State = Sequence::State;
+  if (sequence.request.mode == Mode::kPrefillOnly || sequence.paused) return false;
+  if (sequence.state() != State::kRunning) {
+    return sequence.state() == State::kReserved || sequence.state() == State::kReceiving;
+  }
+  if (sequence.uncomputed_tokens() > 1) return true;
+  // It is not asked for before it has no pending output, and it waits for that once it is known.
+  return sequence.tokens.pending_outputs > 0 && sequence.guesses.next.empty() &&
+         !IsNearlyKnown(sequence);
+}
+
+// The most guesses of which each may become a token. The step makes one token more than it has
+// guesses.
+int MostUseful(const Sequence& sequence) {
+  return sequence.tokens.most - sequence.tokens.count() - 1;
 }
 
 bool BeginsWith(const std::vector<int32_t>& tokens, const std::vector<int32_t>& begin) {
@@ -38,14 +72,29 @@ SpeculationMode Guesser::ModeOf(const Sequence& sequence) const {
 // How many of at most `most` tokens to guess for a sequence of the step.
 int Guesser::LengthFor(const Sequence& sequence, int most) const {
   if (most <= 0) return 0;
-  if (ModeOf(sequence) == SpeculationMode::kNgram) return most;
+  if (ModeOf(sequence) != SpeculationMode::kAuto) return most;
   return BestGuessLength(
       {.fixed_rows = costs_.fixed_rows(), .rows = step_rows_, .other_tokens = step_tokens_ - 1},
       OddsOf(sequence.guesses), most);
 }
 
-void Guesser::AddTo(Schedule& schedule, int row_budget) {
-  if (options_.mode == SpeculationMode::kNone) return;
+// How many tokens to ask of the draft model for a sequence of the step.
+int Guesser::DraftLengthFor(const Sequence& sequence) const {
+  if (options_.draft == nullptr) return 0;
+  if (ModeOf(sequence) == SpeculationMode::kDraft) return kMostGuesses;
+  if (ModeOf(sequence) != SpeculationMode::kAuto) return 0;
+  const absl::Duration row_time = costs_.row_time();
+  const double draft_rows =
+      row_time > absl::ZeroDuration() ? absl::FDivDuration(draft_time_, row_time) : 0;
+  return BestGuessLength({.fixed_rows = costs_.fixed_rows(),
+                          .rows = std::max(1, step_rows_),
+                          .other_tokens = std::max(0.0, step_tokens_ - 1),
+                          .guess_rows = 1 + draft_rows},
+                         {.acceptance = sequence.guesses.draft_acceptance.rate()}, kMostGuesses);
+}
+
+// Returns how many guesses the step has room for.
+int Guesser::CountRoom(const Schedule& schedule, int row_budget) {
   int samples = 0;
   step_rows_ = 0;
   for (const ScheduledTokens& scheduled : schedule.batch) {
@@ -53,14 +102,63 @@ void Guesser::AddTo(Schedule& schedule, int row_budget) {
     if (scheduled.produces_token) samples += static_cast<int>(scheduled.sequence->choices.size());
   }
   step_tokens_ = samples;
-  int room = std::min(row_budget - step_rows_, options_.most_samples - samples);
+  return std::min(row_budget - step_rows_, options_.most_samples - samples);
+}
+
+// Asks the draft model for guesses of those that have no others.
+void Guesser::Draft(const Schedule& schedule, int room) {
+  std::vector<Sequence*> sequences;
+  std::vector<DraftModel::Order> orders;
+  for (const ScheduledTokens& scheduled : schedule.batch) {
+    Sequence& sequence = *scheduled.sequence;
+    if (!MayBeGuessedFor(scheduled) || !sequence.guesses.next.empty()) continue;
+    const int length = std::min({DraftLengthFor(sequence), room, MostUseful(sequence)});
+    if (length <= 0) continue;
+    room -= length;
+    sequences.push_back(&sequence);
+    orders.push_back(
+        {.kv = &sequence.guesses.draft_kv, .tokens = sequence.tokens.ids, .most = length});
+  }
+  if (orders.empty()) return;
+  const absl::Time start = SteadyNow();
+  const int rows = options_.draft->Propose(absl::MakeSpan(orders));
+  const absl::Duration duration = SteadyNow() - start;
+  int guesses = 0;
+  for (size_t i = 0; i < orders.size(); ++i) {
+    SequenceGuesses& of_sequence = sequences[i]->guesses;
+    guesses += static_cast<int>(orders[i].proposed.size());
+    of_sequence.next = std::move(orders[i].proposed);
+    of_sequence.drafted = true;
+  }
+  // What was computed to catch up tells little about a guess.
+  if (guesses == 0 || rows > 2 * guesses + static_cast<int>(orders.size())) return;
+  const absl::Duration of_guess = duration / guesses;
+  draft_time_ = draft_time_ == absl::ZeroDuration()
+                    ? of_guess
+                    : kKeptOfDraft * draft_time_ + (1 - kKeptOfDraft) * of_guess;
+}
+
+bool Guesser::CatchUp(absl::Span<Sequence* const> sequences) {
+  if (options_.draft == nullptr) return false;
+  std::vector<DraftModel::Order> orders;
+  for (Sequence* sequence : sequences) {
+    DraftKv& kv = sequence->guesses.draft_kv;
+    const std::vector<int32_t>& tokens = sequence->tokens.ids;
+    if (!WillBeDrafted(*sequence) || kv.tokens.size() >= tokens.size()) continue;
+    if (DraftLengthFor(*sequence) > 0) orders.push_back({.kv = &kv, .tokens = tokens});
+  }
+  return options_.draft->Propose(absl::MakeSpan(orders)) > 0;
+}
+
+void Guesser::AddTo(Schedule& schedule, int row_budget) {
+  if (options_.mode == SpeculationMode::kNone) return;
+  int room = CountRoom(schedule, row_budget);
+  if (options_.draft != nullptr) Draft(schedule, room);
   for (ScheduledTokens& scheduled : schedule.batch) {
     Sequence& sequence = *scheduled.sequence;
-    if (!Decodes(scheduled) || sequence.tokens.pending_outputs > 0) continue;
+    if (!MayBeGuessedFor(scheduled)) continue;
     SequenceGuesses& guesses = sequence.guesses;
-    // The step makes one token more than it has guesses.
-    const int most = std::min({room, static_cast<int>(guesses.next.size()),
-                               sequence.tokens.most - sequence.tokens.count() - 1});
+    const int most = std::min({room, static_cast<int>(guesses.next.size()), MostUseful(sequence)});
     int length = LengthFor(sequence, most);
     if (length > 0 && sequence.tokens.grammar) {
       length = static_cast<int>(sequence.tokens.grammar->CountAllowed(
@@ -91,32 +189,42 @@ void Guesser::Checked(const ScheduledTokens& scheduled, int accepted, const Outp
   guesses.in_flight = false;
   guesses.accepted += accepted;
   guesses.refused += guessed - accepted;
-  if (guesses.next.empty()) return;
+  if (guesses.next.empty()) return guesses.draft_acceptance.Fade();
+  Acceptance& acceptance = guesses.drafted ? guesses.draft_acceptance : guesses.acceptance;
   // The forced ones say nothing about the others.
   if (guessed == 0) {
     const bool would_have_been_accepted = guesses.next.front() == first.token_id;
-    (guesses.forced > 0 ? guesses.forced_acceptance : guesses.acceptance)
+    (guesses.forced > 0 ? guesses.forced_acceptance : acceptance)
         .Observe(would_have_been_accepted ? 1 : 0, !would_have_been_accepted);
     return;
   }
   const int forced = std::min(guessed, guesses.forced);
   guesses.forced_acceptance.Observe(std::min(accepted, forced), accepted < forced);
-  if (accepted >= forced) guesses.acceptance.Observe(accepted - forced, accepted < guessed);
+  if (accepted >= forced) acceptance.Observe(accepted - forced, accepted < guessed);
 }
 
 void Guesser::Continue(Sequence& sequence) {
   ledger_.SettleAhead(sequence);
   if (ModeOf(sequence) == SpeculationMode::kNone) return;
   Propose(sequence);
-  // The first guess is of the output that may be pending.
   SequenceGuesses& guesses = sequence.guesses;
+  if (guesses.next.empty()) {
+    // The draft model would have to know the output that may be pending.
+    guesses.awaited = IsNearlyKnown(sequence) && DraftLengthFor(sequence) > 0;
+    return;
+  }
+  // The first guess is of the output that may be pending.
   guesses.awaited = LengthFor(sequence, static_cast<int>(guesses.next.size()) - 1) > 0;
 }
 
 void Guesser::Propose(Sequence& sequence) const {
   SequenceGuesses& guesses = sequence.guesses;
-  if (guesses.proposer == nullptr) guesses.proposer = options_.make_proposer();
-  guesses.next = guesses.proposer->Propose(sequence.tokens.ids, kMostGuesses);
+  guesses.drafted = false;
+  guesses.next.clear();
+  if (ModeOf(sequence) != SpeculationMode::kDraft) {
+    if (guesses.proposer == nullptr) guesses.proposer = options_.make_proposer();
+    guesses.next = guesses.proposer->Propose(sequence.tokens.ids, kMostGuesses);
+  }
   if (!sequence.tokens.grammar) return;
   std::vector<int32_t> forced = sequence.tokens.grammar->ForcedTokens(kMostGuesses);
   guesses.forced = static_cast<int>(forced.size());

@@ -10,6 +10,7 @@
 
 #include "common/backend/sampling_params.h"
 #include "common/engine/block_ledger.h"
+#include "common/engine/draft_model.h"
 #include "common/engine/schedule.h"
 #include "common/engine/sequence.h"
 #include "common/speculation/proposer.h"
@@ -24,22 +25,31 @@ namespace baton {
 //
 // A sequence is guessed for once it has produced a token here, while it decodes and its last output
 // is known. Where its grammar forces the next text, the tokens that are likely to spell it are the
-// guesses, with what the proposer expects behind them; and no guess is one that the grammar
-// forbids.
+// guesses, with what the proposer expects behind them; else those of the proposer; and where it has
+// none, those of the draft model, which is asked for all sequences of a step at once. No guess is
+// one that the grammar forbids.
 //
-// Thread rule: one thread, the engine's. Borrows the ledger.
+// The draft model's time is measured too. A sequence whose drafts do not pay has none until what it
+// showed has faded.
+//
+// Thread rule: one thread, the engine's. Borrows the ledger and the draft model.
 class Guesser {
  public:
   struct Options {
     SpeculationMode mode = SpeculationMode::kNone;
     int most_samples = 0;  // tokens that a step samples
     std::function<std::unique_ptr<Proposer>()> make_proposer;
+    DraftModel* draft = nullptr;  // null: there is none
   };
   Guesser(Options options, BlockLedger& ledger);
 
   // Adds guesses to the decodes of the schedule, which is enqueued next. It has at most
   // `row_budget` rows then, or those that it had.
   void AddTo(Schedule& schedule, int row_budget);
+  // Lets the draft model compute up to kChunkTokens tokens of those of the sequences that have
+  // their blocks, or wait for their KV, and that it is not asked for yet: so it knows them when it
+  // is. Returns whether there was anything to compute.
+  bool CatchUp(absl::Span<Sequence* const> sequences);
   // The step of this schedule took `duration`.
   void StepDone(const Schedule& schedule, absl::Duration duration);
   // The first `accepted` guesses of `scheduled` came true; `first` is the token sampled before
@@ -51,6 +61,9 @@ class Guesser {
  private:
   SpeculationMode ModeOf(const Sequence& sequence) const;
   int LengthFor(const Sequence& sequence, int most) const;
+  int DraftLengthFor(const Sequence& sequence) const;
+  int CountRoom(const Schedule& schedule, int row_budget);
+  void Draft(const Schedule& schedule, int room);
   void Propose(Sequence& sequence) const;
 
   const Options options_;
@@ -59,6 +72,7 @@ class Guesser {
   // The step that is chosen, or the last one: its rows, and the tokens that it is expected to make.
   int step_rows_ = 0;
   double step_tokens_ = 0;
+  absl::Duration draft_time_;  // that a guess of the draft model takes; zero: not known yet
 };
 
 }  // namespace baton

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 
 #include "common/backend/token_counts.h"
+#include "common/engine/draft_kv.h"
 #include "common/engine/sequence_request.h"
 #include "common/grammar/grammar_state.h"
 #include "common/kv/block_pool.h"
@@ -81,9 +82,12 @@ struct SequenceBlocks {
 struct SequenceGuesses {
   std::unique_ptr<Proposer> proposer;  // null: not asked yet
   std::vector<int32_t> next;           // tokens that may follow the known ones
-  int forced = 0;  // how many of them, from the first on, spell what the grammar forces
-  Acceptance acceptance{0.5};
+  int forced = 0;              // how many of them, from the first on, spell what the grammar forces
+  bool drafted = false;        // they are the draft model's
+  Acceptance acceptance{0.5};  // of those of the proposer
+  Acceptance draft_acceptance{0.5};    // of those of the draft model
   Acceptance forced_acceptance{0.95};  // the tokens may be others, though the text may not
+  DraftKv draft_kv;
   bool in_flight = false;  // a step in flight has guesses, and tells how many tokens there are
   bool awaited = false;    // it pays to know the pending output, for guesses behind it
   int accepted = 0;        // guesses that came true

@@ -15,6 +15,11 @@ void Acceptance::Observe(int accepted, bool refused) {
   }
 }
 
+void Acceptance::Fade() {
+  tried_ *= kKeptOfGuess;
+  true_ *= kKeptOfGuess;
+}
+
 double Acceptance::rate() const {
   return (true_ + first_rate_ * kTriedBefore) / (tried_ + kTriedBefore);
 }
@@ -32,7 +37,7 @@ double ExpectedTokens(const GuessOdds& odds, int guesses) {
 int BestGuessLength(const StepWithoutGuesses& step, const GuessOdds& odds, int most) {
   const auto tokens_per_time = [&](int guesses) {
     return (step.other_tokens + ExpectedTokens(odds, guesses)) /
-           (step.fixed_rows + step.rows + guesses);
+           (step.fixed_rows + step.rows + guesses * step.guess_rows);
   };
   // Each guess adds less than the one before, so the first that does not pay is the last.
   int best = 0;

@@ -11,6 +11,9 @@ class Acceptance {
   explicit Acceptance(double first_rate) : first_rate_(first_rate) {}
   // The first `accepted` guesses of a run came true; `refused`: the next one did not.
   void Observe(int accepted, bool refused);
+  // A token came that nobody had guessed: what was observed before counts a little less, so after
+  // a while guesses are tried anew.
+  void Fade();
   // The probability that the next guess comes true.
   double rate() const;
 
@@ -20,11 +23,12 @@ class Acceptance {
   double true_ = 0;   // those that came true
 };
 
-// A step without the guesses of one sequence.
+// A step without the guesses of one sequence, and what a guess costs there.
 struct StepWithoutGuesses {
   double fixed_rows = 0;    // its fixed time in rows (RowCosts)
   int rows = 0;             // its rows, that of the sequence too
   double other_tokens = 0;  // tokens that it makes for the others, as far as is expected
+  double guess_rows = 1;    // time that a guess takes, in rows
 };
 
 // How likely guesses are to come true.

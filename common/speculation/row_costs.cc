@@ -33,4 +33,9 @@ double RowCosts::fixed_rows() const {
   return std::max(0.0, mean_seconds_ / slope - mean_rows_);
 }
 
+absl::Duration RowCosts::row_time() const {
+  if (weight_ == 0) return absl::ZeroDuration();
+  return absl::Seconds(mean_seconds_ / (mean_rows_ + fixed_rows()));
+}
+
 }  // namespace baton

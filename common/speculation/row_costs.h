@@ -14,6 +14,8 @@ class RowCosts {
   void Observe(int rows, absl::Duration duration);
   // How many rows would take as long as the fixed part of a step; not negative.
   double fixed_rows() const;
+  // How long a row takes; zero until a step was observed.
+  absl::Duration row_time() const;
 
  private:
   // Weighted sums over the steps, of which later ones count more.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@
 #include "common/base/prefix_hash.h"
 #include "common/base/status_macros.h"
 #include "common/engine/largest_step.h"
+#include "common/engine/schedule.h"
 #include "common/gguf/gguf_file.h"
 #include "common/gguf/model_sha256.h"
 
@@ -26,7 +28,46 @@ struct OpenedModel {
   std::string digest;  // of the file; empty: not computed yet
   std::unique_ptr<Tokenizer> tokenizer;
   EngineOptions engine;  // checked; num_kv_blocks and prefix_identity are still missing
+  std::optional<GgufFile> draft;
 };
+
+// The first token that the two vocabularies do not have alike; none: they are equal.
+std::optional<int32_t> FirstDifference(const Tokenizer& a, const Tokenizer& b) {
+  const int32_t shared = std::min(a.vocab_size(), b.vocab_size());
+  for (int32_t id = 0; id < shared; ++id) {
+    if (a.TokenBytes(id) != b.TokenBytes(id)) return id;
+  }
+  if (a.vocab_size() != b.vocab_size()) return shared;
+  return std::nullopt;
+}
+
+absl::Status CheckDraft(const GgufFile& file, const OpenedModel& target,
+                        const ModelConfig& target_config) {
+  BATON_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(file));
+  if (const auto id = FirstDifference(*tokenizer, *target.tokenizer)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "its vocabulary of ", tokenizer->vocab_size(), " tokens is not the model's, which has ",
+        target.tokenizer->vocab_size(), ": token ", *id, " differs"));
+  }
+  BATON_ASSIGN_OR_RETURN(const ModelConfig config, ModelConfig::FromGguf(file));
+  if (config.vocab_size != target_config.vocab_size) {
+    return absl::InvalidArgumentError(absl::StrCat("it has logits for ", config.vocab_size,
+                                                   " tokens, and the model for ",
+                                                   target_config.vocab_size));
+  }
+  return CheckHeadDim("--kv-cache-dtype", target.engine.kv_dtype, config.head_dim);
+}
+
+absl::StatusOr<GgufFile> OpenDraft(const std::string& path, const OpenedModel& target,
+                                   const ModelConfig& target_config) {
+  absl::StatusOr<GgufFile> file = GgufFile::Open(path);
+  const absl::Status status = file.ok() ? CheckDraft(*file, target, target_config) : file.status();
+  if (status.ok()) return file;
+  return absl::Status(
+      status.code(),
+      absl::StrCat("--draft-model: ", file.ok() ? path + ": " : "", status.message(),
+                   "; give a smaller model of the same family, or leave the flag out"));
+}
 
 absl::StatusOr<OpenedModel> OpenModel(const ModelRuntimeOptions& options) {
   BATON_RETURN_IF_ERROR(CheckModelRuntimeOptions(options));
@@ -43,7 +84,15 @@ absl::StatusOr<OpenedModel> OpenModel(const ModelRuntimeOptions& options) {
   EngineOptions engine = options.engine;
   engine.end_of_generation_ids = tokenizer->end_of_generation_ids();
   BATON_RETURN_IF_ERROR(CheckEngineOptions(engine, config));
-  return OpenedModel{std::move(file), std::move(digest), std::move(tokenizer), std::move(engine)};
+  OpenedModel opened = {.file = std::move(file),
+                        .digest = std::move(digest),
+                        .tokenizer = std::move(tokenizer),
+                        .engine = std::move(engine),
+                        .draft = std::nullopt};
+  if (!options.draft_model.empty()) {
+    BATON_ASSIGN_OR_RETURN(opened.draft, OpenDraft(options.draft_model, opened, config));
+  }
+  return opened;
 }
 
 uint64_t TensorBytes(const GgufFile& file) {
@@ -52,21 +101,33 @@ uint64_t TensorBytes(const GgufFile& file) {
   return bytes;
 }
 
-// The number of KV blocks that a device has room for once the largest step has taken its memory.
-absl::StatusOr<int> DeviceBlocks(const ModelRuntimeOptions& options, const EngineOptions& engine,
-                                 Transformer& model, Backend& backend) {
-  const absl::Status step = RunLargestStep(engine, model, backend);
-  if (!step.ok()) return WithDeviceMemoryAdvice(step);
+// The bytes of a block of the KV cache, and of one of the draft model's, which may be null.
+uint64_t BlockBytes(const EngineOptions& engine, const Transformer& model,
+                    const Transformer* draft) {
+  uint64_t bytes = model.MakeKvLayout(engine.block_size, engine.kv_dtype).block_bytes();
+  if (draft != nullptr) bytes += BlockBytes(engine, *draft, nullptr);
+  return bytes;
+}
+
+// Rows of a pass of max_num_seqs decodes, padding included, or of the samples of a step if those
+// are more.
+int DecodeRows(const EngineOptions& engine, Backend& backend) {
+  return std::max(backend.MakeRecordings()->PassRows(engine.max_num_seqs), MostSamples(engine));
+}
+
+// Takes the memory of a device that the model's largest step needs. `block_bytes`: those of a block
+// of each KV cache.
+absl::Status TakeScratch(const MemoryOptions& memory, const EngineOptions& engine,
+                         uint64_t block_bytes, Transformer& model, Backend& backend) {
+  BATON_RETURN_IF_ERROR(WithDeviceMemoryAdvice(RunLargestStep(engine, model, backend)));
   const ModelConfig& config = model.config();
   const KvLayout layout = model.MakeKvLayout(engine.block_size, engine.kv_dtype);
-  BATON_ASSIGN_OR_RETURN(const int most,
-                         DeviceKvBlocks(options.memory, layout.block_bytes(), backend.MemoryUse()));
+  BATON_ASSIGN_OR_RETURN(const int most, DeviceKvBlocks(memory, block_bytes, backend.MemoryUse()));
   const int longest = engine.max_model_len > 0
                           ? std::min(engine.max_model_len, config.context_length)
                           : config.context_length;
-  const int decode_rows =
-      std::max(backend.MakeRecordings()->PassRows(engine.max_num_seqs), MostSamples(engine));
-  const absl::Status reserved = backend.ReservePasses(
+  const int decode_rows = DecodeRows(engine, backend);
+  return WithDeviceMemoryAdvice(backend.ReservePasses(
       {.rows = std::max(LargestStepRows(engine), decode_rows),
        .sequences = decode_rows,
        // No sequence is longer than the cache.
@@ -75,12 +136,33 @@ absl::StatusOr<int> DeviceBlocks(const ModelRuntimeOptions& options, const Engin
        .cache = {.block_size = layout.block_size,
                  .kv_heads = layout.kv_heads,
                  .head_dim = layout.head_dim,
-                 .dtype = layout.dtype}});
-  if (!reserved.ok()) return WithDeviceMemoryAdvice(reserved);
+                 .dtype = layout.dtype}}));
+}
+
+// The number of KV blocks that a device has room for once the largest step has taken its memory.
+// `draft` may be null.
+absl::StatusOr<int> DeviceBlocks(const MemoryOptions& memory, const EngineOptions& engine,
+                                 Transformer& model, Transformer* draft, Backend& backend) {
+  const uint64_t block_bytes = BlockBytes(engine, model, draft);
+  if (draft != nullptr) {
+    EngineOptions drafting = engine;
+    drafting.max_num_batched_tokens = kChunkTokens;
+    BATON_RETURN_IF_ERROR(TakeScratch(memory, drafting, block_bytes, *draft, backend));
+  }
+  BATON_RETURN_IF_ERROR(TakeScratch(memory, engine, block_bytes, model, backend));
   // The engine makes a sampler like this one later, so its memory is counted here.
-  const auto sampler = backend.MakeStepSampler(SamplerOptionsOf(engine, config, decode_rows));
+  const int decode_rows = DecodeRows(engine, backend);
+  const auto sampler =
+      backend.MakeStepSampler(SamplerOptionsOf(engine, model.config(), decode_rows));
   if (!sampler.ok()) return WithDeviceMemoryAdvice(sampler.status());
-  return DeviceKvBlocks(options.memory, layout.block_bytes(), backend.MemoryUse());
+  return DeviceKvBlocks(memory, block_bytes, backend.MemoryUse());
+}
+
+absl::StatusOr<std::unique_ptr<Transformer>> LoadWeights(const GgufFile& file, Backend& backend,
+                                                         Transformer::Progress progress) {
+  absl::StatusOr<std::unique_ptr<Transformer>> model = Transformer::Load(file, backend, progress);
+  if (model.ok() || backend.host_memory()) return model;
+  return WithDeviceMemoryAdvice(model.status());
 }
 
 std::string NameOf(const GgufFile& file, const ModelConfig& config) {
@@ -111,18 +193,20 @@ absl::Status CheckModelRuntimeOptions(const ModelRuntimeOptions& options) {
 }
 
 absl::StatusOr<int> KvBlockCount(const MemoryOptions& options, const KvLayout& layout,
-                                 int max_model_len, uint64_t free_memory_bytes) {
+                                 int max_model_len, uint64_t free_memory_bytes,
+                                 uint64_t draft_block_bytes) {
   if (options.num_kv_blocks > 0) return options.num_kv_blocks;
+  const uint64_t block_bytes = layout.block_bytes() + draft_block_bytes;
   uint64_t bytes = options.kv_cache_memory_bytes;
   if (bytes == 0) {
     const auto two_sequences = 2 * static_cast<uint64_t>(layout.BlocksFor(max_model_len));
-    bytes = std::max(kDefaultKvBytes, two_sequences * layout.block_bytes());
+    bytes = std::max(kDefaultKvBytes, two_sequences * block_bytes);
     if (free_memory_bytes > 0) bytes = std::min(bytes, free_memory_bytes / kFreeMemoryShare);
   }
-  const uint64_t blocks = bytes / layout.block_bytes();
+  const uint64_t blocks = bytes / block_bytes;
   if (blocks < 2) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "KV cache: ", bytes, " bytes hold ", blocks, " blocks of ", layout.block_bytes(),
+        "KV cache: ", bytes, " bytes hold ", blocks, " blocks of ", block_bytes,
         " bytes and at least 2 are needed; raise --kv-cache-memory-bytes or lower --block-size"));
   }
   return static_cast<int>(std::min<uint64_t>(blocks, kMaxKvBlocks));
@@ -143,14 +227,17 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
     if (options.progress) options.progress(checked + (1 - checked) * done);
   };
   const bool in_device = !runtime->backend->host_memory();
+  if (opened.draft) runtime->draft_weight_bytes = TensorBytes(*opened.draft);
   if (in_device) {
-    BATON_RETURN_IF_ERROR(
-        CheckWeightsFit(TensorBytes(file), options.memory, runtime->backend->MemoryUse()));
+    BATON_RETURN_IF_ERROR(CheckWeightsFit(TensorBytes(file) + runtime->draft_weight_bytes,
+                                          options.memory, runtime->backend->MemoryUse()));
   }
-  absl::StatusOr<std::unique_ptr<Transformer>> loaded =
-      Transformer::Load(file, *runtime->backend, progress);
-  if (!loaded.ok()) return in_device ? WithDeviceMemoryAdvice(loaded.status()) : loaded.status();
-  std::unique_ptr<Transformer> model = *std::move(loaded);
+  std::unique_ptr<Transformer> draft;
+  if (opened.draft) {
+    BATON_ASSIGN_OR_RETURN(draft, LoadWeights(*opened.draft, *runtime->backend, [](double) {}));
+  }
+  BATON_ASSIGN_OR_RETURN(std::unique_ptr<Transformer> model,
+                         LoadWeights(file, *runtime->backend, progress));
   runtime->name = NameOf(file, model->config());
   runtime->weights_type = MostBytesType(file);
   runtime->weights_digest = opened.digest.empty() ? file.Digest() : opened.digest;
@@ -160,17 +247,19 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
       PrefixIdentity(runtime->weights_digest, model->config().Digest(),
                      Numerics::OfCache(runtime->backend->Numerics(), engine.kv_dtype).name());
   if (in_device) {
-    BATON_ASSIGN_OR_RETURN(engine.num_kv_blocks,
-                           DeviceBlocks(options, engine, *model, *runtime->backend));
+    BATON_ASSIGN_OR_RETURN(engine.num_kv_blocks, DeviceBlocks(options.memory, engine, *model,
+                                                              draft.get(), *runtime->backend));
   } else {
     const KvLayout layout = model->MakeKvLayout(engine.block_size, engine.kv_dtype);
     const int longest =
         engine.max_model_len > 0 ? engine.max_model_len : model->config().context_length;
-    BATON_ASSIGN_OR_RETURN(engine.num_kv_blocks, KvBlockCount(options.memory, layout, longest,
-                                                              runtime->backend->FreeMemoryBytes()));
+    BATON_ASSIGN_OR_RETURN(
+        engine.num_kv_blocks,
+        KvBlockCount(options.memory, layout, longest, runtime->backend->FreeMemoryBytes(),
+                     draft == nullptr ? 0 : BlockBytes(engine, *draft, nullptr)));
   }
-  BATON_ASSIGN_OR_RETURN(runtime->engine,
-                         Engine::Create(std::move(model), *runtime->backend, engine));
+  BATON_ASSIGN_OR_RETURN(runtime->engine, Engine::Create(std::move(model), *runtime->backend,
+                                                         engine, std::move(draft)));
   return runtime;
 }
 

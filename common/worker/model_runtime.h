@@ -19,6 +19,7 @@ namespace baton {
 struct ModelRuntimeOptions {
   std::string model;         // path of a GGUF file
   std::string model_sha256;  // what its SHA-256 must be, in hexadecimal; empty: not checked
+  std::string draft_model;   // path of the draft model's GGUF file; empty: there is none
   BackendOptions backend;
   // num_kv_blocks, prefix_identity and end_of_generation_ids are found out by LoadModelRuntime.
   EngineOptions engine;
@@ -34,10 +35,11 @@ absl::Status CheckModelRuntimeOptions(const ModelRuntimeOptions& options);
 struct ModelRuntime {
   std::unique_ptr<Backend> backend;  // outlives the engine
   std::unique_ptr<Tokenizer> tokenizer;
-  std::string name;              // the file's general.name; without one the file's own name
-  std::string weights_type;      // the type that most bytes of the weights have, such as "Q4_1"
-  std::string weights_digest;    // SHA-256 of the file, 32 bytes
-  std::string tokenizer_digest;  // Tokenizer::digest; the router compares it with its own
+  std::string name;                 // the file's general.name; without one the file's own name
+  std::string weights_type;         // the type that most bytes of the weights have, such as "Q4_1"
+  uint64_t draft_weight_bytes = 0;  // bytes of the draft model's tensors; 0: there is none
+  std::string weights_digest;       // SHA-256 of the file, 32 bytes
+  std::string tokenizer_digest;     // Tokenizer::digest; the router compares it with its own
   std::unique_ptr<Engine> engine;
 };
 
@@ -46,7 +48,8 @@ struct ModelRuntime {
 // at most a quarter of the free memory. In a device's memory it is what gpu_memory_utilization
 // leaves once the weights are loaded and the largest step has been run (device_memory.h). Errors
 // name the file or the flag, and the remedy. A model whose file shows that it does not fit a device
-// is refused before it is loaded.
+// is refused before it is loaded. A draft model's weights, scratch and cache come out of the same
+// memory: its cache has as many blocks as the model's, and of as many tokens.
 absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntimeOptions& options);
 
 // Checks what can be checked of a model without a backend: the file is whole, its architecture and
@@ -54,10 +57,11 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
 // the weights only for `model_sha256`. Errors are those of LoadModelRuntime.
 absl::Status CheckModel(const ModelRuntimeOptions& options);
 
-// The number of blocks that the options give a KV cache in host memory. `free_memory_bytes` is 0 if
-// it is unknown. RESOURCE_EXHAUSTED if there are fewer than two blocks (one to begin with and
-// one of head-room).
+// The number of blocks that the options give a KV cache in host memory, and as many blocks of
+// `draft_block_bytes` beside it. `free_memory_bytes` is 0 if it is unknown. RESOURCE_EXHAUSTED if
+// there are fewer than two blocks (one to begin with and one of head-room).
 absl::StatusOr<int> KvBlockCount(const MemoryOptions& options, const KvLayout& layout,
-                                 int max_model_len, uint64_t free_memory_bytes);
+                                 int max_model_len, uint64_t free_memory_bytes,
+                                 uint64_t draft_block_bytes = 0);
 
 }  // namespace baton

@@ -37,14 +37,27 @@ std::vector<std::pair<std::string, KvType>> KvCacheTypes() {
   return types;
 }
 
+absl::Status CheckSpeculation(const ModelRuntimeOptions& runtime) {
+  const SpeculationMode mode = runtime.engine.speculation;
+  if (mode == SpeculationMode::kDraft && runtime.draft_model.empty()) {
+    return absl::InvalidArgumentError(
+        "--speculative: draft needs --draft-model; name the GGUF file of a smaller model");
+  }
+  if (mode == SpeculationMode::kNone && !runtime.draft_model.empty()) {
+    return absl::InvalidArgumentError(
+        "--draft-model: --speculative=none guesses for nobody; leave one of them out");
+  }
+  return absl::OkStatus();
+}
+
 void AddMemoryFlags(FlagSet& flags, MemoryOptions& memory) {
   flags.AddBytes(
       "kv-cache-memory-bytes", memory.kv_cache_memory_bytes,
-      "Memory for the KV cache; 0: by --num-kv-blocks, else on a GPU what "
-      "--gpu-memory-utilization leaves, on a CPU 1 GiB or two sequences of the longest length, at "
-      "most a quarter of the free memory");
+      "Memory for the KV cache, that of --draft-model included; 0: by --num-kv-blocks, else on a "
+      "GPU what --gpu-memory-utilization leaves, on a CPU 1 GiB or two sequences of the longest "
+      "length, at most a quarter of the free memory");
   flags.AddInt("num-kv-blocks", memory.num_kv_blocks, 0, kMaxKvBlocks,
-               "Blocks of the KV cache, instead of its memory");
+               "Blocks of the KV cache, and as many for --draft-model, instead of their memory");
   flags.AddDouble("gpu-memory-utilization", memory.gpu_utilization, 0, 1,
                   "Part of the GPU's memory to use: weights, the largest step, and the KV cache, "
                   "which gets the rest; above 0");
@@ -57,9 +70,9 @@ void AddEngineFlags(FlagSet& flags, EngineOptions& engine) {
   flags.AddBool("enable-prefix-caching", engine.enable_prefix_caching,
                 "Keep KV blocks for later prompts that begin alike");
   flags.AddNamed("speculative", engine.speculation,
-                 "Where tokens are decoded, guess the next ones from what came before, to make "
-                 "several in a step: auto guesses as many as pay, ngram all that it finds. It "
-                 "changes no token",
+                 "Where tokens are decoded, guess the next ones, to make several in a step: auto "
+                 "guesses as many as pay, by what came before or else by --draft-model; ngram all "
+                 "that came before; draft all that --draft-model says. It changes no token",
                  SpeculationModes());
 }
 
@@ -100,6 +113,9 @@ void AddWorkerFlags(FlagSet& flags, WorkerFlags& worker) {
   flags.AddString("model", worker.runtime.model, "Model file (GGUF)");
   flags.AddString("model-sha256", worker.runtime.model_sha256,
                   "SHA-256 that the model file must have, as `sha256sum` prints it");
+  flags.AddString("draft-model", worker.runtime.draft_model,
+                  "Where tokens are decoded, a smaller model of the same vocabulary (GGUF) that "
+                  "guesses them; see --speculative");
   flags.AddString("served-model-name", worker.served_model_name,
                   "Name of the model in metrics and messages; default: the file's own");
   AddComputeFlags(flags, worker.runtime.backend, worker.runtime.engine);
@@ -116,6 +132,7 @@ absl::Status ValidateWorkerFlags(const WorkerFlags& worker) {
     return absl::InvalidArgumentError(
         absl::StrCat("--device: '", backend.device, "' is not one of cpu, cuda, cuda:N, auto"));
   }
+  BATON_RETURN_IF_ERROR(CheckSpeculation(worker.runtime));
   const std::string kv_type = KvTypeName(worker.runtime.engine.kv_dtype);
   const HandoffOptions& handoff = worker.handoff;
   if (handoff.strict_dtype && handoff.wire_dtype != "auto" && handoff.wire_dtype != kv_type) {

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_format.h"
+
 #include "common/base/kv_type_name.h"
 #include "common/worker/kv_memory.h"
 
@@ -134,6 +136,25 @@ void AddGrammarMetrics(Metrics& metrics, const GrammarReader& grammars) {
                              {}, [&grammars] { return double(grammars.stats().hits); });
   metrics.AddGauge("baton_grammar_cache_bytes", "Memory of the grammars that are kept.", {},
                    [&grammars] { return double(grammars.stats().bytes); });
+}
+
+void AddDraftMetrics(Metrics& metrics, const DraftMemory& memory,
+                     std::function<EngineStats()> stats) {
+  const auto bytes = [&](const char* part, uint64_t of_part) {
+    metrics.AddGauge("baton_draft_model_bytes", "Memory of the draft model.", {{"part", part}},
+                     [of_part] { return static_cast<double>(of_part); });
+  };
+  bytes("weights", memory.weight_bytes);
+  bytes("kv_cache", memory.cache_bytes);
+  metrics.AddGauge(
+      "baton_draft_kv_cache_blocks", "KV blocks of the draft model by state.", {{"state", "used"}},
+      [stats = std::move(stats)] { return static_cast<double>(stats().draft_used_blocks); });
+}
+
+std::string DraftMemoryText(const DraftMemory& memory) {
+  return absl::StrFormat("weights %.1f MB, KV cache %.1f MB",
+                         static_cast<double>(memory.weight_bytes) * 1e-6,
+                         static_cast<double>(memory.cache_bytes) * 1e-6);
 }
 
 WorkerMetrics::WorkerMetrics(Metrics& metrics, std::function<EngineStats()> stats,

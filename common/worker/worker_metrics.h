@@ -98,4 +98,18 @@ void AddKvMemoryMetrics(Metrics& metrics, const KvLayout& layout, int blocks);
 // Adds how often a grammar had been read before. Borrows `grammars` until the Metrics is destroyed.
 void AddGrammarMetrics(Metrics& metrics, const GrammarReader& grammars);
 
+// What a draft model takes in memory.
+struct DraftMemory {
+  uint64_t weight_bytes = 0;  // bytes of its tensors
+  uint64_t cache_bytes = 0;   // bytes of its KV cache
+};
+
+// Adds the memory of a draft model and the blocks of its cache that are used. `stats`: see
+// WorkerMetrics.
+void AddDraftMetrics(Metrics& metrics, const DraftMemory& memory,
+                     std::function<EngineStats()> stats);
+
+// Such as "weights 94.4 MB, KV cache 12.3 MB".
+std::string DraftMemoryText(const DraftMemory& memory);
+
 }  // namespace baton

@@ -86,6 +86,7 @@ absl::Status WorkerProcess::Prepare(internal::v1::WorkerRole role, WorkerFlags f
   {
     ProgressLine line("loading the model");
     ModelRuntimeOptions options = flags_.runtime;
+    if (role == internal::v1::WORKER_ROLE_PREFILL) options.draft_model.clear();
     options.progress = [&line](double done) { line.Tick(done); };
     BATON_ASSIGN_OR_RETURN(runtime_, LoadModelRuntime(options));
   }
@@ -116,6 +117,9 @@ absl::Status WorkerProcess::Prepare(internal::v1::WorkerRole role, WorkerFlags f
       role == internal::v1::WORKER_ROLE_PREFILL ? WorkerMetrics::Direction::kSent
                                                 : WorkerMetrics::Direction::kReceived);
   AddKvMemoryMetrics(*metrics_, engine().cache().layout(), engine().cache().block_count());
+  if (engine().draft_cache() != nullptr) {
+    AddDraftMetrics(*metrics_, Draft(), [this] { return engine().Stats(); });
+  }
   Describe(role);
   engine_thread_.emplace(engine());
   started_engine_ = &engine();
@@ -183,6 +187,12 @@ int WorkerProcess::Run(std::vector<grpc::Service*> services, const DrainHooks& h
   return code;
 }
 
+DraftMemory WorkerProcess::Draft() const {
+  const KvCache& cache = *runtime_->engine->draft_cache();
+  return {.weight_bytes = runtime_->draft_weight_bytes,
+          .cache_bytes = cache.layout().block_bytes() * static_cast<uint64_t>(cache.block_count())};
+}
+
 std::string WorkerProcess::BannerText() const {
   Engine& engine = *runtime_->engine;
   return Banner({.version = Version(),
@@ -191,6 +201,7 @@ std::string WorkerProcess::BannerText() const {
                  .weights = runtime_->weights_type,
                  .kv_dtype = shape_.dtype(),
                  .kv_memory = KvMemoryText(engine.cache().layout(), engine.cache().block_count()),
+                 .draft = engine.draft_cache() == nullptr ? "" : DraftMemoryText(Draft()),
                  .device = runtime_->backend->Description(),
                  .kv_blocks = engine.Stats().total_blocks,
                  .block_size = engine.options().block_size,

@@ -66,6 +66,8 @@ class WorkerProcess {
   explicit WorkerProcess(std::string program) : program_(std::move(program)) {}
   absl::Status Prepare(internal::v1::WorkerRole role, WorkerFlags flags);
   void Describe(internal::v1::WorkerRole role);
+  // REQUIRES: the engine has a draft model.
+  DraftMemory Draft() const;
   std::string BannerText() const;
 
   const std::string program_;

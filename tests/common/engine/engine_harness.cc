@@ -29,6 +29,15 @@ std::optional<int> ChoiceOf(const SequenceEvent& event) {
   return std::nullopt;
 }
 
+std::unique_ptr<Transformer> LoadModel(const std::string& name, Backend& backend) {
+  const auto file =
+      GgufFile::Open(name[0] == '/' ? name : std::string(BATON_TEST_DATA) + "/tiny/" + name);
+  EXPECT_TRUE(file.ok()) << file.status();
+  auto model = Transformer::Load(*file, backend, [](double) {});
+  EXPECT_TRUE(model.ok()) << model.status();
+  return *std::move(model);
+}
+
 }  // namespace
 
 std::vector<int32_t> EventLog::token_ids() const {
@@ -50,9 +59,6 @@ EngineHarness::Options EngineHarness::SmallOptions() {
 }
 
 EngineHarness::EngineHarness(const Options& options) {
-  const bool is_path = options.model[0] == '/';
-  const std::string path =
-      is_path ? options.model : std::string(BATON_TEST_DATA) + "/tiny/" + options.model;
   BackendOptions backend_options;
   backend_options.device = options.device;
   backend_options.deterministic = options.deterministic;
@@ -60,11 +66,9 @@ EngineHarness::EngineHarness(const Options& options) {
   auto backend = MakeBackend(backend_options);
   EXPECT_TRUE(backend.ok()) << backend.status();
   backend_ = *std::move(backend);
-  const auto file = GgufFile::Open(path);
-  EXPECT_TRUE(file.ok()) << file.status();
-  auto model = Transformer::Load(*file, *backend_, [](double) {});
-  EXPECT_TRUE(model.ok()) << model.status();
-  auto engine = Engine::Create(*std::move(model), *backend_, options.engine);
+  auto engine =
+      Engine::Create(LoadModel(options.model, *backend_), *backend_, options.engine,
+                     options.draft.empty() ? nullptr : LoadModel(options.draft, *backend_));
   EXPECT_TRUE(engine.ok()) << engine.status();
   engine_ = *std::move(engine);
 }
@@ -134,6 +138,7 @@ void EngineHarness::ExpectNothingHeld() {
   const EngineStats stats = engine_->Stats();
   EXPECT_EQ(stats.used_blocks, 0);
   EXPECT_EQ(stats.reserved_blocks, 0);
+  EXPECT_EQ(stats.draft_used_blocks, 0);
   EXPECT_EQ(stats.waiting_sequences, 0);
   EXPECT_EQ(stats.running_sequences, 0);
 }
@@ -220,6 +225,18 @@ void CopyKv(const KvCache& source, const std::vector<int32_t>& source_table, con
                     read + from.ScaleOffset(layer, part, read_at), from.scale_bytes());
       }
     }
+  }
+}
+
+void ExpectChoicesAsAlone(EngineHarness& harness, SequenceId id, const SequenceRequest& request,
+                          EngineHarness& plain) {
+  for (int choice = 0; choice < request.choices; ++choice) {
+    SequenceRequest alone = request;
+    alone.choice = choice;
+    alone.choices = 1;
+    const EventLog& log = harness.log(id, choice);
+    EXPECT_TRUE(log.finished) << log.failure;
+    ExpectSameTokens(log.tokens, plain.RunAlone(alone).tokens);
   }
 }
 

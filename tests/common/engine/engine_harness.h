@@ -41,6 +41,7 @@ class EngineHarness {
  public:
   struct Options {
     std::string model = "tiny-llama-f32.gguf";  // of tests/data/tiny, or a whole path
+    std::string draft = {};                     // as `model`; empty: no draft model
     std::string device = "cpu";
     bool deterministic = false;
     int threads = 1;
@@ -86,6 +87,9 @@ SequenceRequest LocalRequest(std::vector<int32_t> token_ids, const SamplingParam
 // Copies the tokens' KV from `source`'s blocks to `target`'s, row by row, scales too.
 void CopyKv(const KvCache& source, const std::vector<int32_t>& source_table, const KvCache& target,
             const std::vector<int32_t>& target_table, TokenRange tokens);
+// Each choice has finished with the tokens that `plain` gives it alone.
+void ExpectChoicesAsAlone(EngineHarness& harness, SequenceId id, const SequenceRequest& request,
+                          EngineHarness& plain);
 // Ids and logprobs, bit by bit.
 void ExpectSameTokens(const std::vector<OutputToken>& a, const std::vector<OutputToken>& b);
 

@@ -321,6 +321,38 @@ TEST_F(Guesses, InFlightAreWaitedForThoughNoFurtherOneIsKnown) {
   EXPECT_EQ(parts.TokenIds(), Outputs(30));
 }
 
+// What a draft takes is measured; how long steps took is told.
+TEST(DraftedGuesses, AreAskedForWhereTheyTakeLessTimeThanTheySave) {
+  const auto backend = PartOrDie(MakeBackend({.device = "cpu", .threads = 1}));
+  const auto draft = PartOrDie(
+      DraftModel::Create(PartOrDie(Transformer::Load(
+                             PartOrDie(GgufFile::Open(BATON_TEST_DATA "/tiny/tiny-llama-f32.gguf")),
+                             *backend, [](double) {})),
+                         *backend, {.block_size = 16, .num_blocks = 8, .most_sequences = 4}));
+  EngineParts parts(/*steps_ahead=*/0);
+  Sequence& sequence = AddTo(parts, GreedyRequest(parts));
+  RunStep(parts);
+  const Script nothing = {};
+  Guesser guesser({.mode = SpeculationMode::kAuto,
+                   .most_samples = 64,
+                   .make_proposer = By(nothing),
+                   .draft = draft.get()},
+                  parts.ledger);
+  const auto guesses_after_a_step_of = [&](absl::Duration duration) {
+    Schedule schedule;
+    schedule.batch.push_back({&sequence, sequence.kv.computed_tokens, 1, true});
+    guesser.StepDone(schedule, duration);
+    guesser.Continue(sequence);
+    guesser.AddTo(schedule, 128);
+    return schedule.batch[0].guess_count();
+  };
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_GT(guesses_after_a_step_of(absl::ZeroDuration()), 0) << "nobody knows better";
+  }
+  EXPECT_EQ(guesses_after_a_step_of(absl::Nanoseconds(1)), 0);
+  EXPECT_GT(guesses_after_a_step_of(absl::Hours(1)), 0);
+}
+
 // Without a clock: nobody tells this guesser how long steps took.
 TEST_F(Guesses, StopWhereTheyDoNotPayAndBeginAgainWhereTheyWould) {
   Sequence& sequence = AddTo(plain_, GreedyRequest(plain_));

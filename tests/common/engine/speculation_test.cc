@@ -51,12 +51,8 @@ TEST_P(Speculation, ChangesNoTokenOfChoicesThatArePreempted) {
   int accepted = 0;
   int refused = 0;
   for (size_t i = 0; i < requests.size(); ++i) {
-    for (int choice = 0; choice < requests[i].choices; ++choice) {
-      SequenceRequest alone = requests[i];
-      alone.choice = choice;
-      alone.choices = 1;
-      const EventLog& log = harness.log(ids[i], choice);
-      ExpectAsWithoutGuesses(log, plain.RunAlone(alone));
+    ExpectChoicesAsAlone(harness, ids[i], requests[i], plain);
+    for (const EventLog& log : harness.logs(ids[i])) {
       accepted += log.accepted_guesses;
       refused += log.refused_guesses;
     }

@@ -19,6 +19,8 @@ TEST(Acceptance, FollowsWhatCameTrueAndForgets) {
   EXPECT_LT(acceptance.rate(), 0.1);
   acceptance.Observe(0, /*refused=*/false);  // nothing was guessed
   EXPECT_LT(acceptance.rate(), 0.1);
+  for (int i = 0; i < 100; ++i) acceptance.Fade();
+  EXPECT_GT(acceptance.rate(), 0.4);
 }
 
 TEST(GuessLength, ExpectsEachGuessOnlyBehindThoseThatCameTrue) {
@@ -58,6 +60,15 @@ TEST(GuessLength, AsksForMoreConfidenceInALargerBatch) {
   EXPECT_GT(BestGuessLength(kAlone, {0.5}, 16), 0);
   EXPECT_EQ(BestGuessLength(kSixteen, {0.5}, 16), 0);
   EXPECT_GT(BestGuessLength(kSixteen, {0.95}, 16), 0);
+}
+
+TEST(GuessLength, IsShorterOrZeroWhereAGuessTakesTimeBeforeItsRow) {
+  StepWithoutGuesses step = kAlone;
+  step.guess_rows = 4;
+  EXPECT_GT(BestGuessLength(step, {0.8}, 16), 0);
+  EXPECT_LT(BestGuessLength(step, {0.8}, 16), BestGuessLength(kAlone, {0.8}, 16));
+  step.guess_rows = 20;
+  EXPECT_EQ(BestGuessLength(step, {0.95}, 16), 0);
 }
 
 TEST(GuessLength, IsSoonZeroForASequenceWhoseGuessesNeverComeTrue) {

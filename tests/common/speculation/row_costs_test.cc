@@ -13,6 +13,7 @@ TEST(RowCosts, AreTheUsualOnesUntilStepsDiffer) {
   RowCosts costs;
   const double usual = costs.fixed_rows();
   EXPECT_GT(usual, 0);
+  EXPECT_EQ(costs.row_time(), absl::ZeroDuration());
   for (int i = 0; i < 100; ++i) costs.Observe(1, absl::Milliseconds(20));
   EXPECT_NEAR(costs.fixed_rows(), usual, 0.01);
   costs.Observe(0, absl::Milliseconds(20));
@@ -25,6 +26,7 @@ TEST(RowCosts, FollowTheSteps) {
   for (const double fixed : {20.0, 2.0}) {
     for (int i = 0; i < 600; ++i) costs.Observe(1 + i % 9, StepOf(1 + i % 9, fixed, 1));
     EXPECT_NEAR(costs.fixed_rows(), fixed, 0.15 * fixed);
+    EXPECT_NEAR(absl::ToDoubleMilliseconds(costs.row_time()), 1, 0.15);
   }
 }
 

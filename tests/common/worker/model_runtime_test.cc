@@ -6,11 +6,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 
 #include "common/backend/cpu/machine/cpu_set.h"
 #include "common/backend/cpu/product/weight_packing.h"
@@ -116,6 +119,55 @@ TEST(ModelRuntime, ErrorsNameFlagOrFile) {
   EXPECT_THAT(message([](Options& o) { o.backend.device = "tpu"; }), HasSubstr("--device"));
   EXPECT_THAT(message([](Options& o) { o.engine.max_model_len = 9999; }),
               HasSubstr("--max-model-len"));
+}
+
+TEST(ModelRuntime, RunsADraftModelWhoseCacheTakesItsPartOfTheMemory) {
+  ModelRuntimeOptions options = TinyOptions();
+  options.draft_model = std::string(BATON_TEST_DATA) + "/tiny/tiny-mha-untied.gguf";
+  options.engine.speculation = SpeculationMode::kDraft;
+  options.memory = {.kv_cache_memory_bytes = 400'000};
+  EXPECT_TRUE(CheckModel(options).ok()) << CheckModel(options);
+  const auto runtime = LoadModelRuntime(options);
+  ASSERT_TRUE(runtime.ok()) << runtime.status();
+  Engine& engine = *(*runtime)->engine;
+  const KvCache& cache = engine.cache();
+  const KvCache& draft = *engine.draft_cache();
+  EXPECT_EQ(cache.block_count(), draft.block_count());
+  const size_t of_a_block = cache.layout().block_bytes() + draft.layout().block_bytes();
+  EXPECT_EQ(static_cast<size_t>(cache.block_count()), 400'000 / of_a_block);
+  EXPECT_GT((*runtime)->draft_weight_bytes, 0u);
+  SequenceRequest request;
+  request.token_ids = {5, 6, 7};
+  request.prompt_length = 3;
+  request.sampling = {.temperature = 0, .max_tokens = 20, .ignore_eos = true};
+  EXPECT_EQ(Generate(engine, request).size(), 20u);
+  EXPECT_GT(engine.Stats().accepted_guesses + engine.Stats().refused_guesses, 0u);
+}
+
+TEST(ModelRuntime, RefusesADraftModelOfAnotherVocabularyByItsFlagAndFile) {
+  const std::string tiny = std::string(BATON_TEST_DATA) + "/tiny/";
+  std::ostringstream bytes;
+  bytes << std::ifstream(tiny + "tiny-mha-untied.gguf", std::ios::binary).rdbuf();
+  const std::string other = testing::TempDir() + "other_vocabulary.gguf";
+  std::ofstream(other, std::ios::binary)
+      << absl::StrReplaceAll(bytes.str(), {{"<|reserved_300|>", "<|RESERVED_300|>"}});
+  ModelRuntimeOptions options = TinyOptions();
+  const auto refused = [&](const std::string& path) {
+    options.draft_model = path;
+    const absl::Status status = LoadModelRuntime(options).status();
+    EXPECT_EQ(status, CheckModel(options));
+    EXPECT_THAT(
+        std::string(status.message()),
+        AllOf(HasSubstr("--draft-model: " + options.draft_model), HasSubstr("leave the flag out")));
+    return std::string(status.message());
+  };
+  EXPECT_THAT(refused(other),
+              AllOf(HasSubstr("its vocabulary of 320 tokens is not the model's, which has 320"),
+                    HasSubstr("differs")));
+  EXPECT_THAT(refused(tiny + "nowhere.gguf"), HasSubstr("nowhere.gguf"));
+  options.engine.kv_dtype = KvType::kInt4;
+  options.model = tiny + "tiny-wide-q4_k.gguf";
+  EXPECT_THAT(refused(tiny + "tiny-mha-untied.gguf"), HasSubstr("int4 needs a head dimension"));
 }
 
 TEST(ModelRuntime, RefusesAFileOfAnotherSha256AndNamesBoth) {

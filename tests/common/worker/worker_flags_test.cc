@@ -63,8 +63,19 @@ TEST(WorkerFlags, TokensAreGuessedInTheModeThatIsNamed) {
     ASSERT_TRUE(Parse(worker, {"--model=m", flag.c_str()}).ok()) << name;
     EXPECT_EQ(worker.runtime.engine.speculation, mode) << name;
   }
-  EXPECT_THAT(Parse(worker, {"--model=m", "--speculative=draft"}).message(),
+  EXPECT_THAT(Parse(worker, {"--model=m", "--speculative=often"}).message(),
               HasSubstr("--speculative"));
+}
+
+TEST(WorkerFlags, ADraftModelIsNamedWhereOneIsAskedForAndMayGuess) {
+  WorkerFlags worker;
+  EXPECT_THAT(Parse(worker, {"--model=m", "--speculative=draft"}).message(),
+              HasSubstr("--speculative: draft needs --draft-model"));
+  ASSERT_TRUE(Parse(worker, {"--model=m", "--speculative=draft", "--draft-model=d"}).ok());
+  EXPECT_EQ(worker.runtime.engine.speculation, SpeculationMode::kDraft);
+  EXPECT_EQ(worker.runtime.draft_model, "d");
+  EXPECT_THAT(Parse(worker, {"--model=m", "--speculative=none", "--draft-model=d"}).message(),
+              HasSubstr("--draft-model: --speculative=none"));
 }
 
 TEST(WorkerFlags, ABadOneIsNamed) {
@@ -110,6 +121,10 @@ TEST(Banner, SaysBlocksAsTokens) {
                               "           16.4 MB; int8 8.7 MB, int4 4.6 MB"));
   EXPECT_THAT(text, HasSubstr("127.0.0.1:50052"));
   EXPECT_THAT(text, HasSubstr("device   cpu avx2, 2 threads\n"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("draft")));
+  BannerInfo drafting;
+  drafting.draft = DraftMemoryText({.weight_bytes = 94'400'000, .cache_bytes = 12'000'000});
+  EXPECT_THAT(Banner(drafting), HasSubstr("\n  draft    weights 94.4 MB, KV cache 12.0 MB\n"));
 }
 
 }  // namespace

@@ -72,6 +72,14 @@ TEST_F(ReceiverMetricsTest, TheCachesMemoryIsToldInItsOwnTypeAndInTheOthers) {
   EXPECT_EQ(KvMemoryText(layout, 1000), "20.5 MB; int8 10.8 MB") << "int4 does not take its heads";
 }
 
+TEST_F(ReceiverMetricsTest, ADraftModelsMemoryIsToldByItsParts) {
+  stats_.draft_used_blocks = 7;
+  AddDraftMetrics(metrics_, {.weight_bytes = 1000, .cache_bytes = 200}, [this] { return stats_; });
+  ExpectSample("baton_draft_model_bytes", R"(part="weights")", "1000");
+  ExpectSample("baton_draft_model_bytes", R"(part="kv_cache")", "200");
+  ExpectSample("baton_draft_kv_cache_blocks", R"(state="used")", "7");
+}
+
 TEST_F(ReceiverMetricsTest, WhatIsReceivedIsCountedAndMeasured) {
   worker_.TransferBytes(4096);
   worker_.TransferDone({.duration = absl::Milliseconds(20), .bytes = 4096});
