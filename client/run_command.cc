@@ -99,6 +99,7 @@ void RunCommand::AddFlags(FlagSet& flags) {
                                   {{"default", v1::SPECULATIVE_UNSPECIFIED},
                                    {"auto", v1::SPECULATIVE_AUTO},
                                    {"ngram", v1::SPECULATIVE_NGRAM},
+                                   {"draft", v1::SPECULATIVE_DRAFT},
                                    {"none", v1::SPECULATIVE_NONE}});
   flags.AddBool("json", json_, "print one JSON object instead of the text");
   flags.AddBool("stats", stats_, "print how it was drawn, the timeline and rates on stderr");

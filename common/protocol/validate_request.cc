@@ -227,7 +227,7 @@ absl::Status ValidateGenerateRequest(const v1::GenerateRequest& request,
 
 std::optional<std::string> SpeculativeFault(v1::Speculative speculative) {
   if (v1::Speculative_IsValid(speculative)) return std::nullopt;
-  return absl::StrCat("must be one of SPECULATIVE_AUTO, _NGRAM and _NONE or not set, is ",
+  return absl::StrCat("must be one of SPECULATIVE_AUTO, _NGRAM, _DRAFT and _NONE or not set, is ",
                       static_cast<int>(speculative));
 }
 

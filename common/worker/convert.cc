@@ -109,6 +109,8 @@ std::optional<SpeculationMode> SpeculationFromProto(v1::Speculative speculative)
       return SpeculationMode::kAuto;
     case v1::SPECULATIVE_NGRAM:
       return SpeculationMode::kNgram;
+    case v1::SPECULATIVE_DRAFT:
+      return SpeculationMode::kDraft;
     case v1::SPECULATIVE_NONE:
       return SpeculationMode::kNone;
     default:

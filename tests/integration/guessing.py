@@ -7,7 +7,7 @@ import random
 import sys
 import threading
 
-from cluster import Cluster, complete, request, wait_until
+from cluster import MODEL, Cluster, complete, request, wait_until
 from stubs import pb
 
 MODES = {"none": pb.SPECULATIVE_NONE, "ngram": pb.SPECULATIVE_NGRAM}
@@ -61,8 +61,10 @@ class Killer(threading.Thread):
 
 
 def serving():
-    """One prefill and two decode workers; a router that hands every request off, and one that hands none off."""
-    cluster = Cluster(prefill=1, decode=2, routers=2, router_args=["--disaggregate=always"])
+    """One prefill and two decode workers, whose draft model is the model itself; a router that hands every request off, and one
+    that hands none off."""
+    cluster = Cluster(prefill=1, decode=2, routers=2, router_args=["--disaggregate=always"],
+                      decode_args=[f"--draft-model={MODEL}"])
     argv = cluster.routers[1].argv
     argv[argv.index("--disaggregate=always")] = "--disaggregate=never"
     return cluster

@@ -50,3 +50,21 @@ def test_a_stream_whose_guesses_came_true_goes_on_with_guesses_after_the_death_o
     assert outcome(done) == outcome(right)
     assert done.timings.attempts == 2 and done.timings.exact
     assert done.usage.accepted_prediction_tokens > 10, "the next attempt's"
+
+
+@pytest.mark.parametrize("sampling", [{"temperature": 0.0}, {"temperature": 0.6, "top_p": 0.9, "seed": 5}])
+def test_a_draft_models_guesses_change_no_answer(fleet, sampling):
+    def ask(router, mode, salt):
+        asked = made(sampling, mode, salt)
+        asked.sampling_params.max_tokens = 48
+        return complete(fleet.stubs[router], asked)
+
+    right = ask(0, pb.SPECULATIVE_NONE, "not drafted")
+    for router in (0, 1):
+        done = ask(router, pb.SPECULATIVE_DRAFT, "drafted")
+        assert outcome(done) == outcome(right)
+        guesses = done.usage.accepted_prediction_tokens + done.usage.rejected_prediction_tokens
+        assert guesses > 20
+        if sampling["temperature"] == 0.0:
+            assert done.usage.accepted_prediction_tokens == guesses, "the model is its own draft model here"
+    assert all(worker.metric("baton_draft_model_bytes", part="kv_cache") > 0 for worker in fleet.decode)

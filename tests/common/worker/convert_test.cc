@@ -102,6 +102,7 @@ TEST(Convert, SpeculationIsTheOneThatTheRequestNames) {
   internal::v1::SequenceSpec spec = GoodSpec();
   for (const auto& [asked, expected] : {std::pair(v1::SPECULATIVE_AUTO, SpeculationMode::kAuto),
                                         std::pair(v1::SPECULATIVE_NGRAM, SpeculationMode::kNgram),
+                                        std::pair(v1::SPECULATIVE_DRAFT, SpeculationMode::kDraft),
                                         std::pair(v1::SPECULATIVE_NONE, SpeculationMode::kNone)}) {
     spec.set_speculative(asked);
     const auto sequence = Read(spec);
