@@ -42,7 +42,7 @@ def alone():
 ])
 def test_handed_off_equals_alone(alone, prefill, decode, worker_args, decode_args):
     with Cluster(prefill, decode, worker_args=worker_args, decode_args=[*decode_args, "--audit-share=1"],
-                 router_args=["--disaggregate=always"]) as cluster:
+                 router_args=["--disaggregate=always", "--max-queue-time=0"]) as cluster:
         with concurrent.futures.ThreadPoolExecutor(REQUESTS) as pool:
             done = list(pool.map(lambda made: complete(cluster.stub, made), requests()))
         for i, d in enumerate(done):
