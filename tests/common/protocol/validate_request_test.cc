@@ -117,7 +117,10 @@ TEST(ValidateRequest, NamesTheInputThatIsWrong) {
          r.mutable_chat()->mutable_chat_template_kwargs();
        }},
       {"echo", [](Request& r) { r.set_echo(true); }},
-      {"speculative", [](Request& r) { r.set_speculative(static_cast<v1::Speculative>(4)); }},
+      {"speculative",
+       [](Request& r) {
+         r.set_speculative(static_cast<v1::Speculative>(v1::Speculative_MAX + 1));
+       }},
       {"request_id", [](Request& r) { r.set_request_id(std::string(257, 'x')); }},
   };
   for (const auto& [field, change] : cases) {
