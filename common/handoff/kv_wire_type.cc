@@ -140,11 +140,6 @@ template <class From, class To>
 using ConversionOf = std::conditional_t<From::kType == KvType::kInt4 || To::kType == KvType::kInt4,
                                         ConvertInt4<From, To>, Convert<From, To>>;
 
-CpuIsa ThisCpusIsa() {
-  static const CpuIsa isa = BestCpuIsa();
-  return isa;
-}
-
 // Calls visit(type) with the type above that stands for `dtype`.
 template <class Visit>
 void WithDtype(KvType dtype, const Visit& visit) {
@@ -194,7 +189,7 @@ bool ConvertHeads(CpuIsa isa, KvType from, KvType to, const Values& values, size
 }  // namespace
 
 KvWireFormat::KvWireFormat(const KvLayout& layout, KvType type)
-    : KvWireFormat(layout, type, ThisCpusIsa()) {}
+    : KvWireFormat(layout, type, BestCpuIsa()) {}
 
 KvWireFormat::KvWireFormat(const KvLayout& layout, KvType type, CpuIsa isa)
     : type_(type),

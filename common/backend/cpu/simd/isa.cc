@@ -64,10 +64,14 @@ bool CpuHas(CpuIsa isa) {
 }
 
 CpuIsa BestCpuIsa() {
-  for (const CpuIsa isa : {CpuIsa::kAvx512, CpuIsa::kAvx2Vnni, CpuIsa::kAvx2}) {
-    if (CpuHas(isa)) return isa;
-  }
-  return CpuIsa::kPortable;
+  // In a virtual machine the hypervisor answers CPUID, which takes it microseconds.
+  static const CpuIsa best = [] {
+    for (const CpuIsa isa : {CpuIsa::kAvx512, CpuIsa::kAvx2Vnni, CpuIsa::kAvx2}) {
+      if (CpuHas(isa)) return isa;
+    }
+    return CpuIsa::kPortable;
+  }();
+  return best;
 }
 
 absl::StatusOr<CpuIsa> ParseCpuIsa(const std::string& name) {
