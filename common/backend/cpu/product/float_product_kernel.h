@@ -30,10 +30,17 @@ struct FloatProduct {
   using F = typename Simd::F;
   using Stored = typename Element::Stored;
 
-  // Few rows use no panel. A single chain of FMAs per output is as slow as the latency of an FMA;
-  // several groups together hide it.
-  static constexpr int kDirectRows = 2;
-  static constexpr int kDirectGroups = 4;
+  // Few rows use no panel. A tile has as many rows as have their sums in registers.
+  static constexpr int kRegisterSums = Simd::kFloatTileRows * Simd::kTileGroups;
+  static constexpr int kDirectRows = kRegisterSums >= 16 ? 8 : kRegisterSums >= 4 ? 4 : 2;
+  // More rows than one tile find the weights in the second cache, but widen them again.
+  static constexpr int kMostDirectRows = 4 * kDirectRows;
+  // A single chain of FMAs per output is as slow as the latency of an FMA; several groups together
+  // hide it.
+  template <int Rows>
+  static constexpr int kDirectGroups = Rows <= 2 || 4 * Rows <= kRegisterSums ? 4
+                                       : 2 * Rows <= kRegisterSums            ? 2
+                                                                              : 1;
   static constexpr size_t kPrefetchBytes = 3072;
 
   [[gnu::always_inline]] static const Stored* Group(const ProductArgs& args, int group) {
@@ -42,7 +49,7 @@ struct FloatProduct {
   }
 
   template <int Rows, int Groups>
-  [[gnu::always_inline]] static void DirectTile(const ProductArgs& args, int row, int group) {
+  [[gnu::noinline]] static void DirectTile(const ProductArgs& args, int row, int group) {
     const size_t columns = static_cast<size_t>(args.columns);
     const float* input = args.floats + static_cast<size_t>(row) * columns;
     using Tile = ProductTile<Simd, Rows, Groups>;
@@ -57,6 +64,7 @@ struct FloatProduct {
         const Stored* w = weight[g] + k * kLanes;
         __builtin_prefetch(reinterpret_cast<const uint8_t*>(w) + kPrefetchBytes);
         const F widened = Element::Load(w);
+#pragma GCC unroll 16
         for (int r = 0; r < Rows; ++r) {
           const F x = Simd::Set(input[static_cast<size_t>(r) * columns + k]);
           sums[g][r] = Simd::Fma(widened, x, sums[g][r]);
@@ -110,22 +118,35 @@ struct FloatProduct {
     }
   }
 
-  template <int Groups>
-  [[gnu::always_inline]] static void Direct(const ProductArgs& args, int group) {
-    if (args.rows == 1) DirectTile<1, Groups>(args, 0, group);
-    if (args.rows == 2) DirectTile<2, Groups>(args, 0, group);
+  // Computes the outputs of groups [begin, end) without a panel; args.rows are `Rows`, or more than
+  // kDirectRows.
+  template <int Rows>
+  static void Direct(const ProductArgs& args, int begin, int end) {
+    constexpr int kGroups = kDirectGroups<Rows>;
+    int group = begin;
+    for (; group + kGroups <= end; group += kGroups) {
+      ForTiles<Rows>(args.rows,
+                     [&](auto rows, int row) { DirectTile<rows(), kGroups>(args, row, group); });
+    }
+    for (; group < end; ++group) {
+      ForTiles<Rows>(args.rows,
+                     [&](auto rows, int row) { DirectTile<rows(), 1>(args, row, group); });
+    }
+  }
+
+  // The same for args.rows rows. As many as `Rows` or fewer are one tile.
+  template <int Rows>
+  static void DirectRows(const ProductArgs& args, int begin, int end) {
+    if constexpr (Rows > 1) {
+      if (args.rows < Rows) return DirectRows<Rows - 1>(args, begin, end);
+    }
+    Direct<Rows>(args, begin, end);
   }
 
   // Computes the outputs of groups [begin, end).
   static void Run(const ProductArgs& args, int begin, int end) {
+    if (args.rows <= kMostDirectRows) return DirectRows<kDirectRows>(args, begin, end);
     int group = begin;
-    if (args.rows <= kDirectRows) {
-      for (; group + kDirectGroups <= end; group += kDirectGroups) {
-        Direct<kDirectGroups>(args, group);
-      }
-      for (; group < end; ++group) Direct<1>(args, group);
-      return;
-    }
     for (; group + Simd::kTileGroups <= end; group += Simd::kTileGroups) {
       Panels<Simd::kTileGroups>(args, group);
     }
