@@ -16,9 +16,10 @@ from collections.abc import Iterator
 
 import numpy as np
 from gguf import GGMLQuantizationType as Type
-from gguf import GGUFReader, GGUFValueType, GGUFWriter, LlamaFileType, TokenType, quants
+from gguf import GGUFWriter, LlamaFileType, TokenType
 
-EMBEDDING = "token_embd.weight"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "scripts"))
+from requantise_model import EMBEDDING, finish, requantise  # noqa: E402
 
 # The shape of Llama-3.2-1B.
 VOCABULARY = 128256
@@ -36,30 +37,6 @@ K_BLOCKS = {
     "Q5_K": (176, {0: 2e-5, 2: 3e-4}),
     "Q6_K": (210, {208: 1e-5}),
 }
-
-
-def requantise(source: pathlib.Path, target: str, type_name: str) -> None:
-    reader = GGUFReader(source)
-    writer = GGUFWriter(target, "llama")
-    for name, entry in reader.fields.items():
-        if name.startswith("GGUF.") or name in ("general.architecture", "general.file_type"):
-            continue
-        value_type = entry.types[0]
-        sub_type = entry.types[1] if value_type == GGUFValueType.ARRAY else None
-        writer.add_key_value(name, entry.contents(), value_type, sub_type)
-    writer.add_file_type(LlamaFileType[f"MOSTLY_{type_name}"])
-    for tensor in reader.tensors:
-        wanted = Type[type_name]
-        if tensor.tensor_type == Type.F32:
-            wanted = Type.F32
-        elif tensor.name == EMBEDDING and wanted not in (Type.F16, Type.BF16):
-            wanted = Type.Q8_0
-        data = tensor.data
-        if tensor.tensor_type != wanted:
-            data = quants.quantize(quants.dequantize(data, tensor.tensor_type), wanted)
-        is_plain = wanted in (Type.F32, Type.F16)
-        writer.add_tensor(tensor.name, np.ascontiguousarray(data), raw_dtype=None if is_plain else wanted)
-    finish(writer)
 
 
 def random_blocks(rng: np.random.Generator, type_name: str, rows: int, columns: int) -> np.ndarray:
@@ -134,13 +111,6 @@ def write_random(target: str, type_name: str) -> None:
     for name in [*norms, "output_norm.weight"]:
         writer.add_tensor(name, np.ones(WIDTH, dtype=np.float32))
     finish(writer)
-
-
-def finish(writer: GGUFWriter) -> None:
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
 
 
 def main() -> None:

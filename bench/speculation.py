@@ -1,19 +1,27 @@
 #!/usr/bin/python3
 """What guessed tokens gain: answers that copy, prose, and 16 answers at once, with guesses and without, on two cores.
 
-    bench/speculation.py [--bin build/dev] --model MODEL.gguf [--runs 7] [--json FILE] [CASE...]
+    bench/speculation.py [--bin build/dev] --model MODEL.gguf [--draft-model DRAFT.gguf] [--llama-server PROGRAM] [--runs 7]
+                         [--json FILE] [CASE...]
 
 One decode worker with all cores serves both modes; each run has both, and the mode that comes first changes from run to run.
-A figure is tokens a second of the decode, as the answers' timelines have it: median, least and most of the runs. All answers of
-a case have to be equal. Takes a minute or two with SmolLM2-135M."""
+With a draft model, the mode with guesses asks it where n-grams have none. llama.cpp's server is measured in the same way after
+Baton, with n-grams (its ngram-simple) or the draft model alone; it was built with the options of peer_tools.py and LLAMA_BUILD_SERVER=ON.
+A figure is tokens a second of the decode, as the answers' timelines have it: median, least and most of the runs. All of Baton's
+answers of a case have to be equal; of llama.cpp, "changed" counts those that are not. Takes a minute or two with SmolLM2-135M."""
 import argparse
 import concurrent.futures
+import contextlib
 import json
+import os
 import pathlib
 import statistics
 import subprocess
+import time
+import urllib.error
+import urllib.request
 
-from serving import ROOT, Serving
+from serving import READY_TIMEOUT_S, ROOT, Serving, free_port
 
 CODE = """def total(prices, rate):
     result = 0
@@ -51,67 +59,138 @@ CASES = {
     "prose, 16 at once": [f"{PROSE} The keeper is {20 + i} years old." for i in range(16)],
 }
 TOKENS = 200
-MODES = ("none", "auto")
+
+
+class Baton:
+    """A router and one decode worker."""
+
+    name = "baton"
+
+    def __init__(self, args):
+        self.program = args.bin / "bin/baton"
+        self.modes = ("none", "auto")
+        self.serving = Serving(args.bin, args.model, ["--disaggregate=never"])
+        self.serving.add_worker("decode", *([f"--draft-model={args.draft_model}"] if args.draft_model else []))
+
+    def __enter__(self):
+        self.serving.__enter__()
+        return self
+
+    def __exit__(self, *reason):
+        self.serving.__exit__(*reason)
+
+    def ask(self, prompt, mode):
+        command = [str(self.program), "run", f"--server=127.0.0.1:{self.serving.port}", "--json", f"--max-tokens={TOKENS}",
+                   "--temperature=0", f"--speculative={mode}", prompt]
+        done = json.loads(subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=True).stdout)
+        usage = done["usage"]
+        return {"answer": done["token_ids"], "tokens": usage["completion_tokens"], "decode_ms": done["timings"]["decode_ms"],
+                "accepted": usage["accepted_prediction_tokens"], "rejected": usage["rejected_prediction_tokens"]}
+
+
+class LlamaServer:
+    """llama.cpp's server twice, with guesses and without; one of them idles."""
+
+    name = "llama.cpp"
+
+    def __init__(self, args):
+        self.program, self.model = args.llama_server, args.model
+        guesses = ["--spec-draft-model", args.draft_model] if args.draft_model else ["--spec-type", "ngram-simple"]
+        self.modes = ("none", "draft" if args.draft_model else "ngram-simple")
+        self.arguments = dict(zip(self.modes, ([], guesses)))
+        self.ports = {}
+        self.stack = contextlib.ExitStack()
+
+    def __enter__(self):
+        for mode, arguments in self.arguments.items():
+            self.ports[mode] = free_port()
+            server = subprocess.Popen(
+                [self.program, "--model", self.model, "--port", str(self.ports[mode]), "--threads", str(os.cpu_count()),
+                 "--parallel", "16", "--ctx-size", "32768", "--jinja", *arguments],
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.stack.callback(server.wait)
+            self.stack.callback(server.terminate)
+            deadline = time.monotonic() + READY_TIMEOUT_S
+            while not self.is_ready(mode):
+                if server.poll() is not None or time.monotonic() > deadline:
+                    self.stack.close()
+                    raise SystemExit(f"{self.program} does not start in mode {mode}")
+                time.sleep(0.1)
+        return self
+
+    def __exit__(self, *reason):
+        self.stack.close()
+
+    def is_ready(self, mode):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[mode]}/health", timeout=5) as answer:
+                return answer.status == 200
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return False
+
+    def ask(self, prompt, mode):
+        body = {"messages": [{"role": "user", "content": prompt}], "max_tokens": TOKENS, "temperature": 0}
+        request = urllib.request.Request(f"http://127.0.0.1:{self.ports[mode]}/v1/chat/completions", json.dumps(body).encode(),
+                                         {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=300) as answer:
+            done = json.load(answer)
+        timings = done["timings"]
+        accepted = timings.get("draft_n_accepted", 0)
+        return {"answer": done["choices"][0]["message"]["content"], "tokens": done["usage"]["completion_tokens"],
+                "decode_ms": timings["predicted_ms"], "accepted": accepted, "rejected": timings.get("draft_n", 0) - accepted}
 
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/dev", help="a build folder")
     parser.add_argument("--model", required=True)
+    parser.add_argument("--draft-model", default="")
+    parser.add_argument("--llama-server", default="")
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("case", nargs="*", choices=[*CASES, []], default=[])
     return parser.parse_args()
 
 
-def ask(args, port, prompt, mode):
-    command = [str(args.bin / "bin/baton"), "run", f"--server=127.0.0.1:{port}", "--json", f"--max-tokens={TOKENS}",
-               "--temperature=0", f"--speculative={mode}", prompt]
-    return json.loads(subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=True).stdout)
-
-
-def run(args, port, prompts, mode):
+def run(server, prompts, mode):
     with concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool:
-        answers = list(pool.map(lambda prompt: ask(args, port, prompt, mode), prompts))
-    tokens = sum(answer["usage"]["completion_tokens"] - 1 for answer in answers)
-    seconds = max(answer["timings"]["decode_ms"] for answer in answers) / 1e3
-    return {"tokens_per_s": tokens / seconds, "ids": [answer["token_ids"] for answer in answers],
-            "accepted": sum(answer["usage"]["accepted_prediction_tokens"] for answer in answers),
-            "rejected": sum(answer["usage"]["rejected_prediction_tokens"] for answer in answers)}
+        answers = list(pool.map(lambda prompt: server.ask(prompt, mode), prompts))
+    seconds = max(answer["decode_ms"] for answer in answers) / 1e3
+    return {"tokens_per_s": sum(answer["tokens"] - 1 for answer in answers) / seconds,
+            "answers": [answer["answer"] for answer in answers],
+            **{key: sum(answer[key] for answer in answers) for key in ("tokens", "accepted", "rejected")}}
 
 
 def spread(samples):
     return {"median": statistics.median(samples), "min": min(samples), "max": max(samples)}
 
 
-def measure(args, port, case):
-    run(args, port, CASES[case], "none")  # the prompts are in the prefix cache from here on
-    runs = {mode: [] for mode in MODES}
-    for i in range(args.runs):
-        for mode in MODES if i % 2 == 0 else reversed(MODES):
-            runs[mode].append(run(args, port, CASES[case], mode))
-    every = [one for mode in MODES for one in runs[mode]]
-    if any(one["ids"] != every[0]["ids"] for one in every):
+def measure(server, case, count):
+    run(server, CASES[case], "none")  # the prompts are in the prefix cache from here on
+    runs = {mode: [] for mode in server.modes}
+    for i in range(count):
+        for mode in server.modes if i % 2 == 0 else reversed(server.modes):
+            runs[mode].append(run(server, CASES[case], mode))
+    without, guessed = runs.values()
+    changed = sum(one["answers"] != without[0]["answers"] for one in [*without, *guessed])
+    if changed and isinstance(server, Baton):
         raise SystemExit(f"{case}: an answer changed")
-    result = {mode: spread([one["tokens_per_s"] for one in runs[mode]]) for mode in MODES}
+    result = {mode: spread([one["tokens_per_s"] for one in runs[mode]]) for mode in server.modes}
     # Pairs of neighbouring runs, so that what else the machine did concerns both.
-    result["ratio"] = spread([auto["tokens_per_s"] / none["tokens_per_s"]
-                              for none, auto in zip(runs["none"], runs["auto"])])
-    last = runs["auto"][-1]
-    return {**result, "tokens": sum(map(len, last["ids"])), "accepted": last["accepted"], "rejected": last["rejected"]}
+    result["ratio"] = spread([two["tokens_per_s"] / one["tokens_per_s"] for one, two in zip(without, guessed)])
+    return {**result, "changed": changed, **{key: guessed[-1][key] for key in ("tokens", "accepted", "rejected")}}
 
 
 def main():
     args = parse()
-    serving = Serving(args.bin, args.model, ["--disaggregate=never"])
-    serving.add_worker("decode")
     results = {}
-    with serving:
-        for case in args.case or CASES:
-            results[case] = measure(args, serving.port, case)
-            row = {key: {name: round(number, 2) for name, number in value.items()} if isinstance(value, dict) else value
-                   for key, value in results[case].items()}
-            print(case, json.dumps(row), flush=True)
+    for server in [Baton(args), *([LlamaServer(args)] if args.llama_server else [])]:
+        with server:
+            for case in args.case or CASES:
+                measured = results[f"{server.name}, {case}"] = measure(server, case, args.runs)
+                row = {key: {name: round(number, 2) for name, number in value.items()} if isinstance(value, dict) else value
+                       for key, value in measured.items()}
+                print(f"{server.name}, {case}", json.dumps(row), flush=True)
     if args.json is not None:
         args.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
 

@@ -20,11 +20,16 @@ def lacking():
     return None
 
 
+def cache_folder():
+    """Where downloaded files stay, those of this project's scripts too."""
+    caches = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(os.environ.get("BATON_CACHE") or pathlib.Path(caches) / "baton")
+
+
 @functools.cache
 def install(requirements, *options):
     """The folder of the packages of the file `requirements`, in `sys.path` from now on. `options` are pip's."""
-    caches = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    cache = pathlib.Path(os.environ.get("BATON_CACHE") or pathlib.Path(caches) / "baton")
+    cache = cache_folder()
     folder = cache / f"packages-{hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]}"
     if not folder.is_dir():
         cache.mkdir(parents=True, exist_ok=True)
