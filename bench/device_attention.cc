@@ -6,6 +6,7 @@
 //
 // Prints JSON. The shape is llama-3.1-8b's: 32 query heads, 8 KV heads of 128 dimensions, bf16.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -86,11 +87,12 @@ class AttentionPass {
     std::vector<double> seconds;
     for (int i = 0; i <= repetitions; ++i) {
       backend_.BeginPass({.batch = &batch_});
-      backend_.Attention(tensor(queries_), view_, tensor(out_));  // makes the plan that all use
+      backend_.Attention(rule_, tensor(queries_), view_,
+                         tensor(out_));  // makes the plan that all use
       backend_.Synchronize();
       const absl::Time start = SteadyNow();
       for (int layer = 0; layer < layers; ++layer) {
-        backend_.Attention(tensor(queries_), view_, tensor(out_));
+        backend_.Attention(rule_, tensor(queries_), view_, tensor(out_));
       }
       backend_.Synchronize();
       if (i > 0) seconds.push_back(absl::ToDoubleSeconds(SteadyNow() - start) / layers);
@@ -119,6 +121,7 @@ class AttentionPass {
   std::vector<int32_t> table_;
   Batch batch_;
   KvLayerView view_;
+  AttentionRule rule_ = {.scale = 1 / std::sqrt(static_cast<float>(kHeadDim))};
 };
 
 nlohmann::ordered_json Decode(Backend& backend, int batch, int context, int repetitions,

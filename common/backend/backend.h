@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -78,7 +79,7 @@ struct PassLimits {
 // Which dimensions of a head are rotated together: (2i, 2i + 1), or (i, i + dim / 2).
 enum class RopePairs { kInterleaved, kHalfSplit };
 
-// The angles by which a pass rotates its queries and keys.
+// The angles by which the layers of one kind rotate a pass's queries and keys.
 struct RopeAngles {
   RopePairs pairs = RopePairs::kInterleaved;
   int dim = 0;                           // rotated dimensions of a head
@@ -92,9 +93,46 @@ struct Pass {
   const Batch* batch = nullptr;
   bool recorded = false;  // PassRecordings::Run comes next
   int padding_rows = 0;   // rows behind those of the batch; none unless recorded
-  RopeAngles rope = {};
+  // One for each kind of layer; RotateAndAppend names one by its index. Empty where nothing is
+  // rotated.
+  std::vector<RopeAngles> ropes = {};
+  // By which each row's queries are multiplied once they are rotated (a temperature that depends on
+  // the position); [rows of the pass], or empty: 1.
+  absl::Span<const float> query_scales = {};
 
   int rows() const { return batch->rows() + padding_rows; }
+};
+
+// The rope of a layer that rotates nothing.
+inline constexpr int kNoRope = -1;
+
+// Which keys the queries of a layer see, and how their scores are scaled.
+struct AttentionRule {
+  float scale = 1;  // of query . key
+  int window = 0;   // keys that a query sees, its own included; 0: all up to its own
+  // [heads] in the backend's memory, or null. A sink is one more score of its head, which takes its
+  // share of the softmax and has no value.
+  const float* sinks = nullptr;
+};
+
+// What is computed of a feed-forward's gate g and up u, element by element.
+enum class GateFunction {
+  kSilu,         // g / (1 + exp(-g)) * u
+  kGeluTanh,     // g / 2 * (1 + tanh(sqrt(2 / pi) * (g + 0.044715 g^3))) * u
+  kClampedSilu,  // (u' + 1) * g' / (1 + exp(-1.702 g')), g' = min(g, 7), u' = clamp(u, -7, 7)
+};
+
+// The matrices and biases of a layer's experts; borrowed. Biases lie in the backend's memory; null:
+// there are none.
+struct Experts {
+  absl::Span<const std::unique_ptr<Weight>> gate;  // [experts] of [expert_width, width]
+  absl::Span<const std::unique_ptr<Weight>> up;    // [experts] of [expert_width, width]
+  absl::Span<const std::unique_ptr<Weight>> down;  // [experts] of [width, expert_width]
+  const float* gate_bias = nullptr;                // [experts, expert_width]
+  const float* up_bias = nullptr;                  // [experts, expert_width]
+  const float* down_bias = nullptr;                // [experts, width]
+  int used = 0;                                    // experts that each row chooses
+  GateFunction function = GateFunction::kSilu;
 };
 
 // Thread rule: one thread at a time, because a backend keeps the current pass and scratch memory;
@@ -144,7 +182,8 @@ class Backend {
   struct ProductOutput {
     const Weight* weight;     // [out.columns, in.columns]
     Tensor out;               // [rows, weight rows]
-    bool accumulate = false;  // out += the product, instead of out =
+    bool accumulate = false;  // out += scale * the product, instead of out =
+    float scale = 1;
   };
   // The precision of a quantised product's input: kFine costs twice the arithmetic, no more reads.
   enum class InputPrecision { kUsual, kFine };
@@ -153,20 +192,39 @@ class Backend {
   // Product, but of in / sqrt(mean(in^2) + epsilon) * gain, by rows. `gain` [columns].
   virtual void NormProduct(Tensor in, const float* gain, float epsilon, InputPrecision precision,
                            absl::Span<const ProductOutput> outputs) = 0;
-  // Product, but of gate / (1 + exp(-gate)) * up.
-  virtual void SwiGluProduct(Tensor gate, Tensor up, absl::Span<const ProductOutput> outputs) = 0;
+  // Product, but of function(gate, up).
+  virtual void GatedProduct(GateFunction function, Tensor gate, Tensor up,
+                            absl::Span<const ProductOutput> outputs) = 0;
+  // A mixture of experts. Each row of `in` [rows, width], normalised by `gain` and `epsilon` as in
+  // NormProduct, is the input x of the experts with the row's greatest logits in `router` [rows,
+  // experts]; of equal logits the lower expert's counts as greater. The share of a chosen expert is
+  // the softmax over the chosen logits. Adds `scale` times the sum of share * (down(function(gate x
+  // + bias, up x + bias)) + bias), experts ascending, to `out` [rows, width]; `out` may be `in`.
+  virtual void AddExperts(Tensor in, const float* gain, float epsilon, Tensor router,
+                          const Experts& experts, float scale, Tensor out) = 0;
   // out += bias, by rows. `bias` [columns].
   virtual void AddBias(const float* bias, Tensor out) = 0;
-  // Rotates the heads of `queries` and `keys` (in place) by the pass's angles, and stores `keys`
-  // and `values` [rows, kv_heads * head_dim] in the cache. For a cache of rotated heads (kv_int4.h)
+  // values = values / sqrt(mean(values^2) + epsilon) * gain, over each `size` neighbouring columns
+  // by themselves. `gain` [size]. REQUIRES: size divides the columns.
+  virtual void NormGroups(const float* gain, int size, float epsilon, Tensor values) = 0;
+  // out += scale * (in / sqrt(mean(in^2) + epsilon) * gain), by rows. `gain` [columns].
+  virtual void AddNorm(Tensor in, const float* gain, float epsilon, float scale, Tensor out) = 0;
+  // values = factor * values.
+  virtual void Scale(float factor, Tensor values) = 0;
+  // values = cap * tanh(values / cap).
+  virtual void SoftCap(float cap, Tensor values) = 0;
+  // Rotates the heads of `queries` and `keys` (in place) by the angles of the pass's rope `rope`,
+  // or not at all (kNoRope), multiplies `queries` by the pass's query_scales, and stores `keys` and
+  // `values` [rows, kv_heads * head_dim] in the cache. For a cache of rotated heads (kv_int4.h)
   // `queries` are then rotated as the heads in the cache are.
-  virtual void RotateAndAppend(Tensor queries, Tensor keys, Tensor values,
+  virtual void RotateAndAppend(int rope, Tensor queries, Tensor keys, Tensor values,
                                const KvLayerView& cache) = 0;
-  // Causal softmax attention of every row of `queries` [rows, heads * head_dim] over its sequence's
-  // K and V in the cache, its own included, scaled by 1 / sqrt(head_dim). Query head h reads KV
-  // head h / (heads / kv_heads). For a cache of rotated heads `queries` are rotated ones, and
-  // `out` is rotated back.
-  virtual void Attention(Tensor queries, const KvLayerView& cache, Tensor out) = 0;
+  // Causal softmax attention of every row of `queries` [rows, heads * head_dim] over those of its
+  // sequence's K and V in the cache that `rule` lets it see. Query head h reads KV head h / (heads
+  // / kv_heads). For a cache of rotated heads `queries` are rotated ones, and `out` is rotated
+  // back.
+  virtual void Attention(const AttentionRule& rule, Tensor queries, const KvLayerView& cache,
+                         Tensor out) = 0;
   // out[i] = in[rows[i]]. `out` may be the first rows of `in`. REQUIRES: rows ascend.
   virtual void CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) = 0;
 

@@ -1,6 +1,7 @@
 #include "common/model/transformer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -122,17 +123,19 @@ void Transformer::Rep::Layer(const LayerWeights& w, const KvLayerView& cache, Ac
   if (!w.query_bias.empty()) backend.AddBias(w.query_bias.data(), a.queries);
   if (!w.key_bias.empty()) backend.AddBias(w.key_bias.data(), a.keys);
   if (!w.value_bias.empty()) backend.AddBias(w.value_bias.data(), a.values);
-  backend.RotateAndAppend(a.queries, a.keys, a.values, cache);
+  backend.RotateAndAppend(/*rope=*/0, a.queries, a.keys, a.values, cache);
 
   appended(a);
   if (a.residual.rows == 0) return;
-  backend.Attention(a.queries, cache, a.attended);
+  backend.Attention({.scale = 1 / std::sqrt(static_cast<float>(config.head_dim))}, a.queries, cache,
+                    a.attended);
   backend.Product(a.attended, {{w.attention_output.get(), a.residual, /*accumulate=*/true}});
 
   backend.NormProduct(a.residual, w.feed_forward_norm.data(), config.norm_epsilon,
                       Backend::InputPrecision::kUsual,
                       {{w.gate.get(), a.gate}, {w.up.get(), a.up}});
-  backend.SwiGluProduct(a.gate, a.up, {{w.down.get(), a.residual, /*accumulate=*/true}});
+  backend.GatedProduct(GateFunction::kSilu, a.gate, a.up,
+                       {{w.down.get(), a.residual, /*accumulate=*/true}});
 }
 
 void Transformer::Rep::Narrow(absl::Span<const int> rows, const Batch& wanted, Activations& a) {
@@ -218,10 +221,10 @@ void Transformer::Enqueue(const Batch& batch, KvCache& cache, PassRecordings* re
   rep_->backend.BeginPass({.batch = &batch,
                            .recorded = recorded,
                            .padding_rows = rows - batch.rows(),
-                           .rope = {.pairs = config.rope_pairs,
-                                    .dim = config.rope_dim,
-                                    .cosines = cosines,
-                                    .sines = sines}});
+                           .ropes = {{.pairs = config.rope_pairs,
+                                      .dim = config.rope_dim,
+                                      .cosines = cosines,
+                                      .sines = sines}}});
 
   BATON_CHECK(!recorded || rows <= rep_->memory_rows, "recorded passes are of reserved rows");
   const absl::StatusOr<Activations> activations = rep_->Arrange(rows);

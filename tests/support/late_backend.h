@@ -49,16 +49,30 @@ class LateBackend final : public Backend {
                    absl::Span<const ProductOutput> outputs) override {
     inner_->NormProduct(in, gain, epsilon, precision, outputs);
   }
-  void SwiGluProduct(Tensor gate, Tensor up, absl::Span<const ProductOutput> outputs) override {
-    inner_->SwiGluProduct(gate, up, outputs);
+  void GatedProduct(GateFunction function, Tensor gate, Tensor up,
+                    absl::Span<const ProductOutput> outputs) override {
+    inner_->GatedProduct(function, gate, up, outputs);
+  }
+  void AddExperts(Tensor in, const float* gain, float epsilon, Tensor router,
+                  const Experts& experts, float scale, Tensor out) override {
+    inner_->AddExperts(in, gain, epsilon, router, experts, scale, out);
   }
   void AddBias(const float* bias, Tensor out) override { inner_->AddBias(bias, out); }
-  void RotateAndAppend(Tensor queries, Tensor keys, Tensor values,
-                       const KvLayerView& cache) override {
-    inner_->RotateAndAppend(queries, keys, values, cache);
+  void NormGroups(const float* gain, int size, float epsilon, Tensor values) override {
+    inner_->NormGroups(gain, size, epsilon, values);
   }
-  void Attention(Tensor queries, const KvLayerView& cache, Tensor out) override {
-    inner_->Attention(queries, cache, out);
+  void AddNorm(Tensor in, const float* gain, float epsilon, float scale, Tensor out) override {
+    inner_->AddNorm(in, gain, epsilon, scale, out);
+  }
+  void Scale(float factor, Tensor values) override { inner_->Scale(factor, values); }
+  void SoftCap(float cap, Tensor values) override { inner_->SoftCap(cap, values); }
+  void RotateAndAppend(int rope, Tensor queries, Tensor keys, Tensor values,
+                       const KvLayerView& cache) override {
+    inner_->RotateAndAppend(rope, queries, keys, values, cache);
+  }
+  void Attention(const AttentionRule& rule, Tensor queries, const KvLayerView& cache,
+                 Tensor out) override {
+    inner_->Attention(rule, queries, cache, out);
   }
   void CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) override {
     inner_->CopyRows(in, rows, out);

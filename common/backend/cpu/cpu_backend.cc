@@ -103,7 +103,9 @@ void CpuBackend::NormProduct(Tensor in, const float* gain, float epsilon, InputP
            outputs);
 }
 
-void CpuBackend::SwiGluProduct(Tensor gate, Tensor up, absl::Span<const ProductOutput> outputs) {
+void CpuBackend::GatedProduct(GateFunction function, Tensor gate, Tensor up,
+                              absl::Span<const ProductOutput> outputs) {
+  BATON_CHECK(function == GateFunction::kSilu, "there yet");
   BATON_CHECK(SameShape(gate, up), "shapes");
   Multiply({.kind = ProductInputArgs::Kind::kSwiGlu, .in = gate, .other = up.data}, outputs);
 }
@@ -121,19 +123,35 @@ void CpuBackend::Multiply(const ProductInputArgs& input, absl::Span<const Produc
   MultiplyWeights(kernels_, pool_, product_input_, outputs, product_scratch_);
 }
 
+void CpuBackend::AddExperts(Tensor, const float*, float, Tensor, const Experts&, float, Tensor) {
+  BATON_CHECK(false, "there yet");
+}
+
 void CpuBackend::AddBias(const float* bias, Tensor out) { AddBiasRows(isa_, pool_, bias, out); }
 
-void CpuBackend::RotateAndAppend(Tensor queries, Tensor keys, Tensor values,
+void CpuBackend::NormGroups(const float*, int, float, Tensor) { BATON_CHECK(false, "there yet"); }
+
+void CpuBackend::AddNorm(Tensor, const float*, float, float, Tensor) {
+  BATON_CHECK(false, "there yet");
+}
+
+void CpuBackend::Scale(float, Tensor) { BATON_CHECK(false, "there yet"); }
+
+void CpuBackend::SoftCap(float, Tensor) { BATON_CHECK(false, "there yet"); }
+
+void CpuBackend::RotateAndAppend(int rope, Tensor queries, Tensor keys, Tensor values,
                                  const KvLayerView& cache) {
   BATON_CHECK(SameShape(keys, values) && keys.columns == cache.kv_heads * cache.head_dim &&
                   queries.rows == keys.rows,
               "shapes");
-  RotateAndAppendRows(kernels_, pool_, pass_, queries, keys, values, cache);
+  RotateAndAppendRows(kernels_, pool_, pass_, rope, queries, keys, values, cache);
 }
 
-void CpuBackend::Attention(Tensor queries, const KvLayerView& cache, Tensor out) {
+void CpuBackend::Attention(const AttentionRule& rule, Tensor queries, const KvLayerView& cache,
+                           Tensor out) {
   BATON_CHECK(SameShape(queries, out) && queries.columns % (cache.kv_heads * cache.head_dim) == 0,
               "shapes");
+  static_cast<void>(rule);
   AttendRows(kernels_, pool_, pass_.batch->sequences, queries, cache, out, attention_scratch_);
 }
 

@@ -232,7 +232,9 @@ void CudaBackend::NormProduct(Tensor in, const float* gain, float epsilon, Input
            precision, outputs);
 }
 
-void CudaBackend::SwiGluProduct(Tensor gate, Tensor up, absl::Span<const ProductOutput> outputs) {
+void CudaBackend::GatedProduct(GateFunction function, Tensor gate, Tensor up,
+                               absl::Span<const ProductOutput> outputs) {
+  BATON_CHECK(function == GateFunction::kSilu, "there yet");
   BATON_CHECK(SameShape(gate, up), "shapes");
   Multiply({.kind = VectorInput::Kind::kSwiGlu, .in = gate, .other = up.data},
            InputPrecision::kUsual, outputs);
@@ -321,12 +323,27 @@ void CudaBackend::MultiplyManyRows(const VectorInput& input,
   });
 }
 
+void CudaBackend::AddExperts(Tensor, const float*, float, Tensor, const Experts&, float, Tensor) {
+  BATON_CHECK(false, "there yet");
+}
+
 void CudaBackend::AddBias(const float* bias, Tensor out) {
   LaunchAddBias(bias, out, stream_.get());
 }
 
-void CudaBackend::RotateAndAppend(Tensor queries, Tensor keys, Tensor values,
+void CudaBackend::NormGroups(const float*, int, float, Tensor) { BATON_CHECK(false, "there yet"); }
+
+void CudaBackend::AddNorm(Tensor, const float*, float, float, Tensor) {
+  BATON_CHECK(false, "there yet");
+}
+
+void CudaBackend::Scale(float, Tensor) { BATON_CHECK(false, "there yet"); }
+
+void CudaBackend::SoftCap(float, Tensor) { BATON_CHECK(false, "there yet"); }
+
+void CudaBackend::RotateAndAppend(int rope, Tensor queries, Tensor keys, Tensor values,
                                   const KvLayerView& cache) {
+  BATON_CHECK(rope == 0, "there yet");
   BATON_CHECK(SameShape(keys, values) && keys.columns == cache.kv_heads * cache.head_dim &&
                   queries.rows == keys.rows && queries.rows == pass_.rows,
               "shapes");
@@ -341,7 +358,9 @@ void CudaBackend::PlanPass(int tile_rows) {
   work_ = plan_.At(plan_words_.data());
 }
 
-void CudaBackend::Attention(Tensor queries, const KvLayerView& cache, Tensor out) {
+void CudaBackend::Attention(const AttentionRule& rule, Tensor queries, const KvLayerView& cache,
+                            Tensor out) {
+  static_cast<void>(rule);
   BATON_CHECK(SameShape(queries, out) && queries.rows == pass_.rows &&
                   queries.columns % (cache.kv_heads * cache.head_dim) == 0,
               "shapes");

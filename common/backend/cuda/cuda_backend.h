@@ -70,11 +70,19 @@ class CudaBackend final : public Backend {
   void Product(Tensor in, absl::Span<const ProductOutput> outputs) override;
   void NormProduct(Tensor in, const float* gain, float epsilon, InputPrecision precision,
                    absl::Span<const ProductOutput> outputs) override;
-  void SwiGluProduct(Tensor gate, Tensor up, absl::Span<const ProductOutput> outputs) override;
+  void GatedProduct(GateFunction function, Tensor gate, Tensor up,
+                    absl::Span<const ProductOutput> outputs) override;
+  void AddExperts(Tensor in, const float* gain, float epsilon, Tensor router,
+                  const Experts& experts, float scale, Tensor out) override;
   void AddBias(const float* bias, Tensor out) override;
-  void RotateAndAppend(Tensor queries, Tensor keys, Tensor values,
+  void NormGroups(const float* gain, int size, float epsilon, Tensor values) override;
+  void AddNorm(Tensor in, const float* gain, float epsilon, float scale, Tensor out) override;
+  void Scale(float factor, Tensor values) override;
+  void SoftCap(float cap, Tensor values) override;
+  void RotateAndAppend(int rope, Tensor queries, Tensor keys, Tensor values,
                        const KvLayerView& cache) override;
-  void Attention(Tensor queries, const KvLayerView& cache, Tensor out) override;
+  void Attention(const AttentionRule& rule, Tensor queries, const KvLayerView& cache,
+                 Tensor out) override;
   void CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) override;
 
   void Copy(const void* from, size_t bytes, void* to) override;

@@ -26,7 +26,7 @@ struct RopeArgs {
 
 // Rotates `queries` and `keys` in place; stores `keys` and `values` at their positions. See
 // Backend::RotateAndAppend.
-void RotateAndAppendRows(const CpuKernels& kernels, ThreadPool& pool, const Pass& pass,
+void RotateAndAppendRows(const CpuKernels& kernels, ThreadPool& pool, const Pass& pass, int rope,
                          Tensor queries, Tensor keys, Tensor values, const KvLayerView& cache);
 
 }  // namespace baton

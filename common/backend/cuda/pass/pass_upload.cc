@@ -22,7 +22,7 @@ PassSize SizeOf(const Pass& pass, int least_stride) {
       .sequences = pass.recorded ? pass.rows() : static_cast<int>(batch.sequences.size()),
       .table_stride = least_stride,
       .embeds = !batch.tokens.empty(),
-      .angles = pass.rope.cosines.size()};
+      .angles = pass.ropes.empty() ? 0 : pass.ropes.front().cosines.size()};
   for (const BatchSequence& sequence : batch.sequences) {
     size.table_stride = std::max(size.table_stride, sequence.block_count);
   }
@@ -77,7 +77,7 @@ void FillPass(const Pass& pass, const PassLayout& layout, uint8_t* memory) {
     tokens = std::copy(batch.tokens.begin(), batch.tokens.end(), tokens);
     std::fill_n(tokens, pass.padding_rows, InputToken());
   }
-  const RopeAngles& rope = pass.rope;
+  const RopeAngles rope = pass.ropes.empty() ? RopeAngles() : pass.ropes.front();
   std::copy(rope.cosines.begin(), rope.cosines.end(), At<float>(memory, layout.rope_cos));
   std::copy(rope.sines.begin(), rope.sines.end(), At<float>(memory, layout.rope_sin));
 }
@@ -89,17 +89,18 @@ CudaPass PassAt(const Pass& pass, const PassLayout& layout, const uint8_t* memor
   const auto floats = [memory](size_t offset) {
     return reinterpret_cast<const float*>(memory + offset);
   };
-  return {.rows = pass.rows(),
-          .sequences = layout.sequences,
-          .sequence_of_row = ints(layout.sequence_of_row),
-          .positions = ints(layout.positions),
-          .first_rows = ints(layout.first_rows),
-          .block_tables = ints(layout.block_tables),
-          .table_stride = layout.table_stride,
-          .rope_half_split = pass.rope.pairs == RopePairs::kHalfSplit,
-          .rope_dim = pass.rope.dim,
-          .rope_cos = floats(layout.rope_cos),
-          .rope_sin = floats(layout.rope_sin)};
+  return {
+      .rows = pass.rows(),
+      .sequences = layout.sequences,
+      .sequence_of_row = ints(layout.sequence_of_row),
+      .positions = ints(layout.positions),
+      .first_rows = ints(layout.first_rows),
+      .block_tables = ints(layout.block_tables),
+      .table_stride = layout.table_stride,
+      .rope_half_split = !pass.ropes.empty() && pass.ropes.front().pairs == RopePairs::kHalfSplit,
+      .rope_dim = pass.ropes.empty() ? 0 : pass.ropes.front().dim,
+      .rope_cos = floats(layout.rope_cos),
+      .rope_sin = floats(layout.rope_sin)};
 }
 
 }  // namespace baton

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <random>
 #include <vector>
@@ -127,10 +128,10 @@ class CudaPaged : public CudaBackendTest {
   void Begin(BackendSide& side, bool recorded = false) {
     side.backend().BeginPass({.batch = &batch_,
                               .recorded = recorded,
-                              .rope = {.pairs = test_.pairs,
-                                       .dim = test_.rope_dim,
-                                       .cosines = angles_cos_,
-                                       .sines = angles_sin_}});
+                              .ropes = {{.pairs = test_.pairs,
+                                         .dim = test_.rope_dim,
+                                         .cosines = angles_cos_,
+                                         .sines = angles_sin_}}});
   }
   std::vector<float> RandomRows(int columns) {
     return RandomFloats(random_, static_cast<size_t>(rows_) * static_cast<size_t>(columns));
@@ -165,7 +166,7 @@ TEST_F(CudaPaged, RotatesAndAppendsWhatTheCpuDoes) {
         const KvLayerView view = PutCache(side);
         const Tensor q = side.Put(queries, rows_);
         Begin(side);
-        side.backend().RotateAndAppend(q, side.Put(keys, rows_), side.Put(values, rows_), view);
+        side.backend().RotateAndAppend(0, q, side.Put(keys, rows_), side.Put(values, rows_), view);
         std::vector<float> all = GetCache(side, view);
         const std::vector<float> rotated = side.Get(q);
         all.insert(all.end(), rotated.begin(), rotated.end());
@@ -190,8 +191,10 @@ TEST_F(CudaPaged, AttendsToWhatTheCpuDoes) {
         const Tensor out = side.Put(std::vector<float>(queries.size()), rows_);
         Begin(side);
         // Twice, as two layers follow one another: the plan and its counters serve both.
-        side.backend().Attention(side.Put(queries, rows_), view, out);
-        side.backend().Attention(side.Put(queries, rows_), view, out);
+        side.backend().Attention({.scale = 1 / std::sqrt(static_cast<float>(test_.head_dim))},
+                                 side.Put(queries, rows_), view, out);
+        side.backend().Attention({.scale = 1 / std::sqrt(static_cast<float>(test_.head_dim))},
+                                 side.Put(queries, rows_), view, out);
         return side.Get(out);
       });
     }
@@ -208,10 +211,12 @@ TEST_F(CudaPaged, AttendsAlikeInRecordedPassesWhereItIsDeterministic) {
     const Tensor out = side.Put(RandomRows(test.heads * test.head_dim), rows_);
     const KvLayerView view = PutCache(side);
     Begin(side);
-    side.backend().Attention(queries, view, out);
+    side.backend().Attention({.scale = 1 / std::sqrt(static_cast<float>(test_.head_dim))}, queries,
+                             view, out);
     const std::vector<float> expected = side.Get(out);
     Begin(side, /*recorded=*/true);
-    side.backend().Attention(queries, view, out);
+    side.backend().Attention({.scale = 1 / std::sqrt(static_cast<float>(test_.head_dim))}, queries,
+                             view, out);
     EXPECT_EQ(side.Get(out), expected);
   }
 }
@@ -225,7 +230,8 @@ TEST_F(CudaPaged, PassesOfAllSizesFollowOneAnother) {
     ExpectSame(2e-6, [&](BackendSide& side) {
       const Tensor out = side.Put(std::vector<float>(queries.size()), rows_);
       Begin(side);
-      side.backend().Attention(side.Put(queries, rows_), views[&side == &cuda_], out);
+      side.backend().Attention({.scale = 1 / std::sqrt(static_cast<float>(test_.head_dim))},
+                               side.Put(queries, rows_), views[&side == &cuda_], out);
       return side.Get(out);
     });
   }

@@ -140,7 +140,7 @@ class CudaProduct : public CudaBackendTest {
                               Backend::InputPrecision::kUsual, outputs);
           break;
         case InputKind::kSwiGlu:
-          backend.SwiGluProduct(tensor, side.Put(up, test.rows), outputs);
+          backend.GatedProduct(GateFunction::kSilu, tensor, side.Put(up, test.rows), outputs);
           break;
       }
       std::vector<float> all;

@@ -57,15 +57,14 @@ class RopeRun {
     Batch batch;
     batch.sequences = {{0, 5, 14, first_table_, 2}, {5, 2, 0, second_table_, 1}};
     ThreadPool pool(threads, {});
-    RotateAndAppendRows(KernelsFor(isa), pool,
-                        {.batch = &batch,
-                         .rope = {.pairs = shape.pairs,
-                                  .dim = shape.rope_dim,
-                                  .cosines = cosines_,
-                                  .sines = sines_}},
-                        {queries_.data(), kRows, kHeads * shape.head_dim},
-                        {keys_.data(), kRows, kKvHeads * shape.head_dim},
-                        {values_.data(), kRows, kKvHeads * shape.head_dim}, cache_);
+    RotateAndAppendRows(
+        KernelsFor(isa), pool,
+        {.batch = &batch,
+         .ropes =
+             {{.pairs = shape.pairs, .dim = shape.rope_dim, .cosines = cosines_, .sines = sines_}}},
+        0, {queries_.data(), kRows, kHeads * shape.head_dim},
+        {keys_.data(), kRows, kKvHeads * shape.head_dim},
+        {values_.data(), kRows, kKvHeads * shape.head_dim}, cache_);
   }
 
   // What the header says of a tensor whose contents were `before`.

@@ -133,11 +133,11 @@ void ExpectTheCpusBits(const Shape& shape, size_t offset, std::mt19937& random) 
   batch.sequences = rows.sequences;
   cpu.BeginPass(
       {.batch = &batch,
-       .rope = {.pairs = shape.half_split ? RopePairs::kHalfSplit : RopePairs::kInterleaved,
-                .dim = shape.rope_dim,
-                .cosines = cosines,
-                .sines = sines}});
-  cpu.RotateAndAppend({queries.data() + offset, rows.count, columns},
+       .ropes = {{.pairs = shape.half_split ? RopePairs::kHalfSplit : RopePairs::kInterleaved,
+                  .dim = shape.rope_dim,
+                  .cosines = cosines,
+                  .sines = sines}}});
+  cpu.RotateAndAppend(0, {queries.data() + offset, rows.count, columns},
                       {keys.data(), rows.count, kv_columns},
                       {values.data(), rows.count, kv_columns}, rows.View(cache.data(), 1));
   EXPECT_TRUE(device_queries.Download() == queries) << shape;

@@ -26,7 +26,7 @@ TEST(PassUpload, HasEachRowsSequenceAndPositionAndTheTablesSideBySide) {
   const std::vector<float> sines = {-1, -2, -3, -4, -5, -6};
   const Pass pass = {
       .batch = &batch,
-      .rope = {.pairs = RopePairs::kHalfSplit, .dim = 2, .cosines = cosines, .sines = sines}};
+      .ropes = {{.pairs = RopePairs::kHalfSplit, .dim = 2, .cosines = cosines, .sines = sines}}};
   const PassLayout layout(SizeOf(pass));
   std::vector<uint8_t> memory(layout.bytes, 0xff);
   FillPass(pass, layout, memory.data());
