@@ -4,6 +4,7 @@
 // A benchmark's arguments: query rows, tokens in the KV cache with them, number of such sequences.
 #include <benchmark/benchmark.h>
 
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -90,6 +91,7 @@ void BM_Attention(benchmark::State& state) {
 
   ThreadPool pool(Threads(), {});
   AttentionScratch scratch;
+  const AttentionRule rule = {.scale = 1 / std::sqrt(static_cast<float>(kHeadDim))};
   const CpuKernels& kernels = KernelsFor(Isa());
   for (auto _ : state) {
     for (size_t layer = 0; layer < kLayers; ++layer) {
@@ -101,8 +103,8 @@ void BM_Attention(benchmark::State& state) {
                                 .kv_heads = kKvHeads,
                                 .head_dim = kHeadDim,
                                 .dtype = part.dtype};
-      AttendRows(kernels, pool, batch, {queries.data(), rows * sequences, kHeads * kHeadDim}, view,
-                 {out.data(), rows * sequences, kHeads * kHeadDim}, scratch);
+      AttendRows(kernels, pool, batch, rule, {queries.data(), rows * sequences, kHeads * kHeadDim},
+                 view, {out.data(), rows * sequences, kHeads * kHeadDim}, scratch);
     }
   }
   // Pairs of a query and a key that it sees: each pair is a multiplication and an addition in each

@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
+#include "common/backend/attention_rule.h"
 #include "common/backend/batch.h"
 #include "common/backend/pass_recordings.h"
 #include "common/backend/step_sampler.h"
@@ -105,15 +106,6 @@ struct Pass {
 
 // The rope of a layer that rotates nothing.
 inline constexpr int kNoRope = -1;
-
-// Which keys the queries of a layer see, and how their scores are scaled.
-struct AttentionRule {
-  float scale = 1;  // of query . key
-  int window = 0;   // keys that a query sees, its own included; 0: all up to its own
-  // [heads] in the backend's memory, or null. A sink is one more score of its head, which takes its
-  // share of the softmax and has no value.
-  const float* sinks = nullptr;
-};
 
 // What is computed of a feed-forward's gate g and up u, element by element.
 enum class GateFunction {

@@ -151,8 +151,8 @@ void CpuBackend::Attention(const AttentionRule& rule, Tensor queries, const KvLa
                            Tensor out) {
   BATON_CHECK(SameShape(queries, out) && queries.columns % (cache.kv_heads * cache.head_dim) == 0,
               "shapes");
-  static_cast<void>(rule);
-  AttendRows(kernels_, pool_, pass_.batch->sequences, queries, cache, out, attention_scratch_);
+  AttendRows(kernels_, pool_, pass_.batch->sequences, rule, queries, cache, out,
+             attention_scratch_);
 }
 
 void CpuBackend::CopyRows(Tensor in, absl::Span<const int> rows, Tensor out) {

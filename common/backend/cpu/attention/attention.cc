@@ -15,7 +15,15 @@ constexpr int kMinTasksPerThread = 4;
 constexpr int kTileQueries = 96;  // queries that share the work of widening a segment
 constexpr int kMinTileRows = 8;
 
-int Segments(int tokens) { return (tokens + kAttentionSegment - 1) / kAttentionSegment; }
+// The segments of which a sequence's only row sees a key.
+struct Segments {
+  int first;
+  int count;
+};
+Segments SegmentsOf(const AttentionRule& rule, const BatchSequence& sequence) {
+  const int first = rule.FirstKey(sequence.first_position) / kAttentionSegment;
+  return {first, sequence.first_position / kAttentionSegment + 1 - first};
+}
 
 class Planner {
  public:
@@ -29,7 +37,7 @@ class Planner {
     int segments = 0;  // segments of all single rows
     for (const BatchSequence& sequence : sequences) {
       if (sequence.row_count == 1) {
-        segments += Segments(sequence.first_position + 1);
+        segments += SegmentsOf(operands_.rule, sequence).count;
       } else {
         rows += sequence.row_count;
       }
@@ -80,19 +88,19 @@ class Planner {
 
   // Adds the tasks of a single row. Returns how many Lanes their states take.
   size_t AddSegments(const BatchSequence& sequence, int first_head, int head_count, size_t states) {
-    const int segments = Segments(sequence.first_position + 1);
-    for (int segment = 0; segment < segments; ++segment) {
+    const Segments segments = SegmentsOf(operands_.rule, sequence);
+    for (int i = 0; i < segments.count; ++i) {
       scratch_.tasks.push_back({.sequence = &sequence,
                                 .first_head = first_head,
                                 .head_count = head_count,
                                 .first_row = sequence.first_row,
                                 .row_count = 0,
-                                .segment = segment,
+                                .segment = segments.first + i,
                                 .states = states,
                                 .counter = scratch_.unmerged.size()});
     }
-    scratch_.unmerged.push_back(segments);
-    return static_cast<size_t>(segments) * SegmentStride(operands_, head_count);
+    scratch_.unmerged.push_back(segments.count);
+    return static_cast<size_t>(segments.count) * SegmentStride(operands_, head_count);
   }
 
  public:
@@ -130,9 +138,11 @@ void AttendTile(const CpuKernels& kernels, const AttentionOperands& operands, co
 void AttendSegment(const CpuKernels& kernels, const AttentionOperands& operands, const Task& task,
                    AttentionScratch& scratch, AttentionScratch::Thread& own) {
   const size_t queries = static_cast<size_t>(task.head_count * operands.group());
+  const Segments segments = SegmentsOf(operands.rule, *task.sequence);
   const RowAttentionArgs args = {
       .operands = operands,
       .sequence = task.sequence,
+      .first_segment = segments.first,
       .segment = task.segment,
       .first_head = task.first_head,
       .head_count = task.head_count,
@@ -143,17 +153,18 @@ void AttendSegment(const CpuKernels& kernels, const AttentionOperands& operands,
   // The last task to end merges all of them, in the order of the segments.
   const std::atomic_ref<int> unmerged(scratch.unmerged[task.counter]);
   if (unmerged.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    kernels.merge_row_segments(args, Segments(task.sequence->first_position + 1));
+    kernels.merge_row_segments(args, segments.count);
   }
 }
 
 }  // namespace
 
 void AttendRows(const CpuKernels& kernels, ThreadPool& pool,
-                absl::Span<const BatchSequence> sequences, Tensor queries, const KvLayerView& cache,
-                Tensor out, AttentionScratch& scratch) {
+                absl::Span<const BatchSequence> sequences, const AttentionRule& rule,
+                Tensor queries, const KvLayerView& cache, Tensor out, AttentionScratch& scratch) {
   BATON_CHECK(cache.head_dim % kLanes == 0 && cache.head_dim <= kMaxHeadDim, "head dimension");
-  const AttentionOperands operands{queries, cache, out};
+  BATON_CHECK(rule.window >= 0, "window");
+  const AttentionOperands operands{rule, queries, cache, out};
   Planner(operands, pool.size(), scratch).Plan(sequences);
   scratch.threads.resize(static_cast<size_t>(pool.size()));
   pool.Run(static_cast<int>(scratch.tasks.size()), [&](int thread, int index) {

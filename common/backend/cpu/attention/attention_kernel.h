@@ -13,6 +13,7 @@
 namespace baton {
 
 [[gnu::always_inline]] inline int Least(int a, int b) { return a < b ? a : b; }
+[[gnu::always_inline]] inline int Greatest(int a, int b) { return a > b ? a : b; }
 
 // The rows of keys, or of values, of one page at some KV head, and their scales where the type has
 // them. The next token's lie `row_bytes` and `scale_bytes` further.
@@ -63,10 +64,6 @@ template <class Element>
           rows(cache.ValueRow(block, token), cache.ValueScales(block, token))};
 }
 
-[[gnu::always_inline]] inline float ScoreScale(int head_dim) {
-  return 1.0f / __builtin_sqrtf(static_cast<float>(head_dim));
-}
-
 template <class Simd>
 struct Softmax {
   using F = typename Simd::F;
@@ -76,19 +73,22 @@ struct Softmax {
     float sum;
   };
 
-  // Turns scores [count] into their exponentials. `scores` has room up to a multiple of kLanes.
-  [[gnu::always_inline]] static Result Exponentials(Lanes* scores, int count) {
+  // Turns scores [begin, count) into their exponentials. `scores` has room up to a multiple of
+  // kLanes. REQUIRES: begin < count.
+  [[gnu::always_inline]] static Result Exponentials(Lanes* scores, int begin, int count) {
+    const int first = begin / kLanes;
     const int vectors = (count + kLanes - 1) / kLanes;
-    // The scores behind the last key become -infinity, so that they add exactly nothing to the sum.
+    // The scores around the keys become -infinity, so that they add exactly nothing to the sum.
+    for (int l = 0; l < begin - first * kLanes; ++l) scores[first].v[l] = -__builtin_inff();
     for (int l = count - (vectors - 1) * kLanes; l < kLanes; ++l) {
       scores[vectors - 1].v[l] = -__builtin_inff();
     }
-    F highest = Simd::Load(scores[0].v);
-    for (int i = 1; i < vectors; ++i) highest = Simd::Max(Simd::Load(scores[i].v), highest);
+    F highest = Simd::Load(scores[first].v);
+    for (int i = first + 1; i < vectors; ++i) highest = Simd::Max(Simd::Load(scores[i].v), highest);
     const float max = Simd::Largest(highest);
     const F maxima = Simd::Set(max);
     F sums = Simd::Zero();
-    for (int i = 0; i < vectors; ++i) {
+    for (int i = first; i < vectors; ++i) {
       const F p = ExpLanes<Simd>(Simd::Sub(Simd::Load(scores[i].v), maxima));
       Simd::Store(scores[i].v, p);
       sums = Simd::Add(sums, p);
@@ -122,10 +122,12 @@ struct Softmax {
     running_max = max;
   }
 
-  // Writes a query's context [cache.head_dim].
-  [[gnu::always_inline]] static void Finish(const KvLayerView& cache, const Lanes* state,
-                                            float* out) {
+  // Merges the head's sink, if it has one, and writes a query's context [cache.head_dim].
+  [[gnu::always_inline]] static void Finish(const KvLayerView& cache, const float* sink,
+                                            Lanes* state, float* out) {
+    static constexpr Lanes kNoValues[kMaxHeadDim / kLanes] = {};
     const int vectors = cache.head_dim / kLanes;
+    if (sink != nullptr) Merge({.max = *sink, .sum = 1}, kNoValues, vectors, state);
     const F sum = Simd::Set(state[vectors].v[1]);
     for (int i = 0; i < vectors; ++i) {
       Simd::Store(out + i * kLanes, Simd::Div(Simd::Load(state[i].v), sum));

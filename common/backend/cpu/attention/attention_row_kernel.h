@@ -26,7 +26,8 @@ struct AttentionRowKernel {
   struct PageRows {
     KvRows<Element> rows;
     KvRows<Element> ahead;
-    int count;
+    int begin;  // the first row that is wanted
+    int count;  // rows, those before `begin` included
 
     [[gnu::always_inline]] void Widen(int i, int d, F* to) const { rows.Widen(i, d, to); }
     [[gnu::always_inline]] void NextHead(int head_dim) {
@@ -46,11 +47,11 @@ struct AttentionRowKernel {
   // at the page.
   template <class Element, int kCount>
   [[gnu::noinline]] static void ScorePage(const PageRows<Element>& page, const float* queries,
-                                          int head_dim, Lanes* scores) {
+                                          int head_dim, float score_scale, Lanes* scores) {
     constexpr int kKeys = Simd::kRowKeys;
     constexpr int kVectors = Element::kVectors;
     Lanes products[kCount][kKvPageTokens];
-    for (int key = 0; key < page.count; key += kKeys) {
+    for (int key = page.begin / kKeys * kKeys; key < page.count; key += kKeys) {
       F sums[kCount][kKeys];
 #pragma GCC unroll 4
       for (int k = 0; k < kKeys; ++k) {
@@ -73,7 +74,7 @@ struct AttentionRowKernel {
         for (int k = 0; k < kKeys; ++k) Simd::Store(products[q][key + k].v, sums[q][k]);
       }
     }
-    const F scale = Simd::Set(ScoreScale(head_dim));
+    const F scale = Simd::Set(score_scale);
     for (int q = 0; q < kCount; ++q) {
       F lanes[kKvPageTokens];
       for (int k = 0; k < kKvPageTokens; ++k) lanes[k] = Simd::Load(products[q][k].v);
@@ -93,7 +94,7 @@ struct AttentionRowKernel {
         tile[q][c] = first ? Simd::Zero() : Simd::Load(sums[q * state_lanes + c].v);
       }
     }
-    for (int i = 0; i < page.count; ++i) {
+    for (int i = page.begin; i < page.count; ++i) {
       if (column == 0) page.PrefetchRow(i, (state_lanes - 1) * kLanes);
       F columns[kColumns];
       for (int c = 0; c < kColumns; c += Element::kVectors) {
@@ -143,28 +144,35 @@ struct AttentionRowKernel {
     const int group = operands.group();
     const int head_dim = cache.head_dim;
     const int state_lanes = operands.state_lanes();
+    const int position = args.sequence->first_position;
     const int start = args.segment * kAttentionSegment;
-    const int count = Least(kAttentionSegment, args.sequence->first_position + 1 - start);
-    const int pages =
-        (count + kKvPageTokens - 1) / kKvPageTokens * kKvPageTokens;  // keys of whole pages
+    const int begin = Greatest(0, operands.rule.FirstKey(position) - start);
+    const int count = Least(kAttentionSegment, position + 1 - start);
+    // The first key of the first page, and the keys of whole pages.
+    const int first = begin / kKvPageTokens * kKvPageTokens;
+    const int pages = (count + kKvPageTokens - 1) / kKvPageTokens * kKvPageTokens;
     const float* queries =
         operands.queries.Row(args.sequence->first_row) + args.first_head * group * head_dim;
-    Lanes* states = args.states + static_cast<size_t>(args.segment) * args.segment_stride;
+    Lanes* states =
+        args.states + static_cast<size_t>(args.segment - args.first_segment) * args.segment_stride;
     const auto page_at = [&](int key) __attribute__((always_inline)) {
       return KvPageAt<Element>(cache, *args.sequence, start + key, args.first_head);
     };
-    for (int key = 0; key < count; key += kKvPageTokens) {
+    for (int key = first; key < count; key += kKvPageTokens) {
       const KvPage<Element> page = page_at(key);
       const int ahead = key + kPrefetchPages * kKvPageTokens;
       // The first pages of values are prefetched with the last pages of keys.
-      PageRows<Element> rows = {
-          page.keys, ahead < pages ? page_at(ahead).keys : page_at((ahead - pages) % pages).values,
-          Least(kKvPageTokens, count - key)};
+      PageRows<Element> rows = {page.keys,
+                                ahead < pages
+                                    ? page_at(ahead).keys
+                                    : page_at(first + (ahead - pages) % (pages - first)).values,
+                                Greatest(0, begin - key), Least(kKvPageTokens, count - key)};
       for (int head = 0; head < args.head_count; ++head) {
         ForQueries(
             group, [&]<int kCount>(int query) __attribute__((always_inline)) {
               const int index = head * group + query;
               ScorePage<Element, kCount>(rows, queries + index * head_dim, head_dim,
+                                         operands.rule.scale,
                                          args.scores + index * kSegmentVectors + key / kLanes);
             });
         rows.NextHead(head_dim);
@@ -172,22 +180,22 @@ struct AttentionRowKernel {
     }
     for (int query = 0; query < args.head_count * group; ++query) {
       const Result result =
-          Softmax<Simd>::Exponentials(args.scores + query * kSegmentVectors, count);
+          Softmax<Simd>::Exponentials(args.scores + query * kSegmentVectors, begin, count);
       Lanes& last = states[query * state_lanes + state_lanes - 1];
       last.v[0] = result.max;
       last.v[1] = result.sum;
     }
-    for (int key = 0; key < count; key += kKvPageTokens) {
+    for (int key = first; key < count; key += kKvPageTokens) {
       const KvPage<Element> page = page_at(key);
       const int ahead = key + kPrefetchPages * kKvPageTokens;
       PageRows<Element> rows = {page.values, page_at(ahead < pages ? ahead : key).values,
-                                Least(kKvPageTokens, count - key)};
+                                Greatest(0, begin - key), Least(kKvPageTokens, count - key)};
       for (int head = 0; head < args.head_count; ++head) {
         ForQueries(
             group, [&]<int kCount>(int query) __attribute__((always_inline)) {
               const int index = head * group + query;
               AddValues<Element, kCount>(rows, args.scores + index * kSegmentVectors + key / kLanes,
-                                         key == 0, state_lanes, states + index * state_lanes);
+                                         key == first, state_lanes, states + index * state_lanes);
             });
         rows.NextHead(head_dim);
       }
@@ -198,7 +206,7 @@ struct AttentionRowKernel {
     WithKvElement<Simd>(args.operands.cache.dtype, [&]<class Element>() { RunAs<Element>(args); });
   }
 
-  // Merges the first `segments` segments of the row, and writes its contexts.
+  // Merges the `segments` segments of the row, and writes its contexts.
   static void Merge(const RowAttentionArgs& args, int segments) {
     const AttentionOperands& operands = args.operands;
     const int group = operands.group();
@@ -211,7 +219,8 @@ struct AttentionRowKernel {
         const Lanes* other = state + static_cast<size_t>(segment) * args.segment_stride;
         Softmax<Simd>::Merge({other[vectors].v[0], other[vectors].v[1]}, other, vectors, state);
       }
-      Softmax<Simd>::Finish(operands.cache, state, out + query * head_dim);
+      Softmax<Simd>::Finish(operands.cache, operands.Sink(args.first_head * group + query), state,
+                            out + query * head_dim);
     }
   }
 };

@@ -28,10 +28,14 @@ struct AttentionTileKernel {
     int first;  // index of the first among the task's queries, [row, query head of the group]
     int size;
     const float* queries[kQueryBatch];
-    int counts[kQueryBatch];  // keys of the segment that each query sees; ascending
+    // Each query sees keys [begin, count) of the segment; both ascend.
+    int begins[kQueryBatch];
+    int counts[kQueryBatch];
+    bool opens[kQueryBatch];  // the query sees no key of an earlier segment
   };
 
-  static Batch MakeBatch(const TileAttentionArgs& args, int first, int start, int tile_queries) {
+  // The next queries from `first` on, before `end`, for the segment at `start`.
+  static Batch MakeBatch(const TileAttentionArgs& args, int first, int start, int end) {
     const AttentionOperands& operands = args.operands;
     const int group = operands.group();
     const int head_dim = operands.cache.head_dim;
@@ -39,24 +43,29 @@ struct AttentionTileKernel {
         args.sequence->first_position + args.first_row - args.sequence->first_row;
     Batch batch;
     batch.first = first;
-    batch.size = Least(kQueryBatch, tile_queries - first);
+    batch.size = Least(kQueryBatch, end - first);
     for (int i = 0; i < kQueryBatch; ++i) {
       const int query = first + Least(i, batch.size - 1);
       const int row = query / group;
       const int head = args.kv_head * group + query % group;
       batch.queries[i] = operands.queries.Row(args.first_row + row) + head * head_dim;
-      batch.counts[i] = Least(kAttentionSegment, first_position + row + 1 - start);
+      const int position = first_position + row;
+      const int first_key = operands.rule.FirstKey(position) - start;
+      batch.begins[i] = Greatest(0, first_key);
+      batch.opens[i] = first_key >= 0;
+      batch.counts[i] = Least(kAttentionSegment, position + 1 - start);
     }
     return batch;
   }
 
-  // Widens K, in panels, and V of positions [start, start + count).
+  // Widens K, in panels, and V of keys [begin, count) of the segment at `start`. REQUIRES: `begin`
+  // is a multiple of kKvPageTokens.
   template <class Element>
-  static void WidenSegment(const TileAttentionArgs& args, int start, int count) {
+  static void WidenSegment(const TileAttentionArgs& args, int start, int begin, int count) {
     constexpr int kVectors = Element::kVectors;
     const KvLayerView& cache = args.operands.cache;
     const int vectors = cache.head_dim / kLanes;
-    for (int first = 0; first < count; first += kKvPageTokens) {
+    for (int first = begin; first < count; first += kKvPageTokens) {
       const KvPage<Element> page =
           KvPageAt<Element>(cache, *args.sequence, start + first, args.kv_head);
       // All 16 rows of the page are read: a page is whole in its block. The scores of keys that
@@ -152,11 +161,11 @@ struct AttentionTileKernel {
   static void ScoreBatch(const TileAttentionArgs& args, const Batch& batch, int count) {
     constexpr int kQueries = Simd::kScoreQueries;
     const int head_dim = args.operands.cache.head_dim;
-    const float scale = ScoreScale(head_dim);
-    for (int key = 0; key < count; key += kPanelKeys) {
+    const float scale = args.operands.rule.scale;
+    for (int key = batch.begins[0] / kPanelKeys * kPanelKeys; key < count; key += kPanelKeys) {
       const Lanes* panel = args.keys + key / kLanes * head_dim;
       for (int q = 0; q < batch.size; q += kQueries) {
-        if (key >= batch.counts[q + kQueries - 1]) continue;
+        if (key >= batch.counts[q + kQueries - 1] || key + kPanelKeys <= batch.begins[q]) continue;
         ScorePanel<kQueries>(panel, batch.queries + q, head_dim, scale,
                              args.scores + q * kSegmentVectors + key / kLanes);
       }
@@ -164,22 +173,41 @@ struct AttentionTileKernel {
   }
 
   // Adds the values of keys [begin, end) to the sums of kValueQueries queries, for kColumns
-  // vectors of columns. Each query sees its `counts` keys. `values` points to key 0 and the first
-  // column, `weights` and `sums` to the first query's.
+  // vectors of columns. Each query sees its keys [begins, counts). `values` points to key 0 and the
+  // first column, `weights` and `sums` to the first query's.
   template <int kColumns>
   [[gnu::noinline]] static void AddValues(const Lanes* values, int vectors, const Lanes* weights,
-                                          const int* counts, int begin, int end, Lanes* sums) {
+                                          const int* begins, const int* counts, int begin, int end,
+                                          Lanes* sums) {
     constexpr int kQueries = Simd::kValueQueries;
     F tile[kQueries][kColumns];
+    const bool first = begin <= begins[0];
 #pragma GCC unroll 8
     for (int q = 0; q < kQueries; ++q) {
       for (int c = 0; c < kColumns; ++c) {
-        tile[q][c] = begin == 0 ? Simd::Zero() : Simd::Load(sums[q * vectors + c].v);
+        tile[q][c] = first ? Simd::Zero() : Simd::Load(sums[q * vectors + c].v);
       }
     }
-    const int common = Least(end, counts[0]);
     const float* p = weights->v;
-    for (int i = begin; i < common; ++i) {
+    const auto add_own = [&](int q, int from, int to) __attribute__((always_inline)) {
+      for (int i = from; i < to; ++i) {
+        const F weight = Simd::Set(p[q * kAttentionSegment + i]);
+        for (int c = 0; c < kColumns; ++c) {
+          tile[q][c] = Simd::Fma(Simd::Load(values[i * vectors + c].v), weight, tile[q][c]);
+        }
+      }
+    };
+    // All queries see the keys from common_begin to common_end. Before and behind these each has
+    // its own.
+    const int common_begin = Greatest(begin, begins[kQueries - 1]);
+    const int common_end = Greatest(common_begin, Least(end, counts[0]));
+    if (common_begin > begin) {
+#pragma GCC unroll 8
+      for (int q = 0; q < kQueries; ++q) {
+        add_own(q, Greatest(begin, begins[q]), Least(Least(common_begin, end), counts[q]));
+      }
+    }
+    for (int i = common_begin; i < common_end; ++i) {
       const Lanes* row = values + i * vectors;
       F columns[kColumns];
       for (int c = 0; c < kColumns; ++c) columns[c] = Simd::Load(row[c].v);
@@ -191,12 +219,7 @@ struct AttentionTileKernel {
     }
 #pragma GCC unroll 8
     for (int q = 0; q < kQueries; ++q) {
-      for (int i = common > begin ? common : begin; i < Least(end, counts[q]); ++i) {
-        const F weight = Simd::Set(p[q * kAttentionSegment + i]);
-        for (int c = 0; c < kColumns; ++c) {
-          tile[q][c] = Simd::Fma(Simd::Load(values[i * vectors + c].v), weight, tile[q][c]);
-        }
-      }
+      add_own(q, common_end, Least(end, counts[q]));
       for (int c = 0; c < kColumns; ++c) Simd::Store(sums[q * vectors + c].v, tile[q][c]);
     }
   }
@@ -204,36 +227,41 @@ struct AttentionTileKernel {
   static void SumValues(const TileAttentionArgs& args, const Batch& batch, int count) {
     constexpr int kColumns = Simd::kValueVectors;
     const int vectors = args.operands.cache.head_dim / kLanes;
-    for (int begin = 0; begin < count; begin += kValueKeys) {
+    for (int begin = batch.begins[0] / kValueKeys * kValueKeys; begin < count;
+         begin += kValueKeys) {
       const int end = Least(begin + kValueKeys, count);
       for (int q = 0; q < batch.size; q += Simd::kValueQueries) {
+        if (end <= batch.begins[q]) continue;
+        const int* begins = batch.begins + q;
+        const int* counts = batch.counts + q;
         const Lanes* weights = args.scores + q * kSegmentVectors;
         Lanes* sums = args.sums + q * vectors;
         int c = 0;
         for (; c + kColumns <= vectors; c += kColumns) {
-          AddValues<kColumns>(args.values + c, vectors, weights, batch.counts + q, begin, end,
+          AddValues<kColumns>(args.values + c, vectors, weights, begins, counts, begin, end,
                               sums + c);
         }
         for (; c < vectors; ++c) {
-          AddValues<1>(args.values + c, vectors, weights, batch.counts + q, begin, end, sums + c);
+          AddValues<1>(args.values + c, vectors, weights, begins, counts, begin, end, sums + c);
         }
       }
     }
   }
 
-  static void AttendBatch(const TileAttentionArgs& args, const Batch& batch, bool first_segment) {
+  static void AttendBatch(const TileAttentionArgs& args, const Batch& batch) {
     const int vectors = args.operands.cache.head_dim / kLanes;
     const int count = batch.counts[batch.size - 1];
     ScoreBatch(args, batch, count);
     Result results[kQueryBatch];
     for (int q = 0; q < batch.size; ++q) {
-      results[q] = Softmax<Simd>::Exponentials(args.scores + q * kSegmentVectors, batch.counts[q]);
+      results[q] = Softmax<Simd>::Exponentials(args.scores + q * kSegmentVectors, batch.begins[q],
+                                               batch.counts[q]);
     }
     SumValues(args, batch, count);
     for (int q = 0; q < batch.size; ++q) {
       const Lanes* sums = args.sums + q * vectors;
       Lanes* state = args.states + (batch.first + q) * (vectors + 1);
-      if (first_segment) {
+      if (batch.opens[q]) {
         Softmax<Simd>::Begin(results[q], sums, vectors, state);
       } else {
         Softmax<Simd>::Merge(results[q], sums, vectors, state);
@@ -250,18 +278,26 @@ struct AttentionTileKernel {
     const int first_position =
         args.sequence->first_position + args.first_row - args.sequence->first_row;
     const int end = first_position + args.row_count;
-    for (int start = 0; start < end; start += kAttentionSegment) {
-      WidenSegment<Element>(args, start, Least(kAttentionSegment, end - start));
-      // Rows before the segment see none of its keys.
-      const int first = start > first_position ? (start - first_position) * group : 0;
-      for (int query = first; query < queries; query += kQueryBatch) {
-        AttendBatch(args, MakeBatch(args, query, start, queries), start == 0);
+    const int first_page = operands.rule.FirstKey(first_position) / kKvPageTokens * kKvPageTokens;
+    for (int start = first_page / kAttentionSegment * kAttentionSegment; start < end;
+         start += kAttentionSegment) {
+      WidenSegment<Element>(args, start, Greatest(0, first_page - start),
+                            Least(kAttentionSegment, end - start));
+      // Rows before the segment see none of its keys, nor do rows whose windows lie behind it.
+      const int first_row = Greatest(0, start - first_position);
+      int end_row = args.row_count;
+      while (operands.rule.FirstKey(first_position + end_row - 1) >= start + kAttentionSegment) {
+        --end_row;
+      }
+      for (int query = first_row * group; query < end_row * group; query += kQueryBatch) {
+        AttendBatch(args, MakeBatch(args, query, start, end_row * group));
       }
     }
     const int vectors = head_dim / kLanes;
     for (int query = 0; query < queries; ++query) {
       const int head = args.kv_head * group + query % group;
-      Softmax<Simd>::Finish(operands.cache, args.states + query * (vectors + 1),
+      Softmax<Simd>::Finish(operands.cache, operands.Sink(head),
+                            args.states + query * (vectors + 1),
                             operands.out.Row(args.first_row + query / group) + head * head_dim);
     }
   }

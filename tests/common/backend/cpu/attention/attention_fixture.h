@@ -23,6 +23,11 @@ struct AttentionShape {
   int tokens;
 };
 
+// Without a window or sinks.
+inline AttentionRule UsualRule(const AttentionShape& shape) {
+  return {.scale = 1 / std::sqrt(static_cast<float>(shape.head_dim))};
+}
+
 // The keys, values and queries of one sequence, and its one-layer cache, in blocks of a cache that
 // sequences may share.
 class AttentionSequence {
@@ -92,7 +97,14 @@ class AttentionRunner {
  public:
   AttentionRunner(const AttentionShape& shape, std::vector<AttentionSequence>& sequences,
                   CpuIsa isa, int threads)
-      : shape_(shape), sequences_(sequences), kernels_(KernelsFor(isa)), pool_(threads, {}) {
+      : AttentionRunner(shape, sequences, isa, threads, UsualRule(shape)) {}
+  AttentionRunner(const AttentionShape& shape, std::vector<AttentionSequence>& sequences,
+                  CpuIsa isa, int threads, const AttentionRule& rule)
+      : shape_(shape),
+        sequences_(sequences),
+        kernels_(KernelsFor(isa)),
+        pool_(threads, {}),
+        rule_(rule) {
     int blocks = 0;
     for (AttentionSequence& sequence : sequences) blocks += sequence.BlockCount();
     view_ = {.block_size = shape.block_size,
@@ -132,7 +144,7 @@ class AttentionRunner {
     }
     std::vector<float> out(queries.size());
     const int row_count = static_cast<int>(queries.size()) / columns;
-    AttendRows(kernels_, pool_, batch, {queries.data(), row_count, columns}, view_,
+    AttendRows(kernels_, pool_, batch, rule_, {queries.data(), row_count, columns}, view_,
                {out.data(), row_count, columns}, scratch_);
     const float* from = out.data();
     for (const Rows& rows : all) {
@@ -175,6 +187,7 @@ class AttentionRunner {
   std::vector<AttentionSequence>& sequences_;
   const CpuKernels& kernels_;
   ThreadPool pool_;
+  AttentionRule rule_;
   KvLayerView view_;
   std::vector<uint8_t> bytes_;
   std::vector<std::vector<int32_t>> tables_;

@@ -8,96 +8,12 @@
 #include <random>
 #include <vector>
 
-#include "common/backend/exact_math.h"
-#include "common/base/float_types.h"
 #include "tests/common/backend/cpu/attention/attention_fixture.h"
+#include "tests/common/backend/cpu/attention/attention_reference.h"
 #include "tests/support/instruction_sets.h"
 
 namespace baton {
 namespace {
-
-bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
-float Fold(const float (&in)[16]) {
-  float lanes[16];
-  std::copy_n(in, 16, lanes);
-  for (const int width : {8, 4, 2, 1}) {
-    for (int l = 0; l < width; ++l) lanes[l] += lanes[l + width];
-  }
-  return lanes[0];
-}
-
-// The specification of attention.h, word by word. The queries of a cache of rotated heads are taken
-// as rotated ones.
-std::vector<float> Contexts(const AttentionShape& shape, AttentionSequence& sequence, int token,
-                            int head) {
-  const int kv_head = head / (shape.heads / shape.kv_heads);
-  const size_t head_dim = static_cast<size_t>(shape.head_dim);
-  const float scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
-  std::vector<float> running(head_dim);
-  float running_max = 0;
-  float running_sum = 0;
-  for (int start = 0; start <= token; start += 256) {
-    const int end = std::min(start + 256, token + 1);
-    std::vector<float> p;
-    for (int key = start; key < end; ++key) {
-      float lanes[16] = {};
-      for (int d = 0; d < shape.head_dim; ++d) {
-        lanes[d % 16] = std::fma(sequence.StoredKey(key, kv_head)[d],
-                                 sequence.Query(token, head)[d], lanes[d % 16]);
-      }
-      p.push_back(Fold(lanes) * scale);
-    }
-    const float max = *std::max_element(p.begin(), p.end());
-    float lanes[16] = {};
-    std::vector<float> sums(head_dim);
-    for (size_t i = 0; i < p.size(); ++i) {
-      p[i] = ExpF(p[i] - max);
-      lanes[i % 16] += p[i];
-      const float* value = sequence.StoredValue(start + static_cast<int>(i), kv_head);
-      for (size_t d = 0; d < head_dim; ++d) sums[d] = std::fma(value[d], p[i], sums[d]);
-    }
-    if (start == 0) {
-      running = sums;
-      running_max = max;
-      running_sum = Fold(lanes);
-      continue;
-    }
-    const float both = std::max(running_max, max);
-    const float old_scale = ExpF(running_max - both);
-    const float new_scale = ExpF(max - both);
-    for (size_t d = 0; d < head_dim; ++d) {
-      running[d] = std::fma(sums[d], new_scale, running[d] * old_scale);
-    }
-    running_sum = std::fma(Fold(lanes), new_scale, running_sum * old_scale);
-    running_max = both;
-  }
-  for (float& x : running) x /= running_sum;
-  return IsRotated(shape.dtype) ? RotatedHead(running.data(), shape.head_dim) : running;
-}
-
-// The definition of attention in double.
-std::vector<double> ExactContexts(const AttentionShape& shape, AttentionSequence& sequence,
-                                  int token, int head) {
-  const int kv_head = head / (shape.heads / shape.kv_heads);
-  std::vector<double> contexts(static_cast<size_t>(shape.head_dim));
-  double sum = 0;
-  for (int key = 0; key <= token; ++key) {
-    double score = 0;
-    for (int d = 0; d < shape.head_dim; ++d) {
-      score += double{sequence.Query(token, head)[d]} * sequence.StoredKey(key, kv_head)[d];
-    }
-    const double p = std::exp(score / std::sqrt(shape.head_dim));
-    sum += p;
-    for (size_t d = 0; d < contexts.size(); ++d) {
-      contexts[d] += p * sequence.StoredValue(key, kv_head)[d];
-    }
-  }
-  for (double& x : contexts) x /= sum;
-  return IsRotated(shape.dtype) ? RotatedHead(contexts.data(), shape.head_dim) : contexts;
-}
 
 // Four tokens with values 10, 20, 1, 5. Heads average over the tokens at even positions (from 1),
 // the last token, the first token, all tokens, up to and including the current one. A softmax
@@ -152,12 +68,14 @@ TEST_P(AttentionShapes, IsTheDefinitionBitForBitOnEveryInstructionSet) {
       if (token >= shape.tokens) continue;
       if (isa != CpuIsa::kPortable) continue;  // the others were found equal to it
       for (int head = 0; head < shape.heads; ++head) {
-        const std::vector<float> expected = Contexts(shape, sequences[0], token, head);
+        const std::vector<float> expected =
+            Contexts(shape, sequences[0], token, head, UsualRule(shape));
         ASSERT_EQ(std::memcmp(runner.Out(0, token, head), expected.data(),
                               expected.size() * sizeof(float)),
                   0)
             << "token " << token << ", head " << head;
-        const std::vector<double> exact = ExactContexts(shape, sequences[0], token, head);
+        const std::vector<double> exact =
+            ExactContexts(shape, sequences[0], token, head, UsualRule(shape));
         for (size_t d = 0; d < exact.size(); ++d) ASSERT_NEAR(expected[d], exact[d], 2e-5);
       }
     }
@@ -244,7 +162,8 @@ TEST(Attention, KeepsItsBitsWithExtremeScores) {
     for (int token = 300; token < shape.tokens; ++token) runner.Pass({{0, token, 1}});
     for (int token = 0; token < shape.tokens; token += 13) {
       for (int head = 0; head < shape.heads; ++head) {
-        const std::vector<float> expected = Contexts(shape, sequences[0], token, head);
+        const std::vector<float> expected =
+            Contexts(shape, sequences[0], token, head, UsualRule(shape));
         ASSERT_EQ(std::memcmp(runner.Out(0, token, head), expected.data(),
                               expected.size() * sizeof(float)),
                   0)
