@@ -149,6 +149,14 @@ absl::StatusOr<std::vector<float>> GgufFile::GetFloats(absl::string_view key) co
   return numbers;
 }
 
+absl::StatusOr<std::vector<bool>> GgufFile::GetBools(absl::string_view key) const {
+  BATON_ASSIGN_OR_RETURN(
+      const GgufValue* value,
+      rep_->Find(
+          key, true, [](GgufValueType t) { return t == GgufValueType::kBool; }, "bools"));
+  return std::vector<bool>(value->payload.begin(), value->payload.end());
+}
+
 absl::Span<const GgufTensor> GgufFile::tensors() const { return rep_->contents.tensors; }
 
 const GgufTensor* GgufFile::FindTensor(absl::string_view name) const {

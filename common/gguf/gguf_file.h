@@ -67,6 +67,7 @@ class GgufFile {
   absl::StatusOr<std::vector<absl::string_view>> GetStrings(absl::string_view key) const;
   absl::StatusOr<std::vector<int64_t>> GetInts(absl::string_view key) const;
   absl::StatusOr<std::vector<float>> GetFloats(absl::string_view key) const;
+  absl::StatusOr<std::vector<bool>> GetBools(absl::string_view key) const;
 
   // All tensors in file order.
   absl::Span<const GgufTensor> tensors() const;

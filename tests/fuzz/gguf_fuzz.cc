@@ -31,6 +31,7 @@ void ReadEverything(const baton::GgufFile& file) {
     }
     (void)file.GetInts(key);
     (void)file.GetFloats(key);
+    (void)file.GetBools(key);
   }
   if (file.TokenizerDigest().size() != 32) __builtin_trap();
 }

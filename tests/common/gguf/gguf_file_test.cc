@@ -204,6 +204,7 @@ TEST(GgufFile, ArraysAreRead) {
                                       .Array<int32_t>("i32", 5, {-1, INT32_MIN, 7})
                                       .Array<uint64_t>("u64", 10, {0, INT64_MAX})
                                       .Array<uint64_t>("too large", 10, {1, UINT64_MAX})
+                                      .Array<uint8_t>("bools", 7, {1, 0, 1})
                                       .Array<float>("f32", 6, {0.25f, -1.0f})
                                       .Array<double>("f64", 12, {0.1}));
   EXPECT_THAT(*file.GetStrings("texts"), ElementsAre("", "a", std::string(1000, 'b')));
@@ -211,6 +212,9 @@ TEST(GgufFile, ArraysAreRead) {
   EXPECT_THAT(*file.GetInts("i32"), ElementsAre(-1, INT32_MIN, 7));
   EXPECT_THAT(*file.GetInts("u64"), ElementsAre(0, INT64_MAX));
   EXPECT_THAT(std::string(file.GetInts("too large").status().message()), HasSubstr("position 1"));
+  EXPECT_THAT(*file.GetBools("bools"), ElementsAre(true, false, true));
+  EXPECT_FALSE(file.GetBools("i32").ok());
+  EXPECT_FALSE(file.GetInts("bools").ok());
   EXPECT_THAT(*file.GetFloats("f32"), ElementsAre(0.25f, -1.0f));
   EXPECT_THAT(*file.GetFloats("f64"), ElementsAre(0.1f));
 }
