@@ -175,7 +175,7 @@ class Backend {
     const Weight* weight;     // [out.columns, in.columns]
     Tensor out;               // [rows, weight rows]
     bool accumulate = false;  // out += scale * the product, instead of out =
-    float scale = 1;
+    float scale = 1;          // 1 unless `accumulate`
   };
   // The precision of a quantised product's input: kFine costs twice the arithmetic, no more reads.
   enum class InputPrecision { kUsual, kFine };

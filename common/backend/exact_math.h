@@ -45,6 +45,13 @@ namespace baton {
 // x / (1 + e^-x).
 [[gnu::always_inline]] constexpr float SiluF(float x) { return x / (1.0f + ExpF(-x)); }
 
+// The constants of the other gates: GELU's approximation by tanh in the form g / (1 + e^(g * (linear +
+// cubic * g^2))), and the clamped SiLU (GateFunction).
+inline constexpr float kGeluTanhLinear = -1.5957691216057308f;  // -2 sqrt(2 / pi)
+inline constexpr float kGeluTanhCubic = -1.5957691216057308f * 0.044715f;
+inline constexpr float kGateClamp = 7.0f;
+inline constexpr float kClampedSiluSlope = 1.702f;
+
 // The natural logarithm; -infinity for 0, NaN for negative numbers and NaN.
 constexpr double Log(double x) {
   if (x != x || x < 0) return std::numeric_limits<double>::quiet_NaN();

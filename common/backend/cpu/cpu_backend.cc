@@ -11,6 +11,7 @@
 #include "common/backend/cpu/machine/memory.h"
 #include "common/backend/cpu/product/add_bias.h"
 #include "common/backend/cpu/product/cpu_weight.h"
+#include "common/backend/cpu/product/row_ops.h"
 #include "common/backend/cpu/sampling/cpu_step_sampler.h"
 #include "common/base/check.h"
 #include "common/base/free_memory.h"
@@ -105,9 +106,10 @@ void CpuBackend::NormProduct(Tensor in, const float* gain, float epsilon, InputP
 
 void CpuBackend::GatedProduct(GateFunction function, Tensor gate, Tensor up,
                               absl::Span<const ProductOutput> outputs) {
-  BATON_CHECK(function == GateFunction::kSilu, "there yet");
   BATON_CHECK(SameShape(gate, up), "shapes");
-  Multiply({.kind = ProductInputArgs::Kind::kSwiGlu, .in = gate, .other = up.data}, outputs);
+  Multiply(
+      {.kind = ProductInputArgs::Kind::kGated, .function = function, .in = gate, .other = up.data},
+      outputs);
 }
 
 void CpuBackend::Multiply(const ProductInputArgs& input, absl::Span<const ProductOutput> outputs) {
@@ -117,6 +119,7 @@ void CpuBackend::Multiply(const ProductInputArgs& input, absl::Span<const Produc
     BATON_CHECK(output.weight->columns() == input.in.columns && output.out.rows == input.in.rows &&
                     output.out.columns == output.weight->rows(),
                 "shapes");
+    BATON_CHECK(output.accumulate || output.scale == 1, "only what is added is scaled");
     (AsCpu(*output.weight).quantised() ? quantised : floats) = true;
   }
   product_input_.Prepare(kernels_, pool_, input, quantised, floats);
@@ -129,15 +132,18 @@ void CpuBackend::AddExperts(Tensor, const float*, float, Tensor, const Experts&,
 
 void CpuBackend::AddBias(const float* bias, Tensor out) { AddBiasRows(isa_, pool_, bias, out); }
 
-void CpuBackend::NormGroups(const float*, int, float, Tensor) { BATON_CHECK(false, "there yet"); }
-
-void CpuBackend::AddNorm(Tensor, const float*, float, float, Tensor) {
-  BATON_CHECK(false, "there yet");
+void CpuBackend::NormGroups(const float* gain, int size, float epsilon, Tensor values) {
+  NormGroupsOfRows(isa_, pool_, gain, size, epsilon, values);
 }
 
-void CpuBackend::Scale(float, Tensor) { BATON_CHECK(false, "there yet"); }
+void CpuBackend::AddNorm(Tensor in, const float* gain, float epsilon, float scale, Tensor out) {
+  BATON_CHECK(SameShape(in, out), "shapes");
+  AddNormOfRows(isa_, pool_, in, gain, epsilon, scale, out);
+}
 
-void CpuBackend::SoftCap(float, Tensor) { BATON_CHECK(false, "there yet"); }
+void CpuBackend::Scale(float factor, Tensor values) { ScaleRows(isa_, pool_, factor, values); }
+
+void CpuBackend::SoftCap(float cap, Tensor values) { SoftCapRows(isa_, pool_, cap, values); }
 
 void CpuBackend::RotateAndAppend(int rope, Tensor queries, Tensor keys, Tensor values,
                                  const KvLayerView& cache) {

@@ -1,6 +1,7 @@
 // Rotates Q and K by their positions and stores K and V in the KV cache.
 //
-// A pair (a, b) with cosine c and sine s becomes (fma(a, c, -(b * s)), fma(a, s, b * c)).
+// A pair (a, b) with cosine c and sine s becomes (fma(a, c, -(b * s)), fma(a, s, b * c)). Then each
+// value of a row's queries is multiplied by the row's scale, if there are scales.
 #pragma once
 
 #include "common/backend/backend.h"
@@ -16,8 +17,9 @@ struct RopeArgs {
   int sequence_count;
   const float* cosines;  // [rows, pairs]
   const float* sines;    // [rows, pairs]
-  int pairs;             // rotated pairs of a head
+  int pairs;             // rotated pairs of a head; 0: nothing is rotated
   RopePairs kind;
+  const float* query_scales;  // [rows] or null
   Tensor queries;
   Tensor keys;
   Tensor values;

@@ -76,6 +76,16 @@ struct RopeKernel {
     }
   }
 
+  [[gnu::always_inline]] static void ScaleQueries(const RopeArgs& args, int row) {
+    if (args.query_scales == nullptr) return;
+    const F scale = Simd::Set(args.query_scales[row]);
+    float* const queries = args.queries.Row(row);
+    // A head is a multiple of 16 floats.
+    for (int i = 0; i < args.queries.columns; i += kLanes) {
+      Simd::Store(queries + i, Simd::Mul(Simd::Load(queries + i), scale));
+    }
+  }
+
   // Rotates the queries of a row as the cache's heads are rotated (kv_int4.h).
   [[gnu::always_inline]] static void RotateQueries(const RopeArgs& args, int row) {
     const int head_dim = args.cache.head_dim;
@@ -92,8 +102,11 @@ struct RopeKernel {
       const int last_row = sequence.first_row + sequence.row_count;
       const int last = end < last_row ? end : last_row;
       for (int row = begin > sequence.first_row ? begin : sequence.first_row; row < last; ++row) {
-        RotateRow(args, args.queries, row);
-        RotateRow(args, args.keys, row);
+        if (args.pairs > 0) {
+          RotateRow(args, args.queries, row);
+          RotateRow(args, args.keys, row);
+        }
+        ScaleQueries(args, row);
         if (IsRotated(cache.dtype)) RotateQueries(args, row);
         const int position = sequence.first_position + row - sequence.first_row;
         const int32_t block = sequence.block_table[position / cache.block_size];

@@ -25,6 +25,7 @@ ProductArgs ArgsFor(const ProductInput& input, const Backend::ProductOutput& out
           .out = output.out.data,
           .out_columns = output.out.columns,
           .accumulate = output.accumulate,
+          .scale = output.scale,
           .panel = scratch.panel.data(),
           .float_panel = scratch.float_panel.data(),
           .sums = scratch.sums.data()};

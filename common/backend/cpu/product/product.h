@@ -8,7 +8,8 @@
 //                            values), sum); a K-quant's min is -(super min * min)
 //   Q6_K:                    sum = fma(s, (super scale * scale) * input scale, sum) for the first
 //                            16 columns of the block, then for the other 16
-// Where the input has two terms, each is summed like this by itself; then the two are added.
+// Where the input has two terms, each is summed like this by itself; then the two are added. An
+// output that accumulates becomes fma(sum, scale, out).
 //
 // Vector lanes hold outputs, so neither their number nor the tile of rows changes a bit. Few rows
 // multiply with weights that are unpacked in registers. Many rows share a panel, which is unpacked
@@ -60,6 +61,7 @@ struct ProductArgs {
   float* out = nullptr;                    // [rows / terms, out_columns]
   int out_columns = 0;
   bool accumulate = false;
+  float scale = 1;
   PanelBlock* panel = nullptr;
   Lanes* float_panel = nullptr;
   Lanes* sums = nullptr;

@@ -3,7 +3,12 @@
 //   kPlain   x = in
 //   kNorm    x = in * (1 / sqrt(mean(in^2) + epsilon)) * gain, left to right; the squares are
 //            summed in 16 lanes (lanes.h)
-//   kSwiGlu  x = in / (1 + exp(-in)) * other
+//   kGated   with g = in and u = other,
+//     kSilu         x = g / (1 + exp(-g)) * u
+//     kGeluTanh     x = g / (1 + exp(g * fma(g * g, a * 0.044715, a))) * u, a = -2 sqrt(2 / pi):
+//                   g / (1 + exp(-2 y)) is g / 2 * (1 + tanh(y))
+//     kClampedSilu  x = g' / (1 + exp(-1.702 * g')) * (u' + 1), g' = min(g, 7),
+//                   u' = max(-7, min(u, 7))
 // Quantised inputs have blocks of 32 columns: scale = max|x| * (1 / 127), value = x * (127 /
 // max|x|) rounded to the nearest even integer, in [-127, 127]. A block whose maximum is below
 // 2^-100 is zero. With two terms, the second one quantises in the same way what the first left
@@ -13,6 +18,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/backend/backend.h"
 #include "common/backend/cpu/machine/thread_pool.h"
 #include "common/backend/cpu/product/packed_weight.h"
 #include "common/backend/tensor.h"
@@ -32,10 +38,11 @@ struct alignas(64) QuantizedBlock {
 
 // The input of one operation; all memory is borrowed.
 struct ProductInputArgs {
-  enum class Kind { kPlain, kNorm, kSwiGlu };
+  enum class Kind { kPlain, kNorm, kGated };
   Kind kind = Kind::kPlain;
-  Tensor in;                         // [rows, columns]
-  const float* other = nullptr;      // kNorm: the gain [columns]; kSwiGlu: [rows, columns]
+  GateFunction function = GateFunction::kSilu;  // kGated only
+  Tensor in;                                    // [rows, columns]
+  const float* other = nullptr;      // kNorm: the gain [columns]; kGated: [rows, columns]
   float epsilon = 0;                 // kNorm only
   int terms = 1;                     // terms of the quantised values, 1 or 2
   QuantizedBlock* blocks = nullptr;  // [rows, terms, columns / 32], or null

@@ -109,9 +109,51 @@ struct ProductInputKernel {
     return 1.0f / __builtin_sqrtf(mean + args.epsilon);
   }
 
-  [[gnu::always_inline]] static F Silu(F x) {
-    const F denominator = Simd::Add(Simd::Set(1.0f), ExpLanes<Simd>(Simd::Sub(Simd::Zero(), x)));
-    return Simd::Div(x, denominator);
+  // x / (1 + exp(exponent)).
+  [[gnu::always_inline]] static F OverOnePlusExp(F x, F exponent) {
+    return Simd::Div(x, Simd::Add(Simd::Set(1.0f), ExpLanes<Simd>(exponent)));
+  }
+  [[gnu::always_inline]] static F Silu(F g) {
+    return OverOnePlusExp(g, Simd::Sub(Simd::Zero(), g));
+  }
+  [[gnu::always_inline]] static F GeluTanh(F g) {
+    const F inner =
+        Simd::Fma(Simd::Mul(g, g), Simd::Set(kGeluTanhCubic), Simd::Set(kGeluTanhLinear));
+    return OverOnePlusExp(g, Simd::Mul(g, inner));
+  }
+  [[gnu::always_inline]] static F ClampedSilu(F g) {
+    const F least = Simd::Min(Simd::Set(kGateClamp), g);
+    return OverOnePlusExp(least, Simd::Mul(Simd::Set(-kClampedSiluSlope), least));
+  }
+  [[gnu::always_inline]] static F ClampedUp(F u) {
+    const F clamped = Simd::Max(Simd::Set(-kGateClamp), Simd::Min(Simd::Set(kGateClamp), u));
+    return Simd::Add(clamped, Simd::Set(1.0f));
+  }
+
+  template <GateFunction kFunction>
+  [[gnu::always_inline]] static F Gate(F g, F u) {
+    if constexpr (kFunction == GateFunction::kSilu) return Simd::Mul(Silu(g), u);
+    if constexpr (kFunction == GateFunction::kGeluTanh) return Simd::Mul(GeluTanh(g), u);
+    if constexpr (kFunction == GateFunction::kClampedSilu) {
+      return Simd::Mul(ClampedSilu(g), ClampedUp(u));
+    }
+  }
+
+  template <GateFunction kFunction>
+  [[gnu::always_inline]] static void GatedValues(const float* gate, const float* up, int count,
+                                                 float* x) {
+    int k = 0;
+    for (; k + kLanes <= count; k += kLanes) {
+      Simd::Store(x + k, Gate<kFunction>(Simd::Load(gate + k), Simd::Load(up + k)));
+    }
+    if (k == count) return;
+    Lanes last_gate = {}, last_up = {};
+    for (int l = 0; k + l < count; ++l) {
+      last_gate.v[l] = gate[k + l];
+      last_up.v[l] = up[k + l];
+    }
+    Simd::Store(last_gate.v, Gate<kFunction>(Simd::Load(last_gate.v), Simd::Load(last_up.v)));
+    for (int l = 0; k + l < count; ++l) x[k + l] = last_gate.v[l];
   }
 
   // Computes `count` values of the row from `column` on.
@@ -133,10 +175,14 @@ struct ProductInputKernel {
       for (; k < count; ++k) x[k] = in[k] * inverse_norm * other[k];
     } else {
       other += static_cast<size_t>(row) * static_cast<size_t>(args.in.columns) + column;
-      for (; k + kLanes <= count; k += kLanes) {
-        Simd::Store(x + k, Simd::Mul(Silu(Simd::Load(in + k)), Simd::Load(other + k)));
+      switch (args.function) {
+        case GateFunction::kSilu:
+          return GatedValues<GateFunction::kSilu>(in, other, count, x);
+        case GateFunction::kGeluTanh:
+          return GatedValues<GateFunction::kGeluTanh>(in, other, count, x);
+        case GateFunction::kClampedSilu:
+          return GatedValues<GateFunction::kClampedSilu>(in, other, count, x);
       }
-      for (; k < count; ++k) x[k] = SiluF(in[k]) * other[k];
     }
   }
 

@@ -58,21 +58,23 @@ struct ProductTile {
     }
     float* out = args.out + static_cast<size_t>(row) * columns + group * kLanes;
     if (args.accumulate) {
-      Write<true>(out, columns, sums);
+      Write<true>(out, columns, args.scale, sums);
     } else {
-      Write<false>(out, columns, sums);
+      Write<false>(out, columns, args.scale, sums);
     }
   }
 
  private:
   template <bool kAccumulate>
-  [[gnu::always_inline]] static void Write(float* out, size_t columns, const Sums& sums) {
+  [[gnu::always_inline]] static void Write(float* out, size_t columns, float scale,
+                                           const Sums& sums) {
 #pragma GCC unroll 4
     for (int g = 0; g < Groups; ++g) {
 #pragma GCC unroll 16
       for (int r = 0; r < Rows; ++r) {
         float* at = out + static_cast<size_t>(r) * columns + g * kLanes;
-        Simd::Store(at, kAccumulate ? Simd::Add(Simd::Load(at), sums[g][r]) : sums[g][r]);
+        Simd::Store(
+            at, kAccumulate ? Simd::Fma(sums[g][r], Simd::Set(scale), Simd::Load(at)) : sums[g][r]);
       }
     }
   }
@@ -90,7 +92,7 @@ struct ProductTile {
         const int at = r * Groups + column / kLanes;
         float sum = sums[at].v[column % kLanes];
         if (args.terms == 2) sum += sums[at + Groups].v[column % kLanes];
-        out[column] = args.accumulate ? out[column] + sum : sum;
+        out[column] = args.accumulate ? __builtin_fmaf(sum, args.scale, out[column]) : sum;
       }
     }
   }

@@ -25,6 +25,8 @@ struct RopeShape {
   int rope_dim;
   RopePairs pairs;
   KvType dtype;
+  bool rotates = true;  // false: kNoRope
+  bool scales_queries = false;
 };
 
 std::vector<float> Random(size_t size, uint32_t seed) {
@@ -46,6 +48,8 @@ class RopeRun {
     values_ = Random(kRows * kKvHeads * head_dim, 3);
     cosines_ = Random(kRows * static_cast<size_t>(shape.rope_dim) / 2, 4);
     sines_ = Random(cosines_.size(), 5);
+    if (shape.scales_queries) query_scales_ = Random(kRows, 6);
+    const std::vector<float> others(kRows * head_dim / 2, 0.5f);
     cache_ = {.block_size = kBlockSize,
               .kv_heads = kKvHeads,
               .head_dim = shape.head_dim,
@@ -60,16 +64,22 @@ class RopeRun {
     RotateAndAppendRows(
         KernelsFor(isa), pool,
         {.batch = &batch,
+         // The first rope is another kind of layer's.
          .ropes =
-             {{.pairs = shape.pairs, .dim = shape.rope_dim, .cosines = cosines_, .sines = sines_}}},
-        0, {queries_.data(), kRows, kHeads * shape.head_dim},
+             {{.pairs = RopePairs::kHalfSplit,
+               .dim = shape.head_dim,
+               .cosines = others,
+               .sines = others},
+              {.pairs = shape.pairs, .dim = shape.rope_dim, .cosines = cosines_, .sines = sines_}},
+         .query_scales = query_scales_},
+        shape.rotates ? 1 : kNoRope, {queries_.data(), kRows, kHeads * shape.head_dim},
         {keys_.data(), kRows, kKvHeads * shape.head_dim},
         {values_.data(), kRows, kKvHeads * shape.head_dim}, cache_);
   }
 
   // What the header says of a tensor whose contents were `before`.
   std::vector<float> Rotated(std::vector<float> before, int heads) const {
-    const int pairs = shape_.rope_dim / 2;
+    const int pairs = shape_.rotates ? shape_.rope_dim / 2 : 0;
     for (int row = 0; row < kRows; ++row) {
       for (int head = 0; head < heads; ++head) {
         float* x = before.data() + (row * heads + head) * shape_.head_dim;
@@ -87,7 +97,13 @@ class RopeRun {
     }
     return before;
   }
-  std::vector<float> ExpectedQueries() const { return Rotated(Random(queries_.size(), 1), kHeads); }
+  std::vector<float> ExpectedQueries() const {
+    std::vector<float> queries = Rotated(Random(queries_.size(), 1), kHeads);
+    for (size_t i = 0; i < queries.size() && !query_scales_.empty(); ++i) {
+      queries[i] *= query_scales_[i / (queries.size() / kRows)];
+    }
+    return queries;
+  }
   std::vector<float> ExpectedKeys() const { return Rotated(Random(keys_.size(), 2), kKvHeads); }
 
   const uint8_t* StoredKey(int row) const {
@@ -117,16 +133,21 @@ class RopeRun {
   const int32_t first_table_[2] = {2, 0};
   const int32_t second_table_[1] = {1};
   RopeShape shape_;
-  std::vector<float> queries_, keys_, values_, cosines_, sines_;
+  std::vector<float> queries_, keys_, values_, cosines_, sines_, query_scales_;
   std::vector<uint8_t> bytes_;
   KvLayerView cache_;
 };
 
 // Numbers of pairs that fill vectors and that do not, and heads of which only a part is rotated.
-const RopeShape kShapes[] = {
-    {64, 64, RopePairs::kHalfSplit, KvType::kF32}, {64, 64, RopePairs::kInterleaved, KvType::kF32},
-    {48, 34, RopePairs::kHalfSplit, KvType::kF32}, {48, 22, RopePairs::kInterleaved, KvType::kF32},
-    {16, 2, RopePairs::kHalfSplit, KvType::kF32},  {16, 2, RopePairs::kInterleaved, KvType::kF32}};
+const RopeShape kShapes[] = {{64, 64, RopePairs::kHalfSplit, KvType::kF32},
+                             {64, 64, RopePairs::kInterleaved, KvType::kF32},
+                             {48, 34, RopePairs::kHalfSplit, KvType::kF32},
+                             {48, 22, RopePairs::kInterleaved, KvType::kF32},
+                             {16, 2, RopePairs::kHalfSplit, KvType::kF32},
+                             {16, 2, RopePairs::kInterleaved, KvType::kF32},
+                             {48, 34, RopePairs::kHalfSplit, KvType::kF32, true, true},
+                             {48, 48, RopePairs::kInterleaved, KvType::kF32, false, false},
+                             {16, 16, RopePairs::kInterleaved, KvType::kF32, false, true}};
 
 TEST(RotateAndAppend, IsItsDefinitionBitForBitOnEveryInstructionSet) {
   for (const RopeShape& shape : kShapes) {
@@ -182,7 +203,7 @@ std::vector<float> RotatedHeads(const std::vector<float>& rows, int head_dim) {
 
 TEST(RotateAndAppend, AnInt4CacheHasWhatItsDefinitionSaysOnEveryInstructionSet) {
   for (const int head_dim : {32, 64, 96, 512}) {
-    const RopeShape shape = {head_dim, head_dim, RopePairs::kHalfSplit, KvType::kInt4};
+    const RopeShape shape = {head_dim, head_dim, RopePairs::kHalfSplit, KvType::kInt4, true, true};
     for (const CpuIsa isa : InstructionSets()) {
       SCOPED_TRACE(testing::Message() << CpuIsaName(isa) << ", " << head_dim);
       const RopeRun run(shape, isa, 2);

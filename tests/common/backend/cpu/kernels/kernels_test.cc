@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -45,8 +46,8 @@ std::vector<float> Values(int count, uint32_t seed) {
 }
 
 // The blocks and floats that the input becomes, as bytes.
-std::vector<uint8_t> Prepared(CpuIsa isa, ProductInputArgs::Kind kind, int rows, int columns,
-                              int terms) {
+std::vector<uint8_t> Prepared(CpuIsa isa, ProductInputArgs::Kind kind, GateFunction function,
+                              int rows, int columns, int terms) {
   std::vector<float> in = Values(rows * columns, 1);
   const std::vector<float> other = Values(rows * columns, 2);
   std::vector<float> floats(in.size());
@@ -56,6 +57,7 @@ std::vector<uint8_t> Prepared(CpuIsa isa, ProductInputArgs::Kind kind, int rows,
     std::memset(static_cast<void*>(quantised.data()), 0, blocks * sizeof(QuantizedBlock));
   const bool whole_blocks = columns % kQuantBlock == 0;
   KernelsFor(isa).prepare_input({.kind = kind,
+                                 .function = function,
                                  .in = {in.data(), rows, columns},
                                  .other = other.data(),
                                  .epsilon = 1e-5f,
@@ -74,14 +76,20 @@ std::vector<uint8_t> Prepared(CpuIsa isa, ProductInputArgs::Kind kind, int rows,
 // Products, rotations and attention have such a test of their own.
 TEST(Kernels, PrepareInputsWithThePortableBits) {
   using Kind = ProductInputArgs::Kind;
-  for (const Kind kind : {Kind::kPlain, Kind::kNorm, Kind::kSwiGlu}) {
+  const std::pair<Kind, GateFunction> inputs[] = {{Kind::kPlain, GateFunction::kSilu},
+                                                  {Kind::kNorm, GateFunction::kSilu},
+                                                  {Kind::kGated, GateFunction::kSilu},
+                                                  {Kind::kGated, GateFunction::kGeluTanh},
+                                                  {Kind::kGated, GateFunction::kClampedSilu}};
+  for (const auto& [kind, function] : inputs) {
     for (const int columns : {32, 96, 544, 37}) {  // 37: no block's size and no vector's
       for (const int terms : {1, 2}) {
-        const std::vector<uint8_t> expected = Prepared(CpuIsa::kPortable, kind, 5, columns, terms);
+        const std::vector<uint8_t> expected =
+            Prepared(CpuIsa::kPortable, kind, function, 5, columns, terms);
         for (const CpuIsa isa : InstructionSets()) {
-          EXPECT_TRUE(Prepared(isa, kind, 5, columns, terms) == expected)
-              << CpuIsaName(isa) << ", kind " << static_cast<int>(kind) << ", " << columns
-              << " columns, " << terms << " terms";
+          EXPECT_TRUE(Prepared(isa, kind, function, 5, columns, terms) == expected)
+              << CpuIsaName(isa) << ", kind " << static_cast<int>(kind) << ", function "
+              << static_cast<int>(function) << ", " << columns << " columns, " << terms << " terms";
         }
       }
     }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -30,7 +31,7 @@ TEST(ProductInput, NormalisesAndGatesAsItsHeaderSays) {
                   .epsilon = 0.5f},
                  true, true);
     gated.Prepare(KernelsFor(isa), pool,
-                  {.kind = ProductInputArgs::Kind::kSwiGlu,
+                  {.kind = ProductInputArgs::Kind::kGated,
                    .in = {in.data(), 3, kInputColumns},
                    .other = other.data()},
                   false, true);
@@ -43,6 +44,53 @@ TEST(ProductInput, NormalisesAndGatesAsItsHeaderSays) {
         EXPECT_NEAR(norm.floats()[i], x / std::sqrt(squares / kInputColumns + 0.5) * other[k],
                     1e-5);
         EXPECT_NEAR(gated.floats()[i], x / (1 + std::exp(-x)) * other[i], 1e-5);
+      }
+    }
+  }
+}
+
+// The gates by their definitions in backend.h, in double.
+double GateOf(GateFunction function, double g, double u) {
+  switch (function) {
+    case GateFunction::kSilu:
+      return g / (1 + std::exp(-g)) * u;
+    case GateFunction::kGeluTanh:
+      return g / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (g + 0.044715 * g * g * g))) * u;
+    case GateFunction::kClampedSilu: {
+      const double least = std::min(g, 7.0);
+      return (std::clamp(u, -7.0, 7.0) + 1) * least / (1 + std::exp(-1.702 * least));
+    }
+  }
+  return 0;
+}
+
+TEST(ProductInput, EveryGateIsItsDefinitionForSmallAndLargeValues) {
+  ThreadPool pool(2, {});
+  constexpr int kGateColumns = 37;  // no multiple of a vector's size
+  std::vector<float> gate;
+  std::vector<float> up;
+  for (int i = 0; i < 40 * kGateColumns; ++i) {
+    gate.push_back(static_cast<float>(i - 20 * kGateColumns) * 0.027f);
+    up.push_back(static_cast<float>(i * 7919 % 2001 - 1000) * 0.011f);
+  }
+  const float extremes[] = {0.0f, -1e30f, 1e30f, -200.0f, 200.0f, 1e-30f};
+  for (size_t i = 0; i < std::size(extremes); ++i) gate[i * 50] = extremes[i];
+  const int rows = static_cast<int>(gate.size()) / kGateColumns;
+  for (const GateFunction function :
+       {GateFunction::kSilu, GateFunction::kGeluTanh, GateFunction::kClampedSilu}) {
+    for (const CpuIsa isa : InstructionSets()) {
+      ProductInput input;
+      input.Prepare(KernelsFor(isa), pool,
+                    {.kind = ProductInputArgs::Kind::kGated,
+                     .function = function,
+                     .in = {gate.data(), rows, kGateColumns},
+                     .other = up.data()},
+                    false, true);
+      for (size_t i = 0; i < gate.size(); ++i) {
+        const double expected = GateOf(function, gate[i], up[i]);
+        EXPECT_NEAR(input.floats()[i], expected, 1e-6 * std::max(1.0, std::fabs(expected)))
+            << CpuIsaName(isa) << ", function " << static_cast<int>(function) << " of " << gate[i]
+            << ", " << up[i];
       }
     }
   }

@@ -80,6 +80,35 @@ class Product : public testing::TestWithParam<TypeCase> {
   }
 };
 
+// fma(sum, scale, out): what a scale of 1 adds has the bits of a plain addition.
+TEST_P(Product, AnOutputThatAccumulatesAddsTheScaledSum) {
+  const RandomTensor random(GetParam(), 1);
+  CpuMemory memory;
+  for (const int rows : {1, 20}) {
+    std::vector<float> in = NormalValues(static_cast<size_t>(rows * kColumns), 2);
+    const std::vector<float> before = NormalValues(static_cast<size_t>(rows * kRows), 3);
+    for (const CpuIsa isa : InstructionSets()) {
+      ProductInput input;
+      const std::vector<float> sums = Multiply(random.tensor, in, isa, 1, input);
+      ThreadPool pool(2, {});
+      const auto weight = CpuWeight::Pack(random.tensor, pool, memory);
+      ASSERT_TRUE(weight.ok()) << weight.status();
+      input.Prepare(KernelsFor(isa), pool, {.in = {in.data(), rows, kColumns}},
+                    (*weight)->quantised(), !(*weight)->quantised());
+      for (const float scale : {1.0f, 0.22f}) {
+        std::vector<float> out = before;
+        std::vector<ProductScratch> scratch(2);
+        MultiplyWeights(KernelsFor(isa), pool, input,
+                        {{weight->get(), {out.data(), rows, kRows}, true, scale}}, scratch);
+        for (size_t i = 0; i < out.size(); ++i) {
+          ASSERT_EQ(out[i], std::fma(sums[i], scale, before[i])) << CpuIsaName(isa) << ", " << i;
+          ASSERT_EQ(scale != 1 || out[i] == before[i] + sums[i], true);
+        }
+      }
+    }
+  }
+}
+
 TEST_P(Product, IsTheSumOverTheWeightsThatTheFileMeans) {
   const RandomTensor random(GetParam(), 1);
   ThreadPool pool(1, {});
