@@ -1,72 +1,25 @@
 #include "common/model/config.h"
 
 #include <bit>
+#include <cmath>
+#include <initializer_list>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
 #include "common/base/hash.h"
 #include "common/base/status_macros.h"
+#include "common/model/model_keys.h"
 
 namespace baton {
 namespace {
 
-// Reads the keys "<architecture>.<name>" of one file.
-class Keys {
- public:
-  Keys(const GgufFile& file, absl::string_view architecture)
-      : file_(file), prefix_(absl::StrCat(architecture, ".")) {}
-
-  bool Has(absl::string_view name) const { return file_.Has(absl::StrCat(prefix_, name)); }
-
-  // The value of a key that is a count in [1, max].
-  absl::StatusOr<int> Count(absl::string_view name, int max) const {
-    BATON_ASSIGN_OR_RETURN(const uint64_t value, file_.GetUint(absl::StrCat(prefix_, name)));
-    if (value < 1 || value > static_cast<uint64_t>(max)) {
-      return Invalid(name, absl::StrCat("is ", value, "; must be 1 to ", max));
-    }
-    return static_cast<int>(value);
-  }
-  absl::StatusOr<int> CountOr(absl::string_view name, int max, int otherwise) const {
-    return Has(name) ? Count(name, max) : otherwise;
-  }
-
-  // The value of a key that is a positive, finite number.
-  absl::StatusOr<double> Number(absl::string_view name) const {
-    BATON_ASSIGN_OR_RETURN(const double value, file_.GetFloat(absl::StrCat(prefix_, name)));
-    if (!(value > 0 && value < 1e30)) {
-      return Invalid(name, absl::StrCat("is ", value, "; must be a positive number"));
-    }
-    return value;
-  }
-  absl::StatusOr<double> NumberOr(absl::string_view name, double otherwise) const {
-    return Has(name) ? Number(name) : otherwise;
-  }
-
-  absl::StatusOr<std::string> StringOr(absl::string_view name, const char* otherwise) const {
-    if (!Has(name)) return std::string(otherwise);
-    BATON_ASSIGN_OR_RETURN(const absl::string_view value,
-                           file_.GetString(absl::StrCat(prefix_, name)));
-    return std::string(value);
-  }
-
-  absl::Status Invalid(absl::string_view name, absl::string_view why) const {
-    return absl::InvalidArgumentError(absl::StrCat(file_.path(), ": ", prefix_, name, " ", why));
-  }
-  absl::Status Unsupported(absl::string_view name, absl::string_view why) const {
-    return absl::UnimplementedError(absl::StrCat(file_.path(), ": ", prefix_, name, " ", why));
-  }
-
- private:
-  const GgufFile& file_;
-  const std::string prefix_;
-};
-
-absl::Status ReadSizes(const GgufFile& file, const Keys& keys, ModelConfig& config) {
+absl::Status ReadSizes(const ModelKeys& keys, ModelConfig& config) {
   BATON_ASSIGN_OR_RETURN(config.layers, keys.Count("block_count", 4096));
   BATON_ASSIGN_OR_RETURN(config.width, keys.Count("embedding_length", 1 << 18));
   BATON_ASSIGN_OR_RETURN(config.feed_forward_width, keys.Count("feed_forward_length", 1 << 20));
   BATON_ASSIGN_OR_RETURN(config.context_length, keys.Count("context_length", 1 << 27));
+  const GgufFile& file = keys.file();
   const GgufTensor* embedding = file.FindTensor("token_embd.weight");
   if (embedding == nullptr || embedding->dims.size() != 2 || embedding->dims[1] < 1 ||
       embedding->dims[1] > (1 << 24)) {
@@ -87,7 +40,7 @@ absl::Status ReadSizes(const GgufFile& file, const Keys& keys, ModelConfig& conf
   return absl::OkStatus();
 }
 
-absl::Status ReadHeads(const Keys& keys, ModelConfig& config) {
+absl::Status ReadHeads(const ModelKeys& keys, ModelConfig& config) {
   BATON_ASSIGN_OR_RETURN(config.heads, keys.Count("attention.head_count", 4096));
   BATON_ASSIGN_OR_RETURN(config.kv_heads,
                          keys.CountOr("attention.head_count_kv", 4096, config.heads));
@@ -112,68 +65,166 @@ absl::Status ReadHeads(const Keys& keys, ModelConfig& config) {
   return absl::OkStatus();
 }
 
-absl::Status ReadRope(const Keys& keys, ModelConfig& config) {
-  BATON_ASSIGN_OR_RETURN(config.rope_dim,
-                         keys.CountOr("rope.dimension_count", 1 << 16, config.head_dim));
-  if (config.rope_dim % 2 != 0 || config.rope_dim > config.head_dim) {
-    return keys.Invalid("rope.dimension_count", "must be even and at most the head dimension");
+// Whether the value of a key means that there is none.
+bool IsNone(const ModelKeys& keys, const char* name) {
+  const std::string key = keys.Key(name);
+  const auto count = keys.file().GetUint(key);
+  const auto number = keys.file().GetFloat(key);
+  const auto flag = keys.file().GetBool(key);
+  return (count.ok() && *count == 0) || (number.ok() && *number == 0) || (flag.ok() && !*flag);
+}
+
+absl::Status CheckKeys(const ModelKeys& keys, const Architecture& architecture) {
+  for (const char* name : OptionalKeys()) {
+    if (!keys.Has(name) || MayHave(architecture, name) || IsNone(keys, name)) continue;
+    return keys.Unsupported(name, absl::StrCat("is set, which no supported model of architecture '",
+                                               architecture.name, "' needs"));
   }
-  BATON_ASSIGN_OR_RETURN(config.rope_base, keys.NumberOr("rope.freq_base", 10000));
-  BATON_ASSIGN_OR_RETURN(const std::string scaling, keys.StringOr("rope.scaling.type", "none"));
-  if (scaling == "linear") {
-    BATON_ASSIGN_OR_RETURN(config.rope_linear_scale, keys.Number("rope.scaling.factor"));
-  } else if (scaling != "none") {
-    return keys.Unsupported("rope.scaling.type",
-                            absl::StrCat("is '", scaling, "'; supported are none and linear"));
+  return absl::OkStatus();
+}
+
+absl::Status ReadExperts(const ModelKeys& keys, const Architecture& architecture,
+                         ModelConfig& config) {
+  constexpr int kMostExperts = 4096;
+  ExpertsConfig& experts = config.experts;
+  if (architecture.experts == ExpertsRule::kNone) return absl::OkStatus();
+  if (architecture.experts == ExpertsRule::kRequired) {
+    BATON_ASSIGN_OR_RETURN(experts.count, keys.Count("expert_count", kMostExperts));
   } else {
-    BATON_ASSIGN_OR_RETURN(config.rope_linear_scale, keys.NumberOr("rope.scale_linear", 1));
+    BATON_ASSIGN_OR_RETURN(experts.count, keys.CountOrNone("expert_count", kMostExperts));
+    if (experts.count == 0) return absl::OkStatus();
   }
-  if (config.rope_base < 1 || config.rope_linear_scale < 1e-3) {
-    return keys.Invalid("rope", "base must be at least 1 and scaling.factor at least 0.001");
+  BATON_ASSIGN_OR_RETURN(experts.used, keys.Count("expert_used_count", experts.count));
+  BATON_ASSIGN_OR_RETURN(experts.width, keys.CountOr("expert_feed_forward_length", 1 << 20,
+                                                     config.feed_forward_width));
+  BATON_ASSIGN_OR_RETURN(experts.shared_width,
+                         keys.CountOrNone("expert_shared_feed_forward_length", 1 << 20));
+  return absl::OkStatus();
+}
+
+absl::Status ReadScales(const ModelKeys& keys, const Architecture& architecture,
+                        ModelConfig& config) {
+  const auto read = [&](const char* name, float otherwise, float& scale) -> absl::Status {
+    BATON_ASSIGN_OR_RETURN(const double value, keys.NumberUnlessNone(name, otherwise));
+    scale = static_cast<float>(value);
+    return absl::OkStatus();
+  };
+  const auto width = static_cast<float>(config.width);
+  BATON_RETURN_IF_ERROR(read("embedding_scale", architecture.root_embedding ? std::sqrt(width) : 1,
+                             config.embedding_scale));
+  BATON_RETURN_IF_ERROR(read("residual_scale", 1, config.residual_scale));
+  const float scaled = config.layers == architecture.width_scaled_layers
+                           ? width / static_cast<float>(config.heads)
+                           : static_cast<float>(config.head_dim);
+  BATON_RETURN_IF_ERROR(read("attention.scale", 1 / std::sqrt(scaled), config.attention_scale));
+  BATON_RETURN_IF_ERROR(read("logit_scale", 1, config.logit_scale));
+  BATON_RETURN_IF_ERROR(read("final_logit_softcapping", 0, config.logit_soft_cap));
+  BATON_ASSIGN_OR_RETURN(config.temperature_scale,
+                         keys.NumberUnlessNone("attention.temperature_scale", 0));
+  if (config.temperature_scale != 0) {
+    BATON_ASSIGN_OR_RETURN(config.temperature_length, ReadOriginalContext(keys));
+  }
+  return absl::OkStatus();
+}
+
+// Whether each layer has a window, by the file's pattern or else the architecture's. Empty: none
+// has.
+absl::StatusOr<std::vector<bool>> ReadLocalLayers(const ModelKeys& keys,
+                                                  const Architecture& architecture, int layers) {
+  constexpr const char* kPattern = "attention.sliding_window_pattern";
+  const std::string key = keys.Key(kPattern);
+  int period = architecture.window_period;
+  if (keys.Has(kPattern)) {
+    const auto count = keys.file().GetUint(key);
+    if (!count.ok()) {
+      BATON_ASSIGN_OR_RETURN(std::vector<bool> pattern, keys.file().GetBools(key));
+      if (static_cast<int>(pattern.size()) == layers) return pattern;
+      return keys.Invalid(
+          kPattern, absl::StrCat("has ", pattern.size(), " values; there are ", layers, " layers"));
+    }
+    BATON_ASSIGN_OR_RETURN(period, keys.Count(kPattern, kNoGlobalLayer));
+  }
+  std::vector<bool> local;
+  for (int layer = 0; layer < layers; ++layer) local.push_back(layer % period < period - 1);
+  return local;
+}
+
+absl::Status ReadLayers(const ModelKeys& keys, const Architecture& architecture, int max_positions,
+                        ModelConfig& config) {
+  int window = 0;
+  if (architecture.window_period > 0) {
+    BATON_ASSIGN_OR_RETURN(window, keys.CountOrNone("attention.sliding_window", 1 << 27));
+  }
+  std::vector<bool> local(static_cast<size_t>(config.layers));
+  if (window > 0) {
+    BATON_ASSIGN_OR_RETURN(local, ReadLocalLayers(keys, architecture, config.layers));
+  }
+  BATON_ASSIGN_OR_RETURN(config.ropes,
+                         ReadRopes(keys, architecture, config.head_dim, window > 0, max_positions));
+  const int local_rope = static_cast<int>(config.ropes.size()) - 1;
+  for (int layer = 0; layer < config.layers; ++layer) {
+    const bool has_window = local[static_cast<size_t>(layer)];
+    LayerConfig kind = {.window = has_window ? window : 0, .rope = has_window ? local_rope : 0};
+    const int period = architecture.unrotated_period;
+    if (period > 0 && (layer + 1) % period == 0) kind.rope = kNoRope;
+    config.layer_kinds.push_back(kind);
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<ModelConfig> ModelConfig::FromGguf(const GgufFile& file) {
+absl::StatusOr<ModelConfig> ModelConfig::FromGguf(const GgufFile& file, int max_model_len) {
   ModelConfig config;
-  BATON_ASSIGN_OR_RETURN(const absl::string_view architecture,
-                         file.GetString("general.architecture"));
-  config.architecture = std::string(architecture);
-  if (architecture != "llama" && architecture != "qwen2") {
-    return absl::UnimplementedError(absl::StrCat(file.path(), ": general.architecture is '",
-                                                 architecture, "'; supported are llama and qwen2"));
+  BATON_ASSIGN_OR_RETURN(const absl::string_view name, file.GetString("general.architecture"));
+  const Architecture* architecture = FindArchitecture(name);
+  if (architecture == nullptr) {
+    return absl::UnimplementedError(absl::StrCat(file.path(), ": general.architecture is '", name,
+                                                 "'; supported are ", SupportedArchitectures()));
   }
+  config.architecture = architecture->name;
   if (file.Has("general.name")) {
-    BATON_ASSIGN_OR_RETURN(const absl::string_view name, file.GetString("general.name"));
-    config.name = std::string(name);
+    BATON_ASSIGN_OR_RETURN(const absl::string_view title, file.GetString("general.name"));
+    config.name = std::string(title);
   }
-  const Keys keys(file, architecture);
-  if (keys.Has("expert_count")) {
-    return keys.Unsupported("expert_count", "is set: mixtures of experts are not supported");
-  }
-  if (keys.Has("attention.sliding_window")) {
-    return keys.Unsupported("attention.sliding_window", "is set: only full attention is supported");
-  }
-  BATON_RETURN_IF_ERROR(ReadSizes(file, keys, config));
+  const ModelKeys keys(file, name);
+  BATON_RETURN_IF_ERROR(CheckKeys(keys, *architecture));
+  BATON_RETURN_IF_ERROR(ReadSizes(keys, config));
   BATON_RETURN_IF_ERROR(ReadHeads(keys, config));
-  // GGUF stores the heads of "llama" so that the dimensions of a rotated pair are neighbours.
-  config.rope_pairs = architecture == "qwen2" ? RopePairs::kHalfSplit : RopePairs::kInterleaved;
-  BATON_RETURN_IF_ERROR(ReadRope(keys, config));
+  config.norm_places = architecture->norm_places;
+  config.qk_norm = architecture->qk_norm;
+  config.gate_function = architecture->gate_function;
+  config.sinks = architecture->sinks;
+  config.output_bias = architecture->output_bias;
+  BATON_RETURN_IF_ERROR(ReadExperts(keys, *architecture, config));
+  BATON_RETURN_IF_ERROR(ReadScales(keys, *architecture, config));
+  BATON_RETURN_IF_ERROR(ReadLayers(
+      keys, *architecture, max_model_len > 0 ? max_model_len : config.context_length, config));
   return config;
 }
 
 std::string ModelConfig::Digest() const {
   Sha256 sha;
-  sha.Update("baton model config 1\n");
-  for (const int value : {layers, width, feed_forward_width, heads, kv_heads, head_dim, vocab_size,
-                          context_length, static_cast<int>(rope_pairs), rope_dim}) {
-    sha.UpdateInteger(int64_t{value});
+  const auto add_ints = [&](std::initializer_list<int> values) {
+    for (const int value : values) sha.UpdateInteger(int64_t{value});
+  };
+  const auto add_numbers = [&](std::initializer_list<double> values) {
+    for (const double value : values) sha.UpdateInteger(std::bit_cast<uint64_t>(value));
+  };
+  sha.Update("baton model config 2\n");
+  add_ints({layers, width, feed_forward_width, heads, kv_heads, head_dim, vocab_size,
+            context_length, static_cast<int>(norm_places), static_cast<int>(qk_norm),
+            static_cast<int>(gate_function), experts.count, experts.used, experts.width,
+            experts.shared_width, sinks, output_bias, temperature_length});
+  add_numbers({norm_epsilon, embedding_scale, residual_scale, attention_scale, logit_scale,
+               logit_soft_cap, temperature_scale});
+  add_ints({static_cast<int>(ropes.size())});
+  for (const RopeConfig& rope : ropes) {
+    add_ints({static_cast<int>(rope.pairs), rope.dim, static_cast<int>(rope.divisors)});
+    add_numbers({rope.base, rope.linear_scale, rope.yarn_factor, rope.ramp_low, rope.ramp_high,
+                 rope.magnitude});
   }
-  for (const double value : {double{norm_epsilon}, rope_base, rope_linear_scale}) {
-    sha.UpdateInteger(std::bit_cast<uint64_t>(value));
-  }
+  for (const LayerConfig& kind : layer_kinds) add_ints({kind.window, kind.rope});
   return sha.Finish();
 }
 

@@ -5,25 +5,25 @@
 
 #include "absl/types/span.h"
 
-#include "common/model/config.h"
+#include "common/model/rope_config.h"
 
 namespace baton {
 
 // Immutable: may be used from any thread.
 class RopeTable {
  public:
-  // `divisors` [rope_dim / 2] divide the frequencies ("rope_freqs.weight", Llama-3 scaling). Empty:
-  // none do.
-  RopeTable(const ModelConfig& config, absl::Span<const float> divisors);
+  // `divisors` [dim / 2] are those that the config names; empty: 1.
+  RopeTable(const RopeConfig& config, absl::Span<const float> divisors);
 
-  // Fills `cosines` and `sines` [positions, rope_dim / 2]. The angle is position / linear scale *
-  // frequency, computed in double and rounded once.
+  // Fills `cosines` and `sines` [positions, dim / 2] as RopeConfig defines them, computed in double
+  // and rounded once.
   void Fill(absl::Span<const int> positions, std::vector<float>& cosines,
             std::vector<float>& sines) const;
 
  private:
   double linear_scale_;
-  std::vector<double> frequencies_;  // [rope_dim / 2]: base^(-2i / rope_dim) / divisor
+  double magnitude_;
+  std::vector<double> frequencies_;  // [dim / 2]
 };
 
 }  // namespace baton

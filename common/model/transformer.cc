@@ -1,11 +1,11 @@
 #include "common/model/transformer.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
+#include "common/backend/exact_math.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/model/rope_table.h"
@@ -20,6 +20,7 @@ struct Activations {
   Tensor keys;      // [rows, kv_heads * head_dim]
   Tensor values;    // [rows, kv_heads * head_dim]
   Tensor attended;  // [rows, heads * head_dim]
+  Tensor sublayer;  // [rows, width]: what a sublayer adds, where that is normalised before
   Tensor gate;      // [rows, feed_forward_width]
   Tensor up;        // [rows, feed_forward_width]
   Tensor logits;    // [kLogitsRows, vocab_size]
@@ -28,7 +29,7 @@ struct Activations {
   Activations First(int rows) const {
     Activations first = *this;
     for (Tensor* tensor : {&first.residual, &first.queries, &first.keys, &first.values,
-                           &first.attended, &first.gate, &first.up}) {
+                           &first.attended, &first.sublayer, &first.gate, &first.up}) {
       *tensor = tensor->First(rows);
     }
     return first;
@@ -42,6 +43,7 @@ struct Activations {
     visit(residual, rows, config.width);
     for (Tensor* tensor : {&queries, &attended}) visit(*tensor, rows, query_size);
     for (Tensor* tensor : {&keys, &values}) visit(*tensor, rows, kv_size);
+    if (config.norm_places != NormPlaces::kBefore) visit(sublayer, rows, config.width);
     for (Tensor* tensor : {&gate, &up}) visit(*tensor, rows, config.feed_forward_width);
     visit(logits, kLogitsRows, config.vocab_size);
   }
@@ -69,22 +71,61 @@ bool OneRowEach(const Batch& batch) {
   return batch.sequences.size() == rows && batch.logits_rows.size() == rows;
 }
 
+// What a pass's rows are rotated and scaled by.
+class PassAngles {
+ public:
+  PassAngles(const ModelConfig& config, const std::vector<RopeTable>& tables,
+             const std::vector<int>& positions)
+      : cosines_(tables.size()), sines_(tables.size()) {
+    for (size_t i = 0; i < tables.size(); ++i) {
+      tables[i].Fill(positions, cosines_[i], sines_[i]);
+      ropes_.push_back({.pairs = config.ropes[i].pairs,
+                        .dim = config.ropes[i].dim,
+                        .cosines = cosines_[i],
+                        .sines = sines_[i]});
+    }
+    if (config.temperature_scale == 0) return;
+    for (const int position : positions) {
+      const double steps = 1.0 + position / config.temperature_length;
+      query_scales_.push_back(static_cast<float>(1 + config.temperature_scale * Log(steps)));
+    }
+  }
+
+  const std::vector<RopeAngles>& ropes() const { return ropes_; }
+  const std::vector<float>& query_scales() const { return query_scales_; }
+
+ private:
+  std::vector<std::vector<float>> cosines_;  // of each rope [rows, dim / 2]
+  std::vector<std::vector<float>> sines_;    // of each rope [rows, dim / 2]
+  std::vector<RopeAngles> ropes_;
+  std::vector<float> query_scales_;  // [rows] or empty
+};
+
 }  // namespace
 
 struct Transformer::Rep {
   ModelConfig config;
   Backend& backend;
   ModelWeights weights;
-  RopeTable rope;
-  BackendBuffer memory = {};  // memory of the activations, for memory_rows rows
+  std::vector<RopeTable> ropes;  // those of config.ropes
+  BackendBuffer memory = {};     // memory of the activations, for memory_rows rows
   int memory_rows = 0;
 
   // The buffers for `rows` rows. Takes more memory where it is too small.
   absl::StatusOr<Activations> Arrange(int rows);
   // Appends one layer's keys and values of all rows to the cache, then adds the layer to the
   // residual stream. `appended(a)` runs in between. It may leave fewer rows in `a` to go on with.
-  void Layer(const LayerWeights& w, const KvLayerView& cache, Activations& a,
+  void Layer(int layer, const KvLayerView& cache, Activations& a,
              absl::FunctionRef<void(Activations&)> appended);
+  // Computes the inputs of a sublayer: products of the residual stream, which is normalised first
+  // unless `norm` is empty.
+  void Enter(const WeightVector& norm, Tensor residual,
+             absl::Span<const Backend::ProductOutput> outputs);
+  // Where the output of a sublayer's last product with `weight` goes: into the residual stream, or,
+  // if it is normalised before, into a.sublayer.
+  Backend::ProductOutput Into(const Weight& weight, const Activations& a) const;
+  // Adds a.sublayer to the residual stream, where it is normalised before.
+  void Leave(const WeightVector& post_norm, const Activations& a);
   // Begins a pass over `rows`, which are the rows of `wanted`, alone.
   void Narrow(absl::Span<const int> rows, const Batch& wanted, Activations& a);
   void Logits(const Activations& a, absl::FunctionRef<void(int, Tensor)> on_logits);
@@ -115,27 +156,59 @@ absl::StatusOr<Activations> Transformer::Rep::Arrange(int rows) {
   return a;
 }
 
-void Transformer::Rep::Layer(const LayerWeights& w, const KvLayerView& cache, Activations& a,
+void Transformer::Rep::Enter(const WeightVector& norm, Tensor residual,
+                             absl::Span<const Backend::ProductOutput> outputs) {
+  if (norm.empty()) return backend.Product(residual, outputs);
+  backend.NormProduct(residual, norm.data(), config.norm_epsilon, Backend::InputPrecision::kUsual,
+                      outputs);
+}
+
+Backend::ProductOutput Transformer::Rep::Into(const Weight& weight, const Activations& a) const {
+  if (config.norm_places != NormPlaces::kBefore) return {.weight = &weight, .out = a.sublayer};
+  return {.weight = &weight, .out = a.residual, .accumulate = true, .scale = config.residual_scale};
+}
+
+void Transformer::Rep::Leave(const WeightVector& post_norm, const Activations& a) {
+  if (post_norm.empty()) return;
+  backend.AddNorm(a.sublayer, post_norm.data(), config.norm_epsilon, config.residual_scale,
+                  a.residual);
+}
+
+void Transformer::Rep::Layer(int layer, const KvLayerView& cache, Activations& a,
                              absl::FunctionRef<void(Activations&)> appended) {
-  backend.NormProduct(
-      a.residual, w.attention_norm.data(), config.norm_epsilon, Backend::InputPrecision::kUsual,
-      {{w.query.get(), a.queries}, {w.key.get(), a.keys}, {w.value.get(), a.values}});
-  if (!w.query_bias.empty()) backend.AddBias(w.query_bias.data(), a.queries);
-  if (!w.key_bias.empty()) backend.AddBias(w.key_bias.data(), a.keys);
-  if (!w.value_bias.empty()) backend.AddBias(w.value_bias.data(), a.values);
-  backend.RotateAndAppend(/*rope=*/0, a.queries, a.keys, a.values, cache);
+  const LayerWeights& w = weights.layers[static_cast<size_t>(layer)];
+  const LayerConfig& kind = config.layer_kinds[static_cast<size_t>(layer)];
+  const auto norm_heads = [&](const WeightVector& gain, Tensor heads) {
+    const int size = config.qk_norm == QkNorm::kHead ? config.head_dim : heads.columns;
+    if (!gain.empty()) backend.NormGroups(gain.data(), size, config.norm_epsilon, heads);
+  };
+  const auto add_bias = [&](const WeightVector& bias, Tensor out) {
+    if (!bias.empty()) backend.AddBias(bias.data(), out);
+  };
+
+  Enter(w.attention_norm, a.residual,
+        {{w.query.get(), a.queries}, {w.key.get(), a.keys}, {w.value.get(), a.values}});
+  add_bias(w.query_bias, a.queries);
+  add_bias(w.key_bias, a.keys);
+  add_bias(w.value_bias, a.values);
+  norm_heads(w.query_norm, a.queries);
+  norm_heads(w.key_norm, a.keys);
+  backend.RotateAndAppend(kind.rope, a.queries, a.keys, a.values, cache);
 
   appended(a);
   if (a.residual.rows == 0) return;
-  backend.Attention({.scale = 1 / std::sqrt(static_cast<float>(config.head_dim))}, a.queries, cache,
-                    a.attended);
-  backend.Product(a.attended, {{w.attention_output.get(), a.residual, /*accumulate=*/true}});
+  backend.Attention({.scale = config.attention_scale,
+                     .window = kind.window,
+                     .sinks = w.sinks.empty() ? nullptr : w.sinks.data()},
+                    a.queries, cache, a.attended);
+  const Backend::ProductOutput attention_output = Into(*w.attention_output, a);
+  backend.Product(a.attended, {attention_output});
+  add_bias(w.attention_output_bias, attention_output.out);
+  Leave(w.attention_post_norm, a);
 
-  backend.NormProduct(a.residual, w.feed_forward_norm.data(), config.norm_epsilon,
-                      Backend::InputPrecision::kUsual,
-                      {{w.gate.get(), a.gate}, {w.up.get(), a.up}});
-  backend.GatedProduct(GateFunction::kSilu, a.gate, a.up,
-                       {{w.down.get(), a.residual, /*accumulate=*/true}});
+  Enter(w.feed_forward_norm, a.residual, {{w.gate.get(), a.gate}, {w.up.get(), a.up}});
+  backend.GatedProduct(config.gate_function, a.gate, a.up, {Into(*w.down, a)});
+  Leave(w.feed_forward_post_norm, a);
 }
 
 void Transformer::Rep::Narrow(absl::Span<const int> rows, const Batch& wanted, Activations& a) {
@@ -158,6 +231,8 @@ void Transformer::Rep::Logits(const Activations& a,
     // costs only one product more.
     backend.NormProduct(rows, weights.output_norm.data(), config.norm_epsilon,
                         Backend::InputPrecision::kFine, {{&weights.head(), out}});
+    if (config.logit_scale != 1) backend.Scale(1 / config.logit_scale, out);
+    if (config.logit_soft_cap != 0) backend.SoftCap(config.logit_soft_cap, out);
     on_logits(first, out);
   }
 }
@@ -166,16 +241,20 @@ Transformer::Transformer(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
 Transformer::~Transformer() = default;
 
 absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const GgufFile& file,
-                                                               Backend& backend,
-                                                               Progress progress) {
-  BATON_ASSIGN_OR_RETURN(ModelConfig config, ModelConfig::FromGguf(file));
+                                                               Backend& backend, Progress progress,
+                                                               int max_model_len) {
+  BATON_ASSIGN_OR_RETURN(ModelConfig config, ModelConfig::FromGguf(file, max_model_len));
   BATON_ASSIGN_OR_RETURN(ModelWeights weights, ModelWeights::Load(file, config, backend, progress));
-  RopeTable rope(config, weights.rope_divisors);
+  std::vector<RopeTable> ropes;
+  for (const RopeConfig& rope : config.ropes) {
+    ropes.emplace_back(
+        rope, rope.divisors == RopeDivisors::kNone ? std::vector<float>() : weights.rope_divisors);
+  }
   return std::unique_ptr<Transformer>(
       new Transformer(std::make_unique<Rep>(Rep{.config = std::move(config),
                                                 .backend = backend,
                                                 .weights = std::move(weights),
-                                                .rope = std::move(rope)})));
+                                                .ropes = std::move(ropes)})));
 }
 
 const ModelConfig& Transformer::config() const { return rep_->config; }
@@ -215,16 +294,12 @@ void Transformer::Enqueue(const Batch& batch, KvCache& cache, PassRecordings* re
     for (int i = s.first_position; i < end; ++i) positions.push_back(i);
   }
   positions.resize(static_cast<size_t>(rows));
-  std::vector<float> cosines;
-  std::vector<float> sines;
-  rep_->rope.Fill(positions, cosines, sines);
+  const PassAngles angles(config, rep_->ropes, positions);
   rep_->backend.BeginPass({.batch = &batch,
                            .recorded = recorded,
                            .padding_rows = rows - batch.rows(),
-                           .ropes = {{.pairs = config.rope_pairs,
-                                      .dim = config.rope_dim,
-                                      .cosines = cosines,
-                                      .sines = sines}}});
+                           .ropes = angles.ropes(),
+                           .query_scales = angles.query_scales()});
 
   BATON_CHECK(!recorded || rows <= rep_->memory_rows, "recorded passes are of reserved rows");
   const absl::StatusOr<Activations> activations = rep_->Arrange(rows);
@@ -239,16 +314,16 @@ void Transformer::Rep::Compute(const Batch& batch, KvCache& cache, Activations a
                                absl::FunctionRef<void(int)> on_layer,
                                absl::FunctionRef<void(int, Tensor)> on_logits) {
   backend.Embed(*weights.embedding, a.residual);
+  if (config.embedding_scale != 1) backend.Scale(config.embedding_scale, a.residual);
   const Batch wanted = WantedRows(batch);
   for (int layer = 0; layer < config.layers; ++layer) {
     const bool last = layer == config.layers - 1;
-    Layer(weights.layers[static_cast<size_t>(layer)], cache.LayerView(layer), a,
-          [&](Activations& rows) {
-            if (cache.host_memory()) backend.Synchronize();
-            on_layer(layer);
-            // After the last layer's keys and values only the wanted rows go on.
-            if (last && wanted.rows() < batch.rows()) Narrow(batch.logits_rows, wanted, rows);
-          });
+    Layer(layer, cache.LayerView(layer), a, [&](Activations& rows) {
+      if (cache.host_memory()) backend.Synchronize();
+      on_layer(layer);
+      // After the last layer's keys and values only the wanted rows go on.
+      if (last && wanted.rows() < batch.rows()) Narrow(batch.logits_rows, wanted, rows);
+    });
   }
   if (wanted.rows() > 0) Logits(a, on_logits);
 }

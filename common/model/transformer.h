@@ -28,9 +28,11 @@ class Transformer {
  public:
   // Called with the fraction done, 0 to 1, while the weights load.
   using Progress = absl::FunctionRef<void(double)>;
-  // Loads the model of the file. Errors are those of ModelConfig::FromGguf and ModelWeights::Load.
+  // Loads the model of the file, for sequences of up to `max_model_len` tokens (see
+  // ModelConfig::FromGguf). Errors are those of ModelConfig::FromGguf and ModelWeights::Load.
   static absl::StatusOr<std::unique_ptr<Transformer>> Load(const GgufFile& file, Backend& backend,
-                                                           Progress progress);
+                                                           Progress progress,
+                                                           int max_model_len = 0);
   ~Transformer();
 
   const ModelConfig& config() const;

@@ -1,6 +1,7 @@
 #include "common/model/weights.h"
 
 #include <cstring>
+#include <initializer_list>
 #include <string>
 #include <utility>
 
@@ -22,15 +23,42 @@ class TensorLoader {
 
   bool Has(const std::string& name) const { return file_.FindTensor(name) != nullptr; }
 
+  bool HasRows(const std::string& name, int rows) const {
+    const GgufTensor* tensor = file_.FindTensor(name);
+    return tensor != nullptr && tensor->dims.size() == 2 &&
+           tensor->dims[1] == static_cast<uint64_t>(rows);
+  }
+
   // Loads a matrix [rows, columns].
   absl::Status Matrix(const std::string& name, int rows, int columns,
                       std::unique_ptr<Weight>& out) {
+    return Matrices(name, columns, {{rows, &out}});
+  }
+
+  struct RowRange {
+    int rows;
+    std::unique_ptr<Weight>* out;
+  };
+  // Loads matrices of the same columns that lie in one tensor, one below the other.
+  absl::Status Matrices(const std::string& name, int columns,
+                        std::initializer_list<RowRange> ranges) {
+    int rows = 0;
+    for (const RowRange& range : ranges) rows += range.rows;
     BATON_ASSIGN_OR_RETURN(const GgufTensor* tensor, Find(name, {static_cast<uint64_t>(columns),
                                                                  static_cast<uint64_t>(rows)}));
-    absl::StatusOr<std::unique_ptr<Weight>> weight = backend_.LoadWeight(*tensor);
-    if (!weight.ok()) return InFile(weight.status());
+    const size_t row_bytes = tensor->data.size() / static_cast<size_t>(rows);
+    size_t first = 0;
+    for (const RowRange& range : ranges) {
+      const auto count = static_cast<size_t>(range.rows);
+      GgufTensor part = *tensor;
+      part.dims[1] = count;
+      part.data = tensor->data.subspan(first * row_bytes, count * row_bytes);
+      absl::StatusOr<std::unique_ptr<Weight>> weight = backend_.LoadWeight(part);
+      if (!weight.ok()) return InFile(weight.status());
+      *range.out = *std::move(weight);
+      first += count;
+    }
     file_.Release(*tensor);
-    out = *std::move(weight);
     return absl::OkStatus();
   }
 
@@ -74,11 +102,12 @@ class TensorLoader {
   }
 
   // A tensor that was not taken would change the model in a way that is not computed here.
-  absl::Status CheckNoneLeft() const {
+  absl::Status CheckNoneLeft(const std::string& architecture) const {
     for (const GgufTensor& tensor : file_.tensors()) {
       if (taken_.contains(tensor.name)) continue;
       return InFile(absl::UnimplementedError(absl::StrCat(
-          "tensor '", tensor.name, "' is no part of the supported llama and qwen2 architectures")));
+          "tensor '", tensor.name, "' is no part of the supported models of architecture '",
+          architecture, "'")));
     }
     return absl::OkStatus();
   }
@@ -108,27 +137,108 @@ class TensorLoader {
   absl::btree_set<std::string> taken_;
 };
 
-absl::StatusOr<LayerWeights> LoadLayer(TensorLoader& loader, const ModelConfig& config, int layer) {
-  const std::string prefix = absl::StrCat("blk.", layer, ".");
-  const int query_size = config.heads * config.head_dim;
-  const int kv_size = config.kv_heads * config.head_dim;
-  const int hidden = config.feed_forward_width;
-  LayerWeights w;
-  BATON_RETURN_IF_ERROR(loader.Vector(prefix + "attn_norm.weight", config.width, w.attention_norm));
-  BATON_RETURN_IF_ERROR(loader.Matrix(prefix + "attn_q.weight", query_size, config.width, w.query));
-  BATON_RETURN_IF_ERROR(loader.Matrix(prefix + "attn_k.weight", kv_size, config.width, w.key));
-  BATON_RETURN_IF_ERROR(loader.Matrix(prefix + "attn_v.weight", kv_size, config.width, w.value));
-  BATON_RETURN_IF_ERROR(loader.VectorIfPresent(prefix + "attn_q.bias", query_size, w.query_bias));
-  BATON_RETURN_IF_ERROR(loader.VectorIfPresent(prefix + "attn_k.bias", kv_size, w.key_bias));
-  BATON_RETURN_IF_ERROR(loader.VectorIfPresent(prefix + "attn_v.bias", kv_size, w.value_bias));
-  BATON_RETURN_IF_ERROR(
-      loader.Matrix(prefix + "attn_output.weight", config.width, query_size, w.attention_output));
-  BATON_RETURN_IF_ERROR(
-      loader.Vector(prefix + "ffn_norm.weight", config.width, w.feed_forward_norm));
-  BATON_RETURN_IF_ERROR(loader.Matrix(prefix + "ffn_gate.weight", hidden, config.width, w.gate));
-  BATON_RETURN_IF_ERROR(loader.Matrix(prefix + "ffn_up.weight", hidden, config.width, w.up));
-  BATON_RETURN_IF_ERROR(loader.Matrix(prefix + "ffn_down.weight", config.width, hidden, w.down));
-  return w;
+// Calls Vector or Matrix for the tensors of one layer.
+class LayerLoader {
+ public:
+  LayerLoader(TensorLoader& loader, const ModelConfig& config, int layer)
+      : loader_(loader), config_(config), prefix_(absl::StrCat("blk.", layer, ".")) {}
+
+  absl::Status Attention(LayerWeights& w) {
+    const int query_size = config_.heads * config_.head_dim;
+    const int kv_size = config_.kv_heads * config_.head_dim;
+    if (config_.norm_places != NormPlaces::kAfter) {
+      BATON_RETURN_IF_ERROR(Vector("attn_norm.weight", config_.width, w.attention_norm));
+    }
+    if (loader_.Has(prefix_ + "attn_qkv.weight")) {
+      BATON_RETURN_IF_ERROR(
+          loader_.Matrices(prefix_ + "attn_qkv.weight", config_.width,
+                           {{query_size, &w.query}, {kv_size, &w.key}, {kv_size, &w.value}}));
+    } else {
+      BATON_RETURN_IF_ERROR(Matrix("attn_q.weight", query_size, config_.width, w.query));
+      BATON_RETURN_IF_ERROR(Matrix("attn_k.weight", kv_size, config_.width, w.key));
+      BATON_RETURN_IF_ERROR(Matrix("attn_v.weight", kv_size, config_.width, w.value));
+    }
+    BATON_RETURN_IF_ERROR(VectorIfPresent("attn_q.bias", query_size, w.query_bias));
+    BATON_RETURN_IF_ERROR(VectorIfPresent("attn_k.bias", kv_size, w.key_bias));
+    BATON_RETURN_IF_ERROR(VectorIfPresent("attn_v.bias", kv_size, w.value_bias));
+    if (config_.qk_norm != QkNorm::kNone) {
+      const bool row = config_.qk_norm == QkNorm::kRow;
+      BATON_RETURN_IF_ERROR(
+          Vector("attn_q_norm.weight", row ? query_size : config_.head_dim, w.query_norm));
+      BATON_RETURN_IF_ERROR(
+          Vector("attn_k_norm.weight", row ? kv_size : config_.head_dim, w.key_norm));
+    }
+    if (config_.sinks) {
+      BATON_RETURN_IF_ERROR(Vector("attn_sinks.weight", config_.heads, w.sinks));
+    }
+    BATON_RETURN_IF_ERROR(
+        Matrix("attn_output.weight", config_.width, query_size, w.attention_output));
+    if (config_.output_bias) {
+      BATON_RETURN_IF_ERROR(Vector("attn_output.bias", config_.width, w.attention_output_bias));
+    }
+    if (config_.norm_places == NormPlaces::kBefore) return absl::OkStatus();
+    return Vector("post_attention_norm.weight", config_.width, w.attention_post_norm);
+  }
+
+  absl::Status FeedForward(LayerWeights& w) {
+    const int width = config_.width;
+    const int hidden = config_.feed_forward_width;
+    if (config_.norm_places != NormPlaces::kAfter) {
+      // GGUF calls the norm before gpt-oss's experts by where it stands.
+      const bool other = config_.norm_places == NormPlaces::kBefore &&
+                         !loader_.Has(prefix_ + "ffn_norm.weight") &&
+                         loader_.Has(prefix_ + "post_attention_norm.weight");
+      BATON_RETURN_IF_ERROR(Vector(other ? "post_attention_norm.weight" : "ffn_norm.weight", width,
+                                   w.feed_forward_norm));
+    }
+    if (!loader_.Has(prefix_ + "ffn_gate.weight") &&
+        loader_.HasRows(prefix_ + "ffn_up.weight", 2 * hidden)) {
+      BATON_RETURN_IF_ERROR(
+          loader_.Matrices(prefix_ + "ffn_up.weight", width, {{hidden, &w.gate}, {hidden, &w.up}}));
+    } else {
+      BATON_RETURN_IF_ERROR(Matrix("ffn_gate.weight", hidden, width, w.gate));
+      BATON_RETURN_IF_ERROR(Matrix("ffn_up.weight", hidden, width, w.up));
+    }
+    BATON_RETURN_IF_ERROR(Matrix("ffn_down.weight", width, hidden, w.down));
+    if (config_.norm_places == NormPlaces::kBefore) return absl::OkStatus();
+    return Vector("post_ffw_norm.weight", width, w.feed_forward_post_norm);
+  }
+
+ private:
+  absl::Status Vector(const char* name, int size, WeightVector& out) {
+    return loader_.Vector(prefix_ + name, size, out);
+  }
+  absl::Status VectorIfPresent(const char* name, int size, WeightVector& out) {
+    return loader_.VectorIfPresent(prefix_ + name, size, out);
+  }
+  absl::Status Matrix(const char* name, int rows, int columns, std::unique_ptr<Weight>& out) {
+    return loader_.Matrix(prefix_ + name, rows, columns, out);
+  }
+
+  TensorLoader& loader_;
+  const ModelConfig& config_;
+  const std::string prefix_;
+};
+
+// Loads the divisors that the ropes name. Those for another context are checked as well.
+absl::Status LoadRopeDivisors(TensorLoader& loader, const ModelConfig& config,
+                              const std::string& path, std::vector<float>& divisors) {
+  if (config.ropes.empty()) return absl::OkStatus();
+  const RopeConfig& rope = config.ropes.front();
+  for (const RopeDivisors kind :
+       {RopeDivisors::kFrequencies, RopeDivisors::kShort, RopeDivisors::kLong}) {
+    const std::string name = RopeDivisorsTensor(kind);
+    const bool wanted = rope.divisors == kind;
+    if (!wanted && !loader.Has(name)) continue;
+    BATON_ASSIGN_OR_RETURN(std::vector<float> values, loader.HostVector(name, rope.dim / 2));
+    for (const float divisor : values) {
+      if (divisor >= 1e-6f && divisor <= 1e6f) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": tensor '", name, "' holds ", divisor, ", no divisor"));
+    }
+    if (wanted) divisors = std::move(values);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -136,14 +246,20 @@ absl::StatusOr<LayerWeights> LoadLayer(TensorLoader& loader, const ModelConfig& 
 absl::StatusOr<ModelWeights> ModelWeights::Load(const GgufFile& file, const ModelConfig& config,
                                                 Backend& backend,
                                                 absl::FunctionRef<void(double)> progress) {
+  if (config.experts.count > 0) {
+    return absl::UnimplementedError(
+        absl::StrCat(file.path(), ": expert_count is set: experts are not supported"));
+  }
   TensorLoader loader(file, backend);
   ModelWeights w;
   progress(0);
   BATON_RETURN_IF_ERROR(
       loader.Matrix("token_embd.weight", config.vocab_size, config.width, w.embedding));
   for (int layer = 0; layer < config.layers; ++layer) {
-    BATON_ASSIGN_OR_RETURN(LayerWeights weights, LoadLayer(loader, config, layer));
-    w.layers.push_back(std::move(weights));
+    LayerLoader of_layer(loader, config, layer);
+    LayerWeights& weights = w.layers.emplace_back();
+    BATON_RETURN_IF_ERROR(of_layer.Attention(weights));
+    BATON_RETURN_IF_ERROR(of_layer.FeedForward(weights));
     progress((layer + 1.0) / (config.layers + 1.0));
   }
   BATON_RETURN_IF_ERROR(loader.Vector("output_norm.weight", config.width, w.output_norm));
@@ -151,16 +267,8 @@ absl::StatusOr<ModelWeights> ModelWeights::Load(const GgufFile& file, const Mode
     BATON_RETURN_IF_ERROR(
         loader.Matrix("output.weight", config.vocab_size, config.width, w.output));
   }
-  if (loader.Has("rope_freqs.weight")) {
-    BATON_ASSIGN_OR_RETURN(w.rope_divisors,
-                           loader.HostVector("rope_freqs.weight", config.rope_dim / 2));
-    for (const float divisor : w.rope_divisors) {
-      if (divisor >= 1e-6f && divisor <= 1e6f) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          file.path(), ": tensor 'rope_freqs.weight' holds ", divisor, ", no divisor"));
-    }
-  }
-  BATON_RETURN_IF_ERROR(loader.CheckNoneLeft());
+  BATON_RETURN_IF_ERROR(LoadRopeDivisors(loader, config, file.path(), w.rope_divisors));
+  BATON_RETURN_IF_ERROR(loader.CheckNoneLeft(config.architecture));
   progress(1);
   return w;
 }

@@ -13,7 +13,7 @@
 
 namespace baton {
 
-// A vector of floats in the backend's memory: the gain of a norm, or a bias.
+// A vector of floats in the backend's memory: the gain of a norm, a bias, or sinks.
 class WeightVector {
  public:
   WeightVector() = default;
@@ -25,19 +25,26 @@ class WeightVector {
   BackendBuffer buffer_;
 };
 
+// What an architecture lacks is empty or null.
 struct LayerWeights {
   WeightVector attention_norm;               // [width]
   std::unique_ptr<Weight> query;             // [heads * head_dim, width]
   std::unique_ptr<Weight> key;               // [kv_heads * head_dim, width]
   std::unique_ptr<Weight> value;             // [kv_heads * head_dim, width]
-  WeightVector query_bias;                   // [heads * head_dim] or empty
-  WeightVector key_bias;                     // [kv_heads * head_dim] or empty
-  WeightVector value_bias;                   // [kv_heads * head_dim] or empty
+  WeightVector query_bias;                   // [heads * head_dim]
+  WeightVector key_bias;                     // [kv_heads * head_dim]
+  WeightVector value_bias;                   // [kv_heads * head_dim]
+  WeightVector query_norm;                   // [head_dim], or [heads * head_dim] (QkNorm::kRow)
+  WeightVector key_norm;                     // [head_dim], or [kv_heads * head_dim]
+  WeightVector sinks;                        // [heads]
   std::unique_ptr<Weight> attention_output;  // [width, heads * head_dim]
+  WeightVector attention_output_bias;        // [width]
+  WeightVector attention_post_norm;          // [width]
   WeightVector feed_forward_norm;            // [width]
   std::unique_ptr<Weight> gate;              // [feed_forward_width, width]
   std::unique_ptr<Weight> up;                // [feed_forward_width, width]
   std::unique_ptr<Weight> down;              // [width, feed_forward_width]
+  WeightVector feed_forward_post_norm;       // [width]
 };
 
 struct ModelWeights {
@@ -45,7 +52,7 @@ struct ModelWeights {
   std::vector<LayerWeights> layers;
   WeightVector output_norm;          // [width]
   std::unique_ptr<Weight> output;    // [vocab_size, width]; null: the embedding serves as head
-  std::vector<float> rope_divisors;  // [rope_dim / 2] or empty; on the host
+  std::vector<float> rope_divisors;  // [dim / 2] those that config.ropes[0] names; on the host
 
   const Weight& head() const { return output == nullptr ? *embedding : *output; }
 

@@ -158,9 +158,11 @@ absl::StatusOr<int> DeviceBlocks(const MemoryOptions& memory, const EngineOption
   return DeviceKvBlocks(memory, block_bytes, backend.MemoryUse());
 }
 
-absl::StatusOr<std::unique_ptr<Transformer>> LoadWeights(const GgufFile& file, Backend& backend,
+absl::StatusOr<std::unique_ptr<Transformer>> LoadWeights(const GgufFile& file, int max_model_len,
+                                                         Backend& backend,
                                                          Transformer::Progress progress) {
-  absl::StatusOr<std::unique_ptr<Transformer>> model = Transformer::Load(file, backend, progress);
+  absl::StatusOr<std::unique_ptr<Transformer>> model =
+      Transformer::Load(file, backend, progress, max_model_len);
   if (model.ok() || backend.host_memory()) return model;
   return WithDeviceMemoryAdvice(model.status());
 }
@@ -234,10 +236,11 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
   }
   std::unique_ptr<Transformer> draft;
   if (opened.draft) {
-    BATON_ASSIGN_OR_RETURN(draft, LoadWeights(*opened.draft, *runtime->backend, [](double) {}));
+    BATON_ASSIGN_OR_RETURN(
+        draft, LoadWeights(*opened.draft, engine.max_model_len, *runtime->backend, [](double) {}));
   }
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<Transformer> model,
-                         LoadWeights(file, *runtime->backend, progress));
+                         LoadWeights(file, engine.max_model_len, *runtime->backend, progress));
   runtime->name = NameOf(file, model->config());
   runtime->weights_type = MostBytesType(file);
   runtime->weights_digest = opened.digest.empty() ? file.Digest() : opened.digest;

@@ -37,7 +37,8 @@ ModelRunner::ModelRunner(const ModelRunnerOptions& options)
   std::optional<GgufFile> opened;
   if (options.file == nullptr) opened = OrDie(GgufFile::Open(options.path));
   const GgufFile& file = options.file == nullptr ? *opened : *options.file;
-  transformer_ = OrDie(Transformer::Load(file, *backend_, [](double) {}));
+  transformer_ = OrDie(Transformer::Load(
+      file, *backend_, [](double) {}, options.max_model_len));
   const KvLayout layout = transformer_->MakeKvLayout(options.block_size, options.kv_dtype);
   const int blocks = layout.BlocksFor(options.max_tokens) + 8;
   cache_ = OrDie(KvCache::Create(*backend_, layout, blocks));

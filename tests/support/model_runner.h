@@ -21,7 +21,8 @@ struct ModelRunnerOptions {
   BackendOptions backend = {.device = "cpu", .threads = 2};
   int block_size = 32;
   KvType kv_dtype = KvType::kF16;
-  int max_tokens = 512;  // tokens that the cache has room for, over all sequences
+  int max_tokens = 512;   // tokens that the cache has room for, over all sequences
+  int max_model_len = 0;  // see Transformer::Load
 };
 
 // The status of loading a model, for tests whose models may not be supported.

@@ -3,7 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <set>
 #include <string>
+#include <vector>
+
+#include "tests/common/model/made_model.h"
 
 namespace baton {
 namespace {
@@ -26,13 +31,14 @@ TEST(ModelConfig, ReadsTheSizesOfALlama) {
   EXPECT_EQ(config->head_dim, 16);
   EXPECT_EQ(config->vocab_size, 320);
   EXPECT_EQ(config->context_length, 512);
-  EXPECT_EQ(config->rope_pairs, RopePairs::kInterleaved);
-  EXPECT_EQ(config->rope_linear_scale, 1);
+  ASSERT_EQ(config->ropes.size(), 1u);
+  EXPECT_EQ(config->ropes[0].pairs, RopePairs::kInterleaved);
+  EXPECT_EQ(config->ropes[0].linear_scale, 1);
 }
 
 TEST(ModelConfig, ReadsWhatDiffersInTheOthers) {
-  EXPECT_EQ(Read("tiny-qwen2-bias")->rope_pairs, RopePairs::kHalfSplit);
-  EXPECT_EQ(Read("tiny-mqa-linear-rope")->rope_linear_scale, 2);
+  EXPECT_EQ(Read("tiny-qwen2-bias")->ropes[0].pairs, RopePairs::kHalfSplit);
+  EXPECT_EQ(Read("tiny-mqa-linear-rope")->ropes[0].linear_scale, 2);
   EXPECT_EQ(Read("tiny-mqa-linear-rope")->kv_heads, 1);
 }
 
@@ -43,89 +49,287 @@ TEST(ModelConfig, DigestTellsArchitecturesApartAndQuantisationsNot) {
   EXPECT_NE(Read("tiny-llama3-rope")->Digest(), Read("tiny-mqa-linear-rope")->Digest());
 }
 
-// A GGUF file made of metadata and one embedding, to try what a damaged or foreign file says.
-class FileBuilder {
- public:
-  FileBuilder& Text(const std::string& key, const std::string& value) {
-    return Entry(key, 8, Sized(value));
-  }
-  FileBuilder& Uint(const std::string& key, uint32_t value) { return Entry(key, 4, Raw(value)); }
-  FileBuilder& Float(const std::string& key, float value) { return Entry(key, 6, Raw(value)); }
-
-  absl::StatusOr<ModelConfig> Read() const {
-    std::string bytes = "GGUF" + Raw(uint32_t{3}) + Raw(uint64_t{1}) + Raw(entries_) + metadata_;
-    bytes += Sized("token_embd.weight") + Raw(uint32_t{2}) + Raw(uint64_t{64}) + Raw(uint64_t{8}) +
-             Raw(uint32_t{0}) + Raw(uint64_t{0});
-    bytes.resize((bytes.size() + 31) / 32 * 32 + 64 * 8 * 4);
-    const auto file = GgufFile::Parse(bytes, "made.gguf");
-    if (!file.ok()) return file.status();
-    return ModelConfig::FromGguf(*file);
-  }
-
- private:
-  template <class T>
-  static std::string Raw(T value) {
-    return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
-  }
-  static std::string Sized(const std::string& text) { return Raw(uint64_t{text.size()}) + text; }
-  FileBuilder& Entry(const std::string& key, uint32_t type, const std::string& value) {
-    metadata_ += Sized(key) + Raw(type) + value;
-    ++entries_;
-    return *this;
-  }
-
-  std::string metadata_;
-  uint64_t entries_ = 0;
-};
-
-FileBuilder Llama() {
-  return FileBuilder()
-      .Text("general.architecture", "llama")
-      .Uint("llama.block_count", 2)
-      .Uint("llama.embedding_length", 64)
-      .Uint("llama.feed_forward_length", 128)
-      .Uint("llama.context_length", 512)
-      .Uint("llama.attention.head_count", 4)
-      .Float("llama.attention.layer_norm_rms_epsilon", 1e-5f);
+TEST(ModelConfig, ReadsAFileWithoutOptionalKeys) {
+  const auto config = MadeModel().Read();
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->kv_heads, 4);
+  EXPECT_EQ(config->experts.count, 0);
+  EXPECT_EQ(config->norm_places, NormPlaces::kBefore);
+  EXPECT_EQ(config->qk_norm, QkNorm::kNone);
+  EXPECT_EQ(config->gate_function, GateFunction::kSilu);
+  EXPECT_EQ(config->embedding_scale, 1);
+  EXPECT_EQ(config->residual_scale, 1);
+  EXPECT_EQ(config->attention_scale, 0.25f);
+  EXPECT_EQ(config->logit_scale, 1);
+  EXPECT_EQ(config->logit_soft_cap, 0);
+  EXPECT_EQ(config->temperature_scale, 0);
+  ASSERT_EQ(config->layer_kinds.size(), 2u);
+  EXPECT_EQ(config->layer_kinds[1].window, 0);
+  EXPECT_EQ(config->layer_kinds[1].rope, 0);
 }
 
-void ExpectRefused(const FileBuilder& builder, absl::StatusCode code, const std::string& key,
+std::vector<int> WindowsOf(const MadeModel& model) {
+  const auto config = model.Read();
+  EXPECT_TRUE(config.ok()) << config.status();
+  std::vector<int> windows;
+  for (const LayerConfig& layer : config->layer_kinds) windows.push_back(layer.window);
+  return windows;
+}
+
+using testing::ElementsAre;
+
+TEST(ModelConfig, TheLastLayerOfEachPeriodSeesAllKeys) {
+  EXPECT_THAT(WindowsOf(MadeModel("gemma3", 7).Uint("attention.sliding_window", 24)),
+              ElementsAre(24, 24, 24, 24, 24, 0, 24));
+  EXPECT_THAT(WindowsOf(MadeModel("gemma3", 4)
+                            .Uint("attention.sliding_window", 24)
+                            .Uint("attention.sliding_window_pattern", 2)),
+              ElementsAre(24, 0, 24, 0));
+  EXPECT_THAT(WindowsOf(MadeModel("olmo2", 5).Uint("attention.sliding_window", 9)),
+              ElementsAre(9, 9, 9, 0, 9));
+  EXPECT_THAT(WindowsOf(MadeModel("phi3", 3).Uint("attention.sliding_window", 9)),
+              ElementsAre(9, 9, 9));
+  EXPECT_THAT(WindowsOf(MadeModel("phi3", 3).Uint("attention.sliding_window", 0)),
+              ElementsAre(0, 0, 0));
+  EXPECT_THAT(WindowsOf(MadeModel("olmo2", 5)), ElementsAre(0, 0, 0, 0, 0));
+}
+
+TEST(ModelConfig, AListSaysWhichLayersHaveAWindow) {
+  const auto config = MadeModel("olmo2", 3)
+                          .Uint("attention.sliding_window", 9)
+                          .Bools("attention.sliding_window_pattern", {0, 1, 0})
+                          .Read();
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->layer_kinds[0].window, 0);
+  EXPECT_EQ(config->layer_kinds[0].rope, 0);
+  EXPECT_EQ(config->layer_kinds[1].window, 9);
+  EXPECT_EQ(config->layer_kinds[1].rope, 1);
+  EXPECT_EQ(config->layer_kinds[2].window, 0);
+}
+
+TEST(ModelConfig, Smollm3RotatesNothingInEveryFourthLayer) {
+  const auto config = MadeModel("smollm3", 5).Read();
+  ASSERT_TRUE(config.ok()) << config.status();
+  for (size_t layer = 0; layer < 5; ++layer) {
+    EXPECT_EQ(config->layer_kinds[layer].rope, layer == 3 ? kNoRope : 0) << layer;
+  }
+}
+
+TEST(ModelConfig, ReadsTheScales) {
+  const auto granite = MadeModel("granite")
+                           .Float("embedding_scale", 12)
+                           .Float("residual_scale", 0.25f)
+                           .Float("attention.scale", 0.125f)
+                           .Float("logit_scale", 8)
+                           .Read();
+  ASSERT_TRUE(granite.ok()) << granite.status();
+  EXPECT_EQ(granite->embedding_scale, 12);
+  EXPECT_EQ(granite->residual_scale, 0.25f);
+  EXPECT_EQ(granite->attention_scale, 0.125f);
+  EXPECT_EQ(granite->logit_scale, 8);
+  // A scale of 0 is none.
+  EXPECT_EQ(MadeModel("granite").Float("attention.scale", 0).Read()->attention_scale, 0.25f);
+
+  const auto gemma3 = MadeModel("gemma3").Float("final_logit_softcapping", 30).Read();
+  ASSERT_TRUE(gemma3.ok()) << gemma3.status();
+  EXPECT_EQ(gemma3->embedding_scale, 8);
+  EXPECT_EQ(gemma3->logit_soft_cap, 30);
+  EXPECT_EQ(gemma3->attention_scale, 0.25f);
+  EXPECT_EQ(MadeModel("gemma3", 62).Uint("attention.key_length", 32).Read()->attention_scale,
+            0.25f);  // by the width of 4 heads and not by the head's
+
+  const auto mistral3 = MadeModel("mistral3")
+                            .Float("attention.temperature_scale", 0.5f)
+                            .Uint("rope.scaling.original_context_length", 64)
+                            .Read();
+  ASSERT_TRUE(mistral3.ok()) << mistral3.status();
+  EXPECT_EQ(mistral3->temperature_scale, 0.5);
+  EXPECT_EQ(mistral3->temperature_length, 64);
+}
+
+TEST(ModelConfig, ReadsTheExperts) {
+  const auto mixtral = MadeModel().Uint("expert_count", 8).Uint("expert_used_count", 2).Read();
+  ASSERT_TRUE(mixtral.ok()) << mixtral.status();
+  EXPECT_EQ(mixtral->experts.count, 8);
+  EXPECT_EQ(mixtral->experts.used, 2);
+  EXPECT_EQ(mixtral->experts.width, 128);
+  EXPECT_EQ(mixtral->experts.shared_width, 0);
+  const auto qwen3moe = MadeModel("qwen3moe")
+                            .Uint("expert_count", 8)
+                            .Uint("expert_used_count", 8)
+                            .Uint("expert_feed_forward_length", 32)
+                            .Read();
+  ASSERT_TRUE(qwen3moe.ok()) << qwen3moe.status();
+  EXPECT_EQ(qwen3moe->experts.width, 32);
+  const auto granite = MadeModel("granitemoe")
+                           .Uint("expert_count", 6)
+                           .Uint("expert_used_count", 3)
+                           .Uint("expert_shared_feed_forward_length", 64)
+                           .Read();
+  ASSERT_TRUE(granite.ok()) << granite.status();
+  EXPECT_EQ(granite->experts.shared_width, 64);
+  EXPECT_EQ(MadeModel().Uint("expert_count", 0).Read()->experts.count, 0);
+}
+
+// Any two of these compute something else.
+TEST(ModelConfig, DigestsDifferWhereverTheComputationDoes) {
+  std::set<std::string> digests;
+  const std::vector<MadeModel> models = {
+      MadeModel(),
+      MadeModel("qwen2"),
+      MadeModel("qwen3"),
+      MadeModel("olmo2"),
+      MadeModel("gemma3"),
+      MadeModel("gemma3").Uint("attention.sliding_window", 16),
+      MadeModel("gemma3").Uint("attention.sliding_window", 17),
+      MadeModel("gemma3").Uint("attention.sliding_window", 16).Float("rope.freq_base_swa", 99),
+      MadeModel("gemma3").Float("final_logit_softcapping", 30),
+      MadeModel("smollm3", 4),
+      MadeModel("llama", 4),
+      MadeModel("granite").Float("embedding_scale", 2),
+      MadeModel("granite").Float("residual_scale", 2),
+      MadeModel("granite").Float("attention.scale", 2),
+      MadeModel("granite").Float("logit_scale", 2),
+      MadeModel("mistral3").Float("attention.temperature_scale", 2),
+      MadeModel("mistral3")
+          .Float("attention.temperature_scale", 2)
+          .Uint("rope.scaling.original_context_length", 64),
+      MadeModel().Uint("expert_count", 8).Uint("expert_used_count", 2),
+      MadeModel().Uint("expert_count", 8).Uint("expert_used_count", 3),
+      MadeModel().Text("rope.scaling.type", "yarn").Float("rope.scaling.factor", 4),
+      MadeModel().Text("rope.scaling.type", "linear").Float("rope.scaling.factor", 4),
+      MadeModel().Float("rope.scaling.attn_factor", 2),
+      MadeModel().Vector("rope_freqs.weight", 8)};
+  for (size_t i = 0; i < models.size(); ++i) {
+    const auto config = models[i].Read();
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_TRUE(digests.insert(config->Digest()).second) << "model " << i;
+  }
+  // These say the same in other words.
+  EXPECT_EQ(MadeModel("granite").Float("logit_scale", 1).Read()->Digest(),
+            MadeModel().Read()->Digest());
+}
+
+void ExpectRefused(const MadeModel& model, absl::StatusCode code, const std::string& key,
                    const std::string& why) {
-  const auto config = builder.Read();
-  EXPECT_EQ(config.status().code(), code) << config.status();
+  const auto config = model.Read();
+  EXPECT_EQ(config.status().code(), code) << key << ": " << config.status();
   EXPECT_THAT(std::string(config.status().message()),
               testing::AllOf(testing::HasSubstr("made.gguf"), testing::HasSubstr(key),
                              testing::HasSubstr(why)));
 }
 
-TEST(ModelConfig, ReadsAFileWithoutOptionalKeys) {
-  const auto config = Llama().Read();
-  ASSERT_TRUE(config.ok()) << config.status();
-  EXPECT_EQ(config->kv_heads, 4);
-  EXPECT_EQ(config->rope_base, 10000);
-}
-
 TEST(ModelConfig, RefusesByNameWhatIsNotSupported) {
   const auto kUnimplemented = absl::StatusCode::kUnimplemented;
-  ExpectRefused(FileBuilder().Text("general.architecture", "gemma"), kUnimplemented,
-                "general.architecture", "supported are llama and qwen2");
-  ExpectRefused(Llama().Text("llama.rope.scaling.type", "yarn"), kUnimplemented,
-                "llama.rope.scaling.type", "'yarn'");
-  ExpectRefused(Llama().Uint("llama.expert_count", 8), kUnimplemented, "llama.expert_count",
-                "experts");
-  ExpectRefused(Llama().Uint("llama.attention.key_length", 24), kUnimplemented,
+  ExpectRefused(MadeModel("gemma"), kUnimplemented, "general.architecture",
+                "'gemma'; supported are llama, qwen2, qwen3");
+  ExpectRefused(MadeModel().Text("rope.scaling.type", "ntk"), kUnimplemented,
+                "llama.rope.scaling.type", "'ntk'; supported are none, linear, yarn and longrope");
+  ExpectRefused(MadeModel().Uint("attention.key_length", 24), kUnimplemented,
                 "llama.attention.key_length", "multiples of 16");
 }
 
+// Each key changes what a model computes, and is one of other architectures or of none here.
+TEST(ModelConfig, RefusesEveryKeyThatAnArchitectureDoesNotHave) {
+  for (const char* architecture : {"llama", "qwen2", "smollm3", "olmo2"}) {
+    for (const char* key : OptionalKeys()) {
+      if (MayHave(*FindArchitecture(architecture), key)) continue;
+      const std::string name = std::string(architecture) + "." + key;
+      const auto refused = [&](const MadeModel& model) {
+        ExpectRefused(model, absl::StatusCode::kUnimplemented, name, architecture);
+      };
+      refused(MadeModel(architecture).Uint(key, 3));
+      refused(MadeModel(architecture).Float(key, 0.5f));
+      refused(MadeModel(architecture).Text(key, "on"));
+      refused(MadeModel(architecture).Bools(key, {1, 0}));
+      // Zero says that there is none; only the key's own type may say it.
+      EXPECT_TRUE(MadeModel(architecture).Uint(key, 0).Read().ok() ||
+                  MadeModel(architecture).Float(key, 0).Read().ok())
+          << name;
+    }
+  }
+}
+
+struct BadFloat {
+  const char* architecture;
+  const char* key;
+};
+
+TEST(ModelConfig, RefusesEveryNumberThatIsNone) {
+  const BadFloat keys[] = {
+      {"granite", "embedding_scale"},        {"granite", "residual_scale"},
+      {"granite", "attention.scale"},        {"granite", "logit_scale"},
+      {"gemma3", "final_logit_softcapping"}, {"mistral3", "attention.temperature_scale"},
+      {"llama", "rope.freq_base"},           {"llama", "rope.scaling.attn_factor"},
+      {"gemma3", "rope.freq_base_swa"}};
+  for (const BadFloat& bad : keys) {
+    for (const float value :
+         {-1.0f, std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+          std::numeric_limits<float>::quiet_NaN(), 2e30f}) {
+      ExpectRefused(MadeModel(bad.architecture).Float(bad.key, value),
+                    absl::StatusCode::kInvalidArgument, bad.key, "positive number");
+    }
+    ExpectRefused(MadeModel(bad.architecture).Text(bad.key, "1"),
+                  absl::StatusCode::kInvalidArgument, bad.key, "float");
+  }
+}
+
+TEST(ModelConfig, RefusesEveryNumberOfYarnThatIsNone) {
+  for (const char* key : {"rope.scaling.factor", "rope.scaling.yarn_beta_fast",
+                          "rope.scaling.yarn_beta_slow", "rope.scaling.yarn_log_multiplier"}) {
+    for (const float value : {-1.0f, std::numeric_limits<float>::quiet_NaN(), 2e30f}) {
+      MadeModel model = MadeModel().Text("rope.scaling.type", "yarn").Float(key, value);
+      if (key != std::string("rope.scaling.factor")) model.Float("rope.scaling.factor", 4);
+      ExpectRefused(model, absl::StatusCode::kInvalidArgument, key, "positive number");
+    }
+  }
+}
+
 TEST(ModelConfig, RefusesByNameWhatContradictsItself) {
+  const auto refused = [](const MadeModel& model, const std::string& key, const std::string& why) {
+    ExpectRefused(model, absl::StatusCode::kInvalidArgument, key, why);
+  };
+  refused(MadeModel().Uint("attention.head_count_kv", 3), "llama.attention.head_count_kv",
+          "divide");
+  refused(MadeModel().Uint("vocab_size", 9), "llama.vocab_size", "8 rows");
+  refused(MadeModel().Uint("rope.dimension_count", 7), "llama.rope.dimension_count", "even");
+  refused(MadeModel("phi3").Uint("rope.dimension_count", 18), "phi3.rope.dimension_count",
+          "at most the head dimension");
+  const auto yarn = [] { return MadeModel().Text("rope.scaling.type", "yarn"); };
+  ExpectRefused(yarn(), absl::StatusCode::kNotFound, "llama.rope.scaling.factor", "missing");
+  refused(yarn().Float("rope.scaling.factor", 0.5f), "llama.rope.scaling.factor", "at least 1");
+  refused(yarn().Float("rope.scaling.factor", 2).Float("rope.freq_base", 1), "llama.rope.freq_base",
+          "above 1");
+  refused(yarn().Float("rope.scaling.factor", 2).Uint("rope.scaling.original_context_length", 0),
+          "llama.rope.scaling.original_context_length", "is 0");
+  refused(MadeModel().Text("rope.scaling.type", "longrope"), "llama.rope.scaling.type",
+          "rope_factors_");
+  refused(MadeModel().Vector("rope_freqs.weight", 8).Vector("rope_factors_long.weight", 8),
+          "rope_freqs.weight", "exclude each other");
+  const auto windows = [] { return MadeModel("gemma3").Uint("attention.sliding_window", 4); };
+  refused(windows().Uint("attention.sliding_window_pattern", 0),
+          "gemma3.attention.sliding_window_pattern", "is 0");
+  refused(windows().Bools("attention.sliding_window_pattern", {1}),
+          "gemma3.attention.sliding_window_pattern", "has 1 values; there are 2 layers");
+  refused(windows().Text("attention.sliding_window_pattern", "all"),
+          "gemma3.attention.sliding_window_pattern", "bools");
+  refused(MadeModel("gemma3").Uint("attention.sliding_window", 1 << 28),
+          "gemma3.attention.sliding_window", "must be 1 to");
+}
+
+TEST(ModelConfig, RefusesExpertsThatCannotBeChosen) {
+  const auto refused = [](const MadeModel& model, absl::StatusCode code, const std::string& key) {
+    ExpectRefused(model, code, key, "");
+  };
   const auto kInvalid = absl::StatusCode::kInvalidArgument;
-  ExpectRefused(Llama().Uint("llama.attention.head_count_kv", 3), kInvalid,
-                "llama.attention.head_count_kv", "divide");
-  ExpectRefused(Llama().Uint("llama.vocab_size", 9), kInvalid, "llama.vocab_size", "8 rows");
-  ExpectRefused(Llama().Uint("llama.rope.dimension_count", 7), kInvalid,
-                "llama.rope.dimension_count", "even");
-  ExpectRefused(Llama().Float("llama.rope.freq_base", -1), kInvalid, "llama.rope.freq_base",
-                "positive");
+  const auto experts = [] { return MadeModel("granitemoe").Uint("expert_count", 4); };
+  refused(experts(), absl::StatusCode::kNotFound, "granitemoe.expert_used_count");
+  refused(experts().Uint("expert_used_count", 0), kInvalid, "granitemoe.expert_used_count");
+  refused(experts().Uint("expert_used_count", 5), kInvalid, "granitemoe.expert_used_count");
+  refused(experts().Uint("expert_used_count", 2).Uint("expert_shared_feed_forward_length", 1 << 30),
+          kInvalid, "granitemoe.expert_shared_feed_forward_length");
+  refused(MadeModel("granitemoe"), absl::StatusCode::kNotFound, "granitemoe.expert_count");
+  refused(MadeModel("qwen3moe").Uint("expert_count", 1 << 20), kInvalid, "qwen3moe.expert_count");
 }
 
 }  // namespace

@@ -8,12 +8,7 @@
 namespace baton {
 namespace {
 
-ModelConfig Config() {
-  ModelConfig config;
-  config.rope_dim = 8;
-  config.rope_base = 10000;
-  return config;
-}
+RopeConfig Config() { return {.dim = 8, .base = 10000}; }
 
 struct Angles {
   std::vector<float> cosines;
@@ -27,8 +22,8 @@ Angles Fill(const RopeTable& table, const std::vector<int>& positions) {
 }
 
 TEST(RopeTable, HasTheAnglesOfItsDefinition) {
-  ModelConfig config = Config();
-  config.rope_linear_scale = 2;
+  RopeConfig config = Config();
+  config.linear_scale = 2;
   const std::vector<float> divisors = {1, 2, 4, 8};
   const std::vector<int> positions = {0, 1, 7, 8191};
   const Angles angles = Fill(RopeTable(config, divisors), positions);
@@ -42,6 +37,34 @@ TEST(RopeTable, HasTheAnglesOfItsDefinition) {
       EXPECT_NEAR(angles.cosines[row * 4 + i], std::cos(angle), 1e-7) << positions[row] << " " << i;
       EXPECT_NEAR(angles.sines[row * 4 + i], std::sin(angle), 1e-7) << positions[row] << " " << i;
     }
+  }
+}
+
+// Pairs before the ramp keep their frequency, those behind it have it divided, and on the ramp it is
+// between.
+TEST(RopeTable, YarnDividesTheFrequenciesBehindItsRampAndScalesBothByItsMagnitude) {
+  RopeConfig config = Config();
+  config.yarn_factor = 4;
+  config.ramp_low = 1;
+  config.ramp_high = 3;
+  config.magnitude = 1.25;
+  const Angles angles = Fill(RopeTable(config, {}), {13});
+  const double factors[] = {1, 1, 0.5 + 0.5 / 4, 1.0 / 4};
+  for (size_t i = 0; i < 4; ++i) {
+    const double angle = 13 * std::pow(10000.0, -2.0 * static_cast<double>(i) / 8) * factors[i];
+    EXPECT_NEAR(angles.cosines[i], 1.25 * std::cos(angle), 2e-7) << i;
+    EXPECT_NEAR(angles.sines[i], 1.25 * std::sin(angle), 2e-7) << i;
+  }
+}
+
+TEST(RopeTable, ARampWithoutLengthIsAStep) {
+  RopeConfig config = Config();
+  config.yarn_factor = 2;
+  config.ramp_low = config.ramp_high = 1;
+  const Angles angles = Fill(RopeTable(config, {}), {9});
+  for (size_t i = 0; i < 4; ++i) {
+    const double frequency = std::pow(10000.0, -2.0 * static_cast<double>(i) / 8);
+    EXPECT_NEAR(angles.sines[i], std::sin(9 * frequency / (i <= 1 ? 1 : 2)), 2e-7) << i;
   }
 }
 
@@ -72,8 +95,8 @@ TEST(RopeTable, ARowDependsOnItsPositionAlone) {
 
 // A float has too few digits for the product of a large position and a small frequency.
 TEST(RopeTable, NeighboursFarOutDifferAsNeighboursNearbyDo) {
-  ModelConfig config = Config();
-  config.rope_dim = 2;
+  RopeConfig config = Config();
+  config.dim = 2;
   const int far = 1 << 24;
   const Angles angles = Fill(RopeTable(config, {}), {far, far + 1});
   EXPECT_NEAR(angles.sines[1], std::sin(double{far + 1}), 1e-7);

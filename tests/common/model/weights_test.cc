@@ -20,6 +20,7 @@ constexpr uint32_t kQ8_0 = 8;
 
 ModelConfig LlamaConfig() {
   ModelConfig config;
+  config.architecture = "llama";
   config.layers = 2;
   config.width = 8;
   config.feed_forward_width = 16;
@@ -27,7 +28,7 @@ ModelConfig LlamaConfig() {
   config.kv_heads = 1;
   config.head_dim = 4;
   config.vocab_size = 10;
-  config.rope_dim = 4;
+  config.ropes = {{.dim = 4}};
   return config;
 }
 
@@ -62,10 +63,11 @@ GgufBuilder Whole() {
 
 class WeightsTest : public testing::Test {
  protected:
-  absl::StatusOr<ModelWeights> Load(const GgufBuilder& builder) {
+  absl::StatusOr<ModelWeights> Load(const GgufBuilder& builder,
+                                    const ModelConfig& config = LlamaConfig()) {
     const auto file = GgufFile::Parse(builder.Build(), "m.gguf");
     if (!file.ok()) return file.status();
-    return ModelWeights::Load(*file, LlamaConfig(), *backend_,
+    return ModelWeights::Load(*file, config, *backend_,
                               [this](double done) { progress_.push_back(done); });
   }
   std::string ErrorOf(const GgufBuilder& builder) {
@@ -130,8 +132,8 @@ TEST_F(WeightsTest, ATensorThatNobodyComputesWithIsRefused) {
   const absl::Status status = Load(builder).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(status.message(),
-            "m.gguf: tensor 'blk.0.attn_sinks' is no part of the supported llama and qwen2 "
-            "architectures");
+            "m.gguf: tensor 'blk.0.attn_sinks' is no part of the supported models of "
+            "architecture 'llama'");
   builder = Whole();
   Add(builder, "blk.2.attn_norm.weight", {8});  // a layer more than the metadata says
   EXPECT_EQ(Load(builder).status().code(), absl::StatusCode::kUnimplemented);
@@ -144,13 +146,16 @@ TEST_F(WeightsTest, VectorsOfEveryFloatTypeAreWidenedAndOthersAreRefused) {
                          {reinterpret_cast<const char*>(halves.data()), 4});
   const auto weights = Load(builder);
   ASSERT_TRUE(weights.ok()) << weights.status();
-  EXPECT_EQ(weights->rope_divisors, (std::vector<float>{0.5f, 2.0f}));
+  EXPECT_TRUE(weights->rope_divisors.empty());  // the configuration names none
+  ModelConfig llama3 = LlamaConfig();
+  llama3.ropes[0].divisors = RopeDivisors::kFrequencies;
+  EXPECT_EQ(Load(builder, llama3)->rope_divisors, (std::vector<float>{0.5f, 2.0f}));
 
   builder = Whole();
   builder.tensors[1].type = kF16;  // a norm: fewer bytes than were there
   EXPECT_TRUE(Load(builder).ok());
   ModelConfig wide = LlamaConfig();
-  wide.rope_dim = 64;
+  wide.ropes = {{.dim = 64}};
   GgufBuilder quantised = Whole();
   quantised.TensorWithData("rope_freqs.weight", {32}, kQ8_0, std::string(34, '\0'));
   const auto file = GgufFile::Parse(quantised.Build(), "m.gguf");
@@ -168,6 +173,107 @@ TEST_F(WeightsTest, RefusesADivisorThatIsNone) {
     EXPECT_EQ(ErrorOf(builder).rfind("m.gguf: tensor 'rope_freqs.weight' holds ", 0), 0u)
         << divisor;
   }
+}
+
+TEST_F(WeightsTest, TheNamedDivisorsOfLongRopeAreKeptAndTheOthersChecked) {
+  ModelConfig config = LlamaConfig();
+  GgufBuilder builder = Whole();
+  builder.TensorWithData("rope_factors_short.weight", {2}, kF32, Floats({1.0f, 1.5f}));
+  config.ropes[0].divisors = RopeDivisors::kShort;
+  EXPECT_EQ(std::string(Load(builder, config).status().message()), "");
+  EXPECT_EQ(Load(builder, config)->rope_divisors, (std::vector<float>{1.0f, 1.5f}));
+  config.ropes[0].divisors = RopeDivisors::kLong;
+  EXPECT_EQ(std::string(Load(builder, config).status().message()),
+            "m.gguf: tensor 'rope_factors_long.weight' is missing");
+  builder.TensorWithData("rope_factors_long.weight", {2}, kF32, Floats({1.0f, 40.0f}));
+  EXPECT_EQ(Load(builder, config)->rope_divisors, (std::vector<float>{1.0f, 40.0f}));
+  config.ropes[0].divisors = RopeDivisors::kShort;
+  builder.tensors.pop_back();
+  builder.TensorWithData("rope_factors_long.weight", {2}, kF32, Floats({1.0f, 0.0f}));
+  EXPECT_EQ(std::string(Load(builder, config).status().message()),
+            "m.gguf: tensor 'rope_factors_long.weight' holds 0, no divisor");
+}
+
+// A weight's rows, as the backend multiplies with them.
+std::vector<float> RowsOf(Backend& backend, const Weight& weight) {
+  Batch batch;
+  std::vector<float> rows(static_cast<size_t>(weight.rows() * weight.columns()));
+  for (int row = 0; row < weight.rows(); ++row) batch.tokens.push_back(InputToken::Id(row));
+  backend.BeginPass({.batch = &batch});
+  backend.Embed(weight, {rows.data(), weight.rows(), weight.columns()});
+  return rows;
+}
+
+TEST_F(WeightsTest, MatricesThatLieInOneTensorAreTakenApart) {
+  GgufBuilder builder = Whole();
+  std::vector<float> rows;  // of Q, K and V, and of the gate and up
+  for (int i = 0; i < (8 + 4 + 4) * 8; ++i) rows.push_back(static_cast<float>(i));
+  std::vector<float> gated;
+  for (int i = 0; i < 2 * 16 * 8; ++i) gated.push_back(static_cast<float>(-i));
+  GgufBuilder fused;
+  for (const GgufBuilder::TensorEntry& tensor : builder.tensors) {
+    const std::string name = tensor.name.substr(0, 6) == "blk.0." ? tensor.name.substr(6) : "";
+    if (name == "attn_k.weight" || name == "attn_v.weight" || name == "ffn_gate.weight") continue;
+    if (name == "attn_q.weight") {
+      fused.TensorWithData("blk.0.attn_qkv.weight", {8, 16}, kF32, Floats(rows));
+    } else if (name == "ffn_up.weight") {
+      fused.TensorWithData("blk.0.ffn_up.weight", {8, 32}, kF32, Floats(gated));
+    } else {
+      Add(fused, tensor.name, tensor.dims);
+    }
+  }
+  const auto weights = Load(fused);
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  const LayerWeights& w = weights->layers[0];
+  const auto part = [](const std::vector<float>& of, int first, int count) {
+    return std::vector<float>(of.begin() + first * 8, of.begin() + (first + count) * 8);
+  };
+  EXPECT_EQ(RowsOf(*backend_, *w.query), part(rows, 0, 8));
+  EXPECT_EQ(RowsOf(*backend_, *w.key), part(rows, 8, 4));
+  EXPECT_EQ(RowsOf(*backend_, *w.value), part(rows, 12, 4));
+  EXPECT_EQ(RowsOf(*backend_, *w.gate), part(gated, 0, 16));
+  EXPECT_EQ(RowsOf(*backend_, *w.up), part(gated, 16, 16));
+}
+
+TEST_F(WeightsTest, WhatTheConfigurationAsksForIsNamedWhereItIsMissing) {
+  const auto missing = [&](const std::string& tensor, const auto& change) {
+    ModelConfig config = LlamaConfig();
+    change(config);
+    EXPECT_EQ(std::string(Load(Whole(), config).status().message()),
+              "m.gguf: tensor 'blk.0." + tensor + "' is missing");
+  };
+  missing("attn_q_norm.weight", [](ModelConfig& config) { config.qk_norm = QkNorm::kHead; });
+  missing("attn_sinks.weight", [](ModelConfig& config) { config.sinks = true; });
+  missing("attn_output.bias", [](ModelConfig& config) { config.output_bias = true; });
+  missing("post_attention_norm.weight",
+          [](ModelConfig& config) { config.norm_places = NormPlaces::kAround; });
+}
+
+TEST_F(WeightsTest, TheGainsOfHeadsAreOneForAllOrOneForEachValue) {
+  for (const QkNorm norm : {QkNorm::kHead, QkNorm::kRow}) {
+    ModelConfig config = LlamaConfig();
+    config.qk_norm = norm;
+    GgufBuilder builder = Whole();
+    for (const std::string layer : {"blk.0.", "blk.1."}) {
+      Add(builder, layer + "attn_q_norm.weight", {norm == QkNorm::kRow ? uint64_t{8} : 4});
+      Add(builder, layer + "attn_k_norm.weight", {4});
+    }
+    EXPECT_EQ(std::string(Load(builder, config).status().message()), "");
+    builder.tensors[builder.tensors.size() - 4].dims[0] = 2;
+    EXPECT_EQ(Load(builder, config).status().code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
+// gpt-oss has the norm before its feed-forward under the name of its place.
+TEST_F(WeightsTest, TheNormBeforeTheFeedForwardHasEitherOfTwoNames) {
+  GgufBuilder builder = Whole();
+  for (GgufBuilder::TensorEntry& tensor : builder.tensors) {
+    const size_t at = tensor.name.find("ffn_norm");
+    if (at != std::string::npos) tensor.name.replace(at, 8, "post_attention_norm");
+  }
+  EXPECT_EQ(ErrorOf(builder), "");
+  Add(builder, "blk.0.ffn_norm.weight", {8});
+  EXPECT_EQ(Load(builder).status().code(), absl::StatusCode::kUnimplemented);
 }
 
 TEST_F(WeightsTest, ProgressRisesFromNothingToAll) {

@@ -1,0 +1,166 @@
+// One tiny model of each architecture against the reference's logits, log-probabilities and greedy
+// tokens (tests/data/README.md), and its bits in every way of computing them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nlohmann/json.hpp"
+
+#include "tests/support/exactness.h"
+#include "tests/support/model_runner.h"
+
+namespace baton {
+namespace {
+
+struct ArchitectureCase {
+  std::string json;   // without .json
+  std::string types;  // of the file's weights, as in its name
+  int max_model_len = 0;
+
+  std::string path() const { return BATON_TEST_DATA "/arch/" + json + "-" + types + ".gguf"; }
+  // The prompts of the model, by name.
+  nlohmann::json Prompts() const {
+    std::ifstream in(BATON_TEST_DATA "/arch/" + json + ".json");
+    std::string model = json + "-" + types;
+    if (max_model_len > 0) model += "@" + std::to_string(max_model_len);
+    return nlohmann::json::parse(in).at("models").at(model);
+  }
+};
+
+void PrintTo(const ArchitectureCase& model, std::ostream* out) { *out << model.path(); }
+
+std::string NameOfCase(const testing::TestParamInfo<ArchitectureCase>& info) {
+  std::string name = info.param.json + "_" + info.param.types;
+  if (info.param.max_model_len > 0) name += "_" + std::to_string(info.param.max_model_len);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+std::vector<ArchitectureCase> FloatModels() {
+  return {{"qwen3-tied", "f16"}, {"qwen3-untied", "f32"}, {"mistral3", "f32"},
+          {"llama-yarn", "f32"}, {"smollm3", "f16"},      {"phi3", "f16", 512},
+          {"phi3", "f16", 1024}, {"olmo2", "f32"}};
+}
+
+std::vector<ArchitectureCase> QuantisedModels() {
+  return {
+      {"qwen3-untied", "q4_0"}, {"smollm3", "q4_0"}, {"phi3", "q8_0", 512}, {"phi3", "q8_0", 1024}};
+}
+
+ModelRunner RunnerOf(const ArchitectureCase& model, KvType kv_dtype) {
+  return ModelRunner(
+      {.path = model.path(), .kv_dtype = kv_dtype, .max_model_len = model.max_model_len});
+}
+
+// The distances of the log-probabilities of a prompt's tokens from those that the reference lists.
+std::vector<double> DistancesFrom(const nlohmann::json& prompt, ModelRunner& runner) {
+  const int vocab_size = runner.vocab_size();
+  const std::vector<float> logits =
+      runner.Forward({{runner.AddSequence(), prompt.at("token_ids")}});
+  std::vector<double> distances;
+  for (const auto& at : prompt.at("teacher_forced")) {
+    const int position = at.at("pos");
+    const std::vector<double> ours =
+        LogSoftmax(&logits[static_cast<size_t>(position * vocab_size)], vocab_size);
+    for (const auto& [token, expected] :
+         at.at("top").get<std::vector<std::pair<size_t, double>>>()) {
+      distances.push_back(std::fabs(ours[token] - expected));
+    }
+  }
+  return distances;
+}
+
+double MeanOf(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+double LargestOf(const std::vector<double>& values) {
+  return *std::max_element(values.begin(), values.end());
+}
+
+class FloatArchitecture : public testing::TestWithParam<ArchitectureCase> {};
+
+TEST_P(FloatArchitecture, LogitsAndGreedyTokensAreTheReferencesWithF32Kv) {
+  const nlohmann::json prompts = GetParam().Prompts();
+  ASSERT_EQ(prompts.size(), 3u);
+  for (const auto& [name, prompt] : prompts.items()) {
+    SCOPED_TRACE(name);
+    ModelRunner runner = RunnerOf(GetParam(), KvType::kF32);
+    const int sequence = runner.AddSequence();
+    std::vector<float> logits = runner.Append(sequence, prompt.at("token_ids"));
+    const std::vector<float> expected = prompt.at("last_logits");
+    ASSERT_EQ(logits.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(logits[i], expected[i], 1e-3) << i;
+    for (const int token : prompt.at("greedy")) {
+      ASSERT_EQ(ArgMax(logits.data(), runner.vocab_size()), token);
+      logits = runner.Append(sequence, {token});
+    }
+  }
+}
+
+TEST_P(FloatArchitecture, LogProbabilitiesWithinThePromptAreTheReferences) {
+  const nlohmann::json prompts = GetParam().Prompts();
+  for (const auto& [name, prompt] : prompts.items()) {
+    ModelRunner runner = RunnerOf(GetParam(), KvType::kF32);
+    EXPECT_LE(LargestOf(DistancesFrom(prompt, runner)), 1e-3) << name;
+  }
+}
+
+TEST_P(FloatArchitecture, LogProbabilitiesAreNearTheReferencesWithF16Kv) {
+  const nlohmann::json prompts = GetParam().Prompts();
+  for (const auto& [name, prompt] : prompts.items()) {
+    ModelRunner runner = RunnerOf(GetParam(), KvType::kF16);
+    EXPECT_LE(LargestOf(DistancesFrom(prompt, runner)), 0.05) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiny, FloatArchitecture, testing::ValuesIn(FloatModels()), NameOfCase);
+
+class QuantisedArchitecture : public testing::TestWithParam<ArchitectureCase> {};
+
+// llama.cpp, whose activations are int8 too, is 0.07 away from these goldens in the mean.
+TEST_P(QuantisedArchitecture, LogProbabilitiesAreAsNearAsActivationsOfEightBitsAllow) {
+  std::vector<double> distances;
+  const nlohmann::json prompts = GetParam().Prompts();
+  for (const auto& [name, prompt] : prompts.items()) {
+    ModelRunner runner = RunnerOf(GetParam(), KvType::kF32);
+    const std::vector<double> more = DistancesFrom(prompt, runner);
+    distances.insert(distances.end(), more.begin(), more.end());
+  }
+  EXPECT_LE(MeanOf(distances), 0.14);
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiny, QuantisedArchitecture, testing::ValuesIn(QuantisedModels()),
+                         NameOfCase);
+
+class EveryArchitecture : public testing::TestWithParam<ArchitectureCase> {};
+
+TEST_P(EveryArchitecture, EveryWayToComputeGivesTheSameBits) {
+  const std::vector<int32_t> tokens = GetParam().Prompts().at("mid").at("token_ids");
+  const ModelRunnerOptions options = {
+      .path = GetParam().path(), .max_tokens = 2000, .max_model_len = GetParam().max_model_len};
+  ModelRunner first(With(options, Way{}));
+  const int vocab_size = first.vocab_size();
+  const Outcome expected = Compute(first, first.AddSequence(), tokens, Schedule::kAtOnce);
+  ASSERT_TRUE(AllFinite(expected));
+  for (const Way& way : PairwiseWays()) {
+    ModelRunner runner(With(options, way));
+    const Outcome outcome = Compute(runner, runner.AddSequence(), tokens, way.schedule);
+    EXPECT_EQ(FirstDifference(expected, outcome, vocab_size), "") << Describe(way);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Float, EveryArchitecture, testing::ValuesIn(FloatModels()), NameOfCase);
+INSTANTIATE_TEST_SUITE_P(Quantised, EveryArchitecture, testing::ValuesIn(QuantisedModels()),
+                         NameOfCase);
+
+}  // namespace
+}  // namespace baton
