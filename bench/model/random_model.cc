@@ -20,17 +20,18 @@
 #include "bench/model/random_blocks.h"
 #include "common/base/free_memory.h"
 #include "common/base/status_macros.h"
+#include "common/model/architectures.h"
 
 namespace baton {
 namespace {
 
 constexpr ModelShape kShapes[] = {
     // Fields: name, architecture, layers, width, feed-forward width, heads, KV heads, head
-    // dimension, vocabulary size, context length, RoPE base, norm epsilon, tied.
+    // dimension, vocabulary size, context length, RoPE base, norm epsilon, tied, window.
     {"smollm2-135m", "llama", 30, 576, 1536, 9, 3, 64, 49152, 8192, 1e5f, 1e-5f, true},
     {"qwen2.5-0.5b", "qwen2", 24, 896, 4864, 14, 2, 64, 151936, 32768, 1e6f, 1e-6f, true},
-    // This shape leaves out the norms of queries and keys that qwen3 adds to llama's layers.
-    {"qwen3-0.6b", "llama", 28, 1024, 3072, 16, 8, 128, 151936, 40960, 1e6f, 1e-6f, true},
+    {"qwen3-0.6b", "qwen3", 28, 1024, 3072, 16, 8, 128, 151936, 40960, 1e6f, 1e-6f, true},
+    {"gemma-3-1b", "gemma3", 26, 1152, 6912, 4, 1, 256, 262144, 32768, 1e6f, 1e-6f, true, 512},
     {"llama-3.2-1b", "llama", 16, 2048, 8192, 32, 8, 64, 128256, 131072, 5e5f, 1e-5f, true},
     {"llama-3.2-3b", "llama", 28, 3072, 8192, 24, 8, 128, 128256, 131072, 5e5f, 1e-5f, true},
     {"llama-3.1-8b", "llama", 32, 4096, 14336, 32, 8, 128, 128256, 131072, 5e5f, 1e-5f, false},
@@ -55,6 +56,8 @@ std::vector<GgufTensorEntry> TensorsOf(const ModelShape& shape, GgmlType type) {
   const auto vector = [&](const std::string& name, int size) {
     tensors.push_back({name, GgmlType::kF32, {static_cast<uint64_t>(size)}});
   };
+  const Architecture& architecture = *FindArchitecture(shape.architecture);
+  const bool norms_after = architecture.norm_places == NormPlaces::kAround;
   const int query_size = shape.heads * shape.head_dim;
   const int kv_size = shape.kv_heads * shape.head_dim;
   matrix("token_embd.weight", shape.vocab_size, shape.width);
@@ -69,11 +72,17 @@ std::vector<GgufTensorEntry> TensorsOf(const ModelShape& shape, GgmlType type) {
       vector(prefix + "attn_k.bias", kv_size);
       vector(prefix + "attn_v.bias", kv_size);
     }
+    if (architecture.qk_norm == QkNorm::kHead) {
+      vector(prefix + "attn_q_norm.weight", shape.head_dim);
+      vector(prefix + "attn_k_norm.weight", shape.head_dim);
+    }
     matrix(prefix + "attn_output.weight", shape.width, query_size);
+    if (norms_after) vector(prefix + "post_attention_norm.weight", shape.width);
     vector(prefix + "ffn_norm.weight", shape.width);
     matrix(prefix + "ffn_gate.weight", shape.feed_forward_width, shape.width);
     matrix(prefix + "ffn_up.weight", shape.feed_forward_width, shape.width);
     matrix(prefix + "ffn_down.weight", shape.width, shape.feed_forward_width);
+    if (norms_after) vector(prefix + "post_ffw_norm.weight", shape.width);
   }
   vector("output_norm.weight", shape.width);
   if (!shape.tied) matrix("output.weight", shape.vocab_size, shape.width);
@@ -123,6 +132,7 @@ GgufMetadata MetadataOf(const ModelShape& shape) {
     number(of, shape.head_dim);
   }
   number("vocab_size", shape.vocab_size);
+  if (shape.window > 0) number("attention.sliding_window", shape.window);
   metadata.Float32(prefix + "rope.freq_base", shape.rope_base);
   metadata.Float32(prefix + "attention.layer_norm_rms_epsilon", shape.norm_epsilon);
   AddVocabulary(shape.vocab_size, metadata);

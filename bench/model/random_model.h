@@ -14,7 +14,7 @@ namespace baton {
 
 struct ModelShape {
   const char* name;
-  const char* architecture;  // "llama" or "qwen2"
+  const char* architecture;  // one without experts
   int layers;
   int width;
   int feed_forward_width;
@@ -25,7 +25,8 @@ struct ModelShape {
   int context_length;  // tokens
   float rope_base;
   float norm_epsilon;
-  bool tied;  // the embedding is also the output head
+  bool tied;       // the embedding is also the output head
+  int window = 0;  // keys that a query of a local layer sees; 0: there are no local layers
 };
 
 // Finds a shape by its name. INVALID_ARGUMENT names --shape and lists the known names.

@@ -101,6 +101,21 @@ TEST(RandomModel, LoadsInEveryTypeWithATokenizerOfItsSize) {
   }
 }
 
+TEST(RandomModel, HasTheTensorsAndKeysOfItsArchitecture) {
+  auto backend = *MakeBackend({.device = "cpu", .threads = 1});
+  for (const char* architecture : {"llama", "qwen2", "qwen3", "gemma3"}) {
+    ModelShape shape = kSmall;
+    shape.architecture = architecture;
+    if (shape.architecture == std::string("gemma3")) shape.window = 32;
+    const auto model = *RandomModelFile::Create(shape, GgmlType::kQ4_1);
+    const auto transformer =
+        Transformer::Load(*GgufFile::Open(model.path()), *backend, [](double) {});
+    ASSERT_TRUE(transformer.ok()) << transformer.status();
+    EXPECT_EQ((*transformer)->config().architecture, architecture);
+    EXPECT_EQ((*transformer)->config().layer_kinds[0].window, shape.window);
+  }
+}
+
 TEST(RandomModel, HasNumbersThatStayFinite) {
   auto backend = *MakeBackend({.device = "cpu", .threads = 1});
   const auto model = *RandomModelFile::Create(kSmall, GgmlType::kQ4_K);
