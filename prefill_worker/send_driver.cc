@@ -59,7 +59,10 @@ SendDriver::SendDriver(Options options)
 
 void SendDriver::PostLayer(SendEvent::LayerReady layer, absl::Span<const int32_t> block_table,
                            uint64_t copies_after) {
-  SendInbox::Layer message{.ready = std::move(layer), .copies_after = copies_after};
+  SendInbox::Layer message{.ready = std::move(layer),
+                           .block_table = {},
+                           .generations = {},
+                           .copies_after = copies_after};
   if (block_table.size() > posted_blocks_) {
     posted_blocks_ = block_table.size();
     message.block_table.assign(block_table.begin(), block_table.end());
