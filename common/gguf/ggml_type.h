@@ -21,6 +21,7 @@ enum class GgmlType : uint32_t {
   kQ5_K = 13,
   kQ6_K = 14,
   kBf16 = 30,
+  kMxfp4 = 39,
 };
 
 // A row of `elements * n` values takes `bytes * n` bytes.

@@ -38,6 +38,8 @@ struct AnyProduct {
         return QuantisedProduct<Simd, Q5_KFormat<Simd>>::Run(args, begin, end);
       case GgmlType::kQ6_K:
         return QuantisedProduct<Simd, Q6_KFormat<Simd>>::Run(args, begin, end);
+      case GgmlType::kMxfp4:
+        return QuantisedProduct<Simd, Mxfp4Format<Simd>>::Run(args, begin, end);
       default:  // CpuWeight has no other types
         return;
     }

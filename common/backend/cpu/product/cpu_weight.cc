@@ -1,6 +1,7 @@
 #include "common/backend/cpu/product/cpu_weight.h"
 
 #include <algorithm>
+#include <atomic>
 #include <climits>
 #include <utility>
 
@@ -28,10 +29,11 @@ absl::StatusOr<std::unique_ptr<CpuWeight>> CpuWeight::Pack(const GgufTensor& ten
   }
   const size_t group_bytes = PackedGroupBytes(tensor.type, tensor.dims[0]);
   if (group_bytes == 0) {
-    return absl::UnimplementedError(absl::StrCat(
-        "tensor '", tensor.name, "': type ", GgmlTypeName(tensor.type),
-        " is not supported; supported are F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K "
-        "and Q6_K"));
+    return absl::UnimplementedError(absl::StrCat("tensor '", tensor.name, "': type ",
+                                                 GgmlTypeName(tensor.type),
+                                                 " is not supported; supported are F32, F16, BF16, "
+                                                 "Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, "
+                                                 "Q6_K and MXFP4"));
   }
   const int rows = static_cast<int>(tensor.dims[1]);
   const int columns = static_cast<int>(tensor.dims[0]);
@@ -39,12 +41,21 @@ absl::StatusOr<std::unique_ptr<CpuWeight>> CpuWeight::Pack(const GgufTensor& ten
   BATON_ASSIGN_OR_RETURN(BackendBuffer data,
                          memory.Allocate(static_cast<size_t>(groups) * group_bytes));
   const size_t row_bytes = tensor.data.size() / tensor.dims[1];
+  std::atomic<bool> valid = true;
   pool.ParallelFor(groups, [&](int begin, int end) {
     for (int row = begin * kLanes; row < std::min(end * kLanes, rows); ++row) {
-      PackRow(tensor.type, tensor.data.data() + static_cast<size_t>(row) * row_bytes, columns,
-              row % kLanes, data.data() + static_cast<size_t>(row / kLanes) * group_bytes);
+      const uint8_t* file = tensor.data.data() + static_cast<size_t>(row) * row_bytes;
+      if (!ValidRow(tensor.type, file, columns)) valid = false;
+      PackRow(tensor.type, file, columns, row % kLanes,
+              data.data() + static_cast<size_t>(row / kLanes) * group_bytes);
     }
   });
+  if (!valid) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor '", tensor.name, "': a block of ", GgmlTypeName(tensor.type),
+                     " has the exponent 255, which is no number: the file is damaged; fetch it "
+                     "again"));
+  }
   return std::unique_ptr<CpuWeight>(new CpuWeight(tensor, group_bytes, std::move(data)));
 }
 

@@ -23,7 +23,7 @@ namespace baton {
 class CpuWeight final : public Weight {
  public:
   // Packs the tensor on the pool's threads. UNIMPLEMENTED names the tensor and its type,
-  // INVALID_ARGUMENT its shape. The weight must not outlive `memory`.
+  // INVALID_ARGUMENT its shape or a NaN in the place of a scale. The weight must not outlive `memory`.
   static absl::StatusOr<std::unique_ptr<CpuWeight>> Pack(const GgufTensor& tensor, ThreadPool& pool,
                                                          CpuMemory& memory);
 

@@ -46,6 +46,16 @@ struct Q8_0Block {  // weight = scale * (code - 128)
   uint16_t scale[kLanes];
 };
 
+// weight = 2^(exponent - 128) * (kMxfp4Codes[code] - 16): the format's magnitudes 0, .5, 1, 1.5, 2, 3,
+// 4 and 6 are doubled, so that they are integers. The scales are the E8M0 of OCP's MX formats;
+// exponent 255, which means NaN there, is in no block (ValidRow of weight_packing.h).
+struct Mxfp4Block {
+  uint8_t codes[4][kQuadBytes];
+  uint8_t exponent[kLanes];
+};
+// Not inline: a source for one instruction set shares nothing with other sources (kernels.h).
+constexpr uint8_t kMxfp4Codes[16] = {16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4};
+
 // weight = (super scale * scale) * code - (super min * min); both products are exact in a float.
 template <class Block>
 struct MinSuperblock {

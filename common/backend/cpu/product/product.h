@@ -3,7 +3,7 @@
 // Float weights: sum = fma(weight, in, sum), k ascending from +0, the weight widened exactly.
 // Quantised weights: blocks of 32 columns, ascending from +0. With s the exact integer sum of
 // (code - offset) * value over a block:
-//   Q4_0, Q5_0, Q8_0:        sum = fma(s, weight scale * input scale, sum)
+//   Q4_0, Q5_0, Q8_0, MXFP4: sum = fma(s, weight scale * input scale, sum)
 //   Q4_1, Q5_1, Q4_K, Q5_K:  as Q4_0, then sum = fma(min, input scale * (the sum of the block's
 //                            values), sum); a K-quant's min is -(super min * min)
 //   Q6_K:                    sum = fma(s, (super scale * scale) * input scale, sum) for the first

@@ -85,6 +85,20 @@ struct Q8_0Format {
 };
 
 template <class Simd>
+struct Mxfp4Format {
+  static constexpr bool kHasMin = false, kHalfScales = false, kWide = false;
+  static constexpr int kOffsetBits = 4;
+  [[gnu::always_inline]] static void Codes(const uint8_t* group, int b, QuadsOf<Simd>& quads) {
+    UnpackNibbles<Simd>(BlockAt<Mxfp4Block>(group, b).codes, quads);
+    for (int q = 0; q < kQuads; ++q) quads[q] = Simd::Lookup(kMxfp4Codes, quads[q]);
+  }
+  [[gnu::always_inline]] static auto Scale(const uint8_t* group, int b, int /*half*/) {
+    const auto exponent = Simd::LoadU8(BlockAt<Mxfp4Block>(group, b).exponent);
+    return Simd::ScaleByPowerOfTwo(Simd::Set(1.0f), Simd::Add(exponent, Simd::Set(-128.0f)));
+  }
+};
+
+template <class Simd>
 struct Q4_1Format {
   static constexpr bool kHasMin = true, kHalfScales = false, kWide = false;
   static constexpr int kOffsetBits = 0;

@@ -150,6 +150,20 @@ struct Q8_0Traits {
   }
 };
 
+struct Mxfp4Traits {
+  using Packed = Mxfp4Block;
+  static constexpr int kColumns = 32;
+  static constexpr size_t kFileBytes = 17;  // exponent, 16 bytes of nibbles as in Q4_0
+  static void Pack(const uint8_t* file, int lane, Packed& out) {
+    out.exponent[lane] = file[0];
+    for (int j = 0; j < 4; ++j) std::memcpy(&out.codes[j][4 * lane], file + 1 + 4 * j, 4);
+  }
+  static float Value(const Packed& in, int lane, int k) {
+    const int doubled = kMxfp4Codes[Low4(in.codes, lane, k)] - 16;
+    return std::ldexp(static_cast<float>(doubled), in.exponent[lane] - 128);
+  }
+};
+
 // Reads the 6-bit scale and min of sub-block b from a K-quant's 12 bytes. For b < 4 they are the
 // low six bits of bytes b and b + 4. For b >= 4 their low four bits are in byte b + 4, and their
 // upper two bits are the upper two bits of bytes b - 4 and b.
@@ -306,6 +320,8 @@ bool WithTraits(GgmlType type, Visit visit) {
       return visit(Q5_KTraits()), true;
     case GgmlType::kQ6_K:
       return visit(Q6_KTraits()), true;
+    case GgmlType::kMxfp4:
+      return visit(Mxfp4Traits()), true;
     default:
       return false;
   }
@@ -321,6 +337,14 @@ size_t PackedGroupBytes(GgmlType type, size_t columns) {
     bytes = columns / Traits::kColumns * sizeof(typename Traits::Packed);
   });
   return bytes;
+}
+
+bool ValidRow(GgmlType type, const uint8_t* file, int columns) {
+  if (type != GgmlType::kMxfp4) return true;
+  for (int b = 0; b < columns / Mxfp4Traits::kColumns; ++b) {
+    if (file[static_cast<size_t>(b) * Mxfp4Traits::kFileBytes] == 255) return false;
+  }
+  return true;
 }
 
 void PackRow(GgmlType type, const uint8_t* file, int columns, int lane, uint8_t* group) {

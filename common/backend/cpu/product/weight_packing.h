@@ -12,6 +12,10 @@ namespace baton {
 // divide `columns`.
 size_t PackedGroupBytes(GgmlType type, size_t columns);
 
+// Whether the numbers of a row of the file can be packed: an MXFP4 block whose exponent is 255 is
+// NaN. Other types take every bit pattern. `file` is the row's first byte.
+bool ValidRow(GgmlType type, const uint8_t* file, int columns);
+
 // Packs one row of the file into lane `lane` of its group. `file` is the row's first byte.
 void PackRow(GgmlType type, const uint8_t* file, int columns, int lane, uint8_t* group);
 

@@ -197,6 +197,10 @@ struct Avx2 {
     const Bytes bits = ShiftMask<kShift, kMask>(a);
     return {_mm256_or_si256(low.low, bits.low), _mm256_or_si256(low.high, bits.high)};
   }
+  [[gnu::always_inline]] static Bytes Lookup(const uint8_t (&table)[16], Bytes a) {
+    const __m256i rows = _mm256_broadcastsi128_si256(Load128(table));
+    return {_mm256_shuffle_epi8(rows, a.low), _mm256_shuffle_epi8(rows, a.high)};
+  }
   template <bool kWide>
   [[gnu::always_inline]] static I Dot(I sum, Bytes codes, Bytes quad) {
     return {DotHalf<kWide>(sum.low, codes.low, quad.low),

@@ -168,6 +168,10 @@ struct Avx512 {
     constexpr int kOrAnd = 0xf8;  // low | (a & mask)
     return _mm512_ternarylogic_epi64(low, Shift<kShift>(a), _mm512_set1_epi8(kMask), kOrAnd);
   }
+  [[gnu::always_inline]] static Bytes Lookup(const uint8_t (&table)[16], Bytes a) {
+    const __m128i row = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(row), a);
+  }
   template <bool kWide>
   [[gnu::always_inline]] static I Dot(I sum, Bytes codes, Bytes quad) {
     return _mm512_dpbusd_epi32(sum, codes, quad);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -198,6 +199,11 @@ struct Portable {
   template <int kShift, int kMask>
   [[gnu::always_inline]] static Bytes OrShiftMask(Bytes low, Bytes a) {
     return low | ShiftMask<kShift, kMask>(a);
+  }
+  // table[a] by bytes. REQUIRES: the bytes of `a` are below 16.
+  [[gnu::always_inline]] static Bytes Lookup(const uint8_t (&table)[16], Bytes a) {
+    for (size_t i = 0; i < sizeof(a); ++i) a[i] = table[a[i]];
+    return a;
   }
   // sum + the four products of unsigned `codes` and signed `quad`, by lanes. kWide: codes may be
   // over 127. REQUIRES: quad in [-127, 127].

@@ -33,7 +33,7 @@ const TypeCase kTypes[] = {
     {GgmlType::kQ4_0, 32, 18, {0}},      {GgmlType::kQ4_1, 32, 20, {0, 2}},
     {GgmlType::kQ5_0, 32, 22, {0}},      {GgmlType::kQ5_1, 32, 24, {0, 2}},
     {GgmlType::kQ4_K, 256, 144, {0, 2}}, {GgmlType::kQ5_K, 256, 176, {0, 2}},
-    {GgmlType::kQ6_K, 256, 210, {208}},
+    {GgmlType::kQ6_K, 256, 210, {208}},  {GgmlType::kMxfp4, 32, 17, {}},
 };
 
 // A file's tensor with random codes and scales.
@@ -46,6 +46,7 @@ struct RandomTensor {
     for (size_t start = 0; start < bytes.size(); start += type.bytes) {
       if (type.type == GgmlType::kF32) Put(start, normal(random));
       if (type.type == GgmlType::kBf16) Put(start, F32ToBf16(normal(random)));
+      if (type.type == GgmlType::kMxfp4) bytes[start] = static_cast<uint8_t>(120 + random() % 8);
       for (const size_t offset : type.half_bits) Put(start + offset, F32ToF16(normal(random)));
     }
     tensor = {"random.weight", type.type, {kColumns, kRows}, bytes};
@@ -189,6 +190,54 @@ TEST(MultiplyWeights, AddsToTheOutputWhereAsked) {
                     {{weight->get(), plain_out}, {weight->get(), added_out, true}}, scratch);
     for (size_t i = 0; i < plain.size(); ++i) ASSERT_EQ(added[i], 0.75f + plain[i]);
   }
+}
+
+// Sixteen equal rows of one block, all of whose weights are 2^(exponent - 127).
+std::vector<uint8_t> Mxfp4Ones(uint8_t exponent) {
+  std::vector<uint8_t> bytes;
+  for (int row = 0; row < kLanes; ++row) {
+    bytes.push_back(exponent);
+    bytes.insert(bytes.end(), 16, 0x22);
+  }
+  return bytes;
+}
+
+TEST(MultiplyWeights, TakesEveryExponentOfMxfp4FromTheSmallestToTheLargest) {
+  ThreadPool pool(1, {});
+  CpuMemory memory;
+  std::vector<ProductScratch> scratch(1);
+  for (const int exponent : {0, 1, 2, 127, 253, 254}) {
+    const std::vector<uint8_t> bytes = Mxfp4Ones(static_cast<uint8_t>(exponent));
+    const auto weight =
+        CpuWeight::Pack({"ones.weight", GgmlType::kMxfp4, {32, kLanes}, bytes}, pool, memory);
+    ASSERT_TRUE(weight.ok()) << weight.status();
+    const int power = exponent < 127 ? 90 : -60;  // so that the sum is a normal number
+    for (const int rows : {1, 17}) {              // without a panel, and with one
+      std::vector<float> in(static_cast<size_t>(rows) * 32, std::ldexp(127.0f, power));
+      for (const CpuIsa isa : InstructionSets()) {
+        ProductInput input;
+        input.Prepare(KernelsFor(isa), pool, {.in = {in.data(), rows, 32}}, true, false);
+        std::vector<float> out(static_cast<size_t>(rows * kLanes));
+        MultiplyWeights(KernelsFor(isa), pool, input, {{weight->get(), {out.data(), rows, kLanes}}},
+                        scratch);
+        EXPECT_THAT(out, testing::Each(std::ldexp(127.0f * 32, power + exponent - 127)))
+            << CpuIsaName(isa) << ", exponent " << exponent;
+      }
+    }
+  }
+}
+
+TEST(CpuWeight, RefusesAnMxfp4ScaleThatIsNoNumber) {
+  ThreadPool pool(1, {});
+  CpuMemory memory;
+  std::vector<uint8_t> bytes = Mxfp4Ones(127);
+  bytes[15 * 17] = 255;  // the last row's
+  const auto weight = CpuWeight::Pack(
+      {"blk.0.ffn_up_exps.weight", GgmlType::kMxfp4, {32, kLanes}, bytes}, pool, memory);
+  EXPECT_EQ(weight.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(weight.status().message()),
+              testing::AllOf(testing::HasSubstr("blk.0.ffn_up_exps.weight"),
+                             testing::HasSubstr("exponent 255")));
 }
 
 TEST(CpuWeight, RefusesOtherTypesByName) {

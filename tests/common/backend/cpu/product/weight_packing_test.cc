@@ -84,6 +84,30 @@ TEST(WeightPacking, EveryLaneGivesBackTheValuesOfItsOwnRow) {
   }
 }
 
+TEST(WeightPacking, Mxfp4HasTheMagnitudesAndPowersOfTwoOfItsFormat) {
+  constexpr float kMagnitudes[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  for (const int exponent : {0, 1, 2, 126, 127, 254}) {
+    std::vector<uint8_t> file = {static_cast<uint8_t>(exponent)};
+    for (unsigned j = 0; j < 16; ++j) {  // column j has code j, column 16 + j has code 15 - j
+      file.push_back(static_cast<uint8_t>(j | (15 - j) << 4));
+    }
+    ASSERT_TRUE(ValidRow(GgmlType::kMxfp4, file.data(), 32));
+    std::vector<uint8_t> group(PackedGroupBytes(GgmlType::kMxfp4, 32), 0xee);
+    PackRow(GgmlType::kMxfp4, file.data(), 32, /*lane=*/5, group.data());
+    std::vector<float> out(32);
+    DequantiseRow(GgmlType::kMxfp4, group.data(), 32, /*lane=*/5, out.data());
+    for (int k = 0; k < 32; ++k) {
+      const int code = k < 16 ? k : 31 - k;
+      const float magnitude = std::ldexp(kMagnitudes[code % 8], exponent - 127);
+      EXPECT_EQ(out[static_cast<size_t>(k)], code < 8 ? magnitude : -magnitude)
+          << "exponent " << exponent << ", column " << k;
+    }
+  }
+  const std::vector<uint8_t> ones(2 * 17, 255);
+  EXPECT_FALSE(ValidRow(GgmlType::kMxfp4, ones.data(), 64));
+  EXPECT_TRUE(ValidRow(GgmlType::kQ8_0, ones.data(), 32));
+}
+
 template <class Element>
 void ExpectFloats(GgmlType type, const std::vector<Element>& elements,
                   const std::vector<float>& expected) {
