@@ -30,6 +30,7 @@ ARROWS = {
     # The table of kernels has a kernel's header from each operation, and each operation calls through the table.
     "common/backend/cpu/kernels": "backend/cpu backend/cpu/attention backend/cpu/product backend/cpu/simd",
     "common/backend/cpu/attention": "base backend backend/cpu/kernels backend/cpu/machine backend/cpu/simd",
+    "common/backend/cpu/experts": "base backend backend/cpu/kernels backend/cpu/machine backend/cpu/product backend/cpu/simd",
     "common/backend/cpu/product": "base gguf backend backend/cpu/kernels backend/cpu/machine backend/cpu/simd",
     "common/backend/cpu/sampling": "base backend backend/cpu/simd",
     "common/backend/cuda": "base gguf backend backend/cuda/",

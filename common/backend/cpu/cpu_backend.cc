@@ -42,7 +42,8 @@ CpuBackend::CpuBackend(CpuIsa isa, int threads, std::vector<int> cpus)
     : isa_(isa),
       kernels_(KernelsFor(isa)),
       pool_(threads, std::move(cpus)),
-      product_scratch_(static_cast<size_t>(threads)) {}
+      product_scratch_(static_cast<size_t>(threads)),
+      expert_mixer_(isa, pool_) {}
 
 std::string CpuBackend::Description() const {
   return absl::StrCat("cpu ", CpuIsaName(isa_), ", ", DescribeThreads(pool_.size(), pool_.cpus()));
@@ -126,8 +127,16 @@ void CpuBackend::Multiply(const ProductInputArgs& input, absl::Span<const Produc
   MultiplyWeights(kernels_, pool_, product_input_, outputs, product_scratch_);
 }
 
-void CpuBackend::AddExperts(Tensor, const float*, float, Tensor, const Experts&, float, Tensor) {
-  BATON_CHECK(false, "there yet");
+void CpuBackend::AddExperts(Tensor in, const float* gain, float epsilon, Tensor router,
+                            const Experts& experts, float scale, Tensor out) {
+  expert_mixer_.Add({.in = in,
+                     .gain = gain,
+                     .epsilon = epsilon,
+                     .router = router,
+                     .experts = experts,
+                     .scale = scale,
+                     .out = out},
+                    product_scratch_);
 }
 
 void CpuBackend::AddBias(const float* bias, Tensor out) { AddBiasRows(isa_, pool_, bias, out); }

@@ -7,6 +7,7 @@
 
 #include "common/backend/backend.h"
 #include "common/backend/cpu/attention/attention.h"
+#include "common/backend/cpu/experts/expert_mixer.h"
 #include "common/backend/cpu/kernels/kernels.h"
 #include "common/backend/cpu/machine/memory.h"
 #include "common/backend/cpu/machine/thread_pool.h"
@@ -73,6 +74,7 @@ class CpuBackend final : public Backend {
   Pass pass_;
   ProductInput product_input_;
   std::vector<ProductScratch> product_scratch_;  // [threads]
+  ExpertMixer expert_mixer_;
   AttentionScratch attention_scratch_;
 };
 

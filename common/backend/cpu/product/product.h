@@ -67,6 +67,17 @@ struct ProductArgs {
   Lanes* sums = nullptr;
 };
 
+// The product of some rows with one weight.
+struct ProductPart {
+  ProductRows input;
+  Backend::ProductOutput output;
+};
+
+// Computes all parts in one parallel operation. REQUIRES: each input was prepared as its weight's
+// type needs it; each out is [rows, weight rows]; `scratch` [threads of the pool].
+void MultiplyParts(const CpuKernels& kernels, ThreadPool& pool, absl::Span<const ProductPart> parts,
+                   std::vector<ProductScratch>& scratch);
+
 // Multiplies `input` with the weights of all outputs. REQUIRES: `input` was prepared as the
 // weights' types need it; each out is [rows, weight rows]; `scratch` [threads of the pool].
 void MultiplyWeights(const CpuKernels& kernels, ThreadPool& pool, const ProductInput& input,

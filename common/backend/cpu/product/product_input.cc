@@ -11,6 +11,7 @@ void ProductInput::Prepare(const CpuKernels& kernels, ThreadPool& pool, ProductI
   rows_ = args.in.rows;
   columns_ = args.in.columns;
   terms_ = args.terms;
+  quantised_ = quantised;
   const size_t size = static_cast<size_t>(rows_) * static_cast<size_t>(columns_);
   if (quantised) {
     const size_t blocks = size / kQuantBlock * static_cast<size_t>(terms_);
@@ -25,6 +26,16 @@ void ProductInput::Prepare(const CpuKernels& kernels, ThreadPool& pool, ProductI
   }
   if (args.blocks == nullptr && args.floats == nullptr) return;
   pool.ParallelFor(rows_, [&](int begin, int end) { kernels.prepare_input(args, begin, end); });
+}
+
+ProductRows ProductInput::Rows(int first, int count) const {
+  const auto before = static_cast<size_t>(first) * static_cast<size_t>(columns_);
+  ProductRows rows{.rows = count, .terms = terms_};
+  if (quantised_) {
+    rows.blocks = blocks_.data() + before / kQuantBlock * static_cast<size_t>(terms_);
+  }
+  if (floats_ != nullptr) rows.floats = floats_ + before;
+  return rows;
 }
 
 }  // namespace baton

@@ -49,6 +49,14 @@ struct ProductInputArgs {
   float* floats = nullptr;           // [rows, columns], or null
 };
 
+// Some rows of a prepared input; borrowed.
+struct ProductRows {
+  int rows = 0;
+  int terms = 1;
+  const QuantizedBlock* blocks = nullptr;  // [rows, terms, columns / 32], or null
+  const float* floats = nullptr;           // [rows, columns], or null
+};
+
 // The prepared input of a product. It grows to the largest product and is used again for the next.
 class ProductInput {
  public:
@@ -56,6 +64,9 @@ class ProductInput {
   // args.floats itself. REQUIRES: if quantised, the columns are a multiple of 32.
   void Prepare(const CpuKernels& kernels, ThreadPool& pool, ProductInputArgs args, bool quantised,
                bool floats);
+
+  // `count` rows from `first` on, until the next Prepare.
+  ProductRows Rows(int first, int count) const;
 
   int rows() const { return rows_; }
   int columns() const { return columns_; }
@@ -67,6 +78,7 @@ class ProductInput {
   int rows_ = 0;
   int columns_ = 0;
   int terms_ = 1;
+  bool quantised_ = false;         // whether blocks_ holds the input
   const float* floats_ = nullptr;  // borrowed: the input itself where nothing has to be done to it
   std::vector<QuantizedBlock> blocks_;
   std::vector<float> float_storage_;
