@@ -48,8 +48,8 @@ EngineBench::EngineBench(const GgufFile& file, const EngineBenchOptions& options
   std::map<GgmlType, size_t> bytes_of_type;
   const bool tied = file.FindTensor("output.weight") == nullptr;
   for (const GgufTensor& tensor : file.tensors()) {
-    model_bytes_ += tensor.data.size();
-    bytes_of_type[tensor.type] += tensor.data.size();
+    model_bytes_ += tensor.size_bytes();
+    bytes_of_type[tensor.type] += tensor.size_bytes();
     if (tensor.dims.size() != 2) continue;
     const bool is_head = tensor.name == (tied ? "token_embd.weight" : "output.weight");
     if (!is_head && !absl::StartsWith(tensor.name, "blk.")) continue;

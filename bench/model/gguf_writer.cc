@@ -14,13 +14,6 @@ namespace {
 // Bytes at whose multiples the data section and each tensor begin: the format's default.
 constexpr uint64_t kAlignment = 32;
 
-// Numbers of the format's value types.
-constexpr uint32_t kUint32 = 4;
-constexpr uint32_t kInt32 = 5;
-constexpr uint32_t kFloat32 = 6;
-constexpr uint32_t kString = 8;
-constexpr uint32_t kArray = 9;
-
 uint64_t Aligned(uint64_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
 
 // Numbers of the format are little-endian, as this machine's are.
@@ -31,11 +24,6 @@ void AppendNumber(std::string& out, Number value) {
   out.append(raw, sizeof(raw));
 }
 
-void AppendString(std::string& out, const std::string& text) {
-  AppendNumber<uint64_t>(out, text.size());
-  out += text;
-}
-
 }  // namespace
 
 size_t GgufTensorEntry::size_bytes() const {
@@ -44,41 +32,6 @@ size_t GgufTensorEntry::size_bytes() const {
   size_t elements = 1;
   for (const uint64_t dim : dims) elements *= dim;
   return elements / block.elements * block.bytes;
-}
-
-void GgufMetadata::Begin(const std::string& key, uint32_t type) {
-  ++count_;
-  AppendString(bytes_, key);
-  AppendNumber(bytes_, type);
-}
-
-void GgufMetadata::Text(const std::string& key, const std::string& value) {
-  Begin(key, kString);
-  AppendString(bytes_, value);
-}
-
-void GgufMetadata::Uint32(const std::string& key, uint32_t value) {
-  Begin(key, kUint32);
-  AppendNumber(bytes_, value);
-}
-
-void GgufMetadata::Float32(const std::string& key, float value) {
-  Begin(key, kFloat32);
-  AppendNumber(bytes_, value);
-}
-
-void GgufMetadata::Texts(const std::string& key, const std::vector<std::string>& values) {
-  Begin(key, kArray);
-  AppendNumber(bytes_, kString);
-  AppendNumber<uint64_t>(bytes_, values.size());
-  for (const std::string& value : values) AppendString(bytes_, value);
-}
-
-void GgufMetadata::Int32s(const std::string& key, const std::vector<int32_t>& values) {
-  Begin(key, kArray);
-  AppendNumber(bytes_, kInt32);
-  AppendNumber<uint64_t>(bytes_, values.size());
-  for (const int32_t value : values) AppendNumber(bytes_, value);
 }
 
 absl::Status GgufWriter::Write(const void* bytes, size_t size) {
@@ -92,14 +45,10 @@ absl::Status GgufWriter::Write(const void* bytes, size_t size) {
 
 absl::Status GgufWriter::WriteHeader(const GgufMetadata& metadata,
                                      absl::Span<const GgufTensorEntry> tensors) {
-  std::string header = "GGUF";
-  AppendNumber<uint32_t>(header, 3);
-  AppendNumber<uint64_t>(header, tensors.size());
-  AppendNumber(header, metadata.count());
-  header += metadata.bytes();
+  std::string header = GgufHeader(metadata, tensors.size());
   uint64_t offset = 0;
   for (const GgufTensorEntry& tensor : tensors) {
-    AppendString(header, tensor.name);
+    AppendGgufString(header, tensor.name);
     AppendNumber(header, static_cast<uint32_t>(tensor.dims.size()));
     for (const uint64_t dim : tensor.dims) AppendNumber(header, dim);
     AppendNumber(header, static_cast<uint32_t>(tensor.type));

@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 
 #include "common/gguf/ggml_type.h"
+#include "common/gguf/gguf_metadata.h"
 
 namespace baton {
 
@@ -20,25 +21,6 @@ struct GgufTensorEntry {
   std::vector<uint64_t> dims;  // innermost first; dims[0] is a multiple of the type's block
 
   size_t size_bytes() const;
-};
-
-// The metadata of a file, encoded as the file holds it. Each method adds one key with its value.
-class GgufMetadata {
- public:
-  void Text(const std::string& key, const std::string& value);
-  void Uint32(const std::string& key, uint32_t value);
-  void Float32(const std::string& key, float value);
-  void Texts(const std::string& key, const std::vector<std::string>& values);
-  void Int32s(const std::string& key, const std::vector<int32_t>& values);
-
-  uint64_t count() const { return count_; }  // number of keys
-  const std::string& bytes() const { return bytes_; }
-
- private:
-  void Begin(const std::string& key, uint32_t type);
-
-  uint64_t count_ = 0;
-  std::string bytes_;
 };
 
 // Not thread-safe. Borrows the file, which is open for writing. Errors name the file and say what

@@ -16,7 +16,7 @@ inline constexpr int kExitCutFile = 74;  // EX_IOERR of sysexits.h
 // guard nothing. The first one installs the handler of SIGBUS for good. Thread-safe.
 class CutFileGuard {
  public:
-  static constexpr int kMax = 16;
+  static constexpr int kMax = 1024;
 
   // `bytes`: the mapping. `path` is for the line.
   CutFileGuard(absl::Span<const uint8_t> bytes, const std::string& path);

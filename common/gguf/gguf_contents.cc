@@ -18,7 +18,6 @@ namespace {
 
 constexpr uint64_t kMaxKeys = 65536;
 constexpr uint64_t kMaxKeyBytes = 65535;
-constexpr uint64_t kMaxTensors = 65536;
 constexpr uint64_t kMaxTensorNameBytes = 64;
 constexpr uint32_t kMaxDimensions = 4;
 constexpr uint64_t kMinAlignment = 8;
@@ -45,7 +44,6 @@ class Parser {
     BATON_RETURN_IF_ERROR(ParseHeader());
     for (uint64_t i = 0; i < key_count_; ++i) BATON_RETURN_IF_ERROR(ParseKeyValue(i));
     if (part == GgufFile::Part::kTokenizer) return std::move(contents_);
-    BATON_RETURN_IF_ERROR(CheckNotSplit());
     BATON_RETURN_IF_ERROR(ParseTensors());
     return std::move(contents_);
   }
@@ -61,7 +59,6 @@ class Parser {
   absl::Status ParseValue(absl::string_view key, GgufValue* value);
   absl::Status SkipStrings(absl::string_view key, uint64_t count);
   absl::Status CheckBools(absl::string_view key, const GgufValue& value) const;
-  absl::Status CheckNotSplit() const;
   absl::StatusOr<uint64_t> Alignment() const;
   absl::Status ParseTensors();
   absl::Status ParseTensorInfo(uint64_t index, TensorInfo* info);
@@ -182,17 +179,6 @@ absl::Status Parser::CheckBools(absl::string_view key, const GgufValue& value) c
   return absl::OkStatus();
 }
 
-absl::Status Parser::CheckNotSplit() const {
-  const auto found = contents_.metadata.find("split.count");
-  if (found == contents_.metadata.end()) return absl::OkStatus();
-  const GgufValue& value = found->second;
-  if (!value.is_array && IsInteger(value.type) && IntegerAt(value, 0) <= 1) {
-    return absl::OkStatus();
-  }
-  return Error("is one part of a model split into several files (split.count)",
-               "merge the parts with llama-gguf-split --merge");
-}
-
 absl::StatusOr<uint64_t> Parser::Alignment() const {
   const auto found = contents_.metadata.find("general.alignment");
   if (found == contents_.metadata.end()) return kDefaultAlignment;
@@ -214,8 +200,8 @@ absl::StatusOr<uint64_t> Parser::Alignment() const {
 
 absl::Status Parser::ParseTensors() {
   BATON_ASSIGN_OR_RETURN(const uint64_t alignment, Alignment());
-  if (tensor_count_ > kMaxTensors) {
-    return Error(absl::StrCat("claims ", tensor_count_, " tensors, more than ", kMaxTensors),
+  if (tensor_count_ > kMaxGgufTensors) {
+    return Error(absl::StrCat("claims ", tensor_count_, " tensors, more than ", kMaxGgufTensors),
                  kFetchAgain);
   }
   std::vector<TensorInfo> infos;

@@ -16,6 +16,8 @@
 
 namespace baton {
 
+inline constexpr uint64_t kMaxGgufTensors = 65536;  // of a model
+
 // Views and spans point into the bytes that were parsed.
 struct GgufContents {
   absl::btree_map<absl::string_view, GgufValue> metadata;

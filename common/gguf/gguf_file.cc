@@ -7,12 +7,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
+#include "common/base/check.h"
 #include "common/base/hash.h"
-#include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/gguf/byte_reader.h"
 #include "common/gguf/gguf_contents.h"
-#include "common/gguf/mapped_file.h"
+#include "common/gguf/gguf_rep.h"
+#include "common/gguf/gguf_split.h"
+#include "common/gguf/model_parts.h"
 
 namespace baton {
 namespace {
@@ -23,38 +25,44 @@ absl::string_view AsText(absl::Span<const uint8_t> bytes) {
 
 }  // namespace
 
-struct GgufFile::Rep {
-  std::string path;
-  std::optional<MappedFile> map;    // set by Open
-  std::string memory;               // the bytes that Parse got
-  absl::Span<const uint8_t> bytes;  // the bytes of either
-  GgufContents contents;
+uint64_t GgufTensor::size_bytes() const {
+  const GgmlBlock block = *GgmlBlockOf(type);
+  uint64_t bytes = dims[0] / block.elements * block.bytes;
+  for (size_t i = 1; i < dims.size(); ++i) bytes *= dims[i];
+  return bytes;
+}
 
-  // The value of `key`. It must be an array or not, as `is_array` says, and of a type that `accept`
-  // takes. `wanted` names the type that is expected in errors.
-  absl::StatusOr<const GgufValue*> Find(absl::string_view key, bool is_array,
-                                        bool (*accept)(GgufValueType),
-                                        absl::string_view wanted) const {
-    const auto found = contents.metadata.find(key);
-    if (found == contents.metadata.end()) {
-      return absl::NotFoundError(
-          absl::StrCat(path, ": metadata key '", key,
-                       "' is missing; convert the model again with a current converter"));
-    }
-    const GgufValue& value = found->second;
-    if (value.is_array != is_array || !accept(value.type)) {
-      return WrongValue(key, absl::StrCat("is of type ", GgufValueTypeName(value), ", not ",
-                                          is_array ? "array of " : "", wanted));
-    }
-    return &value;
-  }
+HeldTensor::HeldTensor(HeldTensor&& other) noexcept
+    : file_(std::exchange(other.file_, nullptr)),
+      tensor_(std::move(other.tensor_)),
+      made_(std::move(other.made_)) {}
 
-  absl::Status WrongValue(absl::string_view key, absl::string_view what) const {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": metadata key '", key, "' ", what,
-                     "; convert the model again with a current converter"));
+HeldTensor::~HeldTensor() {
+  if (file_ != nullptr && made_ == nullptr) file_->Release(tensor_);
+}
+
+absl::StatusOr<const GgufValue*> GgufFile::Rep::Find(absl::string_view key, bool is_array,
+                                                     bool (*accept)(GgufValueType),
+                                                     absl::string_view wanted) const {
+  const auto found = contents.metadata.find(key);
+  if (found == contents.metadata.end()) {
+    return absl::NotFoundError(
+        absl::StrCat(path, ": metadata key '", key,
+                     "' is missing; convert the model again with a current converter"));
   }
-};
+  const GgufValue& value = found->second;
+  if (value.is_array != is_array || !accept(value.type)) {
+    return WrongValue(key, absl::StrCat("is of type ", GgufValueTypeName(value), ", not ",
+                                        is_array ? "array of " : "", wanted));
+  }
+  return &value;
+}
+
+absl::Status GgufFile::Rep::WrongValue(absl::string_view key, absl::string_view what) const {
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": metadata key '", key, "' ", what,
+                   "; convert the model again with a current converter"));
+}
 
 GgufFile::GgufFile(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
 GgufFile::GgufFile(GgufFile&&) noexcept = default;
@@ -62,28 +70,92 @@ GgufFile& GgufFile::operator=(GgufFile&&) noexcept = default;
 GgufFile::~GgufFile() = default;
 
 absl::StatusOr<GgufFile> GgufFile::Open(const std::string& path, Part part) {
-  BATON_ASSIGN_OR_RETURN(MappedFile map,
-                         MappedFile::Open(path, /*will_read_all=*/part == Part::kAll));
   auto rep = std::make_unique<Rep>();
   rep->path = path;
-  rep->bytes = map.bytes();
-  rep->map.emplace(std::move(map));
-  BATON_ASSIGN_OR_RETURN(rep->contents, ParseGguf(rep->bytes, path, part));
+  const bool all = part == Part::kAll;
+  BATON_ASSIGN_OR_RETURN(const absl::Span<const uint8_t> bytes, rep->files.Open(path, all));
+  BATON_ASSIGN_OR_RETURN(rep->contents, ParseGguf(bytes, path, part));
+  BATON_ASSIGN_OR_RETURN(const std::optional<GgufSplit> split, ReadGgufSplit(rep->contents, path));
+  if (split.has_value()) {
+    BATON_RETURN_IF_ERROR(OpenParts(*split, part, *rep));
+    if (all && rep->contents.tensors.size() != split->tensors) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, ": split.tensors.count is ", split->tensors, ", but the parts have ",
+          rep->contents.tensors.size(), " tensors; fetch all parts of one model again"));
+    }
+  }
+  rep->makers.resize(rep->contents.tensors.size());
   return GgufFile(std::move(rep));
+}
+
+absl::Status GgufFile::OpenParts(const GgufSplit& split, Part part, Rep& rep) {
+  BATON_ASSIGN_OR_RETURN(const std::string first, GgufPartPath(rep.path, split, 0));
+  if (split.number != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(rep.path, ": is part ", split.number + 1, " of ",
+                                                   split.count, "; give the first one, ", first));
+  }
+  for (uint64_t number = 1; number < split.count; ++number) {
+    BATON_ASSIGN_OR_RETURN(const std::string path, GgufPartPath(rep.path, split, number));
+    const absl::StatusOr<absl::Span<const uint8_t>> bytes =
+        rep.files.Open(path, part == Part::kAll);
+    // The tokenizer is in the first part; the others are there for the digest.
+    if (part == Part::kTokenizer) continue;
+    if (!bytes.ok()) return bytes.status();
+    BATON_ASSIGN_OR_RETURN(GgufContents contents, ParseGguf(*bytes, path, part));
+    BATON_RETURN_IF_ERROR(CheckGgufPart(contents, path, split, number));
+    BATON_RETURN_IF_ERROR(AddGgufPart(std::move(contents), path, rep.contents));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<GgufFile> GgufFile::Parse(std::string bytes, const std::string& name, Part part) {
   auto rep = std::make_unique<Rep>();
   rep->path = name;
-  rep->memory = std::move(bytes);
-  rep->bytes =
-      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(rep->memory.data()), rep->memory.size());
-  BATON_ASSIGN_OR_RETURN(rep->contents, ParseGguf(rep->bytes, name, part));
+  const absl::Span<const uint8_t> data = rep->files.Add(name, std::move(bytes));
+  BATON_ASSIGN_OR_RETURN(rep->contents, ParseGguf(data, name, part));
+  if (part == Part::kAll) {
+    BATON_ASSIGN_OR_RETURN(const std::optional<GgufSplit> split,
+                           ReadGgufSplit(rep->contents, name));
+    if (split.has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          name,
+          ": is one part of a model split into several files, and there are no others; merge "
+          "the parts with llama-gguf-split --merge"));
+    }
+  }
+  rep->makers.resize(rep->contents.tensors.size());
+  return GgufFile(std::move(rep));
+}
+
+absl::StatusOr<GgufFile> GgufFile::Assemble(ModelParts parts) {
+  auto rep = std::make_unique<Rep>();
+  rep->path = std::move(parts.path);
+  rep->files = std::move(parts.files);
+  rep->metadata = GgufHeader(parts.metadata, /*tensor_count=*/0);
+  BATON_ASSIGN_OR_RETURN(
+      rep->contents,
+      ParseGguf(absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(rep->metadata.data()),
+                                    rep->metadata.size()),
+                rep->path, Part::kAll));
+  std::vector<GgufTensor>& tensors = rep->contents.tensors;
+  tensors.reserve(parts.tensors.size());  // the index points to the names
+  for (ModelTensor& tensor : parts.tensors) {
+    tensors.push_back({.name = std::move(tensor.name),
+                       .type = tensor.type,
+                       .dims = std::move(tensor.dims),
+                       .data = tensor.data});
+    BATON_CHECK(rep->contents.tensor_index.emplace(tensors.back().name, tensors.size() - 1).second,
+                "a name for each tensor");
+    BATON_CHECK(
+        (tensor.maker.make == nullptr) == (tensor.data.size() == tensors.back().size_bytes()),
+        "bytes or a maker");
+    rep->makers.push_back(std::move(tensor.maker));
+  }
   return GgufFile(std::move(rep));
 }
 
 const std::string& GgufFile::path() const { return rep_->path; }
-uint64_t GgufFile::size_bytes() const { return rep_->bytes.size(); }
+uint64_t GgufFile::size_bytes() const { return rep_->files.size_bytes(); }
 bool GgufFile::Has(absl::string_view key) const { return rep_->contents.metadata.contains(key); }
 
 absl::StatusOr<uint64_t> GgufFile::GetUint(absl::string_view key) const {
@@ -165,22 +237,25 @@ const GgufTensor* GgufFile::FindTensor(absl::string_view name) const {
                                                     : &rep_->contents.tensors[found->second];
 }
 
-void GgufFile::Release(const GgufTensor& tensor) const {
-  if (rep_->map.has_value()) rep_->map->Release(tensor.data);
+HeldTensor GgufFile::Hold(const GgufTensor& tensor) const {
+  const auto index = static_cast<size_t>(&tensor - rep_->contents.tensors.data());
+  BATON_CHECK(index < rep_->makers.size(), "a tensor of this file");
+  const TensorMaker& maker = rep_->makers[index];
+  HeldTensor held(*this, tensor);
+  if (maker.make == nullptr) return held;
+  const size_t bytes = tensor.size_bytes();
+  held.made_ = std::make_unique_for_overwrite<uint8_t[]>(bytes);
+  const absl::Span<uint8_t> out(held.made_.get(), bytes);
+  maker.make(out);
+  for (const absl::Span<const uint8_t> source : maker.sources) rep_->files.Release(source);
+  held.tensor_.data = out;
+  return held;
 }
 
+void GgufFile::Release(const GgufTensor& tensor) const { rep_->files.Release(tensor.data); }
+
 std::string GgufFile::Digest(const std::function<void(double)>& progress) const {
-  constexpr size_t kPieceBytes = size_t{8} << 20;
-  Sha256 hash;
-  for (size_t at = 0; at < rep_->bytes.size(); at += kPieceBytes) {
-    const absl::Span<const uint8_t> piece = rep_->bytes.subspan(at, kPieceBytes);
-    hash.Update(AsText(piece));
-    if (rep_->map.has_value()) rep_->map->Release(piece);
-    if (progress != nullptr) {
-      progress(static_cast<double>(at + piece.size()) / static_cast<double>(rep_->bytes.size()));
-    }
-  }
-  return hash.Finish();
+  return rep_->files.Digest(progress);
 }
 
 std::string GgufFile::TokenizerDigest() const {

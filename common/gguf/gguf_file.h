@@ -7,8 +7,9 @@
 //   - 65,536 keys of at most 65,535 bytes
 //   - 65,536 tensors with names of at most 64 bytes and 1 to 4 dimensions
 //   - alignment 8 to 4,096
-// Refused: arrays in arrays, doubled keys or tensor names, overlapping tensors, a file of a split
-// model.
+//   - 512 parts of a model that is split into several files
+// Refused: arrays in arrays, doubled keys or tensor names, overlapping tensors, parts that are
+// missing or of another model.
 #pragma once
 
 #include <cstdint>
@@ -31,10 +32,38 @@ struct GgufTensor {
   GgmlType type;
   // Innermost (contiguous) dimension first: a [rows, columns] matrix is {columns, rows}.
   std::vector<uint64_t> dims;
-  // Points into the map. Type and dims determine its size; it is never empty.
+  // Points into the map; size_bytes() long. Empty in a model's list if no file has these bytes and
+  // they are made when they are wanted: HeldTensor has them.
   absl::Span<const uint8_t> data;
+
+  // Type and dims determine it; it is never 0.
+  uint64_t size_bytes() const;
 };
 
+class GgufFile;
+struct GgufSplit;
+struct ModelParts;
+
+// A tensor with its bytes. Bytes that are made are in memory while it lives, and those of a file
+// leave this process's memory with it (GgufFile::Release). It must not outlive its file.
+class HeldTensor {
+ public:
+  HeldTensor(HeldTensor&&) noexcept;
+  HeldTensor& operator=(HeldTensor&&) = delete;
+  ~HeldTensor();
+  const GgufTensor& operator*() const { return tensor_; }
+  const GgufTensor* operator->() const { return &tensor_; }
+
+ private:
+  friend class GgufFile;
+  HeldTensor(const GgufFile& file, const GgufTensor& tensor) : file_(&file), tensor_(tensor) {}
+
+  const GgufFile* file_;
+  GgufTensor tensor_;
+  std::unique_ptr<uint8_t[]> made_;  // null: tensor_.data points into the file
+};
+
+// A model, from one file or several, under the names that GGUF has for its keys and tensors.
 // Immutable after Open: may be read from any thread. Movable. Spans and views into it stay valid
 // while it, or the file that it was moved into, lives. Where the file on disk is cut or written to
 // meanwhile, the process ends before or when it is destroyed (mapped_file.h).
@@ -44,18 +73,23 @@ class GgufFile {
     kAll,        // metadata and tensors; the tensors' bytes must be in the file
     kTokenizer,  // metadata only; the file may be cut off after it
   };
-  // INVALID_ARGUMENT where the file is not a valid GGUF file; other errors where it cannot be read.
+  // `path`: a file, or the first part of a split model, beside which the others lie. For
+  // kTokenizer they may be missing. INVALID_ARGUMENT where the file is not a valid GGUF file; other
+  // errors where it cannot be read.
   static absl::StatusOr<GgufFile> Open(const std::string& path, Part part = Part::kAll);
   // Opens bytes in memory (for tests and fuzzing). `name` takes the place of the path in errors.
   static absl::StatusOr<GgufFile> Parse(std::string bytes, const std::string& name,
                                         Part part = Part::kAll);
+  // Puts a model of another format together. INVALID_ARGUMENT if its keys break the rules of GGUF.
+  // REQUIRES: no two tensors have the same name, and their names, types and dims are those of GGUF.
+  static absl::StatusOr<GgufFile> Assemble(ModelParts parts);
 
   GgufFile(GgufFile&&) noexcept;
   GgufFile& operator=(GgufFile&&) noexcept;
   ~GgufFile();
 
-  const std::string& path() const;
-  uint64_t size_bytes() const;
+  const std::string& path() const;  // as it was opened
+  uint64_t size_bytes() const;      // of all files
 
   bool Has(absl::string_view key) const;
   // The value of `key`. Integers may have any width and sign if the value fits; floats may have
@@ -74,13 +108,17 @@ class GgufFile {
   // Null when no tensor has that name.
   const GgufTensor* FindTensor(absl::string_view name) const;
 
+  // The tensor with its bytes, which may take a while to make. REQUIRES: it is one of tensors().
+  HeldTensor Hold(const GgufTensor& tensor) const;
+
   // Takes the tensor's mapped bytes out of this process's memory once they are not needed any more.
   // They stay readable: the kernel reads them from the file again.
   void Release(const GgufTensor& tensor) const;
 
-  // SHA-256 (32 bytes) over the whole file: the weights' identity. It reads every byte, which takes
-  // 0.05 s for 100 MB where the CPU has instructions for it, and then releases them (see Release).
-  // `progress`, if it is not null, is called with the fraction done, 0 to 1.
+  // SHA-256 (32 bytes) over the whole file: the weights' identity. Of several files it is that of
+  // the list of their SHA-256 (model_files.h). It reads every byte, which takes 0.05 s for 100 MB
+  // where the CPU has instructions for it, and then releases them (see Release). `progress`, if it
+  // is not null, is called with the fraction done, 0 to 1.
   std::string Digest(const std::function<void(double)>& progress = nullptr) const;
   // SHA-256 over the metadata under "tokenizer.", on which a router and its workers must agree.
   std::string TokenizerDigest() const;
@@ -88,6 +126,8 @@ class GgufFile {
  private:
   struct Rep;
   explicit GgufFile(std::unique_ptr<Rep> rep);
+  // Opens the parts beside the first one, whose contents `rep` has.
+  static absl::Status OpenParts(const GgufSplit& split, Part part, Rep& rep);
   std::unique_ptr<Rep> rep_;
 };
 

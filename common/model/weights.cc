@@ -44,8 +44,8 @@ class TensorLoader {
                         std::initializer_list<RowRange> ranges) {
     int rows = 0;
     for (const RowRange& range : ranges) rows += range.rows;
-    BATON_ASSIGN_OR_RETURN(const GgufTensor* tensor, Find(name, {static_cast<uint64_t>(columns),
-                                                                 static_cast<uint64_t>(rows)}));
+    BATON_ASSIGN_OR_RETURN(const HeldTensor tensor, Find(name, {static_cast<uint64_t>(columns),
+                                                                static_cast<uint64_t>(rows)}));
     const size_t row_bytes = tensor->data.size() / static_cast<size_t>(rows);
     size_t first = 0;
     for (const RowRange& range : ranges) {
@@ -58,13 +58,12 @@ class TensorLoader {
       *range.out = *std::move(weight);
       first += count;
     }
-    file_.Release(*tensor);
     return absl::OkStatus();
   }
 
   // Loads a vector as floats in the host's memory.
   absl::StatusOr<std::vector<float>> HostVector(const std::string& name, int size) {
-    BATON_ASSIGN_OR_RETURN(const GgufTensor* tensor, Find(name, {static_cast<uint64_t>(size)}));
+    BATON_ASSIGN_OR_RETURN(const HeldTensor tensor, Find(name, {static_cast<uint64_t>(size)}));
     std::vector<float> values(static_cast<size_t>(size));
     for (size_t i = 0; i < values.size(); ++i) {
       uint16_t half = 0;
@@ -113,8 +112,7 @@ class TensorLoader {
   }
 
  private:
-  absl::StatusOr<const GgufTensor*> Find(const std::string& name,
-                                         const std::vector<uint64_t>& dims) {
+  absl::StatusOr<HeldTensor> Find(const std::string& name, const std::vector<uint64_t>& dims) {
     const GgufTensor* tensor = file_.FindTensor(name);
     if (tensor == nullptr) {
       return InFile(absl::InvalidArgumentError(absl::StrCat("tensor '", name, "' is missing")));
@@ -125,7 +123,7 @@ class TensorLoader {
                        "; the metadata asks for ", absl::StrJoin(dims, " x "))));
     }
     taken_.insert(name);
-    return tensor;
+    return file_.Hold(*tensor);
   }
 
   absl::Status InFile(const absl::Status& status) const {

@@ -97,7 +97,7 @@ absl::StatusOr<OpenedModel> OpenModel(const ModelRuntimeOptions& options) {
 
 uint64_t TensorBytes(const GgufFile& file) {
   uint64_t bytes = 0;
-  for (const GgufTensor& tensor : file.tensors()) bytes += tensor.data.size();
+  for (const GgufTensor& tensor : file.tensors()) bytes += tensor.size_bytes();
   return bytes;
 }
 
@@ -174,7 +174,7 @@ std::string NameOf(const GgufFile& file, const ModelConfig& config) {
 
 std::string MostBytesType(const GgufFile& file) {
   std::map<GgmlType, size_t> bytes;
-  for (const GgufTensor& tensor : file.tensors()) bytes[tensor.type] += tensor.data.size();
+  for (const GgufTensor& tensor : file.tensors()) bytes[tensor.type] += tensor.size_bytes();
   const auto most = std::max_element(
       bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   return most == bytes.end() ? "" : GgmlTypeName(most->first);

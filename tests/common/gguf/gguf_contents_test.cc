@@ -96,22 +96,16 @@ TEST(GgufContents, TheLastTensorMayEndWithTheFileAndNotBehindIt) {
   EXPECT_NE(ErrorOf(builder).find("beyond the end of the file"), std::string::npos);
 }
 
-TEST(GgufContents, TheTokenizersPartTakesNoTensorsAndDoesNotMindASplit) {
+TEST(GgufContents, TheTokenizersPartTakesNoTensors) {
   GgufBuilder builder;
-  builder.Text("k", "v").Uint32("split.count", 3);
+  builder.Text("k", "v");
   builder.tensor_count = 99;  // none of them is there
   const std::string file = builder.Build();
   const auto contents = ParseGguf(Bytes(file), "m.gguf", Part::kTokenizer);
   ASSERT_TRUE(contents.ok()) << contents.status();
   EXPECT_TRUE(contents->tensors.empty());
-  EXPECT_EQ(contents->metadata.size(), 2u);
-  EXPECT_EQ(ErrorOf(builder).find("m.gguf: is one part of a model split into several files"), 0u);
-}
-
-TEST(GgufContents, AModelInOnePartIsWhole) {
-  EXPECT_EQ(ErrorOf(ThreeTensors().Uint32("split.count", 1)), "");
-  EXPECT_NE(ErrorOf(ThreeTensors().Uint32("split.count", 2)), "");
-  EXPECT_NE(ErrorOf(ThreeTensors().Text("split.count", "1")), "");
+  EXPECT_EQ(contents->metadata.size(), 1u);
+  EXPECT_NE(ErrorOf(builder), "");
 }
 
 TEST(GgufContents, ABoolIsZeroOrOneAlsoInAnArray) {

@@ -17,6 +17,7 @@
 #include "common/base/hash.h"
 #include "tests/support/gguf_builder.h"
 #include "tests/support/resident_memory.h"
+#include "tests/support/temporary_folder.h"
 
 namespace baton {
 namespace {
@@ -42,32 +43,13 @@ GgufFile ParseGood(const GgufBuilder& builder) {
   return Unwrap(GgufFile::Parse(builder.Build(), "good.gguf"));
 }
 
-// A new empty folder, which the destructor removes.
-class TemporaryFolder {
- public:
-  TemporaryFolder() : path_(::testing::TempDir() + "gguf_file_test_" + std::to_string(getpid())) {
-    std::filesystem::remove_all(path_);
-    std::filesystem::create_directory(path_);
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-  std::string File(const std::string& name, const std::string& content) const {
-    const std::string path = path_ + "/" + name;
-    std::ofstream(path, std::ios::binary) << content;
-    return path;
-  }
-
- private:
-  const std::string path_;
-};
-
 TEST(GgufFile, ReleasesWhatWasReadAndReadsItAgain) {
   constexpr int64_t kMib = int64_t{1} << 20;
   constexpr uint64_t kElements = 8 * uint64_t{kMib};
   GgufBuilder builder;
   builder.Tensor({.name = "t", .dims = {kElements}});
   builder.data = std::string(kElements * 4, 'x');
-  const TemporaryFolder folder;
+  const TemporaryFolder folder("gguf_file");
   const GgufFile file = Unwrap(GgufFile::Open(folder.File("large.gguf", builder.Build())));
   const GgufTensor& tensor = file.tensors()[0];
   const auto sum = [&] {
@@ -254,7 +236,7 @@ TEST(GgufFile, TokenizerPartReadsAFileWithoutItsTensors) {
   std::ifstream whole(TinyPath("tiny-llama-q8_0.gguf"), std::ios::binary);
   std::string bytes(20000, '\0');
   whole.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  const TemporaryFolder folder;
+  const TemporaryFolder folder("gguf_file");
   const std::string path = folder.File("cut.gguf", bytes);
   EXPECT_FALSE(GgufFile::Open(path).ok());
   const GgufFile file = Unwrap(GgufFile::Open(path, Part::kTokenizer));
@@ -295,7 +277,7 @@ TEST(GgufFile, DigestIsOverTheWholeFile) {
 }
 
 TEST(GgufFile, PathsThatAreNoModelAreRefusedInOneLine) {
-  const TemporaryFolder folder;
+  const TemporaryFolder folder("gguf_file");
   ExpectOpenRefused(folder.path() + "/missing.gguf", absl::StatusCode::kNotFound, "check the path");
   ExpectOpenRefused(folder.path(), absl::StatusCode::kInvalidArgument, "is a directory");
   ExpectOpenRefused(folder.File("empty", ""), absl::StatusCode::kInvalidArgument, "is empty");
@@ -310,7 +292,7 @@ TEST(GgufFile, PathsThatAreNoModelAreRefusedInOneLine) {
 }
 
 TEST(GgufFile, AFileReplacedByRenameKeepsItsOldContent) {
-  const TemporaryFolder folder;
+  const TemporaryFolder folder("gguf_file");
   const std::string path = folder.File("model.gguf", GgufBuilder().Text("k", "old").Build());
   const GgufFile file = Unwrap(GgufFile::Open(path));
   std::filesystem::rename(folder.File("new", GgufBuilder().Text("k", "new").Build()), path);

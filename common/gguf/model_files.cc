@@ -1,0 +1,79 @@
+#include "common/gguf/model_files.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "common/base/check.h"
+#include "common/base/hash.h"
+#include "common/base/status_macros.h"
+
+namespace baton {
+namespace {
+
+std::string NameIn(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+
+}  // namespace
+
+absl::StatusOr<absl::Span<const uint8_t>> ModelFiles::Open(const std::string& path,
+                                                           bool will_read_all) {
+  BATON_ASSIGN_OR_RETURN(MappedFile map, MappedFile::Open(path, will_read_all));
+  const absl::Span<const uint8_t> bytes = map.bytes();
+  files_.push_back({.name = NameIn(path), .map = std::move(map), .memory = {}, .bytes = bytes});
+  return bytes;
+}
+
+absl::Span<const uint8_t> ModelFiles::Add(const std::string& path, std::string bytes) {
+  files_.push_back(
+      {.name = NameIn(path), .map = std::nullopt, .memory = std::move(bytes), .bytes = {}});
+  File& file = files_.back();
+  file.bytes =
+      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(file.memory.data()), file.memory.size());
+  return file.bytes;
+}
+
+uint64_t ModelFiles::size_bytes() const {
+  uint64_t bytes = 0;
+  for (const File& file : files_) bytes += file.bytes.size();
+  return bytes;
+}
+
+void ModelFiles::Release(absl::Span<const uint8_t> part) const {
+  const auto begin = reinterpret_cast<uintptr_t>(part.data());
+  for (const File& file : files_) {
+    const auto first = reinterpret_cast<uintptr_t>(file.bytes.data());
+    if (begin < first || begin - first >= file.bytes.size()) continue;
+    if (file.map.has_value()) file.map->Release(part);
+    return;
+  }
+}
+
+std::string ModelFiles::Digest(const std::function<void(double)>& progress) const {
+  BATON_CHECK(!files_.empty(), "a model has files");
+  constexpr size_t kPieceBytes = size_t{8} << 20;
+  const auto all = static_cast<double>(size_bytes());
+  uint64_t done = 0;
+  std::vector<std::pair<std::string, std::string>> digests;  // name, digest
+  for (const File& file : files_) {
+    Sha256 hash;
+    for (size_t at = 0; at < file.bytes.size(); at += kPieceBytes) {
+      const absl::Span<const uint8_t> piece = file.bytes.subspan(at, kPieceBytes);
+      hash.Update(absl::string_view(reinterpret_cast<const char*>(piece.data()), piece.size()));
+      if (file.map.has_value()) file.map->Release(piece);
+      done += piece.size();
+      if (progress != nullptr) progress(static_cast<double>(done) / all);
+    }
+    digests.emplace_back(file.name, hash.Finish());
+  }
+  if (digests.size() == 1) return digests.front().second;
+  std::sort(digests.begin(), digests.end());
+  Sha256 hash;
+  for (const auto& [name, digest] : digests) {
+    hash.Update(absl::StrCat(ToHex(digest), "  ", name, "\n"));
+  }
+  return hash.Finish();
+}
+
+}  // namespace baton

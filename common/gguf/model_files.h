@@ -1,0 +1,45 @@
+// The files that a model is read from, mapped or in memory.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+#include "common/gguf/mapped_file.h"
+
+namespace baton {
+
+// Movable; the bytes keep their addresses. Once all files are added, it may be read from any
+// thread. What MappedFile says of files that are cut or written to holds for each.
+class ModelFiles {
+ public:
+  // Maps a file and adds it. The bytes live as long as this. Errors are MappedFile::Open's.
+  absl::StatusOr<absl::Span<const uint8_t>> Open(const std::string& path, bool will_read_all);
+  // Adds bytes as a file of that name.
+  absl::Span<const uint8_t> Add(const std::string& path, std::string bytes);
+
+  uint64_t size_bytes() const;  // of all files
+  // Takes bytes that were read out of this process's memory, if they lie in a mapped file; see
+  // MappedFile::Release.
+  void Release(absl::Span<const uint8_t> part) const;
+  // SHA-256 (32 bytes) of the one file. Of several: SHA-256 of what `sha256sum` prints when it is
+  // given their names, without folders, in the byte order of the names. All bytes are read and
+  // released. `progress`, if it is not null, is called with the fraction done, 0 to 1.
+  std::string Digest(const std::function<void(double)>& progress) const;
+
+ private:
+  struct File {
+    std::string name;  // without folders
+    std::optional<MappedFile> map;
+    std::string memory;               // if there is no map
+    absl::Span<const uint8_t> bytes;  // of either
+  };
+  std::deque<File> files_;  // never moves its elements
+};
+
+}  // namespace baton
