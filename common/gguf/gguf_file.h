@@ -43,6 +43,7 @@ struct GgufTensor {
 class GgufFile;
 struct GgufSplit;
 struct ModelParts;
+enum class Quantisation;
 
 // A tensor with its bytes. Bytes that are made are in memory while it lives, and those of a file
 // leave this process's memory with it (GgufFile::Release). It must not outlive its file.
@@ -83,6 +84,10 @@ class GgufFile {
   // Puts a model of another format together. INVALID_ARGUMENT if its keys break the rules of GGUF.
   // REQUIRES: no two tensors have the same name, and their names, types and dims are those of GGUF.
   static absl::StatusOr<GgufFile> Assemble(ModelParts parts);
+
+  // The model with some of its tensors quantised (quantisation.h), which is done when they are held.
+  // Its digest is still that of the files.
+  static GgufFile Quantised(GgufFile file, Quantisation quantisation);
 
   GgufFile(GgufFile&&) noexcept;
   GgufFile& operator=(GgufFile&&) noexcept;

@@ -79,6 +79,7 @@ absl::StatusOr<OpenedModel> OpenModel(const ModelRuntimeOptions& options) {
     });
     BATON_RETURN_IF_ERROR(CheckModelSha256(options.model_sha256, digest, options.model));
   }
+  file = GgufFile::Quantised(std::move(file), options.quantisation);
   BATON_ASSIGN_OR_RETURN(const ModelConfig config, ModelConfig::FromGguf(file));
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(file));
   EngineOptions engine = options.engine;
@@ -186,7 +187,8 @@ absl::Status CheckModel(const ModelRuntimeOptions& options) { return OpenModel(o
 
 absl::Status CheckModelRuntimeOptions(const ModelRuntimeOptions& options) {
   if (options.model.empty()) {
-    return absl::InvalidArgumentError("--model is missing; name a GGUF file");
+    return absl::InvalidArgumentError(
+        "--model is missing; name a GGUF file");
   }
   BATON_RETURN_IF_ERROR(ValidateModelSha256(options.model_sha256));
   BATON_RETURN_IF_ERROR(CheckMemoryOptions(options.memory));
@@ -243,7 +245,8 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> LoadModelRuntime(const ModelRuntim
                          LoadWeights(file, engine.max_model_len, *runtime->backend, progress));
   runtime->name = NameOf(file, model->config());
   runtime->weights_type = MostBytesType(file);
-  runtime->weights_digest = opened.digest.empty() ? file.Digest() : opened.digest;
+  runtime->weights_digest =
+      QuantisedDigest(opened.digest.empty() ? file.Digest() : opened.digest, options.quantisation);
   runtime->tokenizer_digest = runtime->tokenizer->digest();
 
   engine.prefix_identity =

@@ -11,6 +11,7 @@
 #include "common/backend/backend.h"
 #include "common/backend/make_backend.h"
 #include "common/engine/engine.h"
+#include "common/gguf/quantisation.h"
 #include "common/tokenizer/tokenizer.h"
 #include "common/worker/device_memory.h"
 
@@ -20,6 +21,7 @@ struct ModelRuntimeOptions {
   std::string model;         // path of a GGUF file
   std::string model_sha256;  // what its SHA-256 must be, in hexadecimal; empty: not checked
   std::string draft_model;   // path of the draft model's GGUF file; empty: there is none
+  Quantisation quantisation = Quantisation::kNone;  // of the model's weights, not of the draft's
   BackendOptions backend;
   // num_kv_blocks, prefix_identity and end_of_generation_ids are found out by LoadModelRuntime.
   EngineOptions engine;
@@ -38,7 +40,7 @@ struct ModelRuntime {
   std::string name;                 // the file's general.name; without one the file's own name
   std::string weights_type;         // the type that most bytes of the weights have, such as "Q4_1"
   uint64_t draft_weight_bytes = 0;  // bytes of the draft model's tensors; 0: there is none
-  std::string weights_digest;       // SHA-256 of the file, 32 bytes
+  std::string weights_digest;       // QuantisedDigest of the file's SHA-256, 32 bytes
   std::string tokenizer_digest;     // Tokenizer::digest; the router compares it with its own
   std::unique_ptr<Engine> engine;
 };

@@ -111,8 +111,13 @@ void AddComputeFlags(FlagSet& flags, BackendOptions& backend, EngineOptions& eng
 void AddWorkerFlags(FlagSet& flags, WorkerFlags& worker) {
   AddServerFlags(flags, worker.server);
   flags.AddString("model", worker.runtime.model, "Model file (GGUF)");
-  flags.AddString("model-sha256", worker.runtime.model_sha256,
-                  "SHA-256 that the model file must have, as `sha256sum` prints it");
+  flags.AddString(
+      "model-sha256", worker.runtime.model_sha256,
+      "SHA-256 that the model must have: what `sha256sum` prints of the file, or of what "
+      "it prints of several files");
+  flags.AddNamed("quantize", worker.runtime.quantisation,
+                 "Quantise weights of floats while they are loaded; both kinds of workers alike",
+                 Quantisations());
   flags.AddString("draft-model", worker.runtime.draft_model,
                   "Where tokens are decoded, a smaller model of the same vocabulary (GGUF) that "
                   "guesses them; see --speculative");

@@ -188,6 +188,20 @@ TEST(ModelRuntime, RefusesAFileOfAnotherSha256AndNamesBoth) {
   }
 }
 
+TEST(ModelRuntime, QuantisedWeightsAreOtherWeightsAndTakeLess) {
+  ModelRuntimeOptions options = TinyOptions();
+  options.model = std::string(BATON_TEST_DATA) + "/tiny/tiny-llama-f32.gguf";
+  const auto plain = LoadModelRuntime(options);
+  options.quantisation = Quantisation::kQ8_0;
+  options.model_sha256 = ToHex((*plain)->weights_digest);  // of the file, whatever is made of it
+  const auto quantised = LoadModelRuntime(options);
+  ASSERT_TRUE(quantised.ok()) << quantised.status();
+  EXPECT_EQ((*plain)->weights_type, "F32");
+  EXPECT_EQ((*quantised)->weights_type, "Q8_0");
+  EXPECT_NE((*quantised)->weights_digest, (*plain)->weights_digest);
+  EXPECT_EQ((*quantised)->tokenizer_digest, (*plain)->tokenizer_digest);
+}
+
 TEST(ModelRuntime, LeavesTheThreadThatLoadsOnItsCpus) {
   const std::vector<int> cpus = UsableCpus();
   ModelRuntimeOptions options = TinyOptions();

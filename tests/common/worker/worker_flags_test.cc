@@ -85,6 +85,7 @@ TEST(WorkerFlags, ABadOneIsNamed) {
   } cases[] = {
       {{}, "--model"},
       {{"--model=m", "--model-sha256=abc"}, "--model-sha256"},
+      {{"--model=m", "--quantize=q5_0"}, "--quantize"},
       {{"--model=m", "--device=tpu"}, "--device"},
       {{"--model=m", "--device=cuda:x"}, "--device"},
       {{"--model=m", "--block-size=24"}, "--block-size"},
