@@ -150,7 +150,7 @@ std::vector<int32_t> GrammarState::ForcedTokens(size_t max_tokens) {
   if (tokenizer_ == nullptr) return {};
   const std::string text = ForcedText(kBytesOfToken * max_tokens);
   absl::StatusOr<std::vector<int32_t>> tokens =
-      tokenizer_->Encode(text, {.add_special_tokens = false});
+      tokenizer_->Encode(text, {.add_special_tokens = false, .continues = true});
   if (!tokens.ok()) return {};
   if (tokens->size() > max_tokens) {
     tokens->resize(max_tokens);

@@ -1,5 +1,5 @@
 // The tokenizer of a GGUF file: byte-level BPE ("gpt2") with the pre-tokenizers of the models that
-// Baton runs.
+// Baton runs, or SentencePiece's BPE ("llama").
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,7 @@ struct EncodeOptions {
   bool add_special_tokens = true;  // add BOS before and EOS after the text, if the file says so
   bool parse_special = false;      // literals of special tokens become control tokens
   bool lossy = false;              // leave out bytes that no token can stand for
+  bool continues = false;          // the text goes on from another: no space is put in front of it
 };
 
 // Immutable after Load and thread-safe; holds no reference to the file.
@@ -56,9 +57,11 @@ class Tokenizer {
   const std::vector<int32_t>& end_of_generation_ids() const;
 
   // The bytes that a token stands for; for a special token its literal. They live as long as the
-  // tokenizer.
+  // tokenizer. The text that continues a prompt is these bytes, one token's after the other's.
   absl::string_view TokenBytes(int32_t id) const;
-  // The text of all ids, with invalid UTF-8 replaced by U+FFFD.
+  // The whole text that `ids` stand for, with invalid UTF-8 replaced by U+FFFD. The space that a
+  // SentencePiece model puts in front of a text is not part of it: one is dropped from the first
+  // token that is not special.
   std::string Decode(absl::Span<const int32_t> ids, bool skip_special_tokens) const;
 
   // The model's own chat template; empty if the file has none.

@@ -5,9 +5,14 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 
 #include "common/base/check.h"
+#include "common/base/status_macros.h"
 #include "common/tokenizer/byte_alphabet.h"
 
 namespace baton {
@@ -22,6 +27,16 @@ std::string Quoted(absl::string_view text) {
                       text.size() > kMaxShown ? "...\"" : "\"");
 }
 
+// The byte of a piece like "<0x0A>".
+std::optional<uint8_t> ByteOfPiece(absl::string_view text) {
+  uint32_t byte = 0;
+  if (text.size() != 6 || !absl::ConsumePrefix(&text, "<0x") || !absl::ConsumeSuffix(&text, ">") ||
+      !absl::SimpleHexAtoi(text, &byte) || byte > 0xFF) {
+    return std::nullopt;
+  }
+  return static_cast<uint8_t>(byte);
+}
+
 bool IsWrittenAsIs(TokenKind kind) {
   return kind == TokenKind::kControl || kind == TokenKind::kUnknown ||
          kind == TokenKind::kUserDefined;
@@ -30,7 +45,7 @@ bool IsWrittenAsIs(TokenKind kind) {
 }  // namespace
 
 absl::StatusOr<Vocabulary> Vocabulary::Create(absl::Span<const absl::string_view> texts,
-                                              absl::Span<const int64_t> kinds) {
+                                              absl::Span<const int64_t> kinds, Spelling spelling) {
   if (texts.empty() || texts.size() > kMaxTokens) {
     return absl::InvalidArgumentError(absl::StrCat("tokenizer.ggml.tokens has ", texts.size(),
                                                    " entries; 1 to ", kMaxTokens,
@@ -47,25 +62,45 @@ absl::StatusOr<Vocabulary> Vocabulary::Create(absl::Span<const absl::string_view
   vocabulary.offsets_.push_back(0);
   vocabulary.id_of_bytes_.reserve(texts.size());
   for (size_t i = 0; i < texts.size(); ++i) {
-    const int64_t number = kinds.empty() ? int64_t{1} : kinds[i];
-    if (number < 0 || number > kHighestKind) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "tokenizer.ggml.token_type[", i, "] is ", number, "; 0 to ", kHighestKind, " are known"));
-    }
-    const auto kind = static_cast<TokenKind>(number);
-    const auto id = static_cast<int32_t>(i);
-    vocabulary.kinds_.push_back(kind);
-    // A token with characters outside the alphabet, such as padding, stands for its own text, and
-    // no text is encoded to it.
-    const std::optional<std::string> decoded =
-        IsWrittenAsIs(kind) ? std::nullopt : BytesFromAlphabet(texts[i]);
-    const absl::string_view bytes = decoded.has_value() ? absl::string_view(*decoded) : texts[i];
-    vocabulary.arena_.append(bytes.data(), bytes.size());
-    vocabulary.offsets_.push_back(vocabulary.arena_.size());
-    const bool reachable = decoded.has_value() || kind == TokenKind::kUserDefined;
-    if (reachable && !bytes.empty()) vocabulary.id_of_bytes_.try_emplace(bytes, id);
+    BATON_RETURN_IF_ERROR(vocabulary.Add(texts[i], kinds.empty() ? 1 : kinds[i], spelling));
   }
   return vocabulary;
+}
+
+absl::Status Vocabulary::Add(absl::string_view text, int64_t number, Spelling spelling) {
+  const int32_t id = size();
+  if (number < 0 || number > kHighestKind) {
+    return absl::InvalidArgumentError(absl::StrCat("tokenizer.ggml.token_type[", id, "] is ",
+                                                   number, "; 0 to ", kHighestKind, " are known"));
+  }
+  const auto kind = static_cast<TokenKind>(number);
+  kinds_.push_back(kind);
+  std::optional<std::string> decoded;
+  bool reachable = false;
+  if (spelling == Spelling::kByteAlphabet) {
+    // A token with characters outside the alphabet, such as padding, stands for its own text, and
+    // no text is encoded to it.
+    if (!IsWrittenAsIs(kind)) decoded = BytesFromAlphabet(text);
+    reachable = decoded.has_value() || kind == TokenKind::kUserDefined;
+  } else if (kind == TokenKind::kByte) {
+    const std::optional<uint8_t> byte = ByteOfPiece(text);
+    if (!byte.has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat("tokenizer.ggml.tokens[", id, "] ",
+                                                     Quoted(text),
+                                                     " is of the kind byte, but not like <0x0A>"));
+    }
+    decoded = std::string(1, static_cast<char>(*byte));
+    if (byte_pieces_[*byte] == kNone) byte_pieces_[*byte] = id;
+  } else if (!IsWrittenAsIs(kind)) {
+    // A plain space stands for itself, but text has none: U+2581 takes their place.
+    reachable = !absl::StrContains(text, ' ');
+    decoded = absl::StrReplaceAll(text, {{kSentencePieceSpace, " "}});
+  }
+  const absl::string_view bytes = decoded.has_value() ? absl::string_view(*decoded) : text;
+  arena_.append(bytes.data(), bytes.size());
+  offsets_.push_back(arena_.size());
+  if (reachable && !bytes.empty()) id_of_bytes_.try_emplace(bytes, id);
+  return absl::OkStatus();
 }
 
 TokenKind Vocabulary::kind(int32_t id) const {
@@ -88,6 +123,11 @@ std::optional<int32_t> Vocabulary::unknown_id() const {
   const auto found = std::find(kinds_.begin(), kinds_.end(), TokenKind::kUnknown);
   if (found == kinds_.end()) return std::nullopt;
   return static_cast<int32_t>(found - kinds_.begin());
+}
+
+std::optional<int32_t> Vocabulary::byte_piece(uint8_t byte) const {
+  if (byte_pieces_[byte] == kNone) return std::nullopt;
+  return byte_pieces_[byte];
 }
 
 std::optional<int32_t> Vocabulary::Find(absl::string_view bytes) const {

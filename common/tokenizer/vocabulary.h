@@ -1,7 +1,7 @@
-// The token table of a byte-level vocabulary: each token's bytes and kind, and the token of given
-// bytes.
+// The token table of a vocabulary: each token's bytes and kind, and the token of given bytes.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,16 +27,26 @@ enum class TokenKind : uint8_t {
   kByte = 6,
 };
 
+// U+2581, SentencePiece's sign for a space.
+inline constexpr absl::string_view kSentencePieceSpace = "\xE2\x96\x81";
+
 // Immutable and thread-safe; movable. It validates the arrays that it is made of and keeps none.
 class Vocabulary {
  public:
   static constexpr size_t kMaxTokens = size_t{1} << 20;
   static constexpr size_t kMaxMerges = size_t{1} << 21;
 
-  // Makes a vocabulary of the tokens `texts`, written in the byte alphabet. `kinds` is empty (all
-  // tokens are normal) or as long as `texts`. INVALID_ARGUMENT names the array and the token.
+  // How tokens that are neither special nor user-defined are written.
+  enum class Spelling {
+    kByteAlphabet,   // each byte as a character (byte_alphabet.h)
+    kSentencePiece,  // U+2581 for a space; "<0x0A>" for a token of the kind byte
+  };
+
+  // Makes a vocabulary of the tokens `texts`. `kinds` is empty (all tokens are normal) or as long
+  // as `texts`. INVALID_ARGUMENT names the array and the token.
   static absl::StatusOr<Vocabulary> Create(absl::Span<const absl::string_view> texts,
-                                           absl::Span<const int64_t> kinds);
+                                           absl::Span<const int64_t> kinds,
+                                           Spelling spelling = Spelling::kByteAlphabet);
 
   int size() const { return static_cast<int>(kinds_.size()); }
   TokenKind kind(int32_t id) const;
@@ -48,7 +58,10 @@ class Vocabulary {
   bool IsSpecial(int32_t id) const;
   // The lowest id of the kind unknown, which stands for bytes without a token.
   std::optional<int32_t> unknown_id() const;
-  // The lowest id that plain text with these bytes may become; never that of a special token.
+  // The lowest id of the kind byte that stands for `byte`, in SentencePiece's spelling.
+  std::optional<int32_t> byte_piece(uint8_t byte) const;
+  // The lowest id that plain text with these bytes may become; never that of a special token, and
+  // in SentencePiece's spelling none of the kinds user-defined and byte.
   std::optional<int32_t> Find(absl::string_view bytes) const;
 
   // Resolves merges, which are pairs "left right" in the byte alphabet, ordered by rank. An error
@@ -57,12 +70,15 @@ class Vocabulary {
       absl::Span<const absl::string_view> merges) const;
 
  private:
-  Vocabulary() = default;
+  static constexpr int32_t kNone = -1;
+  Vocabulary() { byte_pieces_.fill(kNone); }
+  absl::Status Add(absl::string_view text, int64_t kind, Spelling spelling);
 
   std::vector<TokenKind> kinds_;
   std::string arena_;              // the bytes of all tokens, one after the other
   std::vector<uint64_t> offsets_;  // [size() + 1] offsets into arena_
   absl::flat_hash_map<std::string, int32_t> id_of_bytes_;
+  std::array<int32_t, 256> byte_pieces_;  // [byte] kNone: there is none
 };
 
 }  // namespace baton

@@ -233,10 +233,10 @@ TEST(PreTokenizer, AMatchLimitThatIsReachedLosesNoText) {
 }
 
 TEST(PreTokenizer, RefusesAnUnknownNameAndTellsWhatThereIs) {
-  const auto unknown = PreTokenizer::Create("tekken");
+  const auto unknown = PreTokenizer::Create("bloom");
   EXPECT_EQ(unknown.status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(unknown.status().message()),
-              HasSubstr("\"tekken\" is not supported; supported are gpt-2, starcoder, smollm, "
+              HasSubstr("\"bloom\" is not supported; supported are gpt-2, starcoder, smollm, "
                         "llama-bpe, qwen2"));
 }
 

@@ -22,10 +22,10 @@ std::string LoadError(const GgufBuilder& builder) {
 }
 
 TEST(TokenizerLoad, RefusesByNameWhatItDoesNotKnow) {
-  GgufBuilder llama;
-  llama.Text("tokenizer.ggml.model", "llama");
-  EXPECT_THAT(LoadError(llama), HasSubstr("made.gguf: tokenizer.ggml.model: tokenizer \"llama\""));
-  EXPECT_THAT(LoadError(Small("tekken")), HasSubstr("pre-tokenizer \"tekken\" is not supported"));
+  GgufBuilder bert;
+  bert.Text("tokenizer.ggml.model", "bert");
+  EXPECT_THAT(LoadError(bert), HasSubstr("made.gguf: tokenizer.ggml.model: tokenizer \"bert\""));
+  EXPECT_THAT(LoadError(Small("bloom")), HasSubstr("pre-tokenizer \"bloom\" is not supported"));
   EXPECT_THAT(LoadError(GgufBuilder()), HasSubstr("tokenizer.ggml.model"));
   GgufBuilder no_pre;
   no_pre.Text("tokenizer.ggml.model", "gpt2");

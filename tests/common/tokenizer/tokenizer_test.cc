@@ -316,6 +316,18 @@ TEST(Tokenizer, GenerationEndsAtTheFilesIdsAndAtEndOfTurnLiterals) {
   EXPECT_THAT((*more)->end_of_generation_ids(), ElementsAre(4, 5, 7, 8));
 }
 
+TEST(Tokenizer, InHarmonyEndIsTheEndOfAMessageOnly) {
+  const auto ends = [](const std::string& other) {
+    GgufBuilder builder = Scheme("gpt-2");
+    builder.Texts("tokenizer.ggml.tokens", {"a", "<|end|>", "<|call|>", other})
+        .Int32s("tokenizer.ggml.token_type", {1, 3, 3, 3})
+        .Texts("tokenizer.ggml.merges", {});
+    return (*Load(builder))->end_of_generation_ids();
+  };
+  EXPECT_THAT(ends("<|return|>"), ElementsAre(2, 3));
+  EXPECT_THAT(ends("<|user|>"), ElementsAre(1, 2));
+}
+
 TEST(Tokenizer, DigestTellsVocabulariesApart) {
   const auto one = Load(Small("gpt-2"));
   const auto same = Load(Small("gpt-2"));

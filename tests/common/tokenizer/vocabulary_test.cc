@@ -56,6 +56,21 @@ TEST(Vocabulary, OfEqualTokensTheLowestIdCounts) {
   EXPECT_EQ(twice->Find("a"), 0);
 }
 
+TEST(Vocabulary, InSentencePiecesSpellingAPlainSpaceIsNoSpaceOfText) {
+  const auto vocabulary = Vocabulary::Create({" a", "▁a", "<0x0A>", "<u>", "▁"}, {1, 1, 6, 4, 5},
+                                             Vocabulary::Spelling::kSentencePiece);
+  ASSERT_TRUE(vocabulary.ok()) << vocabulary.status();
+  EXPECT_EQ(vocabulary->Find(" a"), 1);
+  EXPECT_EQ(vocabulary->bytes(0), " a");
+  EXPECT_EQ(vocabulary->bytes(1), " a");
+  EXPECT_EQ(vocabulary->bytes(2), "\n");
+  EXPECT_EQ(vocabulary->Find("\n"), std::nullopt);
+  EXPECT_EQ(vocabulary->byte_piece(10), 2);
+  EXPECT_EQ(vocabulary->byte_piece(11), std::nullopt);
+  EXPECT_EQ(vocabulary->Find("<u>"), std::nullopt);
+  EXPECT_EQ(vocabulary->Find(" "), 4);
+}
+
 TEST(Vocabulary, MergesMustJoinTokensOfPlainText) {
   const auto vocabulary = Vocabulary::Create({"a", "b", "ab", "ba", "Ġ", "Ġa"}, {1, 1, 1, 3, 1, 1});
   ASSERT_TRUE(vocabulary.ok());

@@ -1,0 +1,175 @@
+#include "common/tokenizer/gguf_tokenizer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+#include "common/base/status_macros.h"
+#include "common/tokenizer/byte_level_encoder.h"
+#include "common/tokenizer/pre_tokenizer.h"
+#include "common/tokenizer/spm_encoder.h"
+
+namespace baton {
+namespace {
+
+// The tokens that end a turn in the chat formats. Some files name only one of several as EOS.
+constexpr absl::string_view kEndOfTurnLiterals[] = {"<|im_end|>",    "<|eot_id|>", "<|eom_id|>",
+                                                    "<|endoftext|>", "<|end|>",    "<|return|>",
+                                                    "<end_of_turn>", "</s>",       "<|call|>"};
+
+absl::StatusOr<std::unique_ptr<const Vocabulary>> LoadVocabulary(const GgufFile& file,
+                                                                 Vocabulary::Spelling spelling) {
+  BATON_ASSIGN_OR_RETURN(const auto texts, file.GetStrings("tokenizer.ggml.tokens"));
+  std::vector<int64_t> kinds;
+  if (file.Has("tokenizer.ggml.token_type")) {
+    BATON_ASSIGN_OR_RETURN(kinds, file.GetInts("tokenizer.ggml.token_type"));
+    if (kinds.empty()) {
+      return absl::InvalidArgumentError("tokenizer.ggml.token_type is an empty array");
+    }
+  }
+  BATON_ASSIGN_OR_RETURN(Vocabulary vocabulary, Vocabulary::Create(texts, kinds, spelling));
+  return std::make_unique<const Vocabulary>(std::move(vocabulary));
+}
+
+absl::StatusOr<LiteralMatcher> CollectLiterals(const Vocabulary& vocabulary) {
+  LiteralMatcher literals;
+  for (int32_t id = 0; id < vocabulary.size(); ++id) {
+    const bool special = vocabulary.IsSpecial(id);
+    const absl::string_view literal = vocabulary.bytes(id);
+    if ((!special && vocabulary.kind(id) != TokenKind::kUserDefined) || literal.empty()) continue;
+    if (literal.size() > LiteralMatcher::kMaxLiteralBytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tokenizer.ggml.tokens[", id, "], a special token, has ", literal.size(),
+                       " bytes; at most ", LiteralMatcher::kMaxLiteralBytes, " are supported"));
+    }
+    literals.Add(literal, id, /*trusted_only=*/special);
+  }
+  return literals;
+}
+
+// The token id at `key`; nullopt if the file lacks the key.
+absl::StatusOr<std::optional<int32_t>> LoadTokenId(const GgufFile& file, absl::string_view key,
+                                                   int vocab_size) {
+  if (!file.Has(key)) return std::nullopt;
+  BATON_ASSIGN_OR_RETURN(const uint64_t id, file.GetUint(key));
+  if (id >= static_cast<uint64_t>(vocab_size)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(key, " is ", id, ", but the vocabulary has ", vocab_size, " tokens"));
+  }
+  return static_cast<int32_t>(id);
+}
+
+// Whether the token of `id_key` is added to a text. An error if the file says so but lacks the
+// token.
+absl::StatusOr<bool> LoadAddFlag(const GgufFile& file, absl::string_view key,
+                                 absl::string_view id_key, bool by_default) {
+  if (!file.Has(key)) return by_default && file.Has(id_key);
+  BATON_ASSIGN_OR_RETURN(const bool add, file.GetBool(key));
+  if (add && !file.Has(id_key)) {
+    return absl::InvalidArgumentError(absl::StrCat(key, " is true, but ", id_key, " is missing"));
+  }
+  return add;
+}
+
+absl::Status LoadByteLevel(const GgufFile& file, TokenizerParts& parts) {
+  BATON_ASSIGN_OR_RETURN(const absl::string_view name, file.GetString("tokenizer.ggml.pre"));
+  BATON_ASSIGN_OR_RETURN(PreTokenizer pre_tokenizer, PreTokenizer::Create(name));
+  parts.add_bos = pre_tokenizer.adds_bos_by_default();
+  BATON_ASSIGN_OR_RETURN(parts.vocabulary,
+                         LoadVocabulary(file, Vocabulary::Spelling::kByteAlphabet));
+  BATON_ASSIGN_OR_RETURN(const auto texts, file.GetStrings("tokenizer.ggml.merges"));
+  BATON_ASSIGN_OR_RETURN(auto merges, parts.vocabulary->ResolveMerges(texts));
+  BATON_ASSIGN_OR_RETURN(
+      ByteLevelEncoder encoder,
+      ByteLevelEncoder::Create(std::move(pre_tokenizer), *parts.vocabulary, std::move(merges)));
+  parts.encoder = std::make_unique<const ByteLevelEncoder>(std::move(encoder));
+  return absl::OkStatus();
+}
+
+absl::Status LoadSpm(const GgufFile& file, TokenizerParts& parts) {
+  constexpr absl::string_view kPrefix = "tokenizer.ggml.add_space_prefix";
+  parts.add_bos = true;
+  parts.adds_space_prefix = true;
+  if (file.Has(kPrefix)) {
+    BATON_ASSIGN_OR_RETURN(parts.adds_space_prefix, file.GetBool(kPrefix));
+  }
+  BATON_ASSIGN_OR_RETURN(parts.vocabulary,
+                         LoadVocabulary(file, Vocabulary::Spelling::kSentencePiece));
+  BATON_ASSIGN_OR_RETURN(const std::vector<float> scores, file.GetFloats("tokenizer.ggml.scores"));
+  BATON_ASSIGN_OR_RETURN(parts.encoder,
+                         SpmEncoder::Create(*parts.vocabulary, scores, parts.adds_space_prefix));
+  return absl::OkStatus();
+}
+
+// Appends the control tokens that end a turn.
+void AppendEndsOfTurns(const Vocabulary& vocabulary, std::vector<int32_t>& ends) {
+  std::optional<int32_t> end_of_message;
+  int ends_of_harmony = 0;
+  for (int32_t id = 0; id < vocabulary.size(); ++id) {
+    if (vocabulary.kind(id) != TokenKind::kControl) continue;
+    const absl::string_view literal = vocabulary.bytes(id);
+    if (!absl::c_linear_search(kEndOfTurnLiterals, literal)) continue;
+    ends_of_harmony += literal == "<|return|>" || literal == "<|call|>";
+    if (literal == "<|end|>") {
+      end_of_message = id;
+    } else {
+      ends.push_back(id);
+    }
+  }
+  // In OpenAI's harmony format, <|end|> ends one of several messages of an answer.
+  if (end_of_message.has_value() && ends_of_harmony < 2) ends.push_back(*end_of_message);
+}
+
+// Reads BOS, EOS and the tokens that end a generation. `parts.add_bos` is the model's default.
+absl::Status LoadSpecialTokens(const GgufFile& file, TokenizerParts& parts) {
+  constexpr absl::string_view kBos = "tokenizer.ggml.bos_token_id";
+  constexpr absl::string_view kEos = "tokenizer.ggml.eos_token_id";
+  const Vocabulary& vocabulary = *parts.vocabulary;
+  const int size = vocabulary.size();
+  BATON_ASSIGN_OR_RETURN(parts.bos_id, LoadTokenId(file, kBos, size));
+  BATON_ASSIGN_OR_RETURN(parts.eos_id, LoadTokenId(file, kEos, size));
+  BATON_ASSIGN_OR_RETURN(parts.add_bos,
+                         LoadAddFlag(file, "tokenizer.ggml.add_bos_token", kBos, parts.add_bos));
+  BATON_ASSIGN_OR_RETURN(parts.add_eos,
+                         LoadAddFlag(file, "tokenizer.ggml.add_eos_token", kEos, false));
+
+  std::vector<int32_t>& ends = parts.end_of_generation_ids;
+  for (const absl::string_view key : {kEos, absl::string_view("tokenizer.ggml.eot_token_id"),
+                                      absl::string_view("tokenizer.ggml.eom_token_id")}) {
+    BATON_ASSIGN_OR_RETURN(const std::optional<int32_t> id, LoadTokenId(file, key, size));
+    if (id.has_value()) ends.push_back(*id);
+  }
+  AppendEndsOfTurns(vocabulary, ends);
+  std::sort(ends.begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<TokenizerParts> ReadGgufTokenizer(const GgufFile& file) {
+  BATON_ASSIGN_OR_RETURN(const absl::string_view model, file.GetString("tokenizer.ggml.model"));
+  TokenizerParts parts;
+  if (model == "gpt2") {
+    BATON_RETURN_IF_ERROR(LoadByteLevel(file, parts));
+  } else if (model == "llama") {
+    BATON_RETURN_IF_ERROR(LoadSpm(file, parts));
+  } else {
+    return absl::UnimplementedError(
+        absl::StrCat("tokenizer.ggml.model: tokenizer \"", model,
+                     "\" is not supported; supported are gpt2 (byte-level BPE) and llama "
+                     "(SentencePiece's BPE)"));
+  }
+  BATON_ASSIGN_OR_RETURN(parts.literals, CollectLiterals(*parts.vocabulary));
+  BATON_RETURN_IF_ERROR(LoadSpecialTokens(file, parts));
+  if (file.Has("tokenizer.chat_template")) {
+    BATON_ASSIGN_OR_RETURN(const absl::string_view chat, file.GetString("tokenizer.chat_template"));
+    parts.chat_template = std::string(chat);
+  }
+  return parts;
+}
+
+}  // namespace baton

@@ -1,0 +1,29 @@
+// What a tokenizer is made of, whatever file it comes from.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/tokenizer/literal_matcher.h"
+#include "common/tokenizer/text_encoder.h"
+#include "common/tokenizer/vocabulary.h"
+
+namespace baton {
+
+struct TokenizerParts {
+  std::unique_ptr<const Vocabulary> vocabulary;
+  std::unique_ptr<const TextEncoder> encoder;  // borrows `vocabulary`
+  LiteralMatcher literals;                     // of the special and user-defined tokens
+  std::optional<int32_t> bos_id;
+  std::optional<int32_t> eos_id;
+  bool add_bos = false;
+  bool add_eos = false;
+  bool adds_space_prefix = false;              // the encoder puts a space in front of a text
+  std::vector<int32_t> end_of_generation_ids;  // ascending
+  std::string chat_template;                   // empty: none
+};
+
+}  // namespace baton
