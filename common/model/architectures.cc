@@ -116,6 +116,8 @@ constexpr const char* kOptionalKeys[] = {
     "nextn_predict_layers",
     "rope.dimension_count_swa",
     "rope.dimension_sections",
+    "rope.scaling.yarn_attn_factor",
+    "rope.scaling.yarn_ext_factor",
     "router_logit_softcapping",
     "use_parallel_residual",
 };
