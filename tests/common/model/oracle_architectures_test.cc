@@ -43,9 +43,10 @@ std::string NameOfCase(const testing::TestParamInfo<ArchitectureCase>& info) {
 }
 
 std::vector<ArchitectureCase> FloatModels() {
-  return {{"qwen3-tied", "f16"}, {"qwen3-untied", "f32"}, {"mistral3", "f32"},
-          {"llama-yarn", "f32"}, {"smollm3", "f16"},      {"phi3", "f16", 512},
-          {"phi3", "f16", 1024}, {"olmo2", "f32"}};
+  return {{"qwen3-tied", "f16"},    {"qwen3-untied", "f32"}, {"gemma3", "f16"},
+          {"gemma3-scaled", "f16"}, {"mistral3", "f32"},     {"llama-yarn", "f32"},
+          {"smollm3", "f16"},       {"granite", "f32"},      {"phi3", "f16", 512},
+          {"phi3", "f16", 1024},    {"olmo2", "f32"},        {"olmo3", "f16"}};
 }
 
 std::vector<ArchitectureCase> QuantisedModels() {
