@@ -65,7 +65,7 @@ ARROWS = {
     "router": "base gguf grammar rpc flags certificates net protocol router/",
     "client": "base access gguf tokenizer grammar rpc flags certificates net worker backend/cpu/machine router/tenants bench/engine bench/serve bench/transfer",
     "bench": "common/",
-    "bench/model": "base gguf",
+    "bench/model": "base gguf model",
     "bench/engine": "common/ bench/model",
     "bench/serve": "base access rpc flags certificates net",
     "bench/transfer": "common/ bench/model prefill_worker decode_worker",
