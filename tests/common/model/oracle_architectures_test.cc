@@ -13,6 +13,7 @@
 #include "nlohmann/json.hpp"
 
 #include "tests/support/exactness.h"
+#include "tests/support/instruction_sets.h"
 #include "tests/support/model_runner.h"
 
 namespace baton {
@@ -152,10 +153,16 @@ TEST_P(EveryArchitecture, EveryWayToComputeGivesTheSameBits) {
   const int vocab_size = first.vocab_size();
   const Outcome expected = Compute(first, first.AddSequence(), tokens, Schedule::kAtOnce);
   ASSERT_TRUE(AllFinite(expected));
-  for (const Way& way : PairwiseWays()) {
+  for (const CpuIsa isa : InstructionSets()) {
+    Way way = {.isa = isa, .threads = 3, .block_size = 16};
     ModelRunner runner(With(options, way));
-    const Outcome outcome = Compute(runner, runner.AddSequence(), tokens, way.schedule);
-    EXPECT_EQ(FirstDifference(expected, outcome, vocab_size), "") << Describe(way);
+    for (const Schedule schedule : kSchedules) {
+      way.schedule = schedule;
+      const int sequence = runner.AddSequence();
+      const Outcome outcome = Compute(runner, sequence, tokens, schedule);
+      EXPECT_EQ(FirstDifference(expected, outcome, vocab_size), "") << Describe(way);
+      runner.Release(sequence);
+    }
   }
 }
 
