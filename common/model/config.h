@@ -61,6 +61,9 @@ struct ModelConfig {
   std::vector<RopeConfig> ropes;
   std::vector<LayerConfig> layer_kinds;  // [layers]
 
+  // Floats of the gate of the feed-forward that all rows go through; 0: there is none.
+  int dense_width() const { return experts.count > 0 ? experts.shared_width : feed_forward_width; }
+
   // Reads the configuration. INVALID_ARGUMENT or UNIMPLEMENTED names file and key, and what is
   // supported. No sequence will have more than `max_model_len` tokens, 0: than context_length;
   // models with LongRoPE rotate by it.

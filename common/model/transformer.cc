@@ -21,15 +21,17 @@ struct Activations {
   Tensor values;    // [rows, kv_heads * head_dim]
   Tensor attended;  // [rows, heads * head_dim]
   Tensor sublayer;  // [rows, width]: what a sublayer adds, where that is normalised before
-  Tensor gate;      // [rows, feed_forward_width]
-  Tensor up;        // [rows, feed_forward_width]
+  Tensor router;    // [rows, experts]
+  Tensor gate;      // [rows, dense_width]
+  Tensor up;        // [rows, dense_width]
   Tensor logits;    // [kLogitsRows, vocab_size]
 
   // The first `rows` rows of every buffer whose rows are those of the pass.
   Activations First(int rows) const {
     Activations first = *this;
-    for (Tensor* tensor : {&first.residual, &first.queries, &first.keys, &first.values,
-                           &first.attended, &first.sublayer, &first.gate, &first.up}) {
+    for (Tensor* tensor :
+         {&first.residual, &first.queries, &first.keys, &first.values, &first.attended,
+          &first.sublayer, &first.router, &first.gate, &first.up}) {
       *tensor = tensor->First(rows);
     }
     return first;
@@ -44,7 +46,8 @@ struct Activations {
     for (Tensor* tensor : {&queries, &attended}) visit(*tensor, rows, query_size);
     for (Tensor* tensor : {&keys, &values}) visit(*tensor, rows, kv_size);
     if (config.norm_places != NormPlaces::kBefore) visit(sublayer, rows, config.width);
-    for (Tensor* tensor : {&gate, &up}) visit(*tensor, rows, config.feed_forward_width);
+    visit(router, rows, config.experts.count);
+    for (Tensor* tensor : {&gate, &up}) visit(*tensor, rows, config.dense_width());
     visit(logits, kLogitsRows, config.vocab_size);
   }
 };
@@ -126,6 +129,9 @@ struct Transformer::Rep {
   Backend::ProductOutput Into(const Weight& weight, const Activations& a) const;
   // Adds a.sublayer to the residual stream, where it is normalised before.
   void Leave(const WeightVector& post_norm, const Activations& a);
+  // Adds the feed-forward of a layer: one that all rows go through, experts, or both.
+  void FeedForward(const LayerWeights& w, const Activations& a);
+  void AddExperts(const LayerWeights& w, const Activations& a);
   // Begins a pass over `rows`, which are the rows of `wanted`, alone.
   void Narrow(absl::Span<const int> rows, const Batch& wanted, Activations& a);
   void Logits(const Activations& a, absl::FunctionRef<void(int, Tensor)> on_logits);
@@ -206,9 +212,26 @@ void Transformer::Rep::Layer(int layer, const KvLayerView& cache, Activations& a
   add_bias(w.attention_output_bias, attention_output.out);
   Leave(w.attention_post_norm, a);
 
-  Enter(w.feed_forward_norm, a.residual, {{w.gate.get(), a.gate}, {w.up.get(), a.up}});
-  backend.GatedProduct(config.gate_function, a.gate, a.up, {Into(*w.down, a)});
+  FeedForward(w, a);
   Leave(w.feed_forward_post_norm, a);
+}
+
+void Transformer::Rep::FeedForward(const LayerWeights& w, const Activations& a) {
+  const bool dense = w.down != nullptr;
+  // Experts add to the residual stream, which is the other feed-forward's input as well.
+  if (dense) Enter(w.feed_forward_norm, a.residual, {{w.gate.get(), a.gate}, {w.up.get(), a.up}});
+  if (w.experts.router != nullptr) AddExperts(w, a);
+  if (dense) backend.GatedProduct(config.gate_function, a.gate, a.up, {Into(*w.down, a)});
+}
+
+void Transformer::Rep::AddExperts(const LayerWeights& w, const Activations& a) {
+  BATON_CHECK(config.norm_places == NormPlaces::kBefore, "experts add to the residual stream");
+  // A rounded logit may choose another expert, and a finer input costs a small product more.
+  backend.NormProduct(a.residual, w.feed_forward_norm.data(), config.norm_epsilon,
+                      Backend::InputPrecision::kFine, {{w.experts.router.get(), a.router}});
+  if (!w.experts.router_bias.empty()) backend.AddBias(w.experts.router_bias.data(), a.router);
+  backend.AddExperts(a.residual, w.feed_forward_norm.data(), config.norm_epsilon, a.router,
+                     w.experts.View(config), config.residual_scale, a.residual);
 }
 
 void Transformer::Rep::Narrow(absl::Span<const int> rows, const Batch& wanted, Activations& a) {

@@ -1,7 +1,6 @@
 #include "common/model/weights.h"
 
 #include <cstring>
-#include <initializer_list>
 #include <string>
 #include <utility>
 
@@ -40,64 +39,45 @@ class TensorLoader {
     std::unique_ptr<Weight>* out;
   };
   // Loads matrices of the same columns that lie in one tensor, one below the other.
-  absl::Status Matrices(const std::string& name, int columns,
-                        std::initializer_list<RowRange> ranges) {
+  absl::Status Matrices(const std::string& name, int columns, absl::Span<const RowRange> ranges) {
     int rows = 0;
     for (const RowRange& range : ranges) rows += range.rows;
     BATON_ASSIGN_OR_RETURN(const HeldTensor tensor, Find(name, {static_cast<uint64_t>(columns),
                                                                 static_cast<uint64_t>(rows)}));
-    const size_t row_bytes = tensor->data.size() / static_cast<size_t>(rows);
-    size_t first = 0;
-    for (const RowRange& range : ranges) {
-      const auto count = static_cast<size_t>(range.rows);
-      GgufTensor part = *tensor;
-      part.dims[1] = count;
-      part.data = tensor->data.subspan(first * row_bytes, count * row_bytes);
-      absl::StatusOr<std::unique_ptr<Weight>> weight = backend_.LoadWeight(part);
-      if (!weight.ok()) return InFile(weight.status());
-      *range.out = *std::move(weight);
-      first += count;
-    }
-    return absl::OkStatus();
+    return Split(*tensor, ranges);
+  }
+
+  // Loads `count` matrices [rows, columns] that lie in a tensor of three dimensions.
+  absl::Status Stack(const std::string& name, int count, int rows, int columns,
+                     std::vector<std::unique_ptr<Weight>>& out) {
+    BATON_ASSIGN_OR_RETURN(const HeldTensor tensor,
+                           Find(name, {static_cast<uint64_t>(columns), static_cast<uint64_t>(rows),
+                                       static_cast<uint64_t>(count)}));
+    out.resize(static_cast<size_t>(count));
+    std::vector<RowRange> ranges;
+    for (std::unique_ptr<Weight>& weight : out) ranges.push_back({rows, &weight});
+    return Split(*tensor, ranges);
   }
 
   // Loads a vector as floats in the host's memory.
   absl::StatusOr<std::vector<float>> HostVector(const std::string& name, int size) {
     BATON_ASSIGN_OR_RETURN(const HeldTensor tensor, Find(name, {static_cast<uint64_t>(size)}));
-    std::vector<float> values(static_cast<size_t>(size));
-    for (size_t i = 0; i < values.size(); ++i) {
-      uint16_t half = 0;
-      switch (tensor->type) {
-        case GgmlType::kF32:
-          std::memcpy(&values[i], tensor->data.data() + i * sizeof(float), sizeof(float));
-          break;
-        case GgmlType::kF16:
-          std::memcpy(&half, tensor->data.data() + i * sizeof(half), sizeof(half));
-          values[i] = F16ToF32(half);
-          break;
-        case GgmlType::kBf16:
-          std::memcpy(&half, tensor->data.data() + i * sizeof(half), sizeof(half));
-          values[i] = Bf16ToF32(half);
-          break;
-        default:
-          return InFile(absl::UnimplementedError(
-              absl::StrCat("tensor '", name, "': type ", GgmlTypeName(tensor->type),
-                           " is not supported for a vector; supported are F32, F16 and BF16")));
-      }
-    }
-    return values;
+    return Floats(*tensor);
   }
 
   absl::Status Vector(const std::string& name, int size, WeightVector& out) {
-    BATON_ASSIGN_OR_RETURN(const std::vector<float> values, HostVector(name, size));
-    const size_t bytes = values.size() * sizeof(float);
-    BATON_ASSIGN_OR_RETURN(BackendBuffer buffer, backend_.Allocate(bytes));
-    backend_.Upload(values.data(), bytes, buffer.data());
-    out = WeightVector(std::move(buffer));
-    return absl::OkStatus();
+    BATON_ASSIGN_OR_RETURN(const HeldTensor tensor, Find(name, {static_cast<uint64_t>(size)}));
+    return Upload(*tensor, out);
   }
   absl::Status VectorIfPresent(const std::string& name, int size, WeightVector& out) {
     return Has(name) ? Vector(name, size, out) : absl::OkStatus();
+  }
+  // Loads `count` vectors that lie in one tensor.
+  absl::Status VectorsIfPresent(const std::string& name, int count, int size, WeightVector& out) {
+    if (!Has(name)) return absl::OkStatus();
+    BATON_ASSIGN_OR_RETURN(const HeldTensor tensor,
+                           Find(name, {static_cast<uint64_t>(size), static_cast<uint64_t>(count)}));
+    return Upload(*tensor, out);
   }
 
   // A tensor that was not taken would change the model in a way that is not computed here.
@@ -124,6 +104,62 @@ class TensorLoader {
     }
     taken_.insert(name);
     return file_.Hold(*tensor);
+  }
+
+  // Loads the ranges of a tensor's rows, which are all of them.
+  absl::Status Split(const GgufTensor& tensor, absl::Span<const RowRange> ranges) {
+    uint64_t rows = 1;
+    for (size_t i = 1; i < tensor.dims.size(); ++i) rows *= tensor.dims[i];
+    const size_t row_bytes = tensor.data.size() / rows;
+    size_t first = 0;
+    for (const RowRange& range : ranges) {
+      const auto count = static_cast<size_t>(range.rows);
+      GgufTensor part = tensor;
+      part.dims = {tensor.dims[0], count};
+      part.data = tensor.data.subspan(first * row_bytes, count * row_bytes);
+      absl::StatusOr<std::unique_ptr<Weight>> weight = backend_.LoadWeight(part);
+      if (!weight.ok()) return InFile(weight.status());
+      *range.out = *std::move(weight);
+      first += count;
+    }
+    return absl::OkStatus();
+  }
+
+  // The values of a tensor of floats, in the host's memory.
+  absl::StatusOr<std::vector<float>> Floats(const GgufTensor& tensor) const {
+    size_t count = 1;
+    for (const uint64_t dim : tensor.dims) count *= dim;
+    std::vector<float> values(count);
+    for (size_t i = 0; i < values.size(); ++i) {
+      uint16_t half = 0;
+      switch (tensor.type) {
+        case GgmlType::kF32:
+          std::memcpy(&values[i], tensor.data.data() + i * sizeof(float), sizeof(float));
+          break;
+        case GgmlType::kF16:
+          std::memcpy(&half, tensor.data.data() + i * sizeof(half), sizeof(half));
+          values[i] = F16ToF32(half);
+          break;
+        case GgmlType::kBf16:
+          std::memcpy(&half, tensor.data.data() + i * sizeof(half), sizeof(half));
+          values[i] = Bf16ToF32(half);
+          break;
+        default:
+          return InFile(absl::UnimplementedError(
+              absl::StrCat("tensor '", tensor.name, "': type ", GgmlTypeName(tensor.type),
+                           " is not supported for a vector; supported are F32, F16 and BF16")));
+      }
+    }
+    return values;
+  }
+
+  absl::Status Upload(const GgufTensor& tensor, WeightVector& out) {
+    BATON_ASSIGN_OR_RETURN(const std::vector<float> values, Floats(tensor));
+    const size_t bytes = values.size() * sizeof(float);
+    BATON_ASSIGN_OR_RETURN(BackendBuffer buffer, backend_.Allocate(bytes));
+    backend_.Upload(values.data(), bytes, buffer.data());
+    out = WeightVector(std::move(buffer));
+    return absl::OkStatus();
   }
 
   absl::Status InFile(const absl::Status& status) const {
@@ -180,7 +216,6 @@ class LayerLoader {
 
   absl::Status FeedForward(LayerWeights& w) {
     const int width = config_.width;
-    const int hidden = config_.feed_forward_width;
     if (config_.norm_places != NormPlaces::kAfter) {
       // GGUF calls the norm before gpt-oss's experts by where it stands.
       const bool other = config_.norm_places == NormPlaces::kBefore &&
@@ -189,6 +224,20 @@ class LayerLoader {
       BATON_RETURN_IF_ERROR(Vector(other ? "post_attention_norm.weight" : "ffn_norm.weight", width,
                                    w.feed_forward_norm));
     }
+    if (config_.experts.count > 0) {
+      BATON_RETURN_IF_ERROR(LoadExperts(w.experts));
+      BATON_RETURN_IF_ERROR(SharedExpert(w));
+    } else {
+      BATON_RETURN_IF_ERROR(DenseFeedForward(w));
+    }
+    if (config_.norm_places == NormPlaces::kBefore) return absl::OkStatus();
+    return Vector("post_ffw_norm.weight", width, w.feed_forward_post_norm);
+  }
+
+ private:
+  absl::Status DenseFeedForward(LayerWeights& w) {
+    const int width = config_.width;
+    const int hidden = config_.feed_forward_width;
     if (!loader_.Has(prefix_ + "ffn_gate.weight") &&
         loader_.HasRows(prefix_ + "ffn_up.weight", 2 * hidden)) {
       BATON_RETURN_IF_ERROR(
@@ -197,12 +246,38 @@ class LayerLoader {
       BATON_RETURN_IF_ERROR(Matrix("ffn_gate.weight", hidden, width, w.gate));
       BATON_RETURN_IF_ERROR(Matrix("ffn_up.weight", hidden, width, w.up));
     }
-    BATON_RETURN_IF_ERROR(Matrix("ffn_down.weight", width, hidden, w.down));
-    if (config_.norm_places == NormPlaces::kBefore) return absl::OkStatus();
-    return Vector("post_ffw_norm.weight", width, w.feed_forward_post_norm);
+    return Matrix("ffn_down.weight", width, hidden, w.down);
   }
 
- private:
+  absl::Status LoadExperts(ExpertWeights& w) {
+    const int count = config_.experts.count;
+    const int width = config_.width;
+    const int hidden = config_.experts.width;
+    BATON_RETURN_IF_ERROR(Matrix("ffn_gate_inp.weight", count, width, w.router));
+    BATON_RETURN_IF_ERROR(VectorIfPresent("ffn_gate_inp.bias", count, w.router_bias));
+    BATON_RETURN_IF_ERROR(Stack("ffn_gate_exps", count, hidden, width, w.gate, w.gate_bias));
+    BATON_RETURN_IF_ERROR(Stack("ffn_up_exps", count, hidden, width, w.up, w.up_bias));
+    return Stack("ffn_down_exps", count, width, hidden, w.down, w.down_bias);
+  }
+
+  // The feed-forward that all rows go through, beside the experts.
+  absl::Status SharedExpert(LayerWeights& w) {
+    const int width = config_.width;
+    const int hidden = config_.experts.shared_width;
+    if (hidden == 0) return absl::OkStatus();
+    BATON_RETURN_IF_ERROR(Matrix("ffn_gate_shexp.weight", hidden, width, w.gate));
+    BATON_RETURN_IF_ERROR(Matrix("ffn_up_shexp.weight", hidden, width, w.up));
+    return Matrix("ffn_down_shexp.weight", width, hidden, w.down);
+  }
+
+  // The matrices [rows, columns] of all experts, and their biases if there are some.
+  absl::Status Stack(const char* name, int count, int rows, int columns,
+                     std::vector<std::unique_ptr<Weight>>& weights, WeightVector& biases) {
+    BATON_RETURN_IF_ERROR(
+        loader_.Stack(absl::StrCat(prefix_, name, ".weight"), count, rows, columns, weights));
+    return loader_.VectorsIfPresent(absl::StrCat(prefix_, name, ".bias"), count, rows, biases);
+  }
+
   absl::Status Vector(const char* name, int size, WeightVector& out) {
     return loader_.Vector(prefix_ + name, size, out);
   }
@@ -241,13 +316,20 @@ absl::Status LoadRopeDivisors(TensorLoader& loader, const ModelConfig& config,
 
 }  // namespace
 
+Experts ExpertWeights::View(const ModelConfig& config) const {
+  return {.gate = gate,
+          .up = up,
+          .down = down,
+          .gate_bias = gate_bias.data(),
+          .up_bias = up_bias.data(),
+          .down_bias = down_bias.data(),
+          .used = config.experts.used,
+          .function = config.gate_function};
+}
+
 absl::StatusOr<ModelWeights> ModelWeights::Load(const GgufFile& file, const ModelConfig& config,
                                                 Backend& backend,
                                                 absl::FunctionRef<void(double)> progress) {
-  if (config.experts.count > 0) {
-    return absl::UnimplementedError(
-        absl::StrCat(file.path(), ": expert_count is set: experts are not supported"));
-  }
   TensorLoader loader(file, backend);
   ModelWeights w;
   progress(0);

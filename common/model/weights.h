@@ -25,7 +25,22 @@ class WeightVector {
   BackendBuffer buffer_;
 };
 
-// What an architecture lacks is empty or null.
+// The experts of a layer, and the router that chooses among them. What an architecture lacks is
+// empty or null.
+struct ExpertWeights {
+  std::unique_ptr<Weight> router;             // [experts, width]; null: the layer has no experts
+  WeightVector router_bias;                   // [experts]
+  std::vector<std::unique_ptr<Weight>> gate;  // [experts] of [expert width, width]
+  std::vector<std::unique_ptr<Weight>> up;    // [experts] of [expert width, width]
+  std::vector<std::unique_ptr<Weight>> down;  // [experts] of [width, expert width]
+  WeightVector gate_bias;                     // [experts, expert width]
+  WeightVector up_bias;                       // [experts, expert width]
+  WeightVector down_bias;                     // [experts, width]
+
+  // The experts as a backend takes them; borrows these weights.
+  Experts View(const ModelConfig& config) const;
+};
+
 struct LayerWeights {
   WeightVector attention_norm;               // [width]
   std::unique_ptr<Weight> query;             // [heads * head_dim, width]
@@ -41,10 +56,11 @@ struct LayerWeights {
   WeightVector attention_output_bias;        // [width]
   WeightVector attention_post_norm;          // [width]
   WeightVector feed_forward_norm;            // [width]
-  std::unique_ptr<Weight> gate;              // [feed_forward_width, width]
-  std::unique_ptr<Weight> up;                // [feed_forward_width, width]
-  std::unique_ptr<Weight> down;              // [width, feed_forward_width]
-  WeightVector feed_forward_post_norm;       // [width]
+  ExpertWeights experts;
+  std::unique_ptr<Weight> gate;         // [dense_width, width]
+  std::unique_ptr<Weight> up;           // [dense_width, width]
+  std::unique_ptr<Weight> down;         // [width, dense_width]
+  WeightVector feed_forward_post_norm;  // [width]
 };
 
 struct ModelWeights {

@@ -23,6 +23,9 @@ struct ArchitectureCase {
   std::string json;   // without .json
   std::string types;  // of the file's weights, as in its name
   int max_model_len = 0;
+  // Of quantised weights: the largest mean distance, twice that of llama.cpp, whose activations are
+  // int8 too.
+  double mean_distance = 0.14;
 
   std::string path() const { return BATON_TEST_DATA "/arch/" + json + "-" + types + ".gguf"; }
   // The prompts of the model, by name.
@@ -47,12 +50,16 @@ std::vector<ArchitectureCase> FloatModels() {
   return {{"qwen3-tied", "f16"},    {"qwen3-untied", "f32"}, {"gemma3", "f16"},
           {"gemma3-scaled", "f16"}, {"mistral3", "f32"},     {"llama-yarn", "f32"},
           {"smollm3", "f16"},       {"granite", "f32"},      {"phi3", "f16", 512},
-          {"phi3", "f16", 1024},    {"olmo2", "f32"},        {"olmo3", "f16"}};
+          {"phi3", "f16", 1024},    {"olmo2", "f32"},        {"olmo3", "f16"},
+          {"qwen3moe", "f16"},      {"llama-moe", "f16"},    {"granitemoe", "f16"},
+          {"gpt-oss", "f16"}};
 }
 
 std::vector<ArchitectureCase> QuantisedModels() {
-  return {
-      {"qwen3-untied", "q4_0"}, {"smollm3", "q4_0"}, {"phi3", "q8_0", 512}, {"phi3", "q8_0", 1024}};
+  return {{"qwen3-untied", "q4_0"},      {"smollm3", "q4_0"},
+          {"phi3", "q8_0", 512},         {"phi3", "q8_0", 1024},
+          {"qwen3moe", "q8_0", 0, 0.12}, {"llama-moe", "q4_0", 0, 0.32},
+          {"gpt-oss", "mxfp4", 0, 0.06}};
 }
 
 ModelRunner RunnerOf(const ArchitectureCase& model, KvType kv_dtype) {
@@ -128,7 +135,6 @@ INSTANTIATE_TEST_SUITE_P(Tiny, FloatArchitecture, testing::ValuesIn(FloatModels(
 
 class QuantisedArchitecture : public testing::TestWithParam<ArchitectureCase> {};
 
-// llama.cpp, whose activations are int8 too, is 0.07 away from these goldens in the mean.
 TEST_P(QuantisedArchitecture, LogProbabilitiesAreAsNearAsActivationsOfEightBitsAllow) {
   std::vector<double> distances;
   const nlohmann::json prompts = GetParam().Prompts();
@@ -137,7 +143,7 @@ TEST_P(QuantisedArchitecture, LogProbabilitiesAreAsNearAsActivationsOfEightBitsA
     const std::vector<double> more = DistancesFrom(prompt, runner);
     distances.insert(distances.end(), more.begin(), more.end());
   }
-  EXPECT_LE(MeanOf(distances), 0.14);
+  EXPECT_LE(MeanOf(distances), GetParam().mean_distance);
 }
 
 INSTANTIATE_TEST_SUITE_P(Tiny, QuantisedArchitecture, testing::ValuesIn(QuantisedModels()),
