@@ -267,7 +267,7 @@ void BenchEngineCommand::AddFlags(FlagSet& flags) {
   flags.AddString("model", options_.model, "GGUF file");
   flags.AddString("shape", options_.shape,
                   "instead: random weights in the shape of smollm2-135m, qwen2.5-0.5b, qwen3-0.6b, "
-                  "gemma-3-1b, llama-3.2-1b, llama-3.2-3b or llama-3.1-8b");
+                  "gemma-3-1b, llama-3.2-1b, llama-3.2-3b, llama-3.1-8b or qwen3-30b-a3b-4-layers");
   flags.AddString("weights", options_.weights, "their type, such as q4_1, q8_0, q4_k, bf16");
   flags.AddString("write-gguf", options_.write_gguf, "write the --shape there, measure nothing");
   AddComputeFlags(flags, options_.backend, options_.engine);

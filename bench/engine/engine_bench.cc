@@ -31,13 +31,23 @@ bool IsFloatType(GgmlType type) {
   return type == GgmlType::kF32 || type == GgmlType::kF16 || type == GgmlType::kBf16;
 }
 
-template <class Visit>
-void ForEachMatrix(const LayerWeights& layer, Visit visit) {
+// Bytes of a layer's matrices that all rows multiply with.
+size_t SharedBytes(const LayerWeights& layer) {
+  size_t bytes = 0;
   for (const std::unique_ptr<Weight>* weight :
        {&layer.query, &layer.key, &layer.value, &layer.attention_output, &layer.gate, &layer.up,
-        &layer.down}) {
-    visit(**weight);
+        &layer.down, &layer.experts.router}) {
+    if (*weight != nullptr) bytes += (*weight)->size_bytes();
   }
+  return bytes;
+}
+
+size_t ExpertBytes(const ExpertWeights& experts) {
+  size_t bytes = 0;
+  for (const auto* weights : {&experts.gate, &experts.up, &experts.down}) {
+    for (const std::unique_ptr<Weight>& weight : *weights) bytes += weight->size_bytes();
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -50,12 +60,13 @@ EngineBench::EngineBench(const GgufFile& file, const EngineBenchOptions& options
   for (const GgufTensor& tensor : file.tensors()) {
     model_bytes_ += tensor.size_bytes();
     bytes_of_type[tensor.type] += tensor.size_bytes();
-    if (tensor.dims.size() != 2) continue;
+    if (tensor.dims.size() < 2 || !absl::EndsWith(tensor.name, ".weight")) continue;
     const bool is_head = tensor.name == (tied ? "token_embd.weight" : "output.weight");
     if (!is_head && !absl::StartsWith(tensor.name, "blk.")) continue;
     RowOps& ops = is_head ? head_ops_ : layers_ops_;
+    const int matrices = tensor.dims.size() == 3 ? config().experts.used : 1;
     (IsFloatType(tensor.type) ? ops.f32 : ops.int8) +=
-        2.0 * static_cast<double>(tensor.dims[0]) * static_cast<double>(tensor.dims[1]);
+        2.0 * matrices * static_cast<double>(tensor.dims[0]) * static_cast<double>(tensor.dims[1]);
   }
   const auto most =
       std::max_element(bytes_of_type.begin(), bytes_of_type.end(),
@@ -212,9 +223,11 @@ absl::StatusOr<ProductBuffers> EngineBench::MakeProductBuffers(int rows) {
                                              {&buffers.queries, query_size},
                                              {&buffers.keys, kv_size},
                                              {&buffers.values, kv_size},
-                                             {&buffers.gate, config().feed_forward_width},
-                                             {&buffers.up, config().feed_forward_width}};
+                                             {&buffers.gate, config().dense_width()},
+                                             {&buffers.up, config().dense_width()},
+                                             {&buffers.router, config().experts.count}};
   for (const auto& [tensor, columns] : tensors) {
+    if (columns == 0) continue;
     std::vector<float> values(static_cast<size_t>(rows) * static_cast<size_t>(columns));
     for (size_t i = 0; i < values.size(); ++i) {
       values[i] = static_cast<float>(i % 251) / 125.0f - 1.0f;
@@ -233,18 +246,25 @@ absl::Duration EngineBench::Products(const ProductBuffers& b) {
   const int layers = ProductLayers(b.residual.rows);
   for (int layer = 0; layer < layers; ++layer) {
     const LayerWeights& w = model_->weights().layers[static_cast<size_t>(layer)];
-    of_residual.insert(of_residual.end(), {{w.query.get(), b.queries},
-                                           {w.key.get(), b.keys},
-                                           {w.value.get(), b.values},
-                                           {w.gate.get(), b.gate},
-                                           {w.up.get(), b.up}});
+    of_residual.insert(
+        of_residual.end(),
+        {{w.query.get(), b.queries}, {w.key.get(), b.keys}, {w.value.get(), b.values}});
     of_attended.push_back({w.attention_output.get(), b.projected});
+    if (w.experts.router != nullptr) of_residual.push_back({w.experts.router.get(), b.router});
+    if (w.down == nullptr) continue;
+    of_residual.insert(of_residual.end(), {{w.gate.get(), b.gate}, {w.up.get(), b.up}});
     of_up.push_back({w.down.get(), b.projected});
   }
   const absl::Time start = SteadyNow();
   backend_->Product(b.residual, of_residual);
   backend_->Product(b.attended, of_attended);
-  backend_->Product(b.up, of_up);
+  if (!of_up.empty()) backend_->Product(b.up, of_up);
+  for (int layer = 0; layer < layers; ++layer) {
+    const LayerWeights& w = model_->weights().layers[static_cast<size_t>(layer)];
+    if (w.experts.router == nullptr) continue;
+    backend_->AddExperts(b.residual, w.feed_forward_norm.data(), config().norm_epsilon, b.router,
+                         w.experts.View(config()), /*scale=*/1, b.projected);
+  }
   backend_->Synchronize();
   return (SteadyNow() - start) * config().layers / layers;
 }
@@ -257,7 +277,7 @@ BenchWork EngineBench::PrefillWork(int tokens) const {
 BenchWork EngineBench::DecodeWork(int depth, int steps, int sequences) const {
   const KvLayout layout = model_->MakeKvLayout(options_.block_size, options_.kv_dtype);
   const double context = depth + (steps + 1) / 2.0;  // mean number of tokens that a step attends to
-  return {.bytes = static_cast<double>(WeightBytesPerPass()) / sequences +
+  return {.bytes = WeightBytesPerPass() / sequences +
                    context * static_cast<double>(layout.bytes_per_token()),
           .int8_ops = layers_ops_.int8 + head_ops_.int8,
           .f32_ops = layers_ops_.f32 + head_ops_.f32};
@@ -267,18 +287,26 @@ BenchWork EngineBench::ProductsWork() const {
   return {.int8_ops = layers_ops_.int8, .f32_ops = layers_ops_.f32};
 }
 
-size_t EngineBench::WeightBytesPerPass() const {
+double EngineBench::WeightBytesPerPass() const {
   const ModelWeights& weights = model_->weights();
-  size_t bytes = weights.head().size_bytes();
+  const ExpertsConfig& experts = config().experts;
+  const double used = experts.count == 0 ? 0 : static_cast<double>(experts.used) / experts.count;
+  auto bytes = static_cast<double>(weights.head().size_bytes());
   for (const LayerWeights& layer : weights.layers) {
-    ForEachMatrix(layer, [&](const Weight& weight) { bytes += weight.size_bytes(); });
+    bytes += static_cast<double>(SharedBytes(layer)) +
+             used * static_cast<double>(ExpertBytes(layer.experts));
   }
   return bytes;
 }
 
 size_t EngineBench::repacked_bytes() const {
   const ModelWeights& weights = model_->weights();
-  return WeightBytesPerPass() + (weights.output == nullptr ? 0 : weights.embedding->size_bytes());
+  size_t bytes = weights.embedding->size_bytes();
+  if (weights.output != nullptr) bytes += weights.output->size_bytes();
+  for (const LayerWeights& layer : weights.layers) {
+    bytes += SharedBytes(layer) + ExpertBytes(layer.experts);
+  }
+  return bytes;
 }
 
 }  // namespace baton

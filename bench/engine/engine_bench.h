@@ -33,8 +33,9 @@ struct ProductBuffers {
   Tensor queries;                     // [rows, heads * head_dim]
   Tensor keys;                        // [rows, kv_heads * head_dim]
   Tensor values;                      // [rows, kv_heads * head_dim]
-  Tensor gate;                        // [rows, feed_forward_width]
-  Tensor up;                          // [rows, feed_forward_width]
+  Tensor gate;                        // [rows, dense_width]
+  Tensor up;                          // [rows, dense_width]
+  Tensor router;                      // [rows, experts]
   std::vector<BackendBuffer> memory;  // the memory that these tensors point into
 };
 
@@ -96,8 +97,9 @@ class EngineBench {
   int ChunkEnd(int first_position, int end) const;
   // The number of layers that Products computes, at least one.
   int ProductLayers(int rows) const;
-  // Bytes of the weights that one pass reads: all matrices of the layers, and the head.
-  size_t WeightBytesPerPass() const;
+  // Bytes of the weights that a pass reads at least: all matrices of the layers, but of experts only
+  // those that a single row uses, and the head.
+  double WeightBytesPerPass() const;
 
   const EngineBenchOptions options_;
   std::unique_ptr<Backend> backend_;

@@ -27,7 +27,8 @@ namespace {
 
 constexpr ModelShape kShapes[] = {
     // Fields: name, architecture, layers, width, feed-forward width, heads, KV heads, head
-    // dimension, vocabulary size, context length, RoPE base, norm epsilon, tied, window.
+    // dimension, vocabulary size, context length, RoPE base, norm epsilon, tied, window, experts,
+    // experts used, expert width.
     {"smollm2-135m", "llama", 30, 576, 1536, 9, 3, 64, 49152, 8192, 1e5f, 1e-5f, true},
     {"qwen2.5-0.5b", "qwen2", 24, 896, 4864, 14, 2, 64, 151936, 32768, 1e6f, 1e-6f, true},
     {"qwen3-0.6b", "qwen3", 28, 1024, 3072, 16, 8, 128, 151936, 40960, 1e6f, 1e-6f, true},
@@ -35,6 +36,9 @@ constexpr ModelShape kShapes[] = {
     {"llama-3.2-1b", "llama", 16, 2048, 8192, 32, 8, 64, 128256, 131072, 5e5f, 1e-5f, true},
     {"llama-3.2-3b", "llama", 28, 3072, 8192, 24, 8, 128, 128256, 131072, 5e5f, 1e-5f, true},
     {"llama-3.1-8b", "llama", 32, 4096, 14336, 32, 8, 128, 128256, 131072, 5e5f, 1e-5f, false},
+    // The first 4 of 48 layers: the whole model needs more memory than most machines have.
+    {"qwen3-30b-a3b-4-layers", "qwen3moe", 4, 2048, 6144, 32, 4, 128, 151936, 40960, 1e6f, 1e-6f,
+     false, 0, 128, 8, 768},
 };
 
 constexpr GgmlType kTypes[] = {GgmlType::kF32,  GgmlType::kF16,  GgmlType::kBf16, GgmlType::kQ8_0,
@@ -55,6 +59,10 @@ std::vector<GgufTensorEntry> TensorsOf(const ModelShape& shape, GgmlType type) {
   };
   const auto vector = [&](const std::string& name, int size) {
     tensors.push_back({name, GgmlType::kF32, {static_cast<uint64_t>(size)}});
+  };
+  const auto experts = [&](const std::string& name, int rows, int columns) {
+    matrix(name, rows, columns);
+    tensors.back().dims.push_back(static_cast<uint64_t>(shape.experts));
   };
   const Architecture& architecture = *FindArchitecture(shape.architecture);
   const bool norms_after = architecture.norm_places == NormPlaces::kAround;
@@ -79,9 +87,17 @@ std::vector<GgufTensorEntry> TensorsOf(const ModelShape& shape, GgmlType type) {
     matrix(prefix + "attn_output.weight", shape.width, query_size);
     if (norms_after) vector(prefix + "post_attention_norm.weight", shape.width);
     vector(prefix + "ffn_norm.weight", shape.width);
-    matrix(prefix + "ffn_gate.weight", shape.feed_forward_width, shape.width);
-    matrix(prefix + "ffn_up.weight", shape.feed_forward_width, shape.width);
-    matrix(prefix + "ffn_down.weight", shape.width, shape.feed_forward_width);
+    if (shape.experts > 0) {
+      matrix(prefix + "ffn_gate_inp.weight", shape.experts, shape.width);
+      tensors.back().type = GgmlType::kF32;
+      experts(prefix + "ffn_gate_exps.weight", shape.expert_width, shape.width);
+      experts(prefix + "ffn_up_exps.weight", shape.expert_width, shape.width);
+      experts(prefix + "ffn_down_exps.weight", shape.width, shape.expert_width);
+    } else {
+      matrix(prefix + "ffn_gate.weight", shape.feed_forward_width, shape.width);
+      matrix(prefix + "ffn_up.weight", shape.feed_forward_width, shape.width);
+      matrix(prefix + "ffn_down.weight", shape.width, shape.feed_forward_width);
+    }
     if (norms_after) vector(prefix + "post_ffw_norm.weight", shape.width);
   }
   vector("output_norm.weight", shape.width);
@@ -132,6 +148,11 @@ GgufMetadata MetadataOf(const ModelShape& shape) {
     number(of, shape.head_dim);
   }
   number("vocab_size", shape.vocab_size);
+  if (shape.experts > 0) {
+    number("expert_count", shape.experts);
+    number("expert_used_count", shape.experts_used);
+    number("expert_feed_forward_length", shape.expert_width);
+  }
   if (shape.window > 0) number("attention.sliding_window", shape.window);
   metadata.Float32(prefix + "rope.freq_base", shape.rope_base);
   metadata.Float32(prefix + "attention.layer_norm_rms_epsilon", shape.norm_epsilon);
@@ -178,7 +199,8 @@ absl::Status SystemError(const std::string& path, const char* what) {
 
 absl::Status CheckRows(const ModelShape& shape, GgmlType type) {
   const int block = static_cast<int>(GgmlBlockOf(type)->elements);
-  for (const int columns : {shape.width, shape.heads * shape.head_dim, shape.feed_forward_width}) {
+  const int hidden = shape.experts > 0 ? shape.expert_width : shape.feed_forward_width;
+  for (const int columns : {shape.width, shape.heads * shape.head_dim, hidden}) {
     if (columns % block == 0) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "--weights ", absl::AsciiStrToLower(GgmlTypeName(type)), ": its blocks have ", block,

@@ -14,7 +14,7 @@ namespace baton {
 
 struct ModelShape {
   const char* name;
-  const char* architecture;  // one without experts
+  const char* architecture;
   int layers;
   int width;
   int feed_forward_width;
@@ -25,8 +25,11 @@ struct ModelShape {
   int context_length;  // tokens
   float rope_base;
   float norm_epsilon;
-  bool tied;       // the embedding is also the output head
-  int window = 0;  // keys that a query of a local layer sees; 0: there are no local layers
+  bool tied;             // the embedding is also the output head
+  int window = 0;        // keys that a query of a local layer sees; 0: there are no local layers
+  int experts = 0;       // experts of each layer; 0: the feed-forward is a single one
+  int experts_used = 0;  // experts that each row chooses
+  int expert_width = 0;
 };
 
 // Finds a shape by its name. INVALID_ARGUMENT names --shape and lists the known names.

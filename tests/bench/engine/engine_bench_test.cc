@@ -46,6 +46,28 @@ TEST(EngineBench, CountsFloatWeightsAsFloatOperations) {
   EXPECT_DOUBLE_EQ(work.int8_ops, 0);
 }
 
+TEST(EngineBench, CountsOfExpertsThoseThatARowUses) {
+  const auto bench = Load(std::string(BATON_TEST_DATA) + "/arch/qwen3moe-q8_0.gguf");
+  const ModelConfig& c = bench->config();
+  const double attention = 2.0 * c.heads * c.head_dim + 2.0 * c.kv_heads * c.head_dim;
+  const double ops =
+      2.0 * c.layers * c.width * (attention + 3.0 * c.experts.used * c.experts.width);
+  EXPECT_DOUBLE_EQ(bench->ProductsWork().int8_ops, ops);
+  EXPECT_DOUBLE_EQ(bench->ProductsWork().f32_ops, 2.0 * c.layers * c.width * c.experts.count);
+  const double unused =
+      3.0 * c.layers * c.width * c.experts.width * (c.experts.count - c.experts.used) * 34 / 32;
+  const double kv_bytes = 2.0 * 2 * c.layers * c.kv_heads * c.head_dim;
+  const double read = bench->DecodeWork(/*depth=*/0, /*steps=*/1, /*sequences=*/1).bytes - kv_bytes;
+  EXPECT_LE(read, static_cast<double>(bench->repacked_bytes()) - unused);
+  EXPECT_GE(read, ops / 2 * 34 / 32);
+  ASSERT_TRUE(bench->Reserve(/*first_tokens=*/40, /*tokens=*/40, /*sequences=*/2).ok());
+  bench->Prepare(/*depth=*/10, /*sequences=*/2, [] {});
+  EXPECT_GT(bench->Decode(2), absl::ZeroDuration());
+  auto buffers = bench->MakeProductBuffers(20);
+  ASSERT_TRUE(buffers.ok()) << buffers.status();
+  EXPECT_GT(bench->Products(*buffers), absl::ZeroDuration());
+}
+
 TEST(EngineBench, ReadsTheWeightsOnceAStepAndEachSequencesCache) {
   const auto bench = Load(TinyModel("f32"));
   const ModelConfig& config = bench->config();

@@ -103,16 +103,23 @@ TEST(RandomModel, LoadsInEveryTypeWithATokenizerOfItsSize) {
 
 TEST(RandomModel, HasTheTensorsAndKeysOfItsArchitecture) {
   auto backend = *MakeBackend({.device = "cpu", .threads = 1});
-  for (const char* architecture : {"llama", "qwen2", "qwen3", "gemma3"}) {
+  for (const char* architecture : {"llama", "qwen2", "qwen3", "gemma3", "qwen3moe"}) {
     ModelShape shape = kSmall;
     shape.architecture = architecture;
     if (shape.architecture == std::string("gemma3")) shape.window = 32;
+    if (shape.architecture == std::string("qwen3moe")) {
+      shape.experts = 6;
+      shape.experts_used = 2;
+      shape.expert_width = 256;
+    }
     const auto model = *RandomModelFile::Create(shape, GgmlType::kQ4_1);
     const auto transformer =
         Transformer::Load(*GgufFile::Open(model.path()), *backend, [](double) {});
     ASSERT_TRUE(transformer.ok()) << transformer.status();
     EXPECT_EQ((*transformer)->config().architecture, architecture);
     EXPECT_EQ((*transformer)->config().layer_kinds[0].window, shape.window);
+    EXPECT_EQ((*transformer)->config().experts.count, shape.experts);
+    EXPECT_EQ((*transformer)->config().experts.width, shape.expert_width);
   }
 }
 
