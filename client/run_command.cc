@@ -26,6 +26,7 @@
 #include "common/base/status_macros.h"
 #include "common/flags/flag_value.h"
 #include "common/gguf/gguf_file.h"
+#include "common/hugging_face/open_model_file.h"
 #include "common/net/channel.h"
 #include "common/net/client_key.h"
 #include "common/rpc/limits.h"
@@ -65,11 +66,14 @@ absl::StatusOr<std::unique_ptr<GenerateClient>> Connect(const std::string& addre
 
 void RunCommand::AddFlags(FlagSet& flags) {
   flags.AddAddress("server", server_, "address of a router");
-  flags.AddString("model", model_, "GGUF file to serve from here, instead of a server");
+  flags.AddString("model", model_,
+                  "GGUF file or Hugging Face folder to serve from here, instead of a server");
   flags.AddString("disaggregate", disaggregate_,
                   "with --model: where to prefill (auto, always, never)");
   flags.AddString("kv-cache-dtype", kv_cache_dtype_, "with --model: type of the KV cache",
                   KvTypeNamesAndAuto());
+  flags.AddString("quantize", quantize_, "with --model: quantise its weights while they are loaded",
+                  {"none", "q8_0", "q4_0"});
   flags.AddDuration("timeout", timeout_, absl::Milliseconds(1), absl::Hours(24), "of one answer");
   AddTlsFlags(flags, tls_);
   AddApiKeyFlag(flags, api_key_file_);
@@ -110,6 +114,7 @@ absl::Status RunCommand::Check(const FlagSet& flags) const {
   if (raw_) BATON_RETURN_IF_ERROR(flags.CheckNotBoth("raw", "system"));
   BATON_RETURN_IF_ERROR(flags.CheckNeeds("disaggregate", "model"));
   BATON_RETURN_IF_ERROR(flags.CheckNeeds("kv-cache-dtype", "model"));
+  BATON_RETURN_IF_ERROR(flags.CheckNeeds("quantize", "model"));
   return flags.CheckNeeds("logprobs", "json");
 }
 
@@ -127,7 +132,7 @@ absl::StatusOr<v1::GenerateRequest> RunCommand::MakeRequest(const FlagSet& flags
   if (choices_ > 1) sampling.set_n(static_cast<uint32_t>(choices_));
   std::optional<GgufFile> model;
   if (!model_.empty()) {
-    BATON_ASSIGN_OR_RETURN(model, GgufFile::Open(model_));
+    BATON_ASSIGN_OR_RETURN(model, OpenModelFile(model_));
     BATON_ASSIGN_OR_RETURN(kv_layout_, KvLayoutOf(*model, kv_cache_dtype_));
   }
   BATON_RETURN_IF_ERROR(
@@ -142,7 +147,8 @@ absl::StatusOr<std::unique_ptr<LocalCluster>> RunCommand::StartCluster(
   options.model = model_;
   options.listen = "127.0.0.1:0";
   options.router_args = {"--log-level=error"};
-  options.worker_args = {"--log-level=error", "--kv-cache-dtype=" + kv_cache_dtype_};
+  options.worker_args = {"--log-level=error", "--kv-cache-dtype=" + kv_cache_dtype_,
+                         "--quantize=" + quantize_};
   if (!disaggregate_.empty()) {
     options.router_args.push_back(absl::StrCat("--disaggregate=", disaggregate_));
   }

@@ -46,6 +46,7 @@ class RunCommand : public Command {
   std::string model_;  // GGUF file to serve from this process; empty: use the server at server_
   std::string disaggregate_;
   std::string kv_cache_dtype_ = "auto";
+  std::string quantize_ = "none";
   absl::Duration timeout_ = absl::Minutes(10);
   TlsFlags tls_;
   std::string api_key_file_;

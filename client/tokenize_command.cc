@@ -9,12 +9,14 @@
 
 #include "common/base/standard_output.h"
 #include "common/gguf/gguf_file.h"
+#include "common/hugging_face/open_model_file.h"
 #include "common/tokenizer/tokenizer.h"
 
 namespace baton {
 
 void TokenizeCommand::AddFlags(FlagSet& flags) {
-  flags.AddString("model", model_, "GGUF file; its metadata part is enough");
+  flags.AddString("model", model_,
+                  "GGUF file, whose metadata part is enough, or Hugging Face folder");
   flags.AddBool("special", special_, "recognise special-token literals");
   flags.AddBool("lossy", lossy_,
                 "leave out bytes that the vocabulary has no token for, instead of an error");
@@ -23,9 +25,10 @@ void TokenizeCommand::AddFlags(FlagSet& flags) {
 
 int TokenizeCommand::Run(const FlagSet&) {
   if (model_.empty()) {
-    return ExitUsage("baton tokenize", absl::InvalidArgumentError("--model: name a GGUF file"));
+    return ExitUsage("baton tokenize", absl::InvalidArgumentError(
+                                           "--model: name a GGUF file or a Hugging Face folder"));
   }
-  const auto file = GgufFile::Open(model_, GgufFile::Part::kTokenizer);
+  const auto file = OpenModelFile(model_, GgufFile::Part::kTokenizer);
   if (!file.ok()) return ExitUsage("baton tokenize", file.status());
   const auto tokenizer = Tokenizer::Load(*file);
   if (!tokenizer.ok()) return ExitUsage("baton tokenize", tokenizer.status());

@@ -11,6 +11,7 @@
 #include "common/base/version.h"
 #include "common/gguf/gguf_file.h"
 #include "common/gguf/model_sha256.h"
+#include "common/hugging_face/open_model_file.h"
 #include "common/net/server.h"
 #include "common/rpc/limits.h"
 #include "router/front/front_socket.h"
@@ -23,7 +24,7 @@ namespace {
 constexpr char kProgram[] = "baton-router";
 
 absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const RouterFlags& flags) {
-  absl::StatusOr<GgufFile> file = GgufFile::Open(flags.model, GgufFile::Part::kTokenizer);
+  absl::StatusOr<GgufFile> file = OpenModelFile(flags.model, GgufFile::Part::kTokenizer);
   if (!file.ok()) {
     return absl::Status(file.status().code(), absl::StrCat("--model: ", file.status().message()));
   }

@@ -35,7 +35,7 @@ void RouterFlags::AddTo(FlagSet& flags) {
   AddServerFlags(flags, server);
   flags.AddString("tls-client-ca", server.tls.client_ca_file,
                   "PEM certificates of an authority whose certificates are those of clients only");
-  flags.AddString("model", model, "GGUF file of the model; its tokenizer part is enough");
+  flags.AddString("model", model, "GGUF file or Hugging Face folder; the weights may be missing");
   flags.AddString("model-sha256", model_sha256,
                   "SHA-256 that the file of --model must have, as `sha256sum` prints it");
   flags.AddString("served-model-name", served_model_name,

@@ -14,7 +14,7 @@ namespace baton {
 
 struct RouterFlags {
   ServerFlags server;
-  std::string model;              // GGUF file; its tokenizer part is enough
+  std::string model;              // GGUF file or folder; the weights may be missing
   std::string model_sha256;       // what the file's SHA-256 must be; empty: not checked
   std::string served_model_name;  // empty: the file's name
   std::string fleet_secret_file;  // empty: the user's on loopback, else a random secret

@@ -12,6 +12,7 @@
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/engine/schedule.h"
+#include "common/hugging_face/open_model_file.h"
 
 namespace baton {
 namespace {
@@ -78,7 +79,7 @@ absl::StatusOr<std::unique_ptr<EngineBench>> EngineBench::Load(const std::string
                                                                const EngineBenchOptions& options,
                                                                Transformer::Progress progress) {
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, MakeBackend(options.backend));
-  BATON_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(path));
+  BATON_ASSIGN_OR_RETURN(const GgufFile file, OpenModelFile(path));
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<Transformer> model,
                          Transformer::Load(file, *backend, progress));
   return std::unique_ptr<EngineBench>(

@@ -15,6 +15,7 @@
 #include "common/engine/schedule.h"
 #include "common/gguf/gguf_file.h"
 #include "common/gguf/model_sha256.h"
+#include "common/hugging_face/open_model_file.h"
 
 namespace baton {
 namespace {
@@ -60,7 +61,7 @@ absl::Status CheckDraft(const GgufFile& file, const OpenedModel& target,
 
 absl::StatusOr<GgufFile> OpenDraft(const std::string& path, const OpenedModel& target,
                                    const ModelConfig& target_config) {
-  absl::StatusOr<GgufFile> file = GgufFile::Open(path);
+  absl::StatusOr<GgufFile> file = OpenModelFile(path);
   const absl::Status status = file.ok() ? CheckDraft(*file, target, target_config) : file.status();
   if (status.ok()) return file;
   return absl::Status(
@@ -71,7 +72,7 @@ absl::StatusOr<GgufFile> OpenDraft(const std::string& path, const OpenedModel& t
 
 absl::StatusOr<OpenedModel> OpenModel(const ModelRuntimeOptions& options) {
   BATON_RETURN_IF_ERROR(CheckModelRuntimeOptions(options));
-  BATON_ASSIGN_OR_RETURN(GgufFile file, GgufFile::Open(options.model));
+  BATON_ASSIGN_OR_RETURN(GgufFile file, OpenModelFile(options.model));
   std::string digest;
   if (!options.model_sha256.empty()) {
     digest = file.Digest([&](double done) {
@@ -188,7 +189,7 @@ absl::Status CheckModel(const ModelRuntimeOptions& options) { return OpenModel(o
 absl::Status CheckModelRuntimeOptions(const ModelRuntimeOptions& options) {
   if (options.model.empty()) {
     return absl::InvalidArgumentError(
-        "--model is missing; name a GGUF file");
+        "--model is missing; name a GGUF file or a Hugging Face folder");
   }
   BATON_RETURN_IF_ERROR(ValidateModelSha256(options.model_sha256));
   BATON_RETURN_IF_ERROR(CheckMemoryOptions(options.memory));

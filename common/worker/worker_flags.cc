@@ -110,7 +110,7 @@ void AddComputeFlags(FlagSet& flags, BackendOptions& backend, EngineOptions& eng
 
 void AddWorkerFlags(FlagSet& flags, WorkerFlags& worker) {
   AddServerFlags(flags, worker.server);
-  flags.AddString("model", worker.runtime.model, "Model file (GGUF)");
+  flags.AddString("model", worker.runtime.model, "GGUF file or Hugging Face folder");
   flags.AddString(
       "model-sha256", worker.runtime.model_sha256,
       "SHA-256 that the model must have: what `sha256sum` prints of the file, or of what "

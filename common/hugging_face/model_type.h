@@ -1,0 +1,53 @@
+// The model types of Hugging Face that are read, and what GGUF calls what they have.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+
+#include "common/hugging_face/translated_keys.h"
+
+namespace baton {
+
+// What becomes of a tensor.
+enum class TensorRule {
+  kAsItIs,
+  kQueryRows,  // put into the order of pairs where the architecture rotates pairs
+  kKeyRows,    // likewise
+  kNorm,       // plus one where the architecture's norms are stored so
+  kExpert,     // becomes a part of a tensor of all experts
+  kGateAndUp,  // [..., gate and then up, width] becomes two tensors: `ours`, and its up
+  kDropped,    // is computed, or no part of the language model
+};
+
+// '#' stands for a number. The first one is the layer's; an expert's follows it.
+struct TensorName {
+  const char* theirs;
+  const char* ours;
+  TensorRule rule;
+  const char* up = nullptr;  // of kGateAndUp
+};
+
+struct ModelType {
+  const char* model_type;      // as config.json has it
+  const char* name;            // GGUF's general.architecture
+  bool rotates_pairs = false;  // GGUF has rotated rows as neighbours
+  bool norms_plus_one = false;
+  const char* activation = "silu";
+  // Reads the fields that not every architecture has. Null: there are none.
+  absl::Status (*read)(const JsonFields& config, TranslatedKeys& keys) = nullptr;
+  // Names that differ from those that most architectures have (CommonNames), or come on top.
+  absl::Span<const TensorName> names = {};
+  // A JSON object of the fields that a config.json may leave out. Null: none may be.
+  const char* defaults = nullptr;
+};
+
+// Null if the model type is not read.
+const ModelType* FindModelType(const std::string& model_type);
+// All model types, for errors.
+std::string ModelTypes();
+// The names of most architectures.
+absl::Span<const TensorName> CommonNames();
+
+}  // namespace baton

@@ -1,0 +1,111 @@
+#include "common/hugging_face/tensor_rows.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/e4m3.h"
+#include "common/base/float_types.h"
+
+namespace baton {
+namespace {
+
+template <typename T>
+T Load(const uint8_t* bytes, uint64_t index) {
+  T value;
+  std::memcpy(&value, bytes + index * sizeof(T), sizeof(T));
+  return value;
+}
+
+float ValueAt(const uint8_t* bytes, SafeType type, uint64_t index) {
+  switch (type) {
+    case SafeType::kF32:
+      return Load<float>(bytes, index);
+    case SafeType::kF16:
+      return F16ToF32(Load<uint16_t>(bytes, index));
+    default:
+      return Bf16ToF32(Load<uint16_t>(bytes, index));
+  }
+}
+
+void ScaleRow(const RowSource& source, uint64_t row, uint8_t* out) {
+  const uint64_t blocks = (source.columns + kScaleBlock - 1) / kScaleBlock;
+  const uint8_t* codes = source.data.data() + row * source.columns;
+  for (uint64_t block = 0; block < blocks; ++block) {
+    const float scale =
+        ValueAt(source.scales.data(), source.scale_type, row / kScaleBlock * blocks + block);
+    const uint64_t end = std::min(source.columns, (block + 1) * kScaleBlock);
+    for (uint64_t column = block * kScaleBlock; column < end; ++column) {
+      const uint16_t value = F32ToBf16(E4m3ToF32(codes[column]) * scale);
+      std::memcpy(out + column * sizeof(value), &value, sizeof(value));
+    }
+  }
+}
+
+GgmlType TypeOf(const TensorPlan& plan) {
+  const SafeType type = plan.runs.front().source.type;
+  if (plan.plus_one || type == SafeType::kF32) return GgmlType::kF32;
+  return type == SafeType::kF16 ? GgmlType::kF16 : GgmlType::kBf16;
+}
+
+uint64_t RowBytes(const TensorPlan& plan) {
+  return plan.runs.front().source.columns * GgmlBlockOf(TypeOf(plan))->bytes;
+}
+
+void WriteRow(const RowSource& source, uint64_t row, bool plus_one, uint8_t* out) {
+  if (source.type == SafeType::kF8E4m3) return ScaleRow(source, row, out);
+  const uint64_t row_bytes = source.columns * SafeTypeBytes(source.type);
+  const uint8_t* in = source.data.data() + row * row_bytes;
+  if (!plus_one) {
+    std::memcpy(out, in, row_bytes);
+    return;
+  }
+  for (uint64_t column = 0; column < source.columns; ++column) {
+    const float value = ValueAt(in, source.type, column) + 1.0f;
+    std::memcpy(out + column * sizeof(value), &value, sizeof(value));
+  }
+}
+
+// The row that comes to `row` when the halves of its head are put in turns.
+uint64_t HalvesInTurns(uint64_t row, uint64_t head_rows) {
+  const uint64_t within = row % head_rows;
+  return row - within + within % 2 * (head_rows / 2) + within / 2;
+}
+
+void MakeRows(const TensorPlan& plan, absl::Span<uint8_t> out) {
+  const uint64_t row_bytes = RowBytes(plan);
+  uint8_t* next = out.data();
+  for (const RowRun& run : plan.runs) {
+    for (uint64_t row = 0; row < run.count; ++row) {
+      const uint64_t from =
+          plan.pair_head_rows == 0 ? row : HalvesInTurns(row, plan.pair_head_rows);
+      WriteRow(run.source, run.first + from, plan.plus_one, next);
+      next += row_bytes;
+    }
+  }
+  BATON_CHECK(next == out.data() + out.size(), "a row for all bytes");
+}
+
+absl::Span<const uint8_t> BytesOf(const RowRun& run) {
+  const uint64_t row_bytes = run.source.columns * SafeTypeBytes(run.source.type);
+  return run.source.data.subspan(run.first * row_bytes, run.count * row_bytes);
+}
+
+}  // namespace
+
+ModelTensor PlannedTensor(const std::string& name, std::vector<uint64_t> dims, TensorPlan plan) {
+  ModelTensor tensor = {
+      .name = name, .type = TypeOf(plan), .dims = std::move(dims), .data = {}, .maker = {}};
+  const bool as_it_lies = plan.runs.size() == 1 && plan.pair_head_rows == 0 && !plan.plus_one &&
+                          plan.runs[0].source.type != SafeType::kF8E4m3;
+  if (as_it_lies) {
+    tensor.data = BytesOf(plan.runs[0]);
+    return tensor;
+  }
+  for (const RowRun& run : plan.runs) tensor.maker.sources.push_back(BytesOf(run));
+  tensor.maker.make = [plan = std::move(plan)](absl::Span<uint8_t> out) { MakeRows(plan, out); };
+  return tensor;
+}
+
+}  // namespace baton

@@ -1,0 +1,176 @@
+#include "common/hugging_face/tokenizer_keys.h"
+
+#include <unistd.h>
+
+#include <climits>
+#include <iterator>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+#include "common/base/status_macros.h"
+
+namespace baton {
+namespace {
+
+constexpr size_t kMaxTokenizerBytes = size_t{128} << 20;
+constexpr size_t kMaxTemplateBytes = size_t{4} << 20;
+constexpr JsonLimits kSettingsLimits = {.bytes = size_t{32} << 20, .values = 1 << 20};
+
+// The content of a file of the folder; nothing if it is not there.
+absl::StatusOr<std::optional<absl::string_view>> ReadFile(const std::string& path, size_t max_bytes,
+                                                          ModelFiles& files) {
+  if (access(path.c_str(), F_OK) != 0) return std::nullopt;
+  BATON_ASSIGN_OR_RETURN(const absl::Span<const uint8_t> bytes, files.Open(path, false));
+  if (bytes.size() > max_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": has ", bytes.size(), " bytes, more than ", max_bytes));
+  }
+  return absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+// Adds the ids at `field`, a number or several, to `ids`.
+absl::Status AddIds(const JsonFields& fields, const char* field, std::vector<int32_t>& ids) {
+  const nlohmann::json* value = fields.Find(field);
+  if (value == nullptr) return absl::OkStatus();
+  if (value->is_array()) {
+    BATON_ASSIGN_OR_RETURN(const std::vector<double> numbers, fields.Numbers(field));
+    for (const double number : numbers) {
+      if (number < 0 || number > INT_MAX || number != static_cast<int32_t>(number)) {
+        return fields.Invalid(field, "has a number that is no token id");
+      }
+      ids.push_back(static_cast<int32_t>(number));
+    }
+    return absl::OkStatus();
+  }
+  BATON_ASSIGN_OR_RETURN(const uint64_t id, fields.Count(field, 0, INT_MAX));
+  ids.push_back(static_cast<int32_t>(id));
+  return absl::OkStatus();
+}
+
+// Adds the id of the token that `field` of tokenizer_config.json names by its text, if the file
+// says which one that is.
+void AddNamedId(const JsonFields& settings, const char* field, std::vector<int32_t>& ids) {
+  const nlohmann::json* token = settings.Find(field);
+  const nlohmann::json* added = settings.Find("added_tokens_decoder");
+  if (token == nullptr || added == nullptr || !added->is_object()) return;
+  const nlohmann::json text =
+      token->is_object() ? token->value("content", nlohmann::json()) : *token;
+  for (const auto& [key, entry] : added->items()) {
+    int32_t id = 0;
+    if (!text.is_string() || !entry.is_object() ||
+        entry.value("content", nlohmann::json()) != text || !absl::SimpleAtoi(key, &id) || id < 0) {
+      continue;
+    }
+    ids.push_back(id);
+    return;
+  }
+}
+
+absl::Status WriteIds(const JsonFields& config, const JsonFields& generation,
+                      const JsonFields& settings, GgufMetadata& metadata) {
+  std::vector<int32_t> begins;
+  std::vector<int32_t> ends;
+  AddNamedId(settings, "bos_token", begins);
+  AddNamedId(settings, "eos_token", ends);
+  for (const JsonFields* fields : {&config, &generation}) {
+    BATON_RETURN_IF_ERROR(AddIds(*fields, "bos_token_id", begins));
+    BATON_RETURN_IF_ERROR(AddIds(*fields, "eos_token_id", ends));
+  }
+  if (!begins.empty()) {
+    metadata.Uint32("tokenizer.ggml.bos_token_id", static_cast<uint32_t>(begins.front()));
+  }
+  std::set<int32_t> all;
+  size_t written = 0;
+  for (const int32_t id : ends) {
+    constexpr const char* kKeys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                     "tokenizer.ggml.eom_token_id"};
+    if (!all.insert(id).second || written == std::size(kKeys)) continue;
+    metadata.Uint32(kKeys[written++], static_cast<uint32_t>(id));
+  }
+  if (!all.empty()) metadata.Int32s("tokenizer.ggml.eos_token_ids", {all.begin(), all.end()});
+  return absl::OkStatus();
+}
+
+absl::Status WriteSampling(const JsonFields& generation, GgufMetadata& metadata) {
+  for (const auto& [theirs, ours] :
+       {std::pair("temperature", "general.sampling.temp"),
+        std::pair("top_p", "general.sampling.top_p"), std::pair("min_p", "general.sampling.min_p"),
+        std::pair("repetition_penalty", "general.sampling.penalty_repeat")}) {
+    if (!generation.Has(theirs)) continue;
+    BATON_ASSIGN_OR_RETURN(const double value, generation.Number(theirs));
+    metadata.Float32(ours, static_cast<float>(value));
+  }
+  if (!generation.Has("top_k")) return absl::OkStatus();
+  BATON_ASSIGN_OR_RETURN(const uint64_t top_k, generation.Count("top_k", 0, INT_MAX));
+  metadata.Uint32("general.sampling.top_k", static_cast<uint32_t>(top_k));
+  return absl::OkStatus();
+}
+
+// The template in tokenizer_config.json: a text, or several with names, of which "default" counts.
+absl::StatusOr<std::string> TemplateOf(const JsonFields& settings) {
+  const nlohmann::json* value = settings.Find("chat_template");
+  if (value == nullptr || value->is_string()) return settings.TextOr("chat_template", "");
+  if (value->is_array()) {
+    for (const nlohmann::json& entry : *value) {
+      if (!entry.is_object() || entry.value("name", nlohmann::json()) != "default") continue;
+      const auto text = entry.find("template");
+      if (text != entry.end() && text->is_string()) return text->get<std::string>();
+    }
+  }
+  return settings.Invalid("chat_template",
+                          "is neither a string nor a list with one of the name "
+                          "default");
+}
+
+absl::StatusOr<nlohmann::json> ReadSettings(const std::string& path, ModelFiles& files) {
+  BATON_ASSIGN_OR_RETURN(const std::optional<absl::string_view> text,
+                         ReadFile(path, kSettingsLimits.bytes, files));
+  if (!text.has_value()) return nlohmann::json::object();
+  return ParseJsonObject(*text, path, kSettingsLimits);
+}
+
+}  // namespace
+
+absl::Status ReadTokenizerKeys(const std::string& folder, const JsonFields& config,
+                               ModelFiles& files, GgufMetadata& metadata) {
+  const std::string tokenizer_path = absl::StrCat(folder, "/tokenizer.json");
+  BATON_ASSIGN_OR_RETURN(const std::optional<absl::string_view> tokenizer,
+                         ReadFile(tokenizer_path, kMaxTokenizerBytes, files));
+  if (!tokenizer.has_value()) {
+    return absl::NotFoundError(
+        absl::StrCat(tokenizer_path,
+                     ": is not there; fetch the folder again, or save the model's tokenizer "
+                     "with transformers if it has only tokenizer.model"));
+  }
+  metadata.Text("tokenizer.huggingface.json", std::string(*tokenizer));
+
+  const std::string generation_path = absl::StrCat(folder, "/generation_config.json");
+  BATON_ASSIGN_OR_RETURN(const nlohmann::json generation_json,
+                         ReadSettings(generation_path, files));
+  const JsonFields generation(generation_json, generation_path);
+  BATON_RETURN_IF_ERROR(WriteSampling(generation, metadata));
+
+  const std::string settings_path = absl::StrCat(folder, "/tokenizer_config.json");
+  BATON_ASSIGN_OR_RETURN(const nlohmann::json settings_json, ReadSettings(settings_path, files));
+  const JsonFields settings(settings_json, settings_path);
+  BATON_RETURN_IF_ERROR(WriteIds(config, generation, settings, metadata));
+  for (const auto& [theirs, ours] : {std::pair("add_bos_token", "tokenizer.ggml.add_bos_token"),
+                                     std::pair("add_eos_token", "tokenizer.ggml.add_eos_token")}) {
+    if (!settings.Has(theirs)) continue;
+    BATON_ASSIGN_OR_RETURN(const bool add, settings.BoolOr(theirs, false));
+    metadata.Bool(ours, add);
+  }
+  BATON_ASSIGN_OR_RETURN(std::string chat, TemplateOf(settings));
+  BATON_ASSIGN_OR_RETURN(
+      const std::optional<absl::string_view> file,
+      ReadFile(absl::StrCat(folder, "/chat_template.jinja"), kMaxTemplateBytes, files));
+  if (file.has_value()) chat = std::string(*file);
+  if (!chat.empty()) metadata.Text("tokenizer.chat_template", chat);
+  return absl::OkStatus();
+}
+
+}  // namespace baton

@@ -1,0 +1,302 @@
+// Hugging Face folders as they come: what is missing, damaged or not supported is named.
+#include "common/hugging_face/open_model_file.h"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "common/base/float_types.h"
+#include "common/base/hash.h"
+#include "tests/support/safetensors_builder.h"
+#include "tests/support/temporary_folder.h"
+
+namespace baton {
+namespace {
+
+using Part = GgufFile::Part;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr char kConfig[] =
+    R"({"model_type": "llama", "hidden_size": 4, "intermediate_size": 2, "num_hidden_layers": 1,
+        "num_attention_heads": 1, "max_position_embeddings": 16, "vocab_size": 2,
+        "rms_norm_eps": 1e-5})";
+
+// A folder of one layer, as far as its reader looks.
+class Folder : public ::testing::Test {
+ protected:
+  Folder() {
+    Write("config.json", kConfig);
+    Write("tokenizer.json", R"({"version": "1.0"})");
+    Write("model.safetensors", Weights().Build());
+  }
+  static SafetensorsBuilder Weights() {
+    SafetensorsBuilder weights;
+    weights.Add("model.embed_tokens.weight", "F32", {2, 4}, FloatBytes({1, 2, 3, 4, 5, 6, 7, 8}));
+    weights.Add("model.norm.weight", "F32", {4}, FloatBytes({1, 1, 1, 1}));
+    weights.Add("model.layers.0.self_attn.q_proj.weight", "F32", {4, 1},
+                FloatBytes({10, 11, 12, 13}));
+    return weights;
+  }
+  // By rename, because the file of before may still be mapped.
+  void Write(const std::string& name, const std::string& content) {
+    std::filesystem::rename(folder_.File("new", content), Path(name));
+  }
+  void Remove(const std::string& name) { std::filesystem::remove(Path(name)); }
+  // Writes config.json with `from` replaced.
+  void Change(const std::string& from, const std::string& to) {
+    const std::string config = absl::StrReplaceAll(kConfig, {{from, to}});
+    ASSERT_NE(config, kConfig);
+    Write("config.json", config);
+  }
+  std::string Path(const std::string& name) const { return folder_.path() + "/" + name; }
+  std::string Error(Part part = Part::kAll) const {
+    return std::string(OpenModelFile(folder_.path(), part).status().message());
+  }
+  GgufFile Open() const {
+    auto file = OpenModelFile(folder_.path() + "//");
+    EXPECT_TRUE(file.ok()) << file.status();
+    return *std::move(file);
+  }
+
+  TemporaryFolder folder_{"open_model_file"};
+};
+
+std::vector<float> Floats(const GgufFile& file, const char* name) {
+  const HeldTensor held = file.Hold(*file.FindTensor(name));
+  std::vector<float> values(held->data.size() / sizeof(float));
+  std::memcpy(values.data(), held->data.data(), held->data.size());
+  return values;
+}
+
+TEST_F(Folder, IsReadUnderTheNamesOfGguf) {
+  const GgufFile file = Open();
+  EXPECT_EQ(file.path(), folder_.path());
+  EXPECT_EQ(*file.GetString("general.architecture"), "llama");
+  EXPECT_EQ(*file.GetUint("llama.attention.head_count_kv"), 1u);
+  EXPECT_EQ(*file.GetString("tokenizer.huggingface.json"), R"({"version": "1.0"})");
+  EXPECT_THAT(Floats(file, "token_embd.weight"), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
+  EXPECT_FALSE(file.FindTensor("token_embd.weight")->data.empty());  // as it lies in the file
+  EXPECT_THAT(Floats(file, "blk.0.attn_q.weight"), ElementsAre(10, 12, 11, 13));
+}
+
+TEST_F(Folder, OpensFilesToo) {
+  EXPECT_THAT(std::string(OpenModelFile(Path("none.gguf")).status().message()),
+              HasSubstr("cannot be opened"));
+  EXPECT_THAT(std::string(OpenModelFile(Path("config.json")).status().message()),
+              HasSubstr("is not a GGUF file"));
+}
+
+TEST_F(Folder, HasTheDigestOfTheFilesThatAreRead) {
+  Write("README.md", "not read");
+  std::string list;
+  for (const char* name : {"config.json", "model.safetensors", "tokenizer.json"}) {
+    std::ifstream content(Path(name), std::ios::binary);
+    Sha256 hash;
+    hash.Update(std::string((std::istreambuf_iterator<char>(content)), {}));
+    absl::StrAppend(&list, ToHex(hash.Finish()), "  ", name, "\n");
+  }
+  Sha256 hash;
+  hash.Update(list);
+  const std::string expected = hash.Finish();
+  EXPECT_EQ(Open().Digest(), expected);
+  EXPECT_EQ(OpenModelFile(folder_.path(), Part::kTokenizer)->Digest(), expected);
+}
+
+TEST_F(Folder, ForTheTokenizerNeedsNoWeights) {
+  Remove("model.safetensors");
+  EXPECT_EQ(Error(Part::kTokenizer), "");
+  EXPECT_THAT(Error(), StartsWith(folder_.path() + ": has neither model.safetensors nor "
+                                                   "model.safetensors.index.json; fetch"));
+}
+
+TEST_F(Folder, FilesThatAreMissingAreNamed) {
+  Remove("tokenizer.json");
+  EXPECT_THAT(Error(), StartsWith(Path("tokenizer.json") + ": is not there; fetch"));
+  Remove("config.json");
+  EXPECT_THAT(Error(), StartsWith(Path("config.json") + ": cannot be opened"));
+  EXPECT_THAT(Error(), HasSubstr("else give the path of a GGUF file"));
+}
+
+TEST_F(Folder, AConfigThatIsNotSupportedIsNamedByItsField) {
+  Change("llama", "mamba");
+  EXPECT_THAT(Error(), StartsWith(Path("config.json") +
+                                  ": model_type is 'mamba'; supported are llama, mistral, "));
+  Change("\"hidden_size\": 4", "\"hidden_size\": 0");
+  EXPECT_THAT(Error(), HasSubstr("hidden_size is no whole number from 1 to"));
+  Change("1e-5", "1e-5, \"hidden_act\": \"relu\"");
+  EXPECT_THAT(Error(), HasSubstr("hidden_act is 'relu'; supported is silu"));
+  Change("1e-5", R"(1e-5, "rope_scaling": {"type": "dynamic", "factor": 2})");
+  EXPECT_THAT(Error(), HasSubstr("rope_scaling.rope_type is 'dynamic'; supported are default"));
+  Change("1e-5", R"(1e-5, "rope_scaling": {"type": "llama3", "factor": 0.5, "low_freq_factor": 1,
+                     "high_freq_factor": 4, "original_max_position_embeddings": 8})");
+  EXPECT_THAT(Error(), HasSubstr("rope_scaling.factor is below 1"));
+  Change("1e-5", R"(1e-5, "quantization_config": {"quant_method": "awq"})");
+  EXPECT_THAT(Error(), HasSubstr("quantization_config.quant_method is 'awq'; supported is fp8"));
+  Change("\"num_attention_heads\": 1", "\"num_attention_heads\": 3");
+  EXPECT_THAT(Error(), HasSubstr("num_attention_heads does not divide hidden_size"));
+  Write("config.json", "[]");
+  EXPECT_THAT(Error(), HasSubstr("is no JSON object"));
+}
+
+TEST_F(Folder, AWindowThatIsNotComputedEndsTheContext) {
+  Change("\"llama\"", R"("mistral", "sliding_window": 5)");
+  EXPECT_EQ(*Open().GetUint("llama.context_length"), 5u);
+  Change("\"llama\"", R"("mistral", "sliding_window": null)");
+  EXPECT_EQ(*Open().GetUint("llama.context_length"), 16u);
+}
+
+TEST_F(Folder, TensorsThatAreNotTheModelsAreNamed) {
+  const auto error = [this](SafetensorsBuilder weights) {
+    Write("model.safetensors", weights.Build());
+    return Error();
+  };
+  const std::string floats = FloatBytes({1, 2, 3, 4});
+  const std::string file = Path("model.safetensors");
+  EXPECT_THAT(error(Weights().Add("model.layers.0.mixer.weight", "F32", {4}, floats)),
+              StartsWith(file + ": tensor 'model.layers.0.mixer.weight' is no part of the "
+                                "supported models of type llama"));
+  EXPECT_THAT(error(Weights().Add("model.layers.00.input_layernorm.weight", "F32", {4}, floats)),
+              HasSubstr("is no part of"));
+  EXPECT_THAT(error(Weights().Add("model.layers.0.mlp.up_proj.weight", "I32", {4}, floats)),
+              HasSubstr("has dtype I32; supported are BF16, F16, F32 and F8_E4M3"));
+  EXPECT_THAT(
+      error(Weights().Add("model.layers.0.mlp.up_proj.weight", "F32", {1, 1, 2, 2}, floats)),
+      HasSubstr("has 4 dimensions, not 1 to 3"));
+  EXPECT_THAT(error(Weights().Add("lm_head.weight", "F32", {}, FloatBytes({1}))),
+              HasSubstr("has 0 dimensions"));
+  EXPECT_THAT(error(Weights().Add("model.layers.0.self_attn.k_proj.weight", "F32", {2, 2}, floats)),
+              HasSubstr("has 2 rows, not those of 1 heads of 4"));
+  EXPECT_THAT(error(Weights().Add("lm_head.weight", "F8_E4M3", {2, 2}, "1234")),
+              HasSubstr("has dtype F8_E4M3 and lacks a fitting weight_scale_inv"));
+}
+
+TEST_F(Folder, ATiedHeadIsTheEmbeddingWhateverElseIsThere) {
+  Write(
+      "model.safetensors",
+      Weights().Add("lm_head.weight", "F32", {2, 4}, FloatBytes({1, 2, 3, 4, 5, 6, 7, 9})).Build());
+  EXPECT_NE(Open().FindTensor("output.weight"), nullptr);
+  Change("1e-5", "1e-5, \"tie_word_embeddings\": true");
+  EXPECT_EQ(Open().FindTensor("output.weight"), nullptr);
+}
+
+TEST_F(Folder, AnIndexNamesFilesOfItsOwnFolderOnly) {
+  Write("a.safetensors", Weights().Build());
+  const auto error = [this](const std::string& map) {
+    Write("model.safetensors.index.json", absl::StrCat("{\"weight_map\":", map, "}"));
+    return Error();
+  };
+  EXPECT_EQ(error(R"({"model.norm.weight": "a.safetensors"})"), "");
+  for (const char* name : {"../a.safetensors", "/a.safetensors", "x/a.safetensors", ".safetensors",
+                           "a.gguf", "", "a.safetensors\\u0000", "..safetensors"}) {
+    EXPECT_THAT(error(absl::StrCat(R"({"model.norm.weight": ")", name, "\"}")),
+                HasSubstr("weight_map['model.norm.weight'] is no name of a .safetensors file"))
+        << name;
+  }
+  EXPECT_THAT(error("[]"), HasSubstr("weight_map is no object"));
+  EXPECT_THAT(error("{}"), HasSubstr("weight_map names 0 files, not 1 to 512"));
+  EXPECT_THAT(error(R"({"a": "missing.safetensors"})"),
+              StartsWith(Path("missing.safetensors") + ": cannot be opened"));
+  EXPECT_THAT(error(R"({"lost": "a.safetensors"})"),
+              HasSubstr("says that tensor 'lost' is in a.safetensors, where it is not; fetch"));
+  Write("b.safetensors", Weights().Build());
+  EXPECT_THAT(error(R"({"x": "a.safetensors", "y": "b.safetensors"})"),
+              StartsWith(Path("b.safetensors") +
+                         ": tensor 'model.embed_tokens.weight' is in a.safetensors too"));
+}
+
+TEST_F(Folder, ExpertsAreAllThereAndAlike) {
+  const std::string expert = "model.layers.0.mlp.experts.";
+  Change("\"llama\"",
+         R"("qwen3_moe", "num_experts": 2, "num_experts_per_tok": 1, "moe_intermediate_size": 1,
+            "norm_topk_prob": true)");
+  const auto with = [&](SafetensorsBuilder weights) {
+    Write("model.safetensors", weights.Build());
+    return Error();
+  };
+  SafetensorsBuilder one;
+  one.Add(expert + "1.up_proj.weight", "F32", {1, 2}, FloatBytes({3, 4}));
+  EXPECT_THAT(with(one), HasSubstr("expert 0 or one before it lacks its part of "
+                                   "blk.0.ffn_up_exps.weight"));
+  one.Add(expert + "0.up_proj.weight", "F32", {1, 2}, FloatBytes({1, 2}));
+  EXPECT_EQ(with(one), "");
+  EXPECT_THAT(Floats(Open(), "blk.0.ffn_up_exps.weight"), ElementsAre(1, 2, 3, 4));
+  one.Add(expert + "2.up_proj.weight", "F32", {2, 1}, FloatBytes({1, 2}));
+  EXPECT_THAT(with(one), HasSubstr("has another shape or dtype than that of the first expert"));
+}
+
+TEST_F(Folder, SettingsOfTheTokenizerAndOfGenerationAreKeys) {
+  Write("generation_config.json", R"({"eos_token_id": [7, 3], "bos_token_id": 1, "top_k": 20,
+        "temperature": 0.5, "top_p": 0.75, "repetition_penalty": 1.25})");
+  Write("tokenizer_config.json", R"({"add_bos_token": true, "bos_token": "<b>",
+        "eos_token": {"content": "<e>"}, "added_tokens_decoder":
+        {"2": {"content": "<x>"}, "7": {"content": "<e>"}}, "chat_template":
+        [{"name": "tools", "template": "T"}, {"name": "default", "template": "D"}]})");
+  Change("1e-5", "1e-5, \"eos_token_id\": 5");
+  const GgufFile file = Open();
+  EXPECT_EQ(*file.GetUint("tokenizer.ggml.bos_token_id"), 1u);
+  EXPECT_EQ(*file.GetUint("tokenizer.ggml.eos_token_id"), 7u);  // that of the tokenizer comes first
+  EXPECT_EQ(*file.GetUint("tokenizer.ggml.eot_token_id"), 5u);
+  EXPECT_EQ(*file.GetUint("tokenizer.ggml.eom_token_id"), 3u);
+  EXPECT_THAT(*file.GetInts("tokenizer.ggml.eos_token_ids"), ElementsAre(3, 5, 7));
+  EXPECT_TRUE(*file.GetBool("tokenizer.ggml.add_bos_token"));
+  EXPECT_FALSE(file.Has("tokenizer.ggml.add_eos_token"));
+  EXPECT_EQ(*file.GetString("tokenizer.chat_template"), "D");
+  EXPECT_EQ(*file.GetUint("general.sampling.top_k"), 20u);
+  EXPECT_EQ(*file.GetFloat("general.sampling.temp"), 0.5);
+  EXPECT_EQ(*file.GetFloat("general.sampling.top_p"), 0.75);
+  EXPECT_EQ(*file.GetFloat("general.sampling.penalty_repeat"), 1.25);
+  Write("chat_template.jinja", "J");
+  EXPECT_EQ(*Open().GetString("tokenizer.chat_template"), "J");
+  Write("generation_config.json", R"({"eos_token_id": [7, -3]})");
+  EXPECT_EQ(Error(),
+            Path("generation_config.json") + ": eos_token_id has a number that is no token id");
+  Write("generation_config.json", "{}");
+  Write("tokenizer_config.json", R"({"chat_template": 3})");
+  EXPECT_THAT(Error(), StartsWith(Path("tokenizer_config.json") + ": chat_template is neither"));
+}
+
+TEST_F(Folder, E4m3IsReadAsBf16WithTheScaleOfItsBlock) {
+  Change(
+      "1e-5",
+      R"(1e-5, "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]})");
+  constexpr uint64_t kRows = 130;
+  constexpr uint64_t kColumns = 129;
+  std::string codes(kRows * kColumns, '\x38');  // 1
+  codes[0] = '\x7e';                            // 448
+  codes[kColumns - 1] = '\xb8';                 // -1
+  const auto weights = [&](const std::string& scale_dtype, const std::string& scales) {
+    return Weights()
+        .Add("model.layers.0.mlp.up_proj.weight", "F8_E4M3", {kRows, kColumns}, codes)
+        .Add("model.layers.0.mlp.up_proj.weight_scale_inv", scale_dtype, {2, 2}, scales);
+  };
+  Write("model.safetensors", weights("F32", FloatBytes({0.5f, 2, 3, 0.1f})).Build());
+  const GgufFile file = Open();
+  const GgufTensor& up = *file.FindTensor("blk.0.ffn_up.weight");
+  EXPECT_EQ(up.type, GgmlType::kBf16);
+  EXPECT_THAT(up.dims, ElementsAre(kColumns, kRows));
+  const HeldTensor held = file.Hold(up);
+  const auto at = [&held](uint64_t row, uint64_t column) {
+    uint16_t bits;
+    std::memcpy(&bits, held->data.data() + (row * kColumns + column) * 2, sizeof(bits));
+    return Bf16ToF32(bits);
+  };
+  EXPECT_EQ(at(0, 0), 224);
+  EXPECT_EQ(at(0, 127), 0.5f);
+  EXPECT_EQ(at(0, 128), -2);
+  EXPECT_EQ(at(127, 127), 0.5f);
+  EXPECT_EQ(at(128, 127), 3);
+  EXPECT_EQ(at(129, 128), Bf16ToF32(F32ToBf16(0.1f)));
+  EXPECT_EQ(file.FindTensor("blk.0.ffn_up.weight_scale_inv"), nullptr);
+  Write("model.safetensors", weights("I32", FloatBytes({1, 1, 1, 1})).Build());
+  EXPECT_THAT(Error(), HasSubstr("lacks a fitting weight_scale_inv"));
+}
+
+}  // namespace
+}  // namespace baton

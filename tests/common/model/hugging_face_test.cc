@@ -1,0 +1,39 @@
+// A Hugging Face folder and the GGUF file with the same numbers compute the same.
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "common/gguf/quantisation.h"
+#include "common/hugging_face/open_model_file.h"
+#include "tests/support/model_runner.h"
+
+namespace baton {
+namespace {
+
+const std::string kArch = BATON_TEST_DATA "/arch/";
+
+std::vector<float> LogitsOf(GgufFile file, Quantisation quantisation) {
+  const GgufFile model = GgufFile::Quantised(std::move(file), quantisation);
+  ModelRunner runner({.path = "", .file = &model});
+  return runner.Forward({{.sequence = runner.AddSequence(),
+                          .tokens = {5, 17, 101, 33, 250, 8, 90, 90, 12, 300}}});
+}
+
+TEST(HuggingFaceFolder, HasTheLogitsOfItsTwinAlsoWhenBothAreQuantised) {
+  std::vector<std::vector<float>> different;
+  for (const Quantisation quantisation :
+       {Quantisation::kNone, Quantisation::kQ8_0, Quantisation::kQ4_0}) {
+    const std::vector<float> folder = LogitsOf(*OpenModelFile(kArch + "llama-hf"), quantisation);
+    const std::vector<float> twin =
+        LogitsOf(*OpenModelFile(kArch + "llama-hf-twin-f16.gguf"), quantisation);
+    ASSERT_EQ(folder.size(), 10u * 310);
+    EXPECT_EQ(folder, twin);
+    different.push_back(folder);
+  }
+  EXPECT_NE(different[0], different[1]);
+  EXPECT_NE(different[1], different[2]);
+}
+
+}  // namespace
+}  // namespace baton

@@ -1,0 +1,166 @@
+#include "tests/support/hugging_face_twin.h"
+
+#include <cstring>
+#include <fstream>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+
+#include "common/base/check.h"
+#include "tests/support/safetensors_builder.h"
+
+namespace baton {
+namespace {
+
+using Form = TwinName::Form;
+
+// A tensor of the folder.
+struct Theirs {
+  std::string name;
+  std::string dtype;
+  std::vector<uint64_t> shape;
+  std::string bytes;
+};
+
+std::string DtypeOf(const GgufTensor& tensor) {
+  BATON_CHECK(tensor.type == GgmlType::kF32 || tensor.type == GgmlType::kF16 ||
+                  tensor.type == GgmlType::kBf16,
+              "a float type");
+  return GgmlTypeName(tensor.type);
+}
+
+// "blk.3.attn_q.weight" gives "blk.#.attn_q.weight" and "3".
+std::pair<std::string, std::string> SplitLayer(const std::string& name) {
+  std::vector<std::string> parts = absl::StrSplit(name, '.');
+  if (parts[0] != "blk") return {name, ""};
+  const std::string layer = parts[1];
+  parts[1] = "#";
+  return {absl::StrJoin(parts, "."), layer};
+}
+
+std::string Halves(const std::string& bytes, uint64_t rows, uint64_t head_rows) {
+  BATON_CHECK(head_rows > 0 && rows % head_rows == 0, "whole heads");
+  const uint64_t row_bytes = bytes.size() / rows;
+  std::string out(bytes.size(), '\0');
+  for (uint64_t row = 0; row < rows; ++row) {
+    const uint64_t head = row / head_rows;
+    const uint64_t pair = row % head_rows / 2;
+    const uint64_t to = head * head_rows + (row % 2) * (head_rows / 2) + pair;
+    std::memcpy(&out[to * row_bytes], &bytes[row * row_bytes], row_bytes);
+  }
+  return out;
+}
+
+std::string MinusOne(std::string bytes) {
+  for (size_t at = 0; at < bytes.size(); at += sizeof(float)) {
+    float value = 0;
+    std::memcpy(&value, &bytes[at], sizeof(value));
+    value -= 1;
+    std::memcpy(&bytes[at], &value, sizeof(value));
+  }
+  return bytes;
+}
+
+// The matrices of both, each of the first before that of the second.
+std::string InTurns(const std::string& first, const std::string& second, uint64_t matrices) {
+  const size_t bytes = first.size() / matrices;
+  std::string out;
+  for (uint64_t matrix = 0; matrix < matrices; ++matrix) {
+    out += first.substr(matrix * bytes, bytes) + second.substr(matrix * bytes, bytes);
+  }
+  return out;
+}
+
+void AddTheirs(const GgufFile& model, const GgufTensor& tensor, const TwinName& twin,
+               const std::string& layer, uint64_t head_rows, std::vector<Theirs>& out) {
+  const std::string name = absl::StrReplaceAll(twin.theirs, {{"#", layer}});
+  std::vector<uint64_t> shape(tensor.dims.rbegin(), tensor.dims.rend());
+  std::string bytes(tensor.data.begin(), tensor.data.end());
+  if (twin.form == Form::kEachExpert) {
+    const uint64_t experts = shape[0];
+    const size_t each = bytes.size() / experts;
+    shape.erase(shape.begin());
+    for (uint64_t expert = 0; expert < experts; ++expert) {
+      out.push_back({absl::StrReplaceAll(name, {{"@", absl::StrCat(expert)}}), DtypeOf(tensor),
+                     shape, bytes.substr(expert * each, each)});
+    }
+    return;
+  }
+  if (twin.form == Form::kHalves) bytes = Halves(bytes, shape[0], head_rows);
+  if (twin.form == Form::kMinusOne) bytes = MinusOne(bytes);
+  if (!twin.second.empty()) {
+    const GgufTensor* second = model.FindTensor(absl::StrReplaceAll(twin.second, {{"#", layer}}));
+    bytes = InTurns(bytes, std::string(second->data.begin(), second->data.end()),
+                    shape.size() == 3 ? shape[0] : 1);
+    shape[shape.size() - 2] *= 2;
+  }
+  out.push_back({name, DtypeOf(tensor), shape, bytes});
+}
+
+void Write(const std::string& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary) << content;
+}
+
+}  // namespace
+
+std::map<std::string, TwinName> CommonTwinNames(bool pairs) {
+  const Form rotated = pairs ? Form::kHalves : Form::kSame;
+  const std::string layer = "model.layers.#.";
+  return {{"token_embd.weight", {"model.embed_tokens.weight"}},
+          {"output_norm.weight", {"model.norm.weight"}},
+          {"output.weight", {"lm_head.weight"}},
+          {"blk.#.attn_norm.weight", {layer + "input_layernorm.weight"}},
+          {"blk.#.ffn_norm.weight", {layer + "post_attention_layernorm.weight"}},
+          {"blk.#.attn_q.weight", {layer + "self_attn.q_proj.weight", rotated}},
+          {"blk.#.attn_k.weight", {layer + "self_attn.k_proj.weight", rotated}},
+          {"blk.#.attn_q.bias", {layer + "self_attn.q_proj.bias", rotated}},
+          {"blk.#.attn_k.bias", {layer + "self_attn.k_proj.bias", rotated}},
+          {"blk.#.attn_v.weight", {layer + "self_attn.v_proj.weight"}},
+          {"blk.#.attn_v.bias", {layer + "self_attn.v_proj.bias"}},
+          {"blk.#.attn_q_norm.weight", {layer + "self_attn.q_norm.weight"}},
+          {"blk.#.attn_k_norm.weight", {layer + "self_attn.k_norm.weight"}},
+          {"blk.#.attn_output.weight", {layer + "self_attn.o_proj.weight"}},
+          {"blk.#.ffn_gate.weight", {layer + "mlp.gate_proj.weight"}},
+          {"blk.#.ffn_up.weight", {layer + "mlp.up_proj.weight"}},
+          {"blk.#.ffn_down.weight", {layer + "mlp.down_proj.weight"}}};
+}
+
+void WriteTwin(const GgufFile& model, const TwinOptions& options, const std::string& folder) {
+  std::vector<Theirs> all;
+  std::set<std::string> seconds;
+  for (const auto& [ours, twin] : options.names) seconds.insert(twin.second);
+  for (const GgufTensor& tensor : model.tensors()) {
+    const auto [pattern, layer] = SplitLayer(tensor.name);
+    if (seconds.contains(pattern)) continue;
+    const auto twin = options.names.find(pattern);
+    BATON_CHECK(twin != options.names.end(), "a name for each tensor");
+    if (twin->second.form == Form::kDropped) continue;
+    AddTheirs(model, tensor, twin->second, layer, options.head_rows, all);
+  }
+  Write(folder + "/config.json", options.config);
+  Write(folder + "/tokenizer.json", "{}");
+  std::vector<SafetensorsBuilder> shards(static_cast<size_t>(options.shards));
+  std::vector<std::string> index;
+  const auto shard_name = [&options](size_t shard) {
+    return options.shards == 1
+               ? std::string("model.safetensors")
+               : absl::StrFormat("model-%05d-of-%05d.safetensors", shard + 1, options.shards);
+  };
+  for (size_t i = 0; i < all.size(); ++i) {
+    const size_t shard = i % shards.size();
+    shards[shard].Add(all[i].name, all[i].dtype, all[i].shape, all[i].bytes);
+    index.push_back(absl::StrCat("\"", all[i].name, "\":\"", shard_name(shard), "\""));
+  }
+  for (size_t shard = 0; shard < shards.size(); ++shard) {
+    Write(absl::StrCat(folder, "/", shard_name(shard)), shards[shard].Build());
+  }
+  if (options.shards == 1) return;
+  Write(folder + "/model.safetensors.index.json",
+        absl::StrCat("{\"weight_map\":{", absl::StrJoin(index, ","), "}}"));
+}
+
+}  // namespace baton
