@@ -85,8 +85,8 @@ class GgufFile {
   // REQUIRES: no two tensors have the same name, and their names, types and dims are those of GGUF.
   static absl::StatusOr<GgufFile> Assemble(ModelParts parts);
 
-  // The model with some of its tensors quantised (quantisation.h), which is done when they are held.
-  // Its digest is still that of the files.
+  // The model with some of its tensors quantised (quantisation.h), which is done when they are
+  // held. Its digest is still that of the files.
   static GgufFile Quantised(GgufFile file, Quantisation quantisation);
 
   GgufFile(GgufFile&&) noexcept;

@@ -1,5 +1,5 @@
-// Quantises blocks of 32 weights, as ggml's reference does: PyPI's gguf makes the same bytes, and so
-// does every machine. A block's scale is chosen in float32 and stored as F16, and the codes are those
+// Quantises blocks of 32 weights as ggml's reference does: PyPI's gguf makes the same bytes, and so
+// does every machine. A block's scale is chosen in float32 and stored as F16; the codes are those
 // of the scale before it is rounded. REQUIRES: the weights are finite; no FTZ/DAZ.
 #pragma once
 

@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 
 #include "common/base/hash.h"
+#include "common/gguf/quantisation.h"
 #include "tests/support/gguf_builder.h"
 #include "tests/support/resident_memory.h"
 #include "tests/support/temporary_folder.h"
@@ -65,6 +66,27 @@ TEST(GgufFile, ReleasesWhatWasReadAndReadsItAgain) {
   EXPECT_EQ(file.Digest().size(), 32u);
   EXPECT_LT(ProcessMemoryBytes("RssFile") - before, kMib);
   EXPECT_EQ(sum(), kElements * 4 * 'x');
+}
+
+TEST(GgufFile, ATensorTakesTheFilesMemoryNoLongerThanItIsHeld) {
+  constexpr int64_t kMib = int64_t{1} << 20;
+  constexpr uint64_t kElements = 8 * uint64_t{kMib};
+  GgufBuilder builder;
+  builder.Tensor({.name = "t.weight", .dims = {kElements / 2, 2}});
+  builder.data = std::string(kElements * 4, 'x');
+  const TemporaryFolder folder("gguf_held");
+  const std::string path = folder.File("large.gguf", builder.Build());
+  for (const Quantisation quantisation : {Quantisation::kNone, Quantisation::kQ8_0}) {
+    const GgufFile file = GgufFile::Quantised(Unwrap(GgufFile::Open(path)), quantisation);
+    const int64_t before = ProcessMemoryBytes("RssFile");
+    uint64_t total = 0;
+    {
+      const HeldTensor held = file.Hold(file.tensors()[0]);
+      for (const uint8_t byte : held->data) total += byte;
+    }
+    EXPECT_GT(total, 0u);
+    EXPECT_LT(ProcessMemoryBytes("RssFile") - before, kMib);
+  }
 }
 
 void ExpectOpenRefused(const std::string& path, absl::StatusCode code, const std::string& what) {

@@ -63,7 +63,8 @@ TEST_F(SplitFiles, HaveTheTensorsOfAllPartsAndTheMetadataOfTheFirst) {
     const GgufTensor* tensor = file->FindTensor(name);
     ASSERT_NE(tensor, nullptr) << name;
     EXPECT_EQ(tensor->data.size(), 32u);
-    for (const uint8_t byte : file->Hold(*tensor)->data) {
+    const HeldTensor held = file->Hold(*tensor);
+    for (const uint8_t byte : held->data) {
       ASSERT_EQ(byte, name[0] + (name[1] - '0')) << name;
     }
   }
