@@ -32,6 +32,10 @@ struct KvRows {
   [[gnu::always_inline]] void Widen(int i, int d, F* to) const {
     Element::Widen(Row(i), scales + static_cast<size_t>(i) * scale_bytes, d, to);
   }
+  // Row i and those behind it.
+  [[gnu::always_inline]] KvRows From(int i) const {
+    return {Row(i), row_bytes, scales + static_cast<size_t>(i) * scale_bytes, scale_bytes};
+  }
   [[gnu::always_inline]] void NextHead(int head_dim) {
     rows += KvHeadBytes(Element::kType, static_cast<size_t>(head_dim));
     scales += KvScaleBytes(Element::kType, static_cast<size_t>(head_dim));
@@ -79,7 +83,7 @@ struct Softmax {
     const int first = begin / kLanes;
     const int vectors = (count + kLanes - 1) / kLanes;
     // The scores around the keys become -infinity, so that they add exactly nothing to the sum.
-    for (int l = 0; l < begin - first * kLanes; ++l) scores[first].v[l] = -__builtin_inff();
+    for (int l = begin % kLanes; l > 0; --l) scores[first].v[l - 1] = -__builtin_inff();
     for (int l = count - (vectors - 1) * kLanes; l < kLanes; ++l) {
       scores[vectors - 1].v[l] = -__builtin_inff();
     }

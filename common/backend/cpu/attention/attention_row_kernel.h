@@ -26,8 +26,7 @@ struct AttentionRowKernel {
   struct PageRows {
     KvRows<Element> rows;
     KvRows<Element> ahead;
-    int begin;  // the first row that is wanted
-    int count;  // rows, those before `begin` included
+    int count;
 
     [[gnu::always_inline]] void Widen(int i, int d, F* to) const { rows.Widen(i, d, to); }
     [[gnu::always_inline]] void NextHead(int head_dim) {
@@ -51,7 +50,7 @@ struct AttentionRowKernel {
     constexpr int kKeys = Simd::kRowKeys;
     constexpr int kVectors = Element::kVectors;
     Lanes products[kCount][kKvPageTokens];
-    for (int key = page.begin / kKeys * kKeys; key < page.count; key += kKeys) {
+    for (int key = 0; key < page.count; key += kKeys) {
       F sums[kCount][kKeys];
 #pragma GCC unroll 4
       for (int k = 0; k < kKeys; ++k) {
@@ -86,7 +85,7 @@ struct AttentionRowKernel {
   // from `column` on. `weights` and `sums` point to the first query's, at the page and the column.
   template <class Element, int kCount, int kColumns>
   [[gnu::always_inline]] static void AddColumns(const PageRows<Element>& page, int column,
-                                                const Lanes* weights, bool first, int state_lanes,
+                                                const float* weights, bool first, int state_lanes,
                                                 Lanes* sums) {
     F tile[kCount][kColumns];
     for (int q = 0; q < kCount; ++q) {
@@ -94,14 +93,14 @@ struct AttentionRowKernel {
         tile[q][c] = first ? Simd::Zero() : Simd::Load(sums[q * state_lanes + c].v);
       }
     }
-    for (int i = page.begin; i < page.count; ++i) {
+    for (int i = 0; i < page.count; ++i) {
       if (column == 0) page.PrefetchRow(i, (state_lanes - 1) * kLanes);
       F columns[kColumns];
       for (int c = 0; c < kColumns; c += Element::kVectors) {
         page.Widen(i, column + c * kLanes, columns + c);
       }
       for (int q = 0; q < kCount; ++q) {
-        const F weight = Simd::Set(weights[q * kSegmentVectors].v[i]);
+        const F weight = Simd::Set(weights[q * kAttentionSegment + i]);
         for (int c = 0; c < kColumns; ++c) tile[q][c] = Simd::Fma(columns[c], weight, tile[q][c]);
       }
     }
@@ -112,7 +111,7 @@ struct AttentionRowKernel {
 
   // AddColumns for all columns. `first`: the sums begin with this page.
   template <class Element, int kCount>
-  [[gnu::noinline]] static void AddValues(const PageRows<Element>& page, const Lanes* weights,
+  [[gnu::noinline]] static void AddValues(const PageRows<Element>& page, const float* weights,
                                           bool first, int state_lanes, Lanes* sums) {
     constexpr int kLeast = Element::kVectors;
     constexpr int kColumns = kLeast > Simd::kRowVectors ? kLeast : Simd::kRowVectors;
@@ -166,7 +165,7 @@ struct AttentionRowKernel {
                                 ahead < pages
                                     ? page_at(ahead).keys
                                     : page_at(first + (ahead - pages) % (pages - first)).values,
-                                Greatest(0, begin - key), Least(kKvPageTokens, count - key)};
+                                Least(kKvPageTokens, count - key)};
       for (int head = 0; head < args.head_count; ++head) {
         ForQueries(
             group, [&]<int kCount>(int query) __attribute__((always_inline)) {
@@ -188,14 +187,17 @@ struct AttentionRowKernel {
     for (int key = first; key < count; key += kKvPageTokens) {
       const KvPage<Element> page = page_at(key);
       const int ahead = key + kPrefetchPages * kKvPageTokens;
-      PageRows<Element> rows = {page.values, page_at(ahead < pages ? ahead : key).values,
-                                Greatest(0, begin - key), Least(kKvPageTokens, count - key)};
+      const int skipped = Greatest(0, begin - key);
+      PageRows<Element> rows = {page.values.From(skipped),
+                                page_at(ahead < pages ? ahead : key).values,
+                                Least(kKvPageTokens, count - key) - skipped};
       for (int head = 0; head < args.head_count; ++head) {
         ForQueries(
             group, [&]<int kCount>(int query) __attribute__((always_inline)) {
               const int index = head * group + query;
-              AddValues<Element, kCount>(rows, args.scores + index * kSegmentVectors + key / kLanes,
-                                         key == first, state_lanes, states + index * state_lanes);
+              const Lanes* weights = args.scores + index * kSegmentVectors + key / kLanes;
+              AddValues<Element, kCount>(rows, weights->v + skipped, key == first, state_lanes,
+                                         states + index * state_lanes);
             });
         rows.NextHead(head_dim);
       }

@@ -28,10 +28,10 @@ struct AttentionTileKernel {
     int first;  // index of the first among the task's queries, [row, query head of the group]
     int size;
     const float* queries[kQueryBatch];
-    // Each query sees keys [begin, count) of the segment; both ascend.
-    int begins[kQueryBatch];
-    int counts[kQueryBatch];
-    bool opens[kQueryBatch];  // the query sees no key of an earlier segment
+    // The first key that each query sees, relative to the segment; ascending. Where it is negative,
+    // the query sees keys of an earlier segment.
+    int firsts[kQueryBatch];
+    int counts[kQueryBatch];  // keys of the segment up to each query's last; ascending
   };
 
   // The next queries from `first` on, before `end`, for the segment at `start`.
@@ -50,9 +50,7 @@ struct AttentionTileKernel {
       const int head = args.kv_head * group + query % group;
       batch.queries[i] = operands.queries.Row(args.first_row + row) + head * head_dim;
       const int position = first_position + row;
-      const int first_key = operands.rule.FirstKey(position) - start;
-      batch.begins[i] = Greatest(0, first_key);
-      batch.opens[i] = first_key >= 0;
+      batch.firsts[i] = operands.rule.FirstKey(position) - start;
       batch.counts[i] = Least(kAttentionSegment, position + 1 - start);
     }
     return batch;
@@ -162,52 +160,39 @@ struct AttentionTileKernel {
     constexpr int kQueries = Simd::kScoreQueries;
     const int head_dim = args.operands.cache.head_dim;
     const float scale = args.operands.rule.scale;
-    for (int key = batch.begins[0] / kPanelKeys * kPanelKeys; key < count; key += kPanelKeys) {
+    const int first = Greatest(0, batch.firsts[0]);
+    for (int key = first / kPanelKeys * kPanelKeys; key < count; key += kPanelKeys) {
       const Lanes* panel = args.keys + key / kLanes * head_dim;
       for (int q = 0; q < batch.size; q += kQueries) {
-        if (key >= batch.counts[q + kQueries - 1] || key + kPanelKeys <= batch.begins[q]) continue;
+        if (key >= batch.counts[q + kQueries - 1] || key + kPanelKeys <= batch.firsts[q]) continue;
         ScorePanel<kQueries>(panel, batch.queries + q, head_dim, scale,
                              args.scores + q * kSegmentVectors + key / kLanes);
       }
     }
   }
 
-  // Adds the values of keys [begin, end) to the sums of kValueQueries queries, for kColumns
-  // vectors of columns. Each query sees its keys [begins, counts). `values` points to key 0 and the
-  // first column, `weights` and `sums` to the first query's.
-  template <int kColumns>
+  struct Keys {
+    int begin;
+    int end;
+    bool first;  // the sums begin with these keys
+  };
+
+  // Adds the values of `keys` to the sums of kQueries queries, for kColumns vectors of columns. Each
+  // query sees the first `counts` keys. `values` points to key 0 and the first column, `weights`
+  // and `sums` to the first query's.
+  template <int kQueries, int kColumns>
   [[gnu::noinline]] static void AddValues(const Lanes* values, int vectors, const Lanes* weights,
-                                          const int* begins, const int* counts, int begin, int end,
-                                          Lanes* sums) {
-    constexpr int kQueries = Simd::kValueQueries;
+                                          const int* counts, Keys keys, Lanes* sums) {
     F tile[kQueries][kColumns];
-    const bool first = begin <= begins[0];
 #pragma GCC unroll 8
     for (int q = 0; q < kQueries; ++q) {
       for (int c = 0; c < kColumns; ++c) {
-        tile[q][c] = first ? Simd::Zero() : Simd::Load(sums[q * vectors + c].v);
+        tile[q][c] = keys.first ? Simd::Zero() : Simd::Load(sums[q * vectors + c].v);
       }
     }
+    const int common = Least(keys.end, counts[0]);
     const float* p = weights->v;
-    const auto add_own = [&](int q, int from, int to) __attribute__((always_inline)) {
-      for (int i = from; i < to; ++i) {
-        const F weight = Simd::Set(p[q * kAttentionSegment + i]);
-        for (int c = 0; c < kColumns; ++c) {
-          tile[q][c] = Simd::Fma(Simd::Load(values[i * vectors + c].v), weight, tile[q][c]);
-        }
-      }
-    };
-    // All queries see the keys from common_begin to common_end. Before and behind these each has
-    // its own.
-    const int common_begin = Greatest(begin, begins[kQueries - 1]);
-    const int common_end = Greatest(common_begin, Least(end, counts[0]));
-    if (common_begin > begin) {
-#pragma GCC unroll 8
-      for (int q = 0; q < kQueries; ++q) {
-        add_own(q, Greatest(begin, begins[q]), Least(Least(common_begin, end), counts[q]));
-      }
-    }
-    for (int i = common_begin; i < common_end; ++i) {
+    for (int i = keys.begin; i < common; ++i) {
       const Lanes* row = values + i * vectors;
       F columns[kColumns];
       for (int c = 0; c < kColumns; ++c) columns[c] = Simd::Load(row[c].v);
@@ -219,31 +204,53 @@ struct AttentionTileKernel {
     }
 #pragma GCC unroll 8
     for (int q = 0; q < kQueries; ++q) {
-      add_own(q, common_end, Least(end, counts[q]));
+      for (int i = Greatest(common, keys.begin); i < Least(keys.end, counts[q]); ++i) {
+        const F weight = Simd::Set(p[q * kAttentionSegment + i]);
+        for (int c = 0; c < kColumns; ++c) {
+          tile[q][c] = Simd::Fma(Simd::Load(values[i * vectors + c].v), weight, tile[q][c]);
+        }
+      }
       for (int c = 0; c < kColumns; ++c) Simd::Store(sums[q * vectors + c].v, tile[q][c]);
     }
   }
 
-  static void SumValues(const TileAttentionArgs& args, const Batch& batch, int count) {
+  // AddValues for all columns of kQueries queries of the batch, from query q on.
+  template <int kQueries>
+  [[gnu::always_inline]] static void AddRows(const TileAttentionArgs& args, const Batch& batch,
+                                             int q, Keys keys) {
     constexpr int kColumns = Simd::kValueVectors;
     const int vectors = args.operands.cache.head_dim / kLanes;
-    for (int begin = batch.begins[0] / kValueKeys * kValueKeys; begin < count;
-         begin += kValueKeys) {
+    const Lanes* weights = args.scores + q * kSegmentVectors;
+    Lanes* sums = args.sums + q * vectors;
+    int c = 0;
+    for (; c + kColumns <= vectors; c += kColumns) {
+      AddValues<kQueries, kColumns>(args.values + c, vectors, weights, batch.counts + q, keys,
+                                    sums + c);
+    }
+    for (; c < vectors; ++c) {
+      AddValues<kQueries, 1>(args.values + c, vectors, weights, batch.counts + q, keys, sums + c);
+    }
+  }
+
+  static void SumValues(const TileAttentionArgs& args, const Batch& batch, int count) {
+    constexpr int kQueries = Simd::kValueQueries;
+    const int* firsts = batch.firsts;
+    const int first_block = Greatest(0, firsts[0]) / kValueKeys * kValueKeys;
+    for (int begin = first_block; begin < count; begin += kValueKeys) {
       const int end = Least(begin + kValueKeys, count);
-      for (int q = 0; q < batch.size; q += Simd::kValueQueries) {
-        if (end <= batch.begins[q]) continue;
-        const int* begins = batch.begins + q;
-        const int* counts = batch.counts + q;
-        const Lanes* weights = args.scores + q * kSegmentVectors;
-        Lanes* sums = args.sums + q * vectors;
-        int c = 0;
-        for (; c + kColumns <= vectors; c += kColumns) {
-          AddValues<kColumns>(args.values + c, vectors, weights, begins, counts, begin, end,
-                              sums + c);
+      for (int q = 0; q < batch.size; q += kQueries) {
+        if (end <= firsts[q]) continue;
+        const int common = firsts[q + kQueries - 1];  // from here on all queries see the keys
+        if (common <= begin) {
+          AddRows<kQueries>(args, batch, q, {begin, end, begin == 0 || begin == firsts[q]});
+          continue;
         }
-        for (; c < vectors; ++c) {
-          AddValues<1>(args.values + c, vectors, weights, begins, counts, begin, end, sums + c);
+        for (int i = q; i < q + kQueries; ++i) {
+          AddRows<1>(
+              args, batch, i,
+              {Greatest(begin, firsts[i]), Least(common, end), begin == 0 || begin <= firsts[i]});
         }
+        if (common < end) AddRows<kQueries>(args, batch, q, {common, end, false});
       }
     }
   }
@@ -254,14 +261,14 @@ struct AttentionTileKernel {
     ScoreBatch(args, batch, count);
     Result results[kQueryBatch];
     for (int q = 0; q < batch.size; ++q) {
-      results[q] = Softmax<Simd>::Exponentials(args.scores + q * kSegmentVectors, batch.begins[q],
-                                               batch.counts[q]);
+      results[q] = Softmax<Simd>::Exponentials(args.scores + q * kSegmentVectors,
+                                               Greatest(0, batch.firsts[q]), batch.counts[q]);
     }
     SumValues(args, batch, count);
     for (int q = 0; q < batch.size; ++q) {
       const Lanes* sums = args.sums + q * vectors;
       Lanes* state = args.states + (batch.first + q) * (vectors + 1);
-      if (batch.opens[q]) {
+      if (batch.firsts[q] >= 0) {
         Softmax<Simd>::Begin(results[q], sums, vectors, state);
       } else {
         Softmax<Simd>::Merge(results[q], sums, vectors, state);
