@@ -7,7 +7,7 @@ set -euo pipefail
 packages=(
   git g++ cmake ninja-build pkg-config ca-certificates
   libgrpc++-dev libgrpc-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
-  libcli11-dev libpcre2-dev libxxhash-dev nlohmann-json3-dev libssl-dev libspdlog-dev libfmt-dev
+  libcli11-dev libpcre2-dev libutf8proc-dev libxxhash-dev nlohmann-json3-dev libssl-dev libspdlog-dev libfmt-dev
   prometheus-cpp-dev libcpp-httplib-dev libtomlplusplus-dev libc-ares-dev libre2-dev zlib1g-dev
   python3 python3-pip
 )

@@ -19,6 +19,11 @@ uint64_t PairKey(int32_t left, int32_t right) {
   return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
 }
 
+void Append(int32_t id, std::vector<BpeEncoder::Symbol>& symbols) {
+  const auto index = static_cast<uint32_t>(symbols.size());
+  symbols.push_back({.id = id, .next = index + 1, .previous = index > 0 ? index - 1 : kNone});
+}
+
 }  // namespace
 
 BpeEncoder::BpeEncoder(const std::array<int32_t, 256>& byte_ids, std::vector<Merge> merges)
@@ -30,24 +35,45 @@ BpeEncoder::BpeEncoder(const std::array<int32_t, 256>& byte_ids, std::vector<Mer
   }
 }
 
+BpeEncoder::BpeEncoder(std::vector<Merge> merges)
+    : BpeEncoder(
+          [] {
+            std::array<int32_t, 256> none;
+            none.fill(kNoToken);
+            return none;
+          }(),
+          std::move(merges)) {}
+
 std::optional<size_t> BpeEncoder::Encode(absl::string_view piece, Scratch& scratch,
                                          std::vector<int32_t>& ids) const {
   BATON_CHECK(piece.size() < kMaxPieceBytes, "piece of a gibibyte or more");
-  std::vector<Symbol>& symbols = scratch.symbols;
-  std::vector<uint64_t>& candidates = scratch.candidates;
-  symbols.clear();
-  candidates.clear();
+  scratch.symbols.clear();
   std::optional<size_t> first_left_out;
   for (size_t i = 0; i < piece.size(); ++i) {
     const int32_t id = byte_ids_[static_cast<uint8_t>(piece[i])];
-    if (id == kNoToken) {
-      if (!first_left_out.has_value()) first_left_out = i;
-      continue;
+    if (id != kNoToken) {
+      Append(id, scratch.symbols);
+    } else if (!first_left_out.has_value()) {
+      first_left_out = i;
     }
-    const auto index = static_cast<uint32_t>(symbols.size());
-    symbols.push_back({.id = id, .next = index + 1, .previous = index > 0 ? index - 1 : kNone});
   }
-  if (symbols.empty()) return first_left_out;
+  MergeAll(scratch, ids);
+  return first_left_out;
+}
+
+void BpeEncoder::EncodeSymbols(absl::Span<const int32_t> symbols, Scratch& scratch,
+                               std::vector<int32_t>& ids) const {
+  BATON_CHECK(symbols.size() < kMaxPieceBytes, "too many symbols");
+  scratch.symbols.clear();
+  for (const int32_t id : symbols) Append(id, scratch.symbols);
+  MergeAll(scratch, ids);
+}
+
+void BpeEncoder::MergeAll(Scratch& scratch, std::vector<int32_t>& ids) const {
+  std::vector<Symbol>& symbols = scratch.symbols;
+  std::vector<uint64_t>& candidates = scratch.candidates;
+  candidates.clear();
+  if (symbols.empty()) return;
   symbols.back().next = kNone;
   for (uint32_t i = 0; i < symbols.size(); ++i) AddCandidate(i, scratch);
 
@@ -65,7 +91,6 @@ std::optional<size_t> BpeEncoder::Encode(absl::string_view piece, Scratch& scrat
     if (stands && symbols[right].id == merge.right) MergeWithNext(left, merge.merged, scratch);
   }
   for (uint32_t i = 0; i != kNone; i = symbols[i].next) ids.push_back(symbols[i].id);
-  return first_left_out;
 }
 
 void BpeEncoder::AddCandidate(uint32_t left, Scratch& scratch) const {

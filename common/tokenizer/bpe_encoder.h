@@ -42,14 +42,21 @@ class BpeEncoder {
   // merges of one pair the first counts. REQUIRES: no token of a merge is empty; fewer than 2^32 -
   // 1 merges.
   BpeEncoder(const std::array<int32_t, 256>& byte_ids, std::vector<Merge> merges);
+  // The same without tokens of bytes, for EncodeSymbols alone.
+  explicit BpeEncoder(std::vector<Merge> merges);
 
   // Appends the tokens of `piece` to `ids`. Bytes without a token are left out before merging.
   // Returns the offset of the first byte that was left out, nullopt if none was. REQUIRES: `piece`
   // is shorter than 1 GiB.
   std::optional<size_t> Encode(absl::string_view piece, Scratch& scratch,
                                std::vector<int32_t>& ids) const;
+  // Appends what the tokens `symbols` merge to. REQUIRES: fewer than 2^30 symbols.
+  void EncodeSymbols(absl::Span<const int32_t> symbols, Scratch& scratch,
+                     std::vector<int32_t>& ids) const;
 
  private:
+  // Merges the symbols of `scratch` and appends them.
+  void MergeAll(Scratch& scratch, std::vector<int32_t>& ids) const;
   void AddCandidate(uint32_t left, Scratch& scratch) const;
   void MergeWithNext(uint32_t left, int32_t merged, Scratch& scratch) const;
 

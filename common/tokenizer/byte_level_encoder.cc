@@ -1,15 +1,19 @@
 #include "common/tokenizer/byte_level_encoder.h"
 
 #include <array>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
+
+#include "common/tokenizer/unicode_text.h"
 
 namespace baton {
 
 absl::StatusOr<ByteLevelEncoder> ByteLevelEncoder::Create(PreTokenizer pre_tokenizer,
                                                           const Vocabulary& vocabulary,
-                                                          std::vector<BpeEncoder::Merge> merges) {
+                                                          std::vector<BpeEncoder::Merge> merges,
+                                                          const Options& options) {
   const int32_t unknown = vocabulary.unknown_id().value_or(BpeEncoder::kNoToken);
   std::array<int32_t, 256> byte_ids;
   bool any = false;
@@ -21,35 +25,38 @@ absl::StatusOr<ByteLevelEncoder> ByteLevelEncoder::Create(PreTokenizer pre_token
   }
   if (!any) {
     return absl::InvalidArgumentError(
-        "tokenizer.ggml.tokens has no token of a single byte: not a byte-level vocabulary");
+        "the vocabulary has no token of a single byte: not a byte-level vocabulary");
   }
   return ByteLevelEncoder(std::move(pre_tokenizer), vocabulary,
-                          BpeEncoder(byte_ids, std::move(merges)));
+                          BpeEncoder(byte_ids, std::move(merges)), options);
 }
 
 ByteLevelEncoder::ByteLevelEncoder(PreTokenizer pre_tokenizer, const Vocabulary& vocabulary,
-                                   BpeEncoder encoder)
+                                   BpeEncoder encoder, const Options& options)
     : pre_tokenizer_(std::move(pre_tokenizer)),
       vocabulary_(vocabulary),
-      encoder_(std::move(encoder)) {}
+      encoder_(std::move(encoder)),
+      options_(options) {}
 
 void ByteLevelEncoder::Encode(const PlainText& plain, EncodedText& encoded) const {
-  const bool whole = pre_tokenizer_.takes_known_pieces_whole();
+  const std::string normal = options_.normal_form_c ? NormalFormC(plain.text) : std::string();
+  const absl::string_view text = options_.normal_form_c ? absl::string_view(normal) : plain.text;
+  const bool same = text == plain.text;
   BpeEncoder::Scratch scratch;
-  size_t offset = plain.offset;
-  pre_tokenizer_.Split(plain.text, [&](absl::string_view piece) {
-    const std::optional<int32_t> id = whole ? vocabulary_.Find(piece) : std::nullopt;
+  const absl::Status split = pre_tokenizer_.Split(text, [&](absl::string_view piece) {
+    const std::optional<int32_t> id =
+        options_.takes_known_pieces_whole ? vocabulary_.Find(piece) : std::nullopt;
     if (id.has_value()) {
       encoded.ids.push_back(*id);
-    } else {
-      const auto left_out = encoder_.Encode(piece, scratch, encoded.ids);
-      if (left_out.has_value() && !encoded.first_left_out.has_value()) {
-        encoded.first_left_out = {.offset = offset + *left_out,
-                                  .byte = static_cast<uint8_t>(piece[*left_out])};
-      }
+      return;
     }
-    offset += piece.size();
+    const std::optional<size_t> left_out = encoder_.Encode(piece, scratch, encoded.ids);
+    if (!left_out.has_value() || encoded.first_left_out.has_value()) return;
+    const size_t begin = static_cast<size_t>(piece.data() - text.data());
+    encoded.first_left_out = {.offset = plain.offset + (same ? begin + *left_out : 0),
+                              .byte = static_cast<uint8_t>(piece[*left_out])};
   });
+  encoded.status.Update(split);
 }
 
 }  // namespace baton

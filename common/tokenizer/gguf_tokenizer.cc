@@ -9,7 +9,7 @@
 
 #include "common/base/status_macros.h"
 #include "common/tokenizer/byte_level_encoder.h"
-#include "common/tokenizer/pre_tokenizer.h"
+#include "common/tokenizer/split/pre_tokenizer.h"
 #include "common/tokenizer/spm_encoder.h"
 
 namespace baton {
@@ -34,7 +34,8 @@ absl::StatusOr<std::unique_ptr<const Vocabulary>> LoadVocabulary(const GgufFile&
   return std::make_unique<const Vocabulary>(std::move(vocabulary));
 }
 
-absl::StatusOr<LiteralMatcher> CollectLiterals(const Vocabulary& vocabulary) {
+absl::StatusOr<LiteralMatcher> CollectLiterals(const Vocabulary& vocabulary,
+                                               absl::string_view tokens) {
   LiteralMatcher literals;
   for (int32_t id = 0; id < vocabulary.size(); ++id) {
     const bool special = vocabulary.IsSpecial(id);
@@ -42,7 +43,7 @@ absl::StatusOr<LiteralMatcher> CollectLiterals(const Vocabulary& vocabulary) {
     if ((!special && vocabulary.kind(id) != TokenKind::kUserDefined) || literal.empty()) continue;
     if (literal.size() > LiteralMatcher::kMaxLiteralBytes) {
       return absl::InvalidArgumentError(
-          absl::StrCat("tokenizer.ggml.tokens[", id, "], a special token, has ", literal.size(),
+          absl::StrCat(tokens, "[", id, "], a special token, has ", literal.size(),
                        " bytes; at most ", LiteralMatcher::kMaxLiteralBytes, " are supported"));
     }
     literals.Add(literal, id, /*trusted_only=*/special);
@@ -78,13 +79,15 @@ absl::Status LoadByteLevel(const GgufFile& file, TokenizerParts& parts) {
   BATON_ASSIGN_OR_RETURN(const absl::string_view name, file.GetString("tokenizer.ggml.pre"));
   BATON_ASSIGN_OR_RETURN(PreTokenizer pre_tokenizer, PreTokenizer::Create(name));
   parts.add_bos = pre_tokenizer.adds_bos_by_default();
+  const ByteLevelEncoder::Options options{.takes_known_pieces_whole =
+                                              pre_tokenizer.takes_known_pieces_whole()};
   BATON_ASSIGN_OR_RETURN(parts.vocabulary,
                          LoadVocabulary(file, Vocabulary::Spelling::kByteAlphabet));
   BATON_ASSIGN_OR_RETURN(const auto texts, file.GetStrings("tokenizer.ggml.merges"));
   BATON_ASSIGN_OR_RETURN(auto merges, parts.vocabulary->ResolveMerges(texts));
-  BATON_ASSIGN_OR_RETURN(
-      ByteLevelEncoder encoder,
-      ByteLevelEncoder::Create(std::move(pre_tokenizer), *parts.vocabulary, std::move(merges)));
+  BATON_ASSIGN_OR_RETURN(ByteLevelEncoder encoder,
+                         ByteLevelEncoder::Create(std::move(pre_tokenizer), *parts.vocabulary,
+                                                  std::move(merges), options));
   parts.encoder = std::make_unique<const ByteLevelEncoder>(std::move(encoder));
   return absl::OkStatus();
 }
@@ -123,11 +126,14 @@ void AppendEndsOfTurns(const Vocabulary& vocabulary, std::vector<int32_t>& ends)
   if (end_of_message.has_value() && ends_of_harmony < 2) ends.push_back(*end_of_message);
 }
 
-// Reads BOS, EOS and the tokens that end a generation. `parts.add_bos` is the model's default.
-absl::Status LoadSpecialTokens(const GgufFile& file, TokenizerParts& parts) {
+}  // namespace
+
+absl::Status ReadSpecialTokens(const GgufFile& file, absl::string_view tokens,
+                               TokenizerParts& parts) {
   constexpr absl::string_view kBos = "tokenizer.ggml.bos_token_id";
   constexpr absl::string_view kEos = "tokenizer.ggml.eos_token_id";
   const Vocabulary& vocabulary = *parts.vocabulary;
+  BATON_ASSIGN_OR_RETURN(parts.literals, CollectLiterals(vocabulary, tokens));
   const int size = vocabulary.size();
   BATON_ASSIGN_OR_RETURN(parts.bos_id, LoadTokenId(file, kBos, size));
   BATON_ASSIGN_OR_RETURN(parts.eos_id, LoadTokenId(file, kEos, size));
@@ -145,10 +151,12 @@ absl::Status LoadSpecialTokens(const GgufFile& file, TokenizerParts& parts) {
   AppendEndsOfTurns(vocabulary, ends);
   std::sort(ends.begin(), ends.end());
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  if (file.Has("tokenizer.chat_template")) {
+    BATON_ASSIGN_OR_RETURN(const absl::string_view chat, file.GetString("tokenizer.chat_template"));
+    parts.chat_template = std::string(chat);
+  }
   return absl::OkStatus();
 }
-
-}  // namespace
 
 absl::StatusOr<TokenizerParts> ReadGgufTokenizer(const GgufFile& file) {
   BATON_ASSIGN_OR_RETURN(const absl::string_view model, file.GetString("tokenizer.ggml.model"));
@@ -163,12 +171,7 @@ absl::StatusOr<TokenizerParts> ReadGgufTokenizer(const GgufFile& file) {
                      "\" is not supported; supported are gpt2 (byte-level BPE) and llama "
                      "(SentencePiece's BPE)"));
   }
-  BATON_ASSIGN_OR_RETURN(parts.literals, CollectLiterals(*parts.vocabulary));
-  BATON_RETURN_IF_ERROR(LoadSpecialTokens(file, parts));
-  if (file.Has("tokenizer.chat_template")) {
-    BATON_ASSIGN_OR_RETURN(const absl::string_view chat, file.GetString("tokenizer.chat_template"));
-    parts.chat_template = std::string(chat);
-  }
+  BATON_RETURN_IF_ERROR(ReadSpecialTokens(file, "tokenizer.ggml.tokens", parts));
   return parts;
 }
 

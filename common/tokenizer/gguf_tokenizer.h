@@ -12,4 +12,10 @@ namespace baton {
 // or pre-tokenizer, INVALID_ARGUMENT the key and entry that is wrong.
 absl::StatusOr<TokenizerParts> ReadGgufTokenizer(const GgufFile& file);
 
+// Fills the rest of `parts` once they have a vocabulary: its literals, BOS, EOS, the tokens that
+// end a generation, and the chat template. `parts.add_bos` is what holds if the file does not say.
+// An error names the entry of the array `tokens`.
+absl::Status ReadSpecialTokens(const GgufFile& file, absl::string_view tokens,
+                               TokenizerParts& parts);
+
 }  // namespace baton

@@ -14,7 +14,9 @@ namespace baton {
 // The tokens of a text so far, and what went wrong.
 struct EncodedText {
   struct LeftOut {
-    size_t offset;  // in the whole text
+    // In the whole text; where normalisation has changed the part of it that lies between two
+    // literals, that part's.
+    size_t offset;
     uint8_t byte;
   };
   std::vector<int32_t> ids;

@@ -1,5 +1,6 @@
 #include "common/tokenizer/tokenizer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -8,9 +9,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 
+#include "common/base/hash.h"
 #include "common/base/status_macros.h"
 #include "common/tokenizer/gguf_tokenizer.h"
+#include "common/tokenizer/json_tokenizer.h"
 #include "common/tokenizer/tokenizer_parts.h"
+#include "common/tokenizer/unicode_text.h"
 #include "common/tokenizer/utf8_stream.h"
 
 namespace baton {
@@ -45,7 +49,9 @@ struct Tokenizer::Rep {
 };
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const GgufFile& file) {
-  absl::StatusOr<TokenizerParts> parts = ReadGgufTokenizer(file);
+  const bool is_json = file.Has(kTokenizerJsonKey);
+  absl::StatusOr<TokenizerParts> parts =
+      is_json ? ReadJsonTokenizer(file) : ReadGgufTokenizer(file);
   if (!parts.ok()) {
     // The reader's errors name the file already.
     const absl::string_view message = parts.status().message();
@@ -55,6 +61,13 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const GgufFile& file)
   auto rep = std::make_unique<Rep>();
   rep->parts = *std::move(parts);
   rep->digest = file.TokenizerDigest();
+  if (is_json) {
+    // The number of tokens is that of a key outside of what the file's digest covers.
+    Sha256 hash;
+    hash.Update(rep->digest);
+    hash.UpdateInteger<uint64_t>(static_cast<uint64_t>(rep->parts.vocabulary->size()));
+    rep->digest = hash.Finish();
+  }
   return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(rep)));
 }
 
@@ -67,7 +80,7 @@ EncodedText Tokenizer::Rep::Encode(absl::string_view text, absl::Span<const Rang
   size_t plain_begin = 0;
   bool begins = !continues;
   const auto encode_plain_until = [&](size_t end) {
-    if (end == plain_begin || !encoded.status.ok()) return;
+    if (end <= plain_begin || !encoded.status.ok()) return;
     parts.encoder->Encode({.text = text.substr(plain_begin, end - plain_begin),
                            .offset = plain_begin,
                            .begins = begins},
@@ -82,10 +95,27 @@ EncodedText Tokenizer::Rep::Encode(absl::string_view text, absl::Span<const Rang
       ++position;
       continue;
     }
-    encode_plain_until(position);
+    size_t literal_begin = position;
+    size_t literal_end = position + literal->size;
+    position = literal_end;
+    if (const auto rule = parts.literal_rules.find(literal->id);
+        rule != parts.literal_rules.end()) {
+      const absl::string_view before =
+          text.substr(plain_begin, std::max(plain_begin, literal_begin) - plain_begin);
+      const absl::string_view after = text.substr(literal_end);
+      const bool in_word = EndsWithWord(text.substr(0, literal_begin)) || BeginsWithWord(after);
+      if (rule->second.single_word && in_word) continue;
+      if (rule->second.takes_space_before) literal_begin -= TrailingSpace(before);
+      if (rule->second.takes_space_after) {
+        // Inside the space that the one before takes, it ends where that does.
+        literal_end = std::max(plain_begin, literal_end);
+        if (literal_end > plain_begin) literal_end += LeadingSpace(text.substr(literal_end));
+      }
+    }
+    encode_plain_until(literal_begin);
     ids.push_back(literal->id);
-    position += literal->size;
-    plain_begin = position;
+    // A literal in the space that this one takes counts too, as in Hugging Face's tokenizers.
+    plain_begin = literal_end;
     begins = true;
   }
   encode_plain_until(text.size());

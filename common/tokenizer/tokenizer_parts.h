@@ -7,7 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+
 #include "common/tokenizer/literal_matcher.h"
+#include "common/tokenizer/literal_rule.h"
 #include "common/tokenizer/text_encoder.h"
 #include "common/tokenizer/vocabulary.h"
 
@@ -17,6 +20,7 @@ struct TokenizerParts {
   std::unique_ptr<const Vocabulary> vocabulary;
   std::unique_ptr<const TextEncoder> encoder;  // borrows `vocabulary`
   LiteralMatcher literals;                     // of the special and user-defined tokens
+  absl::flat_hash_map<int32_t, LiteralRule> literal_rules;  // of the tokens that have one
   std::optional<int32_t> bos_id;
   std::optional<int32_t> eos_id;
   bool add_bos = false;

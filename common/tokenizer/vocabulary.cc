@@ -56,18 +56,18 @@ absl::StatusOr<Vocabulary> Vocabulary::Create(absl::Span<const absl::string_view
                                                    " entries, but tokenizer.ggml.tokens has ",
                                                    texts.size()));
   }
-  Vocabulary vocabulary;
+  Vocabulary vocabulary(spelling);
   vocabulary.kinds_.reserve(texts.size());
   vocabulary.offsets_.reserve(texts.size() + 1);
   vocabulary.offsets_.push_back(0);
   vocabulary.id_of_bytes_.reserve(texts.size());
   for (size_t i = 0; i < texts.size(); ++i) {
-    BATON_RETURN_IF_ERROR(vocabulary.Add(texts[i], kinds.empty() ? 1 : kinds[i], spelling));
+    BATON_RETURN_IF_ERROR(vocabulary.Add(texts[i], kinds.empty() ? 1 : kinds[i]));
   }
   return vocabulary;
 }
 
-absl::Status Vocabulary::Add(absl::string_view text, int64_t number, Spelling spelling) {
+absl::Status Vocabulary::Add(absl::string_view text, int64_t number) {
   const int32_t id = size();
   if (number < 0 || number > kHighestKind) {
     return absl::InvalidArgumentError(absl::StrCat("tokenizer.ggml.token_type[", id, "] is ",
@@ -77,7 +77,7 @@ absl::Status Vocabulary::Add(absl::string_view text, int64_t number, Spelling sp
   kinds_.push_back(kind);
   std::optional<std::string> decoded;
   bool reachable = false;
-  if (spelling == Spelling::kByteAlphabet) {
+  if (spelling_ == Spelling::kByteAlphabet) {
     // A token with characters outside the alphabet, such as padding, stands for its own text, and
     // no text is encoded to it.
     if (!IsWrittenAsIs(kind)) decoded = BytesFromAlphabet(text);
@@ -93,8 +93,8 @@ absl::Status Vocabulary::Add(absl::string_view text, int64_t number, Spelling sp
     if (byte_pieces_[*byte] == kNone) byte_pieces_[*byte] = id;
   } else if (!IsWrittenAsIs(kind)) {
     // A plain space stands for itself, but text has none: U+2581 takes their place.
-    reachable = !absl::StrContains(text, ' ');
     decoded = absl::StrReplaceAll(text, {{kSentencePieceSpace, " "}});
+    reachable = !absl::StrContains(text, ' ');
   }
   const absl::string_view bytes = decoded.has_value() ? absl::string_view(*decoded) : text;
   arena_.append(bytes.data(), bytes.size());
@@ -134,6 +134,24 @@ std::optional<int32_t> Vocabulary::Find(absl::string_view bytes) const {
   const auto found = id_of_bytes_.find(bytes);
   if (found == id_of_bytes_.end()) return std::nullopt;
   return found->second;
+}
+
+std::optional<std::string> Vocabulary::BytesOf(absl::string_view text) const {
+  if (spelling_ == Spelling::kByteAlphabet) return BytesFromAlphabet(text);
+  if (absl::StrContains(text, ' ')) return std::nullopt;
+  return absl::StrReplaceAll(text, {{kSentencePieceSpace, " "}});
+}
+
+std::optional<BpeEncoder::Merge> Vocabulary::ResolveMerge(absl::string_view left,
+                                                          absl::string_view right) const {
+  const std::optional<std::string> left_bytes = BytesOf(left);
+  const std::optional<std::string> right_bytes = BytesOf(right);
+  if (!left_bytes.has_value() || !right_bytes.has_value()) return std::nullopt;
+  const std::optional<int32_t> left_id = Find(*left_bytes);
+  const std::optional<int32_t> right_id = Find(*right_bytes);
+  const std::optional<int32_t> merged_id = Find(*left_bytes + *right_bytes);
+  if (!left_id.has_value() || !right_id.has_value() || !merged_id.has_value()) return std::nullopt;
+  return BpeEncoder::Merge{.left = *left_id, .right = *right_id, .merged = *merged_id};
 }
 
 absl::StatusOr<std::vector<BpeEncoder::Merge>> Vocabulary::ResolveMerges(

@@ -64,6 +64,10 @@ class Vocabulary {
   // in SentencePiece's spelling none of the kinds user-defined and byte.
   std::optional<int32_t> Find(absl::string_view bytes) const;
 
+  // The merge of two tokens as they are written. nullopt if either of them or what they make is not
+  // a token of plain text.
+  std::optional<BpeEncoder::Merge> ResolveMerge(absl::string_view left,
+                                                absl::string_view right) const;
   // Resolves merges, which are pairs "left right" in the byte alphabet, ordered by rank. An error
   // if either token or their concatenation is not in the vocabulary.
   absl::StatusOr<std::vector<BpeEncoder::Merge>> ResolveMerges(
@@ -71,9 +75,12 @@ class Vocabulary {
 
  private:
   static constexpr int32_t kNone = -1;
-  Vocabulary() { byte_pieces_.fill(kNone); }
-  absl::Status Add(absl::string_view text, int64_t kind, Spelling spelling);
+  explicit Vocabulary(Spelling spelling) : spelling_(spelling) { byte_pieces_.fill(kNone); }
+  absl::Status Add(absl::string_view text, int64_t kind);
+  // The bytes of a token of plain text that is written as `text`.
+  std::optional<std::string> BytesOf(absl::string_view text) const;
 
+  Spelling spelling_;
   std::vector<TokenKind> kinds_;
   std::string arena_;              // the bytes of all tokens, one after the other
   std::vector<uint64_t> offsets_;  // [size() + 1] offsets into arena_
