@@ -20,6 +20,7 @@
 
 #include "common/backend/attention_rule.h"
 #include "common/backend/batch.h"
+#include "common/backend/gate_function.h"
 #include "common/backend/pass_recordings.h"
 #include "common/backend/step_sampler.h"
 #include "common/backend/tensor.h"
@@ -106,13 +107,6 @@ struct Pass {
 
 // The rope of a layer that rotates nothing.
 inline constexpr int kNoRope = -1;
-
-// What is computed of a feed-forward's gate g and up u, element by element.
-enum class GateFunction {
-  kSilu,         // g / (1 + exp(-g)) * u
-  kGeluTanh,     // g / 2 * (1 + tanh(sqrt(2 / pi) * (g + 0.044715 g^3))) * u
-  kClampedSilu,  // (u' + 1) * g' / (1 + exp(-1.702 g')), g' = min(g, 7), u' = clamp(u, -7, 7)
-};
 
 // The matrices and biases of a layer's experts; borrowed. Biases lie in the backend's memory; null:
 // there are none.

@@ -13,27 +13,17 @@
 #include "common/backend/cuda/pass/cuda_recordings.h"
 #include "common/backend/cuda/pass/embed.h"
 #include "common/backend/cuda/pass/pass_upload.h"
+#include "common/backend/cuda/pass/row_norms.h"
 #include "common/backend/cuda/pass/row_operations.h"
 #include "common/backend/cuda/product/cuda_weight.h"
-#include "common/backend/cuda/product/invariant_product.h"
-#include "common/backend/cuda/product/product_input.h"
-#include "common/backend/cuda/product/weight_layout.h"
-#include "common/backend/cuda/product/weight_product.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 
 namespace baton {
 namespace {
 
-// The element that a quantised weight is dequantised to for the library. Its range is as wide as
-// that of the activations.
-constexpr CudaElement kDequantisedElement = CudaElement::kBf16;
-// Dequantised at a time: few enough bytes to stay in the L2 cache until they are multiplied.
-constexpr size_t kDequantisedBytes = size_t{32} << 20;
-
-CudaMatrix MatrixOf(const Weight& weight) {
-  return static_cast<const CudaWeight&>(weight).Matrix();
-}
+// Kinds of layers whose angles ReservePasses has room for: local and global ones.
+constexpr size_t kReservedRopes = 2;
 
 bool SameShape(const Tensor& a, const Tensor& b) {
   return a.rows == b.rows && a.columns == b.columns;
@@ -47,38 +37,6 @@ DeviceLimits LimitsOf(int device) {
   CheckCuda(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
             "cudaDeviceGetAttribute");
   return {.multiprocessors = multiprocessors, .shared_bytes = static_cast<size_t>(shared_bytes)};
-}
-
-// Groups the outputs by the element type of their weights. Calls visit(element, outputs) for each.
-template <class Visit>
-void ByElement(absl::Span<const Backend::ProductOutput> outputs, const Visit& visit) {
-  std::vector<bool> done(outputs.size());
-  std::vector<VectorOutput> together;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (done[i]) continue;
-    const CudaElement element = MatrixOf(*outputs[i].weight).element;
-    together.clear();
-    for (size_t j = i; j < outputs.size(); ++j) {
-      const CudaMatrix matrix = MatrixOf(*outputs[j].weight);
-      if (matrix.element != element) continue;
-      done[j] = true;
-      together.push_back({matrix, outputs[j].out, outputs[j].accumulate});
-    }
-    visit(element, std::span<const VectorOutput>(together));
-  }
-}
-
-// Calls visit(outputs) for as many outputs at a time as one launch takes.
-template <class Visit>
-void ForEachFew(absl::Span<const Backend::ProductOutput> outputs, const Visit& visit) {
-  std::vector<VectorOutput> all;
-  for (const Backend::ProductOutput& output : outputs) {
-    all.push_back({MatrixOf(*output.weight), output.out, output.accumulate});
-  }
-  for (size_t first = 0; first < all.size(); first += kMaxVectorOutputs) {
-    const size_t count = std::min<size_t>(kMaxVectorOutputs, all.size() - first);
-    visit(std::span<const VectorOutput>(all).subspan(first, count));
-  }
 }
 
 }  // namespace
@@ -122,12 +80,15 @@ absl::Status CudaBackend::ReservePasses(const PassLimits& limits) {
   // A recorded pass takes the room of its shape, which is no smaller than that of another pass.
   const PassShape shape =
       RecordedShape(RecordedRows(limits.sequences), longest, limits.sequences * splits);
-  const PassLayout layout({.rows = limits.rows,
-                           .sequences = limits.sequences,
-                           .table_stride = shape.table_stride,
-                           .embeds = true,
-                           // At most half of a head's dimensions have an angle.
-                           .angles = rows * static_cast<size_t>(limits.cache.head_dim) / 2});
+  const PassLayout layout(
+      {.rows = limits.rows,
+       .sequences = limits.sequences,
+       .table_stride = shape.table_stride,
+       .embeds = true,
+       .scales_queries = true,
+       // At most half of a head's dimensions have an angle.
+       .angles = std::vector<size_t>(kReservedRopes,
+                                     rows * static_cast<size_t>(limits.cache.head_dim) / 2)});
   const std::pair<BackendBuffer*, size_t> buffers[] = {
       {&pass_arrays_, layout.bytes},
       {&plan_words_, std::max(MaxAttentionPlanBytes(limits.rows, limits.sequences, limits.tokens),
@@ -168,6 +129,7 @@ std::unique_ptr<PassRecordings> CudaBackend::MakeRecordings() {
 void CudaBackend::PlanRecordedPass(const Pass& pass) {
   PlanAttention(pass.batch->sequences, /*tile_rows=*/0, plan_, cut_);
   shape_ = RecordedShape(pass.rows(), pass.batch->sequences, plan_.task_count);
+  shape_.scales_queries = !pass.query_scales.empty();
   plan_.partials = shape_.max_tasks;
   // There is room for all tasks that the shape may have: the memory must not move in the next pass.
   plan_.words.resize(
@@ -197,6 +159,7 @@ void CudaBackend::BeginPass(const Pass& pass) {
   Grow(layout.bytes, pass_arrays_);
   uploads_.Send(layout.bytes, pass_arrays_.data());
   pass_ = PassAt(pass, layout, pass_arrays_.data());
+  ropes_ = RopesAt(pass, layout, pass_arrays_.data());
   tokens_ = reinterpret_cast<const InputToken*>(pass_arrays_.data() + layout.tokens);
   token_ids_ = reinterpret_cast<int32_t*>(pass_arrays_.data() + layout.token_ids);
 }
@@ -234,93 +197,9 @@ void CudaBackend::NormProduct(Tensor in, const float* gain, float epsilon, Input
 
 void CudaBackend::GatedProduct(GateFunction function, Tensor gate, Tensor up,
                                absl::Span<const ProductOutput> outputs) {
-  BATON_CHECK(function == GateFunction::kSilu, "there yet");
   BATON_CHECK(SameShape(gate, up), "shapes");
-  Multiply({.kind = VectorInput::Kind::kSwiGlu, .in = gate, .other = up.data},
+  Multiply({.kind = VectorInput::Kind::kGated, .in = gate, .other = up.data, .function = function},
            InputPrecision::kUsual, outputs);
-}
-
-void CudaBackend::Multiply(const VectorInput& input, InputPrecision precision,
-                           absl::Span<const ProductOutput> outputs) {
-  for (const ProductOutput& output : outputs) {
-    BATON_CHECK(output.weight->columns() == input.in.columns && output.out.rows == input.in.rows &&
-                    output.out.columns == output.weight->rows(),
-                "shapes");
-  }
-  if (options_.deterministic) {
-    MultiplyInvariant(input, precision, outputs);
-  } else if (input.in.rows <= kMaxVectorRows) {
-    MultiplyFewRows(input, outputs);
-  } else {
-    MultiplyManyRows(input, outputs);
-  }
-}
-
-void CudaBackend::MultiplyInvariant(const VectorInput& input, InputPrecision precision,
-                                    absl::Span<const ProductOutput> outputs) {
-  const int terms = precision == InputPrecision::kFine ? 2 : 1;
-  Grow(ProductTermBytes(terms, input.in.rows, input.in.columns), product_terms_);
-  const ProductTerms in = LaunchProductTerms(input, terms, product_terms_.data(), stream_.get());
-  ForEachFew(outputs, [&](std::span<const VectorOutput> few) {
-    LaunchInvariantProduct(in, few, limits_, stream_.get());
-  });
-}
-
-void CudaBackend::MultiplyFewRows(VectorInput input, absl::Span<const ProductOutput> outputs) {
-  if (input.kind == VectorInput::Kind::kSwiGlu && MakeGatesFirst(input.in.rows, input.in.columns)) {
-    PrepareGemmInput(input, CudaElement::kF32);
-    input = {.in = {reinterpret_cast<float*>(gemm_input_.data()), input.in.rows, input.in.columns}};
-  }
-  ForEachFew(outputs, [&](std::span<const VectorOutput> few) {
-    LaunchVectorProduct(input, few, limits_, stream_.get());
-  });
-}
-
-void CudaBackend::ReserveDequantised(std::span<const VectorOutput> outputs) {
-  size_t bytes = 0;
-  for (const VectorOutput& output : outputs) {
-    const size_t row_bytes = CudaRowBytes(kDequantisedElement, output.weight.columns);
-    const size_t whole = row_bytes * static_cast<size_t>(output.weight.rows);
-    bytes = std::max({bytes, row_bytes, std::min(whole, kDequantisedBytes)});
-  }
-  Grow(bytes, dequantised_);
-}
-
-void CudaBackend::PrepareGemmInput(const VectorInput& input, CudaElement element) {
-  const auto elements = static_cast<size_t>(input.in.rows) * static_cast<size_t>(input.in.columns);
-  Grow(elements * ElementBytes(element), gemm_input_);
-  switch (input.kind) {
-    case VectorInput::Kind::kPlain:
-      return LaunchConvertRows(input.in, element, gemm_input_.data(), stream_.get());
-    case VectorInput::Kind::kNorm:
-      return LaunchNormRows(input.in, input.other, input.epsilon, element, gemm_input_.data(),
-                            stream_.get());
-    case VectorInput::Kind::kSwiGlu:
-      return LaunchSwiGluRows(input.in,
-                              {const_cast<float*>(input.other), input.in.rows, input.in.columns},
-                              element, gemm_input_.data(), stream_.get());
-  }
-}
-
-void CudaBackend::MultiplyManyRows(const VectorInput& input,
-                                   absl::Span<const ProductOutput> outputs) {
-  ByElement(outputs, [&](CudaElement element, std::span<const VectorOutput> together) {
-    const CudaElement in_element = IsQuantised(element) ? kDequantisedElement : element;
-    PrepareGemmInput(input, in_element);
-    if (IsQuantised(element)) ReserveDequantised(together);
-    for (const VectorOutput& output : together) {
-      const absl::Status status = MultiplyWeight(
-          *gemm_,
-          {.in = gemm_input_.data(),
-           .rows = input.in.rows,
-           .weight = output.weight,
-           .out = output.out.data,
-           .out_stride = output.out.columns,
-           .accumulate = output.accumulate},
-          in_element, {dequantised_.data(), dequantised_.size_bytes()}, stream_.get());
-      if (!status.ok()) EndAfterCudaError(status.ToString());
-    }
-  });
 }
 
 void CudaBackend::AddExperts(Tensor, const float*, float, Tensor, const Experts&, float, Tensor) {
@@ -331,23 +210,28 @@ void CudaBackend::AddBias(const float* bias, Tensor out) {
   LaunchAddBias(bias, out, stream_.get());
 }
 
-void CudaBackend::NormGroups(const float*, int, float, Tensor) { BATON_CHECK(false, "there yet"); }
-
-void CudaBackend::AddNorm(Tensor, const float*, float, float, Tensor) {
-  BATON_CHECK(false, "there yet");
+void CudaBackend::NormGroups(const float* gain, int size, float epsilon, Tensor values) {
+  LaunchNormGroups(gain, size, epsilon, values, stream_.get());
 }
 
-void CudaBackend::Scale(float, Tensor) { BATON_CHECK(false, "there yet"); }
+void CudaBackend::AddNorm(Tensor in, const float* gain, float epsilon, float scale, Tensor out) {
+  BATON_CHECK(SameShape(in, out), "shapes");
+  LaunchAddNorm(in, gain, epsilon, scale, out, stream_.get());
+}
 
-void CudaBackend::SoftCap(float, Tensor) { BATON_CHECK(false, "there yet"); }
+void CudaBackend::Scale(float factor, Tensor values) { LaunchScale(factor, values, stream_.get()); }
+
+void CudaBackend::SoftCap(float cap, Tensor values) { LaunchSoftCap(cap, values, stream_.get()); }
 
 void CudaBackend::RotateAndAppend(int rope, Tensor queries, Tensor keys, Tensor values,
                                   const KvLayerView& cache) {
-  BATON_CHECK(rope == 0, "there yet");
+  BATON_CHECK(rope == kNoRope || (rope >= 0 && rope < static_cast<int>(ropes_.size())),
+              "a rope of the pass");
   BATON_CHECK(SameShape(keys, values) && keys.columns == cache.kv_heads * cache.head_dim &&
                   queries.rows == keys.rows && queries.rows == pass_.rows,
               "shapes");
-  LaunchRotateAndAppend(pass_, queries, keys, values, cache, stream_.get());
+  LaunchRotateAndAppend(pass_, rope == kNoRope ? CudaRope() : ropes_[static_cast<size_t>(rope)],
+                        queries, keys, values, cache, stream_.get());
 }
 
 void CudaBackend::PlanPass(int tile_rows) {

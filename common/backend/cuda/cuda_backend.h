@@ -98,7 +98,7 @@ class CudaBackend final : public Backend {
   void Grow(size_t bytes, BackendBuffer& buffer) { GrowDeviceMemory(bytes, buffer, moves_); }
   // Copies `ids` to `buffer`, in the stream's order. Returns where they lie on the device.
   const int32_t* UploadIds(absl::Span<const int32_t> ids, BackendBuffer& buffer);
-  // out = input x weight^T, or out += input x weight^T, for every output.
+  // out = input x weight^T, or out += scale * input x weight^T, for every output.
   void Multiply(const VectorInput& input, InputPrecision precision,
                 absl::Span<const ProductOutput> outputs);
   void MultiplyInvariant(const VectorInput& input, InputPrecision precision,
@@ -129,6 +129,7 @@ class CudaBackend final : public Backend {
   PassShape shape_;               // shape of the pass, if recorded
   BackendBuffer pass_arrays_;     // in device memory, as all buffers here
   CudaPass pass_;
+  std::vector<CudaRope> ropes_;
   const InputToken* tokens_ = nullptr;  // the tokens in pass_arrays_
   int32_t* token_ids_ = nullptr;        // the room for their ids in pass_arrays_
   AttentionPlan plan_;

@@ -1,4 +1,5 @@
 // Gemm in plain loops on the host, for tests without a device.
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -48,7 +49,7 @@ void MultiplyNow(const Gemm::Product& product) {
       float& out =
           product.out[row * static_cast<size_t>(product.out_stride) + static_cast<size_t>(n)];
       const float sum = Dot(weight_row, &in[row * columns]);
-      out = product.accumulate ? out + sum : sum;
+      out = product.accumulate ? std::fma(product.scale, sum, out) : sum;
     }
   }
 }

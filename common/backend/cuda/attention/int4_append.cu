@@ -84,11 +84,10 @@ static __global__ void __launch_bounds__(kInt4Warps* kWarpLanes)
   float* const at = owner.tensor.Row(row) + owner.head * head_dim;
   float* const shared = reinterpret_cast<float*>(shared_memory) + warp * head_dim;
   for (int i = lane; i < head_dim / 2; i += kWarpLanes) {
-    const HeadPart<kHalfSplit, 1> part(i, head_dim, pass.rope_dim);
+    const HeadPart<kHalfSplit, 1> part(i, head_dim, arguments.rope.dim);
     Floats<1> a = LoadFloats<1>(at + part.a);
     Floats<1> b = LoadFloats<1>(at + part.b);
-    if (part.rotated && !owner.value) {
-      RotatePart<kHalfSplit, 1>(pass, row, part.pair, a, b);
+    if (ChangePart(arguments, owner, row, part, a, b)) {
       StoreFloats(at + part.a, a);
       StoreFloats(at + part.b, b);
     }
@@ -116,15 +115,15 @@ static __global__ void __launch_bounds__(kInt4Warps* kWarpLanes)
 void LaunchRotateAndStoreInt4(const RotateArguments& arguments, cudaStream_t stream) {
   const int head_dim = arguments.cache.head_dim;
   BATON_CHECK(head_dim % kKvGroup == 0 && head_dim <= kMaxVectorHeadDim, "head dimension");
-  Launch(arguments.pass.rope_half_split ? RotateAndStoreInt4Kernel<true>
-                                        : RotateAndStoreInt4Kernel<false>,
-         {.grid = {static_cast<unsigned>(arguments.queries.rows),
-                   BlocksFor(RotatedHeads(arguments), kInt4Warps)},
-          .block = kInt4Warps * kWarpLanes,
-          .shared_bytes = static_cast<size_t>(kInt4Warps * head_dim) * sizeof(float),
-          .stream = stream,
-          .may_start_early = true},
-         arguments);
+  Launch(
+      arguments.rope.half_split ? RotateAndStoreInt4Kernel<true> : RotateAndStoreInt4Kernel<false>,
+      {.grid = {static_cast<unsigned>(arguments.queries.rows),
+                BlocksFor(RotatedHeads(arguments), kInt4Warps)},
+       .block = kInt4Warps * kWarpLanes,
+       .shared_bytes = static_cast<size_t>(kInt4Warps * head_dim) * sizeof(float),
+       .stream = stream,
+       .may_start_early = true},
+      arguments);
 }
 
 }  // namespace baton

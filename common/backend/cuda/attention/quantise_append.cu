@@ -45,11 +45,10 @@ static __global__ void __launch_bounds__(kQuantiseWarps* kWarpLanes)
 #pragma unroll
   for (int p = 0; p < kMostParts; ++p) {
     if (p * kWarpLanes + lane >= parts) continue;
-    const HeadPart<kHalfSplit, kCount> part(p * kWarpLanes + lane, head_dim, pass.rope_dim);
+    const HeadPart<kHalfSplit, kCount> part(p * kWarpLanes + lane, head_dim, arguments.rope.dim);
     a[p] = LoadFloats<kCount>(at + part.a);
     b[p] = LoadFloats<kCount>(at + part.b);
-    if (part.rotated && !owner.value) {
-      RotatePart<kHalfSplit, kCount>(pass, row, part.pair, a[p], b[p]);
+    if (ChangePart(arguments, owner, row, part, a[p], b[p])) {
       StoreFloats(at + part.a, a[p]);
       StoreFloats(at + part.b, b[p]);
     }
@@ -70,7 +69,7 @@ static __global__ void __launch_bounds__(kQuantiseWarps* kWarpLanes)
 #pragma unroll
   for (int p = 0; p < kMostParts; ++p) {
     if (p * kWarpLanes + lane >= parts) continue;
-    const HeadPart<kHalfSplit, kCount> part(p * kWarpLanes + lane, head_dim, pass.rope_dim);
+    const HeadPart<kHalfSplit, kCount> part(p * kWarpLanes + lane, head_dim, arguments.rope.dim);
     StoreCodes<Code>(codes + part.a, a[p], divisor);
     StoreCodes<Code>(codes + part.b, b[p], divisor);
   }
@@ -98,7 +97,7 @@ void LaunchRotateAndQuantise(const RotateArguments& arguments, cudaStream_t stre
   WithElement(arguments.cache.dtype, [&](auto code) {
     using Code = decltype(code);
     if constexpr (kIsKvCode<Code>) {
-      if (arguments.pass.rope_half_split) {
+      if (arguments.rope.half_split) {
         LaunchFor<Code, true>(arguments, stream);
       } else {
         LaunchFor<Code, false>(arguments, stream);

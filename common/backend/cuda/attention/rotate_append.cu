@@ -25,15 +25,14 @@ static __global__ void __launch_bounds__(kRotateThreads)
   const int item = static_cast<int>(blockIdx.y * kRotateThreads + threadIdx.x);
   const int index = item / parts;
   if (index >= RotatedHeads(arguments)) return;
-  const HeadPart<kHalfSplit, kCount> part(item % parts, head_dim, pass.rope_dim);
+  const HeadPart<kHalfSplit, kCount> part(item % parts, head_dim, arguments.rope.dim);
   const HeadOwner owner(arguments, index);
-  if (owner.query && !part.rotated) return;
+  if (owner.query && !part.rotated && pass.query_scales == nullptr) return;
 
   float* const at = owner.tensor.Row(row) + owner.head * head_dim;
   Floats<kCount> a = LoadFloats<kCount>(at + part.a);
   Floats<kCount> b = LoadFloats<kCount>(at + part.b);
-  if (part.rotated && !owner.value) {
-    RotatePart<kHalfSplit, kCount>(pass, row, part.pair, a, b);
+  if (ChangePart(arguments, owner, row, part, a, b)) {
     StoreFloats(at + part.a, a);
     StoreFloats(at + part.b, b);
   }
@@ -62,16 +61,16 @@ static void RotateAndAppendBy(const RotateArguments& arguments, cudaStream_t str
          arguments);
 }
 
-void LaunchRotateAndAppend(const CudaPass& pass, Tensor queries, Tensor keys, Tensor values,
-                           const KvLayerView& cache, cudaStream_t stream) {
+void LaunchRotateAndAppend(const CudaPass& pass, const CudaRope& rope, Tensor queries, Tensor keys,
+                           Tensor values, const KvLayerView& cache, cudaStream_t stream) {
   if (queries.rows == 0) return;
-  const RotateArguments arguments{pass, queries, keys, values, cache};
+  const RotateArguments arguments{pass, rope, queries, keys, values, cache};
   if (IsRotated(cache.dtype)) return LaunchRotateAndStoreInt4(arguments, stream);
   if (IsQuantised(cache.dtype)) return LaunchRotateAndQuantise(arguments, stream);
   WithElement(cache.dtype, [&](auto element) {
     using Element = decltype(element);
     if constexpr (kIsFloat<Element>) {
-      if (pass.rope_half_split) {
+      if (rope.half_split) {
         RotateAndAppendBy<Element, true>(arguments, stream);
       } else {
         RotateAndAppendBy<Element, false>(arguments, stream);

@@ -12,6 +12,7 @@ inline constexpr int kRotateVector = 4;  // floats in 16 bytes
 // The arguments of LaunchRotateAndAppend.
 struct RotateArguments {
   CudaPass pass;
+  CudaRope rope;
   Tensor queries;
   Tensor keys;
   Tensor values;
@@ -27,11 +28,11 @@ __host__ __device__ inline int RotatedHeads(const RotateArguments& arguments) {
 // the cache too, then begin at multiples of 16 bytes.
 inline bool RotatesVectors(const RotateArguments& arguments) {
   const KvLayerView& cache = arguments.cache;
-  return arguments.pass.rope_dim % (2 * kRotateVector) == 0 &&
+  return arguments.rope.dim % (2 * kRotateVector) == 0 &&
          cache.head_dim % (2 * kRotateVector) == 0 && cache.block_bytes % 16 == 0 &&
          cache.keys_offset % 16 == 0 && cache.values_offset % 16 == 0 &&
          MultiplesOf16({arguments.queries.data, arguments.keys.data, arguments.values.data,
-                        cache.blocks, arguments.pass.rope_cos, arguments.pass.rope_sin});
+                        cache.blocks, arguments.rope.cosines, arguments.rope.sines});
 }
 
 // The tensor and head that one of the RotatedHeads is.
@@ -103,12 +104,12 @@ __device__ inline void RotatePair(float cosine, float sine, float& a, float& b) 
 // Rotates kCount pairs, the first of them `pair`. With kHalfSplit the pairs' first elements are in
 // `a` and their second ones in `b`; otherwise the two elements of a pair follow one another.
 template <bool kHalfSplit, int kCount>
-__device__ inline void RotatePart(const CudaPass& pass, int row, int pair, Floats<kCount>& a,
+__device__ inline void RotatePart(const CudaRope& rope, int row, int pair, Floats<kCount>& a,
                                   Floats<kCount>& b) {
   const size_t angles =
-      static_cast<size_t>(row) * static_cast<size_t>(pass.rope_dim / 2) + static_cast<size_t>(pair);
-  const Floats<kCount> cosine = LoadFloats<kCount>(pass.rope_cos + angles);
-  const Floats<kCount> sine = LoadFloats<kCount>(pass.rope_sin + angles);
+      static_cast<size_t>(row) * static_cast<size_t>(rope.dim / 2) + static_cast<size_t>(pair);
+  const Floats<kCount> cosine = LoadFloats<kCount>(rope.cosines + angles);
+  const Floats<kCount> sine = LoadFloats<kCount>(rope.sines + angles);
   if constexpr (kHalfSplit || kCount == 1) {
     for (int i = 0; i < kCount; ++i) {
       RotatePair(cosine.values[i], sine.values[i], a.values[i], b.values[i]);
@@ -121,6 +122,21 @@ __device__ inline void RotatePart(const CudaPass& pass, int row, int pair, Float
                  b.values[2 * i + 1]);
     }
   }
+}
+
+// Rotates a part of Q or K, then scales one of Q. Returns whether it may be another than before.
+template <bool kHalfSplit, int kCount>
+__device__ inline bool ChangePart(const RotateArguments& arguments, const HeadOwner& owner, int row,
+                                  const HeadPart<kHalfSplit, kCount>& part, Floats<kCount>& a,
+                                  Floats<kCount>& b) {
+  const bool rotated = part.rotated && !owner.value;
+  if (rotated) RotatePart<kHalfSplit, kCount>(arguments.rope, row, part.pair, a, b);
+  const float* const scales = arguments.pass.query_scales;
+  if (!owner.query || scales == nullptr) return rotated;
+  const float scale = scales[row];
+  for (float& x : a.values) x *= scale;
+  for (float& x : b.values) x *= scale;
+  return true;
 }
 
 }  // namespace baton

@@ -28,10 +28,15 @@ struct CudaPass {
   const int32_t* first_rows = nullptr;       // [sequences + 1]; the last is the number of rows
   const int32_t* block_tables = nullptr;     // [sequences, table_stride]
   int table_stride = 0;                      // entries of a block table, at least the longest's
-  bool rope_half_split = false;              // pairs (i, i + dim/2) instead of (2i, 2i + 1)
-  int rope_dim = 0;                          // rotated dimensions of a head
-  const float* rope_cos = nullptr;           // [rows, rope_dim / 2]
-  const float* rope_sin = nullptr;           // [rows, rope_dim / 2]
+  const float* query_scales = nullptr;       // [rows], or null: 1
+};
+
+// The angles of the layers of one kind, in device memory; borrowed.
+struct CudaRope {
+  bool half_split = false;         // pairs (i, i + dim / 2) instead of (2i, 2i + 1)
+  int dim = 0;                     // rotated dimensions of a head; 0: nothing is rotated
+  const float* cosines = nullptr;  // [rows of the pass, dim / 2]
+  const float* sines = nullptr;    // [rows of the pass, dim / 2]
 };
 
 }  // namespace baton

@@ -13,10 +13,11 @@ struct PassShape {
   int rows = 0;
   int table_stride = 0;  // blocks of a block table
   int max_tasks = 0;     // tasks of the attention
+  bool scales_queries = false;
 
   friend bool operator<(const PassShape& a, const PassShape& b) {
-    return std::tie(a.rows, a.table_stride, a.max_tasks) <
-           std::tie(b.rows, b.table_stride, b.max_tasks);
+    return std::tie(a.rows, a.table_stride, a.max_tasks, a.scales_queries) <
+           std::tie(b.rows, b.table_stride, b.max_tasks, b.scales_queries);
   }
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/base/check.h"
+
 namespace baton {
 namespace {
 
@@ -22,7 +24,8 @@ PassSize SizeOf(const Pass& pass, int least_stride) {
       .sequences = pass.recorded ? pass.rows() : static_cast<int>(batch.sequences.size()),
       .table_stride = least_stride,
       .embeds = !batch.tokens.empty(),
-      .angles = pass.ropes.empty() ? 0 : pass.ropes.front().cosines.size()};
+      .scales_queries = !pass.query_scales.empty()};
+  for (const RopeAngles& rope : pass.ropes) size.angles.push_back(rope.cosines.size());
   for (const BatchSequence& sequence : batch.sequences) {
     size.table_stride = std::max(size.table_stride, sequence.block_count);
   }
@@ -45,8 +48,11 @@ PassLayout::PassLayout(const PassSize& size)
   tokens = add(size.embeds ? rows : 0, sizeof(InputToken));
   token_ids = add(size.embeds ? rows : 0);
   block_tables = add(tables * static_cast<size_t>(table_stride));
-  rope_cos = add(size.angles);
-  rope_sin = add(size.angles);
+  query_scales = add(size.scales_queries ? rows : 0);
+  for (const size_t angles : size.angles) {
+    const size_t cosines = add(angles);
+    ropes.push_back({.cosines = cosines, .sines = add(angles)});
+  }
 }
 
 void FillPass(const Pass& pass, const PassLayout& layout, uint8_t* memory) {
@@ -77,30 +83,46 @@ void FillPass(const Pass& pass, const PassLayout& layout, uint8_t* memory) {
     tokens = std::copy(batch.tokens.begin(), batch.tokens.end(), tokens);
     std::fill_n(tokens, pass.padding_rows, InputToken());
   }
-  const RopeAngles rope = pass.ropes.empty() ? RopeAngles() : pass.ropes.front();
-  std::copy(rope.cosines.begin(), rope.cosines.end(), At<float>(memory, layout.rope_cos));
-  std::copy(rope.sines.begin(), rope.sines.end(), At<float>(memory, layout.rope_sin));
+  const auto all_rows = static_cast<size_t>(pass.rows());
+  BATON_CHECK(pass.query_scales.empty() || pass.query_scales.size() == all_rows,
+              "a scale for the queries of each row");
+  std::copy(pass.query_scales.begin(), pass.query_scales.end(),
+            At<float>(memory, layout.query_scales));
+  for (size_t i = 0; i < pass.ropes.size(); ++i) {
+    const RopeAngles& rope = pass.ropes[i];
+    const size_t angles = all_rows * static_cast<size_t>(rope.dim / 2);
+    BATON_CHECK(rope.cosines.size() == angles && rope.sines.size() == angles, "angles of all rows");
+    std::copy(rope.cosines.begin(), rope.cosines.end(), At<float>(memory, layout.ropes[i].cosines));
+    std::copy(rope.sines.begin(), rope.sines.end(), At<float>(memory, layout.ropes[i].sines));
+  }
 }
 
 CudaPass PassAt(const Pass& pass, const PassLayout& layout, const uint8_t* memory) {
   const auto ints = [memory](size_t offset) {
     return reinterpret_cast<const int32_t*>(memory + offset);
   };
-  const auto floats = [memory](size_t offset) {
-    return reinterpret_cast<const float*>(memory + offset);
-  };
-  return {
-      .rows = pass.rows(),
-      .sequences = layout.sequences,
-      .sequence_of_row = ints(layout.sequence_of_row),
-      .positions = ints(layout.positions),
-      .first_rows = ints(layout.first_rows),
-      .block_tables = ints(layout.block_tables),
-      .table_stride = layout.table_stride,
-      .rope_half_split = !pass.ropes.empty() && pass.ropes.front().pairs == RopePairs::kHalfSplit,
-      .rope_dim = pass.ropes.empty() ? 0 : pass.ropes.front().dim,
-      .rope_cos = floats(layout.rope_cos),
-      .rope_sin = floats(layout.rope_sin)};
+  return {.rows = pass.rows(),
+          .sequences = layout.sequences,
+          .sequence_of_row = ints(layout.sequence_of_row),
+          .positions = ints(layout.positions),
+          .first_rows = ints(layout.first_rows),
+          .block_tables = ints(layout.block_tables),
+          .table_stride = layout.table_stride,
+          .query_scales = pass.query_scales.empty()
+                              ? nullptr
+                              : reinterpret_cast<const float*>(memory + layout.query_scales)};
+}
+
+std::vector<CudaRope> RopesAt(const Pass& pass, const PassLayout& layout, const uint8_t* memory) {
+  std::vector<CudaRope> ropes;
+  for (size_t i = 0; i < pass.ropes.size(); ++i) {
+    const RopeAngles& rope = pass.ropes[i];
+    ropes.push_back({.half_split = rope.pairs == RopePairs::kHalfSplit,
+                     .dim = rope.dim,
+                     .cosines = reinterpret_cast<const float*>(memory + layout.ropes[i].cosines),
+                     .sines = reinterpret_cast<const float*>(memory + layout.ropes[i].sines)});
+  }
+  return ropes;
 }
 
 }  // namespace baton

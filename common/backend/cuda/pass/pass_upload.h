@@ -15,9 +15,10 @@ namespace baton {
 struct PassSize {
   int rows = 0;
   int sequences = 0;
-  int table_stride = 0;  // entries of a block table, at least the longest's
-  bool embeds = false;   // whether the pass has tokens
-  size_t angles = 0;     // cosines of the pass, and as many sines
+  int table_stride = 0;             // entries of a block table, at least the longest's
+  bool embeds = false;              // whether the pass has tokens
+  bool scales_queries = false;      // whether the pass has query_scales
+  std::vector<size_t> angles = {};  // of each rope: its cosines, and as many sines
 };
 
 // A block table has at least `least_stride` entries. A recorded pass has room for the tables of as
@@ -36,15 +37,21 @@ struct PassLayout {
   size_t tokens = 0;     // [rows] InputTokens
   size_t token_ids = 0;  // [rows] ids of the tokens: room that a kernel fills
   size_t block_tables = 0;
-  size_t rope_cos = 0;
-  size_t rope_sin = 0;
+  size_t query_scales = 0;
+  struct Rope {
+    size_t cosines = 0;
+    size_t sines = 0;
+  };
+  std::vector<Rope> ropes = {};
   size_t bytes = 0;  // bytes of all arrays together
 };
 
 // Writes the arrays of `pass` to `memory` [layout.bytes], but for the token ids. The rest of a
 // shorter block table is 0. Rows of padding get the token id 0 and position -1.
 void FillPass(const Pass& pass, const PassLayout& layout, uint8_t* memory);
-// A view of the arrays that FillPass wrote, once they lie at `memory` on the device.
+// Views of the arrays that FillPass wrote, once they lie at `memory` on the device: RopesAt has one
+// for each of the pass's ropes.
 CudaPass PassAt(const Pass& pass, const PassLayout& layout, const uint8_t* memory);
+std::vector<CudaRope> RopesAt(const Pass& pass, const PassLayout& layout, const uint8_t* memory);
 
 }  // namespace baton

@@ -1,6 +1,7 @@
 #include "common/backend/cuda/device/device.h"
 #include "common/backend/cuda/device/launch.h"
 #include "common/backend/cuda/pass/row_operations.h"
+#include "common/backend/exact_math.h"
 #include "ptx.h"
 
 namespace baton {
@@ -23,6 +24,31 @@ static __global__ void __launch_bounds__(kRowThreads)
   const Floats<kCount> biases = LoadFloats<kCount>(bias + column);
   for (int i = 0; i < kCount; ++i) values.values[i] += biases.values[i];
   StoreFloats(at, values);
+}
+
+struct ScaleBy {
+  float factor;
+  __device__ float operator()(float x) const { return factor * x; }
+};
+
+struct SoftCapAt {
+  float cap;
+  __device__ float operator()(float x) const {
+    return cap * (1.0f - 2.0f / (1.0f + ExpF(2.0f * (x / cap))));
+  }
+};
+
+// A thread has kCount of the `size` values.
+template <class Function, int kCount>
+static __global__ void __launch_bounds__(kRowThreads)
+    ChangeKernel(Function function, float* values, size_t size) {
+  WaitForPreviousKernel();
+  LetNextKernelStart();
+  const size_t at = (size_t{blockIdx.x} * kRowThreads + threadIdx.x) * kCount;
+  if (at >= size) return;
+  Floats<kCount> x = LoadFloats<kCount>(values + at);
+  for (int i = 0; i < kCount; ++i) x.values[i] = function(x.values[i]);
+  StoreFloats(values + at, x);
 }
 
 // A thread has some columns of all rows. So where the output lies over the input, no other thread
@@ -62,6 +88,28 @@ void LaunchAddBias(const float* bias, Tensor out, cudaStream_t stream) {
           .stream = stream,
           .may_start_early = true},
          bias, out.columns, out.data);
+}
+
+template <class Function>
+static void ChangeValues(const Function& function, Tensor values, cudaStream_t stream) {
+  const size_t size = static_cast<size_t>(values.rows) * static_cast<size_t>(values.columns);
+  if (size == 0) return;
+  const bool vectors = size % kRowVector == 0 && MultiplesOf16({values.data});
+  const int count = vectors ? kRowVector : 1;
+  Launch(vectors ? ChangeKernel<Function, kRowVector> : ChangeKernel<Function, 1>,
+         {.grid = BlocksFor(size, kRowThreads * count),
+          .block = kRowThreads,
+          .stream = stream,
+          .may_start_early = true},
+         function, values.data, size);
+}
+
+void LaunchScale(float factor, Tensor values, cudaStream_t stream) {
+  ChangeValues(ScaleBy{factor}, values, stream);
+}
+
+void LaunchSoftCap(float cap, Tensor values, cudaStream_t stream) {
+  ChangeValues(SoftCapAt{cap}, values, stream);
 }
 
 void LaunchCopyRows(Tensor in, const int32_t* rows, Tensor out, cudaStream_t stream) {

@@ -19,7 +19,8 @@ class CudaWeight final : public Weight {
   using Allocate = absl::FunctionRef<absl::StatusOr<BackendBuffer>(size_t bytes)>;
 
   // Copies the tensor to the device; its bytes are not needed after the return. UNIMPLEMENTED names
-  // the tensor, its type and the supported types, INVALID_ARGUMENT names the tensor and its shape.
+  // the tensor, its type and the supported types, INVALID_ARGUMENT names the tensor and its shape,
+  // or says that it is damaged.
   // Returns the errors of `allocate`.
   static absl::StatusOr<std::unique_ptr<CudaWeight>> Load(const GgufTensor& tensor,
                                                           Allocate allocate);
@@ -38,5 +39,10 @@ class CudaWeight final : public Weight {
   CudaElement element_;
   BackendBuffer data_;
 };
+
+// A view of a weight that CudaWeight::Load gave.
+inline CudaMatrix MatrixOf(const Weight& weight) {
+  return static_cast<const CudaWeight&>(weight).Matrix();
+}
 
 }  // namespace baton

@@ -40,7 +40,8 @@ class Gemm {
     CudaMatrix weight;        // [outputs, columns]
     float* out = nullptr;     // [rows, outputs]
     int out_stride = 0;       // floats from one row of out to the next, at least `outputs`
-    bool accumulate = false;  // out += the product, instead of out =
+    bool accumulate = false;  // out += scale * the product, instead of out =
+    float scale = 1;          // 1 unless `accumulate`
   };
   // Enqueues the product. UNIMPLEMENTED where the library has no algorithm for the shape; other
   // errors carry the library's own words. REQUIRES: rows > 0, device memory, `in` aligned to its

@@ -182,10 +182,9 @@ absl::Status Gemm::Multiply(const Product& product, cudaStream_t stream) {
     BATON_ASSIGN_OR_RETURN(Plan made, MakePlan(rep_->api, rep_->handle, shape));
     plan = &rep_->plans.Insert(shape, std::move(made));
   }
-  const float one = 1.0f;
   const float beta = product.accumulate ? 1.0f : 0.0f;
   return rep_->api.ToStatus(
-      rep_->api.matmul(rep_->handle, plan->operation.get(), &one, product.weight.data,
+      rep_->api.matmul(rep_->handle, plan->operation.get(), &product.scale, product.weight.data,
                        plan->weight.get(), product.in, plan->in.get(), &beta, product.out,
                        plan->out.get(), product.out, plan->out.get(), &plan->algorithm,
                        rep_->workspace.data(), kWorkspaceBytes, stream),

@@ -1,11 +1,12 @@
-// Products for --deterministic, of one row or thousands: out = in x weight^T, or out += in x
-// weight^T. A row has the same bits whatever the number of rows.
+// Products for --deterministic, of one row or thousands: out = in x weight^T, or out += scale * in
+// x weight^T. A row has the same bits whatever the number of rows.
 //
 // Tensor cores (mma m16n8k16) take BF16 and sum in float32. Activations are the sum of one or two
 // BF16 terms (ProductTerms). BF16 weights are exact, F16 and F32 weights are two terms, quantised
 // values are rounded to one term. The weight's shape and type fix the order of a sum:
 //   - The columns are cut into at most 8 parts (InvariantPartTiles). Each part is one chain of mma,
-//     ascending. Parts are added in ascending order, and their sum last to the old value of `out`.
+//     ascending. Parts are added in ascending order, and their sum last to the old value of `out`:
+//     fma(scale, sum, out).
 //   - Four lanes share a row. A lane has 8 consecutive columns (Q8_0: 16, other quantised types:
 //     32); an mma takes 4 of each lane's columns, ascending.
 //   - Per mma the products of terms follow one another: high x high, high x the weight's low, the

@@ -16,6 +16,7 @@
 #include <cstring>
 
 #include "common/backend/cuda/product/invariant_product.h"
+#include "common/backend/cuda/product/product_output.h"
 #include "common/backend/cuda/product/weight_format.h"
 #include "ptx.h"
 
@@ -28,6 +29,7 @@ struct InvariantArgs {
     int rows;
     int first_unit;  // index of the matrix's first unit among those of all matrices
     bool accumulate;
+    float scale;
   };
   const uint8_t* terms;  // ProductTerms::data
   int term_count;
@@ -181,7 +183,7 @@ __device__ __forceinline__ void StoreOutput(const InvariantArgs& args,
                                             int output, float sum) {
   if (row >= args.rows || output >= matrix.rows) return;
   float* const out = matrix.out + static_cast<int64_t>(row) * matrix.rows + output;
-  *out = matrix.accumulate ? *out + sum : sum;
+  *out = OutputOf(sum, matrix.accumulate, matrix.scale, *out);
 }
 
 }  // namespace baton

@@ -42,8 +42,12 @@ InvariantArgs InvariantArgsFor(const ProductTerms& in, std::span<const VectorOut
   for (const VectorOutput& output : outputs) {
     const CudaMatrix& weight = output.weight;
     if (weight.element != Block::kElement) continue;
-    args.matrices[args.matrix_count++] = {static_cast<const uint8_t*>(weight.data), output.out.data,
-                                          weight.rows, units, output.accumulate};
+    args.matrices[args.matrix_count++] = {static_cast<const uint8_t*>(weight.data),
+                                          output.out.data,
+                                          weight.rows,
+                                          units,
+                                          output.accumulate,
+                                          output.scale};
     units += (weight.rows + unit_outputs - 1) / unit_outputs;
   }
   const int64_t all = int64_t{units} * args.row_tiles;

@@ -1,7 +1,7 @@
 #include "common/backend/cuda/device/device.h"
 #include "common/backend/cuda/device/launch.h"
+#include "common/backend/cuda/product/gate.h"
 #include "common/backend/cuda/product/product_input.h"
-#include "common/backend/exact_math.h"
 #include "ptx.h"
 
 namespace baton {
@@ -37,14 +37,15 @@ static __global__ void __launch_bounds__(kNormThreads)
 // A thread has kCount of the `size` values.
 template <class Element, int kCount>
 static __global__ void __launch_bounds__(kElementwiseThreads)
-    SwiGluKernel(const float* gate, const float* up, size_t size, Element* out) {
+    GatedKernel(GateFunction function, const float* gate, const float* up, size_t size,
+                Element* out) {
   WaitForPreviousKernel();
   LetNextKernelStart();
   const size_t at = (size_t{blockIdx.x} * kElementwiseThreads + threadIdx.x) * kCount;
   if (at >= size) return;
   Floats<kCount> x = LoadFloats<kCount>(gate + at);
   const Floats<kCount> other = LoadFloats<kCount>(up + at);
-  for (int i = 0; i < kCount; ++i) x.values[i] = SiluF(x.values[i]) * other.values[i];
+  for (int i = 0; i < kCount; ++i) x.values[i] = Gated(function, x.values[i], other.values[i]);
   StoreFloats(out + at, x);
 }
 
@@ -85,16 +86,17 @@ void LaunchNormRows(Tensor in, const float* gain, float epsilon, CudaElement ele
   });
 }
 
-void LaunchSwiGluRows(Tensor gate, Tensor up, CudaElement element, void* out, cudaStream_t stream) {
+void LaunchGatedRows(GateFunction function, Tensor gate, Tensor up, CudaElement element, void* out,
+                     cudaStream_t stream) {
   const size_t size = SizeOf(gate);
   if (size == 0) return;
   const bool vectors = size % kVector == 0 && MultiplesOf16({gate.data, up.data, out});
   WithElement(element, [&](auto value) {
     using Element = decltype(value);
     Launch(
-        vectors ? SwiGluKernel<Element, kVector> : SwiGluKernel<Element, 1>,
+        vectors ? GatedKernel<Element, kVector> : GatedKernel<Element, 1>,
         vectors ? ElementwiseOptions<kVector>(size, stream) : ElementwiseOptions<1>(size, stream),
-        gate.data, up.data, size, static_cast<Element*>(out));
+        function, gate.data, up.data, size, static_cast<Element*>(out));
   });
 }
 

@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 
 #include "common/backend/cuda/device/operands.h"
+#include "common/backend/gate_function.h"
 #include "common/backend/tensor.h"
 
 namespace baton {
@@ -16,8 +17,9 @@ namespace baton {
 void LaunchNormRows(Tensor in, const float* gain, float epsilon, CudaElement element, void* out,
                     cudaStream_t stream);
 
-// out = gate / (1 + exp(-gate)) * up. `up` has the shape of `gate`.
-void LaunchSwiGluRows(Tensor gate, Tensor up, CudaElement element, void* out, cudaStream_t stream);
+// out = function(gate, up). `up` has the shape of `gate`.
+void LaunchGatedRows(GateFunction function, Tensor gate, Tensor up, CudaElement element, void* out,
+                     cudaStream_t stream);
 
 // out = in, converted to `element`.
 void LaunchConvertRows(Tensor in, CudaElement element, void* out, cudaStream_t stream);

@@ -4,7 +4,6 @@
 #include "common/backend/cuda/device/launch.h"
 #include "common/backend/cuda/product/product_terms.h"
 #include "common/backend/cuda/product/vector_product_input.h"
-#include "common/backend/exact_math.h"
 #include "common/base/check.h"
 #include "ptx.h"
 
@@ -44,7 +43,7 @@ static __device__ float4 TermQuad(const TermArgs& args, const float* row, const 
   if constexpr (kKind == VectorInput::Kind::kNorm) {
     return make_float4(x.x * scale * y.x, x.y * scale * y.y, x.z * scale * y.z, x.w * scale * y.w);
   }
-  return make_float4(SiluF(x.x) * y.x, SiluF(x.y) * y.y, SiluF(x.z) * y.z, SiluF(x.w) * y.w);
+  return GatedQuad(args.input.function, x, y);
 }
 
 // The part of x that rounding to BF16 loses; 0 for infinities, where the difference would be NaN.
@@ -64,7 +63,7 @@ static __global__ void __launch_bounds__(kTermThreads)
   const int64_t index = blockIdx.x;
   const float* const row = in.data + index * in.columns;
   const float* const other =
-      args.input.other + (kKind == VectorInput::Kind::kSwiGlu ? index * in.columns : 0);
+      args.input.other + (kKind == VectorInput::Kind::kGated ? index * in.columns : 0);
   float scale = 1;
   if constexpr (kKind == VectorInput::Kind::kNorm) {
     scale = NormScale(args, row, reinterpret_cast<float*>(shared_memory));
@@ -100,8 +99,8 @@ ProductTerms LaunchProductTerms(const VectorInput& input, int terms, void* data,
     case VectorInput::Kind::kNorm:
       Launch(ProductTermsKernel<VectorInput::Kind::kNorm>, options, args);
       break;
-    case VectorInput::Kind::kSwiGlu:
-      Launch(ProductTermsKernel<VectorInput::Kind::kSwiGlu>, options, args);
+    case VectorInput::Kind::kGated:
+      Launch(ProductTermsKernel<VectorInput::Kind::kGated>, options, args);
       break;
   }
   return {.data = data, .terms = terms, .rows = in.rows, .columns = in.columns};

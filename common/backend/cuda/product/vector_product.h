@@ -1,10 +1,10 @@
 // Products of 1 to 15 rows, at the speed at which the weight can be read: out = in x weight^T, or
-// out += in x weight^T.
+// out += scale * in x weight^T, in one rounding.
 //
 // Activations are float32 in shared memory, normalised or gated on their way there:
-//   kPlain   x = in
-//   kNorm    x = in * (1 / sqrt(mean(in^2) + epsilon)) * gain
-//   kSwiGlu  x = in / (1 + exp(-in)) * other
+//   kPlain  x = in
+//   kNorm   x = in * (1 / sqrt(mean(in^2) + epsilon)) * gain
+//   kGated  x = function(in, other)
 // Weights are widened exactly and multiplied by FMA. One team of 1 to 4 warps sums each row of the
 // weight. A chunk (16 bytes of weight) goes to lane chunk mod lanes of the team. A lane adds its
 // chunks in ascending order, lanes are added by the tree +16, +8, +4, +2, +1, and warps in
@@ -26,6 +26,7 @@
 #include <span>
 
 #include "common/backend/cuda/device/operands.h"
+#include "common/backend/gate_function.h"
 #include "common/backend/tensor.h"
 
 namespace baton {
@@ -35,17 +36,19 @@ inline constexpr int kMaxVectorOutputs = 3;
 
 // A product's input, in device memory. Every matrix begins at a multiple of 16 bytes.
 struct VectorInput {
-  enum class Kind { kPlain, kNorm, kSwiGlu };
+  enum class Kind { kPlain, kNorm, kGated };
   Kind kind = Kind::kPlain;
   Tensor in;                     // [rows, columns]
-  const float* other = nullptr;  // kNorm: the gain [columns]; kSwiGlu: [rows, columns]
+  const float* other = nullptr;  // kNorm: the gain [columns]; kGated: the up [rows, columns]
   float epsilon = 0;             // kNorm only
+  GateFunction function = GateFunction::kSilu;  // kGated only
 };
 
 struct VectorOutput {
   CudaMatrix weight;        // [outputs, columns], rows padded with zeros (weight_layout.h)
   Tensor out;               // [rows, outputs]
-  bool accumulate = false;  // out += the product, instead of out =
+  bool accumulate = false;  // out += scale * the product, instead of out =
+  float scale = 1;          // 1 unless `accumulate`
 };
 
 // The device's limits that a launch is fitted to. No bit of a result depends on them.
@@ -58,7 +61,7 @@ struct DeviceLimits {
 // weights of this type together.
 int VectorTeamWarps(CudaElement element, int64_t outputs, int columns);
 
-// Whether an input of kSwiGlu is better made by LaunchSwiGluRows first, in float32, and multiplied
+// Whether an input of kGated is better made by LaunchGatedRows first, in float32, and multiplied
 // as kPlain, which gives the same bits. Otherwise every block makes all gates by itself, with about
 // 35 instructions for each. A multiprocessor issues 128 instructions a clock, so 16,384 gates on
 // one take 2.6 us at 1.7 GHz. In that time no more of the weights is asked for than fits into the

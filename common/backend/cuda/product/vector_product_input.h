@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "common/backend/cuda/device/device.h"
+#include "common/backend/cuda/product/gate.h"
 #include "common/backend/cuda/product/vector_product_tile.h"
-#include "common/backend/exact_math.h"
 
 namespace baton {
 
@@ -55,6 +55,12 @@ __device__ void ComputeNormScales(const VectorArgs& args, const VectorShared<Til
   }
 }
 
+__device__ __forceinline__ float4 GatedQuad(GateFunction function, const float4& gate,
+                                            const float4& up) {
+  return make_float4(Gated(function, gate.x, up.x), Gated(function, gate.y, up.y),
+                     Gated(function, gate.z, up.z), Gated(function, gate.w, up.w));
+}
+
 // Columns `column` to `column + 3` of row `row` of the product's input, normalised or gated.
 __device__ __forceinline__ float4 InputQuad(const VectorArgs& args, int row, int column,
                                             const float* norm_scales) {
@@ -68,7 +74,7 @@ __device__ __forceinline__ float4 InputQuad(const VectorArgs& args, int row, int
                        x.w * scale * gain.w);
   }
   const float4 up = LoadQuad(args.other + first, column, args.columns);
-  return make_float4(SiluF(x.x) * up.x, SiluF(x.y) * up.y, SiluF(x.z) * up.z, SiluF(x.w) * up.w);
+  return GatedQuad(args.function, x, up);
 }
 
 // Brings the tile that begins with chunk `first_chunk` into shared memory.

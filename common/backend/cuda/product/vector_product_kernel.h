@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "common/backend/cuda/device/device.h"
+#include "common/backend/cuda/product/product_output.h"
 #include "common/backend/cuda/product/vector_product_input.h"
 #include "common/backend/cuda/product/vector_product_tile.h"
 #include "ptx.h"
@@ -123,7 +124,7 @@ __device__ __forceinline__ void StoreSum(const VectorArgs& args, const VectorUni
   const VectorArgs::Matrix& matrix = args.matrices[unit.matrix];
   if (unit.first_row + row >= matrix.rows) return;
   float* out = matrix.out + static_cast<int64_t>(input) * matrix.rows + unit.first_row + row;
-  *out = matrix.accumulate ? *out + sum : sum;
+  *out = OutputOf(sum, matrix.accumulate, matrix.scale, *out);
 }
 
 // Adds the sums of the lanes, then of the team's warps, and stores the unit's results.

@@ -21,6 +21,7 @@ VectorArgs ArgsFor(const VectorInput& input, std::span<const VectorOutput> outpu
                    const DeviceLimits& limits) {
   VectorArgs args = {};
   args.kind = input.kind;
+  args.function = input.function;
   args.in = input.in.data;
   args.other = input.other;
   args.epsilon = input.epsilon;
@@ -30,8 +31,12 @@ VectorArgs ArgsFor(const VectorInput& input, std::span<const VectorOutput> outpu
   for (const VectorOutput& output : outputs) {
     const CudaMatrix& weight = output.weight;
     if (weight.element != Tile::kElement) continue;
-    args.matrices[args.matrix_count++] = {static_cast<const uint8_t*>(weight.data), output.out.data,
-                                          weight.rows, args.units, output.accumulate};
+    args.matrices[args.matrix_count++] = {static_cast<const uint8_t*>(weight.data),
+                                          output.out.data,
+                                          weight.rows,
+                                          args.units,
+                                          output.accumulate,
+                                          output.scale};
     args.units += CeilDiv(weight.rows, Tile::kUnitRows);
     all_rows += weight.rows;
   }

@@ -34,8 +34,10 @@ struct VectorArgs {
     int rows;
     int first_unit;  // index of the matrix's first unit among those of all matrices
     bool accumulate;
+    float scale;
   };
   VectorInput::Kind kind;
+  GateFunction function;
   const float* in;     // [rows, columns]
   const float* other;  // VectorInput::other
   float epsilon;

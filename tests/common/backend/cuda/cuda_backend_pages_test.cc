@@ -125,13 +125,20 @@ class CudaPaged : public CudaBackendTest {
     }
     return values;
   }
+  // The pass has two ropes: the second one turns the other way, and other pairs.
   void Begin(BackendSide& side, bool recorded = false) {
-    side.backend().BeginPass({.batch = &batch_,
-                              .recorded = recorded,
-                              .ropes = {{.pairs = test_.pairs,
-                                         .dim = test_.rope_dim,
-                                         .cosines = angles_cos_,
-                                         .sines = angles_sin_}}});
+    side.backend().BeginPass(
+        {.batch = &batch_,
+         .recorded = recorded,
+         .ropes = {{.pairs = test_.pairs,
+                    .dim = test_.rope_dim,
+                    .cosines = angles_cos_,
+                    .sines = angles_sin_},
+                   {.pairs = test_.pairs == RopePairs::kHalfSplit ? RopePairs::kInterleaved
+                                                                  : RopePairs::kHalfSplit,
+                    .dim = test_.rope_dim,
+                    .cosines = angles_sin_,
+                    .sines = angles_cos_}}});
   }
   std::vector<float> RandomRows(int columns) {
     return RandomFloats(random_, static_cast<size_t>(rows_) * static_cast<size_t>(columns));
@@ -166,7 +173,9 @@ TEST_F(CudaPaged, RotatesAndAppendsWhatTheCpuDoes) {
         const KvLayerView view = PutCache(side);
         const Tensor q = side.Put(queries, rows_);
         Begin(side);
-        side.backend().RotateAndAppend(0, q, side.Put(keys, rows_), side.Put(values, rows_), view);
+        const int rope = test.head_dim % 16 == 0 ? 1 : 0;
+        side.backend().RotateAndAppend(rope, q, side.Put(keys, rows_), side.Put(values, rows_),
+                                       view);
         std::vector<float> all = GetCache(side, view);
         const std::vector<float> rotated = side.Get(q);
         all.insert(all.end(), rotated.begin(), rotated.end());

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "tests/common/backend/cuda/cuda_backend_fixture.h"
+#include "tests/common/backend/cuda/product/gate_in_double.h"
 
 namespace baton {
 namespace {
@@ -82,7 +83,9 @@ TEST_F(CudaBackendTest, EmbedsTheBitsOfTheTableForTokensThatTheHostOrTheDeviceKn
   }
 }
 
-enum class InputKind { kPlain, kNorm, kSwiGlu };
+enum class InputKind { kPlain, kNorm, kSilu, kGelu, kClamped };
+constexpr InputKind kInputKinds[] = {InputKind::kPlain, InputKind::kNorm, InputKind::kSilu,
+                                     InputKind::kGelu, InputKind::kClamped};
 
 struct ProductCase {
   InputKind kind;
@@ -91,6 +94,7 @@ struct ProductCase {
   std::vector<GgmlType> weights;
   std::vector<int> outputs;  // outputs of each weight
   bool accumulate = false;
+  float scale = 1;
 };
 
 // The tolerance for inputs that are rounded to the weights' type. The sums are float32, whose
@@ -103,6 +107,29 @@ double ToleranceOf(const ProductCase& test) {
     if (type == GgmlType::kBf16) tolerance = std::max(tolerance, 3e-3);
   }
   return tolerance;
+}
+
+GateFunction FunctionOf(InputKind kind) {
+  return kind == InputKind::kSilu   ? GateFunction::kSilu
+         : kind == InputKind::kGelu ? GateFunction::kGeluTanh
+                                    : GateFunction::kClampedSilu;
+}
+
+std::vector<float> GatedOnHost(GateFunction function, const std::vector<float>& gate,
+                               const std::vector<float>& up) {
+  std::vector<float> values;
+  for (size_t i = 0; i < gate.size(); ++i) {
+    values.push_back(static_cast<float>(GatedInDouble(function, gate[i], up[i])));
+  }
+  return values;
+}
+
+// What becomes of a product: the CPU's own is taken without scale or addition.
+void ScaleAndAdd(const ProductCase& test, const std::vector<float>& before,
+                 std::vector<float>& values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = test.scale * values[i] + (test.accumulate ? before[i] : 0);
+  }
 }
 
 class CudaProduct : public CudaBackendTest {
@@ -127,8 +154,10 @@ class CudaProduct : public CudaBackendTest {
       Backend& backend = side.backend();
       std::vector<Output> outputs;
       for (size_t i = 0; i < matrices.size(); ++i) {
-        outputs.push_back(
-            {side.Load(matrices[i]->tensor), side.Put(before[i], test.rows), test.accumulate});
+        outputs.push_back({side.Load(matrices[i]->tensor), side.Put(before[i], test.rows)});
+        if (&side == &cpu_) continue;
+        outputs.back().accumulate = test.accumulate;
+        outputs.back().scale = test.scale;
       }
       const Tensor tensor = side.Put(in, test.rows);
       switch (test.kind) {
@@ -139,13 +168,18 @@ class CudaProduct : public CudaBackendTest {
           backend.NormProduct(tensor, side.Put(gain, 1).data, 1e-5f,
                               Backend::InputPrecision::kUsual, outputs);
           break;
-        case InputKind::kSwiGlu:
-          backend.GatedProduct(GateFunction::kSilu, tensor, side.Put(up, test.rows), outputs);
-          break;
+        default:
+          if (&side == &cuda_) {
+            backend.GatedProduct(FunctionOf(test.kind), tensor, side.Put(up, test.rows), outputs);
+          } else {
+            backend.Product(side.Put(GatedOnHost(FunctionOf(test.kind), in, up), test.rows),
+                            outputs);
+          }
       }
       std::vector<float> all;
-      for (const Output& output : outputs) {
-        const std::vector<float> values = side.Get(output.out);
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        std::vector<float> values = side.Get(outputs[i].out);
+        if (&side == &cpu_) ScaleAndAdd(test, before[i], values);
         all.insert(all.end(), values.begin(), values.end());
       }
       return all;
@@ -154,20 +188,20 @@ class CudaProduct : public CudaBackendTest {
 };
 
 TEST_F(CudaProduct, OfFewRowsIsTheCpus) {
-  for (const InputKind kind : {InputKind::kPlain, InputKind::kNorm, InputKind::kSwiGlu}) {
+  for (const InputKind kind : kInputKinds) {
     for (const GgmlType type : kTypes) {
       Run({kind, 1, 96, {type}, {40}});
-      Run({kind, 5, 52, {type}, {37, 16, 1}, /*accumulate=*/true});
+      Run({kind, 5, 52, {type}, {37, 16, 1}, /*accumulate=*/true, /*scale=*/-0.7f});
       Run({kind, 15, 72, {type}, {24}});
     }
   }
 }
 
 TEST_F(CudaProduct, OfManyRowsIsTheCpusWithinTheRoundingOfItsInput) {
-  for (const InputKind kind : {InputKind::kPlain, InputKind::kNorm, InputKind::kSwiGlu}) {
+  for (const InputKind kind : kInputKinds) {
     for (const GgmlType type : kTypes) {
       Run({kind, 16, 96, {type}, {40}});
-      Run({kind, 33, 52, {type}, {37, 16, 1}, /*accumulate=*/true});
+      Run({kind, 33, 52, {type}, {37, 16, 1}, /*accumulate=*/true, /*scale=*/-0.7f});
     }
   }
 }
@@ -176,7 +210,7 @@ TEST_F(CudaProduct, OfGatesThatAreMadeFirstIsTheCpus) {
   ASSERT_FALSE(MakeGatesFirst(1, 8192));
   for (const auto& [rows, columns] : {std::pair{1, 8196}, {9, 1824}}) {
     ASSERT_TRUE(MakeGatesFirst(rows, columns));
-    Run({InputKind::kSwiGlu, rows, columns, {GgmlType::kBf16}, {9}, /*accumulate=*/true});
+    Run({InputKind::kGelu, rows, columns, {GgmlType::kBf16}, {9}, /*accumulate=*/true});
   }
 }
 

@@ -23,16 +23,18 @@ INSTANTIATE_TEST_SUITE_P(Orders, RotateAppendInOrder,
 
 struct Shape {
   int head_dim;
-  int rope_dim;
+  int rope_dim;  // 0: nothing is rotated
   bool half_split;
   KvType dtype;
   int block_size;
   int kv_heads;
   int group;  // query heads that share a KV head
+  bool scales_queries;
   friend std::ostream& operator<<(std::ostream& out, const Shape& shape) {
     return out << "head " << shape.head_dim << ", rope " << shape.rope_dim << " half "
                << shape.half_split << ", type " << static_cast<int>(shape.dtype) << ", blocks of "
-               << shape.block_size << ", " << shape.kv_heads << " x " << shape.group;
+               << shape.block_size << ", " << shape.kv_heads << " x " << shape.group << ", scales "
+               << shape.scales_queries;
   }
 };
 
@@ -93,6 +95,25 @@ struct Rows {
   std::vector<int32_t> block_tables, sequence_of_row, positions, first_rows;
 };
 
+// What the CPU makes of the same heads.
+void RunOnCpu(const Shape& shape, const Rows& rows, absl::Span<const float> cosines,
+              absl::Span<const float> sines, absl::Span<const float> scales, Tensor queries,
+              Tensor keys, Tensor values, uint8_t* cache) {
+  CpuBackend cpu(CpuIsa::kPortable, 1, {});
+  Batch batch;
+  batch.sequences = rows.sequences;
+  const RopeAngles rope = {
+      .pairs = shape.half_split ? RopePairs::kHalfSplit : RopePairs::kInterleaved,
+      .dim = shape.rope_dim,
+      .cosines = cosines,
+      .sines = sines};
+  cpu.BeginPass({.batch = &batch,
+                 .ropes = {rope},
+                 .query_scales = shape.scales_queries ? scales : absl::Span<const float>()});
+  cpu.RotateAndAppend(shape.rope_dim == 0 ? kNoRope : 0, queries, keys, values,
+                      rows.View(cache, 1));
+}
+
 void ExpectTheCpusBits(const Shape& shape, size_t offset, std::mt19937& random) {
   const Rows rows(shape, random);
   const size_t count = static_cast<size_t>(rows.count);
@@ -104,11 +125,12 @@ void ExpectTheCpusBits(const Shape& shape, size_t offset, std::mt19937& random) 
   std::vector<float> values = NormalValues(count * static_cast<size_t>(kv_columns), random);
   const std::vector<float> cosines = NormalValues(count * pairs, random);
   const std::vector<float> sines = NormalValues(count * pairs, random);
+  const std::vector<float> scales = NormalValues(count, random);
   std::vector<uint8_t> cache(static_cast<size_t>(rows.block_count) * rows.layout.block_bytes(),
                              0x5a);
 
   const DeviceArray<float> device_queries(queries), device_keys(keys), device_values(values),
-      device_cosines(cosines), device_sines(sines);
+      device_cosines(cosines), device_sines(sines), device_scales(scales);
   const DeviceArray<uint8_t> device_cache(cache);
   const DeviceArray<int32_t> sequence_of_row(rows.sequence_of_row), positions(rows.positions),
       first_rows(rows.first_rows), block_tables(rows.block_tables);
@@ -119,27 +141,19 @@ void ExpectTheCpusBits(const Shape& shape, size_t offset, std::mt19937& random) 
                       .first_rows = first_rows.data(),
                       .block_tables = block_tables.data(),
                       .table_stride = rows.table_stride,
-                      .rope_half_split = shape.half_split,
-                      .rope_dim = shape.rope_dim,
-                      .rope_cos = device_cosines.data(),
-                      .rope_sin = device_sines.data()};
-  LaunchRotateAndAppend(pass, {device_queries.data() + offset, rows.count, columns},
+                      .query_scales = shape.scales_queries ? device_scales.data() : nullptr};
+  const CudaRope rope{.half_split = shape.half_split,
+                      .dim = shape.rope_dim,
+                      .cosines = device_cosines.data(),
+                      .sines = device_sines.data()};
+  LaunchRotateAndAppend(pass, rope, {device_queries.data() + offset, rows.count, columns},
                         {device_keys.data(), rows.count, kv_columns},
                         {device_values.data(), rows.count, kv_columns},
                         rows.View(device_cache.data(), 1), nullptr);
 
-  CpuBackend cpu(CpuIsa::kPortable, 1, {});
-  Batch batch;
-  batch.sequences = rows.sequences;
-  cpu.BeginPass(
-      {.batch = &batch,
-       .ropes = {{.pairs = shape.half_split ? RopePairs::kHalfSplit : RopePairs::kInterleaved,
-                  .dim = shape.rope_dim,
-                  .cosines = cosines,
-                  .sines = sines}}});
-  cpu.RotateAndAppend(0, {queries.data() + offset, rows.count, columns},
-                      {keys.data(), rows.count, kv_columns},
-                      {values.data(), rows.count, kv_columns}, rows.View(cache.data(), 1));
+  RunOnCpu(shape, rows, cosines, sines, scales, {queries.data() + offset, rows.count, columns},
+           {keys.data(), rows.count, kv_columns}, {values.data(), rows.count, kv_columns},
+           cache.data());
   EXPECT_TRUE(device_queries.Download() == queries) << shape;
   EXPECT_TRUE(device_keys.Download() == keys) << shape;
   EXPECT_TRUE(device_values.Download() == values) << shape;
@@ -150,24 +164,25 @@ TEST_P(RotateAppendInOrder, QueriesKeysAndEveryByteOfTheCacheAreTheCpus) {
   std::mt19937 random(1);
   const int head_dims[] = {64, 80, 96, 128, 256};
   const int block_sizes[] = {16, 32, 48};
-  for (int trial = 0; trial < 60; ++trial) {
+  for (int trial = 0; trial < 80; ++trial) {
     const int head_dim = head_dims[trial % 5];
-    const int rope_dims[] = {head_dim, head_dim, head_dim / 2, 24, 20, 2};
+    const int rope_dims[] = {head_dim, head_dim, head_dim / 2, 24, 20, 2, 0};
     const KvType dtype = kAllKvTypes[random() % std::size(kAllKvTypes)];
     ExpectTheCpusBits(
         {.head_dim = head_dim,
-         .rope_dim = rope_dims[random() % 6],
+         .rope_dim = rope_dims[random() % 7],
          .half_split = random() % 2 == 0,
          .dtype = TakesHeadDim(dtype, static_cast<size_t>(head_dim)) ? dtype : KvType::kInt8,
          .block_size = block_sizes[random() % 3],
          .kv_heads = 1 + static_cast<int>(random() % 3),
-         .group = 1 + static_cast<int>(random() % 4)},
+         .group = 1 + static_cast<int>(random() % 4),
+         .scales_queries = random() % 3 == 0},
         trial % 10 == 9 ? 1 : 0, random);
   }
 }
 
 TEST(RotateAppend, NoRowsAreNoLaunch) {
-  LaunchRotateAndAppend({}, {nullptr, 0, 64}, {nullptr, 0, 64}, {nullptr, 0, 64},
+  LaunchRotateAndAppend({}, {}, {nullptr, 0, 64}, {nullptr, 0, 64}, {nullptr, 0, 64},
                         {.block_size = 16, .kv_heads = 1, .head_dim = 64}, nullptr);
 }
 

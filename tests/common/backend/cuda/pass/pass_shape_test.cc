@@ -26,6 +26,12 @@ TEST(PassShape, HasFewNumbersOfRowsNeverMuchAboveTheAskedFor) {
   EXPECT_LT(all.size(), 50u);
 }
 
+TEST(PassShape, IsAnotherWhereQueriesAreScaled) {
+  const PassShape plain = {.rows = 4};
+  const PassShape scaled = {.rows = 4, .scales_queries = true};
+  EXPECT_TRUE(plain < scaled || scaled < plain);
+}
+
 TEST(PassShape, HasRoomForItsLongestTableAndAllTasksAndChangesSeldom) {
   std::set<std::pair<int, int>> shapes;
   for (int blocks = 1; blocks <= 1000; ++blocks) {

@@ -16,17 +16,42 @@ std::vector<T> Values(const T* first, size_t count) {
   return {first, first + count};
 }
 
+TEST(PassUpload, HasTheAnglesOfEachRopeAndTheScalesOfTheQueries) {
+  const int32_t table[] = {0};
+  Batch batch;
+  batch.sequences = {{0, 3, 0, table, 1}};
+  const std::vector<float> cosines[] = {{1, 2, 3}, {7, 8, 9, 10, 11, 12}};
+  const std::vector<float> sines[] = {{-1, -2, -3}, {-7, -8, -9, -10, -11, -12}};
+  const std::vector<float> scales = {1, 1.5f, 2};
+  const Pass pass = {.batch = &batch,
+                     .ropes = {{.pairs = RopePairs::kHalfSplit,
+                                .dim = 2,
+                                .cosines = cosines[0],
+                                .sines = sines[0]},
+                               {.dim = 4, .cosines = cosines[1], .sines = sines[1]}},
+                     .query_scales = scales};
+  const PassLayout layout(SizeOf(pass));
+  std::vector<uint8_t> memory(layout.bytes, 0xff);
+  FillPass(pass, layout, memory.data());
+  EXPECT_THAT(Values(PassAt(pass, layout, memory.data()).query_scales, 3),
+              ElementsAreArray(scales));
+  const std::vector<CudaRope> ropes = RopesAt(pass, layout, memory.data());
+  ASSERT_EQ(ropes.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(ropes[i].half_split, i == 0);
+    EXPECT_EQ(ropes[i].dim, i == 0 ? 2 : 4);
+    EXPECT_THAT(Values(ropes[i].cosines, cosines[i].size()), ElementsAreArray(cosines[i]));
+    EXPECT_THAT(Values(ropes[i].sines, sines[i].size()), ElementsAreArray(sines[i]));
+  }
+}
+
 TEST(PassUpload, HasEachRowsSequenceAndPositionAndTheTablesSideBySide) {
   const std::vector<int32_t> tables[] = {{7, 3, 9}, {4}, {2, 8}};
   Batch batch;
   batch.sequences = {{0, 3, 40, tables[0].data(), 3},
                      {3, 1, 0, tables[1].data(), 1},
                      {4, 2, 30, tables[2].data(), 2}};
-  const std::vector<float> cosines = {1, 2, 3, 4, 5, 6};
-  const std::vector<float> sines = {-1, -2, -3, -4, -5, -6};
-  const Pass pass = {
-      .batch = &batch,
-      .ropes = {{.pairs = RopePairs::kHalfSplit, .dim = 2, .cosines = cosines, .sines = sines}}};
+  const Pass pass = {.batch = &batch};
   const PassLayout layout(SizeOf(pass));
   std::vector<uint8_t> memory(layout.bytes, 0xff);
   FillPass(pass, layout, memory.data());
@@ -35,14 +60,12 @@ TEST(PassUpload, HasEachRowsSequenceAndPositionAndTheTablesSideBySide) {
   EXPECT_EQ(device.rows, 6);
   EXPECT_EQ(device.sequences, 3);
   EXPECT_EQ(device.table_stride, 3);
-  EXPECT_TRUE(device.rope_half_split);
-  EXPECT_EQ(device.rope_dim, 2);
+  EXPECT_EQ(device.query_scales, nullptr);
+  EXPECT_THAT(RopesAt(pass, layout, memory.data()), testing::IsEmpty());
   EXPECT_THAT(Values(device.sequence_of_row, 6), ElementsAre(0, 0, 0, 1, 2, 2));
   EXPECT_THAT(Values(device.positions, 6), ElementsAre(40, 41, 42, 0, 30, 31));
   EXPECT_THAT(Values(device.first_rows, 4), ElementsAre(0, 3, 4, 6));
   EXPECT_THAT(Values(device.block_tables, 9), ElementsAre(7, 3, 9, 4, 0, 0, 2, 8, 0));
-  EXPECT_THAT(Values(device.rope_cos, 6), ElementsAreArray(cosines));
-  EXPECT_THAT(Values(device.rope_sin, 6), ElementsAreArray(sines));
 }
 
 TEST(PassUpload, HasRowsOfPaddingAtNoPositionAndTablesAsLongAsAskedFor) {
@@ -73,11 +96,16 @@ TEST(PassUpload, HasRowsOfPaddingAtNoPositionAndTablesAsLongAsAskedFor) {
 }
 
 TEST(PassUpload, BeginsEachArrayAtAMultipleOf16Bytes) {
-  const PassLayout layout(
-      PassSize{.rows = 5, .sequences = 1, .table_stride = 1, .embeds = true, .angles = 5});
+  const PassLayout layout(PassSize{.rows = 5,
+                                   .sequences = 1,
+                                   .table_stride = 1,
+                                   .embeds = true,
+                                   .scales_queries = true,
+                                   .angles = {5, 7}});
   for (const size_t offset :
        {layout.sequence_of_row, layout.positions, layout.first_rows, layout.tokens,
-        layout.token_ids, layout.block_tables, layout.rope_cos, layout.rope_sin}) {
+        layout.token_ids, layout.block_tables, layout.query_scales, layout.ropes[0].cosines,
+        layout.ropes[0].sines, layout.ropes[1].cosines, layout.ropes[1].sines}) {
     EXPECT_EQ(offset % 16, 0u);
     EXPECT_LE(offset, layout.bytes);
   }

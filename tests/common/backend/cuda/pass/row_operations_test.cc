@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -31,6 +32,41 @@ TEST_P(RowOperationsInOrder, AddBiasHasTheCpusBits) {
     cpu.AddBias(bias.data(), {expected.data(), rows, columns});
     EXPECT_EQ(out.Download(), expected);
   }
+}
+
+TEST_P(RowOperationsInOrder, ScaleAndSoftCapHaveTheCpusBits) {
+  std::mt19937 random(3);
+  CpuBackend cpu(CpuIsa::kPortable, 1, {});
+  for (const int columns : {1, 4, 513, 1536}) {
+    const int rows = 1 + static_cast<int>(random() % 7);
+    std::vector<float> in = NormalValues(static_cast<size_t>(rows * columns), random);
+    for (size_t i = 0; i < in.size(); ++i) in[i] *= std::ldexp(60.0f, -static_cast<int>(i % 40));
+    const DeviceArray<float> scaled(in);
+    const DeviceArray<float> capped(in);
+    LaunchScale(-1.7f, {scaled.data(), rows, columns}, nullptr);
+    LaunchSoftCap(30, {capped.data(), rows, columns}, nullptr);
+    const std::vector<float> products = scaled.Download();
+    const std::vector<float> caps = capped.Download();
+    for (size_t i = 0; i < in.size(); ++i) {
+      ASSERT_EQ(products[i], -1.7f * in[i]);
+      ASSERT_NEAR(caps[i], 30 * std::tanh(double{in[i]} / 30), 30 * 2e-7) << in[i];
+    }
+    std::vector<float> expected = in;
+    cpu.Scale(-1.7f, {expected.data(), rows, columns});
+    EXPECT_EQ(products, expected);
+    cpu.SoftCap(30, {in.data(), rows, columns});
+    EXPECT_EQ(caps, in);
+  }
+}
+
+TEST(RowOperations, SoftCapKeepsInfinitiesAtTheCapAndNan) {
+  const DeviceArray<float> values(std::vector<float>{INFINITY, -INFINITY, NAN, 0});
+  LaunchSoftCap(30, {values.data(), 1, 4}, nullptr);
+  const std::vector<float> capped = values.Download();
+  EXPECT_EQ(capped[0], 30);
+  EXPECT_EQ(capped[1], -30);
+  EXPECT_TRUE(std::isnan(capped[2]));
+  EXPECT_EQ(capped[3], 0);
 }
 
 // Picks about a third of `count` rows.
@@ -70,6 +106,8 @@ TEST_P(RowOperationsInOrder, CopyRowsIsTheCpusIntoOtherMemoryAndInPlace) {
 
 TEST(RowOperations, NoRowsAreNoLaunch) {
   LaunchAddBias(nullptr, {nullptr, 0, 16}, nullptr);
+  LaunchScale(2, {nullptr, 0, 16}, nullptr);
+  LaunchSoftCap(2, {nullptr, 0, 16}, nullptr);
   LaunchCopyRows({nullptr, 5, 16}, nullptr, {nullptr, 0, 16}, nullptr);
 }
 

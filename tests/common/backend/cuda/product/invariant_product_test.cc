@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/common/backend/cuda/product/gate_in_double.h"
 #include "tests/common/backend/cuda/product/test_matrix.h"
 #include "tests/support/cuda_shim/device_array.h"
 #include "tests/support/cuda_shim/every_fiber_order.h"
@@ -25,7 +26,10 @@ constexpr int kRows = 70;
 struct Problem {
   Problem(Kind kind_, int columns_, const std::vector<TestElement>& elements, int outputs,
           uint32_t seed)
-      : kind(kind_), columns(columns_), random(seed) {
+      : kind(kind_),
+        function(kGateFunctions[seed % std::size(kGateFunctions)]),
+        columns(columns_),
+        random(seed) {
     in = Normal(kRows * columns);
     other = Normal(kind == Kind::kNorm ? columns : kRows * columns);
     for (const TestElement& element : elements) {
@@ -42,7 +46,7 @@ struct Problem {
 
   // The outputs of all weights for rows [first, first + count), [weight][row, output].
   std::vector<std::vector<float>> Run(int first, int count, int terms, const float* start = nullptr,
-                                      int multiprocessors = 2) const {
+                                      int multiprocessors = 2, float scale = 1) const {
     const auto rows_of = [&](const std::vector<float>& values) {
       return std::vector<float>(values.begin() + first * columns,
                                 values.begin() + (first + count) * columns);
@@ -54,7 +58,8 @@ struct Problem {
         LaunchProductTerms({.kind = kind,
                             .in = {device_in.data(), count, columns},
                             .other = kind == Kind::kPlain ? nullptr : device_other.data(),
-                            .epsilon = kEpsilon},
+                            .epsilon = kEpsilon,
+                            .function = function},
                            terms, memory.data(), nullptr);
     std::deque<DeviceArray<float>> outs;
     std::vector<VectorOutput> outputs;
@@ -63,7 +68,8 @@ struct Problem {
       outs.emplace_back(std::vector<float>(static_cast<size_t>(count * weight.rows()), before));
       outputs.push_back({.weight = weight.Matrix(),
                          .out = {outs.back().data(), count, weight.rows()},
-                         .accumulate = start != nullptr});
+                         .accumulate = start != nullptr,
+                         .scale = scale});
     }
     LaunchInvariantProduct(prepared, outputs, {.multiprocessors = multiprocessors}, nullptr);
     std::vector<std::vector<float>> results;
@@ -81,7 +87,7 @@ struct Problem {
     for (int k = 0; k < columns; ++k) {
       double& value = activations[static_cast<size_t>(k)];
       if (kind == Kind::kNorm) value *= y[k] / std::sqrt(squares / columns + kEpsilon);
-      if (kind == Kind::kSwiGlu) value *= y[k] / (1 + std::exp(-value));
+      if (kind == Kind::kGated) value = GatedInDouble(function, value, y[k]);
     }
     return activations;
   }
@@ -111,6 +117,7 @@ struct Problem {
   }
 
   Kind kind;
+  GateFunction function;
   int columns;
   std::mt19937 random;
   std::vector<float> in;     // [kRows, columns]
@@ -184,14 +191,18 @@ TEST_P(InvariantProduct, GivesTheSameBitsOnEveryDevice) {
   EXPECT_EQ(problem.Run(0, kRows, 1, nullptr, 132), problem.Run(0, kRows, 1));
 }
 
-TEST_P(InvariantProduct, AddsToTheOutputInOneRounding) {
+TEST_P(InvariantProduct, IsScaledAndAddedToTheOutputInOneRounding) {
   const Problem problem(Kind::kPlain, 640, {kTestElements[2], kTestElements[1]}, 19, 4);
   const float start = 0.75f;
   for (const int rows : {6, 40, kRows}) {
     const auto plain = problem.Run(0, rows, 1);
-    const auto added = problem.Run(0, rows, 1, &start);
-    for (size_t w = 0; w < plain.size(); ++w) {
-      for (size_t i = 0; i < plain[w].size(); ++i) ASSERT_EQ(added[w][i], start + plain[w][i]);
+    for (const float scale : {1.0f, -1.3f}) {
+      const auto added = problem.Run(0, rows, 1, &start, 2, scale);
+      for (size_t w = 0; w < plain.size(); ++w) {
+        for (size_t i = 0; i < plain[w].size(); ++i) {
+          ASSERT_EQ(added[w][i], std::fma(scale, plain[w][i], start));
+        }
+      }
     }
   }
 }

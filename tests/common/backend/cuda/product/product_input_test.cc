@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include "common/backend/cpu/kernels/kernels.h"
 #include "common/backend/cpu/product/product_input.h"
 #include "common/base/float_types.h"
+#include "tests/common/backend/cuda/product/gate_in_double.h"
 #include "tests/support/cuda_shim/device_array.h"
 #include "tests/support/cuda_shim/every_fiber_order.h"
 
@@ -102,20 +104,58 @@ TEST_P(ProductInputInOrder, NormIsTheCpusWithinAFewUlps) {
   }
 }
 
-TEST_P(ProductInputInOrder, SwiGluHasTheCpusBits) {
+TEST_P(ProductInputInOrder, GatesHaveTheCpusBits) {
   std::mt19937 random(2);
-  for (const InputShape& shape : Shapes(random)) {
-    Values gate(shape, random, 20);
-    Values up(shape, random, 1);
-    const std::vector<float> expected = OnCpu(
-        {.kind = ProductInputArgs::Kind::kSwiGlu, .in = gate.OnHost(), .other = up.host.data()});
-    const std::vector<float> values =
-        ExpectRoundedAlike(shape, [&](CudaElement element, void* out) {
-          LaunchSwiGluRows(gate.OnDevice(), up.OnDevice(), element, out, nullptr);
-        });
-    for (size_t i = 0; i < values.size(); ++i) {
-      ASSERT_EQ(std::bit_cast<uint32_t>(values[i]), std::bit_cast<uint32_t>(expected[i]));
+  for (const GateFunction function : kGateFunctions) {
+    for (const InputShape& shape : Shapes(random)) {
+      Values gate(shape, random, 20);
+      Values up(shape, random, 6);
+      const std::vector<float> expected = OnCpu({.kind = ProductInputArgs::Kind::kGated,
+                                                 .function = function,
+                                                 .in = gate.OnHost(),
+                                                 .other = up.host.data()});
+      const std::vector<float> values =
+          ExpectRoundedAlike(shape, [&](CudaElement element, void* out) {
+            LaunchGatedRows(function, gate.OnDevice(), up.OnDevice(), element, out, nullptr);
+          });
+      for (size_t i = 0; i < values.size(); ++i) {
+        ASSERT_EQ(std::bit_cast<uint32_t>(values[i]), std::bit_cast<uint32_t>(expected[i]))
+            << static_cast<int>(function) << ": " << gate.host[i] << ", " << up.host[i];
+      }
     }
+  }
+}
+
+TEST_P(ProductInputInOrder, GatesAreTheirFunctionsWithinAFewUlps) {
+  std::mt19937 random(5);
+  for (const GateFunction function : kGateFunctions) {
+    for (const InputShape& shape : Shapes(random)) {
+      Values gate(shape, random, 6);
+      Values up(shape, random, 6);
+      const std::vector<float> values =
+          ExpectRoundedAlike(shape, [&](CudaElement element, void* out) {
+            LaunchGatedRows(function, gate.OnDevice(), up.OnDevice(), element, out, nullptr);
+          });
+      for (size_t i = 0; i < values.size(); ++i) {
+        // The expected value itself loses 1 + tanh; the exponential grows an error of its argument
+        // by as much as that is large.
+        const double size = std::max(1.0, std::fabs(std::pow(double{gate.host[i]}, 3)) / 8);
+        const double expected = GatedInDouble(function, gate.host[i], up.host[i]);
+        ASSERT_NEAR(values[i], expected, 1e-6 * size * std::fabs(expected) + 1e-14)
+            << static_cast<int>(function) << ": " << gate.host[i] << ", " << up.host[i];
+      }
+    }
+  }
+}
+
+TEST(ProductInput, GatesKeepWhatIsNoNumber) {
+  for (const GateFunction function : kGateFunctions) {
+    const DeviceArray<float> gate(std::vector<float>{NAN, 1, NAN, 1});
+    const DeviceArray<float> up(std::vector<float>{1, NAN, 1, NAN});
+    const DeviceArray<float> out(4);
+    LaunchGatedRows(function, {gate.data(), 1, 4}, {up.data(), 1, 4}, CudaElement::kF32, out.data(),
+                    nullptr);
+    for (const float value : out.Download()) EXPECT_TRUE(std::isnan(value));
   }
 }
 
@@ -148,7 +188,8 @@ TEST(ProductInput, ConversionRoundsEveryFloatToTheNearestAndTiesToEven) {
 
 TEST(ProductInput, NoRowsAreNoLaunch) {
   LaunchNormRows({nullptr, 0, 16}, nullptr, 1e-5f, CudaElement::kF16, nullptr, nullptr);
-  LaunchSwiGluRows({nullptr, 0, 16}, {nullptr, 0, 16}, CudaElement::kF16, nullptr, nullptr);
+  LaunchGatedRows(GateFunction::kSilu, {nullptr, 0, 16}, {nullptr, 0, 16}, CudaElement::kF16,
+                  nullptr, nullptr);
   LaunchConvertRows({nullptr, 0, 16}, CudaElement::kF16, nullptr, nullptr);
 }
 

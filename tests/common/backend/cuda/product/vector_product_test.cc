@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/backend/cuda/product/weight_layout.h"
+#include "tests/common/backend/cuda/product/gate_in_double.h"
 #include "tests/common/backend/cuda/product/test_matrix.h"
 #include "tests/support/cuda_shim/device_array.h"
 #include "tests/support/cuda_shim/every_fiber_order.h"
@@ -31,6 +32,7 @@ struct Problem {
 
   Problem(Kind kind_, int rows_, int columns_, const std::vector<Weight>& shapes, uint32_t seed)
       : kind(kind_),
+        function(kGateFunctions[seed % std::size(kGateFunctions)]),
         rows(rows_),
         columns(columns_),
         random(seed),
@@ -51,7 +53,7 @@ struct Problem {
   // The product's outputs for rows [first, first + count). Where it accumulates, they are added to
   // those of `start`.
   std::vector<std::vector<float>> Run(int first, int count, const DeviceLimits& limits = kLimits,
-                                      const float* start = nullptr) const {
+                                      const float* start = nullptr, float scale = 1) const {
     const auto rows_of = [&](const std::vector<float>& values) {
       return std::vector<float>(values.begin() + first * columns,
                                 values.begin() + (first + count) * columns);
@@ -65,12 +67,14 @@ struct Problem {
       outs.emplace_back(std::vector<float>(static_cast<size_t>(count * weight.rows()), before));
       outputs.push_back({.weight = weight.Matrix(),
                          .out = {outs.back().data(), count, weight.rows()},
-                         .accumulate = start != nullptr});
+                         .accumulate = start != nullptr,
+                         .scale = scale});
     }
     LaunchVectorProduct({.kind = kind,
                          .in = {device_in.data(), count, columns},
                          .other = kind == Kind::kPlain ? nullptr : device_other.data(),
-                         .epsilon = kEpsilon},
+                         .epsilon = kEpsilon,
+                         .function = function},
                         outputs, limits, nullptr);
     std::vector<std::vector<float>> results;
     for (const DeviceArray<float>& out : outs) results.push_back(out.Download());
@@ -87,7 +91,7 @@ struct Problem {
     for (int k = 0; k < columns; ++k) {
       double& value = activations[static_cast<size_t>(k)];
       if (kind == Kind::kNorm) value *= y[k] / std::sqrt(squares / columns + kEpsilon);
-      if (kind == Kind::kSwiGlu) value *= y[k] / (1 + std::exp(-value));
+      if (kind == Kind::kGated) value = GatedInDouble(function, value, y[k]);
     }
     return activations;
   }
@@ -113,6 +117,7 @@ struct Problem {
   }
 
   Kind kind;
+  GateFunction function;
   int rows;
   int columns;
   std::mt19937 random;
@@ -203,13 +208,17 @@ TEST_P(VectorProduct, GivesTheSameBitsOnEveryDevice) {
   }
 }
 
-TEST_P(VectorProduct, AddsToTheOutputInOneRounding) {
+TEST_P(VectorProduct, IsScaledAndAddedToTheOutputInOneRounding) {
   const Problem problem(Kind::kPlain, 6, 256, {{kTestElements[2], 19}, {kTestElements[1], 4}}, 4);
   const auto plain = problem.Run(0, 6);
   const float start = 0.75f;
-  const auto added = problem.Run(0, 6, kLimits, &start);
-  for (size_t w = 0; w < plain.size(); ++w) {
-    for (size_t i = 0; i < plain[w].size(); ++i) ASSERT_EQ(added[w][i], 0.75f + plain[w][i]);
+  for (const float scale : {1.0f, -1.3f}) {
+    const auto added = problem.Run(0, 6, kLimits, &start, scale);
+    for (size_t w = 0; w < plain.size(); ++w) {
+      for (size_t i = 0; i < plain[w].size(); ++i) {
+        ASSERT_EQ(added[w][i], std::fma(scale, plain[w][i], start));
+      }
+    }
   }
 }
 
