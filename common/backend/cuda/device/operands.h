@@ -6,8 +6,8 @@
 
 namespace baton {
 
-// Element types. Only weights have the last five: codes with common scales, as in GGUF.
-enum class CudaElement { kF32, kF16, kBf16, kQ8_0, kQ4_0, kQ4_1, kQ4_K, kQ6_K };
+// Element types. Only weights have the last six: codes with common scales, as in GGUF.
+enum class CudaElement { kF32, kF16, kBf16, kQ8_0, kQ4_0, kQ4_1, kQ4_K, kQ6_K, kMxfp4 };
 constexpr bool IsQuantised(CudaElement element) { return element > CudaElement::kBf16; }
 
 // A row-major matrix [rows, columns] in device memory; borrowed. The data and each row begin at

@@ -34,6 +34,8 @@ std::optional<CudaElement> ElementOf(GgmlType type) {
       return CudaElement::kQ4_0;
     case GgmlType::kQ4_1:
       return CudaElement::kQ4_1;
+    case GgmlType::kMxfp4:
+      return CudaElement::kMxfp4;
     case GgmlType::kQ4_K:
       return CudaElement::kQ4_K;
     case GgmlType::kQ6_K:
@@ -47,14 +49,15 @@ void CopyToDevice(const uint8_t* host, size_t bytes, uint8_t* device) {
   CheckCuda(cudaMemcpy(device, host, bytes, cudaMemcpyHostToDevice), "copy of a weight");
 }
 
-// Copies the file's rows to `device` [rows, CudaRowBytes].
-void CopyRows(const GgufTensor& tensor, CudaElement element, uint8_t* device) {
+// Copies the file's rows to `device` [rows, CudaRowBytes]. Returns whether all of them are valid.
+bool CopyRows(const GgufTensor& tensor, CudaElement element, uint8_t* device) {
   const size_t rows = tensor.dims[1];
   const int columns = static_cast<int>(tensor.dims[0]);
   const size_t file_row_bytes = tensor.data.size() / rows;
   const size_t row_bytes = CudaRowBytes(element, columns);
   if (!IsQuantised(element) && file_row_bytes == row_bytes) {
-    return CopyToDevice(tensor.data.data(), rows * row_bytes, device);
+    CopyToDevice(tensor.data.data(), rows * row_bytes, device);
+    return true;
   }
   const size_t staged_rows = std::clamp<size_t>(kStagingBytes / row_bytes, 1, rows);
   std::vector<uint8_t> staging;
@@ -62,11 +65,13 @@ void CopyRows(const GgufTensor& tensor, CudaElement element, uint8_t* device) {
     const size_t count = std::min(staged_rows, rows - first);
     staging.assign(count * row_bytes, 0);
     for (size_t row = 0; row < count; ++row) {
-      PackCudaRow(element, tensor.data.data() + (first + row) * file_row_bytes, columns,
-                  &staging[row * row_bytes]);
+      const uint8_t* const file = tensor.data.data() + (first + row) * file_row_bytes;
+      if (!ValidFileRow(element, file, columns)) return false;
+      PackCudaRow(element, file, columns, &staging[row * row_bytes]);
     }
     CopyToDevice(staging.data(), staging.size(), device + first * row_bytes);
   }
+  return true;
 }
 
 }  // namespace
@@ -80,10 +85,10 @@ absl::StatusOr<std::unique_ptr<CudaWeight>> CudaWeight::Load(const GgufTensor& t
   }
   const std::optional<CudaElement> element = ElementOf(tensor.type);
   if (!element.has_value()) {
-    return absl::UnimplementedError(absl::StrCat("tensor '", tensor.name, "': type ",
-                                                 GgmlTypeName(tensor.type),
-                                                 " is not supported on CUDA; supported are F32, "
-                                                 "F16, BF16, Q8_0, Q4_0, Q4_1, Q4_K and Q6_K"));
+    return absl::UnimplementedError(
+        absl::StrCat("tensor '", tensor.name, "': type ", GgmlTypeName(tensor.type),
+                     " is not supported on CUDA; supported are F32, "
+                     "F16, BF16, Q8_0, Q4_0, Q4_1, Q4_K, Q6_K and MXFP4"));
   }
   const int rows = static_cast<int>(tensor.dims[1]);
   const int columns = static_cast<int>(tensor.dims[0]);
@@ -94,7 +99,12 @@ absl::StatusOr<std::unique_ptr<CudaWeight>> CudaWeight::Load(const GgufTensor& t
   }
   BATON_ASSIGN_OR_RETURN(BackendBuffer data,
                          allocate(tensor.dims[1] * CudaRowBytes(*element, columns)));
-  CopyRows(tensor, *element, data.data());
+  if (!CopyRows(tensor, *element, data.data())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor '", tensor.name, "': a block of ", GgmlTypeName(tensor.type),
+                     " has the exponent 255, which is no number: the file is damaged; fetch it "
+                     "again"));
+  }
   // The last copy may still be in flight, and the operations' stream does not wait for it.
   CheckCuda(cudaDeviceSynchronize(), "copy of a weight");
   return std::unique_ptr<CudaWeight>(new CudaWeight(rows, columns, *element, std::move(data)));

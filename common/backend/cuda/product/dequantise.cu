@@ -52,6 +52,8 @@ void Dequantise(const CudaMatrix& weight, int first_row, const int32_t* row_ids,
       return launch(DequantiseKernel<CudaElement::kQ4_0, To>);
     case CudaElement::kQ4_1:
       return launch(DequantiseKernel<CudaElement::kQ4_1, To>);
+    case CudaElement::kMxfp4:
+      return launch(DequantiseKernel<CudaElement::kMxfp4, To>);
     case CudaElement::kQ4_K:
       return launch(DequantiseKernel<CudaElement::kQ4_K, To>);
     case CudaElement::kQ6_K:

@@ -8,6 +8,7 @@ void LaunchQuantisedInvariantProduct(const ProductTerms& in, std::span<const Vec
   LaunchInvariantElement<CudaElement::kQ8_0>(in, outputs, limits, stream);
   LaunchInvariantElement<CudaElement::kQ4_0>(in, outputs, limits, stream);
   LaunchInvariantElement<CudaElement::kQ4_1>(in, outputs, limits, stream);
+  LaunchInvariantElement<CudaElement::kMxfp4>(in, outputs, limits, stream);
   LaunchInvariantElement<CudaElement::kQ4_K>(in, outputs, limits, stream);
   LaunchInvariantElement<CudaElement::kQ6_K>(in, outputs, limits, stream);
 }

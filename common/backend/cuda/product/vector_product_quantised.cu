@@ -26,6 +26,7 @@ void LaunchQuantisedVectorProduct(const VectorInput& input, std::span<const Vect
   LaunchElement<CudaElement::kQ8_0>(input, outputs, limits, stream);
   LaunchElement<CudaElement::kQ4_0>(input, outputs, limits, stream);
   LaunchElement<CudaElement::kQ4_1>(input, outputs, limits, stream);
+  LaunchElement<CudaElement::kMxfp4>(input, outputs, limits, stream);
   LaunchElement<CudaElement::kQ4_K>(input, outputs, limits, stream);
   LaunchElement<CudaElement::kQ6_K>(input, outputs, limits, stream);
 }

@@ -126,6 +126,39 @@ struct WeightFormat<CudaElement::kQ4_0> {
   }
 };
 
+// A code is a sign, two bits of exponent and one of mantissa: 0, 1/2, 1, 3/2, 2, 3, 4 or 6.
+template <>
+struct WeightFormat<CudaElement::kMxfp4> {
+  static constexpr int kColumns = ChunkColumns(CudaElement::kMxfp4);
+  struct Chunk {
+    uint4 codes;
+    uint32_t exponent;
+  };
+  static __device__ Chunk Load(const uint8_t* row, int columns, int chunk) {
+    const RowPlanes planes = PlanesOf(CudaElement::kMxfp4, columns);
+    return {LoadStreamed16(row + 16 * static_cast<int64_t>(chunk)),
+            LoadAt<uint8_t>(row + planes.parts, chunk)};
+  }
+  static __device__ float4 Quad(const Chunk& chunk, int quad) {
+    // 2^(exponent - 128), because the magnitudes are doubled; the two lowest are subnormal.
+    const float scale = std::bit_cast<float>(chunk.exponent < 2 ? 0x00200000u << chunk.exponent
+                                                                : (chunk.exponent - 1) << 23);
+    const uint32_t codes = NibblesOf(chunk.codes, quad);
+    const uint32_t doubled = __byte_perm(0x03020100u, 0x0c080604u, codes & 0x7777u);
+    return make_float4(
+        Value(scale, doubled & 255u, codes << 28), Value(scale, doubled >> 8 & 255u, codes << 24),
+        Value(scale, doubled >> 16 & 255u, codes << 20), Value(scale, doubled >> 24, codes << 16));
+  }
+
+ private:
+  // scale * code, with the highest bit of `bits` as the scale's sign. Adding +0 makes -0 the +0
+  // that it is on the CPU.
+  static __device__ float Value(float scale, uint32_t code, uint32_t bits) {
+    const uint32_t factor = std::bit_cast<uint32_t>(scale) | (bits & 0x80000000u);
+    return __fmaf_rn(std::bit_cast<float>(factor), CodeOf<0>(code), 0.0f);
+  }
+};
+
 // scale * code + min, for four columns.
 __device__ __forceinline__ float4 ScaledQuad(const uint4& codes, int quad, float scale, float min) {
   const uint32_t bits = NibblesOf(codes, quad);

@@ -9,6 +9,7 @@ namespace {
 
 constexpr int kBlock = 32;
 constexpr int kSuper = 256;
+constexpr size_t kMxfp4Bytes = 17;
 
 // Puts the lowest `bits` bits of 32 codes one after the other into `out`.
 void PackBits(const uint8_t* codes, int bits, uint8_t* out) {
@@ -19,7 +20,8 @@ void PackBits(const uint8_t* codes, int bits, uint8_t* out) {
   }
 }
 
-// Q4_0 and Q4_1: `head` bytes of scale and min, then nibbles; columns j and j + 16 share a byte.
+// Q4_0, Q4_1, MXFP4: `head` bytes of scale and min, or of the exponent, then nibbles; columns j and
+// j + 16 share a byte.
 void PackNibbleBlock(const uint8_t* file, int head, int block, const RowPlanes& planes,
                      uint8_t* row) {
   uint8_t codes[kBlock];
@@ -90,6 +92,14 @@ void ForEachBlock(const uint8_t* file, int blocks, size_t file_bytes, const Pack
 
 }  // namespace
 
+bool ValidFileRow(CudaElement element, const uint8_t* file, int columns) {
+  if (element != CudaElement::kMxfp4) return true;
+  for (int b = 0; b < columns / kBlock; ++b) {
+    if (file[static_cast<size_t>(b) * kMxfp4Bytes] == 255) return false;
+  }
+  return true;
+}
+
 void PackCudaRow(CudaElement element, const uint8_t* file, int columns, uint8_t* row) {
   BATON_CHECK(columns % BlockColumns(element) == 0, "whole blocks");
   const int blocks = columns / BlockColumns(element);
@@ -105,6 +115,10 @@ void PackCudaRow(CudaElement element, const uint8_t* file, int columns, uint8_t*
     case CudaElement::kQ4_1:
       return ForEachBlock(file, blocks, 20, [&](const uint8_t* in, int b) {
         PackNibbleBlock(in, 4, b, planes, row);
+      });
+    case CudaElement::kMxfp4:
+      return ForEachBlock(file, blocks, kMxfp4Bytes, [&](const uint8_t* in, int b) {
+        PackNibbleBlock(in, 1, b, planes, row);
       });
     case CudaElement::kQ4_K:
       return ForEachBlock(file, blocks, 144,

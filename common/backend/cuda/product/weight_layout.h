@@ -8,7 +8,8 @@
 //           word, the first in its lowest bits.
 //   high    Q6_K: the upper 2 bits per column; 16 columns are a 32-bit word.
 //   parts   One entry per 32 columns. Q8_0, Q4_0: scale (F16). Q4_1: scale, min (F16). Q4_K: scale,
-//           min (unsigned bytes). Q6_K: the scales of both halves (signed bytes).
+//           min (unsigned bytes). Q6_K: the scales of both halves (signed bytes). MXFP4: the
+//           exponent (an unsigned byte).
 //   supers  One entry per 256 columns. Q4_K: scale, min (F16). Q6_K: scale (F16).
 #pragma once
 
@@ -53,13 +54,13 @@ struct RowPlanes {
 
 constexpr RowPlanes PlanesOf(CudaElement element, int columns) {
   const auto padded = [](int bytes) { return (static_cast<uint32_t>(bytes) + 15u) / 16u * 16u; };
-  const bool four = element == CudaElement::kQ4_1;
+  const int part = element == CudaElement::kQ4_1 ? 4 : element == CudaElement::kMxfp4 ? 1 : 2;
   const bool has_high = element == CudaElement::kQ6_K;
   const int super = element == CudaElement::kQ4_K ? 4 : element == CudaElement::kQ6_K ? 2 : 0;
   RowPlanes planes;
   planes.high = padded(element == CudaElement::kQ8_0 ? columns : columns / 2);
   planes.parts = planes.high + padded(has_high ? columns / 4 : 0);
-  planes.supers = planes.parts + padded(columns / 32 * (four ? 4 : 2));
+  planes.supers = planes.parts + padded(columns / 32 * part);
   planes.end = planes.supers + padded(columns / 256 * super);
   return planes;
 }
@@ -69,6 +70,10 @@ constexpr size_t CudaRowBytes(CudaElement element, int columns) {
   if (IsQuantised(element)) return PlanesOf(element, columns).end;
   return (static_cast<size_t>(columns) * ElementBytes(element) + 15) / 16 * 16;
 }
+
+// Whether a row of a GGUF file has a meaning: an MXFP4 block whose exponent is 255 is NaN.
+// Other types take every bit pattern.
+bool ValidFileRow(CudaElement element, const uint8_t* file, int columns);
 
 // Converts a row of a GGUF file to a row of a CudaMatrix. REQUIRES: the row has whole blocks; `row`
 // [CudaRowBytes] is zeroed.

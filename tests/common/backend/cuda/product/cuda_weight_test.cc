@@ -104,6 +104,19 @@ TEST(CudaWeight, RefusesWhatIsNoMatrixOfWholeBlocks) {
   }
 }
 
+TEST(CudaWeight, RefusesAnMxfp4ScaleThatIsNoNumber) {
+  std::vector<uint8_t> file(3 * 2 * 17, 127);
+  const auto load = [&] {
+    return CudaWeight::Load({"ffn_up", GgmlType::kMxfp4, {64, 3}, file}, AllocateZeroed);
+  };
+  EXPECT_TRUE(load().ok());
+  file[5 * 17] = 255;
+  const auto weight = load();
+  EXPECT_EQ(weight.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(weight.status().message()),
+              AllOf(HasSubstr("ffn_up"), HasSubstr("MXFP4"), HasSubstr("255")));
+}
+
 TEST(CudaWeight, PassesOnThatThereIsNoMemory) {
   const std::vector<uint8_t> file(64);
   const auto weight = CudaWeight::Load(

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -43,6 +44,35 @@ TEST_P(Dequantise, GivesTheValuesThatTheCpuBackendSees) {
       ASSERT_EQ(bf16_values[i], F32ToBf16(expected));
     }
   }
+}
+
+// The values of MXFP4, from the definition: a sign, a magnitude, and a power of two for 32 columns.
+TEST_P(Dequantise, GivesEveryCodeOfMxfp4AtEveryExponent) {
+  constexpr float kMagnitudes[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  constexpr int kExponents = 255;
+  constexpr int kBlock = 32;
+  std::vector<uint8_t> file;
+  std::vector<float> expected;
+  for (int exponent = 0; exponent < kExponents; ++exponent) {
+    file.push_back(static_cast<uint8_t>(exponent));
+    for (int j = 0; j < 16; ++j) file.push_back(static_cast<uint8_t>(j | (15 - j) << 4));
+    for (int k = 0; k < kBlock; ++k) {
+      const int code = k < 16 ? k : 31 - k;
+      const float magnitude = kMagnitudes[code % 8];
+      expected.push_back(std::ldexp(code > 8 ? -magnitude : magnitude, exponent - 127));
+    }
+  }
+  std::vector<uint8_t> rows(kExponents * CudaRowBytes(CudaElement::kMxfp4, kBlock));
+  for (size_t row = 0; row < kExponents; ++row) {
+    PackCudaRow(CudaElement::kMxfp4, &file[row * 17], kBlock,
+                &rows[row * CudaRowBytes(CudaElement::kMxfp4, kBlock)]);
+  }
+  const DeviceArray<uint8_t> weight(rows);
+  const DeviceArray<float> out(expected.size());
+  LaunchDequantise({weight.data(), CudaElement::kMxfp4, kExponents, kBlock}, 0, kExponents,
+                   CudaElement::kF32, out.data(), nullptr);
+  const std::vector<float> values = out.Download();
+  EXPECT_EQ(std::memcmp(values.data(), expected.data(), expected.size() * sizeof(float)), 0);
 }
 
 TEST_P(Dequantise, LooksRowsUp) {

@@ -24,6 +24,7 @@ inline const std::vector<TestElement> kTestElements = {
     {CudaElement::kBf16, GgmlType::kBf16, {}},     {CudaElement::kQ8_0, GgmlType::kQ8_0, {0}},
     {CudaElement::kQ4_0, GgmlType::kQ4_0, {0}},    {CudaElement::kQ4_1, GgmlType::kQ4_1, {0, 2}},
     {CudaElement::kQ4_K, GgmlType::kQ4_K, {0, 2}}, {CudaElement::kQ6_K, GgmlType::kQ6_K, {208}},
+    {CudaElement::kMxfp4, GgmlType::kMxfp4, {}},
 };
 inline const std::vector<TestElement> kFloatElements(kTestElements.begin(),
                                                      kTestElements.begin() + 3);
@@ -94,6 +95,8 @@ class TestMatrix {
     for (size_t start = 0; start < bytes.size(); start += block.bytes) {
       if (element.type == GgmlType::kF32) Put(normal(random), start, bytes);
       if (element.type == GgmlType::kBf16) Put(F32ToBf16(normal(random)), start, bytes);
+      // Exponents as far from 127 as those of a model's weights.
+      if (element.type == GgmlType::kMxfp4) Put<uint8_t>(120 + random() % 8, start, bytes);
       for (const size_t offset : element.half_offsets) {
         Put(F32ToF16(normal(random)), start + offset, bytes);
       }
