@@ -509,7 +509,7 @@ bench_transfer() {
 check_machine
 probe_gpu
 if [[ -z $no_gpu ]]; then begin_writing_8b; fi
-for name in rows attention sampler vector_product weight backend; do gpu_test parity $name 60; done
+for name in rows attention sampler vector_product experts weight backend; do gpu_test parity $name 60; done
 gpu_test goldens transformer 60
 gpu_test goldens exactness 60
 gpu_test goldens engine 60

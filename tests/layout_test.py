@@ -39,6 +39,7 @@ ARROWS = {
     "common/backend/cuda/device": "base backend",
     "common/backend/cuda/product": "base gguf backend backend/cuda/device",
     "common/backend/cuda/attention": "base backend backend/cuda/device backend/cuda/product",
+    "common/backend/cuda/experts": "base backend backend/cuda/device backend/cuda/product",
     "common/backend/cuda/pass": "base backend backend/cuda/device backend/cuda/product",
     "common/backend/cuda/sampling": "base backend backend/cuda/device backend/cuda/pass",
     "common/backend/no_cuda": "backend/cuda",

@@ -10,6 +10,7 @@
 #include "common/backend/cuda/attention/attention.h"
 #include "common/backend/cuda/attention/rotate_append.h"
 #include "common/backend/cuda/device/cuda_error.h"
+#include "common/backend/cuda/experts/expert_mixer.h"
 #include "common/backend/cuda/pass/cuda_recordings.h"
 #include "common/backend/cuda/pass/embed.h"
 #include "common/backend/cuda/pass/pass_upload.h"
@@ -202,8 +203,22 @@ void CudaBackend::GatedProduct(GateFunction function, Tensor gate, Tensor up,
            InputPrecision::kUsual, outputs);
 }
 
-void CudaBackend::AddExperts(Tensor, const float*, float, Tensor, const Experts&, float, Tensor) {
-  BATON_CHECK(false, "there yet");
+void CudaBackend::AddExperts(Tensor in, const float* gain, float epsilon, Tensor router,
+                             const Experts& experts, float scale, Tensor out) {
+  const auto count = static_cast<size_t>(router.columns);
+  BATON_CHECK(SameShape(in, out) && router.rows == in.rows && experts.gate.size() == count &&
+                  experts.up.size() == count && experts.down.size() == count && in.rows > 0,
+              "shapes");
+  const ExpertMix mix = {.in = in,
+                         .gain = gain,
+                         .epsilon = epsilon,
+                         .router = router,
+                         .experts = experts,
+                         .scale = scale,
+                         .out = out,
+                         .terms = ExpertTerms(in.rows, *experts.gate.front())};
+  Grow(ExpertScratchBytes(mix), expert_scratch_);
+  LaunchAddExperts(mix, expert_scratch_.data(), stream_.get());
 }
 
 void CudaBackend::AddBias(const float* bias, Tensor out) {

@@ -29,6 +29,9 @@ namespace baton {
 // input rounded to BF16). So the bits of a row depend on how many rows a pass has, and
 // InputPrecision changes nothing.
 //
+// Experts are computed by the kernels of expert_mixer.h in any case, for any number of rows. Their
+// input is two BF16 terms, unless there are many rows and the weights have no more than one.
+//
 // `deterministic`: products are those of invariant_product.h, and attention's work is cut alike for
 // all rows (attention.h); no library is needed. Every operation then gives a row the same bits in
 // every pass, on every device of one compute capability.
@@ -105,6 +108,8 @@ class CudaBackend final : public Backend {
                          absl::Span<const ProductOutput> outputs);
   void MultiplyFewRows(VectorInput input, absl::Span<const ProductOutput> outputs);
   void MultiplyManyRows(const VectorInput& input, absl::Span<const ProductOutput> outputs);
+  // The BF16 terms of the inputs of experts whose weights are like `weight`.
+  int ExpertTerms(int rows, const Weight& weight) const;
   // Puts the input, normalised or gated, into gemm_input_.
   void PrepareGemmInput(const VectorInput& input, CudaElement element);
   // Reserves memory to dequantise some rows of each weight to.
@@ -140,6 +145,7 @@ class CudaBackend final : public Backend {
   BackendBuffer product_terms_;
   BackendBuffer gemm_input_;  // [rows, columns] of a weight's element type
   BackendBuffer dequantised_;
+  BackendBuffer expert_scratch_;
   BackendBuffer partials_;
   BackendBuffer arrivals_;
 };

@@ -138,4 +138,11 @@ void CudaBackend::MultiplyManyRows(const VectorInput& input,
   });
 }
 
+int CudaBackend::ExpertTerms(int rows, const Weight& weight) const {
+  if (options_.deterministic) return 1;
+  const CudaElement element = MatrixOf(weight).element;
+  const bool rounded = IsQuantised(element) || element == CudaElement::kBf16;
+  return rounded && rows > kMaxVectorRows ? 1 : 2;
+}
+
 }  // namespace baton

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <random>
 #include <string>
@@ -13,7 +14,6 @@
 #include "absl/strings/str_cat.h"
 
 #include "tests/common/backend/cuda/cuda_backend_fixture.h"
-#include "tests/common/backend/cuda/product/gate_in_double.h"
 
 namespace baton {
 namespace {
@@ -115,23 +115,6 @@ GateFunction FunctionOf(InputKind kind) {
                                     : GateFunction::kClampedSilu;
 }
 
-std::vector<float> GatedOnHost(GateFunction function, const std::vector<float>& gate,
-                               const std::vector<float>& up) {
-  std::vector<float> values;
-  for (size_t i = 0; i < gate.size(); ++i) {
-    values.push_back(static_cast<float>(GatedInDouble(function, gate[i], up[i])));
-  }
-  return values;
-}
-
-// What becomes of a product: the CPU's own is taken without scale or addition.
-void ScaleAndAdd(const ProductCase& test, const std::vector<float>& before,
-                 std::vector<float>& values) {
-  for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = test.scale * values[i] + (test.accumulate ? before[i] : 0);
-  }
-}
-
 class CudaProduct : public CudaBackendTest {
  protected:
   void Run(const ProductCase& test) {
@@ -154,10 +137,8 @@ class CudaProduct : public CudaBackendTest {
       Backend& backend = side.backend();
       std::vector<Output> outputs;
       for (size_t i = 0; i < matrices.size(); ++i) {
-        outputs.push_back({side.Load(matrices[i]->tensor), side.Put(before[i], test.rows)});
-        if (&side == &cpu_) continue;
-        outputs.back().accumulate = test.accumulate;
-        outputs.back().scale = test.scale;
+        outputs.push_back({side.Load(matrices[i]->tensor), side.Put(before[i], test.rows),
+                           test.accumulate, test.scale});
       }
       const Tensor tensor = side.Put(in, test.rows);
       switch (test.kind) {
@@ -169,17 +150,11 @@ class CudaProduct : public CudaBackendTest {
                               Backend::InputPrecision::kUsual, outputs);
           break;
         default:
-          if (&side == &cuda_) {
-            backend.GatedProduct(FunctionOf(test.kind), tensor, side.Put(up, test.rows), outputs);
-          } else {
-            backend.Product(side.Put(GatedOnHost(FunctionOf(test.kind), in, up), test.rows),
-                            outputs);
-          }
+          backend.GatedProduct(FunctionOf(test.kind), tensor, side.Put(up, test.rows), outputs);
       }
       std::vector<float> all;
-      for (size_t i = 0; i < outputs.size(); ++i) {
-        std::vector<float> values = side.Get(outputs[i].out);
-        if (&side == &cpu_) ScaleAndAdd(test, before[i], values);
+      for (const Output& output : outputs) {
+        const std::vector<float> values = side.Get(output.out);
         all.insert(all.end(), values.begin(), values.end());
       }
       return all;
@@ -225,6 +200,25 @@ TEST_F(CudaProduct, TakesAnyNumberOfWeightsOfAnyTypes) {
   }
 }
 
+TEST_F(CudaBackendTest, NormalisesScalesAndCapsRowsAsTheCpuDoes) {
+  constexpr int kRows = 5;
+  constexpr int kColumns = 96;
+  constexpr int kGroup = 24;
+  const std::vector<float> values = RandomFloats(random_, kRows * kColumns);
+  const std::vector<float> others = RandomFloats(random_, kRows * kColumns);
+  const std::vector<float> gain = RandomFloats(random_, kColumns);
+  ExpectSame(1e-6, [&](BackendSide& side) {
+    Backend& backend = side.backend();
+    const Tensor out = side.Put(values, kRows);
+    const float* const gains = side.Put(gain, 1).data;
+    backend.NormGroups(gains, kGroup, 1e-5f, out);
+    backend.AddNorm(side.Put(others, kRows), gains, 1e-5f, -0.6f, out);
+    backend.Scale(12, out);
+    backend.SoftCap(20, out);
+    return side.Get(out);
+  });
+}
+
 TEST_F(CudaBackendTest, AddsABiasToEachRow) {
   const std::vector<float> bias = RandomFloats(random_, 53);
   const std::vector<float> values = RandomFloats(random_, 9 * 53);
@@ -233,6 +227,125 @@ TEST_F(CudaBackendTest, AddsABiasToEachRow) {
     side.backend().AddBias(side.Put(bias, 1).data, out);
     return side.Get(out);
   });
+}
+
+// One row for each of `rows` sequences.
+struct OneRowEach {
+  explicit OneRowEach(int rows) {
+    for (int row = 0; row < rows; ++row) batch.sequences.push_back({row, 1, 0, &block, 1});
+  }
+  int32_t block = 0;
+  Batch batch;
+};
+
+// Experts, and the rows that go through them, in a backend's memory.
+struct ExpertLayer {
+  static constexpr int kExperts = 6;
+  static constexpr int kWidth = 48;
+  static constexpr int kExpertWidth = 40;
+
+  ExpertLayer(std::mt19937& random, GgmlType type, BackendSide& side_) : side(side_) {
+    const auto load = [&](int rows, int columns) {
+      const FileMatrix file(random, type, rows, columns);
+      auto weight = side.backend().LoadWeight(file.tensor);
+      EXPECT_TRUE(weight.ok()) << weight.status();
+      return *std::move(weight);
+    };
+    for (int e = 0; e < kExperts; ++e) {
+      gate.push_back(load(kExpertWidth, kWidth));
+      up.push_back(load(kExpertWidth, kWidth));
+      down.push_back(load(kWidth, kExpertWidth));
+    }
+    gain = side.Put(RandomFloats(random, kWidth), 1).data;
+  }
+
+  void Add(Tensor in, Tensor router, Tensor out) const {
+    side.backend().AddExperts(in, gain, 1e-5f, router,
+                              {.gate = gate, .up = up, .down = down, .used = 2}, 0.5f, out);
+  }
+
+  BackendSide& side;
+  std::vector<std::unique_ptr<Weight>> gate, up, down;
+  const float* gain;
+};
+
+TEST_F(CudaBackendTest, AddsExpertsAsTheCpuDoes) {
+  for (const GgmlType type : kTypes) {
+    for (const size_t rows : {1, 5, 20}) {
+      const std::vector<float> in = RandomFloats(random_, rows * ExpertLayer::kWidth);
+      const std::vector<float> router = RandomFloats(random_, rows * ExpertLayer::kExperts);
+      const unsigned seed = random_();
+      // The input of many rows is rounded to BF16 where the weights are.
+      const bool rounded = type == GgmlType::kBf16 && rows > kMaxVectorRows;
+      ExpectSame(rounded ? 6e-3 : 5e-5, [&](BackendSide& side) {
+        std::mt19937 same(seed);
+        const ExpertLayer layer(same, type, side);
+        const int count = static_cast<int>(rows);
+        const Tensor out = side.Put(in, count);
+        layer.Add(out, side.Put(router, count), out);
+        return side.Get(out);
+      });
+    }
+  }
+}
+
+TEST_F(CudaBackendTest, GivesExpertsOfARowTheSameBitsInEveryPassWhereItIsDeterministic) {
+  BackendSide side("cuda", /*deterministic=*/true);
+  const ExpertLayer layer(random_, GgmlType::kF16, side);
+  constexpr int kRows = 50;
+  const std::vector<float> in = RandomFloats(random_, kRows * ExpertLayer::kWidth);
+  const std::vector<float> router = RandomFloats(random_, kRows * ExpertLayer::kExperts);
+  const auto run = [&](size_t first, size_t rows) {
+    const auto part = [&](const std::vector<float>& values, size_t columns) {
+      const auto begin = values.begin() + static_cast<ptrdiff_t>(first * columns);
+      return std::vector<float>(begin, begin + static_cast<ptrdiff_t>(rows * columns));
+    };
+    const int count = static_cast<int>(rows);
+    const Tensor out = side.Put(std::vector<float>(rows * ExpertLayer::kWidth), count);
+    layer.Add(side.Put(part(in, ExpertLayer::kWidth), count),
+              side.Put(part(router, ExpertLayer::kExperts), count), out);
+    return side.Get(out);
+  };
+  const std::vector<float> all = run(0, kRows);
+  for (const size_t row : {0, 20, kRows - 1}) {
+    const std::vector<float> alone = run(row, 1);
+    EXPECT_EQ(std::memcmp(alone.data(), &all[row * ExpertLayer::kWidth],
+                          ExpertLayer::kWidth * sizeof(float)),
+              0);
+  }
+}
+
+// The host knows nothing of the choices, so a replayed pass makes its own.
+TEST_F(CudaBackendTest, ChoosesExpertsAnewInEachReplayOfARecordedPass) {
+  const ExpertLayer layer(random_, GgmlType::kF32, cuda_);
+  constexpr int kRows = 4;
+  const OneRowEach rows(kRows);
+  const auto floats = [&](size_t columns) { return RandomFloats(random_, kRows * columns); };
+  const Tensor in = cuda_.Put(floats(ExpertLayer::kWidth), kRows);
+  const Tensor router = cuda_.Put(floats(ExpertLayer::kExperts), kRows);
+  const Tensor out = cuda_.Put(floats(ExpertLayer::kWidth), kRows);
+  const auto recordings = cuda_.backend().MakeRecordings();
+  const auto upload = [&](const std::vector<float>& values, Tensor to) {
+    cuda_.backend().Upload(values.data(), values.size() * sizeof(float), to.data);
+  };
+  int runs = 0;
+  for (int pass = 0; pass < 5; ++pass) {
+    const std::vector<float> values = floats(ExpertLayer::kWidth);
+    const std::vector<float> logits = floats(ExpertLayer::kExperts);
+    const std::vector<float> before = floats(ExpertLayer::kWidth);
+    const Tensor expected = cuda_.Put(before, kRows);
+    layer.Add(cuda_.Put(values, kRows), cuda_.Put(logits, kRows), expected);
+    upload(values, in);
+    upload(logits, router);
+    upload(before, out);
+    cuda_.backend().BeginPass({.batch = &rows.batch, .recorded = true});
+    recordings->Run([&] {
+      ++runs;
+      layer.Add(in, router, out);
+    });
+    EXPECT_EQ(cuda_.Get(out), cuda_.Get(expected)) << "pass " << pass;
+  }
+  EXPECT_EQ(runs, 2) << "one as it is, and one to capture it";
 }
 
 TEST_F(CudaBackendTest, CopiesRowsAlsoIntoThemselves) {
