@@ -259,7 +259,6 @@ void CudaBackend::PlanPass(int tile_rows) {
 
 void CudaBackend::Attention(const AttentionRule& rule, Tensor queries, const KvLayerView& cache,
                             Tensor out) {
-  static_cast<void>(rule);
   BATON_CHECK(SameShape(queries, out) && queries.rows == pass_.rows &&
                   queries.columns % (cache.kv_heads * cache.head_dim) == 0,
               "shapes");
@@ -267,7 +266,7 @@ void CudaBackend::Attention(const AttentionRule& rule, Tensor queries, const KvL
   PlanPass(PrefillTileRows(heads, cache));
   Grow(AttentionPartialBytes(plan_.partials, heads, cache.head_dim), partials_);
   Grow(static_cast<size_t>(pass_.rows) * static_cast<size_t>(heads) * sizeof(int32_t), arrivals_);
-  LaunchAttention(pass_, work_, queries, cache, out,
+  LaunchAttention(pass_, work_, rule, queries, cache, out,
                   {.partials = reinterpret_cast<float*>(partials_.data()),
                    .arrivals = reinterpret_cast<int32_t*>(arrivals_.data())},
                   stream_.get());

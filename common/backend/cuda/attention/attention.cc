@@ -17,9 +17,21 @@ int PrefillTileRows(int heads, const KvLayerView& cache) {
   return DecodeAttentionTakes(cache, group) ? PrefillQueries(cache.head_dim) / group : 0;
 }
 
-void LaunchAttention(const CudaPass& pass, const AttentionWork& work, Tensor queries,
-                     const KvLayerView& cache, Tensor out, const CudaAttentionScratch& scratch,
-                     cudaStream_t stream) {
+namespace {
+
+// What makes scores exponents of 2. A scale of 1 / sqrt(head_dim) is taken as the exact number that
+// it was rounded from.
+float ExponentScale(float scale, int head_dim) {
+  const double log2_e = 1.4426950408889634;
+  const bool usual = scale == 1 / std::sqrt(static_cast<float>(head_dim));
+  return static_cast<float>(usual ? log2_e / std::sqrt(head_dim) : log2_e * scale);
+}
+
+}  // namespace
+
+void LaunchAttention(const CudaPass& pass, const AttentionWork& work, const AttentionRule& rule,
+                     Tensor queries, const KvLayerView& cache, Tensor out,
+                     const CudaAttentionScratch& scratch, cudaStream_t stream) {
   BATON_CHECK(cache.head_dim % kKvPageTokens == 0 && cache.head_dim <= kMaxVectorHeadDim,
               "head dimension");
   BATON_CHECK(queries.columns == out.columns && queries.columns % cache.head_dim == 0,
@@ -31,7 +43,7 @@ void LaunchAttention(const CudaPass& pass, const AttentionWork& work, Tensor que
   constexpr int kMaxItems = std::numeric_limits<int>::max();
   BATON_CHECK(work.max_tasks <= kMaxItems / heads && work.max_tiles <= kMaxItems / heads,
               "blocks of a launch");
-  const double log2_e = 1.4426950408889634;
+  BATON_CHECK(rule.window >= 0, "window");
   const AttentionArgs args = {.pass = pass,
                               .work = work,
                               .queries = queries,
@@ -40,7 +52,9 @@ void LaunchAttention(const CudaPass& pass, const AttentionWork& work, Tensor que
                               .scratch = scratch,
                               .heads = heads,
                               .group = group,
-                              .scale = static_cast<float>(log2_e / std::sqrt(cache.head_dim))};
+                              .scale = ExponentScale(rule.scale, cache.head_dim),
+                              .window = rule.window == 0 ? kNoWindow : rule.window,
+                              .sinks = rule.sinks};
   if (!DecodeAttentionTakes(cache, group)) {
     BATON_CHECK(work.max_tiles == 0, "a plan for prefill tiles");
     if (work.max_tasks > 0) LaunchVectorAttention(args, stream);

@@ -13,6 +13,12 @@
 // the sequence alone: on the tensor cores all rows go through segment_attention.h, elsewhere splits
 // are merged in one order.
 //
+// A layer's window is no part of the plan, which all layers of a pass share: the kernels cut each
+// task and tile to the keys that its rows see, and the blocks of tasks without any leave at once. A
+// row's partial results are merged from the first segment on of which it sees a key. A head's sink
+// is merged last, as a state with m = sink, l = 1 and o = 0:
+//   M' = max(M, m), out = O * (2^(M - M') * (1 / fma(1, 2^(m - M'), L * 2^(M - M'))))
+//
 // Under a CUDA graph no argument may change from step to step. So everything that changes is in
 // device memory at addresses that a graph may keep: the pass's arrays, the counts and lists of
 // AttentionWork, partial results and counters. The grids come from max_tasks and max_tiles alone,
@@ -25,6 +31,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/backend/attention_rule.h"
 #include "common/backend/cuda/device/operands.h"
 #include "common/backend/tensor.h"
 
@@ -85,8 +92,8 @@ int PrefillTileRows(int heads, const KvLayerView& cache);
 // Asynchronous; all memory is borrowed until the stream has come past this launch. REQUIRES: the
 // cache holds keys and values of every position up to the rows' own; `work` was planned for this
 // pass with PrefillTileRows(heads, cache); head_dim is a multiple of 16, at most kMaxVectorHeadDim.
-void LaunchAttention(const CudaPass& pass, const AttentionWork& work, Tensor queries,
-                     const KvLayerView& cache, Tensor out, const CudaAttentionScratch& scratch,
-                     cudaStream_t stream);
+void LaunchAttention(const CudaPass& pass, const AttentionWork& work, const AttentionRule& rule,
+                     Tensor queries, const KvLayerView& cache, Tensor out,
+                     const CudaAttentionScratch& scratch, cudaStream_t stream);
 
 }  // namespace baton

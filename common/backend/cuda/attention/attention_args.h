@@ -1,6 +1,8 @@
-// The arguments of every attention kernel, and where a kernel finds keys and values.
+// The arguments of every attention kernel, which keys a row sees, and where a kernel finds keys and
+// values.
 #pragma once
 
+#include <climits>
 #include <cstddef>
 #include <cstdint>
 
@@ -17,9 +19,45 @@ struct AttentionArgs {
   Tensor out;  // [rows, heads * head_dim]
   CudaAttentionScratch scratch;
   int heads;
-  int group;    // query heads that share a KV head
-  float scale;  // log2(e) / sqrt(head_dim): scores are exponents of 2
+  int group;           // query heads that share a KV head
+  float scale;         // of query . key, times log2(e): scores are exponents of 2
+  int window;          // keys that a query sees, its own included; kNoWindow: all up to its own
+  const float* sinks;  // [heads], not times log2(e); or null
 };
+
+inline constexpr int kNoWindow = INT_MAX;
+
+// The first key that a query at `position` sees.
+__device__ inline int FirstKey(const AttentionArgs& args, int position) {
+  return max(0, position + 1 - args.window);
+}
+
+// Whether a query sees a key that is `distance` before it.
+__device__ inline bool Sees(int distance, int window) {
+  // A later key, with its negative distance, becomes larger than any window.
+  return static_cast<uint32_t>(distance) < static_cast<uint32_t>(window);
+}
+
+// The task `item`, cut to the keys that its row sees. It has none of them where its first key is not
+// before its end.
+__device__ inline DecodeTask TaskAt(const AttentionArgs& args, int item) {
+  DecodeTask task = args.work.tasks[item];
+  if (args.window != kNoWindow) {
+    task.first_key = max(task.first_key, FirstKey(args, args.pass.positions[task.row]));
+  }
+  return task;
+}
+
+// The segments of which row `row` of the pass sees a key: each has a task where the row has several.
+struct RowSegments {
+  int first;
+  int count;
+};
+__device__ inline RowSegments SegmentsOf(const AttentionArgs& args, int row) {
+  const int position = args.pass.positions[row];
+  const int first = FirstKey(args, position) / kAttentionSegment;
+  return {first, position / kAttentionSegment + 1 - first};
+}
 
 inline constexpr int kAttentionWarps = 4;
 inline constexpr int kAttentionThreads = kAttentionWarps * 32;

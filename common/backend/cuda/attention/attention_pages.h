@@ -129,10 +129,10 @@ inline constexpr int kCopiedPageBytes = kIsKvCode<Stored>
                                             ? kKvPageTokens*(kHeadDim + int{sizeof(float)})
                                             : PageShape<kHeadDim>::kBytes;
 
-// Begins to copy the first `rows` rows of a page to `to` [kCopiedPageBytes]. The other rows become
+// Begins to copy rows [first, end) of a page to `to` [kCopiedPageBytes]. The other rows become
 // zero, so that no NaN lies there: the weight 0 times a NaN is a NaN.
 template <class Stored, int kHeadDim>
-__device__ void CopyPage(const HeadRows& from, int rows, uint8_t* to, int lane) {
+__device__ void CopyPage(const HeadRows& from, int first, int end, uint8_t* to, int lane) {
   constexpr int kChunks = kHeadDim * int{sizeof(Stored)} / 16;
   constexpr int kRowBytes = kIsKvCode<Stored> ? kHeadDim : PageShape<kHeadDim>::kRowBytes;
 #pragma unroll
@@ -140,12 +140,14 @@ __device__ void CopyPage(const HeadRows& from, int rows, uint8_t* to, int lane) 
     const int row = (i * 32 + lane) / kChunks;
     const int chunk = (i * 32 + lane) % kChunks;
     if (kKvPageTokens * kChunks % 32 != 0 && row >= kKvPageTokens) continue;
-    CopyAsync16(to + row * kRowBytes + chunk * 16, from.Row(row) + chunk * 16, row < rows ? 16 : 0);
+    CopyAsync16(to + row * kRowBytes + chunk * 16, from.Row(row) + chunk * 16,
+                row >= first && row < end ? 16 : 0);
   }
   if constexpr (kIsKvCode<Stored>) {
     if (lane < kKvPageTokens) {
       CopyAsync4(to + kKvPageTokens * kHeadDim + lane * 4,
-                 from.scales + static_cast<size_t>(lane) * from.scale_bytes, lane < rows);
+                 from.scales + static_cast<size_t>(lane) * from.scale_bytes,
+                 lane >= first && lane < end);
     }
   }
 }

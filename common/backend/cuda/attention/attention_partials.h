@@ -1,7 +1,7 @@
-// The end of a decode task: the states of a block's warps are merged into one, and the states of a
-// row's tasks into the row's context. A state is [PartialStride(head_dim)]: O, which is the sum of
-// 2^(score - maximum) * value; the maximum; the sum of 2^(score - maximum). A state that saw no key
-// has O = 0, the maximum -infinity and the sum 0.
+// The end of a decode task: the states of a block's warps are merged into one, and the states of
+// those of a row's tasks that have a key into the row's context. A state is
+// [PartialStride(head_dim)]: O, which is the sum of 2^(score - maximum) * value; the maximum; the
+// sum of 2^(score - maximum). A state that saw no key has O = 0, the maximum -infinity and the sum 0.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "common/backend/cuda/attention/attention_args.h"
+#include "common/backend/cuda/attention/attention_softmax.h"
 #include "common/backend/cuda/device/device.h"
 
 namespace baton {
@@ -40,9 +41,10 @@ struct States {
 struct Merged {
   float4 o;
   float sum;
+  float max;
 };
 __device__ inline Merged MergeStates(const States& states, int head_dim, int element, float max) {
-  Merged merged = {{0, 0, 0, 0}, 0};
+  Merged merged = {{0, 0, 0, 0}, 0, max};
 #pragma unroll 4
   for (int i = 0; i < states.count; ++i) {
     const float* const state = states.first + static_cast<size_t>(i) * states.stride;
@@ -62,10 +64,10 @@ __device__ inline float* PartialAt(const AttentionArgs& args, int partial, int h
 
 __device__ inline void StoreContext(const AttentionArgs& args, int row, int head, int element,
                                     const Merged& merged) {
-  const float inverse = 1.0f / merged.sum;
+  const float scale = ContextScale(args, head, merged.max, merged.sum);
   float* const to = args.out.Row(row) + head * args.cache.head_dim + element;
-  *reinterpret_cast<float4*>(to) = {merged.o.x * inverse, merged.o.y * inverse,
-                                    merged.o.z * inverse, merged.o.w * inverse};
+  *reinterpret_cast<float4*>(to) = {merged.o.x * scale, merged.o.y * scale, merged.o.z * scale,
+                                    merged.o.w * scale};
 }
 
 // Merges the states of the warps into a partial result of the row, or into the row's context where
@@ -115,39 +117,24 @@ __device__ inline bool ComesLast(int32_t* counter, int expected, int32_t* shared
 // --- AttentionCut::kAlike: states are merged one after the other, so that the result does not
 // --- depend on who merges them, or when.
 
-// The factors with which a state joins the total before it: both are scaled to the new maximum.
-struct MergeScales {
-  float max;
-  float total;
-  float state;
-};
-__device__ inline MergeScales ScalesFor(float total_max, float state_max) {
-  const float max = fmaxf(total_max, state_max);
-  return {max, exp2f(total_max - max), exp2f(state_max - max)};
-}
-__device__ inline float MergeValue(const MergeScales& scales, float total, float state) {
-  return __fmaf_rn(state, scales.state, total * scales.total);
-}
-
 // Four neighbouring elements of the states merged so far.
 struct MergedInOrder {
-  float max = -INFINITY;
-  Merged total = {{0, 0, 0, 0}, 0};
+  Merged total = {{0, 0, 0, 0}, 0, -INFINITY};
 
   // REQUIRES: the state saw a key.
-  __device__ void Take(const Merged& state, float state_max) {
-    const MergeScales scales = ScalesFor(max, state_max);
-    max = scales.max;
+  __device__ void Take(const Merged& state) {
+    const MergeScales scales = ScalesFor(total.max, state.max);
+    total.max = scales.max;
     total.sum = MergeValue(scales, total.sum, state.sum);
     total.o = {MergeValue(scales, total.o.x, state.o.x), MergeValue(scales, total.o.y, state.o.y),
                MergeValue(scales, total.o.z, state.o.z), MergeValue(scales, total.o.w, state.o.w)};
   }
 };
 
-// Merges the `count` partial results of a row into its context. All kThreads threads call it.
+// Merges the partial results of a row into its context. All kThreads threads call it.
 template <int kThreads>
 __device__ inline void MergePartialsInOrder(const AttentionArgs& args, const TaskHeads& heads,
-                                            int count) {
+                                            const RowSegments& segments) {
   const int head_dim = args.cache.head_dim;
   const int quads = head_dim / 4;
   const size_t stride =
@@ -155,13 +142,13 @@ __device__ inline void MergePartialsInOrder(const AttentionArgs& args, const Tas
   for (int i = static_cast<int>(threadIdx.x); i < heads.count * quads; i += kThreads) {
     const int head = heads.first_head + i / quads;
     const int element = i % quads * 4;
-    const float* partial = PartialAt(args, heads.task.first_partial, head);
+    const float* partial = PartialAt(args, heads.task.first_partial + segments.first, head);
     MergedInOrder merged;
 #pragma unroll 8
-    for (int k = 0; k < count; ++k, partial += stride) {
+    for (int k = 0; k < segments.count; ++k, partial += stride) {
       const float2 max_and_sum = *reinterpret_cast<const float2*>(partial + head_dim);
-      merged.Take({*reinterpret_cast<const float4*>(partial + element), max_and_sum.y},
-                  max_and_sum.x);
+      merged.Take(
+          {*reinterpret_cast<const float4*>(partial + element), max_and_sum.y, max_and_sum.x});
     }
     StoreContext(args, heads.task.row, head, element, merged.total);
   }
@@ -180,16 +167,17 @@ __device__ inline bool EndsRow(const AttentionArgs& args, const TaskHeads& heads
 // --- AttentionCut::kByRowCount: all states are merged at once, relative to the maximum of all.
 
 // Merges the partial results of a row into its context. `shared` [heads.count], in shared memory.
-__device__ inline void MergePartials(const AttentionArgs& args, const TaskHeads& heads, int count,
-                                     float* shared) {
+__device__ inline void MergePartials(const AttentionArgs& args, const TaskHeads& heads,
+                                     const RowSegments& segments, float* shared) {
   const int head_dim = args.cache.head_dim;
   const size_t stride =
       static_cast<size_t>(args.heads) * static_cast<size_t>(PartialStride(head_dim));
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (int head = static_cast<int>(threadIdx.x) / 32; head < heads.count; head += kAttentionWarps) {
-    const float* const first = PartialAt(args, heads.task.first_partial, heads.first_head + head);
+    const float* const first =
+        PartialAt(args, heads.task.first_partial + segments.first, heads.first_head + head);
     float max = -INFINITY;
-    for (int i = lane; i < count; i += 32) {
+    for (int i = lane; i < segments.count; i += 32) {
       max = fmaxf(max, first[static_cast<size_t>(i) * stride + head_dim]);
     }
     max = WarpMax(max);
@@ -200,8 +188,9 @@ __device__ inline void MergePartials(const AttentionArgs& args, const TaskHeads&
   for (int i = static_cast<int>(threadIdx.x); i < heads.count * quads; i += kAttentionThreads) {
     const int head = i / quads;
     const int element = i % quads * 4;
-    const States of_head = {PartialAt(args, heads.task.first_partial, heads.first_head + head),
-                            stride, count};
+    const States of_head = {
+        PartialAt(args, heads.task.first_partial + segments.first, heads.first_head + head), stride,
+        segments.count};
     StoreContext(args, heads.task.row, heads.first_head + head, element,
                  MergeStates(of_head, head_dim, element, shared[head]));
   }
@@ -214,9 +203,9 @@ __device__ inline void EndTask(const AttentionArgs& args, const TaskHeads& heads
   __syncthreads();
   MergeWarps(args, heads, states, warp_stride);
   if (heads.task.first_partial >= 0) {
-    const int count = args.pass.positions[heads.task.row] / kAttentionSegment + 1;
-    if (EndsRow(args, heads, count, reinterpret_cast<int32_t*>(shared))) {
-      MergePartials(args, heads, count, reinterpret_cast<float*>(shared) + 4);
+    const RowSegments segments = SegmentsOf(args, heads.task.row);
+    if (EndsRow(args, heads, segments.count, reinterpret_cast<int32_t*>(shared))) {
+      MergePartials(args, heads, segments, reinterpret_cast<float*>(shared) + 4);
     }
   }
 }

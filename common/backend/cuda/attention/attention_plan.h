@@ -5,7 +5,7 @@
 // results in ascending order. Where a sequence has several rows, they become tiles, counted from
 // the sequence's first row in the pass. Where there are no tiles, each of these rows becomes one
 // task with all of its keys. The tasks and tiles of a sequence do not depend on the other
-// sequences.
+// sequences, nor on a layer's window: all layers share the plan.
 #pragma once
 
 #include <cstddef>

@@ -1,12 +1,14 @@
 // The softmax of rows whose scores come page by page. Exponentials are relative to the maximum so
 // far, and the sums are scaled when the maximum grows. Scores are exponents of 2. Layouts are
-// those of attention_pages.h.
+// those of attention_pages.h. At the end, how states are merged, the sink's among them.
 #pragma once
 
 #include <cuda_runtime.h>
 
+#include <cfloat>
 #include <cmath>
 
+#include "common/backend/cuda/attention/attention_args.h"
 #include "common/backend/cuda/device/device.h"
 
 namespace baton {
@@ -36,8 +38,8 @@ __device__ void ClearState(SoftmaxState<kTiles, kHeadDim>& state) {
   }
 }
 
-// Turns `scores` into weights, and scales the sums so far to the new maximum. REQUIRES: each row
-// has or had a score above -infinity.
+// Turns `scores` into weights, and scales the sums so far to the new maximum. The state of a row
+// that has only seen scores of -infinity stays clear.
 template <int kTiles, int kHeadDim, int kPages>
 __device__ void TakeScores(float (&scores)[kTiles][kPages][2][4],
                            SoftmaxState<kTiles, kHeadDim>& state) {
@@ -53,13 +55,15 @@ __device__ void TakeScores(float (&scores)[kTiles][kPages][2][4],
       }
       max = fmaxf(max, __shfl_xor_sync(kAllLanes, max, 1));
       max = fmaxf(max, __shfl_xor_sync(kAllLanes, max, 2));
-      scale[r] = exp2f(state.max[t][r] - max);
+      // Infinities have no difference.
+      const float base = max == -INFINITY ? 0 : max;
+      scale[r] = exp2f(state.max[t][r] - base);
       state.max[t][r] = max;
       float sum = state.sum[t][r] * scale[r];
 #pragma unroll
       for (int i = 0; i < kPages * 4; ++i) {
         float& score = scores[t][i / 4][i / 2 % 2][r * 2 + i % 2];
-        score = exp2f(score - max);
+        score = exp2f(score - base);
         sum += score;
       }
       state.sum[t][r] = sum;
@@ -85,6 +89,30 @@ __device__ void FoldSums(SoftmaxState<kTiles, kHeadDim>& state) {
       state.sum[t][r] += __shfl_xor_sync(kAllLanes, state.sum[t][r], 2);
     }
   }
+}
+
+// The factors with which a state joins the total before it: both are scaled to the new maximum.
+struct MergeScales {
+  float max;
+  float total;
+  float state;
+};
+__device__ inline MergeScales ScalesFor(float total_max, float state_max) {
+  const float max = fmaxf(total_max, state_max);
+  return {max, exp2f(total_max - max), exp2f(state_max - max)};
+}
+__device__ inline float MergeValue(const MergeScales& scales, float total, float state) {
+  return __fmaf_rn(state, scales.state, total * scales.total);
+}
+
+// What O of query head `head` is multiplied by at the end. `max` and `sum` are those of all keys that
+// the row sees. The head's sink is merged as a state with the sink as its maximum, the sum 1 and
+// O = 0.
+__device__ inline float ContextScale(const AttentionArgs& args, int head, float max, float sum) {
+  if (args.sinks == nullptr) return 1.0f / sum;
+  constexpr float kLog2E = 1.44269504f;
+  const MergeScales scales = ScalesFor(max, fminf(args.sinks[head] * kLog2E, FLT_MAX));
+  return scales.total * (1.0f / MergeValue(scales, sum, 1));
 }
 
 }  // namespace baton

@@ -20,6 +20,7 @@ struct TileWork {
   PrefillTile tile;
   int kv_head;
   int first_position;  // position of the tile's first row in its sequence
+  int first_key;       // keys before this one are seen by no row of the tile
   int end_key;         // keys from here on are seen by no row of the tile
   const int32_t* block_table;
 };
@@ -30,9 +31,18 @@ template <int kTiles>
 struct WarpRows {
   int first;                // the warp's first row, a multiple of kTiles * 16
   int used;                 // rows in use, 0 to kTiles * 16
-  int all_end;              // keys before this one are seen by all rows
+  int all_end;              // keys from here on are not seen by all rows
   int end_key;              // keys from here on are seen by no row
+  int window;               // keys that each row sees: the last ones up to its last key
   int last_key[kTiles][2];  // last key seen by this lane's rows of each M tile
+
+  // Whether all rows see all of the keys [begin, end), and whether any row may see one of them.
+  __device__ bool AllSee(int begin, int end) const {
+    return used > 0 && end <= all_end && begin >= end_key - window;
+  }
+  __device__ bool AnySees(int begin, int end) const {
+    return begin < end_key && end > all_end - window;
+  }
 };
 
 template <int kTiles>
@@ -43,6 +53,7 @@ __device__ WarpRows<kTiles> FindRows(const AttentionArgs& args, const TileWork& 
   rows.all_end = work.first_position + rows.first / args.group + 1;
   rows.end_key =
       rows.used == 0 ? 0 : work.first_position + (rows.first + rows.used - 1) / args.group + 1;
+  rows.window = args.window;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (int t = 0; t < kTiles; ++t) {
     for (int r = 0; r < 2; ++r) {
@@ -61,6 +72,7 @@ __device__ inline TileWork TileAt(const AttentionArgs& args, int item) {
   return {.tile = tile,
           .kv_head = static_cast<int>(blockIdx.x) % args.cache.kv_heads,
           .first_position = first_position,
+          .first_key = FirstKey(args, first_position),
           .end_key = first_position + tile.row_count,
           .block_table = BlockTable(args.pass, tile.first_row)};
 }
@@ -78,14 +90,14 @@ __device__ void StoreContexts(const AttentionArgs& args, const TileWork& work,
       const int own_row = t * 16 + r * 8 + lane / 4;
       if (own_row >= rows.used) continue;
       const int row = rows.first + own_row;
-      const float inverse = 1.0f / state.sum[t][r];
       const int head = work.kv_head * args.group + row % args.group;
+      const float scale = ContextScale(args, head, state.max[t][r], state.sum[t][r]);
       float* const to = args.out.Row(work.tile.first_row + row / args.group) + head * kHeadDim +
                         first_column + lane % 4 * 2;
 #pragma unroll
       for (int d = 0; d < kColumns / 8; ++d) {
-        *reinterpret_cast<float2*>(to + d * 8) = {state.o[t][d][r * 2] * inverse,
-                                                  state.o[t][d][r * 2 + 1] * inverse};
+        *reinterpret_cast<float2*>(to + d * 8) = {state.o[t][d][r * 2] * scale,
+                                                  state.o[t][d][r * 2 + 1] * scale};
       }
     }
   }
@@ -121,11 +133,12 @@ __device__ uint32_t TakeNonFinite(uint32_t& pair) {
 // Makes the operand [16, 16] of an mma that is 1 where the row of an M tile sees the page's key, 0
 // elsewhere. `last_key` belongs to this lane's rows, `key` is this lane's first key of the page.
 template <class Element>
-__device__ void FindSeen(const int (&last_key)[2], int key, uint32_t (&a)[4]) {
+__device__ void FindSeen(const int (&last_key)[2], int window, int key, uint32_t (&a)[4]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const int seen = last_key[i % 2] - (key + i / 2 * 8);
-    a[i] = PairBits<Element>::kOne & (seen >= 1 ? 0xffffffffu : seen == 0 ? 0xffffu : 0);
+    const int distance = last_key[i % 2] - (key + i / 2 * 8);
+    a[i] = PairBits<Element>::kOne & ((Sees(distance, window) ? 0xffffu : 0) |
+                                      (Sees(distance - 1, window) ? 0xffff0000u : 0));
   }
 }
 
@@ -158,7 +171,8 @@ __device__ void MultiplySeenValues(const WarpRows<kTiles>& rows, int first_key,
         for (int t = 0; t < kTiles; ++t) {
           float seen[2][4] = {};
           uint32_t sees[4];
-          FindSeen<Element>(rows.last_key[t], first_key + p * kKvPageTokens + lane % 4 * 2, sees);
+          FindSeen<Element>(rows.last_key[t], rows.window,
+                            first_key + p * kKvPageTokens + lane % 4 * 2, sees);
           Multiply<Element>(seen[0], sees, bad[0], bad[1]);
           Multiply<Element>(seen[1], sees, bad[2], bad[3]);
 #pragma unroll
@@ -188,7 +202,7 @@ __device__ void AttendKeys(const WarpRows<kTiles>& rows, int first_key, const ui
     for (int t = 0; t < kTiles; ++t) {
 #pragma unroll
       for (int i = 0; i < kPages * 8; ++i) {
-        if (key + i / 4 * 8 + i % 2 > rows.last_key[t][i / 2 % 2]) {
+        if (!Sees(rows.last_key[t][i / 2 % 2] - (key + i / 4 * 8 + i % 2), rows.window)) {
           scores[t][i / 8][i / 4 % 2][i % 4] = -INFINITY;
         }
       }

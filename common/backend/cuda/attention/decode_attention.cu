@@ -28,9 +28,12 @@ struct DecodeShape {
   static_assert(kKvPageTokens * PartialStride(kHeadDim) * 4 <= kWarpBytes);
 };
 
-// A task's pages: lane i holds the KV block of the i-th page.
+// A task's pages: lane i holds the KV block of the i-th page. The first and the last page may have
+// keys that are not the task's.
 struct TaskPages {
   DecodeTask task;
+  int first;  // the first page's first key
+  int count;
   int kv_head;
   int32_t block;
 };
@@ -38,8 +41,11 @@ struct TaskPages {
 static __device__ inline TaskPages FindPages(const AttentionArgs& args, const DecodeTask& task,
                                              int kv_head) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int key = min(task.first_key + lane * kKvPageTokens, task.end_key - 1);
+  const int first = task.first_key / kKvPageTokens * kKvPageTokens;
+  const int key = min(first + lane * kKvPageTokens, task.end_key - 1);
   return {.task = task,
+          .first = first,
+          .count = (task.end_key - first + kKvPageTokens - 1) / kKvPageTokens,
           .kv_head = kv_head,
           .block = BlockTable(args.pass, task.row)[key / args.cache.block_size]};
 }
@@ -49,13 +55,14 @@ template <class Stored, int kHeadDim>
 static __device__ void CopyTaskPage(const AttentionArgs& args, const TaskPages& pages, int page,
                                     uint8_t* buffer) {
   const KvLayerView& cache = args.cache;
-  const int key = pages.task.first_key + page * kKvPageTokens;
+  const int key = pages.first + page * kKvPageTokens;
   const int32_t block = __shfl_sync(kAllLanes, pages.block, page);
   const HeadRows keys = KeysAt(cache, block, key % cache.block_size, pages.kv_head);
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int rows = pages.task.end_key - key;
-  CopyPage<Stored, kHeadDim>(keys, rows, buffer, lane);
-  CopyPage<Stored, kHeadDim>(keys.Values(cache), rows,
+  const int first = pages.task.first_key - key;
+  const int end = pages.task.end_key - key;
+  CopyPage<Stored, kHeadDim>(keys, first, end, buffer, lane);
+  CopyPage<Stored, kHeadDim>(keys.Values(cache), first, end,
                              buffer + DecodeShape<Stored, kHeadDim>::kPageBytes, lane);
   CommitCopies();
 }
@@ -68,14 +75,13 @@ static __device__ void AttendPages(const AttentionArgs& args, const DecodeTask& 
   using Element = MatrixElement<Stored>;
   constexpr int kBufferBytes = DecodeShape<Stored, kHeadDim>::kBufferBytes;
   const TaskPages pages = FindPages(args, task, kv_head);
-  const int page_count = (task.end_key - task.first_key + kKvPageTokens - 1) / kKvPageTokens;
   int page = static_cast<int>(threadIdx.x) / 32;
-  if (page < page_count) CopyTaskPage<Stored, kHeadDim>(args, pages, page, buffers);
-  for (int buffer = 0; page < page_count; page += kAttentionWarps, buffer ^= 1) {
+  if (page < pages.count) CopyTaskPage<Stored, kHeadDim>(args, pages, page, buffers);
+  for (int buffer = 0; page < pages.count; page += kAttentionWarps, buffer ^= 1) {
     WaitForCopies<0>();
     __syncwarp();
     const int next = page + kAttentionWarps;
-    if (next < page_count) {
+    if (next < pages.count) {
       CopyTaskPage<Stored, kHeadDim>(args, pages, next, buffers + (buffer ^ 1) * kBufferBytes);
     }
     const uint8_t* const keys = TakeTile<Stored, kHeadDim, 1, 1>(
@@ -83,10 +89,11 @@ static __device__ void AttendPages(const AttentionArgs& args, const DecodeTask& 
     float scores[1][1][2][4] = {};
     MultiplyKeys<Element, kHeadDim, 1, 1>(queries, keys, 1, scores);
     const int first_key =
-        task.first_key + page * kKvPageTokens + static_cast<int>(threadIdx.x) % 4 * 2;
+        pages.first + page * kKvPageTokens + static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      if (first_key + i / 4 * 8 + i % 2 >= task.end_key) scores[0][0][i / 4][i % 4] = -INFINITY;
+      const int key = first_key + i / 4 * 8 + i % 2;
+      if (key < task.first_key || key >= task.end_key) scores[0][0][i / 4][i % 4] = -INFINITY;
     }
     TakeScores(scores, state);
     MultiplyValues<Element, kHeadDim, 1, 1>(scores, keys + PageShape<kHeadDim>::kBytes, 1, state.o);
@@ -126,7 +133,8 @@ static __global__ void __launch_bounds__(kAttentionThreads, DecodeShape<Stored, 
   uint8_t* const own = warps + static_cast<int>(threadIdx.x) / 32 * Shape::kWarpBytes;
   const int item = static_cast<int>(blockIdx.x) / args.cache.kv_heads;
   if (item >= args.work.counts[0]) return;
-  const DecodeTask task = args.work.tasks[item];
+  const DecodeTask task = TaskAt(args, item);
+  if (task.first_key >= task.end_key) return;
   const int kv_head = static_cast<int>(blockIdx.x) % args.cache.kv_heads;
   StoreQueries<MatrixElement<Stored>, kHeadDim>(args, {task.row, 1}, kv_head, kKvPageTokens,
                                                 shared_memory);

@@ -1,5 +1,5 @@
-// Attention of single rows on the tensor cores. A thread block has one task (kAttentionSegment
-// keys of a row) and one KV head. The query heads of that KV head are the rows of one M tile, so
+// Attention of single rows on the tensor cores. A thread block has one task (the keys of one segment
+// that a row sees) and one KV head. The query heads of that KV head are the rows of one M tile, so
 // they share the reading of keys and values. Each warp of the block takes every fourth page,
 // through two buffers of its own, so that no warp waits for another until their states are merged.
 // States are merged in the order of the warps, then in the order of the splits by the row's last

@@ -45,7 +45,7 @@ static __device__ void CopyKeys(const AttentionArgs& args, const TileWork& work,
     const HeadRows keys = KeysAt(cache, block, key % cache.block_size, work.kv_head);
 #pragma unroll
     for (int part = warp / Shape::kPages; part < 2; part += kAttentionWarps / Shape::kPages) {
-      CopyPage<Stored, kHeadDim>(part == 0 ? keys : keys.Values(cache), work.end_key - key,
+      CopyPage<Stored, kHeadDim>(part == 0 ? keys : keys.Values(cache), 0, work.end_key - key,
                                  buffer + (part * Shape::kPages + page) * Shape::kPageBytes,
                                  static_cast<int>(threadIdx.x) % 32);
     }
@@ -62,10 +62,12 @@ static __device__ void AttendTile(
   using Element = MatrixElement<Stored>;
   const uint8_t* const queries = shared + rows.first * PageShape<kHeadDim>::kRowBytes;
   uint8_t* const buffers = shared + Shape::kBuffersAt;
-  CopyKeys<Stored, kHeadDim>(args, work, 0, FindBlock<Shape::kPages>(args, work, 0), buffers);
-  int32_t next_block = FindBlock<Shape::kPages>(args, work, Shape::kKeys);
+  int first_key = work.first_key / Shape::kKeys * Shape::kKeys;
+  CopyKeys<Stored, kHeadDim>(args, work, first_key, FindBlock<Shape::kPages>(args, work, first_key),
+                             buffers);
+  int32_t next_block = FindBlock<Shape::kPages>(args, work, first_key + Shape::kKeys);
   int buffer = 0;
-  for (int first_key = 0; first_key < work.end_key; first_key += Shape::kKeys) {
+  for (; first_key < work.end_key; first_key += Shape::kKeys) {
     WaitForCopies<0>();
     __syncthreads();  // all warps have copied, and none reads the other buffer any more
     const int next = first_key + Shape::kKeys;
@@ -78,10 +80,10 @@ static __device__ void AttendTile(
         static_cast<int>(threadIdx.x) / 32, work.end_key - first_key,
         buffers + buffer * Shape::kBufferBytes, buffers + 2 * Shape::kBufferBytes);
     const uint8_t* const values = keys + Shape::kPartBytes;
-    if (next <= rows.all_end && rows.used > 0) {
+    if (rows.AllSee(first_key, next)) {
       AttendKeys<Element, kHeadDim, Shape::kPages, true>(rows, first_key, queries, keys, values,
                                                          state);
-    } else if (first_key < rows.end_key) {
+    } else if (rows.AnySees(first_key, next)) {
       AttendKeys<Element, kHeadDim, Shape::kPages, false>(rows, first_key, queries, keys, values,
                                                           state);
     }

@@ -1,10 +1,11 @@
 // Attention of sequences with several rows on the tensor cores. A thread block has one tile of a
 // sequence's rows and one KV head. The tile's rows times the query heads, in this order, are the M
-// tiles of its warps. Keys come in tiles from position 0 on; one is copied while another is
-// computed with. The loop bounds of each warp leave out the pages that are later than all of its
-// rows. Within the last pages, scores of later keys are -infinity.
+// tiles of its warps. Keys come in tiles, cut at absolute multiples of a tile's keys; one is copied
+// while another is computed with. The loop bounds of each warp leave out the tiles that none of its
+// rows sees. Within the others, scores of keys that a row does not see are -infinity.
 //
-// The bits of a row do not depend on which rows share its tile.
+// The bits of a row do not depend on which rows share its tile: a tile of keys of which a row sees
+// none leaves its state clear.
 #pragma once
 
 #include "common/backend/cuda/attention/attention_args.h"

@@ -66,7 +66,7 @@ static __device__ void CopyTile(const AttentionArgs& args, const TileWork& work,
     const int32_t block = __shfl_sync(kAllLanes, blocks, key % kAttentionSegment / kKvPageTokens);
     if (key >= work.end_key) continue;
     const HeadRows keys = KeysAt(cache, block, key % cache.block_size, work.kv_head);
-    CopyPage<typename Shape::Stored, kHeadDim>(part == 0 ? keys : keys.Values(cache),
+    CopyPage<typename Shape::Stored, kHeadDim>(part == 0 ? keys : keys.Values(cache), 0,
                                                work.end_key - key, buffer + i * Shape::kPageBytes,
                                                lane);
   }
@@ -80,7 +80,10 @@ static __device__ void MergeSegment(const WarpRows<1>& rows, int first_key,
                                     SoftmaxState<1, kColumns>& total) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    if (rows.last_key[0][r] < first_key) continue;
+    const int last_key = rows.last_key[0][r];
+    if (last_key < first_key || last_key + 1 - rows.window >= first_key + kAttentionSegment) {
+      continue;
+    }
     const MergeScales scales = ScalesFor(total.max[0][r], segment.max[0][r]);
     total.max[0][r] = scales.max;
     total.sum[0][r] = MergeValue(scales, total.sum[0][r], segment.sum[0][r]);
@@ -98,18 +101,20 @@ static __device__ int FirstColumn() {
   return static_cast<int>(threadIdx.x) / 32 % Shape::kHalves * Shape::kColumns;
 }
 
-// Attends to keys [first_key, work.end_key), which begin with a segment. After each segment it
-// calls end_segment(the segment's first key, state).
+// Attends to keys [work.first_key, work.end_key). After each segment it calls end_segment(the
+// segment's first key, state).
 template <class Shape, int kHeadDim, class EndSegment>
 static __device__ void AttendSegments(const AttentionArgs& args, const TileWork& work,
-                                      int first_key, const WarpRows<1>& rows, uint8_t* shared,
+                                      const WarpRows<1>& rows, uint8_t* shared,
                                       const EndSegment& end_segment) {
   using Element = typename Shape::Element;
   const uint8_t* const queries = shared + rows.first * PageShape<kHeadDim>::kRowBytes;
   const int first_column = FirstColumn<Shape>();
   uint8_t* const buffers = shared + Shape::kBuffersAt;
-  int32_t blocks = FindBlocks(args, work, first_key);
-  int32_t next_blocks = FindBlocks(args, work, first_key + kAttentionSegment);
+  const int first_segment = work.first_key / kAttentionSegment * kAttentionSegment;
+  int first_key = work.first_key / Shape::kKeys * Shape::kKeys;
+  int32_t blocks = FindBlocks(args, work, first_segment);
+  int32_t next_blocks = FindBlocks(args, work, first_segment + kAttentionSegment);
   CopyTile<Shape, kHeadDim>(args, work, first_key, blocks, buffers);
   SoftmaxState<1, Shape::kColumns> state;
   ClearState(state);
@@ -130,10 +135,10 @@ static __device__ void AttendSegments(const AttentionArgs& args, const TileWork&
             static_cast<int>(threadIdx.x) / 32, work.end_key - first_key,
             buffers + buffer * Shape::kBufferBytes, buffers + 2 * Shape::kBufferBytes);
     const uint8_t* const values = keys + Shape::kPartBytes + first_column * sizeof(Element);
-    if (next <= rows.all_end && rows.used > 0) {
+    if (rows.AllSee(first_key, next)) {
       AttendKeys<Element, kHeadDim, Shape::kPages, true>(rows, first_key, queries, keys, values,
                                                          state);
-    } else if (first_key < rows.end_key) {
+    } else if (rows.AnySees(first_key, next)) {
       AttendKeys<Element, kHeadDim, Shape::kPages, false>(rows, first_key, queries, keys, values,
                                                           state);
     }
@@ -163,7 +168,7 @@ static __global__ void __launch_bounds__(Shape::kThreads)
   SoftmaxState<1, Shape::kColumns> total;
   ClearState(total);
   AttendSegments<Shape, kHeadDim>(
-      args, work, 0, rows, shared_memory,
+      args, work, rows, shared_memory,
       [&](int first_key, const SoftmaxState<1, Shape::kColumns>& segment) {
         MergeSegment(rows, first_key, segment, total);
       });
@@ -203,10 +208,12 @@ static __global__ void __launch_bounds__(Shape::kThreads)
   LetNextKernelStart();
   const int item = static_cast<int>(blockIdx.x) / args.cache.kv_heads;
   if (item >= args.work.counts[0]) return;
-  const DecodeTask task = args.work.tasks[item];
+  const DecodeTask task = TaskAt(args, item);
+  if (task.first_key >= task.end_key) return;
   const TileWork work = {.tile = {task.row, 1},
                          .kv_head = static_cast<int>(blockIdx.x) % args.cache.kv_heads,
                          .first_position = args.pass.positions[task.row],
+                         .first_key = task.first_key,
                          .end_key = task.end_key,
                          .block_table = BlockTable(args.pass, task.row)};
   StoreQueries<typename Shape::Element, kHeadDim, Shape::kThreads>(args, work.tile, work.kv_head,
@@ -214,7 +221,7 @@ static __global__ void __launch_bounds__(Shape::kThreads)
   const WarpRows rows = FindRows<1>(args, work, 0);
   const TaskHeads heads = {task, work.kv_head * args.group, args.group};
   AttendSegments<Shape, kHeadDim>(
-      args, work, task.first_key, rows, shared_memory,
+      args, work, rows, shared_memory,
       [&](int first_key, const SoftmaxState<1, Shape::kColumns>& segment) {
         if (task.first_partial >= 0) return StorePartial<Shape, kHeadDim>(args, heads, segment);
         SoftmaxState<1, Shape::kColumns> total;
@@ -223,9 +230,9 @@ static __global__ void __launch_bounds__(Shape::kThreads)
         StoreContexts<kHeadDim>(args, work, rows, total, FirstColumn<Shape>());
       });
   if (task.first_partial < 0) return;
-  const int count = work.first_position / kAttentionSegment + 1;
-  if (EndsRow(args, heads, count, reinterpret_cast<int32_t*>(shared_memory))) {
-    MergePartialsInOrder<Shape::kThreads>(args, heads, count);
+  const RowSegments segments = SegmentsOf(args, task.row);
+  if (EndsRow(args, heads, segments.count, reinterpret_cast<int32_t*>(shared_memory))) {
+    MergePartialsInOrder<Shape::kThreads>(args, heads, segments);
   }
 }
 

@@ -81,17 +81,20 @@ static __device__ float ValueAt(const HeadRows& page, int token, int index) {
   }
 }
 
-// Attends to the page of keys [first_key, first_key + 16), as far as the task has them.
+// Attends to the page of keys [first_key, first_key + 16), as far as the task has them: at least
+// one.
 template <class Element>
 static __device__ void AttendPage(const HeadWork& work, const float* query, int first_key,
                                   LaneState& state) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int keys = min(kKvPageTokens, work.task.end_key - first_key);
+  const int begin = max(0, work.task.first_key - first_key);
+  const int end = min(kKvPageTokens, work.task.end_key - first_key);
+  const bool has_key = lane % 16 >= begin && lane % 16 < end;
   const KvLayerView& cache = work.cache;
   const HeadRows page = KeysAt(cache, work.block_table[first_key / cache.block_size],
                                first_key % cache.block_size, work.kv_head);
   float score = 0;
-  if (lane % 16 < keys) {
+  if (has_key) {
     if constexpr (kIsKvInt4<Element>) {
       score = MultiplyInt4Key(query, page, lane % 16, work.head_dim);
     } else {
@@ -101,7 +104,7 @@ static __device__ void AttendPage(const HeadWork& work, const float* query, int 
     if constexpr (kIsKvCode<Element>) score *= page.Scale(lane % 16);
   }
   score += __shfl_xor_sync(kAllLanes, score, 16);
-  if (lane % 16 >= keys) score = -INFINITY;
+  if (!has_key) score = -INFINITY;
   float max = fmaxf(state.max, score);
   for (int mask = 8; mask > 0; mask /= 2) max = fmaxf(max, __shfl_xor_sync(kAllLanes, max, mask));
   const float scale = exp2f(state.max - max);
@@ -111,7 +114,7 @@ static __device__ void AttendPage(const HeadWork& work, const float* query, int 
 #pragma unroll
   for (int i = 0; i < kLaneElements; ++i) state.o[i] *= scale;
   const HeadRows values = page.Values(cache);
-  for (int key = 0; key < keys; ++key) {
+  for (int key = begin; key < end; ++key) {
     float key_weight = __shfl_sync(kAllLanes, weight, key);
     if constexpr (kIsKvCode<Element>) key_weight *= values.Scale(key);
 #pragma unroll
@@ -131,7 +134,8 @@ static __device__ void AttendPages(const HeadWork& work, const float* query, flo
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   LaneState state = {-INFINITY, 0, {}};
-  for (int key = work.task.first_key + warp * kKvPageTokens; key < work.task.end_key;
+  const int first = work.task.first_key / kKvPageTokens * kKvPageTokens;
+  for (int key = first + warp * kKvPageTokens; key < work.task.end_key;
        key += kAttentionWarps * kKvPageTokens) {
     AttendPage<Element>(work, query, key, state);
   }
@@ -159,9 +163,9 @@ static __device__ void AttendAlike(const AttentionArgs& args, HeadWork work, int
   const int element = static_cast<int>(threadIdx.x) * 4;
   static_assert(kMaxVectorHeadDim <= 4 * kAttentionThreads);
   MergedInOrder merged;
-  for (int key = task.first_key; key < task.end_key; key += kAttentionSegment) {
+  for (int key = task.first_key; key < task.end_key; key = work.task.end_key) {
     work.task.first_key = key;
-    work.task.end_key = min(key + kAttentionSegment, task.end_key);
+    work.task.end_key = min((key / kAttentionSegment + 1) * kAttentionSegment, task.end_key);
     AttendPages<Element>(work, query, states + threadIdx.x / 32 * stride);
     __syncthreads();
     if (element < head_dim) {
@@ -171,7 +175,7 @@ static __device__ void AttendAlike(const AttentionArgs& args, HeadWork work, int
       }
       const Merged state = MergeStates({states, stride, kAttentionWarps}, head_dim, element, max);
       if (task.first_partial < 0) {
-        merged.Take(state, max);
+        merged.Take(state);
       } else {
         float* const to = PartialAt(args, task.first_partial + key / kAttentionSegment, head);
         *reinterpret_cast<float4*>(to + element) = state.o;
@@ -184,9 +188,9 @@ static __device__ void AttendAlike(const AttentionArgs& args, HeadWork work, int
     if (element < head_dim) StoreContext(args, task.row, head, element, merged.total);
     return;
   }
-  const int count = args.pass.positions[task.row] / kAttentionSegment + 1;
-  if (EndsRow(args, heads, count, reinterpret_cast<int32_t*>(shared))) {
-    MergePartialsInOrder<kAttentionThreads>(args, heads, count);
+  const RowSegments segments = SegmentsOf(args, task.row);
+  if (EndsRow(args, heads, segments.count, reinterpret_cast<int32_t*>(shared))) {
+    MergePartialsInOrder<kAttentionThreads>(args, heads, segments);
   }
 }
 
@@ -207,7 +211,8 @@ static __global__ void __launch_bounds__(kAttentionThreads)
   float* const states = query + head_dim;
   const int item = static_cast<int>(blockIdx.x) / args.heads;
   if (item >= args.work.counts[0]) return;
-  const DecodeTask task = args.work.tasks[item];
+  const DecodeTask task = TaskAt(args, item);
+  if (task.first_key >= task.end_key) return;
   const int head = static_cast<int>(blockIdx.x) % args.heads;
   const float* const from = args.queries.Row(task.row) + head * head_dim;
   for (int i = static_cast<int>(threadIdx.x); i < head_dim; i += kAttentionThreads) {

@@ -210,6 +210,37 @@ TEST_F(CudaPaged, AttendsToWhatTheCpuDoes) {
   }
 }
 
+// Layers with a window and sinks and layers without follow one another: all have the pass's plan.
+TEST_F(CudaPaged, AttendsByTheRuleOfEachLayerAsTheCpuDoes) {
+  const std::vector<PagedCase::Sequence> mixed = {{0, 19}, {40, 1}, {250, 9}, {600, 1}, {300, 1}};
+  for (const KvType dtype : kAllKvTypes) {
+    for (const PagedCase& test :
+         {PagedCase{mixed, 3, 3, 64, 48, dtype}, PagedCase{mixed, 8, 1, 32, 32, dtype}}) {
+      Make(test);
+      const std::vector<float> queries = RandomRows(test.heads * test.head_dim);
+      const std::vector<float> sinks = RandomFloats(random_, static_cast<size_t>(test.heads));
+      const double tolerance = dtype == KvType::kF32 ? 2e-6 : dtype == KvType::kBf16 ? 6e-3 : 1e-3;
+      ExpectSame(tolerance, [&](BackendSide& side) {
+        const KvLayerView view = PutCache(side);
+        const Tensor q = side.Put(queries, rows_);
+        const float* const sinks_there = side.Put(sinks, 1).data;
+        std::vector<float> all;
+        Begin(side);
+        for (const AttentionRule& rule : {AttentionRule{.scale = 0.2f},
+                                          {.scale = 0.3f, .window = 20, .sinks = sinks_there},
+                                          {.scale = 0.3f, .sinks = sinks_there},
+                                          {.scale = 0.2f, .window = 257}}) {
+          const Tensor out = side.Put(std::vector<float>(queries.size()), rows_);
+          side.backend().Attention(rule, q, view, out);
+          const std::vector<float> layer = side.Get(out);
+          all.insert(all.end(), layer.begin(), layer.end());
+        }
+        return all;
+      });
+    }
+  }
+}
+
 TEST_F(CudaPaged, AttendsAlikeInRecordedPassesWhereItIsDeterministic) {
   BackendSide side("cuda", /*deterministic=*/true);
   for (const PagedCase& test :
@@ -219,14 +250,17 @@ TEST_F(CudaPaged, AttendsAlikeInRecordedPassesWhereItIsDeterministic) {
     const Tensor queries = side.Put(RandomRows(test.heads * test.head_dim), rows_);
     const Tensor out = side.Put(RandomRows(test.heads * test.head_dim), rows_);
     const KvLayerView view = PutCache(side);
-    Begin(side);
-    side.backend().Attention({.scale = 1 / std::sqrt(static_cast<float>(test_.head_dim))}, queries,
-                             view, out);
-    const std::vector<float> expected = side.Get(out);
-    Begin(side, /*recorded=*/true);
-    side.backend().Attention({.scale = 1 / std::sqrt(static_cast<float>(test_.head_dim))}, queries,
-                             view, out);
-    EXPECT_EQ(side.Get(out), expected);
+    const float* const sinks = side.Put(RandomRows(test.heads), rows_).data;
+    for (const AttentionRule& rule :
+         {AttentionRule{.scale = 1 / std::sqrt(static_cast<float>(test_.head_dim))},
+          {.scale = 0.3f, .window = 20, .sinks = sinks}}) {
+      Begin(side);
+      side.backend().Attention(rule, queries, view, out);
+      const std::vector<float> expected = side.Get(out);
+      Begin(side, /*recorded=*/true);
+      side.backend().Attention(rule, queries, view, out);
+      EXPECT_EQ(side.Get(out), expected);
+    }
   }
 }
 

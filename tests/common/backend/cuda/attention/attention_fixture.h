@@ -47,6 +47,18 @@ struct CudaShape {
   KvType matrix_type() const { return IsQuantised(dtype) ? KvType::kF16 : dtype; }
 };
 
+// An AttentionRule whose sinks lie in the host's memory.
+struct CudaRule {
+  double scale = 0;  // 0: 1 / sqrt(head_dim)
+  int window = 0;
+  std::vector<float> sinks = {};  // [heads], or empty
+
+  float Scale(int head_dim) const {
+    return static_cast<float>(scale == 0 ? 1 / std::sqrt(static_cast<float>(head_dim)) : scale);
+  }
+  int FirstKey(int position) const { return window == 0 ? 0 : std::max(0, position + 1 - window); }
+};
+
 inline std::string NameOf(const CudaShape& shape) {
   const char* const types[] = {"F32", "F16", "Bf16", "Int8", "Fp8", "Int4"};
   return "Dim" + std::to_string(shape.head_dim) + "Group" + std::to_string(shape.group) + "Heads" +
@@ -121,8 +133,11 @@ using CudaBatch = std::vector<CudaRows>;
 class BatchOnDevice {
  public:
   BatchOnDevice(const CudaShape& shape, const CudaBatch& batch,
-                AttentionCut cut = AttentionCut::kByRowCount)
-      : shape_(shape), view_(shape.View()) {
+                AttentionCut cut = AttentionCut::kByRowCount, const CudaRule& rule = {})
+      : shape_(shape), view_(shape.View()), sinks_(rule.sinks) {
+    rule_ = {.scale = rule.Scale(shape.head_dim),
+             .window = rule.window,
+             .sinks = rule.sinks.empty() ? nullptr : sinks_.data()};
     std::vector<int32_t> sequence_of_row;
     std::vector<int32_t> positions;
     std::vector<int32_t> first_rows = {0};
@@ -193,7 +208,7 @@ class BatchOnDevice {
   // The kernel's contexts [rows, columns].
   std::vector<float> Run() {
     out_->Upload(std::vector<float>(static_cast<size_t>(pass_.rows * shape_.columns()), NAN));
-    LaunchAttention(pass_, work_, {queries_->data(), pass_.rows, shape_.columns()}, view_,
+    LaunchAttention(pass_, work_, rule_, {queries_->data(), pass_.rows, shape_.columns()}, view_,
                     {out_->data(), pass_.rows, shape_.columns()},
                     {partials_->data(), arrivals_->data()}, /*stream=*/nullptr);
     std::vector<float> out = out_->Download();
@@ -232,6 +247,8 @@ class BatchOnDevice {
   std::unique_ptr<DeviceArray<float>> queries_;
   std::unique_ptr<DeviceArray<float>> out_;
   std::unique_ptr<DeviceArray<uint8_t>> cache_;
+  DeviceArray<float> sinks_;
+  AttentionRule rule_;
   AttentionPlan plan_;
   AttentionWork work_;
   std::unique_ptr<DeviceArray<float>> partials_;
@@ -246,8 +263,12 @@ struct ExpectedContext {
   std::vector<double> tolerance;  // [head_dim]
 };
 
-inline ExpectedContext Define(const CudaShape& shape, const CudaRows& sequence, int row, int head) {
-  const float scale = static_cast<float>(1.4426950408889634 / std::sqrt(shape.head_dim));
+inline ExpectedContext Define(const CudaShape& shape, const CudaRows& sequence, int row, int head,
+                              const CudaRule& rule) {
+  constexpr double kLog2E = 1.4426950408889634;
+  const float scale = static_cast<float>(rule.scale == 0 ? kLog2E / std::sqrt(shape.head_dim)
+                                                         : kLog2E * rule.Scale(shape.head_dim));
+  const int first_key = rule.FirstKey(sequence.first_position + row);
   const size_t head_dim = static_cast<size_t>(shape.head_dim);
   const float* const query =
       sequence.queries.data() + row * shape.columns() + head * shape.head_dim;
@@ -255,7 +276,7 @@ inline ExpectedContext Define(const CudaShape& shape, const CudaRows& sequence, 
   std::vector<double> weights;
   double max = -std::numeric_limits<double>::infinity();
   double largest_product = 0;
-  for (int key = 0; key <= sequence.first_position + row; ++key) {
+  for (int key = first_key; key <= sequence.first_position + row; ++key) {
     const float* const k = sequence.keys.data() + key * shape.kv_columns() + offset;
     double score = 0;
     double product = 0;
@@ -270,6 +291,12 @@ inline ExpectedContext Define(const CudaShape& shape, const CudaRows& sequence, 
     largest_product = std::max(largest_product, product);
   }
   double sum = 0;
+  if (!rule.sinks.empty()) {
+    const double sink = kLog2E * rule.sinks[static_cast<size_t>(head)];
+    max = std::max(max, sink);
+    sum = std::exp2(sink - max);
+    largest_product = std::max(largest_product, std::min(std::abs(sink), 1000.0));
+  }
   for (double& weight : weights) sum += weight = std::exp2(weight - max);
   const double unit = !shape.tensor_cores()                 ? 0
                       : shape.matrix_type() == KvType::kF16 ? 0x1p-11
@@ -281,7 +308,8 @@ inline ExpectedContext Define(const CudaShape& shape, const CudaRows& sequence, 
     double magnitude = 0;
     for (size_t key = 0; key < weights.size(); ++key) {
       const double term = weights[key] / sum *
-                          sequence.values[key * static_cast<size_t>(shape.kv_columns()) +
+                          sequence.values[(static_cast<size_t>(first_key) + key) *
+                                              static_cast<size_t>(shape.kv_columns()) +
                                           static_cast<size_t>(offset) + d];
       expected.context[d] += term;
       squares += term * term;
@@ -300,14 +328,14 @@ inline ExpectedContext Define(const CudaShape& shape, const CudaRows& sequence, 
 }
 
 inline void ExpectDefinition(const CudaShape& shape, const CudaBatch& batch,
-                             const std::vector<float>& out) {
+                             const std::vector<float>& out, const CudaRule& rule = {}) {
   int first_row = 0;
   for (const CudaRows& sequence : batch) {
     for (int row = 0; row < sequence.row_count; ++row) {
       // Only a few rows of a long sequence: the reference takes longer than the kernel.
       if (row > 2 && row < sequence.row_count - 2 && row % 7 != 0) continue;
       for (int head = 0; head < shape.heads(); ++head) {
-        const ExpectedContext expected = Define(shape, sequence, row, head);
+        const ExpectedContext expected = Define(shape, sequence, row, head, rule);
         const float* const context =
             out.data() + (first_row + row) * shape.columns() + head * shape.head_dim;
         for (size_t d = 0; d < expected.context.size(); ++d) {
@@ -323,6 +351,21 @@ inline void ExpectDefinition(const CudaShape& shape, const CudaBatch& batch,
 
 inline bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// Rows [begin, end) of a sequence, with the keys and values that they see.
+inline CudaRows Part(const CudaShape& shape, const CudaRows& sequence, int begin, int end) {
+  const auto slice = [](const std::vector<float>& values, int from, int to) {
+    return std::vector<float>(values.begin() + from, values.begin() + to);
+  };
+  const int tokens = sequence.first_position + end;
+  return {sequence.first_position + begin,
+          end - begin,
+          slice(sequence.queries, begin * shape.columns(), end * shape.columns()),
+          slice(sequence.keys, 0, tokens * shape.kv_columns()),
+          slice(sequence.values, 0, tokens * shape.kv_columns()),
+          sequence.key_codes,
+          sequence.value_codes};
 }
 
 // Single rows and several rows, at positions around the borders of pages, blocks, splits and key

@@ -63,21 +63,6 @@ TEST_P(CudaAttention, CutAlikeIsTheDefinitionWhateverTheOrderOfThreads) {
   }
 }
 
-// Rows [begin, end) of a sequence, with the keys and values that they see.
-CudaRows Part(const CudaShape& shape, const CudaRows& sequence, int begin, int end) {
-  const auto slice = [](const std::vector<float>& values, int from, int to) {
-    return std::vector<float>(values.begin() + from, values.begin() + to);
-  };
-  const int tokens = sequence.first_position + end;
-  return {sequence.first_position + begin,
-          end - begin,
-          slice(sequence.queries, begin * shape.columns(), end * shape.columns()),
-          slice(sequence.keys, 0, tokens * shape.kv_columns()),
-          slice(sequence.values, 0, tokens * shape.kv_columns()),
-          sequence.key_codes,
-          sequence.value_codes};
-}
-
 // Rows alone and among any number of rows, over the borders of pages, tiles and segments.
 TEST_P(CudaAttention, CutAlikeGivesARowTheSameBitsInEveryRun) {
   const CudaShape& shape = GetParam();
