@@ -80,10 +80,10 @@ struct Softmax {
   // Turns scores [begin, count) into their exponentials. `scores` has room up to a multiple of
   // kLanes. REQUIRES: begin < count.
   [[gnu::always_inline]] static Result Exponentials(Lanes* scores, int begin, int count) {
-    const int first = begin / kLanes;
+    const int first = static_cast<int>(static_cast<unsigned>(begin) / kLanes);
     const int vectors = (count + kLanes - 1) / kLanes;
     // The scores around the keys become -infinity, so that they add exactly nothing to the sum.
-    for (int l = begin % kLanes; l > 0; --l) scores[first].v[l - 1] = -__builtin_inff();
+    for (int l = begin - first * kLanes; l > 0; --l) scores[first].v[l - 1] = -__builtin_inff();
     for (int l = count - (vectors - 1) * kLanes; l < kLanes; ++l) {
       scores[vectors - 1].v[l] = -__builtin_inff();
     }

@@ -43,10 +43,10 @@ struct AttentionRowKernel {
   };
 
   // Computes the scores of a page's keys for kCount queries. `scores` points to the first query's,
-  // at the page.
+  // at the page. `scale` is read where it is used: in a register it would displace lanes.
   template <class Element, int kCount>
   [[gnu::noinline]] static void ScorePage(const PageRows<Element>& page, const float* queries,
-                                          int head_dim, float score_scale, Lanes* scores) {
+                                          int head_dim, const float* scale, Lanes* scores) {
     constexpr int kKeys = Simd::kRowKeys;
     constexpr int kVectors = Element::kVectors;
     Lanes products[kCount][kKvPageTokens];
@@ -73,11 +73,11 @@ struct AttentionRowKernel {
         for (int k = 0; k < kKeys; ++k) Simd::Store(products[q][key + k].v, sums[q][k]);
       }
     }
-    const F scale = Simd::Set(score_scale);
     for (int q = 0; q < kCount; ++q) {
       F lanes[kKvPageTokens];
       for (int k = 0; k < kKvPageTokens; ++k) lanes[k] = Simd::Load(products[q][k].v);
-      Simd::Store(scores[q * kSegmentVectors].v, Simd::Mul(Simd::FoldAll(lanes), scale));
+      Simd::Store(scores[q * kSegmentVectors].v,
+                  Simd::Mul(Simd::FoldAll(lanes), Simd::Set(*scale)));
     }
   }
 
@@ -171,7 +171,7 @@ struct AttentionRowKernel {
             group, [&]<int kCount>(int query) __attribute__((always_inline)) {
               const int index = head * group + query;
               ScorePage<Element, kCount>(rows, queries + index * head_dim, head_dim,
-                                         operands.rule.scale,
+                                         &operands.rule.scale,
                                          args.scores + index * kSegmentVectors + key / kLanes);
             });
         rows.NextHead(head_dim);

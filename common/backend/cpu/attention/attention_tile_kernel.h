@@ -181,8 +181,9 @@ struct AttentionTileKernel {
   // query sees the first `counts` keys. `values` points to key 0 and the first column, `weights`
   // and `sums` to the first query's.
   template <int kQueries, int kColumns>
-  [[gnu::noinline]] static void AddValues(const Lanes* values, int vectors, const Lanes* weights,
-                                          const int* counts, Keys keys, Lanes* sums) {
+  [[gnu::always_inline]] static void AddValues(const Lanes* values, int vectors,
+                                               const Lanes* weights, const int* counts, Keys keys,
+                                               Lanes* sums) {
     F tile[kQueries][kColumns];
 #pragma GCC unroll 8
     for (int q = 0; q < kQueries; ++q) {
@@ -216,8 +217,8 @@ struct AttentionTileKernel {
 
   // AddValues for all columns of kQueries queries of the batch, from query q on.
   template <int kQueries>
-  [[gnu::always_inline]] static void AddRows(const TileAttentionArgs& args, const Batch& batch,
-                                             int q, Keys keys) {
+  [[gnu::noinline]] static void AddRows(const TileAttentionArgs& args, const Batch& batch, int q,
+                                        Keys keys) {
     constexpr int kColumns = Simd::kValueVectors;
     const int vectors = args.operands.cache.head_dim / kLanes;
     const Lanes* weights = args.scores + q * kSegmentVectors;
