@@ -31,7 +31,7 @@ rm -rf "$bundle" "$archive"
 mkdir -p "$bundle"/{bin,lib,scripts,bench,tests/data/traces}
 for program in "${programs[@]}"; do cp "$build/bin/$program" "$bundle/bin/"; done
 cp "$build"/tests/gpu_*_test "$bundle/tests/"
-cp -r tests/data/tiny "$bundle/tests/data/"
+cp -r tests/data/tiny tests/data/arch "$bundle/tests/data/"
 cp scripts/gpu_check.sh "$bundle/scripts/"
 cp bench/compare_hugging_face.py "$bundle/bench/"
 cp tests/data/traces/azure_conversation.csv "$bundle/tests/data/traces/"

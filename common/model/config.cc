@@ -85,7 +85,7 @@ absl::Status CheckKeys(const ModelKeys& keys, const Architecture& architecture) 
 
 absl::Status ReadExperts(const ModelKeys& keys, const Architecture& architecture,
                          ModelConfig& config) {
-  constexpr int kMostExperts = 4096;
+  constexpr int kMostExperts = 512;  // as many as CUDA's kernels take
   ExpertsConfig& experts = config.experts;
   if (architecture.experts == ExpertsRule::kNone) return absl::OkStatus();
   if (architecture.experts == ExpertsRule::kRequired) {

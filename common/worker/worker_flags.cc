@@ -65,7 +65,8 @@ void AddMemoryFlags(FlagSet& flags, MemoryOptions& memory) {
 
 void AddEngineFlags(FlagSet& flags, EngineOptions& engine) {
   flags.AddInt("max-model-len", engine.max_model_len, 0, kMaxContextTokens,
-               "Tokens of prompt and output; 0: the model's context");
+               "Tokens of prompt and output; 0: the model's context. Models with LongRoPE rotate "
+               "by it");
   flags.AddInt("max-num-seqs", engine.max_num_seqs, 1, 4096, "Sequences in one batch");
   flags.AddBool("enable-prefix-caching", engine.enable_prefix_caching,
                 "Keep KV blocks for later prompts that begin alike");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 
 #include "common/base/check.h"
 #include "common/tokenizer/tokenizer.h"
@@ -18,15 +19,16 @@
 namespace baton {
 namespace {
 
+std::unique_ptr<Tokenizer> Opened(const std::string& name) {
+  auto file = GgufFile::Open(BATON_TEST_DATA "/tokenizer/" + name, GgufFile::Part::kTokenizer);
+  BATON_CHECK(file.ok(), "the vocabulary is there");
+  auto tokenizer = Tokenizer::Load(*file);
+  BATON_CHECK(tokenizer.ok(), "it is one");
+  return *std::move(tokenizer);
+}
+
 const Tokenizer& SmolLm() {
-  static const std::unique_ptr<Tokenizer> kTokenizer = [] {
-    auto file =
-        GgufFile::Open(BATON_TEST_DATA "/tokenizer/smollm2-vocab.gguf", GgufFile::Part::kTokenizer);
-    BATON_CHECK(file.ok(), "the vocabulary is there");
-    auto tokenizer = Tokenizer::Load(*file);
-    BATON_CHECK(tokenizer.ok(), "it is one");
-    return *std::move(tokenizer);
-  }();
+  static const std::unique_ptr<Tokenizer> kTokenizer = Opened("smollm2-vocab.gguf");
   return *kTokenizer;
 }
 
@@ -49,22 +51,65 @@ void CheckText(const Tokenizer& tokenizer, const std::string& text) {
   }
 }
 
+// Text that continues another comes back, but for U+2581, which is a space.
+void CheckLlama(const std::string& text) {
+  static const std::unique_ptr<Tokenizer> kLlama = Opened("llama-spm-vocab.gguf");
+  const auto ids = kLlama->Encode(text, {.add_special_tokens = false, .continues = true});
+  BATON_CHECK(ids.ok(), "each byte has a piece");
+  std::string bytes;
+  for (const int32_t id : *ids) {
+    BATON_CHECK(!kLlama->IsSpecial(id), "no text of a message is a control token");
+    absl::StrAppend(&bytes, kLlama->TokenBytes(id));
+  }
+  BATON_CHECK(bytes == absl::StrReplaceAll(text, {{"\u2581", " "}}), "the tokens are the text");
+}
+
+// A tokenizer.json of two forms, with words of the input at places where it has text.
+std::string SmallJson(FuzzInput& input) {
+  constexpr const char* kForms[] = {
+      R"({"normalizer":{"type":"NFC"},"pre_tokenizer":{"type":"Sequence","pretokenizers":[)"
+      R"({"type":"Split","pattern":{"Regex":"@"},"behavior":"Isolated"},)"
+      R"({"type":"ByteLevel","add_prefix_space":false,"use_regex":false}]},)"
+      R"("added_tokens":[{"id":3,"content":"@","special":true,"rstrip":true}],)"
+      R"("model":{"type":"BPE","vocab":{"a":0,"b":1,"@":2},"merges":["@"]}})",
+      R"({"normalizer":{"type":"Prepend","prepend":"\u2581"},)"
+      R"("added_tokens":[{"id":3,"content":"@","single_word":true,"lstrip":true}],)"
+      R"("model":{"type":"BPE","byte_fallback":true,"unk_token":"a",)"
+      R"("vocab":{"a":0,"<0x62>":1,"@":2},"merges":[["a","@"]]}})"};
+  std::string json;
+  for (const char byte : std::string(kForms[input.Below(2)])) {
+    if (byte == '@') {
+      json += input.Bytes(static_cast<size_t>(input.Below(12)));
+    } else {
+      json.push_back(byte);
+    }
+  }
+  return json;
+}
+
 void Run(FuzzInput input) {
-  constexpr const char* kPreTokenizers[] = {"gpt-2", "smollm", "llama-bpe", "qwen2", "other"};
+  constexpr const char* kPreTokenizers[] = {"gpt-2", "smollm", "llama-bpe",  "qwen2",
+                                            "other", "tekken", "deepseek-v3"};
   GgufBuilder builder;
   std::vector<std::string> tokens;
   std::vector<int32_t> types;
+  std::vector<float> scores;
+  const int model = input.Below(3);
   builder.Text("general.architecture", "llama")
-      .Text("tokenizer.ggml.model", "gpt2")
-      .Text("tokenizer.ggml.pre", kPreTokenizers[input.Below(5)]);
+      .Text("tokenizer.ggml.model", model == 0 ? "gpt2" : "llama")
+      .Text("tokenizer.ggml.pre", kPreTokenizers[input.Below(7)]);
+  if (model == 2) builder.Text("tokenizer.huggingface.json", SmallJson(input));
   for (int count = input.Below(32); count > 0; --count) {
     types.push_back(input.Below(8));
-    tokens.push_back(input.Bytes(static_cast<size_t>(input.Below(4))));
+    tokens.push_back(types.back() == 6 ? "<0x" + input.Bytes(2) + ">"
+                                       : input.Bytes(static_cast<size_t>(input.Below(4))));
+    scores.push_back(static_cast<float>(input.Below(8)));
   }
   std::vector<std::string> merges;
   for (int count = input.Below(4); count > 0; --count) merges.push_back(input.Bytes(3));
   builder.Texts("tokenizer.ggml.tokens", tokens)
       .Int32s("tokenizer.ggml.token_type", types)
+      .Array("tokenizer.ggml.scores", 6, scores)
       .Texts("tokenizer.ggml.merges", merges);
   const auto file = GgufFile::Parse(builder.Build(), "fuzz.gguf", GgufFile::Part::kTokenizer);
   BATON_CHECK(file.ok(), "the builder's files are valid");
@@ -73,6 +118,7 @@ void Run(FuzzInput input) {
     (void)(*small)->Encode(text, {.parse_special = true, .lossy = true});
   }
   CheckText(SmolLm(), text);
+  CheckLlama(text);
 }
 
 }  // namespace

@@ -55,9 +55,12 @@ TEST_P(Dequantise, GivesEveryCodeOfMxfp4AtEveryExponent) {
   std::vector<float> expected;
   for (int exponent = 0; exponent < kExponents; ++exponent) {
     file.push_back(static_cast<uint8_t>(exponent));
-    for (int j = 0; j < 16; ++j) file.push_back(static_cast<uint8_t>(j | (15 - j) << 4));
+    // Neighbours have different signs.
+    for (int j = 0; j < 16; ++j) {
+      file.push_back(static_cast<uint8_t>(j * 7 % 16 | (15 - j * 7 % 16) << 4));
+    }
     for (int k = 0; k < kBlock; ++k) {
-      const int code = k < 16 ? k : 31 - k;
+      const int code = k < 16 ? k * 7 % 16 : 15 - (k - 16) * 7 % 16;
       const float magnitude = kMagnitudes[code % 8];
       expected.push_back(std::ldexp(code > 8 ? -magnitude : magnitude, exponent - 127));
     }
