@@ -105,7 +105,7 @@ TEST(PreTokenizer, LosesNoByteAndEmitsNoEmptyPieceWhateverTheBytes) {
   std::mt19937 random(1);
   for (const char* name : kNames) {
     const PreTokenizer pre_tokenizer = Make(name);
-    for (int round = 0; round < 10'000; ++round) {
+    for (int round = 0; round < 3'000; ++round) {
       const std::string text = MixedText(random, false);
       const std::vector<std::string> pieces = Pieces(pre_tokenizer, text);
       ASSERT_EQ(Joined(pieces), text) << name;
@@ -119,7 +119,7 @@ TEST(PreTokenizer, InterpreterAndJitCutAlike) {
   for (const char* name : kNames) {
     const PreTokenizer jit = Make(name);
     const PreTokenizer interpreter = Make(name, {.use_jit = false});
-    for (int round = 0; round < 10'000; ++round) {
+    for (int round = 0; round < 3'000; ++round) {
       const std::string text = MixedText(random, round % 2 == 0);
       ASSERT_EQ(Pieces(jit, text), Pieces(interpreter, text)) << name << ": " << text;
     }
@@ -133,7 +133,7 @@ TEST(PreTokenizer, DigitsApartEqualsItsDefinitionInTwoSteps) {
   const PreTokenizer one_step = Make("smollm");
   const PreTokenizer gpt2 = Make("gpt-2");
   const std::vector<std::string> numbers = {"1", "2", "3", "٣", "½"};
-  for (int round = 0; round < 20'000; ++round) {
+  for (int round = 0; round < 5'000; ++round) {
     const std::string text = MixedText(random, true);
     std::vector<std::string> expected;
     std::string between;
@@ -194,7 +194,7 @@ TEST(PreTokenizer, ContractionsFoldCaseOnlyWhereTheExpressionSaysSo) {
 }
 
 TEST(PreTokenizer, LongRunsAreCutRightWithAndWithoutJit) {
-  constexpr size_t kSize = 2'000'000;
+  constexpr size_t kSize = 300'000;
   for (const bool use_jit : {true, false}) {
     for (const char* name : kNames) {
       const PreTokenizer pre_tokenizer = Make(name, {.use_jit = use_jit});
@@ -223,7 +223,7 @@ TEST(PreTokenizer, LongRunsOfOneKindAreLinearForEveryName) {
       for (const std::string unit : {" ", "a", "A", "aB", "中", "中A", "\u0301", "7", "'", "/",
                                      "\n", " \n", "\t x", "'s", "ª", "ªA"}) {
         std::string text;
-        while (text.size() < 200'000) text += unit;
+        while (text.size() < 30'000) text += unit;
         std::string joined;
         const absl::Status status = pre_tokenizer.Split(
             text, [&](absl::string_view piece) { joined.append(piece.data(), piece.size()); });
@@ -263,10 +263,12 @@ TEST(PreTokenizer, NamesOfOneSchemeCutAlike) {
       {"qwen2", "stablelm2", "deepseek-r1-qwen", "hunyuan"},
       {"gpt-4o", "llama4"}};
   for (const std::vector<std::string>& names : same) {
-    for (int round = 0; round < 100; ++round) {
-      const std::string text = MixedText(random, true);
-      for (const std::string& name : names) {
-        ASSERT_EQ(Pieces(Make(name), text), Pieces(Make(names[0]), text)) << name;
+    const PreTokenizer first = Make(names[0]);
+    for (const std::string& name : names) {
+      const PreTokenizer other = Make(name);
+      for (int round = 0; round < 100; ++round) {
+        const std::string text = MixedText(random, true);
+        ASSERT_EQ(Pieces(other, text), Pieces(first, text)) << name;
       }
     }
   }
