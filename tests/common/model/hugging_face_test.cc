@@ -16,8 +16,8 @@ const std::string kArch = BATON_TEST_DATA "/arch/";
 std::vector<float> LogitsOf(GgufFile file, Quantisation quantisation) {
   const GgufFile model = GgufFile::Quantised(std::move(file), quantisation);
   ModelRunner runner({.path = "", .file = &model});
-  return runner.Forward({{.sequence = runner.AddSequence(),
-                          .tokens = {5, 17, 101, 33, 250, 8, 90, 90, 12, 300}}});
+  return runner.Forward(
+      {{.sequence = runner.AddSequence(), .tokens = {5, 17, 101, 33, 250, 8, 90, 90, 12, 300}}});
 }
 
 TEST(HuggingFaceFolder, HasTheLogitsOfItsTwinAlsoWhenBothAreQuantised) {
