@@ -29,7 +29,8 @@ inline constexpr int kNoWindow = INT_MAX;
 
 // The first key that a query at `position` sees.
 __device__ inline int FirstKey(const AttentionArgs& args, int position) {
-  return max(0, position + 1 - args.window);
+  const int first = position + 1 - args.window;
+  return first > 0 ? first : 0;
 }
 
 // Whether a query sees a key that is `distance` before it.
@@ -43,7 +44,8 @@ __device__ inline bool Sees(int distance, int window) {
 __device__ inline DecodeTask TaskAt(const AttentionArgs& args, int item) {
   DecodeTask task = args.work.tasks[item];
   if (args.window != kNoWindow) {
-    task.first_key = max(task.first_key, FirstKey(args, args.pass.positions[task.row]));
+    const int first_seen = FirstKey(args, args.pass.positions[task.row]);
+    if (first_seen > task.first_key) task.first_key = first_seen;
   }
   return task;
 }
