@@ -5,7 +5,7 @@ namespace baton {
 
 // Which keys the queries of a layer see, and how their scores are scaled.
 struct AttentionRule {
-  float scale = 1;  // of query . key
+  float scale = 1;  // factor of every query . key
   int window = 0;   // keys that a query sees, its own included; 0: all up to its own
   // [heads] in the backend's memory, or null. A sink is one more score of its head, which takes its
   // share of the softmax and has no value.

@@ -190,7 +190,7 @@ absl::StatusOr<std::vector<BpeEncoder::Merge>> ReadMerges(const Json& model,
   return resolved;
 }
 
-absl::Status Assemble(const Json& json, JsonPipeline pipeline, JsonTokens tokens,
+absl::Status Assemble(const Json& json, const JsonPipeline& pipeline, JsonTokens tokens,
                       TokenizerParts& parts) {
   const Json& model = Field(json, "model");
   const std::vector<absl::string_view> texts(tokens.texts.begin(), tokens.texts.end());
@@ -252,7 +252,7 @@ absl::StatusOr<TokenizerParts> Read(const GgufFile& file) {
   const std::optional<int64_t> eos = pipeline.eos_id;
   TokenizerParts parts;
   BATON_ASSIGN_OR_RETURN(JsonTokens tokens, ReadTokens(json, file, parts));
-  BATON_RETURN_IF_ERROR(Assemble(json, std::move(pipeline), std::move(tokens), parts));
+  BATON_RETURN_IF_ERROR(Assemble(json, pipeline, std::move(tokens), parts));
   BATON_RETURN_IF_ERROR(ReadSpecialTokens(file, "tokens by id", parts));
   const int size = parts.vocabulary->size();
   BATON_RETURN_IF_ERROR(

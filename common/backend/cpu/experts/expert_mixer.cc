@@ -36,7 +36,7 @@ struct CombineArgs {
   const ExpertChoice* choices;  // [rows, used]
   const int* places;            // [rows, used]
   int used;
-  int first_pair;  // of the wave
+  int first_pair;  // the wave's first one
   int end_pair;
   bool last_wave;
   const float* down;  // [pairs of the wave, width]

@@ -3,8 +3,9 @@
 // For a row's normalised input x and each expert that it has chosen:
 //   g = gate x + gate bias, u = up x + up bias     (product.h; the bias is added to the whole sum)
 //   d = down y + down bias, y = function(g, u)
-// x and y are prepared as product_input.h says. Then sum = fma(share, d, sum), experts ascending from +0, and out = fma(scale, sum, out). Shares
-// are those of expert_choice.h. So a row's bits depend on its own input only.
+// x and y are prepared as product_input.h says. Then sum = fma(share, d, sum), experts ascending
+// from +0, and out = fma(scale, sum, out). Shares are those of expert_choice.h. So a row's bits
+// depend on its own input only.
 #pragma once
 
 #include <vector>
@@ -31,9 +32,9 @@ struct ExpertMix {
 };
 
 // Rows are gathered by expert, and an expert's weights are multiplied with all its rows at once;
-// those of an expert without rows are not read. The pairs of rows and experts are computed in waves
-// of at most kWavePairs, whose products of one kind are one parallel operation. An expert's weights
-// are read once in a pass, unless more than kWavePairs rows have chosen it.
+// those of an expert without rows are not read. The pairs of rows and experts are computed in
+// waves. A wave has at most kWavePairs pairs, whose products of one kind are one parallel operation.
+// An expert's weights are read once in a pass, unless more than kWavePairs rows have chosen it.
 //
 // Memory, which grows to the bound and is used again: in bytes, at most kWavePairs times (10 * width
 // + 12 * expert width), 10 for each element of the input, and 20 for each choice of each row.

@@ -20,7 +20,7 @@ struct AttentionArgs {
   CudaAttentionScratch scratch;
   int heads;
   int group;           // query heads that share a KV head
-  float scale;         // of query . key, times log2(e): scores are exponents of 2
+  float scale;         // factor of query . key, times log2(e): scores are exponents of 2
   int window;          // keys that a query sees, its own included; kNoWindow: all up to its own
   const float* sinks;  // [heads], not times log2(e); or null
 };

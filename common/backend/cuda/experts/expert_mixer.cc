@@ -61,8 +61,8 @@ class Layout {
   size_t order;        // ExpertPairs
   size_t tiles;        // ExpertPairs
   size_t tile_count;   // ExpertPairs
-  size_t in_terms;     // of [rows, width]
-  size_t gated_terms;  // of [pairs, expert_width]
+  size_t in_terms;     // the terms of [rows, width] inputs
+  size_t gated_terms;  // the terms of [pairs, expert_width] gated values
   size_t gate;         // [pairs, expert_width]
   size_t up;           // [pairs, expert_width]
   size_t down;         // [pairs, width]
