@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/data/quantise/goldens.bin: blocks of 32 floats and what PyPI's gguf quantises them to (pip install gguf).
+"""Writes tests/data/quantise/goldens.bin: blocks of 32 floats and what PyPI's gguf quantises them to at the version that
+scripts/requantise_model.py uses.
 
 For each block: 128 bytes of float32, 34 of Q8_0, 18 of Q4_0. The blocks have zeros, ties, subnormals, powers of two, huge and
 tiny scales, and random weights as models have them.
@@ -7,10 +8,15 @@ tiny scales, and random weights as models have them.
 import pathlib
 import sys
 
-import gguf
-import numpy
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests/support"))
+import pypi_packages  # noqa: E402
 
-OUT = pathlib.Path(__file__).resolve().parent.parent / "tests/data/quantise/goldens.bin"
+pypi_packages.install(ROOT / "scripts/requantise_requirements.txt")
+import gguf  # noqa: E402
+import numpy  # noqa: E402
+
+OUT = ROOT / "tests/data/quantise/goldens.bin"
 BLOCK = 32
 
 
