@@ -87,7 +87,8 @@ absl::StatusOr<std::unique_ptr<EngineBench>> EngineBench::Load(const std::string
 }
 
 absl::Status EngineBench::Reserve(int first_tokens, int tokens, int sequences) {
-  const KvLayout layout = model_->MakeKvLayout(options_.block_size, options_.kv_dtype);
+  KvLayout layout = model_->MakeKvLayout(options_.block_size, options_.kv_dtype);
+  layout.groups = {};  // no block is given back, so windows change nothing but what is read
   const int blocks_each = layout.BlocksFor(tokens);
   const int blocks_more = std::max(0, layout.BlocksFor(first_tokens) - blocks_each);
   const int64_t blocks = int64_t{blocks_each} * sequences + blocks_more;
@@ -133,7 +134,7 @@ void EngineBench::RunPrompt(int first_position, int end, bool want_logits,
     batch.sequences = {{.row_count = chunk_end - first_position,
                         .first_position = first_position,
                         .block_table = block_tables_[0].data(),
-                        .block_count = cache_->layout().BlocksFor(chunk_end)}};
+                        .table_entries = cache_->layout().TableEntriesFor(chunk_end)}};
     for (int position = first_position; position < chunk_end; ++position) {
       batch.tokens.push_back(InputToken::Id(TokenAt(position, config().vocab_size)));
     }
@@ -182,7 +183,7 @@ absl::Duration EngineBench::Decode(int steps) {
                                .row_count = 1,
                                .first_position = depth_,
                                .block_table = block_tables_[static_cast<size_t>(s)].data(),
-                               .block_count = cache_->layout().BlocksFor(depth_ + 1)});
+                               .table_entries = cache_->layout().TableEntriesFor(depth_ + 1)});
     batch.tokens.push_back(InputToken::Id(TokenAt(depth_ + s, config().vocab_size)));
     batch.logits_rows.push_back(s);
     rows.push_back(
@@ -201,7 +202,7 @@ absl::Duration EngineBench::Decode(int steps) {
     for (int s = 0; s < sequences_; ++s) {
       batch.tokens[static_cast<size_t>(s)] = InputToken::PendingRow(s);
       BatchSequence& sequence = batch.sequences[static_cast<size_t>(s)];
-      sequence.block_count = cache_->layout().BlocksFor(++sequence.first_position + 1);
+      sequence.table_entries = cache_->layout().TableEntriesFor(++sequence.first_position + 1);
       ++rows[static_cast<size_t>(s)].output_index;  // greedy sampling needs no counts of tokens
     }
   }

@@ -15,8 +15,10 @@ struct BatchSequence {
   int first_row = 0;
   int row_count = 0;
   int first_position = 0;
-  const int32_t* block_table = nullptr;  // [block_count]; borrowed for the pass
-  int block_count = 0;  // blocks of the table; enough for first_position + row_count tokens
+  // The sequence's blocks (KvLayerView::TableIndex); borrowed for the pass. An entry is negative
+  // where no row of the pass sees its tokens.
+  const int32_t* block_table = nullptr;
+  int table_entries = 0;  // enough for first_position + row_count tokens
 };
 
 struct Batch {

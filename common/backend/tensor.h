@@ -63,14 +63,20 @@ struct KvPartShape {
 // another; a row is [kv_heads, head_dim].
 struct KvLayerView {
   uint8_t* blocks = nullptr;  // block 0
-  size_t block_bytes = 0;     // bytes from one block to the next, all layers included
+  size_t block_bytes = 0;     // bytes from one block to the next, all its layers included
   size_t keys_offset = 0;     // bytes from a block's start to this layer's K
   size_t values_offset = 0;   // bytes from a block's start to this layer's V
   int block_size = 0;         // tokens per block
   int kv_heads = 0;
   int head_dim = 0;
   KvType dtype = KvType::kF16;
+  int groups = 1;  // entries of a sequence's block table for each block_size tokens
+  int group = 0;   // which of these entries names this layer's block
 
+  // The index in a sequence's block table of the block that holds its token at `position`.
+  constexpr size_t TableIndex(int position) const {
+    return static_cast<size_t>(position / block_size * groups + group);
+  }
   // The shape of this layer's K in a block, which is also that of its V.
   constexpr KvPartShape part() const { return {block_size, kv_heads, head_dim, dtype}; }
   constexpr size_t row_bytes() const { return part().row_bytes(); }

@@ -25,7 +25,8 @@ absl::StatusOr<std::unique_ptr<DraftModel>> DraftModel::Create(std::unique_ptr<T
                                                                Backend& backend,
                                                                const Options& options) {
   BATON_RETURN_IF_ERROR(model->Reserve(options.most_sequences + kChunkTokens));
-  const KvLayout layout = model->MakeKvLayout(options.block_size, options.kv_dtype);
+  KvLayout layout = model->MakeKvLayout(options.block_size, options.kv_dtype);
+  layout.groups = {};  // it gives no block back before its sequence ends
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<KvCache> cache,
                          KvCache::Create(backend, layout, options.num_blocks));
   return std::unique_ptr<DraftModel>(new DraftModel(std::move(model), std::move(cache)));
@@ -91,7 +92,7 @@ void DraftModel::AddRows(Order& order, absl::Span<const int32_t> tokens, bool pr
                                   .row_count = static_cast<int>(tokens.size()),
                                   .first_position = static_cast<int>(kv.tokens.size()),
                                   .block_table = kv.table.data(),
-                                  .block_count = static_cast<int>(kv.table.size())});
+                                  .table_entries = static_cast<int>(kv.table.size())});
   std::transform(tokens.begin(), tokens.end(), std::back_inserter(pass.batch.tokens),
                  InputToken::Id);
   kv.tokens.insert(kv.tokens.end(), tokens.begin(), tokens.end());

@@ -17,13 +17,12 @@ namespace baton {
 inline void StorePageCrcs(KvCache& cache, absl::Span<const int32_t> block_table, int layer,
                           int first_token, int end_token) {
   if (!cache.host_memory()) return;
-  const int pages_per_block = cache.layout().pages_per_block();
   for (int page = first_token / kKvPageTokens; page < KvPages(end_token); ++page) {
     const int begin = page * kKvPageTokens;
     const int tokens = std::min(kKvPageTokens, end_token - begin);
     if (begin < first_token && tokens < kKvPageTokens) continue;
-    const int32_t block = block_table[static_cast<size_t>(page / pages_per_block)];
-    const int page_in_block = page % pages_per_block;
+    const int32_t block = block_table[cache.layout().TableIndex(layer, begin)];
+    const int page_in_block = page % cache.layout().pages_per_block();
     cache.PageCrc(block, layer, page_in_block) =
         cache.ComputePageCrc(block, layer, page_in_block, tokens);
   }

@@ -38,7 +38,7 @@ void StepInput::AddTokens(const ScheduledTokens& scheduled, const KvLayout& layo
        .row_count = scheduled.row_count(),
        .first_position = scheduled.first_token,
        .block_table = sequence.blocks.table.data(),
-       .block_count = layout.BlocksFor(scheduled.first_token + scheduled.row_count())});
+       .table_entries = layout.TableEntriesFor(scheduled.first_token + scheduled.row_count())});
   const auto first = tokens.ids.begin() + scheduled.first_token;
   std::transform(first, first + scheduled.token_count - tokens.pending_outputs,
                  std::back_inserter(batch.tokens), InputToken::Id);

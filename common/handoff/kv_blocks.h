@@ -16,17 +16,17 @@ namespace baton {
 struct KvBlocks {
   uint8_t* base = nullptr;  // address of block 0; blocks follow each other
   KvLayout layout;
-  std::vector<int32_t> block_table;  // [blocks for all tokens]
+  std::vector<int32_t> block_table;  // see KvLayout::BlocksFor
 
   // The K or V row of a token in a layer [layout.row_bytes()]. REQUIRES: the block table reaches
   // it.
   uint8_t* Row(int layer, KvLayout::Part part, int token) const {
-    return Block(token) + layout.RowOffset(layer, part, token % layout.block_size);
+    return Block(layer, token) + layout.RowOffset(layer, part, token % layout.block_size);
   }
 
   // The scales of that row [layout.scale_bytes()].
   uint8_t* Scales(int layer, KvLayout::Part part, int token) const {
-    return Block(token) + layout.ScaleOffset(layer, part, token % layout.block_size);
+    return Block(layer, token) + layout.ScaleOffset(layer, part, token % layout.block_size);
   }
 
   // Calls visit(rows, scales, count) for K or V of the tokens, once for each block.
@@ -66,10 +66,9 @@ struct KvBlocks {
   }
 
  private:
-  uint8_t* Block(int token) const {
-    const auto block = static_cast<size_t>(
-        block_table[static_cast<size_t>(token) / static_cast<size_t>(layout.block_size)]);
-    return base + block * layout.block_bytes();
+  uint8_t* Block(int layer, int token) const {
+    const int32_t block = block_table[layout.TableIndex(layer, token)];
+    return base + static_cast<size_t>(block) * layout.block_bytes();
   }
 };
 

@@ -55,7 +55,9 @@ KvLayerView KvCache::LayerView(int layer) const {
           .block_size = layout_.block_size,
           .kv_heads = layout_.kv_heads,
           .head_dim = layout_.head_dim,
-          .dtype = layout_.dtype};
+          .dtype = layout_.dtype,
+          .groups = layout_.groups.count(),
+          .group = layout_.groups.GroupOf(layer)};
 }
 
 void KvCache::CopyBlock(int32_t from, int32_t to) {

@@ -65,8 +65,8 @@ class KvCache {
  private:
   KvCache(Backend& backend, const KvLayout& layout, int block_count, BackendBuffer data);
   size_t PageIndex(int32_t block, int layer, int page_in_block) const {
-    return (static_cast<size_t>(block) * static_cast<size_t>(layout_.layers) +
-            static_cast<size_t>(layer)) *
+    return (static_cast<size_t>(block) * static_cast<size_t>(layout_.layers_per_block()) +
+            static_cast<size_t>(layout_.groups.SlotOf(layer))) *
                static_cast<size_t>(layout_.pages_per_block()) +
            static_cast<size_t>(page_in_block);
   }
@@ -76,8 +76,9 @@ class KvCache {
   int block_count_;
   DeviceCopies* copies_;
   BackendBuffer buffer_;
-  std::vector<uint32_t> page_crcs_;  // [block][layer][page in block]; empty unless host_memory()
-  // [block][layer][page in block]; empty where host_memory(). The lower half of an entry is the
+  // [block][layer of its group][page in block]; empty unless host_memory()
+  std::vector<uint32_t> page_crcs_;
+  // [block][layer of its group][page in block]; empty where host_memory(). The lower half of an entry is the
   // CRC, the upper half the block's generation + 1. 0: no CRC was stored yet.
   std::vector<std::atomic<uint64_t>> staged_page_crcs_;
 };

@@ -1,8 +1,9 @@
 // The layout of the bytes of a KV block.
 //
-// A block is one contiguous region for `block_size` tokens:
+// A block is one contiguous region for `block_size` tokens of the layers of one group
+// (layer_groups.h):
 //
-//   [layer][K, V], and in each of these
+//   [layer of the group][K, V], and in each of these
 //     rows    [token][kv head][head dim]
 //     scales  [token][kv head]            only in int8 and fp8
 //     scales  [token][kv head][group]     only in int4
@@ -20,8 +21,12 @@
 
 #include "common/backend/tensor.h"
 #include "common/base/kv_type.h"
+#include "common/kv/layer_groups.h"
 
 namespace baton {
+
+// An entry of a block table without a block.
+inline constexpr int32_t kNoBlock = -1;
 
 struct KvLayout {
   int layers = 0;
@@ -29,6 +34,7 @@ struct KvLayout {
   int head_dim = 0;
   int block_size = 32;  // tokens of a block
   KvType dtype = KvType::kF16;
+  KvLayerGroups groups = {};
 
   // Bytes of one token's K (or V) in one layer: of its row, and of its scales (0 in float types).
   size_t row_bytes() const { return part().row_bytes(); }
@@ -40,9 +46,18 @@ struct KvLayout {
   }
   // Bytes of one layer of a block, K and V.
   size_t layer_bytes() const { return 2 * part().bytes(); }
-  size_t block_bytes() const { return static_cast<size_t>(layers) * layer_bytes(); }
+  size_t block_bytes() const { return static_cast<size_t>(layers_per_block()) * layer_bytes(); }
+  int layers_per_block() const { return groups.SlotsOf(layers); }
   int pages_per_block() const { return block_size / kKvPageTokens; }
+
+  // A sequence's block table is [BlocksFor(its tokens)][groups.count()]: for each block_size tokens
+  // it has an entry for each group, which may be kNoBlock where no row reads the block any more.
   int BlocksFor(int tokens) const { return (tokens + block_size - 1) / block_size; }
+  int TableEntriesFor(int tokens) const { return BlocksFor(tokens) * groups.count(); }
+  // The index in the table of the block that holds `token` in `layer`.
+  size_t TableIndex(int layer, int token) const {
+    return static_cast<size_t>(token / block_size * groups.count() + groups.GroupOf(layer));
+  }
 
   enum Part : size_t { kKeys = 0, kValues = 1 };
   // Offset in bytes, from the block's begin, of the K or V row of token `token_in_block` in
@@ -59,7 +74,8 @@ struct KvLayout {
  private:
   KvPartShape part() const { return {block_size, kv_heads, head_dim, dtype}; }
   size_t PartOffset(int layer, Part part_of_layer) const {
-    return (static_cast<size_t>(layer) * 2 + static_cast<size_t>(part_of_layer)) * part().bytes();
+    const auto slot = static_cast<size_t>(groups.SlotOf(layer));
+    return (slot * 2 + static_cast<size_t>(part_of_layer)) * part().bytes();
   }
 };
 

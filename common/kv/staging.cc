@@ -19,6 +19,7 @@ constexpr uint64_t kLeastSlots = 8;  // lets several slots be under way, whateve
 KvLayout LayoutOf(const KvLayout& cache, int pages) {
   KvLayout slot = cache;
   slot.layers = 1;
+  slot.groups = {};
   slot.block_size = pages * kKvPageTokens;
   return slot;
 }

@@ -63,7 +63,7 @@ Batch WantedRows(const Batch& batch) {
          .row_count = 1,
          .first_position = sequence->first_position + row - sequence->first_row,
          .block_table = sequence->block_table,
-         .block_count = sequence->block_count});
+         .table_entries = sequence->table_entries});
   }
   return wanted;
 }
@@ -313,7 +313,7 @@ void Transformer::Enqueue(const Batch& batch, KvCache& cache, PassRecordings* re
     const int end = s.first_position + s.row_count;
     BATON_CHECK(s.row_count > 0 && s.first_position >= 0 && end <= config.context_length,
                 "positions below context_length");
-    BATON_CHECK(s.block_count >= cache.layout().BlocksFor(end), "block table long enough");
+    BATON_CHECK(s.table_entries >= cache.layout().TableEntriesFor(end), "block table long enough");
     for (int i = s.first_position; i < end; ++i) positions.push_back(i);
   }
   positions.resize(static_cast<size_t>(rows));

@@ -138,7 +138,8 @@ absl::Status TakeScratch(const MemoryOptions& memory, const EngineOptions& engin
        .cache = {.block_size = layout.block_size,
                  .kv_heads = layout.kv_heads,
                  .head_dim = layout.head_dim,
-                 .dtype = layout.dtype}}));
+                 .dtype = layout.dtype,
+                 .groups = layout.groups.count()}}));
 }
 
 // The number of KV blocks that a device has room for once the largest step has taken its memory.

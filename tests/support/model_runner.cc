@@ -40,7 +40,7 @@ ModelRunner::ModelRunner(const ModelRunnerOptions& options)
   transformer_ = OrDie(Transformer::Load(
       file, *backend_, [](double) {}, options.max_model_len));
   const KvLayout layout = transformer_->MakeKvLayout(options.block_size, options.kv_dtype);
-  const int blocks = layout.BlocksFor(options.max_tokens) + 8;
+  const int blocks = layout.TableEntriesFor(options.max_tokens) + 8 * layout.groups.count();
   cache_ = OrDie(KvCache::Create(*backend_, layout, blocks));
   constexpr uint8_t kNan = 0xff;  // this value in every byte is a NaN of every type
   const std::vector<uint8_t> nans(layout.block_bytes(), kNan);
@@ -62,7 +62,7 @@ int ModelRunner::AddSequence() {
 
 void ModelRunner::Extend(int sequence, int tokens) {
   std::vector<int32_t>& table = block_tables_[static_cast<size_t>(sequence)];
-  while (static_cast<int>(table.size()) < cache_->layout().BlocksFor(tokens)) {
+  while (static_cast<int>(table.size()) < cache_->layout().TableEntriesFor(tokens)) {
     BATON_CHECK(!free_blocks_.empty(), "max_tokens is enough for the test");
     table.push_back(free_blocks_.back());
     free_blocks_.pop_back();
@@ -76,7 +76,7 @@ void ModelRunner::ForEachRow(int sequence, const Visit& visit) const {
   for (int layer = 0; layer < layout.layers; ++layer) {
     for (const KvLayout::Part part : {KvLayout::kKeys, KvLayout::kValues}) {
       for (int token = 0; token < length(sequence); ++token) {
-        const int32_t block = table[static_cast<size_t>(token / layout.block_size)];
+        const int32_t block = table[layout.TableIndex(layer, token)];
         const int in_block = token % layout.block_size;
         uint8_t* const bytes = cache_->Block(block);
         visit(bytes + layout.RowOffset(layer, part, in_block), layout.row_bytes());
@@ -92,7 +92,8 @@ int ModelRunner::AddSequenceSharing(int other, int tokens) {
   BATON_CHECK(tokens % layout.block_size == 0 && tokens <= length(other), "whole blocks");
   const int sequence = AddSequence();
   const auto shared = block_tables_[static_cast<size_t>(other)].begin();
-  block_tables_[static_cast<size_t>(sequence)].assign(shared, shared + layout.BlocksFor(tokens));
+  block_tables_[static_cast<size_t>(sequence)].assign(shared,
+                                                      shared + layout.TableEntriesFor(tokens));
   lengths_[static_cast<size_t>(sequence)] = tokens;
   return sequence;
 }

@@ -76,7 +76,8 @@ absl::Status CudaBackend::ReservePasses(const PassLimits& limits) {
   const auto rows = static_cast<size_t>(limits.rows);
   const auto sequences = static_cast<size_t>(limits.sequences);
   const std::vector<BatchSequence> longest(
-      sequences, BatchSequence{.block_count = limits.tokens / limits.cache.block_size + 1});
+      sequences, BatchSequence{.table_entries = (limits.tokens / limits.cache.block_size + 1) *
+                                                limits.cache.groups});
   const int splits = (limits.tokens + kAttentionSegment - 1) / kAttentionSegment;
   // A recorded pass takes the room of its shape, which is no smaller than that of another pass.
   const PassShape shape =

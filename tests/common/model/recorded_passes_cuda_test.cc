@@ -66,7 +66,7 @@ class Side {
            .row_count = tokens_each,
            .first_position = lengths_[sequence],
            .block_table = tables_[sequence].data(),
-           .block_count = cache_->layout().BlocksFor(lengths_[sequence] + tokens_each)});
+           .table_entries = cache_->layout().TableEntriesFor(lengths_[sequence] + tokens_each)});
       for (int i = 0; i < tokens_each; ++i) {
         batch.tokens.push_back(InputToken::Id(static_cast<int32_t>(random() % 256)));
       }

@@ -53,7 +53,7 @@ template <class Element>
 [[gnu::always_inline]] inline KvPage<Element> KvPageAt(const KvLayerView& cache,
                                                        const BatchSequence& sequence, int position,
                                                        int kv_head) {
-  const int32_t block = sequence.block_table[position / cache.block_size];
+  const int32_t block = sequence.block_table[cache.TableIndex(position)];
   const int token = position % cache.block_size;
   const size_t heads = static_cast<size_t>(cache.kv_heads);
   const size_t head = static_cast<size_t>(kv_head);

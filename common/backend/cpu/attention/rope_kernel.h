@@ -109,7 +109,7 @@ struct RopeKernel {
         ScaleQueries(args, row);
         if (IsRotated(cache.dtype)) RotateQueries(args, row);
         const int position = sequence.first_position + row - sequence.first_row;
-        const int32_t block = sequence.block_table[position / cache.block_size];
+        const int32_t block = sequence.block_table[cache.TableIndex(position)];
         const int token = position % cache.block_size;
         StoreKvRow<Simd>(cache.part(), args.keys.Row(row), cache.KeyRow(block, token),
                          cache.KeyScales(block, token));

@@ -100,7 +100,7 @@ static __global__ void __launch_bounds__(kInt4Warps* kWarpLanes)
     RotateHead(head, head_dim, lane);
     return StoreHead(head, at, head_dim, lane);
   }
-  const CachePlace place(pass, row, cache.block_size);
+  const CachePlace place(pass, row, cache);
   if (place.token < 0) return;
   const KvPartShape part = cache.part();
   uint8_t* const codes = owner.value ? cache.ValueRow(place.block, place.token)

@@ -29,7 +29,7 @@ static __device__ int32_t FindBlock(const AttentionArgs& args, const TileWork& w
                                     int first_key) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int key = first_key + warp % kPages * kKvPageTokens;
-  return key < work.end_key ? work.block_table[key / args.cache.block_size] : 0;
+  return key < work.end_key ? work.block_table[args.cache.TableIndex(key)] : 0;
 }
 
 // Begins to copy the key tile at `first_key` to `buffer` [K, V][pages]. `block` is from FindBlock.

@@ -61,7 +61,7 @@ static __global__ void __launch_bounds__(kQuantiseWarps* kWarpLanes)
 
   const float scale = KvScale<Code>(WarpMax(most));
   const float divisor = KvDivisor(scale);
-  const CachePlace place(pass, row, cache.block_size);
+  const CachePlace place(pass, row, cache);
   if (place.token < 0) return;
   uint8_t* const codes = (owner.value ? cache.ValueRow(place.block, place.token)
                                       : cache.KeyRow(place.block, place.token)) +

@@ -37,7 +37,7 @@ static __global__ void __launch_bounds__(kRotateThreads)
     StoreFloats(at + part.b, b);
   }
   if (owner.query) return;
-  const CachePlace place(pass, row, cache.block_size);
+  const CachePlace place(pass, row, cache);
   if (place.token < 0) return;
   Element* const stored =
       reinterpret_cast<Element*>(owner.value ? cache.ValueRow(place.block, place.token)

@@ -58,13 +58,13 @@ struct CachePlace {
   int32_t block = 0;
   int token = -1;  // index of the token in the block; negative where the row is padding
 
-  __device__ CachePlace(const CudaPass& pass, int row, int block_size) {
+  __device__ CachePlace(const CudaPass& pass, int row, const KvLayerView& cache) {
     const int position = pass.positions[row];
     if (position < 0) return;
     const size_t table =
         static_cast<size_t>(pass.sequence_of_row[row]) * static_cast<size_t>(pass.table_stride);
-    block = pass.block_tables[table + static_cast<size_t>(position / block_size)];
-    token = position % block_size;
+    block = pass.block_tables[table + cache.TableIndex(position)];
+    token = position % cache.block_size;
   }
 };
 

@@ -48,7 +48,7 @@ static __device__ inline int32_t FindBlocks(const AttentionArgs& args, const Til
                                             int first_key) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int key = min(first_key + lane * kKvPageTokens, work.end_key - 1);
-  return work.block_table[key / args.cache.block_size];
+  return work.block_table[args.cache.TableIndex(key)];
 }
 
 // Begins to copy the key tile at `first_key` to `buffer` [K, V][pages]. `blocks` is FindBlocks of

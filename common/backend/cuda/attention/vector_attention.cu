@@ -91,7 +91,7 @@ static __device__ void AttendPage(const HeadWork& work, const float* query, int 
   const int end = min(kKvPageTokens, work.task.end_key - first_key);
   const bool has_key = lane % 16 >= begin && lane % 16 < end;
   const KvLayerView& cache = work.cache;
-  const HeadRows page = KeysAt(cache, work.block_table[first_key / cache.block_size],
+  const HeadRows page = KeysAt(cache, work.block_table[cache.TableIndex(first_key)],
                                first_key % cache.block_size, work.kv_head);
   float score = 0;
   if (has_key) {

@@ -20,10 +20,12 @@ int RecordedRows(int rows) {
 }
 
 PassShape RecordedShape(int rows, absl::Span<const BatchSequence> sequences, int tasks) {
-  int blocks = 1;
-  for (const BatchSequence& sequence : sequences) blocks = std::max(blocks, sequence.block_count);
+  int entries = 1;
+  for (const BatchSequence& sequence : sequences) {
+    entries = std::max(entries, sequence.table_entries);
+  }
   return {.rows = rows,
-          .table_stride = PowerOfTwo(blocks),
+          .table_stride = PowerOfTwo(entries),
           .max_tasks = std::max(rows, PowerOfTwo(tasks))};
 }
 

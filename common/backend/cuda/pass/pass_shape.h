@@ -11,7 +11,7 @@ namespace baton {
 
 struct PassShape {
   int rows = 0;
-  int table_stride = 0;  // blocks of a block table
+  int table_stride = 0;  // entries of a block table
   int max_tasks = 0;     // tasks of the attention
   bool scales_queries = false;
 

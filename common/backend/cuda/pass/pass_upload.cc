@@ -27,7 +27,7 @@ PassSize SizeOf(const Pass& pass, int least_stride) {
       .scales_queries = !pass.query_scales.empty()};
   for (const RopeAngles& rope : pass.ropes) size.angles.push_back(rope.cosines.size());
   for (const BatchSequence& sequence : batch.sequences) {
-    size.table_stride = std::max(size.table_stride, sequence.block_count);
+    size.table_stride = std::max(size.table_stride, sequence.table_entries);
   }
   return size;
 }
@@ -68,8 +68,10 @@ void FillPass(const Pass& pass, const PassLayout& layout, uint8_t* memory) {
       sequence_of_row[sequence.first_row + i] = static_cast<int32_t>(s);
       positions[sequence.first_row + i] = sequence.first_position + i;
     }
-    std::copy_n(sequence.block_table, sequence.block_count, table);
-    std::fill(table + sequence.block_count, table + layout.table_stride, 0);
+    // Kernels read an entry before they mask its keys, so each names a block.
+    std::transform(sequence.block_table, sequence.block_table + sequence.table_entries, table,
+                   [](int32_t block) { return std::max(block, 0); });
+    std::fill(table + sequence.table_entries, table + layout.table_stride, 0);
     table += layout.table_stride;
   }
   const int rows = batch.rows();

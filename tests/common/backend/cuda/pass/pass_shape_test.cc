@@ -35,7 +35,7 @@ TEST(PassShape, IsAnotherWhereQueriesAreScaled) {
 TEST(PassShape, HasRoomForItsLongestTableAndAllTasksAndChangesSeldom) {
   std::set<std::pair<int, int>> shapes;
   for (int blocks = 1; blocks <= 1000; ++blocks) {
-    const std::vector<BatchSequence> sequences = {{.block_count = 1}, {.block_count = blocks}};
+    const std::vector<BatchSequence> sequences = {{.table_entries = 1}, {.table_entries = blocks}};
     const int tasks = 1 + blocks / 8;
     const PassShape shape = RecordedShape(4, sequences, tasks);
     EXPECT_EQ(shape.rows, 4);

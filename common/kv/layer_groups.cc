@@ -1,0 +1,66 @@
+#include "common/kv/layer_groups.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "common/base/check.h"
+#include "common/base/kv_type.h"
+
+namespace baton {
+namespace {
+
+constexpr int kEmptyShare = 6;  // at most a sixth of a kind's blocks is empty
+
+int GroupsFor(int layers, int slots) { return (layers + slots - 1) / slots; }
+
+// Whether groups of `slots` layers leave few enough slots without a layer.
+bool Fits(int layers, int slots) {
+  const int held = GroupsFor(layers, slots) * slots;
+  return (held - layers) * kEmptyShare <= held;
+}
+
+}  // namespace
+
+KvLayerGroups::KvLayerGroups(absl::Span<const int> windows) {
+  BATON_CHECK(!windows.empty(), "a model has layers");
+  // Layers by window; no window counts as the largest.
+  const auto keeps_more = [](int a, int b) { return a != b && b != 0 && (a == 0 || a > b); };
+  std::map<int, std::vector<int>, std::function<bool(int, int)>> kinds(keeps_more);
+  for (size_t layer = 0; layer < windows.size(); ++layer) {
+    BATON_CHECK(windows[layer] >= 0, "a window is a count of keys");
+    kinds[windows[layer]].push_back(static_cast<int>(layer));
+  }
+  slots_ = static_cast<int>(windows.size());
+  const auto fits = [&](const auto& kind) {
+    return Fits(static_cast<int>(kind.second.size()), slots_);
+  };
+  while (!std::all_of(kinds.begin(), kinds.end(), fits)) --slots_;
+  places_.resize(windows.size());
+  windows_.clear();
+  for (const auto& [window, layers] : kinds) {
+    for (size_t i = 0; i < layers.size(); ++i) {
+      const int slot = static_cast<int>(i) % slots_;
+      if (slot == 0) windows_.push_back(window);
+      places_[static_cast<size_t>(layers[i])] = {count() - 1, slot};
+    }
+  }
+}
+
+int KvLayerGroups::FirstSeen(int group, int position) const {
+  return window(group) == 0 ? 0 : std::max(0, position - window(group) + 1);
+}
+
+int KvLayerGroups::FirstHandedOff(int group, int tokens) const {
+  const int first = FirstSeen(group, std::max(0, tokens - kAuditRows));
+  return first - first % kKvPageTokens;
+}
+
+int KvLayerGroups::FirstNeeded(int group, const KvNeed& need, int end) const {
+  int first = end;
+  if (need.computes) first = FirstSeen(group, end);
+  if (need.handed_off > 0) first = std::min(first, FirstHandedOff(group, need.handed_off));
+  return first;
+}
+
+}  // namespace baton

@@ -1,0 +1,70 @@
+// Which layers' K and V stand together in a KV block.
+//
+// A layer whose attention has a window needs the K and V of the last tokens only, so its blocks can
+// be given back while those of a layer without a window stay. That is why layers of different
+// windows never share a block. The layers of one window are cut into groups of equal size, as far
+// as they go, so that the blocks of all groups have the same bytes and one pool serves them all.
+#pragma once
+
+#include <vector>
+
+#include "absl/types/span.h"
+
+namespace baton {
+
+// Rows of a hand-off that a window layer carries beyond those that the next token sees: with them
+// the receiver can compute the prompt's last block once more (common/engine/block_auditor.h).
+inline constexpr int kAuditRows = 64;
+
+// What is still read of a sequence whose tokens before some end are held.
+struct KvNeed {
+  bool computes = false;  // by the tokens from the end on, which are computed here
+  int handed_off = 0;     // by the hand-off of the sequence's so many tokens; 0: there is none
+};
+
+// The kind of a layer is its window: the keys that a query sees, its own included; 0: all up to its
+// own. Groups of the same kind follow each other. The first group is of the kind that keeps the
+// most: layers without a window, or else those of the largest one.
+//
+// Immutable. A default-constructed one has one group of all layers, and no windows.
+class KvLayerGroups {
+ public:
+  KvLayerGroups() = default;
+  // `windows` [layers]: the window of each layer. The groups have the largest size for which no
+  // kind's blocks are emptier than a sixth. REQUIRES: at least one layer, no negative window.
+  explicit KvLayerGroups(absl::Span<const int> windows);
+
+  int count() const { return static_cast<int>(windows_.size()); }
+  // The group of a layer, and the layer's place in the blocks of that group.
+  int GroupOf(int layer) const { return places_.empty() ? 0 : At(layer).group; }
+  int SlotOf(int layer) const { return places_.empty() ? layer : At(layer).slot; }
+  // Layers of a block of any group; a kind's last group may have fewer. `layers`: all layers.
+  int SlotsOf(int layers) const { return places_.empty() ? layers : slots_; }
+  int window(int group) const { return windows_[static_cast<size_t>(group)]; }
+  bool any_window() const { return windows_.back() != 0; }
+
+  // The first token that a query at `position`, or at a later one, sees in the layers of `group`.
+  int FirstSeen(int group, int position) const;
+  // The first token that the hand-off of a sequence of `tokens` tokens carries in the layers of
+  // `group`, if the receiver holds nothing: at a page's begin.
+  int FirstHandedOff(int group, int tokens) const;
+  // The first token before `end` that is still read in the layers of `group`; at least `end` where
+  // none is.
+  int FirstNeeded(int group, const KvNeed& need, int end) const;
+
+  friend bool operator==(const KvLayerGroups&, const KvLayerGroups&) = default;
+
+ private:
+  struct Place {
+    int group = 0;
+    int slot = 0;
+    friend bool operator==(const Place&, const Place&) = default;
+  };
+  const Place& At(int layer) const { return places_[static_cast<size_t>(layer)]; }
+
+  std::vector<Place> places_;       // [layers]; empty: one group
+  std::vector<int> windows_ = {0};  // [groups]
+  int slots_ = 0;
+};
+
+}  // namespace baton
