@@ -39,9 +39,10 @@ KvLayerGroups::KvLayerGroups(absl::Span<const int> windows) {
   places_.resize(windows.size());
   windows_.clear();
   for (const auto& [window, layers] : kinds) {
+    const bool keeps_all = window == kinds.begin()->first;
     for (size_t i = 0; i < layers.size(); ++i) {
       const int slot = static_cast<int>(i) % slots_;
-      if (slot == 0) windows_.push_back(window);
+      if (slot == 0) windows_.push_back(keeps_all ? 0 : window);
       places_[static_cast<size_t>(layers[i])] = {count() - 1, slot};
     }
   }

@@ -23,8 +23,9 @@ struct KvNeed {
 };
 
 // The kind of a layer is its window: the keys that a query sees, its own included; 0: all up to its
-// own. Groups of the same kind follow each other. The first group is of the kind that keeps the
-// most: layers without a window, or else those of the largest one.
+// own. Where all layers have a window, those of the largest count as layers without one: a prefix is
+// found by the blocks that keep all of it. Groups of the same kind follow each other, those without
+// a window first.
 //
 // Immutable. A default-constructed one has one group of all layers, and no windows.
 class KvLayerGroups {

@@ -40,8 +40,8 @@ TEST(KvLayerGroupsTest, LayersOfOneKindAreOneGroup) {
     const KvLayerGroups groups(std::vector<int>(28, window));
     EXPECT_EQ(groups.count(), 1);
     EXPECT_EQ(groups.SlotsOf(28), 28);
-    EXPECT_EQ(groups.window(0), window);
-    EXPECT_EQ(groups.any_window(), window != 0);
+    EXPECT_EQ(groups.window(0), 0);
+    EXPECT_FALSE(groups.any_window());
   }
 }
 
@@ -85,11 +85,12 @@ TEST(KvLayerGroupsTest, GroupsAreAsLargeAsTheEmptySlotsAllow) {
   EXPECT_EQ(gpt_oss.count(), 2);
 }
 
-TEST(KvLayerGroupsTest, TheFirstGroupKeepsTheMost) {
-  EXPECT_EQ(KvLayerGroups(std::vector<int>{16, 0}).window(0), 0);
-  EXPECT_EQ(KvLayerGroups(std::vector<int>{0, 16}).window(0), 0);
+TEST(KvLayerGroupsTest, TheFirstGroupKeepsAllTokens) {
+  EXPECT_EQ(KvLayerGroups(std::vector<int>{16, 0}).GroupOf(1), 0);
+  EXPECT_EQ(KvLayerGroups(std::vector<int>{0, 16}).GroupOf(0), 0);
   const KvLayerGroups groups(std::vector<int>{16, 64, 32});
-  EXPECT_EQ(groups.window(0), 64);
+  EXPECT_EQ(groups.GroupOf(1), 0);
+  EXPECT_EQ(groups.window(0), 0) << "nothing keeps more than the layers of window 64";
   EXPECT_EQ(groups.window(1), 32);
   EXPECT_EQ(groups.window(2), 16);
 }
