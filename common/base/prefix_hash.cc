@@ -2,6 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "common/base/check.h"
+
 namespace baton {
 
 std::string PrefixIdentity(const std::string& weights_digest, const std::string& config_digest,
@@ -18,6 +20,12 @@ Hash128 PrefixLink(const Hash128& parent, absl::Span<const int32_t> page, const 
   const absl::string_view tokens(reinterpret_cast<const char*>(page.data()),
                                  page.size() * sizeof(int32_t));
   return salt.empty() ? hash(parent, tokens) : hash(parent, absl::StrCat(tokens, salt));
+}
+
+uint64_t PrefixWindowPage(uint64_t page, int window) {
+  BATON_CHECK(window > 0, "a window has keys");
+  const Hash128 name{.high = page, .low = static_cast<uint64_t>(window)};
+  return ChainHash(name, absl::string_view()).high;
 }
 
 }  // namespace baton

@@ -17,8 +17,8 @@ BlockLedger::BlockLedger(const Options& options, BlockPool& pool, PrefixCache* p
       pool_(pool),
       prefix_cache_(prefix_cache),
       steps_(steps),
-      retained_(options.block_size, options.retained, pool),
-      sources_(options.block_size, pool) {}
+      retained_({.block_size = options.block_size}, options.retained, pool),
+      sources_({.block_size = options.block_size}, pool) {}
 
 int BlockLedger::BlocksFor(int tokens) const { return (tokens + block_size_ - 1) / block_size_; }
 
@@ -160,12 +160,14 @@ void BlockLedger::GiveBack(Sequence& sequence) {
 BlockLedger::HeldPrefix BlockLedger::FindHeld(const Sequence& sequence) const {
   HeldPrefix held;
   if (prefix_cache_ != nullptr && sequence.kv.numerics.empty()) {
-    held.blocks = prefix_cache_->Find(sequence.tokens.ids, sequence.request.cache_salt);
+    held.blocks =
+        prefix_cache_->Find(sequence.tokens.ids, sequence.request.cache_salt, {.computes = true});
   }
   held.shared = held.blocks.size();
   held.tokens = static_cast<int>(held.shared) * block_size_;
-  const RetainedPrefixes::Match more = retained_.Find(
-      sequence.request.resume_key, sequence.kv.numerics, sequence.tokens.ids, held.shared);
+  const RetainedPrefixes::Match more =
+      retained_.Find(sequence.request.resume_key, sequence.kv.numerics, sequence.tokens.ids,
+                     held.shared, {.computes = true});
   if (more.tokens > 0) {
     held.blocks.insert(held.blocks.end(), more.blocks.begin(), more.blocks.end());
     held.tokens = more.tokens;
@@ -207,16 +209,16 @@ void BlockLedger::EnterBlocks(Sequence& sequence, int computed_tokens) {
   SequenceBlocks& blocks = sequence.blocks;
   const size_t whole = static_cast<size_t>(computed_tokens / block_size_);
   for (size_t& next = blocks.entered; next < whole; ++next) {
-    BlockPool::Block block =
+    std::vector<BlockPool::Block> replaced =
         prefix_cache_->Insert(sequence.tokens.ids, sequence.request.cache_salt, blocks.held, next);
-    if (block.id() == blocks.held[next].id()) continue;
-    blocks.table[next] = block.id();
-    std::swap(blocks.held[next], block);
+    blocks.table[next] = blocks.held[next].id();
     const bool peer_reads = sequence.request.mode == Mode::kPrefillOnly;
-    if (peer_reads) {
-      blocks.replaced.push_back(std::move(block));
-    } else if (steps_.Have(sequence)) {
-      steps_.Keep({.last_step = sequence.last_step, .block = std::move(block)});
+    for (BlockPool::Block& block : replaced) {
+      if (peer_reads) {
+        blocks.replaced.push_back(std::move(block));
+      } else if (steps_.Have(sequence)) {
+        steps_.Keep({.last_step = sequence.last_step, .block = std::move(block)});
+      }
     }
   }
 }

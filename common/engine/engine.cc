@@ -81,7 +81,7 @@ Engine::Rep::Rep(const EngineOptions& engine_options, std::unique_ptr<Transforme
       sampler(std::move(step_sampler)),
       recordings(std::move(pass_recordings)),
       pool(options.num_kv_blocks),
-      prefix_cache(options.prefix_identity, options.block_size, pool),
+      prefix_cache(options.prefix_identity, {.block_size = options.block_size}, pool),
       ledger({.block_size = options.block_size, .retained = {.lifetime = options.resume_timeout}},
              pool, options.enable_prefix_caching ? &prefix_cache : nullptr, steps),
       sequences(options.max_model_len, ledger, steps),

@@ -30,6 +30,7 @@ class BlockPool {
     Block(Block&& other) noexcept;
     Block& operator=(Block&& other) noexcept;
     ~Block();
+    bool empty() const { return pool_ == nullptr; }
     // REQUIRES: not empty.
     int32_t id() const;
     // A second reference to the same block.

@@ -5,15 +5,20 @@
 
 namespace baton {
 
-BlockSources::BlockSources(int block_size, const BlockPool& pool)
-    : block_size_(block_size), pool_(pool), entries_(static_cast<size_t>(pool.total_blocks())) {}
+BlockSources::BlockSources(const KvLayout& layout, const BlockPool& pool)
+    : block_size_(layout.block_size),
+      groups_(layout.groups.count()),
+      pool_(pool),
+      entries_(static_cast<size_t>(pool.total_blocks())) {}
 
 // Where a block begins with retained pages, another may have written those.
 void BlockSources::Opened(const std::vector<BlockPool::Block>& held, int first_token,
                           const std::string& name) {
-  for (auto index = static_cast<size_t>(first_token / block_size_); index < held.size(); ++index) {
+  const int first_row = first_token / block_size_;
+  for (auto index = static_cast<size_t>(first_row * groups_); index < held.size(); ++index) {
+    if (held[index].empty()) continue;
     std::set<std::string> names;
-    if (static_cast<int>(index) * block_size_ < first_token) {
+    if (static_cast<int>(index) / groups_ * block_size_ < first_token) {
       names = NamesOf(held[index]);
       if (names.empty()) names.insert("");
     }
@@ -34,6 +39,7 @@ std::string BlockSources::Of(const BlockPool::Block& block) const {
 bool BlockSources::AnyFrom(const std::vector<BlockPool::Block>& blocks,
                            const std::string& name) const {
   return std::any_of(blocks.begin(), blocks.end(), [&](const BlockPool::Block& block) {
+    if (block.empty()) return false;
     return name.empty() ? Of(block).empty() : NamesOf(block).count(name) > 0;
   });
 }

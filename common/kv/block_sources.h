@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/kv/block_pool.h"
+#include "common/kv/layout.h"
 
 namespace baton {
 
@@ -17,9 +18,11 @@ namespace baton {
 // Does no I/O. Thread rule: one thread, the pool's. Borrows the pool.
 class BlockSources {
  public:
-  BlockSources(int block_size, const BlockPool& pool);
+  // Of the layout only block_size and groups are read.
+  BlockSources(const KvLayout& layout, const BlockPool& pool);
 
-  // `name` is about to write the tokens from `first_token` on, of a sequence that has `held`.
+  // `name` is about to write the tokens from `first_token` on, of a sequence that has `held`: its
+  // block table, in which blocks may be empty.
   void Opened(const std::vector<BlockPool::Block>& held, int first_token, const std::string& name);
   // `to` is a copy of `from`.
   void Copied(const BlockPool::Block& from, const BlockPool::Block& to);
@@ -27,7 +30,7 @@ class BlockSources {
   // Who wrote the block. Empty: nobody, or more than one.
   std::string Of(const BlockPool::Block& block) const;
   // Whether `name` wrote one of the blocks or a part of one; with an empty name, whether Of is
-  // empty for one of them.
+  // empty for one of them. Empty blocks do not count.
   bool AnyFrom(const std::vector<BlockPool::Block>& blocks, const std::string& name) const;
 
  private:
@@ -35,11 +38,12 @@ class BlockSources {
     uint32_t generation = 0;  // the block's life that the names belong to
     std::set<std::string> names;
   };
-  // In the block's present life.
+  // In the block's present life. REQUIRES: the block is not empty.
   std::set<std::string> NamesOf(const BlockPool::Block& block) const;
   void Set(const BlockPool::Block& block, std::set<std::string> names);
 
   const int block_size_;  // tokens of a block
+  const int groups_;      // entries of a block table for each block_size tokens
   const BlockPool& pool_;
   std::vector<Entry> entries_;  // [block]
 };

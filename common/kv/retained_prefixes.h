@@ -13,6 +13,7 @@
 
 #include "common/kv/block_pool.h"
 #include "common/kv/block_ref.h"
+#include "common/kv/layout.h"
 
 namespace baton {
 
@@ -34,27 +35,35 @@ class RetainedPrefixes {
   struct Prefix {
     std::vector<int32_t> token_ids;  // tokens of whole pages, from the sequence's begin
     std::string numerics;            // numerics under which their K and V were made
-    size_t first_block = 0;          // first retained block; the prefix cache has those before
+    size_t first_block = 0;          // first retained row; the prefix cache has those before
+    // Tokens of the sequence that was handed off: in the layers of a window its blocks hold the
+    // tokens from KvLayerGroups::FirstHandedOff on. May be 0 where no layer has a window.
+    int handed_off = 0;
   };
   struct Match {
-    std::vector<int32_t> blocks;  // in order; the last one may hold the prefix's end in part
-    int tokens = 0;               // tokens up to the match's end; 0: there is no match
+    // A block table [rows][groups] from the first row on that is not shared; kNoBlock where nothing
+    // is read. The last row may hold the prefix's end in part.
+    std::vector<int32_t> blocks;
+    int tokens = 0;  // tokens up to the match's end; 0: there is no match
   };
 
-  RetainedPrefixes(int block_size, const Bounds& bounds, BlockPool& pool);
+  // Of the layout only block_size and groups are read.
+  RetainedPrefixes(const KvLayout& layout, const Bounds& bounds, BlockPool& pool);
 
-  // Retains blocks[prefix.first_block, ...), which hold the prefix's K and V. It takes the place of
-  // whatever was retained for `request`. The caller gives the blocks back next, the last one first.
-  // REQUIRES: nobody else uses these blocks, and nobody writes into them any more; the prefix is
-  // whole pages, and `blocks` reach its end.
+  // Retains the rows from prefix.first_block to the prefix's end of the block table `blocks`, in
+  // which blocks of all groups but the first may be empty. They hold the prefix's K and V. It takes
+  // the place of whatever was retained for `request`. The caller gives the blocks back next, the
+  // last row first. REQUIRES: nobody else uses these blocks, and nobody writes into them any more;
+  // the prefix is whole pages, and `blocks` reach its end.
   void Retain(const std::string& request, Prefix prefix,
               const std::vector<BlockPool::Block>& blocks, absl::Time now);
 
-  // The retained blocks that continue the next attempt's first `shared_blocks` blocks, which it has
-  // from the prefix cache. They never hold its last token. The caller has to take them before the
-  // pool gives out any other block, and then to call Forget.
+  // The retained rows that continue the next attempt's first `shared_blocks` rows, which it has from
+  // the prefix cache, where they serve the same `need`: the longest that serve it together. They
+  // never hold its last token. The caller has to take the blocks before the pool gives out any
+  // other, and then to call Forget.
   Match Find(const std::string& request, const std::string& numerics,
-             absl::Span<const int32_t> token_ids, size_t shared_blocks) const;
+             absl::Span<const int32_t> token_ids, size_t shared_blocks, const KvNeed& need) const;
 
   void Forget(const std::string& request);
   void ForgetExpired(absl::Time now);
@@ -65,7 +74,8 @@ class RetainedPrefixes {
  private:
   struct Entry {
     Prefix prefix;
-    // blocks of the prefix from prefix.first_block on, in the lives in which they were retained
+    // [rows][groups] of the prefix from prefix.first_block on, in the lives in which the blocks were
+    // retained; the id is kNoBlock where there is none.
     std::vector<BlockRef> blocks;
     absl::Time expiry;
   };
@@ -73,8 +83,15 @@ class RetainedPrefixes {
   // The entry that expires first. REQUIRES: there is an entry.
   Entries::const_iterator Oldest() const;
   void Forget(Entries::const_iterator entry);
+  // The blocks of row `row` of the sequence that are still retained; kNoBlock for the others.
+  std::vector<int32_t> RowOf(const Entry& entry, size_t row) const;
+  // Whether the hand-off carried all tokens of rows from `first_row` on that `need` reads of the
+  // entry's first `end` tokens.
+  bool Carried(const Entry& entry, const KvNeed& need, size_t first_row, int end) const;
 
+  const KvLayout layout_;
   const size_t block_size_;  // tokens of a block
+  const size_t groups_;
   const Bounds bounds_;
   BlockPool& pool_;
   Entries requests_;  // entries by the request's name

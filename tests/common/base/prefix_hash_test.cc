@@ -34,6 +34,16 @@ TEST(PrefixHash, TheNameOfAPageIsWhatOtherVersionsOfTheProgramMakeOfIt) {
   for (size_t i = 0; i < page.size(); ++i) page[i] = static_cast<int32_t>(i);
   const Hash128 first = PrefixLink(PrefixRoot(PrefixIdentity("w", "c", "cpu/f16")), page, "salt");
   EXPECT_EQ(PrefixLink(first, page, "").high, 1562988726019492084u);
+  EXPECT_EQ(PrefixWindowPage(1562988726019492084u, 1024), 8601874315984812827u);
+}
+
+TEST(PrefixHash, APageHasANameForEachWindowThatTellsItFromOtherPages) {
+  std::set<uint64_t> names;
+  for (uint64_t page = 0; page < 4; ++page) {
+    names.insert(page);
+    for (int window = 1; window < 5; ++window) names.insert(PrefixWindowPage(page, window));
+  }
+  EXPECT_EQ(names.size(), 4u * 5);
 }
 
 }  // namespace

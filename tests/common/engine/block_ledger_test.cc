@@ -40,7 +40,7 @@ class BlockLedgerTest : public testing::Test {
   }
 
   BlockPool pool_{12};
-  PrefixCache cache_{"model", kLedgerBlock, pool_};
+  PrefixCache cache_{"model", {.block_size = kLedgerBlock}, pool_};
   StepsInFlight steps_;
   BlockLedger ledger_{{.block_size = kLedgerBlock}, pool_, &cache_, steps_};
   SequenceId next_id_ = 1;

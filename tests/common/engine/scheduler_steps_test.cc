@@ -23,7 +23,7 @@ class Steps {
   explicit Steps(unsigned seed)
       : random_(seed),
         pool_(11),
-        prefix_cache_("model", kBlockSize, pool_),
+        prefix_cache_("model", {.block_size = kBlockSize}, pool_),
         ledger_({.block_size = kBlockSize}, pool_, &prefix_cache_, steps_),
         sequences_(kMaxModelLen, ledger_, steps_),
         scheduler_(/*max_num_seqs=*/4, sequences_, ledger_) {}

@@ -41,7 +41,7 @@ class SequenceEndingTest : public testing::Test {
 
   static constexpr SequenceId kId = 7;
   BlockPool pool_{8};
-  PrefixCache cache_{"model", 16, pool_};
+  PrefixCache cache_{"model", {.block_size = 16}, pool_};
   StepsInFlight steps_;
   BlockLedger ledger_{{.block_size = 16}, pool_, &cache_, steps_};
   SequenceTable sequences_{100, ledger_, steps_};
@@ -91,9 +91,9 @@ TEST_F(SequenceEndingTest, WhatAFailedSequenceComputedServesNobody) {
   Sequence& sequence = Running(Mode::kLocal);
   ledger_.EnterBlocks(sequence, 20);
   const std::vector<int32_t> token_ids(40, 1);
-  EXPECT_EQ(cache_.Find(token_ids, "").size(), 1u);
+  EXPECT_EQ(cache_.Find(token_ids, "", {.computes = true}).size(), 1u);
   ending_.Fail(sequence, absl::InternalError("why"));
-  EXPECT_EQ(cache_.Find(token_ids, "").size(), 0u);
+  EXPECT_EQ(cache_.Find(token_ids, "", {.computes = true}).size(), 0u);
   ASSERT_EQ(events_.size(), 1u);
   EXPECT_EQ(std::get<SequenceFailed>(events_[0]).status.message(), "why");
   EXPECT_EQ(pool_.used_blocks(), 0);

@@ -67,7 +67,7 @@ class Model {
         blocks_(8 + Random(16)),
         most_alive_(static_cast<size_t>(2 + Random(14))),
         pool_(blocks_),
-        cache_("model", kModelBlockSize, pool_, collisions ? WeakHash : ChainHash),
+        cache_("model", {.block_size = kModelBlockSize}, pool_, collisions ? WeakHash : ChainHash),
         ledger_(
             {.block_size = kModelBlockSize, .retained = {.lifetime = kLifetime, .max_prefixes = 3}},
             pool_, &cache_, steps_),
@@ -177,8 +177,9 @@ class Model {
     Shadow& shadow = shadows_.at(sequence.id);
     shadow.foreign = Chance(4);
     const std::vector<int32_t> found =
-        shadow.foreign ? std::vector<int32_t>()
-                       : cache_.Find(sequence.tokens.ids, sequence.request.cache_salt);
+        shadow.foreign
+            ? std::vector<int32_t>()
+            : cache_.Find(sequence.tokens.ids, sequence.request.cache_salt, {.computes = true});
     const int shared = static_cast<int>(found.size()) * kModelBlockSize;
     sequences_.OpenReceive(sequence, shadow.foreign ? "foreign" : "");
     const int held = sequence.kv.cached_tokens;
@@ -331,7 +332,7 @@ class Model {
     const std::vector<int32_t> tokens = texts_.Tokens(1 + Random(200));
     const std::string salt = Chance(4) ? "salt" : "";
     const std::vector<Node> nodes = tree_.NodesOf(tokens, salt);
-    const std::vector<int32_t> found = cache_.Find(tokens, salt);
+    const std::vector<int32_t> found = cache_.Find(tokens, salt, {.computes = true});
     ASSERT_TRUE(found.size() * kModelBlockSize < tokens.size()) << "the last token is cached";
     for (size_t i = 0; i < found.size() * kModelBlockSize; ++i) {
       ASSERT_EQ(contents_.At(found[i / kModelBlockSize], static_cast<int>(i % kModelBlockSize)),

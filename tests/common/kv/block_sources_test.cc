@@ -16,7 +16,7 @@ class BlockSourcesTest : public testing::Test {
   }
 
   BlockPool pool_{4};
-  BlockSources sources_{kBlockTokens, pool_};
+  BlockSources sources_{{.block_size = kBlockTokens}, pool_};
   std::vector<BlockPool::Block> held_;
 };
 
@@ -58,6 +58,27 @@ TEST_F(BlockSourcesTest, NobodyWroteABlockInItsNextLife) {
   Take(4);
   EXPECT_FALSE(sources_.AnyFrom(held_, "a"));
   EXPECT_TRUE(sources_.AnyFrom(held_, ""));
+}
+
+TEST(BlockSourcesOfGroups, EachGroupHasItsOwnBlockOfTheSameTokensAndSomeAreGivenBack) {
+  KvLayout layout{.block_size = kBlockTokens};
+  const std::vector<int> windows = {0, 40};
+  layout.groups = KvLayerGroups(windows);
+  BlockPool pool(5);
+  BlockSources sources(layout, pool);
+  std::vector<BlockPool::Block> held;
+  for (int block = 0; block < 5; ++block) held.push_back(*pool.TryAllocate());
+  held.emplace_back();  // [rows][groups]; the last row has no block of the second group
+  sources.Opened(held, 0, "a");
+  sources.Opened(held, kBlockTokens + 16, "b");
+  for (const size_t block : {0, 1}) EXPECT_EQ(sources.Of(held[block]), "a");
+  for (const size_t block : {2, 3}) EXPECT_EQ(sources.Of(held[block]), "") << "two wrote it";
+  EXPECT_EQ(sources.Of(held[4]), "b");
+  held.erase(held.begin() + 1, held.begin() + 4);
+  held.erase(held.begin());
+  EXPECT_TRUE(sources.AnyFrom(held, "b"));
+  EXPECT_FALSE(sources.AnyFrom(held, "a"));
+  EXPECT_FALSE(sources.AnyFrom(held, "")) << "where no block is, nobody is unknown";
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ using Block = BlockPool::Block;
 using Match = RetainedPrefixes::Match;
 
 constexpr int kBlockSize = 32;
+constexpr KvNeed kComputes{.computes = true};
 
 std::vector<int32_t> Tokens(int count) {
   std::vector<int32_t> tokens(static_cast<size_t>(count));
@@ -31,7 +32,8 @@ class RetainedPrefixesTest : public testing::Test {
   void Make(int blocks, RetainedPrefixes::Bounds bounds = {}) {
     retained_.reset();
     pool_ = std::make_unique<BlockPool>(blocks);
-    retained_ = std::make_unique<RetainedPrefixes>(kBlockSize, bounds, *pool_);
+    retained_ =
+        std::make_unique<RetainedPrefixes>(KvLayout{.block_size = kBlockSize}, bounds, *pool_);
   }
   // An attempt that received `tokens` (whole pages) and broke, the first blocks being others' too.
   std::vector<int32_t> Leave(const std::string& request, int tokens, size_t first_block = 0,
@@ -48,7 +50,7 @@ class RetainedPrefixesTest : public testing::Test {
     return ids;
   }
   Match Find(const std::string& request, int tokens, size_t shared_blocks = 0) const {
-    return retained_->Find(request, "", Tokens(tokens), shared_blocks);
+    return retained_->Find(request, "", Tokens(tokens), shared_blocks, kComputes);
   }
 
   absl::Time now_ = absl::UnixEpoch();
@@ -79,12 +81,13 @@ TEST_F(RetainedPrefixesTest, ServesNobodyElseAndNoOtherTokensOrNumerics) {
   Leave("a", 64);
   EXPECT_EQ(Find("b", 100).tokens, 0);
   EXPECT_EQ(Find("", 100).tokens, 0);
-  EXPECT_EQ(retained_->Find("a", "other", Tokens(100), 0).tokens, 0);
+  EXPECT_EQ(retained_->Find("a", "other", Tokens(100), 0, kComputes).tokens, 0);
   std::vector<int32_t> tokens = Tokens(100);
   tokens[50] = 1;
-  EXPECT_EQ(retained_->Find("a", "", tokens, 0).tokens, 48) << "the pages before it still agree";
+  EXPECT_EQ(retained_->Find("a", "", tokens, 0, kComputes).tokens, 48)
+      << "the pages before it still agree";
   tokens[0] = 1;
-  EXPECT_EQ(retained_->Find("a", "", tokens, 0).tokens, 0);
+  EXPECT_EQ(retained_->Find("a", "", tokens, 0, kComputes).tokens, 0);
 }
 
 TEST_F(RetainedPrefixesTest, GoesOnBehindWhatIsSharedAndOnlyBehindThat) {

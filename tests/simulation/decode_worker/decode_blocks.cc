@@ -13,9 +13,9 @@ DecodeBlocks::DecodeBlocks(Sim& sim, const KvLayout& layout) : sim_(sim), layout
 void DecodeBlocks::Boot(const std::string& prefix_identity) {
   owners_.assign(kPoolBlocks, nullptr);
   pool_.emplace(kPoolBlocks);
-  prefix_cache_.emplace(prefix_identity, layout_.block_size, *pool_);
-  retained_.emplace(layout_.block_size, RetainedPrefixes::Bounds{.max_prefixes = 4}, *pool_);
-  sources_.emplace(layout_.block_size, *pool_);
+  prefix_cache_.emplace(prefix_identity, layout_, *pool_);
+  retained_.emplace(layout_, RetainedPrefixes::Bounds{.max_prefixes = 4}, *pool_);
+  sources_.emplace(layout_, *pool_);
   distrusted_ = 0;
 }
 
@@ -94,10 +94,10 @@ void DecodeBlocks::SettleAhead(Holding& held, int tokens) {
 void DecodeBlocks::Enter(Holding& held, const std::vector<int32_t>& token_ids) {
   const size_t whole = token_ids.size() / static_cast<size_t>(layout_.block_size);
   for (size_t i = held.shared_blocks; i < whole; ++i) {
-    auto block = prefix_cache_->Insert(token_ids, "", held.blocks, i);
-    const Holding*& owner = owners_[static_cast<size_t>(held.blocks[i].id())];
-    if (block.id() != held.blocks[i].id() && owner == &held) owner = nullptr;
-    held.blocks[i] = std::move(block);
+    for (const BlockPool::Block& own : prefix_cache_->Insert(token_ids, "", held.blocks, i)) {
+      const Holding*& owner = owners_[static_cast<size_t>(own.id())];
+      if (owner == &held) owner = nullptr;
+    }
     held.memory.block_table[i] = held.blocks[i].id();
     held.generations[i] = pool_->generation(held.blocks[i].id());
   }

@@ -44,7 +44,7 @@ class DecodeBlocks {
   const BlockSources& sources() const { return *sources_; }
   // Blocks of the prefix cache with the first of these tokens.
   std::vector<int32_t> Cached(const std::vector<int32_t>& token_ids) const {
-    return prefix_cache_->Find(token_ids, "");
+    return prefix_cache_->Find(token_ids, "", {.computes = true});
   }
 
   // The first blocks of a sequence that has none. Returns how many of them somebody uses: those

@@ -213,7 +213,8 @@ std::optional<int> DecodeCalls::TakeBlocks(SimAttemptId id) {
   const std::vector<int32_t>& tokens = call.attempt.token_ids;
   const std::vector<int32_t> cached = blocks.Cached(tokens);
   const std::string name = ResumeKey(call.attempt);
-  const RetainedPrefixes::Match more = blocks.retained().Find(name, "", tokens, cached.size());
+  const RetainedPrefixes::Match more =
+      blocks.retained().Find(name, "", tokens, cached.size(), {.computes = true});
   call.held.reservation.GiveUp(blocks.TakeCached(call.held, cached));
   blocks.TakeKept(call.held, more.blocks);
   blocks.retained().Forget(name);

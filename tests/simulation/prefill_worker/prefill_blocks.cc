@@ -14,7 +14,7 @@ PrefillBlocks::PrefillBlocks(Sim& sim, const KvLayout& layout, int worker)
 void PrefillBlocks::Boot(const std::string& prefix_identity) {
   live_slices_.assign(kPoolBlocks, 0);
   pool_.emplace(kPoolBlocks);
-  prefix_cache_.emplace(prefix_identity, layout_.block_size, *pool_);
+  prefix_cache_.emplace(prefix_identity, layout_, *pool_);
 }
 
 void PrefillBlocks::Crash() {
@@ -24,7 +24,8 @@ void PrefillBlocks::Crash() {
 }
 
 int PrefillBlocks::HeldTokens(const std::vector<int32_t>& token_ids) const {
-  return static_cast<int>(prefix_cache_->Find(token_ids, "").size()) * layout_.block_size;
+  return static_cast<int>(prefix_cache_->Find(token_ids, "", {.computes = true}).size()) *
+         layout_.block_size;
 }
 
 void PrefillBlocks::CheckUnused(const BlockPool::Block& block) {
@@ -36,7 +37,7 @@ void PrefillBlocks::CheckUnused(const BlockPool::Block& block) {
 
 bool PrefillBlocks::Take(Holding& held, const std::vector<int32_t>& token_ids) {
   const auto needed = static_cast<size_t>(layout_.BlocksFor(static_cast<int>(token_ids.size())));
-  const std::vector<int32_t> cached = prefix_cache_->Find(token_ids, "");
+  const std::vector<int32_t> cached = prefix_cache_->Find(token_ids, "", {.computes = true});
   int kept = 0;
   for (const int32_t id : cached) kept += pool_->reference_count(id) == 0 ? 1 : 0;
   const int used = static_cast<int>(cached.size()) - kept;
@@ -62,10 +63,9 @@ bool PrefillBlocks::Take(Holding& held, const std::vector<int32_t>& token_ids) {
 void PrefillBlocks::Enter(Holding& held, const std::vector<int32_t>& token_ids, int tokens) {
   const auto whole = static_cast<size_t>(tokens / layout_.block_size);
   for (size_t& next = held.entered_blocks; next < whole; ++next) {
-    auto block = prefix_cache_->Insert(token_ids, "", held.blocks, next);
-    if (block.id() == held.blocks[next].id()) continue;
-    std::swap(held.blocks[next], block);
-    held.replaced.push_back(std::move(block));
+    for (BlockPool::Block& block : prefix_cache_->Insert(token_ids, "", held.blocks, next)) {
+      held.replaced.push_back(std::move(block));
+    }
   }
 }
 
