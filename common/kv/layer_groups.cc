@@ -31,7 +31,9 @@ KvLayerGroups::KvLayerGroups(absl::Span<const int> windows) {
     BATON_CHECK(windows[layer] >= 0, "a window is a count of keys");
     kinds[windows[layer]].push_back(static_cast<int>(layer));
   }
-  slots_ = static_cast<int>(windows.size());
+  for (const auto& [window, layers] : kinds) {
+    slots_ = std::max(slots_, static_cast<int>(layers.size()));
+  }
   const auto fits = [&](const auto& kind) {
     return Fits(static_cast<int>(kind.second.size()), slots_);
   };
