@@ -10,6 +10,7 @@
 #include "common/base/kv_type_name.h"
 #include "common/base/log.h"
 #include "common/protocol/identity_text.h"
+#include "common/protocol/layer_states.h"
 #include "common/rpc/status.h"
 
 namespace baton {
@@ -98,6 +99,7 @@ absl::Status ValidateShape(const internal::v1::KvShape& shape, absl::string_view
   if (shape.wire_dtypes_size() > kMaxWireDtypes) {
     add("wire_dtypes", "has too many entries");
   }
+  if (auto fault = LayerStatesFault(shape)) add("layer_states", *std::move(fault));
   return InvalidFields(std::move(violations));
 }
 

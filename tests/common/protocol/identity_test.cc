@@ -67,6 +67,8 @@ TEST(Shape, MustBePossibleAndNamesTheFieldThatIsNot) {
        [](Shape& s) {
          for (int i = 0; i < 9; ++i) s.add_wire_dtypes("f16");
        }},
+      {"layer_states",
+       [](Shape& s) { s.add_layer_states()->set_kind(internal::v1::LAYER_STATE_KIND_ROWS); }},
   };
   for (const auto& [field, change] : changes) {
     Shape shape = good;

@@ -253,6 +253,21 @@ TEST(Convert, AShapeHasTheFieldsOfItsLayout) {
   }
 }
 
+TEST(Convert, AShapeTellsTheWindowOfEachLayerWhereALayerHasOne) {
+  KvLayout layout = {.layers = 3, .kv_heads = 3, .head_dim = 64};
+  EXPECT_EQ(ShapeFromLayout(layout, "cpu").layer_states_size(), 0);
+  layout.groups = KvLayerGroups({512, 0, 128});
+  const internal::v1::KvShape shape = ShapeFromLayout(layout, "cpu");
+  ASSERT_EQ(shape.layer_states_size(), 3);
+  EXPECT_EQ(shape.layer_states(0).kind(), internal::v1::LAYER_STATE_KIND_LAST_ROWS);
+  EXPECT_EQ(shape.layer_states(0).window(), 512u);
+  EXPECT_EQ(shape.layer_states(1).kind(), internal::v1::LAYER_STATE_KIND_ROWS);
+  EXPECT_EQ(shape.layer_states(1).window(), 0u);
+  EXPECT_EQ(shape.layer_states(2).kind(), internal::v1::LAYER_STATE_KIND_LAST_ROWS);
+  EXPECT_EQ(shape.layer_states(2).window(), 128u);
+  EXPECT_TRUE(ValidateShape(shape, "shape").ok());
+}
+
 TEST(Convert, AnIdentityDiffersWithEachOfItsParts) {
   const ModelConfig config{.architecture = "llama", .layers = 2};
   const auto identity = MakeIdentity("weights", "tokenizer", config);
