@@ -1,7 +1,7 @@
 // The layout of the bytes of a KV block.
 //
 // A block is one contiguous region for `block_size` tokens of the layers of one group
-// (layer_groups.h):
+// (common/base/kv_layer_groups.h):
 //
 //   [layer of the group][K, V], and in each of these
 //     rows    [token][kv head][head dim]
@@ -20,8 +20,8 @@
 #include <cstdint>
 
 #include "common/backend/tensor.h"
+#include "common/base/kv_layer_groups.h"
 #include "common/base/kv_type.h"
-#include "common/kv/layer_groups.h"
 
 namespace baton {
 

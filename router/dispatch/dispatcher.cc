@@ -143,7 +143,7 @@ std::optional<Assignment> Dispatcher::TryElsewhere(uint64_t number, ChooseWorker
   const WorkerNeeds& needs = ask.needs;
   ReadyWorkers::Candidates candidates = FindCandidates(requests_.at(number), ask.needs);
   std::erase_if(candidates.decode, [&needs](const WorkerSnapshot& worker) {
-    const uint64_t room = uint64_t{worker.free_blocks} * worker.block_size;
+    const uint64_t room = TokensIn(worker, worker.free_blocks);
     return room <= uint64_t{needs.prompt_tokens} + worker.tokens_since ||
            std::count(needs.avoid.begin(), needs.avoid.end(), worker.id) > 0;
   });

@@ -1,6 +1,7 @@
 #include "router/fleet/worker.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,16 @@ namespace {
 constexpr uint32_t kMostTokens = 1 << 28;
 constexpr uint32_t kMostSequences = 1 << 20;
 
+// One group where no layer has a window, or where the shape is impossible.
+KvLayerGroups GroupsOf(const internal::v1::KvShape& shape) {
+  if (shape.layer_states().empty() || !ValidateShape(shape, "shape").ok()) return {};
+  std::vector<int> windows;
+  for (const internal::v1::LayerState& state : shape.layer_states()) {
+    windows.push_back(static_cast<int>(state.window()));
+  }
+  return KvLayerGroups(windows);
+}
+
 }  // namespace
 
 std::string Worker::told_name(bool exposed) const {
@@ -27,10 +38,11 @@ WorkerSnapshot DescribeWorker(const internal::v1::WorkerInfo& info) {
   worker.identity = info.identity().SerializeAsString();
   worker.max_model_len = std::min(info.max_model_len(), kMostTokens);
   worker.block_size = shape.block_size();
+  worker.groups = GroupsOf(shape);
   worker.total_blocks = info.total_blocks();
   if (info.role() == internal::v1::WORKER_ROLE_DECODE && worker.total_blocks > 0) {
     // The last token's K and V are never computed.
-    const uint64_t stored = uint64_t{worker.total_blocks} * worker.block_size + 1;
+    const uint64_t stored = TokensIn(worker, worker.total_blocks) + 1;
     worker.max_model_len = static_cast<uint32_t>(std::min<uint64_t>(worker.max_model_len, stored));
   }
   const absl::StatusOr<KvType> type = KvTypeFromName(shape.dtype());

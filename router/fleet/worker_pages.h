@@ -36,11 +36,21 @@ class WorkerPages {
   void List(const Worker& worker) { ++roots_[worker.prefix_root]; }
   void Unlist(const Worker& worker);
 
-  // The workers that hold the first page of the prompt.
+  // The workers that hold the first page of the prompt, and how much of it serves them: where layers
+  // have windows, as much as they hold of what is still read there.
   std::vector<ReadyWorkers::Held> Find(absl::Span<const int32_t> prompt,
                                        const std::string& salt) const;
 
  private:
+  // How many of the prompt's first `held` tokens serve a worker some of whose layers have windows.
+  // `pages`: the names of these tokens' pages in the layers without one.
+  uint32_t Served(const Worker& worker, uint32_t held, absl::Span<const int32_t> prompt,
+                  absl::Span<const uint64_t> pages) const;
+  // The first token in [begin, end) whose page the worker does not hold in the layers of `window`;
+  // `end` where it holds all.
+  int FirstMissing(const Worker& worker, int window, int begin, int end,
+                   absl::Span<const uint64_t> pages) const;
+
   PrefixIndex index_;
   absl::flat_hash_map<uint32_t, const Worker*> by_slot_;
   std::map<Hash128, int> roots_;  // how many listed workers have each root

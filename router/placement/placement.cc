@@ -93,7 +93,7 @@ class Chooser {
   }
   // A decode worker has no memory for the prompt now.
   bool MustWait(const WorkerSnapshot& worker) const {
-    const uint64_t room = uint64_t{worker.free_blocks} * worker.block_size + Cached(worker);
+    const uint64_t room = TokensIn(worker, worker.free_blocks) + Cached(worker);
     return room < uint64_t{worker.tokens_since} + needs_.prompt_tokens + 1;
   }
   double Speed(const WorkerSnapshot& worker) const {

@@ -9,6 +9,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 
+#include "common/base/kv_layer_groups.h"
 #include "router/placement/link_estimates.h"
 #include "router/request/events.h"
 
@@ -31,6 +32,7 @@ struct WorkerSnapshot {
   uint32_t max_model_len = 0;  // tokens
   uint32_t block_size = 0;     // tokens
   uint32_t total_blocks = 0;   // 0: unknown
+  KvLayerGroups groups = {};   // of layers, each with a block for the same tokens
   uint64_t kv_bytes_per_token = 0;
   // What the worker reported, up to 250 ms ago:
   uint32_t free_blocks = 0;
@@ -51,9 +53,15 @@ struct WorkerSnapshot {
   uint32_t cached_tokens = 0;            // tokens of this request's prompt that it holds
 };
 
+// The tokens for which so many of the worker's blocks suffice.
+inline uint64_t TokensIn(const WorkerSnapshot& worker, uint32_t blocks) {
+  if (worker.groups.count() == 1) return uint64_t{blocks} * worker.block_size;
+  return static_cast<uint64_t>(worker.groups.TokensIn(blocks, static_cast<int>(worker.block_size)));
+}
+
 // The worker is long enough for the request.
 inline bool Fits(const WorkerSnapshot& worker, const WorkerNeeds& needs) {
-  const uint64_t stored = uint64_t{worker.total_blocks} * worker.block_size;
+  const uint64_t stored = TokensIn(worker, worker.total_blocks);
   return worker.max_model_len >= needs.max_total_tokens &&
          (worker.total_blocks == 0 || stored >= needs.prompt_tokens);
 }

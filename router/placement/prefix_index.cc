@@ -33,9 +33,15 @@ size_t PrefixIndex::pages(uint32_t worker) const {
   return found == workers_.end() ? 0 : found->second.pages.size();
 }
 
+bool PrefixIndex::Holds(uint32_t worker, uint64_t page) const {
+  const auto found = workers_.find(worker);
+  return found != workers_.end() && found->second.pages.contains(page);
+}
+
 std::vector<PrefixIndex::Hit> PrefixIndex::Find(const Hash128& root,
                                                 absl::Span<const int32_t> token_ids,
-                                                const std::string& salt) const {
+                                                const std::string& salt,
+                                                std::vector<uint64_t>* pages) const {
   std::vector<Hit> hits;
   Holders left;  // that hold all pages so far
   Hash128 link = root;
@@ -54,6 +60,7 @@ std::vector<PrefixIndex::Hit> PrefixIndex::Find(const Hash128& root,
       left.swap(both);
     }
     if (left.empty()) break;
+    if (pages != nullptr) pages->push_back(link.high);
     auto hit = hits.begin();
     for (const uint32_t worker : left) {
       while (hit->worker != worker) ++hit;

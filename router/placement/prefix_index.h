@@ -44,9 +44,11 @@ class PrefixIndex {
   void Forget(uint32_t worker);
 
   // The workers that hold the first page behind `root`, in ascending order. Costs a hash for each
-  // page that is held and a step for each worker that holds it.
+  // page that is held and a step for each worker that holds it. Names of the pages that any of them
+  // holds are appended to `pages` unless null.
   std::vector<Hit> Find(const Hash128& root, absl::Span<const int32_t> token_ids,
-                        const std::string& salt) const;
+                        const std::string& salt, std::vector<uint64_t>* pages = nullptr) const;
+  bool Holds(uint32_t worker, uint64_t page) const;
 
   size_t pages() const { return total_; }
   size_t pages(uint32_t worker) const;

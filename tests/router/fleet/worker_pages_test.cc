@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <vector>
 
@@ -89,6 +90,66 @@ TEST_F(WorkerPagesTest, ForgetsWhatARemovedWorkerHeldAndGivesEachWorkerASlotOfIt
   EXPECT_NE(third.slot, second_.slot);
   EXPECT_EQ(Held(), (Expected{{12, 32}}));
 }
+
+// A prompt of 256 tokens on a worker with blocks of 32 and layers that see 40 keys.
+class WorkerPagesWindowTest : public testing::TestWithParam<internal::v1::WorkerRole> {
+ protected:
+  WorkerPagesWindowTest() {
+    worker_.id = 11;
+    worker_.target.role = GetParam();
+    worker_.prefix_root = PrefixRoot("model");
+    worker_.seen.block_size = 32;
+    const std::vector<int> windows = {0, 40};
+    worker_.seen.groups = KvLayerGroups(windows);
+    pages_.Add(worker_);
+    pages_.List(worker_);
+  }
+  // The tokens that serve where it holds the first `pages` pages, and these of the window.
+  uint32_t Served(size_t pages, const std::vector<size_t>& of_window) {
+    internal::v1::PrefixDelta delta;
+    delta.set_full(true);
+    Hash128 link = worker_.prefix_root;
+    for (size_t page = 0; page < 16; ++page) {
+      link = PrefixLink(link, absl::MakeConstSpan(prompt_).subspan(page * 16, 16), "");
+      if (page < pages) delta.add_added(link.high);
+      if (std::count(of_window.begin(), of_window.end(), page) > 0) {
+        delta.add_added(PrefixWindowPage(link.high, 40));
+      }
+    }
+    EXPECT_TRUE(pages_.Apply(worker_, delta));
+    const std::vector<ReadyWorkers::Held> held = pages_.Find(prompt_, "");
+    return held.empty() ? 0 : held[0].tokens;
+  }
+  bool is_prefill() const { return GetParam() == internal::v1::WORKER_ROLE_PREFILL; }
+
+  const std::vector<int32_t> prompt_ = std::vector<int32_t>(256, 5);
+  Worker worker_;
+  WorkerPages pages_;
+};
+
+TEST_P(WorkerPagesWindowTest, CountsWhatServesInAllLayers) {
+  std::vector<size_t> all;
+  for (size_t page = 0; page < 16; ++page) all.push_back(page);
+  EXPECT_EQ(Served(16, all), 224u) << "never the last token";
+  EXPECT_EQ(Served(11, all), 160u) << "whole blocks";
+  // The hand-off carries the tokens from 144 on in the layers with a window.
+  EXPECT_EQ(Served(16, {8, 9, 10, 11, 12, 13}), 224u);
+  EXPECT_EQ(Served(16, {8, 9, 10, 11, 12}), 192u);
+  // A prefill worker computes behind its prefix, and sees the window before that.
+  EXPECT_EQ(Served(16, {9, 10, 11, 12, 13}), is_prefill() ? 0u : 128u);
+  EXPECT_EQ(Served(16, {2, 3, 4, 5}), is_prefill() ? 96u : 128u);
+  EXPECT_EQ(Served(16, {0, 1}), is_prefill() ? 32u : 128u);
+  EXPECT_EQ(Served(16, {}), is_prefill() ? 0u : 128u);
+  EXPECT_EQ(Served(0, all), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Roles, WorkerPagesWindowTest,
+                         testing::Values(internal::v1::WORKER_ROLE_PREFILL,
+                                         internal::v1::WORKER_ROLE_DECODE),
+                         [](const testing::TestParamInfo<internal::v1::WorkerRole>& role) {
+                           return role.param == internal::v1::WORKER_ROLE_PREFILL ? "Prefill"
+                                                                                  : "Decode";
+                         });
 
 }  // namespace
 }  // namespace baton

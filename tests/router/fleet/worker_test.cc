@@ -37,6 +37,34 @@ TEST(DescribeWorker, ADecodeWorkerTakesNoMoreThanItsCacheHolds) {
   EXPECT_EQ(DescribeWorker(info).max_model_len, 1000u);
 }
 
+// Two layers, of which the second sees 40 keys.
+internal::v1::WorkerInfo InfoWithAWindow() {
+  internal::v1::WorkerInfo info = Info("f16");
+  info.mutable_shape()->set_numerics("cpu/f16");
+  info.mutable_shape()->add_layer_states()->set_kind(internal::v1::LAYER_STATE_KIND_ROWS);
+  internal::v1::LayerState& state = *info.mutable_shape()->add_layer_states();
+  state.set_kind(internal::v1::LAYER_STATE_KIND_LAST_ROWS);
+  state.set_window(40);
+  return info;
+}
+
+TEST(DescribeWorker, ALayerWithAWindowHasBlocksForWhatItKeeps) {
+  internal::v1::WorkerInfo info = InfoWithAWindow();
+  info.set_total_blocks(12);
+  // Up to 6 rows each layer has a block in each. Of more the second has 9 at most.
+  EXPECT_EQ(DescribeWorker(info).max_model_len, 6 * 16 + 1u);
+  info.set_total_blocks(30);
+  const WorkerSnapshot worker = DescribeWorker(info);
+  EXPECT_EQ(worker.max_model_len, 21 * 16 + 1u);
+  EXPECT_EQ(TokensIn(worker, 20), 11 * 16u);
+}
+
+TEST(DescribeWorker, OfAnImpossibleShapeNoWindowIsTaken) {
+  internal::v1::WorkerInfo info = InfoWithAWindow();
+  info.mutable_shape()->mutable_layer_states(1)->set_window(UINT32_MAX);
+  EXPECT_EQ(DescribeWorker(info).groups.count(), 1);
+}
+
 TEST(TakeLoad, NumbersThatNoWorkerHasAreCut) {
   internal::v1::WorkerLoad load;
   load.set_waiting_sequences(UINT32_MAX);

@@ -1,4 +1,4 @@
-#include "common/kv/layer_groups.h"
+#include "common/base/kv_layer_groups.h"
 
 #include <algorithm>
 #include <functional>
@@ -64,6 +64,26 @@ int KvLayerGroups::FirstNeeded(int group, const KvNeed& need, int end) const {
   if (need.computes) first = FirstSeen(group, end);
   if (need.handed_off > 0) first = std::min(first, FirstHandedOff(group, need.handed_off));
   return first;
+}
+
+int64_t KvLayerGroups::BlocksOf(int64_t tokens, int block_size) const {
+  const int64_t rows = (tokens + block_size - 1) / block_size;
+  int64_t blocks = 0;
+  for (const int window : windows_) {
+    // What a hand-off carries may begin and end in the middle of a block.
+    const int64_t read = int64_t{window} + kAuditRows + kKvPageTokens;
+    blocks += window == 0 ? rows : std::min(rows, (read + block_size - 1) / block_size + 1);
+  }
+  return blocks;
+}
+
+int64_t KvLayerGroups::TokensIn(int64_t blocks, int block_size) const {
+  int64_t rows = blocks / count(), too_many = blocks + 1;
+  while (too_many - rows > 1) {
+    const int64_t middle = rows + (too_many - rows) / 2;
+    (BlocksOf(middle * block_size, block_size) <= blocks ? rows : too_many) = middle;
+  }
+  return rows * block_size;
 }
 
 }  // namespace baton

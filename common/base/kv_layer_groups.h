@@ -6,6 +6,7 @@
 // as they go, so that the blocks of all groups have the same bytes and one pool serves them all.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -52,6 +53,13 @@ class KvLayerGroups {
   // The first token before `end` that is still read in the layers of `group`; at least `end` where
   // none is.
   int FirstNeeded(int group, const KvNeed& need, int end) const;
+
+  // The most blocks of `block_size` tokens that hold a sequence of `tokens` tokens after its
+  // hand-off, and while it goes on: all tokens in the layers without a window, and in the others
+  // what is still read. Ascends with `tokens`.
+  int64_t BlocksOf(int64_t tokens, int block_size) const;
+  // The tokens of a sequence for which so many blocks suffice, in whole blocks.
+  int64_t TokensIn(int64_t blocks, int block_size) const;
 
   friend bool operator==(const KvLayerGroups&, const KvLayerGroups&) = default;
 

@@ -1,4 +1,4 @@
-#include "common/kv/layer_groups.h"
+#include "common/base/kv_layer_groups.h"
 
 #include <algorithm>
 #include <set>
@@ -129,6 +129,37 @@ TEST(KvLayerGroupsTest, WhatIsNeededIsWhatTheNextTokensAndTheHandOffRead) {
   EXPECT_EQ(groups.FirstNeeded(1, {.computes = true, .handed_off = 1000}, 200), 185);
   EXPECT_EQ(groups.FirstNeeded(0, {.computes = true, .handed_off = 1000}, 200), 0);
   EXPECT_EQ(groups.FirstNeeded(0, {}, 200), 200);
+}
+
+// A hand-off's blocks, counted one by one.
+int64_t BlocksHandedOff(const KvLayerGroups& groups, int tokens, int block_size) {
+  int64_t blocks = 0;
+  for (int group = 0; group < groups.count(); ++group) {
+    for (int row = 0; row * block_size < tokens; ++row) {
+      blocks += (row + 1) * block_size > groups.FirstHandedOff(group, tokens) ? 1 : 0;
+    }
+  }
+  return blocks;
+}
+
+TEST(KvLayerGroupsTest, BlocksSufficeForAHandOffAndTokensForTheirBlocks) {
+  EXPECT_EQ(KvLayerGroups().BlocksOf(65, 32), 3);
+  EXPECT_EQ(KvLayerGroups().TokensIn(7, 32), 7 * 32);
+  const KvLayerGroups groups(std::vector<int>{0, 100, 30});
+  int64_t before = 0;
+  for (int tokens = 0; tokens < 2000; ++tokens) {
+    const int64_t blocks = groups.BlocksOf(tokens, 32);
+    ASSERT_GE(blocks, BlocksHandedOff(groups, tokens, 32)) << tokens;
+    ASSERT_LE(blocks, BlocksHandedOff(groups, tokens, 32) + 4) << tokens;
+    ASSERT_GE(blocks, before);
+    before = blocks;
+  }
+  for (int64_t blocks = 0; blocks < 200; ++blocks) {
+    const int64_t tokens = groups.TokensIn(blocks, 32);
+    ASSERT_EQ(tokens % 32, 0);
+    ASSERT_LE(groups.BlocksOf(tokens, 32), blocks);
+    ASSERT_GT(groups.BlocksOf(tokens + 32, 32), blocks);
+  }
 }
 
 }  // namespace
