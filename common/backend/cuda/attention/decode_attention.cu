@@ -47,7 +47,7 @@ static __device__ inline TaskPages FindPages(const AttentionArgs& args, const De
           .first = first,
           .count = (task.end_key - first + kKvPageTokens - 1) / kKvPageTokens,
           .kv_head = kv_head,
-          .block = BlockTable(args.pass, task.row)[key / args.cache.block_size]};
+          .block = BlockTable(args.pass, task.row)[args.cache.TableIndex(key)]};
 }
 
 // Begins to copy keys and values of page `page` of the task to `buffer`.

@@ -110,18 +110,23 @@ class AttentionRunner {
     view_ = {.block_size = shape.block_size,
              .kv_heads = shape.kv_heads,
              .head_dim = shape.head_dim,
-             .dtype = shape.dtype};
+             .dtype = shape.dtype,
+             .groups = 2,  // another group of layers has blocks of its own
+             .group = 1};
     const size_t half = view_.part().bytes();
     // Every pattern of ones is a NaN, so that memory that nobody wrote would show in the result.
-    bytes_.assign(static_cast<size_t>(blocks) * 2 * half, 0xff);
-    view_.blocks = bytes_.data();
+    // That goes for the block before the first too, which is none (kNoBlock).
+    bytes_.assign(static_cast<size_t>(blocks + 1) * 2 * half, 0xff);
+    view_.blocks = bytes_.data() + 2 * half;
     view_.block_bytes = 2 * half;
     view_.values_offset = half;
     for (size_t i = 0; i < sequences.size(); ++i) {
       tables_.emplace_back();
       for (int block = 0; block < sequences[i].BlockCount(); ++block) {
+        tables_.back().push_back(kOtherGroups);
         tables_.back().push_back(--blocks);
       }
+      given_back_.push_back(0);
       out_.emplace_back(static_cast<size_t>(shape.tokens * shape.heads * shape.head_dim), -1.0f);
     }
   }
@@ -154,16 +159,34 @@ class AttentionRunner {
     }
   }
 
+  // No later row sees a token before `end`: others write into the blocks before it.
+  void GiveBackBefore(int sequence, int end) {
+    std::vector<int32_t>& table = tables_[static_cast<size_t>(sequence)];
+    for (int& token = given_back_[static_cast<size_t>(sequence)]; token < end; ++token) {
+      int32_t& block = table[view_.TableIndex(token)];
+      const int row = token % view_.block_size;
+      for (uint8_t* const to : {view_.KeyRow(block, row), view_.ValueRow(block, row)}) {
+        std::fill_n(to, view_.row_bytes(), uint8_t{0xff});
+      }
+      for (uint8_t* const to : {view_.KeyScales(block, row), view_.ValueScales(block, row)}) {
+        std::fill_n(to, view_.part().scale_bytes(), uint8_t{0xff});
+      }
+      if (row + 1 == view_.block_size) block = -1;
+    }
+  }
+
   const std::vector<float>& out(int sequence) const { return out_[static_cast<size_t>(sequence)]; }
   const float* Out(int sequence, int token, int head) const {
     return out(sequence).data() + (token * shape_.heads + head) * shape_.head_dim;
   }
 
  private:
+  // A block of another group, which nobody may read for this layer: it is out of range.
+  static constexpr int32_t kOtherGroups = 1 << 20;
+
   void Append(const Rows& rows, int token) {
     AttentionSequence& sequence = sequences_[static_cast<size_t>(rows.sequence)];
-    const int32_t block =
-        tables_[static_cast<size_t>(rows.sequence)][static_cast<size_t>(token / view_.block_size)];
+    const int32_t block = tables_[static_cast<size_t>(rows.sequence)][view_.TableIndex(token)];
     const int row = token % view_.block_size;
     Store(sequence.Key(token, 0), view_.KeyRow(block, row), view_.KeyScales(block, row));
     Store(sequence.Value(token, 0), view_.ValueRow(block, row), view_.ValueScales(block, row));
@@ -191,6 +214,7 @@ class AttentionRunner {
   KvLayerView view_;
   std::vector<uint8_t> bytes_;
   std::vector<std::vector<int32_t>> tables_;
+  std::vector<int> given_back_;  // [sequences]: tokens
   std::vector<std::vector<float>> out_;
   AttentionScratch scratch_;
 };

@@ -36,6 +36,9 @@ struct CudaShape {
     KvLayerView view = {
         .block_size = block_size, .kv_heads = kv_heads, .head_dim = head_dim, .dtype = dtype};
     const size_t half = view.part().bytes();
+    // Another group of layers has blocks of its own.
+    view.groups = 2;
+    view.group = 1;
     // Another layer lies before it and another behind it.
     view.keys_offset = 2 * half;
     view.values_offset = 3 * half;
@@ -52,6 +55,9 @@ struct CudaRule {
   double scale = 0;  // 0: 1 / sqrt(head_dim)
   int window = 0;
   std::vector<float> sinks = {};  // [heads], or empty
+  // Of what no row of a sequence sees the blocks are given back: their entries are 0, and block 0
+  // holds NaN, as does the first block before what is seen.
+  bool gives_back = false;
 
   float Scale(int head_dim) const {
     return static_cast<float>(scale == 0 ? 1 / std::sqrt(static_cast<float>(head_dim)) : scale);
@@ -145,16 +151,17 @@ class BatchOnDevice {
     int blocks = 0;
     for (const CudaRows& sequence : batch) {
       const int needed = (sequence.tokens() + shape.block_size - 1) / shape.block_size;
-      pass_.table_stride = std::max(pass_.table_stride, needed + 1);
+      pass_.table_stride = std::max(pass_.table_stride, (needed + 1) * view_.groups);
       blocks += needed;
     }
     std::vector<int32_t> ids(static_cast<size_t>(blocks));
-    for (int i = 0; i < blocks; ++i) ids[static_cast<size_t>(i)] = i;
+    for (int i = 0; i < blocks; ++i) ids[static_cast<size_t>(i)] = i + 1;
     std::mt19937 random(5);
     std::shuffle(ids.begin(), ids.end(), random);
-    // The entries behind a table are out of range, so that reading them fails.
+    // The entries behind a table, and those of the other group, are out of range, so that reading
+    // them fails.
     std::vector<int32_t> tables(batch.size() * static_cast<size_t>(pass_.table_stride), 1 << 30);
-    std::vector<uint8_t> bytes(static_cast<size_t>(blocks) * view_.block_bytes, 0xff);
+    std::vector<uint8_t> bytes(static_cast<size_t>(blocks + 1) * view_.block_bytes, 0xff);
     view_.blocks = bytes.data();
     for (size_t i = 0; i < batch.size(); ++i) {
       const CudaRows& sequence = batch[i];
@@ -167,12 +174,15 @@ class BatchOnDevice {
         positions.push_back(sequence.first_position + row);
       }
       int32_t* const table = tables.data() + i * static_cast<size_t>(pass_.table_stride);
+      const int first_seen = rule.gives_back ? rule.FirstKey(sequence.first_position) : 0;
       for (int token = 0; token < sequence.tokens(); ++token) {
-        int32_t& block = table[token / shape.block_size];
+        int32_t& block = table[view_.TableIndex(token)];
         if (token % shape.block_size == 0) {
-          block = ids.back();
+          const bool is_seen = token + shape.block_size > first_seen;
+          block = is_seen ? ids.back() : 0;
           ids.pop_back();
         }
+        if (token < first_seen) continue;
         const int row = token % shape.block_size;
         if (IsQuantised(shape.dtype)) {
           Store(sequence.key_codes, token, view_.KeyRow(block, row), view_.KeyScales(block, row));

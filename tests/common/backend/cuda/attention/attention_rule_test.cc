@@ -86,6 +86,23 @@ TEST_P(CudaAttentionRules, GiveARowOfAChunkTheSameBitsInAnyChunk) {
   }
 }
 
+TEST_P(CudaAttentionRules, GiveTheSameBitsWhereWhatNoRowSeesIsGivenBack) {
+  const CudaShape& shape = GetParam().shape;
+  const CudaBatch batch = LateBatch(shape, 2);
+  std::vector<int> windows = GetParam().windows;
+  windows.push_back(20);
+  for (const int window : windows) {
+    CudaRule rule = RandomRule(shape, window, 8);
+    for (const AttentionCut cut : kCuts) {
+      rule.gives_back = false;
+      const std::vector<float> expected = BatchOnDevice(shape, batch, cut, rule).Run();
+      rule.gives_back = true;
+      EXPECT_TRUE(SameBits(BatchOnDevice(shape, batch, cut, rule).Run(), expected))
+          << "window " << window;
+    }
+  }
+}
+
 // Keys before a row's window change nothing, even if they are NaN, and their values infinite.
 TEST_P(CudaAttentionRules, KeepEarlierTokensFromLaterRows) {
   const CudaShape& shape = GetParam().shape;
