@@ -20,7 +20,7 @@ DataReceiver::DataReceiver(const ReceiveConfig& config)
     : layout_(config.layout),
       window_limit_bytes_(config.limits.window_bytes),
       wire_(layout_, layout_.dtype),
-      pages_(layout_.layers, static_cast<int>(config.token_ids.size())) {}
+      pages_(layout_, static_cast<int>(config.token_ids.size())) {}
 
 void DataReceiver::Open(KvType wire) { wire_ = KvWireFormat(layout_, wire); }
 
@@ -38,7 +38,7 @@ std::optional<DataReceiver::Failure> DataReceiver::Take(const ReceiveConfig& con
   HeldMessage message{event.stream, event.message_id, event.payload_bytes, {}, 0};
   absl::Status status = absl::InvalidArgumentError("KvData header: not a header");
   if (message.header.ParseFromString(event.header)) {
-    status = CheckHeader(config, wire_, pages_.start_token(), message.header, event.payload_bytes);
+    status = CheckHeader(config, wire_, pages_.carried(), message.header, event.payload_bytes);
     if (status.ok() && held_.HoldsTheSame(message)) {
       drop();
       return std::nullopt;
@@ -161,10 +161,11 @@ std::string DataReceiver::Digest(const ReceiveConfig& config, int end_token,
                                  absl::Span<const internal::v1::OutputToken> first_tokens) {
   return digester_.Digest({.identity = config.identity,
                            .token_ids = config.token_ids,
-                           .start_token = pages_.start_token(),
+                           .start_token = pages_.carried().start_token(),
                            .end_token = end_token,
                            .first_tokens = first_tokens,
-                           .crcs = pages_.crcs()});
+                           .crcs = pages_.crcs(),
+                           .layer_begins = pages_.carried().layer_begins()});
 }
 
 }  // namespace baton

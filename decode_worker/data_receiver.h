@@ -38,7 +38,7 @@ class DataReceiver {
 
   // The push is open: its wire type is known.
   void Open(KvType wire);
-  // The tokens before `start_token` are held already.
+  // What is needed of the tokens before `start_token` is held already.
   void SetStart(int start_token) { pages_.SetStart(start_token); }
 
   // Takes a message of a stream that carries the push. `config`: as in the constructor.

@@ -14,6 +14,7 @@
 #include "common/handoff/kv_digest.h"
 #include "common/handoff/kv_wire_choice.h"
 #include "common/protocol/identity_text.h"
+#include "common/protocol/layer_states.h"
 
 namespace baton {
 
@@ -55,6 +56,9 @@ absl::Status CheckShape(const ReceiveConfig& config, const PushOpen& open) {
   if (theirs.layers() != ours.layers() || theirs.kv_heads() != ours.kv_heads() ||
       theirs.head_dim() != ours.head_dim()) {
     return mismatch("shape.layers, kv_heads or head_dim differ from this worker's");
+  }
+  if (absl::Status same = CheckSameLayerStates(ours, theirs); !same.ok()) {
+    return mismatch(std::string(same.message()));
   }
   if (config.strict_kv_dtype && theirs.dtype() != ours.dtype()) {
     return mismatch(absl::StrCat("shape.dtype is ", LogSafe(theirs.dtype()),
@@ -100,13 +104,18 @@ absl::StatusOr<PushTerms> CheckOpen(const ReceiveConfig& config, const PushOpen&
   return terms;
 }
 
-absl::Status CheckHeader(const ReceiveConfig& config, const KvWireFormat& wire, int start_token,
-                         const KvDataHeader& header, size_t payload_bytes) {
-  const auto refuse = [](const char* what) {
+absl::Status CheckHeader(const ReceiveConfig& config, const KvWireFormat& wire,
+                         const CarriedTokens& carried, const KvDataHeader& header,
+                         size_t payload_bytes) {
+  const auto refuse = [](const std::string& what) {
     return absl::InvalidArgumentError(absl::StrCat("KvData header: ", what));
   };
   if (!SameKey(header.key(), config.key)) return refuse("key of another attempt");
   if (header.sequence_number() == 0) return refuse("sequence_number is 0");
+  if (header.state_kind() != internal::v1::LAYER_STATE_KIND_ROWS) {
+    return refuse(absl::StrCat("state_kind is ", LayerStateKindText(header.state_kind()),
+                               ", which this version does not carry"));
+  }
   const auto layers = static_cast<uint32_t>(config.layout.layers);
   if (header.layer_count() == 0 || header.layer_count() > layers ||
       header.first_layer() > layers - header.layer_count()) {
@@ -114,9 +123,14 @@ absl::Status CheckHeader(const ReceiveConfig& config, const KvWireFormat& wire, 
   }
   const auto tokens = static_cast<uint32_t>(config.token_ids.size());
   if (header.token_count() == 0 || header.token_count() > tokens ||
-      header.first_token() > tokens - header.token_count() ||
-      header.first_token() < static_cast<uint32_t>(start_token)) {
+      header.first_token() > tokens - header.token_count()) {
     return refuse("tokens out of range");
+  }
+  for (uint32_t i = 0; i < header.layer_count(); ++i) {
+    const auto layer = static_cast<int>(header.first_layer() + i);
+    if (static_cast<int>(header.first_token()) >= carried.First(layer)) continue;
+    return refuse(absl::StrCat("token ", header.first_token(), " of layer ", layer,
+                               ", which carries the tokens from ", carried.First(layer), " on"));
   }
   const uint32_t end = header.first_token() + header.token_count();
   if (header.first_token() % kKvPageTokens != 0 || (end % kKvPageTokens != 0 && end != tokens)) {

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 
 #include "baton/internal/v1/kv_transfer.pb.h"
+#include "common/handoff/carried_tokens.h"
 #include "common/handoff/kv_wire_type.h"
 #include "decode_worker/receive_events.h"
 
@@ -26,14 +27,16 @@ struct PushTerms {
   std::string numerics = {};  // as in ReceiveAction::TakeBlocks
   bool exact = false;         // whether the KV is bit for bit what this worker would compute
 };
-// FAILED_PRECONDITION where the other side's KV does not fit this worker's cache, its wire type is
+// FAILED_PRECONDITION where the other side's KV does not fit this worker's cache, a layer keeps
+// something else there, its wire type is
 // not taken, or it has another number of tokens, other tokens, another salt or other numerics.
 absl::StatusOr<PushTerms> CheckOpen(const ReceiveConfig& config,
                                     const internal::v1::PushOpen& open);
-// INVALID_ARGUMENT where the header is not about whole pages of this sequence from `start_token`
-// on, or its sizes do not agree. `wire`: the wire format of the push.
-absl::Status CheckHeader(const ReceiveConfig& config, const KvWireFormat& wire, int start_token,
-                         const internal::v1::KvDataHeader& header, size_t payload_bytes);
+// INVALID_ARGUMENT where the header is not about whole pages of this sequence that each of its
+// layers carries, or its sizes do not agree. `wire`: the wire format of the push.
+absl::Status CheckHeader(const ReceiveConfig& config, const KvWireFormat& wire,
+                         const CarriedTokens& carried, const internal::v1::KvDataHeader& header,
+                         size_t payload_bytes);
 // INVALID_ARGUMENT where the checkpoint is not at a page's or the sequence's end after the last
 // one, at `checkpointed_tokens`.
 absl::Status CheckCheckpoint(const ReceiveConfig& config, int checkpointed_tokens,

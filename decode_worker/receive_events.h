@@ -74,8 +74,10 @@ struct ReceiveEvent {
   struct StreamLost {
     PushStreamId stream = 0;
   };
-  struct Granted {        // the answer to TakeBlocks
-    int start_token = 0;  // a multiple of 16: the KV before it is held already
+  struct Granted {  // the answer to TakeBlocks
+    // A multiple of 16: the KV before it is held already, of a layer with a window what the
+    // hand-off would carry of it (CarriedTokens).
+    int start_token = 0;
   };
   struct CopyDone {
     uint64_t copy_id = 0;

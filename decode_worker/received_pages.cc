@@ -7,9 +7,10 @@ namespace baton {
 
 using internal::v1::KvDataHeader;
 
-ReceivedPages::ReceivedPages(int layers, int tokens)
-    : crcs_(layers, tokens),
-      pages_(static_cast<size_t>(layers) * static_cast<size_t>(KvPages(tokens))) {}
+ReceivedPages::ReceivedPages(const KvLayout& layout, int tokens)
+    : carried_(layout, tokens),
+      crcs_(layout.layers, tokens),
+      pages_(static_cast<size_t>(layout.layers) * static_cast<size_t>(KvPages(tokens))) {}
 
 ReceivedPages::Plan ReceivedPages::PlanFor(const KvDataHeader& header) const {
   const std::vector<TokenRange> pages = PagesOf(TokensOf(header));
@@ -40,7 +41,8 @@ ReceivedPages::Plan ReceivedPages::PlanFor(const KvDataHeader& header) const {
 
 void ReceivedPages::BeginCopy(const std::vector<LayerTokens>& ranges) {
   for (const auto& [layer, tokens] : ranges) {
-    BATON_CHECK(tokens.begin >= start_token_, "others read the blocks before start_token");
+    BATON_CHECK(tokens.begin >= carried_.First(layer),
+                "others read the blocks before, or there are none");
     for (const TokenRange& page : PagesOf(tokens)) {
       pages_[Index(layer, page.begin / kKvPageTokens)] = Page::kCopying;
     }
@@ -71,21 +73,22 @@ bool ReceivedPages::EndCopy(const KvDataHeader& header, const std::vector<LayerT
 }
 
 bool ReceivedPages::Covers(const KvDataHeader& header) const {
-  const TokenRange tokens = TokensOf(header);
-  const int first_layer = static_cast<int>(header.first_layer());
-  return Covered(first_layer, first_layer + static_cast<int>(header.layer_count()),
-                 tokens.begin / kKvPageTokens, KvPages(tokens.end));
+  for (uint32_t i = 0; i < header.layer_count(); ++i) {
+    if (!Covered(static_cast<int>(header.first_layer() + i), TokensOf(header))) return false;
+  }
+  return true;
 }
 
 bool ReceivedPages::CoveredBefore(int end_token) const {
-  return Covered(0, crcs_.layers(), start_token_ / kKvPageTokens, KvPages(end_token));
+  for (int layer = 0; layer < crcs_.layers(); ++layer) {
+    if (!Covered(layer, {carried_.First(layer), end_token})) return false;
+  }
+  return true;
 }
 
-bool ReceivedPages::Covered(int first_layer, int end_layer, int first_page, int end_page) const {
-  for (int layer = first_layer; layer < end_layer; ++layer) {
-    for (int page = first_page; page < end_page; ++page) {
-      if (pages_[Index(layer, page)] != Page::kCovered) return false;
-    }
+bool ReceivedPages::Covered(int layer, TokenRange tokens) const {
+  for (int page = tokens.begin / kKvPageTokens; page < KvPages(tokens.end); ++page) {
+    if (pages_[Index(layer, page)] != Page::kCovered) return false;
   }
   return true;
 }

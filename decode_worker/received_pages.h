@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "baton/internal/v1/kv_transfer.pb.h"
+#include "common/handoff/carried_tokens.h"
 #include "common/handoff/kv_digest.h"
 #include "common/kv/token_range.h"
 #include "decode_worker/receive_events.h"
@@ -26,11 +27,13 @@ namespace baton {
 // header was checked (receive_checks.h).
 class ReceivedPages {
  public:
-  ReceivedPages(int layers, int tokens);
+  ReceivedPages(const KvLayout& layout, int tokens);
 
-  // The tokens before `start_token` are held already: nothing is received for them.
-  void SetStart(int start_token) { start_token_ = start_token; }
-  int start_token() const { return start_token_; }
+  // What is needed of the tokens before `start_token` is held already: nothing is received for
+  // them.
+  void SetStart(int start_token) { carried_.SetStart(start_token); }
+  // The tokens of each layer that are received.
+  const CarriedTokens& carried() const { return carried_; }
 
   enum class Verdict {
     kCopy,     // `ranges` are still empty
@@ -52,20 +55,21 @@ class ReceivedPages {
 
   // Whether every page of the message is covered.
   bool Covers(const internal::v1::KvDataHeader& header) const;
-  // Whether every page from start_token to `end_token` is covered.
+  // Whether every page before `end_token` is covered that its layer carries. A layer with a window
+  // may carry none of them.
   bool CoveredBefore(int end_token) const;
   const PageCrcTable& crcs() const { return crcs_; }  // CRCs of the covered pages
 
  private:
   friend struct MachineState;  // a test compares states with it
   enum class Page : uint8_t { kEmpty, kCopying, kCovered };
-  bool Covered(int first_layer, int end_layer, int first_page, int end_page) const;
+  bool Covered(int layer, TokenRange tokens) const;
   size_t Index(int layer, int page) const {
     return static_cast<size_t>(layer) * static_cast<size_t>(crcs_.pages()) +
            static_cast<size_t>(page);
   }
 
-  int start_token_ = 0;
+  CarriedTokens carried_;
   PageCrcTable crcs_;
   std::vector<Page> pages_;  // [layers][pages]
 };

@@ -7,13 +7,15 @@
 #include <optional>
 
 #include "baton/internal/v1/kv_transfer.pb.h"
+#include "common/handoff/carried_tokens.h"
 #include "common/handoff/kv_digest.h"
 #include "common/kv/token_range.h"
 #include "prefill_worker/send_events.h"
 
 namespace baton {
 
-// Cuts the computed layers into messages, in the order in which they were computed. Not
+// Cuts the computed layers into messages, in the order in which they were computed. A layer with a
+// window has no part in the chunks before its first token that the hand-off carries. Not
 // thread-safe.
 class ComputedKv {
  public:
@@ -33,9 +35,9 @@ class ComputedKv {
   void Add(const SendEvent::LayerReady& layer);
   // What was added does not wait for more layers.
   void Flush();
-  // Tokens before `start_token` are not sent: the receiver holds them.
-  void SetStart(int start_token) { start_token_ = start_token; }
-  int start_token() const { return start_token_; }
+  // Tokens before `start_token` are not sent: the receiver holds what it needs of them.
+  void SetStart(int start_token) { carried_.SetStart(start_token); }
+  const CarriedTokens& carried() const { return carried_; }
   // Nothing more is sent.
   void Clear() { unsent_.clear(); }
 
@@ -61,11 +63,14 @@ class ComputedKv {
     bool waits = true;  // whether it waits for more layers where the message would be small
   };
 
+  TokenRange Unsent(const Layer& layer) const;
+  bool MayGrow(const Piece& piece) const;
+
   const KvLayout layout_;
   const int tokens_;  // tokens of the whole sequence
   const size_t token_bytes_;
   const size_t min_payload_bytes_;
-  int start_token_ = 0;
+  CarriedTokens carried_;
   std::deque<Layer> unsent_;  // at most layers x chunks
   PageCrcTable crcs_;
 };

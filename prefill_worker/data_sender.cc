@@ -26,18 +26,14 @@ DataSender::DataSender(const SendConfig& config)
     : key_(config.open.key()),
       max_payload_bytes_(config.limits.max_payload_bytes),
       token_bytes_(TokenBytes(config)),
-      sequence_bytes_(config.token_ids.size() * static_cast<size_t>(config.layout.layers) *
-                      token_bytes_),
       computed_(config.layout, static_cast<int>(config.token_ids.size()), token_bytes_,
                 config.limits.min_payload_bytes) {}
 
 int DataSender::Open(int start_token, int most_streams) {
-  const size_t layers = static_cast<size_t>(computed_.crcs().layers());
-  const size_t saved = static_cast<size_t>(start_token) * layers * token_bytes_;
   computed_.SetStart(start_token);
-  meter_.Saved(saved);
+  meter_.Saved(computed_.carried().held() * token_bytes_);
   // A short prompt is not worth another call.
-  const size_t messages = (sequence_bytes_ - saved) / max_payload_bytes_;
+  const size_t messages = computed_.carried().carried() * token_bytes_ / max_payload_bytes_;
   const int count =
       static_cast<int>(std::clamp<size_t>(messages, 1, static_cast<size_t>(most_streams)));
   window_.OpenStreams(count);
@@ -172,7 +168,8 @@ std::string DataSender::Digest(const SendConfig& config, int end_token,
                            .start_token = start_token(),
                            .end_token = end_token,
                            .first_tokens = first_tokens,
-                           .crcs = computed_.crcs()});
+                           .crcs = computed_.crcs(),
+                           .layer_begins = computed_.carried().layer_begins()});
 }
 
 }  // namespace baton

@@ -38,7 +38,7 @@ class DataSender {
   // data from here on, at most `most_streams`: no more than there are full messages to send.
   int Open(int start_token, int most_streams);
   // The first token that the receiver does not hold. REQUIRES: Open was called.
-  int start_token() const { return computed_.start_token(); }
+  int start_token() const { return computed_.carried().start_token(); }
   void SetWindow(uint64_t bytes) { window_bytes_ = bytes; }
   // Whether the window has room for a page of one layer, without which nothing can be sent.
   bool WindowHoldsAPage() const { return window_bytes_ >= page_bytes(); }
@@ -107,8 +107,7 @@ class DataSender {
 
   const internal::v1::AttemptKey key_;
   const size_t max_payload_bytes_;
-  const size_t token_bytes_;     // K and V of one token in one layer, on the wire
-  const size_t sequence_bytes_;  // the whole sequence, on the wire
+  const size_t token_bytes_;  // K and V of one token in one layer, on the wire
   ComputedKv computed_;
   KvDigester digester_;
   SendWindow window_;  // messages that were sent and not acknowledged

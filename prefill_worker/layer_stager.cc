@@ -136,7 +136,7 @@ void LayerStager::Copy(const Computed& computed, KvStaging::Slot slot, const Blo
   piece.unsent_tokens = tokens.size();
   const int block_size = blocks.blocks.layout.block_size;
   for (int i = tokens.begin / block_size; i * block_size < tokens.end; ++i) {
-    const auto index = static_cast<size_t>(i);
+    const size_t index = blocks.blocks.layout.TableIndex(layer, i * block_size);
     piece.blocks.push_back({blocks.blocks.block_table[index], blocks.generations[index]});
   }
   staging_order_.push_back(place);

@@ -10,9 +10,11 @@
 #include "common/base/failpoint.h"
 #include "common/base/kv_type_name.h"
 #include "common/base/status_macros.h"
+#include "common/handoff/carried_tokens.h"
 #include "common/handoff/kv_digest.h"
 #include "common/handoff/kv_wire_choice.h"
 #include "common/protocol/identity.h"
+#include "common/protocol/layer_states.h"
 #include "common/protocol/worker_status.h"
 #include "common/rpc/duration.h"
 #include "common/rpc/status.h"
@@ -93,6 +95,7 @@ absl::Status PrefillCall::Submit(const PrefillRequest& request) {
   absl::MutexLock lock(&mutex_);
   if (outbox_.ended()) return absl::OkStatus();  // nobody would end what is submitted now
   choices_ = sequence->request().choices;
+  token_count_ = static_cast<int>(sequence->request().token_ids.size());
   if (!request.decode_address().empty()) {
     if (absl::Status status = ValidateShape(request.decode_shape(), "decode_shape"); !status.ok()) {
       return status;
@@ -105,8 +108,7 @@ absl::Status PrefillCall::Submit(const PrefillRequest& request) {
     if (!channels.ok()) return channels.status();
     push_channels_ = *std::move(channels);
     decode_address_ = request.decode_address();
-    absl::StatusOr<KvType> wire = ChooseWireType(options_.shape, options_.kv_wire_dtype,
-                                                 options_.strict_kv_dtype, request.decode_shape());
+    absl::StatusOr<KvType> wire = AgreeOnShape(request.decode_shape());
     if (!wire.ok()) {
       return WithErrorInfo(wire.status(),
                            {kReasonModelMismatch,
@@ -126,6 +128,12 @@ absl::Status PrefillCall::Submit(const PrefillRequest& request) {
   submitted_ = submitted.ok();
   BATON_FAILPOINT("prefill.submitted");
   return submitted;
+}
+
+absl::StatusOr<KvType> PrefillCall::AgreeOnShape(const internal::v1::KvShape& decode_shape) const {
+  BATON_RETURN_IF_ERROR(CheckSameLayerStates(options_.shape, decode_shape));
+  return ChooseWireType(options_.shape, options_.kv_wire_dtype, options_.strict_kv_dtype,
+                        decode_shape);
 }
 
 SendConfig PrefillCall::PushConfig(const PrefillRequest& request, KvType wire,
@@ -187,7 +195,7 @@ void PrefillCall::On(const LayerComputed& event) {
   absl::MutexLock lock(&mutex_);
   BATON_FAILPOINT("prefill.layer_computed");
   if (push_ == nullptr || outbox_.ended()) return;
-  // The block table comes with the first computed layer. The cached prefix is posted before it.
+  // The blocks come with the first computed layer. The cached prefix is posted before it.
   if (cached_tokens_ > 0) {
     const int cached = std::exchange(cached_tokens_, 0);
     const int layers = engine_.cache().layout().layers;
@@ -196,16 +204,20 @@ void PrefillCall::On(const LayerComputed& event) {
   PostLayer({event.layer, {event.first_token, event.first_token + event.token_count}}, event);
 }
 
-void PrefillCall::PostLayer(const LayerTokens& kv, const LayerComputed& event) {
+// The table has blocks for the tokens that the hand-off carries. Of a layer with a window the blocks
+// before them may have gone to others already.
+void PrefillCall::PostLayer(LayerTokens kv, const LayerComputed& event) {
   KvCache& cache = engine_.cache();
-  const int block_size = cache.layout().block_size;
+  const KvLayout& layout = cache.layout();
+  kv.tokens.begin = std::max(kv.tokens.begin, FirstHandedOff(layout, kv.layer, token_count_));
+  if (kv.tokens.size() <= 0) return;
   SendEvent::LayerReady ready{kv, {}};
   // For a cache in a device's memory the push makes the CRCs when it has staged the pages.
   if (cache.host_memory()) {
     for (const TokenRange page : PagesOf(kv.tokens)) {
       ready.page_crcs.push_back(
-          cache.PageCrc(event.block_table[static_cast<size_t>(page.begin / block_size)], kv.layer,
-                        page.begin % block_size / kKvPageTokens));
+          cache.PageCrc(event.block_table[layout.TableIndex(kv.layer, page.begin)], kv.layer,
+                        page.begin % layout.block_size / kKvPageTokens));
     }
   }
   push_->PostLayer(std::move(ready), event.block_table, event.copies_after);

@@ -57,6 +57,9 @@ class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillR
   void OnDone() override;
 
   absl::Status Submit(const internal::v1::PrefillRequest& request);
+  // The wire type of a push to a cache of this shape. FAILED_PRECONDITION where there is none, or
+  // where a layer keeps something else there than here.
+  absl::StatusOr<KvType> AgreeOnShape(const internal::v1::KvShape& decode_shape) const;
   SendConfig PushConfig(const internal::v1::PrefillRequest& request, KvType wire,
                         std::vector<int32_t> token_ids) const;
   void On(const SequenceAdmitted&) {}
@@ -70,8 +73,7 @@ class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillR
   void On(const SequenceFailed& event);
   void On(const SequenceReleased&) {}
   void StartPush() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void PostLayer(const LayerTokens& kv, const LayerComputed& event)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PostLayer(LayerTokens kv, const LayerComputed& event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnPushFinished(const absl::Status& status, const SendReport& report);
 
   void Queue(internal::v1::PrefillResponse response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -93,6 +95,7 @@ class PrefillCall final : public grpc::ServerWriteReactor<internal::v1::PrefillR
   std::string decode_address_;  // written once, by Submit; empty: no push
   std::string wire_dtype_;      // written once, by Submit
   int choices_ = 1;             // written once, by Submit
+  int token_count_ = 0;         // written once, by Submit: of the whole sequence
   SequenceId sequence_ = 0;     // written once, by Submit
   bool submitted_ ABSL_GUARDED_BY(mutex_) = false;
   ChannelCache::Channels push_channels_ ABSL_GUARDED_BY(mutex_);

@@ -1,7 +1,9 @@
 #include "prefill_worker/send_driver.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/failpoint.h"
 #include "common/base/kv_type_name.h"
@@ -24,6 +26,21 @@ grpc::ByteBuffer Serialize(const internal::v1::PushRequest& message) {
   return grpc::ByteBuffer(&slice, 1);
 }
 
+std::vector<int32_t> NoBlocks(const SendConfig& config) {
+  const int entries = config.layout.TableEntriesFor(static_cast<int>(config.token_ids.size()));
+  return std::vector<int32_t>(static_cast<size_t>(entries), kNoBlock);
+}
+
+// The indices in a block table of the blocks with these tokens of a layer, ascending.
+std::vector<size_t> TableIndices(const KvLayout& layout, const LayerTokens& kv) {
+  std::vector<size_t> indices;
+  const int block_size = layout.block_size;
+  for (int block = kv.tokens.begin / block_size; block * block_size < kv.tokens.end; ++block) {
+    indices.push_back(layout.TableIndex(kv.layer, block * block_size));
+  }
+  return indices;
+}
+
 size_t SlotsOf(const KvStaging* staging) {
   return staging == nullptr ? 0 : static_cast<size_t>(staging->slot_count());
 }
@@ -38,8 +55,10 @@ SendEvent::Abort FellBehind() {
 }  // namespace
 
 SendDriver::SendDriver(Options options)
-    : machine_(WithStreams(options.config, options.channels.size())),
-      blocks_{options.cache_base, options.config.layout, {}},
+    : layout_(options.config.layout),
+      machine_(WithStreams(options.config, options.channels.size())),
+      blocks_{options.cache_base, layout_, NoBlocks(options.config)},
+      block_generations_(blocks_.block_table.size()),
       wire_(options.config.layout, *KvTypeFromName(options.config.open.wire_dtype())),
       staged_(options.staging != nullptr),
       channels_(std::move(options.channels)),
@@ -59,18 +78,12 @@ SendDriver::SendDriver(Options options)
 
 void SendDriver::PostLayer(SendEvent::LayerReady layer, absl::Span<const int32_t> block_table,
                            uint64_t copies_after) {
-  SendInbox::Layer message{.ready = std::move(layer),
-                           .block_table = {},
-                           .generations = {},
-                           .copies_after = copies_after};
-  if (block_table.size() > posted_blocks_) {
-    posted_blocks_ = block_table.size();
-    message.block_table.assign(block_table.begin(), block_table.end());
-    for (const int32_t block : block_table) {
-      message.generations.push_back(inbox_->GenerationOf(block));
-    }
+  std::vector<BlockRef> blocks;
+  for (const size_t index : TableIndices(layout_, layer.kv)) {
+    BATON_CHECK(block_table[index] != kNoBlock, "what is announced has its blocks");
+    blocks.push_back({block_table[index], inbox_->GenerationOf(block_table[index])});
   }
-  inbox_->Post(std::move(message));
+  inbox_->Post(SendInbox::Layer{std::move(layer), std::move(blocks), copies_after});
 }
 
 void SendDriver::Run() {
@@ -91,7 +104,7 @@ void SendDriver::Run() {
 }
 
 void SendDriver::On(SendInbox::Layer layer) {
-  if (!layer.block_table.empty()) SetBlocks(std::move(layer.block_table), layer.generations);
+  SetBlocks(layer.ready.kv, layer.blocks);
   if (!staged_) {
     Tell(OnTheWire(std::move(layer.ready)));
   } else if (stager_.has_value()) {
@@ -151,15 +164,32 @@ void SendDriver::Advance() {
   callbacks_.release_blocks();
 }
 
-// Blocks that were posted before keep the generation they had then.
-void SendDriver::SetBlocks(std::vector<int32_t> block_table,
-                           const std::vector<uint32_t>& generations) {
-  std::vector<uint32_t> merged = generations;
-  for (size_t i = 0; i < block_generations_.size(); ++i) {
-    if (blocks_.block_table[i] == block_table[i]) merged[i] = block_generations_[i];
+// A block that was posted before keeps the generation that it had then.
+void SendDriver::SetBlocks(const LayerTokens& kv, const std::vector<BlockRef>& blocks) {
+  const std::vector<size_t> indices = TableIndices(layout_, kv);
+  for (size_t i = 0; i < indices.size(); ++i) {
+    int32_t& block = blocks_.block_table[indices[i]];
+    if (std::exchange(block, blocks[i].id) == blocks[i].id) continue;
+    block_generations_[indices[i]] = blocks[i].generation;
   }
-  blocks_.block_table = std::move(block_table);
-  block_generations_ = std::move(merged);
+}
+
+// Each block once, though several of the layers may lie in it.
+std::vector<BlockRef> SendDriver::BlocksOf(const internal::v1::KvDataHeader& header) const {
+  std::vector<size_t> indices;
+  for (uint32_t i = 0; i < header.layer_count(); ++i) {
+    const auto layer = static_cast<int>(header.first_layer() + i);
+    for (const size_t index : TableIndices(layout_, {layer, TokensOf(header)})) {
+      indices.push_back(index);
+    }
+  }
+  std::sort(indices.begin(), indices.end());
+  indices.erase(std::unique(indices.begin(), indices.end()), indices.end());
+  std::vector<BlockRef> blocks;
+  for (const size_t index : indices) {
+    blocks.push_back({blocks_.block_table[index], block_generations_[index]});
+  }
+  return blocks;
 }
 
 // The layer with the CRCs of its bytes on the wire, or an Abort that says why it cannot be sent.
@@ -194,13 +224,7 @@ void SendDriver::Execute(const SendAction::SendControl& control) {
 }
 
 void SendDriver::Execute(const SendAction::SendData& data) {
-  const TokenRange tokens = TokensOf(data.header);
-  const int block_size = blocks_.layout.block_size;
-  std::vector<BlockRef> held;
-  for (int i = tokens.begin / block_size; i * block_size < tokens.end; ++i) {
-    const auto index = static_cast<size_t>(i);
-    held.push_back({blocks_.block_table[index], block_generations_[index]});
-  }
+  std::vector<BlockRef> held = BlocksOf(data.header);
   const bool intact = inbox_->Intact(held);
   std::function<void()> released =
       SendInbox::Track(inbox_, std::move(held), data.header.sequence_number());

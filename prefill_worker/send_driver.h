@@ -53,7 +53,8 @@ class SendDriver {
   void Run();
   // Posts what the prefill has reached, or its end.
   void Post(SendInbox::Message message) { inbox_->Post(std::move(message)); }
-  // Posts a computed layer; `block_table` covers at least its tokens. To be called on the thread
+  // Posts a computed layer. `block_table` [KvLayout::TableEntriesFor]: at least up to its tokens,
+  // for which it has the blocks. They stay with the sequence until release_blocks. To be called on the thread
   // that could give the blocks away. If a block belongs to somebody else all the same when a
   // message with it is enqueued, or when its slices are destroyed, the push ends as failed and an
   // error is logged. A layer that has to be staged comes without CRCs, and is in the cache after
@@ -82,7 +83,8 @@ class SendDriver {
   void Execute(const SendAction::ReleaseBlocks&) { may_release_ = true; }
 
   void Advance();
-  void SetBlocks(std::vector<int32_t> block_table, const std::vector<uint32_t>& generations);
+  void SetBlocks(const LayerTokens& kv, const std::vector<BlockRef>& blocks);
+  std::vector<BlockRef> BlocksOf(const internal::v1::KvDataHeader& header) const;
   SendEvent::Any OnTheWire(SendEvent::LayerReady layer) const;
   grpc::ByteBuffer MakeBuffer(const internal::v1::KvDataHeader& header,
                               const std::vector<KvLayerRows>& staged,
@@ -90,9 +92,11 @@ class SendDriver {
   // REQUIRES: the stream was opened and has not ended. The machine asks nothing of other streams.
   SendStream& Stream(int stream) { return *streams_[static_cast<size_t>(stream)]; }
 
+  const KvLayout layout_;
+
   // Only the thread of Run touches these.
   SendMachine machine_;
-  KvBlocks blocks_;
+  KvBlocks blocks_;                          // of the layers that were posted
   std::vector<uint32_t> block_generations_;  // [blocks_.block_table]
   const KvWireFormat wire_;
   const bool staged_;  // whether the cache is in a device's memory
@@ -103,7 +107,6 @@ class SendDriver {
   std::optional<LayerStager> stager_;  // none after the release
   bool may_release_ = false;           // the machine has asked for the release
 
-  size_t posted_blocks_ = 0;                // only the thread that posts layers touches it
   const std::shared_ptr<SendInbox> inbox_;  // shared with the slices and the streams
 };
 

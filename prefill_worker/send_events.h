@@ -62,7 +62,8 @@ struct SendConfig {
 struct SendEvent {
   struct Begin {};  // the prompt has started
   // `kv` is computed and will not change any more. REQUIRES: the tokens are whole pages, except at
-  // the sequence's end; each page of a layer is announced once.
+  // the sequence's end; each page of a layer is announced once. Of a layer with a window only the
+  // tokens that the hand-off carries are (FirstHandedOff).
   struct LayerReady {
     LayerTokens kv;
     std::vector<uint32_t> page_crcs;  // CRC32C of each page as it goes over the wire

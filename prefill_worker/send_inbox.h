@@ -29,9 +29,8 @@ class SendInbox {
   // A computed layer, and the blocks that hold it.
   struct Layer {
     SendEvent::LayerReady ready;
-    std::vector<int32_t> block_table;   // empty: it has not changed
-    std::vector<uint32_t> generations;  // [block_table] generations of the blocks
-    uint64_t copies_after = 0;          // the mark of DeviceCopies behind the layer's operations
+    std::vector<BlockRef> blocks;  // of the layer's tokens, in order
+    uint64_t copies_after = 0;     // the mark of DeviceCopies behind the layer's operations
   };
   struct StreamOver {
     SendEvent::StreamEnded ended;

@@ -164,7 +164,7 @@ void AnnounceAll(const TransferCase& transfer, const TransferCache& cache, SendD
       SendEvent::LayerReady ready{{layer, {first, end}}, {}};
       for (int token = first; token < end && cache.staging == nullptr; token += kKvPageTokens) {
         ready.page_crcs.push_back(
-            cache.cache->PageCrc(cache.block_table[static_cast<size_t>(token / block_size)], layer,
+            cache.cache->PageCrc(cache.block_table[transfer.layout.TableIndex(layer, token)], layer,
                                  token % block_size / kKvPageTokens));
       }
       push.PostLayer(std::move(ready), cache.block_table);

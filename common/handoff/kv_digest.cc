@@ -73,13 +73,17 @@ void AddTokens(IntegerUpdates& integers, absl::Span<const int32_t> token_ids, in
   }
 }
 
+int LayerBegin(const KvDigestInput& input, int layer) {
+  return input.layer_begins.empty() ? 0 : input.layer_begins[static_cast<size_t>(layer)];
+}
+
 void AddPages(Sha256& sha, const KvDigestInput& input, int first, int end) {
   IntegerUpdates integers(sha);
   for (int page = first; page < end; ++page) {
     const int token = page * kKvPageTokens;
     AddTokens(integers, input.token_ids, token, std::min(token + kKvPageTokens, input.end_token));
     for (int layer = 0; layer < input.crcs.layers(); ++layer) {
-      integers.Add(input.crcs.At(layer, page));
+      if (LayerBegin(input, layer) <= token) integers.Add(input.crcs.At(layer, page));
     }
   }
   integers.Flush();
@@ -101,6 +105,10 @@ std::string KvDigester::Digest(const KvDigestInput& input) {
     IntegerUpdates integers(*sha_);
     integers.Add(static_cast<uint32_t>(input.start_token));
     AddTokens(integers, input.token_ids, 0, input.start_token);
+    integers.Add(static_cast<uint32_t>(input.crcs.layers()));
+    for (int layer = 0; layer < input.crcs.layers(); ++layer) {
+      integers.Add(static_cast<uint32_t>(LayerBegin(input, layer)));
+    }
     integers.Flush();
     next_page_ = input.start_token / kKvPageTokens;
   }

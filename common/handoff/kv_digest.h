@@ -39,13 +39,16 @@ struct KvDigestInput {
   int end_token = 0;                                         // end of the digest; after start_token
   absl::Span<const internal::v1::OutputToken> first_tokens;  // empty for a checkpoint
   const PageCrcTable& crcs;
+  // [layers]: the first token that each layer carries if the receiver holds nothing
+  // (CarriedTokens); empty: 0 for every layer.
+  absl::Span<const int> layer_begins = {};
 };
 
 // SHA-256 over, in this order:
 //   1. the identity: protocol version, then its four byte fields
-//   2. start_token, and the token ids before it
-//   3. for each page of [start_token, end_token): its token ids before end_token, and its CRCs,
-//      layers ascending
+//   2. start_token, and the token ids before it; the count of layers, and each one's layer_begins
+//   3. for each page of [start_token, end_token): its token ids before end_token, and its CRCs in
+//      the layers that carry it, which are those whose layer_begins is not behind it; ascending
 //   4. end_token
 //   5. the count of first_tokens, and for each of them
 //      - output_index, token.token_id, token.token

@@ -11,13 +11,8 @@ using internal::v1::LayerStateKind;
 
 constexpr uint32_t kMaxStateWindow = uint32_t{1} << 27;  // no context is longer
 
-std::string KindText(LayerStateKind kind) {
-  if (!internal::v1::LayerStateKind_IsValid(kind)) return absl::StrCat("unknown kind ", kind);
-  return internal::v1::LayerStateKind_Name(kind);
-}
-
 std::string StateText(const LayerState& state) {
-  return absl::StrCat(KindText(state.kind()), " with window ", state.window());
+  return absl::StrCat(LayerStateKindText(state.kind()), " with window ", state.window());
 }
 
 // A list that is too short has no state for the layers behind its end.
@@ -32,7 +27,7 @@ LayerState StateOf(const KvShape& shape, int layer) {
 }
 
 std::optional<std::string> FaultOf(const LayerState& state) {
-  const std::string kind = KindText(state.kind());
+  const std::string kind = LayerStateKindText(state.kind());
   switch (state.kind()) {
     case internal::v1::LAYER_STATE_KIND_ROWS:
       if (state.window() == 0) return std::nullopt;
@@ -43,12 +38,17 @@ std::optional<std::string> FaultOf(const LayerState& state) {
                           state.window());
     default:
       return absl::StrCat(kind, " is not carried by this version; the kinds that are: ",
-                          KindText(internal::v1::LAYER_STATE_KIND_ROWS), ", ",
-                          KindText(internal::v1::LAYER_STATE_KIND_LAST_ROWS));
+                          LayerStateKindText(internal::v1::LAYER_STATE_KIND_ROWS), ", ",
+                          LayerStateKindText(internal::v1::LAYER_STATE_KIND_LAST_ROWS));
   }
 }
 
 }  // namespace
+
+std::string LayerStateKindText(LayerStateKind kind) {
+  if (!internal::v1::LayerStateKind_IsValid(kind)) return absl::StrCat("unknown kind ", kind);
+  return internal::v1::LayerStateKind_Name(kind);
+}
 
 std::optional<std::string> LayerStatesFault(const KvShape& shape) {
   const int states = shape.layer_states_size();

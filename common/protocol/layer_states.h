@@ -10,6 +10,9 @@
 
 namespace baton {
 
+// The kind's name, or "unknown kind N".
+std::string LayerStateKindText(internal::v1::LayerStateKind kind);
+
 // Why `shape.layer_states` cannot be true, or cannot be carried by this version: it names the layer
 // and its kind. None where it is good. REQUIRES: shape.layers is in its range (ValidateShape).
 std::optional<std::string> LayerStatesFault(const internal::v1::KvShape& shape);

@@ -12,8 +12,9 @@ namespace baton {
 
 // Version of the protocol between Baton's parts; unequal versions never work together. Since 2 the
 // digest of a push hashes the first tokens field by field (kv_digest.h); since 3 a sequence may
-// have a grammar, which a worker of version 2 would ignore.
-inline constexpr uint32_t kProtocolVersion = 3;
+// have a grammar, which a worker of version 2 would ignore; since 4 a layer with a window carries
+// its last rows alone, and the digest hashes where each layer begins.
+inline constexpr uint32_t kProtocolVersion = 4;
 
 // Bytes of a message. gRPC names no field when it refuses a longer one, so this is far above what
 // the limits of the fields allow: a chat of 5 MiB, and between servers a million token ids of 5

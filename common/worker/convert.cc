@@ -11,6 +11,7 @@
 #include "common/base/check.h"
 #include "common/base/kv_type_name.h"
 #include "common/base/status_macros.h"
+#include "common/handoff/carried_tokens.h"
 #include "common/protocol/validate_request.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
@@ -283,14 +284,7 @@ internal::v1::KvShape ShapeFromLayout(const KvLayout& layout, const std::string&
   shape.set_block_size(static_cast<uint32_t>(layout.block_size));
   shape.set_numerics(numerics);
   shape.add_wire_dtypes(KvTypeName(layout.dtype));
-  if (!layout.groups.any_window()) return shape;
-  for (int layer = 0; layer < layout.layers; ++layer) {
-    const int window = layout.groups.window(layout.groups.GroupOf(layer));
-    internal::v1::LayerState& state = *shape.add_layer_states();
-    state.set_kind(window == 0 ? internal::v1::LAYER_STATE_KIND_ROWS
-                               : internal::v1::LAYER_STATE_KIND_LAST_ROWS);
-    state.set_window(static_cast<uint32_t>(window));
-  }
+  SetLayerStates(layout, shape);
   return shape;
 }
 

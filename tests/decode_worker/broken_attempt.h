@@ -142,6 +142,7 @@ class BrokenAttempt {
     header.set_layer_count(1);
     header.set_first_token(static_cast<uint32_t>(first));
     header.set_token_count(static_cast<uint32_t>(end - first));
+    header.set_state_kind(internal::v1::LAYER_STATE_KIND_ROWS);
     header.set_kv_head_count(static_cast<uint32_t>(blocks_.layout.kv_heads));
     header.add_page_crc32c(crcs_.At(layer, first / kKvPageTokens));
     const std::string encoded = header.SerializeAsString();

@@ -30,6 +30,14 @@ PairOptions Draw(uint64_t seed) {
   return options;
 }
 
+// Layers with windows of one kind or of several, among layers without.
+PairOptions DrawWindows(PairOptions options) {
+  constexpr int kWindows[] = {0, 1, 16, 30, 65, 100};
+  std::mt19937_64 random(options.seed * 15485863);
+  for (int layer = 0; layer < 3; ++layer) options.windows.push_back(kWindows[random() % 6]);
+  return options;
+}
+
 // Blocks of one side or both in a device's memory, and little room to stage them.
 PairOptions DrawStaged(uint64_t seed) {
   PairOptions options = Draw(seed);
@@ -80,6 +88,55 @@ TEST(HandoffPair, SendsWhatTheReceiverHoldsNotAtAll) {
   const uint64_t token_bytes = PairLayout(16).bytes_per_token();
   EXPECT_EQ(pair.report().bytes_sent, (150 - 96) * token_bytes);
   EXPECT_EQ(pair.report().bytes_saved, 96 * token_bytes);
+}
+
+TEST(HandoffPair, OfALayerWithAWindowOnlyWhatALaterTokenOrTheAuditSeesIsSent) {
+  for (uint64_t seed = 0; seed < 600; ++seed) {
+    HandoffPair pair(DrawWindows(seed % 2 == 0 ? Draw(seed) : DrawStaged(seed)));
+    pair.Run();
+    ASSERT_TRUE(pair.committed()) << "seed " << seed;
+    ASSERT_TRUE(pair.sender_status()->ok()) << *pair.sender_status();
+    ASSERT_EQ(pair.refusals(), 0);
+    ASSERT_FALSE(HasFailure()) << "seed " << seed;
+  }
+}
+
+TEST(HandoffPair, ABrokenPushIsResumedFromItsCheckpointWhateverTheWindows) {
+  int resumed = 0;
+  int in_the_middle = 0;
+  for (uint64_t seed = 0; seed < 600; ++seed) {
+    PairOptions options = DrawWindows(Draw(seed));
+    options.cut = 2;
+    HandoffPair broken(options);
+    broken.Run();
+    ASSERT_FALSE(HasFailure()) << "seed " << seed;
+    if (broken.committed() || !broken.resume_tokens().has_value()) continue;
+    options.cut = 0;
+    in_the_middle += *broken.resume_tokens() > options.cached_by_receiver ? 1 : 0;
+    const int last_page = (options.tokens - 1) / kKvPageTokens * kKvPageTokens;
+    options.cached_by_receiver = std::min(*broken.resume_tokens(), last_page);
+    HandoffPair next(options, broken);
+    next.Run();
+    ASSERT_TRUE(next.committed()) << "seed " << seed;
+    ASSERT_FALSE(HasFailure()) << "seed " << seed;
+    ++resumed;
+  }
+  EXPECT_GT(resumed, 100);
+  EXPECT_GT(in_the_middle, 30);
+}
+
+TEST(HandoffPair, CountsWhatALayerWithAWindowNeverSendsNeitherAsSentNorAsSaved) {
+  PairOptions options = Draw(3);
+  options.tokens = 200;
+  options.cached_by_sender = 0;
+  options.cached_by_receiver = 144;
+  options.windows = {16, 0, 40};  // they carry the tokens from 112, 0 and 96 on
+  HandoffPair pair(options);
+  pair.Run();
+  ASSERT_TRUE(pair.committed());
+  const uint64_t layer_token_bytes = PairLayout(16).bytes_per_token() / 3;
+  EXPECT_EQ(pair.report().bytes_sent, 3 * (200 - 144) * layer_token_bytes);
+  EXPECT_EQ(pair.report().bytes_saved, (144 - 112 + 144 + 144 - 96) * layer_token_bytes);
 }
 
 TEST(HandoffPair, LosingJoinedStreamsLosesNothing) {
@@ -146,6 +203,7 @@ TEST(HandoffPair, EndsInBoundedTimeWithOneOwnerUnderEveryFault) {
   int failed = 0;
   for (uint64_t seed = 0; seed < 3600; ++seed) {
     PairOptions options = seed < 3000 ? Draw(seed) : DrawStaged(seed);
+    if (seed % 2 == 1) options = DrawWindows(options);
     std::mt19937_64 random(seed);
     const auto chance = [&random](int percent) {
       return random() % 3 == 0 ? static_cast<int>(random() % static_cast<uint64_t>(percent + 1))

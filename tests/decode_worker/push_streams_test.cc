@@ -112,6 +112,7 @@ PushRequest PageFor(TestWorker& decode, const SequenceSpec& spec, uint32_t layer
   header.set_first_layer(layer);
   header.set_layer_count(1);
   header.set_token_count(kKvPageTokens);
+  header.set_state_kind(internal::v1::LAYER_STATE_KIND_ROWS);
   header.set_kv_head_count(static_cast<uint32_t>(layout.kv_heads));
   std::string& payload = *request.mutable_data()->mutable_payload();
   payload.resize(2 * size_t{kKvPageTokens} * layout.row_bytes());

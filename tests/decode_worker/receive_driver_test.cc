@@ -20,7 +20,7 @@ using internal::v1::PushRefused;
 
 constexpr PushStreamId kStream = 7;
 constexpr int kTokens = 50;
-constexpr KvLayout kLayout = {.layers = 2, .kv_heads = 1, .head_dim = 4, .block_size = 32};
+const KvLayout kLayout = {.layers = 2, .kv_heads = 1, .head_dim = 4, .block_size = 32};
 
 // A push without streams: its answers go nowhere. The blocks are granted as soon as it asks.
 class ReceiveDriverTest : public ::testing::Test {

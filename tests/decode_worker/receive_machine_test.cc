@@ -108,6 +108,8 @@ TEST_F(ReceiveMachineTest, RefusesAHeaderThatLeavesItsRangesWithoutACopy) {
   refused([](KvDataHeader& h) { h.set_token_count(0xFFFFFFF0); });
   refused([](KvDataHeader& h) { h.set_kv_head_count(2); });
   refused([](KvDataHeader& h) { h.set_first_kv_head(1); });
+  refused([](KvDataHeader& h) { h.clear_state_kind(); });
+  refused([](KvDataHeader& h) { h.set_state_kind(internal::v1::LAYER_STATE_KIND_LATENT_ROWS); });
   refused([](KvDataHeader& h) { h.add_page_crc32c(1); });
 }
 

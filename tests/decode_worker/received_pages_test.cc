@@ -10,6 +10,7 @@ namespace {
 using Verdict = ReceivedPages::Verdict;
 
 constexpr int kTokens = 50;
+const KvLayout kLayout = {.layers = 2, .kv_heads = 1, .head_dim = 4, .block_size = 16};
 
 // Two layers of a message; each page's CRC is 100 * layer + page + `salt`.
 internal::v1::KvDataHeader Header(TokenRange tokens, uint32_t salt = 0) {
@@ -32,7 +33,7 @@ ReceiveEvent::CopyDone Done(const internal::v1::KvDataHeader& header) {
 }
 
 TEST(ReceivedPages, OnlyEmptyPagesAreCopied) {
-  ReceivedPages pages(2, kTokens);
+  ReceivedPages pages(kLayout, kTokens);
   const auto first = Header({0, 16});
   const auto all = Header({0, kTokens});
   ReceivedPages::Plan plan = pages.PlanFor(first);
@@ -49,7 +50,7 @@ TEST(ReceivedPages, OnlyEmptyPagesAreCopied) {
 }
 
 TEST(ReceivedPages, APageWhoseCrcDiffersIsEmptyAgain) {
-  ReceivedPages pages(2, kTokens);
+  ReceivedPages pages(kLayout, kTokens);
   const auto all = Header({0, kTokens});
   const ReceivedPages::Plan plan = pages.PlanFor(all);
   pages.BeginCopy(plan.ranges);
@@ -63,7 +64,7 @@ TEST(ReceivedPages, APageWhoseCrcDiffersIsEmptyAgain) {
 }
 
 TEST(ReceivedPages, WhatWasHeldAtTheStartNeedNotCome) {
-  ReceivedPages pages(2, kTokens);
+  ReceivedPages pages(kLayout, kTokens);
   pages.SetStart(32);
   const auto rest = Header({32, kTokens});
   const ReceivedPages::Plan plan = pages.PlanFor(rest);
@@ -71,6 +72,37 @@ TEST(ReceivedPages, WhatWasHeldAtTheStartNeedNotCome) {
   EXPECT_FALSE(pages.CoveredBefore(kTokens));
   EXPECT_TRUE(pages.EndCopy(rest, plan.ranges, Done(rest)));
   EXPECT_TRUE(pages.CoveredBefore(kTokens));
+}
+
+// Of 200 tokens layer 0 carries all, layer 1 those from 112 on.
+TEST(ReceivedPages, ALayerWithAWindowIsCoveredFromWhereItBegins) {
+  KvLayout layout = kLayout;
+  layout.groups = KvLayerGroups({0, 16});
+  ReceivedPages pages(layout, 200);
+  const auto receive = [&pages](int layer, TokenRange tokens) {
+    internal::v1::KvDataHeader header;
+    header.set_first_layer(static_cast<uint32_t>(layer));
+    header.set_layer_count(1);
+    header.set_first_token(static_cast<uint32_t>(tokens.begin));
+    header.set_token_count(static_cast<uint32_t>(tokens.size()));
+    for (const TokenRange page : PagesOf(tokens)) {
+      header.add_page_crc32c(static_cast<uint32_t>(page.begin));
+    }
+    const ReceivedPages::Plan plan = pages.PlanFor(header);
+    pages.BeginCopy(plan.ranges);
+    EXPECT_TRUE(pages.EndCopy(header, plan.ranges, Done(header)));
+    EXPECT_TRUE(pages.Covers(header));
+  };
+  receive(0, {0, 128});
+  EXPECT_TRUE(pages.CoveredBefore(64)) << "layer 1 carries nothing before 112";
+  EXPECT_TRUE(pages.CoveredBefore(112));
+  EXPECT_FALSE(pages.CoveredBefore(128));
+  receive(1, {112, 128});
+  EXPECT_TRUE(pages.CoveredBefore(128));
+  receive(0, {128, 200});
+  EXPECT_FALSE(pages.CoveredBefore(200));
+  receive(1, {128, 200});
+  EXPECT_TRUE(pages.CoveredBefore(200));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace baton {
 namespace {
 
-constexpr KvLayout kSmallLayout = {.layers = 3, .kv_heads = 1, .head_dim = 4, .block_size = 16};
+const KvLayout kSmallLayout = {.layers = 3, .kv_heads = 1, .head_dim = 4, .block_size = 16};
 constexpr size_t kTokenBytes = 16;
 constexpr size_t kPageBytes = 16 * kTokenBytes;
 
@@ -62,6 +62,50 @@ TEST(ComputedKv, WhatTheReceiverHoldsIsNotSent) {
   EXPECT_EQ(piece->first, (LayerTokens{0, {32, 64}}));
 }
 
+// Of 200 tokens layers 0 and 2 carry all, layer 1 those from 112 on.
+KvLayout LayoutWithWindow() {
+  KvLayout layout = kSmallLayout;
+  layout.groups = KvLayerGroups({0, 16, 0});
+  return layout;
+}
+
+TEST(ComputedKv, ALayerWaitsForNoNeighbourThatCarriesNothingOfTheChunk) {
+  ComputedKv kv(LayoutWithWindow(), 200, kTokenBytes, 100 * kPageBytes);
+  kv.Add(Ready(0, {0, 64}));
+  auto piece = kv.Next(1000 * kPageBytes);
+  ASSERT_TRUE(piece.has_value()) << "layer 1 carries nothing of it";
+  EXPECT_EQ(piece->first, (LayerTokens{0, {0, 64}}));
+  EXPECT_EQ(piece->layers, 1);
+}
+
+TEST(ComputedKv, LayersThatBeginElsewhereGoInMessagesOfTheirOwn) {
+  ComputedKv kv(LayoutWithWindow(), 200, kTokenBytes, 0);
+  kv.Add(Ready(0, {64, 128}));
+  kv.Add(Ready(1, {112, 128}));
+  kv.Add(Ready(2, {64, 128}));
+  std::vector<LayerTokens> sent;
+  while (const auto piece = kv.Next(1000 * kPageBytes)) {
+    EXPECT_EQ(piece->layers, 1);
+    sent.push_back(piece->first);
+    kv.Take(*piece);
+  }
+  const std::vector<LayerTokens> expected = {{0, {64, 128}}, {1, {112, 128}}, {2, {64, 128}}};
+  EXPECT_EQ(sent, expected);
+}
+
+TEST(ComputedKv, WhereTheReceiverHoldsMoreThanALayerSkipsTheyGoTogether) {
+  ComputedKv kv(LayoutWithWindow(), 200, kTokenBytes, 100 * kPageBytes);
+  kv.SetStart(112);
+  kv.Add(Ready(0, {64, 128}));
+  EXPECT_FALSE(kv.Next(1000 * kPageBytes).has_value()) << "layer 1 carries the same";
+  kv.Add(Ready(1, {112, 128}));
+  kv.Add(Ready(2, {64, 128}));
+  const auto piece = kv.Next(1000 * kPageBytes);
+  ASSERT_TRUE(piece.has_value());
+  EXPECT_EQ(piece->first, (LayerTokens{0, {112, 128}}));
+  EXPECT_EQ(piece->layers, 3);
+}
+
 TEST(ComputedKv, AMessageHasTheCrcsOfItsPagesByLayer) {
   ComputedKv kv(kSmallLayout, 64, kTokenBytes, 0);
   for (int layer = 0; layer < 3; ++layer) kv.Add(Ready(layer, {16, 48}));
@@ -73,6 +117,7 @@ TEST(ComputedKv, AMessageHasTheCrcsOfItsPagesByLayer) {
   EXPECT_EQ(header.layer_count(), 2u);
   EXPECT_EQ(header.first_token(), 16u);
   EXPECT_EQ(header.token_count(), 32u);
+  EXPECT_EQ(header.state_kind(), internal::v1::LAYER_STATE_KIND_ROWS);
   EXPECT_FALSE(kv.SentBefore(17));
   EXPECT_TRUE(kv.SentBefore(16));
 }

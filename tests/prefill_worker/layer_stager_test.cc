@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr KvLayout kLayout = {.layers = 3, .kv_heads = 1, .head_dim = 128, .block_size = 32};
+const KvLayout kLayout = {.layers = 3, .kv_heads = 1, .head_dim = 128, .block_size = 32};
 constexpr size_t kPageBytes = 2 * 16 * 256;  // K and V of 16 tokens in one layer
 constexpr int kTokens = 256;
 

@@ -15,6 +15,7 @@
 
 #include "gtest/gtest.h"
 
+#include "common/handoff/carried_tokens.h"
 #include "prefill_worker/channel_cache.h"
 #include "tests/prefill_worker/fake_decode_worker.h"
 
@@ -23,7 +24,7 @@ namespace {
 
 constexpr int kTokens = 500;    // 2 MB of K and V
 constexpr int kTooMany = 6000;  // more than gRPC takes for a receiver that stalls
-constexpr KvLayout kLayout = {.layers = 4, .kv_heads = 2, .head_dim = 128, .block_size = 32};
+const KvLayout kLayout = {.layers = 4, .kv_heads = 2, .head_dim = 128, .block_size = 32};
 
 ChannelCache::Channels ChannelsTo(const std::string& address, int connections) {
   ChannelCache cache({.credentials = Credentials::Loopback(), .connections = connections});
@@ -36,20 +37,21 @@ ChannelCache::Channels ChannelsTo(const std::string& address, int connections) {
 class Pusher {
  public:
   Pusher(const std::string& address, int connections, int tokens = kTokens,
-         size_t max_prefill_messages = SendInbox::Bounds().prefill_messages)
-      : tokens_(tokens) {
-    const int blocks = kLayout.BlocksFor(tokens);
+         size_t max_prefill_messages = SendInbox::Bounds().prefill_messages,
+         KvLayout layout = kLayout)
+      : layout_(std::move(layout)), tokens_(tokens) {
+    const int blocks = layout_.TableEntriesFor(tokens);
     block_table_.resize(static_cast<size_t>(blocks));
     std::iota(block_table_.begin(), block_table_.end(), 0);
     std::shuffle(block_table_.begin(), block_table_.end(), std::mt19937(3));
-    memory_.resize(kLayout.block_bytes() * static_cast<size_t>(blocks));
+    memory_.resize(layout_.block_bytes() * static_cast<size_t>(blocks));
     for (size_t i = 0; i < memory_.size(); ++i) memory_[i] = static_cast<uint8_t>(i * 167 >> 5);
 
     SendDriver::Options options;
     options.config.open.mutable_key()->set_attempt(1);
     options.config.open.set_wire_dtype("f16");
     options.config.open.set_token_count(static_cast<uint32_t>(tokens));
-    options.config.layout = kLayout;
+    options.config.layout = layout_;
     options.config.token_ids.resize(static_cast<size_t>(tokens));
     options.config.limits.max_payload_bytes = size_t{128} << 10;
     options.config.limits.abort_timeout = absl::Milliseconds(20);
@@ -81,13 +83,31 @@ class Pusher {
   void Announce() {
     for (int first = 0; first < tokens_; first += 128) {
       const int end = std::min(first + 128, tokens_);
-      for (int layer = 0; layer < kLayout.layers; ++layer) {
-        const auto pages = static_cast<size_t>(KvPages(end - first));
-        push_->PostLayer({{layer, {first, end}}, std::vector<uint32_t>(pages, 1)}, block_table_);
+      const std::vector<int32_t> table = TableAt(first, end);
+      for (int layer = 0; layer < layout_.layers; ++layer) {
+        const int begin = std::max(first, FirstHandedOff(layout_, layer, tokens_));
+        if (begin >= end) continue;
+        const auto pages = static_cast<size_t>(KvPages(end - begin));
+        push_->PostLayer({{layer, {begin, end}}, std::vector<uint32_t>(pages, 1)}, table);
       }
       push_->Post(SendEvent::ChunkReady{end});
     }
     push_->Post(SendEvent::FirstToken{});
+  }
+  // The table while those tokens are computed: a layer with a window has no blocks yet for those
+  // behind them, nor any more for those that the hand-off does not carry.
+  std::vector<int32_t> TableAt(int first, int end) const {
+    std::vector<int32_t> table = block_table_;
+    for (int layer = 0; layer < layout_.layers; ++layer) {
+      if (layout_.groups.window(layout_.groups.GroupOf(layer)) == 0) continue;
+      const int held = std::min(first, FirstHandedOff(layout_, layer, tokens_));
+      for (int token = 0; token < tokens_; token += layout_.block_size) {
+        if (token + layout_.block_size <= held || token >= end) {
+          table[layout_.TableIndex(layer, token)] = kNoBlock;
+        }
+      }
+    }
+    return table;
   }
   void Abort() { push_->Post(SendEvent::Abort{internal::v1::PushAbort::REASON_CANCELLED}); }
   absl::Status Finished() { return finished_.get_future().get(); }
@@ -100,7 +120,7 @@ class Pusher {
 
   // Every row once, with its bytes.
   void ExpectAllOf(const std::vector<FakeDecodeWorker::Received>& received) const {
-    const KvBlocks blocks{const_cast<uint8_t*>(memory_.data()), kLayout, block_table_};
+    const KvBlocks blocks{const_cast<uint8_t*>(memory_.data()), layout_, block_table_};
     std::set<std::pair<uint32_t, uint32_t>> rows;
     for (const auto& message : received) {
       std::string expected;
@@ -120,10 +140,11 @@ class Pusher {
       }
       EXPECT_EQ(message.payload, expected);
     }
-    EXPECT_EQ(rows.size(), static_cast<size_t>(kLayout.layers * tokens_));
+    EXPECT_EQ(rows.size(), CarriedTokens(layout_, tokens_).carried());
   }
 
  private:
+  const KvLayout layout_;
   const int tokens_;
   std::vector<uint8_t> memory_;
   std::vector<int32_t> block_table_;
@@ -151,6 +172,19 @@ TEST(SendDriver, EachStreamHasAConnectionOfItsOwnAndCarriesItsShare) {
   EXPECT_EQ(messages.size(), 4u);
   pusher.ExpectAllOf(decode.received());
   EXPECT_EQ(pusher.report().bytes_resent, 0u);
+  EXPECT_TRUE(pusher.ReleasedWithin(absl::Seconds(5)));
+}
+
+TEST(SendDriver, EachLayerIsSentFromTheBlocksThatItHadWhenItWasComputed) {
+  KvLayout layout = kLayout;
+  layout.groups = KvLayerGroups({40, 0, 40, 100});
+  FakeDecodeWorker decode({});
+  Pusher pusher(decode.address(), 2, kTokens, SendInbox::Bounds().prefill_messages, layout);
+  pusher.Start();
+  pusher.Announce();
+  EXPECT_TRUE(pusher.Finished().ok());
+  EXPECT_TRUE(decode.committed());
+  pusher.ExpectAllOf(decode.received());
   EXPECT_TRUE(pusher.ReleasedWithin(absl::Seconds(5)));
 }
 

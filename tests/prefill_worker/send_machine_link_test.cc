@@ -21,7 +21,7 @@ namespace {
 
 using internal::v1::PushResponse;
 
-constexpr KvLayout kLayout = {.layers = 30, .kv_heads = 3, .head_dim = 64, .block_size = 32};
+const KvLayout kLayout = {.layers = 30, .kv_heads = 3, .head_dim = 64, .block_size = 32};
 
 struct Link {
   double bytes_per_second = 0;

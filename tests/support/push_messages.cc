@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/handoff/carried_tokens.h"
 #include "prefill_worker/kv_buffer.h"
 
 namespace baton {
@@ -23,6 +24,7 @@ ReceiveConfig MakeReceiverConfig(const KvLayout& layout, int tokens) {
   config.shape.set_dtype("f16");
   config.shape.add_wire_dtypes("f16");
   config.shape.set_block_size(static_cast<uint32_t>(layout.block_size));
+  SetLayerStates(layout, config.shape);
   config.layout = layout;
   for (int i = 0; i < tokens; ++i) config.token_ids.push_back(i);
   config.page_hashes = PageHashes(config.identity, "", "", config.token_ids);
@@ -47,6 +49,7 @@ PushRequest MakeOpen(const ReceiveConfig& config) {
 PushRequest MakeCheckpoint(const ReceiveConfig& config, const KvBlocks& source, int start_token,
                            int end_token) {
   const int tokens = static_cast<int>(config.token_ids.size());
+  const CarriedTokens carried(config.layout, tokens);
   PushRequest request;
   request.mutable_checkpoint()->set_end_token(static_cast<uint32_t>(end_token));
   if (end_token <= start_token || end_token > tokens) return request;
@@ -55,12 +58,14 @@ PushRequest MakeCheckpoint(const ReceiveConfig& config, const KvBlocks& source, 
                                                      .start_token = start_token,
                                                      .end_token = end_token,
                                                      .first_tokens = {},
-                                                     .crcs = PageCrcsOf(source, tokens)}));
+                                                     .crcs = PageCrcsOf(source, tokens),
+                                                     .layer_begins = carried.layer_begins()}));
   return request;
 }
 
 PushRequest MakeCommit(const ReceiveConfig& config, const KvBlocks& source, int start_token) {
   const int tokens = static_cast<int>(config.token_ids.size());
+  const CarriedTokens carried(config.layout, tokens);
   PushRequest request;
   auto& token = *request.mutable_commit()->add_first_tokens();
   token.mutable_token()->set_token_id(3);
@@ -69,7 +74,8 @@ PushRequest MakeCommit(const ReceiveConfig& config, const KvBlocks& source, int 
                                                  .start_token = start_token,
                                                  .end_token = tokens,
                                                  .first_tokens = absl::MakeConstSpan(&token, 1),
-                                                 .crcs = PageCrcsOf(source, tokens)}));
+                                                 .crcs = PageCrcsOf(source, tokens),
+                                                 .layer_begins = carried.layer_begins()}));
   return request;
 }
 
@@ -82,6 +88,7 @@ KvDataHeader MakeDataHeader(const ReceiveConfig& config, const KvBlocks& source,
   header.set_layer_count(static_cast<uint32_t>(layers));
   header.set_first_token(static_cast<uint32_t>(first_token));
   header.set_token_count(static_cast<uint32_t>(end_token - first_token));
+  header.set_state_kind(internal::v1::LAYER_STATE_KIND_ROWS);
   header.set_kv_head_count(static_cast<uint32_t>(source.layout.kv_heads));
   for (int l = layer; l < layer + layers; ++l) {
     for (const TokenRange page : PagesOf({first_token, end_token})) {
@@ -104,7 +111,8 @@ std::string EncodeData(const KvDataHeader& header, const KvBlocks& source) {
 PageCrcTable PageCrcsOf(const KvBlocks& blocks, int tokens) {
   PageCrcTable crcs(blocks.layout.layers, tokens);
   for (int layer = 0; layer < crcs.layers(); ++layer) {
-    for (int page = 0; page < crcs.pages(); ++page) {
+    const int begin = FirstHandedOff(blocks.layout, layer, tokens) / kKvPageTokens;
+    for (int page = begin; page < crcs.pages(); ++page) {
       const int first = page * kKvPageTokens;
       crcs.At(layer, page) =
           blocks.PageCrc(layer, {first, std::min(first + kKvPageTokens, tokens)});

@@ -63,7 +63,8 @@ class KvDigestTest : public ::testing::Test {
                      .start_token = start_token_,
                      .end_token = end_token_,
                      .first_tokens = absl::MakeConstSpan(&first_token_, 1),
-                     .crcs = crcs_});
+                     .crcs = crcs_,
+                     .layer_begins = layer_begins_});
   }
 
   ModelIdentity identity_;
@@ -72,6 +73,7 @@ class KvDigestTest : public ::testing::Test {
   OutputToken first_token_;
   int start_token_ = 16;
   int end_token_ = 40;
+  std::vector<int> layer_begins_ = {0, 0, 0};
 };
 
 TEST_F(KvDigestTest, ChangesWithEveryTokenAndEveryPage) {
@@ -90,6 +92,29 @@ TEST_F(KvDigestTest, ChangesWithEveryTokenAndEveryPage) {
   }
   crcs_.At(1, 0) ^= 1;  // before start_token: the receiver's own
   EXPECT_EQ(Digest(), digest);
+}
+
+TEST_F(KvDigestTest, OfALayerThatBeginsLaterHasThePagesThatItCarries) {
+  layer_begins_ = {0, 32, 16};
+  const std::string digest = Digest();
+  for (int layer = 0; layer < 3; ++layer) {
+    for (int page = 1; page < 3; ++page) {
+      crcs_.At(layer, page) ^= 1;
+      EXPECT_EQ(Digest() != digest, layer != 1 || page == 2)
+          << "layer " << layer << " page " << page;
+      crcs_.At(layer, page) ^= 1;
+    }
+  }
+  for (int& begin : layer_begins_) {
+    begin = 48;
+    EXPECT_NE(Digest(), digest);
+    begin = begin == 48 ? 0 : begin;
+    layer_begins_ = {0, 32, 16};
+  }
+  layer_begins_ = {};  // all begin with the sequence
+  const std::string all = Digest();
+  layer_begins_ = {0, 0, 0};
+  EXPECT_EQ(Digest(), all);
 }
 
 // Word by word as the protocol says it, over more than one buffer's worth of words.
@@ -128,9 +153,16 @@ TEST(KvDigest, IsTheSha256ThatTheProtocolSpellsOut) {
     }
   };
   add_tokens(0, kStart);
+  const std::vector<int> layer_begins = {0, 64, 0, 1200, 0};
+  expected.UpdateInteger(uint32_t{kLayers});
+  for (const int begin : layer_begins) expected.UpdateInteger(static_cast<uint32_t>(begin));
   for (int page = kStart / kKvPageTokens; page < KvPages(kTokens); ++page) {
     add_tokens(page * kKvPageTokens, std::min(page * kKvPageTokens + kKvPageTokens, kTokens));
-    for (int layer = 0; layer < kLayers; ++layer) expected.UpdateInteger(crcs.At(layer, page));
+    for (int layer = 0; layer < kLayers; ++layer) {
+      if (layer == 1 && page < 4) continue;
+      if (layer == 3 && page < 75) continue;
+      expected.UpdateInteger(crcs.At(layer, page));
+    }
   }
   expected.UpdateInteger(uint32_t{kTokens});
   expected.UpdateInteger(uint32_t{1});
@@ -148,7 +180,8 @@ TEST(KvDigest, IsTheSha256ThatTheProtocolSpellsOut) {
                             .start_token = kStart,
                             .end_token = kTokens,
                             .first_tokens = absl::MakeConstSpan(&first, 1),
-                            .crcs = crcs})),
+                            .crcs = crcs,
+                            .layer_begins = layer_begins})),
             ToHex(expected.Finish()));
 }
 
@@ -194,9 +227,9 @@ TEST_F(KvDigestTest, ChangesWithEveryFieldOfAFirstToken) {
 }
 
 // The format may change only together with kProtocolVersion.
-TEST_F(KvDigestTest, HasTheValueThatItHadSinceProtocolVersion2) {
+TEST_F(KvDigestTest, HasTheValueThatItHadSinceProtocolVersion4) {
   first_token_ = WholeToken();
-  EXPECT_EQ(ToHex(Digest()), "3b7a19fa2689c448f5fd183346917b266d1ab26152d33789a3465c65133bfad7");
+  EXPECT_EQ(ToHex(Digest()), "3e148e2db50a5ac8f6ca7ffee214cff4fd71e77ec484f9d524856d87c8610e16");
 }
 
 // However many checkpoints there were before, in whole pages.

@@ -4,6 +4,7 @@
 
 #include "gtest/gtest.h"
 
+#include "common/handoff/carried_tokens.h"
 #include "common/rpc/limits.h"
 
 namespace baton {
@@ -26,6 +27,7 @@ internal::v1::PushOpen Open(const PairOptions& options, const std::vector<int32_
   open.mutable_shape()->set_dtype("f16");
   open.mutable_shape()->add_wire_dtypes("f16");
   open.mutable_shape()->set_block_size(static_cast<uint32_t>(options.sender_block_size));
+  SetLayerStates(PairLayout(options.sender_block_size, options.windows), *open.mutable_shape());
   open.set_wire_dtype("f16");
   open.set_token_count(static_cast<uint32_t>(options.tokens));
   const std::vector<uint64_t> hashes = PageHashes(open.identity(), "", "", token_ids);
@@ -57,12 +59,19 @@ HandoffPair::HandoffPair(const PairOptions& options)
                }}),
       sender_(run_, sender_memory_, network_, oracle_),
       receiver_(run_, receiver_memory_, network_, oracle_) {
-  FillRight(sender_memory_.blocks, options.tokens);
+  FillRight(sender_memory_.blocks, options.tokens, options.tokens);
+  FillRight(receiver_memory_.blocks, options.tokens, options.cached_by_receiver);
   std::vector<int32_t> token_ids;
   for (int i = 0; i < options.tokens; ++i) token_ids.push_back(i * 7 + 1);
   const internal::v1::PushOpen open = Open(options, token_ids);
   receiver_.Start(open, token_ids);
   sender_.Start(open, token_ids);
+}
+
+HandoffPair::HandoffPair(const PairOptions& options, const HandoffPair& broken)
+    : HandoffPair(options) {
+  receiver_memory_.host = broken.receiver_memory_.host;
+  receiver_memory_.blocks.block_table = broken.receiver_memory_.blocks.block_table;
 }
 
 std::vector<std::pair<HandoffPair::What, int>> HandoffPair::Choices() const {

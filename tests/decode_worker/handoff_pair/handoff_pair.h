@@ -19,11 +19,17 @@ namespace baton {
 class HandoffPair {
  public:
   explicit HandoffPair(const PairOptions& options);
+  // The next attempt after `broken`, whose receiver has retained resume_tokens: its blocks, with
+  // all that was written into them, are this receiver's. REQUIRES: options.cached_by_receiver is
+  // that many; equal options otherwise, but for faults; blocks in the host's memory.
+  HandoffPair(const PairOptions& options, const HandoffPair& broken);
 
   // Runs until nothing more can happen, time passing where only deadlines are left.
   void Run();
 
   bool committed() const { return receiver_.committed(); }
+  // What a receiver that did not commit retains for the next attempt; nothing: it ended for good.
+  std::optional<int> resume_tokens() const { return receiver_.resume_tokens(); }
   std::optional<absl::Status> sender_status() const { return sender_.status(); }
   const SendReport& report() const { return sender_.report(); }
   int refusals() const { return receiver_.refusals(); }

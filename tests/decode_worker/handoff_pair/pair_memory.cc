@@ -5,11 +5,12 @@
 #include <numeric>
 
 #include "common/backend/make_backend.h"
+#include "common/handoff/carried_tokens.h"
 
 namespace baton {
 
 PairMemory::PairMemory(PairRun& run, int block_size, int staging_pages) {
-  const KvLayout layout = PairLayout(block_size);
+  const KvLayout layout = PairLayout(block_size, run.options.windows);
   const size_t bytes = kPool * layout.block_bytes();
   uint8_t* base = nullptr;
   if (staging_pages == 0) {
@@ -33,13 +34,21 @@ PairMemory::PairMemory(PairRun& run, int block_size, int staging_pages) {
   std::vector<int32_t> table(kPool);
   std::iota(table.begin(), table.end(), 0);
   std::shuffle(table.begin(), table.end(), run.random);
-  table.resize(static_cast<size_t>(layout.BlocksFor(run.options.tokens)));
+  table.resize(static_cast<size_t>(layout.TableEntriesFor(run.options.tokens)));
+  for (int group = 0; group < layout.groups.count(); ++group) {
+    const int first = layout.groups.FirstHandedOff(group, run.options.tokens);
+    for (int block = 0; block < first / block_size; ++block) {
+      table[static_cast<size_t>(block * layout.groups.count() + group)] = kNoBlock;
+    }
+  }
   blocks = {base, layout, table};
   device = {device.base, layout, table};
 }
 
-KvLayout PairLayout(int block_size) {
-  return {.layers = 3, .kv_heads = 1, .head_dim = 4, .block_size = block_size};
+KvLayout PairLayout(int block_size, const std::vector<int>& windows) {
+  KvLayout layout = {.layers = 3, .kv_heads = 1, .head_dim = 4, .block_size = block_size};
+  if (!windows.empty()) layout.groups = KvLayerGroups(windows);
+  return layout;
 }
 
 uint8_t PairByte(int layer, int part, int token, size_t byte) {
@@ -48,10 +57,10 @@ uint8_t PairByte(int layer, int part, int token, size_t byte) {
   return static_cast<uint8_t>(x >> 56);
 }
 
-void FillRight(const KvBlocks& blocks, int tokens) {
+void FillRight(const KvBlocks& blocks, int tokens, int end) {
   for (int layer = 0; layer < blocks.layout.layers; ++layer) {
     for (int part = 0; part < 2; ++part) {
-      for (int token = 0; token < tokens; ++token) {
+      for (int token = FirstHandedOff(blocks.layout, layer, tokens); token < end; ++token) {
         uint8_t* row = blocks.Row(layer, static_cast<KvLayout::Part>(part), token);
         for (size_t i = 0; i < blocks.layout.row_bytes(); ++i) {
           row[i] = PairByte(layer, part, token, i);

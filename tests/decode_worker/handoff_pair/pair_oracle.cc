@@ -28,6 +28,7 @@ void PairOracle::BeginCopy(const ReceiveAction::Copy& copy) {
   for (const LayerTokens& range : copy.ranges) {
     const int end = range.tokens.end;
     EXPECT_GE(range.tokens.begin, run_.options.cached_by_receiver);
+    EXPECT_GE(range.tokens.begin, FirstNeeded(range.layer));
     EXPECT_LE(end, run_.options.tokens);
     for (int page = range.tokens.begin / kKvPageTokens; page < KvPages(end); ++page) {
       EXPECT_TRUE(in_copy_.insert({range.layer, page}).second) << "two copies into one page";
@@ -43,6 +44,15 @@ void PairOracle::EndCopy(const ReceiveAction::Copy& copy) {
       EXPECT_EQ(in_copy_.erase({range.layer, page}), 1u);
     }
   }
+}
+
+// The first token of the layer that the receiver has to have, as the protocol says it.
+int PairOracle::FirstNeeded(int layer) const {
+  const PairOptions& options = run_.options;
+  const int window = options.windows.empty() ? 0 : options.windows[static_cast<size_t>(layer)];
+  if (window == 0) return 0;
+  const int seen = std::max(0, options.tokens - 64 - window + 1);
+  return seen - seen % kKvPageTokens;
 }
 
 bool PairOracle::PageIsRight(int layer, int page) const {
@@ -76,9 +86,8 @@ void PairOracle::CheckCovered() const {
 }
 
 void PairOracle::CheckSequence() const {
-  const PairOptions& options = run_.options;
   for (int layer = 0; layer < blocks_.layout.layers; ++layer) {
-    for (int page = options.cached_by_receiver / kKvPageTokens; page < KvPages(options.tokens);
+    for (int page = FirstNeeded(layer) / kKvPageTokens; page < KvPages(run_.options.tokens);
          ++page) {
       EXPECT_TRUE(PageIsRight(layer, page)) << "committed a wrong page";
     }

@@ -26,12 +26,13 @@ class PairOracle {
 
   // What was acknowledged is right, and no block was written that is not the sequence's.
   void CheckCovered() const;
-  // All is right that had to be sent.
+  // All is right that is needed, what the receiver held before too.
   void CheckSequence() const;
 
  private:
   using Page = std::pair<int, int>;  // layer, page
   bool PageIsRight(int layer, int page) const;
+  int FirstNeeded(int layer) const;
 
   const PairRun& run_;
   const KvBlocks& blocks_;

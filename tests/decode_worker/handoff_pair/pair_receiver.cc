@@ -70,8 +70,8 @@ void PairReceiver::Deliver(const ReceiveEvent::Any& event) {
       oracle_.CheckSequence();
     } else if (const auto* failed = std::get_if<ReceiveAction::Failed>(&action)) {
       EXPECT_FALSE(committed_) << failed->status.ToString();
-    } else if (std::holds_alternative<ReceiveAction::ReleaseBlocks>(action)) {
-      Release();
+    } else if (const auto* release = std::get_if<ReceiveAction::ReleaseBlocks>(&action)) {
+      Release(*release);
     }
   }
 }
@@ -90,13 +90,14 @@ void PairReceiver::BeginCopy(const ReceiveAction::Copy& copy) {
   if (copier_.has_value()) new_copies_.push_back(copy);
 }
 
-void PairReceiver::Release() {
+void PairReceiver::Release(const ReceiveAction::ReleaseBlocks& release) {
   EXPECT_TRUE(copies_.empty()) << "blocks given back under a copy";
   if (copier_.has_value()) {
     EXPECT_EQ(memory_.backend->copies().to_device(), 0);
   }
   EXPECT_FALSE(released_);
   released_ = true;
+  resume_tokens_ = release.resume_tokens;
 }
 
 void PairReceiver::FinishHostCopy() {

@@ -40,6 +40,7 @@ class PairReceiver {
   const ReceiveMachine& machine() const { return *machine_; }
   bool committed() const { return committed_; }
   bool released() const { return released_; }
+  std::optional<int> resume_tokens() const { return resume_tokens_; }
   int refusals() const { return refusals_; }
   // Once nothing more can happen.
   void CheckAtRest() const;
@@ -48,7 +49,7 @@ class PairReceiver {
   void Send(const ReceiveAction::Send& send);
   void BeginCopy(const ReceiveAction::Copy& copy);
   void CopyIsDone(const ReceiveEvent::CopyDone& done);
-  void Release();
+  void Release(const ReceiveAction::ReleaseBlocks& release);
 
   PairRun& run_;
   PairMemory& memory_;
@@ -64,6 +65,7 @@ class PairReceiver {
   bool granted_ = false;
   bool committed_ = false;
   bool released_ = false;
+  std::optional<int> resume_tokens_;
   int refusals_ = 0;
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <random>
+#include <vector>
 
 #include "absl/time/time.h"
 
@@ -11,8 +12,9 @@ namespace baton {
 struct PairOptions {
   uint64_t seed = 0;
   int tokens = 100;
-  int cached_by_sender = 0;    // prefix whose pages the sender computed earlier
-  int cached_by_receiver = 0;  // prefix that is not sent
+  int cached_by_sender = 0;       // prefix whose pages the sender computed earlier
+  int cached_by_receiver = 0;     // prefix that is not sent
+  std::vector<int> windows = {};  // [layers] of the attention; empty: none has one
   int sender_block_size = 16;
   int receiver_block_size = 32;
   size_t max_payload_bytes = 1500;

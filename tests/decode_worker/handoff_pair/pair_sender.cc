@@ -5,6 +5,7 @@
 
 #include "gtest/gtest.h"
 
+#include "common/handoff/carried_tokens.h"
 #include "prefill_worker/kv_buffer.h"
 
 namespace baton {
@@ -35,9 +36,12 @@ void PairSender::AddEngineEvents() {
     const int end = first == 0 && options.cached_by_sender > 0
                         ? options.cached_by_sender
                         : std::min(options.tokens, (first / 64 + 1) * 64);
-    for (int layer = 0; layer < memory_.blocks.layout.layers; ++layer) {
-      SendEvent::LayerReady ready{{layer, {first, end}}, {}};
-      for (const TokenRange page : PagesOf({first, end})) {
+    const KvLayout& layout = memory_.blocks.layout;
+    for (int layer = 0; layer < layout.layers; ++layer) {
+      const int begin = std::max(first, FirstHandedOff(layout, layer, options.tokens));
+      if (begin >= end) continue;
+      SendEvent::LayerReady ready{{layer, {begin, end}}, {}};
+      for (const TokenRange page : PagesOf({begin, end})) {
         ready.page_crcs.push_back(memory_.blocks.PageCrc(layer, page));
       }
       engine_events_.push_back(ready);

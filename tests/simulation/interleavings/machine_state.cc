@@ -59,7 +59,7 @@ void MachineState::Append(const ReceiveMachine& receiver, std::string& out) {
     out += message.header.SerializeAsString();
   };
   Add(out, "R", static_cast<int>(receiver.state_), Nanos(receiver.deadline_),
-      receiver.streams_.own(), receiver.exact_, receiver.data_.pages_.start_token(),
+      receiver.streams_.own(), receiver.exact_, receiver.data_.pages_.carried().start_token(),
       receiver.checkpointed_tokens_, receiver.resumable_, Nanos(receiver.push_deadline_),
       receiver.data_.held_.bytes(), receiver.data_.held_.next_copy_id_);
   for (const PushStreamId stream : receiver.streams_.joined()) Add(out, stream);
