@@ -6,12 +6,32 @@
 #include <optional>
 #include <utility>
 
+#include "common/kv/layout.h"
+
 namespace baton {
+
+// The first block of a pushed sequence of `tokens` tokens that can be computed once more: from there
+// on each row finds all the keys that it sees, of the layers with a window too, whose first tokens
+// no hand-off carries. Without windows that is block 0; the last block always is such a one where
+// blocks have at most kAuditRows tokens. BlocksFor(tokens) where no block is.
+inline int FirstAuditableBlock(const KvLayout& layout, int tokens) {
+  const auto auditable = [&](int block) {
+    for (int group = 0; group < layout.groups.count(); ++group) {
+      const int begin = layout.groups.FirstHandedOff(group, tokens);
+      if (layout.groups.FirstSeen(group, block * layout.block_size) < begin) return false;
+    }
+    return true;
+  };
+  int block = 0;
+  while (block < layout.BlocksFor(tokens) && !auditable(block)) ++block;
+  return block;
+}
 
 // Each push is chosen with the same probability, and then each of its blocks, whatever came before:
 // nobody who does not know the random numbers can tell which. A pusher that forges F of the M
 // blocks of each push, of which a share S is audited, is found in a push with a probability of
-// S * F / M at least (docs/security.md).
+// S * F / M at least (docs/security.md). Where a layer has a window, M and F count the blocks
+// from FirstAuditableBlock on: what is forged before them alone is not found.
 //
 // Not thread-safe.
 class AuditChooser {

@@ -1,5 +1,6 @@
 #include "decode_worker/kv_audit.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -28,12 +29,15 @@ KvAudit::KvAudit(Engine& engine, Options options)
 
 // The block in which the push began may also hold pages that an earlier one brought.
 std::optional<AuditOrder> KvAudit::Choose(const Push& push) {
-  const int block_size = engine_.options().block_size;
+  const KvLayout& layout = engine_.cache().layout();
+  const int first_block =
+      std::max(push.start_token / layout.block_size, FirstAuditableBlock(layout, push.token_count));
+  const int end_block = layout.BlocksFor(push.token_count);
+  if (first_block >= end_block) return std::nullopt;
   std::optional<int> block;
   {
     absl::MutexLock lock(&mutex_);
-    block = chooser_.Choose(push.start_token / block_size,
-                            (push.token_count + block_size - 1) / block_size);
+    block = chooser_.Choose(first_block, end_block);
   }
   if (!block) return std::nullopt;
   if (options_.metrics != nullptr) options_.metrics->AuditOrdered();

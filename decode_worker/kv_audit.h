@@ -40,7 +40,8 @@ class KvAudit {
     int start_token = 0;  // the first that was pushed
     int token_count = 0;  // up to the prompt's end
   };
-  // The order to audit a block of it; none: the push is not audited. REQUIRES: its numerics are the
+  // The order to audit a block of it; none: the push is not audited, by chance or because none of
+  // its blocks can be (FirstAuditableBlock). REQUIRES: its numerics are the
   // engine's, and give equal bits.
   std::optional<AuditOrder> Choose(const Push& push);
 

@@ -65,6 +65,40 @@ TEST(AuditChooser, EachPushedBlockIsChosenEquallyOftenAndNoOther) {
   }
 }
 
+KvLayout LayoutOf(int block_size, const std::vector<int>& windows) {
+  KvLayout layout = {.layers = static_cast<int>(windows.size()),
+                     .kv_heads = 1,
+                     .head_dim = 4,
+                     .block_size = block_size};
+  layout.groups = KvLayerGroups(windows);
+  return layout;
+}
+
+TEST(AuditableBlocks, AreAllWhereNoLayerHasAWindowOrTheSequenceIsShort) {
+  EXPECT_EQ(FirstAuditableBlock(LayoutOf(32, {0, 0}), 2000), 0);
+  EXPECT_EQ(FirstAuditableBlock(LayoutOf(32, {0, 40}), 64 + 40 - 1), 0);
+}
+
+TEST(AuditableBlocks, SeeNoTokenThatTheHandOffDoesNotCarry) {
+  // Of 200 tokens a window of 40 is carried from 96 on, and row 136 sees 97: block 5 begins at 160,
+  // block 4 at 128 sees 89.
+  EXPECT_EQ(FirstAuditableBlock(LayoutOf(32, {0, 40}), 200), 5);
+  // Of 208 tokens it is carried from 96 on too, a window of 17 from 128 on, and row 144 sees 128.
+  EXPECT_EQ(FirstAuditableBlock(LayoutOf(16, {0, 40, 17}), 208), 9);
+  for (const int block_size : {16, 32, 48, 64}) {
+    for (const int window : {1, 16, 17, 100, 4096}) {
+      const KvLayout layout = LayoutOf(block_size, {0, window});
+      for (int tokens = 1; tokens < 6000; tokens += 37) {
+        ASSERT_LT(FirstAuditableBlock(layout, tokens), layout.BlocksFor(tokens));
+      }
+    }
+  }
+}
+
+TEST(AuditableBlocks, MayBeNoneWhereABlockIsLargerThanTheRowsBeyondTheWindow) {
+  EXPECT_EQ(FirstAuditableBlock(LayoutOf(256, {0, 40}), 500), 2) << "the sequence has two";
+}
+
 TEST(AuditChooser, AShareOfNothingChoosesNothing) {
   std::mt19937_64 random(4);
   AuditChooser chooser = Chooser(0, random);
