@@ -10,9 +10,9 @@
 
 namespace baton {
 
-// The first block of a pushed sequence of `tokens` tokens that can be computed once more: from there
-// on each row finds all the keys that it sees, of the layers with a window too, whose first tokens
-// no hand-off carries. Without windows that is block 0; the last block always is such a one where
+// The first block of a pushed sequence of `tokens` tokens that can be computed once more: from it
+// on each row finds all the keys that it sees, of the layers with a window too, whose first tokens no
+// hand-off carries. Without windows that is block 0; the last block always is such a one where
 // blocks have at most kAuditRows tokens. BlocksFor(tokens) where no block is.
 inline int FirstAuditableBlock(const KvLayout& layout, int tokens) {
   const auto auditable = [&](int block) {

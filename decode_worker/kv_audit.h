@@ -41,8 +41,8 @@ class KvAudit {
     int token_count = 0;  // up to the prompt's end
   };
   // The order to audit a block of it; none: the push is not audited, by chance or because none of
-  // its blocks can be (FirstAuditableBlock). REQUIRES: its numerics are the
-  // engine's, and give equal bits.
+  // its blocks can be (FirstAuditableBlock). REQUIRES: its numerics are the engine's, and give
+  // equal bits.
   std::optional<AuditOrder> Choose(const Push& push);
 
   // See Quarantine.

@@ -50,9 +50,9 @@ class LayerStager {
 
   explicit LayerStager(Options options);
 
-  // Adds a computed layer, as SendEvent::LayerReady says, or the end of a chunk, in the order in which they came. The layer's
-  // operations were given to the backend before the mark `after` (DeviceCopies). `layer` has no
-  // CRCs yet.
+  // Adds a computed layer, as SendEvent::LayerReady says, or the end of a chunk, in the order in
+  // which they came. The layer's operations were given to the backend before the mark `after`
+  // (DeviceCopies). `layer` has no CRCs yet.
   void Add(const SendEvent::LayerReady& layer, uint64_t after);
   void Add(const SendEvent::ChunkReady& chunk);
   void On(Event event);

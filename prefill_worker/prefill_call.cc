@@ -204,7 +204,7 @@ void PrefillCall::On(const LayerComputed& event) {
   PostLayer({event.layer, {event.first_token, event.first_token + event.token_count}}, event);
 }
 
-// The table has blocks for the tokens that the hand-off carries. Of a layer with a window the blocks
+// The table has blocks for the tokens that the hand-off carries. Of a layer with a window those
 // before them may have gone to others already.
 void PrefillCall::PostLayer(LayerTokens kv, const LayerComputed& event) {
   KvCache& cache = engine_.cache();

@@ -53,12 +53,12 @@ class SendDriver {
   void Run();
   // Posts what the prefill has reached, or its end.
   void Post(SendInbox::Message message) { inbox_->Post(std::move(message)); }
-  // Posts a computed layer. `block_table` [KvLayout::TableEntriesFor]: at least up to its tokens,
-  // for which it has the blocks. They stay with the sequence until release_blocks. To be called on the thread
-  // that could give the blocks away. If a block belongs to somebody else all the same when a
-  // message with it is enqueued, or when its slices are destroyed, the push ends as failed and an
-  // error is logged. A layer that has to be staged comes without CRCs, and is in the cache after
-  // the mark `copies_after` of DeviceCopies.
+  // Posts a computed layer. `block_table` [KvLayout::TableEntriesFor] reaches at least to its end
+  // and has the blocks of its tokens, which the sequence keeps until release_blocks; other entries
+  // are not read. To be called on the thread that could give the blocks away. If a block belongs to
+  // somebody else all the same when a message with it is enqueued, or when its slices are
+  // destroyed, the push ends as failed and an error is logged. A layer that has to be staged comes
+  // without CRCs, and is in the cache after the mark `copies_after` of DeviceCopies.
   void PostLayer(SendEvent::LayerReady layer, absl::Span<const int32_t> block_table,
                  uint64_t copies_after = 0);
 

@@ -19,8 +19,8 @@ absl::Status CheckSameIdentity(const internal::v1::ModelIdentity& ours,
                                const internal::v1::ModelIdentity& theirs);
 
 // INVALID_ARGUMENT if `shape` cannot be true: zero or huge counts, a block size that is not a
-// multiple of 16, an unknown dtype, a layer's state that this version does not carry. It names its fields PATH.FIELD, such as
-// "decode_shape.block_size".
+// multiple of 16, an unknown dtype, a layer's state that this version does not carry. It names its
+// fields PATH.FIELD, such as "decode_shape.block_size".
 absl::Status ValidateShape(const internal::v1::KvShape& shape, absl::string_view path);
 
 }  // namespace baton

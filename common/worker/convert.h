@@ -42,8 +42,8 @@ v1::FinishReason FinishReasonToProto(FinishReason reason);
 internal::v1::ModelIdentity MakeIdentity(const std::string& weights_digest,
                                          const std::string& tokenizer_digest,
                                          const ModelConfig& config);
-// `numerics`: backend, mode and KV type. wire_dtypes: the KV type itself. layer_states: empty unless
-// a layer has a window.
+// `numerics`: backend, mode and KV type. wire_dtypes: the KV type itself. layer_states: see
+// SetLayerStates.
 internal::v1::KvShape ShapeFromLayout(const KvLayout& layout, const std::string& numerics);
 
 }  // namespace baton

@@ -32,7 +32,7 @@ KvLayout PairLayout(int block_size, const std::vector<int>& windows = {});
 
 // A function of the token and its place, so a misplaced row is seen.
 uint8_t PairByte(int layer, int part, int token, size_t byte);
-// Writes the right bytes of the first `end` of `tokens` tokens, as far as the hand-off carries them.
+// Writes the right bytes of the first `end` of `tokens` tokens, as far as a hand-off carries them.
 void FillRight(const KvBlocks& blocks, int tokens, int end);
 
 }  // namespace baton
