@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <future>
+#include <numeric>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -25,17 +26,23 @@ const KvLayout kLayout = {.layers = 2, .kv_heads = 1, .head_dim = 4, .block_size
 // A push without streams: its answers go nowhere. The blocks are granted as soon as it asks.
 class ReceiveDriverTest : public ::testing::Test {
  protected:
-  ReceiveDriverTest()
-      : backend_(*MakeBackend({.device = "cpu", .threads = 1})),
-        cache_(*KvCache::Create(*backend_, kLayout, 3)),
-        config_(MakeReceiverConfig(kLayout, kTokens)),
-        source_memory_(kLayout.block_bytes() * 2) {
+  ReceiveDriverTest() : ReceiveDriverTest(kLayout, kTokens, {1, 0}, {2, 1}) {}
+  // The tables of the sender's blocks and of the receiver's.
+  ReceiveDriverTest(const KvLayout& layout, int tokens, std::vector<int32_t> source,
+                    std::vector<int32_t> granted)
+      : tokens_(tokens),
+        granted_(std::move(granted)),
+        backend_(*MakeBackend({.device = "cpu", .threads = 1})),
+        cache_(*KvCache::Create(*backend_, layout, static_cast<int>(granted_.size()) + 1)),
+        config_(MakeReceiverConfig(layout, tokens)),
+        source_memory_(layout.block_bytes() * source.size()),
+        source_{source_memory_.data(), layout, std::move(source)} {
     for (size_t i = 0; i < source_memory_.size(); ++i) {
       source_memory_[i] = static_cast<uint8_t>(i * 37 >> 2);
     }
     ReceiveDriver::Callbacks callbacks;
     callbacks.take_blocks = [this](const ReceiveAction::TakeBlocks&) {
-      driver_->Grant({2, 1}, /*start_token=*/0);
+      driver_->Grant(granted_, /*start_token=*/0);
       asked_.set_value();
       may_go_on_.wait();
     };
@@ -62,9 +69,12 @@ class ReceiveDriverTest : public ::testing::Test {
     asked_.get_future().wait();
   }
   void GoOn() { go_on_.set_value(); }
-  void PostAllData() {
-    const std::string bytes =
-        EncodeData(MakeDataHeader(config_, source_, 0, kLayout.layers, 0, kTokens, 1), source_);
+  void PostAllData() { PostData(0, source_.layout.layers, 0, 1); }
+  // Of these layers the tokens from `first_token` on.
+  void PostData(int layer, int layers, int first_token, uint64_t sequence_number) {
+    const std::string bytes = EncodeData(
+        MakeDataHeader(config_, source_, layer, layers, first_token, tokens_, sequence_number),
+        source_);
     auto message = DecodeKvData({grpc::Slice(bytes)});
     ASSERT_TRUE(message.ok()) << message.status();
     driver_->PostFromStream(ReceiveInbox::Data{kStream, *std::move(message)});
@@ -74,11 +84,13 @@ class ReceiveDriverTest : public ::testing::Test {
         ReceiveEvent::ControlReceived{kStream, MakeCommit(config_, source_, 0)});
   }
 
+  const int tokens_;
+  const std::vector<int32_t> granted_;
   const std::unique_ptr<Backend> backend_;
   const std::unique_ptr<KvCache> cache_;
   const ReceiveConfig config_;
   std::vector<uint8_t> source_memory_;
-  const KvBlocks source_{source_memory_.data(), kLayout, {1, 0}};
+  const KvBlocks source_;
   std::promise<void> asked_;
   std::promise<void> go_on_;
   std::future<void> may_go_on_ = go_on_.get_future();
@@ -134,6 +146,48 @@ TEST_F(ReceiveDriverTest, ACancellationIsHeardHoweverManyEventsWait) {
   GoOn();
   thread_.join();
   EXPECT_EQ(releases_, 1);
+}
+
+constexpr int kLongTokens = 200;  // of which layer 1 carries those from 112 on
+
+KvLayout LayoutWithWindow() {
+  KvLayout layout = kLayout;
+  layout.groups = KvLayerGroups({0, 16});
+  return layout;
+}
+
+// Layer 1 has no blocks for the tokens that it does not carry.
+std::vector<int32_t> TableWithWindow() {
+  const KvLayout layout = LayoutWithWindow();
+  std::vector<int32_t> table(static_cast<size_t>(layout.TableEntriesFor(kLongTokens)));
+  std::iota(table.rbegin(), table.rend(), 0);
+  for (int token = 0; token < 96; token += 32) table[layout.TableIndex(1, token)] = kNoBlock;
+  return table;
+}
+
+class ReceiveDriverWithWindow : public ReceiveDriverTest {
+ protected:
+  ReceiveDriverWithWindow()
+      : ReceiveDriverTest(LayoutWithWindow(), kLongTokens, TableWithWindow(), TableWithWindow()) {}
+};
+
+TEST_F(ReceiveDriverWithWindow, KeepsAPagesCrcWithTheBlockOfItsLayer) {
+  Open();
+  GoOn();
+  PostData(0, 1, 0, 1);
+  PostData(1, 1, 112, 2);
+  PostCommit();
+  thread_.join();
+  ASSERT_TRUE(committed_);
+  const KvLayout layout = LayoutWithWindow();
+  for (const LayerTokens& carried : {LayerTokens{0, {0, 200}}, LayerTokens{1, {112, 200}}}) {
+    for (const TokenRange page : PagesOf(carried.tokens)) {
+      const int32_t block = granted_[layout.TableIndex(carried.layer, page.begin)];
+      EXPECT_EQ(cache_->PageCrc(block, carried.layer, page.begin % 32 / kKvPageTokens),
+                source_.PageCrc(carried.layer, page))
+          << "layer " << carried.layer << ", token " << page.begin;
+    }
+  }
 }
 
 }  // namespace
