@@ -29,6 +29,7 @@
 #include "common/hugging_face/open_model_file.h"
 #include "common/net/channel.h"
 #include "common/net/client_key.h"
+#include "common/protocol/model_sampling.h"
 #include "common/rpc/limits.h"
 #include "common/rpc/status.h"
 
@@ -74,6 +75,9 @@ void RunCommand::AddFlags(FlagSet& flags) {
                   KvTypeNamesAndAuto());
   flags.AddString("quantize", quantize_, "with --model: quantise its weights while they are loaded",
                   {"none", "q8_0", "q4_0"});
+  flags.AddString("generation-config", generation_config_,
+                  "with --model: auto, its own sampling where no flag says otherwise; none",
+                  {"auto", "none"});
   flags.AddDuration("timeout", timeout_, absl::Milliseconds(1), absl::Hours(24), "of one answer");
   AddTlsFlags(flags, tls_);
   AddApiKeyFlag(flags, api_key_file_);
@@ -115,6 +119,7 @@ absl::Status RunCommand::Check(const FlagSet& flags) const {
   BATON_RETURN_IF_ERROR(flags.CheckNeeds("disaggregate", "model"));
   BATON_RETURN_IF_ERROR(flags.CheckNeeds("kv-cache-dtype", "model"));
   BATON_RETURN_IF_ERROR(flags.CheckNeeds("quantize", "model"));
+  BATON_RETURN_IF_ERROR(flags.CheckNeeds("generation-config", "model"));
   return flags.CheckNeeds("logprobs", "json");
 }
 
@@ -130,13 +135,14 @@ absl::StatusOr<v1::GenerateRequest> RunCommand::MakeRequest(const FlagSet& flags
   v1::SamplingParams& sampling = *request.mutable_sampling_params();
   sampling = sampling_;
   if (choices_ > 1) sampling.set_n(static_cast<uint32_t>(choices_));
-  std::optional<GgufFile> model;
-  if (!model_.empty()) {
-    BATON_ASSIGN_OR_RETURN(model, OpenModelFile(model_));
-    BATON_ASSIGN_OR_RETURN(kv_layout_, KvLayoutOf(*model, kv_cache_dtype_));
+  if (model_.empty()) return request;  // the server knows its model's sampling
+  BATON_ASSIGN_OR_RETURN(const GgufFile model, OpenModelFile(model_));
+  BATON_ASSIGN_OR_RETURN(kv_layout_, KvLayoutOf(model, kv_cache_dtype_));
+  v1::SamplingParams recommended;
+  if (generation_config_ == "auto") {
+    BATON_ASSIGN_OR_RETURN(recommended, ReadModelSampling(model));
   }
-  BATON_RETURN_IF_ERROR(
-      FillSamplingDefaults(flags, model.has_value() ? &*model : nullptr, sampling));
+  FillSamplingDefaults(std::move(recommended), sampling);
   return request;
 }
 
@@ -146,7 +152,7 @@ absl::StatusOr<std::unique_ptr<LocalCluster>> RunCommand::StartCluster(
   options.binaries = ProgramFolder();
   options.model = model_;
   options.listen = "127.0.0.1:0";
-  options.router_args = {"--log-level=error"};
+  options.router_args = {"--log-level=error", "--generation-config=" + generation_config_};
   options.worker_args = {"--log-level=error", "--kv-cache-dtype=" + kv_cache_dtype_,
                          "--quantize=" + quantize_};
   if (!disaggregate_.empty()) {

@@ -53,6 +53,7 @@ class RunCommand : public Command {
   std::optional<std::string> prompt_;  // nullopt: stdin, or a chat if stdin is a terminal
   std::string system_;
   bool raw_ = false;  // no chat template; literals of special tokens in the prompt are recognised
+  std::string generation_config_ = "auto";
   v1::SamplingParams sampling_;
   ResponseFormatFlags response_format_;
   int choices_ = 1;

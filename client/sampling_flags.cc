@@ -53,21 +53,6 @@ FlagSet::Value Stops(v1::SamplingParams& params) {
           .split_at_commas = false};
 }
 
-// Keys of a GGUF file, each with the flag whose default it gives.
-constexpr std::pair<const char*, const char*> kModelKeys[] = {
-    {"general.sampling.temp", "temperature"},
-    {"general.sampling.top_k", "top-k"},
-    {"general.sampling.top_p", "top-p"},
-    {"general.sampling.min_p", "min-p"},
-    {"general.sampling.penalty_repeat", "repetition-penalty"}};
-
-// The value of `key` as text; empty if `model` lacks the key. A negative top_k counts as absent.
-std::string Recommended(const GgufFile& model, const char* key) {
-  if (const auto number = model.GetFloat(key); number.ok()) return absl::StrCat(*number);
-  if (const auto number = model.GetUint(key); number.ok()) return absl::StrCat(*number);
-  return "";
-}
-
 }  // namespace
 
 void AddSamplingFlags(FlagSet& flags, v1::SamplingParams& params) {
@@ -78,11 +63,12 @@ void AddSamplingFlags(FlagSet& flags, v1::SamplingParams& params) {
             Whole(1, [p](int value) { p->set_max_tokens(static_cast<uint32_t>(value)); }));
   flags.Add("min-tokens", "fewest tokens to generate",
             Whole(0, [p](int value) { p->set_min_tokens(static_cast<uint32_t>(value)); }));
-  flags.Add("temperature",
-            absl::StrCat("0: greedy; default ", kDefaultTemperature,
-                         ", or what the file of --model recommends, as it may for top-p, top-k, "
-                         "min-p and repetition-penalty"),
-            Number(0, 100, [p](float value) { p->set_temperature(value); }));
+  flags.Add(
+      "temperature",
+      absl::StrCat("0: greedy. Default, as for top-p, top-k, min-p and repetition-penalty: what "
+                   "the model's file recommends; with --model else ",
+                   kDefaultTemperature),
+      Number(0, 100, [p](float value) { p->set_temperature(value); }));
   flags.Add("top-p", "only the likeliest tokens that have this probability together; 1: off",
             Number(kLeast, 1, [p](float value) { p->set_top_p(value); }));
   flags.Add("top-k", "only so many of the likeliest tokens; 0: off",
@@ -103,20 +89,10 @@ void AddSamplingFlags(FlagSet& flags, v1::SamplingParams& params) {
       "go on after the model's end of answer");
 }
 
-absl::Status FillSamplingDefaults(const FlagSet& flags, const GgufFile* model,
-                                  v1::SamplingParams& params) {
-  FlagSet settings("defaults", "");  // so that a value of the model is checked as that of a flag
-  AddSamplingFlags(settings, params);
-  for (const auto& [key, name] : kModelKeys) {
-    const std::string text = model == nullptr ? "" : Recommended(*model, key);
-    if (text.empty() || flags.Given(name)) continue;
-    if (const absl::Status status = settings.Set(name, text); !status.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(model->path(), ": ", key, ": ", status.message()));
-    }
-  }
-  if (!params.has_temperature()) params.set_temperature(kDefaultTemperature);
-  return absl::OkStatus();
+void FillSamplingDefaults(v1::SamplingParams recommended, v1::SamplingParams& params) {
+  if (!recommended.has_temperature()) recommended.set_temperature(kDefaultTemperature);
+  recommended.MergeFrom(params);
+  params = std::move(recommended);
 }
 
 }  // namespace baton

@@ -27,17 +27,17 @@ bool IsOneOf(absl::string_view argument, absl::Span<const absl::string_view> nam
 
 // Flags of `serve` that concern the router or the cluster and are not passed to workers.
 constexpr absl::string_view kNotForWorkers[] = {
-    "listen",       "health-listen",    "metrics-listen", "advertise",
-    "check-config", "prefill-workers",  "decode-workers", "disaggregate",
-    "model",        "threads",          "cpu-set",        "gpu-memory-utilization",
-    "api-keys",     "fleet-secret-file"};
+    "listen",       "health-listen",     "metrics-listen",   "advertise",
+    "check-config", "prefill-workers",   "decode-workers",   "disaggregate",
+    "model",        "threads",           "cpu-set",          "gpu-memory-utilization",
+    "api-keys",     "fleet-secret-file", "generation-config"};
 
 // Flags of `serve` that are passed to the router.
 constexpr absl::string_view kForRouter[] = {
     "api-keys",         "fleet-secret-file", "disaggregate",      "log-level",    "log-format",
     "shutdown-timeout", "tls-cert",          "tls-key",           "tls-ca",       "insecure",
     "tls-crl",          "tls-server-name",   "served-model-name", "model-sha256", "insecure-probes",
-    "reflection"};
+    "reflection",       "generation-config"};
 
 int RunCluster(const LocalClusterOptions& options, absl::Duration shutdown_timeout) {
   std::atomic<int> signals_seen = 0;
@@ -75,6 +75,9 @@ void ServeCommand::AddFlags(FlagSet& flags) {
   flags.AddInt("decode-workers", options_.decode_workers, 1, 64, "how many");
   flags.AddString("disaggregate", disaggregate_, "where to prefill: auto, always, never");
   flags.AddString("api-keys", api_keys_, "of the router: file of `baton keys`");
+  flags.AddString("generation-config", generation_config_,
+                  "of the router: auto, the model's own sampling where a request has none; none",
+                  {"auto", "none"});
   flags.AddString("fleet-secret-file", fleet_secret_file_,
                   "of the router: 64 hexadecimal digits (default: this user's secret)");
 }

@@ -20,6 +20,7 @@ class ServeCommand : public Command {
   LocalClusterOptions options_;
   WorkerFlags worker_;
   std::string disaggregate_, api_keys_, fleet_secret_file_;  // passed to the router
+  std::string generation_config_ = "auto";                   // likewise
 };
 
 }  // namespace baton

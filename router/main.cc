@@ -13,6 +13,7 @@
 #include "common/gguf/model_sha256.h"
 #include "common/hugging_face/open_model_file.h"
 #include "common/net/server.h"
+#include "common/protocol/model_sampling.h"
 #include "common/rpc/limits.h"
 #include "router/front/front_socket.h"
 #include "router/router.h"
@@ -34,7 +35,16 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const RouterFlags& flags)
     const absl::Status status = CheckModelSha256(flags.model_sha256, digest, flags.model);
     if (!status.ok()) return status;
   }
-  return ServedModel::Load(*file, flags.served_model_name);
+  v1::SamplingParams defaults;
+  if (flags.generation_config == "auto") {
+    absl::StatusOr<v1::SamplingParams> recommended = ReadModelSampling(*file);
+    if (!recommended.ok()) return recommended.status();
+    defaults = *std::move(recommended);
+    if (const std::string shown = defaults.ShortDebugString(); !shown.empty()) {
+      LogInfo("where a request has none, the model's own sampling holds: {}", shown);
+    }
+  }
+  return ServedModel::Load(*file, flags.served_model_name, std::move(defaults));
 }
 
 // Null without --front-socket.

@@ -41,6 +41,11 @@ void RouterFlags::AddTo(FlagSet& flags) {
   flags.AddString("served-model-name", served_model_name,
                   "the model's name to clients (default: the file's name)");
   flags.AddString(
+      "generation-config", generation_config,
+      "what a request leaves open of its sampling: auto, as the model's file recommends; "
+      "none, as the API says",
+      {"auto", "none"});
+  flags.AddString(
       "api-keys", api_keys,
       "file of `baton keys`: tenants, their keys and limits. Read every second. Clients "
       "need a key or a certificate then, and so they do beyond loopback and behind a front");

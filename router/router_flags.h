@@ -14,11 +14,12 @@ namespace baton {
 
 struct RouterFlags {
   ServerFlags server;
-  std::string model;              // GGUF file or folder; the weights may be missing
-  std::string model_sha256;       // what the file's SHA-256 must be; empty: not checked
-  std::string served_model_name;  // empty: the file's name
-  std::string fleet_secret_file;  // empty: the user's on loopback, else a random secret
-  std::string api_keys;           // file of tenants and their keys; empty: none
+  std::string model;                       // GGUF file or folder; the weights may be missing
+  std::string model_sha256;                // what the file's SHA-256 must be; empty: not checked
+  std::string served_model_name;           // empty: the file's name
+  std::string generation_config = "auto";  // or none: the model's own sampling is left out
+  std::string fleet_secret_file;           // empty: the user's on loopback, else a random secret
+  std::string api_keys;                    // file of tenants and their keys; empty: none
   std::string policy = "prefix_aware";
   std::string disaggregate = "auto";
   int max_waiting_requests = 1024;

@@ -165,6 +165,13 @@ absl::StatusOr<uint64_t> GgufFile::GetUint(absl::string_view key) const {
   return static_cast<uint64_t>(number);
 }
 
+absl::StatusOr<int64_t> GgufFile::GetInt(absl::string_view key) const {
+  BATON_ASSIGN_OR_RETURN(const GgufValue* value, rep_->Find(key, false, IsInteger, "an integer"));
+  const absl::int128 number = IntegerAt(*value, 0);
+  if (number > INT64_MAX) return rep_->WrongValue(key, "is above 2^63 - 1");
+  return static_cast<int64_t>(number);
+}
+
 absl::StatusOr<double> GgufFile::GetFloat(absl::string_view key) const {
   BATON_ASSIGN_OR_RETURN(const GgufValue* value, rep_->Find(key, false, IsFloat, "a float"));
   return FloatAt(*value, 0);

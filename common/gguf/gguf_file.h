@@ -100,6 +100,7 @@ class GgufFile {
   // The value of `key`. Integers may have any width and sign if the value fits; floats may have
   // either width. NOT_FOUND names the missing key, INVALID_ARGUMENT the key and the type found.
   absl::StatusOr<uint64_t> GetUint(absl::string_view key) const;
+  absl::StatusOr<int64_t> GetInt(absl::string_view key) const;
   absl::StatusOr<double> GetFloat(absl::string_view key) const;
   absl::StatusOr<bool> GetBool(absl::string_view key) const;
   absl::StatusOr<absl::string_view> GetString(absl::string_view key) const;

@@ -99,14 +99,12 @@ absl::Status WriteSampling(const JsonFields& generation, GgufMetadata& metadata)
   for (const auto& [theirs, ours] :
        {std::pair("temperature", "general.sampling.temp"),
         std::pair("top_p", "general.sampling.top_p"), std::pair("min_p", "general.sampling.min_p"),
+        std::pair("top_k", "general.sampling.top_k"),
         std::pair("repetition_penalty", "general.sampling.penalty_repeat")}) {
     if (!generation.Has(theirs)) continue;
     BATON_ASSIGN_OR_RETURN(const double value, generation.Number(theirs));
     metadata.Float32(ours, static_cast<float>(value));
   }
-  if (!generation.Has("top_k")) return absl::OkStatus();
-  BATON_ASSIGN_OR_RETURN(const uint64_t top_k, generation.Count("top_k", 0, INT_MAX));
-  metadata.Uint32("general.sampling.top_k", static_cast<uint32_t>(top_k));
   return absl::OkStatus();
 }
 

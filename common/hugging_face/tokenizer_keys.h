@@ -12,7 +12,7 @@
 // tokenizer.ggml.add_bos_token, .add_eos_token
 //                              if tokenizer_config.json says so
 // general.sampling.temp, .top_k, .top_p, .min_p, .penalty_repeat
-//                              of generation_config.json
+//                              of generation_config.json, floats as they are there
 #pragma once
 
 #include <string>

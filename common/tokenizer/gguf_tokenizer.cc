@@ -3,22 +3,17 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
 #include "common/base/status_macros.h"
 #include "common/tokenizer/byte_level_encoder.h"
+#include "common/tokenizer/end_of_generation.h"
 #include "common/tokenizer/split/pre_tokenizer.h"
 #include "common/tokenizer/spm_encoder.h"
 
 namespace baton {
 namespace {
-
-// The tokens that end a turn in the chat formats. Some files name only one of several as EOS.
-constexpr absl::string_view kEndOfTurnLiterals[] = {"<|im_end|>",    "<|eot_id|>", "<|eom_id|>",
-                                                    "<|endoftext|>", "<|end|>",    "<|return|>",
-                                                    "<end_of_turn>", "</s>",       "<|call|>"};
 
 absl::StatusOr<std::unique_ptr<const Vocabulary>> LoadVocabulary(const GgufFile& file,
                                                                  Vocabulary::Spelling spelling) {
@@ -107,23 +102,19 @@ absl::Status LoadSpm(const GgufFile& file, TokenizerParts& parts) {
   return absl::OkStatus();
 }
 
-// Appends the control tokens that end a turn.
-void AppendEndsOfTurns(const Vocabulary& vocabulary, std::vector<int32_t>& ends) {
-  std::optional<int32_t> end_of_message;
-  int ends_of_harmony = 0;
-  for (int32_t id = 0; id < vocabulary.size(); ++id) {
-    if (vocabulary.kind(id) != TokenKind::kControl) continue;
-    const absl::string_view literal = vocabulary.bytes(id);
-    if (!absl::c_linear_search(kEndOfTurnLiterals, literal)) continue;
-    ends_of_harmony += literal == "<|return|>" || literal == "<|call|>";
-    if (literal == "<|end|>") {
-      end_of_message = id;
-    } else {
-      ends.push_back(id);
+// Appends the ids of the array at `key`; none if the file lacks it.
+absl::Status AppendTokenIds(const GgufFile& file, absl::string_view key, int vocab_size,
+                            std::vector<int32_t>& ids) {
+  if (!file.Has(key)) return absl::OkStatus();
+  BATON_ASSIGN_OR_RETURN(const std::vector<int64_t> values, file.GetInts(key));
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i] < 0 || values[i] >= vocab_size) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          key, "[", i, "] is ", values[i], ", but the vocabulary has ", vocab_size, " tokens"));
     }
+    ids.push_back(static_cast<int32_t>(values[i]));
   }
-  // In OpenAI's harmony format, <|end|> ends one of several messages of an answer.
-  if (end_of_message.has_value() && ends_of_harmony < 2) ends.push_back(*end_of_message);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -148,7 +139,8 @@ absl::Status ReadSpecialTokens(const GgufFile& file, absl::string_view tokens,
     BATON_ASSIGN_OR_RETURN(const std::optional<int32_t> id, LoadTokenId(file, key, size));
     if (id.has_value()) ends.push_back(*id);
   }
-  AppendEndsOfTurns(vocabulary, ends);
+  BATON_RETURN_IF_ERROR(AppendTokenIds(file, "tokenizer.ggml.eos_token_ids", size, ends));
+  AppendKnownEnds(vocabulary, ends);
   std::sort(ends.begin(), ends.end());
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
   if (file.Has("tokenizer.chat_template")) {

@@ -53,8 +53,8 @@ class Tokenizer {
   // Whether `id` is a control or unknown token, whose literal is left out of generated text when
   // special tokens are skipped. REQUIRES, here and below: 0 <= id < vocab_size().
   bool IsSpecial(int32_t id) const;
-  // The tokens that end a generation unless ignore_eos is set: EOS, and the end-of-turn tokens of
-  // the chat formats. Ascending.
+  // The tokens that end a generation unless ignore_eos is set: those that the file names by their
+  // ids, and those of known formats (end_of_generation.h). Ascending.
   const std::vector<int32_t>& end_of_generation_ids() const;
 
   // The bytes that a token stands for; for a special token its literal. They live as long as the

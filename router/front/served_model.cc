@@ -48,8 +48,10 @@ EncodeOptions EncodeOptionsOf(const Request& request) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const GgufFile& file,
-                                                               const std::string& served_name) {
+                                                               const std::string& served_name,
+                                                               v1::SamplingParams defaults) {
   std::unique_ptr<ServedModel> model(new ServedModel());
+  model->sampling_defaults_ = std::move(defaults);
   const std::filesystem::path path(file.path());
   model->root_ = path.filename();
   model->name_ = served_name.empty()
@@ -139,7 +141,8 @@ absl::StatusOr<RequestSpec> ServedModel::Prepare(const v1::GenerateRequest& requ
   RequestSpec spec;
   spec.client_request_id = request.request_id();
   spec.prompt_token_ids.assign(tokens.begin(), tokens.end());
-  spec.sampling = request.sampling_params();
+  spec.sampling = sampling_defaults_;
+  spec.sampling.MergeFrom(request.sampling_params());  // which a client's own values replace
   // Who does not say how much it wants may go to any worker that holds its prompt.
   FillSamplingDefaults(spec.sampling, prompt_tokens,
                        prompt_tokens < everywhere ? everywhere : longest, seed);

@@ -25,9 +25,11 @@ namespace baton {
 class ServedModel {
  public:
   // `file` may be cut off after its metadata. `served_name` empty: the file's name without
-  // directory and ".gguf".
+  // directory and ".gguf". `defaults`: of requests' sampling parameters; what is unset in both has
+  // the default of baton.v1.SamplingParams.
   static absl::StatusOr<std::unique_ptr<ServedModel>> Load(const GgufFile& file,
-                                                           const std::string& served_name);
+                                                           const std::string& served_name,
+                                                           v1::SamplingParams defaults = {});
 
   // NOT_FOUND unless `name` is empty or this model's.
   absl::Status CheckName(const std::string& name) const;
@@ -78,6 +80,7 @@ class ServedModel {
   uint32_t context_length_ = 0;
   bool adds_bos_ = false;
   std::unique_ptr<Tokenizer> tokenizer_;
+  v1::SamplingParams sampling_defaults_;       // each field unset, or valid in any request
   std::optional<ChatTemplate> chat_template_;  // none: chat input is refused
   TokenTable table_;
 };

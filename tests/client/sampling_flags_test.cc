@@ -7,8 +7,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "tests/support/gguf_builder.h"
-
 namespace baton {
 namespace {
 
@@ -30,12 +28,6 @@ class SamplingFlagsTest : public ::testing::Test {
   v1::SamplingParams params_;
   FlagSet flags_{"prog", "A test."};
 };
-
-// A model file whose metadata recommends these sampling parameters.
-GgufFile ModelWith(GgufBuilder builder) {
-  auto file = GgufFile::Parse(builder.Build(), "model.gguf", GgufFile::Part::kTokenizer);
-  return *std::move(file);
-}
 
 TEST_F(SamplingFlagsTest, EveryFlagSetsItsField) {
   ASSERT_TRUE(Parse({"-n", "5", "--min-tokens=2", "--temperature=0.5", "--top-p=0.9", "--top-k=40",
@@ -88,42 +80,25 @@ TEST_F(SamplingFlagsTest, TextThatIsNotUtf8IsRefusedWithItsSourceAndPlace) {
 
 TEST_F(SamplingFlagsTest, WithoutAWordTheTemperatureIsThatOfPeople) {
   ASSERT_TRUE(Parse({}).ok());
-  ASSERT_TRUE(FillSamplingDefaults(flags_, nullptr, params_).ok());
+  FillSamplingDefaults({}, params_);
   EXPECT_EQ(params_.temperature(), 0.7F);
   EXPECT_FALSE(params_.has_top_p());
-  ASSERT_TRUE(Parse({"--temperature=0"}).ok());
-  ASSERT_TRUE(FillSamplingDefaults(flags_, nullptr, params_).ok());
-  EXPECT_EQ(params_.temperature(), 0);
 }
 
 TEST_F(SamplingFlagsTest, AModelsRecommendationHoldsWhereNoFlagSaysOtherwise) {
-  const GgufFile model = ModelWith(GgufBuilder()
-                                       .Scalar("general.sampling.temp", 6, 0.6F)
-                                       .Scalar("general.sampling.top_p", 6, 0.95F)
-                                       .Scalar("general.sampling.top_k", 5, 20)
-                                       .Scalar("general.sampling.min_p", 6, 0.01F)
-                                       .Scalar("general.sampling.penalty_repeat", 6, 1.05F));
-  ASSERT_TRUE(Parse({"--top-p=0.5"}).ok());
-  ASSERT_TRUE(FillSamplingDefaults(flags_, &model, params_).ok());
+  v1::SamplingParams recommended;
+  recommended.set_temperature(0.6F);
+  recommended.set_top_p(0.95F);
+  recommended.set_top_k(20);
+  ASSERT_TRUE(Parse({"--top-p=0.5", "--top-k=0", "--stop=x"}).ok());
+  FillSamplingDefaults(recommended, params_);
   EXPECT_EQ(params_.temperature(), 0.6F);
   EXPECT_EQ(params_.top_p(), 0.5F);
-  EXPECT_EQ(params_.top_k(), 20);
-  EXPECT_EQ(params_.min_p(), 0.01F);
-  EXPECT_EQ(params_.repetition_penalty(), 1.05F);
-}
-
-TEST_F(SamplingFlagsTest, ANegativeTopKOfAModelIsNone) {
-  const GgufFile model = ModelWith(GgufBuilder().Scalar("general.sampling.top_k", 5, -1));
-  ASSERT_TRUE(Parse({}).ok());
-  ASSERT_TRUE(FillSamplingDefaults(flags_, &model, params_).ok());
-  EXPECT_FALSE(params_.has_top_k());
-}
-
-TEST_F(SamplingFlagsTest, ARecommendationThatCannotBeIsRefusedWithItsKey) {
-  const GgufFile model = ModelWith(GgufBuilder().Scalar("general.sampling.temp", 6, -1.0F));
-  ASSERT_TRUE(Parse({}).ok());
-  EXPECT_THAT(std::string(FillSamplingDefaults(flags_, &model, params_).message()),
-              HasSubstr("model.gguf: general.sampling.temp: "));
+  EXPECT_EQ(params_.top_k(), 0);
+  EXPECT_THAT(params_.stop(), ElementsAre("x"));
+  ASSERT_TRUE(Parse({"--temperature=0"}).ok());
+  FillSamplingDefaults(recommended, params_);
+  EXPECT_EQ(params_.temperature(), 0);
 }
 
 }  // namespace

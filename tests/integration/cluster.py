@@ -130,8 +130,7 @@ class Cluster:
     every worker directly. Several routers serve the same workers; `router` is the first, `stubs` has one for each."""
 
     def __init__(self, prefill=1, decode=1, worker_args=(), prefill_args=(), decode_args=(), router_args=(),
-                 credentials=None, with_links=False, routers=1):
-        model = MODEL
+                 credentials=None, with_links=False, routers=1, model=MODEL):
         self.credentials = credentials  # credentials of the client's channel; None: plain text
         worker = [f"--model={model}", "--threads=1", *worker_args]
         self.prefill = [Server("baton-prefill-worker", *worker, *prefill_args) for _ in range(prefill)]

@@ -1,6 +1,8 @@
-"""A model file that is cut while a server loads it, or has another content than it should."""
+"""A model file that is cut while a server loads it, or has another content than it should; what its settings say."""
 import hashlib
+import json
 import os
+import pathlib
 import random
 import shutil
 import signal
@@ -8,8 +10,9 @@ import time
 
 import pytest
 
-from cluster import MODEL, READY_TIMEOUT_S, Server, is_serving, wait_until
+from cluster import MODEL, READY_TIMEOUT_S, Cluster, Server, complete, is_serving, request, wait_until
 from programs import assert_one_clear_line, run
+from stubs import pb, rpc
 
 CUT = 74  # the exit code where the file was cut
 # BATON_CUTS=1000 tries so many random moments.
@@ -91,3 +94,69 @@ def test_a_model_of_another_sha256_is_refused_and_its_own_is_served(program, pat
     other = "0" * 64
     done = run(program, f"--model={path}", f"--model-sha256={other}", "--listen=127.0.0.1:0", *arguments)
     assert_one_clear_line(done, "--model-sha256", str(path), digest, other)
+
+
+FOLDER = pathlib.Path(__file__).parent.parent / "data" / "arch" / "llama-hf"
+PROMPT = [1, 5, 9, 12]
+TOKENS = 12
+
+
+@pytest.fixture
+def folder_with(tmp_path):
+    """Makes the folder of a model with these settings of its generation."""
+    def make(name, **settings):
+        folder = tmp_path / name
+        shutil.copytree(FOLDER, folder)
+        (folder / "generation_config.json").write_text(json.dumps(settings))
+        return folder
+
+    return make
+
+
+def tokens_of(stub, **sampling):
+    return list(complete(stub, request(ids=PROMPT, max_tokens=TOKENS, ignore_eos=True, **sampling)).token_ids)
+
+
+def test_a_request_has_its_own_sampling_else_the_models(folder_with):
+    settings = folder_with("greedy", temperature=0.0, top_k=-1, repetition_penalty=0.01)
+    with Cluster(prefill=0, model=settings) as cluster:
+        own = tokens_of(cluster.stub, temperature=0, repetition_penalty=0.01)
+        plain = tokens_of(cluster.stub, temperature=0, repetition_penalty=1)
+        drawn = tokens_of(cluster.stub, temperature=5, repetition_penalty=1, seed=1)
+        assert tokens_of(cluster.stub, seed=1) == own
+        assert plain != own, "a client's own penalty holds"
+        assert drawn != plain, "a client's own temperature holds"
+        # The same workers behind a router that leaves the model's settings out.
+        none = Server("baton-router", f"--model={settings}", "--generation-config=none",
+                      *(f"--decode={worker.address}" for worker in cluster.decode))
+        none.start()
+        try:
+            wait_until(none.serving, READY_TIMEOUT_S, "a ready router")
+            with cluster.channel_to(none) as channel:
+                stub = rpc.GenerationServiceStub(channel)
+                assert tokens_of(stub, seed=1) == tokens_of(stub, seed=1, temperature=1, repetition_penalty=1) != own
+        finally:
+            none.stop()
+
+
+def test_every_end_that_the_settings_list_ends_an_answer(folder_with):
+    with Cluster(prefill=0, model=folder_with("none")) as cluster:
+        greedy = tokens_of(cluster.stub, temperature=0)
+    end = greedy[5]
+    others = [token for token in range(20, 40) if token not in greedy][:5]
+    with Cluster(prefill=0, model=folder_with("ends", eos_token_id=[*others, end])) as cluster:
+        done = complete(cluster.stub, request(ids=PROMPT, max_tokens=TOKENS, temperature=0))
+        assert done.finish_reason == pb.FINISH_REASON_STOP and done.matched_token_id == end
+        assert list(done.token_ids) == greedy[:greedy.index(end)]
+
+
+def test_a_setting_that_cannot_be_is_refused_by_its_name(folder_with):
+    wrong = folder_with("wrong", top_p=1.5)
+    for arguments in ([], ["--generation-config=auto"]):
+        done = run("baton-router", f"--model={wrong}", "--decode=127.0.0.1:1", "--check-config", *arguments)
+        assert_one_clear_line(done, str(wrong), "general.sampling.top_p", "generation_config.json", "is 1.5",
+                              "--generation-config=none")
+    done = run("baton-router", f"--model={wrong}", "--decode=127.0.0.1:1", "--check-config", "--generation-config=none")
+    assert done.returncode == 0, done.stderr
+    done = run("baton", "run", "--model", str(wrong), "hello")
+    assert_one_clear_line(done, str(wrong), "general.sampling.top_p", "--generation-config=none")

@@ -69,8 +69,10 @@ def test_flags_come_from_the_environment_and_a_file(served, tmp_path):
 
 
 def test_without_flags_the_sampling_is_that_for_people(served):
-    done = run("baton", "run", "--server", served[1], "--stats", "--stop", " ", QUESTION)
+    done = run("baton", "run", "--model", MODEL, "--stats", "--stop", " ", QUESTION)
     assert "temperature: 0.7 max_tokens: 512" in done.stderr.decode(), done.stderr
+    done = run("baton", "run", "--server", served[1], "--stats", "--stop", " ", QUESTION)
+    assert "sampling       max_tokens: 512" in done.stderr.decode(), done.stderr  # a server knows its model
 
 
 def test_a_drawn_seed_is_told_and_draws_the_same_again(ask):

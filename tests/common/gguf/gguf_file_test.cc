@@ -179,6 +179,9 @@ TEST(GgufFile, IntegersOfEveryWidthAreReadWhereTheyFit) {
   EXPECT_EQ(*file.GetUint("i32"), 2000000000u);
   EXPECT_EQ(*file.GetUint("u64"), UINT64_MAX);
   EXPECT_EQ(*file.GetUint("i64"), uint64_t{INT64_MAX});
+  EXPECT_EQ(*file.GetInt("u16"), 60000);
+  EXPECT_LT(*file.GetInt("minus"), 0);
+  EXPECT_THAT(std::string(file.GetInt("u64").status().message()), HasSubstr("is above 2^63 - 1"));
   EXPECT_THAT(std::string(file.GetUint("minus").status().message()), HasSubstr("is negative"));
   EXPECT_FALSE(file.GetUint("least").ok());
 }

@@ -248,7 +248,7 @@ TEST_F(Folder, SettingsOfTheTokenizerAndOfGenerationAreKeys) {
   EXPECT_TRUE(*file.GetBool("tokenizer.ggml.add_bos_token"));
   EXPECT_FALSE(file.Has("tokenizer.ggml.add_eos_token"));
   EXPECT_EQ(*file.GetString("tokenizer.chat_template"), "D");
-  EXPECT_EQ(*file.GetUint("general.sampling.top_k"), 20u);
+  EXPECT_EQ(*file.GetFloat("general.sampling.top_k"), 20);
   EXPECT_EQ(*file.GetFloat("general.sampling.temp"), 0.5);
   EXPECT_EQ(*file.GetFloat("general.sampling.top_p"), 0.75);
   EXPECT_EQ(*file.GetFloat("general.sampling.penalty_repeat"), 1.25);

@@ -78,7 +78,7 @@ TEST(Tokenizer, KnowsTheFactsOfSmolLm2) {
   EXPECT_EQ(SmolLm2().vocab_size(), 49152);
   EXPECT_EQ(SmolLm2().bos_id(), 1);
   EXPECT_EQ(SmolLm2().eos_id(), 2);
-  EXPECT_THAT(SmolLm2().end_of_generation_ids(), ElementsAre(0, 2));
+  EXPECT_THAT(SmolLm2().end_of_generation_ids(), ElementsAre(0, 2, 4));
   EXPECT_TRUE(SmolLm2().IsSpecial(16));
   EXPECT_FALSE(SmolLm2().IsSpecial(17));
   EXPECT_THAT(SmolLm2().chat_template(), HasSubstr("<|im_start|>assistant"));
@@ -316,16 +316,17 @@ TEST(Tokenizer, GenerationEndsAtTheFilesIdsAndAtEndOfTurnLiterals) {
   EXPECT_THAT((*more)->end_of_generation_ids(), ElementsAre(4, 5, 7, 8));
 }
 
-TEST(Tokenizer, InHarmonyEndIsTheEndOfAMessageOnly) {
-  const auto ends = [](const std::string& other) {
-    GgufBuilder builder = Scheme("gpt-2");
-    builder.Texts("tokenizer.ggml.tokens", {"a", "<|end|>", "<|call|>", other})
-        .Int32s("tokenizer.ggml.token_type", {1, 3, 3, 3})
-        .Texts("tokenizer.ggml.merges", {});
-    return (*Load(builder))->end_of_generation_ids();
+TEST(Tokenizer, GenerationEndsAtEveryIdOfAListOfTheFile) {
+  const auto ends = [](const std::vector<int32_t>& ids) {
+    return Load(Small("gpt-2").Int32s("tokenizer.ggml.eos_token_ids", ids));
   };
-  EXPECT_THAT(ends("<|return|>"), ElementsAre(2, 3));
-  EXPECT_THAT(ends("<|user|>"), ElementsAre(1, 2));
+  const auto more = ends({0, 1, 2, 3, 7});
+  ASSERT_TRUE(more.ok()) << more.status();
+  EXPECT_THAT((*more)->end_of_generation_ids(), ElementsAre(0, 1, 2, 3, 5, 7, 8));
+  EXPECT_THAT(std::string(ends({1, -1}).status().message()),
+              HasSubstr("tokenizer.ggml.eos_token_ids[1] is -1, but the vocabulary has"));
+  EXPECT_THAT(std::string(ends({99}).status().message()),
+              HasSubstr("tokenizer.ggml.eos_token_ids[0] is 99, but the vocabulary has"));
 }
 
 TEST(Tokenizer, DigestTellsVocabulariesApart) {
